@@ -35,6 +35,7 @@ struct reader {
     bool is_doubted;          /* in this look */
     unsigned n_troubles;      /* since the last look */
     bool has_failed;          /* the last report says so */
+    int64_t reported_ms;      /* the last report */
     int64_t begin_ms;         /* when to open the follower */
 };
 
@@ -86,6 +87,7 @@ report_look(struct reader *r)
                                     .counts = r->feed.counts};
     memcpy(r->look.not_complete, r->feed.part.doubt,
            sizeof(r->look.not_complete));
+    r->reported_ms = clock_steady_ms();
     h->options->on_look(&r->look, h->options->user);
     for (size_t i = 0; i < h->n_readers; i++)
         if (h->readers[i]->look.url)
@@ -102,10 +104,16 @@ clear_counts(struct harvest_feed *f)
                                         .held_of = f->counts.held_of};
 }
 
+/* A log is looked at with each heartbeat, which is worth a report where
+ * something has changed, and else as often as a list is read. */
 static bool
-is_quiet(const struct harvest_counts *c)
+is_report_due(const struct reader *r, bool is_first)
 {
-    return c->added + c->changed + c->deleted == 0;
+    const struct harvest_counts *c = &r->feed.counts;
+
+    return !r->feed.has_log || is_first || r->has_failed ||
+           c->added + c->changed + c->deleted > 0 ||
+           clock_steady_ms() - r->reported_ms >= r->harvest->options->every_ms;
 }
 
 /* Resources that the set had before this harvest, and that no source has. */
@@ -170,9 +178,7 @@ end_look(struct reader *r)
         return false;
     if (!harvest_db_note_part(h->target.db, &r->feed.part))
         return false;
-    if ((!r->feed.has_log || is_first || r->has_failed ||
-         !is_quiet(&r->feed.counts)) &&
-        !report_look(r))
+    if (is_report_due(r, is_first) && !report_look(r))
         return false;
     r->n_troubles = 0;
     r->has_failed = false;

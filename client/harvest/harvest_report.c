@@ -81,14 +81,16 @@ write_report(struct buf *to, const struct harvest_options *how,
 bool
 harvest_report_put(struct harvest_target *t, const struct harvest_look *sum)
 {
+    int64_t age_ms = clock_steady_ms() - t->reported_ms;
+    bool is_recent = age_ms < QUIET_MS && age_ms < t->options->every_ms;
     bool is_good = true;
     struct buf text;
 
     buf_init(&text, REPORT_MAX);
     write_report(&text, t->options, sum);
     BUF_ADD(&text, "\0");
-    if (text.failed || (t->reported && !strcmp(t->reported, text.data) &&
-                        clock_steady_ms() - t->reported_ms < QUIET_MS))
+    if (text.failed ||
+        (is_recent && t->reported && !strcmp(t->reported, text.data)))
         goto out;
     free(t->reported);
     t->reported = strdup(text.data);

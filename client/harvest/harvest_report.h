@@ -20,8 +20,8 @@
 void harvest_report_add(struct harvest_look *sum,
                         const struct harvest_look *look);
 
-/* Puts the report, unless nothing but the times has changed within a minute.
- * False: td_stop. */
+/* Puts the report, unless nothing but the times has changed within a minute, or
+ * the time between two looks, if that is shorter. False: td_stop. */
 bool harvest_report_put(struct harvest_target *target,
                         const struct harvest_look *sum);
 
