@@ -226,7 +226,9 @@ export function renewTimes(element) {
 /** What is wrong between a harvested set and its source, the worst first: badges, or none. */
 export function harvestTroubles(report) {
     const { complete_as_of: since, not_complete: why, last_look: look, every_s: every } = report;
-    const isSilent = every && Date.now() - Date.parse(look) > 2000 * every;
+    // A log is looked at with its heartbeats, which may be rarer than a short pause.
+    const most = 1000 * Math.max(2 * every, 60);
+    const isSilent = every && Date.now() - Date.parse(look) > most;
     return [
         (why || !since) && badge('not complete', 'bad'),
         isSilent && badge('silent', 'bad'),
