@@ -43,6 +43,8 @@ static const char *const steps[] = {
     " coalesce((SELECT position FROM post), position), 0, 0, '' FROM relay;"
     "UPDATE post SET position = (SELECT position FROM relay);"
     "DROP TABLE relay;",
+
+    "ALTER TABLE part ADD COLUMN listed INTEGER NOT NULL DEFAULT 0;",
 };
 
 /* Lists that are read now. */
@@ -247,16 +249,16 @@ harvest_db_part(struct harvest_db *h, const char *source, const char *url,
     struct db_rows rows;
 
     if (!DO(h,
-            "INSERT INTO part SELECT NULL, ?1, ?2, '', 0, 0, ''"
+            "INSERT INTO part SELECT NULL, ?1, ?2, '', 0, 0, '', 0"
             " WHERE NOT EXISTS (SELECT 1 FROM part WHERE url = ?2)",
             source, url))
         return false;
     rows = ROWS(h,
-                "SELECT id, position, compared, complete, doubt FROM part"
-                " WHERE url = ?1",
+                "SELECT id, position, listed, compared, complete, doubt"
+                " FROM part WHERE url = ?1",
                 url);
-    if (DB_NEXT(&rows, &part->id, &position, &part->compared_us,
-                &part->complete_us, &doubt) &&
+    if (DB_NEXT(&rows, &part->id, &position, &part->listed_us,
+                &part->compared_us, &part->complete_us, &doubt) &&
         (!slice_copy(part->position, sizeof(part->position), position) ||
          !slice_copy(part->doubt, sizeof(part->doubt), doubt)))
         rows.rc = fail_damaged(h);
@@ -268,9 +270,9 @@ write_part(struct harvest_db *h, const struct harvest_part *part)
 {
     return DO(h,
               "UPDATE part SET position = ?2, compared = ?3, complete = ?4,"
-              " doubt = ?5 WHERE id = ?1",
+              " doubt = ?5, listed = ?6 WHERE id = ?1",
               part->id, slice_of(part->position), part->compared_us,
-              part->complete_us, slice_of(part->doubt));
+              part->complete_us, slice_of(part->doubt), part->listed_us);
 }
 
 bool

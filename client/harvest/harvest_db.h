@@ -86,8 +86,9 @@ bool harvest_db_forget(struct harvest_db *db);
 struct harvest_part {
     int64_t id;                           /* from 1 on */
     char position[HARVEST_POSITION_SIZE]; /* up to it all is sealed; "": none */
-    int64_t compared_us;                  /* the last comparison; 0: none */
-    int64_t complete_us;                  /* complete as of; 0: never */
+    int64_t listed_us;   /* the latest time of the lists that were read */
+    int64_t compared_us; /* the last comparison; 0: none */
+    int64_t complete_us; /* complete as of; 0: never */
     char doubt[HARVEST_TEXT_SIZE]; /* why it is not complete; "": it is */
 };
 

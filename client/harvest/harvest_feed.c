@@ -153,15 +153,18 @@ add_deletion(struct harvest_feed *f, struct slice loc)
 
 /* Changes */
 
-/* When it happened, by the source's clock; else by ours. */
+/* When it happened, by the source's clock; else by ours. R-412: after the list
+ * that was read before, which does not know of it, however late the source has
+ * told it. */
 static int64_t
-time_of(const struct td_change *c)
+time_of(const struct harvest_feed *f, const struct td_change *c)
 {
     const char *text = c->datetime ? c->datetime : c->lastmod;
     int64_t us;
 
-    return text && !datetime_read_any(slice_of(text), &us) ? us
-                                                           : clock_now_us();
+    if (!text || datetime_read_any(slice_of(text), &us))
+        us = clock_now_us();
+    return us > f->part.listed_us ? us : f->part.listed_us + 1;
 }
 
 /* A deletion of a loc that the set does not have: the source may tell its
@@ -192,7 +195,7 @@ apply_deletion(struct harvest_feed *f, const struct td_change *c,
     return is_ring ||
            harvest_db_remove(f->target->db, f->part.id, loc,
                              f->has_log || f->has_only_list ? DATETIME_NONE
-                                                            : time_of(c));
+                                                            : time_of(f, c));
 }
 
 /* Posts what the set does not have in this version. */
@@ -237,8 +240,9 @@ apply_change(struct harvest_feed *f, const struct td_change *c)
                    c->change ? c->change : "updated", c->change != NULL,
                    &is_ring))
         return false;
-    return is_ring || harvest_db_keep(db, f->part.id, loc, &version,
-                                      f->has_log ? DATETIME_NONE : time_of(c));
+    return is_ring ||
+           harvest_db_keep(db, f->part.id, loc, &version,
+                           f->has_log ? DATETIME_NONE : time_of(f, c));
 }
 
 /* The position after the entry before `i`, or the message's. */
@@ -431,6 +435,8 @@ settle_list(struct harvest_feed *f, int64_t as_of_us)
     if (!apply_deletions(f, n, n_of))
         return false;
     f->part.compared_us = clock_now_us();
+    if (as_of_us > f->part.listed_us)
+        f->part.listed_us = as_of_us;
     f->part.complete_us = as_of_us;
     f->part.doubt[0] = f->suspicion[0] = '\0';
     f->has_position = true;

@@ -72,6 +72,8 @@ certainty_end(struct certainty *c, int64_t as_of_us, const char *by,
         c->now.left_out[0] = '\0';
     }
     c->now.compared_us = clock_now_us();
+    if (as_of_us > c->now.listed_us)
+        c->now.listed_us = as_of_us;
     if (is_applied)
         c->now.n_left_out_before = c->now.n_left_out;
     if (!c->is_doubted)

@@ -79,6 +79,7 @@ static const char *const steps[] = {
     "CREATE INDEX members_held ON members (set_id) WHERE generation = 0;"
     "CREATE INDEX resources_second ON resources (have_second)"
     " WHERE have_second <> 0",
+    "ALTER TABLE sets ADD COLUMN listed_us INTEGER NOT NULL DEFAULT 0",
 };
 
 static const char opening[] =
@@ -911,10 +912,11 @@ mirror_db_set_certainty(struct mirror_db *db, int64_t set,
 {
     return RUN_SQL(db,
                    "UPDATE sets SET (" MIRROR_DB_CERTAINTY
-                   ") = (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) WHERE id = ?",
-                   c->complete_us, c->complete_by, c->compared_us, c->doubt,
-                   c->doubt_us, c->n_held, c->n_held_of, c->n_left_out,
-                   c->left_out, c->n_left_out_before, c->n_mended, set);
+                   ") = (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) WHERE id = ?",
+                   c->listed_us, c->complete_us, c->complete_by, c->compared_us,
+                   c->doubt, c->doubt_us, c->n_held, c->n_held_of,
+                   c->n_left_out, c->left_out, c->n_left_out_before,
+                   c->n_mended, set);
 }
 
 /* Noting */

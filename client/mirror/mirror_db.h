@@ -61,7 +61,7 @@
 struct mirror_db;
 
 /* PRAGMA user_version of the present tables. */
-#define MIRROR_DB_VERSION 3
+#define MIRROR_DB_VERSION 4
 
 /* Opens the database `name` in the folder `dir`. NULL: `why` says why. */
 struct mirror_db *mirror_db_open(const char *dir, const char *name,
@@ -128,6 +128,7 @@ bool mirror_db_note_caught_up(struct mirror_db *db, int64_t set,
 
 /* How certain the state of a set is. All zero: a new set. */
 struct mirror_db_certainty {
+    int64_t listed_us;      /* the latest time of the lists that were read */
     int64_t complete_us;    /* it was complete as of that time; 0: never */
     char complete_by[1024]; /* the list that says so; "": the history does */
     int64_t compared_us; /* when it was compared with a list last; 0: never */
@@ -143,13 +144,15 @@ struct mirror_db_certainty {
 };
 
 /* Its columns in the table `sets`, and their places (base/db_rows.h). */
-#define MIRROR_DB_CERTAINTY                                                   \
-    "complete_us, complete_by, compared_us, doubt, doubt_us, held, held_of, " \
-    "left_out, left_out_text, left_out_before, mended"
-#define MIRROR_DB_INTO_CERTAINTY(c)                                       \
-    &(c)->complete_us, &(c)->complete_by, &(c)->compared_us, &(c)->doubt, \
-        &(c)->doubt_us, &(c)->n_held, &(c)->n_held_of, &(c)->n_left_out,  \
-        &(c)->left_out, &(c)->n_left_out_before, &(c)->n_mended
+#define MIRROR_DB_CERTAINTY                                               \
+    "listed_us, complete_us, complete_by, compared_us, doubt, doubt_us, " \
+    "held, "                                                              \
+    "held_of, left_out, left_out_text, left_out_before, mended"
+#define MIRROR_DB_INTO_CERTAINTY(c)                                           \
+    &(c)->listed_us, &(c)->complete_us, &(c)->complete_by, &(c)->compared_us, \
+        &(c)->doubt, &(c)->doubt_us, &(c)->n_held, &(c)->n_held_of,           \
+        &(c)->n_left_out, &(c)->left_out, &(c)->n_left_out_before,            \
+        &(c)->n_mended
 
 bool mirror_db_certainty(struct mirror_db *db, int64_t set,
                          struct mirror_db_certainty *certainty);

@@ -182,7 +182,8 @@ report_change(struct set_sync *f, const struct td_change *c, bool is_baseline)
     struct mirror *m = f->m;
     struct mirror_db_description t;
     struct problem why = {.text = ""};
-    int64_t id;
+    int64_t listed_us = f->certainty.now.listed_us;
+    int64_t id, told_us;
 
     if (!c->loc)
         return true;
@@ -190,11 +191,16 @@ report_change(struct set_sync *f, const struct td_change *c, bool is_baseline)
         return false;
     if (!telling_of(f, c, is_baseline, &t))
         return mirror_fail_memory(m);
+    /* R-412: it came after the list, which does not know of it, however late
+     * its source has told it. */
+    told_us = t.when_us;
+    if (!is_baseline && m->dir && listed_us && told_us <= listed_us)
+        t.when_us = listed_us + 1;
     if (is_baseline && f->is_comparison)
         return mirror_db_compare(m->db, f->set, &t);
     if (!mirror_db_describe(m->db, f->set, &t, &id))
         return false;
-    if (t.is_deleted && !id && t.when_us > f->certainty.now.complete_us)
+    if (t.is_deleted && !id && told_us > f->certainty.now.complete_us)
         snprintf(f->unknown, sizeof(f->unknown), "%s", c->loc);
     if (source_limits_check_resources(
             &m->client->room, mirror_db_counts(m->db)->n_resources, &why))

@@ -336,10 +336,10 @@ TEST(a_damaged_state_is_told)
     damage("UPDATE target SET position = '" LONGER "'");
     assert_null(harvest_db_open(path, SET, false, &why));
     assert_why(why.text, "the file is damaged");
-    damage("PRAGMA user_version = 4");
+    damage("PRAGMA user_version = 5");
     assert_null(harvest_db_open(path, SET, false, &why));
-    assert_why(why.text, "the database is of version 4, and this program knows "
-                         "versions up to 3");
+    assert_why(why.text, "the database is of version 5, and this program knows "
+                         "versions up to 4");
 }
 
 /* The disk is full: nothing counts as noted that is not in the file. */

@@ -281,6 +281,7 @@ TEST(an_earlier_mirror_goes_on)
     static const char downgrade[] =
         "DROP INDEX members_held; DROP INDEX resources_second;"
         "DROP TABLE deletions;"
+        "ALTER TABLE sets DROP COLUMN listed_us;"
         "ALTER TABLE sets DROP COLUMN complete_us;"
         "ALTER TABLE sets DROP COLUMN complete_by;"
         "ALTER TABLE sets DROP COLUMN compared_us;"
