@@ -194,7 +194,7 @@ report_change(struct set_sync *f, const struct td_change *c, bool is_baseline)
     /* R-412: it came after the list, which does not know of it, however late
      * its source has told it. */
     told_us = t.when_us;
-    if (!is_baseline && m->dir && told_us < listed_us)
+    if (!is_baseline && m->dir && listed_us && told_us <= listed_us)
         t.when_us = listed_us + 1;
     if (is_baseline && f->is_comparison)
         return mirror_db_compare(m->db, f->set, &t);
