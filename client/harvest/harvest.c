@@ -178,6 +178,7 @@ end_look(struct reader *r)
         return false;
     if (!harvest_db_note_part(h->target.db, &r->feed.part))
         return false;
+    r->feed.listed_us = r->feed.part.listed_us;
     if (is_report_due(r, is_first) && !report_look(r))
         return false;
     r->n_troubles = 0;
@@ -484,6 +485,7 @@ add_reader(struct harvest *h, const struct harvest_source *source,
         free_reader(r);
         return end_with_target(h);
     }
+    r->feed.listed_us = r->feed.part.listed_us;
     if ((r->feed.part.id == 1
              ? asprintf(&r->listing, "%s.list", h->options->state)
              : asprintf(&r->listing, "%s.list-%lld", h->options->state,

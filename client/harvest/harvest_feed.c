@@ -164,7 +164,7 @@ time_of(const struct harvest_feed *f, const struct td_change *c)
 
     if (!text || datetime_read_any(slice_of(text), &us))
         us = clock_now_us();
-    return us > f->part.listed_us ? us : f->part.listed_us + 1;
+    return us > f->listed_us ? us : f->listed_us + 1;
 }
 
 /* A deletion of a loc that the set does not have: the source may tell its

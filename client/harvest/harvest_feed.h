@@ -35,6 +35,7 @@ struct harvest_feed {
     struct harvest_outbox *outbox;
     const char *url;
     struct harvest_part part;
+    int64_t listed_us;            /* of `part`, before this look */
     char epoch[TD_POSITION_SIZE]; /* of the source's log; "": it has none */
     bool has_log;                 /* it is a set of Tidings */
     bool has_only_list;

@@ -87,6 +87,7 @@ struct set_sync {
     bool has_arrived; /* changes are new ones, not history */
     int64_t behind_since_ms;
     struct certainty certainty;
+    int64_t listed_us;      /* of that, before this look at the changes */
     bool is_comparison;     /* the baseline that is under way */
     bool is_baselined;      /* no heartbeat came since the last baseline */
     bool is_compared;       /* by this feed, or that is asked for */
@@ -182,7 +183,6 @@ report_change(struct set_sync *f, const struct td_change *c, bool is_baseline)
     struct mirror *m = f->m;
     struct mirror_db_description t;
     struct problem why = {.text = ""};
-    int64_t listed_us = f->certainty.now.listed_us;
     int64_t id, told_us;
 
     if (!c->loc)
@@ -194,8 +194,8 @@ report_change(struct set_sync *f, const struct td_change *c, bool is_baseline)
     /* R-412: it came after the list, which does not know of it, however late
      * its source has told it. */
     told_us = t.when_us;
-    if (!is_baseline && m->dir && listed_us && told_us <= listed_us)
-        t.when_us = listed_us + 1;
+    if (!is_baseline && m->dir && f->listed_us && told_us <= f->listed_us)
+        t.when_us = f->listed_us + 1;
     if (is_baseline && f->is_comparison)
         return mirror_db_compare(m->db, f->set, &t);
     if (!mirror_db_describe(m->db, f->set, &t, &id))
@@ -437,8 +437,10 @@ judge_message(struct set_sync *f, const struct td_message *message)
         return false;
     if (!f->m->options->until_caught_up && !renew_files(f->m))
         return false;
-    if (is_heartbeat)
+    if (is_heartbeat) {
         f->is_baselined = false;
+        f->listed_us = f->certainty.now.listed_us;
+    }
     f->is_baselined |= message->kind == TD_BASELINE_END;
     return message->kind == TD_BASELINE || is_heartbeat ||
            report_held(f, false);
@@ -677,6 +679,7 @@ set_sync_open(struct set_sync *f, bool until_caught_up, struct problem *why)
         *why = m->why;
         goto fail;
     }
+    f->listed_us = f->certainty.now.listed_us;
     if (m->dir && !m->options->has_no_dumps) {
         f->scratch = mirror_dir_make_scratch(m->dir, f->set, why);
         if (!f->scratch)
