@@ -19,6 +19,9 @@ WATCHDOG_END = 60
 
 LOG_SHOWN = 200  # lines
 
+# Under nohup, programs would inherit that it is ignored, and not end with a terminal.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
 
 # The life of a test
 
