@@ -24,7 +24,7 @@ struct membership {
     struct journal *journal;
 };
 
-/* The option of what a cluster cannot do yet; NULL: none is given. */
+/* Returns an option that a cluster does not support; NULL: none is given. */
 static const char *
 single_option(const struct config *config)
 {

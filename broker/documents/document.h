@@ -82,8 +82,9 @@ struct document {
 /* Frees the bodies that nobody reads. */
 void document_close(struct document *document);
 
-/* Makes a document of the bytes in `text`, which it frees. Their digest is its
- * tag. If they could not be written (`rc`), it makes none, and returns that. */
+/* Makes a document of the bytes in `text`, with their digest as its tag. After
+ * a failure to write them (`rc` is not STATUS_OK) it makes none, and returns
+ * `rc`. Frees `text` in any case. */
 MUST_CHECK enum status document_of_text(struct document *document,
                                         struct buf *text, enum status rc,
                                         struct problem *why);

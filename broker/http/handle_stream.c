@@ -141,8 +141,8 @@ handle_stream_get(struct http *http, struct request *rq,
     if (!check_kind(rq))
         return;
     if (slice_is(query_last_event_id(rq), EVENTSOURCE_GONE_ID)) {
-        /* It has got `event: gone`, see eventsource.h. For this client only:
-         * from a cache it would stop all others. */
+        /* The client has got `event: gone`, see eventsource.h. A cache must not
+         * keep the answer: it would stop all other clients. */
         response_init(&r, 204, NULL);
         response_header(&r, "Cache-Control", "no-store");
         request_answer(rq, &r);

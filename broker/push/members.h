@@ -158,7 +158,7 @@ void members_gone(const struct set *set, char reason[MEMBERS_REASON_SIZE],
 /* Appends the object that says why the stream ends for this set. */
 void members_write_end(struct buf *to, const struct member *member);
 
-/* Forgets a member. A message that was begun is sent to its end. */
+/* Forgets a member, after the rest of a message that it is sending. */
 void members_remove(struct member *member);
 
 /* Fills in the positions of all members but those with an end, for a resume

@@ -297,8 +297,8 @@ submit_by_name(struct alteration *a, struct problem *why)
     return submit_alteration(a, why);
 }
 
-/* Puts into effect what is committed. Commits are answered in their order, so
- * the settings committed last are published last. */
+/* Puts an alteration into effect that is committed. The log answers commits in
+ * their order, so the last settings win. */
 static void
 publish(struct alteration *a)
 {

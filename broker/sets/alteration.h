@@ -130,8 +130,8 @@ bool discards_any(const struct discards *discards);
 /* Appends a JSON object: {"lists":3,"entries":150,...}. */
 void discards_write(struct buf *to, const struct discards *discards);
 
-/* Fails with a name that no set can have. `of`: what it names, "set" or
- * "relay". */
+/* Fails with a name that no set can have. `of` is "set" or "relay", for the
+ * problem. */
 MUST_CHECK enum status name_check(const char *of, struct slice name,
                                   struct problem *why);
 

@@ -161,6 +161,7 @@ struct log_set *registry_framework(struct registry *registry);
 struct set *registry_framework_set(struct registry *registry);
 
 const struct config *registry_config(const struct registry *registry);
+
 /* The links to a document of the whole Source, and of a set: link_to. */
 struct link_text registry_link(const struct registry *registry,
                                enum link_kind kind);

@@ -67,7 +67,7 @@ dump_free(struct dump *d)
     free(d);
 }
 
-/* Ends the dump with `why`, whose text gets the package's address. */
+/* Ends the dump with d->why, and puts the package's address into its text. */
 static void
 fail_package(struct dump *d)
 {

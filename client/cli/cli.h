@@ -95,7 +95,7 @@ struct td_client *open_client(const struct arguments *arguments,
  * is not good. */
 enum exit_code exit_for(enum td_status rc, const char *what, const char *why);
 
-/* The same after a call of the handle, whose problem is the reason. */
+/* The same after a call of the handle: prints its problem. */
 enum exit_code exit_of(const struct td_client *client, enum td_status rc);
 
 /*

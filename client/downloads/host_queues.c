@@ -47,8 +47,8 @@ host_queues_free(struct host_queues *hosts)
     free(hosts);
 }
 
-/* Most hosts that are kept without jobs; and most that are kept only because
- * they failed. */
+/* With more hosts, one without jobs is forgotten; with more than the second
+ * number, one that failed, too. */
 #define IDLE_MAX       64
 #define REMEMBERED_MAX 4096
 

@@ -153,9 +153,9 @@ add_deletion(struct harvest_feed *f, struct slice loc)
 
 /* Changes */
 
-/* When it happened, by the source's clock; else by ours. R-412: after the list
- * that was read before, which does not know of it, however late the source has
- * told it. */
+/* The time of a change, by the source's clock; else by ours. R-412: a change
+ * that comes after a list counts as later than the list, even if the source
+ * gives it an earlier time. */
 static int64_t
 time_of(const struct harvest_feed *f, const struct td_change *c)
 {

@@ -183,7 +183,7 @@ report_change(struct set_sync *f, const struct td_change *c, bool is_baseline)
     struct mirror *m = f->m;
     struct mirror_db_description t;
     struct problem why = {.text = ""};
-    int64_t id, told_us;
+    int64_t id, stated_us;
 
     if (!c->loc)
         return true;
@@ -191,16 +191,16 @@ report_change(struct set_sync *f, const struct td_change *c, bool is_baseline)
         return false;
     if (!telling_of(f, c, is_baseline, &t))
         return mirror_fail_memory(m);
-    /* R-412: it came after the list, which does not know of it, however late
-     * its source has told it. */
-    told_us = t.when_us;
-    if (!is_baseline && m->dir && f->listed_us && told_us <= f->listed_us)
+    /* R-412: a change that comes after a list counts as later than the list,
+     * even if the source gives it an earlier time. */
+    stated_us = t.when_us;
+    if (!is_baseline && m->dir && f->listed_us && stated_us <= f->listed_us)
         t.when_us = f->listed_us + 1;
     if (is_baseline && f->is_comparison)
         return mirror_db_compare(m->db, f->set, &t);
     if (!mirror_db_describe(m->db, f->set, &t, &id))
         return false;
-    if (t.is_deleted && !id && told_us > f->certainty.now.complete_us)
+    if (t.is_deleted && !id && stated_us > f->certainty.now.complete_us)
         snprintf(f->unknown, sizeof(f->unknown), "%s", c->loc);
     if (source_limits_check_resources(
             &m->client->room, mirror_db_counts(m->db)->n_resources, &why))
