@@ -313,6 +313,17 @@ report_finding(struct audit *a, enum td_finding finding, const char *loc,
         a->options->on_finding(finding, loc, path, why, a->options->user);
 }
 
+/* Says with errno that a file cannot be read. What this process lacks says
+ * nothing about the file: it ends the comparison. */
+static const char *
+say_unread(struct audit *a, const char *what, const char *path, char *text)
+{
+    if (errno == ENOMEM || errno == EMFILE || errno == ENFILE)
+        problem_errno(&a->why, "cannot read", path);
+    snprintf(text, TEXT_SIZE, "it cannot be %s: %s", what, strerror(errno));
+    return text;
+}
+
 /* NULL if the file is as the mirror wrote it; else says why not. `text` has
  * TEXT_SIZE bytes. If a->why is set, the comparison was stopped. */
 static const char *
@@ -326,11 +337,8 @@ corruption_of(struct audit *a, const struct mirror_db_resource *mine,
 
     if (found == MIRROR_DIR_OTHER)
         return "something else is in its place";
-    if (found == MIRROR_DIR_FAILED) {
-        snprintf(text, TEXT_SIZE, "it cannot be looked at: %s",
-                 strerror(errno));
-        return text;
-    }
+    if (found == MIRROR_DIR_FAILED)
+        return say_unread(a, "looked at", mine->path, text);
     if (mark->size != mine->have_mark.size) {
         snprintf(text, TEXT_SIZE, "it has %llu bytes, not %llu",
                  (unsigned long long)mark->size,
@@ -341,10 +349,8 @@ corruption_of(struct audit *a, const struct mirror_db_resource *mine,
         return mark->mtime_ns == mine->have_mark.mtime_ns
                    ? NULL
                    : "it was changed since it was written";
-    if (!mirror_dir_digest(a->mine.dir, mine->path, go_on, a, digest)) {
-        snprintf(text, TEXT_SIZE, "it cannot be read: %s", strerror(errno));
-        return text;
-    }
+    if (!mirror_dir_digest(a->mine.dir, mine->path, go_on, a, digest))
+        return say_unread(a, "read", mine->path, text);
     if (hash_find_sha256(mine->have_hash, &sha256))
         digest_write(had, &sha256);
     if (had[0] && strcmp(had, digest) != 0) {

@@ -42,7 +42,7 @@ def sweep(faults, broker, act, step, **which):
         faults.arm(faults.MEMORY, "", errno.ENOMEM, after=after, once=True, **which)
         results.append(act())
         met = faults.disarm()
-        n_ends += settle(broker)
+        n_ends += settle(broker, faults)
     assert len(results) > 1
     return results, n_ends
 
@@ -190,17 +190,17 @@ def test_a_follower_without_memory_gets_all_or_hears_the_end(
 # Subscribers that the broker calls
 
 
-def post_one(news):
+def post_one(news, faults):
     """Post a change, which may fail; the last entry of the set then."""
     refused = (ConnectionEnded, ConnectionError)
     try:
         assert news.send(change(A)).status in (200, 503)
     except refused:
-        settle(news.broker)
+        settle(news.broker, faults)
     try:
         return news.last()
     except (AssertionError, *refused):  # the allocation was of this request
-        settle(news.broker)
+        settle(news.broker, faults)
         return news.last()
 
 
@@ -218,7 +218,7 @@ def test_a_callback_gets_a_delivery_that_found_no_memory(
 
     def post():
         nonlocal last
-        last = post_one(news)
+        last = post_one(news, faults)
         wait_for("the delivery", is_delivered)
 
     sweep(faults, broker, post, 9)
@@ -240,7 +240,7 @@ def test_a_bridge_sends_a_message_that_found_no_memory(
         return reader.history.last >= last
 
     def post():
-        last = post_one(news)
+        last = post_one(news, faults)
         wait_for("the message", lambda: is_published(last))
 
     sweep(faults, broker, post, 9)
@@ -266,7 +266,7 @@ def test_a_start_without_memory_serves_all_or_fails(start_broker, faults):
             return
         left = faults.left
         faults.disarm()
-        settle(broker)
+        settle(broker, faults)
         assert news.last() == 10
         broker.stop()
         return left

@@ -830,6 +830,6 @@ def test_a_request_that_finds_no_memory_is_never_refused_for_good(
             met = faults.disarm()
             assert got in allowed, f"{status}: {got} without allocation {n}"
             for one in world.brokers_with_faults():
-                settle(one)
+                settle(one, faults)
             n += step
         assert broker.head("/healthz").status == 200

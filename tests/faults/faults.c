@@ -25,6 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "proto/memory.h"
 #include "tests/faults/plan.h"
 
 /* Written before main, by one thread. */
@@ -81,15 +82,23 @@ is_armed(void)
     return plan && atomic_load_explicit(&plan->is_armed, memory_order_acquire);
 }
 
+bool
+plan_disarm(struct plan *of)
+{
+    return atomic_exchange(&of->is_armed, 0);
+}
+
 /* Whether a call meets its fault; *outcome is what. */
 static bool
-is_met(enum plan_call call, const char *path, int *outcome)
+is_met(enum plan_call call, const char *path, size_t size, int *outcome)
 {
     if (!(plan->calls & (int)call) || !strstr(path, plan->name) ||
         atomic_fetch_sub(&plan->skip, 1) > 0)
         return false;
     if (plan->is_once && !atomic_exchange(&plan->is_armed, 0))
-        return false; /* another thread was it */
+        return false; /* another thread was it, or the test has disarmed it */
+    if (size > 0 && size < MEMORY_SMALL)
+        atomic_store(&plan->small_pid, getpid());
     atomic_fetch_add(&plan->n_met, 1);
     *outcome = plan->outcome;
     if (*outcome == PLAN_KILL)
@@ -114,7 +123,7 @@ is_met_by_fd(enum plan_call call, int fd, int *outcome)
     n = readlink(link, path, sizeof(path) - 1);
     errno = error;
     path[n > 0 ? n : 0] = '\0';
-    return is_met(call, path, outcome);
+    return is_met(call, path, 0, outcome);
 }
 
 static int
@@ -217,7 +226,7 @@ renameat(int from_dir, const char *from, int to_dir, const char *to)
 {
     int outcome;
 
-    if (is_armed() && is_met(PLAN_RENAME, to, &outcome))
+    if (is_armed() && is_met(PLAN_RENAME, to, 0, &outcome))
         return fail_with(outcome);
     return NEXT(renameat)(from_dir, from, to_dir, to);
 }
@@ -294,7 +303,7 @@ has_no_memory(const void *caller, size_t size)
      * the program registered at its start. */
     if (!atomic_flag_test_and_set(&is_awaited))
         atexit(note_end);
-    if (atomic_load(&is_ending) || !is_met(PLAN_MEMORY, "", &outcome))
+    if (atomic_load(&is_ending) || !is_met(PLAN_MEMORY, "", size, &outcome))
         return false;
     errno = outcome;
     return true;

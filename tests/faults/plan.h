@@ -6,6 +6,7 @@
 #define TESTS_FAULTS_PLAN_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Names the file of the plan, to the broker's environment. */
@@ -46,6 +47,11 @@ struct plan {
     _Atomic int64_t disk_bytes; /* free space to report; 0: the true one */
     _Atomic int64_t passed_s;   /* added to the steady clock */
     _Atomic int64_t is_still;   /* the steady clock stands */
+    _Atomic int64_t small_pid;  /* had no memory for a small block last */
 };
+
+/* For the test, which loads the library, too. False: it is disarmed; of a plan
+ * with `is_once` that says that a call has met its fault. */
+bool plan_disarm(struct plan *plan);
 
 #endif

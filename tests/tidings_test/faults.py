@@ -44,9 +44,11 @@ def revive(broker):
     return True
 
 
-def settle(broker):
+def settle(broker, faults):
     """Return when the broker answers, perhaps after a revive(); True if after one."""
     n = [0]
+    if faults.ends(broker):
+        broker.wait()
 
     def look():
         n[0] += revive(broker)
@@ -73,6 +75,7 @@ class Plan(ctypes.Structure):
         ("disk_bytes", ctypes.c_int64),
         ("passed_s", ctypes.c_int64),
         ("is_still", ctypes.c_int64),
+        ("small_pid", ctypes.c_int64),
     ]
 
 
@@ -97,6 +100,9 @@ class Faults:
         self._file = open(path, "r+b")
         self._memory = mmap.mmap(self._file.fileno(), 0)
         self._plan = Plan.from_buffer(self._memory)
+        self._disarm = ctypes.CDLL(str(LIBRARY)).plan_disarm
+        self._disarm.restype = ctypes.c_bool
+        self._is_once = False
         # The sanitizers want to be the first library.
         asan = os.environ.get("ASAN_OPTIONS", "")
         assert LIBRARY.exists(), f"{LIBRARY} is not built"
@@ -115,7 +121,7 @@ class Faults:
         plan.name = name.encode()
         plan.calls = calls
         plan.outcome = outcome
-        plan.is_once = once
+        plan.is_once = self._is_once = once
         plan.least_bytes = least_bytes
         plan.skip = after
         plan.n_met = 0
@@ -123,13 +129,21 @@ class Faults:
 
     def disarm(self):
         """All is well again; how many calls have met the fault."""
-        self._plan.is_armed = 0
+        was_armed = self._disarm(ctypes.byref(self._plan))
+        if self._is_once and not was_armed:
+            self.wait()
+        self._is_once = False
         return self.met
 
     @property
     def met(self):
         """How many calls have met the fault so far."""
         return self._plan.n_met
+
+    def ends(self, broker):
+        """Whether the broker had no memory for a small block. It ends then, but its
+        other threads may answer once more."""
+        return self._plan.small_pid == broker.process.popen.pid
 
     @property
     def left(self):
