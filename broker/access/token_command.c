@@ -74,7 +74,7 @@ void
 token_command_self(struct buf *text, const struct principal *p)
 {
     add_terms(text, p->name[0] ? p->name : PRINCIPAL_EVERYONE, &p->rights,
-              atomic_load(&p->ends_us));
+              atomic_load(&p->authority.ends_us));
     BUF_ADD(text, "}\n");
 }
 

@@ -953,7 +953,7 @@ tokens_rotate(struct tokens *t, struct slice name, int64_t grace_us,
                      former->principal->name);
     } else {
         terms.rights = former->principal->rights;
-        terms.ends_us = atomic_load(&former->principal->ends_us);
+        terms.ends_us = atomic_load(&former->principal->authority.ends_us);
         memcpy(terms.certificate, former->certificate,
                sizeof(terms.certificate));
         memcpy(terms.name, name.data, name.size);
@@ -987,7 +987,7 @@ view_token(const struct token *token, struct token_view *view)
     view->terms.rights = p->rights;
     memcpy(view->terms.certificate, token->certificate,
            sizeof(view->terms.certificate));
-    view->terms.ends_us = atomic_load(&p->ends_us);
+    view->terms.ends_us = atomic_load(&p->authority.ends_us);
     memcpy(view->id, token->id, sizeof(view->id));
     view->created_us = token->created_us;
     view->used_us = atomic_load(&p->used_us);

@@ -117,7 +117,7 @@ put_principal(struct buf *to, const struct principal *p)
     put_number(to, p->rights.observe);
     put_number(to, p->rights.admin);
     put_number(
-        to, (uint64_t)atomic_load_explicit(&p->ends_us, memory_order_relaxed));
+        to, (uint64_t)atomic_load_explicit(&p->authority.ends_us, memory_order_relaxed));
 }
 
 /* A token's principal is the one of this broker, which ends with the token.
@@ -274,7 +274,7 @@ command_restore_outcome(struct command *command, struct slice bytes)
     take_text(&f, command->why.text, sizeof(command->why.text));
     buf_clear(&command->text);
     buf_add_slice(&command->text, take_field(&f));
-    if (f.is_bad || status > STATUS_DIFFERENT || http > 599) {
+    if (f.is_bad || status > STATUS_DENIED || http > 599) {
         buf_clear(&command->text);
         command->status =
             problem(&command->why, STATUS_IO,
