@@ -89,8 +89,8 @@ certificates_free(struct stack_st_X509 *all)
     sk_X509_pop_free(all, X509_free);
 }
 
-static int64_t
-end_us_of(const X509 *one)
+int64_t
+certificate_end_us(const X509 *one)
 {
     struct tm tm;
 
@@ -105,7 +105,7 @@ certificates_end_us(const struct stack_st_X509 *all)
     int64_t first = INT64_MAX;
 
     for (int i = 0; i < sk_X509_num(all); i++) {
-        int64_t end = end_us_of(sk_X509_value(all, i));
+        int64_t end = certificate_end_us(sk_X509_value(all, i));
 
         if (end < first)
             first = end;

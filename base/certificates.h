@@ -12,6 +12,7 @@
 #include "proto/status.h"
 
 struct stack_st_X509; /* OpenSSL's STACK_OF(X509) */
+struct x509_st;       /* X509 */
 
 /* Opens a file for reading. `what` names it in an error: "certificate". */
 FILE *certificates_open_file(const char *path, const char *what,
@@ -25,8 +26,9 @@ MUST_CHECK enum status certificates_read(struct stack_st_X509 **all,
                                          struct problem *why);
 void certificates_free(struct stack_st_X509 *all); /* NULL is allowed */
 
-/* When the first of them expires, in microseconds since 1970; 0: there are
- * none, or NULL. */
+/* When it expires, in microseconds since 1970; and the first of them; 0: there
+ * are none, or NULL. */
+int64_t certificate_end_us(const struct x509_st *one);
 int64_t certificates_end_us(const struct stack_st_X509 *all);
 
 #define CERTIFICATES_DIGEST_SIZE 32

@@ -30,7 +30,8 @@ enum status {
     STATUS_CONFLICT,    /* something that is there forbids it */
     STATUS_REFUSED,     /* the other side said no (4xx) */
     STATUS_UNREACHABLE, /* the other side did not answer, or cannot now */
-    STATUS_DIFFERENT    /* the compared things do not agree */
+    STATUS_DIFFERENT,   /* the compared things do not agree */
+    STATUS_DENIED       /* the token of the client has ended */
 };
 
 #endif

@@ -154,7 +154,7 @@ find_verified(struct jwt_verifier *v, const struct digest *hash, int64_t now_us)
 static bool
 is_idle(const struct verified *token)
 {
-    return atomic_load_explicit(&token->principal->refs,
+    return atomic_load_explicit(&token->principal->authority.refs,
                                 memory_order_acquire) == 1;
 }
 

@@ -16,34 +16,27 @@ principal_new(struct slice name, const struct rights *rights, int64_t ends_us)
         memcpy(p->name, name.data, name.size);
     p->is_everyone = slice_is(name, PRINCIPAL_EVERYONE);
     p->rights = *rights;
-    atomic_init(&p->refs, 1);
-    atomic_init(&p->ends_us, ends_us);
+    authority_init(&p->authority, ends_us);
     return p;
 }
 
 struct principal *
 principal_ref(struct principal *p)
 {
-    atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
+    authority_ref(&p->authority);
     return p;
 }
 
 void
 principal_unref(struct principal *p)
 {
-    if (p && atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) == 1)
-        free(p);
+    authority_unref(p ? &p->authority : NULL);
 }
 
 void
 principal_end(struct principal *p, int64_t at_us)
 {
-    int64_t ends_us = atomic_load_explicit(&p->ends_us, memory_order_relaxed);
-
-    while (at_us < ends_us && !atomic_compare_exchange_weak_explicit(
-                                  &p->ends_us, &ends_us, at_us,
-                                  memory_order_relaxed, memory_order_relaxed))
-        ;
+    authority_end(&p->authority, at_us);
 }
 
 bool

@@ -3,7 +3,8 @@
  * holder of a token, of a JSON Web Token, or everyone.
  *
  * Shared and counted. Only the end changes. Revoking a token ends its
- * principal; its streams and subscriptions end within a second.
+ * principal, and everything that is under way for it within two seconds
+ * (broker/base/authority.h); its streams and subscriptions end within a second.
  */
 #ifndef BROKER_ACCESS_PRINCIPAL_H
 #define BROKER_ACCESS_PRINCIPAL_H
@@ -14,6 +15,7 @@
 #include <string.h>
 
 #include "broker/access/rights.h"
+#include "broker/base/authority.h"
 
 /* The longest name: that of a token, or of a JSON Web Token's subject. */
 #define PRINCIPAL_NAME_MAX 200
@@ -26,13 +28,11 @@
 #define PRINCIPAL_OPERATOR ":operator"
 
 struct principal {
-    atomic_uint refs;
+    struct authority authority; /* first: its last reference frees this */
     bool is_everyone; /* a request without a token: sees no private set */
     char name[PRINCIPAL_NAME_MAX + 1]; /* the owner of what it makes: limits,
                                           subscriptions, idempotency keys */
     struct rights rights;
-    atomic_int_least64_t ends_us; /* wall clock; INT64_MAX: never. Relaxed: a
-                                     late look is repeated */
     atomic_int_least64_t used_us; /* the last request; 0: none. Relaxed */
 };
 
@@ -46,7 +46,7 @@ void principal_unref(struct principal *p);            /* NULL is allowed */
 static inline bool
 principal_is_over(const struct principal *p, int64_t now_us)
 {
-    return atomic_load_explicit(&p->ends_us, memory_order_relaxed) <= now_us;
+    return authority_is_over(&p->authority, now_us);
 }
 
 /* True if the name has a colon: that of no token, so the table of tokens does

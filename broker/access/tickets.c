@@ -18,7 +18,8 @@ struct ticket_entry {
     struct map_node find; /* by digest */
     struct digest digest;
     struct principal *principal;
-    int64_t ends_us; /* steady clock */
+    struct authority *authority; /* of a session; or NULL */
+    int64_t ends_us;             /* steady clock */
 };
 
 const struct ticket_kind tickets_of_requests = {"tickets", TICKET_US,
@@ -60,6 +61,9 @@ drop_entry(struct tickets *t, struct ticket_entry *e)
 {
     list_remove(&e->node);
     map_remove(&t->by_digest, &e->find);
+    if (e->authority)
+        authority_end(e->authority, 0);
+    authority_unref(e->authority);
     principal_unref(e->principal);
     free(e);
 }
@@ -123,7 +127,7 @@ check_room(struct tickets *t, const struct principal *p, struct problem *why)
         n++;
     }
     if (oldest && n >= t->kind->each) {
-        if (!t->kind->replaces)
+        if (!t->kind->is_session)
             return problem(why, STATUS_LIMITED,
                            "this token has %u %s, the most", t->kind->each,
                            t->kind->plural);
@@ -167,6 +171,9 @@ tickets_note(struct tickets *t, struct principal *principal, struct slice text,
              : check_room(t, principal, why);
     if (!rc) {
         e->principal = principal_ref(principal);
+        if (t->kind->is_session)
+            e->authority = authority_new(&principal->authority,
+                                         clock_now_us() + t->kind->lasts_us);
         list_append(&t->all, &e->node);
         map_add(&t->by_digest, &e->find,
                 map_hash(&t->by_digest, digest_slice(&e->digest)));
@@ -187,7 +194,8 @@ tickets_add(struct tickets *t, struct principal *principal,
 }
 
 static struct principal *
-find_principal(struct tickets *t, struct slice text, bool uses_up)
+find_principal(struct tickets *t, struct slice text, bool uses_up,
+               struct authority **authority)
 {
     struct principal *found = NULL;
     struct ticket_entry *e;
@@ -199,6 +207,8 @@ find_principal(struct tickets *t, struct slice text, bool uses_up)
     e = find_entry(t, &digest);
     if (e)
         found = principal_ref(e->principal);
+    if (e && authority)
+        *authority = authority_ref(e->authority);
     if (e && uses_up)
         drop_entry(t, e);
     pthread_mutex_unlock(&t->mutex);
@@ -206,13 +216,14 @@ find_principal(struct tickets *t, struct slice text, bool uses_up)
 }
 
 struct principal *
-tickets_find(struct tickets *t, struct slice text)
+tickets_find(struct tickets *t, struct slice text, struct authority **authority)
 {
-    return find_principal(t, text, false);
+    *authority = NULL;
+    return find_principal(t, text, false, authority);
 }
 
 struct principal *
 tickets_take(struct tickets *t, struct slice text)
 {
-    return find_principal(t, text, true);
+    return find_principal(t, text, true, NULL);
 }

@@ -10,7 +10,8 @@
  *               SESSION_US
  *
  * Both act for the principal that got them, and end with it. They are only in
- * memory, as digests; a restart ends them.
+ * memory, as digests; a restart ends them. What is under way by a session ends
+ * with the session.
  *
  * Any thread.
  */
@@ -50,7 +51,8 @@ struct ticket_kind {
     const char *plural;
     int64_t lasts_us;
     unsigned each, all; /* each 0: no bound of its own */
-    bool replaces;      /* the oldest of the principal, instead of a refusal */
+    bool is_session;    /* its principal's oldest one gives way, instead of a
+                           refusal; it has an authority of its own */
 };
 
 extern const struct ticket_kind tickets_of_requests, tickets_of_sessions,
@@ -74,11 +76,13 @@ MUST_CHECK enum status tickets_note(struct tickets *tickets,
                                     struct principal *principal,
                                     struct slice text, struct problem *why);
 
-/* Returns a reference to the principal of a ticket, which may be over. NULL:
- * there is no such ticket, or it is too old. */
-struct principal *tickets_find(struct tickets *tickets, struct slice text);
+/* Returns a reference to the principal of a session, which may be over, and one
+ * to the session's authority. NULL: there is no such session, or it is too old.
+ */
+struct principal *tickets_find(struct tickets *tickets, struct slice text,
+                               struct authority **authority);
 
-/* The same, and uses the ticket up. */
+/* The same of a ticket or a session, which it uses up. */
 struct principal *tickets_take(struct tickets *tickets, struct slice text);
 
 #endif

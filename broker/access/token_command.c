@@ -74,7 +74,7 @@ void
 token_command_self(struct buf *text, const struct principal *p)
 {
     add_terms(text, p->name[0] ? p->name : PRINCIPAL_EVERYONE, &p->rights,
-              atomic_load(&p->ends_us));
+              atomic_load(&p->authority.ends_us));
     BUF_ADD(text, "}\n");
 }
 
@@ -325,7 +325,7 @@ run_add(struct tokens *tokens, const struct token_command *command,
     enum status rc = json_parse_text(command->json, on_event, &r, why);
 
     if (!rc)
-        rc = tokens_add(tokens, &r.view.terms, secret, why);
+        rc = tokens_add(tokens, command->by, &r.view.terms, secret, why);
     if (rc)
         return rc;
     s.name = slice_of(r.view.terms.name);
@@ -341,8 +341,8 @@ run_rotate(struct tokens *tokens, const struct token_command *command,
 {
     struct showing s = {.text = text, .name = command->name};
     char secret[TOKEN_TEXT_SIZE];
-    enum status rc =
-        tokens_rotate(tokens, command->name, command->grace_us, secret, why);
+    enum status rc = tokens_rotate(tokens, command->by, command->name,
+                                   command->grace_us, secret, why);
 
     s.secret = secret;
     if (!rc)
@@ -366,7 +366,7 @@ token_command_run(struct tokens *tokens, const struct token_command *command,
     case TOKEN_SHOW:
         return show(tokens, &s, why);
     case TOKEN_REVOKE:
-        return tokens_revoke(tokens, command->name, why);
+        return tokens_revoke(tokens, command->by, command->name, why);
     case TOKEN_ROTATE:
         return run_rotate(tokens, command, text, why);
     }

@@ -34,9 +34,10 @@ enum token_act {
 
 struct token_command {
     enum token_act act;
-    struct slice name; /* of all but TOKEN_ADD and TOKEN_LIST */
-    struct slice json; /* of TOKEN_ADD */
-    int64_t grace_us;  /* of TOKEN_ROTATE */
+    struct slice name;          /* of all but TOKEN_ADD and TOKEN_LIST */
+    struct slice json;          /* of TOKEN_ADD */
+    int64_t grace_us;           /* of TOKEN_ROTATE */
+    const struct authority *by; /* who asks; lent; NULL: the operator */
 };
 
 /* Does it, and appends the answer to `text` (nothing for TOKEN_REVOKE). Any

@@ -780,21 +780,22 @@ store_token(struct tokens *t, struct token *token,
 }
 
 /* In a cluster: takes the lease, and reads what other brokers have changed.
- * Else nothing. `changing` is held; so the table stays as it is until
- * end_change, which must follow, also after a failure. */
+ * Then checks `by`, whom no other change can end any more. `changing` is held;
+ * so the table stays as it is until end_change, which must follow, also after a
+ * failure. */
 static enum status
-begin_change(struct tokens *t, struct problem *why)
+begin_change(struct tokens *t, const struct authority *by, struct problem *why)
 {
-    enum status rc;
+    enum status rc = STATUS_OK;
 
     pthread_mutex_lock(&t->changing);
-    if (!t->owned)
-        return STATUS_OK;
     if (t->refusal)
         return problem(why, STATUS_FORBIDDEN, "%s", t->refusal);
-    rc = own_stream(t, why);
-    return rc ? problem_prefix(why, STATUS_BUSY, "tokens cannot change now: ")
-              : rc;
+    if (t->owned)
+        rc = own_stream(t, why);
+    if (rc)
+        return problem_prefix(why, STATUS_BUSY, "tokens cannot change now: ");
+    return authority_check(by, clock_now_us(), why);
 }
 
 static void
@@ -850,8 +851,9 @@ end_making(struct tokens *t, struct token *token, char text[TOKEN_TEXT_SIZE],
 }
 
 enum status
-tokens_add(struct tokens *t, const struct token_terms *terms,
-           char text[TOKEN_TEXT_SIZE], struct problem *why)
+tokens_add(struct tokens *t, const struct authority *by,
+           const struct token_terms *terms, char text[TOKEN_TEXT_SIZE],
+           struct problem *why)
 {
     struct token *token = NULL, *named;
     enum status rc = check_terms(terms, why);
@@ -859,7 +861,7 @@ tokens_add(struct tokens *t, const struct token_terms *terms,
     text[0] = '\0';
     if (rc)
         return rc;
-    rc = begin_change(t, why);
+    rc = begin_change(t, by, why);
     if (rc)
         ;
     else if (find_name(t, slice_of(terms->name)))
@@ -910,9 +912,10 @@ end_tokens(struct tokens *t, struct slice name, int64_t at_us, bool is_removed)
 }
 
 enum status
-tokens_revoke(struct tokens *t, struct slice name, struct problem *why)
+tokens_revoke(struct tokens *t, const struct authority *by, struct slice name,
+              struct problem *why)
 {
-    enum status rc = begin_change(t, why);
+    enum status rc = begin_change(t, by, why);
 
     if (!rc && !find_name(t, name))
         rc = missing_token(name, why);
@@ -930,8 +933,8 @@ tokens_revoke(struct tokens *t, struct slice name, struct problem *why)
 }
 
 enum status
-tokens_rotate(struct tokens *t, struct slice name, int64_t grace_us,
-              char text[TOKEN_TEXT_SIZE], struct problem *why)
+tokens_rotate(struct tokens *t, const struct authority *by, struct slice name,
+              int64_t grace_us, char text[TOKEN_TEXT_SIZE], struct problem *why)
 {
     struct token *former, *token = NULL;
     struct token_terms terms = {.ends_us = INT64_MAX};
@@ -939,7 +942,7 @@ tokens_rotate(struct tokens *t, struct slice name, int64_t grace_us,
     enum status rc;
 
     text[0] = '\0';
-    rc = begin_change(t, why);
+    rc = begin_change(t, by, why);
     former = find_name(t, name);
     if (rc) {
         ; /* nothing is known of the token */
@@ -953,7 +956,7 @@ tokens_rotate(struct tokens *t, struct slice name, int64_t grace_us,
                      former->principal->name);
     } else {
         terms.rights = former->principal->rights;
-        terms.ends_us = atomic_load(&former->principal->ends_us);
+        terms.ends_us = atomic_load(&former->principal->authority.ends_us);
         memcpy(terms.certificate, former->certificate,
                sizeof(terms.certificate));
         memcpy(terms.name, name.data, name.size);
@@ -987,7 +990,7 @@ view_token(const struct token *token, struct token_view *view)
     view->terms.rights = p->rights;
     memcpy(view->terms.certificate, token->certificate,
            sizeof(view->terms.certificate));
-    view->terms.ends_us = atomic_load(&p->ends_us);
+    view->terms.ends_us = atomic_load(&p->authority.ends_us);
     memcpy(view->id, token->id, sizeof(view->id));
     view->created_us = token->created_us;
     view->used_us = atomic_load(&p->used_us);

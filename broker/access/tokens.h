@@ -168,17 +168,21 @@ struct principal *tokens_owner(struct tokens *tokens, struct slice name,
  * certificate. STATUS_NOT_FOUND: it does not.
  * STATUS_IO: the disk; nothing has changed. STATUS_BUSY: the disk, or in a
  * cluster the journal, which may have the change all the same.
- * STATUS_FORBIDDEN: this broker only reads. */
+ * STATUS_FORBIDDEN: this broker only reads. STATUS_DENIED: `by`, who asks, has
+ * ended, also by an earlier change; NULL: never. */
 MUST_CHECK enum status tokens_add(struct tokens *tokens,
+                                  const struct authority *by,
                                   const struct token_terms *terms,
                                   char text[TOKEN_TEXT_SIZE],
                                   struct problem *why);
-MUST_CHECK enum status tokens_revoke(struct tokens *tokens, struct slice name,
-                                     struct problem *why);
+MUST_CHECK enum status tokens_revoke(struct tokens *tokens,
+                                     const struct authority *by,
+                                     struct slice name, struct problem *why);
 
 /* Makes a new secret; the former ones hold for `grace_us` more. */
-MUST_CHECK enum status tokens_rotate(struct tokens *tokens, struct slice name,
-                                     int64_t grace_us,
+MUST_CHECK enum status tokens_rotate(struct tokens *tokens,
+                                     const struct authority *by,
+                                     struct slice name, int64_t grace_us,
                                      char text[TOKEN_TEXT_SIZE],
                                      struct problem *why);
 

@@ -23,8 +23,9 @@ struct reconciliation {
     const char *dir; /* lent */
     char name[SET_NAME_MAX + 1];
     bool is_accepted;
-    struct client *client; /* lent */
-    struct set *set;       /* NULL: it does not exist */
+    struct client *client;       /* lent */
+    struct authority *authority; /* likewise */
+    struct set *set;             /* NULL: it does not exist */
     struct resource_diff *difference;
     enum phase phase;
     bool is_waiting;
@@ -38,7 +39,7 @@ struct reconciliation {
 enum status
 reconciliation_open(struct reconciliation **taking, struct registry *registry,
                     const char *dir, const char *name, struct client *client,
-                    struct problem *why)
+                    struct authority *authority, struct problem *why)
 {
     struct reconciliation *t = memory_new(1, sizeof(*t));
     char path[UPLOAD_FILE_PATH_MAX];
@@ -47,6 +48,7 @@ reconciliation_open(struct reconciliation **taking, struct registry *registry,
     t->registry = registry;
     t->dir = dir;
     t->client = client;
+    t->authority = authority;
     snprintf(t->name, sizeof(t->name), "%s", name);
     buf_init(&t->part.bytes, TAKING_BYTES);
     t->part.max = RECONCILIATION_ENTRIES;
@@ -263,6 +265,7 @@ post_part(struct reconciliation *t, struct problem *why)
 {
     struct post post = {.kind = POST_CHANGES,
                         .is_never_held = true,
+                        .authority = t->authority,
                         .bytes = t->part.bytes,
                         .fragments = t->part.fragments,
                         .n_fragments = t->part.n};

@@ -34,12 +34,13 @@
 struct reconciliation;
 
 /* Begins with the complete file `name` in `dir`. A set that does not exist is
- * made for `client` (lent; NULL: none). */
-MUST_CHECK enum status reconciliation_open(struct reconciliation **taking,
-                                           struct registry *registry,
-                                           const char *dir, const char *name,
-                                           struct client *client,
-                                           struct problem *why);
+ * made for `client` (lent; NULL: none). Each commit asks `authority`
+ * (likewise).
+ */
+MUST_CHECK enum status
+reconciliation_open(struct reconciliation **taking, struct registry *registry,
+                    const char *dir, const char *name, struct client *client,
+                    struct authority *authority, struct problem *why);
 void reconciliation_close(struct reconciliation *taking); /* NULL is allowed */
 
 /* One step. *is_done: the outcome is complete, as it is after an error. */

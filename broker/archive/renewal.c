@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/options.h"
 #include "broker/archive/notes.h"
+#include "broker/base/authority.h"
 #include "broker/base/diag.h"
 #include "broker/builds/build.h"
 #include "broker/builds/generation.h"
@@ -75,6 +76,9 @@ is_filled(const struct renewal_order *order)
                               order->generation.number);
 }
 
+static void forget_build(struct renewal *r, const struct renewal_order *order,
+                         const struct head *head);
+
 /* Answers the orders that need not wait any longer. */
 static void
 answer_orders(struct renewal *r)
@@ -89,6 +93,11 @@ answer_orders(struct renewal *r)
         if (!log_head(order->set->log, &head)) {
             problem_set(&why, "the set %s was removed", order->set->name);
             end_order(order, STATUS_GONE, &why);
+            continue;
+        }
+        if (authority_check(order->authority, clock_now_us(), &why)) {
+            forget_build(r, order, &head);
+            end_order(order, STATUS_DENIED, &why);
             continue;
         }
         order->generation = head.generations[order->kind].current;
@@ -427,6 +436,29 @@ let_go(struct renewal *r)
     state_fold_hold(r->folding, NULL);
     if (r->behind || !list_is_empty(&r->orders.waiting))
         chore_look(&r->folding->chore);
+}
+
+/* Gives up the build of an order that ends, unless somebody else wants it: the
+ * schedule, another order, or in a cluster the commit that ordered it. */
+static void
+forget_build(struct renewal *r, const struct renewal_order *order,
+             const struct head *head)
+{
+    struct set *set = order->set;
+    struct list *next;
+    struct renewal_order *other;
+
+    if (is_shared(set) || is_due(set, order->kind, head))
+        return;
+    list_each (other, next, &r->orders.waiting, node)
+        if (other != order && other->set == set)
+            return;
+    set->notes->builds[order->kind].is_due = false;
+    if (r->build && r->set == set && !is_due(set, r->kind, head)) {
+        build_abandon(r->build);
+        r->build = NULL;
+        let_go(r);
+    }
 }
 
 /* Gives up a kind that could not be built, and those after it. */

@@ -52,11 +52,12 @@ struct renewal_order {
     enum generation_kind kind;
     uint64_t wanted;  /* the build must stand for this seq, or a later one */
     int64_t until_us; /* of the steady clock: no longer than this */
+    struct authority *authority; /* lent; the order ends with it; or NULL */
 
     /* The outcome. STATUS_AGAIN: the time is over, but the build goes on;
      * STATUS_GONE: the set was removed, or its state is not whole;
      * STATUS_NOT_FOUND: content for the build is missing; STATUS_BUSY: a full
-     * disk; STATUS_STOPPED. Else `generation` is current. */
+     * disk; STATUS_DENIED; STATUS_STOPPED. Else `generation` is current. */
     enum status status;
     struct problem why;
     struct generation generation;

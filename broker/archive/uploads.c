@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "broker/archive/reconciliation.h"
+#include "broker/base/authority.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/state/upload_file.h"
@@ -44,6 +45,7 @@ drop_upload(struct uploads *u, struct upload *upload)
     u->n--;
     metrics_set(METRIC_UPLOADS_AT_WORK, u->n);
     client_unref(upload->client);
+    authority_unref(upload->authority);
     free(upload);
 }
 
@@ -61,7 +63,8 @@ is_at_work(struct uploads *u, struct slice name)
 
 enum status
 uploads_begin(struct uploads *u, struct slice name, struct client *client,
-              struct upload **upload, struct problem *why)
+              struct authority *authority, struct upload **upload,
+              struct problem *why)
 {
     enum status rc = STATUS_OK;
 
@@ -76,6 +79,7 @@ uploads_begin(struct uploads *u, struct slice name, struct client *client,
     } else {
         *upload = add_upload(u, name);
         (*upload)->client = client_ref(client);
+        (*upload)->authority = authority_ref(authority);
     }
     pthread_mutex_unlock(&u->mutex);
     return rc;
@@ -226,10 +230,12 @@ uploads_some(struct chore *chore)
         u->taken = next_whole(u);
         if (!u->taken)
             return false;
-        rc =
-            reconciliation_open(&u->taking, u->registry, u->dir, u->taken->name,
-                                u->taken->client, &outcome.why);
+        rc = reconciliation_open(&u->taking, u->registry, u->dir,
+                                 u->taken->name, u->taken->client,
+                                 u->taken->authority, &outcome.why);
     }
+    if (!rc)
+        rc = authority_check(u->taken->authority, clock_now_us(), &outcome.why);
     if (!rc)
         rc = reconciliation_step(u->taking, u->folding, &is_done, &outcome.why);
     if (!rc && reconciliation_is_waiting(u->taking)) {

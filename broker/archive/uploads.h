@@ -61,7 +61,8 @@ struct upload {
     char name[SET_NAME_MAX + 1];
     struct client *client; /* creator of the set, if the upload makes it; owned
                               reference; NULL: the last process began it */
-    bool is_whole;         /* the archive thread's from now on */
+    struct authority *authority; /* asked at each commit; likewise */
+    bool is_whole;               /* the archive thread's from now on */
     int64_t not_before_us;
     void (*on_done)(const struct upload_outcome *outcome, void *user);
     void *user;
@@ -95,11 +96,13 @@ void uploads_fini(struct uploads *uploads);
 /* The folder of the uploads' files. */
 const char *uploads_dir(const struct uploads *uploads);
 
-/* Begins an upload of `client`. STATUS_RUNNING: the set has one at work;
- * STATUS_BUSY: too many are at work.
+/* Begins an upload of `client`, which takes effect while `authority` lasts:
+ * STATUS_DENIED in the outcome, perhaps behind some changes. STATUS_RUNNING:
+ * the set has one at work; STATUS_BUSY: too many are at work.
  */
 MUST_CHECK enum status uploads_begin(struct uploads *uploads, struct slice name,
                                      struct client *client,
+                                     struct authority *authority,
                                      struct upload **upload,
                                      struct problem *why);
 

@@ -14,8 +14,12 @@
 #include "broker/backup/backup.h"
 #include "broker/backup/manifest.h"
 #include "broker/backup/tar_body.h"
+#include "broker/base/authority.h"
 #include "broker/base/diag.h"
 #include "proto/memory.h"
+
+/* How often the thread looks whether a backup may still be fetched. */
+#define LOOK_US 1000000
 
 enum state { NONE, MAKING, READY, SENDING, SENT, FAILED };
 
@@ -26,6 +30,7 @@ struct backup_offer {
 
     pthread_mutex_t mutex; /* the rest */
     bool has_thread, is_stopped;
+    struct authority *authority; /* of whoever asked; a reference, or NULL */
     enum state state;
     int64_t until_us;     /* READY; steady clock */
     enum status failure;  /* FAILED */
@@ -35,15 +40,29 @@ struct backup_offer {
 
 /* The thread */
 
+/* The mutex is held. */
+static bool
+is_denied(const struct backup_offer *o)
+{
+    return authority_is_over(o->authority, clock_now_us());
+}
+
+/* A backup that nobody may fetch any more counts as sent. The mutex is held. */
+static enum state
+look_at_state(struct backup_offer *o)
+{
+    if (o->state == READY && (clock_steady_us() >= o->until_us || is_denied(o)))
+        o->state = SENT;
+    return o->state;
+}
+
 static enum state
 state_of(struct backup_offer *o)
 {
     enum state state;
 
     pthread_mutex_lock(&o->mutex);
-    state = o->state;
-    if (state == READY && clock_steady_us() >= o->until_us)
-        state = o->state = SENT;
+    state = look_at_state(o);
     pthread_mutex_unlock(&o->mutex);
     return state;
 }
@@ -71,7 +90,7 @@ is_stopped(void *user)
     bool is;
 
     pthread_mutex_lock(&o->mutex);
-    is = o->is_stopped;
+    is = o->is_stopped || is_denied(o);
     pthread_mutex_unlock(&o->mutex);
     return is;
 }
@@ -131,7 +150,9 @@ run_make(struct backup_offer *o)
     o->failure = rc;
     o->why = why;
     o->until_us = clock_steady_us() + OFFER_US;
-    o->state = rc ? FAILED : READY;
+    o->state = authority_check(o->authority, clock_now_us(), NULL) ? SENT
+               : rc                                                ? FAILED
+                                                                   : READY;
     pthread_mutex_unlock(&o->mutex);
 }
 
@@ -164,7 +185,8 @@ run(struct thread *t)
             run_make(o);
         else if (state == SENT)
             run_clear(o);
-        wait_us = state_of(o) == READY ? OFFER_US : -1;
+        state = state_of(o);
+        wait_us = state == READY ? LOOK_US : state == SENT ? 0 : -1;
     } while (thread_wait(t, wait_us));
 }
 
@@ -209,12 +231,14 @@ backup_offer_close(struct backup_offer *o)
     if (o->data_fd >= 0)
         (void)!clear(o, NULL);
     file_close(&o->data_fd);
+    authority_unref(o->authority);
     pthread_mutex_destroy(&o->mutex);
     free(o);
 }
 
 enum status
-backup_offer_make(struct backup_offer *o, struct problem *why)
+backup_offer_make(struct backup_offer *o, struct authority *authority,
+                  struct problem *why)
 {
     enum status rc = STATUS_OK;
 
@@ -226,6 +250,8 @@ backup_offer_make(struct backup_offer *o, struct problem *why)
         rc = thread_start(&o->thread, "backup", run, o, why);
     if (!rc) {
         o->has_thread = true;
+        authority_unref(o->authority);
+        o->authority = authority_ref(authority);
         o->state = MAKING;
         thread_wake(&o->thread);
     }
@@ -253,7 +279,7 @@ backup_offer_take(struct backup_offer *o, struct body **body,
 
     *body = NULL;
     pthread_mutex_lock(&o->mutex);
-    switch (o->state) {
+    switch (look_at_state(o)) {
     case NONE:
     case SENT:
         rc = problem(why, STATUS_NOT_FOUND,

@@ -7,6 +7,9 @@
  *                       |         +-----------------------+ broken off
  *                       +--> failed      ready for OFFER_US --> none
  *
+ * A backup that is being made or ready ends with the authority of whoever asked
+ * for it.
+ *
  * One at a time. It is in DIR/outgoing: most files are links, and databases are
  * copies. A thread of its own makes and deletes it, at a low priority; the
  * thread begins with the first backup.
@@ -38,8 +41,11 @@ MUST_CHECK enum status backup_offer_open(struct backup_offer **offer,
 void backup_offer_close(struct backup_offer *offer);
 
 /* Begins to make a backup as of now, instead of one that waits to be fetched.
- * STATUS_RUNNING: one is being made or sent. */
+ * When `authority` ends there is none. NULL: never. STATUS_RUNNING: one is
+ * being made or sent. */
+struct authority;
 MUST_CHECK enum status backup_offer_make(struct backup_offer *offer,
+                                         struct authority *authority,
                                          struct problem *why);
 
 /* Sets *body to the backup, as a tar archive: of the manifest, then of all

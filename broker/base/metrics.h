@@ -280,6 +280,9 @@ enum metric_kind {
         "Pauses of accepting for want of file descriptors") \
     ROW(SLOW, COUNTER, LABEL_NONE, "tidings_slow_connections_total", \
         "Connections that ended because too little moved on them") \
+    ROW(DENIED, COUNTER, LABEL_NONE, "tidings_denied_requests_total", \
+        "Requests that ended because their token did while they were under " \
+        "way") \
     ROW(DISPLACED, COUNTER, LABEL_NONE, "tidings_displaced_connections_total", \
         "Connections that waited for a request, and ended to make room") \
     ROW(CLIENT_REFUSALS, COUNTER, LABEL_LIMIT, \

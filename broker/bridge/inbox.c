@@ -159,6 +159,7 @@ is_passing(enum status rc)
     case STATUS_TOO_LARGE:
     case STATUS_UNSUPPORTED:
     case STATUS_NOT_FOUND:
+    case STATUS_DENIED:
     case STATUS_FORBIDDEN:
     case STATUS_CONFLICT:
     case STATUS_REFUSED:

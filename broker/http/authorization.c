@@ -18,13 +18,9 @@
 void
 authorization_require(struct request *rq)
 {
-    struct problem why = {"this needs a token that is valid: Authorization: "
-                          "Bearer TOKEN"};
-    struct response r;
+    struct problem why = {AUTHORITY_MISSING};
 
-    response_init(&r, 401, NULL);
-    response_header(&r, "WWW-Authenticate", "Bearer");
-    response_answer_problem(rq, &r, &why, NULL);
+    request_answer_problem(rq, 401, &why);
 }
 
 /* The credentials of "Bearer TOKEN"; empty: another scheme. */
@@ -45,10 +41,14 @@ find_certificate(struct http *http, struct request *rq, int64_t now_us)
 {
     char certificate[CERTIFICATE_PROOF_SIZE];
     struct principal *found = NULL;
+    int64_t ends_us;
 
-    if (!tokens_are_open(http->tokens) && request_certificate(rq, certificate))
+    if (!tokens_are_open(http->tokens) &&
+        request_certificate(rq, certificate, &ends_us))
         found = tokens_find_certificate(http->tokens, slice_of(certificate),
                                         now_us);
+    if (found)
+        request_set_authority(rq, authority_new(&found->authority, ends_us));
     return found ? found : tokens_anonymous(http->tokens, now_us);
 }
 

@@ -46,7 +46,7 @@ handle_backup_post(struct http *http, struct request *rq,
     (void)target;
     if (!may_have_all(http, rq))
         return;
-    rc = backup_offer_make(http->backup, &why);
+    rc = backup_offer_make(http->backup, request_authority(rq), &why);
     if (rc)
         answers_failure(rq, rc, &why);
     else

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "broker/archive/renewal.h"
+#include "broker/base/authority.h"
 #include "broker/http/answers.h"
 #include "broker/http/routes.h"
 #include "broker/log/post.h"
@@ -25,7 +26,15 @@ struct closing {
     struct task task;
     struct ticket ticket;
     struct set *set;
+    struct authority *authority;
 };
+
+static void
+free_closing(struct closing *c)
+{
+    authority_unref(c->authority);
+    free(c);
+}
 
 /* {"set":"demo","closed":3,"list":"http://.../changes/000000000003.xml"}; null
  * and no list if the open list was empty: it is not closed then. */
@@ -61,7 +70,7 @@ answer_rotation(struct task *task)
         answers_failure(rq, c->post.status, &c->post.why);
     else if (rq)
         answer_closed(rq, c);
-    free(c);
+    free_closing(c);
 }
 
 /* On the log thread. */
@@ -84,8 +93,10 @@ close_list(struct request *rq)
     c->post.kind = POST_CLOSE;
     c->post.set = c->set->log;
     c->post.done = on_closed;
+    c->authority = request_take_authority(rq);
+    c->post.authority = c->authority;
     if (log_submit(registry_log(c->set->registry), &c->post)) {
-        free(c);
+        free_closing(c);
         request_refuse(rq, 503, "the broker is ending");
     }
 }
@@ -113,6 +124,13 @@ struct building {
     struct archiver *archiver;
     char epoch[EPOCH_SIZE + 1];
 };
+
+static void
+free_building(struct building *b)
+{
+    authority_unref(b->order.authority);
+    free(b);
+}
 
 static void
 add_link(struct buf *to, const char *name, struct link_text link)
@@ -180,7 +198,7 @@ answer_build(struct task *task)
         answers_failure(rq, rc, &b->order.why);
     else if (rq)
         answer_built(rq, b);
-    free(b);
+    free_building(b);
 }
 
 /* On the archive thread. */
@@ -203,9 +221,10 @@ order_build(struct request *rq)
     memcpy(b->epoch, head.epoch, sizeof(b->epoch));
     b->order.wanted = head.last;
     b->order.until_us = clock_steady_us() + ANSWER_US;
+    b->order.authority = authority_ref(request_authority(rq));
     request_set_user(rq, NULL); /* the archive owns it now */
     if (archiver_order(b->archiver, &b->order)) {
-        free(b);
+        free_building(b);
         request_refuse(rq, 503, "the broker is ending");
     }
 }

@@ -85,7 +85,9 @@ finish_post(struct request *rq, struct posting *p)
 
     p->task.run = on_answered;
     p->ticket = request_ticket(rq);
-    request_set_user(rq, NULL); /* the log owns it now */
+    request_set_user(rq,
+                     NULL); /* the log owns it now, and asks at the commit */
+    ingest_set_authority(p->ingest, request_take_authority(rq));
     rc = ingest_end(p->ingest, on_committed, p, &why);
     if (rc)
         refuse_post(rq, p, rc, &why);

@@ -182,6 +182,7 @@ submit_request(struct request *rq, struct hub_request *h)
                                                     clients in */
     h->task.run = on_answered;
     h->ticket = request_ticket(rq);
+    h->command->authority = authority_ref(request_authority(rq));
     h->command->done = on_done;
     h->command->user = h;
     request_set_user(rq, NULL); /* the hub owns it now */

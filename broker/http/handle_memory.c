@@ -13,7 +13,6 @@
 #include "base/clock.h"
 #include "broker/documents/change_memory.h"
 #include "broker/http/answers.h"
-#include "broker/http/authorization.h"
 #include "broker/http/query.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
@@ -143,9 +142,7 @@ on_resumed(struct poll *poll, struct request *rq)
     struct reading *r = list_entry(poll, struct reading, poll);
     struct set *set = NULL;
 
-    if (rq && principal_is_over(r->principal, clock_now_us()))
-        authorization_refuse(rq, r->principal, 0, SLICE(""));
-    else if (rq) /* answers if the set was removed */
+    if (rq && !request_deny(rq)) /* answers if the set was removed */
         set = answers_find_set(r->http, rq, slice_of(r->wish.set->name),
                                r->principal, RIGHT_SUBSCRIBE, &r->head);
     if (set && set != r->wish.set) {

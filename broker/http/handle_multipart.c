@@ -161,6 +161,7 @@ commit_post(struct multipart_request *c)
     if (rq) {
         c->ticket = request_ticket(rq);
         request_set_user(rq, NULL);
+        request_set_authority(rq, NULL); /* the log asks at the commit */
     }
     rc = multipart_post_commit(c->post, on_committed, c, &why);
     if (rc) {
@@ -305,6 +306,7 @@ begin_post(struct multipart_request *c, struct request *rq,
             .content_type = type,
             .size = request_content_length(rq),
             .holding = &c->holding,
+            .authority = request_authority(rq),
         };
 
         rc = multipart_post_begin(&c->post, c->http->posts, &plan, why);

@@ -605,7 +605,8 @@ begin_upload(struct putting *p, struct request *rq, struct slice name,
         rc = reserve_places(p, rq, why);
     if (!rc)
         rc = uploads_begin(archiver_uploads(p->http->archiver), name,
-                           request_client(rq), &p->upload, why);
+                           request_client(rq), request_authority(rq),
+                           &p->upload, why);
     p->is_inline = registry_content(registry, name) == CONTENT_INLINE;
     /* Changes that others post from now on are newer. */
     if (!rc && registry_find(registry, name, &head)) {

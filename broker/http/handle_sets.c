@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "broker/base/authority.h"
 #include "broker/http/answers.h"
 #include "broker/http/routes.h"
 #include "broker/http/set_pages.h"
@@ -443,10 +444,14 @@ on_end(struct request *rq)
         rc = STATUS_FORBIDDEN;
     if (!rc) {
         p->ticket = request_ticket(rq);
-        request_set_user(rq, NULL); /* the log owns it now */
-        rc = p->is_quiet ? alter_harvest(registry, wish.name, wish.client,
-                                         harvest, on_altered, p, &why)
-                         : alter_settings(registry, &wish, on_altered, p, &why);
+        request_set_user(rq, NULL); /* the log owns it now, and asks at the
+                                       commit */
+        wish.authority = request_take_authority(rq);
+        rc = p->is_quiet
+                 ? alter_harvest(registry, wish.name, wish.client,
+                                 wish.authority, harvest, on_altered, p, &why)
+                 : alter_settings(registry, &wish, on_altered, p, &why);
+        authority_unref(wish.authority);
     }
     if (rc)
         refuse_change(rq, p, rc, &why);
@@ -534,6 +539,7 @@ handle_set_end(struct http *http, struct request *rq,
                const struct route_target *target)
 {
     struct putting *p = memory_new(1, sizeof(*p));
+    struct authority *authority = request_take_authority(rq);
     struct problem why = {""};
     enum status rc;
 
@@ -542,8 +548,9 @@ handle_set_end(struct http *http, struct request *rq,
     p->ticket = request_ticket(rq);
     rc = target->act == ACT_HARVEST
              ? alter_harvest(http->registry, target->name, request_client(rq),
-                             NULL, on_altered, p, &why)
-             : alter_remove(target->set, on_altered, p, &why);
+                             authority, NULL, on_altered, p, &why)
+             : alter_remove(target->set, authority, on_altered, p, &why);
+    authority_unref(authority);
     if (rc) {
         putting_free(p);
         answers_failure(rq, rc, &why);

@@ -40,6 +40,7 @@ struct token_request {
     struct job job;
     struct ticket ticket;
     struct tokens *tokens;
+    struct authority *authority; /* a reference */
     struct token_command command;
     char name[TOKEN_NAME_MAX + 1];
     struct buf body; /* of the request, then the answer: it may have a secret */
@@ -61,6 +62,7 @@ free_request(struct token_request *t)
 {
     wipe(&t->body);
     wipe(&t->text);
+    authority_unref(t->authority);
     free(t);
 }
 
@@ -113,6 +115,11 @@ start_work(struct request *rq, struct token_request *t)
 {
     request_set_user(rq, NULL); /* the job owns it now */
     t->ticket = request_ticket(rq);
+    /* A token that ends itself gets its answer all the same. */
+    if (request_method(rq) == METHOD_POST ||
+        request_method(rq) == METHOD_DELETE)
+        t->authority = request_take_authority(rq);
+    t->command.by = t->authority;
     t->job.work = on_work;
     t->job.done = on_done;
     service_work(request_service(rq), &t->job);

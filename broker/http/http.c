@@ -155,6 +155,29 @@ add_as_of(const struct http *http, struct request *rq)
     request_add_lines(rq, (struct slice){line, (size_t)n});
 }
 
+/* The request ends with its authority, which refers to the principal: that of a
+ * session or a certificate, or the principal's own. */
+static void
+answer_principal(struct http *http, struct request *rq,
+                 const struct route_found *found, struct principal *principal)
+{
+    struct problem why = {""};
+
+    if (request_authority(rq))
+        principal_unref(principal);
+    else
+        request_set_authority(rq, &principal->authority);
+    request_set_name(rq, principal->name);
+    if (!may_be_called(http, rq, principal, &why)) {
+        request_answer_problem(rq, 403, &why);
+        return;
+    }
+    if (principal->name[0] && !principal->is_everyone)
+        request_set_owner(rq, client_of_owner(registry_clients(http->registry),
+                                              slice_of(principal->name)));
+    routes_run(http, rq, found, principal);
+}
+
 void
 http_on_request(struct request *rq, void *user)
 {
@@ -200,19 +223,7 @@ http_on_request(struct request *rq, void *user)
     } else {
         principal = authorization_find(http, rq);
         if (principal)
-            request_set_name(rq, principal->name);
-        if (principal && !may_be_called(http, rq, principal, &why)) {
-            request_answer_problem(rq, 403, &why);
-            principal_unref(principal);
-            return;
-        }
-        if (principal && principal->name[0] && !principal->is_everyone)
-            request_set_owner(rq,
-                              client_of_owner(registry_clients(http->registry),
-                                              slice_of(principal->name)));
-        if (principal)
-            routes_run(http, rq, &found, principal);
-        principal_unref(principal);
+            answer_principal(http, rq, &found, principal);
     }
 }
 

@@ -1,7 +1,5 @@
 #include "broker/http/postponement.h"
 
-#include "base/clock.h"
-#include "broker/http/authorization.h"
 #include "broker/net/response.h"
 #include "broker/push/members.h"
 #include "broker/push/subscribers.h"
@@ -35,8 +33,7 @@ go_on(struct request *rq, void *user)
 {
     struct postponement *p = user;
 
-    if (principal_is_over(p->principal, clock_now_us())) {
-        authorization_refuse(rq, p->principal, 0, SLICE(""));
+    if (request_deny(rq)) {
         rq = NULL;
     } else if (!p->is_certain) {
         postponement_refuse(rq);

@@ -87,18 +87,22 @@ struct principal *
 session_find(struct http *http, struct request *rq)
 {
     int64_t now_us = clock_now_us();
+    struct authority *authority;
     struct principal *found;
     struct slice text;
 
     if (!find_cookie(http, rq, &text) || !is_own_request(http, rq))
         return NULL;
-    found = tickets_find(http->sessions, text);
-    if (found && principal_is_over(found, now_us)) {
+    found = tickets_find(http->sessions, text, &authority);
+    if (found && authority_is_over(authority, now_us)) {
+        authority_unref(authority);
         principal_unref(found);
         return NULL;
     }
-    if (found) /* relaxed: principal.h */
+    if (found) { /* relaxed: principal.h */
         atomic_store_explicit(&found->used_us, now_us, memory_order_relaxed);
+        request_set_authority(rq, authority);
+    }
     return found;
 }
 

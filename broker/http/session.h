@@ -29,8 +29,8 @@
 #include "broker/http/http.h"
 #include "broker/net/response.h"
 
-/* Returns a reference to the principal of the session; NULL: the request has
- * none that counts. During on_request. */
+/* Returns a reference to the principal of the session, whose authority it gives
+ * the request; NULL: the request has none that counts. During on_request. */
 struct principal *session_find(struct http *http, struct request *rq);
 
 /* Ends the session of the request, if it has one that counts. */

@@ -48,6 +48,8 @@ struct command {
     enum command_kind kind;
     struct principal
         *principal; /* of the request, a reference; NULL: the broker */
+    struct authority
+        *authority; /* likewise; asked when the command takes effect */
 
     /* Name of the set or relay. */
     char name[SET_NAME_MAX + 1];

@@ -116,8 +116,8 @@ put_principal(struct buf *to, const struct principal *p)
     put_field(to, slice_of(p->rights.manage));
     put_number(to, p->rights.observe);
     put_number(to, p->rights.admin);
-    put_number(
-        to, (uint64_t)atomic_load_explicit(&p->ends_us, memory_order_relaxed));
+    put_number(to, (uint64_t)atomic_load_explicit(&p->authority.ends_us,
+                                                  memory_order_relaxed));
 }
 
 /* A token's principal is the one of this broker, which ends with the token.
@@ -218,6 +218,8 @@ restore_fields(struct command *command, struct fields *f, struct tokens *tokens,
     rc = take_principal(f, tokens, command, why);
     if (rc)
         return rc;
+    if (command->principal)
+        command->authority = authority_ref(&command->principal->authority);
     if (f->is_bad || f->rest.size > 0)
         return problem(why, STATUS_INVALID,
                        "another broker of the cluster has another version");
@@ -274,7 +276,7 @@ command_restore_outcome(struct command *command, struct slice bytes)
     take_text(&f, command->why.text, sizeof(command->why.text));
     buf_clear(&command->text);
     buf_add_slice(&command->text, take_field(&f));
-    if (f.is_bad || status > STATUS_DIFFERENT || http > 599) {
+    if (f.is_bad || status > STATUS_DENIED || http > 599) {
         buf_clear(&command->text);
         command->status =
             problem(&command->why, STATUS_IO,

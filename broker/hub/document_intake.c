@@ -226,6 +226,9 @@ feed_set(struct intake *in)
         make_key(&in->key, &in->digest);
     if (!rc) {
         ingest_take_any_capability(in->ingest);
+        if (in->command)
+            ingest_set_authority(in->ingest,
+                                 authority_ref(in->command->authority));
         rc = ingest_set_key(in->ingest, &in->key, why);
     }
     if (!rc)
@@ -258,15 +261,19 @@ read_document(struct job *job)
 }
 
 /* True if the topic still belongs to the target that it had when the document
- * came. */
+ * came, and whoever posted it may still do so. */
 static bool
 is_wanted(struct intake *in)
 {
     struct intake_target now =
         intake_target_of(in->source->foreign->hub, slice_of(in->source->url));
 
-    if (now.relay == in->target.relay && now.set == in->target.set)
-        return true;
+    if (now.relay == in->target.relay && now.set == in->target.set) {
+        in->status =
+            authority_check(in->command ? in->command->authority : NULL,
+                            clock_now_us(), &in->why);
+        return !in->status;
+    }
     in->status = problem(&in->why, STATUS_NOT_FOUND,
                          "the topic was another's meanwhile, or nobody's");
     return false;

@@ -495,6 +495,7 @@ static void
 run_command(struct task *task)
 {
     struct command *command = list_entry(task, struct command, task);
+    struct problem why = {""};
     static void (*const runs[COMMAND_KINDS])(struct command *) = {
         [COMMAND_SUBSCRIBE] = run_subscribe,
         [COMMAND_PUBLISH] = foreign_source_publish,
@@ -509,7 +510,10 @@ run_command(struct task *task)
         [COMMAND_RELAY_REMOVE] = relay_remove,
     };
 
-    runs[command->kind](command);
+    if (authority_check(command->authority, clock_now_us(), &why))
+        command_answer_now(command, STATUS_DENIED, &why);
+    else
+        runs[command->kind](command);
 }
 
 enum status

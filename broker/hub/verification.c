@@ -481,7 +481,7 @@ make_terms(struct hub *hub, const struct command *command,
         terms->filter = slice_dup(filter);
     if (by) {
         owner_init(&terms->owner, slice_of(by->name),
-                   atomic_load(&by->ends_us));
+                   atomic_load(&by->authority.ends_us));
         terms->owner.principal = principal_ref(command->principal);
     }
     return STATUS_OK;

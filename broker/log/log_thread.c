@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/loop.h"
+#include "broker/base/authority.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/log/idempotency.h"
@@ -720,6 +721,12 @@ commit_round(struct log_thread *t, bool *is_more)
         list_remove(&post->node);
         if (post->set && post->set->draft.is_removed) {
             refuse_removed(post);
+            continue;
+        }
+        post->status = authority_check(post->authority, t->sequencer.acts.at_us,
+                                       &post->why);
+        if (post->status) {
+            answer_post(post);
             continue;
         }
         bytes += weight_of(post);

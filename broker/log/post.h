@@ -20,6 +20,7 @@
 #include "proto/resourcesync/position.h"
 #include "proto/status.h"
 
+struct authority;
 struct client;
 struct key_share;
 struct log_set;
@@ -48,6 +49,10 @@ struct post {
     struct list node; /* the queue's */
     enum post_kind kind;
     struct log_set *set;
+
+    /* The post is refused if that has ended when its turn comes: STATUS_DENIED.
+     * Lent; NULL: the broker's own. */
+    const struct authority *authority;
 
     /* POST_CHANGES: fragments with holes, one after the other in `bytes`. */
     struct buf bytes;

@@ -88,7 +88,8 @@ client_trust_ask(const struct client_trust *t, struct ssl_st *ssl)
 }
 
 bool
-client_trust_proof(const struct ssl_st *ssl, char *fingerprint)
+client_trust_proof(const struct ssl_st *ssl, char *fingerprint,
+                   int64_t *ends_us)
 {
     const X509 *cert = SSL_get0_peer_certificate(ssl);
     unsigned char digest[EVP_MAX_MD_SIZE];
@@ -100,6 +101,7 @@ client_trust_proof(const struct ssl_st *ssl, char *fingerprint)
         X509_cmp_current_time(X509_get0_notAfter(cert)) <= 0 ||
         X509_digest(cert, EVP_sha256(), digest, &size) != 1)
         return false;
+    *ends_us = certificate_end_us(cert);
     for (unsigned i = 0; i < size; i++)
         snprintf(fingerprint + (size_t)2 * i, 3, "%02x", digest[i]);
     return true;

@@ -32,8 +32,10 @@ int64_t client_trust_end_us(const struct client_trust *trust);
 bool client_trust_ask(const struct client_trust *trust, struct ssl_st *ssl);
 
 /* Writes the SHA-256 of the certificate that the client has proved to have, 64
- * digits and NUL. False: none, or it has expired meanwhile. */
-bool client_trust_proof(const struct ssl_st *ssl, char *fingerprint);
+ * digits and NUL, and when it expires. False: none, or it has expired
+ * meanwhile. */
+bool client_trust_proof(const struct ssl_st *ssl, char *fingerprint,
+                        int64_t *ends_us);
 
 /* Logs why the certificate of a handshake that failed was refused. */
 void client_trust_report(const struct ssl_st *ssl);

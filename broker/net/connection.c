@@ -169,6 +169,7 @@ void
 connection_restart(struct connection *c)
 {
     connection_end_clients(c);
+    connection_set_authority(c, NULL);
     connection_enter(c, c->service->first_phase, clock_steady_us() + IDLE_US);
     connection_read_on(c);
 }
@@ -506,6 +507,24 @@ connection_set_owner(struct connection *c, struct client *owner)
 }
 
 void
+connection_set_authority(struct connection *c, struct authority *authority)
+{
+    authority_unref(c->authority);
+    c->authority = authority;
+    c->is_denied = false;
+}
+
+bool
+connection_is_denied(struct connection *c, struct problem *why)
+{
+    if (!c->authority || c->is_denied ||
+        !authority_check(c->authority, clock_now_us(), why))
+        return false;
+    c->is_denied = true;
+    return true;
+}
+
+void
 connection_end_clients(struct connection *c)
 {
     connection_set_owner(c, NULL);
@@ -654,6 +673,7 @@ on_closed(uv_handle_t *handle)
     if (c->on_gone)
         c->on_gone(c);
     count_off(c);
+    connection_set_authority(c, NULL);
     list_remove(&c->node);
     metrics_add(METRIC_CONNECTIONS, -1);
     waiting_fini(&c->in);
@@ -753,7 +773,10 @@ connection_check_sending(struct connection *c, int64_t now_us)
 void
 connection_check(struct connection *c, int64_t now_us)
 {
-    if (c->phase->check)
+    if (c->phase->deny && c->authority && !c->is_denied &&
+        authority_is_over(c->authority, clock_now_us()))
+        c->phase->deny(c);
+    else if (c->phase->check)
         c->phase->check(c, now_us);
 }
 

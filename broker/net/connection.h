@@ -43,6 +43,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "broker/base/authority.h"
 #include "broker/base/client_limits.h"
 #include "broker/net/body.h"
 #include "broker/net/request_end.h"
@@ -90,6 +91,10 @@ struct phase {
      * a second. */
     void (*check)(struct connection *c, int64_t now_us);
 
+    /* The authority of the request has ended: ends the request. NULL: there is
+     * nothing to end, or the owner of the stream does. */
+    void (*deny)(struct connection *c);
+
     bool is_head;     /* waits for a request: may be displaced */
     bool is_untimed;  /* checked only while bytes wait for room */
     bool is_busy;     /* the end of the server waits for it */
@@ -108,16 +113,18 @@ struct connection {
     struct list ready; /* in service->ready, or not */
     struct socket socket;
     struct service *service;
-    struct client *client;   /* the client that it counts for; NULL: none */
-    struct client *owner;    /* of the token of its request, or of its stream:
-                                the rest of it counts for that one; or NULL */
-    struct request *request; /* NULL: none at hand */
-    struct stream *stream;   /* NULL: neither WebSocket nor long answer */
+    struct client *client; /* the client that it counts for; NULL: none */
+    struct client *owner;  /* of the token of its request, or of its stream:
+                              the rest of it counts for that one; or NULL */
+    struct authority *authority; /* of its request or stream; or NULL */
+    struct request *request;     /* NULL: none at hand */
+    struct stream *stream;       /* NULL: neither WebSocket nor long answer */
     const struct phase *phase;
     void (*on_gone)(struct connection *c); /* frees its request or stream, and
                                               calls their handlers; NULL: it
                                               never had any */
     bool is_busy;                          /* counted in service->n_busy */
+    bool is_denied; /* the authority has ended, and the request knows */
     bool is_inside; /* feed() reads its input, and continues when a handler
                        answers meanwhile */
     bool is_spared; /* late, but with one more turn */
@@ -171,6 +178,15 @@ void connection_end_clients(struct connection *c);
 /* Lets the present request count for `owner`, whose reference it takes over,
  * until its answer; a stream for as long as it lives. */
 void connection_set_owner(struct connection *c, struct client *owner);
+
+/* Sets for how long the present request, or the stream, may go on: until that
+ * authority ends, whose reference it takes over. NULL: for ever. */
+void connection_set_authority(struct connection *c,
+                              struct authority *authority);
+
+/* True if that authority has ended; once, since the request must be refused
+ * then, or cut. */
+bool connection_is_denied(struct connection *c, struct problem *why);
 
 /* Counts it as a half head, or as a stream. STATUS_LIMITED. */
 MUST_CHECK enum status connection_count_half(struct connection *c);
@@ -250,7 +266,8 @@ bool connection_has_unread(const struct connection *c);
 /* Does what connection_set_ready put off. */
 void connection_proceed(struct connection *c);
 
-/* Once a second: calls the phase's check. */
+/* Once a second: calls the phase's deny if the authority has ended, else its
+ * check. */
 void connection_check(struct connection *c, int64_t now_us);
 
 /* For the checks of phases */

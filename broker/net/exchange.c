@@ -157,13 +157,32 @@ await_answer(struct connection *c)
     connection_enter(c, &exchange_handler, 0);
 }
 
-/* The body is complete. */
+/* Ends the reading of the body: its handler answers, or net. */
+static void
+break_off(struct request *rq, enum status rc, const struct problem *why)
+{
+    rq->may_answer = NULL;
+    await_answer(rq->connection);
+    if (rq->handlers->on_broken) {
+        rq->handlers->on_broken(rq, rc, why);
+        return;
+    }
+    abandon_request(rq);
+    request_answer_problem(rq, response_status_of(rc), why);
+}
+
+/* The body is complete: its handler acts, if the client may still act. */
 static void
 end_body(struct connection *c)
 {
     struct request *rq = c->request;
+    struct problem why = {""};
 
     rq->in.is_complete = true;
+    if (connection_is_denied(c, &why)) {
+        break_off(rq, STATUS_DENIED, &why);
+        return;
+    }
     await_answer(c);
     rq->handlers->on_end(rq);
 }
@@ -284,20 +303,6 @@ request_again(struct request *rq,
 
 /* Bodies */
 
-/* Ends the reading of the body: its handler answers, or net. */
-static void
-break_off(struct request *rq, enum status rc, const struct problem *why)
-{
-    rq->may_answer = NULL;
-    await_answer(rq->connection);
-    if (rq->handlers->on_broken) {
-        rq->handlers->on_broken(rq, rc, why);
-        return;
-    }
-    abandon_request(rq);
-    request_answer_problem(rq, response_status_of(rc), why);
-}
-
 static void
 hand_over(struct connection *c, struct slice data)
 {
@@ -385,6 +390,39 @@ check_body(struct connection *c, int64_t now_us)
         break_off(c->request, STATUS_LATE, &why);
 }
 
+static void
+deny_body(struct connection *c)
+{
+    struct problem why = {""};
+
+    diag_begin_request(c->request->id);
+    if (connection_is_denied(c, &why))
+        break_off(c->request, STATUS_DENIED, &why);
+    diag_end_request();
+}
+
+/* If the handler has handed its act to another thread, that one asks, too. */
+static void
+deny_handler(struct connection *c)
+{
+    diag_begin_request(c->request->id);
+    abandon_request(c->request);
+    request_deny(c->request);
+    diag_end_request();
+}
+
+bool
+request_deny(struct request *rq)
+{
+    struct problem why = {""};
+
+    if (!rq->connection || !connection_is_denied(rq->connection, &why))
+        return false;
+    rq->may_answer = NULL;
+    request_answer_problem(rq, 401, &why);
+    return true;
+}
+
 /* Nothing is read while a handler works, so nothing else would notice the end
  * of the client. */
 static void
@@ -405,10 +443,12 @@ static const struct phase exchange_body = {
     .take = take_body,
     .is_reading = is_reading,
     .check = check_body,
+    .deny = deny_body,
     .is_busy = true,
 };
 
 static const struct phase exchange_handler = {
     .check = check_handler,
+    .deny = deny_handler,
     .is_busy = true,
 };

@@ -425,12 +425,12 @@ request_listener(const struct request *rq)
 
 bool
 request_certificate(const struct request *rq,
-                    char fingerprint[CERTIFICATE_PROOF_SIZE])
+                    char fingerprint[CERTIFICATE_PROOF_SIZE], int64_t *ends_us)
 {
     const struct ssl_st *ssl =
         rq->connection ? rq->connection->socket.ssl : NULL;
 
-    return ssl && client_trust_proof(ssl, fingerprint);
+    return ssl && client_trust_proof(ssl, fingerprint, ends_us);
 }
 
 struct client *
@@ -467,6 +467,28 @@ void
 request_set_owner(struct request *rq, struct client *owner)
 {
     connection_set_owner(rq->connection, owner);
+}
+
+void
+request_set_authority(struct request *rq, struct authority *authority)
+{
+    connection_set_authority(rq->connection, authority);
+}
+
+struct authority *
+request_authority(const struct request *rq)
+{
+    return rq->connection ? rq->connection->authority : NULL;
+}
+
+struct authority *
+request_take_authority(struct request *rq)
+{
+    struct authority *authority = request_authority(rq);
+
+    if (authority)
+        rq->connection->authority = NULL;
+    return authority;
 }
 
 void

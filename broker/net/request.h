@@ -89,9 +89,10 @@ enum listener_kind request_listener(const struct request *rq);
 
 /* Writes the SHA-256 of the client's certificate, in small hexadecimal digits.
  * The client has proved that it has the key, and the certificate is valid now
- * (server_trust). False: there is none. */
+ * (server_trust); *ends_us: when it expires. False: there is none. */
 bool request_certificate(const struct request *rq,
-                         char fingerprint[CERTIFICATE_PROOF_SIZE]);
+                         char fingerprint[CERTIFICATE_PROOF_SIZE],
+                         int64_t *ends_us);
 
 /* The client that the request counts for. Lent until the answer. NULL: none, or
  * the connection has ended. */
@@ -100,6 +101,29 @@ struct client *request_client(const struct request *rq);
 /* Lets the request count for the owner of its token, and its stream likewise.
  * Takes over the reference. During on_request. */
 void request_set_owner(struct request *rq, struct client *owner);
+
+/* Lets the request, and its stream, go on until `authority` ends
+ * (broker/base/authority.h), whose reference it takes over. Then within two
+ * seconds, wherever the request is:
+ *
+ *     its body comes, or is complete      the handler gets on_broken
+ *                                         (STATUS_DENIED), and does not act
+ *     it waits for its handler            on_gone, and 401
+ *     the answer to a GET would begin     401
+ *     the answer is being sent            the connection is reset
+ *     it is a stream                      its owner asks: stream_is_denied
+ *
+ * A handler that hands its act to another thread lends or gives it the
+ * authority, to be asked at the effect. request_take_authority gives the
+ * caller the reference: then net no longer asks, and the act decides alone.
+ * NULL: there is none. During on_request, or later. */
+struct authority;
+void request_set_authority(struct request *rq, struct authority *authority);
+struct authority *request_authority(const struct request *rq); /* lent */
+struct authority *request_take_authority(struct request *rq);
+
+/* True if the authority has ended: the request was answered 401. */
+bool request_deny(struct request *rq);
 
 /* For the end of the request (request_end.h). During on_request.
  *
@@ -154,7 +178,8 @@ struct request_handlers {
                                             holds */
 
     /* The body ends early: its chunks are malformed (STATUS_MALFORMED), it is
-     * too large (STATUS_TOO_LARGE), or it did not come in time (STATUS_LATE).
+     * too large (STATUS_TOO_LARGE), it did not come in time (STATUS_LATE), or
+     * the authority has ended (STATUS_DENIED), perhaps behind its last byte.
      * The handler answers with that status, at once or later, as if it refused
      * the request itself. No more data comes. NULL: net answers, after
      * on_gone. */

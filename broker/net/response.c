@@ -110,6 +110,8 @@ response_status_of(enum status status)
         return 200;
     case STATUS_MALFORMED:
         return 400;
+    case STATUS_DENIED:
+        return 401;
     case STATUS_FORBIDDEN:
         return 403;
     case STATUS_NOT_FOUND:
@@ -509,6 +511,20 @@ take_body(struct request *rq, struct response *r, size_t *size)
     return true;
 }
 
+/* The client may not have the rest. A reset takes back what the kernel still
+ * holds. */
+static void
+deny_answer(struct connection *c)
+{
+    struct problem why = {""};
+
+    diag_begin_request(c->request->id);
+    (void)connection_is_denied(c, &why);
+    diag_end_request();
+    tcp_reset_at_close(c->socket.fd);
+    connection_kill(c);
+}
+
 static void
 check_answer(struct connection *c, int64_t now_us)
 {
@@ -516,11 +532,22 @@ check_answer(struct connection *c, int64_t now_us)
         connection_check_sending(c, now_us);
 }
 
+/* True if the effect of the request is this answer itself. Any other act has
+ * asked before it did what the answer tells. */
+static bool
+is_disclosure(const struct request *rq, const struct response *r)
+{
+    return r->status < 400 &&
+           (rq->method == METHOD_GET || rq->method == METHOD_HEAD);
+}
+
 void
 request_answer(struct request *rq, struct response *r)
 {
-    static const struct phase answer = {
-        .send = response_send, .check = check_answer, .is_busy = true};
+    static const struct phase answer = {.send = response_send,
+                                        .check = check_answer,
+                                        .deny = deny_answer,
+                                        .is_busy = true};
 
     struct connection *c = rq->connection;
     size_t size = 0;
@@ -530,6 +557,12 @@ request_answer(struct request *rq, struct response *r)
             r->body->free(r->body);
         r->body = NULL;
         rq->is_answered = true;
+        return;
+    }
+    if (is_disclosure(rq, r) && request_deny(rq)) {
+        if (r->body)
+            r->body->free(r->body);
+        r->body = NULL;
         return;
     }
     assert(request_may_answer(rq, r->status));
@@ -563,6 +596,8 @@ static void
 begin_refusal(struct response *r, unsigned status, const char *allow)
 {
     response_init(r, status, NULL);
+    if (status == 401) /* RFC 6750 section 3 */
+        response_header(r, "WWW-Authenticate", "Bearer");
     if (status == 503 || status == 409 || status == 429)
         response_header(r, "Retry-After", status == 429 ? "10" : "1");
     if (allow)

@@ -497,6 +497,12 @@ stream_client(const struct stream *stream)
     return c->owner ? c->owner : c->client;
 }
 
+bool
+stream_is_denied(const struct stream *stream, int64_t now_us)
+{
+    return authority_is_over(stream->connection->authority, now_us);
+}
+
 void
 stream_close(struct stream *stream, unsigned code, const char *reason)
 {

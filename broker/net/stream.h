@@ -121,6 +121,9 @@ void stream_read_on(struct stream *stream);
  * Lent. */
 struct client *stream_client(const struct stream *stream);
 
+/* True if the authority of its request has ended (request.h). */
+bool stream_is_denied(const struct stream *stream, int64_t now_us);
+
 /* WebSocket: sends a close frame with `code` and `reason` (at most 123 bytes),
  * then ends; on_gone comes later. Nothing may be written after it. */
 void stream_close(struct stream *stream, unsigned code, const char *reason);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "broker/base/authority.h"
 #include "broker/posts/decoding.h"
 #include "broker/sets/alteration.h"
 #include "proto/memory.h"
@@ -35,11 +36,12 @@ struct ingest {
     bool is_message;
     char target_epoch[EPOCH_SIZE + 1]; /* of a message's set; "": no set */
     size_t fragments_capacity;
-    struct holding own;      /* until ingest_count_in */
-    struct holding *holding; /* this, or the caller's */
-    struct client *owner;    /* of a message; owned reference; NULL: none */
-    size_t held;             /* in it */
-    bool is_read;            /* to the end */
+    struct holding own;          /* until ingest_count_in */
+    struct holding *holding;     /* this, or the caller's */
+    struct client *owner;        /* of a message; owned reference; NULL: none */
+    struct authority *authority; /* of the post: a reference; or NULL */
+    size_t held;                 /* in it */
+    bool is_read;                /* to the end */
 
     /* Content */
     ingest_fill_fn *fill;
@@ -348,6 +350,13 @@ ingest_set_key(struct ingest *in, const struct key *key, struct problem *why)
     return take_key(in, why);
 }
 
+void
+ingest_set_authority(struct ingest *in, struct authority *authority)
+{
+    authority_unref(in->authority);
+    in->post.authority = in->authority = authority;
+}
+
 enum status
 ingest_feed(struct ingest *in, struct slice bytes, struct problem *why)
 {
@@ -602,5 +611,6 @@ ingest_free(struct ingest *in)
     buf_fini(&in->told);
     free(in->post.fragments);
     client_unref(in->owner);
+    authority_unref(in->authority);
     free(in);
 }

@@ -147,6 +147,11 @@ MUST_CHECK enum status ingest_set_key(struct ingest *ingest,
                                       const struct key *key,
                                       struct problem *why);
 
+/* Lets the post take effect only while `authority` lasts (STATUS_DENIED), whose
+ * reference it takes over. Before ingest_end. NULL: for ever. */
+struct authority;
+void ingest_set_authority(struct ingest *ingest, struct authority *authority);
+
 /* Reads some more of the body. STATUS_TOO_LARGE: it inflates to more than
  * --max-body; STATUS_LIMITED, STATUS_BUSY: it holds too much. After an error
  * only ingest_free. */

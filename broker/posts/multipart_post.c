@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/clock.h"
+#include "broker/base/authority.h"
 #include "broker/sets/alteration.h"
 #include "proto/arena.h"
 #include "proto/http/multipart.h"
@@ -47,8 +49,9 @@ struct multipart_post {
     bool has_room;      /* on the disk, checked */
     uint64_t announced; /* bytes still to arrive */
     struct key key;
-    struct holding *holding; /* lent */
-    size_t held;             /* bytes in it */
+    struct authority *authority; /* a reference; or NULL */
+    struct holding *holding;     /* lent */
+    size_t held;                 /* bytes in it */
     struct holding disk;
 
     /* The root part */
@@ -401,6 +404,7 @@ multipart_post_begin(struct multipart_post **post, struct posts *posts,
     c = memory_new(1, sizeof(*c));
     c->posts = posts;
     c->holding = plan->holding;
+    c->authority = authority_ref(plan->authority);
     holding_init(&c->disk, registry_clients(registry), plan->holding->client,
                  CLIENT_DISK);
     c->contents = plan->contents;
@@ -591,10 +595,13 @@ multipart_post_end(struct multipart_post *c, struct problem *why)
 {
     enum status rc = multipart_end(&c->multipart, why);
 
+    if (!rc)
+        rc = authority_check(c->authority, clock_now_us(), why);
     if (!rc && c->list.n > 0)
         rc = place_content(c, why);
     if (rc)
         return rc;
+    ingest_set_authority(c->ingest, authority_ref(c->authority));
     ingest_fill(c->ingest, fill_entry, c);
     if (c->claim)
         ingest_hold(c->ingest, c->set, c->claim, end_claim);
@@ -635,6 +642,7 @@ multipart_post_discard(struct multipart_post *c)
     count_arrived(c, c->size);
     fini_list(&c->list);
     ingest_free(c->ingest);
+    authority_unref(c->authority);
     c->ingest = NULL;
     contents_end(c->claim, 0);
     multipart_fini(&c->multipart);

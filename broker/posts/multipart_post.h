@@ -54,9 +54,10 @@ struct multipart_post;
 struct multipart_plan {
     struct contents *contents;
     struct slice set_name, content_type;
-    uint64_t size;           /* of the whole body */
-    struct holding *holding; /* of CLIENT_POSTS; lent until
-                                multipart_post_discard */
+    uint64_t size;               /* of the whole body */
+    struct holding *holding;     /* of CLIENT_POSTS; lent until
+                                    multipart_post_discard */
+    struct authority *authority; /* of the post: ingest_set_authority */
 };
 
 /* STATUS_NOT_FOUND: no set can have that name; STATUS_INVALID: it does not keep

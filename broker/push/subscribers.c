@@ -656,6 +656,14 @@ send_heartbeat(struct subscriber *s)
     advance_subscriber(s);
 }
 
+/* True if its principal has ended, or what its request had it by. */
+static bool
+is_denied(const struct subscriber *s, int64_t now_us)
+{
+    return principal_is_over(s->principal, now_us) ||
+           (s->stream && stream_is_denied(s->stream, now_us));
+}
+
 /* Adds up the lags, and closes subscribers whose principal has ended. */
 static void
 look_at_all(struct push_thread *t)
@@ -670,7 +678,7 @@ look_at_all(struct push_thread *t)
             members_add_lags(&many_of(s)->members, &lags[s->kind]);
         else
             places_add_lag(s->reader, &lags[s->kind]);
-        if (principal_is_over(s->principal, now_us))
+        if (is_denied(s, now_us))
             close_denied(s);
     }
     for (size_t i = 0; i < transports_count(); i++) {
@@ -1023,6 +1031,10 @@ on_message(struct stream *stream, const struct stream_message *message,
     (void)stream;
     if (many->subscriber.is_closing)
         return;
+    if (is_denied(&many->subscriber, clock_now_us())) {
+        close_denied(&many->subscriber);
+        return;
+    }
     rc = take_request(many, message, &why);
     if (rc)
         close_now(&many->subscriber, code_of(rc), why.text, NULL);

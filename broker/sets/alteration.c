@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/base/authority.h"
 #include "broker/sets/peers.h"
 #include "broker/sets/settings.h"
 #include "proto/memory.h"
@@ -260,6 +261,7 @@ alter_free(struct alteration *a)
     settings_free(a->change);
     harvest_unref(a->harvest);
     client_unref(a->client);
+    authority_unref(a->authority);
     free(a);
 }
 
@@ -338,6 +340,7 @@ on_answered(struct post *post)
 /* An alteration by an act of this kind; ACT_SETTINGS: by prepare_settings. */
 static struct alteration *
 alteration_new(struct registry *registry, enum act_kind kind,
+               struct authority *authority,
                void (*on_done)(struct alteration *, void *), void *user)
 {
     struct alteration *a = memory_new(1, sizeof(*a));
@@ -349,6 +352,7 @@ alteration_new(struct registry *registry, enum act_kind kind,
     a->post.kind = POST_ACT;
     a->post.act = &a->act;
     a->post.done = on_answered;
+    a->post.authority = a->authority = authority_ref(authority);
     return a;
 }
 
@@ -501,7 +505,7 @@ alter_settings(struct registry *registry, const struct alter_wish *wish,
 
     if (rc)
         return rc;
-    a = alteration_new(registry, ACT_SETTINGS, on_done, user);
+    a = alteration_new(registry, ACT_SETTINGS, wish->authority, on_done, user);
     a->settings = memory_new(1, sizeof(*a->settings));
     buf_init(&a->text, SETTINGS_BYTES_MAX);
     memcpy(a->name, wish->name.data, wish->name.size);
@@ -578,11 +582,13 @@ alter_make(struct registry *registry, struct slice name, struct client *client,
 
 enum status
 alter_harvest(struct registry *registry, struct slice name,
-              struct client *client, struct harvest *harvest,
+              struct client *client, struct authority *authority,
+              struct harvest *harvest,
               void (*on_done)(struct alteration *, void *), void *user,
               struct problem *why)
 {
-    struct alteration *a = alteration_new(registry, ACT_HARVEST, on_done, user);
+    struct alteration *a =
+        alteration_new(registry, ACT_HARVEST, authority, on_done, user);
     enum status rc = name_check("set", name, why);
 
     a->client = client_ref(client);
@@ -599,11 +605,12 @@ alter_harvest(struct registry *registry, struct slice name,
 }
 
 enum status
-alter_remove(struct set *set, void (*on_done)(struct alteration *, void *),
-             void *user, struct problem *why)
+alter_remove(struct set *set, struct authority *authority,
+             void (*on_done)(struct alteration *, void *), void *user,
+             struct problem *why)
 {
     struct alteration *a =
-        alteration_new(set->registry, ACT_REMOVAL, on_done, user);
+        alteration_new(set->registry, ACT_REMOVAL, authority, on_done, user);
     enum status rc;
 
     a->mode = ALTER_CHANGE;

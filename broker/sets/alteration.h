@@ -41,10 +41,11 @@ enum alter_mode {
 /* Settings for a set. */
 struct alter_wish {
     enum alter_mode mode;
-    bool may_discard;      /* allowed to delete stored bytes */
-    struct slice name;     /* the set's */
-    struct slice body;     /* a JSON document */
-    struct client *client; /* creator of a new set; NULL: none */
+    bool may_discard;            /* allowed to delete stored bytes */
+    struct slice name;           /* the set's */
+    struct slice body;           /* a JSON document */
+    struct client *client;       /* creator of a new set; NULL: none */
+    struct authority *authority; /* the commit asks it; NULL: none */
 };
 
 /* The stored bytes of a set that new settings would delete. */
@@ -68,8 +69,9 @@ struct alteration {
     struct registry *registry;
     enum alter_mode mode;
     bool may_discard;
-    bool has_marked;       /* set_mark_private */
-    struct client *client; /* owned reference */
+    bool has_marked;             /* set_mark_private */
+    struct client *client;       /* owned reference */
+    struct authority *authority; /* likewise */
     char name[SET_NAME_MAX + 1];
     struct settings *settings; /* that the set gets */
     struct settings *change;   /* ALTER_CHANGE: what the wish names of them */
@@ -112,7 +114,8 @@ MUST_CHECK enum status alter_make(struct registry *registry, struct slice name,
  * there is no such set. Other errors as those of alter_make. */
 MUST_CHECK enum status
 alter_harvest(struct registry *registry, struct slice name,
-              struct client *client, struct harvest *harvest,
+              struct client *client, struct authority *authority,
+              struct harvest *harvest,
               void (*on_done)(struct alteration *, void *), void *user,
               struct problem *why);
 
@@ -120,8 +123,9 @@ alter_harvest(struct registry *registry, struct slice name,
  * makes a new set of that name. STATUS_GONE in the outcome: another request has
  * removed the set. */
 MUST_CHECK enum status
-alter_remove(struct set *set, void (*on_done)(struct alteration *, void *),
-             void *user, struct problem *why);
+alter_remove(struct set *set, struct authority *authority,
+             void (*on_done)(struct alteration *, void *), void *user,
+             struct problem *why);
 
 void alter_free(struct alteration *alteration); /* NULL is allowed */
 

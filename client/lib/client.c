@@ -34,6 +34,7 @@ td_status_of(enum status rc)
     case STATUS_INVALID:
         return TD_INVALID;
     case STATUS_REFUSED:
+    case STATUS_DENIED:
     case STATUS_FORBIDDEN:
     case STATUS_NOT_FOUND:
     case STATUS_LIMITED:

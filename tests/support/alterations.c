@@ -68,8 +68,8 @@ alterations_harvest(struct sets *s, const char *name, struct harvest *harvest)
 {
     struct waiter w = WAITER;
 
-    assert_int_equal(alter_harvest(s->registry, slice_of(name), NULL, harvest,
-                                   on_done, &w, NULL),
+    assert_int_equal(alter_harvest(s->registry, slice_of(name), NULL, NULL,
+                                   harvest, on_done, &w, NULL),
                      STATUS_OK);
     assert_int_equal(wait_for(&w), STATUS_OK);
 }
@@ -79,7 +79,7 @@ alterations_remove(struct sets *s, const char *name)
 {
     struct waiter w = WAITER;
 
-    assert_int_equal(alter_remove(sets_find(s, name), on_done, &w, NULL),
+    assert_int_equal(alter_remove(sets_find(s, name), NULL, on_done, &w, NULL),
                      STATUS_OK);
     assert_int_equal(wait_for(&w), STATUS_OK);
 }

@@ -224,7 +224,7 @@ TEST(remembers_as_many_tokens_as_it_has_room_for)
     }
     p = find(first); /* again */
     assert_non_null(p);
-    assert_int_equal(atomic_load(&p->refs), 2);
+    assert_int_equal(atomic_load(&p->authority.refs), 2);
     principal_unref(p);
     for (int i = 0; i < IN_USE; i++) {
         p = find(used[i]);

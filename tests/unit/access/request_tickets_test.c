@@ -65,7 +65,7 @@ add_token(struct broker *b, const char *name, char text[TOKEN_TEXT_SIZE])
 
     snprintf(terms.name, sizeof(terms.name), "%s", name);
     snprintf(terms.rights.subscribe, PATTERNS_SIZE, "news");
-    if (tokens_add(b->tokens, &terms, text, &why))
+    if (tokens_add(b->tokens, NULL, &terms, text, &why))
         fail_msg("%s", why.text);
 }
 
@@ -218,7 +218,7 @@ TEST(a_ticket_ends_with_its_token_at_all_brokers)
     char ticket[REQUEST_TICKET_SIZE], text[TOKEN_TEXT_SIZE];
 
     make(&p->a, p->text, ticket);
-    assert_int_equal(tokens_revoke(p->a.tokens, SLICE("press"), NULL),
+    assert_int_equal(tokens_revoke(p->a.tokens, NULL, SLICE("press"), NULL),
                      STATUS_OK);
     assert_false(lets_in(&p->a, ticket, "press"));
     assert_int_equal(follow(&p->b), STATUS_OK);

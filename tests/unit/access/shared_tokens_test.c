@@ -107,7 +107,7 @@ add(struct broker *b, const char *name, char text[TOKEN_TEXT_SIZE],
 
     snprintf(terms.name, sizeof(terms.name), "%s", name);
     snprintf(terms.rights.publish, PATTERNS_SIZE, "news");
-    return tokens_add(b->tokens, &terms, text, why);
+    return tokens_add(b->tokens, NULL, &terms, text, why);
 }
 
 static void
@@ -164,7 +164,7 @@ TEST(a_token_revoked_at_one_broker_ends_at_the_others)
     assert_int_equal(follow(&p->b), STATUS_OK);
     ended = find(&p->b, text);
     kept = find(&p->b, other);
-    assert_int_equal(tokens_revoke(p->a.tokens, SLICE("press"), NULL),
+    assert_int_equal(tokens_revoke(p->a.tokens, NULL, SLICE("press"), NULL),
                      STATUS_OK);
     assert_int_equal(follow(&p->b), STATUS_OK);
     assert_true(principal_is_over(ended, clock_now_us()));
@@ -173,7 +173,7 @@ TEST(a_token_revoked_at_one_broker_ends_at_the_others)
     principal_unref(ended);
     principal_unref(kept);
     /* Also the last one, and for a broker that comes later. */
-    assert_int_equal(tokens_revoke(p->a.tokens, SLICE("desk"), NULL),
+    assert_int_equal(tokens_revoke(p->a.tokens, NULL, SLICE("desk"), NULL),
                      STATUS_OK);
     shared_streams_forget(&p->all);
     assert_int_equal(follow(&p->b), STATUS_OK);
@@ -188,7 +188,7 @@ TEST(a_broker_that_comes_after_the_last_token_is_closed)
 
     join(&p->a, NULL);
     must_add(&p->a, "press", text);
-    assert_int_equal(tokens_revoke(p->a.tokens, SLICE("press"), NULL),
+    assert_int_equal(tokens_revoke(p->a.tokens, NULL, SLICE("press"), NULL),
                      STATUS_OK);
     shared_streams_forget(&p->all);
     join(&p->b, NULL);
@@ -205,7 +205,7 @@ TEST(a_rotated_token_has_its_grace_at_all_brokers)
     must_add(&p->a, "press", old);
     assert_int_equal(follow(&p->b), STATUS_OK);
     assert_int_equal(
-        tokens_rotate(p->a.tokens, SLICE("press"), 1000, text, NULL),
+        tokens_rotate(p->a.tokens, NULL, SLICE("press"), 1000, text, NULL),
         STATUS_OK);
     assert_int_equal(follow(&p->b), STATUS_OK);
     assert_true(is_known(&p->b, old));
@@ -227,7 +227,7 @@ TEST(a_name_is_taken_at_all_brokers_at_once)
     assert_int_equal(add(&p->b, "press", other, &why), STATUS_CONFLICT);
     assert_string_equal(other, "");
     assert_true(is_known(&p->b, text));
-    assert_int_equal(tokens_revoke(p->b.tokens, SLICE("press"), NULL),
+    assert_int_equal(tokens_revoke(p->b.tokens, NULL, SLICE("press"), NULL),
                      STATUS_OK);
     must_add(&p->b, "press", other);
     assert_int_equal(follow(&p->a), STATUS_OK);
@@ -290,11 +290,11 @@ TEST(a_change_without_the_journal_is_refused)
         assert_string_equal(lost, "");
         assert_int_equal(follow(&p->a), STATUS_OK);
         assert_int_equal(follow(&p->b), STATUS_OK);
-        assert_int_equal(tokens_revoke(p->b.tokens, slice_of(name), NULL),
+        assert_int_equal(tokens_revoke(p->b.tokens, NULL, slice_of(name), NULL),
                          cases[i].is_kept ? STATUS_OK : STATUS_NOT_FOUND);
     }
     streams_seat_cut(&p->a.seat, true);
-    assert_int_equal(tokens_revoke(p->a.tokens, SLICE("press"), NULL),
+    assert_int_equal(tokens_revoke(p->a.tokens, NULL, SLICE("press"), NULL),
                      STATUS_BUSY);
     assert_int_equal(follow(&p->a), STATUS_UNREACHABLE);
     assert_true(is_known(&p->a, text));

@@ -68,7 +68,9 @@ TEST(tickets_are_bounded)
 static bool
 finds(struct tickets *sessions, const char *text, struct principal *wanted)
 {
-    struct principal *found = tickets_find(sessions, slice_of(text));
+    struct authority *authority;
+    struct principal *found =
+        tickets_find(sessions, slice_of(text), &authority);
     bool is_found = found == wanted;
 
     principal_unref(found);

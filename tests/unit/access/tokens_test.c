@@ -41,7 +41,7 @@ add(struct tokens *tokens, const char *name, int64_t ends_us,
     struct token_terms terms = terms_of(name, "news", ends_us);
     struct problem why = {""};
 
-    if (tokens_add(tokens, &terms, text, &why))
+    if (tokens_add(tokens, NULL, &terms, text, &why))
         fail_msg("%s", why.text);
 }
 
@@ -83,7 +83,8 @@ TEST(the_first_token_closes_the_broker_for_ever)
     assert_false(may_publish(tokens));
     assert_true(principal_is_over(open, clock_now_us()));
     principal_unref(open);
-    assert_int_equal(tokens_revoke(tokens, SLICE("press"), NULL), STATUS_OK);
+    assert_int_equal(tokens_revoke(tokens, NULL, SLICE("press"), NULL),
+                     STATUS_OK);
     assert_false(tokens_are_open(tokens));
     tokens = reopen(state, tokens);
     assert_false(tokens_are_open(tokens));
@@ -162,11 +163,12 @@ TEST(a_revoked_token_ends_what_acts_for_it)
 
     add(tokens, "press", INT64_MAX, text);
     p = tokens_find(tokens, slice_of(text), clock_now_us());
-    assert_int_equal(tokens_revoke(tokens, SLICE("press"), NULL), STATUS_OK);
+    assert_int_equal(tokens_revoke(tokens, NULL, SLICE("press"), NULL),
+                     STATUS_OK);
     assert_true(principal_is_over(p, clock_now_us()));
     principal_unref(p);
     assert_string_equal(found(tokens, text), "");
-    assert_int_equal(tokens_revoke(tokens, SLICE("press"), NULL),
+    assert_int_equal(tokens_revoke(tokens, NULL, SLICE("press"), NULL),
                      STATUS_NOT_FOUND);
     tokens = reopen(state, tokens);
     assert_string_equal(found(tokens, text), "");
@@ -180,8 +182,9 @@ TEST(a_rotated_token_has_a_grace)
     char old[TOKEN_TEXT_SIZE], text[TOKEN_TEXT_SIZE];
 
     add(tokens, "press", INT64_MAX, old);
-    assert_int_equal(tokens_rotate(tokens, SLICE("press"), 1000, text, NULL),
-                     STATUS_OK);
+    assert_int_equal(
+        tokens_rotate(tokens, NULL, SLICE("press"), 1000, text, NULL),
+        STATUS_OK);
     for (int i = 0; i < 2; i++, tokens = reopen(state, tokens)) {
         assert_string_equal(found(tokens, old), "press");
         assert_string_equal(found(tokens, text), "press");
@@ -189,7 +192,7 @@ TEST(a_rotated_token_has_a_grace)
     clock_pass_us(1000);
     assert_string_equal(found(tokens, old), "");
     assert_string_equal(found(tokens, text), "press");
-    assert_int_equal(tokens_rotate(tokens, SLICE("none"), 0, text, NULL),
+    assert_int_equal(tokens_rotate(tokens, NULL, SLICE("none"), 0, text, NULL),
                      STATUS_NOT_FOUND);
     tokens_close(tokens);
 }
@@ -209,13 +212,14 @@ TEST(a_certificate_is_that_of_one_token)
 
     assert_null(tokens_find_certificate(tokens, one, clock_now_us()));
     memcpy(terms.certificate, one.data, one.size);
-    assert_int_equal(tokens_add(tokens, &terms, text, &why), STATUS_OK);
+    assert_int_equal(tokens_add(tokens, NULL, &terms, text, &why), STATUS_OK);
     assert_int_equal(
-        tokens_rotate(tokens, SLICE("press"), 10 * 1000000, text, &why),
+        tokens_rotate(tokens, NULL, SLICE("press"), 10 * 1000000, text, &why),
         STATUS_OK);
     tokens = reopen(state, tokens);
     memcpy(terms.name, "other", sizeof("other"));
-    assert_int_equal(tokens_add(tokens, &terms, text, &why), STATUS_CONFLICT);
+    assert_int_equal(tokens_add(tokens, NULL, &terms, text, &why),
+                     STATUS_CONFLICT);
     assert_string_equal(why.text,
                         "the token \"press\" names the same certificate");
     clock_pass_us(11 * 1000000);
@@ -224,11 +228,12 @@ TEST(a_certificate_is_that_of_one_token)
     assert_string_equal(p->name, "press");
     assert_false(principal_is_over(p, clock_now_us()));
 
-    assert_int_equal(tokens_revoke(tokens, SLICE("press"), &why), STATUS_OK);
+    assert_int_equal(tokens_revoke(tokens, NULL, SLICE("press"), &why),
+                     STATUS_OK);
     assert_true(principal_is_over(p, clock_now_us()));
     principal_unref(p);
     assert_null(tokens_find_certificate(tokens, one, clock_now_us()));
-    assert_int_equal(tokens_add(tokens, &terms, text, &why), STATUS_OK);
+    assert_int_equal(tokens_add(tokens, NULL, &terms, text, &why), STATUS_OK);
     tokens_close(tokens);
 }
 
@@ -240,11 +245,13 @@ TEST(everyone_has_the_rights_of_its_token)
     add(tokens, PRINCIPAL_EVERYONE, INT64_MAX, text);
     assert_string_equal(text, "");
     assert_true(may_publish(tokens));
-    assert_int_equal(tokens_rotate(tokens, SLICE("everyone"), 0, text, NULL),
-                     STATUS_INVALID);
+    assert_int_equal(
+        tokens_rotate(tokens, NULL, SLICE("everyone"), 0, text, NULL),
+        STATUS_INVALID);
     tokens = reopen(state, tokens);
     assert_true(may_publish(tokens));
-    assert_int_equal(tokens_revoke(tokens, SLICE("everyone"), NULL), STATUS_OK);
+    assert_int_equal(tokens_revoke(tokens, NULL, SLICE("everyone"), NULL),
+                     STATUS_OK);
     assert_false(may_publish(tokens));
     tokens_close(tokens);
 }
@@ -259,21 +266,25 @@ TEST(a_bad_token_is_refused_and_leaves_no_file)
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         terms = terms_of(names[i], "news", INT64_MAX);
-        assert_int_equal(tokens_add(tokens, &terms, text, &why),
+        assert_int_equal(tokens_add(tokens, NULL, &terms, text, &why),
                          STATUS_INVALID);
     }
     terms = terms_of("press", "", INT64_MAX);
-    assert_int_equal(tokens_add(tokens, &terms, text, &why), STATUS_INVALID);
+    assert_int_equal(tokens_add(tokens, NULL, &terms, text, &why),
+                     STATUS_INVALID);
     terms = terms_of("press", "news", clock_now_us());
-    assert_int_equal(tokens_add(tokens, &terms, text, &why), STATUS_INVALID);
+    assert_int_equal(tokens_add(tokens, NULL, &terms, text, &why),
+                     STATUS_INVALID);
     terms = terms_of(PRINCIPAL_EVERYONE, "news", INT64_MAX);
     terms.rights.admin = true;
-    assert_int_equal(tokens_add(tokens, &terms, text, &why), STATUS_INVALID);
+    assert_int_equal(tokens_add(tokens, NULL, &terms, text, &why),
+                     STATUS_INVALID);
     assert_no_file(tempdir_fd(state), "tokens.db");
     assert_true(tokens_are_open(tokens));
     add(tokens, "press", INT64_MAX, text);
     terms = terms_of("press", "news", INT64_MAX);
-    assert_int_equal(tokens_add(tokens, &terms, text, &why), STATUS_CONFLICT);
+    assert_int_equal(tokens_add(tokens, NULL, &terms, text, &why),
+                     STATUS_CONFLICT);
     tokens_close(tokens);
 }
 

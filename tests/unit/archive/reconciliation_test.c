@@ -107,7 +107,7 @@ begin(void)
 {
     reconciliation_close(s.taking);
     s.taking = NULL;
-    if (reconciliation_open(&s.taking, s.sets.registry, s.dir, NAME, NULL,
+    if (reconciliation_open(&s.taking, s.sets.registry, s.dir, NAME, NULL, NULL,
                             &s.why))
         fail_msg("%s", s.why.text);
 }

@@ -45,7 +45,7 @@ make(struct backup_offer *offer)
 {
     struct problem why = {""};
 
-    if (backup_offer_make(offer, &why))
+    if (backup_offer_make(offer, NULL, &why))
         fail_msg("%s", why.text);
     clock_await_us(OFFER_US);
 }

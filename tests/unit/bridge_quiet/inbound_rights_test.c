@@ -28,7 +28,8 @@ FIXTURE(set_up, in_stage_teardown);
 static void
 revoke(struct in_stage *s)
 {
-    assert_int_equal(tokens_revoke(s->tokens, SLICE("press"), NULL), STATUS_OK);
+    assert_int_equal(tokens_revoke(s->tokens, NULL, SLICE("press"), NULL),
+                     STATUS_OK);
 }
 
 /* The same rights as those of a post by HTTP. A rejected message does not stop

@@ -87,7 +87,8 @@ in_stage_add_token(struct in_stage *s, const char *name, const char *publish,
     snprintf(terms.name, sizeof(terms.name), "%s", name);
     snprintf(terms.rights.publish, PATTERNS_SIZE, "%s", publish);
     snprintf(terms.rights.manage, PATTERNS_SIZE, "%s", manage);
-    assert_int_equal(tokens_add(s->tokens, &terms, text, NULL), STATUS_OK);
+    assert_int_equal(tokens_add(s->tokens, NULL, &terms, text, NULL),
+                     STATUS_OK);
 }
 
 struct mqtt_received

@@ -154,8 +154,9 @@ TEST(a_rotation_is_no_end)
 
     play(o, "token press *; begin; add news 1; pass 1s; until sets 1; ackall;"
             "skip");
-    assert_int_equal(tokens_rotate(o->tokens, SLICE("press"), 0, text, NULL),
-                     STATUS_OK);
+    assert_int_equal(
+        tokens_rotate(o->tokens, NULL, SLICE("press"), 0, text, NULL),
+        STATUS_OK);
     play(o, "pass 1s; goes-on; post news 1; told news(1-2)");
 }
 

@@ -249,7 +249,8 @@ add_token(struct outs *o, const char *name, const char *subscribe)
 
     snprintf(terms.name, sizeof(terms.name), "%s", name);
     snprintf(terms.rights.subscribe, PATTERNS_SIZE, "%s", subscribe);
-    assert_int_equal(tokens_add(o->tokens, &terms, text, NULL), STATUS_OK);
+    assert_int_equal(tokens_add(o->tokens, NULL, &terms, text, NULL),
+                     STATUS_OK);
 }
 
 static void
@@ -297,7 +298,7 @@ act(struct outs *o, const char *verb, char *rest)
     else if (IS("token"))
         add_token(o, set, rest);
     else if (IS("revoke"))
-        assert_int_equal(tokens_revoke(o->tokens, slice_of(set), NULL),
+        assert_int_equal(tokens_revoke(o->tokens, NULL, slice_of(set), NULL),
                          STATUS_OK);
     else if (IS("start") || IS("begin"))
         start(o);

@@ -248,8 +248,8 @@ asked_remove_set(const char *name)
                                .changed = PTHREAD_COND_INITIALIZER};
     struct problem why = {""};
 
-    assert_int_equal(
-        alter_remove(sets_find(&broker.sets, name), asked_on_altered, &s, &why),
-        STATUS_OK);
+    assert_int_equal(alter_remove(sets_find(&broker.sets, name), NULL,
+                                  asked_on_altered, &s, &why),
+                     STATUS_OK);
     assert_int_equal(asked_await_altered(&s), STATUS_OK);
 }

@@ -57,14 +57,14 @@ add(const char *name, const char *subscribe, int64_t ends_us)
 
     snprintf(terms.name, sizeof(terms.name), "%s", name);
     snprintf(terms.rights.subscribe, PATTERNS_SIZE, "%s", subscribe);
-    if (tokens_add(sim.tokens, &terms, text, &why))
+    if (tokens_add(sim.tokens, NULL, &terms, text, &why))
         fail_msg("%s", why.text);
 }
 
 static void
 revoke(const char *name)
 {
-    assert_int_equal(tokens_revoke(sim.tokens, slice_of(name), NULL),
+    assert_int_equal(tokens_revoke(sim.tokens, NULL, slice_of(name), NULL),
                      STATUS_OK);
 }
 
@@ -182,8 +182,9 @@ TEST(goes_on_while_a_token_of_that_name_has_the_right)
     add("press", "demo", INT64_MAX);
     ask_as_holder("press");
     sim_active(A, "");
-    assert_int_equal(tokens_rotate(sim.tokens, SLICE("press"), 0, text, NULL),
-                     STATUS_OK);
+    assert_int_equal(
+        tokens_rotate(sim.tokens, NULL, SLICE("press"), 0, text, NULL),
+        STATUS_OK);
     look();
     revoke("press");
     add("press", "d*", INT64_MAX);

@@ -109,9 +109,9 @@ remove_set(void)
     struct problem why = {""};
 
     __atomic_store_n(&is_removed, false, __ATOMIC_RELEASE);
-    assert_int_equal(
-        alter_remove(sets_find(&sim.sets, "demo"), on_removed, NULL, &why),
-        STATUS_OK);
+    assert_int_equal(alter_remove(sets_find(&sim.sets, "demo"), NULL,
+                                  on_removed, NULL, &why),
+                     STATUS_OK);
     log_wake(registry_log(sim.sets.registry));
     AWAIT(__atomic_load_n(&is_removed, __ATOMIC_ACQUIRE));
 }

@@ -190,7 +190,8 @@ TEST(keeps_the_order_when_the_set_is_removed, stage_configure, ingests_close)
     log_wake(registry_log(s.registry));
     sem_wait(&r.is_held);
     assert_int_equal(
-        alter_remove(sets_find(&s, "demo"), on_removed, NULL, NULL), STATUS_OK);
+        alter_remove(sets_find(&s, "demo"), NULL, on_removed, NULL, NULL),
+        STATUS_OK);
     arrival_feed(&r.before, SLICE(ENTRY("1")));
     sem_post(&r.may_go);
 

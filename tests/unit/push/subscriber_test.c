@@ -109,7 +109,7 @@ tear_down(void **state)
     server_close(world.server, 0);
     push_close(world.push);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(atomic_load(&world.principals[i]->refs), 1);
+        assert_int_equal(atomic_load(&world.principals[i]->authority.refs), 1);
         principal_unref(world.principals[i]);
     }
     sets_close(&world.sets);

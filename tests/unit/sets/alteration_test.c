@@ -83,7 +83,7 @@ end_set(const char *name)
 {
     struct outcome o = OUTCOME;
 
-    assert_int_equal(alter_remove(sets_find(&s, name), on_done, &o, NULL),
+    assert_int_equal(alter_remove(sets_find(&s, name), NULL, on_done, &o, NULL),
                      STATUS_OK);
     assert_int_equal(wait_for(&o), STATUS_OK);
 }
@@ -256,7 +256,7 @@ TEST(posts_that_wait_behind_a_removal_begin_a_new_set)
 
         if (!set)
             continue;
-        assert_int_equal(alter_remove(set, on_done, &o, NULL), STATUS_OK);
+        assert_int_equal(alter_remove(set, NULL, on_done, &o, NULL), STATUS_OK);
         n_removed += wait_for(&o) == STATUS_OK;
     }
     for (int i = 0; i < 2; i++) {
@@ -273,7 +273,8 @@ TEST(settings_that_wait_behind_a_removal_begin_a_new_set)
     struct set *before;
 
     before = sets_post(&s, "demo", 1, 1);
-    assert_int_equal(alter_remove(before, on_done, &removal, NULL), STATUS_OK);
+    assert_int_equal(alter_remove(before, NULL, on_done, &removal, NULL),
+                     STATUS_OK);
     assert_int_equal(
         submit(ALTER_REPLACE, "demo", "{\"title\":\"B\"}", on_done, &settings),
         STATUS_OK);
@@ -364,9 +365,9 @@ TEST(settings_find_no_place_behind_a_removal)
         registry_make(s.registry, SLICE("one-more"), NULL, &more, NULL),
         STATUS_INVALID);
     hold_log_thread("demo", &first);
-    assert_int_equal(
-        alter_remove(sets_find(&s, "demo"), on_removed_taking, &removal, NULL),
-        STATUS_OK);
+    assert_int_equal(alter_remove(sets_find(&s, "demo"), NULL,
+                                  on_removed_taking, &removal, NULL),
+                     STATUS_OK);
     assert_int_equal(submit(ALTER_REPLACE, "demo", "{}", on_done, &settings),
                      STATUS_OK);
     sem_post(&gate);
@@ -421,7 +422,7 @@ TEST(a_change_ends_with_its_set)
     sets_post(&s, "demo", 1, 1);
     hold_log_thread("other", &first);
     assert_int_equal(
-        alter_remove(sets_find(&s, "demo"), on_done, &removal, NULL),
+        alter_remove(sets_find(&s, "demo"), NULL, on_done, &removal, NULL),
         STATUS_OK);
     assert_int_equal(
         submit(ALTER_CHANGE, "demo", "{\"title\":\"A\"}", on_done, &change),

@@ -83,7 +83,8 @@ add_token(const char *name, const char *subscribe)
     snprintf(terms.name, sizeof(terms.name), "%s", name);
     snprintf(terms.rights.subscribe, PATTERNS_SIZE, "%s", subscribe);
     assert_int_equal(
-        tokens_add(registry_tokens(s.registry), &terms, text, NULL), STATUS_OK);
+        tokens_add(registry_tokens(s.registry), NULL, &terms, text, NULL),
+        STATUS_OK);
 }
 
 /* The first is the operator's, which publishes no private set. */
@@ -119,7 +120,8 @@ TEST(names_what_a_bridge_may_publish)
         set_links_mqtt(plans, &mqtt);
         assert_int_equal(mqtt.n, rows[i].of_private);
     }
-    assert_int_equal(tokens_revoke(tokens, SLICE("all"), NULL), STATUS_OK);
+    assert_int_equal(tokens_revoke(tokens, NULL, SLICE("all"), NULL),
+                     STATUS_OK);
     set_links_mqtt(plans, &mqtt);
     assert_int_equal(mqtt.n, 0);
     tokens_close(tokens);
