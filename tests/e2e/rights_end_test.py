@@ -2,14 +2,18 @@
 or a long answer is held half-way, by every way in which a token ends. Then the requests
 are completed: nothing happens, and the answer is 401, or cut."""
 
+import contextlib
 import copy
 import datetime
+import fcntl
 import json
+import os
 import re
 
 import pytest
 
 from tidings_test import hub
+from tidings_test.background import Background
 from tidings_test.certificates import Certificate
 from tidings_test.content import MULTIPART, multipart
 from tidings_test.feed import Feed
@@ -528,3 +532,116 @@ def is_refused(world, method="GET", path="/sets/news"):
             return connection.answer().status == 401
     except (ConnectionEnded, OSError):
         return bool(world.tls)  # the certificate has expired
+
+
+# What has its body waits for its effect: behind others in the log, for a change of
+# tokens, for the thread of backups.
+
+
+def send_all(world, requests):
+    """A connection for each of the requests, which the broker has then."""
+    sent = []
+    for method, path, body, *fields in requests:
+        connection = world.connect()
+        more = {"content_type": JSON, **world.fields}
+        connection.ask(path, method, body, **more)
+        sent.append(connection)
+    world.broker.wait_threads()
+    return sent
+
+
+def test_what_waits_for_the_log_does_not_happen(make):
+    world = make()
+    world.add()
+    first = world.broker.client()
+    first.token = world.broker.token
+    world.faults.arm(world.faults.SYNC, "tidings.db-wal", world.faults.HANG)
+    others = Background(first.post, "/sets/other/changes", CHANGE, JSON)
+    world.faults.wait()
+    before = world.state()
+    sent = send_all(
+        world,
+        [
+            ("POST", "/sets/news/changes", CHANGE),
+            ("POST", "/sets/born/changes", CHANGE),
+            ("PUT", "/sets/born", "{}"),
+            ("PATCH", "/sets/news", '{"rotateEntries":70}'),
+            ("PUT", "/sets/news/harvest", json.dumps(HARVEST)),
+            ("DELETE", "/sets/news/harvest", None),
+            ("POST", "/sets/news/rotate", None),
+            ("DELETE", "/sets/large", None),
+        ],
+    )
+    assert world.broker.delete("/tokens/one").status == 204
+    world.faults.disarm()
+    for connection in sent:
+        check_unauthorized(connection.answer())
+    assert others.join().status == 200
+    after = world.state()
+    after["/sets"]["sets"] = [
+        each for each in after["/sets"]["sets"] if each["name"] != "other"
+    ]
+    assert after == before
+
+
+# The revocation is a change of tokens, too: the others come behind it.
+def test_changes_of_tokens_ask_behind_a_revocation(make):
+    world = make()
+    world.add()
+    root = world.broker.client()
+    root.token = world.broker.token
+    before = world.state()
+    world.faults.arm(world.faults.SYNC, "tokens.db-wal", world.faults.HANG)
+    revoking = Background(root.delete, "/tokens/one")
+    world.faults.wait()
+    sent = send_all(
+        world,
+        [
+            ("POST", "/tokens", '{"name":"born","admin":true}'),
+            ("POST", "/tokens/spare/rotate", None),
+            ("DELETE", "/tokens/spare", None),
+        ],
+    )
+    world.faults.disarm()
+    assert revoking.join().status == 204
+    for connection in sent:
+        check_unauthorized(connection.answer())
+    assert world.state() == before
+
+
+# The answer tells what was done.
+def test_a_token_that_ends_itself_gets_its_answer(make):
+    world = make()
+    one = world.broker.holder(world.add())
+    made = one.post("/tokens/one/rotate?grace=0")
+    assert made.status == 200 and made.json()["token"]
+    check_unauthorized(one.get("/tokens"))
+    one = world.broker.holder(made.json()["token"])
+    assert one.delete("/tokens/one").status == 204
+    check_unauthorized(one.get("/tokens"))
+
+
+@contextlib.contextmanager
+def held(broker):
+    """Meanwhile a backup waits before it copies (e2e/backup_http)."""
+    lock = os.open(broker.data, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+@pytest.mark.parametrize("is_ready", [False, True])
+def test_a_backup_ends_with_the_token_that_asked_for_it(make, is_ready):
+    world = make()
+    world.add()
+    root = world.broker
+    outgoing = root.data / "outgoing"
+    with contextlib.nullcontext() if is_ready else held(root):
+        assert root.post("/backup", **world.fields).status == 202
+        if is_ready:
+            wait_for("a backup", lambda: root.head("/backup").status == 200)
+        assert root.delete("/tokens/one").status == 204
+    wait_for("its end", lambda: root.head("/backup").status == 404)
+    wait_for("its files to be deleted", lambda: not outgoing.exists())
