@@ -61,6 +61,6 @@ authority_check(const struct authority *a, int64_t now_us, struct problem *why)
     if (!authority_is_over(a, now_us))
         return STATUS_OK;
     metrics_add(METRIC_DENIED, 1);
-    diag(DIAG_INFO, "access", "a request ends with the token that it has");
+    diag(DIAG_INFO, "access", "a request ends, because its token has ended");
     return problem(why, STATUS_DENIED, AUTHORITY_MISSING);
 }

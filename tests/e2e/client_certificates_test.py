@@ -1,7 +1,6 @@
 """Certificates of clients (--tls-client-ca): a certificate that a token names is as good
 as the token; one that does not verify ends the connection."""
 
-import hashlib
 import shutil
 import ssl
 
@@ -12,11 +11,6 @@ from tidings_test.http import Connection, ConnectionEnded, check_refused
 from tidings_test.lax import permit_all
 
 CLIENT = {"usage": "clientAuth", "names": "DNS:press.example"}
-
-
-def fingerprint(certificate):
-    pem = certificate.cert.read_text().partition("-----END CERTIFICATE-----")
-    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem[0] + pem[1])).hexdigest()
 
 
 @pytest.fixture
@@ -64,12 +58,12 @@ def name_of(answer):
 
 def test_a_certificate_counts_as_the_token_that_names_it(broker, ask, client, run):
     broker.set("news").create()
-    upper = fingerprint(client).upper()
+    upper = client.fingerprint.upper()
     printed = ":".join(upper[i : i + 2] for i in range(0, 64, 2))
     add = ("add", "press", "--publish", "news", "--certificate", printed)
     token = run("tidingsd", "token", *add, "--data", broker.data).output()
     shown = broker.get("/tokens/press").json()["tokens"][0]
-    assert shown["certificate"] == fingerprint(client)
+    assert shown["certificate"] == client.fingerprint
 
     change = b'{"loc":"http://a.example/","change":"created"}'
     post = ("/sets/news/changes", "POST", change)
@@ -86,10 +80,10 @@ def test_a_certificate_counts_as_the_token_that_names_it(broker, ask, client, ru
     boss = {"authorization": f"Bearer {broker.token}"}
     assert name_of(ask(client, "/tokens/self", **boss)) == "boss"
 
-    again = {"publish": ["*"], "certificate": fingerprint(client)}
+    again = {"publish": ["*"], "certificate": client.fingerprint}
     answer = broker.post("/tokens", {"name": "other", **again})
     check_refused(answer, 409, '"press" names the same certificate')
-    for bad in ("abc", fingerprint(client) + "0", 1):
+    for bad in ("abc", client.fingerprint + "0", 1):
         answer = broker.post("/tokens", {"name": "other", **again, "certificate": bad})
         assert answer.status in (400, 422), answer
 
@@ -125,7 +119,7 @@ def test_a_bad_certificate_ends_the_connection(wish, broker, ask, authorities, t
     if wish != "foreign":
         shutil.copy(bad.ca, authorities)
         broker.wait_said("clients of new connections need other authorities")
-    broker.add_token("press", admin=True, certificate=fingerprint(bad))
+    broker.add_token("press", admin=True, certificate=bad.fingerprint)
     with pytest.raises((ssl.SSLError, ConnectionError, ConnectionEnded)):
         ask(bad, "/tokens/self")
     line = broker.wait_said("the certificate of a client is refused")
@@ -137,7 +131,7 @@ def test_a_bad_certificate_ends_the_connection(wish, broker, ask, authorities, t
 def test_authorities_that_are_replaced_are_no_longer_believed(
     broker, ask, certificate, client, authorities, tmp_path
 ):
-    broker.add_token("press", admin=True, certificate=fingerprint(client))
+    broker.add_token("press", admin=True, certificate=client.fingerprint)
     context = certificate.trust()
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     context.load_cert_chain(client.cert, client.key)
@@ -178,7 +172,7 @@ def test_the_command_line_has_a_certificate(
     broker, client, certificate, lax, run, tmp_path
 ):
     news = broker.set("news").create()
-    broker.add_token("press", publish=["news"], certificate=fingerprint(client))
+    broker.add_token("press", publish=["news"], certificate=client.fingerprint)
     entry = tmp_path / "entry.json"
     entry.write_text('{"loc":"http://a.example/1","change":"created"}')
     trust = {**lax, **certificate.env}

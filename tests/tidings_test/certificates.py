@@ -8,6 +8,7 @@ P-256 keys. An intermediate CA, which stands behind the certificate in the file,
 it: a client that trusts only the root needs the chain.
 """
 
+import hashlib
 import os
 import pathlib
 import ssl
@@ -58,6 +59,12 @@ class Certificate:
     def options(self):
         """The options of a broker that speaks TLS with it."""
         return "--tls-cert", self.cert, "--tls-key", self.key
+
+    @property
+    def fingerprint(self):
+        """The SHA-256 of the certificate."""
+        pem = self.cert.read_text().partition("-----END CERTIFICATE-----")
+        return hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem[0] + pem[1])).hexdigest()
 
     @property
     def env(self):

@@ -181,6 +181,37 @@ TEST(a_token_revoked_at_one_broker_ends_at_the_others)
 }
 
 /* The rows are gone; what remains is that there were some. */
+TEST(whoever_was_revoked_at_another_broker_changes_no_token)
+{
+    struct pair *p = *state;
+    struct token_terms terms = {.name = "new", .ends_us = INT64_MAX};
+    char text[TOKEN_TEXT_SIZE], other[TOKEN_TEXT_SIZE];
+    struct principal *press;
+    const struct authority *by;
+
+    join_both(p);
+    must_add(&p->a, "press", text);
+    must_add(&p->a, "desk", other);
+    assert_int_equal(follow(&p->b), STATUS_OK);
+    press = find(&p->b, text);
+    by = &press->authority;
+    snprintf(terms.rights.publish, PATTERNS_SIZE, "news");
+    assert_int_equal(tokens_revoke(p->a.tokens, NULL, SLICE("press"), NULL),
+                     STATUS_OK);
+
+    /* It has not followed since. */
+    assert_int_equal(tokens_add(p->b.tokens, by, &terms, text, NULL),
+                     STATUS_DENIED);
+    assert_int_equal(
+        tokens_rotate(p->b.tokens, by, SLICE("desk"), 0, text, NULL),
+        STATUS_DENIED);
+    assert_string_equal(text, "");
+    assert_int_equal(tokens_revoke(p->b.tokens, by, SLICE("desk"), NULL),
+                     STATUS_DENIED);
+    assert_true(is_known(&p->b, other));
+    principal_unref(press);
+}
+
 TEST(a_broker_that_comes_after_the_last_token_is_closed)
 {
     struct pair *p = *state;

@@ -73,6 +73,7 @@ finds(struct tickets *sessions, const char *text, struct principal *wanted)
         tickets_find(sessions, slice_of(text), &authority);
     bool is_found = found == wanted;
 
+    authority_unref(authority);
     principal_unref(found);
     return is_found;
 }
@@ -94,6 +95,32 @@ TEST(a_session_is_good_for_many_uses_and_half_a_day)
     assert_true(finds(sessions, text, NULL));
     principal_unref(p);
     tickets_free(sessions);
+}
+
+/* Its authority is that of its principal, until somebody signs out. */
+TEST(what_a_session_began_ends_with_it_and_with_its_principal)
+{
+    struct tickets *sessions = tickets_new(&tickets_of_sessions);
+    struct principal *p = make_principal();
+    char one[TICKET_TEXT_SIZE], other[TICKET_TEXT_SIZE];
+    struct authority *first, *second;
+
+    assert_int_equal(tickets_add(sessions, p, one, NULL), STATUS_OK);
+    assert_int_equal(tickets_add(sessions, p, other, NULL), STATUS_OK);
+    principal_unref(tickets_find(sessions, slice_of(one), &first));
+    principal_unref(tickets_find(sessions, slice_of(other), &second));
+    assert_false(authority_is_over(first, clock_now_us()));
+    assert_true(takes(sessions, one, p));
+    assert_true(authority_is_over(first, clock_now_us()));
+    assert_false(authority_is_over(second, clock_now_us()));
+    assert_false(principal_is_over(p, clock_now_us()));
+    principal_end(p, 0);
+    assert_true(authority_is_over(second, clock_now_us()));
+    authority_unref(first);
+    principal_unref(p);
+    tickets_free(sessions);
+    assert_true(authority_is_over(second, clock_now_us()));
+    authority_unref(second); /* the last reference to the principal, too */
 }
 
 /* A script that signs in again and again keeps nobody out: its oldest session

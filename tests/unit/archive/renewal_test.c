@@ -183,6 +183,43 @@ TEST(an_order_ends_when_its_time_is_over)
     assert_int_equal(order.status, STATUS_AGAIN);
 }
 
+/* Nobody else wants its build. */
+TEST(an_order_ends_with_whoever_gave_it)
+{
+    struct authority *authority = authority_new(NULL, INT64_MAX);
+    struct renewal_order order, other;
+
+    w.sets.config.resource_list_every_us = 0;
+    stage_restart_renewals();
+    sets_post(&w.sets, "demo", 1, 25);
+    order = order_of(25, INT64_MAX / 2);
+    order.authority = authority;
+    assert_int_equal(renewal_order(&w.renewal, &order), STATUS_OK);
+    while (!w.renewal.build)
+        assert_true(renewals_round(&w));
+    assert_false(is_done(&order));
+    authority_end(authority, 0);
+    renewals_round(&w);
+    assert_true(is_done(&order));
+    assert_int_equal(order.status, STATUS_DENIED);
+    assert_null(w.renewal.build);
+    while (renewals_round(&w))
+        ;
+    assert_int_equal(renewals_current(&w).number, 0);
+
+    /* Another order keeps it. */
+    order = order_of(25, INT64_MAX / 2);
+    order.authority = authority;
+    give_order(&other, 25);
+    assert_int_equal(renewal_order(&w.renewal, &order), STATUS_OK);
+    while (!is_done(&other))
+        assert_true(renewals_round(&w));
+    assert_int_equal(order.status, STATUS_DENIED);
+    assert_int_equal(other.status, STATUS_OK);
+    assert_int_equal(renewals_current(&w).number, 1);
+    authority_unref(authority);
+}
+
 TEST(an_order_ends_with_its_set_and_with_the_thread)
 {
     struct renewal_order order;

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "broker/base/authority.h"
 #include "broker/log/log.h"
 #include "tests/test.h"
 #include "tests/unit/log/rounds.h"
@@ -308,4 +309,25 @@ TEST(numbers_the_posts_of_many_threads)
     log_thread_stop(&w->log_thread);
     assert_batches_are_sound(&w->fake);
     assert_int_equal(w->fake.n_ends, POSTERS * ROUNDS * 2 / 30);
+}
+
+/* It asks when the turn of the post comes, not when it was submitted. */
+TEST(refuses_a_post_whose_authority_has_ended)
+{
+    struct world *w = *state;
+    struct authority *authority = authority_new(NULL, INT64_MAX);
+    struct posted *held = hold(w, changes(w, &w->a, 1)), *p[3];
+
+    for (int i = 0; i < 3; i++) {
+        p[i] = changes(w, &w->a, 2);
+        p[i]->post.authority = i == 1 ? authority : NULL;
+        submit(w, p[i]);
+    }
+    authority_end(authority, 0);
+    set_shut(w, false);
+    assert_kept(held, 1);
+    assert_kept(p[0], 2);
+    assert_refused(p[1], STATUS_DENIED, AUTHORITY_MISSING);
+    assert_kept(p[2], 4);
+    authority_unref(authority);
 }

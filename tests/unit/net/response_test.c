@@ -49,7 +49,7 @@ TEST(has_a_status_for_every_failure)
         {STATUS_RUNNING, 409},     {STATUS_GONE, 410},
         {STATUS_BUSY, 503},        {STATUS_STOPPED, 503},
         {STATUS_MEMORY, 503},      {STATUS_IO, 500},
-        {STATUS_CONFLICT, 409},
+        {STATUS_CONFLICT, 409},    {STATUS_DENIED, 401},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)

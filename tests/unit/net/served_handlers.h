@@ -38,6 +38,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "broker/base/authority.h"
 #include "broker/base/client_limits.h"
 #include "broker/net/request.h"
 #include "broker/net/response.h"
@@ -69,7 +70,8 @@ struct served {
     unsigned port;
     struct server_options options;
     const struct stream_handlers *stream_handlers;
-    const char *deflate; /* of its terms */
+    const char *deflate;         /* of its terms */
+    struct authority *authority; /* of all requests; NULL: none */
     const struct stream_handlers *long_handlers;
 
     atomic_uint n_requests; /* on_request calls */
@@ -563,6 +565,7 @@ served_on_request(struct request *rq, void *user)
 
     (void)user;
     atomic_fetch_add(&served.n_requests, 1);
+    request_set_authority(rq, authority_ref(served.authority));
     if (request_is_upgrade(rq)) {
         served_stream(rq);
         return;
