@@ -69,7 +69,8 @@ struct tokens {
     pthread_rwlock_t lock; /* the rest; written while `changing` is held */
     struct map by_id, by_name, by_certificate;
     size_t n;
-    struct principal *open; /* of an open broker; over with the first token */
+    struct principal *open; /* of an open broker, no administrator; over with
+                               the first token */
     struct principal *operator; /* may do everything, for ever */
     struct principal *nobody;   /* everyone, without a right */
 };
@@ -336,7 +337,11 @@ load(struct tokens *t, struct problem *why)
 enum status
 tokens_open(struct tokens **tokens, const char *dir, struct problem *why)
 {
-    static const struct rights all = {.admin = true}, none;
+    static const struct rights all = {.admin = true}, none,
+                               every_set = {.publish = "*",
+                                            .subscribe = "*",
+                                            .manage = "*",
+                                            .observe = true};
     struct tokens *t = memory_new(1, sizeof(*t));
     enum status rc = STATUS_OK;
 
@@ -348,7 +353,7 @@ tokens_open(struct tokens **tokens, const char *dir, struct problem *why)
     (void)map_hash(&t->by_name, SLICE(""));
     (void)map_hash(&t->by_certificate, SLICE(""));
     snprintf(t->path, sizeof(t->path), "%s/tokens.db", dir);
-    t->open = principal_new(SLICE(""), &all, INT64_MAX);
+    t->open = principal_new(SLICE(""), &every_set, INT64_MAX);
     t->nobody = principal_new(SLICE(PRINCIPAL_EVERYONE), &none, INT64_MAX);
     t->operator= principal_new(SLICE(PRINCIPAL_OPERATOR), &all, INT64_MAX);
     if (!access(t->path, F_OK))

@@ -13,18 +13,37 @@
 #include "proto/buf.h"
 #include "proto/resourcesync/json.h"
 
+static void
+answer_401(struct request *rq, const struct problem *why)
+{
+    struct response r;
+
+    response_init(&r, 401, NULL);
+    response_header(&r, "WWW-Authenticate", "Bearer");
+    response_answer_problem(rq, &r, why, NULL);
+}
+
 /* RFC 6750 section 3. No error code: whether a token was sent, is unknown or
  * has expired is nobody's business. */
 void
 authorization_require(struct request *rq)
 {
-    struct problem why = {"this needs a token that is valid: Authorization: "
-                          "Bearer TOKEN"};
-    struct response r;
+    answer_401(rq, &(struct problem){"this needs a token that is valid: "
+                                     "Authorization: Bearer TOKEN"});
+}
 
-    response_init(&r, 401, NULL);
-    response_header(&r, "WWW-Authenticate", "Bearer");
-    response_answer_problem(rq, &r, &why, NULL);
+/* The open principal, which has no name, lacks the right of an administrator
+ * alone. */
+static void
+require_admin(struct request *rq)
+{
+    answer_401(
+        rq, &(struct problem){
+                "this is for administrators, and an open broker has none: ask "
+                "by the socket in its data directory, as its user (curl "
+                "--unix-socket DIR/control.sock http://localhost/...), or make "
+                "a token, which closes it (tidingsd token add root --admin "
+                "--data DIR)"});
 }
 
 /* The credentials of "Bearer TOKEN"; empty: another scheme. */
@@ -170,6 +189,10 @@ authorization_refuse(struct request *rq, const struct principal *principal,
     if (principal->is_everyone ||
         principal_is_over(principal, clock_now_us())) {
         authorization_require(rq);
+        return;
+    }
+    if (!principal->name[0]) {
+        require_admin(rq);
         return;
     }
     buf_init(&words, 256);
