@@ -475,7 +475,8 @@ warn_of_proxies(void)
 {
     diag(DIAG_INFO, "broker",
          "all programs of this machine may publish: a proxy here must send "
-         "X-Forwarded-For, else it lets everybody publish");
+         "X-Forwarded-For, else it lets everybody publish, and so does a "
+         "forwarder of TCP, unless there are tokens");
 }
 
 /* Saves the last uses of tokens. Archive thread, once a second. */
@@ -490,6 +491,50 @@ save_uses(struct chore *chore)
         DIAG(DIAG_WARNING, "broker", "the last uses of tokens are not saved",
              diag_text("error", why.text));
     b->cannot_save_uses = is_failing;
+}
+
+static enum status
+guard(void *user, struct problem *why)
+{
+    struct broker *b = user;
+
+    return log_guard(registry_log(b->registry), why);
+}
+
+/* A full disk does not keep a closed broker from starting. */
+static void
+remember_guard(struct broker *b)
+{
+    struct problem why = {""};
+
+    if (guard(b, &why))
+        DIAG(DIAG_WARNING, "broker",
+             "the store cannot remember that this broker is closed",
+             diag_text("error", why.text));
+}
+
+static void
+close_for_provider(struct broker *b, const struct config *config)
+{
+    if (!config->jwt_keys[0])
+        return;
+    tokens_end_openness(b->tokens);
+    remember_guard(b);
+}
+
+/* Whatever has become of the tokens that closed it. */
+static void
+stay_closed(struct broker *b)
+{
+    if (!tokens_are_open(b->tokens) ||
+        !log_is_guarded(registry_log(b->registry)))
+        return;
+    DIAG(DIAG_WARNING, "broker",
+         "this broker was closed, has no tokens now, and stays closed: make "
+         "one (tidingsd token add), or end it and open it again (tidingsd "
+         "token open-again)",
+         diag_text("data", b->config->data));
+    tokens_end_openness(b->tokens);
 }
 
 /* Makes tokens and tickets those of the cluster. A broker that cannot ask
@@ -615,6 +660,10 @@ open_floors(struct broker *b, struct registry_options *sets,
     if (!rc) {
         b->tickets = request_tickets_new(b->tokens);
         b->sessions = tickets_new(&tickets_of_sessions);
+        tokens_guard(b->tokens, guard, b);
+        close_for_provider(b, b->config);
+        if (!tokens_are_open(b->tokens))
+            remember_guard(b);
     }
     if (!rc && b->membership)
         rc = share_tokens(b, why);
@@ -622,10 +671,10 @@ open_floors(struct broker *b, struct registry_options *sets,
         registry_set_tokens(b->registry, b->tokens);
     if (!rc)
         rc = read_origins(b->config, &b->origins, why);
-    if (!rc)
+    if (!rc) {
+        stay_closed(b);
         rc = check_reach(b->config, !tokens_are_open(b->tokens), why);
-    if (!rc && b->config->jwt_keys[0])
-        tokens_end_openness(b->tokens);
+    }
     if (!rc) {
         announcer_begin(b->announcer, b->registry);
         posts_init(&b->posts, b->registry);
@@ -859,8 +908,8 @@ broker_reload(struct broker *b, struct config *next, struct problem *why)
     }
     if (!rc)
         setting_files_use(b->files, next, &contents);
-    if (!rc && next->jwt_keys[0])
-        tokens_end_openness(b->tokens);
+    if (!rc)
+        close_for_provider(b, next);
     setting_contents_free(&contents);
     return rc;
 }

@@ -64,6 +64,9 @@ struct tokens {
     int64_t n_read; /* rows that the connection had changed at the last reload;
                        -1: none yet */
 
+    tokens_guard_fn *guard; /* NULL: none */
+    void *guard_user;
+
     struct list all; /* `changing` is held */
 
     pthread_rwlock_t lock; /* the rest; written while `changing` is held */
@@ -304,6 +307,12 @@ has_been_used(struct tokens *t, bool *is_used, struct problem *why)
                    DB_INTO(is_used));
 }
 
+static enum status
+call_guard(struct tokens *t, struct problem *why)
+{
+    return t->guard ? t->guard(t->guard_user, why) : STATUS_OK;
+}
+
 /* Reads the database, which is open. */
 static enum status
 reload(struct tokens *t, struct problem *why)
@@ -321,9 +330,10 @@ reload(struct tokens *t, struct problem *why)
         return rc;
     }
     replace_all(t, &now);
-    if (is_used)
-        principal_end(t->open, 0);
-    return STATUS_OK;
+    if (!is_used)
+        return STATUS_OK;
+    principal_end(t->open, 0);
+    return call_guard(t, why);
 }
 
 static enum status
@@ -529,6 +539,13 @@ void
 tokens_end_openness(struct tokens *t)
 {
     principal_end(t->open, 0);
+}
+
+void
+tokens_guard(struct tokens *t, tokens_guard_fn *guard, void *user)
+{
+    t->guard = guard;
+    t->guard_user = user;
 }
 
 static struct principal *
@@ -883,10 +900,24 @@ tokens_add(struct tokens *t, const struct token_terms *terms,
     if (!rc)
         rc = make_token(terms, &token, text, why);
     if (!rc)
+        rc = call_guard(t, why);
+    if (!rc)
         rc = begin_writing(t, why);
     if (!rc)
         rc = end_writing(t, store_token(t, token, terms, why), why);
     return end_making(t, token, text, rc);
+}
+
+enum status
+tokens_open_again(struct tokens *t, struct problem *why)
+{
+    if (t->n)
+        return problem(why, STATUS_CONFLICT,
+                       "there are tokens, which keep the broker closed: revoke "
+                       "them first (tidingsd token list)");
+    return t->db.handle ? DB_DO(&t->db, "forget the tokens", why,
+                                "DELETE FROM sqlite_sequence")
+                        : STATUS_OK;
 }
 
 static enum status
