@@ -494,47 +494,25 @@ save_uses(struct chore *chore)
 }
 
 static enum status
-guard(void *user, struct problem *why)
+guard(void *user, bool is_on, struct problem *why)
 {
     struct broker *b = user;
 
+    (void)is_on; /* a broker that runs never opens */
     return log_guard(registry_log(b->registry), why);
 }
 
 /* A full disk does not keep a closed broker from starting. */
 static void
-remember_guard(struct broker *b)
+close_for_good(struct broker *b)
 {
     struct problem why = {""};
 
-    if (guard(b, &why))
+    tokens_end_openness(b->tokens);
+    if (guard(b, true, &why))
         DIAG(DIAG_WARNING, "broker",
              "the store cannot remember that this broker is closed",
              diag_text("error", why.text));
-}
-
-static void
-close_for_provider(struct broker *b, const struct config *config)
-{
-    if (!config->jwt_keys[0])
-        return;
-    tokens_end_openness(b->tokens);
-    remember_guard(b);
-}
-
-/* Whatever has become of the tokens that closed it. */
-static void
-stay_closed(struct broker *b)
-{
-    if (!tokens_are_open(b->tokens) ||
-        !log_is_guarded(registry_log(b->registry)))
-        return;
-    DIAG(DIAG_WARNING, "broker",
-         "this broker was closed, has no tokens now, and stays closed: make "
-         "one (tidingsd token add), or end it and open it again (tidingsd "
-         "token open-again)",
-         diag_text("data", b->config->data));
-    tokens_end_openness(b->tokens);
 }
 
 /* Makes tokens and tickets those of the cluster. A broker that cannot ask
@@ -661,9 +639,8 @@ open_floors(struct broker *b, struct registry_options *sets,
         b->tickets = request_tickets_new(b->tokens);
         b->sessions = tickets_new(&tickets_of_sessions);
         tokens_guard(b->tokens, guard, b);
-        close_for_provider(b, b->config);
-        if (!tokens_are_open(b->tokens))
-            remember_guard(b);
+        if (!tokens_are_open(b->tokens) || b->config->jwt_keys[0])
+            close_for_good(b);
     }
     if (!rc && b->membership)
         rc = share_tokens(b, why);
@@ -671,10 +648,17 @@ open_floors(struct broker *b, struct registry_options *sets,
         registry_set_tokens(b->registry, b->tokens);
     if (!rc)
         rc = read_origins(b->config, &b->origins, why);
-    if (!rc) {
-        stay_closed(b);
-        rc = check_reach(b->config, !tokens_are_open(b->tokens), why);
+    if (!rc && tokens_are_open(b->tokens) &&
+        log_is_guarded(registry_log(b->registry))) {
+        DIAG(DIAG_WARNING, "broker",
+             "this broker was closed, has no tokens now, and stays closed: "
+             "make one (tidingsd token add), or end it and open it again "
+             "(tidingsd token open-again)",
+             diag_text("data", b->config->data));
+        tokens_end_openness(b->tokens);
     }
+    if (!rc)
+        rc = check_reach(b->config, !tokens_are_open(b->tokens), why);
     if (!rc) {
         announcer_begin(b->announcer, b->registry);
         posts_init(&b->posts, b->registry);
@@ -908,8 +892,8 @@ broker_reload(struct broker *b, struct config *next, struct problem *why)
     }
     if (!rc)
         setting_files_use(b->files, next, &contents);
-    if (!rc)
-        close_for_provider(b, next);
+    if (!rc && next->jwt_keys[0])
+        close_for_good(b);
     setting_contents_free(&contents);
     return rc;
 }

@@ -308,9 +308,9 @@ has_been_used(struct tokens *t, bool *is_used, struct problem *why)
 }
 
 static enum status
-call_guard(struct tokens *t, struct problem *why)
+call_guard(struct tokens *t, bool is_on, struct problem *why)
 {
-    return t->guard ? t->guard(t->guard_user, why) : STATUS_OK;
+    return t->guard ? t->guard(t->guard_user, is_on, why) : STATUS_OK;
 }
 
 /* Reads the database, which is open. */
@@ -333,7 +333,7 @@ reload(struct tokens *t, struct problem *why)
     if (!is_used)
         return STATUS_OK;
     principal_end(t->open, 0);
-    return call_guard(t, why);
+    return call_guard(t, true, why);
 }
 
 static enum status
@@ -900,7 +900,7 @@ tokens_add(struct tokens *t, const struct token_terms *terms,
     if (!rc)
         rc = make_token(terms, &token, text, why);
     if (!rc)
-        rc = call_guard(t, why);
+        rc = call_guard(t, true, why);
     if (!rc)
         rc = begin_writing(t, why);
     if (!rc)
@@ -911,13 +911,16 @@ tokens_add(struct tokens *t, const struct token_terms *terms,
 enum status
 tokens_open_again(struct tokens *t, struct problem *why)
 {
+    enum status rc = STATUS_OK;
+
     if (t->n)
         return problem(why, STATUS_CONFLICT,
                        "there are tokens, which keep the broker closed: revoke "
                        "them first (tidingsd token list)");
-    return t->db.handle ? DB_DO(&t->db, "forget the tokens", why,
-                                "DELETE FROM sqlite_sequence")
-                        : STATUS_OK;
+    if (t->db.handle)
+        rc = DB_DO(&t->db, "forget the tokens", why,
+                   "DELETE FROM sqlite_sequence");
+    return rc ? rc : call_guard(t, false, why);
 }
 
 static enum status

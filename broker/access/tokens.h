@@ -121,15 +121,17 @@ MUST_CHECK enum status tokens_look_shared(struct tokens *tokens,
 /* True until the first token is made. Any thread. */
 bool tokens_are_open(struct tokens *tokens);
 
-/* From now on calls `guard` before the first token is made, and when one comes
- * from another broker, perhaps more than once: it has the store remember that
- * the broker is closed, and may wait for the disk. After a failure no token is
- * made. Before other threads know `tokens`; `user` is lent. */
-typedef enum status tokens_guard_fn(void *user, struct problem *why);
+/* From now on calls `guard` with `is_on` before the first token is made, and
+ * when one comes from another broker, perhaps more than once: it has the store
+ * remember that the broker is closed, and may wait for the disk. After a
+ * failure no token is made. Before other threads know `tokens`; `user` is
+ * lent. */
+typedef enum status tokens_guard_fn(void *user, bool is_on,
+                                    struct problem *why);
 void tokens_guard(struct tokens *tokens, tokens_guard_fn *guard, void *user);
 
-/* Undoes what the first token did, from the next start on; what the guard did
- * stays. Not of a broker that runs. STATUS_CONFLICT: there are tokens. */
+/* Undoes what the first token did, from the next start on, and has the guard
+ * forget it. Not of a broker that runs. STATUS_CONFLICT: there are tokens. */
 MUST_CHECK enum status tokens_open_again(struct tokens *tokens,
                                          struct problem *why);
 

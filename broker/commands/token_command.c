@@ -370,7 +370,7 @@ check_alone(const char *data, struct tokens *tokens, struct problem *why)
 
 /* Has the store remember that the broker is closed, or forget it. */
 static enum status
-set_guard(const char *data, bool is_on, struct problem *why)
+guard(void *data, bool is_on, struct problem *why)
 {
     const struct act act = {.kind = ACT_GUARD, .guard = {is_on}};
     const struct commit commit = {
@@ -385,12 +385,6 @@ set_guard(const char *data, bool is_on, struct problem *why)
     rc = engine->ops->commit(engine, &commit, &is_more, why);
     engine->ops->close(engine);
     return rc;
-}
-
-static enum status
-guard(void *user, struct problem *why)
-{
-    return set_guard(user, true, why);
 }
 
 static bool
@@ -410,11 +404,9 @@ do_it_here(const char *data, const struct asked *a, struct problem *why)
         tokens_guard(tokens, guard, (void *)(uintptr_t)data);
     if (!rc && is_change(a))
         rc = check_alone(data, tokens, why);
-    if (!rc && a->opens_again) {
+    if (!rc && a->opens_again)
         rc = tokens_open_again(tokens, why);
-        if (!rc)
-            rc = set_guard(data, false, why);
-    } else if (!rc && a->command)
+    else if (!rc && a->command)
         rc = token_command_run(tokens, a->command, a->answer, why);
     else if (!rc)
         rc = describe_bearer(tokens, a, why);
@@ -439,11 +431,7 @@ ask(const char *data, const struct asked *a, struct problem *why)
                     "there is no data directory \"%s\": --data names it", data);
     if (!rc)
         rc = file_lock(data, &lock, why);
-    if (rc == STATUS_BUSY && a->opens_again)
-        return problem(why, STATUS_CONFLICT,
-                       "another process has the data directory: end the broker "
-                       "first, which stays closed as long as it runs");
-    if (rc == STATUS_BUSY)
+    if (rc == STATUS_BUSY && !a->opens_again)
         return ask_broker(data, a, why);
     if (!rc)
         rc = do_it_here(data, a, why);

@@ -14,13 +14,15 @@
 #include "proto/resourcesync/json.h"
 
 static void
-answer_401(struct request *rq, const struct problem *why)
+answer_401(struct request *rq, const char *text)
 {
+    struct problem why = {""};
     struct response r;
 
+    problem_set(&why, "%s", text);
     response_init(&r, 401, NULL);
     response_header(&r, "WWW-Authenticate", "Bearer");
-    response_answer_problem(rq, &r, why, NULL);
+    response_answer_problem(rq, &r, &why, NULL);
 }
 
 /* RFC 6750 section 3. No error code: whether a token was sent, is unknown or
@@ -28,22 +30,8 @@ answer_401(struct request *rq, const struct problem *why)
 void
 authorization_require(struct request *rq)
 {
-    answer_401(rq, &(struct problem){"this needs a token that is valid: "
-                                     "Authorization: Bearer TOKEN"});
-}
-
-/* The open principal, which has no name, lacks the right of an administrator
- * alone. */
-static void
-require_admin(struct request *rq)
-{
-    answer_401(
-        rq, &(struct problem){
-                "this is for administrators, and an open broker has none: ask "
-                "by the socket in its data directory, as its user (curl "
-                "--unix-socket DIR/control.sock http://localhost/...), or make "
-                "a token, which closes it (tidingsd token add root --admin "
-                "--data DIR)"});
+    answer_401(rq, "this needs a token that is valid: Authorization: Bearer "
+                   "TOKEN");
 }
 
 /* The credentials of "Bearer TOKEN"; empty: another scheme. */
@@ -191,8 +179,13 @@ authorization_refuse(struct request *rq, const struct principal *principal,
         authorization_require(rq);
         return;
     }
-    if (!principal->name[0]) {
-        require_admin(rq);
+    if (!principal->name[0]) { /* the open one is no administrator alone */
+        answer_401(rq,
+                   "this is for administrators, and an open broker has none: "
+                   "ask by the socket in its data directory, as its user (curl "
+                   "--unix-socket DIR/control.sock http://localhost/...), or "
+                   "make a token, which closes it (tidingsd token add root "
+                   "--admin --data DIR)");
         return;
     }
     buf_init(&words, 256);

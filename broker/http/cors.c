@@ -2,9 +2,9 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "broker/net/response.h"
+#include "proto/http/websub.h"
 
 /* How long a browser may remember the answer to a preflight. */
 #define PREFLIGHT_S "600"
@@ -18,51 +18,11 @@ latest(const struct origins *origins)
     return successor ? successor : origins;
 }
 
-struct slice
-origin_host_of(struct slice authority)
-{
-    char end = authority.size && *authority.data == '[' ? ']' : ':';
-    const char *at =
-        authority.size ? memchr(authority.data, end, authority.size) : NULL;
-
-    if (at)
-        authority.size = (size_t)(at - authority.data) + (end == ']');
-    return authority;
-}
-
-/* Takes scheme, host and port from "https://host:8443/path"; false: it has no
- * host. */
-static bool
-split_origin(struct slice text, struct slice of[3])
-{
-    const char *at = text.size ? memmem(text.data, text.size, "://", 3) : NULL;
-
-    if (!at)
-        return false;
-    of[0] = (struct slice){text.data, (size_t)(at - text.data)};
-    slice_skip(&text, of[0].size + 3);
-    text = slice_take(&text, '/');
-    of[1] = origin_host_of(text);
-    slice_skip(&text, of[1].size);
-    of[2] = slice_take_char(&text, ':')     ? text
-            : text.size                     ? SLICE("")
-            : slice_is_word(of[0], "https") ? SLICE("443")
-                                            : SLICE("80");
-    return of[1].size > 0 && of[2].size > 0;
-}
-
 bool
 origin_is_same(struct slice a, struct slice b)
 {
-    struct slice one[3], other[3];
-
-    if (!split_origin(a, one) || !split_origin(b, other))
-        return false;
-    for (size_t i = 0; i < 3; i++)
-        if (one[i].size != other[i].size ||
-            strncasecmp(one[i].data, other[i].data, one[i].size) != 0)
-            return false;
-    return true;
+    return !websub_check_url(a, "", NULL) && !websub_check_url(b, "", NULL) &&
+           !strcmp(websub_origin(a).text, websub_origin(b).text);
 }
 
 static struct slice

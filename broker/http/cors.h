@@ -45,9 +45,6 @@ void origins_replace(struct origins *origins, const struct origins *successor);
  * a path behind them does not count. */
 bool origin_is_same(struct slice a, struct slice b);
 
-/* The host of "host:port", with the brackets of an IPv6 address. */
-struct slice origin_host_of(struct slice authority);
-
 enum cors_verdict {
     CORS_FOREIGN, /* it is none of the allowed ones */
     CORS_READER,  /* it may read without a token */

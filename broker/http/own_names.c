@@ -18,11 +18,23 @@ authority_of(struct slice url)
 }
 
 struct slice
+own_names_host_of(struct slice authority)
+{
+    char end = authority.size && *authority.data == '[' ? ']' : ':';
+    const char *at =
+        authority.size ? memchr(authority.data, end, authority.size) : NULL;
+
+    if (at)
+        authority.size = (size_t)(at - authority.data) + (end == ']');
+    return authority;
+}
+
+struct slice
 own_names_port_of(struct slice url)
 {
     struct slice authority = authority_of(url);
 
-    slice_skip(&authority, origin_host_of(authority).size);
+    slice_skip(&authority, own_names_host_of(authority).size);
     return slice_take_char(&authority, ':') ? authority
                                             : (struct slice){NULL, 0};
 }
@@ -47,13 +59,13 @@ own_names_init(struct http *http, const char *listen_host)
     add_host(http, SLICE("localhost"));
     add_host(http, SLICE("127.0.0.1"));
     add_host(http, SLICE("::1"));
-    add_host(http, origin_host_of(authority_of(url)));
+    add_host(http, own_names_host_of(authority_of(url)));
 }
 
 bool
 own_names_have_host(const struct http *http, struct slice authority)
 {
-    struct slice host = origin_host_of(authority);
+    struct slice host = own_names_host_of(authority);
 
     for (unsigned i = 0; i < http->n_hosts; i++)
         if (slice_is_word(host, http->hosts[i]))

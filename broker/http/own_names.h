@@ -13,6 +13,9 @@
 /* Fills in http->hosts. The registry is there. */
 void own_names_init(struct http *http, const char *listen_host);
 
+/* The host of "host:port", with the brackets of an IPv6 address. */
+struct slice own_names_host_of(struct slice authority);
+
 /* The port that a URL names; empty: none. */
 struct slice own_names_port_of(struct slice url);
 

@@ -4,7 +4,6 @@
 
 #include "base/clock.h"
 #include "broker/access/tickets.h"
-#include "broker/http/cors.h"
 #include "broker/http/own_names.h"
 #include "proto/http/network_address.h"
 
@@ -52,7 +51,7 @@ is_secure(const struct http *http, struct request *rq)
         own_names_are_https(http, rq))
         return true;
     request_header(rq, "host", &host);
-    return !address_is_loopback_host(origin_host_of(host));
+    return !address_is_loopback_host(own_names_host_of(host));
 }
 
 static void

@@ -145,7 +145,7 @@ def test_it_opens_again_on_purpose_alone(start_broker, run):
     broker = start_broker()
     command = ("tidingsd", "token", "open-again", "--data", broker.data)
     broker.add_token("root", admin=True)
-    assert "end the broker first" in run(*command, status=1).errors()
+    assert "is in use by process" in run(*command, status=1).errors()
     broker.stop()
     assert "revoke them first" in run(*command, status=1).errors()
     run("tidingsd", "token", "revoke", "root", "--data", broker.data)
