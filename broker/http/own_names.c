@@ -107,9 +107,10 @@ own_names_may_be_used(const struct http *http, struct request *rq,
     struct slice host = {NULL, 0};
     bool is_open = tokens_are_open(http->tokens);
 
-    if (request_listener(rq) == LISTENER_CONTROL || request_is_proxied(rq) ||
+    if (request_listener(rq) == LISTENER_CONTROL ||
         (!is_open && (!principal || !principal->is_everyone ||
-                      request_listener(rq) != LISTENER_TCP)))
+                      request_listener(rq) != LISTENER_TCP ||
+                      request_is_proxied(rq))))
         return true;
     request_header(rq, "host", &host);
     if (own_names_have_host(http, host))

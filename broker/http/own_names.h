@@ -35,8 +35,9 @@ bool own_names_have_origin(const struct http *http, struct request *rq,
 
 /* A page of any name that points here (DNS rebinding) has what everyone has. So
  * a request needs a name of the broker: each one to an open broker, else one of
- * everyone. (`principal` NULL: not yet known.) A trusted proxy may use another
- * name. False: it may not come in, and `why` says why. During on_request. */
+ * everyone, unless a trusted proxy or a unix socket brings it. (`principal`
+ * NULL: not yet known.) False: it may not come in, and `why` says why. During
+ * on_request. */
 bool own_names_may_be_used(const struct http *http, struct request *rq,
                            const struct principal *principal,
                            struct problem *why);
