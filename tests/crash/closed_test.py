@@ -126,14 +126,21 @@ def test_a_token_of_no_broker_counts(start_broker, run, tmp_path):
     check_closed(start_broker())
 
 
-# A release before this one had tokens, and no memory of them in the store.
-def test_tokens_of_an_earlier_version_count(start_broker):
-    broker = start_broker()
+# A release before this one had tokens, and no memory of them in the store. They hold
+# also while the disk is full, or fails.
+def test_tokens_of_an_earlier_version_count(start_broker, faults):
+    broker = start_broker(env=faults.env)
     broker.add_token("root", admin=True)
     broker.stop()
     with sqlite3.connect(broker.data / "tidings.db") as db:
         assert db.execute("DELETE FROM guard").rowcount == 1
     db.close()
+    faults.set_disk(1)
+    assert starts(broker)
+    assert broker.get("/sets", authorization=None).status == 401
+    assert broker.get("/sets").status == 200
+    broker.stop()
+    faults.set_disk(0)
     assert starts(broker)
     broker.stop()
     spoil_tokens(remove, broker.data)
