@@ -271,6 +271,29 @@ def test_each_page_to_each_stream(name, visitors):
                 assert answer.status == expected, (path, way, answer)
 
 
+# The scheme of the request counts: TLS, or what a trusted proxy says.
+def test_an_origin_has_the_scheme_of_the_client(start_broker, certificate):
+    proto = "X-Forwarded-Proto: https\r\nX-Forwarded-For: 192.0.2.1\r\n"
+    plain, secure = "http://127.0.0.1:PORT", "https://127.0.0.1:PORT"
+    trusting = ("--insecure-open", "--public-url", f"https://{NAME}")
+    proxied = start_broker(*trusting, "--trusted-proxies", "127.0.0.1")
+    with_tls = start_broker(*certificate.options, tls=certificate.trust())
+    for broker, fields, own, foreign in (
+        (with_tls, "", secure, plain),
+        (proxied, "", plain, secure),
+        (proxied, proto, secure, plain),
+        (proxied, "", f"https://{NAME}", f"http://{NAME}"),
+        (proxied, "", f"https://{NAME}:443", f"https://{NAME}:80"),
+    ):
+        for origin, status in ((own, 200), (foreign, 403)):
+            with broker.connect() as connection:
+                connection.send(
+                    f"GET /sets HTTP/1.1\r\nHost: {connection.host}\r\n{fields}"
+                    f"Origin: {origin}\r\n\r\n".replace("PORT", str(broker.port))
+                )
+                assert connection.answer().status == status, (broker, origin, fields)
+
+
 # A monitor that knows an address alone: Kubernetes, HAProxy, a target of Prometheus.
 def test_probes_come_by_any_name_and_hear_nothing_else(start_broker, faults):
     bridge = ("--mqtt", "mqtt://127.0.0.1:1")
