@@ -475,7 +475,8 @@ warn_of_proxies(void)
 {
     diag(DIAG_INFO, "broker",
          "all programs of this machine may publish: a proxy here must send "
-         "X-Forwarded-For, else it lets everybody publish");
+         "X-Forwarded-For, else it lets everybody publish, and so does a "
+         "forwarder of TCP, unless there are tokens");
 }
 
 /* Saves the last uses of tokens. Archive thread, once a second. */
@@ -490,6 +491,28 @@ save_uses(struct chore *chore)
         DIAG(DIAG_WARNING, "broker", "the last uses of tokens are not saved",
              diag_text("error", why.text));
     b->cannot_save_uses = is_failing;
+}
+
+static enum status
+guard(void *user, bool is_on, struct problem *why)
+{
+    struct broker *b = user;
+
+    (void)is_on; /* a broker that runs never opens */
+    return log_guard(registry_log(b->registry), why);
+}
+
+/* A full disk does not keep a closed broker from starting. */
+static void
+close_for_good(struct broker *b)
+{
+    struct problem why = {""};
+
+    tokens_end_openness(b->tokens);
+    if (guard(b, true, &why))
+        DIAG(DIAG_WARNING, "broker",
+             "the store cannot remember that this broker is closed",
+             diag_text("error", why.text));
 }
 
 /* Makes tokens and tickets those of the cluster. A broker that cannot ask
@@ -615,6 +638,9 @@ open_floors(struct broker *b, struct registry_options *sets,
     if (!rc) {
         b->tickets = request_tickets_new(b->tokens);
         b->sessions = tickets_new(&tickets_of_sessions);
+        tokens_guard(b->tokens, guard, b);
+        if (!tokens_are_open(b->tokens) || b->config->jwt_keys[0])
+            close_for_good(b);
     }
     if (!rc && b->membership)
         rc = share_tokens(b, why);
@@ -622,10 +648,17 @@ open_floors(struct broker *b, struct registry_options *sets,
         registry_set_tokens(b->registry, b->tokens);
     if (!rc)
         rc = read_origins(b->config, &b->origins, why);
+    if (!rc && tokens_are_open(b->tokens) &&
+        log_is_guarded(registry_log(b->registry))) {
+        DIAG(DIAG_WARNING, "broker",
+             "this broker was closed, has no tokens now, and stays closed: "
+             "make one (tidingsd token add), or end it and open it again "
+             "(tidingsd token open-again)",
+             diag_text("data", b->config->data));
+        tokens_end_openness(b->tokens);
+    }
     if (!rc)
         rc = check_reach(b->config, !tokens_are_open(b->tokens), why);
-    if (!rc && b->config->jwt_keys[0])
-        tokens_end_openness(b->tokens);
     if (!rc) {
         announcer_begin(b->announcer, b->registry);
         posts_init(&b->posts, b->registry);
@@ -860,7 +893,7 @@ broker_reload(struct broker *b, struct config *next, struct problem *why)
     if (!rc)
         setting_files_use(b->files, next, &contents);
     if (!rc && next->jwt_keys[0])
-        tokens_end_openness(b->tokens);
+        close_for_good(b);
     setting_contents_free(&contents);
     return rc;
 }

@@ -409,9 +409,9 @@ function drawUser() {
         fill(box, make('span', { class: 'who' }, token.name), make('button', {
             type: 'button', class: 'quiet', onclick: event => perform(event.target, signOut, ''),
         }, 'Sign out'));
-    } else if (token.admin) {
-        fill(box, make('span', { class: 'muted', title: 'The broker has no tokens: everybody on its'
-            + ' machine may do everything.' }, 'open broker'));
+    } else if (token.manage.includes('*')) {
+        fill(box, make('span', { class: 'muted', title: 'Everybody who reaches the broker may publish'
+            + ' and manage sets. Its operator uses tidingsd on its machine.' }, 'open broker'));
     } else {
         fill(box, make('a', { href: '#/sign-in' }, 'Sign in'));
     }

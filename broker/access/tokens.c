@@ -64,12 +64,16 @@ struct tokens {
     int64_t n_read; /* rows that the connection had changed at the last reload;
                        -1: none yet */
 
+    tokens_guard_fn *guard; /* NULL: none */
+    void *guard_user;
+
     struct list all; /* `changing` is held */
 
     pthread_rwlock_t lock; /* the rest; written while `changing` is held */
     struct map by_id, by_name, by_certificate;
     size_t n;
-    struct principal *open; /* of an open broker; over with the first token */
+    struct principal *open; /* of an open broker, no administrator; over with
+                               the first token */
     struct principal *operator; /* may do everything, for ever */
     struct principal *nobody;   /* everyone, without a right */
 };
@@ -303,6 +307,12 @@ has_been_used(struct tokens *t, bool *is_used, struct problem *why)
                    DB_INTO(is_used));
 }
 
+static enum status
+call_guard(struct tokens *t, bool is_on, struct problem *why)
+{
+    return t->guard ? t->guard(t->guard_user, is_on, why) : STATUS_OK;
+}
+
 /* Reads the database, which is open. */
 static enum status
 reload(struct tokens *t, struct problem *why)
@@ -320,9 +330,10 @@ reload(struct tokens *t, struct problem *why)
         return rc;
     }
     replace_all(t, &now);
-    if (is_used)
-        principal_end(t->open, 0);
-    return STATUS_OK;
+    if (!is_used)
+        return STATUS_OK;
+    principal_end(t->open, 0);
+    return call_guard(t, true, why);
 }
 
 static enum status
@@ -336,7 +347,11 @@ load(struct tokens *t, struct problem *why)
 enum status
 tokens_open(struct tokens **tokens, const char *dir, struct problem *why)
 {
-    static const struct rights all = {.admin = true}, none;
+    static const struct rights all = {.admin = true}, none,
+                               every_set = {.publish = "*",
+                                            .subscribe = "*",
+                                            .manage = "*",
+                                            .observe = true};
     struct tokens *t = memory_new(1, sizeof(*t));
     enum status rc = STATUS_OK;
 
@@ -348,7 +363,7 @@ tokens_open(struct tokens **tokens, const char *dir, struct problem *why)
     (void)map_hash(&t->by_name, SLICE(""));
     (void)map_hash(&t->by_certificate, SLICE(""));
     snprintf(t->path, sizeof(t->path), "%s/tokens.db", dir);
-    t->open = principal_new(SLICE(""), &all, INT64_MAX);
+    t->open = principal_new(SLICE(""), &every_set, INT64_MAX);
     t->nobody = principal_new(SLICE(PRINCIPAL_EVERYONE), &none, INT64_MAX);
     t->operator= principal_new(SLICE(PRINCIPAL_OPERATOR), &all, INT64_MAX);
     if (!access(t->path, F_OK))
@@ -524,6 +539,13 @@ void
 tokens_end_openness(struct tokens *t)
 {
     principal_end(t->open, 0);
+}
+
+void
+tokens_guard(struct tokens *t, tokens_guard_fn *guard, void *user)
+{
+    t->guard = guard;
+    t->guard_user = user;
 }
 
 static struct principal *
@@ -880,10 +902,27 @@ tokens_add(struct tokens *t, const struct authority *by,
     if (!rc)
         rc = make_token(terms, &token, text, why);
     if (!rc)
+        rc = call_guard(t, true, why);
+    if (!rc)
         rc = begin_writing(t, why);
     if (!rc)
         rc = end_writing(t, store_token(t, token, terms, why), why);
     return end_making(t, token, text, rc);
+}
+
+enum status
+tokens_open_again(struct tokens *t, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    if (t->n)
+        return problem(why, STATUS_CONFLICT,
+                       "there are tokens, which keep the broker closed: revoke "
+                       "them first (tidingsd token list)");
+    if (t->db.handle)
+        rc = DB_DO(&t->db, "forget the tokens", why,
+                   "DELETE FROM sqlite_sequence");
+    return rc ? rc : call_guard(t, false, why);
 }
 
 static enum status

@@ -12,8 +12,10 @@
  * holder of the token, without the secret.
  *
  * Until the first token is made the broker is open: every request that comes in
- * has all rights. From then on it stays closed, also when all tokens are
- * revoked. The file is made with the first token.
+ * has all rights but that of an administrator, which a request without a token
+ * has on the control socket alone. From then on it stays closed, also when all
+ * tokens are revoked, and without the file (tokens_guard). The file is made
+ * with the first token.
  *
  * In a cluster the tokens are the rows of a stream (broker/cluster/owned_db.h):
  * each broker has all of them, and any broker changes them, under a lease that
@@ -118,6 +120,20 @@ MUST_CHECK enum status tokens_look_shared(struct tokens *tokens,
 
 /* True until the first token is made. Any thread. */
 bool tokens_are_open(struct tokens *tokens);
+
+/* From now on calls `guard` with `is_on` before the first token is made, and
+ * when one comes from another broker, perhaps more than once: it has the store
+ * remember that the broker is closed, and may wait for the disk. After a
+ * failure no token is made. Before other threads know `tokens`; `user` is
+ * lent. */
+typedef enum status tokens_guard_fn(void *user, bool is_on,
+                                    struct problem *why);
+void tokens_guard(struct tokens *tokens, tokens_guard_fn *guard, void *user);
+
+/* Undoes what the first token did, from the next start on, and has the guard
+ * forget it. Not of a broker that runs. STATUS_CONFLICT: there are tokens. */
+MUST_CHECK enum status tokens_open_again(struct tokens *tokens,
+                                         struct problem *why);
 
 /* Ends that: somebody else gives tokens, too. Any thread. */
 void tokens_end_openness(struct tokens *tokens);

@@ -563,11 +563,16 @@ write_set(struct archive *a, struct found *lists, size_t n, uint32_t id,
     return rc;
 }
 
+/* What needed a token there needs one here. */
 static enum status
 write_sets(struct archive *a, struct problem *why)
 {
+    const struct act guard = {.kind = ACT_GUARD, .guard = {.is_on = true}};
     enum status rc = store_open(&a->engine, a->building, &a->forms, why);
     uint32_t id = 1;
+
+    if (!rc && a->options->token_file[0])
+        rc = commit_act(a, &guard, why);
 
     for (size_t i = 0, n; !rc && i < a->n; i += n) {
         for (n = 1; i + n < a->n &&

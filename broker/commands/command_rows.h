@@ -19,6 +19,6 @@ extern const struct command cluster_init_command, cluster_status_command,
 /* token_command.c */
 extern const struct command token_add_command, token_list_command,
     token_show_command, token_revoke_command, token_rotate_command,
-    token_check_command;
+    token_check_command, token_open_again_command;
 
 #endif

@@ -11,6 +11,7 @@ static const struct command *const commands[] = {
     &token_revoke_command,
     &token_rotate_command,
     &token_check_command,
+    &token_open_again_command,
     &backup_command,
     &restore_command,
     &check_command,

@@ -147,6 +147,7 @@ struct asked {
         bearer; /* instead of a command: show the rights of this token */
     struct provider_options provider; /* of `bearer` */
     const char *public_url;           /* likewise */
+    bool opens_again;                 /* instead of both; without a broker */
     struct buf *answer;
 };
 
@@ -367,10 +368,30 @@ check_alone(const char *data, struct tokens *tokens, struct problem *why)
     return rc;
 }
 
-static bool
-is_change(const struct token_command *command)
+/* Has the store remember that the broker is closed, or forget it. */
+static enum status
+guard(void *data, bool is_on, struct problem *why)
 {
-    return command && command->act != TOKEN_LIST && command->act != TOKEN_SHOW;
+    const struct act act = {.kind = ACT_GUARD, .guard = {is_on}};
+    const struct commit commit = {
+        .at_us = clock_now_us(), .acts = &act, .n = 1};
+    struct engine *engine = NULL;
+    atomic_size_t forms = 0;
+    bool is_more;
+    enum status rc = store_open(&engine, data, &forms, why);
+
+    if (rc)
+        return rc;
+    rc = engine->ops->commit(engine, &commit, &is_more, why);
+    engine->ops->close(engine);
+    return rc;
+}
+
+static bool
+is_change(const struct asked *a)
+{
+    return a->opens_again || (a->command && a->command->act != TOKEN_LIST &&
+                              a->command->act != TOKEN_SHOW);
 }
 
 static enum status
@@ -379,9 +400,13 @@ do_it_here(const char *data, const struct asked *a, struct problem *why)
     struct tokens *tokens = NULL;
     enum status rc = tokens_open(&tokens, data, why);
 
-    if (!rc && is_change(a->command))
+    if (!rc)
+        tokens_guard(tokens, guard, (void *)(uintptr_t)data);
+    if (!rc && is_change(a))
         rc = check_alone(data, tokens, why);
-    if (!rc && a->command)
+    if (!rc && a->opens_again)
+        rc = tokens_open_again(tokens, why);
+    else if (!rc && a->command)
         rc = token_command_run(tokens, a->command, a->answer, why);
     else if (!rc)
         rc = describe_bearer(tokens, a, why);
@@ -406,7 +431,7 @@ ask(const char *data, const struct asked *a, struct problem *why)
                     "there is no data directory \"%s\": --data names it", data);
     if (!rc)
         rc = file_lock(data, &lock, why);
-    if (rc == STATUS_BUSY)
+    if (rc == STATUS_BUSY && !a->opens_again)
         return ask_broker(data, a, why);
     if (!rc)
         rc = do_it_here(data, a, why);
@@ -505,8 +530,8 @@ finish(const struct arguments *given, const struct token_command *command,
     else if (!rc && print)
         rc = token_command_read(buf_slice(&answer), print, &n, &why);
     if (!rc && print == print_view && !values->is_json && !n)
-        printf("There is no token yet: the broker is open to its own "
-               "machine.\n");
+        printf("There is no token: the broker is open to its own machine, or "
+               "stays closed if it had one (tidingsd token open-again).\n");
     if (answer.data)
         OPENSSL_cleanse(answer.data, answer.size);
     buf_fini(&answer);
@@ -585,6 +610,21 @@ run_rotate(const struct arguments *given)
                                     .grace_us = values->span_us};
 
     return finish(given, &command, print_new);
+}
+
+static enum exit_code
+run_open_again(const struct arguments *given)
+{
+    const struct values *values = given->values;
+    struct asked a = {.opens_again = true};
+    struct problem why = {""};
+    enum status rc = ask(values->data, &a, &why);
+
+    if (rc)
+        return command_fail(given, rc, &why);
+    printf("From its next start on, the broker is open: who reaches it may "
+           "publish.\n");
+    return EXIT_GOOD;
 }
 
 /* token check */
@@ -703,7 +743,7 @@ const struct command token_revoke_command = {
     .name = "token revoke",
     .operands = "NAME",
     .help = "Ends a token, and what acts for it.",
-    .more = "The last one leaves the broker closed.\n",
+    .more = "The last one leaves the broker closed (token open-again).\n",
     .examples = "tidingsd token revoke press\n",
     .options = OPTIONS(revoke_rows),
     .run = run_revoke,
@@ -717,6 +757,18 @@ const struct command token_rotate_command = {
     .examples = "tidingsd token rotate press --grace 1h\n",
     .options = OPTIONS(rotate_rows),
     .run = run_rotate,
+    .size = sizeof(struct values),
+};
+
+const struct command token_open_again_command = {
+    .name = "token open-again",
+    .help = "Opens a broker that was closed, and has no token any more.",
+    .more = "A broker that had a token, or an identity provider, stays closed, "
+            "also without them, without tokens.db, and after a restore. This "
+            "makes it as before its first token. End the broker first.\n",
+    .examples = "tidingsd token open-again --data /var/lib/tidings\n",
+    .options = OPTIONS(revoke_rows),
+    .run = run_open_again,
     .size = sizeof(struct values),
 };
 

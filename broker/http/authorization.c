@@ -172,6 +172,16 @@ authorization_refuse(struct request *rq, const struct principal *principal,
         authorization_require(rq);
         return;
     }
+    if (!principal->name[0]) { /* the open one is no administrator alone */
+        request_refuse(
+            rq, 401,
+            "this is for administrators, and an open broker has none: ask by "
+            "the socket in its data directory, as its user (curl "
+            "--unix-socket DIR/control.sock http://localhost/...), or make a "
+            "token, which closes it (tidingsd token add root --admin --data "
+            "DIR)");
+        return;
+    }
     buf_init(&words, 256);
     buf_init(&members, 512);
     write_rights(&words, rights);

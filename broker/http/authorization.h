@@ -10,7 +10,7 @@
  *     Sec-WebSocket-Protocol: bearer.td_...  --> the same, of browsers
  *     ?ticket=...                   --> the principal that got the ticket
  *     none                          --> everyone; on an open broker the open
- *                                       principal, which may do everything
+ *                                       principal: all but an administrator
  *
  *     401   a token is missing where everyone has no right, or it is not known
  *           or over: one text, one cost

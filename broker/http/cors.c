@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "broker/net/response.h"
+#include "proto/http/websub.h"
 
 /* How long a browser may remember the answer to a preflight. */
 #define PREFLIGHT_S "600"
@@ -15,6 +16,13 @@ latest(const struct origins *origins)
         atomic_load_explicit(&origins->successor, memory_order_acquire);
 
     return successor ? successor : origins;
+}
+
+bool
+origin_is_same(struct slice a, struct slice b)
+{
+    return !websub_check_url(a, "", NULL) && !websub_check_url(b, "", NULL) &&
+           !strcmp(websub_origin(a).text, websub_origin(b).text);
 }
 
 static struct slice
@@ -76,7 +84,7 @@ cors_judge(const struct origins *origins, struct slice origin)
     struct slice rest = slice_of(now->text);
 
     while (rest.size)
-        if (slice_equal(next_origin(&rest), origin) && origin.size > 1)
+        if (origin_is_same(next_origin(&rest), origin))
             return CORS_ALLOWED;
     return now->has_any ? CORS_READER : CORS_FOREIGN;
 }

@@ -41,6 +41,10 @@ MUST_CHECK enum status origins_read(struct slice text, struct origins *origins,
  * thread. */
 void origins_replace(struct origins *origins, const struct origins *successor);
 
+/* True if both texts have the same scheme, host and port (RFC 6454 section 5);
+ * a path behind them does not count. */
+bool origin_is_same(struct slice a, struct slice b);
+
 enum cors_verdict {
     CORS_FOREIGN, /* it is none of the allowed ones */
     CORS_READER,  /* it may read without a token */

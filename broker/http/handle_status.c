@@ -10,6 +10,7 @@
 #include "broker/config/config_report.h"
 #include "broker/http/answers.h"
 #include "broker/http/harvest_metrics.h"
+#include "broker/http/own_names.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
 #include "broker/sets/rates.h"
@@ -67,7 +68,8 @@ reasons_of(struct http *http, const struct log_health *health,
     return n;
 }
 
-/* Answers 503: the detail has all reasons, the member `reasons` each
+/* Answers 503, to a stranger (`n` is 0) without a reason: the detail has all
+ * reasons, the member `reasons` each
  * separately. */
 static void
 answer_unready(struct request *rq, const struct problem *reasons, size_t n)
@@ -108,7 +110,8 @@ is_for_reads(struct request *rq)
 /* Answers 200 "ready", with a warning line for each problem that does not
  * hinder posts: event times stay in order whatever the clock says (R-135), and
  * a bridge resumes where it was. Nothing hinders reads: for them the reasons to
- * refuse posts are warnings, too. While the broker starts and ends, the caller
+ * refuse posts are warnings, too. Who uses a name that is not the broker's
+ * learns nothing else. While the broker starts and ends, the caller
  * answers 503 before this. */
 void
 handle_ready_get(struct http *http, struct request *rq,
@@ -118,26 +121,27 @@ handle_ready_get(struct http *http, struct request *rq,
     struct log_health health;
     struct log_copy copy;
     struct buf text;
+    bool is_known = own_names_may_be_used(http, rq, target->principal, NULL);
     size_t n;
 
-    (void)target;
     log_health(registry_log(http->registry), &health);
     log_copy(registry_log(http->registry), &copy);
     n = reasons_of(http, &health, &copy, is_for_reads(rq), reasons);
     if (n > 0 && !is_for_reads(rq)) {
-        answer_unready(rq, reasons, n);
+        answer_unready(rq, reasons, is_known ? n : 0);
         return;
     }
     buf_init(&text, READY_MAX);
     BUF_ADD(&text, "ready\n");
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; is_known && i < n; i++)
         buf_add_format(&text, "warning: %s\n", reasons[i].text);
-    if (health.ahead_us > AHEAD_MAX_US)
+    if (is_known && health.ahead_us > AHEAD_MAX_US)
         buf_add_format(&text,
                        "warning: the last event time is %" PRId64
                        " s ahead of the clock; was it set back?\n",
                        health.ahead_us / 1000000);
-    bridges_holder_warn(http->bridges, &text);
+    if (is_known)
+        bridges_holder_warn(http->bridges, &text);
     answers_buf(rq, 200, "text/plain", "no-store", &text);
 }
 

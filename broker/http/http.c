@@ -10,6 +10,7 @@
 #include "broker/http/request_log.h"
 #include "broker/http/route_table.h"
 #include "broker/http/routes.h"
+#include "broker/http/session.h"
 #include "broker/net/response.h"
 #include "proto/datetime.h"
 
@@ -57,13 +58,13 @@ may_read(struct request *rq)
 }
 
 static bool
-may_come_from(const struct http *http, struct request *rq, struct slice origin,
-              struct slice host)
+may_come_from(const struct http *http, struct request *rq, struct slice origin)
 {
     enum cors_verdict verdict;
 
-    if (own_names_have_origin(http, origin, host))
-        return true;
+    /* A page cannot be both. */
+    if (own_names_have_origin(http, rq, origin))
+        return !request_is_upgrade(rq) || !session_is_of_other_site(rq);
     verdict = http->origins ? cors_judge(http->origins, origin) : CORS_FOREIGN;
     return verdict == CORS_ALLOWED || (verdict == CORS_READER && may_read(rq));
 }
@@ -74,13 +75,16 @@ may_come_from(const struct http *http, struct request *rq, struct slice origin,
  * Any page can make a browser on this machine send requests here. Such a
  * request has a Host that is not ours (a name that points here), or an Origin
  * that is not ours. Other clients send neither.
+ *
+ * A probe (struct route) may use any name, and come by a proxy.
  */
 static bool
-may_come_in(const struct http *http, struct request *rq, struct problem *why)
+may_come_in(const struct http *http, struct request *rq, bool is_probe,
+            struct problem *why)
 {
-    struct slice host = {NULL, 0}, origin = {NULL, 0};
-    bool is_local = http_is_local(http);
-    const char *sign = is_local ? sign_of_proxy(rq) : NULL;
+    struct slice origin = {NULL, 0};
+    const char *sign =
+        http_is_local(http) && !is_probe ? sign_of_proxy(rq) : NULL;
     bool has_origin = request_header(rq, "origin", &origin);
 
     if (request_listener(rq) == LISTENER_CONTROL)
@@ -96,40 +100,13 @@ may_come_in(const struct http *http, struct request *rq, struct problem *why)
                     sign);
         return false;
     }
-    request_header(rq, "host", &host);
-    if (is_local && !own_names_have_host(http, host)) {
-        problem_set(why,
-                    "this broker is open to its own machine only, and is not "
-                    "called \"%s\": give tidingsd --public-url if it should be",
-                    problem_quote(host).text);
+    if (!is_probe && !own_names_may_be_used(http, rq, NULL, why))
         return false;
-    }
-    if (!has_origin || may_come_from(http, rq, origin, host))
+    if (has_origin ? may_come_from(http, rq, origin)
+                   : !request_is_upgrade(rq) || !session_is_of_other_site(rq))
         return true;
     problem_set(why, "requests from pages of \"%s\" are not allowed",
-                problem_quote(origin).text);
-    return false;
-}
-
-/* A page of any name that points here (DNS rebinding) has what everyone has, so
- * a request without a token must use a name of the broker. A trusted proxy may
- * use another. */
-static bool
-may_be_called(const struct http *http, struct request *rq,
-              const struct principal *principal, struct problem *why)
-{
-    struct slice host = {NULL, 0};
-
-    if (!principal->is_everyone || !http->is_near ||
-        request_listener(rq) != LISTENER_TCP || request_is_proxied(rq))
-        return true;
-    request_header(rq, "host", &host);
-    if (own_names_have_host(http, host))
-        return true;
-    problem_set(why,
-                "without a token the broker does not answer to \"%s\": "
-                "tidingsd --public-url gives it that name",
-                problem_quote(host).text);
+                has_origin ? problem_quote(origin).text : "another site");
     return false;
 }
 
@@ -168,7 +145,8 @@ answer_principal(struct http *http, struct request *rq,
     else
         request_set_authority(rq, &principal->authority);
     request_set_name(rq, principal->name);
-    if (!may_be_called(http, rq, principal, &why)) {
+    if (!found->route->is_probe &&
+        !own_names_may_be_used(http, rq, principal, &why)) {
         request_answer_problem(rq, 403, &why);
         return;
     }
@@ -185,6 +163,7 @@ http_on_request(struct request *rq, void *user)
     struct problem why = {""};
     struct route_found found;
     struct principal *principal;
+    bool is_probe;
 
     if (access_log_is_on(http->access_log))
         request_keep_for_log(rq);
@@ -202,12 +181,13 @@ http_on_request(struct request *rq, void *user)
             request_refuse(rq, 503, "the broker is starting");
         return;
     }
-    if (!may_come_in(http, rq, &why)) {
+    routes_find(request_method(rq), request_path(rq), &found);
+    is_probe = found.route && found.route->is_probe;
+    if (!may_come_in(http, rq, is_probe, &why)) {
         request_answer_problem(rq, 403, &why);
         return;
     }
     add_as_of(http, rq);
-    routes_find(request_method(rq), request_path(rq), &found);
     request_set_route(rq, found.route, found.pattern);
     if (request_method(rq) == METHOD_OPTIONS &&
         (found.allow[0] || slice_is(request_path(rq), "*"))) {

@@ -49,8 +49,8 @@ struct http {
      * given. */
     bool is_near;
 
-    /* The hosts that an open broker accepts, without ports: the listener's, the
-     * public URL's, and the names of loopback. */
+    /* The hosts that a request without a token may name, without ports: the
+     * listener's, the public URL's, and the names of loopback. */
     char hosts[5][300];
     unsigned n_hosts;
 
@@ -59,8 +59,8 @@ struct http {
     atomic_bool is_ready;
 };
 
-/* True if clients are on this machine and may do everything. With tokens they
- * may be anywhere. */
+/* True if clients are on this machine, or come by a forwarder there, and need no
+ * token. With tokens they may be anywhere. */
 static inline bool
 http_is_local(const struct http *http)
 {

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "broker/http/cors.h"
+
 /* The host and port of a URL: the text between "://" and the next slash. */
 static struct slice
 authority_of(struct slice url)
@@ -52,7 +54,8 @@ own_names_init(struct http *http, const char *listen_host)
 {
     struct slice url = slice_of(registry_public_url(http->registry));
 
-    add_host(http, slice_of(listen_host));
+    if (strcmp(listen_host, "0.0.0.0") != 0 && strcmp(listen_host, "::") != 0)
+        add_host(http, slice_of(listen_host));
     add_host(http, SLICE("localhost"));
     add_host(http, SLICE("127.0.0.1"));
     add_host(http, SLICE("::1"));
@@ -71,14 +74,50 @@ own_names_have_host(const struct http *http, struct slice authority)
 }
 
 bool
-own_names_have_origin(const struct http *http, struct slice origin,
-                      struct slice host)
+own_names_are_https(const struct http *http, struct request *rq)
 {
-    struct slice authority = authority_of(origin);
-    struct slice url =
-        authority_of(slice_of(registry_public_url(http->registry)));
+    struct slice proto;
 
-    return authority.size &&
-           (!http->is_near || own_names_have_host(http, authority)) &&
-           (slice_equal(authority, host) || slice_equal(authority, url));
+    return registry_config(http->registry)->tls_cert[0] ||
+           (request_is_proxied(rq) &&
+            request_header(rq, "x-forwarded-proto", &proto) &&
+            slice_is_word(proto, "https"));
+}
+
+bool
+own_names_have_origin(const struct http *http, struct request *rq,
+                      struct slice origin)
+{
+    struct slice host = {NULL, 0};
+    char own[sizeof(http->hosts[0]) + 32];
+
+    if (origin_is_same(origin, slice_of(registry_public_url(http->registry))))
+        return true;
+    request_header(rq, "host", &host);
+    snprintf(own, sizeof(own), "http%s://%.*s",
+             own_names_are_https(http, rq) ? "s" : "", SLICE_ARG(host));
+    return own_names_have_host(http, host) &&
+           origin_is_same(origin, slice_of(own));
+}
+
+bool
+own_names_may_be_used(const struct http *http, struct request *rq,
+                      const struct principal *principal, struct problem *why)
+{
+    struct slice host = {NULL, 0};
+    bool is_open = tokens_are_open(http->tokens);
+
+    if (request_listener(rq) == LISTENER_CONTROL ||
+        (!is_open && (!principal || !principal->is_everyone ||
+                      request_listener(rq) != LISTENER_TCP ||
+                      request_is_proxied(rq))))
+        return true;
+    request_header(rq, "host", &host);
+    if (own_names_have_host(http, host))
+        return true;
+    problem_set(why, "%s \"%s\": give tidingsd --public-url if it should",
+                is_open ? "this broker is open, and is not called"
+                        : "without a token the broker does not answer to",
+                problem_quote(host).text);
+    return false;
 }

@@ -23,10 +23,23 @@ struct slice own_names_port_of(struct slice url);
  * attacking page can only forge the name. */
 bool own_names_have_host(const struct http *http, struct slice authority);
 
-/* True for an origin of the broker itself: one of its names, and the Host of
- * the request or the public URL. (Host alone proves nothing: a page can give
- * any name our address. With --insecure-open the broker has any name.) */
-bool own_names_have_origin(const struct http *http, struct slice origin,
-                           struct slice host);
+/* True if the client uses TLS, also by a trusted proxy. During on_request. */
+bool own_names_are_https(const struct http *http, struct request *rq);
+
+/* True for an origin of the broker itself: that of the public URL, or the
+ * scheme of the request and its Host, if that is a name of the broker. (Host
+ * alone proves nothing: a page can give any name our address.) During
+ * on_request. */
+bool own_names_have_origin(const struct http *http, struct request *rq,
+                           struct slice origin);
+
+/* A page of any name that points here (DNS rebinding) has what everyone has. So
+ * a request needs a name of the broker: each one to an open broker, else one of
+ * everyone, unless a trusted proxy or a unix socket brings it. (`principal`
+ * NULL: not yet known.) False: it may not come in, and `why` says why. During
+ * on_request. */
+bool own_names_may_be_used(const struct http *http, struct request *rq,
+                           const struct principal *principal,
+                           struct problem *why);
 
 #endif

@@ -9,12 +9,11 @@
 /* The log keeps less. */
 #define QUERY_MAX 512
 
-/* True if the route has a parameter of that name. */
+/* True if `name` is in a list with commas between; NULL: an empty one. */
 static bool
-has_parameter(const struct route *route, struct slice name)
+names(const char *list, struct slice name)
 {
-    struct slice rest =
-        slice_of(route && route->parameters ? route->parameters : "");
+    struct slice rest = slice_of(list ? list : "");
 
     while (rest.size)
         if (slice_equal(slice_trimmed(slice_take(&rest, ',')), name))
@@ -30,7 +29,8 @@ add_parameter(struct buf *to, struct slice text)
     buf_add_slice(to, text);
 }
 
-/* Copies the parameters of the route; the others become "...", once. */
+/* Copies the parameters of the route that hold no secret; the others become
+ * "...", once. */
 static void
 copy_query(struct buf *to, const struct route *route, struct slice query)
 {
@@ -38,8 +38,10 @@ copy_query(struct buf *to, const struct route *route, struct slice query)
 
     while (query.size) {
         struct slice text = slice_take(&query, '&'), rest = text;
+        struct slice name = slice_take(&rest, '=');
 
-        if (has_parameter(route, slice_take(&rest, '=')))
+        if (route && names(route->parameters, name) &&
+            !names(route->secrets, name))
             add_parameter(to, text);
         else
             has_others = true;

@@ -62,8 +62,7 @@
 #define BAD_STREAM                                                     \
     "a parameter or the JSON is malformed, or the broker speaks none " \
     "of the subprotocols"
-#define NEARBY "without tokens, where others reach the broker"
-#define FLOOD  "too many requests wait for their verification"
+#define FLOOD "too many requests wait for their verification"
 
 const struct route route_table[] = {
     {METHOD_GET, "/sets", handle_sets_get, .does = "Lists the sets",
@@ -239,7 +238,7 @@ const struct route route_table[] = {
     {METHOD_GET, "/sets/{set}/subscriptions", handle_subscriptions_get, OF_SET,
      .does = "Lists the subscriptions of a set",
      .rights = RIGHT_MANAGE | RIGHT_OBSERVE, .parameters = "after, callback",
-     .statuses = {{200, JSON}, {400, BAD_QUERY}}},
+     .secrets = "callback", .statuses = {{200, JSON}, {400, BAD_QUERY}}},
     {METHOD_GET, "/sets/{set}/subscriptions/{id}", handle_command, OF_SET,
      .act = COMMAND_SHOW, .does = "Describes a subscription",
      .rights = RIGHT_MANAGE | RIGHT_OBSERVE,
@@ -282,7 +281,7 @@ const struct route route_table[] = {
     {METHOD_GET, "/relays/{relay}/subscriptions", handle_subscriptions_get,
      OF_RELAY, .does = "Lists the subscriptions of a relay",
      .rights = RIGHT_MANAGE | RIGHT_OBSERVE, .parameters = "after, callback",
-     .statuses = {{200, JSON}, {400, BAD_QUERY}}},
+     .secrets = "callback", .statuses = {{200, JSON}, {400, BAD_QUERY}}},
     {METHOD_GET, "/relays/{relay}/subscriptions/{id}", handle_command, OF_RELAY,
      .act = COMMAND_SHOW, .does = "Describes a subscription",
      .rights = RIGHT_MANAGE | RIGHT_OBSERVE,
@@ -347,11 +346,12 @@ const struct route route_table[] = {
      .statuses = {{204, ""}}},
 
     {METHOD_GET, "/healthz", handle_health_get,
-     .does = "Answers while the process lives", .statuses = {{200, TEXT}}},
+     .does = "Answers while the process lives", .is_probe = true,
+     .statuses = {{200, TEXT}}},
     {METHOD_GET, "/readyz", handle_ready_get,
      .does = "Answers 200 while the broker takes posts; with `for=reads`, "
              "while it serves reads",
-     .parameters = "for",
+     .is_probe = true, .parameters = "for",
      .statuses = {{200, TEXT},
                   {503, "the broker refuses posts, or soon will (`reasons`)"}}},
     {METHOD_GET, "/status", handle_status_get,
@@ -365,15 +365,12 @@ const struct route route_table[] = {
      .rights = RIGHT_ADMIN,
      .statuses = {{200, TAR},
                   {202, JSON},
-                  {403, NEARBY},
                   {404, "there is no backup, or it was sent"},
                   {409, "the backup is being sent"}}},
     {METHOD_POST, "/backup", handle_backup_post,
      .does = "Begins to make a backup of the broker", .rights = RIGHT_ADMIN,
      .bodies = {{NULL, .bytes = IGNORED_MAX}},
-     .statuses = {{202, JSON},
-                  {403, NEARBY},
-                  {409, "another backup is being made or sent"}}},
+     .statuses = {{202, JSON}, {409, "another backup is being made or sent"}}},
     {METHOD_GET, "/metrics", handle_metrics_get,
      .does = "Reads the metrics, for Prometheus", .rights = RIGHT_OBSERVE,
      .statuses = {{200, TEXT}}},
@@ -413,9 +410,10 @@ static const struct route_refusal refusals[] = {
      "once there are tokens: this one is missing, unknown or over"},
     {403, "a right", "the token lacks it (`right`)"},
     {403, "any",
-     "an `Origin` that is not the broker's; without `--insecure-open` also a "
-     "`Host` that is not the broker's, and a request that came by a proxy; "
-     "with `--cluster-read-only` all but reads"},
+     "an `Origin` that is not the broker's; without a token a `Host` that is "
+     "not the broker's (but for `/healthz` and `/readyz`); without tokens and "
+     "`--insecure-open` a request that came by a proxy; with "
+     "`--cluster-read-only` all but reads"},
     {404, "any",
      "there is nothing at this path; there is no such set or relay, or none "
      "can have this name; a private set, without the right `subscribe`"},

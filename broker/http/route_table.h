@@ -64,11 +64,15 @@ struct route {
     bool is_publisher;      /* on an open broker only for clients that may
                                publish (answers_may_publish) */
     bool is_single;         /* a broker of a cluster answers 501 */
+    bool is_probe;          /* answers by any name (Host), and what a proxy
+                               sends: for monitors that know an address alone */
     bool is_stream;         /* a WebSocket may begin here */
     bool has_positions;     /* its parameters name positions: a copy that may
                                lack them waits (postponement.h) */
     unsigned rejected;      /* enum metric of refusals, by status; 0: none */
     const char *parameters; /* of the query, ", " between; or NULL */
+    const char *secrets;    /* those of them that may hold a secret: the access
+                               log shows none of these; or NULL */
     const char
         *fields; /* of the head that matter here, ", " between; or NULL */
     struct route_body bodies[ROUTE_BODIES];

@@ -10,18 +10,22 @@
 #define COOKIE_NAME_SIZE 32
 
 bool
+session_is_of_other_site(struct request *rq)
+{
+    struct slice site;
+
+    return request_header(rq, "sec-fetch-site", &site) &&
+           !slice_is(site, "same-origin") && !slice_is(site, "none");
+}
+
+bool
 session_is_foreign(const struct http *http, struct request *rq)
 {
-    struct slice origin, site, host = {NULL, 0};
+    struct slice origin;
 
-    request_header(rq, "host", &host);
-    if (request_header(rq, "origin", &origin) &&
-        !own_names_have_origin(http, origin, host))
-        return true;
-    /* Fetch Metadata: browsers of today send it to trustworthy addresses. */
-    return !request_is_upgrade(rq) &&
-           request_header(rq, "sec-fetch-site", &site) &&
-           !slice_is(site, "same-origin") && !slice_is(site, "none");
+    return session_is_of_other_site(rq) ||
+           (request_header(rq, "origin", &origin) &&
+            !own_names_have_origin(http, rq, origin));
 }
 
 /* True if the cookie counts. */
@@ -41,14 +45,10 @@ is_own_request(const struct http *http, struct request *rq)
 static bool
 is_secure(const struct http *http, struct request *rq)
 {
-    struct slice host = {NULL, 0}, proto;
+    struct slice host = {NULL, 0};
 
     if (slice_starts(slice_of(registry_public_url(http->registry)), "https:") ||
-        registry_config(http->registry)->tls_cert[0])
-        return true;
-    if (request_is_proxied(rq) &&
-        request_header(rq, "x-forwarded-proto", &proto) &&
-        slice_is_word(proto, "https"))
+        own_names_are_https(http, rq))
         return true;
     request_header(rq, "host", &host);
     return !address_is_loopback_host(own_names_host_of(host));

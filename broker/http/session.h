@@ -36,6 +36,10 @@ struct principal *session_find(struct http *http, struct request *rq);
 /* Ends the session of the request, if it has one that counts. */
 void session_end(struct http *http, struct request *rq);
 
+/* True if a browser says that a page of another origin sent the request (Fetch
+ * Metadata). Browsers send it to trustworthy addresses. During on_request. */
+bool session_is_of_other_site(struct request *rq);
+
 /* True if a page of another origin sent the request. */
 bool session_is_foreign(const struct http *http, struct request *rq);
 

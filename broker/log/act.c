@@ -134,6 +134,7 @@ act_move(const struct act *act, int64_t at_us, struct head *head)
     case ACT_HARVEST:
     case ACT_PURGED:
     case ACT_SWEPT:
+    case ACT_GUARD:
     case ACT_KINDS:
         break;
     }

@@ -7,8 +7,7 @@
  * An act holds everything that the log thread decided: ids, numbers, times,
  * names, bytes. An engine that applies it reads no clock, no path and no
  * setting. So the same acts give the same rows in every data directory, at any
- * time. Local acts are the exception: they concern files of this data directory
- * only.
+ * time. Local acts are the exception: they concern this data directory only.
  *
  * To add a kind: a row and its fields here, a case that places it (sequencer.c)
  * and a case that applies it (store_rows.c).
@@ -47,6 +46,8 @@ enum act_kind {
     ACT_FILED,  /* the file of a closed list is on the disk */
     ACT_PURGED, /* files of trash are off the disk; has no set */
     ACT_SWEPT,  /* files of a generation are off the disk; has no set */
+    ACT_GUARD,  /* the broker was closed to requests without a token, for ever,
+                   or was opened again; has no set */
     ACT_KINDS
 };
 
@@ -173,6 +174,10 @@ struct act {
         struct {
             uint64_t id; /* given: of struct due_generation */
         } swept;
+
+        struct {
+            bool is_on; /* given */
+        } guard;
     };
 };
 

@@ -64,6 +64,11 @@ struct engine_ops {
     enum status (*place)(struct engine *engine, struct journal_place *place,
                          struct problem *why);
 
+    /* Sets *is_on to the last ACT_GUARD; false: there was none. NULL:
+     * likewise. */
+    enum status (*guard)(struct engine *engine, bool *is_on,
+                         struct problem *why);
+
     /* How many bytes of entries the next commit may have, so that what frees
      * room still fits afterwards; 0: no posts at all. NULL: any number. Log
      * thread. */

@@ -38,7 +38,8 @@ struct log {
     struct batch_cache *cache;
     struct backlog backlog;
     struct log_thread log_thread;
-    atomic_bool is_ending; /* log_ending */
+    atomic_bool is_ending;  /* log_ending */
+    atomic_bool is_guarded; /* log_is_guarded */
     bool is_used; /* the engine had a set, or the name of a removed one */
 
     pthread_mutex_t mutex; /* guards sets */
@@ -149,6 +150,24 @@ log_act(struct log *log, struct log_set *set, const struct act *act,
         .kind = POST_ACT, .set = set, .act = act, .grace_us = grace_us};
 
     return log_post_and_wait(log, &post, why);
+}
+
+bool
+log_is_guarded(const struct log *log)
+{
+    return atomic_load(&log->is_guarded);
+}
+
+enum status
+log_guard(struct log *log, struct problem *why)
+{
+    const struct act act = {.kind = ACT_GUARD, .guard = {.is_on = true}};
+    enum status rc =
+        log_is_guarded(log) ? STATUS_OK : log_act(log, NULL, &act, 0, why);
+
+    if (!rc)
+        atomic_store(&log->is_guarded, true);
+    return rc;
 }
 
 void
@@ -878,6 +897,7 @@ log_open(struct log **result, const struct log_options *options,
          struct problem *why)
 {
     struct log *log = memory_new(1, sizeof(*log));
+    bool is_guarded = false;
     uint64_t unfiled = 0;
     enum status rc;
 
@@ -903,6 +923,9 @@ log_open(struct log **result, const struct log_options *options,
         rc = log->engine->ops->load(log->engine, on_loaded, log, why);
     if (!rc && log->engine->ops->place)
         rc = load_place(log, why);
+    if (!rc && log->engine->ops->guard)
+        rc = log->engine->ops->guard(log->engine, &is_guarded, why);
+    atomic_init(&log->is_guarded, is_guarded);
     if (!rc && options->unfiled_bytes > 0)
         rc = log->engine->ops->unfiled_bytes(log->engine, &unfiled, why);
     if (!rc) {

@@ -201,6 +201,13 @@ MUST_CHECK enum status log_act(struct log *log, struct log_set *set,
                                const struct act *act, int64_t grace_us,
                                struct problem *why);
 
+/* True if the broker was closed to requests without a token, be it before a
+ * restart or a restore. Any thread. */
+bool log_is_guarded(const struct log *log);
+
+/* Remembers that, for ever. As log_act; STATUS_OK at once if it is known. */
+MUST_CHECK enum status log_guard(struct log *log, struct problem *why);
+
 /* Wakes the log thread if there are posts of log_submit_later. */
 void log_wake(struct log *log);
 

@@ -395,6 +395,7 @@ place_act(struct sequencer *s, struct post *post)
         return place_filed(s, post);
     case ACT_PURGED:
     case ACT_SWEPT:
+    case ACT_GUARD:
         return acts_add(&s->acts, NULL, post->act);
     case ACT_BIRTH: /* follow from posts of other kinds */
     case ACT_BATCH:

@@ -255,6 +255,12 @@ store_place(struct engine *engine, struct journal_place *place,
     return store_rows_place(&store_of(engine)->rows, place, why);
 }
 
+static enum status
+store_guard(struct engine *engine, bool *is_on, struct problem *why)
+{
+    return store_rows_guard(&store_of(engine)->rows, is_on, why);
+}
+
 static void
 store_close(struct engine *engine)
 {
@@ -446,6 +452,7 @@ store_open(struct engine **engine, const char *dir, atomic_size_t *forms,
     s->ops = store_queries_ops;
     s->ops.load = store_load;
     s->ops.place = store_place;
+    s->ops.guard = store_guard;
     s->ops.room = store_room;
     s->ops.find_key = store_find_key;
     s->ops.has_key_room = store_has_key_room;

@@ -105,6 +105,11 @@ static const char *const steps[] = {
     /* The report of a harvester, which an earlier program would keep for ever
      * as it is. */
     "ALTER TABLE sets ADD COLUMN harvest TEXT NOT NULL DEFAULT '';",
+
+    /* One row in a broker that was closed: it never opens by itself. Earlier
+     * programs would open it without tokens.db, so they must refuse the
+     * file. */
+    "CREATE TABLE guard(one INTEGER PRIMARY KEY CHECK (one = 1));",
 };
 
 const struct db_kind store_kind = {
@@ -610,6 +615,12 @@ store_rows_apply(struct store_rows *s, const struct act *act, int64_t at_us,
     case ACT_SWEPT:
         return DB_DO(s->db, "forget a generation", why,
                      "DELETE FROM generations WHERE id = ?", act->swept.id);
+    case ACT_GUARD:
+        return act->guard.is_on
+                   ? DB_DO(s->db, "remember that the broker is closed", why,
+                           "INSERT OR IGNORE INTO guard VALUES(1)")
+                   : DB_DO(s->db, "forget that the broker was closed", why,
+                           "DELETE FROM guard");
     case ACT_KEY: /* store_keys.h */
     case ACT_KINDS:
         break;
@@ -797,6 +808,14 @@ store_rows_place(struct store_rows *s, struct journal_place *place,
     else
         rows.rc = problem(why, STATUS_IO, "the place has no digest");
     return db_rows_end(&rows);
+}
+
+enum status
+store_rows_guard(struct store_rows *s, bool *is_on, struct problem *why)
+{
+    return db_find(s->db, "read whether the broker was closed", why, NULL,
+                   "SELECT count(*) > 0 FROM guard", DB_VALUES(),
+                   DB_INTO(is_on));
 }
 
 enum status

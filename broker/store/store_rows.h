@@ -8,7 +8,8 @@
  * file of a list is on the disk, its batches are there twice. From then on
  * their set owes them: each commit deletes a slice of the rows of one set, so
  * that no commit takes long for it. A generation has a row until its files are
- * gone. One row has the place in the journal of a cluster.
+ * gone. One row has the place in the journal of a cluster, and one says
+ * that the broker was closed.
  *
  * The log thread's, on its connection.
  */
@@ -92,6 +93,10 @@ MUST_CHECK enum status store_rows_move(struct store_rows *s,
 /* Sets *place to it, all zero if there is none: see struct engine_ops. */
 MUST_CHECK enum status store_rows_place(struct store_rows *s,
                                         struct journal_place *place,
+                                        struct problem *why);
+
+/* Sets *is_on to the last ACT_GUARD: see struct engine_ops. */
+MUST_CHECK enum status store_rows_guard(struct store_rows *s, bool *is_on,
                                         struct problem *why);
 
 /* Then deletes a slice of the batches of the first set that owes some; without

@@ -78,6 +78,7 @@ def test_each_answer_has_its_line(logged, log):
         ("hub.secret=SECRET&after=0&token=SECRET", "after=0&..."),
         ("SECRET", "..."),
         ("xafter=SECRET&after", "after&..."),
+        ("callback=SECRET&after=0", "after=0&..."),
     ],
 )
 def test_a_query_shows_no_secrets(logged, log, query, shown):

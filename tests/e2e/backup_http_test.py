@@ -25,7 +25,7 @@ def held(broker):
 
 def made(broker):
     """Have a backup made; the answer with it."""
-    assert broker.post("/backup").status == 202
+    assert broker.administrator.post("/backup").status == 202
     return fetched(broker)
 
 
@@ -34,7 +34,7 @@ def fetched(broker):
 
     def is_there():
         nonlocal answer
-        answer = broker.get("/backup")
+        answer = broker.administrator.get("/backup")
         return answer.status != 202
 
     wait_for("the backup", is_there)
@@ -62,7 +62,7 @@ def test_a_backup_over_http_is_a_backup(start_broker, run, tmp_path):
     answer = made(broker)
     assert answer["Content-Type"] == "application/x-tar"
     assert answer["Cache-Control"] == "no-store"
-    check_refused(broker.get("/backup"), 404, "POST /backup makes one")
+    check_refused(broker.administrator.get("/backup"), 404, "POST /backup makes one")
     wait_for("the end of the backup", lambda: is_cleared(broker))
 
     files = entries_of(answer)
@@ -92,25 +92,25 @@ def test_one_backup_at_a_time(start_broker):
     for _ in range(20):
         news.post(50, size=20000)
     with held(broker):
-        assert broker.post("/backup").status == 202
-        making = broker.get("/backup")
+        assert broker.administrator.post("/backup").status == 202
+        making = broker.administrator.get("/backup")
         assert (making.status, making["Retry-After"]) == (202, "1")
-        check_refused(broker.post("/backup"), 409, "being made")
-    wait_for("the backup", lambda: broker.head("/backup").status == 200)
+        check_refused(broker.administrator.post("/backup"), 409, "being made")
+    wait_for("the backup", lambda: broker.administrator.head("/backup").status == 200)
 
-    with broker.connect(narrow=True) as slow:
+    with broker.administrator.connect(narrow=True) as slow:
         slow.ask("/backup")
         assert slow.answer_head().status == 200
-        check_refused(broker.post("/backup"), 409, "being sent")
-        check_refused(broker.get("/backup"), 409, "being sent")
+        check_refused(broker.administrator.post("/backup"), 409, "being sent")
+        check_refused(broker.administrator.get("/backup"), 409, "being sent")
     # It was broken off: the next client gets it.
-    wait_for("the end", lambda: broker.head("/backup").status == 200)
+    wait_for("the end", lambda: broker.administrator.head("/backup").status == 200)
     files = entries_of(fetched(broker))
     assert sum(map(len, files.values())) > 20_000_000
 
     # A backup that nobody fetches is replaced by the next one.
-    assert broker.post("/backup").status == 202
-    wait_for("the backup", lambda: broker.head("/backup").status == 200)
+    assert broker.administrator.post("/backup").status == 202
+    wait_for("the backup", lambda: broker.administrator.head("/backup").status == 200)
     news.post(1)
     manifest = entries_of(made(broker))["manifest"].decode()
     assert f"# set {news.name} " in manifest and "-1001\n" in manifest
@@ -120,15 +120,15 @@ def test_a_broker_that_was_killed_deletes_the_backup(start_broker, run):
     broker = start_broker()
     broker.set().create().post(1)
     with held(broker):
-        assert broker.post("/backup").status == 202
+        assert broker.administrator.post("/backup").status == 202
         wait_for("the folder", (broker.data / "outgoing" / "manifest.new").exists)
         broker.kill()
     broker.disconnect()
     broker.restart()
     assert is_cleared(broker)
     # The end of a broker ends the backup, too.
-    assert broker.post("/backup").status == 202
-    wait_for("the backup", lambda: broker.head("/backup").status == 200)
+    assert broker.administrator.post("/backup").status == 202
+    wait_for("the backup", lambda: broker.administrator.head("/backup").status == 200)
     assert not is_cleared(broker)
     run("tidingsd", "check", "--data", broker.data)
     broker.stop()
@@ -140,6 +140,6 @@ def test_a_backup_that_fails_is_reported_once(start_broker):
     broker.set().create().post(1)
     (broker.data / "tidings.db").rename(broker.data / "hidden")
     check_refused(made(broker), 500, "tidings.db")
-    check_refused(broker.get("/backup"), 404)
+    check_refused(broker.administrator.get("/backup"), 404)
     (broker.data / "hidden").rename(broker.data / "tidings.db")
     assert made(broker).status == 200

@@ -11,7 +11,7 @@ def ini(tmp_path):
 
 
 def options(broker):
-    answer = broker.get("/config")
+    answer = broker.operator.get("/config")
     assert (answer.status, answer["Cache-Control"]) == (200, "no-store")
     found = {option.pop("name"): option for option in answer.json()["options"]}
     assert len(found) == len(answer.json()["options"])
@@ -76,6 +76,6 @@ def test_secrets_of_urls_are_left_out(start_broker, ini):
     )
     answer = broker.holder(None).get("/config")
     assert answer.status == 401
-    found = broker.client_at(broker.control).get("/config")
+    found = broker.operator.get("/config")
     assert b"SECRET" not in found.body
     assert b'"https://127.0.0.1:1/keys?..."' in found.body

@@ -285,6 +285,11 @@ def test_a_provider_ends_openness(start_with, start_broker, provider, keys, tmp_
     broker.wait_said('msg="reloaded"')
     assert broker.get("/sets").status == 401
     assert post(broker, provider.token("a", tidings=ALL)) == 200
+    broker.stop()
+    ini.write_text("")
+    broker.start()
+    assert broker.get("/sets").status == 401
+    broker.wait_said("stays closed")
 
 
 # Streams and long polls end with the token: when its key goes, or at its end.

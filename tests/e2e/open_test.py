@@ -40,7 +40,7 @@ KEPT_OUT = [
 ]
 
 
-def visit(broker, visitor, path="/healthz", method="GET", body=None, **headers):
+def visit(broker, visitor, path="/sets", method="GET", body=None, **headers):
     """The status of a visitor's request, on a connection of its own."""
     host, origin = (
         text and text.replace("PORT", str(broker.port)) for text in visitor
@@ -118,16 +118,16 @@ def test_lets_in_no_http_1_0(broker, start_broker):
 
 
 def test_says_why_it_lets_nobody_in(broker):
-    stranger = broker.get("/healthz", host="example.org")
+    stranger = broker.get("/sets", host="example.org")
     check_refused(stranger, 403, "example.org")
     check_refused(stranger, 403, "--public-url")
-    page = broker.get("/healthz", origin="http://example.org")
+    page = broker.get("/sets", origin="http://example.org")
     check_refused(page, 403, "example.org")
 
 
 # The name in --public-url is the broker's, too. Its own pages may use it under any
 # Host: a proxy may name another one than the address of the page. With --insecure-open
-# a broker has other names as well; foreign pages still may not use it.
+# a broker has no other names: a page of any name may point here.
 @pytest.mark.parametrize(
     "options, visitors",
     [
@@ -143,11 +143,19 @@ def test_says_why_it_lets_nobody_in(broker):
             ],
         ),
         (
-            ["--insecure-open"],
+            ["--insecure-open", "--public-url", "http://example.org"],
             [
                 ("example.org", None, 200),
                 ("example.org", "http://example.org", 200),
+                ("example.org", "http://example.org:80", 200),
+                ("example.org", "https://example.org", 403),
                 ("example.org", "http://example.com", 403),
+                ("localhost:PORT", None, 200),
+                ("localhost:PORT", "http://localhost:PORT", 200),
+                ("localhost:PORT", "https://localhost:PORT", 403),
+                ("example.com", None, 403),
+                ("example.com", "http://example.com", 403),
+                ("192.0.2.1:PORT", None, 403),
             ],
         ),
     ],

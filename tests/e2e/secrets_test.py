@@ -11,9 +11,11 @@ import base64
 import collections
 import os
 import pathlib
+import re
 import signal
+import urllib.parse
 
-from tidings_test import hub
+from tidings_test import hub, routes
 from tidings_test.callbacks import answer
 from tidings_test.certificates import Certificate
 from tidings_test.waiting import wait_for
@@ -139,9 +141,22 @@ def send_cookie(scene, secret):
     scene.broker.get("/sets/none", cookie=f"session={secret}")
 
 
+# Parameters that rows of the broker have, and those that clients send by mistake.
+SECRET_PARAMETERS = "access_token callback hub.callback hub.secret ticket token".split()
+
+
 def send_in_query(scene, secret):
-    for path in ("/sets/none", "/sets", f"/sets/{scene.news.name}/changes", "/nothing"):
-        scene.broker.get(f"{path}?access_token={secret}")
+    for route in routes.ROUTES.values():
+        path = re.sub("{.*?}", "none", route.path.replace("a document", "/x.xml"))
+        for name in SECRET_PARAMETERS:
+            scene.broker.request(route.methods[-1], f"{path}?after=0&{name}={secret}")
+
+
+def ask_by_callback(scene, secret):
+    callback = scene.callbacks.join(scene.news, f"/mine/{secret}")
+    query = urllib.parse.urlencode({"callback": callback.url})
+    found = scene.news.get(f"subscriptions?{query}")
+    assert len(found.json()["subscriptions"]) == 1, found
 
 
 # Tokens of the broker
@@ -234,7 +249,8 @@ ROWS = [
     Row("a password of a client", send_password),
     Row("Authorization in a malformed head", send_malformed),
     Row("a cookie", send_cookie),
-    Row("a token in a query", send_in_query),
+    Row("secrets in queries", send_in_query),
+    Row("a callback in a query", ask_by_callback, ["hub.db"]),
     Row("a token", make_token, requests=["POST /tokens"]),
     Row("a token that is rotated", rotate_token, requests=["POST /tokens/rotated/rotate"]),
     Row("a token that is revoked", revoke_token, requests=["POST /tokens"]),
@@ -266,6 +282,7 @@ class Scene:
         password = secrets["the password of a bridge"]
         self.mosquitto = start_mosquitto(user="me", password=password)
         self.config = path / "tidingsd.ini"
+        self.access_log = path / "access.log"
         for name, text in (
             ("good", password),
             ("wrong", secrets["the wrong password of a bridge"]),
@@ -282,6 +299,7 @@ class Scene:
             *hub.LOOPBACK,
             *("--hub-give-up", "0.2"),
             *("--config", self.config, "--log-level", "debug"),
+            *("--access-log", self.access_log),
             tls=self.certificate.trust(),
         )
         self.ask = self.broker.request
@@ -322,6 +340,8 @@ class Scene:
         process = self.broker.process
         self.seen.append(("standard error", "\n".join(process.err).encode()))
         self.seen.append(("standard output", "\n".join(process.out).encode()))
+        assert b"callback" not in (said := self.access_log.read_bytes())
+        self.seen.append(("access log", said))
 
     def files(self):
         for path in self.broker.data.rglob("*"):

@@ -184,4 +184,5 @@ def test_a_cookie_is_secure_if_the_proxy_says_https(start_broker):
 def test_an_open_broker_gives_no_cookie(broker):
     made = Visitor(broker, None).made
     assert (made.status, made["Set-Cookie"]) == (201, None)
-    assert made.json()["admin"] is True
+    assert made.json()["publish"] == ["*"]
+    assert made.json()["admin"] is False

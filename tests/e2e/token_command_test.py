@@ -39,7 +39,7 @@ def names(token):
 
 def test_it_adds_lists_rotates_and_revokes(anywhere):
     token = anywhere
-    assert "no token yet" in token("list").output()
+    assert "There is no token:" in token("list").output()
     made = token("add", "press", "--publish", "news-*,!news-x", "--expires", "90d")
     assert TOKEN.fullmatch(made.output())
     assert "press may now: publish news-* !news-x" in made.errors()

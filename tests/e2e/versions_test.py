@@ -16,7 +16,7 @@ NEWER = 99
 
 # Each with the version that this program writes.
 DATABASES = {
-    "tidings.db": 12,
+    "tidings.db": 13,
     "hub.db": 5,
     "mqtt.db": 1,
     "tokens.db": 2,

@@ -187,6 +187,17 @@ class Broker(http.Client):
         """The path of its control socket."""
         return self.data / "control.sock"
 
+    @property
+    def operator(self):
+        """Its operator, who may do everything without a token: a client by the control
+        socket."""
+        return self.client_at(self.control)
+
+    @property
+    def administrator(self):
+        """A client of an administrator: of the first one's token, else the operator."""
+        return self if self.token else self.operator
+
     def wait_threads(self):
         """Return when each of its threads has done its earlier work: so many new
         connections are answered that each thread has had one."""
@@ -228,8 +239,9 @@ class Broker(http.Client):
 
     def add_token(self, name, **terms):
         """Make a token with these members of its JSON; its text. The first
-        administrator's is that of all later requests."""
-        made = self.post("/tokens", {"name": name, **terms})
+        administrator's is that of all later requests; before it the operator makes
+        tokens."""
+        made = self.administrator.post("/tokens", {"name": name, **terms})
         assert made.status == 201, made
         text = made.json().get("token")
         if terms.get("admin") and not self.token:

@@ -92,6 +92,67 @@ TEST(the_first_token_closes_the_broker_for_ever)
     tokens_close(tokens);
 }
 
+struct guard {
+    enum status outcome;
+    unsigned n_on, n_off;
+};
+
+static enum status
+note_guard(void *user, bool is_on, struct problem *why)
+{
+    struct guard *guard = user;
+
+    guard->n_on += is_on;
+    guard->n_off += !is_on;
+    return guard->outcome ? problem(why, guard->outcome, "no room") : STATUS_OK;
+}
+
+/* No token is made that the store does not know of. */
+TEST(the_guard_comes_before_the_first_token)
+{
+    struct tokens *tokens = reopen(state, NULL);
+    struct token_terms terms = terms_of("press", "news", INT64_MAX);
+    struct guard guard = {.outcome = STATUS_BUSY};
+    struct problem why = {""};
+    char text[TOKEN_TEXT_SIZE];
+
+    tokens_guard(tokens, note_guard, &guard);
+    assert_int_equal(tokens_add(tokens, &terms, text, &why), STATUS_BUSY);
+    assert_string_equal(why.text, "no room");
+    assert_string_equal(text, "");
+    assert_true(tokens_are_open(tokens));
+    assert_no_file(tempdir_fd(state), "tokens.db");
+    guard.outcome = STATUS_OK;
+    add(tokens, "press", INT64_MAX, text);
+    assert_int_equal(guard.n_on, 2);
+    assert_false(tokens_are_open(tokens));
+    assert_int_equal(tokens_open_again(tokens, &why), STATUS_CONFLICT);
+    assert_int_equal(tokens_revoke(tokens, SLICE("press"), NULL), STATUS_OK);
+    assert_int_equal(tokens_open_again(tokens, &why), STATUS_OK);
+    assert_int_equal(guard.n_off, 1);
+    assert_false(tokens_are_open(tokens)); /* until the next start */
+    tokens = reopen(state, tokens);
+    assert_true(tokens_are_open(tokens));
+    assert_true(may_publish(tokens));
+    tokens_close(tokens);
+}
+
+TEST(the_open_principal_is_no_administrator)
+{
+    struct tokens *tokens = reopen(state, NULL);
+    struct principal *open = tokens_anonymous(tokens, clock_now_us());
+    struct principal *operator= tokens_operator(tokens);
+
+    for (unsigned bit = RIGHT_PUBLISH; bit <= RIGHT_ADMIN; bit <<= 1) {
+        assert_int_equal(rights_include(&open->rights, bit, SLICE("news")),
+                         bit != RIGHT_ADMIN);
+        assert_true(rights_include(&operator->rights, bit, SLICE("news")));
+    }
+    principal_unref(open);
+    principal_unref(operator);
+    tokens_close(tokens);
+}
+
 TEST(a_token_is_found_by_its_whole_text)
 {
     struct tokens *tokens = reopen(state, NULL);

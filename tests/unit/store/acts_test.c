@@ -211,6 +211,7 @@ TEST(every_kind_of_act_gives_the_same_rows_at_any_time)
         {.kind = ACT_PURGED, .purged = {.trash = 1, .upto = 1}},
         {.kind = ACT_PURGED, .purged = {.trash = 2, .upto = 0}},
         {.kind = ACT_SWEPT, .swept = {1}},
+        {.kind = ACT_GUARD, .guard = {true}},
         key("l"),
     };
 
