@@ -8,7 +8,6 @@
 
 #include "base/clock.h"
 #include "broker/access/principal.h"
-#include "broker/access/principal.h"
 #include "broker/net/response.h"
 #include "broker/net/server.h"
 #include "proto/number.h"
