@@ -16,7 +16,8 @@ principal_new(struct slice name, const struct rights *rights, int64_t ends_us)
         memcpy(p->name, name.data, name.size);
     p->is_everyone = slice_is(name, PRINCIPAL_EVERYONE);
     p->rights = *rights;
-    authority_init(&p->authority, ends_us);
+    atomic_init(&p->authority.refs, 1);
+    atomic_init(&p->authority.ends_us, ends_us);
     return p;
 }
 

@@ -274,6 +274,8 @@ uploads_end(struct chore *chore)
     list_each (upload, after, &u->list, node) {
         if (!upload->is_whole)
             continue; /* its request ends it */
+        if (authority_is_over(upload->authority, clock_now_us()))
+            upload_file_remove(u->dir, upload->name);
         if (upload->on_done)
             upload->on_done(&ending, upload->user);
         drop_upload(u, upload);

@@ -6,20 +6,13 @@
 #include "broker/base/metrics.h"
 #include "proto/memory.h"
 
-void
-authority_init(struct authority *a, int64_t ends_us)
-{
-    atomic_init(&a->refs, 1);
-    atomic_init(&a->ends_us, ends_us);
-    a->of = NULL;
-}
-
 struct authority *
 authority_new(struct authority *of, int64_t ends_us)
 {
     struct authority *a = memory_new(1, sizeof(*a));
 
-    authority_init(a, ends_us);
+    atomic_init(&a->refs, 1);
+    atomic_init(&a->ends_us, ends_us);
     a->of = authority_ref(of);
     return a;
 }

@@ -34,10 +34,8 @@ struct authority {
     struct authority *of; /* ends with that one, too: a reference; or NULL */
 };
 
-/* The first reference is the caller's. authority_new refers to `of`; it is
- * freed with its last reference. authority_init is for the first member of a
- * struct, which is freed likewise. */
-void authority_init(struct authority *a, int64_t ends_us);
+/* The first reference is the caller's. `of`: NULL: none. As the first member of
+ * a struct it begins likewise, and its last reference frees the struct. */
 struct authority *authority_new(struct authority *of, int64_t ends_us);
 struct authority *authority_ref(struct authority *a); /* NULL is allowed */
 void authority_unref(struct authority *a);            /* likewise */

@@ -29,13 +29,6 @@ struct closing {
     struct authority *authority;
 };
 
-static void
-free_closing(struct closing *c)
-{
-    authority_unref(c->authority);
-    free(c);
-}
-
 /* {"set":"demo","closed":3,"list":"http://.../changes/000000000003.xml"}; null
  * and no list if the open list was empty: it is not closed then. */
 static void
@@ -70,7 +63,8 @@ answer_rotation(struct task *task)
         answers_failure(rq, c->post.status, &c->post.why);
     else if (rq)
         answer_closed(rq, c);
-    free_closing(c);
+    authority_unref(c->authority);
+    free(c);
 }
 
 /* On the log thread. */
@@ -96,7 +90,8 @@ close_list(struct request *rq)
     c->authority = request_take_authority(rq);
     c->post.authority = c->authority;
     if (log_submit(registry_log(c->set->registry), &c->post)) {
-        free_closing(c);
+        authority_unref(c->authority);
+        free(c);
         request_refuse(rq, 503, "the broker is ending");
     }
 }
@@ -124,13 +119,6 @@ struct building {
     struct archiver *archiver;
     char epoch[EPOCH_SIZE + 1];
 };
-
-static void
-free_building(struct building *b)
-{
-    authority_unref(b->order.authority);
-    free(b);
-}
 
 static void
 add_link(struct buf *to, const char *name, struct link_text link)
@@ -198,7 +186,8 @@ answer_build(struct task *task)
         answers_failure(rq, rc, &b->order.why);
     else if (rq)
         answer_built(rq, b);
-    free_building(b);
+    authority_unref(b->order.authority);
+    free(b);
 }
 
 /* On the archive thread. */
@@ -224,7 +213,8 @@ order_build(struct request *rq)
     b->order.authority = authority_ref(request_authority(rq));
     request_set_user(rq, NULL); /* the archive owns it now */
     if (archiver_order(b->archiver, &b->order)) {
-        free_building(b);
+        authority_unref(b->order.authority);
+        free(b);
         request_refuse(rq, 503, "the broker is ending");
     }
 }

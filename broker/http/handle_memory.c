@@ -164,7 +164,6 @@ wait_on(struct request *rq, struct reading *r, uint64_t beyond, int64_t most_us)
     struct poll_wish wish = {
         .set = r->wish.set,
         .after = beyond,
-        .principal = r->principal,
         .wait_us = r->wait_until_us - clock_steady_us(),
         .resume = on_resumed,
     };

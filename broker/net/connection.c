@@ -511,17 +511,6 @@ connection_set_authority(struct connection *c, struct authority *authority)
 {
     authority_unref(c->authority);
     c->authority = authority;
-    c->is_denied = false;
-}
-
-bool
-connection_is_denied(struct connection *c, struct problem *why)
-{
-    if (!c->authority || c->is_denied ||
-        !authority_check(c->authority, clock_now_us(), why))
-        return false;
-    c->is_denied = true;
-    return true;
 }
 
 void
@@ -773,10 +762,7 @@ connection_check_sending(struct connection *c, int64_t now_us)
 void
 connection_check(struct connection *c, int64_t now_us)
 {
-    if (c->phase->deny && c->authority && !c->is_denied &&
-        authority_is_over(c->authority, clock_now_us()))
-        c->phase->deny(c);
-    else if (c->phase->check)
+    if (c->phase->check)
         c->phase->check(c, now_us);
 }
 

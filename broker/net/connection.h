@@ -91,10 +91,6 @@ struct phase {
      * a second. */
     void (*check)(struct connection *c, int64_t now_us);
 
-    /* The authority of the request has ended: ends the request. NULL: there is
-     * nothing to end, or the owner of the stream does. */
-    void (*deny)(struct connection *c);
-
     bool is_head;     /* waits for a request: may be displaced */
     bool is_untimed;  /* checked only while bytes wait for room */
     bool is_busy;     /* the end of the server waits for it */
@@ -124,7 +120,6 @@ struct connection {
                                               calls their handlers; NULL: it
                                               never had any */
     bool is_busy;                          /* counted in service->n_busy */
-    bool is_denied; /* the authority has ended, and the request knows */
     bool is_inside; /* feed() reads its input, and continues when a handler
                        answers meanwhile */
     bool is_spared; /* late, but with one more turn */
@@ -183,10 +178,6 @@ void connection_set_owner(struct connection *c, struct client *owner);
  * authority ends, whose reference it takes over. NULL: for ever. */
 void connection_set_authority(struct connection *c,
                               struct authority *authority);
-
-/* True if that authority has ended; once, since the request must be refused
- * then, or cut. */
-bool connection_is_denied(struct connection *c, struct problem *why);
 
 /* Counts it as a half head, or as a stream. STATUS_LIMITED. */
 MUST_CHECK enum status connection_count_half(struct connection *c);
@@ -266,8 +257,7 @@ bool connection_has_unread(const struct connection *c);
 /* Does what connection_set_ready put off. */
 void connection_proceed(struct connection *c);
 
-/* Once a second: calls the phase's deny if the authority has ended, else its
- * check. */
+/* Once a second: calls the phase's check. */
 void connection_check(struct connection *c, int64_t now_us);
 
 /* For the checks of phases */

@@ -8,6 +8,7 @@
 #include "broker/net/connection.h"
 #include "broker/net/response.h"
 #include "broker/net/service.h"
+#include "broker/net/tcp.h"
 
 /* RFC 6455 section 4.1: 16 bytes in base64. */
 #define KEY_SIZE 24
@@ -171,6 +172,32 @@ break_off(struct request *rq, enum status rc, const struct problem *why)
     request_answer_problem(rq, response_status_of(rc), why);
 }
 
+bool
+exchange_look(struct connection *c)
+{
+    struct request *rq = c->request;
+    struct problem why = {""};
+
+    if (!rq || rq->is_denied ||
+        !authority_is_over(c->authority, clock_now_us()))
+        return false;
+    diag_begin_request(rq->id);
+    (void)response_is_denied(rq, &why);
+    if (rq->is_answered) {
+        /* A reset takes back what the kernel still holds. */
+        tcp_reset_at_close(c->socket.fd);
+        connection_kill(c);
+    } else if (rq->in.is_wanted) {
+        break_off(rq, STATUS_DENIED, &why);
+    } else {
+        /* If the handler has handed its act over, that one asks, too. */
+        abandon_request(rq);
+        request_answer_problem(rq, 401, &why);
+    }
+    diag_end_request();
+    return true;
+}
+
 /* The body is complete: its handler acts, if the client may still act. */
 static void
 end_body(struct connection *c)
@@ -179,7 +206,7 @@ end_body(struct connection *c)
     struct problem why = {""};
 
     rq->in.is_complete = true;
-    if (connection_is_denied(c, &why)) {
+    if (response_is_denied(rq, &why)) {
         break_off(rq, STATUS_DENIED, &why);
         return;
     }
@@ -390,39 +417,6 @@ check_body(struct connection *c, int64_t now_us)
         break_off(c->request, STATUS_LATE, &why);
 }
 
-static void
-deny_body(struct connection *c)
-{
-    struct problem why = {""};
-
-    diag_begin_request(c->request->id);
-    if (connection_is_denied(c, &why))
-        break_off(c->request, STATUS_DENIED, &why);
-    diag_end_request();
-}
-
-/* If the handler has handed its act to another thread, that one asks, too. */
-static void
-deny_handler(struct connection *c)
-{
-    diag_begin_request(c->request->id);
-    abandon_request(c->request);
-    request_deny(c->request);
-    diag_end_request();
-}
-
-bool
-request_deny(struct request *rq)
-{
-    struct problem why = {""};
-
-    if (!rq->connection || !connection_is_denied(rq->connection, &why))
-        return false;
-    rq->may_answer = NULL;
-    request_answer_problem(rq, 401, &why);
-    return true;
-}
-
 /* Nothing is read while a handler works, so nothing else would notice the end
  * of the client. */
 static void
@@ -443,12 +437,10 @@ static const struct phase exchange_body = {
     .take = take_body,
     .is_reading = is_reading,
     .check = check_body,
-    .deny = deny_body,
     .is_busy = true,
 };
 
 static const struct phase exchange_handler = {
     .check = check_handler,
-    .deny = deny_handler,
     .is_busy = true,
 };

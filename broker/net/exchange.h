@@ -89,6 +89,7 @@ struct request {
                                  report it */
 
     bool is_answered;
+    bool is_denied;  /* its authority has ended */
     bool is_closing; /* the connection ends with this answer */
     struct outgoing out;
 
@@ -103,6 +104,10 @@ struct request {
 
 /* The first phase of a connection: it waits for the head of a request. */
 extern const struct phase exchange_head;
+
+/* Ends the request of the connection if its authority has ended (request.h):
+ * true. */
+bool exchange_look(struct connection *c);
 
 /* request.c */
 
@@ -142,6 +147,10 @@ void response_begin_long(struct request *rq, const struct response *r,
  * Sec-WebSocket-Accept. */
 void response_upgrade(struct request *rq, const char *accept,
                       const struct stream_terms *terms);
+
+/* True if the authority of the request has ended; once, since the request must
+ * be refused then, or cut. */
+bool response_is_denied(struct request *rq, struct problem *why);
 
 /* Sends the rest of an answer as far as there is room, and then continues. */
 void response_send(struct connection *c);

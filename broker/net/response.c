@@ -511,20 +511,6 @@ take_body(struct request *rq, struct response *r, size_t *size)
     return true;
 }
 
-/* The client may not have the rest. A reset takes back what the kernel still
- * holds. */
-static void
-deny_answer(struct connection *c)
-{
-    struct problem why = {""};
-
-    diag_begin_request(c->request->id);
-    (void)connection_is_denied(c, &why);
-    diag_end_request();
-    tcp_reset_at_close(c->socket.fd);
-    connection_kill(c);
-}
-
 static void
 check_answer(struct connection *c, int64_t now_us)
 {
@@ -532,37 +518,46 @@ check_answer(struct connection *c, int64_t now_us)
         connection_check_sending(c, now_us);
 }
 
-/* True if the effect of the request is this answer itself. Any other act has
- * asked before it did what the answer tells. */
-static bool
-is_disclosure(const struct request *rq, const struct response *r)
+bool
+response_is_denied(struct request *rq, struct problem *why)
 {
-    return r->status < 400 &&
-           (rq->method == METHOD_GET || rq->method == METHOD_HEAD);
+    if (!rq->connection || rq->is_denied ||
+        !authority_check(rq->connection->authority, clock_now_us(), why))
+        return false;
+    rq->may_answer = NULL;
+    rq->is_denied = true;
+    return true;
+}
+
+bool
+request_deny(struct request *rq)
+{
+    struct problem why = {""};
+
+    if (!response_is_denied(rq, &why))
+        return false;
+    request_answer_problem(rq, 401, &why);
+    return true;
 }
 
 void
 request_answer(struct request *rq, struct response *r)
 {
-    static const struct phase answer = {.send = response_send,
-                                        .check = check_answer,
-                                        .deny = deny_answer,
-                                        .is_busy = true};
+    static const struct phase answer = {
+        .send = response_send, .check = check_answer, .is_busy = true};
 
     struct connection *c = rq->connection;
     size_t size = 0;
 
-    if (rq->is_answered || !c || connection_is_gone(c)) {
+    /* The effect of a GET is its answer. Other acts have asked before. */
+    if (rq->is_answered || !c || connection_is_gone(c) ||
+        (r->status < 400 &&
+         (rq->method == METHOD_GET || rq->method == METHOD_HEAD) &&
+         request_deny(rq))) {
         if (r->body)
             r->body->free(r->body);
         r->body = NULL;
         rq->is_answered = true;
-        return;
-    }
-    if (is_disclosure(rq, r) && request_deny(rq)) {
-        if (r->body)
-            r->body->free(r->body);
-        r->body = NULL;
         return;
     }
     assert(request_may_answer(rq, r->status));

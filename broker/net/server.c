@@ -47,7 +47,7 @@ check_connections(struct list *list, int64_t now_us, bool is_cut)
         list_append(list, &connection->node);
         if (is_cut)
             connection_kill(connection);
-        else
+        else if (!exchange_look(connection))
             connection_check(connection, now_us);
     }
 }

@@ -61,7 +61,6 @@ polls_wait(struct polls *polls, struct places *places, struct request *rq,
                  on_news);
     poll->polls = polls;
     poll->request = rq;
-    poll->principal = wish->principal;
     poll->resume = wish->resume;
     if (polls->n++ == 0) {
         polls->slot = now_us / POLLS_SLOT_US;
@@ -123,36 +122,16 @@ polls_go_on(struct polls *polls, struct service *service)
         service_wake_later(service, POLLS_SLOT_US);
 }
 
-/* Makes waiting requests due: all of them, or those whose principal has ended
- * by `now_us`. */
-static void
-set_slots_due(struct polls *polls, bool is_all, int64_t now_us)
-{
-    for (size_t i = 0; i < POLLS_SLOTS; i++) {
-        struct list *next;
-        struct poll *poll;
-
-        list_each (poll, next, &polls->slots[i], timed) {
-            if (is_all || principal_is_over(poll->principal, now_us))
-                set_due(poll);
-        }
-    }
-}
-
-void
-polls_look(struct polls *polls, struct service *service)
-{
-    if (!polls->n)
-        return;
-    set_slots_due(polls, false, clock_now_us());
-    if (!list_is_empty(&polls->due))
-        service_wake(service);
-}
-
 void
 polls_end(struct polls *polls, struct service *service)
 {
     polls->is_ending = true;
-    set_slots_due(polls, true, 0);
+    for (size_t i = 0; i < POLLS_SLOTS; i++) {
+        struct list *next;
+        struct poll *poll;
+
+        list_each (poll, next, &polls->slots[i], timed)
+            set_due(poll);
+    }
     polls_go_on(polls, service);
 }

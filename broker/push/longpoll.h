@@ -4,8 +4,7 @@
  *
  *     polls_wait --> rests at the head --news--> [due] --on wake--> resume
  *                         |                       ^
- *                         +-- time is over, or ---+
- *                             its principal
+ *                         +-- time is over -------+
  *
  * A waiting request is a reader at the head (readers/reader.h), without
  * messages, and costs no thread. The thread resumes POLLS_AT_ONCE due requests
@@ -22,7 +21,6 @@
 #include <stdint.h>
 
 #include "base/list.h"
-#include "broker/access/principal.h"
 #include "broker/net/request.h"
 #include "broker/push/places.h"
 
@@ -45,7 +43,6 @@ struct poll {
     struct list timed; /* in a slot, or in the list of due requests */
     struct polls *polls;
     struct request *request;
-    struct principal *principal; /* the wish's */
     void (*resume)(struct poll *poll, struct request *rq);
 };
 
@@ -53,11 +50,11 @@ struct poll {
 struct poll_wish {
     struct set *set;
     uint64_t after;
-    int64_t wait_us;             /* at most POLLS_WAIT_MAX_US */
-    struct principal *principal; /* lent until `resume`; its end is news */
+    int64_t wait_us; /* at most POLLS_WAIT_MAX_US */
 
     /* Called once, later. The callee owns the request and the poll again, and
-     * answers or defers the request; NULL: its client has gone. */
+     * answers or defers the request; NULL: its client has gone, or its
+     * authority has ended. */
     void (*resume)(struct poll *poll, struct request *rq);
 };
 
@@ -79,9 +76,6 @@ MUST_CHECK bool polls_wait(struct polls *polls, struct places *places,
 
 /* Resumes due requests; after every wake of the thread. */
 void polls_go_on(struct polls *polls, struct service *service);
-
-/* Makes requests due whose principal has ended. */
-void polls_look(struct polls *polls, struct service *service);
 
 /* Makes all requests due, and lets none wait from now on. */
 void polls_end(struct polls *polls, struct service *service);

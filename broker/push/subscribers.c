@@ -786,7 +786,6 @@ push_on_tick(struct push *push, struct service *service)
     if (now_us - t->looked_us >= LOOK_US) {
         t->looked_us = now_us;
         look_at_all(t);
-        polls_look(&t->polls, service);
     }
     copy_waits_go_on(&t->copy_waits);
     places_new_tick(&t->places);

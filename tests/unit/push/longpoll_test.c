@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "broker/access/principal.h"
 #include "broker/net/response.h"
 #include "broker/net/server.h"
 #include "proto/number.h"
@@ -75,11 +76,10 @@ on_request(struct request *rq, void *user)
     struct slice path = request_path(rq);
     struct waiting *waiting = calloc(1, sizeof(*waiting));
     struct head head;
-    struct poll_wish wish = {.wait_us = world.wait_us,
-                             .principal = world.principal,
-                             .resume = on_resumed};
+    struct poll_wish wish = {.wait_us = world.wait_us, .resume = on_resumed};
 
     (void)user;
+    request_set_authority(rq, authority_ref(&world.principal->authority));
     wish.set =
         registry_find(world.sets.registry,
                       (struct slice){path.data + 1, path.size - 1}, &head);
@@ -296,26 +296,20 @@ TEST(forgets_who_has_gone)
     sets_post(&world.sets, "demo", 3, 1);
 }
 
-static void
-look(struct task *task)
+TEST(ends_with_its_principal)
 {
-    (void)task;
-    polls_look(&world.polls, server_service(world.server, 0));
-}
+    struct wire *w[] = {asked("demo?3", LONG_US), asked("other?3", LONG_US)};
+    struct wire_answer a;
 
-/* The owner of a request answers it: see handle_memory.c. */
-TEST(resumes_with_the_end_of_its_principal)
-{
-    struct wire *w = asked("demo?3", LONG_US), *later;
-
-    world.ending.run = look;
-    service_post(server_service(world.server, 0), &world.ending);
-    later = asked("demo?3", LONG_US);
-    assert_waiting(w);
+    assert_waiting(w[0]);
     principal_end(world.principal, 0);
-    service_post(server_service(world.server, 0), &world.ending);
-    expect(w, "3");
-    expect(later, "3");
+    clock_run_us(1, 1000000);
+    for (int i = 0; i < 2; i++) {
+        assert_true(wire_answer(w[i], &a, false));
+        assert_int_equal(a.status, 401);
+        wire_close(w[i]);
+    }
+    await(&world.n_gone, 2);
 }
 
 static void
