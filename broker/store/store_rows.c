@@ -811,14 +811,6 @@ store_rows_place(struct store_rows *s, struct journal_place *place,
 }
 
 enum status
-store_rows_guard(struct store_rows *s, bool *is_on, struct problem *why)
-{
-    return db_find(s->db, "read whether the broker was closed", why, NULL,
-                   "SELECT count(*) > 0 FROM guard", DB_VALUES(),
-                   DB_INTO(is_on));
-}
-
-enum status
 store_rows_move(struct store_rows *s, const struct journal_place *place,
                 struct problem *why)
 {
