@@ -106,7 +106,7 @@ static const char *const steps[] = {
      * as it is. */
     "ALTER TABLE sets ADD COLUMN harvest TEXT NOT NULL DEFAULT '';",
 
-    /* One row in a broker that was closed: it never opens by itself. Earlier
+    /* One row if the broker was closed: then it never opens by itself. Earlier
      * programs would open it without tokens.db, so they must refuse the
      * file. */
     "CREATE TABLE guard(one INTEGER PRIMARY KEY CHECK (one = 1));",
