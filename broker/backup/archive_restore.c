@@ -563,7 +563,7 @@ write_set(struct archive *a, struct found *lists, size_t n, uint32_t id,
     return rc;
 }
 
-/* What needed a token there needs one here. */
+/* Lists that only a token could read stay closed to everybody else. */
 static enum status
 write_sets(struct archive *a, struct problem *why)
 {

@@ -509,7 +509,8 @@ print_new(const struct token_view *view, struct slice text, void *user)
 
 /* Commands */
 
-/* Runs the command and prints its answer with `print`. */
+/* Runs the command and prints its answer with `print`. `command` NULL: opens
+ * the broker again. */
 static enum exit_code
 finish(const struct arguments *given, const struct token_command *command,
        token_shown_fn *print)
@@ -517,7 +518,8 @@ finish(const struct arguments *given, const struct token_command *command,
     const struct values *values = given->values;
     struct problem why = {""};
     struct buf answer;
-    struct asked a = {.command = command, .answer = &answer};
+    struct asked a = {
+        .command = command, .opens_again = !command, .answer = &answer};
     enum status rc;
     size_t n = 0;
 
@@ -615,16 +617,12 @@ run_rotate(const struct arguments *given)
 static enum exit_code
 run_open_again(const struct arguments *given)
 {
-    const struct values *values = given->values;
-    struct asked a = {.opens_again = true};
-    struct problem why = {""};
-    enum status rc = ask(values->data, &a, &why);
+    enum exit_code result = finish(given, NULL, NULL);
 
-    if (rc)
-        return command_fail(given, rc, &why);
-    printf("From its next start on, the broker is open: who reaches it may "
-           "publish.\n");
-    return EXIT_GOOD;
+    if (result == EXIT_GOOD)
+        printf("From its next start on, the broker is open: who reaches it may "
+               "publish.\n");
+    return result;
 }
 
 /* token check */

@@ -35,17 +35,14 @@ next_origin(struct slice *rest)
 static bool
 is_origin(struct slice text)
 {
-    size_t scheme = slice_starts(text, "https://")  ? 8
-                    : slice_starts(text, "http://") ? 7
-                                                    : 0;
+    struct slice rest = text;
 
-    if (!scheme || text.size == scheme)
+    if (websub_check_url(text, "", NULL))
         return false;
-    for (size_t i = scheme; i < text.size; i++)
-        if (text.data[i] == '/' || text.data[i] == '@' || text.data[i] <= ' ' ||
-            text.data[i] == '*' || (unsigned char)text.data[i] >= 0x7f)
-            return false;
-    return true;
+    (void)slice_take(&rest, ':');
+    slice_skip(&rest, strlen("//"));
+    (void)slice_take_until(&rest, "/?#");
+    return !rest.size;
 }
 
 enum status

@@ -78,7 +78,8 @@ own_names_are_https(const struct http *http, struct request *rq)
 {
     struct slice proto;
 
-    return registry_config(http->registry)->tls_cert[0] ||
+    return (request_listener(rq) == LISTENER_TCP &&
+            registry_config(http->registry)->tls_cert[0]) ||
            (request_is_proxied(rq) &&
             request_header(rq, "x-forwarded-proto", &proto) &&
             slice_is_word(proto, "https"));
@@ -108,9 +109,9 @@ own_names_may_be_used(const struct http *http, struct request *rq,
     bool is_open = tokens_are_open(http->tokens);
 
     if (request_listener(rq) == LISTENER_CONTROL ||
-        (!is_open && (!principal || !principal->is_everyone ||
-                      request_listener(rq) != LISTENER_TCP ||
-                      request_is_proxied(rq))))
+        (!is_open &&
+         (!principal || !principal->is_everyone ||
+          request_listener(rq) != LISTENER_TCP || request_is_proxied(rq))))
         return true;
     request_header(rq, "host", &host);
     if (own_names_have_host(http, host))

@@ -258,7 +258,9 @@ store_place(struct engine *engine, struct journal_place *place,
 static enum status
 store_guard(struct engine *engine, bool *is_on, struct problem *why)
 {
-    return store_rows_guard(&store_of(engine)->rows, is_on, why);
+    return db_find(&store_of(engine)->db, "read whether the broker was closed",
+                   why, NULL, "SELECT count(*) > 0 FROM guard", DB_VALUES(),
+                   DB_INTO(is_on));
 }
 
 static void

@@ -106,7 +106,7 @@ static const char *const steps[] = {
      * as it is. */
     "ALTER TABLE sets ADD COLUMN harvest TEXT NOT NULL DEFAULT '';",
 
-    /* One row in a broker that was closed: it never opens by itself. Earlier
+    /* One row if the broker was closed: then it never opens by itself. Earlier
      * programs would open it without tokens.db, so they must refuse the
      * file. */
     "CREATE TABLE guard(one INTEGER PRIMARY KEY CHECK (one = 1));",
@@ -808,14 +808,6 @@ store_rows_place(struct store_rows *s, struct journal_place *place,
     else
         rows.rc = problem(why, STATUS_IO, "the place has no digest");
     return db_rows_end(&rows);
-}
-
-enum status
-store_rows_guard(struct store_rows *s, bool *is_on, struct problem *why)
-{
-    return db_find(s->db, "read whether the broker was closed", why, NULL,
-                   "SELECT count(*) > 0 FROM guard", DB_VALUES(),
-                   DB_INTO(is_on));
 }
 
 enum status

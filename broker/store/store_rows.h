@@ -95,10 +95,6 @@ MUST_CHECK enum status store_rows_place(struct store_rows *s,
                                         struct journal_place *place,
                                         struct problem *why);
 
-/* Sets *is_on to the last ACT_GUARD: see struct engine_ops. */
-MUST_CHECK enum status store_rows_guard(struct store_rows *s, bool *is_on,
-                                        struct problem *why);
-
 /* Then deletes a slice of the batches of the first set that owes some; without
  * one, moves a slice of a nearly empty segment into rows. Last of all acts.
  * *is_paid: that was the rest of the set's debt. */
