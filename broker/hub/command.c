@@ -40,6 +40,7 @@ command_free(struct command *command)
     buf_fini(&command->body);
     buf_fini(&command->text);
     principal_unref(command->principal);
+    client_unref(command->client);
     free(command);
 }
 

@@ -3,11 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/base/client_limits.h"
 #include "proto/http/websub.h"
 #include "proto/memory.h"
 
-/* Room for the host of a callback (websub_host). */
-#define CALLBACK_HOST_MAX (WEBSUB_URL_MAX + 64)
+/* Room for a client, and the host of a callback (websub_host). */
+#define NAME_MAX_SIZE (CLIENT_STORED_SIZE + WEBSUB_URL_MAX + 64)
 
 struct name_count {
     struct map_node node;
@@ -28,17 +29,8 @@ find_count(struct map *counts, struct slice name, uint64_t hash)
     return NULL;
 }
 
-unsigned
-name_count_of(struct map *counts, struct slice name)
-{
-    const struct name_count *count =
-        find_count(counts, name, map_hash(counts, name));
-
-    return count ? count->n : 0;
-}
-
-struct name_count *
-name_count_add(struct map *counts, struct slice name)
+static struct name_count *
+add_count(struct map *counts, struct slice name)
 {
     uint64_t hash = map_hash(counts, name);
     struct name_count *count = find_count(counts, name, hash);
@@ -54,37 +46,55 @@ name_count_add(struct map *counts, struct slice name)
     return count;
 }
 
-static struct slice
-host_of(char to[CALLBACK_HOST_MAX], struct slice callback)
-{
-    struct buf host;
-
-    buf_init_fixed(&host, to, CALLBACK_HOST_MAX);
-    websub_host(&host, callback);
-    return buf_slice(&host);
-}
-
-unsigned
-host_count_of(struct map *counts, struct slice callback)
-{
-    char host[CALLBACK_HOST_MAX];
-
-    return name_count_of(counts, host_of(host, callback));
-}
-
-struct name_count *
-host_count_add(struct map *counts, struct slice callback)
-{
-    char host[CALLBACK_HOST_MAX];
-
-    return name_count_add(counts, host_of(host, callback));
-}
-
-void
-name_count_take(struct map *counts, struct name_count *count)
+static void
+take_count(struct map *counts, struct name_count *count)
 {
     if (!count || --count->n > 0)
         return;
     map_remove(counts, &count->node);
     free(count);
+}
+
+/* The client, which begins with no letter of a host, and the host. */
+static struct slice
+name_of(char to[NAME_MAX_SIZE], const struct client *client,
+        struct slice callback)
+{
+    char stored[CLIENT_STORED_SIZE];
+    struct buf name;
+
+    buf_init_fixed(&name, to, NAME_MAX_SIZE);
+    buf_add_slice(&name, client_store(client, stored));
+    websub_host(&name, callback);
+    return buf_slice(&name);
+}
+
+unsigned
+host_count_of(struct map *counts, const struct client *client,
+              struct slice callback)
+{
+    char to[NAME_MAX_SIZE];
+    struct slice name = name_of(to, client, callback);
+    const struct name_count *count =
+        find_count(counts, name, map_hash(counts, name));
+
+    return count ? count->n : 0;
+}
+
+void
+host_count_add(struct host_count *place, struct map *counts,
+               const struct client *client, struct slice callback)
+{
+    char name[NAME_MAX_SIZE];
+
+    place->of_all = add_count(counts, name_of(name, NULL, callback));
+    place->of_client = add_count(counts, name_of(name, client, callback));
+}
+
+void
+host_count_take(struct host_count *place, struct map *counts)
+{
+    take_count(counts, place->of_all);
+    take_count(counts, place->of_client);
+    *place = (struct host_count){NULL, NULL};
 }

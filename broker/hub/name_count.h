@@ -1,6 +1,6 @@
 /*
- * name_count.h - how many things have a name in common: subscriptions and
- * requests with one callback host, requests of one client (W-164).
+ * name_count.h - how many subscriptions or requests have a callback host in
+ * common: of all clients, and of one (W-164).
  *
  * The delivery thread's, as the maps.
  */
@@ -10,19 +10,24 @@
 #include "base/map.h"
 #include "proto/slice.h"
 
+struct client;
 struct name_count;
 
-/* How many have that name. */
-unsigned name_count_of(struct map *counts, struct slice name);
+/* The places of one thing in a map of counts. All zero: none. */
+struct host_count {
+    struct name_count *of_all, *of_client;
+};
 
-/* Counts one more. */
-struct name_count *name_count_add(struct map *counts, struct slice name);
+/* How many callbacks of that host there are, of all clients (NULL) or of one.
+ */
+unsigned host_count_of(struct map *counts, const struct client *client,
+                       struct slice callback);
 
-/* The same, where the name is the host of a callback. */
-unsigned host_count_of(struct map *counts, struct slice callback);
-struct name_count *host_count_add(struct map *counts, struct slice callback);
+/* Counts one more, of that client. */
+void host_count_add(struct host_count *place, struct map *counts,
+                    const struct client *client, struct slice callback);
 
-/* Counts one less. NULL is allowed. */
-void name_count_take(struct map *counts, struct name_count *count);
+/* Counts one less. */
+void host_count_take(struct host_count *place, struct map *counts);
 
 #endif
