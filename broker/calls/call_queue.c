@@ -43,7 +43,8 @@ share_of(unsigned limit, enum kind kind)
 }
 
 /* True if one more of a kind may be held, by an owner that holds `own`; NULL:
- * by the broker, or by any owner that holds nothing. With a limit of 2, the
+ * by the broker, or by any owner that holds nothing. A limit of three or less
+ * is for whoever comes first. With a limit of 2, the
  * shares of the kinds alone would leave nothing to the sound calls. */
 static bool
 has_room(unsigned limit, const struct call_count *all,
@@ -53,8 +54,9 @@ has_room(unsigned limit, const struct call_count *all,
 
     if (all->n >= limit || all->of[kind] >= share)
         return false;
-    if (own && (!client_leaves_room(own->n, limit - all->n - 1) ||
-                !client_leaves_room(own->of[kind], share - all->of[kind] - 1)))
+    if (own && limit > 3 &&
+        (!client_leaves_room(own->n, limit - all->n - 1) ||
+         !client_leaves_room(own->of[kind], share - all->of[kind] - 1)))
         return false;
     return kind == SOUND || limit == 1 || all->n - all->of[SOUND] < limit - 1;
 }
