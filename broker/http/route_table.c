@@ -63,7 +63,9 @@
     "a parameter or the JSON is malformed, or the broker speaks none " \
     "of the subprotocols"
 #define NEARBY "without tokens, where others reach the broker"
-#define FLOOD  "too many requests wait for their verification"
+#define FLOOD                                                               \
+    "too many requests wait for their verification, or the client has its " \
+    "share of the subscriptions"
 
 const struct route route_table[] = {
     {METHOD_GET, "/sets", handle_sets_get, .does = "Lists the sets",
