@@ -9,13 +9,13 @@
  *
  * The rings take turns, the owners of a ring, and the lanes of an owner. The
  * first of an owner or a ring that has room gives one call, and goes to its
- * end. The ring of the suspects gives only while they hold less than half, that
- * of the unproven only while they hold less than a quarter.
+ * end. An owner gives suspects only while it holds less than half of them, and
+ * unproven calls only while it holds less than a quarter; all owners together
+ * leave a quarter to the sound calls.
  *
  * What an owner holds, it holds against itself: it leaves room for others
- * (client_leaves_room) of the connections in all, of those to a host, and of
- * the share of the kind there. A call that hangs costs its owner a place for as
- * long as it hangs.
+ * (client_leaves_room), of the connections in all and of those to a host. A
+ * call that hangs costs its owner a place for as long as it hangs.
  */
 #include "broker/base/client_limits.h"
 #include "broker/calls/caller_state.h"
@@ -29,7 +29,7 @@
 
 /* Hosts */
 
-/* The most that a limit allows for a kind. */
+/* The most that an owner may hold of a kind. */
 static unsigned
 share_of(unsigned limit, enum kind kind)
 {
@@ -42,23 +42,29 @@ share_of(unsigned limit, enum kind kind)
     return limit > parts[kind] ? limit / parts[kind] : 1;
 }
 
-/* True if one more of a kind may be held, by an owner that holds `own`; NULL:
- * by the broker, or by any owner that holds nothing. A limit of three or less
- * is for whoever comes first. With a limit of 2, the
- * shares of the kinds alone would leave nothing to the sound calls. */
-static bool
-has_room(unsigned limit, const struct call_count *all,
-         const struct call_count *own, enum kind kind)
-{
-    unsigned share = share_of(limit, kind);
+/* What one owner may hold, and all together. */
+struct limit {
+    unsigned own, all;
+};
 
-    if (all->n >= limit || all->of[kind] >= share)
+/* True if one more of a kind may be held. All but the sound calls together
+ * leave a quarter. A limit of three or less is for whoever comes first. */
+static bool
+has_room(struct limit limit, const struct call_count *all,
+         const struct call_count *own, bool is_client, enum kind kind)
+{
+    unsigned pool = limit.all > 1 ? limit.all - (limit.all + 3) / 4 : 1;
+    unsigned unsound = all->n - all->of[SOUND];
+
+    if (all->n >= limit.all || own->n >= limit.own ||
+        own->of[kind] >= share_of(limit.own, kind) ||
+        (kind != SOUND && unsound >= pool))
         return false;
-    if (own && limit > 3 &&
-        (!client_leaves_room(own->n, limit - all->n - 1) ||
-         !client_leaves_room(own->of[kind], share - all->of[kind] - 1)))
-        return false;
-    return kind == SOUND || limit == 1 || all->n - all->of[SOUND] < limit - 1;
+    if (!is_client || limit.all < 4)
+        return true;
+    return client_leaves_room(own->n, limit.all - all->n - 1) &&
+           (kind == SOUND ||
+            client_leaves_room(own->n - own->of[SOUND], pool - unsound - 1));
 }
 
 static bool
@@ -218,32 +224,29 @@ kind_of(const struct call *call)
     return (enum kind)call->own.kind;
 }
 
-/* What an owner holds, in all or at a host, for the limits of one owner. */
-static const struct call_count *
-own_count(const struct call_owner *owner, const struct call_count *held)
-{
-    return owner->client ? held : NULL;
-}
-
 /* Returns the lane whose turn it is in the ring of a kind; NULL: none. It
  * passes over an owner or a lane only if that holds a call, or its host is
- * full. */
+ * full. To a host all clients together have an eighth more than one. */
 static struct lane *
 due_of_kind(const struct call_queue *q, enum kind kind)
 {
+    static const struct call_count none;
+    struct limit in_all = {q->connections, q->connections};
     struct list *next, *after;
     struct call_owner *owner;
     struct lane *lane;
 
-    if (!has_room(q->connections, &q->n_held, NULL, kind))
+    if (!has_room(in_all, &q->n_held, &none, false, kind))
         return NULL;
     list_each (owner, next, &q->rings[kind], turns[kind]) {
-        if (!has_room(q->connections, &q->n_held,
-                      own_count(owner, &owner->n_held), kind))
+        unsigned own = q->host_connections;
+        struct limit at_host = {own, owner->client ? own + (own + 6) / 7 : own};
+
+        if (!has_room(in_all, &q->n_held, &owner->n_held, owner->client, kind))
             continue;
         list_each (lane, after, &owner->lanes[kind], turns[kind]) {
-            if (has_room(q->host_connections, &lane->host->n_held,
-                         own_count(owner, &lane->n_held), kind))
+            if (has_room(at_host, &lane->host->n_held, &lane->n_held,
+                         owner->client, kind))
                 return lane;
         }
     }

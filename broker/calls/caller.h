@@ -32,19 +32,20 @@
  *                         CALL_LATER --> caller_go --> bytes
  *                         CALL_NOT, no `done`
  *
- * Turns: at most `connections` calls run at once, at most `host_connections` to
- * one host and port, in whatever spelling. Owners take turns, and the hosts of
- * an owner; the calls of a kind of an owner to one host are served in order.
- * One owner never has more than seven eighths of either limit, and less when
- * others have many, so that the next owner always finds room, also at the same
- * host. Calls marked suspect (those to the same callback have failed or hung
- * lately: call_history.h) never have more than half of either limit. Calls
- * marked unproven (to a URL that a client has named, and the callback has not
- * confirmed) never have more than a quarter (or one, if the limit is less). So
- * however many callbacks hang, named or confirmed, the others have room
- * (W-092). A suspect and an unproven call get a new connection, so each is one
- * request at most. A waiting call costs only its struct: `prepare` gives the
- * body when its turn has come.
+ * Turns: at most `connections` calls run at once, at most `host_connections` of
+ * an owner to one host and port, in whatever spelling, and an eighth more of
+ * all owners. Owners take turns, and the hosts of an owner; the calls of a kind
+ * of an owner to one host are served in order. One owner never has more than
+ * seven eighths of the connections, and less when others have many, so that the
+ * next owner always finds room, also at the same host. Its calls marked suspect
+ * (those to the same callback have failed or hung lately: call_history.h) never
+ * have more than half of either limit, and those marked unproven (to a URL that
+ * a client has named, and the callback has not confirmed) never more than a
+ * quarter (or one, if the limit is less). So however many callbacks hang, named
+ * or confirmed, the others have room (W-092). A suspect and an unproven call
+ * get a new connection, so each is one request at most; so do others that ask
+ * for it. A waiting call costs only its struct: `prepare` gives the body when
+ * its turn has come.
  *
  * While names resolve quickly, a caller has at most 8 descriptors open for each
  * of `connections`, kept connections included, and some for the loop; each name

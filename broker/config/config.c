@@ -229,7 +229,7 @@ static const struct option rows[] = {
      "how long a callback may take to answer"},
     {"hub-connections", "N", COUNT(hub_connections, 1, 100000), "1000",
      "connections to callbacks at most"},
-    {"hub-host-connections", "N", COUNT(hub_host_connections, 1, 100000), "40",
+    {"hub-host-connections", "N", COUNT(hub_host_connections, 1, 100000), "32",
      "connections to one host and port of them"},
     {"hub-body-bytes", "BYTES", BYTES(hub_body_bytes, MIB, 1024 * GIB), "64M",
      "memory for the bodies of deliveries in flight"},

@@ -38,7 +38,7 @@ TEST(nothing_said_is_the_defaults)
     assert_int_equal(config.hub_give_up_us, 86400 * INT64_C(1000000));
     assert_int_equal(config.hub_timeout_us, 10000000);
     assert_int_equal(config.hub_connections, 1000);
-    assert_int_equal(config.hub_host_connections, 40);
+    assert_int_equal(config.hub_host_connections, 32);
     assert_int_equal(config.hub_body_bytes, 64 << 20);
     assert_string_equal(config.hub_signature, "sha256");
     assert_false(config.hub_trust_simple);
