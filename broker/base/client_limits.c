@@ -502,17 +502,6 @@ clients_give(struct clients *c, struct client *client, enum client_kind kind,
     subtract_relaxed(&c->held[kind], n);
 }
 
-enum status
-clients_check(struct clients *c, struct client *client, enum client_kind kind,
-              struct problem *why)
-{
-    enum status rc = clients_take(c, client, kind, 1, why);
-
-    if (!rc)
-        clients_give(c, client, kind, 1);
-    return rc;
-}
-
 /* Rates */
 
 static const char *const rate_names[CLIENT_RATES] = {

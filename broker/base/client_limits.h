@@ -199,12 +199,6 @@ MUST_CHECK enum status clients_take(struct clients *clients,
 void clients_give(struct clients *clients, struct client *client,
                   enum client_kind kind, uint64_t n);
 
-/* The same, and gives it back at once: would there be room for one? */
-MUST_CHECK enum status clients_check(struct clients *clients,
-                                     struct client *client,
-                                     enum client_kind kind,
-                                     struct problem *why);
-
 /* Rates
  *
  * A client that has used nothing for CLIENT_BURST_S may use so many seconds of

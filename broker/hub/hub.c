@@ -692,8 +692,8 @@ hub_new(struct posts *posts, const struct networks *allowed)
     list_init(&hub->moved);
     pthread_mutex_init(&hub->mutex, NULL);
     limit_clients(registry_clients(hub->registry), hub->config);
-    hub->subscriptions = subscriptions_new();
-    hub->verifications = verifications_new();
+    hub->subscriptions = subscriptions_new(registry_clients(hub->registry));
+    hub->verifications = verifications_new(registry_clients(hub->registry));
     hub->denials = denials_new();
     return hub;
 }

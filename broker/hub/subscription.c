@@ -8,7 +8,6 @@
 #include "broker/hub/delivery.h"
 #include "broker/hub/denial.h"
 #include "broker/hub/hub_state.h"
-#include "broker/hub/name_count.h"
 #include "proto/memory.h"
 
 /* An alarm looks no further ahead: leases end by the wall clock, which may be
@@ -18,15 +17,19 @@
 struct subscriptions {
     struct callback_table pairs;
     struct id_table by_id;
-    struct map hosts; /* of callbacks: name_count.h */
+    struct owner_places places;
 };
 
 /* Tables */
 
 struct subscriptions *
-subscriptions_new(void)
+subscriptions_new(struct clients *clients)
 {
-    return memory_new(1, sizeof(struct subscriptions));
+    struct subscriptions *all = memory_new(1, sizeof(*all));
+
+    all->places.clients = clients;
+    all->places.kind = CLIENT_SUBSCRIPTIONS;
+    return all;
 }
 
 size_t
@@ -39,26 +42,12 @@ enum status
 subscriptions_check_room(const struct hub *hub, struct client *client,
                          struct slice callback, struct problem *why)
 {
-    struct map *hosts = &hub->subscriptions->hosts;
     uint64_t max = hub->config->hub_host_subscriptions;
-    uint64_t n = host_count_of(hosts, NULL, callback);
 
-    if (n >= max)
-        return problem(why, STATUS_LIMITED,
-                       "there are %" PRIu64 " subscriptions with callbacks of "
-                       "this host, the most that one host may have "
-                       "(--hub-host-subscriptions)",
-                       max);
-    if (hub->config->client_share < 100 &&
-        !client_leaves_room(host_count_of(hosts, client, callback),
-                            max - n - 1))
-        return problem(why, STATUS_LIMITED,
-                       "of the %" PRIu64 " subscriptions with callbacks of "
-                       "this host (--hub-host-subscriptions), the rest is for "
-                       "others than you",
-                       max);
-    return clients_check(registry_clients(hub->registry), client,
-                         CLIENT_SUBSCRIPTIONS, why);
+    return owner_places_check(
+        &hub->subscriptions->places, client, callback, max,
+        hub->config->client_share < 100 ? max - max / 8 : max,
+        "subscriptions (--hub-host-subscriptions)", why);
 }
 
 struct subscription *
@@ -157,22 +146,12 @@ put_into_effect(struct subscription *s, struct terms *terms,
 
 /* Places */
 
-static void
-leave_place(struct subscription *s)
-{
-    host_count_take(&s->of_host, &s->hub->subscriptions->hosts);
-    holding_end(&s->place);
-}
-
-/* Counts a subscription for `client`, whatever the limits are. */
+/* A hub of a set's settings is no victim: it counts for no host. */
 static void
 take_place(struct subscription *s, struct client *client)
 {
-    holding_restore(&s->place, registry_clients(s->hub->registry), client,
-                    CLIENT_SUBSCRIPTIONS, 1);
-    if (s->kind == SUBSCRIPTION_CALLBACK)
-        host_count_add(&s->of_host, &s->hub->subscriptions->hosts, client,
-                       slice_of(s->callback));
+    owner_place_take(&s->place, &s->hub->subscriptions->places, client,
+                     slice_of(s->kind == SUBSCRIPTION_HUB ? "" : s->callback));
 }
 
 /* The client whose limits count. The caller owns one reference. */
@@ -199,7 +178,7 @@ free_subscription(struct subscription *s)
         list_remove(&s->of_topic);
     list_remove(&s->moved);
     callback_table_leave(&s->hub->subscriptions->pairs, &s->pair);
-    leave_place(s);
+    owner_place_leave(&s->place, &s->hub->subscriptions->places);
     terms_fini(&s->terms);
     signer_free(s->signer);
     filters_leave(s->reader.filter);
@@ -339,12 +318,12 @@ renew_subscription(struct subscription *s, struct hub_record *record,
     bool is_other = !is_same_text(s->terms.filter, terms->filter) ||
                     s->terms.is_simple != terms->is_simple;
     struct client *client = client_for(s->hub, s->topic, record);
-    struct client *former = client_ref(s->place.client);
+    struct client *former = client_ref(s->place.holding.client);
     struct effect effect;
     enum status rc = STATUS_OK;
 
     if (client != former) {
-        leave_place(s);
+        owner_place_leave(&s->place, &s->hub->subscriptions->places);
         rc = subscriptions_check_room(s->hub, client, slice_of(s->callback),
                                       why);
         take_place(s, rc ? former : client);
@@ -511,6 +490,6 @@ subscriptions_free(struct subscriptions *all)
     }
     callback_table_fini(&all->pairs);
     id_table_fini(&all->by_id);
-    map_fini(&all->hosts);
+    map_fini(&all->places.hosts);
     free(all);
 }

@@ -35,8 +35,8 @@
 #include "broker/calls/call_history.h"
 #include "broker/calls/caller.h"
 #include "broker/hub/callback_table.h"
-#include "broker/hub/name_count.h"
 #include "broker/hub/owner.h"
+#include "broker/hub/owner_places.h"
 #include "broker/hub/topic.h"
 #include "broker/readers/reader.h"
 #include "proto/http/webhook_signature.h"
@@ -100,12 +100,11 @@ struct subscription {
     uint64_t id; /* never reused; its row in hub.db */
     enum subscription_kind kind;
     struct topic *topic;
-    struct list of_topic;      /* topic->subscriptions */
-    struct pair pair;          /* its key */
-    char *callback;            /* as given: used for calls (W-080) */
-    struct host_count of_host; /* none: SUBSCRIPTION_HUB */
-    struct holding place;      /* of its owner; of SUBSCRIPTION_HUB, of the
-                                  client that has made the set */
+    struct list of_topic;     /* topic->subscriptions */
+    struct pair pair;         /* its key */
+    char *callback;           /* as given: used for calls (W-080) */
+    struct owner_place place; /* of its owner; of SUBSCRIPTION_HUB, of the
+                                client that has made the set */
     struct terms terms;
     int64_t created_us;
     int64_t lease_end_us; /* wall clock; INT64_MAX: SUBSCRIPTION_HUB */
@@ -138,7 +137,7 @@ struct subscription {
 /* The tables */
 
 /* Makes struct hub's tables, for at most `max` subscriptions. */
-struct subscriptions *subscriptions_new(void);
+struct subscriptions *subscriptions_new(struct clients *clients);
 
 /* Frees all subscriptions without ending them, when the loop ends or never
  * began. NULL is allowed. */

@@ -31,7 +31,6 @@
 #include "broker/hub/command.h"
 #include "broker/hub/denial.h"
 #include "broker/hub/hub_state.h"
-#include "broker/hub/name_count.h"
 #include "broker/sets/peers.h"
 #include "proto/memory.h"
 
@@ -43,7 +42,7 @@ struct verifications {
     struct list due;   /* verification->turn: to be called at its end */
     struct id_table by_id;
     struct callback_table pairs;
-    struct map hosts; /* name_count.h */
+    struct owner_places places;
 };
 
 /* The tables */
@@ -62,8 +61,7 @@ forget_verification(struct verification *r)
     id_table_remove(&hub->verifications->by_id, r->id);
     id_table_remove(&r->topic->verifications_by_id, r->id);
     callback_table_leave(&hub->verifications->pairs, &r->pair);
-    host_count_take(&r->of_host, &hub->verifications->hosts);
-    holding_end(&r->place);
+    owner_place_leave(&r->place, &hub->verifications->places);
     r->topic->n_holds--;
     topic_release(r->topic);
     terms_fini(&r->terms);
@@ -80,11 +78,10 @@ enter_verification(struct hub *hub, struct topic *topic,
                    struct hub_record *record, struct verification **made,
                    struct problem *why)
 {
-    const struct owner *owner = &record->terms.owner;
-    struct clients *clients = registry_clients(hub->registry);
-    struct client *client =
-        owner_client(clients, owner_name(owner), owner->requester);
     struct verifications *all = hub->verifications;
+    const struct owner *owner = &record->terms.owner;
+    struct client *client =
+        owner_client(all->places.clients, owner_name(owner), owner->requester);
     struct verification *r = memory_new(1, sizeof(*r));
 
     r->hub = hub;
@@ -99,8 +96,7 @@ enter_verification(struct hub *hub, struct topic *topic,
     buf_init(&r->url, VERIFICATION_URL_MAX);
     r->topic_url = slice_dup(record->topic_url);
     r->callback = slice_dup(record->callback);
-    host_count_add(&r->of_host, &all->hosts, client, record->callback);
-    holding_restore(&r->place, clients, client, CLIENT_VERIFICATIONS, 1);
+    owner_place_take(&r->place, &all->places, client, record->callback);
     client_unref(client);
     callback_table_enter(&all->pairs, &r->pair, topic, record->callback);
     if (id_table_add(&all->by_id, r->id, r) ||
@@ -349,7 +345,7 @@ ask_callback(struct verification *r)
         .timeout_us = r->hub->config->hub_timeout_us,
         .max_answer = WEBSUB_CHALLENGE_SIZE + 1,
         .also = hub_also(r->hub, &r->terms),
-        .owner = r->place.client,
+        .owner = r->place.holding.client,
         .is_unproven = !s,
         .is_suspect = s && subscription_is_suspect(s),
         .is_once = true,
@@ -430,23 +426,13 @@ check_callback(const struct hub *hub, struct slice callback,
 static enum status
 check_room(struct hub *hub, struct command *command, struct problem *why)
 {
-    struct slice callback = command->request.callback;
-    struct map *hosts = &hub->verifications->hosts;
-    unsigned n = host_count_of(hosts, NULL, callback);
-    unsigned own = host_count_of(hosts, command->client, callback);
-    enum status rc;
+    enum status rc = owner_places_check(
+        &hub->verifications->places, command->client, command->request.callback,
+        VERIFICATIONS_AT_HOST, VERIFICATIONS_PER_HOST,
+        "requests that wait for their verification", why);
 
-    command->http = 429;
-    if (n >= VERIFICATIONS_AT_HOST || own >= VERIFICATIONS_PER_HOST)
-        return problem(why, STATUS_LIMITED,
-                       "%u requests%s for callbacks of this host wait for "
-                       "their verification: try again later",
-                       own >= VERIFICATIONS_PER_HOST ? own : n,
-                       own >= VERIFICATIONS_PER_HOST ? " of yours" : "");
-    rc = clients_check(registry_clients(hub->registry), command->client,
-                       CLIENT_VERIFICATIONS, why);
-    if (!rc)
-        command->http = 0;
+    if (rc)
+        command->http = 429;
     return rc;
 }
 
@@ -623,10 +609,12 @@ verification_restore(struct hub *hub, struct topic *topic,
 /* Life */
 
 struct verifications *
-verifications_new(void)
+verifications_new(struct clients *clients)
 {
     struct verifications *all = memory_new(1, sizeof(*all));
 
+    all->places.clients = clients;
+    all->places.kind = CLIENT_VERIFICATIONS;
     list_init(&all->fresh);
     list_init(&all->due);
     return all;
@@ -645,7 +633,7 @@ verifications_free(struct verifications *all)
         forget_verification(r);
     }
     callback_table_fini(&all->pairs);
-    map_fini(&all->hosts);
+    map_fini(&all->places.hosts);
     id_table_fini(&all->by_id);
     free(all);
 }

@@ -32,8 +32,7 @@ struct verification {
     uint64_t id;
     struct list turn; /* fresh, or to be called at the end of this turn */
     struct pair pair; /* its key */
-    struct host_count of_host;
-    struct holding place; /* of the requester */
+    struct owner_place place; /* of the requester */
     enum websub_mode mode;
     struct topic *topic;
     char *topic_url; /* as the client wrote it (W-050) */
@@ -100,7 +99,7 @@ struct verification *verification_same(const struct verification *r);
  * and has no row. */
 bool verification_is_replaced(const struct verification *r);
 
-struct verifications *verifications_new(void);
+struct verifications *verifications_new(struct clients *clients);
 
 /* Frees all requests without ending them, when the loop ends or never began.
  * NULL is allowed. */

@@ -332,7 +332,7 @@ TEST(an_owner_has_its_share_of_subscriptions)
         unsigned share, others; /* the others ask for 3 each */
     } rows[] = {
         {"http://h%u.example/", "as one client may have: 5", 20, 20, 5, 15},
-        {"http://a.example/%u", "the rest is for others", 1000, 24, 21, 2},
+        {"http://a.example/%u", "as one client may have: 21", 1000, 24, 21, 2},
     };
 
     char url[60];
