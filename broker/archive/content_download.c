@@ -315,6 +315,7 @@ begin_call(struct fetch *f)
         .max_answer = OTHER_ANSWER_MAX,
         .max_redirects = FETCH_REDIRECTS,
         .undoes_coding = !f->keeps_coding,
+        .owner = f->owner,
         .is_suspect = f->is_suspect,
         .prepare = on_turn,
         .done = on_answer,

@@ -65,10 +65,11 @@ enum fetch_reason {
 struct fetch {
     /* The task. */
     struct set *set;
+    const struct client *owner; /* of the set, lent; or NULL */
     uint64_t seq;
     unsigned tries;  /* failed ones before this */
-    uint32_t host;   /* a hash of host and port */
-    bool is_suspect; /* the host's last fetch failed */
+    uint32_t host;   /* a hash of the owner, host and port */
+    bool is_suspect; /* fetches from the host have failed lately */
     char *url;       /* owned, and the next */
     char *hash;      /* normalised */
     uint64_t length; /* expected, or LENGTH_NONE */

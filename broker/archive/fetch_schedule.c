@@ -59,9 +59,10 @@ most_at_once(const struct fetch_schedule *f)
 
 /* FNV-1a from a secret seed. */
 static uint32_t
-host_of(const struct fetch_schedule *f, struct slice url)
+host_of(const struct fetch_schedule *f, const struct set *set, struct slice url)
 {
-    uint32_t hash = 2166136261u ^ f->seed;
+    uint32_t hash =
+        2166136261u ^ f->seed ^ (uint32_t)((uintptr_t)set_creator(set) >> 4);
     struct buf key;
 
     buf_init(&key, WEBSUB_URL_MAX);
@@ -103,10 +104,14 @@ note_host(struct fetch_schedule *f, const struct fetch *fetch)
     host->n--;
     if (host->n <= AHEAD * config_of(f)->fetch_host_connections / 2)
         host->is_full = false;
-    if (fetch->outcome == FETCH_FAILED)
+    if (fetch->outcome == FETCH_FAILED) {
+        call_history_add(&host->calls, true, 0, 1);
         note_host_failed(f, host, fetch);
-    else if (fetch->outcome == FETCH_WHOLE || fetch->outcome == FETCH_HOPELESS)
+    } else if (fetch->outcome == FETCH_WHOLE ||
+               fetch->outcome == FETCH_HOPELESS) {
+        call_history_add(&host->calls, false, 0, 1);
         host->failures = 0;
+    }
 }
 
 /* Outcomes */
@@ -273,16 +278,21 @@ is_under_way(const struct fetch_schedule *f, const struct set *set,
     return false;
 }
 
-static unsigned
-under_way_of(const struct fetch_schedule *f, const struct set *set)
+/* True if one more fetch of the set may start: a set has at most half of the
+ * places, and its owner leaves room for others. */
+static bool
+has_place(const struct fetch_schedule *f, const struct set *set)
 {
+    unsigned most = most_at_once(f), n = 0, own = 0;
     struct list *after;
     struct fetch *fetch;
-    unsigned n = 0;
 
-    list_each (fetch, after, &f->under_way, node)
+    list_each (fetch, after, &f->under_way, node) {
         n += fetch->set == set;
-    return n;
+        own += fetch->owner == set_creator(set);
+    }
+    return f->n < most && n < most / 2 &&
+           client_leaves_room(own, most - f->n - 1);
 }
 
 /* Writes the URL of a loc, which may be an IRI: without its fragment. */
@@ -331,7 +341,9 @@ start_fetch(struct fetch_schedule *f, struct set *set,
     fetch->seq = missing->seq;
     fetch->tries = missing->tries;
     fetch->host = host;
-    fetch->is_suspect = f->hosts[host].failures > 0;
+    fetch->owner = set_creator(set);
+    fetch->is_suspect = f->hosts[host].failures > 0 ||
+                        call_history_is_bad(&f->hosts[host].calls);
     list_append(&f->under_way, &fetch->node);
     f->hosts[host].n++;
     f->n++;
@@ -366,7 +378,7 @@ consider_content(struct fetch_schedule *f, struct set *set,
         rc = give_up(set, content, missing, FETCH_TOO_LARGE, why);
         goto out;
     }
-    number = host_of(f, buf_slice(&url));
+    number = host_of(f, set, buf_slice(&url));
     host = &f->hosts[number];
     host->is_full |= host->n >= AHEAD * config->fetch_host_connections;
     if (!host->is_full && clock_steady_us() >= host->rest_us)
@@ -377,24 +389,21 @@ out:
     return rc;
 }
 
-/* Starts some fetches of a set: at most half of the places, so that others have
- * some. Goes on where it stopped, and passes over the hosts that rest. */
+/* Starts some fetches of a set. Goes on where it stopped, and passes over the
+ * hosts that rest. */
 static enum status
 start_some(struct fetch_schedule *f, struct set *set, struct problem *why)
 {
     unsigned n_settled = 0;
     struct fetch_notes *looked = &set->notes->fetch;
     struct content_missing missing = {.due_us = looked->us, .seq = looked->seq};
-    unsigned n = under_way_of(f, set), share = most_at_once(f) / 2;
     int64_t now_us = clock_now_us();
     struct content *content;
     enum status rc = contents_open(f->contents, set, &content, why);
 
     for (int i = 0; !rc && i < ROWS_AT_ONCE && n_settled < SETTLED_AT_ONCE &&
-                    n < share && f->n < most_at_once(f);
+                    has_place(f, set);
          i++) {
-        unsigned before = f->n;
-
         rc = content_missing(content, now_us, &missing, why);
         if (rc)
             break;
@@ -402,7 +411,6 @@ start_some(struct fetch_schedule *f, struct set *set, struct problem *why)
         n_settled += missing.is_settled;
         if (!missing.is_settled)
             rc = consider_content(f, set, content, &missing, why);
-        n += f->n - before;
     }
     f->turn.is_again |= !rc && n_settled > 0;
     if (rc == STATUS_NOT_FOUND) /* end of the rows: again from the first */
@@ -418,14 +426,13 @@ is_fetching(const struct set *set)
     return set_content_mode(set) == CONTENT_FETCH;
 }
 
-/* True if a fetch may be due. */
+/* True if a fetch may be due, and start. */
 static bool
 wants_fetch(struct set *set, const struct head *head, void *user)
 {
-    const int64_t *now_us = user;
-
     (void)head;
-    return is_fetching(set) && contents_is_due(set, *now_us);
+    return is_fetching(set) && contents_is_due(set, clock_now_us()) &&
+           has_place(user, set);
 }
 
 static bool
@@ -433,17 +440,16 @@ fetching_some(struct chore *chore)
 {
     struct fetch_schedule *f = list_entry(chore, struct fetch_schedule, chore);
     bool is_more = settle_some(f);
-    int64_t now_us = clock_now_us();
     struct problem why = {""};
     struct log_health health;
     struct set *set;
     enum status rc;
 
     log_health(registry_log(f->registry), &health);
-    if (!f->turn.is_due || !health.has_room || f->n > most_at_once(f) / 2 ||
+    if (!f->turn.is_due || !health.has_room || f->n >= most_at_once(f) ||
         clock_steady_us() < f->rest_us)
         return is_more;
-    set = turn_next(&f->turn, f->registry, wants_fetch, &now_us);
+    set = turn_next(&f->turn, f->registry, wants_fetch, f);
     if (!set)
         return is_more || f->turn.is_due;
     rc = start_some(f, set, &why);

@@ -31,11 +31,13 @@
 #include "broker/archive/chore.h"
 #include "broker/archive/content_download.h"
 #include "broker/archive/contents.h"
+#include "broker/calls/call_history.h"
 #include "broker/sets/registry.h"
 #include "proto/http/network_address.h"
 
-/* Notes about hosts, by a hash of host and port. Two hosts with the same hash
- * share a place and its pauses, which costs one of them time. */
+/* Notes about hosts, by a hash of host and port and of the client that has made
+ * the set: what one client makes of a host costs the others nothing. Two with
+ * the same hash share a place and its pauses, which costs one of them time. */
 #define FETCH_SCHEDULE_HOSTS 4096
 
 struct fetch_schedule {
@@ -51,7 +53,8 @@ struct fetch_schedule {
         unsigned n;        /* under way */
         bool is_full;      /* no more fetches before half are over */
         unsigned failures; /* in a row */
-        int64_t rest_us;   /* not before; steady clock */
+        struct call_history calls;
+        int64_t rest_us; /* not before; steady clock */
     } hosts[FETCH_SCHEDULE_HOSTS];
 
     uint32_t seed, random;

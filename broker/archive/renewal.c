@@ -375,6 +375,22 @@ can_begin(const struct renewal *r, struct set *set, const struct head *head)
     return is_any && state_fold_is_known(set);
 }
 
+/* Puts the orders for sets of a client behind all others: clients take turns.
+ */
+static void
+put_behind(struct renewal *r, const struct client *client)
+{
+    struct list *after, behind;
+    struct renewal_order *order;
+
+    list_init(&behind);
+    list_each (order, after, &r->orders.waiting, node) {
+        if (set_creator(order->set) == client)
+            list_put(&behind, &order->node);
+    }
+    list_move(&r->orders.waiting, &behind);
+}
+
 /* Returns the next set with an order. */
 static struct set *
 next_ordered(struct renewal *r)
@@ -393,8 +409,10 @@ next_ordered(struct renewal *r)
                   head.generations[order->kind].current.seq < order->wanted) &&
                  order_list(r, order->set, &head))
             return NULL; /* it may have ended orders */
-        if (can_begin(r, order->set, &head))
+        if (can_begin(r, order->set, &head)) {
+            put_behind(r, set_creator(order->set));
             return order->set;
+        }
     }
     return NULL;
 }

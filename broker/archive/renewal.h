@@ -14,7 +14,8 @@
  * content of every resource (R-202): missing content is no failure, the dump
  * waits for it.
  *
- * One build at a time; sets take turns, ordered builds come first. The first
+ * One build at a time; sets take turns, ordered builds come first, for which
+ * the clients that have made the sets take turns. The first
  * list of a set follows a minute after the set began, so that it has the
  * resources with which a source begins.
  *

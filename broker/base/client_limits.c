@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
+#include "proto/http/network_address.h"
 #include "proto/memory.h"
 #include "proto/resourcesync/digest.h"
 
@@ -91,6 +92,23 @@ static const struct {
                          "follows as many sets on streams of many sets as one "
                          "client may (--client-followed)",
                          "", "streams of many sets follow too many sets"},
+    [CLIENT_SUBSCRIPTIONS] = {"subscriptions",
+                              "has as many subscriptions as one client may "
+                              "have",
+                              "",
+                              "there are as many subscriptions as there may be "
+                              "(--hub-subscriptions)"},
+    [CLIENT_VERIFICATIONS] = {"verifications",
+                              "has as many requests that wait for their "
+                              "verification as one client may have (try again "
+                              "later)",
+                              "",
+                              "too many requests wait for their verification: "
+                              "try again later"},
+    [CLIENT_DENIALS] = {"denials",
+                        "has as many denials on their way as one client may "
+                        "have",
+                        "", "too many denials are on their way"},
 };
 
 /* The table */
@@ -280,6 +298,25 @@ client_of_owner(struct clients *c, struct slice name)
     }
     pthread_mutex_unlock(&c->mutex);
     return client;
+}
+
+struct client *
+client_of_hub(struct clients *c)
+{
+    return client_of(c, &(struct client_key){.kind = CLIENT_IS_HUB});
+}
+
+struct client *
+client_named(struct clients *c, const char *name)
+{
+    struct sockaddr_storage address;
+    unsigned long uid;
+
+    if (address_read(name, &address))
+        return client_at(c, (const struct sockaddr *)&address);
+    if (sscanf(name, "uid %lu", &uid) == 1)
+        return client_of_user(c, (uid_t)uid);
+    return client_of_hub(c);
 }
 
 struct slice

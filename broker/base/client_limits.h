@@ -64,6 +64,10 @@ enum client_kind {
                          --client-keys */
     CLIENT_FOLLOWED,  /* sets of its streams of many sets:
                          --client-followed */
+    CLIENT_SUBSCRIPTIONS, /* of the hub; of all: --hub-subscriptions */
+    CLIENT_VERIFICATIONS, /* requests that wait for their verification
+                             (hub/verification.h) */
+    CLIENT_DENIALS,       /* denials on their way to callbacks (hub/denial.h) */
     CLIENT_KINDS
 };
 
@@ -148,6 +152,13 @@ struct client *client_at(struct clients *clients,
                          const struct sockaddr *address);
 struct client *client_of_user(struct clients *clients, uid_t uid);
 struct client *client_of_owner(struct clients *clients, struct slice name);
+
+/* The client that client_name calls so, unless it is an owner. Of any other
+ * name it is the hub. */
+struct client *client_named(struct clients *clients, const char *name);
+
+/* The hub as a client. */
+struct client *client_of_hub(struct clients *clients);
 struct client *client_ref(struct client *client); /* NULL is allowed */
 struct clients *clients_of(const struct client *client);
 void client_unref(struct client *client); /* NULL is allowed */
@@ -166,6 +177,17 @@ uint64_t client_held(const struct client *client, enum client_kind kind);
  * NULL. */
 #define CLIENT_NAME_SIZE 64
 void client_name(const struct client *client, char to[CLIENT_NAME_SIZE]);
+
+/* True if a client that holds `own` may take one more, which leaves `left` to
+ * all others: at most seven times what it leaves. So one client alone has seven
+ * eighths, two have 7/15 each, and of a thousand, a hundred that take all that
+ * they can get leave something for the next one. (This is the dynamic threshold
+ * of switches with shared memory: Choudhury and Hahne, 1998.) */
+static inline bool
+client_leaves_room(uint64_t own, uint64_t left)
+{
+    return own == 0 || own + 1 <= 7 * left;
+}
 
 /* Takes `n` for `client`, or for no client (NULL). STATUS_LIMITED: the client
  * has its share; STATUS_BUSY: all together have too much. After an error

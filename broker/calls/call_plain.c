@@ -382,7 +382,7 @@ call_plain_begin(struct caller *c, struct call *call)
 {
     struct plain *p;
 
-    if (call->is_suspect || call->is_unproven)
+    if (call_is_once(call))
         return false;
     while ((p = take_kept(c, call))) {
         p->is_reused = true;

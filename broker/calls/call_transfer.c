@@ -482,8 +482,7 @@ call_transfer_set(struct call_transfer *t, struct call *call, bool connects)
                          (long)(call->max_redirects > 0)) ||
         curl_easy_setopt(e, CURLOPT_MAXREDIRS, (long)call->max_redirects) ||
         curl_easy_setopt(e, CURLOPT_CONNECT_ONLY, (long)t->connects) ||
-        curl_easy_setopt(e, CURLOPT_FRESH_CONNECT,
-                         (long)(call->is_suspect || call->is_unproven))) {
+        curl_easy_setopt(e, CURLOPT_FRESH_CONNECT, (long)call_is_once(call))) {
         call_fail(call, CALL_MEMORY, NO_MEMORY);
         return false;
     }

@@ -102,6 +102,7 @@ caller_start(struct caller *caller, struct call *call)
     list_init(&call->own.node);
     call->own.handle = NULL;
     call->own.host = NULL;
+    call->own.lane = NULL;
     call->own.state = CALL_IDLE;
     call->own.is_plain = false;
     if (caller->is_cut || call_queue_add(&caller->queue, call))

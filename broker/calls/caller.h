@@ -32,16 +32,20 @@
  *                         CALL_LATER --> caller_go --> bytes
  *                         CALL_NOT, no `done`
  *
- * Turns: at most `connections` calls run at once, at most `host_connections` to
- * one host and port, in whatever spelling. Calls marked suspect (the last one
- * to the same callback failed) never have more than half of either limit. Calls
- * marked unproven (to a URL that a client has named, and the callback has not
- * confirmed) never have more than a quarter (or one, if the limit is less). So
- * however many callbacks hang, named or confirmed, the others have room, also
- * at the same host (W-092). Hosts take turns; the calls of a kind to one host
- * are served in order. A suspect and an unproven call get a new connection, so
- * each is one request at most. A waiting call costs only its struct: `prepare`
- * gives the body when its turn has come.
+ * Turns: at most `connections` calls run at once, at most `host_connections` of
+ * an owner to one host and port, in whatever spelling, and an eighth more of
+ * all owners. Owners take turns, and the hosts of an owner; the calls of a kind
+ * of an owner to one host are served in order. One owner never has more than
+ * seven eighths of the connections, and less when others have many, so that the
+ * next owner always finds room, also at the same host. Its calls marked suspect
+ * (those to the same callback have failed or hung lately: call_history.h) never
+ * have more than half of either limit, and those marked unproven (to a URL that
+ * a client has named, and the callback has not confirmed) never more than a
+ * quarter (or one, if the limit is less). So however many callbacks hang, named
+ * or confirmed, the others have room (W-092). A suspect and an unproven call
+ * get a new connection, so each is one request at most; so do others that ask
+ * for it. A waiting call costs only its struct: `prepare` gives the body when
+ * its turn has come.
  *
  * While names resolve quickly, a caller has at most 8 descriptors open for each
  * of `connections`, kept connections included, and some for the loop; each name
@@ -67,6 +71,7 @@
 #include "proto/status.h"
 
 struct caller;
+struct client; /* broker/base/client_limits.h */
 
 /* Names and values that a call may send. */
 #define CALL_HEADERS_MAX 24
@@ -146,6 +151,7 @@ enum call_method { CALL_GET, CALL_HEAD, CALL_POST };
 struct call_own {
     struct list node;
     void *host;
+    void *lane;
     void *handle;
     int64_t began_us;
     unsigned char state;
@@ -173,8 +179,12 @@ struct call {
     bool undoes_coding; /* of a call with `take` or redirects: asks for none,
                            and undoes gzip and deflate all the same; any other
                            Content-Encoding: CALL_BROKEN */
+    const struct client *owner; /* on whose behalf; lent until done. NULL: the
+                                   broker, which has no limits of one owner */
     bool is_suspect;
     bool is_unproven; /* counts, and is_suspect does not */
+    bool
+        is_once; /* gets a new connection, as the suspect and the unproven do */
     enum call_turn (*prepare)(struct call *call); /* may set headers and body,
                                                      lent until done; NULL: both
                                                      are set */

@@ -2,7 +2,7 @@
  * caller_state.h - the parts of a caller. For the files named here only, each
  * of which calls those above it. Everything belongs to the caller's thread.
  *
- *     call_queue.c      hosts with waiting calls, and their turns
+ *     call_queue.c      owners with waiting calls, and their turns
  *     call_sockets.c    the descriptors of calls that are under way
  *     call_transfer.c   one of these calls, the certificate authorities
  *     call_transport.c  all of them: libcurl
@@ -45,29 +45,52 @@ enum call_state { CALL_IDLE, CALL_WAITING, CALL_HELD, CALL_GOING, CALL_FAILED };
 /* Calls are of three kinds, which are counted and take turns separately. */
 enum kind { SOUND, SUSPECT, UNPROVEN, KINDS };
 
+/* Calls that have had their turn. */
+struct call_count {
+    unsigned n;
+    unsigned of[KINDS]; /* the same by kind */
+};
+
 /* "host:port", while there are calls or plain connections to it. */
 struct host {
     struct map_node node;
-    unsigned n_plain;           /* connections of call_plain.c */
-    struct list kept;           /* those without a call */
-    unsigned n_held;            /* calls that have had their turn */
-    unsigned n_held_of[KINDS];  /* the same by kind */
-    struct list waiting[KINDS]; /* of calls */
-    struct list
-        turns[KINDS]; /* in call_queue.rings, if one may have its turn */
+    unsigned n_plain; /* connections of call_plain.c */
+    struct list kept; /* those without a call */
+    unsigned n_lanes;
+    struct call_count n_held;
     char key[];
+};
+
+/* A client, while it has calls; or the broker. */
+struct call_owner {
+    struct map_node node;
+    const struct client *client; /* its key */
+    unsigned n_lanes;
+    struct call_count n_held;
+    struct list lanes[KINDS]; /* with calls that wait: their node turns[kind] */
+    struct list turns[KINDS]; /* in call_queue.rings, unless `lanes` is empty */
+};
+
+/* The calls of an owner to a host, while there are any. */
+struct lane {
+    struct map_node node;
+    struct host *host;
+    struct call_owner *owner;
+    struct call_count n_held;
+    struct list waiting[KINDS]; /* of calls */
+    struct list turns[KINDS];   /* in call_owner.lanes */
 };
 
 struct call_queue {
     unsigned connections;
     unsigned host_connections;
     unsigned n_waiting;
-    unsigned n_held;
-    unsigned n_held_of[KINDS];
+    struct call_count n_held;
     enum kind next;           /* the ring to look at first */
-    struct list rings[KINDS]; /* hosts: their node turns[kind] */
+    struct list rings[KINDS]; /* owners: their node turns[kind] */
     struct list held;         /* calls: HELD and GOING */
     struct map hosts;         /* by key */
+    struct map owners, lanes; /* by addresses */
 };
 
 /* The authorities in the system's file, and those of --ca-file. */
@@ -173,6 +196,13 @@ struct caller {
     struct task end; /* posted by caller_stop */
     bool is_cut;     /* at the end: no call goes on, none begins */
 };
+
+/* True if a call may use no kept connection. */
+static inline bool
+call_is_once(const struct call *call)
+{
+    return call->is_once || call->is_suspect || call->is_unproven;
+}
 
 /* call_queue.c */
 

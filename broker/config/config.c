@@ -186,7 +186,7 @@ static const struct option rows[] = {
      "two"},
     {"client-share", "PERCENT", COUNT(client_share, 1, 100), "25",
      "what one client may have of the memory for posts and for answers, of the "
-     "disk, of the filters and of the names of sets"},
+     "disk, of the filters, of the names of sets and of the subscriptions"},
     {"allow-origins", "ORIGIN,...", TEXT(allow_origins), NULL,
      "pages of these origins may use the broker from a browser: "
      "https://host, https://host:port; * lets all pages read what needs no "

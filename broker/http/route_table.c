@@ -62,7 +62,9 @@
 #define BAD_STREAM                                                     \
     "a parameter or the JSON is malformed, or the broker speaks none " \
     "of the subprotocols"
-#define FLOOD "too many requests wait for their verification"
+#define FLOOD                                                               \
+    "too many requests wait for their verification, or the client has its " \
+    "share of the subscriptions"
 
 const struct route route_table[] = {
     {METHOD_GET, "/sets", handle_sets_get, .does = "Lists the sets",

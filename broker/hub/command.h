@@ -15,6 +15,7 @@
 
 #include "base/loop.h"
 #include "broker/access/principal.h"
+#include "broker/base/client_limits.h"
 #include "proto/buf.h"
 #include "proto/http/websub.h"
 #include "proto/problem.h"
@@ -68,7 +69,9 @@ struct command {
     int64_t interval_us;
     bool is_local;  /* a client of this machine asked an open broker */
     bool is_simple; /* by POST /sets/{set}/subscribe: R-350 */
-    char from[64];  /* the requester's address, for limits (W-164) */
+    char from[CLIENT_NAME_SIZE]; /* the requester (W-164) */
+    struct client *client;       /* of COMMAND_SUBSCRIBE: whose limits count; a
+                                    reference, the hub's */
 
     uint64_t id; /* COMMAND_SHOW, _END, _REDELIVER: a subscription.
                     COMMAND_LIST: the list begins behind it */

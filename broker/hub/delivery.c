@@ -474,6 +474,8 @@ on_done(struct call *call)
         return;
     }
     s->history.n_attempts++;
+    call_history_add(&s->calls, outcome == ATTEMPT_FAILED, call->took_us,
+                     call->timeout_us);
     metrics_add(METRIC_HUB_ATTEMPTS, 1);
     switch (outcome) {
     case ATTEMPT_DELIVERED:
@@ -501,7 +503,8 @@ begin_delivery(struct subscription *s)
     d->call.timeout_us = s->hub->config->hub_timeout_us;
     d->call.max_answer = ATTEMPT_ANSWER_MAX;
     d->call.also = hub_also(s->hub, &s->terms);
-    d->call.is_suspect = s->reader.is_suspect = s->failures > 0;
+    d->call.owner = s->place.holding.client;
+    d->call.is_suspect = s->reader.is_suspect = subscription_is_suspect(s);
     d->call.prepare = on_call_turn;
     d->call.done = on_done;
     s->delivery = d;

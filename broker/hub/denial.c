@@ -14,14 +14,12 @@
 struct denials {
     struct list fresh; /* of this turn, by denial->node */
     struct list begun;
-    size_t n;
-    bool has_warned; /* the warning about too many denials was logged; reset
-                        when none is left */
 };
 
 struct denial {
     struct list node; /* in begun; or fresh, before its first try */
     struct hub *hub;
+    struct holding place; /* of the subscription's owner */
     struct call call;
     struct alarm alarm;
     unsigned tries;
@@ -42,8 +40,7 @@ static void
 free_denial(struct denial *d)
 {
     list_remove(&d->node);
-    if (--d->hub->denials->n == 0)
-        d->hub->denials->has_warned = false;
+    holding_end(&d->place);
     buf_fini(&d->url);
     free(d);
 }
@@ -77,21 +74,24 @@ void
 denial_send(struct hub *hub, struct slice callback, const struct terms *terms,
             struct slice topic_url, struct slice reason)
 {
-    struct denial *d;
+    struct clients *clients = registry_clients(hub->registry);
+    struct client *client = owner_client(clients, owner_name(&terms->owner),
+                                         terms->owner.requester);
+    struct denial *d = memory_new(1, sizeof(*d));
+    struct problem why = {""};
+    enum status rc;
 
-    if (hub->denials->n >= DENIALS_MAX) {
-        /* 100,000 subscriptions of one topic may end at once. */
-        if (!hub->denials->has_warned)
-            diag(DIAG_WARNING, "hub",
-                 "some callbacks get no denial: too many wait for theirs");
-        hub->denials->has_warned = true;
-        return;
-    }
-    d = memory_new(1, sizeof(*d));
     d->hub = hub;
     list_append(&hub->denials->fresh, &d->node);
-    hub->denials->n++;
     buf_init(&d->url, URL_MAX);
+    holding_init(&d->place, clients, client, CLIENT_DENIALS);
+    client_unref(client);
+    rc = holding_add(&d->place, 1, &why);
+    if (rc) { /* 100,000 subscriptions of one topic may end at once */
+        diag(DIAG_WARNING, "hub", "a callback gets no denial: %s", why.text);
+        free_denial(d);
+        return;
+    }
     websub_denial_url(&d->url, callback, topic_url, reason);
     buf_add(&d->url, "", 1);
     if (d->url.failed) {
@@ -103,6 +103,7 @@ denial_send(struct hub *hub, struct slice callback, const struct terms *terms,
     d->call.url = d->url.data;
     d->call.timeout_us = hub->config->hub_timeout_us;
     d->call.also = hub_also(hub, terms);
+    d->call.owner = d->place.client;
     d->call.is_unproven = true; /* denials never delay deliveries */
     d->call.done = on_denial_sent;
 }

@@ -24,7 +24,9 @@ struct hub;
 struct denials;
 struct terms;
 
-#define DENIALS_MAX 10000
+/* The most denials on their way, of all owners and of one. */
+#define DENIALS_MAX        10000
+#define DENIALS_OF_ONE_MAX (DENIALS_MAX / 8 * 7)
 
 /* The most tries of a denial, and of a verification. */
 #define DENIAL_TRIES 3

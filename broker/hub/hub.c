@@ -668,6 +668,16 @@ read_hub_db(struct hub *hub, struct problem *why)
                           "%s/hub.db: ", hub->config->data);
 }
 
+static void
+limit_clients(struct clients *clients, const struct config *config)
+{
+    clients_limit_all(clients, CLIENT_SUBSCRIPTIONS, config->hub_subscriptions);
+    clients_limit_all(clients, CLIENT_VERIFICATIONS, VERIFICATIONS_MAX);
+    clients_limit_each(clients, CLIENT_VERIFICATIONS, VERIFICATIONS_PER_FROM);
+    clients_limit_all(clients, CLIENT_DENIALS, DENIALS_MAX);
+    clients_limit_each(clients, CLIENT_DENIALS, DENIALS_OF_ONE_MAX);
+}
+
 static struct hub *
 hub_new(struct posts *posts, const struct networks *allowed)
 {
@@ -685,8 +695,9 @@ hub_new(struct posts *posts, const struct networks *allowed)
     list_init(&hub->reports);
     list_init(&hub->moved);
     pthread_mutex_init(&hub->mutex, NULL);
-    hub->subscriptions = subscriptions_new();
-    hub->verifications = verifications_new();
+    limit_clients(registry_clients(hub->registry), hub->config);
+    hub->subscriptions = subscriptions_new(registry_clients(hub->registry));
+    hub->verifications = verifications_new(registry_clients(hub->registry));
     hub->denials = denials_new();
     return hub;
 }

@@ -82,6 +82,12 @@
     "ALTER TABLE requests ADD COLUMN owner TEXT NOT NULL DEFAULT '';"      \
     "ALTER TABLE requests ADD COLUMN owner_ends INTEGER NOT NULL DEFAULT 0;"
 
+/* Whose limits count: of subscriptions of earlier versions without a token, the
+ * hub's. */
+#define REQUESTER_STEP                                                     \
+    "ALTER TABLE subscriptions ADD COLUMN requester TEXT NOT NULL DEFAULT" \
+    " '';"
+
 static const char *const steps[] = {
     "CREATE TABLE subscriptions("
     " id INTEGER PRIMARY KEY AUTOINCREMENT, kind INTEGER NOT NULL,"
@@ -104,6 +110,7 @@ static const char *const steps[] = {
     GENERATION_STEP,
     LOCAL_STEP,
     OWNER_STEP,
+    REQUESTER_STEP,
 };
 
 /* One step deletes so many documents of a removed relay, or documents with so
@@ -223,17 +230,17 @@ hub_db_next_id(struct hub_db *h)
 /* The columns that both tables have, and where a row of them is read to. */
 #define COMMON_COLUMNS                                              \
     "id, topic_kind, name, epoch, callback, lease, secret, filter," \
-    " interval, is_simple, is_local, owner, owner_ends"
+    " interval, is_simple, is_local, owner, owner_ends, requester"
 
 #define COMMON_PLACES(r, l)                                                   \
     &(r)->id, &(r)->topic_kind, &(r)->name, &(r)->epoch, &(r)->callback,      \
         &(r)->terms.lease_us, &(l)->secret, &(l)->filter,                     \
         &(r)->terms.interval_us, &(r)->terms.is_simple, &(r)->terms.is_local, \
-        &(l)->owner, &(l)->owner_ends_us
+        &(l)->owner, &(l)->owner_ends_us, &(l)->requester
 
 /* What the terms of a record are made of. */
 struct lent_terms {
-    struct slice secret, filter, owner;
+    struct slice secret, filter, owner, requester;
     int64_t owner_ends_us;
 };
 
@@ -254,7 +261,8 @@ make_terms(struct hub_record *record, const struct lent_terms *lent,
     if (lent->filter.size > 0)
         terms->filter = slice_dup(lent->filter);
     terms->is_local &= websub_is_loopback(record->callback);
-    owner_init(&terms->owner, lent->owner, lent->owner_ends_us);
+    owner_init(&terms->owner, lent->owner, lent->owner_ends_us,
+               lent->requester);
     return STATUS_OK;
 }
 
@@ -311,12 +319,12 @@ hub_db_each_request(struct hub_db *h, hub_record_fn *fn, void *user,
     struct db_rows rows =
         DB_SELECT(&h->db, "read it", why,
                   "SELECT " COMMON_COLUMNS ", mode, topic_url, taken,"
-                  " has_after, after, requester FROM requests ORDER BY id");
+                  " has_after, after FROM requests ORDER BY id");
     struct hub_record record = {0}, *r = &record;
     struct lent_terms lent;
 
     while (DB_NEXT(&rows, COMMON_PLACES(r, &lent), &r->mode, &r->topic_url,
-                   &r->taken_us, &r->has_after, &r->after, &r->from)) {
+                   &r->taken_us, &r->has_after, &r->after)) {
         if (r->mode != WEBSUB_SUBSCRIBE && r->mode != WEBSUB_UNSUBSCRIBE)
             rows.rc =
                 problem(why, STATUS_IO, "there is no mode %d", (int)r->mode);
@@ -456,8 +464,8 @@ hub_db_put_cursor(struct hub_db *h, const struct subscription *s)
         db_bytes((of)->terms.secret, (of)->terms.secret_size),              \
         (of)->terms.filter, (of)->terms.interval_us, (of)->terms.is_simple, \
         (of)->terms.is_local, owner_name(&(of)->terms.owner),               \
-        (of)->terms.owner.ends_us
-#define COMMON_PARAMETERS "?,?,?,?,?,?,nullif(?,x''),?,?,?,?,?,?"
+        (of)->terms.owner.ends_us, (of)->terms.owner.requester
+#define COMMON_PARAMETERS "?,?,?,?,?,?,nullif(?,x''),?,?,?,?,?,?,?"
 
 void
 hub_db_put_subscription(struct hub_db *h, const struct subscription *s)
@@ -477,10 +485,10 @@ hub_db_put_request(struct hub_db *h, const struct verification *v)
     note_row(h, HUB_DB_REQUEST, v->id);
     write_row(h,
               "INSERT OR REPLACE INTO requests(" COMMON_COLUMNS
-              ", mode, topic_url, taken, has_after, after, requester)"
-              " VALUES(" COMMON_PARAMETERS ",?,?,?,?,?,?)",
+              ", mode, topic_url, taken, has_after, after)"
+              " VALUES(" COMMON_PARAMETERS ",?,?,?,?,?)",
               DB_VALUES(COMMON_VALUES(v), v->mode, v->topic_url, v->taken_us,
-                        v->has_after, v->after, v->from));
+                        v->has_after, v->after));
 }
 
 void

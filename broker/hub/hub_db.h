@@ -77,7 +77,7 @@ struct hub_record {
     enum websub_mode mode;
     bool has_after;
     int64_t taken_us;
-    struct slice topic_url, from;
+    struct slice topic_url;
 };
 
 typedef enum status hub_record_fn(struct hub_record *record, void *user,

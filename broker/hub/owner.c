@@ -1,11 +1,16 @@
 #include "broker/hub/owner.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 void
-owner_init(struct owner *owner, struct slice name, int64_t ends_us)
+owner_init(struct owner *owner, struct slice name, int64_t ends_us,
+           struct slice requester)
 {
     *owner = (struct owner){.ends_us = ends_us};
+    snprintf(owner->requester, sizeof(owner->requester), "%.*s",
+             SLICE_ARG(requester));
     if (name.size > 0)
         owner->name = slice_dup(name);
 }
@@ -15,13 +20,21 @@ owner_fini(struct owner *owner)
 {
     free(owner->name);
     principal_unref(owner->principal);
-    *owner = (struct owner){NULL, 0, NULL};
+    *owner = (struct owner){.name = NULL};
 }
 
 const char *
 owner_name(const struct owner *owner)
 {
     return owner->name ? owner->name : "";
+}
+
+struct client *
+owner_client(struct clients *clients, const char *name, const char *requester)
+{
+    return *name && strcmp(name, PRINCIPAL_EVERYONE)
+               ? client_of_owner(clients, slice_of(name))
+               : client_named(clients, requester);
 }
 
 bool

@@ -9,8 +9,8 @@
  *     with a ":"    when the principal ends; after a restart, at the time in
  *                   hub.db: there is no such token (principal.h)
  *
- * hub.db keeps name and time, so a token that ended while the broker was down,
- * or was killed, ends its subscriptions at the start.
+ * hub.db keeps name, time and requester, so a token that ended while the broker
+ * was down, or was killed, ends its subscriptions at the start.
  *
  * The delivery thread's.
  */
@@ -21,22 +21,31 @@
 #include <stdint.h>
 
 #include "broker/access/tokens.h"
+#include "broker/base/client_limits.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 
 /* All zero: that of an open broker. */
 struct owner {
-    char *name;                  /* NULL: "" */
-    int64_t ends_us;             /* of a name with a colon */
+    char requester[CLIENT_NAME_SIZE]; /* whose limits count without a token:
+                                         client_name; "": the hub's */
+    char *name;                       /* NULL: "" */
+    int64_t ends_us;                  /* of a name with a colon */
     struct principal *principal; /* as of the last look: a reference, which may
                                     subscribe until its end; NULL: none */
 };
 
-void owner_init(struct owner *owner, struct slice name, int64_t ends_us);
+void owner_init(struct owner *owner, struct slice name, int64_t ends_us,
+                struct slice requester);
 void owner_fini(struct owner *owner);
 
 /* The name, terminated. */
 const char *owner_name(const struct owner *owner);
+
+/* The client for limits, and for turns, of an owner with that name and
+ * requester. The caller owns one reference. */
+struct client *owner_client(struct clients *clients, const char *name,
+                            const char *requester);
 
 /* True if it may subscribe to the set or relay `name`, the same at each call.
  * A private set (`is_private`) is for tokens alone. `tokens` NULL: it may. */

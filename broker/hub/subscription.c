@@ -8,7 +8,6 @@
 #include "broker/hub/delivery.h"
 #include "broker/hub/denial.h"
 #include "broker/hub/hub_state.h"
-#include "broker/hub/name_count.h"
 #include "proto/memory.h"
 
 /* An alarm looks no further ahead: leases end by the wall clock, which may be
@@ -18,15 +17,19 @@
 struct subscriptions {
     struct callback_table pairs;
     struct id_table by_id;
-    struct map hosts; /* of callbacks: name_count.h */
+    struct owner_places places;
 };
 
 /* Tables */
 
 struct subscriptions *
-subscriptions_new(void)
+subscriptions_new(struct clients *clients)
 {
-    return memory_new(1, sizeof(struct subscriptions));
+    struct subscriptions *all = memory_new(1, sizeof(*all));
+
+    all->places.clients = clients;
+    all->places.kind = CLIENT_SUBSCRIPTIONS;
+    return all;
 }
 
 size_t
@@ -36,24 +39,15 @@ subscriptions_count(const struct hub *hub)
 }
 
 enum status
-subscriptions_check_room(const struct hub *hub, struct slice callback,
-                         struct problem *why)
+subscriptions_check_room(const struct hub *hub, struct client *client,
+                         struct slice callback, struct problem *why)
 {
-    uint64_t max = hub->config->hub_subscriptions;
-    uint64_t of_host = hub->config->hub_host_subscriptions;
+    uint64_t max = hub->config->hub_host_subscriptions;
 
-    if (host_count_of(&hub->subscriptions->hosts, callback) >= of_host)
-        return problem(why, STATUS_LIMITED,
-                       "there are %" PRIu64 " subscriptions with callbacks of "
-                       "this host, the most that one host may have "
-                       "(--hub-host-subscriptions)",
-                       of_host);
-    if (subscriptions_count(hub) >= max)
-        return problem(why, STATUS_BUSY,
-                       "there are %" PRIu64 " subscriptions, the most that "
-                       "there may be (--hub-subscriptions)",
-                       max);
-    return STATUS_OK;
+    return owner_places_check(
+        &hub->subscriptions->places, client, callback, max,
+        hub->config->client_share < 100 ? max - max / 8 : max,
+        "subscriptions (--hub-host-subscriptions)", why);
 }
 
 struct subscription *
@@ -108,7 +102,7 @@ make_filter(struct hub *hub, const struct terms *terms,
         return STATUS_OK;
     filter = memory_room(sizeof(*filter)); /* too large for a thread's stack */
     rc = filter_read(filter, slice_of(terms->filter), why);
-    client = client_of(clients, &(struct client_key){.kind = CLIENT_IS_HUB});
+    client = client_of_hub(clients);
     if (!rc)
         *class = filters_enter_anyhow(registry_filters(hub->registry), filter,
                                       client);
@@ -150,6 +144,29 @@ put_into_effect(struct subscription *s, struct terms *terms,
     filters_leave(old_filter);
 }
 
+/* Places */
+
+/* A hub of a set's settings is no victim: it counts for no host. */
+static void
+take_place(struct subscription *s, struct client *client)
+{
+    owner_place_take(&s->place, &s->hub->subscriptions->places, client,
+                     slice_of(s->kind == SUBSCRIPTION_HUB ? "" : s->callback));
+}
+
+/* The client whose limits count. The caller owns one reference. */
+static struct client *
+client_for(struct hub *hub, const struct topic *topic,
+           const struct hub_record *record)
+{
+    struct clients *clients = registry_clients(hub->registry);
+
+    if (record->kind == SUBSCRIPTION_HUB && set_creator(topic->set))
+        return client_ref(set_creator(topic->set));
+    return owner_client(clients, owner_name(&record->terms.owner),
+                        record->terms.owner.requester);
+}
+
 /* Life */
 
 static void
@@ -161,7 +178,7 @@ free_subscription(struct subscription *s)
         list_remove(&s->of_topic);
     list_remove(&s->moved);
     callback_table_leave(&s->hub->subscriptions->pairs, &s->pair);
-    name_count_take(&s->hub->subscriptions->hosts, s->of_host);
+    owner_place_leave(&s->place, &s->hub->subscriptions->places);
     terms_fini(&s->terms);
     signer_free(s->signer);
     filters_leave(s->reader.filter);
@@ -177,6 +194,7 @@ make_subscription(struct hub *hub, struct topic *topic,
                   struct problem *why)
 {
     struct subscription *s = memory_new(1, sizeof(*s));
+    struct client *client = client_for(hub, topic, record);
     struct effect effect;
     enum status rc;
 
@@ -195,9 +213,8 @@ make_subscription(struct hub *hub, struct topic *topic,
     s->callback = slice_dup(record->callback);
     callback_table_enter(&hub->subscriptions->pairs, &s->pair, topic,
                          record->callback);
-    if (s->kind == SUBSCRIPTION_CALLBACK)
-        s->of_host =
-            host_count_add(&hub->subscriptions->hosts, record->callback);
+    take_place(s, client);
+    client_unref(client);
     rc = make_effect(hub, &record->terms, &effect, why);
     if (!rc) {
         put_into_effect(s, &record->terms, &effect);
@@ -288,6 +305,8 @@ is_same_text(const char *a, const char *b)
  * flight arrives as it was begun, signed with the secret of that moment. The
  * next try has the new terms.
  *
+ * A renewal by another owner moves the place: the new owner needs room.
+ *
  * If the terms change the form of bodies, a fixed range is delivered in the new
  * form, and under another ID: the form is part of it (attempt.h).
  */
@@ -298,9 +317,21 @@ renew_subscription(struct subscription *s, struct hub_record *record,
     struct terms *terms = &record->terms;
     bool is_other = !is_same_text(s->terms.filter, terms->filter) ||
                     s->terms.is_simple != terms->is_simple;
+    struct client *client = client_for(s->hub, s->topic, record);
+    struct client *former = client_ref(s->place.holding.client);
     struct effect effect;
-    enum status rc = make_effect(s->hub, terms, &effect, why);
+    enum status rc = STATUS_OK;
 
+    if (client != former) {
+        owner_place_leave(&s->place, &s->hub->subscriptions->places);
+        rc = subscriptions_check_room(s->hub, client, slice_of(s->callback),
+                                      why);
+        take_place(s, rc ? former : client);
+    }
+    client_unref(client);
+    client_unref(former);
+    if (!rc)
+        rc = make_effect(s->hub, terms, &effect, why);
     if (rc)
         return rc;
     put_into_effect(s, terms, &effect);
@@ -316,8 +347,11 @@ create_subscription(struct hub *hub, struct topic *topic,
                     struct hub_record *record, struct subscription **made,
                     struct problem *why)
 {
-    enum status rc = subscriptions_check_room(hub, record->callback, why);
+    struct client *client = client_for(hub, topic, record);
+    enum status rc =
+        subscriptions_check_room(hub, client, record->callback, why);
 
+    client_unref(client);
     if (rc)
         return rc;
     record->id = hub_db_next_id(hub->db);
@@ -456,6 +490,6 @@ subscriptions_free(struct subscriptions *all)
     }
     callback_table_fini(&all->pairs);
     id_table_fini(&all->by_id);
-    map_fini(&all->hosts);
+    map_fini(&all->places.hosts);
     free(all);
 }

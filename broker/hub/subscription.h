@@ -32,9 +32,11 @@
 
 #include "base/clock.h"
 #include "base/list.h"
+#include "broker/calls/call_history.h"
 #include "broker/calls/caller.h"
 #include "broker/hub/callback_table.h"
 #include "broker/hub/owner.h"
+#include "broker/hub/owner_places.h"
 #include "broker/hub/topic.h"
 #include "broker/readers/reader.h"
 #include "proto/http/webhook_signature.h"
@@ -79,7 +81,7 @@ terms_move(struct terms *to, struct terms *from)
     terms_fini(to);
     *to = *from;
     from->filter = NULL;
-    from->owner = (struct owner){NULL, 0, NULL};
+    from->owner = (struct owner){.name = NULL};
     terms_fini(from);
 }
 
@@ -98,10 +100,11 @@ struct subscription {
     uint64_t id; /* never reused; its row in hub.db */
     enum subscription_kind kind;
     struct topic *topic;
-    struct list of_topic;       /* topic->subscriptions */
-    struct pair pair;           /* its key */
-    char *callback;             /* as given: used for calls (W-080) */
-    struct name_count *of_host; /* NULL: SUBSCRIPTION_HUB */
+    struct list of_topic;     /* topic->subscriptions */
+    struct pair pair;         /* its key */
+    char *callback;           /* as given: used for calls (W-080) */
+    struct owner_place place; /* of its owner; of SUBSCRIPTION_HUB, of the
+                                client that has made the set */
     struct terms terms;
     int64_t created_us;
     int64_t lease_end_us; /* wall clock; INT64_MAX: SUBSCRIPTION_HUB */
@@ -126,6 +129,7 @@ struct subscription {
     unsigned failures;         /* of this range, in a row */
     int64_t failing_since_us;  /* steady; 0: it is not */
     int64_t last_begun_us;     /* steady: for terms.interval_us */
+    struct call_history calls; /* since the start of the broker */
 
     struct delivery_history history;
 };
@@ -133,7 +137,7 @@ struct subscription {
 /* The tables */
 
 /* Makes struct hub's tables, for at most `max` subscriptions. */
-struct subscriptions *subscriptions_new(void);
+struct subscriptions *subscriptions_new(struct clients *clients);
 
 /* Frees all subscriptions without ending them, when the loop ends or never
  * began. NULL is allowed. */
@@ -141,10 +145,12 @@ void subscriptions_free(struct subscriptions *all);
 
 size_t subscriptions_count(const struct hub *hub);
 
-/* Checks that there is room for a new one with that callback. STATUS_LIMITED:
- * its host has as many as it may have (--hub-host-subscriptions); STATUS_BUSY:
- * all together are the most. */
+/* Checks that `client` may have a new one with that callback. STATUS_LIMITED:
+ * it has its share, or the callback's host has as many as it may have
+ * (--hub-host-subscriptions), of all clients or of this one; STATUS_BUSY: all
+ * together are the most. */
 MUST_CHECK enum status subscriptions_check_room(const struct hub *hub,
+                                                struct client *client,
                                                 struct slice callback,
                                                 struct problem *why);
 
@@ -159,6 +165,13 @@ struct subscription *subscription_by_id(struct hub *hub, uint64_t id);
 
 /* Returns the first one with a greater id; NULL: none. `after` 0: the first. */
 struct subscription *subscription_next(struct hub *hub, uint64_t after);
+
+/* True if its callback has failed or hung lately. */
+static inline bool
+subscription_is_suspect(const struct subscription *s)
+{
+    return s->failures > 0 || call_history_is_bad(&s->calls);
+}
 
 /* True if the lease has ended. Each try asks at its start (W-072): the alarm
  * may be late if the wall clock was set. */

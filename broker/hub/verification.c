@@ -31,7 +31,6 @@
 #include "broker/hub/command.h"
 #include "broker/hub/denial.h"
 #include "broker/hub/hub_state.h"
-#include "broker/hub/name_count.h"
 #include "broker/sets/peers.h"
 #include "proto/memory.h"
 
@@ -43,7 +42,7 @@ struct verifications {
     struct list due;   /* verification->turn: to be called at its end */
     struct id_table by_id;
     struct callback_table pairs;
-    struct map hosts, froms; /* name_count.h */
+    struct owner_places places;
 };
 
 /* The tables */
@@ -62,8 +61,7 @@ forget_verification(struct verification *r)
     id_table_remove(&hub->verifications->by_id, r->id);
     id_table_remove(&r->topic->verifications_by_id, r->id);
     callback_table_leave(&hub->verifications->pairs, &r->pair);
-    name_count_take(&hub->verifications->hosts, r->of_host);
-    name_count_take(&hub->verifications->froms, r->of_from);
+    owner_place_leave(&r->place, &hub->verifications->places);
     r->topic->n_holds--;
     topic_release(r->topic);
     terms_fini(&r->terms);
@@ -81,6 +79,9 @@ enter_verification(struct hub *hub, struct topic *topic,
                    struct problem *why)
 {
     struct verifications *all = hub->verifications;
+    const struct owner *owner = &record->terms.owner;
+    struct client *client =
+        owner_client(all->places.clients, owner_name(owner), owner->requester);
     struct verification *r = memory_new(1, sizeof(*r));
 
     r->hub = hub;
@@ -93,11 +94,10 @@ enter_verification(struct hub *hub, struct topic *topic,
     topic->n_holds++;
     list_init(&r->turn);
     buf_init(&r->url, VERIFICATION_URL_MAX);
-    snprintf(r->from, sizeof(r->from), "%.*s", SLICE_ARG(record->from));
     r->topic_url = slice_dup(record->topic_url);
     r->callback = slice_dup(record->callback);
-    r->of_host = host_count_add(&all->hosts, record->callback);
-    r->of_from = name_count_add(&all->froms, slice_of(r->from));
+    owner_place_take(&r->place, &all->places, client, record->callback);
+    client_unref(client);
     callback_table_enter(&all->pairs, &r->pair, topic, record->callback);
     if (id_table_add(&all->by_id, r->id, r) ||
         id_table_add(&topic->verifications_by_id, r->id, r)) {
@@ -317,9 +317,14 @@ on_ready(struct call *call)
     return CALL_READY;
 }
 
+/* A callback that has confirmed before is judged by its deliveries: its renewal
+ * does not wait behind requests that name strangers. */
 static void
 ask_callback(struct verification *r)
 {
+    const struct subscription *s = subscription_find(
+        r->hub, r->topic, SUBSCRIPTION_CALLBACK, slice_of(r->callback));
+
     r->tries++;
     buf_clear(&r->url);
     if (!random_hex(r->challenge, sizeof(r->challenge))) { /* W-053 */
@@ -340,7 +345,10 @@ ask_callback(struct verification *r)
         .timeout_us = r->hub->config->hub_timeout_us,
         .max_answer = WEBSUB_CHALLENGE_SIZE + 1,
         .also = hub_also(r->hub, &r->terms),
-        .is_unproven = true,
+        .owner = r->place.holding.client,
+        .is_unproven = !s,
+        .is_suspect = s && subscription_is_suspect(s),
+        .is_once = true,
         .prepare = on_ready,
         .done = on_answer,
     };
@@ -418,28 +426,14 @@ check_callback(const struct hub *hub, struct slice callback,
 static enum status
 check_room(struct hub *hub, struct command *command, struct problem *why)
 {
-    struct verifications *all = hub->verifications;
-    unsigned of_host = host_count_of(&all->hosts, command->request.callback);
+    enum status rc = owner_places_check(
+        &hub->verifications->places, command->client, command->request.callback,
+        VERIFICATIONS_AT_HOST, VERIFICATIONS_PER_HOST,
+        "requests that wait for their verification", why);
 
-    command->http = 429;
-    if (of_host >= VERIFICATIONS_PER_HOST)
-        return problem(why, STATUS_BUSY,
-                       "%u requests for callbacks of this host wait for their "
-                       "verification: try again later",
-                       of_host);
-    if (name_count_of(&all->froms, slice_of(command->from)) >=
-        VERIFICATIONS_PER_FROM)
-        return problem(why, STATUS_BUSY,
-                       "%d requests of yours wait for their verification: try "
-                       "again later",
-                       VERIFICATIONS_PER_FROM);
-    if (all->by_id.n >= VERIFICATIONS_MAX)
-        return problem(why, STATUS_BUSY,
-                       "%d requests wait for their verification: try again "
-                       "later",
-                       VERIFICATIONS_MAX);
-    command->http = 0;
-    return STATUS_OK;
+    if (rc)
+        command->http = 429;
+    return rc;
 }
 
 /* The lease that the hub grants (W-070, W-071, R-300). */
@@ -479,11 +473,11 @@ make_terms(struct hub *hub, const struct command *command,
         command->is_local && websub_is_loopback(command->request.callback);
     if (filter.size > 0)
         terms->filter = slice_dup(filter);
-    if (by) {
-        owner_init(&terms->owner, slice_of(by->name),
-                   atomic_load(&by->authority.ends_us));
+    owner_init(&terms->owner, slice_of(by ? by->name : ""),
+               by ? atomic_load(&by->authority.ends_us) : 0,
+               slice_of(command->from));
+    if (by)
         terms->owner.principal = principal_ref(command->principal);
-    }
     return STATUS_OK;
 }
 
@@ -525,7 +519,8 @@ check_subscriptions(struct hub *hub, const struct command *command,
         subscription_find(hub, topic, SUBSCRIPTION_CALLBACK,
                           command->request.callback))
         return STATUS_OK;
-    return subscriptions_check_room(hub, command->request.callback, why);
+    return subscriptions_check_room(hub, command->client,
+                                    command->request.callback, why);
 }
 
 static enum status
@@ -540,7 +535,6 @@ make_verification(struct hub *hub, const struct command *command,
         .has_after = command->has_after,
         .taken_us = clock_now_us(),
         .topic_url = topic_url,
-        .from = slice_of(command->from),
     };
     struct verification *r = NULL, *other;
     enum status rc = make_terms(hub, command, topic, &record.terms, why);
@@ -564,18 +558,19 @@ make_verification(struct hub *hub, const struct command *command,
 enum status
 verification_take(struct hub *hub, struct command *command, struct problem *why)
 {
+    const struct principal *by = command->principal;
     struct topic *topic = NULL;
     struct buf url;
     uint64_t after = 0;
     enum status rc = check_callback(hub, command->request.callback, why);
 
-    address_widen(command->from, sizeof(command->from));
+    buf_init(&url, WEBSUB_URL_MAX);
+    command->client = owner_client(registry_clients(hub->registry),
+                                   by ? by->name : "", command->from);
     if (!rc)
         rc = check_room(hub, command, why);
-    if (rc)
-        return rc;
-    buf_init(&url, WEBSUB_URL_MAX);
-    rc = find_topic(hub, command, &topic, why);
+    if (!rc)
+        rc = find_topic(hub, command, &topic, why);
     if (rc)
         goto out;
     topic->n_holds++; /* a failed entry ends its own hold, and the topic */
@@ -615,10 +610,12 @@ verification_restore(struct hub *hub, struct topic *topic,
 /* Life */
 
 struct verifications *
-verifications_new(void)
+verifications_new(struct clients *clients)
 {
     struct verifications *all = memory_new(1, sizeof(*all));
 
+    all->places.clients = clients;
+    all->places.kind = CLIENT_VERIFICATIONS;
     list_init(&all->fresh);
     list_init(&all->due);
     return all;
@@ -637,8 +634,7 @@ verifications_free(struct verifications *all)
         forget_verification(r);
     }
     callback_table_fini(&all->pairs);
-    map_fini(&all->hosts);
-    map_fini(&all->froms);
+    map_fini(&all->places.hosts);
     id_table_fini(&all->by_id);
     free(all);
 }

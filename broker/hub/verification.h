@@ -20,8 +20,9 @@
 #include "broker/hub/callback_table.h"
 #include "broker/hub/subscription.h"
 
-/* The most requests that wait for their verification: per callback host, per
- * requester, in all (W-164: more get 429). */
+/* The most requests that wait for their verification: per callback host, of
+ * all requesters and of one; per requester; in all (W-164: more get 429). */
+#define VERIFICATIONS_AT_HOST  400
 #define VERIFICATIONS_PER_HOST 100
 #define VERIFICATIONS_PER_FROM 1000
 #define VERIFICATIONS_MAX      10000
@@ -31,7 +32,7 @@ struct verification {
     uint64_t id;
     struct list turn; /* fresh, or to be called at the end of this turn */
     struct pair pair; /* its key */
-    struct name_count *of_host, *of_from;
+    struct owner_place place; /* of the requester */
     enum websub_mode mode;
     struct topic *topic;
     char *topic_url; /* as the client wrote it (W-050) */
@@ -41,7 +42,6 @@ struct verification {
     uint64_t after; /* where a new subscription begins: at the head when the
                        request was taken, or where it asks for */
     int64_t taken_us;
-    char from[64];
     unsigned tries;
 
     /* For verification.c only. */
@@ -99,7 +99,7 @@ struct verification *verification_same(const struct verification *r);
  * and has no row. */
 bool verification_is_replaced(const struct verification *r);
 
-struct verifications *verifications_new(void);
+struct verifications *verifications_new(struct clients *clients);
 
 /* Frees all requests without ending them, when the loop ends or never began.
  * NULL is allowed. */

@@ -109,6 +109,13 @@ struct set {
     atomic_uint subscribers[SET_TRANSPORTS_MAX];
 };
 
+/* The client whose request made the set, lent; NULL: none. Any thread. */
+static inline struct client *
+set_creator(const struct set *set)
+{
+    return set->name_place.client;
+}
+
 struct registry_options {
     const struct config *config; /* lent as long as the registry lives */
     const char *public_url;      /* without a slash at its end; lent */

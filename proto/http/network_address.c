@@ -433,14 +433,3 @@ address_is_loopback_host(struct slice host)
            address_reach(NULL, (const struct sockaddr *)&address) ==
                ADDRESS_LOOPBACK;
 }
-
-void
-address_widen(char *text, size_t size)
-{
-    struct in6_addr six;
-
-    if (inet_pton(AF_INET6, text, &six) != 1 || IN6_IS_ADDR_V4MAPPED(&six))
-        return;
-    memset(&six.s6_addr[8], 0, 8);
-    inet_ntop(AF_INET6, &six, text, (socklen_t)size);
-}

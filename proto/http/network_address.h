@@ -93,11 +93,6 @@ bool address_may_be_called(const struct networks *allowed,
  * to loopback is not: its owner may change that at any moment. */
 bool address_is_loopback_host(struct slice host);
 
-/* Reduces an IPv6 address to its first 64 bits, with zeros behind: a client
- * that has one address has all of those (RFC 4291 section 2.5.4). Limits per
- * client use them. Other text is left as it is. */
-void address_widen(char *text, size_t size);
-
 /* Reads an address as libcurl and inet_ntop write it, without brackets; a zone
  * ("%eth0") is passed over. False: it is none. */
 struct sockaddr_storage;

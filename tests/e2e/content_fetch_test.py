@@ -421,3 +421,39 @@ def test_only_sets_that_fetch_are_fetched_for(broker, site):
     assert not len(site.requests)
     assert s.set.put(content="fetch").status == 200
     s.wait_kept("before", "before, too")  # the log still has its entries
+
+
+# The sets of one owner wait for content that never comes, from more hosts than there
+# are connections: the content of another owner comes, also from one of these hosts.
+def test_fetches_of_one_owner_that_hang_delay_nobody(start_broker, start_site):
+    broker = start_broker(*FETCH, "--fetch-stall", "600", "--fetch-timeout", "600")
+    broker.add_token("root", admin=True)
+    every = {right: ["*"] for right in ("publish", "manage", "subscribe")}
+    fields = {
+        name: {"authorization": f"Bearer {broker.add_token(name, **every)}"}
+        for name in ("greedy", "other")
+    }
+    sites = [start_site(f"127.0.2.{i + 1}") for i in range(8)]
+    text = "no hurry"
+
+    def entry_of(url, text):
+        sum_ = hashlib.sha256(text.encode()).hexdigest()
+        about = {"change": "updated", "length": len(text)}
+        return {"loc": url, "hash": {"sha-256": sum_}, **about}
+
+    for nth in range(4):
+        entries = []
+        for i in range(40):
+            page = f"/{nth}/{i}"
+            sites[i % 8].put(page, text)
+            sites[i % 8].hold(page)
+            entries.append(entry_of(sites[i % 8].link(page), text))
+        changes = {"changes": entries}
+        path = f"/sets/greedy{nth}/changes"
+        assert broker.post(path, changes, **fields["greedy"]).status == 200
+    wait_for("fetches under way", lambda: broker.metrics()["tidings_fetches"] >= 16)
+
+    sites[0].put("/other", "at once")
+    entry = entry_of(sites[0].link("/other"), "at once")
+    assert broker.post("/sets/other/changes", entry, **fields["other"]).status == 200
+    wait_for("the other's content", lambda: broker.metrics()[FETCHED] == 1)

@@ -117,7 +117,7 @@ TEST(the_guard_comes_before_the_first_token)
     char text[TOKEN_TEXT_SIZE];
 
     tokens_guard(tokens, note_guard, &guard);
-    assert_int_equal(tokens_add(tokens, &terms, text, &why), STATUS_BUSY);
+    assert_int_equal(tokens_add(tokens, NULL, &terms, text, &why), STATUS_BUSY);
     assert_string_equal(why.text, "no room");
     assert_string_equal(text, "");
     assert_true(tokens_are_open(tokens));
@@ -127,7 +127,7 @@ TEST(the_guard_comes_before_the_first_token)
     assert_int_equal(guard.n_on, 2);
     assert_false(tokens_are_open(tokens));
     assert_int_equal(tokens_open_again(tokens, &why), STATUS_CONFLICT);
-    assert_int_equal(tokens_revoke(tokens, SLICE("press"), NULL), STATUS_OK);
+    assert_int_equal(tokens_revoke(tokens, NULL, SLICE("press"), NULL), STATUS_OK);
     assert_int_equal(tokens_open_again(tokens, &why), STATUS_OK);
     assert_int_equal(guard.n_off, 1);
     assert_false(tokens_are_open(tokens)); /* until the next start */

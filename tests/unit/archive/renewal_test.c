@@ -167,6 +167,53 @@ TEST(an_order_is_answered_when_the_list_is_current)
     assert_int_equal(renewals_current(&w).number, 3);
 }
 
+/* One client orders the lists of its three sets first, another one that of its
+ * own: it is the second. */
+TEST(clients_that_order_take_turns)
+{
+    static const struct {
+        const char *set, *client;
+        unsigned place;
+    } rows[] = {{"a1", "a", 1}, {"a2", "a", 4}, {"a3", "a", 5},
+                {"b1", "b", 2}, {"b2", "b", 5}, {"c1", "c", 3}};
+
+    enum { N = sizeof(rows) / sizeof(rows[0]) };
+    struct renewal_order orders[N];
+    struct clients *clients;
+    unsigned places[N] = {0}, n = 0;
+
+    w.sets.config.resource_list_every_us = 0;
+    stage_restart_renewals();
+    clients = registry_clients(w.sets.registry);
+    for (unsigned i = 0; i < N; i++) {
+        struct client *client =
+            client_of_owner(clients, slice_of(rows[i].client));
+        struct set *set;
+
+        assert_int_equal(registry_make(w.sets.registry, slice_of(rows[i].set),
+                                       client, &set, NULL),
+                         STATUS_OK);
+        client_unref(client);
+        sets_post(&w.sets, rows[i].set, 1, 25);
+    }
+    sets_post(&w.sets, "demo", 1, 25);
+    renewals_work(&w); /* each is folded, and none is due */
+    for (unsigned i = 0; i < N; i++) {
+        orders[i] = order_of(25, INT64_MAX / 2);
+        orders[i].set = sets_find(&w.sets, rows[i].set);
+        assert_int_equal(renewal_order(&w.renewal, &orders[i]), STATUS_OK);
+    }
+    while (n < N) {
+        assert_true(renewals_round(&w));
+        for (unsigned i = 0; i < N; i++)
+            if (places[i] == 0 && is_done(&orders[i]))
+                places[i] = ++n;
+    }
+    for (unsigned i = 0; i < N; i++)
+        if (i != 2 && i != 4)
+            assert_int_equal(places[i], rows[i].place);
+}
+
 /* An order whose time is over is answered STATUS_AGAIN, and the build goes
  * on. */
 TEST(an_order_ends_when_its_time_is_over)

@@ -273,3 +273,55 @@ TEST(owners_are_told_apart_by_their_names)
     client_unref(other);
     clients_fini(&clients);
 }
+
+/* A name that the hub's database has is the same client again; no other text is
+ * one of these. */
+TEST(clients_are_found_by_their_names)
+{
+    static const struct {
+        const char *name, *found;
+    } rows[] = {
+        {"192.0.2.1", "192.0.2.1"},
+        {"::ffff:192.0.2.1", "192.0.2.1"},
+        {"2001:db8::1", "2001:db8::"},
+        {"uid 33", "uid 33"},
+        {"hub", "hub"},
+        {"token press", "hub"},
+        {"", "hub"},
+    };
+    struct clients clients;
+    char name[CLIENT_NAME_SIZE];
+
+    clients_init(&clients, 25);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct client *client = client_named(&clients, rows[i].name);
+
+        client_name(client, name);
+        assert_string_equal(name, rows[i].found);
+        client_unref(client);
+    }
+    clients_fini(&clients);
+}
+
+/* One has seven eighths, several have less each, and the next one finds
+ * something. */
+TEST(a_client_leaves_room_for_the_next)
+{
+    for (unsigned n = 1; n <= 100; n++) {
+        uint64_t own[100] = {0}, left = 1000, before = 0;
+
+        while (before != left) {
+            before = left;
+            for (unsigned i = 0; i < n; i++)
+                while (left > 0 && client_leaves_room(own[i], left - 1)) {
+                    own[i]++;
+                    left--;
+                    if (own[i] % 10 == 0)
+                        break;
+                }
+        }
+        assert_true(left > 0);
+        if (n == 1)
+            assert_int_equal(own[0], 875);
+    }
+}

@@ -352,8 +352,10 @@ TEST(a_suspect_and_an_unproven_call_are_one_request)
 {
     static const struct {
         enum call_method method;
-        bool is_suspect, is_unproven;
-    } rows[] = {{CALL_POST, true, false}, {CALL_GET, false, true}};
+        bool is_suspect, is_unproven, is_once;
+    } rows[] = {{CALL_POST, true, false, false},
+                {CALL_GET, false, true, false},
+                {CALL_GET, false, false, true}};
     struct trial kept[2], t;
     unsigned n_kept = sizeof(kept) / sizeof(kept[0]);
 
@@ -373,6 +375,7 @@ TEST(a_suspect_and_an_unproven_call_are_one_request)
         t.call.body = SLICE("a");
         t.call.is_suspect = rows[i].is_suspect;
         t.call.is_unproven = rows[i].is_unproven;
+        t.call.is_once = rows[i].is_once;
         trial_run(&t);
         assert_outcome(&t, CALL_BROKEN, "without an answer");
         assert_int_equal(odd_count(&odd, &odd.n_requests), n_requests + 1);

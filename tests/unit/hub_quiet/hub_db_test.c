@@ -281,6 +281,7 @@ TEST(of_an_earlier_file_callbacks_on_loopback_alone_are_local, tempdir_setup,
                              "ALTER TABLE requests DROP COLUMN owner;"
                              "ALTER TABLE subscriptions DROP COLUMN owner_ends;"
                              "ALTER TABLE requests DROP COLUMN owner_ends;"
+                             "ALTER TABLE subscriptions DROP COLUMN requester;"
                              "PRAGMA user_version=3",
                              &why),
                      STATUS_OK);

@@ -266,7 +266,10 @@ TEST(a_cursor_is_kept_within_a_second)
 
 TEST(too_many_subscriptions_are_refused)
 {
-    sim.sets.config.hub_subscriptions = 2;
+    clients_limit_all(registry_clients(sim.hub->registry), CLIENT_SUBSCRIPTIONS,
+                      2);
+    clients_limit_each(registry_clients(sim.hub->registry),
+                       CLIENT_SUBSCRIPTIONS, CLIENT_NO_LIMIT);
     sim_active("http://a.example/", "");
     sim_subscribe("http://b.example/", "");
     sim_subscribe("http://c.example/", "");
@@ -284,6 +287,7 @@ TEST(too_many_subscriptions_are_refused)
 TEST(a_host_has_its_share_of_subscriptions)
 {
     sim.sets.config.hub_host_subscriptions = 2;
+    sim.sets.config.client_share = 100;
     sim_active("http://a.example/1", "");
     sim_subscribe("http://a.example:8080/2", "");
     sim_subscribe("http://a.example/3", "");
@@ -299,6 +303,145 @@ TEST(a_host_has_its_share_of_subscriptions)
     sim_active("http://a.example/4", "");
     simulation_restart();
     assert_int_equal(sim_ask("http://a.example/5", ""), 429);
+}
+
+/* Makes a subscription of a client, or its renewal, active. Returns the status
+ * of the request. */
+static unsigned
+subscribe_from(const char *from, const char *callback)
+{
+    struct command *command = sim_request(callback, "");
+    unsigned http;
+
+    snprintf(command->from, sizeof(command->from), "%s", from);
+    quiet_turn();
+    http = sim_outcome(command);
+    if (http == 202)
+        sim_confirm(callback);
+    return http;
+}
+
+/* One owner takes its share, of all and of those at a host; others have the
+ * rest, also after a restart, and everything when it has ended. */
+TEST(an_owner_has_its_share_of_subscriptions)
+{
+    static const struct {
+        const char *callbacks; /* a %u for the how-manieth */
+        const char *why;
+        uint64_t of_all, of_host;
+        unsigned share, others; /* the others ask for 3 each */
+    } rows[] = {
+        {"http://h%u.example/", "as one client may have: 5", 20, 20, 5, 15},
+        {"http://a.example/%u", "as one client may have: 21", 1000, 24, 21, 2},
+    };
+
+    char url[60];
+    unsigned i;
+
+    for (size_t r = 0; r < sizeof(rows) / sizeof(rows[0]); r++) {
+        sim.sets.config.hub_subscriptions = rows[r].of_all;
+        sim.sets.config.hub_host_subscriptions = rows[r].of_host;
+        simulation_restart();
+        for (i = 0; i < rows[r].share; i++) {
+            snprintf(url, sizeof(url), rows[r].callbacks, i);
+            assert_int_equal(subscribe_from("192.0.2.1", url), 202);
+        }
+        for (int again = 0; again < 2; again++) {
+            snprintf(url, sizeof(url), rows[r].callbacks, 99);
+            assert_int_equal(subscribe_from("192.0.2.1", url), 429);
+            assert_non_null(strstr(sim_why.text, rows[r].why));
+            simulation_restart();
+        }
+        for (i = 0; i < rows[r].others; i++) {
+            char from[20];
+
+            snprintf(from, sizeof(from), "192.0.2.%u", 2 + i / 3);
+            snprintf(url, sizeof(url), rows[r].callbacks, 30 + i);
+            assert_int_equal(subscribe_from(from, url), 202);
+        }
+        while (subscription_next(sim.hub, 0))
+            subscription_end(subscription_next(sim.hub, 0), END_UNSUBSCRIBED);
+        snprintf(url, sizeof(url), rows[r].callbacks, 99);
+        assert_int_equal(subscribe_from("192.0.2.1", url), 202);
+        subscription_end(sim_find(url), END_UNSUBSCRIBED);
+        quiet_turn();
+    }
+}
+
+/* A renewal by another owner moves the place, if that has room for it. */
+TEST(a_renewal_by_another_owner_needs_its_place)
+{
+    char url[60];
+
+    sim.sets.config.hub_subscriptions = 20;
+    simulation_restart();
+    for (unsigned i = 0; i < 10; i++) {
+        snprintf(url, sizeof(url), "http://h%u.example/", i);
+        assert_int_equal(subscribe_from(i < 5 ? "192.0.2.1" : "192.0.2.2", url),
+                         202);
+    }
+    assert_int_equal(subscribe_from("192.0.2.2", "http://h0.example/"), 202);
+    sim_assert_denied("http://h0.example/");
+    sim_answer(sim_call("http://h0.example/"), 200, "");
+    assert_string_equal(sim_find("http://h0.example/")->terms.owner.requester,
+                        "192.0.2.1");
+    assert_int_equal(subscribe_from("192.0.2.3", "http://h0.example/"), 202);
+    assert_int_equal(subscribe_from("192.0.2.1", "http://another.example/"),
+                     202);
+    assert_int_equal(subscriptions_count(sim.hub), 11);
+}
+
+/* The owner of a token has its place under its name, wherever it asks. */
+TEST(calls_are_made_on_behalf_of_the_owner)
+{
+    static const struct rights rights = {.subscribe = "*"};
+    struct clients *clients = registry_clients(sim.hub->registry);
+    struct client *press = client_of_owner(clients, SLICE("press"));
+
+    sim.by = principal_new(SLICE("press"), &rights, INT64_MAX);
+    for (int again = 0; again < 2; again++) {
+        sim_subscribe(CALLBACK, "");
+        assert_ptr_equal(sim_call(CALLBACK)->owner, press);
+        assert_int_equal(client_held(press, CLIENT_VERIFICATIONS), 1);
+        sim_confirm(CALLBACK);
+        assert_int_equal(client_held(press, CLIENT_VERIFICATIONS), 0);
+        assert_int_equal(client_held(press, CLIENT_SUBSCRIPTIONS), 1);
+        sim_post(4, 1);
+        assert_ptr_equal(sim_call(CALLBACK)->owner, press);
+        simulation_restart();
+        assert_ptr_equal(sim_call(CALLBACK)->owner, press);
+        sim_answer(sim_call(CALLBACK), 200, "");
+        subscription_end(sim_find(CALLBACK), END_DELETED);
+        quiet_turn();
+        assert_ptr_equal(sim_call(CALLBACK)->owner, press);
+        assert_int_equal(client_held(press, CLIENT_DENIALS), 1);
+        sim_answer(sim_call(CALLBACK), 200, "");
+        assert_int_equal(client_held(press, CLIENT_DENIALS), 0);
+        assert_int_equal(client_held(press, CLIENT_SUBSCRIPTIONS), 0);
+    }
+    client_unref(press);
+    principal_unref(sim.by);
+    sim.by = NULL;
+}
+
+/* W-036: the first request for a callback is unproven; a renewal is judged by
+ * what its deliveries came to. */
+TEST(a_renewal_takes_the_turn_of_its_deliveries)
+{
+    sim_subscribe(CALLBACK, "");
+    assert_true(sim_call(CALLBACK)->is_unproven);
+    sim_confirm(CALLBACK);
+    sim_subscribe(CALLBACK, "");
+    assert_false(sim_call(CALLBACK)->is_unproven);
+    assert_false(sim_call(CALLBACK)->is_suspect);
+    assert_true(sim_call(CALLBACK)->is_once);
+    sim_confirm(CALLBACK);
+
+    sim_post(4, 1);
+    sim_fail(sim_call(CALLBACK), CALL_TIMEOUT);
+    sim_subscribe(CALLBACK, "");
+    assert_false(sim_call(CALLBACK)->is_unproven);
+    assert_true(sim_call(CALLBACK)->is_suspect);
 }
 
 /* */

@@ -236,24 +236,6 @@ TEST(hosts_of_loopback_are_written_so)
             fail_msg("%s", bad[i]);
 }
 
-TEST(a_client_is_the_first_half_of_its_address)
-{
-    static const char *const rows[][2] = {
-        {"2a00:1:2:3:4:5:6:7", "2a00:1:2:3::"},
-        {"::1", "::"},
-        {"10.1.2.3", "10.1.2.3"},
-        {"::ffff:10.1.2.3", "::ffff:10.1.2.3"},
-        {"", ""},
-    };
-    char text[64];
-
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        snprintf(text, sizeof(text), "%s", rows[i][0]);
-        address_widen(text, sizeof(text));
-        assert_string_equal(text, rows[i][1]);
-    }
-}
-
 /* W-160: "unless allowed by a setting" */
 TEST(lists_are_kept_to_exactly)
 {
