@@ -613,8 +613,10 @@ open_floors(struct broker *b, struct registry_options *sets,
     if (!rc)
         rc = tokens_open(&b->tokens, b->config->data, why);
     if (!rc) {
-        b->tickets = request_tickets_new(b->tokens);
-        b->sessions = tickets_new(&tickets_of_sessions);
+        struct clients *clients = registry_clients(b->registry);
+
+        b->tickets = request_tickets_new(b->tokens, clients);
+        b->sessions = tickets_new(&tickets_of_sessions, clients);
     }
     if (!rc && b->membership)
         rc = share_tokens(b, why);

@@ -305,6 +305,8 @@ static const struct option rows[] = {
      "print a configuration file with every option and its default, then end"},
     {"routes", NULL, WISH(CONFIG_ROUTES), NULL,
      "print what the broker takes and answers by HTTP, as tables, then end"},
+    {"limits", NULL, WISH(CONFIG_LIMITS), NULL,
+     "print what one client and all together may hold, as a table, then end"},
     {"openapi", NULL, WISH(CONFIG_OPENAPI), NULL,
      "print the same in OpenAPI 3.1, then end"},
     {"version", NULL, WISH(CONFIG_VERSION), NULL,

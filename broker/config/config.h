@@ -166,6 +166,7 @@ enum config_wish {
     CONFIG_HELP,    /* --help */
     CONFIG_EXAMPLE, /* --example: call config_example */
     CONFIG_ROUTES,  /* --routes */
+    CONFIG_LIMITS,  /* --limits */
     CONFIG_OPENAPI, /* --openapi */
     CONFIG_VERSION  /* --version */
 };

@@ -5,7 +5,13 @@ import time
 
 import pytest
 
+from tidings_test.broker import ROOT
 from tidings_test.http import JSON, check_refused
+
+def test_the_page_has_the_table_of_limits(run):
+    table = run("tidingsd", "--limits").output()
+    assert table in (ROOT / "doc/security.md").read_text(), table
+
 
 ENTRY = '{"loc":"http://example.com/a","change":"updated"}'
 OTHERS = 20
