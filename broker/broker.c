@@ -688,6 +688,7 @@ broker_open(struct broker **broker, const struct config *config,
     struct registry_options sets = {
         .config = config,
         .public_url = b->public_url,
+        .few_entries = SET_FEW_ENTRIES,
         .notes_size = sizeof(struct notes),
         .open_engine = store_open,
         .on_certain = on_certain,

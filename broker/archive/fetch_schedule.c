@@ -425,7 +425,8 @@ wants_fetch(struct set *set, const struct head *head, void *user)
     const int64_t *now_us = user;
 
     (void)head;
-    return is_fetching(set) && contents_is_due(set, *now_us);
+    return is_fetching(set) && contents_is_due(set, *now_us) &&
+           !set_is_full(set);
 }
 
 static bool

@@ -440,6 +440,28 @@ clients_give(struct clients *c, struct client *client, enum client_kind kind,
     subtract_relaxed(&c->held[kind], n);
 }
 
+void
+clients_add(struct clients *c, struct client *client, enum client_kind kind,
+            uint64_t n)
+{
+    if (client)
+        add_relaxed(&client->held[kind], n);
+    add_relaxed(&c->held[kind], n);
+}
+
+enum status
+clients_check(struct clients *c, struct client *client, enum client_kind kind,
+              uint64_t n, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    if (client && client_held(client, kind) + n > load_relaxed(&c->each[kind]))
+        rc = STATUS_LIMITED;
+    else if (!clients_have_room(c, kind, n))
+        rc = STATUS_BUSY;
+    return report_refusal(client, kind, rc, why);
+}
+
 /* Rates */
 
 static const char *const rate_names[CLIENT_RATES] = {
@@ -555,9 +577,7 @@ holding_restore(struct holding *h, struct clients *clients,
 {
     holding_init(h, clients, client, kind);
     h->n = n;
-    if (client)
-        add_relaxed(&client->held[kind], n);
-    add_relaxed(&clients->held[kind], n);
+    clients_add(clients, client, kind, n);
 }
 
 enum status

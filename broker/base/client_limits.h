@@ -124,6 +124,16 @@
         "share", "100,000",                                                    \
         "uses as many tickets as one client may in two minutes", "",           \
         "too many tickets are used at the moment")                             \
+    ROW(KEPT, "kept-bytes",                                                    \
+        "bytes that the broker keeps of the sets that the client has created", \
+        "`--client-kept-bytes`, or all but one share", "the disk",             \
+        "has created sets that keep as much as one client may "                \
+        "(--client-kept-bytes)",                                               \
+        " bytes", "the disk has no room")                                      \
+    ROW(KERNEL, "kernel-bytes",                                                \
+        "bytes sent that the client has not taken yet", "share", "1 GB",       \
+        "leaves as many sent bytes unread as one client may", " bytes",        \
+        "clients leave too many sent bytes unread")                            \
     ROW(FOLLOWED, "followed", "sets of its streams of many sets",              \
         "`--client-followed`", "the streams",                                  \
         "follows as many sets on streams of many sets as one client may "      \
@@ -252,6 +262,17 @@ MUST_CHECK enum status clients_take(struct clients *clients,
                                     struct problem *why);
 void clients_give(struct clients *clients, struct client *client,
                   enum client_kind kind, uint64_t n);
+
+/* Takes `n` that no limit refuses. */
+void clients_add(struct clients *clients, struct client *client,
+                 enum client_kind kind, uint64_t n);
+
+/* Fails as clients_take would, and takes nothing. A single holder may not have
+ * more than the share. */
+MUST_CHECK enum status clients_check(struct clients *clients,
+                                     struct client *client,
+                                     enum client_kind kind, uint64_t n,
+                                     struct problem *why);
 
 /* Rates
  *

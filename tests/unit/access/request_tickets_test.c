@@ -369,3 +369,26 @@ TEST(a_ticket_of_a_single_broker_is_in_its_memory)
     assert_false(lets_in(&single, ticket, "press"));
     request_tickets_free(alone);
 }
+
+/* The used tickets of one owner leave room for those of others, and are
+ * forgotten. */
+TEST(used_tickets_count_for_their_owner)
+{
+    struct pair *p = *state;
+    char press[REQUEST_TICKET_SIZE], other[TOKEN_TEXT_SIZE];
+
+    clients_limit_each(&p->clients, CLIENT_USED_TICKETS, 2);
+    add_token(&p->a, "desk", other);
+    for (int i = 0; i < 2; i++) {
+        make(&p->a, p->text, press);
+        assert_true(lets_in(&p->a, press, "press"));
+    }
+    make(&p->a, p->text, press);
+    assert_true(is_shared(press));
+    assert_false(lets_in(&p->a, press, "press"));
+    make(&p->a, other, press);
+    assert_true(lets_in(&p->a, press, "desk"));
+    clock_pass_us(TICKETS_USED_US);
+    make(&p->a, p->text, press);
+    assert_true(lets_in(&p->a, press, "press"));
+}
