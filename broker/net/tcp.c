@@ -9,6 +9,10 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+/* States of the kernel (tcp_states.h): in the last three a FIN is not
+ * acknowledged, which counts as a byte. */
+enum { FIN_WAIT1 = 4, CLOSED = 7, LAST_ACK = 9, CLOSING = 11 };
+
 /* Returns a count that the kernel keeps of the socket; 0 if it keeps none. */
 static unsigned
 count_of(int fd, unsigned long count)
@@ -28,6 +32,26 @@ size_t
 tcp_unsent(int fd)
 {
     return count_of(fd, SIOCOUTQNSD);
+}
+
+size_t
+tcp_left(int fd)
+{
+    struct tcp_info info = {.tcpi_state = 0};
+    socklen_t size = sizeof(info);
+    size_t left = count_of(fd, SIOCOUTQ);
+
+    getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size);
+    switch (info.tcpi_state) {
+    case CLOSED:
+        return 0;
+    case FIN_WAIT1:
+    case LAST_ACK:
+    case CLOSING:
+        return left ? left - 1 : 0;
+    default:
+        return left;
+    }
 }
 
 void
