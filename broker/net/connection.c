@@ -759,19 +759,17 @@ connection_check_sending(struct connection *c, int64_t now_us)
 /* Counts the bytes that the kernel holds for the client. False: the client has
  * its share, and takes so little that they would stay. */
 static bool
-count_left_bytes(struct connection *c)
+count_left(struct connection *c)
 {
     uint64_t before = c->acked;
     size_t left;
 
-    if (is_operators(c) || c->sent == c->settled)
+    if (is_operators(c) || c->sent == c->settled || connection_is_gone(c))
         return true;
     holding_end(&c->left);
     left = tcp_left(c->socket.fd);
-    if (!left) {
+    if (!left)
         c->settled = c->sent;
-        return true;
-    }
     c->acked = socket_taken(&c->socket);
     holding_init(&c->left, c->service->server->clients,
                  client_for(c, CLIENT_STREAMS), CLIENT_KERNEL);
@@ -781,17 +779,11 @@ count_left_bytes(struct connection *c)
 }
 
 void
-connection_count_left(struct connection *c)
-{
-    if (!connection_is_gone(c) && !count_left_bytes(c))
-        connection_kill(c);
-}
-
-void
 connection_check(struct connection *c, int64_t now_us)
 {
-    connection_count_left(c);
-    if (c->phase->check)
+    if (!count_left(c))
+        connection_kill(c);
+    else if (c->phase->check && (!c->phase->is_untimed || c->socket.is_writing))
         c->phase->check(c, now_us);
 }
 

@@ -266,12 +266,8 @@ bool connection_has_unread(const struct connection *c);
 /* Does what connection_set_ready put off. */
 void connection_proceed(struct connection *c);
 
-/* Counts the bytes that the kernel holds for the client, and cuts the
- * connection if they are too many. For those that connection_check does not
- * examine, now and then. */
-void connection_count_left(struct connection *c);
-
-/* Once a second: connection_count_left, and the phase's check. */
+/* Once a second, and now and then without a deadline: counts the bytes in the
+ * kernel, and calls the phase's check. */
 void connection_check(struct connection *c, int64_t now_us);
 
 /* For the checks of phases */

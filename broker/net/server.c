@@ -32,26 +32,11 @@
  * one would find no connection busy, and cut them all without a farewell.
  */
 
-static void
-cut(struct connection *connection, int64_t now_us)
-{
-    (void)now_us;
-    connection_kill(connection);
-}
-
-static void
-count_left(struct connection *connection, int64_t now_us)
-{
-    (void)now_us;
-    connection_count_left(connection);
-}
-
 /* Checks each connection of a list, or cuts it. That may call a handler, which
  * may change any connection. So this walks a list of its own, from which
  * changed connections disappear. */
 static void
-check_connections(struct list *list, int64_t now_us,
-                  void (*check)(struct connection *, int64_t now_us))
+check_connections(struct list *list, int64_t now_us, bool is_cut)
 {
     struct list batch;
     struct connection *connection;
@@ -60,7 +45,10 @@ check_connections(struct list *list, int64_t now_us,
     list_move(&batch, list);
     list_drain (connection, &batch, node) {
         list_append(list, &connection->node);
-        check(connection, now_us);
+        if (is_cut)
+            connection_kill(connection);
+        else
+            connection_check(connection, now_us);
     }
 }
 
@@ -93,9 +81,9 @@ end_if_possible(struct service *s)
 {
     if (!s->is_cut && (!s->n_busy || clock_steady_us() >= s->cut_at_us)) {
         s->is_cut = true;
-        check_connections(&s->heads, 0, cut);
-        check_connections(&s->timed, 0, cut);
-        check_connections(&s->untimed, 0, cut);
+        check_connections(&s->heads, 0, true);
+        check_connections(&s->timed, 0, true);
+        check_connections(&s->untimed, 0, true);
     }
     if (s->is_cut && !has_connections(s))
         loop_end(s->loop);
@@ -130,10 +118,10 @@ on_second(struct alarm *alarm)
     int64_t now_us = clock_steady_us();
 
     thread_show_life(&s->thread);
-    check_connections(&s->heads, now_us, connection_check);
-    check_connections(&s->timed, now_us, connection_check);
+    check_connections(&s->heads, now_us, false);
+    check_connections(&s->timed, now_us, false);
     if (++s->n_seconds % UNTIMED_SECONDS == 0)
-        check_connections(&s->untimed, now_us, count_left);
+        check_connections(&s->untimed, now_us, false);
     listeners_resume(s);
     loop_set_alarm(s->loop, alarm, now_us + SECOND_US);
 }

@@ -9,9 +9,10 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-/* States of the kernel (tcp_states.h): in the last three a FIN is not
- * acknowledged, which counts as a byte. */
-enum { FIN_WAIT1 = 4, CLOSED = 7, LAST_ACK = 9, CLOSING = 11 };
+/* States of the kernel (tcp_states.h). In the others (FIN_WAIT1, LAST_ACK,
+ * CLOSING) a FIN is not acknowledged, which counts as a byte. */
+#define CLOSED     7
+#define FIN_STATES (1U << 4 | 1U << 9 | 1U << 11)
 
 /* Returns a count that the kernel keeps of the socket; 0 if it keeps none. */
 static unsigned
@@ -42,16 +43,9 @@ tcp_left(int fd)
     size_t left = count_of(fd, SIOCOUTQ);
 
     getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size);
-    switch (info.tcpi_state) {
-    case CLOSED:
+    if (info.tcpi_state == CLOSED)
         return 0;
-    case FIN_WAIT1:
-    case LAST_ACK:
-    case CLOSING:
-        return left ? left - 1 : 0;
-    default:
-        return left;
-    }
+    return left - (left && (FIN_STATES & 1U << info.tcpi_state));
 }
 
 void
