@@ -426,7 +426,8 @@ wants_fetch(struct set *set, const struct head *head, void *user)
 
     (void)head;
     return is_fetching(set) && contents_is_due(set, *now_us) &&
-           !set_is_full(set);
+           !registry_check_room(set->registry, slice_of(set->name), NULL, 0,
+                                NULL);
 }
 
 static bool

@@ -1031,19 +1031,6 @@ registry_check_room(struct registry *r, struct slice name,
     return rc;
 }
 
-bool
-set_is_full(struct set *set)
-{
-    struct registry *r = set->registry;
-    bool is_full;
-
-    pthread_rwlock_rdlock(&r->lock);
-    is_full = client_held(set->place.client, CLIENT_KEPT) >=
-              clients_limit_of_each(&r->clients, CLIENT_KEPT);
-    pthread_rwlock_unlock(&r->lock);
-    return is_full;
-}
-
 /* What a set takes of the disk at least: a folder, and a file. */
 #define SET_BYTES 8192
 

@@ -228,9 +228,6 @@ MUST_CHECK enum status registry_check_room(struct registry *registry,
                                            struct client *client,
                                            uint64_t bytes, struct problem *why);
 
-/* True if the creator of the set keeps as much as it may. Any thread. */
-bool set_is_full(struct set *set);
-
 /* Counts what each set keeps for its creator. `room`: free bytes of the disk;
  * they limit those who have no limit of their own. Once a second; the archive
  * thread. */
