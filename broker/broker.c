@@ -636,8 +636,10 @@ open_floors(struct broker *b, struct registry_options *sets,
     if (!rc)
         rc = tokens_open(&b->tokens, b->config->data, why);
     if (!rc) {
-        b->tickets = request_tickets_new(b->tokens);
-        b->sessions = tickets_new(&tickets_of_sessions);
+        struct clients *clients = registry_clients(b->registry);
+
+        b->tickets = request_tickets_new(b->tokens, clients);
+        b->sessions = tickets_new(&tickets_of_sessions, clients);
         tokens_guard(b->tokens, guard, b);
         if (!tokens_are_open(b->tokens) || b->config->jwt_keys[0])
             close_for_good(b);
@@ -719,6 +721,7 @@ broker_open(struct broker **broker, const struct config *config,
     struct registry_options sets = {
         .config = config,
         .public_url = b->public_url,
+        .few_entries = SET_FEW_ENTRIES,
         .notes_size = sizeof(struct notes),
         .open_engine = store_open,
         .on_certain = on_certain,

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
+#include "broker/base/client_limits.h"
 #include "broker/base/diag.h"
 #include "broker/base/supervisor.h"
 #include "broker/base/syscall_filter.h"
@@ -420,6 +421,9 @@ fulfil_wish(struct config *config, enum config_wish wish, int argc, char **argv)
         return command_table_end();
     case CONFIG_ROUTES:
         route_table_print(stdout);
+        return command_table_end();
+    case CONFIG_LIMITS:
+        clients_table_print(stdout);
         return command_table_end();
     case CONFIG_OPENAPI:
         print_openapi();

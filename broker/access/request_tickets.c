@@ -43,6 +43,7 @@ struct ticket_key {
 
 struct request_tickets {
     struct tokens *tokens;
+    struct clients *clients;
     struct tickets *local; /* of this broker alone */
     struct tickets *used;  /* of the cluster */
 
@@ -57,14 +58,15 @@ struct request_tickets {
 };
 
 struct request_tickets *
-request_tickets_new(struct tokens *tokens)
+request_tickets_new(struct tokens *tokens, struct clients *clients)
 {
     struct request_tickets *t = memory_new(1, sizeof(*t));
 
     pthread_rwlock_init(&t->lock, NULL);
     t->tokens = tokens;
-    t->local = tickets_new(&tickets_of_requests);
-    t->used = tickets_new(&tickets_that_were_used);
+    t->clients = clients;
+    t->local = tickets_new(&tickets_of_requests, clients);
+    t->used = tickets_new(&tickets_that_were_used, clients);
     return t;
 }
 
@@ -165,11 +167,12 @@ make_shared(struct request_tickets *t, const struct principal *principal,
 
 enum status
 request_tickets_add(struct request_tickets *t, struct principal *principal,
-                    char text[REQUEST_TICKET_SIZE], struct problem *why)
+                    struct client *client, char text[REQUEST_TICKET_SIZE],
+                    struct problem *why)
 {
     return make_shared(t, principal, text)
                ? STATUS_OK
-               : tickets_add(t->local, principal, text, why);
+               : tickets_add(t->local, principal, client, text, why);
 }
 
 /* True if one of the keys has signed it. */
@@ -205,12 +208,19 @@ take_shared(struct request_tickets *t, struct slice text)
 {
     int64_t now_us = clock_now_us();
     struct principal *found;
+    struct client *owner;
+    enum status rc;
 
     if (!is_signed(t, text.data, now_us) || has_ended(text.data, now_us))
         return NULL;
     found = tokens_with_id(t->tokens, (struct slice){text.data, TOKEN_ID_SIZE},
                            now_us);
-    if (!found || !tickets_note(t->used, found, text, NULL))
+    if (!found)
+        return NULL;
+    owner = client_of_owner(t->clients, slice_of(found->name));
+    rc = tickets_note(t->used, found, owner, text, NULL);
+    client_unref(owner);
+    if (!rc)
         return found;
     principal_unref(found);
     return NULL;

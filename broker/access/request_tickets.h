@@ -25,6 +25,7 @@
 
 #include "broker/access/principal.h"
 #include "broker/access/tokens.h"
+#include "broker/base/client_limits.h"
 #include "broker/cluster/streams.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
@@ -44,22 +45,24 @@
 
 struct request_tickets;
 
-/* `tokens` is lent. */
-struct request_tickets *request_tickets_new(struct tokens *tokens);
+/* `tokens` and `clients` are lent. */
+struct request_tickets *request_tickets_new(struct tokens *tokens,
+                                            struct clients *clients);
 void request_tickets_free(struct request_tickets *tickets); /* NULL is allowed
                                                              */
 
-/* Makes a ticket of `principal`. STATUS_LIMITED, STATUS_BUSY: there are too
- * many. */
+/* Makes a ticket of `principal`, which counts for `client`. STATUS_LIMITED,
+ * STATUS_BUSY: there are too many. */
 MUST_CHECK enum status request_tickets_add(struct request_tickets *tickets,
                                            struct principal *principal,
+                                           struct client *client,
                                            char text[REQUEST_TICKET_SIZE],
                                            struct problem *why);
 
 /* Returns a reference to the principal of a ticket, which may be over, and uses
  * the ticket up. NULL: there is no such ticket, or it was used, is too old, or
- * more came within two minutes than this broker remembers (TICKETS_USED_ALL).
- */
+ * more came within two minutes than this broker remembers of the owner, or of
+ * all (TICKETS_USED_ALL). */
 struct principal *request_tickets_take(struct request_tickets *tickets,
                                        struct slice text);
 

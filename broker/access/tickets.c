@@ -19,32 +19,37 @@ struct ticket_entry {
     struct digest digest;
     struct principal *principal;
     struct authority *authority; /* of a session; or NULL */
-    int64_t ends_us;             /* steady clock */
+    struct holding place;
+    int64_t ends_us; /* steady clock */
 };
 
-const struct ticket_kind tickets_of_requests = {"tickets", TICKET_US,
-                                                TICKETS_EACH, TICKETS_ALL,
-                                                false},
-                         tickets_of_sessions = {"sessions", SESSION_US,
-                                                SESSIONS_EACH, SESSIONS_ALL,
-                                                true},
-                         tickets_that_were_used = {"used tickets",
-                                                   TICKETS_USED_US, 0,
-                                                   TICKETS_USED_ALL, false};
+const struct ticket_kind tickets_of_requests = {CLIENT_TICKETS, "tickets",
+                                                TICKET_US,      TICKETS_EACH,
+                                                TICKETS_ALL,    false},
+                         tickets_of_sessions = {CLIENT_SESSIONS, "sessions",
+                                                SESSION_US,      SESSIONS_EACH,
+                                                SESSIONS_ALL,    true},
+                         tickets_that_were_used = {
+                             CLIENT_USED_TICKETS, "used tickets",
+                             TICKETS_USED_US,     TICKETS_USED_ALL,
+                             TICKETS_USED_ALL,    false};
 
 struct tickets {
     const struct ticket_kind *kind;
+    struct clients *clients;
     pthread_mutex_t mutex;
     struct list all;
     struct map by_digest;
 };
 
 struct tickets *
-tickets_new(const struct ticket_kind *kind)
+tickets_new(const struct ticket_kind *kind, struct clients *clients)
 {
     struct tickets *t = memory_new(1, sizeof(*t));
 
     t->kind = kind;
+    t->clients = clients;
+    clients_limit(clients, kind->kind, kind->each, kind->all);
     pthread_mutex_init(&t->mutex, NULL);
     list_init(&t->all);
     return t;
@@ -65,6 +70,7 @@ drop_entry(struct tickets *t, struct ticket_entry *e)
         authority_end(e->authority, 0);
     authority_unref(e->authority);
     principal_unref(e->principal);
+    holding_end(&e->place);
     free(e);
 }
 
@@ -107,36 +113,35 @@ tickets_free(struct tickets *t)
     free(t);
 }
 
-/* Checks the bounds, or makes room. */
-static enum status
-check_room(struct tickets *t, const struct principal *p, struct problem *why)
+/* Drops the oldest ticket of a client, if it has one. */
+static void
+drop_oldest(struct tickets *t, const struct client *client)
 {
-    struct ticket_entry *oldest = NULL;
-    unsigned n = 0;
+    struct list *next;
+    struct ticket_entry *e;
 
-    if (t->kind->each && t->by_digest.n >= t->kind->all)
-        drop_ended(t);
-    for (struct list *i = t->all.next; i != &t->all && n < t->kind->each;
-         i = i->next) {
-        struct ticket_entry *e = list_entry(i, struct ticket_entry, node);
+    list_each (e, next, &t->all, node) {
+        if (e->place.client == client) {
+            drop_entry(t, e);
+            return;
+        }
+    }
+}
 
-        if (e->principal != p)
-            continue;
-        if (!oldest)
-            oldest = e;
-        n++;
-    }
-    if (oldest && n >= t->kind->each) {
-        if (!t->kind->is_session)
-            return problem(why, STATUS_LIMITED,
-                           "this token has %u %s, the most", t->kind->each,
-                           t->kind->plural);
-        drop_entry(t, oldest);
-    }
-    return t->by_digest.n < t->kind->all
-               ? STATUS_OK
-               : problem(why, STATUS_BUSY, "there are too many %s",
-                         t->kind->plural);
+/* Takes the place of a new ticket, or makes room first. */
+static enum status
+take_place(struct tickets *t, struct ticket_entry *e, struct client *client,
+           struct problem *why)
+{
+    holding_init(&e->place, t->clients, client, t->kind->kind);
+    if (holding_try(&e->place, 1))
+        return STATUS_OK;
+    drop_ended(t);
+    if (holding_try(&e->place, 1))
+        return STATUS_OK;
+    if (t->kind->is_session)
+        drop_oldest(t, client);
+    return holding_add(&e->place, 1, why);
 }
 
 /* The entry with that digest; NULL: there is none. */
@@ -154,8 +159,8 @@ find_entry(struct tickets *t, const struct digest *digest)
 }
 
 enum status
-tickets_note(struct tickets *t, struct principal *principal, struct slice text,
-             struct problem *why)
+tickets_note(struct tickets *t, struct principal *principal,
+             struct client *client, struct slice text, struct problem *why)
 {
     struct ticket_entry *e = memory_new(1, sizeof(*e));
     int64_t now_us = clock_steady_us();
@@ -168,7 +173,7 @@ tickets_note(struct tickets *t, struct principal *principal, struct slice text,
     rc = find_entry(t, &e->digest)
              ? problem(why, STATUS_CONFLICT, "it is among the %s",
                        t->kind->plural)
-             : check_room(t, principal, why);
+             : take_place(t, e, client, why);
     if (!rc) {
         e->principal = principal_ref(principal);
         if (t->kind->is_session)
@@ -179,18 +184,21 @@ tickets_note(struct tickets *t, struct principal *principal, struct slice text,
                 map_hash(&t->by_digest, digest_slice(&e->digest)));
     }
     pthread_mutex_unlock(&t->mutex);
-    if (rc)
+    if (rc) {
+        holding_end(&e->place);
         free(e);
+    }
     return rc;
 }
 
 enum status
 tickets_add(struct tickets *t, struct principal *principal,
-            char text[TICKET_TEXT_SIZE], struct problem *why)
+            struct client *client, char text[TICKET_TEXT_SIZE],
+            struct problem *why)
 {
     if (!random_hex(text, TICKET_TEXT_SIZE))
         return problem_errno(why, "no random numbers", "for a ticket");
-    return tickets_note(t, principal, slice_of(text), why);
+    return tickets_note(t, principal, client, slice_of(text), why);
 }
 
 static struct principal *

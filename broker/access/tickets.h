@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "broker/access/principal.h"
+#include "broker/base/client_limits.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
@@ -29,17 +30,19 @@
 #define TICKET_US  60000000
 #define SESSION_US (12 * 3600 * INT64_C(1000000))
 
-/* The most tickets of one principal, and of all, that wait for their use. */
+/* The most tickets of one client (client_limits.h), and of all, that wait for
+ * their use. A client is the owner of all tokens with a name, or of one
+ * subject: more tokens are not more room. */
 #define TICKETS_EACH 1000
 #define TICKETS_ALL  10000
 
-/* The most sessions. A browser has one; a principal's next one replaces its
+/* The most sessions. A browser has one; a client's next one replaces its
  * oldest. */
 #define SESSIONS_EACH 100
 #define SESSIONS_ALL  10000
 
 /* Tickets of a cluster that were used (request_tickets.h) are remembered so
- * long, and so many. To fill that takes as many answered requests. */
+ * long, and so many. */
 #define TICKETS_USED_US  (2 * (int64_t)TICKET_US)
 #define TICKETS_USED_ALL 100000
 
@@ -48,11 +51,12 @@
 
 /* The bounds of one table. */
 struct ticket_kind {
+    enum client_kind kind;
     const char *plural;
     int64_t lasts_us;
-    unsigned each, all; /* each 0: no bound of its own */
-    bool is_session;    /* its principal's oldest one gives way, instead of a
-                           refusal; it has an authority of its own */
+    unsigned each, all;
+    bool is_session; /* its client's oldest one gives way, instead of a refusal;
+                        it has an authority of its own */
 };
 
 extern const struct ticket_kind tickets_of_requests, tickets_of_sessions,
@@ -60,13 +64,16 @@ extern const struct ticket_kind tickets_of_requests, tickets_of_sessions,
 
 struct tickets;
 
-struct tickets *tickets_new(const struct ticket_kind *kind);
+/* `clients` are lent, and get the limits of the kind. */
+struct tickets *tickets_new(const struct ticket_kind *kind,
+                            struct clients *clients);
 void tickets_free(struct tickets *tickets); /* NULL is allowed */
 
-/* Makes a ticket of `principal`. STATUS_LIMITED, STATUS_BUSY: there are too
- * many. */
+/* Makes a ticket of `principal`, which counts for `client`. STATUS_LIMITED,
+ * STATUS_BUSY: there are too many. */
 MUST_CHECK enum status tickets_add(struct tickets *tickets,
                                    struct principal *principal,
+                                   struct client *client,
                                    char text[TICKET_TEXT_SIZE],
                                    struct problem *why);
 
@@ -74,7 +81,8 @@ MUST_CHECK enum status tickets_add(struct tickets *tickets,
  * STATUS_LIMITED, STATUS_BUSY: as above. */
 MUST_CHECK enum status tickets_note(struct tickets *tickets,
                                     struct principal *principal,
-                                    struct slice text, struct problem *why);
+                                    struct client *client, struct slice text,
+                                    struct problem *why);
 
 /* Returns a reference to the principal of a session, which may be over, and one
  * to the session's authority. NULL: there is no such session, or it is too old.

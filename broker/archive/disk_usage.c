@@ -115,12 +115,24 @@ close_folder(struct disk_usage *u)
     closedir(u->open[--u->depth].dir);
 }
 
+static void
+count_kept(struct disk_usage *u)
+{
+    int fd = open(registry_config(u->registry)->data,
+                  O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd >= 0)
+        registry_count_kept(u->registry, file_free_bytes(fd));
+    file_close(&fd);
+}
+
 /* Counts the next names. */
 static void
 look_at_some(struct chore *chore)
 {
     struct disk_usage *u = list_entry(chore, struct disk_usage, chore);
 
+    count_kept(u);
     if (u->depth == 0) {
         if (clock_steady_us() < u->next_us)
             return;

@@ -20,6 +20,9 @@
  * A file counts with the blocks that it has; directories do not count. The walk
  * does not follow symbolic links. It leaves out what it cannot read.
  *
+ * Before each step it has the registry count what the sets keep for their
+ * creators (registry_count_kept).
+ *
  * Archive thread.
  */
 #ifndef BROKER_ARCHIVE_DISK_USAGE_H

@@ -432,6 +432,8 @@ wants_fetch(struct set *set, const struct head *head, void *user)
 {
     (void)head;
     return is_fetching(set) && contents_is_due(set, clock_now_us()) &&
+           !registry_check_room(set->registry, slice_of(set->name), NULL, 0,
+                                NULL) &&
            has_place(user, set);
 }
 

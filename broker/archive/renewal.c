@@ -201,7 +201,8 @@ is_due(struct set *set, enum generation_kind kind, const struct head *head)
     if (head->last == current->seq || !has_kind(set, kind) ||
         clock_steady_us() < set->notes->builds[kind].retry_us)
         return false;
-    if (every == 0)
+    if (every == 0 ||
+        (kind == GENERATION_RESOURCELIST && set_is_small(set, head)))
         return current->number > 0 && is_out_of_reach(current, head);
     return is_old(current, head->created_us, every) ||
            is_out_of_reach(current, head);

@@ -405,8 +405,8 @@ state_fold_step(struct state_fold *f, struct set *set, bool *is_more,
     return rc;
 }
 
-/* A set without entries has no state, but an earlier set of that name may have
- * left one. */
+/* A set without entries, or with few, has no state, but an earlier set of that
+ * name may have left one. */
 static bool
 has_file(const struct set *set)
 {
@@ -439,7 +439,8 @@ is_due(const struct state_fold *f, struct set *set, const struct head *head)
 
     return seq < last && (has_list || last - seq >= f->lag || is_awaited(set) ||
                           set_content_mode(set) != CONTENT_NONE ||
-                          clock_now_us() >= head->last_us + f->rest_us);
+                          (clock_now_us() >= head->last_us + f->rest_us &&
+                           (seq > 0 || !set_is_small(set, head))));
 }
 
 /* True if the set is to be folded. While the disk is nearly full, only if that
@@ -452,7 +453,7 @@ is_behind(const struct state_fold *f, struct set *set, const struct head *head,
 
     if (state_fold_is_held(f, set))
         return false;
-    if (head->last == 0 && !n->is_known)
+    if (!n->is_known && (head->last == 0 || set_is_small(set, head)))
         n->is_known = n->is_whole = !has_file(set);
     return is_wanted(set) ||
            (has_room &&

@@ -38,78 +38,27 @@ struct client {
     _Atomic(int64_t) told_us;               /* on the steady clock; 0: never */
 };
 
-/* The texts of refusals: for one client, before its limit and the limit's unit;
- * for all clients together. */
 static const struct {
-    const char *name;
+    const char *name, *what, *each, *all;
     const char *limited, *unit;
     const char *busy;
 } kinds[CLIENT_KINDS] = {
-    [CLIENT_CONNECTIONS] = {"connections",
-                            "has as many connections as one client may have",
-                            "", "there are too many connections"},
-    [CLIENT_HALF_HEADS] = {"half-heads",
-                           "has as many unfinished requests as one client may "
-                           "have",
-                           "", "too many requests are unfinished"},
-    [CLIENT_STREAMS] = {"streams", "has as many streams as one client may have",
-                        "", "there are too many streams"},
-    [CLIENT_POSTS] = {"posts", "posts as much at a time as one client may post",
-                      " bytes of memory",
-                      "too much is being posted at the moment"},
-    [CLIENT_DISK] =
-        {"disk", "has as much on its way to the disk as one client may have",
-         " bytes", "the disk has no room for it"},
-    [CLIENT_ANSWERS] = {"answers",
-                        "reads as much at a time as one client may read",
-                        " bytes of memory",
-                        "too much is being read at the moment"},
-    [CLIENT_FILTERS] =
-        {"filters",
-         "reads with as many filters as one client may have (try "
-         "again later, or pull)",
-         "",
-         "all clients together use as many filters as there is room for: try "
-         "again later, or pull"},
-    [CLIENT_UPLOADS] =
-        {"uploads",
-         "puts the resources of as many sets as one client may at a time", "",
-         "requests put the resources of too many sets at a time"},
-    [CLIENT_SETS] = {"sets",
-                     "has created as many sets as one client may have (delete "
-                     "one to make room)",
-                     "", "there are too many sets"},
-    [CLIENT_SET_NAMES] =
-        {"set-names",
-         "has created sets of as many names as one client may, and removed "
-         "ones count",
-         "", "the broker remembers too many names of sets"},
-    [CLIENT_KEYS] = {"keys",
-                     "has posted with as many Idempotency-Keys as one client "
-                     "may in a day or two",
-                     "", "the broker remembers too many Idempotency-Keys"},
-    [CLIENT_FOLLOWED] = {"followed",
-                         "follows as many sets on streams of many sets as one "
-                         "client may (--client-followed)",
-                         "", "streams of many sets follow too many sets"},
-    [CLIENT_SUBSCRIPTIONS] = {"subscriptions",
-                              "has as many subscriptions as one client may "
-                              "have",
-                              "",
-                              "there are as many subscriptions as there may be "
-                              "(--hub-subscriptions)"},
-    [CLIENT_VERIFICATIONS] = {"verifications",
-                              "has as many requests that wait for their "
-                              "verification as one client may have (try again "
-                              "later)",
-                              "",
-                              "too many requests wait for their verification: "
-                              "try again later"},
-    [CLIENT_DENIALS] = {"denials",
-                        "has as many denials on their way as one client may "
-                        "have",
-                        "", "too many denials are on their way"},
+
+#define ROW(kind, ...) [CLIENT_##kind] = {__VA_ARGS__},
+    CLIENT_ROWS(ROW)
+#undef ROW
 };
+
+void
+clients_table_print(FILE *to)
+{
+    fputs("| `limit` | counts | of one client | of all |\n"
+          "| --- | --- | --- | --- |\n",
+          to);
+    for (int i = 0; i < CLIENT_KINDS; i++)
+        fprintf(to, "| `%s` | %s | %s | %s |\n", kinds[i].name, kinds[i].what,
+                kinds[i].each, kinds[i].all);
+}
 
 /* The table */
 
@@ -178,6 +127,15 @@ clients_limit_all(struct clients *c, enum client_kind kind, uint64_t most)
                   c->share < 100
                       ? most / 100 * c->share + most % 100 * c->share / 100
                       : CLIENT_NO_LIMIT);
+}
+
+void
+clients_limit(struct clients *c, enum client_kind kind, uint64_t each,
+              uint64_t all)
+{
+    clients_limit_all(c, kind, all);
+    if (each < clients_limit_of_each(c, kind))
+        clients_limit_each(c, kind, each);
 }
 
 void
@@ -502,6 +460,28 @@ clients_give(struct clients *c, struct client *client, enum client_kind kind,
     subtract_relaxed(&c->held[kind], n);
 }
 
+void
+clients_add(struct clients *c, struct client *client, enum client_kind kind,
+            uint64_t n)
+{
+    if (client)
+        add_relaxed(&client->held[kind], n);
+    add_relaxed(&c->held[kind], n);
+}
+
+enum status
+clients_check(struct clients *c, struct client *client, enum client_kind kind,
+              uint64_t n, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    if (client && client_held(client, kind) + n > load_relaxed(&c->each[kind]))
+        rc = STATUS_LIMITED;
+    else if (!clients_have_room(c, kind, n))
+        rc = STATUS_BUSY;
+    return report_refusal(client, kind, rc, why);
+}
+
 /* Rates */
 
 static const char *const rate_names[CLIENT_RATES] = {
@@ -617,9 +597,7 @@ holding_restore(struct holding *h, struct clients *clients,
 {
     holding_init(h, clients, client, kind);
     h->n = n;
-    if (client)
-        add_relaxed(&client->held[kind], n);
-    add_relaxed(&clients->held[kind], n);
+    clients_add(clients, client, kind, n);
 }
 
 enum status

@@ -33,6 +33,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 
@@ -41,35 +42,124 @@
 #include "proto/slice.h"
 #include "proto/status.h"
 
-/* The kinds of things that clients hold, in the order of LABEL_LIMIT
- * (metrics.c). */
-enum client_kind {
-    CLIENT_CONNECTIONS, /* --client-connections */
-    CLIENT_HALF_HEADS,  /* of them, those whose first request is not complete,
-                           TLS handshakes included, and those that have begun
-                           another: --client-half-heads */
-    CLIENT_STREAMS,     /* of the connections, the streams: --client-streams */
-    CLIENT_POSTS,       /* bytes of memory for posts; of all: --ingest-bytes */
-    CLIENT_DISK,      /* bytes on the disk of posts that wait for their commit,
-                         and of uploads; of all: the room on the disk */
-    CLIENT_ANSWERS,   /* bytes of pages of change memory on their way */
-    CLIENT_FILTERS,   /* filter classes (sets/filters.h) */
-    CLIENT_UPLOADS,   /* uploads of all resources of a set
-                         (archive/uploads.h) */
-    CLIENT_SETS,      /* sets that a request of the client has created:
-                         --client-sets */
-    CLIENT_SET_NAMES, /* names of sets that it has created, of removed ones too;
-                         of all: SETS_MADE_MAX (sets/registry.h) */
-    CLIENT_KEYS,      /* idempotency keys that the log remembers:
-                         --client-keys */
-    CLIENT_FOLLOWED,  /* sets of its streams of many sets:
-                         --client-followed */
-    CLIENT_SUBSCRIPTIONS, /* of the hub; of all: --hub-subscriptions */
-    CLIENT_VERIFICATIONS, /* requests that wait for their verification
-                             (hub/verification.h) */
-    CLIENT_DENIALS,       /* denials on their way to callbacks (hub/denial.h) */
-    CLIENT_KINDS
-};
+/* Every table, memory and queue with a bound that clients fill, and the texts
+ * of its refusals. A new one gets a row: from here come the kinds, LABEL_LIMIT
+ * (metrics.c), the table of doc/security.md (clients_table_print), and the test
+ * that exhausts each row (e2e/owner_limits).
+ *
+ *   kind, label    of the metric and the log
+ *   what           it counts
+ *   each, all      the limits of one client and of all together; "share" is
+ *                  --client-share of the second
+ *   limited, unit  the refusal for one client, around its limit
+ *   busy           the refusal for all clients together
+ *
+ * These have bounds and no row. The tail (--tail-bytes) and the compressed
+ * messages are caches: a full one costs time and refuses nobody. Tokens,
+ * relays, bridges and settings belong to administrators. Descriptors are those
+ * of connections, of which a new one displaces an idle one. Unfiled lists
+ * (--unfiled-bytes) slow all posts down alike, for a moment; the bytes of one
+ * client's posts have their rate. */
+#define CLIENT_ROWS(ROW)                                                       \
+    ROW(CONNECTIONS, "connections", "connections of an address",               \
+        "`--client-connections`, half of the descriptors",                     \
+        "nine tenths of the descriptors",                                      \
+        "has as many connections as one client may have", "",                  \
+        "there are too many connections")                                      \
+    ROW(HALF_HEADS, "half-heads",                                              \
+        "of them, those whose request is not complete; TLS handshakes, too",   \
+        "`--client-half-heads`", "the connections",                            \
+        "has as many unfinished requests as one client may have", "",          \
+        "too many requests are unfinished")                                    \
+    ROW(STREAMS, "streams", "streams", "`--client-streams`",                   \
+        "the connections", "has as many streams as one client may have", "",   \
+        "there are too many streams")                                          \
+    ROW(POSTS, "posts", "bytes of memory for posts", "share",                  \
+        "`--ingest-bytes`", "posts as much at a time as one client may post",  \
+        " bytes of memory", "too much is being posted at the moment")          \
+    ROW(DISK, "disk",                                                          \
+        "bytes on the disk of posts that wait for their commit, and of "       \
+        "uploads",                                                             \
+        "share", "the room on the disk",                                       \
+        "has as much on its way to the disk as one client may have", " bytes", \
+        "the disk has no room for it")                                         \
+    ROW(ANSWERS, "answers", "bytes of pages of change memory on their way",    \
+        "share", "128 MB", "reads as much at a time as one client may read",   \
+        " bytes of memory", "too much is being read at the moment")            \
+    ROW(FILTERS, "filters", "different filters of streams", "share", "2,048",  \
+        "reads with as many filters as one client may have (try again later, " \
+        "or pull)",                                                            \
+        "",                                                                    \
+        "all clients together use as many filters as there is room for: try "  \
+        "again later, or pull")                                                \
+    ROW(UPLOADS, "uploads", "uploads of all resources of a set", "share",      \
+        "16",                                                                  \
+        "puts the resources of as many sets as one client may at a time", "",  \
+        "requests put the resources of too many sets at a time")               \
+    ROW(SETS, "sets", "sets that the client has created", "`--client-sets`",   \
+        "50,000",                                                              \
+        "has created as many sets as one client may have (delete one to make " \
+        "room)",                                                               \
+        "", "there are too many sets")                                         \
+    ROW(SET_NAMES, "set-names",                                                \
+        "names of sets that it has created, of deleted ones, too", "share",    \
+        "200,000",                                                             \
+        "has created sets of as many names as one client may, and removed "    \
+        "ones count",                                                          \
+        "", "the broker remembers too many names of sets")                     \
+    ROW(KEYS, "keys", "`Idempotency-Key`s of a day or two", "`--client-keys`", \
+        "the disk",                                                            \
+        "has posted with as many Idempotency-Keys as one client may in a day " \
+        "or two",                                                              \
+        "", "the broker remembers too many Idempotency-Keys")                  \
+    ROW(TICKETS, "tickets", "tickets that wait for their use", "1,000, share", \
+        "10,000", "has as many tickets as one client may have", "",            \
+        "there are too many tickets")                                          \
+    ROW(SESSIONS, "sessions",                                                  \
+        "sessions of browsers; the next one replaces the client's oldest",     \
+        "100, share", "10,000", "has as many sessions as one client may have", \
+        "", "there are too many sessions")                                     \
+    ROW(USED_TICKETS, "used-tickets",                                          \
+        "in a cluster, tickets that were used in the last two minutes",        \
+        "share", "100,000",                                                    \
+        "uses as many tickets as one client may in two minutes", "",           \
+        "too many tickets are used at the moment")                             \
+    ROW(KEPT, "kept-bytes",                                                    \
+        "bytes that the broker keeps of the sets that the client has created", \
+        "`--client-kept-bytes`, or all but one share", "the disk",             \
+        "has created sets that keep as much as one client may "                \
+        "(--client-kept-bytes)",                                               \
+        " bytes", "the disk has no room")                                      \
+    ROW(KERNEL, "kernel-bytes",                                                \
+        "bytes sent that the client has not taken yet", "share", "1 GB",       \
+        "leaves as many sent bytes unread as one client may", " bytes",        \
+        "clients leave too many sent bytes unread")                            \
+    ROW(FOLLOWED, "followed", "sets of its streams of many sets",              \
+        "`--client-followed`", "the streams",                                  \
+        "follows as many sets on streams of many sets as one client may "      \
+        "(--client-followed)",                                                 \
+        "", "streams of many sets follow too many sets")                       \
+    ROW(SUBSCRIPTIONS, "subscriptions", "subscriptions of the hub", "share",   \
+        "`--hub-subscriptions`",                                               \
+        "has as many subscriptions as one client may have", "",                \
+        "there are as many subscriptions as there may be "                     \
+        "(--hub-subscriptions)")                                               \
+    ROW(VERIFICATIONS, "verifications",                                        \
+        "requests at the hub that wait for their verification", "1,000",       \
+        "10,000",                                                              \
+        "has as many requests that wait for their verification as one client " \
+        "may have (try again later)",                                          \
+        "", "too many requests wait for their verification: try again later")  \
+    ROW(DENIALS, "denials", "denials of the hub on their way",                 \
+        "seven eighths of what is free", "10,000",                             \
+        "has as many denials on their way as one client may have", "",         \
+        "too many denials are on their way")
+
+#define CLIENT_KIND(kind, ...) CLIENT_##kind,
+
+enum client_kind { CLIENT_ROWS(CLIENT_KIND) CLIENT_KINDS };
+
+#undef CLIENT_KIND
 
 /* The rates of clients, behind the kinds in LABEL_LIMIT. */
 enum client_rate {
@@ -117,6 +207,9 @@ struct clients {
     _Atomic(uint64_t) rates[CLIENT_RATES]; /* a second; 0: no limit */
 };
 
+/* Prints the rows as a table of Markdown. */
+void clients_table_print(FILE *to);
+
 /* Begins without limits. `share`: percent of a common limit. */
 void clients_init(struct clients *clients, unsigned share);
 void clients_fini(struct clients *clients); /* no client may have references */
@@ -129,6 +222,10 @@ void clients_limit_each(struct clients *clients, enum client_kind kind,
  * that. */
 void clients_limit_all(struct clients *clients, enum client_kind kind,
                        uint64_t most);
+
+/* Both: a client may hold `each`, and no more than its share of `all`. */
+void clients_limit(struct clients *clients, enum client_kind kind,
+                   uint64_t each, uint64_t all);
 uint64_t clients_limit_of_each(const struct clients *clients,
                                enum client_kind kind);
 
@@ -198,6 +295,17 @@ MUST_CHECK enum status clients_take(struct clients *clients,
                                     struct problem *why);
 void clients_give(struct clients *clients, struct client *client,
                   enum client_kind kind, uint64_t n);
+
+/* Takes `n` that no limit refuses. */
+void clients_add(struct clients *clients, struct client *client,
+                 enum client_kind kind, uint64_t n);
+
+/* Fails as clients_take would, and takes nothing. A single holder may not have
+ * more than the share. */
+MUST_CHECK enum status clients_check(struct clients *clients,
+                                     struct client *client,
+                                     enum client_kind kind, uint64_t n,
+                                     struct problem *why);
 
 /* Rates
  *

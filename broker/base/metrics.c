@@ -10,6 +10,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "broker/base/client_limits.h"
+
 #define N(array) (sizeof(array) / sizeof((array)[0]))
 
 #define ROW(id, kind, label, text, help) \
@@ -32,6 +34,8 @@ static const char *const label_names[METRIC_LABELS] = {
     [LABEL_RELAY] = "state",    [LABEL_UPSTREAM] = "reason",
 };
 
+#define CLIENT_LABEL(kind, label, ...) label,
+
 /* Each list ends with NULL. */
 static const char *label_values[METRIC_LABELS][METRIC_VALUES_MAX + 1] = {
     [LABEL_CODE] = {"200", "206", "304", "400", "401", "403", "404", "405",
@@ -41,10 +45,7 @@ static const char *label_values[METRIC_LABELS][METRIC_VALUES_MAX + 1] = {
     [LABEL_VERSION] = {TIDINGS_VERSION},
     [LABEL_REASON] = {"refused", "unreachable", "timeout", "broken", "status",
                       "differs", "too-large", "room"},
-    [LABEL_LIMIT] = {"connections", "half-heads", "streams", "posts", "disk",
-                     "answers", "filters", "uploads", "sets", "set-names",
-                     "keys", "followed", "subscriptions", "verifications",
-                     "denials", "post-rate", "byte-rate"},
+    [LABEL_LIMIT] = {CLIENT_ROWS(CLIENT_LABEL) "post-rate", "byte-rate"},
     [LABEL_CERTIFICATE] = {"server", "client-ca"},
     [LABEL_DISK] = {"database", "wal", "change-lists", "resource-lists",
                     "dumps", "content", "temporary", "other"},

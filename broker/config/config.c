@@ -181,6 +181,10 @@ static const struct option rows[] = {
      "bytes of its posts in a second, likewise"},
     {"client-sets", "N", COUNT(client_sets, 1, 1000000), "10000",
      "sets that one client may have created and not deleted"},
+    {"client-kept-bytes", "BYTES", BYTES(client_kept_bytes, 0, 1048576 * GIB),
+     "0",
+     "bytes that the broker keeps of these sets: lists, content and dumps; 0 "
+     "is the disk without one share"},
     {"client-keys", "N", COUNT(client_keys, 1, 100000000), "1000000",
      "Idempotency-Keys of one client that the broker remembers, of a day or "
      "two"},
@@ -305,6 +309,8 @@ static const struct option rows[] = {
      "print a configuration file with every option and its default, then end"},
     {"routes", NULL, WISH(CONFIG_ROUTES), NULL,
      "print what the broker takes and answers by HTTP, as tables, then end"},
+    {"limits", NULL, WISH(CONFIG_LIMITS), NULL,
+     "print what one client and all together may hold, as a table, then end"},
     {"openapi", NULL, WISH(CONFIG_OPENAPI), NULL,
      "print the same in OpenAPI 3.1, then end"},
     {"version", NULL, WISH(CONFIG_VERSION), NULL,

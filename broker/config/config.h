@@ -106,6 +106,8 @@ struct config {
     uint64_t client_post_rate;   /* posts a second; 0: any */
     uint64_t client_byte_rate;   /* bytes of posts a second; 0: any */
     uint64_t client_sets;        /* sets that one client may have created */
+    uint64_t client_kept_bytes;  /* that its sets keep; 0: all but a share of
+                                    the disk */
     uint64_t client_keys;        /* idempotency keys of one client */
     uint64_t client_share;       /* percent of a common limit */
     char jwt_keys[4096];         /* file or URL of a JWK set; "": no provider */
@@ -166,6 +168,7 @@ enum config_wish {
     CONFIG_HELP,    /* --help */
     CONFIG_EXAMPLE, /* --example: call config_example */
     CONFIG_ROUTES,  /* --routes */
+    CONFIG_LIMITS,  /* --limits */
     CONFIG_OPENAPI, /* --openapi */
     CONFIG_VERSION  /* --version */
 };

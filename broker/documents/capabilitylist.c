@@ -102,6 +102,7 @@ capabilitylist_open(const struct document_wish *wish, struct document *document,
     struct hubs hubs;
     struct buf text;
 
+    set_ask_for_list(wish->set); /* its reader looks for one */
     set_links_hubs(wish->set, &hubs);
     buf_init(&text, DOCUMENT_BYTES_MAX);
     write_root(&text, wish->set);

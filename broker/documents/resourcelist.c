@@ -243,6 +243,7 @@ resourcelist_current_open(const struct document_wish *wish,
     uint64_t number;
     enum status rc;
 
+    set_ask_for_list(wish->set);
     if (current->number == 0)
         return generation_document_none(wish, why);
     if (wish->patience == LOG_MEMORY)

@@ -235,8 +235,8 @@ handle_tickets_post(struct http *http, struct request *rq,
     char text[REQUEST_TICKET_SIZE], json[REQUEST_TICKET_SIZE + 64];
     struct problem why = {""};
     struct response r;
-    enum status rc =
-        request_tickets_add(http->tickets, target->principal, text, &why);
+    enum status rc = request_tickets_add(http->tickets, target->principal,
+                                         request_client(rq), text, &why);
 
     if (rc) {
         answers_failure(rq, rc, &why);
@@ -283,7 +283,8 @@ handle_session_post(struct http *http, struct request *rq,
     if (!may_sign_in(http, rq))
         return;
     rc = is_open ? STATUS_OK
-                 : tickets_add(http->sessions, target->principal, cookie, &why);
+                 : tickets_add(http->sessions, target->principal,
+                               request_client(rq), cookie, &why);
     if (rc) {
         answers_failure(rq, rc, &why);
         return;

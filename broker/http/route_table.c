@@ -440,7 +440,8 @@ static const struct route_refusal refusals[] = {
     {429, "any",
      "the client has its share of streams, memory or other things "
      "(`--client-streams`, `--client-followed`, `--client-sets`, "
-     "`--client-keys`, `--client-share`), or posts faster than it may "
+     "`--client-kept-bytes`, `--client-keys`, `--client-share`), or posts "
+     "faster than it may "
      "(`--client-post-rate`, `--client-byte-rate`: `Retry-After` and "
      "`RateLimit` "
      "say when it may again)"},

@@ -250,6 +250,25 @@ check_making(struct http *http, struct request *rq, const struct route *route,
     return false;
 }
 
+/* Refuses a request that makes its set, or adds to it, before its body is read:
+ * the rest of the head says enough. Returns false after an answer. */
+static bool
+check_room(struct http *http, struct request *rq, const struct route *route,
+           const struct route_target *target)
+{
+    struct problem why = {""};
+    enum status rc;
+
+    if (route->of != OF_NEW_SET)
+        return true;
+    rc = registry_check_room(
+        http->registry, target->name, request_client(rq),
+        route->rights == RIGHT_PUBLISH ? request_content_length(rq) : 0, &why);
+    if (rc)
+        refuse_request(rq, route, response_status_of(rc), &why, NULL);
+    return !rc;
+}
+
 /* True for posts of changes, resources and notifications. */
 static bool
 is_post(const struct route *route, const struct route_body *body)
@@ -438,7 +457,8 @@ run_route(struct http *http, struct request *rq,
         if (!check_body(rq, route, body, target.body_max))
             return;
     }
-    if (body && is_post(route, body) && !check_rates(http, rq, route))
+    if ((body && is_post(route, body) && !check_rates(http, rq, route)) ||
+        !check_room(http, rq, route, &target))
         return;
     if (body && body->handler)
         body->handler(http, rq, &target);

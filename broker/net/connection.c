@@ -23,6 +23,10 @@
 /* How many are displaced for a new one, if other threads take what they had. */
 #define DISPLACE_TRIES 8
 
+/* Over its limit of bytes in the kernel, a client keeps those that it would
+ * have taken in so many seconds. */
+#define LEFT_SECONDS 30
+
 /* See connection_widen. */
 #define WIDENED_MAX    16
 #define UNSENT_WIDENED (2 * 1024 * 1024)
@@ -227,7 +231,7 @@ on_readable(struct connection *c)
     }
     n = socket_read(&c->socket, s->input, sizeof(s->input));
     if (n < 0)
-        connection_kill(c);
+        connection_end(c);
     if (n <= 0)
         return;
     bytes.size = (size_t)n;
@@ -441,6 +445,7 @@ count_off(struct connection *c)
     end_half(c);
     end_count(c, &c->is_streaming, CLIENT_STREAMS);
     end_count(c, &c->is_counted, CLIENT_CONNECTIONS);
+    holding_end(&c->left);
     client_unref(c->client);
     c->client = NULL;
     connection_set_owner(c, NULL);
@@ -676,12 +681,13 @@ connection_kill(struct connection *c)
     if (connection_is_gone(c))
         return;
     /* A cut answer must not look like a whole one. */
-    if (c->phase->is_good_end && !connection_is_choked(c))
+    if (c->phase->is_good_end && !connection_is_choked(c) &&
+        (c->service->is_cut || !tcp_left(c->socket.fd)))
         socket_end(&c->socket);
-    if (c->is_widened) { /* the kernel may hold 2 MB: not without a limit */
+    if (!c->service->is_cut && tcp_left(c->socket.fd) > 0)
         tcp_reset_at_close(c->socket.fd);
+    if (c->is_widened)
         end_widened(c);
-    }
     connection_enter(c, &phase_gone, 0);
     list_remove(&c->ready);
     socket_close(&c->socket, on_closed);
@@ -709,7 +715,7 @@ void
 connection_check_deadline(struct connection *c, int64_t now_us)
 {
     if (is_late(c, now_us) && !may_stay(c))
-        connection_kill(c);
+        connection_end(c);
 }
 
 bool
@@ -759,10 +765,34 @@ connection_check_sending(struct connection *c, int64_t now_us)
     connection_kill(c);
 }
 
+/* Counts the bytes that the kernel holds for the client. False: the client has
+ * its share, and takes so little that they would stay. */
+static bool
+count_left(struct connection *c)
+{
+    uint64_t before = c->acked;
+    size_t left;
+
+    if (is_operators(c) || c->sent == c->settled || connection_is_gone(c))
+        return true;
+    holding_end(&c->left);
+    left = tcp_left(c->socket.fd);
+    if (!left)
+        c->settled = c->sent;
+    c->acked = socket_taken(&c->socket);
+    holding_init(&c->left, c->service->server->clients,
+                 client_for(c, CLIENT_STREAMS), CLIENT_KERNEL);
+    return holding_try(&c->left, left) ||
+           (c->acked - before) * LEFT_SECONDS >= left ||
+           !holding_add(&c->left, left, NULL);
+}
+
 void
 connection_check(struct connection *c, int64_t now_us)
 {
-    if (c->phase->check)
+    if (!count_left(c))
+        connection_kill(c);
+    else if (c->phase->check && (!c->phase->is_untimed || c->socket.is_writing))
         c->phase->check(c, now_us);
 }
 
@@ -781,16 +811,41 @@ static void
 check_linger(struct connection *c, int64_t now_us)
 {
     if (is_late(c, now_us))
-        connection_kill(c);
+        connection_end(c);
 }
+
+static const struct phase linger = {.take = drain_bytes, .check = check_linger};
 
 void
 connection_linger(struct connection *c)
 {
-    static const struct phase linger = {.take = drain_bytes,
-                                        .check = check_linger};
-
     socket_end(&c->socket);
     connection_enter(c, &linger, clock_steady_us() + LINGER_US);
     connection_read_on(c);
+}
+
+/* Draining */
+
+static void
+check_drain(struct connection *c, int64_t now_us)
+{
+    if (tcp_left(c->socket.fd))
+        connection_check_sending(c, now_us);
+    else
+        connection_kill(c);
+}
+
+void
+connection_end(struct connection *c)
+{
+    static const struct phase drain = {.check = check_drain};
+
+    if ((!c->phase->is_head && c->phase != &linger) || c->out.data ||
+        c->service->is_cut || !tcp_left(c->socket.fd)) {
+        connection_kill(c);
+        return;
+    }
+    socket_end(&c->socket);
+    connection_enter(c, &drain, 0);
+    socket_set_reading(&c->socket, false);
 }

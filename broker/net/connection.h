@@ -10,6 +10,8 @@
  *            +--> stream --> farewell --> linger
  *            +--> long ----> long farewell --> linger
  *
+ *     head, linger --the client, or its time, ends--> drain --> closed
+ *
  * A phase is a row of functions (struct phase). The rows are in the files that
  * do the work: head, body and handler in exchange.c, answer in response.c, the
  * streams and their farewells in stream.c, linger here. So this file names no
@@ -24,6 +26,12 @@
  * read of them (INPUT_SIZE); the kernel keeps the rest. It also keeps bytes of
  * a write that the socket does not take, at most one piece (WRITE_MAX of
  * response.c, STREAM_FRAME_MAX): nothing more is written until these are sent.
+ *
+ * No bytes stay behind a connection. One that is cut, or whose client takes too
+ * little, is reset, so that the kernel drops what it holds. After a whole
+ * answer the connection drains: it lasts, and counts, until the client has
+ * taken everything. Once a second the bytes that the kernel holds count for the
+ * client (CLIENT_KERNEL); over the limit, connections that take little end.
  *
  * A connection counts for a client (client_limits.h): as a connection; until
  * its first request is complete, and while another one is incomplete, as a half
@@ -137,6 +145,9 @@ struct connection {
     uint64_t received;     /* bytes of bodies and of frames */
     uint64_t sent;         /* bytes of answers, those in `out` included */
     uint64_t drained;      /* bytes read and dropped, lingering */
+    uint64_t settled;      /* `sent` when the client had taken everything */
+    uint64_t acked;        /* bytes that it had taken at the last look */
+    struct holding left;   /* bytes that the kernel holds for it */
     struct peer peer;      /* the other end of the socket */
     struct peer at;        /* the client of the present request */
     struct head_seen seen; /* of an incomplete head */
@@ -201,8 +212,13 @@ void connection_excuse(struct connection *c);
 /* Sets whether the end of the server waits for it. */
 void connection_set_busy(struct connection *c, bool is_busy);
 
-/* Closes it. Its handler is called later, never within this call. */
+/* Closes it. Its handler is called later, never within this call. The client
+ * gets what was sent only if it has that already; but at the end of the server,
+ * the kernel goes on sending. */
 void connection_kill(struct connection *c);
+
+/* Closes it behind a whole answer, once the client has taken all. */
+void connection_end(struct connection *c);
 
 /* Reads again, waiting bytes first: in this turn of the loop, but not within
  * this call. */
@@ -257,7 +273,8 @@ bool connection_has_unread(const struct connection *c);
 /* Does what connection_set_ready put off. */
 void connection_proceed(struct connection *c);
 
-/* Once a second: calls the phase's check. */
+/* Once a second, and now and then without a deadline: counts the bytes in the
+ * kernel, and calls the phase's check. */
 void connection_check(struct connection *c, int64_t now_us);
 
 /* For the checks of phases */

@@ -108,6 +108,9 @@ on_turn(void *user)
 
 /* Once a second */
 
+/* How often connections without a deadline are looked at. */
+#define UNTIMED_SECONDS 10
+
 static void
 on_second(struct alarm *alarm)
 {
@@ -117,6 +120,8 @@ on_second(struct alarm *alarm)
     thread_show_life(&s->thread);
     check_connections(&s->heads, now_us, false);
     check_connections(&s->timed, now_us, false);
+    if (++s->n_seconds % UNTIMED_SECONDS == 0)
+        check_connections(&s->untimed, now_us, false);
     listeners_resume(s);
     loop_set_alarm(s->loop, alarm, now_us + SECOND_US);
 }

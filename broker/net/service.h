@@ -94,6 +94,7 @@ struct service {
 
     struct loop *loop;   /* NULL: not made */
     struct alarm second; /* connection_check */
+    unsigned n_seconds;  /* how often it has rung */
     struct alarm tick;   /* on_tick */
     struct alarm wake;   /* service_wake_later */
     struct listeners listeners;

@@ -9,6 +9,11 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+/* States of the kernel (tcp_states.h). In the others (FIN_WAIT1, LAST_ACK,
+ * CLOSING) a FIN is not acknowledged, which counts as a byte. */
+#define CLOSED     7
+#define FIN_STATES (1U << 4 | 1U << 9 | 1U << 11)
+
 /* Returns a count that the kernel keeps of the socket; 0 if it keeps none. */
 static unsigned
 count_of(int fd, unsigned long count)
@@ -28,6 +33,19 @@ size_t
 tcp_unsent(int fd)
 {
     return count_of(fd, SIOCOUTQNSD);
+}
+
+size_t
+tcp_left(int fd)
+{
+    struct tcp_info info = {.tcpi_state = 0};
+    socklen_t size = sizeof(info);
+    size_t left = count_of(fd, SIOCOUTQ);
+
+    getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size);
+    if (info.tcpi_state == CLOSED)
+        return 0;
+    return left - (left && (FIN_STATES & 1U << info.tcpi_state));
 }
 
 void

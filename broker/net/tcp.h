@@ -25,8 +25,13 @@ void tcp_limit_unsent(int fd, int bytes);
  * 0: the kernel holds no more than 208 KB there. */
 size_t tcp_unsent(int fd);
 
-/* The kernel drops unsent bytes when the socket is closed; otherwise it holds
- * them for a client that does not read for minutes. */
+/* How many bytes the kernel holds that the peer has not acknowledged; 0 if the
+ * connection is over. Of a unix socket: unix_unread. */
+size_t tcp_left(int fd);
+
+/* The kernel drops the bytes that it holds when the socket is closed; otherwise
+ * it keeps them for minutes for a client that does not read, and they belong to
+ * nobody. */
 void tcp_reset_at_close(int fd);
 
 /* The number of bytes that the peer has acknowledged in all. */

@@ -249,12 +249,13 @@ ingest_begin(struct ingest **ingest, struct posts *posts, struct slice set_name,
     memcpy(in->name, set_name.data, set_name.size);
     in->set_name = (struct slice){in->name, set_name.size};
     in->is_checked = posts_are_checked(posts, set_name);
-    buf_init(&in->told, (size_t)config->ingest_bytes);
-    in->post.kind = POST_CHANGES;
     /* A fragment can be a few times larger than the posted entry (five
      * characters for an ampersand, say); the memory for posts bounds the rest.
-     */
-    buf_init(&in->post.bytes, (size_t)config->ingest_bytes);
+     * The buffers have room for one entry more, so that the limit, and no lack
+     * of memory, is the reason of the refusal. */
+    buf_init(&in->told, (size_t)config->ingest_bytes + FRAGMENT_MAX);
+    in->post.kind = POST_CHANGES;
+    buf_init(&in->post.bytes, (size_t)config->ingest_bytes + FRAGMENT_MAX);
     /* Fragments are about as large as the body: reserve that at once. If that
      * fails, the buffer grows, or fails, later. */
     buf_room(&in->post.bytes, content_length < ROOM_AT_ONCE
@@ -384,6 +385,7 @@ ingest_catch_up(struct ingest *in, struct problem *why)
 static enum status
 choose_set(struct ingest *in, struct problem *why)
 {
+    struct client *client = in->is_message ? in->owner : in->holding->client;
     struct set *before = in->set;
     enum status rc;
 
@@ -393,9 +395,11 @@ choose_set(struct ingest *in, struct problem *why)
         in->post.set = in->set->log;
         return STATUS_OK;
     }
-    rc = registry_make(in->posts->registry, in->set_name,
-                       in->is_message ? in->owner : in->holding->client,
-                       &in->set, why);
+    rc = registry_check_room(in->posts->registry, in->set_name, client,
+                             in->post.bytes.size, why);
+    if (!rc)
+        rc = registry_make(in->posts->registry, in->set_name, client, &in->set,
+                           why);
     /* Nobody waits for a place: later messages would wait, too. */
     if (rc == STATUS_LIMITED && in->is_message)
         return STATUS_INVALID;

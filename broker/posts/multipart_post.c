@@ -416,7 +416,8 @@ multipart_post_begin(struct multipart_post **post, struct posts *posts,
     multipart_init(&c->multipart, &c->type, &to);
     buf_init(&c->root, (size_t)registry_config(registry)->max_body);
     buf_init(&c->hash, SIZE_MAX);
-    init_list(&c->list, (size_t)registry_config(registry)->ingest_bytes);
+    init_list(&c->list,
+              (size_t)registry_config(registry)->ingest_bytes + FRAGMENT_MAX);
     rc = reserve_memory(c, why);
     if (rc)
         multipart_post_discard(c);

@@ -1,5 +1,6 @@
 #include "broker/sets/registry.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,6 +80,26 @@ store_rules(struct set *set, const struct settings *settings)
                           memory_order_relaxed);
     atomic_store_explicit(&set->content, settings->content,
                           memory_order_relaxed);
+}
+
+/* The kept bytes of a set are `now`; they were `before`. */
+static void
+change_kept(struct set *set, uint64_t before, uint64_t now)
+{
+    struct clients *c = &set->registry->clients;
+
+    if (now > before)
+        clients_add(c, set->place.client, CLIENT_KEPT, now - before);
+    else
+        clients_give(c, set->place.client, CLIENT_KEPT, before - now);
+}
+
+static void
+set_kept(struct set *set, uint64_t bytes)
+{
+    change_kept(
+        set, atomic_exchange_explicit(&set->kept, bytes, memory_order_relaxed),
+        bytes);
 }
 
 static struct set *
@@ -362,6 +383,7 @@ set_free(struct set *set)
 {
     if (!set)
         return;
+    set_kept(set, 0);
     holding_end(&set->place);
     holding_end(&set->name_place);
     harvest_unref(set->harvest);
@@ -505,10 +527,20 @@ on_acts(const struct act *acts, size_t n, struct post **post, void *user)
 {
     struct registry *r = user;
 
-    for (size_t i = 0; i < n; i++)
-        if (acts[i].kind == ACT_BATCH)
-            rates_count(r->rates, log_set_owner(acts[i].set),
-                        acts[i].entries.batch->n_entries);
+    for (size_t i = 0; i < n; i++) {
+        struct set *set;
+        uint64_t before;
+
+        if (acts[i].kind != ACT_BATCH)
+            continue;
+        set = log_set_owner(acts[i].set);
+        rates_count(r->rates, set, acts[i].entries.batch->n_entries);
+        if (set == r->framework)
+            continue;
+        before = atomic_fetch_add_explicit(
+            &set->kept, acts[i].entries.batch->size, memory_order_relaxed);
+        change_kept(set, before, before + acts[i].entries.batch->size);
+    }
     return r->options.announce
                ? r->options.announce(r->options.announcer, r, acts, n, post)
                : STATUS_OK;
@@ -615,6 +647,10 @@ on_followed(const struct act *acts, size_t n, void *user)
  * of the largest pages. Beyond that the broker answers 503. */
 #define ANSWERS_BYTES ((uint64_t)128 << 20)
 
+/* Bytes that the kernel holds for clients: of one that reads nothing up to 448
+ * KB (net/tcp.h), so 600 connections of one client have them unread. */
+#define KERNEL_BYTES ((uint64_t)1 << 30)
+
 /* The limit of CLIENT_DISK depends on the room on the disk: contents.c
  * sets it for each post. */
 static void
@@ -630,6 +666,7 @@ limit_clients(struct clients *c, const struct config *config)
     clients_limit_all(c, CLIENT_POSTS, config->ingest_bytes);
     clients_limit_all(c, CLIENT_ANSWERS, ANSWERS_BYTES);
     clients_limit_all(c, CLIENT_FILTERS, FILTERS_MAX);
+    clients_limit_all(c, CLIENT_KERNEL, KERNEL_BYTES);
     clients_limit_each(c, CLIENT_KEYS, config->client_keys);
 }
 
@@ -639,6 +676,8 @@ limit_sets(struct clients *c, const struct config *config)
 {
     clients_limit_each(c, CLIENT_SETS, config->client_sets);
     clients_limit_all(c, CLIENT_SET_NAMES, SETS_MADE_MAX);
+    if (config->client_kept_bytes)
+        clients_limit_each(c, CLIENT_KEPT, config->client_kept_bytes);
 }
 
 enum status
@@ -815,6 +854,21 @@ set_is_unread(const struct set *set)
     return atomic_load(&set->is_unread);
 }
 
+void
+set_ask_for_list(struct set *set)
+{
+    atomic_store_explicit(&set->is_asked, true, memory_order_relaxed);
+}
+
+bool
+set_is_small(struct set *set, const struct head *head)
+{
+    return head->last < set->registry->options.few_entries &&
+           head->earliest == 0 &&
+           head->generations[GENERATION_RESOURCELIST].current.number == 0 &&
+           !atomic_load_explicit(&set->is_asked, memory_order_relaxed);
+}
+
 enum content_mode
 set_content_mode(const struct set *set)
 {
@@ -934,6 +988,92 @@ registry_make(struct registry *r, struct slice name, struct client *client,
     return rc;
 }
 
+/* Room
+ *
+ * Whoever has created a set keeps it. The set's place has the client until the
+ * removal, under the lock. */
+
+/* The caller holds the lock; `client` makes the set if there is none. */
+static enum status
+check_kept(struct registry *r, const struct set *set, struct client *client,
+           uint64_t bytes, struct problem *why)
+{
+    struct client *owner = set ? set->place.client : client;
+    enum status rc = clients_check(&r->clients, owner, CLIENT_KEPT, bytes, why);
+
+    return rc && owner != client
+               ? problem(why, rc,
+                         "the set is full: the client that has created it "
+                         "keeps as many bytes as one client may "
+                         "(--client-kept-bytes): %" PRIu64,
+                         clients_limit_of_each(&r->clients, CLIENT_KEPT))
+               : rc;
+}
+
+enum status
+registry_check_room(struct registry *r, struct slice name,
+                    struct client *client, uint64_t bytes, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+    const struct set *set;
+
+    pthread_rwlock_rdlock(&r->lock);
+    set = table_find(&r->sets, name);
+    if (!set && (r->sets.n >= SETS_MAX || r->n_made >= SETS_MADE_MAX))
+        rc = registry_full(why);
+    if (!set && !rc)
+        rc = clients_check(&r->clients, client, CLIENT_SETS, 1, why);
+    if (!set && !rc)
+        rc = clients_check(&r->clients, client, CLIENT_SET_NAMES, 1, why);
+    if (!rc)
+        rc = check_kept(r, set, client, bytes, why);
+    pthread_rwlock_unlock(&r->lock);
+    return rc;
+}
+
+/* What a set takes of the disk at least: a folder, and a file. */
+#define SET_BYTES 8192
+
+static uint64_t
+kept_bytes(const struct set *set, const struct head *head)
+{
+    uint64_t bytes =
+        SET_BYTES + head->list_bytes + head->file_bytes +
+        atomic_load_explicit(&set->content_counts.bytes, memory_order_relaxed);
+
+    /* Archived builds count as much as the current one. */
+    for (int kind = 0; kind < GENERATION_KINDS; kind++) {
+        const struct generations *g = &head->generations[kind];
+
+        bytes += g->current.bytes * (g->n_archived ? g->n_archived : 1);
+    }
+    return bytes;
+}
+
+static bool
+count_kept(struct set *set, const struct head *head, void *user)
+{
+    struct registry *r = user;
+
+    pthread_rwlock_rdlock(&r->lock);
+    if (set->place.clients)
+        set_kept(set, kept_bytes(set, head));
+    pthread_rwlock_unlock(&r->lock);
+    return true;
+}
+
+void
+registry_count_kept(struct registry *r, uint64_t room)
+{
+    const struct config *config = r->options.config;
+
+    registry_each(r, count_kept, r);
+    if (!config->client_kept_bytes && config->client_share < 100)
+        clients_limit_each(&r->clients, CLIENT_KEPT,
+                           (room + clients_held(&r->clients, CLIENT_KEPT)) /
+                               100 * (100 - config->client_share));
+}
+
 size_t
 registry_count(struct registry *r)
 {
@@ -982,6 +1122,7 @@ registry_set_removed(struct set *set)
             atomic_fetch_sub(&r->n_private, 1);
         set->next_removed = r->removed;
         r->removed = set;
+        set_kept(set, 0);
         holding_end(&set->place);
     }
     pthread_rwlock_unlock(&r->lock);

@@ -42,6 +42,11 @@
 /* Sets made or remembered as removed in one life of the process. */
 #define SETS_MADE_MAX 200000
 
+/* A set with fewer entries gets no state and no Resource List on the disk
+ * before a reader asks for the list (set_ask_for_list): its Change Lists have
+ * all, and sets of one entry must cost one entry. */
+#define SET_FEW_ENTRIES 100
+
 /* Push transports with counts of subscribers. */
 #define SET_TRANSPORTS_MAX 8
 
@@ -79,6 +84,7 @@ struct set {
     atomic_uint content;    /* enum content_mode */
     atomic_bool is_private; /* its setting: set_mark_private */
     atomic_bool is_unread;  /* set_is_unread */
+    atomic_bool is_asked;   /* set_ask_for_list */
 
     /* See framework_event_last. Relaxed: a place to start a search. */
     _Atomic(uint64_t) last_event;
@@ -93,6 +99,11 @@ struct set {
     /* The client whose request made the set: its place among the sets, until
      * the removal, and among their names. */
     struct holding place, name_place;
+
+    /* Bytes that the client keeps by this set (CLIENT_KEPT): the log thread
+     * adds those of each batch, and registry_count_kept corrects the sum.
+     * Relaxed: it orders nothing. */
+    _Atomic(uint64_t) kept;
 
     /* The content of the set: the seq up to which the other three count, files,
      * their bytes, and entries without their bytes. The archive thread stores
@@ -120,6 +131,7 @@ struct registry_options {
     const struct config *config; /* lent as long as the registry lives */
     const char *public_url;      /* without a slash at its end; lent */
     size_t notes_size;           /* of set->notes */
+    uint64_t few_entries;        /* SET_FEW_ENTRIES; 0: no set is small */
     engine_open_fn *open_engine; /* of the log */
     struct journal *journal;     /* of the log; NULL: there is one broker */
 
@@ -214,6 +226,20 @@ MUST_CHECK enum status registry_make(struct registry *registry,
                                      struct slice name, struct client *client,
                                      struct set **set, struct problem *why);
 
+/* Fails as a post of `bytes` by `client` to the set of that name would for want
+ * of room: call it before the body is read. STATUS_LIMITED: the client may have
+ * no more sets or names, or whoever has created the set keeps too much;
+ * STATUS_INVALID: registry_full. Any thread. */
+MUST_CHECK enum status registry_check_room(struct registry *registry,
+                                           struct slice name,
+                                           struct client *client,
+                                           uint64_t bytes, struct problem *why);
+
+/* Counts what each set keeps for its creator. `room`: free bytes of the disk;
+ * they limit those who have no limit of their own. Once a second; the archive
+ * thread. */
+void registry_count_kept(struct registry *registry, uint64_t room);
+
 /* The number of sets, including those about to begin. */
 size_t registry_count(struct registry *registry);
 
@@ -262,6 +288,14 @@ bool set_is_visible(const struct set *set, const struct principal *principal);
  * broker wrote them. The broker then deletes lists and content of the set on
  * request only. */
 bool set_is_unread(const struct set *set);
+
+/* A reader has asked for the Resource List, or for the document that names it.
+ * Any thread. */
+void set_ask_for_list(struct set *set);
+
+/* True if the set is too small for a state and a list of its own: nobody has
+ * asked, and its log has its few entries from the first one on. */
+bool set_is_small(struct set *set, const struct head *head);
 
 /* Its setting `content` now. */
 enum content_mode set_content_mode(const struct set *set);

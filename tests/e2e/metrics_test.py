@@ -107,10 +107,10 @@ def is_every_failure_logged(metrics):
 
 
 def test_lists_are_counted_when_they_close_and_when_they_are_filed(start_broker):
-    broker = start_broker("--rotate-entries", "3")
+    broker = start_broker("--rotate-entries", "50")
     in_the_way = broker.data / "sets"  # neither lists nor the state get files
     in_the_way.write_text("in the way")
-    broker.set().post(7)
+    broker.set().post(101)  # a small set would have no state
     now = wait(broker, "tidings_list_files_failed_total", least=1)
     check(now, lists_closed_total=2, list_files_written_total=0)
     wait(broker, "tidings_folds_failed_total", least=1)

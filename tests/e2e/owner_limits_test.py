@@ -1,13 +1,20 @@
 """Limits of a token: what its owner uses up costs nobody else, wherever its requests
 come from."""
 
+import contextlib
+import json
+import subprocess
 import time
 
 import pytest
 
-from tidings_test.http import JSON, check_refused
+from tidings_test.broker import PROGRAMS, ROOT
+from tidings_test.http import JSON, NDJSON, ConnectionEnded, check_refused
+from tidings_test.soak import soak
+from tidings_test.waiting import wait_for
 
 ENTRY = '{"loc":"http://example.com/a","change":"updated"}'
+RESOURCE = '{"loc":"http://example.com/a"}'
 OTHERS = 20
 
 
@@ -30,6 +37,11 @@ class Crowd:
         field = self.fields[name]
         path = f"/sets/{name}/changes"
         return self.broker.post(path, body, JSON, authorization=field, **fields)
+
+    def ask(self, method, path, *body, name="greedy", **fields):
+        """One request of an owner."""
+        fields = {"authorization": self.fields[name], **fields}
+        return self.broker.request(method, path, *body, **fields)
 
     def check_others(self):
         for name in self.fields:
@@ -152,3 +164,288 @@ def test_idempotency_keys_count_for_their_owner(start_broker):
         if name != "greedy":
             assert crowd.post(name, idempotency_key="k3").status == 200, name
     check_counted(crowd.broker, "keys")
+
+
+# Each bounded table. One owner uses it up; meanwhile twenty others do everything that
+# clients do, and notice nothing; a minute later the first one finds room.
+
+TABLE = subprocess.run([PROGRAMS["tidingsd"], "--limits"], capture_output=True, text=True)
+LIMITS = [line.split("`")[1] for line in TABLE.stdout.splitlines()[2:]]
+MIB = 1 << 20
+STRANGER = "127.0.0.66"  # the address of an owner that is an address
+EVENTS = {"accept": "text/event-stream"}
+
+
+def test_the_page_has_the_table_of_limits():
+    assert TABLE.stdout in (ROOT / "doc/security.md").read_text(), TABLE.stdout
+
+
+class Attack(contextlib.ExitStack):
+    """What the greedy owner does."""
+
+    def __init__(self, crowd, label):
+        super().__init__()
+        self.crowd, self.broker = crowd, crowd.broker
+        self.series = f'tidings_client_refusals_total{{limit="{label}"}}'
+
+    def connect(self, **options):
+        return self.enter_context(self.broker.connect(**options))
+
+    def begin(self, method, path, size, body=b"", **fields):
+        """A request whose body does not come whole."""
+        connection = self.connect()
+        fields = {"authorization": self.crowd.fields["greedy"], **fields}
+        lines = [f"{method} {path} HTTP/1.1", "Host: localhost", f"Content-Length: {size}"]
+        lines += [f"{name.replace('_', '-')}: {value}" for name, value in fields.items()]
+        connection.send("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
+        return connection
+
+    def is_served(self, **options):
+        with contextlib.suppress(ConnectionEnded, OSError):
+            return self.connect(**options).request("/healthz").status == 200
+        return False
+
+    def is_refused(self):
+        return self.broker.metrics()[self.series] > 0
+
+    def repeat(self, act, until=429, times=5000):
+        """Act until the answer has that status."""
+        for _ in range(times):
+            answer = act()
+            if answer.status == until:
+                assert b"no memory" not in answer.body
+                return
+        raise AssertionError(f"{times} were taken")
+
+    def stream(self, path, name="greedy"):
+        connection = self.connect()
+        connection.ask(path, authorization=self.crowd.fields[name], **EVENTS)
+        return connection.answer_head()
+
+    def fill(self, path="/sets/greedy/changes", size=MIB // 2):
+        """A post of so many bytes of changes."""
+        loc = "http://example.com/" + 1000 * "a"
+        body = json.dumps([{"loc": loc, "change": "updated"}] * (size // 1060))
+        return self.crowd.ask("POST", path, body, JSON)
+
+
+def connections(attack):
+    for _ in range(130):
+        attack.connect(client=STRANGER)
+    return lambda: attack.is_served(client=STRANGER)
+
+
+def half_heads(attack):
+    for _ in range(20):
+        with contextlib.suppress(OSError):
+            attack.connect(client=STRANGER).send(b"GET /healthz HTTP/1.1\r\nHo")
+    return lambda: attack.is_served(client=STRANGER)
+
+
+def streams(attack):
+    attack.repeat(lambda: attack.stream("/sets/greedy/stream"))
+    return lambda: attack.stream("/sets/greedy/stream").status == 200
+
+
+def posts(attack):
+    body = b"[" + (ENTRY + ",").encode() * (MIB // len(ENTRY))
+    for _ in range(6):
+        attack.begin(
+            "POST", "/sets/greedy/changes", 2 * len(body), body, content_type=JSON
+        )
+    return lambda: attack.fill().status == 200
+
+
+def disk(attack):
+    """The bytes of uploads are on the disk from 2 MiB on."""
+    body = "".join(
+        json.dumps({"loc": f"http://a.example/{n}/" + "a" * 1000}) + "\n"
+        for n in range(2500)
+    ).encode()
+    for number in range(2):
+        path = f"/sets/greedy-{number}/resources"
+        attack.begin("PUT", path, len(body), body[:-1], content_type=NDJSON)
+    return lambda: attack.broker.metrics()["tidings_uploads_at_work"] == 0
+
+
+def answers(attack):
+    path = "/sets/greedy/changes?after=0"
+    for _ in range(3):
+        assert attack.fill(size=2 * MIB).status == 200
+    attack.crowd.flood = True
+
+    def read():
+        connection = attack.connect(narrow=True)
+        connection.ask(path, authorization=attack.crowd.fields["greedy"], accept=JSON)
+        return connection.answer_head()
+
+    for _ in range(10):
+        read()
+    return lambda: read().status == 200
+
+
+def filters(attack):
+    names = iter(range(1000))
+    path = "/sets/greedy/stream?prefix=http://example.com/{}"
+    attack.repeat(lambda: attack.stream(path.format(next(names))))
+    return lambda: attack.stream(path.format(next(names))).status == 200
+
+
+def uploads(attack):
+    for number in range(8):
+        path = f"/sets/greedy-{number}/resources"
+        attack.begin("PUT", path, 10, content_type=NDJSON)
+    return lambda: attack.broker.metrics()["tidings_uploads_at_work"] == 0
+
+
+def sets(attack):
+    names = iter(range(1000))
+    crowd = attack.crowd
+    attack.repeat(lambda: crowd.ask("PUT", f"/sets/greedy-{next(names)}", "{}", JSON))
+    assert crowd.ask("DELETE", "/sets/greedy-0").status == 204
+    return lambda: crowd.ask("PUT", "/sets/greedy-more", "{}", JSON).status == 201
+
+
+def set_names(attack):
+    names = iter(range(3000))
+    crowd = attack.crowd
+    attack.repeat(lambda: crowd.ask("PUT", f"/sets/greedy-{next(names)}", "{}", JSON))
+    return None  # for ever
+
+
+def keys(attack):
+    names = iter(range(1000))
+    attack.repeat(lambda: attack.crowd.post("greedy", idempotency_key=f"k{next(names)}"))
+    return None  # for a day
+
+
+def tickets(attack):
+    attack.repeat(lambda: attack.crowd.ask("POST", "/tickets"))
+    return lambda: attack.crowd.ask("POST", "/tickets").status == 201
+
+
+def sessions(attack):
+    """The next session replaces the oldest one: nobody is refused."""
+    crowd = attack.crowd
+    first = crowd.ask("POST", "/session")
+    for _ in range(100):
+        assert crowd.ask("POST", "/session").status == 201
+    cookie = first["Set-Cookie"].split(";")[0]
+    old = crowd.broker.get("/tokens/self", authorization=None, cookie=cookie)
+    assert old.status == 401 or old.json()["name"] != "greedy"
+    attack.is_refused = lambda: True
+    return lambda: crowd.ask("POST", "/session").status == 201
+
+
+def kept_bytes(attack):
+    crowd = attack.crowd
+    attack.repeat(lambda: attack.fill(size=MIB // 4))
+    # Known at the head: no byte of the body comes.
+    with attack.begin("POST", "/sets/new/changes", MIB, content_type=JSON) as post:
+        check_refused(post.answer(), 429, "--client-kept-bytes")
+    assert crowd.ask("DELETE", "/sets/greedy").status == 204
+    return lambda: crowd.post("greedy").status == 200
+
+
+def kernel_bytes(attack):
+    for _ in range(2):
+        assert attack.fill(size=2 * MIB).status == 200
+    for _ in range(60):
+        connection = attack.connect(narrow=True)
+        connection.ask(
+            "/sets/greedy/changelist.xml", authorization=attack.crowd.fields["greedy"]
+        )
+    return lambda: attack.broker.metrics()["tidings_connections"] < 60
+
+
+def followed(attack):
+    path = "/stream?set=greedy"
+    attack.repeat(lambda: attack.stream(path))
+    return lambda: attack.stream(path).status == 200
+
+
+SHARE = ("--client-share", "1")
+FEW = ("--client-share", "25", "--ingest-bytes", 8 * MIB, "--max-body", 4 * MIB)
+
+# How each table is used up, and the options that make it small. A text names the test of
+# a table that no single broker has.
+EXHAUSTED = {
+    "connections": (connections, "--client-connections", "100"),
+    "half-heads": (half_heads, "--client-half-heads", "10"),
+    "streams": (streams, "--client-streams", "5"),
+    "posts": (posts, *FEW),
+    "disk": (disk, "--client-share", "25"),
+    "answers": (answers, *SHARE, "--ingest-bytes", "1G"),
+    "filters": (filters, *SHARE),
+    "uploads": (uploads, "--client-share", "25"),
+    "sets": (sets, "--client-sets", "5"),
+    "set-names": (set_names, *SHARE),
+    "keys": (keys, "--client-keys", "2"),
+    "tickets": (tickets, *SHARE),
+    "sessions": (sessions, *SHARE),
+    "used-tickets": "unit/access/request_tickets_test.c",
+    "kept-bytes": (kept_bytes, "--client-kept-bytes", "1M"),
+    "kernel-bytes": (kernel_bytes, *SHARE, "--ingest-bytes", "1G"),
+    "followed": (followed, "--client-followed", "3"),
+}
+
+
+def live(crowd, name):
+    """Everything that a client does, once. None of it is refused."""
+    broker, field = crowd.broker, {"authorization": crowd.fields[name]}
+    assert crowd.ask("POST", "/tickets", name=name).status == 201
+    assert crowd.ask("POST", "/session", name=name).status == 201
+    with broker.connect() as stream:
+        stream.ask(f"/sets/{name}/stream?prefix=http:", **field, **EVENTS)
+        assert stream.answer_head().status == 200
+        assert crowd.post(name, idempotency_key="one").status == 200
+        stream.read_until(b"event: changes")
+    for path in (f"/sets/{name}/changes?after=0", f"/sets/{name}/changelist.xml"):
+        assert broker.get(path, **field).status == 200
+    path = f"/sets/{name}-all"
+    assert crowd.ask("PUT", f"{path}/resources", RESOURCE, NDJSON, name=name).status == 200
+    with broker.connect() as connection:
+        connection.ask(f"/stream?set={name}", **field, **EVENTS)
+        assert connection.answer_head().status == 200
+
+
+@pytest.mark.parametrize("label", LIMITS)
+def test_one_owner_uses_up_a_table_and_nobody_notices(start_broker, faults, label):
+    how = EXHAUSTED[label]
+    if isinstance(how, str):
+        assert f"CLIENT_{label.upper().replace('-', '_')}" in (ROOT / "tests" / how).read_text()
+        return
+    exhaust, *options = how
+    if exhaust is disk:
+        faults.set_disk((256 + 8) * MIB)
+    crowd = Crowd(start_broker("--min-rate", "1K", *options, env=faults.env))
+    with Attack(crowd, label) as attack:
+        has_room = exhaust(attack)
+        wait_for("a refusal", attack.is_refused)
+        for name in crowd.fields:
+            if name != "greedy":
+                live(crowd, name)
+        check_in_time(crowd.broker)
+        if exhaust in ENDED_BY_THE_CLIENT:
+            attack.close()
+        faults.pass_time(61)
+        if has_room:
+            wait_for("room", has_room)
+
+
+# Streams without anything to send last as long as their clients.
+ENDED_BY_THE_CLIENT = (streams, filters, followed)
+
+
+def check_in_time(broker):
+    """No delivery was later than a second, as the broker measures it. Only the long form
+    looks at a clock."""
+    metrics = broker.metrics()
+    name = "tidings_push_latency_seconds"
+    late = [
+        series
+        for series in metrics
+        if series.startswith(f"{name}_bucket") and 'le="1"' in series
+        and metrics[series] < metrics[series.replace('le="1"', 'le="+Inf"')]
+    ]
+    assert soak(True, not late), late

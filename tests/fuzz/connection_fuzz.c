@@ -155,6 +155,13 @@ tcp_unsent(int fd)
     return 0;
 }
 
+size_t
+tcp_left(int fd)
+{
+    (void)fd;
+    return 0;
+}
+
 void
 tcp_reset_at_close(int fd)
 {

@@ -36,6 +36,7 @@ sets_try_open(struct sets *s, struct problem *why)
         .config = &s->config,
         .public_url = s->public_url,
         .notes_size = sizeof(struct notes),
+        .few_entries = s->few_entries,
         .open_engine = store_open,
         .journal = s->journal,
         .announce = announcer_announce,

@@ -26,6 +26,7 @@ struct sets {
     char public_url[64];            /* SETS_URL */
     struct journal *journal;        /* NULL: of one broker */
     void (*on_certain)(void *user); /* of the registry; `user` is sets */
+    uint64_t few_entries;           /* of the registry; 0 */
     struct announcer *announcer;
     struct registry *registry;
     struct posts posts;

@@ -25,6 +25,7 @@ struct broker {
 struct pair {
     struct tempdir dir;
     struct shared_streams of_tokens, of_tickets;
+    struct clients clients;
     struct broker a, b;
     char text[TOKEN_TEXT_SIZE]; /* of the token "press" */
 };
@@ -53,7 +54,7 @@ broker_begin(struct pair *p, struct broker *b, const char *name)
     if (tokens_open(&b->tokens, dir, &why) ||
         tokens_join(b->tokens, &b->of_tokens.streams, NULL, &why))
         fail_msg("%s", why.text);
-    b->tickets = request_tickets_new(b->tokens);
+    b->tickets = request_tickets_new(b->tokens, &p->clients);
     assert_non_null(b->tickets);
 }
 
@@ -76,6 +77,7 @@ setup(void **state)
 
     assert_non_null(p);
     tempdir_open(&p->dir);
+    clients_init(&p->clients, 100);
     shared_streams_init(&p->of_tokens);
     shared_streams_init(&p->of_tickets);
     broker_begin(p, &p->a, "a");
@@ -96,6 +98,7 @@ teardown(void **state)
     request_tickets_free(p->b.tickets);
     tokens_close(p->a.tokens);
     tokens_close(p->b.tokens);
+    clients_fini(&p->clients);
     shared_streams_fini(&p->of_tokens);
     shared_streams_fini(&p->of_tickets);
     tempdir_close(&p->dir);
@@ -114,7 +117,7 @@ make(struct broker *b, const char *token, char ticket[REQUEST_TICKET_SIZE])
     struct problem why = {""};
 
     assert_non_null(p);
-    if (request_tickets_add(b->tickets, p, ticket, &why))
+    if (request_tickets_add(b->tickets, p, NULL, ticket, &why))
         fail_msg("%s", why.text);
     principal_unref(p);
 }
@@ -196,7 +199,8 @@ TEST(a_ticket_under_another_key_is_none)
     struct pair *p = *state;
     struct shared_streams others;
     struct streams_seat seat;
-    struct request_tickets *foreign = request_tickets_new(p->a.tokens);
+    struct request_tickets *foreign =
+        request_tickets_new(p->a.tokens, &p->clients);
     struct broker forger = {.tokens = p->a.tokens, .tickets = foreign};
     char ticket[REQUEST_TICKET_SIZE];
 
@@ -297,8 +301,9 @@ TEST(a_ticket_of_a_json_web_token_holds_at_its_broker)
     char ticket[REQUEST_TICKET_SIZE];
 
     assert_non_null(outside);
-    assert_int_equal(request_tickets_add(p->a.tickets, outside, ticket, NULL),
-                     STATUS_OK);
+    assert_int_equal(
+        request_tickets_add(p->a.tickets, outside, NULL, ticket, NULL),
+        STATUS_OK);
     assert_false(lets_in(&p->b, ticket, "jwt:0123:ada"));
     assert_true(lets_in(&p->a, ticket, "jwt:0123:ada"));
     principal_unref(outside);
@@ -352,7 +357,8 @@ TEST(a_broker_makes_keys_seldom)
 TEST(a_ticket_of_a_single_broker_is_in_its_memory)
 {
     struct pair *p = *state;
-    struct request_tickets *alone = request_tickets_new(p->a.tokens);
+    struct request_tickets *alone =
+        request_tickets_new(p->a.tokens, &p->clients);
     struct broker single = {.tokens = p->a.tokens, .tickets = alone};
     char ticket[REQUEST_TICKET_SIZE];
 
@@ -362,4 +368,27 @@ TEST(a_ticket_of_a_single_broker_is_in_its_memory)
     assert_true(lets_in(&single, ticket, "press"));
     assert_false(lets_in(&single, ticket, "press"));
     request_tickets_free(alone);
+}
+
+/* The used tickets of one owner leave room for those of others, and are
+ * forgotten. */
+TEST(used_tickets_count_for_their_owner)
+{
+    struct pair *p = *state;
+    char press[REQUEST_TICKET_SIZE], other[TOKEN_TEXT_SIZE];
+
+    clients_limit_each(&p->clients, CLIENT_USED_TICKETS, 2);
+    add_token(&p->a, "desk", other);
+    for (int i = 0; i < 2; i++) {
+        make(&p->a, p->text, press);
+        assert_true(lets_in(&p->a, press, "press"));
+    }
+    make(&p->a, p->text, press);
+    assert_true(is_shared(press));
+    assert_false(lets_in(&p->a, press, "press"));
+    make(&p->a, other, press);
+    assert_true(lets_in(&p->a, press, "desk"));
+    clock_pass_us(TICKETS_USED_US);
+    make(&p->a, p->text, press);
+    assert_true(lets_in(&p->a, press, "press"));
 }

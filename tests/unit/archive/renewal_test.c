@@ -77,6 +77,36 @@ TEST(is_built_when_the_log_no_longer_reaches_back_to_it)
     renewals_check(&w);
 }
 
+/* A set of a few entries costs no state and no list before a reader asks for
+ * one, also after a start. */
+TEST(a_small_set_gets_a_list_when_it_is_asked_for)
+{
+    w.sets.few_entries = 10;
+    stage_restart_renewals();
+    sets_post(&w.sets, "demo", 1, 9);
+    for (int i = 0; i < 2; i++) {
+        assert_builds(0);
+        assert_int_equal(faccessat(tempdir_fd(state), "sets/demo", F_OK, 0),
+                         -1);
+        stage_restart_renewals();
+    }
+    set_ask_for_list(sets_find(&w.sets, "demo"));
+    assert_builds(1);
+    renewals_check(&w);
+    stage_restart_renewals();
+    sets_post(&w.sets, "demo", 10, 1);
+    assert_builds(2);
+}
+
+/* One entry more, and the list comes by itself. */
+TEST(a_set_is_small_below_its_number_of_entries)
+{
+    w.sets.few_entries = 10;
+    stage_restart_renewals();
+    sets_post(&w.sets, "demo", 1, 10);
+    assert_builds(1);
+}
+
 TEST(sets_take_turns)
 {
     char name[16];

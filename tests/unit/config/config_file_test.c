@@ -293,8 +293,8 @@ TEST(the_example_says_the_defaults_of_all_options)
     assert_memory_equal(&same, &defaults, sizeof(same));
     for (const char *at = e.help; (at = strstr(at, "\n  --")); at++)
         e.n--;
-    assert_int_equal(e.n, (unsigned)-6); /* config, example, routes, openapi,
-                                          version, help */
+    assert_int_equal(e.n, (unsigned)-7); /* config, example, routes, limits,
+                                          openapi, version, help */
 }
 
 /* Keys that have no default get a value that is good. */

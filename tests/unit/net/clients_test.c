@@ -2,6 +2,9 @@
  * Connections, and limits per client. (All clients here are one address;
  * others: e2e/clients_test.py.)
  */
+#include <errno.h>
+#include <sys/socket.h>
+
 #include "broker/base/client_limits.h"
 #include "proto/http/network_address.h"
 #include "tests/unit/net/streamed.h"
@@ -206,4 +209,114 @@ TEST(a_proxy_hears_of_its_clients_limit)
     wire_close(stream);
     served_pass_seconds(1);
     await_held(CLIENT_CONNECTIONS, 0);
+}
+
+/* Passes seconds until all clients hold between `least` and `most`. */
+static void
+pass_until_held(enum client_kind kind, uint64_t least, uint64_t most)
+{
+    while (clients_held(&clients, kind) < least ||
+           clients_held(&clients, kind) > most)
+        served_pass_seconds(1);
+}
+
+/* A client that has asked, and does not read. */
+static struct wire *
+stuck(const char *request)
+{
+    struct wire *w = served_connect_narrow();
+
+    assert_true(wire_send_text(w, request));
+    return w;
+}
+
+/* Reads to the end; true if that is a reset. */
+static bool
+is_reset(struct wire *w)
+{
+    char some[4096];
+    ssize_t n;
+
+    do
+        n = recv(wire_fd(w), some, sizeof(some), 0);
+    while (n > 0);
+    return n < 0 && errno == ECONNRESET;
+}
+
+#define LARGE "/big?size=300000"
+
+/* The bytes that the kernel holds for a client that takes nothing count for it,
+ * and go with the connection: no socket stays behind with them, whichever way
+ * the answer ends. */
+TEST(what_nobody_reads_counts_until_the_kernel_drops_it)
+{
+    static const struct {
+        const char *request;
+        bool is_half; /* the client ends its side */
+    } rows[] = {
+        {GET("/big?size=9000000"), false},
+        {"GET " LARGE " HTTP/1.1\r\nConnection: close\r\n" HEAD_END, false},
+        {GET(LARGE), true},
+        {GET(LARGE), false}, /* kept, until it has rested too long */
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct wire *w = stuck(rows[i].request);
+
+        if (rows[i].is_half)
+            shutdown(wire_fd(w), SHUT_WR);
+        pass_until_held(CLIENT_KERNEL, 100000, UINT64_MAX);
+        assert_int_equal(clients_held(&clients, CLIENT_CONNECTIONS), 1);
+        pass_until_held(CLIENT_CONNECTIONS, 0, 0);
+        assert_int_equal(clients_held(&clients, CLIENT_KERNEL), 0);
+        if (served_way != SERVED_UNIX && !is_reset(w))
+            fail_msg("row %zu: the kernel keeps the bytes", i);
+        wire_close(w);
+    }
+}
+
+/* A whole answer is not cut: a slow client gets all of it. */
+TEST(a_slow_client_gets_its_last_answer)
+{
+    struct wire *w =
+        stuck("GET " LARGE " HTTP/1.1\r\nConnection: close\r\n" HEAD_END);
+    size_t size = 0, looked = 0;
+    char some[4000];
+    long n;
+
+    while ((n = wire_read_some(w, some, sizeof(some))) > 0) {
+        size += (size_t)n;
+        if (size - looked > 50000) {
+            looked = size;
+            served_pass_seconds(1);
+        }
+    }
+    assert_int_equal(n, 0);
+    assert_true(size > 300000);
+    wire_close(w);
+    pass_until_held(CLIENT_CONNECTIONS, 0, 0);
+}
+
+static int
+patient_open(void **state)
+{
+    limited_open(state);
+    served.options.min_rate = 0;
+    served_reopen();
+    return 0;
+}
+
+/* Over its share a client loses connections, of which it takes too little. */
+TEST(a_client_leaves_so_much_unread, patient_open, limited_close)
+{
+    struct wire *first, *second;
+
+    clients_limit_all(&clients, CLIENT_KERNEL, 800000); /* 200,000 of one */
+    first = stuck(GET("/big?size=9000000"));
+    second = stuck(GET("/big?size=9000000"));
+    pass_until_held(CLIENT_CONNECTIONS, 2, 2);
+    pass_until_held(CLIENT_CONNECTIONS, 1, 1);
+    wire_close(first);
+    wire_close(second);
+    pass_until_held(CLIENT_CONNECTIONS, 0, 0);
 }

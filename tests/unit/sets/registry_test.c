@@ -184,6 +184,77 @@ TEST(sets_count_for_their_creators, stage_configure, stage_close)
     assert_int_equal(make_for("greedy", "d"), STATUS_LIMITED);
 }
 
+static enum status
+check_room(const char *owner, const char *name, uint64_t bytes,
+           struct problem *why)
+{
+    struct client *client =
+        client_of_owner(registry_clients(s.registry), slice_of(owner));
+    enum status rc =
+        registry_check_room(s.registry, slice_of(name), client, bytes, why);
+
+    client_unref(client);
+    return rc;
+}
+
+/* What is known at the head of a request is said there. */
+TEST(a_post_without_room_is_refused_before_its_body, stage_configure,
+     stage_close)
+{
+    struct problem why = {""};
+
+    s.config.client_sets = 1;
+    s.config.client_kept_bytes = 100000;
+    sets_open(&s);
+    assert_int_equal(check_room("greedy", "a", 100000, &why), STATUS_OK);
+    assert_int_equal(check_room("greedy", "a", 100001, &why), STATUS_LIMITED);
+    assert_string_equal(why.text,
+                        "your token has created sets that keep as much as one "
+                        "client may (--client-kept-bytes): 100000 bytes");
+    assert_int_equal(make_for("greedy", "a"), STATUS_OK);
+    assert_int_equal(check_room("greedy", "b", 0, &why), STATUS_LIMITED);
+    assert_string_equal(why.text,
+                        "your token has created as many sets as one client may "
+                        "have (delete one to make room): 1");
+    assert_int_equal(check_room("greedy", "a", 0, &why), STATUS_OK);
+    assert_int_equal(check_room("other", "b", 0, &why), STATUS_OK);
+}
+
+/* Whoever posts, the set counts for its creator, also after a start; lists that
+ * go and sets that are removed make room. */
+TEST(kept_bytes_count_for_the_creator, stage_configure, stage_close)
+{
+    struct problem why = {""};
+
+    s.config.client_kept_bytes = 100000;
+    sets_open(&s);
+    assert_int_equal(make_for("greedy", "a"), STATUS_OK);
+    sets_post_heavy(&s, "a", 1, 50, 2000); /* counted by the commit */
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(check_room("greedy", "b", 0, &why), STATUS_LIMITED);
+        assert_int_equal(check_room("other", "a", 0, &why), STATUS_LIMITED);
+        assert_non_null(strstr(why.text, "the client that has created it"));
+        assert_int_equal(check_room("other", "b", 0, &why), STATUS_OK);
+        sets_close(&s);
+        sets_open(&s);
+        registry_count_kept(s.registry, UINT64_MAX / 2);
+    }
+    remove_set("a");
+    registry_count_kept(s.registry, UINT64_MAX / 2);
+    assert_int_equal(check_room("greedy", "b", 90000, &why), STATUS_OK);
+}
+
+/* Without a limit of its own, a client leaves one share of the disk. */
+TEST(one_client_leaves_a_share_of_the_disk, stage_configure, stage_close)
+{
+    struct problem why = {""};
+
+    sets_open(&s);
+    registry_count_kept(s.registry, 1000000);
+    assert_int_equal(check_room("greedy", "a", 750000, &why), STATUS_OK);
+    assert_int_equal(check_room("greedy", "a", 750001, &why), STATUS_LIMITED);
+}
+
 /* The broker remembers the names of removed sets for ever, so a client that
  * makes and removes sets in turn has a limit, too. */
 TEST(names_of_removed_sets_count_for_their_creators, stage_configure,
