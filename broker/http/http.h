@@ -59,8 +59,8 @@ struct http {
     atomic_bool is_ready;
 };
 
-/* True if clients are on this machine, or come by a forwarder there, and need no
- * token. With tokens they may be anywhere. */
+/* True if clients are on this machine, or come by a forwarder there, and need
+ * no token. With tokens they may be anywhere. */
 static inline bool
 http_is_local(const struct http *http)
 {
