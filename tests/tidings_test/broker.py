@@ -219,8 +219,9 @@ class Broker(http.Client):
     def start_post(self, path, type, begin):
         """A connection that has sent a post of which nothing follows `begin`."""
         connection = self.connect()
+        token = f"Authorization: Bearer {self.token}\r\n" if self.token else ""
         connection.send(
-            f"POST {path} HTTP/1.1\r\nHost: {connection.host}\r\n"
+            f"POST {path} HTTP/1.1\r\nHost: {connection.host}\r\n{token}"
             f"Content-Type: {type}\r\nContent-Length: 100\r\n\r\n{begin}"
         )
         return connection
