@@ -548,17 +548,19 @@ request_answer(struct request *rq, struct response *r)
         .send = response_send, .check = check_answer, .is_busy = true};
 
     struct connection *c = rq->connection;
+    bool is_over = rq->is_answered || !c || connection_is_gone(c);
     size_t size = 0;
 
-    /* The effect of a GET is its answer. Other acts have asked before. */
-    if (rq->is_answered || !c || connection_is_gone(c) ||
-        (r->status < 400 &&
-         (rq->method == METHOD_GET || rq->method == METHOD_HEAD) &&
-         request_deny(rq))) {
+    if (is_over)
+        rq->is_answered = true;
+    /* The effect of a GET is its answer. Other acts have asked before. A
+     * refusal frees the request. */
+    if (is_over || (r->status < 400 &&
+                    (rq->method == METHOD_GET || rq->method == METHOD_HEAD) &&
+                    request_deny(rq))) {
         if (r->body)
             r->body->free(r->body);
         r->body = NULL;
-        rq->is_answered = true;
         return;
     }
     assert(request_may_answer(rq, r->status));

@@ -928,7 +928,7 @@ def test_a_broker_that_lacks_records_joins_anew(cluster, run):
     former = two.data / "replaced"
     run("tidingsd", "check", "--data", former, "--deep")
     names = {each.name for each in former.iterdir()}
-    assert {"tidings.db", "tokens.db", "sets", "public-url"} <= names
+    assert {"tidings.db", "tokens.db", "public-url"} <= names
 
     # Its former files are in the way of the next time.
     two.stop()
