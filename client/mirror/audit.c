@@ -313,12 +313,12 @@ report_finding(struct audit *a, enum td_finding finding, const char *loc,
         a->options->on_finding(finding, loc, path, why, a->options->user);
 }
 
-/* Says with errno that a file cannot be read. What this process lacks says
- * nothing about the file: it ends the comparison. */
+/* Says with errno that a file cannot be read. If this process lacks memory or
+ * descriptors, the file may be sound: then the comparison ends. */
 static const char *
 say_unread(struct audit *a, const char *what, const char *path, char *text)
 {
-    if (errno == ENOMEM || errno == EMFILE || errno == ENFILE)
+    if (!a->why.rc && (errno == ENOMEM || errno == EMFILE || errno == ENFILE))
         problem_errno(&a->why, "cannot read", path);
     snprintf(text, TEXT_SIZE, "it cannot be %s: %s", what, strerror(errno));
     return text;

@@ -54,6 +54,22 @@ def test_finds_nothing_where_all_is_well(mirrored):
     mirrored.check_same()
 
 
+# A file is not corrupt because the program lacks the descriptor to read it.
+def test_a_lack_of_descriptors_is_no_finding(mirrored, faults, start):
+    unread = f"cannot read {mirrored.place('/a.txt')}: Too many open files"
+    limits = iter(range(64, 0, -1))
+    errors = ""
+    while unread not in errors:
+        faults.limit_files(next(limits))
+        done = start("tidings", "audit", mirrored.directory, env=faults.env)
+        done.give("")
+        status, errors = done.wait(), done.errors()
+        if status == 0:
+            check_counts(done)
+        else:
+            assert status == 1 and not done.output(), done.output()
+
+
 def test_reports_that_its_lines_could_not_be_written(mirrored, run):
     mirrored.file("/a.txt").unlink()
     line = f"exec {PROGRAMS['tidings']} audit {mirrored.directory} --json > /dev/full"

@@ -47,11 +47,12 @@ struct plan {
     _Atomic int64_t disk_bytes; /* free space to report; 0: the true one */
     _Atomic int64_t passed_s;   /* added to the steady clock */
     _Atomic int64_t is_still;   /* the steady clock stands */
-    _Atomic int64_t small_pid;  /* had no memory for a small block last */
+    _Atomic int64_t small_pid;  /* lacked memory for a small block */
 };
 
-/* For the test, which loads the library, too. False: it is disarmed; of a plan
- * with `is_once` that says that a call has met its fault. */
+/* Disarms the plan; true if it was armed until now. If a plan with `is_once`
+ * was not, a call has met its fault. For the test, which loads the library,
+ * too. */
 bool plan_disarm(struct plan *plan);
 
 #endif

@@ -100,12 +100,12 @@ class Faults:
         self._file = open(path, "r+b")
         self._memory = mmap.mmap(self._file.fileno(), 0)
         self._plan = Plan.from_buffer(self._memory)
-        self._disarm = ctypes.CDLL(str(LIBRARY)).plan_disarm
-        self._disarm.restype = ctypes.c_bool
-        self._is_once = False
         # The sanitizers want to be the first library.
         asan = os.environ.get("ASAN_OPTIONS", "")
         assert LIBRARY.exists(), f"{LIBRARY} is not built"
+        self._disarm = ctypes.CDLL(str(LIBRARY)).plan_disarm
+        self._disarm.restype = ctypes.c_bool
+        self._is_once = False
         self.env = {
             "LD_PRELOAD": str(LIBRARY),
             "TIDINGS_FAULTS": str(path),
@@ -124,7 +124,7 @@ class Faults:
         plan.is_once = self._is_once = once
         plan.least_bytes = least_bytes
         plan.skip = after
-        plan.n_met = 0
+        plan.n_met = plan.small_pid = 0
         plan.is_armed = 1
 
     def disarm(self):
