@@ -463,7 +463,7 @@ name_urls(struct broker *b)
              config->tls_cert[0] ? "https" : "http", config->listen_host, port);
     snprintf(b->public_url, sizeof(b->public_url), "%s",
              config->public_url[0] ? config->public_url : b->url);
-    http_init(&b->http, b->registry, b->push, config->listen_host);
+    http_init(&b->http, b->registry, b->push, b->url);
     b->http.origins = &b->origins;
 }
 

@@ -16,21 +16,21 @@
 
 void
 http_init(struct http *http, struct registry *registry, struct push *push,
-          const char *listen_host)
+          const char *url)
 {
     http->registry = registry;
     http->push = push;
     /* broker_check has refused other cases */
     http->is_near = !registry_config(registry)->insecure_open;
-    own_names_init(http, listen_host);
+    own_names_init(http, url);
 }
 
 /* Returns the sign that a proxy sent the request: a header about its client, or
  * HTTP/1.0. nginx with a bare proxy_pass sends HTTP/1.0, with our own name as
  * Host; no present client begins with it. NULL: no sign. A bare HAProxy looks
- * like a client; but it passes the Host on, so a remote client must send one of
- * ours. (The user of the socket is no sign: programs of the same service
- * accounts publish, too.) */
+ * like a client; but it passes the Host on, so a remote client must forge ours,
+ * with its port. (The user of the socket is no sign: programs of the same
+ * service accounts publish, too.) */
 static const char *
 sign_of_proxy(struct request *rq)
 {

@@ -27,6 +27,9 @@ struct request_end;
 struct request_tickets;
 struct tickets;
 
+/* Room for the text of a port. */
+#define OWN_PORT_SIZE 8
+
 struct http {
     struct registry *registry;
     struct push *push;
@@ -49,10 +52,11 @@ struct http {
      * given. */
     bool is_near;
 
-    /* The hosts that a request without a token may name, without ports: the
-     * listener's, the public URL's, and the names of loopback. */
+    /* The hosts that a request without a token may name: the names of loopback,
+     * the listener's, and the public URL's; and the ports of the latter two. */
     char hosts[5][300];
     unsigned n_hosts;
+    char ports[2][OWN_PORT_SIZE];
 
     /* Requests get 503 before this is true. Release: a thread that sees `true`
      * also sees the rest of this struct. */
@@ -68,9 +72,9 @@ http_is_local(const struct http *http)
 }
 
 /* Fills in everything except tokens, posts, archiver, backup, hub, bridges and
- * is_ready. */
+ * is_ready. `url` is that of the listener. */
 void http_init(struct http *http, struct registry *registry, struct push *push,
-               const char *listen_host);
+               const char *url);
 
 /* The server's on_request and on_end; `user` is the struct http. */
 void http_on_request(struct request *rq, void *user);

@@ -39,27 +39,32 @@ own_names_port_of(struct slice url)
                                             : (struct slice){NULL, 0};
 }
 
+/* Adds the names in a URL: its host, and its port or that of its scheme. */
 static void
-add_host(struct http *http, struct slice host)
+add_url(struct http *http, const char *url, char port[OWN_PORT_SIZE])
 {
-    bool is_bare_ipv6 = host.size && *host.data != '[' &&
-                        memchr(host.data, ':', host.size) != NULL;
+    struct slice host = own_names_host_of(authority_of(slice_of(url)));
+    struct slice number = own_names_port_of(slice_of(url));
 
-    snprintf(http->hosts[http->n_hosts++], sizeof(http->hosts[0]),
-             is_bare_ipv6 ? "[%.*s]" : "%.*s", SLICE_ARG(host));
+    if (!slice_is(host, "0.0.0.0") && !slice_is(host, "[::]"))
+        snprintf(http->hosts[http->n_hosts++], sizeof(http->hosts[0]), "%.*s",
+                 SLICE_ARG(host));
+    if (!number.size)
+        number =
+            slice_starts(slice_of(url), "https:") ? SLICE("443") : SLICE("80");
+    snprintf(port, OWN_PORT_SIZE, "%.*s", SLICE_ARG(number));
 }
 
 void
-own_names_init(struct http *http, const char *listen_host)
+own_names_init(struct http *http, const char *url)
 {
-    struct slice url = slice_of(registry_public_url(http->registry));
+    static const char *const loopback[] = {"localhost", "127.0.0.1", "[::1]"};
 
-    if (strcmp(listen_host, "0.0.0.0") != 0 && strcmp(listen_host, "::") != 0)
-        add_host(http, slice_of(listen_host));
-    add_host(http, SLICE("localhost"));
-    add_host(http, SLICE("127.0.0.1"));
-    add_host(http, SLICE("::1"));
-    add_host(http, own_names_host_of(authority_of(url)));
+    for (size_t i = 0; i < sizeof(loopback) / sizeof(loopback[0]); i++)
+        snprintf(http->hosts[http->n_hosts++], sizeof(http->hosts[0]), "%s",
+                 loopback[i]);
+    add_url(http, url, http->ports[0]);
+    add_url(http, registry_public_url(http->registry), http->ports[1]);
 }
 
 bool
@@ -71,6 +76,18 @@ own_names_have_host(const struct http *http, struct slice authority)
         if (slice_is_word(host, http->hosts[i]))
             return true;
     return false;
+}
+
+/* True if the port of a Host is one of the broker's. A client leaves out that
+ * of the scheme. */
+static bool
+has_port(const struct http *http, struct request *rq, struct slice authority)
+{
+    slice_skip(&authority, own_names_host_of(authority).size);
+    if (!slice_take_char(&authority, ':'))
+        authority = own_names_are_https(http, rq) ? SLICE("443") : SLICE("80");
+    return slice_is(authority, http->ports[0]) ||
+           slice_is(authority, http->ports[1]);
 }
 
 bool
@@ -114,7 +131,9 @@ own_names_may_be_used(const struct http *http, struct request *rq,
           request_listener(rq) != LISTENER_TCP || request_is_proxied(rq))))
         return true;
     request_header(rq, "host", &host);
-    if (own_names_have_host(http, host))
+    if (own_names_have_host(http, host) &&
+        (!http_is_local(http) || request_listener(rq) != LISTENER_TCP ||
+         has_port(http, rq, host)))
         return true;
     problem_set(why, "%s \"%s\": give tidingsd --public-url if it should",
                 is_open ? "this broker is open, and is not called"

@@ -10,8 +10,8 @@
 #include "broker/http/http.h"
 #include "proto/slice.h"
 
-/* Fills in http->hosts. The registry is there. */
-void own_names_init(struct http *http, const char *listen_host);
+/* Fills in the names. The registry is there; `url` is that of the listener. */
+void own_names_init(struct http *http, const char *url);
 
 /* The host of "host:port", with the brackets of an IPv6 address. */
 struct slice own_names_host_of(struct slice authority);
@@ -35,9 +35,10 @@ bool own_names_have_origin(const struct http *http, struct request *rq,
 
 /* A page of any name that points here (DNS rebinding) has what everyone has. So
  * a request needs a name of the broker: each one to an open broker, else one of
- * everyone, unless a trusted proxy or a unix socket brings it. (`principal`
- * NULL: not yet known.) False: it may not come in, and `why` says why. During
- * on_request. */
+ * everyone, unless a trusted proxy or a unix socket brings it. A broker that is
+ * open to its machine knows its port, too: a forwarder of TCP has another one.
+ * (`principal` NULL: not yet known.) False: it may not come in, and `why` says
+ * why. During on_request. */
 bool own_names_may_be_used(const struct http *http, struct request *rq,
                            const struct principal *principal,
                            struct problem *why);

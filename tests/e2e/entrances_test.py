@@ -34,7 +34,7 @@ NAME = "changes.example"
 
 @dataclasses.dataclass
 class Way:
-    """How a client comes. PORT is that of the broker."""
+    """How a client comes. PORT is that of the broker, FORWARDER the forwarder's."""
 
     host: str = "127.0.0.1:PORT"
     origin: str = None
@@ -83,7 +83,9 @@ WAYS = [
     Way(origin="null"),
     Way(site="cross-site"),  # a link on another page
     Way(origin="http://127.0.0.1:PORT", site="same-origin"),
-    Way(listener="forwarder"),
+    Way(listener="forwarder", host="127.0.0.1:FORWARDER"),
+    Way(listener="forwarder", host="localhost"),
+    Way(listener="forwarder"),  # a client that knows what the broker is called
     Way(listener="forwarder", host="192.0.2.1"),
     Way(listener="forwarder", host="evil.example", origin="http://evil.example"),
     Way(listener="forwarder", version="1.0"),
@@ -108,6 +110,8 @@ class Kind:
         """Why it is refused; None: it is not."""
         is_probe = row.path in PROBES
         is_own = way.is_own_name(self.public)
+        if self.is_near and way.listener in ("tcp", "forwarder"):
+            is_own &= way.host.endswith(":PORT")
         is_signing_in = (row.method, row.path) == ("POST", "/session")
         has_page = way.site == "cross-site" or way.origin
         if way.listener == "control":
@@ -179,6 +183,8 @@ class Visitors:
             *(["Content-Length: 0"] if method in ("POST", "PUT", "PATCH") else []),
         ]
         head = "\r\n".join(lines).replace("PORT", port)
+        if self.forwarder:
+            head = head.replace("FORWARDER", str(self.forwarder.port))
         key = way.listener, way.version
         connection = self.kept.pop(key, None)
         if not connection or not connection.is_silent():

@@ -31,8 +31,7 @@ answers_to(const struct http *http, const char *host)
 }
 
 /* Design section 4: a broker answers to the names of its listener, of loopback
- * and of its public URL, at any port; with --insecure-open to any name, and
- * only Origins are checked. */
+ * and of its public URL. */
 TEST(answers_to_its_own_names, tempdir_setup, tempdir_teardown)
 {
     static const struct {
@@ -41,16 +40,22 @@ TEST(answers_to_its_own_names, tempdir_setup, tempdir_teardown)
         const char *hosts[6];
     } rows[] = {
         {"http://broker.localhost:9000/base",
-         "127.0.0.5",
+         "http://127.0.0.5:8787",
          false,
          {"127.0.0.5", "127.0.0.1", "localhost", "[::1]", "broker.localhost"}},
-        {"http://localhost", "127.0.0.1", false, {"localhost"}},
-        {"https://localhost:443", "127.0.0.1", false, {"localhost"}},
-        {"http://localhost/a:b/c", "127.0.0.1", false, {"localhost"}},
-        {"http://[::1]:80/a/b", "127.0.0.1", false, {"[::1]"}},
-        {"http://[::1]", "127.0.0.1", false, {"[::1]"}},
-        {"http://[::1]:8787", "fe80::1", false, {"[fe80::1]"}},
-        {"http://example.org", "0.0.0.0", true, {NULL}},
+        {"http://localhost", "http://127.0.0.1:8787", false, {"localhost"}},
+        {"https://localhost:443",
+         "http://127.0.0.1:8787",
+         false,
+         {"localhost"}},
+        {"http://localhost/a:b/c",
+         "http://127.0.0.1:8787",
+         false,
+         {"localhost"}},
+        {"http://[::1]:80/a/b", "http://127.0.0.1:8787", false, {"[::1]"}},
+        {"http://[::1]", "http://127.0.0.1:8787", false, {"[::1]"}},
+        {"http://[::1]:8787", "http://[fe80::1]:8787", false, {"[fe80::1]"}},
+        {"http://example.org", "http://0.0.0.0:8787", true, {NULL}},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -82,8 +87,8 @@ TEST(has_room_for_the_longest_names, tempdir_setup, tempdir_teardown)
     host[sizeof(host) - 1] = '\0';
     snprintf(url, sizeof(url), "http://%s:65535/path", host);
     open_with(&s, state, url);
-    http_init(&http, s.registry, NULL, host);
-    assert_string_equal(http.hosts[0], host);
+    http_init(&http, s.registry, NULL, url);
+    assert_string_equal(http.hosts[3], host);
     assert_string_equal(http.hosts[http.n_hosts - 1], host);
     sets_close(&s);
 }

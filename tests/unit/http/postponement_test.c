@@ -64,6 +64,7 @@ set_up(void **state)
         .on_tick = on_tick,
         .user = &world.http,
     };
+    char url[64];
 
     (void)state;
     memset(&world, 0, sizeof(world));
@@ -82,9 +83,11 @@ set_up(void **state)
     registry_set_tokens(world.s[1].registry, world.http.tokens);
     assert_int_equal(push_open(&world.http.push, world.s[1].registry, 1, NULL),
                      STATUS_OK);
-    http_init(&world.http, world.s[1].registry, world.http.push, "127.0.0.1");
-    atomic_store(&world.http.is_ready, true);
     assert_int_equal(server_open(&world.server, &options, NULL), STATUS_OK);
+    snprintf(url, sizeof(url), "http://127.0.0.1:%u",
+             server_port(world.server));
+    http_init(&world.http, world.s[1].registry, world.http.push, url);
+    atomic_store(&world.http.is_ready, true);
     world.w = wire_connect("127.0.0.1", server_port(world.server));
     assert_non_null(world.w);
     clock_pass_us(1); /* what the copy had before is not certain now */
