@@ -153,7 +153,10 @@
     ROW(DENIALS, "denials", "denials of the hub on their way",                 \
         "seven eighths of what is free", "10,000",                             \
         "has as many denials on their way as one client may have", "",         \
-        "too many denials are on their way")
+        "too many denials are on their way")                                   \
+    ROW(BODIES, "bodies",                                                      \
+        "bytes of bodies of deliveries on their way; the next ones wait",      \
+        "seven eighths of what is free", "`--hub-body-bytes`", "", "", "")
 
 #define CLIENT_KIND(kind, ...) CLIENT_##kind,
 

@@ -266,9 +266,18 @@ on_head(struct call *call)
     }
 }
 
+/* Whose calls are those for a topic: those of the client that has made its set.
+ * NULL: of a relay, or nobody. */
+static const struct client *
+owner_of(const struct intake_target *target)
+{
+    return target->set ? set_creator(target->set) : NULL;
+}
+
 /* Asks the Source by HEAD of its topic. */
 static void
-ask_source(struct foreign_source *s, struct command *command)
+ask_source(struct foreign_source *s, const struct intake_target *target,
+           struct command *command)
 {
     struct hub *hub = s->foreign->hub;
 
@@ -284,6 +293,7 @@ ask_source(struct foreign_source *s, struct command *command)
         .url = s->url,
         .timeout_us = hub->config->hub_timeout_us,
         .max_redirects = SOURCE_REDIRECTS,
+        .owner = owner_of(target),
         .done = on_head,
         .headers = s->head_headers,
     };
@@ -385,22 +395,40 @@ foreign_source_notify(struct command *command)
     else if (is_believed)
         intake_command(source, &target, command);
     else
-        ask_source(source, command);
+        ask_source(source, &target, command);
 }
 
 /* Fetches */
 
 static void begin_fetch(struct foreign_source *s);
 
+/* True if a fetch may begin. A client leaves room for others. */
+static bool
+has_place(const struct foreign_source *s)
+{
+    const struct foreign_sources *f = s->foreign;
+    struct intake_target target = intake_target_of(f->hub, slice_of(s->url));
+    const struct client *owner = owner_of(&target);
+    struct foreign_source *other;
+    struct list *after;
+    unsigned own = 0;
+
+    list_each (other, after, &f->fetching, fetch_node)
+        own += other->get.owner == owner;
+    return f->n_fetching < FETCHES_AT_ONCE &&
+           (!owner ||
+            client_leaves_room(own, FETCHES_AT_ONCE - f->n_fetching - 1));
+}
+
 static void
 begin_waiting(struct foreign_sources *f)
 {
-    struct list *node;
+    struct foreign_source *s;
+    struct list *after;
 
-    while (f->n_fetching < FETCHES_AT_ONCE &&
-           (node = list_first(&f->to_fetch))) {
-        list_remove(node);
-        begin_fetch(list_entry(node, struct foreign_source, fetch_node));
+    list_each (s, after, &f->to_fetch, fetch_node) {
+        if (has_place(s))
+            begin_fetch(s);
     }
 }
 
@@ -529,6 +557,7 @@ on_get(struct call *call)
 
     s->is_fetching = false;
     s->foreign->n_fetching--;
+    list_remove(&s->fetch_node);
     if (rc == STATUS_AGAIN)
         again = try_again(s);
     else
@@ -550,6 +579,7 @@ begin_fetch(struct foreign_source *s)
     struct hub *hub = s->foreign->hub;
     struct intake_target target = intake_target_of(hub, slice_of(s->url));
 
+    list_remove(&s->fetch_node);
     if (intake_target_is_none(&target)) { /* removed meanwhile */
         s->fetch_tries = 0;
         s->is_fetch_wanted = false;
@@ -558,6 +588,7 @@ begin_fetch(struct foreign_source *s)
     s->is_fetching = true;
     s->is_fetch_wanted = false;
     s->foreign->n_fetching++;
+    list_append(&s->foreign->fetching, &s->fetch_node);
     peer_tokens_free(s->get_token);
     s->get_token = peer_tokens_header(hub->config->peer_tokens, s->url);
     set_headers(s, &target);
@@ -568,6 +599,7 @@ begin_fetch(struct foreign_source *s)
         .max_answer = (size_t)hub->config->max_body,
         .max_redirects = SOURCE_REDIRECTS,
         .undoes_coding = true,
+        .owner = owner_of(&target),
         .done = on_get,
         .headers = s->headers,
     };
@@ -692,6 +724,7 @@ foreign_sources_open(struct hub *hub)
 
     f->hub = hub;
     list_init(&f->to_fetch);
+    list_init(&f->fetching);
     list_init(&f->fetched);
     f->hook.ended = on_turn_ended;
     hub_db_add_hook(hub->db, &f->hook);

@@ -25,7 +25,8 @@
  *
  * However often a Source pings, its topic is fetched no faster than the Source
  * answers: all pings during a fetch cause one more fetch. FETCHES_AT_ONCE
- * bounds the memory for the bodies (--max-body each). If the turn in which a
+ * bounds the memory for the bodies (--max-body each), and the topics of one
+ * client's sets leave a fetch to others. If the turn in which a
  * relay took a document in cannot be kept, the document is fetched again: the
  * Source pinged once, was answered, and will not repeat it.
  *
@@ -62,8 +63,9 @@ struct foreign_sources {
     struct hub *hub;
     struct map sources;
 
-    /* Sources whose topic waits to be fetched, by source->fetch_node. */
-    struct list to_fetch;
+    /* Sources whose topic waits to be fetched, and whose topic is being
+     * fetched, by source->fetch_node. */
+    struct list to_fetch, fetching;
     unsigned n_fetching;
     struct list fetched; /* sources whose document a relay has taken in this
                             turn, by source->fetched_node */

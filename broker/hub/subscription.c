@@ -152,6 +152,7 @@ take_place(struct subscription *s, struct client *client)
 {
     owner_place_take(&s->place, &s->hub->subscriptions->places, client,
                      slice_of(s->kind == SUBSCRIPTION_HUB ? "" : s->callback));
+    s->reader.client = s->place.holding.client;
 }
 
 /* The client whose limits count. The caller owns one reference. */

@@ -72,8 +72,25 @@ reader_hold(struct reader *r, struct shared_message *message)
 {
     list_remove(&r->node);
     shared_messages_hold(messages_of(r), message, r->is_suspect);
+    if (r->client && !message->payer.client)
+        holding_restore(&message->payer, clients_of(r->client), r->client,
+                        CLIENT_BODIES, message->size);
     r->message = message;
     r->state = READER_READY;
+}
+
+/* True if the reader may hold the message, or make one (NULL). A client leaves
+ * room for others; whoever holds a message that somebody has paid for takes
+ * none. */
+static bool
+has_room(const struct reader *r, const struct shared_message *message)
+{
+    const struct shared_messages *all = messages_of(r);
+
+    return shared_messages_have_room(all, message, r->is_suspect) &&
+           (!r->client || (message && message->payer.client) ||
+            client_leaves_room(client_held(r->client, CLIENT_BODIES),
+                               all->max_bytes - all->held_bytes));
 }
 
 static enum reader_state
@@ -143,7 +160,7 @@ find_message(struct reader *r, const struct shared_wish *wish, uint64_t head,
 
     *found = shared_messages_find(messages, wish,
                                   readers->calls->wants_newest ? head : 0);
-    if (!shared_messages_have_room(messages, *found, r->is_suspect)) {
+    if (!has_room(r, *found)) {
         if (*found)
             shared_messages_settle(messages, *found);
         return STATUS_BUSY;
@@ -242,9 +259,8 @@ take_loaded(struct reader *r, struct shared_message *message)
     if (!shared_message_serves(message, &wish) &&
         !shared_wish_equals(&message->wish, &wish))
         return search_message(r, true);
-    if (r->is_suspect &&
-        !shared_messages_have_room(&readers->messages, message, true))
-        return wait_in(&readers->starving[true], r, READER_LATER);
+    if ((r->is_suspect || r->client) && !has_room(r, message))
+        return wait_in(&readers->starving[r->is_suspect], r, READER_LATER);
     return take_message(r, message) ? r->state : search_message(r, false);
 }
 
@@ -266,15 +282,15 @@ void
 readers_go_on(struct readers *readers)
 {
     for (int is_suspect = 0; is_suspect < 2; is_suspect++) {
-        struct list *node;
+        struct list waiting;
+        struct reader *r;
 
-        while (
-            (node = list_first(&readers->starving[is_suspect])) &&
-            shared_messages_have_room(&readers->messages, NULL, is_suspect)) {
-            struct reader *r = list_entry(node, struct reader, node);
-
-            list_remove(node);
-            if (search_message(r, true) != READER_LATER)
+        list_init(&waiting);
+        list_move(&waiting, &readers->starving[is_suspect]);
+        list_drain (r, &waiting, node) {
+            if (!has_room(r, NULL))
+                list_append(&readers->starving[is_suspect], &r->node);
+            else if (search_message(r, true) != READER_LATER)
                 r->on_ready(r);
         }
     }

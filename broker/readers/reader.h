@@ -54,6 +54,8 @@ struct reader {
 
     struct shared_message *message; /* held; or NULL */
     struct filter_class *filter;    /* lent; NULL: all pass */
+    struct client *client; /* lent; pays for messages that it is the first to
+                              hold (CLIENT_BODIES); NULL: nobody does */
 
     uint64_t after, reached, upto; /* see above */
     int64_t since_us; /* where its next heartbeat is to be, as in shared_wish;
@@ -104,7 +106,7 @@ void readers_init(struct readers *readers, const struct reader_calls *calls,
 void readers_fini(struct readers *readers);
 
 /* After messages were released: lets the starving readers ask again, healthy
- * ones first, while there is room, and begins loads. */
+ * ones first, for whose client there is room, and begins loads. */
 void readers_go_on(struct readers *readers);
 
 /* True if a reader waits for room. */

@@ -244,6 +244,7 @@ shared_messages_release(struct shared_messages *messages,
     if (is_held(message))
         return;
     messages->held_bytes -= message->size;
+    holding_end(&message->payer);
     rest_unheld(messages, message);
 }
 

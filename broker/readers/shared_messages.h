@@ -97,8 +97,9 @@ struct shared_message {
     char *data;
     size_t size; /* 0: nothing is sent */
 
-    unsigned holders[2]; /* counts of healthy holders and of suspects */
-    unsigned guards;     /* callers that are about to hold it */
+    unsigned holders[2];  /* counts of healthy holders and of suspects */
+    struct holding payer; /* the client of its first holder, with its bytes */
+    unsigned guards;      /* callers that are about to hold it */
 };
 
 struct shared_messages;

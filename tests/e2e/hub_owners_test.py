@@ -146,3 +146,40 @@ def test_one_owner_has_its_share_of_subscriptions(start_broker, start_callbacks)
     last = owners.set.post().last
     for each in others:
         each.wait_last(last)
+
+
+CHANGE = (
+    '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
+    ' xmlns:rs="http://www.openarchives.org/rs/terms/">'
+    '<rs:md capability="changelist"/>'
+    '<url><loc>http://example.com/a</loc><rs:md change="updated"/></url></urlset>'
+)
+
+
+# The topics that feed the sets of one owner are silent when the hub fetches them.
+def test_topics_of_one_owner_leave_a_fetch_to_others(start_broker, site):
+    broker = start_broker(*OPTIONS)
+    broker.add_token("root", admin=True)
+
+    def ping(owner, *names):
+        bearer = broker.add_token(owner, publish=["*"], manage=["*"])
+        field = {"authorization": f"Bearer {bearer}"}
+        for name in names:
+            topic = site.link(f"/{name}.xml")
+            site.put(f"/{name}.xml", CHANGE)
+            wish = {"upstreamTopic": topic}
+            assert broker.put(f"/sets/{name}", wish, **field).status == 201
+            form = {"hub.mode": "publish", "hub.url": topic}
+            assert hub.send(broker, form, **field).status == 204
+
+    silent = [f"silent{i}" for i in range(8)]
+    for name in silent:
+        site.hold(f"/{name}.xml")
+    ping("greedy", *silent)
+    site.requests.wait(3)
+    ping("other", "news")
+    broker.set("news").wait_last(1)
+    assert site.most_parallel == 4
+    for name in silent:
+        site.release(f"/{name}.xml")
+    broker.set(silent[-1]).wait_last(1)

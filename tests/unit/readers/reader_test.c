@@ -380,6 +380,51 @@ TEST(waits_for_room)
     assert_int_equal(suspects[0].n_ready, 0);
 }
 
+/* A client alone holds seven eighths (CLIENT_BODIES): it waits, and the readers
+ * of others pass it by. Who shares a message pays nothing. */
+TEST(a_client_leaves_room_for_others)
+{
+    enum { N = 8 };
+    struct client *greedy = client_of_owner(&w.clients, SLICE("greedy"));
+    struct client *other = client_of_owner(&w.clients, SLICE("other"));
+    struct owner of_greedy[N + 1], of_other[3];
+
+    fake_log.weight = BUDGET / N;
+    fake_log.most = 1;
+    fake_log.head = 2 * N;
+    for (unsigned i = 0; i <= N; i++) {
+        begin(&of_greedy[i], i < N ? i : 0);
+        of_greedy[i].reader.client = greedy;
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        begin(&of_other[i], N + i);
+        of_other[i].reader.client = other;
+    }
+    for (unsigned i = 0; i < N - 1; i++)
+        assert_int_equal(reader_next(&of_greedy[i].reader), READER_READY);
+    assert_int_equal(client_held(greedy, CLIENT_BODIES), BUDGET / N * (N - 1));
+    assert_int_equal(reader_next(&of_greedy[N - 1].reader), READER_LATER);
+    assert_int_equal(reader_next(&of_greedy[N].reader), READER_READY);
+    assert_int_equal(reader_next(&of_other[0].reader), READER_READY);
+    assert_int_equal(reader_next(&of_other[1].reader), READER_LATER);
+    reader_advance(&of_other[0].reader);
+    assert_int_equal(client_held(other, CLIENT_BODIES), 0);
+    readers_go_on(&w.readers);
+    assert_int_equal(of_greedy[N - 1].n_ready, 0);
+    assert_holds(&of_other[1].reader, N + 1, N + 2);
+
+    for (unsigned i = 1; i < N - 1; i++)
+        reader_advance(&of_greedy[i].reader);
+    reader_advance(&of_other[1].reader);
+    readers_go_on(&w.readers);
+    assert_holds(&of_greedy[N - 1].reader, N - 1, N);
+    for (unsigned i = 0; i <= N; i++)
+        reader_release(&of_greedy[i].reader);
+    assert_int_equal(client_held(greedy, CLIENT_BODIES), 0);
+    client_unref(greedy);
+    client_unref(other);
+}
+
 /* However many rest at the head, a wake takes some, and no reader twice. */
 TEST(news_wakes_readers_in_turns)
 {
