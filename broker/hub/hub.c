@@ -641,10 +641,8 @@ hub_check(const char *dir, struct problem *why)
 static enum status
 open_parts(struct hub *hub, struct problem *why)
 {
-    enum status rc = hub_db_open(&hub->db, hub->config->data, why);
+    enum status rc = hub_db_open(&hub->db, hub->config->data, &hub->right, why);
 
-    if (!rc && hub->right.lease)
-        rc = hub_db_own(hub->db, hub->right.streams, hub->right.lease, why);
     if (rc)
         return rc;
     deliveries_open(hub, subscription_end);
@@ -703,9 +701,9 @@ hub_new(struct posts *posts, const struct networks *allowed)
 }
 
 enum status
-hub_open_owned(struct hub **hub, struct posts *posts, struct tokens *tokens,
-               const struct networks *allowed,
-               const struct ownership_right *right, struct problem *why)
+hub_open(struct hub **hub, struct posts *posts, struct tokens *tokens,
+         const struct networks *allowed, const struct ownership_right *right,
+         struct problem *why)
 {
     struct hub *h = hub_new(posts, allowed);
     struct caller *caller = NULL;
@@ -743,13 +741,6 @@ hub_open_owned(struct hub **hub, struct posts *posts, struct tokens *tokens,
                             wake */
     *hub = h;
     return STATUS_OK;
-}
-
-enum status
-hub_open(struct hub **hub, struct posts *posts, struct tokens *tokens,
-         const struct networks *allowed, struct problem *why)
-{
-    return hub_open_owned(hub, posts, tokens, allowed, NULL, why);
 }
 
 void

@@ -178,13 +178,14 @@ read_last_id(struct hub_db *h, struct problem *why)
 }
 
 enum status
-hub_db_open(struct hub_db **db, const char *dir, struct problem *why)
+hub_db_open(struct hub_db **db, const char *dir,
+            const struct ownership_right *right, struct problem *why)
 {
     struct hub_db *h = memory_new(1, sizeof(*h));
     enum status rc;
 
     list_init(&h->hooks);
-    rc = owned_file_open(&hub_db_file, &h->db, dir, why);
+    rc = owned_file_open(&hub_db_file, &h->db, &h->owned, dir, right, why);
     if (!rc)
         rc = read_last_id(h, why);
     if (rc)
@@ -192,18 +193,6 @@ hub_db_open(struct hub_db **db, const char *dir, struct problem *why)
     else
         *db = h;
     return rc;
-}
-
-enum status
-hub_db_own(struct hub_db *h, struct streams *streams, const struct lease *lease,
-           struct problem *why)
-{
-    enum status rc =
-        owned_db_open(&h->owned, &h->db, streams, hub_db_file.stream, why);
-
-    if (!rc)
-        rc = owned_db_own(h->owned, lease, why);
-    return rc ? rc : read_last_id(h, why);
 }
 
 void

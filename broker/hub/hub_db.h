@@ -46,14 +46,10 @@ struct verification; /* verification.h */
 extern const struct db_kind hub_db_kind;
 extern const struct owned_file hub_db_file;
 
+/* Opens it as owned_file_open does. */
 MUST_CHECK enum status hub_db_open(struct hub_db **db, const char *dir,
+                                   const struct ownership_right *right,
                                    struct problem *why);
-
-/* In a cluster, all transactions go to a stream first (owned_db.h). Reads it to
- * its end: right behind hub_db_open. All arguments are lent. */
-MUST_CHECK enum status hub_db_own(struct hub_db *h, struct streams *streams,
-                                  const struct lease *lease,
-                                  struct problem *why);
 
 void hub_db_close(struct hub_db *db); /* NULL is allowed */
 

@@ -143,7 +143,7 @@ still_open(void)
     s.hub.config = &s.sets.config;
     list_init(&s.hub.relays);
     list_init(&s.hub.topics);
-    assert_int_equal(hub_db_open(&s.hub.db, s.sets.config.data, &why),
+    assert_int_equal(hub_db_open(&s.hub.db, s.sets.config.data, NULL, &why),
                      STATUS_OK);
     assert_int_equal(relay_load(&s.hub, &why), STATUS_OK);
     s.relay = relay_find(&s.hub, SLICE("news"));
