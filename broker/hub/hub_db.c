@@ -259,17 +259,18 @@ make_terms(struct hub_record *record, const struct lent_terms *lent,
  * row could not be read or taken over. */
 static enum status
 hand_over(struct hub_record *record, const struct lent_terms *lent,
-          enum status rc, const char *what, hub_record_fn *fn, void *user,
-          struct problem *why)
+          enum status rc, hub_record_fn *fn, void *user, struct problem *why)
 {
     if (!rc)
         rc = make_terms(record, lent, why);
     if (!rc)
         rc = fn(record, user, why);
     if (rc)
-        problem_prefix(why, rc, "%s %" PRIu64 ": ", what, record->id);
+        problem_prefix(why, rc, "%s %" PRIu64 ": ",
+                       record->row == HUB_DB_REQUEST ? "request"
+                                                     : "subscription",
+                       record->id);
     terms_fini(&record->terms);
-    record->terms = (struct terms){0};
     return rc;
 }
 
@@ -296,7 +297,7 @@ hub_db_each_subscription(struct hub_db *h, hub_record_fn *fn, void *user,
                         (int)r->kind);
         else if (!has_cursor)
             rows.rc = problem(why, STATUS_IO, "it has no cursor");
-        rows.rc = hand_over(r, &lent, rows.rc, "subscription", fn, user, why);
+        rows.rc = hand_over(r, &lent, rows.rc, fn, user, why);
     }
     return db_rows_end(&rows);
 }
@@ -309,7 +310,7 @@ hub_db_each_request(struct hub_db *h, hub_record_fn *fn, void *user,
         DB_SELECT(&h->db, "read it", why,
                   "SELECT " COMMON_COLUMNS ", mode, topic_url, taken,"
                   " has_after, after FROM requests ORDER BY id");
-    struct hub_record record = {0}, *r = &record;
+    struct hub_record record = {.row = HUB_DB_REQUEST}, *r = &record;
     struct lent_terms lent;
 
     while (DB_NEXT(&rows, COMMON_PLACES(r, &lent), &r->mode, &r->topic_url,
@@ -317,7 +318,7 @@ hub_db_each_request(struct hub_db *h, hub_record_fn *fn, void *user,
         if (r->mode != WEBSUB_SUBSCRIBE && r->mode != WEBSUB_UNSUBSCRIBE)
             rows.rc =
                 problem(why, STATUS_IO, "there is no mode %d", (int)r->mode);
-        rows.rc = hand_over(r, &lent, rows.rc, "request", fn, user, why);
+        rows.rc = hand_over(r, &lent, rows.rc, fn, user, why);
     }
     return db_rows_end(&rows);
 }

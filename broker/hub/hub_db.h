@@ -53,9 +53,12 @@ MUST_CHECK enum status hub_db_open(struct hub_db **db, const char *dir,
 
 void hub_db_close(struct hub_db *db); /* NULL is allowed */
 
+enum hub_db_row { HUB_DB_SUBSCRIPTION, HUB_DB_REQUEST, HUB_DB_ALL };
+
 /* A row, read at the start. Lent, but the callee may take its terms and empty
  * them. */
 struct hub_record {
+    enum hub_db_row row;
     uint64_t id;
     enum topic_kind topic_kind;
     struct slice name, epoch; /* of the set or relay, and of its log */
@@ -200,8 +203,6 @@ MUST_CHECK enum status hub_db_commit(struct hub_db *h, struct problem *why);
  *     hub_db_write_again    all that is behind, each row once
  *
  * If there is no memory to note a row, all rows count as behind. */
-
-enum hub_db_row { HUB_DB_SUBSCRIPTION, HUB_DB_REQUEST, HUB_DB_ALL };
 
 /* True if memory is ahead of hub.db. Relays and documents do not count: relay.c
  * takes back what was not kept. */
