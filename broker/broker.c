@@ -19,7 +19,7 @@
 #include "broker/backup/backup_offer.h"
 #include "broker/base/access_log.h"
 #include "broker/base/diag.h"
-#include "broker/bridge/bridges_holder.h"
+#include "broker/bridge/bridges.h"
 #include "broker/check/databases.h"
 #include "broker/config/config_report.h"
 #include "broker/documents/json_page.h"
@@ -72,6 +72,7 @@ struct broker {
     struct registry *registry;
     struct tokens *tokens;
     struct streams *of_tokens;             /* of a cluster; else NULL */
+    struct cluster_seat seat;              /* of a cluster */
     struct token_follower *token_follower; /* likewise */
     struct chore use_saving;               /* of the tokens */
     struct backup_offer *backup;           /* for clients */
@@ -90,7 +91,7 @@ struct broker {
     _Atomic(struct push *) woken; /* push, for the log thread */
     struct hub_holder *hub;
     _Atomic(struct hub_holder *) notified; /* the hub, for the log thread */
-    struct bridges_holder *bridges;
+    struct bridges *bridges;
     struct brought *brought;
     struct server *server;
     struct setting_files *files;
@@ -554,7 +555,19 @@ start_archiver(struct broker *b, struct problem *why)
 static struct streams *
 open_streams(void *user)
 {
-    return membership_open_streams(user);
+    const struct broker *b = user;
+
+    return membership_open_streams(b->membership);
+}
+
+static uint64_t
+place_of_copy(void *user)
+{
+    const struct broker *b = user;
+    struct journal_place place;
+
+    log_place(registry_log(b->registry), &place);
+    return place.n;
 }
 
 static enum status
@@ -564,9 +577,8 @@ open_hub(struct broker *b, struct problem *why)
         .posts = &b->posts,
         .tokens = b->tokens,
         .allowed = &b->callable,
-        .open_streams = b->membership ? open_streams : NULL,
+        .seat = b->membership ? &b->seat : NULL,
         .is_reader = b->config->cluster_read_only,
-        .user = b->membership,
     };
 
     return hub_holder_open(&b->hub, &options, why);
@@ -575,13 +587,8 @@ open_hub(struct broker *b, struct problem *why)
 static enum status
 open_bridges(struct broker *b, struct problem *why)
 {
-    struct bridges_holder_options options = {
-        .posts = &b->posts,
-        .open_streams = b->membership ? open_streams : NULL,
-        .user = b->membership,
-    };
-
-    return bridges_holder_open(&b->bridges, &options, why);
+    return bridges_open(&b->bridges, &b->posts, b->membership ? &b->seat : NULL,
+                        why);
 }
 
 /*
@@ -761,6 +768,7 @@ broker_open(struct broker **broker, const struct config *config,
     b->files = setting_files_new(config);
     b->provider = identity_provider_new(b->public_url);
     b->config = config;
+    b->seat = (struct cluster_seat){open_streams, place_of_copy, b};
     config_report_init(&b->config_report);
     config_report_update(&b->config_report, config);
     b->http.config_report = &b->config_report;
@@ -826,7 +834,7 @@ reload_bridges(struct broker *b, struct config *next, struct brought *brought,
     brought->bridging = (struct bridging){next->bridges, next->n_bridges};
     next->bridges = NULL;
     next->n_bridges = 0;
-    rc = bridges_holder_reload(b->bridges, &brought->bridging, why);
+    rc = bridges_reload(b->bridges, &brought->bridging, why);
     if (rc)
         return rc;
     report_bridges("a bridge ends", last, &brought->bridging);
@@ -882,8 +890,7 @@ broker_reload(struct broker *b, struct config *next, struct problem *why)
     if (!rc && has_bridges)
         rc = reload_bridges(b, next, brought, why);
     else if (!rc) /* one may be missing since a failed reload */
-        rc = bridges_holder_reload(b->bridges, registry_bridging(b->registry),
-                                   why);
+        rc = bridges_reload(b->bridges, registry_bridging(b->registry), why);
     if (!rc)
         access_log_use(b->http.access_log, log_fd);
     else
@@ -977,7 +984,7 @@ broker_close(struct broker *b)
         server_stop_accepting(b->server);
         push_farewell(b->push, b->server);
     }
-    bridges_holder_stop(b->bridges);
+    bridges_stop(b->bridges);
     if (b->hub)
         hub_holder_stop(b->hub);
     membership_stop(b->membership);
@@ -991,7 +998,7 @@ broker_close(struct broker *b)
     config_report_fini(&b->config_report);
     content_check_fini(&b->content_check);
     archiver_close(b->archiver); /* /readyz could ask it until now */
-    bridges_holder_close(b->bridges);
+    bridges_close(b->bridges);
     hub_holder_close(b->hub);
     push_close(b->push);
     tickets_free(b->sessions);

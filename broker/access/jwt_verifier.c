@@ -24,25 +24,33 @@ struct verified {
 
 struct jwt_verifier {
     const char *public_url;
-    pthread_mutex_t mutex;
 
-    /* Under the mutex. */
+    /* What a token has to be: read until the verified token is entered. A
+     * change waits for no reader that comes after it. */
+    pthread_rwlock_t lock;
     struct jwk_set *keys; /* NULL: unknown */
     char *issuer, *audience;
-    uint64_t n_changes; /* of these three */
-    struct map tokens;  /* by hash */
-    struct list used;   /* the same, the latest first */
+
+    pthread_mutex_t mutex; /* within `lock`; guards the next two */
+    struct map tokens;     /* by hash */
+    struct list used;      /* the same, the latest first */
 };
 
 struct jwt_verifier *
 jwt_verifier_new(const char *public_url)
 {
     struct jwt_verifier *v = memory_new(1, sizeof(*v));
+    pthread_rwlockattr_t writers_first;
 
     v->public_url = public_url;
     v->issuer = slice_dup(SLICE(""));
     v->audience = slice_dup(SLICE(""));
     list_init(&v->used);
+    pthread_rwlockattr_init(&writers_first);
+    pthread_rwlockattr_setkind_np(&writers_first,
+                                  PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+    pthread_rwlock_init(&v->lock, &writers_first);
+    pthread_rwlockattr_destroy(&writers_first);
     pthread_mutex_init(&v->mutex, NULL);
     return v;
 }
@@ -66,6 +74,7 @@ jwt_verifier_free(struct jwt_verifier *v)
     list_until_empty (token, &v->used, used)
         forget(v, token);
     map_fini(&v->tokens);
+    pthread_rwlock_destroy(&v->lock);
     pthread_mutex_destroy(&v->mutex);
     jwk_set_unref(v->keys);
     free(v->issuer);
@@ -75,8 +84,8 @@ jwt_verifier_free(struct jwt_verifier *v)
 
 /* Changes */
 
-/* Ends the principals of tokens without a key; all of them: `is_other`. Under
- * the lock. */
+/* Ends the principals of tokens without a key; all of them: `is_other`. `lock`
+ * is held for writing. */
 static void
 end_tokens(struct jwt_verifier *v, bool is_other)
 {
@@ -84,20 +93,21 @@ end_tokens(struct jwt_verifier *v, bool is_other)
     struct list *after;
     struct verified *token;
 
-    v->n_changes++;
+    pthread_mutex_lock(&v->mutex);
     list_each (token, after, &v->used, used) {
         if (!is_other && v->keys && jwk_set_has(v->keys, &token->key))
             continue;
         principal_end(token->principal, now_us);
         forget(v, token);
     }
+    pthread_mutex_unlock(&v->mutex);
 }
 
 void
 jwt_verifier_expect(struct jwt_verifier *v, const char *issuer,
                     const char *audience)
 {
-    pthread_mutex_lock(&v->mutex);
+    pthread_rwlock_wrlock(&v->lock);
     if (strcmp(issuer, v->issuer) != 0 || strcmp(audience, v->audience) != 0) {
         free(v->issuer);
         free(v->audience);
@@ -105,20 +115,17 @@ jwt_verifier_expect(struct jwt_verifier *v, const char *issuer,
         v->audience = slice_dup(slice_of(audience));
         end_tokens(v, true);
     }
-    pthread_mutex_unlock(&v->mutex);
+    pthread_rwlock_unlock(&v->lock);
 }
 
 void
 jwt_verifier_set_keys(struct jwt_verifier *v, struct jwk_set *keys)
 {
-    struct jwk_set *old;
-
-    pthread_mutex_lock(&v->mutex);
-    old = v->keys;
+    pthread_rwlock_wrlock(&v->lock);
+    jwk_set_unref(v->keys);
     v->keys = keys;
     end_tokens(v, false);
-    pthread_mutex_unlock(&v->mutex);
-    jwk_set_unref(old);
+    pthread_rwlock_unlock(&v->lock);
 }
 
 /* Tokens */
@@ -195,44 +202,36 @@ remember(struct jwt_verifier *v, const struct digest *hash,
     return principal_ref(token->principal);
 }
 
-/* What the tokens of a moment have to be: a copy. */
-struct expected {
-    struct jwk_set *keys;
-    char *issuer, *audience;
-    uint64_t n_changes;
-};
-
-/* Under the lock. */
-static struct expected
-copy_expected(struct jwt_verifier *v)
+/* The principal of a token that was verified before; else `jwt`, if it is one,
+ * is entered. */
+static struct principal *
+look_up(struct jwt_verifier *v, const struct digest *hash,
+        const struct jwt *jwt, int64_t now_us)
 {
-    return (struct expected){jwk_set_ref(v->keys),
-                             slice_dup(slice_of(v->issuer)),
-                             slice_dup(slice_of(v->audience)), v->n_changes};
+    struct principal *found;
+
+    pthread_mutex_lock(&v->mutex);
+    found = find_verified(v, hash, now_us);
+    if (!found && jwt)
+        found = remember(v, hash, jwt);
+    pthread_mutex_unlock(&v->mutex);
+    return found;
 }
 
-static void
-free_expected(struct expected *expected)
-{
-    jwk_set_unref(expected->keys);
-    free(expected->issuer);
-    free(expected->audience);
-}
-
+/* `lock` is held. */
 static enum status
 verify(struct jwt *jwt, struct slice text, const struct jwt_verifier *v,
-       const struct expected *expected, int64_t now_us)
+       int64_t now_us)
 {
-    struct jwt_terms terms = {expected->keys, expected->issuer,
-                              expected->audience, v->public_url};
+    struct jwt_terms terms = {v->keys, v->issuer, v->audience, v->public_url};
     struct problem why = {""};
     enum status rc;
 
-    if (!*expected->issuer)
+    if (!*v->issuer)
         return STATUS_REFUSED;
-    rc = expected->keys ? jwt_verify(jwt, text, &terms, now_us, &why)
-                        : problem(&why, STATUS_NOT_FOUND,
-                                  "the keys of its issuer are not known yet");
+    rc = v->keys ? jwt_verify(jwt, text, &terms, now_us, &why)
+                 : problem(&why, STATUS_NOT_FOUND,
+                           "the keys of its issuer are not known yet");
     if (rc)
         DIAG(DIAG_DEBUG, "access", "a JSON Web Token is refused",
              diag_text("error", why.text));
@@ -243,33 +242,23 @@ struct principal *
 jwt_verifier_find(struct jwt_verifier *v, struct slice text, int64_t now_us,
                   bool *is_key_unknown)
 {
-    struct principal *principal = NULL;
-    struct expected expected;
+    struct principal *principal;
     struct digest hash;
-    enum status rc = STATUS_OK;
+    enum status rc;
     struct jwt jwt;
 
     *is_key_unknown = false;
     if (text.size > JWT_BYTES_MAX)
         return NULL;
     digest_sha256(&hash, text);
-    pthread_mutex_lock(&v->mutex);
-    principal = find_verified(v, &hash, now_us);
-    while (!principal) {
-        expected = copy_expected(v);
-        pthread_mutex_unlock(&v->mutex);
-        rc = verify(&jwt, text, v, &expected, now_us);
-        free_expected(&expected);
-        pthread_mutex_lock(&v->mutex);
-        if (rc)
-            break;
-        principal = find_verified(v, &hash, now_us); /* by another thread */
-        if (!principal && v->n_changes == expected.n_changes)
-            principal = remember(v, &hash, &jwt);
-        if (v->n_changes == expected.n_changes)
-            break;
-    }
-    pthread_mutex_unlock(&v->mutex);
+    principal = look_up(v, &hash, NULL, now_us);
+    if (principal)
+        return principal;
+    pthread_rwlock_rdlock(&v->lock);
+    rc = verify(&jwt, text, v, now_us);
+    if (!rc) /* or another thread has entered it */
+        principal = look_up(v, &hash, &jwt, now_us);
+    pthread_rwlock_unlock(&v->lock);
     *is_key_unknown = rc == STATUS_NOT_FOUND;
     return principal;
 }

@@ -7,8 +7,9 @@
  * one: then the principal ends, and with it all that acts for it
  * (principal_is_over). A token whose principal is in use stays whatever comes.
  *
- * All functions: any thread. A lock is held for the look-up alone, and for a
- * walk through all tokens when the keys change, never for a signature.
+ * All functions: any thread. A look-up has a lock of its own, also for a walk
+ * through all tokens when the keys change. Signatures are verified side by side;
+ * a change of keys waits for those at work.
  */
 #ifndef BROKER_ACCESS_JWT_VERIFIER_H
 #define BROKER_ACCESS_JWT_VERIFIER_H

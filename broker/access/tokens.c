@@ -35,11 +35,12 @@
 /* How long the disk may lack a use while the broker runs. */
 #define USE_PERIOD_US 60000000
 
+/* What a token is found by. An empty key is none: everyone has no ID. */
+enum key { BY_ID, BY_NAME, BY_CERTIFICATE, KEYS };
+
 struct token {
-    struct list node;                 /* in tokens->all, by row */
-    struct map_node find;             /* by ID; not of everyone */
-    struct map_node named;            /* by the principal's name */
-    struct map_node find_certificate; /* by `certificate`, if it has one */
+    struct list node;           /* in tokens->all, by row */
+    struct map_node find[KEYS]; /* in tokens->by */
     int64_t row, created_us;
     int64_t saved_us; /* the use that the database has */
     int64_t saving_us;
@@ -70,7 +71,7 @@ struct tokens {
     struct list all; /* `changing` is held */
 
     pthread_rwlock_t lock; /* the rest; written while `changing` is held */
-    struct map by_id, by_name, by_certificate;
+    struct map by[KEYS];
     size_t n;
     struct principal *open; /* of an open broker, no administrator; over with
                                the first token */
@@ -115,43 +116,24 @@ digest_secret(struct digest *d, const char salt[SALT_SIZE], struct slice secret)
 
 /* The table; `lock` is held, or nobody else knows `t` yet. */
 
-static struct token *
-find_id(struct tokens *t, struct slice id)
+static struct slice
+key_of(const struct token *token, enum key key)
 {
-    struct token *token;
-
-    map_each_same (token, &t->by_id, map_hash(&t->by_id, id), find) {
-        if (slice_is(id, token->id))
-            return token;
-    }
-    return NULL;
+    return slice_of(key == BY_ID     ? token->id
+                    : key == BY_NAME ? token->principal->name
+                                     : token->certificate);
 }
 
-/* The newest that names the certificate and is not over; NULL: there is none.
- * After a rotation several do. */
+/* The newest with that key, which ends last: after a rotation several have the
+ * same name, and the same certificate. NULL: there is none. */
 static struct token *
-find_certificate(struct tokens *t, struct slice certificate, int64_t now_us)
+find_token(struct tokens *t, enum key key, struct slice text)
 {
-    uint64_t hash = map_hash(&t->by_certificate, certificate);
+    uint64_t hash = map_hash(&t->by[key], text);
     struct token *token, *newest = NULL;
 
-    map_each_same (token, &t->by_certificate, hash, find_certificate) {
-        if (slice_is(certificate, token->certificate) &&
-            !principal_is_over(token->principal, now_us) &&
-            (!newest || token->row > newest->row))
-            newest = token;
-    }
-    return newest;
-}
-
-/* The newest of that name; NULL: there is none. */
-static struct token *
-find_name(struct tokens *t, struct slice name)
-{
-    struct token *token, *newest = NULL;
-
-    map_each_same (token, &t->by_name, map_hash(&t->by_name, name), named) {
-        if (slice_is(name, token->principal->name) &&
+    map_each_same (token, &t->by[key], hash, find[key]) {
+        if (slice_equal(text, key_of(token, key)) &&
             (!newest || token->row > newest->row))
             newest = token;
     }
@@ -163,14 +145,10 @@ insert_token(struct tokens *t, struct token *token)
 {
     token->is_findable = true;
     t->n++;
-    map_add(&t->by_name, &token->named,
-            map_hash(&t->by_name, slice_of(token->principal->name)));
-    if (token->id[0])
-        map_add(&t->by_id, &token->find,
-                map_hash(&t->by_id, slice_of(token->id)));
-    if (token->certificate[0])
-        map_add(&t->by_certificate, &token->find_certificate,
-                map_hash(&t->by_certificate, slice_of(token->certificate)));
+    for (enum key key = 0; key < KEYS; key++)
+        if (key_of(token, key).size > 0)
+            map_add(&t->by[key], &token->find[key],
+                    map_hash(&t->by[key], key_of(token, key)));
 }
 
 static void
@@ -185,11 +163,9 @@ remove_token(struct tokens *t, struct token *token)
 {
     list_remove(&token->node);
     t->n--;
-    map_remove(&t->by_name, &token->named);
-    if (token->id[0])
-        map_remove(&t->by_id, &token->find);
-    if (token->certificate[0])
-        map_remove(&t->by_certificate, &token->find_certificate);
+    for (enum key key = 0; key < KEYS; key++)
+        if (key_of(token, key).size > 0)
+            map_remove(&t->by[key], &token->find[key]);
     free_token(token);
 }
 
@@ -214,8 +190,8 @@ make_of_row(const struct token *row, struct slice name, struct slice salt,
 static struct token *
 find_row(struct tokens *t, const struct token *row, struct slice name)
 {
-    struct token *token =
-        row->id[0] ? find_id(t, slice_of(row->id)) : find_name(t, name);
+    struct token *token = row->id[0] ? find_token(t, BY_ID, slice_of(row->id))
+                                     : find_token(t, BY_NAME, name);
 
     return token && token->row == row->row &&
                    token->created_us == row->created_us
@@ -359,9 +335,8 @@ tokens_open(struct tokens **tokens, const char *dir, struct problem *why)
     list_init(&t->all);
     pthread_mutex_init(&t->changing, NULL);
     pthread_rwlock_init(&t->lock, NULL);
-    (void)map_hash(&t->by_id, SLICE("")); /* readers find the seed made */
-    (void)map_hash(&t->by_name, SLICE(""));
-    (void)map_hash(&t->by_certificate, SLICE(""));
+    for (enum key key = 0; key < KEYS; key++) /* readers find the seeds made */
+        (void)map_hash(&t->by[key], SLICE(""));
     snprintf(t->path, sizeof(t->path), "%s/tokens.db", dir);
     t->open = principal_new(SLICE(""), &every_set, INT64_MAX);
     t->nobody = principal_new(SLICE(PRINCIPAL_EVERYONE), &none, INT64_MAX);
@@ -386,9 +361,8 @@ tokens_close(struct tokens *t)
         (void)!tokens_save_uses(t, true, NULL);
     list_until_empty (token, &t->all, node)
         remove_token(t, token);
-    map_fini(&t->by_id);
-    map_fini(&t->by_name);
-    map_fini(&t->by_certificate);
+    for (enum key key = 0; key < KEYS; key++)
+        map_fini(&t->by[key]);
     owned_db_close(t->owned);
     db_close(&t->db);
     principal_unref(t->open);
@@ -578,7 +552,7 @@ tokens_find(struct tokens *t, struct slice text, int64_t now_us)
     if (!split_text(text, &id, &secret))
         return NULL;
     pthread_rwlock_rdlock(&t->lock);
-    token = find_id(t, id);
+    token = find_token(t, BY_ID, id);
     if (!token)
         token = &nobody;
     digest_secret(&digest, token->salt, secret);
@@ -590,18 +564,27 @@ tokens_find(struct tokens *t, struct slice text, int64_t now_us)
     return found;
 }
 
+static struct principal *
+find_principal(struct tokens *t, enum key key, struct slice text,
+               int64_t now_us)
+{
+    struct principal *found;
+    struct token *token;
+
+    pthread_rwlock_rdlock(&t->lock);
+    token = find_token(t, key, text);
+    found = ref_if_alive(token ? token->principal : NULL, now_us);
+    pthread_rwlock_unlock(&t->lock);
+    return found;
+}
+
 struct principal *
 tokens_find_certificate(struct tokens *t, struct slice certificate,
                         int64_t now_us)
 {
-    struct principal *found = NULL;
-    struct token *token;
+    struct principal *found =
+        find_principal(t, BY_CERTIFICATE, certificate, now_us);
 
-    pthread_rwlock_rdlock(&t->lock);
-    token = find_certificate(t, certificate, now_us);
-    if (token)
-        found = principal_ref(token->principal);
-    pthread_rwlock_unlock(&t->lock);
     if (found)
         atomic_store_explicit(&found->used_us, now_us, memory_order_relaxed);
     return found;
@@ -611,12 +594,12 @@ bool
 tokens_id_of(struct tokens *t, const struct principal *principal,
              char id[TOKEN_ID_SIZE + 1])
 {
-    uint64_t hash = map_hash(&t->by_name, slice_of(principal->name));
+    uint64_t hash = map_hash(&t->by[BY_NAME], slice_of(principal->name));
     const struct token *token;
 
     id[0] = '\0';
     pthread_rwlock_rdlock(&t->lock);
-    map_each_same (token, &t->by_name, hash, named) {
+    map_each_same (token, &t->by[BY_NAME], hash, find[BY_NAME]) {
         if (token->principal == principal)
             memcpy(id, token->id, TOKEN_ID_SIZE + 1);
     }
@@ -627,30 +610,14 @@ tokens_id_of(struct tokens *t, const struct principal *principal,
 struct principal *
 tokens_with_id(struct tokens *t, struct slice id, int64_t now_us)
 {
-    struct principal *found;
-    struct token *token;
-
-    pthread_rwlock_rdlock(&t->lock);
-    token = find_id(t, id);
-    found = ref_if_alive(token ? token->principal : NULL, now_us);
-    pthread_rwlock_unlock(&t->lock);
-    return found;
+    return find_principal(t, BY_ID, id, now_us);
 }
 
 struct principal *
 tokens_named(struct tokens *t, struct slice name, int64_t now_us)
 {
-    struct principal *found;
-    struct token *token;
-
-    pthread_rwlock_rdlock(&t->lock);
-    token = name.size ? find_name(t, name) : NULL;
-    found = ref_if_alive(token       ? token->principal
-                         : name.size ? NULL
-                                     : t->open,
-                         now_us);
-    pthread_rwlock_unlock(&t->lock);
-    return found;
+    return name.size ? find_principal(t, BY_NAME, name, now_us)
+                     : ref_if_alive(t->open, now_us);
 }
 
 struct principal *
@@ -886,13 +853,14 @@ tokens_add(struct tokens *t, const struct authority *by,
     rc = begin_change(t, by, why);
     if (rc)
         ;
-    else if (find_name(t, slice_of(terms->name)))
+    else if (find_token(t, BY_NAME, slice_of(terms->name)))
         rc = problem(why, STATUS_CONFLICT,
                      "there is a token \"%s\": rotate it, or revoke it first",
                      terms->name);
     else if (terms->certificate[0] &&
-             (named = find_certificate(t, slice_of(terms->certificate),
-                                       clock_now_us())))
+             (named = find_token(t, BY_CERTIFICATE,
+                                 slice_of(terms->certificate))) &&
+             !principal_is_over(named->principal, clock_now_us()))
         rc = problem(why, STATUS_CONFLICT,
                      "the token \"%s\" names the same certificate",
                      named->principal->name);
@@ -956,7 +924,7 @@ tokens_revoke(struct tokens *t, const struct authority *by, struct slice name,
 {
     enum status rc = begin_change(t, by, why);
 
-    if (!rc && !find_name(t, name))
+    if (!rc && !find_token(t, BY_NAME, name))
         rc = missing_token(name, why);
     if (!rc)
         rc = begin_writing(t, why);
@@ -982,7 +950,7 @@ tokens_rotate(struct tokens *t, const struct authority *by, struct slice name,
 
     text[0] = '\0';
     rc = begin_change(t, by, why);
-    former = find_name(t, name);
+    former = find_token(t, BY_NAME, name);
     if (rc) {
         ; /* nothing is known of the token */
     } else if (!former) {

@@ -10,6 +10,7 @@
 #include "broker/bridge/inbound.h"
 #include "broker/bridge/mqtt_db.h"
 #include "broker/bridge/outbound.h"
+#include "broker/cluster/ownership.h"
 #include "broker/mqtt/mqtt.h"
 #include "proto/datetime.h"
 #include "proto/memory.h"
@@ -24,14 +25,20 @@ struct bridge {
 
 struct bridges {
     struct posts *posts;
-    struct registry *registry;           /* of the posts */
+    struct registry *registry; /* of the posts */
+    bool is_alone;             /* in no cluster */
+    struct ownership *ownership;
+
+    /* Held while bridges are opened, replaced or closed, which takes seconds.
+     */
+    pthread_mutex_t changing;
+    const struct ownership_right *right; /* NULL: this broker does not own */
     struct mqtt_db *db;                  /* NULL: there was no bridge yet */
-    const struct ownership_right *right; /* NULL: this broker is alone */
-    pthread_mutex_t mutex; /* protects the next two; only their owner, the
-                              thread that opened, changes them */
+
+    pthread_mutex_t mutex; /* protects the next two; who changes them holds
+                              `changing`, too */
     struct bridge *all;
     size_t n;
-    bool is_stopped;
 };
 
 /* Closing bridges */
@@ -96,10 +103,8 @@ static enum status
 open_db(struct bridges *b, struct problem *why)
 {
     enum status rc =
-        mqtt_db_open(&b->db, registry_config(b->registry)->data, why);
+        mqtt_db_open(&b->db, registry_config(b->registry)->data, b->right, why);
 
-    if (!rc && b->right)
-        rc = mqtt_db_own(b->db, b->right, why);
     return rc ? problem_prefix(why, rc, "mqtt.db: ") : STATUS_OK;
 }
 
@@ -184,19 +189,76 @@ make_bridges(struct bridges *b, const struct bridging *next,
     return rc;
 }
 
+/* Closes all; `changing` is held. */
+static void
+drop_bridges(struct bridges *b)
+{
+    static const struct bridging none;
+
+    (void)!make_bridges(b, &none, NULL);
+    mqtt_db_close(b->db);
+    b->db = NULL;
+    b->right = NULL;
+}
+
+static enum status
+begin_bridges(const struct ownership_right *right, void *user,
+              struct problem *why)
+{
+    struct bridges *b = user;
+    enum status rc;
+
+    pthread_mutex_lock(&b->changing);
+    b->right = right;
+    rc = make_bridges(b, registry_bridging(b->registry), why);
+    if (rc)
+        drop_bridges(b);
+    pthread_mutex_unlock(&b->changing);
+    return rc;
+}
+
+static void
+end_bridges(void *user)
+{
+    struct bridges *b = user;
+
+    pthread_mutex_lock(&b->changing);
+    drop_bridges(b);
+    pthread_mutex_unlock(&b->changing);
+}
+
+/* Of a cluster: asks for the lease once there is a bridge. */
+static enum status
+start_bridges(struct bridges *b, struct problem *why)
+{
+    return b->is_alone || registry_bridging(b->registry)->n > 0
+               ? ownership_start(b->ownership, why)
+               : STATUS_OK;
+}
+
 enum status
-bridges_open_owned(struct bridges **bridges, struct posts *posts,
-                   const struct ownership_right *right, struct problem *why)
+bridges_open(struct bridges **bridges, struct posts *posts,
+             const struct cluster_seat *seat, struct problem *why)
 {
     struct bridges *b = memory_new(1, sizeof(*b));
+    struct ownership_options owning = {
+        .seat = seat,
+        .file = &mqtt_db_file,
+        .dir = registry_config(posts->registry)->data,
+        .begin = begin_bridges,
+        .end = end_bridges,
+        .user = b,
+    };
     enum status rc;
 
     *bridges = NULL;
     b->posts = posts;
     b->registry = posts->registry;
-    b->right = right;
+    b->is_alone = !seat;
+    pthread_mutex_init(&b->changing, NULL);
     pthread_mutex_init(&b->mutex, NULL);
-    rc = make_bridges(b, registry_bridging(b->registry), why);
+    b->ownership = ownership_new(&owning);
+    rc = start_bridges(b, why);
     if (rc)
         bridges_close(b);
     else
@@ -204,25 +266,33 @@ bridges_open_owned(struct bridges **bridges, struct posts *posts,
     return rc;
 }
 
-enum status
-bridges_open(struct bridges **bridges, struct posts *posts, struct problem *why)
+/* Replaces the bridges of an owner; `changing` is held. */
+static enum status
+replace_bridges(struct bridges *b, const struct bridging *next,
+                struct problem *why)
 {
-    return bridges_open_owned(bridges, posts, NULL, why);
+    struct problem again = {""};
+    enum status rc = make_bridges(b, next, why);
+
+    if (rc && make_bridges(b, registry_bridging(b->registry), &again))
+        DIAG(DIAG_ERROR, "bridge", "cannot start a bridge again",
+             diag_text("error", again.text));
+    return rc;
 }
 
 enum status
 bridges_reload(struct bridges *b, const struct bridging *next,
                struct problem *why)
 {
-    struct problem again = {""};
-    enum status rc = make_bridges(b, next, why);
+    enum status rc = STATUS_OK;
 
+    pthread_mutex_lock(&b->changing);
+    if (b->right)
+        rc = replace_bridges(b, next, why);
     if (!rc)
         registry_set_bridging(b->registry, next);
-    else if (make_bridges(b, registry_bridging(b->registry), &again))
-        DIAG(DIAG_ERROR, "bridge", "cannot start a bridge again",
-             diag_text("error", again.text));
-    return rc;
+    pthread_mutex_unlock(&b->changing);
+    return rc ? rc : start_bridges(b, why);
 }
 
 enum status
@@ -255,10 +325,8 @@ bridges_check_files(const struct config *config, struct problem *why)
 void
 bridges_stop(struct bridges *b)
 {
-    if (!b || b->is_stopped)
-        return;
-    b->is_stopped = true;
-    stop_some(b->all, b->n);
+    if (b)
+        ownership_stop(b->ownership);
 }
 
 void
@@ -266,11 +334,10 @@ bridges_close(struct bridges *b)
 {
     if (!b)
         return;
-    bridges_stop(b);
-    close_some(b->all, b->n);
-    mqtt_db_close(b->db);
-    pthread_mutex_destroy(&b->mutex);
+    ownership_close(b->ownership);
     free(b->all);
+    pthread_mutex_destroy(&b->changing);
+    pthread_mutex_destroy(&b->mutex);
     free(b);
 }
 
@@ -399,20 +466,6 @@ bridge_report_warn(struct buf *to, const struct bridge_config *config,
         write_warning(to, config->name, "in", &in->mqtt, reason_of(in));
 }
 
-static void
-lock_bridges(struct bridges *b)
-{
-    if (b)
-        pthread_mutex_lock(&b->mutex);
-}
-
-static void
-unlock_bridges(struct bridges *b)
-{
-    if (b)
-        pthread_mutex_unlock(&b->mutex);
-}
-
 void
 bridges_write(struct bridges *b, const struct principal *reader, struct buf *to)
 {
@@ -420,8 +473,8 @@ bridges_write(struct bridges *b, const struct principal *reader, struct buf *to)
     struct inbound_report in;
 
     BUF_ADD(to, "{\"bridges\":[");
-    lock_bridges(b);
-    for (size_t i = 0; b && i < b->n; i++) {
+    pthread_mutex_lock(&b->mutex);
+    for (size_t i = 0; i < b->n; i++) {
         const struct bridge *bridge = &b->all[i];
 
         if (bridge->out)
@@ -433,7 +486,7 @@ bridges_write(struct bridges *b, const struct principal *reader, struct buf *to)
         bridge_report_write(to, bridge->config, bridge->out ? &out : NULL,
                             bridge->in ? &in : NULL);
     }
-    unlock_bridges(b);
+    pthread_mutex_unlock(&b->mutex);
     BUF_ADD(to, "]}\n");
 }
 
@@ -445,8 +498,8 @@ bridges_warn(struct bridges *b, struct buf *to)
     struct mqtt_state out;
     struct inbound_report in;
 
-    lock_bridges(b);
-    for (size_t i = 0; b && i < b->n; i++) {
+    pthread_mutex_lock(&b->mutex);
+    for (size_t i = 0; i < b->n; i++) {
         const struct bridge *bridge = &b->all[i];
 
         if (bridge->out)
@@ -456,7 +509,7 @@ bridges_warn(struct bridges *b, struct buf *to)
         bridge_report_warn(to, bridge->config, bridge->out ? &out : NULL,
                            bridge->in ? &in : NULL);
     }
-    unlock_bridges(b);
+    pthread_mutex_unlock(&b->mutex);
 }
 
 /* (Each client counts its own connections: mqtt.c.) */
@@ -467,8 +520,8 @@ bridges_measure(struct bridges *b)
     int64_t n_directions = 0;
     struct outbound_report out;
 
-    lock_bridges(b);
-    for (size_t i = 0; b && i < b->n; i++) {
+    pthread_mutex_lock(&b->mutex);
+    for (size_t i = 0; i < b->n; i++) {
         n_directions += !!b->all[i].in + !!b->all[i].out;
         if (!b->all[i].out)
             continue;
@@ -476,7 +529,7 @@ bridges_measure(struct bridges *b)
         in_flight += out.in_flight;
         lag += out.lag;
     }
-    unlock_bridges(b);
+    pthread_mutex_unlock(&b->mutex);
     metrics_set(METRIC_MQTT_DIRECTIONS, n_directions);
     metrics_set(METRIC_MQTT_IN_FLIGHT, (int64_t)in_flight);
     metrics_set(METRIC_MQTT_LAG, (int64_t)lag);

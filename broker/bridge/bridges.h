@@ -76,18 +76,17 @@ struct outbound_report;
 
 /* Opens DIR/mqtt.db and starts the threads of every configured bridge
  * (registry_bridging). Without any, makes nothing. An MQTT broker that cannot
- * be reached does not fail the start: the bridge tries again. All functions
- * below allow NULL. */
+ * be reached does not fail the start: the bridge tries again.
+ *
+ * In a cluster (`seat`, lent; else NULL), one broker at a time owns all
+ * bridges. The others have none, and mqtt.db follows the owner's: client ids
+ * are made from it, so a new owner takes over the sessions, and the MQTT broker
+ * ends the connections of the former one. */
+struct cluster_seat;
 MUST_CHECK enum status bridges_open(struct bridges **bridges,
-                                    struct posts *posts, struct problem *why);
-
-/* The same at the owner of a cluster: first reads the stream of mqtt.db to its
- * end. `right` is lent. */
-struct ownership_right;
-MUST_CHECK enum status bridges_open_owned(struct bridges **bridges,
-                                          struct posts *posts,
-                                          const struct ownership_right *right,
-                                          struct problem *why);
+                                    struct posts *posts,
+                                    const struct cluster_seat *seat,
+                                    struct problem *why);
 
 /* Check that bridges_open can use the files that the configuration names, and
  * those in the data directory. Both write nothing. */
@@ -101,8 +100,8 @@ MUST_CHECK enum status bridges_check_data(const struct config *config,
  * new one begins at the position in mqtt.db. If one cannot begin, the earlier
  * ones are opened again; if one of these fails, it is missing until the next
  * reload, also a reload with the same sections. `next` and the sections before
- * it are lent until bridges_close. Only the thread that opened may call
- * this. */
+ * it are lent until bridges_close. A broker that does not own keeps them for
+ * later. Only the thread that opened may call this. */
 MUST_CHECK enum status bridges_reload(struct bridges *bridges,
                                       const struct bridging *next,
                                       struct problem *why);
@@ -110,10 +109,11 @@ MUST_CHECK enum status bridges_reload(struct bridges *bridges,
 /* Ends the threads: incoming messages are committed and acknowledged, messages
  * in flight outwards have a second to be acknowledged, the status becomes
  * "offline", and the cursors are kept. Call it before registry_stop, because
- * the log must answer for incoming messages. A second call does nothing. */
+ * the log must answer for incoming messages. Gives the lease back. NULL is
+ * allowed, and a second call does nothing. */
 void bridges_stop(struct bridges *bridges);
 
-/* Calls bridges_stop, and frees. */
+/* Calls bridges_stop, and frees. NULL is allowed. */
 void bridges_close(struct bridges *bridges);
 
 /* Appends the answer to GET /bridges, an object with a member "bridges", with

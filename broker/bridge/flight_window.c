@@ -74,20 +74,13 @@ flight_window_sent(struct flight_window *w, struct flight *flight, int mid)
     map_add(&w->by_mid, &flight->by_mid, (uint64_t)mid);
 }
 
-/* Takes the flight out of the count of those in flight. */
-static void
-land_flight(struct flight_window *w, struct flight *flight)
+void
+flight_window_land(struct flight_window *w, struct flight *flight)
 {
     w->in_flight--;
     w->bytes -= flight->bytes;
     flight->mid = 0;
     flight->is_done = true;
-}
-
-void
-flight_window_skip(struct flight_window *w, struct flight *flight)
-{
-    land_flight(w, flight);
 }
 
 struct flight *
@@ -100,7 +93,7 @@ flight_window_take(struct flight_window *w, int mid)
         return NULL;
     flight = map_entry(node, struct flight, by_mid);
     map_remove(&w->by_mid, node);
-    land_flight(w, flight);
+    flight_window_land(w, flight);
     return flight;
 }
 
@@ -110,7 +103,7 @@ flight_window_release(struct flight_window *w, struct flight *flight)
     if (flight->mid > 0)
         flight_window_take(w, flight->mid);
     else if (!flight->is_done)
-        land_flight(w, flight);
+        flight_window_land(w, flight);
     w->held--;
     list_put(&w->unused, &flight->node);
 }

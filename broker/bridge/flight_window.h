@@ -71,8 +71,9 @@ struct flight *flight_window_add(struct flight_window *w, enum flight_kind kind,
 void flight_window_sent(struct flight_window *w, struct flight *flight,
                         int mid);
 
-/* Notes that there was nothing to publish; the lane moves there in turn. */
-void flight_window_skip(struct flight_window *w, struct flight *flight);
+/* Takes a flight out of the count of those in flight: it is done, also if there
+ * was nothing to publish. The lane moves there in turn. */
+void flight_window_land(struct flight_window *w, struct flight *flight);
 
 /* Takes the flight with that mid out of those in flight; NULL: none. */
 struct flight *flight_window_take(struct flight_window *w, int mid);

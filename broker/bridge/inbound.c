@@ -90,7 +90,7 @@ struct inbound {
     const struct bridge_config *config;
     struct bridge_rights rights;
     struct mqtt *mqtt;
-    char client_id[sizeof(((struct bridge_config *)0)->client_id) + 32];
+    struct client_id client_id;
     struct subscriptions subscriptions;
     struct inbox inbox;
     bool is_dropped; /* the client has dropped the connection: it ignores
@@ -612,7 +612,7 @@ start_client(struct inbound *in, struct problem *why)
         .keeps_session = true,
         .calls = &calls,
         .user = in,
-        .client_id = in->client_id,
+        .client_id = in->client_id.text,
         .suspended = in->rights.is_waiting ? &in->rights.why : NULL,
     };
     enum status rc;
@@ -620,12 +620,7 @@ start_client(struct inbound *in, struct problem *why)
     rc = mqtt_db_bridge(in->db, in->config->name, &row, why);
     if (rc)
         return rc;
-    if (in->config->client_id[0])
-        snprintf(in->client_id, sizeof(in->client_id), "%s-in",
-                 in->config->client_id);
-    else
-        snprintf(in->client_id, sizeof(in->client_id), "tidings-%s-in",
-                 row.identity);
+    in->client_id = client_id_of(in->config, row.identity, "in");
     return mqtt_open(&in->mqtt, &options, why);
 }
 

@@ -10,6 +10,7 @@
 #include "base/thread.h"
 #include "proto/memory.h"
 #include "proto/mqtt_topic.h"
+#include "proto/number.h"
 #include "proto/resourcesync/digest.h"
 #include "proto/resourcesync/input_formats.h"
 
@@ -46,7 +47,6 @@ guess_type(struct slice payload)
 static void
 set_correlation(struct key *key, struct slice bytes)
 {
-    static const char digits[] = "0123456789abcdef";
     const size_t before = sizeof(CORRELATION) - 1;
     char *at = key->text + before;
     struct digest digest;
@@ -59,10 +59,7 @@ set_correlation(struct key *key, struct slice bytes)
         key->size = before + DIGEST_TEXT_SIZE;
         return;
     }
-    for (size_t i = 0; i < bytes.size; i++) {
-        *at++ = digits[(uint8_t)bytes.data[i] >> 4];
-        *at++ = digits[(uint8_t)bytes.data[i] & 15];
-    }
+    hex_write(at, (const uint8_t *)bytes.data, bytes.size);
 }
 
 static void

@@ -69,30 +69,22 @@ struct mqtt_db {
 /* Opening and closing */
 
 enum status
-mqtt_db_open(struct mqtt_db **db, const char *dir, struct problem *why)
+mqtt_db_open(struct mqtt_db **db, const char *dir,
+             const struct ownership_right *right, struct problem *why)
 {
     struct mqtt_db *m = memory_new(1, sizeof(*m));
     enum status rc;
 
     pthread_mutex_init(&m->mutex, NULL);
     buf_init(&m->ends, SIZE_MAX);
-    rc = owned_file_open(&mqtt_db_file, &m->db, dir, why);
+    if (right)
+        m->right = *right;
+    rc = owned_file_open(&mqtt_db_file, &m->db, &m->owned, dir, right, why);
     if (rc)
         mqtt_db_close(m);
     else
         *db = m;
     return rc;
-}
-
-enum status
-mqtt_db_own(struct mqtt_db *m, const struct ownership_right *right,
-            struct problem *why)
-{
-    enum status rc = owned_db_open(&m->owned, &m->db, right->streams,
-                                   mqtt_db_file.stream, why);
-
-    m->right = *right;
-    return rc ? rc : owned_db_own(m->owned, right->lease, why);
 }
 
 bool

@@ -34,20 +34,15 @@
 #include "proto/status.h"
 
 struct mqtt_db;
-struct ownership_right; /* broker/cluster/ownership.h */
 
 /* Its tables, and its place in the data directory and the cluster. */
 extern const struct db_kind mqtt_db_kind;
 extern const struct owned_file mqtt_db_file;
 
+/* Opens it as owned_file_open does. */
 MUST_CHECK enum status mqtt_db_open(struct mqtt_db **db, const char *dir,
+                                    const struct ownership_right *right,
                                     struct problem *why);
-
-/* In a cluster, all transactions go to a stream first (owned_db.h). Reads it to
- * its end: right behind mqtt_db_open. All arguments are lent. */
-MUST_CHECK enum status mqtt_db_own(struct mqtt_db *db,
-                                   const struct ownership_right *right,
-                                   struct problem *why);
 
 /* True unless another broker may own the bridges. Any thread. */
 bool mqtt_db_may_publish(const struct mqtt_db *db);

@@ -1,8 +1,10 @@
 #include "broker/bridge/mqtt_topics.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "broker/config/bridge_config.h"
 #include "proto/mqtt_topic.h"
 
 /* Joins the pieces with a slash before each but the first. Without printf,
@@ -70,4 +72,16 @@ topic_is_own(const char *prefix, const char *topic)
            !strcmp(topic, topic_rejected(prefix).text) ||
            mqtt_filter_matches(slice_of(topic_position(prefix, "+").text),
                                slice_of(topic));
+}
+
+struct client_id
+client_id_of(const struct bridge_config *config, const char *identity,
+             const char *direction)
+{
+    struct client_id id;
+    bool is_given = config->client_id[0];
+
+    snprintf(id.text, sizeof(id.text), "%s%s-%s", is_given ? "" : "tidings-",
+             is_given ? config->client_id : identity, direction);
+    return id;
 }

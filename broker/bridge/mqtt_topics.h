@@ -1,5 +1,5 @@
 /*
- * mqtt_topics.h - the names of a bridge's topics.
+ * mqtt_topics.h - the names of a bridge's topics, and of its MQTT Clients.
  *
  *     PREFIX/SET/notifications            Change Notifications
  *     PREFIX/SET/changes/created          one change a message; updated,
@@ -16,6 +16,8 @@
 #include <stdbool.h>
 
 #include "proto/resourcesync/vocab.h"
+
+struct bridge_config;
 
 /* A prefix of 255 bytes, a set's name, the longest of the words. */
 #define TOPIC_MAX 400
@@ -34,5 +36,14 @@ struct topic_name topic_rejected(const char *prefix);
 /* True if a bridge with that prefix itself publishes position, status or
  * rejections on the topic. */
 bool topic_is_own(const char *prefix, const char *topic);
+
+/* The Client Identifier of a direction, "in" or "out": of the configuration, or
+ * made from the bridge's identity in mqtt.db. */
+struct client_id {
+    char text[160]; /* terminated */
+};
+
+struct client_id client_id_of(const struct bridge_config *config,
+                              const char *identity, const char *direction);
 
 #endif

@@ -221,17 +221,6 @@ static const struct mqtt_calls calls = {
 /* Life */
 
 static void
-name_client(struct outbound *out)
-{
-    if (out->config->client_id[0])
-        snprintf(out->client_id, sizeof(out->client_id), "%s-out",
-                 out->config->client_id);
-    else
-        snprintf(out->client_id, sizeof(out->client_id), "tidings-%s-out",
-                 out->row.identity);
-}
-
-static void
 wake_client(struct watcher *watcher)
 {
     mqtt_wake(list_entry(watcher, struct outbound, news.watcher)->mqtt);
@@ -270,7 +259,7 @@ start_client(struct outbound *out, struct problem *why)
 {
     const struct mqtt_options options = {
         .config = out->config,
-        .client_id = out->client_id,
+        .client_id = out->client_id.text,
         .direction = "out",
         .will_topic = out->status_topic.text,
         .will_payload = "offline",
@@ -283,7 +272,7 @@ start_client(struct outbound *out, struct problem *why)
     rc = mqtt_db_bridge(out->db, out->config->name, &out->row, why);
     if (rc)
         return rc;
-    name_client(out);
+    out->client_id = client_id_of(out->config, out->row.identity, "out");
     rc = lane_list_learn(out, why);
     return rc ? rc : mqtt_open(&out->mqtt, &options, why);
 }

@@ -15,6 +15,7 @@
 #include "broker/log/batch.h"
 #include "broker/readers/message.h"
 #include "proto/datetime.h"
+#include "proto/number.h"
 #include "proto/resourcesync/fragment.h"
 
 /* The most changes that a set publishes in one turn before other sets. */
@@ -62,7 +63,6 @@ advance_lane(struct lane *lane)
 /* Envelopes */
 
 #define ENVELOPE_PROPERTIES 6
-#define NUMBER_SIZE         21 /* 2^64 - 1 and a NUL */
 
 /* Describes a message: its topic, its content type, and in the properties of
  * MQTT 5 the entries that it covers, so that a receiver need not parse it.
@@ -74,21 +74,15 @@ struct envelope {
                                     the members below, and from the lane */
     struct topic_name topic;
     struct mqtt_property properties[ENVELOPE_PROPERTIES];
-    char after[NUMBER_SIZE], last[NUMBER_SIZE];
+    char after[NUMBER_SIZE_MAX + 1], last[NUMBER_SIZE_MAX + 1];
     char from[DATETIME_SIZE + 1], until[DATETIME_SIZE + 1];
 };
 
-/* Returns the first digit: the digits are at the end of `to`. */
 static const char *
-write_number(char to[NUMBER_SIZE], uint64_t number)
+write_number(char to[NUMBER_SIZE_MAX + 1], uint64_t number)
 {
-    char *at = to + NUMBER_SIZE - 1;
-
-    *at = '\0';
-    do
-        *--at = (char)('0' + number % 10);
-    while ((number /= 10) > 0);
-    return at;
+    to[number_write(to, number)] = '\0';
+    return to;
 }
 
 static const char *
@@ -156,7 +150,7 @@ room_for(const struct lane *lane, const struct outbound_message *made)
 static void
 pass_over(struct lane *lane, uint64_t upto, uint64_t where, uint64_t n)
 {
-    flight_window_skip(&lane->out->window, add_flight(lane, where, 0));
+    flight_window_land(&lane->out->window, add_flight(lane, where, 0));
     lane_pass(lane, upto);
     outbound_count(&lane->out->counts.left_out, METRIC_MQTT_LEFT_OUT, n);
     advance_lane(lane);

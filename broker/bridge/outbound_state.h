@@ -121,7 +121,7 @@ struct outbound {
     const struct bridge_config *config;
     struct bridge_rights rights;
     struct bridge_row row;
-    char client_id[sizeof(((struct bridge_config *)0)->client_id) + 32];
+    struct client_id client_id;
     struct topic_name status_topic;
     uint8_t status_reason; /* of the refusal of the status; 0: none */
     struct mqtt *mqtt;

@@ -119,8 +119,6 @@ send_status(struct outbound *out, const char *text, bool is_last)
     struct flight *flight = flight_window_add(&out->window, FLIGHT_STATUS, NULL,
                                               message.payload.size);
 
-    if (!flight)
-        return false;
     flight->upto = is_last;
     list_append(&out->window.others, &flight->node);
     if (!publish_retained(out, &message, flight, &why))

@@ -47,7 +47,7 @@ struct plain {
     struct list age;  /* KEPT: in call_plain.kept, the first to be closed first
                        */
     struct caller *caller;
-    struct host *host;
+    struct place *host;
     struct call *call; /* NULL: KEPT */
     uv_poll_t poll;
     int fd;
@@ -80,13 +80,13 @@ struct plain {
 bool
 call_is_plain(const struct call *call)
 {
-    const struct host *host = call->own.host;
+    const struct place *host = call_host(call);
 
     if (call->take || call->max_redirects > 0 || call->stall_us > 0 ||
         strncasecmp(call->url, "http://", 7))
         return false;
     /* libcurl decodes and converts other names. */
-    for (const char *c = host->key; *c; c++)
+    for (const char *c = host->key.data; *c; c++)
         if (*c == '%' || (unsigned char)*c >= 0x80)
             return false;
     return true;
@@ -126,7 +126,8 @@ close_plain(struct plain *p)
     loop_clear_alarm(c->loop, &p->deadline);
     uv_close((uv_handle_t *)&p->poll, on_closed);
     close(p->fd);
-    call_queue_leave_host(&c->queue, p->host);
+    p->host->n_plain--;
+    place_leave(p->host);
 }
 
 static struct plain *
@@ -207,7 +208,7 @@ is_quiet(const struct plain *p)
 static struct plain *
 take_kept(struct caller *c, struct call *call)
 {
-    struct host *host = call->own.host;
+    struct place *host = call_host(call);
     struct list *node = host->kept.next;
 
     while (node != &host->kept) {
@@ -253,10 +254,8 @@ method_of(const struct call *call)
 
 /* Writes the host as it is compared; without port 80. */
 static void
-add_host(struct buf *to, const char *key)
+add_host(struct buf *to, struct slice host)
 {
-    struct slice host = slice_of(key);
-
     if (slice_ends(host, ":80"))
         host.size -= 3;
     buf_add_slice(to, host);
@@ -265,7 +264,7 @@ add_host(struct buf *to, const char *key)
 static void
 write_request(struct buf *to, const struct call *call)
 {
-    const struct host *host = call->own.host;
+    const struct place *host = call_host(call);
     struct slice target = target_of(call->url);
     bool has_accept = false;
 
@@ -396,11 +395,11 @@ call_plain_begin(struct caller *c, struct call *call)
 /* The end of a call */
 
 static void
-report(struct caller *c, struct call *call)
+report(struct call *call)
 {
     call->final_url = call->url;
     call->took_us = clock_steady_us() - call->own.began_us;
-    call_queue_release(&c->queue, call);
+    call_queue_release(call);
     call->done(call); /* which may free or start it */
 }
 
@@ -423,7 +422,7 @@ release_call(struct plain *p)
 static void
 end_exchange(struct plain *p, bool is_kept)
 {
-    report(p->caller, release_call(p));
+    report(release_call(p));
     buf_clear(&p->caller->plain.links);
     if (is_kept)
         keep_plain(p);
@@ -522,7 +521,7 @@ end_broken(struct plain *p, bool is_reset)
         release_call(p);
         close_plain(p);
         if (!call_transport_begin(c, call, true))
-            report(c, call);
+            report(call);
         return;
     }
     if (is_reset)
@@ -755,7 +754,7 @@ on_event(uv_poll_t *poll, int status, int events)
 /* For the caller */
 
 static struct plain *
-plain_new(struct caller *c, struct host *host, int fd)
+plain_new(struct caller *c, struct place *host, int fd)
 {
     struct plain *p = memory_new(1, sizeof(*p));
     socklen_t size = sizeof(p->address);
@@ -770,6 +769,7 @@ plain_new(struct caller *c, struct host *host, int fd)
     p->fd = fd;
     p->host = host;
     host->n_plain++;
+    host->n_users++;
     list_init(&p->node);
     list_init(&p->age);
     buf_init(&p->request, REQUEST_MAX);
@@ -781,12 +781,12 @@ plain_new(struct caller *c, struct host *host, int fd)
 void
 call_plain_adopt(struct caller *c, struct call *call, int fd)
 {
-    struct plain *p = plain_new(c, call->own.host, fd);
+    struct plain *p = plain_new(c, call_host(call), fd);
 
     if (p && begin_exchange(p, call))
         return;
     call_fail(call, CALL_MEMORY, NO_MEMORY);
-    report(c, call);
+    report(call);
     if (p)
         close_plain(p);
     else

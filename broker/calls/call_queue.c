@@ -27,7 +27,7 @@
 #define AUTHORITY_MAX 290
 #define KEY_MAX       300
 
-/* Hosts */
+/* Room */
 
 /* The most that an owner may hold of a kind. */
 static unsigned
@@ -67,6 +67,8 @@ has_room(struct limit limit, const struct call_count *all,
             client_leaves_room(own->n - own->of[SOUND], pool - unsound - 1));
 }
 
+/* Places */
+
 static bool
 has_bad_byte(const char *text, unsigned char least)
 {
@@ -95,102 +97,74 @@ write_key(struct buf *key, const char *url)
     return !key->failed;
 }
 
-/* Finds the host, or makes it. */
-static struct host *
-host_of(struct call_queue *q, struct slice key)
+static void
+init_lists(struct place *place)
 {
-    uint64_t hash = map_hash(&q->hosts, key);
-    struct host *host;
-
-    map_each_same (host, &q->hosts, hash, node) {
-        if (slice_is(key, host->key))
-            return host;
+    list_init(&place->kept);
+    for (unsigned kind = 0; kind < KINDS; kind++) {
+        list_init(&place->waiting[kind]);
+        list_init(&place->turns[kind]);
     }
-    host = memory_new(1, sizeof(*host) + key.size + 1);
-    memcpy(host->key, key.data, key.size);
-    list_init(&host->kept);
-    map_add(&q->hosts, &host->node, hash);
-    return host;
 }
 
-static void
-drop_host(struct call_queue *q, struct host *host)
+/* Finds the place with that key, or makes it, in `parent` and of `host`. */
+static struct place *
+place_of(struct map *map, struct slice key, struct place *parent,
+         struct place *host)
 {
-    if (host->n_lanes > 0 || host->n_plain > 0)
+    uint64_t hash = map_hash(map, key);
+    struct place *place;
+
+    map_each_same (place, map, hash, node) {
+        if (slice_equal(place->key, key))
+            return place;
+    }
+    place = memory_new(1, sizeof(*place) + key.size + 1);
+    memcpy(place + 1, key.data, key.size);
+    place->key = (struct slice){(const char *)(place + 1), key.size};
+    place->parent = parent;
+    place->host = host;
+    if (parent)
+        parent->n_users++;
+    if (host)
+        host->n_users++;
+    init_lists(place);
+    place->map = map;
+    map_add(map, &place->node, hash);
+    return place;
+}
+
+/* The lane of calls on behalf of `client` to a host. */
+static struct place *
+lane_of(struct call_queue *q, const struct client *client, struct slice host)
+{
+    struct slice key = {(const char *)&client, sizeof(client)};
+    struct place *ends[] = {place_of(&q->owners, key, &q->all, NULL),
+                            place_of(&q->hosts, host, NULL, NULL)};
+
+    ends[0]->client = client;
+    key = (struct slice){(const char *)ends, sizeof(ends)};
+    return place_of(&q->lanes, key, ends[0], ends[1]);
+}
+
+/* The queue itself is in no map, and stays. */
+void
+place_leave(struct place *place)
+{
+    if (!place || --place->n_users > 0 || !place->map)
         return;
-    map_remove(&q->hosts, &host->node);
-    free(host);
+    map_remove(place->map, &place->node);
+    place_leave(place->parent);
+    place_leave(place->host);
+    free(place);
 }
 
-/* Owners, and their lanes */
-
-/* Of an address: its low bits do not differ. */
-static uint64_t
-hash_of(const void *address)
-{
-    return (uintptr_t)address >> 4;
-}
-
-static struct call_owner *
-owner_of(struct call_queue *q, const struct client *client)
-{
-    struct call_owner *owner;
-
-    map_each_same (owner, &q->owners, hash_of(client), node) {
-        if (owner->client == client)
-            return owner;
-    }
-    owner = memory_new(1, sizeof(*owner));
-    owner->client = client;
-    for (unsigned kind = 0; kind < KINDS; kind++) {
-        list_init(&owner->lanes[kind]);
-        list_init(&owner->turns[kind]);
-    }
-    map_add(&q->owners, &owner->node, hash_of(client));
-    return owner;
-}
-
-static struct lane *
-lane_of(struct call_queue *q, struct host *host, struct call_owner *owner)
-{
-    uint64_t hash = hash_of(host) ^ hash_of(owner) * 0x9e3779b97f4a7c15;
-    struct lane *lane;
-
-    map_each_same (lane, &q->lanes, hash, node) {
-        if (lane->host == host && lane->owner == owner)
-            return lane;
-    }
-    lane = memory_new(1, sizeof(*lane));
-    lane->host = host;
-    lane->owner = owner;
-    for (unsigned kind = 0; kind < KINDS; kind++) {
-        list_init(&lane->waiting[kind]);
-        list_init(&lane->turns[kind]);
-    }
-    host->n_lanes++;
-    owner->n_lanes++;
-    map_add(&q->lanes, &lane->node, hash);
-    return lane;
-}
-
-/* No call is left in it. */
-static void
-free_lane(struct call_queue *q, struct lane *lane)
-{
-    map_remove(&q->lanes, &lane->node);
-    lane->host->n_lanes--;
-    drop_host(q, lane->host);
-    if (--lane->owner->n_lanes == 0) {
-        map_remove(&q->owners, &lane->owner->node);
-        free(lane->owner);
-    }
-    free(lane);
-}
+/* Turns */
 
 /* Puts `node` at the end of a ring, if it is in none and belongs there; else
  * takes it out if it does not. */
 static void
-place(struct list *ring, struct list *node, bool belongs)
+set_turn(struct list *ring, struct list *node, bool belongs)
 {
     if (!belongs)
         list_remove(node);
@@ -201,21 +175,14 @@ place(struct list *ring, struct list *node, bool belongs)
 /* Puts a lane and its owner into the rings that they belong to, after each
  * change. */
 static void
-place_lane(struct call_queue *q, struct lane *lane)
+set_turns(struct place *lane)
 {
-    struct call_owner *owner = lane->owner;
-    bool is_used = lane->n_held.n > 0;
+    struct place *p = lane;
 
-    for (unsigned kind = 0; kind < KINDS; kind++) {
-        bool waits = !list_is_empty(&lane->waiting[kind]);
-
-        place(&owner->lanes[kind], &lane->turns[kind], waits);
-        place(&q->rings[kind], &owner->turns[kind],
-              !list_is_empty(&owner->lanes[kind]));
-        is_used |= waits;
-    }
-    if (!is_used)
-        free_lane(q, lane);
+    for (; p->parent; p = p->parent)
+        for (unsigned kind = 0; kind < KINDS; kind++)
+            set_turn(&p->parent->waiting[kind], &p->turns[kind],
+                     !list_is_empty(&p->waiting[kind]));
 }
 
 static enum kind
@@ -227,24 +194,24 @@ kind_of(const struct call *call)
 /* Returns the lane whose turn it is in the ring of a kind; NULL: none. It
  * passes over an owner or a lane only if that holds a call, or its host is
  * full. To a host all clients together have an eighth more than one. */
-static struct lane *
+static struct place *
 due_of_kind(const struct call_queue *q, enum kind kind)
 {
     static const struct call_count none;
     struct limit in_all = {q->connections, q->connections};
     struct list *next, *after;
-    struct call_owner *owner;
-    struct lane *lane;
+    struct place *owner, *lane;
 
-    if (!has_room(in_all, &q->n_held, &none, false, kind))
+    if (!has_room(in_all, &q->all.n_held, &none, false, kind))
         return NULL;
-    list_each (owner, next, &q->rings[kind], turns[kind]) {
+    list_each (owner, next, &q->all.waiting[kind], turns[kind]) {
         unsigned own = q->host_connections;
         struct limit at_host = {own, owner->client ? own + (own + 6) / 7 : own};
 
-        if (!has_room(in_all, &q->n_held, &owner->n_held, owner->client, kind))
+        if (!has_room(in_all, &q->all.n_held, &owner->n_held, owner->client,
+                      kind))
             continue;
-        list_each (lane, after, &owner->lanes[kind], turns[kind]) {
+        list_each (lane, after, &owner->waiting[kind], turns[kind]) {
             if (has_room(at_host, &lane->host->n_held, &lane->n_held,
                          owner->client, kind))
                 return lane;
@@ -254,10 +221,10 @@ due_of_kind(const struct call_queue *q, enum kind kind)
 }
 
 /* The same of all kinds, beginning with q->next. */
-static struct lane *
+static struct place *
 due_lane(const struct call_queue *q, enum kind *kind)
 {
-    struct lane *lane = NULL;
+    struct place *lane = NULL;
 
     for (unsigned i = 0; !lane && i < KINDS; i++) {
         *kind = (q->next + i) % KINDS;
@@ -266,31 +233,33 @@ due_lane(const struct call_queue *q, enum kind *kind)
     return lane;
 }
 
+static void
+add_held(struct call_count *count, enum kind kind, int n)
+{
+    count->n += (unsigned)n;
+    count->of[kind] += (unsigned)n;
+}
+
 /* Counts a call that begins to be held, or ends. */
 static void
-count_held(struct call_queue *q, const struct call *call, int n)
+count_held(const struct call *call, int n)
 {
-    struct lane *lane = call->own.lane;
-    struct call_count *const all[] = {&q->n_held, &lane->owner->n_held,
-                                      &lane->host->n_held, &lane->n_held};
-
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-        all[i]->n += (unsigned)n;
-        all[i]->of[kind_of(call)] += (unsigned)n;
-    }
+    add_held(&call_host(call)->n_held, kind_of(call), n);
+    for (struct place *p = call->own.lane; p; p = p->parent)
+        add_held(&p->n_held, kind_of(call), n);
 }
 
 /* The call is in no lane any more. */
 static void
-leave_lane(struct call_queue *q, struct call *call)
+leave_lane(struct call *call)
 {
-    struct lane *lane = call->own.lane;
+    struct place *lane = call->own.lane;
 
     list_remove(&call->own.node);
     call->own.state = CALL_IDLE;
-    call->own.host = NULL;
     call->own.lane = NULL;
-    place_lane(q, lane);
+    set_turns(lane);
+    place_leave(lane);
 }
 
 /* The queue */
@@ -302,24 +271,21 @@ call_queue_init(struct call_queue *q, unsigned connections,
     q->connections = connections ? connections : 1;
     q->host_connections = host_connections ? host_connections : 1;
     list_init(&q->held);
-    for (unsigned kind = 0; kind < KINDS; kind++)
-        list_init(&q->rings[kind]);
+    init_lists(&q->all);
 }
 
 bool
 call_queue_add(struct call_queue *q, struct call *call)
 {
     char memory[KEY_MAX];
-    struct host *host;
-    struct lane *lane;
+    struct place *lane;
     struct buf key;
 
     buf_init_fixed(&key, memory, sizeof(memory));
     if (!write_key(&key, call->url))
         return false;
-    host = host_of(q, buf_slice(&key));
-    lane = lane_of(q, host, owner_of(q, call->owner));
-    call->own.host = host;
+    lane = lane_of(q, call->owner, buf_slice(&key));
+    lane->n_users++;
     call->own.lane = lane;
     call->own.kind = call->is_unproven  ? UNPROVEN
                      : call->is_suspect ? SUSPECT
@@ -327,7 +293,7 @@ call_queue_add(struct call_queue *q, struct call *call)
     call->own.state = CALL_WAITING;
     list_append(&lane->waiting[kind_of(call)], &call->own.node);
     q->n_waiting++;
-    place_lane(q, lane);
+    set_turns(lane);
     return true;
 }
 
@@ -335,7 +301,7 @@ void
 call_queue_remove(struct call_queue *q, struct call *call)
 {
     q->n_waiting--;
-    leave_lane(q, call);
+    leave_lane(call);
 }
 
 bool
@@ -350,7 +316,7 @@ struct call *
 call_queue_take(struct call_queue *q)
 {
     enum kind kind;
-    struct lane *lane = due_lane(q, &kind);
+    struct place *lane = due_lane(q, &kind);
     struct call *call;
 
     if (!lane)
@@ -359,27 +325,20 @@ call_queue_take(struct call_queue *q)
 
     call = list_entry(list_first(&lane->waiting[kind]), struct call, own.node);
     list_remove(&lane->turns[kind]);
-    list_remove(&lane->owner->turns[kind]);
+    list_remove(&lane->parent->turns[kind]);
     list_put(&q->held, &call->own.node);
     call->own.state = CALL_HELD;
     q->n_waiting--;
-    count_held(q, call, 1);
-    place_lane(q, lane);
+    count_held(call, 1);
+    set_turns(lane);
     return call;
 }
 
 void
-call_queue_release(struct call_queue *q, struct call *call)
+call_queue_release(struct call *call)
 {
-    count_held(q, call, -1);
-    leave_lane(q, call);
-}
-
-void
-call_queue_leave_host(struct call_queue *q, struct host *host)
-{
-    host->n_plain--;
-    drop_host(q, host);
+    count_held(call, -1);
+    leave_lane(call);
 }
 
 /* While none is held, each has room. */
@@ -389,7 +348,7 @@ call_queue_clear(struct call_queue *q)
     struct call *call;
 
     while ((call = call_queue_take(q)))
-        call_queue_release(q, call);
+        call_queue_release(call);
     map_fini(&q->lanes);
     map_fini(&q->owners);
     map_fini(&q->hosts);

@@ -142,7 +142,7 @@ bool
 call_transport_begin(struct caller *caller, struct call *call, bool connects)
 {
     struct call_transport *g = &caller->transport;
-    const struct host *host = call->own.host;
+    const struct place *host = call_host(call);
     struct shard *shard = &g->shards[host->node.hash & (g->n_shards - 1)];
     struct call_transfer *t = NULL;
 
@@ -246,7 +246,7 @@ report_end(struct caller *caller, struct call_transfer *t)
         return;
     }
     call_transfer_report(t);
-    call_queue_release(&caller->queue, call);
+    call_queue_release(call);
     call->done(call); /* which may free or start it; it lends from t */
     put_back_transfer(caller, t);
 }
@@ -281,7 +281,7 @@ hand_over_piece(struct caller *caller, struct call_transfer *t)
         call_transport_taken(caller, call);
     else if (turn == CALL_NOT) {
         call_transport_stop(caller, call);
-        call_queue_release(&caller->queue, call);
+        call_queue_release(call);
     }
 }
 

@@ -32,7 +32,7 @@ begin_call(struct caller *c, struct call *call)
         call->own.state = CALL_GOING;
         return;
     }
-    call_queue_release(&c->queue, call);
+    call_queue_release(call);
     set_failed(c, call);
 }
 
@@ -53,7 +53,7 @@ prepare_call(struct caller *c, struct call *call)
     if (turn == CALL_READY)
         begin_call(c, call);
     else if (turn == CALL_NOT)
-        call_queue_release(&c->queue, call);
+        call_queue_release(call);
 }
 
 static void
@@ -101,7 +101,6 @@ caller_start(struct caller *caller, struct call *call)
     clear_outcome(call);
     list_init(&call->own.node);
     call->own.handle = NULL;
-    call->own.host = NULL;
     call->own.lane = NULL;
     call->own.state = CALL_IDLE;
     call->own.is_plain = false;
@@ -148,10 +147,10 @@ caller_cancel(struct caller *caller, struct call *call)
             call_plain_stop(call);
         else
             call_transport_stop(caller, call);
-        call_queue_release(&caller->queue, call);
+        call_queue_release(call);
         break;
     case CALL_HELD:
-        call_queue_release(&caller->queue, call);
+        call_queue_release(call);
         break;
     }
 }

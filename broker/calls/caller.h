@@ -150,7 +150,6 @@ enum call_method { CALL_GET, CALL_HEAD, CALL_POST };
 /* The caller's own part of a call. */
 struct call_own {
     struct list node;
-    void *host;
     void *lane;
     void *handle;
     int64_t began_us;

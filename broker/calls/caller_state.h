@@ -51,46 +51,38 @@ struct call_count {
     unsigned of[KINDS]; /* the same by kind */
 };
 
-/* "host:port", while there are calls or plain connections to it. */
-struct host {
+/* Where calls are counted, and wait: the queue itself, with its owners; an
+ * owner (a client, or the broker), with its lanes; a lane, its calls to one
+ * host. A host only counts. Owners and lanes last while they have calls, a host
+ * while it has lanes or plain connections. */
+struct place {
     struct map_node node;
-    unsigned n_plain; /* connections of call_plain.c */
+    struct map *map;      /* that it is in */
+    struct slice key;     /* behind this struct; a NUL follows it */
+    struct place *parent; /* of a lane, its owner; of an owner, the queue */
+    struct place *host;   /* of a lane */
+    unsigned n_users;     /* places in it; calls of a lane; connections */
+    struct call_count n_held;
+    struct list waiting[KINDS];  /* calls of a lane; else the places in it that
+                                    have some, by turns[kind] */
+    struct list turns[KINDS];    /* in parent->waiting */
+    const struct client *client; /* of an owner; NULL: the broker */
+
+    /* Of a host: connections of call_plain.c. */
+    unsigned n_plain;
     struct list kept; /* those without a call */
-    unsigned n_lanes;
-    struct call_count n_held;
-    char key[];
-};
-
-/* A client, while it has calls; or the broker. */
-struct call_owner {
-    struct map_node node;
-    const struct client *client; /* its key */
-    unsigned n_lanes;
-    struct call_count n_held;
-    struct list lanes[KINDS]; /* with calls that wait: their node turns[kind] */
-    struct list turns[KINDS]; /* in call_queue.rings, unless `lanes` is empty */
-};
-
-/* The calls of an owner to a host, while there are any. */
-struct lane {
-    struct map_node node;
-    struct host *host;
-    struct call_owner *owner;
-    struct call_count n_held;
-    struct list waiting[KINDS]; /* of calls */
-    struct list turns[KINDS];   /* in call_owner.lanes */
 };
 
 struct call_queue {
     unsigned connections;
     unsigned host_connections;
     unsigned n_waiting;
-    struct call_count n_held;
-    enum kind next;           /* the ring to look at first */
-    struct list rings[KINDS]; /* owners: their node turns[kind] */
-    struct list held;         /* calls: HELD and GOING */
-    struct map hosts;         /* by key */
-    struct map owners, lanes; /* by addresses */
+    enum kind next;    /* to look at first */
+    struct list held;  /* calls: HELD and GOING */
+    struct place all;  /* has the owners */
+    struct map hosts;  /* by "host:port" */
+    struct map owners; /* by the address of the client */
+    struct map lanes;  /* by the addresses of owner and host */
 };
 
 /* The authorities in the system's file, and those of --ca-file. */
@@ -226,11 +218,17 @@ struct call *call_queue_take(struct call_queue *queue);
 bool call_queue_is_due(const struct call_queue *queue);
 
 /* Gives back the turn of a call that is HELD or GOING; it is IDLE then. */
-void call_queue_release(struct call_queue *queue, struct call *call);
+void call_queue_release(struct call *call);
 
-/* A plain connection to the host was closed: frees a host that is not used any
- * more. */
-void call_queue_leave_host(struct call_queue *queue, struct host *host);
+/* The host of a call that is in the queue. */
+static inline struct place *
+call_host(const struct call *call)
+{
+    return ((const struct place *)call->own.lane)->host;
+}
+
+/* Ends one use of a place, and frees it with its last. */
+void place_leave(struct place *place);
 
 /* call_sockets.c */
 

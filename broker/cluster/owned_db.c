@@ -238,8 +238,9 @@ owned_file_check(const struct owned_file *file, const char *dir,
 }
 
 enum status
-owned_file_open(const struct owned_file *file, struct db *db, const char *dir,
-                struct problem *why)
+owned_file_open(const struct owned_file *file, struct db *db,
+                struct owned_db **owned, const char *dir,
+                const struct ownership_right *right, struct problem *why)
 {
     char path[PATH_SIZE];
     enum status rc = check_file(file, dir, path, why);
@@ -249,7 +250,10 @@ owned_file_open(const struct owned_file *file, struct db *db, const char *dir,
     if (!rc && db->is_exposed)
         DIAG(DIAG_WARNING, file->part, "other users may open a database",
              diag_text("file", path));
-    return rc;
+    if (rc || !right || !right->streams)
+        return rc;
+    rc = owned_db_open(owned, db, right->streams, file->stream, why);
+    return rc ? rc : owned_db_own(*owned, right->lease, why);
 }
 
 enum status
@@ -258,7 +262,7 @@ owned_file_follow(const struct owned_file *file, const char *dir,
 {
     struct owned_db *o = NULL;
     struct db db = {NULL};
-    enum status rc = owned_file_open(file, &db, dir, why);
+    enum status rc = owned_file_open(file, &db, NULL, dir, NULL, why);
 
     if (!rc)
         rc = owned_db_open(&o, &db, streams, file->stream, why);

@@ -49,8 +49,14 @@ struct owned_file {
 /* Checks that owned_file_open can use `dir`. Writes nothing. */
 MUST_CHECK enum status owned_file_check(const struct owned_file *file,
                                         const char *dir, struct problem *why);
+/* Opens it; by the right of an owner (all lent), reads its stream to the end,
+ * and sets *owned: all transactions go to the stream first. `right` NULL, or
+ * all NULL: leaves *owned alone. After a failure, too, the caller closes both.
+ */
 MUST_CHECK enum status owned_file_open(const struct owned_file *file,
-                                       struct db *db, const char *dir,
+                                       struct db *db, struct owned_db **owned,
+                                       const char *dir,
+                                       const struct ownership_right *right,
                                        struct problem *why);
 
 /* While another broker owns it: reads the stream into the file of `dir`, which

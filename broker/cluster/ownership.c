@@ -15,7 +15,9 @@
 
 struct ownership {
     struct ownership_options options;
+    bool is_started;
     struct thread keeper, owner;
+    struct streams *of_keeper;
     struct lease lease; /* the keeper's */
 
     /* A stopped thread must not be woken: the keeper outlives the owner. */
@@ -29,7 +31,7 @@ struct ownership {
 
     /* The owner thread's. */
     struct lease working;         /* term 0: the work has not begun */
-    struct ownership_right right; /* of `working` */
+    struct ownership_right right; /* of `working`; all NULL without a seat */
     bool is_failing;              /* and it was said */
 };
 
@@ -54,7 +56,7 @@ renew_lease(struct ownership *o)
      * has been ended. */
     if (!ownership_is_held(o))
         o->lease.term = 0;
-    rc = o->options.of_keeper->ops->hold(o->options.of_keeper, &o->lease, &why);
+    rc = o->of_keeper->ops->hold(o->of_keeper, &o->lease, &why);
     if (rc == STATUS_CONFLICT)
         o->lease.term = 0;
     if (rc)
@@ -92,7 +94,7 @@ end_work(struct ownership *o)
         return;
     o->options.end(o->options.user);
     DIAG(DIAG_INFO, "cluster", "this broker no longer owns",
-         diag_text("lease", o->options.name),
+         diag_text("lease", o->lease.name),
          diag_number("term", o->working.term));
     o->working.term = 0;
 }
@@ -103,8 +105,7 @@ report(struct ownership *o, enum status rc, const struct problem *why)
 {
     if (rc && rc != STATUS_BUSY && !o->is_failing)
         DIAG(DIAG_WARNING, "cluster", "the work of the owner fails",
-             diag_text("lease", o->options.name),
-             diag_text("error", why->text));
+             diag_text("lease", o->lease.name), diag_text("error", why->text));
     o->is_failing = rc && rc != STATUS_BUSY; /* BUSY: it is behind */
 }
 
@@ -112,8 +113,9 @@ report(struct ownership *o, enum status rc, const struct problem *why)
 static enum status
 check_copy(struct ownership *o, struct problem *why)
 {
-    struct streams *streams = o->options.of_work;
-    uint64_t n = o->options.place(o->options.user), last;
+    const struct cluster_seat *seat = o->options.seat;
+    struct streams *streams = o->right.streams;
+    uint64_t n = seat->place(seat->user), last;
     enum status rc = streams->ops->records(streams, &last, why);
 
     if (rc || n >= last)
@@ -130,7 +132,7 @@ begin_work(struct ownership *o)
     enum status rc;
 
     o->working = (struct lease){
-        o->options.name, atomic_load_explicit(&o->term, memory_order_relaxed)};
+        o->lease.name, atomic_load_explicit(&o->term, memory_order_relaxed)};
     rc = check_copy(o, &why);
     if (!rc)
         rc = o->options.begin(&o->right, o->options.user, &why);
@@ -140,7 +142,7 @@ begin_work(struct ownership *o)
         return;
     }
     DIAG(DIAG_INFO, "cluster", "this broker owns",
-         diag_text("lease", o->options.name),
+         diag_text("lease", o->lease.name),
          diag_number("term", o->working.term));
 }
 
@@ -173,7 +175,8 @@ run_owner(struct thread *t)
             begin_work(o);
         else if (!is_held)
             report(o,
-                   o->options.follow(o->options.of_work, o->options.user, &why),
+                   owned_file_follow(o->options.file, o->options.dir,
+                                     o->right.streams, &why),
                    &why);
     }
     end_work(o);
@@ -181,26 +184,51 @@ run_owner(struct thread *t)
 
 /* From the start to the end */
 
-enum status
-ownership_open(struct ownership **ownership,
-               const struct ownership_options *options, struct problem *why)
+struct ownership *
+ownership_new(const struct ownership_options *options)
 {
+    const struct cluster_seat *seat = options->seat;
     struct ownership *o = memory_new(1, sizeof(*o));
-    enum status rc;
 
     o->options = *options;
-    o->lease.name = options->name;
-    o->right = (struct ownership_right){options->of_work, &o->working, o};
+    o->lease.name = options->file->stream;
     pthread_mutex_init(&o->mutex, NULL);
-    *ownership = o; /* `begin` may come at once */
-    rc = thread_start(&o->owner, "owner", run_owner, o, why);
-    o->can_wake_owner = !rc;
-    if (!rc)
-        rc = thread_start(&o->keeper, "keeper", run_keeper, o, why);
-    if (rc) {
-        *ownership = NULL;
-        ownership_close(o);
+    if (seat) {
+        o->of_keeper = seat->open_streams(seat->user);
+        o->right = (struct ownership_right){seat->open_streams(seat->user),
+                                            &o->working, o};
     }
+    return o;
+}
+
+/* Makes the file first, since the owner thread reads the stream a moment later:
+ * a backup of that moment, too, has it. */
+static enum status
+start_threads(struct ownership *o, struct problem *why)
+{
+    struct db db = {NULL};
+    enum status rc =
+        owned_file_open(o->options.file, &db, NULL, o->options.dir, NULL, why);
+
+    db_close(&db);
+    if (!rc)
+        rc = thread_start(&o->owner, "owner", run_owner, o, why);
+    o->can_wake_owner = !rc;
+    return rc ? rc : thread_start(&o->keeper, "keeper", run_keeper, o, why);
+}
+
+enum status
+ownership_start(struct ownership *o, struct problem *why)
+{
+    enum status rc;
+
+    if (o->is_started)
+        return STATUS_OK;
+    rc = o->options.seat ? start_threads(o, why)
+                         : o->options.begin(&o->right, o->options.user, why);
+    o->is_started = !rc;
+    if (rc)
+        ownership_stop(o);
     return rc;
 }
 
@@ -215,8 +243,10 @@ ownership_stop(struct ownership *o)
     thread_stop(&o->owner); /* the lease is renewed until the work has ended */
     thread_stop(&o->keeper);
     if (was_running && o->lease.term > 0)
-        o->options.of_keeper->ops->leave(o->options.of_keeper, &o->lease);
+        o->of_keeper->ops->leave(o->of_keeper, &o->lease);
     atomic_store_explicit(&o->until_us, 0, memory_order_release);
+    if (!o->options.seat)
+        o->options.end(o->options.user);
 }
 
 void
@@ -225,8 +255,10 @@ ownership_close(struct ownership *o)
     if (!o)
         return;
     ownership_stop(o);
-    o->options.of_keeper->ops->close(o->options.of_keeper);
-    o->options.of_work->ops->close(o->options.of_work);
+    if (o->options.seat) {
+        o->of_keeper->ops->close(o->of_keeper);
+        o->right.streams->ops->close(o->right.streams);
+    }
     pthread_mutex_destroy(&o->mutex);
     free(o);
 }

@@ -21,6 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "broker/cluster/owned_db.h"
 #include "broker/cluster/streams.h"
 #include "proto/problem.h"
 #include "proto/status.h"
@@ -32,38 +33,33 @@
 
 struct ownership;
 
-/* By what right some work goes on; lent. All NULL: this broker is alone. */
-struct ownership_right {
-    struct streams *streams;           /* for the work alone */
-    const struct lease *lease;         /* of the rows that it writes */
-    const struct ownership *ownership; /* it has no effect outside without */
-};
-
 struct ownership_options {
-    /* For the keeper thread, and for the owner thread: the ownership closes
-     * them, also if it cannot be opened. */
-    struct streams *of_keeper, *of_work;
-    const char *name; /* of the lease */
+    const struct cluster_seat *seat; /* lent; NULL: this broker is alone, and
+                                        owns */
 
-    /* All on the owner thread. `place` is the number of the last record that
-     * this broker has: the work begins when its copy has all that a former
-     * owner could know. `begin` begins it by a right that is lent until `end`
-     * has returned; after a failure it is called again. `end` ends it. `follow`
-     * is called every few seconds while another broker owns: the work reads
-     * what that one has done. */
-    uint64_t (*place)(void *user);
+    /* The state of the work, in the data directory `dir`. Its stream has the
+     * name of the lease. While another broker owns, it follows that one's,
+     * every few seconds. */
+    const struct owned_file *file;
+    const char *dir;
+
+    /* `begin` begins the work, by a right that is lent until `end` has
+     * returned, when this broker's copy of the log has all that a former owner
+     * could know; after a failure it is called again. `end` ends the work. Both
+     * on the owner thread; without a seat, in ownership_start and
+     * ownership_stop. Then `end` may come again, or without `begin`. */
     enum status (*begin)(const struct ownership_right *right, void *user,
                          struct problem *why);
     void (*end)(void *user);
-    enum status (*follow)(struct streams *of_work, void *user,
-                          struct problem *why);
     void *user;
 };
 
-/* Starts the threads. *ownership is set before `begin` can be called. */
-MUST_CHECK enum status ownership_open(struct ownership **ownership,
-                                      const struct ownership_options *options,
-                                      struct problem *why);
+struct ownership *ownership_new(const struct ownership_options *options);
+
+/* Makes the file, and starts the threads; or begins the work, without a seat. A
+ * second call does nothing. */
+MUST_CHECK enum status ownership_start(struct ownership *o,
+                                       struct problem *why);
 
 /* True while this broker owns. Any thread, cheap. */
 bool ownership_is_held(const struct ownership *o);
@@ -79,7 +75,7 @@ ownership_allows(const struct ownership_right *right)
  * nothing. */
 void ownership_stop(struct ownership *o);
 
-/* Calls ownership_stop, and closes the streams. NULL is allowed. */
+/* Calls ownership_stop, closes the streams, and frees. NULL is allowed. */
 void ownership_close(struct ownership *o);
 
 #endif

@@ -129,4 +129,21 @@ struct streams_ops {
     void (*close)(struct streams *streams);
 };
 
+/* The place of this broker in a cluster. */
+struct cluster_seat {
+    /* Makes streams for one thread, which closes them. */
+    struct streams *(*open_streams)(void *user);
+    /* The number of the last record that this broker has. Any thread. */
+    uint64_t (*place)(void *user);
+    void *user;
+};
+
+/* By what right some work goes on; lent. All NULL: this broker is alone. */
+struct ownership_right {
+    struct streams *streams;           /* for the work alone */
+    const struct lease *lease;         /* of the rows that it writes */
+    const struct ownership *ownership; /* it has no effect outside without
+                                          (ownership.h) */
+};
+
 #endif

@@ -141,7 +141,7 @@ handle_ready_get(struct http *http, struct request *rq,
                        " s ahead of the clock; was it set back?\n",
                        health.ahead_us / 1000000);
     if (is_known)
-        bridges_holder_warn(http->bridges, &text);
+        bridges_warn(http->bridges, &text);
     answers_buf(rq, 200, "text/plain", "no-store", &text);
 }
 
@@ -251,7 +251,7 @@ write_metrics(struct http *http, const struct principal *principal,
     metrics_set(METRIC_BUILD_INFO, 1);
     registry_measure(http->registry);
     push_measure(http->push);
-    bridges_holder_measure(http->bridges);
+    bridges_measure(http->bridges);
     measure_disk(http);
     process_measure();
     metrics_write(to);
@@ -277,7 +277,7 @@ static void
 write_bridges(struct http *http, const struct principal *principal,
               struct buf *to)
 {
-    bridges_holder_write(http->bridges, principal, to);
+    bridges_write(http->bridges, principal, to);
 }
 
 void

@@ -11,7 +11,7 @@
 #include "broker/access/identity_provider.h"
 #include "broker/access/tokens.h"
 #include "broker/archive/archiver.h"
-#include "broker/bridge/bridges_holder.h"
+#include "broker/bridge/bridges.h"
 #include "broker/hub/hub_holder.h"
 #include "broker/net/request.h"
 #include "broker/posts/posts.h"
@@ -44,8 +44,7 @@ struct http {
     struct archiver *archiver;           /* likewise */
     struct backup_offer *backup;         /* likewise */
     struct hub_holder *hub;              /* likewise */
-    struct bridges_holder
-        *bridges; /* likewise; NULL: no bridge is configured */
+    struct bridges *bridges;             /* likewise */
 
     /* True if only this machine can reach the broker, unless there are tokens:
      * listener and public URL are on loopback, and --insecure-open is not

@@ -41,7 +41,6 @@ command_free(struct command *command)
     buf_fini(&command->text);
     principal_unref(command->principal);
     authority_unref(command->authority);
-    client_unref(command->client);
     free(command);
 }
 

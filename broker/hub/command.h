@@ -70,8 +70,6 @@ struct command {
     bool is_local;  /* a client of this machine asked an open broker */
     bool is_simple; /* by POST /sets/{set}/subscribe: R-350 */
     char from[CLIENT_NAME_SIZE]; /* the requester (W-164) */
-    struct client *client;       /* of COMMAND_SUBSCRIBE: whose limits count; a
-                                    reference, the hub's */
 
     uint64_t id; /* COMMAND_SHOW, _END, _REDELIVER: a subscription.
                     COMMAND_LIST: the list begins behind it */

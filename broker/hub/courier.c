@@ -36,6 +36,7 @@ struct errand {
 
 struct courier {
     struct courier_options options;
+    struct streams *streams; /* the thread's */
     struct thread thread;
     int wake_fd;
     _Atomic(uint64_t) term; /* 0: this broker does not own */
@@ -50,6 +51,15 @@ struct courier {
     struct list ordered; /* of this broker, with an id */
     struct list early;   /* of others: this copy is behind theirs */
 };
+
+/* The last record that this broker has. */
+static uint64_t
+place_of_copy(const struct courier *c)
+{
+    const struct cluster_seat *seat = c->options.seat;
+
+    return seat->place(seat->user);
+}
 
 static void
 wake(struct courier *c)
@@ -79,7 +89,7 @@ courier_send(struct courier *c, struct command *command, struct problem *why)
 
     *e = (struct errand){.courier = c,
                          .command = command,
-                         .n = c->options.place(c->options.user),
+                         .n = place_of_copy(c),
                          .over_us = clock_steady_us() + ORDER_US};
     pthread_mutex_lock(&c->mutex);
     if (c->is_stopping)
@@ -137,9 +147,8 @@ order_sent(struct courier *c)
         buf_add(&bytes, &n, sizeof(n));
         command_write(&bytes, e->command);
         rc = bytes.failed ? problem_memory(&why)
-                          : c->options.streams->ops->order(c->options.streams,
-                                                           buf_slice(&bytes),
-                                                           &e->id, &why);
+                          : c->streams->ops->order(
+                                c->streams, buf_slice(&bytes), &e->id, &why);
         if (bytes.data) /* there may be a secret */
             explicit_bzero(bytes.data, bytes.size);
         buf_fini(&bytes);
@@ -189,8 +198,7 @@ take_answers(struct courier *c)
 
     if (list_is_empty(&c->ordered))
         return;
-    (void)c->options.streams->ops->answers(c->options.streams, on_answer, c,
-                                           &why);
+    (void)c->streams->ops->answers(c->streams, on_answer, c, &why);
     give_up(c);
 }
 
@@ -254,7 +262,7 @@ run_early(struct courier *c)
     struct errand *e;
 
     list_until_empty (e, &c->early, node) {
-        bool is_early = e->n > c->options.place(c->options.user);
+        bool is_early = e->n > place_of_copy(c);
         struct problem why = {"the owner of the hub is changing"};
         enum status rc = STATUS_BUSY;
 
@@ -278,8 +286,7 @@ take_orders(struct courier *c)
     struct problem why;
 
     if (lease.term > 0)
-        (void)c->options.streams->ops->take(c->options.streams, &lease,
-                                            on_order, c, &why);
+        (void)c->streams->ops->take(c->streams, &lease, on_order, c, &why);
 }
 
 static void
@@ -294,8 +301,8 @@ answer_ended(struct courier *c)
         buf_init(&bytes, SIZE_MAX);
         command_write_outcome(&bytes, e->command);
         if (!bytes.failed)
-            (void)c->options.streams->ops->answer(c->options.streams, e->id,
-                                                  buf_slice(&bytes), &why);
+            (void)c->streams->ops->answer(c->streams, e->id, buf_slice(&bytes),
+                                          &why);
         buf_fini(&bytes);
         command_free(e->command);
         free(e);
@@ -328,9 +335,8 @@ run_courier(struct thread *t)
         run_early(c);
         answer_ended(c);
         take_answers(c);
-        c->options.streams->ops->wait(c->options.streams, c->wake_fd,
-                                      list_is_empty(&c->early) ? WAIT_US
-                                                               : LOOK_US);
+        c->streams->ops->wait(c->streams, c->wake_fd,
+                              list_is_empty(&c->early) ? WAIT_US : LOOK_US);
         (void)eventfd_read(c->wake_fd, &ignored);
     }
 }
@@ -350,6 +356,7 @@ courier_open(struct courier **courier, const struct courier_options *options,
     enum status rc;
 
     c->options = *options;
+    c->streams = options->seat->open_streams(options->seat->user);
     pthread_mutex_init(&c->mutex, NULL);
     list_init(&c->sent);
     list_init(&c->ended);
@@ -393,7 +400,7 @@ courier_close(struct courier *c)
     if (!c)
         return;
     courier_stop(c);
-    c->options.streams->ops->close(c->options.streams);
+    c->streams->ops->close(c->streams);
     if (c->wake_fd >= 0)
         close(c->wake_fd);
     pthread_mutex_destroy(&c->mutex);

@@ -27,16 +27,12 @@
 struct courier;
 
 struct courier_options {
-    struct streams *streams; /* for the courier, which closes them, also if it
-                                cannot be opened */
-    struct tokens *tokens;   /* lent; NULL: nobody asks for rights */
+    const struct cluster_seat *seat; /* lent */
+    struct tokens *tokens;           /* lent; NULL: nobody asks for rights */
 
     /* Runs a command of another broker at the hub of this one, as hub_submit
      * does. STATUS_STOPPED: this broker does not own. */
     enum status (*run)(struct command *command, void *user);
-
-    /* The last record that this broker has. Any thread. */
-    uint64_t (*place)(void *user);
     void *user;
 };
 

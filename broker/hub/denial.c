@@ -71,12 +71,10 @@ on_denial_sent(struct call *call)
 }
 
 void
-denial_send(struct hub *hub, struct slice callback, const struct terms *terms,
+denial_send(struct hub *hub, struct slice callback, struct terms *terms,
             struct slice topic_url, struct slice reason)
 {
     struct clients *clients = registry_clients(hub->registry);
-    struct client *client = owner_client(clients, owner_name(&terms->owner),
-                                         terms->owner.requester);
     struct denial *d = memory_new(1, sizeof(*d));
     struct problem why = {""};
     enum status rc;
@@ -84,8 +82,8 @@ denial_send(struct hub *hub, struct slice callback, const struct terms *terms,
     d->hub = hub;
     list_append(&hub->denials->fresh, &d->node);
     buf_init(&d->url, URL_MAX);
-    holding_init(&d->place, clients, client, CLIENT_DENIALS);
-    client_unref(client);
+    holding_init(&d->place, clients, owner_client(&terms->owner, clients),
+                 CLIENT_DENIALS);
     rc = holding_add(&d->place, 1, &why);
     if (rc) { /* 100,000 subscriptions of one topic may end at once */
         diag(DIAG_WARNING, "hub", "a callback gets no denial: %s", why.text);

@@ -42,9 +42,8 @@ void denials_free(struct denials *all); /* NULL is allowed */
 
 /* Denies a callback when this turn is kept; before there is a thread, in its
  * first turn. */
-void denial_send(struct hub *hub, struct slice callback,
-                 const struct terms *terms, struct slice topic_url,
-                 struct slice reason);
+void denial_send(struct hub *hub, struct slice callback, struct terms *terms,
+                 struct slice topic_url, struct slice reason);
 
 /* At the end of a turn that was kept: calls the callbacks that were denied. */
 void denials_turn(struct hub *hub);

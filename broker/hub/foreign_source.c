@@ -329,18 +329,11 @@ read_self(struct slice links, struct slice *self, struct problem *why)
 static enum status
 check_hub(struct slice links, struct slice hub, struct problem *why)
 {
-    struct weblink link;
-    size_t n = 0;
+    struct slice other;
 
-    while (weblink_next(&links, &link)) {
-        if (link.is_of_another || !weblink_has_rel(&link, "hub"))
-            continue;
-        n++;
-        if (!websub_check_url(link.target, "Link rel=hub", why) &&
-            websub_is_same(link.target, hub))
-            return STATUS_OK;
-    }
-    if (n == 0)
+    if (has_link(links, "hub", hub))
+        return STATUS_OK;
+    if (!weblink_find(links, "hub", &other, NULL))
         return problem(why, STATUS_MALFORMED,
                        "Link: a notification has a link with rel=hub; there "
                        "is none");

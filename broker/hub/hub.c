@@ -569,7 +569,7 @@ find_topic(struct hub *hub, const struct hub_record *record,
  * was killed in that moment, or tidings.db is another one. The URL of a relay's
  * topic is lost with the relay. */
 static void
-deny_stale(struct hub *hub, const struct hub_record *record)
+deny_stale(struct hub *hub, struct hub_record *record)
 {
     enum link_kind kind = record->topic_kind == TOPIC_CHANGES
                               ? LINK_NOTIFICATIONS
@@ -577,6 +577,11 @@ deny_stale(struct hub *hub, const struct hub_record *record)
     char name[SET_NAME_MAX + 1];
     struct link_text url;
 
+    if (record->row == HUB_DB_REQUEST) {
+        denial_send(hub, record->callback, &record->terms, record->topic_url,
+                    DENIAL_TOPIC_GONE);
+        return;
+    }
     if (record->kind == SUBSCRIPTION_HUB ||
         record->lease_end_us <= clock_now_us() ||
         record->topic_kind == TOPIC_RELAY || !set_name_is_valid(record->name))
@@ -587,8 +592,9 @@ deny_stale(struct hub *hub, const struct hub_record *record)
                 DENIAL_TOPIC_GONE);
 }
 
+/* W-044: a request was answered 202, so it must come to an end. */
 static enum status
-on_subscription(struct hub_record *record, void *user, struct problem *why)
+on_record(struct hub_record *record, void *user, struct problem *why)
 {
     struct hub *hub = user;
     struct topic *topic;
@@ -596,38 +602,18 @@ on_subscription(struct hub_record *record, void *user, struct problem *why)
 
     if (rc)
         return rc;
-    if (topic) {
-        rc = subscription_restore(hub, topic, record, why);
-        if (rc)
-            topic_release(topic);
-        return rc;
+    if (!topic) {
+        deny_stale(hub, record);
+        hub_db_note_stale(hub->db, record->row, record->id);
+        return STATUS_OK;
     }
-    deny_stale(hub, record);
-    hub_db_note_stale(hub->db, HUB_DB_SUBSCRIPTION, record->id);
-    return STATUS_OK;
-}
-
-/* W-044: the request was answered 202, so it must come to an end. */
-static enum status
-on_request(struct hub_record *record, void *user, struct problem *why)
-{
-    struct hub *hub = user;
-    struct topic *topic;
-    enum status rc = find_topic(hub, record, &topic, why);
-
-    if (rc)
-        return rc;
-    if (topic) {
-        topic->n_holds++; /* a failed restore ends its own hold */
-        rc = verification_restore(hub, topic, record, why);
-        topic->n_holds--;
-        topic_release(topic);
-        return rc;
-    }
-    denial_send(hub, record->callback, &record->terms, record->topic_url,
-                DENIAL_TOPIC_GONE);
-    hub_db_note_stale(hub->db, HUB_DB_REQUEST, record->id);
-    return STATUS_OK;
+    topic->n_holds++; /* a failed restore ends its own hold */
+    rc = record->row == HUB_DB_REQUEST
+             ? verification_restore(hub, topic, record, why)
+             : subscription_restore(hub, topic, record, why);
+    topic->n_holds--;
+    topic_release(topic);
+    return rc;
 }
 
 enum status
@@ -641,18 +627,16 @@ hub_check(const char *dir, struct problem *why)
 static enum status
 open_parts(struct hub *hub, struct problem *why)
 {
-    enum status rc = hub_db_open(&hub->db, hub->config->data, why);
+    enum status rc = hub_db_open(&hub->db, hub->config->data, &hub->right, why);
 
-    if (!rc && hub->right.lease)
-        rc = hub_db_own(hub->db, hub->right.streams, hub->right.lease, why);
     if (rc)
         return rc;
     deliveries_open(hub, subscription_end);
     foreign_sources_open(hub);
     rc = relay_load(hub, why);
     if (!rc)
-        rc = hub_db_each_subscription(hub->db, on_subscription, hub, why);
-    return rc ? rc : hub_db_each_request(hub->db, on_request, hub, why);
+        rc = hub_db_each_subscription(hub->db, on_record, hub, why);
+    return rc ? rc : hub_db_each_request(hub->db, on_record, hub, why);
 }
 
 /* Adds the name of the file to an error. An error in hub.db is no fault of the
@@ -703,9 +687,9 @@ hub_new(struct posts *posts, const struct networks *allowed)
 }
 
 enum status
-hub_open_owned(struct hub **hub, struct posts *posts, struct tokens *tokens,
-               const struct networks *allowed,
-               const struct ownership_right *right, struct problem *why)
+hub_open(struct hub **hub, struct posts *posts, struct tokens *tokens,
+         const struct networks *allowed, const struct ownership_right *right,
+         struct problem *why)
 {
     struct hub *h = hub_new(posts, allowed);
     struct caller *caller = NULL;
@@ -743,13 +727,6 @@ hub_open_owned(struct hub **hub, struct posts *posts, struct tokens *tokens,
                             wake */
     *hub = h;
     return STATUS_OK;
-}
-
-enum status
-hub_open(struct hub **hub, struct posts *posts, struct tokens *tokens,
-         const struct networks *allowed, struct problem *why)
-{
-    return hub_open_owned(hub, posts, tokens, allowed, NULL, why);
 }
 
 void

@@ -69,20 +69,16 @@ struct hub;
  * where they were. `tokens` and `allowed` are lent; `tokens` NULL: the
  * subscriptions of ended tokens go on. On an open broker (without
  * --insecure-open) callbacks that clients of this machine subscribed may be on
- * loopback, too. */
+ * loopback, too.
+ *
+ * By the right of an owner in a cluster, first reads the hub's stream to its
+ * end. This broker's copy of the log must have all to which a row of the stream
+ * refers. `right` NULL: this broker is alone. */
 MUST_CHECK enum status hub_open(struct hub **hub, struct posts *posts,
                                 struct tokens *tokens,
                                 const struct networks *allowed,
+                                const struct ownership_right *right,
                                 struct problem *why);
-
-/* The same at the owner of a cluster: first reads the hub's stream to its end.
- * This broker's copy of the log must have all to which a row of the stream
- * refers. */
-MUST_CHECK enum status hub_open_owned(struct hub **hub, struct posts *posts,
-                                      struct tokens *tokens,
-                                      const struct networks *allowed,
-                                      const struct ownership_right *right,
-                                      struct problem *why);
 
 /* Checks that hub_open can use the data directory `dir`. Writes nothing. */
 MUST_CHECK enum status hub_check(const char *dir, struct problem *why);

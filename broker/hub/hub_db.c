@@ -178,13 +178,14 @@ read_last_id(struct hub_db *h, struct problem *why)
 }
 
 enum status
-hub_db_open(struct hub_db **db, const char *dir, struct problem *why)
+hub_db_open(struct hub_db **db, const char *dir,
+            const struct ownership_right *right, struct problem *why)
 {
     struct hub_db *h = memory_new(1, sizeof(*h));
     enum status rc;
 
     list_init(&h->hooks);
-    rc = owned_file_open(&hub_db_file, &h->db, dir, why);
+    rc = owned_file_open(&hub_db_file, &h->db, &h->owned, dir, right, why);
     if (!rc)
         rc = read_last_id(h, why);
     if (rc)
@@ -192,18 +193,6 @@ hub_db_open(struct hub_db **db, const char *dir, struct problem *why)
     else
         *db = h;
     return rc;
-}
-
-enum status
-hub_db_own(struct hub_db *h, struct streams *streams, const struct lease *lease,
-           struct problem *why)
-{
-    enum status rc =
-        owned_db_open(&h->owned, &h->db, streams, hub_db_file.stream, why);
-
-    if (!rc)
-        rc = owned_db_own(h->owned, lease, why);
-    return rc ? rc : read_last_id(h, why);
 }
 
 void
@@ -270,17 +259,18 @@ make_terms(struct hub_record *record, const struct lent_terms *lent,
  * row could not be read or taken over. */
 static enum status
 hand_over(struct hub_record *record, const struct lent_terms *lent,
-          enum status rc, const char *what, hub_record_fn *fn, void *user,
-          struct problem *why)
+          enum status rc, hub_record_fn *fn, void *user, struct problem *why)
 {
     if (!rc)
         rc = make_terms(record, lent, why);
     if (!rc)
         rc = fn(record, user, why);
     if (rc)
-        problem_prefix(why, rc, "%s %" PRIu64 ": ", what, record->id);
+        problem_prefix(why, rc, "%s %" PRIu64 ": ",
+                       record->row == HUB_DB_REQUEST ? "request"
+                                                     : "subscription",
+                       record->id);
     terms_fini(&record->terms);
-    record->terms = (struct terms){0};
     return rc;
 }
 
@@ -307,7 +297,7 @@ hub_db_each_subscription(struct hub_db *h, hub_record_fn *fn, void *user,
                         (int)r->kind);
         else if (!has_cursor)
             rows.rc = problem(why, STATUS_IO, "it has no cursor");
-        rows.rc = hand_over(r, &lent, rows.rc, "subscription", fn, user, why);
+        rows.rc = hand_over(r, &lent, rows.rc, fn, user, why);
     }
     return db_rows_end(&rows);
 }
@@ -320,7 +310,7 @@ hub_db_each_request(struct hub_db *h, hub_record_fn *fn, void *user,
         DB_SELECT(&h->db, "read it", why,
                   "SELECT " COMMON_COLUMNS ", mode, topic_url, taken,"
                   " has_after, after FROM requests ORDER BY id");
-    struct hub_record record = {0}, *r = &record;
+    struct hub_record record = {.row = HUB_DB_REQUEST}, *r = &record;
     struct lent_terms lent;
 
     while (DB_NEXT(&rows, COMMON_PLACES(r, &lent), &r->mode, &r->topic_url,
@@ -328,7 +318,7 @@ hub_db_each_request(struct hub_db *h, hub_record_fn *fn, void *user,
         if (r->mode != WEBSUB_SUBSCRIBE && r->mode != WEBSUB_UNSUBSCRIBE)
             rows.rc =
                 problem(why, STATUS_IO, "there is no mode %d", (int)r->mode);
-        rows.rc = hand_over(r, &lent, rows.rc, "request", fn, user, why);
+        rows.rc = hand_over(r, &lent, rows.rc, fn, user, why);
     }
     return db_rows_end(&rows);
 }

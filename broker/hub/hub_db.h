@@ -46,20 +46,19 @@ struct verification; /* verification.h */
 extern const struct db_kind hub_db_kind;
 extern const struct owned_file hub_db_file;
 
+/* Opens it as owned_file_open does. */
 MUST_CHECK enum status hub_db_open(struct hub_db **db, const char *dir,
+                                   const struct ownership_right *right,
                                    struct problem *why);
 
-/* In a cluster, all transactions go to a stream first (owned_db.h). Reads it to
- * its end: right behind hub_db_open. All arguments are lent. */
-MUST_CHECK enum status hub_db_own(struct hub_db *h, struct streams *streams,
-                                  const struct lease *lease,
-                                  struct problem *why);
-
 void hub_db_close(struct hub_db *db); /* NULL is allowed */
+
+enum hub_db_row { HUB_DB_SUBSCRIPTION, HUB_DB_REQUEST, HUB_DB_ALL };
 
 /* A row, read at the start. Lent, but the callee may take its terms and empty
  * them. */
 struct hub_record {
+    enum hub_db_row row;
     uint64_t id;
     enum topic_kind topic_kind;
     struct slice name, epoch; /* of the set or relay, and of its log */
@@ -204,8 +203,6 @@ MUST_CHECK enum status hub_db_commit(struct hub_db *h, struct problem *why);
  *     hub_db_write_again    all that is behind, each row once
  *
  * If there is no memory to note a row, all rows count as behind. */
-
-enum hub_db_row { HUB_DB_SUBSCRIPTION, HUB_DB_REQUEST, HUB_DB_ALL };
 
 /* True if memory is ahead of hub.db. Relays and documents do not count: relay.c
  * takes back what was not kept. */

@@ -16,9 +16,6 @@
 
 #include "broker/hub/hub.h"
 
-/* The lease of the hub. */
-#define HUB_LEASE "hub"
-
 struct hub_holder;
 
 struct hub_holder_options {
@@ -26,12 +23,9 @@ struct hub_holder_options {
     struct tokens *tokens;
     const struct networks *allowed;
 
-    /* Of a cluster; NULL: this broker is alone. Makes streams for one thread.
-     * The holder closes them. */
-    struct streams *(*open_streams)(void *user);
+    const struct cluster_seat *seat; /* NULL: this broker is alone */
     bool is_reader; /* its streams never get the lease: hub.db follows the
                        owner's, and all commands are refused */
-    void *user;
 };
 
 /* Opens the hub, or begins to ask for its lease. What the options point to is
@@ -46,7 +40,8 @@ MUST_CHECK enum status hub_holder_submit(struct hub_holder *holder,
                                          struct command *command,
                                          struct problem *why);
 
-/* hub_sets_changed, hub_stop and hub_close. Gives the lease back. */
+/* As hub_sets_changed; hub_holder_stop closes the hub, and gives the lease
+ * back. */
 void hub_holder_sets_changed(struct hub_holder *holder);
 void hub_holder_stop(struct hub_holder *holder);
 void hub_holder_close(struct hub_holder *holder); /* NULL is allowed */

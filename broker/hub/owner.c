@@ -20,6 +20,7 @@ owner_fini(struct owner *owner)
 {
     free(owner->name);
     principal_unref(owner->principal);
+    client_unref(owner->client);
     *owner = (struct owner){.name = NULL};
 }
 
@@ -30,11 +31,15 @@ owner_name(const struct owner *owner)
 }
 
 struct client *
-owner_client(struct clients *clients, const char *name, const char *requester)
+owner_client(struct owner *owner, struct clients *clients)
 {
-    return *name && strcmp(name, PRINCIPAL_EVERYONE)
-               ? client_of_owner(clients, slice_of(name))
-               : client_named(clients, requester);
+    struct slice name = slice_of(owner_name(owner));
+
+    if (!owner->client)
+        owner->client = name.size && !slice_is(name, PRINCIPAL_EVERYONE)
+                            ? client_of_owner(clients, name)
+                            : client_named(clients, owner->requester);
+    return owner->client;
 }
 
 bool

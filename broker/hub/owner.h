@@ -33,6 +33,7 @@ struct owner {
     int64_t ends_us;                  /* of a name with a colon */
     struct principal *principal; /* as of the last look: a reference, which may
                                     subscribe until its end; NULL: none */
+    struct client *client;       /* owner_client's; NULL: not asked for yet */
 };
 
 void owner_init(struct owner *owner, struct slice name, int64_t ends_us,
@@ -42,10 +43,8 @@ void owner_fini(struct owner *owner);
 /* The name, terminated. */
 const char *owner_name(const struct owner *owner);
 
-/* The client for limits, and for turns, of an owner with that name and
- * requester. The caller owns one reference. */
-struct client *owner_client(struct clients *clients, const char *name,
-                            const char *requester);
+/* The client for limits, and for turns: lent until owner_fini. */
+struct client *owner_client(struct owner *owner, struct clients *clients);
 
 /* True if it may subscribe to the set or relay `name`, the same at each call.
  * A private set (`is_private`) is for tokens alone. `tokens` NULL: it may. */

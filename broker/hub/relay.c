@@ -81,14 +81,6 @@ claim_topic(struct relay *relay, struct problem *why)
                           owner, &relay->claim, why);
 }
 
-static void
-set_documents(struct relay *relay, const struct documents_sum *sum)
-{
-    relay->kept = relay->draft = *sum;
-    relay->earliest = sum->earliest;
-    relay->last = sum->last;
-}
-
 static enum status
 on_row(const struct relay_record *row, void *user, struct problem *why)
 {
@@ -105,7 +97,7 @@ on_row(const struct relay_record *row, void *user, struct problem *why)
     relay->id = row->id;
     memcpy(relay->epoch, row->epoch.data, EPOCH_SIZE);
     relay->state = RELAY_KEPT;
-    set_documents(relay, &row->documents);
+    relay->kept = relay->draft = row->documents;
     if (claim_topic(relay, &inner))
         diag(DIAG_WARNING, "hub", "the relay %s gets nothing: %s", relay->name,
              inner.text);
@@ -169,7 +161,7 @@ keep_changes(struct relaying *all, struct relay *relay)
     relay->state = RELAY_KEPT;
     metrics_add(METRIC_RELAY_DOCUMENTS,
                 (int64_t)(relay->draft.last - relay->kept.last));
-    set_documents(relay, &relay->draft);
+    relay->kept = relay->draft;
     if (relay->topic)
         watched_mark(&relay->topic->news.watched);
 }
@@ -523,9 +515,9 @@ relay_read(struct relay *relay, uint64_t after, struct buf *to,
     struct relaying *all = relay->hub->relaying;
     enum status rc = STATUS_NOT_FOUND;
 
-    if (after >= relay->last)
+    if (after >= relay->kept.last)
         return STATUS_OK;
-    if (after >= relay->earliest && relay->state != RELAY_GONE)
+    if (after >= relay->kept.earliest && relay->state != RELAY_GONE)
         rc = hub_db_read_document(relay->hub->db, relay->id, after + 1, to,
                                   all->type, why);
     /* Or the turn at work drops it. */

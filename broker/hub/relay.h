@@ -61,7 +61,7 @@ struct relay {
     char *hub_url;              /* the name that its Source has for us:
                                    rel=hub */
     char epoch[EPOCH_SIZE + 1]; /* of its log */
-    uint64_t earliest, last;    /* seqs: documents behind `earliest` are kept */
+    struct documents_sum kept;  /* what may be delivered */
     struct topic *topic;        /* while it has subscriptions; or NULL */
 
     /* Of relay.c */
@@ -72,7 +72,7 @@ struct relay {
     struct upstream *claim; /* reserves the topic; NULL: a set has the topic,
                                too, given by a broker without this relay */
     char *new_hub_url;      /* valid when this turn is kept; or NULL */
-    struct documents_sum kept, draft;
+    struct documents_sum draft;
 };
 
 /* relay_load reads all relays from hub.db, before there is a thread.

@@ -155,17 +155,15 @@ take_place(struct subscription *s, struct client *client)
     s->reader.client = s->place.holding.client;
 }
 
-/* The client whose limits count. The caller owns one reference. */
+/* The client whose limits count: lent from the set or the owner. */
 static struct client *
 client_for(struct hub *hub, const struct topic *topic,
-           const struct hub_record *record)
+           struct hub_record *record)
 {
-    struct clients *clients = registry_clients(hub->registry);
-
-    if (record->kind == SUBSCRIPTION_HUB && set_creator(topic->set))
-        return client_ref(set_creator(topic->set));
-    return owner_client(clients, owner_name(&record->terms.owner),
-                        record->terms.owner.requester);
+    return record->kind == SUBSCRIPTION_HUB && set_creator(topic->set)
+               ? set_creator(topic->set)
+               : owner_client(&record->terms.owner,
+                              registry_clients(hub->registry));
 }
 
 /* Life */
@@ -195,7 +193,6 @@ make_subscription(struct hub *hub, struct topic *topic,
                   struct problem *why)
 {
     struct subscription *s = memory_new(1, sizeof(*s));
-    struct client *client = client_for(hub, topic, record);
     struct effect effect;
     enum status rc;
 
@@ -214,8 +211,7 @@ make_subscription(struct hub *hub, struct topic *topic,
     s->callback = slice_dup(record->callback);
     callback_table_enter(&hub->subscriptions->pairs, &s->pair, topic,
                          record->callback);
-    take_place(s, client);
-    client_unref(client);
+    take_place(s, client_for(hub, topic, record));
     rc = make_effect(hub, &record->terms, &effect, why);
     if (!rc) {
         put_into_effect(s, &record->terms, &effect);
@@ -319,7 +315,7 @@ renew_subscription(struct subscription *s, struct hub_record *record,
     bool is_other = !is_same_text(s->terms.filter, terms->filter) ||
                     s->terms.is_simple != terms->is_simple;
     struct client *client = client_for(s->hub, s->topic, record);
-    struct client *former = client_ref(s->place.holding.client);
+    struct client *former = s->place.holding.client; /* of s->terms, too */
     struct effect effect;
     enum status rc = STATUS_OK;
 
@@ -329,8 +325,6 @@ renew_subscription(struct subscription *s, struct hub_record *record,
                                       why);
         take_place(s, rc ? former : client);
     }
-    client_unref(client);
-    client_unref(former);
     if (!rc)
         rc = make_effect(s->hub, terms, &effect, why);
     if (rc)
@@ -348,11 +342,9 @@ create_subscription(struct hub *hub, struct topic *topic,
                     struct hub_record *record, struct subscription **made,
                     struct problem *why)
 {
-    struct client *client = client_for(hub, topic, record);
-    enum status rc =
-        subscriptions_check_room(hub, client, record->callback, why);
+    enum status rc = subscriptions_check_room(
+        hub, client_for(hub, topic, record), record->callback, why);
 
-    client_unref(client);
     if (rc)
         return rc;
     record->id = hub_db_next_id(hub->db);

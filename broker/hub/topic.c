@@ -273,13 +273,22 @@ topic_channel(const struct topic *topic)
     return channel;
 }
 
-/* Looks up the head of the channel's log. Returns false if the set is gone; a
- * framework topic ends with its set. */
+/* Looks up the head of the channel's log. Returns false if the set or relay is
+ * gone; a framework topic ends with its set. */
 static bool
 look_at_head(const struct channel *channel, struct head *head)
 {
-    bool exists = log_head(channel->set->log, head);
+    const struct relay *relay = channel->source;
+    bool exists;
 
+    if (channel->kind == TOPIC_RELAY) {
+        *head = (struct head){.exists = relay->state != RELAY_GONE,
+                              .last = relay->kept.last,
+                              .earliest = relay->kept.earliest};
+        memcpy(head->epoch, channel->epoch, sizeof(head->epoch));
+        return head->exists;
+    }
+    exists = log_head(channel->set->log, head);
     if (channel->kind == TOPIC_FRAMEWORK)
         log_head(registry_framework(channel->set->registry), head);
     return exists;
@@ -288,16 +297,11 @@ look_at_head(const struct channel *channel, struct head *head)
 static bool
 channel_head(const struct channel *channel, uint64_t *last)
 {
-    const struct relay *relay = channel->source;
     struct head head;
 
     if (channel->end != UINT64_MAX) {
         *last = channel->end;
         return true;
-    }
-    if (channel->kind == TOPIC_RELAY) {
-        *last = relay->last;
-        return relay->state != RELAY_GONE;
     }
     if (!look_at_head(channel, &head))
         return false;
@@ -319,8 +323,6 @@ topic_earliest(const struct topic *topic)
     const struct channel channel = topic_channel(topic);
     struct head head;
 
-    if (topic->kind == TOPIC_RELAY)
-        return topic->relay->earliest;
     look_at_head(&channel, &head);
     return head.earliest;
 }
@@ -342,16 +344,12 @@ topic_judge(const struct topic *topic, struct slice position, uint64_t *after,
             struct problem *why)
 {
     const struct channel channel = topic_channel(topic);
-    struct head head = {.exists = true};
+    struct head head;
 
-    if (topic->kind == TOPIC_RELAY) {
-        memcpy(head.epoch, topic->epoch, sizeof(head.epoch));
-        head.last = topic->relay->last;
-        head.earliest = topic->relay->earliest;
-    } else if (!look_at_head(&channel, &head)) {
-        return problem(why, STATUS_NOT_FOUND, "there is no set %s",
-                       topic->set->name);
-    }
+    if (!look_at_head(&channel, &head))
+        return problem(why, STATUS_NOT_FOUND, "there is no %s %.*s",
+                       topic->kind == TOPIC_RELAY ? "relay" : "set",
+                       SLICE_ARG(topic_name(topic)));
     return positions_judge(&head, position, after, why);
 }
 
@@ -364,9 +362,9 @@ read_relay(struct shared_message *message, struct buf *to, struct problem *why)
     enum status rc = relay_read(relay, after, to, &type, why);
 
     if (rc == STATUS_GONE)
-        message->last = relay->earliest;
+        message->last = relay->kept.earliest;
     else
-        message->last = after + (to->size > 0 || after < relay->last);
+        message->last = after + (to->size > 0 || after < relay->kept.last);
     snprintf(message->type, sizeof(message->type), "%s", type);
     return rc;
 }

@@ -79,9 +79,6 @@ enter_verification(struct hub *hub, struct topic *topic,
                    struct problem *why)
 {
     struct verifications *all = hub->verifications;
-    const struct owner *owner = &record->terms.owner;
-    struct client *client =
-        owner_client(all->places.clients, owner_name(owner), owner->requester);
     struct verification *r = memory_new(1, sizeof(*r));
 
     r->hub = hub;
@@ -96,8 +93,9 @@ enter_verification(struct hub *hub, struct topic *topic,
     buf_init(&r->url, VERIFICATION_URL_MAX);
     r->topic_url = slice_dup(record->topic_url);
     r->callback = slice_dup(record->callback);
-    owner_place_take(&r->place, &all->places, client, record->callback);
-    client_unref(client);
+    owner_place_take(&r->place, &all->places,
+                     owner_client(&record->terms.owner, all->places.clients),
+                     record->callback);
     callback_table_enter(&all->pairs, &r->pair, topic, record->callback);
     if (id_table_add(&all->by_id, r->id, r) ||
         id_table_add(&topic->verifications_by_id, r->id, r)) {
@@ -424,10 +422,11 @@ check_callback(const struct hub *hub, struct slice callback,
 
 /* W-164. Counts the requests that wait for their verification now. */
 static enum status
-check_room(struct hub *hub, struct command *command, struct problem *why)
+check_room(struct hub *hub, struct command *command, struct client *client,
+           struct problem *why)
 {
     enum status rc = owner_places_check(
-        &hub->verifications->places, command->client, command->request.callback,
+        &hub->verifications->places, client, command->request.callback,
         VERIFICATIONS_AT_HOST, VERIFICATIONS_PER_HOST,
         "requests that wait for their verification", why);
 
@@ -449,13 +448,25 @@ grant_lease(const struct config *config, uint64_t asked_s)
     return (int64_t)asked_s * 1000000;
 }
 
+static void
+set_owner(struct owner *owner, const struct command *command)
+{
+    const struct principal *by = command->principal;
+
+    owner_init(owner, slice_of(by ? by->name : ""),
+               by ? atomic_load(&by->authority.ends_us) : 0,
+               slice_of(command->from));
+    if (by)
+        owner->principal = principal_ref(command->principal);
+}
+
+/* Of terms that have their owner. */
 static enum status
 make_terms(struct hub *hub, const struct command *command,
            const struct topic *topic, struct terms *terms, struct problem *why)
 {
     struct slice secret = command->request.secret;
     struct slice filter = filter_text(&command->filter);
-    const struct principal *by = command->principal;
 
     if (filter.size > 0 && topic->kind != TOPIC_CHANGES)
         return problem(why, STATUS_INVALID,
@@ -473,11 +484,6 @@ make_terms(struct hub *hub, const struct command *command,
         command->is_local && websub_is_loopback(command->request.callback);
     if (filter.size > 0)
         terms->filter = slice_dup(filter);
-    owner_init(&terms->owner, slice_of(by ? by->name : ""),
-               by ? atomic_load(&by->authority.ends_us) : 0,
-               slice_of(command->from));
-    if (by)
-        terms->owner.principal = principal_ref(command->principal);
     return STATUS_OK;
 }
 
@@ -513,37 +519,29 @@ find_start(const struct command *command, const struct topic *topic,
 
 static enum status
 check_subscriptions(struct hub *hub, const struct command *command,
-                    const struct topic *topic, struct problem *why)
+                    struct client *client, const struct topic *topic,
+                    struct problem *why)
 {
     if (command->request.mode != WEBSUB_SUBSCRIBE ||
         subscription_find(hub, topic, SUBSCRIPTION_CALLBACK,
                           command->request.callback))
         return STATUS_OK;
-    return subscriptions_check_room(hub, command->client,
-                                    command->request.callback, why);
+    return subscriptions_check_room(hub, client, command->request.callback,
+                                    why);
 }
 
 static enum status
 make_verification(struct hub *hub, const struct command *command,
-                  struct topic *topic, struct slice topic_url, uint64_t after,
+                  struct topic *topic, struct hub_record *record,
                   struct problem *why)
 {
-    struct hub_record record = {
-        .callback = command->request.callback,
-        .after = after,
-        .mode = command->request.mode,
-        .has_after = command->has_after,
-        .taken_us = clock_now_us(),
-        .topic_url = topic_url,
-    };
     struct verification *r = NULL, *other;
-    enum status rc = make_terms(hub, command, topic, &record.terms, why);
+    enum status rc = make_terms(hub, command, topic, &record->terms, why);
 
-    if (!rc) {
-        record.id = hub_db_next_id(hub->db);
-        rc = enter_verification(hub, topic, &record, &r, why);
-    }
-    terms_fini(&record.terms);
+    if (rc)
+        return rc;
+    record->id = hub_db_next_id(hub->db);
+    rc = enter_verification(hub, topic, record, &r, why);
     if (rc)
         return rc;
     list_append(&hub->verifications->fresh, &r->turn);
@@ -558,17 +556,22 @@ make_verification(struct hub *hub, const struct command *command,
 enum status
 verification_take(struct hub *hub, struct command *command, struct problem *why)
 {
-    const struct principal *by = command->principal;
+    struct hub_record record = {
+        .callback = command->request.callback,
+        .mode = command->request.mode,
+        .has_after = command->has_after,
+        .taken_us = clock_now_us(),
+    };
+    struct client *client;
     struct topic *topic = NULL;
     struct buf url;
-    uint64_t after = 0;
     enum status rc = check_callback(hub, command->request.callback, why);
 
     buf_init(&url, WEBSUB_URL_MAX);
-    command->client = owner_client(registry_clients(hub->registry),
-                                   by ? by->name : "", command->from);
+    set_owner(&record.terms.owner, command);
+    client = owner_client(&record.terms.owner, registry_clients(hub->registry));
     if (!rc)
-        rc = check_room(hub, command, why);
+        rc = check_room(hub, command, client, why);
     if (!rc)
         rc = find_topic(hub, command, &topic, why);
     if (rc)
@@ -580,18 +583,19 @@ verification_take(struct hub *hub, struct command *command, struct problem *why)
     buf_add_slice(&url, command->request.topic);
     if (command->is_simple)
         topic_write_url(&url, topic);
-    rc = check_subscriptions(hub, command, topic, why);
+    record.topic_url = buf_slice(&url);
+    rc = check_subscriptions(hub, command, client, topic, why);
     if (!rc)
-        rc = find_start(command, topic, &after, why);
+        rc = find_start(command, topic, &record.after, why);
     if (!rc)
-        rc =
-            make_verification(hub, command, topic, buf_slice(&url), after, why);
+        rc = make_verification(hub, command, topic, &record, why);
 
 release:
     topic->n_holds--;
     topic_release(topic);
 out:
     buf_fini(&url);
+    terms_fini(&record.terms);
     return rc;
 }
 

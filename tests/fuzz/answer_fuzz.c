@@ -52,7 +52,7 @@ struct outcome {
 
 static struct world {
     struct caller *caller;
-    struct host *host;
+    struct place host, lane;
     int fd;           /* the server's end; -1: none */
     struct buf got;   /* that the server has read of this connection */
     bool is_unread;   /* the server reads no more */
@@ -97,17 +97,15 @@ call_may_reach(const struct caller *caller, const struct call *call,
 }
 
 void
-call_queue_release(struct call_queue *queue, struct call *call)
+call_queue_release(struct call *call)
 {
-    (void)queue;
     FUZZ_ASSERT(call == &world.call && world.is_calling);
 }
 
 void
-call_queue_leave_host(struct call_queue *queue, struct host *host)
+place_leave(struct place *place)
 {
-    (void)queue;
-    FUZZ_ASSERT(host->n_plain-- > 0);
+    FUZZ_ASSERT(place == &world.host && place->n_users-- > 0);
 }
 
 /* Requests */
@@ -304,7 +302,7 @@ begin_call(enum call_method method)
     call->max_answer = ANSWER_MAX;
     call->body = (struct slice){post, POST_SIZE};
     call->done = on_done;
-    call->own.host = world.host;
+    call->own.lane = &world.lane;
     call->own.began_us = clock_steady_us();
     world.is_calling = world.is_reliable = true;
     world.is_unread = false;
@@ -328,12 +326,9 @@ set_up(void)
 {
     static const struct loop_calls calls = {NULL, NULL};
     struct caller *c = calloc(1, sizeof(*c));
-    struct host *host = calloc(1, sizeof(*host) + sizeof("h:80"));
 
-    FUZZ_ASSERT(c && host);
+    FUZZ_ASSERT(c);
     memset(post, 'p', sizeof(post));
-    strcpy(host->key, "h:80");
-    list_init(&host->kept);
     call_plain_init(&c->plain);
     c->queue.host_connections = 1;
     c->transport.kept = 1;
@@ -342,7 +337,9 @@ set_up(void)
     memset(&world, 0, sizeof(world));
     world.fd = -1;
     world.caller = c;
-    world.host = host;
+    world.host.key = SLICE("h:80");
+    list_init(&world.host.kept);
+    world.lane.host = &world.host;
     buf_init(&world.sent, SIZE_MAX);
     buf_init(&world.got, SIZE_MAX);
 }
@@ -354,14 +351,13 @@ tear_down(void)
     if (world.is_calling)
         give_up();
     call_plain_close(world.caller);
-    FUZZ_ASSERT(world.host->n_plain == 0);
+    FUZZ_ASSERT(world.host.n_plain == 0 && world.host.n_users == 0);
     FUZZ_ASSERT(world.caller->plain.n_kept == 0);
     if (world.fd >= 0)
         close(world.fd);
     FUZZ_ASSERT(loop_free(world.caller->loop));
     call_plain_fini(&world.caller->plain);
     free(world.caller);
-    free(world.host);
     buf_fini(&world.sent);
     buf_fini(&world.got);
     buf_fini(&world.outcome.text);

@@ -28,7 +28,7 @@ start(struct stage *s)
     struct problem why = {""};
 
     sets_open(&s->sets);
-    if (mqtt_db_open(&s->db, s->dir.path, &why) ||
+    if (mqtt_db_open(&s->db, s->dir.path, NULL, &why) ||
         inbound_open(&s->in, &s->sets.posts, s->db, &s->config, &why))
         fail_msg("%s", why.text);
 }

@@ -37,7 +37,7 @@ in_stage_start(struct in_stage *s)
 
     sets_open(&s->sets);
     registry_set_tokens(s->sets.registry, s->tokens);
-    if (mqtt_db_open(&s->db, s->dir.path, &why) ||
+    if (mqtt_db_open(&s->db, s->dir.path, NULL, &why) ||
         inbound_open(&s->in, &s->sets.posts, s->db, &s->config, &why))
         fail_msg("%s", why.text);
     quiet_mqtt_connect(false);

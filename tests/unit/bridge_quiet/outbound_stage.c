@@ -14,7 +14,7 @@ open_db(struct outs *o)
 {
     struct problem why = {""};
 
-    if (mqtt_db_open(&o->db, o->dir.path, &why))
+    if (mqtt_db_open(&o->db, o->dir.path, NULL, &why))
         fail_msg("%s", why.text);
 }
 

@@ -35,10 +35,10 @@ walk_close(void)
     struct list *held;
 
     while ((held = list_first(&w.queue.held)))
-        call_queue_release(&w.queue, list_entry(held, struct call, own.node));
+        call_queue_release(list_entry(held, struct call, own.node));
     call_queue_clear(&w.queue);
     assert_int_equal(w.queue.n_waiting, 0);
-    assert_int_equal(w.queue.n_held.n, 0);
+    assert_int_equal(w.queue.all.n_held.n, 0);
     assert_int_equal(w.queue.hosts.n + w.queue.owners.n + w.queue.lanes.n, 0);
 }
 
@@ -104,7 +104,7 @@ TEST(an_owner_that_hangs_leaves_a_place_to_each_other)
                     ;
                 for (unsigned c = 0; c < 2; c++) {
                     assert_true(has_turn(honest[c]));
-                    call_queue_release(&w.queue, honest[c]);
+                    call_queue_release(honest[c]);
                 }
             }
             walk_close();
@@ -174,7 +174,7 @@ TEST(owners_take_turns_and_then_hosts)
         assert_ptr_equal(call, order[i]);
         assert_ptr_equal(call->owner, client_nth(owners[i]));
         assert_null(call_queue_take(&w.queue));
-        call_queue_release(&w.queue, call);
+        call_queue_release(call);
     }
     walk_close();
 }

@@ -157,7 +157,7 @@ void
 called_count(const struct caller *caller, unsigned *under_way,
              unsigned *waiting)
 {
-    *under_way = caller->queue.n_held.n;
+    *under_way = caller->queue.all.n_held.n;
     *waiting = caller->queue.n_waiting;
 }
 

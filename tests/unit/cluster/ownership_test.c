@@ -9,12 +9,21 @@
 #include "base/clock.h"
 #include "tests/clock.h"
 #include "tests/support/shared_streams.h"
+#include "tests/support/tempdir.h"
 #include "tests/test.h"
 
 #define SECOND INT64_C(1000000)
 
+static const char *const steps[] = {
+    "CREATE TABLE words(n INTEGER PRIMARY KEY)"};
+
+static const struct db_kind kind = {
+    .mode = DB_SMALL, .steps = steps, .n_steps = 1};
+
 struct broker {
     struct streams_seat seat;
+    struct cluster_seat in_cluster;
+    struct owned_file file;
     struct ownership *ownership;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -23,9 +32,16 @@ struct broker {
 };
 
 struct pair {
+    struct tempdir dir;
     struct shared_streams all;
     struct broker a, b;
 };
+
+static struct streams *
+open_streams(void *user)
+{
+    return user;
+}
 
 static uint64_t
 place(void *user)
@@ -61,15 +77,6 @@ end(void *user)
     pthread_mutex_unlock(&b->mutex);
 }
 
-static enum status
-follow(struct streams *of_work, void *user, struct problem *why)
-{
-    (void)of_work;
-    (void)user;
-    (void)why;
-    return STATUS_OK;
-}
-
 /* Waits until the broker works under `term`; 0: not at all. */
 static void
 await_term(struct broker *b, uint64_t term)
@@ -83,22 +90,23 @@ await_term(struct broker *b, uint64_t term)
 static void
 broker_open(struct pair *p, struct broker *b, const char *name)
 {
-    struct streams *seat = streams_seat_take(&b->seat, &p->all, name);
     struct ownership_options options = {
-        .of_keeper = seat,
-        .of_work = seat,
-        .name = "owner",
-        .place = place,
+        .seat = &b->in_cluster,
+        .file = &b->file,
+        .dir = p->dir.path,
         .begin = begin,
         .end = end,
-        .follow = follow,
         .user = b,
     };
     struct problem why;
 
+    b->in_cluster = (struct cluster_seat){
+        open_streams, place, streams_seat_take(&b->seat, &p->all, name)};
+    b->file = (struct owned_file){name, "test", "words", &kind};
     pthread_mutex_init(&b->mutex, NULL);
     pthread_cond_init(&b->changed, NULL);
-    assert_int_equal(ownership_open(&b->ownership, &options, &why), STATUS_OK);
+    b->ownership = ownership_new(&options);
+    assert_int_equal(ownership_start(b->ownership, &why), STATUS_OK);
 }
 
 static int
@@ -107,6 +115,7 @@ setup(void **state)
     struct pair *p = calloc(1, sizeof(*p));
 
     assert_non_null(p);
+    tempdir_open(&p->dir);
     shared_streams_init(&p->all);
     broker_open(p, &p->a, "a");
     await_term(&p->a, 1);
@@ -124,6 +133,7 @@ teardown(void **state)
     ownership_close(p->a.ownership);
     ownership_close(p->b.ownership);
     shared_streams_fini(&p->all);
+    tempdir_close(&p->dir);
     free(p);
     return 0;
 }

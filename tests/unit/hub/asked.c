@@ -18,7 +18,7 @@ asked_open_hub(void)
 
     allowed = (struct networks){.n = 0};
     networks_add_loopback(&allowed);
-    if (hub_open(&broker.hub, &broker.sets.posts, NULL, &allowed, &why))
+    if (hub_open(&broker.hub, &broker.sets.posts, NULL, &allowed, NULL, &why))
         fail_msg("no hub: %s", why.text);
 }
 

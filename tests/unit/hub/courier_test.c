@@ -14,6 +14,7 @@
 struct pair {
     struct shared_streams all;
     struct streams_seat seats[2];
+    struct cluster_seat of_asked, of_owner;
     struct courier *asked, *owner;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -51,6 +52,22 @@ run_nowhere(struct command *command, void *user)
     (void)command;
     (void)user;
     return STATUS_STOPPED;
+}
+
+static struct streams *
+open_of_asked(void *user)
+{
+    struct pair *p = user;
+
+    return streams_seat_take(&p->seats[0], &p->all, "a");
+}
+
+static struct streams *
+open_of_owner(void *user)
+{
+    struct pair *p = user;
+
+    return streams_seat_take(&p->seats[1], &p->all, "b");
 }
 
 static uint64_t
@@ -91,13 +108,13 @@ setup(void **state)
     pthread_mutex_init(&p->mutex, NULL);
     pthread_cond_init(&p->changed, NULL);
     shared_streams_init(&p->all);
-    options.streams = streams_seat_take(&p->seats[0], &p->all, "a");
+    p->of_asked = (struct cluster_seat){open_of_asked, place_of_asked, p};
+    options.seat = &p->of_asked;
     options.run = run_nowhere;
-    options.place = place_of_asked;
     assert_int_equal(courier_open(&p->asked, &options, &why), STATUS_OK);
-    options.streams = streams_seat_take(&p->seats[1], &p->all, "b");
+    p->of_owner = (struct cluster_seat){open_of_owner, place_of_owner, p};
+    options.seat = &p->of_owner;
     options.run = run_here;
-    options.place = place_of_owner;
     assert_int_equal(courier_open(&p->owner, &options, &why), STATUS_OK);
     *state = p;
     return 0;

@@ -83,7 +83,7 @@ open_hub(struct sets *sets, struct hub **hub)
     static const struct networks allowed; /* lent */
     struct problem why = {""};
 
-    if (hub_open(hub, &sets->posts, NULL, &allowed, &why))
+    if (hub_open(hub, &sets->posts, NULL, &allowed, NULL, &why))
         fail_msg("%s", why.text);
 }
 
@@ -211,7 +211,7 @@ TEST(what_cannot_be_opened_says_why)
     sets_configure(&sets, tempdir_path(state));
     sets_open(&sets);
     strcpy(sets.config.hub_signature, "md5");
-    assert_int_equal(hub_open(&hub, &sets.posts, NULL, &allowed, &why),
+    assert_int_equal(hub_open(&hub, &sets.posts, NULL, &allowed, NULL, &why),
                      STATUS_INVALID);
     assert_string_equal(why.text,
                         "--hub-signature: there is no method \"md5\"");
@@ -221,7 +221,7 @@ TEST(what_cannot_be_opened_says_why)
     assert_int_equal(db_open(&db, path, DB_SMALL, &why), STATUS_OK);
     assert_int_equal(db_exec(&db, "PRAGMA user_version=99", &why), STATUS_OK);
     db_close(&db);
-    assert_int_equal(hub_open(&hub, &sets.posts, NULL, &allowed, &why),
+    assert_int_equal(hub_open(&hub, &sets.posts, NULL, &allowed, NULL, &why),
                      STATUS_IO);
     assert_non_null(strstr(why.text, path));
     assert_non_null(strstr(why.text, "version 99"));

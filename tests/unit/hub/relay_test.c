@@ -143,7 +143,7 @@ still_open(void)
     s.hub.config = &s.sets.config;
     list_init(&s.hub.relays);
     list_init(&s.hub.topics);
-    assert_int_equal(hub_db_open(&s.hub.db, s.sets.config.data, &why),
+    assert_int_equal(hub_db_open(&s.hub.db, s.sets.config.data, NULL, &why),
                      STATUS_OK);
     assert_int_equal(relay_load(&s.hub, &why), STATUS_OK);
     s.relay = relay_find(&s.hub, SLICE("news"));
@@ -204,7 +204,7 @@ assert_taken(const char *key, const char *body, uint64_t last)
 
     assert_int_equal(take("text/plain", key, slice_of(body), &why), STATUS_OK);
     keep();
-    assert_int_equal(s.relay->last, last);
+    assert_int_equal(s.relay->kept.last, last);
 }
 
 static void
@@ -294,9 +294,9 @@ TEST(shows_nothing_before_it_is_kept, still_configure, still_teardown)
     assert_ptr_equal(relay_of_topic(&s.hub, SLICE(TOPIC)), s.relay);
 
     assert_int_equal(take("text/plain", "", SLICE("lost"), &why), STATUS_OK);
-    assert_int_equal(s.relay->last, 0);
+    assert_int_equal(s.relay->kept.last, 0);
     hub_db_rollback(s.hub.db);
-    assert_int_equal(s.relay->last, 0);
+    assert_int_equal(s.relay->kept.last, 0);
     assert_taken("", "kept", 1);
     assert_document(0, "text/plain", SLICE("kept"));
 
@@ -369,7 +369,7 @@ TEST(refuses_what_could_not_be_passed_on, still_configure, still_teardown)
     assert_int_equal(take("text/plain", "", SLICE("12345678901"), &why),
                      STATUS_TOO_LARGE);
     keep();
-    assert_int_equal(s.relay->last, 1);
+    assert_int_equal(s.relay->kept.last, 1);
 }
 
 static void
@@ -396,15 +396,15 @@ TEST(keeps_the_latest_documents, still_configure, still_teardown)
     assert_taken("", "1", 1);
     assert_taken("", "2", 2);
     assert_taken("", "3", 3);
-    assert_int_equal(s.relay->earliest, 0);
+    assert_int_equal(s.relay->kept.earliest, 0);
     assert_taken("", "4", 4);
-    assert_int_equal(s.relay->earliest, 1);
+    assert_int_equal(s.relay->kept.earliest, 1);
     assert_gone(0);
     assert_document(1, "text/plain", SLICE("2"));
 
     s.sets.config.relay_bytes = 2;
     assert_taken("", "56", 5);
-    assert_int_equal(s.relay->earliest, 4);
+    assert_int_equal(s.relay->kept.earliest, 4);
     assert_gone(3);
     assert_document(4, "text/plain", SLICE("56"));
 }
@@ -430,8 +430,8 @@ TEST(is_the_same_after_a_restart, still_configure, still_teardown)
     assert_non_null(s.relay);
     assert_string_equal(s.relay->epoch, epoch);
     assert_string_equal(s.relay->hub_url, ASKED_HUB);
-    assert_int_equal(s.relay->earliest, 1);
-    assert_int_equal(s.relay->last, 3);
+    assert_int_equal(s.relay->kept.earliest, 1);
+    assert_int_equal(s.relay->kept.last, 3);
     assert_memory_equal(&s.relay->kept, &sum, sizeof(sum));
     assert_document(2, "text/plain", SLICE("three"));
     assert_taken("k-2", "two", 3);

@@ -46,9 +46,9 @@ enum status
 relay_read(struct relay *relay, uint64_t after, struct buf *to,
            const char **content_type, struct problem *why)
 {
-    if (after < relay->earliest)
+    if (after < relay->kept.earliest)
         return problem(why, STATUS_GONE, "no longer kept");
-    if (after < relay->last)
+    if (after < relay->kept.last)
         buf_add_text(to, e.documents[after]);
     *content_type = "text/plain; charset=utf-8";
     return STATUS_OK;

@@ -31,7 +31,7 @@ open_records(void **state)
     struct hub_db *r = NULL;
     struct problem why = {""};
 
-    if (hub_db_open(&r, tempdir_path(state), &why))
+    if (hub_db_open(&r, tempdir_path(state), NULL, &why))
         fail_msg("%s", why.text);
     return r;
 }
@@ -228,7 +228,8 @@ TEST(a_newer_file_is_refused, tempdir_setup, tempdir_teardown)
 
     assert_int_equal(owned_file_check(&hub_db_file, tempdir_path(state), &why),
                      STATUS_IO);
-    assert_int_equal(hub_db_open(&r, tempdir_path(state), &why), STATUS_IO);
+    assert_int_equal(hub_db_open(&r, tempdir_path(state), NULL, &why),
+                     STATUS_IO);
     assert_non_null(strstr(why.text, "99"));
 }
 

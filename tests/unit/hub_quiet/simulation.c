@@ -27,8 +27,8 @@ simulation_reopen(void)
     static const struct networks allowed; /* lent */
     struct problem why = {""};
 
-    if (hub_open_owned(&sim.hub, &sim.sets.posts, sim.tokens, &allowed,
-                       &sim.right, &why))
+    if (hub_open(&sim.hub, &sim.sets.posts, sim.tokens, &allowed, &sim.right,
+                 &why))
         fail_msg("%s", why.text);
     quiet_turn();
 }
