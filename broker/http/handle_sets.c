@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "broker/documents/documents.h"
 #include "broker/http/answers.h"
 #include "broker/http/deferral.h"
 #include "broker/http/routes.h"
@@ -129,19 +130,11 @@ add_link(struct buf *to, const struct set *set, const char *rel,
     add_href(to, rel, link_slice(&link), type);
 }
 
-/* Adds the topics of the channels, and their hubs. */
 static void
-add_topics(struct buf *to, const struct set *set)
+add_capability(void *user, enum capability capability, struct link_text href)
 {
-    struct hubs hubs;
-
-    set_links_hubs(set, &hubs);
-    add_link(to, set, "change-notification", LINK_NOTIFICATIONS,
+    add_href(user, capability_name(capability), link_slice(&href),
              "application/xml");
-    add_link(to, set, "framework-notification", LINK_FRAMEWORK_NOTIFICATIONS,
-             "application/xml");
-    for (size_t i = 0; i < hubs.n; i++)
-        add_href(to, "hub", link_slice(&hubs.urls[i]), NULL);
 }
 
 /* Adds the same channels at MQTT brokers. */
@@ -159,43 +152,22 @@ add_mqtt_links(struct buf *to, const struct set *set)
     }
 }
 
-/* Adds the current generation of a kind, and its archive. */
-static void
-add_generations(struct buf *to, const struct set *set,
-                enum generation_kind kind, const struct generations *all)
-{
-    const struct kind_names *names = &links_kinds[kind];
-    const char *url = registry_public_url(set->registry);
-    struct link_text current = link_to_current(url, set->name, kind);
-    struct link_text archive = link_to_generations(url, set->name, kind);
-
-    if (all->current.number > 0)
-        add_href(to, capability_name(names->capability), link_slice(&current),
-                 "application/xml");
-    if (all->n_archived > 0)
-        add_href(to, capability_name(names->archive), link_slice(&archive),
-                 "application/xml");
-}
-
 /* Adds the documents by their capabilities, then the channels: clients follow
  * these links instead of building paths. Only links that work now. */
 static void
 add_links(struct buf *to, const struct set *set, const struct head *head)
 {
-    const char *xml = "application/xml";
     struct link_text up = source_description_link(set);
+    struct hubs hubs;
 
     BUF_ADD(to, ",\"links\":[");
     add_link(to, set, "self", LINK_SET, "application/json");
-    add_href(to, "up", link_slice(&up), xml);
-    add_link(to, set, "capabilitylist", LINK_CAPABILITYLIST, xml);
-    add_link(to, set, "changelist", LINK_CHANGELIST, xml);
-    if (head->list > head->first_list)
-        add_link(to, set, "changelist-archive", LINK_CHANGELIST_ARCHIVE, xml);
-    for (int kind = 0; kind < GENERATION_KINDS; kind++)
-        add_generations(to, set, (enum generation_kind)kind,
-                        &head->generations[kind]);
-    add_topics(to, set);
+    add_href(to, "up", link_slice(&up), "application/xml");
+    add_link(to, set, "capabilitylist", LINK_CAPABILITYLIST, "application/xml");
+    capabilitylist_each(set, head, add_capability, to);
+    set_links_hubs(set, &hubs);
+    for (size_t i = 0; i < hubs.n; i++)
+        add_href(to, "hub", link_slice(&hubs.urls[i]), NULL);
     for (const struct channel_link *c = links_channels; c->rel; c++)
         add_link(to, set, c->rel, c->kind, c->type);
     add_mqtt_links(to, set);
