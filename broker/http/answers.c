@@ -144,19 +144,13 @@ answer_posted(struct request *rq, const struct set *set,
 }
 
 void
-answers_count_rejected(enum status rc)
-{
-    metrics_add_label(METRIC_POSTS_REJECTED,
-                      metrics_code(response_status_of(rc)), 1);
-}
-
-void
 answers_post(struct request *rq, const struct ingest *ingest)
 {
     const struct post *post = ingest_post(ingest);
 
     if (post->status)
-        answers_count_rejected(post->status);
+        metrics_add_label(METRIC_POSTS_REJECTED,
+                          metrics_code(response_status_of(post->status)), 1);
     if (rq && post->status)
         answers_failure(rq, post->status, &post->why);
     else if (rq)

@@ -79,6 +79,4 @@ MUST_CHECK enum status answers_read_key(struct request *rq,
  * which it counts. `rq` NULL: the connection has ended. */
 void answers_post(struct request *rq, const struct ingest *ingest);
 
-void answers_count_rejected(enum status rc);
-
 #endif

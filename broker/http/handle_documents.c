@@ -11,16 +11,15 @@
 #include "broker/http/answers.h"
 #include "broker/http/authorization.h"
 #include "broker/http/deferral.h"
+#include "broker/http/query.h"
 #include "broker/http/routes.h"
 #include "broker/net/conditional.h"
 #include "broker/net/response.h"
 #include "broker/sets/links.h"
 #include "proto/datetime.h"
-#include "proto/number.h"
 
-/* Digits of a page's number: enough for the longest list with one entry a
- * page. */
-#define PAGE_DIGITS 5
+/* More pages than the longest list has with one entry a page. */
+#define PAGES_MAX 99999
 
 /* A requested document, which a worker may have to open. */
 struct opening {
@@ -249,22 +248,6 @@ open_later(struct http *http, struct request *rq,
     deferral_begin(&l->deferral, rq);
 }
 
-/* Reads the number of the page. */
-static enum status
-read_page(struct request *rq, uint64_t *page, struct problem *why)
-{
-    struct slice text;
-
-    *page = 1;
-    if (!request_parameter(rq, "page", &text))
-        return STATUS_OK;
-    if (text.size > PAGE_DIGITS || !number_read(text, page) || *page == 0)
-        return problem(why, STATUS_MALFORMED,
-                       "page: \"%s\" is not the number of a page",
-                       problem_quote(text).text);
-    return STATUS_OK;
-}
-
 /* `?plain` chooses a form; else a client that prefers pages, as browsers do,
  * gets one. */
 static enum status
@@ -280,7 +263,8 @@ read_form(struct request *rq, struct opening *o)
         return STATUS_OK;
     o->wish.form = DOCUMENT_HTML;
     o->wish.depth = page_depth(request_path(rq));
-    return read_page(rq, &o->wish.page, &o->why);
+    o->wish.page = 1;
+    return query_number(rq, "page", 1, PAGES_MAX, &o->wish.page, NULL, &o->why);
 }
 
 void

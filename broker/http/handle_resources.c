@@ -10,12 +10,12 @@
 #include "broker/base/metrics.h"
 #include "broker/http/answers.h"
 #include "broker/http/deferral.h"
+#include "broker/http/query.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
 #include "broker/posts/content_check.h"
 #include "broker/posts/decoding.h"
 #include "broker/state/upload_file.h"
-#include "proto/number.h"
 #include "proto/resourcesync/json.h"
 
 /* A block of this size is written at once. */
@@ -349,37 +349,21 @@ static const struct deferral_kind putting = {
 
 /* The request */
 
-/* Reads a number; *is_there (may be NULL): it is given. */
-static enum status
-read_number(struct request *rq, const char *name, uint64_t max,
-            uint64_t *number, bool *is_there, struct problem *why)
-{
-    struct slice value;
-    bool is_given = request_parameter(rq, name, &value);
-
-    if (is_there)
-        *is_there = is_given;
-    if (!is_given || (number_read(value, number) && *number <= max))
-        return STATUS_OK;
-    return problem(why, STATUS_MALFORMED,
-                   "%s: not a number from 0 to %" PRIu64 ": \"%s\"", name, max,
-                   problem_quote(value).text);
-}
-
 /* Reads how many resources the upload may delete. */
 static enum status
 read_consent(struct putting *p, struct request *rq, struct problem *why)
 {
     uint64_t percent = UPLOADS_MAX_DELETE;
-    enum status rc = read_number(rq, "max-delete", 100, &percent, NULL, why);
+    enum status rc =
+        query_number(rq, "max-delete", 0, 100, &percent, NULL, why);
 
     p->about.max_delete = (unsigned)percent;
     if (!rc)
-        rc = read_number(rq, "accept-deletions", COUNT_MAX, &p->about.accepted,
-                         &p->knows_held_back, why);
+        rc = query_number(rq, "accept-deletions", 0, COUNT_MAX,
+                          &p->about.accepted, &p->knows_held_back, why);
     return rc ? rc
-              : read_number(rq, "left-out", COUNT_MAX, &p->about.left_out, NULL,
-                            why);
+              : query_number(rq, "left-out", 0, COUNT_MAX, &p->about.left_out,
+                             NULL, why);
 }
 
 static enum status

@@ -25,10 +25,10 @@
 #include "broker/http/answers.h"
 #include "broker/http/authorization.h"
 #include "broker/http/deferral.h"
+#include "broker/http/query.h"
 #include "broker/http/routes.h"
 #include "broker/http/session.h"
 #include "broker/net/response.h"
-#include "proto/number.h"
 
 /* The longest grace, in seconds: a year. */
 #define GRACE_MAX 31536000
@@ -125,14 +125,13 @@ void
 handle_token_rotate(struct http *http, struct request *rq,
                     const struct route_target *target)
 {
-    struct slice grace;
+    struct problem why = {""};
     uint64_t seconds = 0;
+    enum status rc =
+        query_number(rq, "grace", 0, GRACE_MAX, &seconds, NULL, &why);
 
-    if (request_parameter(rq, "grace", &grace) &&
-        (!number_read(grace, &seconds) || seconds > GRACE_MAX)) {
-        request_refuse(rq, 400,
-                       "grace: \"%s\" is not a number of seconds up to %d",
-                       problem_quote(grace).text, GRACE_MAX);
+    if (rc) {
+        answers_failure(rq, rc, &why);
         return;
     }
     receive(http, rq, target, TOKEN_ROTATE, (int64_t)seconds * 1000000);
