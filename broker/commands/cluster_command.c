@@ -205,8 +205,9 @@ begin_journal(const struct values *values, bool is_copy, struct copy *copy,
 }
 
 static enum exit_code
-run_begin(const struct arguments *given, bool is_copy)
+run_begin(const struct arguments *given)
 {
+    bool is_copy = given->command == &cluster_mend_command;
     const struct values *values = given->values;
     struct journal_place place;
     struct problem why = {""};
@@ -234,18 +235,6 @@ run_begin(const struct arguments *given, bool is_copy)
     return EXIT_GOOD;
 }
 
-static enum exit_code
-run_init(const struct arguments *given)
-{
-    return run_begin(given, false);
-}
-
-static enum exit_code
-run_mend(const struct arguments *given)
-{
-    return run_begin(given, true);
-}
-
 static const struct option init_rows[] = {
     {"data", "DIR", TEXT(data), "./tidings-data",
      "the data directory of a broker that is stopped"},
@@ -266,7 +255,7 @@ const struct command cluster_init_command = {
                 "    --cluster 'host=db1,db2 dbname=tidings user=tidings' \\\n"
                 "    --public-url https://tidings.example.org\n",
     .options = OPTIONS(init_rows),
-    .run = run_init,
+    .run = run_begin,
     .size = sizeof(struct values),
 };
 
@@ -286,7 +275,7 @@ const struct command cluster_mend_command = {
                 "    --cluster 'host=db1,db2 dbname=tidings2 user=tidings' \\\n"
                 "    --public-url https://tidings.example.org\n",
     .options = OPTIONS(init_rows),
-    .run = run_mend,
+    .run = run_begin,
     .size = sizeof(struct values),
 };
 

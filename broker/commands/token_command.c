@@ -577,41 +577,28 @@ run_add(const struct arguments *given)
     return result;
 }
 
+/* The commands that are an act, a name, and what to print of the answer. */
 static enum exit_code
-run_list(const struct arguments *given)
+run_act(const struct arguments *given)
 {
-    struct token_command command = {.act = TOKEN_LIST};
-
-    return finish(given, &command, print_view);
-}
-
-static enum exit_code
-run_show(const struct arguments *given)
-{
-    struct token_command command = {.act = TOKEN_SHOW,
-                                    .name = slice_of(given->operands[0])};
-
-    return finish(given, &command, print_view);
-}
-
-static enum exit_code
-run_revoke(const struct arguments *given)
-{
-    struct token_command command = {.act = TOKEN_REVOKE,
-                                    .name = slice_of(given->operands[0])};
-
-    return finish(given, &command, NULL);
-}
-
-static enum exit_code
-run_rotate(const struct arguments *given)
-{
+    static const struct {
+        const struct command *command;
+        enum token_act act;
+        token_shown_fn *print;
+    } acts[] = {{&token_list_command, TOKEN_LIST, print_view},
+                {&token_show_command, TOKEN_SHOW, print_view},
+                {&token_revoke_command, TOKEN_REVOKE, NULL},
+                {&token_rotate_command, TOKEN_ROTATE, print_new}};
     const struct values *values = given->values;
-    struct token_command command = {.act = TOKEN_ROTATE,
-                                    .name = slice_of(given->operands[0]),
-                                    .grace_us = values->span_us};
+    struct token_command command = {.grace_us = values->span_us};
+    size_t i = 0;
 
-    return finish(given, &command, print_new);
+    while (acts[i].command != given->command)
+        i++;
+    command.act = acts[i].act;
+    if (given->n_operands)
+        command.name = slice_of(given->operands[0]);
+    return finish(given, &command, acts[i].print);
 }
 
 static enum exit_code
@@ -723,7 +710,7 @@ const struct command token_list_command = {
     .help = "Lists all tokens, without their secrets.",
     .examples = "tidingsd token list --data /var/lib/tidings\n",
     .options = OPTIONS(list_rows),
-    .run = run_list,
+    .run = run_act,
     .size = sizeof(struct values),
 };
 
@@ -733,7 +720,7 @@ const struct command token_show_command = {
     .help = "Shows one token, without its secret.",
     .examples = "tidingsd token show press\n",
     .options = OPTIONS(list_rows),
-    .run = run_show,
+    .run = run_act,
     .size = sizeof(struct values),
 };
 
@@ -744,7 +731,7 @@ const struct command token_revoke_command = {
     .more = "The last one leaves the broker closed (token open-again).\n",
     .examples = "tidingsd token revoke press\n",
     .options = OPTIONS(revoke_rows),
-    .run = run_revoke,
+    .run = run_act,
     .size = sizeof(struct values),
 };
 
@@ -754,7 +741,7 @@ const struct command token_rotate_command = {
     .help = "Makes a new secret for a token.",
     .examples = "tidingsd token rotate press --grace 1h\n",
     .options = OPTIONS(rotate_rows),
-    .run = run_rotate,
+    .run = run_act,
     .size = sizeof(struct values),
 };
 

@@ -11,11 +11,18 @@
 /* Rows of links_channels at most. */
 #define CHANNELS_MAX 16
 
-/* `hubs` are those of a topic; else NULL. */
+/* A list that is being written. */
+struct writing {
+    struct buf *text;
+    struct hubs hubs; /* of both topics */
+};
+
 static void
-add_capability(struct buf *text, struct link_text loc,
-               enum capability capability, const struct hubs *hubs)
+add_capability(void *user, enum capability capability, struct link_text loc)
 {
+    const struct writing *w = user;
+    bool is_topic = capability == CAP_CHANGE_NOTIFICATION ||
+                    capability == CAP_FRAMEWORK_NOTIFICATION;
     struct document_link links[HUBS_MAX];
     struct document_entry entry = {
         .loc = link_slice(&loc),
@@ -24,14 +31,14 @@ add_capability(struct buf *text, struct link_text loc,
         .from_us = DATETIME_NONE,
         .until_us = DATETIME_NONE,
         .links = links,
-        .n_links = hubs ? hubs->n : 0,
+        .n_links = is_topic ? w->hubs.n : 0,
     };
 
     for (size_t i = 0; i < entry.n_links; i++)
         links[i] =
-            (struct document_link){"hub", link_slice(&hubs->urls[i]), NULL};
+            (struct document_link){"hub", link_slice(&w->hubs.urls[i]), NULL};
 
-    document_entry(text, DOCUMENT_URLSET, &entry);
+    document_entry(w->text, DOCUMENT_URLSET, &entry);
 }
 
 /* The root's links: upward, to the one Source Description that covers it, even
@@ -73,22 +80,28 @@ write_root(struct buf *text, const struct set *set)
     document_header(text, &head);
 }
 
-/* Adds the current generation of a kind, and the archive. */
-static void
-add_generations(struct buf *text, const struct document_wish *wish,
-                enum generation_kind kind)
+void
+capabilitylist_each(const struct set *set, const struct head *head,
+                    capability_fn *fn, void *user)
 {
-    const struct kind_names *names = &links_kinds[kind];
-    const struct generations *all = &wish->head.generations[kind];
-    const char *url = registry_public_url(wish->registry);
-    const char *set = wish->set->name;
+    const char *url = registry_public_url(set->registry);
 
-    if (all->current.number > 0)
-        add_capability(text, link_to_current(url, set, kind), names->capability,
-                       NULL);
-    if (all->n_archived > 0)
-        add_capability(text, link_to_generations(url, set, kind),
-                       names->archive, NULL);
+    for (enum generation_kind kind = 0; kind < GENERATION_KINDS; kind++) {
+        const struct kind_names *names = &links_kinds[kind];
+        const struct generations *all = &head->generations[kind];
+
+        if (all->current.number > 0)
+            fn(user, names->capability, link_to_current(url, set->name, kind));
+        if (all->n_archived > 0)
+            fn(user, names->archive, link_to_generations(url, set->name, kind));
+    }
+    fn(user, CAP_CHANGELIST, set_link(set, LINK_CHANGELIST));
+    if (head->list > head->first_list)
+        fn(user, CAP_CHANGELIST_ARCHIVE,
+           set_link(set, LINK_CHANGELIST_ARCHIVE));
+    fn(user, CAP_CHANGE_NOTIFICATION, set_link(set, LINK_NOTIFICATIONS));
+    fn(user, CAP_FRAMEWORK_NOTIFICATION,
+       set_link(set, LINK_FRAMEWORK_NOTIFICATIONS));
 }
 
 /* Opens the Capability List of a set: its lists, and the topics of its two
@@ -99,24 +112,14 @@ enum status
 capabilitylist_open(const struct document_wish *wish, struct document *document,
                     struct problem *why)
 {
-    struct hubs hubs;
     struct buf text;
+    struct writing writing = {.text = &text};
 
     set_ask_for_list(wish->set); /* its reader looks for one */
-    set_links_hubs(wish->set, &hubs);
+    set_links_hubs(wish->set, &writing.hubs);
     buf_init(&text, DOCUMENT_BYTES_MAX);
     write_root(&text, wish->set);
-    for (int kind = 0; kind < GENERATION_KINDS; kind++)
-        add_generations(&text, wish, (enum generation_kind)kind);
-    add_capability(&text, set_link(wish->set, LINK_CHANGELIST), CAP_CHANGELIST,
-                   NULL);
-    if (wish->head.list > wish->head.first_list)
-        add_capability(&text, set_link(wish->set, LINK_CHANGELIST_ARCHIVE),
-                       CAP_CHANGELIST_ARCHIVE, NULL);
-    add_capability(&text, set_link(wish->set, LINK_NOTIFICATIONS),
-                   CAP_CHANGE_NOTIFICATION, &hubs);
-    add_capability(&text, set_link(wish->set, LINK_FRAMEWORK_NOTIFICATIONS),
-                   CAP_FRAMEWORK_NOTIFICATION, &hubs);
+    capabilitylist_each(wish->set, &wish->head, add_capability, &writing);
     document_footer(&text, DOCUMENT_URLSET);
     return document_of_text(document, &text, STATUS_OK, why);
 }

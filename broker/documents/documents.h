@@ -48,6 +48,13 @@ MUST_CHECK enum status documents_open(const struct document_found *found,
                                       struct document *document,
                                       struct problem *why);
 
+/* Calls `fn` with each capability that the set has at `head`, and its address,
+ * in the order of the Capability List. */
+typedef void capability_fn(void *user, enum capability capability,
+                           struct link_text loc);
+void capabilitylist_each(const struct set *set, const struct head *head,
+                         capability_fn *fn, void *user);
+
 document_open_fn source_description_open;
 document_open_fn source_description_part_open;
 document_open_fn capabilitylist_open;

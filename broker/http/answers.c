@@ -1,11 +1,10 @@
 #include "broker/http/answers.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "broker/base/metrics.h"
+#include "broker/http/deferral.h"
 #include "broker/net/response.h"
-#include "proto/memory.h"
 #include "proto/resourcesync/json.h"
 
 struct set *
@@ -60,18 +59,6 @@ answers_prefer_page(struct request *rq)
     struct slice text;
 
     return request_prefers_page(rq) && !request_parameter(rq, "raw", &text);
-}
-
-enum status
-answers_take(struct buf *body, struct slice bytes, struct holding *holding,
-             struct problem *why)
-{
-    buf_add_slice(body, bytes);
-    if (body->failed)
-        return problem_memory(why);
-    return holding && body->capacity > holding->n
-               ? holding_add(holding, body->capacity - holding->n, why)
-               : STATUS_OK;
 }
 
 void
@@ -157,19 +144,13 @@ answer_posted(struct request *rq, const struct set *set,
 }
 
 void
-answers_count_rejected(enum status rc)
-{
-    metrics_add_label(METRIC_POSTS_REJECTED,
-                      metrics_code(response_status_of(rc)), 1);
-}
-
-void
 answers_post(struct request *rq, const struct ingest *ingest)
 {
     const struct post *post = ingest_post(ingest);
 
     if (post->status)
-        answers_count_rejected(post->status);
+        metrics_add_label(METRIC_POSTS_REJECTED,
+                          metrics_code(response_status_of(post->status)), 1);
     if (rq && post->status)
         answers_failure(rq, post->status, &post->why);
     else if (rq)
@@ -179,53 +160,53 @@ answers_post(struct request *rq, const struct ingest *ingest)
 /* Texts that a worker writes */
 
 struct written_text {
-    struct job job;
-    struct ticket ticket;
-    struct http *http;
+    struct deferral deferral;
     const char *content_type;
-    struct principal *principal; /* a reference */
     void (*write)(struct http *http, const struct principal *principal,
                   struct buf *to);
     struct buf text;
 };
 
 static void
-write_text(struct job *job)
+write_text(struct deferral *d)
 {
-    struct written_text *m = list_entry(job, struct written_text, job);
+    struct written_text *m = list_entry(d, struct written_text, deferral);
 
-    m->write(m->http, m->principal, &m->text);
+    m->write(d->http, d->principal, &m->text);
 }
 
 static void
-answer_text(struct job *job)
+answer_text(struct deferral *d, struct request *rq)
 {
-    struct written_text *m = list_entry(job, struct written_text, job);
-    struct request *rq = ticket_request(m->ticket);
+    struct written_text *m = list_entry(d, struct written_text, deferral);
 
     if (rq && m->text.failed)
         answers_failure(rq, STATUS_MEMORY, NULL);
     else if (rq)
         answers_buf(rq, 200, m->content_type, "no-store", &m->text);
-    buf_fini(&m->text);
-    principal_unref(m->principal);
-    free(m);
 }
 
+static void
+free_text(struct deferral *d)
+{
+    buf_fini(&list_entry(d, struct written_text, deferral)->text);
+}
+
+static const struct deferral_kind written_text = {
+    .work = write_text, .answer = answer_text, .fini = free_text};
+
 void
-answers_text(struct http *http, struct request *rq, const char *content_type,
-             size_t max, struct principal *principal,
+answers_text(struct http *http, struct request *rq,
+             const struct route_target *target, const char *content_type,
+             size_t max,
              void (*write)(struct http *http, const struct principal *principal,
                            struct buf *to))
 {
-    struct written_text *m = memory_new(1, sizeof(*m));
+    struct written_text *m =
+        deferral_new(http, rq, target, &written_text, sizeof(*m));
 
-    m->job = (struct job){.work = write_text, .done = answer_text};
-    m->ticket = request_ticket(rq);
-    m->http = http;
     m->content_type = content_type;
-    m->principal = principal_ref(principal);
     m->write = write;
     buf_init(&m->text, max);
-    service_work(request_service(rq), &m->job);
+    deferral_begin(&m->deferral, rq);
 }

@@ -17,6 +17,8 @@
 #include "proto/slice.h"
 #include "proto/status.h"
 
+struct route_target;
+
 /* Finds the set of that name, with its head. If it does not exist for the
  * principal answers 404, and returns NULL. A private set also exists for who
  * has one of `rights` that is more than to read, by a token of its own. 410 if
@@ -45,27 +47,21 @@ void answers_failure(struct request *rq, enum status rc,
  * query has no `raw`, which stands for what programs get. */
 bool answers_prefer_page(struct request *rq);
 
-/* Appends what has come of a body, and counts its memory, which grows in large
- * steps; `holding` NULL: does not. STATUS_MEMORY; of holding_add. */
-MUST_CHECK enum status answers_take(struct buf *body, struct slice bytes,
-                                    struct holding *holding,
-                                    struct problem *why);
-
 /* Answers with `text`, and frees it. `caching`: the Cache-Control header, or
  * NULL. */
 void answers_buf(struct request *rq, unsigned status, const char *content_type,
                  const char *caching, struct buf *text);
 
 /* Answers 200 with the text that `write` appends, at most `max` bytes of
- * `content_type`, for `principal`, which no cache keeps; 503 if there is no
- * memory. `write` runs
- * on a worker, because it looks at every set, reads the disk, or waits for a
- * lock. */
-void
-answers_text(struct http *http, struct request *rq, const char *content_type,
-             size_t max, struct principal *principal,
-             void (*write)(struct http *http, const struct principal *principal,
-                           struct buf *to));
+ * `content_type`, for the principal of `target`, which no cache keeps; 503 if
+ * there is no memory. `write` runs on a worker, because it looks at every set,
+ * reads the disk, or waits for a lock. */
+void answers_text(struct http *http, struct request *rq,
+                  const struct route_target *target, const char *content_type,
+                  size_t max,
+                  void (*write)(struct http *http,
+                                const struct principal *principal,
+                                struct buf *to));
 
 /* Posts of changes */
 
@@ -82,7 +78,5 @@ MUST_CHECK enum status answers_read_key(struct request *rq,
 /* Answers when the log has answered: with the positions, or with a refusal,
  * which it counts. `rq` NULL: the connection has ended. */
 void answers_post(struct request *rq, const struct ingest *ingest);
-
-void answers_count_rejected(enum status rc);
 
 #endif

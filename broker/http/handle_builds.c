@@ -4,29 +4,31 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "broker/archive/renewal.h"
-#include "broker/base/authority.h"
 #include "broker/http/answers.h"
+#include "broker/http/deferral.h"
 #include "broker/http/routes.h"
 #include "broker/log/post.h"
 #include "broker/net/response.h"
 #include "broker/sets/links.h"
-#include "proto/memory.h"
 #include "proto/resourcesync/json.h"
 #include "proto/resourcesync/position.h"
+
+static enum status
+check_end(enum status rc, struct problem *why)
+{
+    return rc ? problem(why, rc, "the broker is ending") : STATUS_OK;
+}
 
 /* The open list */
 
 struct closing {
+    struct deferral deferral;
     struct post post;
-    struct task task;
-    struct ticket ticket;
     struct set *set;
-    struct authority *authority;
 };
 
 /* {"set":"demo","closed":3,"list":"http://.../changes/000000000003.xml"}; null
@@ -54,57 +56,49 @@ answer_closed(struct request *rq, const struct closing *c)
 }
 
 static void
-answer_rotation(struct task *task)
+answer_rotation(struct deferral *d, struct request *rq)
 {
-    struct closing *c = list_entry(task, struct closing, task);
-    struct request *rq = ticket_request(c->ticket);
+    struct closing *c = list_entry(d, struct closing, deferral);
 
     if (rq && c->post.status)
         answers_failure(rq, c->post.status, &c->post.why);
     else if (rq)
         answer_closed(rq, c);
-    authority_unref(c->authority);
-    free(c);
 }
 
 /* On the log thread. */
 static void
 on_closed(struct post *post)
 {
-    struct closing *c = list_entry(post, struct closing, post);
-
-    service_post(c->ticket.service, &c->task);
+    deferral_end(&list_entry(post, struct closing, post)->deferral);
 }
 
-static void
-close_list(struct request *rq)
+static enum status
+close_list(struct deferral *d, struct request *rq, struct problem *why)
 {
-    struct closing *c = memory_new(1, sizeof(*c));
+    struct closing *c = list_entry(d, struct closing, deferral);
 
-    c->set = request_user(rq);
-    c->ticket = request_ticket(rq);
-    c->task.run = answer_rotation;
+    (void)rq;
     c->post.kind = POST_CLOSE;
     c->post.set = c->set->log;
     c->post.done = on_closed;
-    c->authority = request_take_authority(rq);
-    c->post.authority = c->authority;
-    if (log_submit(registry_log(c->set->registry), &c->post)) {
-        authority_unref(c->authority);
-        free(c);
-        request_refuse(rq, 503, "the broker is ending");
-    }
+    c->post.authority = d->authority;
+    return check_end(log_submit(registry_log(d->http->registry), &c->post),
+                     why);
 }
 
-static const struct request_handlers rotate_handlers = {.on_end = close_list};
+static const struct deferral_kind closing = {.begin = close_list,
+                                             .answer = answer_rotation};
 
 void
 handle_rotate_post(struct http *http, struct request *rq,
                    const struct route_target *target)
 {
-    (void)http;
-    request_set_user(rq, target->set);
-    request_receive(rq, &rotate_handlers, target->body_max);
+    struct closing *c = deferral_new(http, rq, target, &closing, sizeof(*c));
+
+    c->set = target->set;
+    c->deferral.decides = true;
+    deferral_receive(&c->deferral, rq, target->body_max);
 }
 
 /* Resource List and Resource Dump */
@@ -113,10 +107,8 @@ handle_rotate_post(struct http *http, struct request *rq,
 #define ANSWER_US 10000000
 
 struct building {
+    struct deferral deferral;
     struct renewal_order order;
-    struct task task;
-    struct ticket ticket;
-    struct archiver *archiver;
     char epoch[EPOCH_SIZE + 1];
 };
 
@@ -174,10 +166,9 @@ answer_incomplete(struct request *rq, const struct renewal_order *order)
 }
 
 static void
-answer_build(struct task *task)
+answer_build(struct deferral *d, struct request *rq)
 {
-    struct building *b = list_entry(task, struct building, task);
-    struct request *rq = ticket_request(b->ticket);
+    struct building *b = list_entry(d, struct building, deferral);
     enum status rc = b->order.status;
 
     if (rq && rc == STATUS_NOT_FOUND)
@@ -186,62 +177,42 @@ answer_build(struct task *task)
         answers_failure(rq, rc, &b->order.why);
     else if (rq)
         answer_built(rq, b);
-    authority_unref(b->order.authority);
-    free(b);
 }
 
 /* On the archive thread. */
 static void
 on_done(struct renewal_order *order)
 {
-    struct building *b = list_entry(order, struct building, order);
-
-    service_post(b->ticket.service, &b->task);
+    deferral_end(&list_entry(order, struct building, order)->deferral);
 }
 
 /* The answer covers everything that was committed before this call. */
-static void
-order_build(struct request *rq)
+static enum status
+order_build(struct deferral *d, struct request *rq, struct problem *why)
 {
-    struct building *b = request_user(rq);
+    struct building *b = list_entry(d, struct building, deferral);
     struct head head;
 
+    (void)rq;
     log_head(b->order.set->log, &head);
     memcpy(b->epoch, head.epoch, sizeof(b->epoch));
     b->order.wanted = head.last;
     b->order.until_us = clock_steady_us() + ANSWER_US;
-    b->order.authority = authority_ref(request_authority(rq));
-    request_set_user(rq, NULL); /* the archive owns it now */
-    if (archiver_order(b->archiver, &b->order)) {
-        authority_unref(b->order.authority);
-        free(b);
-        request_refuse(rq, 503, "the broker is ending");
-    }
+    b->order.authority = d->authority;
+    return check_end(archiver_order(d->http->archiver, &b->order), why);
 }
 
-static void
-on_gone(struct request *rq)
-{
-    free(request_user(rq));
-}
-
-static const struct request_handlers build_handlers = {
-    .on_end = order_build,
-    .on_gone = on_gone,
-};
+static const struct deferral_kind building = {.begin = order_build,
+                                              .answer = answer_build};
 
 void
 handle_build_post(struct http *http, struct request *rq,
                   const struct route_target *target)
 {
-    struct building *b = memory_new(1, sizeof(*b));
+    struct building *b = deferral_new(http, rq, target, &building, sizeof(*b));
 
-    b->archiver = http->archiver;
-    b->ticket = request_ticket(rq);
-    b->task.run = answer_build;
     b->order.set = target->set;
     b->order.kind = (enum generation_kind)target->act;
     b->order.done = on_done;
-    request_set_user(rq, b);
-    request_receive(rq, &build_handlers, target->body_max);
+    deferral_receive(&b->deferral, rq, target->body_max);
 }

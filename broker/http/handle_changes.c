@@ -1,172 +1,97 @@
 /*
  * handle_changes.c - POST changes.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "broker/base/metrics.h"
 #include "broker/http/answers.h"
+#include "broker/http/deferral.h"
 #include "broker/http/routes.h"
-#include "broker/net/response.h"
 #include "broker/posts/ingest.h"
-#include "proto/memory.h"
 
 /* The ingest reads the body as it arrives; the answer comes back from the log
  * thread. If the connection breaks after the whole body has arrived, the
  * changes are still committed, but without an answer.
  *
- * If the ingest is behind the arrived bytes, a task continues it, step by step,
- * with other connections in between. The task runs on the same thread, so it
- * either runs before the end of the request, or finds the posting without an
- * ingest.
- * */
+ * If the ingest is behind the arrived bytes, a worker continues it, step by
+ * step, and meanwhile the connection pauses. */
 struct posting {
-    struct task task; /* posted to this thread, by the log thread or this one */
-    struct ticket ticket;
+    struct deferral deferral;
     struct ingest *ingest;
-    struct holding holding; /* memory of the ingest */
-    struct request *rq;     /* while is_behind */
-    bool is_behind;         /* the task is posted, to catch up */
-    bool is_whole;          /* the body has arrived */
 };
 
 static void
-posting_free(struct posting *p)
+free_ingest(struct deferral *d)
 {
-    if (!p)
-        return;
-    ingest_free(p->ingest);
-    p->ingest = NULL;
-    holding_end(&p->holding);
-    if (!p->is_behind)
-        free(p);
+    ingest_free(list_entry(d, struct posting, deferral)->ingest);
 }
 
-/* On the service thread: the log has answered. */
-static void
-on_answered(struct task *task)
+static enum status
+feed_ingest(struct deferral *d, struct slice bytes, struct problem *why)
 {
-    struct posting *p = list_entry(task, struct posting, task);
-    struct request *rq = ticket_request(p->ticket);
-
-    if (rq)
-        request_set_user(rq, NULL);
-    ingest_give_back(p->ingest);
-    answers_post(rq, p->ingest);
-    posting_free(p);
+    return ingest_feed(list_entry(d, struct posting, deferral)->ingest, bytes,
+                       why);
 }
 
-/* On the log thread: posts the answer to the connection's thread. */
+static enum status
+choose_next(struct deferral *d, enum deferral_next *next, struct problem *why)
+{
+    (void)why;
+    *next = d->is_whole ? DEFERRAL_BEGINS : DEFERRAL_READS;
+    if (ingest_is_behind(list_entry(d, struct posting, deferral)->ingest)) {
+        deferral_pause(d);
+        *next = DEFERRAL_STEPS;
+    }
+    return STATUS_OK;
+}
+
+static enum status
+catch_up(struct deferral *d, struct problem *why)
+{
+    return ingest_catch_up(list_entry(d, struct posting, deferral)->ingest,
+                           why);
+}
+
+/* On the log thread. */
 static void
 on_committed(struct ingest *ingest, void *user)
 {
-    struct posting *p = user;
-
     (void)ingest;
-    service_post(p->ticket.service, &p->task);
+    deferral_end(user);
+}
+
+static enum status
+commit_post(struct deferral *d, struct request *rq, struct problem *why)
+{
+    struct posting *p = list_entry(d, struct posting, deferral);
+
+    (void)rq;
+    ingest_set_authority(p->ingest, authority_ref(d->authority));
+    return ingest_end(p->ingest, on_committed, d, why);
 }
 
 static void
-refuse_post(struct request *rq, struct posting *p, enum status rc,
-            const struct problem *why)
+give_back(struct deferral *d)
 {
-    answers_count_rejected(rc);
-    request_set_user(rq, NULL);
-    posting_free(p);
-    answers_failure(rq, rc, why);
-}
-
-/* Hands the ingest to the log, after the end of the body. */
-static void
-finish_post(struct request *rq, struct posting *p)
-{
-    struct problem why = {""};
-    enum status rc;
-
-    p->task.run = on_answered;
-    p->ticket = request_ticket(rq);
-    request_set_user(rq,
-                     NULL); /* the log owns it now, and asks at the commit */
-    ingest_set_authority(p->ingest, request_take_authority(rq));
-    rc = ingest_end(p->ingest, on_committed, p, &why);
-    if (rc)
-        refuse_post(rq, p, rc, &why);
+    ingest_give_back(list_entry(d, struct posting, deferral)->ingest);
 }
 
 static void
-continue_post(struct request *rq, struct posting *p)
+answer_request(struct deferral *d, struct request *rq)
 {
-    if (p->is_behind)
-        return;
-    if (ingest_is_behind(p->ingest)) {
-        p->is_behind = true;
-        p->rq = rq;
-        service_post(request_service(rq), &p->task);
-    } else if (p->is_whole) {
-        finish_post(rq, p);
-    }
+    answers_post(rq, list_entry(d, struct posting, deferral)->ingest);
 }
 
-static void
-on_behind(struct task *task)
-{
-    struct posting *p = list_entry(task, struct posting, task);
-    struct problem why = {""};
-    enum status rc;
-
-    p->is_behind = false;
-    if (!p->ingest) { /* refused meanwhile, or the connection has ended */
-        posting_free(p);
-        return;
-    }
-    rc = ingest_catch_up(p->ingest, &why);
-    if (rc)
-        refuse_post(p->rq, p, rc, &why);
-    else
-        continue_post(p->rq, p);
-}
-
-static void
-on_data(struct request *rq, struct slice bytes)
-{
-    struct posting *p = request_user(rq);
-    struct problem why = {""};
-    enum status rc = ingest_feed(p->ingest, bytes, &why);
-
-    if (rc)
-        refuse_post(rq, p, rc, &why);
-    else
-        continue_post(rq, p);
-}
-
-static void
-on_end(struct request *rq)
-{
-    struct posting *p = request_user(rq);
-
-    p->is_whole = true;
-    continue_post(rq, p);
-}
-
-static void
-on_post_gone(struct request *rq)
-{
-    if (request_user(rq)) /* else the log owns it */
-        metrics_add(METRIC_POSTS_INCOMPLETE, 1);
-    posting_free(request_user(rq));
-}
-
-static void
-on_broken(struct request *rq, enum status rc, const struct problem *why)
-{
-    refuse_post(rq, request_user(rq), rc, why);
-}
-
-static const struct request_handlers post_handlers = {
-    .on_data = on_data,
-    .on_end = on_end,
-    .on_gone = on_post_gone,
-    .on_broken = on_broken,
+static const struct deferral_kind posting = {
+    .take = feed_ingest,
+    .next = choose_next,
+    .step = catch_up,
+    .begin = commit_post,
+    .give_back = give_back,
+    .answer = answer_request,
+    .fini = free_ingest,
+    .rejected = METRIC_POSTS_REJECTED,
+    .incomplete = METRIC_POSTS_INCOMPLETE,
 };
 
 static enum status
@@ -185,29 +110,23 @@ handle_changes_post(struct http *http, struct request *rq,
 {
     struct slice type = {NULL, 0}, encoding;
     struct problem why = {""};
-    struct posting *p = memory_new(1, sizeof(*p));
+    struct posting *p = deferral_new(http, rq, target, &posting, sizeof(*p));
+    struct deferral *d = &p->deferral;
     enum status rc = answers_check_publisher(rq, &why);
 
     request_header(rq, "content-type", &type);
     if (!rc)
         rc = ingest_begin(&p->ingest, http->posts, target->name, type,
                           request_content_length(rq), &why);
-    if (!rc) {
-        holding_init(&p->holding, registry_clients(http->registry),
-                     request_client(rq), CLIENT_POSTS);
-        rc = ingest_count_in(p->ingest, &p->holding, &why);
-    }
+    if (!rc)
+        rc = ingest_count_in(p->ingest, &d->holding, &why);
     if (!rc && request_header(rq, "content-encoding", &encoding))
         rc = ingest_decode(p->ingest, encoding, &why);
     if (!rc)
         rc = set_key(rq, target->principal, p->ingest, &why);
-    if (rc) {
-        answers_count_rejected(rc);
-        posting_free(p);
-        answers_failure(rq, rc, &why);
-        return;
-    }
-    p->task.run = on_behind;
-    request_set_user(rq, p);
-    request_receive(rq, &post_handlers, target->body_max);
+    d->decides = true;
+    if (rc)
+        deferral_refuse(d, rq, rc, &why);
+    else
+        deferral_receive(d, rq, target->body_max);
 }

@@ -4,31 +4,26 @@
  * documents/ makes the documents; conditional.h decides which part is sent.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "broker/documents/documents.h"
 #include "broker/documents/page.h"
 #include "broker/http/answers.h"
 #include "broker/http/authorization.h"
+#include "broker/http/deferral.h"
+#include "broker/http/query.h"
 #include "broker/http/routes.h"
 #include "broker/net/conditional.h"
 #include "broker/net/response.h"
 #include "broker/sets/links.h"
 #include "proto/datetime.h"
-#include "proto/memory.h"
-#include "proto/number.h"
 
-/* Digits of a page's number: enough for the longest list with one entry a
- * page. */
-#define PAGE_DIGITS 5
+/* More pages than the longest list has with one entry a page. */
+#define PAGES_MAX 99999
 
 /* A requested document, which a worker may have to open. */
 struct opening {
-    struct job job;
-    struct ticket ticket;
-    struct principal *principal; /* a reference, while a worker opens it */
-    bool is_of_few;              /* not everyone may read its set */
+    bool is_of_few; /* not everyone may read its set */
     struct document_found found;
     struct document_wish wish;
     struct conditions conditions; /* lent by the request */
@@ -215,56 +210,42 @@ answer_opening(struct request *rq, struct opening *o)
     document_close(&o->document);
 }
 
+/* On a worker. */
+struct later_opening {
+    struct deferral deferral;
+    struct opening opening;
+};
+
 static void
-open_work(struct job *job)
+open_document(struct deferral *d)
 {
-    struct opening *o = list_entry(job, struct opening, job);
+    struct opening *o = &list_entry(d, struct later_opening, deferral)->opening;
 
     o->status = documents_open(&o->found, &o->wish, &o->document, &o->why);
 }
 
 static void
-open_done(struct job *job)
+answer_later(struct deferral *d, struct request *rq)
 {
-    struct opening *o = list_entry(job, struct opening, job);
-    struct request *rq = ticket_request(o->ticket);
+    struct opening *o = &list_entry(d, struct later_opening, deferral)->opening;
 
     if (rq)
         answer_opening(rq, o);
     else if (!o->status)
         document_close(&o->document);
-    principal_unref(o->principal);
-    free(o);
 }
 
 static void
-open_later(struct request *rq, const struct opening *asked)
+open_later(struct http *http, struct request *rq,
+           const struct route_target *target, const struct opening *asked)
 {
-    struct opening *o = memory_room(sizeof(*o));
+    static const struct deferral_kind kind = {.work = open_document,
+                                              .answer = answer_later};
+    struct later_opening *l = deferral_new(http, rq, target, &kind, sizeof(*l));
 
-    *o = *asked;
-    principal_ref(o->principal);
-    o->wish.patience = LOG_DISK;
-    o->ticket = request_ticket(rq);
-    o->job.work = open_work;
-    o->job.done = open_done;
-    service_work(request_service(rq), &o->job);
-}
-
-/* Reads the number of the page. */
-static enum status
-read_page(struct request *rq, uint64_t *page, struct problem *why)
-{
-    struct slice text;
-
-    *page = 1;
-    if (!request_parameter(rq, "page", &text))
-        return STATUS_OK;
-    if (text.size > PAGE_DIGITS || !number_read(text, page) || *page == 0)
-        return problem(why, STATUS_MALFORMED,
-                       "page: \"%s\" is not the number of a page",
-                       problem_quote(text).text);
-    return STATUS_OK;
+    l->opening = *asked;
+    l->opening.wish.patience = LOG_DISK;
+    deferral_begin(&l->deferral, rq);
 }
 
 /* `?plain` chooses a form; else a client that prefers pages, as browsers do,
@@ -282,15 +263,15 @@ read_form(struct request *rq, struct opening *o)
         return STATUS_OK;
     o->wish.form = DOCUMENT_HTML;
     o->wish.depth = page_depth(request_path(rq));
-    return read_page(rq, &o->wish.page, &o->why);
+    o->wish.page = 1;
+    return query_number(rq, "page", 1, PAGES_MAX, &o->wish.page, NULL, &o->why);
 }
 
 void
 handle_documents_get(struct http *http, struct request *rq,
                      const struct route_target *target)
 {
-    struct opening o = {.principal = target->principal,
-                        .wish = {.registry = http->registry,
+    struct opening o = {.wish = {.registry = http->registry,
                                  .principal = target->principal,
                                  .patience = LOG_MEMORY}};
 
@@ -313,7 +294,7 @@ handle_documents_get(struct http *http, struct request *rq,
     if (!o.status)
         o.status = documents_open(&o.found, &o.wish, &o.document, &o.why);
     if (o.status == STATUS_AGAIN)
-        open_later(rq, &o);
+        open_later(http, rq, target, &o);
     else
         answer_opening(rq, &o);
 }

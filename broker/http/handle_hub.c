@@ -13,31 +13,21 @@
  *     POST   /sets/demo/subscriptions/18/redeliver?after=POSITION
  *     PUT    /relays/feed   {"topic":"https://source.org/feed","hub":"..."}
  *
- * Each is a command, on the way to the delivery thread and back:
- *
- *     new_request --> receive_body --> on_end ... submit_request
- *                                                   |
- *     answered <-- service thread <-- on_done <-- delivery thread
- *
- * The service thread owns a hub_request until submit_request. If the connection
- * breaks before, the hub_request is freed without effect; later, the command
- * still ends, but without an answer.
+ * Each is a command to the delivery thread and back (deferral.h). A command of
+ * a client that has gone still ends, but without an answer.
  *
  * The answer to an error at /hub is text/plain (W-032).
  */
-#include <stdlib.h>
 #include <string.h>
-
-#include <openssl/crypto.h>
 
 #include "broker/http/answers.h"
 #include "broker/http/authorization.h"
+#include "broker/http/deferral.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
 #include "broker/sets/registry.h"
 #include "proto/http/idempotency_key.h"
 #include "proto/http/link_header.h"
-#include "proto/memory.h"
 #include "proto/number.h"
 
 /* The memory of a command for a form, beside the form's own bytes: three times
@@ -47,41 +37,22 @@
 #define FORM_TYPE "application/x-www-form-urlencoded"
 
 struct hub_request {
-    struct task task; /* the command is done */
-    struct ticket ticket;
-    struct http *http;
+    struct deferral deferral;
     struct command *command;
-    struct buf body;        /* of the request, as it arrives */
-    struct holding holding; /* memory of the body */
-    bool is_counted;        /* the body is counted: it may be long */
-    bool is_private;        /* it is about a private set */
+    bool is_private; /* it is about a private set */
 
-    /* The body is complete: reads it, and calls submit_request or
-     * refuse_request. NULL: the body is ignored. */
-    void (*on_body)(struct request *rq, struct hub_request *h);
+    /* The body is complete: reads it, before the command is handed over. NULL:
+     * the body is ignored. */
+    enum status (*on_body)(struct hub_request *h, struct problem *why);
 };
 
 static void
-free_request(struct hub_request *h)
+free_command(struct deferral *d)
 {
-    holding_end(&h->holding);
-    if (h->body.data && !h->is_counted) /* a form: it may hold a secret */
-        OPENSSL_cleanse(h->body.data, h->body.capacity);
-    buf_fini(&h->body);
-    command_free(h->command);
-    free(h);
+    command_free(list_entry(d, struct hub_request, deferral)->command);
 }
 
-/* Answers a failure, and frees the request. */
-static void
-refuse_request(struct request *rq, struct hub_request *h, unsigned status,
-               const struct problem *why)
-{
-    request_set_user(rq, NULL);
-    holding_end(&h->holding);
-    request_answer_problem(rq, status, why);
-    free_request(h);
-}
+static const struct deferral_kind hub_request;
 
 /* Makes a command about the set or relay, and the subscription, of the path.
  * `max`: bytes of text that the command will hold, less than MEMORY_SMALL.
@@ -92,10 +63,10 @@ new_request(struct http *http, struct request *rq,
             size_t max)
 {
     struct command *command = command_new(kind, max);
-    struct hub_request *h = memory_new(1, sizeof(*h));
+    struct hub_request *h =
+        deferral_new(http, rq, target, &hub_request, sizeof(*h));
     struct problem why = {""};
 
-    h->http = http;
     h->command = command;
     command->principal = principal_ref(target->principal);
     h->is_private = target->set && set_is_private(target->set);
@@ -106,7 +77,7 @@ new_request(struct http *http, struct request *rq,
     if (target->id.size > 0 && !number_read(target->id, &command->id)) {
         problem_set(&why, "there is no subscription \"%s\"",
                     problem_quote(target->id).text);
-        refuse_request(rq, h, 404, &why);
+        deferral_refuse(&h->deferral, rq, STATUS_NOT_FOUND, &why);
         return NULL;
     }
     return h;
@@ -125,7 +96,7 @@ answer_command(struct request *rq, struct hub_request *h)
     response_init(&r, command->http, NULL);
     if (command->http == 201)
         response_header(&r, "Location", "%s%.*s",
-                        registry_public_url(h->http->registry),
+                        registry_public_url(h->deferral.http->registry),
                         SLICE_ARG(request_path(rq)));
     if (command->text.size > 0 || command->text.failed) {
         r.content_type = "application/json";
@@ -140,15 +111,12 @@ answer_command(struct request *rq, struct hub_request *h)
     request_answer(rq, &r);
 }
 
-/* On the service thread. */
 static void
-on_answered(struct task *task)
+answer_request(struct deferral *d, struct request *rq)
 {
-    struct hub_request *h = list_entry(task, struct hub_request, task);
-    struct request *rq = ticket_request(h->ticket);
+    struct hub_request *h = list_entry(d, struct hub_request, deferral);
     struct command *command = h->command;
 
-    holding_end(&h->holding);
     if (command->http == 0)
         command->http = response_status_of(command->status);
     if (rq && command->status == STATUS_FORBIDDEN &&
@@ -158,126 +126,59 @@ on_answered(struct task *task)
         request_answer_problem(rq, command->http, &command->why);
     else if (rq)
         answer_command(rq, h);
-    free_request(h);
 }
 
 /* On the delivery thread, or the log's. */
 static void
 on_done(struct command *command)
 {
-    struct hub_request *h = command->user;
-
-    service_post(h->ticket.service, &h->task);
+    deferral_end(command->user);
 }
 
-/* Hands the command to the hub; from then on it answers by itself. */
-static void
-submit_request(struct request *rq, struct hub_request *h)
+static enum status
+submit_request(struct deferral *d, struct request *rq, struct problem *why)
 {
-    struct problem why = {""};
-    enum status rc;
+    struct hub_request *h = list_entry(d, struct hub_request, deferral);
+    enum status rc = h->on_body ? h->on_body(h, why) : STATUS_OK;
 
+    if (rc)
+        return rc;
     client_name(request_client(rq), h->command->from);
-    h->command->is_local = http_is_local(h->http); /* may_come_in lets no other
-                                                    clients in */
-    h->task.run = on_answered;
-    h->ticket = request_ticket(rq);
-    h->command->authority = authority_ref(request_authority(rq));
+    h->command->is_local = http_is_local(d->http); /* may_come_in lets no other
+                                                      clients in */
+    h->command->authority = authority_ref(d->authority);
     h->command->done = on_done;
-    h->command->user = h;
-    request_set_user(rq, NULL); /* the hub owns it now */
-    rc = hub_holder_submit(h->http->hub, h->command, &why);
-    if (rc)
-        refuse_request(rq, h, response_status_of(rc), &why);
+    h->command->user = d;
+    return hub_holder_submit(d->http->hub, h->command, why);
 }
 
-/* Receiving */
-
-static void
-on_gone(struct request *rq)
-{
-    if (request_user(rq))
-        free_request(request_user(rq));
-}
-
-static void
-on_data(struct request *rq, struct slice bytes)
-{
-    struct hub_request *h = request_user(rq);
-    struct problem why;
-    enum status rc =
-        answers_take(&h->body, bytes, h->is_counted ? &h->holding : NULL, &why);
-
-    if (rc)
-        refuse_request(rq, h, response_status_of(rc), &why);
-}
-
-static void
-on_end(struct request *rq)
-{
-    struct hub_request *h = request_user(rq);
-
-    if (h->on_body)
-        h->on_body(rq, h);
-    else
-        submit_request(rq, h);
-}
-
-static void
-on_broken(struct request *rq, enum status rc, const struct problem *why)
-{
-    refuse_request(rq, request_user(rq), response_status_of(rc), why);
-}
-
-static void
-receive_body(struct request *rq, struct hub_request *h, uint64_t max)
-{
-    static const struct request_handlers handlers = {
-        .on_data = on_data,
-        .on_end = on_end,
-        .on_gone = on_gone,
-        .on_broken = on_broken,
-    };
-
-    buf_init(&h->body, (size_t)max);
-    holding_init(&h->holding, registry_clients(h->http->registry),
-                 request_client(rq), CLIENT_POSTS);
-    /* Makes all room for a small body at once: growing would leave copies of a
-     * secret behind. */
-    if (!h->is_counted && request_content_length(rq) > 0)
-        (void)buf_room(&h->body, (size_t)request_content_length(rq));
-    request_set_user(rq, h);
-    request_receive(rq, &handlers, max);
-}
+static const struct deferral_kind hub_request = {
+    .begin = submit_request, .answer = answer_request, .fini = free_command};
 
 /* Moves the body into the command, which it is for. */
-static void
-submit_body(struct request *rq, struct hub_request *h)
+static enum status
+take_body(struct hub_request *h, struct problem *why)
 {
+    (void)why;
     buf_fini(&h->command->body);
-    h->command->body = h->body;
-    buf_init(&h->body, 0);
-    submit_request(rq, h);
+    h->command->body = h->deferral.body;
+    buf_init(&h->deferral.body, 0);
+    return STATUS_OK;
 }
 
 /* Forms */
 
-static void
-submit_form(struct request *rq, struct hub_request *h)
+static enum status
+read_form(struct hub_request *h, struct problem *why)
 {
-    struct problem why = {""};
-    struct slice form = h->command->form_text = buf_slice(&h->body);
+    struct slice form = h->command->form_text = buf_slice(&h->deferral.body);
     enum status rc = h->command->is_simple
-                         ? command_read_simple(h->command, form, &why)
-                         : command_read_form(h->command, form, &why);
+                         ? command_read_simple(h->command, form, why)
+                         : command_read_form(h->command, form, why);
 
-    if (rc)
-        refuse_request(rq, h, response_status_of(rc), &why);
-    else if (h->command->kind == COMMAND_PUBLISH &&
-             answers_may_publish(h->http, &why))
-        refuse_request(rq, h, 403, &why);
-    else
-        submit_request(rq, h);
+    return rc || h->command->kind != COMMAND_PUBLISH    ? rc
+           : answers_may_publish(h->deferral.http, why) ? STATUS_FORBIDDEN
+                                                        : STATUS_OK;
 }
 
 /* Posted to the hub, or to a set. */
@@ -291,22 +192,20 @@ handle_hub_form(struct http *http, struct request *rq,
     if (!h)
         return;
     h->command->is_simple = target->set != NULL;
-    h->on_body = submit_form;
-    receive_body(rq, h, target->body_max);
+    h->on_body = read_form;
+    deferral_receive(&h->deferral, rq, target->body_max);
 }
 
 /* Notifications */
 
-static void
-submit_notification(struct request *rq, struct hub_request *h)
+static enum status
+read_notification(struct hub_request *h, struct problem *why)
 {
-    struct problem why = {"the body is empty: a notification is the "
-                          "document itself"};
-
-    if (h->body.size == 0)
-        refuse_request(rq, h, 400, &why);
-    else
-        submit_body(rq, h);
+    if (h->deferral.body.size == 0)
+        return problem(why, STATUS_MALFORMED,
+                       "the body is empty: a notification is the "
+                       "document itself");
+    return take_body(h, why);
 }
 
 /* Checks that the links name the topic and the hub (W-142). */
@@ -366,12 +265,12 @@ receive_notification(struct http *http, struct request *rq,
     if (!rc)
         rc = keep_head(rq, h->command, type, links, &why);
     if (rc) {
-        refuse_request(rq, h, response_status_of(rc), &why);
+        deferral_refuse(&h->deferral, rq, rc, &why);
         return;
     }
-    h->is_counted = true;
-    h->on_body = submit_notification;
-    receive_body(rq, h, target->body_max);
+    h->deferral.is_counted = true;
+    h->on_body = read_notification;
+    deferral_receive(&h->deferral, rq, target->body_max);
 }
 
 void
@@ -401,7 +300,7 @@ handle_command(struct http *http, struct request *rq,
         new_request(http, rq, target, (enum command_kind)target->act, 0);
 
     if (h)
-        receive_body(rq, h, target->body_max);
+        deferral_receive(&h->deferral, rq, target->body_max);
 }
 
 /* Subscriptions */
@@ -421,17 +320,17 @@ handle_subscriptions_get(struct http *http, struct request *rq,
         !number_read(after, &h->command->id)) {
         problem_set(&why, "after: \"%s\" is not the number of a subscription",
                     problem_quote(after).text);
-        refuse_request(rq, h, 400, &why);
+        deferral_refuse(&h->deferral, rq, STATUS_MALFORMED, &why);
         return;
     }
     if (request_parameter(rq, "callback", &callback)) {
         if (websub_check_url(callback, "callback", &why)) {
-            refuse_request(rq, h, 400, &why);
+            deferral_refuse(&h->deferral, rq, STATUS_MALFORMED, &why);
             return;
         }
         h->command->request.callback = command_keep(h->command, callback);
     }
-    receive_body(rq, h, target->body_max);
+    deferral_receive(&h->deferral, rq, target->body_max);
 }
 
 void
@@ -448,12 +347,12 @@ handle_redeliver_post(struct http *http, struct request *rq,
     if (!request_parameter(rq, "after", &after) || after.size == 0) {
         problem_set(&why, "after is missing: ?after=POSITION says where to "
                           "begin again");
-        refuse_request(rq, h, 400, &why);
+        deferral_refuse(&h->deferral, rq, STATUS_MALFORMED, &why);
         return;
     }
     h->command->after = command_keep(h->command, after);
     h->command->has_after = true;
-    receive_body(rq, h, target->body_max);
+    deferral_receive(&h->deferral, rq, target->body_max);
 }
 
 /* Relays */
@@ -466,6 +365,6 @@ handle_relay_put(struct http *http, struct request *rq,
 
     if (!h)
         return;
-    h->on_body = submit_body;
-    receive_body(rq, h, target->body_max);
+    h->on_body = take_body;
+    deferral_receive(&h->deferral, rq, target->body_max);
 }

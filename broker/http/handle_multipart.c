@@ -1,15 +1,12 @@
 /*
  * handle_multipart.c - POST changes with their content: multipart/related.
  */
-#include <stdlib.h>
-
 #include "broker/archive/archiver.h"
 #include "broker/base/metrics.h"
 #include "broker/http/answers.h"
+#include "broker/http/deferral.h"
 #include "broker/http/routes.h"
-#include "broker/net/response.h"
 #include "broker/posts/multipart_post.h"
-#include "proto/memory.h"
 
 /* A block of this size goes to the worker pool at once. */
 #define BLOCK_BYTES ((size_t)512 << 10)
@@ -25,271 +22,133 @@
  * A worker parses one block, and writes it to the disk, while the next one
  * arrives; when that is full, too, the connection pauses:
  *
- *    on_data --> arrived --(full, or all)--> job: multipart_post_feed
- *       ^            |                             |
- *       |        (full: pause)                     |
- *       +------------------(resume)----------------+
+ *    body --(full, or all)--> block --> step: multipart_post_feed, _end
+ *      ^                                        |
+ *      +-----(full: pause; then resume)---------+--> the log --> answer
  *
- *    on_end --> last job: multipart_post_end --> the log --> on_answered
- *
- * After a failure before the log has it, a job deletes its files before the
- * answer, so that the client may post again at once. A post that has
- * arrived completely is kept even if the connection breaks meanwhile. `rq` is
- * NULL after the end of the connection.
+ * A post that has arrived completely is kept even if the connection breaks
+ * meanwhile.
  */
 struct multipart_request {
-    struct http *http;
-    struct service *service;
-    struct request *rq;
-    struct ticket ticket;
-    struct task task;
-    struct job job;
+    struct deferral
+        deferral; /* its holding counts HELD and the post's memory */
     struct multipart_post *post;
-    struct buf arrived;
-    struct holding holding; /* HELD, and the memory of the post */
-    bool is_out;            /* the job is at work */
-    bool is_whole;          /* the body has arrived */
-    bool is_over;           /* it has failed: */
-    enum status rc;
-    struct problem why;
-
-    /* For the job, while it is at work */
-    struct buf block;
-    bool is_last;
-    enum status job_rc;
-    struct problem job_why;
+    struct buf block; /* the step's */
 };
 
-static void
-free_multipart_request(struct multipart_request *c)
+static struct multipart_request *
+request_of(struct deferral *d)
 {
-    multipart_post_discard(c->post);
-    holding_end(&c->holding);
-    buf_fini(&c->arrived);
-    buf_fini(&c->block);
-    free(c);
-}
-
-/* Failing */
-
-static void
-discard_work(struct job *job)
-{
-    struct multipart_request *c =
-        list_entry(job, struct multipart_request, job);
-
-    multipart_post_discard(c->post);
-    c->post = NULL;
+    return list_entry(d, struct multipart_request, deferral);
 }
 
 static void
-discard_done(struct job *job)
+discard_post(struct deferral *d)
 {
-    struct multipart_request *c =
-        list_entry(job, struct multipart_request, job);
-    struct request *rq = c->rq;
+    multipart_post_discard(request_of(d)->post);
+    request_of(d)->post = NULL;
+}
 
-    holding_end(&c->holding);
-    if (rq) {
-        answers_count_rejected(c->rc);
-        request_set_user(rq, NULL);
-        request_resume(rq); /* drains the rest of the body */
-        answers_failure(rq, c->rc, &c->why);
+static void
+free_post(struct deferral *d)
+{
+    discard_post(d);
+    buf_fini(&request_of(d)->block);
+}
+
+/* Reading */
+
+static enum status
+keep_bytes(struct deferral *d, struct slice bytes, struct problem *why)
+{
+    buf_add_slice(&d->body, bytes);
+    if (d->is_out && d->body.size >= BLOCK_BYTES)
+        deferral_pause(d);
+    return d->body.failed ? problem_memory(why) : STATUS_OK;
+}
+
+static enum status
+choose_next(struct deferral *d, enum deferral_next *next, struct problem *why)
+{
+    struct multipart_request *m = request_of(d);
+    struct buf empty = m->block;
+
+    (void)why;
+    if (!d->is_whole && d->body.size < BLOCK_BYTES) {
+        *next = DEFERRAL_READS;
+        return STATUS_OK;
     }
-    free_multipart_request(c);
+    buf_clear(&empty);
+    m->block = d->body;
+    d->body = empty;
+    deferral_resume(d);
+    *next = d->is_whole ? DEFERRAL_ENDS : DEFERRAL_STEPS;
+    return STATUS_OK;
 }
 
-/* Ends it. No job is at work. */
-static void
-discard_post(struct multipart_request *c)
+static enum status
+read_block(struct deferral *d, struct problem *why)
 {
-    c->is_out = true;
-    c->job.work = discard_work;
-    c->job.done = discard_done;
-    service_work(c->service, &c->job);
-}
+    struct multipart_request *m = request_of(d);
+    enum status rc = multipart_post_feed(m->post, buf_slice(&m->block), why);
 
-/* Refuses it; waits for a job at work. */
-static void
-refuse_post(struct multipart_request *c, enum status rc,
-            const struct problem *why)
-{
-    c->is_over = true;
-    c->rc = rc;
-    c->why = *why;
-    if (!c->is_out)
-        discard_post(c);
+    return rc || !d->is_last ? rc : multipart_post_end(m->post, why);
 }
 
 /* Committing */
-
-/* On the service thread: the log has answered. */
-static void
-on_answered(struct task *task)
-{
-    struct multipart_request *c =
-        list_entry(task, struct multipart_request, task);
-    struct request *rq = ticket_request(c->ticket);
-
-    if (rq)
-        request_set_user(rq, NULL);
-    multipart_post_give_back(c->post);
-    holding_end(&c->holding);
-    answers_post(rq, multipart_post_ingest(c->post));
-    free_multipart_request(c);
-}
 
 /* On the log thread. */
 static void
 on_committed(struct ingest *ingest, void *user)
 {
-    struct multipart_request *c = user;
-
     (void)ingest;
-    service_post(c->service, &c->task);
+    deferral_end(user);
 }
 
-/* Hands it to the log: it is complete and on the disk. The log owns it now. */
-static void
-commit_post(struct multipart_request *c)
+/* Hands it to the log: it is complete and on the disk. */
+static enum status
+commit_post(struct deferral *d, struct request *rq, struct problem *why)
 {
-    struct request *rq = c->rq;
-    struct problem why = {""};
-    enum status rc;
+    enum status rc =
+        multipart_post_commit(request_of(d)->post, on_committed, d, why);
 
-    c->task.run = on_answered;
-    if (rq) {
-        c->ticket = request_ticket(rq);
-        request_set_user(rq, NULL);
-        request_set_authority(rq, NULL); /* the log asks at the commit */
-    }
-    rc = multipart_post_commit(c->post, on_committed, c, &why);
-    if (rc) {
-        if (rq)
-            request_set_user(rq, c);
-        refuse_post(c, rc, &why);
-    } else {
-        log_wake(registry_log(c->http->registry));
-    }
-}
-
-/* Reading */
-
-static void
-read_work(struct job *job)
-{
-    struct multipart_request *c =
-        list_entry(job, struct multipart_request, job);
-
-    c->job_rc = multipart_post_feed(c->post, buf_slice(&c->block), &c->job_why);
-    if (!c->job_rc && c->is_last)
-        c->job_rc = multipart_post_end(c->post, &c->job_why);
-}
-
-static void continue_post(struct multipart_request *c);
-
-static void
-read_done(struct job *job)
-{
-    struct multipart_request *c =
-        list_entry(job, struct multipart_request, job);
-
-    c->is_out = false;
-    buf_clear(&c->block);
-    if (c->is_over)
-        discard_post(c);
-    else if (c->job_rc)
-        refuse_post(c, c->job_rc, &c->job_why);
-    else if (c->is_last)
-        commit_post(c);
-    else
-        continue_post(c);
-}
-
-/* Does the next step, unless a job is at work. */
-static void
-continue_post(struct multipart_request *c)
-{
-    struct problem why = PROBLEM_MEMORY;
-
-    if (c->arrived.failed) {
-        refuse_post(c, STATUS_MEMORY, &why);
-    } else if (c->is_whole || c->arrived.size >= BLOCK_BYTES) {
-        struct buf empty = c->block;
-
-        c->block = c->arrived;
-        c->arrived = empty;
-        c->is_last = c->is_whole;
-        c->is_out = true;
-        c->job.work = read_work;
-        c->job.done = read_done;
-        if (c->rq)
-            request_resume(c->rq);
-        service_work(c->service, &c->job);
-    }
+    (void)rq;
+    if (!rc)
+        log_wake(registry_log(d->http->registry));
+    return rc;
 }
 
 static void
-on_data(struct request *rq, struct slice bytes)
+give_back(struct deferral *d)
 {
-    struct multipart_request *c = request_user(rq);
-
-    if (c->is_over)
-        return;
-    buf_add_slice(&c->arrived, bytes);
-    if (!c->is_out)
-        continue_post(c);
-    else if (c->arrived.size >= BLOCK_BYTES)
-        request_pause(rq);
+    multipart_post_give_back(request_of(d)->post);
 }
 
 static void
-on_end(struct request *rq)
+answer_request(struct deferral *d, struct request *rq)
 {
-    struct multipart_request *c = request_user(rq);
-
-    c->is_whole = true;
-    if (!c->is_out)
-        continue_post(c);
+    answers_post(rq, multipart_post_ingest(request_of(d)->post));
 }
 
-static void
-on_gone(struct request *rq)
-{
-    struct multipart_request *c = request_user(rq);
-
-    if (!c)
-        return; /* the log owns it */
-    c->rq = NULL;
-    if (c->is_whole && !c->is_over)
-        return; /* it continues all the same */
-    if (!c->is_over)
-        metrics_add(METRIC_POSTS_INCOMPLETE, 1);
-    c->is_over = true;
-    if (!c->is_out)
-        discard_post(c);
-}
-
-static void
-on_broken(struct request *rq, enum status rc, const struct problem *why)
-{
-    struct multipart_request *c = request_user(rq);
-
-    if (!c->is_over)
-        refuse_post(c, rc, why);
-}
-
-static const struct request_handlers handlers = {
-    .on_data = on_data,
-    .on_end = on_end,
-    .on_gone = on_gone,
-    .on_broken = on_broken,
+static const struct deferral_kind multipart_request = {
+    .take = keep_bytes,
+    .next = choose_next,
+    .step = read_block,
+    .discard = discard_post,
+    .begin = commit_post,
+    .give_back = give_back,
+    .answer = answer_request,
+    .fini = free_post,
+    .body_max = BLOCK_MAX,
+    .rejected = METRIC_POSTS_REJECTED,
+    .incomplete = METRIC_POSTS_INCOMPLETE,
 };
 
 static enum status
-begin_post(struct multipart_request *c, struct request *rq,
+begin_post(struct multipart_request *m, struct request *rq,
            const struct route_target *target, struct problem *why)
 {
+    struct deferral *d = &m->deferral;
     struct slice type = {NULL, 0};
     struct key key;
     enum status rc = answers_check_publisher(rq, why);
@@ -297,46 +156,37 @@ begin_post(struct multipart_request *c, struct request *rq,
     request_header(rq, "content-type", &type);
     if (!rc)
         rc = answers_read_key(rq, target->principal, &key, why);
-    holding_init(&c->holding, registry_clients(c->http->registry),
-                 request_client(rq), CLIENT_POSTS);
     if (!rc) {
         const struct multipart_plan plan = {
-            .contents = archiver_contents(c->http->archiver),
+            .contents = archiver_contents(d->http->archiver),
             .set_name = target->name,
             .content_type = type,
             .size = request_content_length(rq),
-            .holding = &c->holding,
+            .holding = &d->holding,
             .authority = request_authority(rq),
         };
 
-        rc = multipart_post_begin(&c->post, c->http->posts, &plan, why);
+        rc = multipart_post_begin(&m->post, d->http->posts, &plan, why);
     }
     if (rc)
         return rc;
-    multipart_post_set_key(c->post, &key);
-    return holding_add(&c->holding, HELD, why);
+    multipart_post_set_key(m->post, &key);
+    return holding_add(&d->holding, HELD, why);
 }
 
 void
 handle_multipart_post(struct http *http, struct request *rq,
                       const struct route_target *target)
 {
-    struct multipart_request *c = memory_new(1, sizeof(*c));
+    struct multipart_request *m =
+        deferral_new(http, rq, target, &multipart_request, sizeof(*m));
     struct problem why = {""};
-    enum status rc;
+    enum status rc = begin_post(m, rq, target, &why);
 
-    c->http = http;
-    c->service = request_service(rq);
-    c->rq = rq;
-    buf_init(&c->arrived, BLOCK_MAX);
-    buf_init(&c->block, BLOCK_MAX);
-    rc = begin_post(c, rq, target, &why);
-    if (rc) {
-        answers_count_rejected(rc);
-        free_multipart_request(c);
-        answers_failure(rq, rc, &why);
-        return;
-    }
-    request_set_user(rq, c);
-    request_receive(rq, &handlers, target->body_max);
+    buf_init(&m->block, BLOCK_MAX);
+    m->deferral.is_counted = m->deferral.decides = true;
+    if (rc)
+        deferral_refuse(&m->deferral, rq, rc, &why);
+    else
+        deferral_receive(&m->deferral, rq, target->body_max);
 }

@@ -5,8 +5,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "broker/base/authority.h"
+#include "broker/documents/documents.h"
 #include "broker/http/answers.h"
+#include "broker/http/deferral.h"
 #include "broker/http/routes.h"
 #include "broker/http/set_pages.h"
 #include "broker/net/response.h"
@@ -129,19 +130,11 @@ add_link(struct buf *to, const struct set *set, const char *rel,
     add_href(to, rel, link_slice(&link), type);
 }
 
-/* Adds the topics of the channels, and their hubs. */
 static void
-add_topics(struct buf *to, const struct set *set)
+add_capability(void *user, enum capability capability, struct link_text href)
 {
-    struct hubs hubs;
-
-    set_links_hubs(set, &hubs);
-    add_link(to, set, "change-notification", LINK_NOTIFICATIONS,
+    add_href(user, capability_name(capability), link_slice(&href),
              "application/xml");
-    add_link(to, set, "framework-notification", LINK_FRAMEWORK_NOTIFICATIONS,
-             "application/xml");
-    for (size_t i = 0; i < hubs.n; i++)
-        add_href(to, "hub", link_slice(&hubs.urls[i]), NULL);
 }
 
 /* Adds the same channels at MQTT brokers. */
@@ -159,43 +152,22 @@ add_mqtt_links(struct buf *to, const struct set *set)
     }
 }
 
-/* Adds the current generation of a kind, and its archive. */
-static void
-add_generations(struct buf *to, const struct set *set,
-                enum generation_kind kind, const struct generations *all)
-{
-    const struct kind_names *names = &links_kinds[kind];
-    const char *url = registry_public_url(set->registry);
-    struct link_text current = link_to_current(url, set->name, kind);
-    struct link_text archive = link_to_generations(url, set->name, kind);
-
-    if (all->current.number > 0)
-        add_href(to, capability_name(names->capability), link_slice(&current),
-                 "application/xml");
-    if (all->n_archived > 0)
-        add_href(to, capability_name(names->archive), link_slice(&archive),
-                 "application/xml");
-}
-
 /* Adds the documents by their capabilities, then the channels: clients follow
  * these links instead of building paths. Only links that work now. */
 static void
 add_links(struct buf *to, const struct set *set, const struct head *head)
 {
-    const char *xml = "application/xml";
     struct link_text up = source_description_link(set);
+    struct hubs hubs;
 
     BUF_ADD(to, ",\"links\":[");
     add_link(to, set, "self", LINK_SET, "application/json");
-    add_href(to, "up", link_slice(&up), xml);
-    add_link(to, set, "capabilitylist", LINK_CAPABILITYLIST, xml);
-    add_link(to, set, "changelist", LINK_CHANGELIST, xml);
-    if (head->list > head->first_list)
-        add_link(to, set, "changelist-archive", LINK_CHANGELIST_ARCHIVE, xml);
-    for (int kind = 0; kind < GENERATION_KINDS; kind++)
-        add_generations(to, set, (enum generation_kind)kind,
-                        &head->generations[kind]);
-    add_topics(to, set);
+    add_href(to, "up", link_slice(&up), "application/xml");
+    add_link(to, set, "capabilitylist", LINK_CAPABILITYLIST, "application/xml");
+    capabilitylist_each(set, head, add_capability, to);
+    set_links_hubs(set, &hubs);
+    for (size_t i = 0; i < hubs.n; i++)
+        add_href(to, "hub", link_slice(&hubs.urls[i]), NULL);
     for (const struct channel_link *c = links_channels; c->rel; c++)
         add_link(to, set, c->rel, c->kind, c->type);
     add_mqtt_links(to, set);
@@ -280,25 +252,19 @@ add_description(struct buf *to, const struct set *set, const struct head *head)
 
 /* PUT and PATCH: the settings are read after the last byte. DELETE has none. */
 struct putting {
-    struct task task; /* from the log thread to the connection's */
-    struct ticket ticket;
-    struct http *http;
-    enum alter_mode mode;
+    struct deferral deferral;
+    enum act_kind act;    /* ACT_SETTINGS, ACT_HARVEST, ACT_REMOVAL */
+    enum alter_mode mode; /* of ACT_SETTINGS */
     bool may_discard;
-    bool is_quiet; /* a report of a harvester, or a DELETE: answers 204 */
+    struct set *set; /* of ACT_REMOVAL */
     char name[SET_NAME_MAX + 1];
-    struct buf body;
     struct alteration *alteration;
 };
 
 static void
-putting_free(struct putting *p)
+free_alteration(struct deferral *d)
 {
-    if (!p)
-        return;
-    buf_fini(&p->body);
-    alter_free(p->alteration);
-    free(p);
+    alter_free(list_entry(d, struct putting, deferral)->alteration);
 }
 
 static void
@@ -359,32 +325,29 @@ answer_conflict(struct request *rq, const struct alteration *a)
     buf_fini(&members);
 }
 
-/* On the service thread: the log has answered. */
+/* The log has answered: 204 to the report of a harvester, or a removal. */
 static void
-on_answered(struct task *task)
+answer_change(struct deferral *d, struct request *rq)
 {
-    struct putting *p = list_entry(task, struct putting, task);
+    struct putting *p = list_entry(d, struct putting, deferral);
     const struct post *post = &p->alteration->post;
-    struct request *rq = ticket_request(p->ticket);
+    bool is_quiet = p->act != ACT_SETTINGS;
     struct response r;
     struct head head;
 
-    if (rq) {
-        request_set_user(rq, NULL);
-        if (post->status == STATUS_CONFLICT && !p->is_quiet) {
-            answer_conflict(rq, p->alteration);
-        } else if (post->status) {
-            answers_failure(rq, post->status, &post->why);
-        } else if (p->is_quiet) {
-            response_init(&r, 204, NULL);
-            request_answer(rq, &r);
-        } else {
-            log_head(p->alteration->set->log, &head);
-            answer_set(rq, post->is_birth ? 201 : 200, p->alteration->set,
-                       &head);
-        }
+    if (!rq)
+        return;
+    if (post->status == STATUS_CONFLICT && !is_quiet) {
+        answer_conflict(rq, p->alteration);
+    } else if (post->status) {
+        answers_failure(rq, post->status, &post->why);
+    } else if (is_quiet) {
+        response_init(&r, 204, NULL);
+        request_answer(rq, &r);
+    } else {
+        log_head(p->alteration->set->log, &head);
+        answer_set(rq, post->is_birth ? 201 : 200, p->alteration->set, &head);
     }
-    putting_free(p);
 }
 
 /* On the log thread. */
@@ -394,80 +357,59 @@ on_altered(struct alteration *alteration, void *user)
     struct putting *p = user;
 
     p->alteration = alteration;
-    service_post(p->ticket.service, &p->task);
-}
-
-static void
-refuse_change(struct request *rq, struct putting *p, enum status rc,
-              const struct problem *why)
-{
-    request_set_user(rq, NULL);
-    putting_free(p);
-    answers_failure(rq, rc, why);
-}
-
-static void
-on_data(struct request *rq, struct slice bytes)
-{
-    struct putting *p = request_user(rq);
-
-    buf_add_slice(&p->body, bytes);
+    deferral_end(&p->deferral);
 }
 
 /* True if the client may name hubs. They receive notifications without having
  * subscribed, so only clients that may publish may name some. */
 static bool
-may_put(struct putting *p, const struct alter_wish *wish, struct problem *why)
+may_put(struct http *http, const struct alter_wish *wish, struct problem *why)
 {
     struct settings settings;
     bool names_peers =
-        !alter_read(p->http->registry, wish, &settings, NULL) && settings.peers;
+        !alter_read(http->registry, wish, &settings, NULL) && settings.peers;
 
     settings_fini(&settings);
-    return !names_peers || !answers_may_publish(p->http, why);
+    return !names_peers || !answers_may_publish(http, why);
 }
 
-static void
-on_end(struct request *rq)
+static enum status
+change_harvest(struct putting *p, struct request *rq, struct problem *why)
 {
-    struct putting *p = request_user(rq);
-    struct alter_wish wish = {p->mode, p->may_discard, slice_of(p->name),
-                              buf_slice(&p->body), request_client(rq)};
-    struct registry *registry = p->http->registry;
+    struct deferral *d = &p->deferral;
     struct harvest *harvest = NULL;
-    struct problem why = {""};
     enum status rc = STATUS_OK;
 
-    if (p->is_quiet)
-        rc = harvest_read(&harvest, wish.body, &why);
-    else if (!may_put(p, &wish, &why))
-        rc = STATUS_FORBIDDEN;
-    if (!rc) {
-        p->ticket = request_ticket(rq);
-        request_set_user(rq, NULL); /* the log owns it now, and asks at the
-                                       commit */
-        wish.authority = request_take_authority(rq);
-        rc = p->is_quiet
-                 ? alter_harvest(registry, wish.name, wish.client,
-                                 wish.authority, harvest, on_altered, p, &why)
-                 : alter_settings(registry, &wish, on_altered, p, &why);
-        authority_unref(wish.authority);
-    }
-    if (rc)
-        refuse_change(rq, p, rc, &why);
+    if (request_method(rq) == METHOD_PUT)
+        rc = harvest_read(&harvest, buf_slice(&d->body), why);
+    return rc ? rc
+              : alter_harvest(d->http->registry, slice_of(p->name),
+                              request_client(rq), d->authority, harvest,
+                              on_altered, p, why);
 }
 
-static void
-on_gone(struct request *rq)
+static enum status
+begin_change(struct deferral *d, struct request *rq, struct problem *why)
 {
-    putting_free(request_user(rq));
+    struct putting *p = list_entry(d, struct putting, deferral);
+    struct alter_wish wish = {p->mode,
+                              p->may_discard,
+                              slice_of(p->name),
+                              buf_slice(&d->body),
+                              request_client(rq),
+                              d->authority};
+
+    if (p->act == ACT_REMOVAL)
+        return alter_remove(p->set, d->authority, on_altered, p, why);
+    if (p->act == ACT_HARVEST)
+        return change_harvest(p, rq, why);
+    if (!may_put(d->http, &wish, why))
+        return STATUS_FORBIDDEN;
+    return alter_settings(d->http->registry, &wish, on_altered, p, why);
 }
 
-static const struct request_handlers handlers = {
-    .on_data = on_data,
-    .on_end = on_end,
-    .on_gone = on_gone,
-};
+static const struct deferral_kind putting = {
+    .begin = begin_change, .answer = answer_change, .fini = free_alteration};
 
 /* Reads ?NAME=yes; "no" is the default. */
 static enum status
@@ -493,22 +435,22 @@ receive_body(struct http *http, struct request *rq,
     struct problem why = {""};
     struct putting *p;
     bool may_discard = false;
-    enum status rc = read_yes(rq, "discard", &may_discard, &why);
+    enum status rc = target->act == ACT_SETTINGS
+                         ? read_yes(rq, "discard", &may_discard, &why)
+                         : STATUS_OK;
 
     if (rc) {
         answers_failure(rq, rc, &why);
         return;
     }
-    p = memory_new(1, sizeof(*p));
-    p->task.run = on_answered;
-    p->http = http;
+    p = deferral_new(http, rq, target, &putting, sizeof(*p));
+    p->deferral.decides = true;
+    p->act = (enum act_kind)target->act;
     p->mode = mode;
-    p->is_quiet = target->act == ACT_HARVEST;
     p->may_discard = may_discard;
+    p->set = target->set;
     memcpy(p->name, target->name.data, target->name.size);
-    buf_init(&p->body, (size_t)target->body_max);
-    request_set_user(rq, p);
-    request_receive(rq, &handlers, target->body_max);
+    deferral_receive(&p->deferral, rq, target->body_max);
 }
 
 void
@@ -525,36 +467,12 @@ handle_set_put(struct http *http, struct request *rq,
         receive_body(http, rq, target, is_new ? ALTER_CREATE : ALTER_REPLACE);
 }
 
-/* PATCH of the set, or PUT of the report of its harvester. */
+/* PATCH or DELETE of the set, PUT or DELETE of the report of its harvester. */
 void
 handle_set_change(struct http *http, struct request *rq,
                   const struct route_target *target)
 {
     receive_body(http, rq, target, ALTER_CHANGE);
-}
-
-/* DELETE of the set, or of the report of its harvester. */
-void
-handle_set_end(struct http *http, struct request *rq,
-               const struct route_target *target)
-{
-    struct putting *p = memory_new(1, sizeof(*p));
-    struct authority *authority = request_take_authority(rq);
-    struct problem why = {""};
-    enum status rc;
-
-    p->task.run = on_answered;
-    p->is_quiet = true;
-    p->ticket = request_ticket(rq);
-    rc = target->act == ACT_HARVEST
-             ? alter_harvest(http->registry, target->name, request_client(rq),
-                             authority, NULL, on_altered, p, &why)
-             : alter_remove(target->set, authority, on_altered, p, &why);
-    authority_unref(authority);
-    if (rc) {
-        putting_free(p);
-        answers_failure(rq, rc, &why);
-    }
 }
 
 void

@@ -175,8 +175,8 @@ void
 handle_status_get(struct http *http, struct request *rq,
                   const struct route_target *target)
 {
-    answers_text(http, rq, "application/json", STATUS_TEXT_MAX,
-                 target->principal, write_status);
+    answers_text(http, rq, target, "application/json", STATUS_TEXT_MAX,
+                 write_status);
 }
 
 /* Settings */
@@ -193,8 +193,8 @@ void
 handle_config_get(struct http *http, struct request *rq,
                   const struct route_target *target)
 {
-    answers_text(http, rq, "application/json", CONFIG_REPORT_MAX,
-                 target->principal, write_config);
+    answers_text(http, rq, target, "application/json", CONFIG_REPORT_MAX,
+                 write_config);
 }
 
 /* Metrics */
@@ -263,7 +263,7 @@ void
 handle_metrics_get(struct http *http, struct request *rq,
                    const struct route_target *target)
 {
-    answers_text(http, rq, METRICS_TYPE, METRICS_TEXT_MAX, target->principal,
+    answers_text(http, rq, target, METRICS_TYPE, METRICS_TEXT_MAX,
                  write_metrics);
 }
 
@@ -284,6 +284,6 @@ void
 handle_bridges_get(struct http *http, struct request *rq,
                    const struct route_target *target)
 {
-    answers_text(http, rq, "application/json", BRIDGES_TEXT_MAX,
-                 target->principal, write_bridges);
+    answers_text(http, rq, target, "application/json", BRIDGES_TEXT_MAX,
+                 write_bridges);
 }

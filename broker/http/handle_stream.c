@@ -2,10 +2,10 @@
  * handle_stream.c - hands a connection to push: for the stream of a set, or of
  * many.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "broker/http/answers.h"
+#include "broker/http/deferral.h"
 #include "broker/http/postponement.h"
 #include "broker/http/query.h"
 #include "broker/http/routes.h"
@@ -16,7 +16,6 @@
 #include "proto/http/accept_header.h"
 #include "proto/http/request_head.h"
 #include "proto/http/ws_handshake.h"
-#include "proto/memory.h"
 
 /* Most bytes of the text that names our subprotocols. */
 #define OFFER_MAX 256
@@ -162,20 +161,15 @@ handle_stream_get(struct http *http, struct request *rq,
 
 /* A body that names sets. */
 struct following {
+    struct deferral deferral;
     struct postponement postponement; /* it names positions ahead */
     struct buf last_id;
-    struct buf body;
-    struct holding held; /* the memory of the body */
 };
 
 static void
-free_following(struct following *f)
+free_last_id(struct deferral *d)
 {
-    buf_fini(&f->last_id);
-    buf_fini(&f->body);
-    holding_end(&f->held);
-    principal_unref(f->postponement.principal);
-    free(f);
+    buf_fini(&list_entry(d, struct following, deferral)->last_id);
 }
 
 /* Adds to what a body has added to `follow`. Last-Event-ID wins. */
@@ -233,81 +227,46 @@ handle_many_get(struct http *http, struct request *rq,
 }
 
 static void
-on_gone(struct request *rq)
-{
-    if (request_user(rq))
-        free_following(request_user(rq));
-}
-
-static void
-refuse_body(struct request *rq, enum status rc, const struct problem *why)
-{
-    struct following *f = request_user(rq);
-
-    request_set_user(rq, NULL);
-    free_following(f);
-    answers_failure(rq, rc, why);
-}
-
-static void
-on_data(struct request *rq, struct slice bytes)
-{
-    struct following *f = request_user(rq);
-    struct problem why;
-    enum status rc = answers_take(&f->body, bytes, &f->held, &why);
-
-    if (rc)
-        refuse_body(rq, rc, &why);
-}
-
-static void
 start_following(struct postponement *p, struct request *rq)
 {
     struct following *f = list_entry(p, struct following, postponement);
+    struct deferral *d = &f->deferral;
 
     if (rq)
-        start_many(p->http, rq, p->principal, buf_slice(&f->last_id),
-                   buf_slice(&f->body));
-    free_following(f);
+        start_many(d->http, rq, d->principal, buf_slice(&f->last_id),
+                   buf_slice(&d->body));
+    deferral_free(d);
 }
 
-static void
-on_end(struct request *rq)
+static enum status
+follow_body(struct deferral *d, struct request *rq, struct problem *why)
 {
-    struct following *f = request_user(rq);
-    struct postponement *p = &f->postponement;
+    struct following *f = list_entry(d, struct following, deferral);
 
-    request_set_user(rq, NULL);
-    if (!log_is_shared(registry_log(p->http->registry)) ||
-        !postponement_is_ahead(p->http, rq, buf_slice(&f->last_id),
-                               buf_slice(&f->body)) ||
-        !postponement_begin(p, rq))
-        start_following(p, rq);
+    (void)why;
+    if (!log_is_shared(registry_log(d->http->registry)) ||
+        !postponement_is_ahead(d->http, rq, buf_slice(&f->last_id),
+                               buf_slice(&d->body)) ||
+        !postponement_begin(&f->postponement, rq))
+        start_following(&f->postponement, rq);
+    return STATUS_OK;
 }
 
 void
 handle_many_post(struct http *http, struct request *rq,
                  const struct route_target *target)
 {
-    static const struct request_handlers handlers = {
-        .on_data = on_data,
-        .on_end = on_end,
-        .on_gone = on_gone,
-        .on_broken = refuse_body,
-    };
+    static const struct deferral_kind kind = {.begin = follow_body,
+                                              .fini = free_last_id};
     struct following *f;
 
     if (!check_kind(rq))
         return;
-    f = memory_new(1, sizeof(*f));
+    f = deferral_new(http, rq, target, &kind, sizeof(*f));
+    f->deferral.is_counted = true;
     f->postponement.http = http;
-    f->postponement.principal = principal_ref(target->principal);
     f->postponement.go_on = start_following;
     buf_init(&f->last_id, REQUEST_FIELD_MAX);
     buf_add_slice(&f->last_id, query_last_event_id(rq));
-    buf_init(&f->body, target->body_max);
-    holding_init(&f->held, registry_clients(http->registry), request_client(rq),
-                 CLIENT_POSTS);
-    request_set_user(rq, f);
-    request_receive(rq, &handlers, target->body_max);
+    deferral_receive(&f->deferral, rq, target->body_max);
 }

@@ -12,12 +12,9 @@
  *     POST   /session                       signs a browser in (session.h)
  *     DELETE /session
  *
- * Changes wait for the disk, so a worker makes them:
- *
- *     new_request --> receive --> on_end --> [worker] --> on_done --> answered
+ * Changes wait for the disk, so a worker makes them (deferral.h).
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <openssl/crypto.h>
@@ -27,51 +24,43 @@
 #include "broker/access/token_command.h"
 #include "broker/http/answers.h"
 #include "broker/http/authorization.h"
+#include "broker/http/deferral.h"
+#include "broker/http/query.h"
 #include "broker/http/routes.h"
 #include "broker/http/session.h"
 #include "broker/net/response.h"
-#include "proto/memory.h"
-#include "proto/number.h"
 
 /* The longest grace, in seconds: a year. */
 #define GRACE_MAX 31536000
 
 struct token_request {
-    struct job job;
-    struct ticket ticket;
-    struct tokens *tokens;
-    struct authority *authority; /* a reference */
+    struct deferral deferral;
     struct token_command command;
     char name[TOKEN_NAME_MAX + 1];
-    struct buf body; /* of the request, then the answer: it may have a secret */
-    struct buf text;
+    struct buf text; /* the answer: it may have a secret */
     enum status status;
     struct problem why;
 };
 
 static void
-wipe(struct buf *text)
+free_request(struct deferral *d)
 {
-    if (text->data)
-        OPENSSL_cleanse(text->data, text->capacity);
-    buf_fini(text);
+    struct token_request *t = list_entry(d, struct token_request, deferral);
+
+    if (t->text.data)
+        OPENSSL_cleanse(t->text.data, t->text.capacity);
+    buf_fini(&t->text);
 }
 
 static void
-free_request(struct token_request *t)
+answer_request(struct deferral *d, struct request *rq)
 {
-    wipe(&t->body);
-    wipe(&t->text);
-    authority_unref(t->authority);
-    free(t);
-}
-
-static void
-answer(struct request *rq, struct token_request *t)
-{
+    struct token_request *t = list_entry(d, struct token_request, deferral);
     bool is_new = t->command.act == TOKEN_ADD;
     struct response r;
 
+    if (!rq)
+        return;
     if (t->status) {
         request_answer_problem(rq, response_status_of(t->status), &t->why);
         return;
@@ -86,109 +75,43 @@ answer(struct request *rq, struct token_request *t)
     request_answer(rq, &r);
 }
 
-/* On the service thread. */
 static void
-on_done(struct job *job)
+run_command(struct deferral *d)
 {
-    struct token_request *t = list_entry(job, struct token_request, job);
-    struct request *rq = ticket_request(t->ticket);
+    struct token_request *t = list_entry(d, struct token_request, deferral);
 
-    if (rq)
-        answer(rq, t);
-    free_request(t);
-}
-
-/* On a worker. */
-static void
-on_work(struct job *job)
-{
-    struct token_request *t = list_entry(job, struct token_request, job);
-
-    t->command.json = buf_slice(&t->body);
-    t->status = token_command_run(t->tokens, &t->command, &t->text, &t->why);
+    t->command.json = buf_slice(&d->body);
+    t->command.by = d->authority;
+    t->status =
+        token_command_run(d->http->tokens, &t->command, &t->text, &t->why);
     if (!t->status && t->text.failed)
         t->status = problem_memory(&t->why);
 }
 
-static void
-start_work(struct request *rq, struct token_request *t)
-{
-    request_set_user(rq, NULL); /* the job owns it now */
-    t->ticket = request_ticket(rq);
-    /* A token that ends itself gets its answer all the same. */
-    if (request_method(rq) == METHOD_POST ||
-        request_method(rq) == METHOD_DELETE)
-        t->authority = request_take_authority(rq);
-    t->command.by = t->authority;
-    t->job.work = on_work;
-    t->job.done = on_done;
-    service_work(request_service(rq), &t->job);
-}
+static const struct deferral_kind token_request = {
+    .work = run_command, .answer = answer_request, .fini = free_request};
 
 static void
-on_data(struct request *rq, struct slice bytes)
-{
-    struct token_request *t = request_user(rq);
-
-    buf_add_slice(&t->body, bytes);
-}
-
-static void
-on_end(struct request *rq)
-{
-    start_work(rq, request_user(rq));
-}
-
-static void
-on_gone(struct request *rq)
-{
-    if (request_user(rq))
-        free_request(request_user(rq));
-}
-
-static const struct request_handlers handlers = {
-    .on_data = on_data,
-    .on_end = on_end,
-    .on_gone = on_gone,
-};
-
-/* NULL: it was answered. */
-static struct token_request *
-new_request(struct http *http, struct request *rq,
-            const struct route_target *target, enum token_act act)
+receive(struct http *http, struct request *rq,
+        const struct route_target *target, enum token_act act, int64_t grace_us)
 {
     struct token_request *t;
 
     if (target->name.size > TOKEN_NAME_MAX) {
         request_refuse(rq, 404, "there is no token \"%s\"",
                        problem_quote(target->name).text);
-        return NULL;
+        return;
     }
-    t = memory_new(1, sizeof(*t));
-    t->tokens = http->tokens;
+    t = deferral_new(http, rq, target, &token_request, sizeof(*t));
+    /* A token that ends itself gets its answer all the same. */
+    t->deferral.decides = act != TOKEN_LIST && act != TOKEN_SHOW;
     t->command.act = act;
+    t->command.grace_us = grace_us;
     if (target->name.size) /* else it has no data */
         memcpy(t->name, target->name.data, target->name.size);
     t->command.name = slice_of(t->name);
-    buf_init(&t->body, TOKEN_JSON_MAX);
     buf_init(&t->text, TOKENS_JSON_MAX);
-    return t;
-}
-
-static void
-receive(struct http *http, struct request *rq,
-        const struct route_target *target, enum token_act act, int64_t grace_us)
-{
-    struct token_request *t = new_request(http, rq, target, act);
-
-    if (!t)
-        return;
-    t->command.grace_us = grace_us;
-    request_set_user(rq, t);
-    if (request_has_body(rq))
-        request_receive(rq, &handlers, target->body_max);
-    else
-        start_work(rq, t);
+    deferral_receive(&t->deferral, rq, target->body_max);
 }
 
 void
@@ -202,14 +125,13 @@ void
 handle_token_rotate(struct http *http, struct request *rq,
                     const struct route_target *target)
 {
-    struct slice grace;
+    struct problem why = {""};
     uint64_t seconds = 0;
+    enum status rc =
+        query_number(rq, "grace", 0, GRACE_MAX, &seconds, NULL, &why);
 
-    if (request_parameter(rq, "grace", &grace) &&
-        (!number_read(grace, &seconds) || seconds > GRACE_MAX)) {
-        request_refuse(rq, 400,
-                       "grace: \"%s\" is not a number of seconds up to %d",
-                       problem_quote(grace).text, GRACE_MAX);
+    if (rc) {
+        answers_failure(rq, rc, &why);
         return;
     }
     receive(http, rq, target, TOKEN_ROTATE, (int64_t)seconds * 1000000);

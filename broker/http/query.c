@@ -1,10 +1,12 @@
 #include "broker/http/query.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "broker/sets/positions.h"
 #include "proto/datetime.h"
 #include "proto/memory.h"
+#include "proto/number.h"
 
 /* Reads ?after= and ?since=, decoded into `room`. */
 static enum status
@@ -42,6 +44,24 @@ query_read(struct request *rq, const struct head *head, struct query *q,
         rc = read_start(text, head, q, room, why);
     free(room);
     return rc;
+}
+
+enum status
+query_number(struct request *rq, const char *name, uint64_t least,
+             uint64_t most, uint64_t *number, bool *is_there,
+             struct problem *why)
+{
+    struct slice value;
+    bool is_given = request_parameter(rq, name, &value);
+
+    if (is_there)
+        *is_there = is_given;
+    if (!is_given ||
+        (number_read(value, number) && *number >= least && *number <= most))
+        return STATUS_OK;
+    return problem(why, STATUS_MALFORMED,
+                   "%s: not a number from %" PRIu64 " to %" PRIu64 ": \"%s\"",
+                   name, least, most, problem_quote(value).text);
 }
 
 struct slice

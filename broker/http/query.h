@@ -34,6 +34,13 @@ struct query {
 MUST_CHECK enum status query_read(struct request *rq, const struct head *head,
                                   struct query *query, struct problem *why);
 
+/* Reads the parameter `name`, a number from `least` to `most`. Without it
+ * *number stays; *is_there (may be NULL): it is given. STATUS_MALFORMED. */
+MUST_CHECK enum status query_number(struct request *rq, const char *name,
+                                    uint64_t least, uint64_t most,
+                                    uint64_t *number, bool *is_there,
+                                    struct problem *why);
+
 /* Last-Event-ID, of an event stream that connects again; during on_request.
  * Empty: none. */
 struct slice query_last_event_id(struct request *rq);

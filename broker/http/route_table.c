@@ -66,6 +66,19 @@
     "too many requests wait for their verification, or the client has its " \
     "share of the subscriptions"
 
+/* Of the rows of sets and of relays. */
+#define LISTS_SUBSCRIPTIONS                                                  \
+    .rights = RIGHT_MANAGE | RIGHT_OBSERVE, .parameters = "after, callback", \
+    .secrets = "callback", .statuses = {{200, JSON}, {400, BAD_QUERY}}
+#define REDELIVERS                                 \
+    .rights = RIGHT_MANAGE, .parameters = "after", \
+    .bodies = {{NULL, .bytes = IGNORED_MAX}},      \
+    .statuses = {{200, JSON},                      \
+                 {400, NO_AFTER},                  \
+                 {404, NOT_KNOWN},                 \
+                 {410, POSITION_GONE},             \
+                 {422, NOT_ACTIVE}}
+
 const struct route route_table[] = {
     {METHOD_GET, "/sets", handle_sets_get, .does = "Lists the sets",
      .rights = RIGHTS_OF_SETS, .parameters = "after, since, rate, raw",
@@ -74,7 +87,7 @@ const struct route route_table[] = {
      .does = "Describes a set", .rights = RIGHT_SUBSCRIBE | RIGHT_MANAGE,
      .parameters = "raw", .fields = "Accept",
      .statuses = {{200, JSON ", " HTML}}},
-    {METHOD_PUT, "/sets/{set}", handle_set_put, OF_NEW_SET,
+    {METHOD_PUT, "/sets/{set}", handle_set_put, OF_NEW_SET, .act = ACT_SETTINGS,
      .does = "Creates a set, or replaces its settings", .rights = RIGHT_MANAGE,
      .parameters = "new, discard",
      .bodies = {{JSON, .bytes = SETTINGS_BYTES_MAX, .is_optional = true}},
@@ -97,8 +110,8 @@ const struct route route_table[] = {
                         "`discard=yes`; or the set has unreadable settings"},
                   {410, GONE},
                   {422, BAD_SETTING}}},
-    {METHOD_DELETE, "/sets/{set}", handle_set_end, OF_SET, .act = ACT_REMOVAL,
-     .does = "Removes a set", .rights = RIGHT_MANAGE,
+    {METHOD_DELETE, "/sets/{set}", handle_set_change, OF_SET,
+     .act = ACT_REMOVAL, .does = "Removes a set", .rights = RIGHT_MANAGE,
      .statuses = {{204, ""}, {410, GONE}}},
 
     {METHOD_GET, "/sets/{set}/changes", handle_memory_get, OF_SET,
@@ -181,7 +194,7 @@ const struct route route_table[] = {
                   {400, "the JSON is malformed"},
                   {422,
                    "a member that is missing, unknown or of another type"}}},
-    {METHOD_DELETE, "/sets/{set}/harvest", handle_set_end, OF_SET,
+    {METHOD_DELETE, "/sets/{set}/harvest", handle_set_change, OF_SET,
      .act = ACT_HARVEST, .does = "Forgets the report of the harvester of a set",
      .rights = RIGHT_PUBLISH | RIGHT_MANAGE,
      .statuses = {{204, ""}, {410, GONE}}},
@@ -238,9 +251,7 @@ const struct route route_table[] = {
                   {422, NO_SERVICE},
                   {429, FLOOD}}},
     {METHOD_GET, "/sets/{set}/subscriptions", handle_subscriptions_get, OF_SET,
-     .does = "Lists the subscriptions of a set",
-     .rights = RIGHT_MANAGE | RIGHT_OBSERVE, .parameters = "after, callback",
-     .secrets = "callback", .statuses = {{200, JSON}, {400, BAD_QUERY}}},
+     .does = "Lists the subscriptions of a set", LISTS_SUBSCRIPTIONS},
     {METHOD_GET, "/sets/{set}/subscriptions/{id}", handle_command, OF_SET,
      .act = COMMAND_SHOW, .does = "Describes a subscription",
      .rights = RIGHT_MANAGE | RIGHT_OBSERVE,
@@ -250,14 +261,7 @@ const struct route route_table[] = {
      .statuses = {{204, ""}, {404, NOT_KNOWN}}},
     {METHOD_POST, "/sets/{set}/subscriptions/{id}/redeliver",
      handle_redeliver_post, OF_SET,
-     .does = "Delivers the changes behind a position again",
-     .rights = RIGHT_MANAGE, .parameters = "after",
-     .bodies = {{NULL, .bytes = IGNORED_MAX}},
-     .statuses = {{200, JSON},
-                  {400, NO_AFTER},
-                  {404, NOT_KNOWN},
-                  {410, POSITION_GONE},
-                  {422, NOT_ACTIVE}}},
+     .does = "Delivers the changes behind a position again", REDELIVERS},
 
     {METHOD_GET, "/relays", handle_command, .act = COMMAND_RELAY_LIST,
      .does = "Lists the relays", .rights = RIGHT_OBSERVE,
@@ -282,8 +286,7 @@ const struct route route_table[] = {
      .statuses = {{204, ""}, {403, OPEN}, {409, "the relay is being removed"}}},
     {METHOD_GET, "/relays/{relay}/subscriptions", handle_subscriptions_get,
      OF_RELAY, .does = "Lists the subscriptions of a relay",
-     .rights = RIGHT_MANAGE | RIGHT_OBSERVE, .parameters = "after, callback",
-     .secrets = "callback", .statuses = {{200, JSON}, {400, BAD_QUERY}}},
+     LISTS_SUBSCRIPTIONS},
     {METHOD_GET, "/relays/{relay}/subscriptions/{id}", handle_command, OF_RELAY,
      .act = COMMAND_SHOW, .does = "Describes a subscription",
      .rights = RIGHT_MANAGE | RIGHT_OBSERVE,
@@ -293,14 +296,7 @@ const struct route route_table[] = {
      .rights = RIGHT_MANAGE, .statuses = {{204, ""}, {404, NOT_KNOWN}}},
     {METHOD_POST, "/relays/{relay}/subscriptions/{id}/redeliver",
      handle_redeliver_post, OF_RELAY,
-     .does = "Delivers the documents behind a position again",
-     .rights = RIGHT_MANAGE, .parameters = "after",
-     .bodies = {{NULL, .bytes = IGNORED_MAX}},
-     .statuses = {{200, JSON},
-                  {400, NO_AFTER},
-                  {404, NOT_KNOWN},
-                  {410, POSITION_GONE},
-                  {422, NOT_ACTIVE}}},
+     .does = "Delivers the documents behind a position again", REDELIVERS},
 
     {METHOD_GET, "/bridges", handle_bridges_get,
      .does = "Describes the bridges", .rights = RIGHT_OBSERVE,

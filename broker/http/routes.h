@@ -50,7 +50,6 @@ handler_fn handle_sets_get;
 handler_fn handle_set_get;
 handler_fn handle_set_put;
 handler_fn handle_set_change;
-handler_fn handle_set_end;
 handler_fn handle_harvest_get;
 handler_fn handle_hub_form;
 handler_fn handle_hub_notification;

@@ -807,14 +807,28 @@ drain_bytes(struct connection *c, struct slice bytes)
     return bytes.size;
 }
 
+static bool
+is_lingering(const struct connection *c)
+{
+    return c->deadline_us != 0;
+}
+
+/* Past the deadline it reads nothing, and ends when the client has taken
+ * everything. */
 static void
 check_linger(struct connection *c, int64_t now_us)
 {
-    if (is_late(c, now_us))
-        connection_end(c);
+    if (c->deadline_us && !is_late(c, now_us))
+        return;
+    c->deadline_us = 0;
+    if (tcp_left(c->socket.fd))
+        connection_check_sending(c, now_us);
+    else
+        connection_kill(c);
 }
 
-static const struct phase linger = {.take = drain_bytes, .check = check_linger};
+static const struct phase linger = {
+    .take = drain_bytes, .is_reading = is_lingering, .check = check_linger};
 
 void
 connection_linger(struct connection *c)
@@ -824,28 +838,15 @@ connection_linger(struct connection *c)
     connection_read_on(c);
 }
 
-/* Draining */
-
-static void
-check_drain(struct connection *c, int64_t now_us)
-{
-    if (tcp_left(c->socket.fd))
-        connection_check_sending(c, now_us);
-    else
-        connection_kill(c);
-}
-
 void
 connection_end(struct connection *c)
 {
-    static const struct phase drain = {.check = check_drain};
-
     if ((!c->phase->is_head && c->phase != &linger) || c->out.data ||
         c->service->is_cut || !tcp_left(c->socket.fd)) {
         connection_kill(c);
         return;
     }
     socket_end(&c->socket);
-    connection_enter(c, &drain, 0);
+    connection_enter(c, &linger, 0);
     socket_set_reading(&c->socket, false);
 }

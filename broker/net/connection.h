@@ -10,7 +10,7 @@
  *            +--> stream --> farewell --> linger
  *            +--> long ----> long farewell --> linger
  *
- *     head, linger --the client, or its time, ends--> drain --> closed
+ *     head --the client, or its time, ends--> linger, past its time --> closed
  *
  * A phase is a row of functions (struct phase). The rows are in the files that
  * do the work: head, body and handler in exchange.c, answer in response.c, the
@@ -29,8 +29,8 @@
  *
  * No bytes stay behind a connection. One that is cut, or whose client takes too
  * little, is reset, so that the kernel drops what it holds. After a whole
- * answer the connection drains: it lasts, and counts, until the client has
- * taken everything. Once a second the bytes that the kernel holds count for the
+ * answer the connection lasts, and counts, until the client has taken
+ * everything; past LINGER_US it reads nothing meanwhile. Once a second the bytes that the kernel holds count for the
  * client (CLIENT_KERNEL); over the limit, connections that take little end.
  *
  * A connection counts for a client (client_limits.h): as a connection; until

@@ -1,0 +1,340 @@
+#include "broker/http/deferral.h"
+
+#include <stdlib.h>
+
+#include <openssl/crypto.h>
+
+#include "broker/base/metrics.h"
+#include "broker/net/response.h"
+#include "broker/sets/registry.h"
+#include "proto/memory.h"
+
+void *
+deferral_new(struct http *http, struct request *rq,
+             const struct route_target *target,
+             const struct deferral_kind *kind, size_t size)
+{
+    struct deferral *d = memory_new(1, size);
+
+    d->kind = kind;
+    d->http = http;
+    d->principal = principal_ref(target->principal);
+    d->ticket.service = request_service(rq);
+    holding_init(&d->holding, registry_clients(http->registry),
+                 request_client(rq), CLIENT_POSTS);
+    return d;
+}
+
+void
+deferral_free(struct deferral *d)
+{
+    if (d->kind->fini)
+        d->kind->fini(d);
+    if (d->body.data && !d->is_counted)
+        OPENSSL_cleanse(d->body.data, d->body.capacity);
+    buf_fini(&d->body);
+    holding_end(&d->holding);
+    authority_unref(d->authority);
+    principal_unref(d->principal);
+    free(d->refusal);
+    free(d->failure);
+    free(d);
+}
+
+void
+deferral_refuse(struct deferral *d, struct request *rq, enum status rc,
+                const struct problem *why)
+{
+    struct problem kept = *why; /* it may be the deferral's */
+
+    if (rq && d->kind->rejected)
+        metrics_add_label(d->kind->rejected,
+                          metrics_code(response_status_of(rc)), 1);
+    if (rq)
+        request_set_user(rq, NULL);
+    deferral_free(d);
+    if (!rq)
+        return;
+    request_resume(rq); /* drains the rest of the body */
+    request_answer_problem(rq, response_status_of(rc), &kept);
+}
+
+/* The act */
+
+static void
+answer_request(struct deferral *d)
+{
+    if (d->kind->give_back)
+        d->kind->give_back(d);
+    holding_end(&d->holding);
+    d->kind->answer(d, ticket_request(d->ticket));
+    deferral_free(d);
+}
+
+static void
+on_ended(struct task *task)
+{
+    answer_request(list_entry(task, struct deferral, task));
+}
+
+static void
+on_work(struct job *job)
+{
+    struct deferral *d = list_entry(job, struct deferral, job);
+
+    d->kind->work(d);
+}
+
+static void
+on_worked(struct job *job)
+{
+    answer_request(list_entry(job, struct deferral, job));
+}
+
+static void
+give_job(struct deferral *d, void (*work)(struct job *job),
+         void (*done)(struct job *job))
+{
+    d->is_out = true;
+    d->job = (struct job){.work = work, .done = done};
+    service_work(d->ticket.service, &d->job);
+}
+
+void
+deferral_end(struct deferral *d)
+{
+    d->task.run = on_ended;
+    service_post(d->ticket.service, &d->task);
+}
+
+void
+deferral_begin(struct deferral *d, struct request *rq)
+{
+    struct problem why = {""};
+    enum status rc;
+
+    if (rq) {
+        request_set_user(rq, NULL);
+        d->ticket = request_ticket(rq);
+        d->authority = d->decides ? request_take_authority(rq)
+                                  : authority_ref(request_authority(rq));
+    }
+    if (!d->kind->begin) {
+        give_job(d, on_work, on_worked);
+        return;
+    }
+    rc = d->kind->begin(d, rq, &why);
+    if (rc)
+        deferral_refuse(d, rq, rc, &why);
+}
+
+/* Refusals while the body comes */
+
+static struct problem *
+copy_problem(const struct problem *why, enum status rc)
+{
+    struct problem *copy = memory_room(sizeof(*copy));
+
+    *copy = *why;
+    copy->rc = rc;
+    return copy;
+}
+
+static void
+end_refusal(struct deferral *d)
+{
+    if (d->refusal)
+        deferral_refuse(d, d->rq, d->refusal->rc, d->refusal);
+    else
+        deferral_free(d);
+}
+
+static void
+on_discard(struct job *job)
+{
+    struct deferral *d = list_entry(job, struct deferral, job);
+
+    d->kind->discard(d);
+}
+
+static void
+on_discarded(struct job *job)
+{
+    end_refusal(list_entry(job, struct deferral, job));
+}
+
+/* Ends it. No job is at work. */
+static void
+discard(struct deferral *d)
+{
+    if (d->kind->discard)
+        give_job(d, on_discard, on_discarded);
+    else
+        end_refusal(d);
+}
+
+/* Refuses it; waits for a job at work. */
+static void
+refuse(struct deferral *d, enum status rc, const struct problem *why)
+{
+    if (d->is_over)
+        return;
+    d->is_over = true;
+    d->refusal = copy_problem(why, rc);
+    if (!d->is_out)
+        discard(d);
+}
+
+/* Steps */
+
+static void proceed(struct deferral *d);
+
+static void
+on_step(struct job *job)
+{
+    struct deferral *d = list_entry(job, struct deferral, job);
+    struct problem why = {""};
+    enum status rc = d->kind->step(d, &why);
+
+    if (rc)
+        d->failure = copy_problem(&why, rc);
+}
+
+static void
+on_stepped(struct job *job)
+{
+    struct deferral *d = list_entry(job, struct deferral, job);
+
+    d->is_out = false;
+    if (d->is_over)
+        discard(d);
+    else if (d->failure)
+        refuse(d, d->failure->rc, d->failure);
+    else
+        proceed(d);
+}
+
+/* Does the next step, unless one is at work. */
+static void
+proceed(struct deferral *d)
+{
+    enum deferral_next next = d->is_last || (d->is_whole && !d->kind->next)
+                                  ? DEFERRAL_BEGINS
+                                  : DEFERRAL_READS;
+    struct problem why = {""};
+    enum status rc = STATUS_OK;
+
+    if (d->is_out)
+        return;
+    if (d->kind->next && !d->is_last)
+        rc = d->kind->next(d, &next, &why);
+    if (rc) {
+        refuse(d, rc, &why);
+    } else if (next == DEFERRAL_BEGINS) {
+        deferral_begin(d, d->rq);
+    } else if (next == DEFERRAL_READS) {
+        deferral_resume(d);
+    } else {
+        d->is_last = next == DEFERRAL_ENDS;
+        give_job(d, on_step, on_stepped);
+    }
+}
+
+/* The body */
+
+static enum status
+collect_bytes(struct deferral *d, struct slice bytes, struct problem *why)
+{
+    size_t before = d->body.capacity;
+
+    buf_add_slice(&d->body, bytes);
+    if (d->body.failed)
+        return problem_memory(why);
+    return d->is_counted && d->body.capacity > before
+               ? holding_add(&d->holding, d->body.capacity - before, why)
+               : STATUS_OK;
+}
+
+static void
+on_data(struct request *rq, struct slice bytes)
+{
+    struct deferral *d = request_user(rq);
+    struct problem why = {""};
+    enum status rc;
+
+    if (d->is_over)
+        return;
+    rc = d->kind->take ? d->kind->take(d, bytes, &why)
+                       : collect_bytes(d, bytes, &why);
+    if (rc)
+        refuse(d, rc, &why);
+    else
+        proceed(d);
+}
+
+static void
+on_end(struct request *rq)
+{
+    struct deferral *d = request_user(rq);
+
+    d->is_whole = true;
+    if (!d->is_over)
+        proceed(d);
+}
+
+static void
+on_gone(struct request *rq)
+{
+    struct deferral *d = request_user(rq);
+
+    if (!d)
+        return; /* the act owns it */
+    d->rq = NULL;
+    if (d->is_whole && !d->is_over)
+        return; /* it goes on all the same */
+    if (!d->is_over && d->kind->incomplete)
+        metrics_add(d->kind->incomplete, 1);
+    d->is_over = true;
+    if (!d->is_out)
+        discard(d);
+}
+
+static void
+on_broken(struct request *rq, enum status rc, const struct problem *why)
+{
+    refuse(request_user(rq), rc, why);
+}
+
+void
+deferral_pause(struct deferral *d)
+{
+    if (d->rq)
+        request_pause(d->rq);
+}
+
+void
+deferral_resume(struct deferral *d)
+{
+    if (d->rq)
+        request_resume(d->rq);
+}
+
+void
+deferral_receive(struct deferral *d, struct request *rq, uint64_t max)
+{
+    static const struct request_handlers handlers = {
+        .on_data = on_data,
+        .on_end = on_end,
+        .on_gone = on_gone,
+        .on_broken = on_broken,
+    };
+
+    buf_init(&d->body, d->kind->body_max ? d->kind->body_max : (size_t)max);
+    /* Makes all room for a small body at once: growing would leave copies of a
+     * secret behind. */
+    if (!d->kind->take && !d->is_counted && request_content_length(rq) > 0)
+        (void)buf_room(&d->body, (size_t)request_content_length(rq));
+    d->rq = rq;
+    request_set_user(rq, d);
+    request_receive(rq, &handlers, max);
+}

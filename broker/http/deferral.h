@@ -1,0 +1,145 @@
+/*
+ * deferral.h - a request whose act takes more than its handler: its body comes
+ * first, and another thread carries it out: the log's, the archive's, the
+ * hub's, or a worker's.
+ *
+ *     deferral_new --> deferral_receive --> take --> next --> deferral_begin
+ *                              |             ^        | |           |
+ *                              |             |    step, on a    begin, work
+ *                              |             +---- worker           |
+ *       refused, or gone <-----+------------------------+           |
+ *             | discard, on a worker                                v
+ *             v                                               deferral_end
+ *           freed <------- answer, on the service thread <----------+
+ *
+ * The request owns a deferral that receives its body: if the connection breaks,
+ * the deferral is freed without effect, unless the body is whole. From
+ * deferral_begin on the act owns it. Both go on without the connection.
+ *
+ * A service thread's, but for `step`, `discard`, `work` and deferral_end. While
+ * a worker takes a step, the deferral's owner leaves to it what the step needs.
+ */
+#ifndef BROKER_HTTP_DEFERRAL_H
+#define BROKER_HTTP_DEFERRAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/loop.h"
+#include "broker/base/authority.h"
+#include "broker/base/client_limits.h"
+#include "broker/http/routes.h"
+#include "broker/net/request.h"
+#include "proto/buf.h"
+#include "proto/problem.h"
+#include "proto/status.h"
+
+struct deferral;
+
+enum deferral_next {
+    DEFERRAL_READS, /* more of the body must come */
+    DEFERRAL_STEPS, /* `step`, then `next` again */
+    DEFERRAL_ENDS,  /* the last step (is_last), then deferral_begin */
+    DEFERRAL_BEGINS /* deferral_begin */
+};
+
+struct deferral_kind {
+    /* Reads bytes of the body as they come. NULL: collects them in `body`. */
+    enum status (*take)(struct deferral *d, struct slice bytes,
+                        struct problem *why);
+
+    /* Chooses what comes next: after new bytes, the end of the body, or a step.
+     * Not while a step is at work. NULL: the body, then deferral_begin. */
+    enum status (*next)(struct deferral *d, enum deferral_next *next,
+                        struct problem *why);
+
+    /* Does a part of the work, on a worker, while the body arrives. */
+    enum status (*step)(struct deferral *d, struct problem *why);
+
+    /* Takes the steps back, on a worker, before a refusal is answered: the
+     * client may begin again at once. NULL: there is nothing to do. */
+    void (*discard)(struct deferral *d);
+
+    /* Hands the act to its thread, which calls deferral_end. After a failure
+     * the request is refused, and the deferral freed. `rq` NULL: it has ended.
+     * NULL: deferral_work. */
+    enum status (*begin)(struct deferral *d, struct request *rq,
+                         struct problem *why);
+
+    /* The act, on a worker. */
+    void (*work)(struct deferral *d);
+
+    /* Gives back what the deferral holds of limits beside `holding`, before the
+     * answer (client_limits.h). NULL: nothing. */
+    void (*give_back)(struct deferral *d);
+
+    /* Answers. `rq` NULL: the request has ended. */
+    void (*answer)(struct deferral *d, struct request *rq);
+
+    /* Frees what the deferral holds; NULL: nothing. */
+    void (*fini)(struct deferral *d);
+
+    size_t body_max;     /* the most bytes in `body` at once; 0: all of it */
+    unsigned rejected;   /* enum metric of refusals, by status; 0: none */
+    unsigned incomplete; /* enum metric of bodies that ended early; 0: none */
+};
+
+/* The first member of a struct of its owner. */
+struct deferral {
+    const struct deferral_kind *kind;
+    struct http *http;
+    struct principal *principal; /* of the request: a reference */
+    struct authority *authority; /* likewise, from deferral_begin on; or NULL */
+    struct buf body;             /* of the request */
+    struct holding holding;      /* memory, counted as of posts */
+    struct request *rq; /* that receives its body; NULL: it has ended */
+    bool is_whole;      /* the body has arrived */
+    bool is_last;       /* DEFERRAL_ENDS was chosen */
+    bool is_out;        /* a job is at work */
+
+    /* The body may be long: its memory counts as it grows. Else it is small,
+     * and may hold a secret: it is wiped. Set by the owner. */
+    bool is_counted;
+
+    /* The act asks the authority at its effect, and it alone: net no longer
+     * ends the request with it (request_take_authority). Set by the owner. */
+    bool decides;
+
+    /* For deferral.c only. */
+    bool is_over; /* refused, or gone */
+    struct problem *refusal;
+    struct problem *failure; /* of a step */
+    struct ticket ticket;
+    struct task task;
+    struct job job;
+};
+
+/* Makes one, `size` bytes of its owner's struct, zero behind the deferral. */
+void *deferral_new(struct http *http, struct request *rq,
+                   const struct route_target *target,
+                   const struct deferral_kind *kind, size_t size);
+
+/* Gives back its memory, and frees it. */
+void deferral_free(struct deferral *d);
+
+/* Receives the body, of at most `max` bytes, then begins the act. In
+ * on_request. */
+void deferral_receive(struct deferral *d, struct request *rq, uint64_t max);
+
+/* Reads no more of the body until it resumes, or DEFERRAL_READS is chosen. */
+void deferral_pause(struct deferral *d);
+void deferral_resume(struct deferral *d);
+
+/* Begins the act. `rq` NULL: the request has ended. */
+void deferral_begin(struct deferral *d, struct request *rq);
+
+/* Lets the service thread answer: the act is done. Any thread. */
+void deferral_end(struct deferral *d);
+
+/* Frees it, then answers with the failure, which it counts. Not while a step is
+ * at work, nor after deferral_begin. */
+void deferral_refuse(struct deferral *d, struct request *rq, enum status rc,
+                     const struct problem *why);
+
+#endif
