@@ -264,17 +264,14 @@ static enum status
 add_member(struct package *package, struct slice name, uint32_t ordinal,
            struct problem *why)
 {
-    struct member *all;
     enum status rc;
 
     if (package->n_members == PACKAGE_MEMBERS_MAX)
         return problem(why, STATUS_MALFORMED,
                        "the package has more than %d members",
                        PACKAGE_MEMBERS_MAX);
-    all = ONE_MORE(package->members, &package->capacity, package->n_members);
-    if (!all)
+    if (!ONE_MORE(package->members, &package->capacity, package->n_members))
         return problem_memory(why);
-    package->members = all;
     rc = keep_text(package, &name, why);
     if (rc)
         return rc;

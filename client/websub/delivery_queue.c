@@ -82,15 +82,12 @@ static void
 remember_delivery(struct delivery_queue *d, const struct remembered *new)
 {
     bool is_full = d->n_remembered == d->ring_size;
-    struct remembered *ring = NULL;
 
     if (is_full && d->ring_size < REMEMBERED_MAX &&
-        (d->ring_size == 0 || new->at_s - d->ring[d->at].at_s < REMEMBERED_S))
-        ring = ONE_MORE(d->ring, &d->ring_size, d->n_remembered);
-    if (ring) {
+        (d->ring_size == 0 || new->at_s - d->ring[d->at].at_s < REMEMBERED_S) &&
+        ONE_MORE(d->ring, &d->ring_size, d->n_remembered)) {
         /* The full ring had its oldest entry at d->at, which now is in the
          * middle. Order only matters for overwriting: it need not be mended. */
-        d->ring = ring;
         d->at = d->n_remembered;
         is_full = false;
     }
