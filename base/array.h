@@ -1,22 +1,20 @@
 /*
  * array.h - arrays that grow by one element.
  *
- *     struct thing *all = ONE_MORE(x->all, &x->capacity, x->n);
- *
- *     if (!all)
+ *     if (!ONE_MORE(x->all, &x->capacity, x->n))
  *         return STATUS_MEMORY;
- *     x->all = all;
- *     all[x->n++] = ...
+ *     x->all[x->n++] = ...
  */
 #ifndef BASE_ARRAY_H
 #define BASE_ARRAY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 
 #include "proto/memory.h"
 
-/* Makes room for one more element of an array; NULL: no memory. */
+/* The array with room for one more element; NULL: no memory. */
 static inline void *
 one_more(void *array, size_t *capacity, size_t n, size_t size)
 {
@@ -32,7 +30,14 @@ one_more(void *array, size_t *capacity, size_t n, size_t size)
     return new;
 }
 
-#define ONE_MORE(array, capacity, n) \
-    one_more((array), (capacity), (n), sizeof(*(array)))
+/* Makes room for one more element of `array`, which may move. False: there is
+ * no memory, and all is as before. */
+#define ONE_MORE(array, capacity, n)                                        \
+    __extension__({                                                         \
+        void *roomy = one_more((array), (capacity), (n), sizeof(*(array))); \
+        if (roomy)                                                          \
+            (array) = roomy;                                                \
+        roomy != NULL;                                                      \
+    })
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <stdint.h>
 
+#include "proto/ascii.h"
 #include "proto/number.h"
 #include "proto/swar.h"
 #include "proto/utf8.h"
@@ -21,12 +22,6 @@ static const unsigned char kind_of[256] = {
     ['a' ... 'z'] = SCHEME, ['+'] = SCHEME,         ['-'] = SCHEME,
     ['.'] = SCHEME,         [0x80 ... 0xff] = LONG,
 };
-
-static bool
-is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
 
 /* Not 0 if a byte is below 0x21 or above 0x7e. */
 static inline uint64_t
@@ -70,7 +65,7 @@ scheme_size(struct slice text)
 {
     size_t n = 0;
 
-    if (text.size > 0 && is_letter(text.data[0]))
+    if (text.size > 0 && ascii_is_letter(text.data[0]))
         while (n < text.size && kind_of[(unsigned char)text.data[n]] == SCHEME)
             n++;
     return n;
@@ -182,36 +177,39 @@ set_name_is_valid(struct slice name)
 bool
 uri_is_unreserved(char c)
 {
-    return is_letter(c) || (c >= '0' && c <= '9') || c == '-' || c == '.' ||
-           c == '_' || c == '~';
+    return ascii_is_alnum(c) || c == '-' || c == '.' || c == '_' || c == '~';
+}
+
+char *
+uri_put_escape(char to[3], char c)
+{
+    static const char digits[] = "0123456789ABCDEF";
+
+    *to++ = '%';
+    *to++ = digits[(unsigned char)c >> 4];
+    *to++ = digits[(unsigned char)c & 15];
+    return to;
 }
 
 size_t
 uri_encode(struct slice text, char *to)
 {
-    static const char digits[] = "0123456789ABCDEF";
-    size_t n = 0;
+    char *at = to;
 
-    for (size_t i = 0; i < text.size; i++) {
-        unsigned char c = (unsigned char)text.data[i];
-
-        if (uri_is_unreserved((char)c)) {
-            to[n++] = (char)c;
-        } else {
-            to[n++] = '%';
-            to[n++] = digits[c >> 4];
-            to[n++] = digits[c & 15];
-        }
-    }
-    return n;
+    for (size_t i = 0; i < text.size; i++)
+        if (uri_is_unreserved(text.data[i]))
+            *at++ = text.data[i];
+        else
+            at = uri_put_escape(at, text.data[i]);
+    return (size_t)(at - to);
 }
 
-static void
-add_escape(struct buf *to, unsigned char c)
+void
+uri_add_escape(struct buf *to, char c)
 {
-    static const char digits[] = "0123456789ABCDEF";
-    const char escape[] = {'%', digits[c >> 4], digits[c & 15]};
+    char escape[3];
 
+    uri_put_escape(escape, c);
     buf_add(to, escape, sizeof(escape));
 }
 
@@ -231,11 +229,11 @@ uri_add_sendable(struct buf *to, struct slice reference)
             for (; slice_is_space(rest.data[n]); n++)
                 is_broken |= rest.data[n] != ' ';
             for (size_t k = 0; k < n && !is_broken; k++)
-                add_escape(to, ' ');
+                uri_add_escape(to, ' ');
             i += n - 1;
         } else if (c >= 0x7f || c <= ' ' || memchr("\"<>\\^`{|}", c, 9) ||
                    (c == '%' && uri_escape(rest) < 0)) {
-            add_escape(to, c);
+            uri_add_escape(to, (char)c);
         } else {
             buf_add(to, rest.data, 1);
         }

@@ -43,6 +43,11 @@ bool set_name_is_valid(struct slice name);
  * stays '+'. */
 long uri_decode(struct slice text, char *to);
 
+/* Writes the escape of any byte, "%7E", and returns the end of it; or appends
+ * it. */
+char *uri_put_escape(char to[3], char c);
+void uri_add_escape(struct buf *to, char c);
+
 /* Percent-encodes all of `text` that is not unreserved into `to`, which has
  * room for 3 * text.size bytes, and returns the size. */
 size_t uri_encode(struct slice text, char *to);

@@ -137,18 +137,15 @@ add_digest(struct content_claim *claim, const struct digest *digest,
            bool is_new, struct problem *why)
 {
     struct claims *c = claim->claims;
-    struct claimed **files =
-        ONE_MORE(claim->files, &claim->capacity, claim->n_files);
     struct claimed *file;
 
-    if (!files)
+    if (!ONE_MORE(claim->files, &claim->capacity, claim->n_files))
         return problem_memory(why);
-    claim->files = files;
     pthread_mutex_lock(&c->mutex);
     file = take_claim(c, claim->set, digest);
     file->is_new |= is_new;
     pthread_mutex_unlock(&c->mutex);
-    files[claim->n_files++] = file;
+    claim->files[claim->n_files++] = file;
     return STATUS_OK;
 }
 

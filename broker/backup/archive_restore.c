@@ -93,33 +93,28 @@ compare_resources(const void *x, const void *y)
 static enum status
 add_found(struct archive *a, const char *path, struct problem *why)
 {
-    struct found *all = ONE_MORE(a->all, &a->capacity, a->n);
     bool is_list = false;
     enum status rc;
 
-    if (!all)
+    if (!ONE_MORE(a->all, &a->capacity, a->n))
         return problem_memory(why);
-    a->all = all;
-    rc = published_list_look(path, &all[a->n].list, &is_list, why);
+    rc = published_list_look(path, &a->all[a->n].list, &is_list, why);
     if (rc || !is_list)
         return rc;
-    all[a->n++].path = slice_dup(slice_of(path));
+    a->all[a->n++].path = slice_dup(slice_of(path));
     return STATUS_OK;
 }
 
 static enum status
 add_found_resources(struct archive *a, const char *path, struct problem *why)
 {
-    struct found_resources *all =
-        ONE_MORE(a->resources, &a->resources_capacity, a->n_resources);
     struct found_resources *f;
     bool is_list = false;
     enum status rc;
 
-    if (!all)
+    if (!ONE_MORE(a->resources, &a->resources_capacity, a->n_resources))
         return problem_memory(why);
-    a->resources = all;
-    f = &all[a->n_resources];
+    f = &a->resources[a->n_resources];
     rc = published_resources_look(path, &f->list, &is_list, why);
     if (rc || !is_list)
         return rc;

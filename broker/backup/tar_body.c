@@ -88,14 +88,12 @@ tar_list_fini(struct tar_list *list)
 enum status
 tar_list_add(struct tar_list *list, const char *path, struct problem *why)
 {
-    struct tar_file *all = ONE_MORE(list->all, &list->capacity, list->n);
     char name[PATH_MAX], header[HEADER_MAX];
     struct tar_file file;
     struct stat st;
 
-    if (!all)
+    if (!ONE_MORE(list->all, &list->capacity, list->n))
         return problem_memory(why);
-    list->all = all;
     snprintf(name, sizeof(name), "%s/%s", list->dir, path);
     if (stat(name, &st))
         return problem_errno(why, "cannot read", name);
@@ -107,7 +105,7 @@ tar_list_add(struct tar_list *list, const char *path, struct problem *why)
         free(file.path);
         return problem_memory(why);
     }
-    all[list->n++] = file;
+    list->all[list->n++] = file;
     list->bytes += file.header_size + file.size + padding_of(file.size);
     return STATUS_OK;
 }

@@ -125,7 +125,7 @@ add_place(struct watched_files *w, const char *folder, const char *name,
             w->places[i].is_needed = true;
             return true;
         }
-    w->places = ONE_MORE(w->places, &w->capacity, w->n_places);
+    (void)ONE_MORE(w->places, &w->capacity, w->n_places);
     w->places[w->n_places++] =
         (struct place){watch, slice_dup(slice_of(name)), true};
     *is_new = true;

@@ -322,16 +322,13 @@ on_filter(const char *filter, void *user)
     struct inbound *in = user;
     struct subscriptions *s = &in->subscriptions;
     size_t i = find_filter(in->config, filter);
-    void *stale;
 
     if (i < in->config->n_inputs) {
         s->is_known[i] = true;
         return STATUS_OK;
     }
-    stale = ONE_MORE(s->stale, &s->stale_capacity, s->n_stale);
-    if (!stale)
+    if (!ONE_MORE(s->stale, &s->stale_capacity, s->n_stale))
         return STATUS_MEMORY;
-    s->stale = stale;
     snprintf(s->stale[s->n_stale++], sizeof(s->stale[0]), "%s", filter);
     return STATUS_OK;
 }

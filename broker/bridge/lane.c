@@ -278,13 +278,9 @@ write_rows(struct outbound *out, struct problem *why)
     enum status rc;
 
     list_each (lane, after, &out->unkept.lanes, unkept) {
-        struct lane_row *rows =
-            ONE_MORE(out->unkept.rows, &out->unkept.capacity, n);
-
-        if (!rows)
+        if (!ONE_MORE(out->unkept.rows, &out->unkept.capacity, n))
             return problem_memory(why);
-        out->unkept.rows = rows;
-        rows[n++] = row_of(lane);
+        out->unkept.rows[n++] = row_of(lane);
     }
     rc = mqtt_db_keep(out->db, out->config->name, out->unkept.rows, n,
                       out->unkept.must_be_firm, why);

@@ -211,16 +211,13 @@ read_ends(struct mqtt_db *m, struct slice blob, struct lane_row *row,
 
     row->n_ends = 0;
     while (blob.size > 0) {
-        uint64_t *read = ONE_MORE(m->read, &m->read_capacity, row->n_ends);
-
-        if (!read)
+        if (!ONE_MORE(m->read, &m->read_capacity, row->n_ends))
             return problem_memory(why);
-        m->read = read;
         if (!take_end(&blob, &at))
             return problem(why, STATUS_IO,
                            "mqtt.db is damaged: the messages of set %.*s",
                            SLICE_ARG(row->set));
-        read[row->n_ends++] = at;
+        m->read[row->n_ends++] = at;
     }
     row->ends = m->read;
     return STATUS_OK;

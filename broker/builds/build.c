@@ -304,7 +304,7 @@ copy_some(struct build *b, struct problem *why)
     bool is_done;
     enum status rc;
 
-    b->packages = ONE_MORE(b->packages, &b->capacity, b->n_packages);
+    (void)ONE_MORE(b->packages, &b->capacity, b->n_packages);
     rc = dump_package_step(b->packing, &is_done,
                            &b->packages[b->n_packages].file, why);
     if (rc || !is_done)

@@ -229,7 +229,7 @@ plan_packages(struct changedump *d, struct content *content,
     bool is_full = false;
     enum status rc;
 
-    d->packages = ONE_MORE(d->packages, &d->capacity, d->n);
+    (void)ONE_MORE(d->packages, &d->capacity, d->n);
     if (!d->packing)
         d->packing = dump_package_plan(d->set);
     rc = add_some(d, content, d->list.last, &is_full, why);

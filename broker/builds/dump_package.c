@@ -140,15 +140,11 @@ dump_package_add(struct dump_package *p, struct slice entry,
                  const struct content_bytes *bytes, bool *fits,
                  struct problem *why)
 {
-    struct zip_writer_member *members =
-        ONE_MORE(p->members, &p->capacity, p->n);
-
-    if (!members)
+    if (!ONE_MORE(p->members, &p->capacity, p->n))
         return problem_memory(why);
-    p->members = members;
     buf_clear(&p->entry);
     if (bytes)
-        write_entry(p, entry, bytes, &members[p->n]);
+        write_entry(p, entry, bytes, &p->members[p->n]);
     else
         fragment_in_manifest(&p->entry, entry, NULL);
     *fits = zip_writer_plan_add(&p->plan, p->limit, p->entry.size,

@@ -51,22 +51,17 @@ print_findings(struct check *c, struct findings *f)
 static void
 run_part(struct check *c, size_t part, const struct inspected_set *set)
 {
-    struct found *found;
-
     if (parts[part].run)
         parts[part].run(&c->in);
     else
         parts[part].run_set(&c->in, set);
     if (c->in.findings.n == 0 && !c->in.findings.is_short)
         return;
-    found = c->in.is_live ? ONE_MORE(c->found, &c->found_capacity, c->n_found)
-                          : NULL;
-    if (!found) {
+    if (!c->in.is_live || !ONE_MORE(c->found, &c->found_capacity, c->n_found)) {
         print_findings(c, &c->in.findings);
         return;
     }
-    c->found = found;
-    found[c->n_found++] =
+    c->found[c->n_found++] =
         (struct found){part, set ? set->id : 0, c->in.findings};
     c->in.findings = (struct findings){NULL};
 }

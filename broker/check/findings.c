@@ -75,17 +75,15 @@ void
 findings_add(struct findings *f, enum finding_kind kind, const char *dir,
              const char *path, const char *what)
 {
-    char **lines = ONE_MORE(f->lines, &f->capacity, f->n);
     char line[LINE_SIZE];
 
-    if (lines)
-        f->lines = lines;
     snprintf(line, sizeof(line), "%s%s%s: %s; %s; %s", dir, *path ? "/" : "",
              path, what, texts[kind].meaning, texts[kind].remedy);
     for (char *c = line; *c; c++) /* names and texts are another's */
         if ((unsigned char)*c < ' ' || *c == 0x7f)
             *c = '?';
-    if (lines && (f->lines[f->n] = strdup(line)))
+    if (ONE_MORE(f->lines, &f->capacity, f->n) &&
+        (f->lines[f->n] = strdup(line)))
         f->n++;
     else
         f->is_short = true;

@@ -234,15 +234,11 @@ inspection_load(struct inspection *in, struct db *db)
     while (DB_NEXT(&rows, &set.id, &set.name, &set.epoch, &set.created_us,
                    &set.start_list, &set.first_list, &set.earliest,
                    &set.file_bytes, &set.is_removed, &set.last)) {
-        struct inspected_set *sets =
-            ONE_MORE(in->sets, &in->sets_capacity, in->n_sets);
-
-        if (!sets) {
+        if (!ONE_MORE(in->sets, &in->sets_capacity, in->n_sets)) {
             rows.rc = problem_memory(&why);
             break;
         }
-        in->sets = sets;
-        sets[in->n_sets++] = set;
+        in->sets[in->n_sets++] = set;
     }
     inspection_end_rows(in, databases[DATABASE_TIDINGS].name, &rows);
     return rows.rc;

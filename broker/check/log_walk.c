@@ -22,14 +22,10 @@
 struct log_claim *
 log_walk_claim(struct log_walk *w)
 {
-    struct log_claim *claims =
-        ONE_MORE(w->claims, &w->claims_capacity, w->n_claims);
-
-    if (!claims)
+    if (!ONE_MORE(w->claims, &w->claims_capacity, w->n_claims))
         return NULL;
-    w->claims = claims;
-    claims[w->n_claims] = (struct log_claim){.seq = 0};
-    return &claims[w->n_claims++];
+    w->claims[w->n_claims] = (struct log_claim){.seq = 0};
+    return &w->claims[w->n_claims++];
 }
 
 /* Compares the claims about the entry at which the walk is. */

@@ -620,14 +620,11 @@ struct outgoing {
 static bool
 begin_row(struct outgoing *out, const struct table *t, bool is_deleted)
 {
-    struct stream_row *all = ONE_MORE(out->all, &out->capacity, out->n);
-
-    if (!all)
+    if (!ONE_MORE(out->all, &out->capacity, out->n))
         return false;
-    out->all = all;
     /* Where it begins, until end_key. */
-    all[out->n++] = (struct stream_row){.key.size = out->bytes.size,
-                                        .is_deleted = is_deleted};
+    out->all[out->n++] = (struct stream_row){.key.size = out->bytes.size,
+                                             .is_deleted = is_deleted};
     buf_add(&out->bytes, t->name, strlen(t->name) + 1);
     return true;
 }

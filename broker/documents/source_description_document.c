@@ -29,20 +29,16 @@ pick_set(struct set *set, const struct head *head, void *user)
 {
     struct picked *p = user;
     uint64_t number = log_set_number(set->log);
-    struct set **sets;
 
     (void)head;
     if (number < p->from || number > p->upto ||
         !set_is_visible(set, p->principal))
         return true;
     p->has_private |= set_is_private(set);
-    sets = ONE_MORE(p->sets, &p->capacity, p->n);
-    p->failed = !sets;
-    if (!sets)
-        return false;
-    p->sets = sets;
-    sets[p->n++] = set;
-    return true;
+    p->failed = !ONE_MORE(p->sets, &p->capacity, p->n);
+    if (!p->failed)
+        p->sets[p->n++] = set;
+    return !p->failed;
 }
 
 /* A document that names sets */

@@ -343,12 +343,9 @@ fail_for_memory(struct hub_db *h)
 static bool
 add_row(struct rows *rows, struct row row)
 {
-    struct row *all = ONE_MORE(rows->all, &rows->capacity, rows->n);
-
-    if (!all)
+    if (!ONE_MORE(rows->all, &rows->capacity, rows->n))
         return false;
-    rows->all = all;
-    all[rows->n++] = row;
+    rows->all[rows->n++] = row;
     return true;
 }
 
@@ -419,20 +416,16 @@ void
 hub_db_put_range(struct hub_db *h, uint64_t id, uint64_t after,
                  uint64_t range_last)
 {
-    struct range *ranges;
-
     note_row(h, HUB_DB_SUBSCRIPTION, id);
     if (h->is_open || h->has_failed) {
         write_range(h, id, after, range_last);
         return;
     }
-    ranges = ONE_MORE(h->ranges, &h->ranges_capacity, h->n_ranges);
-    if (!ranges) {
+    if (!ONE_MORE(h->ranges, &h->ranges_capacity, h->n_ranges)) {
         fail_for_memory(h);
         return;
     }
-    h->ranges = ranges;
-    ranges[h->n_ranges++] = (struct range){id, after, range_last};
+    h->ranges[h->n_ranges++] = (struct range){id, after, range_last};
 }
 
 void

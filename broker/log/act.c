@@ -150,15 +150,13 @@ free_header(const struct act *act)
 enum status
 acts_add(struct acts *acts, struct log_set *set, const struct act *act)
 {
-    struct act *all = ONE_MORE(acts->all, &acts->capacity, acts->n);
     struct act *added;
 
-    if (!all) {
+    if (!ONE_MORE(acts->all, &acts->capacity, acts->n)) {
         free_header(act);
         return STATUS_MEMORY;
     }
-    acts->all = all;
-    added = &all[acts->n++];
+    added = &acts->all[acts->n++];
     *added = *act;
     if (set) {
         added->set = set;

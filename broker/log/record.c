@@ -436,13 +436,9 @@ take_acts(struct reading *r, uint64_t n)
     struct record *record = r->record;
 
     for (; n > 0; n--) {
-        struct act *acts = ONE_MORE(record->acts, &record->capacity, record->n);
-
-        r->has_no_memory = !acts;
-        if (!acts)
-            return false;
-        record->acts = acts;
-        if (!take_act(r, &acts[record->n]))
+        r->has_no_memory =
+            !ONE_MORE(record->acts, &record->capacity, record->n);
+        if (r->has_no_memory || !take_act(r, &record->acts[record->n]))
             return false;
         record->n++;
     }

@@ -64,17 +64,15 @@ finish_batch(struct log_set *set)
 static enum status
 begin_batch(struct sequencer *s, struct log_set *set)
 {
-    struct batch **made = ONE_MORE(set->made, &set->made_capacity, set->n_made);
     struct act act = {.kind = ACT_BATCH};
 
-    if (!made)
+    if (!ONE_MORE(set->made, &set->made_capacity, set->n_made))
         return STATUS_MEMORY;
-    set->made = made;
     set->filling = batch_new(set->draft.last, set->draft.last_us,
                              &set->draft.digest, s->forms);
     if (set->n_made == 0)
         set->draft.commit_after = set->draft.last;
-    made[set->n_made++] = set->filling;
+    set->made[set->n_made++] = set->filling;
     act.entries.batch = set->filling;
     act.entries.commit_after = set->draft.commit_after;
     return acts_add(&s->acts, set, &act);
@@ -449,12 +447,9 @@ sequencer_place(struct sequencer *s, struct post *post)
 static enum status
 follow_batch(struct log_set *set, struct batch *b)
 {
-    struct batch **made = ONE_MORE(set->made, &set->made_capacity, set->n_made);
-
-    if (!made)
+    if (!ONE_MORE(set->made, &set->made_capacity, set->n_made))
         return STATUS_MEMORY;
-    set->made = made;
-    made[set->n_made++] = batch_ref(b);
+    set->made[set->n_made++] = batch_ref(b);
     return STATUS_OK;
 }
 

@@ -120,7 +120,6 @@ add_entry(struct ingest *in, const struct change *given, struct problem *why)
     size_t start = post->bytes.size;
     struct change filled = *given;
     const struct change *change = &filled;
-    struct fragment *fragments;
     enum status rc = STATUS_OK;
 
     if (in->fill)
@@ -129,13 +128,10 @@ add_entry(struct ingest *in, const struct change *given, struct problem *why)
         rc = add_told(in, change, why);
     if (rc)
         return rc;
-    fragments =
-        ONE_MORE(post->fragments, &in->fragments_capacity, post->n_fragments);
-    if (!fragments)
+    if (!ONE_MORE(post->fragments, &in->fragments_capacity, post->n_fragments))
         return problem_memory(why);
-    post->fragments = fragments;
-    rc = fragment_write(&post->bytes, change, &fragments[post->n_fragments],
-                        why);
+    rc = fragment_write(&post->bytes, change,
+                        &post->fragments[post->n_fragments], why);
     if (rc)
         return rc;
     if (post->key.size > 0 || in->is_message)

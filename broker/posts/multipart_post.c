@@ -114,12 +114,11 @@ static enum status
 add_to_list(struct multipart_entries *list, const struct change *change,
             uint64_t entry, struct problem *why)
 {
-    struct multipart_entry *e = ONE_MORE(list->all, &list->capacity, list->n);
+    struct multipart_entry *e;
 
-    if (!e)
+    if (!ONE_MORE(list->all, &list->capacity, list->n))
         return problem_memory(why);
-    list->all = e;
-    e += list->n;
+    e = &list->all[list->n];
     memset(e, 0, sizeof(*e));
     e->entry = entry;
     e->length = change->length;

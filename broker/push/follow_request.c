@@ -40,13 +40,10 @@ follow_request_resume(struct follow_request *r, struct slice text)
 static struct follow_item *
 add_item(struct follow_request *r)
 {
-    struct follow_item *items = ONE_MORE(r->items, &r->capacity, r->n);
-
-    if (!items)
+    if (!ONE_MORE(r->items, &r->capacity, r->n))
         return NULL;
-    r->items = items;
-    items[r->n] = (struct follow_item){.name = ""};
-    return &items[r->n++];
+    r->items[r->n] = (struct follow_item){.name = ""};
+    return &r->items[r->n++];
 }
 
 /* Values */

@@ -54,12 +54,10 @@ static enum status
 add_part(struct assembly *a, const struct message_part *part)
 {
     struct message *m = a->message;
-    struct message_part *parts = ONE_MORE(m->parts, &a->capacity, m->n_parts);
 
-    if (!parts)
+    if (!ONE_MORE(m->parts, &a->capacity, m->n_parts))
         return STATUS_MEMORY;
-    m->parts = parts;
-    parts[m->n_parts++] = *part;
+    m->parts[m->n_parts++] = *part;
     return STATUS_OK;
 }
 

@@ -70,14 +70,9 @@ static bool
 make_room(struct announcement *a)
 {
     size_t n = a->post.n_fragments;
-    struct fragment *fragments = ONE_MORE(a->post.fragments, &a->room, n);
-    struct set **about = ONE_MORE(a->about, &a->about_room, n);
 
-    if (fragments)
-        a->post.fragments = fragments;
-    if (about)
-        a->about = about;
-    return fragments && about;
+    return ONE_MORE(a->post.fragments, &a->room, n) &&
+           ONE_MORE(a->about, &a->about_room, n);
 }
 
 static void

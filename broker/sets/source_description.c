@@ -64,13 +64,10 @@ source_changes_clear(struct source_changes *c)
 static void
 add_change(struct source_changes *c, const struct source_change *change)
 {
-    struct source_change *all = ONE_MORE(c->all, &c->capacity, c->n);
-
-    c->is_short |= !all;
-    if (!all)
-        return;
-    c->all = all;
-    c->all[c->n++] = *change;
+    if (ONE_MORE(c->all, &c->capacity, c->n))
+        c->all[c->n++] = *change;
+    else
+        c->is_short = true;
 }
 
 void

@@ -41,11 +41,9 @@ enum status
 table_add(struct table *table, const char *name, void *thing)
 {
     size_t place = table_place(table, slice_of(name));
-    struct table_row *rows = ONE_MORE(table->rows, &table->capacity, table->n);
 
-    if (!rows)
+    if (!ONE_MORE(table->rows, &table->capacity, table->n))
         return STATUS_MEMORY;
-    table->rows = rows;
     memmove(&table->rows[place + 1], &table->rows[place],
             (table->n - place) * sizeof(*table->rows));
     table->rows[place] = (struct table_row){name, thing};

@@ -196,14 +196,12 @@ static enum status
 gather_entry(struct content *c, struct slice fragment, uint32_t stamp,
              uint64_t seq)
 {
-    struct content_told *told = ONE_MORE(c->told, &c->capacity, c->n_told);
     struct slice loc = fragment_loc(fragment), hash;
     struct content_told *t;
 
-    if (!told)
+    if (!ONE_MORE(c->told, &c->capacity, c->n_told))
         return STATUS_MEMORY;
-    c->told = told;
-    t = &told[c->n_told];
+    t = &c->told[c->n_told];
     memset(t, 0, sizeof(*t));
     resource_key(&t->key, loc);
     t->seq = seq;

@@ -151,14 +151,12 @@ static enum status
 add_to_batch(struct fold_batch *g, struct slice fragment, uint32_t stamp,
              uint64_t seq)
 {
-    struct gathered *rows = ONE_MORE(g->rows, &g->capacity, g->n);
     enum change_kind kind = fragment_kind(fragment.data, stamp);
     struct gathered *row;
 
-    if (!rows)
+    if (!ONE_MORE(g->rows, &g->capacity, g->n))
         return STATUS_MEMORY;
-    g->rows = rows;
-    row = &rows[g->n];
+    row = &g->rows[g->n];
     resource_key(&row->key, fragment_loc(fragment));
     row->id = 0;
     row->is_new = row->was_deleted = false;

@@ -45,17 +45,15 @@ enum status
 block_add(struct block *b, const struct change *change, struct problem *why)
 {
     size_t offset = b->bytes.size;
-    struct staged_row *rows = ONE_MORE(b->rows, &b->capacity, b->n);
     struct fragment f;
     enum status rc;
 
-    if (!rows)
+    if (!ONE_MORE(b->rows, &b->capacity, b->n))
         return problem_memory(why);
-    b->rows = rows;
     rc = fragment_write(&b->bytes, change, &f, why);
     if (rc)
         return rc;
-    rows[b->n++] = (struct staged_row){offset, f.size, f.hole};
+    b->rows[b->n++] = (struct staged_row){offset, f.size, f.hole};
     return STATUS_OK;
 }
 

@@ -96,18 +96,17 @@ enum status
 segments_add(struct segments *s, uint32_t number, uint64_t live,
              struct problem *why)
 {
-    struct segment *all;
+    bool is_good;
 
     pthread_mutex_lock(&s->mutex);
-    all = ONE_MORE(s->all, &s->capacity, s->n);
-    if (all) {
-        s->all = all;
-        all[s->n++] = (struct segment){.number = number, .live = live};
+    is_good = ONE_MORE(s->all, &s->capacity, s->n);
+    if (is_good) {
+        s->all[s->n++] = (struct segment){.number = number, .live = live};
         s->last = number;
         s->live += live;
     }
     pthread_mutex_unlock(&s->mutex);
-    return all ? STATUS_OK : problem_memory(why);
+    return is_good ? STATUS_OK : problem_memory(why);
 }
 
 enum status
@@ -128,7 +127,7 @@ segments_check(const char *dir, uint32_t number, struct problem *why)
 static void
 add_spare(struct segments *s, uint32_t number)
 {
-    s->spares = ONE_MORE(s->spares, &s->spare_capacity, s->n_spares);
+    (void)ONE_MORE(s->spares, &s->spare_capacity, s->n_spares);
     s->spares[s->n_spares++] = number;
 }
 

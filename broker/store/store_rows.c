@@ -170,7 +170,7 @@ note_use(struct store_rows *s, uint32_t number, int64_t bytes)
             s->uses[i].bytes += bytes;
             return;
         }
-    s->uses = ONE_MORE(s->uses, &s->use_capacity, s->n_uses);
+    (void)ONE_MORE(s->uses, &s->use_capacity, s->n_uses);
     s->uses[s->n_uses++] = (struct store_use){number, bytes};
 }
 

@@ -21,6 +21,7 @@
 #include "client/baseline/part_queue.h"
 #include "client/dumps/package.h"
 #include "client/dumps/scratch_dir.h"
+#include "client/lib/callback_guard.h"
 #include "client/lib/pause.h"
 #include "client/source/document.h"
 #include "client/source/source_position.h"
@@ -167,7 +168,7 @@ struct baseline {
     unsigned n_attempts;
     unsigned pause_ms;
     bool is_paused;
-    bool *is_freed;
+    struct callback_guard guard;
     struct baseline_place place;
     struct problem why;
 };
@@ -177,8 +178,7 @@ baseline_free(struct baseline *b)
 {
     if (!b)
         return;
-    if (b->is_freed)
-        *b->is_freed = true;
+    callback_guard_trip(&b->guard);
     document_stream_free(b->reading);
     dump_free(b->dump);
     timer_free(b->turn);
@@ -359,7 +359,6 @@ static void
 hand_over_entry(struct baseline *b, const struct document_entry *entry,
                 const char *file)
 {
-    bool is_freed = false;
     bool goes_on;
 
     if (entry->has_kind && entry->change.kind == CHANGE_DELETED)
@@ -376,12 +375,8 @@ hand_over_entry(struct baseline *b, const struct document_entry *entry,
         return;
     if (!b->on_entry)
         return;
-    b->is_freed = &is_freed;
-    goes_on = b->on_entry(entry, file, b->user);
-    if (is_freed)
-        return;
-    b->is_freed = NULL;
-    if (!goes_on)
+    if (SURVIVES(&b->guard, goes_on = b->on_entry(entry, file, b->user)) &&
+        !goes_on)
         baseline_pause(b);
 }
 
@@ -641,15 +636,7 @@ static bool
 call_back(struct baseline *b, void (*fn)(const char *why, void *user),
           const char *why)
 {
-    bool is_freed = false;
-
-    if (!fn)
-        return true;
-    b->is_freed = &is_freed;
-    fn(why, b->user);
-    if (!is_freed)
-        b->is_freed = NULL;
-    return !is_freed;
+    return !fn || SURVIVES(&b->guard, fn(why, b->user));
 }
 
 /* The list has changed since it was read: reads it again. */

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "client/baseline/entry_queue.h"
+#include "client/lib/callback_guard.h"
 #include "client/lib/fetch.h"
 #include "client/lib/temporary_file.h"
 #include "proto/datetime.h"
@@ -54,7 +55,7 @@ struct document_stream {
     bool is_web_paused; /* by on_body */
     bool is_fetched;    /* the fetch is over, with `why` */
     bool is_read;       /* the document has ended */
-    bool *is_freed;
+    struct callback_guard guard;
     struct problem why;
 };
 
@@ -309,8 +310,7 @@ document_stream_free(struct document_stream *r)
 {
     if (!r)
         return;
-    if (r->is_freed)
-        *r->is_freed = true;
+    callback_guard_trip(&r->guard);
     fetch_free(r->fetch);
     timer_free(r->turn);
     document_free(r->document);
@@ -331,21 +331,6 @@ end_stream(struct document_stream *r)
     document_stream_free(r);
 }
 
-/* False: the reading was freed. */
-static bool
-hand_over(struct document_stream *r, struct document_entry *copy)
-{
-    bool is_freed = false;
-
-    r->is_freed = &is_freed;
-    r->calls.on_entry(copy, document_head(r->document), r->user);
-    free(copy);
-    if (is_freed)
-        return false;
-    r->is_freed = NULL;
-    return true;
-}
-
 static void
 on_turn(void *user)
 {
@@ -356,7 +341,12 @@ on_turn(void *user)
         struct document_entry *copy = entry_queue_take(&r->entries);
 
         if (copy) {
-            if (!hand_over(r, copy))
+            bool is_here = SURVIVES(
+                &r->guard,
+                r->calls.on_entry(copy, document_head(r->document), r->user));
+
+            free(copy);
+            if (!is_here)
                 return;
             if (++n < TURN_ENTRIES)
                 continue;

@@ -15,6 +15,7 @@
 #include "client/dumps/download.h"
 #include "client/dumps/package.h"
 #include "client/dumps/scratch_dir.h"
+#include "client/lib/callback_guard.h"
 #include "proto/fnv1a.h"
 
 /* Most entries in one turn of the loop, for the sake of its other users. */
@@ -45,7 +46,7 @@ struct dump {
     struct document_entry *current; /* the entry whose member is being taken */
     bool is_read; /* the manifest is complete, the second time */
     bool is_paused;
-    bool *is_freed;
+    struct callback_guard guard;
     struct problem why;
 };
 
@@ -54,8 +55,7 @@ dump_free(struct dump *d)
 {
     if (!d)
         return;
-    if (d->is_freed)
-        *d->is_freed = true;
+    callback_guard_trip(&d->guard);
     download_free(d->download);
     timer_free(d->turn);
     document_free(d->document);
@@ -221,18 +221,15 @@ static bool
 hand_over(struct dump *d, const char *file)
 {
     struct document_entry *copy = d->current;
-    bool is_freed = false;
+    bool is_here;
 
     d->current = NULL;
-    d->is_freed = &is_freed;
-    d->on_entry(copy, file, d->user);
+    is_here = SURVIVES(&d->guard, d->on_entry(copy, file, d->user));
     free(copy);
-    if (is_freed) /* and perhaps the directory, too */
-        return false;
-    if (file)
+    /* A callee that frees the dump may remove the directory, too. */
+    if (is_here && file)
         unlinkat(d->dir_fd, file, 0); /* missing: the caller took it */
-    d->is_freed = NULL;
-    return true;
+    return is_here;
 }
 
 /* Begins the next entry. False: the dump was freed. */

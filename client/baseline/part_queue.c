@@ -31,12 +31,10 @@ enum status
 baseline_parts_add(struct parts *parts, const struct part *like,
                    struct slice url, struct slice hash, bool *is_new)
 {
-    struct part *all = ONE_MORE(parts->all, &parts->capacity, parts->n);
     struct part part = *like;
 
-    if (!all)
+    if (!ONE_MORE(parts->all, &parts->capacity, parts->n))
         return STATUS_MEMORY;
-    parts->all = all;
     if (text_set_add(&parts->seen, url, is_new))
         return STATUS_MEMORY;
     if (!*is_new)
@@ -51,7 +49,7 @@ baseline_parts_add(struct parts *parts, const struct part *like,
         free_part(&part);
         return STATUS_MEMORY;
     }
-    all[parts->n++] = part;
+    parts->all[parts->n++] = part;
     return STATUS_OK;
 }
 

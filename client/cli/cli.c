@@ -81,24 +81,18 @@ signals_ignore_pipe(void)
     sigaction(SIGPIPE, &ignore, NULL);
 }
 
-static void
-vsay(const char *format, va_list args)
-{
-    progress_clear();
-    fflush(stdout); /* results come before the message about them */
-    fputs("tidings: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
-}
-
 void
 say(const char *format, ...)
 {
     va_list args;
 
+    progress_clear();
+    fflush(stdout); /* results come before the message about them */
+    fputs("tidings: ", stderr);
     va_start(args, format);
-    vsay(format, args);
+    vfprintf(stderr, format, args);
     va_end(args);
+    fputc('\n', stderr);
 }
 
 void
@@ -106,28 +100,6 @@ say_trouble(const char *why, unsigned pause_ms, void *user)
 {
     (void)user;
     say("%s; again in %.1f s", why, pause_ms / 1000.0);
-}
-
-enum exit_code
-bad_usage(const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    vsay(format, args);
-    va_end(args);
-    return EXIT_USAGE;
-}
-
-enum exit_code
-failed(const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    vsay(format, args);
-    va_end(args);
-    return EXIT_FAILED;
 }
 
 enum exit_code

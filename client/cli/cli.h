@@ -26,13 +26,10 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The on_trouble of a call that goes on: prints the reason and the pause. */
 void say_trouble(const char *why, unsigned pause_ms, void *user);
 
-/* The same as `say` for a wrong command line; returns EXIT_USAGE. */
-enum exit_code bad_usage(const char *format, ...)
-    __attribute__((format(printf, 1, 2)));
-
-/* The same for a failure; returns EXIT_FAILED. */
-enum exit_code failed(const char *format, ...)
-    __attribute__((format(printf, 1, 2)));
+/* The same, as the value of an exit code: for a wrong command line, and for a
+ * failure. */
+#define bad_usage(...) (say(__VA_ARGS__), EXIT_USAGE)
+#define failed(...)    (say(__VA_ARGS__), EXIT_FAILED)
 
 /* Prints that standard output could not be written, by `error` of errno.h (0:
  * unknown); quietly if the reader closed it. Returns EXIT_FAILED. */

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "client/downloads/host_queues.h"
 #include "client/dumps/download.h"
+#include "client/lib/callback_guard.h"
 #include "client/lib/host_name.h"
 
 /* One want, with its links in the order of the attempts */
@@ -187,7 +188,7 @@ struct downloads {
     unsigned n_running;
     downloads_again_fn *on_again; /* NULL: nobody asks */
     uint64_t n_came;              /* of downloads that have ended */
-    bool *is_freed;
+    struct callback_guard guard;
 };
 
 static void on_turn(void *user);
@@ -244,8 +245,7 @@ downloads_free(struct downloads *downloads)
 
     if (!downloads)
         return;
-    if (downloads->is_freed)
-        *downloads->is_freed = true;
+    callback_guard_trip(&downloads->guard);
     list_until_empty (job, &downloads->all, node)
         download_job_free(job);
     host_queues_free(downloads->hosts);
@@ -471,7 +471,6 @@ start_job(struct download_job *job)
 static bool
 report_ended(struct downloads *d)
 {
-    bool is_freed = false;
     struct download_job *job;
 
     list_until_empty (job, &d->over, over) {
@@ -483,16 +482,15 @@ report_ended(struct downloads *d)
             .date_s = job->date_s,
             .n_attempts = job->n_attempts,
         };
+        bool is_here;
 
         list_remove(&job->node);
         list_remove(&job->over);
         d->n_jobs--;
-        d->is_freed = &is_freed;
-        d->on_done(&result, d->user);
+        is_here = SURVIVES(&d->guard, d->on_done(&result, d->user));
         download_job_free(job);
-        if (is_freed)
+        if (!is_here)
             return false;
-        d->is_freed = NULL;
     }
     return true;
 }

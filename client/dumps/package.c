@@ -22,6 +22,7 @@
 #include "base/file.h"
 #include "base/map.h"
 #include "proto/arena.h"
+#include "proto/ascii.h"
 #include "proto/problem.h"
 #include "proto/resourcesync/digest.h"
 #include "proto/status.h"
@@ -240,12 +241,6 @@ keep_text(struct package *package, struct slice *text, struct problem *why)
     return STATUS_OK;
 }
 
-static bool
-is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
 /* the name without a leading "./"; "" if it leads out of the package. */
 static struct slice
 safe_name(const char *name)
@@ -257,7 +252,7 @@ safe_name(const char *name)
         slice_skip(&text, 2);
     if (text.size == 0 || text.data[0] == '/' ||
         memchr(text.data, '\\', text.size) ||
-        (text.size > 1 && is_letter(text.data[0]) && text.data[1] == ':'))
+        (text.size > 1 && ascii_is_letter(text.data[0]) && text.data[1] == ':'))
         return none;
     for (rest = text; rest.size > 0;)
         if (slice_is(slice_take(&rest, '/'), ".."))
@@ -269,17 +264,14 @@ static enum status
 add_member(struct package *package, struct slice name, uint32_t ordinal,
            struct problem *why)
 {
-    struct member *all;
     enum status rc;
 
     if (package->n_members == PACKAGE_MEMBERS_MAX)
         return problem(why, STATUS_MALFORMED,
                        "the package has more than %d members",
                        PACKAGE_MEMBERS_MAX);
-    all = ONE_MORE(package->members, &package->capacity, package->n_members);
-    if (!all)
+    if (!ONE_MORE(package->members, &package->capacity, package->n_members))
         return problem_memory(why);
-    package->members = all;
     rc = keep_text(package, &name, why);
     if (rc)
         return rc;

@@ -8,6 +8,7 @@
 #include "base/loop.h"
 #include "client/history/closed_list.h"
 #include "client/history/part_list.h"
+#include "client/lib/callback_guard.h"
 #include "client/lib/fetch.h"
 #include "client/source/document_fetch.h"
 
@@ -65,7 +66,7 @@ struct list_reader {
     list_reader_end_fn *on_end;
     void *user;
     struct timer *timer;
-    bool *is_freed; /* set by list_reader_free from a callback */
+    struct callback_guard guard;
     bool is_paused;
     atomic_bool is_dropped; /* read by workers: they need no order with it */
 
@@ -91,8 +92,7 @@ list_reader_free(struct list_reader *r)
 {
     if (!r)
         return;
-    if (r->is_freed)
-        *r->is_freed = true;
+    callback_guard_trip(&r->guard);
     atomic_store_explicit(&r->is_dropped, true, memory_order_relaxed);
     document_fetch_free(r->archive);
     for (size_t i = 0; i < LIST_READER_PIECES; i++) {
@@ -332,7 +332,6 @@ hand_over_piece(struct list_reader *r)
     struct coming_piece *p = &r->pieces[r->first];
     const struct coming_list *list = &r->lists[r->current];
     struct digest digest = p->piece->digest;
-    bool is_freed = false;
     bool goes_on;
     struct position upto;
 
@@ -349,11 +348,9 @@ hand_over_piece(struct list_reader *r)
     upto = r->at;
     r->first = (r->first + 1) % LIST_READER_PIECES;
     r->n--;
-    r->is_freed = &is_freed;
-    goes_on = r->on_batch(&p->batch, &upto, &digest, r->user);
-    if (is_freed)
+    if (!SURVIVES(&r->guard,
+                  goes_on = r->on_batch(&p->batch, &upto, &digest, r->user)))
         return;
-    r->is_freed = NULL;
     if (!goes_on)
         r->is_paused = true; /* until it is freed */
     timer_start(r->timer, 0);

@@ -131,15 +131,12 @@ static struct shared_set *
 set_of(struct shared_stream *s, const char *name)
 {
     struct shared_set *set = find_set(s, slice_of(name));
-    struct shared_set **sets;
 
     if (set)
         return set;
-    sets = ONE_MORE(s->sets, &s->capacity, s->n_sets);
-    if (sets)
-        s->sets = sets;
     set = calloc(1, sizeof(*set));
-    if (!sets || !set || !(set->name = strdup(name))) {
+    if (!ONE_MORE(s->sets, &s->capacity, s->n_sets) || !set ||
+        !(set->name = strdup(name))) {
         free(set);
         return NULL;
     }

@@ -87,11 +87,9 @@ piece_of(struct closed_list *list, const struct list_entry *entry)
     if (last && last->size < CLOSED_LIST_PIECE_BYTES &&
         last->last - last->after < CLOSED_LIST_PIECE_ENTRIES)
         return last;
-    last = ONE_MORE(list->pieces, &list->capacity, list->n_pieces);
-    if (!last)
+    if (!ONE_MORE(list->pieces, &list->capacity, list->n_pieces))
         return NULL;
-    list->pieces = last;
-    last += list->n_pieces++;
+    last = &list->pieces[list->n_pieces++];
     *last = (struct closed_piece){.at = (size_t)entry->at,
                                   .after = entry->view->seq - 1};
     return last;

@@ -400,7 +400,6 @@ void
 history_tell(struct history *h)
 {
     char file[FILE_SIZE];
-    bool is_freed = false;
 
     if (h->list.i_kept == 0 && !begin_list(h))
         return;
@@ -420,12 +419,10 @@ history_tell(struct history *h)
         if (!taken)
             continue;
         h->has_told = true;
-        h->is_freed = &is_freed;
-        goes_on =
-            h->on_entry(k->entry, &h->now, file[0] ? file : NULL, h->user);
-        if (is_freed)
+        if (!SURVIVES(&h->guard,
+                      goes_on = h->on_entry(k->entry, &h->now,
+                                            file[0] ? file : NULL, h->user)))
             return;
-        h->is_freed = NULL;
         drop_member(h, file);
         if (!goes_on)
             h->is_paused = true; /* until it is freed */

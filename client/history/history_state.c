@@ -63,8 +63,7 @@ history_free(struct history *h)
 {
     if (!h)
         return;
-    if (h->is_freed)
-        *h->is_freed = true;
+    callback_guard_trip(&h->guard);
     document_fetch_free(h->page);
     download_free(h->download);
     history_close_package(h);
@@ -272,18 +271,14 @@ history_again(struct history *h)
 bool
 history_waits(struct history *h, const struct problem *why)
 {
-    bool is_freed = false;
     bool goes_on;
     unsigned ms;
 
     if (why->rc != STATUS_UNREACHABLE || !h->plan.on_wait)
         return false;
     ms = pause_asked(&h->retry.pause_ms, PAUSE_MOST_MS, why->retry_after_s);
-    h->is_freed = &is_freed;
-    goes_on = h->plan.on_wait(why, &ms, h->user);
-    if (is_freed)
+    if (!SURVIVES(&h->guard, goes_on = h->plan.on_wait(why, &ms, h->user)))
         return true;
-    h->is_freed = NULL;
     if (!goes_on) {
         h->is_paused = true; /* until it is freed */
         return true;

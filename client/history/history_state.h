@@ -17,6 +17,7 @@
 #include "client/history/history.h"
 #include "client/history/list_entries.h"
 #include "client/history/part_list.h"
+#include "client/lib/callback_guard.h"
 #include "client/source/document_fetch.h"
 #include "proto/fnv1a.h"
 
@@ -122,7 +123,7 @@ struct history {
     history_end_fn *on_end;
     void *user;
     struct timer *timer;
-    bool *is_freed; /* set by history_free from a callback */
+    struct callback_guard guard;
     bool is_paused;
 
     enum history_state state;

@@ -81,15 +81,11 @@ bound_entries(struct list_entries *kept, int64_t us)
 static enum status
 add_mark(struct list_entries *kept, uint64_t mark, const struct list_past *past)
 {
-    uint64_t *marks =
-        ONE_MORE(kept->marks, &kept->marks_capacity, kept->n_marks);
-
-    if (!marks)
+    if (!ONE_MORE(kept->marks, &kept->marks_capacity, kept->n_marks))
         return STATUS_MEMORY;
-    kept->marks = marks;
     if (kept->n_marks < past->n)
         kept->sum_past += mark;
-    marks[kept->n_marks++] = mark;
+    kept->marks[kept->n_marks++] = mark;
     return STATUS_OK;
 }
 
@@ -103,11 +99,9 @@ keep_entry(struct list_entries *kept, const struct document_entry *e,
     if (kept->n == LIST_ENTRIES_ENTRIES_MAX ||
         size > LIST_ENTRIES_BYTES_MAX - kept->bytes)
         return STATUS_TOO_LARGE;
-    to = ONE_MORE(kept->entries, &kept->capacity, kept->n);
-    if (!to)
+    if (!ONE_MORE(kept->entries, &kept->capacity, kept->n))
         return STATUS_MEMORY;
-    kept->entries = to;
-    to += kept->n;
+    to = &kept->entries[kept->n];
     *to = entry;
     to->entry = entry_copy_new(e, size);
     if (!to->entry)

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 
 #include "base/gunzip.h"
+#include "client/lib/callback_guard.h"
 #include "client/lib/curl_loop.h"
 #include "client/lib/json_fields.h"
 #include "proto/uri.h"
@@ -96,7 +97,7 @@ struct fetch {
     bool is_paused;     /* by our user */
     bool is_web_paused; /* libcurl waits */
     bool is_done;       /* libcurl is; `result` */
-    bool *is_freed;     /* set by fetch_free for the function that calls back */
+    struct callback_guard guard;
     CURLcode result;
 };
 
@@ -484,8 +485,7 @@ fetch_free(struct fetch *f)
 {
     if (!f)
         return;
-    if (f->is_freed)
-        *f->is_freed = true;
+    callback_guard_trip(&f->guard);
     host_place_return(f->client->places, &f->place);
     curl_loop_fini(f->client->web, &f->transfer);
     timer_free(f->hand_over);
@@ -506,7 +506,6 @@ fetch_free(struct fetch *f)
 static bool
 hand_over(struct fetch *f)
 {
-    bool is_freed = false;
     struct slice bytes = {f->pending.data, f->pending.size};
 
     if ((!bytes.size && !is_behind(f)) || f->is_refused)
@@ -528,11 +527,9 @@ hand_over(struct fetch *f)
     } else {
         bool is_refused;
 
-        f->is_freed = &is_freed;
-        is_refused = !f->on_body(&f->answer, bytes, f->user);
-        if (is_freed)
+        if (!SURVIVES(&f->guard,
+                      is_refused = !f->on_body(&f->answer, bytes, f->user)))
             return false;
-        f->is_freed = NULL;
         f->is_refused = is_refused;
     }
     buf_clear(&f->pending);

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "proto/ascii.h"
+
 /* Drops the default port of the scheme. */
 static void
 drop_port(struct slice *authority, const char *port)
@@ -53,12 +55,6 @@ host_name_is_url(struct slice url)
     return split_url(url, &scheme, &authority);
 }
 
-static char
-lower_letter(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
 char *
 host_name_of(struct slice url)
 {
@@ -70,6 +66,6 @@ host_name_of(struct slice url)
             0)
         return NULL;
     for (char *c = name; *c; c++)
-        *c = lower_letter(*c);
+        *c = ascii_lower(*c);
     return name;
 }

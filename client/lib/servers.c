@@ -148,11 +148,8 @@ check_line(const struct buf *server, const char *line, struct problem *why)
 static enum status
 add_line(struct server *server, const char *line, struct problem *why)
 {
-    char **lines = ONE_MORE(server->lines, &server->capacity, server->n_lines);
-
-    if (lines)
-        server->lines = lines;
-    if (!lines || !(lines[server->n_lines] = strdup(line)))
+    if (!ONE_MORE(server->lines, &server->capacity, server->n_lines) ||
+        !(server->lines[server->n_lines] = strdup(line)))
         return problem_memory(why);
     server->n_lines++;
     return STATUS_OK;

@@ -29,15 +29,13 @@ directory_list_add(struct directory_list *d, const char *path)
 
     do {
         struct slice above;
-        char **all = ONE_MORE(d->all, &d->capacity, d->n);
 
         while (size > 0 && path[size - 1] != '/')
             size--;
         size -= size > 0; /* the slash */
         above = (struct slice){path, size};
-        if (all)
-            d->all = all;
-        if (!all || text_set_add(&d->known, above, &is_new))
+        if (!ONE_MORE(d->all, &d->capacity, d->n) ||
+            text_set_add(&d->known, above, &is_new))
             return false;
         if (is_new && !(d->all[d->n++] = slice_dup(above)))
             return false;
@@ -142,14 +140,12 @@ static struct item *
 add_item(struct items *items, enum item_kind kind,
          const struct mirror_db_resource *r)
 {
-    struct item *all = ONE_MORE(items->all, &items->capacity, items->n);
     struct item *item;
     struct digest digest;
 
-    if (!all)
+    if (!ONE_MORE(items->all, &items->capacity, items->n))
         return NULL;
-    items->all = all;
-    item = &all[items->n];
+    item = &items->all[items->n];
     *item = (struct item){.kind = kind,
                           .id = r->id,
                           .version = r->version,

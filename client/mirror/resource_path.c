@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "proto/ascii.h"
 #include "proto/buf.h"
 #include "proto/number.h"
 #include "proto/resourcesync/digest.h"
@@ -18,28 +19,6 @@ struct path {
     size_t name; /* where its last name begins */
     bool is_odd; /* only a digest will do */
 };
-
-/* ASCII, whatever the locale is. */
-static bool
-is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
-static bool
-is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-static void
-add_escaped(struct path *path, char c)
-{
-    char text[4];
-
-    snprintf(text, sizeof(text), "%%%02X", (unsigned char)c);
-    buf_add(&path->to, text, 3);
-}
 
 /* Notes that the last name or the path is too long. */
 static void
@@ -59,14 +38,14 @@ end_name(struct path *path)
 
 /* Names */
 
-/* True if add_escaped, too, could have written this escape of the URI. */
+/* True if uri_add_escape, too, could have written this escape of the URI. */
 static bool
 looks_like_ours(struct slice text)
 {
     int byte = uri_escape(text);
     char c = (char)byte;
 
-    if (byte <= ' ' || byte >= 0x7f || is_letter(c) || is_digit(c))
+    if (byte <= ' ' || byte >= 0x7f || ascii_is_alnum(c))
         return false;
     return !(text.data[1] >= 'a') && !(text.data[2] >= 'a');
 }
@@ -74,7 +53,7 @@ looks_like_ours(struct slice text)
 static bool
 is_kept_letter(char c, bool is_first)
 {
-    if (is_letter(c) || is_digit(c) || (c && strchr("_+,=@:", c)))
+    if (ascii_is_alnum(c) || (c && strchr("_+,=@:", c)))
         return true;
     return !is_first && (c == '-' || c == '.' || c == '~');
 }
@@ -95,7 +74,7 @@ add_segment(struct path *path, struct slice segment)
             buf_add(&path->to, rest.data + 1, 2);
             i += 2;
         } else {
-            add_escaped(path, c);
+            uri_add_escape(&path->to, c);
         }
     }
 }
@@ -109,9 +88,8 @@ has_extension(const struct path *path)
     size_t n = 0;
     bool has_letter = false;
 
-    while (n < size &&
-           (is_letter(name[size - 1 - n]) || is_digit(name[size - 1 - n]))) {
-        has_letter = has_letter || is_letter(name[size - 1 - n]);
+    while (n < size && ascii_is_alnum(name[size - 1 - n])) {
+        has_letter = has_letter || ascii_is_letter(name[size - 1 - n]);
         n++;
     }
     return has_letter && n <= EXTENSION_MAX && n + 1 < size &&
@@ -171,12 +149,12 @@ add_host(struct path *path, struct slice host)
         bool is_bracket = is_ipv6 && (i == 0 || i == host.size - 1);
 
         if (c >= 'A' && c <= 'Z')
-            add_escaped(path, c);
-        else if (is_letter(c) || is_digit(c) || (is_ipv6 && c == ':') ||
+            uri_add_escape(&path->to, c);
+        else if (ascii_is_alnum(c) || (is_ipv6 && c == ':') ||
                  (i > 0 && (c == '-' || c == '.' || c == '_')))
             buf_add(&path->to, &c, 1);
         else if (is_bracket)
-            add_escaped(path, c);
+            uri_add_escape(&path->to, c);
         else
             return false;
     }

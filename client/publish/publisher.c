@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/lib/callback_guard.h"
 #include "client/lib/client.h"
 #include "client/lib/fetch.h"
 #include "client/lib/pause.h"
@@ -47,7 +48,7 @@ struct td_publisher {
     struct timer *timer;    /* NULL while it rests */
     unsigned pause_ms;
     struct flush *flush; /* td_publisher_flush waits; NULL: no */
-    bool *is_freed;      /* set for the function that calls back */
+    struct callback_guard guard;
 };
 
 /* td_publisher_flush, while it waits. */
@@ -103,42 +104,6 @@ is_enough(const struct td_publisher *p)
 {
     return p->spool->n_changes >= p->batch_changes ||
            p->spool->n_bytes >= p->options.batch_bytes;
-}
-
-/* Ends a callback; `is_freed`: of its function. False: the publisher was freed.
- */
-static bool
-end_callback(struct td_publisher *p, const bool *is_freed)
-{
-    if (!*is_freed)
-        p->is_freed = NULL;
-    return !*is_freed;
-}
-
-/* Calls back. False: the publisher was freed. */
-
-static bool
-tell_durable(struct td_publisher *p, uint64_t number,
-             const struct td_receipt *receipt)
-{
-    bool is_freed = false;
-
-    if (!p->options.on_durable)
-        return true;
-    p->is_freed = &is_freed;
-    p->options.on_durable(number, receipt, p->options.user);
-    return end_callback(p, &is_freed);
-}
-
-static bool
-tell_refused(struct td_publisher *p, const struct spool_entry *entry,
-             const char *why)
-{
-    bool is_freed = false;
-
-    p->is_freed = &is_freed;
-    p->options.on_refused(entry->number, entry->text, why, p->options.user);
-    return end_callback(p, &is_freed);
 }
 
 /* Tries again later; `asked_ms`: the pause that the broker asked for. The
@@ -204,7 +169,9 @@ end_posted(struct td_publisher *p, struct slice answer)
         return;
     }
     forget_post(p);
-    if (tell_durable(p, last, &receipt))
+    if (!p->options.on_durable ||
+        SURVIVES(&p->guard,
+                 p->options.on_durable(last, &receipt, p->options.user)))
         go_on(p, p->options.linger_ms);
 }
 
@@ -215,13 +182,15 @@ drop_entry(struct td_publisher *p, uint64_t n, const struct problem *refusal)
 {
     struct spool_entry entry = {.text = NULL};
     struct problem why = {.rc = STATUS_OK};
-    bool is_here = true;
+    bool is_here;
 
     if (spool_change(p->spool, &p->post, n, &entry, &why)) {
         stand_still(p, &why);
         return;
     }
-    is_here = tell_refused(p, &entry, refusal->text);
+    is_here = SURVIVES(&p->guard,
+                       p->options.on_refused(entry.number, entry.text,
+                                             refusal->text, p->options.user));
     if (is_here && spool_drop(p->spool, &entry, &why)) {
         stand_still(p, &why);
     } else if (is_here) {
@@ -346,8 +315,7 @@ free_publisher(void *owner)
 {
     struct td_publisher *p = owner;
 
-    if (p->is_freed)
-        *p->is_freed = true;
+    callback_guard_trip(&p->guard);
     client_leaves(p->client, &p->running);
     end_flush(p, NULL);
     fetch_free(p->fetch);

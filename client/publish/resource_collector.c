@@ -243,17 +243,13 @@ read_url(struct gather *g, char *url)
 static enum status
 add_part(struct gather *g, struct slice url)
 {
-    char **parts;
-
     if (g->n_parts == PARTS_MAX)
         return problem(&g->why, STATUS_TOO_LARGE, "more than %d parts",
                        PARTS_MAX);
-    parts = ONE_MORE(g->parts, &g->parts_capacity, g->n_parts);
-    if (!parts)
+    if (!ONE_MORE(g->parts, &g->parts_capacity, g->n_parts))
         return problem_memory(&g->why);
-    g->parts = parts;
-    parts[g->n_parts] = slice_dup(url);
-    return parts[g->n_parts++] ? STATUS_OK : problem_memory(&g->why);
+    g->parts[g->n_parts] = slice_dup(url);
+    return g->parts[g->n_parts++] ? STATUS_OK : problem_memory(&g->why);
 }
 
 static enum status

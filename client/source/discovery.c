@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/text_set.h"
+#include "client/lib/callback_guard.h"
 #include "client/lib/pause.h"
 #include "client/source/capabilities.h"
 #include "client/source/document_fetch.h"
@@ -96,7 +97,7 @@ struct discovery {
     unsigned silence_s;  /* of a page; 0: document_fetch.h's default */
     struct timer *timer; /* the next request */
     unsigned pause_ms;   /* before the next retry */
-    bool *is_freed;      /* set if a callback frees this */
+    struct callback_guard guard;
 
     struct list jobs;         /* struct page_request */
     struct text_set seen;     /* URLs */
@@ -237,21 +238,6 @@ next_job(const struct discovery *d)
 
 /* Sets */
 
-/* Calls on_set. False: the discovery was freed. */
-static bool
-call_back(struct discovery *d, struct offered *offered,
-          const struct problem *missed)
-{
-    bool is_freed = false;
-
-    d->is_freed = &is_freed;
-    d->on_set(offered, missed, d->user);
-    if (is_freed)
-        return false;
-    d->is_freed = NULL;
-    return true;
-}
-
 /* True if on_set received that URL before, or the caller knows it. Else notes
  * it. */
 static bool
@@ -302,7 +288,7 @@ discover_report(struct discovery *d, struct offered *offered)
         if (d->n_sets++ >= DISCOVERY_SETS_MAX)
             discover_break(d, "more sets than any source has");
         else
-            is_here = call_back(d, &set, NULL);
+            is_here = SURVIVES(&d->guard, d->on_set(&set, NULL, d->user));
     }
     offered_fini(&set);
     return is_here;
@@ -323,7 +309,7 @@ discover_miss(struct discovery *d, const struct problem *why)
         d->rc = STATUS_MEMORY;
         return true;
     }
-    is_here = call_back(d, &missed, why);
+    is_here = SURVIVES(&d->guard, d->on_set(&missed, why, d->user));
     offered_fini(&missed);
     return is_here;
 }
@@ -909,8 +895,7 @@ discovery_free(struct discovery *d)
 {
     if (!d)
         return;
-    if (d->is_freed)
-        *d->is_freed = true;
+    callback_guard_trip(&d->guard);
     document_fetch_free(d->page.fetch);
     timer_free(d->timer);
     clear_page(d);

@@ -46,12 +46,9 @@ visit_schedule_free(struct visit_schedule *r)
 bool
 visit_schedule_add(struct visit_schedule *r)
 {
-    struct round *all = ONE_MORE(r->all, &r->capacity, r->n);
-
-    if (!all)
+    if (!ONE_MORE(r->all, &r->capacity, r->n))
         return false;
-    r->all = all;
-    all[r->n++] = (struct round){.due_ms = INT64_MIN};
+    r->all[r->n++] = (struct round){.due_ms = INT64_MIN};
     r->n_in[WAITING]++;
     return true;
 }

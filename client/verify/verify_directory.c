@@ -124,12 +124,9 @@ number_of(const char *path)
 static enum status
 add_file(struct verify *v, struct files *files, struct file file)
 {
-    struct file *each = ONE_MORE(files->each, &files->capacity, files->n);
-
-    if (!each)
+    if (!ONE_MORE(files->each, &files->capacity, files->n))
         return problem_memory(&v->client->problem);
-    files->each = each;
-    each[files->n++] = file;
+    files->each[files->n++] = file;
     return STATUS_OK;
 }
 

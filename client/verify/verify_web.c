@@ -51,15 +51,12 @@ list_index_fini(struct list_index *names)
 static enum status
 list_index_add(struct list_index *names, const struct document_entry *entry)
 {
-    struct named *each = ONE_MORE(names->each, &names->capacity, names->n);
-
-    if (!each)
+    if (!ONE_MORE(names->each, &names->capacity, names->n))
         return STATUS_MEMORY;
-    names->each = each;
-    each[names->n] = (struct named){.loc = slice_dup(entry->change.loc),
-                                    .has_digest = entry->has_digest,
-                                    .digest = entry->digest};
-    return each[names->n++].loc ? STATUS_OK : STATUS_MEMORY;
+    names->each[names->n] = (struct named){.loc = slice_dup(entry->change.loc),
+                                           .has_digest = entry->has_digest,
+                                           .digest = entry->digest};
+    return names->each[names->n++].loc ? STATUS_OK : STATUS_MEMORY;
 }
 
 /* Documents name the lists in the same order: begins at the next one. */

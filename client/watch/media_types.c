@@ -38,12 +38,9 @@ by_extension(const void *a, const void *b)
 static bool
 add_row(struct mediatypes *types, char *extension, const char *type)
 {
-    struct row *rows = ONE_MORE(types->rows, &types->capacity, types->n_rows);
-
-    if (!rows)
+    if (!ONE_MORE(types->rows, &types->capacity, types->n_rows))
         return false;
-    types->rows = rows;
-    rows[types->n_rows++] = (struct row){extension, type};
+    types->rows[types->n_rows++] = (struct row){extension, type};
     return true;
 }
 

@@ -523,13 +523,10 @@ struct folders {
 static bool
 push_folder(struct watch *w, struct folders *folders, const char *path)
 {
-    char **paths = ONE_MORE(folders->paths, &folders->room, folders->n);
-
-    if (!paths)
+    if (!ONE_MORE(folders->paths, &folders->room, folders->n))
         return fail_watch(w, NO_MEMORY);
-    folders->paths = paths;
-    paths[folders->n] = strdup(path);
-    return paths[folders->n++] || fail_watch(w, NO_MEMORY);
+    folders->paths[folders->n] = strdup(path);
+    return folders->paths[folders->n++] || fail_watch(w, NO_MEMORY);
 }
 
 /* Looks at one name in a folder. */

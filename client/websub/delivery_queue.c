@@ -7,6 +7,7 @@
 
 #include "base/array.h"
 #include "base/list.h"
+#include "client/lib/callback_guard.h"
 #include "proto/http/webhook_signature.h"
 #include "proto/number.h"
 #include "proto/resourcesync/digest.h"
@@ -38,7 +39,7 @@ struct delivery_queue {
     struct td_subscriber_counts counts;
     struct timer *hand_over;
     struct list queue;
-    bool *is_freed; /* set for the function that calls back */
+    struct callback_guard guard;
 
     struct remembered *ring;
     size_t ring_size, n_remembered;
@@ -81,15 +82,12 @@ static void
 remember_delivery(struct delivery_queue *d, const struct remembered *new)
 {
     bool is_full = d->n_remembered == d->ring_size;
-    struct remembered *ring = NULL;
 
     if (is_full && d->ring_size < REMEMBERED_MAX &&
-        (d->ring_size == 0 || new->at_s - d->ring[d->at].at_s < REMEMBERED_S))
-        ring = ONE_MORE(d->ring, &d->ring_size, d->n_remembered);
-    if (ring) {
+        (d->ring_size == 0 || new->at_s - d->ring[d->at].at_s < REMEMBERED_S) &&
+        ONE_MORE(d->ring, &d->ring_size, d->n_remembered)) {
         /* The full ring had its oldest entry at d->at, which now is in the
          * middle. Order only matters for overwriting: it need not be mended. */
-        d->ring = ring;
         d->at = d->n_remembered;
         is_full = false;
     }
@@ -169,10 +167,9 @@ on_hand_over(void *user)
 {
     struct delivery_queue *d = user;
     struct delivery *delivery;
-    bool is_freed = false;
+    bool is_here = true;
 
-    d->is_freed = &is_freed;
-    while (!is_freed &&
+    while (is_here &&
            (delivery = list_take(&d->queue, offsetof(struct delivery, node)))) {
         struct td_delivery told = {
             .topic = delivery->topic,
@@ -183,11 +180,10 @@ on_hand_over(void *user)
         };
 
         d->counts.delivered++;
-        d->options.on_delivery(&told, d->options.user);
+        is_here =
+            SURVIVES(&d->guard, d->options.on_delivery(&told, d->options.user));
         delivery_free(delivery);
     }
-    if (!is_freed)
-        d->is_freed = NULL;
 }
 
 static struct delivery *
@@ -271,8 +267,7 @@ delivery_queue_free(struct delivery_queue *d)
 
     if (!d)
         return;
-    if (d->is_freed)
-        *d->is_freed = true;
+    callback_guard_trip(&d->guard);
     timer_free(d->hand_over);
     list_drain (delivery, &d->queue, node)
         delivery_free(delivery);

@@ -9,6 +9,7 @@
 #include <openssl/evp.h>
 
 #include "base/clock.h"
+#include "client/lib/callback_guard.h"
 #include "client/lib/fetch.h"
 #include "client/lib/pause.h"
 #include "proto/http/websub.h"
@@ -81,7 +82,7 @@ struct hub_subscription {
     /* Events to report */
     bool is_verified, is_denied, is_doubted, is_left;
     struct problem why;
-    bool *is_freed; /* set for the function that calls back */
+    struct callback_guard guard;
 };
 
 static void
@@ -113,14 +114,7 @@ static bool
 report_event(struct hub_subscription *l, enum hub_subscription_event event,
              const struct problem *why)
 {
-    bool is_freed = false;
-
-    l->is_freed = &is_freed;
-    l->plan.on_event(l, event, why, l->plan.user);
-    if (is_freed)
-        return false;
-    l->is_freed = NULL;
-    return true;
+    return SURVIVES(&l->guard, l->plan.on_event(l, event, why, l->plan.user));
 }
 
 static void
@@ -568,8 +562,7 @@ hub_subscription_free(struct hub_subscription *l)
 {
     if (!l)
         return;
-    if (l->is_freed)
-        *l->is_freed = true;
+    callback_guard_trip(&l->guard);
     drop_request(l);
     route_free(l->route);
     timer_free(l->wait);

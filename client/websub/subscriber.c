@@ -27,6 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/lib/callback_guard.h"
 #include "client/lib/pause.h"
 #include "client/websub/delivery_queue.h"
 #include "client/websub/hub_subscription.h"
@@ -74,7 +75,7 @@ struct td_subscriber {
     char *moved_from, *moved_to;
     char *hub; /* of the request, as the topic names it */
 
-    bool *is_freed; /* set for the function that calls back */
+    struct callback_guard guard;
 };
 
 static const struct problem no_memory = PROBLEM_MEMORY;
@@ -86,16 +87,9 @@ static bool
 report_state(struct td_subscriber *s, enum td_subscription_state state,
              const char *detail)
 {
-    bool is_freed = false;
-
-    if (!s->options.on_state)
-        return true;
-    s->is_freed = &is_freed;
-    s->options.on_state(state, detail, s->options.user);
-    if (is_freed)
-        return false;
-    s->is_freed = NULL;
-    return true;
+    return !s->options.on_state ||
+           SURVIVES(&s->guard,
+                    s->options.on_state(state, detail, s->options.user));
 }
 
 /* The one function that changes the state; the diagram is above. */
@@ -491,8 +485,7 @@ td_subscriber_close(struct td_subscriber *s)
 {
     if (!s)
         return;
-    if (s->is_freed)
-        *s->is_freed = true;
+    callback_guard_trip(&s->guard);
     client_leaves(s->client, &s->running);
     topic_search_free(s->search);
     hub_subscription_free(s->current);

@@ -1,5 +1,6 @@
 #include "proto/http/html_links.h"
 
+#include "proto/ascii.h"
 #include "proto/buf.h"
 #include "proto/number.h"
 
@@ -25,12 +26,6 @@ static bool
 is_space(char c)
 {
     return c == ' ' || c == '\t' || c == '\n' || c == '\f' || c == '\r';
-}
-
-static bool
-is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
 static void
@@ -391,7 +386,7 @@ step_tag(struct page *page)
         skip_bytes(rest, 1);
         return !is_text || page->n_templates > 0;
     }
-    if (rest->size > name && is_letter(rest->data[name])) {
+    if (rest->size > name && ascii_is_letter(rest->data[name])) {
         skip_bytes(rest, name);
         if (!take_tag(rest, &tag))
             return false;

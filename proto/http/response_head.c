@@ -1,15 +1,10 @@
 #include "proto/http/response_head.h"
 
+#include "proto/ascii.h"
 #include "proto/number.h"
 
 /* "HTTP/1.1 200", and what must follow: a space and the reason, or nothing. */
 #define STATUS_LINE_MIN 12
-
-static bool
-is_digit(char byte)
-{
-    return byte >= '0' && byte <= '9';
-}
 
 /* True if `line`, perhaps only the front of one, may begin an answer. */
 static bool
@@ -28,7 +23,7 @@ read_status_line(struct response_head *h, struct slice line,
 {
     uint64_t status = 0;
 
-    if (line.size < STATUS_LINE_MIN || !is_digit(line.data[7]) ||
+    if (line.size < STATUS_LINE_MIN || !ascii_is_digit(line.data[7]) ||
         line.data[8] != ' ' || line.data[9] == '0' ||
         !number_read((struct slice){line.data + 9, 3}, &status) ||
         (line.size > STATUS_LINE_MIN && line.data[STATUS_LINE_MIN] != ' '))

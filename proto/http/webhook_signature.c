@@ -5,6 +5,7 @@
 #include <openssl/evp.h>
 #include <openssl/params.h>
 
+#include "proto/ascii.h"
 #include "proto/memory.h"
 #include "proto/number.h"
 
@@ -84,8 +85,7 @@ is_base64(struct slice text)
     for (size_t i = 0; i < size; i++) {
         char c = text.data[i];
 
-        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-              (c >= '0' && c <= '9') || c == '+' || c == '/'))
+        if (!ascii_is_alnum(c) && c != '+' && c != '/')
             return false;
     }
     return true;

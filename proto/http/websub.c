@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
+#include "proto/ascii.h"
 #include "proto/http/network_address.h"
 #include "proto/number.h"
 #include "proto/uri.h"
@@ -368,10 +369,8 @@ static void
 add_lower(struct buf *to, struct slice text)
 {
     for (size_t i = 0; i < text.size; i++) {
-        char c = text.data[i];
+        char c = ascii_lower(text.data[i]);
 
-        if (c >= 'A' && c <= 'Z')
-            c = (char)(c - 'A' + 'a');
         buf_add(to, &c, 1);
     }
 }
@@ -381,8 +380,6 @@ add_lower(struct buf *to, struct slice text)
 static void
 add_normalised(struct buf *to, struct slice text)
 {
-    static const char digits[] = "0123456789ABCDEF";
-
     while (text.size > 0) {
         int c = uri_escape(text);
         bool is_escape = c >= 0;
@@ -391,9 +388,7 @@ add_normalised(struct buf *to, struct slice text)
         if (!is_escape)
             c = (unsigned char)text.data[0];
         if (is_escape ? !uri_is_unreserved((char)c) : c == '%') {
-            const char escape[] = {'%', digits[c >> 4], digits[c & 15]};
-
-            buf_add(to, escape, sizeof(escape));
+            uri_add_escape(to, (char)c);
         } else {
             const char plain = (char)c;
 

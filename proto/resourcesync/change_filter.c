@@ -2,6 +2,7 @@
 
 #include <strings.h>
 
+#include "proto/ascii.h"
 #include "proto/resourcesync/change.h"
 #include "proto/resourcesync/document_write.h"
 #include "proto/resourcesync/fragment.h"
@@ -110,8 +111,7 @@ row_of(struct slice name)
 static bool
 is_plain(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-           (c >= '0' && c <= '9') || (c && strchr("-._~!$'()*,:@/?=", c));
+    return ascii_is_alnum(c) || (c && strchr("-._~!$'()*,:@/?=", c));
 }
 
 static size_t
@@ -134,12 +134,6 @@ static struct slice
 escaped_of(const struct filter *f, const struct filter_value *value)
 {
     return (struct slice){f->escaped + value->escaped_at, value->escaped_size};
-}
-
-static char
-lower_letter(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
 }
 
 enum status
@@ -167,7 +161,7 @@ filter_add(struct filter *f, struct slice name, struct slice value,
                        row->name, FILTER_TEXT_MAX);
     for (size_t i = 0; i < value.size; i++)
         f->raw[new.at + i] =
-            kind == FILTER_TYPE ? lower_letter(value.data[i]) : value.data[i];
+            kind == FILTER_TYPE ? ascii_lower(value.data[i]) : value.data[i];
     new.size = (uint16_t)value.size;
     for (size_t i = 0; i < f->n[kind]; i++)
         if (slice_equal(raw_of(f, &f->values[kind][i]), raw_of(f, &new)))
@@ -241,7 +235,6 @@ prune_values(struct filter *f, size_t kind)
 static void
 add_text(struct filter *f, const char *name, struct slice value)
 {
-    static const char hex[] = "0123456789ABCDEF";
     char *to = f->text + f->text_size;
     size_t name_size = strlen(name);
 
@@ -250,17 +243,11 @@ add_text(struct filter *f, const char *name, struct slice value)
     memcpy(to, name, name_size);
     to += name_size;
     *to++ = '=';
-    for (size_t i = 0; i < value.size; i++) {
-        unsigned char c = (unsigned char)value.data[i];
-
-        if (is_plain((char)c)) {
-            *to++ = (char)c;
-        } else {
-            *to++ = '%';
-            *to++ = hex[c >> 4];
-            *to++ = hex[c & 15];
-        }
-    }
+    for (size_t i = 0; i < value.size; i++)
+        if (is_plain(value.data[i]))
+            *to++ = value.data[i];
+        else
+            to = uri_put_escape(to, value.data[i]);
     f->text_size = (uint16_t)(to - f->text);
 }
 

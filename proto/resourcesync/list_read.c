@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/ascii.h"
 #include "proto/memory.h"
 #include "proto/number.h"
 #include "proto/uri.h"
@@ -389,9 +390,8 @@ fold_word(struct list_reader *r, struct slice text)
 {
     buf_clear(&r->raw);
     for (size_t i = 0; i < text.size; i++) {
-        char c = text.data[i];
+        char c = text.data[i] == ',' ? '.' : ascii_lower(text.data[i]);
 
-        c = (char)(c == ',' ? '.' : c >= 'A' && c <= 'Z' ? c | 0x20 : c);
         buf_add(&r->raw, &c, 1);
     }
     starve(r, r->raw.is_starved);

@@ -141,7 +141,7 @@ enum status
 mqtt_publish(struct mqtt *m, const struct mqtt_message *message, int *mid,
              struct problem *why)
 {
-    struct quiet_message *all, *kept;
+    struct quiet_message *kept;
 
     if (!m->is_connected || m->was_dropped)
         return problem(why, STATUS_AGAIN, "there is no connection");
@@ -152,10 +152,8 @@ mqtt_publish(struct mqtt *m, const struct mqtt_message *message, int *mid,
     if ((message->is_retained && !m->takes_retained) ||
         message->qos > m->max_qos)
         return problem(why, STATUS_UNSUPPORTED, "the MQTT broker does not");
-    all = ONE_MORE(m->published, &m->published_capacity, m->n_published);
-    assert_non_null(all);
-    m->published = all;
-    kept = &all[m->n_published++];
+    assert_true(ONE_MORE(m->published, &m->published_capacity, m->n_published));
+    kept = &m->published[m->n_published++];
     *kept = (struct quiet_message){
         .mid = *mid = ++m->last_mid,
         .qos = message->qos,
@@ -204,15 +202,11 @@ enum status
 mqtt_subscribe(struct mqtt *m, const char *filter, bool wants_retained,
                int *mid, struct problem *why)
 {
-    struct quiet_filter *all;
-
     if (!m->is_connected)
         return problem(why, STATUS_AGAIN, "there is no connection");
-    all = ONE_MORE(m->filters, &m->filters_capacity, m->n_filters);
-    assert_non_null(all);
-    m->filters = all;
+    assert_true(ONE_MORE(m->filters, &m->filters_capacity, m->n_filters));
     *mid = ++m->last_mid;
-    all[m->n_filters++] =
+    m->filters[m->n_filters++] =
         (struct quiet_filter){*mid, copy(filter), wants_retained, false};
     return STATUS_OK;
 }
@@ -220,7 +214,7 @@ mqtt_subscribe(struct mqtt *m, const char *filter, bool wants_retained,
 enum status
 mqtt_unsubscribe(struct mqtt *m, const char *filter, struct problem *why)
 {
-    struct quiet_filter *found = find_filter(m, filter), *all;
+    struct quiet_filter *found = find_filter(m, filter);
 
     if (!m->is_connected)
         return problem(why, STATUS_AGAIN, "there is no connection");
@@ -228,10 +222,9 @@ mqtt_unsubscribe(struct mqtt *m, const char *filter, struct problem *why)
         found->is_over = true;
         return STATUS_OK;
     }
-    all = ONE_MORE(m->filters, &m->filters_capacity, m->n_filters);
-    assert_non_null(all);
-    m->filters = all;
-    all[m->n_filters++] = (struct quiet_filter){0, copy(filter), false, true};
+    assert_true(ONE_MORE(m->filters, &m->filters_capacity, m->n_filters));
+    m->filters[m->n_filters++] =
+        (struct quiet_filter){0, copy(filter), false, true};
     return STATUS_OK;
 }
 

@@ -1,0 +1,34 @@
+/*
+ * ascii.h - letters and digits of ASCII, whatever the locale is.
+ */
+#ifndef PROTO_ASCII_H
+#define PROTO_ASCII_H
+
+#include <stdbool.h>
+
+static inline bool
+ascii_is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static inline bool
+ascii_is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static inline bool
+ascii_is_alnum(char c)
+{
+    return ascii_is_letter(c) || ascii_is_digit(c);
+}
+
+/* A capital letter as a small one, and any other character as it is. */
+static inline char
+ascii_lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
+}
+
+#endif
