@@ -24,6 +24,16 @@ ascii_is_alnum(char c)
     return ascii_is_letter(c) || ascii_is_digit(c);
 }
 
+/* True if the text has no control character, so that it is one line. */
+static inline bool
+ascii_is_line(const char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 0x7f)
+            return false;
+    return true;
+}
+
 /* A capital letter as a small one, and any other character as it is. */
 static inline char
 ascii_lower(char c)

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "client/cli/progress.h"
 #include "client/cli/settings.h"
 #include "proto/resourcesync/json.h"
@@ -243,7 +244,7 @@ exit_of(const struct td_client *client, enum td_status rc)
 /* The sets of a source. */
 struct found_sets {
     char **urls;
-    size_t n;
+    size_t n, capacity;
     bool is_partial; /* the source names more, which cannot be read */
     bool has_failed; /* no memory */
 };
@@ -252,17 +253,14 @@ static void
 on_set(const char *url, const char *why, void *user)
 {
     struct found_sets *sets = user;
-    char **urls;
 
     if (why) {
         say("%s", why);
         sets->is_partial = true;
         return;
     }
-    urls = realloc(sets->urls, (sets->n + 1) * sizeof(*urls));
-    if (urls)
-        sets->urls = urls;
-    if (!urls || !(urls[sets->n] = strdup(url)))
+    if (!ONE_MORE(sets->urls, &sets->capacity, sets->n) ||
+        !(sets->urls[sets->n] = strdup(url)))
         sets->has_failed = true;
     else
         sets->n++;

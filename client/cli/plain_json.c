@@ -63,7 +63,7 @@ print_member(const char *path, const char *value, void *user)
 enum exit_code
 plain_json_show(struct slice json)
 {
-    return json_members_read(json, print_member, NULL, NULL)
+    return json_members_read(json, print_member, NULL)
                ? failed(NO_MEMORY) /* it is valid */
                : EXIT_GOOD;
 }

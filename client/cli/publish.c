@@ -17,6 +17,7 @@
 #include "client/cli/mirror_output.h"
 #include "client/cli/progress.h"
 #include "client/cli/publish_follow.h"
+#include "proto/ascii.h"
 #include "proto/resourcesync/digest.h"
 
 /* A document is held in memory. */
@@ -316,16 +317,6 @@ post_text(const struct arguments *arguments, const char *type, const char *text,
 /* Of random digits: nobody can have put it into FILE. */
 #define BOUNDARY_SIZE 32
 
-/* True if the text is a header's value on one line. */
-static bool
-is_line(const char *text)
-{
-    for (; text && *text; text++)
-        if ((unsigned char)*text < ' ' || *text == 0x7f)
-            return false;
-    return true;
-}
-
 static bool
 copy_file(FILE *to, FILE *from)
 {
@@ -380,12 +371,13 @@ static enum exit_code
 post_content(const struct arguments *arguments, const char *changes)
 {
     const char *name = arguments->options[OPTION_CONTENT];
+    const char *type = arguments->options[OPTION_MEDIA_TYPE];
     char boundary[BOUNDARY_SIZE + 1];
     FILE *content = NULL, *parts = NULL;
     enum exit_code code = EXIT_FAILED;
 
-    if (!is_line(arguments->operands[1]) ||
-        !is_line(arguments->options[OPTION_MEDIA_TYPE]))
+    if (!ascii_is_line(arguments->operands[1]) ||
+        (type && !ascii_is_line(type)))
         return bad_usage("with --content, LOC and --media-type are one line");
     content = fopen(name, "rb");
     if (!content) {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "client/follow/follower.h"
 #include "client/lib/pause.h"
 #include "client/source/source_sets.h"
@@ -29,7 +30,7 @@ struct source {
     struct source_sets *tour;
     struct shared_stream *shared;
     struct followed **sets; /* by their numbers */
-    size_t n_sets;
+    size_t n_sets, capacity;
     struct problem why;
     bool is_over;
 };
@@ -139,13 +140,9 @@ static struct followed *
 followed_of(struct source *s, size_t number)
 {
     while (s->n_sets <= number) {
-        struct followed **sets =
-            realloc(s->sets, (s->n_sets + 1) * sizeof(struct followed *));
         struct followed *set = calloc(1, sizeof(*set));
 
-        if (sets)
-            s->sets = sets;
-        if (!sets || !set ||
+        if (!ONE_MORE(s->sets, &s->capacity, s->n_sets) || !set ||
             !(set->set_url = strdup(source_sets_url(s->tour, s->n_sets)))) {
             free(set);
             return NULL;

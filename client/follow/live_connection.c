@@ -115,8 +115,7 @@ live_finish_named(struct live *live, struct slice name, struct slice text)
     };
 
     char detail[800] = "";
-    struct json_fields_member member = {
-        .name = "detail", .text = detail, .size = sizeof(detail)};
+    struct json_fields_member member = JSON_TEXT("detail", detail);
 
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
         if (!slice_is(name, ends[i].name))

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/db.h"
 #include "client/harvest/harvest_feed.h"
@@ -44,7 +45,7 @@ struct harvest {
     struct harvest_target target;
     struct harvest_outbox outbox;
     struct reader **readers;
-    size_t n_readers;
+    size_t n_readers, capacity;
     bool is_over;
     bool is_other; /* the set is another one: all readers begin anew */
     bool has_said_strays;
@@ -471,13 +472,10 @@ static bool
 add_reader(struct harvest *h, const struct harvest_source *source,
            const char *url)
 {
-    struct reader **readers =
-        realloc(h->readers, (h->n_readers + 1) * sizeof(struct reader *));
     struct reader *r = calloc(1, sizeof(*r));
 
-    if (readers)
-        h->readers = readers;
-    if (!readers || !r || !(r->url = strdup(url)))
+    if (!ONE_MORE(h->readers, &h->capacity, h->n_readers) || !r ||
+        !(r->url = strdup(url)))
         goto failed;
     r->harvest = h;
     r->source = source;

@@ -8,9 +8,9 @@
 #include "base/clock.h"
 #include "client/harvest/harvest_entry.h"
 #include "client/lib/client.h"
-#include "client/lib/fetch.h"
 #include "client/lib/json_slices.h"
 #include "client/lib/pause.h"
+#include "client/source/set.h"
 #include "proto/datetime.h"
 #include "proto/resourcesync/change.h"
 
@@ -18,9 +18,6 @@
 
 /* A broker remembers keys for 24 hours; less an hour, as clocks differ. */
 #define KEY_LIFE_S (23 * 3600)
-
-/* Of an answer to a report. */
-#define ANSWER_MAX 65536
 
 void
 harvest_target_say(const struct harvest_target *t, const char *format, ...)
@@ -433,32 +430,16 @@ harvest_target_look(struct harvest_target *t, bool *is_other)
 bool
 harvest_target_tell(struct harvest_target *t, struct slice json)
 {
-    static const char *const headers[] = {"Content-Type: application/json",
-                                          "Accept: application/json", NULL};
-    char url[2048];
-    struct fetch_request request = {.url = url,
-                                    .headers = headers,
-                                    .body = &json,
-                                    .max_bytes = ANSWER_MAX,
-                                    .method = "PUT"};
-    struct fetch_answer answer;
-    enum status rc;
+    enum td_status rc;
+    unsigned status;
 
     if (t->options->is_dry || t->is_untold)
         return true;
-    snprintf(url, sizeof(url), "%s/harvest", t->url);
-    client_begin(t->client);
-    buf_init(&answer.body, ANSWER_MAX);
-    rc = fetch_run(t->client, &request, &answer);
-    if (!rc && answer.status == 405)
-        t->is_untold = true; /* an older broker */
-    else if (!rc && answer.status == 404)
-        rc = STATUS_OK; /* the same, or there is no set yet */
-    else if (!rc && answer.status / 100 != 2)
-        rc = fetch_refused(&t->client->problem, &answer);
-    buf_fini(&answer.body);
-    client_end(t->client, rc);
-    if (rc == STATUS_STOPPED)
+    rc = set_send(t->client, t->url, "/harvest", "PUT", json, &status);
+    t->is_untold = status == 405;       /* an older broker */
+    if (status == 405 || status == 404) /* the same, or there is no set yet */
+        rc = TD_OK;
+    if (rc == TD_STOPPED)
         return harvest_target_fail(t, HARVEST_STOPPED);
     if (rc &&
         strncmp(t->trouble, td_problem(t->client), sizeof(t->trouble) - 1) != 0)

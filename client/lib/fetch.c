@@ -800,10 +800,10 @@ fetch_refused(struct problem *why, const struct fetch_answer *answer)
     uint64_t entry = 0;
     uint64_t line = 0;
     struct json_fields_member members[] = {
-        {.name = "detail", .text = detail, .size = sizeof(detail)},
-        {.name = "title", .text = title, .size = sizeof(title)},
-        {.name = "entry", .number = &entry},
-        {.name = "line", .number = &line},
+        JSON_TEXT("detail", detail),
+        JSON_TEXT("title", title),
+        JSON_NUMBER("entry", &entry),
+        JSON_NUMBER("line", &line),
     };
     bool is_read = !json_fields_read(buf_slice(&answer->body), members,
                                      sizeof(members) / sizeof(members[0]));

@@ -133,10 +133,9 @@ json_fields_read(struct slice body, struct json_fields_member *members,
 }
 
 enum status
-json_members_read(struct slice text, td_member_fn *on_member, void *user,
-                  struct problem *why)
+json_members_read(struct slice text, td_member_fn *on_member, void *user)
 {
     struct reading r = {.on_member = on_member, .user = user};
 
-    return json_parse_text(text, on_event, &r, why);
+    return json_parse_text(text, on_event, &r, NULL);
 }

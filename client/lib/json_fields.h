@@ -28,6 +28,16 @@ struct json_fields_member {
     bool is_there; /* set if the object has it, with the wanted type */
 };
 
+/* A text for an array of char, and a number for a uint64_t. */
+#define JSON_TEXT(member, to)                              \
+    {                                                      \
+        .name = (member), .text = (to), .size = sizeof(to) \
+    }
+#define JSON_NUMBER(member, to)          \
+    {                                    \
+        .name = (member), .number = (to) \
+    }
+
 /* Fills the members in, in any order; skips others. STATUS_MALFORMED: the body
  * is not JSON. STATUS_MEMORY. */
 enum status json_fields_read(struct slice body,
@@ -38,7 +48,6 @@ enum status json_fields_read(struct slice body,
  * order. Cuts paths to 255 bytes. STATUS_MALFORMED: not JSON; some values may
  * have been handed over. STATUS_MEMORY. */
 MUST_CHECK enum status json_members_read(struct slice text,
-                                         td_member_fn *on_member, void *user,
-                                         struct problem *why);
+                                         td_member_fn *on_member, void *user);
 
 #endif

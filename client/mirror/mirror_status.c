@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/db_rows.h"
 #include "client/mirror/mirror_dir.h"
 
@@ -115,17 +116,13 @@ read_sources(struct db *db, struct mirror_status *status, struct problem *why)
         DB_SELECT(db, NULL, why, "SELECT url FROM sources ORDER BY n");
     struct slice url;
 
-    while (DB_NEXT(&rows, &url)) {
-        char **grown = realloc(status->sources, (status->n_sources + 1) *
-                                                    sizeof(*status->sources));
-
-        if (grown)
-            status->sources = grown;
-        if (!grown || !(grown[status->n_sources] = slice_dup(url)))
-            rows.rc = problem_memory(why);
-        else
+    while (DB_NEXT(&rows, &url))
+        if (ONE_MORE(status->sources, &status->sources_capacity,
+                     status->n_sources) &&
+            (status->sources[status->n_sources] = slice_dup(url)))
             status->n_sources++;
-    }
+        else
+            rows.rc = problem_memory(why);
     return db_rows_end(&rows);
 }
 
@@ -142,17 +139,13 @@ read_sets(struct db *db, struct mirror_status *status, struct problem *why)
 
     while (DB_NEXT(&rows, &url, &set.position, &set.caught_up_us,
                    MIRROR_DB_INTO_CERTAINTY(c))) {
-        struct mirror_status_set *grown =
-            realloc(status->sets, (status->n_sets + 1) * sizeof(*grown));
-
         if (c->n_held && !c->doubt[0])
             snprintf(c->doubt, sizeof(c->doubt),
                      "%" PRIu64 " deletions are held back", c->n_held);
         set.url = slice_dup(url);
-        if (grown)
-            status->sets = grown;
-        if (grown && set.url) {
-            grown[status->n_sets++] = set;
+        if (set.url &&
+            ONE_MORE(status->sets, &status->sets_capacity, status->n_sets)) {
+            status->sets[status->n_sets++] = set;
         } else {
             free(set.url);
             rows.rc = problem_memory(why);

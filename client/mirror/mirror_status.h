@@ -27,9 +27,9 @@ struct mirror_status_set {
 
 struct mirror_status {
     char **sources; /* URLs given to td_sync */
-    size_t n_sources;
+    size_t n_sources, sources_capacity;
     struct mirror_status_set *sets;
-    size_t n_sets;
+    size_t n_sets, sets_capacity;
     struct mirror_db_counts counts;
     bool is_at_work; /* a process works on the mirror now */
     long process;    /* its id; 0: of another machine or container */

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "client/follow/follower.h"
 #include "client/lib/host_places.h"
@@ -61,7 +62,7 @@ struct run {
     struct shared_stream *shared;
     int64_t begun_ms;
     struct set_sync **sets; /* by their numbers in `tour` */
-    size_t n_sets;
+    size_t n_sets, capacity;
     struct problem why; /* of the tour */
 };
 
@@ -785,22 +786,15 @@ on_idle(void *user)
 static bool
 make_room(struct run *run, size_t n)
 {
-    struct set_sync **sets;
-
-    if (n <= run->n_sets)
-        return true;
-    sets = realloc(run->sets, n * sizeof(struct set_sync *));
-    if (!sets)
-        return false;
-    run->sets = sets;
     for (; run->n_sets < n; run->n_sets++) {
-        struct set_sync *set = calloc(1, sizeof(*set));
+        struct set_sync *set;
 
-        if (!set)
+        if (!ONE_MORE(run->sets, &run->capacity, run->n_sets) ||
+            !(set = calloc(1, sizeof(*set))))
             return false;
         set->run = run;
         set->number = run->n_sets;
-        sets[run->n_sets] = set;
+        run->sets[run->n_sets] = set;
     }
     return true;
 }

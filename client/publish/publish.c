@@ -27,6 +27,7 @@
 #include "client/lib/set_url.h"
 #include "client/lib/temporary_file.h"
 #include "client/publish/resource_collector.h"
+#include "proto/ascii.h"
 
 /* All posts */
 
@@ -58,14 +59,10 @@ bool
 post_receipt(struct slice body, struct td_receipt *receipt)
 {
     struct json_fields_member members[] = {
-        {.name = "first", .number = &receipt->first},
-        {.name = "last", .number = &receipt->last},
-        {.name = "position",
-         .text = receipt->position,
-         .size = sizeof(receipt->position)},
-        {.name = "datetime",
-         .text = receipt->datetime,
-         .size = sizeof(receipt->datetime)},
+        JSON_NUMBER("first", &receipt->first),
+        JSON_NUMBER("last", &receipt->last),
+        JSON_TEXT("position", receipt->position),
+        JSON_TEXT("datetime", receipt->datetime),
     };
 
     receipt->is_repeat = 0;
@@ -76,7 +73,7 @@ uint64_t
 post_fault(struct slice body)
 {
     uint64_t entry = 0;
-    struct json_fields_member member = {.name = "entry", .number = &entry};
+    struct json_fields_member member = JSON_NUMBER("entry", &entry);
 
     return !json_fields_read(body, &member, 1) && member.is_there ? entry : 0;
 }
@@ -98,16 +95,14 @@ static bool
 read_receipt(struct slice body, struct td_full_receipt *receipt)
 {
     struct json_fields_member members[] = {
-        {.name = "created", .number = &receipt->created},
-        {.name = "updated", .number = &receipt->updated},
-        {.name = "deleted", .number = &receipt->deleted},
-        {.name = "unchanged", .number = &receipt->unchanged},
-        {.name = "newer", .number = &receipt->newer},
-        {.name = "held_back", .number = &receipt->held_back},
-        {.name = "resources", .number = &receipt->resources},
-        {.name = "position",
-         .text = receipt->position,
-         .size = sizeof(receipt->position)},
+        JSON_NUMBER("created", &receipt->created),
+        JSON_NUMBER("updated", &receipt->updated),
+        JSON_NUMBER("deleted", &receipt->deleted),
+        JSON_NUMBER("unchanged", &receipt->unchanged),
+        JSON_NUMBER("newer", &receipt->newer),
+        JSON_NUMBER("held_back", &receipt->held_back),
+        JSON_NUMBER("resources", &receipt->resources),
+        JSON_TEXT("position", receipt->position),
     };
 
     memset(receipt, 0, sizeof(*receipt));
@@ -236,16 +231,6 @@ struct posting {
     int64_t end_ms; /* no attempt begins later */
 };
 
-/* A header's value must not end its line. */
-static bool
-is_plain(const char *text)
-{
-    for (; *text; text++)
-        if ((unsigned char)*text < ' ' || *text == 0x7f)
-            return false;
-    return true;
-}
-
 /* The line "Idempotency-Key: ..."; *has_key: there is one. */
 static enum status
 write_key(struct td_client *client, const char *given, bool *has_key,
@@ -365,7 +350,7 @@ td_publish(struct td_client *client, const char *set_url, const char *type,
 
     client_begin(client);
     rc = set_url_read(client, set_url, url);
-    if (!rc && (!type || strlen(type) > 200 || !is_plain(type)))
+    if (!rc && (!type || strlen(type) > 200 || !ascii_is_line(type)))
         rc = client_fail(client, STATUS_INVALID, "not a media type");
     if (!rc)
         rc = write_key(client, p.options->key, &p.has_key, key);

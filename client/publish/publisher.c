@@ -106,15 +106,13 @@ is_enough(const struct td_publisher *p)
            p->spool->n_bytes >= p->options.batch_bytes;
 }
 
-/* Tries again later; `asked_ms`: the pause that the broker asked for. The
+/* Tries again later; `asked_s`: the pause that the broker asked for. The
  * publisher may be freed afterwards. */
 static void
-pause_for(struct td_publisher *p, const struct problem *why, uint64_t asked_ms)
+pause_for(struct td_publisher *p, const struct problem *why, unsigned asked_s)
 {
-    unsigned ms = pause_take(&p->pause_ms, PAUSE_LAST);
+    unsigned ms = pause_asked(&p->pause_ms, PAUSE_LAST, asked_s);
 
-    if (ms < asked_ms)
-        ms = asked_ms < 3600000 ? (unsigned)asked_ms : 3600000;
     wait_for(p, PAUSING, ms);
     if (p->options.on_trouble)
         p->options.on_trouble(why->text, ms, p->options.user);
@@ -126,7 +124,7 @@ static void
 stand_still(struct td_publisher *p, const struct problem *why)
 {
     end_flush(p, why);
-    pause_for(p, why, PAUSE_LAST);
+    pause_for(p, why, PAUSE_LAST / 1000);
 }
 
 static void
@@ -252,7 +250,7 @@ on_end(struct fetch_answer *answer, const struct problem *result, void *user)
     if (rc == STATUS_REFUSED || rc == STATUS_GONE)
         end_refused(p, answer->status, post_fault(body), &why);
     else
-        pause_for(p, &why, (uint64_t)answer->retry_after_s * 1000);
+        pause_for(p, &why, answer->retry_after_s);
 }
 
 static enum status

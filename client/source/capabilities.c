@@ -116,9 +116,9 @@ read_link(struct slice link, const char *rel, offered_link_fn *on_link,
     char href[4 * URI_CHARACTERS_MAX + 1] = "";
     char type[TEXT_MAX] = "";
     struct json_fields_member members[] = {
-        {.name = "rel", .text = told, .size = sizeof(told)},
-        {.name = "href", .text = href, .size = sizeof(href)},
-        {.name = "type", .text = type, .size = sizeof(type)},
+        JSON_TEXT("rel", told),
+        JSON_TEXT("href", href),
+        JSON_TEXT("type", type),
     };
     enum status rc = json_fields_read(link, members, N(members));
 
@@ -148,10 +148,10 @@ offered_describe(struct offered *o, struct slice json, offered_link_fn *on_link,
     char position[POSITION_MAX] = "";
     char earliest[POSITION_MAX] = "";
     struct json_fields_member members[] = {
-        {.name = "name", .text = name, .size = sizeof(name)},
-        {.name = "title", .text = title, .size = sizeof(title)},
-        {.name = "position", .text = position, .size = sizeof(position)},
-        {.name = "earliest", .text = earliest, .size = sizeof(earliest)},
+        JSON_TEXT("name", name),
+        JSON_TEXT("title", title),
+        JSON_TEXT("position", position),
+        JSON_TEXT("earliest", earliest),
     };
     struct slice rest = {NULL, 0};
     struct slice link;
@@ -177,8 +177,7 @@ enum status
 offered_each_set(struct slice json, offered_link_fn *on_link, void *user)
 {
     char next[4 * URI_CHARACTERS_MAX + 1] = "";
-    struct json_fields_member member = {
-        .name = "next", .text = next, .size = sizeof(next)};
+    struct json_fields_member member = JSON_TEXT("next", next);
     struct slice none = {NULL, 0};
     struct slice rest;
     struct slice set;

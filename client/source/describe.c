@@ -116,8 +116,7 @@ static void
 on_description(struct slice json, void *user)
 {
     struct offer *o = user;
-    struct json_fields_member digest = {
-        .name = "digest", .text = o->digest, .size = sizeof(o->digest)};
+    struct json_fields_member digest = JSON_TEXT("digest", o->digest);
 
     buf_clear(&o->json);
     buf_add_slice(&o->json, json);

@@ -1,6 +1,8 @@
 /*
  * set.c - creates, changes, describes, removes and lists sets.
  */
+#include "client/source/set.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +16,10 @@
 /* More than any description of a set has. */
 #define ANSWER_BYTES_MAX 262144
 
-/* Runs one request. `query`: appended to the URL of the set. */
+/* Runs one request. `suffix`: appended to the URL of the set. */
 static enum status
 exchange_settings(struct td_client *client, const char *set_url,
-                  const char *query, const char *method,
+                  const char *suffix, const char *method,
                   const struct slice *body, struct fetch_answer *answer)
 {
     static const char *const headers[] = {"Content-Type: application/json",
@@ -34,7 +36,7 @@ exchange_settings(struct td_client *client, const char *set_url,
     buf_init(&answer->body, ANSWER_BYTES_MAX);
     rc = set_url_read(client, set_url, url);
     if (!rc) {
-        snprintf(target, sizeof(target), "%s%s", url, query);
+        snprintf(target, sizeof(target), "%s%s", url, suffix);
         rc = fetch_run(client, &request, answer);
     }
     if (!rc && answer->status / 100 != 2)
@@ -42,16 +44,15 @@ exchange_settings(struct td_client *client, const char *set_url,
     return rc;
 }
 
-/* Sends settings; sets *status to the answer's. */
-static enum td_status
-send_settings(struct td_client *client, const char *set_url, const char *query,
-              const char *method, struct slice settings, unsigned *status)
+enum td_status
+set_send(struct td_client *client, const char *set_url, const char *suffix,
+         const char *method, struct slice json, unsigned *status)
 {
-    struct fetch_answer answer;
+    struct fetch_answer answer = {.status = 0};
     enum status rc;
 
     client_begin(client);
-    rc = exchange_settings(client, set_url, query, method, &settings, &answer);
+    rc = exchange_settings(client, set_url, suffix, method, &json, &answer);
     *status = answer.status;
     buf_fini(&answer.body);
     return client_end(client, rc);
@@ -63,8 +64,8 @@ td_set_create(struct td_client *client, const char *set_url,
 {
     unsigned status = 0;
 
-    return send_settings(client, set_url, "?new=yes", "PUT",
-                         (struct slice){settings, size}, &status);
+    return set_send(client, set_url, "?new=yes", "PUT",
+                    (struct slice){settings, size}, &status);
 }
 
 enum td_status
@@ -72,8 +73,8 @@ td_set_put(struct td_client *client, const char *set_url, const char *settings,
            size_t size, int *is_new)
 {
     unsigned status = 0;
-    enum td_status rc = send_settings(client, set_url, "", "PUT",
-                                      (struct slice){settings, size}, &status);
+    enum td_status rc = set_send(client, set_url, "", "PUT",
+                                 (struct slice){settings, size}, &status);
 
     if (!rc && is_new)
         *is_new = status == 201;
@@ -86,8 +87,8 @@ td_set_change(struct td_client *client, const char *set_url, const char *change,
 {
     unsigned status = 0;
 
-    return send_settings(client, set_url, may_discard ? "?discard=yes" : "",
-                         "PATCH", (struct slice){change, size}, &status);
+    return set_send(client, set_url, may_discard ? "?discard=yes" : "", "PATCH",
+                    (struct slice){change, size}, &status);
 }
 
 enum td_status
@@ -107,7 +108,7 @@ static enum status
 read_description(struct td_client *client, struct slice body,
                  td_member_fn *on_member, void *user)
 {
-    enum status rc = json_members_read(body, on_member, user, NULL);
+    enum status rc = json_members_read(body, on_member, user);
 
     if (rc == STATUS_MEMORY)
         return problem_memory(&client->problem);

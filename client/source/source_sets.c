@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "client/lib/pause.h"
 #include "client/source/capabilities.h"
@@ -34,7 +35,8 @@ struct source_sets {
     bool has_looked; /* the first look found sets */
     bool is_over;
     struct visit_schedule *rounds;
-    struct stop *stops;     /* by the numbers of `rounds` */
+    struct stop *stops; /* by the numbers of `rounds` */
+    size_t stops_capacity;
     struct text_set urls;   /* theirs */
     struct text_set lists;  /* those of their Capability Lists */
     struct text_set missed; /* URLs of documents that no look could read */
@@ -166,21 +168,18 @@ static bool
 add_set(struct source_sets *t, struct offered *offered)
 {
     size_t n = visit_schedule_count(t->rounds);
-    struct stop *stops = realloc(t->stops, (n + 1) * sizeof(*stops));
     const char *list = offered->capability_list;
     struct stop stop = {.url = strdup(offered->url)};
     bool is_new;
 
-    if (stops)
-        t->stops = stops;
-    if (!stops || !stop.url ||
+    if (!ONE_MORE(t->stops, &t->stops_capacity, n) || !stop.url ||
         text_set_add(&t->urls, slice_of(stop.url), &is_new) ||
         !visit_schedule_add(t->rounds)) {
         free(stop.url);
         return false;
     }
     stop.offered = *offered;
-    stops[n] = stop;
+    t->stops[n] = stop;
     *offered = (struct offered){.url = NULL};
     return !list || !text_set_add(&t->lists, slice_of(list), &is_new);
 }

@@ -1,0 +1,17 @@
+/*
+ * set.h - a request about a set, with a JSON body.
+ */
+#ifndef CLIENT_SOURCE_SET_H
+#define CLIENT_SOURCE_SET_H
+
+#include "client/tidings.h"
+#include "proto/slice.h"
+
+/* Sends `json` to the set's URL with `suffix` behind it, as a public call of
+ * the handle. *status: the HTTP status of the answer; 0: there is none.
+ * TD_INVALID: `set_url` is no set's; else as td_set_put. */
+enum td_status set_send(struct td_client *client, const char *set_url,
+                        const char *suffix, const char *method,
+                        struct slice json, unsigned *status);
+
+#endif
