@@ -202,8 +202,8 @@ remember(struct jwt_verifier *v, const struct digest *hash,
     return principal_ref(token->principal);
 }
 
-/* The principal of a token that was verified before; else `jwt`, if it is one,
- * is entered. */
+/* Returns the principal of a token that a thread has entered before. Else
+ * enters `jwt`; NULL: returns NULL. */
 static struct principal *
 look_up(struct jwt_verifier *v, const struct digest *hash,
         const struct jwt *jwt, int64_t now_us)

@@ -8,8 +8,8 @@
  * (principal_is_over). A token whose principal is in use stays whatever comes.
  *
  * All functions: any thread. A look-up has a lock of its own, also for a walk
- * through all tokens when the keys change. Signatures are verified side by side;
- * a change of keys waits for those at work.
+ * through all tokens when the keys change. Signatures are verified side by
+ * side; a change of keys waits for those at work.
  */
 #ifndef BROKER_ACCESS_JWT_VERIFIER_H
 #define BROKER_ACCESS_JWT_VERIFIER_H

@@ -51,10 +51,10 @@ struct call_count {
     unsigned of[KINDS]; /* the same by kind */
 };
 
-/* Where calls are counted, and wait: the queue itself, with its owners; an
- * owner (a client, or the broker), with its lanes; a lane, its calls to one
- * host. A host only counts. Owners and lanes last while they have calls, a host
- * while it has lanes or plain connections. */
+/* A count of calls, and those that wait: of the queue itself, with its owners;
+ * of an owner (a client, or the broker), with its lanes; of a lane, its calls
+ * to one host. A host only counts. Owners and lanes last while they have calls,
+ * a host while it has lanes or plain connections. */
 struct place {
     struct map_node node;
     struct map *map;      /* that it is in */

@@ -38,8 +38,8 @@ struct ownership_options {
                                         owns */
 
     /* The state of the work, in the data directory `dir`. Its stream has the
-     * name of the lease. While another broker owns, it follows that one's,
-     * every few seconds. */
+     * name of the lease. While another broker owns, the owner thread reads the
+     * stream into the file every few seconds. */
     const struct owned_file *file;
     const char *dir;
 

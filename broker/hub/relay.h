@@ -61,7 +61,7 @@ struct relay {
     char *hub_url;              /* the name that its Source has for us:
                                    rel=hub */
     char epoch[EPOCH_SIZE + 1]; /* of its log */
-    struct documents_sum kept;  /* what may be delivered */
+    struct documents_sum kept;  /* deliveries read these */
     struct topic *topic;        /* while it has subscriptions; or NULL */
 
     /* Of relay.c */
