@@ -20,12 +20,14 @@
 #include "broker/base/access_log.h"
 #include "broker/base/diag.h"
 #include "broker/bridge/bridges.h"
+#include "broker/bridge/mqtt_db.h"
 #include "broker/check/databases.h"
 #include "broker/config/config_report.h"
 #include "broker/documents/json_page.h"
 #include "broker/http/cors.h"
 #include "broker/http/http.h"
 #include "broker/http/request_durations.h"
+#include "broker/hub/hub_db.h"
 #include "broker/hub/hub_holder.h"
 #include "broker/hub/peer_tokens.h"
 #include "broker/log/log.h"
@@ -357,9 +359,9 @@ broker_check_surroundings(const struct config *config, struct problem *why)
     if (!rc)
         rc = store_check(config->data, why);
     if (!rc)
-        rc = hub_check(config->data, why);
-    if (!rc)
-        rc = bridges_check_data(config, why);
+        rc = owned_file_check(&hub_db_file, config->data, why);
+    if (!rc && config->n_bridges > 0)
+        rc = owned_file_check(&mqtt_db_file, config->data, why);
     return rc ? problem_prefix(why, rc, "--data: ") : STATUS_OK;
 }
 

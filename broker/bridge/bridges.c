@@ -35,8 +35,8 @@ struct bridges {
     const struct ownership_right *right; /* NULL: this broker does not own */
     struct mqtt_db *db;                  /* NULL: there was no bridge yet */
 
-    pthread_mutex_t mutex; /* protects the next two; who changes them holds
-                              `changing`, too */
+    pthread_mutex_t mutex; /* protects the next two; a thread that changes them
+                              holds `changing`, too */
     struct bridge *all;
     size_t n;
 };
@@ -293,16 +293,6 @@ bridges_reload(struct bridges *b, const struct bridging *next,
         registry_set_bridging(b->registry, next);
     pthread_mutex_unlock(&b->changing);
     return rc ? rc : start_bridges(b, why);
-}
-
-enum status
-bridges_check_data(const struct config *config, struct problem *why)
-{
-    enum status rc = STATUS_OK;
-
-    if (config->n_bridges > 0)
-        rc = owned_file_check(&mqtt_db_file, config->data, why);
-    return rc ? problem_prefix(why, rc, "%s/mqtt.db: ", config->data) : rc;
 }
 
 enum status

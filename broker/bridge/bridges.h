@@ -88,12 +88,10 @@ MUST_CHECK enum status bridges_open(struct bridges **bridges,
                                     const struct cluster_seat *seat,
                                     struct problem *why);
 
-/* Check that bridges_open can use the files that the configuration names, and
- * those in the data directory. Both write nothing. */
+/* Checks that bridges_open can use the files that the configuration names.
+ * Writes nothing. */
 MUST_CHECK enum status bridges_check_files(const struct config *config,
                                            struct problem *why);
-MUST_CHECK enum status bridges_check_data(const struct config *config,
-                                          struct problem *why);
 
 /* Replaces the bridges by those of `next`, and informs the registry. A bridge
  * with an unchanged section continues. Another ends as by bridges_stop, and a

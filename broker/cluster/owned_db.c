@@ -233,8 +233,9 @@ owned_file_check(const struct owned_file *file, const char *dir,
                  struct problem *why)
 {
     char path[PATH_SIZE];
+    enum status rc = check_file(file, dir, path, why);
 
-    return check_file(file, dir, path, why);
+    return rc ? problem_prefix(why, rc, "%s: ", path) : STATUS_OK;
 }
 
 enum status

@@ -46,7 +46,8 @@ struct owned_file {
     const struct db_kind *kind;
 };
 
-/* Checks that owned_file_open can use `dir`. Writes nothing. */
+/* Checks that owned_file_open can use `dir`. Writes nothing. An error begins
+ * with the path. */
 MUST_CHECK enum status owned_file_check(const struct owned_file *file,
                                         const char *dir, struct problem *why);
 /* Opens it; by the right of an owner (all lent), reads its stream to the end,

@@ -616,14 +616,6 @@ on_record(struct hub_record *record, void *user, struct problem *why)
     return rc;
 }
 
-enum status
-hub_check(const char *dir, struct problem *why)
-{
-    enum status rc = owned_file_check(&hub_db_file, dir, why);
-
-    return rc ? problem_prefix(why, rc, "%s/hub.db: ", dir) : STATUS_OK;
-}
-
 static enum status
 open_parts(struct hub *hub, struct problem *why)
 {

@@ -80,9 +80,6 @@ MUST_CHECK enum status hub_open(struct hub **hub, struct posts *posts,
                                 const struct ownership_right *right,
                                 struct problem *why);
 
-/* Checks that hub_open can use the data directory `dir`. Writes nothing. */
-MUST_CHECK enum status hub_check(const char *dir, struct problem *why);
-
 /* Hands a command to the delivery thread, which owns it until command->done.
  * Any thread. STATUS_STOPPED: the hub is ending; the caller keeps the command.
  */
