@@ -67,14 +67,14 @@ struct deferral_kind {
     enum status (*begin)(struct deferral *d, struct request *rq,
                          struct problem *why);
 
-    /* The act, on a worker. */
-    void (*work)(struct deferral *d);
+    /* The act, on a worker. A failure is the answer. */
+    enum status (*work)(struct deferral *d, struct problem *why);
 
     /* Gives back what the deferral holds of limits beside `holding`, before the
      * answer (client_limits.h). NULL: nothing. */
     void (*give_back)(struct deferral *d);
 
-    /* Answers. `rq` NULL: the request has ended. */
+    /* Answers an act that has not failed. Not if the request has ended. */
     void (*answer)(struct deferral *d, struct request *rq);
 
     /* Frees what the deferral holds; NULL: nothing. */
@@ -109,7 +109,7 @@ struct deferral {
     /* For deferral.c only. */
     bool is_over; /* refused, or gone */
     struct problem *refusal;
-    struct problem *failure; /* of a step */
+    struct problem *failure; /* of a step, or of the act */
     struct ticket ticket;
     struct task task;
     struct job job;
@@ -134,8 +134,10 @@ void deferral_resume(struct deferral *d);
 /* Begins the act. `rq` NULL: the request has ended. */
 void deferral_begin(struct deferral *d, struct request *rq);
 
-/* Lets the service thread answer: the act is done. Any thread. */
-void deferral_end(struct deferral *d);
+/* Lets the service thread answer: the act is done, or has failed with `rc`,
+ * which is the answer, and counts as a refusal. Any thread. */
+void deferral_end(struct deferral *d, enum status rc,
+                  const struct problem *why);
 
 /* Frees it, then answers with the failure, which it counts. Not while a step is
  * at work, nor after deferral_begin. */
