@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 
-#include "broker/base/metrics.h"
 #include "broker/http/deferral.h"
 #include "broker/net/response.h"
 #include "proto/resourcesync/json.h"
@@ -113,10 +112,10 @@ answers_read_key(struct request *rq, const struct principal *principal,
 
 /* {"set":"demo","first":1,"last":3,"position":"...-3","datetime":"..."}; a
  * repeat gets the same bytes, so a header marks it. */
-static void
-answer_posted(struct request *rq, const struct set *set,
-              const struct post *post)
+void
+answers_posted(struct request *rq, const struct ingest *ingest)
 {
+    const struct post *post = ingest_post(ingest);
     char position[POSITION_MAX], datetime[DATETIME_SIZE];
     struct response r;
     struct buf text;
@@ -125,7 +124,7 @@ answer_posted(struct request *rq, const struct set *set,
     datetime_write(datetime, post->last_us);
     buf_init(&text, 4096);
     BUF_ADD(&text, "{\"set\":");
-    json_text(&text, slice_of(set->name));
+    json_text(&text, slice_of(ingest_set(ingest)->name));
     BUF_ADD(&text, ",\"first\":");
     buf_add_number(&text, post->first);
     BUF_ADD(&text, ",\"last\":");
@@ -143,20 +142,6 @@ answer_posted(struct request *rq, const struct set *set,
     buf_fini(&text);
 }
 
-void
-answers_post(struct request *rq, const struct ingest *ingest)
-{
-    const struct post *post = ingest_post(ingest);
-
-    if (post->status)
-        metrics_add_label(METRIC_POSTS_REJECTED,
-                          metrics_code(response_status_of(post->status)), 1);
-    if (rq && post->status)
-        answers_failure(rq, post->status, &post->why);
-    else if (rq)
-        answer_posted(rq, ingest_set(ingest), post);
-}
-
 /* Texts that a worker writes */
 
 struct written_text {
@@ -167,12 +152,13 @@ struct written_text {
     struct buf text;
 };
 
-static void
-write_text(struct deferral *d)
+static enum status
+write_text(struct deferral *d, struct problem *why)
 {
     struct written_text *m = list_entry(d, struct written_text, deferral);
 
     m->write(d->http, d->principal, &m->text);
+    return m->text.failed ? problem_memory(why) : STATUS_OK;
 }
 
 static void
@@ -180,10 +166,7 @@ answer_text(struct deferral *d, struct request *rq)
 {
     struct written_text *m = list_entry(d, struct written_text, deferral);
 
-    if (rq && m->text.failed)
-        answers_failure(rq, STATUS_MEMORY, NULL);
-    else if (rq)
-        answers_buf(rq, 200, m->content_type, "no-store", &m->text);
+    answers_buf(rq, 200, m->content_type, "no-store", &m->text);
 }
 
 static void

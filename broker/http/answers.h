@@ -75,8 +75,7 @@ MUST_CHECK enum status answers_read_key(struct request *rq,
                                         const struct principal *principal,
                                         struct key *key, struct problem *why);
 
-/* Answers when the log has answered: with the positions, or with a refusal,
- * which it counts. `rq` NULL: the connection has ended. */
-void answers_post(struct request *rq, const struct ingest *ingest);
+/* Answers with the positions of what the log has committed. */
+void answers_posted(struct request *rq, const struct ingest *ingest);
 
 #endif

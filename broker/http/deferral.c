@@ -41,17 +41,24 @@ deferral_free(struct deferral *d)
     free(d);
 }
 
+static void
+count_rejected(const struct deferral *d, enum status rc)
+{
+    if (d->kind->rejected)
+        metrics_add_label(d->kind->rejected,
+                          metrics_code(response_status_of(rc)), 1);
+}
+
 void
 deferral_refuse(struct deferral *d, struct request *rq, enum status rc,
                 const struct problem *why)
 {
     struct problem kept = *why; /* it may be the deferral's */
 
-    if (rq && d->kind->rejected)
-        metrics_add_label(d->kind->rejected,
-                          metrics_code(response_status_of(rc)), 1);
-    if (rq)
+    if (rq) {
+        count_rejected(d, rc);
         request_set_user(rq, NULL);
+    }
     deferral_free(d);
     if (!rq)
         return;
@@ -61,13 +68,31 @@ deferral_refuse(struct deferral *d, struct request *rq, enum status rc,
 
 /* The act */
 
+static struct problem *
+copy_problem(const struct problem *why, enum status rc)
+{
+    struct problem *copy = memory_room(sizeof(*copy));
+
+    *copy = *why;
+    copy->rc = rc;
+    return copy;
+}
+
 static void
 answer_request(struct deferral *d)
 {
+    struct request *rq = ticket_request(d->ticket);
+
     if (d->kind->give_back)
         d->kind->give_back(d);
     holding_end(&d->holding);
-    d->kind->answer(d, ticket_request(d->ticket));
+    if (d->failure)
+        count_rejected(d, d->failure->rc);
+    if (rq && d->failure)
+        request_answer_problem(rq, response_status_of(d->failure->rc),
+                               d->failure);
+    else if (rq)
+        d->kind->answer(d, rq);
     deferral_free(d);
 }
 
@@ -81,8 +106,11 @@ static void
 on_work(struct job *job)
 {
     struct deferral *d = list_entry(job, struct deferral, job);
+    struct problem why = {""};
+    enum status rc = d->kind->work(d, &why);
 
-    d->kind->work(d);
+    if (rc)
+        d->failure = copy_problem(&why, rc);
 }
 
 static void
@@ -101,8 +129,10 @@ give_job(struct deferral *d, void (*work)(struct job *job),
 }
 
 void
-deferral_end(struct deferral *d)
+deferral_end(struct deferral *d, enum status rc, const struct problem *why)
 {
+    if (rc)
+        d->failure = copy_problem(why, rc);
     d->task.run = on_ended;
     service_post(d->ticket.service, &d->task);
 }
@@ -129,16 +159,6 @@ deferral_begin(struct deferral *d, struct request *rq)
 }
 
 /* Refusals while the body comes */
-
-static struct problem *
-copy_problem(const struct problem *why, enum status rc)
-{
-    struct problem *copy = memory_room(sizeof(*copy));
-
-    *copy = *why;
-    copy->rc = rc;
-    return copy;
-}
 
 static void
 end_refusal(struct deferral *d)

@@ -16,8 +16,9 @@
  * the deferral is freed without effect, unless the body is whole. From
  * deferral_begin on the act owns it. Both go on without the connection.
  *
- * A service thread's, but for `step`, `discard`, `work` and deferral_end. While
- * a worker takes a step, the deferral's owner leaves to it what the step needs.
+ * All functions run on the service thread of the request, but `step`, `discard`
+ * and `work` on a worker, and deferral_end anywhere. While a worker takes a
+ * step, `take` must not touch what the step uses.
  */
 #ifndef BROKER_HTTP_DEFERRAL_H
 #define BROKER_HTTP_DEFERRAL_H
@@ -61,20 +62,20 @@ struct deferral_kind {
      * client may begin again at once. NULL: there is nothing to do. */
     void (*discard)(struct deferral *d);
 
-    /* Hands the act to its thread, which calls deferral_end. After a failure
-     * the request is refused, and the deferral freed. `rq` NULL: it has ended.
-     * NULL: deferral_work. */
+    /* Hands the act to its thread, which calls deferral_end. A failure refuses
+     * the request, and frees the deferral. `rq` NULL: the request has ended.
+     * NULL: a worker runs `work`. */
     enum status (*begin)(struct deferral *d, struct request *rq,
                          struct problem *why);
 
-    /* The act, on a worker. */
-    void (*work)(struct deferral *d);
+    /* Carries out the act, on a worker. A failure is the answer. */
+    enum status (*work)(struct deferral *d, struct problem *why);
 
-    /* Gives back what the deferral holds of limits beside `holding`, before the
-     * answer (client_limits.h). NULL: nothing. */
+    /* Gives back the owner's holdings, before the answer (client_limits.h).
+     * NULL: it has none. */
     void (*give_back)(struct deferral *d);
 
-    /* Answers. `rq` NULL: the request has ended. */
+    /* Answers an act that has not failed, unless the request has ended. */
     void (*answer)(struct deferral *d, struct request *rq);
 
     /* Frees what the deferral holds; NULL: nothing. */
@@ -102,14 +103,14 @@ struct deferral {
      * and may hold a secret: it is wiped. Set by the owner. */
     bool is_counted;
 
-    /* The act asks the authority at its effect, and it alone: net no longer
-     * ends the request with it (request_take_authority). Set by the owner. */
+    /* Only the act asks the authority, at its effect: net no longer ends the
+     * request with it (request_take_authority). Set by the owner. */
     bool decides;
 
     /* For deferral.c only. */
     bool is_over; /* refused, or gone */
     struct problem *refusal;
-    struct problem *failure; /* of a step */
+    struct problem *failure; /* of a step, or of the act */
     struct ticket ticket;
     struct task task;
     struct job job;
@@ -127,15 +128,17 @@ void deferral_free(struct deferral *d);
  * on_request. */
 void deferral_receive(struct deferral *d, struct request *rq, uint64_t max);
 
-/* Reads no more of the body until it resumes, or DEFERRAL_READS is chosen. */
+/* Stops reading the body, until deferral_resume or DEFERRAL_READS. */
 void deferral_pause(struct deferral *d);
 void deferral_resume(struct deferral *d);
 
 /* Begins the act. `rq` NULL: the request has ended. */
 void deferral_begin(struct deferral *d, struct request *rq);
 
-/* Lets the service thread answer: the act is done. Any thread. */
-void deferral_end(struct deferral *d);
+/* Lets the service thread answer: the act is done, or has failed with `rc`,
+ * which is the answer, and counts as a refusal. Any thread. */
+void deferral_end(struct deferral *d, enum status rc,
+                  const struct problem *why);
 
 /* Frees it, then answers with the failure, which it counts. Not while a step is
  * at work, nor after deferral_begin. */

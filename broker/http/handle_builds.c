@@ -34,8 +34,9 @@ struct closing {
 /* {"set":"demo","closed":3,"list":"http://.../changes/000000000003.xml"}; null
  * and no list if the open list was empty: it is not closed then. */
 static void
-answer_closed(struct request *rq, const struct closing *c)
+answer_closed(struct deferral *d, struct request *rq)
 {
+    const struct closing *c = list_entry(d, struct closing, deferral);
     struct link_text list =
         link_to(registry_public_url(c->set->registry), LINK_LIST, c->set->name,
                 NULL, c->post.ended);
@@ -55,22 +56,12 @@ answer_closed(struct request *rq, const struct closing *c)
     answers_buf(rq, 200, "application/json", NULL, &text);
 }
 
-static void
-answer_rotation(struct deferral *d, struct request *rq)
-{
-    struct closing *c = list_entry(d, struct closing, deferral);
-
-    if (rq && c->post.status)
-        answers_failure(rq, c->post.status, &c->post.why);
-    else if (rq)
-        answer_closed(rq, c);
-}
-
 /* On the log thread. */
 static void
 on_closed(struct post *post)
 {
-    deferral_end(&list_entry(post, struct closing, post)->deferral);
+    deferral_end(&list_entry(post, struct closing, post)->deferral,
+                 post->status, &post->why);
 }
 
 static enum status
@@ -88,7 +79,7 @@ close_list(struct deferral *d, struct request *rq, struct problem *why)
 }
 
 static const struct deferral_kind closing = {.begin = close_list,
-                                             .answer = answer_rotation};
+                                             .answer = answer_closed};
 
 void
 handle_rotate_post(struct http *http, struct request *rq,
@@ -169,13 +160,10 @@ static void
 answer_build(struct deferral *d, struct request *rq)
 {
     struct building *b = list_entry(d, struct building, deferral);
-    enum status rc = b->order.status;
 
-    if (rq && rc == STATUS_NOT_FOUND)
+    if (b->order.status == STATUS_NOT_FOUND)
         answer_incomplete(rq, &b->order);
-    else if (rq && rc && rc != STATUS_AGAIN)
-        answers_failure(rq, rc, &b->order.why);
-    else if (rq)
+    else
         answer_built(rq, b);
 }
 
@@ -183,7 +171,11 @@ answer_build(struct deferral *d, struct request *rq)
 static void
 on_done(struct renewal_order *order)
 {
-    deferral_end(&list_entry(order, struct building, order)->deferral);
+    bool has_failed =
+        order->status != STATUS_NOT_FOUND && order->status != STATUS_AGAIN;
+
+    deferral_end(&list_entry(order, struct building, order)->deferral,
+                 has_failed ? order->status : STATUS_OK, &order->why);
 }
 
 /* The answer covers everything that was committed before this call. */

@@ -56,8 +56,9 @@ catch_up(struct deferral *d, struct problem *why)
 static void
 on_committed(struct ingest *ingest, void *user)
 {
-    (void)ingest;
-    deferral_end(user);
+    const struct post *post = ingest_post(ingest);
+
+    deferral_end(user, post->status, &post->why);
 }
 
 static enum status
@@ -79,7 +80,7 @@ give_back(struct deferral *d)
 static void
 answer_request(struct deferral *d, struct request *rq)
 {
-    answers_post(rq, list_entry(d, struct posting, deferral)->ingest);
+    answers_posted(rq, list_entry(d, struct posting, deferral)->ingest);
 }
 
 static const struct deferral_kind posting = {

@@ -216,22 +216,33 @@ struct later_opening {
     struct opening opening;
 };
 
-static void
-open_document(struct deferral *d)
+static struct opening *
+opening_of(struct deferral *d)
 {
-    struct opening *o = &list_entry(d, struct later_opening, deferral)->opening;
+    return &list_entry(d, struct later_opening, deferral)->opening;
+}
 
-    o->status = documents_open(&o->found, &o->wish, &o->document, &o->why);
+static enum status
+open_document(struct deferral *d, struct problem *why)
+{
+    struct opening *o = opening_of(d);
+
+    o->status = documents_open(&o->found, &o->wish, &o->document, why);
+    return o->status;
 }
 
 static void
 answer_later(struct deferral *d, struct request *rq)
 {
-    struct opening *o = &list_entry(d, struct later_opening, deferral)->opening;
+    answer_document(rq, opening_of(d));
+}
 
-    if (rq)
-        answer_opening(rq, o);
-    else if (!o->status)
+static void
+close_document(struct deferral *d)
+{
+    struct opening *o = opening_of(d);
+
+    if (!o->status)
         document_close(&o->document);
 }
 
@@ -239,8 +250,8 @@ static void
 open_later(struct http *http, struct request *rq,
            const struct route_target *target, const struct opening *asked)
 {
-    static const struct deferral_kind kind = {.work = open_document,
-                                              .answer = answer_later};
+    static const struct deferral_kind kind = {
+        .work = open_document, .answer = answer_later, .fini = close_document};
     struct later_opening *l = deferral_new(http, rq, target, &kind, sizeof(*l));
 
     l->opening = *asked;

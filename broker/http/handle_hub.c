@@ -119,12 +119,11 @@ answer_request(struct deferral *d, struct request *rq)
 
     if (command->http == 0)
         command->http = response_status_of(command->status);
-    if (rq && command->status == STATUS_FORBIDDEN &&
-        command->principal->is_everyone)
+    if (command->status == STATUS_FORBIDDEN && command->principal->is_everyone)
         authorization_refuse(rq, command->principal, 0, SLICE(""));
-    else if (rq && (command->status || command->http >= 400))
+    else if (command->status || command->http >= 400)
         request_answer_problem(rq, command->http, &command->why);
-    else if (rq)
+    else
         answer_command(rq, h);
 }
 
@@ -132,7 +131,7 @@ answer_request(struct deferral *d, struct request *rq)
 static void
 on_done(struct command *command)
 {
-    deferral_end(command->user);
+    deferral_end(command->user, STATUS_OK, NULL); /* see answer_request */
 }
 
 static enum status

@@ -101,8 +101,9 @@ read_block(struct deferral *d, struct problem *why)
 static void
 on_committed(struct ingest *ingest, void *user)
 {
-    (void)ingest;
-    deferral_end(user);
+    const struct post *post = ingest_post(ingest);
+
+    deferral_end(user, post->status, &post->why);
 }
 
 /* Hands it to the log: it is complete and on the disk. */
@@ -127,7 +128,7 @@ give_back(struct deferral *d)
 static void
 answer_request(struct deferral *d, struct request *rq)
 {
-    answers_post(rq, multipart_post_ingest(request_of(d)->post));
+    answers_posted(rq, multipart_post_ingest(request_of(d)->post));
 }
 
 static const struct deferral_kind multipart_request = {

@@ -100,12 +100,6 @@ discard_upload(struct deferral *d)
     uploads_give_up(archiver_uploads(d->http->archiver), p->upload);
 }
 
-static void
-count_rejected(unsigned status)
-{
-    metrics_add_label(METRIC_UPLOADS_REJECTED, metrics_code(status), 1);
-}
-
 /* The archive's answer */
 
 static void
@@ -175,17 +169,10 @@ answer_held_back(struct request *rq, const struct putting *p)
     BUF_ADD(&members, ",");
     add_counts(&members, p->name, o);
     BUF_ADD(&members, "\0");
-    count_rejected(409);
+    metrics_add_label(METRIC_UPLOADS_REJECTED, metrics_code(409), 1);
     response_init(&r, 409, NULL);
     response_answer_problem(rq, &r, &why, members.data);
     buf_fini(&members);
-}
-
-static void
-answer_failed(struct request *rq, const struct upload_outcome *o)
-{
-    count_rejected(response_status_of(o->status));
-    answers_failure(rq, o->status, &o->why);
 }
 
 static void
@@ -194,11 +181,7 @@ answer_upload(struct deferral *d, struct request *rq)
     const struct putting *p = putting_of(d);
     const struct upload_outcome *o = &p->outcome;
 
-    if (!rq)
-        return;
-    if (o->status)
-        answer_failed(rq, o);
-    else if (o->counts.held_back && !p->knows_held_back)
+    if (o->counts.held_back && !p->knows_held_back)
         answer_held_back(rq, p);
     else
         answer_counts(rq, p->name, o);
@@ -214,7 +197,7 @@ on_done(const struct upload_outcome *outcome, void *user)
     /* After a failure, too, some changes may have been posted. */
     contents_end(p->claim, outcome->last);
     p->claim = NULL;
-    deferral_end(&p->deferral);
+    deferral_end(&p->deferral, outcome->status, &outcome->why);
 }
 
 /* Hands it to the archive thread: it is complete and on the disk. */

@@ -331,17 +331,12 @@ answer_change(struct deferral *d, struct request *rq)
 {
     struct putting *p = list_entry(d, struct putting, deferral);
     const struct post *post = &p->alteration->post;
-    bool is_quiet = p->act != ACT_SETTINGS;
     struct response r;
     struct head head;
 
-    if (!rq)
-        return;
-    if (post->status == STATUS_CONFLICT && !is_quiet) {
+    if (post->status) {
         answer_conflict(rq, p->alteration);
-    } else if (post->status) {
-        answers_failure(rq, post->status, &post->why);
-    } else if (is_quiet) {
+    } else if (p->act != ACT_SETTINGS) {
         response_init(&r, 204, NULL);
         request_answer(rq, &r);
     } else {
@@ -355,9 +350,13 @@ static void
 on_altered(struct alteration *alteration, void *user)
 {
     struct putting *p = user;
+    const struct post *post = &alteration->post;
+    bool is_conflict =
+        post->status == STATUS_CONFLICT && p->act == ACT_SETTINGS;
 
     p->alteration = alteration;
-    deferral_end(&p->deferral);
+    deferral_end(&p->deferral, is_conflict ? STATUS_OK : post->status,
+                 &post->why);
 }
 
 /* True if the client may name hubs. They receive notifications without having

@@ -38,8 +38,6 @@ struct token_request {
     struct token_command command;
     char name[TOKEN_NAME_MAX + 1];
     struct buf text; /* the answer: it may have a secret */
-    enum status status;
-    struct problem why;
 };
 
 static void
@@ -59,12 +57,6 @@ answer_request(struct deferral *d, struct request *rq)
     bool is_new = t->command.act == TOKEN_ADD;
     struct response r;
 
-    if (!rq)
-        return;
-    if (t->status) {
-        request_answer_problem(rq, response_status_of(t->status), &t->why);
-        return;
-    }
     response_init(&r,
                   is_new                           ? 201
                   : t->command.act == TOKEN_REVOKE ? 204
@@ -75,17 +67,16 @@ answer_request(struct deferral *d, struct request *rq)
     request_answer(rq, &r);
 }
 
-static void
-run_command(struct deferral *d)
+static enum status
+run_command(struct deferral *d, struct problem *why)
 {
     struct token_request *t = list_entry(d, struct token_request, deferral);
+    enum status rc;
 
     t->command.json = buf_slice(&d->body);
     t->command.by = d->authority;
-    t->status =
-        token_command_run(d->http->tokens, &t->command, &t->text, &t->why);
-    if (!t->status && t->text.failed)
-        t->status = problem_memory(&t->why);
+    rc = token_command_run(d->http->tokens, &t->command, &t->text, why);
+    return !rc && t->text.failed ? problem_memory(why) : rc;
 }
 
 static const struct deferral_kind token_request = {

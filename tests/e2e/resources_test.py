@@ -9,6 +9,7 @@ import pytest
 from tidings_test.documents import NAMESPACES
 from tidings_test.http import NDJSON, XML, check_refused
 from tidings_test.sets import change, told, uploads
+from tidings_test.waiting import wait_for
 
 pytestmark = pytest.mark.broker("--tail-bytes", "4M")
 
@@ -180,6 +181,24 @@ def test_a_body_that_is_cut_or_wrong_leaves_nothing(news):
     packed = gzip.compress(sitemap("a").encode())[:-4]
     check_refused(put(news, packed, content_encoding="gzip"), 400, "gzip")
     check_nothing_left(news, 0)
+
+
+# There is much to be inflated, so that the connection ends meanwhile.
+def test_what_has_arrived_whole_is_taken_without_a_connection(news):
+    n = 30000
+    body = gzip.compress(ndjson(*({"loc": f"{BASE}{i}"} for i in range(n))).encode())
+    connection = news.broker.connect()
+    connection.ask(
+        f"{news.path}/resources",
+        "PUT",
+        content_type=NDJSON,
+        content_encoding="gzip",
+        content_length=len(body),
+    )
+    connection.send(body)
+    connection.close()
+    wait_for("the entries", lambda: news.last() == n)
+    wait_for("the end of the upload", lambda: not uploads(news.broker))
 
 
 def test_a_wrong_request_is_refused_before_its_body(news, broker):
