@@ -676,7 +676,7 @@ write_sets(struct buf *to, struct http *http, struct request *rq,
     if (!wish->is_page)
         BUF_ADD(to, "{\"sets\":[");
     add_sets(to, http, page, wish, principal);
-    buf_init(&next, LINK_MAX + 64);
+    buf_init(&next, LINK_URL_MAX + 64);
     if (page->is_more && page->n > 0)
         add_next(&next, http, page->sets[page->n - 1]->name, wish);
     if (wish->is_page) {
