@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "broker/archive/chore.h"
 #include "broker/log/head.h"
 
 /* retention.c: the oldest list at its last look, and the time of its end;
@@ -85,6 +86,7 @@ struct dump_notes {
 };
 
 struct notes {
+    struct turn_place turns[TURN_KINDS];
     struct retention_notes retention;
     struct fold_notes fold;
     struct content_notes content;

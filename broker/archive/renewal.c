@@ -204,8 +204,7 @@ is_due(struct set *set, enum generation_kind kind, const struct head *head)
     if (every == 0 ||
         (kind == GENERATION_RESOURCELIST && set_is_small(set, head)))
         return current->number > 0 && is_out_of_reach(current, head);
-    return is_old(current, head->created_us, every) ||
-           is_out_of_reach(current, head);
+    return is_old(current, head->created_us, every) || is_out_of_reach(current, head);
 }
 
 static void
@@ -364,32 +363,16 @@ is_ready(const struct set *set, enum generation_kind kind, uint64_t seq)
 
 /* True if the state of the set is far enough for a kind that is due. */
 static bool
-can_begin(const struct renewal *r, struct set *set, const struct head *head)
+can_begin(struct set *set, const struct head *head, void *user)
 {
     struct generation list;
     bool is_any = false;
 
     if (is_shared(set))
-        return has_list_to_build(r, set, head, &list);
+        return has_list_to_build(user, set, head, &list);
     for (enum generation_kind kind = 0; kind < GENERATION_STATES; kind++)
         is_any |= is_ready(set, kind, state_fold_seq(set));
     return is_any && state_fold_is_known(set);
-}
-
-/* Puts the orders for sets of a client behind all others: clients take turns.
- */
-static void
-put_behind(struct renewal *r, const struct client *client)
-{
-    struct list *after, behind;
-    struct renewal_order *order;
-
-    list_init(&behind);
-    list_each (order, after, &r->orders.waiting, node) {
-        if (set_creator(order->set) == client)
-            list_put(&behind, &order->node);
-    }
-    list_move(&r->orders.waiting, &behind);
 }
 
 /* Returns the next set with an order. */
@@ -410,12 +393,9 @@ next_ordered(struct renewal *r)
                   head.generations[order->kind].current.seq < order->wanted) &&
                  order_list(r, order->set, &head))
             return NULL; /* it may have ended orders */
-        if (can_begin(r, order->set, &head)) {
-            put_behind(r, set_creator(order->set));
-            return order->set;
-        }
+        turn_add(&r->ordered, order->set);
     }
-    return NULL;
+    return turn_next(&r->ordered, r->registry, can_begin, r);
 }
 
 /* Returns the set that has got a list, if it can get the next one. So a broker
@@ -440,7 +420,7 @@ static bool
 wants_turn(struct set *set, const struct head *head, void *user)
 {
     return is_shared(set) ? wants_list(user, set, head)
-                          : can_begin(user, set, head);
+                          : can_begin(set, head, user);
 }
 
 /* Holding */
@@ -793,6 +773,8 @@ renewal_init(struct renewal *r, struct registry *registry,
     memset(r, 0, sizeof(*r));
     r->chore = (struct chore){
         .look = renewal_look, .step = renewal_some, .end = renewal_end};
+    turn_init(&r->turn, TURN_BUILD);
+    turn_init(&r->ordered, TURN_ORDERED_BUILD);
     r->registry = registry;
     r->folding = folding;
     r->contents = contents;

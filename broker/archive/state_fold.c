@@ -495,32 +495,22 @@ folding_some(struct chore *chore)
     enum status rc;
 
     open_databases_drop_removed(&f->states);
-    if (!f->turn.is_due)
+    if (!turn_has_more(&f->turn))
         return false;
     set = next_behind(f);
     if (!set)
-        return f->turn.is_due;
-    rc = state_fold_step(f, set, &is_more, &why);
-    if (rc == STATUS_GONE)
-        return true; /* removed meanwhile */
-    if (rc == STATUS_STOPPED) {
-        f->turn.is_due = false;
         return false;
-    }
-    if (rc) {
+    rc = state_fold_step(f, set, &is_more, &why);
+    if (rc && rc != STATUS_GONE && rc != STATUS_STOPPED) {
         metrics_add(METRIC_FOLDS_FAILED, 1);
         if (!set->notes->fold.has_failed)
             DIAG(DIAG_WARNING, "archive",
                  "the state of a set could not be brought up to date, and will "
                  "be tried again",
                  diag_text("set", set->name), diag_text("error", why.text));
-        /* A failure with one set need not concern the next, but a full disk
-         * concerns all. */
-        f->turn.is_due = rc == STATUS_IO;
     }
     set->notes->fold.has_failed = rc != STATUS_OK;
-    f->turn.is_again |= is_more && !rc;
-    return f->turn.is_due;
+    return turn_end(&f->turn, set, rc, is_more);
 }
 
 /* Looking */
@@ -566,4 +556,5 @@ state_fold_init(struct state_fold *f, struct registry *registry)
     f->rest_us = REST_US;
     f->lag = LAG;
     open_databases_init(&f->states, close_state);
+    turn_init(&f->turn, TURN_FOLD);
 }
