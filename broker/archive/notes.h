@@ -37,6 +37,7 @@ struct fold_notes {
     bool is_known;   /* the state was looked at: `seq` is its position */
     bool is_whole;   /* no resource is missing in it */
     bool has_failed; /* the last try; it was reported */
+    bool has_file;   /* the state is on the disk, as far as anybody looked */
     uint64_t list;   /* of a cluster: a number; the fold stops for no Resource
                         List up to it */
     uint64_t seq, kept, wanted;

@@ -13,9 +13,6 @@
 #include "broker/sets/links.h"
 #include "broker/sets/settings.h"
 
-/* The age of a set at its first list and dump, unless its period is shorter. */
-#define FIRST_US 60000000
-
 /* A set waits so long after a failed list or dump. */
 #define RETRY_US 60000000
 
@@ -173,13 +170,12 @@ has_kind(const struct set *set, enum generation_kind kind)
 /* True if the last one is old enough, or none exists. A clock that was set back
  * delays nothing. */
 static bool
-is_old(const struct generation *current, int64_t created_us, int64_t every)
+is_old(const struct generation *current, const struct head *head, int64_t every)
 {
-    int64_t first_us = every < FIRST_US ? every : FIRST_US;
     int64_t now_us = clock_now_us();
 
     if (current->number == 0)
-        return now_us >= created_us + first_us;
+        return now_us >= set_first_build(head, every);
     return now_us >= current->completed_us + every ||
            now_us < current->completed_us;
 }
@@ -204,7 +200,7 @@ is_due(struct set *set, enum generation_kind kind, const struct head *head)
     if (every == 0 ||
         (kind == GENERATION_RESOURCELIST && set_is_small(set, head)))
         return current->number > 0 && is_out_of_reach(current, head);
-    return is_old(current, head->created_us, every) || is_out_of_reach(current, head);
+    return is_old(current, head, every) || is_out_of_reach(current, head);
 }
 
 static void

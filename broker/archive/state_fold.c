@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/db.h"
 #include "base/file.h"
 #include "broker/archive/notes.h"
 #include "broker/base/diag.h"
@@ -186,7 +187,7 @@ note_state(struct set *set, const struct resources *r)
 
     if (resources_at(r)->seq < n->seq)
         n->list = 0; /* a state that began anew passes lists again */
-    n->is_known = true;
+    n->is_known = n->has_file = true;
     n->is_whole = resources_at(r)->is_whole;
     n->seq = resources_at(r)->seq;
     /* A reopened state does not know its durable position; a state that has
@@ -443,6 +444,33 @@ is_due(const struct state_fold *f, struct set *set, const struct head *head)
                            (seq > 0 || !set_is_small(set, head))));
 }
 
+/* True if a small set has a state, of an upload or of an earlier version, for
+ * which nobody waits. */
+static bool
+is_idle(const struct state_fold *f, const struct set *set,
+        const struct head *head)
+{
+    struct generation list;
+
+    return set->notes->fold.has_file && set_is_small(set, head) &&
+           !is_wanted(set) && !is_awaited(set) &&
+           !state_fold_list(set, head, &list) &&
+           set_content_mode(set) == CONTENT_NONE &&
+           clock_now_us() >= head->last_us + f->rest_us;
+}
+
+/* Deletes a state: the log has all that it has. */
+static enum status
+delete_state(struct state_fold *f, struct set *set, struct problem *why)
+{
+    char path[STATE_FOLD_PATH_MAX];
+
+    open_databases_drop(&f->states, set);
+    set->notes->fold = (struct fold_notes){.is_known = true, .is_whole = true};
+    state_fold_path(set, path);
+    return db_unlink(path, why);
+}
+
 /* True if the set is to be folded. While the disk is nearly full, only if that
  * makes room. */
 static bool
@@ -455,7 +483,7 @@ is_behind(const struct state_fold *f, struct set *set, const struct head *head,
         return false;
     if (!n->is_known && (head->last == 0 || set_is_small(set, head)))
         n->is_known = n->is_whole = !has_file(set);
-    return is_wanted(set) ||
+    return is_wanted(set) || is_idle(f, set, head) ||
            (has_room &&
             (!n->is_known || n->seq > head->last || is_due(f, set, head)));
 }
@@ -485,6 +513,18 @@ next_behind(struct state_fold *f)
     return turn_next(&f->turn, f->registry, wants_fold, &look);
 }
 
+static enum status
+step_set(struct state_fold *f, struct set *set, bool *is_more,
+         struct problem *why)
+{
+    struct head head;
+
+    if (!log_head(set->log, &head))
+        return STATUS_GONE;
+    return is_idle(f, set, &head) ? delete_state(f, set, why)
+                                  : state_fold_step(f, set, is_more, why);
+}
+
 static bool
 folding_some(struct chore *chore)
 {
@@ -500,7 +540,7 @@ folding_some(struct chore *chore)
     set = next_behind(f);
     if (!set)
         return false;
-    rc = state_fold_step(f, set, &is_more, &why);
+    rc = step_set(f, set, &is_more, &why);
     if (rc && rc != STATUS_GONE && rc != STATUS_STOPPED) {
         metrics_add(METRIC_FOLDS_FAILED, 1);
         if (!set->notes->fold.has_failed)

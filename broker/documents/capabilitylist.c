@@ -83,7 +83,7 @@ add_generations(struct buf *text, const struct document_wish *wish,
     const char *url = registry_public_url(wish->registry);
     const char *set = wish->set->name;
 
-    if (all->current.number > 0)
+    if (set_offers(wish->set, &wish->head, kind))
         add_capability(text, link_to_current(url, set, kind), names->capability,
                        NULL);
     if (all->n_archived > 0)
@@ -102,7 +102,6 @@ capabilitylist_open(const struct document_wish *wish, struct document *document,
     struct hubs hubs;
     struct buf text;
 
-    set_ask_for_list(wish->set); /* its reader looks for one */
     set_links_hubs(wish->set, &hubs);
     buf_init(&text, DOCUMENT_BYTES_MAX);
     write_root(&text, wish->set);

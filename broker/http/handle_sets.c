@@ -161,18 +161,18 @@ add_mqtt_links(struct buf *to, const struct set *set)
 
 /* Adds the current generation of a kind, and its archive. */
 static void
-add_generations(struct buf *to, const struct set *set,
-                enum generation_kind kind, const struct generations *all)
+add_generations(struct buf *to, struct set *set, const struct head *head,
+                enum generation_kind kind)
 {
     const struct kind_names *names = &links_kinds[kind];
     const char *url = registry_public_url(set->registry);
     struct link_text current = link_to_current(url, set->name, kind);
     struct link_text archive = link_to_generations(url, set->name, kind);
 
-    if (all->current.number > 0)
+    if (set_offers(set, head, kind))
         add_href(to, capability_name(names->capability), link_slice(&current),
                  "application/xml");
-    if (all->n_archived > 0)
+    if (head->generations[kind].n_archived > 0)
         add_href(to, capability_name(names->archive), link_slice(&archive),
                  "application/xml");
 }
@@ -180,7 +180,7 @@ add_generations(struct buf *to, const struct set *set,
 /* Adds the documents by their capabilities, then the channels: clients follow
  * these links instead of building paths. Only links that work now. */
 static void
-add_links(struct buf *to, const struct set *set, const struct head *head)
+add_links(struct buf *to, struct set *set, const struct head *head)
 {
     const char *xml = "application/xml";
     struct link_text up = source_description_link(set);
@@ -193,8 +193,7 @@ add_links(struct buf *to, const struct set *set, const struct head *head)
     if (head->list > head->first_list)
         add_link(to, set, "changelist-archive", LINK_CHANGELIST_ARCHIVE, xml);
     for (int kind = 0; kind < GENERATION_KINDS; kind++)
-        add_generations(to, set, (enum generation_kind)kind,
-                        &head->generations[kind]);
+        add_generations(to, set, head, (enum generation_kind)kind);
     add_topics(to, set);
     for (const struct channel_link *c = links_channels; c->rel; c++)
         add_link(to, set, c->rel, c->kind, c->type);
@@ -244,7 +243,7 @@ add_subscribers(struct buf *to, const struct set *set)
 
 /* Appends the object that describes a set, and a newline. */
 static void
-add_description(struct buf *to, const struct set *set, const struct head *head)
+add_description(struct buf *to, struct set *set, const struct head *head)
 {
     struct settings settings;
     char earliest[POSITION_MAX];
@@ -302,7 +301,7 @@ putting_free(struct putting *p)
 }
 
 static void
-answer_set(struct request *rq, unsigned status, const struct set *set,
+answer_set(struct request *rq, unsigned status, struct set *set,
            const struct head *head)
 {
     struct link_text self = set_link(set, LINK_SET);
