@@ -281,7 +281,7 @@ changedumps_some(struct chore *chore)
     if (set) {
         rc = step_changedumps(d, &why);
     } else {
-        set = turn_next(&d->turn, d->registry, is_due, NULL);
+        set = turn_next(&d->turn);
         if (!set)
             return false;
         rc = look_at_list(d, set, &why);
@@ -313,5 +313,5 @@ changedumps_init(struct changedumps *d, struct registry *registry,
                               .end = changedumps_end};
     d->registry = registry;
     d->contents = contents;
-    turn_init(&d->turn, TURN_CHANGEDUMP);
+    turn_init(&d->turn, TURN_CHANGEDUMP, registry, is_due, NULL);
 }

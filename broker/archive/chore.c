@@ -44,9 +44,12 @@ chores_end(struct list *chores)
 _Static_assert(TURN_KINDS <= CLIENT_QUEUES, "each kind has its queue");
 
 void
-turn_init(struct turn *turn, enum turn_kind kind)
+turn_init(struct turn *turn, enum turn_kind kind, struct registry *registry,
+          bool (*wants)(struct set *set, const struct head *head, void *user),
+          void *user)
 {
-    *turn = (struct turn){.kind = kind};
+    *turn = (struct turn){
+        .kind = kind, .registry = registry, .wants = wants, .user = user};
     list_init(&turn->clients);
 }
 
@@ -98,37 +101,29 @@ take_set(struct turn *turn)
     return place->set;
 }
 
-struct wanting {
-    struct turn *turn;
-    bool (*wants)(struct set *set, const struct head *head, void *user);
-    void *user;
-};
-
 static bool
 add_wanting(struct set *set, const struct head *head, void *user)
 {
-    struct wanting *w = user;
+    struct turn *turn = user;
 
-    if (w->wants(set, head, w->user))
-        turn_add(w->turn, set);
+    if (turn->wants(set, head, turn->user))
+        turn_add(turn, set);
     return true;
 }
 
 struct set *
-turn_next(struct turn *turn, struct registry *registry,
-          bool (*wants)(struct set *set, const struct head *head, void *user),
-          void *user)
+turn_next(struct turn *turn)
 {
     struct head head;
     struct set *set;
 
     if (turn->is_due)
-        registry_each(registry, add_wanting,
-                      &(struct wanting){turn, wants, user});
+        registry_each(turn->registry, add_wanting, turn);
     turn->is_due = false;
     do
         set = take_set(turn);
-    while (set && !(log_head(set->log, &head) && wants(set, &head, user)));
+    while (set &&
+           !(log_head(set->log, &head) && turn->wants(set, &head, turn->user)));
     return set;
 }
 

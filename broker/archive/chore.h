@@ -87,12 +87,19 @@ struct turn_place {
 
 struct turn {
     enum turn_kind kind;
+    struct registry *registry;
+    bool (*wants)(struct set *set, const struct head *head, void *user);
+    void *user;
     bool is_due;                /* sets may want a turn that do not wait yet */
     struct list clients;        /* the queues of those with waiting sets */
     struct client_queue nobody; /* of sets that no client has made */
 };
 
-void turn_init(struct turn *turn, enum turn_kind kind);
+/* Begins without a waiting set. A set gets its turn if `wants` is true then. */
+void
+turn_init(struct turn *turn, enum turn_kind kind, struct registry *registry,
+          bool (*wants)(struct set *set, const struct head *head, void *user),
+          void *user);
 
 /* Makes the set wait, unless it does. */
 void turn_add(struct turn *turn, struct set *set);
@@ -100,12 +107,9 @@ void turn_add(struct turn *turn, struct set *set);
 /* True if a call of turn_next may return a set. */
 bool turn_has_more(const struct turn *turn);
 
-/* Returns the next waiting set for which `wants` is true. If `is_due` is set,
- * all sets for which it is true wait from now on. NULL: none does. */
-struct set *turn_next(struct turn *turn, struct registry *registry,
-                      bool (*wants)(struct set *set, const struct head *head,
-                                    void *user),
-                      void *user);
+/* Returns the next waiting set that wants its turn. If `is_due` is set, all
+ * sets that want one wait from now on. NULL: none does. */
+struct set *turn_next(struct turn *turn);
 
 /* Ends the turn of a set with the outcome of its step. A set with more to do
  * waits again. A failure with one set (STATUS_IO) need not concern the next;

@@ -724,7 +724,7 @@ next_set(struct contents *c)
 
     log_health(registry_log(c->registry), &health);
     c->has_room = health.has_room;
-    return turn_next(&c->turn, c->registry, wants_step, c);
+    return turn_next(&c->turn);
 }
 
 static bool
@@ -822,7 +822,7 @@ contents_new(struct contents **contents, struct registry *registry,
              registry_config(registry)->data);
     open_databases_init(&c->opened, close_content);
     claims_init(&c->claims);
-    turn_init(&c->turn, TURN_CONTENT);
+    turn_init(&c->turn, TURN_CONTENT, registry, wants_step, c);
     rc = arriving_clear(c->arriving, why);
     if (rc) {
         contents_free(c);

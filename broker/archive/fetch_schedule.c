@@ -449,10 +449,10 @@ fetching_some(struct chore *chore)
     enum status rc;
 
     log_health(registry_log(f->registry), &health);
-    if (!turn_has_more(&f->turn) || !health.has_room ||
-        f->n >= most_at_once(f) || clock_steady_us() < f->rest_us)
+    if (!health.has_room || f->n >= most_at_once(f) ||
+        clock_steady_us() < f->rest_us)
         return is_more;
-    set = turn_next(&f->turn, f->registry, wants_fetch, f);
+    set = turn_next(&f->turn);
     if (!set)
         return is_more;
     rc = start_some(f, set, &why);
@@ -521,7 +521,7 @@ fetch_schedule_open(struct fetch_schedule *f, struct registry *registry,
     f->contents = contents;
     f->thread = thread;
     list_init(&f->under_way);
-    turn_init(&f->turn, TURN_FETCH);
+    turn_init(&f->turn, TURN_FETCH, registry, wants_fetch, f);
     f->seed = (uint32_t)clock_now_us() * 2654435761u;
     f->random = f->seed | 1;
     return content_download_open(&f->fetcher, &options, why);

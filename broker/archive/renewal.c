@@ -391,7 +391,7 @@ next_ordered(struct renewal *r)
             return NULL; /* it may have ended orders */
         turn_add(&r->ordered, order->set);
     }
-    return turn_next(&r->ordered, r->registry, can_begin, r);
+    return turn_next(&r->ordered);
 }
 
 /* Returns the set that has got a list, if it can get the next one. So a broker
@@ -739,7 +739,7 @@ renewal_some(struct chore *chore)
     if (!set)
         set = next_behind(r);
     if (!set)
-        set = turn_next(&r->turn, r->registry, wants_turn, r);
+        set = turn_next(&r->turn);
     if (!set)
         return is_new; /* fold first */
     rc = hold_state(r, set, &why);
@@ -769,8 +769,8 @@ renewal_init(struct renewal *r, struct registry *registry,
     memset(r, 0, sizeof(*r));
     r->chore = (struct chore){
         .look = renewal_look, .step = renewal_some, .end = renewal_end};
-    turn_init(&r->turn, TURN_BUILD);
-    turn_init(&r->ordered, TURN_ORDERED_BUILD);
+    turn_init(&r->turn, TURN_BUILD, registry, wants_turn, r);
+    turn_init(&r->ordered, TURN_ORDERED_BUILD, registry, can_begin, r);
     r->registry = registry;
     r->folding = folding;
     r->contents = contents;

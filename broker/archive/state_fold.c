@@ -474,9 +474,9 @@ delete_state(struct state_fold *f, struct set *set, struct problem *why)
 /* True if the set is to be folded. While the disk is nearly full, only if that
  * makes room. */
 static bool
-is_behind(const struct state_fold *f, struct set *set, const struct head *head,
-          bool has_room)
+is_behind(struct set *set, const struct head *head, void *user)
 {
+    const struct state_fold *f = user;
     struct fold_notes *n = &set->notes->fold;
 
     if (state_fold_is_held(f, set))
@@ -484,33 +484,19 @@ is_behind(const struct state_fold *f, struct set *set, const struct head *head,
     if (!n->is_known && (head->last == 0 || set_is_small(set, head)))
         n->is_known = n->is_whole = !has_file(set);
     return is_wanted(set) || is_idle(f, set, head) ||
-           (has_room &&
+           (f->has_room &&
             (!n->is_known || n->seq > head->last || is_due(f, set, head)));
-}
-
-struct look {
-    const struct state_fold *folding;
-    bool has_room;
-};
-
-static bool
-wants_fold(struct set *set, const struct head *head, void *user)
-{
-    const struct look *look = user;
-
-    return is_behind(look->folding, set, head, look->has_room);
 }
 
 /* Returns the next set in turn that is behind; NULL: none is. */
 static struct set *
 next_behind(struct state_fold *f)
 {
-    struct look look = {.folding = f};
     struct log_health health;
 
     log_health(registry_log(f->registry), &health);
-    look.has_room = health.has_room;
-    return turn_next(&f->turn, f->registry, wants_fold, &look);
+    f->has_room = health.has_room;
+    return turn_next(&f->turn);
 }
 
 static enum status
@@ -535,8 +521,6 @@ folding_some(struct chore *chore)
     enum status rc;
 
     open_databases_drop_removed(&f->states);
-    if (!turn_has_more(&f->turn))
-        return false;
     set = next_behind(f);
     if (!set)
         return false;
@@ -596,5 +580,5 @@ state_fold_init(struct state_fold *f, struct registry *registry)
     f->rest_us = REST_US;
     f->lag = LAG;
     open_databases_init(&f->states, close_state);
-    turn_init(&f->turn, TURN_FOLD);
+    turn_init(&f->turn, TURN_FOLD, registry, is_behind, f);
 }
