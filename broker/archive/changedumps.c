@@ -62,17 +62,6 @@ is_due(struct set *set, const struct head *head, void *user)
     return set->notes->dump.is_due;
 }
 
-/* Returns the next set in turn; NULL: nothing is due. */
-static struct set *
-next_due(struct changedumps *d)
-{
-    struct set *set = NULL;
-
-    while (!set && d->turn.is_due)
-        set = turn_next(&d->turn, d->registry, is_due, NULL);
-    return set;
-}
-
 /* The next list */
 
 /* Finds the first closed list from `number` on with entries behind `seq`;
@@ -152,7 +141,7 @@ static void
 go_on(struct changedumps *d, struct set *set, uint64_t list)
 {
     go_to(set, list + 1);
-    d->turn.is_again = true;
+    turn_add(&d->turn, set);
 }
 
 /* Leaves a gap. */
@@ -292,7 +281,7 @@ changedumps_some(struct chore *chore)
     if (set) {
         rc = step_changedumps(d, &why);
     } else {
-        set = next_due(d);
+        set = turn_next(&d->turn);
         if (!set)
             return false;
         rc = look_at_list(d, set, &why);
@@ -324,4 +313,5 @@ changedumps_init(struct changedumps *d, struct registry *registry,
                               .end = changedumps_end};
     d->registry = registry;
     d->contents = contents;
+    turn_init(&d->turn, TURN_CHANGEDUMP, registry, is_due, NULL);
 }

@@ -1,9 +1,6 @@
 #include "broker/archive/chore.h"
 
-#include <stdio.h>
-
-/* Sets read in one go. */
-#define PAGE_SETS 32
+#include "broker/archive/notes.h"
 
 static struct chore *
 chore_of(struct list *node)
@@ -44,31 +41,102 @@ chores_end(struct list *chores)
     }
 }
 
-struct set *
-turn_next(struct turn *turn, struct registry *registry,
+_Static_assert(TURN_KINDS <= CLIENT_QUEUES, "each kind has its queue");
+
+void
+turn_init(struct turn *turn, enum turn_kind kind, struct registry *registry,
           bool (*wants)(struct set *set, const struct head *head, void *user),
           void *user)
 {
-    struct set *sets[PAGE_SETS];
-    struct head heads[PAGE_SETS];
-    bool is_more = true;
+    *turn = (struct turn){
+        .kind = kind, .registry = registry, .wants = wants, .user = user};
+    list_init(&turn->clients);
+}
 
-    if (!turn->is_due)
-        return NULL;
+/* A node that is zero is in no list, either. */
+static bool
+is_in_list(const struct list *node)
+{
+    return node->next && !list_is_empty(node);
+}
 
-    while (is_more) {
-        size_t n = PAGE_SETS;
+void
+turn_add(struct turn *turn, struct set *set)
+{
+    struct turn_place *place = &set->notes->turns[turn->kind];
+    struct client *client = set_creator(set);
+    struct client_queue *queue =
+        client ? client_queue(client, turn->kind) : &turn->nobody;
 
-        is_more = registry_page(registry, slice_of(turn->after), NULL, sets,
-                                heads, &n);
-        for (size_t i = 0; i < n; i++) {
-            snprintf(turn->after, sizeof(turn->after), "%s", sets[i]->name);
-            if (wants(sets[i], &heads[i], user))
-                return sets[i];
-        }
+    if (is_in_list(&place->node))
+        return;
+    place->set = set;
+    if (!is_in_list(&queue->node)) {
+        list_init(&queue->waiting);
+        list_append(&turn->clients, &queue->node);
     }
-    turn->after[0] = '\0';
-    turn->is_due = turn->is_again;
-    turn->is_again = false;
-    return NULL;
+    list_append(&queue->waiting, &place->node);
+}
+
+bool
+turn_has_more(const struct turn *turn)
+{
+    return turn->is_due || !list_is_empty(&turn->clients);
+}
+
+/* Returns the next waiting set; it waits no more. NULL: none does. */
+static struct set *
+take_set(struct turn *turn)
+{
+    struct client_queue *queue =
+        list_front(&turn->clients, offsetof(struct client_queue, node));
+    struct turn_place *place;
+
+    if (!queue)
+        return NULL;
+    place = list_take(&queue->waiting, offsetof(struct turn_place, node));
+    list_remove(&queue->node);
+    if (!list_is_empty(&queue->waiting))
+        list_append(&turn->clients, &queue->node);
+    return place->set;
+}
+
+static bool
+add_wanting(struct set *set, const struct head *head, void *user)
+{
+    struct turn *turn = user;
+
+    if (turn->wants(set, head, turn->user))
+        turn_add(turn, set);
+    return true;
+}
+
+struct set *
+turn_next(struct turn *turn)
+{
+    struct head head;
+    struct set *set;
+
+    if (turn->is_due)
+        registry_each(turn->registry, add_wanting, turn);
+    turn->is_due = false;
+    do
+        set = take_set(turn);
+    while (set &&
+           !(log_head(set->log, &head) && turn->wants(set, &head, turn->user)));
+    return set;
+}
+
+bool
+turn_end(struct turn *turn, struct set *set, enum status rc, bool is_more)
+{
+    if (rc && rc != STATUS_GONE && rc != STATUS_IO) {
+        turn->is_due = false;
+        while (take_set(turn))
+            ;
+        return false;
+    }
+    if (!rc && is_more)
+        turn_add(turn, set);
+    return true;
 }

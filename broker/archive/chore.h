@@ -66,19 +66,55 @@ bool chores_step(const struct list *chores);
 /* Ends all, and leaves the list empty. */
 void chores_end(struct list *chores);
 
-/* Gives sets their turns: walks all sets in the order of names, and goes on
- * after the last one that wanted something. */
-struct turn {
-    char after[SET_NAME_MAX + 1]; /* the walk goes on behind this name */
-    bool is_due;                  /* there is a walk to be made */
-    bool is_again;                /* and another one after it */
+/* Gives sets their turns: the clients that have made sets take turns, and so do
+ * the sets of each. So many sets of one client delay those of another by one
+ * step each. A kind of work has one struct turn. */
+enum turn_kind {
+    TURN_FOLD,
+    TURN_CONTENT,
+    TURN_FETCH,
+    TURN_CHANGEDUMP,
+    TURN_BUILD,
+    TURN_ORDERED_BUILD,
+    TURN_KINDS
 };
 
-/* Returns the next set for which `wants` is true. NULL: no walk is due, or this
- * one is at its end; the next call begins another one, if that is due. */
-struct set *turn_next(struct turn *turn, struct registry *registry,
-                      bool (*wants)(struct set *set, const struct head *head,
-                                    void *user),
-                      void *user);
+/* A set that waits for its turn: of its notes. */
+struct turn_place {
+    struct list node; /* in the queue of its client; zero at first */
+    struct set *set;
+};
+
+struct turn {
+    enum turn_kind kind;
+    struct registry *registry;
+    bool (*wants)(struct set *set, const struct head *head, void *user);
+    void *user;
+    bool is_due;                /* sets may want a turn that do not wait yet */
+    struct list clients;        /* the queues of those with waiting sets */
+    struct client_queue nobody; /* of sets that no client has made */
+};
+
+/* Begins without a waiting set. A set gets its turn if `wants` is true then. */
+void
+turn_init(struct turn *turn, enum turn_kind kind, struct registry *registry,
+          bool (*wants)(struct set *set, const struct head *head, void *user),
+          void *user);
+
+/* Makes the set wait, unless it does. */
+void turn_add(struct turn *turn, struct set *set);
+
+/* True if a call of turn_next may return a set. */
+bool turn_has_more(const struct turn *turn);
+
+/* Returns the next waiting set that wants its turn. If `is_due` is set, all
+ * sets that want one wait from now on. NULL: none does. */
+struct set *turn_next(struct turn *turn);
+
+/* Ends the turn of a set with the outcome of its step. A set with more to do
+ * waits again. A failure with one set (STATUS_IO) need not concern the next;
+ * any other, as of a full disk, concerns all: then none waits until `is_due` is
+ * set, and it returns false. */
+bool turn_end(struct turn *turn, struct set *set, enum status rc, bool is_more);
 
 #endif

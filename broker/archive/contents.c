@@ -724,7 +724,7 @@ next_set(struct contents *c)
 
     log_health(registry_log(c->registry), &health);
     c->has_room = health.has_room;
-    return turn_next(&c->turn, c->registry, wants_step, c);
+    return turn_next(&c->turn);
 }
 
 static bool
@@ -737,29 +737,20 @@ contents_some(struct chore *chore)
     enum status rc;
 
     open_databases_drop_removed(&c->opened);
-    if (!c->turn.is_due)
+    if (!turn_has_more(&c->turn))
         return false;
     if (end_one_claim(c))
         return true;
     set = next_set(c);
     if (!set)
-        return c->turn.is_due;
-    rc = step_set(c, set, &is_more, &why);
-    if (rc == STATUS_STOPPED) {
-        c->turn.is_due = false;
         return false;
-    }
-    if (rc && rc != STATUS_GONE) {
+    rc = step_set(c, set, &is_more, &why);
+    if (rc && rc != STATUS_GONE && rc != STATUS_STOPPED)
         DIAG(DIAG_WARNING, "archive",
              "the content of a set could not be brought up to date, and will "
              "be tried again",
              diag_text("set", set->name), diag_text("error", why.text));
-        /* A failure with one set need not concern the next, but a full disk
-         * concerns all. */
-        c->turn.is_due = rc == STATUS_IO;
-    }
-    c->turn.is_again |= is_more && !rc;
-    return c->turn.is_due;
+    return turn_end(&c->turn, set, rc, is_more);
 }
 
 static bool
@@ -831,6 +822,7 @@ contents_new(struct contents **contents, struct registry *registry,
              registry_config(registry)->data);
     open_databases_init(&c->opened, close_content);
     claims_init(&c->claims);
+    turn_init(&c->turn, TURN_CONTENT, registry, wants_step, c);
     rc = arriving_clear(c->arriving, why);
     if (rc) {
         contents_free(c);

@@ -412,7 +412,8 @@ start_some(struct fetch_schedule *f, struct set *set, struct problem *why)
         if (!missing.is_settled)
             rc = consider_content(f, set, content, &missing, why);
     }
-    f->turn.is_again |= !rc && n_settled > 0;
+    if (!rc && n_settled > 0)
+        turn_add(&f->turn, set);
     if (rc == STATUS_NOT_FOUND) /* end of the rows: again from the first */
         *looked = (struct fetch_notes){0};
     if (!rc || rc == STATUS_NOT_FOUND)
@@ -448,12 +449,12 @@ fetching_some(struct chore *chore)
     enum status rc;
 
     log_health(registry_log(f->registry), &health);
-    if (!f->turn.is_due || !health.has_room || f->n >= most_at_once(f) ||
+    if (!health.has_room || f->n >= most_at_once(f) ||
         clock_steady_us() < f->rest_us)
         return is_more;
-    set = turn_next(&f->turn, f->registry, wants_fetch, f);
+    set = turn_next(&f->turn);
     if (!set)
-        return is_more || f->turn.is_due;
+        return is_more;
     rc = start_some(f, set, &why);
     if (is_trouble(rc))
         be_in_trouble(f, set->name, why.text);
@@ -520,6 +521,7 @@ fetch_schedule_open(struct fetch_schedule *f, struct registry *registry,
     f->contents = contents;
     f->thread = thread;
     list_init(&f->under_way);
+    turn_init(&f->turn, TURN_FETCH, registry, wants_fetch, f);
     f->seed = (uint32_t)clock_now_us() * 2654435761u;
     f->random = f->seed | 1;
     return content_download_open(&f->fetcher, &options, why);

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "broker/archive/chore.h"
 #include "broker/log/head.h"
 
 /* retention.c: the oldest list at its last look, and the time of its end;
@@ -36,6 +37,7 @@ struct fold_notes {
     bool is_known;   /* the state was looked at: `seq` is its position */
     bool is_whole;   /* no resource is missing in it */
     bool has_failed; /* the last try; it was reported */
+    bool has_file;   /* the state is on the disk, as far as anybody looked */
     uint64_t list;   /* of a cluster: a number; the fold stops for no Resource
                         List up to it */
     uint64_t seq, kept, wanted;
@@ -85,6 +87,7 @@ struct dump_notes {
 };
 
 struct notes {
+    struct turn_place turns[TURN_KINDS];
     struct retention_notes retention;
     struct fold_notes fold;
     struct content_notes content;

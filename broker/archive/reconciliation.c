@@ -20,12 +20,10 @@ enum phase { PHASE_FOLDING, PHASE_NEWS, PHASE_COMPARING, PHASE_TELLING };
 
 struct reconciliation {
     struct registry *registry;
-    const char *dir; /* lent */
-    char name[SET_NAME_MAX + 1];
+    const char *dir;       /* lent */
+    struct upload *upload; /* likewise */
     bool is_accepted;
-    struct client *client;       /* lent */
-    struct authority *authority; /* likewise */
-    struct set *set;             /* NULL: it does not exist */
+    struct set *set; /* NULL: it does not exist */
     struct resource_diff *difference;
     enum phase phase;
     bool is_waiting;
@@ -33,13 +31,11 @@ struct reconciliation {
     uint64_t began;  /* the state begins behind this entry */
     bool is_healing; /* the state becomes whole */
     struct resource_diff_part part;
-    struct upload_outcome outcome;
 };
 
 enum status
 reconciliation_open(struct reconciliation **taking, struct registry *registry,
-                    const char *dir, const char *name, struct client *client,
-                    struct authority *authority, struct problem *why)
+                    const char *dir, struct upload *upload, struct problem *why)
 {
     struct reconciliation *t = memory_new(1, sizeof(*t));
     char path[UPLOAD_FILE_PATH_MAX];
@@ -47,16 +43,16 @@ reconciliation_open(struct reconciliation **taking, struct registry *registry,
 
     t->registry = registry;
     t->dir = dir;
-    t->client = client;
-    t->authority = authority;
-    snprintf(t->name, sizeof(t->name), "%s", name);
+    t->upload = upload;
+    upload->outcome = (struct upload_outcome){.status = STATUS_OK};
     buf_init(&t->part.bytes, TAKING_BYTES);
     t->part.max = RECONCILIATION_ENTRIES;
     t->part.fragments = memory_new(t->part.max, sizeof(*t->part.fragments));
-    rc = t->part.fragments ? resource_diff_open(&t->difference, dir, name, why)
-                           : problem_memory(why);
+    rc = t->part.fragments
+             ? resource_diff_open(&t->difference, dir, upload->name, why)
+             : problem_memory(why);
     if (!rc)
-        rc = upload_file_path(dir, name, path, &t->is_accepted);
+        rc = upload_file_path(dir, upload->name, path, &t->is_accepted);
     if (rc) {
         reconciliation_close(t);
         return rc;
@@ -84,12 +80,6 @@ reconciliation_is_waiting(const struct reconciliation *t)
     return t->is_waiting;
 }
 
-const struct upload_outcome *
-reconciliation_outcome(const struct reconciliation *t)
-{
-    return &t->outcome;
-}
-
 /* Reads the head of the set. STATUS_GONE: the set of the upload was removed. */
 static enum status
 look_for_upload(struct reconciliation *t, struct head *head,
@@ -99,13 +89,13 @@ look_for_upload(struct reconciliation *t, struct head *head,
 
     memset(head, 0, sizeof(*head));
     if (!t->set)
-        t->set = registry_find(t->registry, slice_of(t->name), head);
+        t->set = registry_find(t->registry, slice_of(t->upload->name), head);
     else if (!log_head(t->set->log, head))
         return problem(why, STATUS_GONE, "the set was removed meanwhile");
     if (about->epoch[0] && (!t->set || strcmp(head->epoch, about->epoch) != 0))
         return problem(why, STATUS_GONE, "the set was removed meanwhile");
-    memcpy(t->outcome.epoch, head->epoch, sizeof(head->epoch));
-    t->outcome.head = head->last;
+    memcpy(t->upload->outcome.epoch, head->epoch, sizeof(head->epoch));
+    t->upload->outcome.head = head->last;
     return STATUS_OK;
 }
 
@@ -130,7 +120,7 @@ fold_state(struct reconciliation *t, struct state_fold *folding,
                     state_fold_is_held(folding, t->set);
     if (resources && resources_at(resources)->seq < after)
         return state_fold_step(folding, t->set, &is_more, why);
-    t->outcome.resources = resources ? resources_at(resources)->n : 0;
+    t->upload->outcome.resources = resources ? resources_at(resources)->n : 0;
     if (resources) {
         t->began = resources_at(resources)->began;
         /* Otherwise other posts may name resources unknown to the state.
@@ -218,7 +208,7 @@ judge_deletions(struct reconciliation *t, struct problem *why)
 {
     const struct upload_file_about *about = resource_diff_about(t->difference);
     uint64_t n_changed = resource_diff_changed(t->difference);
-    uint64_t *n_of = &t->outcome.resources;
+    uint64_t *n_of = &t->upload->outcome.resources;
     struct resource_diff_counts counts;
     enum status rc = resource_diff_count(t->difference, &counts, why);
 
@@ -226,7 +216,7 @@ judge_deletions(struct reconciliation *t, struct problem *why)
     if (rc || t->is_accepted)
         return rc;
     if (may_delete(about, counts.deleted, *n_of))
-        return upload_file_take(t->dir, t->name, why);
+        return upload_file_take(t->dir, t->upload->name, why);
     resource_diff_hold(t->difference);
     return STATUS_OK;
 }
@@ -265,15 +255,15 @@ post_part(struct reconciliation *t, struct problem *why)
 {
     struct post post = {.kind = POST_CHANGES,
                         .is_never_held = true,
-                        .authority = t->authority,
+                        .authority = t->upload->authority,
                         .bytes = t->part.bytes,
                         .fragments = t->part.fragments,
                         .n_fragments = t->part.n};
     enum status rc;
 
     if (!t->set) {
-        rc = registry_make(t->registry, slice_of(t->name), t->client, &t->set,
-                           why);
+        rc = registry_make(t->registry, slice_of(t->upload->name),
+                           t->upload->client, &t->set, why);
         if (rc)
             return rc;
     }
@@ -281,10 +271,10 @@ post_part(struct reconciliation *t, struct problem *why)
     rc = log_post_and_wait(registry_log(t->registry), &post, why);
     if (rc)
         return rc;
-    memcpy(t->outcome.epoch, post.epoch, sizeof(post.epoch));
-    if (t->outcome.first == 0)
-        t->outcome.first = post.first;
-    t->outcome.last = post.last;
+    memcpy(t->upload->outcome.epoch, post.epoch, sizeof(post.epoch));
+    if (t->upload->outcome.first == 0)
+        t->upload->outcome.first = post.first;
+    t->upload->outcome.last = post.last;
     return read_before(t, post.first, post.last, why);
 }
 
@@ -317,10 +307,10 @@ post_differences(struct reconciliation *t, struct state_fold *folding,
     if (rc)
         return rc;
     if (t->part.n == 0) {
-        t->outcome.counts = *resource_diff_told(t->difference);
+        t->upload->outcome.counts = *resource_diff_told(t->difference);
         if (t->set)
             atomic_store_explicit(&t->set->held_back,
-                                  t->outcome.counts.held_back,
+                                  t->upload->outcome.counts.held_back,
                                   memory_order_relaxed);
         *is_done = true;
         return heal_state(t, folding, why);
@@ -352,6 +342,5 @@ reconciliation_step(struct reconciliation *t, struct state_fold *folding,
         rc = post_differences(t, folding, is_done, why);
         break;
     }
-    t->outcome.status = rc;
     return rc;
 }

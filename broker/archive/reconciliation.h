@@ -33,14 +33,14 @@
 
 struct reconciliation;
 
-/* Begins with the complete file `name` in `dir`. A set that does not exist is
- * made for `client` (lent; NULL: none). Each commit asks `authority`
- * (likewise).
- */
-MUST_CHECK enum status
-reconciliation_open(struct reconciliation **taking, struct registry *registry,
-                    const char *dir, const char *name, struct client *client,
-                    struct authority *authority, struct problem *why);
+/* Begins with the complete file of the upload in `dir`. Both are lent. Each
+ * step adds to the upload's outcome. A set that does not exist is made for the
+ * upload's client, and each commit asks its authority. */
+MUST_CHECK enum status reconciliation_open(struct reconciliation **taking,
+                                           struct registry *registry,
+                                           const char *dir,
+                                           struct upload *upload,
+                                           struct problem *why);
 void reconciliation_close(struct reconciliation *taking); /* NULL is allowed */
 
 /* One step. *is_done: the outcome is complete, as it is after an error. */
@@ -52,8 +52,5 @@ MUST_CHECK enum status reconciliation_step(struct reconciliation *taking,
  * (state_fold_hold). Nothing was posted yet, so beginning again later loses
  * nothing. */
 bool reconciliation_is_waiting(const struct reconciliation *taking);
-
-const struct upload_outcome *
-reconciliation_outcome(const struct reconciliation *taking);
 
 #endif

@@ -13,9 +13,6 @@
 #include "broker/sets/links.h"
 #include "broker/sets/settings.h"
 
-/* The age of a set at its first list and dump, unless its period is shorter. */
-#define FIRST_US 60000000
-
 /* A set waits so long after a failed list or dump. */
 #define RETRY_US 60000000
 
@@ -173,13 +170,12 @@ has_kind(const struct set *set, enum generation_kind kind)
 /* True if the last one is old enough, or none exists. A clock that was set back
  * delays nothing. */
 static bool
-is_old(const struct generation *current, int64_t created_us, int64_t every)
+is_old(const struct generation *current, const struct head *head, int64_t every)
 {
-    int64_t first_us = every < FIRST_US ? every : FIRST_US;
     int64_t now_us = clock_now_us();
 
     if (current->number == 0)
-        return now_us >= created_us + first_us;
+        return now_us >= set_first_build(head, every);
     return now_us >= current->completed_us + every ||
            now_us < current->completed_us;
 }
@@ -204,8 +200,7 @@ is_due(struct set *set, enum generation_kind kind, const struct head *head)
     if (every == 0 ||
         (kind == GENERATION_RESOURCELIST && set_is_small(set, head)))
         return current->number > 0 && is_out_of_reach(current, head);
-    return is_old(current, head->created_us, every) ||
-           is_out_of_reach(current, head);
+    return is_old(current, head, every) || is_out_of_reach(current, head);
 }
 
 static void
@@ -364,32 +359,16 @@ is_ready(const struct set *set, enum generation_kind kind, uint64_t seq)
 
 /* True if the state of the set is far enough for a kind that is due. */
 static bool
-can_begin(const struct renewal *r, struct set *set, const struct head *head)
+can_begin(struct set *set, const struct head *head, void *user)
 {
     struct generation list;
     bool is_any = false;
 
     if (is_shared(set))
-        return has_list_to_build(r, set, head, &list);
+        return has_list_to_build(user, set, head, &list);
     for (enum generation_kind kind = 0; kind < GENERATION_STATES; kind++)
         is_any |= is_ready(set, kind, state_fold_seq(set));
     return is_any && state_fold_is_known(set);
-}
-
-/* Puts the orders for sets of a client behind all others: clients take turns.
- */
-static void
-put_behind(struct renewal *r, const struct client *client)
-{
-    struct list *after, behind;
-    struct renewal_order *order;
-
-    list_init(&behind);
-    list_each (order, after, &r->orders.waiting, node) {
-        if (set_creator(order->set) == client)
-            list_put(&behind, &order->node);
-    }
-    list_move(&r->orders.waiting, &behind);
 }
 
 /* Returns the next set with an order. */
@@ -410,12 +389,9 @@ next_ordered(struct renewal *r)
                   head.generations[order->kind].current.seq < order->wanted) &&
                  order_list(r, order->set, &head))
             return NULL; /* it may have ended orders */
-        if (can_begin(r, order->set, &head)) {
-            put_behind(r, set_creator(order->set));
-            return order->set;
-        }
+        turn_add(&r->ordered, order->set);
     }
-    return NULL;
+    return turn_next(&r->ordered);
 }
 
 /* Returns the set that has got a list, if it can get the next one. So a broker
@@ -440,7 +416,7 @@ static bool
 wants_turn(struct set *set, const struct head *head, void *user)
 {
     return is_shared(set) ? wants_list(user, set, head)
-                          : can_begin(user, set, head);
+                          : can_begin(set, head, user);
 }
 
 /* Holding */
@@ -763,7 +739,7 @@ renewal_some(struct chore *chore)
     if (!set)
         set = next_behind(r);
     if (!set)
-        set = turn_next(&r->turn, r->registry, wants_turn, r);
+        set = turn_next(&r->turn);
     if (!set)
         return is_new; /* fold first */
     rc = hold_state(r, set, &why);
@@ -793,6 +769,8 @@ renewal_init(struct renewal *r, struct registry *registry,
     memset(r, 0, sizeof(*r));
     r->chore = (struct chore){
         .look = renewal_look, .step = renewal_some, .end = renewal_end};
+    turn_init(&r->turn, TURN_BUILD, registry, wants_turn, r);
+    turn_init(&r->ordered, TURN_ORDERED_BUILD, registry, can_begin, r);
     r->registry = registry;
     r->folding = folding;
     r->contents = contents;

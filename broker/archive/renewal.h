@@ -14,10 +14,10 @@
  * content of every resource (R-202): missing content is no failure, the dump
  * waits for it.
  *
- * One build at a time; sets take turns, ordered builds come first, for which
- * the clients that have made the sets take turns. The first
- * list of a set follows a minute after the set began, so that it has the
- * resources with which a source begins.
+ * One build at a time; the clients that have made the sets take turns, and so
+ * do the sets of each; ordered builds come first. The first list of a set
+ * follows a minute after the set began, so that it has the resources with which
+ * a source begins.
  *
  * In a cluster a commit orders the list (head.h); each broker then builds it
  * when its state is there.
@@ -90,7 +90,7 @@ struct renewal {
     int64_t until_us; /* until then the dump waits for the content of the held
                          state; steady clock */
     bool has_looked;  /* at the content, once for each held state */
-    struct turn turn;
+    struct turn turn, ordered;
     bool may_commit; /* as of the last look: in a cluster, it is not cut off,
                         and no reader */
 };

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/db.h"
 #include "base/file.h"
 #include "broker/archive/notes.h"
 #include "broker/base/diag.h"
@@ -186,7 +187,7 @@ note_state(struct set *set, const struct resources *r)
 
     if (resources_at(r)->seq < n->seq)
         n->list = 0; /* a state that began anew passes lists again */
-    n->is_known = true;
+    n->is_known = n->has_file = true;
     n->is_whole = resources_at(r)->is_whole;
     n->seq = resources_at(r)->seq;
     /* A reopened state does not know its durable position; a state that has
@@ -443,46 +444,71 @@ is_due(const struct state_fold *f, struct set *set, const struct head *head)
                            (seq > 0 || !set_is_small(set, head))));
 }
 
+/* True if a small set has a state, of an upload or of an earlier version, for
+ * which nobody waits. */
+static bool
+is_idle(const struct state_fold *f, const struct set *set,
+        const struct head *head)
+{
+    struct generation list;
+
+    return set->notes->fold.has_file && set_is_small(set, head) &&
+           !is_wanted(set) && !is_awaited(set) &&
+           !state_fold_list(set, head, &list) &&
+           set_content_mode(set) == CONTENT_NONE &&
+           clock_now_us() >= head->last_us + f->rest_us;
+}
+
+/* Deletes a state: the log has all that it has. */
+static enum status
+delete_state(struct state_fold *f, struct set *set, struct problem *why)
+{
+    char path[STATE_FOLD_PATH_MAX];
+
+    open_databases_drop(&f->states, set);
+    set->notes->fold = (struct fold_notes){.is_known = true, .is_whole = true};
+    state_fold_path(set, path);
+    return db_unlink(path, why);
+}
+
 /* True if the set is to be folded. While the disk is nearly full, only if that
  * makes room. */
 static bool
-is_behind(const struct state_fold *f, struct set *set, const struct head *head,
-          bool has_room)
+is_behind(struct set *set, const struct head *head, void *user)
 {
+    const struct state_fold *f = user;
     struct fold_notes *n = &set->notes->fold;
 
     if (state_fold_is_held(f, set))
         return false;
     if (!n->is_known && (head->last == 0 || set_is_small(set, head)))
         n->is_known = n->is_whole = !has_file(set);
-    return is_wanted(set) ||
-           (has_room &&
+    return is_wanted(set) || is_idle(f, set, head) ||
+           (f->has_room &&
             (!n->is_known || n->seq > head->last || is_due(f, set, head)));
-}
-
-struct look {
-    const struct state_fold *folding;
-    bool has_room;
-};
-
-static bool
-wants_fold(struct set *set, const struct head *head, void *user)
-{
-    const struct look *look = user;
-
-    return is_behind(look->folding, set, head, look->has_room);
 }
 
 /* Returns the next set in turn that is behind; NULL: none is. */
 static struct set *
 next_behind(struct state_fold *f)
 {
-    struct look look = {.folding = f};
     struct log_health health;
 
     log_health(registry_log(f->registry), &health);
-    look.has_room = health.has_room;
-    return turn_next(&f->turn, f->registry, wants_fold, &look);
+    f->has_room = health.has_room;
+    return turn_next(&f->turn);
+}
+
+static enum status
+step_set(struct state_fold *f, struct set *set, bool *is_more,
+         struct problem *why)
+{
+    struct head head;
+
+    if (!log_head(set->log, &head))
+        return STATUS_GONE;
+    return is_idle(f, set, &head) ? delete_state(f, set, why)
+                                  : state_fold_step(f, set, is_more, why);
 }
 
 static bool
@@ -495,32 +521,20 @@ folding_some(struct chore *chore)
     enum status rc;
 
     open_databases_drop_removed(&f->states);
-    if (!f->turn.is_due)
-        return false;
     set = next_behind(f);
     if (!set)
-        return f->turn.is_due;
-    rc = state_fold_step(f, set, &is_more, &why);
-    if (rc == STATUS_GONE)
-        return true; /* removed meanwhile */
-    if (rc == STATUS_STOPPED) {
-        f->turn.is_due = false;
         return false;
-    }
-    if (rc) {
+    rc = step_set(f, set, &is_more, &why);
+    if (rc && rc != STATUS_GONE && rc != STATUS_STOPPED) {
         metrics_add(METRIC_FOLDS_FAILED, 1);
         if (!set->notes->fold.has_failed)
             DIAG(DIAG_WARNING, "archive",
                  "the state of a set could not be brought up to date, and will "
                  "be tried again",
                  diag_text("set", set->name), diag_text("error", why.text));
-        /* A failure with one set need not concern the next, but a full disk
-         * concerns all. */
-        f->turn.is_due = rc == STATUS_IO;
     }
     set->notes->fold.has_failed = rc != STATUS_OK;
-    f->turn.is_again |= is_more && !rc;
-    return f->turn.is_due;
+    return turn_end(&f->turn, set, rc, is_more);
 }
 
 /* Looking */
@@ -566,4 +580,5 @@ state_fold_init(struct state_fold *f, struct registry *registry)
     f->rest_us = REST_US;
     f->lag = LAG;
     open_databases_init(&f->states, close_state);
+    turn_init(&f->turn, TURN_FOLD, registry, is_behind, f);
 }

@@ -43,6 +43,7 @@ struct state_fold {
     uint64_t lag;           /* a state that lacks so many entries is due */
 
     struct turn turn;
+    bool has_room; /* log_health, at the last look for the next set */
 };
 
 void state_fold_init(struct state_fold *folding, struct registry *registry);

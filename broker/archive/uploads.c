@@ -180,24 +180,24 @@ put_off(struct uploads *u, struct upload *upload, int64_t pause_us)
 
 /* Ends an upload with its outcome. */
 static void
-finish_upload(struct uploads *u, struct upload *upload,
-              struct upload_outcome *o)
+finish_upload(struct uploads *u, struct upload *upload)
 {
+    struct upload_outcome o = upload->outcome;
     void (*on_done)(const struct upload_outcome *, void *) = upload->on_done;
     void *user = upload->user;
 
-    if (o->status == STATUS_STOPPED)
-        *o = ending;
+    if (o.status == STATUS_STOPPED)
+        o = ending;
     else
-        report_outcome(upload, o);
-    metrics_add(METRIC_UPLOADS, !o->status);
-    if (is_to_be_tried_again(upload, o->status)) {
+        report_outcome(upload, &o);
+    metrics_add(METRIC_UPLOADS, !o.status);
+    if (is_to_be_tried_again(upload, o.status)) {
         put_off(u, upload, PAUSE_US);
         return;
     }
     /* The upload is still at work, so nobody else touches its files. Not under
      * the mutex, which service threads take: this may take long. */
-    if (o->status != STATUS_STOPPED)
+    if (o.status != STATUS_STOPPED)
         upload_file_remove(u->dir, upload->name);
     /* Before on_done: a source that repeats the upload then does not find it at
      * work. */
@@ -205,7 +205,7 @@ finish_upload(struct uploads *u, struct upload *upload,
     drop_upload(u, upload);
     pthread_mutex_unlock(&u->mutex);
     if (on_done)
-        on_done(o, user);
+        on_done(&o, user);
 }
 
 /* Leaves an upload, so that others have their turn first. */
@@ -222,7 +222,7 @@ static bool
 uploads_some(struct chore *chore)
 {
     struct uploads *u = list_entry(chore, struct uploads, chore);
-    struct upload_outcome outcome = {.status = STATUS_OK};
+    struct problem why = {""};
     bool is_done = false;
     enum status rc = STATUS_OK;
 
@@ -230,30 +230,24 @@ uploads_some(struct chore *chore)
         u->taken = next_whole(u);
         if (!u->taken)
             return false;
-        rc = reconciliation_open(&u->taking, u->registry, u->dir,
-                                 u->taken->name, u->taken->client,
-                                 u->taken->authority, &outcome.why);
+        rc = reconciliation_open(&u->taking, u->registry, u->dir, u->taken,
+                                 &why);
     }
     if (!rc)
-        rc = authority_check(u->taken->authority, clock_now_us(), &outcome.why);
+        rc = authority_check(u->taken->authority, clock_now_us(), &why);
     if (!rc)
-        rc = reconciliation_step(u->taking, u->folding, &is_done, &outcome.why);
+        rc = reconciliation_step(u->taking, u->folding, &is_done, &why);
     if (!rc && reconciliation_is_waiting(u->taking)) {
         leave_uploads(u);
         return false;
     }
     if (!rc && !is_done)
         return true;
-    if (u->taking) {
-        struct problem why = outcome.why;
-
-        outcome = *reconciliation_outcome(u->taking);
-        outcome.why = why;
-    }
-    outcome.status = rc;
+    u->taken->outcome.status = rc;
+    u->taken->outcome.why = why;
     reconciliation_close(u->taking);
     u->taking = NULL;
-    finish_upload(u, u->taken, &outcome);
+    finish_upload(u, u->taken);
     u->taken = NULL;
     return true;
 }

@@ -66,6 +66,7 @@ struct upload {
     int64_t not_before_us;
     void (*on_done)(const struct upload_outcome *outcome, void *user);
     void *user;
+    struct upload_outcome outcome; /* so far, of the present attempt */
 };
 
 struct uploads {

@@ -36,6 +36,8 @@ struct client {
     _Atomic(int64_t) paid_us[CLIENT_RATES]; /* steady clock: then everything is
                                                paid */
     _Atomic(int64_t) told_us;               /* on the steady clock; 0: never */
+
+    struct client_queue queues[CLIENT_QUEUES];
 };
 
 static const struct {
@@ -312,6 +314,12 @@ struct clients *
 clients_of(const struct client *client)
 {
     return client->clients;
+}
+
+struct client_queue *
+client_queue(struct client *client, unsigned kind)
+{
+    return &client->queues[kind];
 }
 
 /* Call with the mutex held. True: it was the last reference, and the client is

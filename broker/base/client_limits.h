@@ -263,6 +263,18 @@ struct client *client_ref(struct client *client); /* NULL is allowed */
 struct clients *clients_of(const struct client *client);
 void client_unref(struct client *client); /* NULL is allowed */
 
+/* Work of a kind that waits for a client, where clients take turns
+ * (broker/archive/chore.h): zero at first, and lent as long as the client
+ * lives. The thread that does the work owns it. */
+#define CLIENT_QUEUES 6
+
+struct client_queue {
+    struct list node; /* among those of other clients */
+    struct list waiting;
+};
+
+struct client_queue *client_queue(struct client *client, unsigned kind);
+
 /* Writes the key of a client into `to`, for the store, and returns it; an empty
  * slice for NULL. client_of_stored finds or makes that client, as client_of;
  * NULL for an empty slice. */

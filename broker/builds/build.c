@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/array.h"
 #include "base/clock.h"
 #include "broker/builds/dump_package.h"
 #include "broker/builds/generation.h"
@@ -39,12 +38,7 @@ struct build {
     struct dump_package *packing; /* the current package; NULL: none */
     bool is_closed;               /* the package has all its entries */
 
-    struct packed {
-        struct zip_writer_file file;
-        int64_t completed_us;
-    } * packages;
-
-    size_t n_packages, capacity;
+    struct dump_packages packages;
 };
 
 /* Documents */
@@ -236,7 +230,7 @@ begin_package(struct build *b, struct problem *why)
     struct document_head head;
     enum status rc;
 
-    if (b->n_packages == DOCUMENT_ENTRIES_MAX)
+    if (b->packages.n == DOCUMENT_ENTRIES_MAX)
         return problem(why, STATUS_INVALID,
                        "it has more than %d packages: --package-bytes is too "
                        "small for it",
@@ -244,12 +238,13 @@ begin_package(struct build *b, struct problem *why)
     link_up(b, &links);
     head = head_of(b, DOCUMENT_URLSET, CAP_RESOURCEDUMP_MANIFEST, &links);
     b->is_closed = false;
-    rc = dump_package_begin(&b->packing, b->set, b->writer, b->n_packages + 1,
+    dump_packages_begin(&b->packages);
+    rc = dump_package_begin(&b->packing, b->set, b->writer, b->packages.n + 1,
                             &head, why);
     if (!rc)
         dump_package_set_limit(
             b->packing,
-            build_package_limit(config->package_bytes, b->n_packages));
+            build_package_limit(config->package_bytes, b->packages.n));
     return rc;
 }
 
@@ -302,17 +297,16 @@ static enum status
 copy_some(struct build *b, struct problem *why)
 {
     bool is_done;
-    enum status rc;
+    enum status rc =
+        dump_packages_step(&b->packages, &b->packing, &is_done, why);
 
-    (void)ONE_MORE(b->packages, &b->capacity, b->n_packages);
-    rc = dump_package_step(b->packing, &is_done,
-                           &b->packages[b->n_packages].file, why);
-    if (rc || !is_done)
-        return rc;
-    b->packages[b->n_packages++].completed_us = clock_now_us();
-    dump_package_free(b->packing);
-    b->packing = NULL;
-    return STATUS_OK;
+    if (!rc && is_done)
+        b->packages.all[b->packages.n - 1].times =
+            (struct document_entry){.from_us = DATETIME_NONE,
+                                    .until_us = DATETIME_NONE,
+                                    .at_us = b->generation.at_us,
+                                    .completed_us = clock_now_us()};
+    return rc;
 }
 
 /* a dump has one document, for any number of packages. */
@@ -321,31 +315,13 @@ write_document(struct build *b, struct problem *why)
 {
     struct build_links links;
     struct document_head head;
-    enum status rc = generation_part(b->writer, GENERATION_DOCUMENT, 1, why);
 
     link_up(b, &links);
     link_archives(b, &links);
     head = head_of(b, DOCUMENT_URLSET, CAP_RESOURCEDUMP, &links);
     head.completed_us = clock_now_us();
-    document_header(&b->text, &head);
-    for (size_t i = 0; !rc && i < b->n_packages; i++) {
-        dump_package_entry(&b->text, b->set, &b->generation, i + 1,
-                           &b->packages[i].file,
-                           (struct document_entry){
-                               .from_us = DATETIME_NONE,
-                               .until_us = DATETIME_NONE,
-                               .at_us = b->generation.at_us,
-                               .completed_us = b->packages[i].completed_us,
-                           });
-        rc = flush_text(b, GENERATION_PIECE_BYTES, why);
-    }
-    document_footer(&b->text, DOCUMENT_URLSET);
-    if (!rc)
-        rc = flush_text(b, 0, why);
-    if (!rc)
-        rc = generation_end_part(b->writer, why);
-    generation_set_parts(b->writer, b->n_packages);
-    return rc;
+    return dump_packages_write(&b->packages, b->set, &b->generation, b->writer,
+                               &head, &b->text, why);
 }
 
 bool
@@ -419,7 +395,7 @@ build_abandon(struct build *b)
     if (!b)
         return;
     dump_package_free(b->packing); /* before the writer ends */
-    free(b->packages);
+    free(b->packages.all);
     if (b->writer)
         generation_abandon(b->writer);
     buf_fini(&b->text);

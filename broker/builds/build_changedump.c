@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/array.h"
 #include "broker/builds/dump_package.h"
 #include "broker/builds/generation.h"
 #include "broker/sets/links.h"
@@ -13,13 +12,6 @@
 
 /* Entries of a step: each costs a query of content.db. */
 #define STEP_ENTRIES 2000
-
-/* A package, and where it ends. */
-struct package_of {
-    uint64_t last;
-    int64_t until_us;
-    struct zip_writer_file file;
-};
 
 struct changedump {
     struct set *set;
@@ -33,9 +25,7 @@ struct changedump {
     uint64_t seq;                 /* the last entry planned or added */
     struct batch *batch;          /* of the last entry read; or NULL */
 
-    /* The whole packages, and behind them the current one, as planned. */
-    struct package_of *packages;
-    size_t n, capacity;
+    struct dump_packages packages; /* the current one as planned */
     struct buf text;
 };
 
@@ -45,7 +35,7 @@ dump_free(struct changedump *d)
     dump_package_free(d->packing);
     batch_unref(d->batch);
     buf_fini(&d->text);
-    free(d->packages);
+    free(d->packages.all);
     free(d);
 }
 
@@ -142,13 +132,6 @@ read_entry(struct changedump *d, struct content *content, uint64_t seq,
     return rc;
 }
 
-static void
-end_package(struct package_of *package, uint64_t last, int64_t until_us)
-{
-    package->last = last;
-    package->until_us = until_us;
-}
-
 /* Adds some entries behind d->seq, none behind `last`. *is_full: the next one
  * has no room, or there is none. */
 static enum status
@@ -169,8 +152,10 @@ add_some(struct changedump *d, struct content *content, uint64_t last,
         if (rc || !fits)
             break;
         d->seq++;
-        if (d->at == PLANNING)
-            end_package(&d->packages[d->n], d->seq, entry.us);
+        if (d->at == PLANNING) {
+            d->packages.all[d->packages.n].last = d->seq;
+            d->packages.all[d->packages.n].times.until_us = entry.us;
+        }
     }
     *is_full = !fits || d->seq == last;
     return rc;
@@ -182,27 +167,26 @@ add_some(struct changedump *d, struct content *content, uint64_t last,
  * R-192); of the document also `index`, for from the second dump on there is
  * one (R-182), and `archives` (R-221). */
 static void
-write_head(const struct changedump *d, const struct package_of *before,
-           const struct package_of *package, struct document_head *head,
-           struct coverage *coverage)
+write_head(const struct changedump *d, const struct dump_packaged *package,
+           struct document_head *head, struct coverage *coverage)
 {
     *coverage = (struct coverage){
-        .after = before ? before->last : d->list.after,
+        .after = package ? d->seq : d->list.after,
         .last = package ? package->last : d->list.last,
         .now_us = DATETIME_NONE,
     };
     memcpy(coverage->epoch, d->epoch, sizeof(coverage->epoch));
     head->root = DOCUMENT_URLSET;
-    head->from_us = before ? before->until_us : d->list.from_us;
-    head->until_us = package ? package->until_us : d->list.until_us;
+    head->from_us = package ? package->times.from_us : d->list.from_us;
+    head->until_us = package ? package->times.until_us : d->list.until_us;
     head->coverage = coverage;
 }
 
 static enum status
 begin_package(struct changedump *d, struct problem *why)
 {
-    const struct package_of *package = &d->packages[d->n];
-    const struct package_of *before = d->n > 0 ? package - 1 : NULL;
+    size_t n = d->packages.n;
+    struct dump_packaged *package = &d->packages.all[n];
     struct link_text up = link_to(registry_public_url(d->set->registry),
                                   LINK_CAPABILITYLIST, d->set->name, NULL, 0);
     const struct document_link link = {"up", link_slice(&up), NULL, NULL};
@@ -213,12 +197,14 @@ begin_package(struct changedump *d, struct problem *why)
         .n_links = 1,
     };
 
-    write_head(d, before, package, &head, &coverage);
+    d->seq = n > 0 ? package[-1].last : d->list.after;
+    package->times.from_us =
+        n > 0 ? package[-1].times.until_us : d->list.from_us;
+    write_head(d, package, &head, &coverage);
     dump_package_free(d->packing);
     d->packing = NULL;
-    d->seq = coverage.after;
     d->at = ADDING;
-    return dump_package_begin(&d->packing, d->set, d->writer, d->n + 1, &head,
+    return dump_package_begin(&d->packing, d->set, d->writer, n + 1, &head,
                               why);
 }
 
@@ -229,9 +215,10 @@ plan_packages(struct changedump *d, struct content *content,
     bool is_full = false;
     enum status rc;
 
-    (void)ONE_MORE(d->packages, &d->capacity, d->n);
-    if (!d->packing)
+    if (!d->packing) {
+        dump_packages_begin(&d->packages);
         d->packing = dump_package_plan(d->set);
+    }
     rc = add_some(d, content, d->list.last, &is_full, why);
     return rc || !is_full ? rc : begin_package(d, why);
 }
@@ -239,7 +226,7 @@ plan_packages(struct changedump *d, struct content *content,
 static enum status
 add_entries(struct changedump *d, struct content *content, struct problem *why)
 {
-    uint64_t last = d->packages[d->n].last;
+    uint64_t last = d->packages.all[d->packages.n].last;
     bool is_full = false;
     enum status rc = add_some(d, content, last, &is_full, why);
 
@@ -255,23 +242,20 @@ add_entries(struct changedump *d, struct content *content, struct problem *why)
 static enum status
 copy_content(struct changedump *d, struct problem *why)
 {
-    bool is_done = false;
+    bool is_done;
     enum status rc =
-        dump_package_step(d->packing, &is_done, &d->packages[d->n].file, why);
+        dump_packages_step(&d->packages, &d->packing, &is_done, why);
 
-    if (rc || !is_done)
-        return rc;
-    dump_package_free(d->packing);
-    d->packing = NULL;
-    d->n++;
-    d->at = PLANNING;
-    return STATUS_OK;
+    if (!rc && is_done)
+        d->at = PLANNING;
+    return rc;
 }
 
 /* The document */
 
-static void
-write_document_head(struct changedump *d)
+/* The writer goes either way. */
+static enum status
+write_document(struct changedump *d, struct problem *why)
 {
     const char *url = registry_public_url(d->set->registry);
     const char *name = d->set->name;
@@ -290,44 +274,13 @@ write_document_head(struct changedump *d)
         .links = links,
         .n_links = 3,
     };
+    enum status rc;
 
-    write_head(d, NULL, NULL, &head, &coverage);
-    document_header(&d->text, &head);
-}
-
-static enum status
-write_document(struct changedump *d, struct problem *why)
-{
-    enum status rc = generation_part(d->writer, GENERATION_DOCUMENT, 1, why);
-    int64_t from_us = d->list.from_us;
-
+    write_head(d, NULL, &head, &coverage);
+    rc = dump_packages_write(&d->packages, d->set, &d->generation, d->writer,
+                             &head, &d->text, why);
     if (rc)
         return rc;
-    write_document_head(d);
-    for (size_t i = 0; !rc && i < d->n; i++) {
-        const struct document_entry entry = {
-            .from_us = from_us,
-            .until_us = d->packages[i].until_us,
-        };
-
-        dump_package_entry(&d->text, d->set, &d->generation, i + 1,
-                           &d->packages[i].file, entry);
-        from_us = entry.until_us;
-        rc = generation_flush(d->writer, &d->text, GENERATION_PIECE_BYTES, why);
-    }
-    document_footer(&d->text, DOCUMENT_URLSET);
-    return rc ? rc : generation_flush(d->writer, &d->text, 0, why);
-}
-
-/* All packages are there. The writer goes either way. */
-static enum status
-finish_package(struct changedump *d, struct problem *why)
-{
-    enum status rc = write_document(d, why);
-
-    if (rc)
-        return rc;
-    generation_set_parts(d->writer, d->n);
     rc = generation_finish(d->writer, why);
     d->writer = NULL;
     return rc;
@@ -348,7 +301,7 @@ step_changedump(struct changedump *d, struct content *content, bool *is_done,
     if (d->seq < d->list.last)
         return plan_packages(d, content, why);
     *is_done = true;
-    return finish_package(d, why);
+    return write_document(d, why);
 }
 
 enum status

@@ -81,18 +81,17 @@ write_root(struct buf *text, const struct set *set)
 }
 
 void
-capabilitylist_each(const struct set *set, const struct head *head,
-                    capability_fn *fn, void *user)
+capabilitylist_each(struct set *set, const struct head *head, capability_fn *fn,
+                    void *user)
 {
     const char *url = registry_public_url(set->registry);
 
     for (enum generation_kind kind = 0; kind < GENERATION_KINDS; kind++) {
         const struct kind_names *names = &links_kinds[kind];
-        const struct generations *all = &head->generations[kind];
 
-        if (all->current.number > 0)
+        if (set_offers(set, head, kind))
             fn(user, names->capability, link_to_current(url, set->name, kind));
-        if (all->n_archived > 0)
+        if (head->generations[kind].n_archived > 0)
             fn(user, names->archive, link_to_generations(url, set->name, kind));
     }
     fn(user, CAP_CHANGELIST, set_link(set, LINK_CHANGELIST));
@@ -115,7 +114,6 @@ capabilitylist_open(const struct document_wish *wish, struct document *document,
     struct buf text;
     struct writing writing = {.text = &text};
 
-    set_ask_for_list(wish->set); /* its reader looks for one */
     set_links_hubs(wish->set, &writing.hubs);
     buf_init(&text, DOCUMENT_BYTES_MAX);
     write_root(&text, wish->set);

@@ -72,7 +72,7 @@ struct document {
 
     /* The address where the document stays, where another one will follow at
      * the requested address; else "". */
-    char lasting[LINK_MAX];
+    char lasting[LINK_URL_MAX];
 
     /* Other Capability Lists that cover it, beside its own set's: the value of
      * a Link header; "": none. */

@@ -9,7 +9,7 @@
 #include "proto/resourcesync/vocab.h"
 
 /* A URL and ?page=. */
-#define ADDRESS_MAX (LINK_MAX + 32)
+#define ADDRESS_MAX (LINK_URL_MAX + 32)
 
 /* From so many bytes of an entry on, the rest of its facts is left out. */
 #define ENTRY_BYTES 8192

@@ -52,7 +52,7 @@ MUST_CHECK enum status documents_open(const struct document_found *found,
  * in the order of the Capability List. */
 typedef void capability_fn(void *user, enum capability capability,
                            struct link_text loc);
-void capabilitylist_each(const struct set *set, const struct head *head,
+void capabilitylist_each(struct set *set, const struct head *head,
                          capability_fn *fn, void *user);
 
 document_open_fn source_description_open;

@@ -80,7 +80,7 @@ add_set(struct set *set, const struct head *head, void *user)
                    "</td><td>%s</td><td>",
                    set->name, head->last, time);
     add_href(&p->rows, "<a href=\"", list, "\">capabilities</a> ");
-    if (head->generations[GENERATION_RESOURCELIST].current.number > 0)
+    if (set_offers(set, head, GENERATION_RESOURCELIST))
         add_href(&p->rows, "<a href=\"",
                  link_to_current(p->url, set->name, GENERATION_RESOURCELIST),
                  "\">resources</a> ");
@@ -198,8 +198,7 @@ add_sitemap(struct set *set, const struct head *head, void *user)
     struct link_text list =
         link_to_current(r->url, set->name, GENERATION_RESOURCELIST);
 
-    if (set_is_private(set) ||
-        head->generations[GENERATION_RESOURCELIST].current.number == 0)
+    if (set_is_private(set) || !set_offers(set, head, GENERATION_RESOURCELIST))
         return true;
     if (r->text.size + list.size + sizeof("Sitemap: \n") > ROBOTS_BYTES)
         return false;

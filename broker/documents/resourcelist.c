@@ -2,9 +2,10 @@
  * resourcelist.c - Resource Lists and their indexes: of the current generation,
  * and of each kept one (R-080 to R-095).
  *
- * All of them are files (generation_document.h). A plain Sitemap is made from
- * these for crawlers that reject ResourceSync's elements (R-386): line by line,
- * because an entry is a line (lines.h).
+ * All of them are files (generation_document.h), except the list of a small
+ * set, which is made of its few entries for each reader. A plain Sitemap is
+ * made from these for crawlers that reject ResourceSync's elements (R-386):
+ * line by line, because an entry is a line (lines.h).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -179,14 +180,144 @@ make_plain(struct document *document, uint64_t size)
     replace_body(document, &p->body, tag_of(document));
 }
 
+/* Small sets */
+
+/* The number of the list of a small set, which no build has. */
+#define SMALL 0
+
+struct few {
+    struct buf bytes;
+    size_t n;
+
+    struct few_row {
+        size_t at, size; /* of an entry, in `bytes` */
+    } rows[SET_FEW_ENTRIES];
+};
+
+static struct slice
+entry_of(const struct few *few, size_t i)
+{
+    return (struct slice){few->bytes.data + few->rows[i].at, few->rows[i].size};
+}
+
+/* Applies a change, so that the rows are those of a state, in the same order
+ * (broker/state/resources.h). */
+static void
+fold_change(struct few *few, struct slice fragment, uint32_t stamp)
+{
+    struct slice loc = fragment_loc(fragment);
+    struct few_row row = {.at = few->bytes.size};
+    size_t i = 0;
+
+    while (i < few->n && !slice_equal(fragment_loc(entry_of(few, i)), loc))
+        i++;
+    if (fragment_kind(fragment.data, stamp) == CHANGE_DELETED) {
+        if (i < few->n)
+            memmove(&few->rows[i], &few->rows[i + 1],
+                    (--few->n - i) * sizeof(row));
+        return;
+    }
+    fragment_resource(&few->bytes, fragment, stamp);
+    row.size = few->bytes.size - row.at;
+    few->rows[i] = row;
+    few->n += i == few->n;
+}
+
+/* Folds the first entries of the log, up to `last`. *at_us: when that was. */
+static enum status
+fold_log(const struct document_wish *wish, uint64_t last, struct few *few,
+         int64_t *at_us, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+    uint64_t seq = 0;
+
+    while (!rc && seq < last) {
+        struct batch *batch = NULL;
+
+        rc = log_read(registry_log(wish->registry), wish->set->log, seq,
+                      wish->patience, &batch, why);
+        if (!rc && !batch)
+            rc = problem(why, STATUS_IO, "the log of the set ends too soon");
+        for (; !rc && seq < batch->last && seq < last; seq++)
+            fold_change(few, batch_slice(batch, seq, seq + 1),
+                        batch->entries[seq + 1 - batch->first].stamp);
+        if (!rc)
+            *at_us = batch_time(batch, seq);
+        batch_unref(batch);
+    }
+    return rc == STATUS_GONE ? problem(why, STATUS_BUSY,
+                                       "the set is about to get its first "
+                                       "Resource List")
+                             : rc;
+}
+
+static void
+write_few(struct buf *text, const struct document_wish *wish, uint64_t last,
+          int64_t at_us, const struct few *few)
+{
+    struct link_text up = set_link(wish->set, LINK_CAPABILITYLIST);
+    const struct document_link links[] = {{"up", link_slice(&up), NULL}};
+    struct coverage coverage = {
+        .last = last,
+        .from_us = DATETIME_NONE,
+        .until_us = DATETIME_NONE,
+        .now_us = DATETIME_NONE,
+    };
+    const struct document_head head = {
+        .root = DOCUMENT_URLSET,
+        .capability = CAP_RESOURCELIST,
+        .links = links,
+        .n_links = 1,
+        .at_us = at_us,
+        .from_us = DATETIME_NONE,
+        .until_us = DATETIME_NONE,
+        .coverage = &coverage,
+    };
+
+    memcpy(coverage.epoch, wish->head.epoch, sizeof(coverage.epoch));
+    document_header(text, &head);
+    for (size_t i = 0; i < few->n; i++)
+        buf_add_slice(text, entry_of(few, i));
+    document_footer(text, DOCUMENT_URLSET);
+}
+
+/* Opens the list of a set without a build (set_offers): of its first few
+ * entries. STATUS_BUSY: they are too long for that, and the archive thread
+ * builds a list instead. */
+static enum status
+open_small(const struct document_wish *wish, struct document *document,
+           struct problem *why)
+{
+    uint64_t last = wish->head.last < SET_FEW_ENTRIES ? wish->head.last
+                                                      : SET_FEW_ENTRIES - 1;
+    int64_t at_us = wish->head.created_us;
+    struct few few = {.n = 0};
+    struct buf text;
+    enum status rc;
+
+    buf_init(&few.bytes, SET_FEW_BYTES);
+    buf_init(&text, SET_FEW_BYTES + DOCUMENT_FRAME_MAX);
+    rc = fold_log(wish, last, &few, &at_us, why);
+    if (few.bytes.failed) {
+        set_mark_long(wish->set);
+        rc = problem(why, STATUS_BUSY, "the Resource List is being built");
+    }
+    if (!rc)
+        write_few(&text, wish, last, at_us, &few);
+    buf_fini(&few.bytes);
+    return document_of_text(document, &text, rc, why);
+}
+
 /* Forms */
 
 static enum status
 open_part(const struct document_wish *wish, uint64_t generation, uint64_t part,
           struct document *document, struct problem *why)
 {
-    return generation_document_open(wish, generation, GENERATION_DOCUMENT, part,
-                                    document, why);
+    return generation == SMALL
+               ? open_small(wish, document, why)
+               : generation_document_open(wish, generation, GENERATION_DOCUMENT,
+                                          part, document, why);
 }
 
 /* Reads the list once to measure it, then again. */
@@ -243,9 +374,10 @@ resourcelist_current_open(const struct document_wish *wish,
     uint64_t number;
     enum status rc;
 
-    set_ask_for_list(wish->set);
-    if (current->number == 0)
+    if (!set_offers(wish->set, &wish->head, wish->kind))
         return generation_document_none(wish, why);
+    if (current->number == 0)
+        return open_form(wish, SMALL, 1, document, why);
     if (wish->patience == LOG_MEMORY)
         return STATUS_AGAIN;
     number = generation_last_here(wish->set, wish->kind, &wish->head);

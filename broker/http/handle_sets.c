@@ -155,7 +155,7 @@ add_mqtt_links(struct buf *to, const struct set *set)
 /* Adds the documents by their capabilities, then the channels: clients follow
  * these links instead of building paths. Only links that work now. */
 static void
-add_links(struct buf *to, const struct set *set, const struct head *head)
+add_links(struct buf *to, struct set *set, const struct head *head)
 {
     struct link_text up = source_description_link(set);
     struct hubs hubs;
@@ -216,7 +216,7 @@ add_subscribers(struct buf *to, const struct set *set)
 
 /* Appends the object that describes a set, and a newline. */
 static void
-add_description(struct buf *to, const struct set *set, const struct head *head)
+add_description(struct buf *to, struct set *set, const struct head *head)
 {
     struct settings settings;
     char earliest[POSITION_MAX];
@@ -268,7 +268,7 @@ free_alteration(struct deferral *d)
 }
 
 static void
-answer_set(struct request *rq, unsigned status, const struct set *set,
+answer_set(struct request *rq, unsigned status, struct set *set,
            const struct head *head)
 {
     struct link_text self = set_link(set, LINK_SET);
@@ -593,7 +593,7 @@ write_sets(struct buf *to, struct http *http, struct request *rq,
     if (!wish->is_page)
         BUF_ADD(to, "{\"sets\":[");
     add_sets(to, http, page, wish, principal);
-    buf_init(&next, LINK_MAX + 64);
+    buf_init(&next, LINK_URL_MAX + 64);
     if (page->is_more && page->n > 0)
         add_next(&next, http, page->sets[page->n - 1]->name, wish);
     if (wish->is_page) {

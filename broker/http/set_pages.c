@@ -41,21 +41,20 @@ set_pages_one(struct request *rq, struct response *r, const struct set *set,
 }
 
 static void
-add_lists(struct buf *to, const struct set *set, const struct head *head)
+add_lists(struct buf *to, struct set *set, const struct head *head)
 {
     const char *url = registry_public_url(set->registry);
     struct link_text list = set_link(set, LINK_CHANGELIST);
 
     page_link(to, SLICE(""), link_slice(&list), SLICE("changes"));
-    if (head->generations[GENERATION_RESOURCELIST].current.number == 0)
+    if (!set_offers(set, head, GENERATION_RESOURCELIST))
         return;
     list = link_to_current(url, set->name, GENERATION_RESOURCELIST);
     page_link(to, SLICE(""), link_slice(&list), SLICE("resources"));
 }
 
 void
-set_pages_add_row(struct buf *to, const struct set *set,
-                  const struct head *head)
+set_pages_add_row(struct buf *to, struct set *set, const struct head *head)
 {
     struct link_text self = set_link(set, LINK_SET);
     char time[DATETIME_SIZE];

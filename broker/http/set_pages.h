@@ -14,7 +14,7 @@ void set_pages_one(struct request *rq, struct response *r,
                    const struct set *set, struct buf *description);
 
 /* Appends a row of the list. */
-void set_pages_add_row(struct buf *to, const struct set *set,
+void set_pages_add_row(struct buf *to, struct set *set,
                        const struct head *head);
 
 /* Appends the page with these rows. `next` is the URL of the next page, or

@@ -226,7 +226,7 @@ answer_waiting(struct foreign_source *s, struct command *command)
     struct buf url;
     unsigned http;
 
-    buf_init(&url, LINK_MAX + WEBSUB_URL_MAX);
+    buf_init(&url, LINK_URL_MAX + WEBSUB_URL_MAX);
     write_hub_of(&url, hub, &target);
     http = judge_head(s, buf_slice(&url), &why);
     if (http == 200) {
@@ -375,7 +375,7 @@ foreign_source_notify(struct command *command)
         refuse_command(command, rc, response_status_of(rc), &why);
         return;
     }
-    buf_init(&url, LINK_MAX + WEBSUB_URL_MAX);
+    buf_init(&url, LINK_URL_MAX + WEBSUB_URL_MAX);
     write_hub_of(&url, hub, &target);
     rc = check_hub(command->links, buf_slice(&url), &why);
     if (!rc) {

@@ -131,85 +131,183 @@ next_field(uint64_t kind, const struct field *field)
     return i < N_FIELDS ? &fields[i] : NULL;
 }
 
-/* Writing */
+/* Fields */
 
-static void
-add_number(struct buf *to, uint64_t number)
+/* Writes fields, or reads them. */
+struct codec {
+    struct buf *to; /* NULL: it reads */
+    struct slice rest;
+    atomic_size_t *forms;
+    bool has_no_memory;
+};
+
+static bool
+code_number(struct codec *c, uint64_t *number)
 {
     char bytes[LEB128_SIZE_MAX];
 
-    buf_add(to, bytes, leb128_write(bytes, number));
+    if (!c->to)
+        return leb128_take(&c->rest, number);
+    buf_add(c->to, bytes, leb128_write(bytes, *number));
+    return true;
 }
 
 /* DATETIME_NONE and other negative times are short, too. */
-static void
-add_time(struct buf *to, int64_t us)
+static bool
+code_time(struct codec *c, int64_t *us)
 {
-    add_number(to, (uint64_t)us << 1 ^ (us < 0 ? UINT64_MAX : 0));
+    uint64_t number = (uint64_t)*us << 1 ^ (*us < 0 ? UINT64_MAX : 0);
+
+    if (!code_number(c, &number))
+        return false;
+    *us = (int64_t)(number >> 1 ^ (number & 1 ? UINT64_MAX : 0));
+    return true;
 }
 
-static void
-add_bytes(struct buf *to, struct slice bytes)
+static bool
+code_raw(struct codec *c, void *bytes, size_t size)
 {
-    add_number(to, bytes.size);
-    buf_add_slice(to, bytes);
+    if (c->to) {
+        buf_add(c->to, bytes, size);
+        return true;
+    }
+    if (c->rest.size < size)
+        return false;
+    memcpy(bytes, c->rest.data, size);
+    slice_skip(&c->rest, size);
+    return true;
 }
 
-static void
-add_batch(struct buf *to, const struct batch *b)
+static bool
+code_bytes(struct codec *c, struct slice *bytes)
 {
-    add_number(to, b->first - 1);
-    add_time(to, b->before_us);
-    buf_add(to, b->before.bytes, DIGEST_SIZE);
-    buf_add(to, b->digest.bytes, DIGEST_SIZE);
-    add_number(to, b->list);
-    add_number(to, b->list_bytes);
-    add_bytes(to, (struct slice){b->bytes, b->size});
+    uint64_t size = bytes->size;
+
+    if (!code_number(c, &size))
+        return false;
+    if (c->to) {
+        buf_add_slice(c->to, *bytes);
+        return true;
+    }
+    if (size > c->rest.size)
+        return false;
+    *bytes = (struct slice){c->rest.data, (size_t)size};
+    slice_skip(&c->rest, (size_t)size);
+    return true;
 }
 
-static void
-add_field(struct buf *to, enum field_type type, const void *value)
+/* The act that is read owns the batch. */
+static bool
+code_batch(struct codec *c, const struct batch **batch)
 {
+    uint64_t after = 0, list = 0, list_bytes = 0;
+    struct digest before, digest;
+    struct slice bytes = {NULL, 0};
+    int64_t before_us = 0;
+    struct batch *b;
+    enum status rc;
+
+    if (c->to) {
+        after = (*batch)->first - 1;
+        before_us = (*batch)->before_us;
+        before = (*batch)->before;
+        digest = (*batch)->digest;
+        list = (*batch)->list;
+        list_bytes = (*batch)->list_bytes;
+        bytes = (struct slice){(*batch)->bytes, (*batch)->size};
+    }
+    if (!code_number(c, &after) || !code_time(c, &before_us) ||
+        !code_raw(c, before.bytes, DIGEST_SIZE) ||
+        !code_raw(c, digest.bytes, DIGEST_SIZE) || !code_number(c, &list) ||
+        !code_number(c, &list_bytes) || !code_bytes(c, &bytes))
+        return false;
+    if (c->to)
+        return true;
+    if (bytes.size == 0 || bytes.size > BATCH_BYTES_MAX)
+        return false;
+    b = batch_new(after, before_us, &before, c->forms);
+    *batch = b;
+    rc = batch_append(b, bytes, &digest, NULL);
+    c->has_no_memory = rc == STATUS_MEMORY;
+    if (rc)
+        return false;
+    batch_trim(b);
+    b->list = list;
+    b->list_bytes = list_bytes;
+    return true;
+}
+
+static bool
+code_field(struct codec *c, enum field_type type, void *value)
+{
+    uint64_t number;
+
     switch (type) {
     case FIELD_NUMBER:
-        add_number(to, *(const uint64_t *)value);
-        break;
+        return code_number(c, value);
     case FIELD_TIME:
-        add_time(to, *(const int64_t *)value);
-        break;
+        return code_time(c, value);
     case FIELD_FLAG:
-        add_number(to, *(const bool *)value);
-        break;
+        number = *(bool *)value;
+        if (!code_number(c, &number) || number > 1)
+            return false;
+        *(bool *)value = number == 1;
+        return true;
     case FIELD_KIND:
-        add_number(to, *(const enum generation_kind *)value);
-        break;
+        number = *(enum generation_kind *)value;
+        if (!code_number(c, &number) || number >= GENERATION_KINDS)
+            return false;
+        *(enum generation_kind *)value = (enum generation_kind)number;
+        return true;
     case FIELD_BYTES:
-        add_bytes(to, *(const struct slice *)value);
-        break;
-    case FIELD_EPOCH:
-        buf_add(to, value, EPOCH_SIZE);
-        break;
+        return code_bytes(c, value);
+    case FIELD_EPOCH: /* the NUL is there: an act that is read was all zero */
+        return code_raw(c, value, EPOCH_SIZE) &&
+               (c->to || epoch_is_valid((struct slice){value, EPOCH_SIZE}));
     case FIELD_DIGEST:
-        buf_add(to, ((const struct digest *)value)->bytes, DIGEST_SIZE);
-        break;
+        return code_raw(c, ((struct digest *)value)->bytes, DIGEST_SIZE);
     case FIELD_BATCH:
-        add_batch(to, *(const struct batch *const *)value);
-        break;
+        return code_batch(c, value);
     }
+    return false;
 }
 
-static void
-add_act(struct buf *to, const struct act *act)
+/* True for the name of a set, with its NUL: a reader lends it. The name of the
+ * log of framework events is one that no set can have: it begins with "_". */
+static bool
+is_name(struct slice text)
+{
+    if (text.size < 2 || text.data[text.size - 1] != '\0')
+        return false;
+    text.size--;
+    (void)slice_take_char(&text, '_');
+    return set_name_is_valid(text);
+}
+
+/* Writes an act, or reads it into one that is all zero. False: that is none, or
+ * there is no memory; it has what was read. The reader checks. */
+static bool
+code_act(struct codec *c, struct act *act)
 {
     const struct field *field = NULL;
+    uint64_t kind = act->kind, id = act->set_id;
+    struct slice name = {act->name, act->name ? strlen(act->name) + 1 : 0};
 
-    add_number(to, act->kind);
-    add_number(to, act->set_id);
-    /* With its NUL: a reader lends the name. */
-    add_bytes(to, (struct slice){act->name, strlen(act->name) + 1});
-    while ((field = next_field(act->kind, field)))
-        add_field(to, field->type, (const char *)act + field->offset);
+    if (!code_number(c, &kind) || !code_number(c, &id) || !code_bytes(c, &name))
+        return false;
+    if (!c->to && (!next_field(kind, NULL) || id == 0 || id > UINT32_MAX ||
+                   !is_name(name)))
+        return false;
+    act->kind = (enum act_kind)kind;
+    act->set_id = (uint32_t)id;
+    act->name = name.data;
+    while ((field = next_field(kind, field)))
+        if (!code_field(c, field->type, (char *)act + field->offset))
+            return false;
+    return true;
 }
+
+/* Writing */
 
 /* Deflates the record in `to`, which begins at `from`. It stays as it is if
  * that does not save an eighth, or without memory. A compressor is made for
@@ -220,12 +318,14 @@ deflate_record(struct buf *to, size_t from)
 {
     struct libdeflate_compressor *z = libdeflate_alloc_compressor(1);
     size_t size = to->size - from, room = size - size / 8, deflated = 0;
+    uint64_t version = VERSION_DEFLATED, plain = size;
     struct buf all;
+    struct codec c = {.to = &all};
     char *at;
 
     buf_init(&all, SIZE_MAX);
-    add_number(&all, VERSION_DEFLATED);
-    add_number(&all, size);
+    (void)code_number(&c, &version);
+    (void)code_number(&c, &plain);
     at = buf_room(&all, room);
     if (z && at)
         deflated =
@@ -263,144 +363,29 @@ version_of(const struct commit *commit)
 void
 record_write(struct buf *to, const struct commit *commit, size_t *n_shared)
 {
+    struct codec c = {.to = to};
     size_t from = to->size;
-    uint64_t version = version_of(commit);
+    uint64_t version = version_of(commit), n = 0;
+    int64_t at_us = commit->at_us;
 
-    *n_shared = 0;
     for (size_t i = 0; i < commit->n; i++)
-        *n_shared += next_field(commit->acts[i].kind, NULL) != NULL;
-    add_number(to, version);
-    add_time(to, commit->at_us);
-    add_number(to, *n_shared);
-    for (size_t i = 0; i < commit->n; i++)
-        if (next_field(commit->acts[i].kind, NULL))
-            add_act(to, &commit->acts[i]);
+        n += next_field(commit->acts[i].kind, NULL) != NULL;
+    *n_shared = n;
+    (void)code_number(&c, &version);
+    (void)code_time(&c, &at_us);
+    (void)code_number(&c, &n);
+    for (size_t i = 0; i < commit->n; i++) {
+        struct act act = commit->acts[i];
+
+        if (next_field(act.kind, NULL))
+            (void)code_act(&c, &act);
+    }
     if (!to->failed && version == VERSION_PLAIN &&
         to->size - from >= DEFLATED_MIN)
         deflate_record(to, from);
 }
 
 /* Reading */
-
-struct reading {
-    struct record *record;
-    struct slice rest;
-    atomic_size_t *forms;
-    bool has_no_memory;
-};
-
-static bool
-take_time(struct slice *rest, int64_t *us)
-{
-    uint64_t number;
-
-    if (!leb128_take(rest, &number))
-        return false;
-    *us = (int64_t)(number >> 1 ^ (number & 1 ? UINT64_MAX : 0));
-    return true;
-}
-
-static bool
-take_raw(struct slice *rest, void *to, size_t size)
-{
-    if (rest->size < size)
-        return false;
-    memcpy(to, rest->data, size);
-    slice_skip(rest, size);
-    return true;
-}
-
-static bool
-take_bytes(struct slice *rest, struct slice *bytes)
-{
-    uint64_t size;
-
-    if (!leb128_take(rest, &size) || size > rest->size)
-        return false;
-    *bytes = (struct slice){rest->data, (size_t)size};
-    slice_skip(rest, (size_t)size);
-    return true;
-}
-
-/* The act owns the batch. */
-static bool
-take_batch(struct reading *r, const struct batch **batch)
-{
-    uint64_t after, list, list_bytes;
-    struct digest before, digest;
-    struct slice bytes;
-    struct batch *b;
-    int64_t before_us;
-    enum status rc;
-
-    if (!leb128_take(&r->rest, &after) || !take_time(&r->rest, &before_us) ||
-        !take_raw(&r->rest, before.bytes, DIGEST_SIZE) ||
-        !take_raw(&r->rest, digest.bytes, DIGEST_SIZE) ||
-        !leb128_take(&r->rest, &list) || !leb128_take(&r->rest, &list_bytes) ||
-        !take_bytes(&r->rest, &bytes) || bytes.size == 0 ||
-        bytes.size > BATCH_BYTES_MAX)
-        return false;
-    b = batch_new(after, before_us, &before, r->forms);
-    *batch = b;
-    rc = batch_append(b, bytes, &digest, NULL);
-    r->has_no_memory = rc == STATUS_MEMORY;
-    if (rc)
-        return false;
-    batch_trim(b);
-    b->list = list;
-    b->list_bytes = list_bytes;
-    return true;
-}
-
-static bool
-take_field(struct reading *r, enum field_type type, void *value)
-{
-    struct slice *rest = &r->rest;
-    uint64_t number;
-
-    switch (type) {
-    case FIELD_NUMBER:
-        return leb128_take(rest, value);
-    case FIELD_TIME:
-        return take_time(rest, value);
-    case FIELD_FLAG:
-        if (!leb128_take(rest, &number) || number > 1)
-            return false;
-        *(bool *)value = number == 1;
-        return true;
-    case FIELD_KIND:
-        if (!leb128_take(rest, &number) || number >= GENERATION_KINDS)
-            return false;
-        *(enum generation_kind *)value = (enum generation_kind)number;
-        return true;
-    case FIELD_BYTES:
-        return take_bytes(rest, value);
-    case FIELD_EPOCH: /* the NUL is there: the act was all zero */
-        return take_raw(rest, value, EPOCH_SIZE) &&
-               epoch_is_valid((struct slice){value, EPOCH_SIZE});
-    case FIELD_DIGEST:
-        return take_raw(rest, ((struct digest *)value)->bytes, DIGEST_SIZE);
-    case FIELD_BATCH:
-        return take_batch(r, value);
-    }
-    return false;
-}
-
-/* Takes the name of a set, with its NUL. The name of the log of framework
- * events is one that no set can have: it begins with "_". */
-static bool
-take_name(struct slice *rest, const char **name)
-{
-    struct slice text;
-
-    if (!take_bytes(rest, &text) || text.size < 2 ||
-        text.data[text.size - 1] != '\0')
-        return false;
-    *name = text.data;
-    text.size--;
-    (void)slice_take_char(&text, '_');
-    return set_name_is_valid(text);
-}
 
 static void
 drop_batch(struct act *act)
@@ -410,36 +395,21 @@ drop_batch(struct act *act)
 }
 
 static bool
-take_act(struct reading *r, struct act *act)
+take_acts(struct codec *c, struct record *record, uint64_t n)
 {
-    const struct field *field = NULL;
-    uint64_t kind, id;
+    for (; n > 0; n--) {
+        struct act *act;
 
-    *act = (struct act){.kind = ACT_KINDS};
-    if (!leb128_take(&r->rest, &kind) || !next_field(kind, NULL) ||
-        !leb128_take(&r->rest, &id) || id == 0 || id > UINT32_MAX ||
-        !take_name(&r->rest, &act->name))
-        return false;
-    act->kind = (enum act_kind)kind;
-    act->set_id = (uint32_t)id;
-    while ((field = next_field(kind, field)))
-        if (!take_field(r, field->type, (char *)act + field->offset)) {
+        c->has_no_memory =
+            !ONE_MORE(record->acts, &record->capacity, record->n);
+        if (c->has_no_memory)
+            return false;
+        act = &record->acts[record->n];
+        *act = (struct act){.kind = ACT_KINDS};
+        if (!code_act(c, act)) {
             drop_batch(act);
             return false;
         }
-    return true;
-}
-
-static bool
-take_acts(struct reading *r, uint64_t n)
-{
-    struct record *record = r->record;
-
-    for (; n > 0; n--) {
-        r->has_no_memory =
-            !ONE_MORE(record->acts, &record->capacity, record->n);
-        if (r->has_no_memory || !take_act(r, &record->acts[record->n]))
-            return false;
         record->n++;
     }
     return true;
@@ -504,23 +474,23 @@ enum status
 record_read(struct record *record, struct slice bytes, atomic_size_t *forms,
             struct problem *why)
 {
-    struct reading r = {.record = record, .forms = forms};
+    struct codec c = {.forms = forms};
     enum status rc;
     uint64_t n;
 
     *record = (struct record){.n = 0};
-    rc = open_record(record, bytes, &r.rest, why);
+    rc = open_record(record, bytes, &c.rest, why);
     if (rc)
         return rc;
-    record->size = r.rest.size;
-    if (!take_time(&r.rest, &record->at_us) || !leb128_take(&r.rest, &n))
+    record->size = c.rest.size;
+    if (!code_time(&c, &record->at_us) || !code_number(&c, &n))
         return problem(why, STATUS_MALFORMED, "it is no record of a commit");
-    if (!take_acts(&r, n))
-        return r.has_no_memory ? problem_memory(why)
+    if (!take_acts(&c, record, n))
+        return c.has_no_memory ? problem_memory(why)
                                : problem(why, STATUS_MALFORMED,
                                          "act %zu of the record cannot be read",
                                          record->n + 1);
-    return r.rest.size == 0 ? STATUS_OK
+    return c.rest.size == 0 ? STATUS_OK
                             : problem(why, STATUS_MALFORMED,
                                       "the record goes on behind its last act");
 }

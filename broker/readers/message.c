@@ -218,8 +218,8 @@ page_links_init(struct page_links *links, const struct message_wish *wish,
 
     if (wish->filter)
         filter = filter_text(&wish->filter->filter);
-    buf_init(&links->self, LINK_MAX + 1 + FILTER_TEXT_MAX);
-    buf_init(&links->next, LINK_MAX + 1 + FILTER_TEXT_MAX);
+    buf_init(&links->self, LINK_URL_MAX + 1 + FILTER_TEXT_MAX);
+    buf_init(&links->next, LINK_URL_MAX + 1 + FILTER_TEXT_MAX);
     if (!wish->has_next)
         return;
     link_memory(&links->self, public_url, wish->set->name, c->epoch, c->after,

@@ -15,7 +15,7 @@
 #include "proto/slice.h"
 
 /* Longest URL: a public URL of 511 bytes, a set's name, a path. */
-#define LINK_MAX 700
+#define LINK_URL_MAX 700
 
 enum link_kind {
     LINK_DESCRIPTION, /* or the index of several: source_description.h */
@@ -37,7 +37,7 @@ enum link_kind {
 };
 
 struct link_text {
-    char text[LINK_MAX];
+    char text[LINK_URL_MAX];
     size_t size;
 };
 

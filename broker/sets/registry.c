@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/sets/changelist_header.h"
@@ -854,19 +855,43 @@ set_is_unread(const struct set *set)
     return atomic_load(&set->is_unread);
 }
 
-void
-set_ask_for_list(struct set *set)
+bool
+set_is_small(const struct set *set, const struct head *head)
 {
-    atomic_store_explicit(&set->is_asked, true, memory_order_relaxed);
+    return head->last < set->registry->options.few_entries &&
+           head->list_bytes + head->file_bytes <= SET_FEW_BYTES &&
+           head->earliest == 0 &&
+           head->generations[GENERATION_RESOURCELIST].current.number == 0 &&
+           !atomic_load_explicit(&set->is_long, memory_order_relaxed);
+}
+
+void
+set_mark_long(struct set *set)
+{
+    atomic_store_explicit(&set->is_long, true, memory_order_relaxed);
+}
+
+int64_t
+set_first_build(const struct head *head, int64_t every_us)
+{
+    return head->created_us +
+           (every_us < SET_FIRST_BUILD_US ? every_us : SET_FIRST_BUILD_US);
 }
 
 bool
-set_is_small(struct set *set, const struct head *head)
+set_offers(struct set *set, const struct head *head, enum generation_kind kind)
 {
-    return head->last < set->registry->options.few_entries &&
-           head->earliest == 0 &&
-           head->generations[GENERATION_RESOURCELIST].current.number == 0 &&
-           !atomic_load_explicit(&set->is_asked, memory_order_relaxed);
+    int64_t every_us = atomic_load_explicit(&set->resource_list_every_us,
+                                            memory_order_relaxed);
+
+    if (head->generations[kind].current.number > 0)
+        return true;
+    if (kind != GENERATION_RESOURCELIST || head->earliest > 0)
+        return false;
+    if (head->last > 0 && set_is_small(set, head) && every_us > 0 &&
+        clock_now_us() >= set_first_build(head, every_us))
+        atomic_store_explicit(&set->is_listed, true, memory_order_relaxed);
+    return atomic_load_explicit(&set->is_listed, memory_order_relaxed);
 }
 
 enum content_mode

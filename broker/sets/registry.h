@@ -42,10 +42,15 @@
 /* Sets made or remembered as removed in one life of the process. */
 #define SETS_MADE_MAX 200000
 
-/* A set with fewer entries gets no state and no Resource List on the disk
- * before a reader asks for the list (set_ask_for_list): its Change Lists have
- * all, and sets of one entry must cost one entry. */
+/* A set with fewer entries than SET_FEW_ENTRIES, in SET_FEW_BYTES, is small: it
+ * gets no state and no Resource List on the disk, for sets of one entry must
+ * cost one entry. The broker makes the list for each reader, from the log. */
 #define SET_FEW_ENTRIES 100
+#define SET_FEW_BYTES   ((size_t)64 * 1024)
+
+/* The age of a set at its first Resource List and dump, unless their period is
+ * shorter. */
+#define SET_FIRST_BUILD_US 60000000
 
 /* Push transports with counts of subscribers. */
 #define SET_TRANSPORTS_MAX 8
@@ -84,7 +89,8 @@ struct set {
     atomic_uint content;    /* enum content_mode */
     atomic_bool is_private; /* its setting: set_mark_private */
     atomic_bool is_unread;  /* set_is_unread */
-    atomic_bool is_asked;   /* set_ask_for_list */
+    atomic_bool is_long;    /* set_mark_long */
+    atomic_bool is_listed;  /* a reader knows the list of a small set */
 
     /* See framework_event_last. Relaxed: a place to start a search. */
     _Atomic(uint64_t) last_event;
@@ -289,13 +295,23 @@ bool set_is_visible(const struct set *set, const struct principal *principal);
  * request only. */
 bool set_is_unread(const struct set *set);
 
-/* A reader has asked for the Resource List, or for the document that names it.
- * Any thread. */
-void set_ask_for_list(struct set *set);
+/* True if the set is too small for a state and a list on the disk: its log has
+ * its few entries from the first one on, and no list was built. Any thread. */
+bool set_is_small(const struct set *set, const struct head *head);
 
-/* True if the set is too small for a state and a list of its own: nobody has
- * asked, and its log has its few entries from the first one on. */
-bool set_is_small(struct set *set, const struct head *head);
+/* The entries of the set do not fit into SET_FEW_BYTES: it is not small. Any
+ * thread. */
+void set_mark_long(struct set *set);
+
+/* True if readers may get a current build of that kind: it was built, or is the
+ * Resource List of a set that is small when the first one is due. That list
+ * stays, up to its last few entries, until a built one takes its place. Any
+ * thread. */
+bool set_offers(struct set *set, const struct head *head,
+                enum generation_kind kind);
+
+/* When the first build of a set with that period is due: the clock. */
+int64_t set_first_build(const struct head *head, int64_t every_us);
 
 /* Its setting `content` now. */
 enum content_mode set_content_mode(const struct set *set);

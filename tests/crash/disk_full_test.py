@@ -228,7 +228,7 @@ def test_each_failure_of_a_full_disk_is_reported_once(
     assert source.try_post()
     one = callbacks.join(source.news)
 
-    source.news.get("resourcelist.xml")  # a small set has no state before
+    source.news.build("resourcelist")  # a small set has no state before
     faults.arm(WRITE | SYNC, "resources.db", errno.ENOSPC)
     failures = "tidings_folds_failed_total"
     for count in range(1, 4):

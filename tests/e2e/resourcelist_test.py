@@ -13,6 +13,7 @@ from tidings_test.soak import soak
 from tidings_test.waiting import wait_for
 
 LOC = "http://example.com/r/"
+BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*"
 
 
 class ResourceList:
@@ -170,6 +171,35 @@ def test_is_built_by_itself(broker):
     assert len(ResourceList(news).seqs) == 4
 
 
+# A stranger that reads once finds the list of a set of few entries, which costs nothing
+# on the disk, and follows the set from there.
+@pytest.mark.broker("--resource-list-every", "0.1")
+def test_a_small_set_has_one_without_a_file(broker):
+    news = broker.set()
+    news.post(99)
+    change_one(news, 5, "deleted")
+    small = broker.set()
+    small.post(9)
+    change_one(small, 3, "deleted")
+    change_one(small, 4, "updated")
+    wait_for("the offer", lambda: small.offered("resourcelist"))
+    read = ResourceList(small)
+    assert read.last == 11
+    assert read.seqs == {1: 1, 2: 2, 4: 11, 5: 5, 6: 6, 7: 7, 8: 8, 9: 9}
+    check_offers(small, resourcelist="resourcelist.xml", resourcelist_archive=None)
+    path = "resourcelist.xml"
+    got = small.get(path)
+    head = broker.head(f"{small.path}/{path}")
+    assert (head.status, head["ETag"]) == (200, got["ETag"])
+    assert small.get(path, if_none_match=got["ETag"]).status == 304
+    assert "rs:" not in small.get(f"{path}?plain").text
+    assert small.get(path, accept=BROWSER)["Content-Type"].startswith("text/html")
+
+    # One with more entries has its files before the wait is over.
+    wait_for("the files", lambda: (news.folder / "resourcelist").exists())
+    assert not small.folder.exists()
+
+
 # an index of three lists, which together are the
 # set; and it is no less when it is read packed.
 def test_the_parts_of_an_index_are_the_whole_set(start_broker):
@@ -196,9 +226,6 @@ def test_the_parts_of_an_index_are_the_whole_set(start_broker):
     assert up in packed["Link"]
     assert gzip.decompress(packed.body) == news.get(path).body
     assert news.get("resourcelist/000000000001/000000000004.xml").status == 404
-
-
-BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*"
 
 
 # the same address, with an answer for machines or for people on request;

@@ -22,6 +22,7 @@ static struct stage {
     struct sets sets;
     struct state_fold folding;
     char dir[400];
+    struct upload upload; /* its outcome */
     struct reconciliation *taking;
     struct problem why;
 } s;
@@ -107,7 +108,8 @@ begin(void)
 {
     reconciliation_close(s.taking);
     s.taking = NULL;
-    if (reconciliation_open(&s.taking, s.sets.registry, s.dir, NAME, NULL, NULL,
+    snprintf(s.upload.name, sizeof(s.upload.name), "%s", NAME);
+    if (reconciliation_open(&s.taking, s.sets.registry, s.dir, &s.upload,
                             &s.why))
         fail_msg("%s", s.why.text);
 }
@@ -119,7 +121,7 @@ step_until(uint64_t entries)
     bool is_done = false;
     enum status rc = STATUS_OK;
 
-    while (!rc && !is_done && reconciliation_outcome(s.taking)->last < entries)
+    while (!rc && !is_done && s.upload.outcome.last < entries)
         rc = reconciliation_step(s.taking, &s.folding, &is_done, &s.why);
     return rc;
 }
@@ -142,8 +144,7 @@ static void
 assert_counts(uint64_t created, uint64_t updated, uint64_t deleted,
               uint64_t unchanged, uint64_t newer)
 {
-    const struct resource_diff_counts *c =
-        &reconciliation_outcome(s.taking)->counts;
+    const struct resource_diff_counts *c = &s.upload.outcome.counts;
 
     assert_string_equal(s.why.text, "");
     assert_int_equal(c->created, created);
@@ -179,8 +180,8 @@ TEST(a_set_that_is_not_there_begins_with_all)
 {
     stage_range(0, 21000, 1, 20);
     assert_takes(21000, 0, 0, 0, 0);
-    assert_int_equal(reconciliation_outcome(s.taking)->first, 1);
-    assert_int_equal(reconciliation_outcome(s.taking)->last, 21000);
+    assert_int_equal(s.upload.outcome.first, 1);
+    assert_int_equal(s.upload.outcome.last, 21000);
     assert_int_equal(sets_head(&s.sets, NAME).last, 21000);
 }
 
@@ -257,9 +258,8 @@ TEST(holds_back_too_many_deletions_and_nothing_else)
             },
             first + vanished, first + 110, 1);
         assert_takes(10, 0, vanished - held_back, 100 - vanished, 0);
-        assert_int_equal(reconciliation_outcome(s.taking)->counts.held_back,
-                         held_back);
-        assert_int_equal(reconciliation_outcome(s.taking)->resources, 100);
+        assert_int_equal(s.upload.outcome.counts.held_back, held_back);
+        assert_int_equal(s.upload.outcome.resources, 100);
         assert_int_equal(sets_find(&s.sets, NAME)->held_back, held_back);
     }
 }
@@ -278,8 +278,8 @@ TEST(a_crash_does_not_release_what_was_held_back)
     fold_all();
     assert_int_equal(take(), STATUS_OK);
 
-    assert_int_equal(reconciliation_outcome(s.taking)->counts.created, 1900);
-    assert_int_equal(reconciliation_outcome(s.taking)->counts.held_back, 21);
+    assert_int_equal(s.upload.outcome.counts.created, 1900);
+    assert_int_equal(s.upload.outcome.counts.held_back, 21);
     assert_int_equal(sets_head(&s.sets, NAME).last, 12000);
 }
 
@@ -311,7 +311,7 @@ TEST(what_others_told_before_a_crash_is_left_alone)
     fold_all();
     assert_int_equal(take(), STATUS_OK);
 
-    assert_int_equal(reconciliation_outcome(s.taking)->counts.created, 1999);
+    assert_int_equal(s.upload.outcome.counts.created, 1999);
     assert_int_equal(sets_head(&s.sets, NAME).last, 12001);
 }
 
@@ -487,5 +487,5 @@ TEST(is_given_up_when_the_log_ends)
     assert_int_equal(step_until(UINT64_MAX), STATUS_STOPPED);
     assert_int_equal(upload_file_path(s.dir, NAME, path, &is_taken), STATUS_OK);
     assert_false(is_taken);
-    assert_int_equal(reconciliation_outcome(s.taking)->last, 0);
+    assert_int_equal(s.upload.outcome.last, 0);
 }

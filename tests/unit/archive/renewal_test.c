@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "broker/builds/generation.h"
 #include "broker/documents/documents.h"
+#include "tests/clock.h"
 #include "tests/support/alterations.h"
 #include "tests/test.h"
 #include "tests/unit/archive/stage.h"
@@ -77,54 +78,6 @@ TEST(is_built_when_the_log_no_longer_reaches_back_to_it)
     renewals_check(&w);
 }
 
-/* A set of a few entries costs no state and no list before a reader asks for
- * one, also after a start. */
-TEST(a_small_set_gets_a_list_when_it_is_asked_for)
-{
-    w.sets.few_entries = 10;
-    stage_restart_renewals();
-    sets_post(&w.sets, "demo", 1, 9);
-    for (int i = 0; i < 2; i++) {
-        assert_builds(0);
-        assert_int_equal(faccessat(tempdir_fd(state), "sets/demo", F_OK, 0),
-                         -1);
-        stage_restart_renewals();
-    }
-    set_ask_for_list(sets_find(&w.sets, "demo"));
-    assert_builds(1);
-    renewals_check(&w);
-    stage_restart_renewals();
-    sets_post(&w.sets, "demo", 10, 1);
-    assert_builds(2);
-}
-
-/* One entry more, and the list comes by itself. */
-TEST(a_set_is_small_below_its_number_of_entries)
-{
-    w.sets.few_entries = 10;
-    stage_restart_renewals();
-    sets_post(&w.sets, "demo", 1, 10);
-    assert_builds(1);
-}
-
-TEST(sets_take_turns)
-{
-    char name[16];
-
-    for (unsigned i = 0; i < 2 * OPEN_DATABASES_MAX; i++) {
-        snprintf(name, sizeof(name), "s%u", i);
-        sets_post(&w.sets, name, 1, 25);
-    }
-    renewals_work(&w);
-    for (unsigned i = 0; i < 2 * OPEN_DATABASES_MAX; i++) {
-        snprintf(name, sizeof(name), "s%u", i);
-        assert_int_equal(sets_head(&w.sets, name)
-                             .generations[GENERATION_RESOURCELIST]
-                             .current.seq,
-                         25);
-    }
-}
-
 /* Orders */
 
 static void
@@ -157,6 +110,254 @@ is_done(const struct renewal_order *order)
 {
     return order->wanted == UINT64_MAX;
 }
+
+/* Small sets */
+
+static void
+begin_small(uint64_t few_entries)
+{
+    w.sets.few_entries = few_entries;
+    stage_restart_renewals();
+}
+
+static void
+read_current(struct buf *text)
+{
+    renewals_text(&w, resourcelist_current_open, 0, 0, text);
+}
+
+static enum status
+try_current(void)
+{
+    struct document document;
+    enum status rc =
+        renewals_try(&w, resourcelist_current_open, 0, 0, &document);
+
+    if (!rc)
+        document_close(&document);
+    return rc;
+}
+
+static bool
+is_offered(void)
+{
+    struct head head = sets_head(&w.sets, "demo");
+
+    return set_offers(sets_find(&w.sets, "demo"), &head,
+                      GENERATION_RESOURCELIST);
+}
+
+/* A set of a few entries costs no state and no list on the disk, also after a
+ * start. Its readers get the list that would be built. */
+TEST(a_small_set_has_a_list_without_a_file)
+{
+    struct renewal_order order;
+    struct buf small, built;
+
+    w.sets.config.resource_list_entries = 100;
+    begin_small(50);
+    sets_post(&w.sets, "demo", 1, 49);
+    for (int i = 0; i < 2; i++) {
+        assert_builds(0);
+        assert_true(is_offered());
+        read_current(&small);
+        assert_int_equal(faccessat(tempdir_fd(state), "sets/demo", F_OK, 0),
+                         -1);
+        if (i == 0)
+            buf_fini(&small);
+        stage_restart_renewals();
+    }
+    give_order(&order, 49);
+    assert_builds(1);
+    renewals_check(&w);
+    read_current(&built);
+    assert_true(slice_equal(buf_slice(&small), buf_slice(&built)));
+    buf_fini(&small);
+    buf_fini(&built);
+}
+
+/* A list is offered when the first one is due, and stays until it is built. */
+TEST(a_small_set_has_a_list_from_its_schedule_on)
+{
+    begin_small(10);
+    sets_post(&w.sets, "demo", 1, 5);
+    alterations_put(&w.sets, "demo", "{\"resourceListEvery\":0}");
+    assert_false(is_offered());
+    assert_int_equal(try_current(), STATUS_NOT_FOUND);
+    alterations_put(&w.sets, "demo", "{\"resourceListEvery\":3600}");
+    assert_false(is_offered());
+    assert_int_equal(try_current(), STATUS_NOT_FOUND);
+    clock_pass_us(SET_FIRST_BUILD_US);
+    assert_true(is_offered());
+    assert_int_equal(try_current(), STATUS_OK);
+    sets_post(&w.sets, "demo", 6, 20);
+    assert_int_equal(renewals_current(&w).number, 0);
+    assert_true(is_offered());
+    assert_int_equal(try_current(), STATUS_OK);
+    assert_builds(1);
+    assert_true(is_offered());
+    renewals_check(&w);
+}
+
+/* One entry more, and the list comes by itself. */
+TEST(a_set_is_small_below_its_number_of_entries)
+{
+    begin_small(10);
+    sets_post(&w.sets, "demo", 1, 10);
+    assert_false(is_offered());
+    assert_builds(1);
+}
+
+/* So it does with long entries, also if their lists are closed and packed. */
+TEST(a_set_is_small_below_its_number_of_bytes)
+{
+    begin_small(10);
+    sets_post_heavy(&w.sets, "demo", 1, 4, 20000);
+    assert_false(is_offered());
+    assert_builds(1);
+
+    alterations_remove(&w.sets, "demo");
+    w.sets.config.rotate_entries = 4;
+    stage_restart_renewals();
+    sets_post_heavy(&w.sets, "demo", 1, 4, 20000);
+    sets_file_all(&w.sets);
+    sets_post(&w.sets, "demo", 5, 1);
+    clock_pass_us(1);
+    assert_true(is_offered());
+    assert_int_equal(try_current(), STATUS_BUSY);
+    assert_true(is_offered());
+    renewals_work(&w);
+    assert_int_equal(renewals_current(&w).seq, 5);
+    assert_int_equal(try_current(), STATUS_OK);
+}
+
+/* An upload of all resources, or an earlier version, has left a state. */
+TEST(a_small_set_loses_a_state_that_nobody_needs)
+{
+    struct resources *resources;
+    struct problem why = {""};
+
+    begin_small(10);
+    sets_post(&w.sets, "demo", 1, 9);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(state_fold_open(&w.folding, sets_find(&w.sets, "demo"),
+                                         &resources, &why),
+                         STATUS_OK);
+        assert_there(state, "sets/demo/resources.db");
+        if (i == 1)
+            stage_restart_renewals();
+        renewals_work(&w);
+        assert_no_file(tempdir_fd(state), "sets/demo/resources.db");
+        assert_no_file(tempdir_fd(state), "sets/demo/resources.db-wal");
+    }
+    sets_post(&w.sets, "demo", 10, 1);
+    assert_builds(1);
+    renewals_check(&w);
+}
+
+/* Turns */
+
+TEST(sets_take_turns)
+{
+    char name[16];
+
+    for (unsigned i = 0; i < 2 * OPEN_DATABASES_MAX; i++) {
+        snprintf(name, sizeof(name), "s%u", i);
+        sets_post(&w.sets, name, 1, 25);
+    }
+    renewals_work(&w);
+    for (unsigned i = 0; i < 2 * OPEN_DATABASES_MAX; i++) {
+        snprintf(name, sizeof(name), "s%u", i);
+        assert_int_equal(sets_head(&w.sets, name)
+                             .generations[GENERATION_RESOURCELIST]
+                             .current.seq,
+                         25);
+    }
+}
+
+/* The sets of three clients, and when each gets its list. */
+static const struct {
+    const char *set, *client;
+    unsigned place;
+} of_clients[] = {{"a1", "a", 1}, {"a2", "a", 4}, {"a3", "a", 6},
+                  {"b1", "b", 2}, {"b2", "b", 5}, {"c1", "c", 3}};
+
+enum { N_OF_CLIENTS = sizeof(of_clients) / sizeof(of_clients[0]) };
+
+/* Makes these sets, and folds their entries; none is due. */
+static void
+make_of_clients(void)
+{
+    struct clients *clients;
+
+    w.sets.config.resource_list_every_us = 0;
+    stage_restart_renewals();
+    clients = registry_clients(w.sets.registry);
+    for (unsigned i = 0; i < N_OF_CLIENTS; i++) {
+        struct client *client =
+            client_of_owner(clients, slice_of(of_clients[i].client));
+        struct set *set;
+
+        assert_int_equal(registry_make(w.sets.registry,
+                                       slice_of(of_clients[i].set), client,
+                                       &set, NULL),
+                         STATUS_OK);
+        client_unref(client);
+        sets_post(&w.sets, of_clients[i].set, 1, 25);
+    }
+    sets_post(&w.sets, "demo", 1, 25);
+    renewals_work(&w);
+}
+
+/* Works until each has its list. */
+static void
+assert_clients_take_turns(void)
+{
+    unsigned places[N_OF_CLIENTS] = {0}, n = 0;
+
+    while (n < N_OF_CLIENTS) {
+        assert_true(renewals_round(&w));
+        for (unsigned i = 0; i < N_OF_CLIENTS; i++)
+            if (places[i] == 0 && sets_head(&w.sets, of_clients[i].set)
+                                          .generations[GENERATION_RESOURCELIST]
+                                          .current.number > 0)
+                places[i] = ++n;
+    }
+    for (unsigned i = 0; i < N_OF_CLIENTS; i++)
+        assert_int_equal(places[i], of_clients[i].place);
+}
+
+/* One client orders the lists of its three sets first, another one that of its
+ * own: it is the second. */
+TEST(clients_that_order_take_turns)
+{
+    struct renewal_order orders[N_OF_CLIENTS];
+
+    make_of_clients();
+    for (unsigned i = 0; i < N_OF_CLIENTS; i++) {
+        orders[i] = order_of(25, INT64_MAX / 2);
+        orders[i].set = sets_find(&w.sets, of_clients[i].set);
+        assert_int_equal(renewal_order(&w.renewal, &orders[i]), STATUS_OK);
+    }
+    assert_clients_take_turns();
+    while (renewals_round(&w))
+        ;
+    for (unsigned i = 0; i < N_OF_CLIENTS; i++)
+        assert_true(is_done(&orders[i]));
+}
+
+/* The same of lists that are due. */
+TEST(clients_whose_lists_are_due_take_turns)
+{
+    make_of_clients();
+    for (unsigned i = 0; i < N_OF_CLIENTS; i++)
+        atomic_store(
+            &sets_find(&w.sets, of_clients[i].set)->resource_list_every_us, 1);
+    renewals_look(&w);
+    assert_clients_take_turns();
+}
+
+/* Orders that are answered */
 
 TEST(an_order_is_answered_when_the_list_is_current)
 {
@@ -195,53 +396,6 @@ TEST(an_order_is_answered_when_the_list_is_current)
     assert_int_equal(order.generation.seq, 50);
     assert_int_equal(next.generation.seq, 75);
     assert_int_equal(renewals_current(&w).number, 3);
-}
-
-/* One client orders the lists of its three sets first, another one that of its
- * own: it is the second. */
-TEST(clients_that_order_take_turns)
-{
-    static const struct {
-        const char *set, *client;
-        unsigned place;
-    } rows[] = {{"a1", "a", 1}, {"a2", "a", 4}, {"a3", "a", 5},
-                {"b1", "b", 2}, {"b2", "b", 5}, {"c1", "c", 3}};
-
-    enum { N = sizeof(rows) / sizeof(rows[0]) };
-    struct renewal_order orders[N];
-    struct clients *clients;
-    unsigned places[N] = {0}, n = 0;
-
-    w.sets.config.resource_list_every_us = 0;
-    stage_restart_renewals();
-    clients = registry_clients(w.sets.registry);
-    for (unsigned i = 0; i < N; i++) {
-        struct client *client =
-            client_of_owner(clients, slice_of(rows[i].client));
-        struct set *set;
-
-        assert_int_equal(registry_make(w.sets.registry, slice_of(rows[i].set),
-                                       client, &set, NULL),
-                         STATUS_OK);
-        client_unref(client);
-        sets_post(&w.sets, rows[i].set, 1, 25);
-    }
-    sets_post(&w.sets, "demo", 1, 25);
-    renewals_work(&w); /* each is folded, and none is due */
-    for (unsigned i = 0; i < N; i++) {
-        orders[i] = order_of(25, INT64_MAX / 2);
-        orders[i].set = sets_find(&w.sets, rows[i].set);
-        assert_int_equal(renewal_order(&w.renewal, &orders[i]), STATUS_OK);
-    }
-    while (n < N) {
-        assert_true(renewals_round(&w));
-        for (unsigned i = 0; i < N; i++)
-            if (places[i] == 0 && is_done(&orders[i]))
-                places[i] = ++n;
-    }
-    for (unsigned i = 0; i < N; i++)
-        if (i != 2 && i != 4)
-            assert_int_equal(places[i], rows[i].place);
 }
 
 /* An order whose time is over is answered STATUS_AGAIN, and the build goes

@@ -80,7 +80,7 @@ TEST(names_every_channel_once)
     assert_string_equal(links_channels[0].rel, "urn:tidings:1:memory");
 }
 
-/* LINK_MAX: the longest public URL and name, and the longest path. */
+/* LINK_URL_MAX: the longest public URL and name, and the longest path. */
 TEST(has_room_for_the_longest)
 {
     char url[512], name[SET_NAME_MAX + 1];
@@ -94,11 +94,11 @@ TEST(has_room_for_the_longest)
             url, (enum link_kind)kind, name,
             kind == LINK_MEMORY ? "0123456789abcdef" : NULL, UINT64_MAX);
 
-        assert_true(link.size < LINK_MAX);
+        assert_true(link.size < LINK_URL_MAX);
         assert_int_equal(strlen(link.text), link.size);
     }
     assert_true(link_to_archive(url, name, UINT64_MAX, UINT64_MAX).size <
-                LINK_MAX);
+                LINK_URL_MAX);
 }
 
 /* pages of change memory keep their filter. */
