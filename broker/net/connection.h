@@ -30,8 +30,9 @@
  * No bytes stay behind a connection. One that is cut, or whose client takes too
  * little, is reset, so that the kernel drops what it holds. After a whole
  * answer the connection lasts, and counts, until the client has taken
- * everything; past LINGER_US it reads nothing meanwhile. Once a second the bytes that the kernel holds count for the
- * client (CLIENT_KERNEL); over the limit, connections that take little end.
+ * everything; past LINGER_US it reads nothing meanwhile. Once a second the
+ * bytes that the kernel holds count for the client (CLIENT_KERNEL); over the
+ * limit, connections that take little end.
  *
  * A connection counts for a client (client_limits.h): as a connection; until
  * its first request is complete, and while another one is incomplete, as a half
