@@ -127,7 +127,8 @@ TEST(the_guard_comes_before_the_first_token)
     assert_int_equal(guard.n_on, 2);
     assert_false(tokens_are_open(tokens));
     assert_int_equal(tokens_open_again(tokens, &why), STATUS_CONFLICT);
-    assert_int_equal(tokens_revoke(tokens, NULL, SLICE("press"), NULL), STATUS_OK);
+    assert_int_equal(tokens_revoke(tokens, NULL, SLICE("press"), NULL),
+                     STATUS_OK);
     assert_int_equal(tokens_open_again(tokens, &why), STATUS_OK);
     assert_int_equal(guard.n_off, 1);
     assert_false(tokens_are_open(tokens)); /* until the next start */
