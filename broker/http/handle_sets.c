@@ -130,11 +130,21 @@ add_link(struct buf *to, const struct set *set, const char *rel,
     add_href(to, rel, link_slice(&link), type);
 }
 
+/* Which documents are added: the Change List and its archive, or the others. */
+struct documents {
+    struct buf *to;
+    bool has_changes;
+};
+
 static void
 add_capability(void *user, enum capability capability, struct link_text href)
 {
-    add_href(user, capability_name(capability), link_slice(&href),
-             "application/xml");
+    const struct documents *d = user;
+
+    if (d->has_changes ==
+        (capability == CAP_CHANGELIST || capability == CAP_CHANGELIST_ARCHIVE))
+        add_href(d->to, capability_name(capability), link_slice(&href),
+                 "application/xml");
 }
 
 /* Adds the same channels at MQTT brokers. */
@@ -158,13 +168,16 @@ static void
 add_links(struct buf *to, struct set *set, const struct head *head)
 {
     struct link_text up = source_description_link(set);
+    struct documents documents = {to, true};
     struct hubs hubs;
 
     BUF_ADD(to, ",\"links\":[");
     add_link(to, set, "self", LINK_SET, "application/json");
     add_href(to, "up", link_slice(&up), "application/xml");
     add_link(to, set, "capabilitylist", LINK_CAPABILITYLIST, "application/xml");
-    capabilitylist_each(set, head, add_capability, to);
+    capabilitylist_each(set, head, add_capability, &documents);
+    documents.has_changes = false;
+    capabilitylist_each(set, head, add_capability, &documents);
     set_links_hubs(set, &hubs);
     for (size_t i = 0; i < hubs.n; i++)
         add_href(to, "hub", link_slice(&hubs.urls[i]), NULL);

@@ -78,15 +78,13 @@ own_names_have_host(const struct http *http, struct slice authority)
     return false;
 }
 
-/* True if the port of a Host is one of the broker's. A client leaves out that
- * of the scheme. */
+/* True if a Host names a port of the broker, or none. */
 static bool
-has_port(const struct http *http, struct request *rq, struct slice authority)
+has_port(const struct http *http, struct slice authority)
 {
     slice_skip(&authority, own_names_host_of(authority).size);
-    if (!slice_take_char(&authority, ':'))
-        authority = own_names_are_https(http, rq) ? SLICE("443") : SLICE("80");
-    return slice_is(authority, http->ports[0]) ||
+    return !slice_take_char(&authority, ':') ||
+           slice_is(authority, http->ports[0]) ||
            slice_is(authority, http->ports[1]);
 }
 
@@ -133,7 +131,7 @@ own_names_may_be_used(const struct http *http, struct request *rq,
     request_header(rq, "host", &host);
     if (own_names_have_host(http, host) &&
         (!http_is_local(http) || request_listener(rq) != LISTENER_TCP ||
-         has_port(http, rq, host)))
+         has_port(http, host)))
         return true;
     problem_set(why, "%s \"%s\": give tidingsd --public-url if it should",
                 is_open ? "this broker is open, and is not called"

@@ -111,7 +111,7 @@ class Kind:
         is_probe = row.path in PROBES
         is_own = way.is_own_name(self.public)
         if self.is_near and way.listener in ("tcp", "forwarder"):
-            is_own &= way.host.endswith(":PORT")
+            is_own &= way.host.endswith(":PORT") or way.host == "localhost"
         is_signing_in = (row.method, row.path) == ("POST", "/session")
         has_page = way.site == "cross-site" or way.origin
         if way.listener == "control":

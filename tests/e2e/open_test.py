@@ -15,10 +15,8 @@ LET_IN = [
     ("[::1]:PORT", None),
     ("127.0.0.1:PORT", "http://127.0.0.1:PORT"),
     ("localhost:PORT", "http://localhost:PORT"),
-    ("127.0.0.1", None),  # whatever the port: it may be forwarded
+    ("127.0.0.1", None),
     ("localhost", None),
-    ("127.0.0.1:1", None),
-    ("127.0.0.1:1", "http://127.0.0.1:1"),
 ]
 KEPT_OUT = [
     ("example.org", None),
@@ -27,6 +25,8 @@ KEPT_OUT = [
     ("127.0.0.2:PORT", None),
     ("[::]:PORT", None),
     ("", None),
+    ("127.0.0.1:1", None),  # by a forwarder
+    ("127.0.0.1:1", "http://127.0.0.1:1"),
     ("127.0.0.1:PORT", "null"),
     ("127.0.0.1:PORT", "http://example.org"),
     ("127.0.0.1:PORT", "http://example.org:PORT"),
