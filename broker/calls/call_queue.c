@@ -42,7 +42,7 @@ share_of(unsigned limit, enum kind kind)
     return limit > parts[kind] ? limit / parts[kind] : 1;
 }
 
-/* What one owner may hold, and all together. */
+/* The most of one owner, and of all together. */
 struct limit {
     unsigned own, all;
 };

@@ -154,7 +154,8 @@ answer_principal(struct http *http, struct request *rq,
         request_set_owner(rq, client_of_owner(registry_clients(http->registry),
                                               slice_of(principal->name)));
     routes_run(http, rq, found, principal);
-    /* What everybody may have goes on. POST /hub asks for rights itself. */
+    /* An answer that everybody may have goes on. POST /hub asks for rights
+     * itself. */
     if (!found->rights && request_method(rq) != METHOD_POST)
         request_set_authority(rq, NULL);
 }

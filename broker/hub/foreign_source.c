@@ -266,8 +266,8 @@ on_head(struct call *call)
     }
 }
 
-/* Whose calls are those for a topic: those of the client that has made its set.
- * NULL: of a relay, or nobody. */
+/* The client whose limits count for calls about a topic: the one that has made
+ * its set. NULL: of a relay, or nobody. */
 static const struct client *
 owner_of(const struct intake_target *target)
 {

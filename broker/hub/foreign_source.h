@@ -63,8 +63,8 @@ struct foreign_sources {
     struct hub *hub;
     struct map sources;
 
-    /* Sources whose topic waits to be fetched, and whose topic is being
-     * fetched, by source->fetch_node. */
+    /* Sources, by source->fetch_node: those that wait for a fetch of their
+     * topic, and those whose topic the hub fetches now. */
     struct list to_fetch, fetching;
     unsigned n_fetching;
     struct list fetched; /* sources whose document a relay has taken in this

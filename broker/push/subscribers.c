@@ -656,7 +656,7 @@ send_heartbeat(struct subscriber *s)
     advance_subscriber(s);
 }
 
-/* True if its principal has ended, or what its request had it by. */
+/* True if its principal has ended, or the session of its request. */
 static bool
 is_denied(const struct subscriber *s, int64_t now_us)
 {

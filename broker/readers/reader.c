@@ -80,8 +80,7 @@ reader_hold(struct reader *r, struct shared_message *message)
 }
 
 /* True if the reader may hold the message, or make one (NULL). A client leaves
- * room for others; whoever holds a message that somebody has paid for takes
- * none. */
+ * room for others. A message that somebody has paid for takes none. */
 static bool
 has_room(const struct reader *r, const struct shared_message *message)
 {

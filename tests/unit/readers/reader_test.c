@@ -381,7 +381,7 @@ TEST(waits_for_room)
 }
 
 /* A client alone holds seven eighths (CLIENT_BODIES): it waits, and the readers
- * of others pass it by. Who shares a message pays nothing. */
+ * of others pass it by. A reader that shares a message pays nothing. */
 TEST(a_client_leaves_room_for_others)
 {
     enum { N = 8 };

@@ -197,7 +197,7 @@ check_room(const char *owner, const char *name, uint64_t bytes,
     return rc;
 }
 
-/* What is known at the head of a request is said there. */
+/* The head of a post says enough. */
 TEST(a_post_without_room_is_refused_before_its_body, stage_configure,
      stage_close)
 {
