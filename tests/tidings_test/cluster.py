@@ -78,7 +78,7 @@ class Member(Broker):
         """A client that comes by the bad network in front of the broker."""
         client = http.Client(self.front.port)
         client.url, client.data = self.url, self.data
-        client.name = f"127.0.0.1:{self.port}"  # it is open to this machine
+        client.authority = f"127.0.0.1:{self.port}"  # it is open to this machine
         return client
 
     def cut_off(self, *directions):

@@ -305,14 +305,14 @@ class Client:
         self.host = host
         self.tls = tls
         self.unix = unix
-        self.name = None  # "host:port" that requests name; None: the server's
+        self.authority = None  # "host:port" that requests name; None: the server's
         self.token = None  # of requests that have no authorization=
         self._kept = None
 
     def connect(self, narrow=False, client=None):
         """A new connection, which is the caller's to close."""
         made = Connection(self.port, self.host, narrow, self.tls, client, self.unix)
-        made.host = self.name or made.host
+        made.host = self.authority or made.host
         made.token = self.token
         return made
 
