@@ -66,12 +66,15 @@ seat_identify(struct streams *streams, const char *stream, uint64_t *id,
               struct problem *why)
 {
     struct streams_seat *s = seat_of(streams);
+    bool is_cut;
 
     (void)stream;
-    if (s->is_cut)
-        return problem(why, STATUS_UNREACHABLE, "the journal is away");
+    pthread_mutex_lock(&s->all->mutex);
+    is_cut = s->is_cut;
     *id = s->all->id;
-    return STATUS_OK;
+    pthread_mutex_unlock(&s->all->mutex);
+    return is_cut ? problem(why, STATUS_UNREACHABLE, "the journal is away")
+                  : STATUS_OK;
 }
 
 static enum status
