@@ -51,6 +51,8 @@ struct http {
      * given. */
     bool is_near;
 
+    bool has_tls; /* the TCP listener speaks TLS: no reload changes that */
+
     /* The hosts that a request without a token may name: the names of loopback,
      * the listener's, and the public URL's; and the ports of the latter two. */
     char hosts[5][300];

@@ -60,6 +60,7 @@ own_names_init(struct http *http, const char *url)
 {
     static const char *const loopback[] = {"localhost", "127.0.0.1", "[::1]"};
 
+    http->has_tls = slice_starts(slice_of(url), "https:");
     for (size_t i = 0; i < sizeof(loopback) / sizeof(loopback[0]); i++)
         snprintf(http->hosts[http->n_hosts++], sizeof(http->hosts[0]), "%s",
                  loopback[i]);
@@ -93,8 +94,7 @@ own_names_are_https(const struct http *http, struct request *rq)
 {
     struct slice proto;
 
-    return (request_listener(rq) == LISTENER_TCP &&
-            registry_config(http->registry)->tls_cert[0]) ||
+    return (request_listener(rq) == LISTENER_TCP && http->has_tls) ||
            (request_is_proxied(rq) &&
             request_header(rq, "x-forwarded-proto", &proto) &&
             slice_is_word(proto, "https"));
