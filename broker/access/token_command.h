@@ -37,7 +37,7 @@ struct token_command {
     struct slice name;          /* of all but TOKEN_ADD and TOKEN_LIST */
     struct slice json;          /* of TOKEN_ADD */
     int64_t grace_us;           /* of TOKEN_ROTATE */
-    const struct authority *by; /* who asks; lent; NULL: the operator */
+    const struct authority *by; /* of the client; lent; NULL: the operator */
 };
 
 /* Does it, and appends the answer to `text` (nothing for TOKEN_REVOKE). Any

@@ -56,8 +56,8 @@
  *
  * These have bounds and no row. The tail (--tail-bytes) and the compressed
  * messages are caches: a full one costs time and refuses nobody. Tokens,
- * relays, bridges and settings belong to administrators. Descriptors are those
- * of connections, of which a new one displaces an idle one. Unfiled lists
+ * relays, bridges and settings belong to administrators. A new connection
+ * that finds no descriptor displaces an idle one. Unfiled lists
  * (--unfiled-bytes) slow all posts down alike, for a moment; the bytes of one
  * client's posts have their rate. */
 #define CLIENT_ROWS(ROW)                                                       \

@@ -283,9 +283,9 @@ copy_members(struct dump_package *p, struct problem *why)
     return rc;
 }
 
-enum status
-dump_package_step(struct dump_package *p, bool *is_done,
-                  struct zip_writer_file *file, struct problem *why)
+static enum status
+copy_some(struct dump_package *p, bool *is_done, struct zip_writer_file *file,
+          struct problem *why)
 {
     enum status rc;
 
@@ -313,8 +313,7 @@ enum status
 dump_packages_step(struct dump_packages *p, struct dump_package **packing,
                    bool *is_done, struct problem *why)
 {
-    enum status rc =
-        dump_package_step(*packing, is_done, &p->all[p->n].file, why);
+    enum status rc = copy_some(*packing, is_done, &p->all[p->n].file, why);
 
     if (rc || !*is_done)
         return rc;

@@ -61,14 +61,6 @@ MUST_CHECK enum status dump_package_add(struct dump_package *packing,
 MUST_CHECK enum status dump_package_close(struct dump_package *packing,
                                           struct problem *why);
 
-/* Copies some, about 4 MiB. *is_done: the package is whole, durable and counted
- * (generation_count), and *file describes it. STATUS_INVALID: content is
- * missing or damaged. */
-MUST_CHECK enum status dump_package_step(struct dump_package *packing,
-                                         bool *is_done,
-                                         struct zip_writer_file *file,
-                                         struct problem *why);
-
 /* Ends or abandons the package, before the writer ends. NULL is allowed. */
 void dump_package_free(struct dump_package *packing);
 
@@ -86,7 +78,9 @@ struct dump_packages {
 /* Begins the current one, all zero, and lends it until the next call. */
 struct dump_packaged *dump_packages_begin(struct dump_packages *packages);
 
-/* dump_package_step of the current one. When it is whole, frees `*packing`. */
+/* Copies some of the current one, about 4 MiB. *is_done: it is whole, durable
+ * and counted (generation_count), and `*packing` was freed. STATUS_INVALID:
+ * content is missing or damaged. */
 MUST_CHECK enum status dump_packages_step(struct dump_packages *packages,
                                           struct dump_package **packing,
                                           bool *is_done, struct problem *why);

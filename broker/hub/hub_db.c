@@ -82,8 +82,8 @@
     "ALTER TABLE requests ADD COLUMN owner TEXT NOT NULL DEFAULT '';"      \
     "ALTER TABLE requests ADD COLUMN owner_ends INTEGER NOT NULL DEFAULT 0;"
 
-/* Whose limits count: of subscriptions of earlier versions without a token, the
- * hub's. */
+/* The client whose limits count. Subscriptions of earlier versions without a
+ * token count for the hub. */
 #define REQUESTER_STEP                                                     \
     "ALTER TABLE subscriptions ADD COLUMN requester TEXT NOT NULL DEFAULT" \
     " '';"

@@ -27,8 +27,8 @@
 
 /* All zero: that of an open broker. */
 struct owner {
-    char requester[CLIENT_NAME_SIZE]; /* whose limits count without a token:
-                                         client_name; "": the hub's */
+    char requester[CLIENT_NAME_SIZE]; /* client_name of the client that counts
+                                         without a token; "": the hub */
     char *name;                       /* NULL: "" */
     int64_t ends_us;                  /* of a name with a colon */
     struct principal *principal; /* as of the last look: a reference, which may

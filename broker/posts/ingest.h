@@ -147,8 +147,8 @@ MUST_CHECK enum status ingest_set_key(struct ingest *ingest,
                                       const struct key *key,
                                       struct problem *why);
 
-/* Lets the post take effect only while `authority` lasts (STATUS_DENIED), whose
- * reference it takes over. Before ingest_end. NULL: for ever. */
+/* Refuses the post (STATUS_DENIED) if `authority` has ended when it would take
+ * effect. Takes over the reference. Before ingest_end. NULL: for ever. */
 struct authority;
 void ingest_set_authority(struct ingest *ingest, struct authority *authority);
 

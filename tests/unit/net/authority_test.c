@@ -1,4 +1,4 @@
-/* What is under way for an authority ends with it, wherever a request is. */
+/* A request ends with its authority, in each of its phases. */
 #include "tests/test.h"
 #include "tests/unit/net/served.h"
 

@@ -220,8 +220,8 @@ TEST(a_post_without_room_is_refused_before_its_body, stage_configure,
     assert_int_equal(check_room("other", "b", 0, &why), STATUS_OK);
 }
 
-/* Whoever posts, the set counts for its creator, also after a start; lists that
- * go and sets that are removed make room. */
+/* A set counts for its creator, not for the clients that post to it, also after
+ * a start. Lists that go make room, and so do removed sets. */
 TEST(kept_bytes_count_for_the_creator, stage_configure, stage_close)
 {
     struct problem why = {""};
