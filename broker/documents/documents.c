@@ -44,7 +44,7 @@ static const struct row {
     {"/tidings.d.ts", web_file_open, "text/plain; charset=utf-8",
      .is_public = true, .file = &web_tidings_d_ts},
     {"/openapi.json", web_file_open, "application/json", .is_public = true,
-     .file = &doc_openapi_json},
+     .file = &broker_http_openapi_json},
     {"/.well-known/resourcesync", source_description_open},
     {"/descriptions/{list}-{last}.xml", source_description_part_open},
     {"/sets/{set}/capabilitylist.xml", capabilitylist_open},

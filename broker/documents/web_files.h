@@ -26,6 +26,6 @@ extern const struct web_file web_console_js, web_console_parts_js,
     web_console_set_js, web_console_css, web_icon_svg;
 
 /* The description of all routes (http/openapi.h) */
-extern const struct web_file doc_openapi_json;
+extern const struct web_file broker_http_openapi_json;
 
 #endif

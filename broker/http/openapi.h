@@ -2,7 +2,7 @@
  * openapi.h - the description of all routes in OpenAPI 3.1, from the same rows
  * as the tables of doc/http.md (route_table.h, documents.h).
  *
- *     tidingsd --openapi > doc/openapi.json
+ *     tidingsd --openapi > broker/http/openapi.json
  *
  * The build embeds that file, so the broker serves it as a document that costs
  * no memory: GET /openapi.json. A test compares both.

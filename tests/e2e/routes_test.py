@@ -47,7 +47,7 @@ def test_the_page_has_what_the_broker_prints(run):
 
 def test_the_description_is_what_the_broker_prints_and_serves(run, broker):
     printed = "\n".join(run("tidingsd", "--openapi").out) + "\n"
-    assert FILE.read_text() == printed, "tidingsd --openapi > doc/openapi.json"
+    assert FILE.read_text() == printed, "tidingsd --openapi > broker/http/openapi.json"
     assert broker.get("/openapi.json").text == printed
 
 

@@ -1,4 +1,4 @@
-"""doc/openapi.json, as a client's generator reads it.
+"""broker/http/openapi.json, as a client's generator reads it.
 
     DESCRIPTION.check(answer, "GET", "/sets/{set}")     the answer is described
 """
@@ -9,7 +9,7 @@ import jsonschema
 
 from tidings_test.broker import ROOT
 
-FILE = ROOT / "doc/openapi.json"
+FILE = ROOT / "broker/http/openapi.json"
 
 # The part of OpenAPI 3.1 that the description uses; no other member is allowed. (Debian
 # has no validator of OpenAPI 3.1.)
