@@ -191,40 +191,22 @@ log_is_shared(const struct log *log)
 void
 log_place(struct log *log, struct journal_place *place)
 {
-    log_thread_place(&log->log_thread, place);
+    order_place(&log->log_thread.order, place);
 }
 
 void
 log_copy(struct log *log, struct log_copy *copy)
 {
-    struct log_thread *t = &log->log_thread;
-    struct journal_copy *state = &t->copy;
-    struct journal_place place;
-    int64_t now_us = clock_now_us(), steady_us = clock_steady_us();
-
-    *copy = (struct log_copy){.as_of_us = now_us};
-    if (!log_is_shared(log))
-        return;
-    log_thread_place(t, &place);
-    pthread_mutex_lock(&state->mutex);
-    copy->is_cut_off = state->is_cut_off;
-    copy->why = state->why;
-    copy->place = place.n;
-    copy->behind = state->end > place.n ? state->end - place.n : 0;
-    if (state->is_certain)
-        copy->as_of_us -= steady_us - state->certain_us;
-    else
-        copy->as_of_us =
-            atomic_load_explicit(&t->latest_us, memory_order_relaxed);
-    pthread_mutex_unlock(&state->mutex);
-    copy->age_us = now_us - copy->as_of_us;
+    order_copy(
+        &log->log_thread.order,
+        atomic_load_explicit(&log->log_thread.latest_us, memory_order_relaxed),
+        copy);
 }
 
 bool
 log_is_certain(struct log *log, int64_t us)
 {
-    return !log_is_shared(log) ||
-           journal_copy_is_certain(&log->log_thread.copy, us);
+    return order_is_certain(&log->log_thread.order, us);
 }
 
 void
@@ -239,21 +221,17 @@ log_ask_journal(struct log *log)
 void
 log_note_end(struct log *log, uint64_t end)
 {
-    journal_copy_note_end(&log->log_thread.copy, end);
+    order_note_end(&log->log_thread.order, end);
 }
 
 void
 log_note_copy(struct log *log, int64_t asked_us, enum status rc,
               const struct problem *why)
 {
-    const struct log_options *options = log->log_thread.options;
-
     if (rc)
-        journal_copy_cut_off(&log->log_thread.copy, why);
+        order_cut_off(&log->log_thread.order, why);
     else
-        journal_copy_note(&log->log_thread.copy, asked_us);
-    if (!rc && options->on_certain)
-        options->on_certain(options->user);
+        order_note(&log->log_thread.order, asked_us);
 }
 
 const struct thread *
@@ -874,7 +852,7 @@ on_loaded(const struct engine_set *loaded, void *user, struct problem *why)
 static enum status
 load_place(struct log *log, struct problem *why)
 {
-    struct journal_place *place = &log->log_thread.place;
+    struct journal_place *place = &log->log_thread.order.place;
     enum status rc = log->engine->ops->place(log->engine, place, why);
     bool is_copy = journal_place_is_set(place);
 

@@ -19,12 +19,6 @@
  * it. */
 #define ROUND_BYTES 8000000
 
-/* With a journal, a round waits for more posts this part of the last append, or
- * at most so long: an append may take seconds, in a process that stood still.
- */
-#define APPEND_PART     8
-#define WAIT_OTHERS_MAX 5000
-
 /* Without posts, the log looks for room this often, so that log_health reports
  * a disk that fills up, and one that has room again. */
 #define LOOK_US 1000000
@@ -53,17 +47,14 @@ publish_set(struct log_thread *t, struct log_set *set)
         tail_empty(t->tails, &set->tail);
 }
 
-/* The engine's commit, timed and counted. `place`: what the round leads to in
- * the journal; NULL: it is not in there. `is_ahead` as in struct commit. */
+/* The engine's commit, timed and counted. */
 static enum status
-commit_acts(struct log_thread *t, const struct journal_place *place,
-            bool is_ahead, bool *is_more, struct problem *why)
+commit_acts(struct log_thread *t, const struct commit *commit, bool *is_more,
+            struct problem *why)
 {
     const struct acts *acts = &t->sequencer.acts;
-    const struct commit commit = {acts->at_us, acts->all, acts->n, place,
-                                  is_ahead};
     int64_t began_us = clock_steady_us();
-    enum status rc = t->engine->ops->commit(t->engine, &commit, is_more, why);
+    enum status rc = t->engine->ops->commit(t->engine, commit, is_more, why);
 
     t->committed_us = clock_steady_us();
     if (acts->n_of[ACT_BATCH] > 0)
@@ -71,11 +62,6 @@ commit_acts(struct log_thread *t, const struct journal_place *place,
     if (rc) {
         metrics_add(METRIC_COMMITS_FAILED, 1);
         return rc;
-    }
-    if (place) {
-        pthread_mutex_lock(&t->mutex);
-        t->place = *place;
-        pthread_mutex_unlock(&t->mutex);
     }
     for (size_t i = 0; acts->n_of[ACT_LIST_END] > 0 && i < acts->n; i++)
         if (acts->all[i].kind == ACT_LIST_END)
@@ -85,90 +71,6 @@ commit_acts(struct log_thread *t, const struct journal_place *place,
     return rc;
 }
 
-static void
-end_turn(struct log_thread *t)
-{
-    t->has_turn = false;
-    t->options->journal->ops->release(t->options->journal);
-}
-
-/* Completes the reason why a post is refused that may be done all the same: the
- * next turn, or the follower, brings the round back from the journal. To answer
- * 503 is no lie, if it says so: a client that repeats the post with its key
- * gets the first answer then. To answer 200 would be one: this broker does not
- * show the changes yet, and the set of a first post is not there. To wait would
- * keep all other posts waiting, for as long as the disk is full. */
-static void
-refuse_unsettled(struct problem *why, const char *what)
-{
-    struct problem inner = *why;
-
-    problem_set(why, "%s: repeat it with the same Idempotency-Key (%s)", what,
-                inner.text);
-}
-
-/* Adds the record of the round to the journal. While the journal keeps it, the
- * engine writes what it can of `commit`: the disks work at the same time. */
-static enum status
-append_record(struct log_thread *t, const struct journal_place *place,
-              const struct commit *commit, struct problem *why)
-{
-    struct journal *journal = t->options->journal;
-    const struct engine_ops *engine_ops = t->engine->ops;
-    int64_t began_us = clock_steady_us();
-    enum status rc =
-        journal->ops->append(journal, place, buf_slice(&t->record), why);
-
-    if (rc)
-        return rc;
-    if (engine_ops->write_ahead)
-        engine_ops->write_ahead(t->engine, commit);
-    rc = journal->ops->outcome(journal, why);
-    t->append_us = clock_steady_us() - began_us;
-    return rc;
-}
-
-/* Adds the round to the journal, which ends the turn, and sets *place to where
- * that leads. If all its acts are local, *place stays as it is. */
-static enum status
-append_round(struct log_thread *t, struct journal_place *place,
-             struct problem *why)
-{
-    const struct acts *acts = &t->sequencer.acts;
-    const struct commit commit = {acts->at_us, acts->all, acts->n};
-    size_t n_shared;
-    enum status rc;
-
-    buf_clear(&t->record);
-    record_write(&t->record, &commit, &n_shared);
-    if (t->record.failed)
-        return problem_memory(why);
-    if (n_shared == 0)
-        return STATUS_OK;
-    t->has_turn = false;
-    journal_place_next(place, buf_slice(&t->record));
-    rc = append_record(t, place, &commit, why);
-    if (!rc)
-        journal_copy_note_end(&t->copy, place->n);
-    if (rc == STATUS_IO)
-        refuse_unsettled(why, "nobody knows yet whether the journal has kept "
-                              "this");
-    if (!rc || rc == STATUS_CONFLICT)
-        return rc;
-    journal_copy_cut_off(&t->copy, why);
-    return STATUS_BUSY; /* STATUS_IO is not the engine's */
-}
-
-/* The engine has the last record, as these bytes. */
-static void
-note_record(struct log_thread *t, struct slice record)
-{
-    struct journal *journal = t->options->journal;
-
-    if (journal->ops->keep)
-        journal->ops->keep(journal, t->place.n, record);
-}
-
 /* Makes the acts of the round durable: in the journal, if there is a turn to
  * end, then in the engine. `followed`: where a round of another broker leads to
  * in the journal. */
@@ -176,22 +78,14 @@ static enum status
 keep_round(struct log_thread *t, const struct journal_place *followed,
            bool *is_more, struct problem *why)
 {
-    struct journal_place place = followed ? *followed : t->place;
-    uint64_t before = t->place.n;
-    enum status rc =
-        t->has_turn && !followed ? append_round(t, &place, why) : STATUS_OK;
-    bool is_appended;
+    const struct acts *acts = &t->sequencer.acts;
+    struct commit commit = {acts->at_us, acts->all, acts->n, followed};
+    enum status rc = order_append(&t->order, t->engine, &commit, why);
 
     if (rc)
         return rc;
-    is_appended = !followed && place.n > before;
-    rc = commit_acts(t, place.n > before ? &place : NULL,
-                     is_appended && t->engine->ops->write_ahead, is_more, why);
-    if (!rc && is_appended)
-        note_record(t, buf_slice(&t->record));
-    if (rc == STATUS_BUSY && is_appended)
-        refuse_unsettled(why, "the journal has kept this, and this broker "
-                              "cannot yet");
+    rc = commit_acts(t, &commit, is_more, why);
+    order_settle(&t->order, &commit, rc, why);
     return rc;
 }
 
@@ -228,16 +122,6 @@ conclude_announcement(struct log_thread *t, enum status rc,
     post->done(post);
 }
 
-/* The journal has kept a record of this broker, and this copy has all records
- * before it. */
-static void
-note_certain(struct log_thread *t)
-{
-    journal_copy_note(&t->copy, t->turn_us);
-    if (t->options->on_certain)
-        t->options->on_certain(t->options->user);
-}
-
 /* Commits what the round placed, and makes it visible to everybody, or undoes
  * it. `followed` as in keep_round. *is_more: there are old batches to forget.
  */
@@ -248,7 +132,7 @@ conclude_round(struct log_thread *t, enum status rc,
 {
     bool has_ended = t->sequencer.acts.n_of[ACT_LIST_END] > 0;
     size_t n_births = t->sequencer.acts.n_of[ACT_BIRTH];
-    uint64_t before = t->place.n;
+    uint64_t before = t->order.place.n;
     struct list *after;
     struct log_set *set;
 
@@ -267,8 +151,7 @@ conclude_round(struct log_thread *t, enum status rc,
              diag_text("error", why->text));
         _exit(1);
     }
-    if (t->has_turn)
-        end_turn(t);
+    order_release(&t->order);
     if (rc)
         sequencer_revert(&t->sequencer);
     list_each (set, after, &t->sequencer.touched, touched) {
@@ -282,8 +165,8 @@ conclude_round(struct log_thread *t, enum status rc,
     if (!rc && followed && t->options->on_followed)
         t->options->on_followed(t->sequencer.acts.all, t->sequencer.acts.n,
                                 t->options->user);
-    if (!rc && !followed && t->place.n > before)
-        note_certain(t);
+    if (!rc && !followed && t->order.place.n > before)
+        order_note(&t->order, t->order.turn_us);
     acts_clear(&t->sequencer.acts);
     return rc;
 }
@@ -367,14 +250,14 @@ follow_record(const struct journal_place *place, struct slice bytes, void *user,
               struct problem *why)
 {
     struct log_thread *t = user;
-    struct journal_place next = t->place;
+    struct journal_place next = t->order.place;
     struct record record = {.n = 0};
     bool is_more;
     enum status rc;
 
-    if (place->n <= t->place.n)
+    if (place->n <= t->order.place.n)
         return STATUS_OK;
-    if (place->n > t->place.n + 1)
+    if (place->n > t->order.place.n + 1)
         return problem(why, STATUS_AGAIN, "records are missing before %llu",
                        (unsigned long long)place->n);
     journal_place_next(&next, bytes);
@@ -394,13 +277,13 @@ follow_record(const struct journal_place *place, struct slice bytes, void *user,
         }
     }
     if (!rc)
-        note_record(t, bytes);
+        order_keep(&t->order, bytes);
     record_fini(&record);
     if (!rc || rc == STATUS_MEMORY || rc == STATUS_BUSY)
         return rc;
 
     /* This copy cannot go on, and nobody can tell which of the two is right. */
-    t->is_different = true;
+    t->order.is_different = true;
     DIAG(DIAG_ERROR, "log",
          "a commit of another broker cannot be followed, and posts are refused",
          diag_number("record", (int64_t)place->n),
@@ -426,45 +309,6 @@ has_shared_posts(struct log_thread *t)
         if (!is_local(post))
             return true;
     return false;
-}
-
-/* With a journal, waits for the turn if a post needs it, or presumes to have
- * it: t->has_turn. The round begins at the journal's time then, else at that of
- * the clock. `why`: there is no turn. */
-static void
-begin_turn(struct log_thread *t, struct problem *why)
-{
-    struct journal *journal = t->options->journal;
-    int64_t now_us = 0;
-    enum status rc = STATUS_DIFFERENT;
-
-    t->is_presumed = false;
-    if (journal && !journal->ops->turn) {
-        problem_set(why, "this broker only follows its cluster");
-    } else if (journal && has_shared_posts(t)) {
-        t->turn_us = clock_steady_us();
-        t->is_presumed = !t->is_different && journal->ops->presume &&
-                         journal->ops->presume(journal, &t->place, &now_us);
-        if (t->is_presumed)
-            rc = STATUS_OK;
-        else if (t->is_different)
-            problem_set(why, "this broker and the journal do not agree");
-        else
-            rc = journal->ops->turn(journal, &t->place, follow_record, t,
-                                    &now_us, why);
-        t->has_turn = !rc;
-        if (rc)
-            journal_copy_cut_off(&t->copy, why);
-        if (t->is_cut_off != (rc != STATUS_OK)) {
-            t->is_cut_off = rc != STATUS_OK;
-            if (rc)
-                DIAG(DIAG_WARNING, "log", "the journal gives no turn",
-                     diag_text("error", why->text));
-            else
-                diag(DIAG_WARNING, "log", "the journal gives turns again");
-        }
-    }
-    t->sequencer.acts.at_us = t->has_turn ? now_us : clock_now_us();
 }
 
 /* Follows the records that wait before any other post, one round each. */
@@ -572,17 +416,25 @@ room_for_post(const struct post *post)
                : 0;
 }
 
-/* What a post comes to before it is placed: a repeat needs no room. `unturned`:
- * why the round has no turn. */
+/* The posts of a round. */
+struct round {
+    struct list posts;    /* placed, or repeats of these */
+    uint64_t room, taken; /* bytes of entries: that fit, and those placed */
+    size_t bytes;         /* of all that was judged, about */
+    size_t n_posts, n_entries;
+    struct problem unturned; /* why it has no turn */
+};
+
+/* What a post comes to before it is placed: a repeat needs no room. */
 static enum idempotency_verdict
-judge_post(struct log_thread *t, struct post *post, uint64_t room,
-           const struct problem *unturned)
+judge_post(struct log_thread *t, const struct round *r, struct post *post)
 {
+    uint64_t room = r->room - r->taken;
     enum idempotency_verdict verdict = IDEMPOTENCY_NEW;
 
     post->status = STATUS_OK;
-    if (t->options->journal && !t->has_turn && !is_local(post)) {
-        post->status = problem(&post->why, STATUS_BUSY, "%s", unturned->text);
+    if (order_refuses(&t->order) && !is_local(post)) {
+        post->status = problem(&post->why, STATUS_BUSY, "%s", r->unturned.text);
         return IDEMPOTENCY_SETTLED;
     }
     if (post->kind != POST_CHANGES && post->kind != POST_SETTINGS)
@@ -621,10 +473,10 @@ weight_of(const struct post *post)
 }
 
 static void
-count_round(const struct log_thread *t, size_t n_posts, size_t n_entries)
+count_round(const struct log_thread *t, const struct round *r)
 {
-    metrics_add(METRIC_POSTS, (int64_t)n_posts);
-    metrics_add(METRIC_ENTRIES, (int64_t)n_entries);
+    metrics_add(METRIC_POSTS, (int64_t)r->n_posts);
+    metrics_add(METRIC_ENTRIES, (int64_t)r->n_entries);
     metrics_set(METRIC_TAIL,
                 (int64_t)(t->tails->bytes +
                           atomic_load_explicit(&t->tails->forms,
@@ -643,23 +495,17 @@ note_outcome(struct log_thread *t, enum status rc, bool has_posts,
     report_refusal(t, why->text);
 }
 
-/* The set ended before this post. The owner may post to a new one. */
-static void
-refuse_removed(struct post *post)
-{
-    post->status = problem(&post->why, STATUS_GONE, "the set %s was removed",
-                           post->set->name);
-    answer_post(post);
-}
-
-/* True if `post` has to wait for the next round, because this one has touched
- * its set: the set ends with this round, and the removal is not certain yet; or
- * post->prepare reads what this round changes. */
+/* True if `post` has to wait for the next round: it does not fit; or this round
+ * has touched its set, and the set ends with it, and the removal is not certain
+ * yet, or post->prepare reads what this round changes. */
 static bool
-must_wait(const struct post *post)
+must_wait(const struct round *r, const struct post *post)
 {
-    return post->set && !list_is_empty(&post->set->touched) &&
-           (post->set->draft.is_removed || post->prepare);
+    bool is_touched = post->set && !list_is_empty(&post->set->touched);
+
+    return post->kind == POST_RECORD ||
+           (is_touched && (post->set->draft.is_removed || post->prepare)) ||
+           (r->taken > 0 && room_for_post(post) >= r->room - r->taken);
 }
 
 /* The round had no turn, and another broker was first, or may have been: the
@@ -685,86 +531,110 @@ stamp_again(struct log_thread *t, struct list *round)
 static bool
 is_known_record(const struct log_thread *t, const struct post *post)
 {
-    return post->kind == POST_RECORD && t->has_turn &&
-           post->place.n <= t->place.n;
+    return post->kind == POST_RECORD && t->order.has_turn &&
+           post->place.n <= t->order.place.n;
+}
+
+/* Takes the next waiting post: adds it to the round, or answers it. The owner
+ * of a post may post to a new set if its set has ended. */
+static enum status
+take_post(struct log_thread *t, struct round *r, struct post *post)
+{
+    list_remove(&post->node);
+    if (post->set && post->set->draft.is_removed)
+        post->status = problem(&post->why, STATUS_GONE,
+                               "the set %s was removed", post->set->name);
+    else
+        post->status = authority_check(post->authority, t->sequencer.acts.at_us,
+                                       &post->why);
+    if (post->status) {
+        answer_post(post);
+        return STATUS_OK;
+    }
+    r->bytes += weight_of(post);
+    switch (judge_post(t, r, post)) {
+    case IDEMPOTENCY_NEW:
+        list_append(&r->posts, &post->node);
+        r->taken += room_for_post(post);
+        r->n_posts += post->kind == POST_CHANGES;
+        r->n_entries += post->n_fragments;
+        return sequencer_place(&t->sequencer, post);
+    case IDEMPOTENCY_ROUND:
+        list_append(&r->posts, &post->node);
+        return STATUS_OK;
+    case IDEMPOTENCY_SETTLED:
+        break;
+    }
+    if (t->order.is_presumed) { /* another broker may know better */
+        list_prepend(&t->waiting, &post->node);
+        return STATUS_CONFLICT;
+    }
+    answer_post(post);
+    return STATUS_OK;
+}
+
+/* Fills the round with waiting posts, in their order. */
+static enum status
+take_posts(struct log_thread *t, struct round *r)
+{
+    enum status rc = STATUS_OK;
+
+    while (!rc && r->bytes < ROUND_BYTES && !list_is_empty(&t->waiting)) {
+        struct post *post = list_entry(t->waiting.next, struct post, node);
+
+        if (is_known_record(t, post)) {
+            list_remove(&post->node);
+            post->status = STATUS_OK;
+            post->done(post);
+        } else if (must_wait(r, post)) {
+            break;
+        } else {
+            rc = take_post(t, r, post);
+        }
+    }
+    return rc;
+}
+
+static void
+begin_round(struct log_thread *t, struct round *r)
+{
+    *r = (struct round){.bytes = 0};
+    list_init(&r->posts);
+    thread_show_life(&t->thread); /* rounds may follow without a wait */
+    follow_waiting(t);
+    t->sequencer.acts.at_us =
+        order_begin(&t->order, t->options->journal && has_shared_posts(t),
+                    follow_record, t, &r->unturned);
+    if (t->order.has_turn)
+        take_queue(t); /* posts that came while it waited for the turn */
+    r->room = look_for_room(t);
 }
 
 /* One round; *is_more as by conclude_round. */
 static void
 commit_round(struct log_thread *t, bool *is_more)
 {
-    struct list round;
+    struct problem why = {""};
+    struct round r;
     struct post *post;
-    struct problem why = {""}, unturned = {""};
-    enum status rc = STATUS_OK;
-    uint64_t room, taken = 0;
-    size_t bytes = 0, n_posts = 0, n_entries = 0;
+    enum status rc;
 
-    thread_show_life(&t->thread); /* rounds may follow without a wait */
-    list_init(&round);
-    follow_waiting(t);
-    begin_turn(t, &unturned);
-    if (t->has_turn)
-        take_queue(t); /* posts that came while it waited for the turn */
-    room = look_for_room(t);
-    while (!rc && bytes < ROUND_BYTES && !list_is_empty(&t->waiting)) {
-        post = list_entry(t->waiting.next, struct post, node);
-        if (is_known_record(t, post)) {
-            list_remove(&post->node);
-            post->status = STATUS_OK;
-            post->done(post);
-            continue;
-        }
-        if (post->kind == POST_RECORD || must_wait(post) ||
-            (taken > 0 && room_for_post(post) >= room - taken))
-            break;
-        list_remove(&post->node);
-        if (post->set && post->set->draft.is_removed) {
-            refuse_removed(post);
-            continue;
-        }
-        post->status = authority_check(post->authority, t->sequencer.acts.at_us,
-                                       &post->why);
-        if (post->status) {
-            answer_post(post);
-            continue;
-        }
-        bytes += weight_of(post);
-        switch (judge_post(t, post, room - taken, &unturned)) {
-        case IDEMPOTENCY_NEW:
-            list_append(&round, &post->node);
-            taken += room_for_post(post);
-            rc = sequencer_place(&t->sequencer, post);
-            n_posts += post->kind == POST_CHANGES;
-            n_entries += post->n_fragments;
-            break;
-        case IDEMPOTENCY_ROUND:
-            list_append(&round, &post->node);
-            break;
-        case IDEMPOTENCY_SETTLED:
-            if (t->is_presumed) { /* another broker may know better */
-                list_prepend(&t->waiting, &post->node);
-                rc = STATUS_CONFLICT;
-            } else {
-                answer_post(post);
-            }
-            break;
-        }
-    }
+    begin_round(t, &r);
+    rc = take_posts(t, &r);
     if (!rc)
         rc = place_announcement(t);
-    if (t->has_turn)
-        t->n_together = n_posts;
+    if (t->order.has_turn)
+        t->order.n_together = r.n_posts;
     rc = conclude_round(t, rc, NULL, is_more, &why);
     if (rc == STATUS_CONFLICT) {
-        stamp_again(t, &round);
+        stamp_again(t, &r.posts);
         return;
     }
-    note_outcome(t, rc, !list_is_empty(&round), &why);
+    note_outcome(t, rc, !list_is_empty(&r.posts), &why);
     if (!rc)
-        count_round(t, n_posts, n_entries);
+        count_round(t, &r);
     loop_hold_wakes();
-    list_drain (post, &round, node) {
+    list_drain (post, &r.posts, node) {
         if (rc) { /* else what it was judged to be */
             post->status = rc;
             post->why = why;
@@ -805,13 +675,13 @@ is_short_of_posts(struct log_thread *t)
     pthread_mutex_lock(&t->mutex);
     for (size_t i = 0; i < 2; i++)
         for (struct list *node = lists[i]->next;
-             node != lists[i] && !is_urgent && n < t->n_together;
+             node != lists[i] && !is_urgent && n < t->order.n_together;
              node = node->next) {
             is_urgent = is_local(list_entry(node, struct post, node));
             n++;
         }
     pthread_mutex_unlock(&t->mutex);
-    return !is_urgent && n < t->n_together;
+    return !is_urgent && n < t->order.n_together;
 }
 
 /* With a journal: waits until so many posts wait as the last round had, for a
@@ -821,11 +691,9 @@ is_short_of_posts(struct log_thread *t)
 static void
 wait_for_others(struct log_thread *t)
 {
-    int64_t now_us = clock_steady_us(), end_us = t->append_us / APPEND_PART;
+    int64_t now_us = clock_steady_us();
+    int64_t end_us = now_us + order_patience_us(&t->order);
 
-    if (end_us > WAIT_OTHERS_MAX)
-        end_us = WAIT_OTHERS_MAX;
-    end_us += now_us;
     while (now_us < end_us && is_short_of_posts(t) &&
            thread_wait(&t->thread, end_us - now_us))
         now_us = clock_steady_us();
@@ -872,8 +740,7 @@ log_thread_start(struct log_thread *t, struct problem *why)
     list_init(&t->held);
     atomic_init(&t->is_owed_a_wake, false);
     atomic_init(&t->has_room, true);
-    buf_init(&t->record, SIZE_MAX);
-    journal_copy_init(&t->copy);
+    order_init(&t->order, t->options);
     return thread_start(&t->thread, "log", run_log_thread, t, why);
 }
 
@@ -924,14 +791,6 @@ log_thread_look_again(struct log_thread *t)
 }
 
 void
-log_thread_place(struct log_thread *t, struct journal_place *place)
-{
-    pthread_mutex_lock(&t->mutex);
-    *place = t->place;
-    pthread_mutex_unlock(&t->mutex);
-}
-
-void
 log_thread_stop(struct log_thread *t)
 {
     if (!t->thread.is_running)
@@ -947,5 +806,5 @@ log_thread_fini(struct log_thread *t)
 {
     key_shares_fini(&t->key_shares);
     acts_fini(&t->sequencer.acts);
-    buf_fini(&t->record);
+    order_fini(&t->order);
 }

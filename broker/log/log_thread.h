@@ -35,9 +35,9 @@
 #include "base/thread.h"
 #include "broker/log/backlog.h"
 #include "broker/log/engine.h"
-#include "broker/log/journal_copy.h"
 #include "broker/log/key_shares.h"
 #include "broker/log/log.h"
+#include "broker/log/order.h"
 #include "broker/log/sequencer.h"
 #include "broker/log/tail.h"
 
@@ -62,12 +62,9 @@ struct log_thread {
      * sets begun. */
     _Atomic(uint64_t) births;
 
-    pthread_mutex_t mutex; /* guards the next three */
+    pthread_mutex_t mutex; /* guards the next two */
     struct list queue;     /* of posts */
     bool is_ending;
-    struct journal_place place; /* of the last commit that is in the journal;
-                                   the log thread, which writes it, reads it
-                                   without the mutex */
 
     /* The log thread's: the reasons to refuse posts, and whether it reported
      * that it refuses. */
@@ -75,17 +72,7 @@ struct log_thread {
     bool has_failed; /* the last commit that had posts */
     bool is_refusing;
 
-    struct journal_copy copy; /* with a journal */
-
-    /* The log thread's, with a journal. */
-    bool has_turn; /* or presumes to have it: */
-    bool is_presumed;
-    int64_t turn_us;   /* when it asked for the turn; steady clock */
-    bool is_different; /* this copy and the journal do not agree */
-    bool is_cut_off;   /* it gave no turn, the last time */
-    struct buf record; /* of the round */
-    size_t n_together; /* posts of the last round with a turn */
-    int64_t append_us; /* how long the journal took to keep it */
+    struct order order;
 
     /* The round's, the log thread's own. */
     int64_t committed_us; /* on the steady clock */
@@ -109,9 +96,6 @@ void log_thread_wake(struct log_thread *t);
 /* Has the thread look whether held posts may go on. Harmless when it stops or
  * has stopped. Any thread. */
 void log_thread_look_again(struct log_thread *t);
-
-/* See log_place. */
-void log_thread_place(struct log_thread *t, struct journal_place *place);
 
 /* Takes no more posts, commits and answers the queued ones, ends the thread.
  * Harmless if it never started, or has stopped. */

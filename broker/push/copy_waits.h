@@ -1,6 +1,6 @@
 /*
  * copy_waits.h - waits until this broker's copy has all that any broker of its
- * cluster had answered or sent when the wait began (broker/log/journal_copy.h).
+ * cluster had answered or sent when the wait began (broker/log/order.h).
  *
  * A client may come from a broker that is ahead, with a position that this copy
  * does not have yet. Only the journal can say whether it will have it: so the

@@ -624,26 +624,26 @@ TEST(knows_how_far_its_copy_is)
 {
     struct pair *p = *state;
     struct world *w = p->w[0];
-    struct journal_copy *copy = &w->log_thread.copy;
+    struct order *order = &w->log_thread.order;
     int64_t before_us = clock_steady_us();
 
-    assert_true(copy->is_cut_off); /* nobody has asked the journal */
-    assert_false(journal_copy_is_certain(copy, before_us));
+    assert_true(order->is_cut_off); /* nobody has asked the journal */
+    assert_false(order_is_certain(order, before_us));
     keep(w, &w->a, 1, 1);
-    assert_false(copy->is_cut_off);
-    assert_true(journal_copy_is_certain(copy, before_us));
-    assert_int_equal(copy->end, 1);
+    assert_false(order->is_cut_off);
+    assert_true(order_is_certain(order, before_us));
+    assert_int_equal(order->end, 1);
 
     clock_pass_us(1);
-    assert_false(journal_copy_is_certain(copy, clock_steady_us()));
+    assert_false(order_is_certain(order, clock_steady_us()));
     p->seats[0].is_cut = true;
     assert_refused(submit(w, changes(w, &w->a, 1)), STATUS_BUSY,
                    "the journal is away");
-    assert_true(copy->is_cut_off);
-    assert_string_equal(copy->why.text, "the journal is away");
-    assert_false(journal_copy_is_certain(copy, clock_steady_us()));
-    assert_true(journal_copy_is_certain(copy, before_us));
+    assert_true(order->is_cut_off);
+    assert_string_equal(order->why.text, "the journal is away");
+    assert_false(order_is_certain(order, clock_steady_us()));
+    assert_true(order_is_certain(order, before_us));
     p->seats[0].is_cut = false;
     keep(w, &w->a, 1, 2);
-    assert_true(journal_copy_is_certain(copy, clock_steady_us()));
+    assert_true(order_is_certain(order, clock_steady_us()));
 }

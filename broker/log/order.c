@@ -1,0 +1,273 @@
+#include "broker/log/order.h"
+
+#include "base/clock.h"
+#include "broker/base/diag.h"
+#include "broker/log/record.h"
+
+/* A round waits for more posts this part of the last append, or at most so
+ * long: an append may take seconds, in a process that stood still. */
+#define APPEND_PART     8
+#define WAIT_OTHERS_MAX 5000
+
+void
+order_init(struct order *o, const struct log_options *options)
+{
+    o->options = options;
+    pthread_mutex_init(&o->mutex, NULL);
+    o->is_cut_off = true;
+    problem_set(&o->why, "the journal has not answered yet");
+    buf_init(&o->record, SIZE_MAX);
+}
+
+void
+order_fini(struct order *o)
+{
+    buf_fini(&o->record);
+}
+
+/* The copy */
+
+void
+order_place(struct order *o, struct journal_place *place)
+{
+    pthread_mutex_lock(&o->mutex);
+    *place = o->place;
+    pthread_mutex_unlock(&o->mutex);
+}
+
+void
+order_note(struct order *o, int64_t us)
+{
+    pthread_mutex_lock(&o->mutex);
+    if (!o->is_certain || us > o->certain_us)
+        o->certain_us = us;
+    o->is_certain = true;
+    o->is_cut_off = false;
+    pthread_mutex_unlock(&o->mutex);
+    if (o->options->on_certain)
+        o->options->on_certain(o->options->user);
+}
+
+void
+order_note_end(struct order *o, uint64_t end)
+{
+    pthread_mutex_lock(&o->mutex);
+    if (end > o->end)
+        o->end = end;
+    pthread_mutex_unlock(&o->mutex);
+}
+
+void
+order_cut_off(struct order *o, const struct problem *why)
+{
+    pthread_mutex_lock(&o->mutex);
+    o->is_cut_off = true;
+    o->why = *why;
+    pthread_mutex_unlock(&o->mutex);
+}
+
+bool
+order_is_certain(struct order *o, int64_t us)
+{
+    bool is;
+
+    if (!o->options->journal)
+        return true;
+    pthread_mutex_lock(&o->mutex);
+    is = o->is_certain && o->certain_us >= us;
+    pthread_mutex_unlock(&o->mutex);
+    return is;
+}
+
+void
+order_copy(struct order *o, int64_t latest_us, struct log_copy *copy)
+{
+    int64_t now_us = clock_now_us(), steady_us = clock_steady_us();
+
+    *copy = (struct log_copy){.as_of_us = now_us};
+    if (!o->options->journal)
+        return;
+    pthread_mutex_lock(&o->mutex);
+    copy->is_cut_off = o->is_cut_off;
+    copy->why = o->why;
+    copy->place = o->place.n;
+    copy->behind = o->end > o->place.n ? o->end - o->place.n : 0;
+    copy->as_of_us =
+        o->is_certain ? now_us - (steady_us - o->certain_us) : latest_us;
+    pthread_mutex_unlock(&o->mutex);
+    copy->age_us = now_us - copy->as_of_us;
+}
+
+/* The turn */
+
+/* Logs one line when the journal begins to give no turn, and one when it gives
+ * turns again. */
+static void
+report_denial(struct order *o, bool is_denied, const struct problem *why)
+{
+    if (o->is_denied == is_denied)
+        return;
+    o->is_denied = is_denied;
+    if (is_denied)
+        DIAG(DIAG_WARNING, "log", "the journal gives no turn",
+             diag_text("error", why->text));
+    else
+        diag(DIAG_WARNING, "log", "the journal gives turns again");
+}
+
+/* Waits for the turn, or presumes to have it. */
+static void
+ask_for_turn(struct order *o, journal_take_fn *follow, void *user,
+             int64_t *now_us, struct problem *why)
+{
+    struct journal *journal = o->options->journal;
+    enum status rc = STATUS_OK;
+
+    o->turn_us = clock_steady_us();
+    o->is_presumed = !o->is_different && journal->ops->presume &&
+                     journal->ops->presume(journal, &o->place, now_us);
+    if (o->is_different)
+        rc = problem(why, STATUS_DIFFERENT,
+                     "this broker and the journal do not agree");
+    else if (!o->is_presumed)
+        rc = journal->ops->turn(journal, &o->place, follow, user, now_us, why);
+    o->has_turn = !rc;
+    if (rc)
+        order_cut_off(o, why);
+    report_denial(o, rc != STATUS_OK, why);
+}
+
+int64_t
+order_begin(struct order *o, bool needs_turn, journal_take_fn *follow,
+            void *user, struct problem *why)
+{
+    const struct journal *journal = o->options->journal;
+    int64_t now_us = 0;
+
+    o->is_presumed = false;
+    if (journal && !journal->ops->turn)
+        problem_set(why, "this broker only follows its cluster");
+    else if (journal && needs_turn)
+        ask_for_turn(o, follow, user, &now_us, why);
+    return o->has_turn ? now_us : clock_now_us();
+}
+
+bool
+order_refuses(const struct order *o)
+{
+    return o->options->journal && !o->has_turn;
+}
+
+void
+order_release(struct order *o)
+{
+    if (!o->has_turn)
+        return;
+    o->has_turn = false;
+    o->options->journal->ops->release(o->options->journal);
+}
+
+/* The record of a round */
+
+/* Completes the reason why a post is refused that may be done all the same: the
+ * next turn, or the follower, brings the round back from the journal. To answer
+ * 503 is no lie, if it says so: a client that repeats the post with its key
+ * gets the first answer then. To answer 200 would be one: this broker does not
+ * show the changes yet, and the set of a first post is not there. To wait would
+ * keep all other posts waiting, for as long as the disk is full. */
+static void
+refuse_unsettled(struct problem *why, const char *what)
+{
+    struct problem inner = *why;
+
+    problem_set(why, "%s: repeat it with the same Idempotency-Key (%s)", what,
+                inner.text);
+}
+
+/* Adds the record of the round to the journal. While the journal keeps it, the
+ * engine writes what it can of `commit`: the disks work at the same time. */
+static enum status
+append_record(struct order *o, struct engine *engine,
+              const struct commit *commit, struct problem *why)
+{
+    struct journal *journal = o->options->journal;
+    int64_t began_us = clock_steady_us();
+    enum status rc =
+        journal->ops->append(journal, &o->next, buf_slice(&o->record), why);
+
+    if (rc)
+        return rc;
+    if (engine->ops->write_ahead)
+        engine->ops->write_ahead(engine, commit);
+    rc = journal->ops->outcome(journal, why);
+    o->append_us = clock_steady_us() - began_us;
+    return rc;
+}
+
+enum status
+order_append(struct order *o, struct engine *engine, struct commit *commit,
+             struct problem *why)
+{
+    size_t n_shared;
+    enum status rc;
+
+    if (!o->has_turn)
+        return STATUS_OK;
+    buf_clear(&o->record);
+    record_write(&o->record, commit, &n_shared);
+    if (o->record.failed)
+        return problem_memory(why);
+    if (n_shared == 0)
+        return STATUS_OK;
+    o->has_turn = false;
+    o->next = o->place;
+    journal_place_next(&o->next, buf_slice(&o->record));
+    rc = append_record(o, engine, commit, why);
+    if (!rc) {
+        order_note_end(o, o->next.n);
+        commit->place = &o->next;
+        commit->is_ahead = engine->ops->write_ahead;
+    }
+    if (rc == STATUS_IO)
+        refuse_unsettled(why, "nobody knows yet whether the journal has kept "
+                              "this");
+    if (!rc || rc == STATUS_CONFLICT)
+        return rc;
+    order_cut_off(o, why);
+    return STATUS_BUSY; /* STATUS_IO is not the engine's */
+}
+
+void
+order_settle(struct order *o, const struct commit *commit, enum status rc,
+             struct problem *why)
+{
+    bool is_own = commit->place == &o->next;
+
+    if (!rc && commit->place) {
+        pthread_mutex_lock(&o->mutex);
+        o->place = *commit->place;
+        pthread_mutex_unlock(&o->mutex);
+    }
+    if (!rc && is_own)
+        order_keep(o, buf_slice(&o->record));
+    if (rc == STATUS_BUSY && is_own)
+        refuse_unsettled(why, "the journal has kept this, and this broker "
+                              "cannot yet");
+}
+
+void
+order_keep(struct order *o, struct slice record)
+{
+    struct journal *journal = o->options->journal;
+
+    if (journal->ops->keep)
+        journal->ops->keep(journal, o->place.n, record);
+}
+
+int64_t
+order_patience_us(const struct order *o)
+{
+    int64_t us = o->append_us / APPEND_PART;
+
+    return us < WAIT_OTHERS_MAX ? us : WAIT_OTHERS_MAX;
+}

@@ -1,0 +1,121 @@
+/*
+ * order.h - the order of commits: that of the rounds of this broker, or one
+ * that several brokers share (journal.h).
+ *
+ *     log thread                          with a journal
+ *       order_begin    the time of the    waits for the turn, or presumes to
+ *                      round              have it
+ *       (stamps its posts)
+ *       order_append   nothing            adds the record of the round
+ *       (commits)
+ *       order_settle   nothing            the copy is one record further
+ *       (publishes)
+ *       order_release  nothing            ends a turn that had no record
+ *
+ * The copy of the journal is *certain up to a moment* if it has all records
+ * that the journal kept before: then no client can have heard of more, at any
+ * broker. Two threads find that out: the log thread with each turn, and the
+ * follower with each look. A broker whose journal gives no turn or answers no
+ * look is *cut off*: it refuses posts, and what it serves may be old.
+ *
+ *     log thread: a turn ---------+--> order_note -----> order_is_certain
+ *     follower: a look at the end-+    order_cut_off         for readers
+ */
+#ifndef BROKER_LOG_ORDER_H
+#define BROKER_LOG_ORDER_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "broker/log/act.h"
+#include "broker/log/engine.h"
+#include "broker/log/journal.h"
+#include "broker/log/log.h"
+#include "proto/buf.h"
+#include "proto/problem.h"
+#include "proto/status.h"
+
+struct order {
+    const struct log_options *options; /* lent */
+
+    pthread_mutex_t mutex;      /* guards the next ones */
+    struct journal_place place; /* of the last commit that is in the journal;
+                                   the log thread, which writes it, reads it
+                                   without the mutex */
+    bool is_certain;            /* the copy was, once, in this process */
+    int64_t certain_us;         /* up to then; steady clock */
+    uint64_t end;               /* the last known record of the journal */
+    bool is_cut_off;
+    struct problem why; /* it is cut off */
+
+    /* The log thread's. */
+    bool has_turn; /* or presumes to have it: */
+    bool is_presumed;
+    int64_t turn_us;           /* when it asked for the turn; steady clock */
+    bool is_different;         /* this copy and the journal do not agree */
+    bool is_denied;            /* the journal gave no turn, the last time */
+    struct buf record;         /* of the round */
+    struct journal_place next; /* to which that leads */
+    size_t n_together;         /* posts of the last round with a turn */
+    int64_t append_us;         /* how long the journal took to keep it */
+};
+
+/* Cut off, until the journal has answered. `place` is set already. */
+void order_init(struct order *order, const struct log_options *options);
+void order_fini(struct order *order);
+
+/* The log thread's */
+
+/* Begins a round, and returns its time: the journal's with the turn, else that
+ * of the clock. `needs_turn`: it has posts that other brokers must know of.
+ * `follow` gets the records before the turn. Without a turn, `why` says why. */
+int64_t order_begin(struct order *order, bool needs_turn,
+                    journal_take_fn *follow, void *user, struct problem *why);
+
+/* True if the posts of the round that other brokers must know of are refused:
+ * it has no turn. */
+bool order_refuses(const struct order *order);
+
+/* With the turn, adds the acts of the round to the journal, which ends the
+ * turn, and sets commit->place and is_ahead; if all acts are local they stay as
+ * they are. STATUS_CONFLICT: another broker was first. STATUS_BUSY: it is not
+ * kept. STATUS_IO: no memory of this process may go on. */
+MUST_CHECK enum status order_append(struct order *order, struct engine *engine,
+                                    struct commit *commit, struct problem *why);
+
+/* The engine's commit has ended with `rc`; completes the reason. */
+void order_settle(struct order *order, const struct commit *commit,
+                  enum status rc, struct problem *why);
+
+/* The engine has the record at the place of the copy, as these bytes. */
+void order_keep(struct order *order, struct slice record);
+
+/* Ends the turn, if the round still has it. */
+void order_release(struct order *order);
+
+/* How long a round may wait for as many posts as the last one had. */
+int64_t order_patience_us(const struct order *order);
+
+/* Any thread's */
+
+void order_place(struct order *order, struct journal_place *place);
+
+/* The copy has all records that were kept before `us` (steady clock), and
+ * readers see them. */
+void order_note(struct order *order, int64_t us);
+
+/* The journal has `end` records, or more. */
+void order_note_end(struct order *order, uint64_t end);
+
+/* The journal gives no turn, or no records. */
+void order_cut_off(struct order *order, const struct problem *why);
+
+/* True if the copy has all records that were kept before `us` (steady clock),
+ * or there is no journal. */
+bool order_is_certain(struct order *order, int64_t us);
+
+/* See log_copy. `latest_us`: the last event time of any set. */
+void order_copy(struct order *order, int64_t latest_us, struct log_copy *copy);
+
+#endif
