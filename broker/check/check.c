@@ -7,16 +7,24 @@
 
 #include "base/array.h"
 #include "base/file.h"
-#include "broker/check/parts.h"
+#include "broker/check/checks.h"
 
-/* The parts: of the whole directory, and of each set. */
+/* The parts: a database, something else of the whole directory, or something of
+ * each set. */
 static const struct {
+    enum database_id database;
     void (*run)(struct inspection *in);
     void (*run_set)(struct inspection *in, const struct inspected_set *set);
 } parts[] = {
-    {check_names, NULL},  {check_store, NULL},   {check_hub, NULL},
-    {check_tokens, NULL}, {check_bridges, NULL}, {check_uploads, NULL},
-    {NULL, check_log},    {NULL, check_builds},  {NULL, check_content},
+    {.run = check_names},
+    {DATABASE_TIDINGS},
+    {DATABASE_HUB},
+    {DATABASE_TOKENS},
+    {DATABASE_MQTT},
+    {.run = check_uploads},
+    {.run_set = check_log},
+    {.run_set = check_builds},
+    {.run_set = check_content},
 };
 
 /* Beside a broker: how long after the first look the second one begins. */
@@ -47,14 +55,22 @@ print_findings(struct check *c, struct findings *f)
     findings_clear(f);
 }
 
+static void
+look(struct check *c, size_t part, const struct inspected_set *set)
+{
+    if (parts[part].run_set)
+        parts[part].run_set(&c->in, set);
+    else if (parts[part].run)
+        parts[part].run(&c->in);
+    else
+        check_database(&c->in, parts[part].database);
+}
+
 /* Runs a part; without a broker its findings are certain. */
 static void
 run_part(struct check *c, size_t part, const struct inspected_set *set)
 {
-    if (parts[part].run)
-        parts[part].run(&c->in);
-    else
-        parts[part].run_set(&c->in, set);
+    look(c, part, set);
     if (c->in.findings.n == 0 && !c->in.findings.is_short)
         return;
     if (!c->in.is_live || !ONE_MORE(c->found, &c->found_capacity, c->n_found)) {
@@ -66,26 +82,11 @@ run_part(struct check *c, size_t part, const struct inspected_set *set)
     c->in.findings = (struct findings){NULL};
 }
 
-/* Reads the sets. False: there are none, or they cannot be read. */
-static bool
-load_sets(struct inspection *in)
-{
-    struct db db;
-    enum status rc =
-        inspection_open(in, &databases[DATABASE_TIDINGS], "tidings.db", &db);
-
-    if (rc)
-        return false;
-    rc = inspection_load(in, &db);
-    db_close(&db);
-    return !rc;
-}
-
-/* check_store has reported a database that cannot be read. */
+/* check_database has reported a database that cannot be read. */
 static void
 run_sets(struct check *c)
 {
-    bool is_loaded = load_sets(&c->in);
+    bool is_loaded = !inspection_load(&c->in);
 
     findings_clear(&c->in.findings);
     if (!is_loaded)
@@ -102,12 +103,12 @@ run_sets(struct check *c)
 static void
 confirm(struct check *c, struct found *found)
 {
-    if (parts[found->part].run) {
-        parts[found->part].run(&c->in);
-    } else if (load_sets(&c->in)) {
+    if (!parts[found->part].run_set) {
+        look(c, found->part, NULL);
+    } else if (!inspection_load(&c->in)) {
         for (size_t i = 0; i < c->in.n_sets; i++)
             if (c->in.sets[i].id == found->set)
-                parts[found->part].run_set(&c->in, &c->in.sets[i]);
+                look(c, found->part, &c->in.sets[i]);
     }
     findings_confirm(&found->findings, &c->in.findings);
     findings_clear(&c->in.findings);
@@ -171,7 +172,7 @@ check_run(const struct check_options *options, FILE *to, uint64_t *n_findings,
         return rc;
     }
     for (size_t part = 0; part < N_ELEMENTS(parts); part++)
-        if (parts[part].run)
+        if (!parts[part].run_set)
             run_part(&c, part, NULL);
     run_sets(&c);
     confirm_all(&c);

@@ -7,7 +7,7 @@
  * start meanwhile.
  *
  *     check.c         the table of parts, and second looks
- *     check_*.c       the parts (parts.h)
+ *     check_*.c       the parts (checks.h)
  *     log_walk.h      the entries of a set, in order
  *     inspection.h    databases and counts of one look
  *     findings.h      lines, their meaning and remedy

@@ -19,8 +19,8 @@
 #include "broker/builds/generation.h"
 #include "broker/builds/zfile.h"
 #include "broker/builds/zip_writer.h"
+#include "broker/check/checks.h"
 #include "broker/check/packed_file.h"
-#include "broker/check/parts.h"
 #include "broker/sets/links.h"
 #include "broker/store/store_queries.h"
 #include "proto/number.h"
@@ -372,7 +372,7 @@ check_builds(struct inspection *in, const struct inspected_set *set)
     struct db_rows rows;
     struct db db;
 
-    if (inspection_open(in, &databases[DATABASE_TIDINGS], "tidings.db", &db))
+    if (inspection_open(in, DATABASE_TIDINGS, NULL, &db))
         return;
     may_lack_lists = is_shared(in, &db);
     rows = DB_SELECT(&db, "read it", &why,

@@ -7,49 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "broker/check/parts.h"
+#include "broker/check/checks.h"
 #include "broker/state/content.h"
 #include "broker/state/content_files.h"
-
-static const struct inspection_query queries[] = {
-    {FINDING_INDEX, false,
-     "SELECT printf('entry %d has the digest %s, which has no file', seq,"
-     " lower(hex(digest))) FROM entries WHERE digest IS NOT NULL AND digest"
-     " NOT IN (SELECT digest FROM files) LIMIT 20"},
-    {FINDING_INDEX, false,
-     "SELECT printf('file %s has %d entries, and counts %d',"
-     " lower(hex(f.digest)), coalesce(e.n, 0), f.n) FROM files f LEFT JOIN"
-     " (SELECT digest, count(*) n FROM entries WHERE digest IS NOT NULL"
-     " GROUP BY digest) e USING(digest) WHERE coalesce(e.n, 0) <> f.n"
-     " LIMIT 20"},
-    {FINDING_INDEX, false,
-     "SELECT printf('entry %d has no bytes, and is not listed as missing', seq)"
-     " FROM entries WHERE digest IS NULL AND seq NOT IN"
-     " (SELECT seq FROM missing) LIMIT 20"},
-    {FINDING_INDEX, false,
-     "SELECT printf('entry %d is listed as missing, and it is not', seq)"
-     " FROM missing WHERE seq NOT IN (SELECT seq FROM entries WHERE digest IS"
-     " NULL) LIMIT 20"},
-    {FINDING_INDEX, false,
-     "SELECT printf('entry %d is current, and has no row or a later entry',"
-     " c.seq) FROM current c LEFT JOIN entries e USING(seq)"
-     " WHERE e.seq IS NULL OR e.until IS NOT NULL LIMIT 20"},
-    {FINDING_INDEX, false,
-     "SELECT printf('entry %d is behind entry %d, up to which it was"
-     " computed', max(e.seq), s.seq) FROM entries e, state s GROUP BY s.id"
-     " HAVING max(e.seq) > s.seq"},
-    {FINDING_INDEX, false,
-     "SELECT printf('it has %d entries, %d missing, %d current ones, and counts"
-     " %d, %d and %d', r, m, c, rows, missing, current) FROM state,"
-     " (SELECT count(*) r FROM entries), (SELECT count(*) m FROM missing),"
-     " (SELECT count(*) c FROM current)"
-     " WHERE r <> rows OR m <> missing OR c <> current"},
-    {FINDING_INDEX, false,
-     "SELECT printf('it has %d files in %d bytes, and counts %d in %d', n, sum,"
-     " files, bytes) FROM state, (SELECT count(*) n, coalesce(sum(length), 0)"
-     " sum FROM files WHERE n > 0) WHERE n <> files OR sum <> bytes"},
-    {.sql = NULL},
-};
 
 static void
 name_file(char to[INSPECTION_PATH], const char *set,
@@ -122,25 +82,21 @@ check_content(struct inspection *in, const struct inspected_set *set)
     struct db db;
 
     inspection_path(path, set->name, CONTENT_FILE);
-    if (set->is_removed ||
-        inspection_open(in, &databases[DATABASE_CONTENT], path, &db))
+    if (set->is_removed || check_rules(in, DATABASE_CONTENT, path, &db))
         return;
-    if (inspection_is_sound(in, path, &db)) {
-        inspection_ask(in, path, &db, queries);
-        rows = DB_SELECT(&db, "read it", &why,
-                         "SELECT digest, length FROM files WHERE n > 0");
-        while (DB_NEXT(&rows, &bytes, &length)) {
-            struct digest digest;
+    rows = DB_SELECT(&db, "read it", &why,
+                     "SELECT digest, length FROM files WHERE n > 0");
+    while (DB_NEXT(&rows, &bytes, &length)) {
+        struct digest digest;
 
-            if (bytes.size != DIGEST_SIZE) {
-                inspection_find(in, FINDING_INDEX, path,
-                                "a file has no digest as its name");
-                continue;
-            }
-            memcpy(digest.bytes, bytes.data, DIGEST_SIZE);
-            check_file(in, set->name, &digest, length);
+        if (bytes.size != DIGEST_SIZE) {
+            inspection_find(in, FINDING_INDEX, path,
+                            "a file has no digest as its name");
+            continue;
         }
-        inspection_end_rows(in, path, &rows);
+        memcpy(digest.bytes, bytes.data, DIGEST_SIZE);
+        check_file(in, set->name, &digest, length);
     }
+    inspection_end_rows(in, path, &rows);
     db_close(&db);
 }

@@ -17,8 +17,8 @@
 
 #include "base/file.h"
 #include "base/map.h"
+#include "broker/check/checks.h"
 #include "broker/check/log_walk.h"
-#include "broker/check/parts.h"
 #include "broker/state/content.h"
 #include "broker/state/resources.h"
 #include "broker/store/segments.h"
@@ -134,29 +134,6 @@ on_entry(struct slice fragment, const struct fragment_view *view, void *user)
     s->has_failed |= rows.rc != STATUS_OK;
 }
 
-static const struct inspection_query state_queries[] = {
-    {FINDING_STATE, true,
-     "SELECT printf('key %s refers to row %d, which is missing', hex(key),"
-     " k.id) FROM keys k LEFT JOIN resources r ON r.id = k.id"
-     " WHERE r.id IS NULL LIMIT 20"},
-    {FINDING_STATE, true,
-     "SELECT printf('%d resources have no key', count(*)) FROM resources"
-     " WHERE id NOT IN (SELECT id FROM keys) HAVING count(*) > 0"},
-    {FINDING_STATE, true,
-     "SELECT printf('it has %d resources in %d bytes, and counts %d in %d',"
-     " rows, sum, n, bytes) FROM state, (SELECT count(*) rows,"
-     " coalesce(sum(length(entry)), 0) sum FROM resources)"
-     " WHERE rows <> n OR sum <> bytes"},
-    {FINDING_STATE, true,
-     "SELECT printf('a resource is of entry %d, and it was computed up to entry"
-     " %d', max(r.seq), s.seq) FROM resources r, state s"
-     " GROUP BY s.id HAVING max(r.seq) > s.seq"},
-    {FINDING_STATE, false,
-     "SELECT printf('table state has %d rows', count(*)) FROM state"
-     " HAVING count(*) > 1"},
-    {.sql = NULL},
-};
-
 /* Adds a claim about the fold up to an entry. Returns its seq; 0: it is no
  * claim about this log. */
 static uint64_t
@@ -232,20 +209,15 @@ open_state(struct state_check *s, struct log_walk *w)
     enum status rc;
 
     inspection_path(s->path, w->set->name, RESOURCES_FILE);
-    rc =
-        inspection_open(s->in, &databases[DATABASE_RESOURCES], s->path, &s->db);
+    rc = check_rules(s->in, DATABASE_RESOURCES, s->path, &s->db);
     if (rc == STATUS_NOT_FOUND && w->set->earliest > 0 &&
         w->set->name[0] != '_')
         inspection_find(s->in, FINDING_STATE, s->path,
                         "it is missing, and the log no longer has the first "
                         "%" PRIu64 " entries",
                         w->set->earliest);
-    if (rc)
-        return;
-    if (inspection_is_sound(s->in, s->path, &s->db)) {
-        inspection_ask(s->in, s->path, &s->db, state_queries);
+    if (!rc)
         begin_state(s, w);
-    }
 }
 
 /* Every entry was compared. Reports resources without a row, and rows without
@@ -290,7 +262,7 @@ claim_content(struct log_walk *w)
     struct db db;
 
     inspection_path(path, w->set->name, CONTENT_FILE);
-    if (inspection_open(w->in, &databases[DATABASE_CONTENT], path, &db))
+    if (inspection_open(w->in, DATABASE_CONTENT, path, &db))
         return;
     (void)claim_fold(w, path, &db, FINDING_INDEX,
                      "SELECT epoch, seq, digest, 0 FROM state", &after);
@@ -342,7 +314,7 @@ check_log(struct inspection *in, const struct inspected_set *set)
         inspection_find(in, FINDING_UNREAD, SEGMENTS_FOLDER, "%s", why.text);
         return;
     }
-    if (inspection_open(in, &databases[DATABASE_TIDINGS], "tidings.db", &db)) {
+    if (inspection_open(in, DATABASE_TIDINGS, NULL, &db)) {
         file_close(&in->segments);
         return; /* the store's finding */
     }

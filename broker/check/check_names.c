@@ -28,7 +28,7 @@
 
 #include "base/file.h"
 #include "broker/backup/backup_offer.h"
-#include "broker/check/parts.h"
+#include "broker/check/checks.h"
 #include "broker/log/kept_records.h"
 #include "broker/log/log.h"
 #include "broker/sets/data_directory.h"
@@ -379,8 +379,7 @@ enter_set(struct names *n, const char *name)
     snprintf(n->set, sizeof(n->set), "%s", name);
     n->n_bytes = 0;
     inspection_path(path, n->set, CONTENT_FILE);
-    (void)!inspection_open(n->in, &databases[DATABASE_CONTENT], path,
-                           &n->content);
+    (void)!inspection_open(n->in, DATABASE_CONTENT, path, &n->content);
 }
 
 static void
@@ -477,8 +476,7 @@ check_names(struct inspection *in)
         n.passing = 0;
     check_mode(&n, "", &st, DATA_DIRECTORY_WAY);
     /* The store's finding if it cannot be opened; all names count as known. */
-    (void)!inspection_open(in, &databases[DATABASE_TIDINGS], "tidings.db",
-                           &n.store);
+    (void)!inspection_open(in, DATABASE_TIDINGS, NULL, &n.store);
     walk_dir(&n, in->dir, ".", "", PLACE_DATA);
     db_close(&n.store);
 }

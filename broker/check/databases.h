@@ -35,7 +35,7 @@ struct database {
     const char *views;
 };
 
-enum {
+enum database_id {
     DATABASE_TIDINGS,
     DATABASE_HUB,
     DATABASE_MQTT,

@@ -11,9 +11,6 @@
 
 #include "base/array.h"
 
-/* Faults that one database reports. */
-#define FAULTS_MAX "20"
-
 /* A data directory and a path below it. */
 #define WHOLE_PATH (4096 + INSPECTION_PATH)
 
@@ -90,15 +87,17 @@ check_version(struct inspection *in, const struct database *database,
 }
 
 enum status
-inspection_open(struct inspection *in, const struct database *database,
-                const char *path, struct db *db)
+inspection_open(struct inspection *in, enum database_id id, const char *path,
+                struct db *db)
 {
+    const struct database *database = &databases[id];
     char whole[WHOLE_PATH];
     struct problem why = {""};
     struct stat st;
     enum status rc;
 
     *db = (struct db){NULL};
+    path = path ? path : database->name;
     if (fstatat(in->dir, path, &st, 0) || st.st_size == 0)
         return STATUS_NOT_FOUND;
     inspection_whole_path(in, path, whole, sizeof(whole));
@@ -123,49 +122,6 @@ inspection_end_rows(struct inspection *in, const char *path,
 {
     if (db_rows_end(rows))
         inspection_find(in, FINDING_DATABASE, path, "%s", rows->why->text);
-}
-
-void
-inspection_ask(struct inspection *in, const char *path, struct db *db,
-               const struct inspection_query *queries)
-{
-    struct slice sentence;
-
-    for (; queries->sql; queries++) {
-        struct problem why = {""};
-        struct db_rows rows;
-
-        if (queries->is_deep && !in->is_deep)
-            continue;
-        rows = DB_SELECT(db, "read it", &why, queries->sql);
-        while (DB_NEXT(&rows, &sentence))
-            inspection_find(in, queries->kind, path, "%.*s",
-                            SLICE_ARG(sentence));
-        inspection_end_rows(in, path, &rows);
-    }
-}
-
-bool
-inspection_is_sound(struct inspection *in, const char *path, struct db *db)
-{
-    size_t before = in->findings.n;
-    struct problem why = {""};
-    struct db_rows rows =
-        DB_SELECT(db, "read it", &why,
-                  in->is_deep ? "PRAGMA integrity_check(" FAULTS_MAX ")"
-                              : "PRAGMA quick_check(" FAULTS_MAX ")");
-    struct slice fault;
-    struct stat st;
-
-    while (DB_NEXT(&rows, &fault))
-        if (!slice_is(fault, "ok"))
-            inspection_find(in, FINDING_DATABASE, path, "it is damaged: %.*s",
-                            SLICE_ARG(fault));
-    inspection_end_rows(in, path, &rows);
-    if (!fstatat(in->dir, path, &st, 0))
-        in->counts.bytes += (uint64_t)st.st_size;
-    in->counts.files++;
-    return in->findings.n == before && !in->findings.is_short;
 }
 
 /* Files */
@@ -213,8 +169,8 @@ inspection_compare(struct inspection *in, int fd, struct slice hash,
 
 /* Sets */
 
-enum status
-inspection_load(struct inspection *in, struct db *db)
+static enum status
+load(struct inspection *in, struct db *db)
 {
     struct problem why = {""};
     /* A removed set has rows until its files are gone. */
@@ -242,6 +198,19 @@ inspection_load(struct inspection *in, struct db *db)
     }
     inspection_end_rows(in, databases[DATABASE_TIDINGS].name, &rows);
     return rows.rc;
+}
+
+enum status
+inspection_load(struct inspection *in)
+{
+    struct db db;
+    enum status rc = inspection_open(in, DATABASE_TIDINGS, NULL, &db);
+
+    if (rc)
+        return rc;
+    rc = load(in, &db);
+    db_close(&db);
+    return rc;
 }
 
 enum status

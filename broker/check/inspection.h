@@ -56,34 +56,19 @@ void inspection_find(struct inspection *in, enum finding_kind kind,
     __attribute__((format(printf, 4, 5)));
 
 /* Opens a database to read it, and begins a transaction if a broker runs.
- * STATUS_NOT_FOUND: it is missing, or empty. Otherwise a failure is a finding
- * already: it is damaged, too new, or too old. */
+ * `path` NULL: its name, in the data directory. STATUS_NOT_FOUND: it is
+ * missing, or empty. Otherwise a failure is a finding already: it is damaged,
+ * too new, or too old. */
 MUST_CHECK enum status inspection_open(struct inspection *in,
-                                       const struct database *database,
-                                       const char *path, struct db *db);
-
-/* Finds damage that SQLite can see. False: there is some. */
-bool inspection_is_sound(struct inspection *in, const char *path,
-                         struct db *db);
+                                       enum database_id id, const char *path,
+                                       struct db *db);
 
 /* Ends a query; a failure is a finding about `path`. */
 void inspection_end_rows(struct inspection *in, const char *path,
                          struct db_rows *rows);
 
-/* A query that returns one sentence for each fault. */
-struct inspection_query {
-    enum finding_kind kind;
-    bool is_deep; /* reads all rows of a database that may be large */
-    const char *sql;
-};
-
-/* Runs the queries, up to one without SQL; each sentence is a finding about
- * `path`. */
-void inspection_ask(struct inspection *in, const char *path, struct db *db,
-                    const struct inspection_query *queries);
-
 /* Reads the sets of tidings.db. */
-MUST_CHECK enum status inspection_load(struct inspection *in, struct db *db);
+MUST_CHECK enum status inspection_load(struct inspection *in);
 
 /* The same into the connection of another database: a table
  * logs(name, epoch, earliest, last), for queries that compare positions. */
