@@ -6,7 +6,11 @@
 
 A file may use a file below it, never one above: a reader can then start with the
 lowest file of a folder. CMakeLists.txt checks the same between folders. A use is
-the name of a public function of another file of the folder, called or passed on.
+the name of a public function of another file of the folder, called or passed on;
+or a call through a pointer of a struct that can only have one function, which is of
+that file. Pointers named on_, may_ or should_ are no such use: the file above hands
+them down, and the name says so. Neither is a function that is passed to a walk over
+rows: it is over when the call returns.
 
 Prints each circle with the uses that close it, and ends with 1 if there is one.
 """
@@ -15,44 +19,56 @@ import argparse
 import re
 import sys
 from collections import defaultdict
-from pathlib import Path
+from pathlib import PurePath
 
-ROOT = Path(__file__).resolve().parent.parent
+import c_code
 
-# Comments, strings, tags and members may have the name of a function.
-NO_USES = re.compile(
-    r'/\*.*?\*/|"(?:\\.|[^"\\])*"|\b(?:struct|enum)\s+\w+|(?:->|\.)\w+', re.DOTALL
-)
-
-# The type on a line of its own, the name at the beginning of the next one.
-DEFINITION = re.compile(r"^(\w[\w *]*)\n(\w+)\([^;{}]*?\)\n\{", re.MULTILINE)
+# Tags and members may have the name of a function.
+NO_USES = re.compile(r"\b(?:struct|enum)\s+\w+|(?:->|\.)\w+")
 
 
-def folders():
-    """Returns the folders of the product that have C files."""
-    for top in ("proto", "base", "broker", "client"):
-        for path in sorted([ROOT / top, *(ROOT / top).rglob("*/")]):
-            if any(path.glob("*.c")):
-                yield path.relative_to(ROOT).as_posix()
-
-
-def uses_of(folder):
+def uses_of(folder, code):
     """Returns {file: {file it uses: names of functions}}."""
     text = {
-        path.stem: NO_USES.sub(" ", path.read_text(encoding="utf-8"))
-        for path in (ROOT / folder).glob("*.c")
+        PurePath(path).stem: plain
+        for path, plain in code.plain.items()
+        if c_code.folder_of(path) == folder and path.endswith(".c")
     }
     own, home = defaultdict(set), {}
-    for file, source in text.items():
-        for kind, name in DEFINITION.findall(source):
-            own[file].add(name)
-            if "static" not in kind.split():
-                home[name] = file
+    for function in code.functions:
+        if c_code.folder_of(function.path) == folder:
+            file = PurePath(function.path).stem
+            own[file].add(function.name)
+            if not function.is_static:
+                home[function.name] = file
     uses = {file: defaultdict(set) for file in text}
     for file, source in text.items():
-        for name in set(re.findall(r"\w+", source)) & home.keys() - own[file]:
+        words = set(re.findall(r"\w+", NO_USES.sub(" ", source)))
+        for name in words & home.keys() - own[file]:
             uses[file][home[name]].add(name)
+    add_pointers(folder, code, uses)
     return uses
+
+
+def add_pointers(folder, code, uses):
+    """Adds calls through pointers with one function of another file of the folder."""
+    homes = defaultdict(set)
+    for function in code.functions:
+        homes[function.name].add(function.path)
+    certain = {}
+    for (owner, name), values in code.pointers.items():
+        if owner == "struct" and len(values) == 1 and not c_code.is_kept_apart(name):
+            (value,) = values
+            if len(homes[value]) == 1:
+                certain[name] = (value, *homes[value])
+    for function in code.functions:
+        if c_code.folder_of(function.path) != folder:
+            continue
+        file = PurePath(function.path).stem
+        for name in re.findall(r"(?:->|\.)(\w+)\(", function.body):
+            value, path = certain.get(name, (None, None))
+            if value and c_code.folder_of(path) == folder and path != function.path:
+                uses[file][PurePath(path).stem].add(f"{value} (by {name})")
 
 
 def circles_of(uses):
@@ -88,12 +104,15 @@ def main():
     )
     parser.add_argument("folders", metavar="FOLDER", nargs="*", help="broker/log ...")
     wanted = [folder.rstrip("/") for folder in parser.parse_args().folders]
-    all_folders = list(folders())
+    code = c_code.Code(c_code.product())
+    all_folders = sorted(
+        {c_code.folder_of(path) for path in code.plain if path.endswith(".c")}
+    )
     failed = 0
     for folder in wanted or all_folders:
         if folder not in all_folders:
             parser.error(f"{folder} has no C files")
-        uses = uses_of(folder)
+        uses = uses_of(folder, code)
         for circle in circles_of(uses):
             report(folder, circle, uses)
             failed += 1

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "broker/base/lookup.h"
 #include "broker/mqtt/mqtt_client.h"
 #include "proto/memory.h"
 
@@ -28,138 +29,6 @@ static bool
 is_stopping(struct mqtt *mqtt)
 {
     return atomic_load_explicit(&mqtt->is_stopping, memory_order_acquire);
-}
-
-/* Looking up the MQTT broker's host */
-
-/* The most addresses that are tried. */
-#define ADDRESSES_MAX 8
-
-/*
- * The C library's look-up blocks, for half a minute if a name server is silent,
- * and cannot be cancelled. So a thread of its own makes it. A client that no
- * longer wants the answer leaves, and the thread ends when it can: both share
- * this struct, and the last one frees it.
- */
-struct look_up {
-    char host[256];
-    int fd; /* readable when there is an answer */
-    atomic_int n_holders;
-    atomic_bool is_done; /* stored last, with release order: a thread that sees
-                            it sees the answer */
-    char addresses[ADDRESSES_MAX][128]; /* "127.0.0.1", "fe80::1%eth0"; to be
-                                           tried in this order */
-    size_t n;                           /* at least 1 */
-    int error;                          /* EAI_...; 0: success */
-};
-
-static void
-release_look_up(struct look_up *l)
-{
-    if (!l ||
-        atomic_fetch_sub_explicit(&l->n_holders, 1, memory_order_acq_rel) > 1)
-        return;
-    file_close(&l->fd);
-    free(l);
-}
-
-/* Looks the name up, and stores the answer. With AI_NUMERICHOST in `flags` this
- * asks no name server. */
-static void
-find_addresses(struct look_up *l, int flags)
-{
-    struct addrinfo hints = {
-        .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = flags};
-    struct addrinfo *found = NULL;
-
-    l->error = getaddrinfo(l->host, NULL, &hints, &found);
-    if (l->error)
-        return;
-    for (struct addrinfo *a = found; a && l->n < ADDRESSES_MAX; a = a->ai_next)
-        if (!getnameinfo(a->ai_addr, a->ai_addrlen, l->addresses[l->n],
-                         sizeof(l->addresses[0]), NULL, 0, NI_NUMERICHOST))
-            l->n++;
-    freeaddrinfo(found);
-    if (l->n == 0)
-        l->error = EAI_NONAME;
-}
-
-static void
-post_answer(struct look_up *l)
-{
-    uint64_t one = 1;
-
-    atomic_store_explicit(&l->is_done, true, memory_order_release);
-    while (write(l->fd, &one, sizeof(one)) < 0 && errno == EINTR)
-        ;
-}
-
-static void *
-run_look_up(void *argument)
-{
-    struct look_up *l = argument;
-
-    pthread_setname_np(pthread_self(), "mqtt-resolve");
-    find_addresses(l, 0);
-    post_answer(l);
-    release_look_up(l);
-    return NULL;
-}
-
-/* Begins a look-up of a name or an address. */
-static enum status
-begin_look_up(struct look_up **begun, const char *host, struct problem *why)
-{
-    struct look_up *l = memory_new(1, sizeof(*l));
-    pthread_t id;
-
-    *begun = NULL;
-    snprintf(l->host, sizeof(l->host), "%s", host);
-    atomic_init(&l->n_holders, 1);
-    atomic_init(&l->is_done, false);
-    l->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (l->fd < 0)
-        goto fail;
-
-    find_addresses(l, AI_NUMERICHOST);
-    if (!l->error) {
-        post_answer(l);
-    } else {
-        atomic_fetch_add_explicit(&l->n_holders, 1, memory_order_relaxed);
-        /* Inherits the signal mask of a thread of thread.h: no signal comes
-         * here. */
-        errno = pthread_create(&id, NULL, run_look_up, l);
-        if (errno) {
-            atomic_fetch_sub_explicit(&l->n_holders, 1, memory_order_relaxed);
-            goto fail;
-        }
-        pthread_detach(id);
-    }
-    *begun = l;
-    return STATUS_OK;
-
-fail:
-    problem_errno(why, "cannot look up", host);
-    release_look_up(l);
-    return STATUS_IO;
-}
-
-static enum status
-await_answer(struct mqtt *mqtt, const struct look_up *l, int64_t deadline_us,
-             struct problem *why)
-{
-    while (!atomic_load_explicit(&l->is_done, memory_order_acquire)) {
-        if (!mqtt_is_wanted(mqtt))
-            return STATUS_STOPPED;
-        if (clock_steady_us() >= deadline_us)
-            return problem(why, STATUS_IO,
-                           "the name server does not say where %s is", l->host);
-        mqtt_loop(mqtt, deadline_us, l->fd);
-    }
-    if (l->error)
-        return problem(why, STATUS_NOT_FOUND, "no address is known for %s: %s",
-                       l->host, gai_strerror(l->error));
-    return STATUS_OK;
 }
 
 /* A connection, from its beginning to its end */
@@ -218,47 +87,87 @@ try_address(struct mqtt *mqtt, const char *address, int64_t reach_us,
         if (clock_steady_us() >= end_us)
             end_unanswered(mqtt);
         else
-            mqtt_loop(mqtt, end_us, -1);
+            mqtt_loop(mqtt, end_us);
     }
 }
 
 /* Tries the addresses in turn until one can be reached: some may lead nowhere,
  * as "localhost" includes ::1 if the MQTT broker listens on 127.0.0.1. */
 static void
-try_addresses(struct mqtt *mqtt, const struct look_up *l, int64_t deadline_us)
+try_addresses(struct mqtt *mqtt, const struct lookup_answer *found,
+              int64_t deadline_us)
 {
+    char address[NI_MAXHOST]; /* "127.0.0.1", "fe80::1%eth0" */
     int64_t reach_us;
 
-    for (size_t i = 0; i < l->n && mqtt_is_wanted(mqtt); i++) {
-        reach_us = i + 1 == l->n
+    for (unsigned i = 0; i < found->n && mqtt_is_wanted(mqtt); i++) {
+        const union lookup_address *at = &found->addresses[i];
+
+        reach_us = i + 1 == found->n
                        ? deadline_us
-                       : clock_steady_us() + CONNECT_US / (int64_t)l->n;
+                       : clock_steady_us() + CONNECT_US / (int64_t)found->n;
         mqtt->is_ending = false;
-        try_address(mqtt, l->addresses[i], mqtt_earlier(reach_us, deadline_us),
+        if (getnameinfo(&at->any, sizeof(*at), address, sizeof(address), NULL,
+                        0, NI_NUMERICHOST))
+            continue;
+        try_address(mqtt, address, mqtt_earlier(reach_us, deadline_us),
                     deadline_us);
         if (mqtt->is_reached || clock_steady_us() >= deadline_us)
             break;
-        if (mqtt_is_wanted(mqtt) && i + 1 < l->n)
+        if (mqtt_is_wanted(mqtt) && i + 1 < found->n)
             hang_up(mqtt);
     }
-    mqtt->address = NULL; /* belongs to the look-up */
+    mqtt->address = NULL; /* it is in here */
+}
+
+/* For lookup.h. */
+static void
+on_answer(void *mqtt)
+{
+    mqtt_wake(mqtt);
+}
+
+/* Looks up the MQTT broker's host. */
+static enum status
+find_addresses(struct mqtt *mqtt, struct lookup *l, int64_t deadline_us,
+               struct problem *why)
+{
+    const struct lookup_wish wish = {.host = mqtt->options.config->host};
+    struct lookup_box box;
+    bool is_there;
+
+    lookup_box_init(&box, on_answer, mqtt);
+    lookup_init(l);
+    is_there = lookup_begin(l, &box, &wish);
+    while (!is_there && mqtt_is_wanted(mqtt) &&
+           clock_steady_us() < deadline_us) {
+        mqtt_loop(mqtt, deadline_us);
+        is_there = lookup_take(&box);
+    }
+    lookup_cancel(l);
+    if (!mqtt_is_wanted(mqtt))
+        return STATUS_STOPPED;
+    if (!is_there)
+        return problem(why, STATUS_IO,
+                       "the name server does not say where %s is", wish.host);
+    if (l->answer.error)
+        return problem(why, STATUS_NOT_FOUND, "no address is known for %s: %s",
+                       wish.host, gai_strerror(l->answer.error));
+    return STATUS_OK;
 }
 
 static void
 connect_somewhere(struct mqtt *mqtt)
 {
     int64_t deadline_us = clock_steady_us() + CONNECT_US;
-    struct look_up *l = NULL;
+    struct lookup l;
     struct problem why = {""};
-    enum status rc = begin_look_up(&l, mqtt->options.config->host, &why);
+    enum status rc = find_addresses(mqtt, &l, deadline_us, &why);
 
-    if (!rc)
-        rc = await_answer(mqtt, l, deadline_us, &why);
     if (rc)
         mqtt_end(mqtt, "%s", why.text);
     else
-        try_addresses(mqtt, l, deadline_us);
-    release_look_up(l);
+        try_addresses(mqtt, &l.answer, deadline_us);
 }
 
 /* Reads until the MQTT broker has closed the connection, too. The library
@@ -295,7 +204,7 @@ say_farewell(struct mqtt *mqtt)
     while (farewell && !farewell(mqtt->options.user)) {
         if (clock_steady_us() >= end_us)
             break;
-        mqtt_loop(mqtt, end_us, -1);
+        mqtt_loop(mqtt, end_us);
         if (mqtt->is_ending)
             return;
     }
@@ -323,7 +232,7 @@ run_connection(struct mqtt *mqtt)
     mqtt_set_condition(mqtt, MQTT_CONNECTING);
     connect_somewhere(mqtt);
     while (mqtt->is_connected && !mqtt->is_ending && mqtt_is_wanted(mqtt))
-        mqtt_loop(mqtt, MQTT_NEVER, -1);
+        mqtt_loop(mqtt, MQTT_NEVER);
     if (mqtt->is_connected && !mqtt->is_ending)
         say_farewell(mqtt);
 
@@ -338,7 +247,7 @@ wait_until(struct mqtt *mqtt, int64_t end_us)
 {
     mqtt->is_ending = false;
     while (clock_steady_us() < end_us && mqtt_is_wanted(mqtt))
-        mqtt_loop(mqtt, end_us, -1);
+        mqtt_loop(mqtt, end_us);
 }
 
 static void
@@ -348,7 +257,7 @@ wait_for_resume(struct mqtt *mqtt)
     mqtt->why = mqtt->suspended_for;
     mqtt_set_condition(mqtt, MQTT_WAITING);
     while (!mqtt->is_resumed && !is_stopping(mqtt))
-        mqtt_loop(mqtt, MQTT_NEVER, -1);
+        mqtt_loop(mqtt, MQTT_NEVER);
     mqtt->is_suspended = false;
 }
 

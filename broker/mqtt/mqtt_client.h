@@ -111,8 +111,8 @@ mqtt_earlier(int64_t a, int64_t b)
 /* mqtt_loop.c */
 
 /* Waits until something happens, at most until `end_us` (steady), and runs a
- * round as in mqtt.h. `fd`: another descriptor to wait for; -1: none. */
-void mqtt_loop(struct mqtt *mqtt, int64_t end_us, int fd);
+ * round as in mqtt.h. */
+void mqtt_loop(struct mqtt *mqtt, int64_t end_us);
 
 /* Writes queued packets, as many as the socket takes. */
 void mqtt_write(struct mqtt *mqtt);

@@ -44,11 +44,11 @@ has_unread(const struct mqtt *mqtt)
 }
 
 /* Waits for an event, at most until `end_us`. Returns the events of the socket.
- * `fd`: another descriptor to wait for; -1: none. */
+ */
 static short
-await_events(struct mqtt *mqtt, int64_t end_us, int fd)
+await_events(struct mqtt *mqtt, int64_t end_us)
 {
-    struct pollfd fds[2] = {{mqtt->wake_fd, POLLIN, 0}, {fd, POLLIN, 0}};
+    struct pollfd fds[2] = {{mqtt->wake_fd, POLLIN, 0}, {-1, 0, 0}};
     int64_t until_us = mqtt_earlier(end_us, mqtt->turn_us);
     int64_t wait_us;
     uint64_t wakes;
@@ -72,7 +72,7 @@ await_events(struct mqtt *mqtt, int64_t end_us, int fd)
         return 0; /* EINTR: one more round */
     if (fds[0].revents && read(mqtt->wake_fd, &wakes, sizeof(wakes)) < 0)
         return fds[1].revents; /* impossible: nobody else reads it */
-    return mqtt->client ? fds[1].revents : 0;
+    return fds[1].revents;
 }
 
 /* Checks whether TCP is connected. */
@@ -204,9 +204,9 @@ mqtt_write(struct mqtt *mqtt)
 /* Runs the steps in the order of mqtt.h. A connection that is to be given up
  * does nothing more, and above all does not write. */
 void
-mqtt_loop(struct mqtt *mqtt, int64_t end_us, int fd)
+mqtt_loop(struct mqtt *mqtt, int64_t end_us)
 {
-    short events = await_events(mqtt, end_us, fd);
+    short events = await_events(mqtt, end_us);
 
     if (mqtt->client && !mqtt->is_reached)
         check_reached(mqtt, events);

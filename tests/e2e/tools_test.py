@@ -1,0 +1,138 @@
+"""The tools that keep the product small: tools/size.py, unused.py and circles.py find
+what they are there for, in a product of a few lines, and name it."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# A product without a fault: low is below high, which hands it an event to call.
+SOUND = {
+    "base/low.h": "void low_read(struct low *low);\n",
+    "base/low.c": (
+        '#include "base/low.h"\n\n'
+        "struct low {\n    void (*on_end)(void);\n    void (*end)(void);\n};\n\n"
+        "void\nlow_read(struct low *low)\n{\n    low->on_end();\n}\n"
+    ),
+    "base/high.h": "void high_end(void);\nvoid high_open(void);\n",
+    "base/high.c": (
+        '#include "base/high.h"\n#include "base/low.h"\n\n'
+        "void\nhigh_end(void)\n{\n}\n\n"
+        "void\nhigh_open(void)\n{\n"
+        "    struct low low = {.on_end = high_end};\n\n    low_read(&low);\n}\n"
+    ),
+    "client/main.c": (
+        '#include "base/high.h"\n\nint\nmain(void)\n{\n'
+        "    high_open();\n    high_end();\n    return 0;\n}\n"
+    ),
+    "doc/architecture.md": (
+        "## The files of that way\n\n`base/low.c` and `base/high.c`.\n\n## Next\n"
+    ),
+    "doc/size.md": "# Size\n\n<!-- written by tools/size.py --write -->\n",
+}
+
+
+class Product:
+    """A tree with the tools, and files that a test changes."""
+
+    def __init__(self, root):
+        self.root = root
+        shutil.copytree(ROOT / "tools", root / "tools")
+        for name, text in SOUND.items():
+            self.write(name, text)
+        subprocess.run(["git", "init", "-q", root], check=True)
+
+    def write(self, name, text):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+    def replace(self, name, old, new):
+        text = (self.root / name).read_text(encoding="utf-8")
+        assert old in text
+        self.write(name, text.replace(old, new))
+
+    def run(self, tool, *options):
+        """Returns the exit status of a tool and what it prints."""
+        result = subprocess.run(
+            [self.root / "tools" / tool, *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        return result.returncode, result.stdout
+
+
+@pytest.fixture
+def product(tmp_path):
+    return Product(tmp_path / "product")
+
+
+def test_a_larger_product_says_so(product):
+    assert product.run("size.py", "--check")[0] == 1  # there is no table
+    assert product.run("size.py", "--write") == (0, "")
+    assert product.run("size.py", "--check")[0] == 0
+    product.replace("base/low.c", "low->on_end();", "low->on_end();\n    low->end();")
+    status, out = product.run("size.py", "--check")
+    assert status == 1
+    assert "base: code lines were 25, are 26" in out
+    assert "all: tokens were" in out
+    assert product.run("size.py", "--write") == (0, "")
+    assert product.run("size.py", "--check")[0] == 0
+    product.replace("base/low.c", "\n    low->end();", "")
+    assert product.run("size.py", "--check")[0] == 0  # smaller needs no words
+
+
+def test_a_more_complex_function_says_so(product):
+    assert product.run("size.py", "--write") == (0, "")
+    product.replace("base/low.c", "low->on_end();", "if (low->end) low->on_end();")
+    status, out = product.run("size.py", "--check")
+    assert status == 1
+    assert "base/low.c: low_read has complexity 2, 1 is allowed" in out
+
+
+def test_the_way_of_a_change_has_a_limit_and_existing_files(product):
+    assert product.run("size.py", "--write") == (0, "")
+    product.replace("doc/architecture.md", "base/high.c", "base/tall.c")
+    status, out = product.run("size.py", "--check")
+    assert status == 1
+    assert "doc/architecture.md lists base/tall.c, which does not exist" in out
+    product.replace("doc/architecture.md", "base/tall.c", "base/high.c")
+    product.replace("tools/size.py", "PATH_LINES = 12000", "PATH_LINES = 12")
+    status, out = product.run("size.py", "--check")
+    assert status == 1
+    assert "the way of a change has 25 code lines, 12 are allowed" in out
+
+
+def test_what_nothing_needs_is_found(product):
+    assert product.run("unused.py") == (0, "every declaration is needed\n")
+    product.replace("base/low.h", "void low_read", "void low_gone(int n);\nvoid low_read")
+    product.replace(
+        "client/main.c", "    high_end();\n", ""
+    )  # now high.c alone uses it
+    product.replace("base/high.h", "void high_open", "void high_shut(void);\nvoid high_open")
+    product.replace("base/high.c", "void\nhigh_open", "void\nhigh_shut(void)\n{\n}\n\nvoid\nhigh_open")
+    status, out = product.run("unused.py")
+    assert status == 1
+    assert out.splitlines() == [
+        "base/low.h: low_gone is declared and not defined",
+        "base/high.c: high_end is used in this file alone and is not static",
+        "base/high.c: high_shut is used nowhere",
+    ]
+
+
+def test_circles_are_found_also_by_pointers_that_are_kept(product):
+    assert product.run("circles.py") == (0, "2 folders have no circles\n")
+    product.replace("base/low.c", "low->on_end();", "low->end();")
+    product.replace("base/high.c", ".on_end =", ".end =")
+    status, out = product.run("circles.py")
+    assert status == 1
+    assert "low -> high: high_end (by end)" in out
+    product.replace("base/low.c", "low->end();", "high_end();")
+    status, out = product.run("circles.py", "base")
+    assert status == 1
+    assert "low -> high: high_end\n" in out
