@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cli/plain_json.h"
 #include "client/lib/client.h"
 #include "client/lib/fetch.h"
 #include "client/lib/json_slices.h"
@@ -144,7 +143,7 @@ print_page(struct broker_call *call, const struct broker_call_rows *rows,
     }
     for (; json_slices_element(&list, &object); n++)
         if (table)
-            rows->add(table, object);
+            (rows->add ? rows->add : table_add)(table, object);
         else
             plain_json_line(object);
     if (ferror(stdout)) {
@@ -171,7 +170,7 @@ broker_call_list(struct broker_call *call, const struct broker_call_rows *rows,
     bool has_begun = false;
 
     if (!is_json)
-        table_begin(&table, rows->headings);
+        table_begin(&table, rows->columns);
     while (print_page(call, rows, is_json ? NULL : &table))
         has_begun = true;
     has_begun |= !call->code;

@@ -17,7 +17,6 @@
 #include <stdbool.h>
 
 #include "client/cli/cli.h"
-#include "client/cli/table.h"
 #include "proto/buf.h"
 #include "proto/slice.h"
 
@@ -46,8 +45,10 @@ void broker_call_send(struct broker_call *call, const char *method);
 
 /* How a list is printed for people: a row of a table for each object. */
 struct broker_call_rows {
-    const char *name;            /* of the list, in the answer */
-    const char *const *headings; /* NULL behind the last */
+    const char *name; /* of the list, in the answer */
+    const struct table_column *columns;
+
+    /* Adds the rows of an object; NULL: table_add. */
     void (*add)(struct table *table, struct slice object);
 };
 

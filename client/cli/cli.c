@@ -103,6 +103,33 @@ say_trouble(const char *why, unsigned pause_ms, void *user)
     say("%s; again in %.1f s", why, pause_ms / 1000.0);
 }
 
+void
+say_report(const struct td_report *report)
+{
+    if (report->n_left_out)
+        say("left out: %llu row%s: %s", (unsigned long long)report->n_left_out,
+            report->n_left_out == 1 ? "" : "s", report->left_out);
+    if (report->n_mended)
+        say("mended: %s", report->mended);
+}
+
+enum exit_code
+left_out_code(void)
+{
+    return failed("rows of the list were left out; --skip-bad takes that");
+}
+
+void
+say_held(uint64_t n, uint64_t n_of)
+{
+    if (n)
+        say("held back: %" PRIu64 " of %" PRIu64 " resources would be deleted; "
+            "--accept-deletions %" PRIu64 " deletes them",
+            n, n_of, n);
+    else
+        say("held back: no deletions any more");
+}
+
 enum exit_code
 cannot_write(int error)
 {
@@ -110,118 +137,6 @@ cannot_write(int error)
                ? EXIT_FAILED
                : failed("cannot write to standard output%s%s",
                         error ? ": " : "", error ? strerror(error) : "");
-}
-
-void
-print_plain(const char *text)
-{
-    for (; text && *text; text++)
-        if (*text == '\xc2' && (unsigned char)text[1] >= 0x80 &&
-            (unsigned char)text[1] < 0xa0) { /* U+0080 to U+009F */
-            putchar('?');
-            text++;
-        } else {
-            putchar((unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text);
-        }
-}
-
-void
-put_json_string(FILE *to, const char *text)
-{
-    char c[JSON_CHAR_MAX];
-
-    fputc('"', to);
-    for (; *text; text++)
-        fwrite(c, 1, (size_t)(json_put_char(c, *text) - c), to);
-    fputc('"', to);
-}
-
-void
-print_name(int width, const char *name)
-{
-    int size = (int)strlen(name);
-
-    print_plain(name);
-    printf("%*s", size < width ? width - size : 1, "");
-}
-
-void
-print_pair(int width, const char *name, const char *value)
-{
-    if (!value)
-        return;
-    print_name(width, name);
-    print_plain(value);
-    putchar('\n');
-}
-
-/* Writes a value of type `type` of put_members. */
-static void
-put_value(FILE *to, bool is_json, char type, const char *text, uint64_t number)
-{
-    if (type == 'b')
-        fputs(number ? "true" : "false", to);
-    else if (!text)
-        fprintf(to, "%" PRIu64, number);
-    else if (is_json)
-        put_json_string(to, text);
-    else
-        print_plain(text);
-}
-
-static void
-put_values(FILE *to, bool is_json, const char *before, const char *members,
-           va_list values)
-{
-    struct slice rest = slice_of(members);
-
-    while (rest.size > 0) {
-        struct slice name = slice_take(&rest, ':');
-        char type = slice_take(&rest, ' ').data[0];
-        const char *text = NULL;
-        uint64_t number = 1;
-
-        if (type == 't' || type == 'e')
-            text = va_arg(values, const char *);
-        else
-            number = type == 'b' ? (uint64_t)va_arg(values, int)
-                                 : va_arg(values, uint64_t);
-        if ((!text && (type == 't' || type == 'e')) ||
-            (type == 'e' && !*text) || (type == 'z' && !number))
-            continue;
-        fprintf(to, is_json ? "%s\"%.*s\":" : "%s%.*s=", before,
-                SLICE_ARG(name));
-        put_value(to, is_json, type, text, number);
-        before = is_json ? "," : " ";
-    }
-}
-
-void
-put_members(FILE *to, const char *before, const char *members, ...)
-{
-    va_list values;
-
-    va_start(values, members);
-    put_values(to, true, before, members, values);
-    va_end(values);
-}
-
-void
-print_values(bool is_json, const char *members, ...)
-{
-    va_list values;
-
-    va_start(values, members);
-    put_values(stdout, is_json, is_json ? "{" : "", members, values);
-    va_end(values);
-    puts(is_json ? "}" : "");
-}
-
-void
-print_receipt(const struct td_receipt *receipt)
-{
-    print_values(false, "first:n last:n position:t datetime:t", receipt->first,
-                 receipt->last, receipt->position, receipt->datetime);
 }
 
 enum exit_code
@@ -363,4 +278,30 @@ open_client(const struct arguments *arguments, const char *url,
         return NULL;
     }
     return client;
+}
+
+/* Asking */
+
+enum exit_code
+confirm_can_ask(const char *what)
+{
+    if (isatty(STDIN_FILENO) && isatty(STDERR_FILENO))
+        return EXIT_GOOD;
+    return bad_usage("%s: give --yes, or let it ask on a terminal", what);
+}
+
+enum exit_code
+confirm(const char *done, const char *question, ...)
+{
+    char answer[16] = "";
+    va_list rest;
+
+    va_start(rest, question);
+    vfprintf(stderr, question, rest);
+    va_end(rest);
+    fputs("? Type yes: ", stderr);
+    fflush(stderr);
+    if (fgets(answer, sizeof(answer), stdin) && !strcmp(answer, "yes\n"))
+        return EXIT_GOOD;
+    return failed("nothing was %s", done);
 }

@@ -6,9 +6,10 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdio.h>
+#include <stdint.h>
 
 #include "base/commands/commands.h"
+#include "client/cli/output.h"
 #include "client/tidings.h"
 #include "proto/problem.h"
 
@@ -31,40 +32,18 @@ void say_trouble(const char *why, unsigned pause_ms, void *user);
 #define bad_usage(...) (say(__VA_ARGS__), EXIT_USAGE)
 #define failed(...)    (say(__VA_ARGS__), EXIT_FAILED)
 
+/* Prints what a reading of lists mended and left out, a line each. */
+void say_report(const struct td_report *report);
+
+/* Says that rows left out are the reason of exit status 1. */
+enum exit_code left_out_code(void);
+
+/* Prints that deletions are held back, or no longer. */
+void say_held(uint64_t n, uint64_t n_of);
+
 /* Prints that standard output could not be written, by `error` of errno.h (0:
  * unknown); quietly if the reader closed it. Returns EXIT_FAILED. */
 enum exit_code cannot_write(int error);
-
-/* `text` (UTF-8) as a JSON string, quotes included. */
-void put_json_string(FILE *to, const char *text);
-
-/* Writes members of a JSON object: `before`, then each with a comma between.
- * `members` names them and their values, which follow, as "loc:t bytes:n":
- *
- *     t  const char *: text, left out if it is NULL
- *     e  the same, and left out if it is empty
- *     n  uint64_t
- *     z  the same, left out if it is 0
- *     b  int: true or false
- */
-void put_members(FILE *to, const char *before, const char *members, ...);
-
-/* Prints a line of such values on standard output: as an object, or for people:
- * "first=1 last=3". */
-void print_values(bool is_json, const char *members, ...);
-
-/* Prints text of others: nothing that controls the terminal or begins a line.
- * NULL is no text. */
-void print_plain(const char *text);
-
-/* Prints a name, and blanks up to column `width`, one at least. */
-void print_name(int width, const char *name);
-
-/* Prints a line: such a name and its value. NULL: nothing. */
-void print_pair(int width, const char *name, const char *value);
-
-/* "first=1 last=3 position=... datetime=..." on standard output, one line. */
-void print_receipt(const struct td_receipt *receipt);
 
 /* True if this argument is of the command's own option `name`. */
 bool is_given(const struct arguments *arguments, const struct given *given,
@@ -94,6 +73,19 @@ enum exit_code exit_for(enum td_status rc, const char *what, const char *why);
 
 /* The same after a call of the handle: prints its problem. */
 enum exit_code exit_of(const struct td_client *client, enum td_status rc);
+
+/*
+ * Asks the user before something is lost.
+ */
+
+/* EXIT_GOOD if there is a terminal to ask on; else prints "WHAT: give --yes, or
+ * let it ask on a terminal" and returns EXIT_USAGE. */
+enum exit_code confirm_can_ask(const char *what);
+
+/* Asks the question, "Delete it", on standard error. EXIT_GOOD: the user types
+ * yes; else prints "nothing was " and `done`, and returns EXIT_FAILED. */
+enum exit_code confirm(const char *done, const char *question, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /*
  * SIGINT and SIGTERM end a command gracefully.

@@ -1,21 +1,21 @@
 /*
- * follow.c - tidings follow: a line, or a command, for each change.
+ * follow.c - tidings follow, tail: a line, or a command, for each change.
  */
-#include "client/cli/follow.h"
-
 #include <errno.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "client/cli/broker_call.h"
 #include "client/cli/cli.h"
 #include "client/cli/follow_state.h"
-#include "client/cli/mirror_output.h"
 #include "client/cli/progress.h"
 #include "client/cli/run_command.h"
 #include "client/tidings.h"
+#include "proto/number.h"
 
 /*
  * Prints changes as lines: text, JSON or XML.
@@ -40,6 +40,25 @@ struct lines {
     /* Without its newline. */
     void (*change)(FILE *to, const struct td_change *change);
     const char *begin, *end; /* of a baseline, with it */
+};
+
+/* The values of options, and what follows of them; lent from the command line,
+ * but for the filters. */
+struct follow_args {
+    const char *url;
+    const char *state;           /* path; NULL: none */
+    const char *command;         /* --exec; NULL: prints lines */
+    unsigned format;             /* text 1, json 2, xml 3; 0: not given */
+    const struct lines *lines;   /* format of output or the command's input */
+    const char *callback_listen; /* "HOST:PORT"; NULL: no callback */
+    const char *callback_url;    /* NULL: as it listens */
+    uint64_t count;              /* 0: no end */
+    bool from_start;
+    bool is_verbose;
+    bool skips_bad; /* --skip-bad */
+    struct td_limits limits;
+    struct td_follow_options how;
+    struct td_filter *filters;
 };
 
 static const char *
@@ -91,7 +110,8 @@ static const struct lines rows[] = {
      "<!-- baseline-end -->\n"},
 };
 
-void
+/* Sets the lines of a format. */
+static void
 follow_args_format(struct follow_args *args, unsigned format)
 {
     args->lines = &rows[format - 1];
@@ -375,7 +395,7 @@ on_held(uint64_t n, uint64_t n_of, void *user)
 {
     struct follow *f = user;
 
-    mirror_output_held(n, n_of);
+    say_held(n, n_of);
     f->is_held = n > 0;
 }
 
@@ -403,7 +423,7 @@ on_report(const struct td_report *report, void *user)
 {
     struct follow *f = user;
 
-    mirror_output_report(report);
+    say_report(report);
     f->has_left_out |= report->n_left_out > 0;
 }
 
@@ -543,7 +563,10 @@ follow_all(struct follow *f)
     return code == EXIT_GONE && f->n_sets > 1 ? EXIT_FAILED : code;
 }
 
-enum exit_code
+/* Follows the sets of args->url, and prints a line for each change or runs its
+ * command, to the end that `args` asks for. Keeps a handle, which later calls
+ * use, until the process ends. */
+static enum exit_code
 follow_changes(const struct follow_args *args,
                const struct arguments *arguments)
 {
@@ -572,7 +595,7 @@ follow_changes(const struct follow_args *args,
     follow_state_close(f.state);
     if (!code && f.has_left_out && args->how.until_caught_up &&
         !args->skips_bad)
-        code = mirror_output_left_out();
+        code = left_out_code();
     /* Keeps the handle until the process ends: a signal may still come. */
     if (!code && f.is_held && f.args.how.until_caught_up)
         code = EXIT_FAILED;
@@ -668,4 +691,113 @@ const struct command follow_command = {
     .options = OPTIONS(option_rows),
     .size = sizeof(struct follow_args),
     .run = run_follow,
+};
+
+/*
+ * tidings tail: the last changes of a set.
+ *
+ *     GET SET-URL --> epoch, last, earliest --> td_follow behind LAST - N
+ */
+
+struct tail {
+    unsigned count;
+    bool goes_on;
+    unsigned format; /* of struct follow_args */
+};
+
+#undef ROW_OF
+#define ROW_OF struct tail
+
+static const struct option tail_rows[] = {
+    {"count", "N", NUMBER(count, 1, 1000000000), "10",
+     "how many changes at most"},
+    {"follow", NULL, FLAG(goes_on), NULL, "then each new change"},
+    {"format", "text|json|xml", CHOICE(format, unsigned, 1), "text",
+     "what a line is"},
+};
+
+/* Retention may drop the first changes after this has looked: it looks again.
+ * Those already printed are then gone, so none comes twice. */
+#define TRIES 3
+
+/* Reads the number behind the last "-" of a position. */
+static bool
+read_seq(const char *position, uint64_t *seq)
+{
+    const char *number = strrchr(position, '-');
+
+    return number && number_read(slice_of(number + 1), seq);
+}
+
+/* Sets `after` to the position before the last `n` changes, as far as the set
+ * retains them, and *n to their number. */
+static void
+read_start(struct broker_call *call, uint64_t *n, char after[TD_POSITION_SIZE])
+{
+    char earliest[TD_POSITION_SIZE], position[TD_POSITION_SIZE];
+    struct slice set = buf_slice(&call->json);
+    uint64_t oldest, last, start;
+
+    if (call->code)
+        return;
+    plain_json_text(set, "position", position, sizeof(position));
+    plain_json_text(set, "earliest", earliest, sizeof(earliest));
+    if (!read_seq(position, &last) || !read_seq(earliest, &oldest) ||
+        oldest > last) {
+        call->code = failed("%s is not a set of a Tidings broker", call->url);
+        return;
+    }
+    start = last - oldest > *n ? last - *n : oldest;
+    *n = last - start;
+    snprintf(after, TD_POSITION_SIZE, "%.*s-%" PRIu64,
+             (int)(strrchr(position, '-') - position), position, start);
+}
+
+/* The same, of the set at `url`. */
+static enum exit_code
+find_start(const struct arguments *arguments, const char *url, uint64_t *n,
+           char after[TD_POSITION_SIZE])
+{
+    struct broker_call call;
+
+    broker_call_begin(&call, arguments, url, "%s", "");
+    broker_call_send(&call, "GET");
+    read_start(&call, n, after);
+    return broker_call_end(&call);
+}
+
+static enum exit_code
+run_tail(const struct arguments *arguments)
+{
+    const struct tail *tail = arguments->values;
+    struct follow_args args = {.url = arguments->operands[0]};
+    enum exit_code code = EXIT_GONE;
+
+    follow_args_format(&args, tail->format);
+    for (int i = 0; i < TRIES && code == EXIT_GONE; i++) {
+        char after[TD_POSITION_SIZE];
+        uint64_t n = tail->count;
+
+        code = find_start(arguments, args.url, &n, after);
+        if (code || (!n && !tail->goes_on))
+            return code;
+        args.how.after = after;
+        args.count = tail->goes_on ? 0 : n;
+        code = follow_changes(&args, arguments);
+    }
+    return code;
+}
+
+const struct command tail_command = {
+    .name = "tail",
+    .operands = "SET-URL",
+    .help = "Prints the last changes of a set, and with --follow each new one.",
+    .more = "Prints the same lines as tidings follow. Prints fewer than N if "
+            "the set has fewer, or retains fewer. With --follow it goes on "
+            "until it is interrupted; while the broker is away it tries again.",
+    .examples = "tidings tail http://127.0.0.1:8787/sets/demo --count 3\n"
+                "tidings tail http://127.0.0.1:8787/sets/demo --follow\n",
+    .options = OPTIONS(tail_rows),
+    .size = sizeof(struct tail),
+    .run = run_tail,
 };

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "client/cli/cli.h"
-#include "client/cli/mirror_output.h"
 #include "client/cli/settings.h"
 #include "proto/datetime.h"
 #include "proto/fnv1a.h"

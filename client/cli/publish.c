@@ -14,7 +14,6 @@
 #include "base/random.h"
 #include "client/cli/cli.h"
 #include "client/cli/input_check.h"
-#include "client/cli/mirror_output.h"
 #include "client/cli/progress.h"
 #include "client/cli/publish_follow.h"
 #include "proto/ascii.h"
@@ -562,7 +561,7 @@ on_full_report(const struct td_report *report, void *user)
     struct full_report *full = user;
     FILE *f;
 
-    mirror_output_report(report);
+    say_report(report);
     if (!report->n_left_out)
         return;
     if (!full->skip_bad) {

@@ -17,7 +17,6 @@
 #include "client/cli/broker_call.h"
 #include "client/cli/cli.h"
 #include "client/cli/progress.h"
-#include "client/cli/table.h"
 #include "client/lib/json_slices.h"
 #include "client/mirror/mirror_status.h"
 #include "proto/datetime.h"
@@ -218,13 +217,13 @@ complete_text(const struct mirror_db_certainty *c, char to[DATETIME_SIZE + 1])
 static void
 print_sets(const struct mirror_status *mirror)
 {
-    static const char *const headings[] = {"POSITION", "CAUGHT UP",
-                                           "COMPLETE AS OF", "SET", NULL};
+    static const struct table_column columns[] = {
+        {"POSITION"}, {"CAUGHT UP"}, {"COMPLETE AS OF"}, {"SET"}, {NULL}};
     char time[DATETIME_SIZE + 1];
     struct table table;
 
     putchar('\n');
-    table_begin(&table, headings);
+    table_begin(&table, columns);
     for (size_t i = 0; i < mirror->n_sets; i++) {
         table_add_text(&table, mirror->sets[i].position);
         table_add_text(&table, time_text(mirror->sets[i].caught_up_us, time));

@@ -1,0 +1,469 @@
+/*
+ * mirror.c - tidings sync: a source's resources on disk; tidings audit: is a
+ * mirror what its source is?
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "client/cli/cli.h"
+#include "client/cli/progress.h"
+#include "client/cli/settings.h"
+
+/* What the commands were given, and what they have shown: events as JSON lines
+ * on standard output; else problems on standard error, and a bar there if that
+ * is a terminal. */
+struct mirror {
+    struct td_sync_options sync;
+    struct td_audit_options audit;
+    struct td_limits limits; /* of the handle */
+    bool is_json;
+    bool is_verbose;           /* each file, too */
+    bool has_no_progress;      /* --no-progress */
+    char as_of[40];            /* the earliest set is complete as of; "" */
+    bool is_doubtful;          /* some set is not known to be complete */
+    bool is_deaf;              /* the reader closed standard output */
+    bool skips_bad;            /* --skip-bad */
+    bool has_left_out;         /* rows that cannot be used */
+    int error;                 /* why; of errno.h */
+    struct td_client *client;  /* stopped if is_deaf */
+    struct td_sync_event last; /* numbers alone */
+    char position[TD_POSITION_SIZE]; /* the last caught-up one */
+    char trouble[256];               /* the last one printed; "": none */
+};
+
+/* Progress */
+
+static void
+show_progress(const struct td_sync_event *e)
+{
+    struct progress_figures figures = {
+        .unit = "files",
+        .done = e->n_done,
+        .all = e->n_done + e->n_wanted,
+        .failed = e->n_failed,
+        .has_bytes = true,
+        .bytes = e->bytes_done,
+        .bytes_left = e->bytes_wanted,
+    };
+
+    if (e->n_listed)
+        figures = (struct progress_figures){.label = "reading the list",
+                                            .unit = "resources",
+                                            .done = e->n_listed};
+    progress_show(&figures);
+}
+
+/* Opens m->client for the server at `url`, and shows the bar unless m->is_json.
+ * `url` NULL: refuses --header, as no server is known. SIGINT and SIGTERM stop
+ * the handle, which stays until the process ends: a signal may still come.
+ * Prints the reason if the code is not EXIT_GOOD. */
+static enum exit_code
+open_mirror(struct mirror *m, const struct arguments *arguments,
+            const char *url)
+{
+    enum exit_code code;
+
+    if (!url && settings_of(arguments)->n_headers)
+        return bad_usage("--header needs the URL of the source, too: it goes "
+                         "to no other server");
+    if (!url && settings_of(arguments)->line.token_file[0])
+        return bad_usage("--token-file needs the URL of the source, too: the "
+                         "token goes to no other server");
+    progress_begin(!m->is_json && !m->has_no_progress);
+    m->client = open_client(arguments, url, &code);
+    if (!m->client)
+        return code;
+    td_limit(m->client, &m->limits);
+    signals_stop_client(m->client);
+    signals_ignore_pipe();
+    return EXIT_GOOD;
+}
+
+/* JSON lines:
+ *
+ *   {"event":"written","loc":"http://...","path":"...","bytes":12,
+ *    "wanted":3,"done":9,"failed":0,"bytesDone":123,"bytesWanted":45}
+ */
+
+static const char *const names[] = {
+    [TD_SYNC_BASELINE] = "baseline",   [TD_SYNC_BASELINED] = "baselined",
+    [TD_SYNC_WRITTEN] = "written",     [TD_SYNC_DELETED] = "deleted",
+    [TD_SYNC_FAILED] = "failed",       [TD_SYNC_LEFT] = "left",
+    [TD_SYNC_TROUBLE] = "trouble",     [TD_SYNC_PROGRESS] = "progress",
+    [TD_SYNC_CAUGHT_UP] = "caught-up", [TD_SYNC_REPORT] = "report",
+    [TD_SYNC_DOUBT] = "doubt",         [TD_SYNC_COMPLETE] = "complete",
+    [TD_SYNC_HELD] = "held",
+};
+
+/* Ends a JSON line. */
+static void
+end_line(struct mirror *m)
+{
+    puts("}");
+    if (fflush(stdout) && !m->is_deaf) {
+        m->is_deaf = true;
+        m->error = errno;
+        td_stop(m->client);
+    }
+}
+
+static void
+put_event(struct mirror *m, const struct td_sync_event *e)
+{
+    put_members(stdout, "{",
+                "event:t set:t loc:t path:t why:t position:t complete_as_of:t",
+                names[e->what], e->set, e->loc, e->path, e->why, e->position,
+                e->as_of);
+    if (e->what == TD_SYNC_DOUBT)
+        put_members(stdout, ",", "not_complete:t", e->why);
+    if (e->report)
+        put_members(stdout, ",", "mended:t left_out:t", e->report->mended,
+                    e->report->left_out);
+    if (e->what == TD_SYNC_HELD)
+        put_members(stdout, ",", "held_back:n of:n", e->n_held, e->n_of);
+    if (e->what == TD_SYNC_WRITTEN)
+        put_members(stdout, ",", "bytes:n", e->bytes);
+    put_members(stdout, ",",
+                "listed:z wanted:n done:n failed:n bytesDone:n bytesWanted:n",
+                e->n_listed, e->n_wanted, e->n_done, e->n_failed, e->bytes_done,
+                e->bytes_wanted);
+    end_line(m);
+}
+
+/* Lines for people, in place of the bar */
+
+/* Prints each trouble once, until something else happens: a source may be away
+ * for days. */
+static void
+tell_trouble(struct mirror *m, const char *why)
+{
+    if (!m->is_verbose && !strncmp(m->trouble, why, sizeof(m->trouble) - 1))
+        return;
+    snprintf(m->trouble, sizeof(m->trouble), "%s", why);
+    say("%s", why);
+}
+
+static void
+tell_event(struct mirror *m, const struct td_sync_event *e)
+{
+    const char *why = e->why ? e->why : "";
+
+    switch (e->what) {
+    case TD_SYNC_BASELINE:
+        say("a baseline is taken: %s", why);
+        return;
+    case TD_SYNC_FAILED:
+        if (m->is_verbose)
+            say("%s: %s; it is tried again", e->loc ? e->loc : "", why);
+        return;
+    case TD_SYNC_LEFT:
+        say("%s: given up: %s", e->loc ? e->loc : "", why);
+        return;
+    case TD_SYNC_TROUBLE:
+        tell_trouble(m, why);
+        return;
+    case TD_SYNC_CAUGHT_UP:
+        if (m->is_verbose)
+            say("caught up at %s", e->position ? e->position : "-");
+        return;
+    case TD_SYNC_REPORT:
+        say_report(e->report);
+        return;
+    case TD_SYNC_DOUBT:
+        say("not known to be complete: %s", why);
+        return;
+    case TD_SYNC_COMPLETE:
+        if (m->is_verbose || m->is_doubtful)
+            say("complete as of %s", e->as_of);
+        return;
+    case TD_SYNC_HELD:
+        say_held(e->n_held, e->n_of);
+        return;
+    case TD_SYNC_WRITTEN:
+        if (m->is_verbose)
+            say("written: %s", e->path);
+        return;
+    case TD_SYNC_DELETED:
+        if (m->is_verbose)
+            say("deleted: %s", e->path);
+        return;
+    default:
+        return;
+    }
+}
+
+static void
+note_certainty(struct mirror *m, const struct td_sync_event *e)
+{
+    if (e->what == TD_SYNC_DOUBT || e->what == TD_SYNC_COMPLETE)
+        m->is_doubtful = e->what == TD_SYNC_DOUBT;
+    if (e->what == TD_SYNC_COMPLETE && e->as_of &&
+        (!m->as_of[0] || strcmp(e->as_of, m->as_of) < 0))
+        snprintf(m->as_of, sizeof(m->as_of), "%s", e->as_of);
+}
+
+static void
+on_event(const struct td_sync_event *event, void *user)
+{
+    struct mirror *m = user;
+
+    m->last = *event;
+    m->has_left_out |= event->report && event->report->n_left_out;
+    if (event->what == TD_SYNC_CAUGHT_UP && event->position)
+        snprintf(m->position, sizeof(m->position), "%s", event->position);
+    if (m->is_json) {
+        put_event(m, event);
+        note_certainty(m, event);
+        return;
+    }
+    if (event->what != TD_SYNC_PROGRESS && event->what != TD_SYNC_TROUBLE)
+        m->trouble[0] = '\0';
+    tell_event(m, event);
+    note_certainty(m, event);
+    if (event->what != TD_SYNC_COMPLETE)
+        show_progress(event);
+}
+
+/* tidings sync */
+
+#define ROW_OF struct mirror
+#include "base/option_rows.h"
+
+static const struct option sync_options[] = {
+    {"until-caught-up", NULL, SWITCH(sync.until_caught_up), NULL,
+     "end when the mirror equals the source"},
+    MAX_DELETE_ROW(sync.max_delete_percent),
+    ACCEPT_DELETIONS_ROW(sync.accept_deletions),
+    SKIP_BAD_ROW(skips_bad),
+    {"per-host", "N", NUMBER(sync.per_host, 1, 100), "4",
+     "requests at a time at a host"},
+    {"poll", "SECONDS", PAUSE(sync.poll_ms, 1000, 86400000), "60",
+     "between looks at a source that pushes nothing"},
+    {"compare", "SECONDS", PAUSE(sync.compare_ms, 1000, 4233600000), "86400",
+     "between comparisons with the whole list"},
+    {"no-dumps", NULL, SWITCH(sync.has_no_dumps), NULL,
+     "fetch files one by one, even if the source has dumps"},
+    {"no-mirrors", NULL, SWITCH(sync.has_no_mirrors), NULL,
+     "fetch each file from its own address alone"},
+    MIRROR_LIMIT_ROWS(limits),
+    {"json", NULL, FLAG(is_json), NULL, "each event as a line of JSON"},
+    PROGRESS_ROW(has_no_progress),
+    {"verbose", NULL, FLAG(is_verbose), NULL,
+     "print each file, and each retry"},
+};
+
+static enum exit_code
+end_sync(const struct mirror *m, enum td_status rc, bool until_caught_up)
+{
+    if (!m->is_json && (rc == TD_OK || rc == TD_DIFFERENT || rc == TD_STOPPED))
+        print_values(false, "done:n failed:n bytes:n position:e",
+                     m->last.n_done, m->last.n_failed, m->last.bytes_done,
+                     m->position);
+    if (m->is_deaf)
+        return cannot_write(m->error);
+    if (rc == TD_STOPPED && until_caught_up)
+        return failed(
+            "stopped before the end; the next run continues from here");
+    if (rc == TD_OK && m->has_left_out && !m->skips_bad)
+        return left_out_code();
+    return exit_of(m->client, rc);
+}
+
+static enum exit_code
+run_sync(const struct arguments *arguments)
+{
+    struct mirror *m = arguments->values;
+    enum exit_code code;
+    enum td_status rc;
+
+    m->sync.on_event = on_event;
+    m->sync.user = m;
+    code = open_mirror(m, arguments, arguments->operands[0]);
+    if (code)
+        return code;
+    rc = td_sync(m->client, arguments->operands[0], arguments->operands[1],
+                 &m->sync);
+    progress_clear();
+    return end_sync(m, rc, m->sync.until_caught_up);
+}
+
+const struct command sync_command = {
+    .name = "sync",
+    .operands = "SET-URL|SOURCE-URL DIR",
+    .help =
+        "Copies the resources of a source into DIR and keeps them the same.",
+    .more =
+        "Begins with everything there is, then follows each change. State is "
+        "kept in DIR/.tidings: stopped or killed at any moment, it goes on "
+        "from there when it is run again. A file is replaced when its "
+        "successor is whole and has the digests that the source told. A file "
+        "in the way that this mirror did not write is moved to "
+        "DIR/.tidings/found/.\n"
+        "\n"
+        "When more than 20 % of the files would be deleted (and 100 or more), "
+        "by a new list or in one hour of changes, these deletions are held "
+        "back, and all else is done. Each run tells their number, and "
+        "--until-caught-up ends with 1. Look whether that is right, then give "
+        "--accept-deletions with that number: it holds for no more.\n"
+        "\n"
+        "The mirror is compared with the whole list of the source every "
+        "--compare seconds, and at once when something does not fit. tidings "
+        "status DIR says since when it is known to be complete, or why not.\n"
+        "\n"
+        "A source that is too large, or has no end, is stopped with 1: BYTES "
+        "(500M, 2G or none) of a resource, of all, or those that stay free of "
+        "the disk.\n"
+        "\n"
+        "A source with only a Resource List or a Sitemap is mirrored by "
+        "reading that list every --poll seconds. One that cannot be read to "
+        "its end deletes nothing.\n"
+        "\n"
+        "Rows of a list that cannot be used are told, and end it with 1; with "
+        "0 if --skip-bad is given.\n"
+        "\n"
+        "1 also tells that the mirror is not known to be complete, or that "
+        "resources could not be had: the next run tries them "
+        "again; and, with --until-caught-up, that nothing came for a minute, "
+        "or that a server wants to be left alone for longer.\n",
+    .examples = "tidings sync http://localhost:8787/sets/news mirror\n"
+                "tidings sync https://example.org/sitemap.xml mirror "
+                "--until-caught-up\n",
+    .options = OPTIONS(sync_options),
+    .size = sizeof(struct mirror),
+    .run = run_sync,
+};
+
+/* tidings audit */
+
+static const struct option audit_options[] = {
+    {"repair", NULL, SWITCH(audit.repair), NULL,
+     "fetch, replace and delete until it is right"},
+    {"no-digests", NULL, SWITCH(audit.has_no_digests), NULL,
+     "lengths and times alone: files are not read"},
+    MAX_DELETE_ROW(audit.max_delete_percent),
+    ACCEPT_DELETIONS_ROW(audit.accept_deletions),
+    SKIP_BAD_ROW(skips_bad),
+    {"per-host", "N", NUMBER(audit.per_host, 1, 100), "4",
+     "requests at a time at a host"},
+    MIRROR_LIMIT_ROWS(limits),
+    {"json", NULL, FLAG(is_json), NULL,
+     "each finding and event as a line of JSON"},
+    PROGRESS_ROW(has_no_progress),
+};
+
+static const char *const findings[] = {
+    [TD_MISSING] = "missing", [TD_STALE] = "stale",       [TD_EXTRA] = "extra",
+    [TD_CORRUPT] = "corrupt", [TD_LEFT_OUT] = "left out",
+};
+
+/* missing LOC at PATH: WHY */
+static void
+on_finding(enum td_finding finding, const char *loc, const char *path,
+           const char *why, void *user)
+{
+    struct mirror *m = user;
+
+    if (m->is_json) {
+        put_members(stdout, "{", "finding:t loc:t path:t why:t",
+                    findings[finding], loc, path, why);
+        end_line(m);
+        return;
+    }
+    progress_clear();
+    printf("%-8s", findings[finding]);
+    if (loc || path)
+        print_plain(loc ? loc : path);
+    if (loc && path) {
+        fputs(" at ", stdout);
+        print_plain(path);
+    }
+    fputs(": ", stdout);
+    print_plain(why);
+    putchar('\n');
+}
+
+static void
+print_result(const struct mirror *m, const struct td_audit_result *r)
+{
+    print_values(m->is_json,
+                 "compared:n missing:n stale:n extra:n corrupt:n repaired:n "
+                 "left_out:n by_digest:n by_length:n by_time:n unchecked:n "
+                 "position:t",
+                 r->n_compared, r->n_missing, r->n_stale, r->n_extra,
+                 r->n_corrupt, r->n_repaired, r->n_left_out, r->n_by_digest,
+                 r->n_by_length, r->n_by_time, r->n_unchecked, r->position);
+}
+
+static enum exit_code
+run_audit(const struct arguments *arguments)
+{
+    struct mirror *m = arguments->values;
+    struct td_audit_options *how = &m->audit;
+    struct td_audit_result result = {.n_compared = 0};
+    int n = arguments->n_operands;
+    const char *url = n == 2 ? arguments->operands[0] : NULL;
+    const char *dir = arguments->operands[n - 1];
+    enum exit_code code;
+    enum td_status rc;
+
+    if (strstr(dir, "://"))
+        return bad_usage("audit needs a DIR, after the URL: %s is none", dir);
+    how->on_finding = on_finding;
+    how->on_event = on_event;
+    how->user = m;
+    code = open_mirror(m, arguments, url);
+    if (code)
+        return code;
+    progress_of_client(m->client);
+    rc = td_audit(m->client, url, dir, how, &result);
+    progress_clear();
+    if (rc == TD_OK || rc == TD_DIFFERENT)
+        print_result(m, &result);
+    if (m->as_of[0] && !m->is_doubtful && !m->is_json)
+        say("complete as of %s", m->as_of);
+    if (m->is_deaf)
+        return cannot_write(m->error);
+    if (rc == TD_STOPPED)
+        return failed("stopped before all was compared");
+    if (rc == TD_DIFFERENT && m->skips_bad && !m->is_doubtful &&
+        result.n_missing + result.n_stale + result.n_extra + result.n_corrupt ==
+            result.n_repaired)
+        return EXIT_GOOD;
+    return exit_of(m->client, rc);
+}
+
+const struct command audit_command = {
+    .name = "audit",
+    .operands = "[SET-URL|SOURCE-URL] DIR",
+    .help = "Compares a mirror that tidings sync made with its source.",
+    .more = "Asks the source for all that it has now, then looks at every "
+            "file. The URL, if one is given, is that which was synced. A line "
+            "per finding:\n"
+            "\n"
+            "  missing  the source has it, the mirror does not\n"
+            "  stale    the mirror has what it was before\n"
+            "  extra    the mirror has it, the source does not; without a URL: "
+            "a file that\n"
+            "           is no resource's\n"
+            "  corrupt  the file is not what the mirror had written\n"
+            "  left out rows of the source's lists that cannot be used\n"
+            "\n"
+            "The last line counts what was compared by digests, lengths and "
+            "times; unchecked: the source tells none of them. Standard error "
+            "says since when the source's list is complete, or why that is not "
+            "known.\n"
+            "\n"
+            "With --repair all is mended: extra files that the mirror had "
+            "written are deleted, others moved to DIR/.tidings/found/.\n"
+            "\n"
+            "0: the mirror is the source, or is so by the repair; 1: it is "
+            "not, or nobody could tell. What changed since the last sync is "
+            "stale, too: sync first, then audit.\n",
+    .examples =
+        "tidings audit mirror\n"
+        "tidings audit http://localhost:8787/sets/news mirror --repair\n",
+    .options = OPTIONS(audit_options),
+    .size = sizeof(struct mirror),
+    .run = run_audit,
+};

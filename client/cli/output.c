@@ -1,0 +1,303 @@
+/*
+ * output.c - what commands print on standard output: values, JSON, tables.
+ */
+#include "client/cli/output.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cli/cli.h"
+#include "client/lib/json_fields.h"
+#include "client/lib/json_slices.h"
+#include "proto/resourcesync/json.h"
+
+/* Values */
+
+void
+print_plain(const char *text)
+{
+    for (; text && *text; text++)
+        if (*text == '\xc2' && (unsigned char)text[1] >= 0x80 &&
+            (unsigned char)text[1] < 0xa0) { /* U+0080 to U+009F */
+            putchar('?');
+            text++;
+        } else {
+            putchar((unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text);
+        }
+}
+
+void
+put_json_string(FILE *to, const char *text)
+{
+    char c[JSON_CHAR_MAX];
+
+    fputc('"', to);
+    for (; *text; text++)
+        fwrite(c, 1, (size_t)(json_put_char(c, *text) - c), to);
+    fputc('"', to);
+}
+
+void
+print_name(int width, const char *name)
+{
+    int size = (int)strlen(name);
+
+    print_plain(name);
+    printf("%*s", size < width ? width - size : 1, "");
+}
+
+void
+print_pair(int width, const char *name, const char *value)
+{
+    if (!value)
+        return;
+    print_name(width, name);
+    print_plain(value);
+    putchar('\n');
+}
+
+/* Writes a value of type `type` of put_members. */
+static void
+put_value(FILE *to, bool is_json, char type, const char *text, uint64_t number)
+{
+    if (type == 'b')
+        fputs(number ? "true" : "false", to);
+    else if (!text)
+        fprintf(to, "%" PRIu64, number);
+    else if (is_json)
+        put_json_string(to, text);
+    else
+        print_plain(text);
+}
+
+static void
+put_values(FILE *to, bool is_json, const char *before, const char *members,
+           va_list values)
+{
+    struct slice rest = slice_of(members);
+
+    while (rest.size > 0) {
+        struct slice name = slice_take(&rest, ':');
+        char type = slice_take(&rest, ' ').data[0];
+        const char *text = NULL;
+        uint64_t number = 1;
+
+        if (type == 't' || type == 'e')
+            text = va_arg(values, const char *);
+        else
+            number = type == 'b' ? (uint64_t)va_arg(values, int)
+                                 : va_arg(values, uint64_t);
+        if ((!text && (type == 't' || type == 'e')) ||
+            (type == 'e' && !*text) || (type == 'z' && !number))
+            continue;
+        fprintf(to, is_json ? "%s\"%.*s\":" : "%s%.*s=", before,
+                SLICE_ARG(name));
+        put_value(to, is_json, type, text, number);
+        before = is_json ? "," : " ";
+    }
+}
+
+void
+put_members(FILE *to, const char *before, const char *members, ...)
+{
+    va_list values;
+
+    va_start(values, members);
+    put_values(to, true, before, members, values);
+    va_end(values);
+}
+
+void
+print_values(bool is_json, const char *members, ...)
+{
+    va_list values;
+
+    va_start(values, members);
+    put_values(stdout, is_json, is_json ? "{" : "", members, values);
+    va_end(values);
+    puts(is_json ? "}" : "");
+}
+
+void
+print_receipt(const struct td_receipt *receipt)
+{
+    print_values(false, "first:n last:n position:t datetime:t", receipt->first,
+                 receipt->last, receipt->position, receipt->datetime);
+}
+
+/* JSON of a broker */
+
+void
+plain_json_text(struct slice object, const char *name, char *to, size_t size)
+{
+    struct slice value;
+    struct json_fields_member member = {.name = name, .text = to, .size = size};
+
+    to[0] = '\0';
+    if (!json_slices_member(object, name, &value) || !value.size)
+        return;
+    if (value.data[0] == '"')
+        json_fields_read(object, &member, 1);
+    else if (!strchr("{[", value.data[0]) && !slice_is(value, "null"))
+        snprintf(to, size, "%.*s", SLICE_ARG(value));
+}
+
+void
+plain_json_line(struct slice json)
+{
+    json = slice_without_spaces(json);
+    for (size_t i = 0; i < json.size; i++) {
+        unsigned char c = (unsigned char)json.data[i];
+
+        if (c == '\n' || c == '\r' || c == '\t') /* never inside strings */
+            putchar(' ');
+        else if (c == 0x7f)
+            fputs("\\u007f", stdout);
+        else if (c == 0xc2 && i + 1 < json.size &&
+                 (unsigned char)json.data[i + 1] < 0xa0) /* U+0080 to U+009F */
+            printf("\\u%04x", (unsigned char)json.data[++i]);
+        else
+            putchar(c);
+    }
+    putchar('\n');
+}
+
+/* A path has at most 255 bytes, names of settings have fewer than this. */
+#define NAME_WIDTH 28
+
+void
+plain_json_pair(const char *name, const char *value)
+{
+    print_pair(NAME_WIDTH, name, value);
+}
+
+static void
+print_member(const char *path, const char *value, void *user)
+{
+    (void)user;
+    plain_json_pair(path, value);
+}
+
+enum exit_code
+plain_json_show(struct slice json)
+{
+    return json_members_read(json, print_member, NULL)
+               ? failed(NO_MEMORY) /* it is valid */
+               : EXIT_GOOD;
+}
+
+/* Tables */
+
+/* Blanks between two columns. */
+#define GAP 2
+
+/* Longest kept text of a cell, in bytes; more than any text of a broker. */
+#define CELL_MAX 8192
+
+void
+table_begin(struct table *table, const struct table_column *columns)
+{
+    *table = (struct table){.columns = columns};
+    for (; columns[table->n_columns].heading; table->n_columns++)
+        table->widths[table->n_columns] =
+            strlen(columns[table->n_columns].heading);
+    table->cells =
+        calloc(TABLE_ROWS * table->n_columns, sizeof(table->cells[0]));
+    table->has_failed = !table->cells;
+}
+
+/* The characters of `text`, as print_plain prints it. */
+static size_t
+width_of(const char *text)
+{
+    size_t n = 0;
+
+    for (; *text; text++)
+        n += ((unsigned char)*text & 0xc0) != 0x80;
+    return n;
+}
+
+/* Prints a cell. No blanks are behind the last of a row. */
+static void
+print_cell(const struct table *table, size_t column, const char *text)
+{
+    print_plain(text);
+    if (column + 1 == table->n_columns)
+        putchar('\n');
+    else
+        printf("%*s", (int)(table->widths[column] - width_of(text) + GAP), "");
+}
+
+static void
+print_rows(struct table *table)
+{
+    size_t n = table->n_columns;
+
+    for (size_t i = 0; !table->has_heading && i < n; i++)
+        print_cell(table, i, table->columns[i].heading);
+    table->has_heading = true;
+    for (size_t i = 0; i < table->n_cells; i++) {
+        print_cell(table, i % n, table->cells[i]);
+        free(table->cells[i]);
+    }
+    table->n_rows += table->n_cells / n;
+    table->n_cells = 0;
+}
+
+void
+table_add_text(struct table *table, const char *text)
+{
+    size_t column = table->n_cells % table->n_columns;
+    char *cell;
+
+    if (table->has_failed)
+        return;
+    cell = strndup(text[0] ? text : "-", CELL_MAX);
+    if (!cell) {
+        table->has_failed = true;
+        return;
+    }
+    if (width_of(cell) > table->widths[column])
+        table->widths[column] = width_of(cell);
+    table->cells[table->n_cells++] = cell;
+    if (table->n_cells == TABLE_ROWS * table->n_columns)
+        print_rows(table);
+}
+
+void
+table_time(struct slice object, const char *member, char *to, size_t size)
+{
+    char *fraction;
+
+    plain_json_text(object, member, to, size);
+    fraction = strchr(to, '.');
+    if (fraction)
+        snprintf(fraction, 2, "Z");
+}
+
+void
+table_add(struct table *table, struct slice object)
+{
+    char text[CELL_MAX];
+
+    for (size_t i = 0; i < table->n_columns; i++) {
+        const struct table_column *column = &table->columns[i];
+
+        (column->write ? column->write : plain_json_text)(
+            object, column->member, text, sizeof(text));
+        table_add_text(table, text);
+    }
+}
+
+bool
+table_end(struct table *table)
+{
+    if (table->n_cells)
+        print_rows(table);
+    free(table->cells);
+    if (table->has_failed)
+        say(NO_MEMORY);
+    return !table->has_failed;
+}
