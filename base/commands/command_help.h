@@ -1,6 +1,7 @@
 /*
- * command_help.h - what --help and help print, and what a table says of a
- * command.
+ * command_help.h - what is made of a table of commands: --help and help, the
+ * manual page, and what makes a shell complete names of commands and options,
+ * the possible values of options, names of files.
  */
 #ifndef BASE_COMMANDS_COMMAND_HELP_H
 #define BASE_COMMANDS_COMMAND_HELP_H
@@ -32,5 +33,15 @@ void command_help_all(const struct program *program, FILE *to);
 /* Prints the lines of the commands of a group; NULL: of all commands. */
 void command_help_group(const struct program *program, const char *group,
                         FILE *to);
+
+/* Prints the manual page of a program, as source for scdoc. */
+void manual_print(const struct program *program, FILE *to);
+
+/* The names of the shells, as an operand: "bash|zsh|fish". */
+#define COMPLETION_SHELLS "bash|zsh|fish"
+
+/* Prints the file for a shell. False: there is none for it. */
+bool completion_print(const struct program *program, const char *shell,
+                      FILE *to);
 
 #endif

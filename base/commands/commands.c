@@ -6,8 +6,6 @@
 #include <unistd.h>
 
 #include "base/commands/command_help.h"
-#include "base/commands/completion.h"
-#include "base/commands/manual.h"
 #include "base/suggest.h"
 #include "proto/memory.h"
 

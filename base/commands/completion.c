@@ -1,4 +1,3 @@
-#include "base/commands/completion.h"
 
 #include <ctype.h>
 

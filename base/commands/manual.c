@@ -2,7 +2,6 @@
  * manual.c - prints a manual page for scdoc: a paragraph is one line, because
  * scdoc looks for lists and tables where a line begins.
  */
-#include "base/commands/manual.h"
 
 #include "base/commands/command_help.h"
 

@@ -14,10 +14,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/baseline/entry_queue.h"
 #include "client/lib/callback_guard.h"
 #include "client/lib/fetch.h"
 #include "client/lib/temporary_file.h"
+#include "client/source/entry_copy.h"
 #include "proto/datetime.h"
 #include "proto/http/link_header.h"
 

@@ -11,11 +11,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "client/baseline/entry_queue.h"
 #include "client/dumps/download.h"
 #include "client/dumps/package.h"
 #include "client/dumps/scratch_dir.h"
 #include "client/lib/callback_guard.h"
+#include "client/source/entry_copy.h"
 #include "proto/fnv1a.h"
 
 /* Most entries in one turn of the loop, for the sake of its other users. */

@@ -1,6 +1,7 @@
 #include "client/harvest/harvest.h"
 
 #include <poll.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +11,9 @@
 #include "base/clock.h"
 #include "base/db.h"
 #include "client/harvest/harvest_feed.h"
-#include "client/harvest/harvest_report.h"
+#include "client/harvest/harvest_target.h"
 #include "proto/datetime.h"
+#include "proto/resourcesync/json.h"
 
 /* Sets of one source, each with a follower. */
 #define SETS_MAX 100
@@ -19,6 +21,121 @@
 /* So many troubles without a look between are reported: a server that starts
  * again costs one or two. */
 #define TROUBLES_MAX 3
+
+/*
+ * What the broker is told of a harvest: one small document
+ * of the set, PUT SET/harvest, which outlives the harvester.
+ *
+ *     {"source":"https://example.org/sitemap.xml","kind":"sitemap",
+ *      "complete_as_of":"2026-04-01T18:10:00Z","not_complete":null,
+ *      "last_look":"2026-04-01T18:10:00Z","added":3,"changed":1,"deleted":0,
+ *      "held_back":0,"left_out":1,"left_out_example":"...","mended":2,
+ *      "every_s":3600}
+ *
+ * Several sources are one report: the numbers are sums, and it is complete as
+ * of the oldest of their times.
+ */
+
+/* The broker takes 8 KiB. */
+#define REPORT_MAX 8192
+
+/* Between two reports that differ in their times alone. */
+#define QUIET_MS 60000
+
+/* Adds a look to the sum of all, whose complete_us is INT64_MAX at first. */
+static void
+harvest_report_add(struct harvest_look *sum, const struct harvest_look *look)
+{
+    const struct harvest_counts *its = &look->counts;
+
+    if (!sum->kind)
+        sum->kind = look->kind;
+    if (look->complete_us < sum->complete_us)
+        sum->complete_us = look->complete_us;
+    if (!sum->not_complete[0])
+        memcpy(sum->not_complete, look->not_complete,
+               sizeof(sum->not_complete));
+    if (!sum->counts.left_out)
+        memcpy(sum->counts.left_out_text, its->left_out_text,
+               sizeof(its->left_out_text));
+    sum->counts.added += its->added;
+    sum->counts.changed += its->changed;
+    sum->counts.deleted += its->deleted;
+    sum->counts.held_back += its->held_back;
+    sum->counts.left_out += its->left_out;
+    sum->counts.mended += its->mended;
+}
+
+/* "name":"text", or null. */
+static void
+add_text(struct buf *to, const char *name, const char *text)
+{
+    if (text[0])
+        json_text_member(to, name, slice_of(text));
+    else
+        buf_add_format(to, ",\"%s\":null", name);
+}
+
+static void
+add_time(struct buf *to, const char *name, int64_t us)
+{
+    char text[DATETIME_SIZE + 1] = "";
+
+    if (us > 0 && us != INT64_MAX)
+        text[datetime_write_short(text, us)] = '\0';
+    add_text(to, name, text);
+}
+
+/* Writes all but the times. */
+static void
+write_report(struct buf *to, const struct harvest_options *how,
+             const struct harvest_look *sum)
+{
+    BUF_ADD(to, "{\"source\":");
+    json_text(to, slice_of(sum->url));
+    json_text_member(to, "kind",
+                     slice_of(sum->kind ? sum->kind : "resourcesync"));
+    add_text(to, "not_complete", sum->not_complete);
+    json_number_member(to, "added", sum->counts.added);
+    json_number_member(to, "changed", sum->counts.changed);
+    json_number_member(to, "deleted", sum->counts.deleted);
+    json_number_member(to, "held_back", sum->counts.held_back);
+    json_number_member(to, "left_out", sum->counts.left_out);
+    add_text(to, "left_out_example", sum->counts.left_out_text);
+    json_number_member(to, "mended", sum->counts.mended);
+    if (!how->is_once && how->every_ms >= 1000)
+        json_number_member(to, "every_s", how->every_ms / 1000);
+}
+
+/* Puts the report, unless nothing but the times has changed within a minute, or
+ * the time between two looks, if that is shorter. False: td_stop. */
+static bool
+harvest_report_put(struct harvest_target *t, const struct harvest_look *sum)
+{
+    int64_t age_ms = clock_steady_ms() - t->reported_ms;
+    bool is_recent = age_ms < QUIET_MS && age_ms < t->options->every_ms;
+    bool is_good = true;
+    struct buf text;
+
+    buf_init(&text, REPORT_MAX);
+    write_report(&text, t->options, sum);
+    BUF_ADD(&text, "\0");
+    if (text.failed ||
+        (is_recent && t->reported && !strcmp(t->reported, text.data)))
+        goto out;
+    free(t->reported);
+    t->reported = strdup(text.data);
+    t->reported_ms = clock_steady_ms();
+    text.size--;
+    add_time(&text, "complete_as_of", sum->complete_us);
+    add_time(&text, "last_look", clock_now_us());
+    BUF_ADD(&text, "}");
+    if (!text.failed)
+        is_good = harvest_target_tell(t, buf_slice(&text));
+out:
+    buf_fini(&text);
+    return is_good;
+}
 
 struct reader {
     struct harvest *harvest;

@@ -16,7 +16,67 @@
 #ifndef CLIENT_HARVEST_HARVEST_H
 #define CLIENT_HARVEST_HARVEST_H
 
-#include "client/harvest/harvest_target.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/harvest/harvest_db.h"
+#include "client/tidings.h"
+
+struct harvest_source {
+    const char *url;          /* as the user gave it */
+    struct td_client *client; /* of its own */
+};
+
+/* The numbers of a look. */
+struct harvest_counts {
+    uint64_t added, changed, deleted;
+    uint64_t held_back, held_of;
+    uint64_t left_out, mended;
+    char left_out_text[HARVEST_TEXT_SIZE];
+    char mended_text[HARVEST_TEXT_SIZE];
+};
+
+struct harvest_look {
+    const char *url;     /* of the source's set */
+    const char *kind;    /* "resourcesync", "sitemap", ...; NULL: unknown */
+    int64_t complete_us; /* complete as of; 0: never */
+    char not_complete[HARVEST_TEXT_SIZE]; /* why; "": it is complete */
+    struct harvest_counts counts;
+};
+
+struct harvest_options {
+    const char *set_url;
+    const char *state;        /* a file; made if it does not exist */
+    struct td_client *target; /* of the set */
+    const struct harvest_source *sources;
+    size_t n_sources;
+    const char *after;   /* where a new part begins; NULL: at the beginning */
+    unsigned every_ms;   /* between two looks at a source that pushes nothing */
+    unsigned compare_ms; /* between two comparisons */
+    int max_delete;      /* percent; negative: no limit */
+    uint64_t accept_deletions; /* beyond it; 0: none */
+    bool is_once;              /* ends when the set equals the sources */
+    bool is_dry;               /* posts nothing, and leaves the state alone */
+    bool keeps_links;          /* also collection and canonical */
+    bool skips_bad;            /* rows that were left out are no failure */
+    void (*say)(const char *text, void *user);
+    void (*on_look)(const struct harvest_look *look, void *user);
+    /* The harvest calls it with each change that it posts; NULL: nobody asks.
+     */
+    void (*on_change)(const char *change, struct slice loc, void *user);
+    void *user;
+};
+
+/* How a harvest ends. */
+enum harvest_end {
+    HARVEST_GOOD,
+    HARVEST_STOPPED, /* by td_stop */
+    HARVEST_PARTIAL, /* the set does not equal the source, as was said */
+    HARVEST_FAILED,
+    HARVEST_GONE, /* the source has no history and no list, or was removed */
+    HARVEST_USAGE
+};
 
 /* Runs until it ends by itself, or td_stop. Reasons were said. */
 enum harvest_end harvest_run(const struct harvest_options *options);

@@ -14,18 +14,8 @@
 #include <stdarg.h>
 #include <stdbool.h>
 
-#include "client/harvest/harvest_options.h"
+#include "client/harvest/harvest.h"
 #include "proto/slice.h"
-
-/* How a harvest ends. */
-enum harvest_end {
-    HARVEST_GOOD,
-    HARVEST_STOPPED, /* by td_stop */
-    HARVEST_PARTIAL, /* the set does not equal the source, as was said */
-    HARVEST_FAILED,
-    HARVEST_GONE, /* the source has no history and no list, or was removed */
-    HARVEST_USAGE
-};
 
 struct harvest_target {
     const struct harvest_options *options;

@@ -23,7 +23,7 @@
 #ifndef CLIENT_HISTORY_LIST_ENTRIES_H
 #define CLIENT_HISTORY_LIST_ENTRIES_H
 
-#include "client/history/mark_set.h"
+#include "client/history/read_lists.h"
 #include "client/source/document.h"
 #include "client/source/source_position.h"
 

@@ -25,7 +25,6 @@
 #include "client/lib/handle_loop.h"
 #include "client/lib/host_places.h"
 #include "client/mirror/mirror.h"
-#include "client/mirror/sync_run.h"
 #include "proto/datetime.h"
 #include "proto/resourcesync/change.h"
 #include "proto/resourcesync/digest.h"

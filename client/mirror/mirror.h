@@ -86,4 +86,16 @@ void mirror_tell(struct mirror *m, enum td_sync_what what,
 #define MIRROR_TELL(m, what, ...) \
     mirror_tell((m), (what), &(struct td_sync_event){__VA_ARGS__})
 
+/* Runs (sync_run.c) */
+
+/* STATUS_OK: all sets are caught up (until_caught_up), and the rest is in the
+ * counts as given up. STATUS_STOPPED. Else `why` says why; of several failed
+ * sets, the first. */
+enum status sync_run_source(struct mirror *m, const char *url,
+                            bool until_caught_up, struct problem *why);
+
+/* Only does the work that the database has. STATUS_OK: nothing is left to do.
+ */
+enum status sync_run_work(struct mirror *m, struct problem *why);
+
 #endif

@@ -1,7 +1,19 @@
 /*
- * sync_run.c - follows all sets of a source into the database.
+ * sync_run.c - follows all sets of a source into the database, until there is a
+ * reason to end.
+ *
+ *     discovery --> feeds of sets -+--> all caught up, nothing left to do: end
+ *         ^    |                   +--> one failed: an event, others go on
+ *         +----+ unreachable       +--> all failed, or mirror_fail: end
+ *
+ * visit_schedule.h says which feed is next. While it follows, it looks again
+ * from time to time (td_sync_options.poll_ms) and follows new sets, too. A set
+ * that the source names and nobody can read has failed. sync_run_source notes
+ * the source in the database once it has answered as one.
+ *
+ * Blocks. With m->work the files follow the database; without (an audit), only
+ * the database changes.
  */
-#include "client/mirror/sync_run.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

@@ -26,7 +26,6 @@
 #include "client/lib/pause.h"
 #include "client/lib/set_url.h"
 #include "client/lib/temporary_file.h"
-#include "client/publish/resource_collector.h"
 #include "proto/ascii.h"
 
 /* All posts */
@@ -42,10 +41,8 @@ post_key_line(char line[POST_KEY_LINE], struct slice key)
     line[size] = '\0';
 }
 
-/* Reads the members of an answer. False: one of the first `n_needed` is
- * missing, or it is not JSON. */
-static bool
-read_answer(struct slice body, struct json_fields_member *members, size_t n,
+bool
+post_answer(struct slice body, struct json_fields_member *members, size_t n,
             size_t n_needed)
 {
     bool is_good = !json_fields_read(body, members, n);
@@ -66,7 +63,7 @@ post_receipt(struct slice body, struct td_receipt *receipt)
     };
 
     receipt->is_repeat = 0;
-    return read_answer(body, members, 4, 4);
+    return post_answer(body, members, 4, 4);
 }
 
 uint64_t
@@ -76,140 +73,6 @@ post_fault(struct slice body)
     struct json_fields_member member = JSON_NUMBER("entry", &entry);
 
     return !json_fields_read(body, &member, 1) && member.is_there ? entry : 0;
-}
-
-/*
- * Publishes all resources of a source to a set.
- *
- * Gathers them in a temporary file first: a server wants to know the length of
- * a body, and a source that cannot be read to its end must not be sent.
- */
-
-/* The broker is silent while it compares. */
-#define SILENCE_S 3600
-
-/* Percent */
-#define MAX_DELETE_DEFAULT 20
-
-static bool
-read_receipt(struct slice body, struct td_full_receipt *receipt)
-{
-    struct json_fields_member members[] = {
-        JSON_NUMBER("created", &receipt->created),
-        JSON_NUMBER("updated", &receipt->updated),
-        JSON_NUMBER("deleted", &receipt->deleted),
-        JSON_NUMBER("unchanged", &receipt->unchanged),
-        JSON_NUMBER("newer", &receipt->newer),
-        JSON_NUMBER("held_back", &receipt->held_back),
-        JSON_NUMBER("resources", &receipt->resources),
-        JSON_TEXT("position", receipt->position),
-    };
-
-    memset(receipt, 0, sizeof(*receipt));
-    /* A position may be null, and older brokers hold nothing back. */
-    return read_answer(body, members, 8, 5);
-}
-
-static enum status
-put_resources(struct td_client *client, const char *target, struct slice body,
-              struct td_full_receipt *receipt)
-{
-    static const char *const headers[] = {"Content-Type: application/x-ndjson",
-                                          "Accept: application/json", NULL};
-    const struct fetch_request request = {
-        .url = target,
-        .headers = headers,
-        .body = &body,
-        .max_bytes = POST_ANSWER_MAX,
-        .method = "PUT",
-        .silence_s = SILENCE_S,
-    };
-    struct fetch_answer answer;
-    enum status rc = fetch_run(client, &request, &answer);
-
-    if (!rc && answer.status != 200) {
-        rc = fetch_refused(&client->problem, &answer);
-    } else if (!rc && !read_receipt(buf_slice(&answer.body), receipt)) {
-        rc = client_fail(client, STATUS_MALFORMED,
-                         "200, but the answer is none of a whole state");
-    }
-    buf_fini(&answer.body);
-    return rc;
-}
-
-static enum status
-put_file(struct td_client *client, const char *target, int fd, uint64_t size,
-         struct td_full_receipt *receipt)
-{
-    struct slice body = {"", size};
-    void *map = NULL;
-    enum status rc;
-
-    if (size > 0) {
-        map = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (map == MAP_FAILED)
-            return client_fail(client, STATUS_IO,
-                               "cannot read the temporary file: %s",
-                               strerror(errno));
-        body.data = map;
-    }
-    rc = put_resources(client, target, body, receipt);
-    if (map)
-        munmap(map, size);
-    return rc;
-}
-
-/* Writes the URL. A broker that finds `accept-deletions` there answers 200 also
- * when it holds deletions back. */
-static void
-name_resources(char *to, size_t size, const char *set_url,
-               const struct td_full_options *options, uint64_t n_left_out)
-{
-    snprintf(to, size,
-             "%s/resources?accept-deletions=%" PRIu64 "&left-out=%" PRIu64
-             "&max-delete=%u",
-             set_url, options->accept_deletions, options->left_out + n_left_out,
-             options->max_delete ? options->max_delete : MAX_DELETE_DEFAULT);
-}
-
-enum td_status
-td_publish_full(struct td_client *client, const char *set_url, const char *from,
-                const struct td_full_options *options,
-                struct td_full_receipt *receipt)
-{
-    static const struct td_full_options defaults = {.max_delete = 0};
-    struct td_full_receipt unwanted;
-    struct gathered gathered;
-    char url[SET_URL_MAX + 1];
-    char target[SET_URL_MAX + 128];
-    struct problem why = {.text = ""};
-    int fd;
-    enum status rc;
-
-    receipt = receipt ? receipt : &unwanted;
-    options = options ? options : &defaults;
-    memset(receipt, 0, sizeof(*receipt));
-    client_begin(client);
-    rc = set_url_read(client, set_url, url);
-    if (!rc && options->max_delete > 100)
-        rc = client_fail(client, STATUS_INVALID,
-                         "max_delete is a number of percent, up to 100");
-    if (!rc) /* a file is not a URL: does nothing */
-        rc = client_add_source(client, from);
-    if (rc)
-        return client_end(client, rc);
-    fd = temporary_file_open(&why);
-    rc = fd < 0 ? client_told(client, &why)
-                : gather(client, from, fd, &gathered);
-    if (!rc) {
-        client_report(&gathered.report, options->on_report, options->user);
-        name_resources(target, sizeof(target), url, options,
-                       list_report_n_left_out(&gathered.report));
-        rc = put_file(client, target, fd, gathered.size, receipt);
-    }
-    if (fd >= 0)
-        close(fd);
-    return client_end(client, rc);
 }
 
 /* Longer than a broker takes to start again, or to release the key of a dead

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 
+#include "client/lib/json_fields.h"
 #include "client/tidings.h"
 #include "proto/http/idempotency_key.h"
 #include "proto/problem.h"
@@ -22,6 +23,11 @@
 
 /* The header line of a valid key. */
 void post_key_line(char line[POST_KEY_LINE], struct slice key);
+
+/* Reads the members of an answer. False: one of the first `n_needed` is
+ * missing, or it is not JSON. */
+bool post_answer(struct slice body, struct json_fields_member *members,
+                 size_t n, size_t n_needed);
 
 /* Reads the answer to a kept post. False: it is not a receipt. */
 bool post_receipt(struct slice body, struct td_receipt *receipt);

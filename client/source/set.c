@@ -12,6 +12,8 @@
 #include "client/lib/json_fields.h"
 #include "client/lib/set_url.h"
 #include "client/source/discovery.h"
+#include "client/source/document_fetch.h"
+#include "proto/uri.h"
 
 /* More than any description of a set has. */
 #define ANSWER_BYTES_MAX 262144
@@ -209,4 +211,278 @@ td_sets(struct td_client *client, const char *url, td_set_fn *on_each,
     else
         rc = client_told(client, &l.why);
     return client_end(client, rc);
+}
+
+/*
+ * Td_describe: what a set offers, from discovery and its Change
+ * List.
+ *
+ * A server may lack any document; the offer has all that were found.
+ */
+
+/* A description of a set is small; a Capability List has one row for each
+ * capability and channel. Further items, of a broken server, are dropped. */
+#define ITEMS_MAX 256
+
+struct offer {
+    struct td_client *client;
+    const char *url;
+    struct td_offer told;
+    struct td_item items[ITEMS_MAX];
+    struct buf json;
+    char digest[80];
+    char from[DATETIME_SIZE + 1]; /* of the Change List */
+    struct offered offered;       /* the set found */
+    unsigned n_sets;
+    struct discovery *discovery;
+    struct document_fetch *page;
+    struct problem why;
+    bool is_over;
+    bool has_failed; /* no memory for a part of it */
+};
+
+/* Items: allocated strings */
+
+/* Sets an empty member to a copy. */
+static void
+copy_text(struct offer *o, const char **member, struct slice text)
+{
+    if (*member || !text.size)
+        return;
+    *member = slice_dup(text);
+    if (!*member)
+        o->has_failed = true;
+}
+
+static void
+copy_time(struct offer *o, const char **member, int64_t us)
+{
+    char text[DATETIME_SIZE];
+
+    if (us != DATETIME_NONE)
+        copy_text(o, member,
+                  (struct slice){text, datetime_write_short(text, us)});
+}
+
+static bool
+is_equal(const char *a, struct slice b)
+{
+    return a && slice_is(b, a);
+}
+
+/* Returns the item of the link, a known or a new one: documents may repeat it.
+ */
+static struct td_item *
+item_of(struct offer *o, struct slice rel, struct slice href)
+{
+    struct td_item *item;
+
+    for (size_t i = 0; i < o->told.n_items; i++)
+        if (is_equal(o->items[i].rel, rel) && is_equal(o->items[i].href, href))
+            return &o->items[i];
+    if (o->told.n_items == ITEMS_MAX)
+        return NULL;
+    item = &o->items[o->told.n_items];
+    *item = (struct td_item){.rel = NULL};
+    copy_text(o, &item->rel, rel);
+    copy_text(o, &item->href, href);
+    o->told.n_items++;
+    return item;
+}
+
+static void
+on_item(const struct discovery_item *found, void *user)
+{
+    struct offer *o = user;
+    struct td_item *item = item_of(o, found->rel, found->href);
+
+    if (!item)
+        return;
+    copy_text(o, &item->type, found->type);
+    copy_time(o, &item->from, found->from_us);
+    copy_time(o, &item->until, found->until_us);
+}
+
+static void
+free_items(struct offer *o)
+{
+    for (size_t i = 0; i < o->told.n_items; i++) {
+        free((char *)o->items[i].rel);
+        free((char *)o->items[i].href);
+        free((char *)o->items[i].type);
+        free((char *)o->items[i].from);
+        free((char *)o->items[i].until);
+    }
+}
+
+/* The set */
+
+static void
+on_description(struct slice json, void *user)
+{
+    struct offer *o = user;
+    struct json_fields_member digest = JSON_TEXT("digest", o->digest);
+
+    buf_clear(&o->json);
+    buf_add_slice(&o->json, json);
+    json_fields_read(json, &digest, 1);
+}
+
+static void
+on_offered(struct offered *offered, const struct problem *missed, void *user)
+{
+    struct offer *o = user;
+
+    if (o->n_sets++ == 0 && !missed) {
+        o->offered = *offered;
+        *offered = (struct offered){.url = NULL};
+    }
+    if (o->n_sets == 1)
+        return;
+    problem(&o->why, STATUS_REFUSED, "%.800s has several sets: ask for one",
+            o->url);
+    o->is_over = true;
+    discovery_free(o->discovery);
+    o->discovery = NULL;
+}
+
+static void
+on_offered_end(const struct problem *why, void *user)
+{
+    struct offer *o = user;
+
+    o->discovery = NULL;
+    o->why = *why;
+    o->is_over = true;
+}
+
+static enum status
+find_set(struct offer *o)
+{
+    static const struct discovery_watch watch = {
+        .on_item = on_item, .on_description = on_description};
+    enum status rc;
+
+    o->discovery =
+        discovery_start(o->client, o->url, on_offered, on_offered_end, o);
+    if (!o->discovery)
+        return problem_memory(&o->client->problem);
+    discovery_watch(o->discovery, &watch);
+    rc = client_until(o->client, &o->is_over);
+    return rc ? rc : client_told(o->client, &o->why);
+}
+
+/* The set's Change Lists */
+
+static enum status
+on_list(const struct document_entry *entry, const struct document_head *head,
+        void *user)
+{
+    (void)entry;
+    (void)user;
+    return head->is_index ? STATUS_OK : STATUS_STOPPED;
+}
+
+static void
+on_lists(const struct document_fetch_answer *answer, const struct problem *why,
+         void *user)
+{
+    struct offer *o = user;
+    int64_t from = DATETIME_NONE;
+
+    o->page = NULL;
+    o->is_over = true;
+    if (why->rc) {
+        if (why->rc != STATUS_REFUSED) /* a missing list is no failure */
+            o->why = *why;
+        return;
+    }
+    from = answer->head->from_us;
+    if (from != DATETIME_NONE)
+        o->from[datetime_write_short(o->from, from)] = '\0';
+    o->told.n_lists = answer->head->is_index ? answer->head->n_entries : 1;
+}
+
+static enum status
+read_lists(struct offer *o)
+{
+    static const struct document_events events = {NULL, on_list};
+    const struct document_fetch_request request = {.url =
+                                                       o->offered.change_list};
+    enum status rc;
+
+    if (!request.url)
+        return STATUS_OK;
+    o->is_over = false;
+    o->page = document_fetch_start(o->client, &request, &events, on_lists, o);
+    if (!o->page)
+        return problem_memory(&o->client->problem);
+    rc = client_until(o->client, &o->is_over);
+    return rc ? rc : client_told(o->client, &o->why);
+}
+
+/* Returns NULL for "". */
+static const char *
+or_empty(const char *text)
+{
+    return text[0] ? text : NULL;
+}
+
+static void
+report_offer(struct offer *o, td_offer_fn *on_offer, void *user)
+{
+    o->told.set_url = o->url;
+    o->told.title = o->offered.title;
+    o->told.position = o->offered.position;
+    o->told.earliest = o->offered.earliest;
+    o->told.digest = or_empty(o->digest);
+    o->told.from = or_empty(o->from);
+    o->told.items = o->items;
+    o->told.description = o->json.data;
+    o->told.description_size = o->json.size;
+    on_offer(&o->told, user);
+}
+
+enum status
+offer_read(struct td_client *client, const char *set_url, td_offer_fn *on_offer,
+           void *user)
+{
+    struct offer *o = calloc(1, sizeof(*o));
+    char set[SET_URL_MAX + 1];
+    enum status rc;
+
+    if (!o)
+        return problem_memory(&client->problem);
+    o->client = client;
+    buf_init(&o->json, DOCUMENT_FETCH_TEXT_MAX);
+    rc = set_url_read(client, set_url, set);
+    o->url = rc ? set_url : set;
+    if (rc == STATUS_INVALID && set_url &&
+        (!strncmp(set_url, "http://", 7) || !strncmp(set_url, "https://", 8)))
+        rc = STATUS_OK; /* a Capability List */
+    if (!rc)
+        rc = client_add_source(client, set_url);
+    if (!rc)
+        rc = find_set(o);
+    if (!rc)
+        rc = read_lists(o);
+    if (!rc && (o->has_failed || o->json.failed))
+        rc = problem_memory(&client->problem);
+    if (!rc)
+        report_offer(o, on_offer, user);
+    discovery_free(o->discovery);
+    document_fetch_free(o->page);
+    offered_fini(&o->offered);
+    free_items(o);
+    buf_fini(&o->json);
+    free(o);
+    return rc;
+}
+
+enum td_status
+td_describe(struct td_client *client, const char *set_url,
+            td_offer_fn *on_offer, void *user)
+{
+    client_begin(client);
+    return client_end(client, offer_read(client, set_url, on_offer, user));
 }

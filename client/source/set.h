@@ -4,6 +4,7 @@
 #ifndef CLIENT_SOURCE_SET_H
 #define CLIENT_SOURCE_SET_H
 
+#include "client/lib/client.h"
 #include "client/tidings.h"
 #include "proto/slice.h"
 
@@ -13,5 +14,13 @@
 enum td_status set_send(struct td_client *client, const char *set_url,
                         const char *suffix, const char *method,
                         struct slice json, unsigned *status);
+
+/*
+ * Td_describe for code that runs inside another public call.
+ */
+
+/* As td_describe, but neither begins nor ends a public call. */
+enum status offer_read(struct td_client *client, const char *set_url,
+                       td_offer_fn *on_offer, void *user);
 
 #endif

@@ -3,6 +3,7 @@
  */
 #include "client/verify/verify.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum td_status
@@ -30,4 +31,47 @@ td_verify(struct td_client *client, const char *where,
     else
         rc = verify_files(&v, where);
     return client_end(client, rc);
+}
+
+/*
+ * Fills in the proof: a list that holds, or a break.
+ */
+
+static void
+write_time(char to[32], int64_t us)
+{
+    to[0] = '\0';
+    if (us == DATETIME_NONE)
+        return;
+    datetime_write(to, us);
+    to[DATETIME_SIZE] = '\0';
+}
+
+void
+verify_holds(struct verify *v, const char *where)
+{
+    const struct list_chain *chain = &v->chain;
+    struct td_proof *proof = v->proof;
+
+    proof->n_lists++;
+    proof->first = chain->last > chain->after ? chain->after + 1 : 0;
+    proof->last = chain->last;
+    proof->is_from_start = chain->after == 0;
+    position_write(proof->position, chain->epoch, chain->last);
+    digest_write(proof->digest, &chain->digest);
+    proof->digest[DIGEST_TEXT_SIZE] = '\0';
+    write_time(proof->from, chain->from_us);
+    write_time(proof->until, chain->last_us);
+    if (v->on_list)
+        v->on_list(where, proof, v->user);
+}
+
+enum status
+verify_breaks(struct verify *v, const char *where, uint64_t at,
+              const struct problem *why)
+{
+    snprintf(v->proof->broken_in, sizeof(v->proof->broken_in), "%s", where);
+    v->proof->broken_at = at;
+    return client_fail(v->client, STATUS_DIFFERENT, "%.400s: %s", where,
+                       why->text);
 }

@@ -18,8 +18,8 @@
 #include "base/clock.h"
 #include "client/lib/fetch.h"
 #include "client/lib/pause.h"
-#include "client/source/describe.h"
 #include "client/source/document.h"
+#include "client/source/set.h"
 #include "client/verify/verify.h"
 #include "proto/uri.h"
 

@@ -11,6 +11,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/list.h"
+#include "base/map.h"
+
 /* a loc's bytes, all of them ASCII here. */
 #define FILE_URI_MIN 12
 #define FILE_URI_MAX 2048
@@ -37,5 +40,32 @@ bool file_uri_write(char to[FILE_URI_MAX + 1], const char *base,
  * with the path so far, where only "/" matches "/". */
 bool file_uri_is_excluded(const char *const *globs, size_t n_globs,
                           const char *path);
+
+/*
+ * The paths that had an event and that the watch still has to
+ * look at: each once, in the order of their first events.
+ *
+ * Bounded: when it is full, its owner empties it and compares the whole disk
+ * with the database, which finds the rest.
+ */
+
+/* Bytes of paths, overhead included: some 100,000 paths. */
+#define PATH_QUEUE_BYTES_MAX ((size_t)16 * 1024 * 1024)
+
+struct path_queue {
+    struct map by_path;
+    struct list paths;
+    size_t bytes;
+};
+
+void path_queue_init(struct path_queue *dirty);
+void path_queue_clear(struct path_queue *dirty);
+
+/* False: full, or no memory; the path was not added. */
+bool path_queue_add(struct path_queue *dirty, const char *path);
+
+/* Takes the first one out; false: there is none. */
+bool path_queue_take(struct path_queue *dirty,
+                     char path[FILE_URI_PATH_MAX + 1]);
 
 #endif

@@ -32,9 +32,6 @@
 #include "client/watch/file_digest.h"
 #include "client/watch/file_uri.h"
 #include "client/watch/inotify.h"
-#include "client/watch/media_types.h"
-#include "client/watch/path_queue.h"
-#include "client/watch/post_queue.h"
 #include "client/watch/watch_db.h"
 #include "proto/problem.h"
 

@@ -21,14 +21,14 @@
  * denial was false, and its sender does not know the new callback URL.
  * Deliveries to the old one count meanwhile.
  */
-#include "client/websub/subscriber.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/follow/follower.h"
 #include "client/lib/callback_guard.h"
 #include "client/lib/pause.h"
+#include "client/websub/callback.h"
 #include "client/websub/delivery_queue.h"
 #include "client/websub/hub_subscription.h"
 #include "client/websub/topic_discovery.h"
@@ -390,7 +390,9 @@ close_it(void *owner)
     td_subscriber_close(owner);
 }
 
-enum status
+/* As td_subscriber_open, but td_run does not wait for it, and td_close does not
+ * close it. */
+static enum status
 subscriber_new(struct td_callback *callback, const char *topic_url,
                const struct td_subscriber_options *options,
                struct td_subscriber **subscriber)
@@ -447,12 +449,6 @@ td_subscriber_open(struct td_callback *callback, const char *topic_url,
     return client_end(client, STATUS_OK);
 }
 
-unsigned
-subscriber_pause_ms(const struct td_subscriber *subscriber)
-{
-    return subscriber->waits_ms;
-}
-
 void
 td_subscriber_counts(const struct td_subscriber *subscriber,
                      struct td_subscriber_counts *counts)
@@ -499,4 +495,167 @@ td_subscriber_close(struct td_subscriber *s)
     free(s->moved_to);
     free(s->hub);
     free(s);
+}
+
+/*
+ * A follower that gets its notifications from a hub.
+ *
+ *     follower --sought--> subscriber at the topic of its set
+ *         ^                    |
+ *         +-- message, nudge --+
+ *
+ * When the follower is gone, the subscriber goes on, as a tenant of the
+ * callback, until the hub has ended the subscription.
+ */
+
+/* Notifications are the main way; a request now and then finds what they miss.
+ */
+#define POLL_MS 600000
+
+struct callback_follow {
+    struct td_callback *callback;
+    struct td_follower *follower;     /* NULL: gone */
+    struct td_subscriber *subscriber; /* NULL: not yet, or over */
+    struct tenant tenant;             /* after the follower */
+    char *topic;
+};
+
+static void
+free_follow(struct callback_follow *w)
+{
+    td_subscriber_close(w->subscriber);
+    free(w->topic);
+    free(w);
+}
+
+static void
+close_tenant(void *owner)
+{
+    struct callback_follow *w = owner;
+
+    callback_leave(w->callback, &w->tenant);
+    free_follow(w);
+}
+
+/* Events of the subscriber */
+
+static void
+on_delivery(const struct td_delivery *delivery, void *user)
+{
+    struct callback_follow *w = user;
+
+    if (w->follower)
+        push_message(w->follower, delivery->body, delivery->size);
+}
+
+static void
+on_state(enum td_subscription_state state, const char *detail, void *user)
+{
+    struct callback_follow *w = user;
+
+    if (!w->follower) {
+        if (state == TD_ENDED || state == TD_DENIED)
+            close_tenant(w);
+        return;
+    }
+    switch (state) {
+    case TD_ACTIVE: /* nobody has notified us of earlier changes */
+        push_nudge(w->follower);
+        break;
+    case TD_DENIED: /* no subscription is left to end */
+        td_subscriber_close(w->subscriber);
+        w->subscriber = NULL;
+        follower_fail(w->follower, STATUS_REFUSED, "the hub denied: %s",
+                      detail);
+        break;
+    case TD_TROUBLE:
+        follower_report(w->follower, detail, w->subscriber->waits_ms);
+        break;
+    case TD_DISCOVERED:
+    case TD_REQUESTED:
+    case TD_ENDED:
+        break;
+    }
+}
+
+/* Events of the follower */
+
+static bool
+on_sought(struct td_follower *f, void *owner)
+{
+    const struct td_subscriber_options options = {
+        .on_delivery = on_delivery,
+        .on_state = on_state,
+        .user = owner,
+    };
+    struct callback_follow *w = owner;
+    const char *topic = f->offered.topic;
+    enum status rc;
+
+    if (!topic)
+        return follower_fail(f, STATUS_REFUSED,
+                             "%.200s names no topic for change notifications",
+                             f->options.url);
+    if (w->topic && !strcmp(w->topic, topic))
+        return true;
+    td_subscriber_close(w->subscriber); /* the topic is another one */
+    w->subscriber = NULL;
+    free(w->topic);
+    w->topic = strdup(topic);
+    if (!w->topic)
+        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
+    rc = subscriber_new(w->callback, topic, &options, &w->subscriber);
+    if (rc)
+        return follower_fail(f, rc == STATUS_MEMORY ? rc : STATUS_MALFORMED,
+                             "the topic %.200s: %.200s", topic,
+                             td_problem(f->client));
+    return true;
+}
+
+static void
+on_closed(void *owner)
+{
+    struct callback_follow *w = owner;
+
+    w->follower = NULL;
+    if (!w->subscriber) {
+        free_follow(w);
+        return;
+    }
+    w->tenant = (struct tenant){.close = close_tenant, .owner = w};
+    callback_stay(w->callback, &w->tenant);
+    td_subscriber_end(w->subscriber);
+}
+
+enum td_status
+td_callback_follow(struct td_callback *callback, const char *url,
+                   const struct td_follow_options *options,
+                   td_message_fn *on_message, void *user,
+                   struct td_follower **follower)
+{
+    struct td_client *client = callback->client;
+    struct td_follow_options all = {.after = NULL};
+    struct callback_follow *w = calloc(1, sizeof(*w));
+    enum td_status rc;
+
+    *follower = NULL;
+    if (!w) {
+        client_begin(client);
+        return client_end(client, problem_memory(&client->problem));
+    }
+    if (options)
+        all = *options;
+    all.transports = TD_LONG_POLL | TD_POLL;
+    if (!all.poll_ms)
+        all.poll_ms = POLL_MS;
+    w->callback = callback;
+    rc = td_follower_open(client, url, &all, on_message, user, follower);
+    if (rc) {
+        free_follow(w);
+        return rc;
+    }
+    w->follower = *follower;
+    (*follower)->pusher =
+        (struct pusher){.sought = on_sought, .close = on_closed, .owner = w};
+    return TD_OK;
 }

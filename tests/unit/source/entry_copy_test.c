@@ -5,7 +5,6 @@
 
 #include <stdlib.h>
 
-#include "client/baseline/entry_queue.h"
 #include "tests/test.h"
 
 #define N 200

@@ -1,11 +1,10 @@
 /*
  * media_types_test.c - the media type of a file (R-022).
  */
-#include "client/watch/media_types.h"
-
 #include <stdio.h>
 #include <string.h>
 
+#include "client/watch/file_digest.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
 

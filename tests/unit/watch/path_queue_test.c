@@ -1,11 +1,10 @@
 /*
  * path_queue_test.c - the paths that were not looked at yet.
  */
-#include "client/watch/path_queue.h"
-
 #include <stdio.h>
 #include <string.h>
 
+#include "client/watch/file_uri.h"
 #include "tests/test.h"
 
 TEST(hands_out_each_path_once_in_order)

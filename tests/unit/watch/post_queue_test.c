@@ -2,12 +2,11 @@
  * post_queue_test.c - a queue of posts: it posts until it is answered, whatever
  * the broker does.
  */
-#include "client/watch/post_queue.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/watch/watch_db.h"
 #include "tests/clock.h"
 #include "tests/support/fake_broker.h"
 #include "tests/support/tempdir.h"

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client/watch/post_queue.h"
+#include "client/watch/watch_db.h"
 #include "tests/clock.h"
 #include "tests/support/fake_broker.h"
 #include "tests/support/tempdir.h"
