@@ -150,19 +150,19 @@ struct baseline {
     bool is_done;           /* ended without failure */
     struct timer *turn;
     struct parts parts;
-    struct part now;              /* the current part; `parts` owns its URL */
-    unsigned n_led;               /* parts that this one names */
-    size_t n_known;               /* names of parts already known */
-    bool has_list;                /* a list or package was read, or is a part */
-    struct listing_version known; /* of `now`, in the last complete reading */
-    bool is_changed;              /* some document is not as in that reading */
-    struct digest_check *rows;    /* of the document that is read */
-    bool is_checking;             /* reads the documents again ... */
-    size_t checked;               /* ... of `parts`, up to this one */
-    size_t n_documents;           /* of `parts`, no packages */
-    unsigned n_readings;          /* that did not agree with what came after */
-    char doubt[600];              /* why it may not be complete; "": it is */
-    struct problem lost;          /* why the first lost part cannot be had */
+    struct part now;             /* the current part; `parts` owns its URL */
+    unsigned n_led;              /* parts that this one names */
+    size_t n_known;              /* names of parts already known */
+    bool has_list;               /* a list or package was read, or is a part */
+    struct survey_version known; /* of `now`, in the last complete reading */
+    bool is_changed;             /* some document is not as in that reading */
+    struct digest_check *rows;   /* of the document that is read */
+    bool is_checking;            /* reads the documents again ... */
+    size_t checked;              /* ... of `parts`, up to this one */
+    size_t n_documents;          /* of `parts`, no packages */
+    unsigned n_readings;         /* that did not agree with what came after */
+    char doubt[600];             /* why it may not be complete; "": it is */
+    struct problem lost;         /* why the first lost part cannot be had */
     struct document_stream *reading;
     struct dump *dump;
     unsigned n_attempts;
@@ -233,7 +233,7 @@ static bool
 has_listed(struct baseline *b, bool is_good)
 {
     if (!is_good)
-        fail_because(b, listing_failure(b->plan.listing));
+        fail_because(b, survey_failure(b->plan.listing));
     return is_good;
 }
 
@@ -371,7 +371,7 @@ hand_over_entry(struct baseline *b, const struct document_entry *entry,
         return;
     if (entry->change.lastmod_us > b->place.lastmod_us)
         b->place.lastmod_us = entry->change.lastmod_us;
-    if (b->plan.listing && !has_listed(b, listing_add(b->plan.listing, entry)))
+    if (b->plan.listing && !has_listed(b, survey_add(b->plan.listing, entry)))
         return;
     if (!b->on_entry)
         return;
@@ -458,8 +458,8 @@ note_report(struct baseline *b, const struct document_head *head)
 static bool
 note_document(struct baseline *b, const struct document_stream_end *end)
 {
-    struct listing *listing = b->plan.listing;
-    struct listing_version version = end->version;
+    struct survey *listing = b->plan.listing;
+    struct survey_version version = end->version;
     uint64_t n_left_out =
         end->is_same ? 0 : list_report_n_left_out(&end->head->report);
 
@@ -469,8 +469,8 @@ note_document(struct baseline *b, const struct document_stream_end *end)
     if (!listing)
         return true;
     return has_listed(
-        b, end->is_same ? listing_document_same(listing)
-                        : listing_document_end(listing, &version, n_left_out));
+        b, end->is_same ? survey_document_same(listing)
+                        : survey_document_end(listing, &version, n_left_out));
 }
 
 /* Notes the document for the second look at it. */
@@ -623,7 +623,7 @@ falls_back(struct baseline *b)
     if (!b->has_told) {
         baseline_place_init(&b->place);
         if (b->plan.listing)
-            has_listed(b, listing_begin(b->plan.listing));
+            has_listed(b, survey_begin(b->plan.listing));
     }
     begin_reading(b, url);
     return true;
@@ -661,7 +661,7 @@ read_anew(struct baseline *b)
     baseline_place_init(&b->place);
     if (b->plan.report)
         *b->plan.report = (struct list_report){.n = {0}};
-    if (b->plan.listing && !has_listed(b, listing_begin(b->plan.listing)))
+    if (b->plan.listing && !has_listed(b, survey_begin(b->plan.listing)))
         return;
     begin_reading(b, b->is_dump ? b->plan.offered->resource_dump
                                 : b->plan.offered->resource_list);
@@ -708,7 +708,7 @@ static const struct document_stream_calls calls = {on_link, on_read_entry,
 
 /* Starts to read `now`, if it is not as `known`. */
 static void
-start_document(struct baseline *b, const struct listing_version *known)
+start_document(struct baseline *b, const struct survey_version *known)
 {
     if (digest_check_reset(b->rows))
         fail_without_memory(b);
@@ -721,7 +721,7 @@ static void
 check_next(struct baseline *b)
 {
     const struct part *part = &b->parts.all[b->checked];
-    struct listing_version known = {.etag = ""};
+    struct survey_version known = {.etag = ""};
 
     b->is_checking = true;
     b->now = *part;
@@ -742,10 +742,9 @@ start_next(struct baseline *b)
     };
 
     b->n_led = 0;
-    b->known = (struct listing_version){.etag = ""};
+    b->known = (struct survey_version){.etag = ""};
     if (b->plan.listing &&
-        !has_listed(b,
-                    listing_document(b->plan.listing, b->now.url, &b->known)))
+        !has_listed(b, survey_document(b->plan.listing, b->now.url, &b->known)))
         return;
     if (b->now.is_package)
         b->dump = dump_start(b->client, &request, on_manifest, on_member,
@@ -812,7 +811,7 @@ begin_list(struct baseline *b)
             "the source offers neither a Resource List nor a Resource Dump");
         return;
     }
-    if (b->plan.listing && !has_listed(b, listing_begin(b->plan.listing)))
+    if (b->plan.listing && !has_listed(b, survey_begin(b->plan.listing)))
         return;
     if (b->plan.scratch && scratch_open(&b->scratch, b->plan.scratch, &b->why))
         return;

@@ -30,10 +30,10 @@
 #define CLIENT_BASELINE_BASELINE_H
 
 #include "client/lib/client.h"
-#include "client/listing/listing.h"
 #include "client/source/discovery.h"
 #include "client/source/document.h"
 #include "client/source/source_position.h"
+#include "client/survey/survey.h"
 
 struct baseline;
 
@@ -60,9 +60,9 @@ struct baseline_plan {
                                       STATUS_UNREACHABLE at once; 0: the baseline
                                       waits, for an hour at most */
     /* Receives the resources as a new reading, which the owner of the listing
-     * completes at the end (listing_take, listing_compare). NULL: none. Must
+     * completes at the end (survey_take, survey_compare). NULL: none. Must
      * stay until the end. */
-    struct listing *listing;
+    struct survey *listing;
     /* Receives what was mended and left out, added to what it has. NULL: none.
      * Must stay until the end. */
     struct list_report *report;

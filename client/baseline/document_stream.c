@@ -75,12 +75,12 @@ made_at(const struct fetch_answer *answer)
 /* Keeps the validators of the document, but not a Last-Modified of the current
  * second: two versions may share it (RFC 9110 section 8.8.2.2). */
 static void
-note_version(struct listing_version *v, const struct fetch_answer *answer)
+note_version(struct survey_version *v, const struct fetch_answer *answer)
 {
     int64_t modified = httpdate_read(slice_of(answer->last_modified));
     int64_t now = httpdate_read(slice_of(answer->date));
 
-    *v = (struct listing_version){.etag = ""};
+    *v = (struct survey_version){.etag = ""};
     if (strlen(answer->etag) < sizeof(v->etag))
         strcpy(v->etag, answer->etag);
     if (modified != DATETIME_NONE && modified < now &&
@@ -382,10 +382,10 @@ add_condition(char to[300], const char *name, const char *value)
 
 struct document_stream *
 document_stream_start(struct td_client *client, const char *url,
-                      const struct listing_version *known,
+                      const struct survey_version *known,
                       const struct document_stream_calls *calls, void *user)
 {
-    static const struct listing_version nothing = {.etag = ""};
+    static const struct survey_version nothing = {.etag = ""};
     char conditions[2][300];
     const char *headers[4] = {
         "Accept: application/xml, text/xml;q=0.9, */*;q=0.5"};

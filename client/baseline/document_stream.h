@@ -20,8 +20,8 @@
 #define CLIENT_BASELINE_DOCUMENT_STREAM_H
 
 #include "client/lib/client.h"
-#include "client/listing/listing.h"
 #include "client/source/document.h"
+#include "client/survey/survey.h"
 #include "proto/problem.h"
 
 struct document_stream;
@@ -41,7 +41,7 @@ struct document_stream_end {
     int64_t made_us; /* the latest time at which the document was made: the
                         server's Last-Modified, else its clock at the answer; or
                         DATETIME_NONE */
-    struct listing_version version; /* its validators and digest */
+    struct survey_version version; /* its validators and digest */
     bool is_same; /* 304, or the bytes of the known version: nothing was read */
 };
 
@@ -62,7 +62,7 @@ struct document_stream_calls {
  * memory. The reading frees itself after on_end. */
 struct document_stream *
 document_stream_start(struct td_client *client, const char *url,
-                      const struct listing_version *known,
+                      const struct survey_version *known,
                       const struct document_stream_calls *calls, void *user);
 void document_stream_pause(struct document_stream *reading);
 void document_stream_resume(struct document_stream *reading);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "client/lib/pause.h"
-#include "client/listing/listing.h"
+#include "client/survey/survey.h"
 #include "proto/datetime.h"
 
 #define ALL_TRANSPORTS (TD_WEBSOCKET | TD_EVENTS | TD_LONG_POLL | TD_POLL)
@@ -128,7 +128,7 @@ read_rest(struct follow_options *parsed, struct td_follow_options *how,
     if (!how->patience_ms)
         how->patience_ms = PATIENCE_DEFAULT;
     if (!how->max_delete_percent)
-        how->max_delete_percent = LISTING_PERCENT_DEFAULT;
+        how->max_delete_percent = SURVEY_PERCENT_DEFAULT;
     parsed->silence_s = how->idle_ms / 1000 + (how->idle_ms % 1000 > 0);
     parsed->scratch = how->scratch ? strdup(how->scratch) : NULL;
     parsed->listing = how->listing ? strdup(how->listing) : NULL;

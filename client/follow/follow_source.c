@@ -16,8 +16,8 @@ struct followed {
     struct source *source;
     size_t number; /* in the tour */
     struct td_follower *follower;
-    struct td_start start;   /* where it goes on */
-    struct listing *listing; /* between two visits, if no file keeps it */
+    struct td_start start;  /* where it goes on */
+    struct survey *listing; /* between two visits, if no file keeps it */
     char *set_url;
     bool has_started;
 };
@@ -128,7 +128,7 @@ follow_set(struct followed *set, bool is_visit, struct problem *why)
     how.until_caught_up = is_visit;
     if (follower_new(s->client, &plan, &set->follower, why))
         return false;
-    survey_swap(set->follower, &set->listing);
+    phase_survey_swap(set->follower, &set->listing);
     if (source_sets_take_offered(s->tour, set->number, &offered))
         follower_offer(set->follower, &offered);
     return true;
@@ -175,7 +175,7 @@ on_close(size_t number, void *user)
     struct followed *set = s->sets[number];
 
     if (!set->start.listing[0] && !s->options->follow.until_caught_up)
-        survey_swap(set->follower, &set->listing);
+        phase_survey_swap(set->follower, &set->listing);
     td_follower_close(set->follower);
     set->follower = NULL;
 }
@@ -231,7 +231,7 @@ free_all(struct source *s)
 {
     for (size_t i = 0; i < s->n_sets; i++) {
         td_follower_close(s->sets[i]->follower);
-        listing_close(s->sets[i]->listing);
+        survey_close(s->sets[i]->listing);
         free(s->sets[i]->set_url);
         free(s->sets[i]);
     }

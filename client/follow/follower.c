@@ -432,7 +432,7 @@ static void
 release_follower(struct td_follower *f)
 {
     offered_fini(&f->offered);
-    listing_close(f->survey.listing);
+    survey_close(f->survey.listing);
     read_lists_close(f->lists.read);
     broker_message_fini(&f->delivery.message);
     change_batch_fini(&f->delivery.batch);

@@ -42,8 +42,8 @@
 #include "client/history/history.h"
 #include "client/lib/client.h"
 #include "client/lib/fetch.h"
-#include "client/listing/listing.h"
 #include "client/source/discovery.h"
+#include "client/survey/survey.h"
 
 /* Most milliseconds between two attempts. */
 #define FOLLOWER_PAUSE_LAST 30000
@@ -162,13 +162,13 @@ struct follower_lists {
 };
 
 struct follower_survey {
-    struct listing *listing; /* NULL: not needed yet */
-    bool is_taking;          /* following begins at the first list */
-    bool is_surveyed;        /* a baseline has read the list */
-    bool is_read;            /* the list was read since the state began */
-    bool is_doubtful;        /* it never stood still while it was read */
-    bool was_held;           /* the last on_held had a number */
-    uint64_t n_listed;       /* resources read from the list so far */
+    struct survey *listing; /* NULL: not needed yet */
+    bool is_taking;         /* following begins at the first list */
+    bool is_surveyed;       /* a baseline has read the list */
+    bool is_read;           /* the list was read since the state began */
+    bool is_doubtful;       /* it never stood still while it was read */
+    bool was_held;          /* the last on_held had a number */
+    uint64_t n_listed;      /* resources read from the list so far */
     int64_t progress_ms;
 };
 
@@ -297,17 +297,17 @@ bool poll_over(struct td_follower *f);
 /* phase_survey.c */
 
 /* Opens the listing. False: the follower has ended. */
-bool survey_open(struct td_follower *f);
+bool phase_survey_open(struct td_follower *f);
 
 /* Exchanges the listing with *listing (NULL: none). So a temporary listing
  * outlives the follower, and the next follower of the set continues it. Not
  * from a callback of the follower. */
-void survey_swap(struct td_follower *f, struct listing **listing);
+void phase_survey_swap(struct td_follower *f, struct survey **listing);
 
 /* Begins to read the list of resources: into the listing, unless `plan` has
  * none. False: the follower has ended. */
-bool survey_read(struct td_follower *f, struct baseline_plan *plan,
-                 baseline_entry_fn *on_entry, baseline_end_fn *on_end);
+bool phase_survey_read(struct td_follower *f, struct baseline_plan *plan,
+                       baseline_entry_fn *on_entry, baseline_end_fn *on_end);
 
 /* Why a follower ends whose caller has no on_held. */
 #define SURVEY_HELD_TEXT                                                \
@@ -316,7 +316,7 @@ bool survey_read(struct td_follower *f, struct baseline_plan *plan,
 
 /* Completes the listing's reading by a baseline. False: the follower has
  * ended. */
-bool survey_take(struct td_follower *f);
+bool phase_survey_take(struct td_follower *f);
 
 /* deliver.c */
 

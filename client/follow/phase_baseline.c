@@ -196,7 +196,7 @@ on_end(const struct problem *why, const struct source_position *place,
         if (guess)
             f->rebase.guess = *guess;
         continue_baseline(f);
-    } else if (survey_take(f)) {
+    } else if (phase_survey_take(f)) {
         f->rebase.has_guess = false;
         continue_baseline(f);
     }
@@ -271,7 +271,7 @@ begin_baseline(struct td_follower *f)
         follower_enter(f, FOLLOWER_REBASING);
         f->rebase.is_begun = false;
         plan.scratch = NULL;
-        return survey_read(f, &plan, on_entry, on_end) && false;
+        return phase_survey_read(f, &plan, on_entry, on_end) && false;
     }
     if (now - f->rebase.rebased_ms < REBASE_LEAST_MS)
         return wait_longer(
@@ -279,14 +279,14 @@ begin_baseline(struct td_follower *f)
     follower_enter(f, FOLLOWER_REBASING);
     f->rebase.is_begun = false;
     if (follower_has_only_list(f)) {
-        if (!survey_open(f))
+        if (!phase_survey_open(f))
             return false;
         plan.listing = f->survey.listing;
     }
     if (!f->offered.resource_list &&
         !(f->offered.resource_dump && plan.scratch))
         return begin_without_list(f);
-    return survey_read(f, &plan, on_entry, on_end) && false;
+    return phase_survey_read(f, &plan, on_entry, on_end) && false;
 }
 
 const struct phase phase_baseline = {.begin = begin_baseline,

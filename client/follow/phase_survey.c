@@ -1,7 +1,7 @@
 /*
  * phase_survey.c - follows sources without a history. It reads the list of
  * their resources every poll_ms, compares each reading with the one before
- * (client/listing) and reports the differences as changes.
+ * (client/survey) and reports the differences as changes.
  *
  *     stored differences --> read the list --> new differences --> heartbeat
  *                              ^      |                               |
@@ -20,26 +20,25 @@
 static bool
 failed_listing(struct td_follower *f)
 {
-    return follower_end(f, listing_failure(f->survey.listing));
+    return follower_end(f, survey_failure(f->survey.listing));
 }
 
 bool
-survey_open(struct td_follower *f)
+phase_survey_open(struct td_follower *f)
 {
     struct problem why = {.text = ""};
 
     if (f->survey.listing)
         return true;
-    f->survey.listing =
-        listing_open(f->options.listing, f->options.url, &f->client->room,
-                     f->client->stop_fd, &why);
+    f->survey.listing = survey_open(f->options.listing, f->options.url,
+                                    &f->client->room, f->client->stop_fd, &why);
     return f->survey.listing || follower_end(f, &why);
 }
 
 void
-survey_swap(struct td_follower *f, struct listing **listing)
+phase_survey_swap(struct td_follower *f, struct survey **listing)
 {
-    struct listing *its = f->survey.listing;
+    struct survey *its = f->survey.listing;
 
     f->survey.listing = *listing;
     *listing = its;
@@ -48,7 +47,7 @@ survey_swap(struct td_follower *f, struct listing **listing)
 static struct source_position
 place_at(const struct td_follower *f, uint64_t seq)
 {
-    const struct listing_extent *extent = listing_extent(f->survey.listing);
+    const struct survey_extent *extent = survey_extent(f->survey.listing);
     struct source_position place = {.is_time = false, .at = {.seq = seq}};
 
     memcpy(place.at.epoch, extent->epoch, sizeof(place.at.epoch));
@@ -56,11 +55,11 @@ place_at(const struct td_follower *f, uint64_t seq)
 }
 
 bool
-survey_take(struct td_follower *f)
+phase_survey_take(struct td_follower *f)
 {
-    if (!listing_take(f->survey.listing))
+    if (!survey_take(f->survey.listing))
         return failed_listing(f);
-    f->rebase.standing = place_at(f, listing_extent(f->survey.listing)->last);
+    f->rebase.standing = place_at(f, survey_extent(f->survey.listing)->last);
     f->survey.is_surveyed = true;
     return true;
 }
@@ -86,7 +85,7 @@ is_unknown(struct td_follower *f, const char *format)
 static bool
 is_settled(struct td_follower *f)
 {
-    const struct listing_extent *extent = listing_extent(f->survey.listing);
+    const struct survey_extent *extent = survey_extent(f->survey.listing);
     struct source_position place;
 
     if (!follower_place(f, &place)) {
@@ -98,7 +97,7 @@ is_settled(struct td_follower *f)
                              "changes after %s are unknown");
     if (!place.at.epoch[0] && !place.at.seq) {
         if ((extent->is_read || extent->last) &&
-            !listing_clear(f->survey.listing))
+            !survey_clear(f->survey.listing))
             return failed_listing(f);
         place = place_at(f, 0);
         follower_set_place(f, &place);
@@ -130,8 +129,8 @@ static bool
 add_changes(struct td_follower *f)
 {
     problem_clear(&f->lists.end);
-    if (!listing_changes(f->survey.listing, f->place.order.at.seq,
-                         BATCH_ENTRIES, add_change, f))
+    if (!survey_changes(f->survey.listing, f->place.order.at.seq, BATCH_ENTRIES,
+                        add_change, f))
         return failed_listing(f);
     return !f->lists.end.rc || follower_end(f, &f->lists.end);
 }
@@ -163,7 +162,7 @@ handle_failure(struct td_follower *f, const struct problem *why)
 {
     bool is_passing = why->rc != STATUS_MEMORY && why->rc != STATUS_IO &&
                       why->rc != STATUS_STOPPED && !why->is_limit &&
-                      listing_extent(f->survey.listing)->is_read;
+                      survey_extent(f->survey.listing)->is_read;
     struct problem told = *why;
 
     f->attempts.n_heard = 0;
@@ -182,7 +181,7 @@ handle_failure(struct td_follower *f, const struct problem *why)
 static bool
 report_held(struct td_follower *f)
 {
-    const struct listing_extent *extent = listing_extent(f->survey.listing);
+    const struct survey_extent *extent = survey_extent(f->survey.listing);
     bool was_held = f->survey.was_held;
 
     f->survey.was_held = extent->n_held > 0;
@@ -199,14 +198,14 @@ report_held(struct td_follower *f)
 static bool
 compare_list(struct td_follower *f)
 {
-    const struct listing_guard guard = {
+    const struct survey_guard guard = {
         .max_percent = f->how.max_delete_percent,
         .accepts = f->how.accept_deletions,
         .is_doubtful = f->survey.is_doubtful,
     };
 
-    f->survey.was_held |= listing_extent(f->survey.listing)->n_held > 0;
-    if (!listing_compare(f->survey.listing, &guard))
+    f->survey.was_held |= survey_extent(f->survey.listing)->n_held > 0;
+    if (!survey_compare(f->survey.listing, &guard))
         return failed_listing(f);
     return report_held(f);
 }
@@ -218,7 +217,7 @@ take_list(struct td_follower *f)
 
     if (!f->survey.is_taking)
         return compare_list(f);
-    if (!survey_take(f))
+    if (!phase_survey_take(f))
         return false;
     f->survey.is_taking = f->survey.is_surveyed = false;
     place = f->rebase.standing;
@@ -274,8 +273,8 @@ on_end(const struct problem *why, const struct source_position *place,
 }
 
 bool
-survey_read(struct td_follower *f, struct baseline_plan *plan,
-            baseline_entry_fn *on_resource, baseline_end_fn *on_over)
+phase_survey_read(struct td_follower *f, struct baseline_plan *plan,
+                  baseline_entry_fn *on_resource, baseline_end_fn *on_over)
 {
     f->report = (struct list_report){.n = {0}};
     plan->offered = &f->offered;
@@ -301,7 +300,7 @@ read_list(struct td_follower *f)
 
     f->survey.n_listed = 0;
     f->survey.progress_ms = clock_steady_ms();
-    return survey_read(f, &plan, on_entry, on_end);
+    return phase_survey_read(f, &plan, on_entry, on_end);
 }
 
 /* Delivers one batch in each turn of the loop, for the sake of its other users.
@@ -332,7 +331,7 @@ begin_survey(struct td_follower *f)
     follower_enter(f, FOLLOWER_SURVEYING);
     f->connection.transport = TD_POLL;
     f->survey.is_taking = false;
-    if (!survey_open(f) || !is_settled(f))
+    if (!phase_survey_open(f) || !is_settled(f))
         return false;
     /* A baseline has just read the list, unless it read the dump. */
     f->survey.is_read = f->survey.is_surveyed &&

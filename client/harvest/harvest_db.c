@@ -298,24 +298,24 @@ harvest_db_sources(struct harvest_db *h,
 
 bool
 harvest_db_look(struct harvest_db *h, int64_t part, struct slice loc,
-                const struct listing_resource *version,
+                const struct survey_resource *version,
                 struct harvest_known *known)
 {
     struct db_rows rows =
         ROWS(h,
-             "SELECT part, " LISTING_RESOURCE_READ ","
+             "SELECT part, " SURVEY_RESOURCE_READ ","
              " coalesce(changed, -9223372036854775808), is_gone, is_due"
              " FROM resource WHERE loc = ?1",
              loc);
-    struct listing_resource had;
+    struct survey_resource had;
     int64_t its, changed_us;
     bool is_gone, is_due;
 
     *known = (struct harvest_known){.changed_us = DATETIME_NONE};
-    while (DB_NEXT(&rows, &its, LISTING_RESOURCE_INTO(&had), &changed_us,
+    while (DB_NEXT(&rows, &its, SURVEY_RESOURCE_INTO(&had), &changed_us,
                    &is_gone, &is_due)) {
         bool is_proven;
-        bool is_alike = listing_resources_agree(&had, version, &is_proven) &&
+        bool is_alike = survey_resources_agree(&had, version, &is_proven) &&
                         !is_gone && !is_due;
 
         if (its == part) {
@@ -334,14 +334,14 @@ harvest_db_look(struct harvest_db *h, int64_t part, struct slice loc,
 
 static bool
 write_row(struct harvest_db *h, int64_t part, struct slice loc,
-          const struct listing_resource *version, int64_t changed_us,
+          const struct survey_resource *version, int64_t changed_us,
           bool is_gone)
 {
     return DO(h,
               "INSERT OR REPLACE INTO resource"
-              " VALUES (?, ?, " LISTING_RESOURCE_WRITTEN
+              " VALUES (?, ?, " SURVEY_RESOURCE_WRITTEN
               ", " TIME("?") ", ?, 0, 0)",
-              loc, part, LISTING_RESOURCE_OF(version), changed_us, is_gone);
+              loc, part, SURVEY_RESOURCE_OF(version), changed_us, is_gone);
 }
 
 static bool
@@ -353,7 +353,7 @@ remove_row(struct harvest_db *h, int64_t part, struct slice loc)
 
 bool
 harvest_db_keep(struct harvest_db *h, int64_t part, struct slice loc,
-                const struct listing_resource *version, int64_t changed_us)
+                const struct survey_resource *version, int64_t changed_us)
 {
     if (!begin_rows(h))
         return false;
@@ -364,7 +364,7 @@ harvest_db_keep(struct harvest_db *h, int64_t part, struct slice loc,
     return write_row(h, part, loc, version, changed_us, false);
 }
 
-static const struct listing_resource none = {
+static const struct survey_resource none = {
     DATETIME_NONE, {NULL, 0}, LENGTH_NONE};
 
 bool
@@ -380,7 +380,7 @@ harvest_db_remove(struct harvest_db *h, int64_t part, struct slice loc,
 
 bool
 harvest_db_disturb(struct harvest_db *h, struct slice loc,
-                   const struct listing_resource *version)
+                   const struct survey_resource *version)
 {
     bool is_gone = !version;
 
@@ -388,8 +388,8 @@ harvest_db_disturb(struct harvest_db *h, struct slice loc,
         version = &none;
     return begin_rows(h) && DO(h,
                                "INSERT OR REPLACE INTO disturbed VALUES "
-                               "(?, " LISTING_RESOURCE_WRITTEN ", ?)",
-                               loc, LISTING_RESOURCE_OF(version), is_gone);
+                               "(?, " SURVEY_RESOURCE_WRITTEN ", ?)",
+                               loc, SURVEY_RESOURCE_OF(version), is_gone);
 }
 
 bool
@@ -458,12 +458,12 @@ harvest_db_unlist(struct harvest_db *h, int64_t part, struct slice loc)
 
 bool
 harvest_db_defer(struct harvest_db *h, int64_t part, struct slice loc,
-                 const struct listing_resource *version, struct slice entry)
+                 const struct survey_resource *version, struct slice entry)
 {
     return begin_rows(h) && DO(h,
                                "INSERT OR REPLACE INTO deferred VALUES (?, "
-                               "?, " LISTING_RESOURCE_WRITTEN ", ?)",
-                               loc, part, LISTING_RESOURCE_OF(version), entry);
+                               "?, " SURVEY_RESOURCE_WRITTEN ", ?)",
+                               loc, part, SURVEY_RESOURCE_OF(version), entry);
 }
 
 bool
@@ -522,7 +522,7 @@ harvest_db_next_deferred(struct harvest_db *h, int64_t part,
     buf_clear(&h->hash);
     buf_clear(&h->entry);
     is_good = FIND(h,
-                   "SELECT loc, entry, " LISTING_RESOURCE_READ " FROM deferred"
+                   "SELECT loc, entry, " SURVEY_RESOURCE_READ " FROM deferred"
                    " WHERE part = ?1 ORDER BY loc LIMIT 1",
                    DB_VALUES(part),
                    DB_INTO(&h->loc, &h->entry, &next->version.lastmod_us,

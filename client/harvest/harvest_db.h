@@ -38,7 +38,7 @@
 #include <stdint.h>
 
 #include "base/db.h"
-#include "client/listing/listing.h"
+#include "client/survey/survey.h"
 #include "proto/buf.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
@@ -119,13 +119,12 @@ struct harvest_known {
 };
 
 bool harvest_db_look(struct harvest_db *db, int64_t part, struct slice loc,
-                     const struct listing_resource *version,
+                     const struct survey_resource *version,
                      struct harvest_known *known);
 
 /* The part has it from now on, and part 0 not any more. */
 bool harvest_db_keep(struct harvest_db *db, int64_t part, struct slice loc,
-                     const struct listing_resource *version,
-                     int64_t changed_us);
+                     const struct survey_resource *version, int64_t changed_us);
 
 /* The part has it no longer. `changed_us`: of its deletion, kept until the next
  * comparison; DATETIME_NONE: not kept. */
@@ -135,7 +134,7 @@ bool harvest_db_remove(struct harvest_db *db, int64_t part, struct slice loc,
 /* What others posted into the set: `version` NULL: a deletion. Parts that have
  * the loc in another version are due: they no longer have it `is_same`. */
 bool harvest_db_disturb(struct harvest_db *db, struct slice loc,
-                        const struct listing_resource *version);
+                        const struct survey_resource *version);
 bool harvest_db_end_disturbance(struct harvest_db *db);
 bool harvest_db_is_due(struct harvest_db *db, int64_t part, bool *is_due);
 
@@ -152,7 +151,7 @@ bool harvest_db_unlist(struct harvest_db *db, int64_t part, struct slice loc);
 /* The list has it in another version, and whether that counts is decided at the
  * end. `entry` is copied. */
 bool harvest_db_defer(struct harvest_db *db, int64_t part, struct slice loc,
-                      const struct listing_resource *version,
+                      const struct survey_resource *version,
                       struct slice entry);
 
 /* Ends the list: *n of *n_of resources of the part are not in it, and have not
@@ -168,7 +167,7 @@ bool harvest_db_held(struct harvest_db *db, int64_t part, uint64_t *n,
 struct harvest_deferred {
     struct slice loc; /* size 0: there are no more */
     struct slice entry;
-    struct listing_resource version;
+    struct survey_resource version;
 };
 
 /* The next one that is held back, or the next entry that was deferred, in

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "client/harvest/harvest_entry.h"
-#include "client/listing/listing.h"
+#include "client/survey/survey.h"
 #include "proto/datetime.h"
 #include "proto/resourcesync/change.h"
 #include "proto/resourcesync/json.h"
@@ -201,7 +201,7 @@ apply_deletion(struct harvest_feed *f, const struct td_change *c,
 /* Posts what the set does not have in this version. */
 static bool
 apply_resource(struct harvest_feed *f, struct slice loc,
-               const struct listing_resource *version, struct slice text,
+               const struct survey_resource *version, struct slice text,
                const struct harvest_known *known)
 {
     bool is_known = known->is_there || known->is_stray || known->is_elsewhere;
@@ -221,7 +221,7 @@ static bool
 apply_change(struct harvest_feed *f, const struct td_change *c)
 {
     struct harvest_db *db = f->target->db;
-    struct listing_resource version = harvest_version_of(c);
+    struct survey_resource version = harvest_version_of(c);
     struct slice loc = slice_of(c->loc);
     bool is_deleted = c->change && !strcmp(c->change, "deleted");
     struct harvest_known known;
@@ -315,7 +315,7 @@ begin_list(struct harvest_feed *f, const struct td_message *message)
     f->is_replay = false;
     f->n_listed = 0;
     f->is_comparison = message->is_comparison != 0;
-    f->listing_us = clock_now_us();
+    f->survey_us = clock_now_us();
     if (f->part.position[0] && message->reason &&
         !(f->is_comparison && f->is_routine))
         harvest_target_say(f->target,
@@ -328,7 +328,7 @@ static bool
 list_resource(struct harvest_feed *f, const struct td_change *c)
 {
     struct harvest_db *db = f->target->db;
-    struct listing_resource version = harvest_version_of(c);
+    struct survey_resource version = harvest_version_of(c);
     struct slice loc = slice_of(c->loc);
     struct harvest_known known;
 
@@ -381,8 +381,7 @@ apply_deferred(struct harvest_feed *f, int64_t as_of_us)
 static bool
 delete_held(struct harvest_feed *f, int64_t part)
 {
-    const struct listing_resource none = {
-        DATETIME_NONE, {NULL, 0}, LENGTH_NONE};
+    const struct survey_resource none = {DATETIME_NONE, {NULL, 0}, LENGTH_NONE};
     struct harvest_db *db = f->target->db;
     struct harvest_known known;
     struct slice loc;
@@ -409,11 +408,11 @@ apply_deletions(struct harvest_feed *f, uint64_t n, uint64_t n_of)
 {
     const struct harvest_options *how = f->target->options;
 
-    const struct listing_guard guard = {how->max_delete, how->accept_deletions,
-                                        false};
+    const struct survey_guard guard = {how->max_delete, how->accept_deletions,
+                                       false};
 
     f->counts.held_back = 0;
-    if (!listing_holds_back(&guard, n, n_of))
+    if (!survey_holds_back(&guard, n, n_of))
         return n == 0 || delete_held(f, f->part.id);
     f->counts.held_back = n;
     f->counts.held_of = n_of;
@@ -474,7 +473,7 @@ end_list(struct harvest_feed *f, const struct td_message *message)
         return true;
     if (!message->as_of ||
         datetime_read_any(slice_of(message->as_of), &as_of_us))
-        as_of_us = f->listing_us;
+        as_of_us = f->survey_us;
     return settle_list(f, as_of_us);
 }
 

@@ -44,7 +44,7 @@ struct harvest_feed {
     bool is_routine; /* nothing is suspicious: the comparison is not said */
     bool is_replay;  /* the whole history takes the place of the list */
     uint64_t n_listed;
-    int64_t listing_us; /* when it began, by our clock */
+    int64_t survey_us; /* when it began, by our clock */
     bool has_position; /* `position` is that of the last change in the outbox */
     char position[HARVEST_POSITION_SIZE];
     char suspicion[HARVEST_TEXT_SIZE]; /* why to compare; "": no reason */

@@ -73,11 +73,11 @@ harvest_epoch_of(char to[TD_POSITION_SIZE], const char *position)
              position);
 }
 
-struct listing_resource
+struct survey_resource
 harvest_version_of(const struct td_change *c)
 {
-    struct listing_resource version = {.lastmod_us = DATETIME_NONE,
-                                       .length = c->length};
+    struct survey_resource version = {.lastmod_us = DATETIME_NONE,
+                                      .length = c->length};
 
     if (c->hash)
         version.hash = slice_of(c->hash);
@@ -327,7 +327,7 @@ static bool
 read_change(struct reading *r, const struct td_change *c)
 {
     struct harvest_db *db = r->target->db;
-    struct listing_resource version = harvest_version_of(c);
+    struct survey_resource version = harvest_version_of(c);
     struct slice loc = slice_of(c->loc);
     bool is_gone = c->change && !strcmp(c->change, "deleted");
 

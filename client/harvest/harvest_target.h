@@ -64,6 +64,6 @@ void harvest_epoch_of(char to[TD_POSITION_SIZE], const char *position);
 struct slice harvest_text_of(const struct td_change *c);
 
 /* The version that a change describes. */
-struct listing_resource harvest_version_of(const struct td_change *c);
+struct survey_resource harvest_version_of(const struct td_change *c);
 
 #endif

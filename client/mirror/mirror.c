@@ -8,7 +8,7 @@
 #include "client/downloads/downloads.h"
 #include "client/lib/host_places.h"
 #include "client/lib/pause.h"
-#include "client/listing/listing.h"
+#include "client/survey/survey.h"
 
 #define PROGRESS_MS 250
 
@@ -31,18 +31,18 @@ mirror_defaults(struct td_sync_options *to, const struct td_sync_options *from)
     if (!to->compare_ms)
         to->compare_ms = COMPARE_MS;
     if (!to->max_delete_percent)
-        to->max_delete_percent = LISTING_PERCENT_DEFAULT;
+        to->max_delete_percent = SURVEY_PERCENT_DEFAULT;
 }
 
 bool
 mirror_holds_back(const struct mirror *m, uint64_t n, uint64_t n_of,
                   bool is_doubtful)
 {
-    const struct listing_guard guard = {m->options->max_delete_percent,
-                                        m->options->accept_deletions,
-                                        is_doubtful};
+    const struct survey_guard guard = {m->options->max_delete_percent,
+                                       m->options->accept_deletions,
+                                       is_doubtful};
 
-    return listing_holds_back(&guard, n, n_of);
+    return survey_holds_back(&guard, n, n_of);
 }
 
 /* The end */

@@ -68,7 +68,7 @@ struct gather {
     uint64_t n;                 /* resources */
     uint64_t last;              /* of those of the listing that were written */
     struct problem why;         /* the first failure */
-    struct listing *listing;    /* NULL: none yet */
+    struct survey *listing;     /* NULL: none yet */
     const char *name;           /* of the list that is read */
     struct document *document;  /* of a file ... */
     struct input_reader *lines; /* ... or its lines */
@@ -133,7 +133,7 @@ static bool
 has_listed(struct gather *g, bool is_good)
 {
     if (!is_good && !g->why.rc)
-        g->why = *listing_failure(g->listing);
+        g->why = *survey_failure(g->listing);
     return is_good;
 }
 
@@ -141,30 +141,30 @@ has_listed(struct gather *g, bool is_good)
 static bool
 begin_list(struct gather *g, const char *name)
 {
-    struct listing_version unknown;
+    struct survey_version unknown;
 
     g->name = name;
     if (!g->listing) {
-        g->listing = listing_open(NULL, name, &g->client->room,
-                                  g->client->stop_fd, &g->why);
-        if (!g->listing || !has_listed(g, listing_begin(g->listing)))
+        g->listing = survey_open(NULL, name, &g->client->room,
+                                 g->client->stop_fd, &g->why);
+        if (!g->listing || !has_listed(g, survey_begin(g->listing)))
             return false;
     }
-    return has_listed(g, listing_document(g->listing, name, &unknown));
+    return has_listed(g, survey_document(g->listing, name, &unknown));
 }
 
 static bool
 add_resource(struct gather *g, const struct document_entry *entry)
 {
     count_one(g);
-    return has_listed(g, listing_add(g->listing, entry));
+    return has_listed(g, survey_add(g->listing, entry));
 }
 
 static bool
 end_list(struct gather *g, const struct list_report *report)
 {
-    return has_listed(g, listing_document_end(g->listing, NULL,
-                                              list_report_n_left_out(report)));
+    return has_listed(g, survey_document_end(g->listing, NULL,
+                                             list_report_n_left_out(report)));
 }
 
 static bool
@@ -180,13 +180,13 @@ write_listed(const struct document_entry *entry, void *user)
 static void
 write_listing(struct gather *g)
 {
-    const struct listing_guard none = {.max_percent = -1};
+    const struct survey_guard none = {.max_percent = -1};
 
-    if (!has_listed(g, listing_compare(g->listing, &none)))
+    if (!has_listed(g, survey_compare(g->listing, &none)))
         return;
-    while (!g->why.rc && g->last < listing_extent(g->listing)->last)
-        has_listed(g, listing_changes(g->listing, g->last, REPORT_EVERY,
-                                      write_listed, g));
+    while (!g->why.rc && g->last < survey_extent(g->listing)->last)
+        has_listed(g, survey_changes(g->listing, g->last, REPORT_EVERY,
+                                     write_listed, g));
 }
 
 /* A list at a URL */
@@ -459,7 +459,7 @@ gather(struct td_client *client, const char *from, int fd,
     for (size_t i = 0; i < g.n_parts; i++)
         free(g.parts[i]);
     free(g.parts);
-    listing_close(g.listing);
+    survey_close(g.listing);
     buf_fini(&g.out);
     return rc;
 }

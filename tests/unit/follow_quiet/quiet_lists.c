@@ -30,7 +30,7 @@ struct baseline {
     baseline_end_fn *on_end;
     void *user;
     unsigned patience_s;
-    struct listing *listing; /* one document; NULL: none */
+    struct survey *listing; /* one document; NULL: none */
     bool is_held;
 };
 
@@ -265,10 +265,10 @@ baseline_start(struct td_client *client, const struct baseline_plan *plan,
                                   .patience_s = plan->patience_s,
                                   .listing = plan->listing};
     if (plan->listing) {
-        struct listing_version known;
+        struct survey_version known;
 
-        assert_true(listing_begin(plan->listing));
-        assert_true(listing_document(plan->listing, "http://e.org/", &known));
+        assert_true(survey_begin(plan->listing));
+        assert_true(survey_document(plan->listing, "http://e.org/", &known));
     }
     quiet.baseline = baseline;
     return baseline;
@@ -312,7 +312,7 @@ quiet_resource(const char *loc, const char *file)
     assert_false(quiet.baseline->is_held);
     make_entry(&entry, loc);
     if (quiet.baseline->listing)
-        assert_true(listing_add(quiet.baseline->listing, &entry));
+        assert_true(survey_add(quiet.baseline->listing, &entry));
     return quiet.baseline->on_entry(&entry, file, quiet.baseline->user);
 }
 

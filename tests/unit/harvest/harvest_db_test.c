@@ -115,18 +115,18 @@ TEST(a_state_is_one_set_s_and_one_process_s)
 
 /* Resources */
 
-static const struct listing_resource none = {
+static const struct survey_resource none = {
     DATETIME_NONE, {NULL, 0}, LENGTH_NONE};
 
-static struct listing_resource
+static struct survey_resource
 version_of(int64_t lastmod_us, const char *hash, uint64_t length)
 {
-    return (struct listing_resource){lastmod_us, slice_of(hash), length};
+    return (struct survey_resource){lastmod_us, slice_of(hash), length};
 }
 
 static struct harvest_known
 look(struct harvest_db *h, int64_t part, const char *loc,
-     const struct listing_resource *version)
+     const struct survey_resource *version)
 {
     struct harvest_known known;
 
@@ -140,7 +140,7 @@ TEST(versions_are_compared)
     struct harvest_db *h = open_state(state);
 
     const struct {
-        struct listing_resource had, now;
+        struct survey_resource had, now;
         bool is_same, is_like;
     } rows[] = {
         {none, none, true, true},
@@ -207,7 +207,7 @@ TEST(a_list_holds_back_what_it_lacks)
 {
     struct harvest_db *h = open_state(state);
     struct harvest_part part = part_of(h, SOURCE);
-    const struct listing_resource time = version_of(5, "", LENGTH_NONE);
+    const struct survey_resource time = version_of(5, "", LENGTH_NONE);
     struct harvest_deferred next;
     struct slice loc;
     uint64_t n, n_of;
@@ -249,8 +249,8 @@ TEST(a_list_holds_back_what_it_lacks)
 TEST(what_others_did_is_due)
 {
     struct harvest_db *h = open_state(state);
-    const struct listing_resource had = version_of(5, "md5:1", 3);
-    const struct listing_resource other = version_of(6, "", LENGTH_NONE);
+    const struct survey_resource had = version_of(5, "md5:1", 3);
+    const struct survey_resource other = version_of(6, "", LENGTH_NONE);
     bool is_due;
 
     for (char i = '1'; i <= '3'; i++) {

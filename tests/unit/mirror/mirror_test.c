@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "client/listing/listing.h"
+#include "client/survey/survey.h"
 #include "tests/clock.h"
 #include "tests/support/site.h"
 #include "tests/support/tempdir.h"
@@ -19,7 +19,7 @@ is_too_much(int percent, uint64_t n, uint64_t n_of)
     struct td_sync_options filled;
 
     mirror_defaults(&filled, &wish);
-    return listing_is_too_much(n, n_of, filled.max_delete_percent);
+    return survey_is_too_much(n, n_of, filled.max_delete_percent);
 }
 
 /* More resources may be deleted in an hour than existed at its beginning: 100

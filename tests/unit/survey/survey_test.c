@@ -1,7 +1,7 @@
 /*
- * listing_test.c - readings of a list, compared and numbered.
+ * survey_test.c - readings of a list, compared and numbered.
  */
-#include "client/listing/listing.h"
+#include "client/survey/survey.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@
 struct stage {
     struct tempdir dir;
     char path[300];
-    struct listing *listing;
+    struct survey *survey;
     struct source_limits room;
     struct problem why;
     int stop_fd;
@@ -57,8 +57,8 @@ fill_disk(const char *path, unsigned at)
 static void
 open_listing(struct stage *s)
 {
-    listing_close(s->listing);
-    s->listing = listing_open(s->path, SOURCE, &s->room, s->stop_fd, &s->why);
+    survey_close(s->survey);
+    s->survey = survey_open(s->path, SOURCE, &s->room, s->stop_fd, &s->why);
 }
 
 static int
@@ -73,7 +73,7 @@ set_stage(void **state)
     buf_init(&s->told, 1 << 20);
     s->stop_fd = eventfd(0, EFD_CLOEXEC);
     open_listing(s);
-    assert_non_null(s->listing);
+    assert_non_null(s->survey);
     *state = s;
     return 0;
 }
@@ -83,7 +83,7 @@ clear_stage(void **state)
 {
     struct stage *s = *state;
 
-    listing_close(s->listing);
+    survey_close(s->survey);
     close(s->stop_fd);
     tempdir_close(&s->dir);
     buf_fini(&s->told);
@@ -115,7 +115,7 @@ try_to_add(struct stage *s, const char *word, size_t size)
                  word + name + 1);
         entry.change.hash = slice_of(hash);
     }
-    return listing_add(s->listing, &entry);
+    return survey_add(s->survey, &entry);
 }
 
 static void
@@ -129,10 +129,10 @@ static void
 document(struct stage *s, const char *url, const char *version,
          const char *words)
 {
-    struct listing_version known;
-    struct listing_version is = {.etag = ""};
+    struct survey_version known;
+    struct survey_version is = {.etag = ""};
 
-    assert_true(listing_document(s->listing, url, &known));
+    assert_true(survey_document(s->survey, url, &known));
     while (*words) {
         size_t size = strcspn(words, " ");
 
@@ -142,19 +142,19 @@ document(struct stage *s, const char *url, const char *version,
     if (version)
         snprintf(is.etag, sizeof(is.etag), "%s", version);
     assert_true(
-        listing_document_end(s->listing, version ? &is : NULL, s->n_left_out));
+        survey_document_end(s->survey, version ? &is : NULL, s->n_left_out));
 }
 
 /* The same again, by its version. */
 static void
 same(struct stage *s, const char *url, const char *version)
 {
-    struct listing_version known;
+    struct survey_version known;
 
-    assert_true(listing_document(s->listing, url, &known));
+    assert_true(survey_document(s->survey, url, &known));
     assert_string_equal(known.etag, version);
     if (version[0])
-        assert_true(listing_document_same(s->listing));
+        assert_true(survey_document_same(s->survey));
 }
 
 static bool
@@ -177,24 +177,24 @@ assert_changes(struct stage *s, uint64_t after, const char *expected)
 {
     buf_clear(&s->told);
     s->when_us = 0;
-    assert_true(listing_changes(s->listing, after, 1000, on_change, s));
+    assert_true(survey_changes(s->survey, after, 1000, on_change, s));
     BUF_ADD(&s->told, "\0");
     assert_string_equal(s->told.data, expected);
 }
 
-static const struct listing_guard a_fifth = {.max_percent = 20};
-static const struct listing_guard no_limit = {.max_percent = -1};
+static const struct survey_guard a_fifth = {.max_percent = 20};
+static const struct survey_guard no_limit = {.max_percent = -1};
 
 static void
 compare(struct stage *s)
 {
-    assert_true(listing_compare(s->listing, &a_fifth));
+    assert_true(survey_compare(s->survey, &a_fifth));
 }
 
 static void
 read_list(struct stage *s, const char *words)
 {
-    assert_true(listing_begin(s->listing));
+    assert_true(survey_begin(s->survey));
     document(s, SOURCE, NULL, words);
     compare(s);
 }
@@ -204,7 +204,7 @@ read_list(struct stage *s, const char *words)
 TEST(differences_are_numbered)
 {
     struct stage *s = *state;
-    const struct listing_extent *extent = listing_extent(s->listing);
+    const struct survey_extent *extent = survey_extent(s->survey);
 
     assert_false(extent->is_read);
     read_list(s, "a@1 b@1 c@1 d");
@@ -245,11 +245,11 @@ TEST(a_resource_differs_by_lastmod_hash_or_length)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         uint64_t last;
 
-        assert_true(listing_clear(s->listing));
+        assert_true(survey_clear(s->survey));
         read_list(s, rows[i].was);
-        last = listing_extent(s->listing)->last;
+        last = survey_extent(s->survey)->last;
         read_list(s, rows[i].is);
-        if ((listing_extent(s->listing)->last > last) != rows[i].differs)
+        if ((survey_extent(s->survey)->last > last) != rows[i].differs)
             fail_msg("%s, then %s", rows[i].was, rows[i].is);
     }
 }
@@ -261,23 +261,23 @@ TEST(all_is_there_again)
     struct stage *s = *state;
     char epoch[EPOCH_SIZE + 1];
 
-    strcpy(epoch, listing_extent(s->listing)->epoch);
+    strcpy(epoch, survey_extent(s->survey)->epoch);
     read_list(s, "a b");
-    assert_true(listing_begin(s->listing)); /* never ended */
+    assert_true(survey_begin(s->survey)); /* never ended */
     document(s, SOURCE, NULL, "c");
     open_listing(s);
-    assert_string_equal(listing_extent(s->listing)->epoch, epoch);
-    assert_int_equal(listing_extent(s->listing)->last, 2);
+    assert_string_equal(survey_extent(s->survey)->epoch, epoch);
+    assert_int_equal(survey_extent(s->survey)->last, 2);
     assert_changes(s, 1, "2 created b;");
     read_list(s, "b c");
     assert_changes(s, 2, "3 created c;4 deleted a;");
 }
 
-/* The listing keeps the differences of the last two readings that found any. */
+/* The survey keeps the differences of the last two readings that found any. */
 TEST(old_differences_are_forgotten)
 {
     struct stage *s = *state;
-    const struct listing_extent *extent = listing_extent(s->listing);
+    const struct survey_extent *extent = survey_extent(s->survey);
 
     read_list(s, "a");
     read_list(s, "a b");
@@ -288,9 +288,9 @@ TEST(old_differences_are_forgotten)
     read_list(s, "a b c d");
     assert_int_equal(extent->oldest, 2);
     assert_changes(s, 0, "3 created c;4 created d;");
-    assert_true(listing_begin(s->listing));
+    assert_true(survey_begin(s->survey));
     document(s, SOURCE, NULL, "x");
-    assert_true(listing_take(s->listing));
+    assert_true(survey_take(s->survey));
     assert_int_equal(extent->oldest, 5);
     assert_int_equal(extent->last, 5);
     assert_changes(s, 0, "");
@@ -304,23 +304,23 @@ TEST(documents_that_have_not_changed_are_not_read)
 {
     struct stage *s = *state;
 
-    assert_true(listing_begin(s->listing));
+    assert_true(survey_begin(s->survey));
     document(s, "http://e.org/1", "one", "a b");
     document(s, "http://e.org/2", "two", "c d");
     document(s, "http://e.org/3", NULL, "");
     compare(s);
-    assert_true(listing_begin(s->listing));
+    assert_true(survey_begin(s->survey));
     same(s, "http://e.org/1", "one");
     document(s, "http://e.org/2", "more", "c e");
     same(s, "http://e.org/3", "");
     compare(s);
     assert_changes(s, 4, "5 created e;6 deleted d;");
-    assert_true(listing_begin(s->listing));
+    assert_true(survey_begin(s->survey));
     same(s, "http://e.org/1", "one");
     same(s, "http://e.org/2", "more");
     compare(s);
     assert_changes(s, 6, "");
-    assert_true(listing_begin(s->listing)); /* the second is not there */
+    assert_true(survey_begin(s->survey)); /* the second is not there */
     same(s, "http://e.org/1", "one");
     compare(s);
     assert_changes(s, 6, "7 deleted c;8 deleted e;");
@@ -332,28 +332,28 @@ TEST(a_resource_of_two_documents_is_deleted_with_both)
 {
     struct stage *s = *state;
 
-    assert_true(listing_begin(s->listing));
+    assert_true(survey_begin(s->survey));
     document(s, "http://e.org/1", "one", "a b");
     document(s, "http://e.org/2", "two", "b c");
     compare(s);
-    assert_true(listing_begin(s->listing));
+    assert_true(survey_begin(s->survey));
     same(s, "http://e.org/1", "");
     document(s, "http://e.org/1", "one", "a b");
     document(s, "http://e.org/2", "three", "c");
     compare(s);
     assert_changes(s, 3, "");
-    assert_true(listing_begin(s->listing)); /* now it moves to the second */
+    assert_true(survey_begin(s->survey)); /* now it moves to the second */
     same(s, "http://e.org/1", "one");
     document(s, "http://e.org/2", "four", "b c");
     compare(s);
-    assert_true(listing_begin(s->listing));
+    assert_true(survey_begin(s->survey));
     same(s, "http://e.org/1", "");
     document(s, "http://e.org/1", "five", "a");
     same(s, "http://e.org/2", "");
     document(s, "http://e.org/2", "four", "b c");
     compare(s);
     assert_changes(s, 3, "");
-    assert_true(listing_begin(s->listing));
+    assert_true(survey_begin(s->survey));
     same(s, "http://e.org/1", "five");
     document(s, "http://e.org/2", "six", "c");
     compare(s);
@@ -366,12 +366,12 @@ TEST(a_resource_of_three_documents_is_deleted_with_all)
 {
     struct stage *s = *state;
 
-    assert_true(listing_begin(s->listing));
+    assert_true(survey_begin(s->survey));
     document(s, "http://e.org/1", "one", "a b");
     document(s, "http://e.org/2", "two", "b");
     document(s, "http://e.org/3", "three", "b");
     compare(s);
-    assert_true(listing_begin(s->listing));
+    assert_true(survey_begin(s->survey));
     same(s, "http://e.org/1", "");
     document(s, "http://e.org/1", "one", "a b");
     same(s, "http://e.org/2", "");
@@ -387,19 +387,19 @@ TEST(a_resource_of_three_documents_is_deleted_with_all)
 TEST(resources_of_an_attempt_that_broke_off_do_not_stay)
 {
     struct stage *s = *state;
-    struct listing_version known;
+    struct survey_version known;
 
-    assert_true(listing_begin(s->listing));
-    assert_true(listing_document(s->listing, SOURCE, &known));
+    assert_true(survey_begin(s->survey));
+    assert_true(survey_document(s->survey, SOURCE, &known));
     add(s, "x", 1);
     document(s, SOURCE, "one", "a b");
     compare(s);
-    assert_true(listing_begin(s->listing));
+    assert_true(survey_begin(s->survey));
     same(s, SOURCE, "");
     document(s, SOURCE, "one", "a b");
     compare(s);
     assert_changes(s, 3, "4 deleted x;");
-    assert_true(listing_begin(s->listing));
+    assert_true(survey_begin(s->survey));
     same(s, SOURCE, "one");
     compare(s);
     assert_changes(s, 4, "");
@@ -419,12 +419,12 @@ TEST(the_later_of_two_entries_counts)
 static bool
 try_to_fill(struct stage *s, unsigned from, unsigned to)
 {
-    struct listing_version known;
+    struct survey_version known;
     char name[20];
     bool is_good = true;
 
-    assert_true(listing_begin(s->listing));
-    assert_true(listing_document(s->listing, SOURCE, &known));
+    assert_true(survey_begin(s->survey));
+    assert_true(survey_document(s->survey, SOURCE, &known));
     for (; is_good && from < to; from++) {
         snprintf(name, sizeof(name), "%u", from);
         is_good = try_to_add(s, name, strlen(name));
@@ -441,11 +441,11 @@ fill(struct stage *s, unsigned from, unsigned to)
 /* Reads a list of the numbers from `from` to `to`. */
 static void
 read_numbers(struct stage *s, unsigned from, unsigned to,
-             const struct listing_guard *guard)
+             const struct survey_guard *guard)
 {
     fill(s, from, to);
-    assert_true(listing_document_end(s->listing, NULL, s->n_left_out));
-    assert_true(listing_compare(s->listing, guard));
+    assert_true(survey_document_end(s->survey, NULL, s->n_left_out));
+    assert_true(survey_compare(s->survey, guard));
 }
 
 /* R-432: deletions that are too many are held back, and told at each reading;
@@ -453,7 +453,7 @@ read_numbers(struct stage *s, unsigned from, unsigned to,
 TEST(too_many_deletions_are_held_back)
 {
     struct stage *s = *state;
-    const struct listing_extent *extent = listing_extent(s->listing);
+    const struct survey_extent *extent = survey_extent(s->survey);
 
     read_numbers(s, 0, 500, &a_fifth);
     read_numbers(s, 101, 502, &a_fifth);
@@ -461,7 +461,7 @@ TEST(too_many_deletions_are_held_back)
     assert_int_equal(extent->n_resources, 502);
     assert_changes(s, 500, "501 created 500;502 created 501;");
     open_listing(s);
-    extent = listing_extent(s->listing);
+    extent = survey_extent(s->survey);
     assert_int_equal(extent->n_held, 101);
     read_numbers(s, 101, 502, &a_fifth); /* the same list once more */
     assert_int_equal(extent->n_held, 101);
@@ -475,10 +475,10 @@ TEST(too_many_deletions_are_held_back)
 /* a consent holds for the number that was shown, not for more. */
 TEST(a_consent_names_the_number_of_deletions)
 {
-    static const struct listing_guard consent = {.max_percent = 20,
-                                                 .accepts = 120};
+    static const struct survey_guard consent = {.max_percent = 20,
+                                                .accepts = 120};
     struct stage *s = *state;
-    const struct listing_extent *extent = listing_extent(s->listing);
+    const struct survey_extent *extent = survey_extent(s->survey);
 
     read_numbers(s, 0, 400, &a_fifth);
     read_numbers(s, 160, 400, &consent);
@@ -494,24 +494,24 @@ TEST(a_consent_names_the_number_of_deletions)
 /* Held resources stay so when the documents have not changed since. */
 TEST(deletions_are_held_beside_documents_that_have_not_changed)
 {
-    static const struct listing_guard doubtful = {.max_percent = 20,
-                                                  .is_doubtful = true};
+    static const struct survey_guard doubtful = {.max_percent = 20,
+                                                 .is_doubtful = true};
     struct stage *s = *state;
-    const struct listing_extent *extent = listing_extent(s->listing);
+    const struct survey_extent *extent = survey_extent(s->survey);
 
-    assert_true(listing_begin(s->listing));
+    assert_true(survey_begin(s->survey));
     document(s, SOURCE, "one", "a b");
     compare(s);
-    assert_true(listing_begin(s->listing));
+    assert_true(survey_begin(s->survey));
     document(s, SOURCE, "two", "b c"); /* nobody knows whether a went */
-    assert_true(listing_compare(s->listing, &doubtful));
+    assert_true(survey_compare(s->survey, &doubtful));
     assert_int_equal(extent->n_held, 1);
     assert_changes(s, 2, "3 created c;");
-    assert_true(listing_begin(s->listing));
+    assert_true(survey_begin(s->survey));
     same(s, SOURCE, "two");
-    assert_true(listing_compare(s->listing, &doubtful));
+    assert_true(survey_compare(s->survey, &doubtful));
     assert_int_equal(extent->n_held, 1);
-    assert_true(listing_begin(s->listing));
+    assert_true(survey_begin(s->survey));
     same(s, SOURCE, "two");
     compare(s);
     assert_int_equal(extent->n_held, 0);
@@ -523,7 +523,7 @@ TEST(deletions_are_held_beside_documents_that_have_not_changed)
 TEST(a_reading_that_left_out_more_rows_deletes_nothing)
 {
     struct stage *s = *state;
-    const struct listing_extent *extent = listing_extent(s->listing);
+    const struct survey_extent *extent = survey_extent(s->survey);
 
     s->n_left_out = 1;
     read_list(s, "a b c");
@@ -567,19 +567,19 @@ TEST(the_file_of_an_earlier_version_goes_on)
     struct stage *s = *state;
     sqlite3 *db;
 
-    listing_close(s->listing);
-    s->listing = NULL;
+    survey_close(s->survey);
+    s->survey = NULL;
     assert_int_equal(unlink(s->path), 0);
     assert_int_equal(sqlite3_open(s->path, &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db, older, NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(db);
 
     open_listing(s);
-    assert_non_null(s->listing);
-    assert_true(listing_begin(s->listing));
+    assert_non_null(s->survey);
+    assert_true(survey_begin(s->survey));
     same(s, SOURCE, "one");
     compare(s);
-    assert_int_equal(listing_extent(s->listing)->last, 2);
+    assert_int_equal(survey_extent(s->survey)->last, 2);
     read_list(s, "b c");
     assert_changes(s, 2, "3 created c;4 deleted a;");
 }
@@ -592,15 +592,15 @@ TEST(a_long_comparison_is_stopped)
     read_list(s, "a b");
     fill(s, 0, 2000);
     assert_int_equal(eventfd_write(s->stop_fd, 1), 0);
-    assert_false(listing_compare(s->listing, &a_fifth));
-    assert_int_equal(listing_failure(s->listing)->rc, STATUS_STOPPED);
+    assert_false(survey_compare(s->survey, &a_fifth));
+    assert_int_equal(survey_failure(s->survey)->rc, STATUS_STOPPED);
     close(s->stop_fd);
     s->stop_fd = eventfd(0, EFD_CLOEXEC);
     open_listing(s);
     assert_changes(s, 0, "1 created a;2 created b;");
     fill(s, 0, 2000);
     compare(s);
-    assert_int_equal(listing_extent(s->listing)->last, 2004);
+    assert_int_equal(survey_extent(s->survey)->last, 2004);
 }
 
 /* The disk is full at one moment after the other, of the later ones at one of
@@ -618,20 +618,20 @@ check_full_disk(struct stage *s, const char *path)
 
         fill_disk(path, at);
         is_read = try_to_fill(s, 0, 2000);
-        if (is_read && listing_compare(s->listing, &no_limit))
+        if (is_read && survey_compare(s->survey, &no_limit))
             break;
         n_unread += !is_read;
-        assert_int_equal(listing_failure(s->listing)->rc, STATUS_IO);
-        assert_true(listing_failure(s->listing)->is_limit);
-        assert_ptr_equal(strstr(listing_failure(s->listing)->text, expected),
-                         listing_failure(s->listing)->text);
+        assert_int_equal(survey_failure(s->survey)->rc, STATUS_IO);
+        assert_true(survey_failure(s->survey)->is_limit);
+        assert_ptr_equal(strstr(survey_failure(s->survey)->text, expected),
+                         survey_failure(s->survey)->text);
         fill_disk(NULL, 0);
         open_listing(s);
         assert_changes(s, 0, "1 created a;2 created b;");
     }
     assert_in_range(n_unread, 2, 100);
     assert_in_range(at, 20, 10000); /* most of them in the transaction */
-    assert_int_equal(listing_extent(s->listing)->last, 2004);
+    assert_int_equal(survey_extent(s->survey)->last, 2004);
 }
 
 TEST(a_disk_keeps_its_free_bytes)
@@ -660,11 +660,11 @@ TEST(a_full_disk_does_no_harm_to_a_list_that_is_the_same)
     struct stage *s = *state;
 
     s->room.limits.min_free_bytes = 100;
-    assert_true(listing_begin(s->listing));
+    assert_true(survey_begin(s->survey));
     document(s, SOURCE, "v1", "a b");
     compare(s);
     fill_disk(s->path, 1);
-    assert_true(listing_begin(s->listing));
+    assert_true(survey_begin(s->survey));
     same(s, SOURCE, "v1");
     compare(s);
     assert_changes(s, 0, "1 created a;2 created b;");
@@ -676,18 +676,18 @@ TEST(a_list_has_no_more_resources_than_are_allowed)
     struct stage *s = *state;
 
     s->room.limits.max_resources = 3;
-    assert_true(listing_begin(s->listing));
+    assert_true(survey_begin(s->survey));
     document(s, "http://e.org/1", "v1", "a b");
     document(s, "http://e.org/2", "v1", "c");
     compare(s);
-    assert_true(listing_begin(s->listing));
+    assert_true(survey_begin(s->survey));
     same(s, "http://e.org/1", "v1");
     document(s, "http://e.org/2", "v2", "c d");
-    assert_false(listing_compare(s->listing, &no_limit));
-    assert_int_equal(listing_failure(s->listing)->rc, STATUS_REFUSED);
-    assert_non_null(strstr(listing_failure(s->listing)->text,
+    assert_false(survey_compare(s->survey, &no_limit));
+    assert_int_equal(survey_failure(s->survey)->rc, STATUS_REFUSED);
+    assert_non_null(strstr(survey_failure(s->survey)->text,
                            "the 3 resources that --max-entries allows"));
-    assert_false(listing_take(s->listing));
+    assert_false(survey_take(s->survey));
     open_listing(s);
     assert_changes(s, 0, "1 created a;2 created b;3 created c;");
 }
@@ -710,27 +710,27 @@ TEST(what_is_not_its_own_is_refused)
     FILE *file;
 
     read_list(s, "a");
-    listing_close(s->listing);
-    s->listing = listing_open(s->path, "http://other.org/", NULL, -1, &s->why);
-    assert_null(s->listing);
+    survey_close(s->survey);
+    s->survey = survey_open(s->path, "http://other.org/", NULL, -1, &s->why);
+    assert_null(s->survey);
     assert_int_equal(s->why.rc, STATUS_INVALID);
     assert_non_null(strstr(s->why.text, "of another source: " SOURCE));
     open_listing(s);
     assert_changes(s, 0, "1 created a;");
-    assert_null(listing_open(s->path, SOURCE, &s->room, s->stop_fd,
-                             &s->why)); /* one at a time */
+    assert_null(survey_open(s->path, SOURCE, &s->room, s->stop_fd,
+                            &s->why)); /* one at a time */
     assert_int_equal(s->why.rc, STATUS_IO);
     assert_non_null(strstr(s->why.text, "another process"));
 
-    listing_close(s->listing);
-    s->listing = NULL;
+    survey_close(s->survey);
+    s->survey = NULL;
     file = fopen(s->path, "w");
     fputs("not a database, but long enough to be taken for one of the kind "
           "that has pages and a header of a hundred bytes, which this is not",
           file);
     fclose(file);
     open_listing(s);
-    assert_null(s->listing);
+    assert_null(s->survey);
     assert_int_equal(s->why.rc, STATUS_IO);
 }
 
@@ -740,15 +740,15 @@ TEST(a_file_of_a_newer_version_is_refused)
     struct stage *s = *state;
     sqlite3 *db;
 
-    listing_close(s->listing);
-    s->listing = NULL;
+    survey_close(s->survey);
+    s->survey = NULL;
     assert_int_equal(sqlite3_open(s->path, &db), SQLITE_OK);
     assert_int_equal(
         sqlite3_exec(db, "PRAGMA user_version = 3", NULL, NULL, NULL),
         SQLITE_OK);
     sqlite3_close(db);
     open_listing(s);
-    assert_null(s->listing);
+    assert_null(s->survey);
     assert_int_equal(s->why.rc, STATUS_INVALID);
     assert_non_null(strstr(s->why.text, "the database is of version 3"));
 }
@@ -758,9 +758,9 @@ TEST(a_temporary_one_is_gone_at_the_end)
 {
     struct stage *s = *state;
 
-    listing_close(s->listing);
-    s->listing = listing_open(NULL, SOURCE, &s->room, -1, &s->why);
-    assert_non_null(s->listing);
+    survey_close(s->survey);
+    s->survey = survey_open(NULL, SOURCE, &s->room, -1, &s->why);
+    assert_non_null(s->survey);
     read_list(s, "a b");
     assert_changes(s, 0, "1 created a;2 created b;");
 }

@@ -1,12 +1,12 @@
 /*
- * listing.c - a history for a source that has none.
+ * survey.c - a history for a source that has none.
  *
  *     entry --+-- resource: as it was --> seen (kind 0, 1, 2; fragment)
  *             |                             |
- *             +-- listing_compare: kinds and what is not seen --> change
+ *             +-- survey_compare: kinds and what is not seen --> change
  *                                  seen --> resource
  */
-#include "client/listing/listing.h"
+#include "client/survey/survey.h"
 
 #include <inttypes.h>
 #include <poll.h>
@@ -28,7 +28,7 @@
 
 /* Untold numbers are NULL, untold texts are empty. A document without a version
  * has to be read each time. A resource of document 0 is held back.
- * listing.left_out: rows of the last reading whose deletions counted. */
+ * survey.left_out: rows of the last reading whose deletions counted. */
 static const char *const steps[] = {
     "CREATE TABLE listing (source TEXT NOT NULL, epoch TEXT NOT NULL,"
     " oldest INTEGER NOT NULL, before INTEGER NOT NULL,"
@@ -68,7 +68,7 @@ static const char scratch[] =
 
 /* No WAL: the end of a transaction would copy it into the file, where nobody
  * looks at the free bytes of the disk. */
-static const struct db_kind listing_kind = {
+static const struct db_kind survey_kind = {
     .name = "the last list of the source",
     .mode = DB_OWN_ROLLBACK,
     .application_id = 1415859305, /* "TdLi" */
@@ -77,9 +77,9 @@ static const struct db_kind listing_kind = {
     .opening = scratch,
 };
 
-struct listing {
+struct survey {
     struct db db;
-    struct listing_extent extent;
+    struct survey_extent extent;
     int64_t document; /* that is read */
     int stop_fd;
     char *path;                 /* NULL: a temporary file */
@@ -95,7 +95,7 @@ struct listing {
 
 /* Ends a step: true if it went well. A failed one ends the transaction. */
 static bool
-end_step(struct listing *l, enum status rc)
+end_step(struct survey *l, enum status rc)
 {
     if (!rc)
         return true;
@@ -108,7 +108,7 @@ end_step(struct listing *l, enum status rc)
 }
 
 static bool
-fail_memory(struct listing *l)
+fail_memory(struct survey *l)
 {
     problem_memory(&l->why);
     return false;
@@ -118,20 +118,20 @@ fail_memory(struct listing *l)
 #define RUN(l, ...) end_step((l), DB_DO(&(l)->db, NULL, &(l)->why, __VA_ARGS__))
 
 static bool
-run_text(struct listing *l, const char *text)
+run_text(struct survey *l, const char *text)
 {
     return end_step(l, db_exec(&l->db, text, &l->why));
 }
 
 static bool
-begin_transaction(struct listing *l)
+begin_transaction(struct survey *l)
 {
     return end_step(l, db_begin(&l->db, &l->why));
 }
 
 /* The number that a query comes to. */
 static bool
-ask_number(struct listing *l, const char *text, uint64_t *number)
+ask_number(struct survey *l, const char *text, uint64_t *number)
 {
     return end_step(l, db_find(&l->db, NULL, &l->why, NULL, text, DB_VALUES(),
                                DB_INTO(number)));
@@ -140,7 +140,7 @@ ask_number(struct listing *l, const char *text, uint64_t *number)
 /* Opening */
 
 static bool
-make_epoch(struct listing *l)
+make_epoch(struct survey *l)
 {
     return random_hex(l->extent.epoch, sizeof(l->extent.epoch)) ||
            !problem(&l->why, STATUS_IO, "no random numbers");
@@ -148,7 +148,7 @@ make_epoch(struct listing *l)
 
 /* Binds a new file to the source. */
 static bool
-bind_source(struct listing *l, const char *source)
+bind_source(struct survey *l, const char *source)
 {
     return make_epoch(l) &&
            RUN(l,
@@ -160,9 +160,9 @@ bind_source(struct listing *l, const char *source)
 /* Reads how far the history reaches; `source`: which has to be that of the
  * file; NULL: whatever it is. */
 static bool
-read_extent(struct listing *l, const char *source)
+read_extent(struct survey *l, const char *source)
 {
-    struct listing_extent *e = &l->extent;
+    struct survey_extent *e = &l->extent;
     struct slice its;
     struct db_rows rows = DB_SELECT(
         &l->db, NULL, &l->why,
@@ -185,7 +185,7 @@ read_extent(struct listing *l, const char *source)
 /* True if the disks of the file and of the temporary tables have enough free
  * bytes. */
 static bool
-has_room(struct listing *l)
+has_room(struct survey *l)
 {
     l->unlooked = 0;
     return !l->room ||
@@ -195,7 +195,7 @@ has_room(struct listing *l)
 
 /* The same for a resource, but not for each one. */
 static bool
-has_room_for(struct listing *l, uint64_t size)
+has_room_for(struct survey *l, uint64_t size)
 {
     l->unlooked += size;
     return l->unlooked < LOOK_BYTES || has_room(l);
@@ -204,7 +204,7 @@ has_room_for(struct listing *l, uint64_t size)
 /* True if the reading, with the documents that have not changed, has no more
  * resources than the handle allows. */
 static bool
-has_allowed_size(struct listing *l)
+has_allowed_size(struct survey *l)
 {
     uint64_t n;
 
@@ -218,7 +218,7 @@ has_allowed_size(struct listing *l)
 static int
 is_ending(void *user)
 {
-    struct listing *l = user;
+    struct survey *l = user;
     struct pollfd stop = {.fd = l->stop_fd, .events = POLLIN};
 
     if (poll(&stop, 1, 0) > 0)
@@ -229,11 +229,11 @@ is_ending(void *user)
     return 1;
 }
 
-struct listing *
-listing_open(const char *path, const char *source, struct source_limits *room,
-             int stop_fd, struct problem *why)
+struct survey *
+survey_open(const char *path, const char *source, struct source_limits *room,
+            int stop_fd, struct problem *why)
 {
-    struct listing *l = calloc(1, sizeof(*l));
+    struct survey *l = calloc(1, sizeof(*l));
 
     problem_clear(why);
     if (!l) {
@@ -244,7 +244,7 @@ listing_open(const char *path, const char *source, struct source_limits *room,
     l->path = path ? strdup(path) : NULL;
     if (path && !l->path)
         problem_memory(&l->why);
-    else if (end_step(l, db_open_kind(&l->db, &listing_kind, path ? path : "",
+    else if (end_step(l, db_open_kind(&l->db, &survey_kind, path ? path : "",
                                       &l->why)) &&
              bind_source(l, source) && read_extent(l, source)) {
         l->room = room;
@@ -253,12 +253,12 @@ listing_open(const char *path, const char *source, struct source_limits *room,
         return l;
     }
     *why = l->why;
-    listing_close(l);
+    survey_close(l);
     return NULL;
 }
 
 void
-listing_close(struct listing *l)
+survey_close(struct survey *l)
 {
     if (!l)
         return;
@@ -269,13 +269,13 @@ listing_close(struct listing *l)
 }
 
 const struct problem *
-listing_failure(const struct listing *l)
+survey_failure(const struct survey *l)
 {
     return &l->why;
 }
 
-const struct listing_extent *
-listing_extent(const struct listing *l)
+const struct survey_extent *
+survey_extent(const struct survey *l)
 {
     return &l->extent;
 }
@@ -283,13 +283,13 @@ listing_extent(const struct listing *l)
 /* Reading */
 
 static bool
-drop_reading(struct listing *l)
+drop_reading(struct survey *l)
 {
     return run_text(l, "DELETE FROM seen; DELETE FROM read;");
 }
 
 bool
-listing_begin(struct listing *l)
+survey_begin(struct survey *l)
 {
     problem_clear(&l->why);
     problem_clear(&l->limit);
@@ -301,8 +301,7 @@ listing_begin(struct listing *l)
  * resources stay. Resources of an attempt that broke off stay until the next
  * reading. */
 bool
-listing_document(struct listing *l, const char *url,
-                 struct listing_version *known)
+survey_document(struct survey *l, const char *url, struct survey_version *known)
 {
     return RUN(l,
                "INSERT INTO read SELECT"
@@ -326,10 +325,10 @@ listing_document(struct listing *l, const char *url,
 }
 
 bool
-listing_document_end(struct listing *l, const struct listing_version *version,
-                     uint64_t n_left_out)
+survey_document_end(struct survey *l, const struct survey_version *version,
+                    uint64_t n_left_out)
 {
-    static const struct listing_version unknown = {.etag = ""};
+    static const struct survey_version unknown = {.etag = ""};
 
     version = version ? version : &unknown;
     return RUN(l,
@@ -341,7 +340,7 @@ listing_document_end(struct listing *l, const struct listing_version *version,
 }
 
 bool
-listing_document_same(struct listing *l)
+survey_document_same(struct survey *l)
 {
     return RUN(l,
                "UPDATE read SET is_same = 1, etag = d.etag,"
@@ -352,8 +351,8 @@ listing_document_same(struct listing *l)
 }
 
 bool
-listing_resources_agree(const struct listing_resource *had,
-                        const struct listing_resource *now, bool *is_proven)
+survey_resources_agree(const struct survey_resource *had,
+                       const struct survey_resource *now, bool *is_proven)
 {
     bool had_lastmod = had->lastmod_us != DATETIME_NONE;
     bool had_length = had->length != LENGTH_NONE;
@@ -374,25 +373,25 @@ listing_resources_agree(const struct listing_resource *had,
 
 /* Looks the resource up in the last reading. */
 static bool
-look_up(struct listing *l, struct slice loc, const struct listing_resource *now,
+look_up(struct survey *l, struct slice loc, const struct survey_resource *now,
         bool *is_known, bool *is_it)
 {
-    struct listing_resource had;
+    struct survey_resource had;
     bool is_proven;
     struct db_rows rows = DB_SELECT(
         &l->db, NULL, &l->why,
-        "SELECT " LISTING_RESOURCE_READ " FROM resource WHERE loc = ?", loc);
+        "SELECT " SURVEY_RESOURCE_READ " FROM resource WHERE loc = ?", loc);
 
-    *is_known = DB_NEXT(&rows, LISTING_RESOURCE_INTO(&had));
-    *is_it = *is_known && listing_resources_agree(&had, now, &is_proven) &&
-             is_proven;
+    *is_known = DB_NEXT(&rows, SURVEY_RESOURCE_INTO(&had));
+    *is_it =
+        *is_known && survey_resources_agree(&had, now, &is_proven) && is_proven;
     return end_step(l, db_rows_end(&rows));
 }
 
 /* Writes the entry into `line`; of an entry that is too long, loc, lastmod,
  * hash and length alone. */
 static bool
-write_fragment(struct listing *l, const struct document_entry *entry,
+write_fragment(struct survey *l, const struct document_entry *entry,
                enum change_kind kind, struct fragment *f)
 {
     struct change change = entry->change;
@@ -415,10 +414,10 @@ write_fragment(struct listing *l, const struct document_entry *entry,
 }
 
 bool
-listing_add(struct listing *l, const struct document_entry *entry)
+survey_add(struct survey *l, const struct document_entry *entry)
 {
     const struct change *c = &entry->change;
-    const struct listing_resource now = {c->lastmod_us, c->hash, c->length};
+    const struct survey_resource now = {c->lastmod_us, c->hash, c->length};
     struct fragment f = {.size = 0};
     bool is_known;
     bool is_it;
@@ -431,12 +430,12 @@ listing_add(struct listing *l, const struct document_entry *entry)
         return false;
     return RUN(l,
                "INSERT INTO seen (loc, document, lastmod, hash, length, hole,"
-               " fragment) VALUES (?, ?, " LISTING_RESOURCE_WRITTEN ", ?, ?)"
+               " fragment) VALUES (?, ?, " SURVEY_RESOURCE_WRITTEN ", ?, ?)"
                " ON CONFLICT (loc) DO UPDATE SET"
                " document = excluded.document, lastmod = excluded.lastmod,"
                " hash = excluded.hash, length = excluded.length,"
                " hole = excluded.hole, fragment = excluded.fragment",
-               c->loc, l->document, LISTING_RESOURCE_OF(&now), f.hole,
+               c->loc, l->document, SURVEY_RESOURCE_OF(&now), f.hole,
                is_it ? db_value_chars(NULL) : db_bytes(l->line.data, f.size)) &&
            has_room_for(l, c->loc.size + l->line.size);
 }
@@ -457,7 +456,7 @@ static const char see_same[] =
     " WHERE document IN (SELECT id FROM read WHERE is_same);";
 
 static bool
-see_unchanged(struct listing *l)
+see_unchanged(struct survey *l)
 {
     bool is_good;
 
@@ -487,7 +486,7 @@ static const char replace[] =
  * commits. `counts`: the rows that this reading has left out are those that a
  * later one may leave out, too. */
 static bool
-commit_reading(struct listing *l, int64_t now_us, bool counts)
+commit_reading(struct survey *l, int64_t now_us, bool counts)
 {
     /* The differences of the reading before are kept once more. */
     return RUN(l,
@@ -505,7 +504,7 @@ commit_reading(struct listing *l, int64_t now_us, bool counts)
 }
 
 bool
-listing_take(struct listing *l)
+survey_take(struct survey *l)
 {
     return see_unchanged(l) && begin_transaction(l) &&
            run_text(l, forget_unseen) && run_text(l, replace) &&
@@ -517,7 +516,7 @@ listing_take(struct listing *l)
 /* The created and updated resources become differences, in the order of the
  * list. */
 static bool
-write_changed(struct listing *l, int64_t now_us)
+write_changed(struct survey *l, int64_t now_us)
 {
     return RUN(l,
                "INSERT INTO change"
@@ -529,7 +528,7 @@ write_changed(struct listing *l, int64_t now_us)
 
 /* A deleted resource becomes a difference. */
 static enum status
-write_deletion(struct listing *l, struct slice loc, int64_t now_us)
+write_deletion(struct survey *l, struct slice loc, int64_t now_us)
 {
     struct fragment f;
     struct change gone;
@@ -548,7 +547,7 @@ write_deletion(struct listing *l, struct slice loc, int64_t now_us)
 }
 
 static bool
-write_deleted(struct listing *l, int64_t now_us)
+write_deleted(struct survey *l, int64_t now_us)
 {
     struct db_rows rows =
         DB_SELECT(&l->db, NULL, &l->why,
@@ -561,26 +560,26 @@ write_deleted(struct listing *l, int64_t now_us)
 }
 
 bool
-listing_is_too_much(uint64_t n, uint64_t n_of, int max_percent)
+survey_is_too_much(uint64_t n, uint64_t n_of, int max_percent)
 {
     return max_percent >= 0 && max_percent < 100 && n >= FEW &&
            (double)n * 100 > (double)n_of * (double)max_percent;
 }
 
 bool
-listing_holds_back(const struct listing_guard *guard, uint64_t n, uint64_t n_of)
+survey_holds_back(const struct survey_guard *guard, uint64_t n, uint64_t n_of)
 {
     return n > guard->accepts &&
            (guard->is_doubtful ||
-            listing_is_too_much(n, n_of, guard->max_percent));
+            survey_is_too_much(n, n_of, guard->max_percent));
 }
 
 /* Decides whether the reading deletes what it lacks. */
 static bool
-judge_deletions(struct listing *l, const struct listing_guard *guard,
+judge_deletions(struct survey *l, const struct survey_guard *guard,
                 bool *is_held)
 {
-    struct listing_guard all = *guard;
+    struct survey_guard all = *guard;
     uint64_t n;
     uint64_t leaves_out_more;
 
@@ -589,12 +588,12 @@ judge_deletions(struct listing *l, const struct listing_guard *guard,
                     &leaves_out_more))
         return false;
     all.is_doubtful |= leaves_out_more;
-    *is_held = listing_holds_back(&all, n, l->extent.n_resources);
+    *is_held = survey_holds_back(&all, n, l->extent.n_resources);
     return true;
 }
 
 bool
-listing_compare(struct listing *l, const struct listing_guard *guard)
+survey_compare(struct survey *l, const struct survey_guard *guard)
 {
     int64_t now_us = clock_now_us();
     uint64_t is_unchanged;
@@ -619,7 +618,7 @@ listing_compare(struct listing *l, const struct listing_guard *guard)
 }
 
 bool
-listing_clear(struct listing *l)
+survey_clear(struct survey *l)
 {
     if (!make_epoch(l) || !begin_transaction(l) ||
         !run_text(l, "DELETE FROM resource; DELETE FROM document;"
@@ -637,7 +636,7 @@ listing_clear(struct listing *l)
 /* Differences */
 
 struct handing {
-    listing_change_fn *on_change;
+    survey_change_fn *on_change;
     void *user;
 };
 
@@ -653,7 +652,7 @@ on_entry(const struct document_entry *entry, const struct document_head *head,
 
 /* Feeds a difference to the reader, as an entry of a Change List. */
 static enum status
-feed_change(struct listing *l, struct document *document, uint64_t seq,
+feed_change(struct survey *l, struct document *document, uint64_t seq,
             int64_t when_us, uint32_t hole, struct slice bytes)
 {
     const struct fragment f = {.hole = hole,
@@ -670,8 +669,8 @@ feed_change(struct listing *l, struct document *document, uint64_t seq,
 }
 
 bool
-listing_changes(struct listing *l, uint64_t after, unsigned n_most,
-                listing_change_fn *on_change, void *user)
+survey_changes(struct survey *l, uint64_t after, unsigned n_most,
+               survey_change_fn *on_change, void *user)
 {
     static const struct document_events events = {.on_entry = on_entry};
     struct handing handing = {on_change, user};

@@ -1,17 +1,17 @@
 /*
- * listing.h - a history for a source that has none.
+ * survey.h - a history for a source that has none.
  *
  * A source with only a list of its resources (a Resource List, a plain Sitemap)
- * is read again and again. A listing keeps the last complete reading, compares
+ * is read again and again. A survey keeps the last complete reading, compares
  * the next one with it, and numbers the differences:
  *
- *     listing_begin --> documents, each with its resources
+ *     survey_begin --> documents, each with its resources
  *          ^               |
- *          |               +--> listing_compare: differences, numbered
- *          |               +--> listing_take: no differences
+ *          |               +--> survey_compare: differences, numbered
+ *          |               +--> survey_take: no differences
  *          +-- a reading that ended early: nothing of it counts
  *
- *     listing_changes: the differences after a number
+ *     survey_changes: the differences after a number
  *
  * The numbers are positions as those of a log of Tidings, "epoch-seq": the
  * epoch is that of the file. The reading and its differences are one
@@ -30,8 +30,8 @@
  *
  * Thread: any, one at a time. One process at a time has the file.
  */
-#ifndef CLIENT_LISTING_LISTING_H
-#define CLIENT_LISTING_LISTING_H
+#ifndef CLIENT_SURVEY_SURVEY_H
+#define CLIENT_SURVEY_SURVEY_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,44 +42,44 @@
 #include "proto/resourcesync/digest.h"
 #include "proto/resourcesync/position.h"
 
-struct listing;
+struct survey;
 
 /* Life cycle */
 
-/* Opens a listing. `room`: the limits of the handle: it fails with STATUS_IO
+/* Opens a survey. `room`: the limits of the handle: it fails with STATUS_IO
  * before it leaves less of a disk free, and with STATUS_REFUSED where a list
  * has more resources; NULL: none. `stop_fd`: when it is readable, calls that
  * take long fail with STATUS_STOPPED; -1: none. `path`: made if it is not
  * there; NULL: a temporary file without a name. `source` names what is read: a
  * file of another source is refused. NULL: `why` says why (STATUS_IO,
  * STATUS_INVALID, STATUS_MEMORY). */
-struct listing *listing_open(const char *path, const char *source,
-                             struct source_limits *room, int stop_fd,
-                             struct problem *why);
-void listing_close(struct listing *listing); /* NULL is allowed */
+struct survey *survey_open(const char *path, const char *source,
+                           struct source_limits *room, int stop_fd,
+                           struct problem *why);
+void survey_close(struct survey *survey); /* NULL is allowed */
 
 /* Why the last call returned false: STATUS_IO, STATUS_MEMORY, STATUS_STOPPED,
  * STATUS_REFUSED (more resources than the handle allows). */
-const struct problem *listing_failure(const struct listing *listing);
+const struct problem *survey_failure(const struct survey *survey);
 
-/* Returns the extent of its history: lent, updated by listing_take,
- * listing_compare and listing_clear. */
-struct listing_extent {
+/* Returns the extent of its history: lent, updated by survey_take,
+ * survey_compare and survey_clear. */
+struct survey_extent {
     char epoch[EPOCH_SIZE + 1];
     uint64_t oldest;      /* the differences after this number are kept */
     uint64_t last;        /* number of the last difference; 0: none yet */
     uint64_t n_resources; /* of the last complete reading, and held ones */
     uint64_t n_held;      /* of these: its list lacks them, but their deletion
-                             is held back (listing_compare) */
+                             is held back (survey_compare) */
     bool is_read;         /* there was one */
 };
 
-const struct listing_extent *listing_extent(const struct listing *listing);
+const struct survey_extent *survey_extent(const struct survey *survey);
 
 /* Reading. Each returns false on failure. */
 
 /* A version of a document; "": unknown. */
-struct listing_version {
+struct survey_version {
     char etag[256];
     char modified[64];                 /* Last-Modified */
     char digest[DIGEST_TEXT_SIZE + 1]; /* of its bytes */
@@ -88,61 +88,60 @@ struct listing_version {
 };
 
 /* Begins a reading, and drops one that did not end. */
-bool listing_begin(struct listing *listing);
+bool survey_begin(struct survey *survey);
 
 /* Begins a document, or begins it again. Sets `*known` to the version that the
  * last complete reading has of it: nothing has to be read unless it has changed
  * since. Empty, or must_read: it has to be read. */
-bool listing_document(struct listing *listing, const char *url,
-                      struct listing_version *known);
+bool survey_document(struct survey *survey, const char *url,
+                     struct survey_version *known);
 
 /* A resource of the document. A resource may come twice: the later one counts.
  */
-bool listing_add(struct listing *listing, const struct document_entry *entry);
+bool survey_add(struct survey *survey, const struct document_entry *entry);
 
 /* The document is read to its end, without `n_left_out` rows that cannot be
  * used. `version`: NULL: unknown. */
-bool listing_document_end(struct listing *listing,
-                          const struct listing_version *version,
-                          uint64_t n_left_out);
+bool survey_document_end(struct survey *survey,
+                         const struct survey_version *version,
+                         uint64_t n_left_out);
 
-/* The document is still as listing_document knew it, with its resources. */
-bool listing_document_same(struct listing *listing);
+/* The document is still as survey_document knew it, with its resources. */
+bool survey_document_same(struct survey *survey);
 
 /* Ends a complete reading, which replaces the last one. No difference is
  * numbered, and earlier positions are gone. */
-bool listing_take(struct listing *listing);
+bool survey_take(struct survey *survey);
 
 /* Which deletions a reading may lead to. */
-struct listing_guard {
-    int max_percent;  /* of the resources: listing_is_too_much */
+struct survey_guard {
+    int max_percent;  /* of the resources: survey_is_too_much */
     uint64_t accepts; /* deletions, although they are too many; 0: none */
     bool is_doubtful; /* the reading may lack resources: none */
 };
 
 /* Ends a complete reading: numbers its differences from the last one, which it
  * replaces. Creations and updates count in any case. Deletions are held back
- * (listing_extent.n_held) if the guard does not allow them, or if the reading
+ * (survey_extent.n_held) if the guard does not allow them, or if the reading
  * left out more rows than the last one whose deletions counted (R-406, R-432):
  * the resources stay, and every later reading judges them again. */
-bool listing_compare(struct listing *listing,
-                     const struct listing_guard *guard);
+bool survey_compare(struct survey *survey, const struct survey_guard *guard);
 
 /* Forgets all: the next reading compares with nothing, in a new epoch. */
-bool listing_clear(struct listing *listing);
+bool survey_clear(struct survey *survey);
 
 /* True if the guard holds `n` deletions of `n_of` resources back. */
-bool listing_holds_back(const struct listing_guard *guard, uint64_t n,
-                        uint64_t n_of);
+bool survey_holds_back(const struct survey_guard *guard, uint64_t n,
+                       uint64_t n_of);
 
 /* Would the removal of `n` of `n_of` resources be too much? Fewer than 100
  * never are; `max_percent` below 0, or of 100 and more, allows all. */
-bool listing_is_too_much(uint64_t n, uint64_t n_of, int max_percent);
+bool survey_is_too_much(uint64_t n, uint64_t n_of, int max_percent);
 
-#define LISTING_PERCENT_DEFAULT 20
+#define SURVEY_PERCENT_DEFAULT 20
 
 /* A resource's version; DATETIME_NONE, "" and LENGTH_NONE are unknown. */
-struct listing_resource {
+struct survey_resource {
     int64_t lastmod_us;
     struct slice hash;
     uint64_t length;
@@ -150,28 +149,27 @@ struct listing_resource {
 
 /* True if both versions agree on lastmod, hash and length, as far as both have
  * them. *is_proven: they have one of these in common, or neither has any. */
-bool listing_resources_agree(const struct listing_resource *had,
-                             const struct listing_resource *now,
-                             bool *is_proven);
+bool survey_resources_agree(const struct survey_resource *had,
+                            const struct survey_resource *now, bool *is_proven);
 
 /* The columns lastmod, hash and length, in which an unknown number is NULL:
  * read, their places, written, their values (base/db_rows.h). */
-#define LISTING_RESOURCE_READ \
+#define SURVEY_RESOURCE_READ \
     "coalesce(lastmod, -9223372036854775808), hash, coalesce(length, -1)"
-#define LISTING_RESOURCE_INTO(r) &(r)->lastmod_us, &(r)->hash, &(r)->length
-#define LISTING_RESOURCE_WRITTEN \
+#define SURVEY_RESOURCE_INTO(r) &(r)->lastmod_us, &(r)->hash, &(r)->length
+#define SURVEY_RESOURCE_WRITTEN \
     "nullif(?, -9223372036854775808), ?, nullif(?, -1)"
-#define LISTING_RESOURCE_OF(r) (r)->lastmod_us, (r)->hash, (r)->length
+#define SURVEY_RESOURCE_OF(r) (r)->lastmod_us, (r)->hash, (r)->length
 
 /* Differences */
 
 /* One of them, with its kind, its event time (when it was found) and its seq.
- * Lent until it returns. False: that is enough. It must not close the listing.
+ * Lent until it returns. False: that is enough. It must not close the survey.
  */
-typedef bool listing_change_fn(const struct document_entry *entry, void *user);
+typedef bool survey_change_fn(const struct document_entry *entry, void *user);
 
 /* Those after `after`, in order, at most `n_most`. */
-bool listing_changes(struct listing *listing, uint64_t after, unsigned n_most,
-                     listing_change_fn *on_change, void *user);
+bool survey_changes(struct survey *survey, uint64_t after, unsigned n_most,
+                    survey_change_fn *on_change, void *user);
 
 #endif
