@@ -17,10 +17,10 @@
 
 #include "base/clock.h"
 #include "client/baseline/document_stream.h"
-#include "client/baseline/dump_package.h"
+#include "client/baseline/dump_reader.h"
 #include "client/baseline/part_queue.h"
-#include "client/dumps/package.h"
 #include "client/dumps/scratch_dir.h"
+#include "client/dumps/zip_reader.h"
 #include "client/lib/callback_guard.h"
 #include "client/lib/pause.h"
 #include "client/source/document.h"
@@ -164,7 +164,7 @@ struct baseline {
     char doubt[600];             /* why it may not be complete; "": it is */
     struct problem lost;         /* why the first lost part cannot be had */
     struct document_stream *reading;
-    struct dump *dump;
+    struct dump_reader *dump;
     unsigned n_attempts;
     unsigned pause_ms;
     bool is_paused;
@@ -180,7 +180,7 @@ baseline_free(struct baseline *b)
         return;
     callback_guard_trip(&b->guard);
     document_stream_free(b->reading);
-    dump_free(b->dump);
+    dump_reader_free(b->dump);
     timer_free(b->turn);
     baseline_parts_fini(&b->parts);
     digest_check_free(b->rows);
@@ -563,7 +563,7 @@ static void
 on_member(const struct document_entry *entry, const char *file, void *user)
 {
     struct baseline *b = user;
-    char path[SCRATCH_NAME_SIZE + PACKAGE_NAME_SIZE];
+    char path[SCRATCH_NAME_SIZE + ZIP_READER_NAME_SIZE];
 
     if (file)
         snprintf(path, sizeof(path), "%s/%s", b->scratch.name, file);
@@ -734,7 +734,7 @@ check_next(struct baseline *b)
 static void
 start_next(struct baseline *b)
 {
-    struct dump_request request = {
+    struct dump_reader_request request = {
         .url = b->now.url,
         .dir_fd = b->scratch.fd,
         .hash = slice_of(b->now.hash),
@@ -747,8 +747,8 @@ start_next(struct baseline *b)
         !has_listed(b, survey_document(b->plan.listing, b->now.url, &b->known)))
         return;
     if (b->now.is_package)
-        b->dump = dump_start(b->client, &request, on_manifest, on_member,
-                             on_dumped, b);
+        b->dump = dump_reader_start(b->client, &request, on_manifest, on_member,
+                                    on_dumped, b);
     else
         start_document(b, b->plan.is_partial && !b->known.must_read ? &b->known
                                                                     : NULL);
@@ -763,7 +763,7 @@ on_turn(void *user)
     if (b->why.rc) {
         document_stream_free(b->reading);
         b->reading = NULL;
-        dump_free(b->dump);
+        dump_reader_free(b->dump);
         b->dump = NULL;
         if (!falls_back(b)) {
             end_baseline(b);
@@ -851,7 +851,7 @@ baseline_pause(struct baseline *baseline)
     if (baseline->reading)
         document_stream_pause(baseline->reading);
     if (baseline->dump)
-        dump_pause(baseline->dump);
+        dump_reader_pause(baseline->dump);
 }
 
 void
@@ -861,7 +861,7 @@ baseline_resume(struct baseline *baseline)
     if (baseline->reading)
         document_stream_resume(baseline->reading);
     else if (baseline->dump)
-        dump_resume(baseline->dump);
+        dump_reader_resume(baseline->dump);
     else if (!baseline_parts_first(&baseline->parts))
         timer_start(baseline->turn, 0);
 }

@@ -336,7 +336,7 @@ next_part(struct history *h)
 /* The bytes of entries, in the package of a Change Dump */
 
 /* A file for history_entry_fn, relative to plan.scratch. */
-#define FILE_SIZE (SCRATCH_NAME_SIZE + PACKAGE_NAME_SIZE)
+#define FILE_SIZE (SCRATCH_NAME_SIZE + ZIP_READER_NAME_SIZE)
 
 static void
 expect_members(struct history *h)
@@ -348,8 +348,8 @@ expect_members(struct history *h)
         const struct document_entry *e = h->list.kept.entries[i].entry;
 
         if (e->path.size > 0 &&
-            package_expect(h->package, e->path, e->change.length,
-                           e->change.hash, &why)) {
+            zip_reader_expect(h->package, e->path, e->change.length,
+                              e->change.hash, &why)) {
             history_close_package(h); /* each file can be fetched */
             return;
         }
@@ -362,7 +362,7 @@ static bool
 take_member(struct history *h, const struct document_entry *e,
             char file[FILE_SIZE])
 {
-    char name[PACKAGE_NAME_SIZE];
+    char name[ZIP_READER_NAME_SIZE];
     struct problem why = {.text = ""};
     bool is_over = false;
     enum status rc = STATUS_OK;
@@ -372,12 +372,12 @@ take_member(struct history *h, const struct document_entry *e,
         expect_members(h);
     if (!h->package || e->path.size == 0 || e->change.kind == CHANGE_DELETED)
         return true;
-    if (!h->is_taking && package_find(h->package, e->path, &why))
+    if (!h->is_taking && zip_reader_find(h->package, e->path, &why))
         return true;
-    rc = source_limits_look(&h->client->room, h->scratch.fd, PACKAGE_STEP_BYTES,
-                            &why);
+    rc = source_limits_look(&h->client->room, h->scratch.fd,
+                            ZIP_READER_STEP_BYTES, &why);
     if (!rc)
-        rc = package_take(h->package, &is_over, name, &why);
+        rc = zip_reader_take(h->package, &is_over, name, &why);
     h->is_taking = !rc && !is_over;
     if (h->is_taking)
         return false;

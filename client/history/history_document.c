@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "client/dumps/download.h"
-#include "client/dumps/package.h"
+#include "client/dumps/zip_reader.h"
 #include "client/history/history_state.h"
 #include "client/lib/pause.h"
 #include "client/lib/temporary_file.h"
@@ -164,12 +164,12 @@ read_manifest(struct history *h, const char *url, struct document *document,
 {
     struct slice piece = {"", 0};
     enum status failed =
-        package_open(&h->package, h->scratch.fd, HISTORY_PACKAGE, why);
+        zip_reader_open(&h->package, h->scratch.fd, HISTORY_PACKAGE, why);
     enum status rc = STATUS_OK;
 
     do {
         if (!failed)
-            failed = package_manifest(h->package, &piece, why);
+            failed = zip_reader_manifest(h->package, &piece, why);
         if (!failed)
             rc = piece.size > 0 ? document_feed(document, piece, why)
                                 : document_end(document, why);

@@ -51,7 +51,7 @@ void
 history_close_package(struct history *h)
 {
     if (h->package) {
-        package_close(h->package);
+        zip_reader_close(h->package);
         download_forget(h->scratch.fd, HISTORY_PACKAGE);
     }
     h->package = NULL;

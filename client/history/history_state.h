@@ -12,8 +12,8 @@
 #ifndef CLIENT_HISTORY_HISTORY_STATE_H
 #define CLIENT_HISTORY_HISTORY_STATE_H
 
-#include "client/dumps/package.h"
 #include "client/dumps/scratch_dir.h"
+#include "client/dumps/zip_reader.h"
 #include "client/history/history.h"
 #include "client/history/list_entries.h"
 #include "client/history/part_list.h"
@@ -142,10 +142,11 @@ struct history {
     struct document_fetch *page;
     struct download *download; /* of a package */
     struct scratch scratch;    /* from the first package on */
-    char temporary[64];      /* the directory that it is in; "": plan.scratch */
-    struct package *package; /* of the list read last, for its members; NULL */
-    bool is_expecting;       /* the members are expected */
-    bool is_taking;          /* a member is unpacked, of an entry that counts */
+    char temporary[64]; /* the directory that it is in; "": plan.scratch */
+    struct zip_reader
+        *package;      /* of the list read last, for its members; NULL */
+    bool is_expecting; /* the members are expected */
+    bool is_taking;    /* a member is unpacked, of an entry that counts */
     struct history_root root;
     struct history_list list;
     struct history_retry retry;

@@ -18,7 +18,7 @@
 #include "proto/http/websub.h"
 
 /* One more connection replaces the oldest that receives no body. */
-#define PEERS_MAX 512
+#define CONNECTIONS_MAX 512
 
 #define PAUSE_MS 1000
 
@@ -50,7 +50,7 @@ route_free(struct route *route)
 {
     if (!route)
         return;
-    peers_forget(route->callback, route);
+    callback_connections_forget(route->callback, route);
     list_remove(&route->node);
     free(route);
 }
@@ -83,16 +83,17 @@ on_connect(int events, void *user)
     int fd;
 
     (void)events;
-    if (callback->n_peers >= PEERS_MAX && !peer_evict(callback)) {
+    if (callback->n_connections >= CONNECTIONS_MAX &&
+        !callback_connections_evict(callback)) {
         pause_accepting(callback);
         return;
     }
     fd = accept4(callback->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0)
-        peer_new(callback, fd);
+        callback_connection_new(callback, fd);
     else if ((errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
               errno == ENOMEM) &&
-             !peer_evict(callback))
+             !callback_connections_evict(callback))
         pause_accepting(callback);
 }
 
@@ -211,7 +212,7 @@ td_callback_open(struct td_client *client, const char *listen, const char *url,
     c->client = client;
     c->fd = -1;
     list_init(&c->routes);
-    list_init(&c->peers);
+    list_init(&c->connections);
     list_init(&c->tenants);
     c->running =
         (struct running){.close = close_it, .owner = c, .is_idle = true};
@@ -251,7 +252,7 @@ td_callback_close(struct td_callback *callback)
     client_leaves(callback->client, &callback->running);
     list_until_empty (tenant, &callback->tenants, node)
         tenant->close(tenant->owner);
-    peers_close(callback);
+    callback_connections_close(callback);
     descriptor_free(callback->descriptor);
     timer_free(callback->pause);
     if (callback->fd >= 0)

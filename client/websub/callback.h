@@ -72,8 +72,8 @@ struct td_callback {
     struct descriptor *descriptor;
     struct timer *pause; /* until it accepts again */
     struct list routes;
-    struct list peers; /* the oldest first */
-    unsigned n_peers;
+    struct list connections; /* the oldest first */
+    unsigned n_connections;
     size_t n_bodies; /* bytes of memory of all bodies under way */
     struct list tenants;
     bool is_empty; /* no tenants */
@@ -97,21 +97,20 @@ struct tenant {
 void callback_stay(struct td_callback *callback, struct tenant *tenant);
 void callback_leave(struct td_callback *callback, struct tenant *tenant);
 
-/* One connection (peer.c). */
-struct peer;
+/* One connection (callback_connection.c). */
+struct callback_connection;
 
 /* Takes over `fd`, an accepted socket; closes it if there is no memory. */
-void peer_new(struct td_callback *callback, int fd);
-
-void peer_close(struct peer *peer);
+void callback_connection_new(struct td_callback *callback, int fd);
 
 /* Closes the oldest connection that receives no body, to make room for another
  * one. False: all of them receive bodies. */
-bool peer_evict(struct td_callback *callback);
+bool callback_connections_evict(struct td_callback *callback);
 
-void peers_close(struct td_callback *callback);
+void callback_connections_close(struct td_callback *callback);
 
 /* Drops the bodies under way to `route`, which is about to be freed. */
-void peers_forget(struct td_callback *callback, const struct route *route);
+void callback_connections_forget(struct td_callback *callback,
+                                 const struct route *route);
 
 #endif

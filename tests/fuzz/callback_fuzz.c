@@ -140,8 +140,8 @@ converse(struct talk *this, struct slice input, size_t step)
     buf_init(&talk->heard, SIZE_MAX);
     buf_init(&talk->answers, SIZE_MAX);
     FUZZ_ASSERT(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds));
-    peer_new(callback, fds[0]);
-    FUZZ_ASSERT(callback->n_peers == 1);
+    callback_connection_new(callback, fds[0]);
+    FUZZ_ASSERT(callback->n_connections == 1);
     while (is_open && input.size > 0) {
         struct slice piece = fuzz_take(&input, step);
 
@@ -152,7 +152,8 @@ converse(struct talk *this, struct slice input, size_t step)
     shutdown(fds[1], SHUT_WR);
     FUZZ_ASSERT(!hear(fds[1]));
     close(fds[1]);
-    FUZZ_ASSERT(!callback->n_peers && list_is_empty(&callback->peers));
+    FUZZ_ASSERT(!callback->n_connections &&
+                list_is_empty(&callback->connections));
     FUZZ_ASSERT(!callback->n_bodies && !route->n_bodies);
     check_answers();
 }

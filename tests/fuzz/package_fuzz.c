@@ -1,5 +1,3 @@
-#include "client/dumps/package.h"
-
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -7,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "client/dumps/zip_reader.h"
 #include "client/source/document.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -16,7 +15,7 @@
 #define ASKED_MOST 20
 
 struct asked {
-    struct package *package;
+    struct zip_reader *package;
     char *paths[ASKED_MOST];
     size_t n;
 };
@@ -62,9 +61,9 @@ on_entry(const struct document_entry *entry, const struct document_head *head,
     struct problem why;
 
     (void)head;
-    FUZZ_ASSERT(!package_expect(asked->package, entry->path,
-                                entry->change.length, entry->change.hash,
-                                &why));
+    FUZZ_ASSERT(!zip_reader_expect(asked->package, entry->path,
+                                   entry->change.length, entry->change.hash,
+                                   &why));
     if (asked->n < ASKED_MOST)
         asked->paths[asked->n++] = slice_dup(entry->path);
     return STATUS_OK;
@@ -83,7 +82,7 @@ read_manifest(struct asked *asked, size_t *size)
 
     FUZZ_ASSERT(d);
     *size = 0;
-    while (!(rc = package_manifest(asked->package, &piece, &why)) &&
+    while (!(rc = zip_reader_manifest(asked->package, &piece, &why)) &&
            piece.size > 0) {
         *size += piece.size;
         if (!fed)
@@ -96,16 +95,16 @@ read_manifest(struct asked *asked, size_t *size)
 }
 
 static void
-take(struct package *package, int dir_fd, const char *path)
+take(struct zip_reader *package, int dir_fd, const char *path)
 {
-    char name[PACKAGE_NAME_SIZE];
+    char name[ZIP_READER_NAME_SIZE];
     struct problem why;
     struct stat is;
     bool is_over = false;
-    enum status rc = package_find(package, slice_of(path), &why);
+    enum status rc = zip_reader_find(package, slice_of(path), &why);
 
     while (!rc && !is_over)
-        rc = package_take(package, &is_over, name, &why);
+        rc = zip_reader_take(package, &is_over, name, &why);
     FUZZ_ASSERT(!rc || rc == STATUS_MALFORMED);
     if (rc) {
         fuzz_check_sentence(why.text);
@@ -114,7 +113,7 @@ take(struct package *package, int dir_fd, const char *path)
     FUZZ_ASSERT(!strchr(name, '/') && name[0] == 'm');
     FUZZ_ASSERT(!fstatat(dir_fd, name, &is, AT_SYMLINK_NOFOLLOW));
     FUZZ_ASSERT(S_ISREG(is.st_mode));
-    FUZZ_ASSERT(package_find(package, slice_of(path), &why) ==
+    FUZZ_ASSERT(zip_reader_find(package, slice_of(path), &why) ==
                 STATUS_MALFORMED);
     FUZZ_ASSERT(!unlinkat(dir_fd, name, 0));
 }
@@ -145,7 +144,7 @@ FUZZ_TARGET(package, bytes)
     enum status rc;
 
     write_package(dir_fd, bytes);
-    rc = package_open(&asked.package, dir_fd, PACKAGE, &why);
+    rc = zip_reader_open(&asked.package, dir_fd, PACKAGE, &why);
     if (rc) {
         FUZZ_ASSERT(rc == STATUS_MALFORMED && !asked.package);
         fuzz_check_sentence(why.text);
@@ -158,7 +157,7 @@ FUZZ_TARGET(package, bytes)
          * are set aside. */
         for (size_t i = asked.n; i > 0; i -= i > 1 ? 2 : 1)
             take(asked.package, dir_fd, asked.paths[i - 1]);
-        package_close(asked.package);
+        zip_reader_close(asked.package);
     }
     for (size_t i = 0; i < asked.n; i++)
         free(asked.paths[i]);

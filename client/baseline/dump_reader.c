@@ -1,19 +1,19 @@
 /*
- * dump_package.c - one package of a Resource Dump.
+ * dump_reader.c - one package of a Resource Dump.
  *
  *     FETCHING --> EXPECTING --> HANDING --> ENDING
  *        ^  |      (manifest)    (manifest, members)
  *        +--+ another package than announced: again, once
  */
-#include "client/baseline/dump_package.h"
+#include "client/baseline/dump_reader.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "client/dumps/download.h"
-#include "client/dumps/package.h"
 #include "client/dumps/scratch_dir.h"
+#include "client/dumps/zip_reader.h"
 #include "client/lib/callback_guard.h"
 #include "client/source/entry_copy.h"
 #include "proto/fnv1a.h"
@@ -21,13 +21,13 @@
 /* Most entries in one turn of the loop, for the sake of its other users. */
 #define TURN_ENTRIES 100
 
-enum dump_state { FETCHING, EXPECTING, HANDING, ENDING };
+enum dump_reader_state { FETCHING, EXPECTING, HANDING, ENDING };
 
-struct dump {
+struct dump_reader {
     struct td_client *client;
-    dump_head_fn *on_head;
-    dump_entry_fn *on_entry;
-    dump_end_fn *on_end;
+    dump_reader_head_fn *on_head;
+    dump_reader_entry_fn *on_entry;
+    dump_reader_end_fn *on_end;
     void *user;
 
     char *url;
@@ -36,11 +36,11 @@ struct dump {
     int dir_fd;
     char file[DOWNLOAD_NAME_MAX]; /* the package */
 
-    enum dump_state state;
+    enum dump_reader_state state;
     struct timer *turn;
     struct download *download;
     bool was_other; /* than announced */
-    struct package *package;
+    struct zip_reader *package;
     struct document *document; /* of the manifest */
     struct entry_queue entries;
     struct document_entry *current; /* the entry whose member is being taken */
@@ -51,7 +51,7 @@ struct dump {
 };
 
 void
-dump_free(struct dump *d)
+dump_reader_free(struct dump_reader *d)
 {
     if (!d)
         return;
@@ -59,7 +59,7 @@ dump_free(struct dump *d)
     download_free(d->download);
     timer_free(d->turn);
     document_free(d->document);
-    package_close(d->package);
+    zip_reader_close(d->package);
     entry_queue_fini(&d->entries);
     free(d->current);
     free(d->url);
@@ -69,7 +69,7 @@ dump_free(struct dump *d)
 
 /* Ends the dump with d->why, and puts the package's address into its text. */
 static void
-fail_package(struct dump *d)
+fail_package(struct dump_reader *d)
 {
     enum status rc = d->why.rc;
 
@@ -80,7 +80,7 @@ fail_package(struct dump *d)
 }
 
 static void
-fail_memory(struct dump *d)
+fail_memory(struct dump_reader *d)
 {
     problem_memory(&d->why);
     fail_package(d);
@@ -92,7 +92,7 @@ static void
 on_downloaded(const struct problem *why, const struct download_answer *answer,
               void *user)
 {
-    struct dump *d = user;
+    struct dump_reader *d = user;
 
     d->download = NULL;
     d->why = *why;
@@ -100,7 +100,7 @@ on_downloaded(const struct problem *why, const struct download_answer *answer,
         d->was_other = true;
         timer_start(d->turn, 0);
     } else if (why->rc ||
-               package_open(&d->package, d->dir_fd, d->file, &d->why)) {
+               zip_reader_open(&d->package, d->dir_fd, d->file, &d->why)) {
         fail_package(d);
     } else {
         d->state = EXPECTING;
@@ -109,7 +109,7 @@ on_downloaded(const struct problem *why, const struct download_answer *answer,
 }
 
 static void
-fetch_package(struct dump *d)
+fetch_package(struct dump_reader *d)
 {
     struct download_request request = {
         .url = d->url,
@@ -133,13 +133,14 @@ static enum status
 expect_member(const struct document_entry *entry,
               const struct document_head *head, void *user)
 {
-    struct dump *d = user;
+    struct dump_reader *d = user;
     const struct change *c = &entry->change;
 
     (void)head;
     if (entry->path.size == 0)
         return STATUS_OK;
-    return package_expect(d->package, entry->path, c->length, c->hash, &d->why)
+    return zip_reader_expect(d->package, entry->path, c->length, c->hash,
+                             &d->why)
                ? STATUS_MEMORY
                : STATUS_OK;
 }
@@ -148,7 +149,7 @@ static enum status
 keep_entry(const struct document_entry *entry, const struct document_head *head,
            void *user)
 {
-    struct dump *d = user;
+    struct dump_reader *d = user;
 
     (void)head;
     return entry_queue_add(&d->entries, entry);
@@ -156,7 +157,7 @@ keep_entry(const struct document_entry *entry, const struct document_head *head,
 
 /* Reads a piece of the manifest; *is_over: no more follow. False: failed. */
 static bool
-read_piece(struct dump *d, bool *is_over)
+read_piece(struct dump_reader *d, bool *is_over)
 {
     static const struct document_events events[] = {
         [EXPECTING] = {.on_entry = expect_member},
@@ -171,7 +172,7 @@ read_piece(struct dump *d, bool *is_over)
         fail_memory(d);
         return false;
     }
-    if (package_manifest(d->package, &piece, &d->why)) {
+    if (zip_reader_manifest(d->package, &piece, &d->why)) {
         fail_package(d);
         return false;
     }
@@ -192,7 +193,7 @@ read_piece(struct dump *d, bool *is_over)
 /* The whole manifest is read before its head is handed over: the order of
  * entries and head is free. */
 static void
-expect_some(struct dump *d)
+expect_some(struct dump_reader *d)
 {
     const struct document_head *head;
     bool is_over = false;
@@ -218,7 +219,7 @@ expect_some(struct dump *d)
 
 /* False: the dump was freed. */
 static bool
-hand_over(struct dump *d, const char *file)
+hand_over(struct dump_reader *d, const char *file)
 {
     struct document_entry *copy = d->current;
     bool is_here;
@@ -234,29 +235,29 @@ hand_over(struct dump *d, const char *file)
 
 /* Begins the next entry. False: the dump was freed. */
 static bool
-begin_entry(struct dump *d, struct document_entry *copy)
+begin_entry(struct dump_reader *d, struct document_entry *copy)
 {
     if (copy->has_kind && copy->change.kind == CHANGE_DELETED) {
         free(copy);
         return true;
     }
     d->current = copy;
-    if (copy->path.size == 0 || package_find(d->package, copy->path, NULL))
+    if (copy->path.size == 0 || zip_reader_find(d->package, copy->path, NULL))
         return hand_over(d, NULL);
     return true;
 }
 
 /* Goes on with the current entry. False: the dump was freed. */
 static bool
-take_some(struct dump *d)
+take_some(struct dump_reader *d)
 {
-    char name[PACKAGE_NAME_SIZE];
+    char name[ZIP_READER_NAME_SIZE];
     bool is_over = false;
     enum status rc = source_limits_look(&d->client->room, d->dir_fd,
-                                        PACKAGE_STEP_BYTES, &d->why);
+                                        ZIP_READER_STEP_BYTES, &d->why);
 
     if (!rc)
-        rc = package_take(d->package, &is_over, name, &d->why);
+        rc = zip_reader_take(d->package, &is_over, name, &d->why);
     if (is_over)
         return hand_over(d, rc ? NULL : name);
     if (rc)
@@ -265,7 +266,7 @@ take_some(struct dump *d)
 }
 
 static void
-end_well(struct dump *d)
+end_well(struct dump_reader *d)
 {
     problem_clear(&d->why);
     d->state = ENDING;
@@ -273,7 +274,7 @@ end_well(struct dump *d)
 
 /* One step of HANDING. False: the dump was freed. */
 static bool
-hand_some(struct dump *d)
+hand_some(struct dump_reader *d)
 {
     struct document_entry *copy;
     bool is_over = false;
@@ -291,21 +292,21 @@ hand_some(struct dump *d)
 }
 
 static void
-end_package(struct dump *d)
+end_package(struct dump_reader *d)
 {
-    package_close(d->package);
+    zip_reader_close(d->package);
     d->package = NULL;
     /* After a passing failure the next attempt continues the download. */
     if (d->why.rc != STATUS_UNREACHABLE && d->why.rc != STATUS_IO)
         download_forget(d->dir_fd, d->file);
     d->on_end(&d->why, d->user);
-    dump_free(d);
+    dump_reader_free(d);
 }
 
 static void
 on_turn(void *user)
 {
-    struct dump *d = user;
+    struct dump_reader *d = user;
 
     if (d->is_paused && d->state != FETCHING)
         return;
@@ -336,18 +337,19 @@ on_turn(void *user)
 
 /* Names the file by the URL, so that a later run finds the package again. */
 static void
-name_file(struct dump *d)
+name_file(struct dump_reader *d)
 {
     snprintf(d->file, sizeof(d->file), SCRATCH_PACKAGE "%016llx",
              (unsigned long long)fnv1a(FNV1A_BEGIN, slice_of(d->url)));
 }
 
-struct dump *
-dump_start(struct td_client *client, const struct dump_request *request,
-           dump_head_fn *on_head, dump_entry_fn *on_entry, dump_end_fn *on_end,
-           void *user)
+struct dump_reader *
+dump_reader_start(struct td_client *client,
+                  const struct dump_reader_request *request,
+                  dump_reader_head_fn *on_head, dump_reader_entry_fn *on_entry,
+                  dump_reader_end_fn *on_end, void *user)
 {
-    struct dump *d = calloc(1, sizeof(*d));
+    struct dump_reader *d = calloc(1, sizeof(*d));
 
     if (!d)
         return NULL;
@@ -363,7 +365,7 @@ dump_start(struct td_client *client, const struct dump_request *request,
     d->hash = slice_dup(request->hash);
     d->turn = timer_new(client->loop, on_turn, d);
     if (!d->url || !d->hash || !d->turn) {
-        dump_free(d);
+        dump_reader_free(d);
         return NULL;
     }
     name_file(d);
@@ -372,13 +374,13 @@ dump_start(struct td_client *client, const struct dump_request *request,
 }
 
 void
-dump_pause(struct dump *dump)
+dump_reader_pause(struct dump_reader *dump)
 {
     dump->is_paused = true;
 }
 
 void
-dump_resume(struct dump *dump)
+dump_reader_resume(struct dump_reader *dump)
 {
     dump->is_paused = false;
     if (!dump->download)

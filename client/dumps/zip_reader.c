@@ -1,8 +1,8 @@
 /*
- * package.c - a ZIP package: its members, its manifest, and the files that
+ * zip_reader.c - a ZIP package: its members, its manifest, and the files that
  * members are unpacked into by one walk through the archive.
  */
-#include "client/dumps/package.h"
+#include "client/dumps/zip_reader.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -36,20 +36,20 @@
  * the thread, which must be UTF-8 during each call.
  */
 
-struct zip_reader {
+struct zip_cursor {
     struct archive *archive; /* NULL: closed */
     int fd;
     uint32_t n_headers; /* read by zip_next */
 };
 
 /* A closed one; a zip_close of it does nothing. */
-#define ZIP_NONE ((struct zip_reader){.fd = -1})
+#define ZIP_NONE ((struct zip_cursor){.fd = -1})
 
 #define BLOCK_SIZE 65536
 
 /* Fails with libarchive's reason. */
 static enum status
-fail_zip(struct zip_reader *zip, struct problem *why)
+fail_zip(struct zip_cursor *zip, struct problem *why)
 {
     const char *text = archive_error_string(zip->archive);
 
@@ -59,7 +59,7 @@ fail_zip(struct zip_reader *zip, struct problem *why)
 }
 
 static void
-zip_close(struct zip_reader *zip)
+zip_close(struct zip_cursor *zip)
 {
     if (zip->archive)
         archive_read_free(zip->archive);
@@ -70,7 +70,7 @@ zip_close(struct zip_reader *zip)
 /* STATUS_MALFORMED: no ZIP; STATUS_IO; STATUS_MEMORY. After an error it is
  * closed. */
 static enum status
-zip_open(struct zip_reader *zip, int dir_fd, const char *name,
+zip_open(struct zip_cursor *zip, int dir_fd, const char *name,
          struct problem *why)
 {
     enum status rc;
@@ -95,7 +95,7 @@ zip_open(struct zip_reader *zip, int dir_fd, const char *name,
 /* Reads the next header; *entry NULL: the end. STATUS_MALFORMED: it cannot be
  * read. */
 static enum status
-zip_next(struct zip_reader *zip, struct archive_entry **entry,
+zip_next(struct zip_cursor *zip, struct archive_entry **entry,
          struct problem *why)
 {
     int rc = archive_read_next_header(zip->archive, entry);
@@ -115,7 +115,7 @@ zip_next(struct zip_reader *zip, struct archive_entry **entry,
  * the end. STATUS_MALFORMED: the member cannot be read; later ones still can.
  */
 static enum status
-zip_read(struct zip_reader *zip, char *to, size_t size, size_t *n,
+zip_read(struct zip_cursor *zip, char *to, size_t size, size_t *n,
          struct problem *why)
 {
     la_ssize_t got = archive_read_data(zip->archive, to, size);
@@ -165,7 +165,7 @@ struct member {
     enum member_state state;
 };
 
-struct package {
+struct zip_reader {
     int dir_fd; /* the caller's */
     char *name; /* of its file */
     locale_t locale;
@@ -177,12 +177,12 @@ struct package {
     uint32_t manifest; /* its ordinal */
     bool has_manifest;
 
-    struct zip_reader reading; /* of the manifest */
+    struct zip_cursor reading; /* of the manifest */
     char *piece;
 
-    struct zip_reader taking; /* of the members */
+    struct zip_cursor taking; /* of the members */
     size_t next;              /* the first member not passed yet */
-    struct member *wanted;    /* selected by package_find */
+    struct member *wanted;    /* selected by zip_reader_find */
     struct member *partial;   /* being unpacked; NULL: none */
     int out_fd;               /* its file */
     uint64_t room;            /* bytes that it may still have */
@@ -191,17 +191,17 @@ struct package {
 
 /* "m17": the file that a member is unpacked into. */
 static void
-file_name(char name[PACKAGE_NAME_SIZE], const struct package *package,
+file_name(char name[ZIP_READER_NAME_SIZE], const struct zip_reader *package,
           const struct member *member)
 {
-    snprintf(name, PACKAGE_NAME_SIZE, "m%zu",
+    snprintf(name, ZIP_READER_NAME_SIZE, "m%zu",
              (size_t)(member - package->members));
 }
 
 /* libarchive converts names with the locale of the thread. Every function that
  * calls zip_... does so between these two, so that names are in UTF-8. */
 static locale_t
-enter_locale(const struct package *package)
+enter_locale(const struct zip_reader *package)
 {
     return package->locale ? uselocale(package->locale) : (locale_t)0;
 }
@@ -215,7 +215,8 @@ leave_locale(locale_t before)
 
 /* Names the package in a problem of the reader. */
 static enum status
-fail_reading(const struct package *package, enum status rc, struct problem *why)
+fail_reading(const struct zip_reader *package, enum status rc,
+             struct problem *why)
 {
     if (rc == STATUS_IO)
         return problem_prefix(why, rc, "cannot read %s: ", package->name);
@@ -227,7 +228,7 @@ fail_reading(const struct package *package, enum status rc, struct problem *why)
 /* Copies a name or digest. STATUS_MALFORMED: all of them together are too
  * long. */
 static enum status
-keep_text(struct package *package, struct slice *text, struct problem *why)
+keep_text(struct zip_reader *package, struct slice *text, struct problem *why)
 {
     char *copy = arena_take(&package->texts, text->size);
 
@@ -261,15 +262,15 @@ safe_name(const char *name)
 }
 
 static enum status
-add_member(struct package *package, struct slice name, uint32_t ordinal,
+add_member(struct zip_reader *package, struct slice name, uint32_t ordinal,
            struct problem *why)
 {
     enum status rc;
 
-    if (package->n_members == PACKAGE_MEMBERS_MAX)
+    if (package->n_members == ZIP_READER_MEMBERS_MAX)
         return problem(why, STATUS_MALFORMED,
                        "the package has more than %d members",
-                       PACKAGE_MEMBERS_MAX);
+                       ZIP_READER_MEMBERS_MAX);
     if (!ONE_MORE(package->members, &package->capacity, package->n_members))
         return problem_memory(why);
     rc = keep_text(package, &name, why);
@@ -284,7 +285,7 @@ add_member(struct package *package, struct slice name, uint32_t ordinal,
 }
 
 static enum status
-add_entry(struct package *package, struct archive_entry *entry,
+add_entry(struct zip_reader *package, struct archive_entry *entry,
           uint32_t ordinal, struct problem *why)
 {
     const char *text = archive_entry_pathname(entry); /* or NULL */
@@ -311,7 +312,7 @@ add_entry(struct package *package, struct archive_entry *entry,
 
 /* The member at `path`; NULL: none. */
 static struct member *
-find_member(struct package *package, struct slice path)
+find_member(struct zip_reader *package, struct slice path)
 {
     struct member *m;
 
@@ -326,7 +327,7 @@ find_member(struct package *package, struct slice path)
 
 /* No member comes after it: they stay where they are. */
 static enum status
-index_members(struct package *package, struct problem *why)
+index_members(struct zip_reader *package, struct problem *why)
 {
     for (size_t i = 0; i < package->n_members; i++) {
         struct member *m = &package->members[i];
@@ -343,9 +344,9 @@ index_members(struct package *package, struct problem *why)
 
 /* Collects the members from all headers. */
 static enum status
-list_members(struct package *package, struct problem *why)
+list_members(struct zip_reader *package, struct problem *why)
 {
-    struct zip_reader zip;
+    struct zip_cursor zip;
     struct archive_entry *entry;
     enum status rc = zip_open(&zip, package->dir_fd, package->name, why);
 
@@ -368,10 +369,10 @@ list_members(struct package *package, struct problem *why)
 }
 
 enum status
-package_open(struct package **package, int dir_fd, const char *name,
-             struct problem *why)
+zip_reader_open(struct zip_reader **package, int dir_fd, const char *name,
+                struct problem *why)
 {
-    struct package *p = calloc(1, sizeof(*p));
+    struct zip_reader *p = calloc(1, sizeof(*p));
     enum status rc = STATUS_MEMORY;
     locale_t before;
 
@@ -395,14 +396,14 @@ package_open(struct package **package, int dir_fd, const char *name,
 
 out:
     if (rc)
-        package_close(p);
+        zip_reader_close(p);
     else
         *package = p;
     return rc;
 }
 
 void
-package_close(struct package *package)
+zip_reader_close(struct zip_reader *package)
 {
     if (!package)
         return;
@@ -411,7 +412,7 @@ package_close(struct package *package)
     file_close(&package->out_fd);
     for (size_t i = 0; i < package->n_members; i++) {
         const struct member *m = &package->members[i];
-        char name[PACKAGE_NAME_SIZE];
+        char name[ZIP_READER_NAME_SIZE];
 
         if (m->state != MEMBER_ASIDE && m != package->partial)
             continue;
@@ -432,8 +433,9 @@ package_close(struct package *package)
 /* Opens the archive unless it is open, and moves to the data of the member with
  * that ordinal. */
 static enum status
-go_to_member(struct package *package, struct zip_reader *zip, uint32_t ordinal,
-             struct archive_entry **entry, struct problem *why)
+go_to_member(struct zip_reader *package, struct zip_cursor *zip,
+             uint32_t ordinal, struct archive_entry **entry,
+             struct problem *why)
 {
     enum status rc = STATUS_OK;
 
@@ -448,8 +450,8 @@ go_to_member(struct package *package, struct zip_reader *zip, uint32_t ordinal,
 }
 
 enum status
-package_manifest(struct package *package, struct slice *piece,
-                 struct problem *why)
+zip_reader_manifest(struct zip_reader *package, struct slice *piece,
+                    struct problem *why)
 {
     locale_t before = enter_locale(package);
     struct archive_entry *entry;
@@ -470,8 +472,8 @@ package_manifest(struct package *package, struct slice *piece,
 }
 
 enum status
-package_expect(struct package *package, struct slice path, uint64_t length,
-               struct slice hash, struct problem *why)
+zip_reader_expect(struct zip_reader *package, struct slice path,
+                  uint64_t length, struct slice hash, struct problem *why)
 {
     struct member *m = find_member(package, path);
     enum status rc = STATUS_OK;
@@ -491,9 +493,10 @@ package_expect(struct package *package, struct slice path, uint64_t length,
 /* Unpacking */
 
 static enum status
-fail_write(struct package *package, const struct member *m, struct problem *why)
+fail_write(struct zip_reader *package, const struct member *m,
+           struct problem *why)
 {
-    char name[PACKAGE_NAME_SIZE];
+    char name[ZIP_READER_NAME_SIZE];
 
     file_name(name, package, m);
     return problem_errno(why, "cannot write", name);
@@ -501,11 +504,11 @@ fail_write(struct package *package, const struct member *m, struct problem *why)
 
 /* Finishes the member being unpacked: it is bad because of `text`, or right. */
 static enum status
-close_partial(struct package *package, const char *text, struct problem *why)
+close_partial(struct zip_reader *package, const char *text, struct problem *why)
 {
     struct member *m = package->partial;
     enum status rc = STATUS_OK;
-    char name[PACKAGE_NAME_SIZE];
+    char name[ZIP_READER_NAME_SIZE];
 
     /* A network file system may report only now that it is full. */
     if (close(package->out_fd) && !text)
@@ -533,11 +536,11 @@ close_partial(struct package *package, const char *text, struct problem *why)
 
 /* The archive is at the data of the member `next`: opens a file for it. */
 static enum status
-open_partial(struct package *package, struct archive_entry *entry,
+open_partial(struct zip_reader *package, struct archive_entry *entry,
              struct problem *why)
 {
     struct member *m = &package->members[package->next];
-    char name[PACKAGE_NAME_SIZE];
+    char name[ZIP_READER_NAME_SIZE];
 
     package->digests = digest_check_new(m->hash, m->length);
     if (!package->digests)
@@ -555,14 +558,15 @@ open_partial(struct package *package, struct archive_entry *entry,
     if (m->length == LENGTH_NONE) {
         uint64_t size = zip_size(entry);
 
-        package->room = size < PACKAGE_MEMBER_MAX ? size : PACKAGE_MEMBER_MAX;
+        package->room =
+            size < ZIP_READER_MEMBER_MAX ? size : ZIP_READER_MEMBER_MAX;
     }
     return STATUS_OK;
 }
 
 /* Moves to the data of the member `next`, past headers of no member. */
 static enum status
-go_to_next(struct package *package, struct problem *why)
+go_to_next(struct zip_reader *package, struct problem *why)
 {
     struct member *m = &package->members[package->next];
     struct archive_entry *entry = NULL;
@@ -580,7 +584,7 @@ go_to_next(struct package *package, struct problem *why)
 
 /* Unpacks a chunk of the member. */
 static enum status
-unpack_some(struct package *package, char *chunk, size_t *n_bytes,
+unpack_some(struct zip_reader *package, char *chunk, size_t *n_bytes,
             struct problem *why)
 {
     struct problem bad = {.text = ""};
@@ -598,7 +602,7 @@ unpack_some(struct package *package, char *chunk, size_t *n_bytes,
     if (!rc && bytes.size > package->room)
         rc = problem(&bad, STATUS_TOO_LARGE,
                      "is longer than the package says, or than %llu bytes",
-                     (unsigned long long)PACKAGE_MEMBER_MAX);
+                     (unsigned long long)ZIP_READER_MEMBER_MAX);
     if (rc == STATUS_MEMORY)
         return problem_memory(why);
     if (rc)
@@ -619,7 +623,8 @@ fail_member(const struct member *m, const char *why_bad, struct problem *why)
 }
 
 enum status
-package_find(struct package *package, struct slice path, struct problem *why)
+zip_reader_find(struct zip_reader *package, struct slice path,
+                struct problem *why)
 {
     struct member *m = find_member(package, path);
 
@@ -637,8 +642,8 @@ package_find(struct package *package, struct slice path, struct problem *why)
 }
 
 enum status
-package_take(struct package *package, bool *is_over,
-             char name[PACKAGE_NAME_SIZE], struct problem *why)
+zip_reader_take(struct zip_reader *package, bool *is_over,
+                char name[ZIP_READER_NAME_SIZE], struct problem *why)
 {
     locale_t before = enter_locale(package);
     struct member *m = package->wanted;
@@ -647,7 +652,7 @@ package_take(struct package *package, bool *is_over,
     size_t sum = 0, n = 0;
 
     *is_over = false;
-    while (!rc && m->state == MEMBER_EXPECTED && sum < PACKAGE_STEP_BYTES) {
+    while (!rc && m->state == MEMBER_EXPECTED && sum < ZIP_READER_STEP_BYTES) {
         if (package->partial)
             rc = unpack_some(package, chunk, &n, why);
         else

@@ -1,5 +1,6 @@
 /*
- * peer.c - one connection to a callback: its requests and their answers.
+ * callback_connection.c - one connection to a callback: its requests and their
+ * answers.
  *
  *            +-- answered --+
  *            v              |
@@ -10,7 +11,7 @@
  * `in` holds the bytes that were read, the head at its front. The head stays
  * until its request is answered: it is parsed again when the body is whole. If
  * the socket does not take all of an answer at once, the rest waits in `out`,
- * and the peer reads nothing meanwhile. So pipelined requests are answered in
+ * and nothing is read meanwhile. So pipelined requests are answered in
  * order, and a client that does not read cannot ask for more.
  *
  * Why no library: hubs of the Internet reach a callback, often through a proxy.
@@ -60,7 +61,7 @@
 
 enum phase { PHASE_HEAD, PHASE_BODY, PHASE_LINGER };
 
-struct peer {
+struct callback_connection {
     struct list node;
     struct td_callback *callback;
     int fd;
@@ -68,7 +69,7 @@ struct peer {
     struct timer *timer;
     enum phase phase;
     bool is_late; /* its time is over */
-    bool is_last; /* the peer reads no request after this one */
+    bool is_last; /* no request is read after this one */
     struct head_seen seen;
 
     /* PHASE_BODY */
@@ -91,7 +92,7 @@ struct peer {
 
 /* Subtracts the body's memory from the sums. */
 static void
-uncount_body(struct peer *c)
+uncount_body(struct callback_connection *c)
 {
     c->callback->n_bodies -= c->body.capacity;
     if (c->route)
@@ -99,19 +100,19 @@ uncount_body(struct peer *c)
 }
 
 static void
-drop_body(struct peer *c)
+drop_body(struct callback_connection *c)
 {
     uncount_body(c);
     buf_fini(&c->body);
     c->route = NULL;
 }
 
-void
-peer_close(struct peer *c)
+static void
+close_connection(struct callback_connection *c)
 {
     drop_body(c);
     list_remove(&c->node);
-    c->callback->n_peers--;
+    c->callback->n_connections--;
     descriptor_free(c->descriptor);
     timer_free(c->timer);
     close(c->fd);
@@ -120,42 +121,43 @@ peer_close(struct peer *c)
 }
 
 bool
-peer_evict(struct td_callback *callback)
+callback_connections_evict(struct td_callback *callback)
 {
     struct list *after;
-    struct peer *c;
+    struct callback_connection *c;
 
-    list_each (c, after, &callback->peers, node)
+    list_each (c, after, &callback->connections, node)
         if (c->phase != PHASE_BODY) {
-            peer_close(c);
+            close_connection(c);
             return true;
         }
     return false;
 }
 
 void
-peers_close(struct td_callback *callback)
+callback_connections_close(struct td_callback *callback)
 {
-    struct peer *c;
+    struct callback_connection *c;
 
-    list_until_empty (c, &callback->peers, node)
-        peer_close(c);
+    list_until_empty (c, &callback->connections, node)
+        close_connection(c);
 }
 
 void
-peers_forget(struct td_callback *callback, const struct route *route)
+callback_connections_forget(struct td_callback *callback,
+                            const struct route *route)
 {
     struct list *after;
-    struct peer *c;
+    struct callback_connection *c;
 
-    list_each (c, after, &callback->peers, node)
+    list_each (c, after, &callback->connections, node)
         if (c->route == route)
             drop_body(c);
 }
 
 /* Gives the client all its time again. */
 static void
-renew_patience(struct peer *c)
+renew_patience(struct callback_connection *c)
 {
     c->is_late = false;
     timer_start(c->timer, PATIENCE_MS);
@@ -166,7 +168,7 @@ renew_patience(struct peer *c)
 /* Answers the request, and awaits the next one unless this one is the last. A
  * browser must never take the text for a page (W-058). */
 static void
-send_answer(struct peer *c, unsigned status, struct slice text)
+send_answer(struct callback_connection *c, unsigned status, struct slice text)
 {
     char date[HTTPDATE_SIZE];
 
@@ -190,7 +192,7 @@ send_answer(struct peer *c, unsigned status, struct slice text)
 
 /* Answers, and reads no further request, as its begin is unknown. */
 static void
-refuse_request(struct peer *c, unsigned status, const char *text)
+refuse_request(struct callback_connection *c, unsigned status, const char *text)
 {
     drop_body(c);
     c->is_last = true;
@@ -199,7 +201,7 @@ refuse_request(struct peer *c, unsigned status, const char *text)
 
 /* Drops the first `size` bytes that were read. */
 static void
-consume_bytes(struct peer *c, size_t size)
+consume_bytes(struct callback_connection *c, size_t size)
 {
     c->in_size -= size;
     memmove(c->in, c->in + size, c->in_size);
@@ -216,7 +218,7 @@ head_field(const struct request_head *h, const char *name)
 
 /* Hands a whole request over to its route, and answers it. */
 static void
-hand_over(struct peer *c, const struct request_head *h)
+hand_over(struct callback_connection *c, const struct request_head *h)
 {
     struct route *route = c->route;
     struct arrival arrival = {
@@ -253,20 +255,20 @@ share_of(const struct route *route)
 }
 
 static void
-refuse_long(struct peer *c)
+refuse_long(struct callback_connection *c)
 {
     refuse_request(c, 413, "the body is longer than is taken here");
 }
 
 static void
-refuse_now(struct peer *c)
+refuse_now(struct callback_connection *c)
 {
     refuse_request(c, 503, "too many bodies are under way: try again later");
 }
 
 /* Keeps `data` of the body. False: the body was refused. */
 static bool
-keep_bytes(struct peer *c, struct slice data)
+keep_bytes(struct callback_connection *c, struct slice data)
 {
     struct td_callback *callback = c->callback;
     size_t before = c->body.capacity;
@@ -294,7 +296,7 @@ keep_bytes(struct peer *c, struct slice data)
 /* Takes the body off the front of `bytes`. True: it is whole. False: more has
  * to come, or it was refused. */
 static bool
-read_plain(struct peer *c, struct slice *bytes)
+read_plain(struct callback_connection *c, struct slice *bytes)
 {
     struct slice data = *bytes;
 
@@ -308,7 +310,7 @@ read_plain(struct peer *c, struct slice *bytes)
 
 /* The same. */
 static bool
-read_chunked(struct peer *c, struct slice *bytes)
+read_chunked(struct callback_connection *c, struct slice *bytes)
 {
     struct problem why = {""};
     struct slice data;
@@ -331,7 +333,7 @@ read_chunked(struct peer *c, struct slice *bytes)
 
 /* Reads the available part of the body. False: more has to come. */
 static bool
-take_body(struct peer *c)
+take_body(struct callback_connection *c)
 {
     struct slice bytes = {c->in + c->head_size, c->in_size - c->head_size};
     struct head_seen seen = {0};
@@ -393,7 +395,7 @@ find_route(const struct td_callback *callback, struct slice path)
  * true then. Tests that need the route follow the 404: a client that does not
  * know one learns nothing (W-029). */
 static bool
-refuse_head(struct peer *c, const struct request_head *h)
+refuse_head(struct callback_connection *c, const struct request_head *h)
 {
     struct route *route = find_route(c->callback, h->path);
     bool is_post = slice_is(h->method, "POST");
@@ -426,7 +428,7 @@ refuse_head(struct peer *c, const struct request_head *h)
 
 /* Reads the available part of the head. False: more has to come. */
 static bool
-take_head(struct peer *c)
+take_head(struct callback_connection *c)
 {
     struct problem why = {""};
     struct request_head h;
@@ -466,7 +468,7 @@ take_head(struct peer *c)
 /* The loop */
 
 static bool
-is_stuck(const struct peer *c)
+is_stuck(const struct callback_connection *c)
 {
     return c->out.size > 0 || c->out.failed;
 }
@@ -474,7 +476,7 @@ is_stuck(const struct peer *c)
 /* Sends as much of `out` as the socket takes. False: it closed the connection.
  */
 static bool
-flush_answer(struct peer *c)
+flush_answer(struct callback_connection *c)
 {
     ssize_t n = -1;
 
@@ -483,7 +485,7 @@ flush_answer(struct peer *c)
         n = send(c->fd, c->out.data + c->out_at, c->out.size - c->out_at,
                  MSG_NOSIGNAL);
     if (n < 0 && errno != EAGAIN && errno != EINTR) {
-        peer_close(c);
+        close_connection(c);
         return false;
     }
     if (n > 0)
@@ -502,7 +504,7 @@ flush_answer(struct peer *c)
 /* Handles the bytes in `in`, as far as possible now. False: more has to come.
  */
 static bool
-take_request(struct peer *c)
+take_request(struct callback_connection *c)
 {
     switch (c->phase) {
     case PHASE_HEAD:
@@ -519,7 +521,7 @@ take_request(struct peer *c)
 
 /* Goes on as far as `in` allows. False: it closed the connection. */
 static bool
-go_on(struct peer *c)
+go_on(struct callback_connection *c)
 {
     do {
         if (is_stuck(c) && !flush_answer(c))
@@ -527,7 +529,7 @@ go_on(struct peer *c)
     } while (!is_stuck(c) && take_request(c));
 
     if (c->drained > LINGER_BYTES) {
-        peer_close(c);
+        close_connection(c);
         return false;
     }
     descriptor_set(c->descriptor, is_stuck(c) ? READY_WRITE : READY_READ);
@@ -536,11 +538,11 @@ go_on(struct peer *c)
 
 /* Reads once. False: it closed the connection. `*n`: bytes. */
 static bool
-receive_bytes(struct peer *c, ssize_t *n)
+receive_bytes(struct callback_connection *c, ssize_t *n)
 {
     *n = recv(c->fd, c->in + c->in_size, IN_SIZE - c->in_size, 0);
     if (!*n || (*n < 0 && errno != EAGAIN && errno != EINTR)) {
-        peer_close(c);
+        close_connection(c);
         return false;
     }
     if (*n < 0)
@@ -554,7 +556,7 @@ receive_bytes(struct peer *c, ssize_t *n)
 static void
 on_ready(int events, void *user)
 {
-    struct peer *c = user;
+    struct callback_connection *c = user;
     ssize_t n;
 
     (void)events;
@@ -567,7 +569,7 @@ on_ready(int events, void *user)
 static void
 on_timer(void *user)
 {
-    struct peer *c = user;
+    struct callback_connection *c = user;
     ssize_t n = 1;
 
     c->is_late = true;
@@ -578,7 +580,7 @@ on_timer(void *user)
         return;
     if (is_stuck(c) || c->phase == PHASE_LINGER ||
         (c->phase == PHASE_HEAD && !c->in_size)) {
-        peer_close(c);
+        close_connection(c);
         return;
     }
     refuse_request(c, 408, "too little of the request came in time");
@@ -586,9 +588,9 @@ on_timer(void *user)
 }
 
 void
-peer_new(struct td_callback *callback, int fd)
+callback_connection_new(struct td_callback *callback, int fd)
 {
-    struct peer *c = calloc(1, sizeof(*c));
+    struct callback_connection *c = calloc(1, sizeof(*c));
     struct handle_loop *loop = callback->client->loop;
 
     if (!c) {
@@ -599,11 +601,11 @@ peer_new(struct td_callback *callback, int fd)
     c->fd = fd;
     c->descriptor = descriptor_new(loop, fd, on_ready, c);
     c->timer = timer_new(loop, on_timer, c);
-    list_append(&callback->peers, &c->node);
-    callback->n_peers++;
+    list_append(&callback->connections, &c->node);
+    callback->n_connections++;
     buf_init(&c->out, ANSWER_MAX);
     if (!c->descriptor || !c->timer) {
-        peer_close(c);
+        close_connection(c);
         return;
     }
     renew_patience(c);

@@ -1,4 +1,4 @@
-#include "client/dumps/package.h"
+#include "client/dumps/zip_reader.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,12 +15,12 @@
 /* Of "one". */
 #define MD5_ONE "md5:f97c5d29941bfb1b2fdab0874906ab82"
 
-static struct package *
+static struct zip_reader *
 opened(void **state, const char *name)
 {
-    struct package *package;
+    struct zip_reader *package;
     struct problem why;
-    enum status rc = package_open(&package, tempdir_fd(state), name, &why);
+    enum status rc = zip_reader_open(&package, tempdir_fd(state), name, &why);
 
     if (rc)
         fail_msg("%s", why.text);
@@ -30,10 +30,10 @@ opened(void **state, const char *name)
 static void
 is_refused(void **state, const char *name, const char *because)
 {
-    struct package *package;
+    struct zip_reader *package;
     struct problem why;
 
-    assert_int_equal(package_open(&package, tempdir_fd(state), name, &why),
+    assert_int_equal(zip_reader_open(&package, tempdir_fd(state), name, &why),
                      STATUS_MALFORMED);
     assert_null(package);
     if (!strstr(why.text, because))
@@ -41,33 +41,34 @@ is_refused(void **state, const char *name, const char *because)
 }
 
 static void
-expect(struct package *package, const char *path, uint64_t length,
+expect(struct zip_reader *package, const char *path, uint64_t length,
        const char *hash)
 {
     struct problem why;
 
-    assert_int_equal(
-        package_expect(package, slice_of(path), length, slice_of(hash), &why),
-        STATUS_OK);
+    assert_int_equal(zip_reader_expect(package, slice_of(path), length,
+                                       slice_of(hash), &why),
+                     STATUS_OK);
 }
 
 /* Takes a member to its end. */
 static enum status
-take(struct package *package, const char *path, char name[PACKAGE_NAME_SIZE],
-     struct problem *why)
+take(struct zip_reader *package, const char *path,
+     char name[ZIP_READER_NAME_SIZE], struct problem *why)
 {
-    enum status rc = package_find(package, slice_of(path), why);
+    enum status rc = zip_reader_find(package, slice_of(path), why);
     bool is_over = false;
 
     while (!rc && !is_over)
-        rc = package_take(package, &is_over, name, why);
+        rc = zip_reader_take(package, &is_over, name, why);
     return rc;
 }
 
 static void
-takes(void **state, struct package *package, const char *path, const char *text)
+takes(void **state, struct zip_reader *package, const char *path,
+      const char *text)
 {
-    char name[PACKAGE_NAME_SIZE];
+    char name[ZIP_READER_NAME_SIZE];
     struct problem why;
 
     if (take(package, path, name, &why))
@@ -77,9 +78,9 @@ takes(void **state, struct package *package, const char *path, const char *text)
 }
 
 static void
-takes_not(struct package *package, const char *path, const char *because)
+takes_not(struct zip_reader *package, const char *path, const char *because)
 {
-    char name[PACKAGE_NAME_SIZE];
+    char name[ZIP_READER_NAME_SIZE];
     struct problem why;
 
     assert_int_equal(take(package, path, name, &why), STATUS_MALFORMED);
@@ -88,14 +89,14 @@ takes_not(struct package *package, const char *path, const char *because)
 }
 
 static size_t
-manifest_size(struct package *package, char *text, size_t size)
+manifest_size(struct zip_reader *package, char *text, size_t size)
 {
     struct slice piece;
     struct problem why;
     size_t sum = 0;
 
     do {
-        assert_int_equal(package_manifest(package, &piece, &why), STATUS_OK);
+        assert_int_equal(zip_reader_manifest(package, &piece, &why), STATUS_OK);
         assert_true(sum + piece.size < size);
         if (piece.size)
             memcpy(text + sum, piece.data, piece.size);
@@ -129,21 +130,21 @@ TEST(the_manifest_is_read_from_the_front_and_from_the_end)
     char text[100];
 
     for (int is_last = 0; is_last < 2; is_last++) {
-        struct package *package;
+        struct zip_reader *package;
 
         write_two(state, "p.zip", is_last);
         package = opened(state, "p.zip");
         assert_int_equal(manifest_size(package, text, sizeof(text)), 9);
         assert_string_equal(text, "<urlset/>");
         assert_int_equal(manifest_size(package, text, sizeof(text)), 9);
-        package_close(package);
+        zip_reader_close(package);
     }
 }
 
 /* members are named by `path`, with a leading slash; some write none. */
 TEST(members_are_taken_in_whatever_order)
 {
-    struct package *package;
+    struct zip_reader *package;
 
     write_two(state, "p.zip", true);
     package = opened(state, "p.zip");
@@ -154,13 +155,13 @@ TEST(members_are_taken_in_whatever_order)
     takes_not(package, "/2", "is named twice");
     takes_not(package, "/3", "has no member \"/3\"");
     takes_not(package, "/manifest.xml", "has no member");
-    package_close(package);
+    zip_reader_close(package);
 }
 
 /* a wrong member leaves the others as they are. */
 TEST(a_member_that_is_not_what_was_told_has_no_file)
 {
-    struct package *package;
+    struct zip_reader *package;
     struct stat st;
 
     write_two(state, "p.zip", false);
@@ -173,7 +174,7 @@ TEST(a_member_that_is_not_what_was_told_has_no_file)
               "f97c5d29941bfb1b2fdab0874906ab82, the source announced 0000");
     takes(state, package, "/2", "two");
     takes_not(package, "/resources/1.txt", "md5 is");
-    package_close(package);
+    zip_reader_close(package);
     assert_int_equal(fstatat(tempdir_fd(state), "m0", &st, 0), -1);
 
     package = opened(state, "p.zip");
@@ -181,13 +182,13 @@ TEST(a_member_that_is_not_what_was_told_has_no_file)
     expect(package, "/2", 4, "");
     takes_not(package, "/2", "has 3 bytes, the source announced 4");
     takes_not(package, "/resources/1.txt", "is longer than the 2 bytes");
-    package_close(package);
+    zip_reader_close(package);
 }
 
 /* Members that were set aside for later go with the package. */
 TEST(closing_leaves_nothing_behind)
 {
-    struct package *package;
+    struct zip_reader *package;
 
     write_two(state, "p.zip", false);
     package = opened(state, "p.zip");
@@ -195,7 +196,7 @@ TEST(closing_leaves_nothing_behind)
     expect(package, "/2", 3, "");
     takes(state, package, "/2", "two");
     assert_file(tempdir_fd(state), "m0", "one");
-    package_close(package);
+    zip_reader_close(package);
     assert_no_file(tempdir_fd(state), "m0");
     assert_no_file(tempdir_fd(state), "m1");
 }
@@ -207,7 +208,7 @@ TEST(hostile_members_are_not_there)
         "../out", "a/../../out", "/etc/out", "C:/out",  "a\\out", "..",
         "a/..",   "//etc/out",   "link",     "folder/", "",
     };
-    struct package *package;
+    struct zip_reader *package;
     struct zips z;
 
     zips_begin(&z, tempdir_fd(state), "p.zip");
@@ -226,14 +227,14 @@ TEST(hostile_members_are_not_there)
     }
     expect(package, "/a/..b/c", LENGTH_NONE, "");
     takes(state, package, "/a/..b/c", "good");
-    package_close(package);
+    zip_reader_close(package);
 }
 
 /* A file of the scratch directory that a stranger made a link does not lead the
  * bytes elsewhere. */
 TEST(nothing_is_written_through_a_link)
 {
-    struct package *package;
+    struct zip_reader *package;
 
     write_two(state, "p.zip", false);
     tempdir_write(tempdir_fd(state), "victim", "as it was");
@@ -241,7 +242,7 @@ TEST(nothing_is_written_through_a_link)
     package = opened(state, "p.zip");
     expect(package, "/resources/1.txt", 3, "");
     takes(state, package, "/resources/1.txt", "one");
-    package_close(package);
+    zip_reader_close(package);
     assert_file(tempdir_fd(state), "victim", "as it was");
 }
 
@@ -277,7 +278,7 @@ TEST(encrypted_packages_are_refused)
 
 TEST(what_is_no_package_is_refused)
 {
-    struct package *package;
+    struct zip_reader *package;
     struct problem why;
     struct zips z;
     char bytes[4096];
@@ -301,7 +302,8 @@ TEST(what_is_no_package_is_refused)
     is_refused(state, "p.zip", "is not a ZIP package");
 
     assert_int_equal(
-        package_open(&package, tempdir_fd(state), "none.zip", &why), STATUS_IO);
+        zip_reader_open(&package, tempdir_fd(state), "none.zip", &why),
+        STATUS_IO);
     assert_string_equal(why.text,
                         "cannot read none.zip: No such file or directory");
 }
@@ -309,7 +311,7 @@ TEST(what_is_no_package_is_refused)
 /* A bomb is unpacked up to its stated length, and not a byte further. */
 TEST(a_bomb_ends_at_the_length_that_was_told)
 {
-    struct package *package;
+    struct zip_reader *package;
     struct zips z;
 
     zips_begin(&z, tempdir_fd(state), "p.zip");
@@ -323,15 +325,15 @@ TEST(a_bomb_ends_at_the_length_that_was_told)
     expect(package, "/after", 4, "");
     takes_not(package, "/bomb", "is longer than the 1000 bytes");
     takes(state, package, "/after", "well");
-    package_close(package);
+    zip_reader_close(package);
 }
 
 /* A large member is unpacked a part at a time, as others wait on the loop. */
 TEST(large_members_take_several_steps)
 {
-    struct package *package;
+    struct zip_reader *package;
     struct problem why;
-    char name[PACKAGE_NAME_SIZE];
+    char name[ZIP_READER_NAME_SIZE];
     bool is_over = false;
     unsigned n_steps = 0;
     struct stat st;
@@ -344,14 +346,15 @@ TEST(large_members_take_several_steps)
 
     package = opened(state, "p.zip");
     expect(package, "/large", 64 * 1024 * 1024, "");
-    assert_int_equal(package_find(package, SLICE("/large"), &why), STATUS_OK);
+    assert_int_equal(zip_reader_find(package, SLICE("/large"), &why),
+                     STATUS_OK);
     for (; !is_over; n_steps++)
-        assert_int_equal(package_take(package, &is_over, name, &why),
+        assert_int_equal(zip_reader_take(package, &is_over, name, &why),
                          STATUS_OK);
     assert_true(n_steps >= 10);
     assert_int_equal(fstatat(tempdir_fd(state), name, &st, 0), 0);
     assert_int_equal(st.st_size, 64 * 1024 * 1024);
-    package_close(package);
+    zip_reader_close(package);
 }
 
 /* Writes over the first bytes that the n-th member has in the archive. */
@@ -390,7 +393,7 @@ TEST(damaged_bytes_break_one_member)
     };
 
     char noise[20000];
-    struct package *package;
+    struct zip_reader *package;
     struct zips z;
 
     for (size_t i = 0; i < sizeof(noise); i++)
@@ -411,7 +414,7 @@ TEST(damaged_bytes_break_one_member)
         takes(state, package, "/c", "after");
         takes_not(package, "/b", "cannot be unpacked");
         takes(state, package, "/a", "before");
-        package_close(package);
+        zip_reader_close(package);
     }
 }
 
@@ -419,7 +422,7 @@ TEST(damaged_bytes_break_one_member)
 TEST(names_in_utf8_are_found)
 {
     static const char name[] = "\xc3\xa9t\xc3\xa9/\xe6\x97\xa5\xe6\x9c\xac.txt";
-    struct package *package;
+    struct zip_reader *package;
     struct zips z;
 
     zips_begin(&z, tempdir_fd(state), "p.zip");
@@ -430,5 +433,5 @@ TEST(names_in_utf8_are_found)
     package = opened(state, "p.zip");
     expect(package, name, LENGTH_NONE, "");
     takes(state, package, name, "summer");
-    package_close(package);
+    zip_reader_close(package);
 }

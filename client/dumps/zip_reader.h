@@ -1,9 +1,10 @@
 /*
- * package.h - a ZIP package of a Resource Dump or Change Dump, in a file.
+ * zip_reader.h - a ZIP package of a Resource Dump or Change Dump, in a file.
  *
- *     package_open ---> package_manifest ... --> package_expect ...
+ *     zip_reader_open ---> zip_reader_manifest ... --> zip_reader_expect ...
  *                                                     |
- *     package_manifest (again) ... --> package_find --+--> package_take ...
+ *     zip_reader_manifest (again) ... --> zip_reader_find --+-->
+ * zip_reader_take ...
  *
  * The caller reads the manifest: it gets the bytes, wherever in the archive
  * they are, and as often as it asks. It names members by the `path` of the
@@ -14,73 +15,74 @@
  *
  * Packages come from strangers. A package is refused as a whole if it is no
  * ZIP, has encrypted members, a member twice (which one is meant?), or more
- * than PACKAGE_MEMBERS_MAX. Not found: names in UTF-8 that are not composed
+ * than ZIP_READER_MEMBERS_MAX. Not found: names in UTF-8 that are not composed
  * (NFC), because libarchive composes them. Ignored: names that lead out ("..",
  * absolute, drives, backslashes, NUL), links, devices, folders. A member's name
  * never becomes a name on disk. A member is unpacked at most up to the length
  * in the manifest; without one up to the length in the archive, and at most
- * PACKAGE_MEMBER_MAX.
+ * ZIP_READER_MEMBER_MAX.
  *
- * All functions work on disk and never wait for a network. package_take, which
- * may take long, does one step a call.
+ * All functions work on disk and never wait for a network. zip_reader_take,
+ * which may take long, does one step a call.
  */
-#ifndef CLIENT_DUMPS_PACKAGE_H
-#define CLIENT_DUMPS_PACKAGE_H
+#ifndef CLIENT_DUMPS_ZIP_READER_H
+#define CLIENT_DUMPS_ZIP_READER_H
 
 #include "proto/problem.h"
 #include "proto/resourcesync/change.h"
 #include "proto/slice.h"
 
-#define PACKAGE_MEMBERS_MAX 1000000
-#define PACKAGE_NAME_SIZE   32 /* of a file in the scratch directory */
+#define ZIP_READER_MEMBERS_MAX 1000000
+#define ZIP_READER_NAME_SIZE   32 /* of a file in the scratch directory */
 
 /* The most bytes of a member of unknown length. */
-#define PACKAGE_MEMBER_MAX (4ull * 1024 * 1024 * 1024)
+#define ZIP_READER_MEMBER_MAX (4ull * 1024 * 1024 * 1024)
 
-/* One step of package_take unpacks at least so many bytes unless it finishes:
- * few enough that other users of the loop do not wait long. */
-#define PACKAGE_STEP_BYTES (4u * 1024 * 1024)
+/* One step of zip_reader_take unpacks at least so many bytes unless it
+ * finishes: few enough that other users of the loop do not wait long. */
+#define ZIP_READER_STEP_BYTES (4u * 1024 * 1024)
 
-struct package;
+struct zip_reader;
 
 /* Opens the file `name` in `dir_fd` and lists its members. Members are unpacked
  * into the same directory. STATUS_MALFORMED: no ZIP, refused as above, or
  * without manifest.xml at its top level (R-110, R-190); STATUS_IO;
  * STATUS_MEMORY. */
-enum status package_open(struct package **package, int dir_fd, const char *name,
-                         struct problem *why);
+enum status zip_reader_open(struct zip_reader **package, int dir_fd,
+                            const char *name, struct problem *why);
 
 /* Closes the package and removes the files put aside, but not those that the
  * caller has taken. NULL is allowed. */
-void package_close(struct package *package);
+void zip_reader_close(struct zip_reader *package);
 
 /* Sets `*piece` to the next bytes of the manifest, lent until the next call. An
  * empty piece is the end; the next call begins anew. STATUS_MALFORMED,
  * STATUS_IO, STATUS_MEMORY. */
-enum status package_manifest(struct package *package, struct slice *piece,
-                             struct problem *why);
+enum status zip_reader_manifest(struct zip_reader *package, struct slice *piece,
+                                struct problem *why);
 
 /* Records what the manifest says of the member at `path`: `hash` normalised or
  * empty, `length` or LENGTH_NONE. If the manifest names a member twice, the
  * first entry counts. A path without a member is no error here. STATUS_MEMORY.
- * Not after the first package_find. */
-enum status package_expect(struct package *package, struct slice path,
-                           uint64_t length, struct slice hash,
-                           struct problem *why);
+ * Not after the first zip_reader_find. */
+enum status zip_reader_expect(struct zip_reader *package, struct slice path,
+                              uint64_t length, struct slice hash,
+                              struct problem *why);
 
-/* Selects the expected member at `path` for package_take. STATUS_MALFORMED: it
- * does not exist, was taken before, or differs from the manifest; `why` says
+/* Selects the expected member at `path` for zip_reader_take. STATUS_MALFORMED:
+ * it does not exist, was taken before, or differs from the manifest; `why` says
  * which. That entry has no file then; other members are not affected. */
-enum status package_find(struct package *package, struct slice path,
-                         struct problem *why);
+enum status zip_reader_find(struct zip_reader *package, struct slice path,
+                            struct problem *why);
 
 /* Unpacks at most about 4 MiB of the members up to the selected one, and of it.
  * STATUS_OK without *is_over: call again. STATUS_OK and *is_over: `name` is its
  * file, not synced, with the right length and digests; the caller renames or
- * unlinks it. STATUS_MALFORMED and *is_over: as package_find. Without: the
+ * unlinks it. STATUS_MALFORMED and *is_over: as zip_reader_find. Without: the
  * archive has become unreadable (STATUS_MALFORMED), STATUS_IO, STATUS_MEMORY.
  */
-enum status package_take(struct package *package, bool *is_over,
-                         char name[PACKAGE_NAME_SIZE], struct problem *why);
+enum status zip_reader_take(struct zip_reader *package, bool *is_over,
+                            char name[ZIP_READER_NAME_SIZE],
+                            struct problem *why);
 
 #endif

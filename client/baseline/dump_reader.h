@@ -1,0 +1,56 @@
+/*
+ * dump_reader.h - fetches one package of a Resource Dump, and hands its
+ * entries over.
+ *
+ *     dump_reader_start --> on_head, on_entry ... --> on_end       nothing
+ * after it
+ *          +-------> dump_reader_free   at any moment, also from on_entry
+ *
+ * The package comes into the scratch directory under a name of its own, so that
+ * the next process finds it if this one is killed (download.h); the dump
+ * removes it at the end. It reads the manifest twice: first to learn what to
+ * expect of each member, then to hand over entry by entry, each with its member
+ * in a file. An entry whose member is missing, or differs from the manifest,
+ * comes without a file.
+ */
+#ifndef CLIENT_BASELINE_DUMP_READER_H
+#define CLIENT_BASELINE_DUMP_READER_H
+
+#include "client/lib/client.h"
+#include "client/source/document.h"
+#include "proto/problem.h"
+
+struct dump_reader;
+
+/* `head`: of the whole manifest. */
+typedef void dump_reader_head_fn(const struct document_head *head, void *user);
+
+/* `file`: its name in the scratch directory, or NULL. The dump removes the file
+ * when the function returns, unless it was renamed. */
+typedef void dump_reader_entry_fn(const struct document_entry *entry,
+                                  const char *file, void *user);
+
+/* STATUS_OK; STATUS_REFUSED, STATUS_GONE, STATUS_UNREACHABLE: the package
+ * cannot be had; STATUS_MALFORMED: it is no ZIP package, encrypted, without a
+ * manifest ...; STATUS_IO; STATUS_MEMORY. */
+typedef void dump_reader_end_fn(const struct problem *why, void *user);
+
+struct dump_reader_request {
+    const char *url;
+    int dir_fd;        /* the scratch directory; must stay open */
+    struct slice hash; /* of the package; empty: unknown */
+    uint64_t length;   /* or LENGTH_NONE */
+};
+
+/* NULL: no memory. It frees itself after on_end. */
+struct dump_reader *dump_reader_start(struct td_client *client,
+                                      const struct dump_reader_request *request,
+                                      dump_reader_head_fn *on_head,
+                                      dump_reader_entry_fn *on_entry,
+                                      dump_reader_end_fn *on_end, void *user);
+void dump_reader_pause(struct dump_reader *dump);
+void dump_reader_resume(struct dump_reader *dump);
+void dump_reader_free(
+    struct dump_reader *dump); /* NULL is allowed; not after on_end */
+
+#endif
