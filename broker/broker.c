@@ -24,9 +24,9 @@
 #include "broker/check/databases.h"
 #include "broker/config/config_report.h"
 #include "broker/documents/json_page.h"
-#include "broker/http/cors.h"
+#include "broker/http/origins.h"
 #include "broker/http/http.h"
-#include "broker/http/request_durations.h"
+#include "broker/http/request_records.h"
 #include "broker/hub/hub_db.h"
 #include "broker/hub/hub_holder.h"
 #include "broker/hub/peer_tokens.h"
@@ -687,7 +687,7 @@ open_floors(struct broker *b, struct registry_options *sets,
     if (!rc) {
         net->clients = registry_clients(b->registry);
         net->trusted = &b->trusted;
-        request_durations_init(); /* on_end may come at once */
+        request_records_init(); /* on_end may come at once */
         rc = server_open(&b->server, net, why);
     }
     if (!rc)

@@ -25,7 +25,6 @@
 #include "broker/broker.h"
 #include "broker/commands/command_table.h"
 #include "broker/config/config.h"
-#include "broker/http/openapi.h"
 #include "broker/http/route_table.h"
 #include "broker/rejoin.h"
 #include "proto/memory.h"
@@ -401,7 +400,7 @@ print_openapi(void)
     struct buf text;
 
     buf_init(&text, OPENAPI_MAX);
-    openapi_write(&text);
+    route_table_openapi(&text);
     fwrite(text.data, 1, text.size, stdout);
     buf_fini(&text);
 }

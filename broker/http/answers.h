@@ -1,6 +1,6 @@
 /*
- * answers.h - what several handlers share: answers (failures, a set that does
- * not exist, JSON, texts that a worker writes), and the checks of posts.
+ * answers.h - what several handlers share: answers (a set that does not exist,
+ * JSON), parameters of the query, and the checks of posts.
  */
 #ifndef BROKER_HTTP_ANSWERS_H
 #define BROKER_HTTP_ANSWERS_H
@@ -51,31 +51,5 @@ bool answers_prefer_page(struct request *rq);
  * NULL. */
 void answers_buf(struct request *rq, unsigned status, const char *content_type,
                  const char *caching, struct buf *text);
-
-/* Answers 200 with the text that `write` appends, at most `max` bytes of
- * `content_type`, for the principal of `target`, which no cache keeps; 503 if
- * there is no memory. `write` runs on a worker, because it looks at every set,
- * reads the disk, or waits for a lock. */
-void answers_text(struct http *http, struct request *rq,
-                  const struct route_target *target, const char *content_type,
-                  size_t max,
-                  void (*write)(struct http *http,
-                                const struct principal *principal,
-                                struct buf *to));
-
-/* Posts of changes */
-
-/* During on_request: refuses deliveries of a hub. */
-MUST_CHECK enum status answers_check_publisher(struct request *rq,
-                                               struct problem *why);
-
-/* During on_request: reads the Idempotency-Key, which belongs to the principal;
- * size 0: none. */
-MUST_CHECK enum status answers_read_key(struct request *rq,
-                                        const struct principal *principal,
-                                        struct key *key, struct problem *why);
-
-/* Answers with the positions of what the log has committed. */
-void answers_posted(struct request *rq, const struct ingest *ingest);
 
 #endif

@@ -49,9 +49,11 @@ count_rejected(const struct deferral *d, enum status rc)
                           metrics_code(response_status_of(rc)), 1);
 }
 
-void
-deferral_refuse(struct deferral *d, struct request *rq, enum status rc,
-                const struct problem *why)
+/* Frees it, then answers with the failure, which it counts. Not while a step is
+ * at work, nor when the act owns it. */
+static void
+answer_refusal(struct deferral *d, struct request *rq, enum status rc,
+               const struct problem *why)
 {
     struct problem kept = *why; /* it may be the deferral's */
 
@@ -155,7 +157,7 @@ deferral_begin(struct deferral *d, struct request *rq)
     }
     rc = d->kind->begin(d, rq, &why);
     if (rc)
-        deferral_refuse(d, rq, rc, &why);
+        answer_refusal(d, rq, rc, &why);
 }
 
 /* Refusals while the body comes */
@@ -164,7 +166,7 @@ static void
 end_refusal(struct deferral *d)
 {
     if (d->refusal)
-        deferral_refuse(d, d->rq, d->refusal->rc, d->refusal);
+        answer_refusal(d, d->rq, d->refusal->rc, d->refusal);
     else
         deferral_free(d);
 }
@@ -339,8 +341,9 @@ deferral_resume(struct deferral *d)
         request_resume(d->rq);
 }
 
-void
-deferral_receive(struct deferral *d, struct request *rq, uint64_t max)
+enum status
+deferral_receive(struct deferral *d, struct request *rq, uint64_t max,
+                 enum status rc)
 {
     static const struct request_handlers handlers = {
         .on_data = on_data,
@@ -349,6 +352,10 @@ deferral_receive(struct deferral *d, struct request *rq, uint64_t max)
         .on_broken = on_broken,
     };
 
+    if (rc) {
+        deferral_free(d);
+        return rc;
+    }
     buf_init(&d->body, d->kind->body_max ? d->kind->body_max : (size_t)max);
     /* Makes all room for a small body at once: growing would leave copies of a
      * secret behind. */
@@ -357,4 +364,5 @@ deferral_receive(struct deferral *d, struct request *rq, uint64_t max)
     d->rq = rq;
     request_set_user(rq, d);
     request_receive(rq, &handlers, max);
+    return STATUS_OK;
 }

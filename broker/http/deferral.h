@@ -124,9 +124,11 @@ void *deferral_new(struct http *http, struct request *rq,
 /* Gives back its memory, and frees it. */
 void deferral_free(struct deferral *d);
 
-/* Receives the body, of at most `max` bytes, then begins the act. In
- * on_request. */
-void deferral_receive(struct deferral *d, struct request *rq, uint64_t max);
+/* Receives the body, of at most `max` bytes, then begins the act. If its owner
+ * could not prepare it (`rc`), frees it instead. Returns `rc`, for the router.
+ * In on_request. */
+MUST_CHECK enum status deferral_receive(struct deferral *d, struct request *rq,
+                                        uint64_t max, enum status rc);
 
 /* Stops reading the body, until deferral_resume or DEFERRAL_READS. */
 void deferral_pause(struct deferral *d);
@@ -139,10 +141,5 @@ void deferral_begin(struct deferral *d, struct request *rq);
  * which is the answer, and counts as a refusal. Any thread. */
 void deferral_end(struct deferral *d, enum status rc,
                   const struct problem *why);
-
-/* Frees it, then answers with the failure, which it counts. Not while a step is
- * at work, nor after deferral_begin. */
-void deferral_refuse(struct deferral *d, struct request *rq, enum status rc,
-                     const struct problem *why);
 
 #endif

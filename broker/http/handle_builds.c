@@ -81,15 +81,16 @@ close_list(struct deferral *d, struct request *rq, struct problem *why)
 static const struct deferral_kind closing = {.begin = close_list,
                                              .answer = answer_closed};
 
-void
+enum status
 handle_rotate_post(struct http *http, struct request *rq,
-                   const struct route_target *target)
+                   const struct route_target *target, struct problem *why)
 {
     struct closing *c = deferral_new(http, rq, target, &closing, sizeof(*c));
 
+    (void)why;
     c->set = target->set;
     c->deferral.decides = true;
-    deferral_receive(&c->deferral, rq, target->body_max);
+    return deferral_receive(&c->deferral, rq, target->body_max, STATUS_OK);
 }
 
 /* Resource List and Resource Dump */
@@ -112,18 +113,31 @@ add_link(struct buf *to, const char *name, struct link_text link)
 /* {"set":"demo","generation":7,"position":"k3v9x2mq-41","resources":12,
  *  "list":"http://.../resourcelist/000000000007.xml",
  *  "current":"http://.../resourcelist.xml"}; for a dump also "dump" and
- * "packages"; before it is ready only "set" and "current". */
+ * "packages"; before it is ready only "set" and "current".
+ *
+ * 409 if content lacks: {..., "missing":3}. */
 static void
-answer_built(struct request *rq, const struct building *b)
+answer_build(struct deferral *d, struct request *rq)
 {
+    const struct building *b = list_entry(d, struct building, deferral);
     const struct generation *g = &b->order.generation;
     const struct set *set = b->order.set;
     const char *url = registry_public_url(set->registry);
     bool is_ready = b->order.status == STATUS_OK;
     struct link_text current = link_to_current(url, set->name, b->order.kind);
-    char position[POSITION_MAX];
+    char position[POSITION_MAX], members[64];
+    struct response r;
     struct buf text;
 
+    /* The content may come, and the same request may succeed later; nobody
+     * knows when, so there is no Retry-After. */
+    if (b->order.status == STATUS_NOT_FOUND) {
+        snprintf(members, sizeof(members), ",\"missing\":%" PRIu64,
+                 b->order.missing);
+        response_init(&r, 409, NULL);
+        response_answer_problem(rq, &r, &b->order.why, members);
+        return;
+    }
     buf_init(&text, 8192);
     BUF_ADD(&text, "{\"set\":");
     json_text(&text, slice_of(set->name));
@@ -141,30 +155,6 @@ answer_built(struct request *rq, const struct building *b)
     add_link(&text, "current", current);
     BUF_ADD(&text, "}\n");
     answers_buf(rq, is_ready ? 200 : 202, "application/json", NULL, &text);
-}
-
-/* 409: {..., "missing":3}. The content may come, and the same request may
- * succeed later; nobody knows when, so there is no Retry-After. */
-static void
-answer_incomplete(struct request *rq, const struct renewal_order *order)
-{
-    struct response r;
-    char members[64];
-
-    snprintf(members, sizeof(members), ",\"missing\":%" PRIu64, order->missing);
-    response_init(&r, 409, NULL);
-    response_answer_problem(rq, &r, &order->why, members);
-}
-
-static void
-answer_build(struct deferral *d, struct request *rq)
-{
-    struct building *b = list_entry(d, struct building, deferral);
-
-    if (b->order.status == STATUS_NOT_FOUND)
-        answer_incomplete(rq, &b->order);
-    else
-        answer_built(rq, b);
 }
 
 /* On the archive thread. */
@@ -197,14 +187,15 @@ order_build(struct deferral *d, struct request *rq, struct problem *why)
 static const struct deferral_kind building = {.begin = order_build,
                                               .answer = answer_build};
 
-void
+enum status
 handle_build_post(struct http *http, struct request *rq,
-                  const struct route_target *target)
+                  const struct route_target *target, struct problem *why)
 {
     struct building *b = deferral_new(http, rq, target, &building, sizeof(*b));
 
+    (void)why;
     b->order.set = target->set;
     b->order.kind = (enum generation_kind)target->act;
     b->order.done = on_done;
-    deferral_receive(&b->deferral, rq, target->body_max);
+    return deferral_receive(&b->deferral, rq, target->body_max, STATUS_OK);
 }

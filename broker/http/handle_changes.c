@@ -1,13 +1,100 @@
 /*
- * handle_changes.c - POST changes.
+ * handle_changes.c - POST changes: alone, or with their content
+ * (multipart/related).
  */
+#include <stdio.h>
 #include <string.h>
 
+#include "broker/archive/archiver.h"
 #include "broker/base/metrics.h"
 #include "broker/http/answers.h"
 #include "broker/http/deferral.h"
 #include "broker/http/routes.h"
+#include "broker/net/response.h"
 #include "broker/posts/ingest.h"
+#include "broker/posts/multipart_post.h"
+#include "proto/http/idempotency_key.h"
+#include "proto/resourcesync/json.h"
+
+/* Both forms */
+
+/* Refuses deliveries of a hub, which are for a subscriber. If the broker took
+ * one in, under whatever name the hub calls it, it would be news of the set, be
+ * delivered again, and so on for ever. A set takes in the changes of another
+ * one by its upstreamTopic. */
+static enum status
+check_publisher(struct request *rq, struct problem *why)
+{
+    struct slice delivery;
+
+    if (!request_header(rq, "tidings-delivery", &delivery))
+        return STATUS_OK;
+    return problem(
+        why, STATUS_INVALID,
+        "a hub delivers this (Tidings-Delivery \"%s\"), and posts are "
+        "for Sources: give the set that topic as its upstreamTopic",
+        problem_quote(delivery).text);
+}
+
+_Static_assert(KEY_OWNER_SIZE > PRINCIPAL_NAME_MAX, "no name is cut");
+
+/* Reads the Idempotency-Key, which belongs to the principal; size 0: none. */
+static enum status
+read_key(struct request *rq, const struct principal *principal, struct key *key,
+         struct problem *why)
+{
+    struct slice value;
+    enum status rc = STATUS_OK;
+
+    key->size = 0;
+    if (request_header(rq, "idempotency-key", &value))
+        rc = key_read(value, key, why);
+    snprintf(key->owner, sizeof(key->owner), "%s", principal->name);
+    return rc;
+}
+
+/* {"set":"demo","first":1,"last":3,"position":"...-3","datetime":"..."}; a
+ * repeat gets the same bytes, so a header marks it. */
+static void
+answer_posted(struct request *rq, const struct ingest *ingest)
+{
+    const struct post *post = ingest_post(ingest);
+    char position[POSITION_MAX], datetime[DATETIME_SIZE];
+    struct response r;
+    struct buf text;
+
+    position_write(position, post->epoch, post->last);
+    datetime_write(datetime, post->last_us);
+    buf_init(&text, 4096);
+    BUF_ADD(&text, "{\"set\":");
+    json_text(&text, slice_of(ingest_set(ingest)->name));
+    BUF_ADD(&text, ",\"first\":");
+    buf_add_number(&text, post->first);
+    BUF_ADD(&text, ",\"last\":");
+    buf_add_number(&text, post->last);
+    BUF_ADD(&text, ",\"position\":\"");
+    buf_add_text(&text, position);
+    BUF_ADD(&text, "\",\"datetime\":\"");
+    buf_add(&text, datetime, DATETIME_SIZE);
+    BUF_ADD(&text, "\"}\n");
+    response_init(&r, 200, "application/json");
+    if (post->is_repeat)
+        response_header(&r, "Idempotent-Replayed", "true");
+    response_text(&r, &text);
+    request_answer(rq, &r);
+    buf_fini(&text);
+}
+
+/* On the log thread. `user` is the deferral. */
+static void
+on_committed(struct ingest *ingest, void *user)
+{
+    const struct post *post = ingest_post(ingest);
+
+    deferral_end(user, post->status, &post->why);
+}
+
+/* Alone */
 
 /* The ingest reads the body as it arrives; the answer comes back from the log
  * thread. If the connection breaks after the whole body has arrived, the
@@ -52,15 +139,6 @@ catch_up(struct deferral *d, struct problem *why)
                            why);
 }
 
-/* On the log thread. */
-static void
-on_committed(struct ingest *ingest, void *user)
-{
-    const struct post *post = ingest_post(ingest);
-
-    deferral_end(user, post->status, &post->why);
-}
-
 static enum status
 commit_post(struct deferral *d, struct request *rq, struct problem *why)
 {
@@ -80,7 +158,7 @@ give_back(struct deferral *d)
 static void
 answer_request(struct deferral *d, struct request *rq)
 {
-    answers_posted(rq, list_entry(d, struct posting, deferral)->ingest);
+    answer_posted(rq, list_entry(d, struct posting, deferral)->ingest);
 }
 
 static const struct deferral_kind posting = {
@@ -95,39 +173,186 @@ static const struct deferral_kind posting = {
     .incomplete = METRIC_POSTS_INCOMPLETE,
 };
 
-static enum status
-set_key(struct request *rq, const struct principal *principal,
-        struct ingest *ingest, struct problem *why)
-{
-    struct key key;
-    enum status rc = answers_read_key(rq, principal, &key, why);
-
-    return rc || key.size == 0 ? rc : ingest_set_key(ingest, &key, why);
-}
-
-void
+enum status
 handle_changes_post(struct http *http, struct request *rq,
-                    const struct route_target *target)
+                    const struct route_target *target, struct problem *why)
 {
     struct slice type = {NULL, 0}, encoding;
-    struct problem why = {""};
     struct posting *p = deferral_new(http, rq, target, &posting, sizeof(*p));
     struct deferral *d = &p->deferral;
-    enum status rc = answers_check_publisher(rq, &why);
+    enum status rc = check_publisher(rq, why);
+    struct key key;
 
     request_header(rq, "content-type", &type);
     if (!rc)
         rc = ingest_begin(&p->ingest, http->posts, target->name, type,
-                          request_content_length(rq), &why);
+                          request_content_length(rq), why);
     if (!rc)
-        rc = ingest_count_in(p->ingest, &d->holding, &why);
+        rc = ingest_count_in(p->ingest, &d->holding, why);
     if (!rc && request_header(rq, "content-encoding", &encoding))
-        rc = ingest_decode(p->ingest, encoding, &why);
+        rc = ingest_decode(p->ingest, encoding, why);
     if (!rc)
-        rc = set_key(rq, target->principal, p->ingest, &why);
+        rc = read_key(rq, target->principal, &key, why);
+    if (!rc && key.size > 0)
+        rc = ingest_set_key(p->ingest, &key, why);
     d->decides = true;
-    if (rc)
-        deferral_refuse(d, rq, rc, &why);
-    else
-        deferral_receive(d, rq, target->body_max);
+    return deferral_receive(d, rq, target->body_max, rc);
+}
+
+/* With content */
+
+/* A block of this size goes to the worker pool at once. */
+#define BLOCK_BYTES ((size_t)512 << 10)
+
+/* A block may be larger by the bytes that were read before the connection was
+ * paused. */
+#define BLOCK_MAX ((size_t)4 << 20)
+
+/* Memory of a request, counted as of posts: two blocks and the parser. */
+#define HELD (2 * BLOCK_BYTES + ((size_t)256 << 10))
+
+/*
+ * A worker parses one block, and writes it to the disk, while the next one
+ * arrives; when that is full, too, the connection pauses:
+ *
+ *    body --(full, or all)--> block --> step: multipart_post_feed, _end
+ *      ^                                        |
+ *      +-----(full: pause; then resume)---------+--> the log --> answer
+ *
+ * A post that has arrived completely is kept even if the connection breaks
+ * meanwhile.
+ */
+struct multipart_request {
+    struct deferral
+        deferral; /* its holding counts HELD and the post's memory */
+    struct multipart_post *post;
+    struct buf block; /* the step's */
+};
+
+static struct multipart_request *
+request_of(struct deferral *d)
+{
+    return list_entry(d, struct multipart_request, deferral);
+}
+
+static void
+discard_post(struct deferral *d)
+{
+    multipart_post_discard(request_of(d)->post);
+    request_of(d)->post = NULL;
+}
+
+static void
+free_post(struct deferral *d)
+{
+    discard_post(d);
+    buf_fini(&request_of(d)->block);
+}
+
+static enum status
+keep_bytes(struct deferral *d, struct slice bytes, struct problem *why)
+{
+    buf_add_slice(&d->body, bytes);
+    if (d->is_out && d->body.size >= BLOCK_BYTES)
+        deferral_pause(d);
+    return d->body.failed ? problem_memory(why) : STATUS_OK;
+}
+
+static enum status
+choose_block(struct deferral *d, enum deferral_next *next, struct problem *why)
+{
+    struct multipart_request *m = request_of(d);
+    struct buf empty = m->block;
+
+    (void)why;
+    if (!d->is_whole && d->body.size < BLOCK_BYTES) {
+        *next = DEFERRAL_READS;
+        return STATUS_OK;
+    }
+    buf_clear(&empty);
+    m->block = d->body;
+    d->body = empty;
+    deferral_resume(d);
+    *next = d->is_whole ? DEFERRAL_ENDS : DEFERRAL_STEPS;
+    return STATUS_OK;
+}
+
+static enum status
+read_block(struct deferral *d, struct problem *why)
+{
+    struct multipart_request *m = request_of(d);
+    enum status rc = multipart_post_feed(m->post, buf_slice(&m->block), why);
+
+    return rc || !d->is_last ? rc : multipart_post_end(m->post, why);
+}
+
+/* Hands it to the log: it is complete and on the disk. */
+static enum status
+commit_parts(struct deferral *d, struct request *rq, struct problem *why)
+{
+    enum status rc =
+        multipart_post_commit(request_of(d)->post, on_committed, d, why);
+
+    (void)rq;
+    if (!rc)
+        log_wake(registry_log(d->http->registry));
+    return rc;
+}
+
+static void
+give_back_parts(struct deferral *d)
+{
+    multipart_post_give_back(request_of(d)->post);
+}
+
+static void
+answer_parts(struct deferral *d, struct request *rq)
+{
+    answer_posted(rq, multipart_post_ingest(request_of(d)->post));
+}
+
+static const struct deferral_kind multipart_request = {
+    .take = keep_bytes,
+    .next = choose_block,
+    .step = read_block,
+    .discard = discard_post,
+    .begin = commit_parts,
+    .give_back = give_back_parts,
+    .answer = answer_parts,
+    .fini = free_post,
+    .body_max = BLOCK_MAX,
+    .rejected = METRIC_POSTS_REJECTED,
+    .incomplete = METRIC_POSTS_INCOMPLETE,
+};
+
+enum status
+handle_multipart_post(struct http *http, struct request *rq,
+                      const struct route_target *target, struct problem *why)
+{
+    struct multipart_request *m =
+        deferral_new(http, rq, target, &multipart_request, sizeof(*m));
+    struct deferral *d = &m->deferral;
+    struct multipart_plan plan = {
+        .contents = archiver_contents(http->archiver),
+        .set_name = target->name,
+        .content_type = {NULL, 0},
+        .size = request_content_length(rq),
+        .holding = &d->holding,
+        .authority = request_authority(rq),
+    };
+    enum status rc = check_publisher(rq, why);
+    struct key key;
+
+    buf_init(&m->block, BLOCK_MAX);
+    d->is_counted = d->decides = true;
+    request_header(rq, "content-type", &plan.content_type);
+    if (!rc)
+        rc = read_key(rq, target->principal, &key, why);
+    if (!rc)
+        rc = multipart_post_begin(&m->post, http->posts, &plan, why);
+    if (!rc) {
+        multipart_post_set_key(m->post, &key);
+        rc = holding_add(&d->holding, HELD, why);
+    }
+    return deferral_receive(d, rq, target->body_max, rc);
 }

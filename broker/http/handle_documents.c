@@ -29,7 +29,6 @@ struct opening {
     struct conditions conditions; /* lent by the request */
     struct document document;
     enum status status;
-    struct problem why;
 };
 
 /* The ETags: gzip has one of its own, because its bytes differ. */
@@ -199,17 +198,6 @@ answer_document(struct request *rq, struct opening *o)
     request_answer(rq, &r);
 }
 
-static void
-answer_opening(struct request *rq, struct opening *o)
-{
-    if (o->status) {
-        answers_failure(rq, o->status, &o->why);
-        return;
-    }
-    answer_document(rq, o);
-    document_close(&o->document);
-}
-
 /* On a worker. */
 struct later_opening {
     struct deferral deferral;
@@ -262,7 +250,7 @@ open_later(struct http *http, struct request *rq,
 /* `?plain` chooses a form; else a client that prefers pages, as browsers do,
  * gets one. */
 static enum status
-read_form(struct request *rq, struct opening *o)
+read_form(struct request *rq, struct opening *o, struct problem *why)
 {
     struct slice text;
 
@@ -275,12 +263,12 @@ read_form(struct request *rq, struct opening *o)
     o->wish.form = DOCUMENT_HTML;
     o->wish.depth = page_depth(request_path(rq));
     o->wish.page = 1;
-    return query_number(rq, "page", 1, PAGES_MAX, &o->wish.page, NULL, &o->why);
+    return query_number(rq, "page", 1, PAGES_MAX, &o->wish.page, NULL, why);
 }
 
-void
+enum status
 handle_documents_get(struct http *http, struct request *rq,
-                     const struct route_target *target)
+                     const struct route_target *target, struct problem *why)
 {
     struct opening o = {.wish = {.registry = http->registry,
                                  .principal = target->principal,
@@ -291,7 +279,7 @@ handle_documents_get(struct http *http, struct request *rq,
         o.wish.set = answers_find_set(http, rq, target->name, target->principal,
                                       RIGHT_SUBSCRIBE, &o.wish.head);
         if (!o.wish.set)
-            return;
+            return STATUS_OK; /* answered */
         o.is_of_few = set_is_private(o.wish.set) ||
                       !authorization_everyone_reads(http, o.wish.set);
     }
@@ -300,12 +288,17 @@ handle_documents_get(struct http *http, struct request *rq,
     o.wish.last = o.found.last;
     o.wish.file = o.found.file;
     if (!o.status)
-        o.status = read_form(rq, &o);
+        o.status = read_form(rq, &o, why);
     o.conditions = conditional_read(rq);
     if (!o.status)
-        o.status = documents_open(&o.found, &o.wish, &o.document, &o.why);
-    if (o.status == STATUS_AGAIN)
+        o.status = documents_open(&o.found, &o.wish, &o.document, why);
+    if (o.status == STATUS_AGAIN) {
         open_later(http, rq, target, &o);
-    else
-        answer_opening(rq, &o);
+        return STATUS_OK;
+    }
+    if (!o.status) {
+        answer_document(rq, &o);
+        document_close(&o.document);
+    }
+    return o.status;
 }

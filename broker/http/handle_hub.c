@@ -52,51 +52,30 @@ free_command(struct deferral *d)
     command_free(list_entry(d, struct hub_request, deferral)->command);
 }
 
-static const struct deferral_kind hub_request;
-
-/* Makes a command about the set or relay, and the subscription, of the path.
- * `max`: bytes of text that the command will hold, less than MEMORY_SMALL.
- * NULL: the request was answered. */
-static struct hub_request *
-new_request(struct http *http, struct request *rq,
-            const struct route_target *target, enum command_kind kind,
-            size_t max)
-{
-    struct command *command = command_new(kind, max);
-    struct hub_request *h =
-        deferral_new(http, rq, target, &hub_request, sizeof(*h));
-    struct problem why = {""};
-
-    h->command = command;
-    command->principal = principal_ref(target->principal);
-    h->is_private = target->set && set_is_private(target->set);
-    if (target->name.size > 0) {
-        memcpy(command->name, target->name.data, target->name.size);
-        command->is_relay = !target->set;
-    }
-    if (target->id.size > 0 && !number_read(target->id, &command->id)) {
-        problem_set(&why, "there is no subscription \"%s\"",
-                    problem_quote(target->id).text);
-        deferral_refuse(&h->deferral, rq, STATUS_NOT_FOUND, &why);
-        return NULL;
-    }
-    return h;
-}
-
-/* Answering */
-
 /* Answers with the command's JSON, or with an empty body. */
 static void
-answer_command(struct request *rq, struct hub_request *h)
+answer_request(struct deferral *d, struct request *rq)
 {
+    struct hub_request *h = list_entry(d, struct hub_request, deferral);
     struct command *command = h->command;
     struct problem why = PROBLEM_MEMORY;
     struct response r;
 
+    if (command->http == 0)
+        command->http = response_status_of(command->status);
+    if (command->status == STATUS_FORBIDDEN &&
+        command->principal->is_everyone) {
+        authorization_refuse(rq, command->principal, 0, SLICE(""));
+        return;
+    }
+    if (command->status || command->http >= 400) {
+        request_answer_problem(rq, command->http, &command->why);
+        return;
+    }
     response_init(&r, command->http, NULL);
     if (command->http == 201)
         response_header(&r, "Location", "%s%.*s",
-                        registry_public_url(h->deferral.http->registry),
+                        registry_public_url(d->http->registry),
                         SLICE_ARG(request_path(rq)));
     if (command->text.size > 0 || command->text.failed) {
         r.content_type = "application/json";
@@ -109,22 +88,6 @@ answer_command(struct request *rq, struct hub_request *h)
         }
     }
     request_answer(rq, &r);
-}
-
-static void
-answer_request(struct deferral *d, struct request *rq)
-{
-    struct hub_request *h = list_entry(d, struct hub_request, deferral);
-    struct command *command = h->command;
-
-    if (command->http == 0)
-        command->http = response_status_of(command->status);
-    if (command->status == STATUS_FORBIDDEN && command->principal->is_everyone)
-        authorization_refuse(rq, command->principal, 0, SLICE(""));
-    else if (command->status || command->http >= 400)
-        request_answer_problem(rq, command->http, &command->why);
-    else
-        answer_command(rq, h);
 }
 
 /* On the delivery thread, or the log's. */
@@ -154,6 +117,32 @@ submit_request(struct deferral *d, struct request *rq, struct problem *why)
 static const struct deferral_kind hub_request = {
     .begin = submit_request, .answer = answer_request, .fini = free_command};
 
+/* Makes a command about the set or relay, and the subscription, of the path.
+ * `max`: bytes of text that the command will hold, less than MEMORY_SMALL. */
+static enum status
+new_request(struct hub_request **made, struct http *http, struct request *rq,
+            const struct route_target *target, enum command_kind kind,
+            size_t max, struct problem *why)
+{
+    struct hub_request *h =
+        deferral_new(http, rq, target, &hub_request, sizeof(*h));
+    struct command *command = command_new(kind, max);
+
+    *made = h;
+    h->command = command;
+    command->principal = principal_ref(target->principal);
+    h->is_private = target->set && set_is_private(target->set);
+    if (target->name.size > 0) {
+        memcpy(command->name, target->name.data, target->name.size);
+        command->is_relay = !target->set;
+    }
+    return target->id.size == 0 || number_read(target->id, &command->id)
+               ? STATUS_OK
+               : problem(why, STATUS_NOT_FOUND,
+                         "there is no subscription \"%s\"",
+                         problem_quote(target->id).text);
+}
+
 /* Moves the body into the command, which it is for. */
 static enum status
 take_body(struct hub_request *h, struct problem *why)
@@ -181,18 +170,17 @@ read_form(struct hub_request *h, struct problem *why)
 }
 
 /* Posted to the hub, or to a set. */
-void
+enum status
 handle_hub_form(struct http *http, struct request *rq,
-                const struct route_target *target)
+                const struct route_target *target, struct problem *why)
 {
-    struct hub_request *h = new_request(http, rq, target, COMMAND_SUBSCRIBE,
-                                        KEPT(target->body_max));
+    struct hub_request *h;
+    enum status rc = new_request(&h, http, rq, target, COMMAND_SUBSCRIBE,
+                                 KEPT(target->body_max), why);
 
-    if (!h)
-        return;
     h->command->is_simple = target->set != NULL;
     h->on_body = read_form;
-    deferral_receive(&h->deferral, rq, target->body_max);
+    return deferral_receive(&h->deferral, rq, target->body_max, rc);
 }
 
 /* Notifications */
@@ -207,163 +195,113 @@ read_notification(struct hub_request *h, struct problem *why)
     return take_body(h, why);
 }
 
-/* Checks that the links name the topic and the hub (W-142). */
+/* Checks that the links name the topic and the hub (W-142), and keeps the parts
+ * of the head. */
 static enum status
-check_links(struct slice links, struct problem *why)
-{
-    struct slice target;
-    size_t n_self = 0, n_hub = 0;
-
-    (void)weblink_find(links, "self", &target, &n_self);
-    (void)weblink_find(links, "hub", &target, &n_hub);
-    if (n_self == 1 && n_hub > 0)
-        return STATUS_OK;
-    return problem(why, STATUS_MALFORMED,
-                   "a notification comes with one Link header rel=\"self\", "
-                   "its topic, and one rel=\"hub\", this hub: here are %zu and "
-                   "%zu",
-                   n_self, n_hub);
-}
-
-static enum status
-keep_head(struct request *rq, struct command *command, struct slice type,
+read_head(struct request *rq, struct command *command, struct slice type,
           struct slice links, struct problem *why)
 {
-    struct slice value;
+    struct slice found;
+    size_t n_self = 0, n_hub = 0;
     struct key key;
     enum status rc = STATUS_OK;
 
+    (void)weblink_find(links, "self", &found, &n_self);
+    (void)weblink_find(links, "hub", &found, &n_hub);
+    if (n_self != 1 || n_hub == 0)
+        return problem(why, STATUS_MALFORMED,
+                       "a notification comes with one Link header "
+                       "rel=\"self\", its topic, and one rel=\"hub\", this "
+                       "hub: here are %zu and %zu",
+                       n_self, n_hub);
     command->content_type = command_keep(command, type);
     command->links = command_keep(command, links);
-    if (request_header(rq, "idempotency-key", &value)) {
-        rc = key_read(value, &key, why);
+    if (request_header(rq, "idempotency-key", &found)) {
+        rc = key_read(found, &key, why);
         if (!rc)
             command->key = command_keep(command, key_slice(&key));
     }
     return rc;
 }
 
-static void
-receive_notification(struct http *http, struct request *rq,
-                     const struct route_target *target, struct slice type,
-                     struct slice links)
+enum status
+handle_hub_notification(struct http *http, struct request *rq,
+                        const struct route_target *target, struct problem *why)
 {
-    struct problem why = {""};
+    struct slice type = {NULL, 0}, links = {NULL, 0};
     struct hub_request *h;
     enum status rc;
 
-    if (answers_may_publish(http, &why)) {
-        request_answer_problem(rq, 403, &why);
-        return;
-    }
-    h = new_request(http, rq, target, COMMAND_NOTIFY,
-                    type.size + links.size + sizeof(struct key));
-    if (!h)
-        return;
-    rc = check_links(links, &why);
+    request_header(rq, "content-type", &type);
+    if (type.size == 0 || !request_header(rq, "link", &links))
+        return problem(why, STATUS_UNSUPPORTED,
+                       "subscriptions come as %s, notifications with their own "
+                       "Content-Type and Link headers rel=\"self\" and "
+                       "rel=\"hub\"; the Content-Type is \"%s\"",
+                       FORM_TYPE, problem_quote(type).text);
+    if (answers_may_publish(http, why))
+        return STATUS_FORBIDDEN;
+    rc = new_request(&h, http, rq, target, COMMAND_NOTIFY,
+                     type.size + links.size + sizeof(struct key), why);
     if (!rc)
-        rc = keep_head(rq, h->command, type, links, &why);
-    if (rc) {
-        deferral_refuse(&h->deferral, rq, rc, &why);
-        return;
-    }
+        rc = read_head(rq, h->command, type, links, why);
     h->deferral.is_counted = true;
     h->on_body = read_notification;
-    deferral_receive(&h->deferral, rq, target->body_max);
+    return deferral_receive(&h->deferral, rq, target->body_max, rc);
 }
 
-void
-handle_hub_notification(struct http *http, struct request *rq,
-                        const struct route_target *target)
+/* Subscriptions and relays */
+
+static enum status
+read_list_query(struct request *rq, struct command *command,
+                struct problem *why)
 {
-    struct slice type = {NULL, 0}, links = {NULL, 0};
-
-    request_header(rq, "content-type", &type);
-    if (type.size > 0 && request_header(rq, "link", &links)) {
-        receive_notification(http, rq, target, type, links);
-        return;
-    }
-    request_refuse(rq, 415,
-                   "subscriptions come as %s, notifications with their own "
-                   "Content-Type and Link headers rel=\"self\" and "
-                   "rel=\"hub\"; the Content-Type is \"%s\"",
-                   FORM_TYPE, problem_quote(type).text);
-}
-
-/* Hands over a command that the path alone describes. */
-void
-handle_command(struct http *http, struct request *rq,
-               const struct route_target *target)
-{
-    struct hub_request *h =
-        new_request(http, rq, target, (enum command_kind)target->act, 0);
-
-    if (h)
-        deferral_receive(&h->deferral, rq, target->body_max);
-}
-
-/* Subscriptions */
-
-void
-handle_subscriptions_get(struct http *http, struct request *rq,
-                         const struct route_target *target)
-{
-    struct hub_request *h =
-        new_request(http, rq, target, COMMAND_LIST, request_query(rq).size);
-    struct problem why = {""};
     struct slice after, callback;
 
-    if (!h)
-        return;
     if (request_parameter(rq, "after", &after) &&
-        !number_read(after, &h->command->id)) {
-        problem_set(&why, "after: \"%s\" is not the number of a subscription",
-                    problem_quote(after).text);
-        deferral_refuse(&h->deferral, rq, STATUS_MALFORMED, &why);
-        return;
-    }
-    if (request_parameter(rq, "callback", &callback)) {
-        if (websub_check_url(callback, "callback", &why)) {
-            deferral_refuse(&h->deferral, rq, STATUS_MALFORMED, &why);
-            return;
-        }
-        h->command->request.callback = command_keep(h->command, callback);
-    }
-    deferral_receive(&h->deferral, rq, target->body_max);
+        !number_read(after, &command->id))
+        return problem(why, STATUS_MALFORMED,
+                       "after: \"%s\" is not the number of a subscription",
+                       problem_quote(after).text);
+    if (!request_parameter(rq, "callback", &callback))
+        return STATUS_OK;
+    if (websub_check_url(callback, "callback", why))
+        return STATUS_MALFORMED;
+    command->request.callback = command_keep(command, callback);
+    return STATUS_OK;
 }
 
-void
-handle_redeliver_post(struct http *http, struct request *rq,
-                      const struct route_target *target)
+static enum status
+read_redeliver_query(struct request *rq, struct command *command,
+                     struct problem *why)
 {
-    struct hub_request *h = new_request(http, rq, target, COMMAND_REDELIVER,
-                                        request_query(rq).size);
-    struct problem why = {""};
     struct slice after;
 
-    if (!h)
-        return;
-    if (!request_parameter(rq, "after", &after) || after.size == 0) {
-        problem_set(&why, "after is missing: ?after=POSITION says where to "
-                          "begin again");
-        deferral_refuse(&h->deferral, rq, STATUS_MALFORMED, &why);
-        return;
-    }
-    h->command->after = command_keep(h->command, after);
-    h->command->has_after = true;
-    deferral_receive(&h->deferral, rq, target->body_max);
+    if (!request_parameter(rq, "after", &after) || after.size == 0)
+        return problem(why, STATUS_MALFORMED,
+                       "after is missing: ?after=POSITION says where to "
+                       "begin again");
+    command->after = command_keep(command, after);
+    command->has_after = true;
+    return STATUS_OK;
 }
 
-/* Relays */
-
-void
-handle_relay_put(struct http *http, struct request *rq,
-                 const struct route_target *target)
+/* Hands over the command of the row, which path and query describe; or the
+ * body, of a relay. */
+enum status
+handle_command(struct http *http, struct request *rq,
+               const struct route_target *target, struct problem *why)
 {
-    struct hub_request *h = new_request(http, rq, target, COMMAND_RELAY_PUT, 0);
+    struct hub_request *h;
+    enum status rc =
+        new_request(&h, http, rq, target, (enum command_kind)target->act,
+                    request_query(rq).size, why);
 
-    if (!h)
-        return;
-    h->on_body = take_body;
-    deferral_receive(&h->deferral, rq, target->body_max);
+    if (!rc && target->act == COMMAND_LIST)
+        rc = read_list_query(rq, h->command, why);
+    if (!rc && target->act == COMMAND_REDELIVER)
+        rc = read_redeliver_query(rq, h->command, why);
+    if (target->act == COMMAND_RELAY_PUT)
+        h->on_body = take_body;
+    return deferral_receive(&h->deferral, rq, target->body_max, rc);
 }

@@ -247,10 +247,10 @@ choose_form(struct request *rq, struct reading *r)
 /* Reads the query; without a position the page begins with the first retained
  * entry. */
 static enum status
-read_wish(struct request *rq, struct reading *r)
+read_wish(struct request *rq, struct reading *r, struct problem *why)
 {
     struct query query;
-    enum status rc = query_read(rq, &r->head, &query, &r->why);
+    enum status rc = query_read(rq, &r->head, &query, why);
 
     if (rc)
         return rc;
@@ -299,12 +299,13 @@ read_or_wait(struct request *rq, struct reading *r)
     service_work(request_service(rq), &r->job);
 }
 
-void
+enum status
 handle_memory_get(struct http *http, struct request *rq,
-                  const struct route_target *target)
+                  const struct route_target *target, struct problem *why)
 {
     struct reading *r = memory_new(1, sizeof(*r));
     int64_t wait_us = 0;
+    enum status rc;
 
     r->http = http;
     r->principal = principal_ref(target->principal);
@@ -312,17 +313,22 @@ handle_memory_get(struct http *http, struct request *rq,
     r->head = target->head;
     if (!choose_form(rq, r)) {
         reading_free(r);
-        return;
+        return STATUS_OK;
     }
-    r->status = read_wish(rq, r);
-    if (!r->status)
-        r->status = wanted_wait(rq, &wait_us, &r->why);
-    if (r->status) {
+    rc = read_wish(rq, r, why);
+    if (!rc)
+        rc = wanted_wait(rq, &wait_us, why);
+    if (rc == STATUS_GONE) {
+        r->status = rc;
+        r->why = *why;
         answer_memory(rq, r);
-        reading_free(r);
-        return;
+        rc = STATUS_OK;
+    } else if (!rc) {
+        if (wait_us > 0)
+            r->wait_until_us = clock_steady_us() + wait_us;
+        read_or_wait(rq, r);
+        return STATUS_OK;
     }
-    if (wait_us > 0)
-        r->wait_until_us = clock_steady_us() + wait_us;
-    read_or_wait(rq, r);
+    reading_free(r);
+    return rc;
 }

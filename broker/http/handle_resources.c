@@ -416,19 +416,15 @@ begin_upload(struct putting *p, struct request *rq, struct slice name,
     return rc;
 }
 
-void
+enum status
 handle_resources_put(struct http *http, struct request *rq,
-                     const struct route_target *target)
+                     const struct route_target *target, struct problem *why)
 {
     struct putting *p = deferral_new(http, rq, target, &putting, sizeof(*p));
-    struct problem why = {""};
-    enum status rc;
 
     block_init(&p->block, BLOCK_MAX);
     buf_init(&p->digests, BLOCK_MAX);
-    rc = begin_upload(p, rq, target->name, target->body_max, &why);
-    if (rc)
-        deferral_refuse(&p->deferral, rq, rc, &why);
-    else
-        deferral_receive(&p->deferral, rq, target->body_max);
+    return deferral_receive(
+        &p->deferral, rq, target->body_max,
+        begin_upload(p, rq, target->name, target->body_max, why));
 }

@@ -1,15 +1,16 @@
 /*
- * handle_sets.c - PUT, PATCH, GET and DELETE a set, and the report of its
- * harvester; GET all sets.
+ * handle_sets.c - PUT, PATCH, GET and DELETE a set, the report of its harvester
+ * and its last hour; GET all sets.
  */
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "broker/documents/documents.h"
+#include "broker/documents/json_page.h"
 #include "broker/http/answers.h"
 #include "broker/http/deferral.h"
+#include "broker/http/query.h"
 #include "broker/http/routes.h"
-#include "broker/http/set_pages.h"
 #include "broker/net/response.h"
 #include "broker/push/transports.h"
 #include "broker/sets/alteration.h"
@@ -23,11 +24,15 @@
 #include "proto/datetime.h"
 #include "proto/memory.h"
 #include "proto/resourcesync/digest.h"
+#include "proto/resourcesync/document_write.h"
 #include "proto/resourcesync/json.h"
 
 /* The largest description of a set: settings and a harvest full of escapes, and
  * the links of its bridges and hubs. */
 #define DESCRIPTION_MAX (131072 + HARVEST_TEXT_MAX)
+
+/* Two rows of 60 numbers, and the transports. */
+#define RATE_TEXT_MAX 8192
 
 /* Sets in one page of GET /sets: described without a disk, in a millisecond.
  * The last page that a request looks at may bring half as many more. */
@@ -261,6 +266,114 @@ add_description(struct buf *to, struct set *set, const struct head *head)
     BUF_ADD(to, "}\n");
 }
 
+/* Pages for people */
+
+/* The longest page of a set: its description has some kilobytes. */
+#define SET_PAGE_MAX ((size_t)2 * 1024 * 1024)
+
+static const struct page_column columns[] = {{"Set"},
+                                             {"Changes", "changes", true},
+                                             {"Last change", "datetime"},
+                                             {"Lists", "lists"},
+                                             {NULL}};
+
+/* Replaces `description`, the JSON of a set, by a page of it, and makes the
+ * answer one. If that fails, the JSON stays. */
+static void
+make_set_page(struct request *rq, struct response *r, const struct set *set,
+              struct buf *description)
+{
+    struct link_text list = set_link(set, LINK_CAPABILITYLIST);
+    const struct page_head head = {
+        .title = set->name,
+        .set = set->name,
+        .depth = page_depth(request_path(rq)),
+        .other = SLICE("?raw"),
+        .other_name = "As JSON",
+        .capability = link_slice(&list),
+    };
+    struct buf page;
+
+    buf_init(&page, SET_PAGE_MAX);
+    if (!json_page_write(&page, &head, buf_slice(description))) {
+        buf_fini(&page);
+        return;
+    }
+    buf_fini(description);
+    *description = page;
+    response_page(r);
+}
+
+/* Appends a row of the list. */
+static void
+add_row(struct buf *to, struct set *set, const struct head *head)
+{
+    struct link_text self = set_link(set, LINK_SET);
+    struct link_text list = set_link(set, LINK_CHANGELIST);
+    char time[DATETIME_SIZE];
+    struct settings settings;
+
+    registry_settings(set, &settings);
+    BUF_ADD(to, "<tr>");
+    page_cell(to, &columns[0]);
+    page_link(to, SLICE("item"), link_slice(&self), slice_of(set->name));
+    if (settings.title[0]) {
+        BUF_ADD(to, "<small>");
+        xml_escape(to, slice_of(settings.title));
+        BUF_ADD(to, "</small>");
+    }
+    BUF_ADD(to, "</td>");
+    page_cell(to, &columns[1]);
+    buf_add_number(to, head->last);
+    BUF_ADD(to, "</td>");
+    page_cell(to, &columns[2]);
+    if (head->last > 0) {
+        datetime_write(time, head->last_us);
+        page_value(to, (struct slice){time, sizeof(time)});
+    }
+    BUF_ADD(to, "</td>");
+    page_cell(to, &columns[3]);
+    page_link(to, SLICE(""), link_slice(&list), SLICE("changes"));
+    if (set_offers(set, head, GENERATION_RESOURCELIST)) {
+        list = link_to_current(registry_public_url(set->registry), set->name,
+                               GENERATION_RESOURCELIST);
+        page_link(to, SLICE(""), link_slice(&list), SLICE("resources"));
+    }
+    BUF_ADD(to, "</td></tr>\n");
+}
+
+/* Replaces the rows by a page with them. `next` is the URL of the next page, or
+ * empty. */
+static void
+make_list_page(struct buf *rows, const struct request *rq, struct slice next)
+{
+    struct page_head head = {
+        .title = "Sets",
+        .depth = page_depth(request_path(rq)),
+        .other = SLICE("?raw"),
+        .other_name = "As JSON",
+    };
+    struct buf page, escaped;
+
+    buf_init(&page, rows->max);
+    buf_init(&escaped, PAGE_TEXT_MAX);
+    xml_escape(&escaped, next);
+    head.next = buf_slice(&escaped);
+    page_begin(&page, &head);
+    if (rows->size) {
+        page_table(&page, columns);
+        buf_add_slice(&page, buf_slice(rows));
+        BUF_ADD(&page, "</tbody></table>\n");
+    } else {
+        BUF_ADD(&page, "<p>None.</p>\n");
+    }
+    page_end(&page, &head);
+    page.failed |= rows->failed;
+    buf_fini(&escaped);
+    buf_fini(rows);
+    *rows = page;
+}
+
 /* One set */
 
 /* PUT and PATCH: the settings are read after the last byte. DELETE has none. */
@@ -287,14 +400,13 @@ answer_set(struct request *rq, unsigned status, struct set *set,
     struct link_text self = set_link(set, LINK_SET);
     enum method method = request_method(rq);
     bool is_get = method == METHOD_GET || method == METHOD_HEAD;
-    struct problem why = {""};
     struct response r;
     struct buf text;
 
     buf_init(&text, DESCRIPTION_MAX);
     add_description(&text, set, head);
     if (text.failed) {
-        answers_failure(rq, problem_memory(&why), &why);
+        request_refuse(rq, 503, NO_MEMORY);
         buf_fini(&text);
         return;
     }
@@ -306,18 +418,20 @@ answer_set(struct request *rq, unsigned status, struct set *set,
     if (is_get)
         response_header(&r, "Vary", "Accept");
     if (is_get && answers_prefer_page(rq))
-        set_pages_one(rq, &r, set, &text);
+        make_set_page(rq, &r, set, &text);
     response_text(&r, &text);
     request_answer(rq, &r);
     buf_fini(&text);
 }
 
-void
+enum status
 handle_set_get(struct http *http, struct request *rq,
-               const struct route_target *target)
+               const struct route_target *target, struct problem *why)
 {
     (void)http;
+    (void)why;
     answer_set(rq, 200, target->set, &target->head);
+    return STATUS_OK;
 }
 
 /* Waiting does not help, so there is no Retry-After. */
@@ -423,89 +537,83 @@ begin_change(struct deferral *d, struct request *rq, struct problem *why)
 static const struct deferral_kind putting = {
     .begin = begin_change, .answer = answer_change, .fini = free_alteration};
 
-/* Reads ?NAME=yes; "no" is the default. */
-static enum status
-read_yes(struct request *rq, const char *name, bool *is_yes,
-         struct problem *why)
+/* PUT, PATCH or DELETE of the set, PUT or DELETE of the report of its
+ * harvester. */
+enum status
+handle_set_change(struct http *http, struct request *rq,
+                  const struct route_target *target, struct problem *why)
 {
-    struct slice value;
-
-    *is_yes = false;
-    if (!request_parameter(rq, name, &value))
-        return STATUS_OK;
-    *is_yes = slice_is(value, "yes");
-    if (!*is_yes && !slice_is(value, "no"))
-        return problem(why, STATUS_MALFORMED, "%s: \"%s\" is not yes or no",
-                       name, problem_quote(value).text);
-    return STATUS_OK;
-}
-
-static void
-receive_body(struct http *http, struct request *rq,
-             const struct route_target *target, enum alter_mode mode)
-{
-    struct problem why = {""};
+    bool is_put = request_method(rq) == METHOD_PUT;
+    bool is_new = false, may_discard = false;
     struct putting *p;
-    bool may_discard = false;
-    enum status rc = target->act == ACT_SETTINGS
-                         ? read_yes(rq, "discard", &may_discard, &why)
-                         : STATUS_OK;
+    enum status rc = STATUS_OK;
 
-    if (rc) {
-        answers_failure(rq, rc, &why);
-        return;
-    }
+    if (target->act == ACT_SETTINGS && is_put)
+        rc = query_yes(rq, "new", &is_new, why);
+    if (target->act == ACT_SETTINGS && !rc)
+        rc = query_yes(rq, "discard", &may_discard, why);
+    if (rc)
+        return rc;
     p = deferral_new(http, rq, target, &putting, sizeof(*p));
     p->deferral.decides = true;
     p->act = (enum act_kind)target->act;
-    p->mode = mode;
+    p->mode = !is_put ? ALTER_CHANGE : is_new ? ALTER_CREATE : ALTER_REPLACE;
     p->may_discard = may_discard;
     p->set = target->set;
     memcpy(p->name, target->name.data, target->name.size);
-    deferral_receive(&p->deferral, rq, target->body_max);
+    return deferral_receive(&p->deferral, rq, target->body_max, STATUS_OK);
 }
 
-void
-handle_set_put(struct http *http, struct request *rq,
-               const struct route_target *target)
-{
-    struct problem why = {""};
-    bool is_new;
-    enum status rc = read_yes(rq, "new", &is_new, &why);
-
-    if (rc)
-        answers_failure(rq, rc, &why);
-    else
-        receive_body(http, rq, target, is_new ? ALTER_CREATE : ALTER_REPLACE);
-}
-
-/* PATCH or DELETE of the set, PUT or DELETE of the report of its harvester. */
-void
-handle_set_change(struct http *http, struct request *rq,
-                  const struct route_target *target)
-{
-    receive_body(http, rq, target, ALTER_CHANGE);
-}
-
-void
+enum status
 handle_harvest_get(struct http *http, struct request *rq,
-                   const struct route_target *target)
+                   const struct route_target *target, struct problem *why)
 {
     struct harvest *harvest = registry_harvest(target->set);
     struct buf text;
 
     (void)http;
-    if (!harvest) {
-        request_refuse(rq, 404, "no harvester has reported on the set %s",
+    if (!harvest)
+        return problem(why, STATUS_NOT_FOUND,
+                       "no harvester has reported on the set %s",
                        target->set->name);
-        return;
-    }
     buf_init(&text, HARVEST_TEXT_MAX + 1);
     buf_add_slice(&text, harvest->text);
     BUF_ADD(&text, "\n");
     harvest_unref(harvest);
     answers_buf(rq, 200, "application/json",
                 answers_cache_control(set_is_private(target->set)), &text);
+    return STATUS_OK;
+}
+
+/* {"set":"news","minutes":60,"entries":[0,...,17],"lags":[0,...,250],
+ *  "readers":{"websocket-json":{"connected":2,"lag":250},...}} */
+enum status
+handle_set_rate_get(struct http *http, struct request *rq,
+                    const struct route_target *target, struct problem *why)
+{
+    const char *before = "";
+    struct rate rate;
+    struct buf text;
+
+    (void)why;
+    rates_read(registry_rates(http->registry), target->set, &rate);
+    buf_init(&text, RATE_TEXT_MAX);
+    BUF_ADD(&text, "{\"set\":");
+    json_text(&text, target->name);
+    BUF_ADD(&text, ",");
+    rates_write(&text, &rate);
+    BUF_ADD(&text, ",\"readers\":{");
+    for (size_t i = 0; i < transports_count(); i++) {
+        buf_add_format(&text, "%s\"%s\":{\"connected\":%u,\"lag\":%u}", before,
+                       transports_of_number(i)->label,
+                       atomic_load_explicit(&target->set->subscribers[i],
+                                            memory_order_relaxed),
+                       rate.transport_lags[i]);
+        before = ",";
+    }
+    BUF_ADD(&text, "}}\n");
+    answers_buf(rq, 200, "application/json", "no-store", &text);
+    return STATUS_OK;
 }
 
 /* GET /sets: {"sets":[{"name":"demo",...}],"next":"http://...?after=demo"}
@@ -517,7 +625,7 @@ struct sets_wish {
     struct slice after;
     int64_t since_us; /* DATETIME_NONE: any */
     bool has_rate;
-    bool is_page; /* for people (set_pages.h) */
+    bool is_page; /* for people */
 };
 
 struct page {
@@ -555,7 +663,7 @@ write_page(struct buf *to, struct page *page, const struct sets_wish *wish)
             BUF_ADD(to, ",\n");
         page->has_private |= set_is_private(page->sets[i]);
         if (wish->is_page)
-            set_pages_add_row(to, page->sets[i], &page->heads[i]);
+            add_row(to, page->sets[i], &page->heads[i]);
         else
             add_entry(to, page->sets[i], &page->heads[i], wish->has_rate);
     }
@@ -582,19 +690,6 @@ add_sets(struct buf *to, struct http *http, struct page *page,
     }
 }
 
-/* Replaces the rows by a page for people. */
-static void
-make_page(struct buf *rows, const struct request *rq, struct slice next)
-{
-    struct buf page;
-
-    buf_init(&page, rows->max);
-    set_pages_list(&page, rq, buf_slice(rows), next);
-    page.failed |= rows->failed;
-    buf_fini(rows);
-    *rows = page;
-}
-
 static void
 write_sets(struct buf *to, struct http *http, struct request *rq,
            struct page *page, const struct sets_wish *wish,
@@ -610,7 +705,7 @@ write_sets(struct buf *to, struct http *http, struct request *rq,
     if (page->is_more && page->n > 0)
         add_next(&next, http, page->sets[page->n - 1]->name, wish);
     if (wish->is_page) {
-        make_page(to, rq, buf_slice(&next));
+        make_list_page(to, rq, buf_slice(&next));
     } else {
         BUF_ADD(to, "]");
         json_text_member(to, "stream", link_slice(&stream));
@@ -637,31 +732,29 @@ read_sets_wish(struct request *rq, struct sets_wish *wish, struct problem *why)
         return problem(why, STATUS_MALFORMED,
                        "since: not a W3C Datetime: \"%s\"",
                        problem_quote(since).text);
-    return read_yes(rq, "rate", &wish->has_rate, why);
+    return query_yes(rq, "rate", &wish->has_rate, why);
 }
 
-void
+enum status
 handle_sets_get(struct http *http, struct request *rq,
-                const struct route_target *target)
+                const struct route_target *target, struct problem *why)
 {
     struct sets_wish wish = {.after = {"", 0},
                              .since_us = DATETIME_NONE,
                              .is_page = answers_prefer_page(rq)};
-    struct problem why = {""};
+    enum status rc = read_sets_wish(rq, &wish, why);
     struct page *page;
     struct response r;
     struct buf text;
 
-    if (read_sets_wish(rq, &wish, &why)) {
-        answers_failure(rq, STATUS_MALFORMED, &why);
-        return;
-    }
+    if (rc)
+        return rc;
     page = memory_new(1, sizeof(*page)); /* not small */
     buf_init(&text, (size_t)2 * PAGE_SETS * DESCRIPTION_MAX);
     if (page)
         write_sets(&text, http, rq, page, &wish, target->principal);
     if (!page || text.failed) {
-        answers_failure(rq, problem_memory(&why), &why);
+        rc = problem_memory(why);
     } else {
         response_init(&r, 200, "application/json");
         response_header(&r, "Cache-Control", "%s",
@@ -674,4 +767,5 @@ handle_sets_get(struct http *http, struct request *rq,
     }
     free(page);
     buf_fini(&text);
+    return rc;
 }

@@ -1,34 +1,41 @@
 /*
  * handle_status.c - the state of the broker, for operators: whether the process
  * answers, whether it takes posts, its last hour and its disk, its metrics for
- * Prometheus, and its bridges to MQTT brokers.
+ * Prometheus, its options, and its bridges to MQTT brokers; and its backup, for
+ * a client to fetch.
  */
 #include <inttypes.h>
+#include <string.h>
 #include <sys/statvfs.h>
 
+#include "broker/backup/backup_offer.h"
 #include "broker/base/metrics.h"
 #include "broker/config/config_report.h"
 #include "broker/http/answers.h"
-#include "broker/http/harvest_metrics.h"
-#include "broker/http/own_names.h"
+#include "broker/http/deferral.h"
+#include "broker/http/origins.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
+#include "broker/sets/harvest.h"
 #include "broker/sets/rates.h"
+#include "proto/datetime.h"
 #include "proto/resourcesync/json.h"
 
 /* Health */
 
-void
+enum status
 handle_health_get(struct http *http, struct request *rq,
-                  const struct route_target *target)
+                  const struct route_target *target, struct problem *why)
 {
     struct response r;
 
     (void)http;
     (void)target;
+    (void)why;
     response_init(&r, 200, "text/plain");
     r.text = SLICE("ok\n");
     request_answer(rq, &r);
+    return STATUS_OK;
 }
 
 /* The broker tries a list once a second: after so many failures the problem is
@@ -113,23 +120,24 @@ is_for_reads(struct request *rq)
  * refuse posts are warnings, too. Who uses a name that is not the broker's
  * learns nothing else. While the broker starts and ends, the caller
  * answers 503 before this. */
-void
+enum status
 handle_ready_get(struct http *http, struct request *rq,
-                 const struct route_target *target)
+                 const struct route_target *target, struct problem *why)
 {
     struct problem reasons[REASONS_MAX];
     struct log_health health;
     struct log_copy copy;
     struct buf text;
-    bool is_known = own_names_may_be_used(http, rq, target->principal, NULL);
+    bool is_known = origins_may_call(http, rq, target->principal, NULL);
     size_t n;
 
+    (void)why;
     log_health(registry_log(http->registry), &health);
     log_copy(registry_log(http->registry), &copy);
     n = reasons_of(http, &health, &copy, is_for_reads(rq), reasons);
     if (n > 0 && !is_for_reads(rq)) {
         answer_unready(rq, reasons, is_known ? n : 0);
-        return;
+        return STATUS_OK;
     }
     buf_init(&text, READY_MAX);
     BUF_ADD(&text, "ready\n");
@@ -143,9 +151,10 @@ handle_ready_get(struct http *http, struct request *rq,
     if (is_known)
         bridges_warn(http->bridges, &text);
     answers_buf(rq, 200, "text/plain", "no-store", &text);
+    return STATUS_OK;
 }
 
-/* Status */
+/* Status and settings */
 
 #define STATUS_TEXT_MAX 4096
 
@@ -171,30 +180,12 @@ write_status(struct http *http, const struct principal *principal,
     BUF_ADD(to, "}\n");
 }
 
-void
-handle_status_get(struct http *http, struct request *rq,
-                  const struct route_target *target)
-{
-    answers_text(http, rq, target, "application/json", STATUS_TEXT_MAX,
-                 write_status);
-}
-
-/* Settings */
-
 static void
 write_config(struct http *http, const struct principal *principal,
              struct buf *to)
 {
     (void)principal; /* of an administrator */
     config_report_copy(http->config_report, to);
-}
-
-void
-handle_config_get(struct http *http, struct request *rq,
-                  const struct route_target *target)
-{
-    answers_text(http, rq, target, "application/json", CONFIG_REPORT_MAX,
-                 write_config);
 }
 
 /* Metrics */
@@ -243,6 +234,130 @@ write_lagging_sets(struct http *http, const struct principal *principal,
     }
 }
 
+/* How the sets stand to the sources that they are kept equal to
+ * (broker/sets/harvest.h). There may be many sets, so each family names the ten
+ * that are worst:
+ *
+ *     tidings_harvest_complete_timestamp_seconds{set="news"} 1775067000
+ *     tidings_held_back_deletions{set="news"} 120
+ */
+enum family {
+    FAMILY_COMPLETE,
+    FAMILY_LOOK,
+    FAMILY_LEFT_OUT,
+    FAMILY_HELD_BACK,
+    FAMILIES
+};
+
+/* Of times the earliest are the worst, of other numbers the greatest. */
+static const struct row {
+    const char *name, *help;
+    bool is_time;
+} rows[FAMILIES] = {
+    [FAMILY_COMPLETE] =
+        {"tidings_harvest_complete_timestamp_seconds",
+         "When a harvested set was last known to be complete, 0: never; of the "
+         "ten sets for which that is longest ago",
+         true},
+    [FAMILY_LOOK] =
+        {"tidings_harvest_look_timestamp_seconds",
+         "When the harvester of a set last looked at its source; of the ten "
+         "sets for which that is longest ago",
+         true},
+    [FAMILY_LEFT_OUT] =
+        {"tidings_harvest_left_out_rows",
+         "Rows of the source of a set that cannot be used, of the ten sets "
+         "with most",
+         false},
+    [FAMILY_HELD_BACK] =
+        {"tidings_held_back_deletions",
+         "Deletions of a set that wait for consent, of the ten sets with most",
+         false},
+};
+
+#define WORST 10
+
+/* The worst sets of each family, the worst one first. */
+struct worst {
+    const struct principal *principal;
+
+    struct worst_set {
+        const char *name;
+        int64_t value;
+    } places[FAMILIES][WORST];
+
+    size_t n[FAMILIES];
+};
+
+static void
+consider(struct worst *w, enum family family, const struct set *set,
+         int64_t value)
+{
+    struct worst_set *places = w->places[family];
+    size_t *n = &w->n[family], at = *n;
+
+    while (at > 0 && (rows[family].is_time ? value < places[at - 1].value
+                                           : value > places[at - 1].value))
+        at--;
+    if (at == WORST)
+        return;
+    if (*n < WORST)
+        ++*n;
+    memmove(&places[at + 1], &places[at], (*n - 1 - at) * sizeof(*places));
+    places[at] = (struct worst_set){set->name, value};
+}
+
+static int64_t
+seconds_of(int64_t us)
+{
+    return us == DATETIME_NONE ? 0 : us / 1000000;
+}
+
+static bool
+consider_set(struct set *set, const struct head *head, void *user)
+{
+    struct worst *w = user;
+    struct harvest *harvest;
+    uint64_t held_back =
+        atomic_load_explicit(&set->held_back, memory_order_relaxed);
+
+    (void)head;
+    if (!set_is_visible(set, w->principal))
+        return true;
+    harvest = registry_harvest(set);
+    if (harvest) {
+        consider(w, FAMILY_COMPLETE, set,
+                 seconds_of(harvest->complete_as_of_us));
+        consider(w, FAMILY_LOOK, set, seconds_of(harvest->last_look_us));
+        if (harvest->left_out)
+            consider(w, FAMILY_LEFT_OUT, set, (int64_t)harvest->left_out);
+        if (harvest->held_back > held_back)
+            held_back = harvest->held_back;
+        harvest_unref(harvest);
+    }
+    if (held_back)
+        consider(w, FAMILY_HELD_BACK, set, (int64_t)held_back);
+    return true;
+}
+
+static void
+write_harvests(struct buf *to, struct registry *registry,
+               const struct principal *principal)
+{
+    struct worst worst = {.principal = principal};
+
+    registry_each(registry, consider_set, &worst);
+    for (size_t family = 0; family < FAMILIES; family++) {
+        const struct row *row = &rows[family];
+
+        metrics_write_head(to, row->name, "gauge", row->help);
+        for (size_t i = 0; i < worst.n[family]; i++)
+            buf_add_format(to, "%s{set=\"%s\"} %" PRId64 "\n", row->name,
+                           worst.places[family][i].name,
+                           worst.places[family][i].value);
+    }
+}
+
 /* process_measure reads /proc. */
 static void
 write_metrics(struct http *http, const struct principal *principal,
@@ -256,15 +371,7 @@ write_metrics(struct http *http, const struct principal *principal,
     process_measure();
     metrics_write(to);
     write_lagging_sets(http, principal, to);
-    harvest_metrics_write(to, http->registry, principal);
-}
-
-void
-handle_metrics_get(struct http *http, struct request *rq,
-                   const struct route_target *target)
-{
-    answers_text(http, rq, target, METRICS_TYPE, METRICS_TEXT_MAX,
-                 write_metrics);
+    write_harvests(to, http->registry, principal);
 }
 
 /* Bridges */
@@ -280,10 +387,115 @@ write_bridges(struct http *http, const struct principal *principal,
     bridges_write(http->bridges, principal, to);
 }
 
-void
-handle_bridges_get(struct http *http, struct request *rq,
-                   const struct route_target *target)
+/* Reports, which no cache keeps */
+
+/* `write` runs on a worker, because it looks at every set, reads the disk, or
+ * waits for a lock. */
+static const struct report_kind {
+    const char *content_type;
+    size_t max;
+    void (*write)(struct http *http, const struct principal *principal,
+                  struct buf *to);
+} reports[] = {
+    [REPORT_STATUS] = {"application/json", STATUS_TEXT_MAX, write_status},
+    [REPORT_CONFIG] = {"application/json", CONFIG_REPORT_MAX, write_config},
+    [REPORT_METRICS] = {METRICS_TYPE, METRICS_TEXT_MAX, write_metrics},
+    [REPORT_BRIDGES] = {"application/json", BRIDGES_TEXT_MAX, write_bridges},
+};
+
+struct reporting {
+    struct deferral deferral;
+    const struct report_kind *kind;
+    struct buf text;
+};
+
+static enum status
+write_report(struct deferral *d, struct problem *why)
 {
-    answers_text(http, rq, target, "application/json", BRIDGES_TEXT_MAX,
-                 write_bridges);
+    struct reporting *r = list_entry(d, struct reporting, deferral);
+
+    r->kind->write(d->http, d->principal, &r->text);
+    return r->text.failed ? problem_memory(why) : STATUS_OK;
+}
+
+static void
+answer_report(struct deferral *d, struct request *rq)
+{
+    struct reporting *r = list_entry(d, struct reporting, deferral);
+
+    answers_buf(rq, 200, r->kind->content_type, "no-store", &r->text);
+}
+
+static void
+free_report(struct deferral *d)
+{
+    buf_fini(&list_entry(d, struct reporting, deferral)->text);
+}
+
+enum status
+handle_report_get(struct http *http, struct request *rq,
+                  const struct route_target *target, struct problem *why)
+{
+    static const struct deferral_kind kind = {
+        .work = write_report, .answer = answer_report, .fini = free_report};
+    struct reporting *r = deferral_new(http, rq, target, &kind, sizeof(*r));
+
+    (void)why;
+    r->kind = &reports[target->act];
+    buf_init(&r->text, r->kind->max);
+    deferral_begin(&r->deferral, rq);
+    return STATUS_OK;
+}
+
+/* Backup: POST begins to make one, and GET answers 202 until it is there
+ * (backup_offer.h). */
+
+/* {"backup":"making"} */
+static void
+answer_making(struct request *rq)
+{
+    struct response r;
+
+    response_init(&r, 202, "application/json");
+    response_header(&r, "Cache-Control", "no-store");
+    response_header(&r, "Retry-After", "1");
+    r.text = SLICE("{\"backup\":\"making\"}\n");
+    request_answer(rq, &r);
+}
+
+enum status
+handle_backup_post(struct http *http, struct request *rq,
+                   const struct route_target *target, struct problem *why)
+{
+    enum status rc =
+        backup_offer_make(http->backup, request_authority(rq), why);
+
+    (void)target;
+    if (!rc)
+        answer_making(rq);
+    return rc;
+}
+
+enum status
+handle_backup_get(struct http *http, struct request *rq,
+                  const struct route_target *target, struct problem *why)
+{
+    struct response r;
+    struct body *body;
+    enum status rc = backup_offer_take(http->backup, &body, why);
+
+    (void)target;
+    if (rc == STATUS_AGAIN) {
+        answer_making(rq);
+        return STATUS_OK;
+    }
+    if (rc)
+        return rc;
+    response_init(&r, 200, "application/x-tar");
+    response_header(&r, "Cache-Control", "no-store");
+    response_header(&r, "Content-Disposition",
+                    "attachment; filename=\"tidings-backup.tar\"");
+    r.body = body;
+    request_answer(rq, &r);
+    return STATUS_OK;
 }

@@ -48,15 +48,6 @@ read_wish(struct request *rq, const struct head *head, struct push_wish *wish,
                          request_client(rq), &wish->filter, why);
 }
 
-static bool
-is_for_events(struct request *rq)
-{
-    struct slice accept;
-
-    return !request_is_upgrade(rq) && request_header(rq, "accept", &accept) &&
-           accept_names(accept, "text/event-stream");
-}
-
 /* A WebSocket's subprotocol; `terms` are those of its answer. */
 static enum status
 choose_subprotocol(struct request *rq, const struct config *config,
@@ -109,7 +100,10 @@ choose_transport(struct http *http, struct request *rq, bool is_of_many,
 static bool
 check_kind(struct request *rq)
 {
-    if (request_is_upgrade(rq) || is_for_events(rq))
+    struct slice accept;
+
+    if (request_is_upgrade(rq) || (request_header(rq, "accept", &accept) &&
+                                   accept_names(accept, "text/event-stream")))
         return true;
     request_refuse(rq, 426,
                    "a stream is a WebSocket (ask with Upgrade) or an "
@@ -127,34 +121,35 @@ answer_head(struct request *rq)
     request_answer(rq, &r);
 }
 
-void
+enum status
 handle_stream_get(struct http *http, struct request *rq,
-                  const struct route_target *target)
+                  const struct route_target *target, struct problem *why)
 {
     struct push_wish wish = {.set = target->set,
                              .principal = target->principal};
-    struct problem why = {""};
     struct response r;
     enum status rc;
 
     if (!check_kind(rq))
-        return;
+        return STATUS_OK;
     if (slice_is(query_last_event_id(rq), EVENTSOURCE_GONE_ID)) {
         /* The client has got `event: gone`, see eventsource.h. A cache must not
          * keep the answer: it would stop all other clients. */
         response_init(&r, 204, NULL);
         response_header(&r, "Cache-Control", "no-store");
         request_answer(rq, &r);
-    } else if ((rc = choose_transport(http, rq, false, &wish.transport,
-                                      &wish.terms, &why)) ||
-               (rc = read_wish(rq, &target->head, &wish, &why))) {
-        answers_failure(rq, rc, &why);
-    } else if (request_method(rq) == METHOD_HEAD) {
+        return STATUS_OK;
+    }
+    rc = choose_transport(http, rq, false, &wish.transport, &wish.terms, why);
+    if (!rc)
+        rc = read_wish(rq, &target->head, &wish, why);
+    if (!rc && request_method(rq) == METHOD_HEAD) {
         filters_leave(wish.filter);
         answer_head(rq);
-    } else {
+    } else if (!rc) {
         push_accept(http->push, rq, &wish);
     }
+    return rc;
 }
 
 /* Many sets */
@@ -172,58 +167,47 @@ free_last_id(struct deferral *d)
     buf_fini(&list_entry(d, struct following, deferral)->last_id);
 }
 
-/* Adds to what a body has added to `follow`. Last-Event-ID wins. */
+/* Begins the stream of the sets of `json`, which may be empty, and of the
+ * query. Last-Event-ID wins. STATUS_MALFORMED also for JSON that is well-formed
+ * and no such request. */
 static enum status
-accept_many(struct http *http, struct request *rq, struct principal *principal,
-            struct slice last_id, struct follow_request *follow,
-            struct problem *why)
-{
-    struct push_many_wish wish = {.follow = follow, .principal = principal};
-    struct filter filter;
-    enum status rc =
-        choose_transport(http, rq, true, &wish.transport, &wish.terms, why);
-
-    if (!rc)
-        rc = follow_request_query(follow, request_query(rq), why);
-    if (!rc && last_id.size > 0)
-        follow_request_resume(follow, last_id);
-    if (!rc)
-        rc = filter_read(&filter, request_query(rq), why);
-    if (!rc && request_method(rq) == METHOD_HEAD) {
-        answer_head(rq);
-        return STATUS_OK;
-    }
-    if (!rc)
-        rc = filters_enter(registry_filters(http->registry), &filter,
-                           request_client(rq), &wish.filter, why);
-    return rc ? rc : push_accept_many(http->push, rq, &wish, why);
-}
-
-/* Answers 400 also to JSON that is well-formed and no such request. */
-static void
 start_many(struct http *http, struct request *rq, struct principal *principal,
-           struct slice last_id, struct slice json)
+           struct slice last_id, struct slice json, struct problem *why)
 {
     struct follow_request follow = {.n = 0};
-    struct problem why = {""};
-    enum status rc = STATUS_OK;
+    struct push_many_wish wish = {.follow = &follow, .principal = principal};
+    bool is_head = request_method(rq) == METHOD_HEAD;
+    struct filter filter;
+    enum status rc =
+        json.size > 0 ? follow_request_json(&follow, json, why) : STATUS_OK;
 
-    if (json.size > 0)
-        rc = follow_request_json(&follow, json, &why);
     if (!rc)
-        rc = accept_many(http, rq, principal, last_id, &follow, &why);
+        rc =
+            choose_transport(http, rq, true, &wish.transport, &wish.terms, why);
+    if (!rc)
+        rc = follow_request_query(&follow, request_query(rq), why);
+    if (!rc && last_id.size > 0)
+        follow_request_resume(&follow, last_id);
+    if (!rc)
+        rc = filter_read(&filter, request_query(rq), why);
+    if (!rc && is_head)
+        answer_head(rq);
+    if (!rc && !is_head)
+        rc = filters_enter(registry_filters(http->registry), &filter,
+                           request_client(rq), &wish.filter, why);
+    if (!rc && !is_head)
+        rc = push_accept_many(http->push, rq, &wish, why);
     follow_request_fini(&follow);
-    if (rc)
-        answers_failure(rq, rc == STATUS_INVALID ? STATUS_MALFORMED : rc, &why);
+    return rc == STATUS_INVALID ? STATUS_MALFORMED : rc;
 }
 
-void
+enum status
 handle_many_get(struct http *http, struct request *rq,
-                const struct route_target *target)
+                const struct route_target *target, struct problem *why)
 {
-    if (check_kind(rq))
-        start_many(http, rq, target->principal, query_last_event_id(rq),
-                   SLICE(""));
+    return check_kind(rq) ? start_many(http, rq, target->principal,
+                                       query_last_event_id(rq), SLICE(""), why)
+                          : STATUS_OK;
 }
 
 static void
@@ -231,10 +215,15 @@ start_following(struct postponement *p, struct request *rq)
 {
     struct following *f = list_entry(p, struct following, postponement);
     struct deferral *d = &f->deferral;
+    struct problem why = {""};
+    enum status rc;
 
-    if (rq)
-        start_many(d->http, rq, d->principal, buf_slice(&f->last_id),
-                   buf_slice(&d->body));
+    if (rq) {
+        rc = start_many(d->http, rq, d->principal, buf_slice(&f->last_id),
+                        buf_slice(&d->body), &why);
+        if (rc)
+            answers_failure(rq, rc, &why);
+    }
     deferral_free(d);
 }
 
@@ -252,21 +241,22 @@ follow_body(struct deferral *d, struct request *rq, struct problem *why)
     return STATUS_OK;
 }
 
-void
+enum status
 handle_many_post(struct http *http, struct request *rq,
-                 const struct route_target *target)
+                 const struct route_target *target, struct problem *why)
 {
     static const struct deferral_kind kind = {.begin = follow_body,
                                               .fini = free_last_id};
     struct following *f;
 
+    (void)why;
     if (!check_kind(rq))
-        return;
+        return STATUS_OK;
     f = deferral_new(http, rq, target, &kind, sizeof(*f));
     f->deferral.is_counted = true;
     f->postponement.http = http;
     f->postponement.go_on = start_following;
     buf_init(&f->last_id, REQUEST_FIELD_MAX);
     buf_add_slice(&f->last_id, query_last_event_id(rq));
-    deferral_receive(&f->deferral, rq, target->body_max);
+    return deferral_receive(&f->deferral, rq, target->body_max, STATUS_OK);
 }

@@ -82,79 +82,58 @@ run_command(struct deferral *d, struct problem *why)
 static const struct deferral_kind token_request = {
     .work = run_command, .answer = answer_request, .fini = free_request};
 
-static void
-receive(struct http *http, struct request *rq,
-        const struct route_target *target, enum token_act act, int64_t grace_us)
+enum status
+handle_token(struct http *http, struct request *rq,
+             const struct route_target *target, struct problem *why)
 {
+    enum token_act act = (enum token_act)target->act;
     struct token_request *t;
+    uint64_t grace_s = 0;
 
-    if (target->name.size > TOKEN_NAME_MAX) {
-        request_refuse(rq, 404, "there is no token \"%s\"",
+    if (act == TOKEN_ROTATE &&
+        query_number(rq, "grace", 0, GRACE_MAX, &grace_s, NULL, why))
+        return STATUS_MALFORMED;
+    if (target->name.size > TOKEN_NAME_MAX)
+        return problem(why, STATUS_NOT_FOUND, "there is no token \"%s\"",
                        problem_quote(target->name).text);
-        return;
-    }
     t = deferral_new(http, rq, target, &token_request, sizeof(*t));
     /* A token that ends itself gets its answer all the same. */
     t->deferral.decides = act != TOKEN_LIST && act != TOKEN_SHOW;
     t->command.act = act;
-    t->command.grace_us = grace_us;
+    t->command.grace_us = (int64_t)grace_s * 1000000;
     if (target->name.size) /* else it has no data */
         memcpy(t->name, target->name.data, target->name.size);
     t->command.name = slice_of(t->name);
     buf_init(&t->text, TOKENS_JSON_MAX);
-    deferral_receive(&t->deferral, rq, target->body_max);
+    return deferral_receive(&t->deferral, rq, target->body_max, STATUS_OK);
 }
 
-void
-handle_token(struct http *http, struct request *rq,
-             const struct route_target *target)
-{
-    receive(http, rq, target, (enum token_act)target->act, 0);
-}
-
-void
-handle_token_rotate(struct http *http, struct request *rq,
-                    const struct route_target *target)
-{
-    struct problem why = {""};
-    uint64_t seconds = 0;
-    enum status rc =
-        query_number(rq, "grace", 0, GRACE_MAX, &seconds, NULL, &why);
-
-    if (rc) {
-        answers_failure(rq, rc, &why);
-        return;
-    }
-    receive(http, rq, target, TOKEN_ROTATE, (int64_t)seconds * 1000000);
-}
-
-void
+enum status
 handle_token_self(struct http *http, struct request *rq,
-                  const struct route_target *target)
+                  const struct route_target *target, struct problem *why)
 {
     struct buf text;
 
     (void)http;
+    (void)why;
     buf_init(&text, TOKEN_JSON_MAX);
     token_command_self(&text, target->principal);
     answers_buf(rq, 200, "application/json", "no-store", &text);
+    return STATUS_OK;
 }
 
 /* {"ticket":"...","seconds":60} */
-void
+enum status
 handle_tickets_post(struct http *http, struct request *rq,
-                    const struct route_target *target)
+                    const struct route_target *target, struct problem *why)
 {
     char text[REQUEST_TICKET_SIZE], json[REQUEST_TICKET_SIZE + 64];
-    struct problem why = {""};
     struct response r;
     enum status rc = request_tickets_add(http->tickets, target->principal,
-                                         request_client(rq), text, &why);
+                                         request_client(rq), text, why);
 
-    if (rc) {
-        answers_failure(rq, rc, &why);
-        return;
-    }
+    if (rc)
+        return rc;
     snprintf(json, sizeof(json), "{\"ticket\":\"%s\",\"seconds\":%d}\n", text,
              TICKET_US / 1000000);
     response_init(&r, 201, "application/json");
@@ -163,45 +142,31 @@ handle_tickets_post(struct http *http, struct request *rq,
     request_answer(rq, &r);
     OPENSSL_cleanse(text, sizeof(text));
     OPENSSL_cleanse(json, sizeof(json));
+    return STATUS_OK;
 }
 
-/* True if a session may begin. An open broker needs none, and gives none. */
-static bool
-may_sign_in(struct http *http, struct request *rq)
-{
-    struct problem why = {"only the broker's own pages sign in here"};
-    struct slice token;
-
-    if (session_is_foreign(http, rq))
-        request_answer_problem(rq, 403, &why);
-    else if (!tokens_are_open(http->tokens) &&
-             !request_header(rq, "authorization", &token))
-        authorization_require(rq);
-    else
-        return true;
-    return false;
-}
-
-void
+/* An open broker needs no session, and gives none. */
+enum status
 handle_session_post(struct http *http, struct request *rq,
-                    const struct route_target *target)
+                    const struct route_target *target, struct problem *why)
 {
     bool is_open = tokens_are_open(http->tokens);
     char cookie[TICKET_TEXT_SIZE];
-    struct problem why = {""};
+    enum status rc = STATUS_OK;
     struct response r;
+    struct slice token;
     struct buf text;
-    enum status rc;
 
-    if (!may_sign_in(http, rq))
-        return;
-    rc = is_open ? STATUS_OK
-                 : tickets_add(http->sessions, target->principal,
-                               request_client(rq), cookie, &why);
-    if (rc) {
-        answers_failure(rq, rc, &why);
-        return;
-    }
+    if (session_is_foreign(http, rq))
+        return problem(why, STATUS_FORBIDDEN,
+                       "only the broker's own pages sign in here");
+    if (!is_open && !request_header(rq, "authorization", &token))
+        return problem(why, STATUS_DENIED, AUTHORITY_MISSING);
+    if (!is_open)
+        rc = tickets_add(http->sessions, target->principal, request_client(rq),
+                         cookie, why);
+    if (rc)
+        return rc;
     session_end(http, rq); /* the session of the same browser */
     buf_init(&text, TOKEN_JSON_MAX);
     token_command_self(&text, target->principal);
@@ -215,19 +180,22 @@ handle_session_post(struct http *http, struct request *rq,
     request_answer(rq, &r);
     OPENSSL_cleanse(r.headers, sizeof(r.headers));
     buf_fini(&text);
+    return STATUS_OK;
 }
 
-void
+enum status
 handle_session_delete(struct http *http, struct request *rq,
-                      const struct route_target *target)
+                      const struct route_target *target, struct problem *why)
 {
     struct response r;
 
     (void)target;
+    (void)why;
     session_end(http, rq);
     response_init(&r, 204, NULL);
     response_header(&r, "Cache-Control", "no-store");
     if (!session_is_foreign(http, rq))
         session_add_cookie(http, rq, &r, NULL);
     request_answer(rq, &r);
+    return STATUS_OK;
 }

@@ -4,10 +4,8 @@
 #include <string.h>
 
 #include "broker/http/authorization.h"
-#include "broker/http/cors.h"
-#include "broker/http/own_names.h"
-#include "broker/http/request_durations.h"
-#include "broker/http/request_log.h"
+#include "broker/http/origins.h"
+#include "broker/http/request_records.h"
 #include "broker/http/route_table.h"
 #include "broker/http/routes.h"
 #include "broker/http/session.h"
@@ -22,7 +20,7 @@ http_init(struct http *http, struct registry *registry, struct push *push,
     http->push = push;
     /* broker_check has refused other cases */
     http->is_near = !registry_config(registry)->insecure_open;
-    own_names_init(http, url);
+    origins_init(http, url);
 }
 
 /* Returns the sign that a proxy sent the request: a header about its client, or
@@ -60,12 +58,13 @@ may_read(struct request *rq)
 static bool
 may_come_from(const struct http *http, struct request *rq, struct slice origin)
 {
-    enum cors_verdict verdict;
+    enum origins_verdict verdict;
 
     /* A page cannot be both. */
-    if (own_names_have_origin(http, rq, origin))
+    if (origins_are_own(http, rq, origin))
         return !request_is_upgrade(rq) || !session_is_of_other_site(rq);
-    verdict = http->origins ? cors_judge(http->origins, origin) : CORS_FOREIGN;
+    verdict =
+        http->origins ? origins_judge(http->origins, origin) : CORS_FOREIGN;
     return verdict == CORS_ALLOWED || (verdict == CORS_READER && may_read(rq));
 }
 
@@ -90,7 +89,7 @@ may_come_in(const struct http *http, struct request *rq, bool is_probe,
     if (request_listener(rq) == LISTENER_CONTROL)
         return true; /* the operator's own request */
     if (http->origins)
-        cors_mark(rq, http->origins, origin);
+        origins_mark(rq, http->origins, origin);
     if (sign) {
         problem_set(why,
                     "this broker is open to its own machine only, and this "
@@ -100,7 +99,7 @@ may_come_in(const struct http *http, struct request *rq, bool is_probe,
                     sign);
         return false;
     }
-    if (!is_probe && !own_names_may_be_used(http, rq, NULL, why))
+    if (!is_probe && !origins_may_call(http, rq, NULL, why))
         return false;
     if (has_origin ? may_come_from(http, rq, origin)
                    : !request_is_upgrade(rq) || !session_is_of_other_site(rq))
@@ -146,7 +145,7 @@ answer_principal(struct http *http, struct request *rq,
         request_set_authority(rq, &principal->authority);
     request_set_name(rq, principal->name);
     if (!found->route->is_probe &&
-        !own_names_may_be_used(http, rq, principal, &why)) {
+        !origins_may_call(http, rq, principal, &why)) {
         request_answer_problem(rq, 403, &why);
         return;
     }
@@ -178,7 +177,7 @@ http_on_request(struct request *rq, void *user)
         if (slice_is(request_path(rq), "/healthz") &&
             (request_method(rq) == METHOD_GET ||
              request_method(rq) == METHOD_HEAD)) {
-            handle_health_get(NULL, rq, NULL);
+            (void)handle_health_get(NULL, rq, NULL, NULL);
             return;
         }
         if (!request_answer_events_later(rq))
@@ -216,6 +215,5 @@ http_on_end(const struct request_end *end, void *user)
 {
     struct http *http = user;
 
-    request_log_add(http->access_log, end);
-    request_durations_count(end);
+    request_records_add(http->access_log, end);
 }

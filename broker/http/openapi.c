@@ -1,5 +1,18 @@
-#include "broker/http/openapi.h"
-
+/*
+ * openapi.c - the description of all routes in OpenAPI 3.1, from the same rows
+ * as the tables of doc/http.md (route_table.h, documents.h).
+ *
+ *     tidingsd --openapi > broker/http/openapi.json
+ *
+ * The build embeds that file, so the broker serves it as a document that costs
+ * no memory: GET /openapi.json. A test compares both.
+ *
+ *     paths       each path of both tables, with its methods
+ *     components  parameters, by "query.NAME", "header.NAME", "path.NAME";
+ *                 responses: what any route may refuse; the schema of problems
+ *
+ * It does not describe the members of JSON: the pages of doc/ do.
+ */
 #include <ctype.h>
 #include <inttypes.h>
 #include <string.h>
@@ -488,7 +501,7 @@ write_refusals(struct buf *to)
 }
 
 void
-openapi_write(struct buf *to)
+route_table_openapi(struct buf *to)
 {
     BUF_ADD(to, "{\"openapi\":\"3.1.0\",\n\"info\":{\"title\":\"Tidings\","
                 "\"version\":\"" TIDINGS_VERSION "\",\"description\":"

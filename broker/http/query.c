@@ -64,6 +64,22 @@ query_number(struct request *rq, const char *name, uint64_t least,
                    name, least, most, problem_quote(value).text);
 }
 
+enum status
+query_yes(struct request *rq, const char *name, bool *is_yes,
+          struct problem *why)
+{
+    struct slice value;
+
+    *is_yes = false;
+    if (!request_parameter(rq, name, &value))
+        return STATUS_OK;
+    *is_yes = slice_is(value, "yes");
+    return *is_yes || slice_is(value, "no")
+               ? STATUS_OK
+               : problem(why, STATUS_MALFORMED, "%s: \"%s\" is not yes or no",
+                         name, problem_quote(value).text);
+}
+
 struct slice
 query_last_event_id(struct request *rq)
 {

@@ -41,6 +41,10 @@ MUST_CHECK enum status query_number(struct request *rq, const char *name,
                                     uint64_t *number, bool *is_there,
                                     struct problem *why);
 
+/* Reads the parameter `name`, "yes" or "no", the default. STATUS_MALFORMED. */
+MUST_CHECK enum status query_yes(struct request *rq, const char *name,
+                                 bool *is_yes, struct problem *why);
+
 /* Last-Event-ID, of an event stream that connects again; during on_request.
  * Empty: none. */
 struct slice query_last_event_id(struct request *rq);

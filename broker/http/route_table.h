@@ -19,6 +19,7 @@
 #include "broker/access/rights.h"
 #include "broker/config/config.h"
 #include "broker/http/routes.h"
+#include "proto/buf.h"
 
 /* The meaning of {set} or {relay} in a path. */
 enum route_of {
@@ -124,5 +125,13 @@ uint64_t route_body_max(const struct route_body *body,
 /* Prints the table as Markdown: all routes, all documents, and the statuses
  * that any of them may have. */
 void route_table_print(FILE *to);
+
+/* The description of all routes in OpenAPI 3.1 (openapi.c) */
+
+/* The most bytes of the description; some 180,000. */
+#define OPENAPI_MAX ((size_t)1 << 20)
+
+/* Appends the description, on lines of their own for each operation. */
+void route_table_openapi(struct buf *to);
 
 #endif

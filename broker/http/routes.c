@@ -9,7 +9,7 @@
 #include "broker/documents/documents.h"
 #include "broker/http/answers.h"
 #include "broker/http/authorization.h"
-#include "broker/http/cors.h"
+#include "broker/http/origins.h"
 #include "broker/http/postponement.h"
 #include "broker/http/query.h"
 #include "broker/http/route_table.h"
@@ -428,6 +428,8 @@ run_route(struct http *http, struct request *rq,
                                   .act = route->act,
                                   .principal = principal};
     struct problem why = {""};
+    handler_fn *handler;
+    enum status rc;
 
     if (route->is_single && registry_config(http->registry)->cluster[0]) {
         problem_set(&why, "a broker of a cluster cannot do this yet");
@@ -460,10 +462,10 @@ run_route(struct http *http, struct request *rq,
     if ((body && is_post(route, body) && !check_rates(http, rq, route)) ||
         !check_room(http, rq, route, &target))
         return;
-    if (body && body->handler)
-        body->handler(http, rq, &target);
-    else
-        route->handler(http, rq, &target);
+    handler = body && body->handler ? body->handler : route->handler;
+    rc = handler(http, rq, &target, &why);
+    if (rc)
+        refuse_request(rq, route, response_status_of(rc), &why, NULL);
 }
 
 void
@@ -478,6 +480,6 @@ routes_answer_options(struct http *http, struct request *rq,
     if (found->patch) /* RFC 5789 section 3.1 */
         response_header(&r, "Accept-Patch", "%s", found->patch->bodies->types);
     if (http->origins && found->allow[0])
-        cors_preflight(rq, &r, http->origins, found->allow);
+        origins_preflight(rq, &r, http->origins, found->allow);
     request_answer(rq, &r);
 }

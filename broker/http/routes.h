@@ -22,13 +22,16 @@ struct route_target {
     struct head head;
     uint64_t body_max; /* bytes, for request_receive */
     int act;           /* of a handler of several routes: enum act_kind,
-                          command_kind, generation_kind or token_act */
+                          command_kind, generation_kind, report or token_act */
     struct principal
         *principal; /* of the request; lent until the handler returns */
 };
 
-typedef void handler_fn(struct http *http, struct request *rq,
-                        const struct route_target *target);
+/* Answers the request, now or later; or returns a failure, which the router
+ * answers and counts. */
+typedef enum status handler_fn(struct http *http, struct request *rq,
+                               const struct route_target *target,
+                               struct problem *why);
 
 handler_fn handle_changes_post;
 handler_fn handle_multipart_post;
@@ -41,23 +44,16 @@ handler_fn handle_stream_get;
 handler_fn handle_many_get;
 handler_fn handle_many_post;
 handler_fn handle_health_get;
-handler_fn handle_metrics_get;
 handler_fn handle_ready_get;
-handler_fn handle_status_get;
-handler_fn handle_config_get;
+handler_fn handle_report_get;
 handler_fn handle_set_rate_get;
 handler_fn handle_sets_get;
 handler_fn handle_set_get;
-handler_fn handle_set_put;
 handler_fn handle_set_change;
 handler_fn handle_harvest_get;
 handler_fn handle_hub_form;
 handler_fn handle_hub_notification;
-handler_fn handle_subscriptions_get;
-handler_fn handle_redeliver_post;
-handler_fn handle_bridges_get;
 handler_fn handle_command;
-handler_fn handle_relay_put;
 handler_fn handle_session_delete;
 handler_fn handle_session_post;
 handler_fn handle_tickets_post;
@@ -65,7 +61,9 @@ handler_fn handle_backup_get;
 handler_fn handle_backup_post;
 handler_fn handle_token;
 handler_fn handle_token_self;
-handler_fn handle_token_rotate;
+
+/* What handle_report_get answers with. */
+enum report { REPORT_STATUS, REPORT_CONFIG, REPORT_METRICS, REPORT_BRIDGES };
 
 /* The result of looking up a path and a method. */
 struct route_found {

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "broker/access/tickets.h"
-#include "broker/http/own_names.h"
+#include "broker/http/origins.h"
 #include "proto/http/network_address.h"
 
 #define COOKIE_NAME_SIZE 32
@@ -25,7 +25,7 @@ session_is_foreign(const struct http *http, struct request *rq)
 
     return session_is_of_other_site(rq) ||
            (request_header(rq, "origin", &origin) &&
-            !own_names_have_origin(http, rq, origin));
+            !origins_are_own(http, rq, origin));
 }
 
 /* True if the cookie counts. */
@@ -48,17 +48,17 @@ is_secure(const struct http *http, struct request *rq)
     struct slice host = {NULL, 0};
 
     if (slice_starts(slice_of(registry_public_url(http->registry)), "https:") ||
-        own_names_are_https(http, rq))
+        origins_are_https(http, rq))
         return true;
     request_header(rq, "host", &host);
-    return !address_is_loopback_host(own_names_host_of(host));
+    return !address_is_loopback_host(origins_host_of(host));
 }
 
 static void
 write_name(const struct http *http, bool secure, char name[COOKIE_NAME_SIZE])
 {
     struct slice port =
-        own_names_port_of(slice_of(registry_public_url(http->registry)));
+        origins_port_of(slice_of(registry_public_url(http->registry)));
 
     snprintf(name, COOKIE_NAME_SIZE, "%stidings%s%.*s", secure ? "__Host-" : "",
              port.size ? "-" : "", SLICE_ARG(port));

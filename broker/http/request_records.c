@@ -1,10 +1,15 @@
-#include "broker/http/request_log.h"
+#include "broker/http/request_records.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "broker/base/metrics.h"
+#include "broker/documents/documents.h"
 #include "broker/http/route_table.h"
 #include "proto/buf.h"
+
+/* The access log */
 
 /* The log keeps less. */
 #define QUERY_MAX 512
@@ -50,8 +55,8 @@ copy_query(struct buf *to, const struct route *route, struct slice query)
         add_parameter(to, SLICE("..."));
 }
 
-void
-request_log_add(struct access_log *log, const struct request_end *end)
+static void
+add_line(struct access_log *log, const struct request_end *end)
 {
     char query[QUERY_MAX];
     struct buf shown = {
@@ -74,9 +79,62 @@ request_log_add(struct access_log *log, const struct request_end *end)
         .agent = end->agent,
     };
 
-    if (!access_log_is_on(log))
-        return;
     copy_query(&shown, end->route, end->query);
     entry.query = (struct slice){query, shown.size};
     access_log_add(log, service_number(end->service), &entry);
+}
+
+/* The metric */
+
+static const char *document_paths[METRIC_ROUTES_MAX];
+static size_t n_documents;
+
+void
+request_records_init(void)
+{
+    struct document_found row;
+    const char *path;
+
+    for (size_t i = 0; i < route_table_size; i++)
+        metrics_name_route(i, method_name(route_table[i].method),
+                           route_table[i].path);
+    for (n_documents = 0; (path = documents_row(n_documents, &row));
+         n_documents++) {
+        assert(route_table_size + n_documents + 1 < METRIC_ROUTES_MAX);
+        document_paths[n_documents] = path;
+        metrics_name_route(route_table_size + n_documents, "GET", path);
+    }
+    metrics_name_route(route_table_size + n_documents, "other", "none");
+}
+
+/* Counts the request. Streams and long polls (wait=) do not count: they last as
+ * long as the client wants. */
+static void
+count_duration(const struct request_end *end)
+{
+    struct slice query = end->query;
+    size_t row = 0;
+
+    while (query.size > 0)
+        if (slice_starts(slice_take(&query, '&'), "wait="))
+            return;
+    if (end->is_stream)
+        return;
+    if (end->route && end->route != &route_documents) {
+        row = (size_t)((const struct route *)end->route - route_table);
+    } else {
+        while (row < n_documents &&
+               (!end->route || document_paths[row] != end->pattern))
+            row++;
+        row += route_table_size; /* the last row is "none" */
+    }
+    metrics_observe_request(row, end->status, end->duration_us);
+}
+
+void
+request_records_add(struct access_log *log, const struct request_end *end)
+{
+    if (access_log_is_on(log))
+        add_line(log, end);
+    count_duration(end);
 }
