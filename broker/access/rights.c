@@ -36,6 +36,20 @@ rights_word(enum right right)
     return "no right";
 }
 
+void
+rights_write(struct buf *to, unsigned any_of, const char *quote,
+             const char *between)
+{
+    const char *before = "";
+
+    for (size_t i = 0; i < N_ROWS; i++) {
+        if (!(any_of & rows[i].right))
+            continue;
+        buf_add_format(to, "%s%s%s%s", before, quote, rows[i].word, quote);
+        before = between;
+    }
+}
+
 enum right
 rights_named(const char *word)
 {

@@ -17,6 +17,7 @@
 
 #include <stdbool.h>
 
+#include "proto/buf.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
@@ -49,6 +50,11 @@ char *rights_patterns(struct rights *rights, enum right right);
 
 /* "publish" */
 const char *rights_word(enum right right);
+
+/* Appends the words of several rights, each with `quote` around it and
+ * `between` between: "publish or subscribe". */
+void rights_write(struct buf *to, unsigned any_of, const char *quote,
+                  const char *between);
 
 /* The right of that word; 0: none. */
 enum right rights_named(const char *word);

@@ -25,7 +25,7 @@ extern const struct web_file web_tidings_d_ts;
 extern const struct web_file web_console_js, web_console_parts_js,
     web_console_set_js, web_console_css, web_icon_svg;
 
-/* The description of all routes (http/openapi.h) */
+/* The description of all routes (http/openapi.c) */
 extern const struct web_file broker_http_openapi_json;
 
 #endif

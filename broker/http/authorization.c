@@ -146,20 +146,6 @@ authorization_everyone_reads(struct http *http, const struct set *set)
     return reads;
 }
 
-/* "publish" or "subscribe or manage" */
-static void
-write_rights(struct buf *to, unsigned rights)
-{
-    const char *before = "";
-
-    for (unsigned bit = RIGHT_PUBLISH; bit <= RIGHT_ADMIN; bit <<= 1) {
-        if (!(rights & bit))
-            continue;
-        buf_add_format(to, "%s%s", before, rights_word((enum right)bit));
-        before = " or ";
-    }
-}
-
 void
 authorization_refuse(struct request *rq, const struct principal *principal,
                      unsigned rights, struct slice name)
@@ -184,7 +170,7 @@ authorization_refuse(struct request *rq, const struct principal *principal,
     }
     buf_init(&words, 256);
     buf_init(&members, 512);
-    write_rights(&words, rights);
+    rights_write(&words, rights, "", " or ");
     problem_set(&why, "this token has no right to %.*s%s%s%s", (int)words.size,
                 words.data, name.size ? " \"" : "", problem_quote(name).text,
                 name.size ? "\"" : "");

@@ -66,34 +66,27 @@ add_validators(struct response *r, const struct document *document,
                         answers_cache_control(document->is_private));
 }
 
-/* Adds the Link header, one line of all links (W-083): the document's own, then
- * the Capability List that covers it (R-261). */
-static void
-add_links(struct response *r, const struct opening *o)
-{
-    struct link_text list = set_link(o->wish.set, LINK_CAPABILITYLIST);
-    struct buf text;
-
-    buf_init(&text, RESPONSE_HEADERS_MAX);
-    if (o->found.links) {
-        o->found.links(&text, &o->wish);
-        BUF_ADD(&text, ", ");
-    }
-    buf_add_format(&text, "<%s>; rel=\"resourcesync\"", list.text);
-    if (!text.failed)
-        response_header(r, "Link", "%.*s", (int)text.size, text.data);
-    buf_fini(&text);
-}
-
 /* Adds the link to the Capability List that covers the document (R-261). The
  * page at / is the console, which runs and loads files of the broker. */
 static void
 add_discovery(struct response *r, const struct opening *o)
 {
-    if (o->wish.set)
-        add_links(r, o);
-    else if (o->document.covered_by[0])
+    if (o->wish.set) {
+        struct link_text list = set_link(o->wish.set, LINK_CAPABILITYLIST);
+        struct buf text;
+
+        buf_init(&text, RESPONSE_HEADERS_MAX);
+        if (o->found.links) {
+            o->found.links(&text, &o->wish);
+            BUF_ADD(&text, ", ");
+        }
+        buf_add_format(&text, "<%s>; rel=\"resourcesync\"", list.text);
+        if (!text.failed)
+            response_header(r, "Link", "%.*s", (int)text.size, text.data);
+        buf_fini(&text);
+    } else if (o->document.covered_by[0]) {
         response_header(r, "Link", "%s", o->document.covered_by);
+    }
     if (o->found.open == landing_open)
         response_header(
             r, "Content-Security-Policy",
@@ -234,19 +227,6 @@ close_document(struct deferral *d)
         document_close(&o->document);
 }
 
-static void
-open_later(struct http *http, struct request *rq,
-           const struct route_target *target, const struct opening *asked)
-{
-    static const struct deferral_kind kind = {
-        .work = open_document, .answer = answer_later, .fini = close_document};
-    struct later_opening *l = deferral_new(http, rq, target, &kind, sizeof(*l));
-
-    l->opening = *asked;
-    l->opening.wish.patience = LOG_DISK;
-    deferral_begin(&l->deferral, rq);
-}
-
 /* `?plain` chooses a form; else a client that prefers pages, as browsers do,
  * gets one. */
 static enum status
@@ -293,7 +273,15 @@ handle_documents_get(struct http *http, struct request *rq,
     if (!o.status)
         o.status = documents_open(&o.found, &o.wish, &o.document, why);
     if (o.status == STATUS_AGAIN) {
-        open_later(http, rq, target, &o);
+        static const struct deferral_kind kind = {.work = open_document,
+                                                  .answer = answer_later,
+                                                  .fini = close_document};
+        struct later_opening *l =
+            deferral_new(http, rq, target, &kind, sizeof(*l));
+
+        l->opening = o;
+        l->opening.wish.patience = LOG_DISK;
+        deferral_begin(&l->deferral, rq);
         return STATUS_OK;
     }
     if (!o.status) {

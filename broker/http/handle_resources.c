@@ -130,19 +130,6 @@ add_counts(struct buf *to, const char *set, const struct upload_outcome *o)
         BUF_ADD(to, ",\"position\":null");
 }
 
-static void
-answer_counts(struct request *rq, const char *set,
-              const struct upload_outcome *o)
-{
-    struct buf text;
-
-    buf_init(&text, 4096);
-    BUF_ADD(&text, "{");
-    add_counts(&text, set, o);
-    BUF_ADD(&text, "}\n");
-    answers_buf(rq, 200, "application/json", NULL, &text);
-}
-
 /* Answers 409 to a client that does not know that deletions may be held back:
  * it must not take the set for equal to its list. Waiting does not help, so
  * there is no Retry-After. */
@@ -181,10 +168,17 @@ answer_upload(struct deferral *d, struct request *rq)
     const struct putting *p = putting_of(d);
     const struct upload_outcome *o = &p->outcome;
 
-    if (o->counts.held_back && !p->knows_held_back)
+    if (o->counts.held_back && !p->knows_held_back) {
         answer_held_back(rq, p);
-    else
-        answer_counts(rq, p->name, o);
+    } else {
+        struct buf text;
+
+        buf_init(&text, 4096);
+        BUF_ADD(&text, "{");
+        add_counts(&text, p->name, o);
+        BUF_ADD(&text, "}\n");
+        answers_buf(rq, 200, "application/json", NULL, &text);
+    }
 }
 
 /* On the archive thread. */

@@ -152,21 +152,6 @@ add_capability(void *user, enum capability capability, struct link_text href)
                  "application/xml");
 }
 
-/* Adds the same channels at MQTT brokers. */
-static void
-add_mqtt_links(struct buf *to, const struct set *set)
-{
-    struct mqtt_links mqtt;
-
-    set_links_mqtt(set, &mqtt);
-    for (size_t i = 0; i < mqtt.n; i++) {
-        const struct mqtt_link *link = &mqtt.links[i];
-
-        add_href(to, MQTT_LINK_REL, (struct slice){link->text, link->size},
-                 link->type);
-    }
-}
-
 /* Adds the documents by their capabilities, then the channels: clients follow
  * these links instead of building paths. Only links that work now. */
 static void
@@ -175,6 +160,7 @@ add_links(struct buf *to, struct set *set, const struct head *head)
     struct link_text up = source_description_link(set);
     struct documents documents = {to, true};
     struct hubs hubs;
+    struct mqtt_links mqtt;
 
     BUF_ADD(to, ",\"links\":[");
     add_link(to, set, "self", LINK_SET, "application/json");
@@ -188,7 +174,13 @@ add_links(struct buf *to, struct set *set, const struct head *head)
         add_href(to, "hub", link_slice(&hubs.urls[i]), NULL);
     for (const struct channel_link *c = links_channels; c->rel; c++)
         add_link(to, set, c->rel, c->kind, c->type);
-    add_mqtt_links(to, set);
+    set_links_mqtt(set, &mqtt);
+    for (size_t i = 0; i < mqtt.n; i++) {
+        const struct mqtt_link *link = &mqtt.links[i];
+
+        add_href(to, MQTT_LINK_REL, (struct slice){link->text, link->size},
+                 link->type);
+    }
     BUF_ADD(to, "]");
 }
 
@@ -215,29 +207,13 @@ add_content(struct buf *to, const struct set *set,
                              memory_order_relaxed));
 }
 
-/* {"websocket-json":2,"websocket-xml":0,...} */
-static void
-add_subscribers(struct buf *to, const struct set *set)
-{
-    const char *before = ",\"subscribers\":{";
-
-    for (size_t i = 0; i < transports_count(); i++) {
-        unsigned n =
-            atomic_load_explicit(&set->subscribers[i], memory_order_relaxed);
-
-        buf_add_format(to, "%s\"%s\":%u", before,
-                       transports_of_number(i)->label, n);
-        before = ",";
-    }
-    BUF_ADD(to, "}");
-}
-
 /* Appends the object that describes a set, and a newline. */
 static void
 add_description(struct buf *to, struct set *set, const struct head *head)
 {
     struct settings settings;
     char earliest[POSITION_MAX];
+    const char *before;
 
     registry_settings(set, &settings);
     settings.peers = registry_peers(set);
@@ -261,7 +237,16 @@ add_description(struct buf *to, struct set *set, const struct head *head)
                    ",\"fileBytes\":%" PRIu64 "}",
                    head->list, head->last - head->list_after, head->list_bytes,
                    head->list - head->first_list, head->file_bytes);
-    add_subscribers(to, set);
+    before = ",\"subscribers\":{";
+    for (size_t i = 0; i < transports_count(); i++) {
+        unsigned n =
+            atomic_load_explicit(&set->subscribers[i], memory_order_relaxed);
+
+        buf_add_format(to, "%s\"%s\":%u", before,
+                       transports_of_number(i)->label, n);
+        before = ",";
+    }
+    BUF_ADD(to, "}");
     add_links(to, set, head);
     BUF_ADD(to, "}\n");
 }
@@ -434,24 +419,6 @@ handle_set_get(struct http *http, struct request *rq,
     return STATUS_OK;
 }
 
-/* Waiting does not help, so there is no Retry-After. */
-static void
-answer_conflict(struct request *rq, const struct alteration *a)
-{
-    struct response r;
-    struct buf members;
-
-    buf_init(&members, 4096);
-    if (discards_any(&a->discards)) {
-        BUF_ADD(&members, ",\"discards\":");
-        discards_write(&members, &a->discards);
-        BUF_ADD(&members, "\0");
-    }
-    response_init(&r, 409, NULL);
-    response_answer_problem(rq, &r, &a->post.why, members.data);
-    buf_fini(&members);
-}
-
 /* The log has answered: 204 to the report of a harvester, or a removal. */
 static void
 answer_change(struct deferral *d, struct request *rq)
@@ -462,7 +429,17 @@ answer_change(struct deferral *d, struct request *rq)
     struct head head;
 
     if (post->status) {
-        answer_conflict(rq, p->alteration);
+        struct buf members;
+
+        buf_init(&members, 4096);
+        if (discards_any(&p->alteration->discards)) {
+            BUF_ADD(&members, ",\"discards\":");
+            discards_write(&members, &p->alteration->discards);
+            BUF_ADD(&members, "\0");
+        }
+        response_init(&r, 409, NULL);
+        response_answer_problem(rq, &r, &p->alteration->post.why, members.data);
+        buf_fini(&members);
     } else if (p->act != ACT_SETTINGS) {
         response_init(&r, 204, NULL);
         request_answer(rq, &r);
@@ -500,21 +477,6 @@ may_put(struct http *http, const struct alter_wish *wish, struct problem *why)
 }
 
 static enum status
-change_harvest(struct putting *p, struct request *rq, struct problem *why)
-{
-    struct deferral *d = &p->deferral;
-    struct harvest *harvest = NULL;
-    enum status rc = STATUS_OK;
-
-    if (request_method(rq) == METHOD_PUT)
-        rc = harvest_read(&harvest, buf_slice(&d->body), why);
-    return rc ? rc
-              : alter_harvest(d->http->registry, slice_of(p->name),
-                              request_client(rq), d->authority, harvest,
-                              on_altered, p, why);
-}
-
-static enum status
 begin_change(struct deferral *d, struct request *rq, struct problem *why)
 {
     struct putting *p = list_entry(d, struct putting, deferral);
@@ -524,11 +486,19 @@ begin_change(struct deferral *d, struct request *rq, struct problem *why)
                               buf_slice(&d->body),
                               request_client(rq),
                               d->authority};
+    struct harvest *harvest = NULL;
+    enum status rc = STATUS_OK;
 
     if (p->act == ACT_REMOVAL)
         return alter_remove(p->set, d->authority, on_altered, p, why);
-    if (p->act == ACT_HARVEST)
-        return change_harvest(p, rq, why);
+    if (p->act == ACT_HARVEST) {
+        if (request_method(rq) == METHOD_PUT)
+            rc = harvest_read(&harvest, buf_slice(&d->body), why);
+        return rc ? rc
+                  : alter_harvest(d->http->registry, slice_of(p->name),
+                                  request_client(rq), d->authority, harvest,
+                                  on_altered, p, why);
+    }
     if (!may_put(d->http, &wish, why))
         return STATUS_FORBIDDEN;
     return alter_settings(d->http->registry, &wish, on_altered, p, why);
@@ -635,40 +605,6 @@ struct page {
     bool is_more, has_private;
 };
 
-/* Appends the URL of the next page. */
-static void
-add_next(struct buf *url, struct http *http, const char *last,
-         const struct sets_wish *wish)
-{
-    struct link_text link =
-        link_to_sets(registry_public_url(http->registry), last);
-    char since[DATETIME_SIZE];
-
-    buf_add_slice(url, link_slice(&link));
-    if (wish->since_us != DATETIME_NONE) {
-        datetime_write(since, wish->since_us);
-        buf_add_format(url, "&since=%.*s", DATETIME_SIZE, since);
-    }
-    if (wish->has_rate)
-        BUF_ADD(url, "&rate=yes");
-}
-
-static void
-write_page(struct buf *to, struct page *page, const struct sets_wish *wish)
-{
-    for (size_t i = 0; i < page->n; i++) {
-        if (page->heads[i].last_us < wish->since_us)
-            continue;
-        if (page->n_written++ > 0 && !wish->is_page)
-            BUF_ADD(to, ",\n");
-        page->has_private |= set_is_private(page->sets[i]);
-        if (wish->is_page)
-            add_row(to, page->sets[i], &page->heads[i]);
-        else
-            add_entry(to, page->sets[i], &page->heads[i], wish->has_rate);
-    }
-}
-
 /* Looks at some thousand sets at most, so that a request for the few that
  * changed does not hold the thread. */
 #define PAGES_LOOKED_AT 10
@@ -679,11 +615,21 @@ add_sets(struct buf *to, struct http *http, struct page *page,
 {
     struct slice after = wish->after;
 
-    for (unsigned i = 0; i < PAGES_LOOKED_AT; i++) {
+    for (unsigned n = 0; n < PAGES_LOOKED_AT; n++) {
         page->n = PAGE_SETS;
         page->is_more = registry_page(http->registry, after, principal,
                                       page->sets, page->heads, &page->n);
-        write_page(to, page, wish);
+        for (size_t i = 0; i < page->n; i++) {
+            if (page->heads[i].last_us < wish->since_us)
+                continue;
+            if (page->n_written++ > 0 && !wish->is_page)
+                BUF_ADD(to, ",\n");
+            page->has_private |= set_is_private(page->sets[i]);
+            if (wish->is_page)
+                add_row(to, page->sets[i], &page->heads[i]);
+            else
+                add_entry(to, page->sets[i], &page->heads[i], wish->has_rate);
+        }
         if (!page->is_more || page->n == 0 || page->n_written >= PAGE_SETS / 2)
             break;
         after = slice_of(page->sets[page->n - 1]->name);
@@ -702,8 +648,19 @@ write_sets(struct buf *to, struct http *http, struct request *rq,
         BUF_ADD(to, "{\"sets\":[");
     add_sets(to, http, page, wish, principal);
     buf_init(&next, LINK_URL_MAX + 64);
-    if (page->is_more && page->n > 0)
-        add_next(&next, http, page->sets[page->n - 1]->name, wish);
+    if (page->is_more && page->n > 0) {
+        struct link_text link = link_to_sets(
+            registry_public_url(http->registry), page->sets[page->n - 1]->name);
+        char since[DATETIME_SIZE];
+
+        buf_add_slice(&next, link_slice(&link));
+        if (wish->since_us != DATETIME_NONE) {
+            datetime_write(since, wish->since_us);
+            buf_add_format(&next, "&since=%.*s", DATETIME_SIZE, since);
+        }
+        if (wish->has_rate)
+            BUF_ADD(&next, "&rate=yes");
+    }
     if (wish->is_page) {
         make_list_page(to, rq, buf_slice(&next));
     } else {

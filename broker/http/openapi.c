@@ -322,28 +322,21 @@ write_refusal(struct buf *to, const struct operation *op, unsigned status)
     BUF_ADD(to, "},");
 }
 
-static void
-write_responses(struct buf *to, const struct operation *op)
-{
-    const struct route_status *s = op->route->statuses;
-
-    BUF_ADD(to, "\"responses\":{");
-    for (; s->status && s->status < 400; s++)
-        write_answer(to, op, s);
-    for (unsigned status = 400; status < 600; status++)
-        if (route_refuses(op->route, status))
-            write_refusal(to, op, status);
-    BUF_ADD(to, "\n   \"default\":{\"$ref\":\"#/components/responses/any\"}}");
-}
-
 /* Operations */
 
-/* "getSetsSetChangesListXml" */
 static void
-write_id(struct buf *to, const char *method, const char *path)
+write_operation(struct buf *to, const struct operation *op, const char *method)
 {
+    const char *path;
     bool is_begin = true;
+    unsigned rights;
+    const struct route_status *s;
 
+    buf_add_format(to, "\n  \"");
+    for (const char *c = method; *c; c++)
+        buf_add_format(to, "%c", tolower((unsigned char)*c));
+    BUF_ADD(to, "\":{\"operationId\":\"");
+    path = op->path;
     for (; *method; method++)
         buf_add_format(to, "%c", tolower((unsigned char)*method));
     for (; *path; path++) {
@@ -354,45 +347,27 @@ write_id(struct buf *to, const char *method, const char *path)
                            is_begin ? toupper((unsigned char)*path) : *path);
         is_begin = !is_letter;
     }
-}
-
-/* An open broker, and one with a token "everyone", asks for none. */
-static void
-write_security(struct buf *to, const struct operation *op)
-{
-    unsigned rights = strcmp(op->path, "/hub") != 0
-                          ? op->rights
-                          : RIGHT_PUBLISH | RIGHT_SUBSCRIBE;
-    const char *between = "";
-
+    BUF_ADD(to, "\",\"summary\":");
+    json_text(to, slice_of(op->route->does ? op->route->does : ""));
+    BUF_ADD(to, ",");
+    rights = strcmp(op->path, "/hub") != 0 ? op->rights
+                                           : RIGHT_PUBLISH | RIGHT_SUBSCRIBE;
     BUF_ADD(to, "\"security\":[");
     if (rights)
         BUF_ADD(to, "{\"token\":[]},{}");
     BUF_ADD(to, "],\"x-rights\":[");
-    for (unsigned bit = RIGHT_PUBLISH; bit <= RIGHT_ADMIN; bit <<= 1) {
-        if (!(rights & bit))
-            continue;
-        buf_add_format(to, "%s\"%s\"", between, rights_word((enum right)bit));
-        between = ",";
-    }
+    rights_write(to, rights, "\"", ",");
     BUF_ADD(to, "],");
-}
-
-static void
-write_operation(struct buf *to, const struct operation *op, const char *method)
-{
-    buf_add_format(to, "\n  \"");
-    for (const char *c = method; *c; c++)
-        buf_add_format(to, "%c", tolower((unsigned char)*c));
-    BUF_ADD(to, "\":{\"operationId\":\"");
-    write_id(to, method, op->path);
-    BUF_ADD(to, "\",\"summary\":");
-    json_text(to, slice_of(op->route->does ? op->route->does : ""));
-    BUF_ADD(to, ",");
-    write_security(to, op);
     write_references(to, op->route, op->path);
     write_body(to, op->route);
-    write_responses(to, op);
+    s = op->route->statuses;
+    BUF_ADD(to, "\"responses\":{");
+    for (; s->status && s->status < 400; s++)
+        write_answer(to, op, s);
+    for (unsigned status = 400; status < 600; status++)
+        if (route_refuses(op->route, status))
+            write_refusal(to, op, status);
+    BUF_ADD(to, "\n   \"default\":{\"$ref\":\"#/components/responses/any\"}}");
     BUF_ADD(to, "}");
 }
 
@@ -418,35 +393,30 @@ is_first_of_path(size_t row)
 }
 
 static void
-write_path(struct buf *to, size_t first)
-{
-    const char *between = "";
-
-    buf_add_format(to, "%s\n \"%s\":{", first ? "," : "",
-                   route_table[first].path);
-    for (size_t i = first; i < route_table_size; i++) {
-        const struct route *route = &route_table[i];
-
-        if (strcmp(route->path, route_table[first].path) != 0)
-            continue;
-        buf_add_text(to, between);
-        write_methods(to, (struct operation){route, route->path, NULL,
-                                             route->rights, false});
-        between = ",";
-    }
-    BUF_ADD(to, "}");
-}
-
-static void
 write_paths(struct buf *to)
 {
     struct document_found row;
-    const char *path;
+    const char *path, *between;
 
     BUF_ADD(to, "\"paths\":{");
-    for (size_t i = 0; i < route_table_size; i++)
-        if (is_first_of_path(i))
-            write_path(to, i);
+    for (size_t first = 0; first < route_table_size; first++) {
+        if (!is_first_of_path(first))
+            continue;
+        path = route_table[first].path;
+        between = "";
+        buf_add_format(to, "%s\n \"%s\":{", first ? "," : "", path);
+        for (size_t i = first; i < route_table_size; i++) {
+            const struct route *route = &route_table[i];
+
+            if (strcmp(route->path, path) != 0)
+                continue;
+            buf_add_text(to, between);
+            write_methods(to, (struct operation){route, path, NULL,
+                                                 route->rights, false});
+            between = ",";
+        }
+        BUF_ADD(to, "}");
+    }
     for (size_t i = 0; (path = documents_row(i, &row)); i++) {
         buf_add_format(to, ",\n \"%s\":{", path);
         write_methods(to,
@@ -455,21 +425,6 @@ write_paths(struct buf *to)
         BUF_ADD(to, "}");
     }
     BUF_ADD(to, "},\n");
-}
-
-/* The refusals of all documents. */
-static void
-write_refusals_of_documents(struct buf *to)
-{
-    for (unsigned status = 400; status < 600; status++) {
-        const char *own = route_reason(&route_documents, status);
-
-        if (!route_refuses(&route_documents, status))
-            continue;
-        buf_add_format(to, "\n\"document.%u\":{\"description\":", status);
-        write_reason(to, own ? own : general_reason(status), status);
-        BUF_ADD(to, ",\"content\":{" REFUSAL "}},");
-    }
 }
 
 /* One for each status of the router and the HTTP reader, and one for all of
@@ -493,7 +448,15 @@ write_refusals(struct buf *to)
         json_text(to, slice_of(refusal.when));
         BUF_ADD(to, ",\"content\":{" REFUSAL "}},");
     }
-    write_refusals_of_documents(to);
+    for (unsigned status = 400; status < 600; status++) {
+        const char *own = route_reason(&route_documents, status);
+
+        if (!route_refuses(&route_documents, status))
+            continue;
+        buf_add_format(to, "\n\"document.%u\":{\"description\":", status);
+        write_reason(to, own ? own : general_reason(status), status);
+        BUF_ADD(to, ",\"content\":{" REFUSAL "}},");
+    }
     BUF_ADD(to, "\n\"any\":{\"description\":");
     json_text(to, buf_slice(&all));
     BUF_ADD(to, ",\"content\":{" REFUSAL ",\"text/plain\":{}}}},\n");

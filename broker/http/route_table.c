@@ -624,15 +624,12 @@ print_refusals(FILE *to, const struct route *route)
 static void
 print_rights(FILE *to, unsigned rights)
 {
-    const char *before = "";
+    struct buf words;
 
-    for (unsigned bit = RIGHT_PUBLISH; bit <= RIGHT_ADMIN; bit <<= 1) {
-        if (!(rights & bit))
-            continue;
-        fprintf(to, "%s`%s`", before, rights_word((enum right)bit));
-        before = " or ";
-    }
-    fprintf(to, " | ");
+    buf_init(&words, 256);
+    rights_write(&words, rights, "`", " or ");
+    fprintf(to, "%.*s | ", (int)words.size, words.data);
+    buf_fini(&words);
 }
 
 static void
@@ -668,30 +665,24 @@ print_route(FILE *to, const struct route *route)
     fprintf(to, " |\n");
 }
 
-static void
-print_documents(FILE *to)
+void
+route_table_print(FILE *to)
 {
     struct document_found row;
     const char *path;
 
-    for (size_t i = 0; (path = documents_row(i, &row)); i++) {
-        fprintf(to, "| `%s` | ", path);
-        print_rights(to, route_document_rights(&row));
-        fprintf(to, "`%.*s`%s |\n", (int)strcspn(row.content_type, ";"),
-                row.content_type, row.has_page ? ", `text/html`" : "");
-    }
-}
-
-void
-route_table_print(FILE *to)
-{
     fprintf(to, "| request | right | parameters | fields | body | answer | "
                 "refused |\n| --- | --- | --- | --- | --- | --- | --- |\n");
     for (size_t i = 0; i < route_table_size; i++)
         print_route(to, &route_table[i]);
     print_route(to, &route_documents);
     fprintf(to, "\n| document | right | media type |\n| --- | --- | --- |\n");
-    print_documents(to);
+    for (size_t i = 0; (path = documents_row(i, &row)); i++) {
+        fprintf(to, "| `%s` | ", path);
+        print_rights(to, route_document_rights(&row));
+        fprintf(to, "`%.*s`%s |\n", (int)strcspn(row.content_type, ";"),
+                row.content_type, row.has_page ? ", `text/html`" : "");
+    }
     fprintf(to, "\n| status | of | when |\n| --- | --- | --- |\n");
     for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++)
         fprintf(to, "| %u | %s | %s |\n", refusals[i].status, refusals[i].where,

@@ -288,27 +288,6 @@ is_for_writers(const struct http *http, const struct route *route)
            route->method != METHOD_GET && route->of != OF_NOTHING;
 }
 
-/* Answers a client that posts faster than it may (RFC 6585 section 4;
- * draft-ietf-httpapi-ratelimit-headers). */
-static void
-refuse_rate(struct request *rq, const struct client_charge *charge,
-            const struct problem *why)
-{
-    static const char *const names[CLIENT_RATES] = {
-        [CLIENT_POST_RATE] = "posts", [CLIENT_BYTE_RATE] = "bytes"};
-    int64_t wait_s = (charge->wait_us + 999999) / 1000000;
-    struct response r;
-
-    response_init(&r, 429, NULL);
-    response_header(&r, "Retry-After", "%" PRId64, wait_s);
-    response_header(&r, "RateLimit-Policy", "\"%s\";q=%" PRIu64 ";w=%d",
-                    names[charge->rate], charge->a_second * CLIENT_BURST_S,
-                    CLIENT_BURST_S);
-    response_header(&r, "RateLimit", "\"%s\";r=0;t=%" PRId64,
-                    names[charge->rate], wait_s);
-    response_answer_problem(rq, &r, why, NULL);
-}
-
 /* Checks and charges the rates of a post. False: it was answered. */
 static bool
 check_rates(struct http *http, struct request *rq, const struct route *route)
@@ -318,8 +297,23 @@ check_rates(struct http *http, struct request *rq, const struct route *route)
     struct client_charge charge;
 
     if (clients_check_rates(clients, request_client(rq), &charge, &why)) {
+        static const char *const names[CLIENT_RATES] = {
+            [CLIENT_POST_RATE] = "posts", [CLIENT_BYTE_RATE] = "bytes"};
+        int64_t wait_s;
+        struct response r;
+
         count_rejected(route, 429);
-        refuse_rate(rq, &charge, &why);
+        /* Answers a client that posts faster than it may (RFC 6585 section 4;
+         * draft-ietf-httpapi-ratelimit-headers). */
+        wait_s = (charge.wait_us + 999999) / 1000000;
+        response_init(&r, 429, NULL);
+        response_header(&r, "Retry-After", "%" PRId64, wait_s);
+        response_header(&r, "RateLimit-Policy", "\"%s\";q=%" PRIu64 ";w=%d",
+                        names[charge.rate], charge.a_second * CLIENT_BURST_S,
+                        CLIENT_BURST_S);
+        response_header(&r, "RateLimit", "\"%s\";r=0;t=%" PRId64,
+                        names[charge.rate], wait_s);
+        response_answer_problem(rq, &r, &why, NULL);
         return false;
     }
     clients_charge(clients, request_client(rq), CLIENT_POST_RATE, 1);
