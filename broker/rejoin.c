@@ -13,9 +13,9 @@
 #include "base/file.h"
 #include "broker/backup/backup_fetch.h"
 #include "broker/base/diag.h"
-#include "broker/hub/peer_tokens.h"
 #include "broker/journal/pg_cluster.h"
 #include "broker/log/kept_records.h"
+#include "broker/sources/peer_tokens.h"
 #include "broker/store/segments.h"
 #include "broker/store/store.h"
 

@@ -7,7 +7,7 @@
 
 #include "broker/access/tokens.h"
 #include "broker/bridge/mqtt_db.h"
-#include "broker/hub/hub_db.h"
+#include "broker/sources/hub_db.h"
 #include "broker/state/content.h"
 #include "broker/state/resources.h"
 #include "broker/state/upload_file.h"

@@ -12,6 +12,7 @@
 #include "broker/calls/caller.h"
 #include "broker/hub/attempt.h"
 #include "broker/hub/framework.h"
+#include "broker/hub/hub_rows.h"
 #include "broker/hub/hub_state.h"
 #include "proto/memory.h"
 
@@ -20,13 +21,8 @@
 #define PAUSE_US ((int64_t)1000000)
 
 struct deliveries {
-    struct hub *hub;
-    end_subscription_fn *end_subscription;
-    struct list fixed;  /* deliveries whose ranges this turn has written */
-    struct list unkept; /* the same, of a turn whose commit failed */
-    struct alarm again; /* writes their ranges once more */
-    bool is_again_set;
-    struct alarm room; /* serves the readers that wait for room */
+    struct list fixed; /* deliveries whose ranges hub.db gets, by the end of
+                          this turn or of a later one */
     struct list ended; /* to be freed when no function of a call uses them any
                           more */
 };
@@ -37,8 +33,7 @@ struct deliveries {
  *
  *   (none)    queued with the caller, or under way, or its reader waits for
  *             the body
- *   fixed     its range is written, to be kept when this turn ends
- *   unkept    its range could not be kept
+ *   fixed     its range is written, and goes out when that is kept
  *   ended     done with
  *
  * The reader holds the body from when the delivery's turn has come.
@@ -71,13 +66,13 @@ end_delivery(struct delivery *d)
 /* At the end of a turn. The figure counts a body once, however many deliveries
  * hold it. */
 static void
-free_ended(struct deliveries *all)
+free_ended(struct hub *hub)
 {
     struct delivery *d;
 
     metrics_set(METRIC_HUB_BODY_BYTES,
-                (int64_t)all->hub->readers.messages.held_bytes);
-    list_drain (d, &all->ended, node)
+                (int64_t)hub->readers.messages.held_bytes);
+    list_drain (d, &hub->deliveries->ended, node)
         free(d);
 }
 
@@ -137,7 +132,7 @@ check_form(struct subscription *s)
     if (s->reader.upto == 0 || s->range_form == attempt_form(s))
         return;
     s->reader.upto = 0;
-    hub_db_put_range(s->hub->db, s->id, s->reader.after, 0);
+    hub_rows_put_range(s->hub->db, s);
 }
 
 /* When it is due */
@@ -186,24 +181,6 @@ look_at_topic(const struct reader *reader, struct channel *channel,
     return true;
 }
 
-static void
-on_last_entry(struct alarm *alarm)
-{
-    struct subscription *s =
-        list_entry(alarm, struct subscription, retry_alarm);
-
-    s->hub->deliveries->end_subscription(s, END_REMOVED);
-}
-
-/* Ends a subscription that has received its topic's last entry. An alarm does
- * it, because the caller still uses the subscription. */
-static void
-end_soon(struct subscription *s)
-{
-    s->retry_alarm.ring = on_last_entry;
-    caller_set_alarm(s->hub->caller, &s->retry_alarm, clock_steady_us());
-}
-
 /* Decides the next step of a subscription that has no delivery. topic_listen
  * came before this look at the head, so a later commit finds the subscription
  * if it rests. */
@@ -218,7 +195,7 @@ go_on(struct subscription *s)
     reader_release(&s->reader);
     state = reader_rest(&s->reader);
     if (state == READER_HEAD && s->topic->is_ending)
-        end_soon(s);
+        hub_end_soon(s, END_REMOVED); /* it has the topic's last entry */
     if (state != READER_READY)
         return;
     list_append(&s->topic->busy, &s->busy);
@@ -273,7 +250,7 @@ fix_range(struct delivery *d)
         return make_attempt(d); /* hub.db has the range */
     s->reader.upto = s->reader.message->last;
     s->range_form = attempt_form(s);
-    hub_db_put_range(s->hub->db, s->id, s->reader.after, s->reader.upto);
+    hub_rows_put_range(s->hub->db, s);
     list_append(&s->hub->deliveries->fixed, &d->node);
     return CALL_LATER;
 }
@@ -334,7 +311,7 @@ on_call_turn(struct call *call)
 
 /* Gives the caller the decision that on_call_turn postponed. */
 static void
-tell_caller(struct caller *caller, struct delivery *d, enum call_turn turn)
+answer_caller(struct caller *caller, struct delivery *d, enum call_turn turn)
 {
     if (turn != CALL_LATER)
         caller_go(caller, &d->call, turn == CALL_READY);
@@ -349,7 +326,7 @@ on_ready(struct reader *reader)
     struct delivery *d = s->delivery;
 
     if (d)
-        tell_caller(s->hub->caller, d, take_body(d));
+        answer_caller(s->hub->caller, d, take_body(d));
     else
         go_on(s);
 }
@@ -459,7 +436,6 @@ on_done(struct call *call)
 {
     struct delivery *d = list_entry(call, struct delivery, call);
     struct subscription *s = d->s;
-    struct deliveries *all = s->hub->deliveries;
     enum attempt_outcome outcome = attempt_judge(call, s->kind);
     uint64_t entries = 0;
 
@@ -470,7 +446,6 @@ on_done(struct call *call)
     end_delivery(d);
     if (call->failure == CALL_MEMORY) { /* our fault, not the callback's */
         pause_delivery(s, PAUSE_US);
-        readers_go_on(&all->hub->readers);
         return;
     }
     s->history.n_attempts++;
@@ -482,13 +457,12 @@ on_done(struct call *call)
         end_well(s, call);
         break;
     case ATTEMPT_ENDED:
-        all->end_subscription(s, END_GONE); /* frees the subscription */
+        hub_end_soon(s, END_GONE);
         break;
     case ATTEMPT_FAILED:
         end_badly(s, call, entries);
         break;
     }
-    readers_go_on(&all->hub->readers);
 }
 
 static void
@@ -535,18 +509,9 @@ delivery_begin(struct subscription *s)
     go_on(s);
 }
 
-static void
-on_room(struct alarm *alarm)
-{
-    readers_go_on(&list_entry(alarm, struct deliveries, room)->hub->readers);
-}
-
-/* Deliveries that wait for the room get it soon, but not from here: the owner
- * is about to be freed, or the thread to end, and then no alarm rings. */
 void
 delivery_cut(struct subscription *s)
 {
-    struct deliveries *all = s->hub->deliveries;
     struct delivery *d = s->delivery;
 
     caller_clear_alarm(s->hub->caller, &s->retry_alarm);
@@ -559,10 +524,6 @@ delivery_cut(struct subscription *s)
     }
     caller_cancel(s->hub->caller, &d->call);
     end_delivery(d);
-    if (readers_are_starving(&s->hub->readers)) {
-        all->room.ring = on_room;
-        caller_set_alarm(s->hub->caller, &all->room, clock_steady_us());
-    }
 }
 
 void
@@ -591,45 +552,20 @@ deliveries_wake(struct hub *hub)
 }
 
 void
-deliveries_turn(struct hub *hub)
+deliveries_settle(struct hub *hub)
 {
-    struct deliveries *all = hub->deliveries;
-    struct delivery *d;
-
-    free_ended(all);
-    list_drain (d, &all->fixed, node)
-        tell_caller(hub->caller, d, make_attempt(d));
-}
-
-/* Writes ranges once more, in the transaction of the turn in which the alarm
- * rings. */
-static void
-write_ranges(struct alarm *alarm)
-{
-    struct deliveries *all = list_entry(alarm, struct deliveries, again);
-    struct delivery *d;
-
-    all->is_again_set = false;
-    list_drain (d, &all->unkept, node) {
-        hub_db_put_range(all->hub->db, d->s->id, d->s->reader.after,
-                         d->s->reader.upto);
-        list_append(&all->fixed, &d->node);
-    }
+    if (!list_is_empty(&hub->deliveries->ended) && !hub_is_stopping(hub))
+        readers_go_on(&hub->readers);
+    free_ended(hub);
 }
 
 void
-deliveries_unkept(struct hub *hub)
+deliveries_turn(struct hub *hub)
 {
-    struct deliveries *all = hub->deliveries;
+    struct delivery *d;
 
-    free_ended(all);
-    list_move(&all->unkept, &all->fixed);
-    if (!list_is_empty(&all->unkept) && !all->is_again_set) {
-        all->is_again_set = true;
-        all->again.ring = write_ranges;
-        caller_set_alarm(hub->caller, &all->again,
-                         clock_steady_us() + PAUSE_US);
-    }
+    list_drain (d, &hub->deliveries->fixed, node)
+        answer_caller(hub->caller, d, make_attempt(d));
 }
 
 static struct hub *
@@ -669,17 +605,14 @@ wake_hub(struct watcher *watcher)
 }
 
 void
-deliveries_open(struct hub *hub, end_subscription_fn *end)
+deliveries_open(struct hub *hub)
 {
     struct deliveries *all = memory_new(1, sizeof(*all));
 
     framework_open(hub);
-    all->hub = hub;
-    all->end_subscription = end;
     readers_init(&hub->readers, &calls,
                  registry_config(hub->registry)->hub_body_bytes, wake_hub);
     list_init(&all->fixed);
-    list_init(&all->unkept);
     list_init(&all->ended);
     hub->deliveries = all;
 }
@@ -687,13 +620,11 @@ deliveries_open(struct hub *hub, end_subscription_fn *end)
 void
 deliveries_close(struct hub *hub)
 {
-    struct deliveries *all = hub->deliveries;
-
-    if (!all)
+    if (!hub->deliveries)
         return;
-    free_ended(all);
+    free_ended(hub);
     framework_close(hub);
     readers_fini(&hub->readers);
-    free(all);
+    free(hub->deliveries);
     hub->deliveries = NULL;
 }

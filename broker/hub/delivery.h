@@ -42,15 +42,10 @@ struct hub;
  * other topics do not wait for 100,000 subscriptions. */
 #define DELIVERY_WAKES_AT_ONCE 2000
 
-/* Ends a subscription whose callback answered 410, or which has received the
- * last entry of its topic. */
-typedef void end_subscription_fn(struct subscription *s,
-                                 enum subscription_end how);
-
 /* deliveries_open makes hub->deliveries, before there is a thread.
  * deliveries_close frees it and all bodies when the thread has ended: all
  * subscriptions were cut by then. */
-void deliveries_open(struct hub *hub, end_subscription_fn *end);
+void deliveries_open(struct hub *hub);
 void deliveries_close(struct hub *hub);
 
 /* Begins deliveries to a subscription that is new or was read from hub.db. */
@@ -68,12 +63,12 @@ void delivery_look(struct subscription *s);
 /* Looks at the marked topics for news. */
 void deliveries_wake(struct hub *hub);
 
-/* Sends the deliveries whose ranges this turn has kept. Called at the end of a
- * turn; writes no rows. */
-void deliveries_turn(struct hub *hub);
+/* At the end of a turn, before its commit: frees the deliveries that have
+ * ended, and gives their room to others. */
+void deliveries_settle(struct hub *hub);
 
-/* At the end of a turn whose commit failed: the ranges of this turn are written
- * again a second later, and sent when they are kept. */
-void deliveries_unkept(struct hub *hub);
+/* At the end of a turn when hub.db has everything: sends the deliveries whose
+ * ranges were written. Writes no rows. */
+void deliveries_turn(struct hub *hub);
 
 #endif

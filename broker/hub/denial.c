@@ -82,7 +82,8 @@ denial_send(struct hub *hub, struct slice callback, struct terms *terms,
     d->hub = hub;
     list_append(&hub->denials->fresh, &d->node);
     buf_init(&d->url, URL_MAX);
-    holding_init(&d->place, clients, owner_client(&terms->owner, clients),
+    holding_init(&d->place, clients,
+                 subscriber_token_client(&terms->owner, clients),
                  CLIENT_DENIALS);
     rc = holding_add(&d->place, 1, &why);
     if (rc) { /* 100,000 subscriptions of one topic may end at once */

@@ -1,6 +1,7 @@
 #include "broker/hub/external_hubs.h"
 
 #include "broker/base/diag.h"
+#include "broker/hub/hub_rows.h"
 #include "broker/hub/hub_state.h"
 #include "broker/hub/subscription.h"
 #include "broker/hub/topic.h"
@@ -101,7 +102,7 @@ end_stale(struct hub *hub)
     list_each (topic, after, &hub->topics, node) {
         struct peers *peers;
 
-        if (topic->kind == TOPIC_RELAY)
+        if (topic->kind == TOPIC_FOREIGN)
             continue;
         peers = registry_peers(topic->set);
         end_unnamed(topic, peers);

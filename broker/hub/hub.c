@@ -12,7 +12,7 @@
  *
  * What if the commit fails? Memory is not rolled back: it is the truth, and the
  * thread makes hub.db equal to it, row by row, as soon as the disk permits
- * (hub_db_write_again; with the next command, or a second later). That is sound
+ * (write_behind; with the next command, or a second later). That is sound
  * for each change:
  *
  * - A new request is the one change that is undone: its command is refused, and
@@ -22,7 +22,7 @@
  *   commit brings the request back, and the hub verifies it again (W-074).
  *
  * - A range: no delivery begins before it is kept; deliveries_turn is not
- * called while memory is ahead.
+ *   called while memory is ahead.
  *
  * - A cursor is older in hub.db: after a crash a delivery is repeated.
  *
@@ -41,48 +41,35 @@
 #include "broker/hub/delivery.h"
 #include "broker/hub/denial.h"
 #include "broker/hub/external_hubs.h"
-#include "broker/hub/foreign_source.h"
+#include "broker/hub/hub_rows.h"
 #include "broker/hub/hub_state.h"
-#include "broker/hub/relay.h"
 #include "broker/hub/subscription_report.h"
 #include "broker/sets/framework_events.h"
 #include "broker/sets/links.h"
+#include "broker/sources/document_intake.h"
 #include "proto/memory.h"
 
 /* Turns */
 
+/* Writes the rows that are behind as they are in memory now. */
 static void
-write_all(struct hub *hub)
+write_behind(struct hub *hub)
 {
-    struct subscription *s;
-    struct verification *r;
+    struct hub_row *row;
 
-    hub_db_clear(hub->db);
-    for (s = subscription_next(hub, 0); s; s = subscription_next(hub, s->id))
-        hub_db_put_subscription(hub->db, s);
-    for (r = verification_next(hub, 0); r; r = verification_next(hub, r->id))
-        if (!verification_is_replaced(r))
-            hub_db_put_request(hub->db, r);
-}
+    while ((row = hub_db_take_behind(hub->db))) {
+        struct verification *v = list_entry(row, struct verification, row);
 
-/* Writes a row of hub.db as it is in memory, or deletes it. */
-static void
-write_again(enum hub_db_row row, uint64_t id, void *user)
-{
-    struct hub *hub = user;
-    const struct subscription *s = NULL;
-    const struct verification *r = NULL;
-
-    if (row == HUB_DB_ALL)
-        write_all(hub);
-    else if (row == HUB_DB_SUBSCRIPTION && (s = subscription_by_id(hub, id)))
-        hub_db_put_subscription(hub->db, s);
-    else if (row == HUB_DB_SUBSCRIPTION)
-        hub_db_delete_subscription(hub->db, id);
-    else if ((r = verification_by_id(hub, id)) && !verification_is_replaced(r))
-        hub_db_put_request(hub->db, r);
-    else
-        hub_db_delete_request(hub->db, id);
+        if (row->ended_id != 0)
+            hub_rows_delete(hub->db, row);
+        else if (row->kind == HUB_ROW_SUBSCRIPTION)
+            hub_rows_put_subscription(
+                hub->db, list_entry(row, struct subscription, row));
+        else if (verification_is_replaced(v))
+            hub_rows_replace_request(hub->db, v);
+        else
+            hub_rows_put_request(hub->db, v);
+    }
 }
 
 /* Answers the commands of this turn: with their outcome, or with 503. */
@@ -91,7 +78,7 @@ answer_commands(struct hub *hub, const struct problem *why)
 {
     struct command *command;
 
-    list_drain (command, &hub->answers, task.node) {
+    list_drain (command, &hub->answers.kept, task.node) {
         if (why) {
             buf_clear(&command->text);
             command->http = 503;
@@ -110,7 +97,7 @@ answer_reports(struct hub *hub)
 {
     struct command *command;
 
-    list_drain (command, &hub->reports, task.node)
+    list_drain (command, &hub->answers.reports, task.node)
         command->done(command);
 }
 
@@ -121,7 +108,6 @@ on_lost(struct hub *hub, const struct problem *reason)
 
     problem_set(&why, "the broker cannot store it: %s", reason->text);
     verification_lost(hub);
-    deliveries_unkept(hub);
     answer_commands(hub, &why);
 }
 
@@ -130,7 +116,7 @@ on_lost(struct hub *hub, const struct problem *reason)
 static bool
 is_worth_a_try(const struct hub *hub)
 {
-    return !hub_db_is_behind(hub->db) || !list_is_empty(&hub->answers) ||
+    return !hub_db_is_behind(hub->db) || !list_is_empty(&hub->answers.kept) ||
            clock_steady_us() >= hub->again_us;
 }
 
@@ -161,15 +147,15 @@ end_turn(struct hub *hub)
     struct problem why = {""};
     bool is_begun;
 
+    subscriptions_end_turn(hub);
+    deliveries_settle(hub);
     if (!is_worth_a_try(hub)) {
         if (hub_db_is_begun(hub->db))
             hub_db_rollback(hub->db);
         verification_lost(hub);
-        deliveries_unkept(hub);
         return;
     }
-    if (hub_db_is_behind(hub->db))
-        hub_db_write_again(hub->db, write_again, hub);
+    write_behind(hub);
     is_begun = hub_db_is_begun(hub->db);
     if (hub_db_commit(hub->db, &why)) {
         hub->again_us = clock_steady_us() + HUB_TICK_US;
@@ -180,10 +166,11 @@ end_turn(struct hub *hub)
     if (is_begun)
         report_writing(hub, false, NULL);
     answer_commands(hub, NULL);
-    if (!may_call(hub)) { /* it stood still behind the commit */
-        deliveries_unkept(hub);
+    if (hub->foreign_topics.has_lost_some)
+        hub_topics_changed(hub);
+    hub->foreign_topics.has_lost_some = false;
+    if (!may_call(hub)) /* it stood still behind the commit */
         return;
-    }
     denials_turn(hub);
     verification_turn(hub);
     deliveries_turn(hub);
@@ -273,7 +260,7 @@ keep_cursors(struct hub *hub)
     struct subscription *subscription;
 
     list_drain (subscription, &hub->moved, moved)
-        hub_db_put_cursor(hub->db, subscription);
+        hub_rows_put_cursor(hub->db, subscription);
 }
 
 /* Ends the subscriptions and requests whose owner has ended. True if more than
@@ -320,6 +307,7 @@ on_begin(struct caller *caller, void *user)
     uint64_t id = 0;
 
     hub->caller = caller;
+    hub->foreign_topics.caller = caller;
     while ((s = subscription_next(hub, id))) {
         id = s->id; /* it may end here */
         subscription_resume(s);
@@ -342,7 +330,7 @@ on_end(struct caller *caller, void *user)
     struct problem why = {"the broker is ending"};
 
     (void)caller;
-    foreign_sources_end(hub);
+    foreign_sources_end(&hub->foreign_sources);
     keep_cursors(hub);
     hub->again_us = 0;
     end_turn(hub);
@@ -374,7 +362,7 @@ hub_sets_changed(struct hub *hub)
 static bool
 is_topic_of(const struct topic *topic, const char *name, bool is_relay)
 {
-    return (topic->kind == TOPIC_RELAY) == is_relay &&
+    return (topic->kind == TOPIC_FOREIGN) == is_relay &&
            slice_is(topic_name(topic), name);
 }
 
@@ -393,7 +381,7 @@ check_name(const struct command *command, struct problem *why)
     struct slice name = slice_of(command->name);
 
     if (command->is_relay
-            ? relay_find(command->hub, name) != NULL
+            ? foreign_topic_find(&command->hub->foreign_topics, name) != NULL
             : registry_find(command->hub->registry, name, NULL) != NULL)
         return STATUS_OK;
     return problem(why, STATUS_NOT_FOUND, "there is no %s \"%s\"",
@@ -491,29 +479,103 @@ run_redeliver(struct command *command)
     command_end(command, rc, 200);
 }
 
+/* Pings (W-121) */
+
+/* Checks one topic of a ping. One of ours needs no fetch: the broker makes its
+ * changes. */
+static enum status
+judge_ping(const struct command *command, struct slice url, struct problem *why)
+{
+    struct hub *hub = command->hub;
+    struct intake_target target;
+    struct topic *topic;
+    enum status rc = websub_check_url(url, "hub.url", why);
+
+    if (rc)
+        return rc;
+    target = intake_target_of(&hub->foreign_sources, url);
+    if (!intake_target_is_none(&target))
+        return command_allow(command, RIGHT_PUBLISH,
+                             intake_target_name(&target), why);
+    rc = topic_find(hub, url, command->principal, &topic, why);
+    if (rc == STATUS_INVALID || rc == STATUS_NOT_FOUND)
+        return foreign_source_unknown(url, why);
+    if (rc)
+        return rc;
+    rc = command_allow(command, RIGHT_PUBLISH, topic_name(topic), why);
+    topic_release(topic);
+    return rc;
+}
+
+/* Answered at once with 204: its topics are fetched afterwards. Takes all
+ * topics of the ping or none, so a publisher that names a wrong one notices
+ * it. */
+static void
+run_publish(struct command *command)
+{
+    struct problem *why = &command->why;
+    struct slice url;
+    size_t at = 0;
+    enum status rc = STATUS_OK;
+
+    while (!rc && websub_next_topic(&command->form, &at, &url))
+        rc = judge_ping(command, url, why);
+    if (!rc && at == 0)
+        rc = problem(why, STATUS_MALFORMED, "hub.url: is missing");
+    at = 0;
+    while (!rc && websub_next_topic(&command->form, &at, &url))
+        foreign_source_fetch(&command->hub->foreign_sources, url);
+    command->http = 204;
+    command_answer_now(command, rc, NULL);
+}
+
 static void
 run_command(struct task *task)
 {
     struct command *command = list_entry(task, struct command, task);
-    struct problem why = {""};
-    static void (*const runs[COMMAND_KINDS])(struct command *) = {
-        [COMMAND_SUBSCRIBE] = run_subscribe,
-        [COMMAND_PUBLISH] = foreign_source_publish,
-        [COMMAND_NOTIFY] = foreign_source_notify,
-        [COMMAND_LIST] = run_list,
-        [COMMAND_SHOW] = run_show,
-        [COMMAND_END] = run_end,
-        [COMMAND_REDELIVER] = run_redeliver,
-        [COMMAND_RELAY_PUT] = relay_put,
-        [COMMAND_RELAY_SHOW] = relay_show,
-        [COMMAND_RELAY_LIST] = relay_list,
-        [COMMAND_RELAY_REMOVE] = relay_remove,
-    };
+    struct foreign_topics *topics = &command->hub->foreign_topics;
 
-    if (authority_check(command->authority, clock_now_us(), &why))
-        command_answer_now(command, STATUS_DENIED, &why);
-    else
-        runs[command->kind](command);
+    if (authority_check(command->authority, clock_now_us(), &command->why)) {
+        command_answer_now(command, STATUS_DENIED, NULL);
+        return;
+    }
+    switch (command->kind) {
+    case COMMAND_SUBSCRIBE:
+        run_subscribe(command);
+        break;
+    case COMMAND_PUBLISH:
+        run_publish(command);
+        break;
+    case COMMAND_NOTIFY:
+        foreign_source_notify(&command->hub->foreign_sources, command);
+        break;
+    case COMMAND_LIST:
+        run_list(command);
+        break;
+    case COMMAND_SHOW:
+        run_show(command);
+        break;
+    case COMMAND_END:
+        run_end(command);
+        break;
+    case COMMAND_REDELIVER:
+        run_redeliver(command);
+        break;
+    case COMMAND_RELAY_PUT:
+        foreign_topic_put(topics, command);
+        break;
+    case COMMAND_RELAY_SHOW:
+        foreign_topic_show(topics, command);
+        break;
+    case COMMAND_RELAY_LIST:
+        foreign_topic_list(topics, command);
+        break;
+    case COMMAND_RELAY_REMOVE:
+        foreign_topic_remove(topics, command);
+        break;
+    case COMMAND_KINDS:
+        break;
+    }
 }
 
 enum status
@@ -522,6 +584,7 @@ hub_submit(struct hub *hub, struct command *command)
     enum status rc = STATUS_STOPPED;
 
     command->hub = hub;
+    command->answers = &hub->answers;
     command->task.run = run_command;
 
     /* Under the lock: nobody may post once caller_stop has begun. */
@@ -545,11 +608,12 @@ find_topic(struct hub *hub, const struct hub_record *record,
     enum status rc = STATUS_OK;
 
     *topic = NULL;
-    if (record->topic_kind == TOPIC_RELAY) {
-        struct relay *relay = relay_find(hub, record->name);
+    if (record->topic_kind == TOPIC_FOREIGN) {
+        struct foreign_topic *foreign =
+            foreign_topic_find(&hub->foreign_topics, record->name);
 
-        if (relay)
-            *topic = topic_of_relay(hub, relay);
+        if (foreign)
+            *topic = topic_of_foreign(hub, foreign);
     } else {
         struct set *set = registry_find(hub->registry, record->name, NULL);
 
@@ -577,14 +641,14 @@ deny_stale(struct hub *hub, struct hub_record *record)
     char name[SET_NAME_MAX + 1];
     struct link_text url;
 
-    if (record->row == HUB_DB_REQUEST) {
+    if (record->row == HUB_ROW_REQUEST) {
         denial_send(hub, record->callback, &record->terms, record->topic_url,
                     DENIAL_TOPIC_GONE);
         return;
     }
     if (record->kind == SUBSCRIPTION_HUB ||
         record->lease_end_us <= clock_now_us() ||
-        record->topic_kind == TOPIC_RELAY || !set_name_is_valid(record->name))
+        record->topic_kind == TOPIC_FOREIGN || !set_name_is_valid(record->name))
         return;
     snprintf(name, sizeof(name), "%.*s", SLICE_ARG(record->name));
     url = link_to(registry_public_url(hub->registry), kind, name, NULL, 0);
@@ -608,7 +672,7 @@ on_record(struct hub_record *record, void *user, struct problem *why)
         return STATUS_OK;
     }
     topic->n_holds++; /* a failed restore ends its own hold */
-    rc = record->row == HUB_DB_REQUEST
+    rc = record->row == HUB_ROW_REQUEST
              ? verification_restore(hub, topic, record, why)
              : subscription_restore(hub, topic, record, why);
     topic->n_holds--;
@@ -623,12 +687,11 @@ open_parts(struct hub *hub, struct problem *why)
 
     if (rc)
         return rc;
-    deliveries_open(hub, subscription_end);
-    foreign_sources_open(hub);
-    rc = relay_load(hub, why);
-    if (!rc)
-        rc = hub_db_each_subscription(hub->db, on_record, hub, why);
-    return rc ? rc : hub_db_each_request(hub->db, on_record, hub, why);
+    deliveries_open(hub);
+    rc = foreign_topics_open(&hub->foreign_topics, hub->registry, hub->db, why);
+    foreign_sources_open(&hub->foreign_sources, &hub->foreign_topics,
+                         hub->posts);
+    return rc ? rc : hub_rows_read(hub->db, on_record, hub, why);
 }
 
 /* Adds the name of the file to an error. An error in hub.db is no fault of the
@@ -666,10 +729,10 @@ hub_new(struct posts *posts, const struct networks *allowed)
     if (!hub->config->insecure_open)
         networks_add_loopback(&hub->loopback);
     list_init(&hub->topics);
-    list_init(&hub->relays);
-    list_init(&hub->answers);
-    list_init(&hub->reports);
+    list_init(&hub->answers.kept);
+    list_init(&hub->answers.reports);
     list_init(&hub->moved);
+    list_init(&hub->over);
     pthread_mutex_init(&hub->mutex, NULL);
     limit_clients(registry_clients(hub->registry), hub->config);
     hub->subscriptions = subscriptions_new(registry_clients(hub->registry));
@@ -743,8 +806,8 @@ hub_close(struct hub *hub)
     verifications_free(hub->verifications);
     denials_free(hub->denials);
     deliveries_close(hub);
-    relay_close(hub);
-    foreign_sources_close(hub);
+    foreign_topics_close(&hub->foreign_topics);
+    foreign_sources_close(&hub->foreign_sources);
     caller_close(atomic_load(&hub->woken)); /* topics could wake it until now */
     hub_db_close(hub->db);
     map_fini(&hub->topics_of_sets);

@@ -8,28 +8,27 @@
  *     command_new, hub_submit --> [delivery thread: run, kept]
  *                                                          --> command->done
  *
- * A command is answered when what it has changed is on disk (hub.db, hub_db.h):
- * a 202 outlives kill -9. In a cluster, one broker at a time has a hub, and
- * others send it their commands (hub_holder.h).
+ * A command is answered when what it has changed is on disk (hub.db,
+ * sources/hub_db.h): a 202 outlives kill -9. In a cluster, one broker at a time
+ * has a hub, and others send it their commands (hub_holder.h).
  *
- * The folder, from the bottom up:
+ * doc/states.md has the states of all this in diagrams. The folder, from the
+ * bottom up (below it: broker/sources, with commands, hub.db and topics of
+ * others):
  *
- *     command              requests of other threads
- *     hub_db               hub.db: what survives a crash
- *     relay                documents of foreign Sources
- *     topic                messages of a set or a relay; framework: its events
+ *     topic                messages of a set or a foreign topic; framework: its
+ *                          events
+ *     hub_rows             what hub.db keeps of subscriptions and requests
  *     delivery             from cursor to callback; attempt: one try
- *     owner                the token that a subscription belongs to
+ *     subscriber_token     the token that a subscription belongs to
  *     denial               tells callbacks that their subscription is denied
  *     subscription         callback, terms, cursor; found by id, and by pairs
  *     verification         a request until it is confirmed
  *     external_hubs        other hubs that a set names
- *     foreign_source       Sources that notify us; document_intake: what they
- *                          send
  *     subscription_report  what operators see
  *     hub                  the thread, its turns, each kind of command
- *     command_wire         a command as bytes
- *     courier              commands for the owner of a cluster's hub
+ *     remote_command       a command as bytes
+ *     remote_commands      commands for the owner of a cluster's hub
  *     hub_holder           the hub, or the way to its owner
  *
  * The way of one delivery, on the delivery thread unless stated otherwise:
@@ -56,9 +55,9 @@
 #include "broker/access/tokens.h"
 #include "broker/cluster/ownership.h"
 #include "broker/cluster/streams.h"
-#include "broker/hub/command.h"
 #include "broker/posts/posts.h"
 #include "broker/sets/registry.h"
+#include "broker/sources/command.h"
 #include "proto/http/network_address.h"
 #include "proto/problem.h"
 #include "proto/status.h"

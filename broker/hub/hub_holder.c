@@ -3,9 +3,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "broker/hub/courier.h"
-#include "broker/hub/hub_db.h"
+#include "broker/hub/remote_commands.h"
 #include "broker/log/journal.h"
+#include "broker/sources/hub_db.h"
 #include "proto/memory.h"
 
 struct hub_holder {
@@ -13,8 +13,8 @@ struct hub_holder {
     pthread_rwlock_t lock; /* guards `hub` itself, not what it points to */
     struct hub *hub;       /* NULL: this broker does not own */
     struct ownership *ownership;
-    struct courier *courier; /* of a cluster, unless this broker only reads;
-                                else NULL */
+    struct remote_commands *remote; /* of a cluster, unless this broker only
+                                reads; else NULL */
 };
 
 /* Sets the hub that commands find; returns the one before. */
@@ -44,8 +44,8 @@ begin_hub(const struct ownership_right *right, void *user, struct problem *why)
         return rc;
     exchange_hub(h, hub);
     hub_sets_changed(hub); /* sets may have changed meanwhile */
-    if (h->courier)
-        courier_own(h->courier, right->lease->term);
+    if (h->remote)
+        remote_commands_own(h->remote, right->lease->term);
     return STATUS_OK;
 }
 
@@ -54,12 +54,13 @@ end_hub(void *user)
 {
     struct hub_holder *h = user;
 
-    if (h->courier)
-        courier_own(h->courier, 0);
+    if (h->remote)
+        remote_commands_own(h->remote, 0);
     hub_close(exchange_hub(h, NULL));
 }
 
-/* STATUS_STOPPED also if there is no hub here; on the courier, too. */
+/* STATUS_STOPPED also if there is no hub here; on the thread of
+ * remote_commands, too. */
 static enum status
 submit_here(struct command *command, void *user)
 {
@@ -88,7 +89,7 @@ hub_holder_open(struct hub_holder **holder,
         .end = end_hub,
         .user = h,
     };
-    struct courier_options carrying = {
+    struct remote_commands_options carrying = {
         .seat = options->seat,
         .tokens = options->tokens,
         .run = submit_here,
@@ -100,7 +101,7 @@ hub_holder_open(struct hub_holder **holder,
     pthread_rwlock_init(&h->lock, NULL);
     h->ownership = ownership_new(&owning);
     if (options->seat && !options->is_reader)
-        rc = courier_open(&h->courier, &carrying, why);
+        rc = remote_commands_open(&h->remote, &carrying, why);
     if (!rc)
         rc = ownership_start(h->ownership, why);
     if (rc)
@@ -119,8 +120,8 @@ hub_holder_submit(struct hub_holder *h, struct command *command,
     if (h->options.is_reader)
         return problem(why, STATUS_FORBIDDEN, CLUSTER_READ_ONLY);
     rc = submit_here(command, h);
-    if (rc && h->courier)
-        return courier_send(h->courier, command, why);
+    if (rc && h->remote)
+        return remote_commands_send(h->remote, command, why);
     return rc ? problem(why, rc, "the broker is ending") : STATUS_OK;
 }
 
@@ -137,8 +138,8 @@ void
 hub_holder_stop(struct hub_holder *h)
 {
     ownership_stop(h->ownership);
-    if (h->courier)
-        courier_stop(h->courier);
+    if (h->remote)
+        remote_commands_stop(h->remote);
 }
 
 void
@@ -148,7 +149,7 @@ hub_holder_close(struct hub_holder *h)
         return;
     hub_holder_stop(h);
     ownership_close(h->ownership);
-    courier_close(h->courier);
+    remote_commands_close(h->remote);
     pthread_rwlock_destroy(&h->lock);
     free(h);
 }

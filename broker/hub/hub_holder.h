@@ -5,7 +5,7 @@
  *     alone         the hub is open from the start to the end
  *     the owner     the hub is open as long as the lease lasts
  *     others        hub.db follows the owner's; commands go to the owner
- *                   (courier.h)
+ *                   (remote_commands.h)
  *
  * A new owner first waits until its copy of the log has every record that the
  * former one could know, and reads the stream to its end. So it continues with

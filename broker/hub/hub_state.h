@@ -10,10 +10,12 @@
 
 #include "broker/calls/caller.h"
 #include "broker/hub/hub.h"
-#include "broker/hub/hub_db.h"
 #include "broker/hub/subscription.h"
 #include "broker/hub/verification.h"
 #include "broker/readers/reader.h"
+#include "broker/sources/foreign_source.h"
+#include "broker/sources/foreign_topic.h"
+#include "broker/sources/hub_db.h"
 #include "proto/http/webhook_signature.h"
 
 /* Period of writing moved cursors, and of trying again after a failed
@@ -37,21 +39,21 @@ struct hub {
     struct list topics;
     struct map topics_of_sets; /* topic.c: by kind and set */
     unsigned n_framework_topics;
-    struct framework *framework; /* framework.c */
-    struct list relays;
+    struct framework *framework;         /* framework.c */
     struct subscriptions *subscriptions; /* subscription.c: tables */
     struct list moved;                   /* subscriptions whose cursor hub.db
                                             lacks */
+    struct list over;                    /* subscriptions that end with this
+                                            turn: hub_end_soon */
     struct verifications *verifications; /* verification.c: tables, limits */
     struct denials *denials;             /* denial.c */
     struct deliveries *deliveries;       /* delivery.c */
     struct readers readers;              /* delivery.c: of all subscriptions */
-    struct relaying *relaying;           /* relay.c */
-    struct foreign_sources *sources;     /* foreign_source.c */
+    struct foreign_topics foreign_topics;
+    struct foreign_sources foreign_sources;
     bool has_synced_hubs; /* external_hubs.c: else it looks at all of
                              them */
-    struct list answers;  /* commands that the commit of this turn answers */
-    struct list reports;  /* commands that the end of this turn answers */
+    struct command_answers answers;
     enum signature_method signature;
     struct alarm tick;
     bool is_failing;  /* writing hub.db failed the last time; for the log */
@@ -81,6 +83,15 @@ hub_topics_changed(struct hub *hub)
 {
     atomic_store(&hub->topics_changed, true);
     hub_wake(hub);
+}
+
+/* Ends a subscription with this turn: for parts that subscription.c uses, or
+ * that are not done with the subscription yet. */
+static inline void
+hub_end_soon(struct subscription *s, enum subscription_end how)
+{
+    s->how = how;
+    list_put(&s->hub->over, &s->over);
 }
 
 /* True if the thread is about to end. */

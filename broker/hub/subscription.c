@@ -7,6 +7,7 @@
 #include "broker/base/metrics.h"
 #include "broker/hub/delivery.h"
 #include "broker/hub/denial.h"
+#include "broker/hub/hub_rows.h"
 #include "broker/hub/hub_state.h"
 #include "proto/memory.h"
 
@@ -162,8 +163,8 @@ client_for(struct hub *hub, const struct topic *topic,
 {
     return record->kind == SUBSCRIPTION_HUB && set_creator(topic->set)
                ? set_creator(topic->set)
-               : owner_client(&record->terms.owner,
-                              registry_clients(hub->registry));
+               : subscriber_token_client(&record->terms.owner,
+                                         registry_clients(hub->registry));
 }
 
 /* Life */
@@ -176,6 +177,9 @@ free_subscription(struct subscription *s)
     if (!list_is_empty(&s->of_topic))
         list_remove(&s->of_topic);
     list_remove(&s->moved);
+    list_remove(&s->over);
+    list_remove(&s->row.node);
+    list_remove(&s->range.node);
     callback_table_leave(&s->hub->subscriptions->pairs, &s->pair);
     owner_place_leave(&s->place, &s->hub->subscriptions->places);
     terms_fini(&s->terms);
@@ -208,6 +212,9 @@ make_subscription(struct hub *hub, struct topic *topic,
     list_init(&s->of_topic);
     list_init(&s->busy);
     list_init(&s->moved);
+    list_init(&s->over);
+    list_init(&s->range.node);
+    hub_row_init(&s->row, HUB_ROW_SUBSCRIPTION);
     s->callback = slice_dup(record->callback);
     callback_table_enter(&hub->subscriptions->pairs, &s->pair, topic,
                          record->callback);
@@ -233,9 +240,9 @@ bool
 subscription_is_denied(struct subscription *s, int64_t now_us)
 {
     return s->kind == SUBSCRIPTION_CALLBACK &&
-           !owner_may_subscribe(&s->terms.owner, s->hub->tokens,
-                                topic_name(s->topic),
-                                topic_is_private(s->topic), now_us);
+           !subscriber_token_may_subscribe(&s->terms.owner, s->hub->tokens,
+                                           topic_name(s->topic),
+                                           topic_is_private(s->topic), now_us);
 }
 
 static void on_lease(struct alarm *alarm);
@@ -365,10 +372,16 @@ subscription_confirm(struct hub *hub, struct topic *topic,
 {
     struct subscription *s =
         subscription_find(hub, topic, record->kind, record->callback);
-    bool is_new = !s;
-    enum status rc = is_new ? create_subscription(hub, topic, record, &s, why)
-                            : renew_subscription(s, record, why);
+    bool is_new = !s || !list_is_empty(&s->over);
+    enum status rc;
 
+    if (s && is_new) { /* it ends in this turn */
+        topic->n_holds++;
+        subscription_end(s, s->how);
+        topic->n_holds--;
+    }
+    rc = is_new ? create_subscription(hub, topic, record, &s, why)
+                : renew_subscription(s, record, why);
     if (rc)
         return rc;
     set_lease_alarm(s);
@@ -376,7 +389,7 @@ subscription_confirm(struct hub *hub, struct topic *topic,
         subscription_redeliver(s, record->after);
         return STATUS_OK;
     }
-    hub_db_put_subscription(hub->db, s);
+    hub_rows_put_subscription(hub->db, s);
     if (is_new)
         delivery_begin(s);
     else
@@ -391,7 +404,7 @@ subscription_redeliver(struct subscription *s, uint64_t after)
     reader_move(&s->reader, after);
     s->generation++;
     list_remove(&s->moved);
-    hub_db_put_subscription(s->hub->db, s);
+    hub_rows_put_subscription(s->hub->db, s);
     delivery_look(s);
 }
 
@@ -442,7 +455,7 @@ subscription_end(struct subscription *s, enum subscription_end how)
 
     delivery_cut(s);
     caller_clear_alarm(hub->caller, &s->lease_alarm);
-    hub_db_delete_subscription(hub->db, s->id);
+    hub_rows_delete(hub->db, hub_row_ended(HUB_ROW_SUBSCRIPTION, s->id));
     DIAG(DIAG_INFO, "hub", "a subscription has ended", diag_number("id", s->id),
          diag_text("callback", websub_origin(slice_of(s->callback)).text),
          diag_text("how", name_of(how)));
@@ -458,6 +471,15 @@ subscription_end(struct subscription *s, enum subscription_end how)
     metrics_add(METRIC_HUB_SUBSCRIPTIONS, -(s->kind == SUBSCRIPTION_CALLBACK));
     free_subscription(s);
     topic_release(topic);
+}
+
+void
+subscriptions_end_turn(struct hub *hub)
+{
+    struct subscription *s;
+
+    list_drain (s, &hub->over, over)
+        subscription_end(s, s->how);
 }
 
 void

@@ -35,10 +35,11 @@
 #include "broker/calls/call_history.h"
 #include "broker/calls/caller.h"
 #include "broker/hub/callback_table.h"
-#include "broker/hub/owner.h"
 #include "broker/hub/owner_places.h"
+#include "broker/hub/subscriber_token.h"
 #include "broker/hub/topic.h"
 #include "broker/readers/reader.h"
+#include "broker/sources/hub_db.h"
 #include "proto/http/webhook_signature.h"
 #include "proto/http/websub.h"
 #include "proto/problem.h"
@@ -61,7 +62,7 @@ struct terms {
     bool is_simple;                     /* */
     bool is_local; /* a client of this machine asked, and the callback's host is
                       a loopback address or "localhost" (hub_also) */
-    struct owner owner; /* its end ends the subscription */
+    struct subscriber_token owner; /* its end ends the subscription */
 };
 
 /* Frees what the terms hold, wipes the secret, and leaves them all zero. */
@@ -69,7 +70,7 @@ static inline void
 terms_fini(struct terms *terms)
 {
     free(terms->filter);
-    owner_fini(&terms->owner);
+    subscriber_token_fini(&terms->owner);
     OPENSSL_cleanse(terms->secret, sizeof(terms->secret));
     *terms = (struct terms){0};
 }
@@ -81,7 +82,7 @@ terms_move(struct terms *to, struct terms *from)
     terms_fini(to);
     *to = *from;
     from->filter = NULL;
-    from->owner = (struct owner){.name = NULL};
+    from->owner = (struct subscriber_token){.name = NULL};
     terms_fini(from);
 }
 
@@ -95,9 +96,20 @@ struct delivery_history {
     char last_error[160];
 };
 
+enum subscription_end {
+    END_UNSUBSCRIBED,
+    END_EXPIRED,
+    END_GONE,    /* the callback answered 410 (W-086) */
+    END_DELETED, /* by the operator: denied (W-042) */
+    END_REMOVED, /* its set or relay was removed: denied */
+    END_OWNER    /* its token has ended: denied */
+};
+
 struct subscription {
     struct hub *hub;
-    uint64_t id; /* never reused; its row in hub.db */
+    uint64_t id;        /* never reused; its row in hub.db: */
+    struct hub_row row; /* what hub.db lacks of it, */
+    struct hub_range range;
     enum subscription_kind kind;
     struct topic *topic;
     struct list of_topic;     /* topic->subscriptions */
@@ -121,6 +133,9 @@ struct subscription {
     uint32_t generation; /* counts redeliveries */
     struct list moved;   /* in hub->moved: hub.db lacks the cursor (for a second
                             at most) */
+
+    struct list over;          /* in hub->over: ends with this turn, */
+    enum subscription_end how; /* for this reason */
 
     /* For the deliveries (delivery.c). */
     struct list busy;          /* in topic->busy, unless it rests */
@@ -187,7 +202,7 @@ bool subscription_is_denied(struct subscription *s, int64_t now_us);
 /* Enters a subscription that was read at the start; takes over record->terms.
  * Deliveries begin with subscription_resume, on the delivery thread.
  * STATUS_MEMORY. */
-struct hub_record;
+struct hub_record; /* hub_rows.h */
 MUST_CHECK enum status subscription_restore(struct hub *hub,
                                             struct topic *topic,
                                             struct hub_record *record,
@@ -207,16 +222,11 @@ MUST_CHECK enum status subscription_confirm(struct hub *hub,
 
 /* Ends a subscription: cuts a delivery in flight, begins no other, deletes the
  * row, and frees it. */
-enum subscription_end {
-    END_UNSUBSCRIBED,
-    END_EXPIRED,
-    END_GONE,    /* the callback answered 410 (W-086) */
-    END_DELETED, /* by the operator: denied (W-042) */
-    END_REMOVED, /* its set or relay was removed: denied */
-    END_OWNER    /* its token has ended: denied */
-};
-
 void subscription_end(struct subscription *s, enum subscription_end how);
+
+/* At the end of a turn, before its commit: ends those that hub_end_soon has
+ * named. */
+void subscriptions_end_turn(struct hub *hub);
 
 /* Moves the cursor back or forward to `after`, and cuts a delivery in flight.
  * Later deliveries are of another generation, and have new IDs: a subscriber

@@ -4,7 +4,6 @@
 
 #include "broker/base/metrics.h"
 #include "broker/hub/hub_state.h"
-#include "broker/hub/relay.h"
 #include "broker/hub/verification.h"
 #include "broker/sets/rates.h"
 #include "proto/datetime.h"
@@ -128,7 +127,7 @@ report_measure(struct hub *hub)
         uint64_t lag = lag_of_topic(topic);
 
         most = more_of(most, lag);
-        if (topic->kind == TOPIC_RELAY)
+        if (topic->kind == TOPIC_FOREIGN)
             most_of_relays = more_of(most_of_relays, lag);
         else if (topic->kind == TOPIC_CHANGES && lag > 0)
             rates_note_last(registry_rates(hub->registry), RATE_HUB, topic->set,
@@ -136,7 +135,7 @@ report_measure(struct hub *hub)
     }
     metrics_set(METRIC_HUB_LAG, (int64_t)most);
     metrics_set(METRIC_RELAY_LAG, (int64_t)most_of_relays);
-    relay_measure(hub);
+    foreign_topics_measure(&hub->foreign_topics);
 }
 
 /* Adds the state of a delivery in flight, or of one that waits for its next
@@ -220,13 +219,15 @@ static size_t
 topics_of(struct hub *hub, const char *name, bool is_relay,
           struct topic *topics[TOPICS_MAX])
 {
-    struct relay *relay = is_relay ? relay_find(hub, slice_of(name)) : NULL;
+    struct foreign_topic *foreign =
+        is_relay ? foreign_topic_find(&hub->foreign_topics, slice_of(name))
+                 : NULL;
     struct set *set =
         is_relay ? NULL : registry_find(hub->registry, slice_of(name), NULL);
     size_t n = 0;
 
-    if (relay && relay->topic)
-        topics[n++] = relay->topic;
+    if (foreign && foreign->topic)
+        topics[n++] = foreign->topic;
     if (set && (topics[n] = topic_look(hub, TOPIC_CHANGES, set)))
         n++;
     if (set && (topics[n] = topic_look(hub, TOPIC_FRAMEWORK, set)))

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "broker/hub/hub_state.h"
-#include "broker/hub/relay.h"
 #include "broker/readers/message.h"
 #include "broker/sets/framework_events.h"
 #include "broker/sets/links.h"
@@ -88,13 +87,14 @@ topic_listen(struct topic *topic)
 }
 
 struct topic *
-topic_of_relay(struct hub *hub, struct relay *relay)
+topic_of_foreign(struct hub *hub, struct foreign_topic *foreign)
 {
-    if (!relay->topic) {
-        relay->topic = make_topic(hub, TOPIC_RELAY, relay->epoch);
-        relay->topic->relay = relay;
+    if (!foreign->topic) {
+        foreign->topic = make_topic(hub, TOPIC_FOREIGN, foreign->epoch);
+        foreign->topic->foreign = foreign;
+        foreign->news = &foreign->topic->news.watched;
     }
-    return relay->topic;
+    return foreign->topic;
 }
 
 void
@@ -104,8 +104,10 @@ topic_release(struct topic *topic)
         return;
     watched_end(&topic->news.watched);
     topic->hub->n_framework_topics -= topic->kind == TOPIC_FRAMEWORK;
-    if (topic->kind == TOPIC_RELAY)
-        topic->relay->topic = NULL;
+    if (topic->kind == TOPIC_FOREIGN) {
+        topic->foreign->topic = NULL;
+        topic->foreign->news = NULL;
+    }
     if (topic->set)
         map_remove(&topic->hub->topics_of_sets, &topic->of_set);
     list_remove(&topic->node);
@@ -200,10 +202,13 @@ enum status
 topic_find(struct hub *hub, struct slice url, const struct principal *principal,
            struct topic **topic, struct problem *why)
 {
-    struct relay *relay = relay_of_topic(hub, url);
+    struct foreign_topic *foreign =
+        foreign_topic_of_url(&hub->foreign_topics, url);
 
-    *topic = relay ? topic_of_relay(hub, relay) : NULL;
-    return relay ? STATUS_OK : find_own(hub, url, principal, topic, why);
+    if (!foreign)
+        return find_own(hub, url, principal, topic, why);
+    *topic = topic_of_foreign(hub, foreign);
+    return STATUS_OK;
 }
 
 /* URLs */
@@ -221,14 +226,14 @@ write_link(struct buf *to, const struct topic *topic, enum link_kind kind)
 struct slice
 topic_name(const struct topic *topic)
 {
-    return slice_of(topic->kind == TOPIC_RELAY ? topic->relay->name
-                                               : topic->set->name);
+    return slice_of(topic->kind == TOPIC_FOREIGN ? topic->foreign->name
+                                                 : topic->set->name);
 }
 
 bool
 topic_is_private(const struct topic *topic)
 {
-    return topic->kind != TOPIC_RELAY && set_is_private(topic->set);
+    return topic->kind != TOPIC_FOREIGN && set_is_private(topic->set);
 }
 
 void
@@ -241,8 +246,8 @@ topic_write_url(struct buf *to, const struct topic *topic)
     case TOPIC_FRAMEWORK:
         write_link(to, topic, LINK_FRAMEWORK_NOTIFICATIONS);
         break;
-    case TOPIC_RELAY:
-        buf_add_text(to, topic->relay->topic_url);
+    case TOPIC_FOREIGN:
+        buf_add_text(to, topic->foreign->url);
         break;
     }
 }
@@ -250,8 +255,8 @@ topic_write_url(struct buf *to, const struct topic *topic)
 void
 topic_write_hub(struct buf *to, const struct topic *topic)
 {
-    if (topic->kind == TOPIC_RELAY)
-        buf_add_text(to, topic->relay->hub_url);
+    if (topic->kind == TOPIC_FOREIGN)
+        buf_add_text(to, topic->foreign->hub_url);
     else
         write_link(to, topic, LINK_HUB);
 }
@@ -264,9 +269,9 @@ topic_channel(const struct topic *topic)
     struct channel channel = {
         .kind = topic->kind,
         .set = topic->set,
-        .source = topic->relay,
+        .source = topic->foreign,
         .end = topic->is_ending ? topic->end : UINT64_MAX,
-        .is_local = topic->kind == TOPIC_RELAY,
+        .is_local = topic->kind == TOPIC_FOREIGN,
     };
 
     memcpy(channel.epoch, topic->epoch, sizeof(channel.epoch));
@@ -278,13 +283,13 @@ topic_channel(const struct topic *topic)
 static bool
 look_at_head(const struct channel *channel, struct head *head)
 {
-    const struct relay *relay = channel->source;
+    const struct foreign_topic *foreign = channel->source;
     bool exists;
 
-    if (channel->kind == TOPIC_RELAY) {
-        *head = (struct head){.exists = relay->state != RELAY_GONE,
-                              .last = relay->kept.last,
-                              .earliest = relay->kept.earliest};
+    if (channel->kind == TOPIC_FOREIGN) {
+        *head = (struct head){.exists = foreign->state != FOREIGN_GONE,
+                              .last = foreign->kept.last,
+                              .earliest = foreign->kept.earliest};
         memcpy(head->epoch, channel->epoch, sizeof(head->epoch));
         return head->exists;
     }
@@ -348,23 +353,24 @@ topic_judge(const struct topic *topic, struct slice position, uint64_t *after,
 
     if (!look_at_head(&channel, &head))
         return problem(why, STATUS_NOT_FOUND, "there is no %s %.*s",
-                       topic->kind == TOPIC_RELAY ? "relay" : "set",
+                       topic->kind == TOPIC_FOREIGN ? "relay" : "set",
                        SLICE_ARG(topic_name(topic)));
     return positions_judge(&head, position, after, why);
 }
 
 static enum status
-read_relay(struct shared_message *message, struct buf *to, struct problem *why)
+read_foreign(struct shared_message *message, struct buf *to,
+             struct problem *why)
 {
-    struct relay *relay = message->wish.channel.source;
+    struct foreign_topic *foreign = message->wish.channel.source;
     uint64_t after = message->wish.after;
     const char *type = "";
-    enum status rc = relay_read(relay, after, to, &type, why);
+    enum status rc = foreign_topic_read(foreign, after, to, &type, why);
 
     if (rc == STATUS_GONE)
-        message->last = relay->kept.earliest;
+        message->last = foreign->kept.earliest;
     else
-        message->last = after + (to->size > 0 || after < relay->kept.last);
+        message->last = after + (to->size > 0 || after < foreign->kept.last);
     snprintf(message->type, sizeof(message->type), "%s", type);
     return rc;
 }
@@ -423,8 +429,8 @@ topic_make(struct shared_message *message, enum log_patience patience,
 
     buf_init(&text, MESSAGE_MAX);
     channel_head(&wish->channel, &head); /* before reading: see is_full */
-    rc = wish->channel.kind == TOPIC_RELAY
-             ? read_relay(message, &text, why)
+    rc = wish->channel.kind == TOPIC_FOREIGN
+             ? read_foreign(message, &text, why)
              : read_set(message, patience, &text, why);
     if (!rc && text.failed)
         rc = problem_memory(why);

@@ -4,14 +4,14 @@
  *
  *   TOPIC_CHANGES     Change Notifications of a set        readers/message.h
  *   TOPIC_FRAMEWORK   its Framework Notifications          likewise
- *   TOPIC_RELAY       documents of a foreign Source        relay.h
+ *   TOPIC_FOREIGN     documents of a foreign Source sources/foreign_topic.h
  *
  * A struct topic exists while it has subscriptions or requests; other topics
  * cost nothing. The delivery thread's.
  *
  * A commit of its set marks a topic (readers/watch.h); all framework topics
- * share one watch, which marks them (framework.h); a relay marks its topic
- * itself. The thread only visits marked topics.
+ * share one watch, which marks them (framework.h); a foreign
+ * topic marks its own. The thread only visits marked topics.
  */
 #ifndef BROKER_HUB_TOPIC_H
 #define BROKER_HUB_TOPIC_H
@@ -32,18 +32,18 @@
 #include "proto/status.h"
 
 struct hub;
-struct relay;
+struct foreign_topic;
 
-enum topic_kind { TOPIC_CHANGES, TOPIC_FRAMEWORK, TOPIC_RELAY };
+enum topic_kind { TOPIC_CHANGES, TOPIC_FRAMEWORK, TOPIC_FOREIGN };
 
 struct topic {
     struct list node; /* in hub->topics */
     struct hub *hub;
     enum topic_kind kind;
-    struct set *set;     /* of TOPIC_CHANGES and _FRAMEWORK */
-    struct relay *relay; /* of TOPIC_RELAY */
+    struct set *set;               /* of TOPIC_CHANGES and _FRAMEWORK */
+    struct foreign_topic *foreign; /* of TOPIC_FOREIGN */
     char epoch[EPOCH_SIZE + 1];
-    struct map_node of_set; /* hub->topics_of_sets, unless it is a relay's */
+    struct map_node of_set; /* hub->topics_of_sets, unless it is foreign */
 
     struct watched_channel news; /* watched: the set's log, of TOPIC_CHANGES */
 
@@ -72,7 +72,7 @@ MUST_CHECK enum status topic_find(struct hub *hub, struct slice url,
 MUST_CHECK enum status topic_of_set(struct hub *hub, enum topic_kind kind,
                                     struct set *set, struct topic **topic,
                                     struct problem *why);
-struct topic *topic_of_relay(struct hub *hub, struct relay *relay);
+struct topic *topic_of_foreign(struct hub *hub, struct foreign_topic *foreign);
 
 /* Frees the topic if it has neither subscriptions nor requests. */
 void topic_release(struct topic *topic);

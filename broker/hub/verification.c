@@ -28,10 +28,11 @@
 #include "base/random.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
-#include "broker/hub/command.h"
 #include "broker/hub/denial.h"
+#include "broker/hub/hub_rows.h"
 #include "broker/hub/hub_state.h"
 #include "broker/sets/peers.h"
+#include "broker/sources/command.h"
 #include "proto/memory.h"
 
 /* Two encoded URLs and some parameters. */
@@ -58,6 +59,7 @@ forget_verification(struct verification *r)
         caller_clear_alarm(hub->caller, &r->alarm);
     }
     list_remove(&r->turn);
+    list_remove(&r->row.node);
     id_table_remove(&hub->verifications->by_id, r->id);
     id_table_remove(&r->topic->verifications_by_id, r->id);
     callback_table_leave(&hub->verifications->pairs, &r->pair);
@@ -90,12 +92,14 @@ enter_verification(struct hub *hub, struct topic *topic,
     r->topic = topic;
     topic->n_holds++;
     list_init(&r->turn);
+    hub_row_init(&r->row, HUB_ROW_REQUEST);
     buf_init(&r->url, VERIFICATION_URL_MAX);
     r->topic_url = slice_dup(record->topic_url);
     r->callback = slice_dup(record->callback);
-    owner_place_take(&r->place, &all->places,
-                     owner_client(&record->terms.owner, all->places.clients),
-                     record->callback);
+    owner_place_take(
+        &r->place, &all->places,
+        subscriber_token_client(&record->terms.owner, all->places.clients),
+        record->callback);
     callback_table_enter(&all->pairs, &r->pair, topic, record->callback);
     if (id_table_add(&all->by_id, r->id, r) ||
         id_table_add(&topic->verifications_by_id, r->id, r)) {
@@ -154,7 +158,7 @@ verification_is_replaced(const struct verification *r)
 static void
 end_verification(struct verification *r)
 {
-    hub_db_delete_request(r->hub->db, r->id);
+    hub_rows_delete(r->hub->db, hub_row_ended(HUB_ROW_REQUEST, r->id));
     forget_verification(r);
 }
 
@@ -181,9 +185,9 @@ verification_look(struct hub *hub)
 
     while ((r = verification_next(hub, id))) {
         id = r->id;
-        if (!owner_may_subscribe(&r->terms.owner, hub->tokens,
-                                 topic_name(r->topic),
-                                 topic_is_private(r->topic), now_us))
+        if (!subscriber_token_may_subscribe(&r->terms.owner, hub->tokens,
+                                            topic_name(r->topic),
+                                            topic_is_private(r->topic), now_us))
             deny_request(r, DENIAL_TOKEN_ENDED);
     }
 }
@@ -395,13 +399,16 @@ verification_turn(struct hub *hub)
     }
 }
 
+/* Nobody may know whether the rows are kept: they are deleted. */
 void
 verification_lost(struct hub *hub)
 {
-    struct verification *verification;
+    struct verification *r;
 
-    list_until_empty (verification, &hub->verifications->fresh, turn)
-        forget_verification(verification);
+    list_until_empty (r, &hub->verifications->fresh, turn) {
+        hub_db_note_stale(hub->db, HUB_ROW_REQUEST, r->id);
+        forget_verification(r);
+    }
 }
 
 /* From a command, or from hub.db */
@@ -449,13 +456,13 @@ grant_lease(const struct config *config, uint64_t asked_s)
 }
 
 static void
-set_owner(struct owner *owner, const struct command *command)
+set_owner(struct subscriber_token *owner, const struct command *command)
 {
     const struct principal *by = command->principal;
 
-    owner_init(owner, slice_of(by ? by->name : ""),
-               by ? atomic_load(&by->authority.ends_us) : 0,
-               slice_of(command->from));
+    subscriber_token_init(owner, slice_of(by ? by->name : ""),
+                          by ? atomic_load(&by->authority.ends_us) : 0,
+                          slice_of(command->from));
     if (by)
         owner->principal = principal_ref(command->principal);
 }
@@ -545,11 +552,11 @@ make_verification(struct hub *hub, const struct command *command,
     if (rc)
         return rc;
     list_append(&hub->verifications->fresh, &r->turn);
-    hub_db_put_request(hub->db, r);
+    hub_rows_put_request(hub->db, r);
     other = verification_find(hub, topic, command->request.callback);
     for (; other; other = verification_same(other))
         if (other != r)
-            hub_db_delete_request(hub->db, other->id);
+            hub_rows_replace_request(hub->db, other);
     return STATUS_OK;
 }
 
@@ -569,7 +576,8 @@ verification_take(struct hub *hub, struct command *command, struct problem *why)
 
     buf_init(&url, WEBSUB_URL_MAX);
     set_owner(&record.terms.owner, command);
-    client = owner_client(&record.terms.owner, registry_clients(hub->registry));
+    client = subscriber_token_client(&record.terms.owner,
+                                     registry_clients(hub->registry));
     if (!rc)
         rc = check_room(hub, command, client, why);
     if (!rc)

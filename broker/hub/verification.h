@@ -30,8 +30,9 @@
 struct verification {
     struct hub *hub;
     uint64_t id;
-    struct list turn; /* fresh, or to be called at the end of this turn */
-    struct pair pair; /* its key */
+    struct hub_row row; /* what hub.db lacks of it */
+    struct list turn;   /* fresh, or to be called at the end of this turn */
+    struct pair pair;   /* its key */
     struct owner_place place; /* of the requester */
     enum websub_mode mode;
     struct topic *topic;

@@ -1,7 +1,7 @@
 /*
  * Forms posted to the hub, judged without it.
  */
-#include "broker/hub/command.h"
+#include "broker/sources/command.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /* Documents that foreign Sources post to the hub. Pings: pings_test.c. */
-#include "broker/hub/foreign_source.h"
+#include "broker/sources/foreign_source.h"
 
 #include <semaphore.h>
 #include <unistd.h>
 
 #include "broker/hub/hub_state.h"
-#include "broker/hub/relay.h"
+#include "broker/sources/foreign_topic.h"
 #include "tests/clock.h"
 #include "tests/test.h"
 #include "tests/unit/hub/stage.h"
@@ -326,7 +326,7 @@ keep_the_log(struct keeper *k)
     k->post.kind = POST_CLOSE;
     k->post.set = sets_find(&broker.sets, "demo")->log;
     k->post.done = keep_until_the_end;
-    k->foreign = broker.hub->sources;
+    k->foreign = &broker.hub->foreign_sources;
     sem_init(&k->has_begun, 0, 0);
     assert_int_equal(log_submit(registry_log(broker.sets.registry), &k->post),
                      STATUS_OK);
@@ -368,7 +368,7 @@ TEST(whoever_waits_for_the_log_at_the_end_is_told, stage_open_set, stage_close)
  * document takes. */
 TEST(a_relay_refuses_what_is_too_large)
 {
-    static char body[RELAY_DOCUMENT_MAX + 1];
+    static char body[FOREIGN_DOCUMENT_MAX + 1];
     struct posted p;
 
     memset(body, 'x', sizeof(body));

@@ -1,5 +1,5 @@
 /* Pings: the hub fetches the topic that they name from its Source. */
-#include "broker/hub/foreign_source.h"
+#include "broker/sources/foreign_source.h"
 #include "tests/clock.h"
 #include "tests/test.h"
 #include "tests/unit/hub/stage.h"

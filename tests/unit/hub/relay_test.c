@@ -1,6 +1,5 @@
-#include "broker/hub/relay.h"
-
 #include "broker/hub/hub_state.h"
+#include "broker/sources/foreign_topic.h"
 #include "tests/support/origin.h"
 #include "tests/test.h"
 #include "tests/unit/hub/asked.h"
@@ -126,8 +125,9 @@ TEST(a_topic_has_one_owner)
 
 struct still {
     struct sets sets;
-    struct hub hub;
-    struct relay *relay;
+    struct hub_db *db;
+    struct foreign_topics topics;
+    struct foreign_topic *relay;
 };
 
 static struct still s;
@@ -137,23 +137,19 @@ still_open(void)
 {
     struct problem why = {""};
 
-    memset(&s.hub, 0, sizeof(s.hub));
     sets_open(&s.sets);
-    s.hub.registry = s.sets.registry;
-    s.hub.config = &s.sets.config;
-    list_init(&s.hub.relays);
-    list_init(&s.hub.topics);
-    assert_int_equal(hub_db_open(&s.hub.db, s.sets.config.data, NULL, &why),
+    assert_int_equal(hub_db_open(&s.db, s.sets.config.data, NULL, &why),
                      STATUS_OK);
-    assert_int_equal(relay_load(&s.hub, &why), STATUS_OK);
-    s.relay = relay_find(&s.hub, SLICE("news"));
+    assert_int_equal(
+        foreign_topics_open(&s.topics, s.sets.registry, s.db, &why), STATUS_OK);
+    s.relay = foreign_topic_find(&s.topics, SLICE("news"));
 }
 
 static void
 still_close(void)
 {
-    relay_close(&s.hub);
-    hub_db_close(s.hub.db);
+    foreign_topics_close(&s.topics);
+    hub_db_close(s.db);
     sets_close(&s.sets);
 }
 
@@ -165,10 +161,10 @@ still_make(void)
     bool is_new;
 
     assert_int_equal(
-        relay_make(
-            &s.hub,
-            &(struct relay_wish){SLICE("news"), SLICE(TOPIC), SLICE(ASKED_HUB)},
-            &s.relay, &is_new, &why),
+        foreign_topic_make(&s.topics,
+                           &(struct foreign_topic_wish){
+                               SLICE("news"), SLICE(TOPIC), SLICE(ASKED_HUB)},
+                           &s.relay, &is_new, &why),
         STATUS_OK);
     assert_true(is_new);
 }
@@ -176,7 +172,7 @@ still_make(void)
 static void
 keep(void)
 {
-    assert_int_equal(hub_db_commit(s.hub.db, NULL), STATUS_OK);
+    assert_int_equal(hub_db_commit(s.db, NULL), STATUS_OK);
 }
 
 /* `key`: its text; behind a blank, the name of its owner. */
@@ -194,7 +190,8 @@ take(const char *type, const char *key, struct slice body, struct problem *why)
         assert_int_equal(key_read(text, &read, NULL), STATUS_OK);
         snprintf(read.owner, sizeof(read.owner), "%.*s", SLICE_ARG(owner));
     }
-    return relay_take(s.relay, slice_of(type), &read, body, &digest, why);
+    return foreign_topic_take(s.relay, slice_of(type), &read, body, &digest,
+                              why);
 }
 
 static void
@@ -214,7 +211,8 @@ assert_document(uint64_t after, const char *type, struct slice body)
     struct buf b;
 
     buf_init(&b, SIZE_MAX);
-    assert_int_equal(relay_read(s.relay, after, &b, &got, NULL), STATUS_OK);
+    assert_int_equal(foreign_topic_read(s.relay, after, &b, &got, NULL),
+                     STATUS_OK);
     assert_string_equal(got, type);
     assert_true(slice_equal(buf_slice(&b), body));
     buf_fini(&b);
@@ -271,7 +269,8 @@ TEST(keeps_documents_as_they_are)
     assert_document(0, "application/x-odd; a=\"b\"", odd);
     assert_document(1, "text/plain", SLICE("two"));
     buf_init(&b, SIZE_MAX);
-    assert_int_equal(relay_read(s.relay, 2, &b, &type, &why), STATUS_OK);
+    assert_int_equal(foreign_topic_read(s.relay, 2, &b, &type, &why),
+                     STATUS_OK);
     assert_int_equal(b.size, 0);
     buf_fini(&b);
 }
@@ -283,26 +282,26 @@ TEST(shows_nothing_before_it_is_kept, still_configure, still_teardown)
 
     still_open();
     still_make();
-    assert_null(relay_find(&s.hub, SLICE("news")));
-    assert_null(relay_of_topic(&s.hub, SLICE(TOPIC)));
-    hub_db_rollback(s.hub.db);
-    assert_true(list_is_empty(&s.hub.relays));
+    assert_null(foreign_topic_find(&s.topics, SLICE("news")));
+    assert_null(foreign_topic_of_url(&s.topics, SLICE(TOPIC)));
+    hub_db_rollback(s.db);
+    assert_true(list_is_empty(&s.topics.all));
 
     still_make();
     keep();
-    assert_ptr_equal(relay_find(&s.hub, SLICE("news")), s.relay);
-    assert_ptr_equal(relay_of_topic(&s.hub, SLICE(TOPIC)), s.relay);
+    assert_ptr_equal(foreign_topic_find(&s.topics, SLICE("news")), s.relay);
+    assert_ptr_equal(foreign_topic_of_url(&s.topics, SLICE(TOPIC)), s.relay);
 
     assert_int_equal(take("text/plain", "", SLICE("lost"), &why), STATUS_OK);
     assert_int_equal(s.relay->kept.last, 0);
-    hub_db_rollback(s.hub.db);
+    hub_db_rollback(s.db);
     assert_int_equal(s.relay->kept.last, 0);
     assert_taken("", "kept", 1);
     assert_document(0, "text/plain", SLICE("kept"));
 
-    assert_int_equal(relay_unmake(s.relay, &why), STATUS_OK);
-    assert_int_equal(relay_unmake(s.relay, &why), STATUS_RUNNING);
-    hub_db_rollback(s.hub.db);
+    assert_int_equal(foreign_topic_unmake(s.relay, &why), STATUS_OK);
+    assert_int_equal(foreign_topic_unmake(s.relay, &why), STATUS_RUNNING);
+    hub_db_rollback(s.db);
     assert_taken("", "still there", 2);
 }
 
@@ -380,7 +379,8 @@ assert_gone(uint64_t after)
     struct buf b;
 
     buf_init(&b, SIZE_MAX);
-    assert_int_equal(relay_read(s.relay, after, &b, &type, &why), STATUS_GONE);
+    assert_int_equal(foreign_topic_read(s.relay, after, &b, &type, &why),
+                     STATUS_GONE);
     assert_int_equal(b.size, 0);
     buf_fini(&b);
 }

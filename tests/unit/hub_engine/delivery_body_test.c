@@ -241,13 +241,12 @@ TEST(relays_documents_one_by_one)
     struct subscription *s;
     struct topic *topic;
 
-    e.relay.hub = &e.hub;
-    e.relay.topic_url = topic_url;
-    e.relay.hub_url = hub_url;
-    strcpy(e.relay.epoch, "0123456789abcdef");
+    e.foreign.url = topic_url;
+    e.foreign.hub_url = hub_url;
+    strcpy(e.foreign.epoch, "0123456789abcdef");
     e.documents[0] = "first";
     e.documents[1] = "second";
-    e.relay.kept.last = 2;
+    e.foreign.kept.last = 2;
     assert_int_equal(
         topic_find(&e.hub, slice_of(topic_url), NULL, &topic, NULL), STATUS_OK);
     s = subscription_at(topic, "http://receiver.example/", 0);
@@ -263,15 +262,15 @@ TEST(relays_documents_one_by_one)
     assert_true(slice_is(buf_slice(&last_sent()->body), "second"));
     finish(s, 200);
     e.documents[2] = "third";
-    e.relay.kept.last = 3;
+    e.foreign.kept.last = 3;
     watched_mark(&topic->news.watched);
     turns();
     assert_true(slice_is(buf_slice(&last_sent()->body), "third"));
 
     /* Documents that are no longer kept are skipped, and counted. */
     e.documents[5] = "sixth";
-    e.relay.kept.last = 6;
-    e.relay.kept.earliest = 5;
+    e.foreign.kept.last = 6;
+    e.foreign.kept.earliest = 5;
     finish(s, 200);
     assert_int_equal(s->history.n_skipped, 2);
     assert_true(slice_is(buf_slice(&last_sent()->body), "sixth"));

@@ -9,12 +9,12 @@ struct engine e;
 /* The hub outside of the engine */
 
 void
-hub_db_put_range(struct hub_db *r, uint64_t id, uint64_t after,
-                 uint64_t range_last)
+hub_rows_put_range(struct hub_db *r, struct subscription *s)
 {
     (void)r;
     assert_true(e.n_written < SENT_MAX);
-    e.written[e.n_written++] = (struct kept_range){id, after, range_last};
+    e.written[e.n_written++] =
+        (struct kept_range){s->id, s->reader.after, s->reader.upto};
 }
 
 void
@@ -27,6 +27,7 @@ end_subscription(struct subscription *s, enum subscription_end how)
     delivery_cut(s);
     list_remove(&s->of_topic);
     list_remove(&s->moved);
+    list_remove(&s->over);
     signer_free(s->signer);
     filters_leave(s->reader.filter);
     free(s->callback);
@@ -34,21 +35,20 @@ end_subscription(struct subscription *s, enum subscription_end how)
     topic_release(topic);
 }
 
-struct relay *
-relay_of_topic(struct hub *hub, struct slice url)
+struct foreign_topic *
+foreign_topic_of_url(struct foreign_topics *topics, struct slice url)
 {
-    (void)hub;
-    return e.relay.topic_url && slice_is(url, e.relay.topic_url) ? &e.relay
-                                                                 : NULL;
+    (void)topics;
+    return e.foreign.url && slice_is(url, e.foreign.url) ? &e.foreign : NULL;
 }
 
 enum status
-relay_read(struct relay *relay, uint64_t after, struct buf *to,
-           const char **content_type, struct problem *why)
+foreign_topic_read(struct foreign_topic *topic, uint64_t after, struct buf *to,
+                   const char **content_type, struct problem *why)
 {
-    if (after < relay->kept.earliest)
+    if (after < topic->kept.earliest)
         return problem(why, STATUS_GONE, "no longer kept");
-    if (after < relay->kept.last)
+    if (after < topic->kept.last)
         buf_add_text(to, e.documents[after]);
     *content_type = "text/plain; charset=utf-8";
     return STATUS_OK;
@@ -103,12 +103,14 @@ on_wake(struct caller *caller, void *user)
 static void
 on_turn(struct caller *caller, void *user)
 {
+    struct subscription *s;
+
     (void)caller, (void)user;
-    if (e.disk_is_full && e.n_written > 0) {
-        e.n_written = 0;
-        deliveries_unkept(&e.hub);
-        return;
-    }
+    list_drain (s, &e.hub.over, over)
+        end_subscription(s, s->how);
+    deliveries_settle(&e.hub);
+    if (e.disk_is_full && e.n_written > 0)
+        return; /* a later turn writes them */
     assert_true(e.n_kept + e.n_written <= SENT_MAX);
     memcpy(&e.kept[e.n_kept], e.written, e.n_written * sizeof(e.kept[0]));
     e.n_kept += e.n_written;
@@ -220,9 +222,9 @@ engine_start(void)
     e.hub.registry = e.sets.registry;
     e.hub.config = &e.sets.config;
     list_init(&e.hub.topics);
-    list_init(&e.hub.relays);
     list_init(&e.hub.moved);
-    deliveries_open(&e.hub, end_subscription);
+    list_init(&e.hub.over);
+    deliveries_open(&e.hub);
 }
 
 int
@@ -312,6 +314,7 @@ subscription_at(struct topic *topic, const char *callback, uint64_t after)
     reader_init(&s->reader, &topic->news, after, NULL);
     list_init(&s->busy);
     list_init(&s->moved);
+    list_init(&s->over);
     list_append(&topic->subscriptions, &s->of_topic);
     return s;
 }

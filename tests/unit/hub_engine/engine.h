@@ -19,8 +19,9 @@
 #include "base/clock.h"
 #include "broker/hub/attempt.h"
 #include "broker/hub/delivery.h"
+#include "broker/hub/hub_rows.h"
 #include "broker/hub/hub_state.h"
-#include "broker/hub/relay.h"
+#include "broker/sources/foreign_topic.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
@@ -59,7 +60,7 @@ struct engine {
     unsigned n_ended;
     enum subscription_end how;
 
-    struct relay relay;
+    struct foreign_topic foreign;
     const char *documents[8];
 };
 

@@ -2,11 +2,10 @@
  * hub.db: transactions, how durable they are, and what the hub does when they
  * fail.
  */
-#include "broker/hub/hub_db.h"
-
 #include <stdio.h>
 #include <string.h>
 
+#include "broker/hub/hub_rows.h"
 #include "tests/test.h"
 #include "tests/unit/hub_quiet/simulation.h"
 
@@ -56,6 +55,24 @@ make_alone(struct alone *a, uint64_t id, char *callback)
     a->s.created_us = 5;
     a->s.lease_end_us = 7;
     a->s.reader.after = 11;
+    list_init(&a->s.range.node);
+    hub_row_init(&a->s.row, HUB_ROW_SUBSCRIPTION);
+}
+
+/* Moves the cursor, and writes it with the range, without fsync. */
+static void
+put_range(struct hub_db *r, struct alone *a, uint64_t after, uint64_t last)
+{
+    a->s.reader.after = after;
+    a->s.reader.upto = last;
+    hub_rows_put_range(r, &a->s);
+}
+
+static void
+end_alone(struct hub_db *r, struct alone *a)
+{
+    list_remove(&a->s.row.node);
+    hub_rows_delete(r, hub_row_ended(HUB_ROW_SUBSCRIPTION, a->s.id));
 }
 
 #define CURSOR "SELECT after * 1000 + range_last FROM cursors"
@@ -90,29 +107,30 @@ TEST(a_turn_is_kept_as_firmly_as_it_must, tempdir_setup, tempdir_teardown)
     struct alone a;
 
     make_alone(&a, hub_db_next_id(r), callback);
-    hub_db_put_subscription(r, &a.s);
+    hub_rows_put_subscription(r, &a.s);
     assert_int_equal(ask(r, "PRAGMA synchronous"), FULL);
     assert_true(hub_db_is_begun(r));
     commit(r);
     assert_false(hub_db_is_begun(r));
     assert_int_equal(ask(r, CURSOR), 11000);
 
-    hub_db_put_range(r, a.s.id, 11, 13);
+    put_range(r, &a, 11, 13);
     assert_int_equal(ask(r, CURSOR), 11000); /* it waits */
     assert_true(hub_db_is_begun(r));
     commit(r);
     assert_int_equal(ask(r, CURSOR), 11013);
     assert_int_equal(ask(r, "PRAGMA synchronous"), NORMAL);
 
-    hub_db_put_range(r, a.s.id, 13, 14);
+    put_range(r, &a, 13, 14);
     a.s.reader.after = 12;
-    hub_db_put_cursor(r, &a.s); /* the later one counts */
+    a.s.reader.upto = 0;
+    hub_rows_put_cursor(r, &a.s); /* the later one counts */
     assert_int_equal(ask(r, CURSOR), 12000);
     commit(r);
     assert_int_equal(ask(r, "PRAGMA synchronous"), FULL);
 
-    hub_db_put_cursor(r, &a.s);
-    hub_db_put_range(r, a.s.id, 13, 14);
+    hub_rows_put_cursor(r, &a.s);
+    put_range(r, &a, 13, 14);
     commit(r);
     assert_int_equal(ask(r, CURSOR), 13014);
     hub_db_close(r);
@@ -125,10 +143,10 @@ TEST(a_range_of_what_has_ended_is_nothing, tempdir_setup, tempdir_teardown)
     struct alone a;
 
     make_alone(&a, hub_db_next_id(r), callback);
-    hub_db_put_subscription(r, &a.s);
+    hub_rows_put_subscription(r, &a.s);
     commit(r);
-    hub_db_delete_subscription(r, a.s.id);
-    hub_db_put_range(r, a.s.id, 11, 13);
+    end_alone(r, &a);
+    put_range(r, &a, 11, 13);
     commit(r);
 
     assert_int_equal(ask(r, "SELECT count(*) FROM cursors"), 0);
@@ -147,8 +165,8 @@ TEST(ids_are_never_given_twice, tempdir_setup, tempdir_teardown)
     hub_db_next_id(r);
     id = hub_db_next_id(r);
     make_alone(&a, id, callback);
-    hub_db_put_subscription(r, &a.s);
-    hub_db_delete_subscription(r, id);
+    hub_rows_put_subscription(r, &a.s);
+    end_alone(r, &a);
     commit(r);
     hub_db_close(r);
     r = open_records(state);
@@ -171,18 +189,6 @@ on_ended(struct hub_db_hook *hook, bool is_kept)
     told->n_lost += !is_kept;
 }
 
-static unsigned n_again;
-static uint64_t last_again;
-
-static void
-on_again(enum hub_db_row row, uint64_t id, void *user)
-{
-    (void)user;
-    assert_int_equal(row, HUB_DB_SUBSCRIPTION);
-    n_again++;
-    last_again = id;
-}
-
 /* One failure, and nothing of the turn is kept; its rows are behind, once
  * each. */
 TEST(a_turn_is_kept_as_a_whole_or_not_at_all, tempdir_setup, tempdir_teardown)
@@ -195,21 +201,20 @@ TEST(a_turn_is_kept_as_a_whole_or_not_at_all, tempdir_setup, tempdir_teardown)
 
     hub_db_add_hook(r, &told.hook);
     make_alone(&a, hub_db_next_id(r), callback);
-    hub_db_put_subscription(r, &a.s);
+    hub_rows_put_subscription(r, &a.s);
     hub_db_fail(r, &why);
-    hub_db_put_cursor(r, &a.s);
+    hub_rows_put_cursor(r, &a.s);
     assert_int_equal(hub_db_commit(r, &why), STATUS_BUSY);
 
     assert_string_equal(why.text, "it burns");
     assert_int_equal(told.n_lost, 1);
     assert_int_equal(ask(r, "SELECT count(*) FROM subscriptions"), 0);
     assert_true(hub_db_is_behind(r));
-    hub_db_write_again(r, on_again, NULL);
-    assert_int_equal(n_again, 1);
-    assert_int_equal(last_again, a.s.id);
+    assert_ptr_equal(hub_db_take_behind(r), &a.s.row);
+    assert_null(hub_db_take_behind(r));
     assert_false(hub_db_is_behind(r));
 
-    hub_db_put_subscription(r, &a.s);
+    hub_rows_put_subscription(r, &a.s);
     commit(r);
     assert_int_equal(told.n_kept, 1);
     assert_int_equal(ask(r, "SELECT count(*) FROM subscriptions"), 1);
@@ -272,7 +277,7 @@ TEST(of_an_earlier_file_callbacks_on_loopback_alone_are_local, tempdir_setup,
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         strcpy(callback, rows[i].callback);
         make_alone(&a, hub_db_next_id(r), callback);
-        hub_db_put_subscription(r, &a.s);
+        hub_rows_put_subscription(r, &a.s);
         commit(r);
     }
     assert_int_equal(db_exec(hub_db_handle(r),
@@ -289,7 +294,7 @@ TEST(of_an_earlier_file_callbacks_on_loopback_alone_are_local, tempdir_setup,
     hub_db_close(r);
 
     r = open_records(state);
-    assert_int_equal(hub_db_each_subscription(r, see, &seen, &why), STATUS_OK);
+    assert_int_equal(hub_rows_read(r, see, &seen, &why), STATUS_OK);
     assert_int_equal(seen.n, sizeof(rows) / sizeof(rows[0]));
     for (size_t i = 0; i < seen.n; i++)
         assert_int_equal(seen.is_local[i], rows[i].is_local);
@@ -344,26 +349,4 @@ TEST(what_has_ended_stays_ended_though_it_cannot_be_kept, simulation_setup,
     quiet_pass(2 * HUB_TICK_US);
     simulation_crash();
     assert_null(subscription_by_id(sim.hub, id));
-}
-
-/* If not even the rows of a turn could be noted, the hub writes all again. */
-TEST(everything_can_be_written_again, simulation_setup, simulation_teardown)
-{
-    struct problem why = {"it burns"};
-    struct subscription *s = sim_active("http://a.example/", "");
-    uint64_t ended = s->id;
-
-    sim_active("http://b.example/", "");
-    sim_subscribe("http://c.example/", "");
-    quiet_turn();
-    hub_db_note_stale(sim.hub->db, HUB_DB_ALL, 0);
-    hub_db_fail(sim.hub->db, &why);
-    subscription_end(s, END_GONE);
-    quiet_turn();
-    quiet_pass(2 * HUB_TICK_US);
-    simulation_crash();
-
-    assert_null(subscription_by_id(sim.hub, ended));
-    assert_non_null(sim_find("http://b.example/"));
-    assert_non_null(sim_call("http://c.example/"));
 }

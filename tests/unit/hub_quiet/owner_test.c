@@ -2,11 +2,10 @@
  * owner_test.c - a subscription, and a request that waits, end with the token
  * that asked for them.
  */
-#include "broker/hub/owner.h"
-
 #include <stdio.h>
 #include <string.h>
 
+#include "broker/hub/subscriber_token.h"
 #include "tests/test.h"
 #include "tests/unit/hub_quiet/simulation.h"
 

@@ -16,8 +16,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "broker/hub/command.h"
+#include "broker/hub/hub_rows.h"
 #include "broker/hub/hub_state.h"
+#include "broker/sources/command.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
 #include "tests/unit/hub_quiet/quiet.h"

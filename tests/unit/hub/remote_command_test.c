@@ -1,4 +1,4 @@
-#include "broker/hub/command_wire.h"
+#include "broker/hub/remote_command.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -19,9 +19,9 @@ send_command(struct command *command)
     struct buf bytes;
 
     buf_init(&bytes, SIZE_MAX);
-    command_write(&bytes, command);
+    remote_command_write(&bytes, command);
     command_free(command);
-    if (command_restore(&restored, buf_slice(&bytes), NULL, &why))
+    if (remote_command_read(&restored, buf_slice(&bytes), NULL, &why))
         fail_msg("%s", why.text);
     buf_fini(&bytes);
     return restored;
@@ -101,19 +101,21 @@ TEST(refuses_other_bytes)
     struct buf bytes;
 
     buf_init(&bytes, SIZE_MAX);
-    command_write(&bytes, c);
+    remote_command_write(&bytes, c);
     command_free(c);
     for (size_t size = 0; size < bytes.size; size++)
-        assert_int_equal(command_restore(&restored,
-                                         (struct slice){bytes.data, size}, NULL,
-                                         NULL),
+        assert_int_equal(remote_command_read(&restored,
+                                             (struct slice){bytes.data, size},
+                                             NULL, NULL),
                          STATUS_INVALID);
     buf_add(&bytes, "x", 1);
-    assert_int_equal(command_restore(&restored, buf_slice(&bytes), NULL, NULL),
-                     STATUS_INVALID);
+    assert_int_equal(
+        remote_command_read(&restored, buf_slice(&bytes), NULL, NULL),
+        STATUS_INVALID);
     bytes.data[0] = 2;
-    assert_int_equal(command_restore(&restored, buf_slice(&bytes), NULL, NULL),
-                     STATUS_INVALID);
+    assert_int_equal(
+        remote_command_read(&restored, buf_slice(&bytes), NULL, NULL),
+        STATUS_INVALID);
     buf_fini(&bytes);
 }
 
@@ -128,15 +130,15 @@ TEST(an_outcome_comes_back)
     problem_set(&from->why, "there is none");
     buf_add_text(&from->text, "{}");
     buf_init(&bytes, SIZE_MAX);
-    command_write_outcome(&bytes, from);
-    command_restore_outcome(to, buf_slice(&bytes));
+    remote_command_write_outcome(&bytes, from);
+    remote_command_read_outcome(to, buf_slice(&bytes));
 
     assert_int_equal(to->status, STATUS_NOT_FOUND);
     assert_int_equal(to->http, 404);
     assert_string_equal(to->why.text, "there is none");
     assert_true(slice_is(buf_slice(&to->text), "{}"));
     bytes.size--;
-    command_restore_outcome(to, buf_slice(&bytes));
+    remote_command_read_outcome(to, buf_slice(&bytes));
     assert_int_equal(to->status, STATUS_IO);
     buf_fini(&bytes);
     command_free(from);

@@ -1,4 +1,4 @@
-#include "broker/hub/peer_tokens.h"
+#include "broker/sources/peer_tokens.h"
 
 #include <errno.h>
 #include <stdio.h>

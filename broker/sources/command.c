@@ -1,10 +1,9 @@
-#include "broker/hub/command.h"
+#include "broker/sources/command.h"
 
 #include <stdlib.h>
 
 #include <openssl/crypto.h>
 
-#include "broker/hub/hub_state.h"
 #include "broker/net/response.h"
 #include "proto/memory.h"
 
@@ -208,7 +207,7 @@ command_end(struct command *command, enum status status, unsigned http)
         return;
     }
     command->http = http;
-    list_append(&command->hub->answers, &command->task.node);
+    list_append(&command->answers->kept, &command->task.node);
 }
 
 void
@@ -221,5 +220,5 @@ command_report(struct command *command, enum status status)
         return;
     }
     command->http = 200;
-    list_append(&command->hub->reports, &command->task.node);
+    list_append(&command->answers->reports, &command->task.node);
 }

@@ -13,8 +13,8 @@
  *
  * Both files are read for each request, so that a new token counts at once.
  */
-#ifndef BROKER_HUB_PEER_TOKENS_H
-#define BROKER_HUB_PEER_TOKENS_H
+#ifndef BROKER_SOURCES_PEER_TOKENS_H
+#define BROKER_SOURCES_PEER_TOKENS_H
 
 #include "proto/problem.h"
 

@@ -1,14 +1,14 @@
-#include "broker/hub/owner.h"
+#include "broker/hub/subscriber_token.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 void
-owner_init(struct owner *owner, struct slice name, int64_t ends_us,
-           struct slice requester)
+subscriber_token_init(struct subscriber_token *owner, struct slice name,
+                      int64_t ends_us, struct slice requester)
 {
-    *owner = (struct owner){.ends_us = ends_us};
+    *owner = (struct subscriber_token){.ends_us = ends_us};
     snprintf(owner->requester, sizeof(owner->requester), "%.*s",
              SLICE_ARG(requester));
     if (name.size > 0)
@@ -16,24 +16,24 @@ owner_init(struct owner *owner, struct slice name, int64_t ends_us,
 }
 
 void
-owner_fini(struct owner *owner)
+subscriber_token_fini(struct subscriber_token *owner)
 {
     free(owner->name);
     principal_unref(owner->principal);
     client_unref(owner->client);
-    *owner = (struct owner){.name = NULL};
+    *owner = (struct subscriber_token){.name = NULL};
 }
 
 const char *
-owner_name(const struct owner *owner)
+subscriber_token_name(const struct subscriber_token *owner)
 {
     return owner->name ? owner->name : "";
 }
 
 struct client *
-owner_client(struct owner *owner, struct clients *clients)
+subscriber_token_client(struct subscriber_token *owner, struct clients *clients)
 {
-    struct slice name = slice_of(owner_name(owner));
+    struct slice name = slice_of(subscriber_token_name(owner));
 
     if (!owner->client)
         owner->client = name.size && !slice_is(name, PRINCIPAL_EVERYONE)
@@ -43,8 +43,9 @@ owner_client(struct owner *owner, struct clients *clients)
 }
 
 bool
-owner_may_subscribe(struct owner *owner, struct tokens *tokens,
-                    struct slice name, bool is_private, int64_t now_us)
+subscriber_token_may_subscribe(struct subscriber_token *owner,
+                               struct tokens *tokens, struct slice name,
+                               bool is_private, int64_t now_us)
 {
     struct principal *p = owner->principal;
 
@@ -54,9 +55,9 @@ owner_may_subscribe(struct owner *owner, struct tokens *tokens,
         owner->ends_us = 0;
     principal_unref(p);
     owner->principal = NULL;
-    if (principal_is_outside(owner_name(owner)))
+    if (principal_is_outside(subscriber_token_name(owner)))
         return now_us < owner->ends_us;
-    p = tokens_owner(tokens, slice_of(owner_name(owner)), now_us);
+    p = tokens_owner(tokens, slice_of(subscriber_token_name(owner)), now_us);
     if (p && principal_sees(p, name, is_private)) {
         owner->principal = p;
         return true;

@@ -1,17 +1,16 @@
-#include "broker/hub/foreign_source.h"
+#include "broker/sources/foreign_source.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
-#include "broker/hub/document_intake.h"
-#include "broker/hub/hub_state.h"
-#include "broker/hub/peer_tokens.h"
-#include "broker/hub/topic.h"
-#include "broker/net/response.h"
+#include "broker/sets/links.h"
 #include "broker/sets/peers.h"
+#include "broker/sources/document_intake.h"
+#include "broker/sources/peer_tokens.h"
 #include "proto/http/link_header.h"
 #include "proto/http/websub.h"
 #include "proto/memory.h"
@@ -27,13 +26,13 @@
 
 /* Appends the URL of the hub that the Source of this target must name. */
 static void
-write_hub_of(struct buf *to, struct hub *hub,
+write_hub_of(struct buf *to, const struct foreign_sources *f,
              const struct intake_target *target)
 {
-    if (target->relay)
-        buf_add_text(to, target->relay->hub_url);
+    if (target->topic)
+        buf_add_text(to, target->topic->hub_url);
     else
-        buf_add_format(to, "%s/hub", registry_public_url(hub->registry));
+        buf_add_format(to, "%s/hub", registry_public_url(f->topics->registry));
 }
 
 /* The table */
@@ -42,7 +41,7 @@ write_hub_of(struct buf *to, struct hub *hub,
 static void
 source_free(struct foreign_source *s)
 {
-    struct caller *caller = s->foreign->hub->caller;
+    struct caller *caller = s->foreign->topics->caller;
 
     if (caller) { /* else nothing was begun */
         caller_clear_alarm(caller, &s->forget);
@@ -78,7 +77,7 @@ on_forget(struct alarm *alarm)
     if (is_idle(s) && now - s->used_us >= SOURCE_BELIEVED_US)
         source_free(s);
     else
-        caller_set_alarm(s->foreign->hub->caller, &s->forget,
+        caller_set_alarm(s->foreign->topics->caller, &s->forget,
                          now + SOURCE_BELIEVED_US);
 }
 
@@ -91,8 +90,8 @@ make_source(struct foreign_sources *foreign, const char *comparable,
     struct peers *peers = target->set ? registry_peers(target->set) : NULL;
     struct foreign_source *s = memory_new(1, sizeof(*s));
 
-    if (target->relay)
-        url = slice_of(target->relay->topic_url);
+    if (target->topic)
+        url = slice_of(target->topic->url);
     else if (peers && peers->upstream)
         url = slice_of(peers->upstream);
     s->url = slice_dup(url);
@@ -106,7 +105,7 @@ make_source(struct foreign_sources *foreign, const char *comparable,
     map_add(&foreign->sources, &s->node,
             map_hash(&foreign->sources, slice_of(comparable)));
     s->forget.ring = on_forget;
-    caller_set_alarm(foreign->hub->caller, &s->forget,
+    caller_set_alarm(foreign->topics->caller, &s->forget,
                      clock_steady_us() + SOURCE_BELIEVED_US);
     return s;
 }
@@ -131,21 +130,19 @@ find_source(struct foreign_sources *foreign, struct slice url,
     return found;
 }
 
-static void
-refuse_command(struct command *command, enum status status, unsigned http,
-               const struct problem *why)
+static const struct config *
+config_of(const struct foreign_sources *f)
 {
-    command->http = http;
-    command_answer_now(command, status, why);
+    return registry_config(f->topics->registry);
 }
 
-static void
-say_not_registered(struct slice url, struct problem *why)
+enum status
+foreign_source_unknown(struct slice url, struct problem *why)
 {
-    problem_set(why,
-                "\"%s\" is no topic that this hub takes in: it is of no relay, "
-                "and no set has it as its upstreamTopic",
-                problem_quote(url).text);
+    return problem(why, STATUS_NOT_FOUND,
+                   "\"%s\" is no topic that this hub takes in: it is of no "
+                   "relay, and no set has it as its upstreamTopic",
+                   problem_quote(url).text);
 }
 
 /* The answer to HEAD */
@@ -215,20 +212,26 @@ judge_head(const struct foreign_source *s, struct slice hub,
     return 200;
 }
 
+static void
+refuse_command(struct command *command, enum status status, unsigned http)
+{
+    command->http = http;
+    command_answer_now(command, status, NULL);
+}
+
 /* Applies the answer to one command that waited for it. HEAD took a while, so
  * the owner of the topic is looked up again. */
 static void
 answer_waiting(struct foreign_source *s, struct command *command)
 {
-    struct hub *hub = s->foreign->hub;
-    struct intake_target target = intake_target_of(hub, slice_of(s->url));
-    struct problem why = {""};
+    struct foreign_sources *f = s->foreign;
+    struct intake_target target = intake_target_of(f, slice_of(s->url));
     struct buf url;
     unsigned http;
 
     buf_init(&url, LINK_URL_MAX + WEBSUB_URL_MAX);
-    write_hub_of(&url, hub, &target);
-    http = judge_head(s, buf_slice(&url), &why);
+    write_hub_of(&url, f, &target);
+    http = judge_head(s, buf_slice(&url), &command->why);
     if (http == 200) {
         free(s->believed_hub);
         s->believed_hub = slice_dup(buf_slice(&url));
@@ -238,10 +241,11 @@ answer_waiting(struct foreign_source *s, struct command *command)
     if (http != 200) {
         metrics_add_label(METRIC_UPSTREAM_FAILURES, UPSTREAM_SOURCE, 1);
         refuse_command(command, http == 503 ? STATUS_MEMORY : STATUS_INVALID,
-                       http, &why);
+                       http);
     } else if (intake_target_is_none(&target)) {
-        say_not_registered(slice_of(s->url), &why);
-        refuse_command(command, STATUS_NOT_FOUND, 403, &why);
+        refuse_command(command,
+                       foreign_source_unknown(slice_of(s->url), &command->why),
+                       403);
     } else {
         intake_command(s, &target, command);
     }
@@ -262,7 +266,7 @@ on_head(struct call *call)
     s->is_asking = false;
     if (!list_is_empty(&s->asking)) {
         s->is_asking = true;
-        caller_start(s->foreign->hub->caller, &s->head);
+        caller_start(s->foreign->topics->caller, &s->head);
     }
 }
 
@@ -279,25 +283,25 @@ static void
 ask_source(struct foreign_source *s, const struct intake_target *target,
            struct command *command)
 {
-    struct hub *hub = s->foreign->hub;
+    const struct config *config = config_of(s->foreign);
 
     list_append(&s->asking, &command->task.node);
     if (s->is_asking)
         return;
     s->is_asking = true;
     peer_tokens_free(s->head_token);
-    s->head_token = peer_tokens_header(hub->config->peer_tokens, s->url);
+    s->head_token = peer_tokens_header(config->peer_tokens, s->url);
     s->head_headers[0] = s->head_token;
     s->head = (struct call){
         .method = CALL_HEAD,
         .url = s->url,
-        .timeout_us = hub->config->hub_timeout_us,
+        .timeout_us = config->hub_timeout_us,
         .max_redirects = SOURCE_REDIRECTS,
         .owner = owner_of(target),
         .done = on_head,
         .headers = s->head_headers,
     };
-    caller_start(hub->caller, &s->head);
+    caller_start(s->foreign->topics->caller, &s->head);
 }
 
 /* Notifications */
@@ -343,49 +347,58 @@ check_hub(struct slice links, struct slice hub, struct problem *why)
                    problem_quote(hub).text);
 }
 
-void
-foreign_source_notify(struct command *command)
+/* Finds who takes in the notification, and its Source. After a failure
+ * command->http is the status of the answer. */
+static enum status
+judge_notification(struct foreign_sources *f, struct command *command,
+                   struct intake_target *target, struct foreign_source **source,
+                   bool *is_believed)
 {
-    struct hub *hub = command->hub;
-    struct problem why = {""};
+    struct problem *why = &command->why;
+    struct slice self;
+    struct buf hub;
+    enum status rc;
+
+    command->http = 400;
+    if (command->body.size == 0)
+        return problem(why, STATUS_MALFORMED, "the notification is empty");
+    rc = read_self(command->links, &self, why);
+    if (rc)
+        return rc;
+    command->http = 403;
+    *target = intake_target_of(f, self);
+    if (intake_target_is_none(target))
+        return foreign_source_unknown(self, why);
+    rc = command_allow(command, RIGHT_PUBLISH, intake_target_name(target), why);
+    if (rc)
+        return rc;
+    command->http = 400;
+    buf_init(&hub, LINK_URL_MAX + WEBSUB_URL_MAX);
+    write_hub_of(&hub, f, target);
+    rc = check_hub(command->links, buf_slice(&hub), why);
+    if (!rc) {
+        *source = find_source(f, self, target);
+        *is_believed = is_believed_as(*source, buf_slice(&hub));
+    }
+    buf_fini(&hub);
+    return rc;
+}
+
+void
+foreign_source_notify(struct foreign_sources *f, struct command *command)
+{
     struct intake_target target;
     struct foreign_source *source;
-    struct slice self;
-    struct buf url;
-    enum status rc = STATUS_OK;
-    bool is_believed = false;
+    bool is_believed;
+    enum status rc =
+        judge_notification(f, command, &target, &source, &is_believed);
 
-    if (command->body.size == 0)
-        rc = problem(&why, STATUS_MALFORMED, "the notification is empty");
-    if (!rc)
-        rc = read_self(command->links, &self, &why);
     if (rc) {
-        refuse_command(command, rc, 400, &why);
+        command_answer_now(command, rc, NULL);
         return;
     }
-    target = intake_target_of(hub, self);
-    if (intake_target_is_none(&target)) {
-        say_not_registered(self, &why);
-        refuse_command(command, STATUS_NOT_FOUND, 403, &why);
-        return;
-    }
-    rc = command_allow(command, RIGHT_PUBLISH, intake_target_name(&target),
-                       &why);
-    if (rc) {
-        refuse_command(command, rc, response_status_of(rc), &why);
-        return;
-    }
-    buf_init(&url, LINK_URL_MAX + WEBSUB_URL_MAX);
-    write_hub_of(&url, hub, &target);
-    rc = check_hub(command->links, buf_slice(&url), &why);
-    if (!rc) {
-        source = find_source(hub->sources, self, &target);
-        is_believed = is_believed_as(source, buf_slice(&url));
-    }
-    buf_fini(&url);
-    if (rc)
-        refuse_command(command, rc, 400, &why);
-    else if (is_believed)
+    command->http = 0;
+    if (is_believed)
         intake_command(source, &target, command);
     else
         ask_source(source, &target, command);
@@ -399,8 +412,8 @@ static void begin_fetch(struct foreign_source *s);
 static bool
 has_place(const struct foreign_source *s)
 {
-    const struct foreign_sources *f = s->foreign;
-    struct intake_target target = intake_target_of(f->hub, slice_of(s->url));
+    struct foreign_sources *f = s->foreign;
+    struct intake_target target = intake_target_of(f, slice_of(s->url));
     const struct client *owner = owner_of(&target);
     struct foreign_source *other;
     struct list *after;
@@ -439,9 +452,9 @@ is_newest(const struct foreign_source *s, const struct intake_target *target)
 {
     const struct documents_sum *sum;
 
-    if (!target->relay)
+    if (!target->topic)
         return target->set && s->fetched_into == target->set;
-    sum = &target->relay->kept;
+    sum = &target->topic->kept;
     return sum->last > sum->earliest &&
            digest_is_equal(&sum->last_digest, &s->fetched);
 }
@@ -497,7 +510,7 @@ on_retry(struct alarm *alarm)
 static bool
 try_again(struct foreign_source *s)
 {
-    const struct config *config = s->foreign->hub->config;
+    const struct config *config = config_of(s->foreign);
     int64_t wait_us = config->hub_retry_first_us << s->fetch_tries;
 
     if (++s->fetch_tries >= FETCH_TRIES) {
@@ -505,7 +518,7 @@ try_again(struct foreign_source *s)
         return false;
     }
     s->retry.ring = on_retry;
-    caller_set_alarm(s->foreign->hub->caller, &s->retry,
+    caller_set_alarm(s->foreign->topics->caller, &s->retry,
                      clock_steady_us() + wait_us);
     return true;
 }
@@ -516,7 +529,7 @@ take_answer(struct foreign_source *s, struct problem *why)
 {
     const struct call *call = &s->get;
     struct intake_target target =
-        intake_target_of(s->foreign->hub, slice_of(s->url));
+        intake_target_of(s->foreign, slice_of(s->url));
     struct slice type = call->content_type;
     enum status rc;
 
@@ -569,8 +582,9 @@ on_get(struct call *call)
 static void
 begin_fetch(struct foreign_source *s)
 {
-    struct hub *hub = s->foreign->hub;
-    struct intake_target target = intake_target_of(hub, slice_of(s->url));
+    const struct config *config = config_of(s->foreign);
+    struct intake_target target =
+        intake_target_of(s->foreign, slice_of(s->url));
 
     list_remove(&s->fetch_node);
     if (intake_target_is_none(&target)) { /* removed meanwhile */
@@ -583,31 +597,37 @@ begin_fetch(struct foreign_source *s)
     s->foreign->n_fetching++;
     list_append(&s->foreign->fetching, &s->fetch_node);
     peer_tokens_free(s->get_token);
-    s->get_token = peer_tokens_header(hub->config->peer_tokens, s->url);
+    s->get_token = peer_tokens_header(config->peer_tokens, s->url);
     set_headers(s, &target);
     s->get = (struct call){
         .method = CALL_GET,
         .url = s->url,
-        .timeout_us = hub->config->hub_timeout_us,
-        .max_answer = (size_t)hub->config->max_body,
+        .timeout_us = config->hub_timeout_us,
+        .max_answer = (size_t)config->max_body,
         .max_redirects = SOURCE_REDIRECTS,
         .undoes_coding = true,
         .owner = owner_of(&target),
         .done = on_get,
         .headers = s->headers,
     };
-    caller_start(hub->caller, &s->get);
+    caller_start(s->foreign->topics->caller, &s->get);
 }
 
-static void
-fetch_source(struct foreign_source *s)
+void
+foreign_source_fetch(struct foreign_sources *f, struct slice url)
 {
+    struct intake_target target = intake_target_of(f, url);
+    struct foreign_source *s;
+
+    if (intake_target_is_none(&target))
+        return;
+    s = find_source(f, url, &target);
     if (s->is_fetching) {
         s->is_fetch_wanted = true;
         return;
     }
     /* A fetch that failed a moment ago is tried now, with all its tries. */
-    caller_clear_alarm(s->foreign->hub->caller, &s->retry);
+    caller_clear_alarm(f->topics->caller, &s->retry);
     s->fetch_tries = 0;
     queue_fetch(s);
 }
@@ -624,70 +644,6 @@ on_turn_ended(struct hub_db_hook *hook, bool is_kept)
                  "%s is not fetched: the broker cannot store the document",
                  s->url);
     }
-}
-
-/* Pings */
-
-/* A ping for a topic of ours needs no fetch: the broker makes its changes.
- * *target is empty then. */
-static enum status
-judge_ping(const struct command *command, struct slice url,
-           struct intake_target *target, struct problem *why)
-{
-    struct hub *hub = command->hub;
-    struct topic *topic;
-    enum status rc = websub_check_url(url, "hub.url", why);
-
-    *target = (struct intake_target){.relay = NULL};
-    if (rc)
-        return rc;
-    *target = intake_target_of(hub, url);
-    if (!intake_target_is_none(target))
-        return command_allow(command, RIGHT_PUBLISH, intake_target_name(target),
-                             why);
-    rc = topic_find(hub, url, command->principal, &topic, why);
-    if (!rc) {
-        rc = command_allow(command, RIGHT_PUBLISH, topic_name(topic), why);
-        topic_release(topic);
-        return rc;
-    }
-    if (rc != STATUS_INVALID && rc != STATUS_NOT_FOUND)
-        return rc;
-    say_not_registered(url, why);
-    return STATUS_NOT_FOUND;
-}
-
-/* Takes all topics of the ping or none: so a publisher that names a wrong one
- * notices it. */
-void
-foreign_source_publish(struct command *command)
-{
-    struct hub *hub = command->hub;
-    struct problem why = {""};
-    struct intake_target target;
-    struct slice url;
-    size_t at = 0;
-    enum status rc;
-
-    while (websub_next_topic(&command->form, &at, &url)) {
-        rc = judge_ping(command, url, &target, &why);
-        if (rc) {
-            refuse_command(command, rc, response_status_of(rc), &why);
-            return;
-        }
-    }
-    if (at == 0) {
-        problem_set(&why, "hub.url: is missing");
-        refuse_command(command, STATUS_MALFORMED, 400, &why);
-        return;
-    }
-    at = 0;
-    while (websub_next_topic(&command->form, &at, &url))
-        if (!judge_ping(command, url, &target, &why) &&
-            !intake_target_is_none(&target))
-            fetch_source(find_source(hub->sources, url, &target));
-    command->http = 204;
-    command_answer_now(command, STATUS_OK, &why);
 }
 
 /* Life */
@@ -711,38 +667,32 @@ free_sources(struct foreign_sources *foreign)
 }
 
 void
-foreign_sources_open(struct hub *hub)
+foreign_sources_open(struct foreign_sources *f, struct foreign_topics *topics,
+                     struct posts *posts)
 {
-    struct foreign_sources *f = memory_new(1, sizeof(*f));
-
-    f->hub = hub;
+    *f = (struct foreign_sources){.topics = topics, .posts = posts};
     list_init(&f->to_fetch);
     list_init(&f->fetching);
     list_init(&f->fetched);
     f->hook.ended = on_turn_ended;
-    hub_db_add_hook(hub->db, &f->hook);
+    hub_db_add_hook(topics->db, &f->hook);
     intake_start(f);
-    hub->sources = f;
 }
 
 void
-foreign_sources_end(struct hub *hub)
+foreign_sources_end(struct foreign_sources *f)
 {
-    intake_end(hub->sources);
-    free_sources(hub->sources);
+    intake_end(f);
+    free_sources(f);
 }
 
 void
-foreign_sources_close(struct hub *hub)
+foreign_sources_close(struct foreign_sources *f)
 {
-    struct foreign_sources *f = hub->sources;
-
-    if (!f)
+    if (!f->topics)
         return;
     free_sources(f);
     map_fini(&f->sources);
     pthread_cond_destroy(&f->landed);
     pthread_mutex_destroy(&f->mutex);
-    free(f);
-    hub->sources = NULL;
 }

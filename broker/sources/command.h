@@ -7,12 +7,13 @@
  * check that needs no state of the hub, so a flood of bad requests costs the
  * delivery thread nothing.
  */
-#ifndef BROKER_HUB_COMMAND_H
-#define BROKER_HUB_COMMAND_H
+#ifndef BROKER_SOURCES_COMMAND_H
+#define BROKER_SOURCES_COMMAND_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/list.h"
 #include "base/loop.h"
 #include "broker/access/principal.h"
 #include "broker/base/client_limits.h"
@@ -43,9 +44,16 @@ enum command_kind {
     COMMAND_KINDS
 };
 
+/* Commands of a turn, by command->task.node: */
+struct command_answers {
+    struct list kept;    /* answered by its commit */
+    struct list reports; /* answered by its end */
+};
+
 struct command {
-    struct task task; /* the hub's */
-    struct hub *hub;  /* likewise, set by hub_submit */
+    struct task task;                /* the hub's */
+    struct hub *hub;                 /* likewise, set by hub_submit, */
+    struct command_answers *answers; /* and this, of the hub */
     enum command_kind kind;
     struct principal
         *principal; /* of the request, a reference; NULL: the broker */

@@ -1,16 +1,18 @@
 /*
- * document_intake.h - takes in a document of a Source, for a set or a relay.
+ * document_intake.h - takes in a document of a Source, for a set or a topic of
+ * others.
  *
  * A large document would hold up the delivery thread too long, so the worker
  * pool does the work on its bytes: the digest, and for a set the parsing as for
  * a post (sets/ingest.h). A relay then keeps the document unchanged, in a turn
- * of this thread (RELAY_DOCUMENT_MAX). Documents of one Source go one after the
- * other, in the order of their arrival; each waits until the one before is
+ * of this thread (FOREIGN_DOCUMENT_MAX). Documents of one Source go one after
+ * the other, in the order of their arrival; each waits until the one before is
  * committed or handed to the relay.
  *
  *     waits --> [worker: digest, parsed, submitted]
  *                     |              [log thread: committed] --> answered
- *                     +--> relay_take, kept with the turn -----> answered
+ *                     +--> foreign_topic_take, kept with the turn ----->
+ * answered
  *
  * The key of a post without a key is the digest of its body: when a Source
  * repeats a document because our answer was lost, the bytes are the same, and
@@ -18,25 +20,27 @@
  *
  * The delivery thread's.
  */
-#ifndef BROKER_HUB_DOCUMENT_INTAKE_H
-#define BROKER_HUB_DOCUMENT_INTAKE_H
+#ifndef BROKER_SOURCES_DOCUMENT_INTAKE_H
+#define BROKER_SOURCES_DOCUMENT_INTAKE_H
 
 #include <stdbool.h>
 
-#include "broker/hub/command.h"
-#include "broker/hub/foreign_source.h"
+#include "broker/sources/command.h"
+#include "broker/sources/foreign_source.h"
 #include "proto/buf.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 
-/* The owner of a topic now: a set or a relay, or neither. `url` is valid. */
+/* Who takes in the documents of a URL now: a set, a topic, or neither. `url` is
+ * valid. */
 struct intake_target {
-    struct relay *relay;
+    struct foreign_topic *topic;
     struct set *set;
 };
 
-struct intake_target intake_target_of(struct hub *hub, struct slice url);
+struct intake_target intake_target_of(struct foreign_sources *foreign,
+                                      struct slice url);
 
 /* The name of the set or relay; there is one. */
 struct slice intake_target_name(const struct intake_target *target);
@@ -44,7 +48,7 @@ struct slice intake_target_name(const struct intake_target *target);
 static inline bool
 intake_target_is_none(const struct intake_target *target)
 {
-    return !target->relay && !target->set;
+    return !target->topic && !target->set;
 }
 
 /* Takes in the document of COMMAND_NOTIFY. Its Source is believed. The command

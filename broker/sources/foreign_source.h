@@ -3,7 +3,7 @@
  * the hub believes them.
  *
  * A Source posts a notification, or a ping that a topic has changed. Only
- * registered topics are accepted: a relay's topic (relay.h), or the
+ * registered topics are accepted: those of foreign_topic.h, or the
  * "upstreamTopic" of a set, whose log takes in the changes like a post
  * (sets/ingest.h). A Source is believed when its own answer to HEAD of the
  * topic has the Link headers rel=self (the topic) and rel=hub (us): R-295. The
@@ -36,8 +36,8 @@
  *
  * The delivery thread's.
  */
-#ifndef BROKER_HUB_FOREIGN_SOURCE_H
-#define BROKER_HUB_FOREIGN_SOURCE_H
+#ifndef BROKER_SOURCES_FOREIGN_SOURCE_H
+#define BROKER_SOURCES_FOREIGN_SOURCE_H
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -46,13 +46,12 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "broker/calls/caller.h"
-#include "broker/hub/command.h"
-#include "broker/hub/hub_db.h"
-#include "broker/hub/relay.h"
+#include "broker/posts/posts.h"
 #include "broker/sets/registry.h"
+#include "broker/sources/command.h"
+#include "broker/sources/foreign_topic.h"
+#include "broker/sources/hub_db.h"
 #include "proto/resourcesync/digest.h"
-
-struct hub;
 
 #define SOURCE_BELIEVED_US 3600000000 /* an hour */
 
@@ -60,7 +59,8 @@ struct hub;
 #define SOURCE_REDIRECTS 3
 
 struct foreign_sources {
-    struct hub *hub;
+    struct foreign_topics *topics; /* their caller is that of the calls here */
+    struct posts *posts;
     struct map sources;
 
     /* Sources, by source->fetch_node: those that wait for a fetch of their
@@ -126,26 +126,31 @@ struct foreign_source {
     struct digest taken;
 };
 
-/* foreign_sources_open makes hub->sources, before there is a thread;
- * foreign_sources_close frees it when the thread has ended. */
-void foreign_sources_open(struct hub *hub);
-void foreign_sources_close(struct hub *hub);
+/* Makes the table, before there is a thread; `topics` and `posts` are lent.
+ * foreign_sources_close frees it when the thread has ended; it is harmless
+ * before foreign_sources_open. */
+void foreign_sources_open(struct foreign_sources *foreign,
+                          struct foreign_topics *topics, struct posts *posts);
+void foreign_sources_close(struct foreign_sources *foreign);
 
 /* COMMAND_NOTIFY: calls command->done when the document is durable (200) or
  * refused: 400 if links, Content-Type or body are missing or malformed; 403 if
  * the topic is not registered, or its own links do not name us; 502 and 504 if
  * it cannot be reached, or not in time; else the status of a post to the set
  * (413, 415, 422, 503). */
-void foreign_source_notify(struct command *command);
+void foreign_source_notify(struct foreign_sources *foreign,
+                           struct command *command);
 
-/* COMMAND_PUBLISH: answered at once with 204. Its topics are fetched
- * afterwards, no faster than they answer; our own topics need no fetch. If one
- * of several is not known, 404, and none is fetched. */
-void foreign_source_publish(struct command *command);
+/* After a ping: fetches the topic, no faster than it answers. Nothing, if
+ * nobody takes it in. */
+void foreign_source_fetch(struct foreign_sources *foreign, struct slice url);
+
+/* Says that nobody takes in the topic. STATUS_NOT_FOUND. */
+enum status foreign_source_unknown(struct slice url, struct problem *why);
 
 /* On the delivery thread, when its calls are cut and its jobs are done:
  * commands get STATUS_STOPPED, except those in the log, which get the log's
  * answer. */
-void foreign_sources_end(struct hub *hub);
+void foreign_sources_end(struct foreign_sources *foreign);
 
 #endif

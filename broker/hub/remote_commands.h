@@ -1,9 +1,9 @@
 /*
- * courier.h - carries commands from a broker of a cluster to the one that owns
- * the hub, and the outcomes back.
+ * remote_commands.h - carries commands from a broker of a cluster to the one
+ * that owns the hub, and the outcomes back.
  *
  *     asked broker                    journal              owner
- *       courier_send --> order -------------------> take --> run
+ *       remote_commands_send --> order -------------------> take --> run
  *       command->done <-------------------- answer <------- command->done
  *
  * An order names the last record that the asked broker has: the owner carries
@@ -15,18 +15,18 @@
  * journal is away. The owner may have run it all the same, as with a connection
  * that breaks; every command may be repeated.
  */
-#ifndef BROKER_HUB_COURIER_H
-#define BROKER_HUB_COURIER_H
+#ifndef BROKER_HUB_REMOTE_COMMANDS_H
+#define BROKER_HUB_REMOTE_COMMANDS_H
 
 #include "broker/access/tokens.h"
 #include "broker/cluster/streams.h"
-#include "broker/hub/command.h"
+#include "broker/sources/command.h"
 #include "proto/problem.h"
 #include "proto/status.h"
 
-struct courier;
+struct remote_commands;
 
-struct courier_options {
+struct remote_commands_options {
     const struct cluster_seat *seat; /* lent */
     struct tokens *tokens;           /* lent; NULL: nobody asks for rights */
 
@@ -36,23 +36,25 @@ struct courier_options {
     void *user;
 };
 
-MUST_CHECK enum status courier_open(struct courier **courier,
-                                    const struct courier_options *options,
-                                    struct problem *why);
+MUST_CHECK enum status
+remote_commands_open(struct remote_commands **made,
+                     const struct remote_commands_options *options,
+                     struct problem *why);
 
-/* Hands over a command, which is the courier's until command->done. Any thread.
- * STATUS_BUSY: too many are on their way; STATUS_STOPPED: the courier is
+/* Hands over a command, which belongs to it until command->done. Any thread.
+ * STATUS_BUSY: too many are on their way; STATUS_STOPPED: the thread is
  * ending. The caller then keeps the command. */
-MUST_CHECK enum status courier_send(struct courier *c, struct command *command,
-                                    struct problem *why);
+MUST_CHECK enum status remote_commands_send(struct remote_commands *c,
+                                            struct command *command,
+                                            struct problem *why);
 
-/* From now on the courier takes the orders of others, under this term; 0: no
+/* From now on takes the orders of others, under this term; 0: no
  * more. Any thread. */
-void courier_own(struct courier *c, uint64_t term);
+void remote_commands_own(struct remote_commands *c, uint64_t term);
 
 /* Answers what is on its way, and ends the thread; `run` has given back all
  * commands. A second call does nothing. */
-void courier_stop(struct courier *c);
-void courier_close(struct courier *c); /* NULL is allowed */
+void remote_commands_stop(struct remote_commands *c);
+void remote_commands_close(struct remote_commands *c); /* NULL is allowed */
 
 #endif

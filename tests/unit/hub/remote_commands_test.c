@@ -1,7 +1,7 @@
 /*
- * Two couriers: that of the owner, and that of another broker.
+ * Two brokers: the owner, and another one.
  */
-#include "broker/hub/courier.h"
+#include "broker/hub/remote_commands.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ struct pair {
     struct shared_streams all;
     struct streams_seat seats[2];
     struct cluster_seat of_asked, of_owner;
-    struct courier *asked, *owner;
+    struct remote_commands *asked, *owner;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     unsigned n_run, n_done;
@@ -101,7 +101,7 @@ static int
 setup(void **state)
 {
     struct pair *p = calloc(1, sizeof(*p));
-    struct courier_options options = {.user = p};
+    struct remote_commands_options options = {.user = p};
     struct problem why;
 
     assert_non_null(p);
@@ -111,11 +111,13 @@ setup(void **state)
     p->of_asked = (struct cluster_seat){open_of_asked, place_of_asked, p};
     options.seat = &p->of_asked;
     options.run = run_nowhere;
-    assert_int_equal(courier_open(&p->asked, &options, &why), STATUS_OK);
+    assert_int_equal(remote_commands_open(&p->asked, &options, &why),
+                     STATUS_OK);
     p->of_owner = (struct cluster_seat){open_of_owner, place_of_owner, p};
     options.seat = &p->of_owner;
     options.run = run_here;
-    assert_int_equal(courier_open(&p->owner, &options, &why), STATUS_OK);
+    assert_int_equal(remote_commands_open(&p->owner, &options, &why),
+                     STATUS_OK);
     *state = p;
     return 0;
 }
@@ -125,8 +127,8 @@ teardown(void **state)
 {
     struct pair *p = *state;
 
-    courier_close(p->asked);
-    courier_close(p->owner);
+    remote_commands_close(p->asked);
+    remote_commands_close(p->owner);
     shared_streams_fini(&p->all);
     free(p);
     return 0;
@@ -144,7 +146,7 @@ ask(struct pair *p, uint64_t id)
     command->id = id;
     command->done = on_done;
     command->user = p;
-    assert_int_equal(courier_send(p->asked, command, &why), STATUS_OK);
+    assert_int_equal(remote_commands_send(p->asked, command, &why), STATUS_OK);
     return command;
 }
 
@@ -163,7 +165,7 @@ TEST(brings_the_outcome_back)
     struct pair *p = *state;
     struct command *first = ask(p, 17), *second = ask(p, 18);
 
-    courier_own(p->owner, 1);
+    remote_commands_own(p->owner, 1);
     await(p, &p->n_done, 2);
 
     assert_int_equal(first->http, 200);
@@ -199,13 +201,13 @@ TEST(an_order_goes_to_the_next_owner)
     struct command *command;
 
     p->is_silent = true;
-    courier_own(p->owner, 1);
+    remote_commands_own(p->owner, 1);
     command = ask(p, 17);
     await(p, &p->n_run, 1);
     pthread_mutex_lock(&p->mutex);
     p->is_silent = false;
     pthread_mutex_unlock(&p->mutex);
-    courier_own(p->owner, 2);
+    remote_commands_own(p->owner, 2);
     await(p, &p->n_done, 1);
 
     assert_int_equal(command->http, 200);
@@ -234,10 +236,11 @@ TEST(answers_all_at_its_end)
     struct command *command = ask(p, 17), *late = command_new(COMMAND_SHOW, 0);
     struct problem why;
 
-    courier_stop(p->asked);
+    remote_commands_stop(p->asked);
     await(p, &p->n_done, 1);
     assert_int_equal(command->http, 503);
-    assert_int_equal(courier_send(p->asked, late, &why), STATUS_STOPPED);
+    assert_int_equal(remote_commands_send(p->asked, late, &why),
+                     STATUS_STOPPED);
     command_free(command);
     command_free(late);
 }
@@ -249,7 +252,7 @@ TEST(waits_until_the_copy_of_the_owner_is_far_enough)
     struct command *command;
 
     p->place = 7;
-    courier_own(p->owner, 1);
+    remote_commands_own(p->owner, 1);
     command = ask(p, 17);
     AWAIT(shared_streams_has_taken(&p->all, 1, 1));
     clock_await_waits_us(1, 10000);

@@ -1,5 +1,6 @@
 /*
- * owner.h - whose subscription it is: the principal that asked for it.
+ * subscriber_token.h - whose subscription it is: the principal that asked for
+ * it.
  *
  *     name          whose end ends the subscription
  *     press         when no token "press" is alive that may subscribe
@@ -14,8 +15,8 @@
  *
  * The delivery thread's.
  */
-#ifndef BROKER_HUB_OWNER_H
-#define BROKER_HUB_OWNER_H
+#ifndef BROKER_HUB_SUBSCRIBER_TOKEN_H
+#define BROKER_HUB_SUBSCRIBER_TOKEN_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,29 +27,32 @@
 #include "proto/status.h"
 
 /* All zero: that of an open broker. */
-struct owner {
+struct subscriber_token {
     char requester[CLIENT_NAME_SIZE]; /* client_name of the client that counts
                                          without a token; "": the hub */
     char *name;                       /* NULL: "" */
     int64_t ends_us;                  /* of a name with a colon */
     struct principal *principal; /* as of the last look: a reference, which may
                                     subscribe until its end; NULL: none */
-    struct client *client;       /* owner_client's; NULL: not asked for yet */
+    struct client
+        *client; /* subscriber_token_client's; NULL: not asked for yet */
 };
 
-void owner_init(struct owner *owner, struct slice name, int64_t ends_us,
-                struct slice requester);
-void owner_fini(struct owner *owner);
+void subscriber_token_init(struct subscriber_token *owner, struct slice name,
+                           int64_t ends_us, struct slice requester);
+void subscriber_token_fini(struct subscriber_token *owner);
 
 /* The name, terminated. */
-const char *owner_name(const struct owner *owner);
+const char *subscriber_token_name(const struct subscriber_token *owner);
 
-/* The client for limits, and for turns: lent until owner_fini. */
-struct client *owner_client(struct owner *owner, struct clients *clients);
+/* The client for limits, and for turns: lent until subscriber_token_fini. */
+struct client *subscriber_token_client(struct subscriber_token *owner,
+                                       struct clients *clients);
 
 /* True if it may subscribe to the set or relay `name`, the same at each call.
  * A private set (`is_private`) is for tokens alone. `tokens` NULL: it may. */
-bool owner_may_subscribe(struct owner *owner, struct tokens *tokens,
-                         struct slice name, bool is_private, int64_t now_us);
+bool subscriber_token_may_subscribe(struct subscriber_token *owner,
+                                    struct tokens *tokens, struct slice name,
+                                    bool is_private, int64_t now_us);
 
 #endif

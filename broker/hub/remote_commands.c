@@ -1,4 +1,4 @@
-#include "broker/hub/courier.h"
+#include "broker/hub/remote_commands.h"
 
 #include <endian.h>
 #include <pthread.h>
@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/thread.h"
-#include "broker/hub/command_wire.h"
+#include "broker/hub/remote_command.h"
 #include "broker/net/response.h"
 #include "proto/buf.h"
 #include "proto/memory.h"
@@ -27,15 +27,15 @@
 /* A command of this broker, or of another one. */
 struct errand {
     struct list node;
-    struct courier *courier;
+    struct remote_commands *all;
     struct command *command;
     uint64_t id;     /* of the order */
     uint64_t n;      /* the last record of the broker that was asked */
     int64_t over_us; /* steady: when the client no longer waits */
 };
 
-struct courier {
-    struct courier_options options;
+struct remote_commands {
+    struct remote_commands_options options;
     struct streams *streams; /* the thread's */
     struct thread thread;
     int wake_fd;
@@ -54,7 +54,7 @@ struct courier {
 
 /* The last record that this broker has. */
 static uint64_t
-place_of_copy(const struct courier *c)
+place_of_copy(const struct remote_commands *c)
 {
     const struct cluster_seat *seat = c->options.seat;
 
@@ -62,14 +62,14 @@ place_of_copy(const struct courier *c)
 }
 
 static void
-wake(struct courier *c)
+wake(struct remote_commands *c)
 {
     (void)eventfd_write(c->wake_fd, 1);
 }
 
 /* Takes the first one of a list that several threads use. */
 static struct errand *
-take_first(struct courier *c, struct list *of)
+take_first(struct remote_commands *c, struct list *of)
 {
     struct errand *e;
 
@@ -82,12 +82,13 @@ take_first(struct courier *c, struct list *of)
 /* This broker's */
 
 enum status
-courier_send(struct courier *c, struct command *command, struct problem *why)
+remote_commands_send(struct remote_commands *c, struct command *command,
+                     struct problem *why)
 {
     struct errand *e = memory_new(1, sizeof(*e));
     enum status rc = STATUS_OK;
 
-    *e = (struct errand){.courier = c,
+    *e = (struct errand){.all = c,
                          .command = command,
                          .n = place_of_copy(c),
                          .over_us = clock_steady_us() + ORDER_US};
@@ -114,7 +115,7 @@ courier_send(struct courier *c, struct command *command, struct problem *why)
 static void
 end_sent(struct errand *e)
 {
-    struct courier *c = e->courier;
+    struct remote_commands *c = e->all;
 
     pthread_mutex_lock(&c->mutex);
     c->n--;
@@ -132,7 +133,7 @@ fail_sent(struct errand *e, enum status rc, const char *text)
 }
 
 static void
-order_sent(struct courier *c)
+order_sent(struct remote_commands *c)
 {
     struct errand *e;
 
@@ -145,7 +146,7 @@ order_sent(struct courier *c)
         buf_init(&bytes, INT32_MAX);
         n = htobe64(e->n);
         buf_add(&bytes, &n, sizeof(n));
-        command_write(&bytes, e->command);
+        remote_command_write(&bytes, e->command);
         rc = bytes.failed ? problem_memory(&why)
                           : c->streams->ops->order(
                                 c->streams, buf_slice(&bytes), &e->id, &why);
@@ -162,7 +163,7 @@ order_sent(struct courier *c)
 static void
 on_answer(uint64_t id, struct slice bytes, void *user)
 {
-    struct courier *c = user;
+    struct remote_commands *c = user;
     struct list *after;
     struct errand *e;
 
@@ -170,7 +171,7 @@ on_answer(uint64_t id, struct slice bytes, void *user)
         if (e->id != id)
             continue;
         list_remove(&e->node);
-        command_restore_outcome(e->command, bytes);
+        remote_command_read_outcome(e->command, bytes);
         end_sent(e);
         return;
     }
@@ -178,7 +179,7 @@ on_answer(uint64_t id, struct slice bytes, void *user)
 
 /* They were ordered in the order of their ends. */
 static void
-give_up(struct courier *c)
+give_up(struct remote_commands *c)
 {
     struct errand *e;
 
@@ -192,7 +193,7 @@ give_up(struct courier *c)
 }
 
 static void
-take_answers(struct courier *c)
+take_answers(struct remote_commands *c)
 {
     struct problem why;
 
@@ -209,7 +210,7 @@ static void
 on_run(struct command *command)
 {
     struct errand *e = command->user;
-    struct courier *c = e->courier;
+    struct remote_commands *c = e->all;
 
     pthread_mutex_lock(&c->mutex);
     list_append(&c->ended, &e->node);
@@ -232,19 +233,19 @@ refuse_order(struct errand *e, enum status rc, const struct problem *why)
 static void
 on_order(uint64_t id, struct slice bytes, void *user)
 {
-    struct courier *c = user;
+    struct remote_commands *c = user;
     struct errand *e = memory_new(1, sizeof(*e));
     struct problem why = {""};
     enum status rc;
 
     *e = (struct errand){
-        .courier = c, .id = id, .over_us = clock_steady_us() + ORDER_US};
+        .all = c, .id = id, .over_us = clock_steady_us() + ORDER_US};
     if (bytes.size >= sizeof(e->n)) {
         memcpy(&e->n, bytes.data, sizeof(e->n));
         e->n = be64toh(e->n);
         slice_skip(&bytes, sizeof(e->n));
     }
-    rc = command_restore(&e->command, bytes, c->options.tokens, &why);
+    rc = remote_command_read(&e->command, bytes, c->options.tokens, &why);
     if (!rc) {
         e->command->done = on_run;
         e->command->user = e;
@@ -257,7 +258,7 @@ on_order(uint64_t id, struct slice bytes, void *user)
 
 /* Runs the orders, one after the other, for which this copy is far enough. */
 static void
-run_early(struct courier *c)
+run_early(struct remote_commands *c)
 {
     struct errand *e;
 
@@ -279,7 +280,7 @@ run_early(struct courier *c)
 }
 
 static void
-take_orders(struct courier *c)
+take_orders(struct remote_commands *c)
 {
     struct lease lease = {
         .term = atomic_load_explicit(&c->term, memory_order_relaxed)};
@@ -290,7 +291,7 @@ take_orders(struct courier *c)
 }
 
 static void
-answer_ended(struct courier *c)
+answer_ended(struct remote_commands *c)
 {
     struct errand *e;
 
@@ -299,7 +300,7 @@ answer_ended(struct courier *c)
         struct problem why;
 
         buf_init(&bytes, SIZE_MAX);
-        command_write_outcome(&bytes, e->command);
+        remote_command_write_outcome(&bytes, e->command);
         if (!bytes.failed)
             (void)c->streams->ops->answer(c->streams, e->id, buf_slice(&bytes),
                                           &why);
@@ -313,7 +314,7 @@ answer_ended(struct courier *c)
 
 /* True from before the wake that ends the last wait. */
 static bool
-is_stopping(struct courier *c)
+is_stopping(struct remote_commands *c)
 {
     bool is;
 
@@ -324,9 +325,9 @@ is_stopping(struct courier *c)
 }
 
 static void
-run_courier(struct thread *t)
+run_remote(struct thread *t)
 {
-    struct courier *c = t->user;
+    struct remote_commands *c = t->user;
     eventfd_t ignored;
 
     while (thread_wait(t, 0) && !is_stopping(c)) {
@@ -342,17 +343,18 @@ run_courier(struct thread *t)
 }
 
 void
-courier_own(struct courier *c, uint64_t term)
+remote_commands_own(struct remote_commands *c, uint64_t term)
 {
     atomic_store_explicit(&c->term, term, memory_order_relaxed);
     wake(c);
 }
 
 enum status
-courier_open(struct courier **courier, const struct courier_options *options,
-             struct problem *why)
+remote_commands_open(struct remote_commands **made,
+                     const struct remote_commands_options *options,
+                     struct problem *why)
 {
-    struct courier *c = memory_new(1, sizeof(*c));
+    struct remote_commands *c = memory_new(1, sizeof(*c));
     enum status rc;
 
     c->options = *options;
@@ -365,16 +367,16 @@ courier_open(struct courier **courier, const struct courier_options *options,
     c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     rc = c->wake_fd < 0
              ? problem(why, STATUS_IO, "no descriptor is left")
-             : thread_start(&c->thread, "courier", run_courier, c, why);
+             : thread_start(&c->thread, "remote", run_remote, c, why);
     if (rc)
-        courier_close(c);
+        remote_commands_close(c);
     else
-        *courier = c;
+        *made = c;
     return rc;
 }
 
 void
-courier_stop(struct courier *c)
+remote_commands_stop(struct remote_commands *c)
 {
     struct errand *e;
 
@@ -395,11 +397,11 @@ courier_stop(struct courier *c)
 }
 
 void
-courier_close(struct courier *c)
+remote_commands_close(struct remote_commands *c)
 {
     if (!c)
         return;
-    courier_stop(c);
+    remote_commands_stop(c);
     c->streams->ops->close(c->streams);
     if (c->wake_fd >= 0)
         close(c->wake_fd);

@@ -1,5 +1,5 @@
 /*
- * command_wire.h - a command and its outcome as bytes: from a broker of a
+ * remote_command.h - a command and its outcome as bytes: from a broker of a
  * cluster that was asked to the one that owns the hub, and back.
  *
  *     command     01, then fields: kind, flags, id, set or relay, client's
@@ -11,30 +11,31 @@
  * brokers are of one cluster and trust each other: the owner believes that the
  * other one has checked the token. But a token must be known to both.
  */
-#ifndef BROKER_HUB_COMMAND_WIRE_H
-#define BROKER_HUB_COMMAND_WIRE_H
+#ifndef BROKER_HUB_REMOTE_COMMAND_H
+#define BROKER_HUB_REMOTE_COMMAND_H
 
 #include "broker/access/tokens.h"
-#include "broker/hub/command.h"
+#include "broker/sources/command.h"
 #include "proto/buf.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 
 /* Appends a command that hub_submit could take. */
-void command_write(struct buf *to, const struct command *command);
+void remote_command_write(struct buf *to, const struct command *command);
 
 /* Makes the command that `bytes` are; the caller frees it. STATUS_FORBIDDEN:
  * this broker does not know the token. STATUS_INVALID: a newer program wrote
  * them. `tokens` NULL: nobody asks for rights. */
-MUST_CHECK enum status command_restore(struct command **command,
-                                       struct slice bytes,
-                                       struct tokens *tokens,
-                                       struct problem *why);
+MUST_CHECK enum status remote_command_read(struct command **command,
+                                           struct slice bytes,
+                                           struct tokens *tokens,
+                                           struct problem *why);
 
 /* Appends the outcome of a command, and writes it into the command that was
  * asked for. Bytes that are none become STATUS_IO. */
-void command_write_outcome(struct buf *to, const struct command *command);
-void command_restore_outcome(struct command *command, struct slice bytes);
+void remote_command_write_outcome(struct buf *to,
+                                  const struct command *command);
+void remote_command_read_outcome(struct command *command, struct slice bytes);
 
 #endif

@@ -1,11 +1,12 @@
-#include "broker/hub/document_intake.h"
+#include "broker/sources/document_intake.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
-#include "broker/hub/hub_state.h"
 #include "broker/posts/ingest.h"
 #include "proto/memory.h"
 
@@ -51,16 +52,17 @@ intake_free(struct intake *in)
 struct slice
 intake_target_name(const struct intake_target *target)
 {
-    return slice_of(target->relay ? target->relay->name : target->set->name);
+    return slice_of(target->topic ? target->topic->name : target->set->name);
 }
 
 struct intake_target
-intake_target_of(struct hub *hub, struct slice url)
+intake_target_of(struct foreign_sources *foreign, struct slice url)
 {
-    struct intake_target target = {.relay = relay_of_topic(hub, url)};
+    struct intake_target target = {
+        .topic = foreign_topic_of_url(foreign->topics, url)};
 
-    if (!target.relay)
-        target.set = registry_upstream(hub->registry, url);
+    if (!target.topic)
+        target.set = registry_upstream(foreign->topics->registry, url);
     return target;
 }
 
@@ -79,7 +81,7 @@ answer_intake(struct intake *in)
         if (in->status)
             diag(DIAG_WARNING, "hub", "the document from %s was refused: %s",
                  in->source->url, in->why.text);
-    } else if (in->target.relay) {
+    } else if (in->target.topic) {
         in->command->why = in->why;
         command_end(in->command, in->status, 200);
     } else {
@@ -168,7 +170,7 @@ on_committed(struct ingest *ingest, void *user)
     f->n_in_log--;
     if (!f->is_posted && !f->is_ending) {
         f->is_posted = true;
-        caller_post(f->hub->caller, &f->task);
+        caller_post(f->topics->caller, &f->task);
     }
     pthread_cond_signal(&f->landed);
     pthread_mutex_unlock(&f->mutex);
@@ -216,10 +218,10 @@ static void
 feed_set(struct intake *in)
 {
     struct foreign_sources *f = in->source->foreign;
-    struct registry *registry = f->hub->registry;
+    struct registry *registry = f->topics->registry;
     struct problem *why = &in->why;
     enum status rc =
-        ingest_begin(&in->ingest, f->hub->posts, slice_of(in->target.set->name),
+        ingest_begin(&in->ingest, f->posts, slice_of(in->target.set->name),
                      slice_of(in->type), in->body.size, why);
 
     if (in->key.size == 0)
@@ -266,9 +268,9 @@ static bool
 is_wanted(struct intake *in)
 {
     struct intake_target now =
-        intake_target_of(in->source->foreign->hub, slice_of(in->source->url));
+        intake_target_of(in->source->foreign, slice_of(in->source->url));
 
-    if (now.relay == in->target.relay && now.set == in->target.set) {
+    if (now.topic == in->target.topic && now.set == in->target.set) {
         in->status =
             authority_check(in->command ? in->command->authority : NULL,
                             clock_now_us(), &in->why);
@@ -286,9 +288,10 @@ on_read(struct job *job)
     struct foreign_source *s = in->source;
 
     in->is_worked = true;
-    if (in->target.relay && is_wanted(in)) {
-        in->status = relay_take(in->target.relay, slice_of(in->type), &in->key,
-                                in->body, &in->digest, &in->why);
+    if (in->target.topic && is_wanted(in)) {
+        in->status =
+            foreign_topic_take(in->target.topic, slice_of(in->type), &in->key,
+                               in->body, &in->digest, &in->why);
         if (!in->status && !in->command) { /* else nothing would begin the next
                                             one */
             list_put(&s->foreign->fetched, &s->fetched_node);
@@ -316,7 +319,7 @@ begin_next(struct foreign_source *s)
         in->is_begun = true;
         in->job.work = read_document;
         in->job.done = on_read;
-        caller_work(s->foreign->hub->caller, &in->job);
+        caller_work(s->foreign->topics->caller, &in->job);
         return;
     }
 }
@@ -389,7 +392,7 @@ enum status
 intake_fetched(struct foreign_source *s, const struct intake_target *target,
                struct slice type, struct slice body, struct problem *why)
 {
-    struct registry *registry = s->foreign->hub->registry;
+    struct registry *registry = s->foreign->topics->registry;
     struct intake *in;
     enum status rc = enter_intake(s, target, type, SLICE(""), &in, why);
 

@@ -1,4 +1,4 @@
-#include "broker/hub/command_wire.h"
+#include "broker/hub/remote_command.h"
 
 #include <endian.h>
 #include <string.h>
@@ -157,7 +157,7 @@ take_principal(struct fields *f, struct tokens *tokens, struct command *command,
 /* Commands */
 
 void
-command_write(struct buf *to, const struct command *command)
+remote_command_write(struct buf *to, const struct command *command)
 {
     buf_add(to, &(char){VERSION}, 1);
     put_number(to, command->kind);
@@ -233,8 +233,8 @@ restore_fields(struct command *command, struct fields *f, struct tokens *tokens,
 }
 
 enum status
-command_restore(struct command **command, struct slice bytes,
-                struct tokens *tokens, struct problem *why)
+remote_command_read(struct command **command, struct slice bytes,
+                    struct tokens *tokens, struct problem *why)
 {
     struct fields f = read_fields(bytes);
     uint64_t kind = take_number(&f);
@@ -258,7 +258,7 @@ command_restore(struct command **command, struct slice bytes,
 /* Outcomes */
 
 void
-command_write_outcome(struct buf *to, const struct command *command)
+remote_command_write_outcome(struct buf *to, const struct command *command)
 {
     buf_add(to, &(char){VERSION}, 1);
     put_number(to, command->status);
@@ -268,7 +268,7 @@ command_write_outcome(struct buf *to, const struct command *command)
 }
 
 void
-command_restore_outcome(struct command *command, struct slice bytes)
+remote_command_read_outcome(struct command *command, struct slice bytes)
 {
     struct fields f = read_fields(bytes);
     uint64_t status = take_number(&f), http = take_number(&f);

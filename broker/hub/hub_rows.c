@@ -1,0 +1,222 @@
+#include "broker/hub/hub_rows.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* Reading, at the start */
+
+/* The columns that both tables have, and where a row of them is read to. */
+#define COMMON_COLUMNS                                              \
+    "id, topic_kind, name, epoch, callback, lease, secret, filter," \
+    " interval, is_simple, is_local, owner, owner_ends, requester"
+
+#define COMMON_PLACES(r, l)                                                   \
+    &(r)->id, &(r)->topic_kind, &(r)->name, &(r)->epoch, &(r)->callback,      \
+        &(r)->terms.lease_us, &(l)->secret, &(l)->filter,                     \
+        &(r)->terms.interval_us, &(r)->terms.is_simple, &(r)->terms.is_local, \
+        &(l)->owner, &(l)->owner_ends_us, &(l)->requester
+
+/* What the terms of a record are made of. */
+struct lent_terms {
+    struct slice secret, filter, owner, requester;
+    int64_t owner_ends_us;
+};
+
+static enum status
+make_terms(struct hub_record *record, const struct lent_terms *lent,
+           struct problem *why)
+{
+    struct terms *terms = &record->terms;
+
+    if (record->topic_kind > TOPIC_FOREIGN)
+        return problem(why, STATUS_IO, "there is no kind %d of topic",
+                       (int)record->topic_kind);
+    if (lent->secret.size > WEBSUB_SECRET_MAX)
+        return problem(why, STATUS_IO, "a secret is too long");
+    if (lent->secret.size > 0)
+        memcpy(terms->secret, lent->secret.data, lent->secret.size);
+    terms->secret_size = lent->secret.size;
+    if (lent->filter.size > 0)
+        terms->filter = slice_dup(lent->filter);
+    terms->is_local &= websub_is_loopback(record->callback);
+    subscriber_token_init(&terms->owner, lent->owner, lent->owner_ends_us,
+                          lent->requester);
+    return STATUS_OK;
+}
+
+/* Hands over a row that was read, unless `rc` is its error. An error says which
+ * row could not be read or taken over. */
+static enum status
+hand_over(struct hub_record *record, const struct lent_terms *lent,
+          enum status rc, hub_record_fn *fn, void *user, struct problem *why)
+{
+    if (!rc)
+        rc = make_terms(record, lent, why);
+    if (!rc)
+        rc = fn(record, user, why);
+    if (rc)
+        problem_prefix(why, rc, "%s %" PRIu64 ": ",
+                       record->row == HUB_ROW_REQUEST ? "request"
+                                                      : "subscription",
+                       record->id);
+    terms_fini(&record->terms);
+    return rc;
+}
+
+static enum status
+read_subscriptions(struct hub_db *h, hub_record_fn *fn, void *user,
+                   struct problem *why)
+{
+    struct db_rows rows =
+        DB_SELECT(hub_db_handle(h), "read it", why,
+                  "SELECT " COMMON_COLUMNS ", kind, created, lease_end,"
+                  " after IS NOT NULL, after, range_last, generation"
+                  " FROM subscriptions LEFT JOIN cursors USING(id)"
+                  " ORDER BY id");
+    struct hub_record record = {0}, *r = &record;
+    struct lent_terms lent;
+    bool has_cursor;
+
+    while (DB_NEXT(&rows, COMMON_PLACES(r, &lent), &r->kind, &r->created_us,
+                   &r->lease_end_us, &has_cursor, &r->after, &r->range_last,
+                   &r->generation)) {
+        if (r->kind > SUBSCRIPTION_HUB)
+            rows.rc =
+                problem(why, STATUS_IO, "there is no kind %d of subscription",
+                        (int)r->kind);
+        else if (!has_cursor)
+            rows.rc = problem(why, STATUS_IO, "it has no cursor");
+        rows.rc = hand_over(r, &lent, rows.rc, fn, user, why);
+    }
+    return db_rows_end(&rows);
+}
+
+static enum status
+read_requests(struct hub_db *h, hub_record_fn *fn, void *user,
+              struct problem *why)
+{
+    struct db_rows rows =
+        DB_SELECT(hub_db_handle(h), "read it", why,
+                  "SELECT " COMMON_COLUMNS ", mode, topic_url, taken,"
+                  " has_after, after FROM requests ORDER BY id");
+    struct hub_record record = {.row = HUB_ROW_REQUEST}, *r = &record;
+    struct lent_terms lent;
+
+    while (DB_NEXT(&rows, COMMON_PLACES(r, &lent), &r->mode, &r->topic_url,
+                   &r->taken_us, &r->has_after, &r->after)) {
+        if (r->mode != WEBSUB_SUBSCRIBE && r->mode != WEBSUB_UNSUBSCRIBE)
+            rows.rc =
+                problem(why, STATUS_IO, "there is no mode %d", (int)r->mode);
+        rows.rc = hand_over(r, &lent, rows.rc, fn, user, why);
+    }
+    return db_rows_end(&rows);
+}
+
+enum status
+hub_rows_read(struct hub_db *h, hub_record_fn *fn, void *user,
+              struct problem *why)
+{
+    enum status rc = read_subscriptions(h, fn, user, why);
+
+    return rc ? rc : read_requests(h, fn, user, why);
+}
+
+/* Writing */
+
+static void
+write_cursor(struct hub_db *h, const struct subscription *s)
+{
+    HUB_DB_WRITE(h,
+                 "INSERT OR REPLACE INTO cursors(id, after, range_last)"
+                 " VALUES(?,?,?)",
+                 s->id, s->reader.after, s->reader.upto);
+}
+
+/* The values of COMMON_COLUMNS, of a subscription or a verification. */
+#define COMMON_VALUES(of)                                                     \
+    (of)->id, (of)->topic->kind, topic_name((of)->topic), (of)->topic->epoch, \
+        (of)->callback, (of)->terms.lease_us,                                 \
+        db_bytes((of)->terms.secret, (of)->terms.secret_size),                \
+        (of)->terms.filter, (of)->terms.interval_us, (of)->terms.is_simple,   \
+        (of)->terms.is_local, subscriber_token_name(&(of)->terms.owner),      \
+        (of)->terms.owner.ends_us, (of)->terms.owner.requester
+#define COMMON_PARAMETERS "?,?,?,?,?,?,nullif(?,x''),?,?,?,?,?,?,?"
+
+static void
+write_subscription(struct hub_db *h, const struct subscription *s)
+{
+    HUB_DB_WRITE(h,
+                 "INSERT OR REPLACE INTO subscriptions(" COMMON_COLUMNS
+                 ", kind, created, lease_end, generation)"
+                 " VALUES(" COMMON_PARAMETERS ",?,?,?,?)",
+                 COMMON_VALUES(s), s->kind, s->created_us, s->lease_end_us,
+                 s->generation);
+    write_cursor(h, s);
+}
+
+static void
+write_request(struct hub_db *h, const struct verification *v)
+{
+    HUB_DB_WRITE(h,
+                 "INSERT OR REPLACE INTO requests(" COMMON_COLUMNS
+                 ", mode, topic_url, taken, has_after, after)"
+                 " VALUES(" COMMON_PARAMETERS ",?,?,?,?,?)",
+                 COMMON_VALUES(v), v->mode, v->topic_url, v->taken_us,
+                 v->has_after, v->after);
+}
+
+static void
+delete_row(struct hub_db *h, enum hub_row_kind kind, uint64_t id)
+{
+    if (kind == HUB_ROW_REQUEST) {
+        HUB_DB_WRITE(h, "DELETE FROM requests WHERE id=?", id);
+        return;
+    }
+    HUB_DB_WRITE(h, "DELETE FROM subscriptions WHERE id=?", id);
+    HUB_DB_WRITE(h, "DELETE FROM cursors WHERE id=?", id);
+}
+
+void
+hub_rows_put_subscription(struct hub_db *h, struct subscription *s)
+{
+    hub_db_note(h, &s->row);
+    write_subscription(h, s);
+}
+
+void
+hub_rows_put_cursor(struct hub_db *h, struct subscription *s)
+{
+    hub_db_note(h, &s->row);
+    write_cursor(h, s);
+}
+
+void
+hub_rows_put_range(struct hub_db *h, struct subscription *s)
+{
+    hub_db_note(h, &s->row);
+    s->range.id = s->id;
+    s->range.after = s->reader.after;
+    s->range.last = s->reader.upto;
+    hub_db_put_range(h, &s->range);
+}
+
+void
+hub_rows_put_request(struct hub_db *h, struct verification *v)
+{
+    hub_db_note(h, &v->row);
+    write_request(h, v);
+}
+
+void
+hub_rows_replace_request(struct hub_db *h, struct verification *v)
+{
+    hub_db_note(h, &v->row);
+    delete_row(h, HUB_ROW_REQUEST, v->id);
+}
+
+void
+hub_rows_delete(struct hub_db *h, struct hub_row *ended)
+{
+    hub_db_note(h, ended);
+    delete_row(h, ended->kind, ended->ended_id);
+}

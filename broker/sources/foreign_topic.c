@@ -1,0 +1,806 @@
+#include "broker/sources/foreign_topic.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "broker/base/diag.h"
+#include "broker/base/metrics.h"
+#include "broker/sets/alteration.h"
+#include "broker/sets/json_members.h"
+#include "broker/sets/links.h"
+#include "broker/sets/peers.h"
+#include "broker/sets/upstream_topics.h"
+#include "proto/datetime.h"
+#include "proto/http/websub.h"
+#include "proto/memory.h"
+#include "proto/resourcesync/json.h"
+
+/* With each new document at most so many old ones go: more than one, so that
+ * lower limits take effect soon after a start. */
+#define DROP_AT_ONCE 100
+
+/* One step deletes so many documents of a removed topic, or documents with so
+ * many bytes: SQLite visits each page of a large body to free it. */
+#define FORGET_DOCUMENTS 100
+#define FORGET_BYTES     (16 << 20)
+
+/* Life */
+
+static void
+topic_free(struct foreign_topic *topic)
+{
+    upstream_release(topic->claim);
+    free(topic->url);
+    free(topic->hub_url);
+    free(topic->new_hub_url);
+    free(topic->comparable);
+    free(topic);
+}
+
+/* The name that the Source has for us: the given one, or our present URL. */
+static char *
+hub_url_of(const struct foreign_topics *topics, struct slice given)
+{
+    struct link_text ours =
+        link_to(registry_public_url(topics->registry), LINK_HUB, NULL, NULL, 0);
+
+    return slice_dup(given.size > 0 ? given : link_slice(&ours));
+}
+
+/* Makes a topic, in no list yet. */
+static struct foreign_topic *
+topic_new(struct foreign_topics *topics, const struct foreign_topic_wish *wish)
+{
+    struct foreign_topic *topic = memory_new(1, sizeof(*topic));
+
+    list_init(&topic->node);
+    list_init(&topic->changed);
+    topic->topics = topics;
+    memcpy(topic->name, wish->name.data, wish->name.size);
+    topic->url = slice_dup(wish->url);
+    topic->hub_url = hub_url_of(topics, wish->hub_url);
+    topic->comparable = websub_comparable_dup(wish->url);
+    return topic;
+}
+
+static enum status
+claim_url(struct foreign_topic *topic, struct problem *why)
+{
+    char owner[UPSTREAM_OWNER_MAX + 1];
+
+    snprintf(owner, sizeof(owner), "relay %s", topic->name);
+    return registry_claim(topic->topics->registry, slice_of(topic->url), owner,
+                          &topic->claim, why);
+}
+
+/* The end of a turn, and of a topic */
+
+/* Deletes a part of the documents of a removed topic, when the hub has ended
+ * its subscriptions. True if there is more. */
+static bool
+delete_rests(const struct foreign_topic *topic)
+{
+    struct hub_db *db = topic->topics->db;
+    struct problem why = {""};
+    struct db_rows rows;
+    uint64_t last = 0, size, bytes = 0;
+    bool is_more = true;
+
+    if (topic->topic)
+        return true;
+    rows =
+        DB_SELECT(hub_db_handle(db), "look at a document", &why,
+                  "SELECT seq, size FROM documents WHERE relay=? ORDER BY seq",
+                  topic->id);
+    for (int n = 0; is_more && bytes < FORGET_BYTES && n < FORGET_DOCUMENTS;
+         n++) {
+        is_more = DB_NEXT(&rows, &last, &size);
+        bytes += is_more ? size : 0;
+    }
+    if (db_rows_end(&rows)) {
+        hub_db_fail(db, &why);
+        is_more = true;
+    }
+    if (last > 0)
+        HUB_DB_WRITE(db, "DELETE FROM documents WHERE relay=? AND seq<=?",
+                     topic->id, last);
+    return is_more;
+}
+
+/* If a turn is lost here, the next start deletes the rest. */
+static void
+on_rests(struct alarm *alarm)
+{
+    struct foreign_topics *topics =
+        list_entry(alarm, struct foreign_topics, alarm);
+    struct list *after;
+    struct foreign_topic *topic;
+    bool more = false;
+
+    list_each (topic, after, &topics->gone, node) {
+        if (topic->id != 0 && !delete_rests(topic))
+            topic->id = 0;
+        more |= topic->id != 0;
+    }
+    if (more)
+        caller_set_alarm(topics->caller, alarm, clock_steady_us() + 10000);
+}
+
+/* Hides the topic from all look-ups, and frees its URL for others. */
+static void
+hide_topic(struct foreign_topic *topic)
+{
+    struct foreign_topics *topics = topic->topics;
+
+    topic->state = FOREIGN_GONE;
+    upstream_release(topic->claim);
+    topic->claim = NULL;
+    list_put(&topics->gone, &topic->node);
+    topics->has_lost_some = true;
+    caller_set_alarm(topics->caller, &topics->alarm, clock_steady_us());
+}
+
+static void
+keep_changes(struct foreign_topic *topic)
+{
+    if (topic->new_hub_url) {
+        free(topic->hub_url);
+        topic->hub_url = topic->new_hub_url;
+        topic->new_hub_url = NULL;
+    }
+    if (topic->state == FOREIGN_LEAVING) {
+        hide_topic(topic);
+        return;
+    }
+    topic->state = FOREIGN_KEPT;
+    metrics_add(METRIC_RELAY_DOCUMENTS,
+                (int64_t)(topic->draft.last - topic->kept.last));
+    topic->kept = topic->draft;
+    if (topic->news)
+        watched_mark(topic->news);
+}
+
+static void
+lose_changes(struct foreign_topic *topic)
+{
+    free(topic->new_hub_url);
+    topic->new_hub_url = NULL;
+    if (topic->state == FOREIGN_NEW) {
+        list_remove(&topic->node); /* nobody could find it yet */
+        topic_free(topic);
+        return;
+    }
+    topic->state = FOREIGN_KEPT;
+    topic->draft = topic->kept;
+}
+
+static void
+on_turn_ended(struct hub_db_hook *hook, bool is_kept)
+{
+    struct foreign_topics *topics =
+        list_entry(hook, struct foreign_topics, hook);
+    struct foreign_topic *topic;
+
+    list_drain (topic, &topics->changed, changed) {
+        if (is_kept)
+            keep_changes(topic);
+        else
+            lose_changes(topic);
+    }
+}
+
+/* Writes a row of the topic in this turn, whose end keeps or loses the
+ * change. */
+#define WRITE_TOPIC(topic, sql, ...) \
+    write_topic((topic), (sql), DB_VALUES(__VA_ARGS__), DB_INTO())
+
+static void
+write_topic(struct foreign_topic *topic, const char *sql,
+            const struct db_value *values, const struct db_target *into)
+{
+    list_put(&topic->topics->changed, &topic->changed);
+    hub_db_get(topic->topics->db, sql, values, into);
+}
+
+/* Reading hub.db */
+
+/* Sums up without bodies: reads an index, and one small row per document. */
+static enum status
+sum_documents(struct foreign_topic *topic, struct problem *why)
+{
+    struct db_rows rows = DB_SELECT(
+        hub_db_handle(topic->topics->db), "read the documents of a relay", why,
+        "SELECT seq, received_us, size, digest FROM documents"
+        " WHERE relay=? ORDER BY seq",
+        topic->id);
+    struct documents_sum *sum = &topic->draft;
+    uint64_t seq, size;
+
+    while (DB_NEXT(&rows, &seq, &sum->last_us, &size, &sum->last_digest)) {
+        if (sum->bytes == 0) /* no document is empty: this is the first one */
+            sum->earliest = seq - 1;
+        sum->bytes += size;
+        if (digest_is_equal(&sum->last_digest, &(struct digest){{0}}))
+            rows.rc = problem(why, STATUS_IO, "a document has no digest");
+    }
+    topic->kept = topic->draft;
+    return db_rows_end(&rows);
+}
+
+/* Makes the topic of a row. */
+static enum status
+take_row(struct foreign_topics *topics, uint64_t id,
+         const struct foreign_topic_wish *wish, struct slice epoch,
+         uint64_t last, struct problem *why)
+{
+    struct problem inner = {""};
+    struct foreign_topic *topic;
+
+    if (!set_name_is_valid(wish->name) || !epoch_is_valid(epoch) ||
+        websub_check_url(wish->url, "topic", why))
+        return problem(why, STATUS_INVALID, "relay %" PRIu64 " is damaged", id);
+    topic = topic_new(topics, wish);
+    list_append(&topics->all, &topic->node);
+    topic->id = id;
+    memcpy(topic->epoch, epoch.data, EPOCH_SIZE);
+    topic->state = FOREIGN_KEPT;
+    topic->draft.earliest = topic->draft.last = last;
+    if (claim_url(topic, &inner))
+        diag(DIAG_WARNING, "hub", "the relay %s gets nothing: %s", topic->name,
+             inner.text);
+    return sum_documents(topic, why);
+}
+
+static enum status
+read_topics(struct foreign_topics *topics, struct problem *why)
+{
+    struct db *db = hub_db_handle(topics->db);
+    struct foreign_topic_wish wish;
+    struct db_rows rows;
+    struct slice epoch;
+    uint64_t id, last;
+    enum status rc = DB_DO(db, "delete the documents of removed relays", why,
+                           "DELETE FROM documents WHERE relay NOT IN"
+                           " (SELECT id FROM relays)");
+
+    if (rc)
+        return rc;
+    rows = DB_SELECT(db, "read the relays", why,
+                     "SELECT id, name, topic, hub, epoch, last FROM relays"
+                     " ORDER BY name");
+    while (DB_NEXT(&rows, &id, &wish.name, &wish.url, &wish.hub_url, &epoch,
+                   &last))
+        rows.rc = take_row(topics, id, &wish, epoch, last, why);
+    return db_rows_end(&rows);
+}
+
+enum status
+foreign_topics_open(struct foreign_topics *topics, struct registry *registry,
+                    struct hub_db *db, struct problem *why)
+{
+    *topics = (struct foreign_topics){.registry = registry, .db = db};
+    topics->alarm.ring = on_rests;
+    topics->hook.ended = on_turn_ended;
+    list_init(&topics->all);
+    list_init(&topics->changed);
+    list_init(&topics->gone);
+    hub_db_add_hook(db, &topics->hook);
+    return read_topics(topics, why);
+}
+
+void
+foreign_topics_close(struct foreign_topics *topics)
+{
+    struct foreign_topic *topic;
+
+    if (!topics->db)
+        return;
+    list_move(&topics->all, &topics->gone);
+    list_drain (topic, &topics->all, node)
+        topic_free(topic);
+}
+
+/* Finding */
+
+static bool
+is_findable(const struct foreign_topic *topic)
+{
+    return topic->state == FOREIGN_KEPT || topic->state == FOREIGN_LEAVING;
+}
+
+/* Finds also a topic that is new in this turn. */
+static struct foreign_topic *
+find_any(struct foreign_topics *topics, struct slice name)
+{
+    struct list *after;
+    struct foreign_topic *topic;
+
+    list_each (topic, after, &topics->all, node) {
+        if (slice_is(name, topic->name))
+            return topic;
+    }
+    return NULL;
+}
+
+struct foreign_topic *
+foreign_topic_find(struct foreign_topics *topics, struct slice name)
+{
+    struct foreign_topic *topic = find_any(topics, name);
+
+    return topic && is_findable(topic) ? topic : NULL;
+}
+
+struct foreign_topic *
+foreign_topic_of_url(struct foreign_topics *topics, struct slice url)
+{
+    struct websub_comparable comparable;
+    struct list *after;
+    struct foreign_topic *topic;
+
+    websub_comparable(&comparable, url);
+    list_each (topic, after, &topics->all, node) {
+        if (is_findable(topic) && !strcmp(comparable.text, topic->comparable))
+            return topic;
+    }
+    return NULL;
+}
+
+/* Making */
+
+static bool
+are_many(const struct foreign_topics *topics)
+{
+    size_t n = 0;
+
+    for (struct list *node = topics->all.next; node != &topics->all;
+         node = node->next)
+        n++;
+    return n >= FOREIGN_TOPICS_MAX;
+}
+
+static enum status
+create_topic(struct foreign_topic *topic, struct slice hub_url,
+             struct problem *why)
+{
+    enum status rc = claim_url(topic, why);
+
+    /* Another relay or set has the topic: a conflict, not a wrong request. */
+    if (rc)
+        return rc == STATUS_INVALID ? STATUS_RUNNING : rc;
+    if (!random_hex(topic->epoch, sizeof(topic->epoch)))
+        return problem(why, STATUS_IO, "there are no random numbers");
+    list_append(&topic->topics->all, &topic->node);
+    write_topic(topic,
+                "INSERT INTO relays(name, topic, hub, epoch) VALUES(?,?,?,?)"
+                " RETURNING id",
+                DB_VALUES(topic->name, topic->url, hub_url, topic->epoch),
+                DB_INTO(&topic->id));
+    return STATUS_OK;
+}
+
+/* Changes the hub's name; nothing else of a topic can be changed. */
+static enum status
+change_hub_url(struct foreign_topic *topic,
+               const struct foreign_topic_wish *wish, struct problem *why)
+{
+    if (!websub_is_same(wish->url, slice_of(topic->url)))
+        return problem(why, STATUS_RUNNING,
+                       "the relay %s has another topic, \"%s\": a topic is a "
+                       "log of its own, so remove the relay first",
+                       topic->name, problem_quote(slice_of(topic->url)).text);
+    WRITE_TOPIC(topic, "UPDATE relays SET hub=? WHERE id=?", wish->hub_url,
+                topic->id);
+    free(topic->new_hub_url);
+    topic->new_hub_url = hub_url_of(topic->topics, wish->hub_url);
+    return STATUS_OK;
+}
+
+static enum status
+check_leaving(const struct foreign_topic *topic, struct problem *why)
+{
+    return topic->state == FOREIGN_LEAVING
+               ? problem(why, STATUS_RUNNING, "the relay %s is being removed",
+                         topic->name)
+               : STATUS_OK;
+}
+
+enum status
+foreign_topic_make(struct foreign_topics *topics,
+                   const struct foreign_topic_wish *wish,
+                   struct foreign_topic **topic, bool *is_new,
+                   struct problem *why)
+{
+    enum status rc;
+
+    *topic = find_any(topics, wish->name);
+    *is_new = !*topic;
+    if (*topic) {
+        rc = check_leaving(*topic, why);
+        return rc ? rc : change_hub_url(*topic, wish, why);
+    }
+    if (are_many(topics))
+        return problem(why, STATUS_INVALID,
+                       "this broker has no room for another relay: it holds "
+                       "%d at most",
+                       FOREIGN_TOPICS_MAX);
+    *topic = topic_new(topics, wish);
+    rc = create_topic(*topic, wish->hub_url, why);
+    if (!rc)
+        return STATUS_OK;
+    topic_free(*topic);
+    *topic = NULL;
+    return rc;
+}
+
+enum status
+foreign_topic_unmake(struct foreign_topic *topic, struct problem *why)
+{
+    enum status rc = check_leaving(topic, why);
+
+    if (rc)
+        return rc;
+    topic->state = FOREIGN_LEAVING;
+    WRITE_TOPIC(topic, "DELETE FROM relays WHERE id=?", topic->id);
+    return STATUS_OK;
+}
+
+/* Documents */
+
+/* The type becomes a header of our deliveries: it must not end the line. */
+static enum status
+check_media_type(struct slice type, struct problem *why)
+{
+    if (type.size == 0)
+        return problem(why, STATUS_MALFORMED,
+                       "no Content-Type: subscribers get the document with the "
+                       "type that it came with");
+    if (type.size > DOCUMENT_TYPE_MAX)
+        return problem(why, STATUS_MALFORMED,
+                       "Content-Type: is longer than %d bytes",
+                       DOCUMENT_TYPE_MAX);
+    for (size_t i = 0; i < type.size; i++)
+        if (type.data[i] < ' ' || type.data[i] == 0x7f)
+            return problem(why, STATUS_MALFORMED,
+                           "Content-Type: \"%s\" has characters that no header "
+                           "can have",
+                           problem_quote(type).text);
+    if (!memchr(type.data, '/', type.size))
+        return problem(why, STATUS_MALFORMED,
+                       "Content-Type: \"%s\" is no media type",
+                       problem_quote(type).text);
+    return STATUS_OK;
+}
+
+/* The text of a key in hub.db: with its owner behind a line end, which no key
+ * has. */
+#define KEPT_KEY_SIZE (KEY_SIZE_MAX + 1 + KEY_OWNER_SIZE)
+
+struct kept_key {
+    char text[KEPT_KEY_SIZE]; /* terminated; "": none */
+};
+
+static struct kept_key
+write_kept_key(const struct key *key)
+{
+    struct kept_key kept = {""};
+
+    if (key->size > 0)
+        snprintf(kept.text, sizeof(kept.text), "%.*s%s%s",
+                 SLICE_ARG(key_slice(key)), key->owner[0] ? "\n" : "",
+                 key->owner);
+    return kept;
+}
+
+/* Sets *is: the document has come before. */
+static enum status
+check_repeat(struct foreign_topic *topic, const struct kept_key *kept,
+             const struct key *key, const struct digest *digest, bool *is,
+             struct problem *why)
+{
+    const struct documents_sum *sum = &topic->draft;
+    struct digest other = sum->last_digest;
+    enum status rc = STATUS_OK;
+
+    *is = sum->last > sum->earliest;
+    if (key->size > 0)
+        rc = db_find(hub_db_handle(topic->topics->db), "look for a document",
+                     why, is,
+                     "SELECT digest FROM documents WHERE relay=? AND key=?",
+                     DB_VALUES(topic->id, kept->text), DB_INTO(&other));
+    if (rc || !*is)
+        return rc;
+    *is = digest_is_equal(&other, digest);
+    if (key->size > 0 && !*is)
+        return problem(why, STATUS_INVALID,
+                       "the Idempotency-Key \"%s\" was given to another "
+                       "document",
+                       problem_quote(key_slice(key)).text);
+    return STATUS_OK;
+}
+
+static void
+keep_within_limits(struct foreign_topic *topic)
+{
+    const struct config *config = registry_config(topic->topics->registry);
+    struct documents_sum *sum = &topic->draft;
+
+    for (int i = 0; i < DROP_AT_ONCE; i++) {
+        uint64_t n = sum->last - sum->earliest, size = 0;
+
+        if (n <= 1 ||
+            (n <= config->relay_documents && sum->bytes <= config->relay_bytes))
+            break;
+        hub_db_get(topic->topics->db,
+                   "DELETE FROM documents WHERE relay=? AND seq=?"
+                   " RETURNING size",
+                   DB_VALUES(topic->id, ++sum->earliest), DB_INTO(&size));
+        sum->bytes -= size;
+    }
+}
+
+static void
+keep_document(struct foreign_topic *topic, struct slice type,
+              const struct kept_key *kept, struct slice body,
+              const struct digest *digest)
+{
+    struct documents_sum *sum = &topic->draft;
+
+    sum->last++;
+    sum->bytes += body.size;
+    sum->last_us = clock_now_us();
+    sum->last_digest = *digest;
+    WRITE_TOPIC(topic,
+                "INSERT INTO documents(relay, seq, received_us, size, digest,"
+                " type, key, body) VALUES(?,?,?,?,?,?,nullif(?,''),?)",
+                topic->id, sum->last, sum->last_us, body.size, digest, type,
+                kept->text, db_blob(body));
+    WRITE_TOPIC(topic, "UPDATE relays SET last=? WHERE id=?", sum->last,
+                topic->id);
+    keep_within_limits(topic);
+}
+
+enum status
+foreign_topic_take(struct foreign_topic *topic, struct slice type,
+                   const struct key *key, struct slice body,
+                   const struct digest *digest, struct problem *why)
+{
+    uint64_t max = registry_config(topic->topics->registry)->relay_bytes;
+    struct kept_key kept = write_kept_key(key);
+    bool has_come = false;
+    enum status rc;
+
+    type = slice_trimmed(type);
+    if (body.size == 0)
+        return problem(why, STATUS_MALFORMED, "the document is empty");
+    if (body.size > FOREIGN_DOCUMENT_MAX)
+        return problem(why, STATUS_TOO_LARGE,
+                       "a document of a relay has at most %zu bytes, not %zu",
+                       FOREIGN_DOCUMENT_MAX, body.size);
+    if (body.size > max)
+        return problem(why, STATUS_TOO_LARGE,
+                       "a relay keeps at most %" PRIu64 " bytes, not %zu", max,
+                       body.size);
+    rc = check_media_type(type, why);
+    if (!rc)
+        rc = check_repeat(topic, &kept, key, digest, &has_come, why);
+    if (!rc && !has_come)
+        keep_document(topic, type, &kept, body, digest);
+    return rc;
+}
+
+enum status
+foreign_topic_read(struct foreign_topic *topic, uint64_t after, struct buf *to,
+                   const char **content_type, struct problem *why)
+{
+    struct foreign_topics *topics = topic->topics;
+    bool is_there = false;
+    enum status rc = STATUS_OK;
+
+    if (after >= topic->kept.last)
+        return STATUS_OK;
+    if (after >= topic->kept.earliest && topic->state != FOREIGN_GONE)
+        rc = db_find(
+            hub_db_handle(topics->db), "read a document", why, &is_there,
+            "SELECT type, body FROM documents WHERE relay=? AND seq=?",
+            DB_VALUES(topic->id, after + 1), DB_INTO(&topics->type, to));
+    if (!rc && !is_there) /* or the turn at work drops it */
+        return problem(why, STATUS_GONE,
+                       "document %" PRIu64 " of the relay %s is no longer kept",
+                       after + 1, topic->name);
+    *content_type = topics->type;
+    return !rc && to->failed ? problem_memory(why) : rc;
+}
+
+static enum metric_relay
+state_of(const struct foreign_topic *topic)
+{
+    if (topic->state == FOREIGN_LEAVING)
+        return RELAYS_LEAVING;
+    return topic->claim ? RELAYS_ACTIVE : RELAYS_WITHOUT_TOPIC;
+}
+
+void
+foreign_topics_measure(const struct foreign_topics *topics)
+{
+    int64_t n[RELAYS_LEAVING + 1] = {0}, n_kept = 0, bytes = 0;
+    struct list *after;
+    const struct foreign_topic *topic;
+
+    list_each (topic, after, &topics->all, node) {
+        n[state_of(topic)]++;
+        n_kept += (int64_t)(topic->kept.last - topic->kept.earliest);
+        bytes += (int64_t)topic->kept.bytes;
+    }
+    for (enum metric_relay i = 0; i <= RELAYS_LEAVING; i++)
+        metrics_set_label(METRIC_RELAYS, i, n[i]);
+    metrics_set(METRIC_RELAY_KEPT, n_kept);
+    metrics_set(METRIC_RELAY_KEPT_BYTES, bytes);
+}
+
+/*
+ * Commands: PUT, GET and DELETE /relays/{name}, GET /relays
+ *
+ *     {"name":"news","topic":"https://a.example/feed",
+ *      "hub":"https://b.example/hub","epoch":"0123456789abcdef","last":7,
+ *      "documents":7,"bytes":51234,
+ *      "lastDocument":"2026-01-02T03:04:05.678901Z","subscriptions":2}
+ */
+
+/* The JSON of PUT */
+
+enum member { MEMBER_TOPIC, MEMBER_HUB, MEMBERS };
+
+static const char *const members[MEMBERS] = {"topic", "hub"};
+
+static enum status
+take_url(void *user, size_t i, enum json_event event, struct slice text,
+         struct problem *why)
+{
+    struct buf *urls = user;
+
+    if (event != JSON_STRING)
+        return problem(why, STATUS_INVALID, "%s: is a string", members[i]);
+    buf_add_slice(&urls[i], text);
+    /* Well-formed, but not acceptable. */
+    return websub_check_url(text, members[i], why) ? STATUS_INVALID : STATUS_OK;
+}
+
+static const struct json_members topic_members = {
+    .form = "a relay is a JSON object, such as {\"topic\":\"https://...\"}",
+    .what = "setting of a relay",
+    .rows = members,
+    .n = MEMBERS,
+    .row_size = sizeof(members[0]),
+    .take = take_url,
+};
+
+/* Refuses our own topics: they need no relay. */
+static enum status
+check_topic(struct slice topic, const char *public_url, struct problem *why)
+{
+    if (topic.size == 0)
+        return problem(why, STATUS_INVALID, "topic: is missing");
+    if (peers_is_ours(topic, public_url))
+        return problem(why, STATUS_INVALID,
+                       "topic: \"%s\" is of this broker itself",
+                       problem_quote(topic).text);
+    return STATUS_OK;
+}
+
+/* Showing */
+
+static void
+report_topic(struct buf *to, const struct foreign_topic *topic)
+{
+    const struct documents_sum *sum = &topic->draft;
+    char time[DATETIME_SIZE];
+
+    buf_add_format(to, "{\"name\":\"%s\",\"topic\":", topic->name);
+    json_text(to, slice_of(topic->url));
+    BUF_ADD(to, ",\"hub\":");
+    json_text(
+        to, slice_of(topic->new_hub_url ? topic->new_hub_url : topic->hub_url));
+    buf_add_format(to,
+                   ",\"epoch\":\"%s\",\"last\":%" PRIu64
+                   ",\"documents\":%" PRIu64 ",\"bytes\":%" PRIu64,
+                   topic->epoch, sum->last, sum->last - sum->earliest,
+                   sum->bytes);
+    if (sum->last_us != 0) {
+        datetime_write(time, sum->last_us);
+        buf_add_format(to, ",\"lastDocument\":\"%.*s\"", DATETIME_SIZE, time);
+    }
+    buf_add_format(to, ",\"subscriptions\":%zu}", topic->n_subscriptions);
+}
+
+/* The commands */
+
+static struct foreign_topic *
+find_named(struct foreign_topics *topics, struct command *command)
+{
+    struct slice name = slice_of(command->name);
+    struct foreign_topic *topic = foreign_topic_find(topics, name);
+
+    if (!topic)
+        command_end(command,
+                    problem(&command->why, STATUS_NOT_FOUND,
+                            "there is no relay called \"%s\"",
+                            problem_quote(name).text),
+                    0);
+    return topic;
+}
+
+void
+foreign_topic_put(struct foreign_topics *topics, struct command *command)
+{
+    struct problem *why = &command->why;
+    struct slice name = slice_of(command->name);
+    struct buf urls[MEMBERS];
+    struct foreign_topic_wish wish = {.name = name};
+    struct foreign_topic *topic = NULL;
+    bool is_new = false;
+    unsigned named = 0;
+    enum status rc = name_check("relay", name, why);
+
+    for (enum member m = 0; m < MEMBERS; m++)
+        buf_init(&urls[m], WEBSUB_URL_MAX);
+    if (!rc)
+        rc = json_members_read(&topic_members, buf_slice(&command->body), urls,
+                               &named, why);
+    wish.url = buf_slice(&urls[MEMBER_TOPIC]);
+    wish.hub_url = buf_slice(&urls[MEMBER_HUB]);
+    if (!rc)
+        rc = check_topic(wish.url, registry_public_url(topics->registry), why);
+    if (!rc)
+        rc = foreign_topic_make(topics, &wish, &topic, &is_new, why);
+    if (!rc) {
+        report_topic(&command->text, topic);
+        BUF_ADD(&command->text, "\n");
+    }
+    command_end(command, rc, is_new ? 201 : 200);
+    for (enum member m = 0; m < MEMBERS; m++)
+        buf_fini(&urls[m]);
+}
+
+void
+foreign_topic_show(struct foreign_topics *topics, struct command *command)
+{
+    struct foreign_topic *topic = find_named(topics, command);
+
+    if (!topic)
+        return;
+    report_topic(&command->text, topic);
+    BUF_ADD(&command->text, "\n");
+    command_report(command, STATUS_OK);
+}
+
+void
+foreign_topic_list(struct foreign_topics *topics, struct command *command)
+{
+    const char *before = "";
+    struct list *after;
+    const struct foreign_topic *topic;
+
+    BUF_ADD(&command->text, "{\"relays\":[");
+    list_each (topic, after, &topics->all, node) {
+        if (topic->state == FOREIGN_NEW)
+            continue;
+        buf_add_text(&command->text, before);
+        report_topic(&command->text, topic);
+        before = ",\n";
+    }
+    BUF_ADD(&command->text, "]}\n");
+    command_report(command, STATUS_OK);
+}
+
+void
+foreign_topic_remove(struct foreign_topics *topics, struct command *command)
+{
+    struct foreign_topic *topic = find_named(topics, command);
+
+    if (topic)
+        command_end(command, foreign_topic_unmake(topic, &command->why), 204);
+}

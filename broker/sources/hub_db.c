@@ -1,0 +1,394 @@
+/*
+ * hub_db.c - the tables of hub.db, and its transactions.
+ *
+ *   subscriptions (id, kind, topic_kind, name, epoch, callback, ...)   rare
+ *   cursors       (id, after, range_last)              with every delivery
+ *   requests      (id, mode, topic_kind, name, epoch, topic_url, ...)
+ *   relays        (id, name, topic, hub, epoch, last)                  rare
+ *   documents     (id, relay, seq, ..., body)                      of relays
+ *
+ * The kind of a topic, the name of its set or relay, and the epoch of the log
+ * identify it: a set that was removed and made again with the same name is
+ * another topic. Cursors have a table of their own because they change all the
+ * time and are small: some 200 share a page, and a commit writes whole pages.
+ *
+ * How firmly a commit is kept. `PRAGMA synchronous` can only be set outside of
+ * a transaction, so it must be known before BEGIN. Ranges need no fsync: they
+ * wait in memory and begin no transaction. Any other row begins one with FULL,
+ * which also writes the waiting ranges. If the turn ends without one,
+ * hub_db_commit writes the ranges in a transaction of their own with NORMAL.
+ *
+ *   NORMAL   COMMIT appends to the WAL by write(): the kernel has it, and the
+ *            next open finds it, whatever kills the process.
+ *   FULL     COMMIT appends, then fsyncs the whole file of the WAL: earlier
+ *            NORMAL commits are on disk as well, in order. A power failure can
+ *            only cut the end behind the last fsync, because SQLite reads a
+ *            WAL up to its first frame with a wrong checksum.
+ *
+ * SQLite makes a checkpoint on this thread when the WAL has 1,000 pages: two
+ * fsyncs and 4 MB, every some tens of thousands of deliveries. A dozen commits
+ * of requests cost as much, and a thread of its own would gain nothing: only
+ * callbacks wait for this thread. A checkpoint that fails does not make its
+ * COMMIT fail; the next COMMIT tries it again.
+ */
+#include "broker/sources/hub_db.h"
+
+#include <stdlib.h>
+
+#include "proto/memory.h"
+
+/* `body` is the last column, so that SQLite reads the others without it. */
+#define RELAY_STEP                                                           \
+    "CREATE TABLE relays(id INTEGER PRIMARY KEY AUTOINCREMENT,"              \
+    " name TEXT NOT NULL UNIQUE, topic TEXT NOT NULL, hub TEXT NOT NULL,"    \
+    " epoch TEXT NOT NULL, last INTEGER NOT NULL DEFAULT 0);"                \
+    "CREATE TABLE documents(id INTEGER PRIMARY KEY, relay INTEGER NOT NULL," \
+    " seq INTEGER NOT NULL, received_us INTEGER NOT NULL,"                   \
+    " size INTEGER NOT NULL, digest BLOB NOT NULL, type TEXT NOT NULL,"      \
+    " key TEXT, body BLOB NOT NULL);"                                        \
+    "CREATE UNIQUE INDEX documents_by_seq ON documents(relay, seq);"         \
+    "CREATE INDEX documents_by_key ON documents(relay, key)"                 \
+    " WHERE key IS NOT NULL;"
+
+/* How often a redelivery moved a subscription's cursor. */
+#define GENERATION_STEP                                                \
+    "ALTER TABLE subscriptions ADD COLUMN generation INTEGER NOT NULL" \
+    " DEFAULT 0;"
+
+/* Marks the rows of clients of this machine: their callbacks on loopback may be
+ * called (hub_rows.c looks at the host). A subscription of an earlier version
+ * with such a callback was confirmed at an open broker. Limits see '::1' as
+ * '::' (address_widen). */
+#define LOCAL_STEP                                                         \
+    "ALTER TABLE subscriptions ADD COLUMN is_local INTEGER NOT NULL"       \
+    " DEFAULT 0;"                                                          \
+    "ALTER TABLE requests ADD COLUMN is_local INTEGER NOT NULL DEFAULT 0;" \
+    "UPDATE subscriptions SET is_local=1 WHERE kind=0;"                    \
+    "UPDATE requests SET is_local=1 WHERE requester GLOB '127.*'"          \
+    " OR requester IN ('::', '::1');"
+
+/* Subscriptions of earlier versions are those of an open broker. */
+#define OWNER_STEP                                                         \
+    "ALTER TABLE subscriptions ADD COLUMN owner TEXT NOT NULL DEFAULT '';" \
+    "ALTER TABLE subscriptions ADD COLUMN owner_ends INTEGER NOT NULL"     \
+    " DEFAULT 0;"                                                          \
+    "ALTER TABLE requests ADD COLUMN owner TEXT NOT NULL DEFAULT '';"      \
+    "ALTER TABLE requests ADD COLUMN owner_ends INTEGER NOT NULL DEFAULT 0;"
+
+/* The client whose limits count. Subscriptions of earlier versions without a
+ * token count for the hub. */
+#define REQUESTER_STEP                                                     \
+    "ALTER TABLE subscriptions ADD COLUMN requester TEXT NOT NULL DEFAULT" \
+    " '';"
+
+static const char *const steps[] = {
+    "CREATE TABLE subscriptions("
+    " id INTEGER PRIMARY KEY AUTOINCREMENT, kind INTEGER NOT NULL,"
+    " topic_kind INTEGER NOT NULL, name TEXT NOT NULL, epoch TEXT NOT NULL,"
+    " callback TEXT NOT NULL, created INTEGER NOT NULL,"
+    " lease INTEGER NOT NULL, lease_end INTEGER NOT NULL, secret BLOB,"
+    " filter TEXT, interval INTEGER NOT NULL, is_simple INTEGER NOT NULL);"
+    "CREATE TABLE cursors("
+    " id INTEGER PRIMARY KEY, after INTEGER NOT NULL,"
+    " range_last INTEGER NOT NULL);"
+    "CREATE TABLE requests("
+    " id INTEGER PRIMARY KEY AUTOINCREMENT, mode INTEGER NOT NULL,"
+    " topic_kind INTEGER NOT NULL, name TEXT NOT NULL, epoch TEXT NOT NULL,"
+    " topic_url TEXT NOT NULL, callback TEXT NOT NULL,"
+    " taken INTEGER NOT NULL, lease INTEGER NOT NULL, secret BLOB,"
+    " filter TEXT, interval INTEGER NOT NULL, is_simple INTEGER NOT NULL,"
+    " has_after INTEGER NOT NULL, after INTEGER NOT NULL,"
+    " requester TEXT NOT NULL);",
+    RELAY_STEP,
+    GENERATION_STEP,
+    LOCAL_STEP,
+    OWNER_STEP,
+    REQUESTER_STEP,
+};
+
+const struct db_kind hub_db_kind = {
+    .mode = DB_SMALL,
+    .steps = steps,
+    .n_steps = sizeof(steps) / sizeof(steps[0]),
+    .opening = "PRAGMA secure_delete=ON", /* overwrites freed secrets */
+};
+
+const struct owned_file hub_db_file = {"hub.db", "hub", "hub", &hub_db_kind};
+
+struct hub_db {
+    struct db db;
+    struct owned_db *owned; /* of a cluster; NULL: this broker is alone */
+    struct list hooks;
+    uint64_t last_id;
+
+    /* This turn */
+    bool is_open; /* a transaction has begun */
+    bool has_failed;
+    struct problem why;
+    struct list ranges;  /* wait for the transaction */
+    struct list written; /* rows of this turn */
+
+    struct list behind; /* rows that are older than memory */
+};
+
+/* Opening and closing */
+
+/* The greatest id that was ever kept. Greater ones may have been used, but no
+ * answer has named them. */
+static enum status
+read_last_id(struct hub_db *h, struct problem *why)
+{
+    int64_t last_id = 0;
+    enum status rc =
+        db_number(&h->db, "SELECT coalesce(max(seq), 0) FROM sqlite_sequence",
+                  &last_id, why);
+
+    h->last_id = (uint64_t)last_id;
+    return rc;
+}
+
+enum status
+hub_db_open(struct hub_db **db, const char *dir,
+            const struct ownership_right *right, struct problem *why)
+{
+    struct hub_db *h = memory_new(1, sizeof(*h));
+    enum status rc;
+
+    list_init(&h->hooks);
+    list_init(&h->ranges);
+    list_init(&h->written);
+    list_init(&h->behind);
+    rc = owned_file_open(&hub_db_file, &h->db, &h->owned, dir, right, why);
+    if (!rc)
+        rc = read_last_id(h, why);
+    if (rc)
+        hub_db_close(h);
+    else
+        *db = h;
+    return rc;
+}
+
+static void
+free_ended(struct list *rows)
+{
+    struct list *after;
+    struct hub_row *row;
+
+    list_each (row, after, rows, node) {
+        if (row->ended_id != 0)
+            free(row);
+    }
+}
+
+void
+hub_db_close(struct hub_db *h)
+{
+    if (!h)
+        return;
+    owned_db_close(h->owned);
+    db_close(&h->db);
+    free_ended(&h->written);
+    free_ended(&h->behind);
+    free(h);
+}
+
+struct db *
+hub_db_handle(struct hub_db *h)
+{
+    return &h->db;
+}
+
+uint64_t
+hub_db_next_id(struct hub_db *h)
+{
+    return ++h->last_id;
+}
+
+/* Writing */
+
+void
+hub_db_fail(struct hub_db *h, const struct problem *why)
+{
+    if (!h->has_failed)
+        h->why = *why; /* the first error is the reason; others follow from
+                          it */
+    h->has_failed = true;
+}
+
+static void
+run_statement(struct hub_db *h, const char *sql, const struct db_value *values,
+              const struct db_target *into)
+{
+    struct problem why = {""};
+
+    if (!h->has_failed && db_find(&h->db, NULL, &why, NULL, sql, values, into))
+        hub_db_fail(h, &why);
+}
+
+/* Does nothing if the subscription has ended meanwhile. */
+static void
+write_range(struct hub_db *h, const struct hub_range *range)
+{
+    run_statement(h, "UPDATE cursors SET after=?, range_last=? WHERE id=?",
+                  DB_VALUES(range->after, range->last, range->id), DB_INTO());
+}
+
+/* Begins the transaction, and writes the ranges that waited for it: so hub.db
+ * receives everything in the order of the calls. */
+static void
+begin_transaction(struct hub_db *h, bool is_firm)
+{
+    struct problem why = {""};
+    struct hub_range *range;
+    enum status rc;
+
+    if (h->is_open || h->has_failed)
+        return;
+    rc = owned_db_begin(&h->db, h->owned, is_firm, &why);
+    if (rc) {
+        hub_db_fail(h, &why);
+        return;
+    }
+    h->is_open = true;
+    list_drain (range, &h->ranges, node)
+        write_range(h, range);
+}
+
+/* A statement whose commit needs an fsync. */
+void
+hub_db_get(struct hub_db *h, const char *sql, const struct db_value *values,
+           const struct db_target *into)
+{
+    begin_transaction(h, true);
+    run_statement(h, sql, values, into);
+}
+
+void
+hub_db_write(struct hub_db *h, const char *sql, const struct db_value *values)
+{
+    hub_db_get(h, sql, values, DB_INTO());
+}
+
+void
+hub_db_put_range(struct hub_db *h, struct hub_range *range)
+{
+    if (h->is_open || h->has_failed)
+        write_range(h, range);
+    else
+        list_put(&h->ranges, &range->node);
+}
+
+/* Rows that are older than memory */
+
+struct hub_row *
+hub_row_ended(enum hub_row_kind kind, uint64_t id)
+{
+    struct hub_row *row = memory_new(1, sizeof(*row));
+
+    hub_row_init(row, kind);
+    row->ended_id = id;
+    return row;
+}
+
+/* A row that is behind stays so: the end of the turn writes it as a whole. */
+void
+hub_db_note(struct hub_db *h, struct hub_row *row)
+{
+    if (!row->is_behind)
+        list_put(&h->written, &row->node);
+}
+
+static void
+put_behind(struct hub_db *h, struct hub_row *row)
+{
+    row->is_behind = true;
+    list_put(&h->behind, &row->node);
+}
+
+void
+hub_db_note_stale(struct hub_db *h, enum hub_row_kind kind, uint64_t id)
+{
+    put_behind(h, hub_row_ended(kind, id));
+}
+
+bool
+hub_db_is_behind(const struct hub_db *h)
+{
+    return !list_is_empty(&h->behind);
+}
+
+struct hub_row *
+hub_db_take_behind(struct hub_db *h)
+{
+    struct hub_row *row = list_take(&h->behind, offsetof(struct hub_row, node));
+
+    if (row)
+        row->is_behind = false;
+    return row;
+}
+
+/* The end of a turn */
+
+void
+hub_db_add_hook(struct hub_db *h, struct hub_db_hook *hook)
+{
+    list_append(&h->hooks, &hook->node);
+}
+
+bool
+hub_db_is_begun(const struct hub_db *h)
+{
+    return h->is_open || h->has_failed || !list_is_empty(&h->ranges) ||
+           !list_is_empty(&h->written);
+}
+
+static void
+end_turn(struct hub_db *h, bool is_kept)
+{
+    struct list *after;
+    struct hub_db_hook *hook;
+    struct hub_row *row;
+
+    list_drain (row, &h->written, node) {
+        if (!is_kept)
+            put_behind(h, row);
+        else if (row->ended_id != 0)
+            free(row);
+    }
+    while (!list_is_empty(&h->ranges)) /* their rows are behind */
+        list_remove(h->ranges.next);
+    h->is_open = h->has_failed = false;
+    list_each (hook, after, &h->hooks, node)
+        hook->ended(hook, is_kept);
+}
+
+void
+hub_db_rollback(struct hub_db *h)
+{
+    (void)!owned_db_end(&h->db, h->owned, STATUS_BUSY, NULL);
+    end_turn(h, false);
+}
+
+enum status
+hub_db_commit(struct hub_db *h, struct problem *why)
+{
+    struct problem inner = {""};
+    enum status rc = STATUS_OK;
+
+    if (!hub_db_is_begun(h))
+        return STATUS_OK;
+    if (!h->is_open)
+        begin_transaction(h, false); /* only ranges were written */
+    if (!h->has_failed)
+        rc = owned_db_end(&h->db, h->owned, STATUS_OK, &inner);
+    if (rc)
+        hub_db_fail(h, &inner);
+    if (h->has_failed) {
+        if (why)
+            *why = h->why;
+        hub_db_rollback(h);
+        return STATUS_BUSY;
+    }
+    end_turn(h, true);
+    return STATUS_OK;
+}

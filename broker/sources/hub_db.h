@@ -1,0 +1,154 @@
+/*
+ * hub_db.h - DIR/hub.db: the state of the hub that survives a crash, and the
+ * turns that write it. SQLite, WAL, one connection, used by the delivery thread
+ * (and by hub_open before there is one).
+ *
+ * The hub does not use tidings.db: its one writer, the log thread, must never
+ * wait for the hub, nor the hub for it.
+ *
+ * All writes of a turn of the loop form one transaction, which hub_db_commit
+ * ends. How firmly it is kept:
+ *
+ *   ranges of deliveries   synchronous=NORMAL: no fsync. The kernel has them,
+ *                          kill -9 loses none; after a power failure some may
+ *                          be older, and a delivery is repeated
+ *   everything else        synchronous=FULL: one fsync. Requests before their
+ *                          202, subscriptions, relays and their documents
+ *                          before their 200, cursors once a second
+ *
+ * In a cluster each transaction is first in the journal, on two machines.
+ *
+ * If a disk is full or fails, hub_db_commit returns the error and rolls the
+ * turn back. The hub then refuses commands with 503, and deliveries of the turn
+ * wait and try again: nothing leaves the hub that is not kept.
+ *
+ * This file knows no table: the rows of subscriptions and requests are in
+ * broker/hub/hub_rows, those of topics of others in foreign_topic.
+ */
+#ifndef BROKER_SOURCES_HUB_DB_H
+#define BROKER_SOURCES_HUB_DB_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/db_rows.h"
+#include "base/list.h"
+#include "broker/cluster/owned_db.h"
+#include "proto/problem.h"
+#include "proto/status.h"
+
+struct hub_db;
+
+/* Its tables, and its place in the data directory and the cluster. */
+extern const struct db_kind hub_db_kind;
+extern const struct owned_file hub_db_file;
+
+/* Opens it as owned_file_open does. */
+MUST_CHECK enum status hub_db_open(struct hub_db **db, const char *dir,
+                                   const struct ownership_right *right,
+                                   struct problem *why);
+
+void hub_db_close(struct hub_db *db); /* NULL is allowed */
+
+/* Lends the connection. Reading sees the writes of this turn, too. */
+struct db *hub_db_handle(struct hub_db *h);
+
+/* Returns the next number for a subscription or request. No number is used
+ * twice. */
+uint64_t hub_db_next_id(struct hub_db *h);
+
+/* A turn. hub_db_commit returns the first error of the functions below. */
+
+/* Run a statement within the transaction of this turn, and begin it; hub_db_get
+ * reads the row that the statement returns (db_find). */
+#define HUB_DB_WRITE(h, sql, ...) \
+    hub_db_write((h), (sql), DB_VALUES(__VA_ARGS__))
+void hub_db_write(struct hub_db *h, const char *sql,
+                  const struct db_value *values);
+void hub_db_get(struct hub_db *h, const char *sql,
+                const struct db_value *values, const struct db_target *into);
+
+/* A cursor, and the range of a delivery that is about to be tried: a member of
+ * its owner, who removes `node` before it is freed. */
+struct hub_range {
+    struct list node;
+    uint64_t id, after, last;
+};
+
+/* Writes a range, without fsync. */
+void hub_db_put_range(struct hub_db *h, struct hub_range *range);
+
+/* Makes the commit of this turn fail; the first reason counts. */
+void hub_db_fail(struct hub_db *h, const struct problem *why);
+
+/* For a part that keeps its own account of a turn. `ended` receives, after the
+ * transaction, whether it was kept. */
+struct hub_db_hook {
+    struct list node;
+    void (*ended)(struct hub_db_hook *hook, bool is_kept);
+};
+
+void hub_db_add_hook(struct hub_db *h, struct hub_db_hook *hook);
+
+/* True if rows were written that no hub_db_commit has ended yet. */
+bool hub_db_is_begun(const struct hub_db *h);
+
+/* Ends the transaction, if one was begun, as firmly as its rows need.
+ * STATUS_BUSY: nothing of it is kept. */
+MUST_CHECK enum status hub_db_commit(struct hub_db *h, struct problem *why);
+
+/* Gives up the transaction of this turn, as a failed commit does. */
+void hub_db_rollback(struct hub_db *h);
+
+/*
+ * Rows that are older than memory
+ *
+ * A turn wrote them, but its commit failed; a later turn writes them again:
+ *
+ *     hub_db_note    written --kept--> forgotten
+ *                       ^    `-not---> behind, with the others
+ *                       `--- hub_db_take_behind, and written again
+ *
+ * Topics of others and documents do not count: foreign_topic.c takes back what
+ * was not kept.
+ */
+
+enum hub_row_kind { HUB_ROW_SUBSCRIPTION, HUB_ROW_REQUEST };
+
+/* A member of the struct of which it is the row: the owner removes `node`
+ * before it is freed. Or a row of which memory has nothing any more. */
+struct hub_row {
+    struct list node;
+    enum hub_row_kind kind;
+    bool is_behind;
+    uint64_t ended_id; /* of a row without an owner; else 0 */
+};
+
+static inline void
+hub_row_init(struct hub_row *row, enum hub_row_kind kind)
+{
+    list_init(&row->node);
+    row->kind = kind;
+    row->is_behind = false;
+    row->ended_id = 0;
+}
+
+/* Makes a row without an owner, to be deleted: give it to hub_db_note or
+ * hub_db_note_stale, which own it then. */
+struct hub_row *hub_row_ended(enum hub_row_kind kind, uint64_t id);
+
+/* Notes that this turn writes the row, or deletes it. */
+void hub_db_note(struct hub_db *h, struct hub_row *row);
+
+/* At the start: notes a row for which there is nothing in memory, so that a
+ * turn deletes it. */
+void hub_db_note_stale(struct hub_db *h, enum hub_row_kind kind, uint64_t id);
+
+/* True if memory is ahead of hub.db. */
+bool hub_db_is_behind(const struct hub_db *h);
+
+/* Takes a row that is behind: the caller writes it as it is in memory now, and
+ * notes it. NULL: there is none any more. */
+struct hub_row *hub_db_take_behind(struct hub_db *h);
+
+#endif
