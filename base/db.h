@@ -175,11 +175,4 @@ MUST_CHECK enum status db_step(struct db *db, sqlite3_stmt *statement,
 MUST_CHECK enum status db_number(struct db *db, const char *sql,
                                  int64_t *number, struct problem *why);
 
-/* Lends a column of the current row until the next step or reset. */
-struct slice db_column(sqlite3_stmt *statement, int column);
-
-/* Copies a text of the current row. False: it is NULL or does not fit; `to` is
- * "" then. */
-bool db_text(sqlite3_stmt *statement, int column, char *to, size_t size);
-
 #endif

@@ -32,18 +32,6 @@ const struct database databases[DATABASES] = {
 
 #define PATH_SIZE 4700
 
-enum status
-databases_refuse(const struct database *database, const char *path,
-                 int64_t version, struct problem *why)
-{
-    return problem(why, STATUS_IO,
-                   "%s: the database is of version %" PRId64
-                   ", and this program knows versions up to %d: a newer "
-                   "tidingsd has used the data directory; start that one, or "
-                   "restore an older backup",
-                   path, version, database->kind->n_steps);
-}
-
 static enum status
 check_file(const struct database *database, const char *path,
            struct problem *why)
@@ -53,7 +41,12 @@ check_file(const struct database *database, const char *path,
     if (db_look_version(path, &version, NULL) ||
         version <= database->kind->n_steps)
         return STATUS_OK;
-    return databases_refuse(database, path, version, why);
+    return problem(why, STATUS_IO,
+                   "%s: the database is of version %" PRId64
+                   ", and this program knows versions up to %d: a newer "
+                   "tidingsd has used the data directory; start that one, or "
+                   "restore an older backup",
+                   path, version, database->kind->n_steps);
 }
 
 /* Checks the databases of a place in the folder `path`. `name`: of the entry of

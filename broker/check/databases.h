@@ -47,10 +47,6 @@ enum database_id {
 };
 extern const struct database databases[DATABASES];
 
-/* Writes why a file of that version is refused. Returns STATUS_IO. */
-enum status databases_refuse(const struct database *database, const char *path,
-                             int64_t version, struct problem *why);
-
 /* Checks that no database of the data directory `dir` is newer than this
  * program. Writes nothing. Skips files that are no databases: their owners
  * report them. No process has the directory open. */

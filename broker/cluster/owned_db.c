@@ -284,12 +284,12 @@ add_value(struct buf *to, sqlite3_value *value)
     double real;
 
     buf_add(to, &(char){(char)type}, 1);
-    if (type == SQLITE_INTEGER) {
+    if (type == DB_INTEGER) {
         bits = (uint64_t)sqlite3_value_int64(value);
-    } else if (type == SQLITE_FLOAT) {
+    } else if (type == DB_REAL) {
         real = sqlite3_value_double(value);
         memcpy(&bits, &real, sizeof(bits));
-    } else if (type == SQLITE_TEXT || type == SQLITE_BLOB) {
+    } else if (type == DB_TEXT || type == DB_BYTES) {
         const void *bytes = sqlite3_value_blob(value);
         size_t size = (size_t)sqlite3_value_bytes(value);
         uint32_t big = htobe32((uint32_t)size);
@@ -297,7 +297,7 @@ add_value(struct buf *to, sqlite3_value *value)
         buf_add(to, &big, sizeof(big));
         buf_add(to, bytes, size);
     }
-    if (type == SQLITE_INTEGER || type == SQLITE_FLOAT) {
+    if (type == DB_INTEGER || type == DB_REAL) {
         bits = htobe64(bits);
         buf_add(to, &bits, sizeof(bits));
     }
@@ -326,9 +326,9 @@ take_value(struct slice *from, struct db_value *value)
     if (!type)
         return false;
     *value = (struct db_value){.type = *type};
-    if (*type == SQLITE_NULL)
+    if (*type == DB_NULL)
         return true;
-    if (*type == SQLITE_INTEGER || *type == SQLITE_FLOAT) {
+    if (*type == DB_INTEGER || *type == DB_REAL) {
         bytes = take_bytes(from, sizeof(bits));
         if (!bytes)
             return false;
@@ -338,7 +338,7 @@ take_value(struct slice *from, struct db_value *value)
         return true;
     }
     bytes = take_bytes(from, sizeof(size));
-    if (!bytes || (*type != SQLITE_TEXT && *type != SQLITE_BLOB))
+    if (!bytes || (*type != DB_TEXT && *type != DB_BYTES))
         return false;
     memcpy(&size, bytes, sizeof(size));
     size = be32toh(size);
@@ -440,7 +440,7 @@ take_row(struct owned_db *o, struct table *t, struct slice key,
 
     if (take_values(key, values) < 1)
         return say_newer(o, why);
-    if (t->is_counted && values[0].type == SQLITE_NULL)
+    if (t->is_counted && values[0].type == DB_NULL)
         return put_count(o, t, row->value, why);
     return row->is_deleted ? db_do(o->db, "delete a row of the stream", why,
                                    t->end.data, values)
@@ -725,7 +725,7 @@ add_last_id(struct owned_db *o, const struct table *t, struct outgoing *out,
     else if (!begin_row(out, t, false))
         rows.rc = problem_memory(why);
     else {
-        buf_add(&out->bytes, &(char){SQLITE_NULL}, 1);
+        buf_add(&out->bytes, &(char){DB_NULL}, 1);
         end_key(out);
         add_columns(out, rows.statement);
     }

@@ -54,6 +54,7 @@ static const char schema[] =
     " WHERE application_name = '" PG_SESSION "' || b.instance)"
 
 #define TABLES_EMPTY "PostgreSQL: the tables of the cluster are empty"
+#define NO_ROW       "PostgreSQL: it gave no row"
 
 /* So long after its end a broker's session may still be listed: the process of
  * PostgreSQL that served it notices later. */
@@ -70,89 +71,56 @@ connect_for(struct pg_connection *c, const struct pg_options *options,
     return pg_connect(c, why);
 }
 
-static struct slice
-chain_of(const struct journal_place *place)
-{
-    return (struct slice){(const char *)place->chain.bytes, DIGEST_SIZE};
-}
-
 /* Beginning */
-
-static enum status
-on_begun(size_t statement, const PGresult *rows, void *user,
-         struct problem *why)
-{
-    (void)user;
-    if (statement != 5 || PQntuples(rows) == 1)
-        return STATUS_OK;
-    return problem(why, STATUS_CONFLICT,
-                   "this database has another cluster, or one that goes on "
-                   "already");
-}
 
 enum status
 pg_cluster_begin(const struct pg_options *options, const char *public_url,
                  const struct journal_place *place, struct problem *why)
 {
     struct pg_connection c;
-    char n[8];
-    const struct slice at = pg_number(place->n, n), chain = chain_of(place);
+    const struct db_value *at = DB_VALUES(place->n, &place->chain);
     const struct pg_statement statements[] = {
         {"BEGIN"},
         {schema},
         {"INSERT INTO tidings_cluster VALUES(1, $1)"
          " ON CONFLICT DO NOTHING",
-         {slice_of(public_url)},
-         1},
+         DB_VALUES(public_url)},
         {"INSERT INTO tidings_records SELECT $1, $2, '', 0, ''"
          " WHERE NOT EXISTS (SELECT FROM tidings_turn)",
-         {at, chain},
-         2},
+         at},
         {"INSERT INTO tidings_turn VALUES(1, $1, $2, 0, 0)"
          " ON CONFLICT DO NOTHING",
-         {at, chain},
-         2},
+         at},
         {"SELECT 1 FROM tidings_turn, tidings_cluster"
          " WHERE n = $1 AND chain = $2 AND public_url = $3",
-         {at, chain, slice_of(public_url)},
-         3},
+         DB_VALUES(place->n, &place->chain, public_url),
+         .absent = STATUS_CONFLICT,
+         .reason = "this database has another cluster, or one that goes on "
+                   "already"},
         {"COMMIT"},
     };
     enum status rc = connect_for(&c, options, why);
 
     if (!rc)
-        rc = pg_run(&c, statements, 7, on_begun, NULL, why);
+        rc = pg_run(&c, statements, 7, why);
     pg_close(&c);
     return rc;
-}
-
-static enum status
-on_count(size_t statement, const PGresult *rows, void *user,
-         struct problem *why)
-{
-    uint64_t *n = user;
-
-    (void)statement;
-    (void)why;
-    *n = PQntuples(rows) == 1 ? pg_get_number(rows, 0, 0) : 0;
-    return STATUS_OK;
 }
 
 /* Waits until PostgreSQL lists no session of that broker ("": of any), but not
  * for long: the caller looks again, and then refuses a broker that runs. */
 static enum status
-await_sessions(struct pg_connection *c, struct slice name, struct problem *why)
+await_sessions(struct pg_connection *c, const char *name, struct problem *why)
 {
+    int64_t until_us = clock_steady_us() + END_WAIT_US;
+    uint64_t n = 0;
     const struct pg_statement count = {
         "SELECT count(*) FROM tidings_brokers b"
         " WHERE ($1 = '' OR name = $1) AND " IS_RUNNING,
-        {name},
-        1};
-    int64_t until_us = clock_steady_us() + END_WAIT_US;
-    uint64_t n = 0;
+        DB_VALUES(name), .into = DB_INTO(&n)};
     enum status rc;
 
-    while (!(rc = pg_run(c, &count, 1, on_count, &n, why)) && n > 0 &&
+    while (!(rc = pg_run(c, &count, 1, why)) && n > 0 &&
            clock_steady_us() < until_us)
         (void)poll(NULL, 0, 20);
     return rc;
@@ -162,31 +130,34 @@ await_sessions(struct pg_connection *c, struct slice name, struct problem *why)
 
 struct returning {
     struct pg_connection c;
-    const char *public_url;
     struct journal_place end; /* of the journal */
 };
 
-/* The rows of: BEGIN, the end of the journal, a broker that runs. */
+/* Begins a transaction that has the turn of a journal that no broker uses. */
 static enum status
-on_end(size_t statement, const PGresult *rows, void *user, struct problem *why)
+take_journal(struct returning *r, const char *public_url, struct problem *why)
 {
-    struct returning *r = user;
+    char url[512], runs[256] = "";
+    const struct pg_statement look[] = {
+        {"BEGIN"},
+        {"SELECT n, chain, public_url FROM tidings_turn t, tidings_cluster"
+         " WHERE t.one = 1 FOR UPDATE OF t",
+         .into = DB_INTO(&r->end.n, &r->end.chain, &url),
+         .absent = STATUS_REFUSED, .reason = TABLES_EMPTY},
+        {"SELECT name FROM tidings_brokers b WHERE " IS_RUNNING " LIMIT 1",
+         .into = DB_INTO(&runs)},
+    };
+    enum status rc = pg_run(&r->c, look, 3, why);
 
-    if (statement == 2 && PQntuples(rows) > 0)
-        return problem(why, STATUS_CONFLICT,
-                       "the broker \"%.*s\" runs: stop all brokers first",
-                       SLICE_ARG(pg_get_bytes(rows, 0, 0)));
-    if (statement == 2)
-        return STATUS_OK;
-    if (PQntuples(rows) != 1 || !pg_get_digest(rows, 0, 1, &r->end.chain))
-        return problem(why, STATUS_REFUSED, TABLES_EMPTY);
-    if (!slice_is(pg_get_bytes(rows, 0, 2), r->public_url))
-        return problem(why, STATUS_CONFLICT,
-                       "this database has another cluster, with the public "
-                       "URL %.*s",
-                       SLICE_ARG(pg_get_bytes(rows, 0, 2)));
-    r->end.n = pg_get_number(rows, 0, 0);
-    return STATUS_OK;
+    if (!rc && strcmp(url, public_url) != 0)
+        rc = problem(why, STATUS_CONFLICT,
+                     "this database has another cluster, with the public "
+                     "URL %s",
+                     url);
+    if (!rc && *runs)
+        rc = problem(why, STATUS_CONFLICT,
+                     "the broker \"%s\" runs: stop all brokers first", runs);
+    return rc;
 }
 
 /* A journal_take_fn. The records are older than now, and the next turn gets a
@@ -196,14 +167,11 @@ return_record(const struct journal_place *place, struct slice record,
               void *user, struct problem *why)
 {
     struct returning *r = user;
-    char n[8], at[8];
     const struct pg_statement append = {
         PG_APPEND_IF("one = 1"),
-        {pg_number(place->n, n), chain_of(place),
-         pg_number((uint64_t)clock_now_us(), at), SLICE(""), record},
-        5};
+        DB_VALUES(place->n, &place->chain, clock_now_us(), "", record)};
 
-    return pg_run(&r->c, &append, 1, NULL, NULL, why);
+    return pg_run(&r->c, &append, 1, why);
 }
 
 static enum status
@@ -233,12 +201,6 @@ pg_cluster_return(const struct pg_options *options, const char *public_url,
                   const char *dir, const struct journal_place *place,
                   uint64_t *n_given, struct problem *why)
 {
-    static const struct pg_statement look[] = {
-        {"BEGIN"},
-        {"SELECT n, chain, public_url FROM tidings_turn t, tidings_cluster"
-         " WHERE t.one = 1 FOR UPDATE OF t"},
-        {"SELECT name FROM tidings_brokers b WHERE " IS_RUNNING " LIMIT 1"},
-    };
     /* Rows of streams may be lost as well: a copy may have some that these
      * lack, under the same numbers. */
     static const struct pg_statement end[] = {
@@ -247,17 +209,17 @@ pg_cluster_return(const struct pg_options *options, const char *public_url,
         {"UPDATE tidings_leases SET term = term + 1, until = '-infinity'"},
         {"COMMIT"},
     };
-    struct returning r = {.public_url = public_url};
+    struct returning r = {.end = {.n = 0}};
     enum status rc = connect_for(&r.c, options, why);
 
     if (!rc)
-        rc = await_sessions(&r.c, SLICE(""), why);
+        rc = await_sessions(&r.c, "", why);
     if (!rc)
-        rc = pg_run(&r.c, look, 3, on_end, &r, why);
+        rc = take_journal(&r, public_url, why);
     if (!rc)
         rc = return_records(&r, dir, place, why);
     if (!rc)
-        rc = pg_run(&r.c, end, 4, NULL, NULL, why);
+        rc = pg_run(&r.c, end, 4, why);
     *n_given = place->n - r.end.n;
     pg_close(&r.c);
     return rc;
@@ -266,51 +228,30 @@ pg_cluster_return(const struct pg_options *options, const char *public_url,
 /* Looking */
 
 struct look {
-    struct pg_cluster *cluster;
     void (*on_broker)(const struct pg_broker *broker, void *user);
     void *user;
 };
 
 static enum status
-on_look(size_t statement, const PGresult *rows, void *user, struct problem *why)
+on_brokers(struct pg_rows *rows, void *user, struct problem *why)
 {
-    struct look *look = user;
-    struct pg_cluster *c = look->cluster;
+    const struct look *look = user;
+    struct pg_broker b;
 
-    if (statement == 0) {
-        if (PQntuples(rows) != 1 || !pg_get_digest(rows, 0, 1, &c->end.chain))
-            return problem(why, STATUS_REFUSED, TABLES_EMPTY);
-        c->end.n = pg_get_number(rows, 0, 0);
-        c->first = pg_get_number(rows, 0, 2);
-        c->bytes = pg_get_number(rows, 0, 3);
-        c->n_standbys = pg_get_number(rows, 0, 4);
-        c->has_hidden = pg_get_number(rows, 0, 5) != 0;
-        c->has_standbys = pg_get_number(rows, 0, 6) != 0;
-        snprintf(c->public_url, sizeof(c->public_url), "%.*s",
-                 SLICE_ARG(pg_get_bytes(rows, 0, 7)));
-        return STATUS_OK;
-    }
-    for (int i = 0; i < PQntuples(rows); i++) {
-        const struct pg_broker broker = {
-            .name = pg_get_bytes(rows, i, 0),
-            .n = pg_get_number(rows, i, 1),
-            .behind_bytes = pg_get_number(rows, i, 2),
-            .silent_us = (int64_t)pg_get_number(rows, i, 3),
-            .is_running = pg_get_number(rows, i, 4) != 0,
-            .is_reader = pg_get_number(rows, i, 5) != 0,
-        };
-
-        look->on_broker(&broker, look->user);
-    }
+    (void)why;
+    while (PG_NEXT(rows, &b.name, &b.n, &b.behind_bytes, &b.silent_us,
+                   &b.is_running, &b.is_reader))
+        look->on_broker(&b, look->user);
     return STATUS_OK;
 }
 
 enum status
-pg_cluster_look(const struct pg_options *options, struct pg_cluster *cluster,
+pg_cluster_look(const struct pg_options *options, struct pg_cluster *l,
                 void (*on_broker)(const struct pg_broker *broker, void *user),
                 void *user, struct problem *why)
 {
-    static const struct pg_statement statements[] = {
+    struct look look = {on_broker, user};
+    const struct pg_statement statements[] = {
         {"SELECT t.n, t.chain, first.n, t.bytes - first.bytes,"
          " (SELECT count(*) FROM pg_stat_replication"
          "  WHERE sync_state IN ('sync', 'quorum')),"
@@ -318,77 +259,58 @@ pg_cluster_look(const struct pg_options *options, struct pg_cluster *cluster,
          "  WHERE sync_state IS NULL),"
          " (current_setting('synchronous_standby_names') <> '')::int::bigint,"
          " public_url FROM tidings_turn t, tidings_cluster,"
-         " (SELECT n, bytes FROM tidings_records ORDER BY n LIMIT 1) AS first"},
+         " (SELECT n, bytes FROM tidings_records ORDER BY n LIMIT 1) AS first",
+         .into = DB_INTO(&l->end.n, &l->end.chain, &l->first, &l->bytes,
+                         &l->n_standbys, &l->has_hidden, &l->has_standbys,
+                         &l->public_url),
+         .absent = STATUS_REFUSED, .reason = TABLES_EMPTY},
         {"SELECT name, b.n, greatest(0, t.bytes - coalesce("
          "  (SELECT bytes FROM tidings_records r WHERE r.n = b.n), 0)),"
          " (extract(epoch FROM now() - at) * 1000000)::bigint,"
          " (" IS_RUNNING ")::int::bigint, is_reader::int::bigint"
-         " FROM tidings_brokers b, tidings_turn t ORDER BY name"},
+         " FROM tidings_brokers b, tidings_turn t ORDER BY name",
+         .each = on_brokers, .user = &look},
     };
-    struct look look = {cluster, on_broker, user};
     struct pg_connection c;
     enum status rc = connect_for(&c, options, why);
 
     if (!rc)
-        rc = pg_run(&c, statements, 2, on_look, &look, why);
+        rc = pg_run(&c, statements, 2, why);
     pg_close(&c);
     return rc;
 }
 
 /* Checking */
 
-struct checking {
-    const struct journal_place *place;
-    uint64_t first, last;
-    bool is_there, is_same; /* the record of that number */
-};
-
-static enum status
-on_checked(size_t statement, const PGresult *rows, void *user,
-           struct problem *why)
-{
-    struct checking *c = user;
-
-    if (statement == 1) {
-        c->is_there = PQntuples(rows) == 1;
-        c->is_same = c->is_there &&
-                     slice_equal(pg_get_bytes(rows, 0, 0), chain_of(c->place));
-        return STATUS_OK;
-    }
-    if (PQntuples(rows) != 1)
-        return problem(why, STATUS_REFUSED, "PostgreSQL: it gave no row");
-    c->first = pg_get_number(rows, 0, 0);
-    c->last = pg_get_number(rows, 0, 1);
-    return STATUS_OK;
-}
-
 enum status
 pg_cluster_check(const struct pg_options *options,
                  const struct journal_place *place, struct problem *why)
 {
-    struct checking checked = {.place = place};
-    char n[8];
+    uint64_t first, last;
+    struct digest chain;
+    bool is_there = false;
     const struct pg_statement statements[] = {
         {"SELECT (SELECT n FROM tidings_records ORDER BY n LIMIT 1),"
-         " n FROM tidings_turn"},
-        {"SELECT chain FROM tidings_records WHERE n = $1",
-         {pg_number(place->n, n)},
-         1},
+         " n FROM tidings_turn",
+         .into = DB_INTO(&first, &last), .absent = STATUS_REFUSED,
+         .reason = NO_ROW},
+        {"SELECT 1::bigint, chain FROM tidings_records WHERE n = $1",
+         DB_VALUES(place->n), .into = DB_INTO(&is_there, &chain)},
     };
     struct pg_connection c;
     enum status rc = connect_for(&c, options, why);
 
     if (!rc)
-        rc = pg_run(&c, statements, 2, on_checked, &checked, why);
+        rc = pg_run(&c, statements, 2, why);
     pg_close(&c);
-    if (rc || checked.is_same)
+    if (rc || (is_there && digest_is_equal(&chain, &place->chain)))
         return rc;
-    if (place->n < checked.first)
+    if (place->n < first)
         return problem(why, STATUS_GONE,
                        "the copy ends with record %" PRIu64
                        ", and the journal has forgotten records up to %" PRIu64,
-                       place->n, checked.first);
-    if (place->n > checked.last)
+                       place->n, first);
+    if (place->n > last)
         return problem(why, STATUS_DIFFERENT,
                        "the journal ends before record %" PRIu64
                        ", which the copy has",
@@ -401,30 +323,9 @@ pg_cluster_check(const struct pg_options *options,
 
 struct leaving {
     const struct journal_place *place;
+    struct journal_place end; /* of the journal */
     uint64_t n_rows, n_running, n_others;
-    bool is_at_end;
 };
-
-static enum status
-on_leaving(size_t statement, const PGresult *rows, void *user,
-           struct problem *why)
-{
-    struct leaving *l = user;
-
-    if (statement == 1)
-        l->is_at_end =
-            PQntuples(rows) == 1 && l->place &&
-            pg_get_number(rows, 0, 0) == l->place->n &&
-            slice_equal(pg_get_bytes(rows, 0, 1), chain_of(l->place));
-    if (statement != 2)
-        return STATUS_OK;
-    if (PQntuples(rows) != 1)
-        return problem(why, STATUS_REFUSED, "PostgreSQL: it gave no row");
-    l->n_rows = pg_get_number(rows, 0, 0);
-    l->n_running = pg_get_number(rows, 0, 1);
-    l->n_others = pg_get_number(rows, 0, 2);
-    return STATUS_OK;
-}
 
 static enum status
 judge_leaving(const struct leaving *l, const char *name, struct problem *why)
@@ -440,7 +341,7 @@ judge_leaving(const struct leaving *l, const char *name, struct problem *why)
                        "\"%s\" is the last broker of the cluster: give its "
                        "data directory with --data",
                        name);
-    if (l->n_others == 0 && !l->is_at_end)
+    if (l->n_others == 0 && memcmp(&l->end, l->place, sizeof(l->end)) != 0)
         return problem(why, STATUS_CONFLICT,
                        "\"%s\" is the last broker of the cluster, and the "
                        "journal does not end where its copy ends: start it, "
@@ -455,18 +356,20 @@ pg_cluster_leave(const struct pg_options *options, const char *name,
                  enum status (*release)(void *user, struct problem *why),
                  void *user, struct problem *why)
 {
-    const struct slice who = slice_of(name);
+    struct leaving l = {.place = place};
+    const struct db_value *who = DB_VALUES(name);
     const struct pg_statement look[] = {
         {"BEGIN"},
-        {"SELECT n, chain FROM tidings_turn WHERE one = 1 FOR UPDATE"},
+        {"SELECT n, chain FROM tidings_turn WHERE one = 1 FOR UPDATE",
+         .into = DB_INTO(&l.end.n, &l.end.chain)},
         {"SELECT count(*) FILTER (WHERE name = $1),"
          " count(*) FILTER (WHERE name = $1 AND " IS_RUNNING "),"
          " count(*) FILTER (WHERE name <> $1) FROM tidings_brokers b",
-         {who},
-         1},
+         who, .into = DB_INTO(&l.n_rows, &l.n_running, &l.n_others),
+         .absent = STATUS_REFUSED, .reason = NO_ROW},
     };
     const struct pg_statement go[] = {
-        {"DELETE FROM tidings_brokers WHERE name = $1", {who}, 1},
+        {"DELETE FROM tidings_brokers WHERE name = $1", who},
         {"COMMIT"},
     };
     static const struct pg_statement end[] = {
@@ -475,21 +378,20 @@ pg_cluster_leave(const struct pg_options *options, const char *name,
          " tidings_orders"},
         {"COMMIT"},
     };
-    struct leaving l = {.place = place};
     struct pg_connection c;
     enum status rc = connect_for(&c, options, why);
 
     if (!rc)
-        rc = await_sessions(&c, who, why);
+        rc = await_sessions(&c, name, why);
     if (!rc)
-        rc = pg_run(&c, look, 3, on_leaving, &l, why);
+        rc = pg_run(&c, look, 3, why);
     if (!rc)
         rc = judge_leaving(&l, name, why);
     *is_last = !rc && l.n_others == 0;
     if (*is_last)
         rc = release(user, why);
     if (!rc)
-        rc = pg_run(&c, *is_last ? end : go, 2, NULL, NULL, why);
+        rc = pg_run(&c, *is_last ? end : go, 2, why);
     pg_close(&c);
     return rc;
 }

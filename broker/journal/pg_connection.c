@@ -1,6 +1,7 @@
 #include "broker/journal/pg_connection.h"
 
 #include <endian.h>
+#include <libpq-fe.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,44 +60,53 @@ pg_close(struct pg_connection *c)
     c->handle = NULL;
 }
 
-/* Values */
+/* Rows: integers are big-endian, as PostgreSQL has them. */
 
-struct slice
-pg_number(uint64_t number, char room[8])
+static int64_t
+get_number(struct slice bytes)
 {
-    uint64_t big = htobe64(number);
+    uint64_t big = 0;
 
-    memcpy(room, &big, sizeof(big));
-    return (struct slice){room, sizeof(big)};
-}
-
-uint64_t
-pg_get_number(const PGresult *rows, int row, int column)
-{
-    uint64_t big;
-
-    if (PQgetlength(rows, row, column) != sizeof(big))
-        return 0;
-    memcpy(&big, PQgetvalue(rows, row, column), sizeof(big));
-    return be64toh(big);
-}
-
-struct slice
-pg_get_bytes(const PGresult *rows, int row, int column)
-{
-    return (struct slice){PQgetvalue(rows, row, column),
-                          (size_t)PQgetlength(rows, row, column)};
+    if (bytes.size == sizeof(big))
+        memcpy(&big, bytes.data, sizeof(big));
+    return (int64_t)be64toh(big);
 }
 
 bool
-pg_get_digest(const PGresult *rows, int row, int column, struct digest *digest)
+pg_next(struct pg_rows *rows, const struct db_target *into)
 {
-    struct slice bytes = pg_get_bytes(rows, row, column);
+    int row = rows->next;
 
-    if (bytes.size != DIGEST_SIZE)
+    if (row >= PQntuples(rows->result))
         return false;
-    memcpy(digest->bytes, bytes.data, DIGEST_SIZE);
+    rows->next++;
+    for (int column = 0; into[column].to; column++) {
+        const struct db_target *target = &into[column];
+        const struct slice bytes = {
+            PQgetvalue(rows->result, row, column),
+            (size_t)PQgetlength(rows->result, row, column)};
+
+        if (target->type == DB_64)
+            *(int64_t *)target->to = get_number(bytes);
+        else if (target->type == DB_BOOL)
+            *(bool *)target->to = get_number(bytes) != 0;
+        else
+            db_put_bytes(target, bytes);
+    }
     return true;
+}
+
+static enum status
+take_rows(const struct pg_statement *s, const PGresult *result,
+          struct problem *why)
+{
+    struct pg_rows rows = {result, 0};
+
+    if (s->each)
+        return s->each(&rows, s->user, why);
+    if (pg_next(&rows, s->into ? s->into : DB_INTO()) || !s->absent)
+        return STATUS_OK;
+    return problem(why, s->absent, "%s", s->reason);
 }
 
 /* Waiting */
@@ -174,9 +184,8 @@ note_notice(void *user, const PGresult *notice)
 
 /* The results of a run. */
 struct run {
-    pg_rows_fn *on_rows;
-    void *user;
-    size_t at; /* statement */
+    const struct pg_statement *statements;
+    size_t at; /* the one whose result is next */
     enum status rc;
     struct problem *why;
 };
@@ -219,32 +228,43 @@ prepare_statement(struct pg_connection *c, size_t at,
 }
 
 static bool
+send_statement(struct pg_connection *c, const struct pg_statement *s,
+               const char *name)
+{
+    static const int binary[PG_VALUES_MAX] = {1, 1, 1, 1, 1, 1, 1, 1};
+    const char *values[PG_VALUES_MAX];
+    int sizes[PG_VALUES_MAX], n = 0;
+    uint64_t numbers[PG_VALUES_MAX];
+
+    for (const struct db_value *v = s->values; v && v->type; v++, n++)
+        if (v->type == DB_INTEGER) {
+            numbers[n] = htobe64((uint64_t)v->number);
+            values[n] = (const char *)&numbers[n];
+            sizes[n] = sizeof(numbers[n]);
+        } else {
+            values[n] = v->bytes.size ? v->bytes.data : "";
+            sizes[n] = (int)v->bytes.size;
+        }
+    return *name ? PQsendQueryPrepared(c->handle, name, n, values, sizes,
+                                       binary, 1)
+                 : PQsendQueryParams(c->handle, s->sql, n, NULL, values, sizes,
+                                     binary, 1);
+}
+
+static bool
 send_statements(struct pg_connection *c, const struct pg_statement *statements,
                 size_t n)
 {
-    static const int binary[PG_VALUES_MAX] = {1, 1, 1, 1, 1, 1, 1, 1};
     unsigned n_new = 0;
 
     c->preparing = 0;
     if (!PQenterPipelineMode(c->handle))
         return false;
     for (size_t i = 0; i < n; i++) {
-        const struct pg_statement *s = &statements[i];
-        const char *values[PG_VALUES_MAX];
-        int sizes[PG_VALUES_MAX], is_sent;
         char name[NAME_SIZE];
 
-        for (int v = 0; v < s->n_values; v++) {
-            values[v] = s->values[v].data;
-            sizes[v] = (int)s->values[v].size;
-        }
-        if (!prepare_statement(c, i, s, &n_new, name))
-            return false;
-        is_sent = *name ? PQsendQueryPrepared(c->handle, name, s->n_values,
-                                              values, sizes, binary, 1)
-                        : PQsendQueryParams(c->handle, s->sql, s->n_values,
-                                            NULL, values, sizes, binary, 1);
-        if (!is_sent)
+        if (!prepare_statement(c, i, &statements[i], &n_new, name) ||
+            !send_statement(c, &statements[i], name))
             return false;
     }
     return PQpipelineSync(c->handle);
@@ -270,8 +290,8 @@ take_result(struct pg_connection *c, struct run *run, PGresult *result)
         run->at++;
     else if (kind == PGRES_COMMAND_OK && is_preparing(c, run))
         c->n_prepared++;
-    else if (kind == PGRES_TUPLES_OK && !run->rc && run->on_rows)
-        run->rc = run->on_rows(run->at, result, run->user, run->why);
+    else if (kind == PGRES_TUPLES_OK && !run->rc)
+        run->rc = take_rows(&run->statements[run->at], result, run->why);
     else if (kind == PGRES_FATAL_ERROR && run->rc != STATUS_REFUSED) {
         said = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
         run->rc = problem(run->why, STATUS_REFUSED, "PostgreSQL: %s",
@@ -292,10 +312,10 @@ send_until(struct pg_connection *c, const struct pg_statement *statements,
 }
 
 static enum status
-receive_until(struct pg_connection *c, pg_rows_fn *on_rows, void *user,
+receive_until(struct pg_connection *c, const struct pg_statement *statements,
               int64_t deadline_us, struct problem *why)
 {
-    struct run run = {.on_rows = on_rows, .user = user, .why = why};
+    struct run run = {.statements = statements, .why = why};
 
     do {
         if (!await_result(c, deadline_us))
@@ -318,21 +338,46 @@ pg_send(struct pg_connection *c, const struct pg_statement *statements,
 }
 
 enum status
-pg_receive(struct pg_connection *c, pg_rows_fn *on_rows, void *user,
+pg_receive(struct pg_connection *c, const struct pg_statement *statements,
            struct problem *why)
 {
-    return receive_until(c, on_rows, user,
-                         deadline_of(c, c->options.patience_us), why);
+    return receive_until(c, statements, deadline_of(c, c->options.patience_us),
+                         why);
 }
 
 enum status
 pg_run(struct pg_connection *c, const struct pg_statement *statements, size_t n,
-       pg_rows_fn *on_rows, void *user, struct problem *why)
+       struct problem *why)
 {
     int64_t deadline_us = deadline_of(c, c->options.patience_us);
     enum status rc = send_until(c, statements, n, deadline_us, why);
 
-    return rc ? rc : receive_until(c, on_rows, user, deadline_us, why);
+    return rc ? rc : receive_until(c, statements, deadline_us, why);
+}
+
+void
+pg_roll_back(struct pg_connection *c)
+{
+    static const struct pg_statement rollback = {"ROLLBACK"};
+    struct problem why;
+
+    if (c->handle && pg_run(c, &rollback, 1, &why))
+        pg_close(c);
+}
+
+bool
+pg_is_quiet(const struct pg_connection *c)
+{
+    struct pollfd p = {.fd = c->handle ? PQsocket(c->handle) : -1,
+                       .events = POLLIN};
+
+    return p.fd >= 0 && poll(&p, 1, 0) == 0;
+}
+
+int
+pg_session(const struct pg_connection *c)
+{
+    return PQbackendPID(c->handle);
 }
 
 /* True if a session other than `own_pid` has sent a notification. */
@@ -455,58 +500,40 @@ open_connection(struct pg_connection *c, unsigned *n_hosts, struct problem *why)
                                           : STATUS_OK;
 }
 
-#define NO_STANDBY                                                         \
-    "PostgreSQL: synchronous_standby_names is empty: it answers before a " \
-    "second machine has a commit"
-
-enum status
-pg_judge_commit(const struct pg_connection *c, const PGresult *rows,
-                struct problem *why)
-{
-    if (!c->options.is_unsafe && pg_get_number(rows, 0, 0) == 0)
-        return problem(why, STATUS_IO, NO_STANDBY);
-    return STATUS_OK;
-}
-
-/* The one row of CHECK. */
 static enum status
-judge_server(size_t statement, const PGresult *rows, void *user,
-             struct problem *why)
+check_server(struct pg_connection *c, struct problem *why)
 {
     static const char *const faults[] = {
         "PostgreSQL: its fsync is off: it loses commits with a power failure",
         ("PostgreSQL: its full_page_writes is off: a power failure may damage "
          "it"),
-        NO_STANDBY,
+        PG_NO_STANDBY,
     };
-    const struct pg_connection *c = user;
-
-    if (statement > 0)
-        return STATUS_OK; /* of the barrier */
-    if (PQntuples(rows) != 1 || pg_get_number(rows, 0, 0) < VERSION_MIN)
-        return problem(why, STATUS_REFUSED,
-                       "PostgreSQL: it is older than version 15");
-    if (c->options.broker && pg_get_number(rows, 0, 4) == 0)
-        return problem(why, STATUS_INVALID,
-                       "PostgreSQL: this database has no cluster; tidingsd "
-                       "cluster init begins one");
-    for (int i = 0; i < 3; i++)
-        if (!c->options.is_unsafe && pg_get_number(rows, 0, i + 1) == 0)
-            return problem(why, STATUS_REFUSED, "%s", faults[i]);
-    return STATUS_OK;
-}
-
-static enum status
-check_server(struct pg_connection *c, struct problem *why)
-{
-    static const struct pg_statement check = {
+    int64_t version = 0;
+    bool is_set[3], has_cluster = false;
+    const struct pg_statement check = {
         "SELECT current_setting('server_version_num')::bigint,"
         " (current_setting('fsync') = 'on')::int::bigint,"
         " (current_setting('full_page_writes') = 'on')::int::bigint,"
         " (current_setting('synchronous_standby_names') <> '')::int::bigint,"
-        " (to_regclass('tidings_cluster') IS NOT NULL)::int::bigint"};
+        " (to_regclass('tidings_cluster') IS NOT NULL)::int::bigint",
+        .into = DB_INTO(&version, &is_set[0], &is_set[1], &is_set[2],
+                        &has_cluster)};
+    enum status rc = pg_run(c, &check, 1, why);
 
-    return pg_run(c, &check, 1, judge_server, c, why);
+    if (rc)
+        return rc;
+    if (version < VERSION_MIN)
+        return problem(why, STATUS_REFUSED,
+                       "PostgreSQL: it is older than version 15");
+    if (c->options.broker && !has_cluster)
+        return problem(why, STATUS_INVALID,
+                       "PostgreSQL: this database has no cluster; tidingsd "
+                       "cluster init begins one");
+    for (int i = 0; i < 3; i++)
+        if (!c->options.is_unsafe && !is_set[i])
+            return problem(why, STATUS_REFUSED, "%s", faults[i]);
+    return STATUS_OK;
 }
 
 /* Ends the sessions of brokers that fell silent in the middle of a turn's
@@ -550,59 +577,43 @@ static const struct pg_statement settings[] = {
     "  WHERE b.instance = $2 OR b.at < now() - interval '" SILENT "'" \
     "  OR NOT EXISTS (SELECT FROM pg_stat_activity"                   \
     "   WHERE application_name = '" PG_SESSION "' || b.instance)"     \
-    " RETURNING name"
-
-/* The rows of: END_SILENT, CLAIM, the public URL. */
-static enum status
-on_claimed(size_t statement, const PGresult *rows, void *user,
-           struct problem *why)
-{
-    struct pg_connection *c = user;
-    struct slice url;
-
-    if (statement == 1)
-        c->has_name = PQntuples(rows) == 1;
-    if (statement != 2)
-        return STATUS_OK;
-    if (PQntuples(rows) != 1)
-        return problem(why, STATUS_REFUSED,
-                       "PostgreSQL: tidings_cluster is empty");
-    url = pg_get_bytes(rows, 0, 0);
-    if (!slice_is(url, c->options.public_url))
-        return problem(why, STATUS_INVALID,
-                       "the cluster has the public URL %.*s, and this broker "
-                       "%s",
-                       SLICE_ARG(url), c->options.public_url);
-    if (!c->has_name)
-        return problem(why, STATUS_CONFLICT,
-                       "another broker of the cluster has the name \"%s\": "
-                       "give each one its own with --cluster-name",
-                       c->options.broker);
-    return STATUS_OK;
-}
+    " RETURNING 1::bigint"
 
 static enum status
 claim_name(struct pg_connection *c, struct problem *why)
 {
     const struct pg_options *o = &c->options;
-    char is_reader[8];
+    bool has_name = false;
+    char url[512] = "";
     const struct pg_statement statements[] = {
         {END_SILENT},
-        {CLAIM,
-         {slice_of(o->broker), slice_of(o->instance), slice_of(o->public_url),
-          pg_number(o->is_reader, is_reader)},
-         4},
-        {"SELECT public_url FROM tidings_cluster"},
+        {CLAIM, DB_VALUES(o->broker, o->instance, o->public_url, o->is_reader),
+         .into = DB_INTO(&has_name)},
+        {"SELECT public_url FROM tidings_cluster", .into = DB_INTO(&url),
+         .absent = STATUS_REFUSED,
+         .reason = "PostgreSQL: tidings_cluster is empty"},
     };
+    enum status rc = pg_run(c, statements, 3, why);
 
-    return pg_run(c, statements, 3, on_claimed, c, why);
+    if (rc)
+        return rc;
+    if (strcmp(url, o->public_url) != 0)
+        return problem(why, STATUS_INVALID,
+                       "the cluster has the public URL %s, and this broker %s",
+                       url, o->public_url);
+    if (!has_name)
+        return problem(why, STATUS_CONFLICT,
+                       "another broker of the cluster has the name \"%s\": "
+                       "give each one its own with --cluster-name",
+                       o->broker);
+    return STATUS_OK;
 }
 
 static enum status
 prepare_session(struct pg_connection *c, struct problem *why)
 {
-    enum status rc = pg_run(c, settings, sizeof(settings) / sizeof(settings[0]),
-                            NULL, NULL, why);
+    enum status rc =
+        pg_run(c, settings, sizeof(settings) / sizeof(settings[0]), why);
 
     return !rc && c->options.broker ? claim_name(c, why) : rc;
 }

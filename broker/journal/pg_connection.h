@@ -20,19 +20,29 @@
  * which the connection is closed: a cancelled COMMIT would tell of a success
  * that is none.
  *
- * A connection belongs to one thread.
+ * A statement has its values, and says what becomes of its rows:
+ *
+ *     const struct pg_statement statements[] = {
+ *         {"BEGIN"},
+ *         {"SELECT n, chain FROM tidings_turn WHERE one = $1", DB_VALUES(1),
+ *          .into = DB_INTO(&n, &chain), .absent = STATUS_REFUSED,
+ *          .reason = "the tables are empty"},
+ *     };
+ *
+ *     rc = pg_run(c, statements, 2, why);
+ *
+ * Only this file knows libpq. A connection belongs to one thread.
  */
 #ifndef BROKER_JOURNAL_PG_CONNECTION_H
 #define BROKER_JOURNAL_PG_CONNECTION_H
 
-#include <libpq-fe.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/db_values.h"
 #include "broker/journal/pg_options.h"
 #include "proto/problem.h"
-#include "proto/resourcesync/digest.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 
@@ -47,10 +57,9 @@
 
 struct pg_connection {
     struct pg_options options; /* what it points to is lent */
-    PGconn *handle;            /* NULL: closed */
+    struct pg_conn *handle;    /* libpq's; NULL: closed */
     unsigned host;             /* of those in the address, the next to try */
     bool is_cancelled;         /* a COMMIT ended without its standby */
-    bool has_name;             /* of the last attempt to connect */
     int64_t until_us;          /* the owner's; steady clock: connecting and runs
                                   end then, however patient; 0: no such time */
     const char *prepared[PG_PREPARED_MAX]; /* here; the name of each is its
@@ -60,18 +69,37 @@ struct pg_connection {
                            is prepared first */
 };
 
-/* The values are bytes in binary form, as PostgreSQL's types have them. */
+/* The rows of a statement. */
+struct pg_rows {
+    const struct pg_result *result; /* libpq's; lent */
+    int next;
+};
+
+/* Reads the next row. False: there is none. Of a row, a bool is a bigint. */
+#define PG_NEXT(rows, ...) pg_next((rows), DB_INTO(__VA_ARGS__))
+
+bool pg_next(struct pg_rows *rows, const struct db_target *into);
+
+/* A statement and what becomes of its rows, which are in binary form: an
+ * integer is a bigint. All is lent until the run has ended. */
 struct pg_statement {
     const char *sql;
-    struct slice values[PG_VALUES_MAX];
-    int n_values;
+    const struct db_value *values; /* DB_VALUES; NULL: none */
+
+    /* The first row; NULL: nobody wants it. No place is a slice. */
+    const struct db_target *into;
+
+    /* Receives all rows instead; NULL: `into` does. */
+    enum status (*each)(struct pg_rows *rows, void *user, struct problem *why);
+    void *user;
+
+    /* Without a row: STATUS_OK, or the status of the run, with the reason. */
+    enum status absent;
+    const char *reason;
+
     bool is_frequent; /* `sql` is a constant: the server parses and plans it
                          once for a connection */
 };
-
-/* Receives the rows of a statement, by its index in the run, in binary form. */
-typedef enum status pg_rows_fn(size_t statement, const PGresult *rows,
-                               void *user, struct problem *why);
 
 void pg_init(struct pg_connection *c, const struct pg_options *options);
 
@@ -90,30 +118,45 @@ MUST_CHECK enum status pg_send(struct pg_connection *c,
                                const struct pg_statement *statements, size_t n,
                                struct problem *why);
 
-/* Waits for the results of what pg_send has sent, as pg_run does. */
-MUST_CHECK enum status pg_receive(struct pg_connection *c, pg_rows_fn *on_rows,
-                                  void *user, struct problem *why);
+/* Waits for the results of what pg_send has sent, as pg_run does. The values
+ * no longer count. */
+MUST_CHECK enum status pg_receive(struct pg_connection *c,
+                                  const struct pg_statement *statements,
+                                  struct problem *why);
 
-/* Runs statements in one round trip and waits for all of them. `on_rows` may be
- * NULL. STATUS_OK, or the status of on_rows: the server ran all of them.
+/* Runs statements in one round trip and waits for all of them. STATUS_OK, or
+ * the first status of `each` or `absent`: the server ran all of them.
  * STATUS_REFUSED: the server refused one and skipped the rest; an open
- * transaction is lost. STATUS_IO, also of on_rows: nobody knows; the connection
- * is closed. */
+ * transaction is lost. STATUS_IO, also of a statement: nobody knows; the
+ * connection is closed. */
 MUST_CHECK enum status pg_run(struct pg_connection *c,
                               const struct pg_statement *statements, size_t n,
-                              pg_rows_fn *on_rows, void *user,
                               struct problem *why);
 
-/* Behind a COMMIT, in the same run; its row is for pg_judge_commit. A failover
- * manager that sees no standby may empty synchronous_standby_names: then all
- * commits that wait for a standby return at once. */
-#define PG_WAITS_FOR_STANDBY \
-    "SELECT (current_setting('synchronous_standby_names') <> '')::int::bigint"
+/* Ends an open transaction without a change. A failure closes the connection,
+ * which ends it as well. */
+void pg_roll_back(struct pg_connection *c);
 
-/* STATUS_IO: the commit may be on one machine alone. */
-MUST_CHECK enum status pg_judge_commit(const struct pg_connection *c,
-                                       const PGresult *rows,
-                                       struct problem *why);
+/* Behind a COMMIT, in the same run: STATUS_IO if the commit may be on one
+ * machine alone. A failover manager that sees no standby may empty
+ * synchronous_standby_names: then all commits that wait for a standby return at
+ * once. */
+#define PG_NO_STANDBY                                                      \
+    "PostgreSQL: synchronous_standby_names is empty: it answers before a " \
+    "second machine has a commit"
+#define PG_WAITS_FOR_STANDBY(...)                                    \
+    {                                                                \
+        "SELECT 1 WHERE $1::bigint = 1 OR"                           \
+        " current_setting('synchronous_standby_names') <> ''",       \
+            __VA_ARGS__.absent = STATUS_IO, .reason = PG_NO_STANDBY, \
+            .is_frequent = true,                                     \
+    }
+
+/* True if the server has not closed the connection, or said anything. */
+bool pg_is_quiet(const struct pg_connection *c);
+
+/* The server's number of the session, as pg_listen knows it. */
+int pg_session(const struct pg_connection *c);
 
 /* Waits until the server sends a notification, `fd` can be read (-1: none), or
  * `wait_us` have passed. Sets *is_notified to true if a session other than
@@ -124,14 +167,5 @@ MUST_CHECK enum status pg_listen(struct pg_connection *c, int fd,
                                  bool *is_notified, struct problem *why);
 
 void pg_close(struct pg_connection *c);
-
-/* Values: big-endian, as PostgreSQL has them. `room` keeps the bytes. */
-struct slice pg_number(uint64_t number, char room[8]);
-uint64_t pg_get_number(const PGresult *rows, int row, int column);
-struct slice pg_get_bytes(const PGresult *rows, int row, int column);
-
-/* False: it is no digest. */
-bool pg_get_digest(const PGresult *rows, int row, int column,
-                   struct digest *digest);
 
 #endif

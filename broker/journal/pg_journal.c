@@ -162,91 +162,70 @@ say_different(struct problem *why, uint64_t n)
 /* The first row of READ_RECORDS: the last record that this copy has. Record 0
  * is where the cluster began. */
 static enum status
-check_first(struct reading *r, const PGresult *rows, struct problem *why)
+check_first(struct reading *r, struct pg_rows *rows, struct problem *why)
 {
-    struct digest chain;
+    struct journal_place first;
 
-    if (PQntuples(rows) == 0)
+    if (!PG_NEXT(rows, &first.n, &first.chain))
         return problem(why, STATUS_DIFFERENT,
                        "the journal ends before record %llu, which this broker "
                        "has: it has lost records",
                        (unsigned long long)r->read.n);
-    if (pg_get_number(rows, 0, 0) != r->read.n)
+    if (first.n != r->read.n)
         return problem(why, STATUS_GONE,
                        "the journal does not keep the records behind %llu any "
                        "more, where this broker is: make a new data directory "
                        "with tidingsd cluster join",
                        (unsigned long long)r->read.n);
-    if (!pg_get_digest(rows, 0, 1, &chain) ||
-        !digest_is_equal(&chain, &r->read.chain))
-        return say_different(why, r->read.n);
-    return STATUS_OK;
+    return digest_is_equal(&first.chain, &r->read.chain)
+               ? STATUS_OK
+               : say_different(why, r->read.n);
 }
 
+/* Reads a part of the records behind r->read. */
 static enum status
-take_records(struct reading *r, const PGresult *rows, struct problem *why)
+on_records(struct pg_rows *rows, void *user, struct problem *why)
 {
-    enum status rc = check_first(r, rows, why);
+    struct reading *r = user;
+    struct journal_place place;
+    struct slice record;
+    enum status rc;
 
-    for (int i = 1; !rc && i < PQntuples(rows); i++) {
-        struct journal_place place = {.n = pg_get_number(rows, i, 0)};
-
-        if (!pg_get_digest(rows, i, 1, &place.chain) ||
-            place.n != r->read.n + 1)
+    if (r->end > r->read.n + TURN_RECORDS)
+        return problem(why, STATUS_BUSY,
+                       "this broker is still %llu records behind the others",
+                       (unsigned long long)(r->end - r->read.n));
+    rc = check_first(r, rows, why);
+    while (!rc && PG_NEXT(rows, &place.n, &place.chain, &record)) {
+        if (place.n != r->read.n + 1)
             return say_different(why, r->read.n);
-        rc = r->take(&place, pg_get_bytes(rows, i, 2), r->user, why);
+        rc = r->take(&place, record, r->user, why);
         if (!rc)
             r->read = place;
     }
     return rc;
 }
 
-/* Reads a part of the records behind r->read. */
-static enum status
-on_records(size_t statement, const PGresult *rows, void *user,
-           struct problem *why)
-{
-    (void)statement;
-    return take_records(user, rows, why);
-}
+#define READ_BEHIND(r)                                                         \
+    {                                                                          \
+        READ_RECORDS, DB_VALUES((r)->read.n), .each = on_records, .user = (r), \
+                                              .is_frequent = true,             \
+    }
 
 static enum status
 read_some(struct pg_connection *c, struct reading *r, struct problem *why)
 {
-    char after[8];
-    const struct pg_statement look = {
-        READ_RECORDS, {pg_number(r->read.n, after)}, 1, true};
+    const struct pg_statement look = READ_BEHIND(r);
 
-    return pg_run(c, &look, 1, on_records, r, why);
+    return pg_run(c, &look, 1, why);
 }
 
 /* Turns */
 
-/* The rows of: BEGIN, TAKE_TURN, READ_RECORDS. */
-static enum status
-on_turn(size_t statement, const PGresult *rows, void *user, struct problem *why)
-{
-    struct reading *r = user;
-
-    if (statement == 2)
-        return take_records(r, rows, why);
-    if (PQntuples(rows) != 1 || !pg_get_digest(rows, 0, 2, &r->chain))
-        return problem(why, STATUS_REFUSED, NAME_LOST);
-    r->end = pg_get_number(rows, 0, 0);
-    r->now_us = (int64_t)pg_get_number(rows, 0, 1);
-    if (r->end > r->read.n + TURN_RECORDS)
-        return problem(why, STATUS_BUSY,
-                       "this broker is still %llu records behind the others",
-                       (unsigned long long)(r->end - r->read.n));
-    return STATUS_OK;
-}
-
 static void
 pg_release(struct journal *journal)
 {
-    static const struct pg_statement rollback = {"ROLLBACK"};
     struct pg_journal *j = journal_of(journal);
-    struct problem why;
 
     j->is_alone = false;
     if (j->is_presumed) {
@@ -254,25 +233,21 @@ pg_release(struct journal *journal)
         return;
     }
     j->turns.until_us = clock_steady_us() + APPEND_MIN_US;
-    /* A failure closes the connection, which ends the turn as well. */
-    if (j->turns.handle && pg_run(&j->turns, &rollback, 1, NULL, NULL, &why))
-        pg_close(&j->turns);
+    pg_roll_back(&j->turns);
 }
 
 static enum status
 begin_turn(struct pg_journal *j, struct reading *r, struct problem *why)
 {
-    char after[8];
+    const struct pg_options *o = &j->turns.options;
     const struct pg_statement statements[] = {
         {"BEGIN"},
-        {TAKE_TURN,
-         {slice_of(j->turns.options.broker),
-          slice_of(j->turns.options.instance)},
-         2,
-         true},
-        {READ_RECORDS, {pg_number(r->read.n, after)}, 1, true},
+        {TAKE_TURN, DB_VALUES(o->broker, o->instance),
+         .into = DB_INTO(&r->end, &r->now_us, &r->chain),
+         .absent = STATUS_REFUSED, .reason = NAME_LOST, .is_frequent = true},
+        READ_BEHIND(r),
     };
-    enum status rc = pg_run(&j->turns, statements, 3, on_turn, r, why);
+    enum status rc = pg_run(&j->turns, statements, 3, why);
 
     while (!rc && r->read.n < r->end)
         rc = read_some(&j->turns, r, why);
@@ -323,16 +298,6 @@ pg_turn(struct journal *journal, const struct journal_place *at,
                : rc;
 }
 
-/* True if the server has not closed the connection, or said anything. */
-static bool
-is_quiet(const struct pg_connection *c)
-{
-    struct pollfd p = {.fd = c->handle ? PQsocket(c->handle) : -1,
-                       .events = POLLIN};
-
-    return p.fd >= 0 && poll(&p, 1, 0) == 0;
-}
-
 static bool
 pg_presume(struct journal *journal, const struct journal_place *at,
            int64_t *now_us)
@@ -341,7 +306,7 @@ pg_presume(struct journal *journal, const struct journal_place *at,
     int64_t steady_us = clock_steady_us();
     int64_t since_us = steady_us - j->had_turn_us;
 
-    if (!j->is_alone || since_us > PRESUME_US || !is_quiet(&j->turns))
+    if (!j->is_alone || since_us > PRESUME_US || !pg_is_quiet(&j->turns))
         return false;
     j->is_presumed = true;
     j->before = at->chain;
@@ -353,22 +318,16 @@ pg_presume(struct journal *journal, const struct journal_place *at,
     return true;
 }
 
-/* The statements that end a turn. A presumed turn has the first one, too. */
+/* The statements that end a turn, without their values. A presumed turn has the
+ * first one, too. */
 enum { END_BEGIN, END_APPEND, END_COMMIT, END_STANDBY, N_END };
-
-static enum status
-on_appended(size_t statement, const PGresult *rows, void *user,
-            struct problem *why)
-{
-    const struct pg_journal *j = user;
-
-    statement += j->is_presumed ? END_BEGIN : END_APPEND;
-    if (statement == END_STANDBY)
-        return pg_judge_commit(&j->turns, rows, why);
-    if (statement != END_APPEND || PQntuples(rows) == 1)
-        return STATUS_OK;
-    return problem(why, STATUS_CONFLICT, "another broker was first");
-}
+static const struct pg_statement ends[N_END] = {
+    [END_BEGIN] = {PRESUME},
+    [END_APPEND] = {APPEND, .absent = STATUS_CONFLICT,
+                    .reason = "another broker was first", .is_frequent = true},
+    [END_COMMIT] = {"COMMIT", .is_frequent = true},
+    [END_STANDBY] = PG_WAITS_FOR_STANDBY(),
+};
 
 /* Any thread. */
 static void
@@ -409,26 +368,17 @@ pg_append(struct journal *journal, const struct journal_place *place,
           struct slice record, struct problem *why)
 {
     struct pg_journal *j = journal_of(journal);
-    char n[8], at[8];
-    const struct pg_statement statements[N_END] = {
-        [END_BEGIN] = {PRESUME},
-        [END_APPEND] = {APPEND,
-                        {pg_number(place->n, n),
-                         {(const char *)place->chain.bytes, DIGEST_SIZE},
-                         pg_number((uint64_t)j->now_us, at),
-                         slice_of(j->turns.options.broker),
-                         record,
-                         slice_of(j->turns.options.instance),
-                         {(const char *)j->before.bytes, DIGEST_SIZE}},
-                        7,
-                        true},
-        [END_COMMIT] = {"COMMIT", .is_frequent = true},
-        [END_STANDBY] = {PG_WAITS_FOR_STANDBY, .is_frequent = true},
-    };
+    const struct pg_options *o = &j->turns.options;
+    struct pg_statement statements[N_END];
     size_t first = j->is_presumed ? END_BEGIN : END_APPEND;
 
+    memcpy(statements, ends, sizeof(ends));
+    statements[END_APPEND].values =
+        DB_VALUES(place->n, &place->chain, j->now_us, o->broker, record,
+                  o->instance, &j->before);
+    statements[END_STANDBY].values = DB_VALUES(o->is_unsafe);
     limit_append(j);
-    atomic_store_explicit(&j->own_pid, PQbackendPID(j->turns.handle),
+    atomic_store_explicit(&j->own_pid, pg_session(&j->turns),
                           memory_order_relaxed);
     return note_appended(
         j, pg_send(&j->turns, statements + first, N_END - first, why));
@@ -438,11 +388,12 @@ static enum status
 pg_outcome(struct journal *journal, struct problem *why)
 {
     struct pg_journal *j = journal_of(journal);
+    size_t first = j->is_presumed ? END_BEGIN : END_APPEND;
 
     /* Once more, for the log thread may have waited for its own disk: the
      * server has answered meanwhile. */
     limit_append(j);
-    return note_appended(j, pg_receive(&j->turns, on_appended, j, why));
+    return note_appended(j, pg_receive(&j->turns, ends + first, why));
 }
 
 /* Following */
@@ -477,44 +428,31 @@ catch_up(struct pg_journal *j, struct problem *why)
     return rc;
 }
 
-/* The rows of: REPORT, PG_WAITS_FOR_STANDBY, LAST. */
-static enum status
-on_reported(size_t statement, const PGresult *rows, void *user,
-            struct problem *why)
-{
-    struct pg_journal *j = user;
-
-    if (statement == 0 && PQntuples(rows) != 1)
-        return problem(why, STATUS_REFUSED, NAME_LOST);
-    if (statement == 1)
-        return pg_judge_commit(&j->looks, rows, why);
-    if (statement == 2 && PQntuples(rows) == 1)
-        log_note_end(j->log, pg_get_number(rows, 0, 0));
-    return STATUS_OK;
-}
-
 /* Reports how far this copy is, and that this process lives; trims. */
 static enum status
 report_place(struct pg_journal *j, struct problem *why)
 {
     struct journal_place place;
-    char n[8], keep[8];
-    struct pg_statement statements[] = {
-        {REPORT,
-         {slice_of(j->looks.options.broker),
-          slice_of(j->looks.options.instance)},
-         3},
-        {PG_WAITS_FOR_STANDBY},
-        {LAST},
-        {TRIM, {pg_number(j->keep_bytes, keep)}, 1},
-    };
+    const struct pg_options *o = &j->looks.options;
+    uint64_t end = 0;
     bool is_due = clock_steady_us() >= j->report_at_us;
-    bool trims = is_due && !j->looks.options.is_reader;
+    bool trims = is_due && !o->is_reader;
     enum status rc;
 
     log_place(j->log, &place);
-    statements[0].values[2] = pg_number(place.n, n);
-    rc = pg_run(&j->looks, statements, trims ? 4 : 3, on_reported, j, why);
+    {
+        const struct pg_statement statements[] = {
+            {REPORT, DB_VALUES(o->broker, o->instance, place.n),
+             .absent = STATUS_REFUSED, .reason = NAME_LOST},
+            PG_WAITS_FOR_STANDBY(DB_VALUES(o->is_unsafe), ),
+            {LAST, .into = DB_INTO(&end)},
+            {TRIM, DB_VALUES(j->keep_bytes)},
+        };
+
+        rc = pg_run(&j->looks, statements, trims ? 4 : 3, why);
+    }
+    if (!rc)
+        log_note_end(j->log, end);
     if (rc == STATUS_REFUSED)
         pg_close(&j->looks); /* claims the name, or learns who has it */
     if (is_due)
@@ -564,7 +502,7 @@ look(struct pg_journal *j, struct problem *why)
 
     (void)eventfd_read(j->wake_fd, &n); /* before the look at is_asked */
     if (!rc && is_new)
-        rc = pg_run(&j->looks, &listen, 1, NULL, NULL, why);
+        rc = pg_run(&j->looks, &listen, 1, why);
     if (!rc && time_to_look(j) <= 0)
         rc = look_at_end(j, why);
     else if (!rc && (is_new || j->is_notified))

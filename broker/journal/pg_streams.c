@@ -142,51 +142,20 @@ connect_streams(struct pg_streams *s, struct problem *why)
  * ago, so a lost one gets a second attempt. */
 static enum status
 run_again(struct pg_streams *s, const struct pg_statement *statements, size_t n,
-          pg_rows_fn *on_rows, void *user, struct problem *why)
+          struct problem *why)
 {
     bool was_kept = s->c.handle != NULL;
     enum status rc = connect_streams(s, why);
 
     if (rc)
         return rc;
-    rc = pg_run(&s->c, statements, n, on_rows, user, why);
+    rc = pg_run(&s->c, statements, n, why);
     if (rc == STATUS_IO && was_kept) {
         rc = connect_streams(s, why);
         if (!rc)
-            rc = pg_run(&s->c, statements, n, on_rows, user, why);
+            rc = pg_run(&s->c, statements, n, why);
     }
     return rc == STATUS_IO || rc == STATUS_REFUSED ? STATUS_UNREACHABLE : rc;
-}
-
-/* Ends a transaction without a change. */
-static void
-roll_back(struct pg_streams *s)
-{
-    static const struct pg_statement rollback = {"ROLLBACK"};
-    struct problem why;
-
-    if (s->c.handle && pg_run(&s->c, &rollback, 1, NULL, NULL, &why))
-        pg_close(&s->c);
-}
-
-/* The one number of a result. */
-struct answered {
-    uint64_t *number;
-    enum status rc; /* without a row */
-    const char *why;
-};
-
-static enum status
-on_number(size_t statement, const PGresult *rows, void *user,
-          struct problem *why)
-{
-    const struct answered *a = user;
-
-    (void)statement;
-    if (PQntuples(rows) != 1)
-        return problem(why, a->rc, "%s", a->why);
-    *a->number = pg_get_number(rows, 0, 0);
-    return STATUS_OK;
 }
 
 /* Leases */
@@ -196,34 +165,26 @@ static enum status
 pg_hold(struct streams *streams, struct lease *lease, struct problem *why)
 {
     struct pg_streams *s = streams_of(streams);
-    char term[8];
-    const struct pg_statement hold = {HOLD,
-                                      {slice_of(lease->name),
-                                       slice_of(s->c.options.broker),
-                                       pg_number(lease->term, term)},
-                                      3};
-    struct answered held = {&lease->term, STATUS_CONFLICT,
-                            "another broker has it"};
+    const struct pg_statement hold = {
+        HOLD, DB_VALUES(lease->name, s->c.options.broker, lease->term),
+        .into = DB_INTO(&lease->term), .absent = STATUS_CONFLICT,
+        .reason = "another broker has it"};
 
     if (s->c.options.is_reader)
         return problem(why, STATUS_CONFLICT, "this broker only reads");
-    return run_again(s, &hold, 1, on_number, &held, why);
+    return run_again(s, &hold, 1, why);
 }
 
 static void
 pg_leave(struct streams *streams, struct lease *lease)
 {
     struct pg_streams *s = streams_of(streams);
+    const struct pg_statement leave = {
+        LEAVE, DB_VALUES(lease->name, s->c.options.broker, lease->term)};
     struct problem why;
-    char term[8];
-    const struct pg_statement leave = {LEAVE,
-                                       {slice_of(lease->name),
-                                        slice_of(s->c.options.broker),
-                                        pg_number(lease->term, term)},
-                                       3};
 
     /* After a failure the lease ends by itself. */
-    (void)run_again(s, &leave, 1, NULL, NULL, &why);
+    (void)run_again(s, &leave, 1, &why);
     lease->term = 0;
 }
 
@@ -232,18 +193,15 @@ pg_identify(struct streams *streams, const char *stream, uint64_t *id,
             struct problem *why)
 {
     const struct pg_statement statements[] = {
-        {MAKE_STREAM, {slice_of(stream)}, 1},
+        {MAKE_STREAM, DB_VALUES(stream)},
         {"SELECT id FROM tidings_streams WHERE name = $1::text",
-         {slice_of(stream)},
-         1},
+         DB_VALUES(stream), .into = DB_INTO(id), .absent = STATUS_BUSY,
+         .reason = "no broker has owned the stream yet"},
     };
     struct pg_streams *s = streams_of(streams);
     size_t skipped = s->c.options.is_reader ? 1 : 0;
-    struct answered identity = {id, STATUS_BUSY,
-                                "no broker has owned the stream yet"};
 
-    return run_again(s, statements + skipped, 2 - skipped, on_number, &identity,
-                     why);
+    return run_again(s, statements + skipped, 2 - skipped, why);
 }
 
 /* Reading */
@@ -258,13 +216,15 @@ struct reading {
 };
 
 /* Of the first part, all that the reader has counts; else, what the parts
- * before have handed over. */
+ * before have handed over. No row: there is no stream. */
 static enum status
-check_end(struct reading *r, const PGresult *rows, struct problem *why)
+on_end(struct pg_rows *rows, void *user, struct problem *why)
 {
-    uint64_t forgotten = pg_get_number(rows, 0, 0);
-    uint64_t end = pg_get_number(rows, 0, 1);
+    struct reading *r = user;
+    uint64_t forgotten, end;
 
+    if (!PG_NEXT(rows, &forgotten, &end))
+        return STATUS_OK;
     if (end < r->from)
         return problem(why, STATUS_DIFFERENT,
                        "the journal has lost rows of this stream: it ends "
@@ -279,20 +239,15 @@ check_end(struct reading *r, const PGresult *rows, struct problem *why)
 }
 
 static enum status
-on_part(size_t statement, const PGresult *rows, void *user, struct problem *why)
+on_part(struct pg_rows *rows, void *user, struct problem *why)
 {
     struct reading *r = user;
+    struct stream_row row;
     enum status rc = STATUS_OK;
 
-    if (statement == 1)
-        return PQntuples(rows) ? check_end(r, rows, why) : STATUS_OK;
-    r->is_empty = PQntuples(rows) == 0;
-    for (int i = 0; !rc && i < PQntuples(rows); i++) {
-        struct stream_row row = {.key = pg_get_bytes(rows, i, 0),
-                                 .value = pg_get_bytes(rows, i, 2),
-                                 .is_deleted = pg_get_number(rows, i, 3) != 0};
-
-        r->n = pg_get_number(rows, i, 1);
+    r->is_empty = true;
+    while (!rc && PG_NEXT(rows, &row.key, &r->n, &row.value, &row.is_deleted)) {
+        r->is_empty = false;
         rc = r->fn(&row, r->n, r->user, why);
     }
     return rc;
@@ -307,15 +262,14 @@ pg_read(struct streams *streams, const char *stream, uint64_t *n,
     enum status rc = STATUS_OK;
 
     while (!rc && !r.is_empty) {
-        char number[8];
         /* The second one sees what the first one may have missed. */
         const struct pg_statement read[] = {
-            {READ_ROWS, {slice_of(stream), pg_number(r.n, number)}, 2},
-            {END_OF_STREAM, {slice_of(stream)}, 1},
+            {READ_ROWS, DB_VALUES(stream, r.n), .each = on_part, .user = &r},
+            {END_OF_STREAM, DB_VALUES(stream), .each = on_end, .user = &r},
         };
 
         r.from = r.n;
-        rc = run_again(s, read, 2, on_part, &r, why);
+        rc = run_again(s, read, 2, why);
     }
     if (!rc)
         *n = r.n > r.forgotten ? r.n : r.forgotten;
@@ -331,14 +285,13 @@ pg_order(struct streams *streams, struct slice bytes, uint64_t *id,
 {
     struct pg_streams *s = streams_of(streams);
     const struct pg_statement statements[] = {
-        {ORDER, {slice_of(s->c.options.broker), bytes}, 2},
+        {ORDER, DB_VALUES(s->c.options.broker, bytes), .into = DB_INTO(id)},
         {"NOTIFY tidings_orders"},
     };
-    struct answered ordered = {id, STATUS_UNREACHABLE, "the order has no id"};
     enum status rc = connect_streams(s, why);
 
     if (!rc)
-        rc = pg_run(&s->c, statements, 2, on_number, &ordered, why);
+        rc = pg_run(&s->c, statements, 2, why);
     return rc ? STATUS_UNREACHABLE : STATUS_OK;
 }
 
@@ -348,15 +301,15 @@ struct orders {
 };
 
 static enum status
-on_orders(size_t statement, const PGresult *rows, void *user,
-          struct problem *why)
+on_orders(struct pg_rows *rows, void *user, struct problem *why)
 {
-    struct orders *orders = user;
+    const struct orders *orders = user;
+    struct slice bytes;
+    uint64_t id;
 
     (void)why;
-    for (int i = 0; statement == 0 && i < PQntuples(rows); i++)
-        orders->fn(pg_get_number(rows, i, 0), pg_get_bytes(rows, i, 1),
-                   orders->user);
+    while (PG_NEXT(rows, &id, &bytes))
+        orders->fn(id, bytes, orders->user);
     return STATUS_OK;
 }
 
@@ -365,27 +318,24 @@ pg_take(struct streams *streams, const struct lease *lease, order_fn *fn,
         void *user, struct problem *why)
 {
     struct orders orders = {fn, user};
-    char term[8];
     const struct pg_statement statements[] = {
-        {TAKE, {pg_number(lease->term, term)}, 1},
+        {TAKE, DB_VALUES(lease->term), .each = on_orders, .user = &orders},
         {END_ORDERS},
     };
 
-    return run_again(streams_of(streams), statements, 2, on_orders, &orders,
-                     why);
+    return run_again(streams_of(streams), statements, 2, why);
 }
 
 static enum status
 pg_answer(struct streams *streams, uint64_t id, struct slice bytes,
           struct problem *why)
 {
-    char number[8];
     const struct pg_statement statements[] = {
-        {ANSWER, {pg_number(id, number), bytes}, 2},
+        {ANSWER, DB_VALUES(id, bytes)},
         {"NOTIFY tidings_orders"},
     };
 
-    return run_again(streams_of(streams), statements, 2, NULL, NULL, why);
+    return run_again(streams_of(streams), statements, 2, why);
 }
 
 static enum status
@@ -394,10 +344,11 @@ pg_answers(struct streams *streams, order_fn *fn, void *user,
 {
     struct pg_streams *s = streams_of(streams);
     struct orders orders = {fn, user};
-    const struct pg_statement answers = {
-        TAKE_ANSWERS, {slice_of(s->c.options.broker)}, 1};
+    const struct pg_statement answers = {TAKE_ANSWERS,
+                                         DB_VALUES(s->c.options.broker),
+                                         .each = on_orders, .user = &orders};
 
-    return run_again(s, &answers, 1, on_orders, &orders, why);
+    return run_again(s, &answers, 1, why);
 }
 
 static void
@@ -416,7 +367,7 @@ pg_wait(struct streams *streams, int fd, int64_t wait_us)
     /* No NOTIFY announces an order from before LISTEN: the caller looks
      * again first. */
     if (!s->is_listening) {
-        s->is_listening = !pg_run(&s->c, &listen, 1, NULL, NULL, &why);
+        s->is_listening = !pg_run(&s->c, &listen, 1, &why);
         return;
     }
     s->is_listening = !pg_listen(&s->c, fd, wait_us, 0, &is_notified, &why);
@@ -425,11 +376,11 @@ pg_wait(struct streams *streams, int fd, int64_t wait_us)
 static enum status
 pg_records(struct streams *streams, uint64_t *n, struct problem *why)
 {
-    static const struct pg_statement last = {
-        "SELECT n FROM tidings_turn WHERE one = 1"};
-    struct answered end = {n, STATUS_UNREACHABLE, "there is no journal"};
+    const struct pg_statement last = {
+        "SELECT n FROM tidings_turn WHERE one = 1", .into = DB_INTO(n),
+        .absent = STATUS_UNREACHABLE, .reason = "there is no journal"};
 
-    return run_again(streams_of(streams), &last, 1, on_number, &end, why);
+    return run_again(streams_of(streams), &last, 1, why);
 }
 
 /* Appending */
@@ -461,20 +412,6 @@ add_element(struct buf *to, struct slice bytes, bool is_null)
         buf_add_slice(to, bytes);
 }
 
-/* The rows of: BEGIN, MAKE_STREAM, CHECK_LEASE, MOVE_END. */
-static enum status
-on_begun(size_t statement, const PGresult *rows, void *user,
-         struct problem *why)
-{
-    (void)user;
-    if (statement == 2 && PQntuples(rows) != 1)
-        return problem(why, STATUS_GONE, "this broker no longer has the lease");
-    if (statement == 3 && PQntuples(rows) != 1)
-        return problem(why, STATUS_CONFLICT,
-                       "the stream has rows that this broker has not read");
-    return STATUS_OK;
-}
-
 /* Begins the transaction of an append, in which nobody else can take the
  * lease. */
 static enum status
@@ -482,30 +419,20 @@ begin_append(struct pg_streams *s, const char *stream,
              const struct lease *lease, uint64_t n, size_t n_rows,
              struct problem *why)
 {
-    char term[8], from[8], count[8];
     const struct pg_statement statements[] = {
         {"BEGIN"},
-        {MAKE_STREAM, {slice_of(stream)}, 1},
-        {CHECK_LEASE,
-         {slice_of(lease->name), slice_of(s->c.options.broker),
-          pg_number(lease->term, term)},
-         3},
-        {MOVE_END,
-         {slice_of(stream), pg_number(n, from), pg_number(n_rows, count)},
-         3},
+        {MAKE_STREAM, DB_VALUES(stream)},
+        {CHECK_LEASE, DB_VALUES(lease->name, s->c.options.broker, lease->term),
+         .absent = STATUS_GONE,
+         .reason = "this broker no longer has the lease"},
+        {MOVE_END, DB_VALUES(stream, n, n_rows), .absent = STATUS_CONFLICT,
+         .reason = "the stream has rows that this broker has not read"},
     };
-    enum status rc = run_again(s, statements, 4, on_begun, NULL, why);
+    enum status rc = run_again(s, statements, 4, why);
 
     if (rc)
-        roll_back(s);
+        pg_roll_back(&s->c);
     return rc == STATUS_GONE ? STATUS_REFUSED : rc;
-}
-
-static enum status
-on_end(size_t statement, const PGresult *rows, void *user, struct problem *why)
-{
-    (void)statement;
-    return PQntuples(rows) ? check_end(user, rows, why) : STATUS_OK;
 }
 
 /* Sets *why if an append met a stream that has lost rows. */
@@ -513,35 +440,26 @@ static void
 explain_conflict(struct pg_streams *s, const char *stream, uint64_t n,
                  struct problem *why)
 {
-    const struct pg_statement end = {END_OF_STREAM, {slice_of(stream)}, 1};
     struct reading r = {.from = n, .is_first = true};
+    const struct pg_statement end = {END_OF_STREAM, DB_VALUES(stream),
+                                     .each = on_end, .user = &r};
     struct problem lost;
 
-    if (run_again(s, &end, 1, on_end, &r, &lost) == STATUS_DIFFERENT)
+    if (run_again(s, &end, 1, &lost) == STATUS_DIFFERENT)
         *why = lost;
-}
-
-/* The rows of: PUT_ROWS, NOTIFY, COMMIT, PG_WAITS_FOR_STANDBY. */
-static enum status
-on_put(size_t statement, const PGresult *rows, void *user, struct problem *why)
-{
-    const struct pg_streams *s = user;
-
-    return statement == 3 ? pg_judge_commit(&s->c, rows, why) : STATUS_OK;
 }
 
 static enum status
 put_rows(struct pg_streams *s, const char *stream, uint64_t n,
          struct slice keys, struct slice values, struct problem *why)
 {
-    char from[8];
     const struct pg_statement statements[] = {
-        {PUT_ROWS, {slice_of(stream), pg_number(n, from), keys, values}, 4},
+        {PUT_ROWS, DB_VALUES(stream, n, keys, values)},
         {"NOTIFY tidings_rows"},
         {"COMMIT"},
-        {PG_WAITS_FOR_STANDBY},
+        PG_WAITS_FOR_STANDBY(DB_VALUES(s->c.options.is_unsafe), ),
     };
-    enum status rc = pg_run(&s->c, statements, 4, on_put, s, why);
+    enum status rc = pg_run(&s->c, statements, 4, why);
 
     /* The server refused a statement before COMMIT: nothing is kept. */
     return rc == STATUS_REFUSED ? STATUS_UNREACHABLE : rc;
@@ -552,8 +470,8 @@ static void
 forget_rows(struct pg_streams *s, const char *stream)
 {
     const struct pg_statement statements[] = {
-        {MOVE_MARK, {slice_of(stream)}, 1},
-        {FORGET_ROWS, {slice_of(stream)}, 1},
+        {MOVE_MARK, DB_VALUES(stream)},
+        {FORGET_ROWS, DB_VALUES(stream)},
     };
     int64_t now_us = clock_steady_us();
     struct problem why;
@@ -561,7 +479,7 @@ forget_rows(struct pg_streams *s, const char *stream)
     if (now_us < s->forget_at_us)
         return;
     s->forget_at_us = now_us + FORGET_US;
-    if (pg_run(&s->c, statements, 2, NULL, NULL, &why))
+    if (pg_run(&s->c, statements, 2, &why))
         pg_close(&s->c);
 }
 

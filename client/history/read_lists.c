@@ -132,7 +132,7 @@ read_lists_note(struct read_lists *lists, const struct read_list *list,
                  " AND (?6 IS NULL OR url IN (SELECT url FROM marks)))",
                  list->url, list->row, list->n, list->sum, list->is_skipped,
                  marks ? db_bytes(marks, list->n * sizeof(*marks))
-                       : (struct db_value){SQLITE_NULL});
+                       : (struct db_value){DB_NULL});
 }
 
 enum status

@@ -4,6 +4,7 @@
 #include "broker/journal/pg_journal.h"
 
 #include <arpa/inet.h>
+#include <libpq-fe.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>

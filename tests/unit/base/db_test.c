@@ -150,8 +150,7 @@ TEST(a_writer_closes_the_file_to_other_users)
 TEST(a_writer_has_the_settings_that_make_commits_durable)
 {
     struct db *db = *state;
-    sqlite3_stmt *statement;
-    bool row = false;
+    char mode[16] = "";
 
     assert_int_equal(ask(db, "PRAGMA synchronous"), 2); /* FULL */
     assert_int_equal(ask(db, "PRAGMA page_size"), 2048);
@@ -159,10 +158,10 @@ TEST(a_writer_has_the_settings_that_make_commits_durable)
     assert_int_equal(ask(db, "PRAGMA auto_vacuum"), 0);
     assert_int_equal(ask(db, "PRAGMA wal_autocheckpoint"), 0);
     assert_int_equal(ask(db, "PRAGMA busy_timeout"), 5000);
-    statement = prepare(db, "PRAGMA journal_mode");
-    assert_int_equal(db_step(db, statement, &row, "ask", NULL), STATUS_OK);
-    assert_true(slice_is(db_column(statement, 0), "wal"));
-    sqlite3_finalize(statement);
+    assert_int_equal(db_find(db, "ask", NULL, NULL, "PRAGMA journal_mode",
+                             DB_VALUES(), DB_INTO(&mode)),
+                     STATUS_OK);
+    assert_string_equal(mode, "wal");
 }
 
 TEST(a_reader_sees_what_is_committed_and_changes_nothing)
@@ -385,16 +384,12 @@ static const struct db_kind scratch = {.mode = DB_SCRATCH, KIND};
 static bool
 has_text(struct db *db, const char *sql, const char *wanted)
 {
-    sqlite3_stmt *statement = prepare(db, sql);
-    char text[32];
-    bool row = false;
-    bool is_it;
+    char text[32] = "";
 
-    assert_int_equal(db_step(db, statement, &row, "ask", NULL), STATUS_OK);
-    is_it = row && db_text(statement, 0, text, sizeof(text)) &&
-            !strcmp(text, wanted);
-    sqlite3_finalize(statement);
-    return is_it;
+    assert_int_equal(
+        db_find(db, "ask", NULL, NULL, sql, DB_VALUES(), DB_INTO(&text)),
+        STATUS_OK);
+    return !strcmp(text, wanted);
 }
 
 FIXTURE(tempdir_setup, tempdir_teardown);
@@ -619,22 +614,18 @@ TEST(a_statement_is_prepared_once_and_run_often)
 TEST(columns_are_lent_as_slices)
 {
     struct db *db = *state;
-    sqlite3_stmt *statement;
-    bool row = false;
+    struct db_rows rows =
+        DB_SELECT(db, "ask", NULL, "SELECT x'610062', 'text', 42, NULL, x''");
+    struct slice bytes, text, number, none, empty;
 
-    statement = prepare(db, "SELECT x'610062', 'text', 42, NULL, x''");
-
-    assert_int_equal(db_step(db, statement, &row, "ask", NULL), STATUS_OK);
-    assert_true(row);
-    assert_true(slice_equal(db_column(statement, 0), SLICE("a\0b")));
-    assert_true(slice_is(db_column(statement, 1), "text"));
-    assert_true(slice_is(db_column(statement, 2), "42"));
-    assert_int_equal(db_column(statement, 3).size, 0);
-    assert_int_equal(db_column(statement, 4).size, 0);
-
-    assert_int_equal(db_step(db, statement, &row, "ask", NULL), STATUS_OK);
-    assert_false(row);
-    sqlite3_finalize(statement);
+    assert_true(DB_NEXT(&rows, &bytes, &text, &number, &none, &empty));
+    assert_true(slice_equal(bytes, SLICE("a\0b")));
+    assert_true(slice_is(text, "text"));
+    assert_true(slice_is(number, "42"));
+    assert_int_equal(none.size, 0);
+    assert_int_equal(empty.size, 0);
+    assert_false(DB_NEXT(&rows, &bytes));
+    assert_int_equal(db_rows_end(&rows), STATUS_OK);
 }
 
 TEST(a_refused_row_says_why_and_the_statement_goes_on)
