@@ -23,7 +23,7 @@
 #include "broker/bridge/mqtt_db.h"
 #include "broker/check/databases.h"
 #include "broker/config/config_report.h"
-#include "broker/documents/json_page.h"
+#include "broker/documents/html.h"
 #include "broker/http/http.h"
 #include "broker/http/origins.h"
 #include "broker/http/request_records.h"
@@ -750,7 +750,7 @@ broker_open(struct broker **broker, const struct config *config,
         .min_rate = config->min_rate,
         .on_request = on_request,
         .on_end = on_end,
-        .write_problem = json_page_write_problem,
+        .write_problem = html_problem,
         .on_wake = on_wake,
         .tick_us = config->heartbeat_us / 4 < TICK_US ? config->heartbeat_us / 4
                                                       : TICK_US,

@@ -10,7 +10,7 @@
  *        |  +------------------ passed over: a gap --------------------+     |
  *        +----------------------- current ----------------------------------+
  *
- * Behind a gap the run of dumps begins anew (documents/dumps.c). The position
+ * Behind a gap the run of dumps begins anew (documents/generation_document.c). The position
  * is not stored: after a restart the schedule goes on behind the current dump,
  * and passes over the same lists.
  *

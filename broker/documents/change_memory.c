@@ -2,10 +2,10 @@
 
 #include <stdlib.h>
 
-#include "broker/documents/document_page.h"
+#include "broker/documents/html_document.h"
 #include "proto/memory.h"
 
-/* page_depth of "/sets/NAME/changes". */
+/* html_depth of "/sets/NAME/changes". */
 #define MEMORY_DEPTH 2
 
 /* A page of change memory. Its memory counts as held until its client has read
@@ -55,7 +55,7 @@ take_text(struct page *p, uint64_t n, const struct memory_wish *wish,
 static enum status
 make_page(struct buf *text, const struct memory_wish *wish, struct problem *why)
 {
-    const struct page_wish page = {
+    const struct html_wish page = {
         .public_url = registry_public_url(wish->set->registry),
         .set = wish->set->name,
         .depth = MEMORY_DEPTH,
@@ -66,8 +66,8 @@ make_page(struct buf *text, const struct memory_wish *wish, struct problem *why)
 
     lines_init(&lines, NULL);
     lines.piece = buf_slice(text);
-    buf_init(&html, PAGE_BYTES_MAX);
-    rc = document_page_write(&html, &page, &lines, why);
+    buf_init(&html, HTML_BYTES_MAX);
+    rc = html_document_write(&html, &page, &lines, why);
     lines_fini(&lines);
     if (rc) {
         buf_fini(&html);

@@ -1,5 +1,5 @@
 /*
- * changelist.c - Change Lists, open and closed, and the Change List Index.
+ * changelist.c - Change Lists, open and closed.
  *
  * A list is header + fragments + footer, wherever the fragments are kept: in
  * memory, in the store, in the list's file. So a closed list has the same bytes
@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "broker/base/diag.h"
-#include "broker/documents/listing.h"
+#include "broker/documents/documents.h"
 #include "broker/sets/changelist_header.h"
 #include "broker/sets/links.h"
 #include "proto/memory.h"
@@ -318,54 +318,21 @@ changelist_open(const struct document_wish *wish, struct document *document,
     return rc;
 }
 
-/* Opens a list at an address that will name another list later. */
-static enum status
-open_elsewhere(const struct document_wish *wish, uint64_t number,
-               struct document *document, struct problem *why)
-{
-    struct document_wish list = *wish;
-    struct link_text lasting =
-        link_to(registry_public_url(wish->registry), LINK_LIST, wish->set->name,
-                NULL, number);
-    enum status rc;
-
-    list.number = number;
-    rc = changelist_open(&list, document, why);
-    document->may_be_packed = false;
-    memcpy(document->lasting, lasting.text, sizeof(document->lasting));
-    return rc;
-}
-
-/* Opens the open list, for clients that want the newest whatever its number. */
+/* Opens the open list, for clients that want the newest whatever its number. At
+ * this address another list will follow. */
 enum status
 changelist_latest_open(const struct document_wish *wish,
                        struct document *document, struct problem *why)
 {
-    return open_elsewhere(wish, wish->head.list, document, why);
-}
+    struct document_wish list = *wish;
+    struct link_text lasting =
+        link_to(registry_public_url(wish->registry), LINK_LIST, wish->set->name,
+                NULL, wish->head.list);
+    enum status rc;
 
-/* Opens the capability's fixed address: the only Change List, or from the first
- * rotation on the Change List Index (R-384). */
-enum status
-changelist_current_open(const struct document_wish *wish,
-                        struct document *document, struct problem *why)
-{
-    struct link_text archive = set_link(wish->set, LINK_CHANGELIST_ARCHIVE);
-    uint64_t closed = registry_config(wish->registry)->index_lists;
-    uint64_t oldest = wish->head.first_list;
-    bool has_archive = wish->head.list > oldest; /* changelist_archive.c */
-    struct listing_wish index = {
-        .document = wish,
-        .root = DOCUMENT_SITEMAPINDEX,
-        .capability = CAP_CHANGELIST,
-        .archives = has_archive ? archive.text : NULL,
-        .first = wish->head.list > closed + oldest ? wish->head.list - closed
-                                                   : oldest,
-        .last = wish->head.list,
-        .has_from = true,
-    };
-
-    if (wish->head.list > wish->head.start_list)
-        return listing_open(&index, document, why);
-    return open_elsewhere(wish, wish->head.list, document, why);
+    list.number = wish->head.list;
+    rc = changelist_open(&list, document, why);
+    document->may_be_packed = false;
+    memcpy(document->lasting, lasting.text, sizeof(document->lasting));
+    return rc;
 }

@@ -1,6 +1,6 @@
 /*
  * document.h - a document, and the request for it; documents that are made
- * while they are read.
+ * while they are read; the lines of a document.
  *
  *     document_wish --document_open_fn--> document --> body, read by pieces
  */
@@ -20,7 +20,7 @@
 #include "proto/resourcesync/document_write.h"
 #include "proto/status.h"
 
-/* The form of a document. All of XML have pages, too (document_page.h). */
+/* The form of a document. All of XML have pages, too (html_document.h). */
 enum document_form {
     DOCUMENT_XML,
     DOCUMENT_PLAIN, /* a Sitemap without ResourceSync's elements */
@@ -43,7 +43,7 @@ struct document_wish {
     uint64_t last;   /* the last of several; the part of a generation */
     enum document_form form;
     uint64_t page;  /* of DOCUMENT_HTML, from 1 on */
-    unsigned depth; /* likewise: page_depth of the request's path */
+    unsigned depth; /* likewise: html_depth of the request's path */
     enum log_patience patience;
     const struct web_file *file; /* for web_file_open */
 };
@@ -89,14 +89,14 @@ MUST_CHECK enum status document_of_text(struct document *document,
                                         struct buf *text, enum status rc,
                                         struct problem *why);
 
-/* Opens a document, which the caller then owns. STATUS_AGAIN: call again with
- * LOG_DISK; STATUS_NOT_FOUND. */
 /* Writes the head of a document of a set, with the link `up` and one to `href`
  * of relation `rel` (NULL: none). */
 void document_begin(struct buf *text, const struct document_wish *wish,
                     enum document_root root, enum capability capability,
                     int64_t from_us, const char *rel, struct link_text href);
 
+/* Opens a document, which the caller then owns. STATUS_AGAIN: call again with
+ * LOG_DISK; STATUS_NOT_FOUND. */
 typedef enum status document_open_fn(const struct document_wish *wish,
                                      struct document *document,
                                      struct problem *why);
@@ -133,5 +133,27 @@ struct pieces {
 void pieces_init(struct pieces *pieces, enum document_root root,
                  enum status (*fill)(struct pieces *pieces),
                  void (*free)(struct pieces *pieces), bool blocks);
+
+/* The lines of a document's body: an entry is a line, and so is each element of
+ * the header (proto/resourcesync/fragment.h,
+ * proto/resourcesync/document_write.h). For workers: reading may block. */
+
+struct lines {
+    struct body *body;  /* lent; NULL: the piece is all */
+    struct slice piece; /* the unread rest of it */
+    struct buf line;    /* a line that spans several pieces */
+};
+
+void lines_init(struct lines *lines, struct body *body);
+void lines_fini(struct lines *lines);
+
+/* Returns the next line with its end, lent until the next call.
+ * STATUS_NOT_FOUND: none. STATUS_IO: the body cannot be read, or ends within a
+ * line. */
+MUST_CHECK enum status lines_next(struct lines *lines, struct slice *line);
+
+/* The text between `before` and `after` in a line; empty if there is none. */
+struct slice lines_between(struct slice line, const char *before,
+                           const char *after);
 
 #endif

@@ -5,8 +5,9 @@
 #include <string.h>
 
 #include "base/path_pattern.h"
-#include "broker/documents/document_page.h"
+#include "broker/documents/html_document.h"
 #include "broker/documents/web_files.h"
+#include "proto/datetime.h"
 #include "proto/number.h"
 
 #define JS "text/javascript; charset=utf-8"
@@ -93,6 +94,21 @@ static const struct row {
     {"/sets/{set}/framework-notifications", notifications_framework_open,
      .links = notifications_framework_links},
 };
+
+enum status
+web_file_open(const struct document_wish *wish, struct document *document,
+              struct problem *why)
+{
+    *document = (struct document){
+        .body = body_of_constant(wish->file->plain),
+        .gzip = body_of_constant(wish->file->gzip),
+        .tag = wish->file->tag,
+        .modified_us = DATETIME_NONE,
+        .may_be_packed = true,
+    };
+    (void)why;
+    return STATUS_OK;
+}
 
 /* A number and the end of a path. */
 #define NEIGHBOUR_MAX 48
@@ -193,7 +209,7 @@ make_page(const struct document_found *found, const struct document_wish *wish,
 {
     struct document xml = *document;
     char prev[NEIGHBOUR_MAX] = "", next[NEIGHBOUR_MAX] = "";
-    struct page_wish page = {
+    struct html_wish page = {
         .public_url = registry_public_url(wish->registry),
         .set = wish->set ? wish->set->name : NULL,
         .depth = wish->depth,
@@ -214,8 +230,8 @@ make_page(const struct document_found *found, const struct document_wish *wish,
         write_neighbour(next, found, wish, wish->last + 1);
     }
     lines_init(&lines, xml.body);
-    buf_init(&text, PAGE_BYTES_MAX);
-    rc = document_page_write(&text, &page, &lines, why);
+    buf_init(&text, HTML_BYTES_MAX);
+    rc = html_document_write(&text, &page, &lines, why);
     rc = document_of_text(document, &text, rc, why);
     if (!rc) {
         document->is_private = xml.is_private;

@@ -1,6 +1,6 @@
 /*
- * generation_document.h - documents, and packages, that the archive thread
- * built: files of a generation (generation.h).
+ * generation_document.h - documents that the archive thread built: files of a
+ * generation (generation.h).
  *
  * The broker serves these files, so no client ever sees parts of two
  * generations under one index (R-095), and a kept generation keeps its bytes
@@ -22,12 +22,6 @@ MUST_CHECK enum status
 generation_document_open(const struct document_wish *wish, uint64_t number,
                          enum generation_file file, uint64_t part,
                          struct document *document, struct problem *why);
-
-/* Opens a package. Its tag comes from its place, size and time: nothing else is
- * ever put there. */
-MUST_CHECK enum status generation_document_open_package(
-    const struct document_wish *wish, uint64_t number, uint64_t part,
-    struct document *document, struct problem *why);
 
 /* True if the document exists. */
 bool generation_document_has(const struct document_wish *wish, uint64_t number,

@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "broker/builds/generation.h"
+#include "broker/documents/document.h"
 #include "broker/documents/generation_document.h"
-#include "broker/documents/lines.h"
 #include "broker/sets/links.h"
 #include "proto/memory.h"
 #include "proto/resourcesync/document_write.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "broker/documents/documents.h"
-#include "broker/documents/page.h"
+#include "broker/documents/html.h"
 #include "broker/http/answers.h"
 #include "broker/http/authorization.h"
 #include "broker/http/deferral.h"
@@ -241,7 +241,7 @@ read_form(struct request *rq, struct opening *o, struct problem *why)
     if (!o->found.has_page || !answers_prefer_page(rq))
         return STATUS_OK;
     o->wish.form = DOCUMENT_HTML;
-    o->wish.depth = page_depth(request_path(rq));
+    o->wish.depth = html_depth(request_path(rq));
     o->wish.page = 1;
     return query_number(rq, "page", 1, PAGES_MAX, &o->wish.page, NULL, why);
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "broker/documents/documents.h"
-#include "broker/documents/json_page.h"
+#include "broker/documents/html.h"
 #include "broker/http/answers.h"
 #include "broker/http/deferral.h"
 #include "broker/http/query.h"
@@ -256,7 +256,7 @@ add_description(struct buf *to, struct set *set, const struct head *head)
 /* The longest page of a set: its description has some kilobytes. */
 #define SET_PAGE_MAX ((size_t)2 * 1024 * 1024)
 
-static const struct page_column columns[] = {{"Set"},
+static const struct html_column columns[] = {{"Set"},
                                              {"Changes", "changes", true},
                                              {"Last change", "datetime"},
                                              {"Lists", "lists"},
@@ -269,10 +269,10 @@ make_set_page(struct request *rq, struct response *r, const struct set *set,
               struct buf *description)
 {
     struct link_text list = set_link(set, LINK_CAPABILITYLIST);
-    const struct page_head head = {
+    const struct html_head head = {
         .title = set->name,
         .set = set->name,
-        .depth = page_depth(request_path(rq)),
+        .depth = html_depth(request_path(rq)),
         .other = SLICE("?raw"),
         .other_name = "As JSON",
         .capability = link_slice(&list),
@@ -280,7 +280,7 @@ make_set_page(struct request *rq, struct response *r, const struct set *set,
     struct buf page;
 
     buf_init(&page, SET_PAGE_MAX);
-    if (!json_page_write(&page, &head, buf_slice(description))) {
+    if (!html_json(&page, &head, buf_slice(description))) {
         buf_fini(&page);
         return;
     }
@@ -300,29 +300,29 @@ add_row(struct buf *to, struct set *set, const struct head *head)
 
     registry_settings(set, &settings);
     BUF_ADD(to, "<tr>");
-    page_cell(to, &columns[0]);
-    page_link(to, SLICE("item"), link_slice(&self), slice_of(set->name));
+    html_cell(to, &columns[0]);
+    html_link(to, SLICE("item"), link_slice(&self), slice_of(set->name));
     if (settings.title[0]) {
         BUF_ADD(to, "<small>");
         xml_escape(to, slice_of(settings.title));
         BUF_ADD(to, "</small>");
     }
     BUF_ADD(to, "</td>");
-    page_cell(to, &columns[1]);
+    html_cell(to, &columns[1]);
     buf_add_number(to, head->last);
     BUF_ADD(to, "</td>");
-    page_cell(to, &columns[2]);
+    html_cell(to, &columns[2]);
     if (head->last > 0) {
         datetime_write(time, head->last_us);
-        page_value(to, (struct slice){time, sizeof(time)});
+        html_value(to, (struct slice){time, sizeof(time)});
     }
     BUF_ADD(to, "</td>");
-    page_cell(to, &columns[3]);
-    page_link(to, SLICE(""), link_slice(&list), SLICE("changes"));
+    html_cell(to, &columns[3]);
+    html_link(to, SLICE(""), link_slice(&list), SLICE("changes"));
     if (set_offers(set, head, GENERATION_RESOURCELIST)) {
         list = link_to_current(registry_public_url(set->registry), set->name,
                                GENERATION_RESOURCELIST);
-        page_link(to, SLICE(""), link_slice(&list), SLICE("resources"));
+        html_link(to, SLICE(""), link_slice(&list), SLICE("resources"));
     }
     BUF_ADD(to, "</td></tr>\n");
 }
@@ -332,27 +332,27 @@ add_row(struct buf *to, struct set *set, const struct head *head)
 static void
 make_list_page(struct buf *rows, const struct request *rq, struct slice next)
 {
-    struct page_head head = {
+    struct html_head head = {
         .title = "Sets",
-        .depth = page_depth(request_path(rq)),
+        .depth = html_depth(request_path(rq)),
         .other = SLICE("?raw"),
         .other_name = "As JSON",
     };
     struct buf page, escaped;
 
     buf_init(&page, rows->max);
-    buf_init(&escaped, PAGE_TEXT_MAX);
+    buf_init(&escaped, HTML_TEXT_MAX);
     xml_escape(&escaped, next);
     head.next = buf_slice(&escaped);
-    page_begin(&page, &head);
+    html_begin(&page, &head);
     if (rows->size) {
-        page_table(&page, columns);
+        html_table(&page, columns);
         buf_add_slice(&page, buf_slice(rows));
         BUF_ADD(&page, "</tbody></table>\n");
     } else {
         BUF_ADD(&page, "<p>None.</p>\n");
     }
-    page_end(&page, &head);
+    html_end(&page, &head);
     page.failed |= rows->failed;
     buf_fini(&escaped);
     buf_fini(rows);

@@ -1,5 +1,5 @@
 /*
- * landing_pages.c - the page at / for people (R-045, R-260), and /robots.txt
+ * html_landing.c - the page at / for people (R-045, R-260), and /robots.txt
  * for crawlers (R-262, R-263). Both need no right, so they name no private set.
  *
  * In a browser that runs scripts the page becomes the console (web/console.js).

@@ -1,4 +1,4 @@
-#include "broker/documents/listing.h"
+#include "broker/documents/documents.h"
 
 #include <stdio.h>
 

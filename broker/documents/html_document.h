@@ -1,35 +1,34 @@
 /*
- * document_page.h - a document of ResourceSync as a page for people: made of
+ * html_document.h - a document of ResourceSync as a page for people: made of
  * the bytes of the document, so it says what the document says.
  *
  *     lines of XML --> facts and links of the header, a table of the entries
  *
- * A page shows at most PAGE_ENTRIES entries; ?page=2 has the next ones. So a
+ * A page shows at most HTML_ENTRIES entries; ?page=2 has the next ones. So a
  * list of 50,000 entries is never in memory as a whole: the lines before the
  * page are read and dropped.
  */
-#ifndef BROKER_DOCUMENTS_DOCUMENT_PAGE_H
-#define BROKER_DOCUMENTS_DOCUMENT_PAGE_H
+#ifndef BROKER_DOCUMENTS_HTML_DOCUMENT_H
+#define BROKER_DOCUMENTS_HTML_DOCUMENT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "broker/documents/lines.h"
-#include "broker/documents/page.h"
+#include "broker/documents/document.h"
 #include "proto/buf.h"
 #include "proto/problem.h"
 #include "proto/status.h"
 
-#define PAGE_ENTRIES 1000
+#define HTML_ENTRIES 1000
 
 /* The longest page. An entry takes at most about 16 KB of it. */
-#define PAGE_BYTES_MAX ((size_t)32 * 1024 * 1024)
+#define HTML_BYTES_MAX ((size_t)32 * 1024 * 1024)
 
 /* A request for a page. */
-struct page_wish {
+struct html_wish {
     const char *public_url;
     const char *set;       /* the name of the set; NULL: of the whole Source */
-    unsigned depth;        /* page_depth of the path */
+    unsigned depth;        /* html_depth of the path */
     uint64_t number, last; /* in the path of the document; 0: none */
     bool is_range;         /* "N-M" in the path, else "N/M" */
     uint64_t page;         /* from 1 on; 0: all entries, which are few */
@@ -41,8 +40,8 @@ struct page_wish {
 /* Appends the page to `to`, which is empty. Reads `lines` as far as the page
  * needs them. STATUS_NOT_FOUND: there are fewer pages. STATUS_IO: the document
  * cannot be read. */
-MUST_CHECK enum status document_page_write(struct buf *to,
-                                           const struct page_wish *wish,
+MUST_CHECK enum status html_document_write(struct buf *to,
+                                           const struct html_wish *wish,
                                            struct lines *lines,
                                            struct problem *why);
 

@@ -1,18 +1,23 @@
-#include "broker/documents/page.h"
+#include "broker/documents/html.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "broker/sets/links.h"
 #include "proto/datetime.h"
+#include "proto/http/response_head.h"
 #include "proto/resourcesync/document_write.h"
+#include "proto/resourcesync/json_parse.h"
 
 /* A deeper path is an attack on the size of the page: its links begin at the
  * root. */
 #define DEPTH_MAX 16
 
+/* The longest string of a description, escaped. */
+#define VALUE_MAX ((size_t)1024 * 1024)
+
 unsigned
-page_depth(struct slice path)
+html_depth(struct slice path)
 {
     unsigned n = 0;
 
@@ -46,7 +51,7 @@ add_head_link(struct buf *to, const char *rel, struct slice href)
 
 /* Adds the way from the source to the document. */
 static void
-add_breadcrumbs(struct buf *to, const struct page_head *head)
+add_breadcrumbs(struct buf *to, const struct html_head *head)
 {
     BUF_ADD(to, "<nav aria-label=\"Breadcrumb\"><ol>\n<li><a href=\"");
     add_root(to, head->depth);
@@ -62,7 +67,7 @@ add_breadcrumbs(struct buf *to, const struct page_head *head)
 }
 
 void
-page_begin(struct buf *to, const struct page_head *head)
+html_begin(struct buf *to, const struct html_head *head)
 {
     BUF_ADD(to, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n"
                 "<meta charset=\"utf-8\">\n"
@@ -96,7 +101,7 @@ add_own_link(struct buf *to, const char *rel, struct slice href,
 }
 
 void
-page_end(struct buf *to, const struct page_head *head)
+html_end(struct buf *to, const struct html_head *head)
 {
     if (head->prev.size || head->next.size) {
         BUF_ADD(to, "<nav aria-label=\"Pages\"><p>");
@@ -117,7 +122,7 @@ page_end(struct buf *to, const struct page_head *head)
 static struct slice
 cut_text(struct slice text)
 {
-    size_t size = PAGE_TEXT_MAX;
+    size_t size = HTML_TEXT_MAX;
 
     while (size > 0 && ((unsigned char)text.data[size] & 0xc0) == 0x80)
         size--;
@@ -128,9 +133,9 @@ cut_text(struct slice text)
 }
 
 void
-page_text(struct buf *to, struct slice text)
+html_text(struct buf *to, struct slice text)
 {
-    bool is_long = text.size > PAGE_TEXT_MAX;
+    bool is_long = text.size > HTML_TEXT_MAX;
 
     buf_add_slice(to, is_long ? cut_text(text) : text);
     if (is_long)
@@ -138,7 +143,7 @@ page_text(struct buf *to, struct slice text)
 }
 
 bool
-page_leads(struct slice rel)
+html_leads(struct slice rel)
 {
     static const char *const channels[] = {"hub", "urn:tidings:1:stream",
                                            "urn:tidings:1:events",
@@ -154,26 +159,26 @@ page_leads(struct slice rel)
 static bool
 is_link(struct slice href)
 {
-    return href.size > 0 && href.size <= PAGE_TEXT_MAX &&
+    return href.size > 0 && href.size <= HTML_TEXT_MAX &&
            (slice_starts(href, "http://") || slice_starts(href, "https://"));
 }
 
 void
-page_link(struct buf *to, struct slice rel, struct slice href,
+html_link(struct buf *to, struct slice rel, struct slice href,
           struct slice text)
 {
-    if (!is_link(href) || !page_leads(rel)) {
-        page_text(to, text);
+    if (!is_link(href) || !html_leads(rel)) {
+        html_text(to, text);
         return;
     }
     BUF_ADD(to, "<a href=\"");
     buf_add_slice(to, href);
     if (rel.size) {
         BUF_ADD(to, "\" rel=\"");
-        page_text(to, rel);
+        html_text(to, rel);
     }
     BUF_ADD(to, "\">");
-    page_text(to, text);
+    html_text(to, text);
     BUF_ADD(to, "</a> ");
 }
 
@@ -194,20 +199,20 @@ add_time(struct buf *to, struct slice text, int64_t us)
 }
 
 void
-page_value(struct buf *to, struct slice text)
+html_value(struct buf *to, struct slice text)
 {
     int64_t us;
 
     if (!datetime_read(text, &us))
         add_time(to, text, us);
     else if (is_link(text))
-        page_link(to, (struct slice){NULL, 0}, text, text);
+        html_link(to, (struct slice){NULL, 0}, text, text);
     else
-        page_text(to, text);
+        html_text(to, text);
 }
 
 void
-page_table(struct buf *to, const struct page_column *columns)
+html_table(struct buf *to, const struct html_column *columns)
 {
     BUF_ADD(to, "<table>\n<thead><tr>");
     for (; columns->title; columns++)
@@ -218,7 +223,7 @@ page_table(struct buf *to, const struct page_column *columns)
 }
 
 void
-page_cell(struct buf *to, const struct page_column *column)
+html_cell(struct buf *to, const struct html_column *column)
 {
     if (!column->name) {
         BUF_ADD(to, "<td class=\"m\">");
@@ -228,4 +233,171 @@ page_cell(struct buf *to, const struct page_column *column)
                                        : "<td data-column=\"");
     buf_add_text(to, column->title);
     BUF_ADD(to, "\">");
+}
+
+/* Objects of JSON */
+
+/* What the next scalar is. */
+enum member {
+    MEMBER_SHOWN,
+    MEMBER_HIDDEN,
+    MEMBER_REL, /* of a link */
+    MEMBER_HREF /* likewise, behind its rel */
+};
+
+struct json_page {
+    struct buf *to;
+    bool is_problem;
+    unsigned depth; /* 0: outside of the object */
+    bool is_array[JSON_DEPTH_MAX + 1];
+    enum member member;
+    struct buf rel;  /* escaped: of the link at hand; empty: none */
+    struct buf text; /* the escaped value */
+};
+
+/* Members that say nothing to people beside what is there. */
+static bool
+is_hidden(const struct json_page *p, struct slice name)
+{
+    if (p->rel.size)
+        return slice_is(name, "type");
+    return p->is_problem && p->depth == 1 &&
+           (slice_is(name, "type") || slice_is(name, "title") ||
+            slice_is(name, "status"));
+}
+
+static void
+begin_item(struct json_page *p)
+{
+    if (p->depth > 0 && p->is_array[p->depth])
+        BUF_ADD(p->to, "<li>");
+}
+
+static void
+end_item(struct json_page *p)
+{
+    if (p->depth > 0)
+        buf_add_text(p->to, p->is_array[p->depth] ? "</li>\n" : "</dd>\n");
+}
+
+static void
+open_level(struct json_page *p, bool is_array)
+{
+    begin_item(p);
+    p->is_array[++p->depth] = is_array;
+    buf_add_text(p->to, is_array ? "<ul>\n" : "<dl>\n");
+}
+
+static void
+close_level(struct json_page *p)
+{
+    buf_clear(&p->rel);
+    buf_add_text(p->to, p->is_array[p->depth--] ? "</ul>\n" : "</dl>\n");
+    end_item(p);
+}
+
+static void
+add_member(struct json_page *p, struct slice name)
+{
+    if (slice_is(name, "rel"))
+        p->member = MEMBER_REL;
+    else if (slice_is(name, "href") && p->rel.size)
+        p->member = MEMBER_HREF;
+    else
+        p->member = is_hidden(p, name) ? MEMBER_HIDDEN : MEMBER_SHOWN;
+    if (p->member == MEMBER_REL || p->member == MEMBER_HIDDEN)
+        return;
+    buf_clear(&p->text);
+    xml_escape(&p->text, name);
+    BUF_ADD(p->to, "<dt>");
+    html_text(p->to, buf_slice(p->member == MEMBER_HREF ? &p->rel : &p->text));
+    BUF_ADD(p->to, "</dt><dd>");
+}
+
+static void
+add_scalar(struct json_page *p, struct slice value)
+{
+    enum member member = p->member;
+    struct buf *text = member == MEMBER_REL ? &p->rel : &p->text;
+
+    p->member = MEMBER_SHOWN;
+    if (member == MEMBER_HIDDEN)
+        return;
+    buf_clear(text);
+    xml_escape(text, value);
+    if (member == MEMBER_REL)
+        return;
+    begin_item(p);
+    if (member == MEMBER_HREF)
+        html_link(p->to, buf_slice(&p->rel), buf_slice(text), buf_slice(text));
+    else
+        html_value(p->to, buf_slice(text));
+    end_item(p);
+}
+
+static enum status
+on_event(void *user, enum json_event event, struct slice text,
+         struct problem *why)
+{
+    struct json_page *p = user;
+
+    (void)why;
+    switch (event) {
+    case JSON_OBJECT:
+    case JSON_ARRAY:
+        open_level(p, event == JSON_ARRAY);
+        break;
+    case JSON_OBJECT_END:
+    case JSON_ARRAY_END:
+        close_level(p);
+        break;
+    case JSON_KEY:
+        add_member(p, text);
+        break;
+    case JSON_STRING:
+    case JSON_NUMBER:
+    case JSON_OTHER:
+        add_scalar(p, text);
+        break;
+    }
+    return p->to->failed || p->text.failed || p->rel.failed ? STATUS_MEMORY
+                                                            : STATUS_OK;
+}
+
+static bool
+write_json(struct buf *to, const struct html_head *head, struct slice json,
+           bool is_problem)
+{
+    struct json_page p = {.to = to, .is_problem = is_problem};
+    struct problem why = {""};
+    enum status rc;
+
+    buf_init(&p.rel, VALUE_MAX);
+    buf_init(&p.text, VALUE_MAX);
+    html_begin(to, head);
+    rc = json_parse_text(json, on_event, &p, &why);
+    html_end(to, head);
+    buf_fini(&p.rel);
+    buf_fini(&p.text);
+    return !rc && !to->failed;
+}
+
+bool
+html_json(struct buf *to, const struct html_head *head, struct slice json)
+{
+    return write_json(to, head, json, false);
+}
+
+void
+html_problem(struct buf *to, unsigned status, struct slice path,
+             struct slice problem)
+{
+    char title[128];
+    const struct html_head head = {
+        .title = title,
+        .depth = html_depth(path),
+    };
+
+    snprintf(title, sizeof(title), "%u %s", status, response_reason(status));
+    to->failed |= !write_json(to, &head, problem, true);
 }

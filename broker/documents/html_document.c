@@ -1,9 +1,10 @@
-#include "broker/documents/document_page.h"
+#include "broker/documents/html_document.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "broker/documents/html.h"
 #include "broker/sets/links.h"
 #include "proto/resourcesync/document_write.h"
 #include "proto/resourcesync/vocab.h"
@@ -17,7 +18,7 @@
 /* Tables. The names are those of attributes of rs:md. The cell of the entry
  * itself has its address, and below it the attributes and links that have no
  * column. */
-static const struct page_column
+static const struct html_column
     changes[] = {{"Entry", "td:seq", true},
                  {"Change", "change"},
                  {"Resource"},
@@ -44,8 +45,8 @@ static const struct page_column
 /* The documents, by their capability. */
 static const struct kind {
     const char *title;
-    const struct page_column *of_list;
-    const struct page_column *of_index;
+    const struct html_column *of_list;
+    const struct html_column *of_index;
 } kinds[] = {
     [CAP_DESCRIPTION] = {"Source Description", documents, documents},
     [CAP_CAPABILITYLIST] = {"Capability List", documents, documents},
@@ -144,13 +145,13 @@ attribute_of(struct slice element, const char *wanted)
 /* A page */
 
 struct page {
-    const struct page_wish *wish;
+    const struct html_wish *wish;
     struct buf facts; /* of the header: <dt>, <dd> */
     struct buf links; /* of the header: <li> */
     struct buf rows;
     struct buf other;                  /* the address of the XML */
     const struct kind *kind;           /* NULL: the document is empty */
-    const struct page_column *columns; /* likewise */
+    const struct html_column *columns; /* likewise */
     bool is_index;
     uint64_t first; /* entries before the page */
     uint64_t n;     /* entries of the document, as far as it was read */
@@ -172,7 +173,7 @@ add_facts(struct page *p, struct slice md)
         BUF_ADD(&p->facts, "<dt>");
         buf_add_slice(&p->facts, label);
         BUF_ADD(&p->facts, "</dt><dd>");
-        page_value(&p->facts, value);
+        html_value(&p->facts, value);
         BUF_ADD(&p->facts, "</dd>\n");
     }
 }
@@ -191,12 +192,12 @@ add_header_link(struct page *p, struct slice ln)
         return;
     }
     BUF_ADD(&p->links, "<li>");
-    if (label.data == rel.data || !page_leads(rel)) {
+    if (label.data == rel.data || !html_leads(rel)) {
         buf_add_slice(&p->links, label);
         BUF_ADD(&p->links, " ");
         label = href;
     }
-    page_link(&p->links, rel, href, label);
+    html_link(&p->links, rel, href, label);
     BUF_ADD(&p->links, "</li>\n");
 }
 
@@ -224,7 +225,7 @@ read_header(struct page *p, struct slice line)
 static bool
 has_column(const struct page *p, struct slice name)
 {
-    for (const struct page_column *c = p->columns; c->title; c++)
+    for (const struct html_column *c = p->columns; c->title; c++)
         if (c->name && slice_is(name, c->name))
             return true;
     return false;
@@ -252,9 +253,9 @@ add_fact(struct page *p, size_t start, bool *is_first, struct slice name,
         return true;
     if (!begin_fact(p, start, is_first))
         return false;
-    page_text(&p->rows, label_of(name));
+    html_text(&p->rows, label_of(name));
     BUF_ADD(&p->rows, " ");
-    page_value(&p->rows, value);
+    html_value(&p->rows, value);
     return true;
 }
 
@@ -266,9 +267,9 @@ add_entry_link(struct page *p, size_t start, bool *is_first, struct slice ln)
 
     if (!begin_fact(p, start, is_first))
         return false;
-    page_text(&p->rows, label_of(rel));
+    html_text(&p->rows, label_of(rel));
     BUF_ADD(&p->rows, " ");
-    page_link(&p->rows, rel, href, href);
+    html_link(&p->rows, rel, href, href);
     return true;
 }
 
@@ -322,12 +323,12 @@ add_row(struct page *p, struct slice line)
     struct slice md = lines_between(line, "<rs:md", "/>");
 
     BUF_ADD(&p->rows, "<tr>");
-    for (const struct page_column *c = p->columns; c->title; c++) {
+    for (const struct html_column *c = p->columns; c->title; c++) {
         struct slice value = c->name ? cell_of(line, md, c->name)
                                      : lines_between(line, "<loc>", "</loc>");
 
-        page_cell(&p->rows, c);
-        page_value(&p->rows, value);
+        html_cell(&p->rows, c);
+        html_value(&p->rows, value);
         if (!c->name)
             add_details(p, line);
         BUF_ADD(&p->rows, "</td>");
@@ -339,7 +340,7 @@ add_row(struct page *p, struct slice line)
 static enum status
 read_document(struct page *p, struct lines *lines)
 {
-    uint64_t most = p->wish->page ? PAGE_ENTRIES : UINT64_MAX - p->first;
+    uint64_t most = p->wish->page ? HTML_ENTRIES : UINT64_MAX - p->first;
     enum status rc = STATUS_OK;
     struct slice line;
 
@@ -364,7 +365,7 @@ read_document(struct page *p, struct lines *lines)
 static void
 write_title(char *to, size_t size, const struct page *p)
 {
-    const struct page_wish *wish = p->wish;
+    const struct html_wish *wish = p->wish;
     int n = snprintf(to, size, "%s%s",
                      p->kind ? p->kind->title : "No notification yet",
                      p->is_index ? " Index" : "");
@@ -400,7 +401,7 @@ write_content(struct buf *to, const struct page *p)
         buf_add_text(to, p->columns ? "<p>No entries.</p>\n" : "");
         return;
     }
-    page_table(to, p->columns);
+    html_table(to, p->columns);
     buf_add_slice(to, buf_slice(&p->rows));
     BUF_ADD(to, "</tbody></table>\n");
     if (p->has_more || p->first)
@@ -411,7 +412,7 @@ write_content(struct buf *to, const struct page *p)
 /* Writes the address of another page. Of the part before, only the first page
  * is known without reading it. */
 static void
-write_step(char to[ADDRESS_MAX], const struct page_wish *wish, uint64_t page)
+write_step(char to[ADDRESS_MAX], const struct html_wish *wish, uint64_t page)
 {
     snprintf(to, ADDRESS_MAX, page > 1 ? "%s?page=%" PRIu64 : "%s",
              page == 1 && !wish->lasting[0] ? "?" : wish->lasting, page);
@@ -420,10 +421,10 @@ write_step(char to[ADDRESS_MAX], const struct page_wish *wish, uint64_t page)
 static void
 write_page(struct buf *to, const struct page *p)
 {
-    const struct page_wish *wish = p->wish;
+    const struct html_wish *wish = p->wish;
     char title[256], next[ADDRESS_MAX] = "", prev[ADDRESS_MAX] = "";
     struct link_text list = {"", 0};
-    struct page_head head = {
+    struct html_head head = {
         .title = title,
         .set = wish->set,
         .depth = wish->depth,
@@ -446,25 +447,25 @@ write_page(struct buf *to, const struct page *p)
     head.capability = link_slice(&list);
     head.next = slice_of(next);
     head.prev = slice_of(prev);
-    page_begin(to, &head);
+    html_begin(to, &head);
     write_content(to, p);
-    page_end(to, &head);
+    html_end(to, &head);
 }
 
 enum status
-document_page_write(struct buf *to, const struct page_wish *wish,
+html_document_write(struct buf *to, const struct html_wish *wish,
                     struct lines *lines, struct problem *why)
 {
     struct page p = {
         .wish = wish,
-        .first = wish->page ? (wish->page - 1) * PAGE_ENTRIES : 0,
+        .first = wish->page ? (wish->page - 1) * HTML_ENTRIES : 0,
     };
     enum status rc;
 
-    buf_init(&p.facts, PAGE_BYTES_MAX);
-    buf_init(&p.links, PAGE_BYTES_MAX);
-    buf_init(&p.rows, PAGE_BYTES_MAX);
-    buf_init(&p.other, 2 * PAGE_TEXT_MAX);
+    buf_init(&p.facts, HTML_BYTES_MAX);
+    buf_init(&p.links, HTML_BYTES_MAX);
+    buf_init(&p.rows, HTML_BYTES_MAX);
+    buf_init(&p.other, 2 * HTML_TEXT_MAX);
     rc = read_document(&p, lines);
     if (rc)
         rc = problem(why, rc, "the document cannot be read");
