@@ -257,21 +257,6 @@ read_header(struct list_body *l, const struct document_wish *wish,
     return STATUS_OK;
 }
 
-/* Makes the tag from header and digest, which determine all bytes: the header
- * names epoch, first and last entry, and the digest proves them. So the tag
- * stays the same when the file is written (log.md). */
-static void
-describe_list(struct document *document, const struct list_body *l)
-{
-    *document = (struct document){
-        .tag = l->info.digest,
-        .modified_us = DATETIME_NONE,
-        .is_final = l->info.until_us != DATETIME_NONE,
-        .may_be_packed = true,
-    };
-    digest_add(&document->tag, buf_slice(&l->header));
-}
-
 enum status
 changelist_open(const struct document_wish *wish, struct document *document,
                 struct problem *why)
@@ -304,7 +289,16 @@ changelist_open(const struct document_wish *wish, struct document *document,
         .free = list_body_free,
         .seek = list_body_seek,
     };
-    describe_list(document, l);
+    /* Makes the tag from header and digest, which determine all bytes: the
+     * header names epoch, first and last entry, and the digest proves them. So
+     * the tag stays the same when the file is written (log.md). */
+    *document = (struct document){
+        .tag = l->info.digest,
+        .modified_us = DATETIME_NONE,
+        .is_final = l->info.until_us != DATETIME_NONE,
+        .may_be_packed = true,
+    };
+    digest_add(&document->tag, buf_slice(&l->header));
     document->body = &l->body;
     if (l->info.is_filed && !open_file(document, l, &damage)) {
         diag(DIAG_ERROR, "documents", "a list of %s: %s", log_set_name(l->set),

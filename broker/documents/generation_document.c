@@ -85,22 +85,6 @@ generation_document_open(const struct document_wish *wish, uint64_t number,
     return rc ? rc : open_zfile(fd, document, why);
 }
 
-/* Makes a package's tag from its place, size and time: it is too large to read.
- * The time of writing is included because a data directory restored from an
- * earlier day may have another package under this number. */
-static void
-tag_package(struct digest *tag, const struct document_wish *wish,
-            uint64_t number, uint64_t part, const struct stat *st)
-{
-    char text[256];
-    int n =
-        snprintf(text, sizeof(text), "%s %s %" PRIu64 " %" PRIu64 " %jd %jd",
-                 wish->head.epoch, links_kinds[wish->kind].folder, number, part,
-                 (intmax_t)st->st_size, (intmax_t)st->st_mtim.tv_sec);
-
-    digest_start(tag, (struct slice){text, (size_t)n});
-}
-
 /* Its tag comes from its place, size and time: nothing else is ever put there.
  */
 static enum status
@@ -114,6 +98,8 @@ open_package(const struct document_wish *wish, uint64_t number, uint64_t part,
                         &(struct generation_place){wish->kind, number,
                                                    GENERATION_PACKAGE, part},
                         &fd, why);
+    char text[256];
+    int n;
 
     if (rc)
         return rc;
@@ -125,7 +111,13 @@ open_package(const struct document_wish *wish, uint64_t number, uint64_t part,
         .body = body_of_file(fd, (uint64_t)st.st_size),
         .modified_us = DATETIME_NONE,
     };
-    tag_package(&document->tag, wish, number, part, &st);
+    /* Makes a package's tag from its place, size and time: it is too large to
+     * read. The time of writing is included because a data directory restored
+     * from an earlier day may have another package under this number. */
+    n = snprintf(text, sizeof(text), "%s %s %" PRIu64 " %" PRIu64 " %jd %jd",
+                 wish->head.epoch, links_kinds[wish->kind].folder, number, part,
+                 (intmax_t)st.st_size, (intmax_t)st.st_mtim.tv_sec);
+    digest_start(&document->tag, (struct slice){text, (size_t)n});
     return STATUS_OK;
 }
 

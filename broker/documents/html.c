@@ -182,33 +182,27 @@ html_link(struct buf *to, struct slice rel, struct slice href,
     BUF_ADD(to, "</a> ");
 }
 
-/* Adds a time: whole seconds for the eye, all of it for programs. */
-static void
-add_time(struct buf *to, struct slice text, int64_t us)
-{
-    char full[DATETIME_SIZE];
-
-    datetime_write(full, us);
-    BUF_ADD(to, "<time datetime=\"");
-    buf_add_slice(to, text);
-    BUF_ADD(to, "\">");
-    buf_add(to, full, DATETIME_DATE_SIZE);
-    BUF_ADD(to, " ");
-    buf_add(to, full + DATETIME_DATE_SIZE + 1, sizeof("00:00:00") - 1);
-    BUF_ADD(to, "</time>");
-}
-
 void
 html_value(struct buf *to, struct slice text)
 {
     int64_t us;
 
-    if (!datetime_read(text, &us))
-        add_time(to, text, us);
-    else if (is_link(text))
+    if (!datetime_read(text, &us)) {
+        char full[DATETIME_SIZE];
+
+        datetime_write(full, us);
+        BUF_ADD(to, "<time datetime=\"");
+        buf_add_slice(to, text);
+        BUF_ADD(to, "\">");
+        buf_add(to, full, DATETIME_DATE_SIZE);
+        BUF_ADD(to, " ");
+        buf_add(to, full + DATETIME_DATE_SIZE + 1, sizeof("00:00:00") - 1);
+        BUF_ADD(to, "</time>");
+    } else if (is_link(text)) {
         html_link(to, (struct slice){NULL, 0}, text, text);
-    else
+    } else {
         html_text(to, text);
+    }
 }
 
 void
@@ -281,22 +275,6 @@ end_item(struct json_page *p)
 }
 
 static void
-open_level(struct json_page *p, bool is_array)
-{
-    begin_item(p);
-    p->is_array[++p->depth] = is_array;
-    buf_add_text(p->to, is_array ? "<ul>\n" : "<dl>\n");
-}
-
-static void
-close_level(struct json_page *p)
-{
-    buf_clear(&p->rel);
-    buf_add_text(p->to, p->is_array[p->depth--] ? "</ul>\n" : "</dl>\n");
-    end_item(p);
-}
-
-static void
 add_member(struct json_page *p, struct slice name)
 {
     if (slice_is(name, "rel"))
@@ -345,11 +323,15 @@ on_event(void *user, enum json_event event, struct slice text,
     switch (event) {
     case JSON_OBJECT:
     case JSON_ARRAY:
-        open_level(p, event == JSON_ARRAY);
+        begin_item(p);
+        p->is_array[++p->depth] = event == JSON_ARRAY;
+        buf_add_text(p->to, event == JSON_ARRAY ? "<ul>\n" : "<dl>\n");
         break;
     case JSON_OBJECT_END:
     case JSON_ARRAY_END:
-        close_level(p);
+        buf_clear(&p->rel);
+        buf_add_text(p->to, p->is_array[p->depth--] ? "</ul>\n" : "</dl>\n");
+        end_item(p);
         break;
     case JSON_KEY:
         add_member(p, text);

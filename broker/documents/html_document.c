@@ -158,26 +158,6 @@ struct page {
     bool has_more;  /* there is an entry behind the page */
 };
 
-/* The header */
-
-static void
-add_facts(struct page *p, struct slice md)
-{
-    struct slice name, value;
-
-    while (take_attribute(&md, &name, &value)) {
-        struct slice label = label_of(name);
-
-        if (slice_is(name, "capability"))
-            continue;
-        BUF_ADD(&p->facts, "<dt>");
-        buf_add_slice(&p->facts, label);
-        BUF_ADD(&p->facts, "</dt><dd>");
-        html_value(&p->facts, value);
-        BUF_ADD(&p->facts, "</dd>\n");
-    }
-}
-
 static void
 add_header_link(struct page *p, struct slice ln)
 {
@@ -205,6 +185,7 @@ static void
 read_header(struct page *p, struct slice line)
 {
     enum capability capability;
+    struct slice name, value;
 
     if (slice_starts(line, "<sitemapindex"))
         p->is_index = true;
@@ -217,7 +198,17 @@ read_header(struct page *p, struct slice line)
         return;
     p->kind = &kinds[capability];
     p->columns = p->is_index ? p->kind->of_index : p->kind->of_list;
-    add_facts(p, line);
+    while (take_attribute(&line, &name, &value)) {
+        struct slice label = label_of(name);
+
+        if (slice_is(name, "capability"))
+            continue;
+        BUF_ADD(&p->facts, "<dt>");
+        buf_add_slice(&p->facts, label);
+        BUF_ADD(&p->facts, "</dt><dd>");
+        html_value(&p->facts, value);
+        BUF_ADD(&p->facts, "</dd>\n");
+    }
 }
 
 /* Entries */

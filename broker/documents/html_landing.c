@@ -38,20 +38,6 @@ add_href(struct buf *to, const char *before, struct link_text link,
     buf_add_text(to, after);
 }
 
-/* Adds as many sets as fit: each is one more value of the header. */
-static void
-add_covering(struct page *p, const struct link_text *list)
-{
-    size_t room = DOCUMENT_COVERED_MAX - p->covered_size;
-    int n = snprintf(p->covered_by + p->covered_size, room,
-                     "%s<%s>; rel=\"resourcesync\"",
-                     p->covered_size ? ", " : "", list->text);
-
-    if (n > 0 && (size_t)n < room)
-        p->covered_size += (size_t)n;
-    p->covered_by[p->covered_size] = '\0';
-}
-
 static bool
 add_set(struct set *set, const struct head *head, void *user)
 {
@@ -60,6 +46,8 @@ add_set(struct set *set, const struct head *head, void *user)
     struct link_text about = registry_described_by(set);
     char time[DATETIME_SIZE + 1] = "";
     struct settings settings;
+    size_t room;
+    int n;
 
     if (set_is_private(set))
         return true;
@@ -67,7 +55,14 @@ add_set(struct set *set, const struct head *head, void *user)
         return true; /* counted all the same */
     if (head->last > 0)
         time[datetime_write_short(time, head->last_us)] = '\0';
-    add_covering(p, &list);
+    /* Adds as many sets as fit: each is one more value of the header. */
+    room = DOCUMENT_COVERED_MAX - p->covered_size;
+    n = snprintf(p->covered_by + p->covered_size, room,
+                 "%s<%s>; rel=\"resourcesync\"", p->covered_size ? ", " : "",
+                 list.text);
+    if (n > 0 && (size_t)n < room)
+        p->covered_size += (size_t)n;
+    p->covered_by[p->covered_size] = '\0';
     add_href(&p->links, "<link rel=\"resourcesync\" href=\"", list, "\">\n");
     registry_settings(set, &settings);
     BUF_ADD(&p->rows, "<tr><td>");

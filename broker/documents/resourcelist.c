@@ -26,27 +26,6 @@
 
 #define PLAIN_ROOT(name) "<" name " xmlns=\"" NS_SITEMAP "\">\n"
 
-/* The elements of the Sitemap protocol behind the loc of an entry. */
-static void
-add_elements(struct buf *to, struct slice line)
-{
-    static const char *const elements[][2] = {
-        {"<lastmod>", "</lastmod>"},
-        {"<changefreq>", "</changefreq>"},
-        {"<priority>", "</priority>"},
-    };
-
-    for (size_t i = 0; i < sizeof(elements) / sizeof(elements[0]); i++) {
-        struct slice text = lines_between(line, elements[i][0], elements[i][1]);
-
-        if (text.size == 0)
-            continue;
-        buf_add_text(to, elements[i][0]);
-        buf_add_slice(to, text);
-        buf_add_text(to, elements[i][1]);
-    }
-}
-
 /* Adds only a Sitemap's elements. An index leads to plain parts, too. */
 static void
 add_plain(struct buf *to, struct slice line)
@@ -54,10 +33,25 @@ add_plain(struct buf *to, struct slice line)
     struct slice loc = lines_between(line, "<loc>", "</loc>");
 
     if (slice_starts(line, "<url>")) {
+        static const char *const elements[][2] = {
+            {"<lastmod>", "</lastmod>"},
+            {"<changefreq>", "</changefreq>"},
+            {"<priority>", "</priority>"},
+        };
+
         BUF_ADD(to, "<url><loc>");
         buf_add_slice(to, loc);
         BUF_ADD(to, "</loc>");
-        add_elements(to, line);
+        for (size_t i = 0; i < sizeof(elements) / sizeof(elements[0]); i++) {
+            struct slice text =
+                lines_between(line, elements[i][0], elements[i][1]);
+
+            if (text.size == 0)
+                continue;
+            buf_add_text(to, elements[i][0]);
+            buf_add_slice(to, text);
+            buf_add_text(to, elements[i][1]);
+        }
         BUF_ADD(to, "</url>\n");
     } else if (slice_starts(line, "<sitemap>")) {
         BUF_ADD(to, "<sitemap><loc>");
@@ -140,44 +134,29 @@ measure_plain(struct document *document, uint64_t *size, struct problem *why)
     return problem(why, rc, "the Resource List cannot be read");
 }
 
-/* The tag of the plain form of this document. Every version that writes the
- * same bytes makes the same tag, so the last step stays: it once added a URL.
- */
-static struct digest
-tag_of(const struct document *document)
-{
-    struct digest tag;
-
-    digest_start(
-        &tag, (struct slice){(const char *)document->tag.bytes, DIGEST_SIZE});
-    digest_add(&tag, SLICE(TIDINGS_VERSION " plain 0"));
-    digest_add(&tag, SLICE(""));
-    return tag;
-}
-
-/* Replaces the document's bodies. */
-static void
-replace_body(struct document *document, struct body *body, struct digest tag)
-{
-    if (document->gzip)
-        document->gzip->free(document->gzip);
-    document->gzip = NULL;
-    document->may_be_packed = false;
-    document->body = body;
-    document->tag = tag;
-}
-
-/* Turns a document that was just opened into a plain Sitemap of that size. */
+/* Turns a document that was just opened into a plain Sitemap of that size.
+ * Every version that writes the same bytes makes the same tag, so its last step
+ * stays: it once added a URL. */
 static void
 make_plain(struct document *document, uint64_t size)
 {
     struct plain *p = memory_new(1, sizeof(*p));
+    struct digest tag;
 
     p->body = (struct body){size, plain_next, plain_free, NULL};
     p->xml = document->body;
     lines_init(&p->lines, p->xml);
     buf_init(&p->text, PLAIN_PIECE + FRAGMENT_MAX + DOCUMENT_FRAME_MAX);
-    replace_body(document, &p->body, tag_of(document));
+    digest_start(
+        &tag, (struct slice){(const char *)document->tag.bytes, DIGEST_SIZE});
+    digest_add(&tag, SLICE(TIDINGS_VERSION " plain 0"));
+    digest_add(&tag, SLICE(""));
+    if (document->gzip)
+        document->gzip->free(document->gzip);
+    document->gzip = NULL;
+    document->may_be_packed = false;
+    document->body = &p->body;
+    document->tag = tag;
 }
 
 /* Small sets */
