@@ -10,9 +10,9 @@
  *        |  +------------------ passed over: a gap --------------------+     |
  *        +----------------------- current ----------------------------------+
  *
- * Behind a gap the run of dumps begins anew (documents/generation_document.c). The position
- * is not stored: after a restart the schedule goes on behind the current dump,
- * and passes over the same lists.
+ * Behind a gap the run of dumps begins anew (documents/generation_document.c).
+ * The position is not stored: after a restart the schedule goes on behind the
+ * current dump, and passes over the same lists.
  *
  * Retention waits for a list whose dump is being built, or can be: else a set
  * with a short history would have gaps for no reason but the order of two tasks

@@ -1,7 +1,6 @@
-#include "broker/documents/documents.h"
-
 #include <stdio.h>
 
+#include "broker/documents/documents.h"
 #include "tests/support/schema.h"
 #include "tests/unit/documents/stage.h"
 
