@@ -165,7 +165,8 @@ inflate_step(struct gunzip *g, struct slice *input, struct problem *why)
     /* zlib does not write to its input; its type is older than const. */
     g->z.next_in = (unsigned char *)(uintptr_t)input->data;
     g->z.avail_in = (unsigned)size;
-    while (!rc && (g->z.avail_in > 0 || g->is_full) && n_out < STEP_OUT) {
+    while (!rc && (g->z.avail_in > 0 || g->is_full) &&
+           n_out + PIECE_SIZE <= STEP_OUT) {
         size_t piece = 0;
 
         if (g->is_between)

@@ -17,6 +17,8 @@
  * (client_leaves_room), of the connections in all and of those to a host. A
  * call that hangs costs its owner a place for as long as it hangs.
  */
+#include <arpa/inet.h>
+
 #include "broker/base/client_limits.h"
 #include "broker/calls/caller_state.h"
 #include "proto/buf.h"
@@ -78,15 +80,38 @@ has_bad_byte(const char *text, unsigned char least)
     return false;
 }
 
+/* Bytes that no host has: those that could end it, or mean another one when
+ * they are decoded. */
+#define NO_HOST_BYTES "!\"#$\'()*,/:;<=>?@[\\]^`{|}%"
+
+static bool
+is_host(struct slice host)
+{
+    char address[INET6_ADDRSTRLEN];
+    struct in6_addr six;
+
+    if (slice_starts(host, "["))
+        return host.data[host.size - 1] == ']' &&
+               slice_copy(address, sizeof(address),
+                          (struct slice){host.data + 1, host.size - 2}) &&
+               inet_pton(AF_INET6, address, &six) == 1;
+    for (size_t i = 0; i < host.size; i++)
+        if ((unsigned char)host.data[i] >= 0x80 ||
+            strchr(NO_HOST_BYTES, host.data[i]))
+            return false;
+    return host.size > 0;
+}
+
 /* Writes "host:port" of a URL, an address in one spelling (W-161), a name in
- * lower case. false: it may not be called. libcurl checks the URL more closely;
- * this finds the host for the limits, and refuses malicious URLs (W-163). */
+ * lower case. False: it may not be called, as malicious URLs may not (W-163).
+ */
 static bool
 write_key(struct buf *key, const char *url)
 {
     bool is_https = !strncasecmp(url, "https://", 8);
     const char *from = url + (is_https ? 8 : 7);
     size_t size = strcspn(from, "/?#");
+    struct slice host;
 
     if ((!is_https && strncasecmp(url, "http://", 7)) || has_bad_byte(url, '!'))
         return false;
@@ -94,7 +119,12 @@ write_key(struct buf *key, const char *url)
         memchr(from, '\\', size))
         return false;
     websub_authority(key, slice_of(url));
-    return !key->failed;
+    if (key->failed || slice_ends(buf_slice(key), ":0")) /* a bad port */
+        return false;
+    host = buf_slice(key);
+    while (host.data[--host.size] != ':')
+        ;
+    return is_host(host);
 }
 
 static void
@@ -145,6 +175,21 @@ lane_of(struct call_queue *q, const struct client *client, struct slice host)
     ends[0]->client = client;
     key = (struct slice){(const char *)ends, sizeof(ends)};
     return place_of(&q->lanes, key, ends[0], ends[1]);
+}
+
+struct place *
+call_queue_host(struct call_queue *q, const char *url)
+{
+    char memory[KEY_MAX];
+    struct place *host;
+    struct buf key;
+
+    buf_init_fixed(&key, memory, sizeof(memory));
+    if (!write_key(&key, url))
+        return NULL;
+    host = place_of(&q->hosts, buf_slice(&key), NULL, NULL);
+    host->n_users++;
+    return host;
 }
 
 /* The queue itself is in no map, and stays. */

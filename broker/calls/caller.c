@@ -23,13 +23,9 @@ set_failed(struct caller *c, struct call *call)
 static void
 begin_call(struct caller *c, struct call *call)
 {
-    bool is_plain = call_is_plain(call);
-    bool is_going = call_headers_are_fine(call) &&
-                    ((is_plain && call_plain_begin(c, call)) ||
-                     call_transport_begin(c, call, is_plain));
-
-    if (is_going) {
+    if (call_headers_are_fine(call)) {
         call->own.state = CALL_GOING;
+        call_begin(c, call);
         return;
     }
     call_queue_release(call);
@@ -87,7 +83,7 @@ clear_outcome(struct call *call)
     call->status = 0;
     call->retry_after_us = 0;
     call->answer = (struct slice){NULL, 0};
-    call->is_cut = false;
+    call->is_cut = call->is_coded = false;
     call->content_type = call->etag = call->last_modified = call->links =
         call->answer;
     call->final_url = NULL;
@@ -103,7 +99,8 @@ caller_start(struct caller *caller, struct call *call)
     call->own.handle = NULL;
     call->own.lane = NULL;
     call->own.state = CALL_IDLE;
-    call->own.is_plain = false;
+    call->own.redirected = NULL;
+    call->own.n_redirects = 0;
     if (caller->is_cut || call_queue_add(&caller->queue, call))
         return;
     call_fail(call, CALL_REFUSED, "the URL is none that can be called");
@@ -117,10 +114,8 @@ caller_go(struct caller *caller, struct call *call, bool ready)
         return; /* it was cut */
     if (!ready) {
         caller_cancel(caller, call);
-    } else if (call->own.is_plain) {
-        return; /* it hands over no pieces */
     } else if (call->own.state == CALL_GOING) {
-        call_transport_taken(caller, call);
+        call_taken(call);
     } else {
         call->own.began_us = clock_steady_us();
         begin_call(caller, call);
@@ -143,10 +138,7 @@ caller_cancel(struct caller *caller, struct call *call)
         call_queue_remove(&caller->queue, call);
         break;
     case CALL_GOING:
-        if (call->own.is_plain)
-            call_plain_stop(call);
-        else
-            call_transport_stop(caller, call);
+        call_stop(call);
         call_queue_release(call);
         break;
     case CALL_HELD:
@@ -175,7 +167,7 @@ cut_calls(struct task *task)
     c->is_cut = true;
     cancel_all(c, &c->failed);
     cancel_all(c, &c->queue.held);
-    call_plain_close(c);
+    call_connections_close(c);
     call_queue_clear(&c->queue);
     loop_end(c->loop);
 }
@@ -190,16 +182,15 @@ on_turn(void *user)
 
     if (c->is_cut)
         return false;
-    call_transport_report(c);
+    call_go_on(c);
     report_failed(c);
     may_call = !c->options.may_call || c->options.may_call(c->options.user);
     if (may_call)
         prepare_calls(c);
-    call_transport_drive(c);
-    call_plain_make_room(c);
+    call_connections_make_room(c);
     if (c->options.on_turn)
         c->options.on_turn(c, c->options.user);
-    return call_transport_is_due(&c->transport) ||
+    return !list_is_empty(&c->due) ||
            (may_call && call_queue_is_due(&c->queue)) ||
            !list_is_empty(&c->failed);
 }
@@ -211,6 +202,15 @@ on_wake(void *user)
 
     if (c->options.on_wake)
         c->options.on_wake(c, c->options.user);
+}
+
+/* For lookup.h, on another thread. */
+static void
+on_lookups(void *user)
+{
+    struct caller *c = user;
+
+    loop_post(c->loop, &c->found);
 }
 
 /* For users */
@@ -264,11 +264,9 @@ run_caller(struct thread *thread)
 static void
 free_caller(struct caller *c)
 {
-    call_transport_fini(c);
     if (!loop_free(c->loop))
         diag(DIAG_ERROR, "net", "a caller's loop has not come to its end");
-    call_transport_free(c);
-    call_plain_fini(&c->plain);
+    call_connections_fini(c);
     free(c);
 }
 
@@ -283,19 +281,16 @@ caller_open(struct caller **caller, const struct caller_options *options,
     *caller = NULL;
     c->options = *options;
     list_init(&c->failed);
-    call_plain_init(&c->plain);
-    c->transport.on_connected = call_plain_adopt;
+    lookup_box_init(&c->lookups, on_lookups, c);
+    c->found.run = call_connect_found;
+    call_connections_init(c);
     call_queue_init(&c->queue, options->connections, options->host_connections);
-    rc = call_transport_init(c, why);
-    if (!rc) {
-        c->loop = loop_new(&calls, c);
-        rc =
-            c->loop
-                ? thread_start(&c->thread, options->name, run_caller, c, why)
-                : problem(why, STATUS_IO,
-                          "cannot make an event loop: no memory or descriptors "
-                          "left");
-    }
+    c->loop = loop_new(&calls, c);
+    rc = c->loop
+             ? thread_start(&c->thread, options->name, run_caller, c, why)
+             : problem(why, STATUS_IO,
+                       "cannot make an event loop: no memory or descriptors "
+                       "left");
     if (rc)
         free_caller(c);
     else

@@ -2,12 +2,11 @@
  * caller.h - calls out: HTTP requests to servers that we do not trust.
  *
  * A caller is one thread with a loop (libuv), on which thousands of calls are
- * under way at once over kept-alive connections. libcurl resolves names,
- * connects, and makes all calls by HTTPS, with redirects or with long answers;
- * the caller itself makes the plain ones (call_plain.c), which cost a third of
- * that. It reads their answers strictly (proto/http/response_head.h). The user
- * lives on that thread, too: on_begin, on_wake, alarms and jobs run on it, and
- * all functions here are called on it unless they say "any thread".
+ * under way at once over kept-alive connections. It speaks HTTP/1.1 itself, and
+ * reads answers strictly (proto/http/response_head.h); OpenSSL does TLS, and
+ * broker/base/lookup.h resolves names. The user lives on that thread, too:
+ * on_begin, on_wake, alarms and jobs run on it, and all functions here are
+ * called on it unless they say "any thread".
  *
  * The cost of a call is limited: by a deadline over all of it (a trickling
  * answer cannot outlive it, W-057), by the bytes that are read of the answer,
@@ -47,14 +46,14 @@
  * for it. A waiting call costs only its struct: `prepare` gives the body when
  * its turn has come.
  *
- * While names resolve quickly, a caller has at most 8 descriptors open for each
- * of `connections`, kept connections included, and some for the loop; each name
- * that is being looked up takes up to four instead of one.
+ * A caller has at most 6 descriptors open for each of `connections`, kept
+ * connections included, and some for the loop.
  *
- * The caller trusts the authorities in the system's file (the one libcurl was
- * built with), or in the file that the environment variable SSL_CERT_FILE
- * names, and those of --ca-file (broker/base/authorities.h). It speaks TLS 1.2
- * and later.
+ * The caller trusts the authorities in the system's file (OpenSSL's default),
+ * or in the file that the environment variable SSL_CERT_FILE names, and those
+ * of --ca-file (broker/base/authorities.h). It speaks TLS 1.2 and later. By TLS
+ * an answer whose end only the end of the connection tells needs close_notify:
+ * else it has ended early.
  */
 #ifndef BROKER_CALLS_CALLER_H
 #define BROKER_CALLS_CALLER_H
@@ -71,6 +70,7 @@
 #include "proto/status.h"
 
 struct caller;
+struct sockaddr_un;
 struct client; /* broker/base/client_limits.h */
 
 /* Names and values that a call may send. */
@@ -89,6 +89,9 @@ struct client; /* broker/base/client_limits.h */
 struct caller_options {
     const char *name;               /* of the thread, at most 15 characters */
     const struct networks *allowed; /* lent as long as the caller lives */
+    const struct sockaddr_un *unix_socket; /* not NULL: all calls go there,
+                                              whatever their URL; lent likewise
+                                            */
     unsigned connections;
     unsigned host_connections;
 
@@ -107,7 +110,7 @@ struct caller_options {
     void *user;
 };
 
-/* Starts the thread. Fails where libcurl would resolve names on it. */
+/* Starts the thread. */
 MUST_CHECK enum status caller_open(struct caller **caller,
                                    const struct caller_options *options,
                                    struct problem *why);
@@ -145,17 +148,19 @@ enum call_failure {
                   */
 };
 
-enum call_method { CALL_GET, CALL_HEAD, CALL_POST };
+enum call_method { CALL_GET, CALL_HEAD, CALL_POST, CALL_DELETE };
 
 /* The caller's own part of a call. */
 struct call_own {
     struct list node;
     void *lane;
-    void *handle;
+    void *handle;     /* its connection */
+    char *redirected; /* the URL of the last redirect; NULL: none */
+    void *host;       /* of that */
+    unsigned n_redirects;
     int64_t began_us;
     unsigned char state;
     unsigned char kind;
-    bool is_plain; /* the handle is of call_plain.c */
 };
 
 /* A member of its owner's struct, all zero before its first use; the caller's
@@ -175,9 +180,9 @@ struct call {
     const struct networks *also; /* may be called beside `allowed` of the
                                     caller's options; lent until done; NULL:
                                     none */
-    bool undoes_coding; /* of a call with `take` or redirects: asks for none,
-                           and undoes gzip and deflate all the same; any other
-                           Content-Encoding: CALL_BROKEN */
+    bool undoes_coding; /* undoes gzip and deflate of an answer 200; any other
+                           Content-Encoding: CALL_BROKEN. Asks for none, unless
+                           a header does (Accept-Encoding) */
     const struct client *owner; /* on whose behalf; lent until done. NULL: the
                                    broker, which has no limits of one owner */
     bool is_suspect;

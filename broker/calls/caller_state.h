@@ -1,44 +1,49 @@
 /*
  * caller_state.h - the parts of a caller. For the files named here only, each
- * of which calls those above it. Everything belongs to the caller's thread.
+ * of which uses those above it. Everything belongs to the caller's thread.
  *
- *     call_queue.c      owners with waiting calls, and their turns
- *     call_sockets.c    the descriptors of calls that are under way
- *     call_transfer.c   one of these calls, the certificate authorities
- *     call_transport.c  all of them: libcurl
- *     call_plain.c      calls by HTTP without TLS, on connections of libcurl
- *     caller.c          the states of calls; the thread: its loop, its life
+ *     call_queue.c       owners with waiting calls, and their turns
+ *     call_tls.c         TLS: authorities, sessions, bytes
+ *     call_connection.c  connections: their sockets, and those that are kept
+ *     call_connect.c     how they open: look-up, TCP, handshake
+ *     call_exchange.c    a request and its answer; redirects
+ *     caller.c           the states of calls; the thread: its loop, its life
  *
  * The states of a call:
  *
  *     IDLE --caller_start--> WAITING --turn--> HELD --go--> GOING --+
  *      ^                        |               |                  |
- *      +--done---- FAILED <-----+---------------+ no memory, URL   |
+ *      +--done---- FAILED <-----+---------------+ bad headers      |
  *      +--done-----------------------------------------------------+
  *
  * In HELD its prepare runs, or has returned CALL_LATER. In FAILED only `done`
- * is left.
+ * is left. In GOING it has a connection:
  *
- * The user is never called from within libcurl, nor while a call changes:
- * results are reported before the loop sleeps.
+ *     look-up --> TCP --> TLS --> BUSY --whole answer--> KEPT --+
+ *     |                            ^                            |
+ *     |                            +------- the next call ------+
+ *     closed: after any failure, surplus bytes, "Connection: close"; a KEPT one
+ *     when it becomes readable, is old, or there are too many
  */
 #ifndef BROKER_CALLS_CALLER_STATE_H
 #define BROKER_CALLS_CALLER_STATE_H
 
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/un.h>
 #include <uv.h>
 
-#include <curl/curl.h>
-
+#include "base/gunzip.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/map.h"
 #include "base/thread.h"
+#include "broker/base/lookup.h"
 #include "broker/calls/caller.h"
 #include "proto/buf.h"
-
-#define SHARDS_MAX 64
+#include "proto/http/chunked.h"
+#include "proto/http/response_head.h"
 
 enum call_state { CALL_IDLE, CALL_WAITING, CALL_HELD, CALL_GOING, CALL_FAILED };
 
@@ -54,23 +59,24 @@ struct call_count {
 /* A count of calls, and those that wait: of the queue itself, with its owners;
  * of an owner (a client, or the broker), with its lanes; of a lane, its calls
  * to one host. A host only counts. Owners and lanes last while they have calls,
- * a host while it has lanes or plain connections. */
+ * a host while it has lanes or connections, or a redirect leads to it. */
 struct place {
     struct map_node node;
     struct map *map;      /* that it is in */
     struct slice key;     /* behind this struct; a NUL follows it */
     struct place *parent; /* of a lane, its owner; of an owner, the queue */
     struct place *host;   /* of a lane */
-    unsigned n_users;     /* places in it; calls of a lane; connections */
+    unsigned n_users;     /* places in it; calls of a lane; connections,
+                         redirects */
     struct call_count n_held;
     struct list waiting[KINDS];  /* calls of a lane; else the places in it that
                                     have some, by turns[kind] */
     struct list turns[KINDS];    /* in parent->waiting */
     const struct client *client; /* of an owner; NULL: the broker */
 
-    /* Of a host: connections of call_plain.c. */
-    unsigned n_plain;
-    struct list kept; /* those without a call */
+    /* Of a host. */
+    unsigned n_connections;
+    struct list kept; /* connections without a call, the last used first */
 };
 
 struct call_queue {
@@ -85,96 +91,82 @@ struct call_queue {
     struct map lanes;  /* by the addresses of owner and host */
 };
 
-/* The authorities in the system's file, and those of --ca-file. */
-struct call_trust {
-    char *path;
-    unsigned number;                   /* authorities_number of `authorities` */
-    struct x509_store_st *authorities; /* OpenSSL's X509_STORE; NULL: not read
-                                          yet */
+/* TLS of all connections. */
+struct call_tls {
+    struct ssl_ctx_st *ctx; /* OpenSSL's SSL_CTX; NULL: not made yet */
+    unsigned number;        /* authorities_number of its authorities */
+    struct map sessions;    /* by "host:port" */
+    struct list recent;     /* the same, the last used last */
 };
 
-/* One multi handle, and libcurl's requests to the loop. */
-struct shard {
+struct connecting; /* call_connect.c */
+
+struct call_socket {
+    uv_poll_t poll;
+    struct call_connection *connection;
+    int fd;
+    int events; /* that the loop watches, of libuv */
+
+    union {
+        struct sockaddr any;
+        struct sockaddr_un of_unix;
+        union lookup_address ip;
+    } address;
+};
+
+enum body_end { BODY_MORE, BODY_WHOLE, BODY_CUT, BODY_BROKEN };
+
+/* A connection, from the look-up of its host on. */
+struct call_connection {
+    struct list node; /* KEPT: in host->kept; else in caller->due, if something
+                         is to be done that no descriptor reports */
+    struct list age;  /* KEPT: in caller->kept */
     struct caller *caller;
-    CURLM *multi;        /* NULL: not needed yet */
-    struct alarm alarm;  /* the time that libcurl asked for */
-    struct list due;     /* in call_transport.due: its time has come */
-    struct list touched; /* in call_transport.touched: may have results */
+    struct place *host;
+    struct call *call; /* NULL: KEPT */
+    bool is_tls;
+    struct connecting *connecting; /* NULL: it is open */
+    struct call_socket *socket;    /* NULL: not connected, or hung up */
+    struct ssl_st *ssl;            /* OpenSSL's SSL, with the socket, if is_tls
+                                    */
+    int64_t kept_us;               /* since when it is KEPT */
+    bool is_reused;                /* the call found it kept */
+
+    /* Time. */
+    struct alarm deadline;
+    struct alarm silence; /* if the call has stall_us */
+    int64_t heard_us;     /* when the last byte came */
+
+    /* The request. */
+    struct buf request; /* its head, if it could not be sent at once */
+    bool has_request;   /* the call's has been written */
+    size_t n_unsent;    /* bytes of head and body */
+    bool is_joined;     /* the body is behind the head, in one buffer */
+    bool is_unsendable; /* the other side takes no more of it */
+
+    /* The answer. */
+    bool has_byte; /* one came */
+    bool has_head; /* `answer` is valid: the last head is whole */
+    struct head_seen seen;
+    size_t n_before; /* bytes of interim heads */
+    struct buf head; /* what came of the last head, if the answer is not
+                        whole */
+    struct response_head answer;
+    struct chunked chunked;
+    uint64_t n_left;       /* bytes of the body to come, if it has a length */
+    struct buf body;       /* or the next piece of it */
+    struct gunzip *gunzip; /* undoes its Content-Encoding; NULL: it has none */
+    bool has_coded;        /* some of it has come */
+    bool is_handed_over;   /* in pieces */
+    uint64_t n_taken;      /* bytes of all pieces so far */
+    bool is_with_user;     /* the user has the piece, and has returned
+                              CALL_LATER */
+    enum body_end end;
+    bool is_kept; /* after its end */
 };
 
-struct call_transport {
-    /* Continues a call whose connection is open. Owns the descriptor. */
-    void (*on_connected)(struct caller *caller, struct call *call, int fd);
-
-    bool has_curl;
-    unsigned n_shards;  /* a power of two */
-    long kept_of_shard; /* connections that a shard keeps */
-    size_t kept;        /* connections that the caller keeps in all */
-    size_t n_open;      /* sockets of libcurl */
-    struct call_trust trust;
-    struct shard shards[SHARDS_MAX];
-    struct list due, touched;
-    struct list spare;     /* transfers for the next call */
-    struct list to_report; /* transfers with a piece to hand over, or at their
-                            end */
-    struct call_transfer
-        *handed;        /* its `take` runs; NULL: it was cancelled there */
-    struct map watches; /* by descriptor */
-};
-
-/* Headers of ours, in every call. */
-#define CALL_TRANSFER_HEADERS 2
-
-/* Bytes of one recv() of call_plain.c. */
-#define CALL_PLAIN_READ_SIZE ((size_t)16 * 1024)
-
-struct call_plain {
-    struct list kept; /* connections without a call, the oldest first */
-    size_t n_kept;
-    struct alarm old;                 /* closes the oldest */
-    struct buf request;               /* scratch: the head of a request */
-    struct buf links;                 /* of the answer that is reported */
-    char bytes[CALL_PLAIN_READ_SIZE]; /* that were read last */
-};
-
-struct call_transfer {
-    struct list node; /* in the list of spare ones, or in to_report */
-    struct caller *caller;
-    struct shard *shard;
-    struct call *call;
-    CURL *easy;
-    CURLU *url;
-    struct curl_slist headers[CALL_TRANSFER_HEADERS + CALL_HEADERS_MAX];
-    struct buf answer;
-    struct buf links;
-    size_t head_size;  /* bytes of headers so far */
-    unsigned n_heads;  /* status lines so far */
-    unsigned n_opened; /* sockets since the last status line */
-    char refused[64];  /* an address that may not be called; else "" */
-    bool has_head;     /* the answer's head is complete */
-    bool is_short;     /* no descriptor was left */
-    bool is_cut;       /* the answer is longer than max_answer or max_taken */
-    bool is_foreign;   /* the answer is of another version of HTTP */
-    bool is_coded;     /* its Content-Encoding is being undone */
-    bool is_unknown;   /* it has one that cannot be undone */
-    char error[CURL_ERROR_SIZE];
-
-    /* For call_plain.c: libcurl only connects. */
-    bool connects;
-    int fd; /* the connected socket, ours; -1: none */
-
-    /* An answer in pieces: call_transport.c. The piece is `answer`. */
-    uint64_t n_taken;  /* bytes so far */
-    bool is_with_user; /* the user has returned CALL_LATER */
-
-    /* The end, until the user gets it. */
-    bool is_over;
-    CURLcode result;
-
-    struct alarm stall;
-    int64_t heard_us; /* when the last byte came */
-    bool is_stalled;
-};
+/* Bytes of one read. */
+#define CALL_READ_SIZE ((size_t)16 * 1024)
 
 struct caller {
     struct caller_options options;
@@ -183,10 +175,25 @@ struct caller {
     struct call_queue queue;
     struct list failed;     /* calls: FAILED */
     struct call *preparing; /* its prepare runs; NULL: it was cancelled there */
-    struct call_transport transport;
-    struct call_plain plain;
-    struct task end; /* posted by caller_stop */
-    bool is_cut;     /* at the end: no call goes on, none begins */
+    struct call_connection *handing; /* its call's `take` runs; NULL: the call
+                                   was cancelled there */
+    struct task end;                 /* posted by caller_stop */
+    bool is_cut; /* at the end: no call goes on, none begins */
+
+    /* Connections. */
+    struct call_tls tls;
+    struct lookup_box lookups;
+    struct task found;  /* posted when `lookups` has answers */
+    struct list due;    /* connections: see their `node` */
+    struct list kept;   /* connections without a call, the oldest first */
+    size_t n_kept;      /* of these */
+    size_t n_sockets;   /* of all connections */
+    size_t kept_max;    /* sockets at which kept ones are closed */
+    struct alarm old;   /* closes the oldest */
+    struct buf request; /* scratch: the head of a request */
+    struct buf links;   /* of the answer that is reported */
+    struct buf coded;   /* scratch: bytes of a coded body */
+    char bytes[CALL_READ_SIZE]; /* that were read last */
 };
 
 /* True if a call may use no kept connection. */
@@ -220,138 +227,137 @@ bool call_queue_is_due(const struct call_queue *queue);
 /* Gives back the turn of a call that is HELD or GOING; it is IDLE then. */
 void call_queue_release(struct call *call);
 
-/* The host of a call that is in the queue. */
+/* The host that a call in the queue has been sent to: by its URL, or by the
+ * last redirect. */
 static inline struct place *
 call_host(const struct call *call)
 {
-    return ((const struct place *)call->own.lane)->host;
+    const struct place *lane = call->own.lane;
+
+    return call->own.redirected ? call->own.host : lane->host;
 }
+
+static inline const char *
+call_url(const struct call *call)
+{
+    return call->own.redirected ? call->own.redirected : call->url;
+}
+
+/* Begins a use of the host of a URL. NULL: it is none that can be called. */
+struct place *call_queue_host(struct call_queue *queue, const char *url);
 
 /* Ends one use of a place, and frees it with its last. */
 void place_leave(struct place *place);
 
-/* call_sockets.c */
+/* call_tls.c */
 
-/* Closes the rest, when libcurl has closed all its connections. */
-void call_sockets_fini(struct call_transport *transport);
+enum call_io { IO_OK, IO_AGAIN, IO_END, IO_BROKEN };
 
-/* True if a call may reach an address. */
-bool call_may_reach(const struct caller *caller, const struct call *call,
-                    const struct sockaddr *address);
+void call_tls_init(struct call_tls *tls);
+void call_tls_fini(struct call_tls *tls);
 
-/* Marks a shard that may have results. */
-void shard_touch(struct shard *shard);
+/* Makes the TLS of a connection whose TCP is open, to the host of that name.
+ * False: TLS cannot be used, as `why` says. */
+MUST_CHECK bool call_tls_begin(struct call_connection *connection,
+                               const char *name, struct problem *why);
 
-/* For libcurl: CURLMOPT_SOCKETFUNCTION; `user` is the shard. */
-int call_sockets_watch(CURL *easy, curl_socket_t fd, int what, void *user,
-                       void *socket_user);
+/* Each goes on as far as the socket lets it. IO_END: the other side has said
+ * that it sends no more. */
+MUST_CHECK enum call_io call_tls_shake(struct call_connection *connection,
+                                       struct problem *why);
+MUST_CHECK enum call_io call_tls_read(struct ssl_st *ssl, char *bytes,
+                                      size_t size, size_t *n);
+MUST_CHECK enum call_io call_tls_write(struct ssl_st *ssl, struct slice bytes,
+                                       size_t *n);
 
-/* For libcurl: opens a socket after judging its address; judges the address of
- * the connection that a request is about to use; closes a socket. */
-curl_socket_t call_sockets_open(void *transfer, curlsocktype purpose,
-                                struct curl_sockaddr *address);
-int call_sockets_judge(void *transfer, char *address, char *local, int port,
-                       int local_port);
-int call_sockets_close(void *caller, curl_socket_t fd);
+/* True if nothing of the other side waits to be read. */
+MUST_CHECK bool call_tls_is_quiet(struct ssl_st *ssl);
 
-/* call_transfer.c */
+/* Ends it politely, if it has been open, and frees it. */
+void call_tls_end(struct ssl_st *ssl);
+
+/* call_connection.c */
 
 /* Notes why a call has no answer. */
 void call_fail(struct call *call, enum call_failure failure, const char *format,
                ...) __attribute__((format(printf, 3, 4)));
 
-/* True if the headers of a call may be sent; else it failed, for the reason in
- * the call. */
+/* True if a call may reach an address. */
+bool call_may_reach(const struct caller *caller, const struct call *call,
+                    const struct sockaddr *address);
+
+/* Opens a socket, and begins to connect it. NULL: see errno. */
+struct call_socket *call_socket_open(struct call_connection *connection,
+                                     const struct sockaddr *address);
+void call_socket_close(struct call_socket *socket);
+
+/* Makes the loop watch for `events`, 0 for none. False: no memory. */
+MUST_CHECK bool call_socket_watch(struct call_socket *socket, int events,
+                                  uv_poll_cb on_event);
+
+/* Makes a connection for a call to its host, which does not connect yet. */
+struct call_connection *call_connection_new(struct caller *caller,
+                                            struct call *call);
+
+/* Takes a kept connection to the call's host whose address may be called; NULL:
+ * there is none. */
+struct call_connection *call_connection_take_kept(struct caller *caller,
+                                                  struct call *call);
+
+/* Keeps an open connection for the next call to its host. */
+void call_connection_keep(struct call_connection *connection);
+
+/* Closes its socket; only call_connection_close is left. */
+void call_connection_hang_up(struct call_connection *connection);
+
+/* Closes and frees it. It has no call any more, and does not connect. */
+void call_connection_close(struct call_connection *connection);
+
+/* Sends what the socket takes of two slices, from the byte `n_sent` of both on,
+ * and adds its size to `*n`. */
+MUST_CHECK enum call_io call_connection_send(struct call_connection *connection,
+                                             struct slice head,
+                                             struct slice body, size_t n_sent,
+                                             size_t *n);
+MUST_CHECK enum call_io call_connection_read(struct call_connection *connection,
+                                             size_t size, size_t *n);
+
+void call_connections_init(struct caller *caller);
+
+/* Closes kept connections that are too many. */
+void call_connections_make_room(struct caller *caller);
+
+/* Closes all kept ones, when no call goes on; frees the rest. */
+void call_connections_close(struct caller *caller);
+void call_connections_fini(struct caller *caller);
+
+/* call_connect.c */
+
+/* Begins to open a new connection for its call. It is in caller->due when it is
+ * open, or its call has failed for the reason in the call. */
+void call_connect(struct call_connection *connection);
+
+/* Stops that, in whatever state. */
+void call_connect_stop(struct call_connection *connection);
+
+/* A task: goes on with connections whose hosts were found. */
+void call_connect_found(struct task *task);
+
+/* call_exchange.c */
+
+/* False: a header may not be sent; the reason is in the call. */
 MUST_CHECK bool call_headers_are_fine(struct call *call);
 
-/* Reads Retry-After; 0: none, or in the past. */
-int64_t call_retry_after_us(struct slice value);
-
-/* Finds the file of the authorities. */
-void call_trust_init(struct call_trust *trust,
-                     const struct curl_version_info_data *version);
-void call_trust_fini(struct call_trust *trust);
-
-/* Makes a transfer, which is used for one call after the other: its constant
- * options are set once. NULL: no memory. */
-struct call_transfer *call_transfer_new(struct caller *caller);
-void call_transfer_free(struct call_transfer *transfer);
-
-/* Sets the options of a call, or, if it `connects`, those of its connection.
- * false: it failed, for the reason in the call. */
-MUST_CHECK bool call_transfer_set(struct call_transfer *transfer,
-                                  struct call *call, bool connects);
-
-/* Writes the outcome into the call: lent from the transfer. */
-void call_transfer_report(struct call_transfer *transfer);
-
-/* True if there is a piece to hand over, before anything else. */
-bool call_transfer_has_piece(const struct call_transfer *transfer);
-
-/* Continues when the user has taken the piece. false: the call has ended by
- * that. */
-bool call_transfer_go_on(struct call_transfer *transfer);
-
-/* Makes it ready for the next call: nothing is lent any more. */
-void call_transfer_clear(struct call_transfer *transfer);
-
-/* Puts it on the list of those with a piece to hand over, or at their end. */
-void call_transfer_set_to_report(struct call_transfer *transfer);
-
-/* call_transport.c */
-
-MUST_CHECK enum status call_transport_init(struct caller *caller,
-                                           struct problem *why);
-
-/* Frees everything; closes handles of the loop, which end in its next run. */
-void call_transport_fini(struct caller *caller);
-
-/* Frees what the last run of the loop still used. */
-void call_transport_free(struct caller *caller);
-
-/* Begins a call to its host; or, if it `connects`, only connects, and passes
- * the descriptor to on_connected. false: it failed, for the reason in the call.
- */
-MUST_CHECK bool call_transport_begin(struct caller *caller, struct call *call,
-                                     bool connects);
+/* Begins a call, on a kept connection or a new one. */
+void call_begin(struct caller *caller, struct call *call);
 
 /* Stops a call. */
-void call_transport_stop(struct caller *caller, struct call *call);
+void call_stop(struct call *call);
 
 /* Continues a call when the user has taken its piece. */
-void call_transport_taken(struct caller *caller, struct call *call);
+void call_taken(struct call *call);
 
-/* Hands over pieces, and calls `done` of finished calls. */
-void call_transport_report(struct caller *caller);
-
-/* Runs libcurl for shards that are due. */
-void call_transport_drive(struct caller *caller);
-
-/* True if one of these two has something to do. */
-bool call_transport_is_due(const struct call_transport *transport);
-
-/* call_plain.c */
-
-void call_plain_init(struct call_plain *plain);
-
-/* Closes kept connections, when no call goes on; frees the rest. */
-void call_plain_close(struct caller *caller);
-void call_plain_fini(struct call_plain *plain);
-
-/* True if call_plain.c makes such a call. */
-bool call_is_plain(const struct call *call);
-
-/* Begins a plain call on a kept connection. False: there is none for it, and
- * call_transport_begin opens a new one, which comes to call_plain_adopt. */
-bool call_plain_begin(struct caller *caller, struct call *call);
-
-/* Sends the request of a call on a new connection. Owns the descriptor. */
-void call_plain_adopt(struct caller *caller, struct call *call, int fd);
-
-/* Stops a call. */
-void call_plain_stop(struct call *call);
-
-/* Closes kept connections that are too many, those of libcurl included. */
-void call_plain_make_room(struct caller *caller);
+/* Goes on with the connections in caller->due. */
+void call_go_on(struct caller *caller);
 
 #endif

@@ -9,7 +9,7 @@
  * a set could otherwise have the broker send files of its machine, or its
  * tokens, to a server of their own. A token goes to the very URL of its line
  * (compared as topics are), never to callbacks, and not along a redirect to
- * another server (libcurl).
+ * another server (broker/calls/caller.h).
  *
  * Both files are read for each request, so that a new token counts at once.
  */

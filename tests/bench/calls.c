@@ -1,7 +1,7 @@
 /*
  * calls.c - what a call costs: POSTs to callbacks that answer at once.
  *
- *     bench_calls [--floor | --floor-signed] [CALLBACKS [ROUNDS [BYTES
+ *     bench_calls [--tls | --floor | --floor-signed] [CALLBACKS [ROUNDS [BYTES
  * [HOSTS]]]]
  *
  * One call in flight to each callback, over kept connections; 1,000 callbacks,
@@ -9,6 +9,8 @@
  * option. The callbacks are a process of its own on core 0, the caller one
  * thread on core 1. Prints CPU per call of the process that calls, without the
  * first round, which connects.
+ *
+ * --tls makes the calls by HTTPS: P-256, TLS 1.3.
  *
  * --floor makes the same calls without the caller: one sendmsg() and one recv()
  * for each, and epoll. No program that uses a socket for each callback can do
@@ -29,6 +31,10 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+
 #include "broker/calls/caller.h"
 #include "proto/http/webhook_signature.h"
 #include "tests/bench/bench.h"
@@ -44,7 +50,28 @@
 static struct request {
     size_t size; /* of all so far */
     size_t all;  /* 0: not known yet */
+    SSL *ssl;    /* NULL: no TLS */
 } requests[FILES_MAX];
+
+static SSL_CTX *tls; /* NULL: no TLS */
+
+static ssize_t
+receive(const struct request *r, int fd, char *bytes, size_t size)
+{
+    int n;
+
+    if (!r->ssl)
+        return recv(fd, bytes, size, 0);
+    n = SSL_read(r->ssl, bytes, (int)size);
+    return n <= 0 && SSL_want_read(r->ssl) ? -EAGAIN : n;
+}
+
+static bool
+send_answer(const struct request *r, int fd, const char *text, size_t size)
+{
+    return r->ssl ? SSL_write(r->ssl, text, (int)size) == (int)size
+                  : send(fd, text, size, MSG_NOSIGNAL) == (ssize_t)size;
+}
 
 static void
 answer(int epoll, int fd, size_t body_size)
@@ -52,13 +79,16 @@ answer(int epoll, int fd, size_t body_size)
     static const char answer_204[] = "HTTP/1.1 204 No Content\r\n\r\n";
     static char bytes[65536];
     struct request *r = &requests[fd];
-    ssize_t n = recv(fd, bytes, sizeof(bytes), 0);
+    ssize_t n = receive(r, fd, bytes, sizeof(bytes));
     const char *end = NULL;
 
+    if (n == -EAGAIN)
+        return; /* of the handshake */
     if (n <= 0) {
         epoll_ctl(epoll, EPOLL_CTL_DEL, fd, NULL);
         close(fd);
-        *r = (struct request){0, 0};
+        SSL_free(r->ssl);
+        *r = (struct request){0, 0, NULL};
         return;
     }
     if (!r->all) {
@@ -70,8 +100,8 @@ answer(int epoll, int fd, size_t body_size)
     r->size += (size_t)n;
     if (r->size < r->all)
         return;
-    *r = (struct request){0, 0};
-    if (send(fd, answer_204, sizeof(answer_204) - 1, MSG_NOSIGNAL) < 0)
+    r->size = r->all = 0;
+    if (!send_answer(r, fd, answer_204, sizeof(answer_204) - 1))
         bench_fail("send: %s", strerror(errno));
 }
 
@@ -86,6 +116,47 @@ greet(int epoll, int listener)
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     event.data.fd = fd;
     epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
+    if (!tls)
+        return;
+    requests[fd].ssl = SSL_new(tls);
+    SSL_set_fd(requests[fd].ssl, fd);
+    SSL_set_accept_state(requests[fd].ssl);
+}
+
+/* Makes a certificate of all hosts, which signs itself, and has the caller
+ * trust it. */
+static void
+open_tls(unsigned n_hosts)
+{
+    char *names = bench_memory(malloc(n_hosts * sizeof("IP:127.1.255.255,")));
+    char path[] = "/tmp/bench_calls.XXXXXX";
+    EVP_PKEY *key = EVP_EC_gen("P-256");
+    X509 *cert = X509_new();
+    size_t size = 0;
+    FILE *file;
+
+    for (unsigned i = 0; i < n_hosts; i++)
+        size += (size_t)sprintf(names + size, "%sIP:127.1.%u.%u", i ? "," : "",
+                                i >> 8 & 0xff, i & 0xff);
+    X509_set_version(cert, X509_VERSION_3);
+    X509_gmtime_adj(X509_getm_notBefore(cert), -3600);
+    X509_gmtime_adj(X509_getm_notAfter(cert), 86400);
+    X509_set_pubkey(cert, key);
+    X509_NAME_add_entry_by_txt(X509_get_subject_name(cert), "CN", MBSTRING_ASC,
+                               (const unsigned char *)"bench", -1, -1, 0);
+    X509_set_issuer_name(cert, X509_get_subject_name(cert));
+    X509_add_ext(
+        cert, X509V3_EXT_conf_nid(NULL, NULL, NID_subject_alt_name, names), -1);
+    X509_sign(cert, key, EVP_sha256());
+    file = fdopen(mkstemp(path), "w");
+    if (!file || !PEM_write_X509(file, cert) || fclose(file))
+        bench_fail("cannot write %s", path);
+    setenv("SSL_CERT_FILE", path, 1);
+    tls = SSL_CTX_new(TLS_server_method());
+    if (SSL_CTX_use_certificate(tls, cert) != 1 ||
+        SSL_CTX_use_PrivateKey(tls, key) != 1)
+        bench_fail("cannot speak TLS");
+    free(names);
 }
 
 static void
@@ -184,8 +255,8 @@ make_callbacks(unsigned port, unsigned n_hosts, struct slice body)
         struct callback *c = &bench.callbacks[i];
         unsigned host = i % n_hosts;
 
-        snprintf(c->url, sizeof(c->url), "http://127.1.%u.%u:%u/cb/%u",
-                 host >> 8 & 0xff, host & 0xff, port, i);
+        snprintf(c->url, sizeof(c->url), "http%s://127.1.%u.%u:%u/cb/%u",
+                 tls ? "s" : "", host >> 8 & 0xff, host & 0xff, port, i);
         c->n_left = bench.rounds;
         c->call = (struct call){.method = CALL_POST,
                                 .url = c->url,
@@ -306,7 +377,8 @@ main(int argc, char **argv)
 {
     bool is_signed = argc > 1 && !strcmp(argv[1], "--floor-signed");
     bool is_floor = is_signed || (argc > 1 && !strcmp(argv[1], "--floor"));
-    int before = is_floor; /* arguments before the numbers */
+    bool is_tls = argc > 1 && !strcmp(argv[1], "--tls");
+    int before = is_floor || is_tls; /* arguments before the numbers */
     unsigned n_callbacks = argument(argc, argv, before + 1, 1000);
     unsigned rounds = argument(argc, argv, before + 2, 50) + 1;
     unsigned n_bytes = argument(argc, argv, before + 3, 2000);
@@ -325,6 +397,8 @@ main(int argc, char **argv)
     int listener = -1;
 
     bench_allow_files();
+    if (is_tls)
+        open_tls(n_hosts);
     listener = listen_everywhere(&port);
     if (!fork())
         serve(listener, n_bytes);
@@ -350,6 +424,8 @@ main(int argc, char **argv)
     usage_print(&bench.from, &bench.to, n);
     printf(" rss_kib=%zu\n", usage_rss_kib(getpid()));
     caller_close(bench.caller);
+    if (is_tls)
+        unlink(getenv("SSL_CERT_FILE"));
     signer_free(signer);
     free(bench.callbacks);
     free(body);

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -27,6 +28,8 @@ struct tls_front {
     unsigned port;
     struct sockaddr_in server;
     pthread_t thread;
+    atomic_uint n_resumed;
+    atomic_bool renegotiates;
     struct joint joints[CONNECTIONS_MAX];
     size_t n; /* the accepting thread's, until it has ended */
 };
@@ -78,6 +81,10 @@ pass(struct joint *j, SSL *tls)
             return;
         if (both[0].revents)
             goes_on = pass_in(tls, j->inside);
+        if (both[0].revents && j->f->renegotiates) {
+            SSL_renegotiate(tls);
+            SSL_do_handshake(tls); /* sends the wish */
+        }
         if (goes_on && both[1].revents)
             goes_on = pass_out(tls, j->inside);
     }
@@ -91,8 +98,10 @@ serve(void *user)
 
     if (tls && SSL_set_fd(tls, j->outside) == 1 && SSL_accept(tls) == 1 &&
         !connect(j->inside, (struct sockaddr *)&j->f->server,
-                 sizeof(j->f->server)))
+                 sizeof(j->f->server))) {
+        j->f->n_resumed += SSL_session_reused(tls) == 1;
         pass(j, tls);
+    }
     SSL_free(tls);
     shutdown(j->outside, SHUT_RDWR);
     shutdown(j->inside, SHUT_RDWR);
@@ -168,4 +177,17 @@ unsigned
 tls_front_port(const struct tls_front *f)
 {
     return f->port;
+}
+
+unsigned
+tls_front_resumed(const struct tls_front *f)
+{
+    return f->n_resumed;
+}
+
+void
+tls_front_renegotiate(struct tls_front *f)
+{
+    SSL_CTX_set_max_proto_version(f->context, TLS1_2_VERSION);
+    f->renegotiates = true;
 }

@@ -8,7 +8,8 @@
  *     ... https://127.0.0.1:tls_front_port(f)/ ...
  *     tls_front_free(f);
  *
- * A thread for each connection. Callbacks stay what they are: raw sockets.
+ * A thread for each connection, which it ends without close_notify. Callbacks
+ * stay what they are: raw sockets.
  */
 #ifndef TESTS_SUPPORT_TLS_FRONT_H
 #define TESTS_SUPPORT_TLS_FRONT_H
@@ -26,5 +27,12 @@ struct tls_front *tls_front_new(const struct certificate *c, const char *host,
 void tls_front_free(struct tls_front *f);
 
 unsigned tls_front_port(const struct tls_front *f);
+
+/* The connections that have resumed a session. */
+unsigned tls_front_resumed(const struct tls_front *f);
+
+/* From now on the front asks its clients to renegotiate, by TLS 1.2, when they
+ * have sent something. */
+void tls_front_renegotiate(struct tls_front *f);
 
 #endif

@@ -104,12 +104,6 @@ called_close(void)
     called.caller = NULL;
 }
 
-void
-called_look_up(void)
-{
-    clock_run_us(1, 250000);
-}
-
 struct errand {
     struct task task;
     void (*run)(void *user);

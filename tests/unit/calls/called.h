@@ -61,10 +61,6 @@ void called_open(unsigned connections, unsigned host_connections,
                  const char *allowed);
 void called_close(void);
 
-/* Lets time pass while the test waits, until the end of the test: libcurl looks
- * every now and then whether its resolver has an answer. */
-void called_look_up(void);
-
 /* Time passes meanwhile if the test has said so (clock_run_us). */
 void called_wait(sem_t *sem);
 

@@ -216,10 +216,9 @@ n_files(void)
     return n;
 }
 
-/* The most descriptors of a caller with four connections, two to a host: for
- * each one two sockets that race (IPv6 and IPv4), two duplicates and four kept
- * ones; the kept ones of a host; libcurl's two; the loop's. */
-#define FILES (4 * 8 + 2 + 2 + 16)
+/* The most descriptors of a caller with four connections: for each one two
+ * sockets that race (IPv6 and IPv4) and four kept ones; the loop's. */
+#define FILES (4 * 6 + 16)
 
 TEST(no_more_descriptors_are_open_than_said)
 {

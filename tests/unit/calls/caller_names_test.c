@@ -1,8 +1,9 @@
-/* Names, with a resolver that lies or hangs: this file replaces it.
- */
+/* Names, with a resolver that lies or hangs: this file replaces it. */
 #include <dlfcn.h>
 #include <netdb.h>
 
+#include "broker/base/lookup.h"
+#include "tests/clock.h"
 #include "tests/test.h"
 #include "tests/unit/calls/called.h"
 
@@ -18,10 +19,9 @@ static struct name {
     {.name = "mixed.test", .addresses = {{"10.0.0.1", "127.0.0.1"}}},
     {.name = "good.test", .addresses = {{"127.0.0.1"}}},
     {.name = "turned.test", .addresses = {{"127.0.0.1"}, {"10.0.0.1"}}},
-    {.name = "slow.test", .addresses = {{"127.0.0.1"}}},
 };
 
-static sem_t slow_may_go_on, slow_has_gone;
+static sem_t slow_is_asked, slow_may_go_on, slow_has_gone;
 
 typedef int resolve(const char *, const char *, const struct addrinfo *,
                     struct addrinfo **);
@@ -53,7 +53,7 @@ add_address(const char *address, const char *service,
     return rc;
 }
 
-/* Stands before the C library's: libcurl's threads come here. */
+/* Stands before the C library's: the threads of lookup.c come here. */
 int
 getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
             struct addrinfo **all)
@@ -61,20 +61,21 @@ getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
     struct name *name = NULL;
     unsigned n;
 
-    if (!is_replaced)
+    if (!is_replaced || hints->ai_flags & AI_NUMERICHOST)
         return real_resolve()(node, service, hints, all);
     *all = NULL;
+    if (!strncmp(node, "slow", 4)) {
+        sem_post(&slow_is_asked);
+        called_wait(&slow_may_go_on);
+        sem_post(&slow_has_gone);
+        return EAI_AGAIN;
+    }
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (!strcmp(names[i].name, node))
             name = &names[i];
     if (!name)
         return EAI_NONAME;
     n = atomic_fetch_add(&name->n_asked, 1);
-    if (!strcmp(node, "slow.test")) {
-        called_wait(&slow_may_go_on);
-        sem_post(&slow_has_gone);
-        return EAI_AGAIN;
-    }
     while (n > 0 && (n > 2 || !name->addresses[n][0]))
         n--;
     for (size_t i = 0; name->addresses[n][i]; i++)
@@ -87,9 +88,11 @@ static int
 setup(void **state)
 {
     is_replaced = true;
+    sem_init(&slow_is_asked, 0, 0);
+    sem_init(&slow_may_go_on, 0, 0);
+    sem_init(&slow_has_gone, 0, 0);
     called_setup(state);
     called_open(4, 4, "127.0.0.0/8");
-    called_look_up();
     return 0;
 }
 
@@ -163,8 +166,7 @@ TEST(a_name_that_turns_inside_is_not_followed)
     assert_int_equal(t.call.status, 200);
     assert_int_equal(turned->n_asked, 1);
 
-    called_close(); /* and forgets what it has looked up */
-    called_open(4, 4, "127.0.0.0/8");
+    clock_pass_us(61000000); /* so long the answer was believed */
     get(&t, "turned.test", "/ok");
     assert_int_equal(t.call.failure, CALL_REFUSED);
     assert_int_equal(turned->n_asked, 2);
@@ -176,8 +178,6 @@ TEST(a_resolver_that_hangs_holds_up_nobody)
 {
     struct trial slow, cancelled, cut, t;
 
-    sem_init(&slow_may_go_on, 0, 0);
-    sem_init(&slow_has_gone, 0, 0);
     trial_init(&slow, "http://slow.test:%u/ok", odd.port);
     trial_init(&cancelled, "%s", slow.url);
     trial_init(&cut, "%s", slow.url);
@@ -187,7 +187,9 @@ TEST(a_resolver_that_hangs_holds_up_nobody)
     trial_start(&cut);
     get(&t, "good.test", "/ok");
     assert_int_equal(t.call.status, 200);
+    clock_run_us(1, 2000000);
     trial_wait(&slow);
+    clock_run_us(0, 0);
     assert_in_range(slow.call.took_us, 2000000, 2250000);
     assert_int_equal(slow.call.failure, CALL_TIMEOUT);
     assert_string_equal(slow.call.why, "no connection within 2000 ms");
@@ -196,9 +198,90 @@ TEST(a_resolver_that_hangs_holds_up_nobody)
     assert_int_equal(t.call.status, 200);
     called_close();
 
-    for (unsigned i = 0; i < 3; i++)
-        sem_post(&slow_may_go_on);
-    for (unsigned i = 0; i < 3; i++) /* they were left behind */
-        called_wait(&slow_has_gone);
+    sem_post(&slow_may_go_on); /* one question for the three, left behind */
+    called_wait(&slow_has_gone);
     assert_int_equal(cancelled.place + cut.place, 0);
+}
+
+/* The look-ups alone */
+
+static sem_t woken;
+
+static void
+on_answers(void *user)
+{
+    (void)user;
+    sem_post(&woken);
+}
+
+/* W-092: names of strangers leave half of the threads to the others. */
+TEST(doubtful_names_that_hang_leave_room)
+{
+    static struct lookup slow[LOOKUP_THREADS_MAX];
+    const unsigned half = LOOKUP_THREADS_MAX / 2;
+    struct lookup_wish wish = {.is_doubtful = true};
+    struct lookup_box box;
+    struct lookup good;
+    char host[64];
+
+    sem_init(&woken, 0, 0);
+    lookup_box_init(&box, on_answers, NULL);
+    lookup_init(&good);
+    wish.host = host;
+    for (unsigned i = 0; i < LOOKUP_THREADS_MAX; i++) {
+        lookup_init(&slow[i]);
+        snprintf(host, sizeof(host), "slow-%u.test", i);
+        assert_false(lookup_begin(&slow[i], &box, &wish));
+    }
+    for (unsigned i = 0; i < half; i++)
+        called_wait(&slow_is_asked);
+    assert_int_equal(sem_trywait(&slow_is_asked), -1);
+
+    strcpy(host, "good.test");
+    wish.is_doubtful = false;
+    assert_false(lookup_begin(&good, &box, &wish));
+    called_wait(&woken);
+    assert_ptr_equal(lookup_take(&box), &good);
+    assert_int_equal(good.answer.n, 1);
+    assert_null(lookup_take(&box));
+
+    for (unsigned i = half; i < LOOKUP_THREADS_MAX; i++)
+        lookup_cancel(&slow[i]); /* these are asked for no more */
+    for (unsigned i = 0; i < half; i++)
+        sem_post(&slow_may_go_on);
+    for (unsigned i = 0; i < half; i++) {
+        struct lookup *l;
+
+        while (!(l = lookup_take(&box)))
+            called_wait(&woken);
+        assert_int_equal(l->answer.error, EAI_AGAIN);
+    }
+    assert_int_equal(sem_trywait(&slow_is_asked), -1);
+}
+
+TEST(an_answer_is_kept_for_those_who_accept_its_age)
+{
+    struct name *name = name_of("good.test");
+    struct lookup_wish wish = {.host = "good.test", .max_age_us = 60000000};
+    unsigned n_asked = name->n_asked;
+    struct lookup_box box;
+    struct lookup l;
+
+    sem_init(&woken, 0, 0);
+    lookup_box_init(&box, on_answers, NULL);
+    lookup_init(&l);
+    for (unsigned i = 0; i < 2; i++) {
+        clock_pass_us(60000001);
+        assert_false(lookup_begin(&l, &box, &wish));
+        called_wait(&woken);
+        assert_ptr_equal(lookup_take(&box), &l);
+        assert_null(lookup_take(&box));
+        assert_true(lookup_begin(&l, &box, &wish));
+        clock_pass_us(60000000);
+        assert_true(lookup_begin(&l, &box, &wish));
+        assert_int_equal(name->n_asked, n_asked + i + 1);
+    }
+    wish.host = "127.0.0.1";
+    assert_true(lookup_begin(&l, &box, &wish));
+    lookup_cancel(&l);
 }

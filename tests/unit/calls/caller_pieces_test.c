@@ -202,6 +202,75 @@ TEST(an_answer_that_fails_is_no_answer)
     }
 }
 
+/* Content codings */
+
+static void
+get_coded(const char *path, bool takes)
+{
+    taker_init(path);
+    taker.trial.call.undoes_coding = true;
+    taker.trial.call.max_answer = sizeof(taker.trial.answer) - 1;
+    if (!takes)
+        taker.trial.call.take = NULL;
+    trial_run(&taker.trial);
+}
+
+/* One step of the inflation may fill a piece, and must fit into it. */
+TEST(a_coded_answer_that_inflates_far_comes_in_pieces)
+{
+    static const char *const paths[] = {"/gzip?3000001", "/deflate?3000001",
+                                        "/gzip-chunked?3000001"};
+
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        get_coded(paths[i], true);
+        assert_whole(LONG);
+        assert_true(taker.trial.call.is_coded);
+        taker_init(paths[i]);
+        taker.trial.call.undoes_coding = true;
+        taker.turn = CALL_LATER;
+        taker.keeps = true;
+        trial_start(&taker.trial);
+        take_all_later();
+    }
+    assert_true(odd_was_sent(&odd, "GET /ok "));
+}
+
+TEST(a_coding_is_undone_where_the_call_asks_for_it)
+{
+    static const struct {
+        const char *path;
+        enum call_failure failure;
+        const char *why;
+    } rows[] = {
+        {"/bad-gzip", CALL_BROKEN, "cannot be undone"},
+        {"/short-gzip", CALL_BROKEN, "cannot be undone"},
+        {"/empty-gzip", CALL_ANSWERED, ""},
+        {"/br?100", CALL_BROKEN, "\"br\" is unknown"},
+        {"/gzip?100", CALL_ANSWERED, ""},
+        {"/ok", CALL_ANSWERED, ""},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        for (int takes = 0; takes < 2; takes++) {
+            get_coded(rows[i].path, takes);
+            assert_outcome(&taker.trial, rows[i].failure, rows[i].why);
+            assert_true(
+                odd_was_sent(&odd, "\r\nAccept-Encoding: identity\r\n"));
+        }
+    get_coded("/gzip?100", false);
+    assert_int_equal(strlen(taker.trial.answer), 100);
+    assert_int_equal(taker.trial.answer[99], odd_byte(99));
+    assert_true(taker.trial.call.is_coded);
+
+    get_coded("/gzip?100000", false); /* longer than it may be */
+    assert_true(taker.trial.call.is_cut);
+    get_coded("/gzip?3000002", true);
+    assert_true(taker.trial.call.is_cut);
+    trial_get(&taker.trial, "/gzip?100"); /* unasked */
+    assert_int_equal(taker.trial.answer[0], '\x1f');
+    assert_false(taker.trial.call.is_coded);
+}
+
 /* Giving up */
 
 enum way { BY_WHAT_IT_SAYS, BY_CANCEL, BY_GO, BY_CANCEL_LATER, WAYS };

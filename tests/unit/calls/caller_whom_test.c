@@ -151,3 +151,29 @@ TEST(no_redirect_leads_to_what_is_refused)
         assert_outcome(&t, CALL_REFUSED, "called");
     }
 }
+
+/* Credentials are for the server of the URL alone; its own later URLs get them.
+ */
+TEST(no_redirect_takes_the_credentials_along)
+{
+    static const char *const headers[] = {"Authorization: Bearer secret",
+                                          "X-Name: a", NULL};
+    char url[100];
+    struct trial t;
+
+    for (unsigned host = 1; host <= 2; host++) {
+        snprintf(url, sizeof(url), "http://127.0.0.%u:%u/ok", host, odd.port);
+        trial_init(&t, "http://127.0.0.1:%u/to?%s", odd.port, url);
+        t.call.max_redirects = 1;
+        t.call.headers = headers;
+        trial_run(&t);
+        assert_int_equal(t.call.status, 200);
+        assert_string_equal(t.final_url, url);
+        assert_true(odd_was_sent(&odd, "X-Name: a"));
+        assert_int_equal(odd_was_sent(&odd, "Bearer secret"), host == 1);
+    }
+    redirect(&t, 1, "//127.0.0.1:1/"); /* nobody listens */
+    assert_outcome(&t, CALL_UNCONNECTED, "");
+    redirect(&t, 1, "ok"); /* beside /to */
+    assert_int_equal(t.call.status, 200);
+}

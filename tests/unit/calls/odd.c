@@ -11,6 +11,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <zlib.h>
+
 #include "tests/test.h"
 
 enum odd_end {
@@ -101,6 +103,11 @@ static const struct odd_answer {
      ODD_KEEP},
     {"/surplus", OK LENGTH("5") "hello" OK LENGTH("6") "forged", ODD_KEEP},
     {"/empty-surplus", "HTTP/1.1 204 No\r\n" LENGTH("2") "hi", ODD_KEEP},
+    {"/bad-gzip", OK "Content-Encoding: gzip\r\n" LENGTH("5") "hello",
+     ODD_KEEP},
+    {"/short-gzip", OK "Content-Encoding: gzip\r\n" LENGTH("3") "\x1f\x8b\x08",
+     ODD_KEEP},
+    {"/empty-gzip", OK "Content-Encoding: gzip\r\n" LENGTH("0"), ODD_KEEP},
     {"/early", "HTTP/1.1 413 No\r\n" LENGTH("2") "no", ODD_HANG},
 };
 
@@ -276,6 +283,43 @@ odd_send_long(struct odd_connection *c, const char *way, uint64_t n)
     return !is_closed && (!is_chunked || odd_send(c->fd, "0\r\n\r\n", 5));
 }
 
+/* The same bytes, which inflate to a few hundred times of what is sent. */
+static bool
+odd_send_coded(struct odd_connection *c, const char *way, uint64_t n)
+{
+    bool is_chunked = !strcmp(way, "gzip-chunked");
+    bool is_deflate = !strcmp(way, "deflate");
+    unsigned char *plain = malloc(n + 1), *coded = malloc(n + 1000);
+    z_stream z = {.next_in = plain, .next_out = coded};
+    char head[200];
+    bool is_sent;
+    int size;
+
+    for (uint64_t i = 0; i < n; i++)
+        plain[i] = (unsigned char)odd_byte(i);
+    assert_int_equal(deflateInit2(&z, 9, Z_DEFLATED,
+                                  MAX_WBITS + (is_deflate ? 0 : 16), 9,
+                                  Z_DEFAULT_STRATEGY),
+                     Z_OK);
+    z.avail_in = (unsigned)n;
+    z.avail_out = (unsigned)(n + 1000);
+    assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
+    size =
+        sprintf(head, OK "Content-Encoding: %s\r\n", is_chunked ? "gzip" : way);
+    if (is_chunked)
+        size += sprintf(head + size, CHUNKED "%lx\r\n", z.total_out);
+    else
+        size +=
+            sprintf(head + size, "Content-Length: %lu\r\n\r\n", z.total_out);
+    is_sent = odd_send(c->fd, head, (size_t)size) &&
+              odd_send(c->fd, (char *)coded, z.total_out) &&
+              (!is_chunked || odd_send(c->fd, "\r\n0\r\n\r\n", 7));
+    deflateEnd(&z);
+    free(plain);
+    free(coded);
+    return is_sent;
+}
+
 static bool
 odd_answer(struct odd_connection *c)
 {
@@ -294,7 +338,9 @@ odd_answer(struct odd_connection *c)
     if (!strcmp(path, "/forged"))
         return odd_forge(c);
     if (sscanf(path, "/%15[a-z-]?%llu", way, &n) == 2)
-        return odd_send_long(c, way, n);
+        return strstr("gzip-chunked deflate br", way)
+                   ? odd_send_coded(c, way, n)
+                   : odd_send_long(c, way, n);
     if (!strncmp(path, "/to?", 4))
         snprintf(text, sizeof(text),
                  "HTTP/1.1 302 Found\r\nLocation: %s\r\n"

@@ -9,6 +9,8 @@
  *     /to?URL         redirects there, 302
  *     /long?N         N bytes, odd_byte each; /long-chunked?N, /long-closed?N
  *     /paced?N        the same, one every 5 ms
+ *     /gzip?N         the same, coded as a whole; /deflate?N, /gzip-chunked?N,
+ *                     /br?N (which says so alone)
  *
  * It listens at every address of the machine: 127.0.0.2 is another host. One
  * thread per connection; it trickles by the clock of the test.

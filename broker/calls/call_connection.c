@@ -1,0 +1,412 @@
+/*
+ * The connections of a caller: their sockets, their bytes, and those that wait
+ * for the next call to their host.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "broker/calls/caller_state.h"
+#include "proto/memory.h"
+
+/* A kept connection is closed after so long without a call. */
+#define KEPT_US ((int64_t)118 * 1000000)
+
+/* A longer buffer is freed after its call. */
+#define KEPT_BUF_MAX ((size_t)1024)
+
+/* The longest head of a request: URL, headers, and lines of our own. */
+#define REQUEST_MAX ((size_t)1024 * 1024)
+
+/* Kept connections per connection that may be under way. */
+#define KEPT_TIMES 4
+
+void
+call_fail(struct call *call, enum call_failure failure, const char *format, ...)
+{
+    va_list args;
+
+    call->failure = failure;
+    va_start(args, format);
+    vsnprintf(call->why, sizeof(call->why), format, args);
+    va_end(args);
+}
+
+bool
+call_may_reach(const struct caller *c, const struct call *call,
+               const struct sockaddr *address)
+{
+    const struct networks *allowed;
+
+    if (c->options.unix_socket)
+        return true;
+    allowed = networks_latest(c->options.allowed);
+    return address_may_be_called(allowed, address) ||
+           (call->also && address_may_be_called(call->also, address));
+}
+
+/* Sockets */
+
+static socklen_t
+size_of(const struct sockaddr *address)
+{
+    return address->sa_family == AF_UNIX    ? sizeof(struct sockaddr_un)
+           : address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                            : sizeof(struct sockaddr_in);
+}
+
+/* Makes a socket and connects it. -1: see errno. */
+static int
+connect_socket(const struct sockaddr *address)
+{
+    const int on = 1;
+    int fd = socket(address->sa_family,
+                    SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int error;
+
+    if (fd < 0)
+        return -1;
+    if (address->sa_family != AF_UNIX)
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    if (!connect(fd, address, size_of(address)) || errno == EINPROGRESS)
+        return fd;
+    error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+struct call_socket *
+call_socket_open(struct call_connection *p, const struct sockaddr *address)
+{
+    int fd = connect_socket(address), error;
+    struct call_socket *s;
+
+    if (fd < 0)
+        return NULL;
+    s = memory_new(1, sizeof(*s));
+    error = uv_poll_init(loop_uv(p->caller->loop), &s->poll, fd);
+    if (error) {
+        close(fd);
+        free(s);
+        errno = -error;
+        return NULL;
+    }
+    s->poll.data = s;
+    s->fd = fd;
+    s->connection = p;
+    memcpy(&s->address, address, size_of(address));
+    p->caller->n_sockets++;
+    return s;
+}
+
+static void
+on_closed(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
+void
+call_socket_close(struct call_socket *s)
+{
+    s->connection->caller->n_sockets--;
+    uv_close((uv_handle_t *)&s->poll, on_closed);
+    close(s->fd);
+}
+
+bool
+call_socket_watch(struct call_socket *s, int events, uv_poll_cb on_event)
+{
+    if (events == s->events)
+        return true;
+    if (events == 0)
+        uv_poll_stop(&s->poll);
+    else if (uv_poll_start(&s->poll, events, on_event))
+        return false;
+    s->events = events;
+    return true;
+}
+
+/* Bytes */
+
+enum call_io
+call_connection_read(struct call_connection *p, size_t size, size_t *n)
+{
+    ssize_t got;
+
+    if (p->ssl)
+        return call_tls_read(p->ssl, p->caller->bytes, size, n);
+    got = recv(p->socket->fd, p->caller->bytes, size, MSG_DONTWAIT);
+    *n = got > 0 ? (size_t)got : 0;
+    if (got > 0)
+        return IO_OK;
+    if (got == 0)
+        return IO_END;
+    return errno == EAGAIN || errno == EINTR ? IO_AGAIN : IO_BROKEN;
+}
+
+static enum call_io
+send_plain(struct call_connection *p, struct iovec *parts, size_t n_parts,
+           size_t *n)
+{
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = n_parts};
+    ssize_t sent = sendmsg(p->socket->fd, &message, MSG_NOSIGNAL);
+
+    if (sent >= 0) {
+        *n += (size_t)sent;
+        return IO_OK;
+    }
+    return errno == EAGAIN || errno == EINTR || errno == ENOBUFS ? IO_AGAIN
+                                                                 : IO_BROKEN;
+}
+
+static enum call_io
+send_tls(struct call_connection *p, const struct iovec *parts, size_t n_parts,
+         size_t *n)
+{
+    enum call_io io = IO_OK;
+
+    for (size_t i = 0; !io && i < n_parts; i++) {
+        struct slice rest = {parts[i].iov_base, parts[i].iov_len};
+
+        while (!io && rest.size > 0) {
+            size_t sent = 0;
+
+            io = call_tls_write(p->ssl, rest, &sent);
+            slice_skip(&rest, sent);
+            *n += sent;
+        }
+    }
+    return io;
+}
+
+enum call_io
+call_connection_send(struct call_connection *p, struct slice head,
+                     struct slice body, size_t n_sent, size_t *n)
+{
+    struct iovec parts[2];
+    size_t n_parts = 0;
+
+    if (n_sent < head.size) {
+        parts[n_parts++] = (struct iovec){(char *)(uintptr_t)head.data + n_sent,
+                                          head.size - n_sent};
+        n_sent = head.size;
+    }
+    n_sent -= head.size;
+    if (n_sent < body.size)
+        parts[n_parts++] = (struct iovec){(char *)(uintptr_t)body.data + n_sent,
+                                          body.size - n_sent};
+    return p->ssl ? send_tls(p, parts, n_parts, n)
+                  : send_plain(p, parts, n_parts, n);
+}
+
+/* True if the other side has neither closed the connection nor sent anything. A
+ * byte that comes before the request is no answer to it. */
+static bool
+is_quiet(const struct call_connection *p)
+{
+    char byte;
+
+    if (p->ssl)
+        return call_tls_is_quiet(p->ssl);
+    return recv(p->socket->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
+           errno == EAGAIN;
+}
+
+/* Life */
+
+struct call_connection *
+call_connection_new(struct caller *c, struct call *call)
+{
+    struct call_connection *p = memory_new(1, sizeof(*p));
+
+    p->caller = c;
+    p->host = call_host(call);
+    p->host->n_connections++;
+    p->host->n_users++;
+    p->is_tls = !strncasecmp(call_url(call), "https://", 8);
+    list_init(&p->node);
+    list_init(&p->age);
+    buf_init(&p->request, REQUEST_MAX);
+    buf_init(&p->head, CALL_HEAD_MAX + CALL_READ_SIZE);
+    buf_init(&p->body, 0);
+    return p;
+}
+
+void
+call_connection_hang_up(struct call_connection *p)
+{
+    call_tls_end(p->ssl);
+    p->ssl = NULL;
+    if (p->socket)
+        call_socket_close(p->socket);
+    p->socket = NULL;
+}
+
+static void
+unkeep(struct call_connection *p)
+{
+    if (list_is_empty(&p->age))
+        return;
+    p->caller->n_kept--;
+    list_remove(&p->node);
+    list_remove(&p->age);
+}
+
+/* The host is gone with its last connection, unless it has calls. */
+void
+call_connection_close(struct call_connection *p)
+{
+    struct caller *c = p->caller;
+
+    unkeep(p);
+    list_remove(&p->node);
+    loop_clear_alarm(c->loop, &p->deadline);
+    loop_clear_alarm(c->loop, &p->silence);
+    call_connection_hang_up(p);
+    p->host->n_connections--;
+    place_leave(p->host);
+    gunzip_free(p->gunzip);
+    buf_fini(&p->request);
+    buf_fini(&p->head);
+    buf_fini(&p->body);
+    free(p);
+}
+
+/* Kept connections */
+
+static struct call_connection *
+oldest_kept(const struct caller *c)
+{
+    return list_front(&c->kept, offsetof(struct call_connection, age));
+}
+
+static void
+on_old(struct alarm *alarm)
+{
+    struct caller *c = list_entry(alarm, struct caller, old);
+    int64_t now_us = clock_steady_us();
+    struct call_connection *p;
+
+    while ((p = oldest_kept(c)) && p->kept_us + KEPT_US <= now_us)
+        call_connection_close(p);
+    if (p)
+        loop_set_alarm(c->loop, alarm, p->kept_us + KEPT_US);
+}
+
+static void
+fini_long(struct buf *buf)
+{
+    if (buf->capacity > KEPT_BUF_MAX) {
+        size_t max = buf->max;
+
+        buf_fini(buf);
+        buf_init(buf, max);
+    }
+    buf_clear(buf);
+}
+
+/* A host needs no more of them than it may have calls. */
+void
+call_connection_keep(struct call_connection *p)
+{
+    struct caller *c = p->caller;
+
+    fini_long(&p->request);
+    fini_long(&p->head);
+    fini_long(&p->body);
+    p->kept_us = clock_steady_us();
+    list_prepend(&p->host->kept, &p->node);
+    list_append(&c->kept, &p->age);
+    c->n_kept++;
+    if (!c->old.is_set) {
+        c->old.ring = on_old;
+        loop_set_alarm(c->loop, &c->old, p->kept_us + KEPT_US);
+    }
+    if (p->host->n_connections > c->queue.host_connections)
+        call_connection_close(
+            list_entry(p->host->kept.prev, struct call_connection, node));
+}
+
+struct call_connection *
+call_connection_take_kept(struct caller *c, struct call *call)
+{
+    bool is_tls = !strncasecmp(call_url(call), "https://", 8);
+    struct place *host = call_host(call);
+    struct list *node = host->kept.next;
+
+    while (node != &host->kept) {
+        struct call_connection *p =
+            list_entry(node, struct call_connection, node);
+
+        node = node->next;
+        if (p->is_tls != is_tls ||
+            !call_may_reach(c, call, &p->socket->address.any))
+            continue;
+        if (is_quiet(p)) {
+            unkeep(p);
+            return p;
+        }
+        call_connection_close(p);
+    }
+    return NULL;
+}
+
+/* The sockets at which kept connections are closed: at most a quarter of all
+ * descriptors. */
+static size_t
+kept_max_of(const struct caller_options *options)
+{
+    rlim_t kept = (rlim_t)KEPT_TIMES * options->connections;
+    struct rlimit files;
+
+    if (!getrlimit(RLIMIT_NOFILE, &files) && kept > files.rlim_cur / 4)
+        kept = files.rlim_cur / 4;
+    return (size_t)kept;
+}
+
+void
+call_connections_make_room(struct caller *c)
+{
+    while (c->n_kept > 0 && c->n_sockets > c->kept_max)
+        call_connection_close(oldest_kept(c));
+}
+
+void
+call_connections_init(struct caller *c)
+{
+    c->kept_max = kept_max_of(&c->options);
+    list_init(&c->due);
+    list_init(&c->kept);
+    call_tls_init(&c->tls);
+    buf_init(&c->request, REQUEST_MAX);
+    buf_init(&c->links, 2 * CALL_HEAD_MAX);
+    buf_init(&c->coded, CALL_READ_SIZE);
+}
+
+void
+call_connections_close(struct caller *c)
+{
+    struct call_connection *p;
+
+    while ((p = oldest_kept(c)))
+        call_connection_close(p);
+    loop_clear_alarm(c->loop, &c->old);
+}
+
+void
+call_connections_fini(struct caller *c)
+{
+    call_tls_fini(&c->tls);
+    buf_fini(&c->request);
+    buf_fini(&c->links);
+    buf_fini(&c->coded);
+}

@@ -1,0 +1,1065 @@
+/*
+ * An exchange: the request of a call, and its answer, on a connection. This
+ * file speaks HTTP/1.1. The entries from the loop are here, those of a
+ * connection that opens excepted.
+ *
+ * A call costs one sendmsg() or SSL_write(), one recv() or SSL_read() for the
+ * answer, and one that shows that nothing has come before the request. The
+ * descriptor stays in the loop's epoll set. (libcurl took two thirds of the
+ * time of a call; measured with 2,000 callbacks.)
+ *
+ * Every byte of an answer is hostile: response_head.h and chunked.h read it
+ * strictly, memory is bounded by CALL_HEAD_MAX, CALL_PIECE_MAX and
+ * call->max_answer, and the deadline is one of the whole call.
+ *
+ *     read --> head --> body --> (gunzip) --> body, up to max_answer
+ *       ^                            |
+ *       |                            +------> piece --> take --> READY --+
+ *       +----------------------------------------------------------------+
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <openssl/ssl.h>
+
+#include "base/clock.h"
+#include "broker/calls/caller_state.h"
+#include "proto/datetime.h"
+#include "proto/memory.h"
+#include "proto/uri.h"
+
+/* A body of at most so many bytes goes out in one record with its head. */
+#define JOINED_MAX ((size_t)12 * 1024)
+
+/* Reads of a connection by TLS at once: then others have their turn. */
+#define READS_AT_ONCE 16
+
+/* Redirects */
+
+static bool
+is_redirect(const struct call_connection *p)
+{
+    switch (p->answer.status) {
+    case 301:
+    case 302:
+    case 303:
+    case 307:
+    case 308:
+        return p->call->max_redirects > 0;
+    default:
+        return false;
+    }
+}
+
+static void
+end_redirects(struct call *call)
+{
+    if (call->own.redirected)
+        place_leave(call->own.host);
+    free(call->own.redirected);
+    call->own.redirected = NULL;
+}
+
+/* True if the call has not been sent to another server than that of its URL,
+ * whose credentials another must not get. */
+static bool
+is_of_first_server(const struct call *call)
+{
+    const struct place *lane = call->own.lane;
+
+    return call_host(call) == lane->host &&
+           !strncasecmp(call_url(call), call->url, strlen("http:"));
+}
+
+/* Returns where a redirect leads, for free(). NULL: it does not say it. */
+static char *
+find_target(struct call_connection *p)
+{
+    struct slice fields = p->answer.fields;
+    char *target = NULL;
+    struct head_field f;
+    struct buf url;
+
+    buf_init(&url, 2 * CALL_HEAD_MAX);
+    while (!target && response_head_next(&fields, &f)) {
+        struct buf sendable;
+
+        if (!slice_is_word(f.name, "Location"))
+            continue;
+        buf_init(&sendable, 3 * CALL_HEAD_MAX);
+        uri_add_sendable(&sendable, f.value);
+        uri_resolve(&url, slice_of(call_url(p->call)), buf_slice(&sendable));
+        buf_fini(&sendable);
+        target = slice_dup(url.failed ? SLICE("") : buf_slice(&url));
+    }
+    buf_fini(&url);
+    return target;
+}
+
+/* Sends the call to the target of a redirect, which it takes over. False: the
+ * call has failed, for the reason in it. */
+static bool
+redirect(struct caller *c, struct call *call, char *target)
+{
+    struct place *host = call_queue_host(&c->queue, target);
+
+    if (!host) {
+        call_fail(call, CALL_REFUSED,
+                  "it redirects to a URL that is none that can be called");
+        free(target);
+        return false;
+    }
+    if (++call->own.n_redirects > call->max_redirects) {
+        call_fail(call, CALL_BROKEN, "it redirects more than %u times",
+                  call->max_redirects);
+        place_leave(host);
+        free(target);
+        return false;
+    }
+    end_redirects(call);
+    call->own.redirected = target;
+    call->own.host = host;
+    return true;
+}
+
+/* The request */
+
+static bool
+is_clean(const char *header)
+{
+    for (; *header; header++)
+        if ((unsigned char)*header < ' ' || *header == 0x7f)
+            return false;
+    return true;
+}
+
+bool
+call_headers_are_fine(struct call *call)
+{
+    unsigned n = 0;
+
+    for (const char *const *given = call->headers; given && *given; given++) {
+        if (n++ == CALL_HEADERS_MAX) {
+            call_fail(call, CALL_MEMORY, "more than %d headers are to be sent",
+                      CALL_HEADERS_MAX);
+            return false;
+        }
+        if (!is_clean(*given)) {
+            call_fail(call, CALL_REFUSED,
+                      "a header to be sent has a control character");
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The path and the query of a URL that the queue has checked. */
+static struct slice
+target_of(const char *url)
+{
+    const char *from = strchr(url, ':') + strlen("://");
+
+    from += strcspn(from, "/?#");
+    return (struct slice){from, strcspn(from, "#")};
+}
+
+/* Writes the host as it is compared; without the port of its scheme. */
+static void
+add_host(struct buf *to, struct slice host, bool is_tls)
+{
+    const char *port = is_tls ? ":443" : ":80";
+
+    if (slice_ends(host, port))
+        host.size -= strlen(port);
+    buf_add_slice(to, host);
+}
+
+static bool
+is_field(const char *line, const char *name)
+{
+    return !strncasecmp(line, name, strlen(name)) && line[strlen(name)] == ':';
+}
+
+static void
+write_headers(struct buf *to, const struct call *call)
+{
+    bool has_accept = false, has_coding = !call->undoes_coding;
+    bool is_ours = is_of_first_server(call);
+
+    for (const char *const *h = call->headers; h && *h; h++) {
+        if (!is_ours && is_field(*h, "Authorization"))
+            continue;
+        has_accept |= is_field(*h, "Accept");
+        has_coding |= is_field(*h, "Accept-Encoding");
+        buf_add_text(to, *h);
+        BUF_ADD(to, "\r\n");
+    }
+    if (!has_accept)
+        BUF_ADD(to, "Accept: */*\r\n");
+    if (!has_coding)
+        BUF_ADD(to, "Accept-Encoding: identity\r\n");
+}
+
+static void
+write_head(struct buf *to, const struct call_connection *p)
+{
+    static const char *const methods[] = {
+        [CALL_GET] = "GET ",
+        [CALL_HEAD] = "HEAD ",
+        [CALL_POST] = "POST ",
+        [CALL_DELETE] = "DELETE ",
+    };
+    const struct call *call = p->call;
+    struct slice target = target_of(call_url(call));
+
+    buf_clear(to);
+    buf_add_text(to, methods[call->method]);
+    if (target.size == 0 || target.data[0] != '/')
+        BUF_ADD(to, "/");
+    buf_add_slice(to, target);
+    BUF_ADD(to, " HTTP/1.1\r\nHost: ");
+    add_host(to, p->host->key, p->is_tls);
+    BUF_ADD(to, "\r\nUser-Agent: tidings/" TIDINGS_VERSION "\r\n");
+    write_headers(to, call);
+    if (call->method == CALL_POST) {
+        BUF_ADD(to, "Content-Length: ");
+        buf_add_number(to, call->body.size);
+        BUF_ADD(to, "\r\n");
+    }
+    BUF_ADD(to, "\r\n");
+}
+
+/* What is sent behind the head, if it is not joined to it. */
+static struct slice
+body_of(const struct call_connection *p)
+{
+    return p->call->method == CALL_POST && !p->is_joined
+               ? p->call->body
+               : (struct slice){NULL, 0};
+}
+
+/* Sends what the socket takes of the rest of a request, whose head is `head`.
+ * False: the connection is broken. */
+static bool
+send_rest(struct call_connection *p, struct slice head)
+{
+    struct slice body = body_of(p);
+    size_t n = 0;
+    enum call_io io = call_connection_send(
+        p, head, body, head.size + body.size - p->n_unsent, &n);
+
+    p->n_unsent -= n;
+    return io == IO_OK || io == IO_AGAIN;
+}
+
+static void on_event(uv_poll_t *poll, int status, int events);
+
+/* Watches for the answer, and for room if there is more to send. */
+static bool
+watch(struct call_connection *p)
+{
+    bool has_more = p->n_unsent > 0 && !p->is_unsendable;
+    int events = UV_READABLE | (has_more ? UV_WRITABLE : 0);
+
+    if (p->ssl && SSL_want_write(p->ssl))
+        events |= UV_WRITABLE;
+    return call_socket_watch(p->socket, p->is_with_user ? 0 : events, on_event);
+}
+
+static void
+clear_exchange(struct call_connection *p)
+{
+    gunzip_free(p->gunzip);
+    p->gunzip = NULL;
+    p->has_byte = p->has_head = p->is_unsendable = p->is_joined = false;
+    p->is_handed_over = p->is_with_user = p->is_kept = false;
+    p->has_request = true;
+    p->has_coded = false;
+    p->seen = (struct head_seen){0};
+    p->n_before = 0;
+    p->n_taken = 0;
+    p->end = BODY_MORE;
+    p->body.max = p->call->max_answer;
+}
+
+/* Sends a call's request. False: there is no memory, or the connection, which
+ * was kept, is broken. If a new one is broken, its end follows: the other side
+ * may have answered before. */
+static bool
+begin_exchange(struct call_connection *p)
+{
+    struct buf *request = &p->caller->request;
+    struct slice body;
+
+    clear_exchange(p);
+    write_head(request, p);
+    body = body_of(p);
+    if (p->ssl && body.size > 0 && body.size <= JOINED_MAX) {
+        buf_add_slice(request, body);
+        p->is_joined = true;
+        body = (struct slice){NULL, 0};
+    }
+    if (request->failed)
+        return false;
+    p->n_unsent = request->size + body.size;
+    p->is_unsendable = !send_rest(p, buf_slice(request));
+    if (p->is_unsendable && p->is_reused)
+        return false;
+    if (p->n_unsent > 0)
+        buf_add_slice(&p->request, buf_slice(request));
+    return !p->request.failed && watch(p);
+}
+
+/* The end of a call */
+
+static void
+report(struct call *call)
+{
+    char *redirected = call->own.redirected;
+
+    call->final_url = call_url(call);
+    call->took_us = clock_steady_us() - call->own.began_us;
+    if (redirected)
+        place_leave(call->own.host);
+    call->own.redirected = NULL;
+    call_queue_release(call);
+    call->done(call); /* which may free or start it */
+    free(redirected);
+}
+
+/* Takes the call off its connection. */
+static struct call *
+release_call(struct call_connection *p)
+{
+    struct call *call = p->call;
+
+    loop_clear_alarm(p->caller->loop, &p->deadline);
+    loop_clear_alarm(p->caller->loop, &p->silence);
+    p->call = NULL;
+    call->own.handle = NULL;
+    return call;
+}
+
+/* Keeps a connection, or closes it. */
+static void
+leave(struct call_connection *p, bool is_kept)
+{
+    buf_clear(&p->caller->links);
+    list_remove(&p->node);
+    if (is_kept && call_socket_watch(p->socket, UV_READABLE, on_event))
+        call_connection_keep(p);
+    else
+        call_connection_close(p);
+}
+
+/* Reports the outcome, which is lent from the connection. */
+static void
+end_exchange(struct call_connection *p, bool is_kept)
+{
+    report(release_call(p));
+    leave(p, is_kept);
+}
+
+static void
+fail(struct call_connection *p, enum call_failure failure, const char *why)
+{
+    call_fail(p->call, failure, "%s", why);
+    end_exchange(p, false);
+}
+
+/* Ends a call whose time is over; while the user has its piece, the user learns
+ * that when he has taken it. */
+static void
+cut(struct call_connection *p)
+{
+    call_connect_stop(p);
+    if (!p->is_with_user) {
+        end_exchange(p, false);
+        return;
+    }
+    call_connection_hang_up(p);
+    loop_clear_alarm(p->caller->loop, &p->deadline);
+    loop_clear_alarm(p->caller->loop, &p->silence);
+}
+
+static void
+on_deadline(struct alarm *alarm)
+{
+    struct call_connection *p =
+        list_entry(alarm, struct call_connection, deadline);
+    bool is_open = p->socket && !p->connecting;
+
+    call_fail(p->call, CALL_TIMEOUT, "no %s within %lld ms",
+              is_open ? "whole answer" : "connection",
+              (long long)p->call->timeout_us / 1000);
+    cut(p);
+}
+
+static void
+on_silence(struct alarm *alarm)
+{
+    struct call_connection *p =
+        list_entry(alarm, struct call_connection, silence);
+    int64_t now_us = clock_steady_us(), stall_us = p->call->stall_us;
+
+    if (p->is_with_user)
+        p->heard_us = now_us;
+    if (p->heard_us + stall_us > now_us) {
+        loop_set_alarm(p->caller->loop, alarm, p->heard_us + stall_us);
+        return;
+    }
+    call_fail(p->call, CALL_TIMEOUT, "no byte of an answer within %lld ms",
+              (long long)stall_us / 1000);
+    cut(p);
+}
+
+static int64_t
+retry_after_us(struct slice value)
+{
+    const int64_t max_s = CALL_RETRY_AFTER_MAX_US / 1000000;
+    int64_t wait_s = 0;
+    size_t i = 0;
+
+    for (; i < value.size && value.data[i] >= '0' && value.data[i] <= '9'; i++)
+        if (wait_s <= max_s)
+            wait_s = 10 * wait_s + value.data[i] - '0';
+    if (i < value.size) {
+        int64_t at_s = httpdate_read(value);
+
+        if (at_s == DATETIME_NONE)
+            return 0;
+        wait_s = at_s - clock_now_us() / 1000000;
+    }
+    if (wait_s <= 0)
+        return 0;
+    return (wait_s < max_s ? wait_s : max_s) * 1000000;
+}
+
+static void
+add_link(struct buf *links, struct slice value)
+{
+    if (links->size > 0)
+        BUF_ADD(links, ", ");
+    buf_add_slice(links, value);
+}
+
+static void
+note_first(struct slice *to, struct slice value)
+{
+    if (!to->data)
+        *to = value;
+}
+
+/* Takes what the call reports from the fields of the head. */
+static void
+note_fields(struct call *call, struct slice fields, struct buf *links)
+{
+    struct slice retry_after = {NULL, 0};
+    struct head_field f;
+
+    while (response_head_next(&fields, &f)) {
+        if (slice_is_word(f.name, "Content-Type"))
+            note_first(&call->content_type, f.value);
+        else if (slice_is_word(f.name, "ETag"))
+            note_first(&call->etag, f.value);
+        else if (slice_is_word(f.name, "Last-Modified"))
+            note_first(&call->last_modified, f.value);
+        else if (slice_is_word(f.name, "Retry-After"))
+            note_first(&retry_after, f.value);
+        else if (slice_is_word(f.name, "Link"))
+            add_link(links, f.value);
+    }
+    call->retry_after_us = retry_after_us(retry_after);
+    call->links = buf_slice(links);
+}
+
+static void open_for(struct caller *c, struct call *call);
+static void begin_on(struct call_connection *p, struct call *call);
+
+/* Goes on at the target of a redirect. False: it has none, so this is the
+ * answer. */
+static bool
+follow(struct call_connection *p, bool is_kept)
+{
+    struct caller *c = p->caller;
+    char *target = find_target(p);
+    struct call *call;
+
+    if (!target)
+        return false;
+    call = release_call(p);
+    if (!redirect(c, call, target)) {
+        report(call);
+        leave(p, is_kept);
+        return true;
+    }
+    leave(p, is_kept);
+    open_for(c, call);
+    return true;
+}
+
+/* Reports an answer: it is whole, or as long as it may be. */
+static void
+end_well(struct call_connection *p, bool is_cut, bool is_kept)
+{
+    struct call *call = p->call;
+    struct buf *links = &p->caller->links;
+
+    is_kept = is_kept && p->n_unsent == 0;
+    if (is_redirect(p) && follow(p, is_kept))
+        return;
+    call->failure = CALL_ANSWERED;
+    call->status = p->answer.status;
+    call->is_cut = is_cut;
+    call->is_coded = p->gunzip;
+    if (!p->is_handed_over)
+        call->answer = buf_slice(&p->body);
+    note_fields(call, p->answer.fields, links);
+    if (links->failed || p->body.failed)
+        fail(p, CALL_MEMORY, NO_MEMORY);
+    else
+        end_exchange(p, is_kept);
+}
+
+/* The connection is broken, without the end of the answer. A kept one may have
+ * been closed by a server that was tired of waiting, before it saw the request:
+ * then the call is made once more, on a new connection. */
+static void
+end_broken(struct call_connection *p, bool is_reset)
+{
+    struct caller *c = p->caller;
+    struct call *call;
+
+    if (p->is_reused && !p->has_byte) {
+        call = release_call(p);
+        call_connection_close(p);
+        begin_on(call_connection_new(c, call), call);
+    } else if (is_reset) {
+        fail(p, CALL_BROKEN, "the connection was reset");
+    } else if (!p->has_byte) {
+        fail(p, CALL_BROKEN, "the connection was closed without an answer");
+    } else {
+        fail(p, CALL_BROKEN,
+             p->has_head ? "the answer ended early"
+                         : "the answer's head ended early");
+    }
+}
+
+/* The answer: its head */
+
+static void
+fail_head(struct call_connection *p, enum status rc, const struct problem *why)
+{
+    if (rc == STATUS_TOO_LARGE)
+        call_fail(p->call, CALL_BROKEN,
+                  "the answer's headers are longer than %zu bytes",
+                  CALL_HEAD_MAX);
+    else if (rc == STATUS_UNSUPPORTED)
+        call_fail(p->call, CALL_BROKEN, "the answer is not of HTTP/1");
+    else
+        call_fail(p->call, CALL_BROKEN, "the answer is malformed: %s",
+                  why->text);
+    end_exchange(p, false);
+}
+
+/* True if an answer with this head has no body, whatever the head says. */
+static bool
+has_no_body(const struct call_connection *p)
+{
+    unsigned status = p->answer.status;
+
+    return p->call->method == CALL_HEAD || status == 204 || status == 304;
+}
+
+/* Reads heads off the front of `bytes`, interim ones included, up to the last
+ * one. STATUS_AGAIN: that is not whole. */
+static enum status
+read_heads(struct call_connection *p, struct slice *bytes, struct problem *why)
+{
+    for (;;) {
+        size_t n = p->n_before;
+        enum status rc = response_head_read(&p->answer, *bytes, &p->seen, why);
+
+        n += rc ? bytes->size : p->answer.size;
+        if ((!rc || rc == STATUS_AGAIN) && n > CALL_HEAD_MAX)
+            return STATUS_TOO_LARGE;
+        if (!rc && p->answer.status == 101)
+            return problem(why, STATUS_INVALID,
+                           "it changes the protocol unasked");
+        if (rc || p->answer.status >= 200)
+            return rc;
+        p->n_before = n;
+        slice_skip(bytes, p->answer.size);
+    }
+}
+
+/* Takes the inflated bytes of a body. */
+static enum status
+on_inflated(struct slice bytes, void *user, struct problem *why)
+{
+    struct call_connection *p = user;
+
+    buf_add_slice(&p->body, bytes);
+    p->n_taken += bytes.size;
+    return p->body.is_starved ? problem_memory(why) : STATUS_OK;
+}
+
+/* R-408. Only one coding is undone: of several a few bytes become millions.
+ * False: the call has failed. */
+static bool
+begin_decoding(struct call_connection *p)
+{
+    const struct call *call = p->call;
+    uint64_t max = p->is_handed_over ? call->max_taken : call->max_answer;
+    struct slice fields = p->answer.fields, coding = {NULL, 0};
+    struct head_field f;
+
+    while (response_head_next(&fields, &f))
+        if (slice_is_word(f.name, "Content-Encoding"))
+            note_first(&coding, f.value);
+    if (coding.size == 0 || slice_is_word(coding, "identity"))
+        return true;
+    if (slice_is_word(coding, "deflate"))
+        p->gunzip = gunzip_new_deflate(max, on_inflated, p);
+    else if (slice_is_word(coding, "gzip") || slice_is_word(coding, "x-gzip"))
+        p->gunzip = gunzip_new(max, false, on_inflated, p);
+    if (p->gunzip)
+        return true;
+    call_fail(p->call, CALL_BROKEN, "its Content-Encoding \"%.40s\" is unknown",
+              problem_quote(coding).text);
+    end_exchange(p, false);
+    return false;
+}
+
+/* Keeps `head`, which may be a part of p->head, for when more has come. */
+static void
+keep_head(struct call_connection *p, struct slice head)
+{
+    if (p->head.size == 0)
+        buf_add_slice(&p->head, head);
+    else
+        memmove(p->head.data, head.data, head.size);
+    p->head.size = head.size;
+}
+
+/* False: the call has ended. */
+static bool
+begin_body(struct call_connection *p, struct slice head)
+{
+    struct head_body *body = &p->answer.body;
+    const struct call *call = p->call;
+    size_t offset = (size_t)(p->answer.fields.data - head.data);
+
+    p->has_head = true;
+    keep_head(p, head);
+    p->answer.fields.data = p->head.data + offset;
+    if (has_no_body(p))
+        *body = (struct head_body){.has_length = true};
+    if (body->is_chunked)
+        chunked_init(&p->chunked);
+    p->n_left = body->length;
+    p->is_handed_over = call->take && p->answer.status == 200;
+    if (p->is_handed_over)
+        p->body.max = CALL_PIECE_MAX;
+    if (call->undoes_coding && p->answer.status == 200 &&
+        (!body->has_length || body->length > 0) && !begin_decoding(p))
+        return false;
+    if (p->is_handed_over && !p->gunzip && body->has_length &&
+        body->length > call->max_taken) {
+        end_well(p, true, false);
+        return false;
+    }
+    return true;
+}
+
+/* The answer: its body */
+
+/* Keeps bytes of the body, up to the limit. False: there are more. */
+static bool
+keep_body(struct call_connection *p, struct slice data)
+{
+    uint64_t room = p->is_handed_over ? p->call->max_taken - p->n_taken
+                                      : p->call->max_answer - p->n_taken;
+    size_t size = data.size < room ? data.size : (size_t)room;
+
+    if (p->gunzip) {
+        p->has_coded = true;
+        buf_add_slice(&p->caller->coded, data);
+        return true;
+    }
+    buf_add(&p->body, data.data, size);
+    p->n_taken += size;
+    return data.size <= room;
+}
+
+/* Reads the body off the front of `bytes`. */
+static enum body_end
+read_body(struct call_connection *p, struct slice *bytes, struct problem *why)
+{
+    const struct head_body *body = &p->answer.body;
+    struct slice data = *bytes;
+
+    if (body->is_chunked) {
+        for (;;) {
+            switch (chunked_read(&p->chunked, bytes, &data, why)) {
+            case CHUNKED_DATA:
+                if (!keep_body(p, data))
+                    return BODY_CUT;
+                break;
+            case CHUNKED_MORE:
+                return BODY_MORE;
+            case CHUNKED_END:
+                return BODY_WHOLE;
+            case CHUNKED_BROKEN:
+                return BODY_BROKEN;
+            }
+        }
+    }
+    if (body->has_length && data.size > p->n_left)
+        data.size = p->n_left;
+    if (data.size > 0) {
+        slice_skip(bytes, data.size);
+        if (!keep_body(p, data))
+            return BODY_CUT;
+    }
+    p->n_left -= body->has_length ? data.size : 0;
+    return body->has_length && p->n_left == 0 ? BODY_WHOLE : BODY_MORE;
+}
+
+/* Judges a step of the gunzip. False: the call has ended. */
+static bool
+check_inflated(struct call_connection *p, enum status rc)
+{
+    if (!rc)
+        return true;
+    if (rc == STATUS_TOO_LARGE)
+        end_well(p, true, false);
+    else if (rc == STATUS_MEMORY)
+        fail(p, CALL_MEMORY, NO_MEMORY);
+    else
+        fail(p, CALL_BROKEN, "its Content-Encoding cannot be undone");
+    return false;
+}
+
+/* The user has the next piece to himself until call_taken. Returns false if the
+ * call waits for him, or has ended. */
+static bool
+hand_over(struct call_connection *p)
+{
+    struct caller *c = p->caller;
+    struct call *call = p->call;
+    enum call_turn turn;
+
+    p->is_with_user = true; /* the user may call caller_go at once */
+    c->handing = p;
+    turn = call->take(call, &p->body);
+    if (!c->handing)
+        return false; /* cancelled, perhaps freed */
+    c->handing = NULL;
+    if (turn == CALL_NOT) {
+        call_stop(call);
+        call_queue_release(call);
+        return false;
+    }
+    if (turn == CALL_READY)
+        call_taken(call);
+    if (!p->is_with_user)
+        return true;
+    list_remove(&p->node); /* there is nothing to go on with */
+    (void)watch(p);        /* for nothing */
+    return false;
+}
+
+/* True if a piece is to be handed over now: a full one, the last one, or one
+ * behind which the next step of the gunzip might find no room. */
+static bool
+has_piece(const struct call_connection *p)
+{
+    return p->is_handed_over && p->body.size > 0 &&
+           (p->end == BODY_WHOLE || p->gunzip ||
+            p->body.size == CALL_PIECE_MAX);
+}
+
+/* Passes on what has come. Returns false if the call has ended, or waits for
+ * the user. */
+static bool
+pass_on(struct call_connection *p)
+{
+    struct problem why = {""};
+    bool is_behind;
+
+    do {
+        while (has_piece(p))
+            if (!hand_over(p))
+                return false;
+        is_behind = p->gunzip && gunzip_is_behind(p->gunzip);
+        if (is_behind && !check_inflated(p, gunzip_step(p->gunzip, &why)))
+            return false;
+    } while (is_behind);
+    if (p->end == BODY_MORE)
+        return true;
+    if (p->has_coded && !check_inflated(p, gunzip_end(p->gunzip, &why)))
+        return false;
+    end_well(p, false, p->is_kept);
+    return false;
+}
+
+/* The body is whole: the user's time, until he has all pieces, is not limited.
+ */
+static void
+set_whole(struct call_connection *p, bool is_kept)
+{
+    p->end = BODY_WHOLE;
+    p->is_kept = is_kept;
+    loop_clear_alarm(p->caller->loop, &p->deadline);
+    loop_clear_alarm(p->caller->loop, &p->silence);
+}
+
+/* Returns false if the call has ended, or waits for the user. */
+static bool
+take_body(struct call_connection *p, struct slice bytes)
+{
+    struct buf *coded = &p->caller->coded;
+    struct problem why = {""};
+    enum status rc = STATUS_OK;
+
+    buf_clear(coded);
+    switch (read_body(p, &bytes, &why)) {
+    case BODY_MORE:
+        break;
+    case BODY_WHOLE:
+        set_whole(p, p->answer.is_kept && bytes.size == 0);
+        break;
+    case BODY_CUT:
+        end_well(p, true, false);
+        return false;
+    case BODY_BROKEN:
+        fail_head(p, STATUS_INVALID, &why);
+        return false;
+    }
+    if (coded->size > 0)
+        rc = gunzip_feed(p->gunzip, buf_slice(coded), &why);
+    if (!check_inflated(p, rc))
+        return false;
+    if (p->body.failed) {
+        fail(p, CALL_MEMORY, NO_MEMORY);
+        return false;
+    }
+    return pass_on(p);
+}
+
+/* Returns false if the call has ended, or waits for the user. */
+static bool
+take_head(struct call_connection *p, struct slice bytes)
+{
+    struct problem why = {""};
+    struct slice head;
+    enum status rc;
+
+    if (p->head.size > 0) {
+        buf_add_slice(&p->head, bytes);
+        bytes = buf_slice(&p->head);
+    }
+    rc = read_heads(p, &bytes, &why);
+    if (!rc) {
+        head = (struct slice){bytes.data, p->answer.size};
+        slice_skip(&bytes, head.size);
+        return begin_body(p, head) && take_body(p, bytes);
+    }
+    if (rc == STATUS_AGAIN)
+        keep_head(p, bytes);
+    else
+        fail_head(p, rc, &why);
+    return rc == STATUS_AGAIN;
+}
+
+/* The other side sends no more: the end of an answer without a length. Returns
+ * false. */
+static bool
+take_end(struct call_connection *p)
+{
+    if (p->has_head && !p->answer.body.is_chunked &&
+        !p->answer.body.has_length) {
+        set_whole(p, false);
+        return pass_on(p);
+    }
+    end_broken(p, false);
+    return false;
+}
+
+/* Reads once. `*is_more`: there may be more. Returns false if the call has
+ * ended, or waits for the user. */
+static bool
+read_once(struct call_connection *p, bool *is_more)
+{
+    size_t room = CALL_READ_SIZE, n = 0;
+    struct slice bytes;
+
+    if (p->is_handed_over && CALL_PIECE_MAX - p->body.size < room)
+        room = CALL_PIECE_MAX - p->body.size;
+    switch (call_connection_read(p, room, &n)) {
+    case IO_OK:
+        break;
+    case IO_AGAIN:
+        *is_more = false;
+        return true;
+    case IO_END:
+        return take_end(p);
+    case IO_BROKEN:
+        end_broken(p, true);
+        return false;
+    }
+    p->has_byte = true;
+    if (p->call->stall_us)
+        p->heard_us = clock_steady_us();
+    *is_more = p->ssl; /* it may hold bytes that no descriptor reports */
+    bytes = (struct slice){p->caller->bytes, n};
+    return p->has_head ? take_body(p, bytes) : take_head(p, bytes);
+}
+
+/* Reads what has come. */
+static void
+receive(struct call_connection *p)
+{
+    bool is_more = true;
+
+    for (unsigned i = 0; is_more; i++) {
+        if (i == READS_AT_ONCE) {
+            list_put(&p->caller->due, &p->node);
+            break;
+        }
+        if (!read_once(p, &is_more))
+            return;
+    }
+    if (!watch(p))
+        fail(p, CALL_MEMORY, NO_MEMORY);
+}
+
+/* A kept connection that becomes readable is closed: the other side has closed
+ * it, or sent what nobody asked for. By TLS it may have sent a ticket. */
+static void
+on_event(uv_poll_t *poll, int status, int events)
+{
+    struct call_socket *s = poll->data;
+    struct call_connection *p = s->connection;
+
+    if (status < 0)
+        s->events = 0; /* the loop has stopped by itself */
+    if (!p->call) {
+        if (!p->ssl || status < 0 || !call_tls_is_quiet(p->ssl))
+            call_connection_close(p);
+        return;
+    }
+    if (events & UV_WRITABLE && p->n_unsent > 0 && !p->is_unsendable)
+        p->is_unsendable = !send_rest(p, buf_slice(&p->request));
+    if (status < 0 || events & UV_READABLE ||
+        (p->ssl && !SSL_want_read(p->ssl)))
+        receive(p);
+    else if (!watch(p))
+        fail(p, CALL_MEMORY, NO_MEMORY);
+}
+
+/* For the caller */
+
+/* Gives a call to a connection that is new or was kept, with its time. */
+static void
+attach(struct call_connection *p, struct call *call)
+{
+    struct caller *c = p->caller;
+
+    p->call = call;
+    call->own.handle = p;
+    p->deadline.ring = on_deadline;
+    loop_set_alarm(c->loop, &p->deadline,
+                   call->own.began_us + call->timeout_us);
+    p->silence.ring = on_silence;
+    p->heard_us = clock_steady_us();
+    if (call->stall_us)
+        loop_set_alarm(c->loop, &p->silence, p->heard_us + call->stall_us);
+}
+
+static void
+begin_on(struct call_connection *p, struct call *call)
+{
+    attach(p, call);
+    call_connect(p);
+}
+
+/* Sends a call on a kept connection, or opens a new one. */
+static void
+open_for(struct caller *c, struct call *call)
+{
+    struct call_connection *p;
+
+    while (!call_is_once(call) && (p = call_connection_take_kept(c, call))) {
+        p->is_reused = true;
+        attach(p, call);
+        if (begin_exchange(p))
+            return;
+        release_call(p);
+        call_connection_close(p);
+    }
+    begin_on(call_connection_new(c, call), call);
+}
+
+void
+call_begin(struct caller *c, struct call *call)
+{
+    open_for(c, call);
+}
+
+void
+call_stop(struct call *call)
+{
+    struct call_connection *p = call->own.handle;
+
+    if (p->caller->handing == p)
+        p->caller->handing = NULL;
+    call_connect_stop(p);
+    release_call(p);
+    end_redirects(call);
+    call_connection_close(p);
+}
+
+void
+call_taken(struct call *call)
+{
+    struct call_connection *p = call->own.handle;
+
+    if (!p || !p->is_with_user)
+        return;
+    p->is_with_user = false;
+    buf_clear(&p->body);
+    p->body.max = CALL_PIECE_MAX; /* the user may have exchanged the buffer */
+    p->heard_us = clock_steady_us();
+    if (p->caller->handing != p)
+        list_put(&p->caller->due, &p->node);
+}
+
+/* A connection has opened, its user has taken a piece, or it has more to read.
+ */
+static void
+go_on(struct call_connection *p)
+{
+    if (!p->socket) {
+        end_exchange(p, false); /* for the reason in the call */
+    } else if (p->has_request) {
+        if (pass_on(p))
+            receive(p);
+    } else if (!begin_exchange(p)) {
+        fail(p, CALL_MEMORY, NO_MEMORY);
+    }
+}
+
+void
+call_go_on(struct caller *c)
+{
+    struct call_connection *p;
+    struct list due;
+
+    list_init(&due);
+    list_move(&due, &c->due);
+    list_drain (p, &due, node)
+        go_on(p);
+}
