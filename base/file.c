@@ -288,6 +288,20 @@ file_sync_dir(int dir_fd, struct problem *why)
     return STATUS_OK;
 }
 
+enum status
+file_sync_path(const char *path, struct problem *why)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    enum status rc = STATUS_OK;
+
+    if (fd < 0 || fsync(fd)) {
+        rc = errno == ENOSPC || errno == EDQUOT ? STATUS_BUSY : STATUS_IO;
+        problem_errno(why, "cannot make durable", path);
+    }
+    file_close(&fd);
+    return rc;
+}
+
 /* The lock */
 
 /* DIR/lock holds the pid of the last owner, as text, with a line end. */

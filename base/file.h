@@ -95,6 +95,9 @@ MUST_CHECK enum status file_clear(int dir_fd, const char *name, size_t *n_files,
 
 MUST_CHECK enum status file_sync_dir(int dir_fd, struct problem *why);
 
+/* Syncs a file or a directory by its path. STATUS_BUSY: the disk is full. */
+MUST_CHECK enum status file_sync_path(const char *path, struct problem *why);
+
 /* Bytes that our user has free on the file system of `fd`; 0: unknown. */
 uint64_t file_free_bytes(int fd);
 

@@ -278,7 +278,7 @@ take_away(struct contents *c, const struct set *set, struct content *content,
     if (!claims_go(&c->claims, set, digest))
         return STATUS_OK;
     set_dir(set, dir);
-    rc = content_is_told(content, digest, &is_told, why);
+    rc = content_refers_to(content, digest, &is_told, why);
     if (!rc && !is_told)
         rc = content_file_unlink(dir, digest, why);
     *is_gone = !rc && !is_told;

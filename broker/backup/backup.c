@@ -473,7 +473,7 @@ on_set(const char *name, const char *epoch, uint64_t last, void *user,
     if (rc || !find_known(&b->here, path))
         return rc;
     name_copy(b, b->folder, path, folder);
-    return content_each_told(folder, check_content, &contents, why);
+    return content_each_file(folder, check_content, &contents, why);
 }
 
 static enum status

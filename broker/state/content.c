@@ -1,3 +1,16 @@
+/*
+ * The rows of content.db:
+ *
+ *   entries  seq, until (the next change of that resource; NULL: none yet),
+ *            digest (NULL: missing)
+ *   current  key (resource_key of the loc), seq: of existing resources
+ *   files    digest, length, n (entries that refer to it; 0: to be deleted)
+ *   missing  seq, due (NULL: never), tries, loc, hash, length
+ *   state    its only row: epoch, seq, digest, and struct content_at
+ *
+ * Every change is one transaction, which is on the disk when the function
+ * returns.
+ */
 #include "broker/state/content.h"
 
 #include <stdio.h>
@@ -7,8 +20,8 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/db_rows.h"
-#include "broker/base/diag.h"
-#include "broker/state/contentrows.h"
+#include "base/list.h"
+#include "broker/state/fold_db.h"
 #include "proto/memory.h"
 #include "proto/resourcesync/document_write.h"
 #include "proto/resourcesync/fragment.h"
@@ -24,155 +37,393 @@
 /* Rows that one commit forgets. */
 #define FORGET_ROWS 4000
 
-struct content {
-    struct contentrows rows;
-    struct contentrows_at state; /* as of the last commit */
-    uint64_t seq;                /* of the last gathered entry */
-    struct digest digest;        /* d(seq) */
-    struct content_told *told;
-    size_t n_told, capacity;
-    struct buf texts; /* of the gathered entries */
-    struct buf lent;  /* for content_missing */
-    bool has_failed;
-    bool is_same_log; /* its digest was compared with the log's */
+static const char *const steps[] = {
+    "CREATE TABLE entries("
+    " seq INTEGER PRIMARY KEY, until INTEGER, digest BLOB);"
+    "CREATE INDEX overtaken ON entries(seq) WHERE until IS NOT NULL;"
+    "CREATE TABLE current("
+    " key BLOB PRIMARY KEY, seq INTEGER NOT NULL) WITHOUT ROWID;"
+    "CREATE TABLE files("
+    " digest BLOB PRIMARY KEY, length INTEGER NOT NULL, n INTEGER NOT NULL)"
+    " WITHOUT ROWID;"
+    "CREATE INDEX loose ON files(digest) WHERE n=0;"
+    "CREATE TABLE missing("
+    " seq INTEGER PRIMARY KEY, due INTEGER, tries INTEGER NOT NULL, loc BLOB,"
+    " hash TEXT, length INTEGER);"
+    "CREATE INDEX due ON missing(due) WHERE due IS NOT NULL;"
+    "CREATE TABLE state("
+    " id INTEGER PRIMARY KEY, epoch TEXT NOT NULL, seq INTEGER NOT NULL,"
+    " digest BLOB, \"from\" INTEGER NOT NULL, rows INTEGER NOT NULL,"
+    " missing INTEGER NOT NULL, current INTEGER NOT NULL,"
+    " current_missing INTEGER NOT NULL, files INTEGER NOT NULL,"
+    " bytes INTEGER NOT NULL);",
 };
 
-static void
-forget_gathered(struct content *c)
+const struct db_kind content_kind = {
+    .mode = DB_SMALL,
+    .steps = steps,
+    .n_steps = (int)(sizeof(steps) / sizeof(steps[0])),
+    .opening = "PRAGMA cache_size=-4096", /* KiB */
+};
+
+#define MISSING_COLUMNS \
+    "seq, due, tries, loc, hash, ifnull(length, -1) FROM missing"
+
+/* Two queries: all entries of a fold have the same `due`, and the first query
+ * enters the index behind the given seq. */
+const char content_next_due[] =
+    "SELECT * FROM (SELECT " MISSING_COLUMNS
+    " WHERE due=?1 AND due<=?3 AND seq>?2 ORDER BY seq LIMIT 1)"
+    " UNION ALL SELECT * FROM (SELECT " MISSING_COLUMNS
+    " WHERE due>?1 AND due<=?3 ORDER BY due, seq LIMIT 1) LIMIT 1";
+
+/* An entry that is being folded. */
+struct gathered {
+    struct resource_key key;
+    uint64_t seq;
+    uint64_t before; /* the entry that it overtakes; 0: none */
+    uint64_t until;  /* the entry that overtakes it; 0: none */
+    bool is_deleted;
+    struct digest sha256;
+    bool has_sha256;
+    uint64_t length;        /* or LENGTH_NONE */
+    size_t loc, loc_size;   /* in the texts: escaped */
+    size_t hash, hash_size; /* size 0: the source stated none */
+};
+
+struct content {
+    struct fold_db fold;
+    struct content_at at;   /* as of the last commit */
+    struct content_at next; /* as the change under way makes it */
+    struct problem why;     /* of that change */
+    struct gathered *gathered;
+    size_t n_gathered, capacity;
+    struct buf texts; /* of the gathered entries */
+    struct buf lent;  /* for content_missing */
+    char dir[4352];   /* of the set */
+};
+
+static struct content *
+content_of(struct fold_db *f)
 {
-    free(c->told);
-    c->told = NULL;
-    c->n_told = c->capacity = 0;
-    buf_fini(&c->texts);
-    buf_init(&c->texts, GATHER_MAX);
-    c->seq = c->state.at.seq;
+    return list_entry(f, struct content, fold);
 }
 
-/* Beginning */
+/* Changes */
 
-enum status
-content_unlink(const char *dir, struct problem *why)
+/* Sets when the first missing entry is due. */
+static enum status
+first_due(struct content *c, struct content_at *at, struct problem *why)
 {
-    char path[4352 + 32];
-
-    snprintf(path, sizeof(path), "%s/" CONTENT_FILE, dir);
-    return db_unlink(path, why);
+    at->due_us = CONTENT_NEVER;
+    return db_find(&c->fold.db, NULL, why, NULL,
+                   "SELECT due FROM missing WHERE due IS NOT NULL"
+                   " ORDER BY due LIMIT 1",
+                   DB_VALUES(), DB_INTO(&at->due_us));
 }
 
-enum status
-content_begin(struct content *c, uint64_t after, struct problem *why)
+static enum status
+begin_change(struct content *c)
 {
-    struct contentrows_at state;
-    bool is_ours;
-    enum status rc;
+    c->next = c->at;
+    c->why = (struct problem){""};
+    return db_begin(&c->fold.db, &c->why);
+}
 
-    contentrows_close(&c->rows);
-    rc = content_unlink(c->rows.dir, why);
+static enum status
+write_state(struct content *c, const struct fold_mark *mark)
+{
+    const struct content_at *at = &c->next;
+
+    return DB_DO(&c->fold.db, NULL, &c->why,
+                 "INSERT OR REPLACE INTO state(id, epoch, seq, digest,"
+                 " \"from\", rows, missing, current, current_missing, files,"
+                 " bytes) VALUES(1,?,?,?,?,?,?,?,?,?,?)",
+                 c->fold.epoch, at->seq,
+                 mark->has_digest ? &mark->digest : NULL, at->from, at->rows,
+                 at->missing, at->current, at->current_missing, at->files,
+                 at->bytes);
+}
+
+/* Ends the transaction of begin_change: commits all changes, and the row of
+ * `state`, if `rc` is STATUS_OK; else none. The content then is at `mark`. */
+static enum status
+commit_change(struct content *c, enum status rc, const struct fold_mark *mark)
+{
+    if (!rc && memcmp(&c->next, &c->at, sizeof(c->at)) != 0)
+        rc = write_state(c, mark);
     if (!rc)
-        rc = contentrows_open(&c->rows, &state, &is_ours, why);
+        rc = first_due(c, &c->next, &c->why);
+    rc = db_end(&c->fold.db, rc, &c->why);
     if (rc)
         return rc;
-    memcpy(state.epoch, c->state.epoch, sizeof(state.epoch));
-    state.at.seq = state.at.from = after;
-    c->state = state;
-    forget_gathered(c);
-    c->is_same_log = false;
-    return contentrows_begin(&c->rows, &c->state, why);
+    c->at = c->next;
+    c->fold.at = *mark;
+    return STATUS_OK;
 }
 
-/* Begins anew at the first entry, because of `reason`. */
+/* The same of a change that folds nothing. */
 static enum status
-begin_anew(struct content *c, const char *reason, struct problem *why)
+end_change(struct content *c, enum status rc, struct problem *why)
 {
-    DIAG(DIAG_WARNING, "state", "the content of a set begins anew",
-         diag_text("dir", c->rows.dir), diag_text("because", reason));
-    return content_begin(c, 0, why);
+    rc = commit_change(c, rc, &c->fold.at);
+    return fold_db_settle(&c->fold, rc, &c->why, why);
 }
 
-enum status
-content_open(struct content **content, const char *dir, const char *epoch,
-             struct problem *why)
-{
-    struct content *c = memory_new(1, sizeof(*c));
-    struct problem reason = {""};
-    bool is_ours, is_other;
-    enum status rc;
+/* Files */
 
-    snprintf(c->rows.dir, sizeof(c->rows.dir), "%s", dir);
-    buf_init(&c->texts, GATHER_MAX);
-    buf_init(&c->lent, FRAGMENT_MAX);
-    rc = contentrows_open(&c->rows, &c->state, &is_ours, &reason);
-    if (rc && is_ours && why)
-        *why = reason;
-    is_other = !rc && strcmp(c->state.epoch, epoch) != 0;
-    if (is_other || (rc && !is_ours)) {
-        snprintf(c->state.epoch, sizeof(c->state.epoch), "%s", epoch);
-        rc = is_other ? content_begin(c, 0, why)
-                      : begin_anew(c, reason.text, why);
+/* Reads a file's row: *n entries have it (0: none, or no row), and it has
+ * *length bytes. */
+static enum status
+find_file(struct content *c, const struct digest *digest, uint64_t *n,
+          uint64_t *length, struct problem *why)
+{
+    *n = *length = 0;
+    return db_find(&c->fold.db, NULL, why, NULL,
+                   "SELECT length, n FROM files WHERE digest=?",
+                   DB_VALUES(digest), DB_INTO(length, n));
+}
+
+/* Looks for the file with that digest and length (or LENGTH_NONE). *is_other:
+ * its length differs. STATUS_NOT_FOUND. If rows refer to the file it exists;
+ * else this looks on the disk. */
+static enum status
+look_for_file(struct content *c, const struct digest *digest,
+              uint64_t told_length, uint64_t *length, bool *is_other,
+              struct problem *why)
+{
+    uint64_t n;
+    enum status rc = find_file(c, digest, &n, length, why);
+
+    *is_other = false;
+    if (!rc && n == 0)
+        rc = content_file_look(c->dir, digest, length, why);
+    if (!rc && told_length != LENGTH_NONE && told_length != *length) {
+        *is_other = true;
+        rc = STATUS_NOT_FOUND;
     }
-    c->seq = c->state.at.seq;
-    if (rc)
-        content_close(c);
-    else
-        *content = c;
     return rc;
 }
 
-void
-content_close(struct content *c)
+/* Counts one more (1) or one less (-1) entry that refers to the file. */
+static enum status
+count_file(struct content *c, const struct digest *digest, uint64_t length,
+           int change)
 {
-    struct problem why = {""};
+    uint64_t n, before;
+    enum status rc = find_file(c, digest, &n, &before, &c->why);
 
-    if (!c)
-        return;
-    contentrows_close(&c->rows);
-    if (c->rows.db.is_damaged) {
-        DIAG(DIAG_WARNING, "state",
-             "the content of a set is damaged, and will begin anew",
-             diag_text("dir", c->rows.dir));
-        if (content_unlink(c->rows.dir, &why))
-            DIAG(DIAG_ERROR, "state", "a damaged file stays",
-                 diag_text("error", why.text));
+    if (!rc && n == 0 && change < 0) {
+        c->fold.db.is_damaged = true;
+        rc = problem(&c->why, STATUS_IO, CONTENT_FILE " lacks a row");
     }
+    if (rc)
+        return rc;
+    if (n > 0)
+        length = before;
+    if (n == 0) {
+        c->next.files++;
+        c->next.bytes += length;
+    } else if (n == 1 && change < 0) {
+        c->next.files--;
+        c->next.bytes -= length;
+    }
+    return DB_DO(&c->fold.db, NULL, &c->why,
+                 "INSERT OR REPLACE INTO files(digest, length, n)"
+                 " VALUES(?,?,?)",
+                 digest, length, n + (uint64_t)change);
+}
+
+/*
+ * Folding: makes rows of entries.
+ *
+ * As in resources.c the rows are sorted before they are written, so that
+ * each page is read and written once: by key, to find the entry that each one
+ * overtakes; by overtaken entry; and by seq, to be inserted.
+ */
+
+static int
+compare_seqs(uint64_t a, uint64_t b)
+{
+    return a < b ? -1 : a > b;
+}
+
+static int
+by_key(const void *x, const void *y)
+{
+    const struct gathered *a = x, *b = y;
+    int order = memcmp(&a->key, &b->key, sizeof(a->key));
+
+    return order ? order : compare_seqs(a->seq, b->seq);
+}
+
+static int
+by_before(const void *x, const void *y)
+{
+    const struct gathered *a = x, *b = y;
+    int order = compare_seqs(a->before, b->before);
+
+    return order ? order : compare_seqs(a->seq, b->seq);
+}
+
+static int
+by_seq(const void *x, const void *y)
+{
+    const struct gathered *a = x, *b = y;
+
+    return compare_seqs(a->seq, b->seq);
+}
+
+/* Makes `last` the last entry of its resource; `before` was it before. */
+static enum status
+put_current(struct content *c, const struct gathered *last, uint64_t before)
+{
+    const struct db_value key = db_bytes(&last->key, sizeof(last->key));
+
+    c->next.current -= before > 0;
+    c->next.current += !last->is_deleted;
+    if (last->is_deleted && before == 0)
+        return STATUS_OK;
+    return last->is_deleted
+               ? DB_DO(&c->fold.db, NULL, &c->why,
+                       "DELETE FROM current WHERE key=?", key)
+               : DB_DO(&c->fold.db, NULL, &c->why,
+                       "INSERT OR REPLACE INTO current(key, seq) VALUES(?,?)",
+                       key, last->seq);
+}
+
+/* By key: sets `until` of each entry, and `before` of the first one of each
+ * resource. */
+static enum status
+chain_entries(struct content *c)
+{
+    struct gathered *all = c->gathered;
+    size_t n = c->n_gathered;
+    enum status rc = STATUS_OK;
+
+    qsort(all, n, sizeof(*all), by_key);
+    for (size_t i = 0, last; !rc && i < n; i = last + 1) {
+        rc = db_find(&c->fold.db, NULL, &c->why, NULL,
+                     "SELECT seq FROM current WHERE key=?",
+                     DB_VALUES(db_bytes(&all[i].key, sizeof(all[i].key))),
+                     DB_INTO(&all[i].before));
+        for (last = i; last + 1 < n && !memcmp(&all[last + 1].key, &all[i].key,
+                                               sizeof(all[i].key));
+             last++)
+            all[last].until = all[last + 1].seq;
+        if (!rc)
+            rc = put_current(c, &all[last], all[i].before);
+    }
+    return rc;
+}
+
+/* Updates rows of earlier folds that are overtaken now. */
+static enum status
+overtake_entries(struct content *c)
+{
+    bool is_missing = false;
+    enum status rc = STATUS_OK;
+
+    qsort(c->gathered, c->n_gathered, sizeof(*c->gathered), by_before);
+    for (size_t i = 0; !rc && i < c->n_gathered; i++) {
+        const struct gathered *g = &c->gathered[i];
+
+        if (g->before == 0)
+            continue;
+        rc = db_find(&c->fold.db, NULL, &c->why, &is_missing,
+                     "SELECT 1 FROM missing WHERE seq=?", DB_VALUES(g->before),
+                     DB_INTO());
+        c->next.current_missing -= is_missing;
+        if (!rc)
+            rc = DB_DO(&c->fold.db, NULL, &c->why,
+                       "UPDATE entries SET until=? WHERE seq=?", g->seq,
+                       g->before);
+    }
+    return rc;
+}
+
+/* Inserts the row of a missing entry. Without a hash, or with an impossible
+ * one, it is never fetched: nothing could prove the bytes (R-202). */
+static enum status
+insert_missing(struct content *c, const struct gathered *g, bool is_hopeless,
+               int64_t now_us)
+{
+    const char *texts = c->texts.data;
+
+    c->next.missing++;
+    c->next.current_missing += g->until == 0;
+    if (is_hopeless || g->hash_size == 0)
+        return DB_DO(&c->fold.db, NULL, &c->why,
+                     "INSERT INTO missing(seq, tries) VALUES(?,0)", g->seq);
+    return DB_DO(&c->fold.db, NULL, &c->why,
+                 "INSERT INTO missing(seq, due, tries, loc, hash, length)"
+                 " VALUES(?,?,0,?,?,nullif(?,-1))",
+                 g->seq, now_us, db_bytes(texts + g->loc, g->loc_size),
+                 ((struct slice){texts + g->hash, g->hash_size}), g->length);
+}
+
+static enum status
+insert_entry(struct content *c, const struct gathered *g, int64_t now_us)
+{
+    bool is_other = false, is_there;
+    uint64_t length;
+    enum status rc = g->has_sha256 ? look_for_file(c, &g->sha256, g->length,
+                                                   &length, &is_other, &c->why)
+                                   : STATUS_NOT_FOUND;
+
+    if (rc && rc != STATUS_NOT_FOUND)
+        return rc;
+    is_there = !rc;
+    c->next.rows++;
+    rc = DB_DO(&c->fold.db, NULL, &c->why,
+               "INSERT INTO entries(seq, until, digest)"
+               " VALUES(?,nullif(?,0),?)",
+               g->seq, g->until, is_there ? &g->sha256 : NULL);
+    if (rc)
+        return rc;
+    return is_there ? count_file(c, &g->sha256, length, 1)
+                    : insert_missing(c, g, is_other, now_us);
+}
+
+enum status
+content_commit(struct content *c, struct problem *why)
+{
+    int64_t now_us = clock_now_us(); /* entries to be fetched are due then */
+    enum status rc;
+
+    if (c->n_gathered == 0)
+        return STATUS_OK;
+    rc = begin_change(c);
+    c->next.seq = c->fold.gathered.seq;
+    if (!rc)
+        rc = chain_entries(c);
+    if (!rc)
+        rc = overtake_entries(c);
+    qsort(c->gathered, c->n_gathered, sizeof(*c->gathered), by_seq);
+    for (size_t i = 0; !rc && i < c->n_gathered; i++)
+        if (!c->gathered[i].is_deleted)
+            rc = insert_entry(c, &c->gathered[i], now_us);
+    rc = commit_change(c, rc, &c->fold.gathered);
+    if (!rc)
+        c->fold.is_same_log = true;
+    fold_db_forget(&c->fold);
+    rc = fold_db_settle(&c->fold, rc, &c->why, why);
+    sqlite3_db_release_memory(c->fold.db.handle);
+    return rc;
+}
+
+/* Gathering */
+
+static void
+forget_gathered(struct fold_db *f)
+{
+    struct content *c = content_of(f);
+
+    free(c->gathered);
+    c->gathered = NULL;
+    c->n_gathered = c->capacity = 0;
     buf_fini(&c->texts);
-    buf_fini(&c->lent);
-    free(c->told);
-    free(c);
-}
-
-void
-content_heed(struct content *c, const atomic_bool *is_ending)
-{
-    c->rows.is_ending = is_ending;
-    db_heed(&c->rows.db, is_ending);
-}
-
-bool
-content_has_failed(const struct content *c)
-{
-    return c->has_failed || c->rows.db.is_damaged;
-}
-
-const struct content_at *
-content_at(const struct content *c)
-{
-    return &c->state.at;
-}
-
-/* Folding */
-
-/* True if the log is the one that was folded. A copy of an older log may have
- * continued differently since: d(seq) shows it. */
-static bool
-is_same_log(struct content *c, const struct batch *batch)
-{
-    struct digest digest;
-
-    if (c->is_same_log || !c->state.has_digest)
-        return true;
-    digest = batch_digest(batch, c->state.at.seq);
-    c->is_same_log = !memcmp(&digest, &c->state.digest, sizeof(digest));
-    return c->is_same_log;
+    buf_init(&c->texts, GATHER_MAX);
 }
 
 /* Finds the SHA-256 in a list of hashes. */
@@ -193,32 +444,33 @@ has_sha256(struct slice hash, struct digest *digest)
 }
 
 static enum status
-gather_entry(struct content *c, struct slice fragment, uint32_t stamp,
+gather_entry(struct fold_db *f, struct slice fragment, uint32_t stamp,
              uint64_t seq)
 {
+    struct content *c = content_of(f);
     struct slice loc = fragment_loc(fragment), hash;
-    struct content_told *t;
+    struct gathered *g;
 
-    if (!ONE_MORE(c->told, &c->capacity, c->n_told))
+    if (!ONE_MORE(c->gathered, &c->capacity, c->n_gathered))
         return STATUS_MEMORY;
-    t = &c->told[c->n_told];
-    memset(t, 0, sizeof(*t));
-    resource_key(&t->key, loc);
-    t->seq = seq;
-    t->is_deleted = fragment_kind(fragment.data, stamp) == CHANGE_DELETED;
-    if (!t->is_deleted) {
-        fragment_bytes(fragment, stamp, &hash, &t->length);
-        t->has_sha256 = has_sha256(hash, &t->sha256);
-        t->loc = c->texts.size;
-        t->loc_size = loc.size;
+    g = &c->gathered[c->n_gathered];
+    memset(g, 0, sizeof(*g));
+    resource_key(&g->key, loc);
+    g->seq = seq;
+    g->is_deleted = fragment_kind(fragment.data, stamp) == CHANGE_DELETED;
+    if (!g->is_deleted) {
+        fragment_bytes(fragment, stamp, &hash, &g->length);
+        g->has_sha256 = has_sha256(hash, &g->sha256);
+        g->loc = c->texts.size;
+        g->loc_size = loc.size;
         buf_add_slice(&c->texts, loc);
-        t->hash = c->texts.size;
-        t->hash_size = hash.size;
+        g->hash = c->texts.size;
+        g->hash_size = hash.size;
         buf_add_slice(&c->texts, hash);
     }
     if (c->texts.failed)
         return STATUS_MEMORY;
-    c->n_told++;
+    c->n_gathered++;
     return STATUS_OK;
 }
 
@@ -226,74 +478,112 @@ enum status
 content_fold(struct content *c, const struct batch *batch, uint64_t last,
              struct problem *why)
 {
-    enum status rc = STATUS_OK;
-
-    if (!is_same_log(c, batch)) {
-        rc = begin_anew(c, "the log is not the one that it was folded from",
-                        why);
-        return rc ? rc : STATUS_AGAIN;
-    }
-    for (uint64_t seq = c->seq + 1; !rc && seq <= last; seq++)
-        rc = gather_entry(c, batch_slice(batch, seq - 1, seq),
-                          batch->entries[seq - batch->first].stamp, seq);
-    if (rc) {
-        forget_gathered(c);
-        return problem(why, rc, "no memory to fold the entries");
-    }
-    c->seq = last;
-    c->digest = batch_digest(batch, last);
-    return STATUS_OK;
+    return fold_db_add(&c->fold, batch, last, why);
 }
 
 bool
 content_is_full(const struct content *c)
 {
-    return c->n_told >= GATHER_ENTRIES || c->texts.size >= GATHER_BYTES;
+    return c->n_gathered >= GATHER_ENTRIES || c->texts.size >= GATHER_BYTES;
 }
 
-/* After a change with the result `rc`: `state` becomes the state if it
- * succeeded. A damaged file begins anew. */
+/* Life */
+
 static enum status
-settle_transaction(struct content *c, enum status rc,
-                   const struct contentrows_at *state,
-                   const struct problem *reason, struct problem *why)
+read_state(struct fold_db *f, struct problem *why)
 {
+    struct content *c = content_of(f);
+    struct content_at *at = &c->at;
+    enum status rc;
+
+    *at = (struct content_at){0};
+    rc = db_find(&f->db, NULL, why, NULL,
+                 "SELECT epoch, digest, length(digest)=32, seq, \"from\", rows,"
+                 " missing, current, current_missing, files, bytes FROM state",
+                 DB_VALUES(),
+                 DB_INTO(&f->epoch, &f->at.digest, &f->at.has_digest, &at->seq,
+                         &at->from, &at->rows, &at->missing, &at->current,
+                         &at->current_missing, &at->files, &at->bytes));
+    f->at.seq = at->seq;
+    return rc ? rc : first_due(c, at, why);
+}
+
+static enum status
+begin_file(struct fold_db *f, struct problem *why)
+{
+    struct content *c = content_of(f);
+    enum status rc = begin_change(c);
+
+    c->next.seq = c->next.from = f->at.seq;
     if (!rc)
-        c->state = *state;
-    if (c->rows.db.is_damaged) { /* or a reader has found damage */
-        rc = begin_anew(c, rc ? reason->text : "it is damaged", why);
-        c->has_failed |= rc != STATUS_OK;
-        return rc ? rc : STATUS_AGAIN;
-    }
+        rc = write_state(c, &f->at);
+    rc = commit_change(c, rc, &f->at);
     if (rc && why)
-        *why = *reason;
-    c->has_failed |= rc && rc != STATUS_NOT_FOUND;
+        *why = c->why;
     return rc;
+}
+
+static const struct fold_kind kind = {
+    .db = &content_kind,
+    .file = CONTENT_FILE,
+    .begins_anew = "the content of a set begins anew",
+    .is_damaged = "the content of a set is damaged, and will begin anew",
+    .read = read_state,
+    .begin = begin_file,
+    .gather = gather_entry,
+    .forget = forget_gathered,
+};
+
+enum status
+content_open(struct content **content, const char *dir, const char *epoch,
+             struct problem *why)
+{
+    struct content *c = memory_new(1, sizeof(*c));
+    enum status rc;
+
+    snprintf(c->dir, sizeof(c->dir), "%s", dir);
+    buf_init(&c->lent, FRAGMENT_MAX);
+    rc = fold_db_open(&c->fold, &kind, dir, epoch, why);
+    if (rc)
+        content_close(c);
+    else
+        *content = c;
+    return rc;
+}
+
+void
+content_close(struct content *c)
+{
+    if (!c)
+        return;
+    fold_db_close(&c->fold);
+    buf_fini(&c->texts);
+    buf_fini(&c->lent);
+    free(c);
 }
 
 enum status
-content_commit(struct content *c, struct problem *why)
+content_begin(struct content *c, uint64_t after, struct problem *why)
 {
-    struct contentrows_at state = c->state;
-    struct problem reason = {""};
-    enum status rc;
+    return fold_db_begin(&c->fold, after, why);
+}
 
-    if (c->n_told == 0)
-        return STATUS_OK;
-    state.at.seq = c->seq;
-    state.digest = c->digest;
-    state.has_digest = true;
-    rc =
-        contentrows_fold(&c->rows,
-                         &(struct content_batch){c->told, c->n_told,
-                                                 c->texts.data, clock_now_us()},
-                         &state, &reason);
-    if (!rc)
-        c->is_same_log = true;
-    rc = settle_transaction(c, rc, &state, &reason, why);
-    forget_gathered(c);
-    sqlite3_db_release_memory(c->rows.db.handle);
-    return rc;
+void
+content_heed(struct content *c, const atomic_bool *is_ending)
+{
+    fold_db_heed(&c->fold, is_ending);
+}
+
+bool
+content_has_failed(const struct content *c)
+{
+    return c->fold.has_failed || c->fold.db.is_damaged;
+}
+
+const struct content_at *
+content_at(const struct content *c)
+{
+    return &c->at;
 }
 
 /* Queries */
@@ -304,7 +594,7 @@ content_find(struct content *c, uint64_t seq, struct content_bytes *bytes,
 {
     bool is_there;
     enum status rc =
-        db_find(&c->rows.db, NULL, why, &is_there,
+        db_find(&c->fold.db, NULL, why, &is_there,
                 "SELECT digest, length(digest)=32, (SELECT length FROM files"
                 " WHERE digest=entries.digest) FROM entries WHERE seq=?",
                 DB_VALUES(seq),
@@ -318,7 +608,7 @@ content_find(struct content *c, uint64_t seq, struct content_bytes *bytes,
 static bool
 knows_range(const struct content *c, uint64_t after, uint64_t last)
 {
-    return after >= c->state.at.from && last <= c->state.at.seq;
+    return after >= c->at.from && last <= c->at.seq;
 }
 
 enum status
@@ -329,7 +619,7 @@ content_is_complete(struct content *c, uint64_t after, uint64_t last,
     enum status rc = STATUS_OK;
 
     if (knows_range(c, after, last))
-        rc = db_find(&c->rows.db, NULL, why, &row,
+        rc = db_find(&c->fold.db, NULL, why, &row,
                      "SELECT 1 FROM missing WHERE seq>? AND seq<=? LIMIT 1",
                      DB_VALUES(after, last), DB_INTO());
     *is_complete = !rc && !row;
@@ -342,7 +632,7 @@ content_is_lacking(struct content *c, uint64_t after, uint64_t last,
 {
     *is_lacking = true;
     return knows_range(c, after, last)
-               ? db_find(&c->rows.db, NULL, why, is_lacking,
+               ? db_find(&c->fold.db, NULL, why, is_lacking,
                          "SELECT 1 FROM missing WHERE due IS NULL AND seq>?"
                          " AND seq<=? LIMIT 1",
                          DB_VALUES(after, last), DB_INTO())
@@ -352,7 +642,7 @@ content_is_lacking(struct content *c, uint64_t after, uint64_t last,
 bool
 content_has_all(const struct content *c, const struct resources_at *state)
 {
-    const struct content_at *at = &c->state.at;
+    const struct content_at *at = &c->at;
 
     /* Each current row is of a resource of the state at that seq. So if there
      * are as many as resources, all have one. */
@@ -361,40 +651,68 @@ content_has_all(const struct content *c, const struct resources_at *state)
 }
 
 enum status
-content_is_told(struct content *c, const struct digest *digest, bool *is_told,
+content_refers_to(struct content *c, const struct digest *digest, bool *is_referred,
                 struct problem *why)
 {
     uint64_t n = 0, length;
-    enum status rc = contentrows_file(&c->rows, digest, &n, &length, why);
+    enum status rc = find_file(c, digest, &n, &length, why);
 
-    *is_told = n > 0;
+    *is_referred = n > 0;
     return rc;
 }
 
 /* Missing content */
 
+/* The statement of `rc` has changed a row of `missing`, or there was none. */
+static enum status
+must_be_missing(struct content *c, enum status rc)
+{
+    return rc || sqlite3_changes(c->fold.db.handle) > 0
+               ? rc
+               : problem(&c->why, STATUS_NOT_FOUND, "the entry is not missing");
+}
+
+static enum status
+delete_missing(struct content *c, uint64_t seq)
+{
+    return DB_DO(&c->fold.db, NULL, &c->why, "DELETE FROM missing WHERE seq=?",
+                 seq);
+}
+
 enum status
 content_keep(struct content *c, uint64_t seq, const struct digest *digest,
              uint64_t length, struct problem *why)
 {
-    struct contentrows_at state = c->state;
-    struct problem reason = {""};
-    enum status rc =
-        contentrows_keep(&c->rows, seq, digest, length, &state, &reason);
+    bool was_current = false;
+    enum status rc = begin_change(c);
 
-    return settle_transaction(c, rc, &state, &reason, why);
+    if (!rc)
+        rc = must_be_missing(c, delete_missing(c, seq));
+    if (!rc)
+        rc = db_find(&c->fold.db, NULL, &c->why, NULL,
+                     "UPDATE entries SET digest=? WHERE seq=?"
+                     " RETURNING until IS NULL",
+                     DB_VALUES(digest, seq), DB_INTO(&was_current));
+    c->next.missing--;
+    c->next.current_missing -= was_current;
+    if (!rc)
+        rc = count_file(c, digest, length, 1);
+    return end_change(c, rc, why);
 }
 
 enum status
 content_postpone(struct content *c, uint64_t seq, int64_t due_us,
                  struct problem *why)
 {
-    struct contentrows_at state = c->state;
-    struct problem reason = {""};
-    enum status rc =
-        contentrows_postpone(&c->rows, seq, due_us, &state, &reason);
+    enum status rc = begin_change(c);
 
-    return settle_transaction(c, rc, &state, &reason, why);
+    if (!rc)
+        rc = must_be_missing(
+            c, DB_DO(&c->fold.db, NULL, &c->why,
+                     "UPDATE missing SET due=nullif(?,?), tries=tries+1"
+                     " WHERE seq=?",
+                     due_us, CONTENT_NEVER, seq));
+    return end_change(c, rc, why);
 }
 
 enum status
@@ -407,9 +725,8 @@ static enum status
 next_due(struct content *c, int64_t now_us, struct content_missing *m,
          struct problem *why)
 {
-    struct db_rows rows =
-        DB_SELECT(&c->rows.db, NULL, why, contentrows_next_due, m->due_us,
-                  m->seq, now_us);
+    struct db_rows rows = DB_SELECT(&c->fold.db, NULL, why, content_next_due,
+                                    m->due_us, m->seq, now_us);
     struct slice loc, hash;
     size_t loc_size;
 
@@ -444,8 +761,7 @@ take_from_store(struct content *c, const struct content_missing *m,
     *is_hopeless = false;
     if (!has_sha256(m->hash, &digest))
         return STATUS_NOT_FOUND;
-    rc = contentrows_look(&c->rows, &digest, m->length, &length, is_hopeless,
-                          why);
+    rc = look_for_file(c, &digest, m->length, &length, is_hopeless, why);
     return rc ? rc : content_keep(c, m->seq, &digest, length, why);
 }
 
@@ -468,16 +784,63 @@ content_missing(struct content *c, int64_t now_us, struct content_missing *m,
 
 /* Forgetting */
 
+struct going {
+    uint64_t seq;
+    struct digest digest;
+    bool has_digest;
+};
+
+/* Reads the rows to delete before anything is written. */
+static enum status
+read_going(struct content *c, uint64_t earliest, struct going *going, size_t *n)
+{
+    struct db_rows rows =
+        DB_SELECT(&c->fold.db, NULL, &c->why,
+                  "SELECT seq, digest, length(digest)=32 FROM entries"
+                  " INDEXED BY overtaken WHERE seq<=? AND until IS NOT NULL"
+                  " ORDER BY seq LIMIT ?",
+                  earliest, FORGET_ROWS);
+
+    *n = 0;
+    while (DB_NEXT(&rows, &going[*n].seq, &going[*n].digest,
+                   &going[*n].has_digest))
+        ++*n;
+    return db_rows_end(&rows);
+}
+
+static enum status
+forget_entry(struct content *c, const struct going *g)
+{
+    enum status rc = DB_DO(&c->fold.db, NULL, &c->why,
+                           "DELETE FROM entries WHERE seq=?", g->seq);
+
+    c->next.rows--;
+    if (!rc && g->has_digest)
+        return count_file(c, &g->digest, 0, -1);
+    c->next.missing--;
+    return rc ? rc : delete_missing(c, g->seq);
+}
+
 enum status
 content_forget(struct content *c, uint64_t earliest, bool *is_more,
                struct problem *why)
 {
-    struct contentrows_at state = c->state;
-    struct problem reason = {""};
-    enum status rc = contentrows_forget(&c->rows, earliest, FORGET_ROWS,
-                                        is_more, &state, &reason);
+    struct going *going = memory_room(FORGET_ROWS * sizeof(*going));
+    size_t n = 0;
+    enum status rc;
 
-    return settle_transaction(c, rc, &state, &reason, why);
+    if (!going)
+        return problem_memory(why);
+    rc = begin_change(c);
+    if (!rc)
+        rc = read_going(c, earliest, going, &n);
+    for (size_t i = 0; !rc && i < n; i++)
+        rc = forget_entry(c, &going[i]);
+    free(going);
+    *is_more = n == FORGET_ROWS;
+    if (c->next.from < earliest)
+        c->next.from = earliest;
+    return end_change(c, rc, why);
 }
 
 enum status
@@ -485,7 +848,7 @@ content_loose(struct content *c, const struct digest *after,
               struct digest *digests, size_t *n, struct problem *why)
 {
     struct db_rows rows =
-        DB_SELECT(&c->rows.db, NULL, why,
+        DB_SELECT(&c->fold.db, NULL, why,
                   "SELECT digest FROM files INDEXED BY loose WHERE n=0"
                   " AND digest>? AND length(digest)=32 ORDER BY digest LIMIT ?",
                   db_bytes(after, after ? DIGEST_SIZE : 0), *n);
@@ -500,14 +863,16 @@ enum status
 content_let_go(struct content *c, const struct digest *digests, size_t n,
                struct problem *why)
 {
-    struct problem reason = {""};
-    enum status rc = contentrows_let_go(&c->rows, digests, n, &reason);
+    enum status rc = begin_change(c);
 
-    return settle_transaction(c, rc, &c->state, &reason, why);
+    for (size_t i = 0; !rc && i < n; i++)
+        rc = DB_DO(&c->fold.db, NULL, &c->why,
+                   "DELETE FROM files WHERE digest=? AND n=0", &digests[i]);
+    return end_change(c, rc, why);
 }
 
 enum status
-content_each_told(const char *path, content_file_fn *fn, void *user,
+content_each_file(const char *path, content_file_fn *fn, void *user,
                   struct problem *why)
 {
     struct digest digest;
@@ -525,4 +890,13 @@ content_each_told(const char *path, content_file_fn *fn, void *user,
     rc = db_rows_end(&rows);
     db_close(&db);
     return rc;
+}
+
+enum status
+content_unlink(const char *dir, struct problem *why)
+{
+    char path[4352 + 32];
+
+    snprintf(path, sizeof(path), "%s/" CONTENT_FILE, dir);
+    return db_unlink(path, why);
 }

@@ -155,11 +155,15 @@ bool content_has_all(const struct content *content,
                      const struct resources_at *state);
 
 /* True if a row refers to the file with that digest. */
-MUST_CHECK enum status content_is_told(struct content *content,
+MUST_CHECK enum status content_refers_to(struct content *content,
                                        const struct digest *digest,
-                                       bool *is_told, struct problem *why);
+                                       bool *is_referred, struct problem *why);
 
 /* Missing content */
+
+/* The query of content_missing: the first entry with due=?1 and seq>?2, else
+ * the first with due>?1; none with due>?3. Public for a test of its plan. */
+extern const char content_next_due[];
 
 /* An entry whose bytes must be fetched. */
 struct content_missing {
@@ -219,7 +223,7 @@ MUST_CHECK enum status content_let_go(struct content *content,
 
 /* Calls `fn` for each file that rows of the database `path` refer to, until it
  * fails. No process has the database open. STATUS_IO: it cannot be read. */
-MUST_CHECK enum status content_each_told(const char *path, content_file_fn *fn,
+MUST_CHECK enum status content_each_file(const char *path, content_file_fn *fn,
                                          void *user, struct problem *why);
 
 /* Deletes the database of the set whose directory is `dir`. It must be closed.

@@ -241,18 +241,6 @@ content_touch(struct content_touched *touched, const struct digest *digest)
         (uint8_t)(1u << digest->bytes[0] % 8);
 }
 
-static enum status
-sync_dir(const char *path, struct problem *why)
-{
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    enum status rc = STATUS_OK;
-
-    if (fd < 0 || fsync(fd))
-        rc = fail_file(why, "cannot make durable", path);
-    file_close(&fd);
-    return rc;
-}
-
 /* Syncs the files first, then the folders: another thread may have made a
  * folder whose name is not on the disk yet. */
 enum status
@@ -270,13 +258,13 @@ content_files_sync(const char *set_dir, const struct content_touched *touched,
         folder_name(folder, i);
         snprintf(path, sizeof(path), "%s/" CONTENT_FOLDER "/%s", set_dir,
                  folder);
-        rc = sync_dir(path, why);
+        rc = file_sync_path(path, why);
     }
     snprintf(path, sizeof(path), "%s/" CONTENT_FOLDER, set_dir);
     if (!rc && is_any)
-        rc = sync_dir(path, why);
+        rc = file_sync_path(path, why);
     if (!rc && is_any)
-        rc = sync_dir(set_dir, why);
+        rc = file_sync_path(set_dir, why);
     return rc;
 }
 

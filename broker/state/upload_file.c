@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,18 +85,6 @@ upload_file_remove(const char *dir, const char *name)
 }
 
 static enum status
-sync_path(const char *path, int flags, struct problem *why)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | flags);
-    enum status rc = STATUS_OK;
-
-    if (fd < 0 || fsync(fd))
-        rc = problem_errno(why, "cannot make durable", path);
-    file_close(&fd);
-    return rc;
-}
-
-static enum status
 rename_to(const char *dir, const char *name, enum stage from, enum stage to,
           struct problem *why)
 {
@@ -107,7 +94,7 @@ rename_to(const char *dir, const char *name, enum stage from, enum stage to,
     path_of(new, dir, name, to);
     if (rename(old, new))
         return problem_errno(why, "cannot rename", old);
-    return sync_path(dir, O_DIRECTORY, why);
+    return file_sync_path(dir, why);
 }
 
 enum status
@@ -360,7 +347,7 @@ upload_file_finish(struct upload_file *s, const struct upload_file_about *about,
     db_close(&s->db);
     /* First the bytes, then the name which marks them as complete. */
     path_of(path, s->dir, s->name, STAGE_NEW);
-    rc = sync_path(path, 0, why);
+    rc = file_sync_path(path, why);
     if (!rc)
         rc = rename_to(s->dir, s->name, STAGE_NEW, STAGE_WHOLE, why);
     if (!rc)

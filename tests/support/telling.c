@@ -215,7 +215,7 @@ telling_check(struct telling *w)
         struct digest digest;
 
         kept_digest(&digest, i);
-        assert_int_equal(content_is_told(w->content, &digest, &is, NULL),
+        assert_int_equal(content_refers_to(w->content, &digest, &is, NULL),
                          STATUS_OK);
         assert_int_equal(is, is_told[i]);
     }

@@ -10,7 +10,6 @@
 
 #include "base/clock.h"
 #include "broker/state/content_files.h"
-#include "broker/state/contentrows.h"
 #include "tests/support/kept.h"
 #include "tests/support/model.h"
 #include "tests/support/telling.h"
@@ -90,22 +89,19 @@ assert_missing(struct telling *w, int64_t now_us, struct content_missing *m,
 TEST(passes_over_what_is_due_at_once_one_by_one)
 {
     int64_t due_us = 0;
-    struct contentrows_at at;
-    struct contentrows rows;
+    char path[4096];
     struct telling *w = *state;
+    struct db db;
     sqlite3_stmt *q;
-    bool is_ours;
 
     for (unsigned i = 1; i <= 1000; i++)
         telling_tell(w, i % TELLING_RESOURCES, false, true, 1);
     telling_fold_to(w, 1000);
     telling_end(w);
 
-    memset(&rows, 0, sizeof(rows));
-    snprintf(rows.dir, sizeof(rows.dir), "%s", w->dir);
-    assert_int_equal(contentrows_open(&rows, &at, &is_ours, NULL), STATUS_OK);
-    assert_int_equal(db_keep(&rows.db, &q, contentrows_next_due, NULL),
-                     STATUS_OK);
+    snprintf(path, sizeof(path), "%s/" CONTENT_FILE, w->dir);
+    assert_int_equal(db_open_kind(&db, &content_kind, path, NULL), STATUS_OK);
+    assert_int_equal(db_keep(&db, &q, content_next_due, NULL), STATUS_OK);
     for (int64_t seq = 0; seq <= 1000; seq++) {
         sqlite3_bind_int64(q, 1, due_us);
         sqlite3_bind_int64(q, 2, seq);
@@ -120,7 +116,7 @@ TEST(passes_over_what_is_due_at_once_one_by_one)
                         1, 200);
         sqlite3_reset(q);
     }
-    contentrows_close(&rows);
+    db_close(&db);
 }
 
 /* R-202: bytes of an entry without hash are missing for ever; the others are

@@ -1,0 +1,110 @@
+/*
+ * fold_db.h - a database that is folded from the log of its set, each entry
+ * exactly once: what a state (resources.h) and content (content.h) share.
+ *
+ *     (no file) --open--> seq 0 --add, commit--> seq n --add, commit--> ...
+ *         ^                                                     |
+ *         +-- another epoch or history, or damage: begun anew --+
+ *
+ * It is a member of the struct that owns the rows. The owner writes the
+ * gathered entries and the mark in one transaction, and then moves `at` to
+ * `gathered`.
+ *
+ * For one thread.
+ */
+#ifndef BROKER_STATE_FOLD_DB_H
+#define BROKER_STATE_FOLD_DB_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/db.h"
+#include "broker/log/batch.h"
+#include "proto/problem.h"
+#include "proto/resourcesync/digest.h"
+#include "proto/resourcesync/position.h"
+#include "proto/slice.h"
+#include "proto/status.h"
+
+struct fold_db;
+
+/* What the owner provides. */
+struct fold_kind {
+    const struct db_kind *db;
+    const char *file; /* its name, in the directory of the set */
+    const char *begins_anew, *is_damaged; /* log lines */
+
+    /* Reads the only row of `state`: epoch, at, and the owner's columns. */
+    enum status (*read)(struct fold_db *f, struct problem *why);
+
+    /* Writes the first row of a new file, whose next entry is at.seq + 1. */
+    enum status (*begin)(struct fold_db *f, struct problem *why);
+
+    /* Gathers entry `seq`, a fragment with its stamp at `stamp`.
+     * STATUS_MEMORY */
+    enum status (*gather)(struct fold_db *f, struct slice fragment,
+                          uint32_t stamp, uint64_t seq);
+
+    /* Frees the gathered entries. */
+    void (*forget)(struct fold_db *f);
+};
+
+/* A position in the log. */
+struct fold_mark {
+    uint64_t seq;         /* every entry up to it is folded, no later one */
+    int64_t us;           /* T(seq) */
+    struct digest digest; /* d(seq) */
+    bool has_digest;      /* it is known */
+};
+
+struct fold_db {
+    const struct fold_kind *kind;
+    char path[4352 + 32];
+    struct db db;
+    const atomic_bool *is_ending; /* lent; NULL: it never is */
+    char epoch[EPOCH_SIZE + 1];   /* "": none yet */
+    struct fold_mark at;          /* as of the last commit */
+    struct fold_mark gathered;    /* with the gathered entries */
+    bool is_same_log;             /* its digest was compared with the log's */
+    bool has_failed;              /* a change: close it */
+};
+
+/* Opens the file in `dir`, or begins it. An existing file is deleted if it is
+ * of another epoch (of a removed set with that name), damaged, or made by a
+ * newer program; the last two cause a warning. `f` is zeroed, and is closed
+ * after a failure, too. STATUS_IO, STATUS_BUSY: a full disk. */
+MUST_CHECK enum status fold_db_open(struct fold_db *f,
+                                    const struct fold_kind *kind,
+                                    const char *dir, const char *epoch,
+                                    struct problem *why);
+
+/* Deletes a file that was found damaged: the next open begins it anew. */
+void fold_db_close(struct fold_db *f);
+
+/* When *is_ending is true the present call gives up soon, without any effect,
+ * with STATUS_STOPPED; then the database can only be closed. Lent. */
+void fold_db_heed(struct fold_db *f, const atomic_bool *is_ending);
+
+/* Deletes everything: the next entry to be folded is `after` + 1. */
+MUST_CHECK enum status fold_db_begin(struct fold_db *f, uint64_t after,
+                                     struct problem *why);
+
+/* Gathers the entries behind the last gathered one up to `last`, from a batch
+ * that has the first of them and `last`. STATUS_AGAIN: the log is not the one
+ * that was folded before (an older copy has replaced it); the database has
+ * begun anew, at its first entry. STATUS_MEMORY: nothing is gathered. */
+MUST_CHECK enum status fold_db_add(struct fold_db *f, const struct batch *batch,
+                                   uint64_t last, struct problem *why);
+
+/* The gathered entries are no longer needed. */
+void fold_db_forget(struct fold_db *f);
+
+/* Ends a change with the result `rc`, whose reason is in *reason. A damaged
+ * file begins anew: STATUS_AGAIN. After any other failure but STATUS_NOT_FOUND
+ * `has_failed` is set. */
+MUST_CHECK enum status fold_db_settle(struct fold_db *f, enum status rc,
+                                      const struct problem *reason,
+                                      struct problem *why);
+
+#endif
