@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "broker/archive/notes.h"
 #include "broker/base/diag.h"
-#include "broker/builds/build_changedump.h"
+#include "broker/builds/build.h"
 
 /* A set waits so long after a failed dump. */
 #define RETRY_US 60000000
@@ -164,7 +164,7 @@ begin_changedump(struct changedumps *d, struct set *set,
     log_health(registry_log(d->registry), &health);
     if (!health.has_room)
         return problem(why, STATUS_BUSY, "the disk is nearly full");
-    rc = build_changedump_begin(&d->build, set, list, why);
+    rc = build_begin_changes(&d->build, set, list, why);
     if (!rc) {
         d->set = set;
         d->list = list->number;
@@ -257,10 +257,10 @@ step_changedumps(struct changedumps *d, struct problem *why)
     enum status rc = contents_open(d->contents, d->set, &content, why);
 
     if (rc) {
-        build_changedump_abandon(d->build);
+        build_abandon(d->build);
         return rc == STATUS_NOT_FOUND ? STATUS_GONE : rc;
     }
-    rc = build_changedump_step(d->build, content, &is_done, why);
+    rc = build_step(d->build, NULL, content, &is_done, why);
     if (rc || !is_done)
         return rc;
     DIAG(DIAG_DEBUG, "archive", "a Change Dump was built",
@@ -296,7 +296,7 @@ changedumps_end(struct chore *chore)
 {
     struct changedumps *d = list_entry(chore, struct changedumps, chore);
 
-    build_changedump_abandon(d->build);
+    build_abandon(d->build);
     d->build = NULL;
     d->set = NULL;
 }

@@ -33,7 +33,7 @@
 #include "broker/archive/contents.h"
 #include "broker/sets/registry.h"
 
-struct changedump;
+struct build;
 
 /* At most so many lists that retention could remove wait for dumps. */
 #define CHANGEDUMPS_WAITING 64
@@ -44,7 +44,7 @@ struct changedumps {
     struct contents *contents; /* lent */
     struct set *set;           /* with a dump at work; NULL: none */
     uint64_t list;             /* its list, which may go meanwhile */
-    struct changedump *build;
+    struct build *build;
 
     struct turn turn;
 };

@@ -1,8 +1,10 @@
 #include "broker/builds/build.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "broker/builds/dump_package.h"
 #include "broker/builds/generation.h"
@@ -12,21 +14,28 @@
 #include "proto/resourcesync/fragment.h"
 #include "proto/resourcesync/position.h"
 
-/* Entries put into a manifest in one step. */
+/* Entries put into a manifest in one step: each costs a query of content.db. */
 #define STEP_ENTRIES 1000
 
 /* Packages of one size; the next ones may be twice as large, so that 50,000
  * packages hold terabytes, however small the first ones are. */
 #define LIMIT_PACKAGES 2500
 
+/* A package of a dump. */
+struct packaged {
+    struct zip_writer_file file;
+    struct document_entry times; /* as its entry has them */
+    uint64_t end;                /* of changes: b->n behind its last entry */
+};
+
 struct build {
     struct set *set;
     struct generation_writer *writer;
     struct generation generation;
-    struct coverage coverage;
+    struct coverage coverage; /* of the document */
     bool has_archive;
-    int64_t id; /* the last resource that was written, and how many were */
-    uint64_t n;
+    uint64_t n;      /* entries that were written, or planned */
+    int64_t id;      /* of a state: the last resource of these */
     struct buf text; /* written, and not yet handed over */
 
     /* A Resource List */
@@ -34,67 +43,71 @@ struct build {
     bool has_index;
     uint64_t part; /* the last written part */
 
-    /* A Resource Dump */
-    struct dump_package *packing; /* the current package; NULL: none */
-    bool is_closed;               /* the package has all its entries */
+    /* A dump */
+    enum { BETWEEN, PLANNING, ADDING, COPYING } at;
 
-    struct dump_packages packages;
+    struct dump_package
+        *packing;              /* the current package, or its plan; or NULL */
+    struct packaged *packages; /* whole ones, and behind them the current */
+    size_t n_packages, capacity;
+    struct batch *batch; /* of changes: of the last entry read; or NULL */
 };
+
+static bool
+is_of_changes(const struct build *b)
+{
+    return b->generation.kind == GENERATION_CHANGEDUMP;
+}
 
 /* Documents */
 
-/* The links of a document's root, `up` first: to the Capability List (R-082,
- * R-090, R-101, R-112). */
+/* The links of a document's root, `up` first: to the Capability List. */
 struct build_links {
-    struct link_text up, index, archives;
+    struct link_text texts[3];
     struct document_link links[3];
     size_t n;
 };
 
 static void
-link_up(const struct build *b, struct build_links *l)
+add_link(struct build_links *l, const char *rel, struct link_text text)
 {
-    l->up = link_to(registry_public_url(b->set->registry), LINK_CAPABILITYLIST,
-                    b->set->name, NULL, 0);
-    l->links[0] = (struct document_link){"up", link_slice(&l->up), NULL, NULL};
-    l->n = 1;
+    l->texts[l->n] = text;
+    l->links[l->n] =
+        (struct document_link){rel, link_slice(&l->texts[l->n]), NULL, NULL};
+    l->n++;
 }
 
-static void
-link_index(const struct build *b, struct build_links *l)
-{
-    l->index =
-        link_to_generation(registry_public_url(b->set->registry), b->set->name,
-                           b->generation.kind, b->generation.number);
-    l->links[l->n++] =
-        (struct document_link){"index", link_slice(&l->index), NULL, NULL};
-}
-
-static void
-link_archives(const struct build *b, struct build_links *l)
-{
-    if (!b->has_archive)
-        return;
-    l->archives = link_to_generations(registry_public_url(b->set->registry),
-                                      b->set->name, b->generation.kind);
-    l->links[l->n++] = (struct document_link){
-        "archives", link_slice(&l->archives), NULL, NULL};
-}
-
-/* The root of a document of the generation; `links` is lent as long as the head
- * is used. */
+/* The root of a document of the generation; *l is lent as long as the head is
+ * used. Links: `up` (R-082, R-090, R-101, R-112, R-181, R-192), `index` (R-083;
+ * of Change Dumps, for from the second one on there is one: R-182), `archives`
+ * (R-221); of a manifest only `up`. */
 static struct document_head
-head_of(const struct build *b, enum document_root root,
-        enum capability capability, const struct build_links *links)
+make_head(const struct build *b, enum document_root root,
+          enum capability capability, struct build_links *l)
 {
+    const char *url = registry_public_url(b->set->registry);
+    const char *name = b->set->name;
+    enum generation_kind kind = b->generation.kind;
+    bool is_manifest = capability == CAP_RESOURCEDUMP_MANIFEST ||
+                       capability == CAP_CHANGEDUMP_MANIFEST;
+
+    l->n = 0;
+    add_link(l, "up", link_to(url, LINK_CAPABILITYLIST, name, NULL, 0));
+    if (is_of_changes(b) && !is_manifest)
+        add_link(l, "index", link_to_current(url, name, kind));
+    else if (b->has_index && root == DOCUMENT_URLSET)
+        add_link(l, "index",
+                 link_to_generation(url, name, kind, b->generation.number));
+    if (b->has_archive && !is_manifest)
+        add_link(l, "archives", link_to_generations(url, name, kind));
     return (struct document_head){
         .root = root,
         .capability = capability,
-        .links = links->links,
-        .n_links = links->n,
-        .at_us = b->generation.at_us,
-        .from_us = DATETIME_NONE,
-        .until_us = DATETIME_NONE,
+        .links = l->links,
+        .n_links = l->n,
+        .at_us = is_of_changes(b) ? 0 : b->generation.at_us,
+        .from_us = is_of_changes(b) ? b->generation.from_us : DATETIME_NONE,
+        .until_us = is_of_changes(b) ? b->generation.at_us : DATETIME_NONE,
         .coverage = &b->coverage,
     };
 }
@@ -122,19 +135,13 @@ plan_parts(struct build *b, const struct resources_at *at)
                    at->bytes > DOCUMENT_BYTES_MAX - DOCUMENT_FRAME_MAX;
 }
 
-/* Root links `up` (R-082, R-090), `index` (R-083), `archives` (R-221). No
- * `completed`: the first part is written before the last one ends. */
+/* No `completed`: the first part is written before the last one ends. */
 static void
 write_header(struct build *b, enum document_root root)
 {
     struct build_links links;
-    struct document_head head;
+    struct document_head head = make_head(b, root, CAP_RESOURCELIST, &links);
 
-    link_up(b, &links);
-    if (b->has_index && root == DOCUMENT_URLSET)
-        link_index(b, &links);
-    link_archives(b, &links);
-    head = head_of(b, root, CAP_RESOURCELIST, &links);
     document_header(&b->text, &head);
 }
 
@@ -213,7 +220,7 @@ step_list(struct build *b, struct resources *resources, bool *is_done,
     return b->has_index ? write_index(b, why) : STATUS_OK;
 }
 
-/* Resource Dumps */
+/* Dumps */
 
 uint64_t
 build_package_limit(uint64_t package_bytes, size_t n)
@@ -221,92 +228,241 @@ build_package_limit(uint64_t package_bytes, size_t n)
     return package_bytes << n / LIMIT_PACKAGES;
 }
 
-/* */
+static struct packaged *
+add_package(struct build *b)
+{
+    (void)ONE_MORE(b->packages, &b->capacity, b->n_packages);
+    b->packages[b->n_packages] = (struct packaged){.end = 0};
+    return &b->packages[b->n_packages];
+}
+
+/* Begins the package of a Resource Dump. */
 static enum status
 begin_package(struct build *b, struct problem *why)
 {
-    const struct config *config = registry_config(b->set->registry);
     struct build_links links;
-    struct document_head head;
+    struct document_head head =
+        make_head(b, DOCUMENT_URLSET, CAP_RESOURCEDUMP_MANIFEST, &links);
     enum status rc;
 
-    if (b->packages.n == DOCUMENT_ENTRIES_MAX)
+    if (b->n_packages == DOCUMENT_ENTRIES_MAX)
         return problem(why, STATUS_INVALID,
                        "it has more than %d packages: --package-bytes is too "
                        "small for it",
                        DOCUMENT_ENTRIES_MAX);
-    link_up(b, &links);
-    head = head_of(b, DOCUMENT_URLSET, CAP_RESOURCEDUMP_MANIFEST, &links);
-    b->is_closed = false;
-    dump_packages_begin(&b->packages);
-    rc = dump_package_begin(&b->packing, b->set, b->writer, b->packages.n + 1,
+    add_package(b);
+    b->at = ADDING;
+    rc = dump_package_begin(&b->packing, b->set, b->writer, b->n_packages + 1,
                             &head, why);
     if (!rc)
         dump_package_set_limit(
-            b->packing,
-            build_package_limit(config->package_bytes, b->packages.n));
+            b->packing, build_package_limit(
+                            registry_config(b->set->registry)->package_bytes,
+                            b->n_packages));
     return rc;
 }
 
+/* Begins the plan of the next package of a Change Dump. */
 static enum status
-find_content(struct content *content, const struct resources_entry *e,
-             struct content_bytes *bytes, struct problem *why)
+begin_plan(struct build *b)
 {
-    enum status rc = content_find(content, e->seq, bytes, why);
+    struct packaged *package = add_package(b);
+
+    package->times.from_us =
+        b->n_packages > 0 ? package[-1].times.until_us : b->generation.from_us;
+    b->packing = dump_package_plan(b->set);
+    b->at = PLANNING;
+    return STATUS_OK;
+}
+
+/* Begins the package of a Change Dump as it was planned. */
+static enum status
+begin_planned(struct build *b, struct problem *why)
+{
+    const struct packaged *package = &b->packages[b->n_packages];
+    struct coverage coverage = b->coverage;
+    struct build_links links;
+    struct document_head head =
+        make_head(b, DOCUMENT_URLSET, CAP_CHANGEDUMP_MANIFEST, &links);
+
+    b->n = b->n_packages > 0 ? package[-1].end : 0;
+    coverage.after = b->generation.after + b->n;
+    coverage.last = b->generation.after + package->end;
+    head.from_us = package->times.from_us;
+    head.until_us = package->times.until_us;
+    head.coverage = &coverage;
+    dump_package_free(b->packing);
+    b->packing = NULL;
+    b->at = ADDING;
+    return dump_package_begin(&b->packing, b->set, b->writer, b->n_packages + 1,
+                              &head, why);
+}
+
+/* An entry of a dump. */
+struct dump_entry {
+    struct slice text;                 /* lent until the next one is read */
+    int64_t id;                        /* of a resource */
+    int64_t us;                        /* of a change */
+    const struct content_bytes *bytes; /* NULL: a deleted resource */
+    struct content_bytes found;
+};
+
+/* Finds the content of the entry `seq`. */
+static enum status
+find_content(struct content *content, uint64_t seq, struct dump_entry *e,
+             struct problem *why)
+{
+    enum status rc = content_find(content, seq, &e->found, why);
     struct slice loc, type;
 
-    if (rc && rc != STATUS_NOT_FOUND)
+    e->bytes = &e->found;
+    if ((rc && rc != STATUS_NOT_FOUND) || (!rc && e->found.is_there))
         return rc;
-    if (!rc && bytes->is_there)
-        return STATUS_OK;
-    fragment_names(e->entry, &loc, &type);
-    return problem(why, STATUS_INVALID, "the content of %s is not there",
+    fragment_names(e->text, &loc, &type);
+    return problem(why, STATUS_INVALID,
+                   "the content of entry %" PRIu64 ", %s, is not there", seq,
                    problem_quote(loc).text);
 }
 
-/* Adds some of the next resources, as long as the package has room. */
+static enum status
+read_resource(struct build *b, struct resources *resources,
+              struct content *content, struct dump_entry *e,
+              struct problem *why)
+{
+    struct resources_entry entry;
+    enum status rc = resources_next(resources, b->id, &entry, why);
+
+    if (rc)
+        return rc;
+    e->text = entry.entry;
+    e->id = entry.id;
+    return find_content(content, entry.seq, e, why);
+}
+
+static enum status
+read_change(struct build *b, struct content *content, struct dump_entry *e,
+            struct problem *why)
+{
+    uint64_t seq = b->generation.after + b->n + 1;
+    enum status rc = STATUS_OK;
+
+    if (!b->batch || seq < b->batch->first || seq > b->batch->last) {
+        batch_unref(b->batch);
+        b->batch = NULL;
+        rc = log_read(registry_log(b->set->registry), b->set->log, seq - 1,
+                      LOG_DISK, &b->batch, why);
+    }
+    if (!rc && !b->batch)
+        rc = problem(why, STATUS_IO, "the entries end too soon");
+    if (rc)
+        return rc;
+    e->text = batch_slice(b->batch, seq - 1, seq);
+    e->us = batch_time(b->batch, seq);
+    e->bytes = NULL;
+    return fragment_kind(e->text.data,
+                         b->batch->entries[seq - b->batch->first].stamp) ==
+                   CHANGE_DELETED
+               ? STATUS_OK
+               : find_content(content, seq, e, why);
+}
+
+/* Adds some of the next entries to the package or its plan, up to b->n = `end`.
+ * *is_full: the next one has no room, or there is none. */
 static enum status
 add_entries(struct build *b, struct resources *resources,
-            struct content *content, struct problem *why)
+            struct content *content, uint64_t end, bool *is_full,
+            struct problem *why)
 {
+    struct packaged *package = &b->packages[b->n_packages];
     enum status rc = STATUS_OK;
     bool fits = true;
 
-    for (unsigned i = 0; fits && i < STEP_ENTRIES && b->n < b->generation.n;
-         i++) {
-        struct resources_entry e;
-        struct content_bytes bytes;
+    for (unsigned i = 0; i < STEP_ENTRIES && b->n < end; i++) {
+        struct dump_entry e = {.id = 0};
 
-        rc = resources_next(resources, b->id, &e, why);
+        rc = is_of_changes(b) ? read_change(b, content, &e, why)
+                              : read_resource(b, resources, content, &e, why);
         if (!rc)
-            rc = find_content(content, &e, &bytes, why);
-        if (!rc)
-            rc = dump_package_add(b->packing, e.entry, &bytes, &fits, why);
+            rc = dump_package_add(b->packing, e.text, e.bytes, &fits, why);
         if (rc || !fits)
             break;
         b->id = e.id;
         b->n++;
+        if (b->at == PLANNING) {
+            package->end = b->n;
+            package->times.until_us = e.us;
+        }
     }
-    if (rc || (fits && b->n < b->generation.n))
+    *is_full = !fits || b->n == end;
+    return rc;
+}
+
+static enum status
+fill_package(struct build *b, struct resources *resources,
+             struct content *content, struct problem *why)
+{
+    uint64_t end =
+        is_of_changes(b) ? b->packages[b->n_packages].end : b->generation.n;
+    bool is_full;
+    enum status rc = add_entries(b, resources, content, end, &is_full, why);
+
+    if (rc || !is_full)
         return rc;
-    b->is_closed = true;
+    if (is_of_changes(b) && b->n < end) /* the manifest is planned for more */
+        return problem(why, STATUS_INVALID,
+                       "the content of entry %" PRIu64 " has grown",
+                       b->generation.after + b->n);
+    b->at = COPYING;
     return dump_package_close(b->packing, why);
 }
 
 static enum status
 copy_some(struct build *b, struct problem *why)
 {
+    struct packaged *package = &b->packages[b->n_packages];
     bool is_done;
     enum status rc =
-        dump_packages_step(&b->packages, &b->packing, &is_done, why);
+        dump_package_step(b->packing, &is_done, &package->file, why);
 
-    if (!rc && is_done)
-        b->packages.all[b->packages.n - 1].times =
+    if (rc || !is_done)
+        return rc;
+    dump_package_free(b->packing);
+    b->packing = NULL;
+    b->n_packages++;
+    b->at = BETWEEN;
+    if (!is_of_changes(b))
+        package->times =
             (struct document_entry){.from_us = DATETIME_NONE,
                                     .until_us = DATETIME_NONE,
                                     .at_us = b->generation.at_us,
                                     .completed_us = clock_now_us()};
-    return rc;
+    return STATUS_OK;
+}
+
+/* Writes the entry of a package into the document (R-103 to R-105, R-107,
+ * R-184). */
+static void
+write_package(struct build *b, size_t i)
+{
+    const struct packaged *package = &b->packages[i];
+    const char *url = registry_public_url(b->set->registry);
+    struct link_text loc =
+        link_to_part(url, b->set->name, b->generation.kind,
+                     b->generation.number, i + 1, LINK_PACKAGE);
+    struct link_text contents =
+        link_to_part(url, b->set->name, b->generation.kind,
+                     b->generation.number, i + 1, LINK_MANIFEST);
+    const struct document_link link = {"contents", link_slice(&contents), NULL,
+                                       "application/xml"};
+    const struct document_bytes bytes = {ZIP_WRITER_TYPE, package->file.length,
+                                         package->file.digest};
+    struct document_entry entry = package->times;
+
+    entry.loc = link_slice(&loc);
+    entry.bytes = &bytes;
+    entry.links = &link;
+    entry.n_links = 1;
+    document_entry(&b->text, DOCUMENT_URLSET, &entry);
 }
 
 /* a dump has one document, for any number of packages. */
@@ -314,43 +470,66 @@ static enum status
 write_document(struct build *b, struct problem *why)
 {
     struct build_links links;
-    struct document_head head;
+    struct document_head head =
+        make_head(b, DOCUMENT_URLSET,
+                  is_of_changes(b) ? CAP_CHANGEDUMP : CAP_RESOURCEDUMP, &links);
+    enum status rc = generation_part(b->writer, GENERATION_DOCUMENT, 1, why);
 
-    link_up(b, &links);
-    link_archives(b, &links);
-    head = head_of(b, DOCUMENT_URLSET, CAP_RESOURCEDUMP, &links);
-    head.completed_us = clock_now_us();
-    return dump_packages_write(&b->packages, b->set, &b->generation, b->writer,
-                               &head, &b->text, why);
+    if (!is_of_changes(b))
+        head.completed_us = clock_now_us();
+    document_header(&b->text, &head);
+    for (size_t i = 0; !rc && i < b->n_packages; i++) {
+        write_package(b, i);
+        rc = flush_text(b, GENERATION_PIECE_BYTES, why);
+    }
+    document_footer(&b->text, DOCUMENT_URLSET);
+    if (!rc)
+        rc = flush_text(b, 0, why);
+    if (!rc)
+        rc = generation_end_part(b->writer, why);
+    generation_set_parts(b->writer, b->n_packages);
+    return rc;
 }
 
 bool
 build_needs_content(const struct build *b)
 {
-    return b->packing && !b->is_closed;
+    return b->at == PLANNING || b->at == ADDING;
 }
 
 static enum status
 step_dump(struct build *b, struct resources *resources, struct content *content,
           bool *is_done, struct problem *why)
 {
-    if (b->packing)
-        return b->is_closed ? copy_some(b, why)
-                            : add_entries(b, resources, content, why);
+    bool is_full;
+    enum status rc;
+
+    switch (b->at) {
+    case PLANNING:
+        rc = add_entries(b, NULL, content, b->generation.n, &is_full, why);
+        return rc || !is_full ? rc : begin_planned(b, why);
+    case ADDING:
+        return fill_package(b, resources, content, why);
+    case COPYING:
+        return copy_some(b, why);
+    case BETWEEN:
+        break;
+    }
     if (b->n < b->generation.n)
-        return begin_package(b, why);
+        return is_of_changes(b) ? begin_plan(b) : begin_package(b, why);
     *is_done = true;
     return write_document(b, why);
 }
 
 /* Life */
 
-enum status
-build_begin(struct build **build, struct set *set, enum generation_kind kind,
-            const struct resources *resources, uint64_t number,
-            bool is_archived, struct problem *why)
+/* At all brokers of a cluster `has_archive` is the same, whenever they build an
+ * ordered list: an archive keeps its last generation as long as there is the
+ * set, and only an archived list is built when a later one is archived. */
+static enum status
+begin_generation(struct build **build, struct set *set,
+                 const struct generation *generation, struct problem *why)
 {
-    const struct resources_at *at = resources_at(resources);
     struct build *b;
     struct head head;
     enum status rc;
@@ -359,34 +538,65 @@ build_begin(struct build **build, struct set *set, enum generation_kind kind,
         return problem(why, STATUS_GONE, "the set %s was removed", set->name);
     b = memory_new(1, sizeof(*b));
     b->set = set;
-    b->generation = (struct generation){
-        .kind = kind,
-        .number = number,
-        .seq = at->seq,
-        .at_us = at->seq > 0 ? at->us : head.created_us,
-        .n = at->n,
-        .is_archived = is_archived,
-    };
+    b->generation = *generation;
+    if (generation->seq == 0)
+        b->generation.at_us = head.created_us;
+    b->has_archive = generation->is_archived ||
+                     head.generations[generation->kind].n_archived > 0;
     b->coverage = (struct coverage){
-        .last = at->seq,
+        .after = generation->after,
+        .last = generation->seq,
         .from_us = DATETIME_NONE,
         .until_us = DATETIME_NONE,
         .now_us = DATETIME_NONE,
     };
     memcpy(b->coverage.epoch, head.epoch, sizeof(b->coverage.epoch));
-    /* At all brokers of a cluster the same, whenever they build an ordered
-     * list: an archive keeps its last generation as long as there is the set,
-     * and only an archived list is built when a later one is archived. */
-    b->has_archive = is_archived || head.generations[kind].n_archived > 0;
     buf_init(&b->text,
              GENERATION_PIECE_BYTES + FRAGMENT_MAX + DOCUMENT_FRAME_MAX);
-    plan_parts(b, at);
     rc = generation_begin(&b->writer, set, &b->generation, why);
     if (rc)
-        free(b);
+        build_abandon(b);
     else
         *build = b;
     return rc;
+}
+
+enum status
+build_begin(struct build **build, struct set *set, enum generation_kind kind,
+            const struct resources *resources, uint64_t number,
+            bool is_archived, struct problem *why)
+{
+    const struct resources_at *at = resources_at(resources);
+    const struct generation generation = {
+        .kind = kind,
+        .number = number,
+        .seq = at->seq,
+        .at_us = at->us,
+        .n = at->n,
+        .is_archived = is_archived,
+    };
+    enum status rc = begin_generation(build, set, &generation, why);
+
+    if (!rc && kind == GENERATION_RESOURCELIST)
+        plan_parts(*build, at);
+    return rc;
+}
+
+enum status
+build_begin_changes(struct build **build, struct set *set,
+                    const struct list_info *list, struct problem *why)
+{
+    const struct generation generation = {
+        .kind = GENERATION_CHANGEDUMP,
+        .after = list->after,
+        .seq = list->last,
+        .from_us = list->from_us,
+        .at_us = list->until_us,
+        .n = list->last - list->after,
+        .is_archived = true,
+    };
+
+    return begin_generation(build, set, &generation, why);
 }
 
 void
@@ -394,10 +604,11 @@ build_abandon(struct build *b)
 {
     if (!b)
         return;
-    dump_package_free(b->packing); /* before the writer ends */
-    free(b->packages.all);
+    dump_package_free(b->packing); /* it writes in the folder of the writer */
     if (b->writer)
         generation_abandon(b->writer);
+    batch_unref(b->batch);
+    free(b->packages);
     buf_fini(&b->text);
     free(b);
 }
@@ -418,12 +629,12 @@ build_step(struct build *b, struct resources *resources,
     enum status rc;
 
     *is_done = false;
-    if (!is_same_state(b, resources))
+    if (resources && !is_same_state(b, resources))
         rc = problem(why, STATUS_IO, "the state of the set has begun anew");
-    else if (b->generation.kind == GENERATION_RESOURCEDUMP)
-        rc = step_dump(b, resources, content, is_done, why);
-    else
+    else if (b->generation.kind == GENERATION_RESOURCELIST)
         rc = step_list(b, resources, is_done, why);
+    else
+        rc = step_dump(b, resources, content, is_done, why);
     if (!rc && *is_done) {
         rc = generation_finish(b->writer, why);
         b->writer = NULL; /* freed either way */

@@ -1,6 +1,7 @@
 /*
- * build.h - builds a Resource List or a Resource Dump from the state of a set,
- * a bounded step at a time: a generation (generation.h).
+ * build.h - builds a generation (generation.h) of a set, a bounded step at a
+ * time: a Resource List or a Resource Dump from its state, or the Change Dump
+ * of a closed Change List.
  *
  * A generation stands for one position of the log: all entries up to it, none
  * behind it. The root of each document carries that position as td:epoch and
@@ -19,6 +20,12 @@
  *     each package: its entries, into the manifest --> its content, copied
  *                       ^                                     |
  *                       +------- there are more of them ------+--> document
+ *
+ * A Change Dump (R-180 to R-202) has the entries of its list in the same order
+ * (R-199), with the content that each of them describes. The commit that makes
+ * it current also archives it. Its packages leave no gap: each begins where the
+ * previous one ends (R-187). The build plans the end of a package before it
+ * writes it, for the manifest begins with that.
  *
  * Between the steps nobody folds the set (state_fold_hold). Archive thread.
  */
@@ -49,14 +56,22 @@ MUST_CHECK enum status build_begin(struct build **build, struct set *set,
                                    uint64_t number, bool is_archived,
                                    struct problem *why);
 
+/* Begins the dump of a closed list whose content is complete
+ * (content_is_complete). STATUS_GONE: the set was removed. */
+MUST_CHECK enum status build_begin_changes(struct build **build,
+                                           struct set *set,
+                                           const struct list_info *list,
+                                           struct problem *why);
+
 /* True if the next step reads the content of the set. */
 bool build_needs_content(const struct build *build);
 
 /* One step; sets *is_done when the generation is current. `resources` is the
- * state that the build began with, and `content` that of the set (NULL if the
- * step does not need it), perhaps opened again. The build is freed when it is
- * done and after a failure, which leaves nothing on the disk. STATUS_STOPPED:
- * the log is ending; STATUS_INVALID: content is missing or damaged;
+ * state that the build began with (NULL: a list of changes), and `content` that
+ * of the set (NULL if the step does not need it), perhaps opened again. The
+ * build is freed when it is done and after a failure, which leaves nothing on
+ * the disk. STATUS_STOPPED: the log is ending; STATUS_INVALID: content is
+ * missing or damaged; STATUS_GONE: the set or the list was removed meanwhile;
  * STATUS_BUSY: a package has no room on the disk; STATUS_AGAIN: other brokers
  * have made a later list current. */
 MUST_CHECK enum status build_step(struct build *build,

@@ -283,9 +283,9 @@ copy_members(struct dump_package *p, struct problem *why)
     return rc;
 }
 
-static enum status
-copy_some(struct dump_package *p, bool *is_done, struct zip_writer_file *file,
-          struct problem *why)
+enum status
+dump_package_step(struct dump_package *p, bool *is_done,
+                  struct zip_writer_file *file, struct problem *why)
 {
     enum status rc;
 
@@ -298,73 +298,5 @@ copy_some(struct dump_package *p, bool *is_done, struct zip_writer_file *file,
     p->package = NULL;
     if (!rc)
         generation_count(p->writer, file->length);
-    return rc;
-}
-
-struct dump_packaged *
-dump_packages_begin(struct dump_packages *p)
-{
-    (void)ONE_MORE(p->all, &p->capacity, p->n);
-    p->all[p->n] = (struct dump_packaged){.last = 0};
-    return &p->all[p->n];
-}
-
-enum status
-dump_packages_step(struct dump_packages *p, struct dump_package **packing,
-                   bool *is_done, struct problem *why)
-{
-    enum status rc = copy_some(*packing, is_done, &p->all[p->n].file, why);
-
-    if (rc || !*is_done)
-        return rc;
-    dump_package_free(*packing);
-    *packing = NULL;
-    p->n++;
-    return STATUS_OK;
-}
-
-static void
-write_package(struct buf *to, const struct set *set,
-              const struct generation *dump, uint64_t part,
-              const struct dump_packaged *package)
-{
-    const char *url = registry_public_url(set->registry);
-    struct link_text loc = link_to_part(url, set->name, dump->kind,
-                                        dump->number, part, LINK_PACKAGE);
-    struct link_text contents = link_to_part(url, set->name, dump->kind,
-                                             dump->number, part, LINK_MANIFEST);
-    const struct document_link link = {"contents", link_slice(&contents), NULL,
-                                       "application/xml"};
-    const struct document_bytes bytes = {ZIP_WRITER_TYPE, package->file.length,
-                                         package->file.digest};
-    struct document_entry entry = package->times;
-
-    entry.loc = link_slice(&loc);
-    entry.bytes = &bytes;
-    entry.links = &link;
-    entry.n_links = 1;
-    document_entry(to, DOCUMENT_URLSET, &entry);
-}
-
-enum status
-dump_packages_write(const struct dump_packages *p, const struct set *set,
-                    const struct generation *dump,
-                    struct generation_writer *writer,
-                    const struct document_head *head, struct buf *text,
-                    struct problem *why)
-{
-    enum status rc = generation_part(writer, GENERATION_DOCUMENT, 1, why);
-
-    document_header(text, head);
-    for (size_t i = 0; !rc && i < p->n; i++) {
-        write_package(text, set, dump, i + 1, &p->all[i]);
-        rc = generation_flush(writer, text, GENERATION_PIECE_BYTES, why);
-    }
-    document_footer(text, DOCUMENT_URLSET);
-    if (!rc)
-        rc = generation_flush(writer, text, 0, why);
-    if (!rc)
-        rc = generation_end_part(writer, why);
-    generation_set_parts(writer, p->n);
     return rc;
 }

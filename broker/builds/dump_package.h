@@ -61,35 +61,15 @@ MUST_CHECK enum status dump_package_add(struct dump_package *packing,
 MUST_CHECK enum status dump_package_close(struct dump_package *packing,
                                           struct problem *why);
 
+/* Copies some of the package, about 4 MiB. *is_done: the file is whole, durable
+ * and counted (generation_count). STATUS_INVALID: content is missing or
+ * damaged. */
+MUST_CHECK enum status dump_package_step(struct dump_package *packing,
+                                         bool *is_done,
+                                         struct zip_writer_file *file,
+                                         struct problem *why);
+
 /* Ends or abandons the package, before the writer ends. NULL is allowed. */
 void dump_package_free(struct dump_package *packing);
-
-/* The packages of a dump: `n` whole ones, and behind them the current one. */
-struct dump_packages {
-    struct dump_packaged {
-        struct zip_writer_file file;
-        struct document_entry times; /* as its entry has them */
-        uint64_t last;               /* of changes: its last entry */
-    } * all;
-
-    size_t n, capacity;
-};
-
-/* Begins the current one, all zero, and lends it until the next call. */
-struct dump_packaged *dump_packages_begin(struct dump_packages *packages);
-
-/* Copies some of the current one, about 4 MiB. *is_done: it is whole, durable
- * and counted (generation_count), and `*packing` was freed. STATUS_INVALID:
- * content is missing or damaged. */
-MUST_CHECK enum status dump_packages_step(struct dump_packages *packages,
-                                          struct dump_package **packing,
-                                          bool *is_done, struct problem *why);
-
-/* Writes the document of a dump: its head, and an entry for each whole package
- * (R-103 to R-105, R-107, R-184). Empties `text`. */
-MUST_CHECK enum status dump_packages_write(
-    const struct dump_packages *packages, const struct set *set,
-    const struct generation *dump, struct generation_writer *writer,
-    const struct document_head *head, struct buf *text, struct problem *why);
 
 #endif

@@ -651,8 +651,8 @@ content_has_all(const struct content *c, const struct resources_at *state)
 }
 
 enum status
-content_refers_to(struct content *c, const struct digest *digest, bool *is_referred,
-                struct problem *why)
+content_refers_to(struct content *c, const struct digest *digest,
+                  bool *is_referred, struct problem *why)
 {
     uint64_t n = 0, length;
     enum status rc = find_file(c, digest, &n, &length, why);

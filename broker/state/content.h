@@ -156,8 +156,9 @@ bool content_has_all(const struct content *content,
 
 /* True if a row refers to the file with that digest. */
 MUST_CHECK enum status content_refers_to(struct content *content,
-                                       const struct digest *digest,
-                                       bool *is_referred, struct problem *why);
+                                         const struct digest *digest,
+                                         bool *is_referred,
+                                         struct problem *why);
 
 /* Missing content */
 

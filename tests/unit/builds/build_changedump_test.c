@@ -1,9 +1,8 @@
-#include "broker/builds/build_changedump.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/builds/build.h"
 #include "tests/support/model.h"
 #include "tests/test.h"
 #include "tests/unit/archive/stage.h"
