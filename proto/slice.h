@@ -186,6 +186,21 @@ slice_take_until(struct slice *rest, const char *ends)
     return taken;
 }
 
+/* True if `word` is one of the words of `words`, which have white space between
+ * them, in whatever case: the relations of a link (RFC 8288). */
+static inline bool
+slice_has_word(struct slice words, const char *word)
+{
+    while (words.size > 0) {
+        struct slice one = slice_take_until(&words, " \t\n\f\r");
+
+        if (one.size > 0 && slice_is_word(one, word))
+            return true;
+        slice_skip(&words, words.size > 0);
+    }
+    return false;
+}
+
 /* White space of XML and JSON. */
 static inline bool
 slice_is_space(char c)

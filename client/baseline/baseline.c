@@ -265,16 +265,6 @@ add_part(struct baseline *b, const struct part *like, struct slice url,
 
 /* Documents */
 
-/* True if `word` is one of the words of `rel`. */
-static bool
-has_rel(struct slice rel, const char *word)
-{
-    while (rel.size > 0)
-        if (slice_is_word(slice_take(&rel, ' '), word))
-            return true;
-    return false;
-}
-
 static void
 digest_row(struct baseline *b, struct slice text)
 {
@@ -301,7 +291,7 @@ on_link(struct slice rel, struct slice href, void *user)
     struct part like = b->now;
     size_t n_known;
 
-    if (!has_rel(rel, "next"))
+    if (!slice_has_word(rel, "next"))
         return;
     digest_row(b, href);
     if (b->is_checking)

@@ -324,14 +324,6 @@ document_stream_free(struct document_stream *r)
 }
 
 static void
-end_stream(struct document_stream *r)
-{
-    r->told.head = r->document ? document_head(r->document) : NULL;
-    r->calls.on_end(&r->why, &r->told, r->user);
-    document_stream_free(r);
-}
-
-static void
 on_turn(void *user)
 {
     struct document_stream *r = user;
@@ -354,7 +346,9 @@ on_turn(void *user)
             return;
         }
         if (r->is_fetched && (r->why.rc || r->is_read)) {
-            end_stream(r);
+            r->told.head = r->document ? document_head(r->document) : NULL;
+            r->calls.on_end(&r->why, &r->told, r->user);
+            document_stream_free(r);
             return;
         }
         if (r->is_fetched && r->spool && r->held.size == 0) {

@@ -265,13 +265,6 @@ take_some(struct dump_reader *d)
     return true;
 }
 
-static void
-end_well(struct dump_reader *d)
-{
-    problem_clear(&d->why);
-    d->state = ENDING;
-}
-
 /* One step of HANDING. False: the dump was freed. */
 static bool
 hand_some(struct dump_reader *d)
@@ -284,10 +277,12 @@ hand_some(struct dump_reader *d)
     copy = entry_queue_take(&d->entries);
     if (copy)
         return begin_entry(d, copy);
-    if (d->is_read)
-        end_well(d);
-    else if (read_piece(d, &is_over))
+    if (d->is_read) {
+        problem_clear(&d->why);
+        d->state = ENDING;
+    } else if (read_piece(d, &is_over)) {
         d->is_read = is_over;
+    }
     return true;
 }
 
@@ -335,14 +330,6 @@ on_turn(void *user)
     timer_start(d->turn, 0);
 }
 
-/* Names the file by the URL, so that a later run finds the package again. */
-static void
-name_file(struct dump_reader *d)
-{
-    snprintf(d->file, sizeof(d->file), SCRATCH_PACKAGE "%016llx",
-             (unsigned long long)fnv1a(FNV1A_BEGIN, slice_of(d->url)));
-}
-
 struct dump_reader *
 dump_reader_start(struct td_client *client,
                   const struct dump_reader_request *request,
@@ -368,7 +355,9 @@ dump_reader_start(struct td_client *client,
         dump_reader_free(d);
         return NULL;
     }
-    name_file(d);
+    /* A name that a later run finds again. */
+    snprintf(d->file, sizeof(d->file), SCRATCH_PACKAGE "%016llx",
+             (unsigned long long)fnv1a(FNV1A_BEGIN, slice_of(d->url)));
     timer_start(d->turn, 0);
     return d;
 }

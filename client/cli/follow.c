@@ -427,14 +427,6 @@ on_report(const struct td_report *report, void *user)
     f->has_left_out |= report->n_left_out > 0;
 }
 
-static void
-be_back(struct follow *f)
-{
-    if (f->is_away)
-        say("the source is back");
-    f->is_away = false;
-}
-
 static int
 on_message(const struct td_message *message, void *user)
 {
@@ -443,7 +435,9 @@ on_message(const struct td_message *message, void *user)
     size_t i = 0;
 
     progress_clear();
-    be_back(f);
+    if (f->is_away)
+        say("the source is back");
+    f->is_away = false;
     if (message->kind == TD_BASELINE_BEGIN || message->kind == TD_BASELINE_END)
         if (!do_baseline(f, message))
             return 1;

@@ -133,17 +133,6 @@ put_event(struct mirror *m, const struct td_sync_event *e)
 
 /* Lines for people, in place of the bar */
 
-/* Prints each trouble once, until something else happens: a source may be away
- * for days. */
-static void
-tell_trouble(struct mirror *m, const char *why)
-{
-    if (!m->is_verbose && !strncmp(m->trouble, why, sizeof(m->trouble) - 1))
-        return;
-    snprintf(m->trouble, sizeof(m->trouble), "%s", why);
-    say("%s", why);
-}
-
 static void
 tell_event(struct mirror *m, const struct td_sync_event *e)
 {
@@ -161,7 +150,11 @@ tell_event(struct mirror *m, const struct td_sync_event *e)
         say("%s: given up: %s", e->loc ? e->loc : "", why);
         return;
     case TD_SYNC_TROUBLE:
-        tell_trouble(m, why);
+        /* Each once, until something else happens: a source may be away for
+         * days. */
+        if (m->is_verbose || strncmp(m->trouble, why, sizeof(m->trouble) - 1))
+            say("%s", why);
+        snprintf(m->trouble, sizeof(m->trouble), "%s", why);
         return;
     case TD_SYNC_CAUGHT_UP:
         if (m->is_verbose)

@@ -189,12 +189,6 @@ put_change(FILE *to, const struct arguments *arguments, const char *loc)
     fputc('}', to);
 }
 
-static bool
-is_made_of(const char *text, const char *characters)
-{
-    return *text && text[strspn(text, characters)] == '\0';
-}
-
 /* Finds values that are not even JSON; the broker judges all else. */
 static const char *
 fault_of(const struct arguments *arguments)
@@ -206,8 +200,8 @@ fault_of(const struct arguments *arguments)
     if (strcmp(kind, "created") && strcmp(kind, "updated") &&
         strcmp(kind, "deleted"))
         return "--change is created, updated or deleted";
-    if (length &&
-        (!is_made_of(length, "0123456789") || (length[0] == '0' && length[1])))
+    if (length && (!length[0] || length[strspn(length, "0123456789")] ||
+                   (length[0] == '0' && length[1])))
         return "--length is a number of bytes";
     if (hash && (strcspn(hash, ":") == strlen(hash) ||
                  strcspn(hash, "\"\\") < strcspn(hash, ":")))
@@ -262,16 +256,6 @@ file_key(char key[FILE_KEY_SIZE], FILE *f, const char *type, struct slice text)
     return key;
 }
 
-/* `first`: the receipt of the earlier post, which standard output has. */
-static void
-say_nothing_was_added(const struct td_receipt *first, bool is_own_key)
-{
-    say("nothing was added: this was posted before, with the same key: entries "
-        "%" PRIu64 " to %" PRIu64 " of %s%s",
-        first->first, first->last, first->datetime,
-        is_own_key ? "" : "; --again posts it once more");
-}
-
 /* `key` NULL: a random one. */
 static enum exit_code
 post_text(const struct arguments *arguments, const char *type, const char *text,
@@ -302,7 +286,10 @@ post_text(const struct arguments *arguments, const char *type, const char *text,
     if (code == EXIT_GOOD) {
         print_receipt(&receipt);
         if (receipt.is_repeat)
-            say_nothing_was_added(&receipt, given[OPTION_KEY] != NULL);
+            say("nothing was added: this was posted before, with the same key: "
+                "entries %" PRIu64 " to %" PRIu64 " of %s%s",
+                receipt.first, receipt.last, receipt.datetime,
+                given[OPTION_KEY] ? "" : "; --again posts it once more");
     }
     td_close(client);
     return code;

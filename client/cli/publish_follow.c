@@ -146,14 +146,6 @@ struct place {
     char digest[DIGEST_TEXT_SIZE + 1];
 };
 
-static bool
-read_note(const char *note, struct place *place)
-{
-    return sscanf(note, "%" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %72s",
-                  &place->device, &place->inode, &place->offset, &place->line,
-                  place->digest) == 5;
-}
-
 /* Writes the note behind the last line that was taken; "" for a pipe. */
 static void
 line_input_note(const struct line_input *in, char note[LINE_INPUT_NOTE_SIZE])
@@ -273,7 +265,9 @@ open_path(struct line_input *in, const char *note, struct problem *why)
                        "place can be kept");
     if (!in->is_file || !note[0])
         return STATUS_OK;
-    if (!read_note(note, &place))
+    if (sscanf(note, "%" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %72s",
+               &place.device, &place.inode, &place.offset, &place.line,
+               place.digest) != 5)
         return problem(why, STATUS_IO, "the note of the spool is unreadable");
     return go_to_place(in, &place, why);
 }
@@ -414,16 +408,6 @@ read_more(struct line_input *in)
     return n;
 }
 
-/* Moves the line that has no end yet to the front. */
-static void
-drop_taken(struct line_input *in)
-{
-    memmove(in->bytes, in->bytes + in->start, in->size - in->start);
-    in->offset += in->start;
-    in->size -= in->start;
-    in->start = in->last = 0;
-}
-
 /* Reads once, without waiting. All lines were taken before. */
 static enum line_input_state
 line_input_fill(struct line_input *in, struct problem *why)
@@ -431,7 +415,11 @@ line_input_fill(struct line_input *in, struct problem *why)
     bool was_left;
     ssize_t n;
 
-    drop_taken(in);
+    /* Moves the line that has no end yet to the front. */
+    memmove(in->bytes, in->bytes + in->start, in->size - in->start);
+    in->offset += in->start;
+    in->size -= in->start;
+    in->start = in->last = 0;
     if (in->is_ended && in->is_file)
         go_to_next(in); /* its last line was taken */
     else if (in->is_ended)

@@ -283,16 +283,6 @@ settings_access(const struct arguments *arguments, const char *url)
      : (settings)->file.member[0]        ? (settings)->file.member        \
                                          : NULL)
 
-/* libcurl reads the variable. */
-static void
-choose_authorities(const struct settings *settings)
-{
-    const char *path = CHOSEN(settings, cacert);
-
-    if (path)
-        setenv(rows[SHARED_CACERT].variable, path, 1);
-}
-
 static enum status
 take_headers(struct settings *settings, const struct arguments *arguments)
 {
@@ -399,6 +389,7 @@ settings_prepare(struct arguments *arguments)
 {
     struct settings *settings = arguments->shared;
     struct problem why = {""};
+    const char *authorities;
     enum status rc;
 
     settings->token_text = take_token();
@@ -411,7 +402,9 @@ settings_prepare(struct arguments *arguments)
         rc = read_file(arguments, &settings->file, &why);
     if (rc)
         return command_fail(arguments, rc, &why);
-    choose_authorities(settings);
+    authorities = CHOSEN(settings, cacert);
+    if (authorities) /* libcurl reads the variable */
+        setenv(rows[SHARED_CACERT].variable, authorities, 1);
     settings->url = CHOSEN(settings, url);
     rc = complete_operands(arguments, &why);
     return rc ? command_fail(arguments, rc, &why) : EXIT_GOOD;

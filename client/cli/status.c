@@ -181,22 +181,6 @@ is_set_url(const char *url)
     return slice_take(&rest, '/').size > 0 && rest.size == 0;
 }
 
-static enum exit_code
-ask_status(const struct arguments *arguments)
-{
-    const char *url = arguments->operands[0];
-    struct broker_call call;
-
-    broker_call_begin(&call, arguments, url,
-                      is_set_url(url) ? "/rate" : "/status");
-    broker_call_send(&call, "GET");
-    if (arguments->options[OPTION_JSON])
-        broker_call_show(&call, true);
-    else
-        print_status(&call, arguments->options[OPTION_PLOT] != NULL);
-    return broker_call_end(&call);
-}
-
 /* Mirrors */
 
 static const char *
@@ -206,12 +190,6 @@ time_text(int64_t us, char to[DATETIME_SIZE + 1])
         return "never";
     to[datetime_write_short(to, us - us % 1000000)] = '\0';
     return to;
-}
-
-static const char *
-complete_text(const struct mirror_db_certainty *c, char to[DATETIME_SIZE + 1])
-{
-    return c->doubt[0] ? "not known" : time_text(c->complete_us, to);
 }
 
 static void
@@ -225,9 +203,12 @@ print_sets(const struct mirror_status *mirror)
     putchar('\n');
     table_begin(&table, columns);
     for (size_t i = 0; i < mirror->n_sets; i++) {
+        const struct mirror_db_certainty *c = &mirror->sets[i].certainty;
+
         table_add_text(&table, mirror->sets[i].position);
         table_add_text(&table, time_text(mirror->sets[i].caught_up_us, time));
-        table_add_text(&table, complete_text(&mirror->sets[i].certainty, time));
+        table_add_text(&table, c->doubt[0] ? "not known"
+                                           : time_text(c->complete_us, time));
         table_add_text(&table, mirror->sets[i].url);
     }
     table_end(&table);
@@ -385,8 +366,19 @@ show_mirror(const struct arguments *arguments)
 static enum exit_code
 run_status(const struct arguments *arguments)
 {
-    return uri_is_web(arguments->operands[0]) ? ask_status(arguments)
-                                              : show_mirror(arguments);
+    const char *url = arguments->operands[0];
+    struct broker_call call;
+
+    if (!uri_is_web(url))
+        return show_mirror(arguments);
+    broker_call_begin(&call, arguments, url,
+                      is_set_url(url) ? "/rate" : "/status");
+    broker_call_send(&call, "GET");
+    if (arguments->options[OPTION_JSON])
+        broker_call_show(&call, true);
+    else
+        print_status(&call, arguments->options[OPTION_PLOT] != NULL);
+    return broker_call_end(&call);
 }
 
 const struct command status_command = {

@@ -85,17 +85,6 @@ copy_link(struct download_job_link *to, struct slice url, struct slice hash,
     return to->url && to->hash;
 }
 
-/* The hash and length of the entry count; those of the link only if the entry
- * has none. */
-static bool
-copy_duplicate(struct download_job *job, const struct want *want,
-               const struct downloads_link *link)
-{
-    return copy_link(&job->links[job->n_links++], link->href,
-                     want->hash.size ? want->hash : link->hash,
-                     want->length != LENGTH_NONE ? want->length : link->length);
-}
-
 /* True if a digest or a length tells whether the duplicate has the right
  * bytes. */
 static bool
@@ -134,7 +123,10 @@ copy_duplicates(struct download_job *job, const struct want *want,
         if (!best)
             return true;
         is_taken[which] = true;
-        if (!copy_duplicate(job, want, best))
+        if (!copy_link(&job->links[job->n_links++], best->href,
+                       want->hash.size ? want->hash : best->hash,
+                       want->length != LENGTH_NONE ? want->length
+                                                   : best->length))
             return false;
     }
     return true;
@@ -391,15 +383,6 @@ tell_again(const struct download_job *job, const struct problem *why)
 }
 
 static void
-end_job_well(struct download_job *job, const struct download_answer *answer)
-{
-    job->bytes = answer->bytes;
-    job->date_s = answer->date_s;
-    problem_clear(&job->why);
-    set_over(job);
-}
-
-static void
 on_downloaded(const struct problem *why, const struct download_answer *answer,
               void *user)
 {
@@ -415,7 +398,10 @@ on_downloaded(const struct problem *why, const struct download_answer *answer,
     host_queues_done(d->hosts, &job->queued, end, why->retry_after_s, now);
     timer_start(d->turn, 0);
     if (!why->rc) {
-        end_job_well(job, answer);
+        job->bytes = answer->bytes;
+        job->date_s = answer->date_s;
+        problem_clear(&job->why);
+        set_over(job);
     } else if (why->rc == STATUS_IO || why->rc == STATUS_MEMORY) {
         job->why = *why;
         set_over(job);

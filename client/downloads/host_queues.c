@@ -52,13 +52,6 @@ host_queues_free(struct host_queues *hosts)
 #define IDLE_MAX       64
 #define REMEMBERED_MAX 4096
 
-static bool
-is_forgotten(const struct host_queues *hosts, const struct host *host)
-{
-    return !host->n_waiting && !host->n_running &&
-           hosts->n > (host->n_failures ? REMEMBERED_MAX : IDLE_MAX);
-}
-
 struct host *
 host_queues_of(struct host_queues *hosts, struct slice url)
 {
@@ -141,7 +134,8 @@ host_queues_take(struct host_queues *hosts, int64_t now_ms)
             list_put(&hosts->all, &host->node);
             return job;
         }
-        if (is_forgotten(hosts, host))
+        if (!host->n_waiting && !host->n_running &&
+            hosts->n > (host->n_failures ? REMEMBERED_MAX : IDLE_MAX))
             free_host(hosts, host);
     }
     return NULL;

@@ -124,13 +124,6 @@ zip_read(struct zip_cursor *zip, char *to, size_t size, size_t *n,
     return got < 0 ? fail_zip(zip, why) : STATUS_OK;
 }
 
-static bool
-zip_is_file(struct archive_entry *entry)
-{
-    return archive_entry_filetype(entry) == AE_IFREG &&
-           !archive_entry_symlink(entry) && !archive_entry_hardlink(entry);
-}
-
 /* The size that the archive declares; UINT64_MAX: none. */
 static uint64_t
 zip_size(struct archive_entry *entry)
@@ -291,7 +284,8 @@ add_entry(struct zip_reader *package, struct archive_entry *entry,
     const char *text = archive_entry_pathname(entry); /* or NULL */
     struct slice name;
 
-    if (!text || !zip_is_file(entry))
+    if (!text || archive_entry_filetype(entry) != AE_IFREG ||
+        archive_entry_symlink(entry) || archive_entry_hardlink(entry))
         return STATUS_OK;
     name = safe_name(text);
     if (name.size == 0)

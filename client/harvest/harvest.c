@@ -213,15 +213,6 @@ report_look(struct reader *r)
     return harvest_report_put(&h->target, &sum);
 }
 
-/* The numbers begin again. What is held back stays until a reading says
- * otherwise. */
-static void
-clear_counts(struct harvest_feed *f)
-{
-    f->counts = (struct harvest_counts){.held_back = f->counts.held_back,
-                                        .held_of = f->counts.held_of};
-}
-
 /* A log is looked at with each heartbeat, which is worth a report where
  * something has changed, and else as often as a list is read. */
 static bool
@@ -282,6 +273,7 @@ static bool
 end_look(struct reader *r)
 {
     struct harvest *h = r->harvest;
+    struct harvest_counts *c = &r->feed.counts;
     bool is_first = !r->has_looked;
 
     r->has_looked = true;
@@ -303,7 +295,10 @@ end_look(struct reader *r)
     r->has_failed = false;
     if (h->options->is_once) /* judge_end needs them */
         return true;
-    clear_counts(&r->feed);
+    /* The numbers begin again. What is held back stays until a reading says
+     * otherwise. */
+    *c = (struct harvest_counts){.held_back = c->held_back,
+                                 .held_of = c->held_of};
     return look_at_set(r);
 }
 

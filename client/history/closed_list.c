@@ -30,13 +30,6 @@ closed_list_fini(struct closed_list *list)
     closed_list_init(list);
 }
 
-static void
-closed_list_clear(struct closed_list *list)
-{
-    buf_clear(&list->text);
-    list->n_pieces = 0;
-}
-
 static enum status
 on_bytes(struct slice bytes, void *user, struct problem *why)
 {
@@ -122,7 +115,8 @@ closed_list_read(struct closed_list *list, const char *url, struct slice body,
     struct list_proof *proof = NULL;
     enum status rc;
 
-    closed_list_clear(list);
+    buf_clear(&list->text);
+    list->n_pieces = 0;
     rc = unpack(&r, body, why);
     if (rc)
         return rc;

@@ -388,14 +388,6 @@ take_member(struct history *h, const struct document_entry *e,
     return true;
 }
 
-/* Removes the file of an entry, if the caller has not taken it. */
-static void
-drop_member(struct history *h, const char *file)
-{
-    if (file[0])
-        unlinkat(h->scratch.fd, strchr(file, '/') + 1, 0);
-}
-
 void
 history_tell(struct history *h)
 {
@@ -423,7 +415,8 @@ history_tell(struct history *h)
                       goes_on = h->on_entry(k->entry, &h->now,
                                             file[0] ? file : NULL, h->user)))
             return;
-        drop_member(h, file);
+        if (file[0]) /* the caller may have taken it */
+            unlinkat(h->scratch.fd, strchr(file, '/') + 1, 0);
         if (!goes_on)
             h->is_paused = true; /* until it is freed */
         if (h->is_paused)

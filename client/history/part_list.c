@@ -54,13 +54,6 @@ bytes_of(const char *url)
     return sizeof(struct history_part) + strlen(url);
 }
 
-static bool
-is_full(const struct history_parts *parts, const char *url)
-{
-    return parts->n == HISTORY_PARTS_MAX ||
-           parts->bytes + bytes_of(url) > HISTORY_PARTS_BYTES_MAX;
-}
-
 /* Puts `part` before all others, or behind them. Frees it if its URL is known,
  * or on failure. */
 static enum status
@@ -69,7 +62,8 @@ take_part(struct history_parts *parts, struct history_part part, bool is_before)
     enum status rc = STATUS_TOO_LARGE;
     bool is_new;
 
-    if (is_full(parts, part.url))
+    if (parts->n == HISTORY_PARTS_MAX ||
+        parts->bytes + bytes_of(part.url) > HISTORY_PARTS_BYTES_MAX)
         goto out;
     rc = grow_parts(parts, is_before);
     if (!rc)

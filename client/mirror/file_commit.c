@@ -340,17 +340,6 @@ remove_some(struct file_commit *g)
 
 /* Directories */
 
-/* Lists all directories above the names that were made or removed. */
-static bool
-list_directories(struct file_commit *g)
-{
-    for (size_t i = 0; i < g->items.n; i++)
-        if (!g->items.all[i].is_dropped &&
-            !directory_list_add(&g->directories, g->items.all[i].path))
-            return false;
-    return true;
-}
-
 /* The database */
 
 static bool
@@ -421,7 +410,12 @@ name_all(struct file_commit *g)
             return false;
     if (!g->is_last && !remove_some(g))
         return false;
-    return list_directories(g) || mirror_fail_memory(g->m);
+    /* All directories above the names that were made or removed. */
+    for (size_t i = 0; i < g->items.n; i++)
+        if (!g->items.all[i].is_dropped &&
+            !directory_list_add(&g->directories, g->items.all[i].path))
+            return mirror_fail_memory(g->m);
+    return true;
 }
 
 static void

@@ -25,18 +25,6 @@
 
 /* Reads and writes the links `duplicate` of a resource */
 
-/* True if one of the words of a relation is "duplicate". */
-static bool
-is_duplicate(const char *rel)
-{
-    struct slice rest = slice_of(rel);
-
-    while (rest.size > 0)
-        if (slice_is(slice_take(&rest, ' '), "duplicate"))
-            return true;
-    return false;
-}
-
 void
 duplicate_links_write(struct buf *to, const struct td_change *change)
 {
@@ -44,7 +32,8 @@ duplicate_links_write(struct buf *to, const struct td_change *change)
         const struct td_link *link = &change->links[i];
 
         /* With white space it is no URI, and would break the line format. */
-        if (!link->rel || !link->href || !is_duplicate(link->rel) ||
+        if (!link->rel || !link->href ||
+            !slice_has_word(slice_of(link->rel), "duplicate") ||
             link->href[strcspn(link->href, " \n")])
             continue;
         buf_add_number(to, link->pri);
@@ -566,14 +555,6 @@ take_whole(struct file_sync *w, const struct mirror_db_resource *r,
     flight->has_come = file_commit_add(w->group, r, false);
 }
 
-static bool
-is_in_flight(struct file_sync *w, int64_t id, int64_t version)
-{
-    const struct flight *flight = flight_of(w, id);
-
-    return flight && flight->version == version;
-}
-
 /* Searches incoming/ for files without a flight, left by an earlier run or by a
  * resource that was given up. Removes those that the database does not want,
  * and takes whole ones if `takes`. False: mirror_fail was called. */
@@ -600,7 +581,9 @@ remove_leftovers(struct file_sync *w, bool takes)
         if (entry->d_name[0] == '.')
             continue;
         if (sscanf(entry->d_name, "%" SCNd64 "-%" SCNd64, &id, &version) == 2) {
-            if (is_in_flight(w, id, version))
+            const struct flight *flight = flight_of(w, id);
+
+            if (flight && flight->version == version)
                 continue;
             is_good = mirror_db_get(w->m->db, id, &r);
         }
@@ -614,13 +597,6 @@ remove_leftovers(struct file_sync *w, bool takes)
     }
     closedir(dir);
     return is_good;
-}
-
-static bool
-is_to_tidy(const struct file_sync *w, bool is_idle)
-{
-    return w->has_strays && w->has_changed &&
-           (is_idle || clock_steady_ms() - w->tidied_ms >= TIDY_MS);
 }
 
 /* Turns */
@@ -642,7 +618,9 @@ on_turn(void *user)
     if (m->is_over)
         return;
     is_idle = file_sync_is_idle(w);
-    if (is_to_tidy(w, is_idle) && !remove_leftovers(w, false))
+    if (w->has_strays && w->has_changed &&
+        (is_idle || clock_steady_ms() - w->tidied_ms >= TIDY_MS) &&
+        !remove_leftovers(w, false))
         return;
     if (is_idle) {
         w->on_idle(w->user);

@@ -660,9 +660,9 @@ on_page_link(const struct pagelink *link, void *user)
 {
     struct discovery *d = user;
 
-    if (pagelink_has_rel(link, "resourcesync"))
+    if (slice_has_word(link->rel, "resourcesync"))
         discover_add(d, ROLE_CAPABILITIES, link->href);
-    else if (pagelink_has_rel(link, "sitemap"))
+    else if (slice_has_word(link->rel, "sitemap"))
         discover_add(d, ROLE_GUESS, link->href);
 }
 
@@ -744,10 +744,10 @@ read_link_header(struct discovery *d,
     struct buf target;
 
     while (weblink_next(&rest, &link)) {
-        bool is_guess = weblink_has_rel(&link, "sitemap");
+        bool is_guess = slice_has_word(link.rel, "sitemap");
 
         if (link.is_of_another ||
-            (!weblink_has_rel(&link, "resourcesync") && !is_guess))
+            (!slice_has_word(link.rel, "resourcesync") && !is_guess))
             continue;
         buf_init(&target, 4 * URI_CHARACTERS_MAX);
         uri_resolve(&target, slice_of(answer->url), link.target);

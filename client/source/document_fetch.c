@@ -86,15 +86,6 @@ end_failed(struct document_fetch *p, struct problem *why)
 }
 
 static void
-end_refused(struct document_fetch *p, const struct fetch_answer *answer,
-            struct problem *why)
-{
-    if (fetch_refused(why, answer) == STATUS_GONE)
-        why->rc = STATUS_REFUSED;
-    end_failed(p, why);
-}
-
-static void
 end_unreadable(struct document_fetch *p, struct problem *why)
 {
     char url[URL_QUOTED_MAX + 4];
@@ -157,8 +148,11 @@ on_fetched(struct fetch_answer *answer, const struct problem *because,
         finish_document(p, &told, &why);
     else if (answer->status == 304 && p->has_etag)
         told.is_unchanged = true;
-    else
-        end_refused(p, answer, &why);
+    else {
+        if (fetch_refused(&why, answer) == STATUS_GONE)
+            why.rc = STATUS_REFUSED;
+        end_failed(p, &why);
+    }
     p->on_end(&told, &why, p->user);
     free_page(p);
 }

@@ -230,17 +230,6 @@ count_failed(const struct source_sets *t)
     return n;
 }
 
-/* Forgets the documents that this look did not miss. */
-static void
-keep_missed(struct source_sets *t)
-{
-    text_set_fini(&t->missed);
-    t->missed = t->seen;
-    t->seen = (struct text_set){.map = {.n = 0}};
-    if (count_failed(t) == 0)
-        problem_clear(&t->why);
-}
-
 /* A source may get more sets later; a single set has none. */
 static void
 look_later(struct source_sets *t)
@@ -279,7 +268,12 @@ on_looked(const struct problem *why, void *user)
     /* A failed look says nothing about the sets being followed: each reports
      * its own trouble. */
     if (!why->rc) {
-        keep_missed(t);
+        /* Forgets the documents that this look did not miss. */
+        text_set_fini(&t->missed);
+        t->missed = t->seen;
+        t->seen = (struct text_set){.map = {.n = 0}};
+        if (count_failed(t) == 0)
+            problem_clear(&t->why);
         if (!t->has_looked && t->events.on_found &&
             !t->events.on_found(t->user))
             return;

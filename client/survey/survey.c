@@ -146,17 +146,6 @@ make_epoch(struct survey *l)
            !problem(&l->why, STATUS_IO, "no random numbers");
 }
 
-/* Binds a new file to the source. */
-static bool
-bind_source(struct survey *l, const char *source)
-{
-    return make_epoch(l) &&
-           RUN(l,
-               "INSERT INTO listing SELECT ?, ?, 0, 0, 0, 0, 0, 0"
-               " WHERE NOT EXISTS (SELECT 1 FROM listing)",
-               source, l->extent.epoch);
-}
-
 /* Reads how far the history reaches; `source`: which has to be that of the
  * file; NULL: whatever it is. */
 static bool
@@ -246,7 +235,12 @@ survey_open(const char *path, const char *source, struct source_limits *room,
         problem_memory(&l->why);
     else if (end_step(l, db_open_kind(&l->db, &survey_kind, path ? path : "",
                                       &l->why)) &&
-             bind_source(l, source) && read_extent(l, source)) {
+             make_epoch(l) &&
+             RUN(l,
+                 "INSERT INTO listing SELECT ?, ?, 0, 0, 0, 0, 0, 0"
+                 " WHERE NOT EXISTS (SELECT 1 FROM listing)",
+                 source, l->extent.epoch) &&
+             read_extent(l, source)) {
         l->room = room;
         l->stop_fd = stop_fd;
         db_interrupt(&l->db, is_ending, l);

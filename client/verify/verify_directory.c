@@ -121,15 +121,6 @@ number_of(const char *path)
     return number;
 }
 
-static enum status
-add_file(struct verify *v, struct files *files, struct file file)
-{
-    if (!ONE_MORE(files->each, &files->capacity, files->n))
-        return problem_memory(&v->client->problem);
-    files->each[files->n++] = file;
-    return STATUS_OK;
-}
-
 /* Reads the root of a file, and keeps it if it is a list. */
 static enum status
 look_at(struct verify *v, struct files *files, const char *path)
@@ -163,8 +154,10 @@ look_at(struct verify *v, struct files *files, const char *path)
     list_proof_free(proof);
     file.path = strdup(path);
     if (file.path && (file.damage || file.epoch[0]) &&
-        !add_file(v, files, file))
+        ONE_MORE(files->each, &files->capacity, files->n)) {
+        files->each[files->n++] = file;
         return STATUS_OK;
+    }
     free(file.path);
     free(file.damage);
     return problem_memory(&v->client->problem);

@@ -408,14 +408,6 @@ walk_next(struct walk *w)
 }
 
 static enum status
-part_is_gone(struct walk *w, const char *url)
-{
-    w->is_overtaken = true;
-    problem_set(&w->why, "%s; the archive names it", td_problem(w->v->client));
-    return verify_breaks(w->v, url, w->v->chain.last, &w->why);
-}
-
-static enum status
 walk_archive(struct walk *w)
 {
     bool is_index, is_list;
@@ -436,8 +428,13 @@ walk_archive(struct walk *w)
             rc = walk_named(w);
         else if (rc == STATUS_GONE && !w->v->chain.epoch[0])
             rc = STATUS_OK; /* retention has deleted it */
-        else if (rc == STATUS_GONE)
-            rc = part_is_gone(w, w->parts.each[i].loc);
+        else if (rc == STATUS_GONE) {
+            w->is_overtaken = true;
+            problem_set(&w->why, "%s; the archive names it",
+                        td_problem(w->v->client));
+            rc = verify_breaks(w->v, w->parts.each[i].loc, w->v->chain.last,
+                               &w->why);
+        }
     }
     return rc;
 }

@@ -213,15 +213,6 @@ by_extension(const void *a, const void *b)
                       ((const struct row *)b)->extension);
 }
 
-static bool
-add_row(struct mediatypes *types, char *extension, const char *type)
-{
-    if (!ONE_MORE(types->rows, &types->capacity, types->n_rows))
-        return false;
-    types->rows[types->n_rows++] = (struct row){extension, type};
-    return true;
-}
-
 /* True if the type needs no escapes in a post: no quote, no backslash, no
  * control character, one "/". */
 static bool
@@ -246,9 +237,11 @@ read_line(struct mediatypes *types, char *line)
 
     if (!type || type[0] == '#' || !is_type(type))
         return true;
-    while ((word = strtok_r(NULL, " \t\r", &rest)))
-        if (!add_row(types, word, type))
+    while ((word = strtok_r(NULL, " \t\r", &rest))) {
+        if (!ONE_MORE(types->rows, &types->capacity, types->n_rows))
             return false;
+        types->rows[types->n_rows++] = (struct row){word, type};
+    }
     return true;
 }
 

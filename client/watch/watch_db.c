@@ -445,23 +445,20 @@ note_posted(struct post_queue *queue, const struct watch_db_post *post,
     return STATUS_AGAIN;
 }
 
-/* True for statuses that judge the post's content: the broker kept nothing, of
- * an earlier attempt neither, as it would have repeated its first answer. After
- * any other refusal the post stays: the answer to its first attempt may have
- * been lost. */
-static bool
-is_about_content(unsigned status)
-{
-    return status == 400 || status == 413 || status == 415 || status == 422;
-}
-
 static enum status
 note_refused(struct post_queue *queue, const struct watch_db_post *post,
              enum td_status rc, unsigned status)
 {
+    /* The broker judged the content and kept nothing, of an earlier attempt
+     * neither, as it would have repeated its first answer. After any other
+     * refusal the post stays: the answer to its first attempt may have been
+     * lost. */
+    bool is_about_content =
+        status == 400 || status == 413 || status == 415 || status == 422;
+
     problem(queue->why, rc == TD_INVALID ? STATUS_INVALID : STATUS_IO, "%s",
             td_problem(queue->client));
-    if ((rc != TD_INVALID && !(rc == TD_REFUSED && is_about_content(status))) ||
+    if ((rc != TD_INVALID && !(rc == TD_REFUSED && is_about_content)) ||
         !watch_db_drop(queue->database) || status != 413 || post->n_entries < 2)
         return queue->why->rc;
 

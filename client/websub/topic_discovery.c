@@ -94,9 +94,9 @@ look_at_headers(struct topic_search *search, const char *header)
         uri_resolve(&url, slice_of(search->url), link.target);
         if (url.failed)
             continue;
-        if (weblink_has_rel(&link, "hub"))
+        if (slice_has_word(link.rel, "hub"))
             add_hub(search, buf_slice(&url));
-        if (weblink_has_rel(&link, "self"))
+        if (slice_has_word(link.rel, "self"))
             set_self(search, buf_slice(&url));
     }
     buf_fini(&url);
@@ -109,9 +109,9 @@ on_link(const struct pagelink *link, void *user)
 {
     struct topic_search *search = user;
 
-    if (!search->has_hubs && pagelink_has_rel(link, "hub"))
+    if (!search->has_hubs && slice_has_word(link->rel, "hub"))
         add_hub(search, link->href);
-    if (pagelink_has_rel(link, "self"))
+    if (slice_has_word(link->rel, "self"))
         set_self(search, link->href);
 }
 

@@ -76,17 +76,6 @@ weblink_next(struct slice *rest, struct weblink *link)
 }
 
 bool
-weblink_has_rel(const struct weblink *link, const char *word)
-{
-    struct slice rest = link->rel;
-
-    for (slice_skip_blanks(&rest); rest.size > 0; slice_skip_blanks(&rest))
-        if (slice_is_word(slice_take_until(&rest, " \t"), word))
-            return true;
-    return false;
-}
-
-bool
 weblink_find(struct slice header, const char *rel, struct slice *target,
              size_t *n)
 {
@@ -95,7 +84,8 @@ weblink_find(struct slice header, const char *rel, struct slice *target,
 
     *target = (struct slice){NULL, 0};
     while (weblink_next(&header, &link))
-        if (!link.is_of_another && weblink_has_rel(&link, rel) && found++ == 0)
+        if (!link.is_of_another && slice_has_word(link.rel, rel) &&
+            found++ == 0)
             *target = link.target;
     if (n)
         *n = found;

@@ -27,9 +27,6 @@ struct weblink {
  * what is left is malformed, and *link has nothing to rely on. */
 bool weblink_next(struct slice *rest, struct weblink *link);
 
-/* Is `word` one of the words of link->rel, in whatever case (W-007)? */
-bool weblink_has_rel(const struct weblink *link, const char *word);
-
 /* The target of the first link in `header` with that rel; *n (may be NULL): how
  * many links have it. Links with an anchor do not count, nor does anything from
  * the first malformed link on. false: none, and *target is empty. */

@@ -13,24 +13,6 @@ struct pagelinks {
 
 /* Links */
 
-bool
-pagelink_has_rel(const struct pagelink *link, const char *word)
-{
-    static const char spaces[] = " \t\n\f\r";
-    struct slice rest = link->rel;
-
-    while (rest.size > 0) {
-        struct slice one = {rest.data, 0};
-
-        while (one.size < rest.size && !strchr(spaces, rest.data[one.size]))
-            one.size++;
-        if (one.size > 0 && slice_is_word(one, word))
-            return true;
-        slice_skip(&rest, one.size + (one.size < rest.size));
-    }
-    return false;
-}
-
 /* What `href` means there, into `links->url`; false: it is too long. */
 static bool
 resolve_href(struct pagelinks *links, struct slice base, struct slice href)

@@ -29,9 +29,6 @@ struct pagelink {
 
 typedef void pagelink_fn(const struct pagelink *link, void *user);
 
-/* Is `word` one of the words of link->rel, in whatever case (W-007)? */
-bool pagelink_has_rel(const struct pagelink *link, const char *word);
-
 /*
  * Reads `document`, or as much of its beginning as there is. `type`: its
  * Content-Type, empty: unknown; the first bytes decide about feeds sent as

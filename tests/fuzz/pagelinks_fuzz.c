@@ -12,7 +12,7 @@ on_link(const struct pagelink *link, void *user)
         FUZZ_ASSERT(link->href.data[i] > ' ' && link->href.data[i] < 0x7f &&
                     !memchr("\"<>\\^`{|}", link->href.data[i], 9));
     FUZZ_ASSERT(memchr(link->href.data, ':', link->href.size));
-    (void)pagelink_has_rel(link, "hub");
+    (void)slice_has_word(link->rel, "hub");
     ++*(unsigned *)user;
 }
 
