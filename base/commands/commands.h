@@ -15,8 +15,6 @@
 #ifndef BASE_COMMANDS_COMMANDS_H
 #define BASE_COMMANDS_COMMANDS_H
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 
 #include "base/options.h"

@@ -8,10 +8,6 @@
 #ifndef CLIENT_BASELINE_PART_QUEUE_H
 #define CLIENT_BASELINE_PART_QUEUE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "base/text_set.h"
 #include "proto/resourcesync/digest.h"
 #include "proto/slice.h"

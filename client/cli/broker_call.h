@@ -14,8 +14,6 @@
 #ifndef CLIENT_CLI_BROKER_CALL_H
 #define CLIENT_CLI_BROKER_CALL_H
 
-#include <stdbool.h>
-
 #include "client/cli/cli.h"
 #include "proto/buf.h"
 #include "proto/slice.h"

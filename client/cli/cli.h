@@ -4,10 +4,6 @@
 #ifndef CLIENT_CLI_CLI_H
 #define CLIENT_CLI_CLI_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "base/commands/commands.h"
 #include "client/cli/output.h"
 #include "client/tidings.h"

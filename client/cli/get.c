@@ -2,7 +2,6 @@
  * get.c - tidings get: prints a set's documents and links.
  */
 #include <inttypes.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 

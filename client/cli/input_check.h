@@ -10,9 +10,6 @@
 #ifndef CLIENT_CLI_INPUT_CHECK_H
 #define CLIENT_CLI_INPUT_CHECK_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "proto/buf.h"
 #include "proto/problem.h"
 #include "proto/resourcesync/input_formats.h"

@@ -4,8 +4,6 @@
 #ifndef CLIENT_CLI_OUTPUT_H
 #define CLIENT_CLI_OUTPUT_H
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 
 #include "base/commands/commands.h"

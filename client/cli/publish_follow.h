@@ -4,9 +4,6 @@
 #ifndef CLIENT_CLI_PUBLISH_FOLLOW_H
 #define CLIENT_CLI_PUBLISH_FOLLOW_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "client/cli/cli.h"
 
 struct follow_plan {

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -19,9 +19,6 @@
 #ifndef CLIENT_CLI_SETTINGS_H
 #define CLIENT_CLI_SETTINGS_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #include "client/cli/cli.h"
 
 /* The values that one source has: the command line, the environment, the file.

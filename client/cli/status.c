@@ -9,7 +9,6 @@
  *           60 min ago                                               now
  */
 #include <inttypes.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

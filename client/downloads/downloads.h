@@ -31,10 +31,6 @@
 #ifndef CLIENT_DOWNLOADS_DOWNLOADS_H
 #define CLIENT_DOWNLOADS_DOWNLOADS_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "client/lib/client.h"
 #include "proto/problem.h"
 #include "proto/slice.h"

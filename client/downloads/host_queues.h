@@ -18,8 +18,6 @@
 #ifndef CLIENT_DOWNLOADS_HOST_QUEUES_H
 #define CLIENT_DOWNLOADS_HOST_QUEUES_H
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "base/list.h"

@@ -32,8 +32,6 @@
 #ifndef CLIENT_DUMPS_DOWNLOAD_H
 #define CLIENT_DUMPS_DOWNLOAD_H
 
-#include <stdint.h>
-
 #include "client/lib/client.h"
 #include "proto/problem.h"
 #include "proto/resourcesync/change.h"

@@ -14,8 +14,6 @@
 #ifndef CLIENT_DUMPS_SCRATCH_DIR_H
 #define CLIENT_DUMPS_SCRATCH_DIR_H
 
-#include <stdbool.h>
-
 #include "proto/problem.h"
 
 #define SCRATCH_NAME_SIZE 24

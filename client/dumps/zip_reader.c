@@ -7,9 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 #include "client/harvest/harvest.h"
 
 #include <poll.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -16,10 +16,6 @@
 #ifndef CLIENT_HARVEST_HARVEST_H
 #define CLIENT_HARVEST_HARVEST_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "client/harvest/harvest_db.h"
 #include "client/tidings.h"
 

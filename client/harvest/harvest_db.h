@@ -33,10 +33,6 @@
 #ifndef CLIENT_HARVEST_HARVEST_DB_H
 #define CLIENT_HARVEST_HARVEST_DB_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "base/db.h"
 #include "client/survey/survey.h"
 #include "proto/buf.h"

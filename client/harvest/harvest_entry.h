@@ -23,9 +23,6 @@
 #ifndef CLIENT_HARVEST_HARVEST_ENTRY_H
 #define CLIENT_HARVEST_HARVEST_ENTRY_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #include "client/harvest/harvest_db.h"
 #include "proto/buf.h"
 #include "proto/slice.h"

@@ -17,9 +17,6 @@
 #ifndef CLIENT_HARVEST_HARVEST_FEED_H
 #define CLIENT_HARVEST_HARVEST_FEED_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "client/harvest/harvest_target.h"
 #include "proto/buf.h"
 

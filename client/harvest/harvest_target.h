@@ -12,7 +12,6 @@
 #define CLIENT_HARVEST_HARVEST_TARGET_H
 
 #include <stdarg.h>
-#include <stdbool.h>
 
 #include "client/harvest/harvest.h"
 #include "proto/slice.h"

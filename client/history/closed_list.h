@@ -12,9 +12,6 @@
 #define CLIENT_HISTORY_CLOSED_LIST_H
 
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include "proto/buf.h"
 #include "proto/problem.h"

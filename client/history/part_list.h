@@ -5,10 +5,6 @@
 #ifndef CLIENT_HISTORY_PART_LIST_H
 #define CLIENT_HISTORY_PART_LIST_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "base/text_set.h"
 #include "proto/slice.h"
 #include "proto/status.h"

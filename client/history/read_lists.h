@@ -18,10 +18,6 @@
 #ifndef CLIENT_HISTORY_READ_LISTS_H
 #define CLIENT_HISTORY_READ_LISTS_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "client/source/document.h"
 #include "proto/problem.h"
 

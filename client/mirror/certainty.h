@@ -13,9 +13,6 @@
 #ifndef CLIENT_MIRROR_CERTAINTY_H
 #define CLIENT_MIRROR_CERTAINTY_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "client/mirror/mirror.h"
 
 struct certainty {

@@ -36,10 +36,6 @@
 #ifndef CLIENT_MIRROR_FILE_COMMIT_H
 #define CLIENT_MIRROR_FILE_COMMIT_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "base/text_set.h"
 #include "client/dumps/download.h"
 #include "client/mirror/mirror_db.h"

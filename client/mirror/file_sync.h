@@ -11,9 +11,6 @@
 #ifndef CLIENT_MIRROR_FILE_SYNC_H
 #define CLIENT_MIRROR_FILE_SYNC_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "client/downloads/downloads.h"
 #include "client/tidings.h"
 #include "proto/buf.h"

@@ -18,9 +18,6 @@
 #ifndef CLIENT_MIRROR_MIRROR_H
 #define CLIENT_MIRROR_MIRROR_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "client/lib/client.h"
 #include "client/mirror/mirror_db.h"
 #include "client/mirror/mirror_dir.h"

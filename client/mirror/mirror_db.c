@@ -10,7 +10,6 @@
 #include "client/mirror/mirror_db.h"
 
 #include <limits.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -48,10 +48,6 @@
 #ifndef CLIENT_MIRROR_MIRROR_DB_H
 #define CLIENT_MIRROR_MIRROR_DB_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "client/mirror/mirror_dir.h"
 #include "client/mirror/resource_path.h"
 #include "client/tidings.h"

@@ -30,9 +30,6 @@
 #ifndef CLIENT_MIRROR_MIRROR_DIR_H
 #define CLIENT_MIRROR_MIRROR_DIR_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "client/dumps/download.h"
 #include "proto/problem.h"
 

@@ -11,10 +11,6 @@
 #ifndef CLIENT_MIRROR_MIRROR_STATUS_H
 #define CLIENT_MIRROR_MIRROR_STATUS_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "client/mirror/mirror_db.h"
 
 struct mirror_status_set {

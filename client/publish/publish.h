@@ -4,8 +4,6 @@
 #ifndef CLIENT_PUBLISH_PUBLISH_H
 #define CLIENT_PUBLISH_PUBLISH_H
 
-#include <stdbool.h>
-
 #include "client/lib/json_fields.h"
 #include "client/tidings.h"
 #include "proto/http/idempotency_key.h"

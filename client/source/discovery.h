@@ -25,9 +25,6 @@
 #ifndef CLIENT_SOURCE_DISCOVERY_H
 #define CLIENT_SOURCE_DISCOVERY_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "client/lib/client.h"
 #include "proto/problem.h"
 #include "proto/slice.h"

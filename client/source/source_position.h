@@ -23,9 +23,6 @@
 #ifndef CLIENT_SOURCE_SOURCE_POSITION_H
 #define CLIENT_SOURCE_SOURCE_POSITION_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "client/tidings.h"
 #include "proto/resourcesync/position.h"
 #include "proto/slice.h"

@@ -19,9 +19,6 @@
 #ifndef CLIENT_SOURCE_SOURCE_SETS_H
 #define CLIENT_SOURCE_SOURCE_SETS_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #include "client/lib/client.h"
 #include "client/source/discovery.h"
 #include "proto/problem.h"

@@ -33,9 +33,6 @@
 #ifndef CLIENT_SURVEY_SURVEY_H
 #define CLIENT_SURVEY_SURVEY_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "client/lib/source_limits.h"
 #include "client/source/document.h"
 #include "proto/problem.h"

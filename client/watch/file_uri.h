@@ -8,9 +8,6 @@
 #ifndef CLIENT_WATCH_FILE_URI_H
 #define CLIENT_WATCH_FILE_URI_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #include "base/list.h"
 #include "base/map.h"
 

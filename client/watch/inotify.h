@@ -8,8 +8,6 @@
 #ifndef CLIENT_WATCH_INOTIFY_H
 #define CLIENT_WATCH_INOTIFY_H
 
-#include <stdbool.h>
-
 #include "proto/problem.h"
 
 struct inotify;

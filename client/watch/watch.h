@@ -18,9 +18,6 @@
 #ifndef CLIENT_WATCH_WATCH_H
 #define CLIENT_WATCH_WATCH_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #include "client/tidings.h"
 #include "proto/problem.h"
 

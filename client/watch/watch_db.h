@@ -29,9 +29,6 @@
 #ifndef CLIENT_WATCH_WATCH_DB_H
 #define CLIENT_WATCH_WATCH_DB_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 
 #include "client/tidings.h"

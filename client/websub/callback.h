@@ -17,9 +17,6 @@
 #ifndef CLIENT_WEBSUB_CALLBACK_H
 #define CLIENT_WEBSUB_CALLBACK_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #include "base/list.h"
 #include "client/lib/client.h"
 #include "proto/buf.h"

@@ -26,9 +26,6 @@
 #ifndef CLIENT_WEBSUB_HUB_SUBSCRIPTION_H
 #define CLIENT_WEBSUB_HUB_SUBSCRIPTION_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "client/websub/callback.h"
 #include "client/websub/delivery_queue.h"
 #include "proto/problem.h"
