@@ -13,8 +13,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <openssl/evp.h>
-
 #include "base/array.h"
 #include "base/file.h"
 
@@ -25,11 +23,20 @@
 #define STOP_BYTES (16 * 1024 * 1024)
 
 struct file_digester {
-    EVP_MD_CTX *context;
+    struct digest_check *check;
     bool (*should_stop)(void *user);
     void *user;
     char bytes[READ_BYTES];
 };
+
+void
+file_digester_free(struct file_digester *digester)
+{
+    if (!digester)
+        return;
+    digest_check_free(digester->check);
+    free(digester);
+}
 
 struct file_digester *
 file_digester_new(bool (*should_stop)(void *user), void *user)
@@ -40,21 +47,11 @@ file_digester_new(bool (*should_stop)(void *user), void *user)
         return NULL;
     digester->should_stop = should_stop;
     digester->user = user;
-    digester->context = EVP_MD_CTX_new();
-    if (!digester->context) {
-        free(digester);
-        return NULL;
-    }
-    return digester;
-}
-
-void
-file_digester_free(struct file_digester *digester)
-{
-    if (!digester)
-        return;
-    EVP_MD_CTX_free(digester->context);
-    free(digester);
+    digester->check = digest_check_new((struct slice){NULL, 0}, LENGTH_NONE);
+    if (digester->check && !digest_check_want_sha256(digester->check))
+        return digester;
+    file_digester_free(digester);
+    return NULL;
 }
 
 static int64_t
@@ -114,14 +111,14 @@ digest_file(struct file_digester *digester, int fd, struct file_digest *hash)
     ssize_t n;
 
     hash->head_size = 0;
-    if (lseek(fd, 0, SEEK_SET) ||
-        !EVP_DigestInit_ex(digester->context, EVP_sha256(), NULL))
+    if (lseek(fd, 0, SEEK_SET) || digest_check_reset(digester->check))
         return FILE_DIGEST_FAILED;
     while ((n = read(fd, digester->bytes, sizeof(digester->bytes)))) {
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 ||
-            !EVP_DigestUpdate(digester->context, digester->bytes, (size_t)n))
+            digest_check_add(digester->check,
+                             (struct slice){digester->bytes, (size_t)n}, NULL))
             return FILE_DIGEST_FAILED;
         if (!size) {
             hash->head_size =
@@ -135,9 +132,10 @@ digest_file(struct file_digester *digester, int fd, struct file_digest *hash)
                 return FILE_DIGEST_STOPPED;
         }
     }
-    return EVP_DigestFinal_ex(digester->context, hash->mark.sha256, NULL)
-               ? FILE_DIGEST_READ
-               : FILE_DIGEST_FAILED;
+    if (digest_check_end(digester->check, NULL))
+        return FILE_DIGEST_FAILED;
+    digest_check_sha256(digester->check, &hash->mark.sha256);
+    return FILE_DIGEST_READ;
 }
 
 enum file_digest_result

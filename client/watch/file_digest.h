@@ -14,10 +14,9 @@
 #ifndef CLIENT_WATCH_FILE_DIGEST_H
 #define CLIENT_WATCH_FILE_DIGEST_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/stat.h>
+
+#include "proto/resourcesync/digest.h"
 
 /*
  * The media type of a file: by its extension, as the system's
@@ -50,15 +49,13 @@ void mediatypes_close(struct mediatypes *types); /* NULL is allowed */
 const char *mediatypes_of(struct mediatypes *types, const char *name,
                           const void *head, size_t size);
 
-#define FILE_DIGEST_SIZE 32
-
 /* The record of a file, to see without reading that it did not change. */
 struct file_stamp {
     int64_t size;
     int64_t mtime_ns;
     int64_t ctime_ns; /* FILE_STAMP_UNSETTLED: read the file again */
     uint64_t ino;
-    unsigned char sha256[FILE_DIGEST_SIZE];
+    struct digest sha256;
 };
 
 #define FILE_STAMP_UNSETTLED INT64_MIN

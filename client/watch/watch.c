@@ -395,7 +395,7 @@ report_content(struct watch *w, const char *path, const char *name,
 
     /* Only touched: the content is the same. */
     if (is_known && known->size == mark->size &&
-        !memcmp(known->sha256, mark->sha256, sizeof(mark->sha256)))
+        digest_is_equal(&known->sha256, &mark->sha256))
         return watch_db_note(w->database, path, mark) && go_on(w);
 
     if (!file_uri_write(loc, w->options.base_uri, path)) {

@@ -157,20 +157,15 @@ bool
 watch_db_file(struct watch_db *state, const char *path, bool *is_known,
               struct file_stamp *mark)
 {
-    struct db_rows rows = DB_SELECT(
-        &state->db, NULL, state->why,
+    return !db_find(
+        &state->db, NULL, state->why, is_known,
         "SELECT size, mtime, ctime, ino, sha256 FROM"
         " (SELECT *, 0 AS age FROM pending WHERE path = ?1 UNION ALL"
-        " SELECT *, 1 FROM files WHERE path = ?1) ORDER BY age LIMIT 1",
-        db_blob(slice_of(path)));
-    struct slice sha256;
-
-    *is_known = DB_NEXT(&rows, &mark->size, &mark->mtime_ns, &mark->ctime_ns,
-                        &mark->ino, &sha256) &&
-                sha256.size == FILE_DIGEST_SIZE;
-    if (*is_known)
-        memcpy(mark->sha256, sha256.data, FILE_DIGEST_SIZE);
-    return !db_rows_end(&rows);
+        " SELECT *, 1 FROM files WHERE path = ?1 ORDER BY age LIMIT 1)"
+        " WHERE sha256 IS NOT NULL",
+        DB_VALUES(db_blob(slice_of(path))),
+        DB_INTO(&mark->size, &mark->mtime_ns, &mark->ctime_ns, &mark->ino,
+                &mark->sha256));
 }
 
 bool
@@ -224,16 +219,16 @@ bool
 watch_db_add(struct watch_db *state, const char *path,
              const struct file_stamp *mark)
 {
+    static const struct file_stamp none = {.size = 0};
+    const struct file_stamp *m = mark ? mark : &none;
+
     if (!begin_writing(state))
         return false;
     state->has_pending = true;
-    if (!mark)
-        return DO(state, "INSERT OR REPLACE INTO pending(path) VALUES (?1)",
-                  db_blob(slice_of(path)));
-    return DO(
-        state, "INSERT OR REPLACE INTO pending VALUES (?1,?2,?3,?4,?5,?6)",
-        db_blob(slice_of(path)), mark->size, mark->mtime_ns, mark->ctime_ns,
-        mark->ino, db_bytes(mark->sha256, FILE_DIGEST_SIZE));
+    return DO(state,
+              "INSERT OR REPLACE INTO pending VALUES (?1,?2,?3,?4,?5,?6)",
+              db_blob(slice_of(path)), m->size, m->mtime_ns, m->ctime_ns,
+              m->ino, mark ? &mark->sha256 : NULL);
 }
 
 void
@@ -324,16 +319,6 @@ watch_db_drop(struct watch_db *state)
 
 /* Gathering */
 
-/* Writes the time as W3C Datetime; `ns` reaches from the year 1677 to 2262. */
-static void
-put_lastmod(FILE *to, int64_t ns)
-{
-    char text[DATETIME_SIZE + 1] = "";
-
-    datetime_write(text, ns / 1000 - (ns % 1000 < 0));
-    fprintf(to, ",\"lastmod\":\"%s\"", text);
-}
-
 /* {"loc":"...","change":"created","lastmod":"...","hash":{"sha-256":"..."},
  * "length":3,"type":"text/csv"}
  *
@@ -342,13 +327,18 @@ static void
 put_entry(FILE *to, const char *change, const char *loc,
           const struct file_stamp *mark, const char *type)
 {
+    char lastmod[DATETIME_SIZE + 1] = "", hash[DIGEST_TEXT_SIZE];
+
     fprintf(to, "{\"loc\":\"%s\",\"change\":\"%s\"", loc, change);
     if (mark) {
-        put_lastmod(to, mark->mtime_ns);
-        fputs(",\"hash\":{\"sha-256\":\"", to);
-        for (size_t i = 0; i < sizeof(mark->sha256); i++)
-            fprintf(to, "%02x", mark->sha256[i]);
-        fprintf(to, "\"},\"length\":%lld", (long long)mark->size);
+        /* Nanoseconds reach from the year 1677 to 2262. */
+        datetime_write(lastmod,
+                       mark->mtime_ns / 1000 - (mark->mtime_ns % 1000 < 0));
+        digest_write(hash, &mark->sha256);
+        fprintf(to,
+                ",\"lastmod\":\"%s\",\"hash\":{\"sha-256\":\"%.64s\"},"
+                "\"length\":%lld",
+                lastmod, strchr(hash, ':') + 1, (long long)mark->size);
         if (type)
             fprintf(to, ",\"type\":\"%s\"", type);
     }

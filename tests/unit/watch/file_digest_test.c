@@ -17,7 +17,7 @@
 #define SECOND_US INT64_C(1000000)
 
 /* SHA-256 of "abc" (FIPS 180-4). */
-static const unsigned char abc[FILE_DIGEST_SIZE] =
+static const unsigned char abc[DIGEST_SIZE] =
     "\xba\x78\x16\xbf\x8f\x01\xcf\xea\x41\x41\x40\xde\x5d\xae\x22\x23"
     "\xb0\x03\x61\xa3\x96\x17\x7a\x9c\xb4\x10\xff\x61\xf2\x00\x15\xad";
 
@@ -51,7 +51,7 @@ TEST(reads_digest_length_and_the_first_bytes)
     tempdir_write(dir, "a", "abc");
     assert_int_equal(file_digest_read(digester, dir, "a", &hash),
                      FILE_DIGEST_READ);
-    assert_memory_equal(hash.mark.sha256, abc, sizeof(abc));
+    assert_memory_equal(hash.mark.sha256.bytes, abc, sizeof(abc));
     assert_int_equal(hash.mark.size, 3);
     assert_int_equal(hash.head_size, 3);
     assert_memory_equal(hash.head, "abc", 3);
