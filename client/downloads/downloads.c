@@ -123,6 +123,8 @@ copy_duplicates(struct download_job *job, const struct want *want,
         if (!best)
             return true;
         is_taken[which] = true;
+        /* What the duplicate says of its bytes counts where the entry says
+         * nothing. */
         if (!copy_link(&job->links[job->n_links++], best->href,
                        want->hash.size ? want->hash : best->hash,
                        want->length != LENGTH_NONE ? want->length
