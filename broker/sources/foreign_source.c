@@ -163,7 +163,7 @@ has_link(struct slice links, const char *rel, struct slice url)
     struct problem ignored = {.text = ""};
 
     while (weblink_next(&links, &link))
-        if (!link.is_of_another && weblink_has_rel(&link, rel) &&
+        if (!link.is_of_another && slice_has_word(link.rel, rel) &&
             !websub_check_url(link.target, rel, &ignored) &&
             websub_is_same(link.target, url))
             return true;
@@ -314,7 +314,7 @@ read_self(struct slice links, struct slice *self, struct problem *why)
     size_t n = 0;
 
     while (weblink_next(&links, &link))
-        if (!link.is_of_another && weblink_has_rel(&link, "self")) {
+        if (!link.is_of_another && slice_has_word(link.rel, "self")) {
             *self = link.target;
             n++;
         }

@@ -287,18 +287,6 @@ hand_some(struct dump_reader *d)
 }
 
 static void
-end_package(struct dump_reader *d)
-{
-    zip_reader_close(d->package);
-    d->package = NULL;
-    /* After a passing failure the next attempt continues the download. */
-    if (d->why.rc != STATUS_UNREACHABLE && d->why.rc != STATUS_IO)
-        download_forget(d->dir_fd, d->file);
-    d->on_end(&d->why, d->user);
-    dump_reader_free(d);
-}
-
-static void
 on_turn(void *user)
 {
     struct dump_reader *d = user;
@@ -324,7 +312,13 @@ on_turn(void *user)
         }
         break;
     case ENDING:
-        end_package(d);
+        zip_reader_close(d->package);
+        d->package = NULL;
+        /* After a passing failure the next attempt continues the download. */
+        if (d->why.rc != STATUS_UNREACHABLE && d->why.rc != STATUS_IO)
+            download_forget(d->dir_fd, d->file);
+        d->on_end(&d->why, d->user);
+        dump_reader_free(d);
         return;
     }
     timer_start(d->turn, 0);

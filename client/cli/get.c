@@ -35,17 +35,6 @@ print_part(const char *before, const char *text)
 }
 
 static void
-print_item(const struct td_item *item)
-{
-    print_name(KEY_WIDTH, item->rel);
-    print_part("", item->href);
-    print_part("  ", item->type);
-    print_part("  from ", item->from);
-    print_part("  until ", item->until);
-    putchar('\n');
-}
-
-static void
 print_text(const struct td_offer *offer, const char *position)
 {
     print_pair(KEY_WIDTH, "set", offer->set_url);
@@ -56,8 +45,16 @@ print_text(const struct td_offer *offer, const char *position)
     print_pair(KEY_WIDTH, "from", offer->from);
     if (offer->n_lists)
         printf("%-22s %" PRIu64 "\n", "lists", offer->n_lists);
-    for (size_t i = 0; i < offer->n_items; i++)
-        print_item(&offer->items[i]);
+    for (size_t i = 0; i < offer->n_items; i++) {
+        const struct td_item *item = &offer->items[i];
+
+        print_name(KEY_WIDTH, item->rel);
+        print_part("", item->href);
+        print_part("  ", item->type);
+        print_part("  from ", item->from);
+        print_part("  until ", item->until);
+        putchar('\n');
+    }
 }
 
 /* For machines:

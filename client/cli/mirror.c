@@ -376,18 +376,6 @@ on_finding(enum td_finding finding, const char *loc, const char *path,
     putchar('\n');
 }
 
-static void
-print_result(const struct mirror *m, const struct td_audit_result *r)
-{
-    print_values(m->is_json,
-                 "compared:n missing:n stale:n extra:n corrupt:n repaired:n "
-                 "left_out:n by_digest:n by_length:n by_time:n unchecked:n "
-                 "position:t",
-                 r->n_compared, r->n_missing, r->n_stale, r->n_extra,
-                 r->n_corrupt, r->n_repaired, r->n_left_out, r->n_by_digest,
-                 r->n_by_length, r->n_by_time, r->n_unchecked, r->position);
-}
-
 static enum exit_code
 run_audit(const struct arguments *arguments)
 {
@@ -412,7 +400,15 @@ run_audit(const struct arguments *arguments)
     rc = td_audit(m->client, url, dir, how, &result);
     progress_clear();
     if (rc == TD_OK || rc == TD_DIFFERENT)
-        print_result(m, &result);
+        print_values(
+            m->is_json,
+            "compared:n missing:n stale:n extra:n corrupt:n repaired:n "
+            "left_out:n by_digest:n by_length:n by_time:n unchecked:n "
+            "position:t",
+            result.n_compared, result.n_missing, result.n_stale, result.n_extra,
+            result.n_corrupt, result.n_repaired, result.n_left_out,
+            result.n_by_digest, result.n_by_length, result.n_by_time,
+            result.n_unchecked, result.position);
     if (m->as_of[0] && !m->is_doubtful && !m->is_json)
         say("complete as of %s", m->as_of);
     if (m->is_deaf)

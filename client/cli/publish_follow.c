@@ -651,18 +651,6 @@ has_room(struct follow *f)
 
 /* Lines */
 
-/* Adds the line that was checked to the batch. */
-static void
-add_line(struct follow *f, struct slice line)
-{
-    struct batch *batch = &f->batch;
-    struct slice change =
-        f->check.ignores_unknown ? buf_slice(&f->check.changes) : line;
-
-    batch->sizes[batch->n++] = change.size;
-    buf_add_slice(&batch->text, change);
-}
-
 /* Takes lines until the batch is full, there are no more, or one is bad. */
 static void
 fill_batch(struct follow *f)
@@ -677,7 +665,12 @@ fill_batch(struct follow *f)
            line_input_next(f->input, &line, &f->line)) {
         if (slice_without_spaces(line).size > 0) {
             if (input_check_read(&f->check, line)) {
-                add_line(f, line);
+                struct slice change = f->check.ignores_unknown
+                                          ? buf_slice(&f->check.changes)
+                                          : line;
+
+                batch->sizes[batch->n++] = change.size;
+                buf_add_slice(&batch->text, change);
             } else if (f->rejects < 0 || !reject_line(f, line)) {
                 f->input->start = f->input->last;
                 f->input->line--;

@@ -145,21 +145,10 @@ await_command(pid_t pid)
     return status;
 }
 
-static void
-say_failed(const struct execution *e, int status)
-{
-    const char *loc = e->loc ? e->loc : e->change;
-
-    if (WIFSIGNALED(status))
-        say("the command was ended by signal %d at %s", WTERMSIG(status), loc);
-    else
-        say("the command failed with status %d at %s",
-            WIFEXITED(status) ? WEXITSTATUS(status) : -1, loc);
-}
-
 bool
 execute(const struct execution *e)
 {
+    const char *loc = e->loc ? e->loc : e->change;
     char **environment = environment_new(e);
     int ends[2];
     int status;
@@ -182,7 +171,10 @@ execute(const struct execution *e)
     if (pid < 0)
         return false;
     status = await_command(pid);
-    if (status && !signals_came())
-        say_failed(e, status);
+    if (status && !signals_came() && WIFSIGNALED(status))
+        say("the command was ended by signal %d at %s", WTERMSIG(status), loc);
+    else if (status && !signals_came())
+        say("the command failed with status %d at %s",
+            WIFEXITED(status) ? WEXITSTATUS(status) : -1, loc);
     return status == 0;
 }

@@ -195,24 +195,11 @@ settings_of(const struct arguments *arguments, size_t *size)
     return text;
 }
 
-/* Creates or changes the set by the settings of the command line. */
-static enum exit_code
-give_settings(struct td_client *client, const struct arguments *arguments,
-              const char *settings, size_t size)
-{
-    const char *url = arguments->operands[0];
-
-    if (arguments->command->options == &creation)
-        return exit_of(client, td_set_create(client, url, settings, size));
-    return exit_of(client,
-                   td_set_change(client, url, settings, size,
-                                 arguments->options[OPTION_DISCARD] != NULL));
-}
-
 static enum exit_code
 run_create_or_change(const struct arguments *arguments)
 {
     bool is_new = arguments->command->options == &creation;
+    const char *url = arguments->operands[0];
     struct td_client *client = NULL;
     size_t size = 0;
     char *settings = NULL;
@@ -223,9 +210,13 @@ run_create_or_change(const struct arguments *arguments)
     if (!code && !is_new && !strcmp(settings, "{}"))
         code = bad_usage("set change needs a setting, or --reset");
     if (!code)
-        client = open_client(arguments, arguments->operands[0], &code);
+        client = open_client(arguments, url, &code);
     if (client)
-        code = give_settings(client, arguments, settings, size);
+        code = exit_of(
+            client,
+            is_new ? td_set_create(client, url, settings, size)
+                   : td_set_change(client, url, settings, size,
+                                   arguments->options[OPTION_DISCARD] != NULL));
     if (!code)
         puts(is_new ? "created" : "changed");
     td_close(client);

@@ -122,16 +122,6 @@ plot(const struct minutes *minutes)
 }
 
 static void
-print_number(struct slice json, const char *name, const char *label)
-{
-    struct slice value;
-    uint64_t number;
-
-    if (json_slices_member(json, name, &value) && number_read(value, &number))
-        printf("%-26s %" PRIu64 "\n", label, number);
-}
-
-static void
 print_disk(struct slice json)
 {
     struct slice disk, value;
@@ -148,8 +138,9 @@ print_disk(struct slice json)
 static void
 print_status(struct broker_call *call, bool has_plot)
 {
-    struct slice json = buf_slice(&call->json);
+    struct slice json = buf_slice(&call->json), sets;
     struct minutes entries, lags;
+    uint64_t n_sets;
 
     if (call->code)
         return;
@@ -158,7 +149,8 @@ print_status(struct broker_call *call, bool has_plot)
         call->code = failed("the answer is not the status of a broker");
         return;
     }
-    print_number(json, "sets", "sets");
+    if (json_slices_member(json, "sets", &sets) && number_read(sets, &n_sets))
+        printf("%-26s %" PRIu64 "\n", "sets", n_sets);
     print_disk(json);
     printf("%-26s %" PRIu64 ", at most %" PRIu64 " in a minute\n",
            "entries in the last hour", entries.sum, entries.most);

@@ -89,16 +89,6 @@ move_place(struct history *h, const struct list_entries_entry *k)
     }
 }
 
-static bool
-passes(struct history *h, const struct list_entries_entry *k)
-{
-    if (k->is_known || is_repeat(h, k) ||
-        (h->list.is_by_time && !passes_by_time(h, k)))
-        return false;
-    move_place(h, k);
-    return true;
-}
-
 /*
  * Without the order of the list the number of entries at the place's moment
  * says nothing: all of them are handed over again, rather than one missed;
@@ -265,8 +255,10 @@ takes_entry(struct history *h, const struct list_entries_entry *k)
     uint64_t seq = k->entry->change.seq;
 
     if (h->now.is_time) {
-        if (!passes(h, k))
+        if (k->is_known || is_repeat(h, k) ||
+            (h->list.is_by_time && !passes_by_time(h, k)))
             return 0;
+        move_place(h, k);
         if (is_numbered(h) && seq)
             stand_at(h, seq);
         return 1;

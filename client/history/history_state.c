@@ -35,18 +35,6 @@ forget_documents(struct history *h)
     h->older.index = h->older.archives = h->list.next = NULL;
 }
 
-/* Forgets all documents. */
-static void
-history_forget(struct history *h)
-{
-    forget_documents(h);
-    h->i = h->older.i = 0;
-    h->search = (struct history_search){.has_looked = false};
-    h->list.is_loaded = h->has_told = h->older.has_parts = h->is_top_closed =
-        false;
-    h->list.etag[0] = '\0';
-}
-
 void
 history_close_package(struct history *h)
 {
@@ -257,7 +245,12 @@ history_again(struct history *h)
         return false;
     if (h->retry.n_looks == 0)
         h->retry.look_pause_ms = PAUSE_FIRST;
-    history_forget(h);
+    forget_documents(h);
+    h->i = h->older.i = 0;
+    h->search = (struct history_search){.has_looked = false};
+    h->list.is_loaded = h->has_told = h->older.has_parts = h->is_top_closed =
+        false;
+    h->list.etag[0] = '\0';
     h->state = HISTORY_TOP;
     wait_before_retry(h,
                       h->retry.n_looks++ == 0

@@ -79,17 +79,6 @@ bound_entries(struct list_entries *kept, int64_t us)
 }
 
 static enum status
-add_mark(struct list_entries *kept, uint64_t mark, const struct list_past *past)
-{
-    if (!ONE_MORE(kept->marks, &kept->marks_capacity, kept->n_marks))
-        return STATUS_MEMORY;
-    if (kept->n_marks < past->n)
-        kept->sum_past += mark;
-    kept->marks[kept->n_marks++] = mark;
-    return STATUS_OK;
-}
-
-static enum status
 keep_entry(struct list_entries *kept, const struct document_entry *e,
            struct list_entries_entry entry)
 {
@@ -130,8 +119,11 @@ list_entries_add(struct list_entries *kept, const struct document_entry *e,
         entry.bound_us = datetime;
     if (past->after.is_time) {
         entry.mark = mark_of(e);
-        if (add_mark(kept, entry.mark, past))
+        if (!ONE_MORE(kept->marks, &kept->marks_capacity, kept->n_marks))
             return STATUS_MEMORY;
+        if (kept->n_marks < past->n)
+            kept->sum_past += entry.mark;
+        kept->marks[kept->n_marks++] = entry.mark;
         entry.is_known =
             past->is_by_order && mark_set_take(&past->known, entry.mark);
     }

@@ -399,15 +399,6 @@ drop_overtaken(struct file_sync *w)
 
 /* New downloads */
 
-/* True if the resource is longer than the downloads allow. */
-static bool
-is_too_long(const struct file_sync *w, const struct mirror_db_resource *r)
-{
-    uint64_t most = w->m->client->room.limits.max_file_bytes;
-
-    return most && r->wanted.length > most;
-}
-
 /* Gives a resource to the downloads. *is_taken false: not now. */
 static bool
 fetch_one(struct file_sync *w, const struct mirror_db_resource *r,
@@ -425,8 +416,10 @@ fetch_one(struct file_sync *w, const struct mirror_db_resource *r,
                         .file = name};
     enum status rc;
     struct problem why = {.text = ""};
+    uint64_t max_file = w->m->client->room.limits.max_file_bytes;
 
-    if (r->wanted.length != LENGTH_NONE && !is_too_long(w, r) &&
+    if (r->wanted.length != LENGTH_NONE &&
+        !(max_file && r->wanted.length > max_file) &&
         source_limits_check_total(&w->m->client->room, r->wanted.length, &why))
         return fail_full(w, &why);
     while (!w->m->options->has_no_mirrors &&

@@ -96,30 +96,24 @@ has_extension(const struct path *path)
            name[size - 1 - n] == '.';
 }
 
-static void
-add_directory(struct path *path, struct slice segment)
-{
-    if (segment.size == 0) {
-        BUF_ADD(&path->to, "%empty");
-    } else {
-        add_segment(path, segment);
-        if (has_extension(path))
-            BUF_ADD(&path->to, "%");
-    }
-    end_name(path);
-}
+/* Names */
 
+/* Adds a name of the path. An empty one, and a directory that could be a file,
+ * or a file that could be a directory, get "%". */
 static void
-add_file(struct path *path, struct slice segment)
+add_name(struct path *path, struct slice segment, bool is_file)
 {
     if (segment.size == 0) {
-        BUF_ADD(&path->to, "%index");
+        buf_add_text(&path->to, is_file ? "%index" : "%empty");
     } else {
         add_segment(path, segment);
-        if (!has_extension(path))
+        if (has_extension(path) != is_file)
             BUF_ADD(&path->to, "%");
     }
-    check_name(path);
+    if (is_file)
+        check_name(path);
+    else
+        end_name(path);
 }
 
 /* The host */
@@ -215,8 +209,8 @@ add_rest(struct path *path, struct slice rest)
 
     slice_skip(&names, 1); /* the slash behind the host */
     while (!path->is_odd && memchr(names.data, '/', names.size))
-        add_directory(path, slice_take(&names, '/'));
-    add_file(path, (struct slice){names.data, names.size + rest.size});
+        add_name(path, slice_take(&names, '/'), false);
+    add_name(path, (struct slice){names.data, names.size + rest.size}, true);
 }
 
 void

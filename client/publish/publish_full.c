@@ -545,19 +545,6 @@ put_file(struct td_client *client, const char *target, int fd, uint64_t size,
     return rc;
 }
 
-/* Writes the URL. A broker that finds `accept-deletions` there answers 200 also
- * when it holds deletions back. */
-static void
-name_resources(char *to, size_t size, const char *set_url,
-               const struct td_full_options *options, uint64_t n_left_out)
-{
-    snprintf(to, size,
-             "%s/resources?accept-deletions=%" PRIu64 "&left-out=%" PRIu64
-             "&max-delete=%u",
-             set_url, options->accept_deletions, options->left_out + n_left_out,
-             options->max_delete ? options->max_delete : MAX_DELETE_DEFAULT);
-}
-
 enum td_status
 td_publish_full(struct td_client *client, const char *set_url, const char *from,
                 const struct td_full_options *options,
@@ -589,8 +576,15 @@ td_publish_full(struct td_client *client, const char *set_url, const char *from,
                 : gather(client, from, fd, &gathered);
     if (!rc) {
         client_report(&gathered.report, options->on_report, options->user);
-        name_resources(target, sizeof(target), url, options,
-                       list_report_n_left_out(&gathered.report));
+        /* A broker that finds `accept-deletions` there answers 200 also when it
+         * holds deletions back. */
+        snprintf(target, sizeof(target),
+                 "%s/resources?accept-deletions=%" PRIu64 "&left-out=%" PRIu64
+                 "&max-delete=%u",
+                 url, options->accept_deletions,
+                 options->left_out + list_report_n_left_out(&gathered.report),
+                 options->max_delete ? options->max_delete
+                                     : MAX_DELETE_DEFAULT);
         rc = put_file(client, target, fd, gathered.size, receipt);
     }
     if (fd >= 0)

@@ -20,6 +20,22 @@
  *
  * A file of SQLite, or a database in memory. One process at a time, by SQLite's
  * own lock.
+ *
+ * Why watch_db.h and harvest_db.h have tables of their own for their posts:
+ * they seal in the same three steps, and share the argument, but the post is in
+ * one transaction with what it is about, and that differs.
+ *
+ *   - spool: the last change; the body is made of the rows. An answer deletes
+ *     them and moves `durable`. A refusal drops one change, or makes the post
+ *     smaller.
+ *   - watch: the body, and the states of its files. An answer makes them those
+ *     of the files, or, from a new log, forgets all. A refusal drops the post.
+ *   - harvest: the body, the rows and the source's position, and the set's
+ *     position and the time, which find a post whose key has lapsed. An answer
+ *     deletes the post, and moves the set's position if nobody else posted. A
+ *     refusal ends the harvest.
+ *
+ * In common are one INSERT, one SELECT and one DELETE.
  */
 #ifndef CLIENT_PUBLISH_SPOOL_H
 #define CLIENT_PUBLISH_SPOOL_H

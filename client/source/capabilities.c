@@ -78,20 +78,14 @@ offered_is_something(const struct offered *o)
            o->events;
 }
 
-/* Returns the member that a link with `rel` is for; NULL: none. */
-static char **
-member_of(struct offered *o, struct slice rel)
-{
-    for (size_t i = 0; i < N(texts); i++)
-        if (rel.size > 0 && slice_is(rel, texts[i].rel))
-            return member_at(o, i);
-    return NULL;
-}
-
 bool
 offered_take(struct offered *o, struct slice rel, struct slice href)
 {
-    char **member = member_of(o, rel);
+    char **member = NULL;
+
+    for (size_t i = 0; i < N(texts) && !member; i++)
+        if (rel.size > 0 && slice_is(rel, texts[i].rel))
+            member = member_at(o, i);
 
     href = slice_take(&href, '#'); /* never sent, and would swallow a query */
     if (!member || *member ||

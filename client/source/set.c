@@ -303,18 +303,6 @@ on_item(const struct discovery_item *found, void *user)
     copy_time(o, &item->until, found->until_us);
 }
 
-static void
-free_items(struct offer *o)
-{
-    for (size_t i = 0; i < o->told.n_items; i++) {
-        free((char *)o->items[i].rel);
-        free((char *)o->items[i].href);
-        free((char *)o->items[i].type);
-        free((char *)o->items[i].from);
-        free((char *)o->items[i].until);
-    }
-}
-
 /* The set */
 
 static void
@@ -473,7 +461,13 @@ offer_read(struct td_client *client, const char *set_url, td_offer_fn *on_offer,
     discovery_free(o->discovery);
     document_fetch_free(o->page);
     offered_fini(&o->offered);
-    free_items(o);
+    for (size_t i = 0; i < o->told.n_items; i++) {
+        free((char *)o->items[i].rel);
+        free((char *)o->items[i].href);
+        free((char *)o->items[i].type);
+        free((char *)o->items[i].from);
+        free((char *)o->items[i].until);
+    }
     buf_fini(&o->json);
     free(o);
     return rc;

@@ -230,17 +230,6 @@ count_failed(const struct source_sets *t)
     return n;
 }
 
-/* A source may get more sets later; a single set has none. */
-static void
-look_later(struct source_sets *t)
-{
-    bool is_set = visit_schedule_count(t->rounds) == 1 &&
-                  count_missed(t) == 0 && !strcmp(t->stops[0].url, t->plan.url);
-
-    if (!t->plan.is_once && !is_set)
-        timer_start(t->again, t->plan.poll_ms);
-}
-
 /* Asks an unreachable source again later, or ends if patience is over. */
 static void
 ask_later(struct source_sets *t, const struct problem *why)
@@ -285,7 +274,11 @@ on_looked(const struct problem *why, void *user)
         return;
     }
     t->has_looked = true;
-    look_later(t);
+    /* A source may get more sets later; a single set has none. */
+    if (!t->plan.is_once &&
+        !(visit_schedule_count(t->rounds) == 1 && count_missed(t) == 0 &&
+          !strcmp(t->stops[0].url, t->plan.url)))
+        timer_start(t->again, t->plan.poll_ms);
     source_sets_turn(t);
 }
 

@@ -507,19 +507,6 @@ survey_take(struct survey *l)
            commit_reading(l, clock_now_us(), true);
 }
 
-/* The created and updated resources become differences, in the order of the
- * list. */
-static bool
-write_changed(struct survey *l, int64_t now_us)
-{
-    return RUN(l,
-               "INSERT INTO change"
-               " SELECT last + row_number() OVER (ORDER BY n),"
-               " max(?, when_us), hole, fragment FROM seen, listing"
-               " WHERE fragment IS NOT NULL",
-               now_us);
-}
-
 /* A deleted resource becomes a difference. */
 static enum status
 write_deletion(struct survey *l, struct slice loc, int64_t now_us)
@@ -604,7 +591,14 @@ survey_compare(struct survey *l, const struct survey_guard *guard)
     if (is_unchanged)
         return true;
     return see_unchanged(l) && judge_deletions(l, guard, &is_held) &&
-           begin_transaction(l) && write_changed(l, now_us) &&
+           begin_transaction(l) && /* created and updated resources, in the
+                                      order of the list */
+           RUN(l,
+               "INSERT INTO change"
+               " SELECT last + row_number() OVER (ORDER BY n),"
+               " max(?, when_us), hole, fragment FROM seen, listing"
+               " WHERE fragment IS NOT NULL",
+               now_us) &&
            (is_held || write_deleted(l, now_us)) &&
            run_text(l, is_held ? hold_unseen : forget_unseen) &&
            run_text(l, replace) &&

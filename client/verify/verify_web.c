@@ -74,14 +74,6 @@ list_index_find(struct list_index *names, struct slice loc)
     return NULL;
 }
 
-/* Forgets all but the first `n`. */
-static void
-list_index_cut(struct list_index *names, size_t n)
-{
-    while (names->n > n)
-        free(names->each[--names->n].loc);
-}
-
 /* Attempts to get a document from an unreachable or busy server, and most
  * milliseconds between two. */
 #define ATTEMPTS   5
@@ -170,7 +162,8 @@ begin_reading(struct get *get)
         get->proof = list_proof_new(&w->v->chain, get->url, NULL, NULL);
         return get->proof;
     }
-    list_index_cut(w->reading, get->n_before);
+    while (w->reading->n > get->n_before)
+        free(w->reading->each[--w->reading->n].loc);
     w->n_known = 0;
     get->document = document_new(get->url, &events, get);
     return get->document;
@@ -488,17 +481,6 @@ on_offer(const struct td_offer *offer, void *user)
     }
 }
 
-static void
-begin_anew(struct walk *w)
-{
-    list_index_fini(&w->lists);
-    list_index_fini(&w->parts);
-    w->lists = w->parts = (struct list_index){.n = 0};
-    w->is_overtaken = false;
-    memset(&w->v->chain, 0, sizeof(w->v->chain));
-    memset(w->v->proof, 0, sizeof(*w->v->proof));
-}
-
 static enum status
 walk_all(struct walk *w)
 {
@@ -528,7 +510,12 @@ walk_lists(struct walk *w)
             (n > 1 && w->v->chain.after <= after))
             return rc;
         after = w->v->chain.after;
-        begin_anew(w);
+        list_index_fini(&w->lists);
+        list_index_fini(&w->parts);
+        w->lists = w->parts = (struct list_index){.n = 0};
+        w->is_overtaken = false;
+        memset(&w->v->chain, 0, sizeof(w->v->chain));
+        memset(w->v->proof, 0, sizeof(*w->v->proof));
     }
 }
 
@@ -550,4 +537,33 @@ verify_web(struct verify *v, const char *set_url)
     free(w.archive);
     free(w.index);
     return rc;
+}
+
+/* Proves a history as far as it is sound. */
+
+enum td_status
+td_verify(struct td_client *client, const char *where,
+          void (*on_list)(const char *list, const struct td_proof *proof,
+                          void *user),
+          void *user, struct td_proof *proof)
+{
+    struct td_proof unwanted;
+    struct verify v = {
+        .client = client,
+        .proof = proof ? proof : &unwanted,
+        .on_list = on_list,
+        .user = user,
+    };
+    enum status rc;
+
+    client_begin(client);
+    memset(v.proof, 0, sizeof(*v.proof));
+    if (!where || !where[0])
+        rc = client_fail(client, STATUS_INVALID, "no set and no directory");
+    else if (uri_is_web(where))
+        rc = client_add_source(client, where) ? STATUS_MEMORY
+                                              : verify_web(&v, where);
+    else
+        rc = verify_files(&v, where);
+    return client_end(client, rc);
 }

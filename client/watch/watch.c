@@ -586,14 +586,6 @@ is_entry(const struct dirent *entry)
     return strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..");
 }
 
-static void
-free_entries(struct dirent **entries, int n)
-{
-    while (n > 0)
-        free(entries[--n]);
-    free(entries);
-}
-
 static bool
 scan_folder(struct watch *w, struct folders *folders, const char *path,
             bool with_files)
@@ -617,7 +609,9 @@ scan_folder(struct watch *w, struct folders *folders, const char *path,
     for (int i = 0; i < n && is_good; i++)
         is_good =
             look_at_name(w, folders, path, entries[i]->d_name, with_files);
-    free_entries(entries, n);
+    while (n > 0)
+        free(entries[--n]);
+    free(entries);
     return is_good;
 }
 
@@ -806,18 +800,6 @@ open_all(struct watch *w)
     return true;
 }
 
-static void
-close_all(struct watch *w)
-{
-    post_queue_undo(&w->posts);
-    path_queue_clear(&w->dirty);
-    mediatypes_close(w->types);
-    file_digester_free(w->digester);
-    inotify_close(w->watches);
-    watch_db_close(w->database);
-    directory_tree_rest(&w->tree);
-}
-
 struct watch *
 watch_new(const struct watch_options *options)
 {
@@ -862,7 +844,13 @@ watch_run(struct watch *watch)
 {
     if (open_all(watch))
         run_watch(watch);
-    close_all(watch);
+    post_queue_undo(&watch->posts);
+    path_queue_clear(&watch->dirty);
+    mediatypes_close(watch->types);
+    file_digester_free(watch->digester);
+    inotify_close(watch->watches);
+    watch_db_close(watch->database);
+    directory_tree_rest(&watch->tree);
     return &watch->why;
 }
 

@@ -229,15 +229,6 @@ on_active(struct td_subscriber *s, struct hub_subscription *lease)
     report_state(s, TD_ACTIVE, seconds);
 }
 
-static void
-on_failed(struct td_subscriber *s, const struct problem *why)
-{
-    if ((why->rc == STATUS_REFUSED && !s->was_active) || is_proof(s, why))
-        be_denied(s, why);
-    else
-        retry_later(s, why);
-}
-
 /* Asks the hub at once. But if a request is under way, or the subscriber pauses
  * after trouble, that request or the next one decides. */
 static void
@@ -293,7 +284,10 @@ on_lease(struct hub_subscription *lease, enum hub_subscription_event event,
         on_active(s, lease);
         break;
     case HUB_SUBSCRIPTION_FAILED:
-        on_failed(s, why);
+        if ((why->rc == STATUS_REFUSED && !s->was_active) || is_proof(s, why))
+            be_denied(s, why);
+        else
+            retry_later(s, why);
         break;
     case HUB_SUBSCRIPTION_DENIED:
         if (is_ours)
