@@ -1,7 +1,7 @@
 #include "broker/http/postponement.h"
 
 #include "broker/net/response.h"
-#include "broker/push/members.h"
+#include "broker/push/stream_sets.h"
 #include "broker/push/subscribers.h"
 
 bool
@@ -14,7 +14,7 @@ postponement_is_ahead(struct http *http, struct request *rq,
 
     if (is && last_id.size)
         follow_request_resume(&follow, last_id);
-    is = is && members_are_ahead(http->registry, &follow);
+    is = is && stream_sets_are_ahead(http->registry, &follow);
     follow_request_fini(&follow);
     return is;
 }
@@ -24,7 +24,7 @@ on_gone(struct request *rq)
 {
     struct postponement *p = request_user(rq);
 
-    copy_waits_cancel(&p->wait);
+    catch_up_waits_cancel(&p->wait);
     p->go_on(p, NULL);
 }
 
@@ -43,7 +43,7 @@ go_on(struct request *rq, void *user)
 }
 
 static void
-resume_request(struct copy_wait *wait, bool is_certain)
+resume_request(struct catch_up_wait *wait, bool is_certain)
 {
     struct postponement *p = list_entry(wait, struct postponement, wait);
 

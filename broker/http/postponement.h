@@ -1,7 +1,7 @@
 /*
  * postponement.h - postpones a request that names a position which the copy of
  * this broker may lack (positions_is_ahead): another broker of the cluster may
- * have sent it. A copy that is certain decides (broker/push/copy_waits.h).
+ * have sent it. A copy that is certain decides (broker/push/catch_up_waits.h).
  *
  *     ahead? --no--> the handler
  *       | yes
@@ -20,11 +20,11 @@
 
 #include "broker/http/http.h"
 #include "broker/net/request.h"
-#include "broker/push/copy_waits.h"
+#include "broker/push/catch_up_waits.h"
 
 /* A member of a struct of its owner. */
 struct postponement {
-    struct copy_wait wait;
+    struct catch_up_wait wait;
     struct request *rq;
     bool is_certain;
 

@@ -54,14 +54,13 @@ framing_of(bool is_1_0)
  * at its end; a second one ends the event. */
 void
 eventsource_wrap(struct buf *to, const struct message *message,
-                 const struct transport *transport, struct deflater *deflater)
+                 const struct transport *transport)
 {
     const struct coverage *c = &message->covered;
     char position[POSITION_MAX], head[EVENT_HEAD_MAX];
     struct slice part = {head, 0};
     struct wire wire;
 
-    (void)deflater;
     position_write(position, c->epoch, c->last);
     part.size = (size_t)snprintf(
         head, sizeof(head),
@@ -78,7 +77,7 @@ eventsource_wrap(struct buf *to, const struct message *message,
 
 void
 eventsource_note(struct buf *to, const char *event, struct slice json,
-                 struct slice id, const struct transport *transport)
+                 struct slice id, bool is_1_0)
 {
     struct buf text;
 
@@ -94,7 +93,7 @@ eventsource_note(struct buf *to, const char *event, struct slice json,
         BUF_ADD(&text, "\n");
     }
     BUF_ADD(&text, "\n");
-    add_text(to, framing_of(transport->is_1_0), buf_slice(&text));
+    add_text(to, framing_of(is_1_0), buf_slice(&text));
     buf_fini(&text);
 }
 
@@ -110,15 +109,14 @@ eventsource_head(struct response *r)
 }
 
 void
-eventsource_accept(struct request *rq, const struct stream_terms *terms,
-                   const struct stream_handlers *handlers, void *user)
+eventsource_accept(struct request *rq, const struct stream_handlers *handlers,
+                   void *user)
 {
     struct response r;
     struct buf opening;
     char retry[40];
     struct slice line = {retry, 0};
 
-    (void)terms;
     line.size = (size_t)snprintf(
         retry, sizeof(retry), "retry: %u\n\n",
         RETRY_MS + (unsigned)(clock_steady_us() % RETRY_SPREAD_MS));
@@ -155,7 +153,7 @@ event_of(unsigned code)
  * and the client sees that it is cut off. */
 void
 eventsource_close(struct stream *stream, const struct ending *ending,
-                  const struct transport *transport)
+                  bool is_1_0)
 {
     struct buf text, wire;
 
@@ -171,8 +169,8 @@ eventsource_close(struct stream *stream, const struct ending *ending,
                    "event: %s\ndata: {\"detail\":", event_of(ending->code));
     json_text(&text, slice_of(ending->reason));
     buf_add_format(&text, "%s}\n\n", ending->members ? ending->members : "");
-    add_text(&wire, framing_of(transport->is_1_0), buf_slice(&text));
-    if (!transport->is_1_0)
+    add_text(&wire, framing_of(is_1_0), buf_slice(&text));
+    if (!is_1_0)
         BUF_ADD(&wire, STREAM_CHUNK_LAST);
     stream_end(stream, wire.data, wire.size);
     buf_fini(&text);

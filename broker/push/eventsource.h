@@ -32,8 +32,8 @@
  * EVENTSOURCE_GONE_ID, and the broker answers a request with it by 204: in HTML
  * that means "do not connect again".
  *
- * A stream of many sets (members.h) has the same events without `id`, because
- * the position of one set is not that of the stream, and further ones:
+ * A stream of many sets (stream_sets.h) has the same events without `id`,
+ * because the position of one set is not that of the stream, and further ones:
  *
  *     event: end         one set has ended: its data says which, and why
  *     event: heartbeat   of the whole stream
@@ -53,10 +53,17 @@
 struct response;
 void eventsource_head(struct response *r);
 
-/* See struct transport. */
-accept_fn eventsource_accept;
-wrap_fn eventsource_wrap;
-close_fn eventsource_close;
-note_fn eventsource_note;
+/* Appends a message as an event; transports_piece cuts the bytes into the
+ * pieces that may be written at once. */
+void eventsource_wrap(struct buf *to, const struct message *message,
+                      const struct transport *transport);
+
+/* See transports.h. */
+void eventsource_accept(struct request *rq,
+                        const struct stream_handlers *handlers, void *user);
+void eventsource_note(struct buf *to, const char *event, struct slice json,
+                      struct slice id, bool is_1_0);
+void eventsource_close(struct stream *stream, const struct ending *ending,
+                       bool is_1_0);
 
 #endif

@@ -34,7 +34,7 @@ resume_poll(struct poll *poll, struct request *rq)
 {
     poll->polls->n--;
     list_remove(&poll->timed);
-    places_leave(&poll->reader);
+    set_readers_leave(&poll->reader);
     if (rq)
         request_set_user(rq, NULL);
     poll->resume(poll, rq);
@@ -49,16 +49,16 @@ on_gone(struct request *rq)
 static const struct request_handlers handlers = {.on_gone = on_gone};
 
 bool
-polls_wait(struct polls *polls, struct places *places, struct request *rq,
-           struct poll *poll, const struct poll_wish *wish)
+polls_wait(struct polls *polls, struct set_readers *set_readers,
+           struct request *rq, struct poll *poll, const struct poll_wish *wish)
 {
     struct service *service = request_service(rq);
     int64_t now_us = clock_steady_us(), slot;
 
     if (polls->is_ending)
         return false;
-    places_enter(places, service, wish->set, &poll->reader, wish->after,
-                 on_news);
+    set_readers_enter(set_readers, service, wish->set, &poll->reader,
+                      wish->after, on_news);
     poll->polls = polls;
     poll->request = rq;
     poll->resume = wish->resume;
@@ -71,7 +71,7 @@ polls_wait(struct polls *polls, struct places *places, struct request *rq,
     request_set_user(rq, poll);
     request_defer(rq, &handlers);
 
-    /* There was a commit since the handler looked: the place has seen it, or
+    /* There was a commit since the handler looked: the thread has seen it, or
      * its mark is set. */
     if (reader_rest(&poll->reader) != READER_HEAD) {
         set_due(poll);

@@ -22,7 +22,7 @@
 
 #include "base/list.h"
 #include "broker/net/request.h"
-#include "broker/push/places.h"
+#include "broker/push/set_readers.h"
 
 /* How long a request may wait: as long as proxies commonly allow, and so long
  * that the cost of asking again is small. */
@@ -70,7 +70,7 @@ void polls_init(struct polls *polls);
 
 /* Lets a request wait: within on_request, or after it was resumed. false: no
  * request may wait at the end; the caller still owns it. */
-MUST_CHECK bool polls_wait(struct polls *polls, struct places *places,
+MUST_CHECK bool polls_wait(struct polls *polls, struct set_readers *set_readers,
                            struct request *rq, struct poll *poll,
                            const struct poll_wish *wish);
 

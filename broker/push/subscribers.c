@@ -7,9 +7,9 @@
 #include "broker/base/metrics.h"
 #include "broker/net/response.h"
 #include "broker/net/stream.h"
-#include "broker/push/inflater.h"
-#include "broker/push/members.h"
-#include "broker/push/places.h"
+#include "broker/push/deflater.h"
+#include "broker/push/set_readers.h"
+#include "broker/push/stream_sets.h"
 #include "proto/datetime.h"
 #include "proto/memory.h"
 #include "proto/number.h"
@@ -56,7 +56,7 @@ struct subscriber {
 /* A connected client of many sets. */
 struct many {
     struct subscriber subscriber;
-    struct members members;
+    struct stream_sets sets;
     struct push_thread *thread;
     struct list node;            /* in the thread's list of them */
     struct filter_class *filter; /* of all members; entered */
@@ -64,7 +64,7 @@ struct many {
                                     has no text for all that was sent */
     int64_t resumed_us;          /* when the last resume text was sent */
     struct follow_request ahead; /* names positions that this copy may lack; */
-    struct copy_wait copy_wait;  /* it waits */
+    struct catch_up_wait catch_up_wait; /* it waits */
     bool is_ahead;   /* likewise; the client is not read meanwhile */
     bool is_waiting; /* for room, or for on_open */
     bool is_due;     /* a text is to be sent before other members */
@@ -77,9 +77,9 @@ struct shown_lag {
 };
 
 struct push_thread {
-    struct places places;
+    struct set_readers set_readers;
     struct polls polls;
-    struct copy_waits copy_waits;
+    struct catch_up_waits catch_up_waits;
     struct list idle;  /* of subscribers, by the time of the last sending */
     struct list many;  /* those of many sets */
     struct list owing; /* of these, those that owe a resume text */
@@ -100,11 +100,11 @@ struct push {
     struct push_thread threads[];
 };
 
-/* The place of the set whose message is being sent. */
-static struct place *
-place_of(const struct subscriber *s)
+/* The set whose message is being sent. */
+static struct read_set *
+set_of(const struct subscriber *s)
 {
-    return places_of_reader(s->reader);
+    return read_set_of(s->reader);
 }
 
 static struct many *
@@ -118,7 +118,7 @@ thread_of(const struct subscriber *s)
 {
     return s->is_many
                ? many_of(s)->thread
-               : list_entry(place_of(s)->places, struct push_thread, places);
+               : list_entry(set_of(s)->all, struct push_thread, set_readers);
 }
 
 static const struct transport *
@@ -144,12 +144,12 @@ close_now(struct subscriber *s, unsigned code, const char *reason,
 
     if (s->is_many) {
         s->reader = NULL;
-        members_clear(&many_of(s)->members);
+        stream_sets_clear(&many_of(s)->sets);
     } else {
         reader_release(s->reader);
     }
     s->is_closing = true;
-    transport_of(s)->close(s->stream, &ending, transport_of(s));
+    transports_close(transport_of(s), s->stream, &ending);
 }
 
 static const char *
@@ -202,10 +202,10 @@ close_behind_message(struct subscriber *s, unsigned code)
 static void
 close_gone(struct subscriber *s)
 {
-    char reason[MEMBERS_REASON_SIZE];
+    char reason[STREAM_SETS_REASON_SIZE];
     struct buf members;
 
-    members_gone(place_of(s)->set, reason, &members);
+    stream_sets_gone(set_of(s)->set, reason, &members);
     close_now(s, CLOSE_POSITION_GONE, reason, members.data);
     buf_fini(&members);
 }
@@ -218,7 +218,7 @@ close_failed(struct subscriber *s)
     struct head head = {.is_removed = false};
 
     if (!s->is_many)
-        log_head(place_of(s)->set->log, &head);
+        log_head(set_of(s)->set->log, &head);
     if (head.is_removed)
         close_with(s, CLOSE_SET_REMOVED);
     else if (!s->is_many && s->reader->state == READER_GONE)
@@ -262,7 +262,7 @@ let_go(struct subscriber *s)
 {
     struct reader *r = s->reader;
 
-    if (shared_messages_bytes(&place_of(s)->places->readers.messages) <=
+    if (shared_messages_bytes(&set_of(s)->all->readers.messages) <=
             MESSAGES_BUDGET ||
         s->close_code || r->message->wish.is_heartbeat)
         return;
@@ -326,7 +326,8 @@ go_on(struct many *many, enum sent sent)
 {
     if (sent == SENT_CHOKED)
         many->is_waiting = true; /* on_room comes */
-    else if (many->subscriber.close_code || members_are_waiting(&many->members))
+    else if (many->subscriber.close_code ||
+             stream_sets_are_waiting(&many->sets))
         want_room(many);
 }
 
@@ -341,7 +342,7 @@ send_note(struct many *many, const char *event, struct slice json,
     struct buf wire;
 
     buf_init(&wire, STREAM_FRAME_MAX);
-    transport_of(s)->note(&wire, event, json, id, transport_of(s));
+    transports_note(transport_of(s), &wire, event, json, id);
     sent = stream_write(s->stream, wire.data, wire.size);
     buf_fini(&wire);
     if (sent == STREAM_DEAD) {
@@ -357,14 +358,14 @@ send_note(struct many *many, const char *event, struct slice json,
 
 /* The stream ends for one set. */
 static void
-send_end(struct many *many, struct member *member)
+send_end(struct many *many, struct stream_set *member)
 {
     struct buf json;
 
     buf_init(&json, END_MAX);
-    members_write_end(&json, member);
-    members_remove(member);
-    if (many->members.n_refused == 0)
+    stream_sets_write_end(&json, member);
+    stream_sets_remove(member);
+    if (many->sets.n_refused == 0)
         stream_read_on(many->subscriber.stream);
     send_note(many, "end", buf_slice(&json), SLICE(""));
     buf_fini(&json);
@@ -391,7 +392,7 @@ owe_text(struct many *many)
 static bool
 write_text(const struct many *many, struct buf *to)
 {
-    const struct members *m = &many->members;
+    const struct stream_sets *m = &many->sets;
     size_t room = m->by_name.n < TEXT_SETS_MAX ? m->by_name.n : TEXT_SETS_MAX;
     struct resume_text text = {
         .made_us = clock_now_us(),
@@ -402,17 +403,16 @@ write_text(const struct many *many, struct buf *to)
     bool is_written = false;
 
     if (log_head(registry_framework(m->registry), &framework) &&
-        members_positions(m, text.entries, room, &text.n))
+        stream_sets_positions(m, text.entries, room, &text.n))
         is_written = resume_text_write(to, framework.epoch, &text);
     free(text.entries);
     return is_written;
 }
 
+/* True if it waits for room, or sends a message. */
 static bool
-is_busy(const struct members *members)
+is_busy(const struct many *many)
 {
-    const struct many *many = list_entry(members, struct many, members);
-
     return many->is_waiting || many->subscriber.reader ||
            many->subscriber.is_closing;
 }
@@ -457,10 +457,10 @@ send_text(struct many *many)
 static void
 send_owed_text(struct many *many)
 {
-    int64_t gap_us = (int64_t)many->members.by_name.n * TEXT_GAP_US;
+    int64_t gap_us = (int64_t)many->sets.by_name.n * TEXT_GAP_US;
 
-    if (!is_busy(&many->members) && !list_is_empty(&many->owing) &&
-        !members_are_waiting(&many->members) &&
+    if (!is_busy(many) && !list_is_empty(&many->owing) &&
+        !stream_sets_are_waiting(&many->sets) &&
         clock_steady_us() - many->resumed_us >= gap_us)
         send_text(many);
 }
@@ -472,11 +472,11 @@ static void
 serve_member(struct many *many)
 {
     struct subscriber *s = &many->subscriber;
-    struct member *member;
+    struct stream_set *member;
 
-    if (is_busy(&many->members) || (many->is_due && send_text(many)))
+    if (is_busy(many) || (many->is_due && send_text(many)))
         return;
-    member = members_next(&many->members);
+    member = stream_sets_next(&many->sets);
     if (!member)
         return;
     owe_text(many);
@@ -492,8 +492,7 @@ serve_member(struct many *many)
 static void
 send_heartbeat_of_many(struct many *many)
 {
-    int64_t heartbeat_us =
-        registry_config(many->members.registry)->heartbeat_us;
+    int64_t heartbeat_us = registry_config(many->sets.registry)->heartbeat_us;
     char now[DATETIME_SIZE], seconds[SECONDS_SIZE_MAX];
     struct buf json;
 
@@ -525,7 +524,7 @@ send_message(struct subscriber *s)
         many_of(s)->is_waiting = true;
     } else if (s->is_many) {
         s->reader = NULL;
-        members_sent(&many_of(s)->members);
+        stream_sets_sent(&many_of(s)->sets);
         go_on(many_of(s), sent);
     } else if (sent == SENT_WHOLE &&
                (s->close_code || reader_rest(r) != READER_HEAD)) {
@@ -574,11 +573,12 @@ on_ready(struct reader *reader)
 
 /* The message that was begun is there again, or a member has news. */
 static void
-on_member_ready(struct members *members, struct member *member)
+on_member_ready(struct reader *reader)
 {
-    struct many *many = list_entry(members, struct many, members);
+    struct stream_set *member = list_entry(reader, struct stream_set, reader);
+    struct many *many = list_entry(member->sets, struct many, sets);
 
-    if (member == members->current || !is_busy(members))
+    if (stream_sets_take_ready(member, is_busy(many)))
         advance_subscriber(&many->subscriber);
 }
 
@@ -588,14 +588,13 @@ on_member_ready(struct members *members, struct member *member)
  * is rare, so it may look at all subscribers of the thread. (Members find out
  * when they ask for their next message.) */
 static void
-serve_removal(const struct place *p)
+serve_removal(struct push_thread *t, const struct read_set *p)
 {
-    struct push_thread *t = list_entry(p->places, struct push_thread, places);
     struct list *next;
     struct subscriber *s;
 
     list_each (s, next, &t->idle, idle_node) {
-        if (!s->is_many && place_of(s) == p)
+        if (!s->is_many && set_of(s) == p)
             close_behind_message(s, CLOSE_SET_REMOVED);
     }
 }
@@ -605,6 +604,7 @@ push_on_wake(struct push *push, struct service *service)
 {
     struct push_thread *t = &push->threads[service_number(service)];
     int64_t now_us = clock_steady_us(), cost_us;
+    struct read_set *one;
     struct list *next;
     struct many *many;
 
@@ -612,7 +612,12 @@ push_on_wake(struct push *push, struct service *service)
         service_wake_later(service, t->gather_until_us - now_us);
         return;
     }
-    places_wake(&t->places, serve_removal);
+    set_readers_take_marks(&t->set_readers);
+    while ((one = set_readers_next_marked(&t->set_readers))) {
+        if (one->is_removed)
+            serve_removal(t, one);
+        set_readers_wake(one);
+    }
     list_each (many, next, &t->owing, owing)
         send_owed_text(many);
     cost_us = clock_steady_us() - now_us;
@@ -621,7 +626,7 @@ push_on_wake(struct push *push, struct service *service)
             now_us + cost_us +
             (cost_us < GATHER_MAX_US ? cost_us : GATHER_MAX_US);
     polls_go_on(&t->polls, service);
-    copy_waits_go_on(&t->copy_waits);
+    catch_up_waits_go_on(&t->catch_up_waits);
 }
 
 /* Ticks */
@@ -643,7 +648,7 @@ static void
 send_heartbeat(struct subscriber *s)
 {
     struct reader *r = s->reader;
-    struct shared_message *heartbeat = places_heartbeat(r);
+    struct shared_message *heartbeat = set_readers_heartbeat(r);
 
     if (heartbeat) {
         reader_hold(r, heartbeat);
@@ -675,9 +680,9 @@ look_at_all(struct push_thread *t)
 
     list_each (s, next, &t->idle, idle_node) {
         if (s->is_many)
-            members_add_lags(&many_of(s)->members, &lags[s->kind]);
+            stream_sets_add_lags(&many_of(s)->sets, &lags[s->kind]);
         else
-            places_add_lag(s->reader, &lags[s->kind]);
+            set_readers_add_lag(s->reader, &lags[s->kind]);
         if (is_denied(s, now_us))
             close_denied(s);
     }
@@ -745,7 +750,7 @@ join_new_set(struct set *set, const struct head *head, void *user)
 
         if (many->subscriber.is_closing)
             continue;
-        if (!members_join(&many->members, set, &why))
+        if (!stream_sets_join(&many->sets, set, &why))
             serve_member(many);
         else
             close_behind_message(&many->subscriber, CLOSE_REFUSED);
@@ -787,14 +792,14 @@ push_on_tick(struct push *push, struct service *service)
         t->looked_us = now_us;
         look_at_all(t);
     }
-    copy_waits_go_on(&t->copy_waits);
-    places_new_tick(&t->places);
+    catch_up_waits_go_on(&t->catch_up_waits);
+    set_readers_new_tick(&t->set_readers);
     list_until_empty (s, &t->idle, idle_node) {
         if (now_us - s->last_sent_us < interval_us)
             break;
         note_sent(s, now_us); /* also if it cannot be sent to: asked again
                                  later */
-        if (s->is_many && is_busy(&many_of(s)->members))
+        if (s->is_many && is_busy(many_of(s)))
             continue;
         if (s->is_many)
             send_heartbeat_of_many(many_of(s));
@@ -824,7 +829,7 @@ on_open(struct stream *stream, void *user)
         close_gone(s);
     else if (thread_of(s)->is_ending)
         close_with(s, CLOSE_GOING_AWAY);
-    else if (!s->is_many && place_of(s)->is_removed)
+    else if (!s->is_many && set_of(s)->is_removed)
         close_with(s, CLOSE_SET_REMOVED);
     else
         advance_subscriber(s);
@@ -839,7 +844,7 @@ on_open_many(struct stream *stream, void *user)
     many->is_waiting = false;
     if (!many->subscriber.is_closing)
         send_heartbeat_of_many(many);
-    if (!is_busy(&many->members))
+    if (!is_busy(many))
         serve_member(many);
 }
 
@@ -872,8 +877,8 @@ on_gone(struct stream *stream, void *user)
 
     (void)stream;
     forget_subscriber(s);
-    places_count(s->reader, -1);
-    places_leave(s->reader);
+    set_readers_count(s->reader, -1);
+    set_readers_leave(s->reader);
     filters_leave(s->reader->filter);
     free(s);
 }
@@ -895,8 +900,8 @@ push_accept(struct push *push, struct request *rq, const struct push_wish *wish)
     s->principal = principal_ref(wish->principal);
     s->reader = &s->own;
     s->kind = (uint8_t)transports_number(wish->transport);
-    places_enter(&t->places, service, wish->set, s->reader, wish->after,
-                 on_ready);
+    set_readers_enter(&t->set_readers, service, wish->set, s->reader,
+                      wish->after, on_ready);
     s->reader->kind = s->kind;
     s->reader->filter = wish->filter;
     s->reader->wants_heartbeat = true;
@@ -904,8 +909,8 @@ push_accept(struct push *push, struct request *rq, const struct push_wish *wish)
         s->reader->since_us = wish->since_us;
     s->is_gone = wish->is_gone;
     count_subscriber(s, 1);
-    places_count(s->reader, 1);
-    wish->transport->accept(rq, &wish->terms, &stream_handlers, s);
+    set_readers_count(s->reader, 1);
+    transports_accept(wish->transport, rq, &wish->terms, &stream_handlers, s);
 }
 
 static void
@@ -917,9 +922,9 @@ on_gone_many(struct stream *stream, void *user)
     forget_subscriber(&many->subscriber);
     list_remove(&many->node);
     list_remove(&many->owing);
-    copy_waits_cancel(&many->copy_wait);
+    catch_up_waits_cancel(&many->catch_up_wait);
     follow_request_fini(&many->ahead);
-    members_fini(&many->members);
+    stream_sets_fini(&many->sets);
     filters_leave(many->filter);
     free(many);
 }
@@ -951,9 +956,9 @@ serve_follower(struct many *many)
 /* The request is taken up again: only the journal knew whether its positions
  * are gone. */
 static void
-on_copy(struct copy_wait *wait, bool is_certain)
+on_copy(struct catch_up_wait *wait, bool is_certain)
 {
-    struct many *many = list_entry(wait, struct many, copy_wait);
+    struct many *many = list_entry(wait, struct many, catch_up_wait);
     struct problem why = {""};
     enum status rc = STATUS_OK;
 
@@ -961,7 +966,7 @@ on_copy(struct copy_wait *wait, bool is_certain)
     if (many->subscriber.is_closing)
         return;
     if (is_certain)
-        rc = members_follow(&many->members, &many->ahead, &why);
+        rc = stream_sets_follow(&many->sets, &many->ahead, &why);
     follow_request_fini(&many->ahead);
     if (!is_certain) {
         close_now(&many->subscriber, CLOSE_LATER, POSITION_LATER, NULL);
@@ -979,12 +984,12 @@ await_copy(struct many *many, const struct follow_request *request)
 {
     struct push_thread *t = many->thread;
 
-    if (!log_is_shared(registry_log(many->members.registry)) ||
-        !members_are_ahead(many->members.registry, request))
+    if (!log_is_shared(registry_log(many->sets.registry)) ||
+        !stream_sets_are_ahead(many->sets.registry, request))
         return false;
-    many->copy_wait.resume = on_copy;
-    many->is_ahead = copy_waits_begin(&t->copy_waits, many->members.service,
-                                      &many->copy_wait);
+    many->catch_up_wait.resume = on_copy;
+    many->is_ahead = catch_up_waits_begin(
+        &t->catch_up_waits, many->sets.service, &many->catch_up_wait);
     if (many->is_ahead)
         many->ahead = *request;
     return many->is_ahead;
@@ -1001,7 +1006,7 @@ take_request(struct many *many, const struct stream_message *message,
 
     buf_init(&inflated, STREAM_MESSAGE_MAX);
     if (message->is_deflated) {
-        rc = inflate_message(message->bytes, &inflated, why);
+        rc = deflater_inflate(message->bytes, &inflated, why);
         text = buf_slice(&inflated);
     }
     if (!rc && !message->is_text)
@@ -1011,7 +1016,7 @@ take_request(struct many *many, const struct stream_message *message,
     if (!rc && await_copy(many, &request))
         request = (struct follow_request){.n = 0};
     else if (!rc)
-        rc = members_follow(&many->members, &request, why);
+        rc = stream_sets_follow(&many->sets, &request, why);
     follow_request_fini(&request);
     buf_fini(&inflated);
     return rc;
@@ -1048,7 +1053,7 @@ is_behind(const void *user)
 {
     const struct many *many = user;
 
-    return many->is_ahead || many->members.n_refused > 0;
+    return many->is_ahead || many->sets.n_refused > 0;
 }
 
 static const struct stream_handlers many_handlers = {
@@ -1075,22 +1080,22 @@ push_accept_many(struct push *push, struct request *rq,
     list_init(&s->idle_node);
     list_init(&many->node);
     list_init(&many->owing);
-    list_init(&many->copy_wait.node);
+    list_init(&many->catch_up_wait.node);
     many->thread = t;
     many->is_waiting = true; /* for on_open */
     many->filter = wish->filter;
-    members_init(&many->members, push->registry, &t->places, service,
-                 s->principal, request_client(rq), s->kind);
-    many->members.filter = wish->filter;
-    many->members.on_ready = on_member_ready;
-    many->members.is_busy = is_busy;
+    stream_sets_init(&many->sets, push->registry, &t->set_readers, service,
+                     s->principal, request_client(rq), s->kind);
+    many->sets.filter = wish->filter;
+    many->sets.on_ready = on_member_ready;
     list_append(&t->many, &many->node);
     count_subscriber(s, 1);
-    rc = members_follow(&many->members, wish->follow, why);
+    rc = stream_sets_follow(&many->sets, wish->follow, why);
     if (rc)
         on_gone_many(NULL, many);
     else
-        wish->transport->accept(rq, &wish->terms, &many_handlers, many);
+        transports_accept(wish->transport, rq, &wish->terms, &many_handlers,
+                          many);
     return rc;
 }
 
@@ -1100,23 +1105,23 @@ push_wait(struct push *push, struct request *rq, struct poll *poll,
 {
     struct push_thread *t = &push->threads[service_number(request_service(rq))];
 
-    return polls_wait(&t->polls, &t->places, rq, poll, wish);
+    return polls_wait(&t->polls, &t->set_readers, rq, poll, wish);
 }
 
 bool
 push_await_copy(struct push *push, struct service *service,
-                struct copy_wait *wait)
+                struct catch_up_wait *wait)
 {
     struct push_thread *t = &push->threads[service_number(service)];
 
-    return copy_waits_begin(&t->copy_waits, service, wait);
+    return catch_up_waits_begin(&t->catch_up_waits, service, wait);
 }
 
 void
 push_copy_is_certain(struct push *push)
 {
     for (unsigned i = 0; i < push->n_threads; i++)
-        copy_waits_wake(&push->threads[i].copy_waits);
+        catch_up_waits_wake(&push->threads[i].catch_up_waits);
 }
 
 static void
@@ -1129,8 +1134,8 @@ say_farewell(struct task *task)
     t->is_ending = true;
     list_each (s, next, &t->idle, idle_node)
         close_behind_message(s, CLOSE_GOING_AWAY);
-    polls_end(&t->polls, t->places.service);
-    copy_waits_end(&t->copy_waits);
+    polls_end(&t->polls, t->set_readers.service);
+    catch_up_waits_end(&t->catch_up_waits);
 }
 
 void
@@ -1163,9 +1168,9 @@ push_open(struct push **result, struct registry *registry, unsigned threads,
 
         t->births = births;
         t->newest = t->newest_before = newest;
-        places_init(&t->places);
+        set_readers_init(&t->set_readers);
         polls_init(&t->polls);
-        copy_waits_init(&t->copy_waits, registry_log(registry));
+        catch_up_waits_init(&t->catch_up_waits, registry_log(registry));
         list_init(&t->idle);
         list_init(&t->many);
         list_init(&t->owing);
@@ -1180,6 +1185,6 @@ push_close(struct push *push)
     if (!push)
         return;
     for (unsigned i = 0; i < push->n_threads; i++)
-        places_fini(&push->threads[i].places);
+        set_readers_fini(&push->threads[i].set_readers);
     free(push);
 }

@@ -21,9 +21,9 @@
  * message in flight. When its principal has ended, too, within two seconds: if
  * the message is not sent by then, within it.
  *
- * A stream of many sets is a subscriber, too: its readers are in members.h, and
- * one of them after the other sends a message. The end of one set is a message
- * of its own, and ends no other.
+ * A stream of many sets is a subscriber, too: its readers are in stream_sets.h,
+ * and one of them after the other sends a message. The end of one set is a
+ * message of its own, and ends no other.
  *
  * Everything here belongs to one service thread, unless stated otherwise.
  */
@@ -37,7 +37,7 @@
 #include "broker/net/request.h"
 #include "broker/net/server.h"
 #include "broker/net/stream.h"
-#include "broker/push/copy_waits.h"
+#include "broker/push/catch_up_waits.h"
 #include "broker/push/follow_request.h"
 #include "broker/push/longpoll.h"
 #include "broker/push/transports.h"
@@ -99,7 +99,7 @@ void push_on_tick(struct push *push, struct service *service);
 void push_measure(struct push *push);
 
 /* The copy of this broker is certain up to a later moment: resumes those who
- * wait for that (copy_waits.h). Any thread. */
+ * wait for that (catch_up_waits.h). Any thread. */
 void push_copy_is_certain(struct push *push);
 
 /* Why a position is refused with 503, or with CLOSE_LATER. */
@@ -109,7 +109,7 @@ void push_copy_is_certain(struct push *push);
 
 /* Begins a wait on the thread of the service. False: the broker is ending. */
 MUST_CHECK bool push_await_copy(struct push *push, struct service *service,
-                                struct copy_wait *wait);
+                                struct catch_up_wait *wait);
 
 /* Closes all subscribers of all threads: close code 1001, or `event: farewell`.
  * Resumes waiting requests. Any thread, once. */

@@ -8,24 +8,17 @@
 /* An event stream carries JSON only: every client would have to take the lines
  * of XML apart and put them together again. */
 static const struct transport transports[] = {
-    {"websocket-json", "resourcesync.json", MESSAGE_JSON, false, false, false,
-     request_accept_stream, websocket_wrap, websocket_close, websocket_note},
-    {"websocket-xml", "resourcesync.xml", MESSAGE_XML, false, false, false,
-     request_accept_stream, websocket_wrap, websocket_close, websocket_note},
-    {"websocket-json-deflate", "resourcesync.json", MESSAGE_JSON, true, false,
-     false, request_accept_stream, websocket_wrap, websocket_close,
-     websocket_note},
-    {"websocket-xml-deflate", "resourcesync.xml", MESSAGE_XML, true, false,
-     false, request_accept_stream, websocket_wrap, websocket_close,
-     websocket_note},
-    {"eventsource", NULL, MESSAGE_JSON, false, false, false, eventsource_accept,
-     eventsource_wrap, eventsource_close, eventsource_note},
-    {"eventsource-1.0", NULL, MESSAGE_JSON, false, true, false,
-     eventsource_accept, eventsource_wrap, eventsource_close, eventsource_note},
-    {"eventsource-many", NULL, MESSAGE_JSON, false, false, true,
-     eventsource_accept, eventsource_wrap, eventsource_close, eventsource_note},
-    {"eventsource-many-1.0", NULL, MESSAGE_JSON, false, true, true,
-     eventsource_accept, eventsource_wrap, eventsource_close, eventsource_note},
+    {"websocket-json", "resourcesync.json", MESSAGE_JSON},
+    {"websocket-xml", "resourcesync.xml", MESSAGE_XML},
+    {"websocket-json-deflate", "resourcesync.json", MESSAGE_JSON,
+     .is_deflated = true},
+    {"websocket-xml-deflate", "resourcesync.xml", MESSAGE_XML,
+     .is_deflated = true},
+    {"eventsource", NULL, MESSAGE_JSON},
+    {"eventsource-1.0", NULL, MESSAGE_JSON, .is_1_0 = true},
+    {"eventsource-many", NULL, MESSAGE_JSON, .is_of_many = true},
+    {"eventsource-many-1.0", NULL, MESSAGE_JSON, .is_1_0 = true,
+     .is_of_many = true},
 };
 
 #define N_TRANSPORTS (sizeof(transports) / sizeof(transports[0]))
@@ -82,8 +75,7 @@ transports_of_events(bool is_1_0, bool is_of_many)
 {
     const struct transport *t = transports;
 
-    while (t->accept != eventsource_accept || t->is_1_0 != is_1_0 ||
-           t->is_of_many != is_of_many)
+    while (t->subprotocol || t->is_1_0 != is_1_0 || t->is_of_many != is_of_many)
         t++;
     return t;
 }
@@ -99,6 +91,39 @@ transports_offer(struct buf *to)
         buf_add_format(to, "%s%s", before, transports[i].subprotocol);
         before = ", ";
     }
+}
+
+/* Streams */
+
+void
+transports_accept(const struct transport *t, struct request *rq,
+                  const struct stream_terms *terms,
+                  const struct stream_handlers *handlers, void *user)
+{
+    if (t->subprotocol)
+        request_accept_stream(rq, terms, handlers, user);
+    else
+        eventsource_accept(rq, handlers, user);
+}
+
+void
+transports_note(const struct transport *t, struct buf *to, const char *event,
+                struct slice json, struct slice id)
+{
+    if (t->subprotocol)
+        websocket_note(to, json);
+    else
+        eventsource_note(to, event, json, id, t->is_1_0);
+}
+
+void
+transports_close(const struct transport *t, struct stream *stream,
+                 const struct ending *ending)
+{
+    if (t->subprotocol)
+        stream_close(stream, ending->code, ending->reason);
+    else
+        eventsource_close(stream, ending, t->is_1_0);
 }
 
 /* Messages */
@@ -158,9 +183,13 @@ wrap_message(struct shared_message *shared, const struct message *message,
 
     deflater_init(&own);
     buf_init(&wire, SIZE_MAX);
-    if (message->size > 0)
-        transport->wrap(&wire, message, transport,
-                        patience == LOG_MEMORY ? channel->source : &own);
+    if (message->size > 0 && !transport->subprotocol)
+        eventsource_wrap(&wire, message, transport);
+    else if (message->size > 0)
+        websocket_wrap(&wire, message,
+                       !transport->is_deflated  ? NULL
+                       : patience == LOG_MEMORY ? channel->source
+                                                : &own);
     deflater_fini(&own);
     if (wire.failed) {
         buf_fini(&wire);

@@ -14,7 +14,6 @@
 #include "proto/status.h"
 
 struct deflater;
-struct transport;
 
 /* Why a stream ends. The codes are those of RFC 6455 section 7.4, and three of
  * our own. */
@@ -35,44 +34,34 @@ struct ending {
     bool is_within;      /* a frame was sent in part */
 };
 
+struct transport {
+    const char *label;       /* in the metrics; each has its own */
+    const char *subprotocol; /* of a WebSocket: offered by the client, and
+                                returned; NULL: an event stream */
+    enum message_form form;
+    bool is_deflated; /* sends compressed messages (deflater.h) */
+    bool is_1_0;      /* for a client of HTTP/1.0 */
+    bool is_of_many;  /* events of many sets: the position of one is not that
+                         of the stream */
+};
+
 /* Accepts the request, a WebSocket's on these terms, and answers it; from then
  * on `handlers` are called. */
-typedef void accept_fn(struct request *rq, const struct stream_terms *terms,
+void transports_accept(const struct transport *transport, struct request *rq,
+                       const struct stream_terms *terms,
                        const struct stream_handlers *handlers, void *user);
-
-/* Appends a message, which is not empty, in its form on the wire. `deflater` is
- * lent; only a transport that `is_deflated` uses it. transports_piece cuts the
- * bytes into the pieces that may be written at once. */
-typedef void wrap_fn(struct buf *to, const struct message *message,
-                     const struct transport *transport,
-                     struct deflater *deflater);
-
-/* Sends the reason, as far as possible, and ends the stream. */
-typedef void close_fn(struct stream *stream, const struct ending *ending,
-                      const struct transport *transport);
 
 /* Appends, in its form on the wire, what the broker says between messages of a
  * stream of many sets. `event`: its name in an event stream; `json`: the data,
  * one object; `id`: for Last-Event-ID, or empty. Without an event (NULL) an
  * event stream gets a block of the `id` alone, which dispatches nothing (HTML
  * section 9.2.6). At most STREAM_FRAME_MAX bytes. */
-typedef void note_fn(struct buf *to, const char *event, struct slice json,
-                     struct slice id, const struct transport *transport);
+void transports_note(const struct transport *transport, struct buf *to,
+                     const char *event, struct slice json, struct slice id);
 
-struct transport {
-    const char *label;       /* in the metrics; each has its own */
-    const char *subprotocol; /* of a WebSocket: offered by the client, and
-                                returned; NULL: no WebSocket */
-    enum message_form form;
-    bool is_deflated; /* sends compressed messages (deflater.h) */
-    bool is_1_0;      /* for a client of HTTP/1.0 */
-    bool is_of_many;  /* events of many sets: the position of one is not that
-                         of the stream */
-    accept_fn *accept;
-    wrap_fn *wrap;
-    close_fn *close;
-    note_fn *note;
-};
+/* Sends the reason, as far as possible, and ends the stream. */
+void transports_close(const struct transport *transport, struct stream *stream,
+                      const struct ending *ending);
 
 /* The transport of a WebSocket whose client offers these subprotocols (the
  * value of Sec-WebSocket-Protocol): the first of its list that the broker

@@ -54,35 +54,21 @@ wrap_deflated(struct buf *to, const struct message *message,
 /* The message contains everything. */
 void
 websocket_wrap(struct buf *to, const struct message *message,
-               const struct transport *transport, struct deflater *deflater)
+               struct deflater *deflater)
 {
     struct wire wire;
 
-    if (transport->is_deflated && wrap_deflated(to, message, deflater))
+    if (deflater && wrap_deflated(to, message, deflater))
         return;
     wire_begin(&wire, to, &plain, message->size);
     wire_add_message(&wire, message);
 }
 
-/* A text of JSON with every subprotocol: it names what XML messages have no
- * words for. */
 void
-websocket_note(struct buf *to, const char *event, struct slice json,
-               struct slice id, const struct transport *transport)
+websocket_note(struct buf *to, struct slice json)
 {
     struct wire wire;
 
-    (void)event;
-    (void)id;
-    (void)transport;
     wire_begin(&wire, to, &plain, json.size);
     wire_add(&wire, json);
-}
-
-void
-websocket_close(struct stream *stream, const struct ending *ending,
-                const struct transport *transport)
-{
-    (void)transport;
-    stream_close(stream, ending->code, ending->reason);
 }

@@ -11,10 +11,14 @@
 
 #include "broker/push/transports.h"
 
-/* See struct transport; a close frame may stand between the frames of a
- * message. */
-wrap_fn websocket_wrap;
-close_fn websocket_close;
-note_fn websocket_note;
+/* Appends a message, compressed by `deflater` (lent) unless that is NULL;
+ * transports_piece cuts the bytes into the pieces that may be written at once.
+ * A close frame may stand between them. */
+void websocket_wrap(struct buf *to, const struct message *message,
+                    struct deflater *deflater);
+
+/* Appends a text of JSON with every subprotocol: it names what XML messages
+ * have no words for. */
+void websocket_note(struct buf *to, struct slice json);
 
 #endif

@@ -241,7 +241,7 @@ TEST(a_wait_has_an_end)
     seat_await_looks(&world.seats[1], 1);
     log_note_copy(registry_log(world.s[1].registry), clock_steady_us() - 1,
                   STATUS_OK, NULL);
-    clock_pass_us(COPY_WAIT_US - 1);
+    clock_pass_us(CATCH_UP_WAIT_US - 1);
     assert_true(wire_is_silent(world.w));
     clock_pass_us(1000001); /* a tick later */
     a = answer(503);
@@ -305,7 +305,7 @@ TEST(an_event_stream_that_waits_in_vain_comes_again)
 
     ask_for_events("/sets/demo/stream");
     seat_await_looks(&world.seats[1], 1);
-    clock_pass_us(COPY_WAIT_US + 1000000);
+    clock_pass_us(CATCH_UP_WAIT_US + 1000000);
     a = answer(200);
     assert_string_equal(a.body, "retry: 1000\n\n");
 }
@@ -408,7 +408,7 @@ TEST(a_message_waits_for_the_copy)
     sets_post(&world.s[0], "demo", 7, 1);
     follow_by_message();
     seat_await_looks(&world.seats[1], 2);
-    clock_pass_us(COPY_WAIT_US + 1000000);
+    clock_pass_us(CATCH_UP_WAIT_US + 1000000);
     do
         assert_true(wire_message(world.w, &f));
     while (f.opcode != WIRE_CLOSE);

@@ -49,8 +49,8 @@ assert_cut_and_chunked(size_t size, size_t piece)
         buf_add(&text, &"0123456789abcdefghijklmnopqrstuvwxyz"[i % 36], 1);
     BUF_ADD(&text, "\n");
     message = cut_message(buf_slice(&text), piece);
-    eventsource_wrap(&wire, &message, transports_of_events(false, false), NULL);
-    eventsource_wrap(&plain, &message, transports_of_events(true, false), NULL);
+    eventsource_wrap(&wire, &message, transports_of_events(false, false));
+    eventsource_wrap(&plain, &message, transports_of_events(true, false));
     free(message.slices);
     assert_false(wire.failed);
     for (size_t at = 0; at < wire.size; n++) {
@@ -89,7 +89,7 @@ TEST(writes_a_message_as_an_event)
     struct buf wire;
 
     buf_init(&wire, 1000);
-    eventsource_wrap(&wire, &news, transports_of_events(true, false), NULL);
+    eventsource_wrap(&wire, &news, transports_of_events(true, false));
     free(news.slices);
     buf_add(&wire, "", 1);
     assert_string_equal(wire.data, "id: 0123456789abcdef-7\n"
@@ -108,7 +108,7 @@ TEST(writes_a_heartbeat_with_its_position)
 
     quiet.covered.now_us = 1;
     buf_init(&wire, 1000);
-    eventsource_wrap(&wire, &quiet, transports_of_events(true, false), NULL);
+    eventsource_wrap(&wire, &quiet, transports_of_events(true, false));
     free(quiet.slices);
     buf_add(&wire, "", 1);
     assert_string_equal(wire.data, "id: 0123456789abcdef-7\n"

@@ -23,7 +23,7 @@
  * for more in that set for `wait_us`, and is answered with the head's seq. */
 struct world {
     struct sets sets;
-    struct places places;
+    struct set_readers set_readers;
     struct polls polls;
     struct server *server;
     int64_t wait_us; /* before the request */
@@ -87,23 +87,22 @@ on_request(struct request *rq, void *user)
     assert_non_null(waiting);
     waiting->set = wish.set;
     assert_true(number_read(request_query(rq), &wish.after));
-    if (!polls_wait(&world.polls, &world.places, rq, &waiting->poll, &wish))
+    if (!polls_wait(&world.polls, &world.set_readers, rq, &waiting->poll,
+                    &wish))
         on_resumed(&waiting->poll, rq);
     atomic_fetch_add(&world.n_asked, 1);
 }
 
 static void
-on_removed(const struct place *place)
-{
-    (void)place;
-}
-
-static void
 on_wake(struct service *service, void *user)
 {
+    struct read_set *one;
+
     (void)user;
     world.n_in_turn = 0;
-    places_wake(&world.places, on_removed);
+    set_readers_take_marks(&world.set_readers);
+    while ((one = set_readers_next_marked(&world.set_readers)))
+        set_readers_wake(one);
     polls_go_on(&world.polls, service);
 }
 
@@ -122,7 +121,7 @@ set_up(void **state)
     sets_open(&world.sets);
     sets_post(&world.sets, "demo", 0, 3);
     sets_post(&world.sets, "other", 0, 3);
-    places_init(&world.places);
+    set_readers_init(&world.set_readers);
     polls_init(&world.polls);
     world.wait_us = LONG_US;
     world.principal =
@@ -137,8 +136,8 @@ tear_down(void **state)
     clock_run_us(0, 0);
     server_close(world.server, 0);
     assert_int_equal(world.polls.n, 0); /* each was resumed, once */
-    assert_true(world.places.all.n == 0);
-    places_fini(&world.places);
+    assert_true(world.set_readers.by_set.n == 0);
+    set_readers_fini(&world.set_readers);
     principal_unref(world.principal);
     sets_close(&world.sets);
     return tempdir_teardown(state);

@@ -74,10 +74,8 @@ wrap(struct buf *wire, struct slice text, size_t piece,
      struct deflater *deflater)
 {
     struct message message = cut_message(text, piece);
-    const struct transport *transport =
-        transports_of_websocket(false, SLICE(""), deflater != NULL);
 
-    websocket_wrap(wire, &message, transport, deflater);
+    websocket_wrap(wire, &message, deflater);
     free(message.slices);
 }
 

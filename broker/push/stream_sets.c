@@ -1,4 +1,4 @@
-#include "broker/push/members.h"
+#include "broker/push/stream_sets.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,13 +11,14 @@
 /* Life */
 
 void
-members_init(struct members *m, struct registry *registry,
-             struct places *places, struct service *service,
-             struct principal *principal, struct client *client, unsigned kind)
+stream_sets_init(struct stream_sets *m, struct registry *registry,
+                 struct set_readers *set_readers, struct service *service,
+                 struct principal *principal, struct client *client,
+                 unsigned kind)
 {
-    *m = (struct members){
+    *m = (struct stream_sets){
         .registry = registry,
-        .places = places,
+        .set_readers = set_readers,
         .service = service,
         .principal = principal,
         .kind = kind,
@@ -29,18 +30,18 @@ members_init(struct members *m, struct registry *registry,
 }
 
 static void
-end_load(struct member *member)
+end_load(struct stream_set *member)
 {
     if (member->is_loading)
-        member->members->n_loading--;
+        member->sets->n_loading--;
     member->is_loading = false;
 }
 
 /* Frees a member that is not in the map. */
 static void
-free_member(struct member *member)
+free_member(struct stream_set *member)
 {
-    struct members *m = member->members;
+    struct stream_sets *m = member->sets;
 
     end_load(member);
     list_remove(&member->turn);
@@ -48,17 +49,17 @@ free_member(struct member *member)
     if (m->current == member)
         m->current = NULL;
     if (member->set) {
-        places_count(&member->reader, -1);
-        places_leave(&member->reader);
+        set_readers_count(&member->reader, -1);
+        set_readers_leave(&member->reader);
     }
     clients_give(registry_clients(m->registry), m->client, CLIENT_FOLLOWED, 1);
     free(member);
 }
 
 void
-members_remove(struct member *member)
+stream_sets_remove(struct stream_set *member)
 {
-    struct members *m = member->members;
+    struct stream_sets *m = member->sets;
 
     map_remove(&m->by_name, &member->node);
     if (m->current == member)
@@ -68,10 +69,10 @@ members_remove(struct member *member)
 }
 
 void
-members_clear(struct members *m)
+stream_sets_clear(struct stream_sets *m)
 {
     struct map_node *next;
-    struct member *member;
+    struct stream_set *member;
 
     if (m->current && m->current->is_leaving)
         free_member(m->current);
@@ -84,9 +85,9 @@ members_clear(struct members *m)
 }
 
 void
-members_fini(struct members *m)
+stream_sets_fini(struct stream_sets *m)
 {
-    members_clear(m);
+    stream_sets_clear(m);
     map_fini(&m->by_name);
     free(m->patterns);
     client_unref(m->client);
@@ -94,10 +95,10 @@ members_fini(struct members *m)
 
 /* Following */
 
-static struct member *
-find_member(struct members *m, struct slice name)
+static struct stream_set *
+find_member(struct stream_sets *m, struct slice name)
 {
-    struct member *member;
+    struct stream_set *member;
 
     map_each_same (member, &m->by_name, map_hash(&m->by_name, name), node) {
         if (slice_is(name, member->name))
@@ -106,51 +107,50 @@ find_member(struct members *m, struct slice name)
     return NULL;
 }
 
-/* News, or the end of a load. A member that is not at its turn releases its
- * message, and has it made again at its turn: a stream holds one. */
-static void
-on_ready(struct reader *reader)
+/* A member that is not at its turn releases its message, and has it made again
+ * at its turn: a stream holds one. */
+bool
+stream_sets_take_ready(struct stream_set *member, bool is_busy)
 {
-    struct member *member = list_entry(reader, struct member, reader);
-    struct members *m = member->members;
+    struct stream_sets *m = member->sets;
 
     end_load(member);
-    if (m->current != member) {
-        if (reader->message && m->is_busy(m))
-            reader_release(reader);
-        list_put(&m->ready, &member->turn);
-    }
-    m->on_ready(m, member);
+    if (m->current == member)
+        return true;
+    if (member->reader.message && is_busy)
+        reader_release(&member->reader);
+    list_put(&m->ready, &member->turn);
+    return !is_busy;
 }
 
 /* Makes a member that is ready, and counts for the client; `set` NULL: unknown.
  */
 static enum status
-add_member(struct members *m, struct slice name, struct set *set,
-           uint64_t after, struct member **added, struct problem *why)
+add_member(struct stream_sets *m, struct slice name, struct set *set,
+           uint64_t after, struct stream_set **added, struct problem *why)
 {
-    size_t size = sizeof(struct member) + (set ? 0 : name.size + 1);
-    struct member *member;
+    size_t size = sizeof(struct stream_set) + (set ? 0 : name.size + 1);
+    struct stream_set *member;
     enum status rc = clients_take(registry_clients(m->registry), m->client,
                                   CLIENT_FOLLOWED, 1, why);
 
     if (rc)
         return rc;
     *added = member = memory_new(1, size);
-    member->members = m;
+    member->sets = m;
     list_init(&member->turn);
     if (set) {
         member->set = set;
         member->name = set->name;
-        places_enter(m->places, m->service, set, &member->reader, after,
-                     on_ready);
+        set_readers_enter(m->set_readers, m->service, set, &member->reader,
+                          after, m->on_ready);
         member->reader.kind = (uint8_t)m->kind;
         member->reader.filter = m->filter;
-        places_count(&member->reader, 1);
+        set_readers_count(&member->reader, 1);
     } else {
         memcpy(member + 1, name.data, name.size);
         member->name = (const char *)(member + 1);
-        member->end = MEMBER_UNKNOWN;
+        member->end = STREAM_SET_UNKNOWN;
     }
     map_add(&m->by_name, &member->node, map_hash(&m->by_name, name));
     list_append(&m->ready, &member->turn);
@@ -159,7 +159,7 @@ add_member(struct members *m, struct slice name, struct set *set,
 
 /* True if the set exists for the principal. */
 static bool
-may_read(const struct members *m, const struct set *set)
+may_read(const struct stream_sets *m, const struct set *set)
 {
     return rights_include(&m->principal->rights, RIGHT_SUBSCRIBE,
                           slice_of(set->name)) &&
@@ -222,24 +222,24 @@ decide_start(const struct start *start, const struct set *set,
 
 /* Follows a set; NULL: an unknown one. */
 static enum status
-follow_set(struct members *m, const struct start *start, struct slice name,
+follow_set(struct stream_sets *m, const struct start *start, struct slice name,
            struct set *set, const struct head *head, struct problem *why)
 {
-    struct member *member = find_member(m, name);
+    struct stream_set *member = find_member(m, name);
     bool is_there = true, is_since = false;
     uint64_t after = 0;
     enum status rc;
 
     if (member)
-        members_remove(member);
+        stream_sets_remove(member);
     if (set)
         is_there = decide_start(start, set, head, &after, &is_since);
     rc = add_member(m, name, set, after, &member, why);
     if (rc)
         return rc;
     if (!is_there)
-        member->end = MEMBER_GONE;
-    member->is_refused = member->end != MEMBER_GOES_ON;
+        member->end = STREAM_SET_GONE;
+    member->is_refused = member->end != STREAM_SET_GOES_ON;
     m->n_refused += member->is_refused;
     if (set)
         member->mark = resume_mark(head->epoch);
@@ -253,7 +253,8 @@ follow_set(struct members *m, const struct start *start, struct slice name,
 }
 
 static enum status
-follow_name(struct members *m, const struct start *start, struct problem *why)
+follow_name(struct stream_sets *m, const struct start *start,
+            struct problem *why)
 {
     struct slice name = slice_of(start->item->name);
     struct head head = {.last = 0};
@@ -267,7 +268,7 @@ follow_name(struct members *m, const struct start *start, struct problem *why)
 /* Patterns */
 
 struct joining {
-    struct members *members;
+    struct stream_sets *sets;
     const struct start *start;
     struct problem *why;
     enum status rc;
@@ -280,13 +281,13 @@ join_existing(struct set *set, const struct head *head, void *user)
     struct slice name = slice_of(set->name);
 
     if (rights_match(slice_of(j->start->item->name), name) &&
-        may_read(j->members, set) && !find_member(j->members, name))
-        j->rc = follow_set(j->members, j->start, name, set, head, j->why);
+        may_read(j->sets, set) && !find_member(j->sets, name))
+        j->rc = follow_set(j->sets, j->start, name, set, head, j->why);
     return !j->rc;
 }
 
 static struct follow_item *
-find_pattern(const struct members *m, const char *text)
+find_pattern(const struct stream_sets *m, const char *text)
 {
     for (size_t i = 0; i < m->n_patterns; i++)
         if (!strcmp(m->patterns[i].name, text))
@@ -295,17 +296,17 @@ find_pattern(const struct members *m, const char *text)
 }
 
 static enum status
-follow_pattern(struct members *m, const struct start *start,
+follow_pattern(struct stream_sets *m, const struct start *start,
                struct problem *why)
 {
     const struct follow_item *item = start->item;
     struct joining joining = {m, start, why, STATUS_OK};
 
     if (!find_pattern(m, item->name)) {
-        if (m->n_patterns == MEMBERS_PATTERNS_MAX)
+        if (m->n_patterns == STREAM_SETS_PATTERNS_MAX)
             return problem(why, STATUS_INVALID,
                            "a stream has at most %d patterns",
-                           MEMBERS_PATTERNS_MAX);
+                           STREAM_SETS_PATTERNS_MAX);
         m->patterns =
             memory_grow(m->patterns, m->n_patterns + 1, sizeof(*m->patterns));
         m->patterns[m->n_patterns++] = *item;
@@ -315,12 +316,12 @@ follow_pattern(struct members *m, const struct start *start,
 }
 
 enum status
-members_join(struct members *m, struct set *set, struct problem *why)
+stream_sets_join(struct stream_sets *m, struct set *set, struct problem *why)
 {
     static const struct follow_item beginning = {.has_after = true};
     static const struct start start = {&beginning, NULL, false};
     struct slice name = slice_of(set->name);
-    struct member *member;
+    struct stream_set *member;
     struct head head;
 
     for (size_t i = 0; i < m->n_patterns; i++) {
@@ -336,22 +337,22 @@ members_join(struct members *m, struct set *set, struct problem *why)
 }
 
 static void
-unfollow_pattern(struct members *m, const char *text)
+unfollow_pattern(struct stream_sets *m, const char *text)
 {
     struct follow_item *pattern = find_pattern(m, text);
     struct map_node *next;
-    struct member *member;
+    struct stream_set *member;
 
     if (pattern)
         *pattern = m->patterns[--m->n_patterns];
     map_each (member, next, &m->by_name, node) {
         if (rights_match(slice_of(text), slice_of(member->name)))
-            members_remove(member);
+            stream_sets_remove(member);
     }
 }
 
 static enum status
-follow_items(struct members *m, const struct follow_request *request,
+follow_items(struct stream_sets *m, const struct follow_request *request,
              const struct resume_text *resume, struct problem *why)
 {
     enum status rc = STATUS_OK;
@@ -359,7 +360,7 @@ follow_items(struct members *m, const struct follow_request *request,
     for (size_t i = 0; !rc && i < request->n; i++) {
         const struct follow_item *item = &request->items[i];
         const struct start start = {item, resume, request->resumes_all};
-        struct member *member;
+        struct stream_set *member;
 
         if (!item->is_end)
             rc = item->is_pattern ? follow_pattern(m, &start, why)
@@ -367,14 +368,14 @@ follow_items(struct members *m, const struct follow_request *request,
         else if (item->is_pattern)
             unfollow_pattern(m, item->name);
         else if ((member = find_member(m, slice_of(item->name))))
-            members_remove(member);
+            stream_sets_remove(member);
     }
     return rc;
 }
 
 enum status
-members_follow(struct members *m, const struct follow_request *request,
-               struct problem *why)
+stream_sets_follow(struct stream_sets *m, const struct follow_request *request,
+                   struct problem *why)
 {
     struct resume_text resume = {.n = 0};
     struct head framework;
@@ -432,8 +433,8 @@ resume_is_ahead(struct registry *registry, const char *text)
 }
 
 bool
-members_are_ahead(struct registry *registry,
-                  const struct follow_request *request)
+stream_sets_are_ahead(struct registry *registry,
+                      const struct follow_request *request)
 {
     if (request->resume && resume_is_ahead(registry, request->resume))
         return true;
@@ -455,7 +456,8 @@ members_are_ahead(struct registry *registry,
 
 /* True if the member has something to send. */
 static bool
-decide(struct members *m, struct member *member, enum reader_state state)
+decide(struct stream_sets *m, struct stream_set *member,
+       enum reader_state state)
 {
     switch (state) {
     case READER_READY:
@@ -469,13 +471,13 @@ decide(struct members *m, struct member *member, enum reader_state state)
     case READER_LATER:
         return false;
     case READER_GONE:
-        member->end = MEMBER_GONE;
+        member->end = STREAM_SET_GONE;
         break;
     case READER_REMOVED:
-        member->end = MEMBER_REMOVED;
+        member->end = STREAM_SET_REMOVED;
         break;
     case READER_FAILED:
-        member->end = MEMBER_FAILED;
+        member->end = STREAM_SET_FAILED;
         break;
     }
     return true;
@@ -484,7 +486,7 @@ decide(struct members *m, struct member *member, enum reader_state state)
 /* Asks it, and has its message loaded. (The load may end at once, and then
  * the member is ready.) */
 static bool
-load_member(struct members *m, struct member *member)
+load_member(struct stream_sets *m, struct stream_set *member)
 {
     enum reader_state state;
 
@@ -499,17 +501,17 @@ load_member(struct members *m, struct member *member)
     return decide(m, member, state);
 }
 
-struct member *
-members_next(struct members *m)
+struct stream_set *
+stream_sets_next(struct stream_sets *m)
 {
-    struct member *member;
+    struct stream_set *member;
 
     list_drain (member, &m->ready, turn) {
         if (member->end || decide(m, member, reader_try(&member->reader)))
             return member;
     }
     list_until_empty (member, &m->cold, turn) {
-        if (m->n_loading == MEMBERS_LOADS)
+        if (m->n_loading == STREAM_SETS_LOADS)
             break;
         if (load_member(m, member))
             return member;
@@ -518,16 +520,16 @@ members_next(struct members *m)
 }
 
 bool
-members_are_waiting(const struct members *m)
+stream_sets_are_waiting(const struct stream_sets *m)
 {
     return !list_is_empty(&m->ready) ||
-           (!list_is_empty(&m->cold) && m->n_loading < MEMBERS_LOADS);
+           (!list_is_empty(&m->cold) && m->n_loading < STREAM_SETS_LOADS);
 }
 
 void
-members_sent(struct members *m)
+stream_sets_sent(struct stream_sets *m)
 {
-    struct member *member = m->current;
+    struct stream_set *member = m->current;
 
     m->current = NULL;
     reader_advance(&member->reader);
@@ -540,49 +542,49 @@ members_sent(struct members *m)
 /* Ends */
 
 /* Room for the members that name the positions which can be served. */
-#define MEMBERS_TEXT_MAX 4096
+#define STREAM_SETS_TEXT_MAX 4096
 
 void
-members_gone(const struct set *set, char reason[MEMBERS_REASON_SIZE],
-             struct buf *members)
+stream_sets_gone(const struct set *set, char reason[STREAM_SETS_REASON_SIZE],
+                 struct buf *members)
 {
     char earliest[POSITION_MAX];
     struct head head;
 
     log_head(set->log, &head);
     positions_earliest(&head, earliest);
-    snprintf(reason, MEMBERS_REASON_SIZE, "position gone; earliest %s",
+    snprintf(reason, STREAM_SETS_REASON_SIZE, "position gone; earliest %s",
              earliest);
-    buf_init(members, MEMBERS_TEXT_MAX);
+    buf_init(members, STREAM_SETS_TEXT_MAX);
     positions_members(set, &head, members);
 }
 
 static void
-write_gone(struct buf *to, const struct member *member)
+write_gone(struct buf *to, const struct stream_set *member)
 {
-    char detail[MEMBERS_REASON_SIZE];
+    char detail[STREAM_SETS_REASON_SIZE];
     struct buf text;
 
-    members_gone(member->set, detail, &text);
+    stream_sets_gone(member->set, detail, &text);
     json_text_member(to, "detail", slice_of(detail));
     buf_add_text(to, text.data);
     buf_fini(&text);
 }
 
 void
-members_write_end(struct buf *to, const struct member *member)
+stream_sets_write_end(struct buf *to, const struct stream_set *member)
 {
     static const char *const words[] = {
-        [MEMBER_UNKNOWN] = "unknown",
-        [MEMBER_REMOVED] = "removed",
-        [MEMBER_GONE] = "gone",
-        [MEMBER_FAILED] = "failed",
+        [STREAM_SET_UNKNOWN] = "unknown",
+        [STREAM_SET_REMOVED] = "removed",
+        [STREAM_SET_GONE] = "gone",
+        [STREAM_SET_FAILED] = "failed",
     };
 
     BUF_ADD(to, "{\"set\":");
     json_text(to, slice_of(member->name));
     json_text_member(to, "end", slice_of(words[member->end]));
-    if (member->end == MEMBER_GONE)
+    if (member->end == STREAM_SET_GONE)
         write_gone(to, member);
     BUF_ADD(to, "}");
 }
@@ -590,11 +592,11 @@ members_write_end(struct buf *to, const struct member *member)
 /* Positions */
 
 bool
-members_positions(const struct members *m, struct resume_entry *entries,
-                  size_t room, size_t *n)
+stream_sets_positions(const struct stream_sets *m, struct resume_entry *entries,
+                      size_t room, size_t *n)
 {
     struct map_node *next;
-    const struct member *member;
+    const struct stream_set *member;
 
     *n = 0;
     map_each (member, next, &m->by_name, node) {
@@ -619,16 +621,16 @@ static void
 add_lags(const struct list *list, struct lag *lag)
 {
     struct list *next;
-    struct member *member;
+    struct stream_set *member;
 
     list_each (member, next, list, turn) {
         if (member->set)
-            places_add_lag(&member->reader, lag);
+            set_readers_add_lag(&member->reader, lag);
     }
 }
 
 void
-members_add_lags(const struct members *m, struct lag *lag)
+stream_sets_add_lags(const struct stream_sets *m, struct lag *lag)
 {
     add_lags(&m->ready, lag);
     add_lags(&m->cold, lag);

@@ -1,9 +1,9 @@
-#include "broker/push/copy_waits.h"
+#include "broker/push/catch_up_waits.h"
 
 #include "base/clock.h"
 
 void
-copy_waits_init(struct copy_waits *waits, struct log *log)
+catch_up_waits_init(struct catch_up_waits *waits, struct log *log)
 {
     waits->log = log;
     list_init(&waits->all);
@@ -12,8 +12,8 @@ copy_waits_init(struct copy_waits *waits, struct log *log)
 }
 
 bool
-copy_waits_begin(struct copy_waits *waits, struct service *service,
-                 struct copy_wait *wait)
+catch_up_waits_begin(struct catch_up_waits *waits, struct service *service,
+                     struct catch_up_wait *wait)
 {
     if (waits->is_ending)
         return false;
@@ -27,13 +27,13 @@ copy_waits_begin(struct copy_waits *waits, struct service *service,
 }
 
 void
-copy_waits_cancel(struct copy_wait *wait)
+catch_up_waits_cancel(struct catch_up_wait *wait)
 {
     list_remove(&wait->node);
 }
 
 void
-copy_waits_wake(struct copy_waits *waits)
+catch_up_waits_wake(struct catch_up_waits *waits)
 {
     struct service *service =
         atomic_load_explicit(&waits->service, memory_order_acquire);
@@ -43,15 +43,15 @@ copy_waits_wake(struct copy_waits *waits)
 }
 
 void
-copy_waits_go_on(struct copy_waits *waits)
+catch_up_waits_go_on(struct catch_up_waits *waits)
 {
     int64_t now_us = clock_steady_us();
-    struct copy_wait *wait;
+    struct catch_up_wait *wait;
 
     list_until_empty (wait, &waits->all, node) {
         bool is_certain = log_is_certain(waits->log, wait->since_us);
 
-        if (!is_certain && now_us - wait->since_us < COPY_WAIT_US)
+        if (!is_certain && now_us - wait->since_us < CATCH_UP_WAIT_US)
             return;
         list_remove(&wait->node);
         wait->resume(wait, is_certain);
@@ -60,9 +60,9 @@ copy_waits_go_on(struct copy_waits *waits)
 }
 
 void
-copy_waits_end(struct copy_waits *waits)
+catch_up_waits_end(struct catch_up_waits *waits)
 {
-    struct copy_wait *wait;
+    struct catch_up_wait *wait;
 
     waits->is_ending = true;
     list_drain (wait, &waits->all, node)

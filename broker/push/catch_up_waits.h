@@ -1,20 +1,20 @@
 /*
- * copy_waits.h - waits until this broker's copy has all that any broker of its
- * cluster had answered or sent when the wait began (broker/log/order.h).
+ * catch_up_waits.h - waits until this broker's copy has all that any broker of
+ * its cluster had answered or sent when the wait began (broker/log/order.h).
  *
  * A client may come from a broker that is ahead, with a position that this copy
  * does not have yet. Only the journal can say whether it will have it: so the
- * client waits, COPY_WAIT_US at most, until the copy is certain.
+ * client waits, CATCH_UP_WAIT_US at most, until the copy is certain.
  *
- *     copy_waits_begin --> asks the journal --> [certain] --> resume(true)
+ *     catch_up_waits_begin --> asks the journal --> [certain] --> resume(true)
  *                               |
  *                               +--- time is over, the end --> resume(false)
  *
  * One look of the journal's follower serves all who wait. They all belong to
- * one service thread; only copy_waits_wake is for any thread.
+ * one service thread; only catch_up_waits_wake is for any thread.
  */
-#ifndef BROKER_PUSH_COPY_WAITS_H
-#define BROKER_PUSH_COPY_WAITS_H
+#ifndef BROKER_PUSH_CATCH_UP_WAITS_H
+#define BROKER_PUSH_CATCH_UP_WAITS_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -24,17 +24,17 @@
 #include "broker/log/log.h"
 #include "broker/net/server.h"
 
-#define COPY_WAIT_US ((int64_t)5000000)
+#define CATCH_UP_WAIT_US ((int64_t)5000000)
 
 /* A member of a struct of its owner. */
-struct copy_wait {
+struct catch_up_wait {
     struct list node;
     int64_t since_us; /* steady clock */
     /* Called once, later, unless the wait is cancelled. */
-    void (*resume)(struct copy_wait *wait, bool is_certain);
+    void (*resume)(struct catch_up_wait *wait, bool is_certain);
 };
 
-struct copy_waits {
+struct catch_up_waits {
     struct log *log;
     struct list all; /* in the order in which they began */
     bool is_ending;
@@ -44,25 +44,25 @@ struct copy_waits {
     _Atomic(struct service *) service;
 };
 
-void copy_waits_init(struct copy_waits *waits, struct log *log);
+void catch_up_waits_init(struct catch_up_waits *waits, struct log *log);
 
 /* Begins a wait. False: no wait begins any more at the end. */
-MUST_CHECK bool copy_waits_begin(struct copy_waits *waits,
-                                 struct service *service,
-                                 struct copy_wait *wait);
+MUST_CHECK bool catch_up_waits_begin(struct catch_up_waits *waits,
+                                     struct service *service,
+                                     struct catch_up_wait *wait);
 
 /* Ends a wait without a call. Harmless if it has ended, or never began: then
  * its node is in no list. */
-void copy_waits_cancel(struct copy_wait *wait);
+void catch_up_waits_cancel(struct catch_up_wait *wait);
 
-/* Has the thread call copy_waits_go_on, if anybody waits. */
-void copy_waits_wake(struct copy_waits *waits);
+/* Has the thread call catch_up_waits_go_on, if anybody waits. */
+void catch_up_waits_wake(struct catch_up_waits *waits);
 
 /* Resumes those whose wait is over: the copy is certain, or the time has
  * passed. After every wake, and at every tick. */
-void copy_waits_go_on(struct copy_waits *waits);
+void catch_up_waits_go_on(struct catch_up_waits *waits);
 
 /* Resumes all, and lets none begin. */
-void copy_waits_end(struct copy_waits *waits);
+void catch_up_waits_end(struct catch_up_waits *waits);
 
 #endif
