@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/thread.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/bridge/inbound.h"
@@ -43,49 +42,19 @@ struct bridges {
 
 /* Closing bridges */
 
-/* A direction takes up to MQTT_FAREWELL_US to end. Each ends on a thread of its
- * own, because in sequence the times would add up. */
-struct ending {
-    struct thread thread;
-    struct outbound *out; /* one of the two is NULL */
-    struct inbound *in;
-};
-
-static void
-end_direction(struct ending *ending)
-{
-    outbound_stop(ending->out);
-    inbound_stop(ending->in);
-}
-
-static void
-run_ending(struct thread *thread)
-{
-    end_direction(thread->user);
-}
-
-/* Ends the direction here if there is no thread. */
-static void
-begin_ending(struct ending *ending)
-{
-    if ((ending->out || ending->in) &&
-        thread_start(&ending->thread, "bridge-end", run_ending, ending, NULL))
-        end_direction(ending);
-}
-
+/* A direction takes up to MQTT_FAREWELL_US to end: all are asked before the
+ * first one is waited for. */
 static void
 stop_some(const struct bridge *some, size_t n)
 {
-    struct ending endings[2 * BRIDGES_MAX] = {0};
-
     for (size_t i = 0; i < n; i++) {
-        endings[2 * i].out = some[i].out;
-        endings[2 * i + 1].in = some[i].in;
+        outbound_end(some[i].out);
+        inbound_end(some[i].in);
     }
-    for (size_t i = 0; i < 2 * n; i++)
-        begin_ending(&endings[i]);
-    for (size_t i = 0; i < 2 * n; i++)
-        thread_stop(&endings[i].thread);
+    for (size_t i = 0; i < n; i++) {
+        outbound_stop(some[i].out);
+        inbound_stop(some[i].in);
+    }
 }
 
 static void

@@ -40,7 +40,7 @@
  *     outbound_messages_make    a message of the entries behind the last one
  *     lane_list_keep            writes the message's end to mqtt.db
  *     flights_send              only then hands the message to the library
- *     mqtt_write                the client writes it after the turn
+ *     write_packets             the client writes it after the turn
  *     flights_acknowledged      PUBACK: if all earlier messages have theirs,
  *                               the cursor moves. A refused message goes
  *                               again after a pause, and all behind it
@@ -53,11 +53,11 @@
  *     on_received               finds the input and the set
  *     inbox_message_new         copies the message, finds its type and key
  *     on_turn                   all are read, and none is acknowledged
- *     inbox_settle              in order, for each:
+ *     inbox_pass                in order, for each:
  *     begin_message             an ingest (posts/ingest.h), to the log
  *     on_done                   on the log thread: it is committed, or failed
- *     on_settled                counts it, or publishes its rejection
- *     mqtt_write                only now: PUBACK
+ *     report_message            counts it, or publishes its rejection
+ *     write_packets             only now: PUBACK
  */
 #ifndef BROKER_BRIDGE_BRIDGES_H
 #define BROKER_BRIDGE_BRIDGES_H

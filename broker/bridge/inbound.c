@@ -239,10 +239,10 @@ reject_message(struct inbound *in, struct slice topic, struct slice set,
 
 /* Settling */
 
+/* Reports a message that is committed, or failed for good. */
 static void
-on_settled(struct inbox_message *h, void *user)
+report_message(struct inbound *in, struct inbox_message *h)
 {
-    struct inbound *in = user;
     const struct post *post = h->ingest ? ingest_post(h->ingest) : NULL;
 
     if (h->rc) {
@@ -261,17 +261,6 @@ on_settled(struct inbox_message *h, void *user)
         count_message(&in->repeats, METRIC_MQTT_REPEATS);
 }
 
-static void
-on_stuck(const struct problem *why, void *user)
-{
-    struct inbound *in = user;
-
-    if (note_problem(in, &in->stuck, why))
-        DIAG(DIAG_WARNING, "bridge", "messages wait, and are not acknowledged",
-             diag_text("bridge", in->config->name),
-             diag_text("why", why->text));
-}
-
 /* Drops the connection, and forgets the held messages: they come again. */
 static void
 drop_connection(struct inbound *in, const struct problem *why)
@@ -281,6 +270,37 @@ drop_connection(struct inbound *in, const struct problem *why)
     mqtt_drop(in->mqtt, why);
 }
 
+/* Settles all messages of the inbox. False: not for now, for this reason; or
+ * the token has ended. */
+static bool
+settle_messages(struct inbound *in, struct problem *why)
+{
+    struct inbox *inbox = &in->inbox;
+    struct inbox_message *h;
+
+    inbox_begin(inbox, mqtt_keepalive_us(in->mqtt) / 4);
+    while (!inbox_is_empty(inbox)) {
+        bool is_stuck = inbox_pass(inbox, why) == 0;
+
+        while ((h = inbox_take(inbox))) {
+            report_message(in, h);
+            inbox_message_free(h);
+        }
+        if (!is_stuck)
+            continue;
+        if (in->rights.is_waiting)
+            return false;
+        if (note_problem(in, &in->stuck, why))
+            DIAG(DIAG_WARNING, "bridge",
+                 "messages wait, and are not acknowledged",
+                 diag_text("bridge", in->config->name),
+                 diag_text("why", why->text));
+        if (!inbox_pause(inbox))
+            return false;
+    }
+    return true;
+}
+
 /* Commits the received messages, or drops the connection. When it returns,
  * either the client may write, or it writes nothing more. */
 static void
@@ -288,11 +308,9 @@ settle_inbox(struct inbound *in)
 {
     struct problem why = {""};
 
-    if (in->is_dropped || inbox_is_empty(&in->inbox))
+    if (in->is_dropped || inbox_is_empty(&in->inbox) || in->rights.is_waiting)
         return;
-    if (in->rights.is_waiting)
-        return;
-    if (inbox_settle(&in->inbox, mqtt_keepalive_us(in->mqtt) / 4, &why)) {
+    if (!settle_messages(in, &why)) {
         drop_connection(in, &why);
         return;
     }
@@ -640,9 +658,6 @@ inbound_open(struct inbound **opened, struct posts *posts, struct mqtt_db *db,
         free(in);
         return rc;
     }
-    in->inbox.on_settled = on_settled;
-    in->inbox.on_stuck = on_stuck;
-    in->inbox.user = in;
     rc = start_client(in, why);
     if (rc)
         inbound_close(in);
@@ -652,13 +667,21 @@ inbound_open(struct inbound **opened, struct posts *posts, struct mqtt_db *db,
 }
 
 void
-inbound_stop(struct inbound *in)
+inbound_end(struct inbound *in)
 {
     if (!in)
         return;
     /* First: the client may be in a turn that holds messages. */
     inbox_end(&in->inbox);
-    mqtt_stop(in->mqtt);
+    mqtt_begin_stop(in->mqtt);
+}
+
+void
+inbound_stop(struct inbound *in)
+{
+    inbound_end(in);
+    if (in)
+        mqtt_stop(in->mqtt);
 }
 
 void

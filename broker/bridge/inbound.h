@@ -41,7 +41,9 @@ MUST_CHECK enum status inbound_open(struct inbound **in, struct posts *posts,
                                     struct mqtt_db *db,
                                     const struct bridge_config *config,
                                     struct problem *why);
-/* Ends the client. A second call does nothing; NULL is allowed. */
+/* inbound_end asks the client to end, and inbound_stop waits for that. A second
+ * call does nothing; NULL is allowed. */
+void inbound_end(struct inbound *in);
 void inbound_stop(struct inbound *in);
 /* Calls inbound_stop, and frees. */
 void inbound_close(struct inbound *in);

@@ -137,6 +137,13 @@ end_ingest(struct inbox_message *h)
     h->ingest = NULL;
 }
 
+void
+inbox_message_free(struct inbox_message *h)
+{
+    end_ingest(h);
+    free(h);
+}
+
 struct slice
 inbox_message_key(const struct inbox_message *h)
 {
@@ -145,7 +152,8 @@ inbox_message_key(const struct inbox_message *h)
     return key_slice(&h->key);
 }
 
-/* True if a later try may succeed after this failure. */
+/* True if a later try may succeed after this failure: not after one that is the
+ * message's own fault. */
 static bool
 is_passing(enum status rc)
 {
@@ -162,19 +170,9 @@ is_passing(enum status rc)
     case STATUS_REFUSED:
     case STATUS_DIFFERENT:
         return false;
-    case STATUS_AGAIN:
-    case STATUS_MEMORY:
-    case STATUS_IO: /* the log's disk, not the message's fault */
-    case STATUS_LATE:
-    case STATUS_GONE:
-    case STATUS_BUSY:
-    case STATUS_LIMITED:
-    case STATUS_STOPPED:
-    case STATUS_RUNNING:
-    case STATUS_UNREACHABLE:
+    default: /* as STATUS_IO: of the log's disk */
         return true;
     }
-    return true;
 }
 
 static void
@@ -262,6 +260,7 @@ inbox_init(struct inbox *r, struct posts *posts, struct bridge_rights *rights,
 {
     *r = (struct inbox){.posts = posts, .rights = rights};
     list_init(&r->messages);
+    list_init(&r->settled);
     errno = thread_init_changed(&r->changed);
     if (!errno) {
         pthread_mutex_init(&r->mutex, NULL);
@@ -308,23 +307,23 @@ inbox_is_empty(const struct inbox *r)
 }
 
 static void
-drop_message(struct inbox *r, struct inbox_message *h)
+count_out(struct inbox *r, const struct inbox_message *h)
 {
-    list_remove(&h->node);
     r->n--;
     r->bytes -= h->payload.data ? h->payload.size : 0;
-    end_ingest(h);
-    free(h);
 }
 
 void
 inbox_forget(struct inbox *r)
 {
-    struct list *after;
-    struct inbox_message *message;
+    struct inbox_message *h;
 
-    list_each (message, after, &r->messages, node)
-        drop_message(r, message);
+    list_drain (h, &r->settled, node)
+        inbox_message_free(h);
+    list_drain (h, &r->messages, node) {
+        count_out(r, h);
+        inbox_message_free(h);
+    }
 }
 
 /* Hands messages to the log, up to the first one that it cannot take now. */
@@ -356,27 +355,8 @@ wait_for_log(struct inbox *r)
     pthread_mutex_unlock(&r->mutex);
 }
 
-/* Pauses; returns true if the round goes on after it. */
-static bool
-pause_round(struct inbox *r, int64_t us)
-{
-    int64_t until_us = clock_steady_us() + us;
-    struct timespec until = {until_us / 1000000, until_us % 1000000 * 1000};
-    bool goes_on;
-
-    pthread_mutex_lock(&r->mutex);
-    while (!r->is_ending &&
-           pthread_cond_timedwait(&r->changed, &r->mutex, &until) != ETIMEDOUT)
-        ;
-    goes_on = !r->is_ending;
-    pthread_mutex_unlock(&r->mutex);
-    return goes_on;
-}
-
-/* Makes one pass. Returns how many messages were settled. The others stay
- * unchanged, and *why has the failure of the first of them. */
-static size_t
-run_pass(struct inbox *r, struct problem *why)
+size_t
+inbox_pass(struct inbox *r, struct problem *why)
 {
     struct list *after;
     struct inbox_message *h;
@@ -394,34 +374,46 @@ run_pass(struct inbox *r, struct problem *why)
             *why = h->why;
             break;
         }
-        r->on_settled(h, r->user);
-        drop_message(r, h);
+        list_put(&r->settled, &h->node);
+        count_out(r, h);
         n++;
     }
     list_each (h, after, &r->messages, node)
         end_ingest(h);
+    if (n > 0)
+        r->pause_us = INBOX_PAUSE_US;
     return n;
 }
 
-enum status
-inbox_settle(struct inbox *r, int64_t patience_us, struct problem *why)
+struct inbox_message *
+inbox_take(struct inbox *r)
 {
-    int64_t pause_us = INBOX_PAUSE_US;
-    int64_t until_us = clock_steady_us() + patience_us;
+    return list_take(&r->settled, offsetof(struct inbox_message, node));
+}
 
-    while (!inbox_is_empty(r)) {
-        if (run_pass(r, why) > 0) {
-            pause_us = INBOX_PAUSE_US;
-            continue;
-        }
-        if (r->rights->is_waiting)
-            return STATUS_STOPPED;
-        r->on_stuck(why, r->user);
-        if (clock_steady_us() + pause_us > until_us ||
-            !pause_round(r, pause_us))
-            return STATUS_BUSY;
-        pause_us = pause_us < INBOX_PAUSE_MAX_US / 2 ? 2 * pause_us
-                                                     : INBOX_PAUSE_MAX_US;
-    }
-    return STATUS_OK;
+void
+inbox_begin(struct inbox *r, int64_t patience_us)
+{
+    r->pause_us = INBOX_PAUSE_US;
+    r->until_us = clock_steady_us() + patience_us;
+}
+
+bool
+inbox_pause(struct inbox *r)
+{
+    int64_t end_us = clock_steady_us() + r->pause_us;
+    struct timespec end = {end_us / 1000000, end_us % 1000000 * 1000};
+    bool goes_on;
+
+    if (end_us > r->until_us)
+        return false;
+    r->pause_us = r->pause_us < INBOX_PAUSE_MAX_US / 2 ? 2 * r->pause_us
+                                                       : INBOX_PAUSE_MAX_US;
+    pthread_mutex_lock(&r->mutex);
+    while (!r->is_ending &&
+           pthread_cond_timedwait(&r->changed, &r->mutex, &end) != ETIMEDOUT)
+        ;
+    goes_on = !r->is_ending;
+    pthread_mutex_unlock(&r->mutex);
+    return goes_on;
 }

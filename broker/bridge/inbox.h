@@ -1,10 +1,11 @@
 /*
  * inbox.h - unacknowledged messages on their way into the log.
  *
- *     inbox_add ... --> inbox_settle: ingest of each, one wake, wait for all
+ *     inbox_add ... --> inbox_pass: ingest of each, one wake, wait for all
  *                          ^                     |
- *                          |                     +--> on_settled, in order
- *                          +-- a passing failure: from that message on again
+ *                          |                     +--> inbox_take, in order
+ *                          +-- inbox_pause <-- a passing failure: from that
+ *                                              message on again
  *
  * The log commits them in the order of their arrival, whatever their sets: the
  * posts of a pass are one line (log/post.h), and a pass ends at the first one
@@ -12,8 +13,9 @@
  * no later one is settled before it.
  *
  * After a pass that committed messages the next one follows at once; else after
- * a pause. A message that waits for another one with the same key, or for
- * memory that others hold, goes with the next pass, without a pause.
+ * a pause, each twice as long as the one before. A message that waits for
+ * another one with the same key, or for memory that others hold, goes with the
+ * next pass, without a pause.
  *
  * Memory: the messages given to inbox_add. Its caller settles when
  * inbox_is_full.
@@ -85,18 +87,10 @@ struct inbox {
     struct posts *posts;
     struct bridge_rights *rights; /* of every message */
     struct list messages;         /* struct inbox_message */
-    size_t n, bytes;
+    struct list settled;          /* the same: inbox_take */
+    size_t n, bytes;              /* of `messages` */
     struct post_line line;
-
-    /* A message is settled: it is committed (h->rc is 0), or failed for good.
-     * inbox_message_key and the ingest (NULL if there is none) are valid for
-     * the call. */
-    void (*on_settled)(struct inbox_message *h, void *user);
-
-    /* No message can be settled for this reason: the round pauses, and perhaps
-     * pauses again. */
-    void (*on_stuck)(const struct problem *why, void *user);
-    void *user;
+    int64_t pause_us, until_us; /* the next pause; steady: the end of all */
 
     pthread_mutex_t mutex; /* protects the members below */
     pthread_cond_t changed;
@@ -118,11 +112,22 @@ void inbox_add(struct inbox *r, struct inbox_message *h);
 bool inbox_is_full(const struct inbox *r);
 bool inbox_is_empty(const struct inbox *r);
 
-/* Settles all messages. After a passing failure it gives up when its pauses add
- * up to `patience_us`, or at once after inbox_end or without a token: `why` has
- * the reason, and unsettled messages stay in the round. */
-MUST_CHECK enum status inbox_settle(struct inbox *r, int64_t patience_us,
-                                    struct problem *why);
+/* Begins to settle all messages: pauses add up to `patience_us`. */
+void inbox_begin(struct inbox *r, int64_t patience_us);
+
+/* Makes one pass. Returns how many messages are settled: committed (h->rc is
+ * 0), or failed for good. The others stay, and *why has the failure of the
+ * first of them. */
+size_t inbox_pass(struct inbox *r, struct problem *why);
+
+/* Takes a message that is settled; NULL: there is none. inbox_message_key and
+ * the ingest (NULL if there is none) are valid until inbox_message_free. */
+struct inbox_message *inbox_take(struct inbox *r);
+void inbox_message_free(struct inbox_message *h);
+
+/* Pauses before the next pass. False: there was no time left, or inbox_end was
+ * called: unsettled messages stay. */
+bool inbox_pause(struct inbox *r);
 
 /* Frees all messages of the round. */
 void inbox_forget(struct inbox *r);

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/array.h"
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "broker/base/diag.h"
@@ -274,16 +273,17 @@ write_rows(struct outbound *out, struct problem *why)
 {
     struct list *after;
     struct lane *lane;
-    size_t n = 0;
-    enum status rc;
+    enum status rc = mqtt_db_begin(out->db, out->unkept.must_be_firm, why);
 
+    if (rc)
+        return rc;
     list_each (lane, after, &out->unkept.lanes, unkept) {
-        if (!ONE_MORE(out->unkept.rows, &out->unkept.capacity, n))
-            return problem_memory(why);
-        out->unkept.rows[n++] = row_of(lane);
+        const struct lane_row row = row_of(lane);
+
+        if (!rc)
+            rc = mqtt_db_keep(out->db, out->config->name, &row, why);
     }
-    rc = mqtt_db_keep(out->db, out->config->name, out->unkept.rows, n,
-                      out->unkept.must_be_firm, why);
+    rc = mqtt_db_end(out->db, rc, why);
     if (rc)
         return rc;
     list_drain (lane, &out->unkept.lanes, unkept)
@@ -712,5 +712,4 @@ lane_list_free(struct outbound *out)
         flight_window_orphan(&out->window, &lane->flights);
         remove_lane(lane);
     }
-    free(out->unkept.rows);
 }

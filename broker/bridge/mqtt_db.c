@@ -112,16 +112,36 @@ mqtt_db_close(struct mqtt_db *m)
     free(m);
 }
 
+/* Transactions */
+
+enum status
+mqtt_db_begin(struct mqtt_db *m, bool is_firm, struct problem *why)
+{
+    enum status rc;
+
+    pthread_mutex_lock(&m->mutex);
+    rc = owned_db_begin(&m->db, m->owned, is_firm, why);
+    if (rc)
+        pthread_mutex_unlock(&m->mutex);
+    return rc;
+}
+
+enum status
+mqtt_db_end(struct mqtt_db *m, enum status rc, struct problem *why)
+{
+    rc = owned_db_end(&m->db, m->owned, rc, why);
+    pthread_mutex_unlock(&m->mutex);
+    return rc;
+}
+
 /* Runs one statement in a transaction. */
 static enum status
 write_one(struct mqtt_db *m, bool is_firm, struct problem *why, const char *sql,
           const struct db_value *values)
 {
-    enum status rc = owned_db_begin(&m->db, m->owned, is_firm, why);
+    enum status rc = mqtt_db_begin(m, is_firm, why);
 
-    return rc ? rc
-              : owned_db_end(&m->db, m->owned,
-                             db_do(&m->db, NULL, why, sql, values), why);
+    return rc ? rc : mqtt_db_end(m, db_do(&m->db, NULL, why, sql, values), why);
 }
 
 /* Bridges */
@@ -140,11 +160,13 @@ static enum status
 find_bridge(struct mqtt_db *m, const char *name, struct bridge_row *row,
             bool *is_there, struct problem *why)
 {
-    enum status rc =
-        db_find(&m->db, NULL, why, is_there,
-                "SELECT identity, since FROM bridges WHERE name=?",
-                DB_VALUES(name), DB_INTO(&row->identity, &row->since_us));
+    enum status rc;
 
+    pthread_mutex_lock(&m->mutex);
+    rc = db_find(&m->db, NULL, why, is_there,
+                 "SELECT identity, since FROM bridges WHERE name=?",
+                 DB_VALUES(name), DB_INTO(&row->identity, &row->since_us));
+    pthread_mutex_unlock(&m->mutex);
     return rc || !*is_there
                ? rc
                : check_text(row->identity, BRIDGE_IDENTITY_SIZE - 1, why);
@@ -162,19 +184,15 @@ make_bridge(struct mqtt_db *m, const char *name, struct bridge_row *row,
                      DB_VALUES(name, row->identity, row->since_us));
 }
 
+/* The directions of a bridge are opened one after the other. */
 enum status
 mqtt_db_bridge(struct mqtt_db *m, const char *name, struct bridge_row *row,
                struct problem *why)
 {
     bool is_there = false;
-    enum status rc;
+    enum status rc = find_bridge(m, name, row, &is_there, why);
 
-    pthread_mutex_lock(&m->mutex);
-    rc = find_bridge(m, name, row, &is_there, why);
-    if (!rc && !is_there)
-        rc = make_bridge(m, name, row, why);
-    pthread_mutex_unlock(&m->mutex);
-    return rc;
+    return rc || is_there ? rc : make_bridge(m, name, row, why);
 }
 
 /* Lanes */
@@ -261,9 +279,9 @@ mqtt_db_lanes(struct mqtt_db *m, const char *bridge,
     return rc;
 }
 
-static enum status
-keep_lane(struct mqtt_db *m, const char *bridge, const struct lane_row *row,
-          struct problem *why)
+enum status
+mqtt_db_keep(struct mqtt_db *m, const char *bridge, const struct lane_row *row,
+             struct problem *why)
 {
     uint64_t at = row->acked;
     char bytes[LEB128_SIZE_MAX];
@@ -283,43 +301,12 @@ keep_lane(struct mqtt_db *m, const char *bridge, const struct lane_row *row,
 }
 
 enum status
-mqtt_db_keep(struct mqtt_db *m, const char *bridge, const struct lane_row *rows,
-             size_t n, bool is_firm, struct problem *why)
-{
-    enum status rc;
-
-    if (n == 0)
-        return STATUS_OK;
-    pthread_mutex_lock(&m->mutex);
-    rc = owned_db_begin(&m->db, m->owned, is_firm, why);
-    if (!rc) {
-        for (size_t i = 0; !rc && i < n; i++)
-            rc = keep_lane(m, bridge, &rows[i], why);
-        rc = owned_db_end(&m->db, m->owned, rc, why);
-    }
-    pthread_mutex_unlock(&m->mutex);
-    return rc;
-}
-
-/* Runs a statement with two parameters: a bridge and `what`. */
-static enum status
-write_of_bridge(struct mqtt_db *m, const char *sql, const char *bridge,
-                struct slice what, bool is_firm, struct problem *why)
-{
-    enum status rc;
-
-    pthread_mutex_lock(&m->mutex);
-    rc = write_one(m, is_firm, why, sql, DB_VALUES(bridge, what));
-    pthread_mutex_unlock(&m->mutex);
-    return rc;
-}
-
-enum status
 mqtt_db_forget(struct mqtt_db *m, const char *bridge, struct slice set,
                struct problem *why)
 {
-    return write_of_bridge(m, "DELETE FROM lanes WHERE bridge=? AND name=?",
-                           bridge, set, false, why);
+    return write_one(m, false, why,
+                     "DELETE FROM lanes WHERE bridge=? AND name=?",
+                     DB_VALUES(bridge, set));
 }
 
 /* Filters */
@@ -353,15 +340,17 @@ enum status
 mqtt_db_add_filter(struct mqtt_db *m, const char *bridge, const char *filter,
                    struct problem *why)
 {
-    return write_of_bridge(
-        m, "INSERT OR IGNORE INTO filters(bridge, filter) VALUES(?,?)", bridge,
-        slice_of(filter), true, why);
+    return write_one(
+        m, true, why,
+        "INSERT OR IGNORE INTO filters(bridge, filter) VALUES(?,?)",
+        DB_VALUES(bridge, filter));
 }
 
 enum status
 mqtt_db_drop_filter(struct mqtt_db *m, const char *bridge, const char *filter,
                     struct problem *why)
 {
-    return write_of_bridge(m, "DELETE FROM filters WHERE bridge=? AND filter=?",
-                           bridge, slice_of(filter), true, why);
+    return write_one(m, true, why,
+                     "DELETE FROM filters WHERE bridge=? AND filter=?",
+                     DB_VALUES(bridge, filter));
 }

@@ -88,10 +88,16 @@ mqtt_db_lanes(struct mqtt_db *db, const char *bridge,
               enum status (*fn)(const struct lane_row *row, void *user),
               void *user, struct problem *why);
 
-/* Writes lanes, all in one transaction; `is_firm`: with an fsync. */
+/* Writes lanes, all in one transaction: after mqtt_db_begin (`is_firm`: with an
+ * fsync) mqtt_db_end must follow, with the first error; it ends as that, or as
+ * the commit. */
+MUST_CHECK enum status mqtt_db_begin(struct mqtt_db *db, bool is_firm,
+                                     struct problem *why);
 MUST_CHECK enum status mqtt_db_keep(struct mqtt_db *db, const char *bridge,
-                                    const struct lane_row *rows, size_t n,
-                                    bool is_firm, struct problem *why);
+                                    const struct lane_row *row,
+                                    struct problem *why);
+MUST_CHECK enum status mqtt_db_end(struct mqtt_db *db, enum status rc,
+                                   struct problem *why);
 
 /* Deletes the row of a removed set. */
 MUST_CHECK enum status mqtt_db_forget(struct mqtt_db *db, const char *bridge,

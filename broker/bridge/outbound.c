@@ -294,6 +294,13 @@ outbound_open(struct outbound **out, struct registry *registry,
 }
 
 void
+outbound_end(struct outbound *out)
+{
+    if (out)
+        mqtt_begin_stop(out->mqtt);
+}
+
+void
 outbound_stop(struct outbound *out)
 {
     if (!out || out->has_stopped)

@@ -45,7 +45,9 @@ MUST_CHECK enum status outbound_open(struct outbound **out,
                                      struct mqtt_db *db,
                                      const struct bridge_config *config,
                                      struct problem *why);
-/* Ends the client. A second call does nothing; NULL is allowed. */
+/* outbound_end asks the client to end, and outbound_stop waits for that. A
+ * second call does nothing; NULL is allowed. */
+void outbound_end(struct outbound *out);
 void outbound_stop(struct outbound *out);
 /* Calls outbound_stop, and frees. */
 void outbound_close(struct outbound *out);

@@ -89,8 +89,6 @@ struct unkept_rows {
     bool is_failing;
     int64_t keep_at_us; /* steady: write by then; after a failure not before
                            then */
-    struct lane_row *rows;
-    size_t capacity;
 };
 
 struct outbound_turn {

@@ -147,8 +147,10 @@ MUST_CHECK enum status mqtt_open(struct mqtt **mqtt,
                                  const struct mqtt_options *options,
                                  struct problem *why);
 
-/* mqtt_stop says farewell, disconnects and ends the thread; a second call does
- * nothing; NULL is allowed. mqtt_close also frees. */
+/* mqtt_begin_stop asks the client to say farewell and to disconnect; mqtt_stop
+ * waits for the end of the thread. A second call does nothing; NULL is allowed.
+ * mqtt_close also frees. */
+void mqtt_begin_stop(struct mqtt *mqtt);
 void mqtt_stop(struct mqtt *mqtt);
 void mqtt_close(struct mqtt *mqtt);
 

@@ -3,7 +3,6 @@
  *
  *     mqtt            the thread: looks up, connects, serves, says farewell,
  *                     pauses
- *     mqtt_loop       a round of it
  *     mqtt_connect    makes libmosquitto's client: TLS, user, will, properties
  *     mqtt_messages   publishes and receives, with the library's callbacks
  *     mqtt_condition  states, why there is no connection, and the log
@@ -107,15 +106,6 @@ mqtt_earlier(int64_t a, int64_t b)
 
 /* How often the library checks whether PINGREQ is due. */
 #define MQTT_MISC_US ((int64_t)1000000)
-
-/* mqtt_loop.c */
-
-/* Waits until something happens, at most until `end_us` (steady), and runs a
- * round as in mqtt.h. */
-void mqtt_loop(struct mqtt *mqtt, int64_t end_us);
-
-/* Writes queued packets, as many as the socket takes. */
-void mqtt_write(struct mqtt *mqtt);
 
 /* mqtt_condition.c */
 

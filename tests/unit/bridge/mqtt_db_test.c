@@ -52,11 +52,24 @@ row_of(const char *set, uint64_t acked, const uint64_t *ends, size_t n)
     return (struct lane_row){slice_of(set), EPOCH, acked, ends, n};
 }
 
+/* In one transaction. */
+static enum status
+keep_all(const char *bridge, const struct lane_row *rows, size_t n,
+         bool is_firm, struct problem *why)
+{
+    enum status rc = mqtt_db_begin(db, is_firm, why);
+
+    if (rc)
+        return rc;
+    for (size_t i = 0; !rc && i < n; i++)
+        rc = mqtt_db_keep(db, bridge, &rows[i], why);
+    return mqtt_db_end(db, rc, why);
+}
+
 static void
 keep(const char *bridge, struct lane_row row, bool is_firm)
 {
-    assert_int_equal(mqtt_db_keep(db, bridge, &row, 1, is_firm, NULL),
-                     STATUS_OK);
+    assert_int_equal(keep_all(bridge, &row, 1, is_firm, NULL), STATUS_OK);
 }
 
 /* The lanes of a bridge, as text: "set@acked:end,end; ". */
@@ -229,8 +242,7 @@ TEST(rows_are_kept_together_or_not_at_all)
     tamper("CREATE TRIGGER no BEFORE INSERT ON lanes WHEN"
            " new.name='two' BEGIN SELECT RAISE(ABORT, 'no two'); END");
 
-    assert_int_not_equal(mqtt_db_keep(db, "a", rows, 2, false, &why),
-                         STATUS_OK);
+    assert_int_not_equal(keep_all("a", rows, 2, false, &why), STATUS_OK);
     assert_non_null(strstr(why.text, "no two"));
     assert_lanes("a", "");
     keep("a", rows[0], false);

@@ -270,34 +270,38 @@ TEST(ends_though_messages_are_held)
     assert_int_equal(last_of(s, "alpha"), 0);
 }
 
-static void
-never(struct inbox_message *h, void *user)
+/* Passes and pauses until everything is settled, all of it committed; false:
+ * not in that time. */
+static bool
+settle(struct inbox *round, int64_t patience_us, struct problem *why)
 {
-    (void)user;
-    fail_msg("%s is settled", h->topic);
-}
+    struct inbox_message *h;
 
-static void
-note(const struct problem *why, void *user)
-{
-    (void)why;
-    atomic_store((atomic_bool *)user, true);
+    inbox_begin(round, patience_us);
+    while (!inbox_is_empty(round)) {
+        if (inbox_pass(round, why) == 0 && !inbox_pause(round))
+            return false;
+        while ((h = inbox_take(round))) {
+            assert_int_equal(h->rc, STATUS_OK);
+            inbox_message_free(h);
+        }
+    }
+    return true;
 }
 
 static void *
 run_settle(void *user)
 {
-    static enum status rc;
+    static bool is_settled;
     struct problem why = {""};
 
-    rc = inbox_settle(user, (int64_t)3600 * 1000000, &why);
-    return &rc;
+    is_settled = settle(user, (int64_t)3600 * 1000000, &why);
+    return &is_settled;
 }
 
 /* Also in the middle of a pause. */
 TEST(ends_in_a_pause)
 {
-    atomic_bool is_stuck = false;
     struct mqtt_received m;
     struct in_stage *s = *state;
     struct bridge_rights rights;
@@ -310,26 +314,16 @@ TEST(ends_in_a_pause)
     bridge_rights_init(&rights, s->sets.registry, &s->config, "in");
     assert_int_equal(inbox_init(&round, &s->sets.posts, &rights, NULL),
                      STATUS_OK);
-    round.on_settled = never;
-    round.on_stuck = note;
-    round.user = &is_stuck;
     m = in_stage_message("a/x", ENTRY("1"));
     inbox_add(&round, inbox_message_new(&m, &s->inputs[0], 1000));
     assert_int_equal(pthread_create(&id, NULL, run_settle, &round), 0);
     clock_await_us(INBOX_PAUSE_US);
     inbox_end(&round);
     assert_int_equal(pthread_join(id, &rc), 0);
-    assert_int_equal(*(enum status *)rc, STATUS_BUSY);
+    assert_false(*(bool *)rc);
     assert_false(inbox_is_empty(&round));
     inbox_fini(&round);
     give_budget(s, taken);
-}
-
-static void
-settled(struct inbox_message *h, void *user)
-{
-    (void)user;
-    assert_int_equal(h->rc, STATUS_OK);
 }
 
 /* The messages of a pass are one line. Otherwise, if the disk got room again,
@@ -338,7 +332,6 @@ settled(struct inbox_message *h, void *user)
  * next. */
 TEST(hands_its_messages_over_in_one_line)
 {
-    atomic_bool is_stuck = false;
     struct problem why = {""};
     struct mqtt_received m;
     struct in_stage *s = *state;
@@ -348,21 +341,18 @@ TEST(hands_its_messages_over_in_one_line)
     bridge_rights_init(&rights, s->sets.registry, &s->config, "in");
     assert_int_equal(inbox_init(&round, &s->sets.posts, &rights, NULL),
                      STATUS_OK);
-    round.on_settled = settled;
-    round.on_stuck = note;
-    round.user = &is_stuck;
     m = in_stage_message("a/x", ENTRY("1"));
     inbox_add(&round, inbox_message_new(&m, &s->inputs[0], 1000));
     m = in_stage_message("plant/hof", ENTRY("2"));
     inbox_add(&round, inbox_message_new(&m, &s->inputs[2], 1000));
 
     round.line.is_broken = true; /* as a refusal leaves it */
-    assert_int_equal(inbox_settle(&round, 0, &why), STATUS_BUSY);
+    assert_false(settle(&round, 0, &why));
     assert_string_equal(
         why.text, "an earlier post that must come first was not committed");
     assert_int_equal(last_of(s, "alpha"), 0);
     assert_int_equal(last_of(s, "rest"), 0);
-    assert_int_equal(inbox_settle(&round, 0, &why), STATUS_OK);
+    assert_true(settle(&round, 0, &why));
     assert_locs(s, "alpha", "1");
     assert_locs(s, "rest", "2");
     inbox_fini(&round);

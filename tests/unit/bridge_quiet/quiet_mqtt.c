@@ -63,6 +63,12 @@ say_farewell(struct mqtt *m)
 }
 
 void
+mqtt_begin_stop(struct mqtt *m)
+{
+    (void)m;
+}
+
+void
 mqtt_stop(struct mqtt *m)
 {
     if (!m || m->has_stopped)
