@@ -477,7 +477,7 @@ begin_delivery(struct subscription *s)
     d->call.timeout_us = s->hub->config->hub_timeout_us;
     d->call.max_answer = ATTEMPT_ANSWER_MAX;
     d->call.also = hub_also(s->hub, &s->terms);
-    d->call.owner = s->place.holding.client;
+    d->call.owner = s->key.holding.client;
     d->call.is_suspect = s->reader.is_suspect = subscription_is_suspect(s);
     d->call.prepare = on_call_turn;
     d->call.done = on_done;

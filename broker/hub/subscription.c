@@ -16,9 +16,7 @@
 #define LEASE_LOOK_US 3600000000
 
 struct subscriptions {
-    struct callback_table pairs;
-    struct id_table by_id;
-    struct owner_places places;
+    struct callback_tables tables;
 };
 
 /* Tables */
@@ -28,15 +26,9 @@ subscriptions_new(struct clients *clients)
 {
     struct subscriptions *all = memory_new(1, sizeof(*all));
 
-    all->places.clients = clients;
-    all->places.kind = CLIENT_SUBSCRIPTIONS;
+    all->tables.clients = clients;
+    all->tables.kind = CLIENT_SUBSCRIPTIONS;
     return all;
-}
-
-size_t
-subscriptions_count(const struct hub *hub)
-{
-    return hub->subscriptions->by_id.n;
 }
 
 enum status
@@ -45,38 +37,49 @@ subscriptions_check_room(const struct hub *hub, struct client *client,
 {
     uint64_t max = hub->config->hub_host_subscriptions;
 
-    return owner_places_check(
-        &hub->subscriptions->places, client, callback, max,
+    return callback_tables_check(
+        &hub->subscriptions->tables, client, callback, max,
         hub->config->client_share < 100 ? max - max / 8 : max,
         "subscriptions (--hub-host-subscriptions)", why);
+}
+
+/* The subscription of a key, or of none. */
+static struct subscription *
+subscription_of(struct callback_key *key)
+{
+    return key ? list_entry(key, struct subscription, key) : NULL;
 }
 
 struct subscription *
 subscription_find(struct hub *hub, const struct topic *topic,
                   enum subscription_kind kind, struct slice callback)
 {
-    struct pair *pair =
-        callback_table_find(&hub->subscriptions->pairs, topic, callback);
+    struct callback_key *key =
+        callback_tables_find(&hub->subscriptions->tables, topic, callback);
 
-    for (; pair; pair = callback_table_same(pair)) {
-        struct subscription *s = list_entry(pair, struct subscription, pair);
-
-        if (s->kind == kind)
-            return s;
-    }
-    return NULL;
+    while (key && subscription_of(key)->kind != kind)
+        key = callback_tables_same(key);
+    return subscription_of(key);
 }
 
 struct subscription *
 subscription_by_id(struct hub *hub, uint64_t id)
 {
-    return id_table_find(&hub->subscriptions->by_id, id);
+    return subscription_of(
+        id_table_find(&hub->subscriptions->tables.by_id, id));
 }
 
 struct subscription *
 subscription_next(struct hub *hub, uint64_t after)
 {
-    return id_table_next(&hub->subscriptions->by_id, after);
+    return subscription_of(
+        id_table_next(&hub->subscriptions->tables.by_id, after));
+}
+
+struct subscription *
+subscription_of_topic(struct topic *topic, uint64_t after)
+{
+    return subscription_of(id_table_next(&topic->subscriptions_by_id, after));
 }
 
 /* Terms in effect */
@@ -151,9 +154,10 @@ put_into_effect(struct subscription *s, struct terms *terms,
 static void
 take_place(struct subscription *s, struct client *client)
 {
-    owner_place_take(&s->place, &s->hub->subscriptions->places, client,
-                     slice_of(s->kind == SUBSCRIPTION_HUB ? "" : s->callback));
-    s->reader.client = s->place.holding.client;
+    callback_tables_take_place(
+        &s->hub->subscriptions->tables, &s->key, client,
+        slice_of(s->kind == SUBSCRIPTION_HUB ? "" : s->callback));
+    s->reader.client = s->key.holding.client;
 }
 
 /* The client whose limits count: lent from the set or the owner. */
@@ -172,16 +176,15 @@ client_for(struct hub *hub, const struct topic *topic,
 static void
 free_subscription(struct subscription *s)
 {
-    id_table_remove(&s->topic->subscriptions_by_id, s->id);
-    id_table_remove(&s->hub->subscriptions->by_id, s->id);
+    callback_tables_leave(&s->hub->subscriptions->tables, &s->key);
+    if (s->topic->foreign)
+        s->topic->foreign->n_subscriptions--;
     if (!list_is_empty(&s->of_topic))
         list_remove(&s->of_topic);
     list_remove(&s->moved);
     list_remove(&s->over);
     list_remove(&s->row.node);
     list_remove(&s->range.node);
-    callback_table_leave(&s->hub->subscriptions->pairs, &s->pair);
-    owner_place_leave(&s->place, &s->hub->subscriptions->places);
     terms_fini(&s->terms);
     signer_free(s->signer);
     filters_leave(s->reader.filter);
@@ -216,20 +219,21 @@ make_subscription(struct hub *hub, struct topic *topic,
     list_init(&s->range.node);
     hub_row_init(&s->row, HUB_ROW_SUBSCRIPTION);
     s->callback = slice_dup(record->callback);
-    callback_table_enter(&hub->subscriptions->pairs, &s->pair, topic,
-                         record->callback);
+    if (topic->foreign)
+        topic->foreign->n_subscriptions++;
+    rc = callback_tables_enter(&hub->subscriptions->tables, &s->key, s->id,
+                               topic, &topic->subscriptions_by_id,
+                               record->callback);
+    if (rc)
+        rc = problem_memory(why);
     take_place(s, client_for(hub, topic, record));
-    rc = make_effect(hub, &record->terms, &effect, why);
-    if (!rc) {
-        put_into_effect(s, &record->terms, &effect);
-        if (id_table_add(&topic->subscriptions_by_id, s->id, s) ||
-            id_table_add(&hub->subscriptions->by_id, s->id, s))
-            rc = problem_memory(why);
-    }
+    if (!rc)
+        rc = make_effect(hub, &record->terms, &effect, why);
     if (rc) {
         free_subscription(s);
         return rc;
     }
+    put_into_effect(s, &record->terms, &effect);
     list_append(&topic->subscriptions, &s->of_topic);
     metrics_add(METRIC_HUB_SUBSCRIPTIONS, s->kind == SUBSCRIPTION_CALLBACK);
     *made = s;
@@ -322,12 +326,12 @@ renew_subscription(struct subscription *s, struct hub_record *record,
     bool is_other = !is_same_text(s->terms.filter, terms->filter) ||
                     s->terms.is_simple != terms->is_simple;
     struct client *client = client_for(s->hub, s->topic, record);
-    struct client *former = s->place.holding.client; /* of s->terms, too */
+    struct client *former = s->key.holding.client; /* of s->terms, too */
     struct effect effect;
     enum status rc = STATUS_OK;
 
     if (client != former) {
-        owner_place_leave(&s->place, &s->hub->subscriptions->places);
+        callback_tables_leave_place(&s->hub->subscriptions->tables, &s->key);
         rc = subscriptions_check_room(s->hub, client, slice_of(s->callback),
                                       why);
         take_place(s, rc ? former : client);
@@ -490,7 +494,7 @@ subscriptions_free(struct subscriptions *all)
 
     if (!all)
         return;
-    while ((s = id_table_next(&all->by_id, id))) {
+    while ((s = subscription_of(id_table_next(&all->tables.by_id, id)))) {
         struct topic *topic = s->topic;
 
         id = s->id;
@@ -503,8 +507,6 @@ subscriptions_free(struct subscriptions *all)
         free_subscription(s);
         topic_release(topic);
     }
-    callback_table_fini(&all->pairs);
-    id_table_fini(&all->by_id);
-    map_fini(&all->places.hosts);
+    callback_tables_fini(&all->tables);
     free(all);
 }

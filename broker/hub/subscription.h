@@ -34,8 +34,7 @@
 #include "base/list.h"
 #include "broker/calls/call_history.h"
 #include "broker/calls/caller.h"
-#include "broker/hub/callback_table.h"
-#include "broker/hub/owner_places.h"
+#include "broker/hub/callback_tables.h"
 #include "broker/hub/subscriber_token.h"
 #include "broker/hub/topic.h"
 #include "broker/readers/reader.h"
@@ -112,11 +111,11 @@ struct subscription {
     struct hub_range range;
     enum subscription_kind kind;
     struct topic *topic;
-    struct list of_topic;     /* topic->subscriptions */
-    struct pair pair;         /* its key */
-    char *callback;           /* as given: used for calls (W-080) */
-    struct owner_place place; /* of its owner; of SUBSCRIPTION_HUB, of the
-                                client that has made the set */
+    struct list of_topic;    /* topic->subscriptions */
+    struct callback_key key; /* with its place: of its owner; of
+                                SUBSCRIPTION_HUB, of the client that has made
+                                the set */
+    char *callback;          /* as given: used for calls (W-080) */
     struct terms terms;
     int64_t created_us;
     int64_t lease_end_us; /* wall clock; INT64_MAX: SUBSCRIPTION_HUB */
@@ -158,8 +157,6 @@ struct subscriptions *subscriptions_new(struct clients *clients);
  * began. NULL is allowed. */
 void subscriptions_free(struct subscriptions *all);
 
-size_t subscriptions_count(const struct hub *hub);
-
 /* Checks that `client` may have a new one with that callback. STATUS_LIMITED:
  * it has its share, or the callback's host has as many as it may have
  * (--hub-host-subscriptions), of all clients or of this one; STATUS_BUSY: all
@@ -178,8 +175,10 @@ struct subscription *subscription_find(struct hub *hub,
                                        struct slice callback);
 struct subscription *subscription_by_id(struct hub *hub, uint64_t id);
 
-/* Returns the first one with a greater id; NULL: none. `after` 0: the first. */
+/* Return the first one with a greater id, of all, or of the topic; NULL: none.
+ * `after` 0: the first. */
 struct subscription *subscription_next(struct hub *hub, uint64_t after);
+struct subscription *subscription_of_topic(struct topic *topic, uint64_t after);
 
 /* True if its callback has failed or hung lately. */
 static inline bool

@@ -251,10 +251,8 @@ next_row(struct topic *const topics[], size_t n, uint64_t after)
     struct row row = {NULL, NULL, UINT64_MAX};
 
     for (size_t i = 0; i < n; i++) {
-        const struct subscription *s =
-            id_table_next(&topics[i]->subscriptions_by_id, after);
-        const struct verification *r =
-            id_table_next(&topics[i]->verifications_by_id, after);
+        const struct subscription *s = subscription_of_topic(topics[i], after);
+        const struct verification *r = verification_of_topic(topics[i], after);
 
         if (s && s->id < row.id)
             row = (struct row){s, NULL, s->id};

@@ -41,9 +41,7 @@
 struct verifications {
     struct list fresh; /* verification->turn: taken in this turn */
     struct list due;   /* verification->turn: to be called at its end */
-    struct id_table by_id;
-    struct callback_table pairs;
-    struct owner_places places;
+    struct callback_tables tables;
 };
 
 /* The tables */
@@ -60,10 +58,7 @@ forget_verification(struct verification *r)
     }
     list_remove(&r->turn);
     list_remove(&r->row.node);
-    id_table_remove(&hub->verifications->by_id, r->id);
-    id_table_remove(&r->topic->verifications_by_id, r->id);
-    callback_table_leave(&hub->verifications->pairs, &r->pair);
-    owner_place_leave(&r->place, &hub->verifications->places);
+    callback_tables_leave(&hub->verifications->tables, &r->key);
     r->topic->n_holds--;
     topic_release(r->topic);
     terms_fini(&r->terms);
@@ -82,6 +77,7 @@ enter_verification(struct hub *hub, struct topic *topic,
 {
     struct verifications *all = hub->verifications;
     struct verification *r = memory_new(1, sizeof(*r));
+    enum status rc;
 
     r->hub = hub;
     r->id = record->id;
@@ -96,49 +92,60 @@ enter_verification(struct hub *hub, struct topic *topic,
     buf_init(&r->url, VERIFICATION_URL_MAX);
     r->topic_url = slice_dup(record->topic_url);
     r->callback = slice_dup(record->callback);
-    owner_place_take(
-        &r->place, &all->places,
-        subscriber_token_client(&record->terms.owner, all->places.clients),
-        record->callback);
-    callback_table_enter(&all->pairs, &r->pair, topic, record->callback);
-    if (id_table_add(&all->by_id, r->id, r) ||
-        id_table_add(&topic->verifications_by_id, r->id, r)) {
+    rc = callback_tables_enter(&all->tables, &r->key, r->id, topic,
+                               &topic->verifications_by_id, record->callback);
+    if (rc) {
         forget_verification(r);
         return problem_memory(why);
     }
+    callback_tables_take_place(
+        &all->tables, &r->key,
+        subscriber_token_client(&record->terms.owner, all->tables.clients),
+        record->callback);
     terms_move(&r->terms, &record->terms);
     *made = r;
     return STATUS_OK;
 }
 
+/* The request of a key, or of none. */
+static struct verification *
+verification_of(struct callback_key *key)
+{
+    return key ? list_entry(key, struct verification, key) : NULL;
+}
+
 struct verification *
 verification_next(struct hub *hub, uint64_t after)
 {
-    return id_table_next(&hub->verifications->by_id, after);
+    return verification_of(
+        id_table_next(&hub->verifications->tables.by_id, after));
+}
+
+struct verification *
+verification_of_topic(struct topic *topic, uint64_t after)
+{
+    return verification_of(id_table_next(&topic->verifications_by_id, after));
 }
 
 struct verification *
 verification_by_id(struct hub *hub, uint64_t id)
 {
-    return id_table_find(&hub->verifications->by_id, id);
+    return verification_of(
+        id_table_find(&hub->verifications->tables.by_id, id));
 }
 
 struct verification *
 verification_find(struct hub *hub, const struct topic *topic,
                   struct slice callback)
 {
-    struct pair *pair =
-        callback_table_find(&hub->verifications->pairs, topic, callback);
-
-    return pair ? list_entry(pair, struct verification, pair) : NULL;
+    return verification_of(
+        callback_tables_find(&hub->verifications->tables, topic, callback));
 }
 
 struct verification *
 verification_same(const struct verification *r)
 {
-    struct pair *pair = callback_table_same(&r->pair);
-
-    return pair ? list_entry(pair, struct verification, pair) : NULL;
+    return verification_of(callback_tables_same(&r->key));
 }
 
 bool
@@ -198,7 +205,7 @@ verification_topic_gone(struct topic *topic)
     struct verification *r;
     uint64_t id = 0;
 
-    while ((r = id_table_next(&topic->verifications_by_id, id))) {
+    while ((r = verification_of_topic(topic, id))) {
         id = r->id;
         deny_request(r, DENIAL_TOPIC_GONE);
     }
@@ -347,7 +354,7 @@ ask_callback(struct verification *r)
         .timeout_us = r->hub->config->hub_timeout_us,
         .max_answer = WEBSUB_CHALLENGE_SIZE + 1,
         .also = hub_also(r->hub, &r->terms),
-        .owner = r->place.holding.client,
+        .owner = r->key.holding.client,
         .is_unproven = !s,
         .is_suspect = s && subscription_is_suspect(s),
         .is_once = true,
@@ -432,8 +439,8 @@ static enum status
 check_room(struct hub *hub, struct command *command, struct client *client,
            struct problem *why)
 {
-    enum status rc = owner_places_check(
-        &hub->verifications->places, client, command->request.callback,
+    enum status rc = callback_tables_check(
+        &hub->verifications->tables, client, command->request.callback,
         VERIFICATIONS_AT_HOST, VERIFICATIONS_PER_HOST,
         "requests that wait for their verification", why);
 
@@ -626,8 +633,8 @@ verifications_new(struct clients *clients)
 {
     struct verifications *all = memory_new(1, sizeof(*all));
 
-    all->places.clients = clients;
-    all->places.kind = CLIENT_VERIFICATIONS;
+    all->tables.clients = clients;
+    all->tables.kind = CLIENT_VERIFICATIONS;
     list_init(&all->fresh);
     list_init(&all->due);
     return all;
@@ -641,12 +648,10 @@ verifications_free(struct verifications *all)
 
     if (!all)
         return;
-    while ((r = id_table_next(&all->by_id, id))) {
+    while ((r = verification_of(id_table_next(&all->tables.by_id, id)))) {
         id = r->id;
         forget_verification(r);
     }
-    callback_table_fini(&all->pairs);
-    map_fini(&all->places.hosts);
-    id_table_fini(&all->by_id);
+    callback_tables_fini(&all->tables);
     free(all);
 }

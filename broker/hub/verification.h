@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "broker/hub/callback_table.h"
+#include "broker/hub/callback_tables.h"
 #include "broker/hub/subscription.h"
 
 /* The most requests that wait for their verification: per callback host, of
@@ -32,8 +32,7 @@ struct verification {
     uint64_t id;
     struct hub_row row; /* what hub.db lacks of it */
     struct list turn;   /* fresh, or to be called at the end of this turn */
-    struct pair pair;   /* its key */
-    struct owner_place place; /* of the requester */
+    struct callback_key key; /* with its place: of the requester */
     enum websub_mode mode;
     struct topic *topic;
     char *topic_url; /* as the client wrote it (W-050) */
@@ -84,9 +83,10 @@ void verification_end(struct verification *request);
 /* Denies the requests whose owner has ended. */
 void verification_look(struct hub *hub);
 
-/* The waiting requests by id: the first one behind `after`; the one with this
- * id; or NULL. */
+/* The waiting requests by id: the first one behind `after`, of all, or of the
+ * topic; the one with this id; or NULL. */
 struct verification *verification_next(struct hub *hub, uint64_t after);
+struct verification *verification_of_topic(struct topic *topic, uint64_t after);
 struct verification *verification_by_id(struct hub *hub, uint64_t id);
 
 /* Return the first request of that pair, and the next one of the same pair; or

@@ -40,6 +40,7 @@ def test_documents_arrive_as_they_came(feed):
         check_signature(feed.check_delivered(plain, n, body, type), None)
         check_signature(feed.check_delivered(secret, n, body, type), "s3cr3t")
     assert len(plain.deliveries) == 4
+    assert feed.broker.get(feed.path).json()["subscriptions"] == 2
     assert len(feed.asked("HEAD")) == 1
 
 

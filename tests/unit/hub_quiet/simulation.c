@@ -371,3 +371,14 @@ sim_use_up_disk(void)
     }
     fail_msg("hub.db still has room");
 }
+
+size_t
+subscriptions_count(struct hub *hub)
+{
+    struct subscription *s = NULL;
+    size_t n = 0;
+
+    while ((s = subscription_next(hub, s ? s->id : 0)))
+        n++;
+    return n;
+}

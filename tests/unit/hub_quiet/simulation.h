@@ -111,4 +111,7 @@ void sim_use_up_disk(void);
 
 struct subscription *sim_find(const char *callback);
 
+/* How many subscriptions there are. */
+size_t subscriptions_count(struct hub *hub);
+
 #endif
