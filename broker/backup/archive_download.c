@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -11,54 +12,44 @@
 #include "broker/backup/published_text.h"
 #include "proto/buf.h"
 #include "proto/http/websub.h"
+#include "proto/memory.h"
 #include "proto/slice.h"
 #include "proto/uri.h"
 
 /* The Source Description, and its index. */
-#define DESCRIPTION     "/.well-known/resourcesync"
-#define DOCUMENT_MAX    ((size_t)64 << 20)
-#define CONNECT_SECONDS 30L
+#define DESCRIPTION  "/.well-known/resourcesync"
+#define DOCUMENT_MAX ((size_t)64 << 20)
 
-/* A server that sends fewer bytes a second for so long is given up. */
-#define SLOW_BYTES   100L
-#define SLOW_SECONDS 60L
+/* A broker may wait for its disk; a server that is silent for so long is given
+ * up. */
+#define STALL_US ((int64_t)60 * 1000000)
+
+/* Of all of an answer: a long one takes as long as it takes. */
+#define DOWNLOAD_US ((int64_t)365 * 86400 * 1000000)
+
+/* Bytes of an answer that is no document. */
+#define OTHER_ANSWER_MAX ((size_t)16 * 1024)
 
 struct download {
-    CURL *curl;
+    struct blocking *calls;
     char base[2048]; /* "http://host", without a slash at the end */
     const char *dir;
     unsigned n_sets;
     const char *set; /* the owner of the parts */
     unsigned n_parts;
-    struct token token; /* text "": none */
+    const char *headers[3]; /* Accept-Encoding, Authorization */
 };
 
-void
-download_prepare(CURL *curl, const char *url, const struct token *token,
-                 char *reason)
+struct call
+download_request(const char *url, const char *const *headers)
 {
-    curl_easy_reset(curl);
-    curl_easy_setopt(curl, CURLOPT_URL, url);
-    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
-    if (token->text[0]) {
-        curl_easy_setopt(curl, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
-        curl_easy_setopt(curl, CURLOPT_XOAUTH2_BEARER, token->text);
-    }
-    curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, CONNECT_SECONDS);
-    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, SLOW_BYTES);
-    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, SLOW_SECONDS);
-    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, reason);
-    *reason = '\0';
-}
-
-static size_t
-take_bytes(char *bytes, size_t size, size_t n, void *user)
-{
-    struct buf *to = user;
-
-    buf_add(to, bytes, size * n);
-    return to->failed ? 0 : size * n;
+    return (struct call){.method = CALL_GET,
+                         .url = url,
+                         .headers = headers,
+                         .timeout_us = DOWNLOAD_US,
+                         .stall_us = STALL_US,
+                         .max_answer = OTHER_ANSWER_MAX,
+                         .max_taken = UINT64_MAX};
 }
 
 /* Gets `path` of the broker. STATUS_GONE: it has no such document. */
@@ -66,30 +57,26 @@ static enum status
 get_document(struct download *d, const char *path, struct buf *to,
              struct problem *why)
 {
-    char url[4096], reason[CURL_ERROR_SIZE];
-    long status = 0;
-    CURLcode rc;
+    char url[4096] = "";
+    struct call wish = download_request(url, d->headers);
+    const struct call *call;
 
     snprintf(url, sizeof(url), "%s%s", d->base, path);
     buf_clear(to);
-    download_prepare(d->curl, url, &d->token, reason);
-    curl_easy_setopt(d->curl, CURLOPT_ACCEPT_ENCODING, "gzip");
-    curl_easy_setopt(d->curl, CURLOPT_WRITEFUNCTION, take_bytes);
-    curl_easy_setopt(d->curl, CURLOPT_WRITEDATA, to);
-    rc = curl_easy_perform(d->curl);
+    wish.undoes_coding = true;
+    call = blocking_run(d->calls, &wish, to);
     if (to->is_starved)
         return problem_memory(why);
-    if (to->failed)
+    if (call->failure)
+        return problem(why, STATUS_UNREACHABLE, "%s: %s", url, call->why);
+    if (call->status == 200 && call->is_cut)
         return problem(why, STATUS_TOO_LARGE, "%s is too large", url);
-    if (rc)
-        return problem(why, STATUS_UNREACHABLE, "%s: %s", url,
-                       *reason ? reason : curl_easy_strerror(rc));
-    curl_easy_getinfo(d->curl, CURLINFO_RESPONSE_CODE, &status);
-    if (status == 200)
+    if (call->status == 200)
         return STATUS_OK;
-    return problem(
-        why, status == 404 || status == 410 ? STATUS_GONE : STATUS_REFUSED,
-        "%s: the answer is %ld", url, status);
+    return problem(why,
+                   call->status == 404 || call->status == 410 ? STATUS_GONE
+                                                              : STATUS_REFUSED,
+                   "%s: the answer is %u", url, call->status);
 }
 
 static enum status
@@ -312,31 +299,50 @@ get_sets(struct download *d, struct problem *why)
     return rc;
 }
 
-bool
-download_is_safe(const char *url)
+enum status
+download_check_safe(const char *url, struct problem *why)
 {
-    return strncmp(url, "https://", 8) == 0 ||
-           websub_is_loopback(slice_of(url));
+    if (!strncmp(url, "https://", 8) || websub_is_loopback(slice_of(url)))
+        return STATUS_OK;
+    return problem(why, STATUS_INVALID, "a token is not sent without TLS: %s",
+                   url);
 }
 
 enum status
-download_token(const char *url, const char *file, struct token *token,
-               struct problem *why)
+download_authorization(const char *url, const char *file, char **header,
+                       struct problem *why)
 {
-    if (!*file)
-        return STATUS_OK;
-    if (!download_is_safe(url))
-        return problem(why, STATUS_INVALID,
-                       "a token is not sent without TLS: %s", url);
-    return token_file_read(file, false, token, why);
+    static const char begin[] = "Authorization: Bearer ";
+    struct token token = {""};
+    enum status rc = STATUS_OK;
+
+    *header = NULL;
+    if (*file)
+        rc = download_check_safe(url, why);
+    if (*file && !rc)
+        rc = token_file_read(file, false, &token, why);
+    if (*file && !rc) {
+        *header = memory_room(sizeof(begin) + strlen(token.text));
+        strcpy(stpcpy(*header, begin), token.text);
+    }
+    explicit_bzero(&token, sizeof(token));
+    return rc;
+}
+
+void
+download_forget(char *header)
+{
+    if (header)
+        explicit_bzero(header, strlen(header));
+    free(header);
 }
 
 enum status
 archive_download(const char *url, const char *token_file, const char *dir,
                  struct problem *why)
 {
-    struct download d = {.dir = dir};
-    char *set;
+    struct download d = {.dir = dir, .headers = {"Accept-Encoding: gzip"}};
+    char *set, *authorization = NULL;
     enum status rc;
 
     if (!slice_copy(d.base, sizeof(d.base), slice_of(url)))
@@ -351,14 +357,14 @@ archive_download(const char *url, const char *token_file, const char *dir,
             return problem(why, STATUS_INVALID,
                            "the URL of a set ends with its name: %s", url);
     }
-    rc = download_token(d.base, token_file, &d.token, why);
-    if (rc)
-        return rc;
-    d.curl = curl_easy_init();
-    if (!d.curl)
-        return problem_memory(why);
-    rc = set ? get_set(&d, set, why) : get_sets(&d, why);
-    curl_easy_cleanup(d.curl);
-    explicit_bzero(d.token.text, sizeof(d.token.text));
+    rc = download_authorization(d.base, token_file, &authorization, why);
+    d.headers[1] = authorization;
+    if (!rc)
+        rc = blocking_open(&d.calls, &(struct blocking_options){.user = NULL},
+                           why);
+    if (!rc)
+        rc = set ? get_set(&d, set, why) : get_sets(&d, why);
+    blocking_close(d.calls);
+    download_forget(authorization);
     return rc;
 }

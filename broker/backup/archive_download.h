@@ -9,11 +9,7 @@
 #ifndef BROKER_BACKUP_ARCHIVE_DOWNLOAD_H
 #define BROKER_BACKUP_ARCHIVE_DOWNLOAD_H
 
-#include <stdbool.h>
-
-#include <curl/curl.h>
-
-#include "base/token_file.h"
+#include "broker/calls/blocking_call.h"
 #include "proto/problem.h"
 #include "proto/status.h"
 
@@ -25,17 +21,19 @@
 MUST_CHECK enum status archive_download(const char *url, const char *token_file,
                                         const char *dir, struct problem *why);
 
-/* Prepares a request of `curl` to a broker. All arguments are lent; `reason`
- * has CURL_ERROR_SIZE bytes. */
-void download_prepare(CURL *curl, const char *url, const struct token *token,
-                      char *reason);
+/* Returns a GET, with the patience that a download needs. All is lent. */
+struct call download_request(const char *url, const char *const *headers);
 
-/* True if a token may go to `url`: by https, or to this machine. */
-bool download_is_safe(const char *url);
+/* STATUS_INVALID: a token may not go to `url`, which is neither https nor on
+ * this machine. */
+MUST_CHECK enum status download_check_safe(const char *url,
+                                           struct problem *why);
 
-/* Reads the token for requests to `url`; "": none, *token stays.
- * STATUS_INVALID: it would be sent without TLS. */
-MUST_CHECK enum status download_token(const char *url, const char *file,
-                                      struct token *token, struct problem *why);
+/* Makes "Authorization: ..." of the token in a file, for requests to `url`;
+ * `file` "": NULL. For download_forget. STATUS_INVALID: as above. */
+MUST_CHECK enum status download_authorization(const char *url, const char *file,
+                                              char **header,
+                                              struct problem *why);
+void download_forget(char *header); /* NULL allowed */
 
 #endif

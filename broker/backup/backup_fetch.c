@@ -13,13 +13,10 @@
 
 #include <archive.h>
 #include <archive_entry.h>
-#include <curl/curl.h>
-#include <openssl/ssl.h>
 
 #include "base/certificates.h"
 #include "base/file.h"
 #include "base/map.h"
-#include "base/token_file.h"
 #include "broker/backup/archive_download.h"
 #include "broker/backup/copied_file.h"
 #include "broker/backup/manifest.h"
@@ -31,9 +28,6 @@
 /* Between two questions whether the backup is there. */
 #define FIRST_PAUSE_MS 50
 #define PAUSE_MS       1000
-
-/* Bytes that wait to be written; more stay in the socket. */
-#define WAITING_MAX ((size_t)1 << 20)
 
 #define MANIFEST_MAX ((uint64_t)1 << 30)
 #define PIECE_BYTES  ((size_t)256 << 10)
@@ -51,17 +45,13 @@ struct fetch {
     struct backup_fetch_report *report;
     struct new_data *data;
     char url[2048];
-    struct token token;               /* text "": none */
-    struct curl_slist *authorization; /* instead; or NULL */
+    char *authorization; /* "Authorization: ..."; NULL: none */
 
-    /* One transfer at a time. */
-    CURLM *multi;
-    CURL *curl;
-    char reason[CURL_ERROR_SIZE];
-    bool is_over, is_paused;
-    CURLcode result;
-    struct buf waiting; /* of the answer; of a 200 alone */
-    size_t n_taken;     /* of these, at the front */
+    /* One call at a time. */
+    struct blocking *calls;
+    const struct call *call;
+    struct slice bytes; /* that came first, and were not read yet */
+    bool is_over;
 
     struct map wanted;
     uint64_t n_wanted;
@@ -70,108 +60,10 @@ struct fetch {
 
 /* HTTP */
 
-static long
-status_of(struct fetch *f)
-{
-    long status = 0;
-
-    curl_easy_getinfo(f->curl, CURLINFO_RESPONSE_CODE, &status);
-    return status;
-}
-
-static size_t
-take_bytes(char *bytes, size_t size, size_t n, void *user)
-{
-    struct fetch *f = user;
-
-    if (status_of(f) != 200)
-        return size * n;
-    if (f->waiting.size > WAITING_MAX) {
-        f->is_paused = true;
-        return CURL_WRITEFUNC_PAUSE;
-    }
-    buf_add(&f->waiting, bytes, size * n);
-    return f->waiting.failed ? 0 : size * n;
-}
-
-/* CURLOPT_SSL_CTX_FUNCTION */
-static CURLcode
-add_authorities(CURL *curl, void *ssl_ctx, void *user)
-{
-    (void)curl;
-    (void)user;
-    authorities_add_to(SSL_CTX_get_cert_store(ssl_ctx));
-    return CURLE_OK;
-}
-
 static bool
 is_stopped(const struct fetch *f)
 {
     return f->options->is_stopped && f->options->is_stopped(f->options->user);
-}
-
-/* Begins a request. */
-static enum status
-begin_request(struct fetch *f, bool is_post, struct problem *why)
-{
-    CURL *c = f->curl;
-
-    download_prepare(c, f->url, &f->token, f->reason);
-    if (is_post) {
-        curl_easy_setopt(c, CURLOPT_POST, 1L);
-        curl_easy_setopt(c, CURLOPT_POSTFIELDS, "");
-    }
-    curl_easy_setopt(c, CURLOPT_HTTPHEADER, f->authorization);
-    curl_easy_setopt(c, CURLOPT_SSL_CTX_FUNCTION, add_authorities);
-    curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, take_bytes);
-    curl_easy_setopt(c, CURLOPT_WRITEDATA, f);
-    f->is_over = f->is_paused = false;
-    f->result = CURLE_OK;
-    f->n_taken = 0;
-    buf_clear(&f->waiting);
-    return curl_multi_add_handle(f->multi, c) ? problem_memory(why) : STATUS_OK;
-}
-
-static void
-end_request(struct fetch *f)
-{
-    curl_multi_remove_handle(f->multi, f->curl);
-}
-
-/* Goes on until there are bytes that nobody has taken, or the answer is over.
- * Bytes that were taken are gone then. */
-static void
-await_bytes(struct fetch *f)
-{
-    CURLMsg *message;
-    int n = 1;
-
-    if (f->n_taken == f->waiting.size) {
-        buf_clear(&f->waiting);
-        f->n_taken = 0;
-    }
-    if (f->is_paused && f->waiting.size == 0) {
-        f->is_paused = false;
-        curl_easy_pause(f->curl, CURLPAUSE_CONT);
-    }
-    while (!f->is_over && f->waiting.size == 0) {
-        if (is_stopped(f)) {
-            f->is_over = true;
-            f->result = CURLE_ABORTED_BY_CALLBACK;
-            return;
-        }
-        if (curl_multi_perform(f->multi, &n) ||
-            (n > 0 && f->waiting.size == 0 &&
-             curl_multi_poll(f->multi, NULL, 0, 1000, NULL))) {
-            f->is_over = true;
-            f->result = CURLE_OUT_OF_MEMORY;
-        }
-        while ((message = curl_multi_info_read(f->multi, &n)))
-            if (message->msg == CURLMSG_DONE) {
-                f->is_over = true;
-                f->result = message->data.result;
-            }
-    }
 }
 
 static enum status
@@ -179,8 +71,20 @@ fail_request(const struct fetch *f, struct problem *why)
 {
     if (is_stopped(f))
         return problem(why, STATUS_STOPPED, "it was stopped");
-    return problem(why, STATUS_UNREACHABLE, "%s: %s", f->url,
-                   f->reason[0] ? f->reason : curl_easy_strerror(f->result));
+    return problem(why, STATUS_UNREACHABLE, "%s: %s", f->url, f->call->why);
+}
+
+/* Waits for more of an answer 200, or for the end of any. */
+static void
+await_bytes(struct fetch *f)
+{
+    f->is_over = f->is_over || !blocking_next(f->calls, &f->bytes);
+}
+
+static unsigned
+status_of(const struct fetch *f)
+{
+    return f->is_over ? f->call->status : 200;
 }
 
 /* Says what an answer means that has no backup. */
@@ -188,7 +92,7 @@ static enum status
 refuse_answer(struct fetch *f, struct problem *why)
 {
     static const struct {
-        long status;
+        unsigned status;
         const char *text;
     } known[] = {
         {401, "it wants the token of an administrator (--token-file)"},
@@ -199,28 +103,29 @@ refuse_answer(struct fetch *f, struct problem *why)
         {503, "the broker cannot make one now: try again later"},
     };
 
-    long status = status_of(f);
+    unsigned status = status_of(f);
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         if (known[i].status == status)
-            return problem(why, STATUS_REFUSED, "%s: the answer is %ld: %s",
+            return problem(why, STATUS_REFUSED, "%s: the answer is %u: %s",
                            f->url, status, known[i].text);
     return problem(why, STATUS_REFUSED,
-                   "%s: the answer is %ld: the log of that broker may say why",
+                   "%s: the answer is %u: the log of that broker may say why",
                    f->url, status);
 }
 
-/* Sends a request, and waits for the beginning of its answer; end_request must
- * follow. */
+/* Sends a request, and waits for the beginning of its answer. */
 static enum status
-request(struct fetch *f, bool is_post, struct problem *why)
+request(struct fetch *f, enum call_method method, struct problem *why)
 {
-    enum status rc = begin_request(f, is_post, why);
+    const char *const headers[] = {f->authorization, NULL};
+    struct call wish = download_request(f->url, headers);
 
-    if (rc)
-        return rc;
+    wish.method = method;
+    f->is_over = false;
+    f->call = blocking_begin(f->calls, &wish);
     await_bytes(f);
-    if (f->is_over && f->result)
+    if (f->is_over && f->call->failure)
         return fail_request(f, why);
     return status_of(f) == 200 || status_of(f) == 202 ? STATUS_OK
                                                       : refuse_answer(f, why);
@@ -231,14 +136,14 @@ static enum status
 begin_backup(struct fetch *f, struct problem *why)
 {
     unsigned pause_ms = FIRST_PAUSE_MS;
-    enum status rc = request(f, true, why);
+    enum status rc = request(f, CALL_POST, why);
 
-    end_request(f);
     while (!rc) {
-        rc = request(f, false, why);
+        while (!f->is_over)
+            await_bytes(f);
+        rc = request(f, CALL_GET, why);
         if (rc || status_of(f) == 200)
             break;
-        end_request(f);
         if (is_stopped(f))
             return fail_request(f, why);
         usleep(pause_ms * 1000);
@@ -255,14 +160,15 @@ read_archive(struct archive *archive, void *user, const void **bytes)
     struct fetch *f = user;
     size_t size;
 
-    await_bytes(f);
-    size = f->waiting.size - f->n_taken;
-    if (size == 0 && f->result) {
+    if (f->bytes.size == 0)
+        await_bytes(f);
+    size = f->bytes.size;
+    if (size == 0 && f->call->failure) {
         archive_set_error(archive, EIO, "the answer ended early");
         return -1;
     }
-    *bytes = size > 0 ? f->waiting.data + f->n_taken : NULL;
-    f->n_taken = f->waiting.size;
+    *bytes = f->bytes.data;
+    f->bytes.size = 0; /* it is read; lent until the next piece */
     return (la_ssize_t)size;
 }
 
@@ -271,7 +177,7 @@ fail_archive(struct fetch *f, struct archive *archive, struct problem *why)
 {
     const char *text = archive_error_string(archive);
 
-    if (f->is_over && f->result)
+    if (f->is_over && f->call->failure)
         return fail_request(f, why);
     return problem(why, STATUS_DIFFERENT, "%s: the backup is damaged: %s",
                    f->url, text ? text : "it is no archive");
@@ -471,11 +377,9 @@ take_archive(struct fetch *f, struct archive *archive, struct problem *why)
                      "%s: %" PRIu64 " files of the backup are missing", f->url,
                      f->n_wanted);
     /* What is behind the end of the archive. */
-    while (!rc && !f->is_over) {
-        f->n_taken = f->waiting.size;
+    while (!rc && !f->is_over)
         await_bytes(f);
-    }
-    return !rc && f->result ? fail_request(f, why) : rc;
+    return !rc && f->call->failure ? fail_request(f, why) : rc;
 }
 
 static enum status
@@ -488,7 +392,6 @@ fetch_all(struct fetch *f, struct problem *why)
         rc = take_archive(f, archive, why);
     if (archive)
         archive_read_free(archive);
-    end_request(f);
     return rc;
 }
 
@@ -498,7 +401,6 @@ read_files(struct fetch *f, struct problem *why)
 {
     const struct backup_fetch_options *options = f->options;
     struct stack_st_X509 *all = NULL;
-    char *header = NULL;
     enum status rc = STATUS_OK;
 
     if (options->ca_file[0])
@@ -506,19 +408,12 @@ read_files(struct fetch *f, struct problem *why)
                                "certificates of authorities", why);
     if (!rc && all)
         (void)authorities_replace(all);
+    if (!rc && !options->authorization)
+        return download_authorization(f->url, options->token_file,
+                                      &f->authorization, why);
     if (!rc)
-        rc = download_token(f->url, options->token_file, &f->token, why);
-    if (!rc && options->authorization)
-        header = options->authorization(options->peer_tokens, f->url);
-    if (header && !download_is_safe(f->url))
-        rc = problem(why, STATUS_INVALID, "a token is not sent without TLS: %s",
-                     f->url);
-    if (!rc && header && !(f->authorization = curl_slist_append(NULL, header)))
-        rc = problem_memory(why);
-    if (header)
-        explicit_bzero(header, strlen(header));
-    free(header);
-    return rc;
+        f->authorization = options->authorization(options->peer_tokens, f->url);
+    return rc || !f->authorization ? rc : download_check_safe(f->url, why);
 }
 
 /* Makes "http://host/backup" of the address. */
@@ -548,25 +443,22 @@ backup_fetch(const struct backup_fetch_options *options, struct new_data *data,
     f->options = options;
     f->report = report;
     f->data = data;
-    buf_init(&f->waiting, SIZE_MAX);
     rc = name_url(f, why);
     if (!rc)
         rc = read_files(f, why);
-    if (!rc &&
-        (!(f->multi = curl_multi_init()) || !(f->curl = curl_easy_init())))
-        rc = problem_memory(why);
+    if (!rc)
+        rc = blocking_open(
+            &f->calls,
+            &(struct blocking_options){.is_stopped = options->is_stopped,
+                                       .user = options->user},
+            why);
     if (!rc)
         rc = new_data_begin(data, options->path, why);
     if (!rc)
         rc = fetch_all(f, why);
-    curl_easy_cleanup(f->curl);
-    curl_multi_cleanup(f->multi);
+    blocking_close(f->calls);
     free_wanted(f);
-    buf_fini(&f->waiting);
-    if (f->authorization)
-        explicit_bzero(f->authorization->data, strlen(f->authorization->data));
-    curl_slist_free_all(f->authorization);
-    explicit_bzero(&f->token, sizeof(f->token));
+    download_forget(f->authorization);
     free(f);
     return rc;
 }

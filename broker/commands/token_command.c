@@ -15,7 +15,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <curl/curl.h>
 #include <openssl/crypto.h>
 
 #include "base/clock.h"
@@ -23,6 +22,7 @@
 #include "base/socket_path.h"
 #include "broker/access/identity_provider.h"
 #include "broker/access/jwt.h"
+#include "broker/calls/blocking_call.h"
 #include "broker/commands/command_rows.h"
 #include "broker/config/config.h"
 #include "broker/log/engine.h"
@@ -32,7 +32,7 @@
 #include "proto/number.h"
 
 /* The longest wait for a broker: it may wait for its disk. */
-#define ANSWER_S 60
+#define ANSWER_US ((int64_t)60 * 1000000)
 
 struct values {
     char data[4096];
@@ -151,46 +151,26 @@ struct asked {
     struct buf *answer;
 };
 
-static size_t
-take_answer(char *bytes, size_t size, size_t n, void *user)
-{
-    struct buf *answer = user;
-
-    buf_add(answer, bytes, size * n);
-    return answer->failed ? 0 : size * n;
-}
-
-/* Sets method and path. */
+/* Writes the URL. */
 static void
-set_request(CURL *curl, const struct asked *a)
+name_url(const struct asked *a, char *url, size_t size)
 {
     const struct token_command *c = a->command;
-    char url[300];
 
     if (!c)
-        snprintf(url, sizeof(url), "http://localhost/tokens/self");
+        snprintf(url, size, "http://localhost/tokens/self");
     else if (c->act == TOKEN_ADD || c->act == TOKEN_LIST)
-        snprintf(url, sizeof(url), "http://localhost/tokens");
+        snprintf(url, size, "http://localhost/tokens");
     else if (c->act == TOKEN_ROTATE)
-        snprintf(url, sizeof(url),
-                 "http://localhost/tokens/%.*s/rotate?grace=%lld",
+        snprintf(url, size, "http://localhost/tokens/%.*s/rotate?grace=%lld",
                  SLICE_ARG(c->name), (long long)(c->grace_us / 1000000));
     else
-        snprintf(url, sizeof(url), "http://localhost/tokens/%.*s",
-                 SLICE_ARG(c->name));
-    curl_easy_setopt(curl, CURLOPT_URL, url);
-    if (c && (c->act == TOKEN_ADD || c->act == TOKEN_ROTATE)) {
-        curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, (long)c->json.size);
-        curl_easy_setopt(curl, CURLOPT_POSTFIELDS,
-                         c->json.size ? c->json.data : "");
-    }
-    if (c && c->act == TOKEN_REVOKE)
-        curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, "DELETE");
+        snprintf(url, size, "http://localhost/tokens/%.*s", SLICE_ARG(c->name));
 }
 
 /* Takes the sentence out of {"detail":"..."}. */
 static void
-say_detail(struct slice json, long http, struct problem *why)
+say_detail(struct slice json, unsigned http, struct problem *why)
 {
     const char *from = json.size ? memmem(json.data, json.size, "\"detail\":\"",
                                           strlen("\"detail\":\""))
@@ -209,44 +189,46 @@ say_detail(struct slice json, long http, struct problem *why)
         if (*c == '\\')
             memmove(c, c + 1, strlen(c));
     if (!text.size)
-        problem_set(why, "the broker answered %ld", http);
+        problem_set(why, "the broker answered %u", http);
 }
 
 static enum status
-perform(CURL *curl, const struct asked *a, struct curl_slist **headers,
-        struct problem *why)
+perform(struct blocking *calls, const struct asked *a, struct problem *why)
 {
-    char bearer[JWT_BYTES_MAX + 64];
-    CURLcode result;
-    long http = 0;
+    const struct token_command *c = a->command;
+    char url[300], bearer[JWT_BYTES_MAX + 64] = "";
+    const char *const headers[] = {"Content-Type: application/json",
+                                   a->bearer.size ? bearer : NULL, NULL};
+    struct call wish = {.url = url,
+                        .headers = headers,
+                        .timeout_us = ANSWER_US,
+                        .max_answer = a->answer->max};
+    const struct call *call;
 
-    *headers = curl_slist_append(NULL, "Content-Type: application/json");
-    if (a->bearer.size) {
+    if (c && (c->act == TOKEN_ADD || c->act == TOKEN_ROTATE)) {
+        wish.method = CALL_POST;
+        wish.body = c->json;
+    } else if (c && c->act == TOKEN_REVOKE) {
+        wish.method = CALL_DELETE;
+    }
+    name_url(a, url, sizeof(url));
+    if (a->bearer.size)
         snprintf(bearer, sizeof(bearer), "Authorization: Bearer %.*s",
                  SLICE_ARG(a->bearer));
-        *headers = curl_slist_append(*headers, bearer);
-        OPENSSL_cleanse(bearer, sizeof(bearer));
-    }
-    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, *headers);
-    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take_answer);
-    curl_easy_setopt(curl, CURLOPT_WRITEDATA, a->answer);
-    curl_easy_setopt(curl, CURLOPT_TIMEOUT, (long)ANSWER_S);
-    curl_easy_setopt(curl, CURLOPT_PROXY, "");
-    set_request(curl, a);
-    result = curl_easy_perform(curl);
-    if (result != CURLE_OK)
+    call = blocking_run(calls, &wish, a->answer);
+    OPENSSL_cleanse(bearer, sizeof(bearer));
+    if (call->failure)
         return problem(why, STATUS_UNREACHABLE,
                        "another process has the data directory, and no broker "
                        "answers at its " CONTROL_SOCKET
                        " (%s): it may be starting or ending",
-                       curl_easy_strerror(result));
-    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &http);
-    if (http < 300)
+                       call->why);
+    if (call->status < 300)
         return STATUS_OK;
-    say_detail(buf_slice(a->answer), http, why);
-    return http == 401 || http == 404   ? STATUS_NOT_FOUND
-           : http == 400 || http == 422 ? STATUS_INVALID
-                                        : STATUS_REFUSED;
+    say_detail(buf_slice(a->answer), call->status, why);
+    return call->status == 401 || call->status == 404   ? STATUS_NOT_FOUND
+           : call->status == 400 || call->status == 422 ? STATUS_INVALID
+                                                        : STATUS_REFUSED;
 }
 
 /* A name that no token can have would change the path of the request. */
@@ -262,9 +244,8 @@ is_name(struct slice name)
 static enum status
 ask_broker(const char *data, const struct asked *a, struct problem *why)
 {
-    struct curl_slist *headers = NULL;
     struct socket_path socket;
-    CURL *curl = NULL;
+    struct blocking *calls = NULL;
     char path[4200];
     enum status rc;
 
@@ -275,16 +256,12 @@ ask_broker(const char *data, const struct asked *a, struct problem *why)
     rc = socket_path_open(&socket, path, why);
     if (rc)
         return rc;
-    curl = curl_easy_init();
-    if (curl) {
-        curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH,
-                         socket.address.sun_path);
-        rc = perform(curl, a, &headers, why);
-    } else {
-        rc = problem_memory(why);
-    }
-    curl_slist_free_all(headers);
-    curl_easy_cleanup(curl);
+    rc = blocking_open(
+        &calls, &(struct blocking_options){.unix_socket = &socket.address},
+        why);
+    if (!rc)
+        rc = perform(calls, a, why);
+    blocking_close(calls);
     socket_path_close(&socket);
     return rc;
 }
