@@ -31,7 +31,7 @@ command_options(const struct program *program, const struct command *command,
     return (struct options){rows, n};
 }
 
-bool
+static bool
 command_is_of_group(const struct command *command, const char *group)
 {
     size_t size = strlen(group);

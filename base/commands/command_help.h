@@ -8,9 +8,6 @@
 
 #include "base/commands/commands.h"
 
-/* True if the command's name has two words, and the first is `group`. */
-bool command_is_of_group(const struct command *command, const char *group);
-
 /* True if a command is of that group. */
 bool command_is_group(const struct program *program, const char *word);
 

@@ -88,7 +88,7 @@ baseline_place_head(struct baseline_place *place,
 
 /* True if the documents alone state it. */
 static bool
-is_told(const struct baseline_place *place)
+is_stated(const struct baseline_place *place)
 {
     return (place->has_seq && !place->is_seq_open) ||
            (place->time_us != DATETIME_NONE && !place->is_time_open);
@@ -111,7 +111,7 @@ baseline_place_of(const struct baseline_place *place)
         return (struct source_position){.at = place->seq};
     return (struct source_position){
         .is_time = true,
-        .time_us = is_told(place)
+        .time_us = is_stated(place)
                        ? place->time_us
                        : datetime_earlier(by_clock(place), place->lastmod_us),
     };
@@ -124,7 +124,7 @@ baseline_place_guess(const struct baseline_place *place,
 {
     *guess =
         (struct source_position){.is_time = true, .time_us = by_clock(place)};
-    return !is_told(place) && place->lastmod_us != DATETIME_NONE &&
+    return !is_stated(place) && place->lastmod_us != DATETIME_NONE &&
            place->lastmod_us < guess->time_us;
 }
 
@@ -145,8 +145,8 @@ struct baseline {
 
     struct scratch scratch; /* none: no dumps */
     bool is_dump;           /* the dump is being read, not the list */
-    bool has_told;          /* an entry was read */
-    uint64_t n_told;        /* resources, including repeats */
+    bool has_reported;      /* an entry was read */
+    uint64_t n_reported;    /* resources, including repeats */
     bool is_done;           /* ended without failure */
     struct timer *turn;
     struct parts parts;
@@ -241,10 +241,10 @@ has_listed(struct baseline *b, bool is_good)
 static void
 fail_document(struct baseline *b, const char *text)
 {
-    char told[600];
+    char whole[600];
 
-    snprintf(told, sizeof(told), "%.300s: %s", b->now.url, text);
-    fail_baseline(b, STATUS_MALFORMED, told);
+    snprintf(whole, sizeof(whole), "%.300s: %s", b->now.url, text);
+    fail_baseline(b, STATUS_MALFORMED, whole);
 }
 
 static void
@@ -353,9 +353,9 @@ hand_over_entry(struct baseline *b, const struct document_entry *entry,
 
     if (entry->has_kind && entry->change.kind == CHANGE_DELETED)
         return;
-    b->has_told = true;
-    if (!b->why.rc &&
-        source_limits_check_resources(&b->client->room, ++b->n_told, &b->why))
+    b->has_reported = true;
+    if (!b->why.rc && source_limits_check_resources(&b->client->room,
+                                                    ++b->n_reported, &b->why))
         timer_start(b->turn, 0);
     if (b->why.rc)
         return;
@@ -421,7 +421,7 @@ end_part(struct baseline *b)
 static bool
 waits_for_retry(struct baseline *b, const struct problem *why)
 {
-    struct problem told = *why; /* a copy: the reading may be freed */
+    struct problem copy = *why; /* a copy: the reading may be freed */
     unsigned ms;
 
     if (why->rc != STATUS_UNREACHABLE || ++b->n_attempts == ATTEMPTS ||
@@ -430,7 +430,7 @@ waits_for_retry(struct baseline *b, const struct problem *why)
     ms = pause_asked(&b->pause_ms, PAUSE_MOST_MS, why->retry_after_s);
     timer_start(b->turn, ms);
     if (b->plan.on_wait && !b->now.is_package)
-        b->plan.on_wait(&told, ms, b->user); /* last: may free `b` */
+        b->plan.on_wait(&copy, ms, b->user); /* last: may free `b` */
     return true;
 }
 
@@ -581,7 +581,7 @@ begin_reading(struct baseline *b, const char *url)
     struct part first = {.length = LENGTH_NONE};
 
     baseline_parts_fini(&b->parts);
-    b->n_told = 0;
+    b->n_reported = 0;
     b->n_known = 0;
     b->n_documents = b->checked = 0;
     b->has_list = b->is_checking = b->is_changed = false;
@@ -610,7 +610,7 @@ falls_back(struct baseline *b)
     problem_clear(&b->why);
     /* Once entries of the dump were handed over, its place counts, too: they
      * may be older than the list. */
-    if (!b->has_told) {
+    if (!b->has_reported) {
         baseline_place_init(&b->place);
         if (b->plan.listing)
             has_listed(b, survey_begin(b->plan.listing));

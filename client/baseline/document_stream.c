@@ -49,7 +49,7 @@ struct document_stream {
                       1]; /* ""; else `spool` gets the bytes */
     FILE *spool;          /* or NULL */
     struct entry_queue entries;
-    struct document_stream_end told;
+    struct document_stream_end end;
     bool has_known;     /* the request has conditions */
     bool is_paused;     /* by the caller */
     bool is_web_paused; /* by on_body */
@@ -184,11 +184,11 @@ judge_digest(struct document_stream *r)
         return;
     }
     digest_check_sha256(r->digest, &digest);
-    digest_write(r->told.version.digest, &digest);
+    digest_write(r->end.version.digest, &digest);
     if (!r->spool)
         return;
-    r->told.is_same = !strcmp(r->told.version.digest, r->known_digest);
-    r->is_read = r->told.is_same;
+    r->end.is_same = !strcmp(r->end.version.digest, r->known_digest);
+    r->is_read = r->end.is_same;
     if (fseek(r->spool, 0, SEEK_SET))
         problem_errno(&r->why, "cannot read from", temporary_directory());
 }
@@ -229,8 +229,8 @@ take_head(struct document_stream *r, const struct fetch_answer *answer)
 
     if (r->document)
         return;
-    r->told.made_us = made_at(answer);
-    note_version(&r->told.version, answer);
+    r->end.made_us = made_at(answer);
+    note_version(&r->end.version, answer);
     r->document = document_new_moved(r->url, answer->url, &events, r);
     while (r->calls.on_link && weblink_next(&rest, &link)) {
         if (link.is_of_another)
@@ -294,7 +294,7 @@ on_answer(struct fetch_answer *answer, const struct problem *why, void *user)
         return;
     }
     if (answer->status == 304 && r->has_known) {
-        r->told.is_same = true;
+        r->end.is_same = true;
         r->is_read = true;
         return;
     }
@@ -346,8 +346,8 @@ on_turn(void *user)
             return;
         }
         if (r->is_fetched && (r->why.rc || r->is_read)) {
-            r->told.head = r->document ? document_head(r->document) : NULL;
-            r->calls.on_end(&r->why, &r->told, r->user);
+            r->end.head = r->document ? document_head(r->document) : NULL;
+            r->calls.on_end(&r->why, &r->end, r->user);
             document_stream_free(r);
             return;
         }
@@ -396,7 +396,7 @@ document_stream_start(struct td_client *client, const char *url,
     r->client = client;
     r->calls = *calls;
     r->user = user;
-    r->told.made_us = DATETIME_NONE;
+    r->end.made_us = DATETIME_NONE;
     known = known ? known : &nothing;
     if (known->etag[0])
         headers[1] = add_condition(conditions[0], "If-None-Match", known->etag);

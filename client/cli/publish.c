@@ -138,7 +138,7 @@ static const char ndjson_type[] = "application/x-ndjson";
 
 /* The media type of a document; NULL: unknown. */
 static const char *
-type_of(const char *told, const char *name, struct slice text)
+type_of(const char *given, const char *name, struct slice text)
 {
     static const struct {
         const char *word, *end, *type; /* of --type; of a name */
@@ -150,10 +150,10 @@ type_of(const char *told, const char *name, struct slice text)
     const char *end = strrchr(name, '.');
 
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
-        if (told ? !strcmp(told, types[i].word)
-                 : end && !strcmp(end, types[i].end))
+        if (given ? !strcmp(given, types[i].word)
+                  : end && !strcmp(end, types[i].end))
             return types[i].type;
-    if (told)
+    if (given)
         return NULL;
     if (slice_starts(text, "\xef\xbb\xbf")) /* a byte order mark */
         slice_skip(&text, 3);

@@ -307,11 +307,11 @@ fail_checked(struct download *d, enum status rc, const struct problem *why)
 static void
 finish_file(struct download *d, const char *url)
 {
-    struct problem told = {.text = ""};
-    enum status rc = digest_check_end(d->digests, &told);
+    struct problem fault = {.text = ""};
+    enum status rc = digest_check_end(d->digests, &fault);
 
     if (rc)
-        fail_checked(d, rc, &told);
+        fail_checked(d, rc, &fault);
     else if (!d->request.keeps_note)
         forget_note(d->request.dir_fd, d->file);
     end_download(d, url);
@@ -420,7 +420,7 @@ static bool
 on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
 {
     struct download *d = user;
-    struct problem told = {.text = ""};
+    struct problem fault = {.text = ""};
     enum status rc;
 
     if (!d->is_begun && !begin_body(d, answer))
@@ -428,9 +428,9 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
     if (!begins_so(d, bytes))
         return fail_other(d, "it is not a ZIP package: it does not begin with "
                              "\"" PACKAGE_BEGINS "\"");
-    rc = digest_check_add(d->digests, bytes, &told);
+    rc = digest_check_add(d->digests, bytes, &fault);
     if (rc)
-        return fail_checked(d, rc, &told);
+        return fail_checked(d, rc, &fault);
     if (d->request.max_bytes &&
         digest_check_size(d->digests) > d->request.max_bytes)
         return fail_long(d);
@@ -578,7 +578,7 @@ static void
 on_turn(void *user)
 {
     struct download *d = user;
-    struct problem told = {.text = ""};
+    struct problem fault = {.text = ""};
     ssize_t n = 0;
 
     if (d->fd < 0 && d->request.max_bytes && d->request.length != LENGTH_NONE &&
@@ -597,8 +597,8 @@ on_turn(void *user)
     do
         n = read(d->fd, d->step, STEP_SIZE);
     while (n < 0 && errno == EINTR);
-    if (n > 0 && !digest_check_add(d->digests,
-                                   (struct slice){d->step, (size_t)n}, &told)) {
+    if (n > 0 && !digest_check_add(
+                     d->digests, (struct slice){d->step, (size_t)n}, &fault)) {
         d->bytes += (uint64_t)n;
         count_bytes(d, (uint64_t)n);
         timer_start(d->turn, 0);

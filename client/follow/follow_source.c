@@ -280,7 +280,7 @@ td_follow_source(struct td_client *client, const char *url,
     }
     follow_options_fini(&parsed);
     if (rc)
-        return client_end(client, client_told(client, &s.why));
+        return client_end(client, client_take_problem(client, &s.why));
     if (!s.tour) {
         shared_stream_free(s.shared);
         return client_end(client, problem_memory(&client->problem));
@@ -288,6 +288,6 @@ td_follow_source(struct td_client *client, const char *url,
     rc = client_until(client, &s.is_over);
     free_all(&s);
     if (!rc)
-        rc = client_told(client, &s.why);
+        rc = client_take_problem(client, &s.why);
     return client_end(client, rc);
 }

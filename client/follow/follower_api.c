@@ -117,11 +117,11 @@ td_follow(struct td_client *client, const char *url,
         return client_end(client, rc);
     rc = follower_new(client, &plan, &f, &blocking.why);
     if (rc)
-        return client_end(client, client_told(client, &blocking.why));
+        return client_end(client, client_take_problem(client, &blocking.why));
     rc = client_until(client, &blocking.is_over);
     follower_free(f);
     if (!rc)
-        rc = client_told(client, &blocking.why);
+        rc = client_take_problem(client, &blocking.why);
     return client_end(client, rc);
 }
 
@@ -140,7 +140,7 @@ td_follower_open(struct td_client *client, const char *url,
     if (client_add_source(client, url))
         return client_end(client, STATUS_MEMORY);
     return client_end(client, follower_new(client, &plan, follower, &why)
-                                  ? client_told(client, &why)
+                                  ? client_take_problem(client, &why)
                                   : STATUS_OK);
 }
 

@@ -433,10 +433,10 @@ harvest_target_tell(struct harvest_target *t, struct slice json)
     enum td_status rc;
     unsigned status;
 
-    if (t->options->is_dry || t->is_untold)
+    if (t->options->is_dry || t->has_no_route)
         return true;
     rc = set_send(t->client, t->url, "/harvest", "PUT", json, &status);
-    t->is_untold = status == 405;       /* an older broker */
+    t->has_no_route = status == 405;    /* an older broker */
     if (status == 405 || status == 404) /* the same, or there is no set yet */
         rc = TD_OK;
     if (rc == TD_STOPPED)

@@ -24,7 +24,7 @@ struct harvest_target {
     struct problem why;           /* of the state */
     char epoch[TD_POSITION_SIZE]; /* of its log; "": there is no set yet */
     enum harvest_end end;         /* why a function returned false */
-    bool is_untold;               /* the broker has no route for reports */
+    bool has_no_route;            /* the broker has no route for reports */
     char *reported; /* the last report, without times; NULL: none */
     int64_t reported_ms;
     char trouble[256]; /* the last report that failed; "": none */

@@ -105,7 +105,7 @@ begin_by_time(struct history *h)
                      h->list.kept.first_us == place->time_us;
 
     if (!is_window || !place->has_list || !place->mark || place->is_within ||
-        h->has_told ||
+        h->has_delivered ||
         h->i + 1 < h->parts.n) /* another list may have the last entry */
         return true;
     return history_fail(h, STATUS_GONE,
@@ -402,7 +402,7 @@ history_tell(struct history *h)
         h->list.i_kept++;
         if (!taken)
             continue;
-        h->has_told = true;
+        h->has_delivered = true;
         if (!SURVIVES(&h->guard,
                       goes_on = h->on_entry(k->entry, &h->now,
                                             file[0] ? file : NULL, h->user)))

@@ -239,7 +239,7 @@ history_is_due(struct history *h)
 bool
 history_again(struct history *h)
 {
-    if (h->has_told)
+    if (h->has_delivered)
         h->retry.n_looks = 0;
     if (h->retry.n_looks == LOOKS_MAX)
         return false;
@@ -248,8 +248,8 @@ history_again(struct history *h)
     forget_documents(h);
     h->i = h->older.i = 0;
     h->search = (struct history_search){.has_looked = false};
-    h->list.is_loaded = h->has_told = h->older.has_parts = h->is_top_closed =
-        false;
+    h->list.is_loaded = h->has_delivered = h->older.has_parts =
+        h->is_top_closed = false;
     h->list.etag[0] = '\0';
     h->state = HISTORY_TOP;
     wait_before_retry(h,

@@ -129,7 +129,7 @@ struct history {
     enum history_state state;
     struct source_position now; /* the place reached */
     struct history_origin origin;
-    bool has_told; /* an entry was handed over since HISTORY_TOP */
+    bool has_delivered; /* an entry was handed over since HISTORY_TOP */
 
     struct history_parts parts;
     size_t i; /* the one being looked at */

@@ -112,7 +112,7 @@ client_fail(struct td_client *client, enum status rc, const char *format, ...)
 }
 
 enum status
-client_told(struct td_client *client, const struct problem *failure)
+client_take_problem(struct td_client *client, const struct problem *failure)
 {
     client->problem = *failure;
     return failure->rc;

@@ -81,8 +81,8 @@ enum status client_fail(struct td_client *client, enum status rc,
     __attribute__((format(printf, 3, 4)));
 
 /* The same, of what failed on the loop. */
-enum status client_told(struct td_client *client,
-                        const struct problem *failure);
+enum status client_take_problem(struct td_client *client,
+                                const struct problem *failure);
 
 /* An object of a handle from opening to closing: part of a follower, a
  * publisher

@@ -865,5 +865,5 @@ fetch_run(struct td_client *client, const struct fetch_request *request,
         fetch_free(fetch);
         return rc;
     }
-    return client_told(client, &w.why);
+    return client_take_problem(client, &w.why);
 }

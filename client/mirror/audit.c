@@ -694,6 +694,6 @@ td_audit(struct td_client *client, const char *url, const char *dir,
     if (!a.why.rc)
         a.why = a.mine.why.rc ? a.mine.why : a.theirs.why;
     if (a.why.rc)
-        client_told(client, &a.why);
+        client_take_problem(client, &a.why);
     return client_end(client, a.why.rc);
 }

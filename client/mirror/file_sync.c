@@ -268,17 +268,17 @@ static void
 note_second(struct mirror_db_resource *r, int64_t date_s)
 {
     int64_t now_us = clock_now_us();
-    int64_t told_us = r->wanted.lastmod_us != DATETIME_NONE
-                          ? r->wanted.lastmod_us
-                          : r->wanted.when_us;
+    int64_t stated_us = r->wanted.lastmod_us != DATETIME_NONE
+                            ? r->wanted.lastmod_us
+                            : r->wanted.when_us;
     int64_t date_us = date_s >= 0 ? date_s * SECOND_US : now_us;
     bool is_one_clock = now_us - date_us >= 0 && now_us - date_us < SECOND_US;
 
     r->have_second_us = 0;
-    if (!r->wanted.hash.size && told_us != DATETIME_NONE &&
-        told_us % SECOND_US == 0 && told_us + SECOND_US > date_us)
+    if (!r->wanted.hash.size && stated_us != DATETIME_NONE &&
+        stated_us % SECOND_US == 0 && stated_us + SECOND_US > date_us)
         r->have_second_us =
-            told_us + SECOND_US + (is_one_clock ? 0 : now_us - date_us);
+            stated_us + SECOND_US + (is_one_clock ? 0 : now_us - date_us);
 }
 
 static void

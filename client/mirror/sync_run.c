@@ -84,7 +84,7 @@ struct set_sync {
     const char *url; /* the tour's */
     int64_t set;     /* in the database; 0: not known yet */
     char position[TD_POSITION_SIZE];
-    char told[TD_POSITION_SIZE]; /* TD_SYNC_CAUGHT_UP */
+    char reported[TD_POSITION_SIZE]; /* TD_SYNC_CAUGHT_UP */
     bool is_current; /* the source has nothing behind the position */
 
     /* While it is open. */
@@ -677,7 +677,7 @@ set_sync_open(struct set_sync *f, bool until_caught_up, struct problem *why)
                            .is_behind = true};
 
     problem_memory(why);
-    memcpy(new.told, f->told, sizeof(new.told));
+    memcpy(new.reported, f->reported, sizeof(new.reported));
     *f = new;
     f->quiet = timer_new(m->client->loop, on_quiet, f);
     set_out(f);
@@ -718,7 +718,7 @@ end_run(struct run *run)
 static bool
 has_caught_up(const struct set_sync *set)
 {
-    return set->is_current && strcmp(set->position, set->told) != 0;
+    return set->is_current && strcmp(set->position, set->reported) != 0;
 }
 
 /* Notes the time for mirror_status.h, of all sets in one transaction. Where the
@@ -751,7 +751,7 @@ tell_caught_up(struct run *run)
 
         if (!has_caught_up(set))
             continue;
-        memcpy(set->told, set->position, sizeof(set->told));
+        memcpy(set->reported, set->position, sizeof(set->reported));
         MIRROR_TELL(run->m, TD_SYNC_CAUGHT_UP, .set = set->url,
                     .position = set->position);
     }
@@ -1078,6 +1078,6 @@ td_sync(struct td_client *client, const char *url, const char *dir,
     mirror_dir_close(m.dir);
     mirror_fini(&m);
     if (why.rc)
-        client_told(client, &why);
+        client_take_problem(client, &why);
     return client_end(client, why.rc);
 }

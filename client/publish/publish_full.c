@@ -455,7 +455,7 @@ gather(struct td_client *client, const char *from, int fd,
     if (!rc && !g.why.rc)
         flush_piece(&g, &g.why);
     if (g.why.rc)
-        rc = client_told(client, &g.why);
+        rc = client_take_problem(client, &g.why);
     for (size_t i = 0; i < g.n_parts; i++)
         free(g.parts[i]);
     free(g.parts);
@@ -572,7 +572,7 @@ td_publish_full(struct td_client *client, const char *set_url, const char *from,
     if (rc)
         return client_end(client, rc);
     fd = temporary_file_open(&why);
-    rc = fd < 0 ? client_told(client, &why)
+    rc = fd < 0 ? client_take_problem(client, &why)
                 : gather(client, from, fd, &gathered);
     if (!rc) {
         client_report(&gathered.report, options->on_report, options->user);

@@ -362,7 +362,7 @@ td_publisher_open(struct td_client *client, const char *set_url,
                             : or_default(p->options.queue_bytes, QUEUE_BYTES),
                         &why);
         if (rc)
-            client_told(client, &why);
+            client_take_problem(client, &why);
     }
     p->options.spool = NULL; /* the caller's */
     if (!rc && p->spool->n_changes > 0 && wake_publisher(p, 0))
@@ -422,7 +422,7 @@ add_changes(struct td_publisher *p, const struct td_change_text *changes,
         return STATUS_OK;
     if (p->spool->n_changes == 0)
         rest_after_post(p);
-    return client_told(p->client, &why);
+    return client_take_problem(p->client, &why);
 }
 
 enum td_status
@@ -499,7 +499,7 @@ td_publisher_flush(struct td_publisher *publisher)
     if (!flush.is_over) /* else a callback may have closed it */
         publisher->flush = outer;
     if (!rc && flush.why.rc)
-        return client_end(client, client_told(client, &flush.why));
+        return client_end(client, client_take_problem(client, &flush.why));
     return client_end(client, rc);
 }
 

@@ -106,11 +106,11 @@ static bool
 read_link(struct slice link, const char *rel, offered_link_fn *on_link,
           void *user)
 {
-    char told[TEXT_MAX] = "";
+    char own_rel[TEXT_MAX] = "";
     char href[4 * URI_CHARACTERS_MAX + 1] = "";
     char type[TEXT_MAX] = "";
     struct json_fields_member members[] = {
-        JSON_TEXT("rel", told),
+        JSON_TEXT("rel", own_rel),
         JSON_TEXT("href", href),
         JSON_TEXT("type", type),
     };
@@ -118,11 +118,11 @@ read_link(struct slice link, const char *rel, offered_link_fn *on_link,
 
     if (rc == STATUS_MEMORY)
         return false;
-    if (rc || (!told[0] && !rel) || !href[0] ||
+    if (rc || (!own_rel[0] && !rel) || !href[0] ||
         uri_check(slice_of(href), "href", NULL))
         return true;
-    return on_link(slice_of(rel ? rel : told), slice_of(href), slice_of(type),
-                   user);
+    return on_link(slice_of(rel ? rel : own_rel), slice_of(href),
+                   slice_of(type), user);
 }
 
 static bool

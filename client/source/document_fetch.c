@@ -106,25 +106,25 @@ end_unreadable(struct document_fetch *p, struct problem *why)
 
 /* Ends the document, read or refused. */
 static void
-finish_document(struct document_fetch *p, struct document_fetch_answer *told,
+finish_document(struct document_fetch *p, struct document_fetch_answer *result,
                 struct problem *why)
 {
     bool has_root;
 
-    feed_document(p, told->url, (struct slice){"", 0});
+    feed_document(p, result->url, (struct slice){"", 0});
     if (!p->rc)
         p->rc = document_end(p->document, &p->why);
-    told->head = p->document ? document_head(p->document) : NULL;
-    has_root = told->head && told->head->has_root;
-    told->is_document = !p->rc || p->rc == STATUS_STOPPED;
-    if (told->is_document ||
+    result->head = p->document ? document_head(p->document) : NULL;
+    has_root = result->head && result->head->has_root;
+    result->is_document = !p->rc || p->rc == STATUS_STOPPED;
+    if (result->is_document ||
         (p->takes_text && !has_root && p->rc == STATUS_MALFORMED))
-        told->text = buf_slice(&p->text);
+        result->text = buf_slice(&p->text);
     else
         end_unreadable(p, why);
-    if (!told->is_document && !why->rc) {
+    if (!result->is_document && !why->rc) {
         end_unreadable(p, &p->unread);
-        told->unread = p->unread.text;
+        result->unread = p->unread.text;
     }
 }
 
@@ -133,11 +133,11 @@ on_fetched(struct fetch_answer *answer, const struct problem *because,
            void *user)
 {
     struct document_fetch *p = user;
-    struct document_fetch_answer told = {.url = answer->url,
-                                         .type = answer->type,
-                                         .etag = answer->etag,
-                                         .date = answer->date,
-                                         .link = answer->link};
+    struct document_fetch_answer result = {.url = answer->url,
+                                           .type = answer->type,
+                                           .etag = answer->etag,
+                                           .date = answer->date,
+                                           .link = answer->link};
     struct problem why = *because;
 
     if (why.rc == STATUS_STOPPED) /* enough has come */
@@ -145,15 +145,15 @@ on_fetched(struct fetch_answer *answer, const struct problem *because,
     if (why.rc)
         end_failed(p, &why);
     else if (answer->status == 200)
-        finish_document(p, &told, &why);
+        finish_document(p, &result, &why);
     else if (answer->status == 304 && p->has_etag)
-        told.is_unchanged = true;
+        result.is_unchanged = true;
     else {
         if (fetch_refused(&why, answer) == STATUS_GONE)
             why.rc = STATUS_REFUSED;
         end_failed(p, &why);
     }
-    p->on_end(&told, &why, p->user);
+    p->on_end(&result, &why, p->user);
     free_page(p);
 }
 

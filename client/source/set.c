@@ -209,7 +209,7 @@ td_sets(struct td_client *client, const char *url, td_set_fn *on_each,
     if (!l.is_over)
         discovery_free(discovery);
     else
-        rc = client_told(client, &l.why);
+        rc = client_take_problem(client, &l.why);
     return client_end(client, rc);
 }
 
@@ -227,7 +227,7 @@ td_sets(struct td_client *client, const char *url, td_set_fn *on_each,
 struct offer {
     struct td_client *client;
     const char *url;
-    struct td_offer told;
+    struct td_offer offer;
     struct td_item items[ITEMS_MAX];
     struct buf json;
     char digest[80];
@@ -277,16 +277,16 @@ item_of(struct offer *o, struct slice rel, struct slice href)
 {
     struct td_item *item;
 
-    for (size_t i = 0; i < o->told.n_items; i++)
+    for (size_t i = 0; i < o->offer.n_items; i++)
         if (is_equal(o->items[i].rel, rel) && is_equal(o->items[i].href, href))
             return &o->items[i];
-    if (o->told.n_items == ITEMS_MAX)
+    if (o->offer.n_items == ITEMS_MAX)
         return NULL;
-    item = &o->items[o->told.n_items];
+    item = &o->items[o->offer.n_items];
     *item = (struct td_item){.rel = NULL};
     copy_text(o, &item->rel, rel);
     copy_text(o, &item->href, href);
-    o->told.n_items++;
+    o->offer.n_items++;
     return item;
 }
 
@@ -357,7 +357,7 @@ find_set(struct offer *o)
         return problem_memory(&o->client->problem);
     discovery_watch(o->discovery, &watch);
     rc = client_until(o->client, &o->is_over);
-    return rc ? rc : client_told(o->client, &o->why);
+    return rc ? rc : client_take_problem(o->client, &o->why);
 }
 
 /* The set's Change Lists */
@@ -388,7 +388,7 @@ on_lists(const struct document_fetch_answer *answer, const struct problem *why,
     from = answer->head->from_us;
     if (from != DATETIME_NONE)
         o->from[datetime_write_short(o->from, from)] = '\0';
-    o->told.n_lists = answer->head->is_index ? answer->head->n_entries : 1;
+    o->offer.n_lists = answer->head->is_index ? answer->head->n_entries : 1;
 }
 
 static enum status
@@ -406,7 +406,7 @@ read_lists(struct offer *o)
     if (!o->page)
         return problem_memory(&o->client->problem);
     rc = client_until(o->client, &o->is_over);
-    return rc ? rc : client_told(o->client, &o->why);
+    return rc ? rc : client_take_problem(o->client, &o->why);
 }
 
 /* Returns NULL for "". */
@@ -419,16 +419,16 @@ or_empty(const char *text)
 static void
 report_offer(struct offer *o, td_offer_fn *on_offer, void *user)
 {
-    o->told.set_url = o->url;
-    o->told.title = o->offered.title;
-    o->told.position = o->offered.position;
-    o->told.earliest = o->offered.earliest;
-    o->told.digest = or_empty(o->digest);
-    o->told.from = or_empty(o->from);
-    o->told.items = o->items;
-    o->told.description = o->json.data;
-    o->told.description_size = o->json.size;
-    on_offer(&o->told, user);
+    o->offer.set_url = o->url;
+    o->offer.title = o->offered.title;
+    o->offer.position = o->offered.position;
+    o->offer.earliest = o->offered.earliest;
+    o->offer.digest = or_empty(o->digest);
+    o->offer.from = or_empty(o->from);
+    o->offer.items = o->items;
+    o->offer.description = o->json.data;
+    o->offer.description_size = o->json.size;
+    on_offer(&o->offer, user);
 }
 
 enum status
@@ -461,7 +461,7 @@ offer_read(struct td_client *client, const char *set_url, td_offer_fn *on_offer,
     discovery_free(o->discovery);
     document_fetch_free(o->page);
     offered_fini(&o->offered);
-    for (size_t i = 0; i < o->told.n_items; i++) {
+    for (size_t i = 0; i < o->offer.n_items; i++) {
         free((char *)o->items[i].rel);
         free((char *)o->items[i].href);
         free((char *)o->items[i].type);

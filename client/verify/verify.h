@@ -27,6 +27,5 @@ enum status verify_breaks(struct verify *v, const char *where, uint64_t at,
                           const struct problem *why);
 
 enum status verify_files(struct verify *v, const char *dir);
-enum status verify_web(struct verify *v, const char *set_url);
 
 #endif

@@ -307,7 +307,7 @@ check_sets(struct verify *v, const struct files *files)
 /* Checks a file after `chain`, and moves that on. */
 static enum status
 check_file(struct verify *v, const char *path, struct list_chain *chain,
-           const struct list_chain *told, const char *told_where,
+           const struct list_chain *expected, const char *expected_by,
            struct digest *content)
 {
     struct list_proof *proof = list_proof_new(chain, path, NULL, NULL);
@@ -315,8 +315,9 @@ check_file(struct verify *v, const char *path, struct list_chain *chain,
     enum status rc = STATUS_MEMORY;
     uint64_t at;
 
-    if (proof && told && told->last > chain->last)
-        list_proof_expect(proof, told->last, &told->digest, told_where);
+    if (proof && expected && expected->last > chain->last)
+        list_proof_expect(proof, expected->last, &expected->digest,
+                          expected_by);
     if (proof)
         rc = feed_file(path, proof, false, content, &why);
     if (!rc)
@@ -334,13 +335,13 @@ check_file(struct verify *v, const char *path, struct list_chain *chain,
 static enum status
 check_copy(struct verify *v, const struct file *copy, const struct file *list)
 {
-    struct list_chain told = v->chain, chain = v->chain;
+    struct list_chain expected = v->chain, chain = v->chain;
     struct digest first = {{0}}, second = {{0}};
     struct problem why = {.text = ""};
-    enum status rc = check_file(v, copy->path, &told, NULL, NULL, &first);
+    enum status rc = check_file(v, copy->path, &expected, NULL, NULL, &first);
 
     if (!rc)
-        rc = check_file(v, list->path, &chain, &told, copy->path, &second);
+        rc = check_file(v, list->path, &chain, &expected, copy->path, &second);
     if (rc || !copy->is_closed)
         return rc;
     if (copy->last == list->last && digest_is_equal(&first, &second))

@@ -236,7 +236,7 @@ attempt_get(struct td_client *client, struct get *get)
     }
     if (get->failure.rc == STATUS_STOPPED) /* by on_body */
         return STATUS_OK;
-    return client_told(client, &get->failure);
+    return client_take_problem(client, &get->failure);
 }
 
 /* True if another attempt may help; `rc` is that of the last one. */
@@ -311,16 +311,16 @@ static enum status
 check_named(const struct walk *w, const struct named *named,
             struct problem *why)
 {
-    char told[DIGEST_TEXT_SIZE + 1] = "", is[DIGEST_TEXT_SIZE + 1] = "";
+    char stated[DIGEST_TEXT_SIZE + 1] = "", is[DIGEST_TEXT_SIZE + 1] = "";
 
     if (!named || !named->has_digest ||
         digest_is_equal(&named->digest, &w->v->chain.digest))
         return STATUS_OK;
-    digest_write(told, &named->digest);
+    digest_write(stated, &named->digest);
     digest_write(is, &w->v->chain.digest);
     return problem(why, STATUS_INVALID,
                    "the archive or index gives its td:digest as %s, it is %s",
-                   told, is);
+                   stated, is);
 }
 
 /* Reads the list at `url`, and extends the chain. */
@@ -519,7 +519,7 @@ walk_lists(struct walk *w)
     }
 }
 
-enum status
+static enum status
 verify_web(struct verify *v, const char *set_url)
 {
     struct walk w = {.v = v};

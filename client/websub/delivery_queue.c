@@ -171,7 +171,7 @@ on_hand_over(void *user)
 
     while (is_here &&
            (delivery = list_take(&d->queue, offsetof(struct delivery, node)))) {
-        struct td_delivery told = {
+        struct td_delivery report = {
             .topic = delivery->topic,
             .type = delivery->type,
             .body = delivery->body.data ? delivery->body.data : "",
@@ -180,8 +180,8 @@ on_hand_over(void *user)
         };
 
         d->counts.delivered++;
-        is_here =
-            SURVIVES(&d->guard, d->options.on_delivery(&told, d->options.user));
+        is_here = SURVIVES(&d->guard,
+                           d->options.on_delivery(&report, d->options.user));
         delivery_free(delivery);
     }
 }
