@@ -22,14 +22,15 @@
 #include "broker/bridge/bridges.h"
 #include "broker/bridge/mqtt_db.h"
 #include "broker/check/databases.h"
-#include "broker/config/config_report.h"
+#include "broker/config/config.h"
 #include "broker/documents/html.h"
 #include "broker/http/http.h"
 #include "broker/http/origins.h"
 #include "broker/http/request_records.h"
+#include "broker/http/setting_files.h"
 #include "broker/hub/hub_holder.h"
+#include "broker/journal/membership.h"
 #include "broker/log/log.h"
-#include "broker/membership.h"
 #include "broker/net/server.h"
 #include "broker/posts/content_check.h"
 #include "broker/posts/posts.h"
@@ -37,7 +38,6 @@
 #include "broker/sets/data_directory.h"
 #include "broker/sets/framework_events.h"
 #include "broker/sets/registry.h"
-#include "broker/setting_files.h"
 #include "broker/sources/hub_db.h"
 #include "broker/sources/peer_tokens.h"
 #include "broker/store/store.h"
@@ -117,12 +117,6 @@ is_loopback(struct slice host)
                (int)sizeof(text) &&
            inet_pton(AF_INET, text, &address) == 1 &&
            ntohl(address.s_addr) >> 24 == 127;
-}
-
-static bool
-is_wildcard(const char *host)
-{
-    return !strcmp(host, "0.0.0.0") || !strcmp(host, "::");
 }
 
 /* The host of "http://host:port/path", brackets included. */
@@ -267,7 +261,9 @@ broker_check(const struct config *config, struct problem *why)
         return problem(why, STATUS_INVALID,
                        "--tls-client-ca: only TLS has certificates, see "
                        "--tls-cert");
-    if (is_wildcard(config->listen_host) && !config->public_url[0])
+    if ((!strcmp(config->listen_host, "0.0.0.0") ||
+         !strcmp(config->listen_host, "::")) &&
+        !config->public_url[0])
         return problem(why, STATUS_INVALID,
                        "listening on %s needs --public-url: documents name "
                        "themselves by it",
@@ -470,18 +466,6 @@ name_urls(struct broker *b)
     b->http.origins = &b->origins;
 }
 
-/* A bare HAProxy, and nginx with HTTP/1.1, send nothing that distinguishes them
- * from a client of this machine (http.c). Each start says so; most brokers have
- * no proxy, so the log does not get a warning. */
-static void
-warn_of_proxies(void)
-{
-    diag(DIAG_INFO, "broker",
-         "all programs of this machine may publish: a proxy here must send "
-         "X-Forwarded-For, else it lets everybody publish, and so does a "
-         "forwarder of TCP, unless there are tokens");
-}
-
 /* Saves the last uses of tokens. Archive thread, once a second. */
 static void
 save_uses(struct chore *chore)
@@ -586,13 +570,6 @@ open_hub(struct broker *b, struct problem *why)
     return hub_holder_open(&b->hub, &options, why);
 }
 
-static enum status
-open_bridges(struct broker *b, struct problem *why)
-{
-    return bridges_open(&b->bridges, &b->posts, b->membership ? &b->seat : NULL,
-                        why);
-}
-
 /*
  * The order of the start:
  *
@@ -641,7 +618,8 @@ open_floors(struct broker *b, struct registry_options *sets,
     if (!rc)
         rc = registry_open(&b->registry, sets, why);
     if (!rc && b->membership)
-        rc = membership_check_copy(b->membership, b->registry, why);
+        rc = membership_check_copy(b->membership, registry_log(b->registry),
+                                   why);
     if (!rc)
         rc = tokens_open(&b->tokens, b->config->data, why);
     if (!rc) {
@@ -711,14 +689,16 @@ open_floors(struct broker *b, struct registry_options *sets,
         rc = open_hub(b, why);
     if (!rc) {
         atomic_store_explicit(&b->notified, b->hub, memory_order_release);
-        rc = open_bridges(b, why);
+        rc = bridges_open(&b->bridges, &b->posts,
+                          b->membership ? &b->seat : NULL, why);
     }
     if (rc)
         return rc;
     identity_provider_await(b->provider);
     rc = start_archiver(b, why);
     return !rc && b->membership
-               ? membership_follow(b->membership, b->registry, why)
+               ? membership_follow(b->membership, registry_log(b->registry),
+                                   why)
                : rc;
 }
 
@@ -793,8 +773,16 @@ broker_open(struct broker **broker, const struct config *config,
     b->http.sessions = b->sessions;
     b->http.hub = b->hub;
     b->http.bridges = b->bridges;
-    if (http_is_local(&b->http))
-        warn_of_proxies();
+    if (http_is_local(&b->http)) {
+        /* A bare HAProxy, and nginx with HTTP/1.1, send nothing that
+         * distinguishes them from a client of this machine (http.c). Each start
+         * says so; most brokers have no proxy, so the log does not get a
+         * warning. */
+        diag(DIAG_INFO, "broker",
+             "all programs of this machine may publish: a proxy here must send "
+             "X-Forwarded-For, else it lets everybody publish, and so does a "
+             "forwarder of TCP, unless there are tokens");
+    }
     atomic_store_explicit(&b->http.is_ready, true, memory_order_release);
     *broker = b;
     return STATUS_OK;

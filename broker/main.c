@@ -24,9 +24,9 @@
 #include "broker/base/watched_files.h"
 #include "broker/broker.h"
 #include "broker/commands/command_table.h"
+#include "broker/commands/rejoin.h"
 #include "broker/config/config.h"
 #include "broker/http/route_table.h"
-#include "broker/rejoin.h"
 #include "proto/memory.h"
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
@@ -185,18 +185,6 @@ is_hangup(const struct origin *origin, const struct signalfd_siginfo *info)
            !has_terminal();
 }
 
-/* Keeps a request to reload pending until the broker waits for signals: by
- * default SIGHUP would kill it. */
-static void
-block_hangups(void)
-{
-    sigset_t signals;
-
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGHUP);
-    pthread_sigmask(SIG_BLOCK, &signals, NULL);
-}
-
 /* Blocks the signals that the broker waits for, before any thread starts: so
  * only the descriptor reports them. -1: none is left. */
 static int
@@ -222,14 +210,6 @@ earlier_ms(int a_ms, int b_ms)
     return a_ms < b_ms ? a_ms : b_ms;
 }
 
-static void
-show_life(struct supervisor *supervisor, const struct broker *broker)
-{
-    const struct thread *silent = broker_most_silent(broker);
-
-    supervisor_turn(supervisor, silent->name, thread_silent_us(silent));
-}
-
 /* Reloads at each SIGHUP, reads files that change, and shows the service
  * manager that no thread hangs, until a signal ends the broker. Returns its
  * name. */
@@ -245,6 +225,7 @@ await_end(struct broker *broker, struct config *config, int argc, char **argv,
         struct pollfd fds[] = {
             {.fd = signals, .events = POLLIN},
             {.fd = watched_files_fd(files), .events = POLLIN}};
+        const struct thread *silent;
 
         poll(fds, 2,
              earlier_ms(watched_files_wait_ms(files),
@@ -259,7 +240,8 @@ await_end(struct broker *broker, struct config *config, int argc, char **argv,
             supervisor_ready(supervisor, broker_url(broker));
         }
         watched_files_turn(files);
-        show_life(supervisor, broker);
+        silent = broker_most_silent(broker);
+        supervisor_turn(supervisor, silent->name, thread_silent_us(silent));
     }
 }
 
@@ -394,48 +376,42 @@ check(struct config *config)
     return command_table_end();
 }
 
-static void
-print_openapi(void)
-{
-    struct buf text;
-
-    buf_init(&text, OPENAPI_MAX);
-    route_table_openapi(&text);
-    fwrite(text.data, 1, text.size, stdout);
-    buf_fini(&text);
-}
-
 /* Does what the command line requests. */
 static int
 fulfil_wish(struct config *config, enum config_wish wish, int argc, char **argv)
 {
+    struct buf text;
+
     diag_set_level(config->log_level);
     log_line_set_format(config->log_format);
     switch (wish) {
+    case CONFIG_RUN:
+        return config->check || config->check_settings
+                   ? check(config)
+                   : run_broker(config, argc, argv);
     case CONFIG_HELP:
         command_table_help(stdout);
-        return command_table_end();
+        break;
     case CONFIG_EXAMPLE:
         config_example(stdout);
-        return command_table_end();
+        break;
     case CONFIG_ROUTES:
         route_table_print(stdout);
-        return command_table_end();
+        break;
     case CONFIG_LIMITS:
         clients_table_print(stdout);
-        return command_table_end();
+        break;
     case CONFIG_OPENAPI:
-        print_openapi();
-        return command_table_end();
+        buf_init(&text, OPENAPI_MAX);
+        route_table_openapi(&text);
+        fwrite(text.data, 1, text.size, stdout);
+        buf_fini(&text);
+        break;
     case CONFIG_VERSION:
         printf("tidingsd %s\n", TIDINGS_VERSION);
-        return command_table_end();
-    case CONFIG_RUN:
         break;
     }
-    return config->check || config->check_settings
-               ? check(config)
-               : run_broker(config, argc, argv);
+    return command_table_end();
 }
 
 /* Ends without memory for `size` bytes. As after kill -9, what is durable is
@@ -487,6 +463,7 @@ main(int argc, char **argv)
     struct config config;
     struct problem why = {""};
     enum config_wish wish = CONFIG_RUN;
+    sigset_t hangup;
     enum status rc;
     int result;
 
@@ -496,7 +473,11 @@ main(int argc, char **argv)
     hide_memory(true);
     if (argc > 1 && *argv[1] != '-')
         return command_table_run(argc, argv);
-    block_hangups();
+    /* Keeps a request to reload pending until the broker waits for signals: by
+     * default SIGHUP would kill it. */
+    sigemptyset(&hangup);
+    sigaddset(&hangup, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &hangup, NULL);
     rc = config_read(&config, argc, argv, &wish, &why);
     if (rc)
         return bad_usage(&why);

@@ -50,7 +50,7 @@ struct record {
     uint16_t text_sizes[TEXTS];
     uint16_t status;
     bool is_stream, is_whole;
-    struct peer client;
+    struct client_address client;
     int64_t time_us, duration_us;
     uint64_t received_bytes, sent_bytes, n_messages;
     const char *method, *pattern;
@@ -243,13 +243,13 @@ static void
 write_record(struct access_log *log, const struct record *r)
 {
     struct slice texts[TEXTS], whole;
-    char client[PEER_TEXT_SIZE];
+    char client[CLIENT_ADDRESS_TEXT_SIZE];
     const char *at = r->texts;
     struct log_line line;
 
     for (size_t i = 0; i < TEXTS; at += r->text_sizes[i++])
         texts[i] = (struct slice){at, r->text_sizes[i]};
-    peer_write(&r->client, client);
+    client_address_write(&r->client, client);
     log_line_begin(&line, r->time_us);
     add_optional(&line, "id", texts[0]);
     add_optional(&line, "client", slice_of(client));

@@ -22,7 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "broker/base/peer.h"
+#include "broker/base/client_address.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
@@ -39,7 +39,7 @@ struct access_entry {
     const char *pattern; /* of the route; NULL: none */
     unsigned status;     /* 0: none */
     bool is_stream, is_whole;
-    struct peer client;
+    struct client_address client;
     struct slice id, name, path, query, agent;
 };
 

@@ -62,7 +62,7 @@ read_span(const char *text, void *to, struct problem *why)
     size_t size = strlen(text);
     uint64_t n;
 
-    for (size_t i = 0; size > 1 && i < sizeof(units) / sizeof(units[0]); i++)
+    for (size_t i = 0; size > 1 && i < N_ELEMENTS(units); i++)
         if (text[size - 1] == units[i].unit &&
             number_read((struct slice){text, size - 1}, &n) && n &&
             n <= 36500 * (86400000000ULL / (uint64_t)units[i].us)) {
@@ -324,19 +324,13 @@ describe_bearer(struct tokens *tokens, const struct asked *a,
 static enum status
 check_alone(const char *data, struct tokens *tokens, struct problem *why)
 {
-    struct journal_place place = {.n = 0};
-    struct engine *engine = NULL;
-    atomic_size_t forms = 0;
+    struct journal_place place;
     bool are_shared = false;
     enum status rc = tokens_look_shared(tokens, &are_shared, why);
 
     if (rc || !are_shared)
         return rc;
-    rc = store_open(&engine, data, &forms, why);
-    if (!rc)
-        rc = engine->ops->place(engine, &place, why);
-    if (engine)
-        engine->ops->close(engine);
+    rc = store_read_place(data, &place, why);
     if (!rc && journal_place_is_set(&place))
         rc = problem(why, STATUS_CONFLICT,
                      "the tokens in %s are those of a cluster: start its "

@@ -373,7 +373,7 @@ static const struct option rows[] = {
      .may_repeat = true},
 };
 
-#define N_ROWS (sizeof(rows) / sizeof(rows[0]))
+#define N_ROWS N_ELEMENTS(rows)
 _Static_assert(N_ROWS <= OPTIONS_MAX, "raise OPTIONS_MAX");
 
 const struct options bridge_options = {rows, N_ROWS};

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/commands/option_file.h"
 #include "base/options.h"
-#include "broker/config/config_file.h"
 #include "proto/buf.h"
 #include "proto/resourcesync/json.h"
 
@@ -318,7 +318,7 @@ static const struct option rows[] = {
     {"help", NULL, WISH(CONFIG_HELP), NULL, "print this, then end"},
 };
 
-#define N_ROWS (sizeof(rows) / sizeof(rows[0]))
+#define N_ROWS N_ELEMENTS(rows)
 _Static_assert(N_ROWS <= OPTIONS_MAX, "raise OPTIONS_MAX");
 
 const struct options config_options = {rows, N_ROWS};
@@ -329,6 +329,122 @@ const struct options config_options = {rows, N_ROWS};
  *     tidingsd --example > broker/tidingsd.ini
  *
  * The test unit/config/config_file compares both. */
+
+/* The file */
+
+static struct bridge_config *
+bridge_of(const struct option_file *file)
+{
+    struct config *config = file->user;
+
+    return &config->bridges[config->n_bridges - 1];
+}
+
+/* Ends a section after its last key. */
+static enum status
+end_section(struct option_file *file, unsigned *line, struct problem *why)
+{
+    const struct bridge_config *bridge = bridge_of(file);
+    const char *key;
+    unsigned of_key = 0;
+    enum status rc = bridge_check(bridge, &key, why);
+
+    if (!rc)
+        return rc;
+    if (key)
+        of_key = file->line_of[options_index(&bridge_options, slice_of(key))];
+    *line = of_key > 0 ? of_key : bridge->line;
+    return problem_prefix(why, rc, "%s: %s%s", bridge_place(bridge).text,
+                          key ? key : "", key ? " " : "");
+}
+
+/* Keeps the lines of the broker's options. */
+static void
+keep_lines(struct config *config, const struct option_file *file)
+{
+    _Static_assert(sizeof(config->origins.line_of) == sizeof(file->line_of),
+                   "both are by rows");
+    memcpy(config->origins.line_of, file->line_of, sizeof(file->line_of));
+}
+
+/* Begins the section "mqtt NAME". */
+static enum status
+begin_section(struct option_file *file, struct slice title, struct problem *why)
+{
+    static const char form[] = "a bridge to an MQTT broker is [mqtt NAME]";
+    struct config *config = file->user;
+    struct slice rest = title, word = slice_take(&rest, ' ');
+    enum status rc;
+
+    while (slice_starts(rest, " "))
+        slice_take(&rest, ' ');
+    if (!slice_is(word, "mqtt"))
+        return problem(why, STATUS_INVALID,
+                       "[%s]: there is no such section; %s",
+                       problem_quote(title).text, form);
+    if (rest.size == 0)
+        return problem(why, STATUS_INVALID, "[mqtt]: has no name; %s", form);
+    for (size_t i = 0; i < config->n_bridges; i++)
+        if (slice_is(rest, config->bridges[i].name))
+            return problem(why, STATUS_INVALID,
+                           "%s: is there twice, first in line %u",
+                           bridge_place(&config->bridges[i]).text,
+                           config->bridges[i].line);
+    rc = bridging_add(&config->bridges, &config->n_bridges, why);
+    if (!rc)
+        rc = bridge_init(bridge_of(file), rest, file->line, why);
+    if (rc)
+        return problem_prefix(why, rc, "[%s]: ", problem_quote(title).text);
+    if (!file->is_in_section)
+        keep_lines(config, file);
+    file->options = &bridge_options;
+    file->values = bridge_of(file);
+    return STATUS_OK;
+}
+
+/* Reports a key that does not exist here; it may exist elsewhere. */
+static enum status
+explain_key(const struct option_file *file, struct slice key,
+            struct problem *why)
+{
+    const struct option *o = options_find(&config_options, key);
+
+    if (file->is_in_section && o)
+        return problem(why, STATUS_INVALID,
+                       "%s: is the broker's, not the bridge's: it has to stand "
+                       "before the first section",
+                       o->name);
+    o = options_find(&bridge_options, key);
+    if (!file->is_in_section && o)
+        return problem(why, STATUS_INVALID,
+                       "%s: is a bridge's: it has to stand in a section [mqtt "
+                       "NAME]",
+                       o->name);
+    return options_unknown(file->options, "", key, "", why);
+}
+
+/* Reads the values of the options into *config, and appends the bridges of the
+ * sections. STATUS_INVALID: `why` names file and line. */
+static enum status
+read_file(struct config *config, const char *path, struct problem *why)
+{
+    struct option_file file = {
+        .options = &config_options,
+        .values = config,
+        .begin = begin_section,
+        .end = end_section,
+        .explain = explain_key,
+        .section_form = "a section is [mqtt NAME]",
+        .user = config,
+    };
+    enum status rc = option_file_read(&file, path, why);
+
+    if (!file.is_in_section)
+        keep_lines(config, &file);
+    return rc == STATUS_NOT_FOUND ? STATUS_INVALID : rc;
+}
+
+/* Reading */
 
 static enum status
 set_defaults(struct config *config, struct problem *why)
@@ -372,15 +488,6 @@ is_given(const struct config *config, const char *name)
     return config->origins.is_argument[i] || config->origins.line_of[i];
 }
 
-/* A cluster builds no dumps, unless somebody wants that: membership.c refuses
- * it. */
-static void
-build_only_lists(struct config *config)
-{
-    if (!is_given(config, "resource-dump-every"))
-        config->resource_dump_every_us = 0;
-}
-
 static enum status
 take_all(struct config *config, const struct arguments *given,
          struct problem *why)
@@ -393,11 +500,13 @@ take_all(struct config *config, const struct arguments *given,
     for (size_t i = 0; i < N_ROWS; i++)
         config->origins.is_argument[i] = given->options[i] != NULL;
     if (file)
-        rc = config_file_read(config, file, why);
+        rc = read_file(config, file, why);
     if (!rc)
         rc = options_take(&config_options, given->options, config, why);
-    if (!rc && config->cluster[0])
-        build_only_lists(config);
+    /* A cluster builds no dumps, unless somebody wants that: membership_check
+     * refuses it. */
+    if (!rc && config->cluster[0] && !is_given(config, "resource-dump-every"))
+        config->resource_dump_every_us = 0;
     if (!rc)
         rc = add_mqtt(config, why);
     return rc ? rc
@@ -560,4 +669,43 @@ config_example(FILE *to)
                 "of its own (a-z 0-9\n# _ -), behind all that stands above. "
                 "It has url, and out or in or both.\n\n#[mqtt NAME]\n");
     options_example(&bridge_options, to);
+}
+
+/* The report */
+
+void
+config_report_init(struct config_report *report)
+{
+    pthread_mutex_init(&report->mutex, NULL);
+    buf_init(&report->text, CONFIG_REPORT_MAX);
+}
+
+void
+config_report_fini(struct config_report *report)
+{
+    buf_fini(&report->text);
+    pthread_mutex_destroy(&report->mutex);
+}
+
+void
+config_report_update(struct config_report *report, const struct config *config)
+{
+    struct buf text, before;
+
+    buf_init(&text, CONFIG_REPORT_MAX);
+    config_write(config, &text);
+    pthread_mutex_lock(&report->mutex);
+    before = report->text;
+    report->text = text;
+    pthread_mutex_unlock(&report->mutex);
+    buf_fini(&before);
+}
+
+void
+config_report_copy(struct config_report *report, struct buf *to)
+{
+    pthread_mutex_lock(&report->mutex);
+    to->failed |= report->text.failed;
+    buf_add_slice(to, buf_slice(&report->text));
+    pthread_mutex_unlock(&report->mutex);
 }

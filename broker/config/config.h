@@ -12,6 +12,7 @@
 #ifndef BROKER_CONFIG_CONFIG_H
 #define BROKER_CONFIG_CONFIG_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,6 +21,7 @@
 #include "base/options.h"
 #include "broker/base/diag.h"
 #include "broker/config/bridge_config.h"
+#include "proto/buf.h"
 #include "proto/problem.h"
 #include "proto/status.h"
 
@@ -213,5 +215,27 @@ extern const struct options config_options;
 /* Prints --example: a file for --config with every option in it, as a comment,
  * with its default; if it has none, with its argument's name. */
 void config_example(FILE *to);
+
+/* The present options as JSON, for GET /config. The main thread writes it at
+ * the start and at each reload, because it alone reads options that can change;
+ * any thread copies it. */
+
+/* The longest text: some 100 options, few of them long. */
+#define CONFIG_REPORT_MAX ((size_t)1 << 18)
+
+struct config_report {
+    pthread_mutex_t mutex;
+    struct buf text;
+};
+
+void config_report_init(struct config_report *report);
+void config_report_fini(struct config_report *report);
+
+/* Replaces the text by that of `config`. */
+void config_report_update(struct config_report *report,
+                          const struct config *config);
+
+/* Appends the text. Any thread. */
+void config_report_copy(struct config_report *report, struct buf *to);
 
 #endif

@@ -1,10 +1,13 @@
 #include "broker/http/answers.h"
 
-#include <stdio.h>
+#include <inttypes.h>
+#include <stdlib.h>
 
-#include "broker/http/deferral.h"
 #include "broker/net/response.h"
-#include "proto/resourcesync/json.h"
+#include "broker/sets/positions.h"
+#include "proto/datetime.h"
+#include "proto/memory.h"
+#include "proto/number.h"
 
 struct set *
 answers_find_set(struct http *http, struct request *rq, struct slice name,
@@ -72,4 +75,88 @@ answers_buf(struct request *rq, unsigned status, const char *content_type,
     response_text(&r, text);
     request_answer(rq, &r);
     buf_fini(text);
+}
+
+/* The query */
+
+/* Reads ?after= and ?since=, decoded into `room`. */
+static enum status
+read_start(struct slice text, const struct head *head, struct query *q,
+           char *room, struct problem *why)
+{
+    struct slice after, since;
+    enum status rc =
+        filter_parameter(text, "since", room, &since, &q->has_since, why);
+
+    if (!rc && q->has_since && datetime_read_any(since, &q->since_us))
+        rc = problem(why, STATUS_MALFORMED, "since: not a W3C Datetime: \"%s\"",
+                     problem_quote(since).text);
+    if (!rc)
+        rc = filter_parameter(text, "after", room, &after, &q->has_after, why);
+    if (rc || !q->has_after)
+        return rc;
+    if (q->has_since)
+        return problem(why, STATUS_MALFORMED,
+                       "since and after contradict each other: give one");
+    return positions_judge(head, after, &q->after, why);
+}
+
+enum status
+query_read(struct request *rq, const struct head *head, struct query *q,
+           struct problem *why)
+{
+    struct slice text = request_query(rq);
+    char *room = memory_room(text.size + 1);
+    enum status rc;
+
+    q->has_after = q->has_since = false;
+    rc = filter_read(&q->filter, text, why);
+    if (!rc)
+        rc = read_start(text, head, q, room, why);
+    free(room);
+    return rc;
+}
+
+enum status
+query_number(struct request *rq, const char *name, uint64_t least,
+             uint64_t most, uint64_t *number, bool *is_there,
+             struct problem *why)
+{
+    struct slice value;
+    bool is_given = request_parameter(rq, name, &value);
+
+    if (is_there)
+        *is_there = is_given;
+    if (!is_given ||
+        (number_read(value, number) && *number >= least && *number <= most))
+        return STATUS_OK;
+    return problem(why, STATUS_MALFORMED,
+                   "%s: not a number from %" PRIu64 " to %" PRIu64 ": \"%s\"",
+                   name, least, most, problem_quote(value).text);
+}
+
+enum status
+query_yes(struct request *rq, const char *name, bool *is_yes,
+          struct problem *why)
+{
+    struct slice value;
+
+    *is_yes = false;
+    if (!request_parameter(rq, name, &value))
+        return STATUS_OK;
+    *is_yes = slice_is(value, "yes");
+    return *is_yes || slice_is(value, "no")
+               ? STATUS_OK
+               : problem(why, STATUS_MALFORMED, "%s: \"%s\" is not yes or no",
+                         name, problem_quote(value).text);
+}
+
+struct slice
+query_last_event_id(struct request *rq)
+{
+    struct slice id = {NULL, 0};
+
+    if (!request_is_upgrade(rq))
+        request_header(rq, "last-event-id", &id);
+    return id;
 }

@@ -6,14 +6,15 @@
 #define BROKER_HTTP_ANSWERS_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "broker/access/principal.h"
 #include "broker/http/http.h"
+#include "broker/log/head.h"
 #include "broker/net/request.h"
-#include "broker/posts/ingest.h"
 #include "proto/buf.h"
-#include "proto/http/idempotency_key.h"
 #include "proto/problem.h"
+#include "proto/resourcesync/change_filter.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 
@@ -51,5 +52,45 @@ bool answers_prefer_page(struct request *rq);
  * NULL. */
 void answers_buf(struct request *rq, unsigned status, const char *content_type,
                  const char *caching, struct buf *text);
+
+/* The query
+ *
+ * That of a stream or of change memory has the position to begin at, and a
+ * filter:
+ *
+ *   ?after=POSITION   after this entry; or
+ *   ?since=DATETIME   what happened later than that, W3C Datetime of any
+ *                     precision
+ *   &change= &prefix= &type= &tag=   filters, of
+ *                     proto/resourcesync/change_filter.h */
+
+struct query {
+    bool has_after;
+    uint64_t after; /* if has_after */
+    bool has_since;
+    int64_t since_us; /* if has_since */
+    struct filter filter;
+};
+
+/* Reads the query, with the head of the set. STATUS_MALFORMED: the message
+ * names the parameter. STATUS_GONE: the position cannot be served; everything
+ * else was read. */
+MUST_CHECK enum status query_read(struct request *rq, const struct head *head,
+                                  struct query *query, struct problem *why);
+
+/* Reads the parameter `name`, a number from `least` to `most`. Without it
+ * *number stays; *is_there (may be NULL): it is given. STATUS_MALFORMED. */
+MUST_CHECK enum status query_number(struct request *rq, const char *name,
+                                    uint64_t least, uint64_t most,
+                                    uint64_t *number, bool *is_there,
+                                    struct problem *why);
+
+/* Reads the parameter `name`, "yes" or "no", the default. STATUS_MALFORMED. */
+MUST_CHECK enum status query_yes(struct request *rq, const char *name,
+                                 bool *is_yes, struct problem *why);
+
+/* Last-Event-ID, of an event stream that connects again; during on_request.
+ * Empty: none. */
+struct slice query_last_event_id(struct request *rq);
 
 #endif

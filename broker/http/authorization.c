@@ -1,6 +1,5 @@
 #include "broker/http/authorization.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"

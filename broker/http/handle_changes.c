@@ -3,7 +3,6 @@
  * (multipart/related).
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "broker/archive/archiver.h"
 #include "broker/base/metrics.h"

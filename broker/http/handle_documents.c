@@ -4,14 +4,12 @@
  * documents/ makes the documents; conditional.h decides which part is sent.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "broker/documents/documents.h"
 #include "broker/documents/html.h"
 #include "broker/http/answers.h"
 #include "broker/http/authorization.h"
 #include "broker/http/deferral.h"
-#include "broker/http/query.h"
 #include "broker/http/routes.h"
 #include "broker/net/conditional.h"
 #include "broker/net/response.h"

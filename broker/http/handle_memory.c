@@ -13,7 +13,6 @@
 #include "base/clock.h"
 #include "broker/documents/change_memory.h"
 #include "broker/http/answers.h"
-#include "broker/http/query.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
 #include "broker/push/subscribers.h"
@@ -52,7 +51,7 @@ static const struct memory_type {
     {"text/xml", MESSAGE_XML},
 };
 
-#define N_TYPES (sizeof(memory_types) / sizeof(memory_types[0]))
+#define N_TYPES N_ELEMENTS(memory_types)
 
 static void read_or_wait(struct request *rq, struct reading *r);
 

@@ -10,7 +10,6 @@
 #include "broker/base/metrics.h"
 #include "broker/http/answers.h"
 #include "broker/http/deferral.h"
-#include "broker/http/query.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
 #include "broker/posts/content_check.h"

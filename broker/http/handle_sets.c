@@ -9,7 +9,6 @@
 #include "broker/documents/html.h"
 #include "broker/http/answers.h"
 #include "broker/http/deferral.h"
-#include "broker/http/query.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
 #include "broker/push/transports.h"

@@ -10,7 +10,7 @@
 
 #include "broker/backup/backup_offer.h"
 #include "broker/base/metrics.h"
-#include "broker/config/config_report.h"
+#include "broker/config/config.h"
 #include "broker/http/answers.h"
 #include "broker/http/deferral.h"
 #include "broker/http/origins.h"

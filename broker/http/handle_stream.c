@@ -7,7 +7,6 @@
 #include "broker/http/answers.h"
 #include "broker/http/deferral.h"
 #include "broker/http/postponement.h"
-#include "broker/http/query.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
 #include "broker/push/eventsource.h"

@@ -1,7 +1,6 @@
 #include "broker/http/http.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "broker/http/authorization.h"
 #include "broker/http/origins.h"
@@ -37,7 +36,7 @@ sign_of_proxy(struct request *rq)
         "x-forwarded-proto", "x-real-ip"};
     struct slice value;
 
-    for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++)
+    for (size_t i = 0; i < N_ELEMENTS(headers); i++)
         if (request_header(rq, headers[i], &value))
             return headers[i];
     return request_is_1_0(rq) ? "HTTP/1.0" : NULL;

@@ -76,7 +76,7 @@ origins_init(struct http *http, const char *url)
     static const char *const loopback[] = {"localhost", "127.0.0.1", "[::1]"};
 
     http->has_tls = slice_starts(slice_of(url), "https:");
-    for (size_t i = 0; i < sizeof(loopback) / sizeof(loopback[0]); i++)
+    for (size_t i = 0; i < N_ELEMENTS(loopback); i++)
         snprintf(http->hosts[http->n_hosts++], sizeof(http->hosts[0]), "%s",
                  loopback[i]);
     add_url(http, url, http->ports[0]);

@@ -1,7 +1,6 @@
 #include "broker/http/request_records.h"
 
 #include <assert.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "broker/base/metrics.h"

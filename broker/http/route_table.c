@@ -376,7 +376,7 @@ const struct route route_table[] = {
      .statuses = {{200, TEXT}}},
 };
 
-const size_t route_table_size = sizeof(route_table) / sizeof(route_table[0]);
+const size_t route_table_size = N_ELEMENTS(route_table);
 
 /* Some are of a set, so 404 and 410 are possible. */
 const struct route route_documents = {
@@ -528,7 +528,7 @@ route_may_answer(const struct route *route, unsigned status)
 bool
 route_refusal(size_t i, struct route_refusal *refusal)
 {
-    if (i >= sizeof(refusals) / sizeof(refusals[0]))
+    if (i >= N_ELEMENTS(refusals))
         return false;
     *refusal = refusals[i];
     return true;
@@ -684,7 +684,7 @@ route_table_print(FILE *to)
                 row.content_type, row.has_page ? ", `text/html`" : "");
     }
     fprintf(to, "\n| status | of | when |\n| --- | --- | --- |\n");
-    for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++)
+    for (size_t i = 0; i < N_ELEMENTS(refusals); i++)
         fprintf(to, "| %u | %s | %s |\n", refusals[i].status, refusals[i].where,
                 refusals[i].when);
 }

@@ -11,7 +11,6 @@
 #include "broker/http/authorization.h"
 #include "broker/http/origins.h"
 #include "broker/http/postponement.h"
-#include "broker/http/query.h"
 #include "broker/http/route_table.h"
 #include "broker/net/response.h"
 #include "broker/sets/alteration.h"

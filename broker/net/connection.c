@@ -295,15 +295,6 @@ watch_room(struct connection *c)
     socket_set_writing(&c->socket, true);
 }
 
-/* Ends the wait for room: nothing is kept back. */
-static void
-end_wait(struct connection *c)
-{
-    if (c->phase->is_untimed)
-        list_put(&c->service->untimed, &c->node);
-    socket_set_writing(&c->socket, false);
-}
-
 bool
 connection_write(struct connection *c, const void *data, size_t size)
 {
@@ -408,8 +399,11 @@ on_writable(struct connection *c)
         connection_read_on(c);
     if (c->phase->send)
         c->phase->send(c);
-    if (!connection_is_gone(c) && !c->is_awaiting_room && !c->out.data)
-        end_wait(c);
+    if (!connection_is_gone(c) && !c->is_awaiting_room && !c->out.data) {
+        if (c->phase->is_untimed)
+            list_put(&c->service->untimed, &c->node);
+        socket_set_writing(&c->socket, false);
+    }
 }
 
 static void
@@ -453,10 +447,11 @@ count_off(struct connection *c)
 
 /* `fd`: the socket, for a user of this machine. */
 static void
-set_peer(struct peer *peer, int fd, const struct sockaddr *address)
+set_peer(struct client_address *peer, int fd, const struct sockaddr *address)
 {
-    peer_set(peer, address,
-             address->sa_family == AF_UNIX ? unix_socket_peer(fd) : 0);
+    client_address_set(peer, address,
+                       address->sa_family == AF_UNIX ? unix_socket_peer(fd)
+                                                     : 0);
 }
 
 /* Counts the connection for the client at `address`. `fd` is its socket. */

@@ -140,20 +140,20 @@ struct connection {
     bool is_streaming;           /* as a stream */
     bool is_widened;             /* see connection_widen */
     int64_t deadline_us;
-    int64_t measured_us;   /* when `moved` was noted; 0: begin again */
-    uint64_t moved;        /* bytes of the body, or that the client has
-                              taken */
-    uint64_t received;     /* bytes of bodies and of frames */
-    uint64_t sent;         /* bytes of answers, those in `out` included */
-    uint64_t drained;      /* bytes read and dropped, lingering */
-    uint64_t settled;      /* `sent` when the client had taken everything */
-    uint64_t acked;        /* bytes that it had taken at the last look */
-    struct holding left;   /* bytes that the kernel holds for it */
-    struct peer peer;      /* the other end of the socket */
-    struct peer at;        /* the client of the present request */
-    struct head_seen seen; /* of an incomplete head */
-    struct waiting in;     /* read, and not parsed yet */
-    struct waiting out;    /* to send when there is room */
+    int64_t measured_us; /* when `moved` was noted; 0: begin again */
+    uint64_t moved;      /* bytes of the body, or that the client has
+                            taken */
+    uint64_t received;   /* bytes of bodies and of frames */
+    uint64_t sent;       /* bytes of answers, those in `out` included */
+    uint64_t drained;    /* bytes read and dropped, lingering */
+    uint64_t settled;    /* `sent` when the client had taken everything */
+    uint64_t acked;      /* bytes that it had taken at the last look */
+    struct holding left; /* bytes that the kernel holds for it */
+    struct client_address peer; /* the other end of the socket */
+    struct client_address at;   /* the client of the present request */
+    struct head_seen seen;      /* of an incomplete head */
+    struct waiting in;          /* read, and not parsed yet */
+    struct waiting out;         /* to send when there is room */
 };
 
 /* Takes over `fd`, a socket of `peer` that a listener has accepted; closes it

@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "broker/base/peer.h"
+#include "broker/base/client_address.h"
 #include "broker/net/request.h"
 #include "broker/net/server.h"
 #include "proto/slice.h"
@@ -23,9 +23,9 @@
 struct request_end {
     const struct service *service; /* the thread that calls */
     enum listener_kind listener;
-    struct peer client;  /* of a request by a trusted proxy, the client that the
-                            proxy names */
-    enum method method;  /* METHODS: none that the server knows */
+    struct client_address client; /* of a request by a trusted proxy, the client
+                           that the proxy names */
+    enum method method;           /* METHODS: none that the server knows */
     const void *route;   /* of request_set_route; NULL: none was found */
     const char *pattern; /* of request_set_route; or NULL */
     unsigned status;     /* 0: the connection ended before there was one */

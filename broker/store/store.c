@@ -487,3 +487,20 @@ store_open(struct engine **engine, const char *dir, atomic_size_t *forms,
         *engine = &s->queries.engine;
     return rc;
 }
+
+enum status
+store_read_place(const char *dir, struct journal_place *place,
+                 struct problem *why)
+{
+    struct engine *engine;
+    atomic_size_t forms;
+    enum status rc;
+
+    atomic_init(&forms, 0);
+    rc = store_open(&engine, dir, &forms, why);
+    if (rc)
+        return rc;
+    rc = engine->ops->place(engine, place, why);
+    engine->ops->close(engine);
+    return rc;
+}

@@ -25,6 +25,13 @@
 MUST_CHECK enum status store_open(struct engine **engine, const char *dir,
                                   atomic_size_t *forms, struct problem *why);
 
+/* Reads the place of a copy of a cluster in its journal, as store_open and its
+ * engine would. The caller has the lock of `dir`. */
+struct journal_place;
+MUST_CHECK enum status store_read_place(const char *dir,
+                                        struct journal_place *place,
+                                        struct problem *why);
+
 /* Checks that store_open could use the directory, which exists. STATUS_OK: a
  * sound database of ours, or none in a directory where there never was one.
  * Else STATUS_IO, and `why` names the file. Writes nothing; nobody has the

@@ -74,7 +74,7 @@ entry_of(const char *id)
                              .path = SLICE("/x")};
 
     assert_int_equal(inet_pton(AF_INET, "192.0.2.1", &address.sin_addr), 1);
-    peer_set(&e.client, (struct sockaddr *)&address, 0);
+    client_address_set(&e.client, (struct sockaddr *)&address, 0);
     return e;
 }
 

@@ -288,7 +288,7 @@ TEST(the_client_is_the_peer_or_whom_a_proxy_names)
     struct clients clients;
     struct wire *w;
     struct wire_answer a;
-    char peer[PEER_TEXT_SIZE], self[PEER_TEXT_SIZE];
+    char peer[CLIENT_ADDRESS_TEXT_SIZE], self[CLIENT_ADDRESS_TEXT_SIZE];
 
     snprintf(self, sizeof(self), "uid:%u", (unsigned)getuid());
     if (served_way != SERVED_UNIX)
@@ -303,17 +303,17 @@ TEST(the_client_is_the_peer_or_whom_a_proxy_names)
     assert_true(wire_request(w, "GET", "/small",
                              "X-Forwarded-For: 2001:db8::7\r\n", NULL, &a));
     await_end(1);
-    peer_write(&ended.client, peer);
+    client_address_write(&ended.client, peer);
     assert_string_equal(peer, "2001:db8::7");
 
     /* The proxy's next request is not that client's. */
     assert_true(wire_request(w, "GET", "/small", NULL, NULL, &a));
     await_end(2);
-    peer_write(&ended.client, peer);
+    client_address_write(&ended.client, peer);
     assert_string_equal(peer, self);
     assert_true(wire_send_text(w, "bad\r\n\r\n"));
     await_end(3);
-    peer_write(&ended.client, peer);
+    client_address_write(&ended.client, peer);
     assert_string_equal(peer, self);
     wire_close(w);
     server_close(served.server, 0);
@@ -325,15 +325,15 @@ TEST(writes_addresses)
 {
     struct sockaddr_in6 mapped = {.sin6_family = AF_INET6};
     struct sockaddr none = {.sa_family = AF_UNSPEC};
-    struct peer peer;
-    char text[PEER_TEXT_SIZE];
+    struct client_address peer;
+    char text[CLIENT_ADDRESS_TEXT_SIZE];
 
     assert_int_equal(inet_pton(AF_INET6, "::ffff:192.0.2.1", &mapped.sin6_addr),
                      1);
-    peer_set(&peer, (struct sockaddr *)&mapped, 0);
-    peer_write(&peer, text);
+    client_address_set(&peer, (struct sockaddr *)&mapped, 0);
+    client_address_write(&peer, text);
     assert_string_equal(text, "192.0.2.1");
-    peer_set(&peer, &none, 0);
-    peer_write(&peer, text);
+    client_address_set(&peer, &none, 0);
+    client_address_write(&peer, text);
     assert_string_equal(text, "");
 }

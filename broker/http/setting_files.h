@@ -13,8 +13,8 @@
  *
  * Only the thread that made it may call it.
  */
-#ifndef BROKER_SETTING_FILES_H
-#define BROKER_SETTING_FILES_H
+#ifndef BROKER_HTTP_SETTING_FILES_H
+#define BROKER_HTTP_SETTING_FILES_H
 
 #include "broker/config/config.h"
 #include "proto/problem.h"

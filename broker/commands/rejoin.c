@@ -1,10 +1,9 @@
-#include "broker/rejoin.h"
+#include "broker/commands/rejoin.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -49,23 +48,6 @@ clear_new(struct rejoin *r, struct problem *why)
 
 /* Is it needed? */
 
-/* Reads the place of a copy in the journal. The caller has its lock. */
-static enum status
-read_place(const char *dir, struct journal_place *place, struct problem *why)
-{
-    struct engine *engine;
-    atomic_size_t forms;
-    enum status rc;
-
-    atomic_init(&forms, 0);
-    rc = store_open(&engine, dir, &forms, why);
-    if (rc)
-        return rc;
-    rc = engine->ops->place(engine, place, why);
-    engine->ops->close(engine);
-    return rc;
-}
-
 static enum status
 check_place(const struct rejoin *r, const struct journal_place *place,
             struct problem *why)
@@ -87,7 +69,7 @@ is_needed(const struct rejoin *r, struct journal_place *place,
     enum status rc;
 
     *place = (struct journal_place){.n = 0};
-    if (!is_new && (read_place(r->config->data, place, reason) ||
+    if (!is_new && (store_read_place(r->config->data, place, reason) ||
                     !journal_place_is_set(place)))
         return false;
     rc = check_place(r, place, reason);
@@ -127,7 +109,7 @@ fetch(struct rejoin *r, struct journal_place *place, struct problem *why)
     if (!rc)
         rc = new_data_end(&data, why);
     if (!rc)
-        rc = read_place(r->path, place, why);
+        rc = store_read_place(r->path, place, why);
     if (!rc)
         rc = check_place(r, place, why);
     if (rc)
@@ -153,10 +135,10 @@ is_of_copy(const char *name)
     static const char *const ends[] = {".db", ".db-wal", ".db-shm",
                                        ".db-journal"};
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+    for (size_t i = 0; i < N_ELEMENTS(names); i++)
         if (!strcmp(name, names[i]))
             return true;
-    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+    for (size_t i = 0; i < N_ELEMENTS(ends); i++)
         if (slice_ends(slice_of(name), ends[i]))
             return true;
     return false;

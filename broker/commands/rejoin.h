@@ -14,8 +14,8 @@
  * DATA/restoring (STORE_RESTORING) keeps brokers out while files move. A start
  * after a crash goes on where it was cut off.
  */
-#ifndef BROKER_REJOIN_H
-#define BROKER_REJOIN_H
+#ifndef BROKER_COMMANDS_REJOIN_H
+#define BROKER_COMMANDS_REJOIN_H
 
 #include <stdbool.h>
 

@@ -2,8 +2,8 @@
  * membership.h - one broker of a cluster: its journal, and what a cluster
  * cannot do yet.
  */
-#ifndef BROKER_MEMBERSHIP_H
-#define BROKER_MEMBERSHIP_H
+#ifndef BROKER_JOURNAL_MEMBERSHIP_H
+#define BROKER_JOURNAL_MEMBERSHIP_H
 
 #include "broker/config/config.h"
 #include "proto/problem.h"
@@ -11,7 +11,7 @@
 
 struct membership;
 struct journal;
-struct registry;
+struct log;
 struct streams;
 
 /* Checks the options of a broker of a cluster (--cluster). STATUS_INVALID:
@@ -19,8 +19,8 @@ struct streams;
 MUST_CHECK enum status membership_check(const struct config *config,
                                         struct problem *why);
 
-/* Opens the journal, for registry_open; connects when the log first needs it.
- */
+/* Opens the journal, for the log; connects when the log first needs it.
+ * `config` is lent until membership_close. */
 MUST_CHECK enum status membership_open(struct membership **membership,
                                        const struct config *config,
                                        struct problem *why);
@@ -35,15 +35,14 @@ struct streams *membership_open_streams(struct membership *membership);
  * STATUS_OK also if the journal does not answer, or does not agree with the
  * copy: the broker then serves reads. */
 MUST_CHECK enum status membership_check_copy(struct membership *membership,
-                                             struct registry *registry,
+                                             struct log *log,
                                              struct problem *why);
 
-/* Follows other brokers, until membership_stop, which comes before
- * registry_stop. NULL is allowed in both functions that end. */
+/* Follows other brokers, until membership_stop, which comes before the end of
+ * the log. NULL is allowed in both functions that end. */
 MUST_CHECK enum status membership_follow(struct membership *membership,
-                                         struct registry *registry,
-                                         struct problem *why);
+                                         struct log *log, struct problem *why);
 void membership_stop(struct membership *membership);
-void membership_close(struct membership *membership); /* after registry_close */
+void membership_close(struct membership *membership); /* after the log */
 
 #endif

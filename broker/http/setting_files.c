@@ -1,4 +1,4 @@
-#include "broker/setting_files.h"
+#include "broker/http/setting_files.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -15,9 +15,10 @@ struct row {
     /* Offsets of the file names in struct config. 0: none. */
     size_t paths[WATCHED_FILES_MAX];
 
-    /* Reads *content; NULL if the settings name no file. */
-    enum status (*read)(const struct config *config, void **content,
-                        struct problem *why);
+    /* Reads *content; NULL if the settings name no file. `path`: the first of
+     * `paths`. */
+    enum status (*read)(const struct config *config, const char *path,
+                        void **content, struct problem *why);
 
     /* Takes over `content`, which may be NULL. `config`: the settings of which
      * it was read. */
@@ -46,13 +47,13 @@ struct setting_files {
 /* --tls-cert and --tls-key */
 
 static enum status
-read_identity(const struct config *config, void **content, struct problem *why)
+read_identity(const struct config *config, const char *path, void **content,
+              struct problem *why)
 {
     struct identity *identity = NULL;
-    enum status rc =
-        config->tls_cert[0]
-            ? identity_read(&identity, config->tls_cert, config->tls_key, why)
-            : STATUS_OK;
+    enum status rc = *path
+                         ? identity_read(&identity, path, config->tls_key, why)
+                         : STATUS_OK;
 
     *content = identity;
     return rc;
@@ -79,25 +80,19 @@ use_identity(struct setting_files *f, const struct config *config,
 
 /* --ca-file */
 
-/* `file` "": none. */
 static enum status
-read_certificates(const char *file, void **content, struct problem *why)
+read_authorities(const struct config *config, const char *path, void **content,
+                 struct problem *why)
 {
     struct stack_st_X509 *all = NULL;
     enum status rc =
-        *file
-            ? certificates_read(&all, file, "certificates of authorities", why)
+        *path
+            ? certificates_read(&all, path, "certificates of authorities", why)
             : STATUS_OK;
 
+    (void)config;
     *content = all;
     return rc;
-}
-
-static enum status
-read_authorities(const struct config *config, void **content,
-                 struct problem *why)
-{
-    return read_certificates(config->ca_file, content, why);
 }
 
 static void
@@ -118,13 +113,6 @@ use_authorities(struct setting_files *f, const struct config *config,
 
 /* --tls-client-ca */
 
-static enum status
-read_client_authorities(const struct config *config, void **content,
-                        struct problem *why)
-{
-    return read_certificates(config->tls_client_ca, content, why);
-}
-
 static void
 use_client_authorities(struct setting_files *f, const struct config *config,
                        void *content)
@@ -144,9 +132,10 @@ use_client_authorities(struct setting_files *f, const struct config *config,
  * come with its content. */
 
 static enum status
-read_provider(const struct config *config, void **content, struct problem *why)
+read_provider(const struct config *config, const char *path, void **content,
+              struct problem *why)
 {
-    struct provider_options options = {config->jwt_keys, config->jwt_issuer,
+    struct provider_options options = {path, config->jwt_issuer,
                                        config->jwt_audience};
     struct provider_settings *settings = NULL;
     enum status rc = provider_settings_read(&settings, &options, why);
@@ -185,15 +174,23 @@ static const struct row rows[] = {
      free_authorities,
      false},
     {{PATH(tls_client_ca)},
-     read_client_authorities,
+     read_authorities,
      use_client_authorities,
      free_authorities,
      false},
     {{PATH(jwt_keys)}, read_provider, use_provider, free_provider, false},
 };
 
-#define N_ROWS (sizeof(rows) / sizeof(rows[0]))
+#define N_ROWS N_ELEMENTS(rows)
 _Static_assert(N_ROWS <= SETTING_FILES_MAX, "raise SETTING_FILES_MAX");
+
+static enum status
+read_content(const struct row *row, const struct config *config, void **content,
+             struct problem *why)
+{
+    return row->read(config, (const char *)config + row->paths[0], content,
+                     why);
+}
 
 enum status
 setting_contents_read(struct setting_contents *contents,
@@ -203,7 +200,7 @@ setting_contents_read(struct setting_contents *contents,
 
     *contents = (struct setting_contents){.of = {NULL}};
     for (size_t i = 0; i < N_ROWS && !rc; i++)
-        rc = rows[i].read(config, &contents->of[i], why);
+        rc = read_content(&rows[i], config, &contents->of[i], why);
     if (rc)
         setting_contents_free(contents);
     return rc;
@@ -226,7 +223,7 @@ read_row(void *user, struct problem *why)
     struct watched_row *watched = user;
     struct setting_files *f = watched->files;
     void *content = NULL;
-    enum status rc = watched->row->read(f->config, &content, why);
+    enum status rc = read_content(watched->row, f->config, &content, why);
 
     if (!rc)
         watched->row->use(f, f->config, content);

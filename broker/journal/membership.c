@@ -1,4 +1,4 @@
-#include "broker/membership.h"
+#include "broker/journal/membership.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,6 @@
 #include "broker/journal/pg_journal.h"
 #include "broker/journal/pg_streams.h"
 #include "broker/log/log.h"
-#include "broker/sets/registry.h"
 #include "proto/memory.h"
 
 /* For a connection, and for an answer: a post that gets no turn is refused
@@ -19,39 +18,26 @@
 #define NAME_MAX_SIZE 63
 
 struct membership {
+    const struct config *config;
     struct pg_options options;
     char instance[PG_INSTANCE_SIZE + 1];
     struct journal *journal;
 };
 
-/* Returns an option that a cluster does not support; NULL: none is given. */
-static const char *
-single_option(const struct config *config)
-{
-    if (config->content != CONTENT_NONE)
-        return "content (--content)";
-    return config->resource_dump_every_us > 0
-               ? "Resource Dumps (--resource-dump-every)"
-               : NULL;
-}
-
-static bool
-is_name(const char *name)
-{
-    size_t size = strspn(name, "abcdefghijklmnopqrstuvwxyz"
-                               "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
-
-    return size > 0 && size <= NAME_MAX_SIZE && !name[size];
-}
-
 enum status
 membership_check(const struct config *config, struct problem *why)
 {
-    const char *single = single_option(config);
+    size_t size =
+        strspn(config->cluster_name, "abcdefghijklmnopqrstuvwxyz"
+                                     "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
+    const char *single = config->content != CONTENT_NONE ? "content (--content)"
+                         : config->resource_dump_every_us > 0
+                             ? "Resource Dumps (--resource-dump-every)"
+                             : NULL; /* not in a cluster */
 
     if (pg_check_address(config->cluster, why))
         return problem_prefix(why, STATUS_INVALID, "--cluster: ");
-    if (!is_name(config->cluster_name))
+    if (size == 0 || size > NAME_MAX_SIZE || config->cluster_name[size])
         return problem(why, STATUS_INVALID,
                        "--cluster-name: \"%s\" is not 1 to %d of a-z A-Z 0-9 "
                        ". _ -",
@@ -76,6 +62,7 @@ membership_open(struct membership **membership, const struct config *config,
     struct membership *c = memory_new(1, sizeof(*c));
     enum status rc;
 
+    c->config = config;
     c->options = (struct pg_options){
         .address = config->cluster,
         .broker = config->cluster_name,
@@ -114,21 +101,21 @@ membership_open_streams(struct membership *c)
 }
 
 enum status
-membership_check_copy(struct membership *c, struct registry *registry,
+membership_check_copy(struct membership *c, struct log *log,
                       struct problem *why)
 {
     struct problem reason = {""};
     struct journal_place place;
     enum status rc;
 
-    log_place(registry_log(registry), &place);
+    log_place(log, &place);
     rc = pg_journal_check(c->journal, &place, &reason);
     if (place.n == 0 && (rc == STATUS_GONE || rc == STATUS_DIFFERENT))
         return problem(why, rc,
                        "--cluster: %s has no copy of this cluster, whose "
                        "journal does not have all records any more, or began "
                        "with sets: tidingsd cluster join makes one there",
-                       registry_config(registry)->data);
+                       c->config->data);
     if (rc == STATUS_INVALID || rc == STATUS_CONFLICT)
         return problem(why, rc, "--cluster: %s", reason.text);
     if (rc)
@@ -138,10 +125,9 @@ membership_check_copy(struct membership *c, struct registry *registry,
 }
 
 enum status
-membership_follow(struct membership *c, struct registry *registry,
-                  struct problem *why)
+membership_follow(struct membership *c, struct log *log, struct problem *why)
 {
-    return pg_journal_follow(c->journal, registry_log(registry), why);
+    return pg_journal_follow(c->journal, log, why);
 }
 
 void
