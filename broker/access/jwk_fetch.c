@@ -50,34 +50,6 @@ call_at(struct jwk_fetch *f, int64_t at_us)
         caller_set_alarm(f->caller, &f->alarm, at_us);
 }
 
-static void
-report_failure(struct jwk_fetch *f, const char *error)
-{
-    if (!f->has_failed)
-        DIAG(DIAG_WARNING, "access",
-             "the keys of the identity provider cannot be read, those at hand "
-             "stay",
-             diag_text("url", f->called), diag_text("error", error));
-    f->has_failed = true;
-}
-
-/* Hands over a set, unless the URL was replaced meanwhile. */
-static void
-hand_over(struct jwk_fetch *f, struct jwk_set *set)
-{
-    bool is_current;
-
-    pthread_mutex_lock(&f->mutex);
-    is_current = f->n_called == f->n_urls;
-    if (is_current)
-        f->fetched(jwk_set_ref(set), f->user);
-    pthread_mutex_unlock(&f->mutex);
-    if (is_current)
-        DIAG(DIAG_INFO, "access", "the identity provider has new keys",
-             diag_text("url", f->called),
-             diag_number("keys", jwk_set_size(set)));
-}
-
 /* STATUS_MALFORMED ...: `why`. */
 static enum status
 read_answer(struct jwk_fetch *f, const struct call *call, struct problem *why)
@@ -85,6 +57,7 @@ read_answer(struct jwk_fetch *f, const struct call *call, struct problem *why)
     struct digest hash;
     struct jwk_set *set;
     enum status rc;
+    bool is_current;
 
     if (call->failure != CALL_ANSWERED)
         return problem(why, STATUS_UNREACHABLE, "%s", call->why);
@@ -99,7 +72,16 @@ read_answer(struct jwk_fetch *f, const struct call *call, struct problem *why)
     rc = jwk_set_read(&set, call->answer, true, why);
     if (rc)
         return rc;
-    hand_over(f, set);
+    /* Hands over a set, unless the URL was replaced meanwhile. */
+    pthread_mutex_lock(&f->mutex);
+    is_current = f->n_called == f->n_urls;
+    if (is_current)
+        f->fetched(jwk_set_ref(set), f->user);
+    pthread_mutex_unlock(&f->mutex);
+    if (is_current)
+        DIAG(DIAG_INFO, "access", "the identity provider has new keys",
+             diag_text("url", f->called),
+             diag_number("keys", jwk_set_size(set)));
     jwk_set_unref(set);
     f->hash = hash;
     f->has_set = true;
@@ -125,12 +107,18 @@ on_done(struct call *call)
     enum status rc = read_answer(f, call, &why);
 
     f->is_calling = false;
-    if (rc)
-        report_failure(f, why.text);
-    else if (f->has_failed)
+    if (rc) {
+        if (!f->has_failed)
+            DIAG(DIAG_WARNING, "access",
+                 "the keys of the identity provider cannot be read, those at "
+                 "hand stay",
+                 diag_text("url", f->called), diag_text("error", why.text));
+        f->has_failed = true;
+    } else if (f->has_failed) {
         DIAG(DIAG_INFO, "access",
              "the keys of the identity provider can be read again",
              diag_text("url", f->called));
+    }
     if (!rc)
         f->has_failed = false;
     if (f->is_wanted)

@@ -33,7 +33,7 @@ static const struct {
     {ES256, "ES256", "EC"},
 };
 
-#define N_ALGORITHMS (sizeof(algorithms) / sizeof(algorithms[0]))
+#define N_ALGORITHMS N_ELEMENTS(algorithms)
 
 struct jwk {
     char *kid;     /* NULL: it has no name */
@@ -87,7 +87,7 @@ private_member(const json_t *jwk)
 {
     static const char *const names[] = {"d", "p", "q", "dp", "dq", "qi", "oth"};
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+    for (size_t i = 0; i < N_ELEMENTS(names); i++)
         if (json_object_get(jwk, names[i]))
             return names[i];
     return NULL;
@@ -146,18 +146,6 @@ check_rsa(const json_t *jwk, struct problem *why)
 }
 
 static enum status
-check_rsa_bits(const EVP_PKEY *key, struct problem *why)
-{
-    int bits = EVP_PKEY_bits(key);
-
-    return bits < RSA_BITS_MIN || bits > RSA_BITS_MAX
-               ? problem(why, STATUS_INVALID,
-                         "an RSA key of %d bits: it needs %d to %d", bits,
-                         RSA_BITS_MIN, RSA_BITS_MAX)
-               : STATUS_OK;
-}
-
-static enum status
 check_ec(const json_t *jwk, struct problem *why)
 {
     static const char *const names[] = {"x", "y"};
@@ -182,7 +170,7 @@ mark_key(struct jwk *to, const json_t *jwk)
 {
     static const char *const names[] = {"kty", "kid", "k", "n", "e", "x", "y"};
 
-    enum { N = sizeof(names) / sizeof(names[0]) };
+    enum { N = N_ELEMENTS(names) };
     struct digest hashes[N + 1];
 
     for (size_t i = 0; i < N; i++)
@@ -210,8 +198,15 @@ make_key(struct jwk *to, const json_t *jwk, unsigned algs, struct problem *why)
     ERR_clear_error();
     if (!to->key)
         return problem(why, STATUS_INVALID, "OpenSSL does not take it");
-    if (algs & (RS256 | PS256))
-        rc = check_rsa_bits(to->key, why);
+    if (algs & (RS256 | PS256)) {
+        int bits = EVP_PKEY_bits(to->key);
+
+        rc = bits < RSA_BITS_MIN || bits > RSA_BITS_MAX
+                 ? problem(why, STATUS_INVALID,
+                           "an RSA key of %d bits: it needs %d to %d", bits,
+                           RSA_BITS_MIN, RSA_BITS_MAX)
+                 : STATUS_OK;
+    }
     mark_key(to, jwk);
     return rc;
 }
@@ -358,30 +353,22 @@ verify_rsa(EVP_MD_CTX *ctx, EVP_PKEY *key, bool is_pss,
                             claimed->text.size) == 1;
 }
 
-/* Writes r and s, 32 bytes each, in the form that OpenSSL reads (DER). Returns
- * its size. */
-static int
-encode_ecdsa(const unsigned char *halves, unsigned char *to)
-{
-    ECDSA_SIG *sig = ECDSA_SIG_new();
-    int size;
-
-    ECDSA_SIG_set0(sig, BN_bin2bn(halves, EC_SIZE, NULL),
-                   BN_bin2bn(halves + EC_SIZE, EC_SIZE, NULL));
-    size = i2d_ECDSA_SIG(sig, &to);
-    ECDSA_SIG_free(sig);
-    return size;
-}
-
 static bool
 verify_ecdsa(EVP_MD_CTX *ctx, EVP_PKEY *key, const struct jwk_claimed *claimed)
 {
-    unsigned char der[2 * EC_SIZE + 16];
+    const unsigned char *halves = (const void *)claimed->signature.data;
+    unsigned char der[2 * EC_SIZE + 16], *end = der;
+    ECDSA_SIG *sig;
     int size;
 
     if (claimed->signature.size != 2 * EC_SIZE)
         return false;
-    size = encode_ecdsa((const unsigned char *)claimed->signature.data, der);
+    /* r and s, 32 bytes each, in the form that OpenSSL reads (DER) */
+    sig = ECDSA_SIG_new();
+    ECDSA_SIG_set0(sig, BN_bin2bn(halves, EC_SIZE, NULL),
+                   BN_bin2bn(halves + EC_SIZE, EC_SIZE, NULL));
+    size = i2d_ECDSA_SIG(sig, &end);
+    ECDSA_SIG_free(sig);
     return size > 0 &&
            EVP_DigestVerifyInit(ctx, NULL, EVP_sha256(), NULL, key) == 1 &&
            EVP_DigestVerify(ctx, der, (size_t)size,

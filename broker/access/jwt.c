@@ -49,7 +49,7 @@ read_header(struct jwk_claimed *claimed, const json_t *header,
 {
     static const char *const refused[] = {"crit", "b64", "zip", "enc", "cty"};
 
-    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
+    for (size_t i = 0; i < N_ELEMENTS(refused); i++)
         if (json_object_get(header, refused[i]))
             return problem(why, STATUS_REFUSED,
                            "the header has \"%s\", which is not accepted",
@@ -104,7 +104,7 @@ check_times(struct jwt *jwt, const json_t *claims, int64_t now_us,
     if (jwt->ends_us > now_us + LIFE_MAX_US)
         return problem(why, STATUS_REFUSED,
                        "its end (\"exp\") is more than ten years away");
-    for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++) {
+    for (size_t i = 0; i < N_ELEMENTS(begins); i++) {
         int64_t at_us = 0;
 
         rc = read_time(&at_us, claims, begins[i], why);

@@ -9,13 +9,6 @@
 static const enum right of_sets[] = {RIGHT_PUBLISH, RIGHT_SUBSCRIBE,
                                      RIGHT_MANAGE};
 
-static struct slice
-text_of(const json_t *string)
-{
-    return (struct slice){json_string_value(string),
-                          json_string_length(string)};
-}
-
 /* Adds one text of a list. */
 typedef enum status add_fn(struct rights *rights, enum right right,
                            struct slice text, struct slice public_url,
@@ -38,7 +31,10 @@ add_list(struct rights *rights, enum right right, const json_t *claim,
             return problem(why, STATUS_INVALID,
                            "\"%s\" has a value that is no text",
                            rights_word(right));
-        rc = add(rights, right, text_of(one), public_url, why);
+        rc =
+            add(rights, right,
+                (struct slice){json_string_value(one), json_string_length(one)},
+                public_url, why);
         if (rc)
             break;
     }
@@ -65,7 +61,7 @@ read_tidings(struct rights *rights, const json_t *claim, struct problem *why)
     const json_t *observe = json_object_get(claim, "observe");
     enum status rc = STATUS_OK;
 
-    for (size_t i = 0; !rc && i < sizeof(of_sets) / sizeof(of_sets[0]); i++)
+    for (size_t i = 0; !rc && i < N_ELEMENTS(of_sets); i++)
         rc = add_list(rights, of_sets[i], claim, add_pattern,
                       (struct slice){NULL, 0}, why);
     if (!rc && observe && !json_is_boolean(observe))
@@ -108,7 +104,7 @@ selected_sets(struct slice selector, struct slice public_url)
         return (struct slice){NULL, 0};
     slice_skip(&selector, strlen("/sets/"));
     set = slice_take_until(&selector, "/");
-    for (size_t i = 0; i < sizeof(behind) / sizeof(behind[0]); i++)
+    for (size_t i = 0; i < N_ELEMENTS(behind); i++)
         if (slice_is(selector, behind[i]))
             return set_name_is_valid(set) ? set
                    : is_variable(set)     ? SLICE("*")
@@ -123,18 +119,6 @@ add_selector(struct rights *rights, enum right right, struct slice text,
     struct slice sets = selected_sets(text, public_url);
 
     return sets.size ? rights_add(rights, right, sets, why) : STATUS_OK;
-}
-
-static enum status
-read_mercure(struct rights *rights, const json_t *claim,
-             struct slice public_url, struct problem *why)
-{
-    enum status rc =
-        add_list(rights, RIGHT_PUBLISH, claim, add_selector, public_url, why);
-
-    return rc ? rc
-              : add_list(rights, RIGHT_SUBSCRIBE, claim, add_selector,
-                         public_url, why);
 }
 
 enum status
@@ -156,6 +140,10 @@ jwt_rights_read(struct rights *rights, const json_t *claims,
     if (rc)
         return problem_prefix(why, rc, "the claim \"tidings\": ");
     if (mercure)
-        rc = read_mercure(rights, mercure, public_url, why);
+        rc = add_list(rights, RIGHT_PUBLISH, mercure, add_selector, public_url,
+                      why);
+    if (!rc && mercure)
+        rc = add_list(rights, RIGHT_SUBSCRIBE, mercure, add_selector,
+                      public_url, why);
     return rc ? problem_prefix(why, rc, "the claim \"mercure\": ") : STATUS_OK;
 }

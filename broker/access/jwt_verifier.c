@@ -157,51 +157,6 @@ find_verified(struct jwt_verifier *v, const struct digest *hash, int64_t now_us)
     return NULL;
 }
 
-/* Only this lock gives out references, so a count of one stays one. */
-static bool
-is_idle(const struct verified *token)
-{
-    return atomic_load_explicit(&token->principal->authority.refs,
-                                memory_order_acquire) == 1;
-}
-
-/* Forgets the token that was not used for longest. Those in use, at most as
- * many as there are connections and subscriptions, move to the front. Under the
- * lock. */
-static void
-make_room(struct jwt_verifier *v)
-{
-    for (int i = 0; i < PASSED_OVER_MAX && v->tokens.n >= JWT_VERIFIED_MAX;
-         i++) {
-        struct verified *token =
-            list_entry(v->used.prev, struct verified, used);
-
-        if (is_idle(token)) {
-            forget(v, token);
-        } else {
-            list_remove(&token->used);
-            list_prepend(&v->used, &token->used);
-        }
-    }
-}
-
-/* Under the lock. */
-static struct principal *
-remember(struct jwt_verifier *v, const struct digest *hash,
-         const struct jwt *jwt)
-{
-    struct verified *token = memory_new(1, sizeof(*token));
-
-    make_room(v);
-    token->hash = *hash;
-    token->key = jwt->key;
-    token->principal =
-        principal_new(slice_of(jwt->name), &jwt->rights, jwt->ends_us);
-    map_add(&v->tokens, &token->node, node_hash(v, hash));
-    list_prepend(&v->used, &token->used);
-    return principal_ref(token->principal);
-}
-
 /* Returns the principal of a token that a thread has entered before. Else
  * enters `jwt`; NULL: returns NULL. */
 static struct principal *
@@ -212,8 +167,34 @@ look_up(struct jwt_verifier *v, const struct digest *hash,
 
     pthread_mutex_lock(&v->mutex);
     found = find_verified(v, hash, now_us);
-    if (!found && jwt)
-        found = remember(v, hash, jwt);
+    if (!found && jwt) {
+        struct verified *token = memory_new(1, sizeof(*token));
+
+        /* Forgets the token that was not used for longest. Those in use, at
+         * most as many as there are connections and subscriptions, move to the
+         * front. */
+        for (int i = 0; i < PASSED_OVER_MAX && v->tokens.n >= JWT_VERIFIED_MAX;
+             i++) {
+            struct verified *last =
+                list_entry(v->used.prev, struct verified, used);
+
+            /* Only this lock gives out references, so a count of one stays. */
+            if (atomic_load_explicit(&last->principal->authority.refs,
+                                     memory_order_acquire) == 1) {
+                forget(v, last);
+            } else {
+                list_remove(&last->used);
+                list_prepend(&v->used, &last->used);
+            }
+        }
+        token->hash = *hash;
+        token->key = jwt->key;
+        token->principal =
+            principal_new(slice_of(jwt->name), &jwt->rights, jwt->ends_us);
+        map_add(&v->tokens, &token->node, node_hash(v, hash));
+        list_prepend(&v->used, &token->used);
+        found = principal_ref(token->principal);
+    }
     pthread_mutex_unlock(&v->mutex);
     return found;
 }

@@ -16,7 +16,7 @@ static const struct {
     {RIGHT_ADMIN, "admin", 0, false},
 };
 
-#define N_ROWS (sizeof(rows) / sizeof(rows[0]))
+#define N_ROWS N_ELEMENTS(rows)
 
 char *
 rights_patterns(struct rights *rights, enum right right)

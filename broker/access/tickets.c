@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <openssl/crypto.h>
 
@@ -74,21 +73,6 @@ drop_entry(struct tickets *t, struct ticket_entry *e)
     free(e);
 }
 
-/* Drops the tickets of principals that have ended, which a session may outlive
- * for hours. */
-static void
-drop_ended(struct tickets *t)
-{
-    int64_t now_us = clock_now_us();
-    struct list *next;
-    struct ticket_entry *e;
-
-    list_each (e, next, &t->all, node) {
-        if (principal_is_over(e->principal, now_us))
-            drop_entry(t, e);
-    }
-}
-
 /* All hold equally long, so the oldest end first. */
 static void
 drop_old(struct tickets *t, int64_t now_us)
@@ -133,10 +117,18 @@ static enum status
 take_place(struct tickets *t, struct ticket_entry *e, struct client *client,
            struct problem *why)
 {
+    int64_t now_us = clock_now_us();
+    struct list *next;
+    struct ticket_entry *other;
+
     holding_init(&e->place, t->clients, client, t->kind->kind);
     if (holding_try(&e->place, 1))
         return STATUS_OK;
-    drop_ended(t);
+    /* Drops the tickets of principals that have ended, which a session may
+     * outlive for hours. */
+    list_each (other, next, &t->all, node)
+        if (principal_is_over(other->principal, now_us))
+            drop_entry(t, other);
     if (holding_try(&e->place, 1))
         return STATUS_OK;
     if (t->kind->is_session)

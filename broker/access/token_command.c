@@ -167,7 +167,7 @@ static const struct member {
     {"certificate", true},
 };
 
-#define N_MEMBERS (sizeof(members) / sizeof(members[0]))
+#define N_MEMBERS N_ELEMENTS(members)
 
 static enum status
 take_member(struct reading *r, struct slice name, struct problem *why)
@@ -261,15 +261,6 @@ take_value(struct reading *r, enum json_event event, struct slice text,
                            : "a string");
 }
 
-static void
-begin_object(struct reading *r)
-{
-    r->depth = 1;
-    r->given = 0;
-    r->text = SLICE("");
-    r->view = (struct token_view){.terms = {.ends_us = INT64_MAX}};
-}
-
 static enum status
 on_event(void *user, enum json_event event, struct slice text,
          struct problem *why)
@@ -281,7 +272,10 @@ on_event(void *user, enum json_event event, struct slice text,
     if (r->depth == 0 && r->is_in_tokens && event == JSON_OBJECT_END)
         return STATUS_OK; /* behind the array */
     if (r->depth == 0 && event == JSON_OBJECT) {
-        begin_object(r);
+        r->depth = 1;
+        r->given = 0;
+        r->text = SLICE("");
+        r->view = (struct token_view){.terms = {.ends_us = INT64_MAX}};
         return STATUS_OK;
     }
     if (r->depth == 0)
@@ -315,38 +309,30 @@ token_command_read(struct slice json, token_shown_fn *fn, void *user,
     return json_parse_text(json, on_event, &r, why);
 }
 
+/* Makes the token of TOKEN_ADD, or the new secret of TOKEN_ROTATE, and shows
+ * it.
+ */
 static enum status
-run_add(struct tokens *tokens, const struct token_command *command,
-        struct buf *text, struct problem *why)
+run_making(struct tokens *tokens, const struct token_command *command,
+           struct showing *s, struct problem *why)
 {
     struct reading r = {.is_answer = false};
-    struct showing s = {.text = text};
     char secret[TOKEN_TEXT_SIZE];
-    enum status rc = json_parse_text(command->json, on_event, &r, why);
+    enum status rc;
 
-    if (!rc)
-        rc = tokens_add(tokens, command->by, &r.view.terms, secret, why);
+    if (command->act == TOKEN_ADD) {
+        rc = json_parse_text(command->json, on_event, &r, why);
+        if (!rc)
+            rc = tokens_add(tokens, command->by, &r.view.terms, secret, why);
+        s->name = slice_of(r.view.terms.name);
+    } else {
+        rc = tokens_rotate(tokens, command->by, command->name,
+                           command->grace_us, secret, why);
+    }
     if (rc)
         return rc;
-    s.name = slice_of(r.view.terms.name);
-    s.secret = secret;
-    rc = show(tokens, &s, why);
-    OPENSSL_cleanse(secret, sizeof(secret));
-    return rc;
-}
-
-static enum status
-run_rotate(struct tokens *tokens, const struct token_command *command,
-           struct buf *text, struct problem *why)
-{
-    struct showing s = {.text = text, .name = command->name};
-    char secret[TOKEN_TEXT_SIZE];
-    enum status rc = tokens_rotate(tokens, command->by, command->name,
-                                   command->grace_us, secret, why);
-
-    s.secret = secret;
-    if (!rc)
-        rc = show(tokens, &s, why);
+    s->secret = secret;
+    rc = show(tokens, s, why);
     OPENSSL_cleanse(secret, sizeof(secret));
     return rc;
 }
@@ -359,16 +345,15 @@ token_command_run(struct tokens *tokens, const struct token_command *command,
 
     switch (command->act) {
     case TOKEN_ADD:
-        return run_add(tokens, command, text, why);
+    case TOKEN_ROTATE:
+        return run_making(tokens, command, &s, why);
+    case TOKEN_REVOKE:
+        return tokens_revoke(tokens, command->by, command->name, why);
     case TOKEN_LIST:
         s.name = (struct slice){NULL, 0};
         return show(tokens, &s, why);
     case TOKEN_SHOW:
         return show(tokens, &s, why);
-    case TOKEN_REVOKE:
-        return tokens_revoke(tokens, command->by, command->name, why);
-    case TOKEN_ROTATE:
-        return run_rotate(tokens, command, text, why);
     }
     return STATUS_INVALID;
 }

@@ -98,7 +98,7 @@ const struct db_kind tokens_kind = {
     .mode = DB_SMALL,
     .application_id = 1415861355, /* "TdTk" */
     .steps = steps,
-    .n_steps = sizeof(steps) / sizeof(steps[0]),
+    .n_steps = N_ELEMENTS(steps),
 };
 
 /* Hashing */
@@ -260,20 +260,6 @@ replace_all(struct tokens *t, struct list *now)
     list_move(&t->all, now);
 }
 
-/* After a failure: frees the tokens of `now` that are new. */
-static void
-keep_all(struct tokens *t, struct list *now)
-{
-    struct token *token;
-
-    list_move(now, &t->all);
-    list_drain (token, now, node)
-        if (token->is_findable)
-            list_append(&t->all, &token->node);
-        else
-            free_token(token);
-}
-
 /* True if a token was made here, or another broker's was read. */
 static enum status
 has_been_used(struct tokens *t, bool *is_used, struct problem *why)
@@ -302,7 +288,15 @@ reload(struct tokens *t, struct problem *why)
     if (!rc)
         rc = has_been_used(t, &is_used, why);
     if (rc) {
-        keep_all(t, &now);
+        struct token *token;
+
+        /* After a failure: frees the tokens of `now` that are new. */
+        list_move(&now, &t->all);
+        list_drain (token, &now, node)
+            if (token->is_findable)
+                list_append(&t->all, &token->node);
+            else
+                free_token(token);
         return rc;
     }
     replace_all(t, &now);
@@ -985,24 +979,6 @@ tokens_rotate(struct tokens *t, const struct authority *by, struct slice name,
     return end_making(t, token, text, rc);
 }
 
-/* Showing */
-
-static void
-view_token(const struct token *token, struct token_view *view)
-{
-    const struct principal *p = token->principal;
-
-    snprintf(view->terms.name, sizeof(view->terms.name), "%.*s", TOKEN_NAME_MAX,
-             p->name);
-    view->terms.rights = p->rights;
-    memcpy(view->terms.certificate, token->certificate,
-           sizeof(view->terms.certificate));
-    view->terms.ends_us = atomic_load(&p->authority.ends_us);
-    memcpy(view->id, token->id, sizeof(view->id));
-    view->created_us = token->created_us;
-    view->used_us = atomic_load(&p->used_us);
-}
-
 enum status
 tokens_each(struct tokens *t, token_view_fn *fn, void *user)
 {
@@ -1013,7 +989,17 @@ tokens_each(struct tokens *t, token_view_fn *fn, void *user)
 
     pthread_mutex_lock(&t->changing);
     list_each (token, after, &t->all, node) {
-        view_token(token, &view);
+        const struct principal *p = token->principal;
+
+        snprintf(view.terms.name, sizeof(view.terms.name), "%.*s",
+                 TOKEN_NAME_MAX, p->name);
+        view.terms.rights = p->rights;
+        memcpy(view.terms.certificate, token->certificate,
+               sizeof(view.terms.certificate));
+        view.terms.ends_us = atomic_load(&p->authority.ends_us);
+        memcpy(view.id, token->id, sizeof(view.id));
+        view.created_us = token->created_us;
+        view.used_us = atomic_load(&p->used_us);
         rc = fn(&view, user);
         if (rc)
             break;

@@ -535,18 +535,6 @@ clients_check_rates(struct clients *c, struct client *client,
     return STATUS_OK;
 }
 
-/* Keeps the client in the table until it has paid. */
-static void
-remember(struct clients *c, struct client *client)
-{
-    pthread_mutex_lock(&c->mutex);
-    if (list_is_empty(&client->charged)) {
-        atomic_fetch_add_explicit(&client->refs, 1, memory_order_relaxed);
-        list_append(&c->charged, &client->charged);
-    }
-    pthread_mutex_unlock(&c->mutex);
-}
-
 void
 clients_charge(struct clients *c, struct client *client, enum client_rate rate,
                uint64_t n)
@@ -564,8 +552,15 @@ clients_charge(struct clients *c, struct client *client, enum client_rate rate,
     while (!atomic_compare_exchange_weak_explicit(
         &client->paid_us[rate], &from_us, to_us, memory_order_relaxed,
         memory_order_relaxed));
-    if (from_us <= now_us)
-        remember(c, client);
+    if (from_us <= now_us) {
+        /* Keeps the client in the table until it has paid. */
+        pthread_mutex_lock(&c->mutex);
+        if (list_is_empty(&client->charged)) {
+            atomic_fetch_add_explicit(&client->refs, 1, memory_order_relaxed);
+            list_append(&c->charged, &client->charged);
+        }
+        pthread_mutex_unlock(&c->mutex);
+    }
 }
 
 void

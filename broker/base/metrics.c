@@ -12,8 +12,6 @@
 
 #include "broker/base/client_limits.h"
 
-#define N(array) (sizeof(array) / sizeof((array)[0]))
-
 #define ROW(id, kind, label, text, help) \
     [METRIC_##id] = {text, help, kind, label},
 
@@ -62,7 +60,7 @@ static const int64_t bounds_us[] = {
 
 /* A row's cells: one for each value of its label. A histogram has one for each
  * bucket, one for larger values, and the sum in microseconds. */
-enum { BEYOND = N(bounds_us), SUM, HISTOGRAM_CELLS };
+enum { BEYOND = N_ELEMENTS(bounds_us), SUM, HISTOGRAM_CELLS };
 
 #define CELLS METRIC_VALUES_MAX
 _Static_assert(HISTOGRAM_CELLS <= CELLS, "a histogram has too many buckets");
@@ -256,31 +254,6 @@ write_histogram(struct buf *to, const char *name, const char *labels,
 }
 
 static void
-write_histogram_row(struct buf *to, enum metric metric)
-{
-    uint64_t cells[HISTOGRAM_CELLS];
-
-    for (size_t i = 0; i < HISTOGRAM_CELLS; i++)
-        cells[i] = read_cell(metric, i);
-    write_histogram(to, rows[metric].name, "", cells);
-}
-
-static void
-write_requests_of(struct buf *to, size_t route, size_t class)
-{
-    uint64_t cells[HISTOGRAM_CELLS] = {0};
-    char labels[256];
-
-    for (size_t s = 0; s < METRIC_SHARDS; s++)
-        for (size_t i = 0; i < HISTOGRAM_CELLS; i++)
-            cells[i] += atomic_load_explicit(
-                &shards[s].requests[route][class][i], memory_order_relaxed);
-    snprintf(labels, sizeof(labels), "method=\"%s\",route=\"%s\",status=\"%s\"",
-             routes[route].method, routes[route].path, status_classes[class]);
-    write_histogram(to, REQUESTS_NAME, labels, cells);
-}
-
-static void
 write_requests(struct buf *to)
 {
     metrics_write_head(to, REQUESTS_NAME, "histogram",
@@ -290,8 +263,21 @@ write_requests(struct buf *to)
         for (size_t class = 0; class < STATUS_CLASSES; class ++)
             if (routes[route].path &&
                 atomic_load_explicit(&routes[route].is_seen[class],
-                                     memory_order_relaxed))
-                write_requests_of(to, route, class);
+                                     memory_order_relaxed)) {
+                uint64_t cells[HISTOGRAM_CELLS] = {0};
+                char labels[256];
+
+                for (size_t s = 0; s < METRIC_SHARDS; s++)
+                    for (size_t i = 0; i < HISTOGRAM_CELLS; i++)
+                        cells[i] += atomic_load_explicit(
+                            &shards[s].requests[route][class][i],
+                            memory_order_relaxed);
+                snprintf(labels, sizeof(labels),
+                         "method=\"%s\",route=\"%s\",status=\"%s\"",
+                         routes[route].method, routes[route].path,
+                         status_classes[class]);
+                write_histogram(to, REQUESTS_NAME, labels, cells);
+            }
 }
 
 static void
@@ -310,12 +296,6 @@ write_value(struct buf *to, enum metric metric, size_t cell)
         buf_add_format(to, "%" PRIu64 "\n", value);
 }
 
-static bool
-has_sample(enum metric metric, size_t cell)
-{
-    return rows[metric].kind != GAUGE_TIME || read_cell(metric, cell) > 0;
-}
-
 void
 metrics_write(struct buf *to)
 {
@@ -331,13 +311,17 @@ metrics_write(struct buf *to)
 
         metrics_write_head(to, row->name, types[row->kind], row->help);
         if (row->kind == HISTOGRAM_SECONDS) {
-            write_histogram_row(to, m);
+            uint64_t cells[HISTOGRAM_CELLS];
+
+            for (size_t i = 0; i < HISTOGRAM_CELLS; i++)
+                cells[i] = read_cell(m, i);
+            write_histogram(to, rows[m].name, "", cells);
         } else if (!row->label) {
             buf_add_format(to, "%s ", row->name);
             write_value(to, m, 0);
         } else {
             for (size_t i = 0; values[i]; i++) {
-                if (!has_sample(m, i))
+                if (!(rows[m].kind != GAUGE_TIME || read_cell(m, i) > 0))
                     continue;
                 buf_add_format(to, "%s{%s=\"%s\"} ", row->name,
                                label_names[row->label], values[i]);
@@ -354,19 +338,6 @@ static int64_t
 us_of(struct timeval time)
 {
     return (int64_t)time.tv_sec * 1000000 + time.tv_usec;
-}
-
-static void
-measure_times_and_limits(void)
-{
-    struct rusage usage;
-    struct rlimit files;
-
-    if (!getrusage(RUSAGE_SELF, &usage))
-        metrics_set(METRIC_PROCESS_CPU,
-                    us_of(usage.ru_utime) + us_of(usage.ru_stime));
-    if (!getrlimit(RLIMIT_NOFILE, &files))
-        metrics_set(METRIC_PROCESS_FDS_MAX, (int64_t)files.rlim_cur);
 }
 
 /* /proc/self/statm: "VIRTUAL RESIDENT ...", in pages. */
@@ -443,7 +414,14 @@ measure_start(void)
 void
 process_measure(void)
 {
-    measure_times_and_limits();
+    struct rusage usage;
+    struct rlimit files;
+
+    if (!getrusage(RUSAGE_SELF, &usage))
+        metrics_set(METRIC_PROCESS_CPU,
+                    us_of(usage.ru_utime) + us_of(usage.ru_stime));
+    if (!getrlimit(RLIMIT_NOFILE, &files))
+        metrics_set(METRIC_PROCESS_FDS_MAX, (int64_t)files.rlim_cur);
     measure_memory();
     measure_descriptors();
     measure_start();

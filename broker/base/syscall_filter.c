@@ -39,8 +39,6 @@
 
 #define OTHERS SCMP_ACT_ERRNO(ENOSYS)
 
-#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
-
 #ifdef RESULT_OF
 /* add_rule leaves out a name that the processor or libseccomp does not have. */
 static const char *const allowed[] = {
@@ -188,7 +186,8 @@ static const struct rule rules[] = {
 static const char *const signals[] = {"kill", "tgkill", "rt_sigqueueinfo",
                                       "rt_tgsigqueueinfo"};
 
-#define REFUSED_MAX (COUNT_OF(refused) + COUNT_OF(rules) + COUNT_OF(signals))
+#define REFUSED_MAX \
+    (N_ELEMENTS(refused) + N_ELEMENTS(rules) + N_ELEMENTS(signals))
 
 /* The refused calls, for the handler: written before the filter is loaded. */
 static struct {
@@ -240,14 +239,14 @@ add_rules(scmp_filter_ctx filter)
     int rc = 0;
 
     n_known = 0;
-    for (size_t i = 0; i < COUNT_OF(allowed) && !rc; i++)
+    for (size_t i = 0; i < N_ELEMENTS(allowed) && !rc; i++)
         rc = add_rule(filter, allowed[i], true, 0, NULL);
-    for (size_t i = 0; i < COUNT_OF(refused) && !rc; i++)
+    for (size_t i = 0; i < N_ELEMENTS(refused) && !rc; i++)
         rc = add_rule(filter, refused[i], false, 0, NULL);
-    for (size_t i = 0; i < COUNT_OF(rules) && !rc; i++)
+    for (size_t i = 0; i < N_ELEMENTS(rules) && !rc; i++)
         rc = add_rule(filter, rules[i].name, rules[i].is_allowed, rules[i].n,
                       rules[i].when);
-    for (size_t i = 0; i < COUNT_OF(signals) && !rc; i++) {
+    for (size_t i = 0; i < N_ELEMENTS(signals) && !rc; i++) {
         rc = add_rule(filter, signals[i], true, 1, &own);
         if (!rc)
             rc = add_rule(filter, signals[i], false, 1, &other);

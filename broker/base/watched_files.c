@@ -280,24 +280,6 @@ is_same(const struct mark *a, const struct mark *b)
            is_same_time(a->changed, b->changed);
 }
 
-static void
-look_at(struct group *g)
-{
-    int64_t now_us = clock_steady_us();
-
-    for (size_t i = 0; i < WATCHED_FILES_MAX; i++) {
-        struct mark mark = mark_of(g->of.paths[i]);
-
-        if (is_same(&mark, &g->marks[i]))
-            continue;
-        g->marks[i] = mark;
-        if (!g->is_changed)
-            g->first_us = now_us;
-        g->last_us = now_us;
-        g->is_changed = true;
-    }
-}
-
 void
 watched_files_look(struct watched_files *w)
 {
@@ -311,8 +293,21 @@ watched_files_look(struct watched_files *w)
                 watch_path(w, path);
         }
     drop_places(w);
-    for (size_t i = 0; i < w->n_groups; i++)
-        look_at(&w->groups[i]);
+    for (size_t i = 0; i < w->n_groups; i++) {
+        struct group *g = &w->groups[i];
+
+        for (size_t j = 0; j < WATCHED_FILES_MAX; j++) {
+            struct mark mark = mark_of(g->of.paths[j]);
+
+            if (is_same(&mark, &g->marks[j]))
+                continue;
+            g->marks[j] = mark;
+            g->last_us = clock_steady_us();
+            if (!g->is_changed)
+                g->first_us = g->last_us;
+            g->is_changed = true;
+        }
+    }
 }
 
 void
@@ -393,21 +388,16 @@ take_events(struct watched_files *w)
 }
 
 static void
-read_group(struct group *g)
-{
-    g->is_changed = false;
-    g->why.text[0] = '\0';
-    if (!g->of.read(g->of.user, &g->why))
-        g->report_us = 0;
-    else if (!g->report_us)
-        g->report_us = clock_steady_us() + PATIENCE_US;
-}
-
-static void
 turn_group(struct group *g, int64_t now_us)
 {
-    if (g->is_changed && due_us(g) <= now_us)
-        read_group(g);
+    if (g->is_changed && due_us(g) <= now_us) {
+        g->is_changed = false;
+        g->why.text[0] = '\0';
+        if (!g->of.read(g->of.user, &g->why))
+            g->report_us = 0;
+        else if (!g->report_us)
+            g->report_us = clock_steady_us() + PATIENCE_US;
+    }
     if (g->is_changed || !g->report_us || g->report_us > now_us)
         return;
     g->report_us = 0;

@@ -167,7 +167,7 @@ row_matches(const struct row *row, struct slice path,
 const char *
 documents_row(size_t i, struct document_found *found)
 {
-    if (i >= sizeof(documents) / sizeof(documents[0]))
+    if (i >= N_ELEMENTS(documents))
         return NULL;
     describe_row(&documents[i], found);
     return documents[i].path;
@@ -176,7 +176,7 @@ documents_row(size_t i, struct document_found *found)
 enum status
 documents_find(struct slice path, struct document_found *found)
 {
-    for (size_t i = 0; i < sizeof(documents) / sizeof(documents[0]); i++)
+    for (size_t i = 0; i < N_ELEMENTS(documents); i++)
         if (row_matches(&documents[i], path, found))
             return STATUS_OK;
     return STATUS_NOT_FOUND;

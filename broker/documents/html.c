@@ -1,7 +1,6 @@
 #include "broker/documents/html.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "broker/sets/links.h"
 #include "proto/datetime.h"
@@ -149,7 +148,7 @@ html_leads(struct slice rel)
                                            "urn:tidings:1:events",
                                            LINK_STREAM_OF_MANY};
 
-    for (size_t i = 0; i < sizeof(channels) / sizeof(channels[0]); i++)
+    for (size_t i = 0; i < N_ELEMENTS(channels); i++)
         if (slice_is(rel, channels[i]))
             return false;
     return true;

@@ -106,12 +106,10 @@ static const char *const labels[][2] = {
     {"urn:tidings:1:set", "Set"},
 };
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
 static struct slice
 label_of(struct slice name)
 {
-    for (size_t i = 0; i < COUNT(labels); i++)
+    for (size_t i = 0; i < N_ELEMENTS(labels); i++)
         if (slice_is(name, labels[i][0]))
             return slice_of(labels[i][1]);
     return name;
@@ -277,7 +275,7 @@ add_details(struct page *p, struct slice line)
     struct slice md = lines_between(line, "<rs:md", "/>"), name, value;
     bool is_first = true, goes_on = true;
 
-    for (size_t i = 0; i < COUNT(elements); i++)
+    for (size_t i = 0; i < N_ELEMENTS(elements); i++)
         goes_on = add_fact(p, start, &is_first, slice_of(elements[i][0]),
                            lines_between(line, elements[i][1], elements[i][2]));
     while (goes_on && take_attribute(&md, &name, &value))

@@ -7,8 +7,6 @@
  * made from these for crawlers that reject ResourceSync's elements (R-386):
  * line by line, because an entry is a line (lines.h).
  */
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,7 +40,7 @@ add_plain(struct buf *to, struct slice line)
         BUF_ADD(to, "<url><loc>");
         buf_add_slice(to, loc);
         BUF_ADD(to, "</loc>");
-        for (size_t i = 0; i < sizeof(elements) / sizeof(elements[0]); i++) {
+        for (size_t i = 0; i < N_ELEMENTS(elements); i++) {
             struct slice text =
                 lines_between(line, elements[i][0], elements[i][1]);
 

@@ -82,13 +82,6 @@ wants_gzip(const struct codings *c)
     return weight > 0 && weight >= c->identity;
 }
 
-/* Identity need not be listed: it is accepted unless refused. */
-static bool
-takes_identity(const struct codings *c)
-{
-    return c->identity == NOT_LISTED ? c->any != 0 : c->identity > 0;
-}
-
 /* Validators (sections 8.8.3 and 13.1) */
 
 /* Takes the next entity tag of a list, quotes included. */
@@ -232,7 +225,8 @@ conditional_judge(const struct conditions *c, const struct validators *v)
     struct codings codings = read_codings(c->accept_encoding);
     struct verdict verdict = {.status = 200};
     struct range range = {RANGE_NONE, 0, 0};
-    bool takes_plain = takes_identity(&codings);
+    bool takes_plain = codings.identity == NOT_LISTED ? codings.any != 0
+                                                      : codings.identity > 0;
 
     if (c->is_get && c->range.size && takes_plain)
         range = read_range(c->range, v->size);

@@ -135,19 +135,6 @@ refuse_here(struct request *rq)
 
 static const struct phase exchange_body, exchange_handler;
 
-static void
-await_body(struct connection *c)
-{
-    struct request *rq = c->request;
-
-    connection_enter(c, &exchange_body, 0);
-    if (rq->is_continue) {
-        static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
-
-        connection_write(c, go_on, sizeof(go_on) - 1);
-    }
-}
-
 /* Nothing more of the body is read: the handler answers. */
 static void
 await_answer(struct connection *c)
@@ -242,12 +229,18 @@ follow_decision(struct connection *c)
         follow_answer(c);
         return;
     }
-    if (!rq->is_answered && rq->in.is_wanted && rq->has_body)
-        await_body(c);
-    else if (!rq->is_answered && rq->in.is_wanted)
+    if (!rq->is_answered && rq->in.is_wanted && rq->has_body) {
+        connection_enter(c, &exchange_body, 0);
+        if (rq->is_continue) {
+            static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+
+            connection_write(c, go_on, sizeof(go_on) - 1);
+        }
+    } else if (!rq->is_answered && rq->in.is_wanted) {
         end_body(c);
-    else if (!rq->is_answered)
+    } else if (!rq->is_answered) {
         await_answer(c);
+    }
     follow_answer(c);
 }
 

@@ -234,15 +234,6 @@ service_init(struct service *s, struct server *server, unsigned number,
     return listeners_open(s, addresses, why);
 }
 
-static enum status
-start_service(struct service *s, struct problem *why)
-{
-    char name[16];
-
-    snprintf(name, sizeof(name), "net %u", s->number);
-    return thread_start(&s->thread, name, run_service, s, why);
-}
-
 void
 service_end(struct service *s, int64_t cut_at_us)
 {
@@ -286,29 +277,6 @@ find_fd_end(void)
     return (int)(files.rlim_cur - files.rlim_cur / 10);
 }
 
-/* One client leaves half of the descriptors to others. */
-static void
-limit_connections(struct server *s)
-{
-    uint64_t most = (uint64_t)s->fd_end / 2;
-
-    if (clients_limit_of_each(s->options.clients, CLIENT_CONNECTIONS) > most)
-        clients_limit_each(s->options.clients, CLIENT_CONNECTIONS, most);
-}
-
-/* The worker pool belongs to the process. It must have room for each thread's
- * loads for its subscribers (two at once, readers/shared_messages.h), and as
- * many again for documents. libuv reads the variable when the pool is first
- * used. */
-static void
-size_pool(unsigned n_services)
-{
-    char text[16];
-
-    snprintf(text, sizeof(text), "%u", 4 * n_services);
-    setenv("UV_THREADPOOL_SIZE", text, 0);
-}
-
 /* Ends the services that were made. */
 static void
 end_services(struct server *server, int64_t cut_at_us)
@@ -335,27 +303,37 @@ server_open(struct server **server, const struct server_options *options,
     struct server *s = memory_new(1, sizeof(*s) + n * sizeof(s->services[0]));
     struct addresses addresses;
     enum status rc = STATUS_OK;
+    char text[16];
 
     *server = NULL;
     if (!s)
         return problem_memory(why);
     s->options = *options;
     s->n_services = n;
-    size_pool(n);
+    snprintf(text, sizeof(text), "%u", 4 * n);
+    setenv("UV_THREADPOOL_SIZE", text, 0);
     s->port = options->port;
     s->fd_end = find_fd_end();
     clients_init(&s->unlimited, 100);
     s->clients = options->clients ? options->clients : &s->unlimited;
-    if (options->clients)
-        limit_connections(s);
+    if (options->clients &&
+        clients_limit_of_each(options->clients, CLIENT_CONNECTIONS) >
+            (uint64_t)s->fd_end / 2)
+        clients_limit_each(options->clients, CLIENT_CONNECTIONS,
+                           (uint64_t)s->fd_end / 2);
     if (options->tls_cert)
         rc = tls_open(&s->tls, options->tls_cert, options->tls_key, why);
     if (!rc)
         rc = addresses_find(&addresses, options->host, &s->port, why);
     for (unsigned i = 0; i < n && !rc; i++)
         rc = service_init(&s->services[i], s, i, &addresses, why);
-    for (unsigned i = 0; i < n && !rc; i++)
-        rc = start_service(&s->services[i], why);
+    for (unsigned i = 0; i < n && !rc; i++) {
+        char name[16];
+
+        snprintf(name, sizeof(name), "net %u", s->services[i].number);
+        rc = thread_start(&s->services[i].thread, name, run_service,
+                          &s->services[i], why);
+    }
     if (rc) {
         end_services(s, 0);
         return rc;

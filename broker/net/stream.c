@@ -129,13 +129,13 @@ new_stream(struct request *rq)
 
     request_describe(rq, &end);
     end.is_stream = true;
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+    for (size_t i = 0; i < N_ELEMENTS(texts); i++) {
         if (!end.is_kept)
             texts[i]->size = 0;
         size += texts[i]->size < TEXT_MAX ? texts[i]->size : TEXT_MAX;
     }
     s = memory_new(1, sizeof(*s) + size);
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+    for (size_t i = 0; i < N_ELEMENTS(texts); i++)
         *texts[i] = keep_text(s, &at, *texts[i]);
     s->end = end;
     s->began_us = rq->began_us;

@@ -1,7 +1,6 @@
 /*
  * tls.c - the certificate of the listeners, and sessions of OpenSSL.
  */
-#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

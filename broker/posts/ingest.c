@@ -77,24 +77,6 @@ reserve_memory(struct ingest *in, struct problem *why)
     return rc;
 }
 
-/* Adds the entry that begins at `start`, the last one, to the digest of all:
- * its bytes without a stamp, and the source's time. Both are as the reader
- * understood them, so that format and spelling of a repeat do not matter. (A
- * namespace prefix counts, as it is stored.) A time has 8 bytes, and no entry
- * is as short, so the digest cannot confuse them.
- */
-static void
-digest_entry(struct post *post, size_t start)
-{
-    const struct fragment *f = &post->fragments[post->n_fragments];
-    struct slice time = {(const char *)&f->datetime_us, sizeof(f->datetime_us)};
-
-    digest_add(&post->entries,
-               (struct slice){post->bytes.data + start, f->size});
-    if (f->datetime_us != DATETIME_NONE)
-        digest_add(&post->entries, time);
-}
-
 /* Without a part, a change must name bytes that the set has. */
 static enum status
 add_told(struct ingest *in, const struct change *change, struct problem *why)
@@ -134,8 +116,16 @@ add_entry(struct ingest *in, const struct change *given, struct problem *why)
                         &post->fragments[post->n_fragments], why);
     if (rc)
         return rc;
-    if (post->key.size > 0 || in->is_message)
-        digest_entry(post, start);
+    if (post->key.size > 0 || in->is_message) {
+        const struct fragment *f = &post->fragments[post->n_fragments];
+        struct slice time = {(const char *)&f->datetime_us,
+                             sizeof(f->datetime_us)};
+
+        digest_add(&post->entries,
+                   (struct slice){post->bytes.data + start, f->size});
+        if (f->datetime_us != DATETIME_NONE)
+            digest_add(&post->entries, time);
+    }
     post->n_fragments++;
     return reserve_memory(in, why);
 }
@@ -166,16 +156,27 @@ is_via(struct slice tags, const char *epoch)
     return false;
 }
 
-/* Adds the entry with one more tag. */
 static enum status
-add_via(struct ingest *in, const struct change *change, const char *origin,
-        struct problem *why)
+on_change(const struct change *change, void *user, struct problem *why)
 {
-    struct change marked = *change;
+    struct ingest *in = user;
+    const char *origin;
+    struct change marked;
     struct problem reason = {""};
     struct buf tags;
     enum status rc;
 
+    in->n_entries++;
+    if (!in->is_message)
+        return add_entry(in, change, why);
+    /* A message has its epoch before its changes, or none: input_formats.h. */
+    origin = input_reader_coverage(in->reader)->epoch;
+    if ((origin[0] && !strcmp(origin, in->target_epoch)) ||
+        is_via(change->tags, in->target_epoch))
+        return STATUS_OK;
+    if (!origin[0] || is_via(change->tags, origin))
+        return add_entry(in, change, why);
+    marked = *change;
     buf_init(&tags, change->tags.size + 1 + VIA_SIZE);
     buf_add_slice(&tags, change->tags);
     if (change->tags.size > 0)
@@ -192,25 +193,6 @@ add_via(struct ingest *in, const struct change *change, const char *origin,
         *why = reason;
     buf_fini(&tags);
     return rc;
-}
-
-static enum status
-on_change(const struct change *change, void *user, struct problem *why)
-{
-    struct ingest *in = user;
-    const char *origin;
-
-    in->n_entries++;
-    if (!in->is_message)
-        return add_entry(in, change, why);
-    /* A message has its epoch before its changes, or none: input_formats.h. */
-    origin = input_reader_coverage(in->reader)->epoch;
-    if ((origin[0] && !strcmp(origin, in->target_epoch)) ||
-        is_via(change->tags, in->target_epoch))
-        return STATUS_OK;
-    if (!origin[0] || is_via(change->tags, origin))
-        return add_entry(in, change, why);
-    return add_via(in, change, origin, why);
 }
 
 enum status

@@ -71,33 +71,6 @@ struct multipart_post {
 
 /* The entries */
 
-/* Its texts have at most `max` bytes. */
-static void
-init_list(struct multipart_entries *list, size_t max)
-{
-    memset(list, 0, sizeof(*list));
-    arena_init(&list->arena, max);
-}
-
-/* Abandons the files that are arriving. */
-static void
-fini_list(struct multipart_entries *list)
-{
-    for (size_t i = 0; i < list->n; i++)
-        arriving_abandon(&list->all[i].arriving);
-    arena_fini(&list->arena);
-    free(list->by_loc);
-    free(list->all);
-}
-
-/* The memory of the list, in bytes. */
-static size_t
-list_held(const struct multipart_entries *list)
-{
-    return list->arena.used +
-           list->capacity * (sizeof(*list->all) + sizeof(*list->by_loc));
-}
-
 static bool
 copy_text(struct arena *arena, struct slice text, struct slice *to)
 {
@@ -180,8 +153,9 @@ take_entry(struct multipart_entries *list, struct slice loc)
 static enum status
 reserve_memory(struct multipart_post *c, struct problem *why)
 {
-    size_t held = sizeof(*c) + c->root.size + list_held(&c->list);
-
+    size_t held =
+        sizeof(*c) + c->root.size + c->list.arena.used +
+        c->list.capacity * (sizeof(*c->list.all) + sizeof(*c->list.by_loc));
     enum status rc;
 
     if (held <= c->held)
@@ -245,19 +219,6 @@ begin_root(struct multipart_post *c, const struct multipart_part *part,
 }
 
 static enum status
-add_root(struct multipart_post *c, struct slice bytes, struct problem *why)
-{
-    uint64_t max = registry_config(c->posts->registry)->max_body;
-
-    if (bytes.size > max - c->root.size)
-        return problem(why, STATUS_TOO_LARGE,
-                       "the changes of a post have at most %" PRIu64 " bytes",
-                       max);
-    buf_add_slice(&c->root, bytes);
-    return c->root.failed ? problem_memory(why) : reserve_memory(c, why);
-}
-
-static enum status
 on_entry(const struct change *change, void *user, struct problem *why)
 {
     struct multipart_post *c = user;
@@ -267,22 +228,6 @@ on_entry(const struct change *change, void *user, struct problem *why)
     if (change->kind != CHANGE_DELETED)
         rc = add_to_list(&c->list, change, c->n_entries, why);
     return rc ? rc : reserve_memory(c, why);
-}
-
-static enum status
-end_root(struct multipart_post *c, struct problem *why)
-{
-    struct parser_pool *pool = &c->posts->parsers;
-    struct input_reader *reader =
-        parser_pool_take(pool, c->format, on_entry, c);
-    enum status rc;
-
-    c->is_root = false;
-    rc = input_reader_feed(reader, buf_slice(&c->root), why);
-    if (!rc)
-        rc = input_reader_end(reader, why);
-    parser_pool_give(pool, c->format, reader);
-    return rc ? rc : index_list(&c->list, why);
 }
 
 /* Bitstreams */
@@ -342,8 +287,16 @@ on_add(struct slice bytes, void *user, struct problem *why)
     struct problem reason = {""};
     enum status rc;
 
-    if (c->is_root)
-        return add_root(c, bytes, why);
+    if (c->is_root) {
+        uint64_t max = registry_config(c->posts->registry)->max_body;
+
+        if (bytes.size > max - c->root.size)
+            return problem(
+                why, STATUS_TOO_LARGE,
+                "the changes of a post have at most %" PRIu64 " bytes", max);
+        buf_add_slice(&c->root, bytes);
+        return c->root.failed ? problem_memory(why) : reserve_memory(c, why);
+    }
     rc = arriving_add(&c->at->arriving, bytes, &reason);
     return rc ? refuse_entry(c->at, rc, &reason, why) : STATUS_OK;
 }
@@ -355,8 +308,18 @@ on_end(void *user, struct problem *why)
     struct problem reason = {""};
     enum status rc;
 
-    if (c->is_root)
-        return end_root(c, why);
+    if (c->is_root) {
+        struct parser_pool *pool = &c->posts->parsers;
+        struct input_reader *reader =
+            parser_pool_take(pool, c->format, on_entry, c);
+
+        c->is_root = false;
+        rc = input_reader_feed(reader, buf_slice(&c->root), why);
+        if (!rc)
+            rc = input_reader_end(reader, why);
+        parser_pool_give(pool, c->format, reader);
+        return rc ? rc : index_list(&c->list, why);
+    }
     rc = arriving_end(&c->at->arriving, &reason);
     if (rc)
         return refuse_entry(c->at, rc, &reason, why);
@@ -415,8 +378,8 @@ multipart_post_begin(struct multipart_post **post, struct posts *posts,
     multipart_init(&c->multipart, &c->type, &to);
     buf_init(&c->root, (size_t)registry_config(registry)->max_body);
     buf_init(&c->hash, SIZE_MAX);
-    init_list(&c->list,
-              (size_t)registry_config(registry)->ingest_bytes + FRAGMENT_MAX);
+    arena_init(&c->list.arena,
+               (size_t)registry_config(registry)->ingest_bytes + FRAGMENT_MAX);
     rc = reserve_memory(c, why);
     if (rc)
         multipart_post_discard(c);
@@ -640,7 +603,11 @@ multipart_post_discard(struct multipart_post *c)
     if (!c)
         return;
     count_arrived(c, c->size);
-    fini_list(&c->list);
+    for (size_t i = 0; i < c->list.n; i++)
+        arriving_abandon(&c->list.all[i].arriving);
+    arena_fini(&c->list.arena);
+    free(c->list.by_loc);
+    free(c->list.all);
     ingest_free(c->ingest);
     authority_unref(c->authority);
     c->ingest = NULL;
