@@ -1,6 +1,5 @@
 #include "broker/posts/content_check.h"
 
-
 #include "broker/posts/ingest.h"
 #include "proto/resourcesync/fragment.h"
 
