@@ -717,8 +717,8 @@ broker_open(struct broker **broker, const struct config *config,
         .on_closed = on_closed,
         .on_changed = on_changed,
         .user = b,
-        .announce = announcer_announce,
-        .follow = announcer_follow,
+        .on_acts = announcer_announce,
+        .on_followed = announcer_follow,
     };
     struct server_options net = {
         .host = config->listen_host,

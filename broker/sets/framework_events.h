@@ -99,7 +99,7 @@ struct announcer;
 
 struct announcer *announcer_new(void);
 
-/* registry_options.follow: notes what another broker has announced with a
+/* registry_options.on_followed: notes what another broker has announced with a
  * round, as if this broker had: so that this broker announces the next round as
  * the other one would. */
 void announcer_follow(struct announcer *announcer, struct registry *registry,
@@ -111,7 +111,7 @@ void announcer_begin(struct announcer *announcer, struct registry *registry);
 /* NULL is allowed. After the registry is closed. */
 void announcer_free(struct announcer *announcer);
 
-/* registry_options.announce. */
+/* registry_options.on_acts. */
 MUST_CHECK enum status announcer_announce(struct announcer *announcer,
                                           struct registry *registry,
                                           const struct act *acts, size_t n,

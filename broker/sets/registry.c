@@ -542,8 +542,8 @@ on_acts(const struct act *acts, size_t n, struct post **post, void *user)
             &set->kept, acts[i].entries.batch->size, memory_order_relaxed);
         change_kept(set, before, before + acts[i].entries.batch->size);
     }
-    return r->options.announce
-               ? r->options.announce(r->options.announcer, r, acts, n, post)
+    return r->options.on_acts
+               ? r->options.on_acts(r->options.announcer, r, acts, n, post)
                : STATUS_OK;
 }
 
@@ -622,8 +622,8 @@ on_followed(const struct act *acts, size_t n, void *user)
     struct registry *r = user;
     bool is_changed = false;
 
-    if (r->options.announce)
-        r->options.follow(r->options.announcer, r, acts, n);
+    if (r->options.on_followed)
+        r->options.on_followed(r->options.announcer, r, acts, n);
     for (size_t i = 0; i < n; i++) {
         struct set *set = log_set_owner(acts[i].set);
 

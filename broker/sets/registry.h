@@ -153,17 +153,16 @@ struct registry_options {
     void (*on_changed)(void *user);
     void *user;
 
-    /* Announces the acts of a round: log_options.on_acts, announcer_announce.
-     * Log thread. NULL: nothing is announced. */
-    enum status (*announce)(struct announcer *announcer,
-                            struct registry *registry, const struct act *acts,
-                            size_t n, struct post **post);
+    /* See log_options.on_acts: announcer_announce. Log thread. NULL: nothing is
+     * announced. */
+    enum status (*on_acts)(struct announcer *announcer,
+                           struct registry *registry, const struct act *acts,
+                           size_t n, struct post **post);
 
-    /* Learns what another broker has announced with a round: announcer_follow.
-     * Sets that the round removes are still counted. Log thread; called if
-     * `announce` is not NULL. */
-    void (*follow)(struct announcer *announcer, struct registry *registry,
-                   const struct act *acts, size_t n);
+    /* See log_options.on_followed: announcer_follow. Sets that the round
+     * removes are still counted. Log thread. NULL as on_acts. */
+    void (*on_followed)(struct announcer *announcer, struct registry *registry,
+                        const struct act *acts, size_t n);
     struct announcer *announcer;
 };
 
