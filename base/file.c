@@ -371,6 +371,36 @@ file_unlock(int lock)
 }
 
 enum status
+file_share_folder(const char *path, int *fd, struct problem *why)
+{
+    *fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*fd < 0)
+        return problem_errno(why, "cannot open", path);
+    while (flock(*fd, LOCK_SH)) {
+        enum status rc;
+
+        if (errno == EINTR)
+            continue;
+        rc = problem_errno(why, "cannot lock", path);
+        file_close(fd);
+        return rc;
+    }
+    return STATUS_OK;
+}
+
+bool
+file_have_alone(int fd)
+{
+    return !flock(fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK;
+}
+
+void
+file_end_alone(int fd)
+{
+    flock(fd, LOCK_UN);
+}
+
+enum status
 file_share_lock(const char *dir, int *lock, struct problem *why)
 {
     enum status rc = STATUS_OK;

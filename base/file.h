@@ -50,6 +50,17 @@ void file_unlock(int lock);
 MUST_CHECK enum status file_share_lock(const char *dir, int *lock,
                                        struct problem *why);
 
+/* Opens a folder and shares it, until *fd is closed: waits for the process that
+ * has it alone (file_have_alone). */
+MUST_CHECK enum status file_share_folder(const char *path, int *fd,
+                                         struct problem *why);
+
+/* Has an open folder alone, until file_end_alone. False: another process shares
+ * it. Also true where the file system has no locks: nobody has shared it
+ * there. */
+bool file_have_alone(int fd);
+void file_end_alone(int fd);
+
 /* Checks that file_lock could take the lock now. Makes no file; an owner that
  * starts in the same moment may find the lock taken. `dir` need not exist. */
 MUST_CHECK enum status file_check_lock(const char *dir, struct problem *why);

@@ -8,7 +8,7 @@
  * (chore.h). The framework log retains a fixed number of lists. One commit
  * moves the earliest position, the index and the archive together (R-227);
  * files go later (log_purge). While a backup copies files all lists stay
- * (deletion_lock.h).
+ * (log.h).
  *
  * A set with nothing to remove costs one look at its head.
  *

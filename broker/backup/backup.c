@@ -17,7 +17,6 @@
 #include "base/map.h"
 #include "broker/backup/copied_file.h"
 #include "broker/backup/manifest.h"
-#include "broker/log/deletion_lock.h"
 #include "broker/log/list_file.h"
 #include "broker/log/log.h"
 #include "broker/sets/links.h"
@@ -657,7 +656,7 @@ write_backup(struct backup *b, struct problem *why)
     if (rc)
         return rc;
     prune(b, &b->former);
-    rc = deletion_lock_share(b->options->data, &b->deletions, why);
+    rc = file_share_folder(b->options->data, &b->deletions, why);
     if (!rc)
         rc = take_all(b, why);
     file_close(&b->deletions);

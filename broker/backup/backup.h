@@ -11,7 +11,7 @@
  * The log is the order, so the moment of a backup is a position of tidings.db,
  * and the order of the copies is the guarantee:
  *
- *     the broker deletes nothing from here on (deletion_lock.h)
+ *     the broker deletes nothing from here on (log.h)
  *      1. uploads            one that ends now has its changes in the log
  *      2. all databases      cursors and states, no newer than
  *      3. tidings.db         this moment; then the entries of its segments go

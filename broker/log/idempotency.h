@@ -34,6 +34,7 @@
 
 #include <stdint.h>
 
+#include "base/map.h"
 #include "broker/log/act.h"
 #include "broker/log/engine.h"
 #include "broker/log/post.h"
@@ -69,5 +70,29 @@ MUST_CHECK enum idempotency_verdict idempotency_judge(const struct acts *acts,
 /* Notes the outcome of a post that was new, and placed. STATUS_MEMORY. */
 MUST_CHECK enum status idempotency_add(struct acts *acts,
                                        const struct post *post);
+
+/* Shares: how many of the remembered keys each client has brought. A client
+ * with its share of them leaves room for the others.
+ *
+ * They count since the engine last began to collect keys anew
+ * (engine_ops.keys_since), and in this process: a start forgets who brought the
+ * keys. No client can restart the broker, and the engine's own limit holds. */
+
+/* All zero: empty. */
+struct idempotency_shares {
+    struct map by_client; /* of struct key_share */
+    int64_t since_us;
+};
+
+/* Counts the key of a post that is about to be placed in a commit at `at_us`.
+ * STATUS_LIMITED, also in the post: its client has its share. */
+MUST_CHECK enum status idempotency_take(struct idempotency_shares *shares,
+                                        struct engine *engine, int64_t at_us,
+                                        struct post *post);
+
+/* The post was not committed. Allowed if its key was not counted. */
+void idempotency_give(struct post *post);
+
+void idempotency_fini(struct idempotency_shares *shares);
 
 #endif

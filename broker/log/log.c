@@ -15,7 +15,6 @@
 #include "base/file.h"
 #include "broker/base/diag.h"
 #include "broker/log/batch_cache.h"
-#include "broker/log/deletion_lock.h"
 #include "broker/log/engine.h"
 #include "broker/log/list_file.h"
 #include "broker/log/log_set.h"
@@ -31,12 +30,13 @@ struct log {
     struct log_options options;
     char dir[4096];
     int lock;
-    struct deletion_lock deletions; /* the archive thread's */
+    int dir_fd;        /* the archive thread has it alone to delete */
+    bool is_backed_up; /* as of its last attempt: a backup copies files */
     struct engine *engine;
     struct tails tails;
     atomic_size_t disk_forms; /* bytes of forms kept by batches from a disk */
     struct batch_cache *cache;
-    struct backlog backlog;
+    struct unfiled_bytes unfiled;
     struct log_thread log_thread;
     atomic_bool is_ending;  /* log_ending */
     atomic_bool is_guarded; /* log_is_guarded */
@@ -248,6 +248,13 @@ log_births(const struct log *log)
 
 /* Reading */
 
+static enum status
+open_dir(const char *path, int *fd, struct problem *why)
+{
+    *fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return *fd < 0 ? problem_errno(why, "cannot open", path) : STATUS_OK;
+}
+
 enum status
 log_folder(struct log *log, const struct log_set *set, const char *name,
            bool is_made, int *fd, struct problem *why)
@@ -258,9 +265,9 @@ log_folder(struct log *log, const struct log_set *set, const char *name,
     snprintf(path, sizeof(path), "%s/sets/%s/%s", log->dir, set->name, name);
     if (is_made)
         rc = file_make_dirs(path, why);
-    *fd = rc ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (!rc && *fd < 0)
-        rc = problem_errno(why, "cannot open", path);
+    *fd = -1;
+    if (!rc)
+        rc = open_dir(path, fd, why);
     if (!rc && is_made)
         rc = file_let_passers_read(*fd, why);
     if (rc)
@@ -503,7 +510,7 @@ log_file_list(struct log *log, bool *is_done, struct problem *why)
     struct list_file file = {.dir_fd = -1};
     struct buf header;
     uint32_t id;
-    int64_t seen = backlog_bytes(&log->backlog);
+    int64_t seen = unfiled_bytes_bytes(&log->unfiled);
     enum status rc;
 
     *is_done = false;
@@ -513,7 +520,7 @@ log_file_list(struct log *log, bool *is_done, struct problem *why)
     if (rc == STATUS_NOT_FOUND) {
         *is_done = true;
         rc = STATUS_OK;
-        backlog_clear(&log->backlog, seen);
+        unfiled_bytes_clear(&log->unfiled, seen);
         goto out;
     }
     if (rc)
@@ -531,7 +538,7 @@ log_file_list(struct log *log, bool *is_done, struct problem *why)
     if (!rc)
         rc = submit_filed(log, filing.set, &file, why);
     if (!rc || rc == STATUS_GONE)
-        backlog_add(&log->backlog, -(int64_t)file.info.bytes);
+        unfiled_bytes_add(&log->unfiled, -(int64_t)file.info.bytes);
     if (rc == STATUS_GONE) {
         rc = STATUS_OK; /* removed meanwhile: its file goes with the others */
         goto out;
@@ -542,7 +549,7 @@ log_file_list(struct log *log, bool *is_done, struct problem *why)
              diag_number("list", file.info.number));
 
 out:
-    backlog_fail(&log->backlog, rc && rc != STATUS_STOPPED);
+    unfiled_bytes_fail(&log->unfiled, rc && rc != STATUS_STOPPED);
     /* Changes may have waited for this. */
     if (!*is_done || seen > 0)
         log_thread_look_again(&log->log_thread);
@@ -596,15 +603,6 @@ unlink_list(int fd, uint64_t number, struct problem *why)
     return rc ? rc : unlink_name(fd, name, why);
 }
 
-static enum status
-open_dir(const char *path, int *fd, struct problem *why)
-{
-    *fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (*fd >= 0 || errno == ENOENT)
-        return STATUS_OK;
-    return problem_errno(why, "cannot open", path);
-}
-
 /* Some of the lists, up to *upto. */
 static enum status
 unlink_lists(const char *path, const struct engine_trash *trash, uint64_t *upto,
@@ -614,8 +612,8 @@ unlink_lists(const char *path, const struct engine_trash *trash, uint64_t *upto,
     enum status rc = open_dir(path, &fd, why);
 
     *upto = trash->last;
-    if (rc || fd < 0)
-        return rc;
+    if (rc)
+        return errno == ENOENT ? STATUS_OK : rc;
     if (trash->last >= trash->first + STEP_FILES)
         *upto = trash->first + STEP_FILES - 1;
     for (uint64_t i = trash->first; !rc && i <= *upto; i++)
@@ -639,8 +637,8 @@ unlink_rest(const char *path, struct problem *why)
     DIR *dir;
     enum status rc = open_dir(path, &fd, why);
 
-    if (rc || fd < 0)
-        return rc;
+    if (rc)
+        return errno == ENOENT ? STATUS_OK : rc;
     dir = fdopendir(fd);
     if (!dir) {
         close(fd);
@@ -774,19 +772,27 @@ purge_some(struct log *log, log_needs_fn *needs, bool *is_done,
 bool
 log_begin_deleting(struct log *log)
 {
-    return deletion_lock_take(&log->deletions);
+    bool is_backed_up = !file_have_alone(log->dir_fd);
+
+    if (is_backed_up && !log->is_backed_up)
+        diag(DIAG_INFO, "log",
+             "a backup copies files: none is deleted until it ends");
+    if (!is_backed_up && log->is_backed_up)
+        diag(DIAG_INFO, "log", "no backup copies files any more");
+    log->is_backed_up = is_backed_up;
+    return !is_backed_up;
 }
 
 void
 log_end_deleting(struct log *log)
 {
-    deletion_lock_release(&log->deletions);
+    file_end_alone(log->dir_fd);
 }
 
 bool
 log_may_delete(const struct log *log)
 {
-    return !log->deletions.is_refused;
+    return !log->is_backed_up;
 }
 
 enum status
@@ -881,7 +887,7 @@ log_open(struct log **result, const struct log_options *options,
 
     log->options = *options;
     snprintf(log->dir, sizeof(log->dir), "%s", options->dir);
-    log->lock = log->deletions.fd = -1;
+    log->lock = log->dir_fd = -1;
     list_init(&log->sets);
     pthread_mutex_init(&log->mutex, NULL);
     tails_init(&log->tails, options->tail_bytes);
@@ -893,7 +899,7 @@ log_open(struct log **result, const struct log_options *options,
     if (!rc)
         rc = file_lock(log->dir, &log->lock, why);
     if (!rc)
-        rc = deletion_lock_open(&log->deletions, log->dir, why);
+        rc = open_dir(log->dir, &log->dir_fd, why);
     if (!rc)
         rc = log->options.open_engine(&log->engine, log->dir, &log->disk_forms,
                                       why);
@@ -907,11 +913,11 @@ log_open(struct log **result, const struct log_options *options,
     if (!rc && options->unfiled_bytes > 0)
         rc = log->engine->ops->unfiled_bytes(log->engine, &unfiled, why);
     if (!rc) {
-        backlog_init(&log->backlog, options->unfiled_bytes, unfiled);
+        unfiled_bytes_init(&log->unfiled, options->unfiled_bytes, unfiled);
         log->log_thread.engine = log->engine;
         log->log_thread.tails = &log->tails;
         log->log_thread.options = &log->options;
-        log->log_thread.backlog = &log->backlog;
+        log->log_thread.unfiled = &log->unfiled;
         rc = log_thread_start(&log->log_thread, why);
     }
     if (rc)
@@ -932,7 +938,7 @@ log_check(const char *dir, struct problem *why)
 bool
 log_is_holding(const struct log *log)
 {
-    return backlog_is_full(&log->backlog);
+    return unfiled_bytes_is_full(&log->unfiled);
 }
 
 const atomic_bool *
@@ -967,7 +973,7 @@ log_close(struct log *log)
     }
     if (log->engine)
         log->engine->ops->close(log->engine);
-    deletion_lock_close(&log->deletions);
+    file_close(&log->dir_fd);
     if (log->lock >= 0)
         file_unlock(log->lock);
     map_fini(&log->by_id);

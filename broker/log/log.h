@@ -54,7 +54,7 @@ struct log_options {
     int64_t linger_us;   /* how long a commit waits for company */
 
     /* With so many bytes of closed lists without a file changes wait
-     * (backlog.h); 0: never. */
+     * (log_thread.h); 0: never. */
     uint64_t unfiled_bytes;
 
     /* Called on log_open's thread for every existing set, with its stored
@@ -364,10 +364,21 @@ MUST_CHECK enum status log_folder(struct log *log, const struct log_set *set,
                                   const char *name, bool is_made, int *fd,
                                   struct problem *why);
 
-/* Deleting: deletion_lock.h. log_begin_deleting returns false if a backup
- * copies files: the caller deletes nothing now. True: it deletes some, then
- * calls log_end_deleting. log_may_delete: as of the last attempt, of which
- * there is one a second (retention). Archive thread. */
+/* Deleting: a backup keeps a running broker from deleting files.
+ *
+ *     tidingsd backup    shares the data directory from its first look to its
+ *                        last copy (file_share_folder)
+ *     archive thread     has it alone around each step that deletes; if a
+ *                        backup shares it, leaves the step for later
+ *
+ * So a backup finds every file that the databases of its moment name, and the
+ * broker waits for nothing. Retention stands still, too: a copied state then
+ * lacks no entry that the copied log still has. The lock ends with the process
+ * that has it.
+ *
+ * log_begin_deleting returns false if a backup copies files; else the caller
+ * calls log_end_deleting. log_may_delete: as of the last attempt. Archive
+ * thread. */
 MUST_CHECK bool log_begin_deleting(struct log *log);
 void log_end_deleting(struct log *log);
 bool log_may_delete(const struct log *log);

@@ -28,6 +28,54 @@
  * say both again and again. */
 #define WELL_BYTES ((uint64_t)3 * ROUND_BYTES)
 
+/* Closed lists without a file */
+
+void
+unfiled_bytes_add(struct unfiled_bytes *b, int64_t bytes)
+{
+    metrics_set(METRIC_UNFILED,
+                bytes + atomic_fetch_add_explicit(&b->bytes, bytes,
+                                                  memory_order_relaxed));
+}
+
+void
+unfiled_bytes_init(struct unfiled_bytes *b, uint64_t max_bytes, uint64_t bytes)
+{
+    b->max_bytes = (int64_t)max_bytes;
+    atomic_init(&b->bytes, 0);
+    atomic_init(&b->has_failed, false);
+    unfiled_bytes_add(b, (int64_t)bytes);
+}
+
+int64_t
+unfiled_bytes_bytes(const struct unfiled_bytes *b)
+{
+    return atomic_load_explicit(&b->bytes, memory_order_relaxed);
+}
+
+void
+unfiled_bytes_clear(struct unfiled_bytes *b, int64_t seen)
+{
+    /* A list that was closed since then has changed the number. */
+    if (seen != 0 &&
+        atomic_compare_exchange_strong_explicit(
+            &b->bytes, &seen, 0, memory_order_relaxed, memory_order_relaxed))
+        metrics_set(METRIC_UNFILED, 0);
+}
+
+void
+unfiled_bytes_fail(struct unfiled_bytes *b, bool has_failed)
+{
+    atomic_store_explicit(&b->has_failed, has_failed, memory_order_relaxed);
+}
+
+bool
+unfiled_bytes_is_full(const struct unfiled_bytes *b)
+{
+    return b->max_bytes > 0 && unfiled_bytes_bytes(b) >= b->max_bytes &&
+           !atomic_load_explicit(&b->has_failed, memory_order_relaxed);
+}
+
 /* Rounds */
 
 static void
@@ -65,7 +113,8 @@ commit_acts(struct log_thread *t, const struct commit *commit, bool *is_more,
     }
     for (size_t i = 0; acts->n_of[ACT_LIST_END] > 0 && i < acts->n; i++)
         if (acts->all[i].kind == ACT_LIST_END)
-            backlog_add(t->backlog, (int64_t)acts->all[i].list_end.info.bytes);
+            unfiled_bytes_add(t->unfiled,
+                              (int64_t)acts->all[i].list_end.info.bytes);
     metrics_add(METRIC_LISTS_CLOSED, (int64_t)acts->n_of[ACT_LIST_END]);
     metrics_add(METRIC_FILES_WRITTEN, (int64_t)acts->n_of[ACT_FILED]);
     return rc;
@@ -333,7 +382,7 @@ is_holding(struct log_thread *t)
 {
     bool is;
 
-    if (!backlog_is_full(t->backlog))
+    if (!unfiled_bytes_is_full(t->unfiled))
         return false;
     pthread_mutex_lock(&t->mutex);
     is = !t->is_ending;
@@ -458,8 +507,8 @@ judge_post(struct log_thread *t, const struct round *r, struct post *post)
             verdict = IDEMPOTENCY_SETTLED;
     }
     if (verdict == IDEMPOTENCY_NEW && post->key.size > 0 &&
-        key_shares_take(&t->key_shares, t->engine, t->sequencer.acts.at_us,
-                        post))
+        idempotency_take(&t->key_shares, t->engine, t->sequencer.acts.at_us,
+                         post))
         verdict = IDEMPOTENCY_SETTLED;
     return verdict;
 }
@@ -521,7 +570,7 @@ stamp_again(struct log_thread *t, struct list *round)
         struct post *post = list_entry(last, struct post, node);
 
         list_remove(last);
-        key_shares_give(post);
+        idempotency_give(post);
         post->is_birth = post->is_repeat = false;
         list_prepend(&t->waiting, last);
     }
@@ -638,7 +687,7 @@ commit_round(struct log_thread *t, bool *is_more)
         if (rc) { /* else what it was judged to be */
             post->status = rc;
             post->why = why;
-            key_shares_give(post);
+            idempotency_give(post);
         }
         if (!rc && post->kind == POST_SETTINGS)
             post->set->limits = post->limits; /* from the next round on */
@@ -804,7 +853,7 @@ log_thread_stop(struct log_thread *t)
 void
 log_thread_fini(struct log_thread *t)
 {
-    key_shares_fini(&t->key_shares);
+    idempotency_fini(&t->key_shares);
     acts_fini(&t->sequencer.acts);
     order_fini(&t->order);
 }

@@ -33,19 +33,55 @@
 
 #include "base/list.h"
 #include "base/thread.h"
-#include "broker/log/backlog.h"
 #include "broker/log/engine.h"
-#include "broker/log/key_shares.h"
+#include "broker/log/idempotency.h"
 #include "broker/log/log.h"
 #include "broker/log/order.h"
 #include "broker/log/sequencer.h"
 #include "broker/log/tail.h"
 
+/* The bytes of closed lists that have no file yet.
+ *
+ * Their entries take room in tidings.db. While they have more bytes than a
+ * limit, changes wait for their turn at the log thread: a source that posts
+ * faster than lists are filed is slowed down to the pace of the filing. Acts
+ * are committed as always. If a list cannot be filed, nothing waits: posts do
+ * not hang on a directory that refuses a file.
+ *
+ * The log thread adds, the archive thread takes away. A list of a removed set
+ * leaves when no list waits for its file any more.
+ */
+
+/* Relaxed: what the log thread sees too late costs a round. */
+struct unfiled_bytes {
+    int64_t max_bytes; /* 0: no limit */
+    _Atomic(int64_t) bytes;
+    atomic_bool has_failed; /* the last list could not be filed */
+};
+
+void unfiled_bytes_init(struct unfiled_bytes *b, uint64_t max_bytes,
+                        uint64_t bytes);
+
+int64_t unfiled_bytes_bytes(const struct unfiled_bytes *b);
+
+/* A list of so many bytes was closed; less than 0: it has its file, or needs
+ * none any more. */
+void unfiled_bytes_add(struct unfiled_bytes *b, int64_t bytes);
+
+/* There was no list without a file when the backlog had `seen` bytes. */
+void unfiled_bytes_clear(struct unfiled_bytes *b, int64_t seen);
+
+/* A list could not be filed; or one could be again. */
+void unfiled_bytes_fail(struct unfiled_bytes *b, bool has_failed);
+
+/* True if changes are to wait. */
+bool unfiled_bytes_is_full(const struct unfiled_bytes *b);
+
 struct log_thread {
     struct engine *engine;
     struct tails *tails;
     const struct log_options *options;
-    struct backlog *backlog;
+    struct unfiled_bytes *unfiled;
     struct thread thread;
 
     /* The queue has posts without a wake-up of the log thread. The submitter
@@ -79,7 +115,7 @@ struct log_thread {
     struct list waiting;  /* posts of later rounds */
     struct list held;     /* earlier ones, while the backlog is full */
     struct sequencer sequencer;
-    struct key_shares key_shares;
+    struct idempotency_shares key_shares;
     struct post *announcement; /* the last of its posts; or NULL */
 };
 

@@ -67,10 +67,10 @@ struct post {
 
     /* POST_CHANGES: the key counts for this client, lent; NULL: for none. */
     struct client *client;
-    struct key_share *key_share; /* the log thread's: key_shares.h */
+    struct key_share *key_share; /* the log thread's: idempotency.h */
 
     /* POST_CHANGES: of the thread that files lists, so it must not wait for
-     * their files (backlog.h). */
+     * their files (log_thread.h). */
     bool is_never_held;
 
     struct post_line *line; /* POST_CHANGES; lent; NULL: in none */

@@ -159,28 +159,14 @@ segments_find_spares(struct segments *s, struct problem *why)
     return rc;
 }
 
-/* Spare segments */
-
-/* False while a backup reads. Also true where the file system has no locks: no
- * backup has shared one there. */
-static bool
-lock_folder(struct segments *s)
-{
-    return !flock(s->dir_fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK;
-}
-
-static void
-unlock_folder(struct segments *s)
-{
-    flock(s->dir_fd, LOCK_UN);
-}
+/* Spare segments: a backup that reads keeps them */
 
 void
 segments_drop_spares(struct segments *s, size_t n_kept)
 {
     char name[NAME_SIZE];
 
-    if (s->n_spares <= n_kept || !lock_folder(s))
+    if (s->n_spares <= n_kept || !file_have_alone(s->dir_fd))
         return;
     while (s->n_spares > n_kept) {
         name_segment(name, s->spares[--s->n_spares]);
@@ -188,7 +174,7 @@ segments_drop_spares(struct segments *s, size_t n_kept)
             DIAG(DIAG_WARNING, "log", "a segment without entries stays",
                  diag_text("file", name));
     }
-    unlock_folder(s);
+    file_end_alone(s->dir_fd);
 }
 
 /* Gives a spare segment the name, and returns its file; -1: there is none. */
@@ -198,14 +184,14 @@ take_spare(struct segments *s, const char *name)
     char former[NAME_SIZE];
     int fd = -1;
 
-    if (s->n_spares == 0 || !lock_folder(s))
+    if (s->n_spares == 0 || !file_have_alone(s->dir_fd))
         return -1;
     name_segment(former, s->spares[s->n_spares - 1]);
     if (!renameat(s->dir_fd, former, s->dir_fd, name)) {
         s->n_spares--;
         fd = openat(s->dir_fd, name, O_WRONLY | O_CLOEXEC);
     }
-    unlock_folder(s);
+    file_end_alone(s->dir_fd);
     return fd;
 }
 
@@ -434,17 +420,11 @@ enum status
 segments_share(const char *dir, int *fd, struct problem *why)
 {
     char path[PATH_MAX];
-    enum status rc = STATUS_OK;
+    enum status rc;
 
     snprintf(path, sizeof(path), "%s/" SEGMENTS_FOLDER, dir);
-    *fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (*fd < 0 && errno == ENOENT)
-        return STATUS_OK;
-    while (*fd >= 0 && flock(*fd, LOCK_SH) && errno == EINTR)
-        continue;
-    if (*fd < 0)
-        rc = problem_errno(why, "cannot open", path);
-    return rc;
+    rc = file_share_folder(path, fd, why);
+    return rc && errno == ENOENT ? STATUS_OK : rc;
 }
 
 enum status

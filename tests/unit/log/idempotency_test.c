@@ -245,7 +245,7 @@ post_of(struct world *w, struct client *client, const char *key,
     return p;
 }
 
-/* key_shares.h: one client brings as many keys as it may, and 20 others notice
+/* idempotency.h: one client brings as many keys as it may, and 20 others notice
  * nothing. A repeat needs no place, a post without a key neither, and a refused
  * commit gives it back. The count begins anew with the engine's. */
 TEST(keys_have_a_limit_for_each_client)
@@ -282,7 +282,7 @@ TEST(keys_have_a_limit_for_each_client)
     post_of(w, greedy, "k3", STATUS_OK);
     assert_int_equal(clients_held(&clients, CLIENT_KEYS), 1);
     log_thread_stop(&w->log_thread);
-    key_shares_fini(&w->log_thread.key_shares);
+    idempotency_fini(&w->log_thread.key_shares);
     client_unref(greedy);
     clients_fini(&clients);
 }

@@ -165,8 +165,8 @@ TEST(files_a_list_byte_for_byte)
     free(filed);
 }
 
-/* backlog.h: a list that gets its file lets the posts go on, those of a former
- * process count, too; and then nothing is counted. */
+/* log_thread.h: a list that gets its file lets the posts go on, those of a
+ * former process count, too; and then nothing is counted. */
 TEST(goes_on_when_lists_have_their_files)
 {
     struct stage *s = *state;

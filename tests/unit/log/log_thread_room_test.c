@@ -220,15 +220,16 @@ TEST(a_round_that_follows_another_lingers_too)
     assert_int_equal(count_commits(w), 2);
 }
 
-/* backlog.h: changes wait while the closed lists without a file are too large.
- * Acts are committed, and so are the changes of the thread that files lists. */
+/* log_thread.h: changes wait while the closed lists without a file are too
+ * large. Acts are committed, and so are the changes of the thread that files
+ * lists. */
 TEST(holds_changes_while_lists_wait_for_their_files)
 {
     struct world *w = *state;
     struct posted *p[3], *filed = make_act(w, ACT_FILED, &w->a), *own;
 
     assert_kept(submit(w, changes(w, &w->a, 2)), 1);
-    backlog_add(&w->backlog, BACKLOG_MAX);
+    unfiled_bytes_add(&w->unfiled, BACKLOG_MAX);
     p[0] = submit(w, changes(w, &w->a, 2));
     p[1] = submit(w, changes(w, &w->b, 2));
     filed->act.filed.list = 1;
@@ -241,7 +242,7 @@ TEST(holds_changes_while_lists_wait_for_their_files)
     assert_int_equal(head_of(&w->a).last, 5);
     assert_false(head_of(&w->b).exists);
 
-    backlog_add(&w->backlog, -1);
+    unfiled_bytes_add(&w->unfiled, -1);
     thread_wake(&w->log_thread.thread);
     assert_kept(p[0], 6);
     assert_kept(p[1], 1);
@@ -254,10 +255,10 @@ TEST(holds_no_changes_in_vain)
     struct world *w = *state;
     struct posted *p;
 
-    backlog_add(&w->backlog, BACKLOG_MAX);
-    backlog_fail(&w->backlog, true);
+    unfiled_bytes_add(&w->unfiled, BACKLOG_MAX);
+    unfiled_bytes_fail(&w->unfiled, true);
     assert_kept(submit(w, changes(w, &w->a, 2)), 1);
-    backlog_fail(&w->backlog, false);
+    unfiled_bytes_fail(&w->unfiled, false);
     p = submit(w, changes(w, &w->a, 2));
     log_thread_stop(&w->log_thread);
     assert_kept(p, 3);
@@ -267,19 +268,19 @@ TEST(holds_no_changes_in_vain)
  * meanwhile stays counted. */
 TEST(counts_anew_when_no_list_waits)
 {
-    struct backlog b;
+    struct unfiled_bytes b;
     int64_t seen;
 
-    backlog_init(&b, 1000, 700);
-    assert_false(backlog_is_full(&b));
-    backlog_add(&b, 300);
-    assert_true(backlog_is_full(&b));
-    seen = backlog_bytes(&b);
-    backlog_add(&b, 50);
-    backlog_clear(&b, seen);
-    assert_int_equal(backlog_bytes(&b), 1050);
-    backlog_clear(&b, 1050);
-    assert_int_equal(backlog_bytes(&b), 0);
-    backlog_init(&b, 0, 1 << 30);
-    assert_false(backlog_is_full(&b));
+    unfiled_bytes_init(&b, 1000, 700);
+    assert_false(unfiled_bytes_is_full(&b));
+    unfiled_bytes_add(&b, 300);
+    assert_true(unfiled_bytes_is_full(&b));
+    seen = unfiled_bytes_bytes(&b);
+    unfiled_bytes_add(&b, 50);
+    unfiled_bytes_clear(&b, seen);
+    assert_int_equal(unfiled_bytes_bytes(&b), 1050);
+    unfiled_bytes_clear(&b, 1050);
+    assert_int_equal(unfiled_bytes_bytes(&b), 0);
+    unfiled_bytes_init(&b, 0, 1 << 30);
+    assert_false(unfiled_bytes_is_full(&b));
 }

@@ -246,7 +246,7 @@ struct world {
     struct log_thread log_thread;
     struct tails tails;
     struct log_options options;
-    struct backlog backlog;
+    struct unfiled_bytes unfiled;
     struct log_set a, b;
     atomic_uint n_closed;
     struct posted **posts; /* that the test has made */
@@ -358,8 +358,8 @@ world_open(unsigned to_forget)
     w->log_thread.engine = &w->fake.engine;
     w->log_thread.tails = &w->tails;
     w->log_thread.options = &w->options;
-    backlog_init(&w->backlog, BACKLOG_MAX, 0);
-    w->log_thread.backlog = &w->backlog;
+    unfiled_bytes_init(&w->unfiled, BACKLOG_MAX, 0);
+    w->log_thread.unfiled = &w->unfiled;
     assert_int_equal(log_thread_start(&w->log_thread, NULL), STATUS_OK);
     /* It begins with a look whether there is something to forget. */
     wait_for(w, &w->fake.n_tidied, 1);

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/log/batch.h"
 #include "broker/log/log.h"
 #include "broker/log/log_set.h"
-#include "broker/log/verified_batches.h"
 #include "tests/support/posts.h"
 #include "tests/test.h"
 

@@ -1,4 +1,3 @@
-#include "broker/log/verified_batches.h"
 
 #include <stdlib.h>
 
