@@ -1,3 +1,5 @@
+#include "base/db.h"
+
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/db_rows.h"
 #include "proto/memory.h"
 
 /* How long a reader or the writer waits for a lock that SQLite holds only for

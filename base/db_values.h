@@ -1,6 +1,6 @@
 /*
  * db_values.h - the values of a statement, and the places for the columns of a
- * row: the same for SQLite (db_rows.h) and PostgreSQL
+ * row: the same for SQLite (db.h) and PostgreSQL
  * (broker/journal/pg_connection.h).
  *
  *     DB_VALUES(set->id, name, &digest)

@@ -37,6 +37,7 @@
 #include <stdint.h>
 
 #include "proto/slice.h"
+#include "proto/status.h"
 
 struct map_node {
     struct map_node *next; /* in its bucket */
@@ -102,5 +103,21 @@ map_struct(struct map_node *node, size_t offset)
 
 /* Frees the buckets. The map is empty again; nodes are the owner's. */
 void map_fini(struct map *map);
+
+/* Texts, each once: the URLs that were seen. The set keeps copies. */
+
+/* All zero: empty. */
+struct text_set {
+    struct map map;
+};
+
+/* Adds a copy of `text`, and sets *is_new to true unless the set has it.
+ * STATUS_MEMORY. */
+MUST_CHECK enum status text_set_add(struct text_set *set, struct slice text,
+                                    bool *is_new);
+
+bool text_set_has(const struct text_set *set, struct slice text);
+void text_set_remove(struct text_set *set, struct slice text); /* if it is in */
+void text_set_fini(struct text_set *set);
 
 #endif

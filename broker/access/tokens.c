@@ -11,7 +11,7 @@
 #include <openssl/evp.h>
 
 #include "base/clock.h"
-#include "base/db_rows.h"
+#include "base/db.h"
 #include "base/list.h"
 #include "base/map.h"
 #include "base/random.h"

@@ -27,7 +27,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "base/db_rows.h"
+#include "base/db.h"
 #include "base/random.h"
 #include "broker/cluster/ownership.h"
 #include "proto/buf.h"

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/db_rows.h"
+#include "base/db.h"
 #include "broker/check/databases.h"
 #include "broker/check/findings.h"
 #include "broker/log/head.h"

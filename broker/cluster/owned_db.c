@@ -22,7 +22,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "base/db_rows.h"
+#include "base/db.h"
 #include "broker/base/diag.h"
 #include "proto/buf.h"
 #include "proto/memory.h"

@@ -19,7 +19,6 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/socket_path.h"
 #include "broker/access/identity_provider.h"
 #include "broker/access/jwt.h"
 #include "broker/calls/blocking_call.h"
@@ -27,6 +26,7 @@
 #include "broker/config/config.h"
 #include "broker/log/engine.h"
 #include "broker/log/journal.h"
+#include "broker/net/unix_socket.h"
 #include "broker/store/store.h"
 #include "proto/datetime.h"
 #include "proto/number.h"

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
@@ -14,7 +15,6 @@
 #include "broker/sets/peers.h"
 #include "broker/sets/rates.h"
 #include "broker/sets/settings.h"
-#include "broker/sets/table.h"
 #include "broker/sets/upstream_topics.h"
 #include "proto/memory.h"
 #include "proto/resourcesync/vocab.h"
@@ -25,6 +25,74 @@
 #define FRAMEWORK_NAME    "_framework"
 #define FRAMEWORK_ENTRIES 10000
 #define FRAMEWORK_LISTS   10
+
+/* A table of things, in the order of their names, which stay where they are
+ * meanwhile. All zero: empty. */
+struct table {
+    struct table_row {
+        const char *name;
+        void *thing;
+    } * rows; /* ordered by name */
+
+    size_t n, capacity;
+};
+
+static void
+table_fini(struct table *table)
+{
+    free(table->rows);
+}
+
+static size_t
+table_place(const struct table *table, struct slice name)
+{
+    size_t low = 0, high = table->n;
+
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+
+        if (slice_compare(slice_of(table->rows[middle].name), name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void *
+table_find(const struct table *table, struct slice name)
+{
+    size_t place = table_place(table, name);
+
+    if (place < table->n && slice_is(name, table->rows[place].name))
+        return table->rows[place].thing;
+    return NULL;
+}
+
+static enum status
+table_add(struct table *table, const char *name, void *thing)
+{
+    size_t place = table_place(table, slice_of(name));
+
+    if (!ONE_MORE(table->rows, &table->capacity, table->n))
+        return STATUS_MEMORY;
+    memmove(&table->rows[place + 1], &table->rows[place],
+            (table->n - place) * sizeof(*table->rows));
+    table->rows[place] = (struct table_row){name, thing};
+    table->n++;
+    return STATUS_OK;
+}
+
+static void
+table_remove(struct table *table, const char *name)
+{
+    size_t place = table_place(table, slice_of(name));
+
+    if (place == table->n || strcmp(table->rows[place].name, name) != 0)
+        return;
+    memmove(&table->rows[place], &table->rows[place + 1],
+            (--table->n - place) * sizeof(*table->rows));
+}
 
 /* A name whose set was removed; it stays when the set is made again. */
 struct tombstone {

@@ -31,7 +31,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/db_rows.h"
+#include "base/db.h"
 #include "base/list.h"
 #include "broker/cluster/owned_db.h"
 #include "proto/problem.h"

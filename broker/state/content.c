@@ -19,7 +19,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "base/db_rows.h"
+#include "base/db.h"
 #include "base/list.h"
 #include "broker/state/fold_db.h"
 #include "proto/memory.h"

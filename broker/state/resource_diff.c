@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/db_rows.h"
+#include "base/db.h"
 #include "broker/state/resources.h"
 #include "proto/memory.h"
 

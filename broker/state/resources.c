@@ -26,7 +26,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "base/db_rows.h"
+#include "base/db.h"
 #include "base/file.h"
 #include "base/list.h"
 #include "broker/state/fold_db.h"

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/db_rows.h"
+#include "base/db.h"
 #include "base/file.h"
 #include "broker/state/resources.h"
 #include "proto/memory.h"

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/db_rows.h"
+#include "base/db.h"
 #include "base/file.h"
 #include "broker/base/diag.h"
 #include "broker/store/checkpoint.h"

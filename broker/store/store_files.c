@@ -1,6 +1,6 @@
 #include "broker/store/store_files.h"
 
-#include "base/db_rows.h"
+#include "base/db.h"
 #include "broker/log/batch.h"
 #include "broker/store/segments.h"
 #include "broker/store/store_queries.h"

@@ -1,6 +1,6 @@
 #include "broker/store/store_keys.h"
 
-#include "base/db_rows.h"
+#include "base/db.h"
 #include "broker/log/idempotency.h"
 
 /* One row of keys_state, for ever. */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/db_rows.h"
+#include "base/db.h"
 #include "proto/memory.h"
 
 static const struct db_kind readers = {.mode = DB_READER};

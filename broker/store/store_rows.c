@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "base/db_rows.h"
+#include "base/db.h"
 #include "broker/base/diag.h"
 #include "broker/store/store_keys.h"
 #include "broker/store/store_queries.h"

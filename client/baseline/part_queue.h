@@ -8,7 +8,7 @@
 #ifndef CLIENT_BASELINE_PART_QUEUE_H
 #define CLIENT_BASELINE_PART_QUEUE_H
 
-#include "base/text_set.h"
+#include "base/map.h"
 #include "proto/resourcesync/digest.h"
 #include "proto/slice.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/db_rows.h"
+#include "base/db.h"
 #include "client/cli/cli.h"
 #include "proto/fnv1a.h"
 

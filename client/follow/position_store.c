@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/db_rows.h"
+#include "base/db.h"
 #include "base/file.h"
 #include "client/lib/client.h"
 #include "client/source/source_position.h"

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/db_rows.h"
+#include "base/db.h"
 #include "base/random.h"
 #include "client/lib/temporary_file.h"
 #include "proto/datetime.h"

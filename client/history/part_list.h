@@ -5,7 +5,7 @@
 #ifndef CLIENT_HISTORY_PART_LIST_H
 #define CLIENT_HISTORY_PART_LIST_H
 
-#include "base/text_set.h"
+#include "base/map.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 

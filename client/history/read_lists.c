@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/db_rows.h"
+#include "base/db.h"
 
 /* The numbers are hashes, the marks those of one list, as they are in
  * memory. */

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/text_set.h"
+#include "base/map.h"
 #include "client/lib/handle_loop.h"
 #include "client/lib/servers.h"
 #include "client/lib/source_limits.h"

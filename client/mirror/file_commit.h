@@ -36,7 +36,7 @@
 #ifndef CLIENT_MIRROR_FILE_COMMIT_H
 #define CLIENT_MIRROR_FILE_COMMIT_H
 
-#include "base/text_set.h"
+#include "base/map.h"
 #include "client/dumps/download.h"
 #include "client/mirror/mirror_db.h"
 

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/db_rows.h"
+#include "base/db.h"
 #include "proto/datetime.h"
 #include "proto/resourcesync/change.h"
 #include "proto/resourcesync/digest.h"

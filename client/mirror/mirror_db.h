@@ -139,7 +139,7 @@ struct mirror_db_certainty {
     uint64_t n_mended;
 };
 
-/* Its columns in the table `sets`, and their places (base/db_rows.h). */
+/* Its columns in the table `sets`, and their places (base/db_values.h). */
 #define MIRROR_DB_CERTAINTY                                               \
     "listed_us, complete_us, complete_by, compared_us, doubt, doubt_us, " \
     "held, "                                                              \

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/db_rows.h"
+#include "base/db.h"
 #include "client/mirror/mirror_dir.h"
 
 /* The head of a WAL changes whenever SQLite begins it anew. */

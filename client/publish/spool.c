@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/db_rows.h"
+#include "base/db.h"
 #include "base/random.h"
 
 static const char *const steps[] = {

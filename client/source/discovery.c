@@ -20,7 +20,7 @@
 
 #include "base/clock.h"
 #include "base/list.h"
-#include "base/text_set.h"
+#include "base/map.h"
 #include "client/lib/callback_guard.h"
 #include "client/lib/pause.h"
 #include "client/source/capabilities.h"

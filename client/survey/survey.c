@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/db_rows.h"
+#include "base/db.h"
 #include "base/random.h"
 #include "client/lib/temporary_file.h"
 #include "proto/resourcesync/digest.h"

@@ -150,7 +150,7 @@ bool survey_resources_agree(const struct survey_resource *had,
                             const struct survey_resource *now, bool *is_proven);
 
 /* The columns lastmod, hash and length, in which an unknown number is NULL:
- * read, their places, written, their values (base/db_rows.h). */
+ * read, their places, written, their values (base/db_values.h). */
 #define SURVEY_RESOURCE_READ \
     "coalesce(lastmod, -9223372036854775808), hash, coalesce(length, -1)"
 #define SURVEY_RESOURCE_INTO(r) &(r)->lastmod_us, &(r)->hash, &(r)->length

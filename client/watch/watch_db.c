@@ -15,7 +15,7 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
-#include "base/db_rows.h"
+#include "base/db.h"
 #include "base/file.h"
 #include "base/random.h"
 #include "proto/datetime.h"

@@ -1,10 +1,11 @@
+#include "base/db.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/db_rows.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
 

@@ -1,6 +1,5 @@
 #include "base/map.h"
 
-#include "base/text_set.h"
 #include "tests/test.h"
 
 #define MANY 1000

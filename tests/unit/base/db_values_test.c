@@ -1,7 +1,6 @@
-#include "base/db_rows.h"
-
 #include <string.h>
 
+#include "base/db.h"
 #include "tests/test.h"
 
 static int
