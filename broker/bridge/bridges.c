@@ -57,25 +57,7 @@ stop_some(const struct bridge *some, size_t n)
     }
 }
 
-static void
-close_some(const struct bridge *some, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        inbound_close(some[i].in);
-        outbound_close(some[i].out);
-    }
-}
-
 /* Opening and replacing bridges */
-
-static enum status
-open_db(struct bridges *b, struct problem *why)
-{
-    enum status rc =
-        mqtt_db_open(&b->db, registry_config(b->registry)->data, b->right, why);
-
-    return rc ? problem_prefix(why, rc, "mqtt.db: ") : STATUS_OK;
-}
 
 /* Opens the out part first, so that it fixes where each set begins before the
  * in part of the section posts anything. If one fails, none is open. */
@@ -97,16 +79,6 @@ open_bridge(struct bridges *b, struct bridge *bridge, struct problem *why)
     return problem_prefix(why, rc, "bridge %s: ", config->name);
 }
 
-/* Finds the open bridge of an equal section; NULL: none. */
-static struct bridge *
-find_same(struct bridge *all, size_t n, const struct bridge_config *config)
-{
-    for (size_t i = 0; i < n; i++)
-        if ((all[i].out || all[i].in) && bridge_is_same(all[i].config, config))
-            return &all[i];
-    return NULL;
-}
-
 /* Moves the bridges whose sections are the same to `all`, and the others to
  * `ended`. */
 static void
@@ -116,10 +88,13 @@ sort_out(const struct bridges *b, const struct bridging *next,
     for (size_t i = 0; i < b->n; i++)
         ended[i] = b->all[i];
     for (size_t i = 0; i < next->n; i++) {
-        struct bridge *same = find_same(ended, b->n, &next->all[i]);
+        struct bridge *same = ended, *end = ended + b->n;
 
         all[i].config = &next->all[i];
-        if (!same)
+        while (same < end && (!(same->out || same->in) ||
+                              !bridge_is_same(same->config, &next->all[i])))
+            same++;
+        if (same == end)
             continue;
         all[i].out = same->out;
         all[i].in = same->in;
@@ -139,9 +114,10 @@ make_bridges(struct bridges *b, const struct bridging *next,
     enum status rc = STATUS_OK;
 
     if (next->n > 0 && !b->db)
-        rc = open_db(b, why);
+        rc = mqtt_db_open(&b->db, registry_config(b->registry)->data, b->right,
+                          why);
     if (rc)
-        return rc;
+        return problem_prefix(why, rc, "mqtt.db: ");
     all = memory_new(next->n + 1, sizeof(*all)); /* not 0 */
     sort_out(b, next, all, ended);
     stop_some(ended, n_ended);
@@ -153,7 +129,10 @@ make_bridges(struct bridges *b, const struct bridging *next,
     b->all = all;
     b->n = next->n;
     pthread_mutex_unlock(&b->mutex);
-    close_some(ended, n_ended);
+    for (size_t i = 0; i < n_ended; i++) {
+        inbound_close(ended[i].in);
+        outbound_close(ended[i].out);
+    }
     free(last);
     return rc;
 }
@@ -235,29 +214,19 @@ bridges_open(struct bridges **bridges, struct posts *posts,
     return rc;
 }
 
-/* Replaces the bridges of an owner; `changing` is held. */
-static enum status
-replace_bridges(struct bridges *b, const struct bridging *next,
-                struct problem *why)
-{
-    struct problem again = {""};
-    enum status rc = make_bridges(b, next, why);
-
-    if (rc && make_bridges(b, registry_bridging(b->registry), &again))
-        DIAG(DIAG_ERROR, "bridge", "cannot start a bridge again",
-             diag_text("error", again.text));
-    return rc;
-}
-
 enum status
 bridges_reload(struct bridges *b, const struct bridging *next,
                struct problem *why)
 {
+    struct problem again = {""};
     enum status rc = STATUS_OK;
 
     pthread_mutex_lock(&b->changing);
     if (b->right)
-        rc = replace_bridges(b, next, why);
+        rc = make_bridges(b, next, why);
+    if (rc && make_bridges(b, registry_bridging(b->registry), &again))
+        DIAG(DIAG_ERROR, "bridge", "cannot start a bridge again",
+             diag_text("error", again.text));
     if (!rc)
         registry_set_bridging(b->registry, next);
     pthread_mutex_unlock(&b->changing);

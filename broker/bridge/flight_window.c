@@ -40,21 +40,15 @@ flight_window_has_room(const struct flight_window *w)
            w->bytes < FLIGHT_WINDOW_BYTES;
 }
 
-static struct flight *
-take_unused(struct flight_window *w)
-{
-    struct flight *flight =
-        list_take(&w->unused, offsetof(struct flight, node));
-
-    return flight ? flight : memory_room(sizeof(*flight));
-}
-
 struct flight *
 flight_window_add(struct flight_window *w, enum flight_kind kind,
                   struct lane *lane, size_t bytes)
 {
-    struct flight *flight = take_unused(w);
+    struct flight *flight =
+        list_take(&w->unused, offsetof(struct flight, node));
 
+    if (!flight)
+        flight = memory_room(sizeof(*flight));
     memset(flight, 0, sizeof(*flight));
     list_init(&flight->node);
     flight->kind = kind;

@@ -154,15 +154,6 @@ static const struct answer {
 
 #define ANSWERS (sizeof(answers) / sizeof(answers[0]))
 
-static const struct answer *
-answer_of(enum status rc)
-{
-    for (size_t i = 0; i < ANSWERS - 1; i++)
-        if (answers[i].rc == rc)
-            return &answers[i];
-    return &answers[ANSWERS - 1];
-}
-
 /* Adds a text unchanged if JSON can hold it. */
 static void
 add_text(struct buf *to, const char *name, struct slice text)
@@ -185,8 +176,10 @@ static void
 write_rejection(struct buf *to, struct slice topic, struct slice set,
                 struct slice key, enum status rc, const struct problem *why)
 {
-    const struct answer *answer = answer_of(rc);
+    const struct answer *answer = answers;
 
+    while (answer < &answers[ANSWERS - 1] && answer->rc != rc)
+        answer++;
     json_problem_begin(to, answer->status, answer->title, why);
     add_text(to, "topic", topic);
     add_text(to, "set", set);
@@ -201,7 +194,7 @@ static void
 publish_rejection(struct inbound *in, struct slice topic, struct slice set,
                   struct slice key, enum status rc, const struct problem *why)
 {
-    struct topic_name name = topic_rejected(in->config->prefix);
+    struct topic_name name = TOPIC_NAME(in->config->prefix, TOPIC_REJECTED);
     struct mqtt_message message = {.topic = name.text,
                                    .qos = 1,
                                    .content_type = "application/problem+json"};
@@ -323,24 +316,17 @@ settle_inbox(struct inbound *in)
 
 /* Subscriptions */
 
-static size_t
-find_filter(const struct bridge_config *config, const char *filter)
-{
-    size_t i = 0;
-
-    while (i < config->n_inputs && strcmp(config->inputs[i].filter, filter))
-        i++;
-    return i;
-}
-
 /* Called for each filter in mqtt.db. */
 static enum status
 on_filter(const char *filter, void *user)
 {
     struct inbound *in = user;
     struct subscriptions *s = &in->subscriptions;
-    size_t i = find_filter(in->config, filter);
+    size_t i = 0;
 
+    while (i < in->config->n_inputs &&
+           strcmp(in->config->inputs[i].filter, filter))
+        i++;
     if (i < in->config->n_inputs) {
         s->is_known[i] = true;
         return STATUS_OK;
@@ -374,21 +360,6 @@ subscribe_inputs(struct inbound *in, struct problem *why)
     return rc;
 }
 
-/* The MQTT broker obeys in order: at the first SUBACK it has unsubscribed from
- * the stale filters, and mqtt.db may forget them. If that fails, the next
- * connection repeats it. */
-static enum status
-forget_stale(struct inbound *in, struct problem *why)
-{
-    struct subscriptions *s = &in->subscriptions;
-    enum status rc = STATUS_OK;
-
-    for (size_t i = 0; !rc && i < s->n_stale; i++)
-        rc = mqtt_db_drop_filter(in->db, in->config->name, s->stale[i], why);
-    s->n_stale = 0;
-    return rc;
-}
-
 static enum status
 judge_grant(const char *filter, int granted, struct problem *why)
 {
@@ -411,7 +382,7 @@ note_grant(struct inbound *in, int mid, int granted, struct problem *why)
 {
     const struct bridge_input *inputs = in->config->inputs;
     struct subscriptions *s = &in->subscriptions;
-    enum status rc, judged;
+    enum status rc = STATUS_OK, judged;
     size_t i = 0;
 
     while (i < in->config->n_inputs && !(s->is_asked[i] && s->mid[i] == mid))
@@ -419,7 +390,12 @@ note_grant(struct inbound *in, int mid, int granted, struct problem *why)
     if (i == in->config->n_inputs)
         return STATUS_OK;
     s->is_asked[i] = false;
-    rc = forget_stale(in, why);
+    /* The MQTT broker obeys in order: at the first SUBACK it has unsubscribed
+     * from the stale filters, and mqtt.db may forget them. If that fails, the
+     * next connection repeats it. */
+    for (size_t n = 0; !rc && n < s->n_stale; n++)
+        rc = mqtt_db_drop_filter(in->db, in->config->name, s->stale[n], why);
+    s->n_stale = 0;
     judged = judge_grant(inputs[i].filter, granted, why);
     if (granted >= MQTT_REASON_FAILED)
         return judged;
@@ -482,28 +458,21 @@ on_subscribed(void *user, int mid, int granted)
         mqtt_prove(in->mqtt);
 }
 
-/* True if the message is no change: published by this bridge itself, a cleared
- * retained one, or a rejection by another broker. Such a message must not be
- * rejected here: two bridges that receive each other's messages would never
- * stop. */
-static bool
-is_no_post(const struct inbound *in, const struct mqtt_received *message)
-{
-    return message->payload.size == 0 ||
-           topic_is_own(in->config->prefix, message->topic) ||
-           slice_starts(message->payload, JSON_PROBLEM_START);
-}
-
 /* Finds the first input whose filter matches the topic, which is valid; NULL:
  * the message is ignored, as for an unsubscribed filter, or a retained message
- * of MQTT 3.1.1 of a known one. */
+ * of MQTT 3.1.1 of a known one. So is a message that is no change: published by
+ * this bridge itself, a cleared retained one, or a rejection by another broker.
+ * Such a message must not be rejected here: two bridges that receive each
+ * other's messages would never stop. */
 static const struct bridge_input *
 find_input(const struct inbound *in, const struct mqtt_received *message)
 {
     const struct bridge_config *config = in->config;
     size_t i = 0;
 
-    if (is_no_post(in, message))
+    if (message->payload.size == 0 ||
+        topic_is_own(config->prefix, message->topic) ||
+        slice_starts(message->payload, JSON_PROBLEM_START))
         return NULL;
     while (i < config->n_inputs &&
            !mqtt_filter_matches(slice_of(config->inputs[i].filter),
@@ -562,17 +531,6 @@ on_lost(void *user)
     in->telling = 0;
 }
 
-/* Messages that came after the end of the token are not acknowledged: the
- * connection is cut, and they come again. Without such messages it ends with
- * DISCONNECT, behind all acknowledgements. */
-static void
-suspend(struct inbound *in)
-{
-    if (!inbox_is_empty(&in->inbox))
-        drop_connection(in, &in->rights.why);
-    mqtt_suspend(in->mqtt, &in->rights.why);
-}
-
 static int64_t
 on_turn(void *user, bool is_connected)
 {
@@ -581,10 +539,16 @@ on_turn(void *user, bool is_connected)
     bridge_rights_renew(&in->rights);
     if (is_connected && !in->rights.is_waiting)
         settle_inbox(in);
-    if (in->rights.is_waiting)
-        suspend(in);
-    else
+    if (!in->rights.is_waiting) {
         mqtt_resume(in->mqtt);
+    } else {
+        /* Messages that came after the end of the token are not acknowledged:
+         * the connection is cut, and they come again. Without such messages it
+         * ends with DISCONNECT, behind all acknowledgements. */
+        if (!inbox_is_empty(&in->inbox))
+            drop_connection(in, &in->rights.why);
+        mqtt_suspend(in->mqtt, &in->rights.why);
+    }
     return bridge_rights_wait_us(&in->rights);
 }
 

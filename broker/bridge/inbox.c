@@ -344,17 +344,6 @@ hand_over(struct inbox *r)
     log_wake(registry_log(r->posts->registry));
 }
 
-/* Waits for the answers. The log always answers soon: after one fsync, or a
- * failed one. */
-static void
-wait_for_log(struct inbox *r)
-{
-    pthread_mutex_lock(&r->mutex);
-    while (r->pending > 0)
-        pthread_cond_wait(&r->changed, &r->mutex);
-    pthread_mutex_unlock(&r->mutex);
-}
-
 size_t
 inbox_pass(struct inbox *r, struct problem *why)
 {
@@ -363,7 +352,11 @@ inbox_pass(struct inbox *r, struct problem *why)
     size_t n = 0;
 
     hand_over(r);
-    wait_for_log(r);
+    /* The log always answers soon: after one fsync, or a failed one. */
+    pthread_mutex_lock(&r->mutex);
+    while (r->pending > 0)
+        pthread_cond_wait(&r->changed, &r->mutex);
+    pthread_mutex_unlock(&r->mutex);
     r->line.is_broken = false;
     list_each (h, after, &r->messages, node) {
         if (h->ingest) {

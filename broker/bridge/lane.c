@@ -32,18 +32,6 @@ ends_of(const struct lane *lane)
     return lane->ends ? lane->ends + lane->first_end : NULL;
 }
 
-static void
-drop_ends_upto(struct lane *lane, uint64_t upto)
-{
-    const uint64_t *ends = ends_of(lane);
-    uint32_t n = 0;
-
-    while (n < lane->n_ends && ends[n] <= upto)
-        n++;
-    if (n > 0)
-        drop_ends(lane, n);
-}
-
 /* Makes room for so many ends. */
 static enum status
 reserve_ends(struct lane *lane, size_t n)
@@ -135,8 +123,14 @@ lane_note_made(struct lane *lane, uint64_t upto, const struct digest *digest)
 void
 lane_move(struct lane *lane, uint64_t upto)
 {
+    const uint64_t *ends = ends_of(lane);
+    uint32_t n = 0;
+
     atomic_store_explicit(&lane->acked, upto, memory_order_relaxed);
-    drop_ends_upto(lane, upto);
+    while (n < lane->n_ends && ends[n] <= upto)
+        n++;
+    if (n > 0)
+        drop_ends(lane, n);
 }
 
 /* Ends within the passed entries stay in the row until they are acknowledged in
@@ -391,18 +385,6 @@ begin_at_head(struct lane *lane, const struct head *head)
     note_beginning(lane, true);
 }
 
-static void
-begin_lane(struct lane *lane, const struct head *head)
-{
-    if (strcmp(lane->epoch, head->epoch) != 0) {
-        begin_anew(lane, head);
-    } else if (lane_acked(lane) > head->last) {
-        begin_at_head(lane, head);
-    } else {
-        lane_rewind(lane);
-    }
-}
-
 /* Separates positions in flight from the lane: their acknowledgements mean
  * nothing for later ones. */
 static void
@@ -523,20 +505,17 @@ attach_set(struct lane *lane, struct set *set, const struct head *head)
     if (lane->set != set) {
         change_set(lane, set);
         lane->is_unseen = lane->is_unseen && set_is_private(set);
-        begin_lane(lane, head);
+        if (strcmp(lane->epoch, head->epoch) != 0)
+            begin_anew(lane, head);
+        else if (lane_acked(lane) > head->last)
+            begin_at_head(lane, head);
+        else
+            lane_rewind(lane);
     }
     if (bridge_rights_include(rights, set))
         release_lane(lane);
     else if (!rights->is_waiting)
         withhold_lane(lane);
-}
-
-/* After the removal of its set: removes its position, too. */
-static void
-detach_set(struct lane *lane)
-{
-    change_set(lane, NULL);
-    clear_position(lane);
 }
 
 /* Looking for sets */
@@ -641,9 +620,10 @@ handle_missing(struct lane *lane)
 
     if (!set && lane->is_unseen)
         forget_lane(lane);
-    else if (!set && (lane->set || !lane->position.is_clearing))
-        detach_set(lane);
-    else if (set && !lane->set && !bridge_tells(out->config, lane->name))
+    else if (!set && (lane->set || !lane->position.is_clearing)) {
+        change_set(lane, NULL); /* it was removed: its position goes, too */
+        clear_position(lane);
+    } else if (set && !lane->set && !bridge_tells(out->config, lane->name))
         forget_lane(lane); /* in memory only: a new configuration may
                                include it again */
 }

@@ -156,43 +156,29 @@ check_text(const char *text, size_t size, struct problem *why)
                          problem_quote(slice_of(text)).text);
 }
 
-static enum status
-find_bridge(struct mqtt_db *m, const char *name, struct bridge_row *row,
-            bool *is_there, struct problem *why)
-{
-    enum status rc;
-
-    pthread_mutex_lock(&m->mutex);
-    rc = db_find(&m->db, NULL, why, is_there,
-                 "SELECT identity, since FROM bridges WHERE name=?",
-                 DB_VALUES(name), DB_INTO(&row->identity, &row->since_us));
-    pthread_mutex_unlock(&m->mutex);
-    return rc || !*is_there
-               ? rc
-               : check_text(row->identity, BRIDGE_IDENTITY_SIZE - 1, why);
-}
-
-static enum status
-make_bridge(struct mqtt_db *m, const char *name, struct bridge_row *row,
-            struct problem *why)
-{
-    if (!random_hex(row->identity, sizeof(row->identity)))
-        return problem_errno(why, "no random number for", name);
-    row->since_us = clock_now_us();
-    return write_one(m, true, why,
-                     "INSERT INTO bridges(name, identity, since) VALUES(?,?,?)",
-                     DB_VALUES(name, row->identity, row->since_us));
-}
-
 /* The directions of a bridge are opened one after the other. */
 enum status
 mqtt_db_bridge(struct mqtt_db *m, const char *name, struct bridge_row *row,
                struct problem *why)
 {
     bool is_there = false;
-    enum status rc = find_bridge(m, name, row, &is_there, why);
+    enum status rc;
 
-    return rc || is_there ? rc : make_bridge(m, name, row, why);
+    pthread_mutex_lock(&m->mutex);
+    rc = db_find(&m->db, NULL, why, &is_there,
+                 "SELECT identity, since FROM bridges WHERE name=?",
+                 DB_VALUES(name), DB_INTO(&row->identity, &row->since_us));
+    pthread_mutex_unlock(&m->mutex);
+    if (rc)
+        return rc;
+    if (is_there)
+        return check_text(row->identity, BRIDGE_IDENTITY_SIZE - 1, why);
+    if (!random_hex(row->identity, sizeof(row->identity)))
+        return problem_errno(why, "no random number for", name);
+    row->since_us = clock_now_us();
+    return write_one(m, true, why,
+                     "INSERT INTO bridges(name, identity, since) VALUES(?,?,?)",
+                     DB_VALUES(name, row->identity, row->since_us));
 }
 
 /* Lanes */
@@ -227,6 +213,10 @@ read_ends(struct mqtt_db *m, struct slice blob, struct lane_row *row,
 {
     uint64_t at = row->acked;
 
+    if (row->acked > INT64_MAX)
+        return problem(why, STATUS_IO,
+                       "mqtt.db is damaged: the place in set %.*s",
+                       SLICE_ARG(row->set));
     row->n_ends = 0;
     while (blob.size > 0) {
         if (!ONE_MORE(m->read, &m->read_capacity, row->n_ends))
@@ -239,19 +229,6 @@ read_ends(struct mqtt_db *m, struct slice blob, struct lane_row *row,
     }
     row->ends = m->read;
     return STATUS_OK;
-}
-
-static enum status
-read_lane(struct mqtt_db *m, struct lane_row *row, struct slice ends,
-          struct problem *why)
-{
-    enum status rc = check_text(row->epoch, EPOCH_SIZE, why);
-
-    if (!rc && row->acked > INT64_MAX)
-        rc =
-            problem(why, STATUS_IO, "mqtt.db is damaged: the place in set %.*s",
-                    SLICE_ARG(row->set));
-    return rc ? rc : read_ends(m, ends, row, why);
 }
 
 enum status
@@ -270,7 +247,9 @@ mqtt_db_lanes(struct mqtt_db *m, const char *bridge,
                      " WHERE bridge=? ORDER BY name",
                      bridge);
     while (DB_NEXT(&rows, &row.set, &row.epoch, &row.acked, &ends)) {
-        rows.rc = read_lane(m, &row, ends, why);
+        rows.rc = check_text(row.epoch, EPOCH_SIZE, why);
+        if (!rows.rc)
+            rows.rc = read_ends(m, ends, &row, why);
         if (!rows.rc)
             rows.rc = fn(&row, user);
     }

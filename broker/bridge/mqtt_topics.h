@@ -26,12 +26,13 @@ struct topic_name {
     char text[TOPIC_MAX]; /* terminated */
 };
 
-struct topic_name topic_notifications(const char *prefix, const char *set);
-struct topic_name topic_change(const char *prefix, const char *set,
-                               enum change_kind kind);
-struct topic_name topic_position(const char *prefix, const char *set);
-struct topic_name topic_status(const char *prefix);
-struct topic_name topic_rejected(const char *prefix);
+/* TOPIC_NAME(prefix, set, "position"): joins words with slashes. */
+#define TOPIC_NAME(...) topic_join((const char *const[]){__VA_ARGS__, NULL})
+
+struct topic_name topic_join(const char *const *words);
+
+#define TOPIC_STATUS   "status"
+#define TOPIC_REJECTED "rejected"
 
 /* True if a bridge with that prefix itself publishes position, status or
  * rejections on the topic. */

@@ -27,17 +27,6 @@ resume_lanes(struct outbound *out, int64_t now_us)
     }
 }
 
-/* A lane stays marked until its turn, so that no commit wakes it twice. */
-static void
-take_marks(struct outbound *out)
-{
-    struct watched_log *watched;
-
-    watcher_take(&out->news.watcher);
-    while ((watched = watcher_next(&out->news.watcher)))
-        lane_ready(list_entry(watched, struct lane, watched));
-}
-
 /* Calls of the client */
 
 static void
@@ -130,8 +119,13 @@ next_time(const struct outbound *out, int64_t now_us, bool is_connected)
 static void
 make_and_send(struct outbound *out, int64_t now_us)
 {
+    struct watched_log *watched;
+
     out->window.max = mqtt_window(out->mqtt);
-    take_marks(out);
+    /* A lane stays marked until its turn, so that no commit wakes it twice. */
+    watcher_take(&out->news.watcher);
+    while ((watched = watcher_next(&out->news.watcher)))
+        lane_ready(list_entry(watched, struct lane, watched));
     resume_lanes(out, now_us);
     retained_send(out, now_us);
     outbound_messages_make(out);
@@ -142,31 +136,25 @@ make_and_send(struct outbound *out, int64_t now_us)
     retained_send(out, now_us);
 }
 
-/* Without a token, the connection ends with a farewell, which removes the
- * positions of private sets. */
-static void
-renew_rights(struct outbound *out)
-{
-    if (!bridge_rights_renew(&out->rights))
-        return;
-    if (out->rights.is_waiting) {
-        lane_list_hide(out);
-        mqtt_suspend(out->mqtt, &out->rights.why);
-    } else {
-        lane_list_look(out);
-        mqtt_resume(out->mqtt);
-    }
-}
-
 static int64_t
 on_turn(void *user, bool is_connected)
 {
     struct outbound *out = user;
     int64_t now_us = clock_steady_us(), at_us;
+    bool is_renewed;
 
     if (!out->news.is_watching)
         lane_list_watch(out);
-    renew_rights(out);
+    is_renewed = bridge_rights_renew(&out->rights);
+    if (is_renewed && out->rights.is_waiting) {
+        /* The connection ends with a farewell, which removes the positions of
+         * private sets. */
+        lane_list_hide(out);
+        mqtt_suspend(out->mqtt, &out->rights.why);
+    } else if (is_renewed) {
+        lane_list_look(out);
+        mqtt_resume(out->mqtt);
+    }
     if (out->news.private_births != registry_private_births(out->registry))
         atomic_store(&out->news.has_births, true);
     if (atomic_load(&out->news.has_births) && now_us >= out->news.look_at_us)
@@ -235,7 +223,7 @@ outbound_new(struct registry *registry, struct mqtt_db *db,
     out->registry = registry;
     out->db = db;
     out->config = config;
-    out->status_topic = topic_status(config->prefix);
+    out->status_topic = TOPIC_NAME(config->prefix, TOPIC_STATUS);
     bridge_rights_init(&out->rights, registry, config, "out");
     pthread_mutex_init(&out->mutex, NULL);
     watcher_init(&out->news.watcher, wake_client);
@@ -330,24 +318,6 @@ outbound_close(struct outbound *out)
 
 /* Reports */
 
-/* Explains the refusal of a public set that has lasted longest. */
-static void
-explain_refusal(struct outbound *out, struct problem *why)
-{
-    struct list *after;
-    const struct lane *lane;
-
-    pthread_mutex_lock(&out->mutex);
-    list_each (lane, after, &out->refused, refused) {
-        if (lane->set && set_is_private(lane->set))
-            continue;
-        problem_set(why, "the MQTT broker refuses messages about %s: %s",
-                    lane->name, mqtt_reason(lane->reason));
-        break;
-    }
-    pthread_mutex_unlock(&out->mutex);
-}
-
 static void
 measure_lane(struct outbound_report *report, const struct lane *lane,
              const struct principal *reader)
@@ -401,7 +371,21 @@ outbound_report(struct outbound *out, const struct principal *reader,
 void
 outbound_state(struct outbound *out, struct mqtt_state *state)
 {
+    struct list *after;
+    const struct lane *lane;
+
     mqtt_state(out->mqtt, state);
-    if (state->condition == MQTT_CONNECTED && !state->why.text[0])
-        explain_refusal(out, &state->why);
+    if (state->condition != MQTT_CONNECTED || state->why.text[0])
+        return;
+    /* Explains the refusal of a public set that has lasted longest. */
+    pthread_mutex_lock(&out->mutex);
+    list_each (lane, after, &out->refused, refused) {
+        if (lane->set && set_is_private(lane->set))
+            continue;
+        problem_set(&state->why,
+                    "the MQTT broker refuses messages about %s: %s", lane->name,
+                    mqtt_reason(lane->reason));
+        break;
+    }
+    pthread_mutex_unlock(&out->mutex);
 }

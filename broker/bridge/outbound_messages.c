@@ -93,15 +93,6 @@ write_time(char to[DATETIME_SIZE + 1], int64_t us)
     return to;
 }
 
-static struct topic_name
-topic_of(const struct lane *lane, const struct outbound_message *made)
-{
-    const char *prefix = lane->out->config->prefix;
-
-    return made->is_change ? topic_change(prefix, lane->name, made->kind)
-                           : topic_notifications(prefix, lane->name);
-}
-
 static void
 write_envelope(struct envelope *e, const struct lane *lane,
                const struct outbound_message *made)
@@ -117,7 +108,10 @@ write_envelope(struct envelope *e, const struct lane *lane,
     };
 
     memcpy(e->properties, properties, sizeof(properties));
-    e->topic = topic_of(lane, made);
+    e->topic = made->is_change
+                   ? TOPIC_NAME(config->prefix, lane->name, "changes",
+                                change_kind_name(made->kind))
+                   : TOPIC_NAME(config->prefix, lane->name, "notifications");
     e->message = (struct mqtt_message){
         .topic = e->topic.text,
         .qos = config->qos,
@@ -338,18 +332,6 @@ make_change(struct reading *r, bool *is_made, struct problem *why)
     return STATUS_OK;
 }
 
-static enum status
-make_next(struct reading *r, bool *is_made, struct problem *why)
-{
-    const struct lane *lane = r->lane;
-    bool wants_notifications =
-        lane->out->config->publish & BRIDGE_NOTIFICATIONS;
-
-    if (wants_notifications && lane->made_upto == lane->begun)
-        return make_notification(r, is_made, why);
-    return make_change(r, is_made, why);
-}
-
 static bool
 has_room(const struct outbound *out)
 {
@@ -368,7 +350,10 @@ make_some(struct reading *r, bool *has_more, struct problem *why)
 
     *has_more = true;
     while (!rc && *has_more && n-- > 0 && has_room(out))
-        rc = make_next(r, has_more, why);
+        rc = out->config->publish & BRIDGE_NOTIFICATIONS &&
+                     r->lane->made_upto == r->lane->begun
+                 ? make_notification(r, has_more, why)
+                 : make_change(r, has_more, why);
     if (rc == STATUS_GONE) {
         *has_more = true;
         rc = pass_over_gone(r->lane);

@@ -36,28 +36,17 @@ qos_of(const struct outbound *out)
 
 /* Acknowledgements */
 
-/* Logs a reason once, not with each connection and each position. */
+/* Logs a reason once, not with each connection and each position. `of`: the
+ * topic, or the set. */
 static void
-judge_status(struct outbound *out, int reason)
+judge_refusal(const struct outbound *out, uint8_t *last, int reason,
+              const char *text, struct diag_key of)
 {
-    if (reason && reason != out->status_reason)
-        DIAG(DIAG_WARNING, "bridge",
-             "the MQTT broker refuses the status of a bridge",
-             diag_text("bridge", out->config->name),
-             diag_text("topic", out->status_topic.text),
+    if (reason && reason != *last)
+        DIAG(DIAG_WARNING, "bridge", text,
+             diag_text("bridge", out->config->name), of,
              diag_text("reason", mqtt_reason(reason)));
-    out->status_reason = (uint8_t)reason;
-}
-
-static void
-judge_position(struct lane *lane, int reason)
-{
-    if (reason && reason != lane->position.reason)
-        DIAG(DIAG_WARNING, "bridge", "the MQTT broker refuses a position",
-             diag_text("bridge", lane->out->config->name),
-             diag_text("set", lane->name),
-             diag_text("reason", mqtt_reason(reason)));
-    lane->position.reason = (uint8_t)reason;
+    *last = (uint8_t)reason;
 }
 
 /* The MQTT broker has no position of the lane any more. */
@@ -82,9 +71,13 @@ retained_acknowledged(struct outbound *out, struct flight *flight, int reason)
     if (reason < MQTT_REASON_FAILED)
         reason = 0;
     if (flight->kind == FLIGHT_STATUS)
-        judge_status(out, reason);
+        judge_refusal(out, &out->status_reason, reason,
+                      "the MQTT broker refuses the status of a bridge",
+                      diag_text("topic", out->status_topic.text));
     else if (lane)
-        judge_position(lane, reason);
+        judge_refusal(out, &lane->position.reason, reason,
+                      "the MQTT broker refuses a position",
+                      diag_text("set", lane->name));
     if (lane && flight->bytes == 0)
         end_clearing(lane);
     flight_window_release(&out->window, flight);
@@ -206,7 +199,8 @@ send_position(struct lane *lane, struct problem *why)
 {
     struct outbound *out = lane->out;
     bool is_hidden = lane_is_hidden(lane);
-    struct topic_name topic = topic_position(out->config->prefix, lane->name);
+    struct topic_name topic =
+        TOPIC_NAME(out->config->prefix, lane->name, "position");
     struct mqtt_message message = {
         .topic = topic.text,
         .qos = qos_of(out),
@@ -224,18 +218,6 @@ send_position(struct lane *lane, struct problem *why)
                                message.payload.size);
     list_append(&out->window.others, &flight->node);
     return publish_retained(out, &message, flight, why);
-}
-
-/* Skips all positions: the MQTT broker retains none. */
-static void
-send_none(struct outbound *out)
-{
-    struct lane *lane;
-
-    list_drain (lane, &out->queues.due, position.node) {
-        lane->position.is_due = false;
-        end_clearing(lane);
-    }
 }
 
 /* Publishes the next position that is due. */
@@ -282,10 +264,15 @@ void
 retained_send(struct outbound *out, int64_t now_us)
 {
     unsigned *turns = &out->turns_of_positions;
+    struct lane *lane;
 
     wake_rested(out, now_us);
-    if (!out->takes_retained)
-        send_none(out);
+    if (!out->takes_retained) { /* skips all positions */
+        list_drain (lane, &out->queues.due, position.node) {
+            lane->position.is_due = false;
+            end_clearing(lane);
+        }
+    }
     if (*turns > TURNS_MAX)
         *turns = TURNS_MAX;
     while (!list_is_empty(&out->queues.due) &&
@@ -296,16 +283,6 @@ retained_send(struct outbound *out, int64_t now_us)
         if (send_next(out, now_us))
             return;
     }
-}
-
-/* True when "offline" must go out. Messages in flight and positions have half
- * of the time; "offline" has the other half, so that subscribers do not see a
- * wrong "online". */
-static bool
-is_time_to_go(const struct outbound *out, int64_t now_us)
-{
-    return now_us >= out->farewell.begun_us + MQTT_FAREWELL_US / 2 ||
-           (out->window.in_flight == 0 && list_is_empty(&out->queues.due));
 }
 
 bool
@@ -319,7 +296,11 @@ retained_farewell(struct outbound *out, int64_t now_us)
                flight_window_has_room(&out->window) && !send_next(out, now_us))
             wake_rested(out, INT64_MAX);
     }
-    if (!out->farewell.is_sent && is_time_to_go(out, now_us)) {
+    /* Messages in flight and positions have half of the time; "offline" has the
+     * other half, so that subscribers do not see a wrong "online". */
+    if (!out->farewell.is_sent &&
+        (now_us >= out->farewell.begun_us + MQTT_FAREWELL_US / 2 ||
+         (out->window.in_flight == 0 && list_is_empty(&out->queues.due)))) {
         out->farewell.is_sent = true;
         if (!send_status(out, OFFLINE, true))
             out->farewell.is_acknowledged = true; /* nothing more can be done */

@@ -465,39 +465,26 @@ wait_until(struct mqtt *mqtt, int64_t end_us)
         run_round(mqtt, end_us);
 }
 
-static void
-wait_for_resume(struct mqtt *mqtt)
-{
-    mqtt->is_ending = false;
-    mqtt->why = mqtt->suspended_for;
-    mqtt_set_condition(mqtt, MQTT_WAITING);
-    while (!mqtt->is_resumed && !is_stopping(mqtt))
-        run_round(mqtt, MQTT_NEVER);
-    mqtt->is_suspended = false;
-}
-
-static bool
-may_connect(struct mqtt *mqtt)
-{
-    const struct mqtt_options *options = &mqtt->options;
-
-    return !options->calls->may_connect ||
-           options->calls->may_connect(options->user);
-}
-
 /* The only way back to the beginning goes through a pause, or a suspension. */
 static void
 run_client(struct thread *t)
 {
     struct mqtt *mqtt = t->user;
+    const struct mqtt_options *options = &mqtt->options;
     bool was_connected;
 
     while (!is_stopping(mqtt)) {
         if (mqtt->is_suspended) {
-            wait_for_resume(mqtt);
+            mqtt->is_ending = false;
+            mqtt->why = mqtt->suspended_for;
+            mqtt_set_condition(mqtt, MQTT_WAITING);
+            while (!mqtt->is_resumed && !is_stopping(mqtt))
+                run_round(mqtt, MQTT_NEVER);
+            mqtt->is_suspended = false;
             continue;
         }
-        if (!may_connect(mqtt)) {
+        if (options->calls->may_connect &&
+            !options->calls->may_connect(options->user)) {
             mqtt_set_condition(mqtt, MQTT_WAITING);
             wait_until(mqtt, clock_steady_us() + ASK_US);
             continue;

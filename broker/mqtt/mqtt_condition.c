@@ -118,24 +118,6 @@ is_news(struct mqtt *mqtt, const struct problem *why)
     return true;
 }
 
-/* Logs a reason as a warning once: a client that tries twice a minute would
- * repeat it all night. Logs repeats for debugging. If the MQTT broker accepts
- * each connection and then cuts it, that is no success: only mqtt_prove logs it
- * as connected. */
-static void
-log_failure(struct mqtt *mqtt, bool was_connected, int64_t pause_us)
-{
-    const struct bridge_config *c = mqtt->options.config;
-
-    DIAG(is_news(mqtt, &mqtt->why) ? DIAG_WARNING : DIAG_DEBUG, "bridge",
-         was_connected ? "the connection to the MQTT broker was lost"
-                       : "cannot connect to the MQTT broker",
-         diag_text("bridge", c->name),
-         diag_text("direction", mqtt->options.direction),
-         diag_text("url", c->url), diag_text("reason", mqtt->why.text),
-         diag_number("again_in_ms", (uint64_t)(pause_us / 1000)));
-}
-
 void
 mqtt_accepted(struct mqtt *mqtt)
 {
@@ -170,6 +152,7 @@ mqtt_count_failure(struct mqtt *mqtt, bool was_connected)
 {
     const struct backoff backoff = {mqtt->options.config->retry_first_us,
                                     mqtt->options.config->retry_max_us};
+    const struct bridge_config *c = mqtt->options.config;
     uint32_t random = 0;
     int64_t pause_us;
 
@@ -179,7 +162,17 @@ mqtt_count_failure(struct mqtt *mqtt, bool was_connected)
     mqtt->failures.is_flapping = was_connected && !mqtt->is_proven;
     pause_us = backoff_pause(&backoff, mqtt->failures.n, random);
     metrics_add(METRIC_MQTT_FAILURES, 1);
-    log_failure(mqtt, was_connected, pause_us);
+    /* Logs a reason as a warning once: a client that tries twice a minute would
+     * repeat it all night. Logs repeats for debugging. If the MQTT broker
+     * accepts each connection and then cuts it, that is no success: only
+     * mqtt_prove logs it as connected. */
+    DIAG(is_news(mqtt, &mqtt->why) ? DIAG_WARNING : DIAG_DEBUG, "bridge",
+         was_connected ? "the connection to the MQTT broker was lost"
+                       : "cannot connect to the MQTT broker",
+         diag_text("bridge", c->name),
+         diag_text("direction", mqtt->options.direction),
+         diag_text("url", c->url), diag_text("reason", mqtt->why.text),
+         diag_number("again_in_ms", (uint64_t)(pause_us / 1000)));
     return pause_us;
 }
 
@@ -244,17 +237,6 @@ mqtt_reason(int code)
     return code < MQTT_REASON_FAILED ? "success" : "unknown reason";
 }
 
-/* Translates codes of MQTT 3.1.1, section 3.2.2.3, to reasons of MQTT 5. */
-static int
-reason_of_311(int code)
-{
-    static const int codes[] = {0, 0x84, 0x85, 0x88, 0x86, 0x87};
-
-    return code > 0 && code < (int)(sizeof(codes) / sizeof(codes[0]))
-               ? codes[code]
-               : 0x80;
-}
-
 /* A guess at the cause of a failure without an answer. */
 static const char *
 guess_cause(const struct mqtt *mqtt)
@@ -276,8 +258,13 @@ guess_cause(const struct mqtt *mqtt)
 void
 mqtt_refused(struct mqtt *mqtt, int code, const char *text)
 {
+    /* Of MQTT 3.1.1, section 3.2.2.3. */
+    static const int of_311[] = {0x80, 0x84, 0x85, 0x88, 0x86, 0x87};
     bool is_5 = mqtt->options.config->version == BRIDGE_MQTT_5;
-    int reason = code < MQTT_REASON_FAILED ? reason_of_311(code) : code;
+    int reason = code >= MQTT_REASON_FAILED ? code
+                 : code > 0 && code < (int)(sizeof(of_311) / sizeof(of_311[0]))
+                     ? of_311[code]
+                     : 0x80;
     const char *help = "";
 
     if (reason == 0x84)

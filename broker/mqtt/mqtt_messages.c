@@ -157,7 +157,7 @@ on_subscribe(struct mosquitto *client, void *user, int mid, int n,
         mqtt->options.calls->subscribed(mqtt->options.user, mid, granted[0]);
 }
 
-/* The MQTT 5 properties of a message; free_properties frees them. */
+/* The MQTT 5 properties of a message; on_message frees them. */
 struct received_properties {
     char *content_type, *key, *id;
     void *correlation;
@@ -200,15 +200,6 @@ read_properties(struct received_properties *s,
 }
 
 static void
-free_properties(struct received_properties *s)
-{
-    free(s->content_type);
-    free(s->key);
-    free(s->id);
-    free(s->correlation);
-}
-
-static void
 on_message(struct mosquitto *client, void *user,
            const struct mosquitto_message *m,
            const mosquitto_property *properties)
@@ -245,7 +236,10 @@ on_message(struct mosquitto *client, void *user,
     message.correlation =
         (struct slice){read.correlation, read.correlation_size};
     mqtt->options.calls->received(mqtt->options.user, &message);
-    free_properties(&read);
+    free(read.content_type);
+    free(read.key);
+    free(read.id);
+    free(read.correlation);
 }
 
 void
