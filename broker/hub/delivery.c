@@ -1,5 +1,7 @@
 #include "broker/hub/delivery.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,18 +9,293 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/random.h"
+#include "base/token_file.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/calls/caller.h"
-#include "broker/hub/attempt.h"
 #include "broker/hub/framework.h"
 #include "broker/hub/hub_rows.h"
 #include "broker/hub/hub_state.h"
+#include "broker/sets/links.h"
+#include "broker/sources/peer_tokens.h"
+#include "proto/http/link_header.h"
+#include "proto/http/response_head.h"
+#include "proto/http/webhook_signature.h"
+#include "proto/http/websub.h"
 #include "proto/memory.h"
+#include "proto/number.h"
 
 /* Pause after a failure of our own: of a disk, or no memory for a
  * body. */
 #define PAUSE_US ((int64_t)1000000)
+
+/*
+ * One try of a delivery: its headers, and the meaning of the answer.
+ *
+ *   to a callback                       to an external hub (R-293)
+ *   Content-Type: application/xml       Content-Type: application/xml
+ *   Link: <hub>; rel="hub",             Link: <that hub>; rel="hub",
+ *     <topic>; rel="self"  (one line)     <topic>; rel="self",
+ *                                         <...>; rel="resourcesync"
+ *   Tidings-Delivery: ID                Tidings-Delivery: ID
+ *                                       Idempotency-Key: ID
+ *   X-Hub-Signature: sha256=...         with a secret (W-100)
+ *   webhook-id: ID                      with one that begins with whsec_
+ *   webhook-timestamp: 1700000000       (W-106); the time of this try
+ *   webhook-signature: v1,...
+ *
+ * Every try of a delivery has the same ID; different deliveries have different
+ * IDs:
+ *
+ *   9f86d081884c7d65-17-4710-4723           epoch, subscription, after, last
+ *   9f86d081884c7d65-17-4710-4723-5f3a09c1  and its form, where it is not the
+ *                                           plain range: a filter, no links
+ *   9f86d081884c7d65-17-4710-4723-r1        after one redelivery on request
+ *
+ * An ID contains no full stop: Standard Webhooks signs ID, timestamp and body
+ * with full stops between them.
+ */
+
+#define DELIVERY_ID_SIZE 112
+
+#define ATTEMPT_HEADERS_MAX 11
+
+/* The broker reads and ignores so many bytes of an answer's body (W-085). */
+#define ATTEMPT_ANSWER_MAX 4096
+
+struct attempt {
+    struct buf text;
+    const char *headers[ATTEMPT_HEADERS_MAX + 1]; /* NULL at the end */
+};
+
+enum attempt_outcome {
+    ATTEMPT_DELIVERED, /* any 2xx (W-085, R-297) */
+    ATTEMPT_ENDED,     /* 410 of a callback (W-086) */
+    ATTEMPT_FAILED     /* all else, redirects too (W-087) */
+};
+
+/* All headers together: the longest ones hold two URLs and a third, or a token.
+ */
+#define HEADERS_MAX ((size_t)6 * WEBSUB_URL_MAX + TOKEN_MAX)
+
+/* FNV-1a. No secret: it only distinguishes one form from another. */
+static uint32_t
+digest_of(struct slice text, uint32_t digest)
+{
+    for (size_t i = 0; i < text.size; i++)
+        digest = (digest ^ (unsigned char)text.data[i]) * 16777619u;
+    return digest;
+}
+
+/* The form in which a subscription gets a range. 0: the whole range, unchanged;
+ * else a digest of filter and links, to compare with an earlier form. */
+static uint32_t
+attempt_form(const struct subscription *s)
+{
+    uint32_t digest = 2166136261u;
+
+    if (!s->reader.filter && !s->terms.is_simple)
+        return 0;
+    if (s->reader.filter)
+        digest = digest_of(filter_text(&s->reader.filter->filter), digest);
+    if (s->terms.is_simple)
+        digest = digest_of(SLICE("|plain"), digest);
+    return digest ? digest : 1;
+}
+
+/* Writes the ID of the range (after, last] in the form s->range_form.
+ * Terminated. */
+static void
+write_id(char to[DELIVERY_ID_SIZE], const struct subscription *s,
+         uint64_t after, uint64_t last)
+{
+    const uint64_t numbers[] = {s->id, after, last};
+    char *end = stpcpy(to, s->topic->epoch);
+
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        *end++ = '-';
+        end += number_write(end, numbers[i]);
+    }
+    *end = '\0';
+    if (s->range_form != 0)
+        end += snprintf(end, DELIVERY_ID_SIZE - (size_t)(end - to),
+                        "-%08" PRIx32, s->range_form);
+    if (s->generation != 0)
+        snprintf(end, DELIVERY_ID_SIZE - (size_t)(end - to), "-r%" PRIu32,
+                 s->generation);
+}
+
+/* Each header is terminated within the text; they follow one another. */
+
+static void
+end_header(struct attempt *a)
+{
+    buf_add(&a->text, "", 1);
+}
+
+static void
+add_header(struct attempt *a, const char *name, const char *value)
+{
+    buf_add_text(&a->text, name);
+    buf_add_text(&a->text, value);
+    end_header(a);
+}
+
+/* All links in one header line (W-083). */
+static void
+write_links(struct attempt *a, const struct subscription *s)
+{
+    struct buf links, url;
+
+    buf_init(&links, HEADERS_MAX);
+    buf_init(&url, HEADERS_MAX);
+    if (s->kind == SUBSCRIPTION_HUB)
+        buf_add_text(&url, s->callback);
+    else
+        topic_write_hub(&url, s->topic);
+    weblink_add(&links, buf_slice(&url), "hub");
+    buf_clear(&url);
+    topic_write_url(&url, s->topic);
+    weblink_add(&links, buf_slice(&url), "self");
+    if (s->kind == SUBSCRIPTION_HUB && s->topic->set) {
+        struct link_text list =
+            link_to(registry_public_url(s->hub->registry), LINK_CAPABILITYLIST,
+                    s->topic->set->name, NULL, 0);
+
+        weblink_add(&links, link_slice(&list), "resourcesync");
+    }
+    BUF_ADD(&a->text, "Link: ");
+    buf_add_slice(&a->text, buf_slice(&links));
+    a->text.failed |= links.failed || url.failed;
+    buf_fini(&links);
+    buf_fini(&url);
+}
+
+/* Callbacks of a set's topic share one Link header, made once. A relay's hub
+ * may change. */
+static void
+add_links(struct attempt *a, const struct subscription *s)
+{
+    struct topic *topic = s->topic;
+    bool is_kept = s->kind == SUBSCRIPTION_CALLBACK && topic->set;
+    size_t from = a->text.size;
+
+    if (is_kept && topic->links)
+        buf_add_text(&a->text, topic->links);
+    else
+        write_links(a, s);
+    if (is_kept && !topic->links && !a->text.failed)
+        topic->links =
+            slice_dup((struct slice){a->text.data + from, a->text.size - from});
+    end_header(a);
+}
+
+/* False: OpenSSL cannot sign it. */
+static bool
+add_signatures(struct attempt *a, const struct subscription *s,
+               const struct shared_message *body, const char *id)
+{
+    int64_t now_s = clock_now_us() / 1000000;
+    char signature[SIGNATURE_SIZE], webhook[WEBHOOK_SIGNATURE_SIZE];
+
+    if (!s->signer)
+        return true;
+    if (signer_sign(s->signer, shared_message_slice(body), signature))
+        return false;
+    add_header(a, "X-Hub-Signature: ", signature);
+    if (!signer_is_webhook(s->signer))
+        return true;
+    if (signer_sign_webhook(s->signer, slice_of(id), now_s,
+                            shared_message_slice(body), webhook))
+        return false;
+    add_header(a, "webhook-id: ", id);
+    buf_add_format(&a->text, "webhook-timestamp: %" PRId64, now_s);
+    end_header(a);
+    add_header(a, "webhook-signature: ", webhook);
+    return true;
+}
+
+static void
+attempt_free(struct attempt *attempt)
+{
+    if (!attempt)
+        return;
+    buf_fini(&attempt->text);
+    free(attempt);
+}
+
+/* Makes the headers to send with the body. NULL: OpenSSL cannot sign it. */
+static struct attempt *
+attempt_make(const struct subscription *s, const struct shared_message *body)
+{
+    struct attempt *a = memory_new(1, sizeof(*a));
+    char id[DELIVERY_ID_SIZE], *token = NULL;
+    size_t n = 0;
+
+    buf_init(&a->text, HEADERS_MAX);
+    write_id(id, s, body->wish.after, body->last);
+    add_header(a, "Content-Type: ", body->type);
+    add_links(a, s);
+    add_header(a, "Tidings-Delivery: ", id);
+    if (s->kind == SUBSCRIPTION_HUB) {
+        add_header(a, "Idempotency-Key: ", id);
+        /* Only a hub of the settings may get one: a callback is a
+         * stranger's. */
+        token = peer_tokens_header(s->hub->config->peer_tokens, s->callback);
+    }
+    if (token)
+        add_header(a, token, "");
+    peer_tokens_free(token);
+    if (!add_signatures(a, s, body, id) || a->text.failed) {
+        attempt_free(a);
+        return NULL;
+    }
+    for (const char *at = a->text.data, *end = at + a->text.size;
+         at < end && n < ATTEMPT_HEADERS_MAX; at += strlen(at) + 1)
+        a->headers[n++] = at; /* the text no longer moves */
+    return a;
+}
+
+/* Answers */
+
+static enum attempt_outcome
+attempt_judge(const struct call *call, enum subscription_kind kind)
+{
+    if (call->failure != CALL_ANSWERED)
+        return ATTEMPT_FAILED;
+    if (call->status >= 200 && call->status < 300)
+        return ATTEMPT_DELIVERED;
+    if (call->status == 410 && kind == SUBSCRIPTION_CALLBACK)
+        return ATTEMPT_ENDED;
+    return ATTEMPT_FAILED;
+}
+
+/* The pause that the callback asks for by Retry-After, with 429 and 503 only
+ * (W-089). 0: none. */
+static int64_t
+attempt_retry_after(const struct call *call)
+{
+    if (call->failure != CALL_ANSWERED ||
+        (call->status != 429 && call->status != 503))
+        return 0;
+    return call->retry_after_us;
+}
+
+/* "503 Service Unavailable", "the connection was refused"; terminated. */
+static void
+attempt_explain(const struct call *call, char *to, size_t size)
+{
+    bool is_redirect = call->status >= 300 && call->status < 400;
+
+    if (call->failure == CALL_ANSWERED)
+        snprintf(to, size, "%u %s%s", call->status,
+                 response_reason(call->status),
+                 is_redirect ? ": not followed" : "");
+    else
+        snprintf(to, size, "%s", call->why);
+}
+
+/* The engine */
 
 struct deliveries {
     struct list fixed; /* deliveries whose ranges hub.db gets, by the end of
@@ -255,18 +532,6 @@ fix_range(struct delivery *d)
     return CALL_LATER;
 }
 
-/* The log has changed: the next try has a range, and an ID, of its own. */
-static void
-report_lost_range(const struct delivery *d)
-{
-    const struct subscription *s = d->s;
-
-    DIAG(DIAG_ERROR, "hub", "a delivery cannot be repeated as it was",
-         diag_number("id", s->id),
-         diag_text("callback", websub_origin(slice_of(s->callback)).text),
-         diag_number("after", s->reader.after), diag_number("last", d->upto));
-}
-
 /* Continues with what the reader has come to. */
 static enum call_turn
 take_body(struct delivery *d)
@@ -286,7 +551,14 @@ take_body(struct delivery *d)
     case READER_REMOVED: /* it ends soon */
     case READER_FAILED:
         if (d->upto != s->reader.upto)
-            report_lost_range(d);
+            /* The log has changed: the next try has a range, and an ID, of its
+             * own. */
+            DIAG(DIAG_ERROR, "hub", "a delivery cannot be repeated as it was",
+                 diag_number("id", s->id),
+                 diag_text("callback",
+                           websub_origin(slice_of(s->callback)).text),
+                 diag_number("after", s->reader.after),
+                 diag_number("last", d->upto));
         return leave_call_for(d, PAUSE_US);
     }
     leave_call(d);
@@ -365,40 +637,22 @@ observe_latency(const struct subscription *s, const struct shared_message *body)
         metrics_observe_us(METRIC_HUB_LATENCY, took_us);
 }
 
-static void
-end_well(struct subscription *s, const struct call *call)
-{
-    s->history.n_deliveries++;
-    s->history.last_success_us = clock_now_us();
-    s->history.last_status = call->status;
-    s->history.last_error[0] = '\0';
-    metrics_add(METRIC_HUB_DELIVERIES, 1);
-    move_cursor(s, s->reader.upto);
-    go_on(s);
-}
-
-/* Counts <url> elements: one per entry. User text in a message is escaped. */
+/* Counts the entries of the body: all that it covers, or with a filter those
+ * that pass, each a <url> element. User text in a message is escaped. */
 static uint64_t
-count_urls(const struct shared_message *body)
+count_entries(const struct shared_message *body)
 {
     const char *at = body->data, *end = body->data + body->size;
     uint64_t n = 0;
 
-    while ((at = memmem(at, (size_t)(end - at), "<url>", 5))) {
+    if (body->filter_id == 0 && body->wish.channel.kind != TOPIC_FRAMEWORK)
+        return body->last - body->wish.after;
+    while (body->size > 0 &&
+           (at = memmem(at, (size_t)(end - at), "<url>", 5))) {
         at += 5;
         n++;
     }
     return n;
-}
-
-/* Counts the entries of the body: all that it covers, or with a filter those
- * that pass. */
-static uint64_t
-count_entries(const struct shared_message *body)
-{
-    if (body->filter_id != 0 || body->wish.channel.kind == TOPIC_FRAMEWORK)
-        return body->size > 0 ? count_urls(body) : 0;
-    return body->last - body->wish.after;
 }
 
 /* After a failure: sets the next try, or gives up. */
@@ -436,13 +690,14 @@ on_done(struct call *call)
 {
     struct delivery *d = list_entry(call, struct delivery, call);
     struct subscription *s = d->s;
+    const struct shared_message *body = s->reader.message;
     enum attempt_outcome outcome = attempt_judge(call, s->kind);
     uint64_t entries = 0;
 
     if (outcome == ATTEMPT_DELIVERED)
-        observe_latency(s, s->reader.message);
-    else if (s->reader.message) /* a call may fail before its turn comes */
-        entries = count_entries(s->reader.message);
+        observe_latency(s, body);
+    else if (body) /* a call may fail before its turn comes */
+        entries = count_entries(body);
     end_delivery(d);
     if (call->failure == CALL_MEMORY) { /* our fault, not the callback's */
         pause_delivery(s, PAUSE_US);
@@ -454,7 +709,13 @@ on_done(struct call *call)
     metrics_add(METRIC_HUB_ATTEMPTS, 1);
     switch (outcome) {
     case ATTEMPT_DELIVERED:
-        end_well(s, call);
+        s->history.n_deliveries++;
+        s->history.last_success_us = clock_now_us();
+        s->history.last_status = call->status;
+        s->history.last_error[0] = '\0';
+        metrics_add(METRIC_HUB_DELIVERIES, 1);
+        move_cursor(s, s->reader.upto);
+        go_on(s);
         break;
     case ATTEMPT_ENDED:
         hub_end_soon(s, END_GONE);

@@ -32,10 +32,10 @@ struct terms;
 #define DENIAL_TRIES 3
 
 /* The reason after the removal of a set or relay. */
-#define DENIAL_TOPIC_GONE SLICE("the topic is no more")
+#define DENIAL_TOPIC_GONE "the topic is no more"
 
 /* The reason after the end of a token. */
-#define DENIAL_TOKEN_ENDED SLICE("the token of this subscription has ended")
+#define DENIAL_TOKEN_ENDED "the token of this subscription has ended"
 
 struct denials *denials_new(void);
 void denials_free(struct denials *all); /* NULL is allowed */

@@ -80,16 +80,6 @@ sync_topic(struct hub *hub, enum topic_kind kind, struct set *set,
     topic_release(topic);
 }
 
-static void
-sync_set(struct hub *hub, struct set *set, uint64_t after)
-{
-    struct peers *peers = registry_peers(set);
-
-    sync_topic(hub, TOPIC_CHANGES, set, peers, after);
-    sync_topic(hub, TOPIC_FRAMEWORK, set, peers, after);
-    peers_unref(peers);
-}
-
 /* Ends hubs' subscriptions of sets whose settings changed without the hub
  * noticing, before a crash. Sets that name hubs come by
  * registry_next_changed. */
@@ -114,12 +104,17 @@ end_stale(struct hub *hub)
 void
 external_sync(struct hub *hub)
 {
+    struct peers *peers;
     struct set *set;
     uint64_t after;
 
     if (!hub->has_synced_hubs)
         end_stale(hub);
     hub->has_synced_hubs = true;
-    while ((set = registry_next_changed(hub->registry, &after)))
-        sync_set(hub, set, after);
+    while ((set = registry_next_changed(hub->registry, &after))) {
+        peers = registry_peers(set);
+        sync_topic(hub, TOPIC_CHANGES, set, peers, after);
+        sync_topic(hub, TOPIC_FRAMEWORK, set, peers, after);
+        peers_unref(peers);
+    }
 }

@@ -158,25 +158,17 @@ mark_concerned(struct topic *topic, uint64_t seq)
 }
 
 static void
-mark_all(struct hub *hub, uint64_t seq)
-{
-    struct list *next;
-    struct topic *topic;
-
-    list_each (topic, next, &hub->topics, node) {
-        if (topic->kind == TOPIC_FRAMEWORK)
-            mark_concerned(topic, seq);
-    }
-}
-
-static void
 mark_tagged(struct hub *hub, struct slice tag, uint64_t seq)
 {
     struct topic *topic = NULL;
+    struct list *next;
     struct set *set;
 
     if (slice_is(tag, CHANNEL_TAG_SOURCE)) {
-        mark_all(hub, seq);
+        list_each (topic, next, &hub->topics, node) {
+            if (topic->kind == TOPIC_FRAMEWORK)
+                mark_concerned(topic, seq);
+        }
     } else if (slice_starts(tag, CHANNEL_TAG_SET)) {
         slice_skip(&tag, sizeof(CHANNEL_TAG_SET) - 1);
         set = registry_find(hub->registry, tag, NULL);
@@ -188,21 +180,16 @@ mark_tagged(struct hub *hub, struct slice tag, uint64_t seq)
 }
 
 static void
-mark_for_entry(struct hub *hub, const struct batch *b, uint64_t seq)
-{
-    uint32_t stamp = b->entries[seq - b->first].stamp;
-    struct slice fragment = batch_slice(b, seq - 1, seq), type, tags;
-
-    fragment_labels(fragment, stamp, &type, &tags);
-    while (tags.size > 0)
-        mark_tagged(hub, slice_take(&tags, ' '), seq);
-}
-
-static void
 mark_for_batch(struct framework *f, const struct batch *b)
 {
-    for (uint64_t seq = f->seen + 1; seq <= b->last; seq++)
-        mark_for_entry(f->hub, b, seq);
+    for (uint64_t seq = f->seen + 1; seq <= b->last; seq++) {
+        struct slice fragment = batch_slice(b, seq - 1, seq), type, tags;
+
+        fragment_labels(fragment, b->entries[seq - b->first].stamp, &type,
+                        &tags);
+        while (tags.size > 0)
+            mark_tagged(f->hub, slice_take(&tags, ' '), seq);
+    }
     f->seen = b->last;
 }
 
@@ -265,21 +252,6 @@ on_read(struct job *job)
     free(r);
 }
 
-static void
-begin_reading(struct framework *f)
-{
-    struct reading *r = memory_new(1, sizeof(*r));
-
-    r->framework = f;
-    r->log = registry_log(f->hub->registry);
-    r->set = f->log;
-    r->after = f->seen;
-    r->job.work = read_batches;
-    r->job.done = on_read;
-    f->reading = r;
-    caller_work(f->hub->caller, &r->job);
-}
-
 /* While a worker reads, new events wait for it: has_news stays set. */
 void
 framework_look(struct hub *hub)
@@ -298,7 +270,14 @@ framework_look(struct hub *hub)
                                   LOG_MEMORY, &b, NULL);
 
         if (rc == STATUS_AGAIN) {
-            begin_reading(f);
+            f->reading = memory_new(1, sizeof(*f->reading));
+            f->reading->framework = f;
+            f->reading->log = registry_log(hub->registry);
+            f->reading->set = f->log;
+            f->reading->after = f->seen;
+            f->reading->job.work = read_batches;
+            f->reading->job.done = on_read;
+            caller_work(hub->caller, &f->reading->job);
             return;
         }
         if (rc) {

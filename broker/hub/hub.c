@@ -101,25 +101,6 @@ answer_reports(struct hub *hub)
         command->done(command);
 }
 
-static void
-on_lost(struct hub *hub, const struct problem *reason)
-{
-    struct problem why = {.text = ""};
-
-    problem_set(&why, "the broker cannot store it: %s", reason->text);
-    verification_lost(hub);
-    answer_commands(hub, &why);
-}
-
-/* True if hub.db is worth a try now. While writing fails one try a second is
- * enough; but a request that waits for its answer causes a try at once. */
-static bool
-is_worth_a_try(const struct hub *hub)
-{
-    return !hub_db_is_behind(hub->db) || !list_is_empty(&hub->answers.kept) ||
-           clock_steady_us() >= hub->again_us;
-}
-
 /* Logs the first turn that fails to write hub.db, and the next good one. */
 static void
 report_writing(struct hub *hub, bool is_failing, const struct problem *why)
@@ -144,12 +125,15 @@ may_call(void *user)
 static void
 end_turn(struct hub *hub)
 {
-    struct problem why = {""};
+    struct problem why = {""}, refusal = {""};
     bool is_begun;
 
     subscriptions_end_turn(hub);
     deliveries_settle(hub);
-    if (!is_worth_a_try(hub)) {
+    /* While writing fails one try a second is enough; but a request that waits
+     * for its answer causes a try at once. */
+    if (hub_db_is_behind(hub->db) && list_is_empty(&hub->answers.kept) &&
+        clock_steady_us() < hub->again_us) {
         if (hub_db_is_begun(hub->db))
             hub_db_rollback(hub->db);
         verification_lost(hub);
@@ -160,7 +144,9 @@ end_turn(struct hub *hub)
     if (hub_db_commit(hub->db, &why)) {
         hub->again_us = clock_steady_us() + HUB_TICK_US;
         report_writing(hub, true, &why);
-        on_lost(hub, &why);
+        problem_set(&refusal, "the broker cannot store it: %s", why.text);
+        verification_lost(hub);
+        answer_commands(hub, &refusal);
         return;
     }
     if (is_begun)
@@ -186,36 +172,26 @@ on_turn(struct caller *caller, void *user)
     answer_reports(user);
 }
 
-/* Ends a framework topic whose set was removed. Its subscribers get the events
- * of the removal before their subscriptions end (delivery.c). The hub denies
- * waiting requests. */
-static void
-end_framework(struct topic *topic)
-{
-    topic->n_holds++; /* until the end of this function */
-    topic_end(topic);
-    verification_topic_gone(topic);
-    topic->n_holds--;
-    topic_release(topic);
-}
-
-/* Ends the subscriptions and requests of a topic that is gone. True if more
- * than HUB_ENDS_AT_ONCE were left. */
+/* Ends the subscriptions and requests of a topic that is gone. The subscribers
+ * of a framework topic get the events of the removal first (delivery.c). True
+ * if more than HUB_ENDS_AT_ONCE were left. */
 static bool
 end_topic(struct topic *topic)
 {
+    bool is_framework = topic->kind == TOPIC_FRAMEWORK, more;
     struct list *node;
-    bool more;
 
     topic->n_holds++; /* until the end of this function */
-    for (int i = 0;
-         i < HUB_ENDS_AT_ONCE && (node = list_first(&topic->subscriptions));
+    if (is_framework)
+        topic_end(topic);
+    for (int i = 0; !is_framework && i < HUB_ENDS_AT_ONCE &&
+                    (node = list_first(&topic->subscriptions));
          i++)
         subscription_end(list_entry(node, struct subscription, of_topic),
                          END_REMOVED);
     verification_topic_gone(topic);
     topic->n_holds--;
-    more = !list_is_empty(&topic->subscriptions);
+    more = !is_framework && !list_is_empty(&topic->subscriptions);
     topic_release(topic);
     return more;
 }
@@ -231,10 +207,9 @@ end_gone_topics(struct hub *hub)
     list_each (topic, after, &hub->topics, node) {
         if (topic_head(topic, &head))
             continue;
-        if (topic->kind != TOPIC_FRAMEWORK)
+        if (topic->kind != TOPIC_FRAMEWORK ||
+            framework_event_is_over(topic->set)) /* else: a moment later */
             more |= end_topic(topic);
-        else if (framework_event_is_over(topic->set)) /* else: a moment later */
-            end_framework(topic);
     }
     if (more)
         hub_topics_changed(hub); /* in another turn */
@@ -336,11 +311,9 @@ on_end(struct caller *caller, void *user)
     end_turn(hub);
     answer_commands(hub, &why); /* none is left; but none may be forgotten */
     answer_reports(hub);
-    subscriptions_free(hub->subscriptions);
-    verifications_free(hub->verifications);
+    subscriptions_free(hub);
+    verifications_free(hub);
     denials_free(hub->denials);
-    hub->subscriptions = NULL;
-    hub->verifications = NULL;
     hub->denials = NULL;
 }
 
@@ -364,14 +337,6 @@ is_topic_of(const struct topic *topic, const char *name, bool is_relay)
 {
     return (topic->kind == TOPIC_FOREIGN) == is_relay &&
            slice_is(topic_name(topic), name);
-}
-
-static void
-run_subscribe(struct command *command)
-{
-    command_end(command,
-                verification_take(command->hub, command, &command->why),
-                202); /* W-031 */
 }
 
 /* Checks that the set or relay of the command exists. */
@@ -410,73 +375,55 @@ find_subscription(const struct command *command, struct subscription **s,
 {
     enum status rc = check_name(command, why);
 
-    *s = NULL;
-    *v = NULL;
-    if (rc)
-        return rc;
-    *s = subscription_by_id(command->hub, command->id);
-    if (*s && is_topic_of((*s)->topic, command->name, command->is_relay))
-        return STATUS_OK;
-    *s = NULL;
-    *v = verification_by_id(command->hub, command->id);
-    if (*v && is_topic_of((*v)->topic, command->name, command->is_relay))
-        return STATUS_OK;
-    *v = NULL;
-    return problem(
-        why, STATUS_NOT_FOUND, "%s \"%s\" has no subscription %" PRIu64,
-        command->is_relay ? "relay" : "set", command->name, command->id);
+    *s = rc ? NULL : subscription_by_id(command->hub, command->id);
+    *v = rc ? NULL : verification_by_id(command->hub, command->id);
+    if (*s && !is_topic_of((*s)->topic, command->name, command->is_relay))
+        *s = NULL;
+    if (*v && !is_topic_of((*v)->topic, command->name, command->is_relay))
+        *v = NULL;
+    return rc || *s || *v ? rc
+                          : problem(why, STATUS_NOT_FOUND,
+                                    "%s \"%s\" has no subscription %" PRIu64,
+                                    command->is_relay ? "relay" : "set",
+                                    command->name, command->id);
 }
 
+/* Shows one, or ends it at once and denies its callback (W-042), or moves its
+ * cursor. */
 static void
-run_show(struct command *command)
+run_named(struct command *command)
 {
-    struct subscription *s;
-    struct verification *v;
-    enum status rc = find_subscription(command, &s, &v, &command->why);
-
-    if (s)
-        report_subscription(&command->text, s);
-    else if (v)
-        report_verification(&command->text, v);
-    BUF_ADD(&command->text, "\n");
-    command_report(command, rc);
-}
-
-/* W-042: ends a subscription at once, and denies its callback. */
-static void
-run_end(struct command *command)
-{
-    struct subscription *s;
-    struct verification *v;
-    enum status rc = find_subscription(command, &s, &v, &command->why);
-
-    if (s)
-        subscription_end(s, END_DELETED);
-    else if (v)
-        verification_end(v);
-    command_end(command, rc, 204);
-}
-
-static void
-run_redeliver(struct command *command)
-{
+    bool redelivers = command->kind == COMMAND_REDELIVER;
     struct problem *why = &command->why;
     struct subscription *s;
     struct verification *v;
     uint64_t after = 0;
     enum status rc = find_subscription(command, &s, &v, why);
 
-    if (v)
+    if (command->kind == COMMAND_END) {
+        if (s)
+            subscription_end(s, END_DELETED);
+        else if (v)
+            verification_end(v);
+        command_end(command, rc, 204);
+        return;
+    }
+    if (redelivers && v)
         rc = problem(why, STATUS_INVALID,
                      "subscription %" PRIu64 " is not active yet", command->id);
-    if (!rc)
+    if (redelivers && !rc)
         rc = topic_judge(s->topic, command->after, &after, why);
-    if (!rc) {
+    if (redelivers && !rc)
         subscription_redeliver(s, after);
+    if (s && !rc)
         report_subscription(&command->text, s);
-        BUF_ADD(&command->text, "\n");
-    }
-    command_end(command, rc, 200);
+    else if (!rc)
+        report_verification(&command->text, v);
+    BUF_ADD(&command->text, "\n");
+    if (redelivers)
+        command_end(command, rc, 200);
+    else
+        command_report(command, rc);
 }
 
 /* Pings (W-121) */
@@ -541,7 +488,9 @@ run_command(struct task *task)
     }
     switch (command->kind) {
     case COMMAND_SUBSCRIBE:
-        run_subscribe(command);
+        command_end(command,
+                    verification_take(command->hub, command, &command->why),
+                    202); /* W-031 */
         break;
     case COMMAND_PUBLISH:
         run_publish(command);
@@ -553,13 +502,9 @@ run_command(struct task *task)
         run_list(command);
         break;
     case COMMAND_SHOW:
-        run_show(command);
-        break;
     case COMMAND_END:
-        run_end(command);
-        break;
     case COMMAND_REDELIVER:
-        run_redeliver(command);
+        run_named(command);
         break;
     case COMMAND_RELAY_PUT:
         foreign_topic_put(topics, command);
@@ -643,7 +588,7 @@ deny_stale(struct hub *hub, struct hub_record *record)
 
     if (record->row == HUB_ROW_REQUEST) {
         denial_send(hub, record->callback, &record->terms, record->topic_url,
-                    DENIAL_TOPIC_GONE);
+                    SLICE(DENIAL_TOPIC_GONE));
         return;
     }
     if (record->kind == SUBSCRIPTION_HUB ||
@@ -653,7 +598,7 @@ deny_stale(struct hub *hub, struct hub_record *record)
     snprintf(name, sizeof(name), "%.*s", SLICE_ARG(record->name));
     url = link_to(registry_public_url(hub->registry), kind, name, NULL, 0);
     denial_send(hub, record->callback, &record->terms, link_slice(&url),
-                DENIAL_TOPIC_GONE);
+                SLICE(DENIAL_TOPIC_GONE));
 }
 
 /* W-044: a request was answered 202, so it must come to an end. */
@@ -680,46 +625,31 @@ on_record(struct hub_record *record, void *user, struct problem *why)
     return rc;
 }
 
-static enum status
-open_parts(struct hub *hub, struct problem *why)
-{
-    enum status rc = hub_db_open(&hub->db, hub->config->data, &hub->right, why);
-
-    if (rc)
-        return rc;
-    deliveries_open(hub);
-    rc = foreign_topics_open(&hub->foreign_topics, hub->registry, hub->db, why);
-    foreign_sources_open(&hub->foreign_sources, &hub->foreign_topics,
-                         hub->posts);
-    return rc ? rc : hub_rows_read(hub->db, on_record, hub, why);
-}
-
 /* Adds the name of the file to an error. An error in hub.db is no fault of the
  * options, so STATUS_INVALID becomes STATUS_IO. */
 static enum status
 read_hub_db(struct hub *hub, struct problem *why)
 {
-    enum status rc = open_parts(hub, why);
+    enum status rc = hub_db_open(&hub->db, hub->config->data, &hub->right, why);
 
+    if (!rc) {
+        deliveries_open(hub);
+        rc = foreign_topics_open(&hub->foreign_topics, hub->registry, hub->db,
+                                 why);
+        foreign_sources_open(&hub->foreign_sources, &hub->foreign_topics,
+                             hub->posts);
+    }
     if (!rc)
-        return STATUS_OK;
-    return problem_prefix(why, rc == STATUS_INVALID ? STATUS_IO : rc,
-                          "%s/hub.db: ", hub->config->data);
-}
-
-static void
-limit_clients(struct clients *clients, const struct config *config)
-{
-    clients_limit_all(clients, CLIENT_SUBSCRIPTIONS, config->hub_subscriptions);
-    clients_limit_all(clients, CLIENT_VERIFICATIONS, VERIFICATIONS_MAX);
-    clients_limit_each(clients, CLIENT_VERIFICATIONS, VERIFICATIONS_PER_FROM);
-    clients_limit_all(clients, CLIENT_DENIALS, DENIALS_MAX);
-    clients_limit_each(clients, CLIENT_DENIALS, DENIALS_OF_ONE_MAX);
+        rc = hub_rows_read(hub->db, on_record, hub, why);
+    return rc ? problem_prefix(why, rc == STATUS_INVALID ? STATUS_IO : rc,
+                               "%s/hub.db: ", hub->config->data)
+              : STATUS_OK;
 }
 
 static struct hub *
 hub_new(struct posts *posts, const struct networks *allowed)
 {
+    struct clients *clients = registry_clients(posts->registry);
     struct hub *hub = memory_new(1, sizeof(*hub));
 
     hub->posts = posts;
@@ -734,9 +664,18 @@ hub_new(struct posts *posts, const struct networks *allowed)
     list_init(&hub->moved);
     list_init(&hub->over);
     pthread_mutex_init(&hub->mutex, NULL);
-    limit_clients(registry_clients(hub->registry), hub->config);
-    hub->subscriptions = subscriptions_new(registry_clients(hub->registry));
-    hub->verifications = verifications_new(registry_clients(hub->registry));
+    clients_limit_all(clients, CLIENT_SUBSCRIPTIONS,
+                      hub->config->hub_subscriptions);
+    clients_limit_all(clients, CLIENT_VERIFICATIONS, VERIFICATIONS_MAX);
+    clients_limit_each(clients, CLIENT_VERIFICATIONS, VERIFICATIONS_PER_FROM);
+    clients_limit_all(clients, CLIENT_DENIALS, DENIALS_MAX);
+    clients_limit_each(clients, CLIENT_DENIALS, DENIALS_OF_ONE_MAX);
+    hub->subscriptions.clients = clients;
+    hub->subscriptions.kind = CLIENT_SUBSCRIPTIONS;
+    hub->verifications.tables.clients = clients;
+    hub->verifications.tables.kind = CLIENT_VERIFICATIONS;
+    list_init(&hub->verifications.fresh);
+    list_init(&hub->verifications.due);
     hub->denials = denials_new();
     return hub;
 }
@@ -802,8 +741,8 @@ hub_close(struct hub *hub)
     if (!hub)
         return;
     hub_stop(hub);
-    subscriptions_free(hub->subscriptions);
-    verifications_free(hub->verifications);
+    subscriptions_free(hub);
+    verifications_free(hub);
     denials_free(hub->denials);
     deliveries_close(hub);
     foreign_topics_close(&hub->foreign_topics);

@@ -19,7 +19,7 @@
  *     topic                messages of a set or a foreign topic; framework: its
  *                          events
  *     hub_rows             what hub.db keeps of subscriptions and requests
- *     delivery             from cursor to callback; attempt: one try
+ *     delivery             from cursor to callback, and each try
  *     subscriber_token     the token that a subscription belongs to
  *     denial               tells callbacks that their subscription is denied
  *     subscription         callback, terms, cursor; found by id, and by pairs
@@ -43,7 +43,7 @@
  *                 fix_range        its range is written,
  *     hub.c       end_turn         and kept, with all of this turn;
  *     delivery.c  deliveries_turn  then it goes:
- *     attempt.c   attempt_make     headers, signature, id; POST
+ *                 attempt_make     headers, signature, id; POST
  *     delivery.c  on_done          2xx: the cursor moves; else it backs off, or
  *                                  ends
  *                 go_on            the next one, or it rests

@@ -143,29 +143,6 @@ write_cursor(struct hub_db *h, const struct subscription *s)
 #define COMMON_PARAMETERS "?,?,?,?,?,?,nullif(?,x''),?,?,?,?,?,?,?"
 
 static void
-write_subscription(struct hub_db *h, const struct subscription *s)
-{
-    HUB_DB_WRITE(h,
-                 "INSERT OR REPLACE INTO subscriptions(" COMMON_COLUMNS
-                 ", kind, created, lease_end, generation)"
-                 " VALUES(" COMMON_PARAMETERS ",?,?,?,?)",
-                 COMMON_VALUES(s), s->kind, s->created_us, s->lease_end_us,
-                 s->generation);
-    write_cursor(h, s);
-}
-
-static void
-write_request(struct hub_db *h, const struct verification *v)
-{
-    HUB_DB_WRITE(h,
-                 "INSERT OR REPLACE INTO requests(" COMMON_COLUMNS
-                 ", mode, topic_url, taken, has_after, after)"
-                 " VALUES(" COMMON_PARAMETERS ",?,?,?,?,?)",
-                 COMMON_VALUES(v), v->mode, v->topic_url, v->taken_us,
-                 v->has_after, v->after);
-}
-
-static void
 delete_row(struct hub_db *h, enum hub_row_kind kind, uint64_t id)
 {
     if (kind == HUB_ROW_REQUEST) {
@@ -180,7 +157,13 @@ void
 hub_rows_put_subscription(struct hub_db *h, struct subscription *s)
 {
     hub_db_note(h, &s->row);
-    write_subscription(h, s);
+    HUB_DB_WRITE(h,
+                 "INSERT OR REPLACE INTO subscriptions(" COMMON_COLUMNS
+                 ", kind, created, lease_end, generation)"
+                 " VALUES(" COMMON_PARAMETERS ",?,?,?,?)",
+                 COMMON_VALUES(s), s->kind, s->created_us, s->lease_end_us,
+                 s->generation);
+    write_cursor(h, s);
 }
 
 void
@@ -204,7 +187,12 @@ void
 hub_rows_put_request(struct hub_db *h, struct verification *v)
 {
     hub_db_note(h, &v->row);
-    write_request(h, v);
+    HUB_DB_WRITE(h,
+                 "INSERT OR REPLACE INTO requests(" COMMON_COLUMNS
+                 ", mode, topic_url, taken, has_after, after)"
+                 " VALUES(" COMMON_PARAMETERS ",?,?,?,?,?)",
+                 COMMON_VALUES(v), v->mode, v->topic_url, v->taken_us,
+                 v->has_after, v->after);
 }
 
 void

@@ -39,16 +39,16 @@ struct hub {
     struct list topics;
     struct map topics_of_sets; /* topic.c: by kind and set */
     unsigned n_framework_topics;
-    struct framework *framework;         /* framework.c */
-    struct subscriptions *subscriptions; /* subscription.c: tables */
-    struct list moved;                   /* subscriptions whose cursor hub.db
-                                            lacks */
-    struct list over;                    /* subscriptions that end with this
-                                            turn: hub_end_soon */
-    struct verifications *verifications; /* verification.c: tables, limits */
-    struct denials *denials;             /* denial.c */
-    struct deliveries *deliveries;       /* delivery.c */
-    struct readers readers;              /* delivery.c: of all subscriptions */
+    struct framework *framework; /* framework.c */
+    struct callback_tables subscriptions;
+    struct list moved; /* subscriptions whose cursor hub.db
+                          lacks */
+    struct list over;  /* subscriptions that end with this
+                          turn: hub_end_soon */
+    struct verifications verifications;
+    struct denials *denials;       /* denial.c */
+    struct deliveries *deliveries; /* delivery.c */
+    struct readers readers;        /* delivery.c: of all subscriptions */
     struct foreign_topics foreign_topics;
     struct foreign_sources foreign_sources;
     bool has_synced_hubs; /* external_hubs.c: else it looks at all of

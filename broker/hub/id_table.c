@@ -22,17 +22,6 @@ slot_from(const struct id_table *ids, uint64_t id)
     return from;
 }
 
-static void
-close_up(struct id_table *ids)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < ids->n_slots; i++)
-        if (ids->slots[i].thing)
-            ids->slots[n++] = ids->slots[i];
-    ids->n_slots = n;
-}
-
 enum status
 id_table_add(struct id_table *ids, uint64_t id, void *thing)
 {
@@ -54,14 +43,18 @@ id_table_add(struct id_table *ids, uint64_t id, void *thing)
 void
 id_table_remove(struct id_table *ids, uint64_t id)
 {
-    size_t i = slot_from(ids, id);
+    size_t i = slot_from(ids, id), n = 0;
 
     if (i == ids->n_slots || ids->slots[i].id != id || !ids->slots[i].thing)
         return;
     ids->slots[i].thing = NULL;
     ids->n--;
-    if (ids->n < ids->n_slots / 2)
-        close_up(ids);
+    if (ids->n >= ids->n_slots / 2)
+        return;
+    for (i = 0; i < ids->n_slots; i++) /* closes up */
+        if (ids->slots[i].thing)
+            ids->slots[n++] = ids->slots[i];
+    ids->n_slots = n;
 }
 
 void *

@@ -179,20 +179,6 @@ remote_command_write(struct buf *to, const struct command *command)
     put_principal(to, command->principal);
 }
 
-/* Reads the form again. Its text is kept in the body, which has no other
- * use. */
-static enum status
-restore_form(struct command *command, struct slice form, struct problem *why)
-{
-    buf_add_slice(&command->body, form);
-    if (command->body.failed)
-        return problem_memory(why);
-    command->form_text = buf_slice(&command->body);
-    return command->is_simple
-               ? command_read_simple(command, command->form_text, why)
-               : command_read_form(command, command->form_text, why);
-}
-
 static enum status
 restore_fields(struct command *command, struct fields *f, struct tokens *tokens,
                struct problem *why)
@@ -223,13 +209,18 @@ restore_fields(struct command *command, struct fields *f, struct tokens *tokens,
     if (f->is_bad || f->rest.size > 0)
         return problem(why, STATUS_INVALID,
                        "another broker of the cluster has another version");
-    if (form.size > 0) {
-        command->has_after = false;
-        return restore_form(command, form, why);
-    }
-    buf_add_slice(&command->body, body);
-    return command->body.failed || command->memory.failed ? problem_memory(why)
-                                                          : STATUS_OK;
+    buf_add_slice(&command->body, form.size > 0 ? form : body);
+    if (command->body.failed || command->memory.failed)
+        return problem_memory(why);
+    if (form.size == 0)
+        return STATUS_OK;
+    /* Reads the form again. Its text is kept in the body, which has no other
+     * use. */
+    command->has_after = false;
+    command->form_text = buf_slice(&command->body);
+    return command->is_simple
+               ? command_read_simple(command, command->form_text, why)
+               : command_read_form(command, command->form_text, why);
 }
 
 enum status

@@ -177,12 +177,16 @@ on_answer(uint64_t id, struct slice bytes, void *user)
     }
 }
 
-/* They were ordered in the order of their ends. */
 static void
-give_up(struct remote_commands *c)
+take_answers(struct remote_commands *c)
 {
+    struct problem why;
     struct errand *e;
 
+    if (list_is_empty(&c->ordered))
+        return;
+    (void)c->streams->ops->answers(c->streams, on_answer, c, &why);
+    /* They were ordered in the order of their ends. */
     list_until_empty (e, &c->ordered, node) {
         if (clock_steady_us() < e->over_us)
             return;
@@ -190,17 +194,6 @@ give_up(struct remote_commands *c)
         fail_sent(e, STATUS_UNREACHABLE,
                   "no broker of the cluster owns the hub at the moment");
     }
-}
-
-static void
-take_answers(struct remote_commands *c)
-{
-    struct problem why;
-
-    if (list_is_empty(&c->ordered))
-        return;
-    (void)c->streams->ops->answers(c->streams, on_answer, c, &why);
-    give_up(c);
 }
 
 /* Those of others */
@@ -280,17 +273,6 @@ run_early(struct remote_commands *c)
 }
 
 static void
-take_orders(struct remote_commands *c)
-{
-    struct lease lease = {
-        .term = atomic_load_explicit(&c->term, memory_order_relaxed)};
-    struct problem why;
-
-    if (lease.term > 0)
-        (void)c->streams->ops->take(c->streams, &lease, on_order, c, &why);
-}
-
-static void
 answer_ended(struct remote_commands *c)
 {
     struct errand *e;
@@ -328,11 +310,15 @@ static void
 run_remote(struct thread *t)
 {
     struct remote_commands *c = t->user;
+    struct lease lease = {.term = 0};
+    struct problem why;
     eventfd_t ignored;
 
     while (thread_wait(t, 0) && !is_stopping(c)) {
         order_sent(c);
-        take_orders(c);
+        lease.term = atomic_load_explicit(&c->term, memory_order_relaxed);
+        if (lease.term > 0)
+            (void)c->streams->ops->take(c->streams, &lease, on_order, c, &why);
         run_early(c);
         answer_ended(c);
         take_answers(c);

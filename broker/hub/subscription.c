@@ -15,30 +15,16 @@
  * set meanwhile. */
 #define LEASE_LOOK_US 3600000000
 
-struct subscriptions {
-    struct callback_tables tables;
-};
-
 /* Tables */
 
-struct subscriptions *
-subscriptions_new(struct clients *clients)
-{
-    struct subscriptions *all = memory_new(1, sizeof(*all));
-
-    all->tables.clients = clients;
-    all->tables.kind = CLIENT_SUBSCRIPTIONS;
-    return all;
-}
-
 enum status
-subscriptions_check_room(const struct hub *hub, struct client *client,
+subscriptions_check_room(struct hub *hub, struct client *client,
                          struct slice callback, struct problem *why)
 {
     uint64_t max = hub->config->hub_host_subscriptions;
 
     return callback_tables_check(
-        &hub->subscriptions->tables, client, callback, max,
+        &hub->subscriptions, client, callback, max,
         hub->config->client_share < 100 ? max - max / 8 : max,
         "subscriptions (--hub-host-subscriptions)", why);
 }
@@ -55,7 +41,7 @@ subscription_find(struct hub *hub, const struct topic *topic,
                   enum subscription_kind kind, struct slice callback)
 {
     struct callback_key *key =
-        callback_tables_find(&hub->subscriptions->tables, topic, callback);
+        callback_tables_find(&hub->subscriptions, topic, callback);
 
     while (key && subscription_of(key)->kind != kind)
         key = callback_tables_same(key);
@@ -65,15 +51,13 @@ subscription_find(struct hub *hub, const struct topic *topic,
 struct subscription *
 subscription_by_id(struct hub *hub, uint64_t id)
 {
-    return subscription_of(
-        id_table_find(&hub->subscriptions->tables.by_id, id));
+    return subscription_of(id_table_find(&hub->subscriptions.by_id, id));
 }
 
 struct subscription *
 subscription_next(struct hub *hub, uint64_t after)
 {
-    return subscription_of(
-        id_table_next(&hub->subscriptions->tables.by_id, after));
+    return subscription_of(id_table_next(&hub->subscriptions.by_id, after));
 }
 
 struct subscription *
@@ -155,7 +139,7 @@ static void
 take_place(struct subscription *s, struct client *client)
 {
     callback_tables_take_place(
-        &s->hub->subscriptions->tables, &s->key, client,
+        &s->hub->subscriptions, &s->key, client,
         slice_of(s->kind == SUBSCRIPTION_HUB ? "" : s->callback));
     s->reader.client = s->key.holding.client;
 }
@@ -176,7 +160,7 @@ client_for(struct hub *hub, const struct topic *topic,
 static void
 free_subscription(struct subscription *s)
 {
-    callback_tables_leave(&s->hub->subscriptions->tables, &s->key);
+    callback_tables_leave(&s->hub->subscriptions, &s->key);
     if (s->topic->foreign)
         s->topic->foreign->n_subscriptions--;
     if (!list_is_empty(&s->of_topic))
@@ -221,9 +205,8 @@ make_subscription(struct hub *hub, struct topic *topic,
     s->callback = slice_dup(record->callback);
     if (topic->foreign)
         topic->foreign->n_subscriptions++;
-    rc = callback_tables_enter(&hub->subscriptions->tables, &s->key, s->id,
-                               topic, &topic->subscriptions_by_id,
-                               record->callback);
+    rc = callback_tables_enter(&hub->subscriptions, &s->key, s->id, topic,
+                               &topic->subscriptions_by_id, record->callback);
     if (rc)
         rc = problem_memory(why);
     take_place(s, client_for(hub, topic, record));
@@ -302,12 +285,6 @@ subscription_resume(struct subscription *s)
     delivery_begin(s);
 }
 
-static bool
-is_same_text(const char *a, const char *b)
-{
-    return slice_equal(slice_of(a ? a : ""), slice_of(b ? b : ""));
-}
-
 /*
  * Renews a subscription without interrupting its delivery (W-035): a try in
  * flight arrives as it was begun, signed with the secret of that moment. The
@@ -316,22 +293,23 @@ is_same_text(const char *a, const char *b)
  * A renewal by another owner moves the place: the new owner needs room.
  *
  * If the terms change the form of bodies, a fixed range is delivered in the new
- * form, and under another ID: the form is part of it (attempt.h).
+ * form, and under another ID: the form is part of it (delivery.c).
  */
 static enum status
 renew_subscription(struct subscription *s, struct hub_record *record,
                    struct problem *why)
 {
     struct terms *terms = &record->terms;
-    bool is_other = !is_same_text(s->terms.filter, terms->filter) ||
-                    s->terms.is_simple != terms->is_simple;
+    bool is_other =
+        !slice_equal(slice_of(s->terms.filter), slice_of(terms->filter)) ||
+        s->terms.is_simple != terms->is_simple;
     struct client *client = client_for(s->hub, s->topic, record);
     struct client *former = s->key.holding.client; /* of s->terms, too */
     struct effect effect;
     enum status rc = STATUS_OK;
 
     if (client != former) {
-        callback_tables_leave_place(&s->hub->subscriptions->tables, &s->key);
+        callback_tables_leave_place(&s->hub->subscriptions, &s->key);
         rc = subscriptions_check_room(s->hub, client, slice_of(s->callback),
                                       why);
         take_place(s, rc ? former : client);
@@ -346,21 +324,6 @@ renew_subscription(struct subscription *s, struct hub_record *record,
         s->reader.reached =
             s->reader.after; /* other entries pass the filter now */
     return STATUS_OK;
-}
-
-static enum status
-create_subscription(struct hub *hub, struct topic *topic,
-                    struct hub_record *record, struct subscription **made,
-                    struct problem *why)
-{
-    enum status rc = subscriptions_check_room(
-        hub, client_for(hub, topic, record), record->callback, why);
-
-    if (rc)
-        return rc;
-    record->id = hub_db_next_id(hub->db);
-    record->created_us = clock_now_us();
-    return make_subscription(hub, topic, record, made, why);
 }
 
 /*
@@ -384,8 +347,14 @@ subscription_confirm(struct hub *hub, struct topic *topic,
         subscription_end(s, s->how);
         topic->n_holds--;
     }
-    rc = is_new ? create_subscription(hub, topic, record, &s, why)
+    rc = is_new ? subscriptions_check_room(hub, client_for(hub, topic, record),
+                                           record->callback, why)
                 : renew_subscription(s, record, why);
+    if (!rc && is_new) {
+        record->id = hub_db_next_id(hub->db);
+        record->created_us = clock_now_us();
+        rc = make_subscription(hub, topic, record, &s, why);
+    }
     if (rc)
         return rc;
     set_lease_alarm(s);
@@ -412,36 +381,18 @@ subscription_redeliver(struct subscription *s, uint64_t after)
     delivery_look(s);
 }
 
-/* The reason for the denial; empty: the callback knows it. */
-static struct slice
-reason_of(enum subscription_end how)
-{
-    switch (how) {
-    case END_DELETED:
-        return SLICE("the operator of the hub has ended the subscription");
-    case END_REMOVED:
-        return DENIAL_TOPIC_GONE;
-    case END_OWNER:
-        return DENIAL_TOKEN_ENDED;
-    default:
-        return (struct slice){NULL, 0};
-    }
-}
-
-static const char *
-name_of(enum subscription_end how)
-{
-    static const char *const names[] = {
-        [END_UNSUBSCRIBED] = "unsubscribed",
-        [END_EXPIRED] = "lease ended",
-        [END_GONE] = "410 Gone",
-        [END_DELETED] = "deleted",
-        [END_REMOVED] = "topic removed",
-        [END_OWNER] = "token ended",
-    };
-
-    return names[how];
-}
+static const struct end {
+    const char *name;
+    const char *denial; /* the reason; NULL: the callback knows it */
+} ends[] = {
+    [END_UNSUBSCRIBED] = {"unsubscribed", NULL},
+    [END_EXPIRED] = {"lease ended", NULL},
+    [END_GONE] = {"410 Gone", NULL},
+    [END_DELETED] = {"deleted",
+                     "the operator of the hub has ended the subscription"},
+    [END_REMOVED] = {"topic removed", DENIAL_TOPIC_GONE},
+    [END_OWNER] = {"token ended", DENIAL_TOKEN_ENDED},
+};
 
 /*
  * Ends the subscription at once. If its set was removed nothing more is
@@ -455,21 +406,20 @@ subscription_end(struct subscription *s, enum subscription_end how)
 {
     struct hub *hub = s->hub;
     struct topic *topic = s->topic;
-    struct slice reason = reason_of(how);
 
     delivery_cut(s);
     caller_clear_alarm(hub->caller, &s->lease_alarm);
     hub_rows_delete(hub->db, hub_row_ended(HUB_ROW_SUBSCRIPTION, s->id));
     DIAG(DIAG_INFO, "hub", "a subscription has ended", diag_number("id", s->id),
          diag_text("callback", websub_origin(slice_of(s->callback)).text),
-         diag_text("how", name_of(how)));
-    if (reason.size > 0 && s->kind == SUBSCRIPTION_CALLBACK) {
+         diag_text("how", ends[how].name));
+    if (ends[how].denial && s->kind == SUBSCRIPTION_CALLBACK) {
         struct buf url;
 
         buf_init(&url, 2 * WEBSUB_URL_MAX);
         topic_write_url(&url, topic);
         denial_send(hub, slice_of(s->callback), &s->terms, buf_slice(&url),
-                    reason);
+                    slice_of(ends[how].denial));
         buf_fini(&url);
     }
     metrics_add(METRIC_HUB_SUBSCRIPTIONS, -(s->kind == SUBSCRIPTION_CALLBACK));
@@ -487,26 +437,23 @@ subscriptions_end_turn(struct hub *hub)
 }
 
 void
-subscriptions_free(struct subscriptions *all)
+subscriptions_free(struct hub *hub)
 {
     struct subscription *s;
     uint64_t id = 0;
 
-    if (!all)
-        return;
-    while ((s = subscription_of(id_table_next(&all->tables.by_id, id)))) {
+    while ((s = subscription_next(hub, id))) {
         struct topic *topic = s->topic;
 
         id = s->id;
-        if (s->hub->caller) { /* else nothing was begun */
+        if (hub->caller) { /* else nothing was begun */
             delivery_cut(s);
-            caller_clear_alarm(s->hub->caller, &s->lease_alarm);
+            caller_clear_alarm(hub->caller, &s->lease_alarm);
         }
         metrics_add(METRIC_HUB_SUBSCRIPTIONS,
                     -(s->kind == SUBSCRIPTION_CALLBACK));
         free_subscription(s);
         topic_release(topic);
     }
-    callback_tables_fini(&all->tables);
-    free(all);
+    callback_tables_fini(&hub->subscriptions);
 }

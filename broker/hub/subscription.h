@@ -150,18 +150,15 @@ struct subscription {
 
 /* The tables */
 
-/* Makes struct hub's tables, for at most `max` subscriptions. */
-struct subscriptions *subscriptions_new(struct clients *clients);
-
 /* Frees all subscriptions without ending them, when the loop ends or never
- * began. NULL is allowed. */
-void subscriptions_free(struct subscriptions *all);
+ * began. A second call does nothing. */
+void subscriptions_free(struct hub *hub);
 
 /* Checks that `client` may have a new one with that callback. STATUS_LIMITED:
  * it has its share, or the callback's host has as many as it may have
  * (--hub-host-subscriptions), of all clients or of this one; STATUS_BUSY: all
  * together are the most. */
-MUST_CHECK enum status subscriptions_check_room(const struct hub *hub,
+MUST_CHECK enum status subscriptions_check_room(struct hub *hub,
                                                 struct client *client,
                                                 struct slice callback,
                                                 struct problem *why);

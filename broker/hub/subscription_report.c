@@ -60,39 +60,26 @@ lag_of(const struct subscription *s, uint64_t head)
     return !is_of_others && head > start ? head - start : 0;
 }
 
+/* Adds a position, and how far the head is ahead of it. */
 static void
-add_position(struct buf *to, const struct topic *topic, uint64_t after)
+add_position(struct buf *to, const struct topic *topic, uint64_t after,
+             uint64_t lag, bool has_head)
 {
     char position[POSITION_MAX];
 
     position_write(position, topic->epoch, after);
     json_text_member(to, "position", slice_of(position));
+    if (has_head)
+        json_number_member(to, "lag", lag);
 }
 
 static void
-add_place(struct buf *to, const struct subscription *s)
+add_counters(struct buf *to, const struct delivery_history *history)
 {
-    uint64_t head = 0;
-
-    add_position(to, s->topic, s->reader.after);
-    if (topic_head(s->topic, &head))
-        json_number_member(to, "lag", lag_of(s, head));
-}
-
-/* Adds the position where a request would begin, and zero counters. */
-static void
-add_beginning(struct buf *to, const struct verification *r)
-{
-    uint64_t head = 0;
-
-    add_position(to, r->topic, r->after);
-    if (topic_head(r->topic, &head))
-        json_number_member(to, "lag", head > r->after ? head - r->after : 0);
-    add_flag(to, "delivering", false);
-    json_number_member(to, "deliveries", 0);
-    json_number_member(to, "attempts", 0);
-    json_number_member(to, "failures", 0);
-    json_number_member(to, "skipped", 0);
+    json_number_member(to, "deliveries", history->n_deliveries);
+    json_number_member(to, "attempts", history->n_attempts);
+    json_number_member(to, "failures", history->n_failed);
+    json_number_member(to, "skipped", history->n_skipped);
 }
 
 static uint64_t
@@ -101,31 +88,21 @@ more_of(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* The largest lag of its subscriptions. */
-static uint64_t
-lag_of_topic(const struct topic *topic)
-{
-    struct list *behind;
-    struct subscription *subscription;
-    uint64_t most = 0, head = 0;
-
-    if (list_is_empty(&topic->busy) || !topic_head(topic, &head))
-        return 0;
-    list_each (subscription, behind, &topic->busy, busy)
-        most = more_of(most, lag_of(subscription, head));
-    return most;
-}
-
 void
 report_measure(struct hub *hub)
 {
-    struct list *behind;
+    struct list *behind, *after;
     const struct topic *topic;
+    const struct subscription *s;
     uint64_t most = 0, most_of_relays = 0;
 
     list_each (topic, behind, &hub->topics, node) {
-        uint64_t lag = lag_of_topic(topic);
+        uint64_t lag = 0, head;
 
+        if (list_is_empty(&topic->busy) || !topic_head(topic, &head))
+            continue;
+        list_each (s, after, &topic->busy, busy)
+            lag = more_of(lag, lag_of(s, head));
         most = more_of(most, lag);
         if (topic->kind == TOPIC_FOREIGN)
             most_of_relays = more_of(most_of_relays, lag);
@@ -136,19 +113,6 @@ report_measure(struct hub *hub)
     metrics_set(METRIC_HUB_LAG, (int64_t)most);
     metrics_set(METRIC_RELAY_LAG, (int64_t)most_of_relays);
     foreign_topics_measure(&hub->foreign_topics);
-}
-
-/* Adds the state of a delivery in flight, or of one that waits for its next
- * try. */
-static void
-add_pending(struct buf *to, const struct subscription *s)
-{
-    bool is_waiting = !s->delivery && s->failures > 0;
-
-    add_flag(to, "delivering", s->delivery || is_waiting);
-    if (is_waiting && s->retry_alarm.at_us > 0)
-        add_time(to, "nextTry",
-                 clock_now_us() + s->retry_alarm.at_us - clock_steady_us());
 }
 
 static void
@@ -163,6 +127,8 @@ add_callback(struct buf *to, const char *callback)
 void
 report_subscription(struct buf *to, const struct subscription *s)
 {
+    bool is_waiting = !s->delivery && s->failures > 0, has_head;
+    uint64_t head = 0;
     struct buf url;
 
     buf_init(&url, 2 * WEBSUB_URL_MAX);
@@ -181,12 +147,14 @@ report_subscription(struct buf *to, const struct subscription *s)
     json_text_member(to, "state", SLICE("active"));
     add_time(to, "created", s->created_us);
     add_time(to, "leaseEnd", s->lease_end_us);
-    add_place(to, s);
-    add_pending(to, s);
-    json_number_member(to, "deliveries", s->history.n_deliveries);
-    json_number_member(to, "attempts", s->history.n_attempts);
-    json_number_member(to, "failures", s->history.n_failed);
-    json_number_member(to, "skipped", s->history.n_skipped);
+    has_head = topic_head(s->topic, &head);
+    add_position(to, s->topic, s->reader.after, lag_of(s, head), has_head);
+    /* In flight, or waiting for its next try. */
+    add_flag(to, "delivering", s->delivery || is_waiting);
+    if (is_waiting && s->retry_alarm.at_us > 0)
+        add_time(to, "nextTry",
+                 clock_now_us() + s->retry_alarm.at_us - clock_steady_us());
+    add_counters(to, &s->history);
     add_time(to, "lastSuccess", s->history.last_success_us);
     add_time(to, "lastFailure", s->history.last_failure_us);
     if (s->history.last_status > 0)
@@ -200,6 +168,10 @@ report_subscription(struct buf *to, const struct subscription *s)
 void
 report_verification(struct buf *to, const struct verification *r)
 {
+    static const struct delivery_history none;
+    uint64_t head = 0;
+    bool has_head = topic_head(r->topic, &head);
+
     buf_add_format(to, "{\"id\":%" PRIu64, r->id);
     json_text_member(to, "topic", slice_of(r->topic_url));
     add_callback(to, r->callback);
@@ -207,7 +179,10 @@ report_verification(struct buf *to, const struct verification *r)
     json_text_member(to, "state", SLICE("pending"));
     json_text_member(to, "mode", slice_of(websub_mode_name(r->mode)));
     add_time(to, "requested", r->taken_us);
-    add_beginning(to, r);
+    add_position(to, r->topic, r->after, head > r->after ? head - r->after : 0,
+                 has_head);
+    add_flag(to, "delivering", false);
+    add_counters(to, &none);
     add_terms(to, &r->terms);
     BUF_ADD(to, "}");
 }

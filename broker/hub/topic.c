@@ -50,14 +50,6 @@ make_topic(struct hub *hub, enum topic_kind kind, const char *epoch)
     return topic;
 }
 
-/* The log that messages of a set's topic come from. */
-static struct log_set *
-log_of(enum topic_kind kind, const struct set *set)
-{
-    return kind == TOPIC_FRAMEWORK ? registry_framework(set->registry)
-                                   : set->log;
-}
-
 enum status
 topic_of_set(struct hub *hub, enum topic_kind kind, struct set *set,
              struct topic **result, struct problem *why)
@@ -70,7 +62,9 @@ topic_of_set(struct hub *hub, enum topic_kind kind, struct set *set,
         return problem(why, STATUS_NOT_FOUND, "there is no set %s", set->name);
     if (topic)
         return STATUS_OK;
-    log_head(log_of(kind, set), &head);
+    log_head(kind == TOPIC_FRAMEWORK ? registry_framework(set->registry)
+                                     : set->log,
+             &head);
     topic = make_topic(hub, kind, head.epoch);
     topic->set = set;
     map_add(&hub->topics_of_sets, &topic->of_set, hash_of(kind, set));
@@ -119,17 +113,6 @@ topic_release(struct topic *topic)
 
 /* By its URL */
 
-/* Finds the set whose name begins `rest`, the part of a URL behind ".../sets/";
- * takes the name off. */
-static struct set *
-set_in(struct hub *hub, struct slice *rest)
-{
-    struct slice name = slice_take_until(rest, "/");
-
-    return set_name_is_valid(name) ? registry_find(hub->registry, name, NULL)
-                                   : NULL;
-}
-
 static enum status
 not_found(const struct hub *hub, struct slice url, struct problem *why)
 {
@@ -147,7 +130,10 @@ find_of_set(struct hub *hub, struct slice url, struct slice rest,
             struct problem *why)
 {
     const char *public_url = registry_public_url(hub->registry);
-    struct set *set = set_in(hub, &rest);
+    struct slice name = slice_take_until(&rest, "/");
+    struct set *set = set_name_is_valid(name)
+                          ? registry_find(hub->registry, name, NULL)
+                          : NULL;
     struct link_text changes, framework;
 
     if (!set || (principal && !set_is_visible(set, principal)))

@@ -57,7 +57,7 @@ struct topic {
     unsigned n_holds;          /* requests for it, and functions that keep it */
     struct id_table subscriptions_by_id,
         verifications_by_id; /* the same, in order */
-    char *links; /* attempt.c: the Link header of its callbacks; NULL: not made
+    char *links; /* delivery.c: the Link header of its callbacks; NULL: not made
                     yet */
 };
 

@@ -38,12 +38,6 @@
 /* Two encoded URLs and some parameters. */
 #define VERIFICATION_URL_MAX (8 * WEBSUB_URL_MAX)
 
-struct verifications {
-    struct list fresh; /* verification->turn: taken in this turn */
-    struct list due;   /* verification->turn: to be called at its end */
-    struct callback_tables tables;
-};
-
 /* The tables */
 
 /* Removes it from all tables and frees it; its row in hub.db stays. */
@@ -58,7 +52,7 @@ forget_verification(struct verification *r)
     }
     list_remove(&r->turn);
     list_remove(&r->row.node);
-    callback_tables_leave(&hub->verifications->tables, &r->key);
+    callback_tables_leave(&hub->verifications.tables, &r->key);
     r->topic->n_holds--;
     topic_release(r->topic);
     terms_fini(&r->terms);
@@ -75,7 +69,7 @@ enter_verification(struct hub *hub, struct topic *topic,
                    struct hub_record *record, struct verification **made,
                    struct problem *why)
 {
-    struct verifications *all = hub->verifications;
+    struct verifications *all = &hub->verifications;
     struct verification *r = memory_new(1, sizeof(*r));
     enum status rc;
 
@@ -118,7 +112,7 @@ struct verification *
 verification_next(struct hub *hub, uint64_t after)
 {
     return verification_of(
-        id_table_next(&hub->verifications->tables.by_id, after));
+        id_table_next(&hub->verifications.tables.by_id, after));
 }
 
 struct verification *
@@ -130,8 +124,7 @@ verification_of_topic(struct topic *topic, uint64_t after)
 struct verification *
 verification_by_id(struct hub *hub, uint64_t id)
 {
-    return verification_of(
-        id_table_find(&hub->verifications->tables.by_id, id));
+    return verification_of(id_table_find(&hub->verifications.tables.by_id, id));
 }
 
 struct verification *
@@ -139,7 +132,7 @@ verification_find(struct hub *hub, const struct topic *topic,
                   struct slice callback)
 {
     return verification_of(
-        callback_tables_find(&hub->verifications->tables, topic, callback));
+        callback_tables_find(&hub->verifications.tables, topic, callback));
 }
 
 struct verification *
@@ -195,7 +188,7 @@ verification_look(struct hub *hub)
         if (!subscriber_token_may_subscribe(&r->terms.owner, hub->tokens,
                                             topic_name(r->topic),
                                             topic_is_private(r->topic), now_us))
-            deny_request(r, DENIAL_TOKEN_ENDED);
+            deny_request(r, SLICE(DENIAL_TOKEN_ENDED));
     }
 }
 
@@ -207,19 +200,8 @@ verification_topic_gone(struct topic *topic)
 
     while ((r = verification_of_topic(topic, id))) {
         id = r->id;
-        deny_request(r, DENIAL_TOPIC_GONE);
+        deny_request(r, SLICE(DENIAL_TOPIC_GONE));
     }
-}
-
-static void
-confirm_unsubscription(struct verification *r)
-{
-    struct subscription *s = subscription_find(
-        r->hub, r->topic, SUBSCRIPTION_CALLBACK, slice_of(r->callback));
-
-    if (s)
-        subscription_end(s, END_UNSUBSCRIBED);
-    end_verification(r);
 }
 
 static void
@@ -237,7 +219,7 @@ confirm_subscription(struct verification *r)
     enum status rc;
 
     if (!topic_head(r->topic, &head)) {
-        deny_request(r, DENIAL_TOPIC_GONE);
+        deny_request(r, SLICE(DENIAL_TOPIC_GONE));
         return;
     }
     terms_move(&record.terms, &r->terms);
@@ -254,11 +236,18 @@ confirm_subscription(struct verification *r)
 static void
 confirm_request(struct verification *r)
 {
+    struct subscription *s;
+
     metrics_add(METRIC_HUB_VERIFICATIONS, 1);
-    if (r->mode == WEBSUB_UNSUBSCRIBE)
-        confirm_unsubscription(r);
-    else
+    if (r->mode == WEBSUB_SUBSCRIBE) {
         confirm_subscription(r);
+        return;
+    }
+    s = subscription_find(r->hub, r->topic, SUBSCRIPTION_CALLBACK,
+                          slice_of(r->callback));
+    if (s)
+        subscription_end(s, END_UNSUBSCRIBED);
+    end_verification(r);
 }
 
 static void
@@ -274,16 +263,6 @@ fail_verification(struct verification *r, const char *reason)
 }
 
 /* Calling */
-
-/* W-055: true for any 2xx whose body is exactly the challenge. The caller reads
- * one byte more than that, to detect a longer body. */
-static bool
-is_confirmation(const struct verification *r, const struct call *call)
-{
-    return call->status / 100 == 2 && !call->is_cut &&
-           slice_equal(call->answer,
-                       (struct slice){r->challenge, WEBSUB_CHALLENGE_SIZE});
-}
 
 static void ask_callback(struct verification *r);
 
@@ -306,7 +285,10 @@ on_answer(struct call *call)
     } else if (call->failure != CALL_ANSWERED) {
         snprintf(reason, sizeof(reason), "%s", call->why);
         fail_verification(r, reason);
-    } else if (is_confirmation(r, call)) {
+    } else if (call->status / 100 == 2 && !call->is_cut &&
+               slice_is(call->answer, r->challenge)) {
+        /* W-055: any 2xx whose body is exactly the challenge. The caller reads
+         * one byte more than that, to detect a longer body. */
         confirm_request(r);
     } else {
         snprintf(reason, sizeof(reason),
@@ -366,35 +348,25 @@ ask_callback(struct verification *r)
 
 /* Turns */
 
-/* Forgets older requests of the same pair: the transaction that kept this
- * request has deleted their rows. */
-static void
-replace_older(struct verification *r)
-{
-    struct verification *other = verification_find(r->hub, r->topic,
-                                                   slice_of(r->callback)),
-                        *next;
-
-    for (; other; other = next) {
-        next = verification_same(other);
-        if (other->id < r->id)
-            forget_verification(other);
-    }
-}
-
 void
 verification_turn(struct hub *hub)
 {
-    struct verifications *all = hub->verifications;
-    struct verification *r;
+    struct verifications *all = &hub->verifications;
+    struct verification *r, *other, *next;
 
-    /* From the newest on: an older request of the same pair may be fresh,
-     * too. */
+    /* Forgets older requests of the same pair: the transaction that kept this
+     * request has deleted their rows. From the newest on: an older request may
+     * be fresh, too. */
     while (!list_is_empty(&all->fresh)) {
         r = list_entry(all->fresh.prev, struct verification, turn);
         list_remove(&r->turn);
         list_prepend(&all->due, &r->turn);
-        replace_older(r);
+        other = verification_find(hub, r->topic, slice_of(r->callback));
+        for (; other; other = next) {
+            next = verification_same(other);
+            if (other->id < r->id)
+                forget_verification(other);
+        }
     }
     list_drain (r, &all->due, turn) {
         if (r->terms.is_simple && hub->config->hub_trust_simple) {
@@ -412,7 +384,7 @@ verification_lost(struct hub *hub)
 {
     struct verification *r;
 
-    list_until_empty (r, &hub->verifications->fresh, turn) {
+    list_until_empty (r, &hub->verifications.fresh, turn) {
         hub_db_note_stale(hub->db, HUB_ROW_REQUEST, r->id);
         forget_verification(r);
     }
@@ -421,29 +393,23 @@ verification_lost(struct hub *hub)
 /* From a command, or from hub.db */
 
 /* Refuses a callback below our own public URL: nothing there confirms, and a
- * set or hub that takes deliveries without having confirmed would make a
- * loop. */
+ * set or hub that takes deliveries without having confirmed would make a loop.
+ * Counts the requests that wait for their verification now (W-164). */
 static enum status
-check_callback(const struct hub *hub, struct slice callback,
+check_callback(struct hub *hub, struct command *command, struct client *client,
                struct problem *why)
 {
-    if (!peers_is_ours(callback, registry_public_url(hub->registry)))
-        return STATUS_OK;
-    return problem(why, STATUS_INVALID,
-                   "the callback \"%s\" is of this broker itself",
-                   problem_quote(callback).text);
-}
+    struct slice callback = command->request.callback;
+    enum status rc;
 
-/* W-164. Counts the requests that wait for their verification now. */
-static enum status
-check_room(struct hub *hub, struct command *command, struct client *client,
-           struct problem *why)
-{
-    enum status rc = callback_tables_check(
-        &hub->verifications->tables, client, command->request.callback,
-        VERIFICATIONS_AT_HOST, VERIFICATIONS_PER_HOST,
-        "requests that wait for their verification", why);
-
+    if (peers_is_ours(callback, registry_public_url(hub->registry)))
+        return problem(why, STATUS_INVALID,
+                       "the callback \"%s\" is of this broker itself",
+                       problem_quote(callback).text);
+    rc =
+        callback_tables_check(&hub->verifications.tables, client, callback,
+                              VERIFICATIONS_AT_HOST, VERIFICATIONS_PER_HOST,
+                              "requests that wait for their verification", why);
     if (rc)
         command->http = 429;
     return rc;
@@ -453,25 +419,13 @@ check_room(struct hub *hub, struct command *command, struct client *client,
 static int64_t
 grant_lease(const struct config *config, uint64_t asked_s)
 {
-    if (asked_s == 0)
-        return config->hub_lease_default_us;
-    if (asked_s >= (uint64_t)config->hub_lease_max_us / 1000000)
-        return config->hub_lease_max_us;
-    if (asked_s <= (uint64_t)config->hub_lease_min_us / 1000000)
-        return config->hub_lease_min_us;
-    return (int64_t)asked_s * 1000000;
-}
+    uint64_t max_s = (uint64_t)config->hub_lease_max_us / 1000000;
+    uint64_t min_s = (uint64_t)config->hub_lease_min_us / 1000000;
 
-static void
-set_owner(struct subscriber_token *owner, const struct command *command)
-{
-    const struct principal *by = command->principal;
-
-    subscriber_token_init(owner, slice_of(by ? by->name : ""),
-                          by ? atomic_load(&by->authority.ends_us) : 0,
-                          slice_of(command->from));
-    if (by)
-        owner->principal = principal_ref(command->principal);
+    return asked_s == 0       ? config->hub_lease_default_us
+           : asked_s >= max_s ? config->hub_lease_max_us
+           : asked_s <= min_s ? config->hub_lease_min_us
+                              : (int64_t)asked_s * 1000000;
 }
 
 /* Of terms that have their owner. */
@@ -518,30 +472,27 @@ find_topic(struct hub *hub, const struct command *command, struct topic **topic,
     return topic_of_set(hub, TOPIC_CHANGES, set, topic, why);
 }
 
-/* Finds where a new subscription begins: at the present head, so that it misses
- * nothing between request and verification, or where the request asks for. */
+/* Checks the room for a new subscription, and finds where it begins: at the
+ * present head, so that it misses nothing between request and verification, or
+ * where the request asks for. */
 static enum status
-find_start(const struct command *command, const struct topic *topic,
-           uint64_t *after, struct problem *why)
+find_start(struct hub *hub, const struct command *command,
+           struct client *client, const struct topic *topic, uint64_t *after,
+           struct problem *why)
 {
+    struct slice callback = command->request.callback;
+    enum status rc = STATUS_OK;
+
+    if (command->request.mode == WEBSUB_SUBSCRIBE &&
+        !subscription_find(hub, topic, SUBSCRIPTION_CALLBACK, callback))
+        rc = subscriptions_check_room(hub, client, callback, why);
+    if (rc)
+        return rc;
     if (command->has_after)
         return topic_judge(topic, command->after, after, why);
     if (topic_head(topic, after))
         return STATUS_OK;
     return problem(why, STATUS_NOT_FOUND, "the topic is no more");
-}
-
-static enum status
-check_subscriptions(struct hub *hub, const struct command *command,
-                    struct client *client, const struct topic *topic,
-                    struct problem *why)
-{
-    if (command->request.mode != WEBSUB_SUBSCRIBE ||
-        subscription_find(hub, topic, SUBSCRIPTION_CALLBACK,
-                          command->request.callback))
-        return STATUS_OK;
-    return subscriptions_check_room(hub, client, command->request.callback,
-                                    why);
 }
 
 static enum status
@@ -558,7 +509,7 @@ make_verification(struct hub *hub, const struct command *command,
     rc = enter_verification(hub, topic, record, &r, why);
     if (rc)
         return rc;
-    list_append(&hub->verifications->fresh, &r->turn);
+    list_append(&hub->verifications.fresh, &r->turn);
     hub_rows_put_request(hub->db, r);
     other = verification_find(hub, topic, command->request.callback);
     for (; other; other = verification_same(other))
@@ -576,17 +527,21 @@ verification_take(struct hub *hub, struct command *command, struct problem *why)
         .has_after = command->has_after,
         .taken_us = clock_now_us(),
     };
+    struct principal *by = command->principal;
     struct client *client;
     struct topic *topic = NULL;
     struct buf url;
-    enum status rc = check_callback(hub, command->request.callback, why);
+    enum status rc;
 
     buf_init(&url, WEBSUB_URL_MAX);
-    set_owner(&record.terms.owner, command);
+    subscriber_token_init(&record.terms.owner, slice_of(by ? by->name : ""),
+                          by ? atomic_load(&by->authority.ends_us) : 0,
+                          slice_of(command->from));
+    if (by)
+        record.terms.owner.principal = principal_ref(by);
     client = subscriber_token_client(&record.terms.owner,
                                      registry_clients(hub->registry));
-    if (!rc)
-        rc = check_room(hub, command, client, why);
+    rc = check_callback(hub, command, client, why);
     if (!rc)
         rc = find_topic(hub, command, &topic, why);
     if (rc)
@@ -599,9 +554,7 @@ verification_take(struct hub *hub, struct command *command, struct problem *why)
     if (command->is_simple)
         topic_write_url(&url, topic);
     record.topic_url = buf_slice(&url);
-    rc = check_subscriptions(hub, command, client, topic, why);
-    if (!rc)
-        rc = find_start(command, topic, &record.after, why);
+    rc = find_start(hub, command, client, topic, &record.after, why);
     if (!rc)
         rc = make_verification(hub, command, topic, &record, why);
 
@@ -622,36 +575,21 @@ verification_restore(struct hub *hub, struct topic *topic,
     enum status rc = enter_verification(hub, topic, record, &r, why);
 
     if (!rc)
-        list_append(&hub->verifications->due, &r->turn);
+        list_append(&hub->verifications.due, &r->turn);
     return rc;
 }
 
 /* Life */
 
-struct verifications *
-verifications_new(struct clients *clients)
-{
-    struct verifications *all = memory_new(1, sizeof(*all));
-
-    all->tables.clients = clients;
-    all->tables.kind = CLIENT_VERIFICATIONS;
-    list_init(&all->fresh);
-    list_init(&all->due);
-    return all;
-}
-
 void
-verifications_free(struct verifications *all)
+verifications_free(struct hub *hub)
 {
     struct verification *r;
     uint64_t id = 0;
 
-    if (!all)
-        return;
-    while ((r = verification_of(id_table_next(&all->tables.by_id, id)))) {
+    while ((r = verification_next(hub, id))) {
         id = r->id;
         forget_verification(r);
     }
-    callback_tables_fini(&all->tables);
-    free(all);
+    callback_tables_fini(&hub->verifications.tables);
 }

@@ -52,6 +52,13 @@ struct verification {
     int64_t asked_us; /* the lease counts from here (W-054) */
 };
 
+/* All of them; struct hub has one. */
+struct verifications {
+    struct list fresh; /* verification->turn: taken in this turn */
+    struct list due;   /* verification->turn: to be called at its end */
+    struct callback_tables tables;
+};
+
 /* Takes a valid request; STATUS_BUSY with http 429 if there are too many.
  * verification_turn verifies it when its record is kept. */
 struct command;
@@ -100,10 +107,8 @@ struct verification *verification_same(const struct verification *r);
  * and has no row. */
 bool verification_is_replaced(const struct verification *r);
 
-struct verifications *verifications_new(struct clients *clients);
-
-/* Frees all requests without ending them, when the loop ends or never began.
- * NULL is allowed. */
-void verifications_free(struct verifications *all);
+/* Frees all requests without ending them, when the loop ends or never began. A
+ * second call does nothing. */
+void verifications_free(struct hub *hub);
 
 #endif

@@ -112,13 +112,6 @@ take_once(struct slice name, struct slice value, bool *is_there,
     return STATUS_OK;
 }
 
-static bool
-is_of_filter(struct slice name)
-{
-    return slice_is(name, "change") || slice_is(name, "prefix") ||
-           slice_is(name, "type") || slice_is(name, "tag");
-}
-
 /* Reads the optional parameters of a subscription. */
 static enum status
 read_wishes(struct command *command, struct problem *why)
@@ -130,7 +123,9 @@ read_wishes(struct command *command, struct problem *why)
     for (size_t i = 0; !rc && i < command->form.n; i++) {
         const struct urlencoded_field *field = &command->form.fields[i];
 
-        if (is_of_filter(field->name))
+        if (slice_is(field->name, "change") ||
+            slice_is(field->name, "prefix") || slice_is(field->name, "type") ||
+            slice_is(field->name, "tag"))
             rc = filter_add(&command->filter, field->name, field->value, why);
         else if (slice_is(field->name, "after"))
             rc = take_once(field->name, field->value, &command->has_after,
@@ -199,15 +194,23 @@ command_answer_now(struct command *command, enum status status,
     command->done(command);
 }
 
-void
-command_end(struct command *command, enum status status, unsigned http)
+/* Answers a refused command now, another one when its list is answered. */
+static void
+answer_later(struct command *command, enum status status, unsigned http,
+             struct list *with)
 {
     if (status) {
         command_answer_now(command, status, NULL);
         return;
     }
     command->http = http;
-    list_append(&command->answers->kept, &command->task.node);
+    list_append(with, &command->task.node);
+}
+
+void
+command_end(struct command *command, enum status status, unsigned http)
+{
+    answer_later(command, status, http, &command->answers->kept);
 }
 
 void
@@ -215,10 +218,5 @@ command_report(struct command *command, enum status status)
 {
     if (!status && command->text.failed)
         status = problem_memory(&command->why);
-    if (status) {
-        command_answer_now(command, status, NULL);
-        return;
-    }
-    command->http = 200;
-    list_append(&command->answers->reports, &command->task.node);
+    answer_later(command, status, 200, &command->answers->reports);
 }

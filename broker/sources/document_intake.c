@@ -70,26 +70,6 @@ intake_target_of(struct foreign_sources *foreign, struct slice url)
 
 static void begin_next(struct foreign_source *source);
 
-/* Answers the command, or logs a refused fetch. A relay's command waits for the
- * commit of this turn. */
-static void
-answer_intake(struct intake *in)
-{
-    if (in->status)
-        metrics_add_label(METRIC_UPSTREAM_FAILURES, UPSTREAM_DOCUMENT, 1);
-    if (!in->command) {
-        if (in->status)
-            diag(DIAG_WARNING, "hub", "the document from %s was refused: %s",
-                 in->source->url, in->why.text);
-    } else if (in->target.topic) {
-        in->command->why = in->why;
-        command_end(in->command, in->status, 200);
-    } else {
-        in->command->http = 200;
-        command_answer_now(in->command, in->status, &in->why);
-    }
-}
-
 static void
 end_intake(struct intake *in)
 {
@@ -105,17 +85,20 @@ end_intake(struct intake *in)
         s->fetched = in->digest;
         s->fetched_into = in->status ? NULL : in->target.set;
     }
-    answer_intake(in);
+    if (in->status)
+        metrics_add_label(METRIC_UPSTREAM_FAILURES, UPSTREAM_DOCUMENT, 1);
+    if (!in->command) {
+        if (in->status)
+            diag(DIAG_WARNING, "hub", "the document from %s was refused: %s",
+                 s->url, in->why.text);
+    } else if (in->target.topic) { /* it waits for the commit of this turn */
+        in->command->why = in->why;
+        command_end(in->command, in->status, 200);
+    } else {
+        in->command->http = 200;
+        command_answer_now(in->command, in->status, &in->why);
+    }
     intake_free(in);
-}
-
-static void
-finish_intake(struct intake *in)
-{
-    struct foreign_source *s = in->source;
-
-    end_intake(in);
-    begin_next(s);
 }
 
 /* Coming back from the log */
@@ -125,8 +108,12 @@ finish_intake(struct intake *in)
 static void
 finish_if_done(struct intake *in)
 {
-    if (in->is_worked && (!in->is_in_log || in->has_landed))
-        finish_intake(in);
+    struct foreign_source *s = in->source;
+
+    if (!in->is_worked || (in->is_in_log && !in->has_landed))
+        return;
+    end_intake(in);
+    begin_next(s);
 }
 
 /* Takes the answers of the log thread. */
@@ -185,34 +172,6 @@ count_in_log(struct foreign_sources *f, int more)
     pthread_mutex_unlock(&f->mutex);
 }
 
-/* True if the same document has just come the other way. A Source may post a
- * document with a key of its own, and also ping; the fetched document then has
- * another key. (source->taken changes only when the intake at work ends, and
- * this is that intake.) */
-static bool
-is_taken(const struct intake *in)
-{
-    const struct foreign_source *s = in->source;
-
-    return s->taken_into == in->target.set &&
-           (!in->command || s->is_taken_fetched) &&
-           digest_is_equal(&s->taken, &in->digest);
-}
-
-/* Makes a key from the digest of the body, which is nobody's: the hub may have
- * fetched the document as well. No two documents share it, so a repeat is never
- * refused for being different. */
-static void
-make_key(struct key *key, const struct digest *digest)
-{
-    char text[DIGEST_TEXT_SIZE];
-
-    key->owner[0] = '\0';
-    digest_write(text, digest);
-    memcpy(key->text, text, DIGEST_TEXT_SIZE);
-    key->size = DIGEST_TEXT_SIZE;
-}
-
 /* On a worker: into the set. */
 static void
 feed_set(struct intake *in)
@@ -220,12 +179,20 @@ feed_set(struct intake *in)
     struct foreign_sources *f = in->source->foreign;
     struct registry *registry = f->topics->registry;
     struct problem *why = &in->why;
+    char digest[DIGEST_TEXT_SIZE];
     enum status rc =
         ingest_begin(&in->ingest, f->posts, slice_of(in->target.set->name),
                      slice_of(in->type), in->body.size, why);
 
-    if (in->key.size == 0)
-        make_key(&in->key, &in->digest);
+    /* The digest of the body is a key that is nobody's: the hub may have
+     * fetched the document as well. No two documents share it, so a repeat is
+     * never refused for being different. */
+    if (in->key.size == 0) {
+        in->key.owner[0] = '\0';
+        digest_write(digest, &in->digest);
+        memcpy(in->key.text, digest, DIGEST_TEXT_SIZE);
+        in->key.size = DIGEST_TEXT_SIZE;
+    }
     if (!rc) {
         ingest_take_any_capability(in->ingest);
         if (in->command)
@@ -257,8 +224,16 @@ read_document(struct job *job)
 {
     struct intake *in = list_entry(job, struct intake, job);
 
+    const struct foreign_source *s = in->source;
+
     digest_start(&in->digest, in->body);
-    if (in->target.set && !is_taken(in))
+    /* The same document may just have come the other way: a Source may post it
+     * with a key of its own, and also ping; the fetched document then has
+     * another key. (source->taken changes only when the intake at work ends,
+     * and this is that intake.) */
+    if (in->target.set && !(s->taken_into == in->target.set &&
+                            (!in->command || s->is_taken_fetched) &&
+                            digest_is_equal(&s->taken, &in->digest)))
         feed_set(in);
 }
 

@@ -60,21 +60,17 @@ source_free(struct foreign_source *s)
     free(s);
 }
 
-static bool
-is_idle(const struct foreign_source *s)
-{
-    return !s->is_asking && !s->is_fetching && !s->is_fetch_wanted &&
-           s->fetch_tries == 0 && list_is_empty(&s->fetch_node) &&
-           list_is_empty(&s->fetched_node) && list_is_empty(&s->intakes);
-}
-
 static void
 on_forget(struct alarm *alarm)
 {
     struct foreign_source *s = list_entry(alarm, struct foreign_source, forget);
     int64_t now = clock_steady_us();
+    bool is_idle = !s->is_asking && !s->is_fetching && !s->is_fetch_wanted &&
+                   s->fetch_tries == 0 && list_is_empty(&s->fetch_node) &&
+                   list_is_empty(&s->fetched_node) &&
+                   list_is_empty(&s->intakes);
 
-    if (is_idle(s) && now - s->used_us >= SOURCE_BELIEVED_US)
+    if (is_idle && now - s->used_us >= SOURCE_BELIEVED_US)
         source_free(s);
     else
         caller_set_alarm(s->foreign->topics->caller, &s->forget,
@@ -146,14 +142,6 @@ foreign_source_unknown(struct slice url, struct problem *why)
 }
 
 /* The answer to HEAD */
-
-/* True if the Source has named us as its hub, not long ago. */
-static bool
-is_believed_as(const struct foreign_source *s, struct slice hub)
-{
-    return s->believed_hub && clock_steady_us() < s->believed_until_us &&
-           websub_is_same(hub, slice_of(s->believed_hub));
-}
 
 /* True if the Source's answer has a link with that rel and that target. */
 static bool
@@ -378,7 +366,11 @@ judge_notification(struct foreign_sources *f, struct command *command,
     rc = check_hub(command->links, buf_slice(&hub), why);
     if (!rc) {
         *source = find_source(f, self, target);
-        *is_believed = is_believed_as(*source, buf_slice(&hub));
+        /* It has named us as its hub, not long ago. */
+        *is_believed =
+            (*source)->believed_hub &&
+            clock_steady_us() < (*source)->believed_until_us &&
+            websub_is_same(buf_slice(&hub), slice_of((*source)->believed_hub));
     }
     buf_fini(&hub);
     return rc;
@@ -489,18 +481,6 @@ copy_validator(struct slice value)
 }
 
 static void
-keep_validators(struct foreign_source *s)
-{
-    free(s->etag);
-    free(s->last_modified);
-    s->etag = copy_validator(s->get.etag);
-    s->last_modified = copy_validator(s->get.last_modified);
-    s->n_fetched++;
-    s->fetched = (struct digest){{0}};
-    s->fetched_into = NULL;
-}
-
-static void
 on_retry(struct alarm *alarm)
 {
     queue_fetch(list_entry(alarm, struct foreign_source, retry));
@@ -546,7 +526,13 @@ take_answer(struct foreign_source *s, struct problem *why)
         return problem(why, STATUS_TOO_LARGE,
                        "it has more than %zu bytes (--max-body)",
                        call->max_answer);
-    keep_validators(s);
+    free(s->etag);
+    free(s->last_modified);
+    s->etag = copy_validator(s->get.etag);
+    s->last_modified = copy_validator(s->get.last_modified);
+    s->n_fetched++;
+    s->fetched = (struct digest){{0}};
+    s->fetched_into = NULL;
     if (type.size == 0)
         type = SLICE("application/octet-stream"); /* RFC 9110, 8.3 */
     rc = intake_fetched(s, &target, type, call->answer, why);

@@ -130,30 +130,24 @@ on_rests(struct alarm *alarm)
         caller_set_alarm(topics->caller, alarm, clock_steady_us() + 10000);
 }
 
-/* Hides the topic from all look-ups, and frees its URL for others. */
-static void
-hide_topic(struct foreign_topic *topic)
-{
-    struct foreign_topics *topics = topic->topics;
-
-    topic->state = FOREIGN_GONE;
-    upstream_release(topic->claim);
-    topic->claim = NULL;
-    list_put(&topics->gone, &topic->node);
-    topics->has_lost_some = true;
-    caller_set_alarm(topics->caller, &topics->alarm, clock_steady_us());
-}
-
 static void
 keep_changes(struct foreign_topic *topic)
 {
+    struct foreign_topics *topics = topic->topics;
+
     if (topic->new_hub_url) {
         free(topic->hub_url);
         topic->hub_url = topic->new_hub_url;
         topic->new_hub_url = NULL;
     }
     if (topic->state == FOREIGN_LEAVING) {
-        hide_topic(topic);
+        /* Hides it from all look-ups, and frees its URL for others. */
+        topic->state = FOREIGN_GONE;
+        upstream_release(topic->claim);
+        topic->claim = NULL;
+        list_put(&topics->gone, &topic->node);
+        topics->has_lost_some = true;
+        caller_set_alarm(topics->caller, &topics->alarm, clock_steady_us());
         return;
     }
     topic->state = FOREIGN_KEPT;
@@ -165,20 +159,6 @@ keep_changes(struct foreign_topic *topic)
 }
 
 static void
-lose_changes(struct foreign_topic *topic)
-{
-    free(topic->new_hub_url);
-    topic->new_hub_url = NULL;
-    if (topic->state == FOREIGN_NEW) {
-        list_remove(&topic->node); /* nobody could find it yet */
-        topic_free(topic);
-        return;
-    }
-    topic->state = FOREIGN_KEPT;
-    topic->draft = topic->kept;
-}
-
-static void
 on_turn_ended(struct hub_db_hook *hook, bool is_kept)
 {
     struct foreign_topics *topics =
@@ -186,10 +166,19 @@ on_turn_ended(struct hub_db_hook *hook, bool is_kept)
     struct foreign_topic *topic;
 
     list_drain (topic, &topics->changed, changed) {
-        if (is_kept)
+        if (is_kept) {
             keep_changes(topic);
-        else
-            lose_changes(topic);
+            continue;
+        }
+        free(topic->new_hub_url);
+        topic->new_hub_url = NULL;
+        if (topic->state == FOREIGN_NEW) {
+            list_remove(&topic->node); /* nobody could find it yet */
+            topic_free(topic);
+        } else {
+            topic->state = FOREIGN_KEPT;
+            topic->draft = topic->kept;
+        }
     }
 }
 
@@ -351,17 +340,6 @@ foreign_topic_of_url(struct foreign_topics *topics, struct slice url)
 
 /* Making */
 
-static bool
-are_many(const struct foreign_topics *topics)
-{
-    size_t n = 0;
-
-    for (struct list *node = topics->all.next; node != &topics->all;
-         node = node->next)
-        n++;
-    return n >= FOREIGN_TOPICS_MAX;
-}
-
 static enum status
 create_topic(struct foreign_topic *topic, struct slice hub_url,
              struct problem *why)
@@ -414,15 +392,18 @@ foreign_topic_make(struct foreign_topics *topics,
                    struct foreign_topic **topic, bool *is_new,
                    struct problem *why)
 {
+    size_t n = 0;
     enum status rc;
 
+    for (struct list *at = topics->all.next; at != &topics->all; at = at->next)
+        n++;
     *topic = find_any(topics, wish->name);
     *is_new = !*topic;
     if (*topic) {
         rc = check_leaving(*topic, why);
         return rc ? rc : change_hub_url(*topic, wish, why);
     }
-    if (are_many(topics))
+    if (n >= FOREIGN_TOPICS_MAX)
         return problem(why, STATUS_INVALID,
                        "this broker has no room for another relay: it holds "
                        "%d at most",
@@ -476,28 +457,12 @@ check_media_type(struct slice type, struct problem *why)
 }
 
 /* The text of a key in hub.db: with its owner behind a line end, which no key
- * has. */
+ * has; "": none. */
 #define KEPT_KEY_SIZE (KEY_SIZE_MAX + 1 + KEY_OWNER_SIZE)
-
-struct kept_key {
-    char text[KEPT_KEY_SIZE]; /* terminated; "": none */
-};
-
-static struct kept_key
-write_kept_key(const struct key *key)
-{
-    struct kept_key kept = {""};
-
-    if (key->size > 0)
-        snprintf(kept.text, sizeof(kept.text), "%.*s%s%s",
-                 SLICE_ARG(key_slice(key)), key->owner[0] ? "\n" : "",
-                 key->owner);
-    return kept;
-}
 
 /* Sets *is: the document has come before. */
 static enum status
-check_repeat(struct foreign_topic *topic, const struct kept_key *kept,
+check_repeat(struct foreign_topic *topic, const char *kept_key,
              const struct key *key, const struct digest *digest, bool *is,
              struct problem *why)
 {
@@ -510,7 +475,7 @@ check_repeat(struct foreign_topic *topic, const struct kept_key *kept,
         rc = db_find(hub_db_handle(topic->topics->db), "look for a document",
                      why, is,
                      "SELECT digest FROM documents WHERE relay=? AND key=?",
-                     DB_VALUES(topic->id, kept->text), DB_INTO(&other));
+                     DB_VALUES(topic->id, kept_key), DB_INTO(&other));
     if (rc || !*is)
         return rc;
     *is = digest_is_equal(&other, digest);
@@ -544,7 +509,7 @@ keep_within_limits(struct foreign_topic *topic)
 
 static void
 keep_document(struct foreign_topic *topic, struct slice type,
-              const struct kept_key *kept, struct slice body,
+              const char *kept_key, struct slice body,
               const struct digest *digest)
 {
     struct documents_sum *sum = &topic->draft;
@@ -557,7 +522,7 @@ keep_document(struct foreign_topic *topic, struct slice type,
                 "INSERT INTO documents(relay, seq, received_us, size, digest,"
                 " type, key, body) VALUES(?,?,?,?,?,?,nullif(?,''),?)",
                 topic->id, sum->last, sum->last_us, body.size, digest, type,
-                kept->text, db_blob(body));
+                kept_key, db_blob(body));
     WRITE_TOPIC(topic, "UPDATE relays SET last=? WHERE id=?", sum->last,
                 topic->id);
     keep_within_limits(topic);
@@ -569,7 +534,7 @@ foreign_topic_take(struct foreign_topic *topic, struct slice type,
                    const struct digest *digest, struct problem *why)
 {
     uint64_t max = registry_config(topic->topics->registry)->relay_bytes;
-    struct kept_key kept = write_kept_key(key);
+    char kept_key[KEPT_KEY_SIZE] = "";
     bool has_come = false;
     enum status rc;
 
@@ -584,11 +549,15 @@ foreign_topic_take(struct foreign_topic *topic, struct slice type,
         return problem(why, STATUS_TOO_LARGE,
                        "a relay keeps at most %" PRIu64 " bytes, not %zu", max,
                        body.size);
+    if (key->size > 0)
+        snprintf(kept_key, sizeof(kept_key), "%.*s%s%s",
+                 SLICE_ARG(key_slice(key)), key->owner[0] ? "\n" : "",
+                 key->owner);
     rc = check_media_type(type, why);
     if (!rc)
-        rc = check_repeat(topic, &kept, key, digest, &has_come, why);
+        rc = check_repeat(topic, kept_key, key, digest, &has_come, why);
     if (!rc && !has_come)
-        keep_document(topic, type, &kept, body, digest);
+        keep_document(topic, type, kept_key, body, digest);
     return rc;
 }
 
@@ -615,14 +584,6 @@ foreign_topic_read(struct foreign_topic *topic, uint64_t after, struct buf *to,
     return !rc && to->failed ? problem_memory(why) : rc;
 }
 
-static enum metric_relay
-state_of(const struct foreign_topic *topic)
-{
-    if (topic->state == FOREIGN_LEAVING)
-        return RELAYS_LEAVING;
-    return topic->claim ? RELAYS_ACTIVE : RELAYS_WITHOUT_TOPIC;
-}
-
 void
 foreign_topics_measure(const struct foreign_topics *topics)
 {
@@ -631,7 +592,9 @@ foreign_topics_measure(const struct foreign_topics *topics)
     const struct foreign_topic *topic;
 
     list_each (topic, after, &topics->all, node) {
-        n[state_of(topic)]++;
+        n[topic->state == FOREIGN_LEAVING ? RELAYS_LEAVING
+          : topic->claim                  ? RELAYS_ACTIVE
+                                          : RELAYS_WITHOUT_TOPIC]++;
         n_kept += (int64_t)(topic->kept.last - topic->kept.earliest);
         bytes += (int64_t)topic->kept.bytes;
     }
@@ -677,19 +640,6 @@ static const struct json_members topic_members = {
     .row_size = sizeof(members[0]),
     .take = take_url,
 };
-
-/* Refuses our own topics: they need no relay. */
-static enum status
-check_topic(struct slice topic, const char *public_url, struct problem *why)
-{
-    if (topic.size == 0)
-        return problem(why, STATUS_INVALID, "topic: is missing");
-    if (peers_is_ours(topic, public_url))
-        return problem(why, STATUS_INVALID,
-                       "topic: \"%s\" is of this broker itself",
-                       problem_quote(topic).text);
-    return STATUS_OK;
-}
 
 /* Showing */
 
@@ -752,8 +702,12 @@ foreign_topic_put(struct foreign_topics *topics, struct command *command)
                                &named, why);
     wish.url = buf_slice(&urls[MEMBER_TOPIC]);
     wish.hub_url = buf_slice(&urls[MEMBER_HUB]);
-    if (!rc)
-        rc = check_topic(wish.url, registry_public_url(topics->registry), why);
+    if (!rc && wish.url.size == 0)
+        rc = problem(why, STATUS_INVALID, "topic: is missing");
+    if (!rc && peers_is_ours(wish.url, registry_public_url(topics->registry)))
+        rc = problem(why, STATUS_INVALID,
+                     "topic: \"%s\" is of this broker itself",
+                     problem_quote(wish.url).text);
     if (!rc)
         rc = foreign_topic_make(topics, &wish, &topic, &is_new, why);
     if (!rc) {

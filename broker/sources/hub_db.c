@@ -133,25 +133,12 @@ struct hub_db {
 
 /* Opening and closing */
 
-/* The greatest id that was ever kept. Greater ones may have been used, but no
- * answer has named them. */
-static enum status
-read_last_id(struct hub_db *h, struct problem *why)
-{
-    int64_t last_id = 0;
-    enum status rc =
-        db_number(&h->db, "SELECT coalesce(max(seq), 0) FROM sqlite_sequence",
-                  &last_id, why);
-
-    h->last_id = (uint64_t)last_id;
-    return rc;
-}
-
 enum status
 hub_db_open(struct hub_db **db, const char *dir,
             const struct ownership_right *right, struct problem *why)
 {
     struct hub_db *h = memory_new(1, sizeof(*h));
+    int64_t last_id = 0;
     enum status rc;
 
     list_init(&h->hooks);
@@ -159,8 +146,13 @@ hub_db_open(struct hub_db **db, const char *dir,
     list_init(&h->written);
     list_init(&h->behind);
     rc = owned_file_open(&hub_db_file, &h->db, &h->owned, dir, right, why);
+    /* The greatest id that was ever kept. Greater ones may have been used, but
+     * no answer has named them. */
     if (!rc)
-        rc = read_last_id(h, why);
+        rc = db_number(&h->db,
+                       "SELECT coalesce(max(seq), 0) FROM sqlite_sequence",
+                       &last_id, why);
+    h->last_id = (uint64_t)last_id;
     if (rc)
         hub_db_close(h);
     else

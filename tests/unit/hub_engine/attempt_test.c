@@ -1,5 +1,4 @@
-#include "broker/hub/attempt.h"
-
+#include "broker/hub/delivery.h"
 #include "tests/test.h"
 #include "tests/unit/hub_engine/engine.h"
 

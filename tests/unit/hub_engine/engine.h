@@ -17,7 +17,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "broker/hub/attempt.h"
 #include "broker/hub/delivery.h"
 #include "broker/hub/hub_rows.h"
 #include "broker/hub/hub_state.h"
