@@ -34,14 +34,18 @@ pg_make_instance(char instance[PG_INSTANCE_SIZE + 1], struct problem *why)
 enum status
 pg_check_address(const char *address, struct problem *why)
 {
-    PQconninfoOption *parsed = PQconninfoParse(address, NULL);
+    PQconninfoOption *parsed;
     bool has_secret = false;
+    enum status rc = libpq_load(why);
 
+    if (rc)
+        return rc;
+    parsed = libpq.PQconninfoParse(address, NULL);
     for (PQconninfoOption *o = parsed; o && o->keyword; o++)
         has_secret |= o->val && *o->val &&
                       (!strcmp(o->keyword, "password") ||
                        !strcmp(o->keyword, "sslpassword"));
-    PQconninfoFree(parsed);
+    libpq.PQconninfoFree(parsed);
     if (has_secret)
         return problem(why, STATUS_INVALID,
                        "an address has no password: put it into a file, and "
@@ -56,7 +60,8 @@ pg_check_address(const char *address, struct problem *why)
 void
 pg_close(struct pg_connection *c)
 {
-    PQfinish(c->handle); /* NULL is allowed */
+    if (c->handle)
+        libpq.PQfinish(c->handle);
     c->handle = NULL;
 }
 
@@ -77,14 +82,14 @@ pg_next(struct pg_rows *rows, const struct db_target *into)
 {
     int row = rows->next;
 
-    if (row >= PQntuples(rows->result))
+    if (row >= libpq.PQntuples(rows->result))
         return false;
     rows->next++;
     for (int column = 0; into[column].to; column++) {
         const struct db_target *target = &into[column];
         const struct slice bytes = {
-            PQgetvalue(rows->result, row, column),
-            (size_t)PQgetlength(rows->result, row, column)};
+            libpq.PQgetvalue(rows->result, row, column),
+            (size_t)libpq.PQgetlength(rows->result, row, column)};
 
         if (target->type == DB_64)
             *(int64_t *)target->to = get_number(bytes);
@@ -124,7 +129,7 @@ deadline_of(const struct pg_connection *c, int64_t patience_us)
 static enum status
 lose(struct pg_connection *c, const char *what, struct problem *why)
 {
-    const char *said = c->handle ? PQerrorMessage(c->handle) : "";
+    const char *said = c->handle ? libpq.PQerrorMessage(c->handle) : "";
 
     problem_set(why, "PostgreSQL: %.*s",
                 (int)(*said ? strcspn(said, "\n") : strlen(what)),
@@ -138,7 +143,7 @@ static bool
 await_socket(struct pg_connection *c, short events, int64_t deadline_us)
 {
     int64_t left_us = deadline_us - clock_steady_us();
-    struct pollfd p = {.fd = PQsocket(c->handle), .events = events};
+    struct pollfd p = {.fd = libpq.PQsocket(c->handle), .events = events};
 
     if (left_us <= 0 || p.fd < 0)
         return false;
@@ -151,9 +156,9 @@ flush(struct pg_connection *c, int64_t deadline_us)
 {
     int unsent;
 
-    while ((unsent = PQflush(c->handle)) > 0)
+    while ((unsent = libpq.PQflush(c->handle)) > 0)
         if (!await_socket(c, POLLIN | POLLOUT, deadline_us) ||
-            !PQconsumeInput(c->handle))
+            !libpq.PQconsumeInput(c->handle))
             return false;
     return unsent == 0;
 }
@@ -162,8 +167,9 @@ flush(struct pg_connection *c, int64_t deadline_us)
 static bool
 await_result(struct pg_connection *c, int64_t deadline_us)
 {
-    while (PQisBusy(c->handle))
-        if (!await_socket(c, POLLIN, deadline_us) || !PQconsumeInput(c->handle))
+    while (libpq.PQisBusy(c->handle))
+        if (!await_socket(c, POLLIN, deadline_us) ||
+            !libpq.PQconsumeInput(c->handle))
             return false;
     return true;
 }
@@ -174,7 +180,7 @@ static void
 note_notice(void *user, const PGresult *notice)
 {
     struct pg_connection *c = user;
-    const char *state = PQresultErrorField(notice, PG_DIAG_SQLSTATE);
+    const char *state = libpq.PQresultErrorField(notice, PG_DIAG_SQLSTATE);
 
     /* "canceling the wait for synchronous replication", by an administrator or
      * by the end of the server. */
@@ -224,7 +230,7 @@ prepare_statement(struct pg_connection *c, size_t at,
     c->prepared[i] = s->sql;
     c->preparing |= UINT64_C(1) << at;
     (*n_new)++;
-    return PQsendPrepare(c->handle, name, s->sql, 0, NULL);
+    return libpq.PQsendPrepare(c->handle, name, s->sql, 0, NULL);
 }
 
 static bool
@@ -245,10 +251,10 @@ send_statement(struct pg_connection *c, const struct pg_statement *s,
             values[n] = v->bytes.size ? v->bytes.data : "";
             sizes[n] = (int)v->bytes.size;
         }
-    return *name ? PQsendQueryPrepared(c->handle, name, n, values, sizes,
-                                       binary, 1)
-                 : PQsendQueryParams(c->handle, s->sql, n, NULL, values, sizes,
-                                     binary, 1);
+    return *name ? libpq.PQsendQueryPrepared(c->handle, name, n, values, sizes,
+                                             binary, 1)
+                 : libpq.PQsendQueryParams(c->handle, s->sql, n, NULL, values,
+                                           sizes, binary, 1);
 }
 
 static bool
@@ -258,7 +264,7 @@ send_statements(struct pg_connection *c, const struct pg_statement *statements,
     unsigned n_new = 0;
 
     c->preparing = 0;
-    if (!PQenterPipelineMode(c->handle))
+    if (!libpq.PQenterPipelineMode(c->handle))
         return false;
     for (size_t i = 0; i < n; i++) {
         char name[NAME_SIZE];
@@ -267,7 +273,7 @@ send_statements(struct pg_connection *c, const struct pg_statement *statements,
             !send_statement(c, &statements[i], name))
             return false;
     }
-    return PQpipelineSync(c->handle);
+    return libpq.PQpipelineSync(c->handle);
 }
 
 /* True if the next result is that of a statement's preparation. */
@@ -281,7 +287,8 @@ is_preparing(const struct pg_connection *c, const struct run *run)
 static bool
 take_result(struct pg_connection *c, struct run *run, PGresult *result)
 {
-    ExecStatusType kind = result ? PQresultStatus(result) : PGRES_COMMAND_OK;
+    ExecStatusType kind =
+        result ? libpq.PQresultStatus(result) : PGRES_COMMAND_OK;
     const char *said;
 
     if (!result && is_preparing(c, run))
@@ -293,11 +300,11 @@ take_result(struct pg_connection *c, struct run *run, PGresult *result)
     else if (kind == PGRES_TUPLES_OK && !run->rc)
         run->rc = take_rows(&run->statements[run->at], result, run->why);
     else if (kind == PGRES_FATAL_ERROR && run->rc != STATUS_REFUSED) {
-        said = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+        said = libpq.PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
         run->rc = problem(run->why, STATUS_REFUSED, "PostgreSQL: %s",
                           said ? said : "it refused a statement");
     }
-    PQclear(result);
+    libpq.PQclear(result);
     return kind == PGRES_PIPELINE_SYNC;
 }
 
@@ -320,11 +327,12 @@ receive_until(struct pg_connection *c, const struct pg_statement *statements,
     do {
         if (!await_result(c, deadline_us))
             return lose(c, "it did not answer in time", why);
-    } while (!take_result(c, &run, PQgetResult(c->handle)));
-    if (c->is_cancelled || !PQexitPipelineMode(c->handle))
+    } while (!take_result(c, &run, libpq.PQgetResult(c->handle)));
+    if (c->is_cancelled || !libpq.PQexitPipelineMode(c->handle))
         return lose(c, "a wait for a standby was cancelled", why);
-    if (run.rc == STATUS_IO || (run.rc == STATUS_REFUSED &&
-                                PQtransactionStatus(c->handle) != PQTRANS_IDLE))
+    if (run.rc == STATUS_IO ||
+        (run.rc == STATUS_REFUSED &&
+         libpq.PQtransactionStatus(c->handle) != PQTRANS_IDLE))
         pg_close(c); /* its end takes the transaction along */
     return run.rc;
 }
@@ -368,7 +376,7 @@ pg_roll_back(struct pg_connection *c)
 bool
 pg_is_quiet(const struct pg_connection *c)
 {
-    struct pollfd p = {.fd = c->handle ? PQsocket(c->handle) : -1,
+    struct pollfd p = {.fd = c->handle ? libpq.PQsocket(c->handle) : -1,
                        .events = POLLIN};
 
     return p.fd >= 0 && poll(&p, 1, 0) == 0;
@@ -377,7 +385,7 @@ pg_is_quiet(const struct pg_connection *c)
 int
 pg_session(const struct pg_connection *c)
 {
-    return PQbackendPID(c->handle);
+    return libpq.PQbackendPID(c->handle);
 }
 
 /* True if a session other than `own_pid` has sent a notification. */
@@ -387,9 +395,9 @@ take_notifications(struct pg_connection *c, int own_pid)
     bool is_notified = false;
     PGnotify *n;
 
-    while ((n = PQnotifies(c->handle))) {
+    while ((n = libpq.PQnotifies(c->handle))) {
         is_notified |= n->be_pid != own_pid;
-        PQfreemem(n);
+        libpq.PQfreemem(n);
     }
     return is_notified;
 }
@@ -398,14 +406,14 @@ enum status
 pg_listen(struct pg_connection *c, int fd, int64_t wait_us, int own_pid,
           bool *is_notified, struct problem *why)
 {
-    struct pollfd all[2] = {{.fd = PQsocket(c->handle), .events = POLLIN},
+    struct pollfd all[2] = {{.fd = libpq.PQsocket(c->handle), .events = POLLIN},
                             {.fd = fd, .events = POLLIN}};
 
     /* First those that came with the results of the last run. */
     *is_notified = take_notifications(c, own_pid);
     if (!*is_notified && poll(all, 2, (int)(wait_us / 1000)) > 0 &&
         all[0].revents) {
-        if (!PQconsumeInput(c->handle))
+        if (!libpq.PQconsumeInput(c->handle))
             return lose(c, "the connection is lost", why);
         *is_notified = take_notifications(c, own_pid);
     }
@@ -438,7 +446,7 @@ take_part(const char *list, unsigned i, unsigned *n_parts)
 static unsigned
 take_host(const char *address, unsigned i, char *parts[HOST_WORDS])
 {
-    PQconninfoOption *parsed = PQconninfoParse(address, NULL);
+    PQconninfoOption *parsed = libpq.PQconninfoParse(address, NULL);
     unsigned n_hosts = 1, n;
 
     for (size_t w = 0; w < HOST_WORDS; w++) {
@@ -449,7 +457,7 @@ take_host(const char *address, unsigned i, char *parts[HOST_WORDS])
                 n_hosts = n > n_hosts ? n : n_hosts;
             }
     }
-    PQconninfoFree(parsed);
+    libpq.PQconninfoFree(parsed);
     return n_hosts;
 }
 
@@ -478,7 +486,7 @@ open_connection(struct pg_connection *c, unsigned *n_hosts, struct problem *why)
             c->options.address, "read-write", session,  "UTF8", "3000",
             parts[0],           parts[1],     parts[2], NULL};
 
-        c->handle = PQconnectStartParams(names, values, 1);
+        c->handle = libpq.PQconnectStartParams(names, values, 1);
     }
     for (size_t w = 0; w < HOST_WORDS; w++)
         free(parts[w]);
@@ -486,18 +494,18 @@ open_connection(struct pg_connection *c, unsigned *n_hosts, struct problem *why)
     c->n_prepared = 0;
     if (!c->handle)
         return problem_memory(why);
-    while (PQstatus(c->handle) != CONNECTION_BAD &&
+    while (libpq.PQstatus(c->handle) != CONNECTION_BAD &&
            next != PGRES_POLLING_FAILED && next != PGRES_POLLING_OK) {
         if (!await_socket(c, next == PGRES_POLLING_READING ? POLLIN : POLLOUT,
                           deadline_us))
             return lose(c, "no primary answered in time", why);
-        next = PQconnectPoll(c->handle);
+        next = libpq.PQconnectPoll(c->handle);
     }
-    if (PQstatus(c->handle) != CONNECTION_OK)
+    if (libpq.PQstatus(c->handle) != CONNECTION_OK)
         return lose(c, "no primary answered", why);
-    PQsetNoticeReceiver(c->handle, note_notice, c);
-    return PQsetnonblocking(c->handle, 1) ? lose(c, "no memory", why)
-                                          : STATUS_OK;
+    libpq.PQsetNoticeReceiver(c->handle, note_notice, c);
+    return libpq.PQsetnonblocking(c->handle, 1) ? lose(c, "no memory", why)
+                                                : STATUS_OK;
 }
 
 static enum status

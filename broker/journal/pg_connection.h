@@ -41,6 +41,7 @@
 #include <stdint.h>
 
 #include "base/db_values.h"
+#include "broker/journal/libpq.h"
 #include "broker/journal/pg_options.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
