@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -50,6 +51,15 @@ static inline bool
 slice_equal(struct slice a, struct slice b)
 {
     return a.size == b.size && (a.size == 0 || !memcmp(a.data, b.data, a.size));
+}
+
+/* True if the bytes of `part`, which may be empty, are some of those of
+ * `whole`.
+ */
+static inline bool
+slice_is_within(struct slice part, struct slice whole)
+{
+    return (uintptr_t)part.data - (uintptr_t)whole.data < whole.size;
 }
 
 /* Orders bytes as memcmp does, and a slice before its continuations. */

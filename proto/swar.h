@@ -51,6 +51,24 @@ swar_first(uint64_t found)
 #endif
 }
 
+/* The first byte from `at` that `find` marks, or `end`. `find` must not mark
+ * "x", which fills up the last bytes. */
+static inline const char *
+swar_skip(const char *at, const char *end, uint64_t (*find)(uint64_t v))
+{
+    char last[8] = "xxxxxxxx";
+    uint64_t found;
+
+    for (; end - at >= 8; at += 8) {
+        found = find(swar_load(at));
+        if (found)
+            return at + swar_first(found);
+    }
+    memcpy(last, at, (size_t)(end - at));
+    found = find(swar_load(last));
+    return found ? at + swar_first(found) : end;
+}
+
 /* Is `test`, a function of eight bytes, 0 everywhere in `text`? A shorter text
  * is filled up with `filler`, for which `test` has to be 0. It looks at all,
  * because nearly always all of it is plain: a branch a word costs more. */

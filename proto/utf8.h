@@ -45,6 +45,29 @@ utf8_read(const char *text, size_t size, uint32_t *character)
     return n;
 }
 
+/* True if XML can carry a character that utf8_read has read (XML 1.0, 2.2). */
+static inline bool
+utf8_is_xml(uint32_t c)
+{
+    return c >= 0x20 ? c != 0xfffe && c != 0xffff
+                     : c == '\t' || c == '\n' || c == '\r';
+}
+
+#define UTF8_SIZE_MAX 4
+
+/* Writes a character, which is none of a surrogate pair, as up to UTF8_SIZE_MAX
+ * bytes; returns how many. */
+static inline size_t
+utf8_write(char *to, uint32_t c)
+{
+    size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+
+    for (size_t i = n; i-- > 1; c >>= 6)
+        to[i] = (char)(0x80 | (c & 0x3f));
+    to[0] = (char)(n == 1 ? c : (0xf00u >> n & 0xf0) | c);
+    return n;
+}
+
 /* A place in a text that arrives in pieces; all 0: at the beginning. */
 struct utf8_place {
     uint8_t n_missing; /* bytes to come of the character */

@@ -6,8 +6,8 @@
 
 #include "base/clock.h"
 #include "proto/datetime.h"
+#include "proto/json/json_parse.h"
 #include "proto/resourcesync/json.h"
-#include "proto/resourcesync/json_parse.h"
 
 /* Writing */
 

@@ -149,8 +149,8 @@ static const struct option rows[] = {
     {"message-bytes", "BYTES", BYTES(message_bytes, 512 * KIB, 16 * MIB), "1M",
      "largest message to a subscriber"},
     {"scan-posts", "off|on", EITHER(scan_posts), "on",
-     "read XML and JSON in their usual form without libxml2 and yajl, which "
-     "read all other; on is faster, and refuses the same"},
+     "read XML in its usual form without libxml2, which reads all other; on is "
+     "faster, and refuses the same"},
     {"compress-streams", "off|on", EITHER(compress_streams), "on",
      "compress the messages to WebSocket clients that offer "
      "permessage-deflate"},

@@ -5,8 +5,8 @@
 #include "broker/sets/links.h"
 #include "proto/datetime.h"
 #include "proto/http/response_head.h"
+#include "proto/json/json_parse.h"
 #include "proto/resourcesync/document_write.h"
-#include "proto/resourcesync/json_parse.h"
 
 /* A deeper path is an attack on the size of the page: its links begin at the
  * root. */

@@ -6,7 +6,7 @@
 #include "base/array.h"
 #include "broker/push/resume_text.h"
 #include "proto/datetime.h"
-#include "proto/resourcesync/json_parse.h"
+#include "proto/json/json_parse.h"
 #include "proto/uri.h"
 
 /* The longest value of `set`: a name, "@", a position. */

@@ -9,8 +9,8 @@
 
 #include <stddef.h>
 
+#include "proto/json/json_parse.h"
 #include "proto/problem.h"
-#include "proto/resourcesync/json_parse.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 

@@ -10,7 +10,7 @@
 #include "client/lib/client.h"
 #include "client/lib/fetch.h"
 #include "client/lib/json_slices.h"
-#include "proto/resourcesync/json_parse.h"
+#include "proto/json/json_parse.h"
 #include "proto/uri.h"
 
 /* A page of a thousand objects has about 1 MB. */

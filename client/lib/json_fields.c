@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/json/json_parse.h"
 #include "proto/number.h"
-#include "proto/resourcesync/json_parse.h"
 
 #define PATH_MAX_BYTES 256
 

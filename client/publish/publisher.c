@@ -23,7 +23,7 @@
 #include "client/lib/pause.h"
 #include "client/lib/set_url.h"
 #include "client/publish/spool.h"
-#include "proto/resourcesync/json_parse.h"
+#include "proto/json/json_parse.h"
 
 #define BATCH_CHANGES 1000
 #define BATCH_BYTES   ((size_t)1 << 20)

@@ -20,7 +20,7 @@
 #define DIGEST_PREFIX "sha-256:"
 
 /* R-017, and how the standard's own examples spell it (I-04). */
-static const struct algorithm {
+static const struct hash_algorithm {
     struct slice spelling;
     struct slice name;
     size_t digits;
@@ -129,8 +129,8 @@ digest_read(struct slice text, struct digest *d)
     return STATUS_OK;
 }
 
-static const struct algorithm *
-algorithm_of(struct slice spelling)
+const struct hash_algorithm *
+hash_algorithm_of(struct slice spelling)
 {
     for (size_t i = 0; i < N_ELEMENTS(algorithms); i++)
         if (slice_equal(spelling, algorithms[i].spelling))
@@ -164,24 +164,13 @@ take_word(struct slice *text)
     return word;
 }
 
-/* Appends "algorithm:digest". `seen`: the algorithms before it. */
-static enum status
-add_digest(struct buf *to, struct slice word, unsigned *seen,
-           struct problem *why)
+enum status
+hash_add(struct buf *to, const struct hash_algorithm *algorithm,
+         struct slice digits, unsigned *seen, struct problem *why)
 {
-    struct slice digits = word;
-    struct slice name = slice_take(&digits, ':');
-    const struct algorithm *algorithm = algorithm_of(name);
-    unsigned bit;
-
-    if (name.size == word.size)
-        return problem_quoting(why, STATUS_INVALID,
-                               "hash: not \"algorithm:digest\"", word);
-    if (!algorithm)
-        return problem(why, STATUS_INVALID, "hash: unknown algorithm \"%s\"",
-                       problem_quote(name).text);
     /* All spellings of an algorithm have the same number of digits. */
-    bit = 1u << algorithm->digits / 8;
+    unsigned bit = 1u << algorithm->digits / 8;
+
     if (*seen & bit)
         return problem(why, STATUS_INVALID, "hash: %s is given twice",
                        algorithm->name.data);
@@ -197,7 +186,29 @@ add_digest(struct buf *to, struct slice word, unsigned *seen,
     buf_add_slice(to, algorithm->name);
     BUF_ADD(to, ":");
     buf_add_slice(to, digits);
-    return to->failed ? STATUS_MEMORY : STATUS_OK;
+    return to->failed ? problem_memory(why) : STATUS_OK;
+}
+
+enum status
+hash_refuse_algorithm(struct slice name, struct problem *why)
+{
+    return problem(why, STATUS_INVALID, "hash: unknown algorithm \"%s\"",
+                   problem_quote(name).text);
+}
+
+/* Appends "algorithm:digest". */
+static enum status
+add_word(struct buf *to, struct slice word, unsigned *seen, struct problem *why)
+{
+    struct slice digits = word;
+    struct slice name = slice_take(&digits, ':');
+    const struct hash_algorithm *algorithm = hash_algorithm_of(name);
+
+    if (name.size == word.size)
+        return problem_quoting(why, STATUS_INVALID,
+                               "hash: not \"algorithm:digest\"", word);
+    return algorithm ? hash_add(to, algorithm, digits, seen, why)
+                     : hash_refuse_algorithm(name, why);
 }
 
 enum status
@@ -210,7 +221,7 @@ hash_normalise(struct buf *to, struct slice text, struct problem *why)
         word.size > 0 ? STATUS_OK : problem(why, STATUS_INVALID, "hash: empty");
 
     for (; !rc && word.size > 0; word = take_word(&text))
-        rc = add_digest(to, word, &seen, why);
+        rc = add_word(to, word, &seen, why);
     if (rc)
         to->size = start;
     return rc;

@@ -43,6 +43,20 @@ void digest_add(struct digest *d, struct slice fragment);
 void digest_write(char to[DIGEST_TEXT_SIZE], const struct digest *d);
 MUST_CHECK enum status digest_read(struct slice text, struct digest *d);
 
+/* the algorithm of that name, or spelling (I-04); NULL: unknown. */
+const struct hash_algorithm *hash_algorithm_of(struct slice spelling);
+
+/* Says that there is none; returns STATUS_INVALID. */
+enum status hash_refuse_algorithm(struct slice name, struct problem *why);
+
+/* Appends "algorithm:digits" to a list of such words, with a space before it
+ * unless it is the first. `*seen`: which algorithms the list has, 0 at first.
+ * STATUS_INVALID: it has this one, or the digits are bad. STATUS_MEMORY. */
+MUST_CHECK enum status hash_add(struct buf *to,
+                                const struct hash_algorithm *algorithm,
+                                struct slice digits, unsigned *seen,
+                                struct problem *why);
+
 /* R-017: checks a list such as "md5:... sha-256:..." and appends it to `to`
  * with single spaces between; the digits stay as posted. "sha256:" becomes
  * "sha-256:", "sha1:" becomes "sha-1:" (I-04). STATUS_INVALID: an unknown

@@ -68,6 +68,36 @@ entry_copy(struct entry *entry, struct slice text, struct slice *copy,
     return STATUS_OK;
 }
 
+static enum status
+keep_values(struct entry *entry, struct slice *const *values, size_t n,
+            struct slice piece, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    for (size_t i = 0; !rc && i < n; i++)
+        if (slice_is_within(*values[i], piece))
+            rc = entry_copy(entry, *values[i], values[i], why);
+    return rc;
+}
+
+enum status
+entry_keep(struct entry *entry, struct slice piece, struct problem *why)
+{
+    struct change *c = &entry->change;
+    struct slice *const values[] = {&c->loc, &c->type, &c->encoding,
+                                    &c->changefreq, &c->priority};
+    enum status rc = keep_values(entry, values, N_ELEMENTS(values), piece, why);
+
+    for (size_t i = 0; !rc && i < c->n_links; i++) {
+        struct link *link = &entry->links[i];
+        struct slice *const of_link[] = {&link->rel, &link->href, &link->type,
+                                         &link->encoding};
+
+        rc = keep_values(entry, of_link, N_ELEMENTS(of_link), piece, why);
+    }
+    return rc;
+}
+
 enum status
 entry_link(struct entry *entry, struct link **link, struct problem *why)
 {

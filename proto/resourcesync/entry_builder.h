@@ -52,6 +52,11 @@ MUST_CHECK enum status entry_room(struct entry *entry, size_t size, char **to,
 MUST_CHECK enum status entry_copy(struct entry *entry, struct slice text,
                                   struct slice *copy, struct problem *why);
 
+/* Copies the values of the entry that are lent from `piece`, whose bytes are
+ * going away. */
+MUST_CHECK enum status entry_keep(struct entry *entry, struct slice piece,
+                                  struct problem *why);
+
 /* A new link at the end. */
 MUST_CHECK enum status entry_link(struct entry *entry, struct link **link,
                                   struct problem *why);

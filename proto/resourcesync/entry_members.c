@@ -9,7 +9,7 @@ entry_member_of(struct slice name)
 {
     switch (name.size) {
     case 2:
-        return IS("at") ? M_AT : IS("ns") ? M_NS : M_NONE;
+        return IS("at") ? M_AT : IS("ns") ? M_NS : IS("id") ? M_ID : M_NONE;
     case 3:
         return IS("loc")   ? M_LOC
                : IS("rel") ? M_REL

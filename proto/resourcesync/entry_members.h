@@ -52,6 +52,7 @@ enum entry_member {
     M_AT,
     M_COMPLETED,
     M_PATH,
+    M_ID,
     N_MEMBERS
 };
 

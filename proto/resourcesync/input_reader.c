@@ -144,7 +144,7 @@ input_reader_feed(struct input_reader *reader, struct slice bytes,
                   struct problem *why)
 {
     struct buf *pending = &reader->pending;
-    size_t wanted;
+    size_t wanted = 0;
     enum status rc;
 
     if (reader->rc == STATUS_MEMORY)
@@ -154,10 +154,11 @@ input_reader_feed(struct input_reader *reader, struct slice bytes,
     if (bytes.size == 0)
         return STATUS_OK;
 
-    /* Both parsers look at a token again from its start when more of it has
-     * come. One that trickles in would cost the square of its size, were it
-     * not looked at only when it has grown by a part of what is there. */
-    wanted = reader->parser->held(reader->state) / 64;
+    /* libxml2 looks at a token again from its start when more of it has come.
+     * One that trickles in would cost the square of its size, were it not
+     * looked at only when it has grown by a part of what is there. */
+    if (reader->parser->held)
+        wanted = reader->parser->held(reader->state) / 64;
     if (pending->size + bytes.size < wanted) {
         buf_add_slice(pending, bytes);
         if (!pending->failed)

@@ -29,15 +29,12 @@ struct parser {
     /* The current line; 0 if it is unknown. */
     uint64_t (*line)(const void *parser);
 
-    /* How many bytes it has seen without making anything of them. */
+    /* How many bytes it has seen without making anything of them, and will look
+     * at again; NULL: none. */
     size_t (*held)(const void *parser);
 };
 
 extern const struct parser urlset_parser, json_parser, ndjson_parser;
-
-/* For ndjson_read.c: a document of json_parser's `parser` is one entry, never a
- * message. */
-void json_read_entries(void *parser);
 
 /* A row of input_formats.c. */
 struct format {

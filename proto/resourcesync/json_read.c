@@ -10,14 +10,18 @@
  * A post that may be a message of a broker (input_reader_take_message) is one
  * of the three, too; as an object it may have an "id", and members of a message
  * that nobody knows are a later broker's.
+ *
+ * NDJSON is one entry a line, for posts only:
+ *
+ *   {"loc":"http://example.com/a","change":"created"}
+ *   {"loc":"http://example.com/b","change":"updated","length":3}
  */
 #include <stdlib.h>
 
+#include "proto/json/json_parse.h"
 #include "proto/memory.h"
 #include "proto/resourcesync/entry_members.h"
 #include "proto/resourcesync/input_reader.h"
-#include "proto/resourcesync/json_parse.h"
-#include "proto/resourcesync/json_scan.h"
 #include "proto/swar.h"
 
 /* Members and their values */
@@ -75,6 +79,7 @@ static const struct member {
     unsigned values;
     unsigned places;
 } members[N_MEMBERS] = {
+    [M_ID] = {"id", IS_STRING | IS_NUMBER, 0},
     [M_LOC] = {"loc", IS_STRING, IN_CHANGE},
     [M_CHANGE] = {"change", IS_STRING, IN_CHANGE},
     [M_DATETIME] = {"datetime", IS_STRING, IN_CHANGE},
@@ -132,53 +137,37 @@ struct level {
     enum entry_member member; /* awaits its value; M_NONE: none */
 };
 
-/*
- * Where the scanner (json_scan.h) may find an entry:
- *
- *   BEGIN --{--> the document is an entry, taken whole --------> OFF
- *     |                | it is none that the scanner knows
- *     |                v
- *     +--other---> HEADER --first "["--> CHANGES --other--> OFF
- *
- * yajl gets all bytes but those of the entries that the scanner takes, and of
- * the commas before them. In their place it gets one value, "null".
- */
-enum scan_place { SCAN_BEGIN, SCAN_HEADER, SCAN_CHANGES, SCAN_OFF };
-
 struct json_read {
     struct input_reader *reader;
     struct link *link;          /* the current one, or NULL */
     struct attribute attribute; /* likewise */
     struct json_parse *parse;
-    bool is_entry; /* the document is one entry */
+    bool is_lines;  /* each line is an entry */
+    bool is_faulty; /* the rest of the line is skipped */
 
     /* TOP, MESSAGE, CHANGES, CHANGE, LINKS, LINK, ATTRIBUTES, ATTRIBUTE; an
      * OBJECT becomes one of them */
     struct level levels[8];
     struct level *level;
 
-    /* A member that a message has and we do not know: a later broker may say
-     * more. Its value is not looked at. */
+    unsigned entry_depth; /* of what contains the entry */
+
+    /* Nobody looks at what comes until the parser is at that depth again: the
+     * value of a member that a later broker may have added, or the rest of a
+     * faulty entry. */
     bool is_skipping;
-    unsigned skipped_depth; /* containers of it that are open */
-
-    bool is_id; /* the value that comes next is the document's id */
-
-    unsigned depth;       /* containers that are open */
-    unsigned entry_depth; /* the same when the entry began, its own included */
-    bool is_faulty;       /* the rest of the entry is skipped */
+    unsigned skip_depth;
 
     /* A member that was passed over, as the object may yet be a message: a
      * change must not have it. */
     bool has_unknown;
     struct problem_quote unknown;
 
-    struct buf list; /* hash or tags, as XML writes them */
+    struct slice piece; /* of the input; the values in it are not copied */
+    struct buf tags;    /* as XML writes them */
 
-    enum scan_place scan_place;
-    bool has_scanned; /* an entry that yajl has not seen */
-    bool is_replaying;
-    struct json_scan scan;
+    const struct hash_algorithm *algorithm; /* of the digest that comes next */
+    unsigned hash_seen;                     /* of hash_add */
 };
 
 static inline uint64_t
@@ -187,34 +176,52 @@ is_space_or_less(uint64_t v)
     return swar_below(v, ' ' + 1);
 }
 
-/* An algorithm: hash_normalise judges the name, if it is one word. */
+/* Begins a digest: the name of its algorithm. */
 static enum status
 on_hash_key(struct json_read *j, struct slice name, struct problem *why)
 {
-    if (!swar_none(name, is_space_or_less, 'a') ||
-        memchr(name.data, ':', name.size))
-        return problem(why, STATUS_INVALID, "hash: unknown algorithm \"%s\"",
-                       problem_quote(name).text);
-    BUF_ADD(&j->list, " ");
-    buf_add_slice(&j->list, name);
-    BUF_ADD(&j->list, ":");
-    return STATUS_OK;
+    j->algorithm = hash_algorithm_of(name);
+    return j->algorithm ? STATUS_OK : hash_refuse_algorithm(name, why);
+}
+
+/* Skips all events until one after which the parser is at `depth`. */
+static void
+skip_to(struct json_read *j, unsigned depth)
+{
+    j->is_skipping = true;
+    j->skip_depth = depth;
+}
+
+static void
+skip_value(struct json_read *j)
+{
+    skip_to(j, json_parse_depth(j->parse));
+}
+
+/* Is an "id", here, what the document calls itself? */
+static bool
+has_id(const struct json_read *j)
+{
+    return j->reader->takes_message && !j->is_lines &&
+           j->level == &j->levels[1];
 }
 
 /* The member of `place` with that name; M_NONE: it has none. */
 static enum entry_member
-find_member(enum place place, struct slice name)
+find_member(const struct json_read *j, enum place place, struct slice name)
 {
     enum entry_member member = entry_member_of(name);
 
+    if (member == M_ID)
+        return has_id(j) ? M_ID : M_NONE;
     return members[member].places & 1u << place ? member : M_NONE;
 }
 
 static enum status
-refuse_member(const char *name, enum place place, struct problem *why)
+refuse_member(struct slice name, enum place place, struct problem *why)
 {
-    return problem(why, STATUS_INVALID, "unknown member \"%s\" in %s", name,
-                   place_names[place]);
+    return problem(why, STATUS_INVALID, "unknown member \"%s\" in %s",
+                   problem_quote(name).text, place_names[place]);
 }
 
 static enum status
@@ -225,7 +232,7 @@ begin_change(struct json_read *j, struct problem *why)
     j->level->place = PLACE_CHANGE;
     j->link = NULL;
     return !rc && j->has_unknown && !j->reader->ignores_unknown
-               ? refuse_member(j->unknown.text, PLACE_CHANGE, why)
+               ? refuse_member(slice_of(j->unknown.text), PLACE_CHANGE, why)
                : rc;
 }
 
@@ -235,26 +242,19 @@ begin_change(struct json_read *j, struct problem *why)
 static enum status
 decide_member(struct json_read *j, struct slice name, struct problem *why)
 {
-    if (find_member(PLACE_MESSAGE, name)) {
+    if (find_member(j, PLACE_MESSAGE, name)) {
         j->level->place = PLACE_MESSAGE;
         j->has_unknown = false;
         return STATUS_OK;
     }
     if (!(j->reader->takes_message || j->reader->ignores_unknown) ||
-        find_member(PLACE_CHANGE, name))
+        find_member(j, PLACE_CHANGE, name))
         return begin_change(j, why);
     if (!j->has_unknown)
         j->unknown = problem_quote(name);
-    j->has_unknown = j->is_skipping = true;
+    j->has_unknown = true;
+    skip_value(j);
     return STATUS_OK;
-}
-
-/* Is a member of that name, here, what the document calls itself? */
-static bool
-is_id(const struct json_read *j, struct slice name)
-{
-    return j->reader->takes_message && !j->is_entry &&
-           j->level == &j->levels[1] && slice_is(name, "id");
 }
 
 /* True if an unknown member may be skipped. In a post, only a message's may: a
@@ -274,19 +274,14 @@ on_key(struct json_read *j, struct slice name, struct problem *why)
 
     if (level->place == PLACE_HASH)
         return on_hash_key(j, name, why);
-    if (is_id(j, name)) {
-        if (j->reader->id.size > 0)
-            return problem(why, STATUS_INVALID, "id: given twice");
-        j->is_id = true;
-        return STATUS_OK;
-    }
-    if (level->place == PLACE_OBJECT) {
+    member = find_member(j, level->place, name);
+    if (level->place == PLACE_OBJECT && member != M_ID) {
         enum status rc = decide_member(j, name, why);
 
         if (rc || level->place == PLACE_OBJECT)
             return rc;
+        member = find_member(j, level->place, name);
     }
-    member = find_member(level->place, name);
     if (member) {
         if (level->seen & MEMBER_BIT(member))
             return problem(why, STATUS_INVALID, "%s: given twice",
@@ -296,10 +291,10 @@ on_key(struct json_read *j, struct slice name, struct problem *why)
         return STATUS_OK;
     }
     if (may_skip(j)) {
-        j->is_skipping = true;
+        skip_value(j);
         return STATUS_OK;
     }
-    return refuse_member(problem_quote(name).text, level->place, why);
+    return refuse_member(name, level->place, why);
 }
 
 static enum status
@@ -311,8 +306,14 @@ wrong_value(struct json_read *j, enum json_event event, struct problem *why)
         [JSON_OTHER] = "true, false or null",
     };
     enum entry_member member = j->level->member;
-    bool is_object = 1 << j->level->place &
-                     (IN_MESSAGE | IN_CHANGE | IN_LINK | IN_ATTRIBUTE);
+    bool is_object;
+
+    if (member == M_ID)
+        return problem(why, STATUS_INVALID,
+                       "id: neither a string nor a number");
+
+    is_object = 1 << j->level->place &
+                (IN_MESSAGE | IN_CHANGE | IN_LINK | IN_ATTRIBUTE);
 
     return problem(why, STATUS_INVALID, "%s: must not %s %s",
                    member ? members[member].name : place_names[j->level->place],
@@ -330,15 +331,15 @@ on_object(struct json_read *j, struct problem *why)
 {
     switch (j->level->place) {
     case PLACE_TOP:
-        j->entry_depth = j->depth;
-        if (!j->is_entry) {
+        j->entry_depth = 0;
+        if (!j->is_lines) {
             go_down(j, j->reader->use == INPUT_MESSAGE ? PLACE_MESSAGE
                                                        : PLACE_OBJECT);
             return STATUS_OK;
         }
         /* fall through */
     case PLACE_CHANGES:
-        j->entry_depth = j->depth;
+        j->entry_depth = json_parse_depth(j->parse) - 1;
         go_down(j, PLACE_CHANGE);
         return begin_change(j, why);
     case PLACE_LINKS:
@@ -351,7 +352,8 @@ on_object(struct json_read *j, struct problem *why)
     case PLACE_CHANGE:
     case PLACE_LINK:
         if (j->level->member == M_HASH) {
-            buf_clear(&j->list);
+            buf_clear(&j->reader->entry.hash);
+            j->hash_seen = 0;
             go_down(j, PLACE_HASH);
             return STATUS_OK;
         }
@@ -378,7 +380,7 @@ on_array(struct json_read *j, struct problem *why)
         go_down(j, PLACE_CHANGES);
         return input_reader_interval(j->reader, why);
     case M_TAGS:
-        buf_clear(&j->list);
+        buf_clear(&j->tags);
         go_down(j, PLACE_TAGS);
         return STATUS_OK;
     case M_LINKS:
@@ -423,14 +425,12 @@ on_end(struct json_read *j, struct problem *why)
     case PLACE_ATTRIBUTE:
         return end_attribute(j, why);
     case PLACE_HASH:
-        if (j->list.is_starved)
-            return problem_memory(why);
-        if (j->list.failed)
-            return problem(why, STATUS_INVALID, "hash: too many or too long");
-        return entry_set(entry, j->link, M_HASH, "hash", buf_slice(&j->list),
-                         why);
+        if (entry->hash.size == 0)
+            return problem(why, STATUS_INVALID, "hash: empty");
+        return entry_copy(entry, buf_slice(&entry->hash),
+                          j->link ? &j->link->hash : &entry->change.hash, why);
     case PLACE_TAGS:
-        return entry_copy(entry, buf_slice(&j->list), &entry->change.tags, why);
+        return entry_copy(entry, buf_slice(&j->tags), &entry->change.tags, why);
     case PLACE_MESSAGE:
         return input_reader_interval(j->reader, why);
     default:
@@ -444,25 +444,15 @@ add_tag(struct json_read *j, struct slice text, struct problem *why)
     bool is_good = text.size > 0 && text.size <= TAG_MAX &&
                    swar_none(text, is_space_or_less, 'a');
 
-    if (is_good && j->list.size > 0)
-        BUF_ADD(&j->list, " ");
-    buf_add_slice(&j->list, text);
-    if (j->list.is_starved)
+    if (is_good && j->tags.size > 0)
+        BUF_ADD(&j->tags, " ");
+    buf_add_slice(&j->tags, text);
+    if (j->tags.is_starved)
         return problem_memory(why);
-    if (!is_good || j->list.failed)
+    if (!is_good || j->tags.failed)
         return problem(why, STATUS_INVALID,
                        "tags: not of 1 to %d bytes without white space: \"%s\"",
                        TAG_MAX, problem_quote(text).text);
-    return STATUS_OK;
-}
-
-static enum status
-add_digits(struct json_read *j, struct slice text, struct problem *why)
-{
-    if (!swar_none(text, is_space_or_less, 'a'))
-        return problem_quoting(why, STATUS_INVALID, "hash: not hexadecimal",
-                               text);
-    buf_add_slice(&j->list, text);
     return STATUS_OK;
 }
 
@@ -505,39 +495,10 @@ set_attribute_member(struct json_read *j, enum entry_member member,
     return entry_copy(&j->reader->entry, text, to, why);
 }
 
-static enum status
-on_value(struct json_read *j, enum json_event event, struct slice text,
-         struct problem *why)
-{
-    enum entry_member member = j->level->member;
-
-    if (j->level->place == PLACE_TAGS && event == JSON_STRING)
-        return add_tag(j, text, why);
-    if (j->level->place == PLACE_HASH && event == JSON_STRING)
-        return add_digits(j, text, why);
-    if (member && event == JSON_OTHER && slice_is(text, "null"))
-        return STATUS_OK;
-    if (!(members[member].values & 1u << event))
-        return wrong_value(j, event, why);
-    if (j->level->place == PLACE_MESSAGE)
-        return set_message_member(j, member, text, why);
-    if (j->level->place == PLACE_ATTRIBUTE)
-        return set_attribute_member(j, member, text, why);
-    return entry_set(&j->reader->entry, j->link, member, members[member].name,
-                     text, why);
-}
-
 /* Reads the document's name, which has to be a key: visible ASCII. */
 static enum status
-on_id(struct json_read *j, enum json_event event, struct slice text,
-      struct problem *why)
+set_id(struct key *id, struct slice text, struct problem *why)
 {
-    struct key *id = &j->reader->id;
-
-    j->is_id = false;
-    if (event != JSON_STRING && event != JSON_NUMBER)
-        return problem(why, STATUS_INVALID,
-                       "id: neither a string nor a number");
     if (!key_is_valid(text))
         return problem(why, STATUS_INVALID,
                        "id: not 1 to %d visible ASCII characters: \"%s\"",
@@ -547,27 +508,37 @@ on_id(struct json_read *j, enum json_event event, struct slice text,
     return STATUS_OK;
 }
 
-/* Part of a value that is not looked at. */
-static void
-skip_value(struct json_read *j, enum json_event event)
+static enum status
+on_value(struct json_read *j, enum json_event event, struct slice text,
+         struct problem *why)
 {
-    if (event == JSON_OBJECT || event == JSON_ARRAY)
-        j->skipped_depth++;
-    else if (event == JSON_OBJECT_END || event == JSON_ARRAY_END)
-        j->skipped_depth--;
-    j->is_skipping = j->skipped_depth > 0;
+    enum entry_member member = j->level->member;
+
+    if (j->level->place == PLACE_TAGS && event == JSON_STRING)
+        return add_tag(j, text, why);
+    if (j->level->place == PLACE_HASH && event == JSON_STRING)
+        return hash_add(&j->reader->entry.hash, j->algorithm, text,
+                        &j->hash_seen, why);
+    if (event == JSON_OTHER && member && member != M_ID &&
+        slice_is(text, "null"))
+        return STATUS_OK;
+    if (!(members[member].values & 1u << event))
+        return wrong_value(j, event, why);
+    if (member == M_ID)
+        return set_id(&j->reader->id, text, why);
+    if (j->level->place == PLACE_MESSAGE)
+        return set_message_member(j, member, text, why);
+    if (j->level->place == PLACE_ATTRIBUTE)
+        return set_attribute_member(j, member, text, why);
+    j->reader->entry.is_lent = slice_is_within(text, j->piece);
+    return entry_set(&j->reader->entry, j->link, member, members[member].name,
+                     text, why);
 }
 
 static enum status
 take_event(struct json_read *j, enum json_event event, struct slice text,
            struct problem *why)
 {
-    if (j->is_skipping) {
-        skip_value(j, event);
-        return STATUS_OK;
-    }
-    if (j->is_id)
-        return on_id(j, event, text, why);
     switch (event) {
     case JSON_KEY:
         return on_key(j, text, why);
@@ -587,9 +558,10 @@ take_event(struct json_read *j, enum json_event event, struct slice text,
 static void
 skip_entry(struct json_read *j)
 {
-    j->is_faulty = j->depth >= j->entry_depth;
-    j->is_skipping = false;
-    j->skipped_depth = 0;
+    if (json_parse_depth(j->parse) > j->entry_depth)
+        skip_to(j, j->entry_depth);
+    else
+        j->is_skipping = false;
     j->link = NULL;
     while (j->level->place > PLACE_CHANGES)
         j->level--;
@@ -602,107 +574,15 @@ on_event(void *user, enum json_event event, struct slice text,
     struct json_read *j = user;
     enum status rc;
 
-    if (j->is_replaying)
-        return STATUS_OK;
-    if (event == JSON_OBJECT || event == JSON_ARRAY)
-        j->depth++;
-    else if (event == JSON_OBJECT_END || event == JSON_ARRAY_END)
-        j->depth--;
-    if (j->is_faulty) {
-        j->is_faulty = j->depth >= j->entry_depth;
+    if (j->is_skipping) {
+        j->is_skipping = json_parse_depth(j->parse) > j->skip_depth;
         return STATUS_OK;
     }
     rc = take_event(j, event, text, why);
-    if (!rc || !input_reader_skip_entry(j->reader, rc, why))
+    if (!rc || j->is_lines || !input_reader_skip_entry(j->reader, rc, why))
         return rc;
     skip_entry(j);
     return STATUS_OK;
-}
-
-/* The scanner */
-
-/* Lets yajl read on, also what is held. */
-static enum status
-leave_scan(struct json_read *j, struct problem *why)
-{
-    struct slice held = {j->scan.held.bytes, j->scan.held.n};
-    enum status rc = STATUS_OK;
-
-    j->scan_place =
-        j->scan_place == SCAN_BEGIN && !j->has_scanned ? SCAN_HEADER : SCAN_OFF;
-    if (j->has_scanned) {
-        j->is_replaying = true;
-        rc = json_parse_feed(j->parse, SLICE("null"), why);
-        j->is_replaying = false;
-    }
-    j->scan.held.n = 0;
-    return rc ? rc : json_parse_feed(j->parse, held, why);
-}
-
-/* Reads white space, a comma if an entry came before, and an entry. */
-static enum token
-scan_entry(struct json_read *j, struct json_reading *r)
-{
-    struct input_reader *reader = j->reader;
-
-    json_scan_spaces(r);
-    if (j->has_scanned && r->at < r->end) {
-        if (*r->at++ != ',')
-            return TOKEN_UNKNOWN;
-        json_scan_spaces(r);
-    }
-    return json_scan_change(&j->scan, r, &reader->entry);
-}
-
-/* Takes the next entry off `*bytes`, or holds its beginning. */
-static enum status
-scan_next(struct json_read *j, struct slice *bytes, struct problem *why)
-{
-    struct input_reader *reader = j->reader;
-    struct slice input = scanning_input(&j->scan.held, *bytes);
-    struct json_reading r = {input.data, input.data + input.size, 0};
-    enum token token = scan_entry(j, &r);
-    enum status rc;
-
-    if (token == TOKEN_CUT && scanning_hold(&j->scan.held, bytes))
-        return STATUS_OK;
-    if (token || !input_reader_is_good(reader))
-        return leave_scan(j, why);
-    scanning_take(&j->scan.held, bytes, (size_t)(r.at - input.data));
-    json_parse_pass(j->parse, r.n_lines);
-    j->has_scanned = true;
-    rc = input_reader_hand_over(reader, why);
-    if (rc && input_reader_skip_entry(reader, rc, why))
-        rc = STATUS_OK;
-    return !rc && j->scan_place == SCAN_BEGIN ? leave_scan(j, why) : rc;
-}
-
-/* json_parse.c refuses some bytes before yajl looks at any that came with them.
- * Where yajl may find another fault before those, it gets all bytes at once, so
- * that the same one is reported. */
-static bool
-is_refused_early(struct slice bytes)
-{
-    return memchr(bytes.data, '\\', bytes.size) ||
-           memchr(bytes.data, '\v', bytes.size) ||
-           memchr(bytes.data, '\f', bytes.size);
-}
-
-/* Gives yajl the bytes up to the first "[", behind which entries may stand. */
-static enum status
-read_header(struct json_read *j, struct slice *bytes, struct problem *why)
-{
-    const char *bracket = memchr(bytes->data, '[', bytes->size);
-    struct slice part = {bytes->data, bracket
-                                          ? (size_t)(bracket + 1 - bytes->data)
-                                          : bytes->size};
-    enum status rc = json_parse_feed(j->parse, part, why);
-
-    slice_skip(bytes, part.size);
-    if (bracket)
-        j->scan_place =
-            j->level->place == PLACE_CHANGES ? SCAN_CHANGES : SCAN_OFF;
-    return rc;
 }
 
 static void
@@ -711,26 +591,18 @@ json_close(void *state)
     struct json_read *j = state;
 
     json_parse_free(j->parse);
-    buf_fini(&j->list);
+    buf_fini(&j->tags);
     free(j);
 }
 
 static void
-begin_json(struct json_read *j)
+begin_entries(struct json_read *j)
 {
     j->level = j->levels;
     *j->level = (struct level){.place = PLACE_TOP};
     j->is_skipping = false;
-    j->skipped_depth = 0;
-    j->is_id = false;
-    j->depth = 0;
-    j->is_faulty = false;
     j->has_unknown = false;
     j->link = NULL;
-    j->scan_place = scanning_is_on() && !j->is_entry ? SCAN_BEGIN : SCAN_OFF;
-    j->has_scanned = false;
-    j->is_replaying = false;
-    j->scan.held.n = 0;
 }
 
 static void *
@@ -741,8 +613,8 @@ json_open(struct input_reader *reader)
     if (!j)
         return NULL;
     j->reader = reader;
-    buf_init(&j->list, ENTRY_BYTES_MAX);
-    begin_json(j);
+    buf_init(&j->tags, ENTRY_BYTES_MAX);
+    begin_entries(j);
     j->parse = json_parse_new(on_event, j);
     if (!j->parse) {
         json_close(j);
@@ -751,52 +623,42 @@ json_open(struct input_reader *reader)
     return j;
 }
 
-void
-json_read_entries(void *state)
-{
-    struct json_read *j = state;
-
-    j->is_entry = true;
-}
-
 static enum status
 json_reset(void *state)
 {
     struct json_read *j = state;
 
-    begin_json(j);
-    return json_parse_reset(j->parse);
+    begin_entries(j);
+    j->is_faulty = false;
+    json_parse_reset(j->parse);
+    return STATUS_OK;
+}
+
+/* Reads `*bytes`, and keeps what an unfinished entry has of them. */
+static enum status
+feed_parse(struct json_read *j, struct slice *bytes, struct problem *why)
+{
+    enum status rc;
+
+    j->piece = *bytes;
+    rc = json_parse_feed(j->parse, bytes, why);
+    return !rc && j->reader->is_in_entry
+               ? entry_keep(&j->reader->entry, j->piece, why)
+               : rc;
 }
 
 static enum status
 json_feed(void *state, struct slice bytes, struct problem *why)
 {
-    struct json_read *j = state;
-    enum status rc = STATUS_OK;
-
-    if (j->scan_place == SCAN_BEGIN && j->scan.held.n == 0 &&
-        (bytes.data[0] != '{' || j->reader->use == INPUT_MESSAGE))
-        j->scan_place = SCAN_HEADER;
-    if (j->scan_place < SCAN_CHANGES && bytes.data[0] != '[' &&
-        is_refused_early(bytes)) {
-        rc = leave_scan(j, why);
-        j->scan_place = SCAN_OFF;
-    }
-    while (!rc && bytes.size > 0 && j->scan_place != SCAN_OFF)
-        rc = j->scan_place == SCAN_HEADER ? read_header(j, &bytes, why)
-                                          : scan_next(j, &bytes, why);
-    return rc ? rc : json_parse_feed(j->parse, bytes, why);
+    return feed_parse(state, &bytes, why);
 }
 
 static enum status
 json_finish(void *state, struct problem *why)
 {
     struct json_read *j = state;
-    enum status rc = STATUS_OK;
 
-    if (j->scan_place == SCAN_CHANGES || j->scan.held.n > 0)
-        rc = leave_scan(j, why);
-    return rc ? rc : json_parse_end(j->parse, why);
+    return json_parse_end(j->parse, why);
 }
 
 static uint64_t
@@ -807,14 +669,6 @@ json_line(const void *state)
     return json_parse_line(j->parse);
 }
 
-static size_t
-json_held(const void *state)
-{
-    const struct json_read *j = state;
-
-    return j->scan.held.n > 0 ? j->scan.held.n : json_parse_held(j->parse);
-}
-
 const struct parser json_parser = {
     .open = json_open,
     .close = json_close,
@@ -822,5 +676,72 @@ const struct parser json_parser = {
     .feed = json_feed,
     .end = json_finish,
     .line = json_line,
-    .held = json_held,
+};
+
+/* Lines */
+
+static void *
+ndjson_open(struct input_reader *reader)
+{
+    struct json_read *j = json_open(reader);
+
+    if (!j)
+        return NULL;
+    j->is_lines = true;
+    json_parse_lines(j->parse);
+    return j;
+}
+
+/* Reports a fault of the line, whose rest is skipped then. False: nobody wants
+ * faults. */
+static bool
+skip_line(struct json_read *j, enum status rc, struct problem *why)
+{
+    if (!j->reader->on_fault)
+        return false;
+    if (rc == STATUS_MALFORMED)
+        rc = STATUS_INVALID;       /* the next line is a text of its own */
+    j->reader->is_in_entry = true; /* a line is an entry */
+    j->is_faulty = input_reader_skip_entry(j->reader, rc, why);
+    return j->is_faulty;
+}
+
+static enum status
+ndjson_feed(void *state, struct slice bytes, struct problem *why)
+{
+    struct json_read *j = state;
+
+    if (j->reader->use == INPUT_MESSAGE)
+        return problem(why, STATUS_UNSUPPORTED, "no message is NDJSON");
+    while (bytes.size > 0) {
+        enum status rc;
+
+        if (j->is_faulty) {
+            j->is_faulty = !json_parse_skip_line(j->parse, &bytes);
+            begin_entries(j);
+            continue;
+        }
+        rc = feed_parse(j, &bytes, why);
+        if (rc && !skip_line(j, rc, why))
+            return rc;
+    }
+    return STATUS_OK;
+}
+
+static enum status
+ndjson_finish(void *state, struct problem *why)
+{
+    struct json_read *j = state;
+    enum status rc = j->is_faulty ? STATUS_OK : json_parse_end(j->parse, why);
+
+    return rc && skip_line(j, rc, why) ? STATUS_OK : rc;
+}
+
+const struct parser ndjson_parser = {
+    .open = ndjson_open,
+    .close = json_close,
+    .reset = json_reset,
+    .feed = ndjson_feed,
+    .end = ndjson_finish,
+    .line = json_line,
 };

@@ -23,7 +23,7 @@ scanning_is_text(struct slice text)
         uint32_t c;
         size_t n = utf8_read(text.data, text.size, &c);
 
-        if (n == 0 || c == 0xfffe || c == 0xffff)
+        if (n == 0 || !utf8_is_xml(c))
             return false;
         slice_skip(&text, n);
     }

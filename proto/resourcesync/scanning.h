@@ -50,22 +50,4 @@ void scanning_take(struct scan_held *held, struct slice *bytes, size_t size);
  * too long. */
 bool scanning_hold(struct scan_held *held, struct slice *bytes);
 
-/* The first byte from `at` that `find` marks (swar.h), or `end`. `find` must
- * not mark "x", which fills up the last bytes. */
-static inline const char *
-scanning_skip(const char *at, const char *end, uint64_t (*find)(uint64_t v))
-{
-    char last[8] = "xxxxxxxx";
-    uint64_t found;
-
-    for (; end - at >= 8; at += 8) {
-        found = find(swar_load(at));
-        if (found)
-            return at + swar_first(found);
-    }
-    memcpy(last, at, (size_t)(end - at));
-    found = find(swar_load(last));
-    return found ? at + swar_first(found) : end;
-}
-
 #endif

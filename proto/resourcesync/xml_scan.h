@@ -119,7 +119,7 @@ scan_characters(const char **at, const char *end, uint64_t (*find)(uint64_t v),
     bool is_ascii = true, has_entity = false;
 
     for (;;) {
-        *at = scanning_skip(*at, end, find);
+        *at = swar_skip(*at, end, find);
         if (*at == end)
             return TOKEN_CUT;
         if (**at == stop)

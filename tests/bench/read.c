@@ -4,8 +4,8 @@
  *     bench_read [ENTRIES [POSTS]]
  *
  * Reads a post of ENTRIES (100) entries, POSTS (20,000) times, without a
- * server: XML and NDJSON, by libxml2 and yajl alone and with the scanners
- * (proto/resourcesync/scanning.h). Prints the CPU of an entry.
+ * server: XML by libxml2 alone and with the scanner, an array of JSON, and
+ * NDJSON. Prints the CPU of an entry.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,16 +43,18 @@ write_xml(struct buf *b, unsigned long n)
     buf_add_slice(b, SLICE("</urlset>\n"));
 }
 
+/* Writes changes, with `between` between two. */
 static void
-write_ndjson(struct buf *b, unsigned long n)
+write_json(struct buf *b, unsigned long n, const char *between)
 {
-    for (unsigned long i = 0; i < n; i++)
+    for (unsigned long i = 0; i < n; i++) {
+        buf_add_text(b, i > 0 ? between : "");
         add(b,
             "{\"loc\":\"http://example.com/resources/%016lu\",\"lastmod\":"
             "\"2026-01-01T00:00:00Z\",\"change\":\"updated\",\"hash\":"
-            "{\"sha-256\":\"" HASH
-            "\"},\"length\":8876,\"type\":\"text/xml\"}\n",
+            "{\"sha-256\":\"" HASH "\"},\"length\":8876,\"type\":\"text/xml\"}",
             i);
+    }
 }
 
 static enum status
@@ -101,19 +103,25 @@ main(int argc, char **argv)
 {
     unsigned long entries = argc > 1 ? strtoul(argv[1], NULL, 10) : 100;
     unsigned long posts = argc > 2 ? strtoul(argv[2], NULL, 10) : 20000;
-    struct buf xml, ndjson;
+    struct buf xml, json, ndjson;
 
     buf_init(&xml, SIZE_MAX);
+    buf_init(&json, SIZE_MAX);
     buf_init(&ndjson, SIZE_MAX);
     write_xml(&xml, entries);
-    write_ndjson(&ndjson, entries);
+    BUF_ADD(&json, "[");
+    write_json(&json, entries, ",\n");
+    BUF_ADD(&json, "]\n");
+    write_json(&ndjson, entries, "\n");
+    BUF_ADD(&ndjson, "\n");
     scanning_switch(false);
     run("libxml2", "application/xml", &xml, posts);
-    run("yajl", "application/x-ndjson", &ndjson, posts);
     scanning_switch(true);
     run("xml_scan", "application/xml", &xml, posts);
-    run("json_scan", "application/x-ndjson", &ndjson, posts);
+    run("json", "application/json", &json, posts);
+    run("ndjson", "application/x-ndjson", &ndjson, posts);
     buf_fini(&xml);
+    buf_fini(&json);
     buf_fini(&ndjson);
     return 0;
 }

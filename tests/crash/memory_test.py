@@ -1,5 +1,5 @@
 """Memory that ends: allocations of the program's own code fail in turn (faults.py),
-those of yajl, libxml2 and OpenSSL among them, while a Source posts, followers read, the
+those of libxml2 and OpenSSL among them, while a Source posts, followers read, the
 broker calls subscribers, and commands run. A broker without memory for a small block
 ends with a line that says so, and is started again here, as its supervisor would; if the
 block is large, it answers 503 and goes on. A command ends with 1. What was acknowledged

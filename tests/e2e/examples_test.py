@@ -6,7 +6,7 @@ import pytest
 from tidings_test.http import check_refused
 from tidings_test.sets import EXAMPLES
 
-# The broker's own readers hand over to libxml2 and yajl what they do not know; both
+# The broker's own reader of XML hands over to libxml2 what it does not know; both
 # accept and refuse the same.
 BOTH = pytest.mark.parametrize(
     "reader",

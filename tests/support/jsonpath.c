@@ -1,5 +1,6 @@
 #include "tests/support/jsonpath.h"
 
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,17 +12,11 @@
 void
 jsonpath_open(struct jsonpath *j, struct slice document)
 {
-    char *text = malloc(document.size + 1);
-    char error[256] = "";
+    json_error_t error = {.text = ""};
 
-    assert_non_null(text);
-    if (document.size > 0)
-        memcpy(text, document.data, document.size);
-    text[document.size] = '\0';
-    j->root = yajl_tree_parse(text, error, sizeof(error));
-    free(text);
+    j->root = json_loadb(document.data, document.size, JSON_DECODE_ANY, &error);
     if (!j->root)
-        fail_msg("not JSON: %s: %.*s", error,
+        fail_msg("not JSON: %s: %.*s", error.text,
                  document.size < SHOWN_MAX ? (int)document.size : SHOWN_MAX,
                  document.data);
 }
@@ -29,36 +24,20 @@ jsonpath_open(struct jsonpath *j, struct slice document)
 void
 jsonpath_close(struct jsonpath *j)
 {
-    yajl_tree_free(j->root);
+    json_decref(j->root);
 }
 
-/* The member or element of `value` that the first `size` bytes name. */
-static yajl_val
-inside(yajl_val value, const char *name, size_t size)
-{
-    if (YAJL_IS_ARRAY(value)) {
-        size_t i = strtoul(name, NULL, 10);
-
-        return i < value->u.array.len ? value->u.array.values[i] : NULL;
-    }
-    if (!YAJL_IS_OBJECT(value))
-        return NULL;
-    for (size_t i = 0; i < value->u.object.len; i++)
-        if (strlen(value->u.object.keys[i]) == size &&
-            !memcmp(value->u.object.keys[i], name, size))
-            return value->u.object.values[i];
-    return NULL;
-}
-
-static yajl_val
+static json_t *
 at(const struct jsonpath *j, const char *path)
 {
-    yajl_val value = j->root;
+    json_t *value = j->root;
 
     while (value && *path) {
         size_t size = strcspn(path, ".");
 
-        value = inside(value, path, size);
+        value = json_is_array(value)
+                    ? json_array_get(value, strtoul(path, NULL, 10))
+                    : json_object_getn(value, path, size);
         path += size + (path[size] == '.');
     }
     return value;
@@ -73,33 +52,24 @@ jsonpath_has(const struct jsonpath *j, const char *path)
 const char *
 jsonpath_text(const struct jsonpath *j, const char *path)
 {
-    return YAJL_GET_STRING(at(j, path));
-}
-
-const char *
-jsonpath_digits(const struct jsonpath *j, const char *path)
-{
-    yajl_val value = at(j, path);
-
-    return YAJL_IS_NUMBER(value) ? YAJL_GET_NUMBER(value) : NULL;
+    return json_string_value(at(j, path));
 }
 
 uint64_t
 jsonpath_number(const struct jsonpath *j, const char *path)
 {
-    yajl_val value = at(j, path);
+    json_t *value = at(j, path);
 
-    if (!value || !YAJL_IS_INTEGER(value))
+    if (!json_is_integer(value))
         fail_msg("no integer: %s", path);
-    return (uint64_t)YAJL_GET_INTEGER(value);
+    return (uint64_t)json_integer_value(value);
 }
 
 size_t
 jsonpath_count(const struct jsonpath *j, const char *path)
 {
-    yajl_val value = at(j, path);
+    json_t *value = at(j, path);
 
-    if (YAJL_IS_ARRAY(value))
-        return value->u.array.len;
-    return YAJL_IS_OBJECT(value) ? value->u.object.len : 0;
+    return json_is_array(value) ? json_array_size(value)
+                                : json_object_size(value);
 }

@@ -10,7 +10,7 @@
  *     assert_int_equal(jsonpath_number(&j, "last"), 3);
  *     jsonpath_close(&j);
  *
- * It reads with yajl's own tree and knows nothing of proto/.
+ * It reads with jansson and knows nothing of proto/json.
  */
 #ifndef TESTS_SUPPORT_JSONPATH_H
 #define TESTS_SUPPORT_JSONPATH_H
@@ -18,13 +18,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <yajl/yajl_tree.h>
 
 #include "proto/slice.h"
 #include "tests/test.h"
 
 struct jsonpath {
-    yajl_val root;
+    struct json_t *root; /* of jansson */
 };
 
 /* Fails the test, and prints the beginning of `document`, if it is no JSON. */
@@ -36,9 +35,6 @@ bool jsonpath_has(const struct jsonpath *j, const char *path);
 /* A string's content; NULL: there is none, or it is something else. Lent until
  * jsonpath_close. */
 const char *jsonpath_text(const struct jsonpath *j, const char *path);
-
-/* A number as it was written; NULL likewise. */
-const char *jsonpath_digits(const struct jsonpath *j, const char *path);
 
 /* Fails the test if there is no integer. */
 uint64_t jsonpath_number(const struct jsonpath *j, const char *path);

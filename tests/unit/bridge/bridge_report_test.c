@@ -1,6 +1,7 @@
 /*
  * The report to the operator of a bridge.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -98,8 +99,8 @@ TEST(a_report_tells_of_both_directions)
     assert_string_equal(jsonpath_text(&j, "in.why"), "say \"no\"");
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
         if (jsonpath_number(&j, numbers[i].path) != numbers[i].value)
-            fail_msg("%s is %s", numbers[i].path,
-                     jsonpath_digits(&j, numbers[i].path));
+            fail_msg("%s is %" PRIu64, numbers[i].path,
+                     jsonpath_number(&j, numbers[i].path));
     jsonpath_close(&j);
     buf_fini(&text);
 }

@@ -168,11 +168,10 @@ TEST(refuses_numbers_that_are_not_whole)
 TEST(refuses_what_xml_cannot_carry)
 {
     static const char *const texts[] = {
-        "\\u0000",          "\\u0001",        "\\u001f",        "\\ufffe",
-        "\\uffff",          "\\ud800",        "\\udc00",        "\\ud800a",
-        "\\ud800\\n",       "\\ud800\\u0041", "\\ud800\\ud800", "\xef\xbf\xbf",
-        "\\ud83d",          "\\udc00\\udc00", "\xc0\x80",       "\xed\xa0\x80",
-        "\xf4\x90\x80\x80",
+        "\\u0000",    "\\u0001",        "\\u001f",        "\\ufffe",
+        "\\uffff",    "\\ud800",        "\\udc00",        "\\ud800a",
+        "\\ud800\\n", "\\ud800\\u0041", "\\ud800\\ud800", "\xef\xbf\xbf",
+        "\\ud83d",    "\\udc00\\udc00",
     };
     char document[256];
 
@@ -236,6 +235,10 @@ TEST(says_where_the_syntax_is_wrong)
     assert_malformed("{" A "}{", NULL);
     assert_malformed("{" A "} x", NULL);
     assert_malformed("{" A ",\"type\":\"\xff\"}", NULL);
+    assert_malformed("{" A ",\"type\":\"\xc0\x80\"}", NULL);
+    assert_malformed("{" A ",\"type\":\"\xed\xa0\x80\"}", NULL);
+    assert_malformed("{" A ",\"type\":\"\xf4\x90\x80\x80\"}",
+                     "not JSON: a string that is not UTF-8");
     assert_malformed("// a\n{" A "}", NULL);
     assert_malformed("<urlset/>", NULL);
 }

@@ -30,51 +30,6 @@ check_scanner(const char *type, struct slice document, size_t step)
     reading_fini(&plain);
 }
 
-#define A "{\"loc\":\"http://example.com/a\",\"change\":\"created\""
-
-TEST(scanners_of_json_say_what_yajl_does)
-{
-    static const char *const documents[] = {
-        A "}",
-        " " A "} ",
-        A "} x",
-        "[" A "}]",
-        "[" A "} , " A "}\n]\n",
-        "[" A "}" A "}]",
-        "[" A "},]",
-        "[," A "}]",
-        "[" A "}]]",
-        "[" A "}",
-        "[" A "},\n\n" A ",\"length\":01}]",
-        "[" A ",\"length\":1.0}]",
-        "[" A ",\"length\":12a}]",
-        "[" A ",\"type\":\"a\\/b\"}," A "}]",
-        "[" A ",\"type\":\"\"}]",
-        "[" A ",\"type\":\"a/b\",\"type\":\"a/b\"}]",
-        "[" A ",\"links\":[{\"rel\":\"up\",\"href\":\"u:v\",\"pri\":2}]}]",
-        "[" A ",\"links\":[{\"rel\":\"up\",\"loc\":\"u:v\"}]}]",
-        "[" A ",\"rel\":\"up\"}]",
-        "[" A ",\"tags\":[\"a\",\"b c\"]}]",
-        "[" A ",\"tags\":[\"a\",\"\"]}]",
-        "[" A ",\"tags\":[\"a\", \"\xc3\xa9\"]}]",
-        "[" A ",\"tags\":[\"\xc3\"]}]",
-        "[" A ",\"hash\":{\"md5\":\"0\"}}]",
-        "[" A ",\"hash\":{\"sha1\":"
-        "\"0123456789012345678901234567890123456789\"}}]",
-        "[" A ",\"hash\":{\"md5:01234567890123456789012345678901 sha1\":"
-        "\"0123456789012345678901234567890123456789\"}}]",
-        "{\"set\":\"a\",\"changes\":[" A "}\n]}",
-        "{\"changes\":[" A "}],\"until\":\"\"}",
-        "{\"set\":5,\"changes\":[{\"loc\":\"\\ud800\"}]}",
-        A ",\"links\":[{\"rel\":\"up\"}]}",
-        "[\n" A "}," A "},\n{\"loc\":\"x\\ud800\"}]",
-    };
-
-    for (size_t i = 0; i < sizeof(documents) / sizeof(documents[0]); i++)
-        for (size_t step = 1; step < 200; step += step < 20 ? 1 : 30)
-            check_scanner(JSON, slice_of(documents[i]), step);
-}
-
 #define HEAD                                                   \
     "<urlset xmlns=\"" NS_SITEMAP "\" xmlns:rs=\"" NS_RS "\">" \
     "<rs:md capability=\"changelist\"/>\n"
@@ -134,55 +89,22 @@ TEST(scanners_of_xml_say_what_libxml2_does)
         }
 }
 
-TEST(scanners_of_lines_say_what_yajl_does)
-{
-    static const char *const documents[] = {
-        A "}\n" A "}",
-        A "}\r\n\n \n " A "}\n",
-        A "} x\n" A "}\n",
-        A "}\n" A ",\n\"length\":1}\n",
-        A "}\n" A ",\"length\":x}\n",
-        A "}\n[" A "}]\n",
-        A "\n" A "}\n",
-        "\xef\xbb\xbf" A "}\n\t" A "}\n\n",
-    };
-
-    for (size_t i = 0; i < sizeof(documents) / sizeof(documents[0]); i++)
-        for (size_t step = 1; step < 200; step += step < 20 ? 1 : 30)
-            check_scanner(NDJSON, slice_of(documents[i]), step);
-}
-
 /* An entry that is longer than what a scanner holds goes to the library. */
 TEST(scanners_leave_long_entries_that_come_in_pieces)
 {
     static char filler[4300];
-    struct buf array, lines, xml;
+    struct buf xml;
 
     memset(filler, 'x', sizeof(filler));
-    buf_init(&array, 1 << 20);
-    buf_init(&lines, 1 << 20);
     buf_init(&xml, 1 << 20);
     for (size_t size = 3900; size < sizeof(filler); size += 13) {
-        buf_clear(&array);
-        buf_clear(&lines);
         buf_clear(&xml);
-        BUF_ADD(&array, "[" A "}," A ",\"encoding\":\"");
-        buf_add(&array, filler, size);
-        BUF_ADD(&array, "\"}," A "}]");
-        BUF_ADD(&lines, A "}\n" A ",\"encoding\":\"");
-        buf_add(&lines, filler, size);
-        BUF_ADD(&lines, "\"}\n" A "}");
         BUF_ADD(&xml, HEAD E(LOC MD("")) "<url>" LOC "<rs:md change=\"created\""
                                          " encoding=\"");
         buf_add(&xml, filler, size);
         BUF_ADD(&xml, "\"/></url>" E(LOC MD("")) "</urlset>");
-        for (size_t step = 100; step <= 9000; step *= 3) {
-            check_scanner(JSON, buf_slice(&array), step);
-            check_scanner(NDJSON, buf_slice(&lines), step);
+        for (size_t step = 100; step <= 9000; step *= 3)
             check_scanner(XML, buf_slice(&xml), step);
-        }
     }
-    buf_fini(&array);
-    buf_fini(&lines);
     buf_fini(&xml);
 }
