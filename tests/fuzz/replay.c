@@ -1,8 +1,9 @@
 /*
- * replay.c - fuzz_replay, which gives files to a fuzz target, one by one.
+ * replay.c - fuzz_replay, which gives inputs to a fuzz target, one by one:
+ * files, and the members of archives.
  *
- * A child process runs the files in order. When it dies, the parent names the
- * file that the child was at, and forks another child for the files behind it.
+ * A child process runs the inputs in order. When it dies, the parent names the
+ * input that the child was at, and forks another child for those behind it.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -15,17 +16,25 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "proto/buf.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/tar.h"
 
 /* Longest time that a target may take for one input, in seconds. */
 #define PATIENCE 60
 
-/* The files to run, and a place that the child shares with its parent. */
-struct files {
-    char **paths;
+/* Its bytes are a block of exactly their size, so that a sanitizer sees each
+ * access behind their end. */
+struct input {
+    char *name;
+    struct slice bytes;
+};
+
+/* What to run, and a place that the child shares with its parent. */
+struct inputs {
+    struct input *all;
     size_t n;
-    volatile size_t *at; /* index of the file that is running */
+    const char *archive; /* that is being read */
+    volatile size_t *at; /* index of the input that is running */
 };
 
 static struct fuzz_target *targets;
@@ -51,10 +60,10 @@ fail(const char *what)
 _Noreturn static void
 usage(void)
 {
-    fputs("usage: fuzz_replay TARGET FILE|DIRECTORY...\n\n"
-          "Runs the target with each file, and with each file below a "
-          "directory.\nPrints the files that make it fail; the last line "
-          "counts: \"N passed, N failed\".\n\ntargets:",
+    fputs("usage: fuzz_replay TARGET FILE|ARCHIVE.tar|DIRECTORY...\n\n"
+          "Runs the target with each file, with each member of an archive, and "
+          "with each file\nbelow a directory. Prints the inputs that make it "
+          "fail; the last line counts: \"N\npassed, N failed\".\n\ntargets:",
           stderr);
     for (const struct fuzz_target *t = targets; t; t = t->next)
         fprintf(stderr, " %s", t->name);
@@ -62,7 +71,7 @@ usage(void)
     exit(2);
 }
 
-static void add_path(struct files *files, const char *path);
+static void add_path(struct inputs *inputs, const char *path);
 
 static int
 is_visible(const struct dirent *entry)
@@ -72,7 +81,7 @@ is_visible(const struct dirent *entry)
 
 /* Adds the files of a directory in the order of their names. */
 static void
-add_directory(struct files *files, const char *path)
+add_directory(struct inputs *inputs, const char *path)
 {
     struct dirent **entries;
     int n = scandir(path, &entries, is_visible, alphasort);
@@ -84,67 +93,67 @@ add_directory(struct files *files, const char *path)
 
         if (asprintf(&name, "%s/%s", path, entries[i]->d_name) < 0)
             fail(path);
-        add_path(files, name);
+        add_path(inputs, name);
         free(name);
         free(entries[i]);
     }
     free(entries);
 }
 
+/* Adds an input, which becomes the owner of `name` and `bytes`. */
 static void
-add_path(struct files *files, const char *path)
+add_input(struct inputs *inputs, char *name, struct slice bytes)
+{
+    inputs->all = realloc(inputs->all, (inputs->n + 1) * sizeof(*inputs->all));
+    if (!inputs->all || !name || (bytes.size > 0 && !bytes.data))
+        fail("inputs");
+    inputs->all[inputs->n++] = (struct input){name, bytes};
+}
+
+static void
+add_member(void *user, const char *name, struct slice bytes)
+{
+    struct inputs *inputs = user;
+    char *copy = malloc(bytes.size), *whole;
+
+    if (bytes.size > 0 && copy)
+        memcpy(copy, bytes.data, bytes.size);
+    if (asprintf(&whole, "%s: %s", inputs->archive, name) < 0)
+        whole = NULL;
+    add_input(inputs, whole, (struct slice){copy, bytes.size});
+}
+
+static void
+add_path(struct inputs *inputs, const char *path)
 {
     struct stat is;
+    FILE *file;
+    char *bytes;
 
     if (stat(path, &is))
         fail(path);
     if (S_ISDIR(is.st_mode)) {
-        add_directory(files, path);
+        add_directory(inputs, path);
         return;
     }
-    files->paths =
-        realloc(files->paths, (files->n + 1) * sizeof(*files->paths));
-    if (!files->paths || !(files->paths[files->n++] = strdup(path)))
-        fail(path);
-}
-
-/* Runs the target with a copy of exactly the file's size, so that a sanitizer
- * sees each access behind its end. */
-static void
-run_file(const struct fuzz_target *target, const char *path)
-{
-    FILE *file = fopen(path, "r");
-    struct buf bytes;
-    char piece[4096];
-    size_t n;
-    char *exact;
-
-    if (!file)
-        fail(path);
-    buf_init(&bytes, SIZE_MAX);
-    while ((n = fread(piece, 1, sizeof(piece), file)) > 0)
-        buf_add(&bytes, piece, n);
-    if (ferror(file) || bytes.failed)
+    if (slice_ends(slice_of(path), ".tar")) {
+        inputs->archive = path;
+        tar_each(path, add_member, inputs);
+        return;
+    }
+    file = fopen(path, "r");
+    bytes = malloc((size_t)is.st_size);
+    if (!file ||
+        fread(bytes, 1, (size_t)is.st_size, file) != (size_t)is.st_size)
         fail(path);
     fclose(file);
-
-    exact = malloc(bytes.size);
-    if (!exact && bytes.size > 0)
-        fail(path);
-    if (bytes.size > 0)
-        memcpy(exact, bytes.data, bytes.size);
-    n = bytes.size;
-    buf_fini(&bytes);
-    alarm(PATIENCE);
-    target->run((struct slice){exact, n});
-    alarm(0);
-    free(exact);
+    add_input(inputs, strdup(path), (struct slice){bytes, (size_t)is.st_size});
 }
 
-/* Runs the files from `*files->at` on in a child. True if the child ends well;
- * else the target failed at the file `*files->at`. */
+/* Runs the inputs from `*inputs->at` on in a child. True if the child ends
+ * well; else the target failed at the input `*inputs->at`. */
 static bool
-run_files(const struct fuzz_target *target, const struct files *files)
+run_inputs(const struct fuzz_target *target, const struct inputs *inputs)
 {
     pid_t child;
     int status = 0;
@@ -154,8 +163,11 @@ run_files(const struct fuzz_target *target, const struct files *files)
     if (child < 0)
         fail("fork");
     if (child == 0) {
-        for (; *files->at < files->n; ++*files->at)
-            run_file(target, files->paths[*files->at]);
+        for (; *inputs->at < inputs->n; ++*inputs->at) {
+            alarm(PATIENCE);
+            target->run(inputs->all[*inputs->at].bytes);
+            alarm(0);
+        }
         exit(0);
     }
     while (waitpid(child, &status, 0) < 0)
@@ -170,7 +182,7 @@ run_files(const struct fuzz_target *target, const struct files *files)
 int
 main(int argc, char **argv)
 {
-    struct files files = {NULL, 0, NULL};
+    struct inputs inputs = {.n = 0};
     const struct fuzz_target *target = targets;
     size_t failed = 0;
 
@@ -179,26 +191,28 @@ main(int argc, char **argv)
     if (argc < 3 || !target)
         usage();
     for (int i = 2; i < argc; i++)
-        add_path(&files, argv[i]);
+        add_path(&inputs, argv[i]);
 
-    files.at = mmap(NULL, sizeof(*files.at), PROT_READ | PROT_WRITE,
-                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (files.at == MAP_FAILED)
+    inputs.at = mmap(NULL, sizeof(*inputs.at), PROT_READ | PROT_WRITE,
+                     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (inputs.at == MAP_FAILED)
         fail("mmap");
-    while (!run_files(target, &files)) {
+    while (!run_inputs(target, &inputs)) {
         failed++;
-        if (*files.at == files.n) { /* the child found it when it ended */
+        if (*inputs.at == inputs.n) { /* the child found it when it ended */
             fprintf(stderr, "fuzz_replay: %s: memory leaked\n", target->name);
             break;
         }
         fprintf(stderr, "fuzz_replay: %s failed at %s\n", target->name,
-                files.paths[*files.at]);
-        ++*files.at;
+                inputs.all[*inputs.at].name);
+        ++*inputs.at;
     }
-    printf("%zu passed, %zu failed\n", files.n - failed, failed);
+    printf("%zu passed, %zu failed\n", inputs.n - failed, failed);
 
-    for (size_t i = 0; i < files.n; i++)
-        free(files.paths[i]);
-    free(files.paths);
-    return failed > 0 || files.n == 0;
+    for (size_t i = 0; i < inputs.n; i++) {
+        free(inputs.all[i].name);
+        free((char *)inputs.all[i].bytes.data);
+    }
+    free(inputs.all);
+    return failed > 0 || inputs.n == 0;
 }
