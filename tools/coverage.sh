@@ -9,7 +9,8 @@
 #   tools/coverage.sh --check  ends with 1 if the table is not what it would write
 #
 # Either way it ends with 1, and says so, if a requirement is neither cited nor
-# in uncovered.txt, is in both, or if a test cites one that does not exist.
+# in uncovered.txt, is in both, if a test cites one that does not exist, or cites a
+# range: each number that a test proves stands in it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -29,18 +30,13 @@ citations() {
     find tests -name '*_test.c' -o -name '*_test.py' \
         -o -path 'tests/support/*.[ch]' -o -path 'tests/tidings_test/*.py' \
         -o -path 'tests/unit/*.h' | LC_ALL=C sort | xargs awk '
-        function cite(text,   kind, from, to) {
+        function cite(text,   number) {
             while (match(text, /[RW]-[0-9][0-9][0-9]/)) {
-                kind = substr(text, RSTART, 2)
-                from = substr(text, RSTART + 2, 3)
+                number = substr(text, RSTART, 5)
                 text = substr(text, RSTART + 5)
-                to = from
-                if (match(text, /^( to |–)[RW]-[0-9][0-9][0-9]/)) {
-                    to = substr(text, RLENGTH - 2, 3)
-                    text = substr(text, RLENGTH + 1)
-                }
-                for (; from + 0 <= to + 0; from++)
-                    waiting[sprintf("%s%03d", kind, from)] = 1
+                waiting[number] = 1
+                if (text ~ /^( to|\.\.|–|-)( *[RW]-| *$)/)
+                    print "range", FILENAME, number
             }
         }
         function give(to,   number) {
@@ -196,6 +192,10 @@ TEXT
                 else if (from == to)
                     problem(number " does not exist, and has a reason")
             }
+            next
+        }
+        FILENAME == ARGV[4] && $1 == "range" {
+            problem($2 " cites a range from " $3 " on: cite each number")
             next
         }
         FILENAME == ARGV[4] {

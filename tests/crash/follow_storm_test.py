@@ -170,11 +170,12 @@ def rage(broker, keeper, entries):
     return middle_kib
 
 
-# by the best way that works; by W3C server-sent events; by long
-# polls; R-225: by the Change Lists alone; by Python. `fated` of 100 connections end. A
-# long poll yields nothing unless its answer is complete, so that pauses would grow long:
-# more of them are spared. To find its list again a follower requests many, each by a
-# connection of its own, and begins again when one of them breaks: most are spared.
+# by the best way that works; by W3C server-sent
+# events; by long polls; R-225: by the Change Lists alone; by Python. `fated` of 100
+# connections end. A long poll yields nothing unless its answer is complete, so that
+# pauses would grow long: more of them are spared. To find its list again a follower
+# requests many, each by a connection of its own, and begins again when one of them
+# breaks: most are spared.
 @pytest.mark.parametrize(
     "program, transports, entries, fated",
     [

@@ -219,8 +219,8 @@ def live(life, news, resources, mirror):
         wait_work(process, chosen.randint(0, work))
 
 
-# connections are cut, reset, stalled and reordered, lists
-# rotated and old ones removed. Every change is applied once.
+# connections are cut, reset, stalled and
+# reordered, lists rotated and old ones removed. Every change is applied once.
 def test_the_mirror_of_a_set_is_what_its_source_is(
     start_broker, start_proxy, site, start, run, tmp_path
 ):

@@ -173,8 +173,10 @@ def test_is_offered_from_the_first_one_on(source):
     source.wait_told("changedump-archive.xml", "changedump-archive", "updated")
 
 
-# all dumps together have all posted changes, in order,
-# each with its bytes of that time, whatever came later.
+#
+#
+# all dumps together have all posted changes, in order, each with its bytes of
+# that time, whatever came later.
 @pytest.mark.broker(
     *("--rotate-entries", "20", "--package-bytes", "20000", "--index-lists", "4")
 )

@@ -1,6 +1,7 @@
 """From wherever somebody begins, they find all of it: the landing page, robots.txt, the
-well-known address, Link headers (R-040 to R-049, R-060 to R-071, R-260 to R-265,
-R-346, R-347, R-353)."""
+well-known address, Link headers (R-040, R-041, R-042, R-043, R-044, R-045, R-046,
+R-047, R-048, R-049, R-060, R-061, R-062, R-063, R-064, R-065, R-066, R-067, R-068,
+R-069, R-070, R-071, R-260, R-261, R-262, R-263, R-264, R-265, R-346, R-347, R-353)."""
 
 import re
 
@@ -134,7 +135,8 @@ def check_described(broker, of_set, url):
     assert url in page.xpath("//a/@href")
 
 
-# R-040 to R-045, R-047: the Source says what it is, and where people read of it.
+# R-040, R-041, R-042, R-043, R-044, R-045, R-047: the Source says what it is, and where
+# people read of it.
 def test_the_source_description_leads_to_every_set_and_to_people(broker, news, other):
     description = get(broker, DESCRIPTION)
     check_description(description)

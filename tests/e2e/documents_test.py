@@ -87,10 +87,12 @@ FORBIDDEN = [
     "//rs:ln[not(@rel and @href)]",
     "//rs:ln[not(contains(@href, '://'))]",
     "//@at | //@completed",
+    "//@path",  # in manifests only
 ]
 
 
-# as far as one document shows them.
+# as far as
+# one document shows them.
 def check_document(document):
     assert document.bytes.startswith(b'<?xml version="1.0" encoding="UTF-8"?>\n')
     assert b"<!DOCTYPE" not in document.bytes
@@ -127,6 +129,15 @@ def check_climbs(broker, found, path):
     assert path == DESCRIPTION
 
 
+# the parts of an index are lists of the same capability.
+def check_parts(broker, answer):
+    index = answer.document()
+    if index.is_index:
+        parts = [get(broker, broker.path_of(loc)) for loc in index.locs()]
+        assert parts and not any(part.is_index for part in parts)
+        assert {part.capability for part in parts} == {index.capability}
+
+
 REACHED = {
     "alpha": ["changelist.xml", "changes/latest.xml"],
     "beta": [
@@ -147,14 +158,15 @@ REACHED = {
 OF_EACH_SET = ["capabilitylist.xml", "notifications", "framework-notifications"]
 
 
-# everything is found from the top, is as it must be, and leads
-# back.
+# everything is found from the top, is as it must be, and leads back.
 def test_every_document_is_reached_is_right_and_leads_back(three_sets):
     found = walk(three_sets, three_sets.url + DESCRIPTION)
     for path, answer in found.items():
         check_document(answer.document())
         check_headers(three_sets, path, answer)
         check_climbs(three_sets, found, path)
+        check_parts(three_sets, answer)
+    assert any(answer.document().is_index for answer in found.values())
     assert found["/sets/beta/changes/000000000001.xml"]["Last-Modified"]
     wanted = [
         f"/sets/{name}/{path}"
@@ -164,7 +176,7 @@ def test_every_document_is_reached_is_right_and_leads_back(three_sets):
     assert sorted(found) == sorted([DESCRIPTION, *wanted])
 
 
-#
+#
 def test_the_source_description_names_every_set_once(three_sets):
     description = get(three_sets, DESCRIPTION)
     assert not description.is_index and description.capability == "description"
@@ -189,7 +201,8 @@ def test_a_new_set_is_in_the_source_description_at_once(three_sets):
         assert (locs.count(loc), len(locs)) == (1, 4 + i)
 
 
-# the existing documents, and only those.
+# the existing documents, and
+# only those.
 @pytest.mark.parametrize("name, n", [("alpha", 3), ("beta", 4), ("gamma", 4)])
 def test_a_capability_list_names_what_there_is(three_sets, name, n):
     list_ = get(three_sets, f"/sets/{name}/capabilitylist.xml")
@@ -295,7 +308,7 @@ def test_digests_follow_from_the_bytes(lists):
         assert one.digest == f"sha-256:{digest.hex()}"
 
 
-#
+#
 def test_the_index_says_of_its_lists_what_they_say(news, lists):
     index = news.changelist()
     index.check_valid()
@@ -311,7 +324,7 @@ def test_the_index_says_of_its_lists_what_they_say(news, lists):
     assert [bool(entry.until) for entry in index.entries] == [True] * 4 + [False]
 
 
-#
+#
 def test_the_archive_has_the_closed_lists_in_order(news, lists):
     archive = news.get("changelist-archive.xml").document()
     archive.check_valid()
@@ -355,7 +368,7 @@ def check_all_found(broker, found):
         assert {f"/sets/{name}/{one}.xml" for one in ALL} <= found.keys()
 
 
-#
+#
 def test_everything_is_found_from_every_entry(full):
     robots = full.get("/robots.txt").text
     page = full.get("/").text

@@ -45,7 +45,7 @@ def read_pages(news, path, accept):
 
 
 def check_memory(news, last):
-    """R-342 to R-344, R-349: the changes by change memory."""
+    """R-342, R-343, R-344, R-349: the changes by change memory."""
     for query, passes in mixture.FILTERS:
         for accept in (JSON, XML):
             path = f"{news.changes}?after=0&{query}"

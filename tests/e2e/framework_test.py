@@ -1,4 +1,5 @@
-"""A set's framework channel, as its topic shows it (R-320 to R-329)."""
+"""A set's framework channel, as its topic shows it (R-320, R-321, R-322, R-323, R-324,
+R-325, R-326, R-327, R-328, R-329)."""
 
 from tidings_test.content import multipart
 from tidings_test.sets import change

@@ -94,7 +94,7 @@ def test_nothing_is_lost_by_a_kill(start_broker, site, callbacks):
     assert (facts["last"], facts["documents"]) == (3, 3)
 
 
-# W-121-W-123: a ping, by either name; the hub delivers the new content.
+# W-121, W-122, W-123: a ping, by either name; the hub delivers the new content.
 def test_a_ping_fetches_the_topic(feed):
     def ping(name="hub.topic"):
         form = {"hub.mode": "publish", name: feed.topic}

@@ -60,7 +60,7 @@ def make_source(broker, site):
     return lambda **settings: Source(broker.set().create(**settings), site)
 
 
-# R-103 to R-107, R-110
+# R-103, R-104, R-105, R-106, R-107, R-110
 def check_package(news, url):
     """Check the statements of a package's entry in the dump. Returns the package."""
     md = url.find("rs:md", url.nsmap).attrib

@@ -275,8 +275,9 @@ def fetch_all(news):
 FORMATS = [(XML, write_xml), (JSON, write_json), (NDJSON, write_ndjson)]
 
 
-#
-# I-04
+#
+#
+# R-383, I-04
 @pytest.mark.parametrize("type, write", FORMATS)
 def test_everything_is_served_unchanged_whatever_it_came_in(broker, type, write):
     body = write().encode()

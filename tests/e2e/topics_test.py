@@ -1,5 +1,6 @@
 """A set's topic of changes: the answers of its address, and its document, which is the
-latest notification (R-280 to R-292, W-083, W-148)."""
+latest notification (R-280, R-281, R-282, R-283, R-284, R-285, R-286, R-287, R-288,
+R-289, R-290, R-291, R-292, W-083, W-148)."""
 
 import re
 

@@ -117,7 +117,8 @@ def test_a_tree_of_files_becomes_a_dump_that_others_open(start_tree, run):
     assert sums(*mirror.glob("127*")) == sums(tree.files)
 
 
-# each change with the bytes that the file had then.
+# each change with
+# the bytes that the file had then.
 def test_changes_of_a_tree_become_dumps_that_others_open(start_tree):
     tree = start_tree(1)
     tree.tell()

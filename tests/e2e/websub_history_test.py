@@ -129,8 +129,9 @@ def follow(news, url, part):
     assert part in news.get_url(url).document().bytes
 
 
-# W-148: inside the callback every document of the notification exists,
-# the index names it, and the topic is not older.
+# W-148: inside the
+# callback every document of the notification exists, the index names it, and the topic
+# is not older.
 @pytest.mark.broker(*hub.QUICK, "--hub-timeout", "600", "--index-lists", "2")
 def test_a_framework_notification_finds_everything_there(news, callbacks, broker):
     news.post(3)

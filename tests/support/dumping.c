@@ -361,8 +361,8 @@ check_package(struct dumping *d, struct xpath *dump, uint64_t number,
     buf_fini(&package);
 }
 
-/* R-193 to R-196, R-198, R-199: the entries of a manifest are those of the log
- * behind *seq, and each but a deleted one has a path of its own. */
+/* R-193, R-194, R-195, R-196, R-198, R-199: the entries of a manifest are those
+ * of the log behind *seq, and each but a deleted one has a path of its own. */
 static void
 check_entries(struct dumping *d, struct xpath *manifest, uint64_t *seq)
 {

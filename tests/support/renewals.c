@@ -194,8 +194,9 @@ expect_nothing_more(struct model *m)
     model_fini(m);
 }
 
-/* R-082 to R-084, R-086, R-087, R-090 to R-094: the current list, or its index
- * and parts, is what the log says that the set was then. */
+/* R-082, R-083, R-084, R-086, R-087, R-090, R-091, R-092, R-093, R-094: the
+ * current list, or its index and parts, is what the log says that the set was
+ * then. */
 void
 renewals_check(struct renewals *w)
 {

@@ -106,7 +106,8 @@ const struct term terms[] = {
      .json = ",\"encoding\":\"br, gzip\"",
      .told = " encoding=[br, gzip]"},
 
-    /* and relations that are not in Z39.99 */
+    /* R-240, R-241, R-242, R-243, R-244, R-245, R-246, R-247, R-248, R-249,
+       R-250, and relations that are not in Z39.99 */
     {LN("duplicate", "http://mirror.example.org/a")},
     {.after = "<rs:ln rel='duplicate' pri='1' href='http://example.org/1'/>"
               "<rs:ln pri='999999' href='http://example.org/2'"

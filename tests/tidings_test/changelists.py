@@ -39,9 +39,11 @@ class ChangeList:
 
 class ChangeLists:
     """The lists of a set, oldest first; every rule of pull is checked on the way:
-    R-130 to R-138, R-143, R-160 to R-169, R-210 to R-218, R-225, the links between
-    the lists and the digests in them. Documents may name other public URLs of the
-    broker if `urls` has them."""
+    R-130, R-131, R-132, R-133, R-134, R-135, R-136, R-137, R-138, R-143, R-160, R-161,
+    R-162, R-163, R-164, R-165, R-166, R-167, R-168, R-169, R-210, R-211, R-212, R-213,
+    R-214, R-215, R-216, R-217, R-218, R-225, the links between the lists and the
+    digests in them. Documents may name other public URLs of the broker if `urls` has
+    them."""
 
     def __init__(self, of_set, urls=()):
         self.set = of_set
@@ -138,7 +140,8 @@ class ChangeLists:
             self._add(entry)
 
     def _read_archive(self, path):
-        """R-210 to R-219: all closed lists, in order."""
+        """R-210, R-211, R-212, R-213, R-214, R-215, R-216, R-217, R-218, R-219: all
+        closed lists, in order."""
         document = self.get(self.urls[0] + path, "changelist-archive")
         if not document.is_index:
             self._add_archived(document, None)
@@ -154,8 +157,9 @@ class ChangeLists:
                 assert self.lists[-1].digest == entry.digest
 
     def _read_index(self, document, archive):
-        """R-160 to R-169: the latest closed lists, each in the archive as well, and
-        the open one at the end."""
+        """R-160, R-161, R-162, R-163, R-164, R-165, R-166, R-167, R-168, R-169: the
+        latest closed lists, each in the archive as well, and the open one at the
+        end."""
         entries = document.entries
         self._check_link(document, "up", self._capabilitylist)
         self._check_link(document, "archives", archive)

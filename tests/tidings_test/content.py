@@ -81,7 +81,7 @@ class Package:
 
     def at(self, path):
         """The bytes of the member at a path of the manifest."""
-        assert path.startswith("/")
+        assert path.startswith("/") and not path.endswith("/")  # R-020
         return self.members[path[1:]]
 
     def check(self):

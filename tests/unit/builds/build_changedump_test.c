@@ -24,7 +24,8 @@ assert_member(const struct unzipped *u, struct xpath *manifest, unsigned number,
 
 FIXTURE(stage_open_dumping, stage_end_dumping);
 
-/* R-180, R-181, R-184, R-190 to R-202: each change has its own bytes, even if a
+/* R-180, R-181, R-184, R-190, R-191, R-192, R-193, R-194, R-195, R-196, R-197,
+ * R-198, R-199, R-200, R-201, R-202: each change has its own bytes, even if a
  * later one of the same resource has others. */
 TEST(has_each_change_with_its_own_bytes)
 {

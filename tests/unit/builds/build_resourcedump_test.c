@@ -115,8 +115,9 @@ path_of(const char *text, char path[200])
              hex + sizeof("sha-256:") - 1, hex + sizeof("sha-256:") - 1);
 }
 
-/* R-100, R-101, R-103 to R-107, R-110 to R-118: also a deleted resource, an
- * updated one, and two of the same bytes. */
+/* R-100, R-101, R-103, R-104, R-105, R-106, R-107, R-110, R-111, R-112, R-113,
+ * R-114, R-115, R-116, R-117, R-118: also a deleted resource, an updated one,
+ * and two of the same bytes. */
 TEST(has_each_resource_with_its_bytes)
 {
     struct unzipped u;

@@ -50,8 +50,8 @@ read_part(struct sets *s, uint64_t first, uint64_t last, struct xpath *x,
 
 FIXTURE(stage_setup, stage_teardown);
 
-/* R-212, R-217 to R-220: an index of parts, each with its interval, and no
- * list in neither. */
+/* R-212, R-217, R-218, R-219, R-220: an index of parts, each with its interval,
+ * and no list in neither. */
 TEST(the_archive_has_an_index_when_it_is_long)
 {
     struct sets *s = *state;

@@ -21,7 +21,8 @@ open_with(struct sets *s, uint64_t rotate_entries)
 
 FIXTURE(stage_setup, stage_teardown);
 
-/* the open list: each change, in order, no `until`. */
+/* R-130, R-131, R-132, R-133, R-134, R-135, R-136, R-137, R-138: the open list:
+ * each change, in order, no `until`. */
 TEST(serves_the_open_list_from_memory)
 {
     struct sets *s = *state;

@@ -55,8 +55,9 @@ TEST(serves_the_only_list_at_the_fixed_address)
     buf_fini(&list);
 }
 
-/* R-160 to R-169: the index: links up and to the archive, lists in order, each
- * with its own times, the open one last and alone without `until`. */
+/* R-160, R-161, R-162, R-163, R-164, R-165, R-166, R-167, R-168, R-169: the
+ * index: links up and to the archive, lists in order, each with its own times,
+ * the open one last and alone without `until`. */
 TEST(lists_closed_lists_and_the_open_one_in_the_index)
 {
     struct sets *s = *state;
@@ -113,8 +114,8 @@ TEST(moves_old_lists_to_the_archive)
     xpath_close(&x);
 }
 
-/* R-210 to R-218: the archive: closed lists only, in order, with times and the
- * digest of each. */
+/* R-210, R-211, R-212, R-213, R-214, R-215, R-216, R-217, R-218: the archive:
+ * closed lists only, in order, with times and the digest of each. */
 TEST(archives_every_closed_list)
 {
     struct sets *s = *state;

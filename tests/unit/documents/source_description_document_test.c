@@ -117,8 +117,9 @@ assert_up(struct sets *s, const char *name, const char *url)
 
 FIXTURE(stage_setup, stage_teardown);
 
-/* R-040, R-042 to R-048, R-061: one document as long as it is enough, then an
- * index of several, each set in one of them. */
+/* R-040, R-042, R-043, R-044, R-045, R-046, R-047, R-048, R-061: one document
+ * as long as it is enough, then an index of several, each set in one of them.
+ */
 TEST(many_sets_have_an_index)
 {
     struct sets *s = *state;

@@ -13,7 +13,8 @@
 
 FIXTURE(set_stage, clear_stage);
 
-/* from the list in which the place is. */
+/* R-160, R-161, R-162, R-163, R-164, R-165, R-166, R-167: from the list in
+ * which the place is. */
 TEST(an_index_leads_to_the_lists_that_are_needed)
 {
     struct stage *s = *state;
@@ -44,8 +45,8 @@ TEST(an_index_may_say_little_and_be_in_disorder)
     tells(s, AT("02"), "a b c d e ", NULL);
 }
 
-/* R-210 to R-219, R-225: archives, and their index, where the index does not
- * reach back. */
+/* R-210, R-211, R-212, R-213, R-214, R-215, R-216, R-217, R-218, R-219, R-225:
+ * archives, and their index, where the index does not reach back. */
 TEST(archives_are_read_where_the_index_does_not_reach_back)
 {
     struct stage *s = *state;
@@ -159,8 +160,9 @@ TEST(a_list_is_read_again_where_no_etag_is_kept)
     }
 }
 
-/* R-180, R-184 to R-187, R-190, R-191, R-193: the manifests of a dump have the
- * changes of lists; a package whose manifest is beside it is not fetched. */
+/* R-180, R-184, R-185, R-186, R-187, R-190, R-191, R-193: the manifests of a
+ * dump have the changes of lists; a package whose manifest is beside it is not
+ * fetched. */
 TEST(change_dumps_stand_for_change_lists)
 {
     struct stage *s = *state;

@@ -100,7 +100,7 @@ TEST(an_interval_is_up_to_a_day)
     }
 }
 
-/* W-021 to W-024, W-027, W-032 */
+/* W-021, W-022, W-023, W-024, W-027, W-032 */
 TEST(what_is_wrong_is_named)
 {
     assert_refused("", STATUS_MALFORMED, "hub.mode");

@@ -68,7 +68,7 @@ head_of(enum document_root root, enum capability capability)
 
 FIXTURE(set_buf, clear_buf);
 
-/* */
+/* */
 TEST(writes_a_header_with_links_before_the_md)
 {
     const struct document_link links[] = {

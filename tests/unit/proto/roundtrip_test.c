@@ -1,6 +1,7 @@
 /*
  * Posted entries come out unchanged and in order, in any format and any form:
- * every row of terms.h (R-240 to R-250, R-024), and random entries.
+ * every row of terms.h (R-240, R-241, R-242, R-243, R-244, R-245, R-246, R-247,
+ * R-248, R-249, R-250, R-024), and random entries.
  */
 #include "tests/support/again.h"
 #include "tests/support/terms.h"
@@ -43,7 +44,8 @@ assert_comes_back(const char *type, const struct buf *document,
     again_close(&a);
 }
 
-/* each row by itself. */
+/* R-240, R-241, R-242, R-243, R-244, R-245, R-246, R-247, R-248, R-249, R-250,
+ * R-253, R-254: each row by itself. */
 TEST(every_term_comes_back)
 {
     struct buf document, told;

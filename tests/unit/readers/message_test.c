@@ -13,8 +13,8 @@
 
 FIXTURE(messages_open, messages_close);
 
-/* R-286 to R-290: a notification with `from` and `until`, a link up, an entry a
- * change, in order. */
+/* R-286, R-287, R-288, R-289, R-290: a notification with `from` and `until`, a
+ * link up, an entry a change, in order. */
 TEST(writes_a_change_notification)
 {
     struct set *set = post_each(1, 3);
@@ -59,8 +59,8 @@ TEST(a_plain_message_has_no_links)
                         receive_all(MESSAGE_XML).digest.bytes, DIGEST_SIZE);
 }
 
-/* R-320 to R-322, R-325: a framework message covers a part of the framework
- * log, and what the events of other sets would be is left out. */
+/* R-320, R-321, R-322, R-325: a framework message covers a part of the
+ * framework log, and what the events of other sets would be is left out. */
 TEST(a_framework_message_is_of_the_framework_log)
 {
     struct message_wish wish = {

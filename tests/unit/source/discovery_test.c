@@ -40,7 +40,8 @@ TEST(tells_the_time_by_the_servers_clock)
           "date=Sun, 06 Nov 1994 08:49:31 GMT\n");
 }
 
-/* every set, in the order of the Source Description. */
+/* R-040, R-041, R-042, R-043, R-044: every set, in the order of the Source
+ * Description. */
 TEST(a_source_description_leads_to_all_sets)
 {
     struct stage *s = *state;

@@ -77,7 +77,8 @@ reads_whole(const char *name, struct slice document)
     told_fini(&told);
 }
 
-/* valid documents are read, entry by entry. */
+/* R-001, R-002, R-003, R-004, R-005: valid documents are read, entry by entry.
+ */
 TEST(every_example_is_read_whole)
 {
     examples_each(".", reads_whole);
@@ -153,7 +154,7 @@ example_reads_as(const char *name, const char *expected)
     free((char *)document.data);
 }
 
-/* */
+/* */
 TEST(an_index_tells_the_interval_of_each_part)
 {
     example_reads_as(
@@ -492,8 +493,8 @@ TEST(a_robots_txt_is_an_index_of_its_sitemaps)
         }
 }
 
-/* Shapes in which others send lists (R-403 to R-407, R-417), and what is read
- * and told of each. */
+/* Shapes in which others send lists (R-403, R-404, R-405, R-406, R-407, R-417),
+ * and what is read and told of each. */
 #define SITEMAP "<urlset xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'>"
 #define RS      " xmlns:rs='http://www.openarchives.org/rs/terms/'"
 #define LIST    "<urlset xmlns='" NS_SITEMAP "'" RS "><rs:md capability="
