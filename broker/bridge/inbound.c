@@ -46,7 +46,7 @@
 
 /* The most rejections that are published and not acknowledged. A flood of bad
  * messages does not cause a rejection each. */
-#define TELLING_MAX 1000
+#define REJECTIONS_MAX 1000
 
 /* The longest foreign text that is reported whole; longer ones are quoted
  * (problem.h). */
@@ -93,9 +93,9 @@ struct inbound {
     struct client_id client_id;
     struct subscriptions subscriptions;
     struct inbox inbox;
-    bool is_dropped; /* the client has dropped the connection: it ignores
-                        further messages, as they come again */
-    unsigned telling;
+    bool is_dropped;       /* the client has dropped the connection: it ignores
+                              further messages, as they come again */
+    unsigned n_rejections; /* published, and not acknowledged */
 
     /* Relaxed: counters for reports, which order nothing. */
     _Atomic(uint64_t) received, posted, entries, ignored, rejected, repeats;
@@ -202,14 +202,15 @@ publish_rejection(struct inbound *in, struct slice topic, struct slice set,
     struct buf text;
     int mid;
 
-    if (in->telling >= TELLING_MAX)
+    if (in->n_rejections >= REJECTIONS_MAX)
         return;
     buf_init(&text, REJECTION_MAX);
     write_rejection(&text, topic, set, key, rc, why);
     message.payload = buf_slice(&text);
-    in->telling++; /* before the call: an acknowledgement may come during it */
+    in->n_rejections++; /* before the call: an acknowledgement may come during
+                           it */
     if (mqtt_publish(in->mqtt, &message, &mid, &failure))
-        in->telling--;
+        in->n_rejections--;
     buf_fini(&text);
     if (failure.text[0])
         DIAG(DIAG_WARNING, "bridge", "a rejection cannot be published",
@@ -418,7 +419,7 @@ on_connected(void *user, bool has_session)
 
     (void)has_session; /* unused: struct subscriptions */
     in->is_dropped = false;
-    in->telling = 0;
+    in->n_rejections = 0;
     note_problem(in, &in->refused, &why);
     if (subscribe_inputs(in, &why))
         drop_connection(in, &why);
@@ -434,8 +435,8 @@ on_acknowledged(void *user, int mid, int reason)
         DIAG(DIAG_WARNING, "bridge", "the MQTT broker refuses a rejection",
              diag_text("bridge", in->config->name),
              diag_text("reason", mqtt_reason(reason)));
-    if (in->telling > 0)
-        in->telling--;
+    if (in->n_rejections > 0)
+        in->n_rejections--;
 }
 
 static void
@@ -528,7 +529,7 @@ on_lost(void *user)
     struct inbound *in = user;
 
     inbox_forget(&in->inbox);
-    in->telling = 0;
+    in->n_rejections = 0;
 }
 
 static int64_t
@@ -557,7 +558,8 @@ on_farewell(void *user)
 {
     struct inbound *in = user;
 
-    return in->is_dropped || (inbox_is_empty(&in->inbox) && in->telling == 0);
+    return in->is_dropped ||
+           (inbox_is_empty(&in->inbox) && in->n_rejections == 0);
 }
 
 static bool

@@ -611,7 +611,7 @@ lane_list_forget(struct outbound *out)
 }
 
 /* Handles a lane that the look has not met. Looks its set up by name: it may be
- * newer than the look, or not be told any more. */
+ * newer than the look, or not be published any more. */
 static void
 handle_missing(struct lane *lane)
 {

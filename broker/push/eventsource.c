@@ -129,31 +129,12 @@ eventsource_accept(struct request *rq, const struct stream_handlers *handlers,
 
 /* Closing */
 
-/* A client that connects again after "removed" gets 410, or the set that was
- * made anew. */
-static const char *
-event_of(unsigned code)
-{
-    switch (code) {
-    case CLOSE_POSITION_GONE:
-        return "gone";
-    case CLOSE_DENIED:
-        return "denied";
-    case CLOSE_SET_REMOVED:
-        return "removed";
-    case CLOSE_GOING_AWAY:
-        return "farewell";
-    default:
-        return "failed";
-    }
-}
-
 /* Sends an event with the reason, and ends the chunks. Within an event that
  * would become a part of it; so there the answer ends without its last chunk,
  * and the client sees that it is cut off. */
 void
 eventsource_close(struct stream *stream, const struct ending *ending,
-                  bool is_1_0)
+                  const char *event, bool is_1_0)
 {
     struct buf text, wire;
 
@@ -165,8 +146,7 @@ eventsource_close(struct stream *stream, const struct ending *ending,
     buf_init(&wire, ENDING_MAX);
     if (ending->code == CLOSE_POSITION_GONE)
         BUF_ADD(&text, "id: " EVENTSOURCE_GONE_ID "\n");
-    buf_add_format(&text,
-                   "event: %s\ndata: {\"detail\":", event_of(ending->code));
+    buf_add_format(&text, "event: %s\ndata: {\"detail\":", event);
     json_text(&text, slice_of(ending->reason));
     buf_add_format(&text, "%s}\n\n", ending->members ? ending->members : "");
     add_text(&wire, framing_of(is_1_0), buf_slice(&text));

@@ -64,6 +64,6 @@ void eventsource_accept(struct request *rq,
 void eventsource_note(struct buf *to, const char *event, struct slice json,
                       struct slice id, bool is_1_0);
 void eventsource_close(struct stream *stream, const struct ending *ending,
-                       bool is_1_0);
+                       const char *event, bool is_1_0);
 
 #endif

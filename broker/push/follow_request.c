@@ -1,5 +1,6 @@
 #include "broker/push/follow_request.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,16 +69,6 @@ read_after(struct follow_item *item, struct slice text, struct problem *why)
                                "not a position, which is EPOCH-SEQ or a seq",
                                text);
     item->has_after = true;
-    return STATUS_OK;
-}
-
-static enum status
-read_since(struct follow_item *item, struct slice text, struct problem *why)
-{
-    if (datetime_read_any(text, &item->since_us))
-        return problem_quoting(why, STATUS_INVALID, "since: not a W3C Datetime",
-                               text);
-    item->has_since = true;
     return STATUS_OK;
 }
 
@@ -167,13 +158,6 @@ refuse(struct problem *why)
                    "\"unfollow\": [NAME], \"resume\": TEXT}");
 }
 
-static enum status
-begin_item(struct reading *r, struct problem *why)
-{
-    r->place = ITEM;
-    return add_item(r->request) ? STATUS_OK : problem_memory(why);
-}
-
 static struct follow_item *
 last_item(const struct reading *r)
 {
@@ -203,48 +187,13 @@ read_string(struct reading *r, struct slice text, struct problem *why)
         return read_name(item, text, why);
     if (!strcmp(r->key, "after"))
         return read_after(item, text, why);
-    return strcmp(r->key, "since") != 0 ? refuse(why)
-                                        : read_since(item, text, why);
-}
-
-static enum status
-read_key(struct reading *r, struct slice text, struct problem *why)
-{
-    if (text.size >= sizeof(r->key))
-        return problem_quoting(why, STATUS_INVALID, "an unknown member", text);
-    memcpy(r->key, text.data, text.size);
-    r->key[text.size] = '\0';
-    return STATUS_OK;
-}
-
-static enum status
-begin_list(struct reading *r, struct problem *why)
-{
-    if (r->place != MEMBERS)
+    if (strcmp(r->key, "since") != 0)
         return refuse(why);
-    r->place = !strcmp(r->key, "follow") ? FOLLOW : UNFOLLOW;
-    return r->place == UNFOLLOW && strcmp(r->key, "unfollow") != 0 ? refuse(why)
-                                                                   : STATUS_OK;
-}
-
-static enum status
-begin_object(struct reading *r, struct problem *why)
-{
-    if (r->place == FOLLOW)
-        return begin_item(r, why);
-    if (r->place != ROOT)
-        return refuse(why);
-    r->place = MEMBERS;
+    if (datetime_read_any(text, &item->since_us))
+        return problem_quoting(why, STATUS_INVALID, "since: not a W3C Datetime",
+                               text);
+    item->has_since = true;
     return STATUS_OK;
-}
-
-static enum status
-end_object(struct reading *r, struct problem *why)
-{
-    if (r->place != ITEM)
-        return STATUS_OK;
-    r->place = FOLLOW;
-    return check_item(last_item(r), why);
 }
 
 static enum status
@@ -252,19 +201,35 @@ on_event(void *user, enum json_event event, struct slice text,
          struct problem *why)
 {
     struct reading *r = user;
+    bool is_end;
 
     switch (event) {
     case JSON_OBJECT:
-        return begin_object(r, why);
+        if (r->place != FOLLOW && r->place != ROOT)
+            return refuse(why);
+        r->place = r->place == FOLLOW ? ITEM : MEMBERS;
+        return r->place == ITEM && !add_item(r->request) ? problem_memory(why)
+                                                         : STATUS_OK;
     case JSON_OBJECT_END:
-        return end_object(r, why);
+        is_end = r->place == ITEM;
+        if (is_end)
+            r->place = FOLLOW;
+        return is_end ? check_item(last_item(r), why) : STATUS_OK;
     case JSON_ARRAY:
-        return begin_list(r, why);
+        is_end = !strcmp(r->key, "unfollow");
+        if (r->place != MEMBERS || (!is_end && strcmp(r->key, "follow") != 0))
+            return refuse(why);
+        r->place = is_end ? UNFOLLOW : FOLLOW;
+        return STATUS_OK;
     case JSON_ARRAY_END:
         r->place = MEMBERS;
         return STATUS_OK;
     case JSON_KEY:
-        return read_key(r, text, why);
+        if (text.size >= sizeof(r->key))
+            return problem_quoting(why, STATUS_INVALID, "an unknown member",
+                                   text);
+        snprintf(r->key, sizeof(r->key), "%.*s", SLICE_ARG(text));
+        return STATUS_OK;
     case JSON_STRING:
         return read_string(r, text, why);
     case JSON_NUMBER:

@@ -80,37 +80,25 @@ polls_wait(struct polls *polls, struct set_readers *set_readers,
     return true;
 }
 
-/* Makes requests due whose time is over. If the service has slept longer than
- * the ring is long, this looks at each slot once. */
-static void
-look_at_time(struct polls *polls)
-{
-    int64_t now = clock_steady_us() / POLLS_SLOT_US; /* a slot that is not over
-                                                        yet */
-    int64_t from = polls->slot;
-
-    if (now - from > POLLS_SLOTS)
-        from = now - POLLS_SLOTS;
-    for (; from < now; from++) {
-        struct list *slot = &polls->slots[from % POLLS_SLOTS];
-        struct poll *poll;
-
-        list_until_empty (poll, slot, timed)
-            set_due(poll);
-    }
-    polls->slot = now;
-}
-
 void
 polls_go_on(struct polls *polls, struct service *service)
 {
     int64_t end_us = clock_steady_us() + POLLS_TURN_US;
+    int64_t now = clock_steady_us() / POLLS_SLOT_US; /* a slot that is not over
+                                                        yet */
     struct poll *poll;
     int n = 0;
 
     if (!polls->n)
         return;
-    look_at_time(polls);
+    /* Makes requests due whose time is over. If the service has slept longer
+     * than the ring is long, this looks at each slot once. */
+    if (now - polls->slot > POLLS_SLOTS)
+        polls->slot = now - POLLS_SLOTS;
+    for (; polls->slot < now; polls->slot++) {
+        list_until_empty (poll, &polls->slots[polls->slot % POLLS_SLOTS], timed)
+            set_due(poll);
+    }
     list_until_empty (poll, &polls->due, timed) {
         resume_poll(poll, poll->request);
         if (++n == POLLS_AT_ONCE || clock_steady_us() >= end_us)

@@ -77,20 +77,13 @@ hash_of(const struct set *set)
     return ((uint64_t)(uintptr_t)set * 0x9e3779b97f4a7c15u) >> 24;
 }
 
-static struct read_set *
-find_read_set(const struct set_readers *all, const struct set *set)
-{
-    struct map_node *node = map_find(&all->by_set, hash_of(set));
-
-    return node ? map_entry(node, struct read_set, node) : NULL;
-}
-
 void
 set_readers_enter(struct set_readers *all, struct service *service,
                   struct set *set, struct reader *reader, uint64_t after,
                   void (*on_ready)(struct reader *))
 {
-    struct read_set *p = find_read_set(all, set);
+    struct map_node *node = map_find(&all->by_set, hash_of(set));
+    struct read_set *p = node ? map_entry(node, struct read_set, node) : NULL;
 
     if (!p) {
         p = memory_new(1, sizeof(*p));

@@ -559,18 +559,6 @@ stream_sets_gone(const struct set *set, char reason[STREAM_SETS_REASON_SIZE],
     positions_members(set, &head, members);
 }
 
-static void
-write_gone(struct buf *to, const struct stream_set *member)
-{
-    char detail[STREAM_SETS_REASON_SIZE];
-    struct buf text;
-
-    stream_sets_gone(member->set, detail, &text);
-    json_text_member(to, "detail", slice_of(detail));
-    buf_add_text(to, text.data);
-    buf_fini(&text);
-}
-
 void
 stream_sets_write_end(struct buf *to, const struct stream_set *member)
 {
@@ -580,12 +568,18 @@ stream_sets_write_end(struct buf *to, const struct stream_set *member)
         [STREAM_SET_GONE] = "gone",
         [STREAM_SET_FAILED] = "failed",
     };
+    char detail[STREAM_SETS_REASON_SIZE];
+    struct buf text;
 
     BUF_ADD(to, "{\"set\":");
     json_text(to, slice_of(member->name));
     json_text_member(to, "end", slice_of(words[member->end]));
-    if (member->end == STREAM_SET_GONE)
-        write_gone(to, member);
+    if (member->end == STREAM_SET_GONE) {
+        stream_sets_gone(member->set, detail, &text);
+        json_text_member(to, "detail", slice_of(detail));
+        buf_add_text(to, text.data);
+        buf_fini(&text);
+    }
     BUF_ADD(to, "}");
 }
 

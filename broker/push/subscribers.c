@@ -152,28 +152,13 @@ close_now(struct subscriber *s, unsigned code, const char *reason,
     transports_close(transport_of(s), s->stream, &ending);
 }
 
-static const char *
-reason_of(unsigned code)
-{
-    switch (code) {
-    case CLOSE_SET_REMOVED:
-        return "the set was removed";
-    case CLOSE_DENIED:
-        return "the token has ended";
-    case CLOSE_REFUSED:
-        return "no room for a new set that matches a pattern";
-    default:
-        return "the broker is ending";
-    }
-}
-
 static void
 close_with(struct subscriber *s, unsigned code)
 {
-    close_now(s, code, reason_of(code), NULL);
+    close_now(s, code, transports_reason(code), NULL);
 }
 
-/* Closes it with a code that reason_of knows. A client that waits for
+/* Closes it with a code that transports_reason knows. A client that waits for
  * room gets the rest of its message first: some WebSocket clients reject a
  * close frame between two frames of a message, and an EventSource would read
  * the reason as a part of the event. A client that does not read fast enough
@@ -241,19 +226,6 @@ note_sent(struct subscriber *s, int64_t now_us)
     list_put(&thread_of(s)->idle, &s->idle_node);
 }
 
-/* Counts a message that the socket has taken to its last byte. Commits from
- * before the subscriber's start say nothing about our speed, and are not
- * measured. */
-static void
-count_sent(const struct subscriber *s, int64_t now_us)
-{
-    int64_t committed_us = s->reader->message->committed_us;
-
-    metrics_add_label(METRIC_MESSAGES, s->kind, 1);
-    if (committed_us > s->opened_us)
-        metrics_observe_us(METRIC_PUSH_LATENCY, now_us - committed_us);
-}
-
 /* Releases a message that cannot be sent now, if the thread has too many. The
  * offset in it is enough to continue: see message.h. A subscriber that is
  * closed behind its message keeps it, and gets no other. */
@@ -301,7 +273,12 @@ send_rest(struct subscriber *s)
     }
     now_us = clock_steady_us();
     note_sent(s, now_us);
-    count_sent(s, now_us);
+    metrics_add_label(METRIC_MESSAGES, s->kind, 1);
+    /* Commits from before the subscriber's start say nothing about our speed,
+     * and are not measured. */
+    if (s->reader->message->committed_us > s->opened_us)
+        metrics_observe_us(METRIC_PUSH_LATENCY,
+                           now_us - s->reader->message->committed_us);
     stream_count_message(s->stream);
     s->offset = 0;
     if (!s->is_many)
@@ -311,24 +288,19 @@ send_rest(struct subscriber *s)
 
 /* Many sets */
 
-static void
-want_room(struct many *many)
-{
-    many->is_waiting = true;
-    stream_want_room(many->subscriber.stream);
-}
-
 /* After something was sent to its last byte: waits for room, if the stream is
  * choked, or if more is to be sent; one message per turn of the event loop, as
  * for one set. */
 static void
 go_on(struct many *many, enum sent sent)
 {
-    if (sent == SENT_CHOKED)
+    if (sent == SENT_CHOKED) {
         many->is_waiting = true; /* on_room comes */
-    else if (many->subscriber.close_code ||
-             stream_sets_are_waiting(&many->sets))
-        want_room(many);
+    } else if (many->subscriber.close_code ||
+               stream_sets_are_waiting(&many->sets)) {
+        many->is_waiting = true;
+        stream_want_room(many->subscriber.stream);
+    }
 }
 
 /* Sends a text between two messages. It is small, and one write takes it whole.
@@ -584,21 +556,6 @@ on_member_ready(struct reader *reader)
 
 /* Waking */
 
-/* Closes all subscribers of a set that has ended, wherever they are in it. This
- * is rare, so it may look at all subscribers of the thread. (Members find out
- * when they ask for their next message.) */
-static void
-serve_removal(struct push_thread *t, const struct read_set *p)
-{
-    struct list *next;
-    struct subscriber *s;
-
-    list_each (s, next, &t->idle, idle_node) {
-        if (!s->is_many && set_of(s) == p)
-            close_behind_message(s, CLOSE_SET_REMOVED);
-    }
-}
-
 void
 push_on_wake(struct push *push, struct service *service)
 {
@@ -606,6 +563,7 @@ push_on_wake(struct push *push, struct service *service)
     int64_t now_us = clock_steady_us(), cost_us;
     struct read_set *one;
     struct list *next;
+    struct subscriber *s;
     struct many *many;
 
     if (now_us < t->gather_until_us) {
@@ -614,8 +572,16 @@ push_on_wake(struct push *push, struct service *service)
     }
     set_readers_take_marks(&t->set_readers);
     while ((one = set_readers_next_marked(&t->set_readers))) {
-        if (one->is_removed)
-            serve_removal(t, one);
+        /* Closes all subscribers of a set that has ended, wherever they are in
+         * it. This is rare, so it may look at all subscribers of the thread.
+         * (The sets of streams of many find out when they ask for their next
+         * message.) */
+        list_each (s, next, &t->idle, idle_node) {
+            if (!one->is_removed)
+                break;
+            if (!s->is_many && set_of(s) == one)
+                close_behind_message(s, CLOSE_SET_REMOVED);
+        }
         set_readers_wake(one);
     }
     list_each (many, next, &t->owing, owing)

@@ -45,28 +45,22 @@ transports_of_number(size_t number)
 
 /* Which one */
 
-/* The next name of a comma-separated list. */
-static struct slice
-next_name(struct slice *list)
-{
-    while (list->size > 0 && strchr(" \t,", *list->data))
-        slice_skip(list, 1);
-    return slice_take_until(list, " \t,");
-}
-
 const struct transport *
 transports_of_websocket(bool has_offer, struct slice offer, bool is_deflated)
 {
-    struct slice name;
-
     if (!has_offer)
         offer = slice_of(transports[0].subprotocol);
-    while ((name = next_name(&offer)).size > 0)
+    while (offer.size > 0) { /* a comma-separated list */
+        struct slice name = slice_take_until(&offer, " \t,");
+
+        if (name.size == 0)
+            slice_skip(&offer, 1);
         for (size_t i = 0; i < N_TRANSPORTS; i++)
             if (transports[i].subprotocol &&
                 transports[i].is_deflated == is_deflated &&
                 slice_is(name, transports[i].subprotocol))
                 return &transports[i];
+    }
     return NULL;
 }
 
@@ -116,6 +110,37 @@ transports_note(const struct transport *t, struct buf *to, const char *event,
         eventsource_note(to, event, json, id, t->is_1_0);
 }
 
+/* A client that connects again after "removed" gets 410, or the set that was
+ * made anew. */
+static const struct ending_words {
+    unsigned code;
+    const char *event; /* of an event stream */
+    const char *reason;
+} endings[] = {
+    {CLOSE_POSITION_GONE, "gone", "the position is gone"},
+    {CLOSE_DENIED, "denied", "the token has ended"},
+    {CLOSE_SET_REMOVED, "removed", "the set was removed"},
+    {CLOSE_GOING_AWAY, "farewell", "the broker is ending"},
+    {CLOSE_REFUSED, "failed", "no room for a new set that matches a pattern"},
+    {0, "failed", "the broker is ending"}, /* any other */
+};
+
+static const struct ending_words *
+words_of(unsigned code)
+{
+    const struct ending_words *words = endings;
+
+    while (words->code && words->code != code)
+        words++;
+    return words;
+}
+
+const char *
+transports_reason(unsigned code)
+{
+    return words_of(code)->reason;
+}
+
 void
 transports_close(const struct transport *t, struct stream *stream,
                  const struct ending *ending)
@@ -123,7 +148,8 @@ transports_close(const struct transport *t, struct stream *stream,
     if (t->subprotocol)
         stream_close(stream, ending->code, ending->reason);
     else
-        eventsource_close(stream, ending, t->is_1_0);
+        eventsource_close(stream, ending, words_of(ending->code)->event,
+                          t->is_1_0);
 }
 
 /* Messages */

@@ -59,6 +59,9 @@ void transports_accept(const struct transport *transport, struct request *rq,
 void transports_note(const struct transport *transport, struct buf *to,
                      const char *event, struct slice json, struct slice id);
 
+/* Why a stream ends with that code, where nobody knows better. */
+const char *transports_reason(unsigned code);
+
 /* Sends the reason, as far as possible, and ends the stream. */
 void transports_close(const struct transport *transport, struct stream *stream,
                       const struct ending *ending);
