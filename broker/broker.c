@@ -11,7 +11,6 @@
 #include "broker/access/identity_provider.h"
 #include "broker/access/request_tickets.h"
 #include "broker/access/tickets.h"
-#include "broker/access/token_follower.h"
 #include "broker/access/tokens.h"
 #include "broker/archive/archiver.h"
 #include "broker/archive/chore.h"
@@ -73,12 +72,11 @@ struct broker {
     struct membership *membership; /* NULL: this is a single broker */
     struct registry *registry;
     struct tokens *tokens;
-    struct streams *of_tokens;             /* of a cluster; else NULL */
-    struct cluster_seat seat;              /* of a cluster */
-    struct token_follower *token_follower; /* likewise */
-    struct chore use_saving;               /* of the tokens */
-    struct backup_offer *backup;           /* for clients */
-    bool cannot_save_uses;                 /* the last time; archive thread */
+    struct streams *of_tokens;   /* of a cluster; else NULL */
+    struct cluster_seat seat;    /* of a cluster */
+    struct chore use_saving;     /* of the tokens */
+    struct backup_offer *backup; /* for clients */
+    bool cannot_save_uses;       /* the last time; archive thread */
     struct identity_provider *provider;
     struct request_tickets *tickets;
     struct tickets *sessions;
@@ -514,8 +512,7 @@ share_tokens(struct broker *b, struct problem *why)
                      b->config->cluster_read_only ? CLUSTER_READ_ONLY : NULL,
                      why);
     if (!rc)
-        rc =
-            token_follower_open(&b->token_follower, b->tokens, b->tickets, why);
+        rc = request_tickets_start(b->tickets, why);
     if (!rc && tokens_are_unknown(b->tokens))
         tokens_end_openness(b->tokens);
     return rc;
@@ -992,7 +989,6 @@ broker_close(struct broker *b)
     hub_holder_close(b->hub);
     push_close(b->push);
     tickets_free(b->sessions);
-    token_follower_close(b->token_follower);
     request_tickets_free(b->tickets);
     tokens_close(b->tokens);
     if (b->of_tokens)

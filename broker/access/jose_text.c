@@ -27,21 +27,6 @@ is_too_deep(struct slice text)
     return false;
 }
 
-/* Leaves out the piece of text that jansson quotes: it may be a secret. */
-static enum status
-report_broken(json_error_t *error, struct problem *why)
-{
-    char *quote = strstr(error->text, " near ");
-
-    if (json_error_code(error) == json_error_out_of_memory)
-        return problem_memory(why);
-    if (quote)
-        *quote = '\0';
-    return problem(why, STATUS_MALFORMED,
-                   "the JSON is broken at byte %d of line %d: %s",
-                   error->column, error->line, error->text);
-}
-
 enum status
 jose_object(json_t **object, struct slice text, struct problem *why)
 {
@@ -55,8 +40,19 @@ jose_object(json_t **object, struct slice text, struct problem *why)
                        JOSE_DEPTH_MAX);
     *object = json_loadb(text.size ? text.data : "", text.size,
                          JSON_REJECT_DUPLICATES, &error);
-    if (!*object)
-        return report_broken(&error, why);
+    if (!*object) {
+        char *quote = strstr(error.text, " near ");
+
+        /* Leaves out the piece of text that jansson quotes: it may be a secret.
+         */
+        if (json_error_code(&error) == json_error_out_of_memory)
+            return problem_memory(why);
+        if (quote)
+            *quote = '\0';
+        return problem(why, STATUS_MALFORMED,
+                       "the JSON is broken at byte %d of line %d: %s",
+                       error.column, error.line, error.text);
+    }
     if (json_is_object(*object))
         return STATUS_OK;
     json_decref(*object);

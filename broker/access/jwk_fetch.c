@@ -107,20 +107,16 @@ on_done(struct call *call)
     enum status rc = read_answer(f, call, &why);
 
     f->is_calling = false;
-    if (rc) {
-        if (!f->has_failed)
-            DIAG(DIAG_WARNING, "access",
-                 "the keys of the identity provider cannot be read, those at "
-                 "hand stay",
-                 diag_text("url", f->called), diag_text("error", why.text));
-        f->has_failed = true;
-    } else if (f->has_failed) {
+    if (rc && !f->has_failed)
+        DIAG(DIAG_WARNING, "access",
+             "the keys of the identity provider cannot be read, those at "
+             "hand stay",
+             diag_text("url", f->called), diag_text("error", why.text));
+    if (!rc && f->has_failed)
         DIAG(DIAG_INFO, "access",
              "the keys of the identity provider can be read again",
              diag_text("url", f->called));
-    }
-    if (!rc)
-        f->has_failed = false;
+    f->has_failed = rc != STATUS_OK;
     if (f->is_wanted)
         call_at(f, f->began_us + JWK_FETCH_PAUSE_US);
     else

@@ -14,7 +14,9 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "base/thread.h"
 #include "broker/access/tickets.h"
+#include "broker/base/diag.h"
 #include "proto/memory.h"
 #include "proto/number.h"
 #include "proto/resourcesync/digest.h"
@@ -53,6 +55,9 @@ struct request_tickets {
     bool has_made;
     int64_t made_us; /* the last key of this broker; steady clock */
 
+    struct thread thread;        /* request_tickets_start */
+    bool is_failing, has_no_key; /* the last time */
+
     pthread_rwlock_t lock; /* the rest */
     struct ticket_key keys[N_KEYS];
 };
@@ -75,6 +80,7 @@ request_tickets_free(struct request_tickets *t)
 {
     if (!t)
         return;
+    thread_stop(&t->thread);
     tickets_free(t->local);
     tickets_free(t->used);
     pthread_rwlock_destroy(&t->lock);
@@ -138,41 +144,29 @@ sign(const struct ticket_key *key, const char text[SIGNED_SIZE],
 
 /* Tickets */
 
-/* Makes a ticket for all brokers. False: this principal or this broker has
- * none. */
-static bool
-make_shared(struct request_tickets *t, const struct principal *principal,
-            char text[REQUEST_TICKET_SIZE])
-{
-    char id[TOKEN_ID_SIZE + 1], random[33], mac[2 * DIGEST_SIZE];
-    int64_t now_us = clock_now_us();
-    struct ticket_key key;
-    bool is_made;
-
-    if (!choose_key(t, &key, now_us))
-        return false;
-    is_made = tokens_id_of(t->tokens, principal, id) &&
-              random_hex(random, sizeof(random));
-    if (is_made) {
-        snprintf(text, REQUEST_TICKET_SIZE, "%s-%016" PRIx64 "-%s-", id,
-                 (uint64_t)(now_us + TICKET_US), random);
-        is_made = sign(&key, text, mac);
-    }
-    if (is_made)
-        snprintf(text + SIGNED_SIZE, sizeof(mac) + 1, "%.*s", (int)sizeof(mac),
-                 mac);
-    OPENSSL_cleanse(&key, sizeof(key));
-    return is_made;
-}
-
 enum status
 request_tickets_add(struct request_tickets *t, struct principal *principal,
                     struct client *client, char text[REQUEST_TICKET_SIZE],
                     struct problem *why)
 {
-    return make_shared(t, principal, text)
-               ? STATUS_OK
-               : tickets_add(t->local, principal, client, text, why);
+    char id[TOKEN_ID_SIZE + 1], random[33], mac[2 * DIGEST_SIZE];
+    int64_t now_us = clock_now_us();
+    struct ticket_key key;
+    bool is_shared = choose_key(t, &key, now_us) &&
+                     tokens_id_of(t->tokens, principal, id) &&
+                     random_hex(random, sizeof(random));
+
+    if (is_shared) {
+        snprintf(text, REQUEST_TICKET_SIZE, "%s-%016" PRIx64 "-%s-", id,
+                 (uint64_t)(now_us + TICKET_US), random);
+        is_shared = sign(&key, text, mac);
+    }
+    if (is_shared)
+        snprintf(text + SIGNED_SIZE, sizeof(mac) + 1, "%.*s", (int)sizeof(mac),
+                 mac);
+    OPENSSL_cleanse(&key, sizeof(key));
+    return is_shared ? STATUS_OK
+                     : tickets_add(t->local, principal, client, text, why);
 }
 
 /* True if one of the keys has signed it. */
@@ -203,14 +197,16 @@ has_ended(const char *text, int64_t now_us)
     return end_us <= now_us || end_us > now_us + TICKETS_USED_US;
 }
 
-static struct principal *
-take_shared(struct request_tickets *t, struct slice text)
+struct principal *
+request_tickets_take(struct request_tickets *t, struct slice text)
 {
     int64_t now_us = clock_now_us();
     struct principal *found;
     struct client *owner;
     enum status rc;
 
+    if (text.size != REQUEST_TICKET_SIZE - 1)
+        return tickets_take(t->local, text);
     if (!is_signed(t, text.data, now_us) || has_ended(text.data, now_us))
         return NULL;
     found = tokens_with_id(t->tokens, (struct slice){text.data, TOKEN_ID_SIZE},
@@ -224,13 +220,6 @@ take_shared(struct request_tickets *t, struct slice text)
         return found;
     principal_unref(found);
     return NULL;
-}
-
-struct principal *
-request_tickets_take(struct request_tickets *t, struct slice text)
-{
-    return text.size == REQUEST_TICKET_SIZE - 1 ? take_shared(t, text)
-                                                : tickets_take(t->local, text);
 }
 
 /* Following */
@@ -346,4 +335,42 @@ request_tickets_follow(struct request_tickets *t, struct streams *streams,
     enum status rc = read_keys(t, streams, why);
 
     return !rc && is_due(t) && has_paused ? make_key(t, streams, why) : rc;
+}
+
+static void
+follow(struct request_tickets *t)
+{
+    struct problem why = {""};
+    bool is_failing = tokens_follow(t->tokens, &why) != STATUS_OK;
+    bool has_no_key = false;
+
+    if (!is_failing) {
+        has_no_key = request_tickets_follow(t, tokens_lend_streams(t->tokens),
+                                            &why) != STATUS_OK;
+        tokens_return_streams(t->tokens);
+    }
+    if (is_failing && !t->is_failing)
+        DIAG(DIAG_WARNING, "cluster",
+             "this broker does not see the changes of tokens at other brokers",
+             diag_text("error", why.text));
+    if (has_no_key && !t->has_no_key)
+        DIAG(DIAG_WARNING, "cluster",
+             "tickets of this broker may hold here alone",
+             diag_text("error", why.text));
+    t->is_failing = is_failing;
+    t->has_no_key = has_no_key;
+}
+
+static void
+run(struct thread *t)
+{
+    while (thread_wait(t, TICKET_FOLLOW_US))
+        follow(t->user);
+}
+
+enum status
+request_tickets_start(struct request_tickets *t, struct problem *why)
+{
+    follow(t);
+    return thread_start(&t->thread, "tokens", run, t, why);
 }

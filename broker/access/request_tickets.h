@@ -43,6 +43,9 @@
 /* How often a broker makes a key at most, whatever the clocks of others say. */
 #define TICKET_KEY_PAUSE_US 60000000
 
+/* A token that another broker revoked ends here within two seconds. */
+#define TICKET_FOLLOW_US 1000000
+
 struct request_tickets;
 
 /* `tokens` and `clients` are lent. */
@@ -72,5 +75,13 @@ struct principal *request_tickets_take(struct request_tickets *tickets,
 MUST_CHECK enum status request_tickets_follow(struct request_tickets *tickets,
                                               struct streams *streams,
                                               struct problem *why);
+
+/* Starts the thread of a broker of a cluster, which request_tickets_free ends:
+ * every second it reads which tokens other brokers have made and ended
+ * (tokens_follow), and the keys. Does so once before it returns. If the journal
+ * does not answer, the log says so, and it returns STATUS_OK. After
+ * tokens_join. */
+MUST_CHECK enum status request_tickets_start(struct request_tickets *tickets,
+                                             struct problem *why);
 
 #endif

@@ -369,21 +369,6 @@ tokens_close(struct tokens *t)
 
 /* Sharing: of a cluster; `changing` is held */
 
-static enum status
-take_lease(struct tokens *t, struct problem *why)
-{
-    const struct streams_ops *ops = t->streams->ops;
-    enum status rc = ops->hold(t->streams, &t->lease, why);
-
-    for (int i = 0; rc == STATUS_CONFLICT && i < LEASE_TRIES; i++) {
-        ops->wait(t->streams, -1, LEASE_WAIT_US);
-        rc = ops->hold(t->streams, &t->lease, why);
-    }
-    return rc == STATUS_CONFLICT
-               ? problem(why, STATUS_BUSY, "another broker is changing tokens")
-               : rc;
-}
-
 static void
 leave_stream(struct tokens *t)
 {
@@ -412,8 +397,15 @@ reload_changes(struct tokens *t, enum status rc, struct problem *why)
 static enum status
 own_stream(struct tokens *t, struct problem *why)
 {
-    enum status rc = take_lease(t, why);
+    const struct streams_ops *ops = t->streams->ops;
+    enum status rc = ops->hold(t->streams, &t->lease, why);
 
+    for (int i = 0; rc == STATUS_CONFLICT && i < LEASE_TRIES; i++) {
+        ops->wait(t->streams, -1, LEASE_WAIT_US);
+        rc = ops->hold(t->streams, &t->lease, why);
+    }
+    if (rc == STATUS_CONFLICT)
+        rc = problem(why, STATUS_BUSY, "another broker is changing tokens");
     if (!rc)
         rc = owned_db_own(t->owned, &t->lease, why);
     return reload_changes(t, rc, why);
@@ -453,16 +445,17 @@ tokens_follow(struct tokens *t, struct problem *why)
     return rc;
 }
 
-enum status
-tokens_lend_streams(struct tokens *t, tokens_streams_fn *fn, void *user,
-                    struct problem *why)
+struct streams *
+tokens_lend_streams(struct tokens *t)
 {
-    enum status rc;
-
     pthread_mutex_lock(&t->changing);
-    rc = fn(t->streams, user, why);
+    return t->streams;
+}
+
+void
+tokens_return_streams(struct tokens *t)
+{
     pthread_mutex_unlock(&t->changing);
-    return rc;
 }
 
 enum status
@@ -813,24 +806,63 @@ begin_writing(struct tokens *t, struct problem *why)
     return rc ? rc : owned_db_begin(&t->db, t->owned, true, why);
 }
 
-/* Ends the change that made a token (NULL: not yet): it is found from now on,
- * or forgotten if `rc` is an error, which this returns. */
-static enum status
-end_making(struct tokens *t, struct token *token, char text[TOKEN_TEXT_SIZE],
-           enum status rc)
+/* Ends all principals of that name; removes their tokens if `is_removed`. */
+static void
+end_tokens(struct tokens *t, struct slice name, int64_t at_us, bool is_removed)
 {
+    struct list *after;
+    struct token *token;
+
+    pthread_rwlock_wrlock(&t->lock);
+    list_each (token, after, &t->all, node) {
+        if (!slice_is(name, token->principal->name))
+            continue;
+        principal_end(token->principal, at_us);
+        if (is_removed)
+            remove_token(t, token);
+    }
+    pthread_rwlock_unlock(&t->lock);
+}
+
+/* Makes a token, writes it, and lets it be found; after begin_change and the
+ * checks of the change. `is_rotation`: all others of that name end at
+ * `end_us`. */
+static enum status
+write_token(struct tokens *t, const struct token_terms *terms, bool is_rotation,
+            int64_t end_us, char text[TOKEN_TEXT_SIZE], struct problem *why)
+{
+    struct token *token;
+    enum status rc = make_token(terms, &token, text, why);
+
+    if (rc)
+        return rc;
+    if (!is_rotation)
+        rc = call_guard(t, true, why);
+    if (!rc)
+        rc = begin_writing(t, why);
     if (!rc) {
-        pthread_rwlock_wrlock(&t->lock);
-        list_append(&t->all, &token->node);
-        insert_token(t, token);
-        principal_end(t->open, 0);
-        pthread_rwlock_unlock(&t->lock);
-    } else if (token) {
+        if (is_rotation)
+            rc = DB_DO(&t->db, "end a token", why,
+                       "UPDATE tokens SET ends_us = min(ends_us, ?)"
+                       " WHERE name = ?",
+                       end_us, terms->name);
+        if (!rc)
+            rc = store_token(t, token, terms, why);
+        rc = end_writing(t, rc, why);
+    }
+    if (rc) {
         free_token(token);
         OPENSSL_cleanse(text, TOKEN_TEXT_SIZE);
+        return rc;
     }
-    end_change(t);
-    return rc;
+    if (is_rotation)
+        end_tokens(t, slice_of(terms->name), end_us, false);
+    pthread_rwlock_wrlock(&t->lock);
+    list_append(&t->all, &token->node);
+    insert_token(t, token);
+    principal_end(t->open, 0);
+    pthread_rwlock_unlock(&t->lock);
+    return STATUS_OK;
 }
 
 enum status
@@ -838,7 +870,7 @@ tokens_add(struct tokens *t, const struct authority *by,
            const struct token_terms *terms, char text[TOKEN_TEXT_SIZE],
            struct problem *why)
 {
-    struct token *token = NULL, *named;
+    struct token *named;
     enum status rc = check_terms(terms, why);
 
     text[0] = '\0';
@@ -862,14 +894,9 @@ tokens_add(struct tokens *t, const struct authority *by,
         rc = problem(why, STATUS_CONFLICT, "there are %d tokens, the most",
                      TOKENS_MAX);
     if (!rc)
-        rc = make_token(terms, &token, text, why);
-    if (!rc)
-        rc = call_guard(t, true, why);
-    if (!rc)
-        rc = begin_writing(t, why);
-    if (!rc)
-        rc = end_writing(t, store_token(t, token, terms, why), why);
-    return end_making(t, token, text, rc);
+        rc = write_token(t, terms, false, 0, text, why);
+    end_change(t);
+    return rc;
 }
 
 enum status
@@ -892,24 +919,6 @@ missing_token(struct slice name, struct problem *why)
 {
     return problem(why, STATUS_NOT_FOUND, "there is no token \"%s\"",
                    problem_quote(name).text);
-}
-
-/* Ends all principals of that name; removes their tokens if `is_removed`. */
-static void
-end_tokens(struct tokens *t, struct slice name, int64_t at_us, bool is_removed)
-{
-    struct list *after;
-    struct token *token;
-
-    pthread_rwlock_wrlock(&t->lock);
-    list_each (token, after, &t->all, node) {
-        if (!slice_is(name, token->principal->name))
-            continue;
-        principal_end(token->principal, at_us);
-        if (is_removed)
-            remove_token(t, token);
-    }
-    pthread_rwlock_unlock(&t->lock);
 }
 
 enum status
@@ -937,7 +946,7 @@ enum status
 tokens_rotate(struct tokens *t, const struct authority *by, struct slice name,
               int64_t grace_us, char text[TOKEN_TEXT_SIZE], struct problem *why)
 {
-    struct token *former, *token = NULL;
+    struct token *former;
     struct token_terms terms = {.ends_us = INT64_MAX};
     int64_t end_us = clock_now_us() + grace_us;
     enum status rc;
@@ -961,23 +970,13 @@ tokens_rotate(struct tokens *t, const struct authority *by, struct slice name,
         memcpy(terms.certificate, former->certificate,
                sizeof(terms.certificate));
         memcpy(terms.name, name.data, name.size);
-        rc = make_token(&terms, &token, text, why);
+        rc = write_token(t, &terms, true, end_us, text, why);
     }
-    if (!rc)
-        rc = begin_writing(t, why);
-    if (!rc) {
-        rc = DB_DO(&t->db, "end a token", why,
-                   "UPDATE tokens SET ends_us = min(ends_us, ?)"
-                   " WHERE name = ?",
-                   end_us, name);
-        if (!rc)
-            rc = store_token(t, token, &terms, why);
-        rc = end_writing(t, rc, why);
-    }
-    if (!rc)
-        end_tokens(t, name, end_us, false);
-    return end_making(t, token, text, rc);
+    end_change(t);
+    return rc;
 }
+
+/* Showing */
 
 enum status
 tokens_each(struct tokens *t, token_view_fn *fn, void *user)

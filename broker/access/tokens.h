@@ -99,13 +99,10 @@ MUST_CHECK enum status tokens_join(struct tokens *tokens,
 MUST_CHECK enum status tokens_follow(struct tokens *tokens,
                                      struct problem *why);
 
-/* Lends the streams of tokens_join to `fn`, while no change uses them; returns
- * its status. */
-typedef enum status tokens_streams_fn(struct streams *streams, void *user,
-                                      struct problem *why);
-MUST_CHECK enum status tokens_lend_streams(struct tokens *tokens,
-                                           tokens_streams_fn *fn, void *user,
-                                           struct problem *why);
+/* Lends the streams of tokens_join: no change uses them until
+ * tokens_return_streams, which must follow. */
+struct streams *tokens_lend_streams(struct tokens *tokens);
+void tokens_return_streams(struct tokens *tokens);
 
 /* True if tokens_join was called, and nobody knows whether the cluster has
  * tokens: none is here, and tokens_follow never succeeded, also before the last

@@ -176,16 +176,6 @@ await_room(struct access_log *log)
     return true;
 }
 
-static ssize_t
-write_some(const struct access_log *log, struct slice bytes)
-{
-    if (log->can_wait && bytes.size > ATOMIC_MAX)
-        bytes.size = ATOMIC_MAX;
-    return log->is_socket ? send(log->fd, bytes.data, bytes.size,
-                                 MSG_DONTWAIT | MSG_NOSIGNAL)
-                          : write(log->fd, bytes.data, bytes.size);
-}
-
 /* False: errno says why; 0: there is no room. */
 static bool
 write_whole(struct access_log *log, struct slice bytes)
@@ -196,7 +186,11 @@ write_whole(struct access_log *log, struct slice bytes)
         errno = 0;
         if (log->can_wait && !await_room(log))
             return false;
-        n = write_some(log, bytes);
+        if (log->can_wait && bytes.size > ATOMIC_MAX)
+            bytes.size = ATOMIC_MAX;
+        n = log->is_socket ? send(log->fd, bytes.data, bytes.size,
+                                  MSG_DONTWAIT | MSG_NOSIGNAL)
+                           : write(log->fd, bytes.data, bytes.size);
         if (n < 0 && errno == EAGAIN)
             poll(NULL, 0, 1); /* room for less than this write */
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -485,43 +479,19 @@ access_log_new(unsigned n_threads)
 }
 
 static enum status
-make_rings(struct access_log *log, struct problem *why)
-{
-    for (unsigned i = 0; i < log->n_rings; i++)
-        if (!log->rings[i].bytes &&
-            !(log->rings[i].bytes = memory_room(ACCESS_RING_SIZE)))
-            return problem_memory(why);
-    return STATUS_OK;
-}
-
-static enum status
 start_thread(struct access_log *log, struct problem *why)
 {
     enum status rc;
 
     if (log->has_thread)
         return STATUS_OK;
-    rc = make_rings(log, why);
-    if (!rc)
-        rc = thread_start(&log->thread, "access-log", write_lines, log, why);
+    for (unsigned i = 0; i < log->n_rings; i++)
+        if (!log->rings[i].bytes &&
+            !(log->rings[i].bytes = memory_room(ACCESS_RING_SIZE)))
+            return problem_memory(why);
+    rc = thread_start(&log->thread, "access-log", write_lines, log, why);
     log->has_thread = !rc;
     return rc;
-}
-
-static enum status
-open_file(const char *path, int *fd, struct problem *why)
-{
-    if (!strcmp(path, "-"))
-        *fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
-    else
-        *fd = open(path,
-                   O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY |
-                       O_NONBLOCK,
-                   0600);
-    if (*fd >= 0)
-        return STATUS_OK;
-    problem_errno(why, "--access-log: cannot open", path);
-    return STATUS_INVALID;
 }
 
 enum status
@@ -534,7 +504,19 @@ access_log_open(struct access_log *log, const char *path, int *fd,
     if (!*path)
         return STATUS_OK;
     rc = start_thread(log, why);
-    return rc ? rc : open_file(path, fd, why);
+    if (rc)
+        return rc;
+    if (!strcmp(path, "-"))
+        *fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+    else
+        *fd = open(path,
+                   O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY |
+                       O_NONBLOCK,
+                   0600);
+    if (*fd >= 0)
+        return STATUS_OK;
+    problem_errno(why, "--access-log: cannot open", path);
+    return STATUS_INVALID;
 }
 
 static void

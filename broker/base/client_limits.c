@@ -176,19 +176,6 @@ compare_clients(const void *a, const void *b)
     return memcmp(x->address, y->address, sizeof(x->address));
 }
 
-/* Call with the mutex held. */
-static struct client *
-add_client(struct clients *c, const struct client_key *key)
-{
-    struct client *client = memory_new(1, sizeof(*client));
-
-    client->key = *key;
-    client->clients = c;
-    list_init(&client->charged);
-    tsearch(client, &c->tree, compare_clients);
-    return client;
-}
-
 struct client *
 client_of(struct clients *c, const struct client_key *key)
 {
@@ -196,38 +183,37 @@ client_of(struct clients *c, const struct client_key *key)
 
     pthread_mutex_lock(&c->mutex);
     found = tfind(key, &c->tree, compare_clients);
-    client = found ? *found : add_client(c, key);
+    if (found) {
+        client = *found;
+    } else {
+        client = memory_new(1, sizeof(*client));
+        client->key = *key;
+        client->clients = c;
+        list_init(&client->charged);
+        tsearch(client, &c->tree, compare_clients);
+    }
     atomic_fetch_add_explicit(&client->refs, 1, memory_order_relaxed);
     pthread_mutex_unlock(&c->mutex);
     return client;
 }
 
-static bool
-read_key(const struct sockaddr *address, struct client_key *key)
-{
-    const struct sockaddr_in *four = (const void *)address;
-    const struct sockaddr_in6 *six = (const void *)address;
-
-    memset(key, 0, sizeof(*key));
-    key->kind = CLIENT_IS_ADDRESS;
-    if (address->sa_family == AF_INET) {
-        memset(key->address + 10, 0xff, 2);
-        memcpy(key->address + MAPPED_BYTES, &four->sin_addr, 4);
-    } else if (address->sa_family == AF_INET6) {
-        memcpy(key->address, &six->sin6_addr,
-               IN6_IS_ADDR_V4MAPPED(&six->sin6_addr) ? 16 : 8);
-    } else {
-        return false;
-    }
-    return true;
-}
-
 struct client *
 client_at(struct clients *c, const struct sockaddr *address)
 {
-    struct client_key key;
+    const struct sockaddr_in *four = (const void *)address;
+    const struct sockaddr_in6 *six = (const void *)address;
+    struct client_key key = {.kind = CLIENT_IS_ADDRESS};
 
-    return read_key(address, &key) ? client_of(c, &key) : NULL;
+    if (address->sa_family == AF_INET) {
+        memset(key.address + 10, 0xff, 2);
+        memcpy(key.address + MAPPED_BYTES, &four->sin_addr, 4);
+    } else if (address->sa_family == AF_INET6) {
+        memcpy(key.address, &six->sin6_addr,
+               IN6_IS_ADDR_V4MAPPED(&six->sin6_addr) ? 16 : 8);
+    } else {
+        return NULL;
+    }
+    return client_of(c, &key);
 }
 
 struct client *

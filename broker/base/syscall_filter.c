@@ -230,8 +230,9 @@ add_rule(scmp_filter_ctx filter, const char *name, bool is_allowed, unsigned n,
         filter, is_allowed ? SCMP_ACT_ALLOW : SCMP_ACT_TRAP, number, n, when);
 }
 
+/* Returns 0, or a negative errno. */
 static int
-add_rules(scmp_filter_ctx filter)
+load(scmp_filter_ctx filter)
 {
     uint64_t pid = (uint64_t)getpid();
     const struct scmp_arg_cmp own = {0, SCMP_CMP_EQ, pid, 0};
@@ -251,15 +252,6 @@ add_rules(scmp_filter_ctx filter)
         if (!rc)
             rc = add_rule(filter, signals[i], false, 1, &other);
     }
-    return rc;
-}
-
-/* Returns 0, or a negative errno. */
-static int
-load(scmp_filter_ctx filter)
-{
-    int rc = add_rules(filter);
-
     /* Calls of another processor's table. */
     if (!rc)
         rc = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, OTHERS);

@@ -95,17 +95,6 @@ watched_files_free(struct watched_files *w)
 
 /* Folders */
 
-static void
-report_unwatched(struct watched_files *w, const char *path, int error)
-{
-    if (w->is_reported)
-        return;
-    w->is_reported = true;
-    DIAG(DIAG_WARNING, "base",
-         "files are not watched: after a change SIGHUP reads them",
-         diag_text("file", path), diag_text("error", strerror(error)));
-}
-
 /* Watches `folder` for `name`. Sets *is_new if nobody watched for it. */
 static bool
 add_place(struct watched_files *w, const char *folder, const char *name,
@@ -244,8 +233,12 @@ watch_path(struct watched_files *w, const char *path)
         if (!is_watched && errno != ENOENT && errno != ENOTDIR)
             break;
     }
-    if (!is_watched)
-        report_unwatched(w, path, errno);
+    if (is_watched || w->is_reported)
+        return;
+    w->is_reported = true;
+    DIAG(DIAG_WARNING, "base",
+         "files are not watched: after a change SIGHUP reads them",
+         diag_text("file", path), diag_text("error", strerror(errno)));
 }
 
 /* Looking */

@@ -7,8 +7,6 @@
  * broker, by HTTP over its control socket, which only the broker's user may
  * open.
  */
-#include "broker/access/token_command.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +19,7 @@
 #include "base/file.h"
 #include "broker/access/identity_provider.h"
 #include "broker/access/jwt.h"
+#include "broker/access/token_json.h"
 #include "broker/calls/blocking_call.h"
 #include "broker/commands/command_rows.h"
 #include "broker/config/config.h"
@@ -314,7 +313,7 @@ describe_bearer(struct tokens *tokens, const struct asked *a,
     if (!p)
         return problem(why, STATUS_NOT_FOUND,
                        "the token is unknown, or has expired");
-    token_command_self(a->answer, p);
+    token_json_self(a->answer, p);
     principal_unref(p);
     return STATUS_OK;
 }
@@ -378,7 +377,7 @@ do_it_here(const char *data, const struct asked *a, struct problem *why)
     if (!rc && a->opens_again)
         rc = tokens_open_again(tokens, why);
     else if (!rc && a->command)
-        rc = token_command_run(tokens, a->command, a->answer, why);
+        rc = token_json_run(tokens, a->command, a->answer, why);
     else if (!rc)
         rc = describe_bearer(tokens, a, why);
     tokens_close(tokens);
@@ -501,7 +500,7 @@ finish(const struct arguments *given, const struct token_command *command,
     if (!rc && print && values->is_json)
         printf("%.*s", SLICE_ARG(buf_slice(&answer)));
     else if (!rc && print)
-        rc = token_command_read(buf_slice(&answer), print, &n, &why);
+        rc = token_json_read(buf_slice(&answer), print, &n, &why);
     if (!rc && print == print_view && !values->is_json && !n)
         printf("There is no token: the broker is open to its own machine, or "
                "stays closed if it had one (tidingsd token open-again).\n");
@@ -541,7 +540,7 @@ run_add(const struct arguments *given)
     if (values->span_us)
         terms.ends_us = clock_now_us() + values->span_us;
     buf_init(&json, TOKEN_JSON_MAX);
-    token_command_write(&json, &terms);
+    token_json_write(&json, &terms);
     command.json = buf_slice(&json);
     result = finish(given, &command, print_new);
     buf_fini(&json);
@@ -649,7 +648,7 @@ run_check(const struct arguments *given)
         OPENSSL_cleanse(text, sizeof(text));
     }
     if (!rc)
-        rc = token_command_read(buf_slice(&answer), take_rights, &rights, &why);
+        rc = token_json_read(buf_slice(&answer), take_rights, &rights, &why);
     buf_fini(&answer);
     if (rc)
         return command_fail(given, rc, &why);

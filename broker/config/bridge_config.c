@@ -423,18 +423,6 @@ bridge_init(struct bridge_config *bridge, struct slice name, unsigned line,
     return options_set_defaults(&bridge_options, bridge, why);
 }
 
-static bool
-are_inputs_same(const struct bridge_config *a, const struct bridge_config *b)
-{
-    if (a->n_inputs != b->n_inputs)
-        return false;
-    for (size_t i = 0; i < a->n_inputs; i++)
-        if (strcmp(a->inputs[i].filter, b->inputs[i].filter) != 0 ||
-            strcmp(a->inputs[i].set, b->inputs[i].set) != 0)
-            return false;
-    return true;
-}
-
 /* Keys with functions of their own come first. */
 bool
 bridge_is_same(const struct bridge_config *a, const struct bridge_config *b)
@@ -443,8 +431,12 @@ bridge_is_same(const struct bridge_config *a, const struct bridge_config *b)
         strcmp(a->as, b->as) != 0 || strcmp(a->user, b->user) != 0 ||
         strcmp(a->client_id, b->client_id) != 0 ||
         strcmp(a->prefix, b->prefix) != 0 || strcmp(a->out, b->out) != 0 ||
-        strcmp(a->public_url, b->public_url) != 0 || !are_inputs_same(a, b))
+        strcmp(a->public_url, b->public_url) != 0 || a->n_inputs != b->n_inputs)
         return false;
+    for (size_t i = 0; i < a->n_inputs; i++)
+        if (strcmp(a->inputs[i].filter, b->inputs[i].filter) != 0 ||
+            strcmp(a->inputs[i].set, b->inputs[i].set) != 0)
+            return false;
     for (size_t i = 0; i < bridge_options.n; i++)
         if (bridge_options.rows[i].type != OPTION_OWN &&
             !option_is_same(&bridge_options.rows[i], a, b))
@@ -460,24 +452,6 @@ bridge_place(const struct bridge_config *bridge)
     if (bridge->line > 0)
         snprintf(place.text, sizeof(place.text), "[mqtt %s]", bridge->name);
     return place;
-}
-
-/* Checks the keys of TLS: none may be set without TLS, and `cert` and `key`
- * only together. */
-static enum status
-check_tls(const struct bridge_config *bridge, const char **key,
-          struct problem *why)
-{
-    *key = bridge->ca[0] ? "ca" : bridge->cert[0] ? "cert" : "key";
-    if (!bridge->is_tls && (bridge->ca[0] || bridge->cert[0] || bridge->key[0]))
-        return problem(why, STATUS_INVALID,
-                       "is for TLS only: url has to begin with mqtts://");
-    *key = bridge->cert[0] ? "cert" : "key";
-    if (!bridge->cert[0] != !bridge->key[0])
-        return problem(why, STATUS_INVALID, "has no %s with it",
-                       bridge->cert[0] ? "key" : "cert");
-    *key = NULL;
-    return STATUS_OK;
 }
 
 enum status
@@ -501,7 +475,18 @@ bridge_check(const struct bridge_config *bridge, const char **key,
     *key = "retry-first";
     if (bridge->retry_first_us > bridge->retry_max_us)
         return problem(why, STATUS_INVALID, "is longer than retry-max");
-    return check_tls(bridge, key, why);
+    /* Checks the keys of TLS: none may be set without TLS, and `cert` and `key`
+     * only together. */
+    *key = bridge->ca[0] ? "ca" : bridge->cert[0] ? "cert" : "key";
+    if (!bridge->is_tls && (bridge->ca[0] || bridge->cert[0] || bridge->key[0]))
+        return problem(why, STATUS_INVALID,
+                       "is for TLS only: url has to begin with mqtts://");
+    *key = bridge->cert[0] ? "cert" : "key";
+    if (!bridge->cert[0] != !bridge->key[0])
+        return problem(why, STATUS_INVALID, "has no %s with it",
+                       bridge->cert[0] ? "key" : "cert");
+    *key = NULL;
+    return STATUS_OK;
 }
 
 /* Checks that the bridges do not write the same topics on one MQTT broker. */

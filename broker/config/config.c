@@ -615,22 +615,6 @@ write_option(const struct config *config, size_t i, struct buf *to)
 }
 
 void
-config_write(const struct config *config, struct buf *to)
-{
-    const char *before = "";
-
-    BUF_ADD(to, "{\"options\":[");
-    for (size_t i = 0; i < N_ROWS; i++) {
-        if (rows[i].type == OPTION_WISH || rows[i].type == OPTION_FILE)
-            continue;
-        buf_add_text(to, before);
-        write_option(config, i, to);
-        before = ",";
-    }
-    BUF_ADD(to, "]}\n");
-}
-
-void
 config_take_live(struct config *running, const struct config *next)
 {
     bool takes[N_ROWS];
@@ -690,10 +674,19 @@ config_report_fini(struct config_report *report)
 void
 config_report_update(struct config_report *report, const struct config *config)
 {
+    const char *separator = "";
     struct buf text, before;
 
     buf_init(&text, CONFIG_REPORT_MAX);
-    config_write(config, &text);
+    BUF_ADD(&text, "{\"options\":[");
+    for (size_t i = 0; i < N_ROWS; i++) {
+        if (rows[i].type == OPTION_WISH || rows[i].type == OPTION_FILE)
+            continue;
+        buf_add_text(&text, separator);
+        write_option(config, i, &text);
+        separator = ",";
+    }
+    BUF_ADD(&text, "]}\n");
     pthread_mutex_lock(&report->mutex);
     before = report->text;
     report->text = text;

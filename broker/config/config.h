@@ -190,12 +190,6 @@ void config_compare(const struct config *running, const struct config *next,
                     void (*fn)(const char *name, bool is_live, void *user),
                     void *user);
 
-/* Appends all options as JSON: name, value, default, where the value is from,
- * and whether a reload changes it. Leaves out the query of a URL, and the
- * bridges. */
-struct buf;
-void config_write(const struct config *config, struct buf *to);
-
 /* Copies the options that can change. No other thread reads these members. */
 void config_take_live(struct config *running, const struct config *next);
 
@@ -216,9 +210,11 @@ extern const struct options config_options;
  * with its default; if it has none, with its argument's name. */
 void config_example(FILE *to);
 
-/* The present options as JSON, for GET /config. The main thread writes it at
- * the start and at each reload, because it alone reads options that can change;
- * any thread copies it. */
+/* The present options as JSON, for GET /config: name, value, default, where the
+ * value is from, and whether a reload changes it. Leaves out the query of a
+ * URL, and the bridges. The main thread writes it at the start and at each
+ * reload, because it alone reads options that can change; any thread copies
+ * it. */
 
 /* The longest text: some 100 options, few of them long. */
 #define CONFIG_REPORT_MAX ((size_t)1 << 18)

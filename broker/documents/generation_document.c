@@ -45,18 +45,26 @@
 
 /* Files */
 
-/* Opens the document in a file; its bodies own the file from then on. */
-static enum status
-open_zfile(int fd, struct document *document, struct problem *why)
+/* The bodies own the file from then on. */
+enum status
+generation_document_open(const struct document_wish *wish, uint64_t number,
+                         enum generation_file file, uint64_t part,
+                         struct document *document, struct problem *why)
 {
     struct zfile zfile;
-    enum status rc = zfile_look(fd, &zfile, why);
-    int gzip_fd = rc ? -1 : dup(fd);
+    int fd = -1, gzip_fd;
+    enum status rc = generation_open(
+        wish->set, &(struct generation_place){wish->kind, number, file, part},
+        &fd, why);
 
+    if (rc)
+        return rc;
+    rc = zfile_look(fd, &zfile, why);
     if (rc) {
         close(fd);
         return rc;
     }
+    gzip_fd = dup(fd);
     *document = (struct document){
         .tag = zfile.digest,
         .modified_us = DATETIME_NONE,
@@ -70,19 +78,6 @@ open_zfile(int fd, struct document *document, struct problem *why)
     if (rc)
         document_close(document);
     return rc;
-}
-
-enum status
-generation_document_open(const struct document_wish *wish, uint64_t number,
-                         enum generation_file file, uint64_t part,
-                         struct document *document, struct problem *why)
-{
-    int fd = -1;
-    enum status rc = generation_open(
-        wish->set, &(struct generation_place){wish->kind, number, file, part},
-        &fd, why);
-
-    return rc ? rc : open_zfile(fd, document, why);
 }
 
 /* Its tag comes from its place, size and time: nothing else is ever put there.

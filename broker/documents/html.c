@@ -48,23 +48,6 @@ add_head_link(struct buf *to, const char *rel, struct slice href)
     BUF_ADD(to, "\">\n");
 }
 
-/* Adds the way from the source to the document. */
-static void
-add_breadcrumbs(struct buf *to, const struct html_head *head)
-{
-    BUF_ADD(to, "<nav aria-label=\"Breadcrumb\"><ol>\n<li><a href=\"");
-    add_root(to, head->depth);
-    BUF_ADD(to, "\">Tidings</a></li>\n<li><a href=\"");
-    add_root(to, head->depth);
-    BUF_ADD(to, "sets\">Sets</a></li>\n");
-    if (head->set) {
-        BUF_ADD(to, "<li><a href=\"");
-        add_root(to, head->depth);
-        buf_add_format(to, "sets/%s\">%s</a></li>\n", head->set, head->set);
-    }
-    BUF_ADD(to, "</ol></nav>\n");
-}
-
 void
 html_begin(struct buf *to, const struct html_head *head)
 {
@@ -81,7 +64,18 @@ html_begin(struct buf *to, const struct html_head *head)
     add_head_link(to, "prev", head->prev);
     add_head_link(to, "next", head->next);
     BUF_ADD(to, "</head>\n<body class=\"page\">\n<header>\n");
-    add_breadcrumbs(to, head);
+    /* Adds the way from the source to the document. */
+    BUF_ADD(to, "<nav aria-label=\"Breadcrumb\"><ol>\n<li><a href=\"");
+    add_root(to, head->depth);
+    BUF_ADD(to, "\">Tidings</a></li>\n<li><a href=\"");
+    add_root(to, head->depth);
+    BUF_ADD(to, "sets\">Sets</a></li>\n");
+    if (head->set) {
+        BUF_ADD(to, "<li><a href=\"");
+        add_root(to, head->depth);
+        buf_add_format(to, "sets/%s\">%s</a></li>\n", head->set, head->set);
+    }
+    BUF_ADD(to, "</ol></nav>\n");
     BUF_ADD(to, "</header>\n<main>\n<h1>");
     xml_escape(to, slice_of(head->title));
     BUF_ADD(to, "</h1>\n");

@@ -87,25 +87,6 @@ add_set(struct set *set, const struct head *head, void *user)
 }
 
 static void
-write_top(struct buf *to, const struct page *p, struct link_text source)
-{
-    BUF_ADD(to, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n"
-                "<meta charset=\"utf-8\">\n"
-                "<meta name=\"viewport\" content=\"width=device-width\">\n"
-                "<title>Tidings: what changed</title>\n");
-    buf_add_slice(to, buf_slice(&p->links));
-    BUF_ADD(to, "<link rel=\"icon\" href=\"icon.svg\" "
-                "type=\"image/svg+xml\">\n"
-                "<link rel=\"stylesheet\" href=\"console.css\">\n"
-                "<script type=\"module\" src=\"console.js\"></script>\n"
-                "</head>\n<body>\n<main>\n<h1>Tidings</h1>\n"
-                "<p>What changed, as ResourceSync Change Lists and as a "
-                "stream, and by POST to a callback: this is a WebSub hub. ");
-    add_href(to, "The <a href=\"", source,
-             "\">Source Description</a> names every set.</p>\n");
-}
-
-static void
 write_sets(struct buf *to, const struct page *p)
 {
     BUF_ADD(to, "<h2>Sets</h2>\n");
@@ -165,7 +146,21 @@ landing_open(const struct document_wish *wish, struct document *document,
     buf_init(&p.links, DOCUMENT_BYTES_MAX);
     buf_init(&p.rows, DOCUMENT_BYTES_MAX);
     registry_each(wish->registry, add_set, &p);
-    write_top(&text, &p, link_to(p.url, LINK_DESCRIPTION, NULL, NULL, 0));
+    BUF_ADD(&text, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n"
+                   "<meta charset=\"utf-8\">\n"
+                   "<meta name=\"viewport\" content=\"width=device-width\">\n"
+                   "<title>Tidings: what changed</title>\n");
+    buf_add_slice(&text, buf_slice(&p.links));
+    BUF_ADD(&text, "<link rel=\"icon\" href=\"icon.svg\" "
+                   "type=\"image/svg+xml\">\n"
+                   "<link rel=\"stylesheet\" href=\"console.css\">\n"
+                   "<script type=\"module\" src=\"console.js\"></script>\n"
+                   "</head>\n<body>\n<main>\n<h1>Tidings</h1>\n"
+                   "<p>What changed, as ResourceSync Change Lists and as a "
+                   "stream, and by POST to a callback: this is a WebSub hub. ");
+    add_href(&text, "The <a href=\"",
+             link_to(p.url, LINK_DESCRIPTION, NULL, NULL, 0),
+             "\">Source Description</a> names every set.</p>\n");
     write_sets(&text, &p);
     write_usage(&text, p.url);
     text.failed = text.failed || p.links.failed || p.rows.failed;

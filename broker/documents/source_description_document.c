@@ -52,9 +52,12 @@ struct description {
     struct digest tag;
 };
 
-static void
-write_set(struct buf *text, const struct set *set)
+/* Appends the entry of a set, and adds it to the digest of all. */
+static struct slice
+add_entry(struct description *d, const struct set *set, struct digest *all)
 {
+    struct buf *text = &d->pieces.text;
+    size_t before = text->size;
     struct link_text loc = set_link(set, LINK_CAPABILITYLIST);
     struct link_text about = registry_described_by(set);
     const struct document_link describedby = {"describedby", link_slice(&about),
@@ -68,22 +71,12 @@ write_set(struct buf *text, const struct set *set)
         .links = &describedby,
         .n_links = 1,
     };
+    struct slice written;
 
     document_entry(text, DOCUMENT_URLSET, &entry);
-}
-
-/* Appends the entry of a set, and adds it to the digest of all. */
-static struct slice
-add_entry(struct description *d, const struct set *set, struct digest *all)
-{
-    struct buf *text = &d->pieces.text;
-    size_t before = text->size;
-    struct slice entry;
-
-    write_set(text, set);
-    entry = (struct slice){text->data + before, text->size - before};
-    digest_add(all, entry);
-    return entry;
+    written = (struct slice){text->data + before, text->size - before};
+    digest_add(all, written);
+    return written;
 }
 
 /* If a set was changed or removed while a client reads slowly, the bytes differ

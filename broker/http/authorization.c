@@ -12,16 +12,6 @@
 #include "proto/buf.h"
 #include "proto/resourcesync/json.h"
 
-/* RFC 6750 section 3. No error code: whether a token was sent, is unknown or
- * has expired is nobody's business. */
-void
-authorization_require(struct request *rq)
-{
-    struct problem why = {AUTHORITY_MISSING};
-
-    request_answer_problem(rq, 401, &why);
-}
-
 /* The credentials of "Bearer TOKEN"; empty: another scheme. */
 static struct slice
 bearer_of(struct slice value)
@@ -33,34 +23,30 @@ bearer_of(struct slice value)
     return slice_trimmed(value);
 }
 
-/* A request without a token: of the client that its certificate names, or of
- * everyone; on an open broker the open principal. */
+/* A request without a token: of the operator, of the session, of the client
+ * that its certificate names, or of everyone; on an open broker the open
+ * principal. */
 static struct principal *
-find_certificate(struct http *http, struct request *rq, int64_t now_us)
+find_without_token(struct http *http, struct request *rq, int64_t now_us)
 {
     char certificate[CERTIFICATE_PROOF_SIZE];
     struct principal *found = NULL;
     int64_t ends_us;
 
-    if (!tokens_are_open(http->tokens) &&
-        request_certificate(rq, certificate, &ends_us))
-        found = tokens_find_certificate(http->tokens, slice_of(certificate),
-                                        now_us);
-    if (found)
-        request_set_authority(rq, authority_new(&found->authority, ends_us));
-    return found ? found : tokens_anonymous(http->tokens, now_us);
-}
-
-static struct principal *
-find_without_token(struct http *http, struct request *rq, int64_t now_us)
-{
-    struct principal *found = NULL;
-
     if (request_listener(rq) == LISTENER_CONTROL)
         return tokens_operator(http->tokens);
-    if (!tokens_are_open(http->tokens))
+    if (!tokens_are_open(http->tokens)) {
         found = session_find(http, rq);
-    return found ? found : find_certificate(http, rq, now_us);
+        if (found)
+            return found;
+        if (request_certificate(rq, certificate, &ends_us))
+            found = tokens_find_certificate(http->tokens, slice_of(certificate),
+                                            now_us);
+        if (found)
+            request_set_authority(rq,
+                                  authority_new(&found->authority, ends_us));
+    }
+    return found ? found : tokens_anonymous(http->tokens, now_us);
 }
 
 static struct principal *
@@ -128,8 +114,10 @@ authorization_find(struct http *http, struct request *rq)
         found = find_token(http, bearer, now_us);
     else
         found = find_ticket(http, value, now_us);
+    /* RFC 6750 section 3. No error code: whether a token was sent, is unknown
+     * or has expired is nobody's business. */
     if (!found)
-        authorization_require(rq);
+        request_refuse(rq, 401, AUTHORITY_MISSING);
     return found;
 }
 
@@ -154,7 +142,7 @@ authorization_refuse(struct request *rq, const struct principal *principal,
 
     if (principal->is_everyone ||
         principal_is_over(principal, clock_now_us())) {
-        authorization_require(rq);
+        request_refuse(rq, 401, AUTHORITY_MISSING);
         return;
     }
     if (!principal->name[0]) { /* the open one is no administrator alone */

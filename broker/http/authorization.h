@@ -42,9 +42,6 @@ bool authorization_check(struct http *http, struct request *rq,
                          const struct route_found *found,
                          const struct principal *principal);
 
-/* Answers 401: this needs a token. */
-void authorization_require(struct request *rq);
-
 /* Answers that `principal` lacks the right, or has ended: 401 or 403. `name`:
  * of the set or relay; empty: none. */
 void authorization_refuse(struct request *rq, const struct principal *principal,

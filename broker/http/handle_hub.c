@@ -271,21 +271,6 @@ read_list_query(struct request *rq, struct command *command,
     return STATUS_OK;
 }
 
-static enum status
-read_redeliver_query(struct request *rq, struct command *command,
-                     struct problem *why)
-{
-    struct slice after;
-
-    if (!request_parameter(rq, "after", &after) || after.size == 0)
-        return problem(why, STATUS_MALFORMED,
-                       "after is missing: ?after=POSITION says where to "
-                       "begin again");
-    command->after = command_keep(command, after);
-    command->has_after = true;
-    return STATUS_OK;
-}
-
 /* Hands over the command of the row, which path and query describe; or the
  * body, of a relay. */
 enum status
@@ -293,14 +278,23 @@ handle_command(struct http *http, struct request *rq,
                const struct route_target *target, struct problem *why)
 {
     struct hub_request *h;
+    struct slice after = {NULL, 0};
     enum status rc =
         new_request(&h, http, rq, target, (enum command_kind)target->act,
                     request_query(rq).size, why);
 
     if (!rc && target->act == COMMAND_LIST)
         rc = read_list_query(rq, h->command, why);
-    if (!rc && target->act == COMMAND_REDELIVER)
-        rc = read_redeliver_query(rq, h->command, why);
+    if (!rc && target->act == COMMAND_REDELIVER) {
+        request_parameter(rq, "after", &after);
+        if (after.size == 0)
+            rc = problem(why, STATUS_MALFORMED,
+                         "after is missing: ?after=POSITION says where to "
+                         "begin again");
+        else
+            h->command->after = command_keep(h->command, after);
+        h->command->has_after = true;
+    }
     if (target->act == COMMAND_RELAY_PUT)
         h->on_body = take_body;
     return deferral_receive(&h->deferral, rq, target->body_max, rc);

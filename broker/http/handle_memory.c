@@ -55,28 +55,6 @@ static const struct memory_type {
 
 static void read_or_wait(struct request *rq, struct reading *r);
 
-/* adds the links `self` and `next`. */
-static void
-add_links(struct response *answer, const struct reading *r)
-{
-    const struct set *set = r->wish.set;
-    const char *url = registry_public_url(set->registry);
-    struct slice filter = {NULL, 0};
-    struct buf links;
-
-    if (r->filter)
-        filter = filter_text(&r->filter->filter);
-    buf_init(&links, RESPONSE_HEADERS_MAX);
-    BUF_ADD(&links, "<");
-    link_memory(&links, url, set->name, r->head.epoch, r->page.after, filter);
-    BUF_ADD(&links, ">; rel=\"self\", <");
-    link_memory(&links, url, set->name, r->head.epoch, r->page.last, filter);
-    BUF_ADD(&links, ">; rel=\"next\"");
-    response_header(answer, "Link", "%.*s", (int)links.size,
-                    links.data ? links.data : "");
-    buf_fini(&links);
-}
-
 /* Names the positions to continue at. */
 static void
 answer_gone(struct request *rq, const struct reading *r, const struct set *set,
@@ -96,6 +74,10 @@ answer_memory(struct request *rq, const struct reading *r)
 {
     struct response answer;
     struct head head;
+    const struct set *set;
+    const char *url;
+    struct slice filter = {NULL, 0};
+    struct buf links;
 
     /* If the set was removed meanwhile, there is no position to restart at. */
     if (r->status == STATUS_GONE && log_head(r->wish.set->log, &head)) {
@@ -107,7 +89,20 @@ answer_memory(struct request *rq, const struct reading *r)
         return;
     }
     response_init(&answer, 200, r->type);
-    add_links(&answer, r);
+    /* adds the links `self` and `next`. */
+    set = r->wish.set;
+    url = registry_public_url(set->registry);
+    if (r->filter)
+        filter = filter_text(&r->filter->filter);
+    buf_init(&links, RESPONSE_HEADERS_MAX);
+    BUF_ADD(&links, "<");
+    link_memory(&links, url, set->name, r->head.epoch, r->page.after, filter);
+    BUF_ADD(&links, ">; rel=\"self\", <");
+    link_memory(&links, url, set->name, r->head.epoch, r->page.last, filter);
+    BUF_ADD(&links, ">; rel=\"next\"");
+    response_header(&answer, "Link", "%.*s", (int)links.size,
+                    links.data ? links.data : "");
+    buf_fini(&links);
     response_header(&answer, "Cache-Control", "%s",
                     answers_cache_control(set_is_private(r->wish.set)));
     response_header(&answer, "Vary", "Accept");

@@ -380,44 +380,34 @@ reserve_places(struct putting *p, struct request *rq, struct problem *why)
     return rc ? rc : holding_add(&p->place, 1, why);
 }
 
-static enum status
-begin_upload(struct putting *p, struct request *rq, struct slice name,
-             uint64_t max, struct problem *why)
-{
-    struct registry *registry = p->deferral.http->registry;
-    struct slice coding;
-    struct head head;
-    enum status rc = read_consent(p, rq, why);
-
-    memcpy(p->name, name.data, name.size);
-    if (!rc)
-        rc = make_reader(p, rq, why);
-    if (!rc && request_header(rq, "content-encoding", &coding))
-        rc = decoding_decode(&p->decoding, coding, max, why);
-    if (!rc)
-        rc = reserve_places(p, rq, why);
-    if (!rc)
-        rc = uploads_begin(archiver_uploads(p->deferral.http->archiver), name,
-                           request_client(rq), request_authority(rq),
-                           &p->upload, why);
-    p->is_inline = registry_content(registry, name) == CONTENT_INLINE;
-    /* Changes that others post from now on are newer. */
-    if (!rc && registry_find(registry, name, &head)) {
-        memcpy(p->about.epoch, head.epoch, sizeof(head.epoch));
-        p->about.after = head.last;
-    }
-    return rc;
-}
-
 enum status
 handle_resources_put(struct http *http, struct request *rq,
                      const struct route_target *target, struct problem *why)
 {
     struct putting *p = deferral_new(http, rq, target, &putting, sizeof(*p));
+    struct slice coding;
+    struct head head;
+    enum status rc = read_consent(p, rq, why);
 
     block_init(&p->block, BLOCK_MAX);
     buf_init(&p->digests, BLOCK_MAX);
-    return deferral_receive(
-        &p->deferral, rq, target->body_max,
-        begin_upload(p, rq, target->name, target->body_max, why));
+    memcpy(p->name, target->name.data, target->name.size);
+    if (!rc)
+        rc = make_reader(p, rq, why);
+    if (!rc && request_header(rq, "content-encoding", &coding))
+        rc = decoding_decode(&p->decoding, coding, target->body_max, why);
+    if (!rc)
+        rc = reserve_places(p, rq, why);
+    if (!rc)
+        rc = uploads_begin(archiver_uploads(http->archiver), target->name,
+                           request_client(rq), request_authority(rq),
+                           &p->upload, why);
+    p->is_inline =
+        registry_content(http->registry, target->name) == CONTENT_INLINE;
+    /* Changes that others post from now on are newer. */
+    if (!rc && registry_find(http->registry, target->name, &head)) {
+        memcpy(p->about.epoch, head.epoch, sizeof(head.epoch));
+        p->about.after = head.last;
+    }
+    return deferral_receive(&p->deferral, rq, target->body_max, rc);
 }

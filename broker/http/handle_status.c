@@ -194,17 +194,6 @@ write_config(struct http *http, const struct principal *principal,
  * see metrics.h. */
 #define METRICS_TEXT_MAX ((size_t)2 << 20)
 
-static void
-measure_disk(struct http *http)
-{
-    struct statvfs disk;
-
-    if (statvfs(registry_config(http->registry)->data, &disk))
-        return;
-    metrics_set(METRIC_DISK_FREE, (int64_t)(disk.f_bavail * disk.f_frsize));
-    metrics_set(METRIC_DISK_SIZE, (int64_t)(disk.f_blocks * disk.f_frsize));
-}
-
 /* tidings_set_lag_entries{readers="hub",set="news"} 250
  *
  * Without the sets that the reader of the metrics may not see. */
@@ -363,11 +352,16 @@ static void
 write_metrics(struct http *http, const struct principal *principal,
               struct buf *to)
 {
+    struct statvfs disk;
+
     metrics_set(METRIC_BUILD_INFO, 1);
     registry_measure(http->registry);
     push_measure(http->push);
     bridges_measure(http->bridges);
-    measure_disk(http);
+    if (!statvfs(registry_config(http->registry)->data, &disk)) {
+        metrics_set(METRIC_DISK_FREE, (int64_t)(disk.f_bavail * disk.f_frsize));
+        metrics_set(METRIC_DISK_SIZE, (int64_t)(disk.f_blocks * disk.f_frsize));
+    }
     process_measure();
     metrics_write(to);
     write_lagging_sets(http, principal, to);

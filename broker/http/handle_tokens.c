@@ -3,7 +3,7 @@
  * of itself.
  *
  *     GET    /tokens                        all, without their secrets
- *     POST   /tokens                        makes one (token_command.h)
+ *     POST   /tokens                        makes one (token_json.h)
  *     GET    /tokens/self
  *     GET    /tokens/press
  *     DELETE /tokens/press
@@ -21,7 +21,7 @@
 
 #include "broker/access/request_tickets.h"
 #include "broker/access/tickets.h"
-#include "broker/access/token_command.h"
+#include "broker/access/token_json.h"
 #include "broker/http/answers.h"
 #include "broker/http/deferral.h"
 #include "broker/http/routes.h"
@@ -73,7 +73,7 @@ run_command(struct deferral *d, struct problem *why)
 
     t->command.json = buf_slice(&d->body);
     t->command.by = d->authority;
-    rc = token_command_run(d->http->tokens, &t->command, &t->text, why);
+    rc = token_json_run(d->http->tokens, &t->command, &t->text, why);
     return !rc && t->text.failed ? problem_memory(why) : rc;
 }
 
@@ -115,7 +115,7 @@ handle_token_self(struct http *http, struct request *rq,
     (void)http;
     (void)why;
     buf_init(&text, TOKEN_JSON_MAX);
-    token_command_self(&text, target->principal);
+    token_json_self(&text, target->principal);
     answers_buf(rq, 200, "application/json", "no-store", &text);
     return STATUS_OK;
 }
@@ -167,7 +167,7 @@ handle_session_post(struct http *http, struct request *rq,
         return rc;
     session_end(http, rq); /* the session of the same browser */
     buf_init(&text, TOKEN_JSON_MAX);
-    token_command_self(&text, target->principal);
+    token_json_self(&text, target->principal);
     response_init(&r, 201, "application/json");
     response_header(&r, "Cache-Control", "no-store");
     if (!is_open) {

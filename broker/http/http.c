@@ -42,29 +42,23 @@ sign_of_proxy(struct request *rq)
     return request_is_1_0(rq) ? "HTTP/1.0" : NULL;
 }
 
-/* Pages that may only read do so without a token. */
-static bool
-may_read(struct request *rq)
-{
-    struct slice value;
-
-    return (request_method(rq) == METHOD_GET ||
-            request_method(rq) == METHOD_HEAD ||
-            request_method(rq) == METHOD_OPTIONS) &&
-           !authorization_is_sent(rq, &value);
-}
-
 static bool
 may_come_from(const struct http *http, struct request *rq, struct slice origin)
 {
+    enum method method = request_method(rq);
     enum origins_verdict verdict;
+    struct slice value;
 
     /* A page cannot be both. */
     if (origins_are_own(http, rq, origin))
         return !request_is_upgrade(rq) || !session_is_of_other_site(rq);
     verdict =
         http->origins ? origins_judge(http->origins, origin) : CORS_FOREIGN;
-    return verdict == CORS_ALLOWED || (verdict == CORS_READER && may_read(rq));
+    /* Pages that may only read do so without a token. */
+    return verdict == CORS_ALLOWED ||
+           (verdict == CORS_READER && !authorization_is_sent(rq, &value) &&
+            (method == METHOD_GET || method == METHOD_HEAD ||
+             method == METHOD_OPTIONS));
 }
 
 /*

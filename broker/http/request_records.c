@@ -106,14 +106,17 @@ request_records_init(void)
     metrics_name_route(route_table_size + n_documents, "other", "none");
 }
 
-/* Counts the request. Streams and long polls (wait=) do not count: they last as
- * long as the client wants. */
-static void
-count_duration(const struct request_end *end)
+void
+request_records_add(struct access_log *log, const struct request_end *end)
 {
-    struct slice query = end->query;
+    struct slice query;
     size_t row = 0;
 
+    if (access_log_is_on(log))
+        add_line(log, end);
+    /* Counts the request. Streams and long polls (wait=) do not count: they
+     * last as long as the client wants. */
+    query = end->query;
     while (query.size > 0)
         if (slice_starts(slice_take(&query, '&'), "wait="))
             return;
@@ -128,12 +131,4 @@ count_duration(const struct request_end *end)
         row += route_table_size; /* the last row is "none" */
     }
     metrics_observe_request(row, end->status, end->duration_us);
-}
-
-void
-request_records_add(struct access_log *log, const struct request_end *end)
-{
-    if (access_log_is_on(log))
-        add_line(log, end);
-    count_duration(end);
 }

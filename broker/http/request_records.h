@@ -16,7 +16,7 @@
 #define BROKER_HTTP_REQUEST_RECORDS_H
 
 #include "broker/base/access_log.h"
-#include "broker/net/request_end.h"
+#include "broker/net/request.h"
 
 /* Names the rows of the metric. Before the server starts; again does nothing
  * new. */

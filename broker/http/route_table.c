@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "broker/access/token_command.h"
+#include "broker/access/token_json.h"
 #include "broker/base/metrics.h"
 #include "broker/documents/documents.h"
 #include "broker/net/stream.h"

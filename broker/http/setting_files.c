@@ -117,12 +117,7 @@ static void
 use_client_authorities(struct setting_files *f, const struct config *config,
                        void *content)
 {
-    struct problem why = {""};
-    bool is_new;
-
-    if (server_trust(f->server, content, &is_new, &why))
-        diag(DIAG_ERROR, "broker", "%s: %s", config->tls_client_ca, why.text);
-    else if (is_new && f->is_begun)
+    if (server_trust(f->server, content) && f->is_begun)
         DIAG_REPORT(DIAG_INFO, "broker",
                     "clients of new connections need other authorities",
                     diag_text("file", config->tls_client_ca));

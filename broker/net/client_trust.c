@@ -19,23 +19,6 @@ struct client_trust {
                                                    authorities alone */
 };
 
-static bool
-add_authorities(struct client_trust *t)
-{
-    for (int i = 0; i < sk_X509_num(t->authorities); i++) {
-        X509 *one = sk_X509_value(t->authorities, i);
-        X509_NAME *name = X509_NAME_dup(X509_get_subject_name(one));
-
-        if (!name || !sk_X509_NAME_push(t->names, name)) {
-            X509_NAME_free(name);
-            return false;
-        }
-        if (X509_STORE_add_cert(t->store, one) != 1)
-            return false;
-    }
-    return true;
-}
-
 struct client_trust *
 client_trust_new(struct stack_st_X509 *authorities)
 {
@@ -44,11 +27,14 @@ client_trust_new(struct stack_st_X509 *authorities)
     t->authorities = authorities;
     t->store = X509_STORE_new();
     t->names = sk_X509_NAME_new_null();
-    if (t->store && t->names && add_authorities(t) &&
-        certificates_digest(authorities, t->id))
-        return t;
-    client_trust_free(t);
-    return NULL;
+    for (int i = 0; i < sk_X509_num(authorities); i++) {
+        X509 *one = sk_X509_value(authorities, i);
+
+        sk_X509_NAME_push(t->names, X509_NAME_dup(X509_get_subject_name(one)));
+        X509_STORE_add_cert(t->store, one);
+    }
+    (void)certificates_digest(authorities, t->id);
+    return t;
 }
 
 void
@@ -74,17 +60,13 @@ client_trust_end_us(const struct client_trust *t)
     return t ? certificates_end_us(t->authorities) : 0;
 }
 
-bool
+void
 client_trust_ask(const struct client_trust *t, struct ssl_st *ssl)
 {
-    STACK_OF(X509_NAME) *names = SSL_dup_CA_list(t->names);
-
-    if (!names)
-        return false;
-    SSL_set0_CA_list(ssl, names);
+    SSL_set0_CA_list(ssl, SSL_dup_CA_list(t->names));
     SSL_set_verify(ssl, SSL_VERIFY_PEER, NULL);
-    return SSL_set1_verify_cert_store(ssl, t->store) == 1 &&
-           SSL_set_session_id_context(ssl, t->id, sizeof(t->id)) == 1;
+    SSL_set1_verify_cert_store(ssl, t->store);
+    SSL_set_session_id_context(ssl, t->id, sizeof(t->id));
 }
 
 bool

@@ -16,7 +16,7 @@ struct client_trust;
 struct ssl_st;
 struct stack_st_X509;
 
-/* Takes over the authorities. NULL: OpenSSL has no memory; they are freed. */
+/* Takes over the authorities. */
 struct client_trust *client_trust_new(struct stack_st_X509 *authorities);
 void client_trust_free(struct client_trust *trust); /* NULL is allowed */
 
@@ -28,8 +28,8 @@ bool client_trust_is_same(const struct client_trust *a,
 int64_t client_trust_end_us(const struct client_trust *trust);
 
 /* Makes a session, before its handshake, ask for a certificate. A ticket of a
- * session with other authorities resumes nothing. False: no memory. */
-bool client_trust_ask(const struct client_trust *trust, struct ssl_st *ssl);
+ * session with other authorities resumes nothing. */
+void client_trust_ask(const struct client_trust *trust, struct ssl_st *ssl);
 
 /* Writes the SHA-256 of the certificate that the client has proved to have, 64
  * digits and NUL, and when it expires. False: none, or it has expired

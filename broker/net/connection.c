@@ -218,6 +218,9 @@ feed_bytes(struct connection *c, struct slice bytes)
         connection_kill(c);
 }
 
+/* Closes it behind a whole answer, once the client has taken all. */
+static void end_connection(struct connection *c);
+
 static void
 on_readable(struct connection *c)
 {
@@ -231,7 +234,7 @@ on_readable(struct connection *c)
     }
     n = socket_read(&c->socket, s->input, sizeof(s->input));
     if (n < 0)
-        connection_end(c);
+        end_connection(c);
     if (n <= 0)
         return;
     bytes.size = (size_t)n;
@@ -264,9 +267,7 @@ connection_read_on(struct connection *c)
 void
 connection_proceed(struct connection *c)
 {
-    if (c->phase->proceed)
-        c->phase->proceed(c);
-    else if (c->in.data)
+    if (c->in.data)
         feed_bytes(c, waiting_slice(&c->in));
 }
 
@@ -374,24 +375,18 @@ connection_narrow(struct connection *c)
     return true;
 }
 
-/* Sends the bytes that were kept back, as far as there is room. */
 static void
-flush_waiting(struct connection *c)
+on_writable(struct connection *c)
 {
     ssize_t n = 0;
 
+    /* Sends the bytes that were kept back, as far as there is room. */
     if (c->out.data)
         n = socket_write(&c->socket, c->out.data + c->out.at, c->out.size);
     if (n < 0)
         connection_kill(c);
     else if (c->out.data)
         waiting_leave(&c->out, c->out.size - (size_t)n);
-}
-
-static void
-on_writable(struct connection *c)
-{
-    flush_waiting(c);
     if (connection_is_gone(c) || c->out.data)
         return;
     c->is_awaiting_room = false;
@@ -710,7 +705,7 @@ void
 connection_check_deadline(struct connection *c, int64_t now_us)
 {
     if (is_late(c, now_us) && !may_stay(c))
-        connection_end(c);
+        end_connection(c);
 }
 
 bool
@@ -833,8 +828,8 @@ connection_linger(struct connection *c)
     connection_read_on(c);
 }
 
-void
-connection_end(struct connection *c)
+static void
+end_connection(struct connection *c)
 {
     if ((!c->phase->is_head && c->phase != &linger) || c->out.data ||
         c->service->is_cut || !tcp_left(c->socket.fd)) {

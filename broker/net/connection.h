@@ -55,7 +55,7 @@
 #include "broker/base/authority.h"
 #include "broker/base/client_limits.h"
 #include "broker/net/body.h"
-#include "broker/net/request_end.h"
+#include "broker/net/request.h"
 #include "broker/net/server.h"
 #include "broker/net/socket.h"
 #include "proto/http/request_head.h"
@@ -91,10 +91,6 @@ struct phase {
 
     /* There is room, and nothing is kept back. NULL: nothing is sent. */
     void (*send)(struct connection *c);
-
-    /* Does the work that connection_set_ready has put off. NULL: the
-     * connection reads its waiting bytes. */
-    void (*proceed)(struct connection *c);
 
     /* Checks the deadline, the rate, or whether the client is still there, once
      * a second. */
@@ -218,14 +214,11 @@ void connection_set_busy(struct connection *c, bool is_busy);
  * the kernel goes on sending. */
 void connection_kill(struct connection *c);
 
-/* Closes it behind a whole answer, once the client has taken all. */
-void connection_end(struct connection *c);
-
 /* Reads again, waiting bytes first: in this turn of the loop, but not within
  * this call. */
 void connection_read_on(struct connection *c);
 
-/* Makes the loop call connection_proceed, in the same way. */
+/* Makes the loop call stream_proceed or connection_proceed, in the same way. */
 void connection_set_ready(struct connection *c);
 
 /* Writes bytes unchanged, and keeps those that the socket does not take. false:
@@ -271,7 +264,7 @@ void connection_linger(struct connection *c);
 /* True if the client has sent bytes that were not read yet. */
 bool connection_has_unread(const struct connection *c);
 
-/* Does what connection_set_ready put off. */
+/* Reads the waiting bytes, after connection_set_ready. */
 void connection_proceed(struct connection *c);
 
 /* Once a second, and now and then without a deadline: counts the bytes in the

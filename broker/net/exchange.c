@@ -52,18 +52,6 @@ refuse_request(struct request *rq, unsigned status, const char *text)
     return true;
 }
 
-static bool
-refuse_version(struct request *rq)
-{
-    struct response r;
-
-    rq->is_closing = true;
-    response_init(&r, 426, NULL);
-    response_header(&r, "Sec-WebSocket-Version", "13");
-    request_answer(rq, &r);
-    return true;
-}
-
 /* RFC 6455 section 4.2.1. */
 static bool
 refuse_upgrade(struct request *rq)
@@ -75,8 +63,15 @@ refuse_upgrade(struct request *rq)
         value.size != KEY_SIZE)
         return refuse_request(rq, 400, "not a handshake of RFC 6455");
     if (!request_header(rq, "sec-websocket-version", &value) ||
-        !slice_is(value, "13"))
-        return refuse_version(rq);
+        !slice_is(value, "13")) {
+        struct response r;
+
+        rq->is_closing = true;
+        response_init(&r, 426, NULL);
+        response_header(&r, "Sec-WebSocket-Version", "13");
+        request_answer(rq, &r);
+        return true;
+    }
     return false;
 }
 

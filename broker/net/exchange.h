@@ -119,10 +119,6 @@ struct request *request_new(struct connection *c, const struct request_head *h,
 /* Frees a request, and an answer that it still has. No job may be at work. */
 void request_free(struct request *rq);
 
-/* Returns `size` bytes, less than MEMORY_SMALL, that are freed with the
- * request. */
-char *request_memory(struct request *rq, size_t size);
-
 /* Describes the request for its end. Lends its texts. */
 void request_describe(const struct request *rq, struct request_end *end);
 
@@ -160,5 +156,8 @@ void response_send(struct connection *c);
 /* The request is freed: the stream's owner may begin, at once or, if it is an
  * HTTP answer, before the loop sleeps. */
 void stream_begin(struct connection *c);
+
+/* Does the latter. False: the connection has no such stream. */
+bool stream_proceed(struct connection *c);
 
 #endif

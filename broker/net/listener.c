@@ -405,21 +405,28 @@ accept_on(struct listener *listener)
     uv_poll_start(&listener->poll, UV_READABLE, accept_some);
 }
 
-/* Takes over `fd`, and the file of a unix socket. NULL: no memory. */
-static struct listener *
-add_listener(struct service *service, int fd, enum listener_kind kind)
+/* Takes over `fd`, and the file of a unix socket. */
+static enum status
+add_listener(struct service *service, int fd, enum listener_kind kind,
+             struct unix_file *file, struct problem *why)
 {
     struct listeners *l = &service->listeners;
     struct listener *listener = &l->all[l->n];
 
-    if (uv_poll_init(loop_uv(service->loop), &listener->poll, fd))
-        return NULL;
+    if (uv_poll_init(loop_uv(service->loop), &listener->poll, fd)) {
+        file_close(&fd);
+        if (file)
+            unix_socket_remove(file);
+        return problem_memory(why);
+    }
     listener->poll.data = listener;
     listener->service = service;
     listener->kind = kind;
     listener->fd = fd;
+    if (file)
+        listener->file = *file;
     l->n++;
-    return listener;
+    return STATUS_OK;
 }
 
 static enum status
@@ -428,15 +435,11 @@ listen_on_address(struct service *service, const struct addresses *addresses,
 {
     int fd = bound_socket(addresses, i, true);
 
-    if (fd < 0 || listen(fd, BACKLOG)) {
-        problem_errno(why, "cannot listen on", service->server->options.host);
-        file_close(&fd);
-        return STATUS_IO;
-    }
-    if (add_listener(service, fd, LISTENER_TCP))
-        return STATUS_OK;
+    if (fd >= 0 && !listen(fd, BACKLOG))
+        return add_listener(service, fd, LISTENER_TCP, NULL, why);
+    problem_errno(why, "cannot listen on", service->server->options.host);
     file_close(&fd);
-    return problem_memory(why);
+    return STATUS_IO;
 }
 
 static enum status
@@ -444,20 +447,10 @@ listen_on_path(struct service *service, const struct unix_socket *socket,
                struct problem *why)
 {
     struct unix_file file;
-    struct listener *listener;
     int fd;
     enum status rc = unix_socket_listen(socket, BACKLOG, &file, &fd, why);
 
-    if (rc)
-        return rc;
-    listener = add_listener(service, fd, socket->kind);
-    if (listener) {
-        listener->file = file;
-        return STATUS_OK;
-    }
-    file_close(&fd);
-    unix_socket_remove(&file);
-    return problem_memory(why);
+    return rc ? rc : add_listener(service, fd, socket->kind, &file, why);
 }
 
 enum status

@@ -9,7 +9,6 @@
 #include "broker/net/client_trust.h"
 #include "broker/net/connection.h"
 #include "broker/net/exchange.h"
-#include "broker/net/request_end.h"
 #include "broker/net/service.h"
 #include "proto/http/accept_header.h"
 #include "proto/memory.h"
@@ -25,8 +24,10 @@ struct memory {
     char bytes[];
 };
 
-char *
-request_memory(struct request *rq, size_t size)
+/* Returns `size` bytes, less than MEMORY_SMALL, that are freed with the
+ * request. */
+static char *
+take_memory(struct request *rq, size_t size)
 {
     struct memory *m = memory_room(sizeof(*m) + size);
 
@@ -450,7 +451,7 @@ request_add_lines(struct request *rq, struct slice lines)
 
     if (size > REQUEST_LINES_MAX)
         return;
-    all = request_memory(rq, size);
+    all = take_memory(rq, size);
     if (rq->lines.size > 0)
         memcpy(all, rq->lines.data, rq->lines.size);
     memcpy(all + rq->lines.size, lines.data, lines.size);

@@ -31,6 +31,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "broker/base/client_address.h"
 #include "broker/net/server.h"
 #include "proto/slice.h"
 #include "proto/status.h"
@@ -125,7 +126,7 @@ struct authority *request_take_authority(struct request *rq);
 /* True if the authority has ended: the request was answered 401. */
 bool request_deny(struct request *rq);
 
-/* For the end of the request (request_end.h). During on_request.
+/* For the end of the request (struct request_end). During on_request.
  *
  * Sets the route, and the pattern of its path, which stays for ever; NULL: it
  * has none.
@@ -253,5 +254,34 @@ void request_accept_stream(struct request *rq, const struct stream_terms *terms,
 void request_accept_long(struct request *rq, const struct response *head,
                          struct slice opening,
                          const struct stream_handlers *handlers, void *user);
+
+/* What is known of a request when it has ended: for metrics and the access log
+ * (server_options.on_end). Its end:
+ *
+ *   - the kernel has the last byte of the answer: is_whole;
+ *   - the connection ended before: not is_whole;
+ *   - a stream has ended, which had no last byte: is_stream. */
+struct request_end {
+    const struct service *service; /* the thread that calls */
+    enum listener_kind listener;
+    struct client_address client; /* of a request by a trusted proxy, the client
+                           that the proxy names */
+    enum method method;           /* METHODS: none that the server knows */
+    const void *route;   /* of request_set_route; NULL: none was found */
+    const char *pattern; /* of request_set_route; or NULL */
+    unsigned status;     /* 0: the connection ended before there was one */
+    bool is_whole;       /* all of the answer was given to the kernel */
+    bool is_stream;      /* a WebSocket, or an answer without a known length */
+    bool is_kept;        /* request_keep_for_log: agent, name; of a stream all
+                            of the texts below */
+    uint64_t received_bytes; /* of the body; of a WebSocket, of its frames */
+    uint64_t sent_bytes;     /* with heads, without TLS */
+    uint64_t n_messages;     /* of a stream: stream_count_message */
+    int64_t duration_us;     /* since the head was complete */
+
+    /* Lent until the call returns. */
+    struct slice id; /* of X-Request-Id */
+    struct slice path, query, agent, name;
+};
 
 #endif

@@ -590,19 +590,6 @@ request_answer(struct request *rq, struct response *r)
 
 /* Refusals */
 
-static void
-begin_refusal(struct response *r, unsigned status, const char *allow)
-{
-    response_init(r, status, NULL);
-    if (status == 401) /* RFC 6750 section 3 */
-        response_header(r, "WWW-Authenticate", "Bearer");
-    if (status == 503 || status == 409 || status == 429)
-        response_header(r, "Retry-After", status == 429 ? "10" : "1");
-    if (allow)
-        response_header(r, status == 415 ? "Accept-Encoding" : "Allow", "%s",
-                        allow);
-}
-
 void
 request_answer_problem_with(struct request *rq, unsigned status,
                             const struct problem *why, const char *allow,
@@ -610,7 +597,14 @@ request_answer_problem_with(struct request *rq, unsigned status,
 {
     struct response r;
 
-    begin_refusal(&r, status, allow);
+    response_init(&r, status, NULL);
+    if (status == 401) /* RFC 6750 section 3 */
+        response_header(&r, "WWW-Authenticate", "Bearer");
+    if (status == 503 || status == 409 || status == 429)
+        response_header(&r, "Retry-After", status == 429 ? "10" : "1");
+    if (allow)
+        response_header(&r, status == 415 ? "Accept-Encoding" : "Allow", "%s",
+                        allow);
     response_answer_problem(rq, &r, why, members);
 }
 

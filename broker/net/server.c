@@ -76,19 +76,6 @@ end_service(struct task *task)
     loop_set_alarm(s->loop, &s->late_end, s->cut_at_us);
 }
 
-static void
-end_if_possible(struct service *s)
-{
-    if (!s->is_cut && (!s->n_busy || clock_steady_us() >= s->cut_at_us)) {
-        s->is_cut = true;
-        check_connections(&s->heads, 0, true);
-        check_connections(&s->timed, 0, true);
-        check_connections(&s->untimed, 0, true);
-    }
-    if (s->is_cut && !has_connections(s))
-        loop_end(s->loop);
-}
-
 /* Before the loop sleeps. Does what this turn put off. That may put off more,
  * but only for bytes that were read already, so the loop below ends. */
 static bool
@@ -98,11 +85,20 @@ on_turn(void *user)
     struct connection *connection;
 
     list_drain (connection, &s->ready, ready)
-        connection_proceed(connection);
+        if (!stream_proceed(connection))
+            connection_proceed(connection);
     if (s->server->options.on_turn)
         s->server->options.on_turn(s, s->server->options.user);
-    if (s->is_ending)
-        end_if_possible(s);
+    if (s->is_ending) {
+        if (!s->is_cut && (!s->n_busy || clock_steady_us() >= s->cut_at_us)) {
+            s->is_cut = true;
+            check_connections(&s->heads, 0, true);
+            check_connections(&s->timed, 0, true);
+            check_connections(&s->untimed, 0, true);
+        }
+        if (s->is_cut && !has_connections(s))
+            loop_end(s->loop);
+    }
     return false;
 }
 
@@ -371,24 +367,14 @@ server_show(struct server *server, struct identity *id)
     return tls_show(server->tls, id);
 }
 
-enum status
-server_trust(struct server *server, struct stack_st_X509 *authorities,
-             bool *is_new, struct problem *why)
+bool
+server_trust(struct server *server, struct stack_st_X509 *authorities)
 {
-    struct client_trust *trust = NULL;
-
-    *is_new = false;
-    if (!server->tls) {
-        certificates_free(authorities);
-        return STATUS_OK;
-    }
-    if (authorities) {
-        trust = client_trust_new(authorities);
-        if (!trust)
-            return problem_memory(why);
-    }
-    *is_new = tls_trust(server->tls, trust);
-    return STATUS_OK;
+    if (server->tls)
+        return tls_trust(server->tls,
+                         authorities ? client_trust_new(authorities) : NULL);
+    certificates_free(authorities);
+    return false;
 }
 
 void

@@ -77,8 +77,8 @@ struct server_options {
      * request's handlers (request.h). */
     void (*on_request)(struct request *rq, void *user);
 
-    /* Called once for each request, when it has ended (request_end.h). Must not
-     * block. May be NULL. */
+    /* Called once for each request, when it has ended (struct request_end).
+     * Must not block. May be NULL. */
     void (*on_end)(const struct request_end *end, void *user);
 
     /* Appends a page for people that shows a refusal: `problem` is its JSON,
@@ -123,12 +123,10 @@ bool server_show(struct server *server, struct identity *id);
 
 /* From now on a server that speaks TLS asks clients for certificates of these
  * authorities (base/certificates.h), which it takes over; NULL: for none. See
- * request_certificate. *is_new: they differ from those before. The thread that
- * opened. STATUS_MEMORY: those before stay. */
+ * request_certificate. False: they equal those before. The thread that opened.
+ */
 struct stack_st_X509;
-MUST_CHECK enum status server_trust(struct server *server,
-                                    struct stack_st_X509 *authorities,
-                                    bool *is_new, struct problem *why);
+bool server_trust(struct server *server, struct stack_st_X509 *authorities);
 
 /* The port of the listeners. */
 unsigned server_port(const struct server *server);

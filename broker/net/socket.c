@@ -74,11 +74,8 @@ bool
 socket_open(struct socket *s, uv_loop_t *loop, int fd, bool is_unix,
             struct tls *tls, socket_ready_fn *on_ready)
 {
-    if (tls) {
+    if (tls)
         s->ssl = tls_session(tls, fd);
-        if (!s->ssl)
-            return false;
-    }
     if (uv_poll_init(loop, &s->poll, fd)) {
         SSL_free(s->ssl);
         return false;

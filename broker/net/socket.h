@@ -127,8 +127,7 @@ bool tls_show(struct tls *tls, struct identity *id);
 bool tls_trust(struct tls *tls, struct client_trust *trust);
 
 /* Makes a session on a connected socket, which the caller keeps: the first read
- * or write begins the handshake. NULL: no memory. Any thread; then that
- * thread's. */
+ * or write begins the handshake. Any thread; then that thread's. */
 struct ssl_st *tls_session(struct tls *tls, int fd);
 
 #endif

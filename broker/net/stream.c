@@ -8,7 +8,7 @@
 #include "broker/base/metrics.h"
 #include "broker/net/connection.h"
 #include "broker/net/exchange.h"
-#include "broker/net/request_end.h"
+#include "broker/net/request.h"
 #include "broker/net/response.h"
 #include "broker/net/service.h"
 #include "proto/http/ws_frames.h"
@@ -75,27 +75,19 @@ drop_incoming(struct stream *s)
 }
 
 static void
-report_end(const struct connection *c)
+on_gone(struct connection *c)
 {
     const struct server_options *options = &c->service->server->options;
     struct stream *s = c->stream;
 
-    if (!options->on_end)
-        return;
-    s->end.is_whole = s->is_closing;
-    s->end.n_messages = s->n_messages;
-    s->end.received_bytes = c->received - s->received_before;
-    s->end.sent_bytes = c->sent - c->out.size - s->sent_before;
-    s->end.duration_us = clock_steady_us() - s->began_us;
-    options->on_end(&s->end, options->user);
-}
-
-static void
-on_gone(struct connection *c)
-{
-    struct stream *s = c->stream;
-
-    report_end(c);
+    if (options->on_end) {
+        s->end.is_whole = s->is_closing;
+        s->end.n_messages = s->n_messages;
+        s->end.received_bytes = c->received - s->received_before;
+        s->end.sent_bytes = c->sent - c->out.size - s->sent_before;
+        s->end.duration_us = clock_steady_us() - s->began_us;
+        options->on_end(&s->end, options->user);
+    }
     c->stream = NULL;
     drop_incoming(s);
     s->handlers->on_gone(s, s->user);
@@ -277,8 +269,8 @@ read_frames(struct connection *c, struct slice *bytes, struct ws_frame *frame)
     if (!in) {
         in = memory_new(1, sizeof(*in));
         buf_init(&in->bytes, STREAM_MESSAGE_MAX);
-        holding_init(&in->held, c->service->server->clients, stream_client(s),
-                     CLIENT_POSTS);
+        holding_init(&in->held, c->service->server->clients,
+                     c->owner ? c->owner : c->client, CLIENT_POSTS);
         s->incoming = in;
     }
     return ws_frames_read_into(&s->frames, bytes, &in->bytes, frame);
@@ -303,19 +295,6 @@ count_incoming(struct stream *s)
         return false;
     }
     return true;
-}
-
-/* Hands over a whole message. */
-static void
-take_message(struct stream *s, const struct ws_frame *frame)
-{
-    struct stream_message message = {.bytes = buf_slice(&s->incoming->bytes),
-                                     .is_text = frame->is_text,
-                                     .is_deflated = frame->is_deflated};
-
-    if (!s->is_closing)
-        s->handlers->on_message(s, &message, s->user);
-    drop_incoming(s);
 }
 
 static void
@@ -357,10 +336,18 @@ take_frames(struct connection *c, struct slice bytes)
         case WS_FRAMES_MORE:
             if (is_pinged && c->phase == &stream_phase)
                 send_control(c, OPCODE_PONG, ping.payload, ping.size);
-            if (next == WS_FRAMES_MESSAGE)
-                take_message(s, &frame);
-            else
+            if (next == WS_FRAMES_MESSAGE) {
+                struct stream_message message = {
+                    .bytes = buf_slice(&s->incoming->bytes),
+                    .is_text = frame.is_text,
+                    .is_deflated = frame.is_deflated};
+
+                if (!s->is_closing)
+                    s->handlers->on_message(s, &message, s->user);
+                drop_incoming(s);
+            } else {
                 (void)count_incoming(s);
+            }
             count_received(c, bytes.size - rest.size);
             return bytes.size - rest.size;
         }
@@ -420,7 +407,6 @@ static const struct phase stream_phase = {
 
 static const struct phase long_phase = {
     .send = send_more,
-    .proceed = open_stream,
     .check = check_long,
 };
 
@@ -431,6 +417,15 @@ static const struct phase stream_farewell = {
     .is_busy = true,
     .is_good_end = true,
 };
+
+bool
+stream_proceed(struct connection *c)
+{
+    if (c->phase != &long_phase)
+        return false;
+    open_stream(c);
+    return true;
+}
 
 static const struct phase long_farewell = {
     .send = end_farewell,
@@ -487,14 +482,6 @@ void
 stream_read_on(struct stream *stream)
 {
     connection_read_on(stream->connection);
-}
-
-struct client *
-stream_client(const struct stream *stream)
-{
-    const struct connection *c = stream->connection;
-
-    return c->owner ? c->owner : c->client;
 }
 
 bool

@@ -108,7 +108,7 @@ size_t stream_frame_header(uint8_t to[STREAM_FRAME_HEADER_MAX], size_t size,
 size_t stream_chunk_header(char to[STREAM_CHUNK_HEADER_MAX], size_t size);
 
 /* Counts a message of the owner's, for the end of the stream
- * (request_end.h). */
+ * (struct request_end). */
 void stream_count_message(struct stream *stream);
 
 /* Requests on_room. */
@@ -116,10 +116,6 @@ void stream_want_room(struct stream *stream);
 
 /* Reads the client's messages again: after is_behind. */
 void stream_read_on(struct stream *stream);
-
-/* The client or the owner of the token that the stream counts for; NULL: none.
- * Lent. */
-struct client *stream_client(const struct stream *stream);
 
 /* True if the authority of its request has ended (request.h). */
 bool stream_is_denied(const struct stream *stream, int64_t now_us);

@@ -45,8 +45,7 @@ read_cert(struct identity *id, const char *path, struct problem *why)
 
     if (rc)
         return rc;
-    if (!certificates_digest(id->chain, id->digest))
-        return problem_memory(why);
+    (void)certificates_digest(id->chain, id->digest);
     id->end_us = certificates_end_us(id->chain);
     id->cert = sk_X509_shift(id->chain);
     if (X509_cmp_current_time(X509_get0_notAfter(id->cert)) < 0)
@@ -92,10 +91,6 @@ try_out(const struct identity *id, const char *cert_path, const char *key_path,
     SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
     enum status rc = STATUS_OK;
 
-    if (!ctx) {
-        rc = problem_memory(why);
-        goto out;
-    }
     openssl_raise_level(ctx);
     if (X509_check_private_key(id->cert, id->key) != 1)
         rc = problem(why, STATUS_IO,
@@ -105,7 +100,6 @@ try_out(const struct identity *id, const char *cert_path, const char *key_path,
              1)
         rc = problem(why, STATUS_IO, "%s: OpenSSL refuses the certificate: %s",
                      cert_path, openssl_reason());
-out:
     SSL_CTX_free(ctx);
     ERR_clear_error();
     return rc;
@@ -139,12 +133,6 @@ identity_free(struct identity *id)
     certificates_free(id->chain);
     EVP_PKEY_free(id->key);
     free(id);
-}
-
-static bool
-is_same(const struct identity *a, const struct identity *b)
-{
-    return !memcmp(a->digest, b->digest, sizeof(a->digest));
 }
 
 /* OpenSSL asks for the certificate of a handshake. An SSL_CTX keeps one for
@@ -218,7 +206,7 @@ tls_open(struct tls **tls, const char *cert_path, const char *key_path,
     rc = identity_read(&t->identity, cert_path, key_path, why);
     if (!rc) {
         t->ctx = SSL_CTX_new(TLS_server_method());
-        if (!t->ctx || !prepare_context(t))
+        if (!prepare_context(t))
             rc = problem_memory(why);
     }
     ERR_clear_error();
@@ -234,7 +222,9 @@ tls_open(struct tls **tls, const char *cert_path, const char *key_path,
 bool
 tls_show(struct tls *tls, struct identity *id)
 {
-    bool is_new = !is_same(id, tls->identity); /* only this thread changes it */
+    /* Only this thread changes it. */
+    bool is_new =
+        memcmp(id->digest, tls->identity->digest, sizeof(id->digest)) != 0;
     struct identity *last;
 
     pthread_mutex_lock(&tls->mutex);
@@ -277,18 +267,12 @@ SSL *
 tls_session(struct tls *tls, int fd)
 {
     SSL *ssl = SSL_new(tls->ctx);
-    bool is_made = ssl && SSL_set_fd(ssl, fd) == 1;
 
-    if (is_made) {
-        pthread_mutex_lock(&tls->mutex);
-        is_made = !tls->trust || client_trust_ask(tls->trust, ssl);
-        pthread_mutex_unlock(&tls->mutex);
-    }
-    ERR_clear_error();
-    if (!is_made) {
-        SSL_free(ssl);
-        return NULL;
-    }
+    SSL_set_fd(ssl, fd);
+    pthread_mutex_lock(&tls->mutex);
+    if (tls->trust)
+        client_trust_ask(tls->trust, ssl);
+    pthread_mutex_unlock(&tls->mutex);
     SSL_set_accept_state(ssl);
     return ssl;
 }

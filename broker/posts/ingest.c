@@ -426,26 +426,19 @@ on_committed(struct post *post)
     finish_post(in);
 }
 
-/* Takes the key from the member "id", after the reader's end. */
-static enum status
-take_id(struct ingest *in, struct problem *why)
-{
-    struct slice id = input_reader_id(in->reader);
-
-    if (!in->is_message || in->key.size > 0 || id.size == 0)
-        return STATUS_OK;
-    memcpy(in->key.text, id.data, id.size);
-    in->key.size = id.size;
-    return take_key(in, why);
-}
-
 enum status
 ingest_read_end(struct ingest *in, struct problem *why)
 {
     enum status rc = decoding_end(&in->decoding, why);
+    struct slice id = input_reader_id(in->reader);
 
-    if (!rc && in->post.n_fragments > 0)
-        rc = take_id(in, why);
+    /* Takes the key from the member "id", after the reader's end. */
+    if (!rc && in->post.n_fragments > 0 && in->is_message &&
+        in->key.size == 0 && id.size > 0) {
+        memcpy(in->key.text, id.data, id.size);
+        in->key.size = id.size;
+        rc = take_key(in, why);
+    }
     if (rc)
         return rc;
     decoding_fini(&in->decoding);

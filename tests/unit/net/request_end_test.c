@@ -1,7 +1,6 @@
-#include "broker/net/request_end.h"
-
 #include <arpa/inet.h>
 
+#include "broker/net/request.h"
 #include "proto/http/network_address.h"
 #include "tests/unit/net/streamed.h"
 

@@ -1,5 +1,5 @@
 /*
- * token_command.h - requests about tokens as JSON: of HTTP, and of tidingsd's
+ * token_json.h - requests about tokens as JSON: of HTTP, and of tidingsd's
  * own commands.
  *
  *     {"name":"press","publish":["news-*"],"subscribe":["*","!internal"],
@@ -14,8 +14,8 @@
  * members, its "id", "created", "used", its "state" (active or expired), and
  * when it is new its "token".
  */
-#ifndef BROKER_ACCESS_TOKEN_COMMAND_H
-#define BROKER_ACCESS_TOKEN_COMMAND_H
+#ifndef BROKER_ACCESS_TOKEN_JSON_H
+#define BROKER_ACCESS_TOKEN_JSON_H
 
 #include "broker/access/tokens.h"
 #include "proto/buf.h"
@@ -43,22 +43,22 @@ struct token_command {
 /* Does it, and appends the answer to `text` (nothing for TOKEN_REVOKE). Any
  * thread that may wait for the disk. Errors as in tokens.h; STATUS_MALFORMED:
  * the JSON. */
-MUST_CHECK enum status token_command_run(struct tokens *tokens,
-                                         const struct token_command *command,
-                                         struct buf *text, struct problem *why);
+MUST_CHECK enum status token_json_run(struct tokens *tokens,
+                                      const struct token_command *command,
+                                      struct buf *text, struct problem *why);
 
 /* Appends what a principal may know about itself: its name, its rights and its
  * end. */
-void token_command_self(struct buf *text, const struct principal *p);
+void token_json_self(struct buf *text, const struct principal *p);
 
-/* Calls `fn` for each token of an answer of token_command_run, with its text,
+/* Calls `fn` for each token of an answer of token_json_run, with its text,
  * which is "" unless it is new. STATUS_MALFORMED: it is none. */
 typedef void token_shown_fn(const struct token_view *view, struct slice text,
                             void *user);
-MUST_CHECK enum status token_command_read(struct slice json, token_shown_fn *fn,
-                                          void *user, struct problem *why);
+MUST_CHECK enum status token_json_read(struct slice json, token_shown_fn *fn,
+                                       void *user, struct problem *why);
 
 /* Appends the JSON of TOKEN_ADD. */
-void token_command_write(struct buf *to, const struct token_terms *terms);
+void token_json_write(struct buf *to, const struct token_terms *terms);
 
 #endif

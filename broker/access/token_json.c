@@ -1,4 +1,4 @@
-#include "broker/access/token_command.h"
+#include "broker/access/token_json.h"
 
 #include <string.h>
 
@@ -63,7 +63,7 @@ add_certificate(struct buf *to, const struct token_terms *terms)
 }
 
 void
-token_command_write(struct buf *to, const struct token_terms *terms)
+token_json_write(struct buf *to, const struct token_terms *terms)
 {
     add_terms(to, terms->name, &terms->rights, terms->ends_us);
     add_certificate(to, terms);
@@ -71,29 +71,11 @@ token_command_write(struct buf *to, const struct token_terms *terms)
 }
 
 void
-token_command_self(struct buf *text, const struct principal *p)
+token_json_self(struct buf *text, const struct principal *p)
 {
     add_terms(text, p->name[0] ? p->name : PRINCIPAL_EVERYONE, &p->rights,
               atomic_load(&p->authority.ends_us));
     BUF_ADD(text, "}\n");
-}
-
-/* `secret`: the text of a new token; "": not shown. */
-static void
-add_view(struct buf *to, const struct token_view *view, const char *secret)
-{
-    add_terms(to, view->terms.name, &view->terms.rights, view->terms.ends_us);
-    add_certificate(to, &view->terms);
-    if (view->id[0])
-        json_text_member(to, "id", slice_of(view->id));
-    add_time(to, "created", view->created_us);
-    add_time(to, "used", view->used_us);
-    json_text_member(to, "state",
-                     view->terms.ends_us > clock_now_us() ? SLICE("active")
-                                                          : SLICE("expired"));
-    if (secret[0])
-        json_text_member(to, "token", slice_of(secret));
-    BUF_ADD(to, "}");
 }
 
 /* Running */
@@ -105,11 +87,13 @@ struct showing {
     size_t n;
 };
 
-/* The newest token of a name is the last, and alone is new. */
+/* The newest token of a name is the last, and alone is new: then s->secret is
+ * its text. */
 static enum status
 on_view(const struct token_view *view, void *user)
 {
     struct showing *s = user;
+    struct buf *to = s->text;
     bool is_new = s->secret[0] &&
                   !memcmp(s->secret + strlen("td_"), view->id, TOKEN_ID_SIZE);
 
@@ -117,9 +101,20 @@ on_view(const struct token_view *view, void *user)
         (s->secret[0] && !is_new))
         return STATUS_OK;
     if (s->n++)
-        BUF_ADD(s->text, ",\n");
-    add_view(s->text, view, s->secret);
-    return s->text->failed ? STATUS_MEMORY : STATUS_OK;
+        BUF_ADD(to, ",\n");
+    add_terms(to, view->terms.name, &view->terms.rights, view->terms.ends_us);
+    add_certificate(to, &view->terms);
+    if (view->id[0])
+        json_text_member(to, "id", slice_of(view->id));
+    add_time(to, "created", view->created_us);
+    add_time(to, "used", view->used_us);
+    json_text_member(to, "state",
+                     view->terms.ends_us > clock_now_us() ? SLICE("active")
+                                                          : SLICE("expired"));
+    if (s->secret[0])
+        json_text_member(to, "token", slice_of(s->secret));
+    BUF_ADD(to, "}");
+    return to->failed ? STATUS_MEMORY : STATUS_OK;
 }
 
 /* One token as an object, all as {"tokens":[...]}. */
@@ -144,7 +139,7 @@ show(struct tokens *tokens, struct showing *s, struct problem *why)
 /* Reading */
 
 struct reading {
-    bool is_answer;    /* made by add_view; else a request */
+    bool is_answer;    /* made by on_view; else a request */
     unsigned depth;    /* 1: in the object; 2: in an array of patterns */
     bool is_in_tokens; /* in the array of {"tokens":[...]} */
     enum right right;  /* of the patterns */
@@ -301,8 +296,8 @@ on_event(void *user, enum json_event event, struct slice text,
 }
 
 enum status
-token_command_read(struct slice json, token_shown_fn *fn, void *user,
-                   struct problem *why)
+token_json_read(struct slice json, token_shown_fn *fn, void *user,
+                struct problem *why)
 {
     struct reading r = {.is_answer = true, .fn = fn, .user = user};
 
@@ -338,8 +333,8 @@ run_making(struct tokens *tokens, const struct token_command *command,
 }
 
 enum status
-token_command_run(struct tokens *tokens, const struct token_command *command,
-                  struct buf *text, struct problem *why)
+token_json_run(struct tokens *tokens, const struct token_command *command,
+               struct buf *text, struct problem *why)
 {
     struct showing s = {.text = text, .name = command->name, .secret = ""};
 
