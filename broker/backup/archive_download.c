@@ -8,8 +8,7 @@
 #include <unistd.h>
 
 #include "base/token_file.h"
-#include "broker/backup/published_list.h"
-#include "broker/backup/published_text.h"
+#include "broker/backup/published_documents.h"
 #include "proto/buf.h"
 #include "proto/http/websub.h"
 #include "proto/memory.h"

@@ -258,6 +258,15 @@ def test_a_cluster_needs_a_public_url(cluster):
     assert "needs --cluster" in cluster.refused("--cluster-from", PUBLIC)
 
 
+def test_a_cluster_needs_libpq(run, tmp_path):
+    (tmp_path / "libpq.so.5").write_text("not installed")
+    options = ("--cluster", "host=x", "--cluster-name", "a", "--public-url", PUBLIC)
+    env = {"LD_LIBRARY_PATH": str(tmp_path)}
+    done = run("tidingsd", *options, "--check", status=2, env=env)
+    assert "libpq is not installed" in done.errors()
+    assert run("tidingsd", "--version", env=env).out  # which needs none
+
+
 def test_a_broker_that_does_not_belong_is_refused(cluster):
     text = cluster.refused(*cluster.options("a"))
     assert "this database has no cluster" in text
