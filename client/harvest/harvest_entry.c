@@ -28,16 +28,6 @@ without_quotes(struct slice text)
     return content;
 }
 
-/* True if the text has the word. */
-static bool
-has_word(struct slice text, const char *word)
-{
-    while (text.size > 0)
-        if (slice_is(slice_take(&text, ' '), word))
-            return word[0];
-    return false;
-}
-
 /* True if the attribute is the path of earlier relays. */
 static bool
 is_path(struct slice attribute)
@@ -106,7 +96,7 @@ put_links(struct buf *to, struct slice entry, bool is_deleted,
     while (json_slices_element(&links, &link)) {
         struct slice rel = without_quotes(find_member(link, "rel"));
 
-        has_via |= has_word(rel, "via");
+        has_via |= slice_has_word(rel, "via");
         if (!rules->keeps_links &&
             (slice_is(rel, "collection") || slice_is(rel, "canonical")))
             continue;
@@ -179,7 +169,7 @@ harvest_entry(struct buf *to, const char *before, struct slice entry,
     if (loc.size < 2 || loc.data[0] != '"' || entry.data[0] != '{' ||
         entry.data[entry.size - 1] != '}')
         return HARVEST_ODD;
-    if (has_word(path, rules->target))
+    if (slice_has_word(path, rules->target))
         return HARVEST_RING;
     buf_add_text(to, before);
     while (json_slices_next(&rest, &name, &value)) {

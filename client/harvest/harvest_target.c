@@ -50,12 +50,16 @@ fail_call(struct harvest_target *t, enum td_status rc)
                                                      : HARVEST_FAILED);
 }
 
-/* Waits after a temporary failure. False: td_stop was called. */
+/* Decides what follows on a failed call, and waits if it `is_passing`. True: it
+ * may be made again; false: the harvest ends. */
 static bool
-wait_a_while(struct harvest_target *t, unsigned *pause_ms)
+may_try_again(struct harvest_target *t, enum td_status rc, bool is_passing,
+              unsigned *pause_ms)
 {
     unsigned asked_s, ms;
 
+    if (rc == TD_STOPPED || !is_passing)
+        return fail_call(t, rc);
     td_answered(t->client, &asked_s);
     if (!*pause_ms)
         *pause_ms = PAUSE_FIRST;
@@ -94,15 +98,6 @@ harvest_text_of(const struct td_change *c)
 }
 
 /* Posts */
-
-/* True if another attempt may help. 409: the broker still works on the first
- * one. */
-static bool
-is_passing(const struct harvest_target *t, enum td_status rc)
-{
-    return rc == TD_UNREACHABLE ||
-           (rc == TD_REFUSED && td_answered(t->client, NULL) == 409);
-}
 
 static uint64_t
 seq_of(const char *position)
@@ -156,6 +151,7 @@ deliver_post(struct harvest_target *t, const struct harvest_post *post)
 {
     const struct td_publish_options how = {.key = post->key};
     unsigned pause_ms = 0;
+    bool is_passing;
 
     for (;;) {
         struct td_receipt receipt;
@@ -164,14 +160,14 @@ deliver_post(struct harvest_target *t, const struct harvest_post *post)
 
         if (rc == TD_OK)
             return note_posted(t, &receipt);
-        if (rc == TD_STOPPED || !is_passing(t, rc)) {
-            fail_call(t, rc);
-            if (rc != TD_STOPPED)
+        /* 409: the broker still works on the first attempt. */
+        is_passing = rc == TD_UNREACHABLE ||
+                     (rc == TD_REFUSED && td_answered(t->client, NULL) == 409);
+        if (!may_try_again(t, rc, is_passing, &pause_ms)) {
+            if (!is_passing && rc != TD_STOPPED)
                 say_refused(t, post);
             return false;
         }
-        if (!wait_a_while(t, &pause_ms))
-            return false;
     }
 }
 
@@ -289,9 +285,7 @@ ask_position(struct harvest_target *t, char position[TD_POSITION_SIZE])
             harvest_epoch_of(t->epoch, position);
             return true;
         }
-        if (rc != TD_UNREACHABLE)
-            return fail_call(t, rc);
-        if (!wait_a_while(t, &pause_ms))
+        if (!may_try_again(t, rc, rc == TD_UNREACHABLE, &pause_ms))
             return false;
     }
 }
@@ -371,9 +365,7 @@ read_set(struct harvest_target *t, const char *after, struct reading *r)
         harvest_db_undo(t->db);
         if (r->has_failed)
             return false;
-        if (rc != TD_UNREACHABLE)
-            return fail_call(t, rc);
-        if (!wait_a_while(t, &pause_ms))
+        if (!may_try_again(t, rc, rc == TD_UNREACHABLE, &pause_ms))
             return false;
     }
 }

@@ -344,20 +344,27 @@ on_offered_end(const struct problem *why, void *user)
     o->is_over = true;
 }
 
+/* Turns the loop until `o` is over. */
+static enum status
+await_offer(struct offer *o)
+{
+    enum status rc = client_until(o->client, &o->is_over);
+
+    return rc ? rc : client_take_problem(o->client, &o->why);
+}
+
 static enum status
 find_set(struct offer *o)
 {
     static const struct discovery_watch watch = {
         .on_item = on_item, .on_description = on_description};
-    enum status rc;
 
     o->discovery =
         discovery_start(o->client, o->url, on_offered, on_offered_end, o);
     if (!o->discovery)
         return problem_memory(&o->client->problem);
     discovery_watch(o->discovery, &watch);
-    rc = client_until(o->client, &o->is_over);
-    return rc ? rc : client_take_problem(o->client, &o->why);
+    return await_offer(o);
 }
 
 /* The set's Change Lists */
@@ -397,7 +404,6 @@ read_lists(struct offer *o)
     static const struct document_events events = {NULL, on_list};
     const struct document_fetch_request request = {.url =
                                                        o->offered.change_list};
-    enum status rc;
 
     if (!request.url)
         return STATUS_OK;
@@ -405,8 +411,7 @@ read_lists(struct offer *o)
     o->page = document_fetch_start(o->client, &request, &events, on_lists, o);
     if (!o->page)
         return problem_memory(&o->client->problem);
-    rc = client_until(o->client, &o->is_over);
-    return rc ? rc : client_take_problem(o->client, &o->why);
+    return await_offer(o);
 }
 
 /* Returns NULL for "". */
