@@ -151,7 +151,7 @@ has_history(const struct td_offer *offer)
     };
 
     for (size_t i = 0; i < offer->n_items; i++)
-        for (size_t j = 0; j < sizeof(rels) / sizeof(rels[0]); j++)
+        for (size_t j = 0; j < N_ELEMENTS(rels); j++)
             if (!strcmp(offer->items[i].rel, rels[j]))
                 return true;
     return false;

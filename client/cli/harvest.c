@@ -124,7 +124,7 @@ name_of(const char *kind)
                  {"rss", "RSS"},
                  {"atom", "Atom"}};
 
-    for (size_t i = 0; kind && i < sizeof(names) / sizeof(names[0]); i++)
+    for (size_t i = 0; kind && i < N_ELEMENTS(names); i++)
         if (!strcmp(kind, names[i].kind))
             return names[i].name;
     return "source";

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "client/tidings.h"
+#include "proto/slice.h"
 
 #define BAR       20
 #define DRAW_MS   200
@@ -210,7 +211,7 @@ progress_begin(bool is_wanted)
         return;
     memset(blanks, ' ', sizeof(blanks));
     blanks[0] = '\r';
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+    for (size_t i = 0; i < N_ELEMENTS(numbers); i++) {
         struct sigaction action = {.sa_handler = on_deadly_signal};
         struct sigaction now;
 

@@ -149,7 +149,7 @@ type_of(const char *given, const char *name, struct slice text)
 
     const char *end = strrchr(name, '.');
 
-    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+    for (size_t i = 0; i < N_ELEMENTS(types); i++)
         if (given ? !strcmp(given, types[i].word)
                   : end && !strcmp(end, types[i].end))
             return types[i].type;

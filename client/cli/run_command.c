@@ -30,12 +30,10 @@ static const struct variable {
     {"TIDINGS_MEMENTO", offsetof(struct execution, memento)},
 };
 
-#define N_VARIABLES (sizeof(variables) / sizeof(variables[0]))
-
 static bool
 is_variable(const char *assignment)
 {
-    for (size_t i = 0; i < N_VARIABLES; i++) {
+    for (size_t i = 0; i < N_ELEMENTS(variables); i++) {
         size_t size = strlen(variables[i].name);
 
         if (!strncmp(assignment, variables[i].name, size) &&
@@ -48,7 +46,7 @@ is_variable(const char *assignment)
 static void
 environment_free(char **environment)
 {
-    for (size_t i = 0; environment && i < N_VARIABLES; i++)
+    for (size_t i = 0; environment && i < N_ELEMENTS(variables); i++)
         free(environment[i]);
     free(environment);
 }
@@ -63,10 +61,10 @@ environment_new(const struct execution *e)
 
     while (environ[n])
         n++;
-    all = calloc(N_VARIABLES + n + 1, sizeof(*all));
+    all = calloc(N_ELEMENTS(variables) + n + 1, sizeof(*all));
     if (!all)
         return NULL;
-    for (size_t i = 0; i < N_VARIABLES; i++) {
+    for (size_t i = 0; i < N_ELEMENTS(variables); i++) {
         const char *value;
 
         memcpy(&value, (const char *)e + variables[i].at, sizeof(value));
@@ -77,7 +75,7 @@ environment_new(const struct execution *e)
             return NULL;
         }
     }
-    n = N_VARIABLES;
+    n = N_ELEMENTS(variables);
     for (size_t i = 0; environ[i]; i++)
         if (!is_variable(environ[i]))
             all[n++] = environ[i];

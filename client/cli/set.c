@@ -27,7 +27,7 @@ static const char *const members[] = {"title",
                                       "upstreamTopic",
                                       "hubs"};
 
-#define SETTINGS (sizeof(members) / sizeof(members[0]))
+#define SETTINGS N_ELEMENTS(members)
 
 /* Of set change alone. */
 enum { OPTION_RESET = SETTINGS, OPTION_DISCARD };
@@ -281,7 +281,7 @@ count_loss(const char *path, const char *value, void *user)
         {"content.bytes", &loss->bytes},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+    for (size_t i = 0; i < N_ELEMENTS(rows); i++)
         if (!strcmp(path, rows[i].path))
             *rows[i].number = strtoull(value, NULL, 10);
 }

@@ -53,7 +53,7 @@ static const struct option rows[] = {
                               "its own"},
 };
 
-const struct options settings_options = {rows, sizeof(rows) / sizeof(rows[0])};
+const struct options settings_options = {rows, N_ELEMENTS(rows)};
 
 const struct settings *
 settings_of(const struct arguments *arguments)
@@ -76,7 +76,7 @@ read_environment(struct server_options *to, struct problem *why)
 {
     enum status rc = STATUS_OK;
 
-    for (size_t i = 0; !rc && i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; !rc && i < N_ELEMENTS(rows); i++) {
         const char *value =
             rows[i].variable ? variable(rows[i].variable) : NULL;
 
@@ -160,7 +160,7 @@ read_file(const struct arguments *arguments, struct server_options *to,
     rc = option_file_read(&file, path, why);
     if (rc == STATUS_NOT_FOUND && path == found)
         return STATUS_OK;
-    for (size_t i = 0; !rc && i < sizeof(paths) / sizeof(paths[0]); i++)
+    for (size_t i = 0; !rc && i < N_ELEMENTS(paths); i++)
         rc = complete_path(paths[i], sizeof(to->cert), path, why);
     if (!rc && (to->token_file[0] || to->cert[0]) && !to->url[0])
         return problem(why, STATUS_INVALID,

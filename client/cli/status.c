@@ -39,7 +39,7 @@ static const struct option options[] = {
 static const char *const blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 static const char *const letters[] = {".", ".", ":", ":", "|", "|", "#", "#"};
 
-#define STEPS (sizeof(blocks) / sizeof(blocks[0]))
+#define STEPS N_ELEMENTS(blocks)
 
 struct minutes {
     uint64_t all[MINUTES];
@@ -73,7 +73,7 @@ is_utf8(void)
 {
     static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    for (size_t i = 0; i < N_ELEMENTS(names); i++) {
         const char *value = getenv(names[i]);
 
         if (value && value[0])

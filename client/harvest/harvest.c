@@ -529,7 +529,7 @@ each_file(const char *listing, const char *to, struct problem *why)
     static const char *const ends[] = {"", "-read"};
     bool is_good = true;
 
-    for (size_t i = 0; is_good && i < sizeof(ends) / sizeof(ends[0]); i++) {
+    for (size_t i = 0; is_good && i < N_ELEMENTS(ends); i++) {
         char *from = NULL, *copy = NULL;
 
         if (asprintf(&from, "%s%s", listing, ends[i]) < 0 ||

@@ -64,7 +64,7 @@ static const struct db_kind kind = {
     .mode = DB_OWN,
     .application_id = 1415860837, /* "TdRe": of `tidings relay`, too */
     .steps = steps,
-    .n_steps = sizeof(steps) / sizeof(steps[0]),
+    .n_steps = N_ELEMENTS(steps),
     .opening = scratch,
 };
 

@@ -195,7 +195,7 @@ harvest_is_same(struct slice of, struct slice text)
     static const char *const names[] = {"loc", "change", "lastmod", "hash",
                                         "length"};
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+    for (size_t i = 0; i < N_ELEMENTS(names); i++)
         if (!slice_equal(find_member(of, names[i]),
                          find_member(text, names[i])))
             return false;

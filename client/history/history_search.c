@@ -68,7 +68,7 @@ look_further(struct history *h)
     struct history_part before = {.from_us = DATETIME_NONE};
     enum status rc;
 
-    for (size_t i = 0; i < sizeof(older) / sizeof(older[0]); i++)
+    for (size_t i = 0; i < N_ELEMENTS(older); i++)
         if (older[i] && h->older.i == h->older.documents.n &&
             history_parts_add(&h->older.documents, slice_of(older[i]), NULL) ==
                 STATUS_MEMORY) {

@@ -86,7 +86,7 @@ static const char opening[] =
     " when_us INTEGER, lastmod INTEGER, hash BLOB, length INTEGER, type BLOB,"
     " encoding BLOB, links BLOB) WITHOUT ROWID";
 
-_Static_assert(sizeof(steps) / sizeof(steps[0]) == MIRROR_DB_VERSION,
+_Static_assert(N_ELEMENTS(steps) == MIRROR_DB_VERSION,
                "a step for each version");
 
 /* The columns of struct mirror_db_description, their places, their values. */

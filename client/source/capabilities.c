@@ -7,8 +7,6 @@
 #include "proto/resourcesync/position.h"
 #include "proto/uri.h"
 
-#define N(array) (sizeof(array) / sizeof((array)[0]))
-
 #define AT(member) offsetof(struct offered, member)
 
 /* All texts, with the relations of the links that they come from. */
@@ -48,7 +46,7 @@ member_at(struct offered *o, size_t i)
 void
 offered_fini(struct offered *o)
 {
-    for (size_t i = 0; i < N(texts); i++) {
+    for (size_t i = 0; i < N_ELEMENTS(texts); i++) {
         free(*member_at(o, i));
         *member_at(o, i) = NULL; /* two rows have the topic */
     }
@@ -58,7 +56,7 @@ offered_fini(struct offered *o)
 void
 offered_merge(struct offered *o, struct offered *other)
 {
-    for (size_t i = 0; i < N(texts); i++)
+    for (size_t i = 0; i < N_ELEMENTS(texts); i++)
         if (!*member_at(o, i)) {
             *member_at(o, i) = *member_at(other, i);
             *member_at(other, i) = NULL;
@@ -83,7 +81,7 @@ offered_take(struct offered *o, struct slice rel, struct slice href)
 {
     char **member = NULL;
 
-    for (size_t i = 0; i < N(texts) && !member; i++)
+    for (size_t i = 0; i < N_ELEMENTS(texts) && !member; i++)
         if (rel.size > 0 && slice_is(rel, texts[i].rel))
             member = member_at(o, i);
 
@@ -114,7 +112,7 @@ read_link(struct slice link, const char *rel, offered_link_fn *on_link,
         JSON_TEXT("href", href),
         JSON_TEXT("type", type),
     };
-    enum status rc = json_fields_read(link, members, N(members));
+    enum status rc = json_fields_read(link, members, N_ELEMENTS(members));
 
     if (rc == STATUS_MEMORY)
         return false;
@@ -149,7 +147,7 @@ offered_describe(struct offered *o, struct slice json, offered_link_fn *on_link,
     };
     struct slice rest = {NULL, 0};
     struct slice link;
-    enum status rc = json_fields_read(json, members, N(members));
+    enum status rc = json_fields_read(json, members, N_ELEMENTS(members));
 
     if (rc)
         return rc;

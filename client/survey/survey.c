@@ -73,7 +73,7 @@ static const struct db_kind survey_kind = {
     .mode = DB_OWN_ROLLBACK,
     .application_id = 1415859305, /* "TdLi" */
     .steps = steps,
-    .n_steps = sizeof(steps) / sizeof(steps[0]),
+    .n_steps = N_ELEMENTS(steps),
     .opening = scratch,
 };
 

@@ -365,7 +365,7 @@ is_known_method(struct slice method)
     static const char *const methods[] = {"GET",    "POST",    "HEAD", "PUT",
                                           "DELETE", "OPTIONS", "PATCH"};
 
-    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
+    for (size_t i = 0; i < N_ELEMENTS(methods); i++)
         if (slice_is(method, methods[i]))
             return true;
     return false;
