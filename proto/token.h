@@ -24,6 +24,12 @@ token_size(struct slice text)
     return size;
 }
 
+/* Takes a value off the front of `rest`: a token or a quoted-string (RFC 9110
+ * section 5.6.4), without control characters. Copies what it means to `to`, as
+ * much as there is room for, and returns its size in *size. False: neither is
+ * there, or its end is not. */
+bool token_take_value(struct slice *rest, char *to, size_t room, size_t *size);
+
 /* True if `text` is one token. */
 static inline bool
 token_is(struct slice text)

@@ -95,39 +95,6 @@ struct text {
     size_t size; /* more than NODE_MAX: cut */
 };
 
-static void
-add_byte(struct text *to, char c)
-{
-    if (to->size < NODE_MAX)
-        to->bytes[to->size] = c;
-    to->size++;
-}
-
-/* A token or a quoted string (RFC 9110 section 5.6.4). */
-static bool
-take_value(struct slice *rest, struct text *value)
-{
-    size_t size;
-
-    value->size = 0;
-    if (!slice_take_char(rest, '"')) {
-        size = token_size(*rest);
-        for (size_t i = 0; i < size; i++)
-            add_byte(value, rest->data[i]);
-        slice_skip(rest, size);
-        return size > 0;
-    }
-    while (rest->size > 0 && rest->data[0] != '"') {
-        if (slice_take_char(rest, '\\') && rest->size == 0)
-            return false;
-        if (slice_is_control(rest->data[0]))
-            return false;
-        add_byte(value, rest->data[0]);
-        slice_skip(rest, 1);
-    }
-    return slice_take_char(rest, '"');
-}
-
 /* The element of one proxy. */
 struct element {
     bool has_pairs;
@@ -143,7 +110,7 @@ take_pair(struct slice *rest, struct element *element)
 
     slice_skip(rest, name.size);
     if (name.size == 0 || !slice_take_char(rest, '=') ||
-        !take_value(rest, &value))
+        !token_take_value(rest, value.bytes, sizeof(value.bytes), &value.size))
         return false;
     element->has_pairs = true;
     if (!slice_is_word(name, "for"))

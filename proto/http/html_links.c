@@ -3,6 +3,7 @@
 #include "proto/ascii.h"
 #include "proto/buf.h"
 #include "proto/number.h"
+#include "proto/utf8.h"
 
 /* A raw value with its references may be longer than the decoded one. */
 #define VALUE_AS_IT_CAME_MAX (8 * HTML_VALUE_MAX)
@@ -75,18 +76,11 @@ is_word_at(struct slice rest, const char *word)
 static void
 add_character(struct buf *to, uint32_t c)
 {
-    static const unsigned char first[] = {0, 0xc0, 0xe0, 0xf0};
-    char bytes[4];
-    size_t size = 0;
-    int more; /* bytes behind the first */
+    char bytes[UTF8_SIZE_MAX];
 
     if (c == 0 || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff))
         c = 0xfffd;
-    more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-    bytes[size++] = (char)(first[more] | c >> 6 * more);
-    while (more-- > 0)
-        bytes[size++] = (char)(0x80 | (c >> 6 * more & 0x3f));
-    buf_add(to, bytes, size);
+    buf_add(to, bytes, utf8_write(bytes, c));
 }
 
 /* "&#65;", "&#x41;" */

@@ -61,29 +61,18 @@ is_boundary(const char *text)
 static bool
 take_value(struct slice *rest, char *to, size_t room)
 {
-    size_t n = 0;
+    struct slice value;
+    size_t n;
 
     *rest = slice_trimmed(*rest);
     if (rest->size > 0 && rest->data[0] == '"') {
-        size_t at = 1;
-
-        while (at < rest->size && rest->data[at] != '"') {
-            at += rest->data[at] == '\\';
-            if (at >= rest->size || n + 1 >= room || !rest->data[at])
-                return false;
-            to[n++] = rest->data[at++];
-        }
-        if (at >= rest->size)
+        if (!token_take_value(rest, to, room, &n) || n >= room)
             return false;
-        slice_skip(rest, at + 1);
         to[n] = '\0';
         return slice_trimmed(slice_take(rest, ';')).size == 0;
-    } else {
-        struct slice value = slice_trimmed(slice_take(rest, ';'));
-
-        return value.size > 0 && slice_copy(to, room, value) &&
-               !strchr(to, '"');
     }
+    value = slice_trimmed(slice_take(rest, ';'));
+    return value.size > 0 && slice_copy(to, room, value) && !strchr(to, '"');
 }
 
 static struct slice
