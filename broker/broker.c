@@ -42,7 +42,7 @@
 #include "broker/store/store.h"
 #include "proto/http/webhook_signature.h"
 #include "proto/memory.h"
-#include "proto/resourcesync/scanning.h"
+#include "proto/resourcesync/xml.h"
 
 /* The longest time for answers in flight when the broker ends. */
 #define FAREWELL_US 5000000
@@ -742,7 +742,7 @@ broker_open(struct broker **broker, const struct config *config,
         free(b);
         return problem_memory(why);
     }
-    scanning_switch(config->scan_posts);
+    xml_scan_switch(config->scan_posts);
     b->announcer = sets.announcer = announcer_new();
     b->files = setting_files_new(config);
     b->provider = identity_provider_new(b->public_url);

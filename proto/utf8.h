@@ -53,6 +53,21 @@ utf8_is_xml(uint32_t c)
                      : c == '\t' || c == '\n' || c == '\r';
 }
 
+/* True if a text is valid UTF-8 of characters that XML can carry. */
+static inline bool
+utf8_is_xml_text(struct slice text)
+{
+    while (text.size > 0) {
+        uint32_t c;
+        size_t n = utf8_read(text.data, text.size, &c);
+
+        if (n == 0 || !utf8_is_xml(c))
+            return false;
+        slice_skip(&text, n);
+    }
+    return true;
+}
+
 #define UTF8_SIZE_MAX 4
 
 /* Writes a character, which is none of a surrogate pair, as up to UTF8_SIZE_MAX

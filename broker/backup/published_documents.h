@@ -1,7 +1,7 @@
 /*
  * published_documents.h - documents as a Tidings broker has published them.
  *
- * Change Lists, proven by proto/resourcesync/list_proof.h: the header of a list
+ * Change Lists, proven by proto/input/list_proof.h: the header of a list
  * has all that the log knows of it: the set and the number (in its links), the
  * epoch, the interval of seqs and times, and the digests of the log before and
  * after it. So the lists of a set are its log.
@@ -20,8 +20,8 @@
 #include "broker/log/head.h"
 #include "broker/state/resources.h"
 #include "proto/buf.h"
+#include "proto/input/list_proof.h"
 #include "proto/problem.h"
-#include "proto/resourcesync/list_proof.h"
 #include "proto/resourcesync/position.h"
 #include "proto/slice.h"
 #include "proto/status.h"

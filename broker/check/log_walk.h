@@ -2,7 +2,7 @@
  * log_walk.h - the entries of a set, one after the other, as the log keeps
  * them: in files of closed lists, then in rows of tidings.db.
  *
- * The walk proves them (proto/resourcesync/list_proof.h). Behind damage it goes
+ * The walk proves them (proto/input/list_proof.h). Behind damage it goes
  * on at the next place whose digest is stored.
  */
 #ifndef BROKER_CHECK_LOG_WALK_H
@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "broker/check/inspection.h"
-#include "proto/resourcesync/list_proof.h"
+#include "proto/input/list_proof.h"
 
 /* Another part of the data says what the log has at `seq`. */
 struct log_claim {

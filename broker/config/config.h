@@ -94,7 +94,7 @@ struct config {
     uint64_t unfiled_bytes; /* bytes of closed lists without a file */
     uint64_t tail_bytes;    /* bytes of recent batches kept in memory */
     uint64_t message_bytes; /* largest message */
-    bool scan_posts;        /* scanning_switch() */
+    bool scan_posts;        /* xml_scan_switch() */
     bool compress_streams;  /* of WebSockets whose clients ask for it */
     int64_t linger_us;      /* how long a commit waits for more posts */
     int64_t heartbeat_us;

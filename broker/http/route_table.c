@@ -33,7 +33,7 @@
 
 #define FILTERS "change, prefix, type, tag"
 
-/* The readers of proto/resourcesync/input_formats.h. */
+/* The readers of proto/input/input_formats.h. */
 #define CHANGES                                                           \
     "application/xml, application/json, application/x-ndjson, text/xml, " \
     "application/ndjson, application/jsonl"

@@ -16,8 +16,8 @@
 #include <stdint.h>
 
 #include "base/gunzip.h"
+#include "proto/input/input_formats.h"
 #include "proto/problem.h"
-#include "proto/resourcesync/input_formats.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 

@@ -8,10 +8,10 @@
 #include "broker/base/authority.h"
 #include "broker/posts/decoding.h"
 #include "broker/sets/alteration.h"
+#include "proto/input/input_formats.h"
 #include "proto/memory.h"
 #include "proto/resourcesync/digest.h"
 #include "proto/resourcesync/fragment.h"
-#include "proto/resourcesync/input_formats.h"
 
 /* What a post costs before its first entry: parser, structs. */
 #define HELD_AT_LEAST 16384

@@ -10,8 +10,8 @@
 #include "broker/sets/alteration.h"
 #include "proto/arena.h"
 #include "proto/http/multipart.h"
+#include "proto/input/input_formats.h"
 #include "proto/memory.h"
-#include "proto/resourcesync/input_formats.h"
 #include "proto/resourcesync/vocab.h"
 
 /* Reserved in one go. */

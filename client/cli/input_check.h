@@ -3,7 +3,7 @@
  *
  *     input_check_open -> input_check_read ... -> input_check_close
  *
- * The reader is the broker's own (proto/resourcesync/input_formats.h). Rights,
+ * The reader is the broker's own (proto/input/input_formats.h). Rights,
  * --max-body and content depend on the broker or the set: the check leaves them
  * out.
  */
@@ -11,8 +11,8 @@
 #define CLIENT_CLI_INPUT_CHECK_H
 
 #include "proto/buf.h"
+#include "proto/input/input_formats.h"
 #include "proto/problem.h"
-#include "proto/resourcesync/input_formats.h"
 #include "proto/slice.h"
 
 struct input_check {

@@ -11,8 +11,8 @@
 
 #include "client/follow/change_batch.h"
 #include "client/tidings.h"
+#include "proto/input/input_formats.h"
 #include "proto/problem.h"
-#include "proto/resourcesync/input_formats.h"
 #include "proto/resourcesync/position.h"
 
 struct broker_message {

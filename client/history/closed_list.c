@@ -7,7 +7,7 @@
 
 #include "base/array.h"
 #include "base/gunzip.h"
-#include "proto/resourcesync/list_proof.h"
+#include "proto/input/list_proof.h"
 
 /* A list while it is read. */
 struct reading {

@@ -1,6 +1,6 @@
 /*
  * closed_list.h - one closed Change List of a broker, proven as a whole
- * (proto/resourcesync/list_proof.h) and cut into pieces.
+ * (proto/input/list_proof.h) and cut into pieces.
  *
  * Nothing of a list counts before all of it is proven: so an altered, short or
  * reordered list hands over nothing. Memory: the whole list, at most

@@ -12,8 +12,8 @@
 #include "client/lib/servers.h"
 #include "client/lib/source_limits.h"
 #include "client/tidings.h"
+#include "proto/input/list_report.h"
 #include "proto/problem.h"
-#include "proto/resourcesync/list_report.h"
 
 struct address_policy;
 struct curl_loop;

@@ -30,9 +30,9 @@
 #include "client/lib/set_url.h"
 #include "client/lib/temporary_file.h"
 #include "client/publish/publish.h"
-#include "proto/resourcesync/input_formats.h"
+#include "proto/input/input_formats.h"
+#include "proto/input/list_report.h"
 #include "proto/resourcesync/json.h"
-#include "proto/resourcesync/list_report.h"
 #include "proto/uri.h"
 
 /* The result. */

@@ -27,7 +27,7 @@
 #include "client/source/document_fetch.h"
 #include "proto/http/html_links.h"
 #include "proto/http/link_header.h"
-#include "proto/resourcesync/page_links.h"
+#include "proto/input/page_links.h"
 #include "proto/uri.h"
 
 /* Attempts to get a page from a server that is down or busy, and most

@@ -9,7 +9,7 @@
 #ifndef CLIENT_SOURCE_DOCUMENT_H
 #define CLIENT_SOURCE_DOCUMENT_H
 
-#include "proto/resourcesync/document_read.h"
+#include "proto/input/document_read.h"
 
 struct document;
 

@@ -7,7 +7,7 @@
 #define CLIENT_VERIFY_VERIFY_H
 
 #include "client/lib/client.h"
-#include "proto/resourcesync/list_proof.h"
+#include "proto/input/list_proof.h"
 
 struct verify {
     struct td_client *client;

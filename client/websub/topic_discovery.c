@@ -6,7 +6,7 @@
 #include "client/lib/fetch.h"
 #include "proto/http/link_header.h"
 #include "proto/http/websub.h"
-#include "proto/resourcesync/page_links.h"
+#include "proto/input/page_links.h"
 #include "proto/uri.h"
 
 #define REDIRECTS_MAX 10

@@ -47,6 +47,7 @@ struct xml {
     int depth;
     bool has_root;       /* its root has begun */
     struct problem *why; /* of the present call */
+    struct buf pending;  /* given, but too little to be worth a look */
 
     bool is_scanning;      /* libxml2 has got nothing of this document */
     bool is_root_replayed; /* the scanner has reported the root before */
@@ -293,23 +294,15 @@ begin_document(struct xml *xml)
     xml->n_brackets = 0;
     xml->depth = 0;
     xml->has_root = false;
-    xml->is_scanning = scanning_is_on();
+    xml->is_scanning = scan_is_on();
     xml->is_root_replayed = false;
     xml->is_replayed = false;
-    scan_reset(&xml->scan);
+    buf_clear(&xml->pending);
+    scan_reset(&xml->scan, xml->context->dict);
 
     /* NOENT is what makes "&amp;" in an attribute arrive as "&"; other entities
      * there are none, since a DOCTYPE ends the reading. */
     xmlCtxtUseOptions(xml->context, XML_PARSE_NONET | XML_PARSE_NOENT);
-}
-
-static xml_name
-intern(void *user, struct slice name)
-{
-    struct xml *xml = user;
-
-    return xmlDictLookup(xml->context->dict, (const xmlChar *)name.data,
-                         (int)name.size);
 }
 
 struct xml *
@@ -330,7 +323,8 @@ xml_new(const struct xml_events *events, void *user, const char *const *words,
         xml_free(xml);
         return NULL;
     }
-    scan_init(&xml->scan, events, user, words, names, n, intern, xml);
+    buf_init(&xml->pending, ENTRY_BYTES_MAX);
+    scan_init(&xml->scan, events, user, words, names, n);
     begin_document(xml);
     return xml;
 }
@@ -342,6 +336,7 @@ xml_free(struct xml *xml)
         return;
     if (xml->context)
         xmlFreeParserCtxt(xml->context);
+    buf_fini(&xml->pending);
     free(xml);
 }
 
@@ -382,11 +377,24 @@ look_at_first(struct xml *xml, struct slice bytes)
     return STATUS_OK;
 }
 
+/* Bytes that have come, but of which nothing was made yet. */
+static size_t
+held_bytes(const struct xml *xml)
+{
+    const xmlParserInput *input = xml->context->input;
+
+    if (xml->is_scanning)
+        return xml->scan.held.n;
+    if (xml->rc || !input || input->cur > input->end)
+        return 0;
+    return (size_t)(input->end - input->cur);
+}
+
 static enum status
 look_at_held(struct xml *xml)
 {
     const xmlParserInput *input = xml->context->input;
-    size_t held = xml_held(xml);
+    size_t held = held_bytes(xml);
     size_t equals = 0;
 
     if (held < PIECE_SIZE)
@@ -535,16 +543,39 @@ read_bytes(struct xml *xml, struct slice bytes, bool is_end,
     return xml->rc;
 }
 
+static enum status
+read_pending(struct xml *xml, struct problem *why)
+{
+    struct slice pending = buf_slice(&xml->pending);
+
+    buf_clear(&xml->pending);
+    return pending.size > 0 ? read_bytes(xml, pending, false, why) : xml->rc;
+}
+
+/* libxml2 looks at a token again from its start when more of it has come. One
+ * that trickles in would cost the square of its size, were it not looked at
+ * only when it has grown by a part of what is there. */
 enum status
 xml_feed(struct xml *xml, struct slice bytes, struct problem *why)
 {
-    return read_bytes(xml, bytes, false, why);
+    enum status rc;
+
+    if (!xml->rc && xml->pending.size + bytes.size < held_bytes(xml) / 64) {
+        buf_add_slice(&xml->pending, bytes);
+        if (xml->pending.failed)
+            stop_parser(xml, problem_memory(why));
+        return xml->rc;
+    }
+    rc = read_pending(xml, why);
+    return rc ? rc : read_bytes(xml, bytes, false, why);
 }
 
 enum status
 xml_end(struct xml *xml, struct problem *why)
 {
-    return read_bytes(xml, (struct slice){NULL, 0}, true, why);
+    enum status rc = read_pending(xml, why);
+
+    return rc ? rc : read_bytes(xml, (struct slice){NULL, 0}, true, why);
 }
 
 enum status
@@ -573,16 +604,4 @@ xml_line(const struct xml *xml)
     if (!xml->context->input || xml->context->input->line < 0)
         return 0;
     return (uint64_t)xml->context->input->line;
-}
-
-size_t
-xml_held(const struct xml *xml)
-{
-    const xmlParserInput *input = xml->context->input;
-
-    if (xml->is_scanning)
-        return xml->scan.held.n;
-    if (xml->rc || !input || input->cur > input->end)
-        return 0;
-    return (size_t)(input->end - input->cur);
 }

@@ -17,11 +17,26 @@
 #include <stdint.h>
 
 #include "proto/problem.h"
-#include "proto/resourcesync/scanning.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 
 #define XML_DEPTH_MAX 32
+
+/* Documents that begin from now on are read by libxml2 alone, or, as at first,
+ * as far as possible by the scanner (xml_scan.h). Any thread. */
+void xml_scan_switch(bool is_on);
+
+/* What a token of the scanner came to. A token is taken whole or not at all. */
+enum token {
+    TOKEN_TAKEN,
+    TOKEN_CUT,     /* its end has not come */
+    TOKEN_UNKNOWN, /* libxml2 has to judge it */
+    TOKEN_REFUSED, /* by the receiver of an event */
+};
+
+/* A token whose end has not come is held up to this size; a longer one is left
+ * to libxml2. */
+#define SCAN_TOKEN_MAX 4096
 
 /* A name, prefix or namespace as the parser keeps it: equal texts are the same
  * pointer, so they are compared as pointers. Terminated. */
@@ -87,9 +102,6 @@ MUST_CHECK enum status xml_check_namespace(const char *ns);
 
 /* The line it stands in, or stood in when it failed. */
 uint64_t xml_line(const struct xml *xml);
-
-/* Bytes that wait for the end of a tag or text. */
-size_t xml_held(const struct xml *xml);
 
 static inline struct slice
 xml_value(const struct xml_attribute *attribute)

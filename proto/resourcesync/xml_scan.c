@@ -2,7 +2,67 @@
 
 #include <stdio.h>
 
+#include <libxml/parser.h>
+
 #include "proto/resourcesync/vocab.h"
+
+static _Atomic(bool) is_off;
+
+void
+xml_scan_switch(bool is_on)
+{
+    is_off = !is_on;
+}
+
+bool
+scan_is_on(void)
+{
+    return !is_off;
+}
+
+/* Held bytes */
+
+/* Returns the input to scan: `bytes`, or the held bytes with the first of these
+ * behind them. Lent until the next call. */
+static struct slice
+join_held(struct scan_held *held, struct slice bytes)
+{
+    size_t n = sizeof(held->bytes) - held->n;
+
+    if (held->n == 0)
+        return bytes;
+    if (n > bytes.size)
+        n = bytes.size;
+    memcpy(held->bytes + held->n, bytes.data, n);
+    return (struct slice){held->bytes, held->n + n};
+}
+
+/* Takes the first `size` bytes of that input off what is held and `*bytes`. */
+static void
+take_bytes(struct scan_held *held, struct slice *bytes, size_t size)
+{
+    if (size < held->n) {
+        held->n -= size;
+        memmove(held->bytes, held->bytes + size, held->n);
+    } else {
+        slice_skip(bytes, size - held->n);
+        held->n = 0;
+    }
+}
+
+/* Holds that input, all of it, because it ends within a token. False: it is too
+ * long. */
+static bool
+hold_bytes(struct scan_held *held, struct slice *bytes)
+{
+    if (bytes->size >= sizeof(held->bytes) - held->n)
+        return false;
+    if (held->n == 0)
+        memcpy(held->bytes, bytes->data, bytes->size);
+    held->n += bytes->size; /* join_held has copied them */
+    slice_skip(bytes, bytes->size);
+    return true;
+}
 
 /* The longest declaration that is known. */
 #define DECLARATION_MAX (SCAN_ROOT_MAX - SCAN_TOKEN_MAX)
@@ -39,18 +99,16 @@ find_word(const struct xml_scan *scan, struct slice word)
             !memcmp(scan->names[index], word.data, word.size))
             return scan->names[index];
     }
-    return scan->intern(scan->intern_user, word);
+    return xmlDictLookup(scan->dict, (const xmlChar *)word.data,
+                         (int)word.size);
 }
 
 void
 scan_init(struct xml_scan *scan, const struct xml_events *events, void *user,
-          const char *const *words, xml_name *names, size_t n,
-          scan_intern *intern, void *intern_user)
+          const char *const *words, xml_name *names, size_t n)
 {
     scan->events = events;
     scan->user = user;
-    scan->intern = intern;
-    scan->intern_user = intern_user;
     scan->names = names;
     memset(scan->slots, 0, sizeof(scan->slots));
     for (size_t i = 0; i < n && i < SCAN_WORDS_MAX; i++) {
@@ -61,12 +119,12 @@ scan_init(struct xml_scan *scan, const struct xml_events *events, void *user,
         scan->slots[slot] = (uint8_t)(i + 1);
         scan->sizes[i] = (uint8_t)strlen(words[i]);
     }
-    scan_reset(scan);
 }
 
 void
-scan_reset(struct xml_scan *scan)
+scan_reset(struct xml_scan *scan, struct _xmlDict *dict)
 {
+    scan->dict = dict;
     scan->place = SCAN_BEGIN;
     scan->n_prefixes = 0;
     scan->line = 1;
@@ -540,7 +598,7 @@ scan_bytes(struct xml_scan *scan, struct slice *bytes, bool *is_known,
     enum token token = TOKEN_TAKEN;
 
     while (token == TOKEN_TAKEN && bytes->size > 0) {
-        struct slice input = scanning_input(&scan->held, *bytes);
+        struct slice input = join_held(&scan->held, *bytes);
 
         r.at = input.data;
         r.end = input.data +
@@ -548,8 +606,8 @@ scan_bytes(struct xml_scan *scan, struct slice *bytes, bool *is_known,
         token = read_token(&r);
         /* A text ends before the tag whose first byte is held with it. */
         if (token == TOKEN_TAKEN)
-            scanning_take(&scan->held, bytes, (size_t)(r.at - input.data));
-        else if (token == TOKEN_CUT && !scanning_hold(&scan->held, bytes))
+            take_bytes(&scan->held, bytes, (size_t)(r.at - input.data));
+        else if (token == TOKEN_CUT && !hold_bytes(&scan->held, bytes))
             token = TOKEN_UNKNOWN;
     }
     *is_known = token != TOKEN_UNKNOWN;

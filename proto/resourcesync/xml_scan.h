@@ -16,8 +16,9 @@
 #ifndef PROTO_RESOURCESYNC_XML_SCAN_H
 #define PROTO_RESOURCESYNC_XML_SCAN_H
 
-#include "proto/resourcesync/scanning.h"
 #include "proto/resourcesync/xml.h"
+#include "proto/swar.h"
+#include "proto/utf8.h"
 
 /* A declaration and the start tag of the root. */
 #define SCAN_ROOT_MAX (SCAN_TOKEN_MAX + 64)
@@ -30,8 +31,11 @@
 #define SCAN_WORDS_MAX 64
 #define SCAN_SLOTS     (2 * SCAN_WORDS_MAX)
 
-/* Returns `name` as the parser keeps it; NULL: it cannot. */
-typedef xml_name scan_intern(void *user, struct slice name);
+/* The beginning of a token whose end has not come. */
+struct scan_held {
+    size_t n;
+    char bytes[SCAN_TOKEN_MAX];
+};
 
 struct scan_name {
     uint8_t size;
@@ -49,8 +53,7 @@ enum scan_place { SCAN_BEGIN, SCAN_INSIDE, SCAN_BEHIND };
 struct xml_scan {
     const struct xml_events *events;
     void *user;
-    scan_intern *intern;
-    void *intern_user;
+    struct _xmlDict *dict; /* of the parser, which keeps other names */
     xml_name *names;
     uint8_t slots[SCAN_SLOTS]; /* index of a name, and one; 0: empty */
     uint8_t sizes[SCAN_WORDS_MAX];
@@ -69,13 +72,15 @@ struct xml_scan {
     char values[SCAN_TOKEN_MAX]; /* of a tag's attributes with entities */
 };
 
+/* True unless xml_scan_switch has turned the scanner off. */
+bool scan_is_on(void);
+
 /* The scanner lives as long as `words`, `names` (xml_new) and the users. */
 void scan_init(struct xml_scan *scan, const struct xml_events *events,
-               void *user, const char *const *words, xml_name *names, size_t n,
-               scan_intern *intern, void *intern_user);
+               void *user, const char *const *words, xml_name *names, size_t n);
 
-/* Begins another document. */
-void scan_reset(struct xml_scan *scan);
+/* Begins a document, or another one. */
+void scan_reset(struct xml_scan *scan, struct _xmlDict *dict);
 
 /* Reads `*bytes`, and may hold the last of them. Not `*is_known`: libxml2 has
  * to read on, with scan_replay, then with what is held, then with the rest of
@@ -148,7 +153,7 @@ scan_characters(const char **at, const char *end, uint64_t (*find)(uint64_t v),
         *text = (struct slice){*room, (size_t)(to - *room)};
         *room = to;
     }
-    return is_ascii || scanning_is_text(*text) ? TOKEN_TAKEN : TOKEN_UNKNOWN;
+    return is_ascii || utf8_is_xml_text(*text) ? TOKEN_TAKEN : TOKEN_UNKNOWN;
 }
 
 /* Skips white space, and counts its line feeds. True if there was some. A

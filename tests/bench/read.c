@@ -12,9 +12,9 @@
 #include <time.h>
 
 #include "proto/buf.h"
-#include "proto/resourcesync/input_formats.h"
-#include "proto/resourcesync/scanning.h"
+#include "proto/input/input_formats.h"
 #include "proto/resourcesync/vocab.h"
+#include "proto/resourcesync/xml.h"
 #include "tests/bench/bench.h"
 
 #define HASH "1584abdf8ebdc9802ac0c6a7402c03b61584abdf8ebdc9802ac0c6a7402c03b6"
@@ -114,9 +114,9 @@ main(int argc, char **argv)
     BUF_ADD(&json, "]\n");
     write_json(&ndjson, entries, "\n");
     BUF_ADD(&ndjson, "\n");
-    scanning_switch(false);
+    xml_scan_switch(false);
     run("libxml2", "application/xml", &xml, posts);
-    scanning_switch(true);
+    xml_scan_switch(true);
     run("xml_scan", "application/xml", &xml, posts);
     run("json", "application/json", &json, posts);
     run("ndjson", "application/x-ndjson", &ndjson, posts);

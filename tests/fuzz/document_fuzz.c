@@ -1,6 +1,6 @@
 #include "client/source/document.h"
 
-#include "proto/resourcesync/input_formats.h"
+#include "proto/input/input_formats.h"
 #include "proto/uri.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/source/told.h"

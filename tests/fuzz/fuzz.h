@@ -19,8 +19,8 @@
 #include <stdint.h>
 
 #include "proto/buf.h"
+#include "proto/input/input_formats.h"
 #include "proto/problem.h"
-#include "proto/resourcesync/input_formats.h"
 #include "proto/slice.h"
 
 #ifdef FUZZ_EXPLORE

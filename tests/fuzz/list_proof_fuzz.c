@@ -1,4 +1,4 @@
-#include "proto/resourcesync/list_proof.h"
+#include "proto/input/list_proof.h"
 
 #include "proto/buf.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,4 +1,4 @@
-#include "proto/resourcesync/page_links.h"
+#include "proto/input/page_links.h"
 #include "tests/fuzz/fuzz.h"
 
 /* Every reported link can be sent: an absolute URL of characters that URLs

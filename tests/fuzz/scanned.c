@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "proto/resourcesync/scanning.h"
+#include "proto/resourcesync/xml.h"
 #include "tests/support/describe.h"
 
 #define ENTRIES_MAX 50000
@@ -32,7 +32,7 @@ said_of(const struct reading_way *way, struct slice document, size_t step,
     struct input_reader *reader;
 
     buf_init(&said.text, SIZE_MAX);
-    scanning_switch(is_scanning);
+    xml_scan_switch(is_scanning);
     reader = input_reader_new(format_of(slice_of(way->type)), way->use,
                               ENTRIES_MAX, describe_each, &said.text);
     FUZZ_ASSERT(reader);
@@ -55,7 +55,7 @@ said_of(const struct reading_way *way, struct slice document, size_t step,
                        input_reader_coverage(reader)->set);
     }
     input_reader_free(reader);
-    scanning_switch(true);
+    xml_scan_switch(true);
     return said;
 }
 

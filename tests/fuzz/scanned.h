@@ -1,6 +1,6 @@
 /*
- * scanned.h - a document read with a scanner (proto/resourcesync/scanning.h)
- * and by the library alone: both say the same.
+ * scanned.h - a document read with the scanner of XML
+ * (proto/resourcesync/xml_scan.h) and by libxml2 alone: both say the same.
  */
 #ifndef TESTS_FUZZ_SCANNED_H
 #define TESTS_FUZZ_SCANNED_H

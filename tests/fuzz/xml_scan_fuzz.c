@@ -1,4 +1,3 @@
-#include "proto/resourcesync/scanning.h"
 #include "proto/resourcesync/vocab.h"
 #include "proto/resourcesync/xml.h"
 #include "tests/fuzz/scanned.h"
@@ -85,7 +84,7 @@ read_events(struct slice document, size_t step, bool is_scanning)
 
     buf_init(&e.out, SIZE_MAX);
     buf_init(&e.text, SIZE_MAX);
-    scanning_switch(is_scanning);
+    xml_scan_switch(is_scanning);
     xml = xml_new(&events, &e, words, names, sizeof(words) / sizeof(words[0]));
     FUZZ_ASSERT(xml);
     while (!said.rc && document.size > 0)
@@ -94,7 +93,7 @@ read_events(struct slice document, size_t step, bool is_scanning)
         said.rc = xml_end(xml, &said.why);
     said.line = said.rc ? xml_line(xml) : 0;
     xml_free(xml);
-    scanning_switch(true);
+    xml_scan_switch(true);
     buf_fini(&e.text);
     said.text = e.out;
     return said;

@@ -1,9 +1,9 @@
 #include "tests/support/again.h"
 
+#include "proto/input/input_formats.h"
 #include "proto/resourcesync/document_write.h"
 #include "proto/resourcesync/entry_builder.h"
 #include "proto/resourcesync/fragment.h"
-#include "proto/resourcesync/input_formats.h"
 #include "proto/resourcesync/json.h"
 #include "proto/resourcesync/json_fragment.h"
 #include "proto/resourcesync/position.h"

@@ -5,7 +5,7 @@
 
 #include "broker/log/log.h"
 #include "proto/datetime.h"
-#include "proto/resourcesync/input_formats.h"
+#include "proto/input/input_formats.h"
 #include "tests/test.h"
 #include "tests/unit/bridge_quiet/outbound_stage.h"
 

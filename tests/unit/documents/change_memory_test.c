@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "broker/base/metrics.h"
-#include "proto/resourcesync/input_formats.h"
+#include "proto/input/input_formats.h"
 #include "tests/unit/documents/stage.h"
 
 /* The entries of a page. */

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "proto/resourcesync/input_formats.h"
+#include "proto/input/input_formats.h"
 
 struct engine e;
 

@@ -1,4 +1,4 @@
-#include "proto/resourcesync/input_formats.h"
+#include "proto/input/input_formats.h"
 
 #include <pthread.h>
 #include <time.h>

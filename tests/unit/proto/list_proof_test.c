@@ -2,7 +2,7 @@
  * list_proof_test.c - one list after the other continues the chain, or says
  * where it breaks.
  */
-#include "proto/resourcesync/list_proof.h"
+#include "proto/input/list_proof.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "proto/resourcesync/input_reader.h"
+#include "proto/input/input_reader.h"
 #include "tests/test.h"
 #include "tests/unit/proto/reading.h"
 

@@ -1,4 +1,4 @@
-#include "proto/resourcesync/page_links.h"
+#include "proto/input/page_links.h"
 
 #include <stdio.h>
 

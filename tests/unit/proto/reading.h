@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "proto/buf.h"
-#include "proto/resourcesync/input_formats.h"
+#include "proto/input/input_formats.h"
 #include "tests/support/describe.h"
 #include "tests/support/examples.h"
 #include "tests/test.h"

@@ -1,5 +1,4 @@
-#include "proto/resourcesync/scanning.h"
-
+#include "proto/resourcesync/xml.h"
 #include "tests/test.h"
 #include "tests/unit/proto/reading.h"
 
@@ -10,11 +9,11 @@ check_scanner(const char *type, struct slice document, size_t step)
 {
     struct reading scanned, plain;
 
-    scanning_switch(true);
+    xml_scan_switch(true);
     scanned = read_steps(type, INPUT_POST, document, step);
-    scanning_switch(false);
+    xml_scan_switch(false);
     plain = read_all(type, document);
-    scanning_switch(true);
+    xml_scan_switch(true);
     if (!scanned.rc != !plain.rc)
         fail_msg("%.*s in pieces of %zu: %s, but %s", SLICE_ARG(document), step,
                  scanned.why.text, plain.why.text);

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "broker/readers/message.h"
-#include "proto/resourcesync/input_formats.h"
+#include "proto/input/input_formats.h"
 #include "tests/test.h"
 #include "tests/unit/sets/stage.h"
 

@@ -9,8 +9,8 @@
  * Windows-1252, as browsers do. A byte that the encoding does not have becomes
  * U+FFFD.
  */
-#ifndef PROTO_RESOURCESYNC_TEXT_ENCODING_H
-#define PROTO_RESOURCESYNC_TEXT_ENCODING_H
+#ifndef PROTO_INPUT_TEXT_ENCODING_H
+#define PROTO_INPUT_TEXT_ENCODING_H
 
 #include <stdbool.h>
 #include <stdint.h>

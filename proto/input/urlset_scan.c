@@ -1,4 +1,4 @@
-#include "proto/resourcesync/urlset_scan.h"
+#include "proto/input/urlset_scan.h"
 
 #include "proto/resourcesync/entry_members.h"
 #include "proto/resourcesync/xml_scan.h"

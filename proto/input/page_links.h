@@ -11,8 +11,8 @@
  * What stands in an entry, an item or a page's body is not the document's own
  * word, and is passed over (W-008). Pure and bounded: html_links.h, xml.h.
  */
-#ifndef PROTO_RESOURCESYNC_PAGE_LINKS_H
-#define PROTO_RESOURCESYNC_PAGE_LINKS_H
+#ifndef PROTO_INPUT_PAGE_LINKS_H
+#define PROTO_INPUT_PAGE_LINKS_H
 
 #include "proto/problem.h"
 #include "proto/slice.h"

@@ -1,4 +1,4 @@
-#include "proto/resourcesync/list_report.h"
+#include "proto/input/list_report.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-#include "proto/resourcesync/input_formats.h"
+#include "proto/input/input_formats.h"
 
-#include "proto/resourcesync/input_reader.h"
+#include "proto/input/input_reader.h"
 #include "proto/resourcesync/vocab.h"
 
 /* To add a format: a file that ends in a struct parser, its name in

@@ -1,4 +1,4 @@
-#include "proto/resourcesync/text_encoding.h"
+#include "proto/input/text_encoding.h"
 
 #include <errno.h>
 #include <iconv.h>

@@ -22,8 +22,8 @@
  * of list_proof_expect. `why` has the line, the expected and the found value.
  * Memory: a head and one entry. One thread at a time.
  */
-#ifndef PROTO_RESOURCESYNC_LIST_PROOF_H
-#define PROTO_RESOURCESYNC_LIST_PROOF_H
+#ifndef PROTO_INPUT_LIST_PROOF_H
+#define PROTO_INPUT_LIST_PROOF_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "proto/resourcesync/list_proof.h"
+#include "proto/input/list_proof.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,7 +8,8 @@
 #include "proto/memory.h"
 #include "proto/number.h"
 #include "proto/resourcesync/document_write.h"
-#include "proto/resourcesync/scanning.h"
+#include "proto/swar.h"
+#include "proto/utf8.h"
 
 /* The broker's are shorter than DOCUMENT_FRAME_MAX. */
 #define HEAD_MAX 65536
@@ -471,7 +472,7 @@ static bool
 is_text(struct slice text)
 {
     return swar_none(text, is_odd, ' ') ||
-           (swar_none(text, is_control, ' ') && scanning_is_text(text));
+           (swar_none(text, is_control, ' ') && utf8_is_xml_text(text));
 }
 
 enum status

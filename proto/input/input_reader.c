@@ -1,4 +1,4 @@
-#include "proto/resourcesync/input_reader.h"
+#include "proto/input/input_reader.h"
 
 #include <stdlib.h>
 
@@ -23,7 +23,6 @@ begin_input(struct input_reader *reader)
         .now_us = DATETIME_NONE,
     };
     reader->id.size = 0;
-    buf_clear(&reader->pending);
     entry_clear(&reader->entry);
 }
 
@@ -40,7 +39,6 @@ input_reader_new(const struct format *format, enum input_use use,
     reader->max_entries = max_entries;
     reader->on_change = on_change;
     reader->user = user;
-    buf_init(&reader->pending, ENTRY_BYTES_MAX);
     entry_init(&reader->entry);
     reader->entry.is_of_message = use == INPUT_MESSAGE;
     begin_input(reader);
@@ -60,7 +58,6 @@ input_reader_free(struct input_reader *reader)
     if (reader->state)
         reader->parser->close(reader->state);
     entry_fini(&reader->entry);
-    buf_fini(&reader->pending);
     free(reader);
 }
 
@@ -131,48 +128,16 @@ place_problem(struct input_reader *reader, enum status rc, struct problem *why)
     return rc;
 }
 
-static enum status
-feed_format(struct input_reader *reader, struct slice bytes,
-            struct problem *why)
-{
-    return place_problem(reader,
-                         reader->parser->feed(reader->state, bytes, why), why);
-}
-
 enum status
 input_reader_feed(struct input_reader *reader, struct slice bytes,
                   struct problem *why)
 {
-    struct buf *pending = &reader->pending;
-    size_t wanted = 0;
-    enum status rc;
-
     if (reader->rc == STATUS_MEMORY)
         return problem_memory(why);
-    if (reader->rc)
+    if (reader->rc || bytes.size == 0)
         return reader->rc;
-    if (bytes.size == 0)
-        return STATUS_OK;
-
-    /* libxml2 looks at a token again from its start when more of it has come.
-     * One that trickles in would cost the square of its size, were it not
-     * looked at only when it has grown by a part of what is there. */
-    if (reader->parser->held)
-        wanted = reader->parser->held(reader->state) / 64;
-    if (pending->size + bytes.size < wanted) {
-        buf_add_slice(pending, bytes);
-        if (!pending->failed)
-            return STATUS_OK;
-        return place_problem(reader, problem_memory(why), why);
-    }
-
-    if (pending->size > 0) {
-        rc = feed_format(reader, buf_slice(pending), why);
-        buf_clear(pending);
-        if (rc)
-            return rc;
-    }
-    return feed_format(reader, bytes, why);
+    return place_problem(reader,
+                         reader->parser->feed(reader->state, bytes, why), why);
 }
 
 enum status
@@ -180,8 +145,6 @@ input_reader_end(struct input_reader *reader, struct problem *why)
 {
     enum status rc = reader->rc;
 
-    if (!rc && reader->pending.size > 0)
-        rc = feed_format(reader, buf_slice(&reader->pending), why);
     if (rc)
         return rc;
     rc = place_problem(reader, reader->parser->end(reader->state, why), why);

@@ -14,14 +14,14 @@
  *
  * Only list_read.c and document_read.c see this.
  */
-#ifndef PROTO_RESOURCESYNC_LIST_READ_H
-#define PROTO_RESOURCESYNC_LIST_READ_H
+#ifndef PROTO_INPUT_LIST_READ_H
+#define PROTO_INPUT_LIST_READ_H
 
-#include "proto/resourcesync/document_read.h"
+#include "proto/input/document_read.h"
+#include "proto/input/input_reader.h"
+#include "proto/input/text_encoding.h"
+#include "proto/input/urlset_scan.h"
 #include "proto/resourcesync/entry_members.h"
-#include "proto/resourcesync/input_reader.h"
-#include "proto/resourcesync/text_encoding.h"
-#include "proto/resourcesync/urlset_scan.h"
 #include "proto/resourcesync/xml.h"
 
 /* A loc of 2,048 characters, in bytes, with white space around it. */

@@ -20,16 +20,16 @@
  * its link the loc, its date the lastmod. A robots.txt is an index of the
  * Sitemaps that it names (R-262); one without a Sitemap is malformed.
  */
-#ifndef PROTO_RESOURCESYNC_DOCUMENT_READ_H
-#define PROTO_RESOURCESYNC_DOCUMENT_READ_H
+#ifndef PROTO_INPUT_DOCUMENT_READ_H
+#define PROTO_INPUT_DOCUMENT_READ_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/buf.h"
+#include "proto/input/list_report.h"
 #include "proto/problem.h"
 #include "proto/resourcesync/change.h"
-#include "proto/resourcesync/list_report.h"
 #include "proto/resourcesync/position.h"
 
 enum document_kind {

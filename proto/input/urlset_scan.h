@@ -11,8 +11,8 @@
  *
  * Measured: tests/bench/README.md, "Reading a post".
  */
-#ifndef PROTO_RESOURCESYNC_URLSET_SCAN_H
-#define PROTO_RESOURCESYNC_URLSET_SCAN_H
+#ifndef PROTO_INPUT_URLSET_SCAN_H
+#define PROTO_INPUT_URLSET_SCAN_H
 
 #include <stdint.h>
 

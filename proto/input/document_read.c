@@ -2,14 +2,14 @@
  * document_read.c - reads documents of others: finds what they are, and reads
  * lists that are no XML. list_read.h reads XML.
  */
-#include "proto/resourcesync/document_read.h"
+#include "proto/input/document_read.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/input/list_read.h"
+#include "proto/input/text_encoding.h"
 #include "proto/memory.h"
-#include "proto/resourcesync/list_read.h"
-#include "proto/resourcesync/text_encoding.h"
 
 enum document_form { FORM_UNKNOWN, FORM_XML, FORM_TEXT, FORM_ROBOTS };
 

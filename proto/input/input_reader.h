@@ -7,13 +7,13 @@
  *                                                  |
  *                               on_change <- change_check, interval, limits
  */
-#ifndef PROTO_RESOURCESYNC_INPUT_READER_H
-#define PROTO_RESOURCESYNC_INPUT_READER_H
+#ifndef PROTO_INPUT_INPUT_READER_H
+#define PROTO_INPUT_INPUT_READER_H
 
 #include "proto/buf.h"
 #include "proto/http/idempotency_key.h"
+#include "proto/input/input_formats.h"
 #include "proto/resourcesync/entry_members.h"
-#include "proto/resourcesync/input_formats.h"
 
 /* What a format does. `parser` is what `open` gave. */
 struct parser {
@@ -28,10 +28,6 @@ struct parser {
 
     /* The current line; 0 if it is unknown. */
     uint64_t (*line)(const void *parser);
-
-    /* How many bytes it has seen without making anything of them, and will look
-     * at again; NULL: none. */
-    size_t (*held)(const void *parser);
 };
 
 extern const struct parser urlset_parser, json_parser, ndjson_parser;
@@ -63,7 +59,6 @@ struct input_reader {
     int capability; /* or -1 */
     struct coverage coverage;
     struct key id;
-    struct buf pending; /* given, but too little to be worth a look */
     struct entry entry;
 };
 

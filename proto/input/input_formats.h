@@ -10,8 +10,8 @@
  * input_reader_reset -> input_reader_feed
  * ...
  */
-#ifndef PROTO_RESOURCESYNC_INPUT_FORMATS_H
-#define PROTO_RESOURCESYNC_INPUT_FORMATS_H
+#ifndef PROTO_INPUT_INPUT_FORMATS_H
+#define PROTO_INPUT_INPUT_FORMATS_H
 
 #include <stdbool.h>
 

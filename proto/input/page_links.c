@@ -1,7 +1,7 @@
-#include "proto/resourcesync/page_links.h"
+#include "proto/input/page_links.h"
 
 #include "proto/http/html_links.h"
-#include "proto/resourcesync/document_read.h"
+#include "proto/input/document_read.h"
 #include "proto/uri.h"
 
 struct pagelinks {

@@ -18,10 +18,10 @@
  */
 #include <stdlib.h>
 
+#include "proto/input/input_reader.h"
 #include "proto/json/json_parse.h"
 #include "proto/memory.h"
 #include "proto/resourcesync/entry_members.h"
-#include "proto/resourcesync/input_reader.h"
 #include "proto/swar.h"
 
 /* Members and their values */

@@ -7,8 +7,8 @@
  *
  * R-405, R-406: the counts reach a person.
  */
-#ifndef PROTO_RESOURCESYNC_LIST_REPORT_H
-#define PROTO_RESOURCESYNC_LIST_REPORT_H
+#ifndef PROTO_INPUT_LIST_REPORT_H
+#define PROTO_INPUT_LIST_REPORT_H
 
 #include <stdbool.h>
 #include <stdint.h>

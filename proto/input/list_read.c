@@ -11,7 +11,7 @@
  *     </url>
  *   </urlset>
  */
-#include "proto/resourcesync/list_read.h"
+#include "proto/input/list_read.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -1456,14 +1456,6 @@ urlset_line(const void *state)
     return xml_line(r->xml);
 }
 
-static size_t
-urlset_held(const void *state)
-{
-    const struct list_reader *r = state;
-
-    return xml_held(r->xml);
-}
-
 const struct parser urlset_parser = {
     .open = urlset_open,
     .close = urlset_close,
@@ -1471,5 +1463,4 @@ const struct parser urlset_parser = {
     .feed = urlset_feed,
     .end = urlset_finish,
     .line = urlset_line,
-    .held = urlset_held,
 };
