@@ -13,6 +13,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <openssl/ssl.h>
+
 #include "base/clock.h"
 #include "broker/calls/caller_state.h"
 #include "proto/memory.h"
@@ -208,17 +210,18 @@ call_connection_send(struct call_connection *p, struct slice head,
                   : send_plain(p, parts, n_parts, n);
 }
 
-/* True if the other side has neither closed the connection nor sent anything. A
- * byte that comes before the request is no answer to it. */
+/* True if the other side has neither closed the connection nor sent anything,
+ * but a ticket by TLS. A byte that comes before the request is no answer to it.
+ */
 static bool
 is_quiet(const struct call_connection *p)
 {
     char byte;
 
-    if (p->ssl)
-        return call_tls_is_quiet(p->ssl);
-    return recv(p->socket->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
-           errno == EAGAIN;
+    if (recv(p->socket->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
+        errno == EAGAIN)
+        return !p->ssl || !SSL_has_pending(p->ssl);
+    return p->ssl && call_tls_is_quiet(p->ssl);
 }
 
 /* Life */

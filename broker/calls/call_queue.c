@@ -22,6 +22,7 @@
 #include "broker/base/client_limits.h"
 #include "broker/calls/caller_state.h"
 #include "proto/buf.h"
+#include "proto/http/idn.h"
 #include "proto/http/websub.h"
 #include "proto/memory.h"
 
@@ -103,28 +104,38 @@ is_host(struct slice host)
 }
 
 /* Writes "host:port" of a URL, an address in one spelling (W-161), a name in
- * lower case. False: it may not be called, as malicious URLs may not (W-163).
- */
+ * lower case, and as it is looked up. False: it may not be called, as malicious
+ * URLs may not (W-163). */
 static bool
 write_key(struct buf *key, const char *url)
 {
     bool is_https = !strncasecmp(url, "https://", 8);
     const char *from = url + (is_https ? 8 : 7);
     size_t size = strcspn(from, "/?#");
-    struct slice host;
+    struct slice host, port;
+    char memory[KEY_MAX];
+    struct buf given;
 
     if ((!is_https && strncasecmp(url, "http://", 7)) || has_bad_byte(url, '!'))
         return false;
     if (size == 0 || size > AUTHORITY_MAX || memchr(from, '@', size) ||
         memchr(from, '\\', size))
         return false;
-    websub_authority(key, slice_of(url));
-    if (key->failed || slice_ends(buf_slice(key), ":0")) /* a bad port */
+    buf_init_fixed(&given, memory, sizeof(memory));
+    websub_authority(&given, slice_of(url));
+    if (given.failed || slice_ends(buf_slice(&given), ":0")) /* a bad port */
         return false;
-    host = buf_slice(key);
+    host = port = buf_slice(&given);
     while (host.data[--host.size] != ':')
         ;
-    return is_host(host);
+    slice_skip(&port, host.size);
+    if (slice_starts(host, "["))
+        buf_add_slice(key, host);
+    else if (!idn_add_ascii(key, host))
+        return false;
+    host = buf_slice(key);
+    buf_add_slice(key, port);
+    return !key->failed && is_host(host);
 }
 
 static void

@@ -281,7 +281,7 @@ call_tls_is_quiet(SSL *ssl)
 
     if (io == IO_BROKEN)
         ERR_clear_error();
-    return io == IO_AGAIN;
+    return io == IO_AGAIN && !SSL_has_pending(ssl);
 }
 
 /* A session of a connection that ended otherwise is not resumed. */

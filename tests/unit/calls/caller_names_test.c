@@ -18,6 +18,7 @@ static struct name {
     {.name = "metadata.test", .addresses = {{"169.254.169.254", "fe80::1"}}},
     {.name = "mixed.test", .addresses = {{"10.0.0.1", "127.0.0.1"}}},
     {.name = "good.test", .addresses = {{"127.0.0.1"}}},
+    {.name = "xn--bcher-kva.test", .addresses = {{"127.0.0.1"}}},
     {.name = "turned.test", .addresses = {{"127.0.0.1"}, {"10.0.0.1"}}},
 };
 
@@ -153,6 +154,22 @@ TEST(a_connection_to_a_name_is_kept)
     assert_int_equal(t.call.status, 200);
     assert_true(odd_was_sent(&odd, host));
     assert_int_equal(odd_count(&odd, &odd.n_connections), 1);
+}
+
+TEST(a_name_beyond_ascii_is_looked_up_as_it_is_registered)
+{
+    static const char *const hosts[] = {"b\u00fccher.test", "B%C3%BCcher.test",
+                                        "xn--bcher-kva.test"};
+    struct trial t;
+
+    for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++) {
+        get(&t, hosts[i], "/ok");
+        assert_int_equal(t.call.status, 200);
+        assert_true(odd_was_sent(&odd, "\r\nHost: xn--bcher-kva.test:"));
+    }
+    assert_int_equal(odd_count(&odd, &odd.n_connections), 1);
+    get(&t, "127.0.0.%31", "/ok");
+    assert_int_equal(t.call.failure, CALL_REFUSED);
 }
 
 /* W-160: no second look-up between the judgement and the connection; and a name

@@ -176,6 +176,21 @@ TEST(a_connection_by_tls_is_kept, setup_front, teardown_front)
     assert_int_equal(odd_count(&odd, &odd.n_connections), 1);
 }
 
+/* A ticket is no such answer: see above. */
+TEST(an_answer_by_tls_that_nobody_asked_for_closes_it, setup_front,
+     teardown_front)
+{
+    struct trial t;
+
+    get(&t, "/forged");
+    assert_string_equal(t.answer, "hello");
+    odd_pass(&odd, 1);
+    odd_await(&odd, &odd.n_left, 1);
+    get(&t, "/ok");
+    assert_string_equal(t.answer, "hello");
+    assert_int_equal(odd_count(&odd, &odd.n_connections), 2);
+}
+
 /* Not with other authorities, which may not trust the certificate. */
 TEST(a_session_is_resumed, setup_front, teardown_front)
 {

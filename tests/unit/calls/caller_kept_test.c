@@ -1,4 +1,4 @@
-/* Kept connections of calls without TLS: which calls use one, and when the
+/* Kept connections: which calls use one, and when the
  * caller closes it. */
 #include "tests/clock.h"
 #include "tests/test.h"
