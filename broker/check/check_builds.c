@@ -22,6 +22,7 @@
 #include "broker/check/checks.h"
 #include "broker/check/packed_file.h"
 #include "broker/sets/links.h"
+#include "broker/store/store_files.h"
 #include "broker/store/store_queries.h"
 #include "proto/number.h"
 #include "proto/resourcesync/document_write.h"
@@ -344,24 +345,6 @@ check_build(struct build_check *b, const char *set)
                         b->bytes, b->build.bytes);
 }
 
-/* True if the database is that of a broker of a cluster. Older versions have no
- * table of places. */
-static bool
-is_shared(struct inspection *in, struct db *db)
-{
-    struct problem why = {""};
-    int64_t n = 0;
-    enum status rc =
-        db_number(db, "SELECT count(*) FROM sqlite_master WHERE name = 'place'",
-                  &n, &why);
-
-    if (!rc && n > 0)
-        rc = db_number(db, "SELECT count(*) FROM place", &n, &why);
-    if (rc)
-        inspection_find(in, FINDING_DATABASE, "tidings.db", "%s", why.text);
-    return n > 0;
-}
-
 /* A build that is due is being deleted. */
 void
 check_builds(struct inspection *in, const struct inspected_set *set)
@@ -374,7 +357,8 @@ check_builds(struct inspection *in, const struct inspected_set *set)
 
     if (inspection_open(in, DATABASE_TIDINGS, NULL, &db))
         return;
-    may_lack_lists = is_shared(in, &db);
+    if (store_files_are_shared(&db, &may_lack_lists, &why))
+        inspection_find(in, FINDING_DATABASE, "tidings.db", "%s", why.text);
     rows = DB_SELECT(&db, "read it", &why,
                      "SELECT " GENERATION_COLUMNS " FROM generations WHERE"
                      " set_id = ? AND due_us IS NULL AND kind BETWEEN 0 AND 2"

@@ -667,15 +667,6 @@ on_foreign(const struct act *act, void *user)
 }
 
 static void
-follow_settings(struct set *set, const struct act *act)
-{
-    struct list_limits limits = {0, 0};
-
-    restore_settings(set, act->settings.text, &limits);
-    log_set_limit(set->log, &limits);
-}
-
-static void
 on_certain(void *user)
 {
     struct registry *r = user;
@@ -694,17 +685,20 @@ on_followed(const struct act *acts, size_t n, void *user)
         r->options.on_followed(r->options.announcer, r, acts, n);
     for (size_t i = 0; i < n; i++) {
         struct set *set = log_set_owner(acts[i].set);
+        struct list_limits limits = {0, 0};
 
         if (set == r->framework)
             continue;
         if (acts[i].kind == ACT_BATCH)
             rates_count(r->rates, set, acts[i].entries.batch->n_entries);
-        else if (acts[i].kind == ACT_SETTINGS)
-            follow_settings(set, &acts[i]);
         else if (acts[i].kind == ACT_HARVEST)
             restore_harvest(set, acts[i].harvest.text);
         else if (acts[i].kind == ACT_REMOVAL)
             registry_set_removed(set);
+        else if (acts[i].kind == ACT_SETTINGS) {
+            restore_settings(set, acts[i].settings.text, &limits);
+            log_set_limit(set->log, &limits);
+        }
         is_changed |=
             acts[i].kind == ACT_SETTINGS || acts[i].kind == ACT_REMOVAL;
     }
@@ -1321,25 +1315,18 @@ add_set(struct set *set, const struct head *head, void *user)
     return true;
 }
 
-static void
-measure_copy(struct log *log)
-{
-    struct log_copy copy;
-
-    log_copy(log, &copy);
-    metrics_set(METRIC_CLUSTER_CUT_OFF, copy.is_cut_off);
-    metrics_set(METRIC_CLUSTER_PLACE, (int64_t)copy.place);
-    metrics_set(METRIC_CLUSTER_BEHIND, (int64_t)copy.behind);
-    metrics_set(METRIC_CLUSTER_AGE, copy.age_us);
-}
-
 void
 registry_measure(struct registry *r)
 {
     struct log_health health;
+    struct log_copy copy;
     struct set_sums sums = {0, 0};
 
-    measure_copy(r->log);
+    log_copy(r->log, &copy);
+    metrics_set(METRIC_CLUSTER_CUT_OFF, copy.is_cut_off);
+    metrics_set(METRIC_CLUSTER_PLACE, (int64_t)copy.place);
+    metrics_set(METRIC_CLUSTER_BEHIND, (int64_t)copy.behind);
+    metrics_set(METRIC_CLUSTER_AGE, copy.age_us);
     registry_each(r, add_set, &sums);
     metrics_set(METRIC_SETS, sums.n);
     metrics_set_label(METRIC_DISK, DISK_CONTENT, sums.content_bytes);

@@ -152,15 +152,6 @@ take_option(struct reading *r, struct slice digits, struct problem *why)
 }
 
 static enum status
-take_flag(struct reading *r, struct slice text)
-{
-    bool is_true = slice_is(text, "true");
-
-    memcpy((char *)r->settings + r->row->offset, &is_true, sizeof(is_true));
-    return STATUS_OK;
-}
-
-static enum status
 take_peer(struct reading *r, struct slice url, struct problem *why)
 {
     struct settings *settings = r->settings;
@@ -184,6 +175,7 @@ take_value(void *user, size_t i, enum json_event event, struct slice text,
     };
 
     struct reading *r = user;
+    bool is_true;
 
     r->row = &rows[i];
     if (r->is_change && !r->is_in_array && event == JSON_OTHER &&
@@ -204,10 +196,12 @@ take_value(void *user, size_t i, enum json_event event, struct slice text,
             return take_option(r, text, why);
         break;
     case ROW_FLAG:
-        if (event == JSON_OTHER &&
-            (slice_is(text, "true") || slice_is(text, "false")))
-            return take_flag(r, text);
-        break;
+        if (event != JSON_OTHER ||
+            (!slice_is(text, "true") && !slice_is(text, "false")))
+            break;
+        is_true = slice_is(text, "true");
+        memcpy((char *)r->settings + r->row->offset, &is_true, sizeof(is_true));
+        return STATUS_OK;
     case ROW_UPSTREAM:
         if (event == JSON_STRING)
             return take_peer(r, text, why);
@@ -299,45 +293,22 @@ write_hubs(struct buf *to, const struct peers *peers)
     BUF_ADD(to, "]");
 }
 
+/* A number, or the word for it. */
 static void
 write_number(struct buf *to, const char *at, const struct row *row)
 {
-    if (config_option(row->option)->type == OPTION_SECONDS) {
-        char seconds[SECONDS_SIZE_MAX];
-        int64_t us;
-
-        memcpy(&us, at, sizeof(us));
-        buf_add(to, seconds, seconds_write(seconds, us));
-    } else {
-        uint64_t number;
-
-        memcpy(&number, at, sizeof(number));
-        buf_add_number(to, number);
-    }
-}
-
-/* A word, or a number. */
-static void
-write_keep(struct buf *to, const char *at, const struct row *row)
-{
+    char seconds[SECONDS_SIZE_MAX];
     const char *word;
-    uint64_t value;
+    uint64_t number;
 
-    memcpy(&value, at, sizeof(value));
-    word = option_keep_word(value);
+    memcpy(&number, at, sizeof(number));
+    word = row->kind == ROW_KEEP ? option_keep_word(number) : NULL;
     if (word)
         json_text(to, slice_of(word));
+    else if (config_option(row->option)->type == OPTION_SECONDS)
+        buf_add(to, seconds, seconds_write(seconds, (int64_t)number));
     else
-        write_number(to, at, row);
-}
-
-static void
-write_choice(struct buf *to, const char *at, const struct row *row)
-{
-    unsigned value;
-
-    memcpy(&value, at, sizeof(value));
-    json_text(to, option_word(config_option(row->option), value));
+        buf_add_number(to, number);
 }
 
 static bool
@@ -354,6 +325,7 @@ write_value(struct buf *to, const struct settings *settings,
             const struct row *row)
 {
     const char *at = (const char *)settings + row->offset;
+    unsigned choice;
 
     switch (row->kind) {
     case ROW_TEXT:
@@ -361,13 +333,12 @@ write_value(struct buf *to, const struct settings *settings,
         json_text(to, slice_of(at));
         break;
     case ROW_NUMBER:
+    case ROW_KEEP:
         write_number(to, at, row);
         break;
-    case ROW_KEEP:
-        write_keep(to, at, row);
-        break;
     case ROW_CHOICE:
-        write_choice(to, at, row);
+        memcpy(&choice, at, sizeof(choice));
+        json_text(to, option_word(config_option(row->option), choice));
         break;
     case ROW_FLAG:
         buf_add_text(to, flag_of(settings, row) ? "true" : "false");

@@ -303,15 +303,6 @@ has_bytes(const char *path, const char *suffix)
     return stat(name, &st) == 0 && (S_ISDIR(st.st_mode) || st.st_size > 0);
 }
 
-static bool
-has_name(const char *dir, const char *suffix)
-{
-    char name[4300];
-
-    snprintf(name, sizeof(name), "%s%s", dir, suffix);
-    return !access(name, F_OK);
-}
-
 /* No database: right where there never was one. A new one would begin to number
  * lists from 1 again, and write over the files that are there. */
 static enum status
@@ -380,11 +371,13 @@ check_database(struct db *db, const char *dir, off_t size, struct problem *why)
 static enum status
 check_path(const char *dir, const char *path, struct problem *why)
 {
+    char restoring[4300];
     struct stat st = {0};
     struct db db = {NULL};
     enum status rc;
 
-    if (has_name(dir, "/" STORE_RESTORING))
+    snprintf(restoring, sizeof(restoring), "%s/" STORE_RESTORING, dir);
+    if (!access(restoring, F_OK))
         return problem(why, STATUS_IO,
                        "%s holds a part of a backup, whose restore was not "
                        "finished: restore it again, into an empty directory",

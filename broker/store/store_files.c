@@ -63,17 +63,17 @@ read_sets(struct reading *r, struct problem *why)
     return db_rows_end(&rows);
 }
 
-/* `has_place`: of a broker of a cluster, which may have lists that are ordered,
- * and lists that only another broker has built. */
+/* `are_shared`: of a broker of a cluster, which may have lists that are
+ * ordered, and lists that only another broker has built. */
 static enum status
-read_generations(struct reading *r, int64_t has_place, struct problem *why)
+read_generations(struct reading *r, bool are_shared, struct problem *why)
 {
     struct db_rows rows =
         DB_SELECT(&r->db, NULL, why,
                   "SELECT name, kind, number,"
                   " due_us IS NULL AND NOT (? AND kind = 0)"
                   " FROM generations ORDER BY set_id, kind, number",
-                  has_place);
+                  are_shared);
     char name[SET_NAME_MAX + 1];
     enum generation_kind kind;
     uint64_t number;
@@ -113,32 +113,32 @@ check_version(struct reading *r, struct problem *why)
     return rc;
 }
 
-/* True if the database is that of a broker of a cluster. Older versions have no
- * table of places. */
-static enum status
-look_for_place(struct reading *r, int64_t *has_place, struct problem *why)
+enum status
+store_files_are_shared(struct db *db, bool *are, struct problem *why)
 {
+    int64_t n;
     enum status rc = db_number(
-        &r->db, "SELECT count(*) FROM sqlite_master WHERE name = 'place'",
-        has_place, why);
+        db, "SELECT count(*) FROM sqlite_master WHERE name = 'place'", &n, why);
 
-    return rc || !*has_place ? rc
-                             : db_number(&r->db, "SELECT count(*) FROM place",
-                                         has_place, why);
+    if (!rc && n > 0)
+        rc = db_number(db, "SELECT count(*) FROM place", &n, why);
+    *are = !rc && n > 0;
+    return rc;
 }
 
 static enum status
 read_all(struct reading *r, struct problem *why)
 {
-    int64_t has_place = 0;
+    bool are_shared;
     enum status rc = check_version(r, why);
 
     if (!rc)
-        rc = look_for_place(r, &has_place, why);
+        rc = store_files_are_shared(&r->db, &are_shared, why);
     if (!rc)
         rc = read_sets(r, why);
-    return rc || !r->files->on_generation ? rc
-                                          : read_generations(r, has_place, why);
+    return rc || !r->files->on_generation
+               ? rc
+               : read_generations(r, are_shared, why);
 }
 
 enum status

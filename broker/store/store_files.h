@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/db.h"
 #include "broker/log/head.h"
 #include "proto/problem.h"
 #include "proto/status.h"
@@ -40,5 +41,10 @@ MUST_CHECK enum status store_files_each(const char *path,
  * cannot be read, or are damaged. */
 MUST_CHECK enum status store_files_gather(const char *path, int segments,
                                           struct problem *why);
+
+/* Sets *are to true if an open tidings.db is that of a broker of a cluster.
+ * Older versions have no table of places. */
+MUST_CHECK enum status store_files_are_shared(struct db *db, bool *are,
+                                              struct problem *why);
 
 #endif
