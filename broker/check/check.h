@@ -9,8 +9,7 @@
  *     check.c         the table of parts, and second looks
  *     check_*.c       the parts (checks.h)
  *     log_walk.h      the entries of a set, in order
- *     inspection.h    databases and counts of one look
- *     findings.h      lines, their meaning and remedy
+ *     inspection.h    databases, findings and counts of one look
  *     databases.h     databases and their versions
  */
 #ifndef BROKER_CHECK_CHECK_H

@@ -56,6 +56,12 @@ enum names_place {
 
 enum judgement { JUDGED_KNOWN, JUDGED_ORPHAN, JUDGED_LEFT };
 
+static enum judgement
+known_if(bool is_known)
+{
+    return is_known ? JUDGED_KNOWN : JUDGED_ORPHAN;
+}
+
 /* Beside a broker, a file may be new, and its row not written yet. */
 #define YOUNG_S 600
 
@@ -100,7 +106,7 @@ find_build(struct names *n, uint64_t number)
         return JUDGED_KNOWN;
     if (is_ahead)
         return n->in->is_live ? JUDGED_KNOWN : JUDGED_LEFT;
-    return is_known ? JUDGED_KNOWN : JUDGED_ORPHAN;
+    return known_if(is_known);
 }
 
 static bool
@@ -184,12 +190,11 @@ judge_data(struct names *n, struct entry *e)
     }
     if (e->is_dir)
         return strcmp(e->name, "lost+found") ? JUDGED_ORPHAN : JUDGED_KNOWN;
-    return is_known_database(e->name, PLACE_TOP) || !strcmp(e->name, "lock") ||
-                   !strcmp(e->name, "public-url") ||
-                   !strcmp(e->name, KEPT_RECORDS_EARLIER) ||
-                   !strcmp(e->name, KEPT_RECORDS_LATEST)
-               ? JUDGED_KNOWN
-               : JUDGED_ORPHAN;
+    return known_if(is_known_database(e->name, PLACE_TOP) ||
+                    !strcmp(e->name, "lock") ||
+                    !strcmp(e->name, "public-url") ||
+                    !strcmp(e->name, KEPT_RECORDS_EARLIER) ||
+                    !strcmp(e->name, KEPT_RECORDS_LATEST));
 }
 
 static enum judgement
@@ -210,16 +215,13 @@ static enum judgement
 judge_of_set(struct names *n, struct entry *e)
 {
     if (!e->is_dir)
-        return is_known_database(e->name, PLACE_SET) ? JUDGED_KNOWN
-                                                     : JUDGED_ORPHAN;
+        return known_if(is_known_database(e->name, PLACE_SET));
     e->next = PLACE_BUILDS;
     for (n->kind = 0; n->kind < GENERATION_KINDS; n->kind++)
         if (!strcmp(e->name, links_kinds[n->kind].folder))
             return JUDGED_KNOWN;
     e->next = strcmp(e->name, LOG_CHANGES) ? PLACE_CONTENT : PLACE_LISTS;
-    return e->next == PLACE_LISTS || !strcmp(e->name, CONTENT_FOLDER)
-               ? JUDGED_KNOWN
-               : JUDGED_ORPHAN;
+    return known_if(e->next == PLACE_LISTS || !strcmp(e->name, CONTENT_FOLDER));
 }
 
 static enum judgement
@@ -228,15 +230,13 @@ judge_list(struct names *n, struct entry *e)
     const char *end;
     uint64_t number;
 
-    return !e->is_dir && read_number(e->name, &number, &end) &&
-                   !strcmp(end, ".xml.gz") &&
-                   has_row(&n->store,
-                           "SELECT 1 FROM lists WHERE number = ? AND set_id IN"
-                           " (SELECT id FROM sets WHERE name = ?2 UNION"
-                           " SELECT set_id FROM trash WHERE name = ?2)",
-                           DB_VALUES(number, n->set))
-               ? JUDGED_KNOWN
-               : JUDGED_ORPHAN;
+    return known_if(!e->is_dir && read_number(e->name, &number, &end) &&
+                    !strcmp(end, ".xml.gz") &&
+                    has_row(&n->store,
+                            "SELECT 1 FROM lists WHERE number = ? AND set_id IN"
+                            " (SELECT id FROM sets WHERE name = ?2 UNION"
+                            " SELECT set_id FROM trash WHERE name = ?2)",
+                            DB_VALUES(number, n->set)));
 }
 
 static enum judgement
@@ -263,10 +263,8 @@ judge_build(struct names *n, struct entry *e)
         return JUDGED_ORPHAN;
     if (!strcmp(end, ".xml.gz"))
         return is_dump && number != 1 ? JUDGED_ORPHAN : JUDGED_KNOWN;
-    return is_dump && number > 0 &&
-                   (!strcmp(end, ".zip") || !strcmp(end, "-manifest.xml.gz"))
-               ? JUDGED_KNOWN
-               : JUDGED_ORPHAN;
+    return known_if(is_dump && number > 0 &&
+                    (!strcmp(end, ".zip") || !strcmp(end, "-manifest.xml.gz")));
 }
 
 static enum judgement
@@ -274,19 +272,15 @@ judge_content(struct names *n, struct entry *e)
 {
     (void)n;
     e->next = PLACE_BYTES;
-    return e->is_dir && strlen(e->name) == 2 &&
-                   strspn(e->name, "0123456789abcdef") == 2
-               ? JUDGED_KNOWN
-               : JUDGED_ORPHAN;
+    return known_if(e->is_dir && strlen(e->name) == 2 &&
+                    strspn(e->name, "0123456789abcdef") == 2);
 }
 
 static enum judgement
 judge_bytes(struct names *n, struct entry *e)
 {
-    return !e->is_dir && strlen(e->name) == (size_t)2 * DIGEST_SIZE &&
-                   has_bytes(n, e->name)
-               ? JUDGED_KNOWN
-               : JUDGED_ORPHAN;
+    return known_if(!e->is_dir && strlen(e->name) == (size_t)2 * DIGEST_SIZE &&
+                    has_bytes(n, e->name));
 }
 
 static enum judgement
@@ -296,10 +290,8 @@ judge_staged(struct names *n, struct entry *e)
 
     if (slice_ends(name, ".new") || slice_ends(name, ".work"))
         return n->in->is_live ? JUDGED_KNOWN : JUDGED_LEFT;
-    return !e->is_dir &&
-                   (slice_ends(name, ".whole") || slice_ends(name, ".taken"))
-               ? JUDGED_KNOWN
-               : JUDGED_ORPHAN;
+    return known_if(!e->is_dir &&
+                    (slice_ends(name, ".whole") || slice_ends(name, ".taken")));
 }
 
 static enum judgement
@@ -314,8 +306,7 @@ static enum judgement
 judge_segment(struct names *n, struct entry *e)
 {
     (void)n;
-    return !e->is_dir && segments_number(e->name) > 0 ? JUDGED_KNOWN
-                                                      : JUDGED_ORPHAN;
+    return known_if(!e->is_dir && segments_number(e->name) > 0);
 }
 
 static enum judgement (*const judges[PLACE_NONE])(struct names *n,

@@ -36,8 +36,8 @@
 
 #include "base/clock.h"
 #include "broker/builds/zfile.h"
+#include "broker/sets/index_parts.h"
 #include "broker/sets/links.h"
-#include "broker/sets/parts.h"
 #include "proto/resourcesync/document_write.h"
 
 /* Rows per read. */

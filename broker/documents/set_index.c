@@ -20,8 +20,8 @@
 #include <stdlib.h>
 
 #include "broker/documents/documents.h"
+#include "broker/sets/index_parts.h"
 #include "broker/sets/links.h"
-#include "broker/sets/parts.h"
 #include "proto/memory.h"
 #include "proto/resourcesync/document_write.h"
 #include "proto/resourcesync/vocab.h"

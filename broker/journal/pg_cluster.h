@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "broker/journal/pg_options.h"
+#include "broker/journal/pg_connection.h"
 #include "broker/log/journal.h"
 #include "proto/problem.h"
 #include "proto/slice.h"

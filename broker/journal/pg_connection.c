@@ -1,7 +1,6 @@
 #include "broker/journal/pg_connection.h"
 
 #include <endian.h>
-#include <libpq-fe.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "broker/journal/libpq.h"
 
 /* The first version whose quorum, pipelines and views are as used here. */
 #define VERSION_MIN 150000

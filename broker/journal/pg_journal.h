@@ -25,7 +25,7 @@
 #ifndef BROKER_JOURNAL_PG_JOURNAL_H
 #define BROKER_JOURNAL_PG_JOURNAL_H
 
-#include "broker/journal/pg_options.h"
+#include "broker/journal/pg_connection.h"
 #include "broker/log/journal.h"
 #include "proto/problem.h"
 #include "proto/status.h"

@@ -19,7 +19,7 @@
 #define BROKER_JOURNAL_PG_STREAMS_H
 
 #include "broker/cluster/streams.h"
-#include "broker/journal/pg_options.h"
+#include "broker/journal/pg_connection.h"
 
 /* Makes the streams, for one thread, without a connection yet. What `options`
  * points to is lent. */

@@ -6,8 +6,8 @@
 
 #include "base/array.h"
 #include "broker/base/diag.h"
+#include "broker/sets/index_parts.h"
 #include "broker/sets/links.h"
-#include "broker/sets/parts.h"
 #include "broker/sets/peers.h"
 #include "broker/sets/registry.h"
 #include "broker/sets/settings.h"

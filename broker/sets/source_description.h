@@ -27,8 +27,8 @@
 #include <stdint.h>
 
 #include "broker/log/log.h"
+#include "broker/sets/index_parts.h"
 #include "broker/sets/links.h"
-#include "broker/sets/parts.h"
 #include "broker/sets/registry.h"
 #include "proto/resourcesync/change.h"
 #include "proto/status.h"

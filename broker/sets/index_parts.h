@@ -1,11 +1,11 @@
 /*
- * parts.h - divides an archive of a set into parts (R-219): one document while
- * it has few lists, else an index of parts with so many lists each.
+ * index_parts.h - divides an archive of a set into parts (R-219): one document
+ * while it has few lists, else an index of parts with so many lists each.
  *
  *   1 ... 1000 | 1001 ... 2000 | 2001 ...      parts begin at 1, size + 1, ...
  */
-#ifndef BROKER_SETS_PARTS_H
-#define BROKER_SETS_PARTS_H
+#ifndef BROKER_SETS_INDEX_PARTS_H
+#define BROKER_SETS_INDEX_PARTS_H
 
 #include <stdbool.h>
 #include <stdint.h>

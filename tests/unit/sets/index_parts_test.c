@@ -1,4 +1,4 @@
-#include "broker/sets/parts.h"
+#include "broker/sets/index_parts.h"
 
 #include "tests/test.h"
 
