@@ -26,9 +26,6 @@
 #define CONNECT_SECONDS 20L
 #define SILENCE_SECONDS 120L
 
-/* Seconds; their milliseconds fit into an unsigned. */
-#define RETRY_AFTER_MOST 1000000
-
 /* Most bytes that wait before libcurl pauses; it gives at most 16
  * KB at once. */
 #define PENDING_MOST (128 * 1024)

@@ -6,7 +6,9 @@
  * job's work runs elsewhere.
  *
  * Callbacks may free their own object, and anything else on the loop: the loop
- * never calls back for a freed one.
+ * never calls back for a freed one. The memory of such an object stays until
+ * the end of the turn (handle_loop_retire), so that the functions under way may
+ * still look at it.
  */
 #ifndef CLIENT_LIB_HANDLE_LOOP_H
 #define CLIENT_LIB_HANDLE_LOOP_H
@@ -41,6 +43,18 @@ enum status handle_loop_service(struct handle_loop *loop);
  * as above; SIGPIPE is kept from the process meanwhile, as in
  * handle_loop_service. */
 enum status handle_loop_until(struct handle_loop *loop, const bool *is_over);
+
+/* Memory that outlives its object until the end of the turn: a member of it. */
+struct retired {
+    struct retired *next;
+    void (*release)(struct retired *retired); /* frees the memory */
+};
+
+/* Calls `release` at the end of the turn; at once between two turns. The object
+ * is at its end already: its timers are freed, and it ignores all calls. Once
+ * for each object. */
+void handle_loop_retire(struct handle_loop *loop, struct retired *retired,
+                        void (*release)(struct retired *retired));
 
 /* Timers: once per start. */
 
