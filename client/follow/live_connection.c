@@ -49,9 +49,9 @@ release_connection(struct retired *retired)
 void
 live_free(struct live *live)
 {
-    if (!live || live->is_freed)
+    if (!live || live->retired.is_over)
         return;
-    live->is_freed = live->is_ending = true;
+    live->is_ending = true;
     if (live->own)
         live->transport->stop(live);
     timer_free(live->timer);

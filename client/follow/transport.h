@@ -68,7 +68,6 @@ struct live {
     bool is_late;   /* the time is over; bytes may still be unread */
     bool is_ending; /* on_end comes next, or it is freed; nothing is handed over
                      */
-    bool is_freed;
     struct live_end end;
     struct retired retired;
 };

@@ -70,11 +70,26 @@ handle_loop_new(int stop_fd)
     return loop;
 }
 
+static void
+release_retired(struct handle_loop *loop)
+{
+    struct retired *retired;
+
+    while ((retired = loop->retired)) {
+        loop->retired = retired->next;
+        if (retired->release)
+            retired->release(retired);
+        else
+            free(retired);
+    }
+}
+
 void
 handle_loop_free(struct handle_loop *loop)
 {
     if (!loop)
         return;
+    release_retired(loop);
     uv_close((uv_handle_t *)&loop->stop, NULL);
     loop_free(loop->loop);
     free(loop);
@@ -107,24 +122,10 @@ void
 handle_loop_retire(struct handle_loop *loop, struct retired *retired,
                    void (*release)(struct retired *retired))
 {
-    if (!loop->is_turning) {
-        release(retired);
-        return;
-    }
+    retired->is_over = true;
     retired->release = release;
     retired->next = loop->retired;
     loop->retired = retired;
-}
-
-static void
-release_retired(struct handle_loop *loop)
-{
-    struct retired *retired;
-
-    while ((retired = loop->retired)) {
-        loop->retired = retired->next;
-        retired->release(retired);
-    }
 }
 
 /* Turns once. OpenSSL's writes to sockets raise SIGPIPE if the other side is

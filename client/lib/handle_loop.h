@@ -44,15 +44,25 @@ enum status handle_loop_service(struct handle_loop *loop);
  * handle_loop_service. */
 enum status handle_loop_until(struct handle_loop *loop, const bool *is_over);
 
-/* Memory that outlives its object until the end of the turn: a member of it. */
-struct retired {
+/*
+ * The end of an object: its memory outlives it to the end of the turn, so that
+ * a function may look, behind a callback, whether that has freed the
+ * object.
+ *
+ *     reader->on_entry(entry, reader->user);
+ *     if (reader->retired.is_over)
+ *         return;
+ */
+struct retired { /* a member of the object, zero at first */
+    bool is_over;
     struct retired *next;
-    void (*release)(struct retired *retired); /* frees the memory */
+    void (*release)(struct retired *retired);
 };
 
-/* Calls `release` at the end of the turn; at once between two turns. The object
- * is at its end already: its timers are freed, and it ignores all calls. Once
- * for each object. */
+/* Calls `release`, which frees the memory, at the end of this turn; between two
+ * turns, of the next. NULL: the object is one block, which begins with
+ * `retired`. The object has freed its timers and exchanges, so that nothing
+ * calls it any more. */
 void handle_loop_retire(struct handle_loop *loop, struct retired *retired,
                         void (*release)(struct retired *retired));
 
