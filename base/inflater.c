@@ -1,64 +1,38 @@
 #include "base/inflater.h"
 
-#include <stdint.h>
+#include <libdeflate.h>
 #include <stdlib.h>
-
-#include <zlib.h>
 
 #include "proto/memory.h"
 
-/* Negative: no header, no checksum. The largest window reads what any smaller
- * one wrote. */
-#define WINDOW_BITS (-15)
+/* What the sender has left out (RFC 7692 section 7.2.1), and behind it an empty
+ * last block: libdeflate reads whole streams, in less than half of zlib's time.
+ */
+static const unsigned char tail[] = {0x00, 0x00, 0xff, 0xff, 0x03, 0x00};
 
-#define STEP_SIZE 16384
+/* A message becomes so many times its size, most often. */
+#define USUAL_GROWTH 8
 
-/* What the sender has left out (RFC 7692 section 7.2.1). */
-static const unsigned char tail[] = {0x00, 0x00, 0xff, 0xff};
+#define ROOM_LEAST 4096
 
 struct inflater {
-    z_stream z;
+    struct libdeflate_decompressor *d;
+    struct buf packed; /* the message, with the tail */
 };
-
-/* Inflates `input`, all of it. */
-static enum status
-inflate_part(z_stream *z, const void *input, size_t size, struct buf *to,
-             struct problem *why)
-{
-    z->next_in = (unsigned char *)(uintptr_t)input;
-    z->avail_in = (unsigned)size;
-    do {
-        char *room = buf_room(to, STEP_SIZE);
-        int rc;
-
-        if (!room && to->max - to->size < STEP_SIZE)
-            return problem(why, STATUS_TOO_LARGE, "the message is too large");
-        if (!room)
-            return problem_memory(why);
-        z->next_out = (unsigned char *)room;
-        z->avail_out = STEP_SIZE;
-        rc = inflate(z, Z_SYNC_FLUSH);
-        to->size += STEP_SIZE - z->avail_out;
-        if (rc == Z_MEM_ERROR)
-            return problem_memory(why);
-        if (rc == Z_STREAM_END)
-            return STATUS_OK;
-        if (rc != Z_OK && rc != Z_BUF_ERROR)
-            return problem(why, STATUS_MALFORMED,
-                           "the message is not deflated as it says");
-    } while (z->avail_in > 0 || z->avail_out == 0);
-    return STATUS_OK;
-}
 
 struct inflater *
 inflater_new(void)
 {
     struct inflater *inflater = memory_new(1, sizeof(*inflater));
 
-    if (inflater && inflateInit2(&inflater->z, WINDOW_BITS) != Z_OK) {
+    if (inflater)
+        inflater->d = libdeflate_alloc_decompressor();
+    if (inflater && !inflater->d) {
         free(inflater);
         return NULL;
     }
+    if (inflater)
+        buf_init(&inflater->packed, SIZE_MAX / 2);
     return inflater;
 }
 
@@ -67,7 +41,8 @@ inflater_free(struct inflater *inflater)
 {
     if (!inflater)
         return;
-    inflateEnd(&inflater->z);
+    libdeflate_free_decompressor(inflater->d);
+    buf_fini(&inflater->packed);
     free(inflater);
 }
 
@@ -75,12 +50,35 @@ enum status
 inflater_read(struct inflater *inflater, struct slice message, struct buf *to,
               struct problem *why)
 {
-    z_stream *z = &inflater->z;
-    enum status rc;
+    struct buf *packed = &inflater->packed;
+    size_t most = to->max - to->size;
+    size_t room = USUAL_GROWTH * message.size + ROOM_LEAST, size;
+    enum libdeflate_result result;
 
-    inflateReset(z);
-    rc = inflate_part(z, message.data, message.size, to, why);
-    return rc ? rc : inflate_part(z, tail, sizeof(tail), to, why);
+    buf_clear(packed);
+    buf_add_slice(packed, message);
+    buf_add(packed, tail, sizeof(tail));
+    if (packed->failed)
+        return problem_memory(why);
+    for (;;) {
+        char *at;
+
+        room = room < most ? room : most;
+        if (!(at = buf_room(to, room)))
+            return problem_memory(why);
+        result = libdeflate_deflate_decompress(inflater->d, packed->data,
+                                               packed->size, at, room, &size);
+        if (result != LIBDEFLATE_INSUFFICIENT_SPACE)
+            break;
+        if (room == most)
+            return problem(why, STATUS_TOO_LARGE, "the message is too large");
+        room *= USUAL_GROWTH;
+    }
+    if (result != LIBDEFLATE_SUCCESS)
+        return problem(why, STATUS_MALFORMED,
+                       "the message is not deflated as it says");
+    to->size += size;
+    return STATUS_OK;
 }
 
 enum status

@@ -13,8 +13,7 @@
 #include "proto/slice.h"
 #include "proto/status.h"
 
-/* Some 10 KB; 32 KB more from the first long message on. */
-struct inflater;
+struct inflater; /* 12 KB, and a copy of the longest message */
 
 struct inflater *inflater_new(void);           /* NULL: no memory */
 void inflater_free(struct inflater *inflater); /* NULL is allowed */

@@ -175,21 +175,13 @@ turn_inbox(struct websocket *w)
 static enum status
 inflate_inbox(struct websocket *w)
 {
-    struct lws_loop *web = w->live->client->sockets;
-    struct slice packed = {w->inbox.data + w->open + sizeof(size_t),
-                           w->inbox.size - w->open - sizeof(size_t)};
-    struct inflater *inflater = lws_loop_inflater(web);
-    enum status rc = STATUS_MEMORY;
-    struct buf plain;
+    struct inflater *inflater = lws_loop_inflater(w->live->client->sockets);
+    size_t begin = w->open + sizeof(size_t);
+    struct slice packed = {w->inbox.data + begin, w->inbox.size - begin};
 
-    buf_init(&plain, LIVE_MESSAGE_MAX + 65536);
-    if (inflater)
-        rc = inflater_read(inflater, packed, &plain, NULL);
-    w->inbox.size = w->open + sizeof(size_t);
-    if (!rc)
-        buf_add_slice(&w->inbox, buf_slice(&plain));
-    buf_fini(&plain);
-    return rc;
+    w->inbox.size = begin; /* the inflater copies its input */
+    return inflater ? inflater_read(inflater, packed, &w->inbox, NULL)
+                    : STATUS_MEMORY;
 }
 
 /* The message at w->open is complete. */
