@@ -60,7 +60,8 @@ struct td_report {
  * Makes a handle. Over https it trusts the system's certificates, and those in
  * the file (PEM) that CURL_CA_BUNDLE or SSL_CERT_FILE of the environment names;
  * nothing switches the check off. It takes proxies from the environment as curl
- * does: http_proxy, https_proxy, all_proxy, no_proxy.
+ * does: http_proxy, https_proxy, all_proxy, no_proxy. (A WebSocket needs a
+ * proxy of http; behind another one followers use server-sent events.)
  *
  * Memory   td_close frees it. NULL: no memory, or no descriptors.
  * Thread   any, also several at once. (Below libcurl 7.84 the first call of the

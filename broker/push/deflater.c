@@ -1,5 +1,5 @@
 /*
- * deflater.c - compresses messages, each one alone, and inflates others.
+ * deflater.c - compresses messages, each one alone.
  *
  * Why level 1: bytes and CPU of one message, by Debian's zlib 1.2.13 (2.4 GHz;
  * entries of 270 bytes with a SHA-256, of which nothing can be saved).
@@ -32,15 +32,12 @@
 #define LEVEL     1
 #define MEM_LEVEL 8
 
-/* Negative: no header, no checksum. The largest window reads what any smaller
- * one wrote. */
+/* Negative: no header, no checksum. */
 #define WINDOW_BITS (-15)
 
 /* zlib's flush ends with an empty block, which the receiver adds again (RFC
  * 7692 section 7.2.1). */
 static const unsigned char tail[] = {0x00, 0x00, 0xff, 0xff};
-
-#define STEP_SIZE 16384
 
 void
 deflater_init(struct deflater *d)
@@ -91,51 +88,4 @@ deflater_pack(struct deflater *d, struct slice message, struct buf *packed)
         return false;
     packed->size = room - d->z->avail_out - sizeof(tail);
     return true;
-}
-
-/* Inflating */
-
-/* Inflates `input`, all of it. */
-static enum status
-inflate_part(z_stream *z, const void *input, size_t size, struct buf *to,
-             struct problem *why)
-{
-    z->next_in = (unsigned char *)(uintptr_t)input;
-    z->avail_in = (unsigned)size;
-    do {
-        char *room = buf_room(to, STEP_SIZE);
-        int rc;
-
-        if (!room && to->max - to->size < STEP_SIZE)
-            return problem(why, STATUS_TOO_LARGE, "the message is too large");
-        if (!room)
-            return problem_memory(why);
-        z->next_out = (unsigned char *)room;
-        z->avail_out = STEP_SIZE;
-        rc = inflate(z, Z_SYNC_FLUSH);
-        to->size += STEP_SIZE - z->avail_out;
-        if (rc == Z_MEM_ERROR)
-            return problem_memory(why);
-        if (rc == Z_STREAM_END)
-            return STATUS_OK;
-        if (rc != Z_OK && rc != Z_BUF_ERROR)
-            return problem(why, STATUS_MALFORMED,
-                           "the message is not deflated as it says");
-    } while (z->avail_in > 0 || z->avail_out == 0);
-    return STATUS_OK;
-}
-
-enum status
-deflater_inflate(struct slice message, struct buf *to, struct problem *why)
-{
-    z_stream z = {0};
-    enum status rc;
-
-    if (inflateInit2(&z, WINDOW_BITS) != Z_OK)
-        return problem_memory(why);
-    rc = inflate_part(&z, message.data, message.size, to, why);
-    if (!rc)
-        rc = inflate_part(&z, tail, sizeof(tail), to, why);
-    inflateEnd(&z);
-    return rc;
 }

@@ -15,9 +15,7 @@
 #include <stddef.h>
 
 #include "proto/buf.h"
-#include "proto/problem.h"
 #include "proto/slice.h"
-#include "proto/status.h"
 
 /* Bytes of a message; the broker sends a smaller one as it is, for
  * compression would save at most 90 bytes of its one packet. */
@@ -41,12 +39,5 @@ void deflater_fini(struct deflater *d);
  * there is no memory. */
 bool deflater_pack(struct deflater *d, struct slice message,
                    struct buf *packed);
-
-/* Appends a client's message, inflated (RFC 7692 section 7.2.2), to `to`, whose
- * maximum bounds it: 256 KB cost less than a millisecond, however few bytes
- * they were. STATUS_MALFORMED: not deflated; STATUS_TOO_LARGE: the maximum;
- * STATUS_MEMORY. Any thread. */
-MUST_CHECK enum status deflater_inflate(struct slice message, struct buf *to,
-                                        struct problem *why);
 
 #endif

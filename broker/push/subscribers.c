@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/inflater.h"
 #include "broker/base/metrics.h"
 #include "broker/net/response.h"
 #include "broker/net/stream.h"
-#include "broker/push/deflater.h"
 #include "broker/push/set_readers.h"
 #include "broker/push/stream_sets.h"
 #include "proto/datetime.h"
@@ -972,7 +972,7 @@ take_request(struct many *many, const struct stream_message *message,
 
     buf_init(&inflated, STREAM_MESSAGE_MAX);
     if (message->is_deflated) {
-        rc = deflater_inflate(message->bytes, &inflated, why);
+        rc = inflate_message(message->bytes, &inflated, why);
         text = buf_slice(&inflated);
     }
     if (!rc && !message->is_text)

@@ -21,7 +21,6 @@
 #include "client/baseline/part_queue.h"
 #include "client/dumps/scratch_dir.h"
 #include "client/dumps/zip_reader.h"
-#include "client/lib/callback_guard.h"
 #include "client/lib/pause.h"
 #include "client/source/document.h"
 #include "client/source/source_position.h"
@@ -137,6 +136,7 @@ baseline_place_guess(const struct baseline_place *place,
 #define READINGS_MOST 3
 
 struct baseline {
+    struct retired retired; /* the first */
     struct td_client *client;
     struct baseline_plan plan;
     baseline_entry_fn *on_entry;
@@ -168,7 +168,6 @@ struct baseline {
     unsigned n_attempts;
     unsigned pause_ms;
     bool is_paused;
-    struct callback_guard guard;
     struct baseline_place place;
     struct problem why;
 };
@@ -178,14 +177,13 @@ baseline_free(struct baseline *b)
 {
     if (!b)
         return;
-    callback_guard_trip(&b->guard);
     document_stream_free(b->reading);
     dump_reader_free(b->dump);
     timer_free(b->turn);
     baseline_parts_fini(&b->parts);
     digest_check_free(b->rows);
     scratch_close(&b->scratch, b->is_done);
-    free(b);
+    handle_loop_retire(b->client->loop, &b->retired, NULL);
 }
 
 /* Ends the baseline and frees it. */
@@ -344,13 +342,11 @@ add_child(struct baseline *b, const struct document_entry *entry,
                  is_package ? entry->change.hash : (struct slice){NULL, 0});
 }
 
-/* Hands a resource over. The baseline may be freed afterwards. */
+/* Hands a resource over. The baseline may be over afterwards. */
 static void
 hand_over_entry(struct baseline *b, const struct document_entry *entry,
                 const char *file)
 {
-    bool goes_on;
-
     if (entry->has_kind && entry->change.kind == CHANGE_DELETED)
         return;
     b->has_reported = true;
@@ -365,8 +361,7 @@ hand_over_entry(struct baseline *b, const struct document_entry *entry,
         return;
     if (!b->on_entry)
         return;
-    if (SURVIVES(&b->guard, goes_on = b->on_entry(entry, file, b->user)) &&
-        !goes_on)
+    if (!b->on_entry(entry, file, b->user) && !b->retired.is_over)
         baseline_pause(b);
 }
 
@@ -416,7 +411,7 @@ end_part(struct baseline *b)
     go_on(b);
 }
 
-/* Reads the same part again after a pause; the baseline may be freed then.
+/* Reads the same part again after a pause; the baseline may be over then.
  * False: no further attempt. */
 static bool
 waits_for_retry(struct baseline *b, const struct problem *why)
@@ -626,7 +621,9 @@ static bool
 call_back(struct baseline *b, void (*fn)(const char *why, void *user),
           const char *why)
 {
-    return !fn || SURVIVES(&b->guard, fn(why, b->user));
+    if (fn)
+        fn(why, b->user);
+    return !b->retired.is_over;
 }
 
 /* The list has changed since it was read: reads it again. */

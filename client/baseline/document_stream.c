@@ -14,7 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/lib/callback_guard.h"
 #include "client/lib/fetch.h"
 #include "client/lib/temporary_file.h"
 #include "client/source/entry_copy.h"
@@ -35,6 +34,7 @@
 #define TURN_ENTRIES 500
 
 struct document_stream {
+    struct retired retired; /* the first */
     struct td_client *client;
     struct document_stream_calls calls;
     void *user;
@@ -55,7 +55,6 @@ struct document_stream {
     bool is_web_paused; /* by on_body */
     bool is_fetched;    /* the fetch is over, with `why` */
     bool is_read;       /* the document has ended */
-    struct callback_guard guard;
     struct problem why;
 };
 
@@ -310,7 +309,6 @@ document_stream_free(struct document_stream *r)
 {
     if (!r)
         return;
-    callback_guard_trip(&r->guard);
     fetch_free(r->fetch);
     timer_free(r->turn);
     document_free(r->document);
@@ -320,7 +318,7 @@ document_stream_free(struct document_stream *r)
     entry_queue_fini(&r->entries);
     buf_fini(&r->held);
     free(r->url);
-    free(r);
+    handle_loop_retire(r->client->loop, &r->retired, NULL);
 }
 
 static void
@@ -333,12 +331,9 @@ on_turn(void *user)
         struct document_entry *copy = entry_queue_take(&r->entries);
 
         if (copy) {
-            bool is_here = SURVIVES(
-                &r->guard,
-                r->calls.on_entry(copy, document_head(r->document), r->user));
-
+            r->calls.on_entry(copy, document_head(r->document), r->user);
             free(copy);
-            if (!is_here)
+            if (r->retired.is_over)
                 return;
             if (++n < TURN_ENTRIES)
                 continue;

@@ -14,7 +14,6 @@
 #include "client/dumps/download.h"
 #include "client/dumps/scratch_dir.h"
 #include "client/dumps/zip_reader.h"
-#include "client/lib/callback_guard.h"
 #include "client/source/entry_copy.h"
 #include "proto/fnv1a.h"
 
@@ -24,6 +23,7 @@
 enum dump_reader_state { FETCHING, EXPECTING, HANDING, ENDING };
 
 struct dump_reader {
+    struct retired retired; /* the first */
     struct td_client *client;
     dump_reader_head_fn *on_head;
     dump_reader_entry_fn *on_entry;
@@ -46,7 +46,6 @@ struct dump_reader {
     struct document_entry *current; /* the entry whose member is being taken */
     bool is_read; /* the manifest is complete, the second time */
     bool is_paused;
-    struct callback_guard guard;
     struct problem why;
 };
 
@@ -55,7 +54,6 @@ dump_reader_free(struct dump_reader *d)
 {
     if (!d)
         return;
-    callback_guard_trip(&d->guard);
     download_free(d->download);
     timer_free(d->turn);
     document_free(d->document);
@@ -64,7 +62,7 @@ dump_reader_free(struct dump_reader *d)
     free(d->current);
     free(d->url);
     free(d->hash);
-    free(d);
+    handle_loop_retire(d->client->loop, &d->retired, NULL);
 }
 
 /* Ends the dump with d->why, and puts the package's address into its text. */
@@ -225,7 +223,8 @@ hand_over(struct dump_reader *d, const char *file)
     bool is_here;
 
     d->current = NULL;
-    is_here = SURVIVES(&d->guard, d->on_entry(copy, file, d->user));
+    d->on_entry(copy, file, d->user);
+    is_here = !d->retired.is_over;
     free(copy);
     /* A callee that frees the dump may remove the directory, too. */
     if (is_here && file)

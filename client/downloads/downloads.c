@@ -17,7 +17,6 @@
 #include "base/clock.h"
 #include "client/downloads/host_queues.h"
 #include "client/dumps/download.h"
-#include "client/lib/callback_guard.h"
 #include "client/lib/host_name.h"
 
 /* One want, with its links in the order of the attempts */
@@ -169,6 +168,7 @@ download_job_new(const struct want *want)
 #define PAUSE_MOST_MS 60000
 
 struct downloads {
+    struct retired retired; /* the first */
     struct td_client *client;
     struct downloads_limits limits;
     int dir_fd;
@@ -182,7 +182,6 @@ struct downloads {
     unsigned n_running;
     downloads_again_fn *on_again; /* NULL: nobody asks */
     uint64_t n_came;              /* of downloads that have ended */
-    struct callback_guard guard;
 };
 
 static void on_turn(void *user);
@@ -239,12 +238,11 @@ downloads_free(struct downloads *downloads)
 
     if (!downloads)
         return;
-    callback_guard_trip(&downloads->guard);
     list_until_empty (job, &downloads->all, node)
         download_job_free(job);
     host_queues_free(downloads->hosts);
     timer_free(downloads->turn);
-    free(downloads);
+    handle_loop_retire(downloads->client->loop, &downloads->retired, NULL);
 }
 
 static void
@@ -470,14 +468,13 @@ report_ended(struct downloads *d)
             .date_s = job->date_s,
             .n_attempts = job->n_attempts,
         };
-        bool is_here;
 
         list_remove(&job->node);
         list_remove(&job->over);
         d->n_jobs--;
-        is_here = SURVIVES(&d->guard, d->on_done(&result, d->user));
+        d->on_done(&result, d->user);
         download_job_free(job);
-        if (!is_here)
+        if (d->retired.is_over)
             return false;
     }
     return true;

@@ -34,8 +34,8 @@ is_message(const struct live *live, struct slice name)
            (live->body.data && slice_is(name, "end"));
 }
 
-/* Reads events. False: the connection has ended, or `e` is freed. A pause
- * leaves the rest in `*bytes`. */
+/* Reads events. False: the connection has ended. A pause leaves the rest in
+ * `*bytes`. */
 static bool
 read_events(struct eventsource *e, struct slice *bytes)
 {
@@ -167,6 +167,13 @@ stop_eventsource(struct live *live)
     struct eventsource *e = live->own;
 
     fetch_free(e->fetch);
+}
+
+static void
+free_eventsource(struct live *live)
+{
+    struct eventsource *e = live->own;
+
     sse_fini(&e->sse);
     buf_fini(&e->held);
 }
@@ -185,6 +192,7 @@ const struct transport transport_events = {
     .size = sizeof(struct eventsource),
     .start = start_eventsource,
     .stop = stop_eventsource,
+    .release = free_eventsource,
     .go_on = continue_events,
     .pause = pause_eventsource,
     .is_held_back = true,

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/list.h"
 #include "client/lib/pause.h"
 
 /* A broker that ends loses all its clients at once: they return spread over so
@@ -427,13 +428,24 @@ close_pusher(struct td_follower *f)
         pusher.close(pusher.owner);
 }
 
-/* Frees the memory that messages point into. */
+/* Another follower may use them next. */
 static void
-release_follower(struct td_follower *f)
+close_files(struct td_follower *f)
 {
-    offered_fini(&f->offered);
     survey_close(f->survey.listing);
     read_lists_close(f->lists.read);
+    f->survey.listing = NULL;
+    f->lists.read = NULL;
+}
+
+/* Frees the memory that messages point into. */
+static void
+release_follower(struct retired *retired)
+{
+    struct td_follower *f = list_entry(retired, struct td_follower, retired);
+
+    close_files(f);
+    offered_fini(&f->offered);
     broker_message_fini(&f->delivery.message);
     change_batch_fini(&f->delivery.batch);
     buf_fini(&f->gap.kept);
@@ -442,7 +454,6 @@ release_follower(struct td_follower *f)
     free(f);
 }
 
-/* A callback that runs may still read its message: then release comes later. */
 void
 follower_free(struct td_follower *f)
 {
@@ -451,20 +462,16 @@ follower_free(struct td_follower *f)
     drop_live(f);
     drop_exchanges(f);
     timer_free(f->timer);
-    f->is_gone = true;
     if (!f->is_calling)
-        release_follower(f);
+        close_files(f);
+    handle_loop_retire(f->client->loop, &f->retired, release_follower);
 }
 
 bool
 follower_is_here(struct td_follower *f)
 {
-    bool is_gone = f->is_gone;
-
     f->is_calling = false;
-    if (is_gone)
-        release_follower(f);
-    return !is_gone;
+    return !f->retired.is_over;
 }
 
 /* True if the server refuses a token that it has accepted before, and its file

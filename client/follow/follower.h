@@ -21,8 +21,8 @@
  * phase_baseline.c by phase_survey.c.
  *
  * Most functions here return whether their caller goes on. False: the
- * connection, page, list or baseline that called is over and freed, and perhaps
- * the follower itself, by its caller: touch nothing of it any more.
+ * connection, page, list or baseline that called is over, and perhaps the
+ * follower itself. Their memory stays until the end of the loop's turn.
  */
 #ifndef CLIENT_FOLLOW_FOLLOWER_H
 #define CLIENT_FOLLOW_FOLLOWER_H
@@ -221,8 +221,8 @@ struct td_follower {
     enum follower_state state;
     bool is_paused;  /* by the caller */
     bool is_due;     /* the timer expired in a pause: do its work then */
-    bool is_calling; /* a callback runs ... */
-    bool is_gone;    /* ... and has closed the follower */
+    bool is_calling; /* a callback runs */
+    struct retired retired;
     struct timer *timer;
 
     /* The objects at work: of the last three one at a time. */
@@ -363,19 +363,17 @@ bool deliver_proven(struct td_follower *f, const struct position *upto,
                     const struct digest *digest);
 
 /* Takes a message that came by another way: hands it over if it continues at
- * the follower's place, else nudges. Not from a callback of the follower. The
- * follower may be freed afterwards. */
+ * the follower's place, else nudges. Not from a callback of the follower, which
+ * may be over afterwards. */
 void push_message(struct td_follower *f, const char *bytes, size_t size);
 
 /* follower.c */
 
-/* Ends and frees the follower without a further callback. If one of its own
- * callbacks runs, the memory of the message is freed when that returns. */
+/* Ends and frees the follower without a further callback. */
 void follower_free(struct td_follower *f);
 
 /* A function that calls the program sets is_calling before, and calls this
- * after it. If the callback has closed the follower, frees its memory and
- * returns false. */
+ * after it. False: the callback has closed the follower. */
 bool follower_is_here(struct td_follower *f);
 
 void follower_enter(struct td_follower *f, enum follower_state state);

@@ -8,7 +8,6 @@
 #include "base/loop.h"
 #include "client/history/closed_list.h"
 #include "client/history/part_list.h"
-#include "client/lib/callback_guard.h"
 #include "client/lib/fetch.h"
 #include "client/source/document_fetch.h"
 
@@ -59,6 +58,7 @@ struct list_search {
 };
 
 struct list_reader {
+    struct retired retired; /* the first */
     struct td_client *client;
     const struct filter *filter;
     unsigned silence_s;
@@ -66,7 +66,6 @@ struct list_reader {
     list_reader_end_fn *on_end;
     void *user;
     struct timer *timer;
-    struct callback_guard guard;
     bool is_paused;
     atomic_bool is_dropped; /* read by workers: they need no order with it */
 
@@ -92,7 +91,6 @@ list_reader_free(struct list_reader *r)
 {
     if (!r)
         return;
-    callback_guard_trip(&r->guard);
     atomic_store_explicit(&r->is_dropped, true, memory_order_relaxed);
     document_fetch_free(r->archive);
     for (size_t i = 0; i < LIST_READER_PIECES; i++) {
@@ -109,7 +107,7 @@ list_reader_free(struct list_reader *r)
     history_parts_fini(&r->archives);
     history_parts_fini(&r->parts);
     timer_free(r->timer);
-    free(r);
+    handle_loop_retire(r->client->loop, &r->retired, NULL);
 }
 
 static void
@@ -348,8 +346,8 @@ hand_over_piece(struct list_reader *r)
     upto = r->at;
     r->first = (r->first + 1) % LIST_READER_PIECES;
     r->n--;
-    if (!SURVIVES(&r->guard,
-                  goes_on = r->on_batch(&p->batch, &upto, &digest, r->user)))
+    goes_on = r->on_batch(&p->batch, &upto, &digest, r->user);
+    if (r->retired.is_over)
         return;
     if (!goes_on)
         r->is_paused = true; /* until it is freed */

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/list.h"
 #include "client/follow/transport.h"
 #include "client/lib/fetch.h"
 #include "client/lib/json_fields.h"
@@ -34,26 +35,35 @@ transport_of(enum td_transport name)
 /* Its end */
 
 static void
-release_connection(struct live *live)
+release_connection(struct retired *retired)
 {
-    if (live->own)
-        live->transport->stop(live);
-    timer_free(live->timer);
-    timer_free(live->again);
+    struct live *live = list_entry(retired, struct live, retired);
+
+    if (live->own && live->transport->release)
+        live->transport->release(live);
     free(live->own);
     free(live->url);
     free(live);
 }
 
+void
+live_free(struct live *live)
+{
+    if (!live || live->retired.is_over)
+        return;
+    live->is_ending = true;
+    if (live->own)
+        live->transport->stop(live);
+    timer_free(live->timer);
+    timer_free(live->again);
+    handle_loop_retire(live->client->loop, &live->retired, release_connection);
+}
+
 static void
 report_end(struct live *live)
 {
-    struct live_end end = live->end;
-    live_end_fn *on_end = live->on_end;
-    void *user = live->user;
-
-    release_connection(live);
-    on_end(&end, user);
+    live_free(live);
+    live->on_end(&live->end, live->user);
 }
 
 static const enum status statuses[] = {
@@ -214,6 +224,8 @@ live_heard(struct live *live)
 {
     bool is_new = !live->is_answered;
 
+    if (live->is_ending)
+        return;
     live->is_answered = true;
     wait_on(live);
     if (is_new && live->on_open)
@@ -231,9 +243,11 @@ on_timer(void *user)
     struct live *live = user;
     bool is_held_back = live->transport->is_held_back && !live->has_message;
 
-    if (live->is_ending)
+    if (live->is_ending) {
         report_end(live);
-    else if (!live->is_late) {
+    } else if (live->transport->has_moved && live->transport->has_moved(live)) {
+        live_heard(live);
+    } else if (!live->is_late) {
         live->is_late = true;
         timer_start(live->timer, LOOK_MS);
     } else {
@@ -249,17 +263,8 @@ on_timer(void *user)
 bool
 live_message(struct live *live, char *bytes, size_t size)
 {
-    bool goes_on;
-
     live->has_message = true;
-    live->is_in_message = true;
-    goes_on = live->on_message(bytes, size, live->user);
-    live->is_in_message = false;
-    if (live->is_dead) {
-        release_connection(live);
-        return false;
-    }
-    if (!goes_on)
+    if (!live->on_message(bytes, size, live->user))
         live_finish(live, LIVE_ENOUGH, "%s", "");
     if (live->is_ending)
         return false;
@@ -291,11 +296,11 @@ live_start(struct td_client *client, const struct live_request *request,
     live->url = strdup(request->url);
     servers_token(&client->servers, request->url, &live->token_version);
     live->timer = timer_new(client->loop, on_timer, live);
-    live->own = calloc(1, live->transport->size);
+    live->own =
+        live->url && live->timer ? calloc(1, live->transport->size) : NULL;
     live->again = timer_new(client->loop, live->transport->go_on, live->own);
-    if (!live->url || !live->timer || !live->own || !live->again ||
-        !live->transport->start(live)) {
-        release_connection(live);
+    if (!live->own || !live->again || !live->transport->start(live)) {
+        live_free(live);
         return NULL;
     }
     return live;
@@ -327,15 +332,4 @@ live_resume(struct live *live)
     live->is_paused = false;
     wait_on(live);
     timer_start(live->again, 0);
-}
-
-void
-live_free(struct live *live)
-{
-    if (!live)
-        return;
-    if (live->is_in_message)
-        live->is_dead = true;
-    else
-        release_connection(live);
 }

@@ -4,7 +4,7 @@
  *     live_start --> on_message ... --> on_end
  *          +-------> live_free           at any moment: no further callback
  *
- *     TD_WEBSOCKET   websocket.c    the stream's URL, libcurl and wslay
+ *     TD_WEBSOCKET   websocket.c    the stream's URL, libwebsockets
  *     TD_EVENTS      eventsource.c  server-sent events
  *     TD_LONG_POLL   longpoll.c     the change memory with wait=: one answer,
  *                                   then LIVE_AGAIN
@@ -99,7 +99,7 @@ struct live_request {
 };
 
 /* Gets a whole message; of LIVE_SHARED no bytes, for a heartbeat. It may change
- * the bytes, which stay until it returns, even if it calls live_free. False
+ * the bytes, which stay until it returns, also if it calls live_free. False
  * ends the connection: LIVE_ENOUGH. Not called between live_pause and
  * live_resume. */
 typedef bool live_message_fn(char *bytes, size_t size, void *user);

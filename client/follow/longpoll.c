@@ -152,6 +152,13 @@ stop_longpoll(struct live *live)
     struct longpoll *l = live->own;
 
     fetch_free(l->fetch);
+}
+
+static void
+free_longpoll(struct live *live)
+{
+    struct longpoll *l = live->own;
+
     buf_fini(&l->body);
 }
 
@@ -160,5 +167,6 @@ const struct transport transport_long_poll = {
     .size = sizeof(struct longpoll),
     .start = start_longpoll,
     .stop = stop_longpoll,
+    .release = free_longpoll,
     .go_on = deliver_page,
 };

@@ -343,8 +343,7 @@ connect_again(struct td_follower *f)
 static bool
 handle_end(struct td_follower *f)
 {
-    const struct live_end copy = f->connection.end;
-    const struct live_end *end = &copy;
+    const struct live_end *end = &f->connection.end;
     bool was_fresh = f->search.is_fresh;
 
     if (!f->connection.has_end) {

@@ -554,25 +554,24 @@ static void
 on_stream_end(const struct live_end *end, void *user)
 {
     struct shared_stream *s = user;
-    struct live_end copy = *end;
 
     s->live = NULL;
     s->is_open = false;
     s->is_timed = false;
     timer_stop(s->work);
     buf_clear(&s->body);
-    if (copy.has_new_token)
+    if (end->has_new_token)
         connect_stream(s);
-    else if (copy.how == LIVE_CLOSED)
-        end_closed(s, &copy);
-    else if (copy.how == LIVE_LOST || copy.how == LIVE_MEMORY)
-        end_lost(s, &copy.why);
-    else if (copy.how == LIVE_REFUSED && is_passing(s, &copy.why))
-        report_trouble(s, &copy.why);
-    else if (copy.why.http_status == TOO_MANY_REQUESTS)
-        report_refusal(s, &copy.why);
+    else if (end->how == LIVE_CLOSED)
+        end_closed(s, end);
+    else if (end->how == LIVE_LOST || end->how == LIVE_MEMORY)
+        end_lost(s, &end->why);
+    else if (end->how == LIVE_REFUSED && is_passing(s, &end->why))
+        report_trouble(s, &end->why);
+    else if (end->why.http_status == TOO_MANY_REQUESTS)
+        report_refusal(s, &end->why);
     else
-        report_unfit(s, &copy.why);
+        report_unfit(s, &end->why);
 }
 
 /* Its beginning */

@@ -5,8 +5,8 @@
  *     start --> live_heard --> live_message ... --> live_finish
  *
  * live_finish only notes the end; on_end is called in the next turn of the
- * loop. So a transport is never freed during its own call, except as
- * live_message reports.
+ * loop. The memory of a connection that was freed stays until the end of the
+ * turn, with is_ending set.
  */
 #ifndef CLIENT_FOLLOW_TRANSPORT_H
 #define CLIENT_FOLLOW_TRANSPORT_H
@@ -25,12 +25,16 @@ struct fetch_answer;
 
 struct transport {
     enum td_transport name;
-    size_t size;                      /* of live->own, at first zero */
-    bool (*start)(struct live *live); /* false: no memory */
-    void (*stop)(struct live *live);  /* frees what start made, or begun */
-    void (*go_on)(void *own);         /* live->again has expired */
-    void (*pause)(struct live *live); /* no more bytes; NULL: nothing to do */
+    size_t size;                        /* of live->own, at first zero */
+    bool (*start)(struct live *live);   /* false: no memory */
+    void (*stop)(struct live *live);    /* ends what start made, or begun */
+    void (*release)(struct live *live); /* frees the memory of `own` that
+                                           messages lie in; or NULL */
+    void (*go_on)(void *own);           /* live->again has expired */
+    void (*pause)(struct live *live);   /* no more bytes; NULL: nothing to do */
     bool (*send)(struct live *live, struct slice text); /* live_send; or NULL */
+    /* True if some of a message has come since the last call; or NULL. */
+    bool (*has_moved)(struct live *live);
     bool is_held_back; /* silence from the beginning means LIVE_UNFIT: a proxy
                           may keep answers until they are complete */
     bool is_watched;   /* another connection watches for silence */
@@ -61,11 +65,11 @@ struct live {
     bool is_answered;
     bool has_message; /* one came */
     bool is_paused;
-    bool is_late;       /* the time is over; bytes may still be unread */
-    bool is_ending;     /* on_end comes next; nothing is handed over */
-    bool is_in_message; /* on_message runs ... */
-    bool is_dead;       /* ... and called live_free */
+    bool is_late;   /* the time is over; bytes may still be unread */
+    bool is_ending; /* on_end comes next, or it is freed; nothing is handed over
+                     */
     struct live_end end;
+    struct retired retired;
 };
 
 /* From now on the server has answer_ms and `more_ms` to answer. */
@@ -75,8 +79,8 @@ void live_await(struct live *live, uint64_t more_ms);
  * pause no time runs. */
 void live_heard(struct live *live);
 
-/* Hands a message over. False: hand over no more; `live` may be freed. After
- * true the caller checks is_paused. */
+/* Hands a message over. False: hand over no more, it ends. After true the
+ * caller checks is_paused. */
 bool live_message(struct live *live, char *bytes, size_t size);
 
 /* Ends the connection; only the first call counts. `rc` as in

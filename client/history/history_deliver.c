@@ -403,9 +403,9 @@ history_tell(struct history *h)
         if (!taken)
             continue;
         h->has_delivered = true;
-        if (!SURVIVES(&h->guard,
-                      goes_on = h->on_entry(k->entry, &h->now,
-                                            file[0] ? file : NULL, h->user)))
+        goes_on =
+            h->on_entry(k->entry, &h->now, file[0] ? file : NULL, h->user);
+        if (h->retired.is_over)
             return;
         if (file[0]) /* the caller may have taken it */
             unlinkat(h->scratch.fd, strchr(file, '/') + 1, 0);

@@ -51,7 +51,6 @@ history_free(struct history *h)
 {
     if (!h)
         return;
-    callback_guard_trip(&h->guard);
     document_fetch_free(h->page);
     download_free(h->download);
     history_close_package(h);
@@ -64,7 +63,7 @@ history_free(struct history *h)
     mark_set_fini(&h->list.past.known);
     mark_set_fini(&h->list.last);
     forget_documents(h);
-    free(h);
+    handle_loop_retire(h->client->loop, &h->retired, NULL);
 }
 
 bool
@@ -270,7 +269,8 @@ history_waits(struct history *h, const struct problem *why)
     if (why->rc != STATUS_UNREACHABLE || !h->plan.on_wait)
         return false;
     ms = pause_asked(&h->retry.pause_ms, PAUSE_MOST_MS, why->retry_after_s);
-    if (!SURVIVES(&h->guard, goes_on = h->plan.on_wait(why, &ms, h->user)))
+    goes_on = h->plan.on_wait(why, &ms, h->user);
+    if (h->retired.is_over)
         return true;
     if (!goes_on) {
         h->is_paused = true; /* until it is freed */

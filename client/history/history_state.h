@@ -17,7 +17,6 @@
 #include "client/history/history.h"
 #include "client/history/list_entries.h"
 #include "client/history/part_list.h"
-#include "client/lib/callback_guard.h"
 #include "client/source/document_fetch.h"
 #include "proto/fnv1a.h"
 
@@ -117,13 +116,13 @@ struct history_retry {
 };
 
 struct history {
+    struct retired retired; /* the first */
     struct td_client *client;
     struct history_plan plan;
     history_entry_fn *on_entry;
     history_end_fn *on_end;
     void *user;
     struct timer *timer;
-    struct callback_guard guard;
     bool is_paused;
 
     enum history_state state;

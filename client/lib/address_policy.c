@@ -178,7 +178,9 @@ address_policy_refused(const struct address_policy_check *check)
     };
     struct address_policy_text to;
 
-    snprintf(to.text, sizeof(to.text), "%s, %s", check->refused,
-             kinds[check->of_refused]);
+    snprintf(to.text, sizeof(to.text),
+             "it leads to %s, %s, which no source elsewhere may name without "
+             "--allow-private",
+             check->refused, kinds[check->of_refused]);
     return to;
 }

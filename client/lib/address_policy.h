@@ -68,9 +68,9 @@ bool address_policy_may_connect(struct address_policy_check *check,
 bool address_policy_may_send(struct address_policy_check *check,
                              const struct sockaddr *address);
 
-/* "127.0.0.1, an address of this machine": the refused one. */
+/* Why the last address was refused. */
 struct address_policy_text {
-    char text[100];
+    char text[200];
 };
 
 struct address_policy_text

@@ -14,6 +14,7 @@
 
 #include "client/lib/curl_loop.h"
 #include "client/lib/host_places.h"
+#include "client/lib/lws_loop.h"
 
 static pthread_once_t is_set_up = PTHREAD_ONCE_INIT;
 
@@ -203,6 +204,13 @@ client_wait(struct td_client *client, unsigned ms)
     return rc != STATUS_OK;
 }
 
+static void
+set_up_libraries(void)
+{
+    curl_loop_set_up();
+    lws_loop_set_up();
+}
+
 struct td_client *
 td_open(void)
 {
@@ -210,17 +218,18 @@ td_open(void)
 
     if (!client)
         return NULL;
-    pthread_once(&is_set_up, curl_loop_set_up);
+    pthread_once(&is_set_up, set_up_libraries);
     client->is_idle = true;
     client->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (client->stop_fd >= 0)
         client->loop = handle_loop_new(client->stop_fd);
     if (client->loop) {
         client->web = curl_loop_new(client);
+        client->sockets = lws_loop_new(client);
         client->places = host_places_new(client->loop);
     }
     client->reach = address_policy_new();
-    if (!client->web || !client->places || !client->reach) {
+    if (!client->web || !client->sockets || !client->places || !client->reach) {
         td_close(client);
         return NULL;
     }
@@ -235,6 +244,7 @@ td_close(struct td_client *client)
     while (client->running)
         client->running->close(client->running->owner);
     curl_loop_free(client->web);
+    lws_loop_free(client->sockets);
     host_places_free(client->places);
     handle_loop_free(client->loop);
     servers_fini(&client->servers);
@@ -260,7 +270,7 @@ check_proxy(const char *url, struct problem *why)
     char scheme[CURL_LOOP_SCHEME_SIZE], host[CURL_LOOP_HOST_SIZE];
 
     if (!curl_loop_read_url(url, scheme, host) || strcmp(scheme, "http") != 0 ||
-        !curl_loop_is_proxied(scheme, host))
+        !curl_loop_proxy(scheme, host))
         return STATUS_OK;
     return problem(why, STATUS_INVALID,
                    "the token for %.200s would go through the proxy that the "

@@ -18,13 +18,15 @@
 struct address_policy;
 struct curl_loop;
 struct host_places;
+struct lws_loop;
 
 struct td_client {
     /* An eventfd, readable from td_stop until it has ended a call: both flag
      * and wake. */
     int stop_fd;
     struct handle_loop *loop;
-    struct curl_loop *web; /* fetch.c's: connections, exchanges under way */
+    struct curl_loop *web;    /* fetch.c's: connections, exchanges under way */
+    struct lws_loop *sockets; /* WebSockets */
     struct host_places *places; /* of those exchanges at their hosts */
     struct servers servers;     /* tokens, headers and certificates of each */
     struct address_policy

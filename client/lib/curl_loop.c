@@ -72,8 +72,7 @@ on_finish(void *user)
             continue;
         curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE,
                           (char **)&transfer);
-        if (!transfer->is_kept || result)
-            curl_loop_remove(web, transfer);
+        curl_loop_remove(web, transfer);
         transfer->on_done(result, transfer->user);
     }
 }
@@ -285,19 +284,19 @@ is_excepted(const char *list, const char *host)
     return false;
 }
 
-bool
-curl_loop_is_proxied(const char *scheme, const char *host)
+const char *
+curl_loop_proxy(const char *scheme, const char *host)
 {
     static const char *const of_http[] = {"http_proxy", "all_proxy",
                                           "ALL_PROXY", NULL};
     static const char *const of_https[] = {"https_proxy", "HTTPS_PROXY",
                                            "all_proxy", "ALL_PROXY", NULL};
     static const char *const of_none[] = {"no_proxy", "NO_PROXY", NULL};
-    bool is_https = !strcasecmp(scheme, "https");
+    const char *proxy =
+        first_env(strcasecmp(scheme, "https") ? of_http : of_https);
     const char *excepted = first_env(of_none);
 
-    return first_env(is_https ? of_https : of_http) &&
-           !(excepted && is_excepted(excepted, host));
+    return excepted && is_excepted(excepted, host) ? NULL : proxy;
 }
 
 /* Addresses */
@@ -368,9 +367,7 @@ curl_loop_reason(struct curl_loop_transfer *transfer, CURLcode result,
         transfer->check.refused[0] && (result == CURLE_COULDNT_CONNECT ||
                                        result == CURLE_ABORTED_BY_CALLBACK);
     if (*is_refused)
-        snprintf(transfer->error, CURL_ERROR_SIZE,
-                 "it leads to %s, which no source elsewhere may name without "
-                 "--allow-private",
+        snprintf(transfer->error, CURL_ERROR_SIZE, "%s",
                  address_policy_refused(&transfer->check).text);
     return transfer->error[0] ? transfer->error : curl_easy_strerror(result);
 }
@@ -381,7 +378,7 @@ set_addresses(struct td_client *client, struct curl_loop_transfer *transfer)
     char scheme[CURL_LOOP_SCHEME_SIZE] = "", host[CURL_LOOP_HOST_SIZE] = "";
     bool is_url = curl_loop_read_url(transfer->url, scheme,
                                      host); /* else libcurl refuses it */
-    bool is_proxied = is_url && curl_loop_is_proxied(scheme, host);
+    bool is_proxied = is_url && curl_loop_proxy(scheme, host);
     CURL *easy = transfer->easy;
 
     address_policy_begin(client->reach, &transfer->check, host,
@@ -393,10 +390,8 @@ set_addresses(struct td_client *client, struct curl_loop_transfer *transfer)
     curl_easy_setopt(easy, CURLOPT_PREREQDATA, transfer);
 }
 
-/* The file with further certificates to trust, by the names that curl uses.
- * NULL: the system's alone. */
-static const char *
-ca_file(void)
+const char *
+curl_loop_ca_file(void)
 {
     return first_env(
         (const char *const[]){"CURL_CA_BUNDLE", "SSL_CERT_FILE", NULL});
@@ -429,9 +424,9 @@ set_tls(CURL *easy, const struct server *own)
         /* Else OpenSSL would ask on the terminal. */
         curl_easy_setopt(easy, CURLOPT_KEYPASSWD, "");
     }
-    if (!ca_file())
+    if (!curl_loop_ca_file())
         return;
-    curl_easy_setopt(easy, CURLOPT_CAINFO, ca_file());
+    curl_easy_setopt(easy, CURLOPT_CAINFO, curl_loop_ca_file());
     /* Read for each connection: the file may have changed. */
     curl_easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, 0L);
 }
@@ -449,23 +444,35 @@ has_authorization(const struct curl_slist *lines)
 /* A line of the program's own stays. libcurl sends no line of the request to
  * the proxy of a tunnel; without a tunnel the proxy would read the token. */
 static bool
-add_token(const struct server *server, struct curl_loop_transfer *transfer)
+add_token(const struct server *server, const char *url, bool is_proxied,
+          struct curl_slist **headers, unsigned *version)
 {
     static const char before[] = "Authorization: Bearer ";
     char line[sizeof(before) + TOKEN_MAX];
     bool is_good;
 
-    transfer->token_version = 0;
-    if (!server || !server->token_version ||
-        has_authorization(transfer->headers) ||
-        (transfer->check.is_proxied &&
-         strncasecmp(transfer->url, "https:", 6) != 0))
+    *version = 0;
+    if (!server || !server->token_version || has_authorization(*headers) ||
+        (is_proxied && strncasecmp(url, "https:", 6) != 0))
         return true;
-    transfer->token_version = server->token_version;
+    *version = server->token_version;
     snprintf(line, sizeof(line), "%s%s", before, server->token.text);
-    is_good = curl_loop_header(&transfer->headers, line);
+    is_good = curl_loop_header(headers, line);
     explicit_bzero(line, sizeof(line));
     return is_good;
+}
+
+bool
+curl_loop_add_own(const struct td_client *client, const char *url,
+                  bool is_proxied, struct curl_slist **headers,
+                  unsigned *token_version)
+{
+    const struct server *server = servers_find(&client->servers, url);
+
+    for (size_t i = 0; server && i < server->n_lines; i++)
+        if (!curl_loop_header(headers, server->lines[i]))
+            return false;
+    return add_token(server, url, is_proxied, headers, token_version);
 }
 
 bool
@@ -473,7 +480,6 @@ curl_loop_prepare(struct td_client *client, struct curl_loop_transfer *transfer,
                   const struct curl_slist *lines)
 {
     CURL *easy = transfer->easy;
-    const struct server *server = servers_find(&client->servers, transfer->url);
 
     if (!easy)
         easy = transfer->easy = curl_easy_init();
@@ -489,15 +495,13 @@ curl_loop_prepare(struct td_client *client, struct curl_loop_transfer *transfer,
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-    set_tls(easy, server);
+    set_tls(easy, servers_find(&client->servers, transfer->url));
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     set_addresses(client, transfer);
     curl_easy_setopt(easy, CURLOPT_USERAGENT, "libtidings/" TIDINGS_VERSION);
     for (; lines; lines = lines->next)
         if (!curl_loop_header(&transfer->headers, lines->data))
             return false;
-    for (size_t i = 0; server && i < server->n_lines; i++)
-        if (!curl_loop_header(&transfer->headers, server->lines[i]))
-            return false;
-    return add_token(server, transfer);
+    return curl_loop_add_own(client, transfer->url, transfer->check.is_proxied,
+                             &transfer->headers, &transfer->token_version);
 }

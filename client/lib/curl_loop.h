@@ -1,6 +1,6 @@
 /*
- * curl_loop.h - libcurl on the handle's loop; fetch.c and the WebSocket share
- * it.
+ * curl_loop.h - libcurl on the handle's loop, and what every connection of a
+ * handle has, also a WebSocket: proxies, authorities, header lines.
  *
  * The only header of this library that shows libcurl.
  */
@@ -33,8 +33,6 @@ struct curl_loop_transfer {
     bool is_own; /* the program has named the URL, no document */
     curl_loop_done_fn *on_done;
     void *user;
-    bool is_kept; /* CURLOPT_CONNECT_ONLY: a good end is a connection that
-                     stands, and the transfer stays under way for it */
 
     /* Made by curl_loop_prepare */
     CURL *easy;
@@ -59,7 +57,7 @@ bool curl_loop_prepare(struct td_client *client,
  * timer. */
 bool curl_loop_add(struct curl_loop *web, struct curl_loop_transfer *transfer);
 
-/* Ends a transfer, or closes a kept one, without a callback. */
+/* Ends a transfer without a callback. */
 void curl_loop_remove(struct curl_loop *web,
                       struct curl_loop_transfer *transfer);
 
@@ -79,14 +77,24 @@ const char *curl_loop_reason(struct curl_loop_transfer *transfer,
 bool curl_loop_read_url(const char *url, char scheme[CURL_LOOP_SCHEME_SIZE],
                         char host[CURL_LOOP_HOST_SIZE]);
 
-/* True if the environment names a proxy for a URL with that scheme and host (an
- * IPv6 address without its brackets). As libcurl reads it: http_proxy (in lower
- * case alone: a web server gives its CGI programs HTTP_PROXY from a header),
- * https_proxy, HTTPS_PROXY, all_proxy and ALL_PROXY name proxies; no_proxy or
- * NO_PROXY the hosts without a proxy. The decision is passed to libcurl, so
- * that the client knows if a connection has the address of the proxy
- * (address_policy.h). */
-bool curl_loop_is_proxied(const char *scheme, const char *host);
+/* The proxy that the environment names for a URL with that scheme and host (an
+ * IPv6 address without its brackets); NULL: none. As libcurl reads it:
+ * http_proxy (in lower case alone: a web server gives its CGI programs
+ * HTTP_PROXY from a header), https_proxy, HTTPS_PROXY, all_proxy and ALL_PROXY
+ * name proxies; no_proxy or NO_PROXY the hosts without a proxy. The decision is
+ * passed to libcurl, so that the client knows if a connection has the address
+ * of the proxy (address_policy.h). */
+const char *curl_loop_proxy(const char *scheme, const char *host);
+
+/* The file with further certificates to trust, by the names that curl uses.
+ * NULL: the system's alone. */
+const char *curl_loop_ca_file(void);
+
+/* Appends the client's header lines and token for the server of `url`, and sets
+ * the token's version (servers.h). False: no memory. */
+bool curl_loop_add_own(const struct td_client *client, const char *url,
+                       bool is_proxied, struct curl_slist **headers,
+                       unsigned *token_version);
 
 /* Appends a line; false: no memory. */
 bool curl_loop_header(struct curl_slist **headers, const char *line);

@@ -16,7 +16,6 @@
 #include <stdlib.h>
 
 #include "base/gunzip.h"
-#include "client/lib/callback_guard.h"
 #include "client/lib/curl_loop.h"
 #include "client/lib/json_fields.h"
 #include "proto/uri.h"
@@ -25,9 +24,6 @@
  * exchange: a large post is read and made durable before it is answered. */
 #define CONNECT_SECONDS 20L
 #define SILENCE_SECONDS 120L
-
-/* Seconds; their milliseconds fit into an unsigned. */
-#define RETRY_AFTER_MOST 1000000
 
 /* Most bytes that wait before libcurl pauses; it gives at most 16
  * KB at once. */
@@ -62,6 +58,7 @@ static const struct {
 #define N_VALUES (sizeof(values) / sizeof(values[0]))
 
 struct fetch {
+    struct retired retired; /* the first */
     struct td_client *client;
     fetch_body_fn *on_body;
     fetch_end_fn *on_end;
@@ -97,7 +94,6 @@ struct fetch {
     bool is_paused;     /* by our user */
     bool is_web_paused; /* libcurl waits */
     bool is_done;       /* libcurl is; `result` */
-    struct callback_guard guard;
     CURLcode result;
 };
 
@@ -485,7 +481,6 @@ fetch_free(struct fetch *f)
 {
     if (!f)
         return;
-    callback_guard_trip(&f->guard);
     host_place_return(f->client->places, &f->place);
     curl_loop_fini(f->client->web, &f->transfer);
     timer_free(f->hand_over);
@@ -498,7 +493,7 @@ fetch_free(struct fetch *f)
         buf_fini(&f->values[i]);
     free(f->method);
     free(f->url);
-    free(f);
+    handle_loop_retire(f->client->loop, &f->retired, NULL);
 }
 
 /* Hands the pending bytes over; skips a body that is passed over. False: the
@@ -525,12 +520,9 @@ hand_over(struct fetch *f)
         if (!f->is_left)
             buf_add_slice(&f->answer.body, bytes);
     } else {
-        bool is_refused;
-
-        if (!SURVIVES(&f->guard,
-                      is_refused = !f->on_body(&f->answer, bytes, f->user)))
+        f->is_refused = !f->on_body(&f->answer, bytes, f->user);
+        if (f->retired.is_over)
             return false;
-        f->is_refused = is_refused;
     }
     buf_clear(&f->pending);
     return true;

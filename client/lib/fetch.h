@@ -50,6 +50,9 @@ struct fetch_request {
     enum host_place_kind kind; /* of its place at the host; see below */
 };
 
+/* Seconds; their milliseconds fit into an unsigned. */
+#define RETRY_AFTER_MOST 1000000
+
 /* The answer: all but `body` is complete when on_body gets the first byte.
  * Terminated; "" if the answer has none. */
 struct fetch_answer {

@@ -23,11 +23,7 @@ struct handle_loop {
     uv_poll_t stop;
     bool is_stopped; /* stop_fd was readable */
     bool is_turning;
-
-    /* Something has begun since the last turn began. libuv 1.44 registers it
-     * with the kernel in a turn: until then a program that waits for
-     * handle_loop_fd would wait in vain. */
-    bool is_new;
+    struct retired *retired;
 };
 
 struct timer {
@@ -39,7 +35,6 @@ struct timer {
 
 struct descriptor {
     uv_poll_t uv;
-    struct handle_loop *loop;
     descriptor_fn *fn;
     void *user;
 };
@@ -72,8 +67,21 @@ handle_loop_new(int stop_fd)
     }
     loop->stop.data = loop;
     uv_poll_start(&loop->stop, UV_READABLE, on_stop);
-    loop->is_new = true;
     return loop;
+}
+
+static void
+release_retired(struct handle_loop *loop)
+{
+    struct retired *retired;
+
+    while ((retired = loop->retired)) {
+        loop->retired = retired->next;
+        if (retired->release)
+            retired->release(retired);
+        else
+            free(retired);
+    }
 }
 
 void
@@ -81,6 +89,7 @@ handle_loop_free(struct handle_loop *loop)
 {
     if (!loop)
         return;
+    release_retired(loop);
     uv_close((uv_handle_t *)&loop->stop, NULL);
     loop_free(loop->loop);
     free(loop);
@@ -98,10 +107,25 @@ handle_loop_fd(const struct handle_loop *loop)
     return loop_fd(loop->loop);
 }
 
+/* libuv registers a descriptor with the kernel in a turn: until then a program
+ * that waits for handle_loop_fd would wait in vain. uv_backend_timeout is 0 as
+ * long as something waits for a turn. Its other values count for libuv's own
+ * timer, which base/loop sets as a turn begins to wait. */
 int
 handle_loop_timeout_ms(const struct handle_loop *loop)
 {
-    return loop->is_new ? 0 : loop_timeout_ms(loop->loop);
+    return uv_backend_timeout(loop_uv(loop->loop)) ? loop_timeout_ms(loop->loop)
+                                                   : 0;
+}
+
+void
+handle_loop_retire(struct handle_loop *loop, struct retired *retired,
+                   void (*release)(struct retired *retired))
+{
+    retired->is_over = true;
+    retired->release = release;
+    retired->next = loop->retired;
+    loop->retired = retired;
 }
 
 /* Turns once. OpenSSL's writes to sockets raise SIGPIPE if the other side is
@@ -121,9 +145,9 @@ turn_once(struct handle_loop *loop, bool may_wait)
     pthread_sigmask(SIG_BLOCK, &pipe_only, &before);
 
     loop->is_turning = true;
-    loop->is_new = false;
     loop_turn(loop->loop, may_wait);
     loop->is_turning = false;
+    release_retired(loop);
 
     if (!was_pending)
         while (sigtimedwait(&pipe_only, NULL, &at_once) < 0 && errno == EINTR)
@@ -238,7 +262,6 @@ descriptor_new(struct handle_loop *loop, int fd, descriptor_fn *fn, void *user)
         return NULL;
     }
     descriptor->uv.data = descriptor;
-    descriptor->loop = loop;
     descriptor->fn = fn;
     descriptor->user = user;
     return descriptor;
@@ -250,7 +273,6 @@ descriptor_set(struct descriptor *descriptor, int events)
     int wanted = (events & READY_READ ? UV_READABLE : 0) |
                  (events & READY_WRITE ? UV_WRITABLE : 0);
 
-    descriptor->loop->is_new = true;
     if (wanted)
         uv_poll_start(&descriptor->uv, wanted, on_ready);
     else
@@ -268,6 +290,5 @@ descriptor_free(struct descriptor *descriptor)
 {
     if (!descriptor)
         return;
-    descriptor->loop->is_new = true;
     uv_close((uv_handle_t *)&descriptor->uv, on_closed);
 }

@@ -6,7 +6,9 @@
  * job's work runs elsewhere.
  *
  * Callbacks may free their own object, and anything else on the loop: the loop
- * never calls back for a freed one.
+ * never calls back for a freed one. The memory of such an object stays until
+ * the end of the turn (handle_loop_retire), so that the functions under way may
+ * still look at it.
  */
 #ifndef CLIENT_LIB_HANDLE_LOOP_H
 #define CLIENT_LIB_HANDLE_LOOP_H
@@ -41,6 +43,28 @@ enum status handle_loop_service(struct handle_loop *loop);
  * as above; SIGPIPE is kept from the process meanwhile, as in
  * handle_loop_service. */
 enum status handle_loop_until(struct handle_loop *loop, const bool *is_over);
+
+/*
+ * The end of an object: its memory outlives it to the end of the turn, so that
+ * a function may look, behind a callback, whether that has freed the
+ * object.
+ *
+ *     reader->on_entry(entry, reader->user);
+ *     if (reader->retired.is_over)
+ *         return;
+ */
+struct retired { /* a member of the object, zero at first */
+    bool is_over;
+    struct retired *next;
+    void (*release)(struct retired *retired);
+};
+
+/* Calls `release`, which frees the memory, at the end of this turn; between two
+ * turns, of the next. NULL: the object is one block, which begins with
+ * `retired`. The object has freed its timers and exchanges, so that nothing
+ * calls it any more. */
+void handle_loop_retire(struct handle_loop *loop, struct retired *retired,
+                        void (*release)(struct retired *retired));
 
 /* Timers: once per start. */
 

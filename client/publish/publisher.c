@@ -17,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/lib/callback_guard.h"
 #include "client/lib/client.h"
 #include "client/lib/fetch.h"
 #include "client/lib/pause.h"
@@ -34,6 +33,7 @@
 #define PAUSE_LAST 30000
 
 struct td_publisher {
+    struct retired retired; /* the first */
     struct td_client *client;
     struct td_publisher_options options;
     char url[SET_URL_MAX + 1]; /* of the set */
@@ -48,7 +48,6 @@ struct td_publisher {
     struct timer *timer;    /* NULL while it rests */
     unsigned pause_ms;
     struct flush *flush; /* td_publisher_flush waits; NULL: no */
-    struct callback_guard guard;
 };
 
 /* td_publisher_flush, while it waits. */
@@ -107,7 +106,7 @@ is_enough(const struct td_publisher *p)
 }
 
 /* Tries again later; `asked_s`: the pause that the broker asked for. The
- * publisher may be freed afterwards. */
+ * publisher may be over afterwards. */
 static void
 pause_for(struct td_publisher *p, const struct problem *why, unsigned asked_s)
 {
@@ -167,9 +166,9 @@ end_posted(struct td_publisher *p, struct slice answer)
         return;
     }
     forget_post(p);
-    if (!p->options.on_durable ||
-        SURVIVES(&p->guard,
-                 p->options.on_durable(last, &receipt, p->options.user)))
+    if (p->options.on_durable)
+        p->options.on_durable(last, &receipt, p->options.user);
+    if (!p->retired.is_over)
         go_on(p, p->options.linger_ms);
 }
 
@@ -186,9 +185,9 @@ drop_entry(struct td_publisher *p, uint64_t n, const struct problem *refusal)
         stand_still(p, &why);
         return;
     }
-    is_here = SURVIVES(&p->guard,
-                       p->options.on_refused(entry.number, entry.text,
-                                             refusal->text, p->options.user));
+    p->options.on_refused(entry.number, entry.text, refusal->text,
+                          p->options.user);
+    is_here = !p->retired.is_over;
     if (is_here && spool_drop(p->spool, &entry, &why)) {
         stand_still(p, &why);
     } else if (is_here) {
@@ -313,14 +312,13 @@ free_publisher(void *owner)
 {
     struct td_publisher *p = owner;
 
-    callback_guard_trip(&p->guard);
     client_leaves(p->client, &p->running);
     end_flush(p, NULL);
     fetch_free(p->fetch);
     timer_free(p->timer);
     forget_post(p);
     spool_close(p->spool);
-    free(p);
+    handle_loop_retire(p->client->loop, &p->retired, NULL);
 }
 
 static size_t

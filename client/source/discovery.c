@@ -21,7 +21,6 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/map.h"
-#include "client/lib/callback_guard.h"
 #include "client/lib/pause.h"
 #include "client/source/capabilities.h"
 #include "client/source/document_fetch.h"
@@ -87,6 +86,7 @@ struct discovery_page {
 };
 
 struct discovery {
+    struct retired retired; /* the first */
     struct td_client *client;
     discovery_set_fn *on_set;
     discovery_end_fn *on_end;
@@ -97,7 +97,6 @@ struct discovery {
     unsigned silence_s;  /* of a page; 0: document_fetch.h's default */
     struct timer *timer; /* the next request */
     unsigned pause_ms;   /* before the next retry */
-    struct callback_guard guard;
 
     struct list jobs;         /* struct page_request */
     struct text_set seen;     /* URLs */
@@ -279,7 +278,6 @@ static bool
 discover_report(struct discovery *d, struct offered *offered)
 {
     struct offered set = *offered;
-    bool is_here = true;
 
     *offered = (struct offered){.url = NULL};
     if (set.url && !is_reported(d, set.url)) {
@@ -288,10 +286,10 @@ discover_report(struct discovery *d, struct offered *offered)
         if (d->n_sets++ >= DISCOVERY_SETS_MAX)
             discover_break(d, "more sets than any source has");
         else
-            is_here = SURVIVES(&d->guard, d->on_set(&set, NULL, d->user));
+            d->on_set(&set, NULL, d->user);
     }
     offered_fini(&set);
-    return is_here;
+    return !d->retired.is_over;
 }
 
 /* Reports the current page to on_set as unreadable. False: freed. */
@@ -299,7 +297,6 @@ static bool
 discover_miss(struct discovery *d, const struct problem *why)
 {
     struct offered missed = {.url = NULL};
-    bool is_here;
 
     if (!d->missed.rc)
         d->missed = *why;
@@ -309,9 +306,9 @@ discover_miss(struct discovery *d, const struct problem *why)
         d->rc = STATUS_MEMORY;
         return true;
     }
-    is_here = SURVIVES(&d->guard, d->on_set(&missed, why, d->user));
+    d->on_set(&missed, why, d->user);
     offered_fini(&missed);
-    return is_here;
+    return !d->retired.is_over;
 }
 
 /* Notes */
@@ -895,7 +892,6 @@ discovery_free(struct discovery *d)
 {
     if (!d)
         return;
-    callback_guard_trip(&d->guard);
     document_fetch_free(d->page.fetch);
     timer_free(d->timer);
     clear_page(d);
@@ -908,7 +904,7 @@ discovery_free(struct discovery *d)
     free(d->date);
     free(d->robots);
     free(d->url);
-    free(d);
+    handle_loop_retire(d->client->loop, &d->retired, NULL);
 }
 
 static void

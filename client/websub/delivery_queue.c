@@ -7,7 +7,6 @@
 
 #include "base/array.h"
 #include "base/list.h"
-#include "client/lib/callback_guard.h"
 #include "proto/http/webhook_signature.h"
 #include "proto/number.h"
 #include "proto/resourcesync/digest.h"
@@ -35,11 +34,12 @@ struct delivery {
 };
 
 struct delivery_queue {
+    struct retired retired; /* the first */
+    struct handle_loop *loop;
     struct td_subscriber_options options;
     struct td_subscriber_counts counts;
     struct timer *hand_over;
     struct list queue;
-    struct callback_guard guard;
 
     struct remembered *ring;
     size_t ring_size, n_remembered;
@@ -167,9 +167,8 @@ on_hand_over(void *user)
 {
     struct delivery_queue *d = user;
     struct delivery *delivery;
-    bool is_here = true;
 
-    while (is_here &&
+    while (!d->retired.is_over &&
            (delivery = list_take(&d->queue, offsetof(struct delivery, node)))) {
         struct td_delivery report = {
             .topic = delivery->topic,
@@ -180,8 +179,7 @@ on_hand_over(void *user)
         };
 
         d->counts.delivered++;
-        is_here = SURVIVES(&d->guard,
-                           d->options.on_delivery(&report, d->options.user));
+        d->options.on_delivery(&report, d->options.user);
         delivery_free(delivery);
     }
 }
@@ -250,6 +248,7 @@ delivery_queue_new(struct handle_loop *loop,
 
     if (!d)
         return NULL;
+    d->loop = loop;
     d->options = *options;
     list_init(&d->queue);
     d->hand_over = timer_new(loop, on_hand_over, d);
@@ -267,10 +266,9 @@ delivery_queue_free(struct delivery_queue *d)
 
     if (!d)
         return;
-    callback_guard_trip(&d->guard);
     timer_free(d->hand_over);
     list_drain (delivery, &d->queue, node)
         delivery_free(delivery);
     free(d->ring);
-    free(d);
+    handle_loop_retire(d->loop, &d->retired, NULL);
 }

@@ -9,7 +9,6 @@
 #include <openssl/evp.h>
 
 #include "base/clock.h"
-#include "client/lib/callback_guard.h"
 #include "client/lib/fetch.h"
 #include "client/lib/pause.h"
 #include "proto/http/websub.h"
@@ -63,6 +62,7 @@ struct hub_request {
 };
 
 struct hub_subscription {
+    struct retired retired; /* the first */
     struct hub_subscription_plan plan;
     char *hub, *topic, *moved;
     struct route *route;
@@ -82,7 +82,6 @@ struct hub_subscription {
     /* Events to report */
     bool is_verified, is_denied, is_doubted, is_left;
     struct problem why;
-    struct callback_guard guard;
 };
 
 static void
@@ -114,7 +113,8 @@ static bool
 report_event(struct hub_subscription *l, enum hub_subscription_event event,
              const struct problem *why)
 {
-    return SURVIVES(&l->guard, l->plan.on_event(l, event, why, l->plan.user));
+    l->plan.on_event(l, event, why, l->plan.user);
+    return !l->retired.is_over;
 }
 
 static void
@@ -562,7 +562,6 @@ hub_subscription_free(struct hub_subscription *l)
 {
     if (!l)
         return;
-    callback_guard_trip(&l->guard);
     drop_request(l);
     route_free(l->route);
     timer_free(l->wait);
@@ -571,7 +570,7 @@ hub_subscription_free(struct hub_subscription *l)
     free(l->hub);
     free(l->topic);
     free(l->moved);
-    free(l);
+    handle_loop_retire(l->plan.callback->client->loop, &l->retired, NULL);
 }
 
 void

@@ -26,7 +26,6 @@
 #include <string.h>
 
 #include "client/follow/follower.h"
-#include "client/lib/callback_guard.h"
 #include "client/lib/pause.h"
 #include "client/websub/callback.h"
 #include "client/websub/delivery_queue.h"
@@ -52,6 +51,7 @@ enum state {
 };
 
 struct td_subscriber {
+    struct retired retired; /* the first */
     struct td_callback *callback;
     struct td_client *client;
     struct running running;
@@ -74,8 +74,6 @@ struct td_subscriber {
     /* A hub that moved for good (W-033): old and new address */
     char *moved_from, *moved_to;
     char *hub; /* of the request, as the topic names it */
-
-    struct callback_guard guard;
 };
 
 static const struct problem no_memory = PROBLEM_MEMORY;
@@ -87,9 +85,9 @@ static bool
 report_state(struct td_subscriber *s, enum td_subscription_state state,
              const char *detail)
 {
-    return !s->options.on_state ||
-           SURVIVES(&s->guard,
-                    s->options.on_state(state, detail, s->options.user));
+    if (s->options.on_state)
+        s->options.on_state(state, detail, s->options.user);
+    return !s->retired.is_over;
 }
 
 /* The one function that changes the state; the diagram is above. */
@@ -475,7 +473,6 @@ td_subscriber_close(struct td_subscriber *s)
 {
     if (!s)
         return;
-    callback_guard_trip(&s->guard);
     client_leaves(s->client, &s->running);
     topic_search_free(s->search);
     hub_subscription_free(s->current);
@@ -488,7 +485,7 @@ td_subscriber_close(struct td_subscriber *s)
     free(s->moved_from);
     free(s->moved_to);
     free(s->hub);
-    free(s);
+    handle_loop_retire(s->client->loop, &s->retired, NULL);
 }
 
 /*

@@ -15,7 +15,7 @@ from tidings_test.waiting import wait_for
 MANY = soak(130, 6000)
 PARTS = ("--description-sets", "50")
 FEW = ("--heartbeat", "0.2", "--client-followed", "50")
-STREAMS = 'tidings_subscribers{transport="websocket-json"}'
+STREAMS = 'tidings_subscribers{transport="websocket-json-deflate"}'
 
 
 @pytest.fixture

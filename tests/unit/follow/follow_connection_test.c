@@ -102,7 +102,7 @@ TEST(a_stream_that_is_not_there_is_refused)
 {
     struct stage *s = *state;
 
-    hold_talk(s, &(struct talk){.script = "d 404",
+    hold_talk(s, &(struct talk){.script = "d 404 404",
                                 .rc = TD_REFUSED,
                                 .seen = "",
                                 .until = 1,

@@ -118,7 +118,7 @@ static const struct talk talks[] = {
     {"close code 4410 is told in the broker's words", TD_JSON, "d s 2-2 gone",
      EPOCH "-2", 9, TD_GONE, "h ",
      "the broker ended the stream: 4410 " EARLIEST},
-    {"so is the answer to the handshake", TD_JSON, "d 410", EPOCH "-2", 9,
+    {"so is the answer to the handshake", TD_JSON, "d 410 410", EPOCH "-2", 9,
      TD_GONE, "", "410: " EARLIEST},
 };
 

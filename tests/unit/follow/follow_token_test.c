@@ -90,7 +90,8 @@ TEST(a_follower_waits_for_a_token_that_is_accepted)
     struct stage *s = *state;
 
     give_token(s, "old", "old");
-    assert_follows(s, "d s 0-2 denied 401 401 s 2-4", "0", 4, "1 2 3 4 ", 3);
+    assert_follows(s, "d s 0-2 denied 401 401 401 401 s 2-4", "0", 4,
+                   "1 2 3 4 ", 3);
     assert_non_null(strstr(s->trouble, "" EARLIEST "; the token of "));
     assert_sent(s, 3, "old");
 }
@@ -116,7 +117,7 @@ TEST(a_token_that_was_never_accepted_is_refused)
     struct stage *s = *state;
 
     give_token(s, "old", "old");
-    hold_talk(s, &(struct talk){.script = "d 401",
+    hold_talk(s, &(struct talk){.script = "d 401 401",
                                 .rc = TD_REFUSED,
                                 .seen = "",
                                 .until = 1,
@@ -129,7 +130,7 @@ TEST(a_token_without_a_file_ends_the_follower)
     struct stage *s = *state;
 
     td_client_set_token(s->client, fake_broker_url(s->broker), "old");
-    hold_talk(s, &(struct talk){.script = "d s 0-2 denied 401",
+    hold_talk(s, &(struct talk){.script = "d s 0-2 denied 401 401",
                                 .after = "0",
                                 .rc = TD_REFUSED,
                                 .seen = "1 2 ",

@@ -95,9 +95,9 @@ TEST(a_refusal_is_told_in_the_brokers_words)
 {
     struct living *s = *state;
 
-    fake_answer(s->broker, 404, PROBLEM "; charset=utf-8",
-                "{\"title\":\"Not Found\",\"status\":404,"
-                "\"detail\":\"there is no set \\\"news\\\"\"}");
+    refuse(s, 404, PROBLEM "; charset=utf-8",
+           "{\"title\":\"Not Found\",\"status\":404,"
+           "\"detail\":\"there is no set \\\"news\\\"\"}");
     fake_answer(s->broker, 404, "text/html", "<p>nothing here");
     fake_broker_start(s->broker);
 
@@ -122,8 +122,7 @@ TEST(a_refusal_tells_whether_it_lasts)
     struct living *s = *state;
 
     for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++)
-        fake_answer(s->broker, answers[i].status, PROBLEM,
-                    "{\"detail\":\"so it is\"}");
+        refuse(s, answers[i].status, PROBLEM, "{\"detail\":\"so it is\"}");
     fake_broker_start(s->broker);
 
     for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {

@@ -70,9 +70,9 @@ by_websocket(__attribute__((unused)) void **state)
         .path = "/stream?after=0",
         .say = fake_send,
         .farewell = fake_close,
-        .begin = SLICE("\x81\x06o"),
-        .more = SLICE("o"),
-        .end = SLICE(""),
+        .begin = SLICE("\x01\x01o"), /* a frame each */
+        .more = SLICE("\x00\x01o"),
+        .end = SLICE("\x80\x00"),
         .halves = {SLICE("\x01\x03one"), SLICE("\x81\x05on")},
         .noise = SLICE("\x89\x05"
                        "alive"),
@@ -223,6 +223,14 @@ serves(struct living *s, const char *scenes)
 {
     serve(s, scenes);
     fake_broker_start(s->broker);
+}
+
+/* A refusal of the broker. By WebSocket its words are asked for once more. */
+static inline void
+refuse(struct living *s, unsigned status, const char *type, const char *body)
+{
+    for (int i = 0; i < 1 + !by->head; i++)
+        fake_answer(s->broker, status, type, body);
 }
 
 static inline int

@@ -90,7 +90,9 @@ TEST(a_source_cannot_move_into_this_machine)
     address_policy_begin(reach, &check, "source.example", false, false);
     assert_false(address_policy_may_send(&check, (struct sockaddr *)&near));
     assert_string_equal(address_policy_refused(&check).text,
-                        "127.0.0.1, an address of this machine");
+                        "it leads to 127.0.0.1, an address of this machine, "
+                        "which no source elsewhere may name without "
+                        "--allow-private");
     assert_true(asks(reach, "source.example", "1.1.1.1"));
     address_policy_free(reach);
 
@@ -211,8 +213,7 @@ TEST(the_environment_names_proxies)
         setenv(rows[i].name, rows[i].value, 1);
         if (rows[i].no_proxy)
             setenv("no_proxy", rows[i].no_proxy, 1);
-        if (curl_loop_is_proxied(rows[i].scheme, rows[i].host) !=
-            rows[i].is_used)
+        if (!!curl_loop_proxy(rows[i].scheme, rows[i].host) != rows[i].is_used)
             fail_msg("row %zu", i);
         unsetenv(rows[i].name);
         unsetenv("no_proxy");

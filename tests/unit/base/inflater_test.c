@@ -1,3 +1,5 @@
+#include "base/inflater.h"
+
 #include "broker/push/deflater.h"
 #include "tests/test.h"
 
@@ -29,7 +31,7 @@ TEST(inflates_what_was_deflated)
 
         pack(&packed, 'a', sizes[i]);
         buf_init(&again, MOST);
-        assert_int_equal(deflater_inflate(buf_slice(&packed), &again, NULL), 0);
+        assert_int_equal(inflate_message(buf_slice(&packed), &again, NULL), 0);
         assert_int_equal(again.size, sizes[i]);
         assert_memory_equal(again.data, again.data + 1, again.size - 1);
         assert_int_equal(again.data[0], 'a');
@@ -47,7 +49,7 @@ TEST(stops_at_the_maximum)
     pack(&packed, 'a', 10000000);
     assert_true(packed.size < 100000);
     buf_init(&again, MOST);
-    assert_int_equal(deflater_inflate(buf_slice(&packed), &again, &why),
+    assert_int_equal(inflate_message(buf_slice(&packed), &again, &why),
                      STATUS_TOO_LARGE);
     assert_string_equal(why.text, "the message is too large");
     assert_true(again.capacity <= MOST);
@@ -61,7 +63,7 @@ TEST(refuses_what_was_not_deflated)
     struct buf again;
 
     buf_init(&again, MOST);
-    assert_int_equal(deflater_inflate(SLICE("\xff\xff\xff"), &again, &why),
+    assert_int_equal(inflate_message(SLICE("\xff\xff\xff"), &again, &why),
                      STATUS_MALFORMED);
     assert_string_equal(why.text, "the message is not deflated as it says");
     buf_fini(&again);
