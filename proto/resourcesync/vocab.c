@@ -171,29 +171,11 @@ take_token(struct slice *text)
     return size > 0;
 }
 
-static bool
-take_quoted(struct slice *text)
-{
-    if (!slice_take_char(text, '"'))
-        return false;
-    while (text->size > 0) {
-        unsigned char c = (unsigned char)text->data[0];
-
-        if (slice_take_char(text, '"'))
-            return true;
-        if (slice_take_char(text, '\\') && text->size == 0)
-            return false;
-        if (c < 0x20 || c == 0x7f)
-            return false;
-        if (c != '\\' || (unsigned char)text->data[0] >= 0x20)
-            slice_skip(text, 1);
-    }
-    return false;
-}
-
 bool
 is_media_type(struct slice text)
 {
+    size_t size;
+
     if (!take_token(&text) || !slice_take_char(&text, '/') ||
         !take_token(&text))
         return false;
@@ -202,9 +184,8 @@ is_media_type(struct slice text)
         if (!slice_take_char(&text, ';'))
             return false;
         slice_skip_blanks(&text);
-        if (!take_token(&text) || !slice_take_char(&text, '='))
-            return false;
-        if (!take_quoted(&text) && !take_token(&text))
+        if (!take_token(&text) || !slice_take_char(&text, '=') ||
+            !token_take_value(&text, NULL, 0, &size))
             return false;
     }
     return true;
