@@ -14,7 +14,7 @@
 #include "proto/uri.h"
 
 struct jwk_fetch {
-    jwk_fetched_fn *fetched;
+    jwk_fetched_fn *on_fetched;
     void *user;
     struct networks everywhere;
     struct caller *caller;
@@ -76,7 +76,7 @@ read_answer(struct jwk_fetch *f, const struct call *call, struct problem *why)
     pthread_mutex_lock(&f->mutex);
     is_current = f->n_called == f->n_urls;
     if (is_current)
-        f->fetched(jwk_set_ref(set), f->user);
+        f->on_fetched(jwk_set_ref(set), f->user);
     pthread_mutex_unlock(&f->mutex);
     if (is_current)
         DIAG(DIAG_INFO, "access", "the identity provider has new keys",
@@ -177,7 +177,7 @@ on_wake(struct caller *caller, void *user)
 /* Life */
 
 enum status
-jwk_fetch_open(struct jwk_fetch **fetch, jwk_fetched_fn *fetched, void *user,
+jwk_fetch_open(struct jwk_fetch **fetch, jwk_fetched_fn *on_fetched, void *user,
                struct problem *why)
 {
     struct jwk_fetch *f = memory_new(1, sizeof(*f));
@@ -189,7 +189,7 @@ jwk_fetch_open(struct jwk_fetch **fetch, jwk_fetched_fn *fetched, void *user,
     enum status rc;
 
     *fetch = NULL;
-    f->fetched = fetched;
+    f->on_fetched = on_fetched;
     f->user = user;
     f->alarm.ring = on_alarm;
     f->is_idle = true;

@@ -40,7 +40,7 @@ struct jwk_fetch;
 typedef void jwk_fetched_fn(struct jwk_set *keys, void *user);
 
 MUST_CHECK enum status jwk_fetch_open(struct jwk_fetch **f,
-                                      jwk_fetched_fn *fetched, void *user,
+                                      jwk_fetched_fn *on_fetched, void *user,
                                       struct problem *why);
 void jwk_fetch_close(struct jwk_fetch *f); /* NULL is allowed */
 

@@ -26,7 +26,7 @@
 
 struct rejoin {
     const struct config *config;
-    bool (*is_stopped)(void *user);
+    bool (*should_stop)(void *user);
     void *user;
     char path[PATH_MAX]; /* of REJOIN_NEW */
     int fd, lock;        /* of the data directory; -1: none */
@@ -97,7 +97,7 @@ fetch(struct rejoin *r, struct journal_place *place, struct problem *why)
         .ca_file = r->config->ca_file,
         .path = r->path,
         .on_missing = note_missing,
-        .is_stopped = r->is_stopped,
+        .is_stopped = r->should_stop,
         .user = r->user,
         .authorization = peer_tokens_header,
         .peer_tokens = r->config->peer_tokens,
@@ -271,11 +271,11 @@ rejoin(struct rejoin *r, struct problem *why)
 }
 
 enum status
-rejoin_if_needed(const struct config *config, bool (*stopped)(void *user),
+rejoin_if_needed(const struct config *config, bool (*should_stop)(void *user),
                  void *user, struct problem *why)
 {
     struct rejoin r = {.config = config,
-                       .is_stopped = stopped,
+                       .should_stop = should_stop,
                        .user = user,
                        .fd = -1,
                        .lock = -1};

@@ -28,10 +28,10 @@
 
 /* Before broker_open, on the same thread. STATUS_OK: the broker may start; if
  * the backup cannot be had, a warning says why, and the directory is as it was.
- * STATUS_STOPPED: is_stopped(user), which is asked each second, was true. Else
+ * STATUS_STOPPED: should_stop(user), which is asked each second, was true. Else
  * files could not be moved, and another start goes on with it. */
 MUST_CHECK enum status rejoin_if_needed(const struct config *config,
-                                        bool (*is_stopped)(void *user),
+                                        bool (*should_stop)(void *user),
                                         void *user, struct problem *why);
 
 #endif

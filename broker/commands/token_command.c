@@ -340,7 +340,7 @@ check_alone(const char *data, struct tokens *tokens, struct problem *why)
 
 /* Has the store remember that the broker is closed, or forget it. */
 static enum status
-guard(void *data, bool is_on, struct problem *why)
+set_guard(void *data, bool is_on, struct problem *why)
 {
     const struct act act = {.kind = ACT_GUARD, .guard = {is_on}};
     const struct commit commit = {
@@ -371,7 +371,7 @@ do_it_here(const char *data, const struct asked *a, struct problem *why)
     enum status rc = tokens_open(&tokens, data, why);
 
     if (!rc)
-        tokens_guard(tokens, guard, (void *)(uintptr_t)data);
+        tokens_guard(tokens, set_guard, (void *)(uintptr_t)data);
     if (!rc && is_change(a))
         rc = check_alone(data, tokens, why);
     if (!rc && a->opens_again)

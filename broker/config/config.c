@@ -553,12 +553,13 @@ is_live(const struct option *o, const struct config *running,
 
 void
 config_compare(const struct config *running, const struct config *next,
-               void (*fn)(const char *name, bool is_live, void *user),
+               void (*on_difference)(const char *name, bool is_live,
+                                     void *user),
                void *user)
 {
     for (size_t i = 0; i < N_ROWS; i++)
         if (!option_is_same(&rows[i], running, next))
-            fn(rows[i].name, is_live(&rows[i], running, next), user);
+            on_difference(rows[i].name, is_live(&rows[i], running, next), user);
 }
 
 /* Appends the text as a JSON string. Options refuse a URL with a user; its

@@ -183,11 +183,12 @@ MUST_CHECK enum status config_read(struct config *config, int argc, char **argv,
                                    enum config_wish *wish, struct problem *why);
 void config_fini(struct config *config);
 
-/* For a reload: `next` was read while a broker runs with `running`. Calls `fn`
- * for each option that differs, in order of the rows; is_live: it can change
- * while the broker runs. */
+/* For a reload: `next` was read while a broker runs with `running`. Calls
+ * `on_difference` for each option that differs, in order of the rows; is_live:
+ * it can change while the broker runs. */
 void config_compare(const struct config *running, const struct config *next,
-                    void (*fn)(const char *name, bool is_live, void *user),
+                    void (*on_difference)(const char *name, bool is_live,
+                                          void *user),
                     void *user);
 
 /* Copies the options that can change. No other thread reads these members. */

@@ -141,7 +141,7 @@ struct documents {
 };
 
 static void
-add_capability(void *user, enum capability capability, struct link_text href)
+add_document(void *user, enum capability capability, struct link_text href)
 {
     const struct documents *d = user;
 
@@ -165,9 +165,9 @@ add_links(struct buf *to, struct set *set, const struct head *head)
     add_link(to, set, "self", LINK_SET, "application/json");
     add_href(to, "up", link_slice(&up), "application/xml");
     add_link(to, set, "capabilitylist", LINK_CAPABILITYLIST, "application/xml");
-    capabilitylist_each(set, head, add_capability, &documents);
+    capabilitylist_each(set, head, add_document, &documents);
     documents.has_changes = false;
-    capabilitylist_each(set, head, add_capability, &documents);
+    capabilitylist_each(set, head, add_document, &documents);
     set_links_hubs(set, &hubs);
     for (size_t i = 0; i < hubs.n; i++)
         add_href(to, "hub", link_slice(&hubs.urls[i]), NULL);

@@ -188,64 +188,69 @@ check_body(struct request *rq, const struct route *route,
     return false;
 }
 
-/* Checks the name in the path as the row requires. Returns false after an
+/* Refuses what this broker cannot do. Returns false after an answer. */
+static bool
+check_broker(struct http *http, struct request *rq, const struct route *route)
+{
+    const struct config *config = registry_config(http->registry);
+    struct problem why = {""};
+    unsigned refusal = 0;
+
+    if (route->is_single && config->cluster[0]) {
+        problem_set(&why, "a broker of a cluster cannot do this yet");
+        refusal = 501;
+    } else if (config->cluster_read_only && route->method != METHOD_GET &&
+               route->of != OF_NOTHING) {
+        /* The route changes a set or a relay. The answer is 403 and not 503: it
+         * stays the same however long a client waits, and a publisher that
+         * repeats its post must not repeat it here. (/readyz keeps a balancer
+         * from sending posts.) The hub refuses what goes there. */
+        problem_set(&why, CLUSTER_READ_ONLY);
+        refusal = 403;
+    } else if (route->is_publisher && answers_may_publish(http, &why)) {
+        refusal = 403;
+    }
+    if (refusal)
+        refuse_request(rq, route, refusal, &why, NULL);
+    return !refusal;
+}
+
+/* Checks what the path names as the row requires. Returns false after an
  * answer. */
 static bool
 check_name(struct http *http, struct request *rq, const struct route *route,
            struct route_target *target)
 {
+    const struct principal *principal = target->principal;
+    const char *what = route->of == OF_RELAY ? "relay" : "set";
     struct problem why = {""};
-    bool is_good = true;
-
-    switch (route->of) {
-    case OF_NOTHING:
-        break;
-    case OF_SET:
-        target->set =
-            answers_find_set(http, rq, target->name, target->principal,
-                             route->rights, &target->head);
-        return target->set != NULL;
-    case OF_NEW_SET:
-        is_good = !name_check("set", target->name, &why);
-        break;
-    case OF_RELAY:
-        is_good = !name_check("relay", target->name, &why);
-        break;
-    }
-    if (!is_good)
-        refuse_request(rq, route, 404, &why, NULL);
-    return is_good;
-}
-
-/* What everyone may do to the set of a name, they may not do to a private one,
- * which needs a token. */
-static bool
-check_token(struct http *http, struct request *rq, const struct route *route,
-            const struct route_target *target)
-{
     const struct set *set;
+    bool may_make;
 
-    if (route->of != OF_NEW_SET || !target->principal->is_everyone)
+    if (route->of == OF_NOTHING)
+        return true;
+    if (route->of == OF_SET) {
+        target->set = answers_find_set(http, rq, target->name, principal,
+                                       route->rights, &target->head);
+        return target->set != NULL;
+    }
+    if (name_check(what, target->name, &why)) {
+        refuse_request(rq, route, 404, &why, NULL);
+        return false;
+    }
+    /* What everyone may do to the set of a name, they may not do to a private
+     * one, which needs a token. A post makes its set if that is missing, which
+     * needs a further right. (If somebody removes the set after this look, the
+     * post makes it again.) */
+    may_make = !(route->rights & RIGHT_PUBLISH) ||
+               rights_include(&principal->rights, RIGHT_MANAGE, target->name);
+    if (route->of == OF_RELAY || (may_make && !principal->is_everyone))
         return true;
     set = registry_find(http->registry, target->name, NULL);
-    if (!set || !set_is_private(set))
+    if (set ? !set_is_private(set) || !principal->is_everyone : may_make)
         return true;
-    authorization_refuse(rq, target->principal, route->rights, target->name);
-    return false;
-}
-
-/* A post makes its set if that is missing, which needs a further right. (If
- * somebody removes the set after this look, the post makes it again.) */
-static bool
-check_making(struct http *http, struct request *rq, const struct route *route,
-             const struct route_target *target)
-{
-    if (route->of != OF_NEW_SET || !(route->rights & RIGHT_PUBLISH) ||
-        rights_include(&target->principal->rights, RIGHT_MANAGE,
-                       target->name) ||
-        registry_find(http->registry, target->name, NULL))
-        return true;
-    authorization_refuse(rq, target->principal, RIGHT_MANAGE, target->name);
+    authorization_refuse(rq, principal, set ? route->rights : RIGHT_MANAGE,
+                         target->name);
     return false;
 }
 
@@ -266,25 +271,6 @@ check_room(struct http *http, struct request *rq, const struct route *route,
     if (rc)
         refuse_request(rq, route, response_status_of(rc), &why, NULL);
     return !rc;
-}
-
-/* True for posts of changes, resources and notifications. */
-static bool
-is_post(const struct route *route, const struct route_body *body)
-{
-    return route->rights == RIGHT_PUBLISH ||
-           body->handler == handle_hub_notification;
-}
-
-/* True if this broker only reads, and the route changes a set or a relay. The
- * answer is 403 and not 503: it stays the same however long a client waits, and
- * a publisher that repeats its post must not repeat it here. (/readyz keeps a
- * balancer from sending posts.) The hub refuses what goes there. */
-static bool
-is_for_writers(const struct http *http, const struct route *route)
-{
-    return registry_config(http->registry)->cluster_read_only &&
-           route->method != METHOD_GET && route->of != OF_NOTHING;
 }
 
 /* Checks and charges the rates of a post. False: it was answered. */
@@ -423,24 +409,9 @@ run_route(struct http *http, struct request *rq,
     struct problem why = {""};
     handler_fn *handler;
     enum status rc;
+    bool is_post;
 
-    if (route->is_single && registry_config(http->registry)->cluster[0]) {
-        problem_set(&why, "a broker of a cluster cannot do this yet");
-        refuse_request(rq, route, 501, &why, NULL);
-        return;
-    }
-    if (is_for_writers(http, route)) {
-        problem_set(&why, CLUSTER_READ_ONLY);
-        refuse_request(rq, route, 403, &why, NULL);
-        return;
-    }
-    if (route->is_publisher && answers_may_publish(http, &why)) {
-        refuse_request(rq, route, 403, &why, NULL);
-        return;
-    }
-    if (!check_name(http, rq, route, &target) ||
-        !check_token(http, rq, route, &target) ||
-        !check_making(http, rq, route, &target))
+    if (!check_broker(http, rq, route) || !check_name(http, rq, route, &target))
         return;
     if (route_takes_body(route)) {
         body = find_body(route, rq);
@@ -452,7 +423,9 @@ run_route(struct http *http, struct request *rq,
         if (!check_body(rq, route, body, target.body_max))
             return;
     }
-    if ((body && is_post(route, body) && !check_rates(http, rq, route)) ||
+    is_post = body && (route->rights == RIGHT_PUBLISH ||
+                       body->handler == handle_hub_notification);
+    if ((is_post && !check_rates(http, rq, route)) ||
         !check_room(http, rq, route, &target))
         return;
     handler = body && body->handler ? body->handler : route->handler;

@@ -73,15 +73,6 @@ read_codings(struct slice list)
     return c;
 }
 
-/* True if the client accepts gzip and does not prefer identity. */
-static bool
-wants_gzip(const struct codings *c)
-{
-    int weight = c->gzip == NOT_LISTED ? c->any : c->gzip;
-
-    return weight > 0 && weight >= c->identity;
-}
-
 /* Validators (sections 8.8.3 and 13.1) */
 
 /* Takes the next entity tag of a list, quotes included. */
@@ -225,13 +216,15 @@ conditional_judge(const struct conditions *c, const struct validators *v)
     struct codings codings = read_codings(c->accept_encoding);
     struct verdict verdict = {.status = 200};
     struct range range = {RANGE_NONE, 0, 0};
+    int gzip = codings.gzip == NOT_LISTED ? codings.any : codings.gzip;
     bool takes_plain = codings.identity == NOT_LISTED ? codings.any != 0
                                                       : codings.identity > 0;
 
     if (c->is_get && c->range.size && takes_plain)
         range = read_range(c->range, v->size);
-    verdict.is_gzip =
-        v->gzip_etag && wants_gzip(&codings) && range.kind == RANGE_NONE;
+    /* A client that accepts gzip, and does not prefer identity. */
+    verdict.is_gzip = v->gzip_etag && gzip > 0 && gzip >= codings.identity &&
+                      range.kind == RANGE_NONE;
     if (!verdict.is_gzip && !takes_plain) {
         verdict.status = 406;
         return verdict;

@@ -559,38 +559,28 @@ connection_displace(struct service *s)
     return c != NULL;
 }
 
-/* Displaces a connection of a client that has as many as that of `c`, or more.
- * STATUS_LIMITED: all that could be displaced are of clients that have less;
- * STATUS_BUSY: none can be. */
-static enum status
-displace_for(const struct connection *c)
-{
-    struct connection *other = find_displaceable(c->service);
-
-    if (!other)
-        return STATUS_BUSY;
-    if (client_held(other->client, CLIENT_CONNECTIONS) <
-        client_held(c->client, CLIENT_CONNECTIONS))
-        return STATUS_LIMITED;
-    displace_idle(other);
-    return STATUS_OK;
-}
-
-/* Makes `*fd` a descriptor that connections may have, if need be that of
- * another one. Another thread may open a file at that moment, and take the
- * descriptor that was to be free: then one more connection is displaced.
- * STATUS_LIMITED and STATUS_BUSY: as displace_for; `*fd` is still open. */
+/* Makes `*fd` a descriptor that connections may have, if need be that of a
+ * connection of a client that has as many as that of `c`, or more. Another
+ * thread may open a file at that moment, and take the descriptor that was to be
+ * free: then one more connection is displaced. STATUS_LIMITED: all that could
+ * be displaced are of clients that have less; STATUS_BUSY: none can be; `*fd`
+ * is still open. */
 static enum status
 find_descriptor(struct connection *c, int *fd)
 {
     int end = c->service->server->fd_end;
-    enum status rc = STATUS_OK;
-    int low;
 
     for (unsigned i = 0; *fd >= end && !is_operators(c); i++) {
-        rc = i < DISPLACE_TRIES ? displace_for(c) : STATUS_BUSY;
-        if (rc)
-            break;
+        struct connection *other =
+            i < DISPLACE_TRIES ? find_displaceable(c->service) : NULL;
+        int low;
+
+        if (!other)
+            return STATUS_BUSY;
+        if (client_held(other->client, CLIENT_CONNECTIONS) <
+            client_held(c->client, CLIENT_CONNECTIONS))
+            return STATUS_LIMITED;
+        displace_idle(other);
         low = fcntl(*fd, F_DUPFD_CLOEXEC, 0);
         if (low < 0)
             continue;
@@ -601,20 +591,10 @@ find_descriptor(struct connection *c, int *fd)
             close(low);
         }
     }
-    return rc;
+    return STATUS_OK;
 }
 
 /* Life */
-
-static bool
-open_socket(struct connection *c, int fd)
-{
-    struct service *s = c->service;
-    bool is_unix = c->listener != LISTENER_TCP;
-
-    return socket_open(&c->socket, loop_uv(s->loop), fd, is_unix,
-                       is_unix ? NULL : s->server->tls, on_ready);
-}
 
 enum status
 connection_new(struct service *service, int fd, const struct sockaddr *peer,
@@ -622,7 +602,7 @@ connection_new(struct service *service, int fd, const struct sockaddr *peer,
 {
     struct connection *c = memory_new(1, sizeof(*c));
     enum status rc = STATUS_OK;
-    bool is_open = false;
+    bool is_unix = listener != LISTENER_TCP, is_open = false;
 
     c->listener = listener;
     c->service = service;
@@ -630,7 +610,9 @@ connection_new(struct service *service, int fd, const struct sockaddr *peer,
     list_init(&c->ready);
     if (!count_new(c, fd, peer)) {
         rc = find_descriptor(c, &fd);
-        is_open = !rc && open_socket(c, fd);
+        is_open =
+            !rc && socket_open(&c->socket, loop_uv(service->loop), fd, is_unix,
+                               is_unix ? NULL : service->server->tls, on_ready);
     }
     if (!is_open) {
         count_off(c);

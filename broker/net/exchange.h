@@ -12,12 +12,12 @@
 #include "broker/net/request.h"
 #include "broker/net/server.h"
 #include "broker/net/service.h"
+#include "proto/buf.h"
 #include "proto/http/chunked.h"
 #include "proto/http/request_head.h"
 #include "proto/slice.h"
 
 struct connection;
-struct memory;
 struct phase;
 struct request_end;
 struct response;
@@ -62,11 +62,10 @@ struct request {
     bool prefers_page;                 /* rather than what programs read */
     bool is_charged;                   /* the client pays for its body */
     struct slice path, query;          /* as sent */
-    struct slice lines;                /* request_add_lines */
+    struct buf lines;                  /* request_add_lines */
     size_t head_size;                  /* bytes of `head` */
     const struct request_head *fields; /* in on_request only; else NULL */
     const char *sent;                  /* the bytes behind its slices */
-    struct memory *memory;             /* freed with the request */
     struct incoming in;
 
     /* The handler's */

@@ -19,23 +19,6 @@
 
 /* Memory of a request */
 
-struct memory {
-    struct memory *next;
-    char bytes[];
-};
-
-/* Returns `size` bytes, less than MEMORY_SMALL, that are freed with the
- * request. */
-static char *
-take_memory(struct request *rq, size_t size)
-{
-    struct memory *m = memory_room(sizeof(*m) + size);
-
-    m->next = rq->memory;
-    rq->memory = m;
-    return m->bytes;
-}
-
 /* The same bytes in the copy that the request keeps. */
 static struct slice
 keep_slice(const struct request *rq, struct slice sent)
@@ -144,18 +127,6 @@ is_plain_id(struct slice id)
     return id.size > 0 && id.size <= SENT_ID_MAX;
 }
 
-static void
-set_id(struct request *rq)
-{
-    struct slice sent = {NULL, 0};
-
-    if (rq->connection->is_proxied &&
-        request_header(rq, "x-request-id", &sent) && is_plain_id(sent))
-        rq->id = sent;
-    else
-        rq->id = make_id(rq);
-}
-
 struct request *
 request_new(struct connection *c, const struct request_head *h,
             struct slice bytes)
@@ -205,23 +176,21 @@ request_new(struct connection *c, const struct request_head *h,
     chunked_init(&rq->in.chunked);
     rq->prefers_page =
         request_header(rq, "accept", &accept) && accept_prefers_page(accept);
-    set_id(rq);
+    if (c->is_proxied && request_header(rq, "x-request-id", &rq->id) &&
+        is_plain_id(rq->id))
+        return rq;
+    rq->id = make_id(rq);
     return rq;
 }
 
 void
 request_free(struct request *rq)
 {
-    struct memory *next = NULL;
-
     diag_end_request(); /* lends the id */
     ticket_drop(rq);
     if (rq->out.body)
         rq->out.body->free(rq->out.body);
-    for (struct memory *m = rq->memory; m; m = next) {
-        next = m->next;
-        free(m);
-    }
+    buf_fini(&rq->lines);
     rq->service->n_requests--;
     free(rq);
 }
@@ -446,16 +415,10 @@ request_client(const struct request *rq)
 void
 request_add_lines(struct request *rq, struct slice lines)
 {
-    size_t size = rq->lines.size + lines.size;
-    char *all;
-
-    if (size > REQUEST_LINES_MAX)
+    if (rq->lines.size + lines.size > REQUEST_LINES_MAX)
         return;
-    all = take_memory(rq, size);
-    if (rq->lines.size > 0)
-        memcpy(all, rq->lines.data, rq->lines.size);
-    memcpy(all + rq->lines.size, lines.data, lines.size);
-    rq->lines = (struct slice){all, size};
+    rq->lines.max = REQUEST_LINES_MAX;
+    buf_add_slice(&rq->lines, lines);
 }
 
 bool

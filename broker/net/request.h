@@ -164,8 +164,7 @@ void request_set_user(struct request *rq, void *user);
 void *request_user(const struct request *rq);
 
 /* Adds lines ("Name: value\r\n") to the head of the answer, whoever gives it;
- * copied, at most REQUEST_LINES_MAX bytes in all. Without memory they are
- * missing. During on_request. */
+ * copied, at most REQUEST_LINES_MAX bytes in all. During on_request. */
 #define REQUEST_LINES_MAX 1024
 void request_add_lines(struct request *rq, struct slice lines);
 

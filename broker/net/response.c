@@ -210,7 +210,7 @@ compose_head(struct request *rq, const struct response *r, uint64_t size)
         buf_add_text(&head, r->content_type);
         BUF_ADD(&head, "\r\n");
     }
-    buf_add_slice(&head, rq->lines);
+    buf_add_slice(&head, buf_slice(&rq->lines));
     buf_add(&head, r->headers, r->headers_size);
     BUF_ADD(&head, "\r\n");
     return head.size;

@@ -3,12 +3,6 @@
 #include "broker/posts/ingest.h"
 #include "proto/resourcesync/fragment.h"
 
-static void
-end_claim(void *claim, uint64_t last)
-{
-    contents_end(claim, last);
-}
-
 static enum status
 refuse_content(struct slice set_name, const struct digest *digest,
                struct slice loc, uint64_t entry, struct problem *why)
@@ -55,7 +49,7 @@ check_post(struct content_check *c, struct ingest *ingest, struct problem *why)
         return refuse_post(ingest, told, why);
     if (rc)
         return rc;
-    ingest_hold(ingest, set, claim, end_claim);
+    ingest_hold(ingest, set, claim, contents_end);
     for (size_t i = 0; !rc && i < n; i++) {
         uint64_t length;
 

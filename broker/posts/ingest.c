@@ -50,8 +50,8 @@ struct ingest {
     uint64_t n_entries; /* read so far */
     struct buf told;    /* struct ingest_told of each stored entry */
     struct list node;
-    void *claim;
-    void (*release)(void *claim, uint64_t last);
+    struct content_claim *claim;
+    void (*on_claim_end)(struct content_claim *claim, uint64_t last);
     void (*on_done)(struct ingest *ingest, void *user);
     void *user;
 };
@@ -394,7 +394,7 @@ static void
 release_claim(struct ingest *in, uint64_t last)
 {
     if (in->claim)
-        in->release(in->claim, last);
+        in->on_claim_end(in->claim, last);
     in->claim = NULL;
 }
 
@@ -503,12 +503,12 @@ ingest_fill(struct ingest *in, ingest_fill_fn *fn, void *user)
 }
 
 void
-ingest_hold(struct ingest *in, struct set *set, void *claim,
-            void (*fn)(void *claim, uint64_t last))
+ingest_hold(struct ingest *in, struct set *set, struct content_claim *claim,
+            void (*on_end)(struct content_claim *claim, uint64_t last))
 {
     in->set = set;
     in->claim = claim;
-    in->release = fn;
+    in->on_claim_end = on_end;
 }
 
 struct slice

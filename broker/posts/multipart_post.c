@@ -443,12 +443,6 @@ multipart_post_feed(struct multipart_post *c, struct slice bytes,
 
 /* The end */
 
-static void
-end_claim(void *claim, uint64_t last)
-{
-    contents_end(claim, last);
-}
-
 static enum status
 refuse_missing(const struct multipart_entry *e, struct problem *why)
 {
@@ -567,7 +561,7 @@ multipart_post_end(struct multipart_post *c, struct problem *why)
     ingest_set_authority(c->ingest, authority_ref(c->authority));
     ingest_fill(c->ingest, fill_entry, c);
     if (c->claim)
-        ingest_hold(c->ingest, c->set, c->claim, end_claim);
+        ingest_hold(c->ingest, c->set, c->claim, contents_end);
     c->claim = NULL;
     rc = ingest_feed(c->ingest, buf_slice(&c->root), why);
     return rc ? rc : ingest_read_end(c->ingest, why);

@@ -26,7 +26,7 @@ static struct checker {
 } checker;
 
 static void
-release(void *claim, uint64_t last)
+release(struct content_claim *claim, uint64_t last)
 {
     assert_ptr_equal(claim, &checker);
     checker.released++;
@@ -50,7 +50,7 @@ check(struct ingest *ingest, void *user, struct problem *why)
                                SLICE_ARG(ingest_told_loc(ingest, &told[i])),
                                told[i].digest.bytes[DIGEST_SIZE - 1]);
     if (checker.is_held)
-        ingest_hold(ingest, sets_find(&s, "demo"), &checker, release);
+        ingest_hold(ingest, sets_find(&s, "demo"), (void *)&checker, release);
     ingest_check_end(ingest, checker.rc, &reason);
     log_wake(registry_log(s.registry));
     return STATUS_OK;
@@ -154,7 +154,7 @@ TEST(an_entry_is_completed_before_it_is_kept)
         ingest_begin(&in, &s.posts, SLICE("demo"), SLICE(JSON), 0, NULL),
         STATUS_OK);
     ingest_fill(in, fill, &length);
-    ingest_hold(in, sets_find(&s, "demo"), &checker, release);
+    ingest_hold(in, sets_find(&s, "demo"), (void *)&checker, release);
     assert_int_equal(
         ingest_feed(in, SLICE("[" DELETED "," ENTRY("1") "]"), NULL),
         STATUS_OK);
@@ -201,7 +201,7 @@ TEST(content_of_a_set_that_was_removed_is_not_told_of_in_another_one)
         ingest_begin(&in, &s.posts, SLICE("demo"), SLICE(JSON), 0, NULL),
         STATUS_OK);
     ingest_fill(in, fill, &length);
-    ingest_hold(in, sets_find(&s, "demo"), &checker, release);
+    ingest_hold(in, sets_find(&s, "demo"), (void *)&checker, release);
     assert_int_equal(ingest_feed(in, SLICE(ENTRY("1")), NULL), STATUS_OK);
     remove_demo();
     assert_int_equal(ingest_end(in, never, &is_done, NULL), STATUS_OK);
