@@ -27,7 +27,7 @@
 #include "broker/http/origins.h"
 #include "broker/http/request_records.h"
 #include "broker/http/setting_files.h"
-#include "broker/hub/hub_holder.h"
+#include "broker/hub/hub_owner.h"
 #include "broker/journal/membership.h"
 #include "broker/log/log.h"
 #include "broker/net/server.h"
@@ -89,8 +89,8 @@ struct broker {
     _Atomic(struct archiver *) filing; /* the archiver, for the log thread */
     struct push *push;
     _Atomic(struct push *) woken; /* push, for the log thread */
-    struct hub_holder *hub;
-    _Atomic(struct hub_holder *) notified; /* the hub, for the log thread */
+    struct hub_owner *hub;
+    _Atomic(struct hub_owner *) notified; /* the hub, for the log thread */
     struct bridges *bridges;
     struct brought *brought;
     struct server *server;
@@ -395,11 +395,11 @@ static void
 on_changed(void *user)
 {
     struct broker *b = user;
-    struct hub_holder *hub =
+    struct hub_owner *hub =
         atomic_load_explicit(&b->notified, memory_order_acquire);
 
     if (hub)
-        hub_holder_sets_changed(hub);
+        hub_owner_sets_changed(hub);
 }
 
 static void
@@ -556,7 +556,7 @@ place_of_copy(void *user)
 static enum status
 open_hub(struct broker *b, struct problem *why)
 {
-    struct hub_holder_options options = {
+    struct hub_owner_options options = {
         .posts = &b->posts,
         .tokens = b->tokens,
         .allowed = &b->callable,
@@ -564,7 +564,7 @@ open_hub(struct broker *b, struct problem *why)
         .is_reader = b->config->cluster_read_only,
     };
 
-    return hub_holder_open(&b->hub, &options, why);
+    return hub_owner_open(&b->hub, &options, why);
 }
 
 /*
@@ -973,7 +973,7 @@ broker_close(struct broker *b)
     }
     bridges_stop(b->bridges);
     if (b->hub)
-        hub_holder_stop(b->hub);
+        hub_owner_stop(b->hub);
     membership_stop(b->membership);
     if (b->registry)
         registry_stop(b->registry);
@@ -986,7 +986,7 @@ broker_close(struct broker *b)
     content_check_fini(&b->content_check);
     archiver_close(b->archiver); /* /readyz could ask it until now */
     bridges_close(b->bridges);
-    hub_holder_close(b->hub);
+    hub_owner_close(b->hub);
     push_close(b->push);
     tickets_free(b->sessions);
     request_tickets_free(b->tickets);

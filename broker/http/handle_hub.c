@@ -111,7 +111,7 @@ submit_request(struct deferral *d, struct request *rq, struct problem *why)
     h->command->authority = authority_ref(d->authority);
     h->command->done = on_done;
     h->command->user = d;
-    return hub_holder_submit(d->http->hub, h->command, why);
+    return hub_owner_submit(d->http->hub, h->command, why);
 }
 
 static const struct deferral_kind hub_request = {

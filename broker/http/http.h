@@ -12,7 +12,7 @@
 #include "broker/access/tokens.h"
 #include "broker/archive/archiver.h"
 #include "broker/bridge/bridges.h"
-#include "broker/hub/hub_holder.h"
+#include "broker/hub/hub_owner.h"
 #include "broker/net/request.h"
 #include "broker/posts/posts.h"
 #include "broker/push/subscribers.h"
@@ -43,7 +43,7 @@ struct http {
     struct posts *posts;                 /* likewise */
     struct archiver *archiver;           /* likewise */
     struct backup_offer *backup;         /* likewise */
-    struct hub_holder *hub;              /* likewise */
+    struct hub_owner *hub;               /* likewise */
     struct bridges *bridges;             /* likewise */
 
     /* True if only this machine can reach the broker, unless there are tokens:

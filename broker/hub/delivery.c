@@ -270,17 +270,6 @@ attempt_judge(const struct call *call, enum subscription_kind kind)
     return ATTEMPT_FAILED;
 }
 
-/* The pause that the callback asks for by Retry-After, with 429 and 503 only
- * (W-089). 0: none. */
-static int64_t
-attempt_retry_after(const struct call *call)
-{
-    if (call->failure != CALL_ANSWERED ||
-        (call->status != 429 && call->status != 503))
-        return 0;
-    return call->retry_after_us;
-}
-
 /* "503 Service Unavailable", "the connection was refused"; terminated. */
 static void
 attempt_explain(const struct call *call, char *to, size_t size)
@@ -662,7 +651,7 @@ end_badly(struct subscription *s, const struct call *call, uint64_t entries)
     const struct config *config = s->hub->config;
     struct backoff backoff = {config->hub_retry_first_us,
                               config->hub_retry_max_us};
-    int64_t now_us = clock_steady_us(), end_us;
+    int64_t now_us = clock_steady_us(), end_us, asked_us = 0;
 
     s->history.n_failed++;
     s->failures++;
@@ -680,9 +669,14 @@ end_badly(struct subscription *s, const struct call *call, uint64_t entries)
         return;
     }
     check_form(s);
+    /* The callback asks for a pause by Retry-After, with 429 and 503 only
+     * (W-089). */
+    if (call->failure == CALL_ANSWERED &&
+        (call->status == 429 || call->status == 503))
+        asked_us = call->retry_after_us;
     begin_at(s, backoff_next(now_us,
                              backoff_pause(&backoff, s->failures, random_u32()),
-                             attempt_retry_after(call), end_us));
+                             asked_us, end_us));
 }
 
 static void

@@ -113,13 +113,12 @@ report_writing(struct hub *hub, bool is_failing, const struct problem *why)
     hub->is_failing = is_failing;
 }
 
-/* False: this broker of a cluster no longer owns. */
 static bool
 may_call(void *user)
 {
     const struct hub *hub = user;
 
-    return ownership_allows(&hub->right);
+    return hub_db_may_send(hub->db);
 }
 
 static void
@@ -628,9 +627,10 @@ on_record(struct hub_record *record, void *user, struct problem *why)
 /* Adds the name of the file to an error. An error in hub.db is no fault of the
  * options, so STATUS_INVALID becomes STATUS_IO. */
 static enum status
-read_hub_db(struct hub *hub, struct problem *why)
+read_hub_db(struct hub *hub, const struct ownership_right *right,
+            struct problem *why)
 {
-    enum status rc = hub_db_open(&hub->db, hub->config->data, &hub->right, why);
+    enum status rc = hub_db_open(&hub->db, hub->config->data, right, why);
 
     if (!rc) {
         deliveries_open(hub);
@@ -700,8 +700,6 @@ hub_open(struct hub **hub, struct posts *posts, struct tokens *tokens,
     enum status rc;
 
     h->tokens = tokens;
-    if (right)
-        h->right = *right;
     options.connections = (unsigned)h->config->hub_connections;
     options.host_connections = (unsigned)h->config->hub_host_connections;
     rc = signature_method_of(slice_of(h->config->hub_signature), &h->signature);
@@ -709,7 +707,7 @@ hub_open(struct hub **hub, struct posts *posts, struct tokens *tokens,
         rc = problem(why, rc, "--hub-signature: there is no method \"%s\"",
                      h->config->hub_signature);
     if (!rc)
-        rc = read_hub_db(h, why);
+        rc = read_hub_db(h, right, why);
     if (!rc)
         rc = caller_open(&caller, &options, why);
     if (rc) {

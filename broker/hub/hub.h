@@ -10,7 +10,7 @@
  *
  * A command is answered when what it has changed is on disk (hub.db,
  * sources/hub_db.h): a 202 outlives kill -9. In a cluster, one broker at a time
- * has a hub, and others send it their commands (hub_holder.h).
+ * has a hub, and others send it their commands (hub_owner.h).
  *
  * doc/states.md has the states of all this in diagrams. The folder, from the
  * bottom up (below it: broker/sources, with commands, hub.db and topics of
@@ -29,7 +29,7 @@
  *     hub                  the thread, its turns, each kind of command
  *     remote_command       a command as bytes
  *     remote_commands      commands for the owner of a cluster's hub
- *     hub_holder           the hub, or the way to its owner
+ *     hub_owner           the hub, or the way to its owner
  *
  * The way of one delivery, on the delivery thread unless stated otherwise:
  *

@@ -35,7 +35,6 @@ struct hub {
     struct networks loopback; /* of an open broker; else empty */
     struct caller *caller;
     struct hub_db *db;
-    struct ownership_right right; /* of a cluster; else all NULL */
     struct list topics;
     struct map topics_of_sets; /* topic.c: by kind and set */
     unsigned n_framework_topics;

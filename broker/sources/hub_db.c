@@ -35,6 +35,7 @@
 
 #include <stdlib.h>
 
+#include "broker/cluster/ownership.h"
 #include "proto/memory.h"
 
 /* `body` is the last column, so that SQLite reads the others without it. */
@@ -117,7 +118,8 @@ const struct owned_file hub_db_file = {"hub.db", "hub", "hub", &hub_db_kind};
 
 struct hub_db {
     struct db db;
-    struct owned_db *owned; /* of a cluster; NULL: this broker is alone */
+    struct owned_db *owned;       /* of a cluster; NULL: this broker is alone */
+    struct ownership_right right; /* likewise; all NULL: it is alone */
     struct list hooks;
     uint64_t last_id;
 
@@ -145,7 +147,9 @@ hub_db_open(struct hub_db **db, const char *dir,
     list_init(&h->ranges);
     list_init(&h->written);
     list_init(&h->behind);
-    rc = owned_file_open(&hub_db_file, &h->db, &h->owned, dir, right, why);
+    if (right)
+        h->right = *right;
+    rc = owned_file_open(&hub_db_file, &h->db, &h->owned, dir, &h->right, why);
     /* The greatest id that was ever kept. Greater ones may have been used, but
      * no answer has named them. */
     if (!rc)
@@ -182,6 +186,12 @@ hub_db_close(struct hub_db *h)
     free_ended(&h->written);
     free_ended(&h->behind);
     free(h);
+}
+
+bool
+hub_db_may_send(const struct hub_db *h)
+{
+    return ownership_allows(&h->right);
 }
 
 struct db *

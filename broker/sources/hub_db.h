@@ -43,12 +43,16 @@ struct hub_db;
 extern const struct db_kind hub_db_kind;
 extern const struct owned_file hub_db_file;
 
-/* Opens it as owned_file_open does. */
+/* Opens it as owned_file_open does; `right` (NULL: this broker is alone) is
+ * copied. */
 MUST_CHECK enum status hub_db_open(struct hub_db **db, const char *dir,
                                    const struct ownership_right *right,
                                    struct problem *why);
 
 void hub_db_close(struct hub_db *db); /* NULL is allowed */
+
+/* True unless another broker may own the hub: then nothing may be sent. */
+bool hub_db_may_send(const struct hub_db *h);
 
 /* Lends the connection. Reading sees the writes of this turn, too. */
 struct db *hub_db_handle(struct hub_db *h);

@@ -1,5 +1,5 @@
 /*
- * hub_holder.h - the hub as the rest of the broker sees it: of a broker that is
+ * hub_owner.h - the hub as the rest of the broker sees it: of a broker that is
  * alone, or of one in a cluster, where one broker at a time owns the hub.
  *
  *     alone         the hub is open from the start to the end
@@ -11,14 +11,14 @@
  * former one could know, and reads the stream to its end. So it continues with
  * the same deliveries: the same entries, the same Tidings-Delivery.
  */
-#ifndef BROKER_HUB_HUB_HOLDER_H
-#define BROKER_HUB_HUB_HOLDER_H
+#ifndef BROKER_HUB_HUB_OWNER_H
+#define BROKER_HUB_HUB_OWNER_H
 
 #include "broker/hub/hub.h"
 
-struct hub_holder;
+struct hub_owner;
 
-struct hub_holder_options {
+struct hub_owner_options {
     struct posts *posts;
     struct tokens *tokens;
     const struct networks *allowed;
@@ -30,20 +30,20 @@ struct hub_holder_options {
 
 /* Opens the hub, or begins to ask for its lease. What the options point to is
  * lent. */
-MUST_CHECK enum status hub_holder_open(struct hub_holder **holder,
-                                       const struct hub_holder_options *options,
-                                       struct problem *why);
+MUST_CHECK enum status hub_owner_open(struct hub_owner **owner,
+                                      const struct hub_owner_options *options,
+                                      struct problem *why);
 
 /* Hands a command over, as hub_submit does. Any thread. STATUS_STOPPED,
  * STATUS_BUSY, STATUS_FORBIDDEN (is_reader): the caller keeps the command. */
-MUST_CHECK enum status hub_holder_submit(struct hub_holder *holder,
-                                         struct command *command,
-                                         struct problem *why);
+MUST_CHECK enum status hub_owner_submit(struct hub_owner *owner,
+                                        struct command *command,
+                                        struct problem *why);
 
-/* As hub_sets_changed; hub_holder_stop closes the hub, and gives the lease
+/* As hub_sets_changed; hub_owner_stop closes the hub, and gives the lease
  * back. */
-void hub_holder_sets_changed(struct hub_holder *holder);
-void hub_holder_stop(struct hub_holder *holder);
-void hub_holder_close(struct hub_holder *holder); /* NULL is allowed */
+void hub_owner_sets_changed(struct hub_owner *owner);
+void hub_owner_stop(struct hub_owner *owner);
+void hub_owner_close(struct hub_owner *owner); /* NULL is allowed */
 
 #endif

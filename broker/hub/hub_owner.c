@@ -1,4 +1,4 @@
-#include "broker/hub/hub_holder.h"
+#include "broker/hub/hub_owner.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 #include "broker/sources/hub_db.h"
 #include "proto/memory.h"
 
-struct hub_holder {
-    struct hub_holder_options options;
+struct hub_owner {
+    struct hub_owner_options options;
     pthread_rwlock_t lock; /* guards `hub` itself, not what it points to */
     struct hub *hub;       /* NULL: this broker does not own */
     struct ownership *ownership;
@@ -19,7 +19,7 @@ struct hub_holder {
 
 /* Sets the hub that commands find; returns the one before. */
 static struct hub *
-exchange_hub(struct hub_holder *h, struct hub *hub)
+exchange_hub(struct hub_owner *h, struct hub *hub)
 {
     struct hub *before;
 
@@ -35,7 +35,7 @@ exchange_hub(struct hub_holder *h, struct hub *hub)
 static enum status
 begin_hub(const struct ownership_right *right, void *user, struct problem *why)
 {
-    struct hub_holder *h = user;
+    struct hub_owner *h = user;
     struct hub *hub;
     enum status rc = hub_open(&hub, h->options.posts, h->options.tokens,
                               h->options.allowed, right, why);
@@ -52,7 +52,7 @@ begin_hub(const struct ownership_right *right, void *user, struct problem *why)
 static void
 end_hub(void *user)
 {
-    struct hub_holder *h = user;
+    struct hub_owner *h = user;
 
     if (h->remote)
         remote_commands_own(h->remote, 0);
@@ -64,7 +64,7 @@ end_hub(void *user)
 static enum status
 submit_here(struct command *command, void *user)
 {
-    struct hub_holder *h = user;
+    struct hub_owner *h = user;
     enum status rc = STATUS_STOPPED;
 
     pthread_rwlock_rdlock(&h->lock);
@@ -77,10 +77,10 @@ submit_here(struct command *command, void *user)
 /* From the start to the end */
 
 enum status
-hub_holder_open(struct hub_holder **holder,
-                const struct hub_holder_options *options, struct problem *why)
+hub_owner_open(struct hub_owner **owner,
+               const struct hub_owner_options *options, struct problem *why)
 {
-    struct hub_holder *h = memory_new(1, sizeof(*h));
+    struct hub_owner *h = memory_new(1, sizeof(*h));
     struct ownership_options owning = {
         .seat = options->seat,
         .file = &hub_db_file,
@@ -105,15 +105,15 @@ hub_holder_open(struct hub_holder **holder,
     if (!rc)
         rc = ownership_start(h->ownership, why);
     if (rc)
-        hub_holder_close(h);
+        hub_owner_close(h);
     else
-        *holder = h;
+        *owner = h;
     return rc;
 }
 
 enum status
-hub_holder_submit(struct hub_holder *h, struct command *command,
-                  struct problem *why)
+hub_owner_submit(struct hub_owner *h, struct command *command,
+                 struct problem *why)
 {
     enum status rc;
 
@@ -126,7 +126,7 @@ hub_holder_submit(struct hub_holder *h, struct command *command,
 }
 
 void
-hub_holder_sets_changed(struct hub_holder *h)
+hub_owner_sets_changed(struct hub_owner *h)
 {
     pthread_rwlock_rdlock(&h->lock);
     if (h->hub)
@@ -135,7 +135,7 @@ hub_holder_sets_changed(struct hub_holder *h)
 }
 
 void
-hub_holder_stop(struct hub_holder *h)
+hub_owner_stop(struct hub_owner *h)
 {
     ownership_stop(h->ownership);
     if (h->remote)
@@ -143,11 +143,11 @@ hub_holder_stop(struct hub_holder *h)
 }
 
 void
-hub_holder_close(struct hub_holder *h)
+hub_owner_close(struct hub_owner *h)
 {
     if (!h)
         return;
-    hub_holder_stop(h);
+    hub_owner_stop(h);
     ownership_close(h->ownership);
     remote_commands_close(h->remote);
     pthread_rwlock_destroy(&h->lock);
