@@ -158,11 +158,9 @@ static enum status
 begin_changedump(struct changedumps *d, struct set *set,
                  const struct list_info *list, struct problem *why)
 {
-    struct log_health health;
     enum status rc;
 
-    log_health(registry_log(d->registry), &health);
-    if (!health.has_room)
+    if (!chore_has_room(d->registry))
         return problem(why, STATUS_BUSY, "the disk is nearly full");
     rc = build_begin_changes(&d->build, set, list, why);
     if (!rc) {

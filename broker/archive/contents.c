@@ -10,8 +10,8 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "broker/archive/claims.h"
+#include "broker/archive/folds.h"
 #include "broker/archive/notes.h"
-#include "broker/archive/open_databases.h"
 #include "broker/archive/state_fold.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
@@ -19,9 +19,6 @@
 
 /* Room left free on a disk: the log needs it. */
 #define LEAVES_BYTES ((uint64_t)256 << 20)
-
-/* Time for reading in a step; then the step commits. */
-#define STEP_US 1000000
 
 /* Files deleted in one step: loose ones; files of a set that keeps none; and
  * files looked at, a folder at least. */
@@ -33,10 +30,9 @@ struct contents {
     struct chore chore;
     struct registry *registry;
     char arriving[4096 + 16];
-    struct open_databases opened;
+    struct folds opened;
     struct claims claims;
     struct turn turn;
-    bool has_room; /* log_health, at the last look for the next set */
     _Atomic(uint64_t) announced; /* orders nothing: a sum */
 };
 
@@ -211,40 +207,18 @@ fit_to_log(struct set *set, struct content *content, const struct head *head,
 }
 
 static enum status
-open_new(struct contents *c, const struct set *set, const char *epoch,
-         struct content **content, struct problem *why)
-{
-    char dir[SET_DIR_MAX];
-    enum status rc;
-
-    set_dir(set, dir);
-    rc = file_make_dirs(dir, why);
-    if (!rc)
-        rc = content_open(content, dir, epoch, why);
-    if (rc)
-        return rc;
-    content_heed(*content, log_ending(registry_log(c->registry)));
-    open_databases_add(&c->opened, set, *content);
-    return STATUS_OK;
-}
-
-static enum status
 open_content(struct contents *c, struct set *set, const struct head *head,
              struct content **content, struct problem *why)
 {
-    enum status rc = STATUS_OK;
+    struct fold_db *db;
+    enum status rc = folds_open(&c->opened, set, head->epoch, &db, why);
 
-    *content = open_databases_find(&c->opened, set);
-    if (*content && content_has_failed(*content)) {
-        open_databases_drop(&c->opened, set);
-        *content = NULL;
-    }
-    if (!*content)
-        rc = open_new(c, set, head->epoch, content, why);
-    if (!rc)
-        rc = fit_to_log(set, *content, head, why);
     if (rc)
-        open_databases_drop(&c->opened, set);
+        return rc;
+    *content = content_of(db);
+    rc = fit_to_log(set, *content, head, why);
+    if (rc)
+        folds_drop(&c->opened, set);
     return rc;
 }
 
@@ -254,7 +228,7 @@ contents_open(struct contents *c, struct set *set, struct content **content,
 {
     struct head head;
 
-    open_databases_drop_removed(&c->opened);
+    folds_drop_removed(&c->opened);
     if (!log_head(set->log, &head))
         return problem(why, STATUS_GONE, "the set %s was removed", set->name);
     if (set_content_mode(set) == CONTENT_NONE)
@@ -392,7 +366,7 @@ clear_content(struct contents *c, struct set *set, bool *is_more,
     *is_more = claims_shut(&c->claims, set);
     if (!*is_more)
         return STATUS_OK; /* an earlier post is at work */
-    open_databases_drop(&c->opened, set);
+    folds_drop(&c->opened, set);
     set_dir(set, dir);
     rc = content_unlink(dir, why);
     fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -478,7 +452,7 @@ has_unneeded(const struct set *set)
 
 /* Reports it once. */
 static void
-tell_if_late(struct set *set, const struct head *head, bool has_room)
+report_if_late(struct set *set, const struct head *head, bool has_room)
 {
     bool is_late = !has_room && set->notes->content.seq < head->last;
 
@@ -510,62 +484,21 @@ static bool
 wants_step(struct set *set, const struct head *head, void *user)
 {
     const struct contents *c = user;
-
     bool may_delete = log_may_delete(registry_log(c->registry));
+    bool has_room = chore_has_room(c->registry);
 
     if (set_content_mode(set) == CONTENT_NONE)
         return is_to_be_cleared(set) && may_delete;
     set->notes->content.off_us = 0;
     if (set->notes->content.has != CONTENT_SOME)
-        return can_open(set, head, c->has_room);
-    tell_if_late(set, head, c->has_room);
-    return can_fold(set, head, c->has_room) ||
+        return can_open(set, head, has_room);
+    report_if_late(set, head, has_room);
+    return can_fold(set, head, has_room) ||
            head->earliest > set->notes->content.earliest ||
            (may_delete && has_unneeded(set));
 }
 
 /* Steps */
-
-/* Gathers entries behind the content, as many as one commit takes. */
-static enum status
-gather_entries(struct set *set, struct content *content, uint64_t target,
-               struct problem *why)
-{
-    struct log *log = registry_log(set->registry);
-    const atomic_bool *is_ending = log_ending(log);
-    uint64_t seq = content_at(content)->seq;
-    int64_t end_us = clock_steady_us() + STEP_US;
-    enum status rc = STATUS_OK;
-
-    while (!rc && seq < target && !content_is_full(content) &&
-           clock_steady_us() < end_us) {
-        struct batch *batch = NULL;
-
-        if (atomic_load_explicit(is_ending, memory_order_relaxed))
-            return problem(why, STATUS_STOPPED, "the broker is ending");
-        rc = log_read(log, set->log, seq, LOG_DISK, &batch, why);
-        if (rc || !batch)
-            break;
-        seq = batch->last < target ? batch->last : target;
-        rc = content_fold(content, batch, seq, why);
-        batch_unref(batch);
-    }
-    return rc;
-}
-
-static enum status
-fold_entries(struct set *set, struct content *content, const struct head *head,
-             struct problem *why)
-{
-    enum status rc = gather_entries(set, content, target_of(set, head), why),
-                committed;
-
-    /* Commits the entries before an unreadable one. */
-    committed = content_commit(content, rc ? NULL : why);
-    if (!rc)
-        rc = committed;
-    return rc == STATUS_AGAIN ? STATUS_OK : rc; /* it has begun anew */
-}
 
 static enum status
 forget_retired(struct set *set, struct content *content,
@@ -586,10 +519,16 @@ static enum status
 work_on_set(struct contents *c, struct set *set, struct content *content,
             const struct head *head, struct problem *why)
 {
-    enum status rc = STATUS_OK;
+    enum status rc = STATUS_OK, committed;
 
-    if (can_fold(set, head, c->has_room)) {
-        rc = fold_entries(set, content, head, why);
+    if (can_fold(set, head, chore_has_room(c->registry))) {
+        rc = folds_gather(&c->opened, set, target_of(set, head), why);
+        /* Commits the entries before an unreadable one. */
+        committed = content_commit(content, rc ? NULL : why);
+        if (!rc)
+            rc = committed;
+        if (rc == STATUS_AGAIN) /* it has begun anew */
+            rc = STATUS_OK;
         contents_note(set, content);
         if (head->earliest > 0)
             set->notes->content.earliest = 0;
@@ -717,16 +656,6 @@ end_one_claim(struct contents *c)
 
 /* All sets */
 
-static struct set *
-next_set(struct contents *c)
-{
-    struct log_health health;
-
-    log_health(registry_log(c->registry), &health);
-    c->has_room = health.has_room;
-    return turn_next(&c->turn);
-}
-
 static bool
 contents_some(struct chore *chore)
 {
@@ -736,21 +665,19 @@ contents_some(struct chore *chore)
     bool is_more = true;
     enum status rc;
 
-    open_databases_drop_removed(&c->opened);
+    folds_drop_removed(&c->opened);
     if (!turn_has_more(&c->turn))
         return false;
     if (end_one_claim(c))
         return true;
-    set = next_set(c);
+    set = turn_next(&c->turn);
     if (!set)
         return false;
     rc = step_set(c, set, &is_more, &why);
-    if (rc && rc != STATUS_GONE && rc != STATUS_STOPPED)
-        DIAG(DIAG_WARNING, "archive",
-             "the content of a set could not be brought up to date, and will "
-             "be tried again",
-             diag_text("set", set->name), diag_text("error", why.text));
-    return turn_end(&c->turn, set, rc, is_more);
+    return turn_end(&c->turn, set, rc, is_more,
+                    "the content of a set could not be brought up to date, and "
+                    "will be tried again",
+                    &why);
 }
 
 static bool
@@ -787,13 +714,7 @@ contents_chore(struct contents *c)
 static void
 contents_close(struct chore *chore)
 {
-    open_databases_fini(&list_entry(chore, struct contents, chore)->opened);
-}
-
-static void
-close_content(void *content)
-{
-    content_close(content);
+    folds_fini(&list_entry(chore, struct contents, chore)->opened);
 }
 
 void
@@ -801,7 +722,7 @@ contents_free(struct contents *c)
 {
     if (!c)
         return;
-    open_databases_fini(&c->opened);
+    folds_fini(&c->opened);
     claims_fini(&c->claims);
     free(c);
 }
@@ -820,7 +741,7 @@ contents_new(struct contents **contents, struct registry *registry,
     c->registry = registry;
     snprintf(c->arriving, sizeof(c->arriving), "%s/arriving",
              registry_config(registry)->data);
-    open_databases_init(&c->opened, close_content);
+    folds_init(&c->opened, &content_folding);
     claims_init(&c->claims);
     turn_init(&c->turn, TURN_CONTENT, registry, wants_step, c);
     rc = arriving_clear(c->arriving, why);

@@ -444,12 +444,10 @@ fetching_some(struct chore *chore)
     struct fetch_schedule *f = list_entry(chore, struct fetch_schedule, chore);
     bool is_more = settle_some(f);
     struct problem why = {""};
-    struct log_health health;
     struct set *set;
     enum status rc;
 
-    log_health(registry_log(f->registry), &health);
-    if (!health.has_room || f->n >= most_at_once(f) ||
+    if (!chore_has_room(f->registry) || f->n >= most_at_once(f) ||
         clock_steady_us() < f->rest_us)
         return is_more;
     set = turn_next(&f->turn);

@@ -477,7 +477,6 @@ hold_state(struct renewal *r, struct set *set, struct problem *why)
 {
     const struct resources_at *at;
     struct resources *resources;
-    struct log_health health;
     struct head head;
     enum status rc = state_fold_open(r->folding, set, &resources, why);
 
@@ -492,8 +491,7 @@ hold_state(struct renewal *r, struct set *set, struct problem *why)
                        ": the set gets a Resource List when its source puts "
                        "all resources again",
                        set->name, at->began);
-    log_health(registry_log(r->registry), &health);
-    if (!health.has_room)
+    if (!chore_has_room(r->registry))
         return problem(why, STATUS_BUSY, "the disk is nearly full");
     r->set = set;
     r->until_us = clock_steady_us() + CONTENT_US;

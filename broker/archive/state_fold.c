@@ -7,14 +7,10 @@
 
 #include "base/clock.h"
 #include "base/db.h"
-#include "base/file.h"
 #include "broker/archive/notes.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/builds/generation.h"
-
-/* Time for reading in a step; then the step commits. */
-#define STEP_US 1000000
 
 /* state_fold.rest_us: longer than the pauses of a source at work. */
 #define REST_US 10000000
@@ -22,12 +18,6 @@
 /* state_fold.lag: more than most sources post at once. A list that is awaited
  * waits some seconds for the fold of so many. */
 #define LAG 1000000
-
-static void
-close_state(void *state)
-{
-    resources_close(state);
-}
 
 /* States */
 
@@ -151,12 +141,8 @@ is_wanted(const struct set *set)
 static bool
 is_in_the_way(const struct set *set, const struct generation *list)
 {
-    struct log_health health;
-
-    if (!is_wanted(set) || set->notes->fold.wanted <= list->seq)
-        return false;
-    log_health(registry_log(set->registry), &health);
-    return !health.has_room;
+    return is_wanted(set) && set->notes->fold.wanted > list->seq &&
+           !chore_has_room(set->registry);
 }
 
 bool
@@ -243,42 +229,21 @@ fit_to_log(struct set *set, struct resources *r, const struct head *head,
 }
 
 static enum status
-open_new(struct state_fold *f, const struct set *set, const char *epoch,
-         struct resources **resources, struct problem *why)
-{
-    char dir[SET_DIR_MAX];
-    enum status rc;
-
-    set_dir(set, dir);
-    rc = file_make_dirs(dir, why);
-    if (!rc)
-        rc = resources_open(resources, dir, epoch, why);
-    if (rc)
-        return rc;
-    resources_heed(*resources, log_ending(registry_log(f->registry)));
-    open_databases_add(&f->states, set, *resources);
-    return STATUS_OK;
-}
-
-static enum status
 open_state(struct state_fold *f, struct set *set, const struct head *head,
            struct resources **resources, struct problem *why)
 {
-    enum status rc = STATUS_OK;
+    struct fold_db *db;
+    enum status rc = folds_open(&f->states, set, head->epoch, &db, why);
 
-    *resources = open_databases_find(&f->states, set);
-    if (*resources && resources_is_damaged(*resources)) {
-        open_databases_drop(&f->states, set);
-        *resources = NULL;
-        if (set == f->held)
-            return problem(why, STATUS_IO, "the state of the set is damaged");
-    }
-    if (!*resources)
-        rc = open_new(f, set, head->epoch, resources, why);
-    if (!rc)
+    if (rc)
+        return rc;
+    *resources = resources_of(db);
+    if (set == f->held && db->at.seq != state_fold_seq(set))
+        rc = problem(why, STATUS_IO, "the state of the set was damaged");
+    else
         rc = fit_to_log(set, *resources, head, why);
     if (rc)
-        open_databases_drop(&f->states, set);
+        folds_drop(&f->states, set);
     return rc;
 }
 
@@ -288,7 +253,7 @@ state_fold_open(struct state_fold *f, struct set *set,
 {
     struct head head;
 
-    open_databases_drop_removed(&f->states);
+    folds_drop_removed(&f->states);
     if (!log_head(set->log, &head))
         return problem(why, STATUS_GONE, "the set %s was removed", set->name);
     return open_state(f, set, &head, resources, why);
@@ -307,35 +272,6 @@ state_fold_is_held(const struct state_fold *f, const struct set *set)
 }
 
 /* Folding */
-
-/* Gathers entries behind the state, as many as one commit takes. */
-static enum status
-gather_entries(struct set *set, struct resources *r, uint64_t last,
-               struct problem *why)
-{
-    struct log *log = registry_log(set->registry);
-    uint64_t seq = resources_at(r)->seq;
-    const atomic_bool *is_ending = log_ending(log);
-    int64_t end_us = clock_steady_us() + STEP_US;
-    enum status rc = STATUS_OK;
-
-    while (!rc && seq < last && !resources_is_full(r) &&
-           clock_steady_us() < end_us) {
-        struct batch *batch = NULL;
-
-        if (atomic_load_explicit(is_ending, memory_order_relaxed))
-            return problem(why, STATUS_STOPPED, "the broker is ending");
-        rc = log_read(log, set->log, seq, LOG_DISK, &batch, why);
-        if (rc || !batch)
-            break;
-        seq = batch->last < last ? batch->last : last;
-        rc = resources_fold(r, batch, seq, why);
-        batch_unref(batch);
-        if (log_is_holding(log)) /* posts wait for files of lists */
-            break;
-    }
-    return rc;
-}
 
 static void
 report_passed(const struct set *set, const struct generation *list)
@@ -381,7 +317,7 @@ state_fold_step(struct state_fold *f, struct set *set, bool *is_more,
         return rc;
     was_whole = resources_at(state)->is_whole;
     has_list = !next_list(set, &head, &list);
-    rc = gather_entries(set, state, last_entry(set, &head), why);
+    rc = folds_gather(&f->states, set, last_entry(set, &head), why);
     /* Commits the entries before an unreadable one. */
     committed = resources_commit(state, rc ? NULL : why);
     if (!rc)
@@ -402,7 +338,7 @@ state_fold_step(struct state_fold *f, struct set *set, bool *is_more,
         report_passed(set, &list);
     *is_more = set->notes->fold.seq < last_entry(set, &head);
     if (rc)
-        open_databases_drop(&f->states, set);
+        folds_drop(&f->states, set);
     return rc;
 }
 
@@ -465,7 +401,7 @@ delete_state(struct state_fold *f, struct set *set, struct problem *why)
 {
     char path[STATE_FOLD_PATH_MAX];
 
-    open_databases_drop(&f->states, set);
+    folds_drop(&f->states, set);
     set->notes->fold = (struct fold_notes){.is_known = true, .is_whole = true};
     state_fold_path(set, path);
     return db_unlink(path, why);
@@ -484,19 +420,8 @@ is_behind(struct set *set, const struct head *head, void *user)
     if (!n->is_known && (head->last == 0 || set_is_small(set, head)))
         n->is_known = n->is_whole = !has_file(set);
     return is_wanted(set) || is_idle(f, set, head) ||
-           (f->has_room &&
+           (chore_has_room(set->registry) &&
             (!n->is_known || n->seq > head->last || is_due(f, set, head)));
-}
-
-/* Returns the next set in turn that is behind; NULL: none is. */
-static struct set *
-next_behind(struct state_fold *f)
-{
-    struct log_health health;
-
-    log_health(registry_log(f->registry), &health);
-    f->has_room = health.has_room;
-    return turn_next(&f->turn);
 }
 
 static enum status
@@ -517,24 +442,23 @@ folding_some(struct chore *chore)
     struct state_fold *f = list_entry(chore, struct state_fold, chore);
     struct problem why = {""};
     struct set *set;
-    bool is_more = false;
+    bool is_more = false, had_failed;
     enum status rc;
 
-    open_databases_drop_removed(&f->states);
-    set = next_behind(f);
+    folds_drop_removed(&f->states);
+    set = turn_next(&f->turn);
     if (!set)
         return false;
     rc = step_set(f, set, &is_more, &why);
-    if (rc && rc != STATUS_GONE && rc != STATUS_STOPPED) {
-        metrics_add(METRIC_FOLDS_FAILED, 1);
-        if (!set->notes->fold.has_failed)
-            DIAG(DIAG_WARNING, "archive",
-                 "the state of a set could not be brought up to date, and will "
-                 "be tried again",
-                 diag_text("set", set->name), diag_text("error", why.text));
-    }
+    had_failed = set->notes->fold.has_failed;
     set->notes->fold.has_failed = rc != STATUS_OK;
-    return turn_end(&f->turn, set, rc, is_more);
+    if (rc && rc != STATUS_GONE && rc != STATUS_STOPPED)
+        metrics_add(METRIC_FOLDS_FAILED, 1);
+    return turn_end(&f->turn, set, rc, is_more,
+                    had_failed ? NULL
+                               : "the state of a set could not be brought up "
+                                 "to date, and will be tried again",
+                    &why);
 }
 
 /* Looking */
@@ -565,7 +489,7 @@ folding_look(struct chore *chore)
 static void
 folding_end(struct chore *chore)
 {
-    open_databases_fini(&list_entry(chore, struct state_fold, chore)->states);
+    folds_fini(&list_entry(chore, struct state_fold, chore)->states);
 }
 
 void
@@ -579,6 +503,6 @@ state_fold_init(struct state_fold *f, struct registry *registry)
     f->registry = registry;
     f->rest_us = REST_US;
     f->lag = LAG;
-    open_databases_init(&f->states, close_state);
+    folds_init(&f->states, &resources_folding);
     turn_init(&f->turn, TURN_FOLD, registry, is_behind, f);
 }

@@ -261,12 +261,12 @@ TEST(sets_take_turns)
 {
     char name[16];
 
-    for (unsigned i = 0; i < 2 * OPEN_DATABASES_MAX; i++) {
+    for (unsigned i = 0; i < 2 * FOLDS_MAX; i++) {
         snprintf(name, sizeof(name), "s%u", i);
         sets_post(&w.sets, name, 1, 25);
     }
     renewals_work(&w);
-    for (unsigned i = 0; i < 2 * OPEN_DATABASES_MAX; i++) {
+    for (unsigned i = 0; i < 2 * FOLDS_MAX; i++) {
         snprintf(name, sizeof(name), "s%u", i);
         assert_int_equal(sets_head(&w.sets, name)
                              .generations[GENERATION_RESOURCELIST]

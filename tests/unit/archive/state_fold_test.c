@@ -86,7 +86,7 @@ TEST(keeps_the_states_of_many_sets)
     char name[16];
 
     for (unsigned i = 0; i < 200; i++) {
-        unsigned n = model_random(&world.random) % (3 * OPEN_DATABASES_MAX);
+        unsigned n = model_random(&world.random) % (3 * FOLDS_MAX);
 
         snprintf(name, sizeof(name), "s%u", n);
         world_post(name, 1 + model_random(&world.random) % 5, 10);
@@ -94,7 +94,7 @@ TEST(keeps_the_states_of_many_sets)
             world_fold();
     }
     world_fold();
-    for (unsigned i = 0; i < 3 * OPEN_DATABASES_MAX; i++) {
+    for (unsigned i = 0; i < 3 * FOLDS_MAX; i++) {
         snprintf(name, sizeof(name), "s%u", i);
         if (registry_find(world.sets.registry, slice_of(name), NULL))
             world_check(name);
@@ -239,7 +239,7 @@ TEST(is_closed_when_its_set_is_removed)
     world_fold();
     alterations_remove(&world.sets, "demo");
     assert_false(chore_step(&world.folding.chore));
-    for (size_t i = 0; i < OPEN_DATABASES_MAX; i++)
+    for (size_t i = 0; i < FOLDS_MAX; i++)
         assert_null(world.folding.states.places[i].set);
 }
 
