@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "broker/archive/reconciliation.h"
+#include "broker/archive/upload_apply.h"
 #include "broker/base/authority.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
@@ -212,10 +212,10 @@ finish_upload(struct uploads *u, struct upload *upload)
 static void
 leave_uploads(struct uploads *u)
 {
-    reconciliation_close(u->taking);
-    u->taking = NULL;
-    put_off(u, u->taken, HELD_US);
-    u->taken = NULL;
+    upload_apply_close(u->apply);
+    u->apply = NULL;
+    put_off(u, u->current, HELD_US);
+    u->current = NULL;
 }
 
 static bool
@@ -226,29 +226,29 @@ uploads_some(struct chore *chore)
     bool is_done = false;
     enum status rc = STATUS_OK;
 
-    if (!u->taken) {
-        u->taken = next_whole(u);
-        if (!u->taken)
+    if (!u->current) {
+        u->current = next_whole(u);
+        if (!u->current)
             return false;
-        rc = reconciliation_open(&u->taking, u->registry, u->dir, u->taken,
-                                 &why);
+        rc =
+            upload_apply_open(&u->apply, u->registry, u->dir, u->current, &why);
     }
     if (!rc)
-        rc = authority_check(u->taken->authority, clock_now_us(), &why);
+        rc = authority_check(u->current->authority, clock_now_us(), &why);
     if (!rc)
-        rc = reconciliation_step(u->taking, u->folding, &is_done, &why);
-    if (!rc && reconciliation_is_waiting(u->taking)) {
+        rc = upload_apply_step(u->apply, u->folding, &is_done, &why);
+    if (!rc && upload_apply_is_waiting(u->apply)) {
         leave_uploads(u);
         return false;
     }
     if (!rc && !is_done)
         return true;
-    u->taken->outcome.status = rc;
-    u->taken->outcome.why = why;
-    reconciliation_close(u->taking);
-    u->taking = NULL;
-    finish_upload(u, u->taken);
-    u->taken = NULL;
+    u->current->outcome.status = rc;
+    u->current->outcome.why = why;
+    upload_apply_close(u->apply);
+    u->apply = NULL;
+    finish_upload(u, u->current);
+    u->current = NULL;
     return true;
 }
 
@@ -260,9 +260,9 @@ uploads_end(struct chore *chore)
     struct list *after;
     struct upload *upload;
 
-    reconciliation_close(u->taking);
-    u->taking = NULL;
-    u->taken = NULL;
+    upload_apply_close(u->apply);
+    u->apply = NULL;
+    u->current = NULL;
     pthread_mutex_lock(&u->mutex);
     u->is_ending = true;
     list_each (upload, after, &u->list, node) {

@@ -17,7 +17,7 @@
  * A state that begins anew when the log no longer has its first entries is not
  * whole: resources that have not changed since are missing. resources_at has
  * is_whole false, and no reader may take the state for the set, until the
- * source has sent its complete list (resource_diff.h). Then the missing
+ * source has sent its complete list (upload_apply.h). Then the missing
  * resources are in the log, and the state is whole when it is folded up to
  * there (resources_heal).
  *
