@@ -1,6 +1,6 @@
 #include "broker/archive/chore.h"
 
-#include "broker/archive/notes.h"
+#include "broker/archive/set_progress.h"
 #include "broker/base/diag.h"
 
 void
@@ -67,7 +67,7 @@ is_in_list(const struct list *node)
 void
 turn_add(struct turn *turn, struct set *set)
 {
-    struct turn_place *place = &set->notes->turns[turn->kind];
+    struct turn_place *place = &set->progress->turns[turn->kind];
     struct client *client = set_creator(set);
     struct client_queue *queue =
         client ? client_queue(client, turn->kind) : &turn->nobody;

@@ -9,9 +9,9 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "broker/archive/claims.h"
+#include "broker/archive/content_pins.h"
 #include "broker/archive/folds.h"
-#include "broker/archive/notes.h"
+#include "broker/archive/set_progress.h"
 #include "broker/archive/state_fold.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
@@ -31,7 +31,7 @@ struct contents {
     struct registry *registry;
     char arriving[4096 + 16];
     struct folds opened;
-    struct claims claims;
+    struct content_pins pins;
     struct turn turn;
     _Atomic(uint64_t) announced; /* orders nothing: a sum */
 };
@@ -82,35 +82,35 @@ contents_hold(struct contents *c, struct holding *disk, uint64_t bytes,
 }
 
 enum status
-contents_claim(struct contents *c, struct set *set,
-               struct content_claim **claim, struct problem *why)
+contents_pin(struct contents *c, struct set *set, struct content_pin **pin,
+             struct problem *why)
 {
-    return claims_begin(&c->claims, set, claim, why);
+    return content_pins_begin(&c->pins, set, pin, why);
 }
 
 void
 contents_shut(struct contents *c)
 {
-    (void)claims_shut(&c->claims, NULL);
+    (void)content_pins_shut(&c->pins, NULL);
 }
 
 void
 contents_unshut(struct contents *c)
 {
-    claims_unshut(&c->claims);
+    content_pins_unshut(&c->pins);
 }
 
 uint64_t
 contents_seq(const struct set *set)
 {
-    return set->notes->content.seq;
+    return set->progress->content.seq;
 }
 
 bool
 contents_is_due(const struct set *set, int64_t now_us)
 {
-    return set->notes->content.has == CONTENT_SOME &&
-           set->notes->content.due_us <= now_us;
+    return set->progress->content.has == CONTENT_SOME &&
+           set->progress->content.due_us <= now_us;
 }
 
 bool
@@ -119,7 +119,7 @@ contents_needs(struct set *set, const struct list_info *list)
     if (set_content_mode(set) == CONTENT_NONE ||
         contents_seq(set) >= list->last)
         return false;
-    set->notes->content.wanted = list->last;
+    set->progress->content.wanted = list->last;
     return true;
 }
 
@@ -135,8 +135,8 @@ publish_number(_Atomic(uint64_t) *to, uint64_t number)
 static void
 note_none(struct set *set)
 {
-    memset(&set->notes->content, 0, sizeof(set->notes->content));
-    set->notes->content.has = CONTENT_NOTHING;
+    memset(&set->progress->content, 0, sizeof(set->progress->content));
+    set->progress->content.has = CONTENT_NOTHING;
     publish_number(&set->content_counts.last, 0);
     publish_number(&set->content_counts.files, 0);
     publish_number(&set->content_counts.bytes, 0);
@@ -149,14 +149,14 @@ note_none(struct set *set)
 static void
 mark_unsettled(struct set *set)
 {
-    struct content_notes *notes = &set->notes->content;
+    struct content_progress *progress = &set->progress->content;
     struct head head = {.last = 0};
 
     log_head(set->log, &head);
-    notes->settled = head.last;
-    notes->sweep = 0;
-    notes->is_loose = true;
-    notes->earliest = 0;
+    progress->settled = head.last;
+    progress->sweep = 0;
+    progress->is_loose = true;
+    progress->earliest = 0;
 }
 
 void
@@ -164,10 +164,10 @@ contents_note(struct set *set, const struct content *content)
 {
     const struct content_at *at = content_at(content);
 
-    if (at->seq < set->notes->content.seq) /* it has begun anew */
+    if (at->seq < set->progress->content.seq) /* it has begun anew */
         mark_unsettled(set);
-    set->notes->content.seq = at->seq;
-    set->notes->content.due_us = at->due_us;
+    set->progress->content.seq = at->seq;
+    set->progress->content.due_us = at->due_us;
     /* Stores the position last: a thread that loads it first (describe.c) gets
      * the counts of that position, or later ones, and does not mistake content
      * that is still to be fetched for present. */
@@ -185,7 +185,7 @@ fit_to_log(struct set *set, struct content *content, const struct head *head,
            struct problem *why)
 {
     const struct content_at *at = content_at(content);
-    bool is_new = set->notes->content.has != CONTENT_SOME;
+    bool is_new = set->progress->content.has != CONTENT_SOME;
     enum status rc = STATUS_OK;
 
     if (at->seq < head->earliest || at->seq > head->last) {
@@ -201,7 +201,7 @@ fit_to_log(struct set *set, struct content *content, const struct head *head,
         return rc;
     if (is_new)
         mark_unsettled(set);
-    set->notes->content.has = CONTENT_SOME;
+    set->progress->content.has = CONTENT_SOME;
     contents_note(set, content);
     return STATUS_OK;
 }
@@ -239,7 +239,7 @@ contents_open(struct contents *c, struct set *set, struct content **content,
 
 /* Deleting files without use */
 
-/* Deletes a file, unless it is claimed or a row names it. */
+/* Deletes a file, unless it is pinned or a row names it. */
 static enum status
 take_away(struct contents *c, const struct set *set, struct content *content,
           const struct digest *digest, bool *is_gone, struct problem *why)
@@ -249,14 +249,14 @@ take_away(struct contents *c, const struct set *set, struct content *content,
     enum status rc;
 
     *is_gone = false;
-    if (!claims_go(&c->claims, set, digest))
+    if (!content_pins_go(&c->pins, set, digest))
         return STATUS_OK;
     set_dir(set, dir);
     rc = content_refers_to(content, digest, &is_told, why);
     if (!rc && !is_told)
         rc = content_file_unlink(dir, digest, why);
     *is_gone = !rc && !is_told;
-    claims_gone(&c->claims);
+    content_pins_gone(&c->pins);
     return rc;
 }
 
@@ -275,7 +275,7 @@ take_loose_away(struct contents *c, struct set *set, struct content *content,
         n = STEP_LOOSE;
         rc = content_loose(content, after, digests, &n, why);
         if (rc || n == 0) {
-            set->notes->content.is_loose = rc != STATUS_OK;
+            set->progress->content.is_loose = rc != STATUS_OK;
             return rc;
         }
         last = digests[n - 1];
@@ -321,11 +321,11 @@ sweep_orphans(struct contents *c, struct set *set, struct content *content,
     enum status rc = STATUS_OK;
 
     set_dir(set, dir);
-    while (!rc && set->notes->content.sweep < CONTENT_FOLDERS &&
+    while (!rc && set->progress->content.sweep < CONTENT_FOLDERS &&
            s.n < STEP_SWEEP) {
-        rc = content_files_each(dir, set->notes->content.sweep, sweep_file, &s,
-                                why);
-        set->notes->content.sweep += !rc;
+        rc = content_files_each(dir, set->progress->content.sweep, sweep_file,
+                                &s, why);
+        set->progress->content.sweep += !rc;
     }
     if (s.n_gone > 0)
         DIAG(DIAG_INFO, "archive",
@@ -344,16 +344,16 @@ delete_unneeded(struct contents *c, struct set *set, struct content *content,
 
     if (!log_begin_deleting(log))
         return STATUS_OK;
-    if (set->notes->content.is_loose)
+    if (set->progress->content.is_loose)
         rc = take_loose_away(c, set, content, why);
-    if (!rc && set->notes->content.sweep < CONTENT_FOLDERS)
+    if (!rc && set->progress->content.sweep < CONTENT_FOLDERS)
         rc = sweep_orphans(c, set, content, why);
     log_end_deleting(log);
     return rc;
 }
 
 /* Deletes some files of a set that keeps none, the rows first. *is_more is
- * false if files are claimed: then nothing is deleted now. */
+ * false if files are pinned: then nothing is deleted now. */
 static enum status
 clear_content(struct contents *c, struct set *set, bool *is_more,
               struct problem *why)
@@ -363,7 +363,7 @@ clear_content(struct contents *c, struct set *set, bool *is_more,
     enum status rc;
     int fd;
 
-    *is_more = claims_shut(&c->claims, set);
+    *is_more = content_pins_shut(&c->pins, set);
     if (!*is_more)
         return STATUS_OK; /* an earlier post is at work */
     folds_drop(&c->opened, set);
@@ -373,7 +373,7 @@ clear_content(struct contents *c, struct set *set, bool *is_more,
     if (!rc && fd >= 0)
         rc = file_clear(fd, CONTENT_FOLDER, &n_files, why);
     file_close(&fd);
-    claims_unshut(&c->claims);
+    content_pins_unshut(&c->pins);
     if (rc == STATUS_AGAIN)
         return STATUS_OK;
     if (!rc) {
@@ -415,52 +415,52 @@ has_any(const struct set *set)
 static bool
 is_to_be_cleared(struct set *set)
 {
-    struct content_notes *notes = &set->notes->content;
+    struct content_progress *progress = &set->progress->content;
     int64_t now_us = clock_steady_us();
     int64_t grace_us = registry_config(set->registry)->remove_grace_us;
 
     if (set_is_unread(set))
         return false;
-    if (notes->has == CONTENT_UNKNOWN)
-        notes->has = has_any(set) ? CONTENT_SOME : CONTENT_NOTHING;
-    if (notes->has == CONTENT_NOTHING)
+    if (progress->has == CONTENT_UNKNOWN)
+        progress->has = has_any(set) ? CONTENT_SOME : CONTENT_NOTHING;
+    if (progress->has == CONTENT_NOTHING)
         return false;
-    if (notes->off_us == 0) {
-        notes->off_us = now_us;
+    if (progress->off_us == 0) {
+        progress->off_us = now_us;
         DIAG(DIAG_WARNING, "archive",
              "a set keeps no content any more: its content will be deleted",
              diag_text("set", set->name),
              diag_number("in_seconds", (uint64_t)(grace_us / 1000000)));
     }
-    return now_us - notes->off_us >= grace_us;
+    return now_us - progress->off_us >= grace_us;
 }
 
 static bool
 is_settled(const struct set *set)
 {
-    return set->notes->content.has == CONTENT_SOME &&
-           set->notes->content.seq >= set->notes->content.settled;
+    return set->progress->content.has == CONTENT_SOME &&
+           set->progress->content.seq >= set->progress->content.settled;
 }
 
 /* True if some files may be without use. */
 static bool
 has_unneeded(const struct set *set)
 {
-    return is_settled(set) && (set->notes->content.is_loose ||
-                               set->notes->content.sweep < CONTENT_FOLDERS);
+    return is_settled(set) && (set->progress->content.is_loose ||
+                               set->progress->content.sweep < CONTENT_FOLDERS);
 }
 
 /* Reports it once. */
 static void
 report_if_late(struct set *set, const struct head *head, bool has_room)
 {
-    bool is_late = !has_room && set->notes->content.seq < head->last;
+    bool is_late = !has_room && set->progress->content.seq < head->last;
 
-    if (is_late && !set->notes->content.is_late)
+    if (is_late && !set->progress->content.is_late)
         DIAG(DIAG_WARNING, "archive",
              "the content of a set is behind, because the disk is nearly full",
              diag_text("set", set->name));
-    set->notes->content.is_late = is_late;
+    set->progress->content.is_late = is_late;
 }
 
 /* True if the set has something to fold, and room for it. Retention makes
@@ -468,8 +468,9 @@ report_if_late(struct set *set, const struct head *head, bool has_room)
 static bool
 can_fold(const struct set *set, const struct head *head, bool has_room)
 {
-    return (has_room || set->notes->content.wanted > set->notes->content.seq) &&
-           set->notes->content.seq < target_of(set, head);
+    return (has_room ||
+            set->progress->content.wanted > set->progress->content.seq) &&
+           set->progress->content.seq < target_of(set, head);
 }
 
 /* Content is opened even without free room: it knows its position. */
@@ -477,7 +478,7 @@ static bool
 can_open(const struct set *set, const struct head *head, bool has_room)
 {
     return has_any(set) ||
-           (head->last > 0 && (has_room || set->notes->content.wanted > 0));
+           (head->last > 0 && (has_room || set->progress->content.wanted > 0));
 }
 
 static bool
@@ -489,12 +490,12 @@ wants_step(struct set *set, const struct head *head, void *user)
 
     if (set_content_mode(set) == CONTENT_NONE)
         return is_to_be_cleared(set) && may_delete;
-    set->notes->content.off_us = 0;
-    if (set->notes->content.has != CONTENT_SOME)
+    set->progress->content.off_us = 0;
+    if (set->progress->content.has != CONTENT_SOME)
         return can_open(set, head, has_room);
     report_if_late(set, head, has_room);
     return can_fold(set, head, has_room) ||
-           head->earliest > set->notes->content.earliest ||
+           head->earliest > set->progress->content.earliest ||
            (may_delete && has_unneeded(set));
 }
 
@@ -507,9 +508,9 @@ forget_retired(struct set *set, struct content *content,
     bool is_more = false;
     enum status rc = content_forget(content, head->earliest, &is_more, why);
 
-    set->notes->content.is_loose = true;
+    set->progress->content.is_loose = true;
     if (!rc && !is_more)
-        set->notes->content.earliest = head->earliest;
+        set->progress->content.earliest = head->earliest;
     return rc;
 }
 
@@ -531,9 +532,9 @@ work_on_set(struct contents *c, struct set *set, struct content *content,
             rc = STATUS_OK;
         contents_note(set, content);
         if (head->earliest > 0)
-            set->notes->content.earliest = 0;
+            set->progress->content.earliest = 0;
     }
-    if (!rc && head->earliest > set->notes->content.earliest)
+    if (!rc && head->earliest > set->progress->content.earliest)
         rc = forget_retired(set, content, head, why);
     if (!rc && has_unneeded(set))
         rc = delete_unneeded(c, set, content, why);
@@ -567,48 +568,48 @@ step_set(struct contents *c, struct set *set, bool *is_more,
     return rc == STATUS_AGAIN ? STATUS_OK : rc; /* damaged: it begins anew */
 }
 
-/* Claims */
+/* Pins */
 
-/* True if the content is where it no longer needs the claim. First it folds the
- * entries of earlier processes, which have no claims. */
+/* True if the content is where it no longer needs the pin. First it folds the
+ * entries of earlier processes, which have no pins. */
 static bool
-may_end(const struct content_claim *claim)
+may_end(const struct content_pin *pin)
 {
-    struct set *set = claim->set;
+    struct set *set = pin->set;
     struct head head;
 
     if (!log_head(set->log, &head) || set_content_mode(set) == CONTENT_NONE)
         return true;
-    return is_settled(set) && set->notes->content.seq >= claim->last;
+    return is_settled(set) && set->progress->content.seq >= pin->last;
 }
 
-/* Ends a claim: deletes its files without a row. */
+/* Ends a pin: deletes its files without a row. */
 static enum status
-delete_claimed(struct contents *c, struct content_claim *claim,
-               struct problem *why)
+delete_pinned(struct contents *c, struct content_pin *pin, struct problem *why)
 {
     struct content *content;
     struct digest digest;
     bool is_gone;
-    struct set *set = claim->set;
+    struct set *set = pin->set;
     enum status rc = contents_open(c, set, &content, why);
 
     if (rc == STATUS_GONE || rc == STATUS_NOT_FOUND) {
         if (rc == STATUS_NOT_FOUND)
-            set->notes->content.has = CONTENT_UNKNOWN; /* with files, perhaps */
-        claims_drop(claim);
+            set->progress->content.has =
+                CONTENT_UNKNOWN; /* with files, perhaps */
+        content_pins_drop(pin);
         return STATUS_OK;
     }
     if (rc) {
-        claims_keep(claim);
+        content_pins_keep(pin);
         return rc;
     }
-    while (!rc && claims_release(claim, &digest)) {
+    while (!rc && content_pins_release(pin, &digest)) {
         rc = take_away(c, set, content, &digest, &is_gone, why);
-        set->notes->content.is_loose |= is_gone; /* with a row, perhaps */
+        set->progress->content.is_loose |= is_gone; /* with a row, perhaps */
     }
     if (rc) {
-        claims_drop(claim);
+        content_pins_drop(pin);
         mark_unsettled(set); /* the other files are orphans */
     }
     return rc;
@@ -616,36 +617,36 @@ delete_claimed(struct contents *c, struct content_claim *claim,
 
 /* While a backup copies files, those without a row become orphans. */
 static enum status
-end_claim(struct contents *c, struct content_claim *claim, struct problem *why)
+end_pin(struct contents *c, struct content_pin *pin, struct problem *why)
 {
     struct log *log = registry_log(c->registry);
-    struct set *set = claim->set;
+    struct set *set = pin->set;
     enum status rc;
 
     if (!log_begin_deleting(log)) {
-        claims_drop(claim);
+        content_pins_drop(pin);
         if (set_content_mode(set) == CONTENT_NONE)
-            set->notes->content.has = CONTENT_UNKNOWN;
+            set->progress->content.has = CONTENT_UNKNOWN;
         else
             mark_unsettled(set);
         return STATUS_OK;
     }
-    rc = delete_claimed(c, claim, why);
+    rc = delete_pinned(c, pin, why);
     log_end_deleting(log);
     return rc;
 }
 
-/* Ends one claim; false: none can end. */
+/* Ends one pin; false: none can end. */
 static bool
-end_one_claim(struct contents *c)
+end_one_pin(struct contents *c)
 {
-    struct content_claim *claim = claims_ended(&c->claims, may_end);
+    struct content_pin *pin = content_pins_ended(&c->pins, may_end);
     struct problem why = {""};
     enum status rc;
 
-    if (!claim)
+    if (!pin)
         return false;
-    rc = end_claim(c, claim, &why);
+    rc = end_pin(c, pin, &why);
     if (rc && rc != STATUS_STOPPED)
         DIAG(DIAG_WARNING, "archive",
              "files that nobody may need are still on the disk, and will be "
@@ -668,7 +669,7 @@ contents_some(struct chore *chore)
     folds_drop_removed(&c->opened);
     if (!turn_has_more(&c->turn))
         return false;
-    if (end_one_claim(c))
+    if (end_one_pin(c))
         return true;
     set = turn_next(&c->turn);
     if (!set)
@@ -686,8 +687,8 @@ add_lag(struct set *set, const struct head *head, void *user)
     int64_t *lag = user;
 
     if (set_content_mode(set) != CONTENT_NONE &&
-        set->notes->content.seq < head->last)
-        *lag += (int64_t)(head->last - set->notes->content.seq);
+        set->progress->content.seq < head->last)
+        *lag += (int64_t)(head->last - set->progress->content.seq);
     return true;
 }
 
@@ -710,7 +711,7 @@ contents_chore(struct contents *c)
     return &c->chore;
 }
 
-/* Claims can still end. */
+/* Pins can still end. */
 static void
 contents_close(struct chore *chore)
 {
@@ -723,7 +724,7 @@ contents_free(struct contents *c)
     if (!c)
         return;
     folds_fini(&c->opened);
-    claims_fini(&c->claims);
+    content_pins_fini(&c->pins);
     free(c);
 }
 
@@ -742,7 +743,7 @@ contents_new(struct contents **contents, struct registry *registry,
     snprintf(c->arriving, sizeof(c->arriving), "%s/arriving",
              registry_config(registry)->data);
     folds_init(&c->opened, &content_folding);
-    claims_init(&c->claims);
+    content_pins_init(&c->pins);
     turn_init(&c->turn, TURN_CONTENT, registry, wants_step, c);
     rc = arriving_clear(c->arriving, why);
     if (rc) {

@@ -6,7 +6,7 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
-#include "broker/archive/notes.h"
+#include "broker/archive/set_progress.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "proto/http/websub.h"
@@ -145,21 +145,21 @@ keep_content(struct fetch_schedule *f, struct fetch *fetch, struct problem *why)
 {
     struct digest digest = fetch->arriving.digest;
     uint64_t length = fetch->arriving.length;
-    struct content_claim *claim = NULL;
+    struct content_pin *pin = NULL;
     struct content *content;
-    enum status rc = contents_claim(f->contents, fetch->set, &claim, why);
+    enum status rc = contents_pin(f->contents, fetch->set, &pin, why);
 
     if (!rc)
-        rc = contents_place(claim, &fetch->arriving, why);
+        rc = contents_place(pin, &fetch->arriving, why);
     if (!rc)
-        rc = contents_sync(claim, why);
+        rc = contents_sync(pin, why);
     if (!rc)
         rc = contents_open(f->contents, fetch->set, &content, why);
     if (!rc)
         rc = content_keep(content, fetch->seq, &digest, length, why);
     if (!rc)
         contents_note(fetch->set, content);
-    contents_end(claim, 0); /* a row names the file now */
+    contents_end(pin, 0); /* a row names the file now */
     if (rc)
         return rc;
     metrics_add(METRIC_FETCHED, 1);
@@ -395,7 +395,7 @@ static enum status
 start_some(struct fetch_schedule *f, struct set *set, struct problem *why)
 {
     unsigned n_settled = 0;
-    struct fetch_notes *looked = &set->notes->fetch;
+    struct fetch_progress *looked = &set->progress->fetch;
     struct content_missing missing = {.due_us = looked->us, .seq = looked->seq};
     int64_t now_us = clock_now_us();
     struct content *content;
@@ -407,7 +407,7 @@ start_some(struct fetch_schedule *f, struct set *set, struct problem *why)
         rc = content_missing(content, now_us, &missing, why);
         if (rc)
             break;
-        *looked = (struct fetch_notes){missing.due_us, missing.seq};
+        *looked = (struct fetch_progress){missing.due_us, missing.seq};
         n_settled += missing.is_settled;
         if (!missing.is_settled)
             rc = consider_content(f, set, content, &missing, why);
@@ -415,7 +415,7 @@ start_some(struct fetch_schedule *f, struct set *set, struct problem *why)
     if (!rc && n_settled > 0)
         turn_add(&f->turn, set);
     if (rc == STATUS_NOT_FOUND) /* end of the rows: again from the first */
-        *looked = (struct fetch_notes){0};
+        *looked = (struct fetch_progress){0};
     if (!rc || rc == STATUS_NOT_FOUND)
         contents_note(set, content);
     return rc;

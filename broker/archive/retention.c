@@ -1,6 +1,6 @@
 #include "broker/archive/retention.h"
 
-#include "broker/archive/notes.h"
+#include "broker/archive/set_progress.h"
 #include "broker/base/diag.h"
 #include "broker/sets/settings.h"
 
@@ -21,7 +21,7 @@ retention_of(struct set *set)
 static bool
 may_be_old(const struct set *set, const struct head *head, int64_t before_us)
 {
-    const struct retention_notes *oldest = &set->notes->retention;
+    const struct retention_progress *oldest = &set->progress->retention;
 
     return before_us != INT64_MIN && head->list > head->first_list &&
            (oldest->list != head->first_list || oldest->until_us < before_us);
@@ -60,8 +60,8 @@ retire_lists(struct retaining *r, struct set *set, const struct head *head,
 
     if (rc || n == 0)
         return rc;
-    set->notes->retention.list = lists[0].number;
-    set->notes->retention.until_us = lists[0].until_us;
+    set->progress->retention.list = lists[0].number;
+    set->progress->retention.until_us = lists[0].until_us;
     while (going < n && lists[going].is_filed &&
            (going < over || lists[going].until_us < before_us))
         going++;
@@ -89,8 +89,9 @@ unarchive_builds(struct set *set, enum generation_kind kind,
 
     if (rc || page.n == 0)
         return rc;
-    set->notes->retention.generations[kind].number = some[0].number;
-    set->notes->retention.generations[kind].completed_us = some[0].completed_us;
+    set->progress->retention.generations[kind].number = some[0].number;
+    set->progress->retention.generations[kind].completed_us =
+        some[0].completed_us;
     while (going + 1 < page.n &&
            (going < over || some[going].completed_us < before_us))
         going++;
@@ -112,9 +113,9 @@ retain_generations(struct set *set, enum generation_kind kind,
     uint64_t over = retention_over(retention, all->n_archived);
     bool may_be_old =
         before_us != INT64_MIN && all->n_archived > 1 &&
-        (set->notes->retention.generations[kind].number !=
+        (set->progress->retention.generations[kind].number !=
              all->first_archived ||
-         set->notes->retention.generations[kind].completed_us < before_us);
+         set->progress->retention.generations[kind].completed_us < before_us);
 
     return over > 0 || may_be_old
                ? unarchive_builds(set, kind, all, over, before_us, why)

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/db.h"
-#include "broker/archive/notes.h"
+#include "broker/archive/set_progress.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/builds/generation.h"
@@ -31,21 +31,21 @@ state_fold_path(const struct set *set, char path[STATE_FOLD_PATH_MAX])
 uint64_t
 state_fold_seq(const struct set *set)
 {
-    return set->notes->fold.seq;
+    return set->progress->fold.seq;
 }
 
 bool
 state_fold_is_known(const struct set *set)
 {
-    return set->notes->fold.is_known;
+    return set->progress->fold.is_known;
 }
 
 bool
 state_fold_needs(struct set *set, const struct list_info *list)
 {
-    if (set->notes->fold.kept >= list->last)
+    if (set->progress->fold.kept >= list->last)
         return false;
-    set->notes->fold.wanted = list->last;
+    set->progress->fold.wanted = list->last;
     return true;
 }
 
@@ -92,7 +92,7 @@ find_missing(const struct set *set, const struct generations *lists,
              struct generation *list)
 {
     const struct generation *current = &lists->current;
-    struct fold_notes *n = &set->notes->fold;
+    struct fold_progress *n = &set->progress->fold;
 
     if (n->list < current->number &&
         (n->seq > current->seq ||
@@ -116,7 +116,7 @@ next_list(const struct set *set, const struct head *head,
 {
     const struct generations *lists =
         &head->generations[GENERATION_RESOURCELIST];
-    const struct fold_notes *n = &set->notes->fold;
+    const struct fold_progress *n = &set->progress->fold;
     enum status rc;
 
     if (!log_is_shared(registry_log(set->registry)) || !n->is_known ||
@@ -133,7 +133,7 @@ next_list(const struct set *set, const struct head *head,
 static bool
 is_wanted(const struct set *set)
 {
-    return set->notes->fold.wanted > set->notes->fold.kept;
+    return set->progress->fold.wanted > set->progress->fold.kept;
 }
 
 /* True if the list cannot be built because the disk is nearly full, and the
@@ -141,7 +141,7 @@ is_wanted(const struct set *set)
 static bool
 is_in_the_way(const struct set *set, const struct generation *list)
 {
-    return is_wanted(set) && set->notes->fold.wanted > list->seq &&
+    return is_wanted(set) && set->progress->fold.wanted > list->seq &&
            !chore_has_room(set->registry);
 }
 
@@ -168,7 +168,7 @@ last_entry(const struct set *set, const struct head *head)
 static void
 note_state(struct set *set, const struct resources *r)
 {
-    struct fold_notes *n = &set->notes->fold;
+    struct fold_progress *n = &set->progress->fold;
     uint64_t kept = resources_kept(r);
 
     if (resources_at(r)->seq < n->seq)
@@ -276,7 +276,7 @@ state_fold_is_held(const struct state_fold *f, const struct set *set)
 static void
 report_passed(const struct set *set, const struct generation *list)
 {
-    if (set->notes->fold.seq > list->seq)
+    if (set->progress->fold.seq > list->seq)
         DIAG(DIAG_WARNING, "archive",
              "the disk is nearly full: this broker does not build a Resource "
              "List, and serves the former one until the next",
@@ -336,7 +336,7 @@ state_fold_step(struct state_fold *f, struct set *set, bool *is_more,
     note_state(set, state);
     if (has_list)
         report_passed(set, &list);
-    *is_more = set->notes->fold.seq < last_entry(set, &head);
+    *is_more = set->progress->fold.seq < last_entry(set, &head);
     if (rc)
         folds_drop(&f->states, set);
     return rc;
@@ -357,7 +357,7 @@ has_file(const struct set *set)
 static bool
 is_awaited(const struct set *set)
 {
-    const struct notes *n = set->notes;
+    const struct set_progress *n = set->progress;
 
     for (enum generation_kind kind = 0; kind < GENERATION_STATES; kind++)
         if (n->builds[kind].is_due && n->builds[kind].wanted > n->fold.seq)
@@ -371,7 +371,7 @@ is_due(const struct state_fold *f, struct set *set, const struct head *head)
 {
     struct generation list;
     bool has_list = state_fold_list(set, head, &list);
-    uint64_t seq = set->notes->fold.seq;
+    uint64_t seq = set->progress->fold.seq;
     uint64_t last = has_list ? list.seq : head->last;
 
     return seq < last && (has_list || last - seq >= f->lag || is_awaited(set) ||
@@ -388,7 +388,7 @@ is_idle(const struct state_fold *f, const struct set *set,
 {
     struct generation list;
 
-    return set->notes->fold.has_file && set_is_small(set, head) &&
+    return set->progress->fold.has_file && set_is_small(set, head) &&
            !is_wanted(set) && !is_awaited(set) &&
            !state_fold_list(set, head, &list) &&
            set_content_mode(set) == CONTENT_NONE &&
@@ -402,7 +402,8 @@ delete_state(struct state_fold *f, struct set *set, struct problem *why)
     char path[STATE_FOLD_PATH_MAX];
 
     folds_drop(&f->states, set);
-    set->notes->fold = (struct fold_notes){.is_known = true, .is_whole = true};
+    set->progress->fold =
+        (struct fold_progress){.is_known = true, .is_whole = true};
     state_fold_path(set, path);
     return db_unlink(path, why);
 }
@@ -413,7 +414,7 @@ static bool
 is_behind(struct set *set, const struct head *head, void *user)
 {
     const struct state_fold *f = user;
-    struct fold_notes *n = &set->notes->fold;
+    struct fold_progress *n = &set->progress->fold;
 
     if (state_fold_is_held(f, set))
         return false;
@@ -450,8 +451,8 @@ folding_some(struct chore *chore)
     if (!set)
         return false;
     rc = step_set(f, set, &is_more, &why);
-    had_failed = set->notes->fold.has_failed;
-    set->notes->fold.has_failed = rc != STATUS_OK;
+    had_failed = set->progress->fold.has_failed;
+    set->progress->fold.has_failed = rc != STATUS_OK;
     if (rc && rc != STATUS_GONE && rc != STATUS_STOPPED)
         metrics_add(METRIC_FOLDS_FAILED, 1);
     return turn_end(&f->turn, set, rc, is_more,

@@ -58,7 +58,7 @@ struct putting {
     struct buf digests; /* of the block's resources */
 
     uint64_t n_checked;
-    struct content_claim *claim; /* later the archive thread's */
+    struct content_pin *claim; /* later the archive thread's */
     struct upload_file *staging;
     struct upload_outcome outcome;
 };

@@ -21,7 +21,7 @@
  * Retention counts the references. A row goes when its entry is no longer
  * retained and its resource has changed since; a file goes when no row refers
  * to it. The row's end is on the disk before the file goes (content_loose),
- * unless the file is claimed (broker/archive/contents.h).
+ * unless the file is pinned (broker/archive/contents.h).
  *
  * Rows begin at the position of the log where the content of the set was first
  * opened (or began anew, as a state does). Earlier entries have no rows, and
@@ -166,14 +166,14 @@ struct content_missing {
  * that is due at `now_us` of the clock; begin with both 0. If its bytes have
  * come into the store meanwhile, for another entry, it is kept, or given up if
  * they differ from those that the source stated: missing->is_settled. It needs
- * no claims on these bytes: only this thread would delete them.
+ * no pins on these bytes: only this thread would delete them.
  * STATUS_NOT_FOUND: no more. */
 MUST_CHECK enum status content_missing(struct content *content, int64_t now_us,
                                        struct content_missing *missing,
                                        struct problem *why);
 
 /* Notes that the store has the bytes of that entry under that digest, durably.
- * They match what the entry states, and are claimed. STATUS_NOT_FOUND: it is no
+ * They match what the entry states, and are pinned. STATUS_NOT_FOUND: it is no
  * longer missing. */
 MUST_CHECK enum status content_keep(struct content *content, uint64_t seq,
                                     const struct digest *digest,

@@ -1,4 +1,4 @@
-#include "broker/archive/claims.h"
+#include "broker/archive/content_pins.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "broker/archive/contents.h"
 #include "proto/memory.h"
 
-struct claimed {
+struct pinned {
     struct map_node node;
     const struct set *set;
     struct digest digest;
@@ -16,7 +16,7 @@ struct claimed {
 };
 
 void
-claims_init(struct claims *c)
+content_pins_init(struct content_pins *c)
 {
     memset(c, 0, sizeof(*c));
     pthread_mutex_init(&c->mutex, NULL);
@@ -25,14 +25,14 @@ claims_init(struct claims *c)
 }
 
 void
-claims_fini(struct claims *c)
+content_pins_fini(struct content_pins *c)
 {
     struct list *next;
-    struct content_claim *claim;
+    struct content_pin *pin;
 
-    list_each (claim, next, &c->all, node) {
-        list_remove(&claim->node);
-        claims_drop(claim);
+    list_each (pin, next, &c->all, node) {
+        list_remove(&pin->node);
+        content_pins_drop(pin);
     }
     map_fini(&c->files);
     pthread_cond_destroy(&c->changed);
@@ -52,12 +52,12 @@ hash_of(const struct digest *digest)
     return hash;
 }
 
-/* NULL: nobody claims the file. */
-static struct claimed *
-find_file(const struct claims *c, const struct set *set,
+/* NULL: nobody pins the file. */
+static struct pinned *
+find_file(const struct content_pins *c, const struct set *set,
           const struct digest *digest)
 {
-    struct claimed *file;
+    struct pinned *file;
 
     map_each_same (file, &c->files, hash_of(digest), node) {
         if (file->set == set && !memcmp(&file->digest, digest, sizeof(*digest)))
@@ -67,17 +67,18 @@ find_file(const struct claims *c, const struct set *set,
 }
 
 static bool
-is_going(const struct claims *c, const struct set *set,
+is_going(const struct content_pins *c, const struct set *set,
          const struct digest *digest)
 {
     return c->going_set == set && !memcmp(&c->going, digest, sizeof(*digest));
 }
 
-/* Adds a claim to that file. */
-static struct claimed *
-take_claim(struct claims *c, const struct set *set, const struct digest *digest)
+/* Adds a pin to that file. */
+static struct pinned *
+take_pin(struct content_pins *c, const struct set *set,
+         const struct digest *digest)
 {
-    struct claimed *file;
+    struct pinned *file;
 
     while (is_going(c, set, digest))
         pthread_cond_wait(&c->changed, &c->mutex);
@@ -93,7 +94,7 @@ take_claim(struct claims *c, const struct set *set, const struct digest *digest)
 }
 
 static void
-give_back(struct claims *c, struct claimed *file)
+give_back(struct content_pins *c, struct pinned *file)
 {
     if (--file->n > 0)
         return;
@@ -101,23 +102,23 @@ give_back(struct claims *c, struct claimed *file)
     free(file);
 }
 
-/* Claims */
+/* Pins */
 
 enum status
-claims_begin(struct claims *c, struct set *set, struct content_claim **claim,
-             struct problem *why)
+content_pins_begin(struct content_pins *c, struct set *set,
+                   struct content_pin **pin, struct problem *why)
 {
-    struct content_claim *made = memory_new(1, sizeof(*made));
+    struct content_pin *made = memory_new(1, sizeof(*made));
     struct head head;
     enum status rc = STATUS_OK;
 
-    made->claims = c;
+    made->pins = c;
     made->set = set;
     pthread_mutex_lock(&c->mutex);
     while (c->is_shut)
         pthread_cond_wait(&c->changed, &c->mutex);
     /* Under the mutex: a thread that clears folders of removed sets from now on
-     * sees the claim. */
+     * sees the pin. */
     if (log_head(set->log, &head))
         list_append(&c->all, &made->node);
     else
@@ -127,113 +128,113 @@ claims_begin(struct claims *c, struct set *set, struct content_claim **claim,
         free(made);
         return rc;
     }
-    *claim = made;
+    *pin = made;
     return STATUS_OK;
 }
 
-/* Adds a file to the claim; its release frees it. */
+/* Adds a file to the pin; its release frees it. */
 static enum status
-add_digest(struct content_claim *claim, const struct digest *digest,
-           bool is_new, struct problem *why)
+add_digest(struct content_pin *pin, const struct digest *digest, bool is_new,
+           struct problem *why)
 {
-    struct claims *c = claim->claims;
-    struct claimed *file;
+    struct content_pins *c = pin->pins;
+    struct pinned *file;
 
-    if (!ONE_MORE(claim->files, &claim->capacity, claim->n_files))
+    if (!ONE_MORE(pin->files, &pin->capacity, pin->n_files))
         return problem_memory(why);
     pthread_mutex_lock(&c->mutex);
-    file = take_claim(c, claim->set, digest);
+    file = take_pin(c, pin->set, digest);
     file->is_new |= is_new;
     pthread_mutex_unlock(&c->mutex);
-    claim->files[claim->n_files++] = file;
+    pin->files[pin->n_files++] = file;
     return STATUS_OK;
 }
 
 enum status
-contents_place(struct content_claim *claim, struct arriving *arriving,
+contents_place(struct content_pin *pin, struct arriving *arriving,
                struct problem *why)
 {
     char dir[SET_DIR_MAX];
-    enum status rc = add_digest(claim, &arriving->digest, true, why);
+    enum status rc = add_digest(pin, &arriving->digest, true, why);
 
-    content_touch(&claim->touched, &arriving->digest);
-    set_dir(claim->set, dir);
+    content_touch(&pin->touched, &arriving->digest);
+    set_dir(pin->set, dir);
     if (!rc)
         rc = content_file_place(dir, arriving, why);
     return rc;
 }
 
-/* Makes this claim sync the name, too: the claim that placed the file may not
+/* Makes this pin sync the name, too: the pin that placed the file may not
  * have done so yet, or have failed. */
 static void
-touch_if_new(struct content_claim *claim, const struct claimed *file)
+touch_if_new(struct content_pin *pin, const struct pinned *file)
 {
-    pthread_mutex_lock(&claim->claims->mutex);
+    pthread_mutex_lock(&pin->pins->mutex);
     if (file->is_new)
-        content_touch(&claim->touched, &file->digest);
-    pthread_mutex_unlock(&claim->claims->mutex);
+        content_touch(&pin->touched, &file->digest);
+    pthread_mutex_unlock(&pin->pins->mutex);
 }
 
 enum status
-contents_find(struct content_claim *claim, const struct digest *digest,
+contents_find(struct content_pin *pin, const struct digest *digest,
               uint64_t *length, struct problem *why)
 {
     char dir[SET_DIR_MAX];
-    enum status rc = add_digest(claim, digest, false, why);
+    enum status rc = add_digest(pin, digest, false, why);
 
-    set_dir(claim->set, dir);
+    set_dir(pin->set, dir);
     if (!rc)
         rc = content_file_look(dir, digest, length, why);
     if (!rc)
-        touch_if_new(claim, claim->files[claim->n_files - 1]);
+        touch_if_new(pin, pin->files[pin->n_files - 1]);
     return rc;
 }
 
-/* A file that a claim places again meanwhile already had that name on the
+/* A file that a pin places again meanwhile already had that name on the
  * disk. */
 enum status
-contents_sync(struct content_claim *claim, struct problem *why)
+contents_sync(struct content_pin *pin, struct problem *why)
 {
     char dir[SET_DIR_MAX];
     enum status rc;
 
-    set_dir(claim->set, dir);
-    rc = content_files_sync(dir, &claim->touched, why);
+    set_dir(pin->set, dir);
+    rc = content_files_sync(dir, &pin->touched, why);
     if (rc)
         return rc;
-    pthread_mutex_lock(&claim->claims->mutex);
-    for (size_t i = 0; i < claim->n_files; i++)
-        claim->files[i]->is_new = false;
-    pthread_mutex_unlock(&claim->claims->mutex);
+    pthread_mutex_lock(&pin->pins->mutex);
+    for (size_t i = 0; i < pin->n_files; i++)
+        pin->files[i]->is_new = false;
+    pthread_mutex_unlock(&pin->pins->mutex);
     return STATUS_OK;
 }
 
 void
-contents_end(struct content_claim *claim, uint64_t last)
+contents_end(struct content_pin *pin, uint64_t last)
 {
-    if (!claim)
+    if (!pin)
         return;
-    pthread_mutex_lock(&claim->claims->mutex);
-    claim->has_ended = true;
-    claim->last = last;
-    pthread_mutex_unlock(&claim->claims->mutex);
+    pthread_mutex_lock(&pin->pins->mutex);
+    pin->has_ended = true;
+    pin->last = last;
+    pthread_mutex_unlock(&pin->pins->mutex);
 }
 
 /* Archive thread */
 
-struct content_claim *
-claims_ended(struct claims *c,
-             bool (*may_end)(const struct content_claim *claim))
+struct content_pin *
+content_pins_ended(struct content_pins *c,
+                   bool (*may_end)(const struct content_pin *pin))
 {
-    struct content_claim *found = NULL;
+    struct content_pin *found = NULL;
     struct list *next;
-    struct content_claim *claim;
+    struct content_pin *pin;
 
     pthread_mutex_lock(&c->mutex);
-    list_each (claim, next, &c->all, node) {
-        if (claim->has_ended && may_end(claim)) {
-            list_remove(&claim->node);
-            found = claim;
+    list_each (pin, next, &c->all, node) {
+        if (pin->has_ended && may_end(pin)) {
+            list_remove(&pin->node);
+            found = pin;
             break;
         }
     }
@@ -242,43 +243,44 @@ claims_ended(struct claims *c,
 }
 
 void
-claims_keep(struct content_claim *claim)
+content_pins_keep(struct content_pin *pin)
 {
-    struct claims *c = claim->claims;
+    struct content_pins *c = pin->pins;
 
     pthread_mutex_lock(&c->mutex);
-    list_append(&c->all, &claim->node);
+    list_append(&c->all, &pin->node);
     pthread_mutex_unlock(&c->mutex);
 }
 
 bool
-claims_release(struct content_claim *claim, struct digest *digest)
+content_pins_release(struct content_pin *pin, struct digest *digest)
 {
-    struct claims *c = claim->claims;
+    struct content_pins *c = pin->pins;
 
-    if (claim->n_files == 0) {
-        free(claim->files);
-        free(claim);
+    if (pin->n_files == 0) {
+        free(pin->files);
+        free(pin);
         return false;
     }
-    *digest = claim->files[--claim->n_files]->digest;
+    *digest = pin->files[--pin->n_files]->digest;
     pthread_mutex_lock(&c->mutex);
-    give_back(c, claim->files[claim->n_files]);
+    give_back(c, pin->files[pin->n_files]);
     pthread_mutex_unlock(&c->mutex);
     return true;
 }
 
 void
-claims_drop(struct content_claim *claim)
+content_pins_drop(struct content_pin *pin)
 {
     struct digest digest;
 
-    while (claims_release(claim, &digest))
+    while (content_pins_release(pin, &digest))
         ;
 }
 
 bool
-claims_go(struct claims *c, const struct set *set, const struct digest *digest)
+content_pins_go(struct content_pins *c, const struct set *set,
+                const struct digest *digest)
 {
     bool is_free;
 
@@ -293,7 +295,7 @@ claims_go(struct claims *c, const struct set *set, const struct digest *digest)
 }
 
 void
-claims_gone(struct claims *c)
+content_pins_gone(struct content_pins *c)
 {
     pthread_mutex_lock(&c->mutex);
     c->going_set = NULL;
@@ -302,15 +304,15 @@ claims_gone(struct claims *c)
 }
 
 bool
-claims_shut(struct claims *c, const struct set *set)
+content_pins_shut(struct content_pins *c, const struct set *set)
 {
     struct list *next;
-    struct content_claim *claim;
+    struct content_pin *pin;
     bool is_free = true;
 
     pthread_mutex_lock(&c->mutex);
-    list_each (claim, next, &c->all, node)
-        if (claim->set == set)
+    list_each (pin, next, &c->all, node)
+        if (pin->set == set)
             is_free = false;
     c->is_shut = is_free;
     pthread_mutex_unlock(&c->mutex);
@@ -318,7 +320,7 @@ claims_shut(struct claims *c, const struct set *set)
 }
 
 void
-claims_unshut(struct claims *c)
+content_pins_unshut(struct content_pins *c)
 {
     pthread_mutex_lock(&c->mutex);
     c->is_shut = false;
