@@ -62,16 +62,6 @@ end_order(struct build_order *order, enum status rc, const struct problem *why)
     order->done(order);
 }
 
-/* True if the current build of the order is far enough, and is here. */
-static bool
-is_filled(const struct build_order *order)
-{
-    return order->generation.number > 0 &&
-           order->generation.seq >= order->wanted &&
-           generation_is_here(order->set, order->kind,
-                              order->generation.number);
-}
-
 static void forget_build(struct build_schedule *r,
                          const struct build_order *order,
                          const struct head *head);
@@ -98,7 +88,10 @@ answer_orders(struct build_schedule *r)
             continue;
         }
         order->generation = head.generations[order->kind].current;
-        if (is_filled(order))
+        if (order->generation.number > 0 &&
+            order->generation.seq >= order->wanted &&
+            generation_is_here(order->set, order->kind,
+                               order->generation.number))
             end_order(order, STATUS_OK, NULL);
         else if (now_us >= order->until_us)
             end_order(order, STATUS_AGAIN, NULL);
@@ -150,15 +143,6 @@ put_off(struct build_schedule *r, struct set *set, enum generation_kind kind,
 
 /* What is due */
 
-static int64_t
-every_us(const struct set *set, enum generation_kind kind)
-{
-    return atomic_load_explicit(kind == GENERATION_RESOURCEDUMP
-                                    ? &set->resource_dump_every_us
-                                    : &set->resource_list_every_us,
-                                memory_order_relaxed);
-}
-
 /* A set that keeps no content has no dump. */
 static bool
 has_kind(const struct set *set, enum generation_kind kind)
@@ -167,40 +151,30 @@ has_kind(const struct set *set, enum generation_kind kind)
            set_content_mode(set) != CONTENT_NONE;
 }
 
-/* True if the last one is old enough, or none exists. A clock that was set back
- * delays nothing. */
-static bool
-is_old(const struct generation *current, const struct head *head, int64_t every)
-{
-    int64_t now_us = clock_now_us();
-
-    if (current->number == 0)
-        return now_us >= set_first_build(head, every);
-    return now_us >= current->completed_us + every ||
-           now_us < current->completed_us;
-}
-
-/* True if the log no longer reaches back to the position of the last one, where
- * its readers go on: then a new one is due, whatever its age. */
-static bool
-is_out_of_reach(const struct generation *current, const struct head *head)
-{
-    return current->seq < head->earliest;
-}
-
+/* True if a list or a dump is old enough for the next one, or the log no longer
+ * reaches back to its position, where its readers go on. A clock that was set
+ * back delays nothing. */
 static bool
 is_due(struct set *set, enum generation_kind kind, const struct head *head)
 {
     const struct generation *current = &head->generations[kind].current;
-    int64_t every = every_us(set, kind);
+    bool is_out_of_reach = current->seq < head->earliest;
+    int64_t now_us = clock_now_us();
+    int64_t every = atomic_load_explicit(kind == GENERATION_RESOURCEDUMP
+                                             ? &set->resource_dump_every_us
+                                             : &set->resource_list_every_us,
+                                         memory_order_relaxed);
 
     if (head->last == current->seq || !has_kind(set, kind) ||
         clock_steady_us() < set->progress->builds[kind].retry_us)
         return false;
     if (every == 0 ||
         (kind == GENERATION_RESOURCELIST && set_is_small(set, head)))
-        return current->number > 0 && is_out_of_reach(current, head);
-    return is_old(current, head, every) || is_out_of_reach(current, head);
+        return current->number > 0 && is_out_of_reach;
+    if (current->number == 0)
+        return now_us >= set_first_build(head, every) || is_out_of_reach;
+    return now_us >= current->completed_us + every ||
+           now_us < current->completed_us || is_out_of_reach;
 }
 
 static void
@@ -239,15 +213,6 @@ is_to_be_kept(const struct set *set, enum generation_kind kind,
 
 /* Of a cluster */
 
-/* True if a list that was ordered a while ago is not built: this broker could
- * build lists, but its state has passed the position. */
-static bool
-is_lost(struct set *set, const struct generation *ordered)
-{
-    return set->progress->fold.is_whole && state_fold_seq(set) > ordered->seq &&
-           clock_now_us() > ordered->completed_us + RETRY_US;
-}
-
 /* Orders a list, at all brokers, if none is ordered. Another broker may be
  * first. If that fails, the orders of the set are refused. A log that goes on
  * until the order is placed may end on another day than `head`; then the next
@@ -270,7 +235,11 @@ order_list(struct build_schedule *r, struct set *set, const struct head *head)
     struct problem why = {""};
     enum status rc;
 
-    if (ordered->number > 0 && !is_lost(set, ordered))
+    /* A list that was ordered a while ago may be lost: this broker could build
+     * lists, but its state has passed the position. */
+    if (ordered->number > 0 &&
+        !(set->progress->fold.is_whole && state_fold_seq(set) > ordered->seq &&
+          clock_now_us() > ordered->completed_us + RETRY_US))
         return STATUS_OK;
     rc = log_act(registry_log(set->registry), set->log, &act,
                  registry_config(set->registry)->remove_grace_us, &why);
@@ -313,22 +282,15 @@ wants_list(const struct build_schedule *r, struct set *set,
            has_list_to_build(r, set, head, &list);
 }
 
-static void
-look_at_shared(struct build_schedule *r, struct set *set,
-               const struct head *head)
-{
-    if (r->may_commit && is_due(set, GENERATION_RESOURCELIST, head))
-        (void)order_list(r, set, head);
-    r->turn.is_due |= wants_list(r, set, head);
-}
-
 static bool
 look_at(struct set *set, const struct head *head, void *user)
 {
     struct build_schedule *r = user;
 
     if (is_shared(set)) {
-        look_at_shared(r, set, head);
+        if (r->may_commit && is_due(set, GENERATION_RESOURCELIST, head))
+            (void)order_list(r, set, head);
+        r->turn.is_due |= wants_list(r, set, head);
         return true;
     }
     for (enum generation_kind kind = 0; kind < GENERATION_STATES; kind++) {
@@ -590,30 +552,6 @@ is_current(const struct head *head, enum generation_kind kind, uint64_t seq)
     return current->number > 0 && current->seq == seq;
 }
 
-/* Returns the kind to build next from the held state; GENERATION_STATES:
- * none. */
-static enum generation_kind
-next_kind(const struct set *set, const struct head *head, uint64_t seq)
-{
-    bool is_dump_ready = is_ready(set, GENERATION_RESOURCEDUMP, seq);
-
-    if ((is_dump_ready || is_ready(set, GENERATION_RESOURCELIST, seq)) &&
-        !is_current(head, GENERATION_RESOURCELIST, seq))
-        return GENERATION_RESOURCELIST;
-    if (is_dump_ready && !is_current(head, GENERATION_RESOURCEDUMP, seq))
-        return GENERATION_RESOURCEDUMP;
-    return GENERATION_STATES;
-}
-
-/* Clears the due marks of kinds that are current. */
-static void
-settle_build(struct set *set, const struct head *head, uint64_t seq)
-{
-    for (enum generation_kind kind = 0; kind < GENERATION_STATES; kind++)
-        if (is_ready(set, kind, seq) && is_current(head, kind, seq))
-            set->progress->builds[kind].is_due = false;
-}
-
 /* Sets the kind to build next from the held state; GENERATION_STATES: none.
  * *ordered: the list that it is in a cluster. Returns false if that is not
  * known yet. */
@@ -621,31 +559,27 @@ static bool
 find_next(struct build_schedule *r, const struct resources_at *at,
           const struct head *head, struct generation *ordered)
 {
+    bool is_dump_ready;
+
     if (is_shared(r->set)) {
         r->kind = has_list_to_build(r, r->set, head, ordered)
                       ? GENERATION_RESOURCELIST
                       : GENERATION_STATES;
         return true;
     }
-    settle_build(r->set, head, at->seq);
+    for (enum generation_kind kind = 0; kind < GENERATION_STATES; kind++)
+        if (is_ready(r->set, kind, at->seq) && is_current(head, kind, at->seq))
+            r->set->progress->builds[kind].is_due = false;
     if (!judge_dump(r, at))
         return false;
-    r->kind = next_kind(r->set, head, at->seq);
+    is_dump_ready = is_ready(r->set, GENERATION_RESOURCEDUMP, at->seq);
+    r->kind = GENERATION_STATES;
+    if (is_dump_ready && !is_current(head, GENERATION_RESOURCEDUMP, at->seq))
+        r->kind = GENERATION_RESOURCEDUMP;
+    if ((is_dump_ready || is_ready(r->set, GENERATION_RESOURCELIST, at->seq)) &&
+        !is_current(head, GENERATION_RESOURCELIST, at->seq))
+        r->kind = GENERATION_RESOURCELIST; /* it comes before the dump */
     return true;
-}
-
-static enum status
-begin_build(struct build_schedule *r, const struct resources *resources,
-            const struct head *head, const struct generation *ordered,
-            struct problem *why)
-{
-    bool is_archived =
-        is_shared(r->set)
-            ? ordered->is_archived
-            : is_to_be_kept(r->set, r->kind, head, resources_at(resources)->us);
-
-    return build_begin(&r->build, r->set, r->kind, resources, ordered->number,
-                       is_archived, why);
 }
 
 /* Begins the next build from the held state, or lets the state go. Returns
@@ -669,7 +603,12 @@ begin_next(struct build_schedule *r)
             let_go(r);
             return true;
         }
-        rc = begin_build(r, resources, &head, &ordered, &why);
+        rc = build_begin(&r->build, r->set, r->kind, resources, ordered.number,
+                         is_shared(r->set)
+                             ? ordered.is_archived
+                             : is_to_be_kept(r->set, r->kind, &head,
+                                             resources_at(resources)->us),
+                         &why);
     }
     if (rc) {
         r->build = NULL;

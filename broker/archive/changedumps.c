@@ -214,22 +214,16 @@ let_go(struct changedumps *d)
     d->build = NULL;
 }
 
-/* True if retention has removed the list and its content. */
-static bool
-is_retired(const struct set *set, uint64_t list)
-{
-    struct head head;
-
-    return log_head(set->log, &head) && list < head.first_list;
-}
-
 /* Gives the build up. Damage stays, so the next list does not wait for it. */
 static void
 give_up(struct changedumps *d, struct set *set, enum status rc,
         const struct problem *why)
 {
+    struct head head;
+
     let_go(d);
-    if (rc == STATUS_INVALID && is_retired(set, d->list)) {
+    if (rc == STATUS_INVALID && log_head(set->log, &head) &&
+        d->list < head.first_list) { /* retention has removed its content */
         pass_over(d, set, d->list);
         return;
     }

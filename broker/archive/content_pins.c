@@ -66,13 +66,6 @@ find_file(const struct content_pins *c, const struct set *set,
     return NULL;
 }
 
-static bool
-is_going(const struct content_pins *c, const struct set *set,
-         const struct digest *digest)
-{
-    return c->going_set == set && !memcmp(&c->going, digest, sizeof(*digest));
-}
-
 /* Adds a pin to that file. */
 static struct pinned *
 take_pin(struct content_pins *c, const struct set *set,
@@ -80,7 +73,7 @@ take_pin(struct content_pins *c, const struct set *set,
 {
     struct pinned *file;
 
-    while (is_going(c, set, digest))
+    while (c->going_set == set && !memcmp(&c->going, digest, sizeof(*digest)))
         pthread_cond_wait(&c->changed, &c->mutex);
     file = find_file(c, set, digest);
     if (!file) {
@@ -91,15 +84,6 @@ take_pin(struct content_pins *c, const struct set *set,
     }
     file->n++;
     return file;
-}
-
-static void
-give_back(struct content_pins *c, struct pinned *file)
-{
-    if (--file->n > 0)
-        return;
-    map_remove(&c->files, &file->node);
-    free(file);
 }
 
 /* Pins */
@@ -164,17 +148,6 @@ contents_place(struct content_pin *pin, struct arriving *arriving,
     return rc;
 }
 
-/* Makes this pin sync the name, too: the pin that placed the file may not
- * have done so yet, or have failed. */
-static void
-touch_if_new(struct content_pin *pin, const struct pinned *file)
-{
-    pthread_mutex_lock(&pin->pins->mutex);
-    if (file->is_new)
-        content_touch(&pin->touched, &file->digest);
-    pthread_mutex_unlock(&pin->pins->mutex);
-}
-
 enum status
 contents_find(struct content_pin *pin, const struct digest *digest,
               uint64_t *length, struct problem *why)
@@ -185,9 +158,15 @@ contents_find(struct content_pin *pin, const struct digest *digest,
     set_dir(pin->set, dir);
     if (!rc)
         rc = content_file_look(dir, digest, length, why);
-    if (!rc)
-        touch_if_new(pin, pin->files[pin->n_files - 1]);
-    return rc;
+    if (rc)
+        return rc;
+    /* The pin that placed the file may not have synced its name yet, or have
+     * failed: then this one does. */
+    pthread_mutex_lock(&pin->pins->mutex);
+    if (pin->files[pin->n_files - 1]->is_new)
+        content_touch(&pin->touched, digest);
+    pthread_mutex_unlock(&pin->pins->mutex);
+    return STATUS_OK;
 }
 
 /* A file that a pin places again meanwhile already had that name on the
@@ -256,15 +235,20 @@ bool
 content_pins_release(struct content_pin *pin, struct digest *digest)
 {
     struct content_pins *c = pin->pins;
+    struct pinned *file;
 
     if (pin->n_files == 0) {
         free(pin->files);
         free(pin);
         return false;
     }
-    *digest = pin->files[--pin->n_files]->digest;
+    file = pin->files[--pin->n_files];
+    *digest = file->digest;
     pthread_mutex_lock(&c->mutex);
-    give_back(c, pin->files[pin->n_files]);
+    if (--file->n == 0) {
+        map_remove(&c->files, &file->node);
+        free(file);
+    }
     pthread_mutex_unlock(&c->mutex);
     return true;
 }

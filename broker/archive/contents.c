@@ -48,28 +48,20 @@ contents_announce(struct contents *c, uint64_t bytes)
     atomic_fetch_add_explicit(&c->announced, bytes, memory_order_relaxed);
 }
 
-/* Free bytes of the disk, less those reserved for others. */
-static uint64_t
-find_room(struct contents *c, uint64_t own)
-{
-    uint64_t taken = atomic_load_explicit(&c->announced, memory_order_relaxed) -
-                     own + LEAVES_BYTES;
-    int fd = open(registry_config(c->registry)->data,
-                  O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    uint64_t room = fd < 0 ? 0 : file_free_bytes(fd);
-
-    file_close(&fd);
-    return room > taken ? room - taken : 0;
-}
-
 enum status
 contents_hold(struct contents *c, struct holding *disk, uint64_t bytes,
               uint64_t own, struct problem *why)
 {
     struct clients *clients = registry_clients(c->registry);
-    uint64_t room = find_room(c, own);
+    uint64_t taken = atomic_load_explicit(&c->announced, memory_order_relaxed) -
+                     own + LEAVES_BYTES;
+    int fd = open(registry_config(c->registry)->data,
+                  O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    uint64_t room = fd < 0 ? 0 : file_free_bytes(fd);
     enum status rc;
 
+    file_close(&fd);
+    room = room > taken ? room - taken : 0;
     clients_limit_all(clients, CLIENT_DISK,
                       room + clients_held(clients, CLIENT_DISK));
     rc = holding_add(disk, bytes, why);
@@ -125,24 +117,6 @@ contents_needs(struct set *set, const struct list_info *list)
 
 /* Opening */
 
-static void
-publish_number(_Atomic(uint64_t) *to, uint64_t number)
-{
-    atomic_store_explicit(to, number, memory_order_relaxed);
-}
-
-/* Notes that the set keeps nothing. */
-static void
-note_none(struct set *set)
-{
-    memset(&set->progress->content, 0, sizeof(set->progress->content));
-    set->progress->content.has = CONTENT_NOTHING;
-    publish_number(&set->content_counts.last, 0);
-    publish_number(&set->content_counts.files, 0);
-    publish_number(&set->content_counts.bytes, 0);
-    publish_number(&set->content_counts.missing, 0);
-}
-
 /* Begins a new search for orphans. Nothing is deleted before the entries that
  * the log has now are folded.
  */
@@ -159,6 +133,23 @@ mark_unsettled(struct set *set)
     progress->earliest = 0;
 }
 
+/* Publishes the figures of the content to any thread. Stores the position last:
+ * a thread that loads it first (describe.c) gets the counts of that position,
+ * or later ones, and does not mistake content that is still to be fetched for
+ * present. */
+static void
+publish_counts(struct set *set, const struct content_at *at)
+{
+    atomic_store_explicit(&set->content_counts.files, at->files,
+                          memory_order_relaxed);
+    atomic_store_explicit(&set->content_counts.bytes, at->bytes,
+                          memory_order_relaxed);
+    atomic_store_explicit(&set->content_counts.missing, at->missing,
+                          memory_order_relaxed);
+    atomic_store_explicit(&set->content_counts.last, at->seq,
+                          memory_order_release);
+}
+
 void
 contents_note(struct set *set, const struct content *content)
 {
@@ -168,14 +159,7 @@ contents_note(struct set *set, const struct content *content)
         mark_unsettled(set);
     set->progress->content.seq = at->seq;
     set->progress->content.due_us = at->due_us;
-    /* Stores the position last: a thread that loads it first (describe.c) gets
-     * the counts of that position, or later ones, and does not mistake content
-     * that is still to be fetched for present. */
-    publish_number(&set->content_counts.files, at->files);
-    publish_number(&set->content_counts.bytes, at->bytes);
-    publish_number(&set->content_counts.missing, at->missing);
-    atomic_store_explicit(&set->content_counts.last, at->seq,
-                          memory_order_release);
+    publish_counts(set, at);
 }
 
 /* The log may no longer reach back to the position of the content, or may end
@@ -377,7 +361,9 @@ clear_content(struct contents *c, struct set *set, bool *is_more,
     if (rc == STATUS_AGAIN)
         return STATUS_OK;
     if (!rc) {
-        note_none(set);
+        set->progress->content =
+            (struct content_progress){.has = CONTENT_NOTHING};
+        publish_counts(set, &(struct content_at){.seq = 0});
         DIAG(DIAG_INFO, "archive",
              "a set keeps no content any more: its content was deleted",
              diag_text("set", set->name));
@@ -450,19 +436,6 @@ has_unneeded(const struct set *set)
                                set->progress->content.sweep < CONTENT_FOLDERS);
 }
 
-/* Reports it once. */
-static void
-report_if_late(struct set *set, const struct head *head, bool has_room)
-{
-    bool is_late = !has_room && set->progress->content.seq < head->last;
-
-    if (is_late && !set->progress->content.is_late)
-        DIAG(DIAG_WARNING, "archive",
-             "the content of a set is behind, because the disk is nearly full",
-             diag_text("set", set->name));
-    set->progress->content.is_late = is_late;
-}
-
 /* True if the set has something to fold, and room for it. Retention makes
  * room. */
 static bool
@@ -473,46 +446,30 @@ can_fold(const struct set *set, const struct head *head, bool has_room)
            set->progress->content.seq < target_of(set, head);
 }
 
-/* Content is opened even without free room: it knows its position. */
-static bool
-can_open(const struct set *set, const struct head *head, bool has_room)
-{
-    return has_any(set) ||
-           (head->last > 0 && (has_room || set->progress->content.wanted > 0));
-}
-
 static bool
 wants_step(struct set *set, const struct head *head, void *user)
 {
     const struct contents *c = user;
+    struct content_progress *p = &set->progress->content;
     bool may_delete = log_may_delete(registry_log(c->registry));
     bool has_room = chore_has_room(c->registry);
+    bool is_late = !has_room && p->seq < head->last;
 
     if (set_content_mode(set) == CONTENT_NONE)
         return is_to_be_cleared(set) && may_delete;
-    set->progress->content.off_us = 0;
-    if (set->progress->content.has != CONTENT_SOME)
-        return can_open(set, head, has_room);
-    report_if_late(set, head, has_room);
-    return can_fold(set, head, has_room) ||
-           head->earliest > set->progress->content.earliest ||
+    p->off_us = 0;
+    if (p->has != CONTENT_SOME) /* even without room: it knows its position */
+        return has_any(set) || (head->last > 0 && (has_room || p->wanted > 0));
+    if (is_late && !p->is_late)
+        DIAG(DIAG_WARNING, "archive",
+             "the content of a set is behind, because the disk is nearly full",
+             diag_text("set", set->name));
+    p->is_late = is_late;
+    return can_fold(set, head, has_room) || head->earliest > p->earliest ||
            (may_delete && has_unneeded(set));
 }
 
 /* Steps */
-
-static enum status
-forget_retired(struct set *set, struct content *content,
-               const struct head *head, struct problem *why)
-{
-    bool is_more = false;
-    enum status rc = content_forget(content, head->earliest, &is_more, why);
-
-    set->progress->content.is_loose = true;
-    if (!rc && !is_more)
-        set->progress->content.earliest = head->earliest;
-    return rc;
-}
 
 /* Overtaken rows may belong to entries that are no longer retained already, so
  * a look follows each fold behind retention. */
@@ -521,6 +478,7 @@ work_on_set(struct contents *c, struct set *set, struct content *content,
             const struct head *head, struct problem *why)
 {
     enum status rc = STATUS_OK, committed;
+    bool is_more = false;
 
     if (can_fold(set, head, chore_has_room(c->registry))) {
         rc = folds_gather(&c->opened, set, target_of(set, head), why);
@@ -534,8 +492,12 @@ work_on_set(struct contents *c, struct set *set, struct content *content,
         if (head->earliest > 0)
             set->progress->content.earliest = 0;
     }
-    if (!rc && head->earliest > set->progress->content.earliest)
-        rc = forget_retired(set, content, head, why);
+    if (!rc && head->earliest > set->progress->content.earliest) {
+        rc = content_forget(content, head->earliest, &is_more, why);
+        set->progress->content.is_loose = true;
+        if (!rc && !is_more)
+            set->progress->content.earliest = head->earliest;
+    }
     if (!rc && has_unneeded(set))
         rc = delete_unneeded(c, set, content, why);
     contents_note(set, content);

@@ -264,20 +264,6 @@ settle_some(struct fetch_schedule *f)
 
 /* Starting */
 
-static bool
-is_under_way(const struct fetch_schedule *f, const struct set *set,
-             uint64_t seq)
-{
-    struct list *after;
-    const struct fetch *fetch;
-
-    list_each (fetch, after, &f->under_way, node) {
-        if (fetch->set == set && fetch->seq == seq)
-            return true;
-    }
-    return false;
-}
-
 /* True if one more fetch of the set may start: a set has at most half of the
  * places, and its owner leaves room for others. */
 static bool
@@ -293,18 +279,6 @@ has_place(const struct fetch_schedule *f, const struct set *set)
     }
     return f->n < most && n < most / 2 &&
            client_leaves_room(own, most - f->n - 1);
-}
-
-/* Writes the URL of a loc, which may be an IRI: without its fragment. */
-static enum status
-write_url(struct buf *to, struct slice loc, struct problem *why)
-{
-    const char *fragment = memchr(loc.data, '#', loc.size);
-
-    if (fragment)
-        loc.size = (size_t)(fragment - loc.data);
-    uri_add_sendable(to, loc);
-    return websub_check_url(buf_slice(to), "its loc", why);
 }
 
 /* Gives up content that needs no attempt. */
@@ -358,16 +332,25 @@ consider_content(struct fetch_schedule *f, struct set *set,
                  struct problem *why)
 {
     const struct config *config = config_of(f);
+    struct slice loc = missing->loc;
+    const char *fragment;
+    struct list *after;
+    struct fetch *fetch;
     struct fetch_host *host;
     struct buf url;
     uint32_t number;
     enum status rc = STATUS_OK;
 
-    if (is_under_way(f, set, missing->seq))
-        return STATUS_OK;
+    list_each (fetch, after, &f->under_way, node) {
+        if (fetch->set == set && fetch->seq == missing->seq)
+            return STATUS_OK;
+    }
+    fragment = memchr(loc.data, '#', loc.size);
+    if (fragment)
+        loc.size = (size_t)(fragment - loc.data);
     buf_init(&url, URL_SIZE_MAX);
-    rc = write_url(&url, missing->loc, why);
-    if (rc) {
+    uri_add_sendable(&url, loc); /* it may be an IRI */
+    if (websub_check_url(buf_slice(&url), "its loc", why)) {
         rc = give_up(set, content, missing, FETCH_REFUSED, why);
         goto out;
     }

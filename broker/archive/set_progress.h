@@ -24,7 +24,7 @@ struct retention_progress {
     uint64_t list;
     int64_t until_us;
 
-    struct {
+    struct generation_progress {
         uint64_t number;
         int64_t completed_us;
     } generations[GENERATION_KINDS];

@@ -77,12 +77,6 @@ find_served(const struct set *set, const struct generations *lists,
     return rc;
 }
 
-static bool
-is_here(const struct set *set, const struct generation *list)
-{
-    return generation_is_here(set, GENERATION_RESOURCELIST, list->number);
-}
-
 /* Sets *list to the first Resource List that all brokers serve and this one has
  * not built, though its state has not passed the list's position.
  * STATUS_NOT_FOUND: there is none. Lists with higher numbers have later
@@ -96,12 +90,15 @@ find_missing(const struct set *set, const struct generations *lists,
 
     if (n->list < current->number &&
         (n->seq > current->seq ||
-         (n->seq == current->seq && is_here(set, current))))
+         (n->seq == current->seq &&
+          generation_is_here(set, GENERATION_RESOURCELIST, current->number))))
         n->list = current->number; /* without a look at each archived one */
     while (n->list < current->number) {
         enum status rc = find_served(set, lists, n->list, list);
 
-        if (rc || (n->seq <= list->seq && !is_here(set, list)))
+        if (rc ||
+            (n->seq <= list->seq &&
+             !generation_is_here(set, GENERATION_RESOURCELIST, list->number)))
             return rc;
         n->list = list->number;
     }
@@ -273,37 +270,13 @@ state_fold_is_held(const struct state_fold *f, const struct set *set)
 
 /* Folding */
 
-static void
-report_passed(const struct set *set, const struct generation *list)
-{
-    if (set->progress->fold.seq > list->seq)
-        DIAG(DIAG_WARNING, "archive",
-             "the disk is nearly full: this broker does not build a Resource "
-             "List, and serves the former one until the next",
-             diag_text("set", set->name), diag_number("number", list->number));
-}
-
-/* Begins the state anew if the log no longer has the entries behind it. Retired
- * lists are there for a while, and stay as long as the state lacks them
- * (state_fold_needs); so this state was lost, or is older. Any other failure
- * stays STATUS_GONE. */
-static enum status
-skip_gone(struct set *set, struct resources *r, struct problem *why)
-{
-    struct head head;
-
-    if (!log_head(set->log, &head) || resources_at(r)->seq >= head.earliest)
-        return STATUS_GONE;
-    return begin_anew(set, r, &head, why);
-}
-
 enum status
 state_fold_step(struct state_fold *f, struct set *set, bool *is_more,
                 struct problem *why)
 {
     struct generation list;
     struct resources *state;
-    struct head head;
+    struct head head, now;
     bool was_whole, has_list;
     enum status rc, committed;
 
@@ -322,8 +295,12 @@ state_fold_step(struct state_fold *f, struct set *set, bool *is_more,
     committed = resources_commit(state, rc ? NULL : why);
     if (!rc)
         rc = committed;
-    if (rc == STATUS_GONE)
-        rc = skip_gone(set, state, why);
+    /* The state begins anew if the log no longer has the entries behind it.
+     * Retired lists are there for a while, and stay as long as the state lacks
+     * them (state_fold_needs); so this state was lost, or is older. */
+    if (rc == STATUS_GONE && log_head(set->log, &now) &&
+        resources_at(state)->seq < now.earliest)
+        rc = begin_anew(set, state, &now, why);
     if (rc == STATUS_AGAIN) /* it has begun anew */
         rc = STATUS_OK;
     if (!rc && is_wanted(set))
@@ -334,23 +311,15 @@ state_fold_step(struct state_fold *f, struct set *set, bool *is_more,
              "resources",
              diag_text("set", set->name));
     note_state(set, state);
-    if (has_list)
-        report_passed(set, &list);
+    if (has_list && set->progress->fold.seq > list.seq)
+        DIAG(DIAG_WARNING, "archive",
+             "the disk is nearly full: this broker does not build a Resource "
+             "List, and serves the former one until the next",
+             diag_text("set", set->name), diag_number("number", list.number));
     *is_more = set->progress->fold.seq < last_entry(set, &head);
     if (rc)
         folds_drop(&f->states, set);
     return rc;
-}
-
-/* A set without entries, or with few, has no state, but an earlier set of that
- * name may have left one. */
-static bool
-has_file(const struct set *set)
-{
-    char path[STATE_FOLD_PATH_MAX];
-
-    state_fold_path(set, path);
-    return !access(path, F_OK);
 }
 
 /* True if a list or a dump waits for the state. */
@@ -395,19 +364,6 @@ is_idle(const struct state_fold *f, const struct set *set,
            clock_now_us() >= head->last_us + f->rest_us;
 }
 
-/* Deletes a state: the log has all that it has. */
-static enum status
-delete_state(struct state_fold *f, struct set *set, struct problem *why)
-{
-    char path[STATE_FOLD_PATH_MAX];
-
-    folds_drop(&f->states, set);
-    set->progress->fold =
-        (struct fold_progress){.is_known = true, .is_whole = true};
-    state_fold_path(set, path);
-    return db_unlink(path, why);
-}
-
 /* True if the set is to be folded. While the disk is nearly full, only if that
  * makes room. */
 static bool
@@ -415,11 +371,16 @@ is_behind(struct set *set, const struct head *head, void *user)
 {
     const struct state_fold *f = user;
     struct fold_progress *n = &set->progress->fold;
+    char path[STATE_FOLD_PATH_MAX];
 
     if (state_fold_is_held(f, set))
         return false;
-    if (!n->is_known && (head->last == 0 || set_is_small(set, head)))
-        n->is_known = n->is_whole = !has_file(set);
+    /* A set without entries, or with few, has no state, but an earlier set of
+     * that name may have left one. */
+    if (!n->is_known && (head->last == 0 || set_is_small(set, head))) {
+        state_fold_path(set, path);
+        n->is_known = n->is_whole = access(path, F_OK) != 0;
+    }
     return is_wanted(set) || is_idle(f, set, head) ||
            (chore_has_room(set->registry) &&
             (!n->is_known || n->seq > head->last || is_due(f, set, head)));
@@ -429,12 +390,19 @@ static enum status
 step_set(struct state_fold *f, struct set *set, bool *is_more,
          struct problem *why)
 {
+    char path[STATE_FOLD_PATH_MAX];
     struct head head;
 
     if (!log_head(set->log, &head))
         return STATUS_GONE;
-    return is_idle(f, set, &head) ? delete_state(f, set, why)
-                                  : state_fold_step(f, set, is_more, why);
+    if (!is_idle(f, set, &head))
+        return state_fold_step(f, set, is_more, why);
+    /* Deletes the state: the log has all that it has. */
+    folds_drop(&f->states, set);
+    set->progress->fold =
+        (struct fold_progress){.is_known = true, .is_whole = true};
+    state_fold_path(set, path);
+    return db_unlink(path, why);
 }
 
 static bool

@@ -292,14 +292,8 @@ catch_up(struct upload_apply *a, bool *is_there, struct problem *why)
 
 /* Comparing */
 
-/* True if the state has a newer change than the body. The log may no longer
- * have that change. */
-static bool
-is_newer(const struct upload_apply *a, uint64_t seq)
-{
-    return seq > a->about.after;
-}
-
+/* The state may have a newer change than the body, which the log may no longer
+ * have. */
 static enum status
 compare_staged(struct upload_apply *a, uint64_t id, uint32_t hole,
                struct slice fragment, struct problem *why)
@@ -319,7 +313,7 @@ compare_staged(struct upload_apply *a, uint64_t id, uint32_t hole,
     is_there = DB_NEXT(&rows, &seq, &entry);
     if (is_there) {
         is_same = fragment_is_resource(fragment, hole, entry);
-        is_left = is_newer(a, seq);
+        is_left = seq > a->about.after;
         a->n_changed += is_left;
         is_left = is_left && !is_same;
     }
@@ -369,7 +363,7 @@ compare_missing(struct upload_apply *a, int64_t id, struct problem *why)
     enum status rc;
 
     if (DB_NEXT(&rows, &seq, &entry)) {
-        is_left = is_newer(a, seq);
+        is_left = seq > a->about.after;
         buf_clear(&a->deleted);
         fragment_write_deleted(&a->deleted, entry, &fragment);
     } else if (!rows.rc) {
@@ -421,19 +415,6 @@ compare_some_of_state(struct upload_apply *a, bool *is_more,
     return db_rows_end(&rows);
 }
 
-static enum status
-compare_some(struct upload_apply *a, bool *is_more, struct problem *why)
-{
-    enum status rc = db_exec(&a->db, "BEGIN", why);
-
-    *is_more = true;
-    if (rc)
-        return rc;
-    rc = a->is_staged_done ? compare_some_of_state(a, is_more, why)
-                           : compare_some_staged(a, why);
-    return rc ? rc : db_exec(&a->db, "COMMIT", why);
-}
-
 static void
 count_one(const struct upload_apply *a, struct upload_counts *counts,
           enum change_kind kind, bool is_news)
@@ -470,23 +451,13 @@ count_differences(struct upload_apply *a, struct upload_counts *counts,
     return db_rows_end(&rows);
 }
 
-/* True if `n` of `n_of` resources may be deleted. */
-static bool
-may_delete(const struct upload_file_about *about, uint64_t n, uint64_t n_of)
-{
-    if (n <= about->accepted)
-        return true;
-    if (about->left_out > 0 || about->max_delete == 0)
-        return false;
-    return n <= UPLOADS_FEW || n * 100 <= about->max_delete * n_of;
-}
-
-/* Posts the deletions, or holds them back. After a crash an accepted upload
- * stays accepted. Any other upload is judged again, without the resources that
- * its own posts have added. */
+/* Posts the deletions, or holds them back (R-406, R-432). After a crash an
+ * accepted upload stays accepted. Any other upload is judged again, without the
+ * resources that its own posts have added. */
 static enum status
 judge_deletions(struct upload_apply *a, struct problem *why)
 {
+    const struct upload_file_about *about = &a->about;
     uint64_t *n_of = &a->upload->outcome.resources;
     struct upload_counts counts;
     enum status rc = count_differences(a, &counts, why);
@@ -494,7 +465,10 @@ judge_deletions(struct upload_apply *a, struct problem *why)
     *n_of -= a->n_changed < *n_of ? a->n_changed : *n_of;
     if (rc || a->is_accepted)
         return rc;
-    if (may_delete(&a->about, counts.deleted, *n_of))
+    if (counts.deleted <= about->accepted ||
+        (about->left_out == 0 && about->max_delete > 0 &&
+         (counts.deleted <= UPLOADS_FEW ||
+          counts.deleted * 100 <= about->max_delete * *n_of)))
         return upload_file_take(a->dir, a->upload->name, why);
     a->is_holding = true;
     return STATUS_OK;
@@ -504,15 +478,18 @@ static enum status
 compare_states(struct upload_apply *a, struct problem *why)
 {
     bool is_more = true;
-    enum status rc = compare_some(a, &is_more, why);
+    enum status rc = db_exec(&a->db, "BEGIN", why);
 
-    if (rc || is_more)
-        return rc;
-    rc = judge_deletions(a, why);
-    if (rc)
-        return rc;
-    a->phase = PHASE_POSTING;
-    return STATUS_OK;
+    if (!rc)
+        rc = a->is_staged_done ? compare_some_of_state(a, &is_more, why)
+                               : compare_some_staged(a, why);
+    if (!rc)
+        rc = db_exec(&a->db, "COMMIT", why);
+    if (!rc && !is_more)
+        rc = judge_deletions(a, why);
+    if (!rc && !is_more)
+        a->phase = PHASE_POSTING;
+    return rc;
 }
 
 /* Posting */
@@ -570,20 +547,6 @@ next_changes(struct upload_apply *a, struct problem *why)
     return db_rows_end(&rows);
 }
 
-/* Reads the entries of others before our entries `first` to `last`, and passes
- * over ours. */
-static enum status
-read_before(struct upload_apply *a, uint64_t first, uint64_t last,
-            struct problem *why)
-{
-    enum status rc = STATUS_OK;
-
-    while (!rc && a->read + 1 < first)
-        rc = read_news(a, first - 1, why);
-    a->read = last;
-    return rc;
-}
-
 static enum status
 post_part(struct upload_apply *a, struct problem *why)
 {
@@ -609,7 +572,11 @@ post_part(struct upload_apply *a, struct problem *why)
     if (a->upload->outcome.first == 0)
         a->upload->outcome.first = post.first;
     a->upload->outcome.last = post.last;
-    return read_before(a, post.first, post.last, why);
+    /* Reads the entries of others before ours, and passes over ours. */
+    while (!rc && a->read + 1 < post.first)
+        rc = read_news(a, post.first - 1, why);
+    a->read = post.last;
+    return rc;
 }
 
 /* Marks the state as whole: the log has all changes up to a->read. After a

@@ -76,12 +76,12 @@ flush_text(struct dump_package *p, size_t least, struct problem *why)
 }
 
 struct dump_package *
-dump_package_plan(struct set *set)
+dump_package_plan(struct set *set, uint64_t limit)
 {
     struct dump_package *p = memory_new(1, sizeof(*p));
 
     p->set = set;
-    p->limit = registry_config(set->registry)->package_bytes;
+    p->limit = limit;
     buf_init(&p->entry, FRAGMENT_MAX + FRAGMENT_MEMBER_MAX);
     buf_init(&p->text, GENERATION_PIECE_BYTES + FRAGMENT_MAX +
                            FRAGMENT_MEMBER_MAX + DOCUMENT_FRAME_MAX);
@@ -91,9 +91,10 @@ dump_package_plan(struct set *set)
 enum status
 dump_package_begin(struct dump_package **packing, struct set *set,
                    struct generation_writer *writer, uint64_t part,
-                   const struct document_head *head, struct problem *why)
+                   uint64_t limit, const struct document_head *head,
+                   struct problem *why)
 {
-    struct dump_package *p = dump_package_plan(set);
+    struct dump_package *p = dump_package_plan(set, limit);
     enum status rc;
 
     p->writer = writer;
@@ -108,12 +109,6 @@ dump_package_begin(struct dump_package **packing, struct set *set,
     document_header(&p->text, head);
     *packing = p;
     return STATUS_OK;
-}
-
-void
-dump_package_set_limit(struct dump_package *p, uint64_t bytes)
-{
-    p->limit = bytes;
 }
 
 /* Puts the entry with its member, the next one, into p->entry. */
