@@ -98,47 +98,22 @@ answer_orders(struct build_schedule *r)
     }
 }
 
-/* Refuses the orders for a kind of a set. */
+/* Postpones a build and refuses its orders with the reason. */
 static void
-refuse_orders(struct build_schedule *r, const struct set *set,
-              enum generation_kind kind, enum status rc, uint64_t missing,
-              const struct problem *why)
+put_off(struct build_schedule *r, struct set *set, enum generation_kind kind,
+        enum status rc, uint64_t missing, const struct problem *why)
 {
     struct list *next;
     struct build_order *order;
 
+    set->progress->builds[kind].is_due = false;
+    set->progress->builds[kind].retry_us = clock_steady_us() + RETRY_US;
     list_each (order, next, &r->orders.waiting, node) {
         if (order->set != set || order->kind != kind)
             continue;
         order->missing = missing;
         end_order(order, rc, why);
     }
-}
-
-/* Refuses all orders, and later ones. */
-static void
-end_orders(struct build_schedule *r)
-{
-    const struct problem why = {"the broker is ending"};
-    struct list *next;
-    struct build_order *order;
-
-    pthread_mutex_lock(&r->orders.mutex);
-    r->orders.is_ended = true;
-    pthread_mutex_unlock(&r->orders.mutex);
-    take_orders(r);
-    list_each (order, next, &r->orders.waiting, node)
-        end_order(order, STATUS_STOPPED, &why);
-}
-
-/* Postpones a build and refuses its orders with the reason. */
-static void
-put_off(struct build_schedule *r, struct set *set, enum generation_kind kind,
-        enum status rc, uint64_t missing, const struct problem *why)
-{
-    set->progress->builds[kind].is_due = false;
-    set->progress->builds[kind].retry_us = clock_steady_us() + RETRY_US;
-    refuse_orders(r, set, kind, rc, missing, why);
 }
 
 /* What is due */
@@ -466,21 +441,6 @@ hold_state(struct build_schedule *r, struct set *set, struct problem *why)
 
 /* Content */
 
-static enum status
-open_content(struct build_schedule *r, struct content **content,
-             struct problem *why)
-{
-    enum status rc = STATUS_NOT_FOUND;
-
-    if (r->contents && has_kind(r->set, GENERATION_RESOURCEDUMP))
-        rc = contents_open(r->contents, r->set, content, why);
-    if (rc == STATUS_NOT_FOUND)
-        return problem(why, rc,
-                       "the set %s keeps no content: it has no Resource Dump",
-                       r->set->name);
-    return rc;
-}
-
 /* Checks that the content of every resource of the state is there.
  * STATUS_AGAIN: not known yet; STATUS_NOT_FOUND: *missing resources lack it. */
 static enum status
@@ -489,9 +449,15 @@ look_at_content(struct build_schedule *r, const struct resources_at *at,
 {
     const struct content_at *have;
     struct content *content;
-    enum status rc = open_content(r, &content, why);
+    enum status rc = STATUS_NOT_FOUND;
 
     *missing = at->n;
+    if (r->contents && has_kind(r->set, GENERATION_RESOURCEDUMP))
+        rc = contents_open(r->contents, r->set, &content, why);
+    if (rc == STATUS_NOT_FOUND)
+        return problem(why, rc,
+                       "the set %s keeps no content: it has no Resource Dump",
+                       r->set->name);
     if (rc)
         return rc;
     have = content_at(content);
@@ -693,9 +659,17 @@ build_schedule_some(struct chore *chore)
 static void
 build_schedule_end(struct chore *chore)
 {
+    const struct problem why = {"the broker is ending"};
+    struct list *next;
+    struct build_order *order;
     struct build_schedule *r = list_entry(chore, struct build_schedule, chore);
 
-    end_orders(r);
+    pthread_mutex_lock(&r->orders.mutex);
+    r->orders.is_ended = true;
+    pthread_mutex_unlock(&r->orders.mutex);
+    take_orders(r);
+    list_each (order, next, &r->orders.waiting, node)
+        end_order(order, STATUS_STOPPED, &why);
     build_abandon(r->build);
     r->build = NULL;
     r->set = NULL;

@@ -156,22 +156,6 @@ pass_over(struct changedumps *d, struct set *set, uint64_t list)
     go_on(d, set, list);
 }
 
-static enum status
-begin_changedump(struct changedumps *d, struct set *set,
-                 const struct list_info *list, struct problem *why)
-{
-    enum status rc;
-
-    if (!chore_has_room(d->registry))
-        return problem(why, STATUS_BUSY, "the disk is nearly full");
-    rc = build_begin_changes(&d->build, set, list, why);
-    if (!rc) {
-        d->set = set;
-        d->list = list->number;
-    }
-    return rc;
-}
-
 /* Looks at the next list of a set, and begins its dump if possible. */
 static enum status
 look_at_list(struct changedumps *d, struct set *set, struct problem *why)
@@ -194,7 +178,14 @@ look_at_list(struct changedumps *d, struct set *set, struct problem *why)
     if (verdict == COMPLETE) {
         set->progress->dump.is_late =
             false; /* it was, while content was coming */
-        return begin_changedump(d, set, &list, why);
+        if (!chore_has_room(d->registry))
+            return problem(why, STATUS_BUSY, "the disk is nearly full");
+        rc = build_begin_changes(&d->build, set, &list, why);
+        if (rc)
+            return rc;
+        d->set = set;
+        d->list = list.number;
+        return STATUS_OK;
     }
     if (verdict == LACKING) {
         pass_over(d, set, list.number);

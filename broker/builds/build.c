@@ -472,7 +472,7 @@ write_document(struct build *b, struct problem *why)
         rc = flush_text(b, 0, why);
     if (!rc)
         rc = generation_end_part(b->writer, why);
-    generation_set_parts(b->writer, b->n_packages);
+    b->writer->generation.parts = b->n_packages;
     return rc;
 }
 

@@ -62,7 +62,7 @@ MUST_CHECK enum status dump_package_close(struct dump_package *packing,
                                           struct problem *why);
 
 /* Copies some of the package, about 4 MiB. *is_done: the file is whole, durable
- * and counted (generation_count). STATUS_INVALID: content is missing or
+ * and counted in the generation. STATUS_INVALID: content is missing or
  * damaged. */
 MUST_CHECK enum status dump_package_step(struct dump_package *packing,
                                          bool *is_done,

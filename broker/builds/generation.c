@@ -18,15 +18,6 @@
 /* The end of the name of a folder that the build of an ordered list fills. */
 #define NEW ".new"
 
-struct generation_writer {
-    struct set *set;
-    bool is_ordered;
-    struct generation generation;
-    int folder_fd; /* of all generations */
-    int dir_fd;    /* of this one */
-    struct zfile_writer *zfile;
-};
-
 /* "000000000007", ".new" and a NUL. */
 #define NAME_SIZE 32
 
@@ -189,24 +180,6 @@ generation_flush(struct generation_writer *w, struct buf *text, size_t least,
         rc = zfile_add(w->zfile, buf_slice(text), why);
     buf_clear(text);
     return rc;
-}
-
-int
-generation_dir(const struct generation_writer *w)
-{
-    return w->dir_fd;
-}
-
-void
-generation_count(struct generation_writer *w, uint64_t bytes)
-{
-    w->generation.bytes += bytes;
-}
-
-void
-generation_set_parts(struct generation_writer *w, uint64_t parts)
-{
-    w->generation.parts = parts;
 }
 
 /* Checks that an ordered list is current or archived, and is the one that other
@@ -423,14 +396,17 @@ is_served(struct registry *registry, const struct due_generation *due)
 
 /* Leaves a generation that is served. If a deletion fails, the others go
  * first. */
-static bool
-sweep_one(struct registry *registry)
+bool
+generation_sweep_one(struct registry *registry)
 {
+    struct log *log = registry_log(registry);
     struct due_generation due = {.id = 0};
     struct problem why = {""}, reason = {""};
     enum status rc, failed = STATUS_OK;
 
-    while (!(rc = log_due(registry_log(registry), &due, &reason))) {
+    if (!log_begin_deleting(log))
+        return false;
+    while (!(rc = log_due(log, &due, &reason))) {
         if (is_served(registry, &due))
             continue;
         rc = sweep_generation(registry, &due, &reason);
@@ -440,6 +416,7 @@ sweep_one(struct registry *registry)
             why = reason;
         failed = rc;
     }
+    log_end_deleting(log);
     if (rc && rc != STATUS_NOT_FOUND) {
         failed = rc;
         why = reason;
@@ -450,17 +427,4 @@ sweep_one(struct registry *registry)
             "an old list or dump is still on the disk, and will be tried again",
             diag_text("error", why.text));
     return !rc;
-}
-
-bool
-generation_sweep_one(struct registry *registry)
-{
-    struct log *log = registry_log(registry);
-    bool is_gone;
-
-    if (!log_begin_deleting(log))
-        return false;
-    is_gone = sweep_one(registry);
-    log_end_deleting(log);
-    return is_gone;
 }

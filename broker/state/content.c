@@ -420,8 +420,8 @@ has_sha256(struct slice hash, struct digest *digest)
 }
 
 static enum status
-gather_entry(struct fold_db *f, struct slice fragment, uint32_t stamp,
-             uint64_t seq)
+gather_content(struct fold_db *f, struct slice fragment, uint32_t stamp,
+               uint64_t seq)
 {
     struct slice loc = fragment_loc(fragment), hash;
     struct gathered *g = f->rows;
@@ -505,7 +505,7 @@ const struct fold_kind content_folding = {
     .max_bytes = GATHER_BYTES,
     .read = read_state,
     .begin = begin_file,
-    .gather = gather_entry,
+    .gather = gather_content,
     .release = release_lent,
 };
 

@@ -43,37 +43,25 @@ forget_arriving(struct arriving *a)
     a->digests = NULL;
 }
 
-/* Makes a file with a new name. */
-static enum status
-make_file(struct arriving *a, struct problem *why)
-{
-    char path[PATH_SIZE];
-
-    memcpy(a->name, "XXXXXX", sizeof("XXXXXX"));
-    path_of(a, path);
-    a->fd = mkostemp(path, O_CLOEXEC);
-    if (a->fd < 0) {
-        a->name[0] = '\0';
-        return fail_file(why, "cannot make a file in", a->folder);
-    }
-    memcpy(a->name, path + strlen(path) - strlen(a->name), strlen(a->name));
-    return STATUS_OK;
-}
-
 enum status
 arriving_begin(struct arriving *a, const char *folder, struct slice hash,
                uint64_t length, struct problem *why)
 {
+    char path[PATH_SIZE];
     enum status rc = STATUS_OK;
 
-    memset(a, 0, sizeof(*a));
-    a->folder = folder;
-    a->fd = -1;
+    *a = (struct arriving){.folder = folder, .fd = -1};
     a->digests = digest_check_new(hash, length);
     if (!a->digests || digest_check_want_sha256(a->digests))
         rc = problem_memory(why);
-    if (!rc)
-        rc = make_file(a, why);
+    snprintf(path, sizeof(path), "%s/XXXXXX", folder);
+    if (!rc) {
+        a->fd = mkostemp(path, O_CLOEXEC);
+        if (a->fd < 0)
+            rc = fail_file(why, "cannot make a file in", folder);
+        else
+            memcpy(a->name, path + strlen(folder) + 1, sizeof("XXXXXX"));
+    }
     if (rc)
         arriving_abandon(a);
     return rc;

@@ -295,23 +295,6 @@ delete_key(struct resources *r, const struct gathered *row, struct problem *why)
                  key_of(row));
 }
 
-/* Deletes a resource that was deleted and created again. It gets a new row,
- * behind all others: so the order of rows depends on the entries only, and not
- * on which of them are folded together. */
-static enum status
-delete_former(struct resources *r, struct gathered *row,
-              struct resources_at *at, struct problem *why)
-{
-    enum status rc = find_key(r, row, why);
-
-    if (!rc && row->id)
-        rc = change_row(r, row, (struct slice){NULL, 0}, at, why);
-    if (!rc && row->id)
-        rc = delete_key(r, row, why);
-    row->id = 0;
-    return rc;
-}
-
 /* Writes a key, and sets the id of its row. A resource that is new to the file
  * gets `id`. A key that is probably new is written without a search. */
 static enum status
@@ -324,10 +307,18 @@ write_key(struct resources *r, struct gathered *row, int64_t id,
         rc = find_key(r, row, why);
         return !rc && row->id ? delete_key(r, row, why) : rc;
     }
-    if (row->was_deleted)
-        rc = delete_former(r, row, at, why);
-    else if (!row->is_created)
+    if (row->was_deleted || !row->is_created)
         rc = find_key(r, row, why);
+    /* A resource that was deleted and created again gets a new row, behind all
+     * others: so the order of rows depends on the entries only, and not on
+     * which of them are folded together. */
+    if (row->was_deleted && row->id) {
+        if (!rc)
+            rc = change_row(r, row, (struct slice){NULL, 0}, at, why);
+        if (!rc)
+            rc = delete_key(r, row, why);
+        row->id = 0;
+    }
     if (!rc && !row->id)
         rc = add_key(r, row, id, why);
     return !rc && !row->id ? find_key(r, row, why) : rc;
