@@ -114,29 +114,6 @@ look_for_list(struct set *set, struct list_info *list, struct problem *why)
     return list->last <= contents_seq(set) ? STATUS_OK : STATUS_NOT_FOUND;
 }
 
-enum verdict { COMPLETE, COMING, LACKING };
-
-static enum status
-judge_list(struct set *set, struct content *content,
-           const struct list_info *list, enum verdict *verdict,
-           struct problem *why)
-{
-    bool is_complete = false, is_lacking = false;
-    enum status rc = content_is_complete(content, list->after, list->last,
-                                         &is_complete, why);
-
-    if (!rc && !is_complete)
-        rc = content_is_lacking(content, list->after, list->last, &is_lacking,
-                                why);
-    if (is_complete)
-        *verdict = COMPLETE;
-    else
-        *verdict = is_lacking || set_content_mode(set) != CONTENT_FETCH
-                       ? LACKING
-                       : COMING;
-    return rc;
-}
-
 /* Goes on to the list after that one, once other sets had their turn.
  */
 static void
@@ -160,7 +137,8 @@ pass_over(struct changedumps *d, struct set *set, uint64_t list)
 static enum status
 look_at_list(struct changedumps *d, struct set *set, struct problem *why)
 {
-    enum verdict verdict = LACKING;
+    struct dump_progress *dump = &set->progress->dump;
+    bool is_complete = false, is_lacking = false;
     struct content *content;
     struct list_info list;
     enum status rc = look_for_list(set, &list, why);
@@ -168,32 +146,36 @@ look_at_list(struct changedumps *d, struct set *set, struct problem *why)
     if (!rc)
         rc = contents_open(d->contents, set, &content, why);
     if (rc == STATUS_NOT_FOUND) {
-        set->progress->dump.is_due = false;
+        dump->is_due = false;
         return STATUS_OK;
     }
     if (!rc)
-        rc = judge_list(set, content, &list, &verdict, why);
+        rc = content_is_complete(content, list.after, list.last, &is_complete,
+                                 why);
+    if (!rc && !is_complete)
+        rc = content_is_lacking(content, list.after, list.last, &is_lacking,
+                                why);
     if (rc)
         return rc;
-    if (verdict == COMPLETE) {
-        set->progress->dump.is_late =
-            false; /* it was, while content was coming */
-        if (!chore_has_room(d->registry))
-            return problem(why, STATUS_BUSY, "the disk is nearly full");
-        rc = build_begin_changes(&d->build, set, &list, why);
-        if (rc)
-            return rc;
-        d->set = set;
-        d->list = list.number;
+    if (!is_complete && !is_lacking &&
+        set_content_mode(set) == CONTENT_FETCH) { /* it is still coming */
+        dump->is_late = true;
+        dump->is_due = false;
         return STATUS_OK;
     }
-    if (verdict == LACKING) {
+    if (!is_complete) {
         pass_over(d, set, list.number);
-    } else {
-        set->progress->dump.is_late = true;
-        set->progress->dump.is_due = false;
+        return STATUS_OK;
     }
-    return STATUS_OK;
+    dump->is_late = false; /* it was, while content was coming */
+    if (!chore_has_room(d->registry))
+        return problem(why, STATUS_BUSY, "the disk is nearly full");
+    rc = build_begin_changes(&d->build, set, &list, why);
+    if (!rc) {
+        d->set = set;
+        d->list = list.number;
+    }
+    return rc;
 }
 
 /* Building */

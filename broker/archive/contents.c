@@ -577,38 +577,30 @@ delete_pinned(struct contents *c, struct content_pin *pin, struct problem *why)
     return rc;
 }
 
-/* While a backup copies files, those without a row become orphans. */
-static enum status
-end_pin(struct contents *c, struct content_pin *pin, struct problem *why)
+/* Ends one pin; false: none can end. While a backup copies files, those without
+ * a row become orphans. */
+static bool
+end_one_pin(struct contents *c)
 {
+    struct content_pin *pin = content_pins_ended(&c->pins, may_end);
     struct log *log = registry_log(c->registry);
-    struct set *set = pin->set;
+    struct problem why = {""};
+    struct set *set;
     enum status rc;
 
+    if (!pin)
+        return false;
+    set = pin->set;
     if (!log_begin_deleting(log)) {
         content_pins_drop(pin);
         if (set_content_mode(set) == CONTENT_NONE)
             set->progress->content.has = CONTENT_UNKNOWN;
         else
             mark_unsettled(set);
-        return STATUS_OK;
+        return true;
     }
-    rc = delete_pinned(c, pin, why);
+    rc = delete_pinned(c, pin, &why);
     log_end_deleting(log);
-    return rc;
-}
-
-/* Ends one pin; false: none can end. */
-static bool
-end_one_pin(struct contents *c)
-{
-    struct content_pin *pin = content_pins_ended(&c->pins, may_end);
-    struct problem why = {""};
-    enum status rc;
-
-    if (!pin)
-        return false;
-    rc = end_pin(c, pin, &why);
     if (rc && rc != STATUS_STOPPED)
         DIAG(DIAG_WARNING, "archive",
              "files that nobody may need are still on the disk, and will be "

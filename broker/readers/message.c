@@ -362,40 +362,30 @@ add_slices(struct message *m, const struct message_wish *wish,
     return m->size > MESSAGE_MAX ? problem_memory(why) : STATUS_OK;
 }
 
-/* Looks at the log of a set that is there.
- *
- * A reader that retention has left behind gets STATUS_GONE, also while the
- * entries can still be had: where one ends there is the same for all (R-345).
- * One that has looked further than its last message, and found nothing that
- * passes, misses nothing; only T(after) must still be known
- * (describe_coverage). */
-static enum status
-begin_message(struct assembly *a, uint64_t upto, struct problem *why)
-{
-    const struct head *head = &a->view->head;
-
-    look_at_log(a, upto);
-    if (head->is_removed)
-        return problem(why, STATUS_GONE, "the set %s was removed",
-                       a->wish->set->name);
-    if (!head->exists)
-        return problem(why, STATUS_NOT_FOUND, "no such set");
-    if (a->start < head->earliest)
-        return problem(why, STATUS_GONE, "entry %llu is no longer retained",
-                       (unsigned long long)a->start + 1);
-    return STATUS_OK;
-}
-
 /* Finds the entries, and says what the message covers. */
 static enum status
 assemble_message(struct assembly *a, struct problem *why)
 {
     const struct message_wish *wish = a->wish;
+    const struct head *head = &a->view->head;
     struct message *m = a->message;
-    enum status rc =
-        begin_message(a, wish->is_heartbeat ? a->last : wish->upto, why);
+    enum status rc = STATUS_OK;
 
-    if (!rc && !wish->is_heartbeat)
+    look_at_log(a, wish->is_heartbeat ? a->last : wish->upto);
+    if (head->is_removed)
+        return problem(why, STATUS_GONE, "the set %s was removed",
+                       wish->set->name);
+    if (!head->exists)
+        return problem(why, STATUS_NOT_FOUND, "no such set");
+    /* A reader that retention has left behind gets STATUS_GONE, also while the
+     * entries can still be had: where one ends there is the same for all
+     * (R-345). One that has looked further than its last message, and found
+     * nothing that passes, misses nothing; only T(after) must still be known
+     * (describe_coverage). */
+    if (a->start < head->earliest)
+        return problem(why, STATUS_GONE, "entry %llu is no longer retained",
+                       (unsigned long long)a->start + 1);
+    if (!wish->is_heartbeat)
         rc = gather_batches(a, why);
     m->last = a->last;
     if (rc || (m->n_parts == 0 && wish->is_silent && !wish->is_heartbeat))

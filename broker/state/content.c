@@ -743,19 +743,6 @@ read_going(struct content *c, uint64_t earliest, struct going *going, size_t *n)
     return db_rows_end(&rows);
 }
 
-static enum status
-forget_entry(struct content *c, const struct going *g)
-{
-    enum status rc = DB_DO(&c->fold.db, NULL, &c->why,
-                           "DELETE FROM entries WHERE seq=?", g->seq);
-
-    c->next.rows--;
-    if (!rc && g->has_digest)
-        return count_file(c, &g->digest, 0, -1);
-    c->next.missing--;
-    return rc ? rc : delete_missing(c, g->seq);
-}
-
 enum status
 content_forget(struct content *c, uint64_t earliest, bool *is_more,
                struct problem *why)
@@ -769,8 +756,15 @@ content_forget(struct content *c, uint64_t earliest, bool *is_more,
     rc = begin_change(c);
     if (!rc)
         rc = read_going(c, earliest, going, &n);
-    for (size_t i = 0; !rc && i < n; i++)
-        rc = forget_entry(c, &going[i]);
+    for (size_t i = 0; !rc && i < n; i++) {
+        c->next.rows--;
+        c->next.missing -= !going[i].has_digest;
+        rc = DB_DO(&c->fold.db, NULL, &c->why,
+                   "DELETE FROM entries WHERE seq=?", going[i].seq);
+        if (!rc)
+            rc = going[i].has_digest ? count_file(c, &going[i].digest, 0, -1)
+                                     : delete_missing(c, going[i].seq);
+    }
     free(going);
     *is_more = n == FORGET_ROWS;
     if (c->next.from < earliest)
