@@ -14,7 +14,7 @@
 #include "broker/access/tokens.h"
 #include "broker/archive/archiver.h"
 #include "broker/archive/chore.h"
-#include "broker/archive/notes.h"
+#include "broker/archive/set_progress.h"
 #include "broker/backup/backup_offer.h"
 #include "broker/base/access_log.h"
 #include "broker/base/diag.h"
@@ -708,7 +708,7 @@ broker_open(struct broker **broker, const struct config *config,
         .config = config,
         .public_url = b->public_url,
         .few_entries = SET_FEW_ENTRIES,
-        .notes_size = sizeof(struct notes),
+        .progress_size = sizeof(struct set_progress),
         .open_engine = store_open,
         .on_certain = on_certain,
         .on_closed = on_closed,

@@ -4,11 +4,11 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
+#include "broker/archive/build_schedule.h"
 #include "broker/archive/changedumps.h"
 #include "broker/archive/contents.h"
 #include "broker/archive/disk_usage.h"
 #include "broker/archive/fetch_schedule.h"
-#include "broker/archive/renewal.h"
 #include "broker/archive/retention.h"
 #include "broker/archive/rotation.h"
 #include "broker/archive/state_fold.h"
@@ -30,13 +30,13 @@ struct archiver {
     struct contents *contents;
     struct uploads uploads;
     struct fetch_schedule fetching;
-    struct renewal renewal;
+    struct build_schedule schedule;
     struct changedumps changedumps;
     struct disk_usage disk_usage;
     struct registry *registry;
 };
 
-/* Deletes some files of removed sets and retired lists. No claim begins
+/* Deletes some files of removed sets and retired lists. No pin begins
  * meanwhile: nobody places a file in a folder that is being deleted. */
 static bool
 purge_some(struct chore *chore)
@@ -106,7 +106,7 @@ list_chores(struct archiver *a)
         contents_chore(a->contents),
         &a->uploads.chore,
         &a->fetching.chore,
-        &a->renewal.chore,
+        &a->schedule.chore,
         &a->changedumps.chore,
         &a->disk_usage.chore,
     };
@@ -134,7 +134,8 @@ archiver_open(struct archiver **archiver, struct registry *registry,
     rc = uploads_init(&a->uploads, registry, &a->folding, &a->thread, why);
     if (!rc)
         rc = contents_new(&a->contents, registry, why);
-    renewal_init(&a->renewal, registry, &a->folding, a->contents, &a->thread);
+    build_schedule_init(&a->schedule, registry, &a->folding, a->contents,
+                        &a->thread);
     changedumps_init(&a->changedumps, registry, a->contents);
     disk_usage_init(&a->disk_usage, registry);
     if (!rc)
@@ -180,9 +181,9 @@ archiver_contents(struct archiver *a)
 }
 
 enum status
-archiver_order(struct archiver *a, struct renewal_order *order)
+archiver_order(struct archiver *a, struct build_order *order)
 {
-    return renewal_order(&a->renewal, order);
+    return build_schedule_order(&a->schedule, order);
 }
 
 unsigned

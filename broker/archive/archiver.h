@@ -14,7 +14,7 @@
 
 struct archiver;
 struct contents;
-struct renewal_order;
+struct build_order;
 struct uploads;
 
 /* Opens everything but the thread itself. `allowed`: the networks from which
@@ -42,10 +42,10 @@ struct uploads *archiver_uploads(struct archiver *archiver);
 /* The bytes that sets keep: contents.h. */
 struct contents *archiver_contents(struct archiver *archiver);
 
-/* Submits an order for a build (renewal.h). Any thread. STATUS_STOPPED: the
- * order was not taken. */
+/* Submits an order for a build (build_schedule.h). Any thread. STATUS_STOPPED:
+ * the order was not taken. */
 MUST_CHECK enum status archiver_order(struct archiver *archiver,
-                                      struct renewal_order *order);
+                                      struct build_order *order);
 
 /* How often in a row a closed list could not be written to its file; 0: all is
  * well. Any thread. */

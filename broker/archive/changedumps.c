@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "broker/archive/notes.h"
+#include "broker/archive/set_progress.h"
 #include "broker/base/diag.h"
 #include "broker/builds/build.h"
 
@@ -16,8 +16,9 @@
 bool
 changedumps_needs(struct set *set, const struct list_info *list)
 {
-    return set_content_mode(set) != CONTENT_NONE && !set->notes->dump.is_late &&
-           list->number >= set->notes->dump.list;
+    return set_content_mode(set) != CONTENT_NONE &&
+           !set->progress->dump.is_late &&
+           list->number >= set->progress->dump.list;
 }
 
 /* What is due */
@@ -26,8 +27,8 @@ changedumps_needs(struct set *set, const struct list_info *list)
 static void
 go_to(struct set *set, uint64_t list)
 {
-    set->notes->dump.list = list;
-    set->notes->dump.is_late = false;
+    set->progress->dump.list = list;
+    set->progress->dump.is_late = false;
 }
 
 static bool
@@ -37,12 +38,13 @@ look_at(struct set *set, const struct head *head, void *user)
 
     if (set_content_mode(set) == CONTENT_NONE)
         return true;
-    if (set->notes->dump.list > 0 && set->notes->dump.list < head->first_list)
+    if (set->progress->dump.list > 0 &&
+        set->progress->dump.list < head->first_list)
         go_to(set, head->first_list);
-    if (set->notes->dump.list < head->list &&
-        clock_steady_us() >= set->notes->dump.retry_us)
-        set->notes->dump.is_due = true;
-    d->turn.is_due |= set->notes->dump.is_due;
+    if (set->progress->dump.list < head->list &&
+        clock_steady_us() >= set->progress->dump.retry_us)
+        set->progress->dump.is_due = true;
+    d->turn.is_due |= set->progress->dump.is_due;
     return true;
 }
 
@@ -59,7 +61,7 @@ is_due(struct set *set, const struct head *head, void *user)
 {
     (void)head;
     (void)user;
-    return set->notes->dump.is_due;
+    return set->progress->dump.is_due;
 }
 
 /* The next list */
@@ -95,7 +97,7 @@ static enum status
 look_for_list(struct set *set, struct list_info *list, struct problem *why)
 {
     struct head head;
-    uint64_t from = set->notes->dump.list;
+    uint64_t from = set->progress->dump.list;
     enum status rc;
 
     if (!log_head(set->log, &head))
@@ -107,32 +109,9 @@ look_for_list(struct set *set, struct list_info *list, struct problem *why)
         go_to(set, head.list);
     if (rc)
         return rc;
-    if (set->notes->dump.list != list->number)
+    if (set->progress->dump.list != list->number)
         go_to(set, list->number);
     return list->last <= contents_seq(set) ? STATUS_OK : STATUS_NOT_FOUND;
-}
-
-enum verdict { COMPLETE, COMING, LACKING };
-
-static enum status
-judge_list(struct set *set, struct content *content,
-           const struct list_info *list, enum verdict *verdict,
-           struct problem *why)
-{
-    bool is_complete = false, is_lacking = false;
-    enum status rc = content_is_complete(content, list->after, list->last,
-                                         &is_complete, why);
-
-    if (!rc && !is_complete)
-        rc = content_is_lacking(content, list->after, list->last, &is_lacking,
-                                why);
-    if (is_complete)
-        *verdict = COMPLETE;
-    else
-        *verdict = is_lacking || set_content_mode(set) != CONTENT_FETCH
-                       ? LACKING
-                       : COMING;
-    return rc;
 }
 
 /* Goes on to the list after that one, once other sets had their turn.
@@ -154,29 +133,12 @@ pass_over(struct changedumps *d, struct set *set, uint64_t list)
     go_on(d, set, list);
 }
 
-static enum status
-begin_changedump(struct changedumps *d, struct set *set,
-                 const struct list_info *list, struct problem *why)
-{
-    struct log_health health;
-    enum status rc;
-
-    log_health(registry_log(d->registry), &health);
-    if (!health.has_room)
-        return problem(why, STATUS_BUSY, "the disk is nearly full");
-    rc = build_begin_changes(&d->build, set, list, why);
-    if (!rc) {
-        d->set = set;
-        d->list = list->number;
-    }
-    return rc;
-}
-
 /* Looks at the next list of a set, and begins its dump if possible. */
 static enum status
 look_at_list(struct changedumps *d, struct set *set, struct problem *why)
 {
-    enum verdict verdict = LACKING;
+    struct dump_progress *dump = &set->progress->dump;
+    bool is_complete = false, is_lacking = false;
     struct content *content;
     struct list_info list;
     enum status rc = look_for_list(set, &list, why);
@@ -184,24 +146,36 @@ look_at_list(struct changedumps *d, struct set *set, struct problem *why)
     if (!rc)
         rc = contents_open(d->contents, set, &content, why);
     if (rc == STATUS_NOT_FOUND) {
-        set->notes->dump.is_due = false;
+        dump->is_due = false;
         return STATUS_OK;
     }
     if (!rc)
-        rc = judge_list(set, content, &list, &verdict, why);
+        rc = content_is_complete(content, list.after, list.last, &is_complete,
+                                 why);
+    if (!rc && !is_complete)
+        rc = content_is_lacking(content, list.after, list.last, &is_lacking,
+                                why);
     if (rc)
         return rc;
-    if (verdict == COMPLETE) {
-        set->notes->dump.is_late = false; /* it was, while content was coming */
-        return begin_changedump(d, set, &list, why);
+    if (!is_complete && !is_lacking &&
+        set_content_mode(set) == CONTENT_FETCH) { /* it is still coming */
+        dump->is_late = true;
+        dump->is_due = false;
+        return STATUS_OK;
     }
-    if (verdict == LACKING) {
+    if (!is_complete) {
         pass_over(d, set, list.number);
-    } else {
-        set->notes->dump.is_late = true;
-        set->notes->dump.is_due = false;
+        return STATUS_OK;
     }
-    return STATUS_OK;
+    dump->is_late = false; /* it was, while content was coming */
+    if (!chore_has_room(d->registry))
+        return problem(why, STATUS_BUSY, "the disk is nearly full");
+    rc = build_begin_changes(&d->build, set, &list, why);
+    if (!rc) {
+        d->set = set;
+        d->list = list.number;
+    }
+    return rc;
 }
 
 /* Building */
@@ -213,22 +187,16 @@ let_go(struct changedumps *d)
     d->build = NULL;
 }
 
-/* True if retention has removed the list and its content. */
-static bool
-is_retired(const struct set *set, uint64_t list)
-{
-    struct head head;
-
-    return log_head(set->log, &head) && list < head.first_list;
-}
-
 /* Gives the build up. Damage stays, so the next list does not wait for it. */
 static void
 give_up(struct changedumps *d, struct set *set, enum status rc,
         const struct problem *why)
 {
+    struct head head;
+
     let_go(d);
-    if (rc == STATUS_INVALID && is_retired(set, d->list)) {
+    if (rc == STATUS_INVALID && log_head(set->log, &head) &&
+        d->list < head.first_list) { /* retention has removed its content */
         pass_over(d, set, d->list);
         return;
     }
@@ -240,9 +208,9 @@ give_up(struct changedumps *d, struct set *set, enum status rc,
         go_on(d, set, d->list);
         return;
     }
-    set->notes->dump.is_due = false;
-    set->notes->dump.is_late = true;
-    set->notes->dump.retry_us = clock_steady_us() + RETRY_US;
+    set->progress->dump.is_due = false;
+    set->progress->dump.is_late = true;
+    set->progress->dump.retry_us = clock_steady_us() + RETRY_US;
     if (rc != STATUS_GONE && rc != STATUS_STOPPED)
         DIAG(DIAG_WARNING, "archive",
              "a Change Dump could not be built, and will be tried again",

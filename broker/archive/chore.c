@@ -1,12 +1,7 @@
 #include "broker/archive/chore.h"
 
-#include "broker/archive/notes.h"
-
-static struct chore *
-chore_of(struct list *node)
-{
-    return list_entry(node, struct chore, node);
-}
+#include "broker/archive/set_progress.h"
+#include "broker/base/diag.h"
 
 void
 chores_look(const struct list *chores)
@@ -34,11 +29,20 @@ void
 chores_end(struct list *chores)
 {
     while (!list_is_empty(chores)) {
-        struct chore *last = chore_of(chores->prev);
+        struct chore *last = list_entry(chores->prev, struct chore, node);
 
         list_remove(&last->node);
         chore_end(last);
     }
+}
+
+bool
+chore_has_room(struct registry *registry)
+{
+    struct log_health health;
+
+    log_health(registry_log(registry), &health);
+    return health.has_room;
 }
 
 _Static_assert(TURN_KINDS <= CLIENT_QUEUES, "each kind has its queue");
@@ -63,7 +67,7 @@ is_in_list(const struct list *node)
 void
 turn_add(struct turn *turn, struct set *set)
 {
-    struct turn_place *place = &set->notes->turns[turn->kind];
+    struct turn_place *place = &set->progress->turns[turn->kind];
     struct client *client = set_creator(set);
     struct client_queue *queue =
         client ? client_queue(client, turn->kind) : &turn->nobody;
@@ -128,8 +132,12 @@ turn_next(struct turn *turn)
 }
 
 bool
-turn_end(struct turn *turn, struct set *set, enum status rc, bool is_more)
+turn_end(struct turn *turn, struct set *set, enum status rc, bool is_more,
+         const char *failure, const struct problem *why)
 {
+    if (failure && rc && rc != STATUS_GONE && rc != STATUS_STOPPED)
+        DIAG(DIAG_WARNING, "archive", failure, diag_text("set", set->name),
+             diag_text("error", why->text));
     if (rc && rc != STATUS_GONE && rc != STATUS_IO) {
         turn->is_due = false;
         while (take_set(turn))

@@ -38,6 +38,9 @@ struct chore {
     void (*end)(struct chore *chore);
 };
 
+/* True if the disk has room for more than posts need (log_health). */
+bool chore_has_room(struct registry *registry);
+
 static inline void
 chore_look(struct chore *chore)
 {
@@ -111,10 +114,12 @@ bool turn_has_more(const struct turn *turn);
  * sets that want one wait from now on. NULL: none does. */
 struct set *turn_next(struct turn *turn);
 
-/* Ends the turn of a set with the outcome of its step. A set with more to do
- * waits again. A failure with one set (STATUS_IO) need not concern the next;
+/* Ends the turn of a set with the outcome of its step; unless the set was
+ * removed or the log is ending, logs a failure as `failure`. A set with more to
+ * do waits again. A failure with one set (STATUS_IO) need not concern the next;
  * any other, as of a full disk, concerns all: then none waits until `is_due` is
  * set, and it returns false. */
-bool turn_end(struct turn *turn, struct set *set, enum status rc, bool is_more);
+bool turn_end(struct turn *turn, struct set *set, enum status rc, bool is_more,
+              const char *failure, const struct problem *why);
 
 #endif

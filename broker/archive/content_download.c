@@ -79,20 +79,6 @@ end_of_job(struct fetch *f)
         end_fetch(f, FETCH_NO_ROOM, FETCH_ROOM);
 }
 
-/* Drops the waiting fetches of a host in trouble: they would only add to
- * that. */
-static void
-drop_waiting(struct fetch *f)
-{
-    struct list *after;
-    struct fetch *other;
-
-    list_each (other, after, &f->fetcher->under_way, at) {
-        if (other != f && other->host == f->host && !other->has_begun)
-            leave_fetch(other);
-    }
-}
-
 /* Jobs: worker pool */
 
 static bool
@@ -225,40 +211,45 @@ is_of_host(const struct call *call)
 static void
 fail_fetch(struct fetch *f, enum fetch_reason reason, bool is_in_trouble)
 {
+    struct list *after;
+    struct fetch *other;
+
     f->is_of_host = is_in_trouble && is_of_host(&f->call);
-    if (f->is_of_host)
-        drop_waiting(f);
+    /* The waiting fetches of a host in trouble would only add to that. */
+    list_each (other, after, &f->fetcher->under_way, at)
+        if (f->is_of_host && other != f && other->host == f->host &&
+            !other->has_begun)
+            leave_fetch(other);
     end_fetch(f, FETCH_FAILED, reason);
 }
 
 static void
 on_no_answer(struct fetch *f)
 {
+    static const struct {
+        enum fetch_outcome outcome;
+        enum fetch_reason reason;
+        bool is_in_trouble;
+    } ends[] = {
+        [CALL_ANSWERED] = {FETCH_FAILED, FETCH_BROKEN, false},
+        [CALL_BROKEN] = {FETCH_FAILED, FETCH_BROKEN, false},
+        [CALL_REFUSED] = {FETCH_FAILED, FETCH_REFUSED, true},
+        [CALL_UNRESOLVED] = {FETCH_FAILED, FETCH_UNREACHABLE, true},
+        [CALL_UNCONNECTED] = {FETCH_FAILED, FETCH_UNREACHABLE, true},
+        [CALL_TLS] = {FETCH_FAILED, FETCH_UNREACHABLE, true},
+        [CALL_TIMEOUT] = {FETCH_FAILED, FETCH_TIMEOUT, false},
+        [CALL_MEMORY] = {FETCH_NO_ROOM, FETCH_ROOM, false},
+    };
+    enum call_failure failure = f->call.failure;
+
     problem_set(&f->why, "%s", f->call.why);
-    switch (f->call.failure) {
-    case CALL_ANSWERED:
-    case CALL_BROKEN:
-        fail_fetch(f, FETCH_BROKEN, false);
-        break;
-    case CALL_REFUSED:
-        /* The address of a name may change; a malformed URL stays malformed. */
-        if (f->call.final_url)
-            fail_fetch(f, FETCH_REFUSED, true);
-        else
-            end_fetch(f, FETCH_HOPELESS, FETCH_REFUSED);
-        break;
-    case CALL_UNRESOLVED:
-    case CALL_UNCONNECTED:
-    case CALL_TLS:
-        fail_fetch(f, FETCH_UNREACHABLE, true);
-        break;
-    case CALL_TIMEOUT:
-        fail_fetch(f, FETCH_TIMEOUT, false);
-        break;
-    case CALL_MEMORY:
-        end_fetch(f, FETCH_NO_ROOM, FETCH_ROOM);
-        break;
-    }
+    /* The address of a name may change; a malformed URL stays malformed. */
+    if (failure == CALL_REFUSED && !f->call.final_url)
+        end_fetch(f, FETCH_HOPELESS, FETCH_REFUSED);
+    else if (ends[failure].outcome == FETCH_FAILED)
+        fail_fetch(f, ends[failure].reason, ends[failure].is_in_trouble);
+    else
+        end_fetch(f, ends[failure].outcome, ends[failure].reason);
 }
 
 static void

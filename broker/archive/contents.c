@@ -9,9 +9,9 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "broker/archive/claims.h"
-#include "broker/archive/notes.h"
-#include "broker/archive/open_databases.h"
+#include "broker/archive/content_pins.h"
+#include "broker/archive/folds.h"
+#include "broker/archive/set_progress.h"
 #include "broker/archive/state_fold.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
@@ -19,9 +19,6 @@
 
 /* Room left free on a disk: the log needs it. */
 #define LEAVES_BYTES ((uint64_t)256 << 20)
-
-/* Time for reading in a step; then the step commits. */
-#define STEP_US 1000000
 
 /* Files deleted in one step: loose ones; files of a set that keeps none; and
  * files looked at, a folder at least. */
@@ -33,10 +30,9 @@ struct contents {
     struct chore chore;
     struct registry *registry;
     char arriving[4096 + 16];
-    struct open_databases opened;
-    struct claims claims;
+    struct folds opened;
+    struct content_pins pins;
     struct turn turn;
-    bool has_room; /* log_health, at the last look for the next set */
     _Atomic(uint64_t) announced; /* orders nothing: a sum */
 };
 
@@ -52,28 +48,20 @@ contents_announce(struct contents *c, uint64_t bytes)
     atomic_fetch_add_explicit(&c->announced, bytes, memory_order_relaxed);
 }
 
-/* Free bytes of the disk, less those reserved for others. */
-static uint64_t
-find_room(struct contents *c, uint64_t own)
-{
-    uint64_t taken = atomic_load_explicit(&c->announced, memory_order_relaxed) -
-                     own + LEAVES_BYTES;
-    int fd = open(registry_config(c->registry)->data,
-                  O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    uint64_t room = fd < 0 ? 0 : file_free_bytes(fd);
-
-    file_close(&fd);
-    return room > taken ? room - taken : 0;
-}
-
 enum status
 contents_hold(struct contents *c, struct holding *disk, uint64_t bytes,
               uint64_t own, struct problem *why)
 {
     struct clients *clients = registry_clients(c->registry);
-    uint64_t room = find_room(c, own);
+    uint64_t taken = atomic_load_explicit(&c->announced, memory_order_relaxed) -
+                     own + LEAVES_BYTES;
+    int fd = open(registry_config(c->registry)->data,
+                  O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    uint64_t room = fd < 0 ? 0 : file_free_bytes(fd);
     enum status rc;
 
+    file_close(&fd);
+    room = room > taken ? room - taken : 0;
     clients_limit_all(clients, CLIENT_DISK,
                       room + clients_held(clients, CLIENT_DISK));
     rc = holding_add(disk, bytes, why);
@@ -86,35 +74,35 @@ contents_hold(struct contents *c, struct holding *disk, uint64_t bytes,
 }
 
 enum status
-contents_claim(struct contents *c, struct set *set,
-               struct content_claim **claim, struct problem *why)
+contents_pin(struct contents *c, struct set *set, struct content_pin **pin,
+             struct problem *why)
 {
-    return claims_begin(&c->claims, set, claim, why);
+    return content_pins_begin(&c->pins, set, pin, why);
 }
 
 void
 contents_shut(struct contents *c)
 {
-    (void)claims_shut(&c->claims, NULL);
+    (void)content_pins_shut(&c->pins, NULL);
 }
 
 void
 contents_unshut(struct contents *c)
 {
-    claims_unshut(&c->claims);
+    content_pins_unshut(&c->pins);
 }
 
 uint64_t
 contents_seq(const struct set *set)
 {
-    return set->notes->content.seq;
+    return set->progress->content.seq;
 }
 
 bool
 contents_is_due(const struct set *set, int64_t now_us)
 {
-    return set->notes->content.has == CONTENT_SOME &&
-           set->notes->content.due_us <= now_us;
+    return set->progress->content.has == CONTENT_SOME &&
+           set->progress->content.due_us <= now_us;
 }
 
 bool
@@ -123,29 +111,11 @@ contents_needs(struct set *set, const struct list_info *list)
     if (set_content_mode(set) == CONTENT_NONE ||
         contents_seq(set) >= list->last)
         return false;
-    set->notes->content.wanted = list->last;
+    set->progress->content.wanted = list->last;
     return true;
 }
 
 /* Opening */
-
-static void
-publish_number(_Atomic(uint64_t) *to, uint64_t number)
-{
-    atomic_store_explicit(to, number, memory_order_relaxed);
-}
-
-/* Notes that the set keeps nothing. */
-static void
-note_none(struct set *set)
-{
-    memset(&set->notes->content, 0, sizeof(set->notes->content));
-    set->notes->content.has = CONTENT_NOTHING;
-    publish_number(&set->content_counts.last, 0);
-    publish_number(&set->content_counts.files, 0);
-    publish_number(&set->content_counts.bytes, 0);
-    publish_number(&set->content_counts.missing, 0);
-}
 
 /* Begins a new search for orphans. Nothing is deleted before the entries that
  * the log has now are folded.
@@ -153,14 +123,31 @@ note_none(struct set *set)
 static void
 mark_unsettled(struct set *set)
 {
-    struct content_notes *notes = &set->notes->content;
+    struct content_progress *progress = &set->progress->content;
     struct head head = {.last = 0};
 
     log_head(set->log, &head);
-    notes->settled = head.last;
-    notes->sweep = 0;
-    notes->is_loose = true;
-    notes->earliest = 0;
+    progress->settled = head.last;
+    progress->sweep = 0;
+    progress->is_loose = true;
+    progress->earliest = 0;
+}
+
+/* Publishes the figures of the content to any thread. Stores the position last:
+ * a thread that loads it first (describe.c) gets the counts of that position,
+ * or later ones, and does not mistake content that is still to be fetched for
+ * present. */
+static void
+publish_counts(struct set *set, const struct content_at *at)
+{
+    atomic_store_explicit(&set->content_counts.files, at->files,
+                          memory_order_relaxed);
+    atomic_store_explicit(&set->content_counts.bytes, at->bytes,
+                          memory_order_relaxed);
+    atomic_store_explicit(&set->content_counts.missing, at->missing,
+                          memory_order_relaxed);
+    atomic_store_explicit(&set->content_counts.last, at->seq,
+                          memory_order_release);
 }
 
 void
@@ -168,18 +155,11 @@ contents_note(struct set *set, const struct content *content)
 {
     const struct content_at *at = content_at(content);
 
-    if (at->seq < set->notes->content.seq) /* it has begun anew */
+    if (at->seq < set->progress->content.seq) /* it has begun anew */
         mark_unsettled(set);
-    set->notes->content.seq = at->seq;
-    set->notes->content.due_us = at->due_us;
-    /* Stores the position last: a thread that loads it first (describe.c) gets
-     * the counts of that position, or later ones, and does not mistake content
-     * that is still to be fetched for present. */
-    publish_number(&set->content_counts.files, at->files);
-    publish_number(&set->content_counts.bytes, at->bytes);
-    publish_number(&set->content_counts.missing, at->missing);
-    atomic_store_explicit(&set->content_counts.last, at->seq,
-                          memory_order_release);
+    set->progress->content.seq = at->seq;
+    set->progress->content.due_us = at->due_us;
+    publish_counts(set, at);
 }
 
 /* The log may no longer reach back to the position of the content, or may end
@@ -189,7 +169,7 @@ fit_to_log(struct set *set, struct content *content, const struct head *head,
            struct problem *why)
 {
     const struct content_at *at = content_at(content);
-    bool is_new = set->notes->content.has != CONTENT_SOME;
+    bool is_new = set->progress->content.has != CONTENT_SOME;
     enum status rc = STATUS_OK;
 
     if (at->seq < head->earliest || at->seq > head->last) {
@@ -205,26 +185,8 @@ fit_to_log(struct set *set, struct content *content, const struct head *head,
         return rc;
     if (is_new)
         mark_unsettled(set);
-    set->notes->content.has = CONTENT_SOME;
+    set->progress->content.has = CONTENT_SOME;
     contents_note(set, content);
-    return STATUS_OK;
-}
-
-static enum status
-open_new(struct contents *c, const struct set *set, const char *epoch,
-         struct content **content, struct problem *why)
-{
-    char dir[SET_DIR_MAX];
-    enum status rc;
-
-    set_dir(set, dir);
-    rc = file_make_dirs(dir, why);
-    if (!rc)
-        rc = content_open(content, dir, epoch, why);
-    if (rc)
-        return rc;
-    content_heed(*content, log_ending(registry_log(c->registry)));
-    open_databases_add(&c->opened, set, *content);
     return STATUS_OK;
 }
 
@@ -232,19 +194,15 @@ static enum status
 open_content(struct contents *c, struct set *set, const struct head *head,
              struct content **content, struct problem *why)
 {
-    enum status rc = STATUS_OK;
+    struct fold_db *db;
+    enum status rc = folds_open(&c->opened, set, head->epoch, &db, why);
 
-    *content = open_databases_find(&c->opened, set);
-    if (*content && content_has_failed(*content)) {
-        open_databases_drop(&c->opened, set);
-        *content = NULL;
-    }
-    if (!*content)
-        rc = open_new(c, set, head->epoch, content, why);
-    if (!rc)
-        rc = fit_to_log(set, *content, head, why);
     if (rc)
-        open_databases_drop(&c->opened, set);
+        return rc;
+    *content = content_of(db);
+    rc = fit_to_log(set, *content, head, why);
+    if (rc)
+        folds_drop(&c->opened, set);
     return rc;
 }
 
@@ -254,7 +212,7 @@ contents_open(struct contents *c, struct set *set, struct content **content,
 {
     struct head head;
 
-    open_databases_drop_removed(&c->opened);
+    folds_drop_removed(&c->opened);
     if (!log_head(set->log, &head))
         return problem(why, STATUS_GONE, "the set %s was removed", set->name);
     if (set_content_mode(set) == CONTENT_NONE)
@@ -265,7 +223,7 @@ contents_open(struct contents *c, struct set *set, struct content **content,
 
 /* Deleting files without use */
 
-/* Deletes a file, unless it is claimed or a row names it. */
+/* Deletes a file, unless it is pinned or a row names it. */
 static enum status
 take_away(struct contents *c, const struct set *set, struct content *content,
           const struct digest *digest, bool *is_gone, struct problem *why)
@@ -275,14 +233,14 @@ take_away(struct contents *c, const struct set *set, struct content *content,
     enum status rc;
 
     *is_gone = false;
-    if (!claims_go(&c->claims, set, digest))
+    if (!content_pins_go(&c->pins, set, digest))
         return STATUS_OK;
     set_dir(set, dir);
     rc = content_refers_to(content, digest, &is_told, why);
     if (!rc && !is_told)
         rc = content_file_unlink(dir, digest, why);
     *is_gone = !rc && !is_told;
-    claims_gone(&c->claims);
+    content_pins_gone(&c->pins);
     return rc;
 }
 
@@ -301,7 +259,7 @@ take_loose_away(struct contents *c, struct set *set, struct content *content,
         n = STEP_LOOSE;
         rc = content_loose(content, after, digests, &n, why);
         if (rc || n == 0) {
-            set->notes->content.is_loose = rc != STATUS_OK;
+            set->progress->content.is_loose = rc != STATUS_OK;
             return rc;
         }
         last = digests[n - 1];
@@ -347,11 +305,11 @@ sweep_orphans(struct contents *c, struct set *set, struct content *content,
     enum status rc = STATUS_OK;
 
     set_dir(set, dir);
-    while (!rc && set->notes->content.sweep < CONTENT_FOLDERS &&
+    while (!rc && set->progress->content.sweep < CONTENT_FOLDERS &&
            s.n < STEP_SWEEP) {
-        rc = content_files_each(dir, set->notes->content.sweep, sweep_file, &s,
-                                why);
-        set->notes->content.sweep += !rc;
+        rc = content_files_each(dir, set->progress->content.sweep, sweep_file,
+                                &s, why);
+        set->progress->content.sweep += !rc;
     }
     if (s.n_gone > 0)
         DIAG(DIAG_INFO, "archive",
@@ -370,16 +328,16 @@ delete_unneeded(struct contents *c, struct set *set, struct content *content,
 
     if (!log_begin_deleting(log))
         return STATUS_OK;
-    if (set->notes->content.is_loose)
+    if (set->progress->content.is_loose)
         rc = take_loose_away(c, set, content, why);
-    if (!rc && set->notes->content.sweep < CONTENT_FOLDERS)
+    if (!rc && set->progress->content.sweep < CONTENT_FOLDERS)
         rc = sweep_orphans(c, set, content, why);
     log_end_deleting(log);
     return rc;
 }
 
 /* Deletes some files of a set that keeps none, the rows first. *is_more is
- * false if files are claimed: then nothing is deleted now. */
+ * false if files are pinned: then nothing is deleted now. */
 static enum status
 clear_content(struct contents *c, struct set *set, bool *is_more,
               struct problem *why)
@@ -389,21 +347,23 @@ clear_content(struct contents *c, struct set *set, bool *is_more,
     enum status rc;
     int fd;
 
-    *is_more = claims_shut(&c->claims, set);
+    *is_more = content_pins_shut(&c->pins, set);
     if (!*is_more)
         return STATUS_OK; /* an earlier post is at work */
-    open_databases_drop(&c->opened, set);
+    folds_drop(&c->opened, set);
     set_dir(set, dir);
     rc = content_unlink(dir, why);
     fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (!rc && fd >= 0)
         rc = file_clear(fd, CONTENT_FOLDER, &n_files, why);
     file_close(&fd);
-    claims_unshut(&c->claims);
+    content_pins_unshut(&c->pins);
     if (rc == STATUS_AGAIN)
         return STATUS_OK;
     if (!rc) {
-        note_none(set);
+        set->progress->content =
+            (struct content_progress){.has = CONTENT_NOTHING};
+        publish_counts(set, &(struct content_at){.seq = 0});
         DIAG(DIAG_INFO, "archive",
              "a set keeps no content any more: its content was deleted",
              diag_text("set", set->name));
@@ -441,52 +401,39 @@ has_any(const struct set *set)
 static bool
 is_to_be_cleared(struct set *set)
 {
-    struct content_notes *notes = &set->notes->content;
+    struct content_progress *progress = &set->progress->content;
     int64_t now_us = clock_steady_us();
     int64_t grace_us = registry_config(set->registry)->remove_grace_us;
 
     if (set_is_unread(set))
         return false;
-    if (notes->has == CONTENT_UNKNOWN)
-        notes->has = has_any(set) ? CONTENT_SOME : CONTENT_NOTHING;
-    if (notes->has == CONTENT_NOTHING)
+    if (progress->has == CONTENT_UNKNOWN)
+        progress->has = has_any(set) ? CONTENT_SOME : CONTENT_NOTHING;
+    if (progress->has == CONTENT_NOTHING)
         return false;
-    if (notes->off_us == 0) {
-        notes->off_us = now_us;
+    if (progress->off_us == 0) {
+        progress->off_us = now_us;
         DIAG(DIAG_WARNING, "archive",
              "a set keeps no content any more: its content will be deleted",
              diag_text("set", set->name),
              diag_number("in_seconds", (uint64_t)(grace_us / 1000000)));
     }
-    return now_us - notes->off_us >= grace_us;
+    return now_us - progress->off_us >= grace_us;
 }
 
 static bool
 is_settled(const struct set *set)
 {
-    return set->notes->content.has == CONTENT_SOME &&
-           set->notes->content.seq >= set->notes->content.settled;
+    return set->progress->content.has == CONTENT_SOME &&
+           set->progress->content.seq >= set->progress->content.settled;
 }
 
 /* True if some files may be without use. */
 static bool
 has_unneeded(const struct set *set)
 {
-    return is_settled(set) && (set->notes->content.is_loose ||
-                               set->notes->content.sweep < CONTENT_FOLDERS);
-}
-
-/* Reports it once. */
-static void
-tell_if_late(struct set *set, const struct head *head, bool has_room)
-{
-    bool is_late = !has_room && set->notes->content.seq < head->last;
-
-    if (is_late && !set->notes->content.is_late)
-        DIAG(DIAG_WARNING, "archive",
-             "the content of a set is behind, because the disk is nearly full",
-             diag_text("set", set->name));
-    set->notes->content.is_late = is_late;
+    return is_settled(set) && (set->progress->content.is_loose ||
+                               set->progress->content.sweep < CONTENT_FOLDERS);
 }
 
 /* True if the set has something to fold, and room for it. Retention makes
@@ -494,91 +441,35 @@ tell_if_late(struct set *set, const struct head *head, bool has_room)
 static bool
 can_fold(const struct set *set, const struct head *head, bool has_room)
 {
-    return (has_room || set->notes->content.wanted > set->notes->content.seq) &&
-           set->notes->content.seq < target_of(set, head);
-}
-
-/* Content is opened even without free room: it knows its position. */
-static bool
-can_open(const struct set *set, const struct head *head, bool has_room)
-{
-    return has_any(set) ||
-           (head->last > 0 && (has_room || set->notes->content.wanted > 0));
+    return (has_room ||
+            set->progress->content.wanted > set->progress->content.seq) &&
+           set->progress->content.seq < target_of(set, head);
 }
 
 static bool
 wants_step(struct set *set, const struct head *head, void *user)
 {
     const struct contents *c = user;
-
+    struct content_progress *p = &set->progress->content;
     bool may_delete = log_may_delete(registry_log(c->registry));
+    bool has_room = chore_has_room(c->registry);
+    bool is_late = !has_room && p->seq < head->last;
 
     if (set_content_mode(set) == CONTENT_NONE)
         return is_to_be_cleared(set) && may_delete;
-    set->notes->content.off_us = 0;
-    if (set->notes->content.has != CONTENT_SOME)
-        return can_open(set, head, c->has_room);
-    tell_if_late(set, head, c->has_room);
-    return can_fold(set, head, c->has_room) ||
-           head->earliest > set->notes->content.earliest ||
+    p->off_us = 0;
+    if (p->has != CONTENT_SOME) /* even without room: it knows its position */
+        return has_any(set) || (head->last > 0 && (has_room || p->wanted > 0));
+    if (is_late && !p->is_late)
+        DIAG(DIAG_WARNING, "archive",
+             "the content of a set is behind, because the disk is nearly full",
+             diag_text("set", set->name));
+    p->is_late = is_late;
+    return can_fold(set, head, has_room) || head->earliest > p->earliest ||
            (may_delete && has_unneeded(set));
 }
 
 /* Steps */
-
-/* Gathers entries behind the content, as many as one commit takes. */
-static enum status
-gather_entries(struct set *set, struct content *content, uint64_t target,
-               struct problem *why)
-{
-    struct log *log = registry_log(set->registry);
-    const atomic_bool *is_ending = log_ending(log);
-    uint64_t seq = content_at(content)->seq;
-    int64_t end_us = clock_steady_us() + STEP_US;
-    enum status rc = STATUS_OK;
-
-    while (!rc && seq < target && !content_is_full(content) &&
-           clock_steady_us() < end_us) {
-        struct batch *batch = NULL;
-
-        if (atomic_load_explicit(is_ending, memory_order_relaxed))
-            return problem(why, STATUS_STOPPED, "the broker is ending");
-        rc = log_read(log, set->log, seq, LOG_DISK, &batch, why);
-        if (rc || !batch)
-            break;
-        seq = batch->last < target ? batch->last : target;
-        rc = content_fold(content, batch, seq, why);
-        batch_unref(batch);
-    }
-    return rc;
-}
-
-static enum status
-fold_entries(struct set *set, struct content *content, const struct head *head,
-             struct problem *why)
-{
-    enum status rc = gather_entries(set, content, target_of(set, head), why),
-                committed;
-
-    /* Commits the entries before an unreadable one. */
-    committed = content_commit(content, rc ? NULL : why);
-    if (!rc)
-        rc = committed;
-    return rc == STATUS_AGAIN ? STATUS_OK : rc; /* it has begun anew */
-}
-
-static enum status
-forget_retired(struct set *set, struct content *content,
-               const struct head *head, struct problem *why)
-{
-    bool is_more = false;
-    enum status rc = content_forget(content, head->earliest, &is_more, why);
-
-    set->notes->content.is_loose = true;
-    if (!rc && !is_more)
-        set->notes->content.earliest = head->earliest;
-    return rc;
-}
 
 /* Overtaken rows may belong to entries that are no longer retained already, so
  * a look follows each fold behind retention. */
@@ -586,16 +477,27 @@ static enum status
 work_on_set(struct contents *c, struct set *set, struct content *content,
             const struct head *head, struct problem *why)
 {
-    enum status rc = STATUS_OK;
+    enum status rc = STATUS_OK, committed;
+    bool is_more = false;
 
-    if (can_fold(set, head, c->has_room)) {
-        rc = fold_entries(set, content, head, why);
+    if (can_fold(set, head, chore_has_room(c->registry))) {
+        rc = folds_gather(&c->opened, set, target_of(set, head), why);
+        /* Commits the entries before an unreadable one. */
+        committed = content_commit(content, rc ? NULL : why);
+        if (!rc)
+            rc = committed;
+        if (rc == STATUS_AGAIN) /* it has begun anew */
+            rc = STATUS_OK;
         contents_note(set, content);
         if (head->earliest > 0)
-            set->notes->content.earliest = 0;
+            set->progress->content.earliest = 0;
     }
-    if (!rc && head->earliest > set->notes->content.earliest)
-        rc = forget_retired(set, content, head, why);
+    if (!rc && head->earliest > set->progress->content.earliest) {
+        rc = content_forget(content, head->earliest, &is_more, why);
+        set->progress->content.is_loose = true;
+        if (!rc && !is_more)
+            set->progress->content.earliest = head->earliest;
+    }
     if (!rc && has_unneeded(set))
         rc = delete_unneeded(c, set, content, why);
     contents_note(set, content);
@@ -628,85 +530,77 @@ step_set(struct contents *c, struct set *set, bool *is_more,
     return rc == STATUS_AGAIN ? STATUS_OK : rc; /* damaged: it begins anew */
 }
 
-/* Claims */
+/* Pins */
 
-/* True if the content is where it no longer needs the claim. First it folds the
- * entries of earlier processes, which have no claims. */
+/* True if the content is where it no longer needs the pin. First it folds the
+ * entries of earlier processes, which have no pins. */
 static bool
-may_end(const struct content_claim *claim)
+may_end(const struct content_pin *pin)
 {
-    struct set *set = claim->set;
+    struct set *set = pin->set;
     struct head head;
 
     if (!log_head(set->log, &head) || set_content_mode(set) == CONTENT_NONE)
         return true;
-    return is_settled(set) && set->notes->content.seq >= claim->last;
+    return is_settled(set) && set->progress->content.seq >= pin->last;
 }
 
-/* Ends a claim: deletes its files without a row. */
+/* Ends a pin: deletes its files without a row. */
 static enum status
-delete_claimed(struct contents *c, struct content_claim *claim,
-               struct problem *why)
+delete_pinned(struct contents *c, struct content_pin *pin, struct problem *why)
 {
     struct content *content;
     struct digest digest;
     bool is_gone;
-    struct set *set = claim->set;
+    struct set *set = pin->set;
     enum status rc = contents_open(c, set, &content, why);
 
     if (rc == STATUS_GONE || rc == STATUS_NOT_FOUND) {
         if (rc == STATUS_NOT_FOUND)
-            set->notes->content.has = CONTENT_UNKNOWN; /* with files, perhaps */
-        claims_drop(claim);
+            set->progress->content.has =
+                CONTENT_UNKNOWN; /* with files, perhaps */
+        content_pins_drop(pin);
         return STATUS_OK;
     }
     if (rc) {
-        claims_keep(claim);
+        content_pins_keep(pin);
         return rc;
     }
-    while (!rc && claims_release(claim, &digest)) {
+    while (!rc && content_pins_release(pin, &digest)) {
         rc = take_away(c, set, content, &digest, &is_gone, why);
-        set->notes->content.is_loose |= is_gone; /* with a row, perhaps */
+        set->progress->content.is_loose |= is_gone; /* with a row, perhaps */
     }
     if (rc) {
-        claims_drop(claim);
+        content_pins_drop(pin);
         mark_unsettled(set); /* the other files are orphans */
     }
     return rc;
 }
 
-/* While a backup copies files, those without a row become orphans. */
-static enum status
-end_claim(struct contents *c, struct content_claim *claim, struct problem *why)
+/* Ends one pin; false: none can end. While a backup copies files, those without
+ * a row become orphans. */
+static bool
+end_one_pin(struct contents *c)
 {
+    struct content_pin *pin = content_pins_ended(&c->pins, may_end);
     struct log *log = registry_log(c->registry);
-    struct set *set = claim->set;
+    struct problem why = {""};
+    struct set *set;
     enum status rc;
 
+    if (!pin)
+        return false;
+    set = pin->set;
     if (!log_begin_deleting(log)) {
-        claims_drop(claim);
+        content_pins_drop(pin);
         if (set_content_mode(set) == CONTENT_NONE)
-            set->notes->content.has = CONTENT_UNKNOWN;
+            set->progress->content.has = CONTENT_UNKNOWN;
         else
             mark_unsettled(set);
-        return STATUS_OK;
+        return true;
     }
-    rc = delete_claimed(c, claim, why);
+    rc = delete_pinned(c, pin, &why);
     log_end_deleting(log);
-    return rc;
-}
-
-/* Ends one claim; false: none can end. */
-static bool
-end_one_claim(struct contents *c)
-{
-    struct content_claim *claim = claims_ended(&c->claims, may_end);
-    struct problem why = {""};
-    enum status rc;
-
-    if (!claim)
-        return false;
-    rc = end_claim(c, claim, &why);
     if (rc && rc != STATUS_STOPPED)
         DIAG(DIAG_WARNING, "archive",
              "files that nobody may need are still on the disk, and will be "
@@ -717,16 +611,6 @@ end_one_claim(struct contents *c)
 
 /* All sets */
 
-static struct set *
-next_set(struct contents *c)
-{
-    struct log_health health;
-
-    log_health(registry_log(c->registry), &health);
-    c->has_room = health.has_room;
-    return turn_next(&c->turn);
-}
-
 static bool
 contents_some(struct chore *chore)
 {
@@ -736,21 +620,19 @@ contents_some(struct chore *chore)
     bool is_more = true;
     enum status rc;
 
-    open_databases_drop_removed(&c->opened);
+    folds_drop_removed(&c->opened);
     if (!turn_has_more(&c->turn))
         return false;
-    if (end_one_claim(c))
+    if (end_one_pin(c))
         return true;
-    set = next_set(c);
+    set = turn_next(&c->turn);
     if (!set)
         return false;
     rc = step_set(c, set, &is_more, &why);
-    if (rc && rc != STATUS_GONE && rc != STATUS_STOPPED)
-        DIAG(DIAG_WARNING, "archive",
-             "the content of a set could not be brought up to date, and will "
-             "be tried again",
-             diag_text("set", set->name), diag_text("error", why.text));
-    return turn_end(&c->turn, set, rc, is_more);
+    return turn_end(&c->turn, set, rc, is_more,
+                    "the content of a set could not be brought up to date, and "
+                    "will be tried again",
+                    &why);
 }
 
 static bool
@@ -759,8 +641,8 @@ add_lag(struct set *set, const struct head *head, void *user)
     int64_t *lag = user;
 
     if (set_content_mode(set) != CONTENT_NONE &&
-        set->notes->content.seq < head->last)
-        *lag += (int64_t)(head->last - set->notes->content.seq);
+        set->progress->content.seq < head->last)
+        *lag += (int64_t)(head->last - set->progress->content.seq);
     return true;
 }
 
@@ -783,17 +665,11 @@ contents_chore(struct contents *c)
     return &c->chore;
 }
 
-/* Claims can still end. */
+/* Pins can still end. */
 static void
 contents_close(struct chore *chore)
 {
-    open_databases_fini(&list_entry(chore, struct contents, chore)->opened);
-}
-
-static void
-close_content(void *content)
-{
-    content_close(content);
+    folds_fini(&list_entry(chore, struct contents, chore)->opened);
 }
 
 void
@@ -801,8 +677,8 @@ contents_free(struct contents *c)
 {
     if (!c)
         return;
-    open_databases_fini(&c->opened);
-    claims_fini(&c->claims);
+    folds_fini(&c->opened);
+    content_pins_fini(&c->pins);
     free(c);
 }
 
@@ -820,8 +696,8 @@ contents_new(struct contents **contents, struct registry *registry,
     c->registry = registry;
     snprintf(c->arriving, sizeof(c->arriving), "%s/arriving",
              registry_config(registry)->data);
-    open_databases_init(&c->opened, close_content);
-    claims_init(&c->claims);
+    folds_init(&c->opened, &content_folding);
+    content_pins_init(&c->pins);
     turn_init(&c->turn, TURN_CONTENT, registry, wants_step, c);
     rc = arriving_clear(c->arriving, why);
     if (rc) {

@@ -14,15 +14,15 @@
  *         removed sets have: all         fetched; set back within the grace, it
  *         that was kept goes             goes on
  *
- * Claims. Any thread places a file before the log commits the file's entry:
+ * Pins. Any thread places a file before the log commits the file's entry:
  *
- *     contents_claim --> contents_place ... --> contents_sync
- *          --> the entries are committed --> contents_end(claim, last seq)
- *          \-> they are not               -> contents_end(claim, 0)
+ *     contents_pin --> contents_place ... --> contents_sync
+ *          --> the entries are committed --> contents_end(pin, last seq)
+ *          \-> they are not               -> contents_end(pin, 0)
  *
- * The archive thread deletes no claimed file. A claim ends when the entries up
+ * The archive thread deletes no pinned file. A pin ends when the entries up
  * to its seq are folded; a file that no row names then goes. A crash leaves
- * files without a row or a claim (orphans). The archive thread looks for them
+ * files without a row or a pin (orphans). The archive thread looks for them
  * once in the life of the process, when the fold has come to where the log
  * ended.
  *
@@ -50,7 +50,7 @@ MUST_CHECK enum status contents_new(struct contents **contents,
                                     struct problem *why);
 void contents_free(struct contents *contents); /* NULL is allowed */
 
-/* The chore of the archive thread. Claims can still end after it has ended. */
+/* The chore of the archive thread. Pins can still end after it has ended. */
 struct chore *contents_chore(struct contents *contents);
 
 /* Opens the content of a set, lent until the next call of any of these.
@@ -60,7 +60,7 @@ MUST_CHECK enum status contents_open(struct contents *contents, struct set *set,
                                      struct content **content,
                                      struct problem *why);
 
-/* Makes claims wait while the caller deletes folders of removed sets. */
+/* Makes pins wait while the caller deletes folders of removed sets. */
 void contents_shut(struct contents *contents);
 void contents_unshut(struct contents *contents);
 
@@ -97,33 +97,32 @@ MUST_CHECK enum status contents_hold(struct contents *contents,
                                      struct holding *disk, uint64_t bytes,
                                      uint64_t own, struct problem *why);
 
-struct content_claim;
+struct content_pin;
 
-/* Begins a claim. STATUS_GONE: the set does not exist, or no longer; make it
+/* Begins a pin. STATUS_GONE: the set does not exist, or no longer; make it
  * first. Waits while the folder of a removed set is being cleared. */
-MUST_CHECK enum status contents_claim(struct contents *contents,
-                                      struct set *set,
-                                      struct content_claim **claim,
-                                      struct problem *why);
+MUST_CHECK enum status contents_pin(struct contents *contents, struct set *set,
+                                    struct content_pin **pin,
+                                    struct problem *why);
 
-/* Gives the complete file its name, and claims it (content_file_place).
+/* Gives the complete file its name, and pins it (content_file_place).
  * `arriving` has nothing left to abandon. */
-MUST_CHECK enum status contents_place(struct content_claim *claim,
+MUST_CHECK enum status contents_place(struct content_pin *pin,
                                       struct arriving *arriving,
                                       struct problem *why);
 
-/* Claims a file that is in the store already. STATUS_NOT_FOUND: it is not. */
-MUST_CHECK enum status contents_find(struct content_claim *claim,
+/* Pins a file that is in the store already. STATUS_NOT_FOUND: it is not. */
+MUST_CHECK enum status contents_find(struct content_pin *pin,
                                      const struct digest *digest,
                                      uint64_t *length, struct problem *why);
 
-/* Makes all claimed files durable under their names. Costs nothing if no claim
+/* Makes all pinned files durable under their names. Costs nothing if no pin
  * has placed a file of these. */
-MUST_CHECK enum status contents_sync(struct content_claim *claim,
+MUST_CHECK enum status contents_sync(struct content_pin *pin,
                                      struct problem *why);
 
-/* Ends the claim once the entries up to `last` are folded; 0: at once. Frees
+/* Ends the pin once the entries up to `last` are folded; 0: at once. Frees
  * it. Never blocks on a disk: log thread, too. NULL is allowed. */
-void contents_end(struct content_claim *claim, uint64_t last);
+void contents_end(struct content_pin *pin, uint64_t last);
 
 #endif

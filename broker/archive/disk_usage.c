@@ -16,31 +16,30 @@
 /* Depths of directories: DATA is at 1. */
 enum { DEPTH_DATA = 1, DEPTH_SETS, DEPTH_SET };
 
-/* Files beside folders, in DATA and in DATA/sets/NAME. */
 static enum metric_disk
-kind_of_loose_file(struct slice name)
+kind_of_file(enum metric_disk folder, struct slice name)
 {
-    if (slice_ends(name, ".db"))
-        return DISK_DATABASE;
-    if (slice_ends(name, ".db-wal") || slice_ends(name, ".db-shm") ||
-        slice_ends(name, ".db-journal"))
-        return DISK_WAL;
-    return DISK_OTHER;
-}
-
-static enum metric_disk
-kind_of_file(const struct disk_usage *u, struct slice name)
-{
-    enum metric_disk kind = u->open[u->depth - 1].kind;
-
     if (slice_ends(name, ".new"))
         return DISK_TEMPORARY;
-    return kind == DISK_OTHER ? kind_of_loose_file(name) : kind;
+    if (folder != DISK_OTHER)
+        return folder;
+    /* Files beside folders, in DATA and in DATA/sets/NAME. */
+    if (slice_ends(name, ".db"))
+        return DISK_DATABASE;
+    return slice_ends(name, ".db-wal") || slice_ends(name, ".db-shm") ||
+                   slice_ends(name, ".db-journal")
+               ? DISK_WAL
+               : DISK_OTHER;
 }
 
+/* The kind of the files in the folder `name` of the directory at hand. */
 static enum metric_disk
-kind_of_folder_of_set(const char *name)
+kind_of_folder(const struct disk_usage *u, const char *name)
 {
+    if (u->depth == DEPTH_DATA)
+        return strcmp(name, "sets") != 0 ? DISK_TEMPORARY : DISK_OTHER;
+    if (u->depth != DEPTH_SET)
+        return u->open[u->depth - 1].kind;
     if (!strcmp(name, LOG_CHANGES))
         return DISK_CHANGE_LISTS;
     if (!strcmp(name, LOG_CONTENT))
@@ -50,17 +49,6 @@ kind_of_folder_of_set(const char *name)
             return kind == GENERATION_RESOURCELIST ? DISK_RESOURCE_LISTS
                                                    : DISK_DUMPS;
     return DISK_OTHER;
-}
-
-/* The kind of the files in the folder `name` of the directory at hand. */
-static enum metric_disk
-kind_of_folder(const struct disk_usage *u, const char *name)
-{
-    if (u->depth == DEPTH_DATA)
-        return strcmp(name, "sets") != 0 ? DISK_TEMPORARY : DISK_OTHER;
-    if (u->depth == DEPTH_SET)
-        return kind_of_folder_of_set(name);
-    return u->open[u->depth - 1].kind;
 }
 
 /* `flags`: O_NOFOLLOW, but for the data directory, which may be a link. */
@@ -91,7 +79,7 @@ count_name(struct disk_usage *u, const char *name)
         fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW))
         return;
     if (S_ISREG(st.st_mode))
-        u->bytes[kind_of_file(u, slice_of(name))] +=
+        u->bytes[kind_of_file(u->open[u->depth - 1].kind, slice_of(name))] +=
             (uint64_t)st.st_blocks * BLOCK_SIZE;
     if (!S_ISDIR(st.st_mode) || u->depth == DISK_USAGE_DEPTH)
         return;
@@ -101,29 +89,9 @@ count_name(struct disk_usage *u, const char *name)
 }
 
 static void
-end_walk(struct disk_usage *u)
-{
-    for (enum metric_disk kind = 0; kind < DISK_KINDS; kind++)
-        if (kind != DISK_CONTENT)
-            metrics_set_label(METRIC_DISK, kind, (int64_t)u->bytes[kind]);
-    u->next_us = clock_steady_us() + DISK_USAGE_PAUSE_S * INT64_C(1000000);
-}
-
-static void
 close_folder(struct disk_usage *u)
 {
     closedir(u->open[--u->depth].dir);
-}
-
-static void
-count_kept(struct disk_usage *u)
-{
-    int fd = open(registry_config(u->registry)->data,
-                  O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-    if (fd >= 0)
-        registry_count_kept(u->registry, file_free_bytes(fd));
-    file_close(&fd);
 }
 
 /* Counts the next names. */
@@ -131,14 +99,17 @@ static void
 look_at_some(struct chore *chore)
 {
     struct disk_usage *u = list_entry(chore, struct disk_usage, chore);
+    const char *data = registry_config(u->registry)->data;
+    int fd = open(data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-    count_kept(u);
+    if (fd >= 0)
+        registry_count_kept(u->registry, file_free_bytes(fd));
+    file_close(&fd);
     if (u->depth == 0) {
         if (clock_steady_us() < u->next_us)
             return;
         memset(u->bytes, 0, sizeof(u->bytes));
-        open_folder(u, AT_FDCWD, registry_config(u->registry)->data, 0,
-                    DISK_OTHER);
+        open_folder(u, AT_FDCWD, data, 0, DISK_OTHER);
     }
     for (int i = 0; i < DISK_USAGE_STEP && u->depth > 0; i++) {
         const struct dirent *entry = readdir(u->open[u->depth - 1].dir);
@@ -148,8 +119,12 @@ look_at_some(struct chore *chore)
         else
             close_folder(u);
     }
-    if (u->depth == 0)
-        end_walk(u);
+    if (u->depth > 0)
+        return;
+    for (enum metric_disk kind = 0; kind < DISK_KINDS; kind++)
+        if (kind != DISK_CONTENT)
+            metrics_set_label(METRIC_DISK, kind, (int64_t)u->bytes[kind]);
+    u->next_us = clock_steady_us() + DISK_USAGE_PAUSE_S * INT64_C(1000000);
 }
 
 static void

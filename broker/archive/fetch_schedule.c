@@ -6,7 +6,7 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
-#include "broker/archive/notes.h"
+#include "broker/archive/set_progress.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "proto/http/websub.h"
@@ -145,21 +145,21 @@ keep_content(struct fetch_schedule *f, struct fetch *fetch, struct problem *why)
 {
     struct digest digest = fetch->arriving.digest;
     uint64_t length = fetch->arriving.length;
-    struct content_claim *claim = NULL;
+    struct content_pin *pin = NULL;
     struct content *content;
-    enum status rc = contents_claim(f->contents, fetch->set, &claim, why);
+    enum status rc = contents_pin(f->contents, fetch->set, &pin, why);
 
     if (!rc)
-        rc = contents_place(claim, &fetch->arriving, why);
+        rc = contents_place(pin, &fetch->arriving, why);
     if (!rc)
-        rc = contents_sync(claim, why);
+        rc = contents_sync(pin, why);
     if (!rc)
         rc = contents_open(f->contents, fetch->set, &content, why);
     if (!rc)
         rc = content_keep(content, fetch->seq, &digest, length, why);
     if (!rc)
         contents_note(fetch->set, content);
-    contents_end(claim, 0); /* a row names the file now */
+    contents_end(pin, 0); /* a row names the file now */
     if (rc)
         return rc;
     metrics_add(METRIC_FETCHED, 1);
@@ -264,20 +264,6 @@ settle_some(struct fetch_schedule *f)
 
 /* Starting */
 
-static bool
-is_under_way(const struct fetch_schedule *f, const struct set *set,
-             uint64_t seq)
-{
-    struct list *after;
-    const struct fetch *fetch;
-
-    list_each (fetch, after, &f->under_way, node) {
-        if (fetch->set == set && fetch->seq == seq)
-            return true;
-    }
-    return false;
-}
-
 /* True if one more fetch of the set may start: a set has at most half of the
  * places, and its owner leaves room for others. */
 static bool
@@ -293,18 +279,6 @@ has_place(const struct fetch_schedule *f, const struct set *set)
     }
     return f->n < most && n < most / 2 &&
            client_leaves_room(own, most - f->n - 1);
-}
-
-/* Writes the URL of a loc, which may be an IRI: without its fragment. */
-static enum status
-write_url(struct buf *to, struct slice loc, struct problem *why)
-{
-    const char *fragment = memchr(loc.data, '#', loc.size);
-
-    if (fragment)
-        loc.size = (size_t)(fragment - loc.data);
-    uri_add_sendable(to, loc);
-    return websub_check_url(buf_slice(to), "its loc", why);
 }
 
 /* Gives up content that needs no attempt. */
@@ -358,16 +332,25 @@ consider_content(struct fetch_schedule *f, struct set *set,
                  struct problem *why)
 {
     const struct config *config = config_of(f);
+    struct slice loc = missing->loc;
+    const char *fragment;
+    struct list *after;
+    struct fetch *fetch;
     struct fetch_host *host;
     struct buf url;
     uint32_t number;
     enum status rc = STATUS_OK;
 
-    if (is_under_way(f, set, missing->seq))
-        return STATUS_OK;
+    list_each (fetch, after, &f->under_way, node) {
+        if (fetch->set == set && fetch->seq == missing->seq)
+            return STATUS_OK;
+    }
+    fragment = memchr(loc.data, '#', loc.size);
+    if (fragment)
+        loc.size = (size_t)(fragment - loc.data);
     buf_init(&url, URL_SIZE_MAX);
-    rc = write_url(&url, missing->loc, why);
-    if (rc) {
+    uri_add_sendable(&url, loc); /* it may be an IRI */
+    if (websub_check_url(buf_slice(&url), "its loc", why)) {
         rc = give_up(set, content, missing, FETCH_REFUSED, why);
         goto out;
     }
@@ -395,7 +378,7 @@ static enum status
 start_some(struct fetch_schedule *f, struct set *set, struct problem *why)
 {
     unsigned n_settled = 0;
-    struct fetch_notes *looked = &set->notes->fetch;
+    struct fetch_progress *looked = &set->progress->fetch;
     struct content_missing missing = {.due_us = looked->us, .seq = looked->seq};
     int64_t now_us = clock_now_us();
     struct content *content;
@@ -407,7 +390,7 @@ start_some(struct fetch_schedule *f, struct set *set, struct problem *why)
         rc = content_missing(content, now_us, &missing, why);
         if (rc)
             break;
-        *looked = (struct fetch_notes){missing.due_us, missing.seq};
+        *looked = (struct fetch_progress){missing.due_us, missing.seq};
         n_settled += missing.is_settled;
         if (!missing.is_settled)
             rc = consider_content(f, set, content, &missing, why);
@@ -415,7 +398,7 @@ start_some(struct fetch_schedule *f, struct set *set, struct problem *why)
     if (!rc && n_settled > 0)
         turn_add(&f->turn, set);
     if (rc == STATUS_NOT_FOUND) /* end of the rows: again from the first */
-        *looked = (struct fetch_notes){0};
+        *looked = (struct fetch_progress){0};
     if (!rc || rc == STATUS_NOT_FOUND)
         contents_note(set, content);
     return rc;
@@ -444,12 +427,10 @@ fetching_some(struct chore *chore)
     struct fetch_schedule *f = list_entry(chore, struct fetch_schedule, chore);
     bool is_more = settle_some(f);
     struct problem why = {""};
-    struct log_health health;
     struct set *set;
     enum status rc;
 
-    log_health(registry_log(f->registry), &health);
-    if (!health.has_room || f->n >= most_at_once(f) ||
+    if (!chore_has_room(f->registry) || f->n >= most_at_once(f) ||
         clock_steady_us() < f->rest_us)
         return is_more;
     set = turn_next(&f->turn);

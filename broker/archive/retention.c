@@ -1,31 +1,12 @@
 #include "broker/archive/retention.h"
 
-#include "broker/archive/notes.h"
+#include "broker/archive/set_progress.h"
 #include "broker/base/diag.h"
 #include "broker/sets/settings.h"
 
 /* Lists removed in one commit, which writes one row for any number of them, but
  * looks at their files. The others follow in the next round. */
 #define STEP_LISTS 256
-
-static struct retention
-retention_of(struct set *set)
-{
-    return (struct retention){
-        atomic_load_explicit(&set->retain_lists, memory_order_relaxed),
-        atomic_load_explicit(&set->retain_age_us, memory_order_relaxed)};
-}
-
-/* True if a list may be too old. False while the oldest one is known not to
- * be. */
-static bool
-may_be_old(const struct set *set, const struct head *head, int64_t before_us)
-{
-    const struct retention_notes *oldest = &set->notes->retention;
-
-    return before_us != INT64_MIN && head->list > head->first_list &&
-           (oldest->list != head->first_list || oldest->until_us < before_us);
-}
 
 /* Counts those of the oldest `n` lists that no chore needs. The framework log
  * has no state, no content and no dumps. */
@@ -50,18 +31,26 @@ count_unneeded(const struct retaining *r, struct set *set,
 }
 
 static enum status
-retire_lists(struct retaining *r, struct set *set, const struct head *head,
-             uint64_t over, int64_t before_us, struct problem *why)
+retain_lists(struct retaining *r, struct set *set, const struct head *head,
+             const struct retention *retention, int64_t before_us,
+             struct problem *why)
 {
     struct log *log = registry_log(set->registry);
+    struct retention_progress *oldest = &set->progress->retention;
+    uint64_t over = retention_over(retention, head->list - head->first_list);
     struct list_info lists[STEP_LISTS];
     size_t n = STEP_LISTS, going = 0;
-    enum status rc = log_lists(log, set->log, head->first_list, lists, &n, why);
+    enum status rc;
 
+    if (over == 0 &&
+        (before_us == INT64_MIN || head->list <= head->first_list ||
+         (oldest->list == head->first_list && oldest->until_us >= before_us)))
+        return STATUS_OK; /* none is over, or known to be old */
+    rc = log_lists(log, set->log, head->first_list, lists, &n, why);
     if (rc || n == 0)
         return rc;
-    set->notes->retention.list = lists[0].number;
-    set->notes->retention.until_us = lists[0].until_us;
+    oldest->list = lists[0].number;
+    oldest->until_us = lists[0].until_us;
     while (going < n && lists[going].is_filed &&
            (going < over || lists[going].until_us < before_us))
         going++;
@@ -75,22 +64,31 @@ retire_lists(struct retaining *r, struct set *set, const struct head *head,
 /* Removes generations from an archive, except the last one. The broker serves
  * their files a while longer, for clients that are reading them. */
 static enum status
-unarchive_builds(struct set *set, enum generation_kind kind,
-                 const struct generations *all, uint64_t over,
-                 int64_t before_us, struct problem *why)
+retain_generations(struct set *set, enum generation_kind kind,
+                   const struct generations *all,
+                   const struct retention *retention, int64_t before_us,
+                   struct problem *why)
 {
+    uint64_t over = retention_over(retention, all->n_archived);
     struct log *log = registry_log(set->registry);
     struct act act = {.kind = ACT_UNARCHIVED, .unarchived = {.kind = kind}};
     struct generation some[STEP_LISTS + 1];
     struct generation_page page = {kind, all->first_archived, some,
                                    STEP_LISTS + 1};
+    struct generation_progress *oldest =
+        &set->progress->retention.generations[kind];
     size_t going = 0;
-    enum status rc = log_generations(log, set->log, &page, why);
+    enum status rc;
 
+    if (over == 0 && (before_us == INT64_MIN || all->n_archived <= 1 ||
+                      (oldest->number == all->first_archived &&
+                       oldest->completed_us >= before_us)))
+        return STATUS_OK;
+    rc = log_generations(log, set->log, &page, why);
     if (rc || page.n == 0)
         return rc;
-    set->notes->retention.generations[kind].number = some[0].number;
-    set->notes->retention.generations[kind].completed_us = some[0].completed_us;
+    oldest->number = some[0].number;
+    oldest->completed_us = some[0].completed_us;
     while (going + 1 < page.n &&
            (going < over || some[going].completed_us < before_us))
         going++;
@@ -103,41 +101,13 @@ unarchive_builds(struct set *set, enum generation_kind kind,
                    registry_config(set->registry)->remove_grace_us, why);
 }
 
-static enum status
-retain_generations(struct set *set, enum generation_kind kind,
-                   const struct generations *all,
-                   const struct retention *retention, int64_t before_us,
-                   struct problem *why)
-{
-    uint64_t over = retention_over(retention, all->n_archived);
-    bool may_be_old =
-        before_us != INT64_MIN && all->n_archived > 1 &&
-        (set->notes->retention.generations[kind].number !=
-             all->first_archived ||
-         set->notes->retention.generations[kind].completed_us < before_us);
-
-    return over > 0 || may_be_old
-               ? unarchive_builds(set, kind, all, over, before_us, why)
-               : STATUS_OK;
-}
-
-static enum status
-retain_lists(struct retaining *r, struct set *set, const struct head *head,
-             const struct retention *retention, int64_t before_us,
-             struct problem *why)
-{
-    uint64_t over = retention_over(retention, head->list - head->first_list);
-
-    return over > 0 || may_be_old(set, head, before_us)
-               ? retire_lists(r, set, head, over, before_us, why)
-               : STATUS_OK;
-}
-
 static bool
 retain_set(struct set *set, const struct head *head, void *user)
 {
     struct problem why = {""};
-    struct retention retention = retention_of(set);
+    struct retention retention = {
+        atomic_load_explicit(&set->retain_lists, memory_order_relaxed),
+        atomic_load_explicit(&set->retain_age_us, memory_order_relaxed)};
     int64_t before_us = retention_since_us(&retention);
     enum status rc = retain_lists(user, set, head, &retention, before_us, &why);
 

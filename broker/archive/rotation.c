@@ -111,7 +111,7 @@ file_one(struct rotation *rotation)
 }
 
 static bool
-rotate_file_some(struct chore *chore)
+file_some(struct chore *chore)
 {
     struct rotation *rotation = list_entry(chore, struct rotation, chore);
     const atomic_bool *is_ending = log_ending(registry_log(rotation->registry));
@@ -127,10 +127,8 @@ rotate_file_some(struct chore *chore)
 void
 rotation_init(struct rotation *rotation, struct registry *registry)
 {
-    rotation->chore =
-        (struct chore){.look = rotate_by_age, .step = rotate_file_some};
-    rotation->registry = registry;
-    atomic_init(&rotation->n_asked, 0);
-    atomic_init(&rotation->n_failures, 0);
-    rotation->again_us = 0;
+    *rotation = (struct rotation){
+        .chore = {.look = rotate_by_age, .step = file_some},
+        .registry = registry,
+    };
 }

@@ -7,14 +7,10 @@
 
 #include "base/clock.h"
 #include "base/db.h"
-#include "base/file.h"
-#include "broker/archive/notes.h"
+#include "broker/archive/set_progress.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/builds/generation.h"
-
-/* Time for reading in a step; then the step commits. */
-#define STEP_US 1000000
 
 /* state_fold.rest_us: longer than the pauses of a source at work. */
 #define REST_US 10000000
@@ -22,12 +18,6 @@
 /* state_fold.lag: more than most sources post at once. A list that is awaited
  * waits some seconds for the fold of so many. */
 #define LAG 1000000
-
-static void
-close_state(void *state)
-{
-    resources_close(state);
-}
 
 /* States */
 
@@ -41,21 +31,21 @@ state_fold_path(const struct set *set, char path[STATE_FOLD_PATH_MAX])
 uint64_t
 state_fold_seq(const struct set *set)
 {
-    return set->notes->fold.seq;
+    return set->progress->fold.seq;
 }
 
 bool
 state_fold_is_known(const struct set *set)
 {
-    return set->notes->fold.is_known;
+    return set->progress->fold.is_known;
 }
 
 bool
 state_fold_needs(struct set *set, const struct list_info *list)
 {
-    if (set->notes->fold.kept >= list->last)
+    if (set->progress->fold.kept >= list->last)
         return false;
-    set->notes->fold.wanted = list->last;
+    set->progress->fold.wanted = list->last;
     return true;
 }
 
@@ -87,12 +77,6 @@ find_served(const struct set *set, const struct generations *lists,
     return rc;
 }
 
-static bool
-is_here(const struct set *set, const struct generation *list)
-{
-    return generation_is_here(set, GENERATION_RESOURCELIST, list->number);
-}
-
 /* Sets *list to the first Resource List that all brokers serve and this one has
  * not built, though its state has not passed the list's position.
  * STATUS_NOT_FOUND: there is none. Lists with higher numbers have later
@@ -102,16 +86,19 @@ find_missing(const struct set *set, const struct generations *lists,
              struct generation *list)
 {
     const struct generation *current = &lists->current;
-    struct fold_notes *n = &set->notes->fold;
+    struct fold_progress *n = &set->progress->fold;
 
     if (n->list < current->number &&
         (n->seq > current->seq ||
-         (n->seq == current->seq && is_here(set, current))))
+         (n->seq == current->seq &&
+          generation_is_here(set, GENERATION_RESOURCELIST, current->number))))
         n->list = current->number; /* without a look at each archived one */
     while (n->list < current->number) {
         enum status rc = find_served(set, lists, n->list, list);
 
-        if (rc || (n->seq <= list->seq && !is_here(set, list)))
+        if (rc ||
+            (n->seq <= list->seq &&
+             !generation_is_here(set, GENERATION_RESOURCELIST, list->number)))
             return rc;
         n->list = list->number;
     }
@@ -126,7 +113,7 @@ next_list(const struct set *set, const struct head *head,
 {
     const struct generations *lists =
         &head->generations[GENERATION_RESOURCELIST];
-    const struct fold_notes *n = &set->notes->fold;
+    const struct fold_progress *n = &set->progress->fold;
     enum status rc;
 
     if (!log_is_shared(registry_log(set->registry)) || !n->is_known ||
@@ -143,7 +130,7 @@ next_list(const struct set *set, const struct head *head,
 static bool
 is_wanted(const struct set *set)
 {
-    return set->notes->fold.wanted > set->notes->fold.kept;
+    return set->progress->fold.wanted > set->progress->fold.kept;
 }
 
 /* True if the list cannot be built because the disk is nearly full, and the
@@ -151,12 +138,8 @@ is_wanted(const struct set *set)
 static bool
 is_in_the_way(const struct set *set, const struct generation *list)
 {
-    struct log_health health;
-
-    if (!is_wanted(set) || set->notes->fold.wanted <= list->seq)
-        return false;
-    log_health(registry_log(set->registry), &health);
-    return !health.has_room;
+    return is_wanted(set) && set->progress->fold.wanted > list->seq &&
+           !chore_has_room(set->registry);
 }
 
 bool
@@ -182,7 +165,7 @@ last_entry(const struct set *set, const struct head *head)
 static void
 note_state(struct set *set, const struct resources *r)
 {
-    struct fold_notes *n = &set->notes->fold;
+    struct fold_progress *n = &set->progress->fold;
     uint64_t kept = resources_kept(r);
 
     if (resources_at(r)->seq < n->seq)
@@ -243,42 +226,21 @@ fit_to_log(struct set *set, struct resources *r, const struct head *head,
 }
 
 static enum status
-open_new(struct state_fold *f, const struct set *set, const char *epoch,
-         struct resources **resources, struct problem *why)
-{
-    char dir[SET_DIR_MAX];
-    enum status rc;
-
-    set_dir(set, dir);
-    rc = file_make_dirs(dir, why);
-    if (!rc)
-        rc = resources_open(resources, dir, epoch, why);
-    if (rc)
-        return rc;
-    resources_heed(*resources, log_ending(registry_log(f->registry)));
-    open_databases_add(&f->states, set, *resources);
-    return STATUS_OK;
-}
-
-static enum status
 open_state(struct state_fold *f, struct set *set, const struct head *head,
            struct resources **resources, struct problem *why)
 {
-    enum status rc = STATUS_OK;
+    struct fold_db *db;
+    enum status rc = folds_open(&f->states, set, head->epoch, &db, why);
 
-    *resources = open_databases_find(&f->states, set);
-    if (*resources && resources_is_damaged(*resources)) {
-        open_databases_drop(&f->states, set);
-        *resources = NULL;
-        if (set == f->held)
-            return problem(why, STATUS_IO, "the state of the set is damaged");
-    }
-    if (!*resources)
-        rc = open_new(f, set, head->epoch, resources, why);
-    if (!rc)
+    if (rc)
+        return rc;
+    *resources = resources_of(db);
+    if (set == f->held && db->at.seq != state_fold_seq(set))
+        rc = problem(why, STATUS_IO, "the state of the set was damaged");
+    else
         rc = fit_to_log(set, *resources, head, why);
     if (rc)
-        open_databases_drop(&f->states, set);
+        folds_drop(&f->states, set);
     return rc;
 }
 
@@ -288,7 +250,7 @@ state_fold_open(struct state_fold *f, struct set *set,
 {
     struct head head;
 
-    open_databases_drop_removed(&f->states);
+    folds_drop_removed(&f->states);
     if (!log_head(set->log, &head))
         return problem(why, STATUS_GONE, "the set %s was removed", set->name);
     return open_state(f, set, &head, resources, why);
@@ -308,66 +270,13 @@ state_fold_is_held(const struct state_fold *f, const struct set *set)
 
 /* Folding */
 
-/* Gathers entries behind the state, as many as one commit takes. */
-static enum status
-gather_entries(struct set *set, struct resources *r, uint64_t last,
-               struct problem *why)
-{
-    struct log *log = registry_log(set->registry);
-    uint64_t seq = resources_at(r)->seq;
-    const atomic_bool *is_ending = log_ending(log);
-    int64_t end_us = clock_steady_us() + STEP_US;
-    enum status rc = STATUS_OK;
-
-    while (!rc && seq < last && !resources_is_full(r) &&
-           clock_steady_us() < end_us) {
-        struct batch *batch = NULL;
-
-        if (atomic_load_explicit(is_ending, memory_order_relaxed))
-            return problem(why, STATUS_STOPPED, "the broker is ending");
-        rc = log_read(log, set->log, seq, LOG_DISK, &batch, why);
-        if (rc || !batch)
-            break;
-        seq = batch->last < last ? batch->last : last;
-        rc = resources_fold(r, batch, seq, why);
-        batch_unref(batch);
-        if (log_is_holding(log)) /* posts wait for files of lists */
-            break;
-    }
-    return rc;
-}
-
-static void
-report_passed(const struct set *set, const struct generation *list)
-{
-    if (set->notes->fold.seq > list->seq)
-        DIAG(DIAG_WARNING, "archive",
-             "the disk is nearly full: this broker does not build a Resource "
-             "List, and serves the former one until the next",
-             diag_text("set", set->name), diag_number("number", list->number));
-}
-
-/* Begins the state anew if the log no longer has the entries behind it. Retired
- * lists are there for a while, and stay as long as the state lacks them
- * (state_fold_needs); so this state was lost, or is older. Any other failure
- * stays STATUS_GONE. */
-static enum status
-skip_gone(struct set *set, struct resources *r, struct problem *why)
-{
-    struct head head;
-
-    if (!log_head(set->log, &head) || resources_at(r)->seq >= head.earliest)
-        return STATUS_GONE;
-    return begin_anew(set, r, &head, why);
-}
-
 enum status
 state_fold_step(struct state_fold *f, struct set *set, bool *is_more,
                 struct problem *why)
 {
     struct generation list;
     struct resources *state;
-    struct head head;
+    struct head head, now;
     bool was_whole, has_list;
     enum status rc, committed;
 
@@ -381,13 +290,17 @@ state_fold_step(struct state_fold *f, struct set *set, bool *is_more,
         return rc;
     was_whole = resources_at(state)->is_whole;
     has_list = !next_list(set, &head, &list);
-    rc = gather_entries(set, state, last_entry(set, &head), why);
+    rc = folds_gather(&f->states, set, last_entry(set, &head), why);
     /* Commits the entries before an unreadable one. */
     committed = resources_commit(state, rc ? NULL : why);
     if (!rc)
         rc = committed;
-    if (rc == STATUS_GONE)
-        rc = skip_gone(set, state, why);
+    /* The state begins anew if the log no longer has the entries behind it.
+     * Retired lists are there for a while, and stay as long as the state lacks
+     * them (state_fold_needs); so this state was lost, or is older. */
+    if (rc == STATUS_GONE && log_head(set->log, &now) &&
+        resources_at(state)->seq < now.earliest)
+        rc = begin_anew(set, state, &now, why);
     if (rc == STATUS_AGAIN) /* it has begun anew */
         rc = STATUS_OK;
     if (!rc && is_wanted(set))
@@ -398,30 +311,22 @@ state_fold_step(struct state_fold *f, struct set *set, bool *is_more,
              "resources",
              diag_text("set", set->name));
     note_state(set, state);
-    if (has_list)
-        report_passed(set, &list);
-    *is_more = set->notes->fold.seq < last_entry(set, &head);
+    if (has_list && set->progress->fold.seq > list.seq)
+        DIAG(DIAG_WARNING, "archive",
+             "the disk is nearly full: this broker does not build a Resource "
+             "List, and serves the former one until the next",
+             diag_text("set", set->name), diag_number("number", list.number));
+    *is_more = set->progress->fold.seq < last_entry(set, &head);
     if (rc)
-        open_databases_drop(&f->states, set);
+        folds_drop(&f->states, set);
     return rc;
-}
-
-/* A set without entries, or with few, has no state, but an earlier set of that
- * name may have left one. */
-static bool
-has_file(const struct set *set)
-{
-    char path[STATE_FOLD_PATH_MAX];
-
-    state_fold_path(set, path);
-    return !access(path, F_OK);
 }
 
 /* True if a list or a dump waits for the state. */
 static bool
 is_awaited(const struct set *set)
 {
-    const struct notes *n = set->notes;
+    const struct set_progress *n = set->progress;
 
     for (enum generation_kind kind = 0; kind < GENERATION_STATES; kind++)
         if (n->builds[kind].is_due && n->builds[kind].wanted > n->fold.seq)
@@ -435,7 +340,7 @@ is_due(const struct state_fold *f, struct set *set, const struct head *head)
 {
     struct generation list;
     bool has_list = state_fold_list(set, head, &list);
-    uint64_t seq = set->notes->fold.seq;
+    uint64_t seq = set->progress->fold.seq;
     uint64_t last = has_list ? list.seq : head->last;
 
     return seq < last && (has_list || last - seq >= f->lag || is_awaited(set) ||
@@ -452,23 +357,11 @@ is_idle(const struct state_fold *f, const struct set *set,
 {
     struct generation list;
 
-    return set->notes->fold.has_file && set_is_small(set, head) &&
+    return set->progress->fold.has_file && set_is_small(set, head) &&
            !is_wanted(set) && !is_awaited(set) &&
            !state_fold_list(set, head, &list) &&
            set_content_mode(set) == CONTENT_NONE &&
            clock_now_us() >= head->last_us + f->rest_us;
-}
-
-/* Deletes a state: the log has all that it has. */
-static enum status
-delete_state(struct state_fold *f, struct set *set, struct problem *why)
-{
-    char path[STATE_FOLD_PATH_MAX];
-
-    open_databases_drop(&f->states, set);
-    set->notes->fold = (struct fold_notes){.is_known = true, .is_whole = true};
-    state_fold_path(set, path);
-    return db_unlink(path, why);
 }
 
 /* True if the set is to be folded. While the disk is nearly full, only if that
@@ -477,38 +370,39 @@ static bool
 is_behind(struct set *set, const struct head *head, void *user)
 {
     const struct state_fold *f = user;
-    struct fold_notes *n = &set->notes->fold;
+    struct fold_progress *n = &set->progress->fold;
+    char path[STATE_FOLD_PATH_MAX];
 
     if (state_fold_is_held(f, set))
         return false;
-    if (!n->is_known && (head->last == 0 || set_is_small(set, head)))
-        n->is_known = n->is_whole = !has_file(set);
+    /* A set without entries, or with few, has no state, but an earlier set of
+     * that name may have left one. */
+    if (!n->is_known && (head->last == 0 || set_is_small(set, head))) {
+        state_fold_path(set, path);
+        n->is_known = n->is_whole = access(path, F_OK) != 0;
+    }
     return is_wanted(set) || is_idle(f, set, head) ||
-           (f->has_room &&
+           (chore_has_room(set->registry) &&
             (!n->is_known || n->seq > head->last || is_due(f, set, head)));
-}
-
-/* Returns the next set in turn that is behind; NULL: none is. */
-static struct set *
-next_behind(struct state_fold *f)
-{
-    struct log_health health;
-
-    log_health(registry_log(f->registry), &health);
-    f->has_room = health.has_room;
-    return turn_next(&f->turn);
 }
 
 static enum status
 step_set(struct state_fold *f, struct set *set, bool *is_more,
          struct problem *why)
 {
+    char path[STATE_FOLD_PATH_MAX];
     struct head head;
 
     if (!log_head(set->log, &head))
         return STATUS_GONE;
-    return is_idle(f, set, &head) ? delete_state(f, set, why)
-                                  : state_fold_step(f, set, is_more, why);
+    if (!is_idle(f, set, &head))
+        return state_fold_step(f, set, is_more, why);
+    /* Deletes the state: the log has all that it has. */
+    folds_drop(&f->states, set);
+    set->progress->fold =
+        (struct fold_progress){.is_known = true, .is_whole = true};
+    state_fold_path(set, path);
+    return db_unlink(path, why);
 }
 
 static bool
@@ -517,24 +411,23 @@ folding_some(struct chore *chore)
     struct state_fold *f = list_entry(chore, struct state_fold, chore);
     struct problem why = {""};
     struct set *set;
-    bool is_more = false;
+    bool is_more = false, had_failed;
     enum status rc;
 
-    open_databases_drop_removed(&f->states);
-    set = next_behind(f);
+    folds_drop_removed(&f->states);
+    set = turn_next(&f->turn);
     if (!set)
         return false;
     rc = step_set(f, set, &is_more, &why);
-    if (rc && rc != STATUS_GONE && rc != STATUS_STOPPED) {
+    had_failed = set->progress->fold.has_failed;
+    set->progress->fold.has_failed = rc != STATUS_OK;
+    if (rc && rc != STATUS_GONE && rc != STATUS_STOPPED)
         metrics_add(METRIC_FOLDS_FAILED, 1);
-        if (!set->notes->fold.has_failed)
-            DIAG(DIAG_WARNING, "archive",
-                 "the state of a set could not be brought up to date, and will "
-                 "be tried again",
-                 diag_text("set", set->name), diag_text("error", why.text));
-    }
-    set->notes->fold.has_failed = rc != STATUS_OK;
-    return turn_end(&f->turn, set, rc, is_more);
+    return turn_end(&f->turn, set, rc, is_more,
+                    had_failed ? NULL
+                               : "the state of a set could not be brought up "
+                                 "to date, and will be tried again",
+                    &why);
 }
 
 /* Looking */
@@ -565,7 +458,7 @@ folding_look(struct chore *chore)
 static void
 folding_end(struct chore *chore)
 {
-    open_databases_fini(&list_entry(chore, struct state_fold, chore)->states);
+    folds_fini(&list_entry(chore, struct state_fold, chore)->states);
 }
 
 void
@@ -579,6 +472,6 @@ state_fold_init(struct state_fold *f, struct registry *registry)
     f->registry = registry;
     f->rest_us = REST_US;
     f->lag = LAG;
-    open_databases_init(&f->states, close_state);
+    folds_init(&f->states, &resources_folding);
     turn_init(&f->turn, TURN_FOLD, registry, is_behind, f);
 }

@@ -27,7 +27,7 @@
 #include <stdint.h>
 
 #include "broker/archive/chore.h"
-#include "broker/archive/open_databases.h"
+#include "broker/archive/folds.h"
 #include "broker/sets/registry.h"
 #include "broker/state/resources.h"
 #include "proto/problem.h"
@@ -37,13 +37,11 @@ struct state_fold {
     struct chore chore;
     struct registry *registry;
 
-    struct open_databases states;
+    struct folds states;
     const struct set *held; /* state_fold_hold */
     int64_t rest_us;        /* without a post a set is due after that time */
     uint64_t lag;           /* a state that lacks so many entries is due */
-
     struct turn turn;
-    bool has_room; /* log_health, at the last look for the next set */
 };
 
 void state_fold_init(struct state_fold *folding, struct registry *registry);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "broker/archive/reconciliation.h"
+#include "broker/archive/upload_apply.h"
 #include "broker/base/authority.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
@@ -49,27 +49,21 @@ drop_upload(struct uploads *u, struct upload *upload)
     free(upload);
 }
 
-static bool
-is_at_work(struct uploads *u, struct slice name)
-{
-    struct list *after;
-    struct upload *upload;
-
-    list_each (upload, after, &u->list, node)
-        if (slice_is(name, upload->name))
-            return true;
-    return false;
-}
-
 enum status
 uploads_begin(struct uploads *u, struct slice name, struct client *client,
               struct authority *authority, struct upload **upload,
               struct problem *why)
 {
+    struct list *after;
+    struct upload *other;
     enum status rc = STATUS_OK;
 
     pthread_mutex_lock(&u->mutex);
-    if (is_at_work(u, name)) {
+    list_each (other, after, &u->list, node) {
+        if (slice_is(name, other->name))
+            rc = STATUS_RUNNING;
+    }
+    if (rc) {
         rc = problem(why, STATUS_RUNNING,
                      "another request puts the resources of \"%s\" already",
                      problem_quote(name).text);
@@ -141,14 +135,6 @@ next_whole(struct uploads *u)
     return found;
 }
 
-/* True if a later attempt may succeed, and no request waits for this one. */
-static bool
-is_to_be_tried_again(const struct upload *upload, enum status rc)
-{
-    return !upload->on_done && (rc == STATUS_BUSY || rc == STATUS_IO ||
-                                rc == STATUS_MEMORY || rc == STATUS_AGAIN);
-}
-
 static void
 report_outcome(const struct upload *upload, const struct upload_outcome *o)
 {
@@ -191,7 +177,9 @@ finish_upload(struct uploads *u, struct upload *upload)
     else
         report_outcome(upload, &o);
     metrics_add(METRIC_UPLOADS, !o.status);
-    if (is_to_be_tried_again(upload, o.status)) {
+    /* A later attempt may succeed, and no request waits for this one. */
+    if (!on_done && (o.status == STATUS_BUSY || o.status == STATUS_IO ||
+                     o.status == STATUS_MEMORY || o.status == STATUS_AGAIN)) {
         put_off(u, upload, PAUSE_US);
         return;
     }
@@ -208,48 +196,39 @@ finish_upload(struct uploads *u, struct upload *upload)
         on_done(&o, user);
 }
 
-/* Leaves an upload, so that others have their turn first. */
-static void
-leave_uploads(struct uploads *u)
-{
-    reconciliation_close(u->taking);
-    u->taking = NULL;
-    put_off(u, u->taken, HELD_US);
-    u->taken = NULL;
-}
-
 static bool
 uploads_some(struct chore *chore)
 {
     struct uploads *u = list_entry(chore, struct uploads, chore);
     struct problem why = {""};
-    bool is_done = false;
+    bool is_done = false, is_waiting;
     enum status rc = STATUS_OK;
 
-    if (!u->taken) {
-        u->taken = next_whole(u);
-        if (!u->taken)
+    if (!u->current) {
+        u->current = next_whole(u);
+        if (!u->current)
             return false;
-        rc = reconciliation_open(&u->taking, u->registry, u->dir, u->taken,
-                                 &why);
+        rc =
+            upload_apply_open(&u->apply, u->registry, u->dir, u->current, &why);
     }
     if (!rc)
-        rc = authority_check(u->taken->authority, clock_now_us(), &why);
+        rc = authority_check(u->current->authority, clock_now_us(), &why);
     if (!rc)
-        rc = reconciliation_step(u->taking, u->folding, &is_done, &why);
-    if (!rc && reconciliation_is_waiting(u->taking)) {
-        leave_uploads(u);
-        return false;
-    }
-    if (!rc && !is_done)
+        rc = upload_apply_step(u->apply, u->folding, &is_done, &why);
+    is_waiting = !rc && upload_apply_is_waiting(u->apply);
+    if (!rc && !is_done && !is_waiting)
         return true;
-    u->taken->outcome.status = rc;
-    u->taken->outcome.why = why;
-    reconciliation_close(u->taking);
-    u->taking = NULL;
-    finish_upload(u, u->taken);
-    u->taken = NULL;
-    return true;
+    upload_apply_close(u->apply);
+    u->apply = NULL;
+    if (is_waiting) { /* others have their turn first */
+        put_off(u, u->current, HELD_US);
+    } else {
+        u->current->outcome.status = rc;
+        u->current->outcome.why = why;
+        finish_upload(u, u->current);
+    }
+    u->current = NULL;
+    return !is_waiting;
 }
 
 /* Answers the waiting requests. */
@@ -260,9 +239,9 @@ uploads_end(struct chore *chore)
     struct list *after;
     struct upload *upload;
 
-    reconciliation_close(u->taking);
-    u->taking = NULL;
-    u->taken = NULL;
+    upload_apply_close(u->apply);
+    u->apply = NULL;
+    u->current = NULL;
     pthread_mutex_lock(&u->mutex);
     u->is_ending = true;
     list_each (upload, after, &u->list, node) {

@@ -25,7 +25,6 @@
 #include "broker/archive/chore.h"
 #include "broker/archive/state_fold.h"
 #include "broker/sets/registry.h"
-#include "broker/state/resource_diff.h"
 #include "proto/problem.h"
 #include "proto/resourcesync/position.h"
 #include "proto/slice.h"
@@ -39,14 +38,22 @@
 #define UPLOADS_MAX_DELETE 20
 #define UPLOADS_FEW        3
 
-struct reconciliation;
+struct upload_apply;
 struct uploads;
+
+/* Resources of an upload. */
+struct upload_counts {
+    uint64_t created, updated, deleted; /* changes to post */
+    uint64_t unchanged;
+    uint64_t newer;     /* differ, but are left alone */
+    uint64_t held_back; /* deletions not to post */
+};
 
 /* The outcome. */
 struct upload_outcome {
     enum status status;
     struct problem why;
-    struct resource_diff_counts counts; /* posted, or held back */
+    struct upload_counts counts; /* posted, or held back */
     uint64_t resources; /* of the state before, without those that others have
                            changed meanwhile */
     char epoch[EPOCH_SIZE + 1]; /* "": the set does not exist yet */
@@ -80,9 +87,9 @@ struct uploads {
     unsigned n;
     bool is_ending;
 
-    struct reconciliation
-        *taking; /* the archive thread's: of the current one */
-    struct upload *taken;
+    /* The archive thread's */
+    struct upload *current;
+    struct upload_apply *apply; /* of the current one */
 };
 
 /* Finds the complete uploads that the last process left. */

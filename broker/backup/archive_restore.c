@@ -493,17 +493,17 @@ static enum status
 write_state(struct archive *a, const struct found_resources *state,
             struct problem *why)
 {
-    struct resources *resources = NULL;
+    struct fold_db *db = NULL;
     char dir[PATH_MAX];
     enum status rc;
 
     snprintf(dir, sizeof(dir), "%s/sets/%s", a->options->data, state->list.set);
     rc = file_make_dirs(dir, why);
     if (!rc)
-        rc = resources_open(&resources, dir, state->list.epoch, why);
+        rc = fold_db_open(&db, &resources_folding, dir, state->list.epoch, why);
     if (!rc)
-        rc = fill_state(a, state, resources, why);
-    resources_close(resources);
+        rc = fill_state(a, state, resources_of(db), why);
+    fold_db_close(db);
     return rc;
 }
 

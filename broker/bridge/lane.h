@@ -32,7 +32,7 @@
  * date.
  *
  * The bridge's thread owns a lane, but the log thread marks it
- * (readers/watch.h), and other threads read `acked` and `set` under out->mutex.
+ * (readers/marks.h), and other threads read `acked` and `set` under out->mutex.
  */
 #ifndef BROKER_BRIDGE_LANE_H
 #define BROKER_BRIDGE_LANE_H
@@ -43,7 +43,7 @@
 
 #include "base/list.h"
 #include "broker/bridge/mqtt_db.h"
-#include "broker/readers/watch.h"
+#include "broker/readers/marks.h"
 #include "broker/sets/registry.h"
 #include "proto/resourcesync/digest.h"
 #include "proto/resourcesync/position.h"

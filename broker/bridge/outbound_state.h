@@ -39,7 +39,7 @@
 #include "broker/bridge/mqtt_topics.h"
 #include "broker/bridge/outbound.h"
 #include "broker/mqtt/mqtt.h"
-#include "broker/readers/watch.h"
+#include "broker/readers/marks.h"
 #include "proto/buf.h"
 #include "proto/datetime.h"
 #include "proto/resourcesync/vocab.h"

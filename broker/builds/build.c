@@ -228,74 +228,59 @@ build_package_limit(uint64_t package_bytes, size_t n)
     return package_bytes << n / LIMIT_PACKAGES;
 }
 
-static struct packaged *
-add_package(struct build *b)
-{
-    (void)ONE_MORE(b->packages, &b->capacity, b->n_packages);
-    b->packages[b->n_packages] = (struct packaged){.end = 0};
-    return &b->packages[b->n_packages];
-}
-
-/* Begins the package of a Resource Dump. */
+/* Begins the next package. That of a Change Dump was planned, and covers the
+ * entries behind the one before (R-111, R-112, R-187, R-192). */
 static enum status
 begin_package(struct build *b, struct problem *why)
 {
+    const struct packaged *package = &b->packages[b->n_packages];
+    uint64_t limit = registry_config(b->set->registry)->package_bytes;
+    struct coverage coverage = b->coverage;
     struct build_links links;
-    struct document_head head =
-        make_head(b, DOCUMENT_URLSET, CAP_RESOURCEDUMP_MANIFEST, &links);
-    enum status rc;
+    struct document_head head = make_head(
+        b, DOCUMENT_URLSET,
+        is_of_changes(b) ? CAP_CHANGEDUMP_MANIFEST : CAP_RESOURCEDUMP_MANIFEST,
+        &links);
+
+    if (is_of_changes(b)) {
+        b->n = b->n_packages > 0 ? package[-1].end : 0;
+        coverage.after = b->generation.after + b->n;
+        coverage.last = b->generation.after + package->end;
+        head.from_us = package->times.from_us;
+        head.until_us = package->times.until_us;
+        head.coverage = &coverage;
+        dump_package_free(b->packing); /* the plan */
+        b->packing = NULL;
+    } else {
+        limit = build_package_limit(limit, b->n_packages);
+    }
+    b->at = ADDING;
+    return dump_package_begin(&b->packing, b->set, b->writer, b->n_packages + 1,
+                              limit, &head, why);
+}
+
+/* Begins the next package, or its plan. */
+static enum status
+next_package(struct build *b, struct problem *why)
+{
+    struct packaged *package;
 
     if (b->n_packages == DOCUMENT_ENTRIES_MAX)
         return problem(why, STATUS_INVALID,
                        "it has more than %d packages: --package-bytes is too "
                        "small for it",
                        DOCUMENT_ENTRIES_MAX);
-    add_package(b);
-    b->at = ADDING;
-    rc = dump_package_begin(&b->packing, b->set, b->writer, b->n_packages + 1,
-                            &head, why);
-    if (!rc)
-        dump_package_set_limit(
-            b->packing, build_package_limit(
-                            registry_config(b->set->registry)->package_bytes,
-                            b->n_packages));
-    return rc;
-}
-
-/* Begins the plan of the next package of a Change Dump. */
-static enum status
-begin_plan(struct build *b)
-{
-    struct packaged *package = add_package(b);
-
+    (void)ONE_MORE(b->packages, &b->capacity, b->n_packages);
+    package = &b->packages[b->n_packages];
+    *package = (struct packaged){.end = 0};
+    if (!is_of_changes(b))
+        return begin_package(b, why);
     package->times.from_us =
         b->n_packages > 0 ? package[-1].times.until_us : b->generation.from_us;
-    b->packing = dump_package_plan(b->set);
+    b->packing = dump_package_plan(
+        b->set, registry_config(b->set->registry)->package_bytes);
     b->at = PLANNING;
     return STATUS_OK;
-}
-
-/* Begins the package of a Change Dump as it was planned. */
-static enum status
-begin_planned(struct build *b, struct problem *why)
-{
-    const struct packaged *package = &b->packages[b->n_packages];
-    struct coverage coverage = b->coverage;
-    struct build_links links;
-    struct document_head head =
-        make_head(b, DOCUMENT_URLSET, CAP_CHANGEDUMP_MANIFEST, &links);
-
-    b->n = b->n_packages > 0 ? package[-1].end : 0;
-    coverage.after = b->generation.after + b->n;
-    coverage.last = b->generation.after + package->end;
-    head.from_us = package->times.from_us;
-    head.until_us = package->times.until_us;
-    head.coverage = &coverage;
-    dump_package_free(b->packing);
-    b->packing = NULL;
-    b->at = ADDING;
-    return dump_package_begin(&b->packing, b->set, b->writer, b->n_packages + 1,
-                              &head, why);
 }
 
 /* An entry of a dump. */
@@ -487,7 +472,7 @@ write_document(struct build *b, struct problem *why)
         rc = flush_text(b, 0, why);
     if (!rc)
         rc = generation_end_part(b->writer, why);
-    generation_set_parts(b->writer, b->n_packages);
+    b->writer->generation.parts = b->n_packages;
     return rc;
 }
 
@@ -507,7 +492,7 @@ step_dump(struct build *b, struct resources *resources, struct content *content,
     switch (b->at) {
     case PLANNING:
         rc = add_entries(b, NULL, content, b->generation.n, &is_full, why);
-        return rc || !is_full ? rc : begin_planned(b, why);
+        return rc || !is_full ? rc : begin_package(b, why);
     case ADDING:
         return fill_package(b, resources, content, why);
     case COPYING:
@@ -516,7 +501,7 @@ step_dump(struct build *b, struct resources *resources, struct content *content,
         break;
     }
     if (b->n < b->generation.n)
-        return is_of_changes(b) ? begin_plan(b) : begin_package(b, why);
+        return next_package(b, why);
     *is_done = true;
     return write_document(b, why);
 }
@@ -613,23 +598,15 @@ build_abandon(struct build *b)
     free(b);
 }
 
-/* True if the build began with this state. A damaged state begins anew. */
-static bool
-is_same_state(const struct build *b, const struct resources *resources)
-{
-    const struct resources_at *at = resources_at(resources);
-
-    return at->seq == b->generation.seq && at->n == b->generation.n;
-}
-
 enum status
 build_step(struct build *b, struct resources *resources,
            struct content *content, bool *is_done, struct problem *why)
 {
+    const struct resources_at *at = resources ? resources_at(resources) : NULL;
     enum status rc;
 
     *is_done = false;
-    if (resources && !is_same_state(b, resources))
+    if (at && (at->seq != b->generation.seq || at->n != b->generation.n))
         rc = problem(why, STATUS_IO, "the state of the set has begun anew");
     else if (b->generation.kind == GENERATION_RESOURCELIST)
         rc = step_list(b, resources, is_done, why);

@@ -76,12 +76,12 @@ flush_text(struct dump_package *p, size_t least, struct problem *why)
 }
 
 struct dump_package *
-dump_package_plan(struct set *set)
+dump_package_plan(struct set *set, uint64_t limit)
 {
     struct dump_package *p = memory_new(1, sizeof(*p));
 
     p->set = set;
-    p->limit = registry_config(set->registry)->package_bytes;
+    p->limit = limit;
     buf_init(&p->entry, FRAGMENT_MAX + FRAGMENT_MEMBER_MAX);
     buf_init(&p->text, GENERATION_PIECE_BYTES + FRAGMENT_MAX +
                            FRAGMENT_MEMBER_MAX + DOCUMENT_FRAME_MAX);
@@ -91,9 +91,10 @@ dump_package_plan(struct set *set)
 enum status
 dump_package_begin(struct dump_package **packing, struct set *set,
                    struct generation_writer *writer, uint64_t part,
-                   const struct document_head *head, struct problem *why)
+                   uint64_t limit, const struct document_head *head,
+                   struct problem *why)
 {
-    struct dump_package *p = dump_package_plan(set);
+    struct dump_package *p = dump_package_plan(set, limit);
     enum status rc;
 
     p->writer = writer;
@@ -108,12 +109,6 @@ dump_package_begin(struct dump_package **packing, struct set *set,
     document_header(&p->text, head);
     *packing = p;
     return STATUS_OK;
-}
-
-void
-dump_package_set_limit(struct dump_package *p, uint64_t bytes)
-{
-    p->limit = bytes;
 }
 
 /* Puts the entry with its member, the next one, into p->entry. */
@@ -161,57 +156,40 @@ dump_package_add(struct dump_package *p, struct slice entry,
 
 /* The package */
 
-static enum status
-check_room(const struct dump_package *p, struct problem *why)
-{
-    uint64_t free_bytes = file_free_bytes(generation_dir(p->writer));
-
-    if (free_bytes >= p->plan.bytes &&
-        free_bytes - p->plan.bytes >= RESERVE_BYTES)
-        return STATUS_OK;
-    return problem(why, STATUS_BUSY,
-                   "a package of up to %" PRIu64
-                   " bytes has no room on the disk, where %" PRIu64
-                   " are free and %" PRIu64 " are to stay so",
-                   p->plan.bytes, free_bytes, RESERVE_BYTES);
-}
-
-/* Opens the manifest that was just written. */
-static enum status
-open_manifest(struct dump_package *p, struct problem *why)
-{
-    char name[GENERATION_NAME_SIZE];
-    enum status rc;
-    int fd;
-
-    generation_name(name, GENERATION_MANIFEST, p->part);
-    fd = openat(generation_dir(p->writer), name, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return problem_errno(why, "cannot read", name);
-    rc = zfile_body(fd, &p->manifest, why);
-    if (rc)
-        close(fd);
-    return rc;
-}
-
 enum status
 dump_package_close(struct dump_package *p, struct problem *why)
 {
+    int dir_fd = p->writer->dir_fd, fd;
     char name[GENERATION_NAME_SIZE];
+    uint64_t free_bytes;
     enum status rc;
 
     document_footer(&p->text, p->root);
     rc = flush_text(p, 0, why);
     if (!rc)
         rc = generation_end_part(p->writer, why);
-    if (!rc)
-        rc = check_room(p, why);
-    if (!rc)
-        rc = open_manifest(p, why);
+    if (rc)
+        return rc;
+    free_bytes = file_free_bytes(dir_fd);
+    if (free_bytes < p->plan.bytes ||
+        free_bytes - p->plan.bytes < RESERVE_BYTES)
+        return problem(why, STATUS_BUSY,
+                       "a package of up to %" PRIu64
+                       " bytes has no room on the disk, where %" PRIu64
+                       " are free and %" PRIu64 " are to stay so",
+                       p->plan.bytes, free_bytes, RESERVE_BYTES);
+    /* The manifest that was just written goes into the package. */
+    generation_name(name, GENERATION_MANIFEST, p->part);
+    fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return problem_errno(why, "cannot read", name);
+    rc = zfile_body(fd, &p->manifest, why);
+    if (rc) {
+        close(fd);
+        return rc;
+    }
     generation_name(name, GENERATION_PACKAGE, p->part);
-    if (!rc)
-        rc = zip_writer_begin(&p->package, generation_dir(p->writer), name,
-                              p->time_us, why);
+    rc = zip_writer_begin(&p->package, dir_fd, name, p->time_us, why);
     return rc ? rc
               : zip_writer_begin_manifest(p->package, p->manifest_bytes, why);
 }
@@ -297,6 +275,6 @@ dump_package_step(struct dump_package *p, bool *is_done,
     rc = zip_writer_finish(p->package, file, why);
     p->package = NULL;
     if (!rc)
-        generation_count(p->writer, file->length);
+        p->writer->generation.bytes += file->length;
     return rc;
 }

@@ -31,22 +31,22 @@
 
 struct dump_package;
 
-/* Begins package and manifest `part` of the build, whose writer must stay;
+/* Begins package and manifest `part` of the build, whose writer must stay. The
+ * package has at most `limit` bytes;
  * `head` is the head of the manifest. Until dump_package_close, the writer's
  * document is the manifest. */
-MUST_CHECK enum status
-dump_package_begin(struct dump_package **packing, struct set *set,
-                   struct generation_writer *writer, uint64_t part,
-                   const struct document_head *head, struct problem *why);
+MUST_CHECK enum status dump_package_begin(struct dump_package **packing,
+                                          struct set *set,
+                                          struct generation_writer *writer,
+                                          uint64_t part, uint64_t limit,
+                                          const struct document_head *head,
+                                          struct problem *why);
 
 /* Begins a plan only: dump_package_add returns what has room and writes
  * nothing. Use it to find the end of a package before the package begins. End
  * it with dump_package_free.
  */
-struct dump_package *dump_package_plan(struct set *set);
-
-/* Sets another limit than --package-bytes, before the first entry. */
-void dump_package_set_limit(struct dump_package *packing, uint64_t bytes);
+struct dump_package *dump_package_plan(struct set *set, uint64_t limit);
 
 /* Adds an entry (of a Resource List, or stamped) and its content; NULL: it has
  * none (R-196). *fits is false if it belongs to the next part. The first one
@@ -62,7 +62,7 @@ MUST_CHECK enum status dump_package_close(struct dump_package *packing,
                                           struct problem *why);
 
 /* Copies some of the package, about 4 MiB. *is_done: the file is whole, durable
- * and counted (generation_count). STATUS_INVALID: content is missing or
+ * and counted in the generation. STATUS_INVALID: content is missing or
  * damaged. */
 MUST_CHECK enum status dump_package_step(struct dump_package *packing,
                                          bool *is_done,

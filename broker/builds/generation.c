@@ -18,15 +18,6 @@
 /* The end of the name of a folder that the build of an ordered list fills. */
 #define NEW ".new"
 
-struct generation_writer {
-    struct set *set;
-    bool is_ordered;
-    struct generation generation;
-    int folder_fd; /* of all generations */
-    int dir_fd;    /* of this one */
-    struct zfile_writer *zfile;
-};
-
 /* "000000000007", ".new" and a NUL. */
 #define NAME_SIZE 32
 
@@ -191,38 +182,6 @@ generation_flush(struct generation_writer *w, struct buf *text, size_t least,
     return rc;
 }
 
-int
-generation_dir(const struct generation_writer *w)
-{
-    return w->dir_fd;
-}
-
-void
-generation_count(struct generation_writer *w, uint64_t bytes)
-{
-    w->generation.bytes += bytes;
-}
-
-void
-generation_set_parts(struct generation_writer *w, uint64_t parts)
-{
-    w->generation.parts = parts;
-}
-
-/* The folder of an ordered list gets its name. */
-static enum status
-name_folder(const struct generation_writer *w, struct problem *why)
-{
-    char name[NAME_SIZE], begun[NAME_SIZE];
-
-    name_of(name, w->generation.number);
-    name_of(begun, w->generation.number);
-    strcat(begun, NEW);
-    return renameat(w->folder_fd, begun, w->folder_fd, name)
-               ? problem_errno(why, "cannot rename", begun)
-               : STATUS_OK;
-}
-
 /* Checks that an ordered list is current or archived, and is the one that other
  * brokers have built. STATUS_AGAIN: a later one is current. */
 static enum status
@@ -247,36 +206,33 @@ check_served(const struct generation_writer *w, struct problem *why)
     return rc;
 }
 
-/* True if the list is ordered no longer: another broker was first. */
-static bool
-is_overtaken(const struct generation_writer *w)
-{
-    struct head head;
-
-    return w->is_ordered && log_head(w->set->log, &head) &&
-           head.generations[w->generation.kind].ordered.number !=
-               w->generation.number;
-}
-
 enum status
 generation_finish(struct generation_writer *w, struct problem *why)
 {
-    const struct config *config = registry_config(w->set->registry);
+    const struct generation *own = &w->generation;
     struct act act = {.kind = ACT_GENERATION};
+    char name[NAME_SIZE], begun[NAME_SIZE];
+    struct head head;
     enum status rc = generation_end_part(w, why);
 
+    name_of(name, own->number);
+    snprintf(begun, sizeof(begun), "%012" PRIu64 NEW, own->number);
     /* All names are on the disk before the log announces them. */
     if (!rc)
         rc = file_sync_dir(w->dir_fd, why);
-    if (!rc && w->is_ordered)
-        rc = name_folder(w, why);
+    if (!rc && w->is_ordered &&
+        renameat(w->folder_fd, begun, w->folder_fd, name))
+        rc = problem_errno(why, "cannot rename", begun);
     if (!rc)
         rc = file_sync_dir(w->folder_fd, why);
     w->generation.completed_us = clock_now_us();
-    act.generation.build = w->generation;
-    if (!rc && !is_overtaken(w))
+    act.generation.build = *own;
+    /* Another broker may have been first: then the list is ordered no longer.
+     */
+    if (!rc && !(w->is_ordered && log_head(w->set->log, &head) &&
+                 head.generations[own->kind].ordered.number != own->number))
         rc = log_act(registry_log(w->set->registry), w->set->log, &act,
-                     config->remove_grace_us, why);
+                     registry_config(w->set->registry)->remove_grace_us, why);
     if (!rc && w->is_ordered)
         rc = check_served(w, why);
     if (rc)
@@ -307,15 +263,15 @@ generation_abandon(struct generation_writer *w)
     writer_free(w);
 }
 
-/* The path of the folder of a kind; of a generation, too, if `number` is not
- * 0. */
+/* The path of the folder of a kind of a set, which may be removed; of a
+ * generation, too, if `number` is not 0. */
 static void
-path_of(const struct set *set, enum generation_kind kind, uint64_t number,
-        char path[5000])
+path_of(struct registry *registry, const char *set, enum generation_kind kind,
+        uint64_t number, char path[5000])
 {
-    int n = snprintf(path, 5000, "%s/sets/%s/%s",
-                     registry_config(set->registry)->data, set->name,
-                     links_kinds[kind].folder);
+    int n =
+        snprintf(path, 5000, "%s/sets/%s/%s", registry_config(registry)->data,
+                 set, links_kinds[kind].folder);
 
     if (number > 0)
         snprintf(path + n, 5000 - (size_t)n, "/%012" PRIu64, number);
@@ -327,7 +283,7 @@ generation_is_here(const struct set *set, enum generation_kind kind,
 {
     char path[5000];
 
-    path_of(set, kind, number, path);
+    path_of(set->registry, set->name, kind, number, path);
     return !log_is_shared(registry_log(set->registry)) || !access(path, F_OK);
 }
 
@@ -362,7 +318,7 @@ generation_last_here(const struct set *set, enum generation_kind kind,
 
     if (generation_is_here(set, kind, number))
         return number;
-    path_of(set, kind, 0, path);
+    path_of(set->registry, set->name, kind, 0, path);
     dir = opendir(path);
     while (dir && (entry = readdir(dir))) {
         uint64_t n = strtoull(entry->d_name, NULL, 10);
@@ -384,7 +340,7 @@ generation_open(const struct set *set, const struct generation_place *place,
     char path[5000 + GENERATION_NAME_SIZE + 1], name[GENERATION_NAME_SIZE];
 
     generation_name(name, place->file, place->part);
-    path_of(set, place->kind, place->number, path);
+    path_of(set->registry, set->name, place->kind, place->number, path);
     strcat(path, "/");
     strcat(path, name);
     *fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -397,55 +353,31 @@ generation_open(const struct set *set, const struct generation_place *place,
 
 /* Sweeping */
 
-/* Opens the folder of a kind of a set that may be removed; -1: it has none. */
-static enum status
-open_folder(struct registry *registry, const struct due_generation *due,
-            int *fd, struct problem *why)
-{
-    char path[5000];
-
-    snprintf(path, sizeof(path), "%s/sets/%s/%s",
-             registry_config(registry)->data, due->name,
-             links_kinds[due->kind].folder);
-    *fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return *fd >= 0 || errno == ENOENT
-               ? STATUS_OK
-               : problem_errno(why, "cannot open", path);
-}
-
-/* Removes the folders if they are empty. Those of a set that was made again are
- * not. */
-static void
-remove_folders(struct registry *registry, const struct due_generation *due)
-{
-    char path[5000];
-    int n = snprintf(path, sizeof(path), "%s/sets/%s/",
-                     registry_config(registry)->data, due->name);
-
-    snprintf(path + n, sizeof(path) - (size_t)n, "%s",
-             links_kinds[due->kind].folder);
-    if (rmdir(path))
-        return;
-    path[n] = '\0';
-    rmdir(path);
-}
-
+/* Deletes the generation, and folders that are empty then. Those of a set that
+ * was made again are not. */
 static enum status
 sweep_generation(struct registry *registry, const struct due_generation *due,
                  struct problem *why)
 {
     const struct act act = {.kind = ACT_SWEPT, .swept = {due->id}};
-    char name[NAME_SIZE];
+    char path[5000], name[NAME_SIZE];
+    enum status rc = STATUS_OK;
     int fd;
-    enum status rc = open_folder(registry, due, &fd, why);
 
     name_of(name, due->number);
-    if (!rc && fd >= 0) {
+    path_of(registry, due->name, due->kind, 0, path);
+    fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 && errno != ENOENT)
+        return problem_errno(why, "cannot open", path);
+    if (fd >= 0) {
         rc = clear_folder(fd, name, why);
         if (!rc)
             rc = file_sync_dir(fd, why);
         close(fd);
-        remove_folders(registry, due);
+        if (!rmdir(path)) {
+            *strrchr(path, '/') = '\0';
+            rmdir(path);
+        }
     }
     return rc ? rc : log_act(registry_log(registry), NULL, &act, 0, why);
 }
@@ -464,14 +396,17 @@ is_served(struct registry *registry, const struct due_generation *due)
 
 /* Leaves a generation that is served. If a deletion fails, the others go
  * first. */
-static bool
-sweep_one(struct registry *registry)
+bool
+generation_sweep_one(struct registry *registry)
 {
+    struct log *log = registry_log(registry);
     struct due_generation due = {.id = 0};
     struct problem why = {""}, reason = {""};
     enum status rc, failed = STATUS_OK;
 
-    while (!(rc = log_due(registry_log(registry), &due, &reason))) {
+    if (!log_begin_deleting(log))
+        return false;
+    while (!(rc = log_due(log, &due, &reason))) {
         if (is_served(registry, &due))
             continue;
         rc = sweep_generation(registry, &due, &reason);
@@ -481,6 +416,7 @@ sweep_one(struct registry *registry)
             why = reason;
         failed = rc;
     }
+    log_end_deleting(log);
     if (rc && rc != STATUS_NOT_FOUND) {
         failed = rc;
         why = reason;
@@ -491,17 +427,4 @@ sweep_one(struct registry *registry)
             "an old list or dump is still on the disk, and will be tried again",
             diag_text("error", why.text));
     return !rc;
-}
-
-bool
-generation_sweep_one(struct registry *registry)
-{
-    struct log *log = registry_log(registry);
-    bool is_gone;
-
-    if (!log_begin_deleting(log))
-        return false;
-    is_gone = sweep_one(registry);
-    log_end_deleting(log);
-    return is_gone;
 }

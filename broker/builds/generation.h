@@ -42,7 +42,17 @@
 #include "proto/problem.h"
 #include "proto/status.h"
 
-struct generation_writer;
+/* A generation being written. */
+struct generation_writer {
+    struct set *set;
+    bool is_ordered;
+    struct generation generation; /* a caller may set `parts`, where that is not
+                                     the number of documents, and adds the bytes
+                                     of its own files */
+    int folder_fd;                /* of all generations */
+    int dir_fd; /* of this one; for files that the caller writes durably */
+    struct zfile_writer *zfile;
+};
 
 /* The kinds of its files, each with the number of its part. */
 enum generation_file {
@@ -89,14 +99,6 @@ generation_check_ending(const struct generation_writer *writer,
 /* Ends the current document, if any: its file then has its name. */
 MUST_CHECK enum status generation_end_part(struct generation_writer *writer,
                                            struct problem *why);
-
-/* The open directory, lent, for files that the caller writes durably; and adds
- * their size to that of the generation. */
-int generation_dir(const struct generation_writer *writer);
-void generation_count(struct generation_writer *writer, uint64_t bytes);
-
-/* Sets the number of parts, where that is not the number of documents. */
-void generation_set_parts(struct generation_writer *writer, uint64_t parts);
 
 /* Makes the written generation durable, then current, in one commit, and waits
  * for that. An ordered list may be current or archived already, of another

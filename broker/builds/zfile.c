@@ -208,23 +208,11 @@ make_header(const struct zfile *zfile, const struct block *blocks,
     return h;
 }
 
-/* Writes the header into the room at the beginning. */
-static enum status
-write_header(struct zfile_writer *w, const struct zfile *zfile,
-             struct problem *why)
-{
-    struct zfile_header h = make_header(zfile, w->blocks, w->n_blocks);
-
-    if (pwrite(w->file.fd, h.bytes, sizeof(h.bytes), 0) ==
-        (ssize_t)sizeof(h.bytes))
-        return STATUS_OK;
-    return problem_errno(why, "cannot write", w->file.name);
-}
-
 enum status
 zfile_finish(struct zfile_writer *w, struct zfile *zfile, struct problem *why)
 {
     uint8_t trailer[TRAILER_SIZE];
+    struct zfile_header header;
     enum status rc = deflate_bytes(w, (struct slice){NULL, 0}, Z_FINISH, why);
 
     put_number(trailer, w->crc, 4);
@@ -234,8 +222,11 @@ zfile_finish(struct zfile_writer *w, struct zfile *zfile, struct problem *why)
     *zfile = (struct zfile){.plain = w->plain, .packed = w->packed};
     if (!rc && !EVP_DigestFinal_ex(w->sha256, zfile->digest.bytes, NULL))
         rc = problem_memory(why);
-    if (!rc)
-        rc = write_header(w, zfile, why);
+    /* The header goes into the room at the beginning. */
+    header = make_header(zfile, w->blocks, w->n_blocks);
+    if (!rc && pwrite(w->file.fd, header.bytes, sizeof(header.bytes), 0) !=
+                   (ssize_t)sizeof(header.bytes))
+        rc = problem_errno(why, "cannot write", w->file.name);
     if (rc)
         file_abandon(&w->file);
     else
@@ -314,19 +305,8 @@ read_header(int fd, struct header *h, struct problem *why)
 }
 
 enum status
-zfile_look(int fd, struct zfile *zfile, struct problem *why)
-{
-    struct header h;
-    enum status rc = read_header(fd, &h, why);
-
-    if (!rc)
-        *zfile = h.zfile;
-    return rc;
-}
-
-enum status
-zfile_look_close(int fd, struct zfile *zfile, struct zfile_header *header,
-                 struct problem *why)
+zfile_look(int fd, struct zfile *zfile, struct zfile_header *header,
+           struct problem *why)
 {
     struct header h;
     enum status rc = read_header(fd, &h, why);
@@ -334,7 +314,8 @@ zfile_look_close(int fd, struct zfile *zfile, struct zfile_header *header,
     if (rc)
         return rc;
     *zfile = h.zfile;
-    *header = make_header(zfile, h.blocks, h.n_blocks);
+    if (header)
+        *header = make_header(zfile, h.blocks, h.n_blocks);
     return STATUS_OK;
 }
 

@@ -56,12 +56,6 @@ MUST_CHECK enum status zfile_finish(struct zfile_writer *writer,
 /* Leaves nothing. NULL is allowed. */
 void zfile_abandon(struct zfile_writer *writer);
 
-/* Reads the description. STATUS_IO: the file is not a zfile, or damaged. May
- * block.
- */
-MUST_CHECK enum status zfile_look(int fd, struct zfile *zfile,
-                                  struct problem *why);
-
 /* The header of a file, as its writer has written it: unused bytes are 0. */
 #define ZFILE_HEADER_SIZE 2120
 
@@ -69,11 +63,12 @@ struct zfile_header {
     uint8_t bytes[ZFILE_HEADER_SIZE];
 };
 
-/* Reads the description, and makes the header that a writer makes of it. The
- * file has another header if an unused byte is damaged. STATUS_IO as above. */
-MUST_CHECK enum status zfile_look_close(int fd, struct zfile *zfile,
-                                        struct zfile_header *header,
-                                        struct problem *why);
+/* Reads the description, and makes the header that a writer makes of it (NULL:
+ * nobody asks). The file has another header if an unused byte is damaged.
+ * STATUS_IO: the file is not a zfile, or damaged. May block. */
+MUST_CHECK enum status zfile_look(int fd, struct zfile *zfile,
+                                  struct zfile_header *header,
+                                  struct problem *why);
 
 /* Sets the places of the n-th block, from 0, in the file and in the plain
  * bytes. False: there are fewer. */

@@ -139,24 +139,19 @@ without_parameters(struct slice type)
     return slice_trimmed(slice_take(&type, ';'));
 }
 
-/* "text/csv": csv, "application/pdf": pdf. */
-static struct slice
-extension_of_type(struct slice type)
-{
-    struct slice rest = without_parameters(type);
-
-    slice_take(&rest, '/');
-    return slice_is_word(rest, "plain") ? SLICE("txt") : rest;
-}
-
 void
 zip_writer_name(struct zip_writer_name *name, uint64_t number, struct slice loc,
                 struct slice type)
 {
     char extension[EXTENSION_MAX + 1] = "";
-    bool has_one = take_extension(extension, extension_of_loc(loc)) ||
-                   take_extension(extension, extension_of_type(type));
+    struct slice last = without_parameters(type);
+    bool has_one;
 
+    slice_take(&last, '/'); /* "text/csv": csv, "application/pdf": pdf */
+    has_one =
+        take_extension(extension, extension_of_loc(loc)) ||
+        take_extension(extension,
+                       slice_is_word(last, "plain") ? SLICE("txt") : last);
     snprintf(name->text, sizeof(name->text), "resources/%012" PRIu64 "%s%s",
              number, has_one ? "." : "", has_one ? extension : "");
 }

@@ -98,7 +98,7 @@ read_document(struct build_check *b, int fd, struct buf *text,
     };
     struct digest digest;
     bool are_places_right;
-    enum status rc = zfile_look_close(fd, &zfile, &d.header, why);
+    enum status rc = zfile_look(fd, &zfile, &d.header, why);
 
     if (!rc && lseek(fd, 0, SEEK_SET))
         rc = problem(why, STATUS_IO, "%s", strerror(errno));
@@ -164,7 +164,7 @@ check_document(struct build_check *b, enum generation_file file, uint64_t part,
     if (text || b->in->is_deep)
         rc = read_document(b, fd, &plain, &why);
     else
-        rc = zfile_look(fd, &zfile, &why);
+        rc = zfile_look(fd, &zfile, NULL, &why);
     if (!rc && b->in->is_deep)
         rc = compare_row(b, file, part, buf_slice(&plain), &why);
     if (rc)

@@ -59,7 +59,7 @@ generation_document_open(const struct document_wish *wish, uint64_t number,
 
     if (rc)
         return rc;
-    rc = zfile_look(fd, &zfile, why);
+    rc = zfile_look(fd, &zfile, NULL, why);
     if (rc) {
         close(fd);
         return rc;

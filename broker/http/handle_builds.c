@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "broker/archive/renewal.h"
+#include "broker/archive/build_schedule.h"
 #include "broker/http/answers.h"
 #include "broker/http/deferral.h"
 #include "broker/http/routes.h"
@@ -100,7 +100,7 @@ handle_rotate_post(struct http *http, struct request *rq,
 
 struct building {
     struct deferral deferral;
-    struct renewal_order order;
+    struct build_order order;
     char epoch[EPOCH_SIZE + 1];
 };
 
@@ -159,7 +159,7 @@ answer_build(struct deferral *d, struct request *rq)
 
 /* On the archive thread. */
 static void
-on_done(struct renewal_order *order)
+on_done(struct build_order *order)
 {
     bool has_failed =
         order->status != STATUS_NOT_FOUND && order->status != STATUS_AGAIN;

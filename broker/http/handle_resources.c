@@ -58,7 +58,7 @@ struct putting {
     struct buf digests; /* of the block's resources */
 
     uint64_t n_checked;
-    struct content_claim *claim; /* later the archive thread's */
+    struct content_pin *claim; /* later the archive thread's */
     struct upload_file *staging;
     struct upload_outcome outcome;
 };
@@ -104,7 +104,7 @@ discard_upload(struct deferral *d)
 static void
 add_counts(struct buf *to, const char *set, const struct upload_outcome *o)
 {
-    const struct resource_diff_counts *c = &o->counts;
+    const struct upload_counts *c = &o->counts;
     char position[POSITION_MAX] = "";
 
     if (o->epoch[0])

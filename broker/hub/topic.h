@@ -9,7 +9,7 @@
  * A struct topic exists while it has subscriptions or requests; other topics
  * cost nothing. The delivery thread's.
  *
- * A commit of its set marks a topic (readers/watch.h); all framework topics
+ * A commit of its set marks a topic (readers/marks.h); all framework topics
  * share one watch, which marks them (framework.h); a foreign
  * topic marks its own. The thread only visits marked topics.
  */

@@ -37,14 +37,14 @@ check_post(struct content_check *c, struct ingest *ingest, struct problem *why)
     const struct ingest_told *told = ingest_told(ingest, &n);
     struct set *set =
         registry_find(c->posts->registry, ingest_set_name(ingest), NULL);
-    struct content_claim *claim = NULL;
+    struct content_pin *claim = NULL;
     enum status rc = STATUS_OK;
 
     if (n == 0)
         return STATUS_OK;
     if (!set) /* it has nothing */
         return refuse_post(ingest, told, why);
-    rc = contents_claim(c->contents, set, &claim, why);
+    rc = contents_pin(c->contents, set, &claim, why);
     if (rc == STATUS_GONE)
         return refuse_post(ingest, told, why);
     if (rc)
@@ -174,7 +174,7 @@ loc_of(const struct block *block, size_t i)
 enum status
 content_check_resources(struct registry *registry, struct contents *contents,
                         const struct content_block *block,
-                        struct content_claim **claim, struct problem *why)
+                        struct content_pin **claim, struct problem *why)
 {
     const struct block *resources = block->resources;
     struct set *set = registry_find(registry, block->set_name, NULL);
@@ -183,7 +183,7 @@ content_check_resources(struct registry *registry, struct contents *contents,
     if (resources->n == 0)
         return STATUS_OK;
     if (!*claim)
-        rc = set ? contents_claim(contents, set, claim, why) : STATUS_GONE;
+        rc = set ? contents_pin(contents, set, claim, why) : STATUS_GONE;
     if (rc == STATUS_GONE)
         return refuse_content(block->set_name, block->digests,
                               loc_of(resources, 0), block->first, why);

@@ -72,6 +72,6 @@ struct content_block {
 MUST_CHECK enum status
 content_check_resources(struct registry *registry, struct contents *contents,
                         const struct content_block *block,
-                        struct content_claim **claim, struct problem *why);
+                        struct content_pin **claim, struct problem *why);
 
 #endif

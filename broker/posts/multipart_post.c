@@ -64,7 +64,7 @@ struct multipart_post {
     struct multipart_entries list;
     struct multipart_entry *at; /* the entry of the current part */
 
-    struct content_claim *claim;
+    struct content_pin *claim;
     size_t n_filled; /* entries in the ingest */
     struct buf hash; /* of the next entry */
 };
@@ -508,7 +508,7 @@ place_content(struct multipart_post *c, struct problem *why)
             return refuse_missing(&c->list.all[i], why);
     rc = make_set(c, why);
     if (!rc)
-        rc = contents_claim(c->contents, c->set, &c->claim, why);
+        rc = contents_pin(c->contents, c->set, &c->claim, why);
     for (size_t i = 0; !rc && i < c->list.n; i++)
         if (c->list.all[i].part == 0)
             rc = find_content(c, &c->list.all[i], why);

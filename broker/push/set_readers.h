@@ -1,6 +1,6 @@
 /*
  * set_readers.h - the sets that have readers on a service thread, each watched
- * once (readers/watch.h), and the messages of these readers.
+ * once (readers/marks.h), and the messages of these readers.
  *
  * A commit marks the set on every thread where it has readers, and wakes the
  * thread unless the mark was set already; the thread takes the marks and visits

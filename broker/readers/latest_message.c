@@ -11,20 +11,6 @@ struct range {
     uint64_t after, last;
 };
 
-/* Changes */
-
-static struct range
-range_of_changes(const struct head *head)
-{
-    struct range range = {head->commit_after, head->last};
-
-    if (range.after < head->earliest) /* partly removed */
-        range.after = head->earliest;
-    if (range.after == range.last)
-        range.last = 0;
-    return range;
-}
-
 /* Framework events */
 
 struct search {
@@ -155,10 +141,11 @@ latest_message_write(struct buf *to, const struct message_wish *wish,
     enum status rc = STATUS_OK;
 
     log_head(channel_log(wish->set, wish->is_framework), &head);
+    range = (struct range){head.commit_after, head.last};
     if (wish->is_framework)
         rc = find_events(wish, &head, &range, why);
-    else
-        range = range_of_changes(&head);
+    else if (range.after < head.earliest) /* partly removed */
+        range.after = head.earliest;
     part.reached = 0;
     part.filter = NULL;
     part.is_silent = part.has_next = false;

@@ -50,17 +50,6 @@ struct assembly {
     size_t n_viewed; /* batches of the view that it has looked at */
 };
 
-static enum status
-add_part(struct assembly *a, const struct message_part *part)
-{
-    struct message *m = a->message;
-
-    if (!ONE_MORE(m->parts, &a->capacity, m->n_parts))
-        return STATUS_MEMORY;
-    m->parts[m->n_parts++] = *part;
-    return STATUS_OK;
-}
-
 /* Takes as many entries of a batch as the message's limits allow, at least one
  * in all. Returns the seq before the next entry that passes. */
 static uint64_t
@@ -91,6 +80,7 @@ add_batch(struct assembly *a, struct batch *b, bool *is_full,
           struct problem *why)
 {
     const struct message_wish *wish = a->wish;
+    struct message *m = a->message;
     struct message_part part = {.from = 0};
     uint64_t whole = b->last < wish->upto ? b->last : wish->upto, last;
     enum status rc =
@@ -100,36 +90,26 @@ add_batch(struct assembly *a, struct batch *b, bool *is_full,
         return rc;
     last = fill_part(a, &part, whole);
     *is_full = last < whole;
-    if (part.n > 0 && add_part(a, &part))
+    if (part.n > 0 && !ONE_MORE(m->parts, &a->capacity, m->n_parts))
         rc = problem_memory(why);
-    if (rc || part.n == 0)
+    if (rc || part.n == 0) {
         selection_fini(&part.selection);
-    else
+    } else {
         batch_ref(b); /* the part's */
+        m->parts[m->n_parts++] = part;
+    }
     if (rc || last == a->last)
         return rc;
 
     if (!a->end) {
         a->start_us = batch_time(b, a->start);
-        a->message->committed_us = b->committed_us;
+        m->committed_us = b->committed_us;
     }
     batch_unref(a->end);
     a->end = batch_ref(b);
     a->last = last;
     a->scanned += b->size;
     return STATUS_OK;
-}
-
-/* Has a filtered message looked at enough? One that is to end at a certain
- * entry was within the limits when it was first made. */
-static bool
-has_scanned_enough(const struct assembly *a)
-{
-    const struct message_wish *wish = a->wish;
-
-    return a->filter && wish->upto == UINT64_MAX &&
-           a->scanned >= (wish->patience == LOG_MEMORY ? SCAN_MEMORY_BYTES
-                                                       : SCAN_DISK_BYTES);
 }
 
 /* Takes another view of the log: one is enough for most messages. */
@@ -167,13 +147,18 @@ static enum status
 gather_batches(struct assembly *a, struct problem *why)
 {
     const struct message_wish *wish = a->wish;
+    /* What a filtered message looks at; one that is to end at a certain entry
+     * was within the limits when it was first made. */
+    size_t most = !a->filter || wish->upto != UINT64_MAX ? SIZE_MAX
+                  : wish->patience == LOG_MEMORY         ? SCAN_MEMORY_BYTES
+                                                         : SCAN_DISK_BYTES;
     bool is_full = false;
     enum status rc = STATUS_OK;
 
     a->bytes = ENVELOPE_MAX;
     while (a->last < wish->upto && a->message->n_parts < MERGE_MAX &&
            !is_full && (a->n_entries == 0 || a->bytes < wish->max_bytes) &&
-           !has_scanned_enough(a)) {
+           a->scanned < most) {
         struct batch *b;
 
         rc = next_batch(a, &b, why);
@@ -184,71 +169,40 @@ gather_batches(struct assembly *a, struct problem *why)
         if (rc)
             break;
     }
-    /* What comes next can come in the next message, unless this one was to end
-     * at a certain entry. */
+    /* A message may end early, unless the caller fixed its last entry. */
     if (a->last == a->start ||
         (wish->upto != UINT64_MAX && a->last < wish->upto))
         return rc;
     return STATUS_OK;
 }
 
-/* The coverage of a message of the set; its ends are still to be filled in. */
-static struct coverage
-coverage_at(const struct set *set, const struct head *head)
-{
-    struct coverage c = {.has_digest = true, .now_us = DATETIME_NONE};
-
-    memcpy(c.epoch, head->epoch, sizeof(c.epoch));
-    memcpy(c.set, set->name, strlen(set->name) + 1);
-    return c;
-}
-
-/* The two links of a page of change memory (R-342, R-343); none has a `prev`:
- * pages begin where their readers say. */
-struct page_links {
-    struct buf self, next;
-};
-
-static void
-page_links_init(struct page_links *links, const struct message_wish *wish,
-                const struct coverage *c)
-{
-    const char *public_url = registry_public_url(wish->set->registry);
-    struct slice filter = {NULL, 0};
-
-    if (wish->filter)
-        filter = filter_text(&wish->filter->filter);
-    buf_init(&links->self, LINK_URL_MAX + 1 + FILTER_TEXT_MAX);
-    buf_init(&links->next, LINK_URL_MAX + 1 + FILTER_TEXT_MAX);
-    if (!wish->has_next)
-        return;
-    link_memory(&links->self, public_url, wish->set->name, c->epoch, c->after,
-                filter);
-    link_memory(&links->next, public_url, wish->set->name, c->epoch, c->last,
-                filter);
-}
-
-static void
-page_links_fini(struct page_links *links)
-{
-    buf_fini(&links->self);
-    buf_fini(&links->next);
-}
-
 static void
 add_header(struct buf *to, const struct message_wish *wish,
            const struct coverage *c)
 {
-    struct page_links page;
+    const char *public_url = registry_public_url(wish->set->registry);
+    const struct slice filter = wish->filter
+                                    ? filter_text(&wish->filter->filter)
+                                    : (struct slice){NULL, 0};
+    struct buf self, next;
 
-    page_links_init(&page, wish, c);
+    /* The two links of a page of change memory (R-342, R-343); none has a
+     * `prev`: pages begin where their readers say. */
+    buf_init(&self, LINK_URL_MAX + 1 + FILTER_TEXT_MAX);
+    buf_init(&next, LINK_URL_MAX + 1 + FILTER_TEXT_MAX);
+    if (wish->has_next) {
+        link_memory(&self, public_url, wish->set->name, c->epoch, c->after,
+                    filter);
+        link_memory(&next, public_url, wish->set->name, c->epoch, c->last,
+                    filter);
+    }
     if (wish->form == MESSAGE_JSON) {
-        json_message_begin(to, c, buf_slice(&page.next));
+        json_message_begin(to, c, buf_slice(&next));
     } else {
         struct link_text up = set_link(wish->set, LINK_CAPABILITYLIST);
         struct document_link links[] = {{"up", link_slice(&up), NULL},
-                                        {"self", buf_slice(&page.self), NULL},
-                                        {"next", buf_slice(&page.next), NULL}};
+                                        {"self", buf_slice(&self), NULL},
+                                        {"next", buf_slice(&next), NULL}};
         struct document_head head = {
             .root = DOCUMENT_URLSET,
             .capability = wish->is_framework ? CAP_FRAMEWORK_NOTIFICATION
@@ -264,16 +218,8 @@ add_header(struct buf *to, const struct message_wish *wish,
 
         document_header(to, &head);
     }
-    page_links_fini(&page);
-}
-
-static void
-add_footer(struct buf *to, enum message_form form)
-{
-    if (form == MESSAGE_JSON)
-        json_message_end(to);
-    else
-        document_footer(to, DOCUMENT_URLSET);
+    buf_fini(&self);
+    buf_fini(&next);
 }
 
 /* Finds the batch of entry `seq` in memory, the store or a list file. */
@@ -321,21 +267,6 @@ look_up(const struct assembly *a, uint64_t seq, int64_t *us,
     return STATUS_OK;
 }
 
-/* T(seq), where entry seq + 1 is there: also if entry seq is not, any more. */
-static enum status
-look_up_time(const struct message_wish *wish, uint64_t seq, int64_t *us,
-             struct problem *why)
-{
-    struct batch *b;
-    enum status rc = batch_of(wish, seq + 1, &b, why);
-
-    if (rc)
-        return rc;
-    *us = batch_time(b, seq);
-    batch_unref(b);
-    return STATUS_OK;
-}
-
 /* d(last), computed in the batch that `a` ends in: from the digest before the
  * message if the whole message is of that batch, else from the batch's
  * beginning. Otherwise each message of a batch would add up all its digests. */
@@ -360,24 +291,39 @@ describe_coverage(const struct assembly *a, struct coverage *c,
                   struct problem *why)
 {
     const struct message_wish *wish = a->wish;
+    struct batch *b;
     enum status rc = STATUS_OK;
 
-    *c = coverage_at(wish->set, &a->view->head);
-    c->after = wish->after;
-    c->last = a->last;
+    *c = (struct coverage){.after = wish->after,
+                           .last = a->last,
+                           .has_digest = true,
+                           .now_us = DATETIME_NONE};
+    memcpy(c->epoch, a->view->head.epoch, sizeof(c->epoch));
+    memcpy(c->set, wish->set->name, strlen(wish->set->name) + 1);
     if (a->end) {
         c->until_us = batch_time(a->end, c->last);
         c->digest = end_digest(a);
     } else {
         rc = look_up(a, c->last, &c->until_us, &c->digest, why);
     }
-    if (c->after == c->last)
+    if (rc)
+        return rc;
+    if (c->after == c->last) {
         c->from_us = c->until_us;
-    else if (a->end && c->after == a->start)
+        return STATUS_OK;
+    }
+    if (a->end && c->after == a->start) {
         c->from_us = a->start_us;
-    else if (!rc)
-        rc = look_up_time(wish, c->after, &c->from_us, why);
-    return rc;
+        return STATUS_OK;
+    }
+    /* T(after) is in the batch of the next entry, also if entry `after` is not
+     * there any more. */
+    rc = batch_of(wish, c->after + 1, &b, why);
+    if (rc)
+        return rc;
+    c->from_us = batch_time(b, c->after);
+    batch_unref(b);
+    return STATUS_OK;
 }
 
 /* Puts header, entries and footer into one row. */
@@ -391,7 +337,10 @@ add_slices(struct message *m, const struct message_wish *wish,
     buf_init(&m->around, MESSAGE_MAX);
     add_header(&m->around, wish, &m->covered);
     header = m->around.size;
-    add_footer(&m->around, wish->form);
+    if (wish->form == MESSAGE_JSON)
+        json_message_end(&m->around);
+    else
+        document_footer(&m->around, DOCUMENT_URLSET);
     for (size_t i = 0; i < m->n_parts; i++)
         max += selection_n_slices(&m->parts[i].selection, m->parts[i].n);
     slices = memory_room(max * sizeof(*slices));
@@ -413,40 +362,30 @@ add_slices(struct message *m, const struct message_wish *wish,
     return m->size > MESSAGE_MAX ? problem_memory(why) : STATUS_OK;
 }
 
-/* Looks at the log of a set that is there.
- *
- * A reader that retention has left behind gets STATUS_GONE, also while the
- * entries can still be had: where one ends there is the same for all (R-345).
- * One that has looked further than its last message, and found nothing that
- * passes, misses nothing; only T(after) must still be known
- * (describe_coverage). */
-static enum status
-begin_message(struct assembly *a, uint64_t upto, struct problem *why)
-{
-    const struct head *head = &a->view->head;
-
-    look_at_log(a, upto);
-    if (head->is_removed)
-        return problem(why, STATUS_GONE, "the set %s was removed",
-                       a->wish->set->name);
-    if (!head->exists)
-        return problem(why, STATUS_NOT_FOUND, "no such set");
-    if (a->start < head->earliest)
-        return problem(why, STATUS_GONE, "entry %llu is no longer retained",
-                       (unsigned long long)a->start + 1);
-    return STATUS_OK;
-}
-
 /* Finds the entries, and says what the message covers. */
 static enum status
 assemble_message(struct assembly *a, struct problem *why)
 {
     const struct message_wish *wish = a->wish;
+    const struct head *head = &a->view->head;
     struct message *m = a->message;
-    enum status rc =
-        begin_message(a, wish->is_heartbeat ? a->last : wish->upto, why);
+    enum status rc = STATUS_OK;
 
-    if (!rc && !wish->is_heartbeat)
+    look_at_log(a, wish->is_heartbeat ? a->last : wish->upto);
+    if (head->is_removed)
+        return problem(why, STATUS_GONE, "the set %s was removed",
+                       wish->set->name);
+    if (!head->exists)
+        return problem(why, STATUS_NOT_FOUND, "no such set");
+    /* A reader that retention has left behind gets STATUS_GONE, also while the
+     * entries can still be had: where one ends there is the same for all
+     * (R-345). One that has looked further than its last message, and found
+     * nothing that passes, misses nothing; only T(after) must still be known
+     * (describe_coverage). */
+    if (a->start < head->earliest)
+        return problem(why, STATUS_GONE, "entry %llu is no longer retained",
+                       (unsigned long long)a->start + 1);
+    if (!wish->is_heartbeat)
         rc = gather_batches(a, why);
     m->last = a->last;
     if (rc || (m->n_parts == 0 && wish->is_silent && !wish->is_heartbeat))

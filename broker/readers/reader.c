@@ -114,15 +114,6 @@ fail_reader(struct reader *r, enum status rc)
                                                  : READER_FAILED);
 }
 
-/* The load may end before this returns, and its reader be freed. */
-static enum reader_state
-load_message(struct reader *r, const struct shared_wish *wish)
-{
-    set_state(r, READER_LATER);
-    shared_messages_load(messages_of(r), wish, r->is_suspect, &r->node);
-    return READER_LATER;
-}
-
 /* True if a message decides the next step. False: the filter passes nothing
  * of it, and the search goes on behind it. */
 static bool
@@ -193,9 +184,15 @@ search_further(struct reader *r, bool may_make, bool may_load)
                           &message);
         if (rc == STATUS_BUSY)
             return wait_in(&readers->starving[r->is_suspect], r, READER_LATER);
-        if (rc == STATUS_AGAIN)
-            return may_load ? load_message(r, &wish)
-                            : set_state(r, READER_READY);
+        if (rc == STATUS_AGAIN && !may_load)
+            return set_state(r, READER_READY);
+        if (rc == STATUS_AGAIN) {
+            /* The load may end before this returns, and the reader be freed. */
+            set_state(r, READER_LATER);
+            shared_messages_load(&readers->messages, &wish, r->is_suspect,
+                                 &r->node);
+            return READER_LATER;
+        }
         if (rc)
             return fail_reader(r, rc);
         is_taken = take_message(r, message);

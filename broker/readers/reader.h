@@ -21,7 +21,7 @@
  * worker pool: neither the owner's thread nor other readers wait for it.
  *
  * All readers of a thread share its messages (shared_messages.h), and the
- * readers of a channel its watch (watch.h): a commit costs one mark, however
+ * readers of a channel its watch (marks.h): a commit costs one mark, however
  * many rest there. A thread owns all of it.
  */
 #ifndef BROKER_READERS_READER_H
@@ -32,8 +32,8 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "broker/readers/marks.h"
 #include "broker/readers/shared_messages.h"
-#include "broker/readers/watch.h"
 
 enum reader_state {
     READER_READY,   /* may ask; or holds a message */

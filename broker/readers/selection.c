@@ -87,20 +87,6 @@ set_start(struct buf *block, size_t i, size_t head_size)
            sizeof(start));
 }
 
-/* Appends an entry; `entry` is memory for an unusual one. */
-static enum status
-add_entry(struct buf *block, struct entry *entry, struct slice fragment)
-{
-    enum status rc;
-
-    if (json_fragment(block, fragment))
-        return STATUS_OK;
-    rc = fragment_read(entry, fragment);
-    if (!rc)
-        json_change(block, &entry->change);
-    return rc;
-}
-
 /* Appends the entries to a block that has `head_size` bytes, a comma behind
  * each. */
 static enum status
@@ -113,9 +99,14 @@ add_entries(struct buf *block, const struct selection *s, size_t head_size,
     entry_init(&entry);
     for (size_t i = 0; !rc && i < s->n; i++) {
         uint64_t seq = selection_seq(s, i);
+        struct slice fragment = batch_slice(s->batch, seq - 1, seq);
 
         set_start(block, i, head_size);
-        rc = add_entry(block, &entry, batch_slice(s->batch, seq - 1, seq));
+        if (!json_fragment(block, fragment)) { /* an unusual one */
+            rc = fragment_read(&entry, fragment);
+            if (!rc)
+                json_change(block, &entry.change);
+        }
         if (rc == STATUS_MALFORMED)
             rc = problem(why, STATUS_IO, "entry %llu of the log is damaged",
                          (unsigned long long)seq);

@@ -62,29 +62,21 @@ shared_wish_equals(const struct shared_wish *a, const struct shared_wish *b)
            a->is_heartbeat == b->is_heartbeat && a->since_us == b->since_us;
 }
 
+/* Finds the load that makes the message of that wish, or is about to. */
 static struct load *
-find_load(const struct list *loads, const struct shared_wish *wish)
+find_load(const struct shared_messages *messages,
+          const struct shared_wish *wish)
 {
+    const struct list *const all[] = {
+        &messages->running, &messages->queued[false], &messages->queued[true]};
     struct list *next;
     struct load *l;
 
-    list_each (l, next, loads, node) {
-        if (shared_wish_equals(&l->message->wish, wish))
-            return l;
-    }
+    for (size_t i = 0; i < N_ELEMENTS(all); i++)
+        list_each (l, next, all[i], node)
+            if (shared_wish_equals(&l->message->wish, wish))
+                return l;
     return NULL;
-}
-
-/* Finds the load that makes the message of that wish, or is about to. */
-static struct load *
-find_any_load(const struct shared_messages *messages,
-              const struct shared_wish *wish)
-{
-    struct load *l = find_load(&messages->running, wish);
-
-    if (!l)
-        l = find_load(&messages->queued[false], wish);
-    return l ? l : find_load(&messages->queued[true], wish);
 }
 
 /* Finding */
@@ -274,7 +266,7 @@ shared_messages_make(struct shared_messages *messages,
     enum status rc;
 
     *result = NULL;
-    if (find_any_load(messages, wish))
+    if (find_load(messages, wish))
         return STATUS_AGAIN;
     message = message_new(wish);
     rc = messages->calls->make(message, LOG_MEMORY, &why);
@@ -392,7 +384,7 @@ shared_messages_load(struct shared_messages *messages,
                      const struct shared_wish *wish, bool is_suspect,
                      struct list *waiter)
 {
-    struct load *l = find_any_load(messages, wish);
+    struct load *l = find_load(messages, wish);
 
     if (!l)
         l = load_new(messages, wish, is_suspect);

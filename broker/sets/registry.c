@@ -174,11 +174,11 @@ set_kept(struct set *set, uint64_t bytes)
 static struct set *
 set_new(struct registry *r)
 {
-    struct set *set = memory_new(1, sizeof(*set) + r->options.notes_size);
+    struct set *set = memory_new(1, sizeof(*set) + r->options.progress_size);
     struct settings settings;
 
     set->registry = r;
-    set->notes = (void *)(set + 1);
+    set->progress = (void *)(set + 1);
     settings_start(&settings, r->options.config);
     store_rules(set, &settings);
     return set;

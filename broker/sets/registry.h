@@ -60,7 +60,7 @@
 
 struct announcer;
 struct harvest;
-struct notes;
+struct set_progress;
 struct peers;
 struct rates;
 struct registry;
@@ -99,8 +99,8 @@ struct set {
 
     unsigned rate_ring; /* of rates.c */
 
-    /* The archive thread's: archive/notes.h. */
-    struct notes *notes;
+    /* The archive thread's: archive/set_progress.h. */
+    struct set_progress *progress;
 
     /* The client whose request made the set: its place among the sets, until
      * the removal, and among their names. */
@@ -136,7 +136,7 @@ set_creator(const struct set *set)
 struct registry_options {
     const struct config *config; /* lent as long as the registry lives */
     const char *public_url;      /* without a slash at its end; lent */
-    size_t notes_size;           /* of set->notes */
+    size_t progress_size;        /* of set->progress */
     uint64_t few_entries;        /* SET_FEW_ENTRIES; 0: no set is small */
     engine_open_fn *open_engine; /* of the log */
     struct journal *journal;     /* of the log; NULL: there is one broker */

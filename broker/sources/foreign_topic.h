@@ -30,7 +30,7 @@
 
 #include "base/list.h"
 #include "broker/calls/caller.h"
-#include "broker/readers/watch.h"
+#include "broker/readers/marks.h"
 #include "broker/sets/registry.h"
 #include "broker/sources/command.h"
 #include "broker/sources/hub_db.h"

@@ -20,7 +20,6 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/db.h"
-#include "base/list.h"
 #include "broker/state/fold_db.h"
 #include "proto/memory.h"
 #include "proto/resourcesync/document_write.h"
@@ -30,9 +29,6 @@
  * entry may ask the disk for its file. */
 #define GATHER_ENTRIES 16000
 #define GATHER_BYTES   ((size_t)4 << 20)
-
-/* The last batch may exceed GATHER_BYTES. */
-#define GATHER_MAX (GATHER_BYTES + ((size_t)1 << 20))
 
 /* Rows that one commit forgets. */
 #define FORGET_ROWS 4000
@@ -96,18 +92,8 @@ struct content {
     struct content_at at;   /* as of the last commit */
     struct content_at next; /* as the change under way makes it */
     struct problem why;     /* of that change */
-    struct gathered *gathered;
-    size_t n_gathered, capacity;
-    struct buf texts; /* of the gathered entries */
-    struct buf lent;  /* for content_missing */
-    char dir[4352];   /* of the set */
+    struct buf lent;        /* for content_missing */
 };
-
-static struct content *
-content_of(struct fold_db *f)
-{
-    return list_entry(f, struct content, fold);
-}
 
 /* Changes */
 
@@ -197,7 +183,7 @@ look_for_file(struct content *c, const struct digest *digest,
 
     *is_other = false;
     if (!rc && n == 0)
-        rc = content_file_look(c->dir, digest, length, why);
+        rc = content_file_look(c->fold.dir, digest, length, why);
     if (!rc && told_length != LENGTH_NONE && told_length != *length) {
         *is_other = true;
         rc = STATUS_NOT_FOUND;
@@ -297,8 +283,8 @@ put_current(struct content *c, const struct gathered *last, uint64_t before)
 static enum status
 chain_entries(struct content *c)
 {
-    struct gathered *all = c->gathered;
-    size_t n = c->n_gathered;
+    struct gathered *all = c->fold.rows;
+    size_t n = c->fold.n;
     enum status rc = STATUS_OK;
 
     qsort(all, n, sizeof(*all), by_key);
@@ -321,12 +307,13 @@ chain_entries(struct content *c)
 static enum status
 overtake_entries(struct content *c)
 {
+    struct gathered *all = c->fold.rows;
     bool is_missing = false;
     enum status rc = STATUS_OK;
 
-    qsort(c->gathered, c->n_gathered, sizeof(*c->gathered), by_before);
-    for (size_t i = 0; !rc && i < c->n_gathered; i++) {
-        const struct gathered *g = &c->gathered[i];
+    qsort(all, c->fold.n, sizeof(*all), by_before);
+    for (size_t i = 0; !rc && i < c->fold.n; i++) {
+        const struct gathered *g = &all[i];
 
         if (g->before == 0)
             continue;
@@ -348,7 +335,7 @@ static enum status
 insert_missing(struct content *c, const struct gathered *g, bool is_hopeless,
                int64_t now_us)
 {
-    const char *texts = c->texts.data;
+    const char *texts = c->fold.texts.data;
 
     c->next.missing++;
     c->next.current_missing += g->until == 0;
@@ -389,9 +376,10 @@ enum status
 content_commit(struct content *c, struct problem *why)
 {
     int64_t now_us = clock_now_us(); /* entries to be fetched are due then */
+    struct gathered *all = c->fold.rows;
     enum status rc;
 
-    if (c->n_gathered == 0)
+    if (c->fold.n == 0)
         return STATUS_OK;
     rc = begin_change(c);
     c->next.seq = c->fold.gathered.seq;
@@ -399,10 +387,10 @@ content_commit(struct content *c, struct problem *why)
         rc = chain_entries(c);
     if (!rc)
         rc = overtake_entries(c);
-    qsort(c->gathered, c->n_gathered, sizeof(*c->gathered), by_seq);
-    for (size_t i = 0; !rc && i < c->n_gathered; i++)
-        if (!c->gathered[i].is_deleted)
-            rc = insert_entry(c, &c->gathered[i], now_us);
+    qsort(all, c->fold.n, sizeof(*all), by_seq);
+    for (size_t i = 0; !rc && i < c->fold.n; i++)
+        if (!all[i].is_deleted)
+            rc = insert_entry(c, &all[i], now_us);
     rc = commit_change(c, rc, &c->fold.gathered);
     if (!rc)
         c->fold.is_same_log = true;
@@ -413,18 +401,6 @@ content_commit(struct content *c, struct problem *why)
 }
 
 /* Gathering */
-
-static void
-forget_gathered(struct fold_db *f)
-{
-    struct content *c = content_of(f);
-
-    free(c->gathered);
-    c->gathered = NULL;
-    c->n_gathered = c->capacity = 0;
-    buf_fini(&c->texts);
-    buf_init(&c->texts, GATHER_MAX);
-}
 
 /* Finds the SHA-256 in a list of hashes. */
 static bool
@@ -444,16 +420,16 @@ has_sha256(struct slice hash, struct digest *digest)
 }
 
 static enum status
-gather_entry(struct fold_db *f, struct slice fragment, uint32_t stamp,
-             uint64_t seq)
+gather_content(struct fold_db *f, struct slice fragment, uint32_t stamp,
+               uint64_t seq)
 {
-    struct content *c = content_of(f);
     struct slice loc = fragment_loc(fragment), hash;
-    struct gathered *g;
+    struct gathered *g = f->rows;
 
-    if (!ONE_MORE(c->gathered, &c->capacity, c->n_gathered))
+    if (!ONE_MORE(g, &f->capacity, f->n))
         return STATUS_MEMORY;
-    g = &c->gathered[c->n_gathered];
+    f->rows = g;
+    g += f->n;
     memset(g, 0, sizeof(*g));
     resource_key(&g->key, loc);
     g->seq = seq;
@@ -461,30 +437,17 @@ gather_entry(struct fold_db *f, struct slice fragment, uint32_t stamp,
     if (!g->is_deleted) {
         fragment_bytes(fragment, stamp, &hash, &g->length);
         g->has_sha256 = has_sha256(hash, &g->sha256);
-        g->loc = c->texts.size;
+        g->loc = f->texts.size;
         g->loc_size = loc.size;
-        buf_add_slice(&c->texts, loc);
-        g->hash = c->texts.size;
+        buf_add_slice(&f->texts, loc);
+        g->hash = f->texts.size;
         g->hash_size = hash.size;
-        buf_add_slice(&c->texts, hash);
+        buf_add_slice(&f->texts, hash);
     }
-    if (c->texts.failed)
+    if (f->texts.failed)
         return STATUS_MEMORY;
-    c->n_gathered++;
+    f->n++;
     return STATUS_OK;
-}
-
-enum status
-content_fold(struct content *c, const struct batch *batch, uint64_t last,
-             struct problem *why)
-{
-    return fold_db_add(&c->fold, batch, last, why);
-}
-
-bool
-content_is_full(const struct content *c)
-{
-    return c->n_gathered >= GATHER_ENTRIES || c->texts.size >= GATHER_BYTES;
 }
 
 /* Life */
@@ -523,61 +486,33 @@ begin_file(struct fold_db *f, struct problem *why)
     return rc;
 }
 
-static const struct fold_kind kind = {
+static void
+release_lent(struct fold_db *f)
+{
+    struct content *c = content_of(f);
+
+    buf_fini(&c->lent);
+    buf_init(&c->lent, FRAGMENT_MAX);
+}
+
+const struct fold_kind content_folding = {
     .db = &content_kind,
     .file = CONTENT_FILE,
     .begins_anew = "the content of a set begins anew",
     .is_damaged = "the content of a set is damaged, and will begin anew",
+    .size = sizeof(struct content),
+    .max_entries = GATHER_ENTRIES,
+    .max_bytes = GATHER_BYTES,
     .read = read_state,
     .begin = begin_file,
-    .gather = gather_entry,
-    .forget = forget_gathered,
+    .gather = gather_content,
+    .release = release_lent,
 };
-
-enum status
-content_open(struct content **content, const char *dir, const char *epoch,
-             struct problem *why)
-{
-    struct content *c = memory_new(1, sizeof(*c));
-    enum status rc;
-
-    snprintf(c->dir, sizeof(c->dir), "%s", dir);
-    buf_init(&c->lent, FRAGMENT_MAX);
-    rc = fold_db_open(&c->fold, &kind, dir, epoch, why);
-    if (rc)
-        content_close(c);
-    else
-        *content = c;
-    return rc;
-}
-
-void
-content_close(struct content *c)
-{
-    if (!c)
-        return;
-    fold_db_close(&c->fold);
-    buf_fini(&c->texts);
-    buf_fini(&c->lent);
-    free(c);
-}
 
 enum status
 content_begin(struct content *c, uint64_t after, struct problem *why)
 {
     return fold_db_begin(&c->fold, after, why);
-}
-
-void
-content_heed(struct content *c, const atomic_bool *is_ending)
-{
-    fold_db_heed(&c->fold, is_ending);
-}
-
-bool
-content_has_failed(const struct content *c)
-{
-    return c->fold.has_failed || c->fold.db.is_damaged;
 }
 
 const struct content_at *
@@ -808,19 +743,6 @@ read_going(struct content *c, uint64_t earliest, struct going *going, size_t *n)
     return db_rows_end(&rows);
 }
 
-static enum status
-forget_entry(struct content *c, const struct going *g)
-{
-    enum status rc = DB_DO(&c->fold.db, NULL, &c->why,
-                           "DELETE FROM entries WHERE seq=?", g->seq);
-
-    c->next.rows--;
-    if (!rc && g->has_digest)
-        return count_file(c, &g->digest, 0, -1);
-    c->next.missing--;
-    return rc ? rc : delete_missing(c, g->seq);
-}
-
 enum status
 content_forget(struct content *c, uint64_t earliest, bool *is_more,
                struct problem *why)
@@ -834,8 +756,15 @@ content_forget(struct content *c, uint64_t earliest, bool *is_more,
     rc = begin_change(c);
     if (!rc)
         rc = read_going(c, earliest, going, &n);
-    for (size_t i = 0; !rc && i < n; i++)
-        rc = forget_entry(c, &going[i]);
+    for (size_t i = 0; !rc && i < n; i++) {
+        c->next.rows--;
+        c->next.missing -= !going[i].has_digest;
+        rc = DB_DO(&c->fold.db, NULL, &c->why,
+                   "DELETE FROM entries WHERE seq=?", going[i].seq);
+        if (!rc)
+            rc = going[i].has_digest ? count_file(c, &going[i].digest, 0, -1)
+                                     : delete_missing(c, going[i].seq);
+    }
     free(going);
     *is_more = n == FORGET_ROWS;
     if (c->next.from < earliest)

@@ -21,7 +21,7 @@
  * Retention counts the references. A row goes when its entry is no longer
  * retained and its resource has changed since; a file goes when no row refers
  * to it. The row's end is on the disk before the file goes (content_loose),
- * unless the file is claimed (broker/archive/contents.h).
+ * unless the file is pinned (broker/archive/contents.h).
  *
  * Rows begin at the position of the log where the content of the set was first
  * opened (or began anew, as a state does). Earlier entries have no rows, and
@@ -33,14 +33,13 @@
 #ifndef BROKER_STATE_CONTENT_H
 #define BROKER_STATE_CONTENT_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/db.h"
-#include "broker/log/batch.h"
 #include "broker/log/log.h"
 #include "broker/state/content_files.h"
+#include "broker/state/fold_db.h"
 #include "broker/state/resources.h"
 #include "proto/problem.h"
 #include "proto/resourcesync/digest.h"
@@ -75,24 +74,15 @@ struct content_at {
                        fetched; or CONTENT_NEVER */
 };
 
-/* Opens the content of the set whose directory is `dir`, or begins it. An
- * existing file is deleted if it is of another epoch (of a removed set with
- * that name), damaged, or made by a newer program; the last two cause a
- * warning. Files of bytes stay: the rows of the entries to be folded will refer
- * to some, the others are orphans. STATUS_IO, STATUS_BUSY: a full disk. */
-MUST_CHECK enum status content_open(struct content **content, const char *dir,
-                                    const char *epoch, struct problem *why);
+/* How it is folded. */
+extern const struct fold_kind content_folding;
 
-/* Deletes a database that was found damaged, as resources_close does. NULL is
- * allowed. */
-void content_close(struct content *content);
-
-/* When *is_ending is true the present call gives up soon, without any effect,
- * with STATUS_STOPPED; then the content can only be closed. Lent. */
-void content_heed(struct content *content, const atomic_bool *is_ending);
-
-/* True if a change has failed, or a query has found damage: close it then. */
-bool content_has_failed(const struct content *content);
+/* It begins with its struct fold_db. */
+static inline struct content *
+content_of(struct fold_db *f)
+{
+    return (struct content *)f;
+}
 
 /* The state of the last commit; it is on the disk. Lent until the next call. */
 const struct content_at *content_at(const struct content *content);
@@ -101,12 +91,7 @@ const struct content_at *content_at(const struct content *content);
 MUST_CHECK enum status content_begin(struct content *content, uint64_t after,
                                      struct problem *why);
 
-/* Folding: see resources.h */
-
-MUST_CHECK enum status content_fold(struct content *content,
-                                    const struct batch *batch, uint64_t last,
-                                    struct problem *why);
-bool content_is_full(const struct content *content);
+/* Folding */
 
 /* Folds the gathered entries in one transaction. An entry is kept if the store
  * has its SHA-256, with the right length; another entry with a hash is due to
@@ -181,14 +166,14 @@ struct content_missing {
  * that is due at `now_us` of the clock; begin with both 0. If its bytes have
  * come into the store meanwhile, for another entry, it is kept, or given up if
  * they differ from those that the source stated: missing->is_settled. It needs
- * no claims on these bytes: only this thread would delete them.
+ * no pins on these bytes: only this thread would delete them.
  * STATUS_NOT_FOUND: no more. */
 MUST_CHECK enum status content_missing(struct content *content, int64_t now_us,
                                        struct content_missing *missing,
                                        struct problem *why);
 
 /* Notes that the store has the bytes of that entry under that digest, durably.
- * They match what the entry states, and are claimed. STATUS_NOT_FOUND: it is no
+ * They match what the entry states, and are pinned. STATUS_NOT_FOUND: it is no
  * longer missing. */
 MUST_CHECK enum status content_keep(struct content *content, uint64_t seq,
                                     const struct digest *digest,

@@ -12,9 +12,8 @@
 #include "broker/state/content.h"
 #include "proto/resourcesync/digest.h"
 
-/* "ab", "HEX" */
-#define FOLDER_SIZE 3
-#define NAME_SIZE   (2 * DIGEST_SIZE + 1)
+/* Hexadecimal digits of a name. */
+#define NAME_DIGITS (2 * DIGEST_SIZE)
 
 #define PATH_SIZE (4096 + 512)
 
@@ -44,37 +43,25 @@ forget_arriving(struct arriving *a)
     a->digests = NULL;
 }
 
-/* Makes a file with a new name. */
-static enum status
-make_file(struct arriving *a, struct problem *why)
-{
-    char path[PATH_SIZE];
-
-    memcpy(a->name, "XXXXXX", sizeof("XXXXXX"));
-    path_of(a, path);
-    a->fd = mkostemp(path, O_CLOEXEC);
-    if (a->fd < 0) {
-        a->name[0] = '\0';
-        return fail_file(why, "cannot make a file in", a->folder);
-    }
-    memcpy(a->name, path + strlen(path) - strlen(a->name), strlen(a->name));
-    return STATUS_OK;
-}
-
 enum status
 arriving_begin(struct arriving *a, const char *folder, struct slice hash,
                uint64_t length, struct problem *why)
 {
+    char path[PATH_SIZE];
     enum status rc = STATUS_OK;
 
-    memset(a, 0, sizeof(*a));
-    a->folder = folder;
-    a->fd = -1;
+    *a = (struct arriving){.folder = folder, .fd = -1};
     a->digests = digest_check_new(hash, length);
     if (!a->digests || digest_check_want_sha256(a->digests))
         rc = problem_memory(why);
-    if (!rc)
-        rc = make_file(a, why);
+    snprintf(path, sizeof(path), "%s/XXXXXX", folder);
+    if (!rc) {
+        a->fd = mkostemp(path, O_CLOEXEC);
+        if (a->fd < 0)
+            rc = fail_file(why, "cannot make a file in", folder);
+        else
+            memcpy(a->name, path + strlen(folder) + 1, sizeof("XXXXXX"));
+    }
     if (rc)
         arriving_abandon(a);
     return rc;
@@ -145,46 +132,37 @@ arriving_clear(const char *folder, struct problem *why)
 /* Names */
 
 static void
-folder_name(char to[FOLDER_SIZE], unsigned folder)
+folder_path(const char *set_dir, unsigned folder, char path[PATH_SIZE])
 {
-    snprintf(to, FOLDER_SIZE, "%02x", folder & 0xff);
-}
-
-static void
-file_name(char to[NAME_SIZE], const struct digest *digest)
-{
-    char text[DIGEST_TEXT_SIZE];
-
-    digest_write(text, digest);
-    memcpy(to, text + DIGEST_TEXT_SIZE - (NAME_SIZE - 1), NAME_SIZE - 1);
-    to[NAME_SIZE - 1] = '\0';
-}
-
-/* Reads the digest in a name; false: not one of our names. */
-static bool
-read_name(const char *name, struct digest *digest)
-{
-    char text[DIGEST_TEXT_SIZE + 1], again[NAME_SIZE];
-
-    if (strlen(name) != NAME_SIZE - 1)
-        return false;
-    snprintf(text, sizeof(text), "sha-256:%s", name);
-    if (digest_read(slice_of(text), digest))
-        return false;
-    file_name(again, digest);
-    return !strcmp(name, again);
+    snprintf(path, PATH_SIZE, "%s/" CONTENT_FOLDER "/%02x", set_dir,
+             folder & 0xff);
 }
 
 static void
 file_path(const char *set_dir, const struct digest *digest,
           char path[PATH_SIZE])
 {
-    char folder[FOLDER_SIZE], name[NAME_SIZE];
+    char text[DIGEST_TEXT_SIZE];
 
-    folder_name(folder, digest->bytes[0]);
-    file_name(name, digest);
-    snprintf(path, PATH_SIZE, "%s/" CONTENT_FOLDER "/%s/%s", set_dir, folder,
-             name);
+    digest_write(text, digest);
+    snprintf(path, PATH_SIZE, "%s/" CONTENT_FOLDER "/%02x/%.*s", set_dir,
+             digest->bytes[0], NAME_DIGITS,
+             text + DIGEST_TEXT_SIZE - NAME_DIGITS);
+}
+
+/* Reads the digest in a name; false: not one of our names. */
+static bool
+read_name(const char *name, struct digest *digest)
+{
+    char text[DIGEST_TEXT_SIZE + 1], again[DIGEST_TEXT_SIZE];
+
+    if (strlen(name) != NAME_DIGITS)
+        return false;
+    snprintf(text, sizeof(text), "sha-256:%s", name);
+    if (digest_read(slice_of(text), digest))
+        return false;
+    digest_write(again, digest);
+    return !memcmp(text, again, sizeof(again));
 }
 
 /* Placing */
@@ -201,14 +179,13 @@ static enum status
 make_folder(const char *set_dir, const struct digest *digest,
             struct problem *why)
 {
-    char path[PATH_SIZE], folder[FOLDER_SIZE];
+    char path[PATH_SIZE];
     enum status rc = file_make_dirs(set_dir, why);
 
-    folder_name(folder, digest->bytes[0]);
     snprintf(path, sizeof(path), "%s/" CONTENT_FOLDER, set_dir);
     if (!rc)
         rc = make_dir(path, why);
-    snprintf(path, sizeof(path), "%s/" CONTENT_FOLDER "/%s", set_dir, folder);
+    folder_path(set_dir, digest->bytes[0], path);
     return rc ? rc : make_dir(path, why);
 }
 
@@ -216,19 +193,16 @@ enum status
 content_file_place(const char *set_dir, struct arriving *a, struct problem *why)
 {
     char from[PATH_SIZE], to[PATH_SIZE];
-    enum status rc;
+    enum status rc = STATUS_OK;
 
     path_of(a, from);
     file_path(set_dir, &a->digest, to);
-    if (!rename(from, to)) {
-        a->name[0] = '\0';
-        return STATUS_OK;
+    if (rename(from, to)) {
+        rc = errno == ENOENT ? make_folder(set_dir, &a->digest, why)
+                             : fail_file(why, "cannot make", to);
+        if (!rc && rename(from, to))
+            rc = fail_file(why, "cannot make", to);
     }
-    if (errno != ENOENT)
-        return fail_file(why, "cannot make", to);
-    rc = make_folder(set_dir, &a->digest, why);
-    if (!rc && rename(from, to))
-        rc = fail_file(why, "cannot make", to);
     if (!rc)
         a->name[0] = '\0';
     return rc;
@@ -247,7 +221,7 @@ enum status
 content_files_sync(const char *set_dir, const struct content_touched *touched,
                    struct problem *why)
 {
-    char path[PATH_SIZE], folder[FOLDER_SIZE];
+    char path[PATH_SIZE];
     enum status rc = STATUS_OK;
     bool is_any = false;
 
@@ -255,9 +229,7 @@ content_files_sync(const char *set_dir, const struct content_touched *touched,
         if (!(touched->bits[i / 8] & 1u << i % 8))
             continue;
         is_any = true;
-        folder_name(folder, i);
-        snprintf(path, sizeof(path), "%s/" CONTENT_FOLDER "/%s", set_dir,
-                 folder);
+        folder_path(set_dir, i, path);
         rc = file_sync_path(path, why);
     }
     snprintf(path, sizeof(path), "%s/" CONTENT_FOLDER, set_dir);
@@ -292,8 +264,7 @@ content_file_open(const char *set_dir, const struct digest *digest, int *fd,
     if (fstat(*fd, &st)) {
         enum status rc = fail_file(why, "cannot open", path);
 
-        close(*fd);
-        *fd = -1;
+        file_close(fd);
         return rc;
     }
     *length = (uint64_t)st.st_size;
@@ -332,14 +303,13 @@ enum status
 content_files_each(const char *set_dir, unsigned folder, content_file_fn *fn,
                    void *user, struct problem *why)
 {
-    char path[PATH_SIZE], name[FOLDER_SIZE];
+    char path[PATH_SIZE];
     const struct dirent *entry;
     struct digest digest;
     enum status rc = STATUS_OK;
     DIR *dir;
 
-    folder_name(name, folder);
-    snprintf(path, sizeof(path), "%s/" CONTENT_FOLDER "/%s", set_dir, name);
+    folder_path(set_dir, folder, path);
     dir = opendir(path);
     if (!dir)
         return errno == ENOENT ? STATUS_OK

@@ -10,7 +10,7 @@
  *                    +--------------------+
  *
  * A file gets its name when it is complete and on the disk, so a named file has
- * the bytes of its digest. Placing needs a claim: broker/archive/contents.h.
+ * the bytes of its digest. Placing needs a pin: broker/archive/contents.h.
  *
  * Any thread. All functions may block, except arriving_abandon after the end.
  */

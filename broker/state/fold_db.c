@@ -1,21 +1,37 @@
 #include "broker/state/fold_db.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "broker/base/diag.h"
+#include "proto/memory.h"
+
+/* The last batch may exceed the limit of the kind. */
+#define BATCH_BYTES ((size_t)1 << 20)
+
+#define PATH_SIZE (sizeof(((struct fold_db *)0)->dir) + 32)
+
+static void
+path_of(const struct fold_db *f, char path[PATH_SIZE])
+{
+    snprintf(path, PATH_SIZE, "%s/%s", f->dir, f->kind->file);
+}
 
 /* Opens the file, or makes it. *is_ours is false if it is damaged, or of a
  * newer program; `why` has the reason. */
 static enum status
 open_file(struct fold_db *f, bool *is_ours, struct problem *why)
 {
-    enum status rc = db_open_kind(&f->db, f->kind->db, f->path, why);
+    char path[PATH_SIZE];
+    enum status rc;
 
+    path_of(f, path);
+    rc = db_open_kind(&f->db, f->kind->db, path, why);
     *is_ours = rc != STATUS_INVALID; /* false: of a newer program */
     if (!rc && f->db.is_exposed)
         DIAG(DIAG_WARNING, "state", "other users may open a database",
-             diag_text("file", f->path));
+             diag_text("file", path));
     if (!rc)
         rc = f->kind->read(f, why);
     if (!rc && f->is_ending)
@@ -30,12 +46,15 @@ open_file(struct fold_db *f, bool *is_ours, struct problem *why)
 enum status
 fold_db_begin(struct fold_db *f, uint64_t after, struct problem *why)
 {
+    char path[PATH_SIZE];
     bool is_ours;
     enum status rc;
 
     fold_db_forget(f);
+    f->kind->release(f);
     db_close(&f->db);
-    rc = db_unlink(f->path, why);
+    path_of(f, path);
+    rc = db_unlink(path, why);
     if (!rc)
         rc = open_file(f, &is_ours, why);
     if (rc)
@@ -49,48 +68,58 @@ fold_db_begin(struct fold_db *f, uint64_t after, struct problem *why)
 static enum status
 begin_anew(struct fold_db *f, const char *reason, struct problem *why)
 {
-    DIAG(DIAG_WARNING, "state", f->kind->begins_anew,
-         diag_text("file", f->path), diag_text("because", reason));
+    DIAG(DIAG_WARNING, "state", f->kind->begins_anew, diag_text("dir", f->dir),
+         diag_text("because", reason));
     return fold_db_begin(f, 0, why);
 }
 
 enum status
-fold_db_open(struct fold_db *f, const struct fold_kind *kind, const char *dir,
-             const char *epoch, struct problem *why)
+fold_db_open(struct fold_db **opened, const struct fold_kind *kind,
+             const char *dir, const char *epoch, struct problem *why)
 {
+    struct fold_db *f = memory_new(1, kind->size);
     struct problem reason = {""};
     bool is_ours;
     enum status rc;
 
     f->kind = kind;
-    snprintf(f->path, sizeof(f->path), "%s/%s", dir, kind->file);
+    snprintf(f->dir, sizeof(f->dir), "%s", dir);
+    kind->release(f);
     rc = open_file(f, &is_ours, &reason);
     fold_db_forget(f);
-    if (rc && is_ours) {
-        if (why)
-            *why = reason;
-        return rc;
+    if (rc && is_ours && why)
+        *why = reason;
+    if (rc ? !is_ours : strcmp(f->epoch, epoch) != 0) {
+        snprintf(f->epoch, sizeof(f->epoch), "%s", epoch);
+        rc = rc ? begin_anew(f, reason.text, why) : fold_db_begin(f, 0, why);
     }
-    if (!rc && !strcmp(f->epoch, epoch))
-        return STATUS_OK;
-    snprintf(f->epoch, sizeof(f->epoch), "%s", epoch);
-    return rc ? begin_anew(f, reason.text, why) : fold_db_begin(f, 0, why);
+    if (rc)
+        fold_db_close(f);
+    else
+        *opened = f;
+    return rc;
 }
 
 void
 fold_db_close(struct fold_db *f)
 {
+    char path[PATH_SIZE];
     struct problem why = {""};
 
-    fold_db_forget(f);
-    db_close(&f->db);
-    if (!f->db.is_damaged)
+    if (!f)
         return;
-    DIAG(DIAG_WARNING, "state", f->kind->is_damaged,
-         diag_text("file", f->path));
-    if (db_unlink(f->path, &why))
-        DIAG(DIAG_ERROR, "state", "a damaged file stays",
-             diag_text("error", why.text));
+    fold_db_forget(f);
+    f->kind->release(f);
+    db_close(&f->db);
+    if (f->db.is_damaged) {
+        DIAG(DIAG_WARNING, "state", f->kind->is_damaged,
+             diag_text("dir", f->dir));
+        path_of(f, path);
+        if (db_unlink(path, &why))
+            DIAG(DIAG_ERROR, "state", "a damaged file stays",
+                 diag_text("error", why.text));
+    }
+    free(f);
 }
 
 void
@@ -138,10 +167,26 @@ fold_db_add(struct fold_db *f, const struct batch *batch, uint64_t last,
     return STATUS_OK;
 }
 
+bool
+fold_db_is_full(const struct fold_db *f)
+{
+    return f->n >= f->kind->max_entries || f->texts.size >= f->kind->max_bytes;
+}
+
+bool
+fold_db_has_failed(const struct fold_db *f)
+{
+    return f->has_failed || f->db.is_damaged;
+}
+
 void
 fold_db_forget(struct fold_db *f)
 {
-    f->kind->forget(f);
+    free(f->rows);
+    f->rows = NULL;
+    f->n = f->capacity = 0;
+    buf_fini(&f->texts);
+    buf_init(&f->texts, f->kind->max_bytes + BATCH_BYTES);
     f->gathered = f->at;
 }
 

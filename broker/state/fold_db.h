@@ -6,7 +6,7 @@
  *         ^                                                     |
  *         +-- another epoch or history, or damage: begun anew --+
  *
- * It is a member of the struct that owns the rows. The owner writes the
+ * It is the first member of the struct that owns the rows. The owner writes the
  * gathered entries and the mark in one transaction, and then moves `at` to
  * `gathered`.
  *
@@ -17,10 +17,12 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/db.h"
 #include "broker/log/batch.h"
+#include "proto/buf.h"
 #include "proto/problem.h"
 #include "proto/resourcesync/digest.h"
 #include "proto/resourcesync/position.h"
@@ -34,6 +36,10 @@ struct fold_kind {
     const struct db_kind *db;
     const char *file; /* its name, in the directory of the set */
     const char *begins_anew, *is_damaged; /* log lines */
+    size_t size;                          /* of the owner's struct */
+
+    /* The limits of gathering for one commit. */
+    size_t max_entries, max_bytes;
 
     /* Reads the only row of `state`: epoch, at, and the owner's columns. */
     enum status (*read)(struct fold_db *f, struct problem *why);
@@ -41,13 +47,13 @@ struct fold_kind {
     /* Writes the first row of a new file, whose next entry is at.seq + 1. */
     enum status (*begin)(struct fold_db *f, struct problem *why);
 
-    /* Gathers entry `seq`, a fragment with its stamp at `stamp`.
-     * STATUS_MEMORY */
+    /* Gathers entry `seq`, a fragment with its stamp at `stamp`, as one of the
+     * owner's rows. STATUS_MEMORY */
     enum status (*gather)(struct fold_db *f, struct slice fragment,
                           uint32_t stamp, uint64_t seq);
 
-    /* Frees the gathered entries. */
-    void (*forget)(struct fold_db *f);
+    /* Frees what lends from the file, which is about to be closed. */
+    void (*release)(struct fold_db *f);
 };
 
 /* A position in the log. */
@@ -60,26 +66,30 @@ struct fold_mark {
 
 struct fold_db {
     const struct fold_kind *kind;
-    char path[4352 + 32];
+    char dir[4352]; /* of the set */
     struct db db;
     const atomic_bool *is_ending; /* lent; NULL: it never is */
     char epoch[EPOCH_SIZE + 1];   /* "": none yet */
     struct fold_mark at;          /* as of the last commit */
     struct fold_mark gathered;    /* with the gathered entries */
-    bool is_same_log;             /* its digest was compared with the log's */
-    bool has_failed;              /* a change: close it */
+    void *rows;                   /* of these, the owner's; `n` of them */
+    size_t n, capacity;
+    struct buf texts; /* of the rows */
+    bool is_same_log; /* its digest was compared with the log's */
+    bool has_failed;  /* a change: close it */
 };
 
 /* Opens the file in `dir`, or begins it. An existing file is deleted if it is
  * of another epoch (of a removed set with that name), damaged, or made by a
- * newer program; the last two cause a warning. `f` is zeroed, and is closed
- * after a failure, too. STATUS_IO, STATUS_BUSY: a full disk. */
-MUST_CHECK enum status fold_db_open(struct fold_db *f,
+ * newer program; the last two cause a warning. STATUS_IO, STATUS_BUSY: a full
+ * disk. */
+MUST_CHECK enum status fold_db_open(struct fold_db **f,
                                     const struct fold_kind *kind,
                                     const char *dir, const char *epoch,
                                     struct problem *why);
 
-/* Deletes a file that was found damaged: the next open begins it anew. */
+/* Frees it, and deletes a file that was found damaged: the next open begins it
+ * anew. NULL is allowed. */
 void fold_db_close(struct fold_db *f);
 
 /* When *is_ending is true the present call gives up soon, without any effect,
@@ -97,7 +107,13 @@ MUST_CHECK enum status fold_db_begin(struct fold_db *f, uint64_t after,
 MUST_CHECK enum status fold_db_add(struct fold_db *f, const struct batch *batch,
                                    uint64_t last, struct problem *why);
 
-/* The gathered entries are no longer needed. */
+/* True if a commit is due: as many entries are gathered as the kind allows. */
+bool fold_db_is_full(const struct fold_db *f);
+
+/* True if a change has failed, or a query has found damage: close it then. */
+bool fold_db_has_failed(const struct fold_db *f);
+
+/* Frees the gathered entries. */
 void fold_db_forget(struct fold_db *f);
 
 /* Ends a change with the result `rc`, whose reason is in *reason. A damaged

@@ -40,9 +40,6 @@
 #define GATHER_ENTRIES 64000
 #define GATHER_BYTES   ((size_t)16 << 20)
 
-/* The last batch may exceed GATHER_BYTES. */
-#define GATHER_MAX (GATHER_BYTES + ((size_t)1 << 20))
-
 /* The size of the WAL, in pages of 4 KiB, from which on a checkpoint moves it
  * into the file. Small, because a closed state keeps its WAL, and there may be
  * 50,000 states; but so large that many small steps share an fsync. */
@@ -94,19 +91,10 @@ struct resources {
     struct fold_db fold;
     int wal_pages;          /* after the last commit */
     struct state_row state; /* as of the last commit */
-    struct gathered *rows;
-    size_t n_rows, capacity;
-    struct buf entries; /* of the rows */
     uint64_t kept;
     struct db_rows walk; /* of resources_next */
     int64_t walked;      /* the last id of the walk; 0: none */
 };
-
-static struct resources *
-resources_of(struct fold_db *f)
-{
-    return list_entry(f, struct resources, fold);
-}
 
 void
 resource_key(struct resource_key *key, struct slice loc)
@@ -119,40 +107,28 @@ resource_key(struct resource_key *key, struct slice loc)
 
 /* Gathering */
 
-static void
-forget_gathered(struct fold_db *f)
-{
-    struct resources *r = resources_of(f);
-
-    free(r->rows);
-    r->rows = NULL;
-    r->n_rows = r->capacity = 0;
-    buf_fini(&r->entries);
-    buf_init(&r->entries, GATHER_MAX);
-}
-
 static enum status
 gather_entry(struct fold_db *f, struct slice fragment, uint32_t stamp,
              uint64_t seq)
 {
-    struct resources *r = resources_of(f);
     enum change_kind kind = fragment_kind(fragment.data, stamp);
-    struct gathered *row;
+    struct gathered *row = f->rows;
 
-    if (!ONE_MORE(r->rows, &r->capacity, r->n_rows))
+    if (!ONE_MORE(row, &f->capacity, f->n))
         return STATUS_MEMORY;
-    row = &r->rows[r->n_rows];
+    f->rows = row;
+    row += f->n;
     *row = (struct gathered){.is_created = kind == CHANGE_CREATED,
                              .first_seq = seq,
                              .seq = seq,
-                             .entry = r->entries.size};
+                             .entry = f->texts.size};
     resource_key(&row->key, fragment_loc(fragment));
     if (kind != CHANGE_DELETED)
-        fragment_resource(&r->entries, fragment, stamp);
-    row->size = r->entries.size - row->entry;
-    if (r->entries.failed)
+        fragment_resource(&f->texts, fragment, stamp);
+    row->size = f->texts.size - row->entry;
+    if (f->texts.failed)
         return STATUS_MEMORY;
-    r->n_rows++;
+    f->n++;
     return STATUS_OK;
 }
 
@@ -176,24 +152,25 @@ compare_ids(const void *x, const void *y)
 /* Sorts by key, and leaves only the last row of each resource. A resource
  * that was deleted and created again counts as new. */
 static void
-sort_by_key(struct resources *r)
+sort_by_key(struct fold_db *f)
 {
+    struct gathered *rows = f->rows;
     size_t n = 0;
 
-    qsort(r->rows, r->n_rows, sizeof(*r->rows), compare_keys);
-    for (size_t i = 0; i < r->n_rows; i++) {
-        struct gathered row = r->rows[i];
+    qsort(rows, f->n, sizeof(*rows), compare_keys);
+    for (size_t i = 0; i < f->n; i++) {
+        struct gathered row = rows[i];
 
-        if (n > 0 && !memcmp(&r->rows[n - 1].key, &row.key, sizeof(row.key))) {
-            const struct gathered *earlier = &r->rows[--n];
+        if (n > 0 && !memcmp(&rows[n - 1].key, &row.key, sizeof(row.key))) {
+            const struct gathered *earlier = &rows[--n];
 
             row.was_deleted |= earlier->was_deleted || earlier->size == 0;
             if (earlier->size > 0)
                 row.first_seq = earlier->first_seq;
         }
-        r->rows[n++] = row;
+        rows[n++] = row;
     }
-    r->n_rows = n;
+    f->n = n;
 }
 
 /* The file */
@@ -233,8 +210,10 @@ read_state(struct fold_db *f, struct problem *why)
 
 /* Ends the walk and its read transaction: it lends nothing afterwards. */
 static void
-end_walk(struct resources *r)
+end_walk(struct fold_db *f)
 {
+    struct resources *r = resources_of(f);
+
     (void)!db_rows_end(&r->walk);
     r->walk = (struct db_rows){NULL};
     r->walked = 0;
@@ -316,23 +295,6 @@ delete_key(struct resources *r, const struct gathered *row, struct problem *why)
                  key_of(row));
 }
 
-/* Deletes a resource that was deleted and created again. It gets a new row,
- * behind all others: so the order of rows depends on the entries only, and not
- * on which of them are folded together. */
-static enum status
-delete_former(struct resources *r, struct gathered *row,
-              struct resources_at *at, struct problem *why)
-{
-    enum status rc = find_key(r, row, why);
-
-    if (!rc && row->id)
-        rc = change_row(r, row, (struct slice){NULL, 0}, at, why);
-    if (!rc && row->id)
-        rc = delete_key(r, row, why);
-    row->id = 0;
-    return rc;
-}
-
 /* Writes a key, and sets the id of its row. A resource that is new to the file
  * gets `id`. A key that is probably new is written without a search. */
 static enum status
@@ -345,10 +307,18 @@ write_key(struct resources *r, struct gathered *row, int64_t id,
         rc = find_key(r, row, why);
         return !rc && row->id ? delete_key(r, row, why) : rc;
     }
-    if (row->was_deleted)
-        rc = delete_former(r, row, at, why);
-    else if (!row->is_created)
+    if (row->was_deleted || !row->is_created)
         rc = find_key(r, row, why);
+    /* A resource that was deleted and created again gets a new row, behind all
+     * others: so the order of rows depends on the entries only, and not on
+     * which of them are folded together. */
+    if (row->was_deleted && row->id) {
+        if (!rc)
+            rc = change_row(r, row, (struct slice){NULL, 0}, at, why);
+        if (!rc)
+            rc = delete_key(r, row, why);
+        row->id = 0;
+    }
     if (!rc && !row->id)
         rc = add_key(r, row, id, why);
     return !rc && !row->id ? find_key(r, row, why) : rc;
@@ -359,18 +329,19 @@ write_key(struct resources *r, struct gathered *row, int64_t id,
 static enum status
 write_keys(struct resources *r, struct resources_at *at, struct problem *why)
 {
+    struct gathered *rows = r->fold.rows;
     int64_t last = 0;
     enum status rc;
 
-    if (r->n_rows == 0)
+    if (r->fold.n == 0)
         return STATUS_OK;
     rc = db_find(&r->fold.db, NULL, why, NULL, "SELECT max(id) FROM resources",
                  DB_VALUES(), DB_INTO(&last));
-    sort_by_key(r);
-    for (size_t i = 0; !rc && i < r->n_rows; i++) {
-        uint64_t nth = r->rows[i].first_seq - r->state.at.seq;
+    sort_by_key(&r->fold);
+    for (size_t i = 0; !rc && i < r->fold.n; i++) {
+        uint64_t nth = rows[i].first_seq - r->state.at.seq;
 
-        rc = write_key(r, &r->rows[i], last + (int64_t)nth, at, why);
+        rc = write_key(r, &rows[i], last + (int64_t)nth, at, why);
     }
     return rc;
 }
@@ -380,13 +351,14 @@ write_keys(struct resources *r, struct resources_at *at, struct problem *why)
 static enum status
 write_rows(struct resources *r, struct resources_at *at, struct problem *why)
 {
+    struct gathered *rows = r->fold.rows;
     enum status rc = STATUS_OK;
 
-    if (r->n_rows > 0)
-        qsort(r->rows, r->n_rows, sizeof(*r->rows), compare_ids);
-    for (size_t i = 0; !rc && i < r->n_rows; i++) {
-        const struct gathered *row = &r->rows[i];
-        struct slice entry = {r->entries.data + row->entry, row->size};
+    if (r->fold.n > 0)
+        qsort(rows, r->fold.n, sizeof(*rows), compare_ids);
+    for (size_t i = 0; !rc && i < r->fold.n; i++) {
+        const struct gathered *row = &rows[i];
+        struct slice entry = {r->fold.texts.data + row->entry, row->size};
 
         if (row->is_new) {
             at->n++;
@@ -439,7 +411,6 @@ write_batch(struct resources *r, struct state_row *state,
 static enum status
 sync_file(struct resources *r, struct problem *why)
 {
-    char dir[sizeof(r->fold.path)];
     int result;
 
     /* A checkpoint cannot be stopped midway, and the next start can do without
@@ -453,9 +424,7 @@ sync_file(struct resources *r, struct problem *why)
         return db_problem(&r->fold.db, result, "make " RESOURCES_FILE " firm",
                           why);
     r->wal_pages = 0;
-    snprintf(dir, sizeof(dir), "%s", r->fold.path);
-    *strrchr(dir, '/') = '\0';
-    return file_sync_path(dir, why); /* the names of new files */
+    return file_sync_path(r->fold.dir, why); /* the names of new files */
 }
 
 /* Life */
@@ -473,52 +442,19 @@ begin_file(struct fold_db *f, struct problem *why)
     return write_batch(r, &state, &f->at, why);
 }
 
-static const struct fold_kind kind = {
+const struct fold_kind resources_folding = {
     .db = &resources_kind,
     .file = RESOURCES_FILE,
     .begins_anew = "the state of a set begins anew",
     .is_damaged = "the state of a set is damaged, and will begin anew",
+    .size = sizeof(struct resources),
+    .max_entries = GATHER_ENTRIES,
+    .max_bytes = GATHER_BYTES,
     .read = read_state,
     .begin = begin_file,
     .gather = gather_entry,
-    .forget = forget_gathered,
+    .release = end_walk,
 };
-
-enum status
-resources_open(struct resources **resources, const char *dir, const char *epoch,
-               struct problem *why)
-{
-    struct resources *r = memory_new(1, sizeof(*r));
-    enum status rc = fold_db_open(&r->fold, &kind, dir, epoch, why);
-
-    if (rc)
-        resources_close(r);
-    else
-        *resources = r;
-    return rc;
-}
-
-void
-resources_close(struct resources *r)
-{
-    if (!r)
-        return;
-    fold_db_close(&r->fold);
-    buf_fini(&r->entries);
-    free(r);
-}
-
-bool
-resources_is_damaged(const struct resources *r)
-{
-    return r->fold.db.is_damaged;
-}
-
-void
-resources_heed(struct resources *r, const atomic_bool *is_ending)
-{
-    fold_db_heed(&r->fold, is_ending);
-}
 
 const struct resources_at *
 resources_at(const struct resources *r)
@@ -529,25 +465,10 @@ resources_at(const struct resources *r)
 enum status
 resources_begin(struct resources *r, uint64_t after, struct problem *why)
 {
-    end_walk(r);
     return fold_db_begin(&r->fold, after, why);
 }
 
 /* Folding */
-
-enum status
-resources_fold(struct resources *r, const struct batch *batch, uint64_t last,
-               struct problem *why)
-{
-    end_walk(r);
-    return fold_db_add(&r->fold, batch, last, why);
-}
-
-bool
-resources_is_full(const struct resources *r)
-{
-    return r->n_rows >= GATHER_ENTRIES || r->entries.size >= GATHER_BYTES;
-}
 
 /* Makes the state whole if everything that was missing is folded. */
 static void
@@ -567,8 +488,8 @@ resources_commit(struct resources *r, struct problem *why)
     struct problem reason = {""};
     enum status rc;
 
-    end_walk(r);
-    if (r->n_rows == 0)
+    end_walk(&r->fold);
+    if (r->fold.n == 0)
         return STATUS_OK;
     next.at.seq = f->gathered.seq;
     next.at.us = f->gathered.us;
@@ -595,7 +516,7 @@ resources_keep(struct resources *r, struct problem *why)
 {
     enum status rc;
 
-    end_walk(r);
+    end_walk(&r->fold);
     if (r->kept == r->state.at.seq)
         return STATUS_OK;
     rc = sync_file(r, why);
@@ -655,7 +576,7 @@ resources_heal(struct resources *r, uint64_t began, uint64_t seq,
     struct state_row healed = r->state;
     enum status rc;
 
-    end_walk(r);
+    end_walk(&r->fold);
     if (r->state.at.is_whole || r->state.at.began != began)
         return STATUS_OK;
     healed.whole_at = seq;
@@ -677,7 +598,7 @@ resources_next(struct resources *r, int64_t id, struct resources_entry *entry,
 {
     /* A step behind the last one continues the query. */
     if (id == 0 || r->walked != id) {
-        end_walk(r);
+        end_walk(&r->fold);
         r->walk = DB_SELECT(
             &r->fold.db, NULL, why,
             "SELECT id, seq, entry FROM resources WHERE id>? ORDER BY id", id);

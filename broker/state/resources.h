@@ -17,7 +17,7 @@
  * A state that begins anew when the log no longer has its first entries is not
  * whole: resources that have not changed since are missing. resources_at has
  * is_whole false, and no reader may take the state for the set, until the
- * source has sent its complete list (resource_diff.h). Then the missing
+ * source has sent its complete list (upload_apply.h). Then the missing
  * resources are in the log, and the state is whole when it is folded up to
  * there (resources_heal).
  *
@@ -26,12 +26,11 @@
 #ifndef BROKER_STATE_RESOURCES_H
 #define BROKER_STATE_RESOURCES_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/db.h"
-#include "broker/log/batch.h"
+#include "broker/state/fold_db.h"
 #include "proto/problem.h"
 #include "proto/slice.h"
 #include "proto/status.h"
@@ -64,24 +63,15 @@ struct resources_at {
     bool is_whole;  /* no resource is missing */
 };
 
-/* Opens the state of the set whose directory is `dir`, or begins it. An
- * existing file is deleted if it is of another epoch (of a removed set with
- * that name), damaged, or made by a newer program; the last two cause a
- * warning. STATUS_IO, STATUS_BUSY: a full disk. */
-MUST_CHECK enum status resources_open(struct resources **resources,
-                                      const char *dir, const char *epoch,
-                                      struct problem *why);
+/* How it is folded. */
+extern const struct fold_kind resources_folding;
 
-/* Deletes a file that was found damaged: the next open begins it anew. NULL is
- * allowed. */
-void resources_close(struct resources *resources);
-
-/* True if a query, also a reader's, has found damage: close it then. */
-bool resources_is_damaged(const struct resources *resources);
-
-/* When *is_ending is true the present call gives up soon, without any effect,
- * with STATUS_STOPPED; then the state can only be closed. Lent. */
-void resources_heed(struct resources *resources, const atomic_bool *is_ending);
+/* It begins with its struct fold_db. */
+static inline struct resources *
+resources_of(struct fold_db *f)
+{
+    return (struct resources *)f;
+}
 
 /* The state of the last commit. */
 const struct resources_at *resources_at(const struct resources *resources);
@@ -89,19 +79,6 @@ const struct resources_at *resources_at(const struct resources *resources);
 /* Deletes everything: the next entry to be folded is `after` + 1. */
 MUST_CHECK enum status resources_begin(struct resources *resources,
                                        uint64_t after, struct problem *why);
-
-/* Gathers the entries behind the last gathered one, else behind resources_at,
- * up to `last`, from a batch that holds the first of them and `last`.
- * STATUS_AGAIN: the log is not the one that was folded before (an older copy
- * has replaced it); the state has begun anew, from resources_at. STATUS_MEMORY:
- * nothing is gathered. */
-MUST_CHECK enum status resources_fold(struct resources *resources,
-                                      const struct batch *batch, uint64_t last,
-                                      struct problem *why);
-
-/* True if resources_commit is due: 64,000 entries are gathered, or 16 MiB of
- * them. */
-bool resources_is_full(const struct resources *resources);
 
 /* Folds all gathered entries in one transaction. If it fails none is folded,
  * unless the commit succeeded and only the work after it failed: check

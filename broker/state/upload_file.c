@@ -253,19 +253,6 @@ row_bytes(const struct block *b, const struct staged_row *row)
 }
 
 static enum status
-insert_rows(struct upload_file *s, const struct block *b, struct problem *why)
-{
-    enum status rc = STATUS_OK;
-
-    for (size_t i = 0; !rc && i < b->n; i++)
-        rc = DB_DO(&s->db, WHAT, why,
-                   "INSERT INTO staged(id, hole, fragment) VALUES(?,?,?)",
-                   s->n + i + 1, b->rows[i].hole,
-                   db_blob(row_bytes(b, &b->rows[i])));
-    return rc;
-}
-
-static enum status
 refuse_twice(struct upload_file *s, const struct block *b,
              const struct keyed *k, struct problem *why)
 {
@@ -318,8 +305,11 @@ upload_file_add(struct upload_file *s, const struct block *b,
     if (!keyed)
         return problem_memory(why);
     rc = db_exec(&s->db, "BEGIN", why);
-    if (!rc)
-        rc = insert_rows(s, b, why);
+    for (size_t i = 0; !rc && i < b->n; i++)
+        rc = DB_DO(&s->db, WHAT, why,
+                   "INSERT INTO staged(id, hole, fragment) VALUES(?,?,?)",
+                   s->n + i + 1, b->rows[i].hole,
+                   db_blob(row_bytes(b, &b->rows[i])));
     if (!rc)
         rc = insert_keys(s, b, keyed, why);
     if (!rc)

@@ -25,6 +25,7 @@
 #include "proto/resourcesync/change.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/usage.h"
+#include "tests/support/fold_dbs.h"
 
 #define EPOCH "0123456789abcdef"
 #define DAY   INT64_C(1775067000000000)
@@ -102,8 +103,9 @@ fold(struct bench *b, const struct batch *batch, bool is_last, struct phase *p)
     uint64_t wall_ns = clock_ns(CLOCK_MONOTONIC);
     uint64_t cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 
-    check(resources_fold(b->resources, batch, batch->last, &why), &why);
-    if (is_last || resources_is_full(b->resources)) {
+    check(fold_db_add(fold_db_of(b->resources), batch, batch->last, &why),
+          &why);
+    if (is_last || fold_db_is_full(fold_db_of(b->resources))) {
         check(resources_commit(b->resources, &why), &why);
         p->n_steps++;
     }
@@ -174,7 +176,7 @@ main(int argc, char **argv)
         printf("disk file_mib=%.0f entry_bytes=%.0f\n",
                (double)st.st_size / (1 << 20),
                (double)resources_at(b.resources)->bytes / (double)n_resources);
-    resources_close(b.resources);
+    fold_db_close(fold_db_of(b.resources));
     check(db_unlink(path, &why), &why);
     return 0;
 }

@@ -40,14 +40,14 @@ dumping_begin(struct dumping *d)
     if (contents_new(&d->contents, d->sets.registry, &why))
         fail_msg("%s", why.text);
     changedumps_init(&d->dumps, d->sets.registry, d->contents);
-    renewal_init(&d->renewal, d->sets.registry, &d->folding, d->contents,
-                 &d->thread);
+    build_schedule_init(&d->schedule, d->sets.registry, &d->folding,
+                        d->contents, &d->thread);
 }
 
 void
 dumping_end(struct dumping *d)
 {
-    chore_end(&d->renewal.chore);
+    chore_end(&d->schedule.chore);
     chore_end(&d->dumps.chore);
     chore_end(contents_chore(d->contents));
     chore_end(&d->folding.chore);
@@ -105,40 +105,39 @@ post(struct dumping *d, unsigned number, unsigned n, const char *change,
     return o;
 }
 
-static struct content_claim *
+static struct content_pin *
 place(struct dumping *d, const char *text)
 {
-    struct content_claim *claim = NULL;
+    struct content_pin *pin = NULL;
     struct arriving arriving;
     struct problem why = {""};
 
-    if (contents_claim(d->contents, sets_find(&d->sets, "demo"), &claim,
-                       &why) ||
+    if (contents_pin(d->contents, sets_find(&d->sets, "demo"), &pin, &why) ||
         arriving_begin(&arriving, contents_arriving(d->contents), SLICE(""),
                        LENGTH_NONE, &why) ||
         arriving_add(&arriving, slice_of(text), &why) ||
-        arriving_end(&arriving, &why) ||
-        contents_place(claim, &arriving, &why) || contents_sync(claim, &why))
+        arriving_end(&arriving, &why) || contents_place(pin, &arriving, &why) ||
+        contents_sync(pin, &why))
         fail_msg("%s", why.text);
-    return claim;
+    return pin;
 }
 
 void
 dumping_post(struct dumping *d, unsigned number, const char *change,
              const char *text)
 {
-    struct content_claim *claim = text ? place(d, text) : NULL;
+    struct content_pin *pin = text ? place(d, text) : NULL;
 
-    contents_end(claim, post(d, number, 1, change, text).last);
+    contents_end(pin, post(d, number, 1, change, text).last);
 }
 
 void
 dumping_post_many(struct dumping *d, unsigned from, unsigned n,
                   const char *text)
 {
-    struct content_claim *claim = place(d, text);
+    struct content_pin *pin = place(d, text);
 
-    contents_end(claim, post(d, from, n, "updated", text).last);
+    contents_end(pin, post(d, from, n, "updated", text).last);
 }
 
 void
@@ -161,7 +160,7 @@ open_content(struct dumping *d)
 void
 dumping_keep(struct dumping *d, uint64_t seq, const char *text)
 {
-    struct content_claim *claim = place(d, text);
+    struct content_pin *pin = place(d, text);
     struct content *content = open_content(d);
     struct problem why = {""};
     struct digest digest;
@@ -170,7 +169,7 @@ dumping_keep(struct dumping *d, uint64_t seq, const char *text)
     if (content_keep(content, seq, &digest, strlen(text), &why))
         fail_msg("%s", why.text);
     contents_note(sets_find(&d->sets, "demo"), content);
-    contents_end(claim, 0);
+    contents_end(pin, 0);
 }
 
 void
@@ -193,7 +192,7 @@ dumping_look(struct dumping *d)
     chore_look(&d->folding.chore);
     chore_look(contents_chore(d->contents));
     chore_look(&d->dumps.chore);
-    chore_look(&d->renewal.chore);
+    chore_look(&d->schedule.chore);
 }
 
 bool
@@ -203,7 +202,7 @@ dumping_round(struct dumping *d)
 
     is_more |= chore_step(contents_chore(d->contents));
     is_more |= chore_step(&d->dumps.chore);
-    is_more |= chore_step(&d->renewal.chore);
+    is_more |= chore_step(&d->schedule.chore);
     return is_more;
 }
 
@@ -219,17 +218,17 @@ dumping_work(struct dumping *d)
 }
 
 static void
-on_done(struct renewal_order *order)
+on_done(struct build_order *order)
 {
     order->done = NULL;
 }
 
-const struct renewal_order *
+const struct build_order *
 dumping_order(struct dumping *d, enum generation_kind kind)
 {
-    static struct renewal_order order;
+    static struct build_order order;
 
-    order = (struct renewal_order){
+    order = (struct build_order){
         .set = sets_find(&d->sets, "demo"),
         .kind = kind,
         .wanted = sets_head(&d->sets, "demo").last,
@@ -237,7 +236,7 @@ dumping_order(struct dumping *d, enum generation_kind kind)
         .done = on_done,
     };
     list_init(&order.node);
-    assert_int_equal(renewal_order(&d->renewal, &order), STATUS_OK);
+    assert_int_equal(build_schedule_order(&d->schedule, &order), STATUS_OK);
     while (order.done)
         dumping_work(d);
     return &order;

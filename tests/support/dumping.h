@@ -21,8 +21,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "broker/archive/build_schedule.h"
 #include "broker/archive/changedumps.h"
-#include "broker/archive/renewal.h"
 #include "broker/archive/state_fold.h"
 #include "broker/documents/documents.h"
 #include "tests/support/sets.h"
@@ -37,7 +37,7 @@ struct dumping {
     struct contents *contents;
     struct changedumps dumps;
     struct thread thread; /* only to be woken */
-    struct renewal renewal;
+    struct build_schedule schedule;
     enum generation_kind kind;
 };
 
@@ -46,7 +46,7 @@ void dumping_open(struct dumping *d, void **state);
 void dumping_begin(struct dumping *d);
 void dumping_end(struct dumping *d);
 
-/* Posts one change of http://example.com/r/N.txt, and places and claims the
+/* Posts one change of http://example.com/r/N.txt, and places and pins the
  * bytes `text` as a post does; NULL: the change has no bytes and no hash. */
 void dumping_post(struct dumping *d, unsigned number, const char *change,
                   const char *text);
@@ -70,8 +70,8 @@ void dumping_work(struct dumping *d);
 
 /* Orders a build at the head of the log and works until it is answered: lent
  * until the next order. */
-const struct renewal_order *dumping_order(struct dumping *d,
-                                          enum generation_kind kind);
+const struct build_order *dumping_order(struct dumping *d,
+                                        enum generation_kind kind);
 
 /* The current one; and how many there are in the archive. */
 struct generation dumping_current(struct dumping *d);

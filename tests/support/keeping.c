@@ -109,21 +109,21 @@ keeping_content(struct keeping *w)
     return content;
 }
 
-struct content_claim *
-keeping_claim(struct keeping *w)
+struct content_pin *
+keeping_pin(struct keeping *w)
 {
-    struct content_claim *made;
+    struct content_pin *made;
     struct problem why = {""};
 
     if (!registry_find(w->sets.registry, SLICE("demo"), NULL))
         alterations_put(&w->sets, "demo", "{}");
-    if (contents_claim(w->contents, keeping_demo(w), &made, &why))
+    if (contents_pin(w->contents, keeping_demo(w), &made, &why))
         fail_msg("%s", why.text);
     return made;
 }
 
 void
-keeping_place(struct keeping *w, struct content_claim *claim, unsigned n)
+keeping_place(struct keeping *w, struct content_pin *pin, unsigned n)
 {
     struct problem why = {""};
     struct arriving a;
@@ -133,7 +133,7 @@ keeping_place(struct keeping *w, struct content_claim *claim, unsigned n)
     if (arriving_begin(&a, contents_arriving(w->contents), SLICE(""),
                        LENGTH_NONE, &why) ||
         arriving_add(&a, slice_of(text), &why) || arriving_end(&a, &why) ||
-        contents_place(claim, &a, &why) || contents_sync(claim, &why))
+        contents_place(pin, &a, &why) || contents_sync(pin, &why))
         fail_msg("%s", why.text);
     arriving_abandon(&a);
 }
@@ -141,7 +141,7 @@ keeping_place(struct keeping *w, struct content_claim *claim, unsigned n)
 void
 keeping_post_with(struct keeping *w, unsigned resource, unsigned text)
 {
-    struct content_claim *c = keeping_claim(w);
+    struct content_pin *c = keeping_pin(w);
 
     keeping_place(w, c, text);
     contents_end(c, keeping_post(w, resource, text, false));

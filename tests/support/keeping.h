@@ -59,13 +59,13 @@ uint64_t keeping_post(struct keeping *w, unsigned resource, unsigned text,
 /* As a post with its bytes does it. */
 void keeping_post_with(struct keeping *w, unsigned resource, unsigned text);
 
-/* The set; its content, which must be there; a new claim of its content, for
- * which the set is made if it is not there; and text `n` placed with a claim.
+/* The set; its content, which must be there; a new pin of its content, for
+ * which the set is made if it is not there; and text `n` placed with a pin.
  */
 struct set *keeping_demo(struct keeping *w);
 struct content *keeping_content(struct keeping *w);
-struct content_claim *keeping_claim(struct keeping *w);
-void keeping_place(struct keeping *w, struct content_claim *claim, unsigned n);
+struct content_pin *keeping_pin(struct keeping *w);
+void keeping_place(struct keeping *w, struct content_pin *pin, unsigned n);
 
 /* Checks that the folder has the texts of all retained entries and of all
  * resources' latest entries, and no others. */

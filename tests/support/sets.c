@@ -5,8 +5,8 @@
 
 #include "broker/archive/changedumps.h"
 #include "broker/archive/contents.h"
-#include "broker/archive/notes.h"
 #include "broker/archive/retention.h"
+#include "broker/archive/set_progress.h"
 #include "broker/archive/state_fold.h"
 #include "broker/posts/ingest.h"
 #include "broker/sets/framework_events.h"
@@ -35,7 +35,7 @@ sets_try_open(struct sets *s, struct problem *why)
     const struct registry_options options = {
         .config = &s->config,
         .public_url = s->public_url,
-        .notes_size = sizeof(struct notes),
+        .progress_size = sizeof(struct set_progress),
         .few_entries = s->few_entries,
         .open_engine = store_open,
         .journal = s->journal,

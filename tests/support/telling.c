@@ -6,6 +6,7 @@
 
 #include "broker/state/content_files.h"
 #include "proto/resourcesync/fragment.h"
+#include "tests/support/fold_dbs.h"
 #include "tests/support/kept.h"
 #include "tests/support/model.h"
 #include "tests/test.h"
@@ -23,7 +24,7 @@ void
 telling_end(struct telling *w)
 {
     if (w->content)
-        content_close(w->content);
+        fold_db_close(fold_db_of(w->content));
     w->content = NULL;
 }
 
@@ -133,7 +134,7 @@ telling_fold_to(struct telling *w, uint64_t last)
 {
     struct problem why = {""};
 
-    if (content_fold(w->content, w->batch, last, &why) ||
+    if (fold_db_add(fold_db_of(w->content), w->batch, last, &why) ||
         content_commit(w->content, &why))
         fail_msg("%s", why.text);
     for (uint64_t seq = w->folded + 1; seq <= last; seq++) {

@@ -86,7 +86,7 @@ TEST(what_is_turned_off_goes_after_the_grace)
     w->sets.config.remove_grace_us = 0;
     alterations_put(&w->sets, "demo", "{}");
     {
-        struct content_claim *c = keeping_claim(w); /* a post from before */
+        struct content_pin *c = keeping_pin(w); /* a post from before */
 
         keeping_fold_all(w);
         assert_true(kept_is_there(w->dir, 0));
@@ -99,8 +99,7 @@ TEST(what_is_turned_off_goes_after_the_grace)
     assert_no_file(tempdir_fd(state), "sets/demo/content");
     assert_int_equal(atomic_load(&keeping_demo(w)->content_counts.files), 0);
     {
-        struct content_claim *c =
-            keeping_claim(w); /* a post that came too late */
+        struct content_pin *c = keeping_pin(w); /* a post that came too late */
 
         keeping_place(w, c, 6);
         contents_end(c, 0);
@@ -195,20 +194,20 @@ TEST(goes_with_its_set)
     keeping_close(w);
 }
 
-/* A claim is of a set that is there. */
-TEST(nothing_is_claimed_of_a_set_that_was_removed)
+/* A pin is of a set that is there. */
+TEST(nothing_is_pinned_of_a_set_that_was_removed)
 {
     struct keeping *w = keeping_open(state, CONTENT_FETCH);
-    struct content_claim *c;
+    struct content_pin *c;
     struct set *set;
 
     keeping_post_with(w, 0, 0);
     set = keeping_demo(w);
-    c = keeping_claim(w);
+    c = keeping_pin(w);
     keeping_place(w, c, 1);
     alterations_remove(&w->sets, "demo");
     assert_int_equal(
-        contents_claim(w->contents, set, &(struct content_claim *){NULL}, NULL),
+        contents_pin(w->contents, set, &(struct content_pin *){NULL}, NULL),
         STATUS_GONE);
     contents_end(c, 0);
     keeping_fold_all(w);

@@ -1,6 +1,6 @@
 /*
  * contents_test.c - the bytes of a set exist as long as an entry names them or
- * a claim holds them, and no longer.
+ * a pin holds them, and no longer.
  */
 #include "broker/archive/contents.h"
 
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "broker/archive/notes.h"
+#include "broker/archive/set_progress.h"
 #include "tests/support/keeping.h"
 #include "tests/support/kept.h"
 #include "tests/support/model.h"
@@ -31,14 +31,14 @@ TEST(files_are_there_as_long_as_entries_tell_of_them)
     for (unsigned i = 0; i < 400; i++) {
         unsigned resource = model_random(&w->random) % KEEPING_RESOURCES;
         unsigned text = model_random(&w->random) % KEEPING_TEXTS;
-        struct content_claim *c;
+        struct content_pin *c;
 
         switch (model_random(&w->random) % 12) {
         case 0:
             keeping_post(w, resource, 0, true);
             break;
         case 1:
-            c = keeping_claim(w);
+            c = keeping_pin(w);
             keeping_place(w, c, text);
             contents_end(c, 0);
             break;
@@ -75,18 +75,18 @@ TEST(files_are_there_as_long_as_entries_tell_of_them)
     keeping_close(w);
 }
 
-/* Claimed bytes stay, and unused bytes go in the end. */
-TEST(what_is_claimed_stays)
+/* Pined bytes stay, and unused bytes go in the end. */
+TEST(what_is_pinned_stays)
 {
     struct keeping *w = keeping_open(state, CONTENT_FETCH);
-    struct content_claim *a, *b;
+    struct content_pin *a, *b;
     struct digest digest;
     uint64_t length;
 
     keeping_post_with(w, 0, 0);
     keeping_fold_all(w);
-    a = keeping_claim(w);
-    b = keeping_claim(w);
+    a = keeping_pin(w);
+    b = keeping_pin(w);
     keeping_place(w, a, 1);
     kept_digest(&digest, 1);
     assert_int_equal(contents_find(b, &digest, &length, NULL), STATUS_OK);
@@ -103,7 +103,7 @@ TEST(what_is_claimed_stays)
     assert_true(kept_is_there(w->dir, 0));
 
     /* Committed, and not folded yet. */
-    a = keeping_claim(w);
+    a = keeping_pin(w);
     keeping_place(w, a, 3);
     contents_end(a, w->last + 1);
     keeping_fold_all(w);
@@ -119,7 +119,7 @@ TEST(what_is_claimed_stays)
         keeping_post(w, 4, 0, false);
     sets_file_all(&w->sets);
     keeping_fold_all(w);
-    a = keeping_claim(w);
+    a = keeping_pin(w);
     kept_digest(&digest, 3);
     assert_int_equal(contents_find(a, &digest, &length, NULL), STATUS_OK);
     sets_retain(&w->sets);
@@ -136,13 +136,13 @@ TEST(what_is_claimed_stays)
 
 /* The folder of the bytes is gone: an fsync of its names fails. */
 static enum status
-sync_without_disk(struct keeping *w, struct content_claim *claim)
+sync_without_disk(struct keeping *w, struct content_pin *pin)
 {
     int fd = open(w->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     enum status rc;
 
     assert_int_equal(renameat(fd, "content", fd, "aside"), 0);
-    rc = contents_sync(claim, NULL);
+    rc = contents_sync(pin, NULL);
     assert_int_equal(renameat(fd, "aside", fd, "content"), 0);
     close(fd);
     return rc;
@@ -154,7 +154,7 @@ sync_without_disk(struct keeping *w, struct content_claim *claim)
 TEST(what_is_found_is_made_durable_unless_it_is)
 {
     struct keeping *w = keeping_open(state, CONTENT_INLINE);
-    struct content_claim *claims[5];
+    struct content_pin *pins[5];
     struct problem why = {""};
     struct arriving arriving;
     struct digest digest;
@@ -162,28 +162,27 @@ TEST(what_is_found_is_made_durable_unless_it_is)
     uint64_t length;
 
     for (unsigned i = 0; i < 5; i++)
-        claims[i] = keeping_claim(w);
+        pins[i] = keeping_pin(w);
     kept_text(text, 1);
     kept_digest(&digest, 1);
     if (arriving_begin(&arriving, contents_arriving(w->contents), SLICE(""),
                        LENGTH_NONE, &why) ||
         arriving_add(&arriving, slice_of(text), &why) ||
         arriving_end(&arriving, &why) ||
-        contents_place(claims[0], &arriving, &why))
+        contents_place(pins[0], &arriving, &why))
         fail_msg("%s", why.text);
     for (unsigned i = 1; i < 4; i++)
-        assert_int_equal(contents_find(claims[i], &digest, &length, NULL),
+        assert_int_equal(contents_find(pins[i], &digest, &length, NULL),
                          STATUS_OK);
-    assert_int_equal(sync_without_disk(w, claims[0]), STATUS_IO);
-    contents_end(claims[0], 0);
+    assert_int_equal(sync_without_disk(w, pins[0]), STATUS_IO);
+    contents_end(pins[0], 0);
     keeping_fold_all(w);
-    assert_int_equal(sync_without_disk(w, claims[1]), STATUS_IO);
-    assert_int_equal(contents_sync(claims[2], NULL), STATUS_OK);
-    assert_int_equal(contents_find(claims[4], &digest, &length, NULL),
-                     STATUS_OK);
-    assert_int_equal(sync_without_disk(w, claims[4]), STATUS_OK);
+    assert_int_equal(sync_without_disk(w, pins[1]), STATUS_IO);
+    assert_int_equal(contents_sync(pins[2], NULL), STATUS_OK);
+    assert_int_equal(contents_find(pins[4], &digest, &length, NULL), STATUS_OK);
+    assert_int_equal(sync_without_disk(w, pins[4]), STATUS_OK);
     for (unsigned i = 1; i < 5; i++)
-        contents_end(claims[i], 0);
+        contents_end(pins[i], 0);
     keeping_close(w);
 }
 
@@ -199,7 +198,7 @@ struct placer {
     atomic_bool is_done;
 };
 
-/* Its claimed bytes stay until the end of the claim. */
+/* Its pinned bytes stay until the end of the pin. */
 static void *
 place_again_and_again(void *user)
 {
@@ -207,12 +206,12 @@ place_again_and_again(void *user)
 
     for (unsigned i = 0; i < TURNS; i++) {
         unsigned n = model_random(&p->random) % 4;
-        struct content_claim *c;
+        struct content_pin *c;
         struct arriving a;
         char text[KEPT_SIZE];
 
         kept_text(text, n);
-        if (contents_claim(p->w->contents, p->set, &c, NULL) ||
+        if (contents_pin(p->w->contents, p->set, &c, NULL) ||
             arriving_begin(&a, contents_arriving(p->w->contents), SLICE(""),
                            LENGTH_NONE, NULL) ||
             arriving_add(&a, slice_of(text), NULL) || arriving_end(&a, NULL) ||
@@ -228,7 +227,7 @@ place_again_and_again(void *user)
 }
 
 /* Files come and go on many threads at once. */
-TEST(claims_are_made_while_files_are_taken_away)
+TEST(content_pins_are_made_while_files_are_taken_away)
 {
     struct keeping *w = keeping_open(state, CONTENT_FETCH);
     struct placer placers[THREADS] = {{0}};
@@ -264,17 +263,17 @@ TEST(claims_are_made_while_files_are_taken_away)
 TEST(orphans_of_a_crash_go_and_nothing_else)
 {
     struct keeping *w = keeping_open(state, CONTENT_FETCH);
-    struct content_claim *c;
+    struct content_pin *c;
 
     keeping_post_with(w, 0, 0);
     keeping_fold_all(w);
-    keeping_place(w, keeping_claim(w), 1);
-    keeping_place(w, keeping_claim(w), 2);
+    keeping_place(w, keeping_pin(w), 1);
+    keeping_place(w, keeping_pin(w), 2);
     keeping_post(w, 2, 2, false);
     keeping_end(w);
     keeping_begin(w);
     assert_true(kept_is_there(w->dir, 1));
-    c = keeping_claim(w);
+    c = keeping_pin(w);
     keeping_place(w, c, 2);
     contents_end(c, 0); /* before the entry of the life before is folded */
     chore_look(contents_chore(w->contents));
@@ -282,7 +281,7 @@ TEST(orphans_of_a_crash_go_and_nothing_else)
         contents_chore(w->contents))) /* it is not: the state is behind */
         ;
     assert_true(kept_is_there(w->dir, 1));
-    c = keeping_claim(w);
+    c = keeping_pin(w);
     keeping_place(w, c, 3);
     keeping_fold_all(w);
     assert_true(kept_is_there(w->dir, 3)); /* it is at work */
@@ -344,7 +343,7 @@ TEST(retention_waits_for_it)
 
     for (unsigned i = 0; i < 35; i++)
         keeping_post(w, i % KEEPING_RESOURCES, i, false);
-    keeping_demo(w)->notes->dump.list = 100; /* it waits for no dump */
+    keeping_demo(w)->progress->dump.list = 100; /* it waits for no dump */
     atomic_store(&keeping_demo(w)->retain_lists, 1);
     sets_file_all(&w->sets);
     for (unsigned i = 0; i < 3; i++) {
@@ -353,7 +352,7 @@ TEST(retention_waits_for_it)
             ;
         sets_retain(&w->sets);
     }
-    assert_int_equal(keeping_demo(w)->notes->fold.kept, 35);
+    assert_int_equal(keeping_demo(w)->progress->fold.kept, 35);
     assert_int_equal(sets_head(&w->sets, "demo").earliest, 0);
     keeping_fold_all(w);
     sets_retain(&w->sets);

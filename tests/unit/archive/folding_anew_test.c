@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "broker/archive/notes.h"
+#include "broker/archive/set_progress.h"
 #include "tests/test.h"
 #include "tests/unit/archive/folded.h"
 
@@ -69,26 +69,27 @@ TEST(has_kept_nothing_when_it_begins_anew)
 
     world_post("demo", 30, 30);
     set = sets_find(&world.sets, "demo");
-    set->notes->fold.wanted = 20;
+    set->progress->fold.wanted = 20;
     world_fold();
-    assert_int_equal(set->notes->fold.kept, 30);
+    assert_int_equal(set->progress->fold.kept, 30);
     chore_end(&world.folding.chore);
     state_fold_init(&world.folding, world.sets.registry);
     world.folding.rest_us = FOLD_AT_ONCE;
     world_post("demo", 5, 30);
     world_fold();
-    assert_int_equal(set->notes->fold.kept, 30); /* as before: it is the same */
+    assert_int_equal(set->progress->fold.kept,
+                     30); /* as before: it is the same */
     chore_end(&world.folding.chore);
     assert_int_equal(
         unlinkat(tempdir_fd(state), "sets/demo/" RESOURCES_FILE, 0), 0);
     unlinkat(tempdir_fd(state), "sets/demo/" RESOURCES_FILE "-wal", 0);
     state_fold_init(&world.folding, world.sets.registry);
     world.folding.rest_us = FOLD_AT_ONCE;
-    set->notes->fold.wanted = 0;
+    set->progress->fold.wanted = 0;
     world_post("demo", 5, 30);
     world_fold();
     world_check("demo");
-    assert_int_equal(set->notes->fold.kept, 0);
+    assert_int_equal(set->progress->fold.kept, 0);
 }
 
 static void

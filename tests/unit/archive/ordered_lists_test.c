@@ -10,8 +10,8 @@
 #include "broker/sets/links.h"
 #include "tests/clock.h"
 #include "tests/support/alterations.h"
+#include "tests/support/build_orders.h"
 #include "tests/support/model.h"
-#include "tests/support/renewals.h"
 #include "tests/support/shared_journal.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
@@ -37,7 +37,7 @@ struct pair {
     struct shared_journal all;
     struct seat seats[2];
     struct tempdir dirs[2];
-    struct renewals w[2];
+    struct build_orders w[2];
 };
 
 static int
@@ -49,12 +49,12 @@ setup(void **state)
     shared_journal_init(&p->all);
     for (int i = 0; i < 2; i++) {
         tempdir_open(&p->dirs[i]);
-        renewals_configure(&p->w[i], p->dirs[i].path);
+        build_orders_configure(&p->w[i], p->dirs[i].path);
         p->w[i].sets.config.rotate_entries = 20;
         p->w[i].sets.config.resource_list_every_us = 0;
         p->w[i].random = 5 + (unsigned)i;
         p->w[i].sets.journal = seat_take(&p->seats[i], &p->all);
-        renewals_begin(&p->w[i]);
+        build_orders_begin(&p->w[i]);
     }
     *state = p;
     return 0;
@@ -66,7 +66,7 @@ teardown(void **state)
     struct pair *p = *state;
 
     for (int i = 0; i < 2; i++) {
-        renewals_end(&p->w[i]);
+        build_orders_end(&p->w[i]);
         tempdir_close(&p->dirs[i]);
     }
     shared_journal_fini(&p->all);
@@ -99,7 +99,7 @@ post(struct pair *p, int i, unsigned n)
 }
 
 static void
-fold(struct renewals *w)
+fold(struct build_orders *w)
 {
     chore_look(&w->folding.chore);
     while (chore_step(&w->folding.chore))
@@ -109,13 +109,13 @@ fold(struct renewals *w)
 static void
 restart(struct pair *p, int i)
 {
-    renewals_end(&p->w[i]);
-    renewals_begin(&p->w[i]);
+    build_orders_end(&p->w[i]);
+    build_orders_begin(&p->w[i]);
     seat_follow(&p->seats[i], registry_log(p->w[i].sets.registry));
 }
 
 static struct generations
-lists(struct renewals *w)
+lists(struct build_orders *w)
 {
     return sets_head(&w->sets, "demo").generations[GENERATION_RESOURCELIST];
 }
@@ -128,7 +128,7 @@ assert_equal_document(struct pair *p, document_open_fn *open, uint64_t number,
     struct buf texts[2];
 
     for (int i = 0; i < 2; i++)
-        renewals_text(&p->w[i], open, number, part, &texts[i]);
+        build_orders_text(&p->w[i], open, number, part, &texts[i]);
     assert_int_equal(texts[0].size, texts[1].size);
     assert_memory_equal(texts[0].data, texts[1].data, texts[0].size);
     for (int i = 0; i < 2; i++)
@@ -139,10 +139,10 @@ assert_equal_document(struct pair *p, document_open_fn *open, uint64_t number,
 static void
 assert_equal_documents(struct pair *p, uint64_t number)
 {
-    struct generation g = renewals_current(&p->w[0]);
+    struct generation g = build_orders_current(&p->w[0]);
 
     assert_int_equal(g.number, number);
-    renewals_check(&p->w[0]);
+    build_orders_check(&p->w[0]);
     assert_equal_document(p, resourcelist_current_open, 0, 0);
     for (uint64_t part = 1; part <= g.parts; part++)
         assert_equal_document(p, resourcelist_generation_open, number, part);
@@ -150,32 +150,32 @@ assert_equal_documents(struct pair *p, uint64_t number)
 
 /* An order that somebody gives at a broker. */
 static void
-on_done(struct renewal_order *order)
+on_done(struct build_order *order)
 {
     order->until_us = 0;
 }
 
 static bool
-is_done(const struct renewal_order *order)
+is_done(const struct build_order *order)
 {
     return order->until_us == 0;
 }
 
 /* Broker `i` orders a list at the end of its log, and builds nothing. */
 static void
-order(struct pair *p, int i, struct renewal_order *order)
+order(struct pair *p, int i, struct build_order *order)
 {
-    struct renewals *w = &p->w[i];
+    struct build_orders *w = &p->w[i];
     uint64_t before = lists(w).last;
 
-    *order = (struct renewal_order){
+    *order = (struct build_order){
         .set = sets_find(&w->sets, "demo"),
         .wanted = sets_head(&w->sets, "demo").last,
         .until_us = INT64_MAX,
         .done = on_done,
     };
-    assert_int_equal(renewal_order(&w->renewal, order), STATUS_OK);
-    chore_step(&w->renewal.chore);
+    assert_int_equal(build_schedule_order(&w->schedule, order), STATUS_OK);
+    chore_step(&w->schedule.chore);
     assert_int_equal(lists(w).ordered.number, before + 1);
     assert_int_equal(lists(w).ordered.seq, order->wanted);
 }
@@ -186,7 +186,7 @@ TEST(are_the_same_at_all_brokers)
     struct pair *p = *state;
 
     for (unsigned n = 1; n <= 4; n++) {
-        struct renewal_order one;
+        struct build_order one;
         uint64_t seq;
         int first = (int)n % 2, second = 1 - first;
 
@@ -198,17 +198,17 @@ TEST(are_the_same_at_all_brokers)
         order(p, first, &one);
         seq = one.wanted;
         post(p, first, 30);
-        renewals_work(&p->w[first]);
+        build_orders_work(&p->w[first]);
         assert_true(is_done(&one));
         assert_int_equal(one.status, STATUS_OK);
         assert_int_equal(one.generation.number, n);
-        assert_int_equal(renewals_current(&p->w[first]).seq, seq);
+        assert_int_equal(build_orders_current(&p->w[first]).seq, seq);
         assert_int_equal(lists(&p->w[first]).ordered.number, 0);
         follow(p, second);
-        assert_int_equal(renewals_current(&p->w[second]).number, n);
-        renewals_work(&p->w[second]);
+        assert_int_equal(build_orders_current(&p->w[second]).number, n);
+        build_orders_work(&p->w[second]);
         assert_equal_documents(p, n);
-        renewals_work(&p->w[second]); /* its state goes on */
+        build_orders_work(&p->w[second]); /* its state goes on */
         assert_int_equal(state_fold_seq(sets_find(&p->w[second].sets, "demo")),
                          seq + 30);
     }
@@ -220,29 +220,30 @@ TEST(are_served_as_far_as_they_are_built)
 {
     struct pair *p = *state;
     struct document document;
-    struct renewals *late = &p->w[1];
+    struct build_orders *late = &p->w[1];
 
     for (unsigned n = 1; n <= 3; n++) {
-        struct renewal_order one;
+        struct build_order one;
 
         post(p, 0, 30);
         order(p, 0, &one);
-        renewals_work(&p->w[0]);
+        build_orders_work(&p->w[0]);
         follow(p, 1);
         restart(p, 1);
         while (generation_sweep_one(late->sets.registry))
             ;
         if (n == 1) {
-            assert_int_equal(
-                renewals_try(late, resourcelist_current_open, 0, 0, &document),
-                STATUS_BUSY);
-            assert_int_equal(renewals_try(late, resourcelist_generation_open, 1,
-                                          0, &document),
+            assert_int_equal(build_orders_try(late, resourcelist_current_open,
+                                              0, 0, &document),
+                             STATUS_BUSY);
+            assert_int_equal(build_orders_try(late,
+                                              resourcelist_generation_open, 1,
+                                              0, &document),
                              STATUS_BUSY);
         } else {
-            assert_int_equal(
-                renewals_try(late, resourcelist_current_open, 0, 0, &document),
-                STATUS_OK);
+            assert_int_equal(build_orders_try(late, resourcelist_current_open,
+                                              0, 0, &document),
+                             STATUS_OK);
             assert_string_equal(document.lasting,
                                 link_to_generation(SETS_URL, "demo",
                                                    GENERATION_RESOURCELIST,
@@ -250,7 +251,7 @@ TEST(are_served_as_far_as_they_are_built)
                                     .text);
             document_close(&document);
         }
-        renewals_work(late);
+        build_orders_work(late);
         assert_equal_documents(p, n);
         while (generation_sweep_one(late->sets.registry))
             ;
@@ -264,8 +265,8 @@ TEST(are_served_as_far_as_they_are_built)
 TEST(are_built_after_a_restart)
 {
     struct pair *p = *state;
-    struct renewals *w = &p->w[0];
-    struct renewal_order one;
+    struct build_orders *w = &p->w[0];
+    struct build_order one;
 
     post(p, 0, 50);
     order(p, 0, &one);
@@ -273,15 +274,15 @@ TEST(are_built_after_a_restart)
     restart(p, 0);
     assert_true(is_done(&one));
     assert_int_equal(one.status, STATUS_STOPPED);
-    renewals_look(w);
+    build_orders_look(w);
     for (unsigned i = 0; i < 3; i++)
-        renewals_round(w); /* some parts are written */
+        build_orders_round(w); /* some parts are written */
     assert_int_equal(lists(w).ordered.number, 1);
     restart(p, 0);
-    renewals_work(w);
-    assert_int_equal(renewals_current(w).seq, 50);
+    build_orders_work(w);
+    assert_int_equal(build_orders_current(w).seq, 50);
     follow(p, 1);
-    renewals_work(&p->w[1]);
+    build_orders_work(&p->w[1]);
     assert_equal_documents(p, 1);
 }
 
@@ -289,27 +290,29 @@ TEST(are_built_after_a_restart)
 TEST(become_current_once)
 {
     struct pair *p = *state;
-    struct renewal_order one, other;
+    struct build_order one, other;
     struct generation g;
 
     post(p, 0, 50);
     follow(p, 1);
     order(p, 0, &one);
     follow(p, 1);
-    other = (struct renewal_order){
+    other = (struct build_order){
         .set = sets_find(&p->w[1].sets, "demo"),
         .wanted = 50,
         .until_us = INT64_MAX,
         .done = on_done,
     };
-    assert_int_equal(renewal_order(&p->w[1].renewal, &other), STATUS_OK);
-    renewals_work(&p->w[0]);
-    g = renewals_current(&p->w[0]);
-    renewals_work(&p->w[1]); /* its turn in the journal shows that */
+    assert_int_equal(build_schedule_order(&p->w[1].schedule, &other),
+                     STATUS_OK);
+    build_orders_work(&p->w[0]);
+    g = build_orders_current(&p->w[0]);
+    build_orders_work(&p->w[1]); /* its turn in the journal shows that */
     assert_true(is_done(&one));
     assert_true(is_done(&other));
     assert_int_equal(other.status, STATUS_OK);
-    assert_int_equal(renewals_current(&p->w[1]).completed_us, g.completed_us);
+    assert_int_equal(build_orders_current(&p->w[1]).completed_us,
+                     g.completed_us);
     assert_int_equal(lists(&p->w[1]).last, 1);
     assert_equal_documents(p, 1);
 }
@@ -318,15 +321,15 @@ TEST(become_current_once)
 TEST(are_passed_over_if_a_later_one_is_current)
 {
     struct pair *p = *state;
-    struct renewal_order one;
+    struct build_order one;
 
     for (unsigned n = 1; n <= 3; n++) {
         post(p, 0, 30);
         order(p, 0, &one);
-        renewals_work(&p->w[0]);
+        build_orders_work(&p->w[0]);
     }
     follow(p, 1);
-    renewals_work(&p->w[1]);
+    build_orders_work(&p->w[1]);
     assert_equal_documents(p, 3);
     assert_false(generation_is_here(sets_find(&p->w[1].sets, "demo"),
                                     GENERATION_RESOURCELIST, 2));
@@ -337,26 +340,26 @@ TEST(are_passed_over_if_a_later_one_is_current)
 TEST(are_given_up_when_a_later_one_is_current)
 {
     struct pair *p = *state;
-    struct renewals *late = &p->w[1];
-    struct renewal_order one, later, other;
+    struct build_orders *late = &p->w[1];
+    struct build_order one, later, other;
 
     post(p, 0, 50);
     order(p, 0, &one);
     follow(p, 1);
     other = one;
     other.set = sets_find(&late->sets, "demo");
-    assert_int_equal(renewal_order(&late->renewal, &other), STATUS_OK);
-    renewals_look(late);
-    while (!late->renewal.build)
-        renewals_round(late);
-    renewals_work(&p->w[0]);
+    assert_int_equal(build_schedule_order(&late->schedule, &other), STATUS_OK);
+    build_orders_look(late);
+    while (!late->schedule.build)
+        build_orders_round(late);
+    build_orders_work(&p->w[0]);
     post(p, 0, 30);
     order(p, 0, &later);
-    renewals_work(&p->w[0]);
+    build_orders_work(&p->w[0]);
     assert_true(is_done(&later));
     follow(p, 1);
-    assert_non_null(late->renewal.build);
-    renewals_work(late);
+    assert_non_null(late->schedule.build);
+    build_orders_work(late);
     assert_true(is_done(&other));
     assert_int_equal(other.status, STATUS_OK);
     assert_int_equal(other.generation.number, 2);
@@ -369,22 +372,22 @@ TEST(are_given_up_when_a_later_one_is_current)
 TEST(are_built_by_a_reader_when_they_are_current)
 {
     struct pair *p = *state;
-    struct renewals *reader = &p->w[1];
-    struct renewal_order one;
+    struct build_orders *reader = &p->w[1];
+    struct build_order one;
 
     reader->sets.config.cluster_read_only = true;
     post(p, 0, 50);
     order(p, 0, &one);
     post(p, 0, 10);
     follow(p, 1);
-    renewals_work(reader);
-    renewals_work(reader);
+    build_orders_work(reader);
+    build_orders_work(reader);
     assert_int_equal(lists(reader).ordered.number, 1);
     assert_false(generation_is_here(sets_find(&reader->sets, "demo"),
                                     GENERATION_RESOURCELIST, 1));
-    renewals_work(&p->w[0]);
+    build_orders_work(&p->w[0]);
     follow(p, 1);
-    renewals_work(reader);
+    build_orders_work(reader);
     assert_equal_documents(p, 1);
 }
 
@@ -405,20 +408,20 @@ keep(struct pair *p, const char *nth)
 static void
 build_list(struct pair *p, int i)
 {
-    struct renewal_order one;
+    struct build_order one;
 
     post(p, i, 30);
     order(p, i, &one);
-    renewals_work(&p->w[i]);
+    build_orders_work(&p->w[i]);
     assert_true(is_done(&one));
 }
 
 static enum status
-try_list(struct renewals *w, uint64_t number)
+try_list(struct build_orders *w, uint64_t number)
 {
     struct document document;
     enum status rc =
-        renewals_try(w, resourcelist_generation_open, number, 0, &document);
+        build_orders_try(w, resourcelist_generation_open, number, 0, &document);
 
     if (!rc)
         document_close(&document);
@@ -439,7 +442,7 @@ assert_equal_archives(struct pair *p, uint64_t n)
 TEST(are_built_for_the_archive_by_a_broker_that_was_away)
 {
     struct pair *p = *state;
-    struct renewals *late = &p->w[1];
+    struct build_orders *late = &p->w[1];
 
     keep(p, "2");
     for (unsigned n = 1; n <= 5; n++)
@@ -452,12 +455,12 @@ TEST(are_built_for_the_archive_by_a_broker_that_was_away)
     assert_equal_archives(p, 2);
     for (unsigned i = 0; try_list(late, 2); i++) {
         assert_in_range(i, 0, 1000);
-        if (!renewals_round(late))
-            renewals_look(late);
+        if (!build_orders_round(late))
+            build_orders_look(late);
     }
     restart(p, 1);
     assert_int_equal(try_list(late, 4), STATUS_BUSY);
-    renewals_work(&p->w[1]);
+    build_orders_work(&p->w[1]);
     for (uint64_t n = 1; n <= 5; n++)
         assert_int_equal(try_list(late, n),
                          n % 2 && n < 5 ? STATUS_GONE : STATUS_OK);
@@ -472,7 +475,7 @@ TEST(are_built_for_the_archive_by_a_broker_that_was_away)
 TEST(are_in_the_archive_when_they_are_current)
 {
     struct pair *p = *state;
-    struct renewal_order one;
+    struct build_order one;
 
     keep(p, "1");
     build_list(p, 0);
@@ -484,10 +487,10 @@ TEST(are_in_the_archive_when_they_are_current)
         assert_equal_archives(p, 1);
         restart(p, 1);
     }
-    renewals_work(&p->w[0]);
+    build_orders_work(&p->w[0]);
     follow(p, 1);
     assert_equal_archives(p, 2);
-    renewals_work(&p->w[1]);
+    build_orders_work(&p->w[1]);
     assert_equal_documents(p, 2);
 }
 
@@ -532,7 +535,7 @@ TEST(leave_the_archive_once)
     follow(p, 0);
     assert_int_equal(lists(&p->w[1]).first_archived, 3);
     assert_equal_archives(p, 2);
-    renewals_work(&p->w[1]);
+    build_orders_work(&p->w[1]);
     assert_int_equal(try_list(&p->w[1], 2), STATUS_GONE);
     assert_int_equal(try_list(&p->w[1], 3), STATUS_OK);
     assert_equal_documents(p, 4);
@@ -542,21 +545,21 @@ TEST(leave_the_archive_once)
 TEST(are_given_up_when_the_archive_has_lost_them)
 {
     struct pair *p = *state;
-    struct renewals *late = &p->w[1];
+    struct build_orders *late = &p->w[1];
 
     keep(p, "1");
     for (unsigned n = 1; n <= 3; n++)
         build_list(p, 0);
     follow(p, 1);
-    for (unsigned i = 0; !late->renewal.build; i++) {
+    for (unsigned i = 0; !late->schedule.build; i++) {
         assert_in_range(i, 0, 1000);
-        if (!renewals_round(late))
-            renewals_look(late);
+        if (!build_orders_round(late))
+            build_orders_look(late);
     }
     atomic_store(&sets_find(&p->w[0].sets, "demo")->retain_lists, 2);
     sets_retain(&p->w[0].sets);
     follow(p, 1);
-    renewals_work(&p->w[1]);
+    build_orders_work(&p->w[1]);
     assert_int_equal(try_list(late, 1), STATUS_GONE);
     assert_int_equal(try_list(late, 2), STATUS_OK);
     assert_equal_documents(p, 3);
@@ -568,9 +571,9 @@ TEST(are_given_up_when_the_archive_has_lost_them)
 /* Broker 0 orders a list, and its state passes the position, for it was not
  * whole then. */
 static void
-pass_order(struct pair *p, struct renewal_order *one)
+pass_order(struct pair *p, struct build_order *one)
 {
-    struct renewals *w = &p->w[0];
+    struct build_orders *w = &p->w[0];
     struct problem why = {""};
     struct resources *r;
     struct set *set;
@@ -593,11 +596,11 @@ pass_order(struct pair *p, struct renewal_order *one)
 TEST(are_ordered_again_when_nobody_can_build_them)
 {
     struct pair *p = *state;
-    struct renewals *w = &p->w[0];
-    struct renewal_order one;
+    struct build_orders *w = &p->w[0];
+    struct build_order one;
 
     pass_order(p, &one);
-    renewals_work(w);
+    build_orders_work(w);
     assert_int_equal(lists(w).current.number, 2);
     assert_int_equal(lists(w).current.seq, 60);
     assert_int_equal(lists(w).ordered.number, 0);
@@ -612,15 +615,15 @@ TEST(are_ordered_again_when_nobody_can_build_them)
 TEST(have_numbers_that_no_restart_repeats)
 {
     struct pair *p = *state;
-    struct renewals *w = &p->w[0];
-    static struct renewal_order one, other;
+    struct build_orders *w = &p->w[0];
+    static struct build_order one, other;
 
     pass_order(p, &one);
     restart(p, 0);
     fold(w);
     order(p, 0, &other);
     assert_int_equal(lists(w).ordered.number, 2);
-    renewals_work(w);
+    build_orders_work(w);
     assert_int_equal(lists(w).current.number, 2);
 }
 
@@ -630,22 +633,22 @@ TEST(of_a_removed_set_are_not_served)
 {
     struct pair *p = *state;
     struct document document;
-    struct renewal_order one;
+    struct build_order one;
 
     for (unsigned i = 0; i < 2; i++) {
         post(p, 0, 30);
         order(p, 0, &one);
-        renewals_work(&p->w[0]);
+        build_orders_work(&p->w[0]);
         follow(p, 1);
         if (i == 0) {
-            renewals_work(&p->w[1]);
+            build_orders_work(&p->w[1]);
             alterations_remove(&p->w[0].sets, "demo");
         }
     }
     assert_true(generation_is_here(sets_find(&p->w[1].sets, "demo"),
                                    GENERATION_RESOURCELIST, 1));
     assert_int_equal(
-        renewals_try(&p->w[1], resourcelist_current_open, 0, 0, &document),
+        build_orders_try(&p->w[1], resourcelist_current_open, 0, 0, &document),
         STATUS_BUSY);
 }
 
@@ -684,8 +687,8 @@ retire(struct pair *p, int i)
 TEST(without_room_are_passed_over_for_the_deletion_of_old_lists)
 {
     struct pair *p = *state;
-    struct renewals *late = &p->w[1];
-    struct renewal_order one;
+    struct build_orders *late = &p->w[1];
+    struct build_order one;
     struct document document;
     struct problem why = {""};
     struct list_info list;
@@ -693,22 +696,22 @@ TEST(without_room_are_passed_over_for_the_deletion_of_old_lists)
 
     post(p, 0, 30);
     order(p, 0, &one);
-    renewals_work(&p->w[0]);
+    build_orders_work(&p->w[0]);
     follow(p, 1);
-    renewals_work(late);
+    build_orders_work(late);
     set = sets_find(&late->sets, "demo");
     post(p, 0, 30);
     order(p, 0, &one);
     post(p, 0, 60);
-    renewals_work(&p->w[0]);
+    build_orders_work(&p->w[0]);
     retire(p, 0);
     follow(p, 1);
     set_full(p, 1, true);
-    renewals_work(late);
+    build_orders_work(late);
     assert_int_equal(state_fold_seq(set), 30); /* nothing is in need of it */
     for (int i = 0; i < 5; i++) { /* it asks for one list after the other */
         sets_purge(&late->sets);
-        renewals_work(late);
+        build_orders_work(late);
     }
     assert_int_equal(log_list(registry_log(late->sets.registry), set->log, 4,
                               &list, NULL, &why),
@@ -716,7 +719,7 @@ TEST(without_room_are_passed_over_for_the_deletion_of_old_lists)
     while (generation_sweep_one(late->sets.registry))
         ;
     assert_int_equal(
-        renewals_try(late, resourcelist_current_open, 0, 0, &document),
+        build_orders_try(late, resourcelist_current_open, 0, 0, &document),
         STATUS_OK);
     assert_string_equal(
         document.lasting,
@@ -726,9 +729,9 @@ TEST(without_room_are_passed_over_for_the_deletion_of_old_lists)
     /* It has ordered the next one, for the log begins behind the current. */
     set_full(p, 1, false);
     clock_pass_us(60000000);
-    renewals_work(late);
-    assert_int_equal(renewals_current(late).seq, 120);
+    build_orders_work(late);
+    assert_int_equal(build_orders_current(late).seq, 120);
     follow(p, 0);
-    renewals_work(&p->w[0]);
+    build_orders_work(&p->w[0]);
     assert_equal_documents(p, 3);
 }

@@ -1,6 +1,6 @@
 #include "broker/archive/retention.h"
 
-#include "broker/archive/notes.h"
+#include "broker/archive/set_progress.h"
 #include "broker/sets/framework_events.h"
 #include "tests/clock.h"
 #include "tests/test.h"
@@ -87,11 +87,11 @@ TEST(waits_until_the_state_is_on_the_disk)
     atomic_store(&set->retain_lists, 3);
     sets_retain(&s);
     assert_begins(1, 0);
-    assert_int_equal(set->notes->fold.wanted, 2);
+    assert_int_equal(set->progress->fold.wanted, 2);
     sets_retain(&s);
     assert_begins(1, 0);
     sets_fold_all(&s);
-    assert_int_equal(set->notes->fold.kept, 10);
+    assert_int_equal(set->progress->fold.kept, 10);
     sets_retain(&s);
     assert_begins(3, 4);
     sets_close(&s);
@@ -167,7 +167,7 @@ TEST(lets_old_lists_go_by_age)
     atomic_store(&set->retain_age_us, INT64_C(3600000000));
     retain();
     assert_begins(1, 0);
-    assert_int_equal(set->notes->retention.list,
+    assert_int_equal(set->progress->retention.list,
                      1); /* it need not look again */
     sets_post(&s, "demo", 7, 1);
     atomic_store(&set->retain_age_us, 1);

@@ -3,7 +3,7 @@
 #include "tests/test.h"
 
 struct dumping d;
-struct renewals w;
+struct build_orders w;
 
 int
 stage_open_dumping(void **state)
@@ -24,33 +24,33 @@ stage_end_dumping(void **state)
 }
 
 int
-stage_open_renewals(void **state)
+stage_open_build_orders(void **state)
 {
     if (tempdir_setup(state))
         return -1;
-    renewals_open(&w, state);
+    build_orders_open(&w, state);
     return 0;
 }
 
 int
-stage_end_renewals(void **state)
+stage_end_build_orders(void **state)
 {
     if (w.sets.registry)
-        renewals_end(&w);
+        build_orders_end(&w);
     return tempdir_teardown(state);
 }
 
 void
-stage_restart_renewals(void)
+stage_restart_build_orders(void)
 {
-    renewals_end(&w);
-    renewals_begin(&w);
+    build_orders_end(&w);
+    build_orders_begin(&w);
 }
 
 void
 stage_begin_list(void)
 {
-    renewals_look(&w);
-    while (!w.renewal.build)
-        assert_true(renewals_round(&w));
+    build_orders_look(&w);
+    while (!w.schedule.build)
+        assert_true(build_orders_round(&w));
 }

@@ -6,7 +6,7 @@
 
 #include <sqlite3.h>
 
-#include "broker/archive/notes.h"
+#include "broker/archive/set_progress.h"
 #include "broker/base/metrics.h"
 #include "tests/support/alterations.h"
 #include "tests/support/model.h"
@@ -86,7 +86,7 @@ TEST(keeps_the_states_of_many_sets)
     char name[16];
 
     for (unsigned i = 0; i < 200; i++) {
-        unsigned n = model_random(&world.random) % (3 * OPEN_DATABASES_MAX);
+        unsigned n = model_random(&world.random) % (3 * FOLDS_MAX);
 
         snprintf(name, sizeof(name), "s%u", n);
         world_post(name, 1 + model_random(&world.random) % 5, 10);
@@ -94,7 +94,7 @@ TEST(keeps_the_states_of_many_sets)
             world_fold();
     }
     world_fold();
-    for (unsigned i = 0; i < 3 * OPEN_DATABASES_MAX; i++) {
+    for (unsigned i = 0; i < 3 * FOLDS_MAX; i++) {
         snprintf(name, sizeof(name), "s%u", i);
         if (registry_find(world.sets.registry, slice_of(name), NULL))
             world_check(name);
@@ -130,24 +130,24 @@ is_folded_now(const char *name)
  * or something waits for it, or its source rests. */
 TEST(waits_until_a_step_is_worth_it)
 {
-    struct notes *notes;
+    struct set_progress *progress;
 
     world_post("demo", 5, 10);
-    notes = sets_find(&world.sets, "demo")->notes;
+    progress = sets_find(&world.sets, "demo")->progress;
     assert_true(is_folded_now("demo")); /* its position was unknown */
 
     world.folding.rest_us = INT64_C(3600000000);
     world_post("demo", 5, 10);
     assert_false(is_folded_now("demo"));
-    notes->builds[GENERATION_RESOURCELIST].is_due = true;
-    notes->builds[GENERATION_RESOURCELIST].wanted = 5;
+    progress->builds[GENERATION_RESOURCELIST].is_due = true;
+    progress->builds[GENERATION_RESOURCELIST].wanted = 5;
     assert_false(is_folded_now("demo")); /* the state has these */
-    notes->builds[GENERATION_RESOURCELIST].wanted = 10;
+    progress->builds[GENERATION_RESOURCELIST].wanted = 10;
     assert_true(is_folded_now("demo"));
 
     world_post("demo", 5, 10);
     assert_false(is_folded_now("demo"));
-    notes->fold.wanted = 15;
+    progress->fold.wanted = 15;
     assert_true(is_folded_now("demo"));
 
     world.folding.lag = 10;
@@ -239,7 +239,7 @@ TEST(is_closed_when_its_set_is_removed)
     world_fold();
     alterations_remove(&world.sets, "demo");
     assert_false(chore_step(&world.folding.chore));
-    for (size_t i = 0; i < OPEN_DATABASES_MAX; i++)
+    for (size_t i = 0; i < FOLDS_MAX; i++)
         assert_null(world.folding.states.places[i].set);
 }
 

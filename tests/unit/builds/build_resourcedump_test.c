@@ -52,7 +52,7 @@ FIXTURE(set_up, stage_end_dumping);
 static void
 build(void)
 {
-    const struct renewal_order *order =
+    const struct build_order *order =
         dumping_order(&d, GENERATION_RESOURCEDUMP);
 
     if (order->status)
@@ -71,17 +71,17 @@ list_current(void)
 static void
 begin(void)
 {
-    while (!d.renewal.build || d.renewal.kind != GENERATION_RESOURCEDUMP) {
+    while (!d.schedule.build || d.schedule.kind != GENERATION_RESOURCEDUMP) {
         dumping_look(&d);
         dumping_round(&d);
     }
 }
 
 /* Orders the first dump, which must be refused; no file of it exists. */
-static const struct renewal_order *
+static const struct build_order *
 order_refused(void **state, enum status status)
 {
-    const struct renewal_order *order =
+    const struct build_order *order =
         dumping_order(&d, GENERATION_RESOURCEDUMP);
 
     assert_int_equal(order->status, status);
@@ -207,7 +207,7 @@ TEST(is_of_one_state_whatever_is_posted)
     for (unsigned i = 0; dumping_current(&d).number == 0; i++) {
         dumping_look(&d);
         dumping_round(&d);
-        if (d.renewal.build)
+        if (d.schedule.build)
             dumping_post(&d, i % 80 + 1, i % 3 ? "updated" : "deleted",
                          i % 3 ? "another" : NULL);
     }
@@ -222,7 +222,7 @@ TEST(is_of_one_state_whatever_is_posted)
 /* it says of how many resources, and comes when nothing is missing. */
 TEST(waits_until_all_content_is_there)
 {
-    const struct renewal_order *order;
+    const struct build_order *order;
 
     alterations_put(&d.sets, "demo", "{\"content\":\"fetch\"}");
     dumping_post(&d, 1, "created", "one");
@@ -245,7 +245,7 @@ TEST(waits_until_all_content_is_there)
 
 TEST(a_set_that_keeps_no_content_has_none)
 {
-    const struct renewal_order *order;
+    const struct build_order *order;
 
     alterations_put(&d.sets, "demo",
                     "{\"content\":\"none\",\"resourceDumpEvery\":0.000001,"
@@ -263,7 +263,7 @@ TEST(a_set_that_keeps_no_content_has_none)
 /* the broker offers no dump with bytes other than the stated ones. */
 TEST(damaged_content_is_not_packed)
 {
-    const struct renewal_order *order;
+    const struct build_order *order;
     char path[200];
     int fd;
 
@@ -287,7 +287,7 @@ TEST(damaged_content_is_not_packed)
 
 TEST(content_that_has_vanished_is_not_packed)
 {
-    const struct renewal_order *order;
+    const struct build_order *order;
     char path[200];
 
     dumping_post(&d, 1, "created", "one");
@@ -303,7 +303,7 @@ TEST(content_that_has_vanished_is_not_packed)
 /* The size of a package is known before it is written. */
 TEST(what_has_no_room_on_the_disk_is_not_begun)
 {
-    const struct renewal_order *order;
+    const struct build_order *order;
 
     dumping_post(&d, 1, "created", "one");
     dumping_work(&d);
@@ -365,11 +365,11 @@ TEST(is_given_up_when_the_log_ends)
     alterations_put(&d.sets, "demo", INLINE_AT_ONCE);
     begin();
     for (unsigned i = 0; i < 3; i++) /* it is to be copied now */
-        assert_true(chore_step(&d.renewal.chore));
-    assert_non_null(d.renewal.build);
+        assert_true(chore_step(&d.schedule.chore));
+    assert_non_null(d.schedule.build);
     registry_stop(d.sets.registry);
-    assert_true(chore_step(&d.renewal.chore));
-    assert_null(d.renewal.build);
+    assert_true(chore_step(&d.schedule.chore));
+    assert_null(d.schedule.build);
     assert_no_file(tempdir_fd(state), FIRST);
     assert_int_equal(dumping_current(&d).number, 0);
 }

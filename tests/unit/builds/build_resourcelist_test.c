@@ -36,7 +36,7 @@ post(unsigned n, unsigned n_resources)
     buf_fini(&json);
 }
 
-FIXTURE(stage_open_renewals, stage_end_renewals);
+FIXTURE(stage_open_build_orders, stage_end_build_orders);
 
 /* R-080, R-085, R-088, R-243: all facts of a resource, and none of the event:
  * no patch either. */
@@ -55,8 +55,8 @@ TEST(has_what_is_known_of_each_resource)
         "\"href\":\"http://example.com/p\",\"type\":\"application/x-patch\"}]},"
         "{\"loc\":\"http://example.com/r/2\",\"change\":\"created\"},"
         "{\"loc\":\"http://example.com/r/2\",\"change\":\"deleted\"}]");
-    renewals_work(&w);
-    renewals_read(&w, resourcelist_current_open, 0, 0, &x);
+    build_orders_work(&w);
+    build_orders_read(&w, resourcelist_current_open, 0, 0, &x);
     assert_xpath_count(&x, "/s:urlset/s:url", 1);
     assert_xpath_text(&x, "/*/s:url/s:loc", "http://example.com/r/1");
     assert_xpath_text(&x, "/*/s:url/s:lastmod", "2026-04-01T18:09:00Z");
@@ -79,11 +79,11 @@ TEST(lists_and_indexes_are_what_the_log_says)
     for (unsigned i = 0; i < 40; i++) {
         post(1 + model_random(&w.random) % 30, 3 + i);
         assert_builds(i + 1);
-        assert_int_equal(renewals_current(&w).seq,
+        assert_int_equal(build_orders_current(&w).seq,
                          sets_head(&w.sets, "demo").last);
-        renewals_check(&w);
-        if (renewals_current(&w).parts > parts)
-            parts = renewals_current(&w).parts;
+        build_orders_check(&w);
+        if (build_orders_current(&w).parts > parts)
+            parts = build_orders_current(&w).parts;
     }
     assert_in_range(parts, 3, 5);
 }
@@ -92,17 +92,17 @@ TEST(lists_and_indexes_are_what_the_log_says)
 TEST(a_full_list_has_no_index)
 {
     sets_post(&w.sets, "demo", 1, 10);
-    renewals_work(&w);
-    assert_int_equal(renewals_current(&w).parts, 1);
-    renewals_check(&w);
+    build_orders_work(&w);
+    assert_int_equal(build_orders_current(&w).parts, 1);
+    build_orders_check(&w);
     sets_post(&w.sets, "demo", 11, 10);
-    renewals_work(&w);
-    assert_int_equal(renewals_current(&w).parts, 2);
-    renewals_check(&w);
+    build_orders_work(&w);
+    assert_int_equal(build_orders_current(&w).parts, 2);
+    build_orders_check(&w);
     sets_post(&w.sets, "demo", 21, 1);
-    renewals_work(&w);
-    assert_int_equal(renewals_current(&w).parts, 3);
-    renewals_check(&w);
+    build_orders_work(&w);
+    assert_int_equal(build_orders_current(&w).parts, 3);
+    build_orders_check(&w);
 }
 
 /* R-027: by size as by number. */
@@ -128,15 +128,15 @@ TEST(no_part_is_larger_than_a_sitemap_may_be)
         post_text("application/json", entry.data);
     }
     buf_fini(&entry);
-    renewals_work(&w);
-    assert_int_equal(renewals_current(&w).parts, 2);
-    renewals_read(&w, resourcelist_current_open, 0, 0, &index);
+    build_orders_work(&w);
+    assert_int_equal(build_orders_current(&w).parts, 2);
+    build_orders_read(&w, resourcelist_current_open, 0, 0, &index);
     assert_xpath_count(&index, "/s:sitemapindex/s:sitemap", 2);
     xpath_close(&index);
     for (unsigned i = 1; i <= 2; i++) {
         struct buf text;
 
-        renewals_text(&w, resourcelist_generation_open, 1, i, &text);
+        build_orders_text(&w, resourcelist_generation_open, 1, i, &text);
         buf_fini(&text);
     }
 }
@@ -148,9 +148,9 @@ TEST(an_empty_set_has_an_empty_list)
               "[{\"loc\":\"http://example.com/r/1\",\"change\":\"created\"},"
               "{\"loc\":\"http://example.com/r/1\",\"change\":\"deleted\"}]");
     assert_builds(1);
-    assert_int_equal(renewals_current(&w).seq, 2);
-    assert_int_equal(renewals_current(&w).n, 0);
-    renewals_check(&w);
+    assert_int_equal(build_orders_current(&w).seq, 2);
+    assert_int_equal(build_orders_current(&w).n, 0);
+    build_orders_check(&w);
 }
 
 /* R-086, R-095: the next list has the changes that arrive between two steps of
@@ -160,18 +160,19 @@ TEST(a_build_is_of_one_state_whatever_is_posted)
 {
     sets_post(&w.sets, "demo", 1, 35);
     stage_begin_list();
-    for (unsigned i = 0; renewals_current(&w).number == 0; i++) {
+    for (unsigned i = 0; build_orders_current(&w).number == 0; i++) {
         sets_post(&w.sets, "demo", 1 + i, 3);
         chore_look(&w.folding.chore);
-        assert_true(renewals_round(&w));
+        assert_true(build_orders_round(&w));
         assert_int_equal(state_fold_seq(sets_find(&w.sets, "demo")), 35);
     }
-    assert_int_equal(renewals_current(&w).seq, 35);
-    assert_int_equal(renewals_current(&w).parts, 4);
-    renewals_check(&w);
-    renewals_work(&w);
-    assert_int_equal(renewals_current(&w).seq, sets_head(&w.sets, "demo").last);
-    renewals_check(&w);
+    assert_int_equal(build_orders_current(&w).seq, 35);
+    assert_int_equal(build_orders_current(&w).parts, 4);
+    build_orders_check(&w);
+    build_orders_work(&w);
+    assert_int_equal(build_orders_current(&w).seq,
+                     sets_head(&w.sets, "demo").last);
+    build_orders_check(&w);
 }
 
 /* R-095: a former one keeps its bytes for as long as its grace. */
@@ -182,28 +183,28 @@ TEST(a_former_list_stays_for_a_while)
 
     w.sets.config.remove_grace_us = INT64_C(3600000000);
     sets_post(&w.sets, "demo", 1, 5);
-    renewals_work(&w);
-    renewals_text(&w, resourcelist_generation_open, 1, 0, &then);
+    build_orders_work(&w);
+    build_orders_text(&w, resourcelist_generation_open, 1, 0, &then);
     sets_post(&w.sets, "demo", 6, 5);
     assert_builds(2);
     assert_false(generation_sweep_one(w.sets.registry));
-    renewals_text(&w, resourcelist_generation_open, 1, 0, &now);
+    build_orders_text(&w, resourcelist_generation_open, 1, 0, &now);
     assert_true(slice_equal(buf_slice(&then), buf_slice(&now)));
     buf_fini(&now);
     buf_fini(&then);
 
     w.sets.config.remove_grace_us = 0;
     sets_post(&w.sets, "demo", 11, 5);
-    renewals_work(&w); /* the second one is former now, without a grace */
+    build_orders_work(&w); /* the second one is former now, without a grace */
     assert_true(generation_sweep_one(w.sets.registry));
     assert_false(generation_sweep_one(w.sets.registry));
     assert_int_equal(
-        renewals_try(&w, resourcelist_generation_open, 2, 0, &document),
+        build_orders_try(&w, resourcelist_generation_open, 2, 0, &document),
         STATUS_GONE);
     assert_int_equal(
-        renewals_try(&w, resourcelist_generation_open, 4, 0, &document),
+        build_orders_try(&w, resourcelist_generation_open, 4, 0, &document),
         STATUS_NOT_FOUND);
-    renewals_check(&w);
+    build_orders_check(&w);
 }
 
 /* No other record would ever name it. */
@@ -213,7 +214,7 @@ TEST(a_former_list_that_cannot_be_looked_for_goes_later)
 
     for (unsigned i = 0; i < 2; i++) {
         sets_post(&w.sets, "demo", 1 + 5 * i, 5);
-        renewals_work(&w);
+        build_orders_work(&w);
     }
     assert_int_equal(
         renameat(fd, "sets/demo/resourcelist", fd, "sets/demo/aside"), 0);
@@ -235,18 +236,18 @@ TEST(is_given_up_when_the_log_ends)
 
     sets_post(&w.sets, "demo", 1, 45);
     stage_begin_list();
-    assert_true(renewals_round(&w)); /* a part */
+    assert_true(build_orders_round(&w)); /* a part */
     fd = tempdir_fd(state);
     assert_there(state, "sets/demo/resourcelist/000000000001");
 
     registry_stop(w.sets.registry);
-    renewals_round(&w);
-    assert_null(w.renewal.build);
+    build_orders_round(&w);
+    assert_null(w.schedule.build);
     assert_no_file(fd, "sets/demo/resourcelist/000000000001");
 
-    stage_restart_renewals();
+    stage_restart_build_orders();
     assert_builds(1);
-    renewals_check(&w);
+    build_orders_check(&w);
 }
 
 /* As a crash leaves it: no record names it. */
@@ -267,7 +268,7 @@ cut_off(void **state, unsigned number)
 TEST(what_was_cut_off_goes_with_its_set)
 {
     sets_post(&w.sets, "demo", 1, 5);
-    renewals_work(&w);
+    build_orders_work(&w);
     cut_off(state, 2);
     alterations_remove(&w.sets, "demo");
     sets_purge(&w.sets);
@@ -294,5 +295,5 @@ TEST(what_was_cut_off_goes_with_the_next_set_of_that_name)
     assert_builds(5);
     assert_no_file(fd, "sets/demo/resourcelist/000000000001");
     assert_there(state, "sets/demo/resourcelist/000000000005");
-    renewals_check(&w);
+    build_orders_check(&w);
 }

@@ -113,7 +113,7 @@ TEST(what_went_in_comes_out_and_is_gzip)
         fd = open_file(dir_fd);
         assert_int_equal(fstat(fd, &st), 0);
         assert_int_equal(zfile.packed, st.st_size);
-        assert_int_equal(zfile_look(fd, &seen, NULL), STATUS_OK);
+        assert_int_equal(zfile_look(fd, &seen, NULL, NULL), STATUS_OK);
         assert_memory_equal(&seen, &zfile, sizeof(seen));
         close(fd);
 
@@ -185,7 +185,7 @@ TEST(damage_is_never_told_as_the_whole)
         assert_int_equal(pread(fd, &was, 1, (off_t)i), 1);
         is = was ^ 0x55;
         assert_int_equal(pwrite(fd, &is, 1, (off_t)i), 1);
-        if (!zfile_look(fd, &seen, NULL)) {
+        if (!zfile_look(fd, &seen, NULL, NULL)) {
             if (read_from(dir_fd, 0, &back)) {
                 assert_int_equal(back.size, plain.size);
                 assert_memory_equal(back.data, plain.data, plain.size);

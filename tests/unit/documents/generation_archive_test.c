@@ -5,27 +5,27 @@
 #include "broker/builds/generation.h"
 #include "tests/clock.h"
 #include "tests/support/alterations.h"
-#include "tests/support/renewals.h"
+#include "tests/support/build_orders.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
 
 /* One generation more of "demo", of other resources. */
 static void
-build(struct renewals *w)
+build(struct build_orders *w)
 {
     uint64_t number =
-        sets_find(&w->sets, "demo") ? renewals_current(w).number : 0;
+        sets_find(&w->sets, "demo") ? build_orders_current(w).number : 0;
 
     sets_post(&w->sets, "demo", (unsigned)number + 1, 1);
-    renewals_work(w);
-    assert_int_equal(renewals_current(w).number, number + 1);
+    build_orders_work(w);
+    assert_int_equal(build_orders_current(w).number, number + 1);
 }
 
 /* Opens `n` generations; every `nth` is kept. */
 static void
-open_with(struct renewals *w, void **state, uint64_t nth, unsigned n)
+open_with(struct build_orders *w, void **state, uint64_t nth, unsigned n)
 {
-    renewals_open(w, state);
+    build_orders_open(w, state);
     w->sets.config.resource_list_keep = nth;
     alterations_put(&w->sets, "demo", "{}");
     for (unsigned i = 0; i < n; i++)
@@ -53,11 +53,11 @@ assert_names(struct xpath *x, const unsigned *numbers, size_t n)
 
 /* The archive names these. */
 static void
-assert_archive(struct renewals *w, const unsigned *numbers, size_t n)
+assert_archive(struct build_orders *w, const unsigned *numbers, size_t n)
 {
     struct xpath x;
 
-    renewals_read(w, generation_archive_open, 0, 0, &x);
+    build_orders_read(w, generation_archive_open, 0, 0, &x);
     assert_names(&x, numbers, n);
     xpath_close(&x);
 }
@@ -71,19 +71,19 @@ TEST(names_the_generations_that_are_kept)
     static const unsigned kept[] = {3, 6};
     struct document document;
     struct xpath x, list;
-    struct renewals w;
+    struct build_orders w;
 
     open_with(&w, state, 3, 7);
     while (generation_sweep_one(w.sets.registry))
         ;
-    renewals_read(&w, generation_archive_open, 0, 0, &x);
+    build_orders_read(&w, generation_archive_open, 0, 0, &x);
     assert_names(&x, kept, 2);
     assert_xpath_count(&x, "/*/rs:ln[@rel='index']", 0);
     assert_xpath_count(&x, "//s:lastmod", 0);
     for (unsigned i = 0; i < 2; i++) {
         char question[60];
 
-        renewals_read(&w, resourcelist_generation_open, kept[i], 0, &list);
+        build_orders_read(&w, resourcelist_generation_open, kept[i], 0, &list);
         snprintf(question, sizeof(question), "string(/*/s:url[%u]/rs:md/@at)",
                  i + 1);
         assert_xpath_text(&list, "/*/rs:md/@at", xpath_get(&x, question));
@@ -93,10 +93,10 @@ TEST(names_the_generations_that_are_kept)
     xpath_close(&x);
     for (unsigned i = 1; i <= 5; i++)
         if (i != 3)
-            assert_int_equal(
-                renewals_try(&w, resourcelist_generation_open, i, 0, &document),
-                STATUS_GONE);
-    renewals_end(&w);
+            assert_int_equal(build_orders_try(&w, resourcelist_generation_open,
+                                              i, 0, &document),
+                             STATUS_GONE);
+    build_orders_end(&w);
 }
 
 /* R-221, R-224: a kept list is in the archive from its first moment on, and
@@ -105,54 +105,55 @@ TEST(a_kept_list_is_in_the_archive_from_its_first_moment_on)
 {
     static const unsigned kept[] = {2};
     struct document document;
-    struct renewals w;
+    struct build_orders w;
     struct xpath x;
 
     open_with(&w, state, 2, 1);
-    renewals_read(&w, resourcelist_current_open, 0, 0, &x);
+    build_orders_read(&w, resourcelist_current_open, 0, 0, &x);
     assert_xpath_count(&x, "/*/rs:ln[@rel='archives']", 0);
     xpath_close(&x);
-    assert_int_equal(renewals_try(&w, generation_archive_open, 0, 0, &document),
-                     STATUS_NOT_FOUND);
+    assert_int_equal(
+        build_orders_try(&w, generation_archive_open, 0, 0, &document),
+        STATUS_NOT_FOUND);
     for (unsigned i = 0; i < 2; i++) {
         build(&w);
         assert_archive(&w, kept, 1);
-        renewals_read(&w, resourcelist_current_open, 0, 0, &x);
+        build_orders_read(&w, resourcelist_current_open, 0, 0, &x);
         assert_xpath_text(&x, "/*/rs:ln[@rel='archives']/@href",
                           RENEWALS_DEMO "resourcelist-archive.xml");
         xpath_close(&x);
     }
-    renewals_end(&w);
+    build_orders_end(&w);
 }
 
 /* R-223: whichever lists follow, and in any process. */
 TEST(a_kept_list_keeps_its_bytes)
 {
     struct buf then, now;
-    struct renewals w;
+    struct build_orders w;
 
     open_with(&w, state, 3, 3);
-    renewals_text(&w, resourcelist_generation_open, 3, 0, &then);
+    build_orders_text(&w, resourcelist_generation_open, 3, 0, &then);
     for (unsigned i = 0; i < 4; i++)
         build(&w);
-    renewals_end(&w);
+    build_orders_end(&w);
     w.sets.config.resource_list_entries = 1;
-    renewals_begin(&w);
+    build_orders_begin(&w);
     build(&w);
     while (generation_sweep_one(w.sets.registry))
         ;
-    renewals_text(&w, resourcelist_generation_open, 3, 0, &now);
+    build_orders_text(&w, resourcelist_generation_open, 3, 0, &now);
     assert_true(slice_equal(buf_slice(&then), buf_slice(&now)));
     buf_fini(&then);
     buf_fini(&now);
-    renewals_end(&w);
+    build_orders_end(&w);
 }
 
 #define HOUR_US INT64_C(3600000000)
 #define NOON_US INT64_C(1775044800000000) /* of some day */
 
 static uint64_t
-n_kept(struct renewals *w)
+n_kept(struct build_orders *w)
 {
     return sets_head(&w->sets, "demo")
         .generations[GENERATION_RESOURCELIST]
@@ -162,7 +163,7 @@ n_kept(struct renewals *w)
 /* The first of each day (UTC), by `at`; none, or all, where that is said. */
 TEST(keeps_one_a_day_if_it_is_not_told_otherwise)
 {
-    struct renewals w;
+    struct build_orders w;
 
     clock_set_us(NOON_US - clock_now_us());
     open_with(&w, state, OPTION_KEEP_DAILY, 1);
@@ -185,7 +186,7 @@ TEST(keeps_one_a_day_if_it_is_not_told_otherwise)
     clock_pass_us(24 * HOUR_US);
     build(&w);
     assert_int_equal(n_kept(&w), 5);
-    renewals_end(&w);
+    build_orders_end(&w);
 }
 
 /* R-212, R-219, R-220, R-226: an index of parts where they are many. */
@@ -194,22 +195,22 @@ TEST(the_archive_has_an_index_when_it_is_long)
     static const unsigned kept[3][2] = {{2, 4}, {6, 8}, {10}};
     struct document document;
     struct xpath index, part;
-    struct renewals w;
+    struct build_orders w;
 
-    renewals_open(&w, state);
-    renewals_end(&w);
+    build_orders_open(&w, state);
+    build_orders_end(&w);
     w.sets.config.index_lists = 4;
     w.sets.config.resource_list_keep = 2;
-    renewals_begin(&w);
+    build_orders_begin(&w);
     alterations_put(&w.sets, "demo", "{}");
     for (unsigned i = 0; i < 8; i++)
         build(&w);
-    renewals_read(&w, generation_archive_open, 0, 0, &index);
+    build_orders_read(&w, generation_archive_open, 0, 0, &index);
     assert_xpath_count(&index, "/s:urlset/s:url", 4);
     xpath_close(&index);
     build(&w);
     build(&w);
-    renewals_read(&w, generation_archive_open, 0, 0, &index);
+    build_orders_read(&w, generation_archive_open, 0, 0, &index);
     assert_xpath_count(
         &index, "/s:sitemapindex/rs:md[@capability='resourcelist-archive']", 1);
     assert_xpath_text(&index, "/*/rs:ln[@rel='up']/@href",
@@ -224,8 +225,8 @@ TEST(the_archive_has_an_index_when_it_is_long)
                  4 * i + 1, 4 * i + 4);
         snprintf(question, sizeof(question), "/*/s:sitemap[%u]/s:loc", i + 1);
         assert_xpath_text(&index, question, loc);
-        renewals_read(&w, generation_archive_part_open, 4 * i + 1, 4 * i + 4,
-                      &part);
+        build_orders_read(&w, generation_archive_part_open, 4 * i + 1,
+                          4 * i + 4, &part);
         assert_names(&part, kept[i], i < 2 ? 2 : 1);
         assert_xpath_text(&part, "/*/rs:ln[@rel='index']/@href",
                           RENEWALS_DEMO "resourcelist-archive.xml");
@@ -237,12 +238,12 @@ TEST(the_archive_has_an_index_when_it_is_long)
     }
     xpath_close(&index);
     assert_int_equal(
-        renewals_try(&w, generation_archive_part_open, 2, 5, &document),
+        build_orders_try(&w, generation_archive_part_open, 2, 5, &document),
         STATUS_NOT_FOUND);
     assert_int_equal(
-        renewals_try(&w, generation_archive_part_open, 13, 16, &document),
+        build_orders_try(&w, generation_archive_part_open, 13, 16, &document),
         STATUS_NOT_FOUND);
-    renewals_end(&w);
+    build_orders_end(&w);
 }
 
 /* R-227: as Change Lists are; but the last one stays. */
@@ -250,7 +251,7 @@ TEST(the_oldest_go_by_number_and_by_age)
 {
     static const unsigned last_three[] = {4, 5, 6}, last[] = {6};
     struct document document;
-    struct renewals w;
+    struct build_orders w;
     struct xpath x;
 
     open_with(&w, state, 1, 6);
@@ -262,9 +263,9 @@ TEST(the_oldest_go_by_number_and_by_age)
     while (generation_sweep_one(w.sets.registry))
         ;
     assert_int_equal(
-        renewals_try(&w, resourcelist_generation_open, 3, 0, &document),
+        build_orders_try(&w, resourcelist_generation_open, 3, 0, &document),
         STATUS_GONE);
-    renewals_read(&w, resourcelist_generation_open, 4, 0, &x);
+    build_orders_read(&w, resourcelist_generation_open, 4, 0, &x);
     xpath_close(&x);
 
     atomic_store(&sets_find(&w.sets, "demo")->retain_lists, 0);
@@ -275,5 +276,5 @@ TEST(the_oldest_go_by_number_and_by_age)
     atomic_store(&sets_find(&w.sets, "demo")->retain_age_us, 1);
     sets_retain(&w.sets);
     assert_archive(&w, last, 1);
-    renewals_end(&w);
+    build_orders_end(&w);
 }

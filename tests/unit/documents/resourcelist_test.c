@@ -4,7 +4,7 @@
 
 #include "broker/documents/documents.h"
 #include "tests/support/bodies.h"
-#include "tests/support/renewals.h"
+#include "tests/support/build_orders.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
 
@@ -12,25 +12,25 @@
 
 /* A list of so many resources, in parts of at most `entries`. */
 static void
-open_with(struct renewals *w, void **state, uint64_t entries)
+open_with(struct build_orders *w, void **state, uint64_t entries)
 {
-    renewals_open(w, state);
+    build_orders_open(w, state);
     w->sets.config.resource_list_entries = entries;
     sets_post(&w->sets, "demo", 1, N);
-    renewals_work(w);
+    build_orders_work(w);
 }
 
 /* A list of the resources that a post creates. */
 static void
-open_with_json(struct renewals *w, void **state, struct slice json)
+open_with_json(struct build_orders *w, void **state, struct slice json)
 {
     struct sets_outcome o;
 
-    renewals_open(w, state);
+    build_orders_open(w, state);
     o = sets_post_body(&w->sets, "demo", "application/json", json, 0);
     if (o.rc)
         fail_msg("%s", o.why.text);
-    renewals_work(w);
+    build_orders_work(w);
 }
 
 /* Open as the path would. */
@@ -65,14 +65,15 @@ open_part(const struct document_wish *wish, struct document *document,
 
 /* The bytes of a page, with a NUL. */
 static void
-read_page(struct renewals *w, uint64_t part, uint64_t page, struct buf *text)
+read_page(struct build_orders *w, uint64_t part, uint64_t page,
+          struct buf *text)
 {
     struct document document;
 
     w->form = DOCUMENT_HTML;
     w->page = page;
-    assert_int_equal(part ? renewals_try(w, open_part, 1, part, &document)
-                          : renewals_try(w, open_current, 0, 0, &document),
+    assert_int_equal(part ? build_orders_try(w, open_part, 1, part, &document)
+                          : build_orders_try(w, open_current, 0, 0, &document),
                      STATUS_OK);
     assert_null(document.gzip);
     buf_init(text, SIZE_MAX);
@@ -112,8 +113,9 @@ assert_link(const char *page, const char *rel, const char *base,
 
 /* The page has `n` resources that no page before had, and these links. */
 static void
-assert_page(struct renewals *w, uint64_t part, uint64_t page, bool seen[N + 1],
-            unsigned n, const char *base, const char *prev, const char *next)
+assert_page(struct build_orders *w, uint64_t part, uint64_t page,
+            bool seen[N + 1], unsigned n, const char *base, const char *prev,
+            const char *next)
 {
     struct buf text;
 
@@ -141,26 +143,27 @@ TEST(pages_have_all_resources_of_a_list)
     static const char list[] = RENEWALS_DEMO "resourcelist/000000000001.xml";
     bool seen[N + 1] = {false};
     struct document document;
-    struct renewals w;
+    struct build_orders w;
 
     open_with(&w, state, 50000);
     for (size_t i = 0; i < 3; i++)
         assert_page(&w, 0, i + 1, seen, pages[i].n, list, pages[i].prev,
                     pages[i].next);
     w.page = 4;
-    assert_int_equal(renewals_try(&w, open_current, 0, 0, &document),
+    assert_int_equal(build_orders_try(&w, open_current, 0, 0, &document),
                      STATUS_NOT_FOUND);
-    renewals_end(&w);
+    build_orders_end(&w);
 }
 
 static struct digest
-tag_of_page(struct renewals *w)
+tag_of_page(struct build_orders *w)
 {
     struct document document;
 
     w->form = DOCUMENT_HTML;
     w->page = 1;
-    assert_int_equal(renewals_try(w, open_current, 0, 0, &document), STATUS_OK);
+    assert_int_equal(build_orders_try(w, open_current, 0, 0, &document),
+                     STATUS_OK);
     document_close(&document);
     return document.tag;
 }
@@ -170,7 +173,7 @@ tag_of_page(struct renewals *w)
 TEST(a_page_is_another_one_under_another_public_url)
 {
     struct digest before, after;
-    struct renewals w;
+    struct build_orders w;
 
     open_with(&w, state, 50000);
     before = tag_of_page(&w);
@@ -180,7 +183,7 @@ TEST(a_page_is_another_one_under_another_public_url)
              "http://example.com");
     after = tag_of_page(&w);
     assert_memory_not_equal(&before, &after, sizeof(before));
-    renewals_end(&w);
+    build_orders_end(&w);
 }
 
 /* From part to part, too: the index is a page of the parts. */
@@ -197,7 +200,7 @@ TEST(pages_lead_through_all_parts)
     };
 
     bool seen[N + 1] = {false};
-    struct renewals w;
+    struct build_orders w;
     struct buf text;
 
     open_with(&w, state, 1500);
@@ -210,7 +213,7 @@ TEST(pages_lead_through_all_parts)
     for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++)
         assert_page(&w, pages[i].part, pages[i].page, seen, pages[i].n, "",
                     pages[i].prev, pages[i].next);
-    renewals_end(&w);
+    build_orders_end(&w);
 }
 
 /* The names of a source's resources are text, and lead nowhere but to the web.
@@ -221,7 +224,7 @@ TEST(a_page_runs_nothing_that_a_source_says)
         "[{\"loc\":\"http://example.com/?a=%22%3E&b=1&c='\","
         "\"change\":\"created\"},"
         "{\"loc\":\"javascript:alert(1)\",\"change\":\"created\"}]";
-    struct renewals w;
+    struct build_orders w;
     struct buf text;
 
     open_with_json(&w, state, slice_of(json));
@@ -232,7 +235,7 @@ TEST(a_page_runs_nothing_that_a_source_says)
     assert_non_null(strstr(text.data, "<td class=\"m\">javascript:alert(1)<"));
     assert_null(strstr(text.data, "href=\"javascript:"));
     buf_fini(&text);
-    renewals_end(&w);
+    build_orders_end(&w);
 }
 
 /* R-386: nothing but what a Sitemap has, in the order in which it has it. */
@@ -244,12 +247,12 @@ TEST(a_plain_list_is_a_sitemap_and_nothing_else)
         "\"priority\":0.5,\"length\":3,\"tags\":[\"t\"],\"links\":[{\"rel\":"
         "\"duplicate\",\"href\":\"http://example.org/1\"}]},"
         "{\"loc\":\"http://example.com/b\",\"change\":\"created\"}]";
-    struct renewals w;
+    struct build_orders w;
     struct buf text;
 
     open_with_json(&w, state, slice_of(json));
     w.form = DOCUMENT_PLAIN;
-    renewals_text(&w, resourcelist_current_open, 0, 0, &text);
+    build_orders_text(&w, resourcelist_current_open, 0, 0, &text);
     buf_add(&text, "", 1);
     assert_string_equal(
         text.data,
@@ -261,19 +264,19 @@ TEST(a_plain_list_is_a_sitemap_and_nothing_else)
         "<url><loc>http://example.com/b</loc></url>\n"
         "</urlset>\n");
     buf_fini(&text);
-    renewals_end(&w);
+    build_orders_end(&w);
 }
 
 /* Its parts are plain, too, and together the set. */
 TEST(a_plain_index_leads_to_plain_lists)
 {
     struct xpath index, part;
-    struct renewals w;
+    struct build_orders w;
     size_t n = 0;
 
     open_with(&w, state, 1000);
     w.form = DOCUMENT_PLAIN;
-    renewals_read(&w, resourcelist_current_open, 0, 0, &index);
+    build_orders_read(&w, resourcelist_current_open, 0, 0, &index);
     assert_xpath_count(&index, "/s:sitemapindex/s:sitemap", 3);
     assert_xpath_count(&index, "//rs:*", 0);
     for (unsigned i = 1; i <= 3; i++) {
@@ -283,7 +286,7 @@ TEST(a_plain_index_leads_to_plain_lists)
         snprintf(loc, sizeof(loc),
                  RENEWALS_DEMO "resourcelist/000000000001/%012u.xml?plain", i);
         assert_xpath_text(&index, question, loc);
-        renewals_read(&w, resourcelist_generation_open, 1, i, &part);
+        build_orders_read(&w, resourcelist_generation_open, 1, i, &part);
         assert_xpath_count(&part, "//rs:*", 0);
         assert_xpath_count(&part, "//@td:*", 0);
         n += xpath_count(&part, "/s:urlset/s:url");
@@ -291,5 +294,5 @@ TEST(a_plain_index_leads_to_plain_lists)
     }
     assert_int_equal(n, N);
     xpath_close(&index);
-    renewals_end(&w);
+    build_orders_end(&w);
 }

@@ -9,6 +9,7 @@
 
 #include "base/db.h"
 #include "broker/state/content.h"
+#include "tests/support/fold_dbs.h"
 #include "tests/support/model.h"
 #include "tests/support/telling.h"
 #include "tests/test.h"
@@ -123,9 +124,9 @@ TEST(damage_that_a_reader_finds_begins_anew)
     while (!rc)
         rc = content_missing(w->content, INT64_MAX - 1, &m, NULL);
     assert_int_equal(rc, STATUS_IO);
-    assert_true(content_has_failed(w->content));
+    assert_true(fold_db_has_failed(fold_db_of(w->content)));
     telling_reopen(w);
-    assert_false(content_has_failed(w->content));
+    assert_false(fold_db_has_failed(fold_db_of(w->content)));
     telling_begin_anew(w);
     telling_fold_to(w, 1000);
     telling_check(w);
@@ -149,7 +150,8 @@ TEST(another_log_begins_anew)
     telling_add_change(w, 7, CHANGE_CREATED, NULL, LENGTH_NONE);
     telling_add_change(w, 8, CHANGE_CREATED, NULL, LENGTH_NONE);
     telling_add_change(w, 9, CHANGE_CREATED, NULL, LENGTH_NONE);
-    assert_int_equal(content_fold(w->content, w->batch, 3, &why), STATUS_AGAIN);
+    assert_int_equal(fold_db_add(fold_db_of(w->content), w->batch, 3, &why),
+                     STATUS_AGAIN);
     assert_int_equal(content_at(w->content)->seq, 0);
     batch_unref(other);
 }

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "broker/state/content_files.h"
+#include "tests/support/fold_dbs.h"
 #include "tests/support/kept.h"
 #include "tests/support/model.h"
 #include "tests/support/telling.h"
@@ -62,7 +63,8 @@ TEST(keeps_nothing_of_another_length)
     kept_hash(hash, 1);
     telling_add_change(w, 1, CHANGE_CREATED, hash, kept_length(1) + 1);
     telling_add_change(w, 2, CHANGE_CREATED, hash, LENGTH_NONE);
-    assert_int_equal(content_fold(w->content, w->batch, 2, NULL), STATUS_OK);
+    assert_int_equal(fold_db_add(fold_db_of(w->content), w->batch, 2, NULL),
+                     STATUS_OK);
     assert_int_equal(content_commit(w->content, NULL), STATUS_OK);
     assert_int_equal(content_find(w->content, 1, &bytes, NULL), STATUS_OK);
     assert_false(bytes.is_there);

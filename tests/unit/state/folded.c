@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "tests/support/fold_dbs.h"
 #include "tests/test.h"
 
 void
@@ -17,7 +18,7 @@ void
 folded_close_state(struct folded *w)
 {
     if (w->resources)
-        resources_close(w->resources);
+        fold_db_close(fold_db_of(w->resources));
     w->resources = NULL;
 }
 
@@ -94,7 +95,7 @@ folded_on(struct folded *w, uint64_t seq, uint64_t last)
 
     if (last > b->last)
         last = b->last;
-    if (resources_fold(w->resources, b, last, &why))
+    if (fold_db_add(fold_db_of(w->resources), b, last, &why))
         fail_msg("%s", why.text);
     return last;
 }

@@ -11,6 +11,7 @@
 #include <sqlite3.h>
 
 #include "broker/state/resources.h"
+#include "tests/support/fold_dbs.h"
 #include "tests/test.h"
 #include "tests/unit/state/folded.h"
 
@@ -150,13 +151,13 @@ TEST(begins_anew_when_a_reader_has_found_damage)
     damage_rows(w);
     folded_open_state(w);
     assert_int_equal(resources_at(w->resources)->seq, folded_last(w));
-    assert_false(resources_is_damaged(w->resources));
+    assert_false(fold_db_has_failed(fold_db_of(w->resources)));
     while (!rc)
         rc = resources_next(w->resources, e.id, &e, NULL);
     assert_int_equal(rc, STATUS_IO);
-    assert_true(resources_is_damaged(w->resources));
+    assert_true(fold_db_has_failed(fold_db_of(w->resources)));
     folded_reopen(w);
-    assert_false(resources_is_damaged(w->resources));
+    assert_false(fold_db_has_failed(fold_db_of(w->resources)));
     assert_begins_anew(w);
 }
 
@@ -178,9 +179,9 @@ TEST(begins_anew_when_the_log_is_another_one)
         batch_unref(w->batches[i]);
         w->batches[i] = model_batch(&after, &digest, &w->random, n, 20);
     }
-    assert_int_equal(
-        resources_fold(w->resources, w->batches[4], w->batches[4]->last, NULL),
-        STATUS_AGAIN);
+    assert_int_equal(fold_db_add(fold_db_of(w->resources), w->batches[4],
+                                 w->batches[4]->last, NULL),
+                     STATUS_AGAIN);
     assert_begins_anew(w);
 }
 

@@ -3,6 +3,7 @@
 #include <sqlite3.h>
 
 #include "broker/state/resources.h"
+#include "tests/support/fold_dbs.h"
 #include "tests/support/model.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
@@ -37,7 +38,7 @@ fold_against(void **state, struct resources **r, struct model *m,
 
         assert_int_equal(resources_at(*r)->seq, batch->first - 1);
         disk_fails(DISK_ALL, result, (int)n_failed);
-        rc = resources_fold(*r, batch, batch->last, &why);
+        rc = fold_db_add(fold_db_of(*r), batch, batch->last, &why);
         assert_int_equal(rc, STATUS_OK);
         rc = resources_commit(*r, &why);
         if (!rc)
@@ -53,7 +54,7 @@ fold_against(void **state, struct resources **r, struct model *m,
             assert_true(why.text[0]);
             assert_true(resources_kept(*r) < batch->last);
             n_failed++;
-            resources_close(*r); /* as resources.h wants it */
+            fold_db_close(fold_db_of(*r)); /* as resources.h wants it */
             *r = open_state(state);
             model_check(m, *r);
         }
@@ -88,7 +89,7 @@ TEST(is_as_of_the_last_commit_when_the_disk_fails)
     }
     assert_int_equal(resources_keep(r, NULL), STATUS_OK);
     assert_int_equal(resources_kept(r), 600);
-    resources_close(r);
+    fold_db_close(fold_db_of(r));
     model_fini(&m);
 }
 
@@ -110,7 +111,7 @@ TEST(begins_when_there_is_room)
             assert_int_equal(rc, STATUS_BUSY);
     } while (rc);
     assert_in_range(n_failed, 3, 1000);
-    resources_close(r);
+    fold_db_close(fold_db_of(r));
 }
 
 /* The end does not wait for a commit, nor for its fsync: the commit has not
@@ -128,26 +129,26 @@ TEST(gives_up_a_commit_when_the_process_ends)
     digest_start(&digest, SLICE(EPOCH));
     first = model_batch(&after, &digest, &random, 1000, 600);
     second = model_batch(&after, &digest, &random, 1000, 600);
-    resources_heed(r, &is_ending);
-    assert_int_equal(resources_fold(r, first, 1000, NULL), STATUS_OK);
+    fold_db_heed(fold_db_of(r), &is_ending);
+    assert_int_equal(fold_db_add(fold_db_of(r), first, 1000, NULL), STATUS_OK);
     assert_int_equal(resources_commit(r, NULL), STATUS_OK);
     model_fold(&m, first, 1000);
 
     is_ending = true;
     assert_int_equal(resources_keep(r, NULL), STATUS_STOPPED);
-    assert_int_equal(resources_fold(r, second, 2000, NULL), STATUS_OK);
+    assert_int_equal(fold_db_add(fold_db_of(r), second, 2000, NULL), STATUS_OK);
     assert_int_equal(resources_commit(r, NULL), STATUS_STOPPED);
     assert_int_equal(resources_at(r)->seq, 1000);
     assert_int_equal(resources_kept(r), 0);
-    resources_close(r);
+    fold_db_close(fold_db_of(r));
 
     r = open_state(state);
     model_check(&m, r);
-    assert_int_equal(resources_fold(r, second, 2000, NULL), STATUS_OK);
+    assert_int_equal(fold_db_add(fold_db_of(r), second, 2000, NULL), STATUS_OK);
     assert_int_equal(resources_commit(r, NULL), STATUS_OK);
     model_fold(&m, second, 2000);
     model_check(&m, r);
-    resources_close(r);
+    fold_db_close(fold_db_of(r));
     batch_unref(first);
     batch_unref(second);
     model_fini(&m);

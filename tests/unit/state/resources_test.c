@@ -11,6 +11,7 @@
 
 #include "proto/datetime.h"
 #include "proto/resourcesync/fragment.h"
+#include "tests/support/fold_dbs.h"
 #include "tests/test.h"
 #include "tests/unit/state/folded.h"
 
@@ -157,7 +158,8 @@ TEST(keeps_entries_of_every_size)
                          0);
         batch_add(b, bytes.data, &fragment, MODEL_TIME(i + 1));
         buf_fini(&bytes);
-        assert_int_equal(resources_fold(w->resources, b, i + 1, NULL), 0);
+        assert_int_equal(fold_db_add(fold_db_of(w->resources), b, i + 1, NULL),
+                         0);
         folded_commit(w);
         model_fold(&w->model, b, i + 1);
         model_check(&w->model, w->resources);
@@ -173,11 +175,11 @@ TEST(says_when_enough_is_gathered)
     uint64_t seq = 0;
 
     folded_open(w, 50, 4000, MODEL_MAX);
-    while (!resources_is_full(w->resources))
+    while (!fold_db_is_full(fold_db_of(w->resources)))
         seq = folded_on(w, seq, UINT64_MAX);
     assert_in_range(seq, 64000, 68000);
     folded_commit(w);
-    assert_false(resources_is_full(w->resources));
+    assert_false(fold_db_is_full(fold_db_of(w->resources)));
     folded_check(w);
     folded_check_all(w);
 }
@@ -233,7 +235,7 @@ fold_until_killed(struct folded *w, int told)
         uint64_t last = seq + 1 + model_random(&w->random) % 40;
 
         seq = last < b->last ? last : b->last;
-        if (resources_fold(w->resources, b, seq, NULL) ||
+        if (fold_db_add(fold_db_of(w->resources), b, seq, NULL) ||
             resources_commit(w->resources, NULL) ||
             (model_random(&w->random) % 8 == 0 &&
              resources_keep(w->resources, NULL)))
@@ -327,7 +329,7 @@ TEST(goes_on_from_a_list_of_all_resources)
                      resources_at(folded)->bytes);
     folded_check(w);
     folded_check_all(w);
-    resources_close(w->resources);
+    fold_db_close(fold_db_of(w->resources));
     w->resources = folded;
     tempdir_close(&other);
 }
@@ -345,7 +347,7 @@ TEST(takes_no_resource_of_a_list_twice)
     assert_int_equal(resources_next(w->resources, 0, &entry, NULL), STATUS_OK);
     assert_true(slice_copy(copy, sizeof(copy), entry.entry));
     again.size = entry.entry.size;
-    resources_close(w->resources);
+    fold_db_close(fold_db_of(w->resources));
     assert_int_equal(
         resources_open(&w->resources, w->dir.path, "fedcba9876543210", NULL),
         STATUS_OK);

@@ -2,7 +2,7 @@
  * An upload of all resources becomes changes, step by step: posts of others
  * between the steps, and crashes there.
  */
-#include "broker/archive/reconciliation.h"
+#include "broker/archive/upload_apply.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -23,7 +23,7 @@ static struct stage {
     struct state_fold folding;
     char dir[400];
     struct upload upload; /* its outcome */
-    struct reconciliation *taking;
+    struct upload_apply *apply;
     struct problem why;
 } s;
 
@@ -44,7 +44,7 @@ open_stage(void **state)
 static int
 close_stage(void **state)
 {
-    reconciliation_close(s.taking);
+    upload_apply_close(s.apply);
     chore_end(&s.folding.chore);
     sets_close(&s.sets);
     return tempdir_teardown(state);
@@ -106,11 +106,10 @@ stage_range(unsigned from, unsigned to, uint64_t length, unsigned max_delete)
 static void
 begin(void)
 {
-    reconciliation_close(s.taking);
-    s.taking = NULL;
+    upload_apply_close(s.apply);
+    s.apply = NULL;
     snprintf(s.upload.name, sizeof(s.upload.name), "%s", NAME);
-    if (reconciliation_open(&s.taking, s.sets.registry, s.dir, &s.upload,
-                            &s.why))
+    if (upload_apply_open(&s.apply, s.sets.registry, s.dir, &s.upload, &s.why))
         fail_msg("%s", s.why.text);
 }
 
@@ -122,7 +121,7 @@ step_until(uint64_t entries)
     enum status rc = STATUS_OK;
 
     while (!rc && !is_done && s.upload.outcome.last < entries)
-        rc = reconciliation_step(s.taking, &s.folding, &is_done, &s.why);
+        rc = upload_apply_step(s.apply, &s.folding, &is_done, &s.why);
     return rc;
 }
 
@@ -144,7 +143,7 @@ static void
 assert_counts(uint64_t created, uint64_t updated, uint64_t deleted,
               uint64_t unchanged, uint64_t newer)
 {
-    const struct resource_diff_counts *c = &s.upload.outcome.counts;
+    const struct upload_counts *c = &s.upload.outcome.counts;
 
     assert_string_equal(s.why.text, "");
     assert_int_equal(c->created, created);
@@ -204,7 +203,7 @@ TEST(a_crash_between_commits_tells_the_rest_once)
     stage_range(0, 21000, 1, 20);
     begin();
     assert_int_equal(step_until(1), STATUS_OK);
-    assert_int_equal(sets_head(&s.sets, NAME).last, RECONCILIATION_ENTRIES);
+    assert_int_equal(sets_head(&s.sets, NAME).last, UPLOAD_APPLY_ENTRIES);
     fold_all();
     assert_takes(/* as after a start */ 11000, 0, 0, 10000, 0);
     assert_int_equal(sets_head(&s.sets, NAME).last, 21000);
@@ -273,8 +272,7 @@ TEST(a_crash_does_not_release_what_was_held_back)
     stage_range(21, 12000, 1, 20);
     begin();
     assert_int_equal(step_until(101), STATUS_OK);
-    assert_int_equal(sets_head(&s.sets, NAME).last,
-                     100 + RECONCILIATION_ENTRIES);
+    assert_int_equal(sets_head(&s.sets, NAME).last, 100 + UPLOAD_APPLY_ENTRIES);
     fold_all();
     assert_int_equal(take(), STATUS_OK);
 

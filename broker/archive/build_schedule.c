@@ -1,11 +1,11 @@
-#include "broker/archive/renewal.h"
+#include "broker/archive/build_schedule.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/options.h"
-#include "broker/archive/notes.h"
+#include "broker/archive/set_progress.h"
 #include "broker/base/authority.h"
 #include "broker/base/diag.h"
 #include "broker/builds/build.h"
@@ -24,7 +24,7 @@
 /* Orders */
 
 enum status
-renewal_order(struct renewal *r, struct renewal_order *order)
+build_schedule_order(struct build_schedule *r, struct build_order *order)
 {
     enum status rc = STATUS_OK;
 
@@ -41,7 +41,7 @@ renewal_order(struct renewal *r, struct renewal_order *order)
 
 /* Makes submitted orders wait. Returns true if there were any. */
 static bool
-take_orders(struct renewal *r)
+take_orders(struct build_schedule *r)
 {
     bool is_any;
 
@@ -53,8 +53,7 @@ take_orders(struct renewal *r)
 }
 
 static void
-end_order(struct renewal_order *order, enum status rc,
-          const struct problem *why)
+end_order(struct build_order *order, enum status rc, const struct problem *why)
 {
     list_remove(&order->node);
     order->status = rc;
@@ -63,26 +62,17 @@ end_order(struct renewal_order *order, enum status rc,
     order->done(order);
 }
 
-/* True if the current build of the order is far enough, and is here. */
-static bool
-is_filled(const struct renewal_order *order)
-{
-    return order->generation.number > 0 &&
-           order->generation.seq >= order->wanted &&
-           generation_is_here(order->set, order->kind,
-                              order->generation.number);
-}
-
-static void forget_build(struct renewal *r, const struct renewal_order *order,
+static void forget_build(struct build_schedule *r,
+                         const struct build_order *order,
                          const struct head *head);
 
 /* Answers the orders that need not wait any longer. */
 static void
-answer_orders(struct renewal *r)
+answer_orders(struct build_schedule *r)
 {
     int64_t now_us = clock_steady_us();
     struct list *next;
-    struct renewal_order *order;
+    struct build_order *order;
     struct problem why = {""};
     struct head head;
 
@@ -98,22 +88,26 @@ answer_orders(struct renewal *r)
             continue;
         }
         order->generation = head.generations[order->kind].current;
-        if (is_filled(order))
+        if (order->generation.number > 0 &&
+            order->generation.seq >= order->wanted &&
+            generation_is_here(order->set, order->kind,
+                               order->generation.number))
             end_order(order, STATUS_OK, NULL);
         else if (now_us >= order->until_us)
             end_order(order, STATUS_AGAIN, NULL);
     }
 }
 
-/* Refuses the orders for a kind of a set. */
+/* Postpones a build and refuses its orders with the reason. */
 static void
-refuse_orders(struct renewal *r, const struct set *set,
-              enum generation_kind kind, enum status rc, uint64_t missing,
-              const struct problem *why)
+put_off(struct build_schedule *r, struct set *set, enum generation_kind kind,
+        enum status rc, uint64_t missing, const struct problem *why)
 {
     struct list *next;
-    struct renewal_order *order;
+    struct build_order *order;
 
+    set->progress->builds[kind].is_due = false;
+    set->progress->builds[kind].retry_us = clock_steady_us() + RETRY_US;
     list_each (order, next, &r->orders.waiting, node) {
         if (order->set != set || order->kind != kind)
             continue;
@@ -122,42 +116,7 @@ refuse_orders(struct renewal *r, const struct set *set,
     }
 }
 
-/* Refuses all orders, and later ones. */
-static void
-end_orders(struct renewal *r)
-{
-    const struct problem why = {"the broker is ending"};
-    struct list *next;
-    struct renewal_order *order;
-
-    pthread_mutex_lock(&r->orders.mutex);
-    r->orders.is_ended = true;
-    pthread_mutex_unlock(&r->orders.mutex);
-    take_orders(r);
-    list_each (order, next, &r->orders.waiting, node)
-        end_order(order, STATUS_STOPPED, &why);
-}
-
-/* Postpones a build and refuses its orders with the reason. */
-static void
-put_off(struct renewal *r, struct set *set, enum generation_kind kind,
-        enum status rc, uint64_t missing, const struct problem *why)
-{
-    set->notes->builds[kind].is_due = false;
-    set->notes->builds[kind].retry_us = clock_steady_us() + RETRY_US;
-    refuse_orders(r, set, kind, rc, missing, why);
-}
-
 /* What is due */
-
-static int64_t
-every_us(const struct set *set, enum generation_kind kind)
-{
-    return atomic_load_explicit(kind == GENERATION_RESOURCEDUMP
-                                    ? &set->resource_dump_every_us
-                                    : &set->resource_list_every_us,
-                                memory_order_relaxed);
-}
 
 /* A set that keeps no content has no dump. */
 static bool
@@ -167,46 +126,36 @@ has_kind(const struct set *set, enum generation_kind kind)
            set_content_mode(set) != CONTENT_NONE;
 }
 
-/* True if the last one is old enough, or none exists. A clock that was set back
- * delays nothing. */
-static bool
-is_old(const struct generation *current, const struct head *head, int64_t every)
-{
-    int64_t now_us = clock_now_us();
-
-    if (current->number == 0)
-        return now_us >= set_first_build(head, every);
-    return now_us >= current->completed_us + every ||
-           now_us < current->completed_us;
-}
-
-/* True if the log no longer reaches back to the position of the last one, where
- * its readers go on: then a new one is due, whatever its age. */
-static bool
-is_out_of_reach(const struct generation *current, const struct head *head)
-{
-    return current->seq < head->earliest;
-}
-
+/* True if a list or a dump is old enough for the next one, or the log no longer
+ * reaches back to its position, where its readers go on. A clock that was set
+ * back delays nothing. */
 static bool
 is_due(struct set *set, enum generation_kind kind, const struct head *head)
 {
     const struct generation *current = &head->generations[kind].current;
-    int64_t every = every_us(set, kind);
+    bool is_out_of_reach = current->seq < head->earliest;
+    int64_t now_us = clock_now_us();
+    int64_t every = atomic_load_explicit(kind == GENERATION_RESOURCEDUMP
+                                             ? &set->resource_dump_every_us
+                                             : &set->resource_list_every_us,
+                                         memory_order_relaxed);
 
     if (head->last == current->seq || !has_kind(set, kind) ||
-        clock_steady_us() < set->notes->builds[kind].retry_us)
+        clock_steady_us() < set->progress->builds[kind].retry_us)
         return false;
     if (every == 0 ||
         (kind == GENERATION_RESOURCELIST && set_is_small(set, head)))
-        return current->number > 0 && is_out_of_reach(current, head);
-    return is_old(current, head, every) || is_out_of_reach(current, head);
+        return current->number > 0 && is_out_of_reach;
+    if (current->number == 0)
+        return now_us >= set_first_build(head, every) || is_out_of_reach;
+    return now_us >= current->completed_us + every ||
+           now_us < current->completed_us || is_out_of_reach;
 }
 
 static void
 want_build(struct set *set, enum generation_kind kind, uint64_t seq)
 {
-    struct build_notes *build = &set->notes->builds[kind];
+    struct build_progress *build = &set->progress->builds[kind];
 
     if (!build->is_due || build->wanted < seq)
         build->wanted = seq;
@@ -239,21 +188,12 @@ is_to_be_kept(const struct set *set, enum generation_kind kind,
 
 /* Of a cluster */
 
-/* True if a list that was ordered a while ago is not built: this broker could
- * build lists, but its state has passed the position. */
-static bool
-is_lost(struct set *set, const struct generation *ordered)
-{
-    return set->notes->fold.is_whole && state_fold_seq(set) > ordered->seq &&
-           clock_now_us() > ordered->completed_us + RETRY_US;
-}
-
 /* Orders a list, at all brokers, if none is ordered. Another broker may be
  * first. If that fails, the orders of the set are refused. A log that goes on
  * until the order is placed may end on another day than `head`; then the next
  * list is the first of that day for the archive. */
 static enum status
-order_list(struct renewal *r, struct set *set, const struct head *head)
+order_list(struct build_schedule *r, struct set *set, const struct head *head)
 {
     const struct generation *ordered =
         &head->generations[GENERATION_RESOURCELIST].ordered;
@@ -270,7 +210,11 @@ order_list(struct renewal *r, struct set *set, const struct head *head)
     struct problem why = {""};
     enum status rc;
 
-    if (ordered->number > 0 && !is_lost(set, ordered))
+    /* A list that was ordered a while ago may be lost: this broker could build
+     * lists, but its state has passed the position. */
+    if (ordered->number > 0 &&
+        !(set->progress->fold.is_whole && state_fold_seq(set) > ordered->seq &&
+          clock_now_us() > ordered->completed_us + RETRY_US))
         return STATUS_OK;
     rc = log_act(registry_log(set->registry), set->log, &act,
                  registry_config(set->registry)->remove_grace_us, &why);
@@ -286,7 +230,7 @@ order_list(struct renewal *r, struct set *set, const struct head *head)
 /* Returns true and sets *list if this broker can build a list now from the
  * state of the set. */
 static bool
-has_list_to_build(const struct renewal *r, struct set *set,
+has_list_to_build(const struct build_schedule *r, struct set *set,
                   const struct head *head, struct generation *list)
 {
     return state_fold_list(set, head, list) &&
@@ -303,44 +247,39 @@ is_shared(const struct set *set)
 /* True if this broker builds a list of the set now, without an order of
  * somebody who waits. */
 static bool
-wants_list(const struct renewal *r, struct set *set, const struct head *head)
+wants_list(const struct build_schedule *r, struct set *set,
+           const struct head *head)
 {
     struct generation list;
 
     return clock_steady_us() >=
-               set->notes->builds[GENERATION_RESOURCELIST].retry_us &&
+               set->progress->builds[GENERATION_RESOURCELIST].retry_us &&
            has_list_to_build(r, set, head, &list);
-}
-
-static void
-look_at_shared(struct renewal *r, struct set *set, const struct head *head)
-{
-    if (r->may_commit && is_due(set, GENERATION_RESOURCELIST, head))
-        (void)order_list(r, set, head);
-    r->turn.is_due |= wants_list(r, set, head);
 }
 
 static bool
 look_at(struct set *set, const struct head *head, void *user)
 {
-    struct renewal *r = user;
+    struct build_schedule *r = user;
 
     if (is_shared(set)) {
-        look_at_shared(r, set, head);
+        if (r->may_commit && is_due(set, GENERATION_RESOURCELIST, head))
+            (void)order_list(r, set, head);
+        r->turn.is_due |= wants_list(r, set, head);
         return true;
     }
     for (enum generation_kind kind = 0; kind < GENERATION_STATES; kind++) {
-        if (!set->notes->builds[kind].is_due && is_due(set, kind, head))
+        if (!set->progress->builds[kind].is_due && is_due(set, kind, head))
             want_build(set, kind, head->last);
-        r->turn.is_due |= set->notes->builds[kind].is_due;
+        r->turn.is_due |= set->progress->builds[kind].is_due;
     }
     return true;
 }
 
 static void
-renewal_look(struct chore *chore)
+build_schedule_look(struct chore *chore)
 {
-    struct renewal *r = list_entry(chore, struct renewal, chore);
+    struct build_schedule *r = list_entry(chore, struct build_schedule, chore);
     struct log_copy copy;
 
     log_copy(registry_log(r->registry), &copy);
@@ -353,8 +292,8 @@ renewal_look(struct chore *chore)
 static bool
 is_ready(const struct set *set, enum generation_kind kind, uint64_t seq)
 {
-    return set->notes->builds[kind].is_due &&
-           set->notes->builds[kind].wanted <= seq;
+    return set->progress->builds[kind].is_due &&
+           set->progress->builds[kind].wanted <= seq;
 }
 
 /* True if the state of the set is far enough for a kind that is due. */
@@ -373,10 +312,10 @@ can_begin(struct set *set, const struct head *head, void *user)
 
 /* Returns the next set with an order. */
 static struct set *
-next_ordered(struct renewal *r)
+next_ordered(struct build_schedule *r)
 {
     struct list *after;
-    struct renewal_order *order;
+    struct build_order *order;
 
     list_each (order, after, &r->orders.waiting, node) {
         struct head head;
@@ -397,7 +336,7 @@ next_ordered(struct renewal *r)
 /* Returns the set that has got a list, if it can get the next one. So a broker
  * that was away does not wait a second for each list that it lacks. */
 static struct set *
-next_behind(struct renewal *r)
+next_behind(struct build_schedule *r)
 {
     struct generation list;
     struct head head;
@@ -424,7 +363,7 @@ wants_turn(struct set *set, const struct head *head, void *user)
 /* Lets the fold go on, at once if an order waits, or the set may lack more
  * lists. */
 static void
-let_go(struct renewal *r)
+let_go(struct build_schedule *r)
 {
     r->behind = is_shared(r->set) ? r->set : NULL;
     r->set = NULL;
@@ -436,19 +375,19 @@ let_go(struct renewal *r)
 /* Gives up the build of an order that ends, unless somebody else wants it: the
  * schedule, another order, or in a cluster the commit that ordered it. */
 static void
-forget_build(struct renewal *r, const struct renewal_order *order,
+forget_build(struct build_schedule *r, const struct build_order *order,
              const struct head *head)
 {
     struct set *set = order->set;
     struct list *next;
-    struct renewal_order *other;
+    struct build_order *other;
 
     if (is_shared(set) || is_due(set, order->kind, head))
         return;
     list_each (other, next, &r->orders.waiting, node)
         if (other != order && other->set == set)
             return;
-    set->notes->builds[order->kind].is_due = false;
+    set->progress->builds[order->kind].is_due = false;
     if (r->build && r->set == set && !is_due(set, r->kind, head)) {
         build_abandon(r->build);
         r->build = NULL;
@@ -458,11 +397,11 @@ forget_build(struct renewal *r, const struct renewal_order *order,
 
 /* Gives up a kind that could not be built, and those after it. */
 static void
-give_up(struct renewal *r, struct set *set, enum generation_kind first,
+give_up(struct build_schedule *r, struct set *set, enum generation_kind first,
         enum status rc, const struct problem *why)
 {
     for (enum generation_kind kind = first; kind < GENERATION_STATES; kind++)
-        if (set->notes->builds[kind].is_due || is_shared(set))
+        if (set->progress->builds[kind].is_due || is_shared(set))
             put_off(r, set, kind, rc, 0, why);
     if (rc != STATUS_GONE && rc != STATUS_STOPPED)
         DIAG(DIAG_WARNING, "archive",
@@ -473,11 +412,10 @@ give_up(struct renewal *r, struct set *set, enum generation_kind first,
 }
 
 static enum status
-hold_state(struct renewal *r, struct set *set, struct problem *why)
+hold_state(struct build_schedule *r, struct set *set, struct problem *why)
 {
     const struct resources_at *at;
     struct resources *resources;
-    struct log_health health;
     struct head head;
     enum status rc = state_fold_open(r->folding, set, &resources, why);
 
@@ -492,8 +430,7 @@ hold_state(struct renewal *r, struct set *set, struct problem *why)
                        ": the set gets a Resource List when its source puts "
                        "all resources again",
                        set->name, at->began);
-    log_health(registry_log(r->registry), &health);
-    if (!health.has_room)
+    if (!chore_has_room(r->registry))
         return problem(why, STATUS_BUSY, "the disk is nearly full");
     r->set = set;
     r->until_us = clock_steady_us() + CONTENT_US;
@@ -504,31 +441,23 @@ hold_state(struct renewal *r, struct set *set, struct problem *why)
 
 /* Content */
 
-static enum status
-open_content(struct renewal *r, struct content **content, struct problem *why)
-{
-    enum status rc = STATUS_NOT_FOUND;
-
-    if (r->contents && has_kind(r->set, GENERATION_RESOURCEDUMP))
-        rc = contents_open(r->contents, r->set, content, why);
-    if (rc == STATUS_NOT_FOUND)
-        return problem(why, rc,
-                       "the set %s keeps no content: it has no Resource Dump",
-                       r->set->name);
-    return rc;
-}
-
 /* Checks that the content of every resource of the state is there.
  * STATUS_AGAIN: not known yet; STATUS_NOT_FOUND: *missing resources lack it. */
 static enum status
-look_at_content(struct renewal *r, const struct resources_at *at,
+look_at_content(struct build_schedule *r, const struct resources_at *at,
                 uint64_t *missing, struct problem *why)
 {
     const struct content_at *have;
     struct content *content;
-    enum status rc = open_content(r, &content, why);
+    enum status rc = STATUS_NOT_FOUND;
 
     *missing = at->n;
+    if (r->contents && has_kind(r->set, GENERATION_RESOURCEDUMP))
+        rc = contents_open(r->contents, r->set, &content, why);
+    if (rc == STATUS_NOT_FOUND)
+        return problem(why, rc,
+                       "the set %s keeps no content: it has no Resource Dump",
+                       r->set->name);
     if (rc)
         return rc;
     have = content_at(content);
@@ -557,7 +486,7 @@ look_at_content(struct renewal *r, const struct resources_at *at,
 /* Postpones the dump if it cannot be built from the held state. Returns false
  * if that is not known yet. */
 static bool
-judge_dump(struct renewal *r, const struct resources_at *at)
+judge_dump(struct build_schedule *r, const struct resources_at *at)
 {
     struct set *set = r->set;
     struct problem why = {""};
@@ -589,68 +518,40 @@ is_current(const struct head *head, enum generation_kind kind, uint64_t seq)
     return current->number > 0 && current->seq == seq;
 }
 
-/* Returns the kind to build next from the held state; GENERATION_STATES:
- * none. */
-static enum generation_kind
-next_kind(const struct set *set, const struct head *head, uint64_t seq)
-{
-    bool is_dump_ready = is_ready(set, GENERATION_RESOURCEDUMP, seq);
-
-    if ((is_dump_ready || is_ready(set, GENERATION_RESOURCELIST, seq)) &&
-        !is_current(head, GENERATION_RESOURCELIST, seq))
-        return GENERATION_RESOURCELIST;
-    if (is_dump_ready && !is_current(head, GENERATION_RESOURCEDUMP, seq))
-        return GENERATION_RESOURCEDUMP;
-    return GENERATION_STATES;
-}
-
-/* Clears the due marks of kinds that are current. */
-static void
-settle_build(struct set *set, const struct head *head, uint64_t seq)
-{
-    for (enum generation_kind kind = 0; kind < GENERATION_STATES; kind++)
-        if (is_ready(set, kind, seq) && is_current(head, kind, seq))
-            set->notes->builds[kind].is_due = false;
-}
-
 /* Sets the kind to build next from the held state; GENERATION_STATES: none.
  * *ordered: the list that it is in a cluster. Returns false if that is not
  * known yet. */
 static bool
-find_next(struct renewal *r, const struct resources_at *at,
+find_next(struct build_schedule *r, const struct resources_at *at,
           const struct head *head, struct generation *ordered)
 {
+    bool is_dump_ready;
+
     if (is_shared(r->set)) {
         r->kind = has_list_to_build(r, r->set, head, ordered)
                       ? GENERATION_RESOURCELIST
                       : GENERATION_STATES;
         return true;
     }
-    settle_build(r->set, head, at->seq);
+    for (enum generation_kind kind = 0; kind < GENERATION_STATES; kind++)
+        if (is_ready(r->set, kind, at->seq) && is_current(head, kind, at->seq))
+            r->set->progress->builds[kind].is_due = false;
     if (!judge_dump(r, at))
         return false;
-    r->kind = next_kind(r->set, head, at->seq);
+    is_dump_ready = is_ready(r->set, GENERATION_RESOURCEDUMP, at->seq);
+    r->kind = GENERATION_STATES;
+    if (is_dump_ready && !is_current(head, GENERATION_RESOURCEDUMP, at->seq))
+        r->kind = GENERATION_RESOURCEDUMP;
+    if ((is_dump_ready || is_ready(r->set, GENERATION_RESOURCELIST, at->seq)) &&
+        !is_current(head, GENERATION_RESOURCELIST, at->seq))
+        r->kind = GENERATION_RESOURCELIST; /* it comes before the dump */
     return true;
-}
-
-static enum status
-begin_build(struct renewal *r, const struct resources *resources,
-            const struct head *head, const struct generation *ordered,
-            struct problem *why)
-{
-    bool is_archived =
-        is_shared(r->set)
-            ? ordered->is_archived
-            : is_to_be_kept(r->set, r->kind, head, resources_at(resources)->us);
-
-    return build_begin(&r->build, r->set, r->kind, resources, ordered->number,
-                       is_archived, why);
 }
 
 /* Begins the next build from the held state, or lets the state go. Returns
  * false if that is not known yet. */
 static bool
-begin_next(struct renewal *r)
+begin_next(struct build_schedule *r)
 {
     struct problem why = {""};
     struct resources *resources;
@@ -668,7 +569,12 @@ begin_next(struct renewal *r)
             let_go(r);
             return true;
         }
-        rc = begin_build(r, resources, &head, &ordered, &why);
+        rc = build_begin(&r->build, r->set, r->kind, resources, ordered.number,
+                         is_shared(r->set)
+                             ? ordered.is_archived
+                             : is_to_be_kept(r->set, r->kind, &head,
+                                             resources_at(resources)->us),
+                         &why);
     }
     if (rc) {
         r->build = NULL;
@@ -679,7 +585,7 @@ begin_next(struct renewal *r)
 }
 
 static enum status
-step_build(struct renewal *r, bool *is_done, struct problem *why)
+step_build(struct build_schedule *r, bool *is_done, struct problem *why)
 {
     struct resources *resources;
     struct content *content = NULL;
@@ -695,7 +601,7 @@ step_build(struct renewal *r, bool *is_done, struct problem *why)
 }
 
 static void
-continue_build(struct renewal *r)
+continue_build(struct build_schedule *r)
 {
     struct problem why = {""};
     bool is_done = false;
@@ -718,9 +624,9 @@ continue_build(struct renewal *r)
 }
 
 static bool
-renewal_some(struct chore *chore)
+build_schedule_some(struct chore *chore)
 {
-    struct renewal *r = list_entry(chore, struct renewal, chore);
+    struct build_schedule *r = list_entry(chore, struct build_schedule, chore);
     bool is_new = take_orders(r);
     struct problem why = {""};
     struct set *set;
@@ -751,24 +657,33 @@ renewal_some(struct chore *chore)
 }
 
 static void
-renewal_end(struct chore *chore)
+build_schedule_end(struct chore *chore)
 {
-    struct renewal *r = list_entry(chore, struct renewal, chore);
+    const struct problem why = {"the broker is ending"};
+    struct list *next;
+    struct build_order *order;
+    struct build_schedule *r = list_entry(chore, struct build_schedule, chore);
 
-    end_orders(r);
+    pthread_mutex_lock(&r->orders.mutex);
+    r->orders.is_ended = true;
+    pthread_mutex_unlock(&r->orders.mutex);
+    take_orders(r);
+    list_each (order, next, &r->orders.waiting, node)
+        end_order(order, STATUS_STOPPED, &why);
     build_abandon(r->build);
     r->build = NULL;
     r->set = NULL;
 }
 
 void
-renewal_init(struct renewal *r, struct registry *registry,
-             struct state_fold *folding, struct contents *contents,
-             struct thread *thread)
+build_schedule_init(struct build_schedule *r, struct registry *registry,
+                    struct state_fold *folding, struct contents *contents,
+                    struct thread *thread)
 {
     memset(r, 0, sizeof(*r));
-    r->chore = (struct chore){
-        .look = renewal_look, .step = renewal_some, .end = renewal_end};
+    r->chore = (struct chore){.look = build_schedule_look,
+                              .step = build_schedule_some,
+                              .end = build_schedule_end};
     turn_init(&r->turn, TURN_BUILD, registry, wants_turn, r);
     turn_init(&r->ordered, TURN_ORDERED_BUILD, registry, can_begin, r);
     r->registry = registry;

@@ -1,4 +1,4 @@
-#include "broker/readers/watch.h"
+#include "broker/readers/marks.h"
 
 /*
  * Why no news is lost. A setter makes its news visible under a lock (a commit:

@@ -1,4 +1,4 @@
-#include "broker/archive/renewal.h"
+#include "broker/archive/build_schedule.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "tests/test.h"
 #include "tests/unit/archive/stage.h"
 
-FIXTURE(stage_open_renewals, stage_end_renewals);
+FIXTURE(stage_open_build_orders, stage_end_build_orders);
 
 TEST(is_built_only_when_the_set_has_changed)
 {
@@ -23,7 +23,7 @@ TEST(is_built_only_when_the_set_has_changed)
     sets_post(&w.sets, "demo", 1, 5);
     assert_builds(1);
     assert_builds(1);
-    stage_restart_renewals();
+    stage_restart_build_orders();
     assert_builds(1);
 }
 
@@ -48,10 +48,10 @@ TEST(is_built_when_the_last_one_is_old_enough)
         alterations_put(&w.sets, "demo", settings);
         if (rows[i].n > 0)
             sets_post(&w.sets, "demo", 1 + 5 * (unsigned)i, rows[i].n);
-        renewals_work(&w);
-        if (renewals_current(&w).number != rows[i].number)
+        build_orders_work(&w);
+        if (build_orders_current(&w).number != rows[i].number)
             fail_msg("list %u is current in row %zu",
-                     (unsigned)renewals_current(&w).number, i);
+                     (unsigned)build_orders_current(&w).number, i);
     }
 }
 
@@ -59,37 +59,37 @@ TEST(is_built_when_the_last_one_is_old_enough)
 TEST(is_built_when_the_log_no_longer_reaches_back_to_it)
 {
     w.sets.config.rotate_entries = 5;
-    stage_restart_renewals();
+    stage_restart_build_orders();
     sets_post(&w.sets, "demo", 1, 7);
-    renewals_work(&w);
-    assert_int_equal(renewals_current(&w).seq, 7);
+    build_orders_work(&w);
+    assert_int_equal(build_orders_current(&w).seq, 7);
     alterations_put(&w.sets, "demo",
                     "{\"resourceListEvery\":0,\"retainLists\":1}");
     sets_post(&w.sets, "demo", 8, 13);
-    renewals_work(&w);
-    assert_int_equal(renewals_current(&w).seq, 7);
+    build_orders_work(&w);
+    assert_int_equal(build_orders_current(&w).seq, 7);
     sets_file_all(&w.sets);
     for (unsigned i = 0; i < 2; i++) {
         sets_retain(&w.sets);
-        renewals_work(&w);
+        build_orders_work(&w);
     }
     assert_int_equal(sets_head(&w.sets, "demo").earliest, 15);
-    assert_int_equal(renewals_current(&w).seq, 20);
-    renewals_check(&w);
+    assert_int_equal(build_orders_current(&w).seq, 20);
+    build_orders_check(&w);
 }
 
 /* Orders */
 
 static void
-on_done(struct renewal_order *order)
+on_done(struct build_order *order)
 {
     order->wanted = UINT64_MAX; /* it was called */
 }
 
-static struct renewal_order
+static struct build_order
 order_of(uint64_t wanted, int64_t wait_us)
 {
-    return (struct renewal_order){
+    return (struct build_order){
         .set = sets_find(&w.sets, "demo"),
         .wanted = wanted,
         .until_us = clock_steady_us() + wait_us,
@@ -99,14 +99,14 @@ order_of(uint64_t wanted, int64_t wait_us)
 
 /* Orders a list of entry `wanted` or a later one. */
 static void
-give_order(struct renewal_order *order, uint64_t wanted)
+give_order(struct build_order *order, uint64_t wanted)
 {
     *order = order_of(wanted, INT64_MAX / 2);
-    assert_int_equal(renewal_order(&w.renewal, order), STATUS_OK);
+    assert_int_equal(build_schedule_order(&w.schedule, order), STATUS_OK);
 }
 
 static bool
-is_done(const struct renewal_order *order)
+is_done(const struct build_order *order)
 {
     return order->wanted == UINT64_MAX;
 }
@@ -117,13 +117,13 @@ static void
 begin_small(uint64_t few_entries)
 {
     w.sets.few_entries = few_entries;
-    stage_restart_renewals();
+    stage_restart_build_orders();
 }
 
 static void
 read_current(struct buf *text)
 {
-    renewals_text(&w, resourcelist_current_open, 0, 0, text);
+    build_orders_text(&w, resourcelist_current_open, 0, 0, text);
 }
 
 static enum status
@@ -131,7 +131,7 @@ try_current(void)
 {
     struct document document;
     enum status rc =
-        renewals_try(&w, resourcelist_current_open, 0, 0, &document);
+        build_orders_try(&w, resourcelist_current_open, 0, 0, &document);
 
     if (!rc)
         document_close(&document);
@@ -151,7 +151,7 @@ is_offered(void)
  * start. Its readers get the list that would be built. */
 TEST(a_small_set_has_a_list_without_a_file)
 {
-    struct renewal_order order;
+    struct build_order order;
     struct buf small, built;
 
     w.sets.config.resource_list_entries = 100;
@@ -165,11 +165,11 @@ TEST(a_small_set_has_a_list_without_a_file)
                          -1);
         if (i == 0)
             buf_fini(&small);
-        stage_restart_renewals();
+        stage_restart_build_orders();
     }
     give_order(&order, 49);
     assert_builds(1);
-    renewals_check(&w);
+    build_orders_check(&w);
     read_current(&built);
     assert_true(slice_equal(buf_slice(&small), buf_slice(&built)));
     buf_fini(&small);
@@ -191,12 +191,12 @@ TEST(a_small_set_has_a_list_from_its_schedule_on)
     assert_true(is_offered());
     assert_int_equal(try_current(), STATUS_OK);
     sets_post(&w.sets, "demo", 6, 20);
-    assert_int_equal(renewals_current(&w).number, 0);
+    assert_int_equal(build_orders_current(&w).number, 0);
     assert_true(is_offered());
     assert_int_equal(try_current(), STATUS_OK);
     assert_builds(1);
     assert_true(is_offered());
-    renewals_check(&w);
+    build_orders_check(&w);
 }
 
 /* One entry more, and the list comes by itself. */
@@ -218,7 +218,7 @@ TEST(a_set_is_small_below_its_number_of_bytes)
 
     alterations_remove(&w.sets, "demo");
     w.sets.config.rotate_entries = 4;
-    stage_restart_renewals();
+    stage_restart_build_orders();
     sets_post_heavy(&w.sets, "demo", 1, 4, 20000);
     sets_file_all(&w.sets);
     sets_post(&w.sets, "demo", 5, 1);
@@ -226,8 +226,8 @@ TEST(a_set_is_small_below_its_number_of_bytes)
     assert_true(is_offered());
     assert_int_equal(try_current(), STATUS_BUSY);
     assert_true(is_offered());
-    renewals_work(&w);
-    assert_int_equal(renewals_current(&w).seq, 5);
+    build_orders_work(&w);
+    assert_int_equal(build_orders_current(&w).seq, 5);
     assert_int_equal(try_current(), STATUS_OK);
 }
 
@@ -245,14 +245,14 @@ TEST(a_small_set_loses_a_state_that_nobody_needs)
                          STATUS_OK);
         assert_there(state, "sets/demo/resources.db");
         if (i == 1)
-            stage_restart_renewals();
-        renewals_work(&w);
+            stage_restart_build_orders();
+        build_orders_work(&w);
         assert_no_file(tempdir_fd(state), "sets/demo/resources.db");
         assert_no_file(tempdir_fd(state), "sets/demo/resources.db-wal");
     }
     sets_post(&w.sets, "demo", 10, 1);
     assert_builds(1);
-    renewals_check(&w);
+    build_orders_check(&w);
 }
 
 /* Turns */
@@ -261,12 +261,12 @@ TEST(sets_take_turns)
 {
     char name[16];
 
-    for (unsigned i = 0; i < 2 * OPEN_DATABASES_MAX; i++) {
+    for (unsigned i = 0; i < 2 * FOLDS_MAX; i++) {
         snprintf(name, sizeof(name), "s%u", i);
         sets_post(&w.sets, name, 1, 25);
     }
-    renewals_work(&w);
-    for (unsigned i = 0; i < 2 * OPEN_DATABASES_MAX; i++) {
+    build_orders_work(&w);
+    for (unsigned i = 0; i < 2 * FOLDS_MAX; i++) {
         snprintf(name, sizeof(name), "s%u", i);
         assert_int_equal(sets_head(&w.sets, name)
                              .generations[GENERATION_RESOURCELIST]
@@ -291,7 +291,7 @@ make_of_clients(void)
     struct clients *clients;
 
     w.sets.config.resource_list_every_us = 0;
-    stage_restart_renewals();
+    stage_restart_build_orders();
     clients = registry_clients(w.sets.registry);
     for (unsigned i = 0; i < N_OF_CLIENTS; i++) {
         struct client *client =
@@ -306,7 +306,7 @@ make_of_clients(void)
         sets_post(&w.sets, of_clients[i].set, 1, 25);
     }
     sets_post(&w.sets, "demo", 1, 25);
-    renewals_work(&w);
+    build_orders_work(&w);
 }
 
 /* Works until each has its list. */
@@ -316,7 +316,7 @@ assert_clients_take_turns(void)
     unsigned places[N_OF_CLIENTS] = {0}, n = 0;
 
     while (n < N_OF_CLIENTS) {
-        assert_true(renewals_round(&w));
+        assert_true(build_orders_round(&w));
         for (unsigned i = 0; i < N_OF_CLIENTS; i++)
             if (places[i] == 0 && sets_head(&w.sets, of_clients[i].set)
                                           .generations[GENERATION_RESOURCELIST]
@@ -331,16 +331,17 @@ assert_clients_take_turns(void)
  * own: it is the second. */
 TEST(clients_that_order_take_turns)
 {
-    struct renewal_order orders[N_OF_CLIENTS];
+    struct build_order orders[N_OF_CLIENTS];
 
     make_of_clients();
     for (unsigned i = 0; i < N_OF_CLIENTS; i++) {
         orders[i] = order_of(25, INT64_MAX / 2);
         orders[i].set = sets_find(&w.sets, of_clients[i].set);
-        assert_int_equal(renewal_order(&w.renewal, &orders[i]), STATUS_OK);
+        assert_int_equal(build_schedule_order(&w.schedule, &orders[i]),
+                         STATUS_OK);
     }
     assert_clients_take_turns();
-    while (renewals_round(&w))
+    while (build_orders_round(&w))
         ;
     for (unsigned i = 0; i < N_OF_CLIENTS; i++)
         assert_true(is_done(&orders[i]));
@@ -353,7 +354,7 @@ TEST(clients_whose_lists_are_due_take_turns)
     for (unsigned i = 0; i < N_OF_CLIENTS; i++)
         atomic_store(
             &sets_find(&w.sets, of_clients[i].set)->resource_list_every_us, 1);
-    renewals_look(&w);
+    build_orders_look(&w);
     assert_clients_take_turns();
 }
 
@@ -361,24 +362,24 @@ TEST(clients_whose_lists_are_due_take_turns)
 
 TEST(an_order_is_answered_when_the_list_is_current)
 {
-    struct renewal_order order, next;
+    struct build_order order, next;
 
     w.sets.config.resource_list_every_us = 0;
-    stage_restart_renewals();
+    stage_restart_build_orders();
     sets_post(&w.sets, "demo", 1, 25);
     give_order(&order, 25);
     while (!is_done(&order)) {
-        assert_int_equal(renewals_current(&w).number, 0);
-        assert_true(renewals_round(&w));
+        assert_int_equal(build_orders_current(&w).number, 0);
+        assert_true(build_orders_round(&w));
     }
     assert_int_equal(order.status, STATUS_OK);
     assert_int_equal(order.generation.number, 1);
     assert_int_equal(order.generation.seq, 25);
-    renewals_check(&w);
+    build_orders_check(&w);
 
     /* Nothing has changed: nothing is built. */
     give_order(&order, 25);
-    renewals_round(&w);
+    build_orders_round(&w);
     assert_true(is_done(&order));
     assert_int_equal(order.generation.number, 1);
 
@@ -386,30 +387,30 @@ TEST(an_order_is_answered_when_the_list_is_current)
      * build. */
     sets_post(&w.sets, "demo", 1, 25);
     give_order(&order, 50);
-    while (!w.renewal.build)
-        assert_true(renewals_round(&w));
+    while (!w.schedule.build)
+        assert_true(build_orders_round(&w));
     sets_post(&w.sets, "demo", 1, 25);
     give_order(&next, 75);
     while (!is_done(&next))
-        assert_true(renewals_round(&w));
+        assert_true(build_orders_round(&w));
     assert_true(is_done(&order));
     assert_int_equal(order.generation.seq, 50);
     assert_int_equal(next.generation.seq, 75);
-    assert_int_equal(renewals_current(&w).number, 3);
+    assert_int_equal(build_orders_current(&w).number, 3);
 }
 
 /* An order whose time is over is answered STATUS_AGAIN, and the build goes
  * on. */
 TEST(an_order_ends_when_its_time_is_over)
 {
-    struct renewal_order order;
+    struct build_order order;
 
     w.sets.config.resource_list_every_us = 0;
-    stage_restart_renewals();
+    stage_restart_build_orders();
     sets_post(&w.sets, "demo", 1, 25);
     order = order_of(25, 0);
-    assert_int_equal(renewal_order(&w.renewal, &order), STATUS_OK);
-    renewals_round(&w);
+    assert_int_equal(build_schedule_order(&w.schedule, &order), STATUS_OK);
+    build_orders_round(&w);
     assert_true(is_done(&order));
     assert_int_equal(order.status, STATUS_AGAIN);
 }
@@ -418,60 +419,60 @@ TEST(an_order_ends_when_its_time_is_over)
 TEST(an_order_ends_with_whoever_gave_it)
 {
     struct authority *authority = authority_new(NULL, INT64_MAX);
-    struct renewal_order order, other;
+    struct build_order order, other;
 
     w.sets.config.resource_list_every_us = 0;
-    stage_restart_renewals();
+    stage_restart_build_orders();
     sets_post(&w.sets, "demo", 1, 25);
     order = order_of(25, INT64_MAX / 2);
     order.authority = authority;
-    assert_int_equal(renewal_order(&w.renewal, &order), STATUS_OK);
-    while (!w.renewal.build)
-        assert_true(renewals_round(&w));
+    assert_int_equal(build_schedule_order(&w.schedule, &order), STATUS_OK);
+    while (!w.schedule.build)
+        assert_true(build_orders_round(&w));
     assert_false(is_done(&order));
     authority_end(authority, 0);
-    renewals_round(&w);
+    build_orders_round(&w);
     assert_true(is_done(&order));
     assert_int_equal(order.status, STATUS_DENIED);
-    assert_null(w.renewal.build);
-    while (renewals_round(&w))
+    assert_null(w.schedule.build);
+    while (build_orders_round(&w))
         ;
-    assert_int_equal(renewals_current(&w).number, 0);
+    assert_int_equal(build_orders_current(&w).number, 0);
 
     /* Another order keeps it. */
     order = order_of(25, INT64_MAX / 2);
     order.authority = authority;
     give_order(&other, 25);
-    assert_int_equal(renewal_order(&w.renewal, &order), STATUS_OK);
+    assert_int_equal(build_schedule_order(&w.schedule, &order), STATUS_OK);
     while (!is_done(&other))
-        assert_true(renewals_round(&w));
+        assert_true(build_orders_round(&w));
     assert_int_equal(order.status, STATUS_DENIED);
     assert_int_equal(other.status, STATUS_OK);
-    assert_int_equal(renewals_current(&w).number, 1);
+    assert_int_equal(build_orders_current(&w).number, 1);
     authority_unref(authority);
 }
 
 TEST(an_order_ends_with_its_set_and_with_the_thread)
 {
-    struct renewal_order order;
+    struct build_order order;
 
     sets_post(&w.sets, "demo", 1, 25);
     give_order(&order, 25);
-    while (!w.renewal.build)
-        assert_true(renewals_round(&w));
+    while (!w.schedule.build)
+        assert_true(build_orders_round(&w));
     alterations_remove(&w.sets, "demo");
     while (!is_done(&order))
-        assert_true(renewals_round(&w));
+        assert_true(build_orders_round(&w));
     assert_int_equal(order.status, STATUS_GONE);
-    assert_null(w.renewal.build);
+    assert_null(w.schedule.build);
 
     sets_post(&w.sets, "demo", 1, 25);
     give_order(&order, 25);
-    chore_end(&w.renewal.chore);
+    chore_end(&w.schedule.chore);
     assert_true(is_done(&order));
     assert_int_equal(order.status, STATUS_STOPPED);
     order = order_of(25, INT64_MAX / 2);
-    assert_int_equal(renewal_order(&w.renewal, &order), STATUS_STOPPED);
+    assert_int_equal(build_schedule_order(&w.schedule, &order), STATUS_STOPPED);
     assert_false(is_done(&order));
     chore_end(&w.folding.chore);
     sets_close(&w.sets);
@@ -482,39 +483,39 @@ TEST(a_state_that_is_not_whole_has_no_list)
 {
     static const char *const files[] = {"resources.db", "resources.db-wal",
                                         "resources.db-shm"};
-    struct renewal_order order;
+    struct build_order order;
     char name[60];
 
     w.sets.config.rotate_entries = 5;
     w.sets.config.resource_list_every_us = 0;
     w.sets.config.remove_grace_us = 0;
-    stage_restart_renewals();
+    stage_restart_build_orders();
     sets_post(&w.sets, "demo", 1, 12);
     alterations_put(&w.sets, "demo", "{\"retainLists\":1}");
     sets_file_all(&w.sets);
     for (unsigned i = 0; i < 2; i++) {
         sets_retain(&w.sets);
-        renewals_work(&w);
+        build_orders_work(&w);
     }
     assert_int_equal(sets_head(&w.sets, "demo").earliest, 5);
     sets_purge(&w.sets);
-    renewals_end(&w);
+    build_orders_end(&w);
     for (unsigned i = 0; i < 3; i++) {
         snprintf(name, sizeof(name), "sets/demo/%s", files[i]);
         unlinkat(tempdir_fd(state), name, 0);
     }
     w.sets.config.resource_list_every_us = 1;
-    renewals_begin(&w);
+    build_orders_begin(&w);
     assert_builds(0);
     give_order(&order, 12);
-    renewals_work(&w);
+    build_orders_work(&w);
     assert_true(is_done(&order));
     assert_int_equal(order.status, STATUS_GONE);
     assert_string_equal(
         order.why.text,
         "the log of the set demo begins after entry 5: the set gets a "
         "Resource List when its source puts all resources again");
-    assert_int_equal(renewals_current(&w).number, 0);
+    assert_int_equal(build_orders_current(&w).number, 0);
 }
 
 /* A number is used once, also if a build is cut off, or a set is removed and
@@ -527,21 +528,21 @@ TEST(no_address_is_given_twice)
         sets_post(&w.sets, "demo", 1, 25);
         assert_builds(i);
         sets_post(&w.sets, "demo", 1, 25);
-        renewals_look(&w);
-        while (!w.renewal.build)
-            assert_true(renewals_round(&w));
+        build_orders_look(&w);
+        while (!w.schedule.build)
+            assert_true(build_orders_round(&w));
         alterations_remove(&w.sets, "demo");
-        while (renewals_round(&w))
+        while (build_orders_round(&w))
             ;
     }
     sets_post(&w.sets, "demo", 1, 25);
-    assert_int_equal(renewals_current(&w).number, 0);
+    assert_int_equal(build_orders_current(&w).number, 0);
     for (unsigned i = 1; i <= 4; i++)
         assert_int_equal(
-            renewals_try(&w, resourcelist_generation_open, i, 0, &document),
+            build_orders_try(&w, resourcelist_generation_open, i, 0, &document),
             STATUS_NOT_FOUND);
     assert_builds(4);
-    renewals_check(&w);
+    build_orders_check(&w);
 }
 
 /* A build that the process did not live to end leaves nothing that is served,
@@ -555,17 +556,17 @@ TEST(a_build_that_was_cut_off_is_begun_again)
 
     sets_post(&w.sets, "demo", 1, 25);
     stage_begin_list();
-    renewals_end(&w);
+    build_orders_end(&w);
     assert_no_file(tempdir_fd(state), folder); /* the end left nothing */
     assert_int_equal(mkdirat(tempdir_fd(state), folder, 0777), 0);
     for (unsigned part = 1; part <= 5; part++) {
         snprintf(name, sizeof(name), "%s/%012u.xml.gz", folder, part);
         tempdir_write(tempdir_fd(state), name, "junk");
     }
-    renewals_begin(&w);
+    build_orders_begin(&w);
     assert_builds(1);
-    assert_int_equal(renewals_current(&w).parts, 3);
-    renewals_check(&w);
+    assert_int_equal(build_orders_current(&w).parts, 3);
+    build_orders_check(&w);
     assert_int_equal(
         generation_open(sets_find(&w.sets, "demo"),
                         &(struct generation_place){GENERATION_RESOURCELIST, 1,

@@ -1,16 +1,16 @@
 /*
- * notes.h - the archive thread's private notes about a set.
+ * set_progress.h - the archive thread's private notes about a set.
  *
  * Each part belongs to the file that its comment names; other files call
  * functions of that file. The registry makes the notes together with the set
- * (registry_options.notes_size), so that no step of the thread can lack memory
- * for them, and frees them with it. All is zero at first, which means that the
- * thread has not looked yet.
+ * (registry_options.progress_size), so that no step of the thread can lack
+ * memory for them, and frees them with it. All is zero at first, which means
+ * that the thread has not looked yet.
  *
  * Archive thread.
  */
-#ifndef BROKER_ARCHIVE_NOTES_H
-#define BROKER_ARCHIVE_NOTES_H
+#ifndef BROKER_ARCHIVE_SET_PROGRESS_H
+#define BROKER_ARCHIVE_SET_PROGRESS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,11 +20,11 @@
 
 /* retention.c: the oldest list at its last look, and the time of its end;
  * the same of generations. It need not look again before. */
-struct retention_notes {
+struct retention_progress {
     uint64_t list;
     int64_t until_us;
 
-    struct {
+    struct generation_progress {
         uint64_t number;
         int64_t completed_us;
     } generations[GENERATION_KINDS];
@@ -33,7 +33,7 @@ struct retention_notes {
 /* state_fold.c: the set's state has the entries up to `seq`, its copy on
  * the disk those up to `kept`, and retention waits until the disk has those
  * up to `wanted`. */
-struct fold_notes {
+struct fold_progress {
     bool is_known;   /* the state was looked at: `seq` is its position */
     bool is_whole;   /* no resource is missing in it */
     bool has_failed; /* the last try; it was reported */
@@ -46,11 +46,11 @@ struct fold_notes {
 /* contents.c, of the bytes of its resources: the entries up to `seq` are
  * folded, on the disk, and retention waits until those up to `wanted`
  * are. */
-struct content_notes {
+struct content_progress {
     enum { CONTENT_UNKNOWN, CONTENT_NOTHING, CONTENT_SOME } has;
 
     uint64_t seq, wanted;
-    uint64_t settled;  /* from that seq on, files without a row and a claim
+    uint64_t settled;  /* from that seq on, files without a row and a pin
                           may go */
     uint64_t earliest; /* overtaken rows up to there are forgotten */
     bool is_loose;     /* files may be left without a row */
@@ -64,14 +64,14 @@ struct content_notes {
 
 /* fetch_schedule.c: it has looked at the fetches due before `us`, and of
  * those due at `us` up to `seq`. */
-struct fetch_notes {
+struct fetch_progress {
     int64_t us;
     uint64_t seq;
 };
 
-/* renewal.c: the Resource List, or Dump, is to be built anew, once the
+/* build_schedule.c: the Resource List, or Dump, is to be built anew, once the
  * state is at `wanted`. */
-struct build_notes {
+struct build_progress {
     bool is_due;
     uint64_t wanted;
     int64_t retry_us; /* not before: it has failed; steady clock */
@@ -79,21 +79,21 @@ struct build_notes {
 
 /* changedumps.c: the Change List whose Change Dump is the next one (0:
  * nobody has looked yet). */
-struct dump_notes {
+struct dump_progress {
     uint64_t list;
     bool is_due;
     bool is_late;     /* retention does not wait for it any more */
     int64_t retry_us; /* not before: it has failed; steady clock */
 };
 
-struct notes {
+struct set_progress {
     struct turn_place turns[TURN_KINDS];
-    struct retention_notes retention;
-    struct fold_notes fold;
-    struct content_notes content;
-    struct fetch_notes fetch;
-    struct build_notes builds[GENERATION_STATES];
-    struct dump_notes dump;
+    struct retention_progress retention;
+    struct fold_progress fold;
+    struct content_progress content;
+    struct fetch_progress fetch;
+    struct build_progress builds[GENERATION_STATES];
+    struct dump_progress dump;
 };
 
 #endif

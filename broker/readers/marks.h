@@ -1,5 +1,5 @@
 /*
- * watch.h - reports the logs that have news to a thread: one watch per thread
+ * marks.h - reports the logs that have news to a thread: one watch per thread
  * and log, for all its readers.
  *
  *     log thread                          the owner of the watcher
@@ -12,14 +12,14 @@
  * woken again.
  *
  * No wake is lost: the mark is set after the commit was published, and cleared
- * before the owner looks at the head (watch.c has the proof). No log waits for
+ * before the owner looks at the head (marks.c has the proof). No log waits for
  * ever: watcher_next returns the taken logs, oldest mark first, and a log that
  * is marked meanwhile comes after the next watcher_take.
  *
  * A watcher and its logs belong to one thread, except what says "any thread".
  */
-#ifndef BROKER_READERS_WATCH_H
-#define BROKER_READERS_WATCH_H
+#ifndef BROKER_READERS_MARKS_H
+#define BROKER_READERS_MARKS_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

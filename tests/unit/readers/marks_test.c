@@ -1,4 +1,4 @@
-#include "broker/readers/watch.h"
+#include "broker/readers/marks.h"
 
 #include <pthread.h>
 #include <semaphore.h>

@@ -1,4 +1,4 @@
-#include "tests/support/renewals.h"
+#include "tests/support/build_orders.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,24 +14,25 @@
 #include "tests/test.h"
 
 void
-renewals_begin(struct renewals *w)
+build_orders_begin(struct build_orders *w)
 {
     sets_open(&w->sets);
     state_fold_init(&w->folding, w->sets.registry);
     w->folding.rest_us = FOLD_AT_ONCE;
-    renewal_init(&w->renewal, w->sets.registry, &w->folding, NULL, &w->thread);
+    build_schedule_init(&w->schedule, w->sets.registry, &w->folding, NULL,
+                        &w->thread);
 }
 
 void
-renewals_end(struct renewals *w)
+build_orders_end(struct build_orders *w)
 {
-    chore_end(&w->renewal.chore);
+    chore_end(&w->schedule.chore);
     chore_end(&w->folding.chore);
     sets_close(&w->sets);
 }
 
 void
-renewals_configure(struct renewals *w, const char *path)
+build_orders_configure(struct build_orders *w, const char *path)
 {
     memset(w, 0, sizeof(*w));
     pthread_mutex_init(&w->thread.mutex, NULL);
@@ -46,41 +47,41 @@ renewals_configure(struct renewals *w, const char *path)
 }
 
 void
-renewals_open(struct renewals *w, void **state)
+build_orders_open(struct build_orders *w, void **state)
 {
-    renewals_configure(w, tempdir_path(state));
-    renewals_begin(w);
+    build_orders_configure(w, tempdir_path(state));
+    build_orders_begin(w);
 }
 
 bool
-renewals_round(struct renewals *w)
+build_orders_round(struct build_orders *w)
 {
     bool is_more = chore_step(&w->folding.chore);
 
-    return chore_step(&w->renewal.chore) || is_more;
+    return chore_step(&w->schedule.chore) || is_more;
 }
 
 void
-renewals_look(struct renewals *w)
+build_orders_look(struct build_orders *w)
 {
     clock_pass_us(1); /* so that the next one is due */
     chore_look(&w->folding.chore);
-    chore_look(&w->renewal.chore);
+    chore_look(&w->schedule.chore);
 }
 
 void
-renewals_work(struct renewals *w)
+build_orders_work(struct build_orders *w)
 {
-    renewals_look(w);
-    while (renewals_round(w))
+    build_orders_look(w);
+    while (build_orders_round(w))
         ;
-    renewals_look(w);
-    while (renewals_round(w))
+    build_orders_look(w);
+    while (build_orders_round(w))
         ;
 }
 
 struct generation
-renewals_current(struct renewals *w)
+build_orders_current(struct build_orders *w)
 {
     return sets_head(&w->sets, "demo")
         .generations[GENERATION_RESOURCELIST]
@@ -88,8 +89,8 @@ renewals_current(struct renewals *w)
 }
 
 enum status
-renewals_try(struct renewals *w, document_open_fn *open, uint64_t number,
-             uint64_t last, struct document *document)
+build_orders_try(struct build_orders *w, document_open_fn *open,
+                 uint64_t number, uint64_t last, struct document *document)
 {
     const struct document_wish wish = {
         .registry = w->sets.registry,
@@ -107,12 +108,13 @@ renewals_try(struct renewals *w, document_open_fn *open, uint64_t number,
 }
 
 void
-renewals_text(struct renewals *w, document_open_fn *open, uint64_t number,
-              uint64_t last, struct buf *text)
+build_orders_text(struct build_orders *w, document_open_fn *open,
+                  uint64_t number, uint64_t last, struct buf *text)
 {
     struct document document;
 
-    assert_int_equal(renewals_try(w, open, number, last, &document), STATUS_OK);
+    assert_int_equal(build_orders_try(w, open, number, last, &document),
+                     STATUS_OK);
     buf_init(text, SIZE_MAX);
     bodies_read(document.body, text);
     document.body = NULL;
@@ -123,19 +125,19 @@ renewals_text(struct renewals *w, document_open_fn *open, uint64_t number,
 }
 
 void
-renewals_read(struct renewals *w, document_open_fn *open, uint64_t number,
-              uint64_t last, struct xpath *x)
+build_orders_read(struct build_orders *w, document_open_fn *open,
+                  uint64_t number, uint64_t last, struct xpath *x)
 {
     struct buf text;
 
-    renewals_text(w, open, number, last, &text);
+    build_orders_text(w, open, number, last, &text);
     xpath_open(x, buf_slice(&text));
     buf_fini(&text);
 }
 
 /* Checks the root element of each document of a generation. */
 static void
-check_root(struct renewals *w, struct xpath *x, const struct generation *g)
+check_root(struct build_orders *w, struct xpath *x, const struct generation *g)
 {
     struct head head = sets_head(&w->sets, "demo");
     char at[DATETIME_SIZE + 1] = "", last[24];
@@ -178,7 +180,7 @@ take_entries(struct xpath *x, struct model *expected)
 
 /* The log, folded in memory up to entry `last`. */
 static void
-expect(struct renewals *w, struct model *m, uint64_t last)
+expect(struct build_orders *w, struct model *m, uint64_t last)
 {
     model_init(m);
     model_fold_log(m, registry_log(w->sets.registry),
@@ -198,15 +200,15 @@ expect_nothing_more(struct model *m)
  * current list, or its index and parts, is what the log says that the set was
  * then. */
 void
-renewals_check(struct renewals *w)
+build_orders_check(struct build_orders *w)
 {
-    const struct generation g = renewals_current(w);
+    const struct generation g = build_orders_current(w);
     struct model expected;
     struct xpath index, part;
     char text[120];
 
     expect(w, &expected, g.seq);
-    renewals_read(w, resourcelist_current_open, 0, 0, &index);
+    build_orders_read(w, resourcelist_current_open, 0, 0, &index);
     check_root(w, &index, &g);
     if (g.parts == 1) {
         assert_xpath_count(&index, "/*/rs:ln[@rel='index']", 0);
@@ -216,7 +218,7 @@ renewals_check(struct renewals *w)
         assert_xpath_count(&index, "//s:lastmod", 0);
     }
     for (uint64_t i = 1; g.parts > 1 && i <= g.parts; i++) {
-        renewals_read(w, resourcelist_generation_open, g.number, i, &part);
+        build_orders_read(w, resourcelist_generation_open, g.number, i, &part);
         check_root(w, &part, &g);
         snprintf(text, sizeof(text), RENEWALS_DEMO "resourcelist/%012llu.xml",
                  (unsigned long long)g.number);

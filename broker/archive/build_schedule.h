@@ -1,8 +1,8 @@
 /*
- * renewal.h - schedules new Resource Lists and Resource Dumps of a set. One is
- * due resourceListEvery or resourceDumpEvery after the last one, if the set has
- * changed; when the log no longer reaches back to the position of the last one;
- * or by an order.
+ * build_schedule.h - schedules new Resource Lists and Resource Dumps of a set.
+ * One is due resourceListEvery or resourceDumpEvery after the last one, if the
+ * set has changed; when the log no longer reaches back to the position of the
+ * last one; or by an order.
  *
  *     due: wants the position that the log has then
  *      |       --the fold comes to it--> held: built, a step at a time, the
@@ -24,8 +24,8 @@
  *
  * Archive thread, orders excepted.
  */
-#ifndef BROKER_ARCHIVE_RENEWAL_H
-#define BROKER_ARCHIVE_RENEWAL_H
+#ifndef BROKER_ARCHIVE_BUILD_SCHEDULE_H
+#define BROKER_ARCHIVE_BUILD_SCHEDULE_H
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -47,8 +47,8 @@ struct build;
  *
  *     submit --> [taken, waiting] --> done: answered, or refused
  */
-struct renewal_order {
-    struct list node; /* the renewal's */
+struct build_order {
+    struct list node; /* the schedule's */
     struct set *set;
     enum generation_kind kind;
     uint64_t wanted;  /* the build must stand for this seq, or a later one */
@@ -63,10 +63,10 @@ struct renewal_order {
     struct problem why;
     struct generation generation;
     uint64_t missing; /* STATUS_NOT_FOUND: the content of so many resources */
-    void (*done)(struct renewal_order *order); /* archive thread */
+    void (*done)(struct build_order *order); /* archive thread */
 };
 
-struct renewal {
+struct build_schedule {
     struct chore chore;
     struct registry *registry;
     struct state_fold *folding; /* lent */
@@ -95,13 +95,13 @@ struct renewal {
                         and no reader */
 };
 
-void renewal_init(struct renewal *renewal, struct registry *registry,
-                  struct state_fold *folding, struct contents *contents,
-                  struct thread *thread);
+void build_schedule_init(struct build_schedule *schedule,
+                         struct registry *registry, struct state_fold *folding,
+                         struct contents *contents, struct thread *thread);
 
-/* Submits an order; the renewal owns it until `done`. Any thread.
+/* Submits an order; the schedule owns it until `done`. Any thread.
  * STATUS_STOPPED: the order was not taken. */
-MUST_CHECK enum status renewal_order(struct renewal *renewal,
-                                     struct renewal_order *order);
+MUST_CHECK enum status build_schedule_order(struct build_schedule *schedule,
+                                            struct build_order *order);
 
 #endif

@@ -1,0 +1,54 @@
+/*
+ * folds.h - the databases that are folded from the logs of sets (fold_db.h), of
+ * one kind: keeps the few open that were used last, and gathers entries for
+ * them.
+ *
+ * Archive thread.
+ */
+#ifndef BROKER_ARCHIVE_FOLDS_H
+#define BROKER_ARCHIVE_FOLDS_H
+
+#include <stdint.h>
+
+#include "broker/sets/registry.h"
+#include "broker/state/fold_db.h"
+#include "proto/problem.h"
+#include "proto/status.h"
+
+/* Open at most. */
+#define FOLDS_MAX 16
+
+struct folds {
+    const struct fold_kind *kind;
+    uint64_t n_uses;
+
+    struct folds_place {
+        const struct set *set; /* NULL: free */
+        struct fold_db *db;
+        uint64_t used; /* the larger, the later */
+    } places[FOLDS_MAX];
+};
+
+void folds_init(struct folds *folds, const struct fold_kind *kind);
+void folds_fini(struct folds *folds); /* closes all */
+
+/* Opens the database of a set that has that epoch, unless it is open and has
+ * not failed; lent until the next call. If FOLDS_MAX are open, closes the one
+ * used longest ago. */
+MUST_CHECK enum status folds_open(struct folds *folds, const struct set *set,
+                                  const char *epoch, struct fold_db **db,
+                                  struct problem *why);
+
+/* Closes the database of that set, if it is open. */
+void folds_drop(struct folds *folds, const struct set *set);
+
+/* Closes those of removed sets: a new set of the same name has its file in the
+ * same place. */
+void folds_drop_removed(struct folds *folds);
+
+/* Gathers entries of the set behind its open database, up to `last` and as many
+ * as one commit takes. STATUS_STOPPED: the log is ending. */
+MUST_CHECK enum status folds_gather(struct folds *folds, const struct set *set,
+                                    uint64_t last, struct problem *why);
+
+#endif
