@@ -37,27 +37,27 @@ check_post(struct content_check *c, struct ingest *ingest, struct problem *why)
     const struct ingest_told *told = ingest_told(ingest, &n);
     struct set *set =
         registry_find(c->posts->registry, ingest_set_name(ingest), NULL);
-    struct content_pin *claim = NULL;
+    struct content_pin *pin = NULL;
     enum status rc = STATUS_OK;
 
     if (n == 0)
         return STATUS_OK;
     if (!set) /* it has nothing */
         return refuse_post(ingest, told, why);
-    rc = contents_pin(c->contents, set, &claim, why);
+    rc = contents_pin(c->contents, set, &pin, why);
     if (rc == STATUS_GONE)
         return refuse_post(ingest, told, why);
     if (rc)
         return rc;
-    ingest_hold(ingest, set, claim, contents_end);
+    ingest_hold(ingest, set, pin, contents_end);
     for (size_t i = 0; !rc && i < n; i++) {
         uint64_t length;
 
-        rc = contents_find(claim, &told[i].digest, &length, why);
+        rc = contents_find(pin, &told[i].digest, &length, why);
         if (rc == STATUS_NOT_FOUND)
             rc = refuse_post(ingest, &told[i], why);
     }
-    return rc ? rc : contents_sync(claim, why);
+    return rc ? rc : contents_sync(pin, why);
 }
 
 /* Answers the waiting posts; they share a commit. */
@@ -174,7 +174,7 @@ loc_of(const struct block *block, size_t i)
 enum status
 content_check_resources(struct registry *registry, struct contents *contents,
                         const struct content_block *block,
-                        struct content_pin **claim, struct problem *why)
+                        struct content_pin **pin, struct problem *why)
 {
     const struct block *resources = block->resources;
     struct set *set = registry_find(registry, block->set_name, NULL);
@@ -182,15 +182,15 @@ content_check_resources(struct registry *registry, struct contents *contents,
 
     if (resources->n == 0)
         return STATUS_OK;
-    if (!*claim)
-        rc = set ? contents_pin(contents, set, claim, why) : STATUS_GONE;
+    if (!*pin)
+        rc = set ? contents_pin(contents, set, pin, why) : STATUS_GONE;
     if (rc == STATUS_GONE)
         return refuse_content(block->set_name, block->digests,
                               loc_of(resources, 0), block->first, why);
     for (size_t i = 0; !rc && i < resources->n; i++) {
         uint64_t length;
 
-        rc = contents_find(*claim, &block->digests[i], &length, why);
+        rc = contents_find(*pin, &block->digests[i], &length, why);
         if (rc == STATUS_NOT_FOUND)
             rc = refuse_content(block->set_name, &block->digests[i],
                                 loc_of(resources, i), block->first + i, why);

@@ -67,7 +67,7 @@ struct content_block {
 };
 
 /* Checks that the content of the resources of a block is there. *claim is NULL
- * before the first block; then it claims the files found, until contents_end.
+ * before the first block; then it pins the files found, until contents_end.
  * The caller calls contents_sync after the last block. May block. */
 MUST_CHECK enum status
 content_check_resources(struct registry *registry, struct contents *contents,

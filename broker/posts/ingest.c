@@ -50,8 +50,8 @@ struct ingest {
     uint64_t n_entries; /* read so far */
     struct buf told;    /* struct ingest_told of each stored entry */
     struct list node;
-    struct content_claim *claim;
-    void (*on_claim_end)(struct content_claim *claim, uint64_t last);
+    struct content_pin *pin;
+    void (*on_pin_end)(struct content_pin *pin, uint64_t last);
     void (*on_done)(struct ingest *ingest, void *user);
     void *user;
 };
@@ -369,7 +369,7 @@ choose_set(struct ingest *in, struct problem *why)
 
     if (!in->is_message)
         in->post.client = in->holding->client;
-    if (in->claim) {
+    if (in->pin) {
         in->post.set = in->set->log;
         return STATUS_OK;
     }
@@ -391,17 +391,17 @@ choose_set(struct ingest *in, struct problem *why)
 }
 
 static void
-release_claim(struct ingest *in, uint64_t last)
+release_pin(struct ingest *in, uint64_t last)
 {
-    if (in->claim)
-        in->on_claim_end(in->claim, last);
-    in->claim = NULL;
+    if (in->pin)
+        in->on_pin_end(in->pin, last);
+    in->pin = NULL;
 }
 
 static void
 finish_post(struct ingest *in)
 {
-    release_claim(in, in->post.status ? 0 : in->post.last);
+    release_pin(in, in->post.status ? 0 : in->post.last);
     /* Before on_done: a source that repeats the post then does not find it
      * running. */
     pending_keys_end(&in->posts->keys, &in->running);
@@ -416,7 +416,7 @@ on_committed(struct post *post)
     /* The set was removed while the post waited: the post now goes to a new
      * set, perhaps one that a later post has made. Later posts must not
      * overtake it, so it keeps its place. */
-    if (post->status == STATUS_GONE && !in->claim) {
+    if (post->status == STATUS_GONE && !in->pin) {
         post->status = choose_set(in, &post->why);
         if (!post->status) {
             log_submit_again(registry_log(in->posts->registry), post);
@@ -503,12 +503,12 @@ ingest_fill(struct ingest *in, ingest_fill_fn *fn, void *user)
 }
 
 void
-ingest_hold(struct ingest *in, struct set *set, struct content_claim *claim,
-            void (*on_end)(struct content_claim *claim, uint64_t last))
+ingest_hold(struct ingest *in, struct set *set, struct content_pin *pin,
+            void (*on_end)(struct content_pin *pin, uint64_t last))
 {
     in->set = set;
-    in->claim = claim;
-    in->on_claim_end = on_end;
+    in->pin = pin;
+    in->on_pin_end = on_end;
 }
 
 struct slice
@@ -577,7 +577,7 @@ ingest_free(struct ingest *in)
 {
     if (!in)
         return;
-    release_claim(in, 0);
+    release_pin(in, 0);
     pending_keys_end(&in->posts->keys, &in->running);
     decoding_fini(&in->decoding);
     parser_pool_give(&in->posts->parsers, in->format, in->reader);

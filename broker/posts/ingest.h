@@ -108,13 +108,13 @@ void ingest_fill(struct ingest *ingest, ingest_fill_fn *fn, void *user);
 
 /* Binds the post to `set`, which has its content, and to no later set of that
  * name: STATUS_GONE in the outcome if `set` was removed. The log thread calls
- * `on_end` once, with `claim` and the seq of the last entry; without a commit
+ * `on_end` once, with `pin` and the seq of the last entry; without a commit
  * it is called with 0, by ingest_free at the latest. Before ingest_end, or by
  * the checker. */
-struct content_claim;
+struct content_pin;
 void ingest_hold(struct ingest *ingest, struct set *set,
-                 struct content_claim *claim,
-                 void (*on_end)(struct content_claim *claim, uint64_t last));
+                 struct content_pin *pin,
+                 void (*on_end)(struct content_pin *pin, uint64_t last));
 
 /* For the checker: the set of the post, and the content to look for.
  */

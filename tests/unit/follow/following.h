@@ -50,8 +50,8 @@ int on_message(const struct td_message *message, void *user);
  *     hold | wait | restart | denied | gone
  *     p1-3 | pt1-3      a page of the change memory
  *     nothing           the connection is closed at once
- *     410 | 503         a refusal, with EARLIEST; a stream is refused twice: the
- *                       second time to the GET that asks for the words
+ *     410 | 503         a refusal, with EARLIEST; a stream is refused twice:
+ * the second time to the GET that asks for the words
  */
 void tell(struct stage *s, enum td_form form, const char *script,
           const char *const texts[]);

@@ -26,9 +26,9 @@ static struct checker {
 } checker;
 
 static void
-release(struct content_claim *claim, uint64_t last)
+release(struct content_pin *pin, uint64_t last)
 {
-    assert_ptr_equal(claim, &checker);
+    assert_ptr_equal(pin, &checker);
     checker.released++;
     checker.last = last;
 }
