@@ -3,6 +3,8 @@
  */
 #include "client/lib/json_slices.h"
 
+#include <string.h>
+
 static void
 skip_space(struct slice *rest)
 {
@@ -14,13 +16,16 @@ skip_space(struct slice *rest)
 static size_t
 string_size(struct slice text)
 {
+    const char *at = text.data + 1, *end = text.data + text.size;
+    const char *quote, *escape;
+
     if (!text.size || text.data[0] != '"')
         return 0;
-    for (size_t i = 1; i < text.size; i++) {
-        if (text.data[i] == '"')
-            return i + 1;
-        if (text.data[i] == '\\')
-            i++;
+    while (at < end && (quote = memchr(at, '"', (size_t)(end - at)))) {
+        escape = memchr(at, '\\', (size_t)(quote - at));
+        if (!escape)
+            return (size_t)(quote + 1 - text.data);
+        at = escape + 2;
     }
     return 0;
 }

@@ -60,8 +60,8 @@
 #define HEAD_MAX 16384
 
 /* What the library has room for in its lines of the request. */
-#define URL_MAX       2000
-#define AUTHORITY_MAX 100
+#define URL_MAX  2000
+#define HOST_MAX 90
 
 struct vhost {
     struct vhost *next;
@@ -377,18 +377,6 @@ take_part(CURLU *parts, CURLUPart what, unsigned flags, char *to, size_t size)
     return is_there;
 }
 
-/* Takes the brackets off an IPv6 address. */
-static void
-strip_brackets(char *host)
-{
-    size_t size = strlen(host);
-
-    if (host[0] != '[')
-        return;
-    memmove(host, host + 1, size - 2);
-    host[size - 2] = '\0';
-}
-
 /* Reads the proxy of the environment. False: it is one that the library does
  * not know. */
 static bool
@@ -396,17 +384,19 @@ read_proxy(struct lws_target *target)
 {
     const char *text =
         curl_loop_proxy(target->is_tls ? "https" : "http", target->host);
-    char scheme[CURL_LOOP_SCHEME_SIZE], user[40] = "", password[40] = "";
+    char scheme[CURL_LOOP_SCHEME_SIZE], user[40] = "", password[40] = "", *url;
     CURLU *parts = text ? curl_url() : NULL;
     bool is_good =
         parts &&
         !curl_url_set(parts, CURLUPART_URL, text,
                       CURLU_GUESS_SCHEME | CURLU_NON_SUPPORT_SCHEME) &&
-        take_part(parts, CURLUPART_SCHEME, 0, scheme, sizeof(scheme)) &&
-        !strcmp(scheme, "http") &&
-        take_part(parts, CURLUPART_HOST, 0, target->proxy_host,
-                  sizeof(target->proxy_host));
+        !curl_url_get(parts, CURLUPART_URL, &url, 0);
 
+    if (is_good) {
+        is_good = curl_loop_read_url(url, scheme, target->proxy_host) &&
+                  !strcmp(scheme, "http");
+        curl_free(url);
+    }
     if (is_good && !take_part(parts, CURLUPART_PORT, 0, target->proxy_port,
                               sizeof(target->proxy_port)))
         strcpy(target->proxy_port, "1080"); /* as libcurl does */
@@ -419,7 +409,6 @@ read_proxy(struct lws_target *target)
     if (is_good && user[0])
         snprintf(target->proxy_login, sizeof(target->proxy_login), "%s:%s@",
                  user, password);
-    strip_brackets(target->proxy_host);
     curl_url_cleanup(parts);
     return !text || is_good;
 }
@@ -428,11 +417,10 @@ read_proxy(struct lws_target *target)
 static enum status
 read_url(struct lws_link *link, struct lws_target *target, struct problem *why)
 {
-    char scheme[CURL_LOOP_SCHEME_SIZE], path[URL_MAX], query[URL_MAX] = "",
-                                                       host[URL_MAX];
+    char scheme[CURL_LOOP_SCHEME_SIZE], path[URL_MAX], query[URL_MAX] = "";
     CURLU *parts = curl_url();
+    bool has_query, has_port, is_ipv6;
     enum status rc = STATUS_OK;
-    bool has_query, has_port;
 
     if (!parts)
         return problem_memory(why);
@@ -440,8 +428,8 @@ read_url(struct lws_link *link, struct lws_target *target, struct problem *why)
         rc = problem(why, STATUS_UNSUPPORTED,
                      "the URL is too long for a WebSocket");
     else if (curl_url_set(parts, CURLUPART_URL, link->url, 0) ||
-             !take_part(parts, CURLUPART_SCHEME, 0, scheme, sizeof(scheme)) ||
-             !take_part(parts, CURLUPART_HOST, 0, host, AUTHORITY_MAX) ||
+             !curl_loop_read_url(link->url, scheme, target->host) ||
+             strlen(target->host) >= HOST_MAX ||
              !take_part(parts, CURLUPART_PORT, CURLU_DEFAULT_PORT, target->port,
                         sizeof(target->port)) ||
              !take_part(parts, CURLUPART_PATH, 0, path, sizeof(path)))
@@ -450,16 +438,16 @@ read_url(struct lws_link *link, struct lws_target *target, struct problem *why)
     if (rc)
         goto out;
     target->is_tls = !strcmp(scheme, "https");
+    is_ipv6 = strchr(target->host, ':') != NULL;
     has_query = take_part(parts, CURLUPART_QUERY, 0, query, sizeof(query));
     has_port = strcmp(target->port, target->is_tls ? "443" : "80") != 0;
     if (asprintf(&target->path, "%s%s%s", path, has_query ? "?" : "", query) <
             0 ||
-        asprintf(&link->authority, "%s%s%s", host, has_port ? ":" : "",
+        asprintf(&link->authority, "%s%s%s%s%s", is_ipv6 ? "[" : "",
+                 target->host, is_ipv6 ? "]" : "", has_port ? ":" : "",
                  has_port ? target->port : "") < 0)
         rc = problem_memory(why);
-    strcpy(target->host, host);
-    strip_brackets(target->host);
-    if (!rc && !read_proxy(target))
+    else if (!read_proxy(target))
         rc = problem(why, STATUS_UNSUPPORTED,
                      "the proxy that the environment names carries no "
                      "WebSocket");
