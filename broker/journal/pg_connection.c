@@ -631,8 +631,10 @@ pg_connect(struct pg_connection *c, struct problem *why)
 {
     int64_t deadline_us = deadline_of(c, c->options.patience_us);
     unsigned tried = 0, n_hosts = 1;
-    enum status rc = STATUS_OK;
+    enum status rc = libpq_load(why); /* unless pg_check_address has */
 
+    if (rc)
+        return rc;
     while (!c->handle) {
         rc = open_connection(c, &n_hosts, why);
         if (!rc)
