@@ -185,50 +185,6 @@ read_suffix(const char *p, const char *letters, uint64_t factor,
     return p + 1;
 }
 
-static enum status
-read_number(const struct option *o, const char *text, uint64_t *number,
-            struct problem *why)
-{
-    static const struct {
-        int decimals;
-        const char *form;
-    } numbers[] = {
-        [OPTION_COUNT] = {0, "a whole number"},
-        [OPTION_BYTES] = {0, "a number of bytes, such as 65536, 64K or 50M"},
-        [OPTION_SECONDS] = {6, "a number of seconds, such as 20 or 0.25"},
-        [OPTION_MILLISECONDS] = {3, "a number of milliseconds, such as 5 or "
-                                    "0.5"},
-        [OPTION_PAUSE] = {3, "a time, such as 90, 10m or 1.5h"},
-        [OPTION_NUMBER] = {0, "a whole number"},
-        [OPTION_LIMIT] = {0, "a number from 1 on, such as 500 or 50M, or none"},
-        [OPTION_PERCENT] = {0, "a number, or none"},
-    };
-
-    bool may_be_none = o->type == OPTION_LIMIT || o->type == OPTION_PERCENT;
-    char limits[OPTION_LIMITS_SIZE];
-    char *to;
-    const char *end = read_decimal(text, numbers[o->type].decimals, number);
-
-    if (may_be_none && !strcmp(text, "none")) {
-        *number = o->type == OPTION_LIMIT ? 0 : UINT64_MAX; /* as an int: -1 */
-        return STATUS_OK;
-    }
-    if (end && !strcmp(o->argument, "BYTES"))
-        end = read_suffix(end, suffixes, 1024, number);
-    else if (end && o->type == OPTION_PAUSE)
-        end = *end == 's' ? end + 1 : read_suffix(end, "mh", 60, number);
-    if (!end || *end || (o->type == OPTION_LIMIT && !*number))
-        return not_a(why, text, numbers[o->type].form);
-    if (*number >= o->min && *number <= o->max)
-        return STATUS_OK;
-
-    option_limits(o, limits, sizeof(limits));
-    to = strstr(limits, " to ");
-    return problem(why, STATUS_INVALID, "%s is not between %.*s and %s",
-                   problem_quote(slice_of(text)).text, (int)(to - limits),
-                   limits, to + 4);
-}
-
 /* Writes a number in the unit of its type: 250000 microseconds as "0.25". */
 static void
 write_decimal(struct buf *to, enum option_type type, uint64_t number)
@@ -260,7 +216,11 @@ write_limit(enum option_type type, uint64_t number, struct buf *to)
         buf_add(to, suffixes + n - 1, 1);
 }
 
-void
+/* Room for the longest text that option_limits writes. */
+#define OPTION_LIMITS_SIZE 64
+
+/* Writes the limits of a number: "1 to 50M"; "": it has none. */
+static void
 option_limits(const struct option *o, char *to, size_t size)
 {
     struct buf limits;
@@ -275,16 +235,76 @@ option_limits(const struct option *o, char *to, size_t size)
     BUF_ADD(&limits, "\0");
 }
 
-/* Words */
+/* A row a type: the size of the value at the offset, 0 if there is none, or it
+ * is the option's maximum; of a number its decimals and its form. */
+static const struct {
+    size_t size;
+    int decimals;
+    const char *form;
+} types[] = {
+    [OPTION_COUNT] = {sizeof(uint64_t), 0, "a whole number"},
+    [OPTION_BYTES] = {sizeof(uint64_t), 0,
+                      "a number of bytes, such as 65536, 64K or 50M"},
+    [OPTION_SECONDS] = {sizeof(uint64_t), 6,
+                        "a number of seconds, such as 20 or 0.25"},
+    [OPTION_MILLISECONDS] = {sizeof(uint64_t), 3,
+                             "a number of milliseconds, such as 5 or 0.5"},
+    [OPTION_PAUSE] = {0, 3, "a time, such as 90, 10m or 1.5h"},
+    [OPTION_NUMBER] = {0, 0, "a whole number"},
+    [OPTION_LIMIT] = {0, 0, "a number from 1 on, such as 500 or 50M, or none"},
+    [OPTION_PERCENT] = {0, 0, "a number, or none"},
+    [OPTION_KEEP] = {sizeof(uint64_t)},
+    [OPTION_FLAG] = {sizeof(bool)},
+    [OPTION_EITHER] = {sizeof(bool)},
+    [OPTION_CHOICE] = {sizeof(unsigned)},
+};
+
+static bool
+is_text(const struct option *o)
+{
+    return o->type == OPTION_TEXT || o->type == OPTION_LISTEN ||
+           o->type == OPTION_URL;
+}
+
+/* The size of the value at the offset; 0: there is no value. */
+static size_t
+value_size(const struct option *o)
+{
+    return is_text(o)                    ? o->max
+           : o->type < N_ELEMENTS(types) ? types[o->type].size
+                                         : 0;
+}
 
 static enum status
-read_flag(const char *text, bool *flag, struct problem *why)
+read_number(const struct option *o, const char *text, uint64_t *number,
+            struct problem *why)
 {
-    *flag = slice_is(slice_of(text), "yes");
-    if (!*flag && !slice_is(slice_of(text), "no"))
-        return not_a(why, text, "yes or no");
-    return STATUS_OK;
+    bool may_be_none = o->type == OPTION_LIMIT || o->type == OPTION_PERCENT;
+    char limits[OPTION_LIMITS_SIZE];
+    char *to;
+    const char *end = read_decimal(text, types[o->type].decimals, number);
+
+    if (may_be_none && !strcmp(text, "none")) {
+        *number = o->type == OPTION_LIMIT ? 0 : UINT64_MAX; /* as an int: -1 */
+        return STATUS_OK;
+    }
+    if (end && !strcmp(o->argument, "BYTES"))
+        end = read_suffix(end, suffixes, 1024, number);
+    else if (end && o->type == OPTION_PAUSE)
+        end = *end == 's' ? end + 1 : read_suffix(end, "mh", 60, number);
+    if (!end || *end || (o->type == OPTION_LIMIT && !*number))
+        return not_a(why, text, types[o->type].form);
+    if (*number >= o->min && *number <= o->max)
+        return STATUS_OK;
+
+    option_limits(o, limits, sizeof(limits));
+    to = strstr(limits, " to ");
+    return problem(why, STATUS_INVALID, "%s is not between %.*s and %s",
+                   problem_quote(slice_of(text)).text, (int)(to - limits),
+                   limits, to + 4);
 }
+
+/* Words */
 
 /* Reads the index of a word of "a|b|c". */
 static enum status
@@ -370,7 +390,10 @@ option_read(const struct option *o, const char *text, void *values,
     case OPTION_KEEP:
         return read_keep(o, text, value, why);
     case OPTION_FLAG:
-        return read_flag(text, value, why);
+        *(bool *)value = slice_is(slice_of(text), "yes");
+        return *(bool *)value || slice_is(slice_of(text), "no")
+                   ? STATUS_OK
+                   : not_a(why, text, "yes or no");
     case OPTION_COUNT:
     case OPTION_BYTES:
     case OPTION_SECONDS:
@@ -405,37 +428,6 @@ option_read(const struct option *o, const char *text, void *values,
     }
 }
 
-/* The size of the value at the offset; 0: there is no value. */
-static size_t
-value_size(const struct option *o)
-{
-    switch (o->type) {
-    case OPTION_TEXT:
-    case OPTION_LISTEN:
-    case OPTION_URL:
-        return o->max;
-    case OPTION_COUNT:
-    case OPTION_BYTES:
-    case OPTION_SECONDS:
-    case OPTION_MILLISECONDS:
-    case OPTION_KEEP:
-        return sizeof(uint64_t);
-    case OPTION_FLAG:
-    case OPTION_EITHER:
-        return sizeof(bool);
-    case OPTION_CHOICE:
-        return sizeof(unsigned);
-    default:
-        return 0;
-    }
-}
-
-static void
-write_listen(const char *host, unsigned port, struct buf *to)
-{
-    buf_add_format(to, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
-}
-
 void
 option_write(const struct option *o, const void *values, struct buf *to)
 {
@@ -448,10 +440,9 @@ option_write(const struct option *o, const void *values, struct buf *to)
         buf_add_text(to, value);
         break;
     case OPTION_LISTEN:
-        write_listen(
-            value,
-            *(const unsigned *)(const void *)((const char *)values + o->port),
-            to);
+        buf_add_format(
+            to, strchr(value, ':') ? "[%s]:%u" : "%s:%u", (const char *)value,
+            *(const unsigned *)(const void *)((const char *)values + o->port));
         break;
     case OPTION_COUNT:
     case OPTION_BYTES:
@@ -490,8 +481,7 @@ option_is_same(const struct option *o, const void *a, const void *b)
         memcmp((const char *)a + o->port, (const char *)b + o->port,
                sizeof(unsigned)))
         return false;
-    if (o->type == OPTION_TEXT || o->type == OPTION_LISTEN ||
-        o->type == OPTION_URL)
+    if (is_text(o))
         return !strcmp(of_a, of_b);
     return !memcmp(of_a, of_b, value_size(o));
 }

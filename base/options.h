@@ -17,9 +17,6 @@
 #include "proto/slice.h"
 #include "proto/status.h"
 
-/* Room for the longest text that option_limits writes. */
-#define OPTION_LIMITS_SIZE 64
-
 enum option_type {
     OPTION_GIVEN,   /* no conversion: the command reads struct arguments */
     OPTION_LENT,    /* const char *: the argument itself; commands alone */
@@ -100,9 +97,6 @@ MUST_CHECK enum status option_text(const char *text, char *to, size_t room,
  * OPTION_LISTEN. */
 MUST_CHECK enum status option_listen(const char *text, char *to, size_t room,
                                      unsigned *port, struct problem *why);
-
-/* Writes the limits in the form of the option ("512K to 50M"); "" for none. */
-void option_limits(const struct option *o, char *to, size_t size);
 
 /* Tables */
 
