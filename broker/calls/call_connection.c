@@ -277,7 +277,7 @@ call_connection_close(struct call_connection *p)
     call_connection_hang_up(p);
     p->host->n_connections--;
     place_leave(p->host);
-    gunzip_free(p->gunzip);
+    gunzip_free(p->now.gunzip);
     buf_fini(&p->request);
     buf_fini(&p->head);
     buf_fini(&p->body);
@@ -323,6 +323,8 @@ call_connection_keep(struct call_connection *p)
 {
     struct caller *c = p->caller;
 
+    gunzip_free(p->now.gunzip);
+    p->now.gunzip = NULL;
     fini_long(&p->request);
     fini_long(&p->head);
     fini_long(&p->body);

@@ -234,7 +234,7 @@ write_head(struct buf *to, const struct call_connection *p)
 static struct slice
 body_of(const struct call_connection *p)
 {
-    return p->call->method == CALL_POST && !p->is_joined
+    return p->call->method == CALL_POST && !p->now.is_joined
                ? p->call->body
                : (struct slice){NULL, 0};
 }
@@ -247,9 +247,9 @@ send_rest(struct call_connection *p, struct slice head)
     struct slice body = body_of(p);
     size_t n = 0;
     enum call_io io = call_connection_send(
-        p, head, body, head.size + body.size - p->n_unsent, &n);
+        p, head, body, head.size + body.size - p->now.n_unsent, &n);
 
-    p->n_unsent -= n;
+    p->now.n_unsent -= n;
     return io == IO_OK || io == IO_AGAIN;
 }
 
@@ -259,28 +259,13 @@ static void on_event(uv_poll_t *poll, int status, int events);
 static bool
 watch(struct call_connection *p)
 {
-    bool has_more = p->n_unsent > 0 && !p->is_unsendable;
+    bool has_more = p->now.n_unsent > 0 && !p->now.is_unsendable;
     int events = UV_READABLE | (has_more ? UV_WRITABLE : 0);
 
     if (p->ssl && SSL_want_write(p->ssl))
         events |= UV_WRITABLE;
-    return call_socket_watch(p->socket, p->is_with_user ? 0 : events, on_event);
-}
-
-static void
-clear_exchange(struct call_connection *p)
-{
-    gunzip_free(p->gunzip);
-    p->gunzip = NULL;
-    p->has_byte = p->has_head = p->is_unsendable = p->is_joined = false;
-    p->is_handed_over = p->is_with_user = p->is_kept = false;
-    p->has_request = true;
-    p->has_coded = false;
-    p->seen = (struct head_seen){0};
-    p->n_before = 0;
-    p->n_taken = 0;
-    p->end = BODY_MORE;
-    p->body.max = p->call->max_answer;
+    return call_socket_watch(p->socket, p->now.is_with_user ? 0 : events,
+                             on_event);
 }
 
 /* Sends a call's request. False: there is no memory, or the connection, which
@@ -292,21 +277,22 @@ begin_exchange(struct call_connection *p)
     struct buf *request = &p->caller->request;
     struct slice body;
 
-    clear_exchange(p);
+    p->now = (struct call_exchange){.has_request = true};
+    p->body.max = p->call->max_answer;
     write_head(request, p);
     body = body_of(p);
     if (p->ssl && body.size > 0 && body.size <= JOINED_MAX) {
         buf_add_slice(request, body);
-        p->is_joined = true;
+        p->now.is_joined = true;
         body = (struct slice){NULL, 0};
     }
     if (request->failed)
         return false;
-    p->n_unsent = request->size + body.size;
-    p->is_unsendable = !send_rest(p, buf_slice(request));
-    if (p->is_unsendable && p->is_reused)
+    p->now.n_unsent = request->size + body.size;
+    p->now.is_unsendable = !send_rest(p, buf_slice(request));
+    if (p->now.is_unsendable && p->is_reused)
         return false;
-    if (p->n_unsent > 0)
+    if (p->now.n_unsent > 0)
         buf_add_slice(&p->request, buf_slice(request));
     return !p->request.failed && watch(p);
 }
@@ -374,7 +360,7 @@ static void
 cut(struct call_connection *p)
 {
     call_connect_stop(p);
-    if (!p->is_with_user) {
+    if (!p->now.is_with_user) {
         end_exchange(p, false);
         return;
     }
@@ -403,7 +389,7 @@ on_silence(struct alarm *alarm)
         list_entry(alarm, struct call_connection, silence);
     int64_t now_us = clock_steady_us(), stall_us = p->call->stall_us;
 
-    if (p->is_with_user)
+    if (p->now.is_with_user)
         p->heard_us = now_us;
     if (p->heard_us + stall_us > now_us) {
         loop_set_alarm(p->caller->loop, alarm, p->heard_us + stall_us);
@@ -506,14 +492,14 @@ end_well(struct call_connection *p, bool is_cut, bool is_kept)
     struct call *call = p->call;
     struct buf *links = &p->caller->links;
 
-    is_kept = is_kept && p->n_unsent == 0;
+    is_kept = is_kept && p->now.n_unsent == 0;
     if (is_redirect(p) && follow(p, is_kept))
         return;
     call->failure = CALL_ANSWERED;
     call->status = p->answer.status;
     call->is_cut = is_cut;
-    call->is_coded = p->gunzip;
-    if (!p->is_handed_over)
+    call->is_coded = p->now.gunzip;
+    if (!p->now.is_handed_over)
         call->answer = buf_slice(&p->body);
     note_fields(call, p->answer.fields, links);
     if (links->failed || p->body.failed)
@@ -531,18 +517,18 @@ end_broken(struct call_connection *p, bool is_reset)
     struct caller *c = p->caller;
     struct call *call;
 
-    if (p->is_reused && !p->has_byte) {
+    if (p->is_reused && !p->now.has_byte) {
         call = release_call(p);
         call_connection_close(p);
         begin_on(call_connection_new(c, call), call);
     } else if (is_reset) {
         fail(p, CALL_BROKEN, "the connection was reset");
-    } else if (!p->has_byte) {
+    } else if (!p->now.has_byte) {
         fail(p, CALL_BROKEN, "the connection was closed without an answer");
     } else {
         fail(p, CALL_BROKEN,
-             p->has_head ? "the answer ended early"
-                         : "the answer's head ended early");
+             p->now.has_head ? "the answer ended early"
+                             : "the answer's head ended early");
     }
 }
 
@@ -578,8 +564,9 @@ static enum status
 read_heads(struct call_connection *p, struct slice *bytes, struct problem *why)
 {
     for (;;) {
-        size_t n = p->n_before;
-        enum status rc = response_head_read(&p->answer, *bytes, &p->seen, why);
+        size_t n = p->now.n_before;
+        enum status rc =
+            response_head_read(&p->answer, *bytes, &p->now.seen, why);
 
         n += rc ? bytes->size : p->answer.size;
         if ((!rc || rc == STATUS_AGAIN) && n > CALL_HEAD_MAX)
@@ -589,7 +576,7 @@ read_heads(struct call_connection *p, struct slice *bytes, struct problem *why)
                            "it changes the protocol unasked");
         if (rc || p->answer.status >= 200)
             return rc;
-        p->n_before = n;
+        p->now.n_before = n;
         slice_skip(bytes, p->answer.size);
     }
 }
@@ -601,7 +588,7 @@ on_inflated(struct slice bytes, void *user, struct problem *why)
     struct call_connection *p = user;
 
     buf_add_slice(&p->body, bytes);
-    p->n_taken += bytes.size;
+    p->now.n_taken += bytes.size;
     return p->body.is_starved ? problem_memory(why) : STATUS_OK;
 }
 
@@ -611,7 +598,7 @@ static bool
 begin_decoding(struct call_connection *p)
 {
     const struct call *call = p->call;
-    uint64_t max = p->is_handed_over ? call->max_taken : call->max_answer;
+    uint64_t max = p->now.is_handed_over ? call->max_taken : call->max_answer;
     struct slice fields = p->answer.fields, coding = {NULL, 0};
     struct head_field f;
 
@@ -621,10 +608,10 @@ begin_decoding(struct call_connection *p)
     if (coding.size == 0 || slice_is_word(coding, "identity"))
         return true;
     if (slice_is_word(coding, "deflate"))
-        p->gunzip = gunzip_new_deflate(max, on_inflated, p);
+        p->now.gunzip = gunzip_new_deflate(max, on_inflated, p);
     else if (slice_is_word(coding, "gzip") || slice_is_word(coding, "x-gzip"))
-        p->gunzip = gunzip_new(max, false, on_inflated, p);
-    if (p->gunzip)
+        p->now.gunzip = gunzip_new(max, false, on_inflated, p);
+    if (p->now.gunzip)
         return true;
     call_fail(p->call, CALL_BROKEN, "its Content-Encoding \"%.40s\" is unknown",
               problem_quote(coding).text);
@@ -651,21 +638,21 @@ begin_body(struct call_connection *p, struct slice head)
     const struct call *call = p->call;
     size_t offset = (size_t)(p->answer.fields.data - head.data);
 
-    p->has_head = true;
+    p->now.has_head = true;
     keep_head(p, head);
     p->answer.fields.data = p->head.data + offset;
     if (has_no_body(p))
         *body = (struct head_body){.has_length = true};
     if (body->is_chunked)
         chunked_init(&p->chunked);
-    p->n_left = body->length;
-    p->is_handed_over = call->take && p->answer.status == 200;
-    if (p->is_handed_over)
+    p->now.n_left = body->length;
+    p->now.is_handed_over = call->take && p->answer.status == 200;
+    if (p->now.is_handed_over)
         p->body.max = CALL_PIECE_MAX;
     if (call->undoes_coding && p->answer.status == 200 &&
         (!body->has_length || body->length > 0) && !begin_decoding(p))
         return false;
-    if (p->is_handed_over && !p->gunzip && body->has_length &&
+    if (p->now.is_handed_over && !p->now.gunzip && body->has_length &&
         body->length > call->max_taken) {
         end_well(p, true, false);
         return false;
@@ -679,17 +666,18 @@ begin_body(struct call_connection *p, struct slice head)
 static bool
 keep_body(struct call_connection *p, struct slice data)
 {
-    uint64_t room = p->is_handed_over ? p->call->max_taken - p->n_taken
-                                      : p->call->max_answer - p->n_taken;
+    uint64_t room = p->now.is_handed_over
+                        ? p->call->max_taken - p->now.n_taken
+                        : p->call->max_answer - p->now.n_taken;
     size_t size = data.size < room ? data.size : (size_t)room;
 
-    if (p->gunzip) {
-        p->has_coded = true;
+    if (p->now.gunzip) {
+        p->now.has_coded = true;
         buf_add_slice(&p->caller->coded, data);
         return true;
     }
     buf_add(&p->body, data.data, size);
-    p->n_taken += size;
+    p->now.n_taken += size;
     return data.size <= room;
 }
 
@@ -716,15 +704,15 @@ read_body(struct call_connection *p, struct slice *bytes, struct problem *why)
             }
         }
     }
-    if (body->has_length && data.size > p->n_left)
-        data.size = p->n_left;
+    if (body->has_length && data.size > p->now.n_left)
+        data.size = p->now.n_left;
     if (data.size > 0) {
         slice_skip(bytes, data.size);
         if (!keep_body(p, data))
             return BODY_CUT;
     }
-    p->n_left -= body->has_length ? data.size : 0;
-    return body->has_length && p->n_left == 0 ? BODY_WHOLE : BODY_MORE;
+    p->now.n_left -= body->has_length ? data.size : 0;
+    return body->has_length && p->now.n_left == 0 ? BODY_WHOLE : BODY_MORE;
 }
 
 /* Judges a step of the gunzip. False: the call has ended. */
@@ -751,7 +739,7 @@ hand_over(struct call_connection *p)
     struct call *call = p->call;
     enum call_turn turn;
 
-    p->is_with_user = true; /* the user may call caller_go at once */
+    p->now.is_with_user = true; /* the user may call caller_go at once */
     c->handing = p;
     turn = call->take(call, &p->body);
     if (!c->handing)
@@ -764,7 +752,7 @@ hand_over(struct call_connection *p)
     }
     if (turn == CALL_READY)
         call_taken(call);
-    if (!p->is_with_user)
+    if (!p->now.is_with_user)
         return true;
     list_remove(&p->node); /* there is nothing to go on with */
     (void)watch(p);        /* for nothing */
@@ -776,8 +764,8 @@ hand_over(struct call_connection *p)
 static bool
 has_piece(const struct call_connection *p)
 {
-    return p->is_handed_over && p->body.size > 0 &&
-           (p->end == BODY_WHOLE || p->gunzip ||
+    return p->now.is_handed_over && p->body.size > 0 &&
+           (p->now.end == BODY_WHOLE || p->now.gunzip ||
             p->body.size == CALL_PIECE_MAX);
 }
 
@@ -793,15 +781,15 @@ pass_on(struct call_connection *p)
         while (has_piece(p))
             if (!hand_over(p))
                 return false;
-        is_behind = p->gunzip && gunzip_is_behind(p->gunzip);
-        if (is_behind && !check_inflated(p, gunzip_step(p->gunzip, &why)))
+        is_behind = p->now.gunzip && gunzip_is_behind(p->now.gunzip);
+        if (is_behind && !check_inflated(p, gunzip_step(p->now.gunzip, &why)))
             return false;
     } while (is_behind);
-    if (p->end == BODY_MORE)
+    if (p->now.end == BODY_MORE)
         return true;
-    if (p->has_coded && !check_inflated(p, gunzip_end(p->gunzip, &why)))
+    if (p->now.has_coded && !check_inflated(p, gunzip_end(p->now.gunzip, &why)))
         return false;
-    end_well(p, false, p->is_kept);
+    end_well(p, false, p->now.is_kept);
     return false;
 }
 
@@ -810,8 +798,8 @@ pass_on(struct call_connection *p)
 static void
 set_whole(struct call_connection *p, bool is_kept)
 {
-    p->end = BODY_WHOLE;
-    p->is_kept = is_kept;
+    p->now.end = BODY_WHOLE;
+    p->now.is_kept = is_kept;
     loop_clear_alarm(p->caller->loop, &p->deadline);
     loop_clear_alarm(p->caller->loop, &p->silence);
 }
@@ -839,7 +827,7 @@ take_body(struct call_connection *p, struct slice bytes)
         return false;
     }
     if (coded->size > 0)
-        rc = gunzip_feed(p->gunzip, buf_slice(coded), &why);
+        rc = gunzip_feed(p->now.gunzip, buf_slice(coded), &why);
     if (!check_inflated(p, rc))
         return false;
     if (p->body.failed) {
@@ -879,7 +867,7 @@ take_head(struct call_connection *p, struct slice bytes)
 static bool
 take_end(struct call_connection *p)
 {
-    if (p->has_head && !p->answer.body.is_chunked &&
+    if (p->now.has_head && !p->answer.body.is_chunked &&
         !p->answer.body.has_length) {
         set_whole(p, false);
         return pass_on(p);
@@ -896,7 +884,7 @@ read_once(struct call_connection *p, bool *is_more)
     size_t room = CALL_READ_SIZE, n = 0;
     struct slice bytes;
 
-    if (p->is_handed_over && CALL_PIECE_MAX - p->body.size < room)
+    if (p->now.is_handed_over && CALL_PIECE_MAX - p->body.size < room)
         room = CALL_PIECE_MAX - p->body.size;
     switch (call_connection_read(p, room, &n)) {
     case IO_OK:
@@ -910,12 +898,12 @@ read_once(struct call_connection *p, bool *is_more)
         end_broken(p, true);
         return false;
     }
-    p->has_byte = true;
+    p->now.has_byte = true;
     if (p->call->stall_us)
         p->heard_us = clock_steady_us();
     *is_more = p->ssl; /* it may hold bytes that no descriptor reports */
     bytes = (struct slice){p->caller->bytes, n};
-    return p->has_head ? take_body(p, bytes) : take_head(p, bytes);
+    return p->now.has_head ? take_body(p, bytes) : take_head(p, bytes);
 }
 
 /* Reads what has come. */
@@ -951,8 +939,8 @@ on_event(uv_poll_t *poll, int status, int events)
             call_connection_close(p);
         return;
     }
-    if (events & UV_WRITABLE && p->n_unsent > 0 && !p->is_unsendable)
-        p->is_unsendable = !send_rest(p, buf_slice(&p->request));
+    if (events & UV_WRITABLE && p->now.n_unsent > 0 && !p->now.is_unsendable)
+        p->now.is_unsendable = !send_rest(p, buf_slice(&p->request));
     if (status < 0 || events & UV_READABLE ||
         (p->ssl && !SSL_want_read(p->ssl)))
         receive(p);
@@ -1027,9 +1015,9 @@ call_taken(struct call *call)
 {
     struct call_connection *p = call->own.handle;
 
-    if (!p || !p->is_with_user)
+    if (!p || !p->now.is_with_user)
         return;
-    p->is_with_user = false;
+    p->now.is_with_user = false;
     buf_clear(&p->body);
     p->body.max = CALL_PIECE_MAX; /* the user may have exchanged the buffer */
     p->heard_us = clock_steady_us();
@@ -1044,7 +1032,7 @@ go_on(struct call_connection *p)
 {
     if (!p->socket) {
         end_exchange(p, false); /* for the reason in the call */
-    } else if (p->has_request) {
+    } else if (p->now.has_request) {
         if (pass_on(p))
             receive(p);
     } else if (!begin_exchange(p)) {

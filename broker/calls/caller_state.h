@@ -116,6 +116,30 @@ struct call_socket {
 
 enum body_end { BODY_MORE, BODY_WHOLE, BODY_CUT, BODY_BROKEN };
 
+/* What has gone over a connection of its present call. All 0: nothing. */
+struct call_exchange {
+    /* The request. */
+    bool has_request;   /* it has been written */
+    bool is_joined;     /* the body is behind the head, in one buffer */
+    size_t n_unsent;    /* bytes of head and body */
+    bool is_unsendable; /* the other side takes no more of it */
+
+    /* The answer. */
+    bool has_byte; /* one came */
+    bool has_head; /* connection->answer is valid: the last head is whole */
+    struct head_seen seen;
+    size_t n_before;       /* bytes of interim heads */
+    uint64_t n_left;       /* bytes of the body to come, if it has a length */
+    struct gunzip *gunzip; /* undoes its Content-Encoding; NULL: it has none */
+    bool has_coded;        /* some of it has come */
+    bool is_handed_over;   /* in pieces */
+    uint64_t n_taken;      /* bytes of the body, or of all pieces, so far */
+    bool is_with_user;     /* the user has the piece, and has returned
+                              CALL_LATER */
+    enum body_end end;
+    bool is_kept; /* the connection, after that */
+};
+
 /* A connection, from the look-up of its host on. */
 struct call_connection {
     struct list node; /* KEPT: in host->kept; else in caller->due, if something
@@ -137,32 +161,12 @@ struct call_connection {
     struct alarm silence; /* if the call has stall_us */
     int64_t heard_us;     /* when the last byte came */
 
-    /* The request. */
+    struct call_exchange now;
     struct buf request; /* its head, if it could not be sent at once */
-    bool has_request;   /* the call's has been written */
-    size_t n_unsent;    /* bytes of head and body */
-    bool is_joined;     /* the body is behind the head, in one buffer */
-    bool is_unsendable; /* the other side takes no more of it */
-
-    /* The answer. */
-    bool has_byte; /* one came */
-    bool has_head; /* `answer` is valid: the last head is whole */
-    struct head_seen seen;
-    size_t n_before; /* bytes of interim heads */
-    struct buf head; /* what came of the last head, if the answer is not
-                        whole */
+    struct buf head;    /* what came of the last head of the answer */
+    struct buf body;    /* or the next piece of it */
     struct response_head answer;
     struct chunked chunked;
-    uint64_t n_left;       /* bytes of the body to come, if it has a length */
-    struct buf body;       /* or the next piece of it */
-    struct gunzip *gunzip; /* undoes its Content-Encoding; NULL: it has none */
-    bool has_coded;        /* some of it has come */
-    bool is_handed_over;   /* in pieces */
-    uint64_t n_taken;      /* bytes of all pieces so far */
-    bool is_with_user;     /* the user has the piece, and has returned
-                              CALL_LATER */
-    enum body_end end;
-    bool is_kept; /* after its end */
 };
 
 /* Bytes of one read. */
