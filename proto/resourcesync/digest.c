@@ -164,9 +164,9 @@ take_word(struct slice *text)
     return word;
 }
 
-enum status
-hash_add(struct buf *to, const struct hash_algorithm *algorithm,
-         struct slice digits, unsigned *seen, struct problem *why)
+static inline enum status
+add_digest(struct buf *to, const struct hash_algorithm *algorithm,
+           struct slice digits, unsigned *seen, struct problem *why)
 {
     /* All spellings of an algorithm have the same number of digits. */
     unsigned bit = 1u << algorithm->digits / 8;
@@ -207,8 +207,15 @@ add_word(struct buf *to, struct slice word, unsigned *seen, struct problem *why)
     if (name.size == word.size)
         return problem_quoting(why, STATUS_INVALID,
                                "hash: not \"algorithm:digest\"", word);
-    return algorithm ? hash_add(to, algorithm, digits, seen, why)
+    return algorithm ? add_digest(to, algorithm, digits, seen, why)
                      : hash_refuse_algorithm(name, why);
+}
+
+enum status
+hash_add(struct buf *to, const struct hash_algorithm *algorithm,
+         struct slice digits, unsigned *seen, struct problem *why)
+{
+    return add_digest(to, algorithm, digits, seen, why);
 }
 
 enum status
