@@ -245,11 +245,10 @@ on_timer(void *user)
 
     if (live->is_ending) {
         report_end(live);
-    } else if (live->transport->has_moved && live->transport->has_moved(live)) {
-        live_heard(live);
     } else if (!live->is_late) {
         live->is_late = true;
         timer_start(live->timer, LOOK_MS);
+        timer_start(live->again, 0);
     } else {
         live_finish(live, is_held_back ? LIVE_UNFIT : LIVE_LOST,
                     "%s for %.1f s",

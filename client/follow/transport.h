@@ -30,11 +30,11 @@ struct transport {
     void (*stop)(struct live *live);    /* ends what start made, or begun */
     void (*release)(struct live *live); /* frees the memory of `own` that
                                            messages lie in; or NULL */
-    void (*go_on)(void *own);           /* live->again has expired */
-    void (*pause)(struct live *live);   /* no more bytes; NULL: nothing to do */
+    /* live->again has expired: after a pause, or because the time is about to
+     * be over (is_late). */
+    void (*go_on)(void *own);
+    void (*pause)(struct live *live); /* no more bytes; NULL: nothing to do */
     bool (*send)(struct live *live, struct slice text); /* live_send; or NULL */
-    /* True if some of a message has come since the last call; or NULL. */
-    bool (*has_moved)(struct live *live);
     bool is_held_back; /* silence from the beginning means LIVE_UNFIT: a proxy
                           may keep answers until they are complete */
     bool is_watched;   /* another connection watches for silence */

@@ -463,12 +463,27 @@ on_failed(const struct problem *why, void *user)
                 "%s", why->text);
 }
 
+/* True if some of a frame has come since the last look: it may be long, and
+ * come slowly. */
+static bool
+has_come(struct websocket *w)
+{
+    uint64_t before = w->n_left;
+
+    w->n_left = w->link.wsi && w->is_open
+                    ? lws_remaining_packet_payload(w->link.wsi)
+                    : 0;
+    return w->n_left > 0 && w->n_left != before;
+}
+
 /* Stops the library's reading, or hands over what waits and reads on. */
 static void
 continue_websocket(void *user)
 {
     struct websocket *w = user;
 
+    if (w->live->is_late && has_come(w))
+        live_heard(w->live);
     turn_inbox(w);
     if (w->live->is_ending || !w->is_open || !w->link.wsi || w->has_over ||
         w->is_flow_stopped == w->live->is_paused)
@@ -481,19 +496,6 @@ static void
 pause_websocket(struct live *live)
 {
     timer_start(live->again, 0);
-}
-
-/* A frame may be long, and come slowly. */
-static bool
-has_moved(struct live *live)
-{
-    struct websocket *w = live->own;
-    uint64_t before = w->n_left;
-
-    w->n_left = w->link.wsi && w->is_open
-                    ? lws_remaining_packet_payload(w->link.wsi)
-                    : 0;
-    return w->n_left > 0 && w->n_left != before;
 }
 
 static bool
@@ -542,5 +544,4 @@ const struct transport transport_websocket = {
     .go_on = continue_websocket,
     .pause = pause_websocket,
     .send = send_websocket,
-    .has_moved = has_moved,
 };
