@@ -330,6 +330,30 @@ write_part(struct buf *text, const struct document_wish *wish,
     return STATUS_OK;
 }
 
+/* Makes the tag from everything that determines the bytes, as tag_of does: the
+ * header, the last part if it still grows, and the history of the lists. So the
+ * tag of an index is the one that former versions gave it. */
+static struct digest
+index_tag(const struct document_wish *wish, const struct parts *parts,
+          struct slice header, struct slice last_part)
+{
+    const struct head *head = &wish->head;
+    struct digest tag;
+    char text[256];
+    int n =
+        snprintf(text, sizeof(text), "%s %s %" PRIu64 "-%" PRIu64 " %" PRIu64,
+                 TIDINGS_VERSION, head->epoch, head->first_list, head->list - 1,
+                 parts->size);
+
+    digest_start(&tag, header);
+    if ((head->list - 1) % parts->size != 0)
+        digest_add(&tag, last_part);
+    digest_add(&tag, (struct slice){text, (size_t)n});
+    digest_add(&tag, (struct slice){(const char *)head->list_before.bytes,
+                                    DIGEST_SIZE});
+    return tag;
+}
+
 static enum status
 open_index(const struct document_wish *wish, struct document *document,
            struct problem *why)
@@ -337,6 +361,8 @@ open_index(const struct document_wish *wish, struct document *document,
     struct parts parts = parts_now(wish);
     uint64_t number = wish->head.first_list;
     enum status rc = STATUS_OK;
+    size_t header, last_part = 0;
+    struct digest tag;
     struct buf text;
 
     if (wish->patience == LOG_MEMORY)
@@ -344,12 +370,21 @@ open_index(const struct document_wish *wish, struct document *document,
     buf_init(&text, DOCUMENT_BYTES_MAX);
     document_begin(&text, wish, DOCUMENT_SITEMAPINDEX, CAP_CHANGELIST_ARCHIVE,
                    DATETIME_NONE, "last", set_link(wish->set, LINK_LATEST));
-    while (!rc && number < wish->head.list)
+    header = text.size;
+    while (!rc && number < wish->head.list) {
+        last_part = text.size;
         rc = write_part(&text, wish, &parts, &number);
-    document_footer(&text, DOCUMENT_SITEMAPINDEX);
+    }
     if (rc)
         rc = problem(why, STATUS_IO, "the lists cannot be read");
-    return document_of_text(document, &text, rc, why);
+    tag =
+        index_tag(wish, &parts, (struct slice){text.data, header},
+                  (struct slice){text.data + last_part, text.size - last_part});
+    document_footer(&text, DOCUMENT_SITEMAPINDEX);
+    rc = document_of_text(document, &text, rc, why);
+    if (!rc)
+        document->tag = tag;
+    return rc;
 }
 
 enum status
