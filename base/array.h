@@ -5,12 +5,7 @@
  *         return STATUS_MEMORY;
  *     x->all[x->n++] = ...
  */
-#ifndef BASE_ARRAY_H
-#define BASE_ARRAY_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdlib.h>
+#pragma once
 
 #include "proto/memory.h"
 
@@ -39,5 +34,3 @@ one_more(void *array, size_t *capacity, size_t n, size_t size)
             (array) = roomy;                                                \
         roomy != NULL;                                                      \
     })
-
-#endif

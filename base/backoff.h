@@ -1,10 +1,9 @@
 /*
  * backoff.h - when to try again after a failure. Pure.
  */
-#ifndef BASE_BACKOFF_H
-#define BASE_BACKOFF_H
+#pragma once
 
-#include <stdint.h>
+#include "proto/c.h"
 
 /* Settings, in microseconds. */
 struct backoff {
@@ -23,5 +22,3 @@ int64_t backoff_pause(const struct backoff *b, unsigned failures,
  * up. All times are of one clock. */
 int64_t backoff_next(int64_t now_us, int64_t pause_us, int64_t retry_after_us,
                      int64_t end_us);
-
-#endif

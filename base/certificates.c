@@ -1,6 +1,5 @@
 #include "base/certificates.h"
 
-#include <string.h>
 #include <time.h>
 
 #include <openssl/err.h>

@@ -1,12 +1,7 @@
 /*
  * certificates.h - files of certificates, PEM. Any thread.
  */
-#ifndef BASE_CERTIFICATES_H
-#define BASE_CERTIFICATES_H
-
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
+#pragma once
 
 #include "proto/problem.h"
 #include "proto/status.h"
@@ -38,5 +33,3 @@ int64_t certificates_end_us(const struct stack_st_X509 *all);
  * memory. */
 bool certificates_digest(const struct stack_st_X509 *all,
                          unsigned char to[CERTIFICATES_DIGEST_SIZE]);
-
-#endif

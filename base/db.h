@@ -4,12 +4,9 @@
  * A connection belongs to one thread at a time. Statements are prepared once
  * and kept.
  */
-#ifndef BASE_DB_H
-#define BASE_DB_H
+#pragma once
 
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 #include <sqlite3.h>
 
@@ -242,5 +239,3 @@ bool db_next(struct db_rows *rows, const struct db_target *into);
 
 /* Ends the query, and returns its status. */
 MUST_CHECK enum status db_rows_end(struct db_rows *rows);
-
-#endif

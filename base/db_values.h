@@ -9,12 +9,7 @@
  * The C type of a value or a column says how it is bound or read; a type that
  * is not listed below does not compile.
  */
-#ifndef BASE_DB_VALUES_H
-#define BASE_DB_VALUES_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "proto/buf.h"
 #include "proto/resourcesync/digest.h"
@@ -149,5 +144,3 @@ db_value_digest(const struct digest *digest)
 #define DB_SCAN_64(...) \
     DB_SCAN_16(DB_SCAN_16(DB_SCAN_16(DB_SCAN_16(__VA_ARGS__))))
 #define DB_SCAN(...) __VA_ARGS__
-
-#endif

@@ -7,13 +7,9 @@
  * in it. So the mode of the data directory decides for all files below it
  * (data_directory.h).
  */
-#ifndef BASE_FILE_H
-#define BASE_FILE_H
+#pragma once
 
 #include <dirent.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include "proto/problem.h"
 #include "proto/slice.h"
@@ -111,5 +107,3 @@ MUST_CHECK enum status file_sync_path(const char *path, struct problem *why);
 
 /* Bytes that our user has free on the file system of `fd`; 0: unknown. */
 uint64_t file_free_bytes(int fd);
-
-#endif

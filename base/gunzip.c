@@ -1,8 +1,5 @@
 #include "base/gunzip.h"
 
-#include <inttypes.h>
-#include <stdlib.h>
-
 #include <zlib.h>
 
 #include "proto/buf.h"

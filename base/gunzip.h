@@ -16,12 +16,7 @@
  *
  * One thread at a time.
  */
-#ifndef BASE_GUNZIP_H
-#define BASE_GUNZIP_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "proto/problem.h"
 #include "proto/slice.h"
@@ -67,5 +62,3 @@ MUST_CHECK enum status gunzip_end(const struct gunzip *g, struct problem *why);
 
 /* The bytes of memory that it uses now. */
 size_t gunzip_held(const struct gunzip *g);
-
-#endif

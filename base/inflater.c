@@ -1,7 +1,6 @@
 #include "base/inflater.h"
 
 #include <libdeflate.h>
-#include <stdlib.h>
 
 #include "proto/memory.h"
 

@@ -5,8 +5,7 @@
  * Each message is deflated alone: no message needs an earlier one
  * (no_context_takeover), so one inflater serves all connections of its thread.
  */
-#ifndef BASE_INFLATER_H
-#define BASE_INFLATER_H
+#pragma once
 
 #include "proto/buf.h"
 #include "proto/problem.h"
@@ -28,5 +27,3 @@ MUST_CHECK enum status inflater_read(struct inflater *inflater,
 /* The same, by an inflater of its own. */
 MUST_CHECK enum status inflate_message(struct slice message, struct buf *to,
                                        struct problem *why);
-
-#endif

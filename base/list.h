@@ -4,11 +4,9 @@
  * A list is a ring around a node of its own; a node that is in no list points
  * at itself, so that list_remove is always allowed.
  */
-#ifndef BASE_LIST_H
-#define BASE_LIST_H
+#pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "proto/c.h"
 
 struct list {
     struct list *prev, *next;
@@ -115,5 +113,3 @@ list_move(struct list *to, struct list *from)
  * body may change the list in any way. */
 #define list_drain(item, l, member) \
     while (((item) = list_take((l), offsetof(__typeof__(*(item)), member))))
-
-#endif

@@ -1,10 +1,8 @@
 #include "base/loop.h"
 
-#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include <uv.h>

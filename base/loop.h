@@ -14,12 +14,7 @@
  * called on it unless they say "any thread". Before loop_run and after it the
  * thread that made the loop owns it.
  */
-#ifndef BASE_LOOP_H
-#define BASE_LOOP_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "base/list.h"
 
@@ -127,5 +122,3 @@ void loop_drop_job(struct job *job);
  * fail. An alarm that is always due leaves descriptors their share. */
 void loop_set_alarm(struct loop *loop, struct alarm *alarm, int64_t at_us);
 void loop_clear_alarm(struct loop *loop, struct alarm *alarm);
-
-#endif

@@ -1,7 +1,6 @@
 #include "base/map.h"
 
 #include <endian.h>
-#include <stdlib.h>
 #include <sys/random.h>
 
 #include "proto/memory.h"

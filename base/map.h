@@ -29,12 +29,7 @@
  *
  * Not locked.
  */
-#ifndef BASE_MAP_H
-#define BASE_MAP_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "proto/slice.h"
 #include "proto/status.h"
@@ -119,5 +114,3 @@ MUST_CHECK enum status text_set_add(struct text_set *set, struct slice text,
 bool text_set_has(const struct text_set *set, struct slice text);
 void text_set_remove(struct text_set *set, struct slice text); /* if it is in */
 void text_set_fini(struct text_set *set);
-
-#endif

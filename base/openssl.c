@@ -1,9 +1,5 @@
 #include "base/openssl.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <string.h>
-
 #include <openssl/err.h>
 
 const char *

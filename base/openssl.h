@@ -1,12 +1,11 @@
 /*
  * openssl.h - helpers for OpenSSL's files of certificates and keys. Any thread.
  */
-#ifndef BASE_OPENSSL_H
-#define BASE_OPENSSL_H
-
-#include <stdbool.h>
+#pragma once
 
 #include <openssl/ssl.h>
+
+#include "proto/c.h"
 
 /* The least that a connection must offer, in OpenSSL's definition: 112 bits,
  * RSA and DH of 2,048, no SHA-1 in signatures of certificates. */
@@ -31,5 +30,3 @@ const char *openssl_reason(void);
 /* A pem_password_cb: refuses a key with a password, for which OpenSSL would ask
  * on the terminal. `is_asked`: a bool that becomes true then; or NULL. */
 int openssl_no_password(char *to, int size, int is_writing, void *is_asked);
-
-#endif

@@ -10,8 +10,7 @@
  *
  * A member that is not of the type of its row does not compile.
  */
-#ifndef BASE_OPTION_ROWS_H
-#define BASE_OPTION_ROWS_H
+#pragma once
 
 #include "base/options.h"
 
@@ -57,5 +56,3 @@
 #define OWN(read)   OPTION_OWN, 0, 0, 0, 0, read
 #define CONFIG_FILE OPTION_FILE, 0, 0, 0, 0, NULL
 #define WISH(wish)  OPTION_WISH, 0, 0, wish, wish, NULL
-
-#endif

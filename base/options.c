@@ -1,9 +1,5 @@
 #include "base/options.h"
 
-#include <inttypes.h>
-#include <stdbool.h>
-#include <stdlib.h>
-
 #include "base/suggest.h"
 #include "proto/buf.h"
 #include "proto/memory.h"

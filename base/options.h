@@ -5,13 +5,7 @@
  * The broker has one (config.c), a bridge has one (bridge_config.c), and so has
  * each command of the programs (commands.h).
  */
-#ifndef BASE_OPTIONS_H
-#define BASE_OPTIONS_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
+#pragma once
 
 #include "proto/problem.h"
 #include "proto/slice.h"
@@ -193,5 +187,3 @@ const char *options_wrap(FILE *to, const char *text, size_t column,
 /* Prints each row that may be in a file, as a comment, with its default; if it
  * has none, with its argument's name. */
 void options_example(const struct options *options, FILE *to);
-
-#endif

@@ -1,7 +1,6 @@
 #include "base/path_pattern.h"
 
 #include <assert.h>
-#include <string.h>
 
 /* The length of the part at a hole before `end`, a character of the pattern or
  * its NUL. */

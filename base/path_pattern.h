@@ -1,10 +1,7 @@
 /*
  * path_pattern.h - paths with holes: "/sets/{set}/changes/{list}.xml".
  */
-#ifndef BASE_PATH_PATTERN_H
-#define BASE_PATH_PATTERN_H
-
-#include <stdbool.h>
+#pragma once
 
 #include "proto/slice.h"
 
@@ -16,5 +13,3 @@
  * Only readers need the names of holes. */
 bool path_pattern_match(const char *pattern, struct slice path,
                         struct slice holes[PATH_HOLES_MAX]);
-
-#endif

@@ -1,13 +1,9 @@
 /*
  * random.h - random names and numbers, from the kernel.
  */
-#ifndef BASE_RANDOM_H
-#define BASE_RANDOM_H
+#pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
+#include "proto/c.h"
 #include "proto/status.h"
 
 /* Writes `size` - 1 lower-case hexadecimal digits and a NUL. False: the kernel
@@ -17,5 +13,3 @@ MUST_CHECK bool random_hex(char *to, size_t size);
 /* Returns a random number that need be no secret, for pauses. If the kernel has
  * none it is the middle, UINT32_MAX / 2. Never blocks. */
 uint32_t random_u32(void);
-
-#endif

@@ -1,7 +1,6 @@
 #include "base/suggest.h"
 
 #include <ctype.h>
-#include <stdint.h>
 
 /* The letters of a word that count, in lower case. */
 struct letters {

@@ -2,10 +2,7 @@
  * suggest.h - "did you mean ...?": finds the known word that is nearest to a
  * misspelt one.
  */
-#ifndef BASE_SUGGEST_H
-#define BASE_SUGGEST_H
-
-#include <stddef.h>
+#pragma once
 
 #include "proto/slice.h"
 
@@ -27,5 +24,3 @@ struct suggestion {
 
 void suggest_begin(struct suggestion *s, struct slice word);
 void suggest_consider(struct suggestion *s, const char *known);
-
-#endif

@@ -1,8 +1,6 @@
 #include "base/thread.h"
 
-#include <errno.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>

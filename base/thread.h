@@ -12,13 +12,10 @@
  * A wake during a round makes the next thread_wait return at once: no wake is
  * lost.
  */
-#ifndef BASE_THREAD_H
-#define BASE_THREAD_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 #include "proto/problem.h"
 #include "proto/status.h"
@@ -68,5 +65,3 @@ MUST_CHECK int thread_init_changed(pthread_cond_t *changed);
 /* From now on other threads go before the calling one when they compete for a
  * processor. */
 void thread_lower_priority(void);
-
-#endif

@@ -3,9 +3,7 @@
  */
 #include "base/token_file.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

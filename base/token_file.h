@@ -10,10 +10,7 @@
  *
  * Any thread.
  */
-#ifndef BASE_TOKEN_FILE_H
-#define BASE_TOKEN_FILE_H
-
-#include <stdbool.h>
+#pragma once
 
 #include "proto/problem.h"
 #include "proto/slice.h"
@@ -42,5 +39,3 @@ MUST_CHECK enum status token_check(struct slice text, const char *name,
 MUST_CHECK enum status token_file_read(const char *path, bool is_regular,
                                        struct token *token,
                                        struct problem *why);
-
-#endif

@@ -2,8 +2,7 @@
  * broker.h - the whole broker: opens its parts in order, closes them in
  * reverse.
  */
-#ifndef BROKER_BROKER_H
-#define BROKER_BROKER_H
+#pragma once
 
 #include "broker/config/config.h"
 #include "proto/problem.h"
@@ -62,5 +61,3 @@ MUST_CHECK enum status broker_check_files(const struct config *config,
  * nothing. */
 MUST_CHECK enum status broker_check_surroundings(const struct config *config,
                                                  struct problem *why);
-
-#endif

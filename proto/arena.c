@@ -1,7 +1,5 @@
 #include "proto/arena.h"
 
-#include <stdlib.h>
-
 #include "proto/memory.h"
 
 /* The entries of nearly all posts fit in one block, so that reading them

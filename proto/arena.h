@@ -4,10 +4,9 @@
  * What a reader copies out of an entry lives exactly as long as the entry; a
  * buf would not do, because its memory moves when it grows.
  */
-#ifndef PROTO_ARENA_H
-#define PROTO_ARENA_H
+#pragma once
 
-#include <stddef.h>
+#include "proto/c.h"
 
 struct arena_block;
 
@@ -40,5 +39,3 @@ arena_take(struct arena *arena, size_t size)
     arena->used += size;
     return p;
 }
-
-#endif

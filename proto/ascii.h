@@ -1,10 +1,9 @@
 /*
  * ascii.h - letters and digits of ASCII, whatever the locale is.
  */
-#ifndef PROTO_ASCII_H
-#define PROTO_ASCII_H
+#pragma once
 
-#include <stdbool.h>
+#include "proto/c.h"
 
 static inline bool
 ascii_is_digit(char c)
@@ -40,5 +39,3 @@ ascii_lower(char c)
 {
     return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
 }
-
-#endif

@@ -1,9 +1,5 @@
 #include "proto/buf.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "proto/memory.h"
 #include "proto/number.h"
 

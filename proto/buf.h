@@ -4,12 +4,7 @@
  * A failed append (over the maximum, or no memory) is remembered in `failed`,
  * and every later append does nothing: check once, at the end.
  */
-#ifndef PROTO_BUF_H
-#define PROTO_BUF_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "proto/slice.h"
 
@@ -76,5 +71,3 @@ buf_slice(const struct buf *b)
 {
     return (struct slice){b->data, b->size};
 }
-
-#endif

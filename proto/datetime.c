@@ -1,8 +1,5 @@
 #include "proto/datetime.h"
 
-#include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
 #include <strings.h>
 #include <time.h>
 

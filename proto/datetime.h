@@ -6,11 +6,7 @@
  * and any number of decimals, of which those after the sixth are cut. Years
  * 0000 to 9999; no leap seconds (":60" is refused); 24:00 is refused.
  */
-#ifndef PROTO_DATETIME_H
-#define PROTO_DATETIME_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "proto/slice.h"
 #include "proto/status.h"
@@ -74,5 +70,3 @@ void httpdate_write(char to[HTTPDATE_SIZE], int64_t seconds);
  * none of them. A year of two digits depends on the present year: only for that
  * it reads the clock. */
 int64_t httpdate_read(struct slice text);
-
-#endif

@@ -3,11 +3,7 @@
  *
  * Kept positions, ETags and names of files have it: it never changes.
  */
-#ifndef PROTO_FNV1A_H
-#define PROTO_FNV1A_H
-
-#include <stdint.h>
-#include <string.h>
+#pragma once
 
 #include "proto/slice.h"
 
@@ -29,5 +25,3 @@ fnv1a_text(uint64_t hash, const char *text)
 {
     return fnv1a(hash, (struct slice){text, strlen(text) + 1});
 }
-
-#endif

@@ -1,7 +1,5 @@
 #include "proto/memory.h"
 
-#include <stdlib.h>
-
 static void (*end_without)(size_t size); /* NULL: nothing ends */
 
 void

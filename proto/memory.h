@@ -14,10 +14,9 @@
  *
  * Any thread. The blocks are freed by free().
  */
-#ifndef PROTO_MEMORY_H
-#define PROTO_MEMORY_H
+#pragma once
 
-#include <stddef.h>
+#include "proto/c.h"
 
 /* Bytes. A block that is smaller is small. */
 #define MEMORY_SMALL 65536
@@ -38,5 +37,3 @@ void *memory_room(size_t size);
 /* `block` (or NULL), moved to where it has room for `n` times `size` bytes. If
  * there is none, `block` stays as it is, and the result is NULL. */
 void *memory_grow(void *block, size_t n, size_t size);
-
-#endif

@@ -5,10 +5,7 @@
  *     plant/+/changes     + is any one level: plant/7/changes
  *     library/#           # is all levels that follow, and none: library
  */
-#ifndef PROTO_MQTT_TOPIC_H
-#define PROTO_MQTT_TOPIC_H
-
-#include <stdbool.h>
+#pragma once
 
 #include "proto/slice.h"
 
@@ -30,5 +27,3 @@ bool mqtt_filter_matches(struct slice filter, struct slice name);
 /* The level of `name` that stands where the first + of `filter` does, which
  * matches it; empty: the filter has none. */
 struct slice mqtt_filter_level(struct slice filter, struct slice name);
-
-#endif

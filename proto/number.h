@@ -2,11 +2,7 @@
  * number.h - decimal numbers without sign, as they stand in headers, URLs and
  * attributes, hexadecimal digits, and LEB128 as it stands in binary forms.
  */
-#ifndef PROTO_NUMBER_H
-#define PROTO_NUMBER_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "proto/slice.h"
 
@@ -169,5 +165,3 @@ seconds_read(struct slice text, int64_t *us)
     *us = (int64_t)(seconds * 1000000 + fraction);
     return true;
 }
-
-#endif

@@ -1,10 +1,5 @@
 #include "proto/problem.h"
 
-#include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "proto/utf8.h"
 
 /* U+0080 to U+009F are orders to a terminal, too. */

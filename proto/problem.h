@@ -3,12 +3,7 @@
  *
  * A pointer to a problem may be NULL everywhere: nobody asks.
  */
-#ifndef PROTO_PROBLEM_H
-#define PROTO_PROBLEM_H
-
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "proto/slice.h"
 #include "proto/status.h"
@@ -80,5 +75,3 @@ struct problem_quote {
 };
 
 struct problem_quote problem_quote(struct slice text);
-
-#endif

@@ -1,14 +1,8 @@
 /*
  * slice.h - bytes lent by somebody else; not terminated.
  */
-#ifndef PROTO_SLICE_H
-#define PROTO_SLICE_H
+#pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include "proto/memory.h"
@@ -242,5 +236,3 @@ slice_take(struct slice *rest, char end)
         slice_skip(rest, taken.size + (at != NULL));
     return taken;
 }
-
-#endif

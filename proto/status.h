@@ -4,8 +4,7 @@
  * 0 is success. The function that finds a fault writes the reason into a struct
  * problem (problem.h); its callers only pass the status on.
  */
-#ifndef PROTO_STATUS_H
-#define PROTO_STATUS_H
+#pragma once
 
 #define MUST_CHECK __attribute__((warn_unused_result))
 
@@ -33,5 +32,3 @@ enum status {
     STATUS_DIFFERENT,   /* the compared things do not agree */
     STATUS_DENIED       /* the token of the client has ended */
 };
-
-#endif

@@ -5,10 +5,7 @@
  * beyond ASCII. These say so at an eighth of the price of a loop over bytes
  * (measured: a third of the time of reading an entry went into such loops).
  */
-#ifndef PROTO_SWAR_H
-#define PROTO_SWAR_H
-
-#include <stdint.h>
+#pragma once
 
 #include "proto/slice.h"
 
@@ -88,5 +85,3 @@ swar_none(struct slice text, uint64_t (*test)(uint64_t v), char filler)
         memcpy(last, text.data, text.size);
     return !test(swar_load(last));
 }
-
-#endif

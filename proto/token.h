@@ -2,11 +2,7 @@
  * token.h - tokens of HTTP (RFC 9110 section 5.6.2): letters, digits and
  * !#$%&'*+-.^_`|~
  */
-#ifndef PROTO_TOKEN_H
-#define PROTO_TOKEN_H
-
-#include <stdbool.h>
-#include <stddef.h>
+#pragma once
 
 #include "proto/slice.h"
 
@@ -36,5 +32,3 @@ token_is(struct slice text)
 {
     return text.size > 0 && token_size(text) == text.size;
 }
-
-#endif

@@ -1,7 +1,5 @@
 #include "proto/uri.h"
 
-#include <stdint.h>
-
 #include "proto/ascii.h"
 #include "proto/number.h"
 #include "proto/swar.h"

@@ -1,8 +1,7 @@
 /*
  * uri.h - absolute URIs and set names.
  */
-#ifndef PROTO_URI_H
-#define PROTO_URI_H
+#pragma once
 
 #include "proto/buf.h"
 #include "proto/problem.h"
@@ -71,5 +70,3 @@ bool uri_is_unreserved(char c);
 /* The byte that the first three of `text` stand for, "%7E"; -1 if they are no
  * escape. */
 int uri_escape(struct slice text);
-
-#endif

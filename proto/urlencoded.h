@@ -7,11 +7,7 @@
  * body and for a query alike: escapes all but the unreserved characters of RFC
  * 3986, the space, too.
  */
-#ifndef PROTO_URLENCODED_H
-#define PROTO_URLENCODED_H
-
-#include <stdbool.h>
-#include <stddef.h>
+#pragma once
 
 #include "proto/buf.h"
 #include "proto/problem.h"
@@ -48,5 +44,3 @@ bool urlencoded_get(const struct urlencoded_data *form, const char *name,
 /* Appends name=value, encoded, and "&" before it if the last byte of `to` is
  * neither "?" nor "&" and there is one. */
 void urlencoded_add(struct buf *to, const char *name, struct slice value);
-
-#endif

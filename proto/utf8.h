@@ -1,12 +1,7 @@
 /*
  * utf8.h - one character after the other out of bytes nobody vouches for.
  */
-#ifndef PROTO_UTF8_H
-#define PROTO_UTF8_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "proto/slice.h"
 
@@ -143,5 +138,3 @@ bom_skip(unsigned *seen, struct slice *bytes)
     }
     return true;
 }
-
-#endif

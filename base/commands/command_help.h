@@ -3,8 +3,7 @@
  * manual page, and what makes a shell complete names of commands and options,
  * the possible values of options, names of files.
  */
-#ifndef BASE_COMMANDS_COMMAND_HELP_H
-#define BASE_COMMANDS_COMMAND_HELP_H
+#pragma once
 
 #include "base/commands/commands.h"
 
@@ -40,5 +39,3 @@ void manual_print(const struct program *program, FILE *to);
 /* Prints the file for a shell. False: there is none for it. */
 bool completion_print(const struct program *program, const char *shell,
                       FILE *to);
-
-#endif

@@ -1,8 +1,6 @@
 #include "base/commands/commands.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/commands/command_help.h"

@@ -12,10 +12,7 @@
  *         .run = create_set,
  *     };
  */
-#ifndef BASE_COMMANDS_COMMANDS_H
-#define BASE_COMMANDS_COMMANDS_H
-
-#include <stdio.h>
+#pragma once
 
 #include "base/options.h"
 
@@ -137,5 +134,3 @@ bool operand_may_be(const struct operand *operand, const char *name);
  * are enough. False: there are too few operands or too many. */
 bool operands_assign(const struct operand *words, size_t n_words, size_t n,
                      size_t *word_of);
-
-#endif

@@ -1,6 +1,5 @@
 #include "base/commands/option_file.h"
 
-#include <errno.h>
 #include <ini.h>
 
 #define BYTE_ORDER_MARK "\xef\xbb\xbf"

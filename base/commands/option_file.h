@@ -7,10 +7,7 @@
  * line has at most 198 bytes (libinih's limit). Lines that begin with # or ;
  * are comments, and so is any text behind a blank and a ;.
  */
-#ifndef BASE_COMMANDS_OPTION_FILE_H
-#define BASE_COMMANDS_OPTION_FILE_H
-
-#include <stdio.h>
+#pragma once
 
 #include "base/options.h"
 
@@ -49,5 +46,3 @@ struct option_file {
  * `why` names the file and the line. */
 MUST_CHECK enum status option_file_read(struct option_file *file,
                                         const char *path, struct problem *why);
-
-#endif

@@ -1,9 +1,6 @@
 #include "broker/access/identity_provider.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include <openssl/crypto.h>

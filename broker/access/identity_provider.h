@@ -14,10 +14,7 @@
  * provider's tokens until they come, and its own tokens work. It keeps no copy
  * on the disk: a key that the provider has withdrawn would come back with it.
  */
-#ifndef BROKER_ACCESS_IDENTITY_PROVIDER_H
-#define BROKER_ACCESS_IDENTITY_PROVIDER_H
-
-#include <stdint.h>
+#pragma once
 
 #include "broker/access/principal.h"
 #include "proto/problem.h"
@@ -65,5 +62,3 @@ void identity_provider_await(struct identity_provider *p);
  * NULL: it is not accepted. Any thread. */
 struct principal *identity_provider_find(struct identity_provider *p,
                                          struct slice text, int64_t now_us);
-
-#endif

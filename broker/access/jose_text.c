@@ -1,7 +1,6 @@
 #include "broker/access/jose_text.h"
 
 #include <jose/b64.h>
-#include <string.h>
 
 /* Counts brackets outside of strings; the text need not be JSON. */
 static bool

@@ -4,8 +4,7 @@
  *
  * Any thread.
  */
-#ifndef BROKER_ACCESS_JOSE_TEXT_H
-#define BROKER_ACCESS_JOSE_TEXT_H
+#pragma once
 
 #include <jansson.h>
 
@@ -31,5 +30,3 @@ struct slice jose_string(const json_t *object, const char *name);
  * bytes are then in `to`, which has `room`. Too small a room: false. */
 MUST_CHECK bool jose_base64url(void *to, size_t room, size_t *size,
                                struct slice text);
-
-#endif

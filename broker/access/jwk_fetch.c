@@ -1,9 +1,6 @@
 #include "broker/access/jwk_fetch.h"
 
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/thread.h"

@@ -16,10 +16,7 @@
  *
  * A thread of its own, with a caller (caller.h).
  */
-#ifndef BROKER_ACCESS_JWK_FETCH_H
-#define BROKER_ACCESS_JWK_FETCH_H
-
-#include <stdint.h>
+#pragma once
 
 #include "broker/access/jwk_set.h"
 #include "proto/problem.h"
@@ -61,5 +58,3 @@ void jwk_fetch_ask(struct jwk_fetch *f);
 /* Waits until no call is under way, nor the first one since jwk_fetch_from
  * still to come. A call has a deadline. Any thread but its own. */
 void jwk_fetch_await(struct jwk_fetch *f);
-
-#endif

@@ -2,8 +2,6 @@
 
 #include <jose/openssl.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <openssl/crypto.h>
 #include <openssl/ecdsa.h>

@@ -25,11 +25,7 @@
  *
  * Immutable after jwk_set_read, but for the count: any thread.
  */
-#ifndef BROKER_ACCESS_JWK_SET_H
-#define BROKER_ACCESS_JWK_SET_H
-
-#include <stdbool.h>
-#include <stddef.h>
+#pragma once
 
 #include "proto/problem.h"
 #include "proto/resourcesync/digest.h"
@@ -78,5 +74,3 @@ bool jwk_set_has(const struct jwk_set *set, const struct digest *mark);
 
 size_t jwk_set_size(const struct jwk_set *set); /* keys that verify */
 bool jwk_set_has_secret(const struct jwk_set *set);
-
-#endif

@@ -1,9 +1,6 @@
 #include "broker/access/jwt.h"
 
 #include <math.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
 
 #include <openssl/crypto.h>
 

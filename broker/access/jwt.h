@@ -25,10 +25,7 @@
  *
  * Any thread.
  */
-#ifndef BROKER_ACCESS_JWT_H
-#define BROKER_ACCESS_JWT_H
-
-#include <stdint.h>
+#pragma once
 
 #include "broker/access/jwk_set.h"
 #include "broker/access/principal.h"
@@ -65,5 +62,3 @@ bool jwt_is_like(struct slice text);
 MUST_CHECK enum status jwt_verify(struct jwt *jwt, struct slice text,
                                   const struct jwt_terms *terms, int64_t now_us,
                                   struct problem *why);
-
-#endif

@@ -1,8 +1,6 @@
 #include "broker/access/jwt_rights.h"
 
 #include <ctype.h>
-#include <stdbool.h>
-#include <string.h>
 
 #include "proto/uri.h"
 

@@ -23,8 +23,7 @@
  *
  * Unknown members give nothing. Both claims together give what each gives.
  */
-#ifndef BROKER_ACCESS_JWT_RIGHTS_H
-#define BROKER_ACCESS_JWT_RIGHTS_H
+#pragma once
 
 #include <jansson.h>
 
@@ -39,5 +38,3 @@ MUST_CHECK enum status jwt_rights_read(struct rights *rights,
                                        const json_t *claims,
                                        struct slice public_url,
                                        struct problem *why);
-
-#endif

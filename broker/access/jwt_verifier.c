@@ -1,8 +1,6 @@
 #include "broker/access/jwt_verifier.h"
 
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/list.h"

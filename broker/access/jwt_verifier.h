@@ -11,11 +11,7 @@
  * through all tokens when the keys change. Signatures are verified side by
  * side; a change of keys waits for those at work.
  */
-#ifndef BROKER_ACCESS_JWT_VERIFIER_H
-#define BROKER_ACCESS_JWT_VERIFIER_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/access/jwk_set.h"
 #include "broker/access/principal.h"
@@ -45,5 +41,3 @@ void jwt_verifier_set_keys(struct jwt_verifier *v, struct jwk_set *keys);
  * it. */
 struct principal *jwt_verifier_find(struct jwt_verifier *v, struct slice text,
                                     int64_t now_us, bool *is_key_unknown);
-
-#endif

@@ -1,8 +1,5 @@
 #include "broker/access/principal.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "proto/memory.h"
 
 struct principal *

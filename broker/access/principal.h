@@ -6,13 +6,9 @@
  * principal, and everything that is under way for it within two seconds
  * (broker/base/authority.h); its streams and subscriptions end within a second.
  */
-#ifndef BROKER_ACCESS_PRINCIPAL_H
-#define BROKER_ACCESS_PRINCIPAL_H
+#pragma once
 
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <string.h>
 
 #include "broker/access/rights.h"
 #include "broker/base/authority.h"
@@ -64,5 +60,3 @@ void principal_end(struct principal *p, int64_t at_us);
  * right to subscribe. */
 bool principal_sees(const struct principal *p, struct slice set,
                     bool is_private);
-
-#endif

@@ -1,11 +1,7 @@
 #include "broker/access/request_tickets.h"
 
 #include <endian.h>
-#include <inttypes.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>

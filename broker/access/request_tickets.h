@@ -20,8 +20,7 @@
  *
  * Any thread.
  */
-#ifndef BROKER_ACCESS_REQUEST_TICKETS_H
-#define BROKER_ACCESS_REQUEST_TICKETS_H
+#pragma once
 
 #include "broker/access/principal.h"
 #include "broker/access/tokens.h"
@@ -83,5 +82,3 @@ MUST_CHECK enum status request_tickets_follow(struct request_tickets *tickets,
  * tokens_join. */
 MUST_CHECK enum status request_tickets_start(struct request_tickets *tickets,
                                              struct problem *why);
-
-#endif

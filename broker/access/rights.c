@@ -1,8 +1,5 @@
 #include "broker/access/rights.h"
 
-#include <stddef.h>
-#include <string.h>
-
 static const struct {
     enum right right;
     const char *word;

@@ -12,10 +12,7 @@
  * characters. A pattern behind "!" denies, and wins. Names that no pattern
  * matches are not included.
  */
-#ifndef BROKER_ACCESS_RIGHTS_H
-#define BROKER_ACCESS_RIGHTS_H
-
-#include <stdbool.h>
+#pragma once
 
 #include "proto/buf.h"
 #include "proto/problem.h"
@@ -82,5 +79,3 @@ bool rights_include(const struct rights *rights, unsigned any_of,
 /* The same without what an administrator holds beside the lists. */
 bool rights_name(const struct rights *rights, unsigned any_of,
                  struct slice name);
-
-#endif

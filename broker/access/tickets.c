@@ -1,7 +1,6 @@
 #include "broker/access/tickets.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 
 #include <openssl/crypto.h>
 

@@ -15,11 +15,7 @@
  *
  * Any thread.
  */
-#ifndef BROKER_ACCESS_TICKETS_H
-#define BROKER_ACCESS_TICKETS_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/access/principal.h"
 #include "broker/base/client_limits.h"
@@ -92,5 +88,3 @@ struct principal *tickets_find(struct tickets *tickets, struct slice text,
 
 /* The same of a ticket or a session, which it uses up. */
 struct principal *tickets_take(struct tickets *tickets, struct slice text);
-
-#endif

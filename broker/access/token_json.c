@@ -1,7 +1,5 @@
 #include "broker/access/token_json.h"
 
-#include <string.h>
-
 #include <openssl/crypto.h>
 
 #include "base/clock.h"

@@ -14,8 +14,7 @@
  * members, its "id", "created", "used", its "state" (active or expired), and
  * when it is new its "token".
  */
-#ifndef BROKER_ACCESS_TOKEN_JSON_H
-#define BROKER_ACCESS_TOKEN_JSON_H
+#pragma once
 
 #include "broker/access/tokens.h"
 #include "proto/buf.h"
@@ -60,5 +59,3 @@ MUST_CHECK enum status token_json_read(struct slice json, token_shown_fn *fn,
 
 /* Appends the JSON of TOKEN_ADD. */
 void token_json_write(struct buf *to, const struct token_terms *terms);
-
-#endif

@@ -2,9 +2,6 @@
 
 #include <ctype.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <openssl/crypto.h>

@@ -25,11 +25,7 @@
  * Changes are serial, commit first, and take effect then; they wait for the
  * disk, so no service thread calls them.
  */
-#ifndef BROKER_ACCESS_TOKENS_H
-#define BROKER_ACCESS_TOKENS_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "base/db.h"
 #include "broker/access/principal.h"
@@ -210,5 +206,3 @@ MUST_CHECK enum status tokens_each(struct tokens *tokens, token_view_fn *fn,
  */
 MUST_CHECK enum status tokens_save_uses(struct tokens *tokens, bool is_end,
                                         struct problem *why);
-
-#endif

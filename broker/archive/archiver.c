@@ -1,7 +1,5 @@
 #include "broker/archive/archiver.h"
 
-#include <stdlib.h>
-
 #include "base/clock.h"
 #include "base/thread.h"
 #include "broker/archive/build_schedule.h"

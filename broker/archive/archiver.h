@@ -4,8 +4,7 @@
  * It may lag; nothing waits for it. It finds unfinished work again at the next
  * start.
  */
-#ifndef BROKER_ARCHIVE_ARCHIVER_H
-#define BROKER_ARCHIVE_ARCHIVER_H
+#pragma once
 
 #include "broker/sets/registry.h"
 #include "proto/http/network_address.h"
@@ -58,5 +57,3 @@ void archiver_stop(struct archiver *archiver);
 
 /* archiver_stop, then frees it; no further call is allowed. NULL is allowed. */
 void archiver_close(struct archiver *archiver);
-
-#endif

@@ -1,8 +1,5 @@
 #include "broker/archive/build_schedule.h"
 
-#include <inttypes.h>
-#include <string.h>
-
 #include "base/clock.h"
 #include "base/options.h"
 #include "broker/archive/set_progress.h"

@@ -24,12 +24,9 @@
  *
  * Archive thread, orders excepted.
  */
-#ifndef BROKER_ARCHIVE_BUILD_SCHEDULE_H
-#define BROKER_ARCHIVE_BUILD_SCHEDULE_H
+#pragma once
 
 #include <pthread.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 #include "base/list.h"
 #include "base/thread.h"
@@ -103,5 +100,3 @@ void build_schedule_init(struct build_schedule *schedule,
  * STATUS_STOPPED: the order was not taken. */
 MUST_CHECK enum status build_schedule_order(struct build_schedule *schedule,
                                             struct build_order *order);
-
-#endif

@@ -1,7 +1,5 @@
 #include "broker/archive/changedumps.h"
 
-#include <string.h>
-
 #include "base/clock.h"
 #include "broker/archive/set_progress.h"
 #include "broker/base/diag.h"

@@ -23,11 +23,7 @@
  *
  * One build at a time; sets take turns. Archive thread.
  */
-#ifndef BROKER_ARCHIVE_CHANGEDUMPS_H
-#define BROKER_ARCHIVE_CHANGEDUMPS_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/archive/chore.h"
 #include "broker/archive/contents.h"
@@ -54,5 +50,3 @@ void changedumps_init(struct changedumps *dumps, struct registry *registry,
 
 /* True if retention must leave that closed list of the set for its dump. */
 bool changedumps_needs(struct set *set, const struct list_info *list);
-
-#endif

@@ -9,11 +9,7 @@
  *
  * Archive thread.
  */
-#ifndef BROKER_ARCHIVE_CHORE_H
-#define BROKER_ARCHIVE_CHORE_H
-
-#include <stdbool.h>
-#include <stddef.h>
+#pragma once
 
 #include "base/list.h"
 #include "broker/log/log.h"
@@ -121,5 +117,3 @@ struct set *turn_next(struct turn *turn);
  * set, and it returns false. */
 bool turn_end(struct turn *turn, struct set *set, enum status rc, bool is_more,
               const char *failure, const struct problem *why);
-
-#endif

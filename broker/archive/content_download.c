@@ -1,9 +1,6 @@
 #include "broker/archive/content_download.h"
 
-#include <inttypes.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/file.h"
 #include "proto/http/websub.h"

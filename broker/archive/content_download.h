@@ -17,12 +17,9 @@
  * A fetch that finds its whole host in trouble (unreachable; 429, 503) ends the
  * fetches that wait for that host: FETCH_DROPPED.
  */
-#ifndef BROKER_ARCHIVE_CONTENT_DOWNLOAD_H
-#define BROKER_ARCHIVE_CONTENT_DOWNLOAD_H
+#pragma once
 
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 #include "base/list.h"
 #include "broker/calls/caller.h"
@@ -139,5 +136,3 @@ void content_download_start(struct content_download *fetcher,
 
 /* Gives a finished fetch back to the caller; NULL: none. */
 struct fetch *content_download_next(struct content_download *fetcher);
-
-#endif

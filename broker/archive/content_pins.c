@@ -1,8 +1,5 @@
 #include "broker/archive/content_pins.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "broker/archive/contents.h"
 #include "proto/memory.h"

@@ -5,13 +5,9 @@
  * deletes it. A thread that wants to pin that very file waits. Nothing else
  * waits, and no thread holds the mutex while it waits for a disk.
  */
-#ifndef BROKER_ARCHIVE_CONTENT_PINS_H
-#define BROKER_ARCHIVE_CONTENT_PINS_H
+#pragma once
 
 #include <pthread.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include "base/list.h"
 #include "base/map.h"
@@ -81,5 +77,3 @@ MUST_CHECK enum status content_pins_begin(struct content_pins *pins,
                                           struct set *set,
                                           struct content_pin **pin,
                                           struct problem *why);
-
-#endif

@@ -28,11 +28,7 @@
  *
  * Archive thread, except where noted.
  */
-#ifndef BROKER_ARCHIVE_CONTENTS_H
-#define BROKER_ARCHIVE_CONTENTS_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/archive/chore.h"
 #include "broker/base/client_limits.h"
@@ -124,5 +120,3 @@ MUST_CHECK enum status contents_sync(struct content_pin *pin,
 /* Ends the pin once the entries up to `last` are folded; 0: at once. Frees
  * it. Never blocks on a disk: log thread, too. NULL is allowed. */
 void contents_end(struct content_pin *pin, uint64_t last);
-
-#endif

@@ -1,7 +1,6 @@
 #include "broker/archive/disk_usage.h"
 
 #include <fcntl.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

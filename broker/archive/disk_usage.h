@@ -25,11 +25,9 @@
  *
  * Archive thread.
  */
-#ifndef BROKER_ARCHIVE_DISK_USAGE_H
-#define BROKER_ARCHIVE_DISK_USAGE_H
+#pragma once
 
 #include <dirent.h>
-#include <stdint.h>
 
 #include "broker/archive/chore.h"
 #include "broker/base/metrics.h"
@@ -55,5 +53,3 @@ struct disk_usage {
 };
 
 void disk_usage_init(struct disk_usage *usage, struct registry *registry);
-
-#endif

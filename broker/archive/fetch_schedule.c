@@ -1,9 +1,5 @@
 #include "broker/archive/fetch_schedule.h"
 
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "broker/archive/set_progress.h"

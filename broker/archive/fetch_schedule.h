@@ -20,11 +20,7 @@
  *
  * Archive thread; the fetcher has its own.
  */
-#ifndef BROKER_ARCHIVE_FETCH_SCHEDULE_H
-#define BROKER_ARCHIVE_FETCH_SCHEDULE_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "base/list.h"
 #include "base/thread.h"
@@ -68,5 +64,3 @@ MUST_CHECK enum status
 fetch_schedule_open(struct fetch_schedule *fetching, struct registry *registry,
                     struct contents *contents, const struct networks *allowed,
                     struct thread *thread, struct problem *why);
-
-#endif

@@ -1,7 +1,5 @@
 #include "broker/archive/folds.h"
 
-#include <string.h>
-
 #include "base/clock.h"
 #include "base/file.h"
 #include "broker/log/log.h"

@@ -5,10 +5,7 @@
  *
  * Archive thread.
  */
-#ifndef BROKER_ARCHIVE_FOLDS_H
-#define BROKER_ARCHIVE_FOLDS_H
-
-#include <stdint.h>
+#pragma once
 
 #include "broker/sets/registry.h"
 #include "broker/state/fold_db.h"
@@ -50,5 +47,3 @@ void folds_drop_removed(struct folds *folds);
  * as one commit takes. STATUS_STOPPED: the log is ending. */
 MUST_CHECK enum status folds_gather(struct folds *folds, const struct set *set,
                                     uint64_t last, struct problem *why);
-
-#endif

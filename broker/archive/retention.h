@@ -14,8 +14,7 @@
  *
  * Archive thread.
  */
-#ifndef BROKER_ARCHIVE_RETENTION_H
-#define BROKER_ARCHIVE_RETENTION_H
+#pragma once
 
 #include "broker/archive/chore.h"
 #include "broker/sets/registry.h"
@@ -29,5 +28,3 @@ struct retaining {
 /* `chores`: the chores that may need lists; lent. */
 void retention_init(struct retaining *retaining, struct registry *registry,
                     const struct list *chores);
-
-#endif

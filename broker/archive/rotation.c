@@ -1,7 +1,5 @@
 #include "broker/archive/rotation.h"
 
-#include <stdlib.h>
-
 #include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"

@@ -8,11 +8,9 @@
  *
  * Archive thread.
  */
-#ifndef BROKER_ARCHIVE_ROTATION_H
-#define BROKER_ARCHIVE_ROTATION_H
+#pragma once
 
 #include <stdatomic.h>
-#include <stdbool.h>
 
 #include "broker/archive/chore.h"
 #include "broker/sets/registry.h"
@@ -30,5 +28,3 @@ struct rotation {
 };
 
 void rotation_init(struct rotation *rotation, struct registry *registry);
-
-#endif

@@ -9,11 +9,7 @@
  *
  * Archive thread.
  */
-#ifndef BROKER_ARCHIVE_SET_PROGRESS_H
-#define BROKER_ARCHIVE_SET_PROGRESS_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/archive/chore.h"
 #include "broker/log/head.h"
@@ -95,5 +91,3 @@ struct set_progress {
     struct build_progress builds[GENERATION_STATES];
     struct dump_progress dump;
 };
-
-#endif

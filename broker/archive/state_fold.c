@@ -1,8 +1,5 @@
 #include "broker/archive/state_fold.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"

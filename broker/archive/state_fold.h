@@ -20,11 +20,7 @@
  *
  * Archive thread.
  */
-#ifndef BROKER_ARCHIVE_STATE_FOLD_H
-#define BROKER_ARCHIVE_STATE_FOLD_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/archive/chore.h"
 #include "broker/archive/folds.h"
@@ -93,5 +89,3 @@ bool state_fold_list(const struct set *set, const struct head *head,
 void state_fold_hold(struct state_fold *folding, const struct set *set);
 bool state_fold_is_held(const struct state_fold *folding,
                         const struct set *set);
-
-#endif

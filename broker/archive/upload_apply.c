@@ -1,8 +1,5 @@
 #include "broker/archive/upload_apply.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/db.h"

@@ -31,10 +31,7 @@
  *
  * Archive thread.
  */
-#ifndef BROKER_ARCHIVE_UPLOAD_APPLY_H
-#define BROKER_ARCHIVE_UPLOAD_APPLY_H
-
-#include <stdbool.h>
+#pragma once
 
 #include "broker/archive/state_fold.h"
 #include "broker/archive/uploads.h"
@@ -64,5 +61,3 @@ MUST_CHECK enum status upload_apply_step(struct upload_apply *apply,
  * (state_fold_hold). Nothing was posted yet, so beginning again later loses
  * nothing. */
 bool upload_apply_is_waiting(const struct upload_apply *apply);
-
-#endif

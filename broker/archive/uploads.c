@@ -1,9 +1,5 @@
 #include "broker/archive/uploads.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/clock.h"
 #include "broker/archive/upload_apply.h"
 #include "broker/base/authority.h"

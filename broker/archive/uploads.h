@@ -13,12 +13,9 @@
  * After the hand-over an upload no longer needs its request: its files
  * (broker/state/upload_file.h) are in DATA/uploads.
  */
-#ifndef BROKER_ARCHIVE_UPLOADS_H
-#define BROKER_ARCHIVE_UPLOADS_H
+#pragma once
 
 #include <pthread.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 #include "base/list.h"
 #include "base/thread.h"
@@ -124,5 +121,3 @@ void uploads_hand_over(struct uploads *uploads, struct upload *upload,
                        void (*on_done)(const struct upload_outcome *outcome,
                                        void *user),
                        void *user);
-
-#endif

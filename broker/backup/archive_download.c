@@ -1,10 +1,5 @@
 #include "broker/backup/archive_download.h"
 
-#include <inttypes.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/token_file.h"

@@ -6,8 +6,7 @@
  * says that it no longer has the earlier ones. Lists name the public URL that
  * the broker had when it closed them; so addresses are made of the given URL.
  */
-#ifndef BROKER_BACKUP_ARCHIVE_DOWNLOAD_H
-#define BROKER_BACKUP_ARCHIVE_DOWNLOAD_H
+#pragma once
 
 #include "broker/calls/blocking_call.h"
 #include "proto/problem.h"
@@ -35,5 +34,3 @@ MUST_CHECK enum status download_authorization(const char *url, const char *file,
                                               char **header,
                                               struct problem *why);
 void download_forget(char *header); /* NULL allowed */
-
-#endif

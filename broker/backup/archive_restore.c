@@ -1,15 +1,8 @@
 #include "broker/backup/archive_restore.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <fts.h>
-#include <inttypes.h>
-#include <limits.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/array.h"

@@ -10,10 +10,7 @@
  * the state of a Resource List. All else is not published: settings, tokens,
  * subscriptions, keys of posts. Bytes of content are not restored.
  */
-#ifndef BROKER_BACKUP_ARCHIVE_RESTORE_H
-#define BROKER_BACKUP_ARCHIVE_RESTORE_H
-
-#include <stdint.h>
+#pragma once
 
 #include "proto/problem.h"
 #include "proto/status.h"
@@ -39,5 +36,3 @@ struct archive_report {
 MUST_CHECK enum status archive_restore(const struct archive_options *options,
                                        struct archive_report *report,
                                        struct problem *why);
-
-#endif

@@ -30,11 +30,7 @@
  * is possible, and a later backup into the same directory copies only new ones.
  * Each backup writes into a folder of its own, so the former one stays whole.
  */
-#ifndef BROKER_BACKUP_BACKUP_H
-#define BROKER_BACKUP_BACKUP_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "proto/problem.h"
 #include "proto/status.h"
@@ -65,5 +61,3 @@ struct backup_report {
 MUST_CHECK enum status backup_make(const struct backup_options *options,
                                    struct backup_report *report,
                                    struct problem *why);
-
-#endif

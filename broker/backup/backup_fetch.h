@@ -10,11 +10,7 @@
  * manifest does not name, or that comes twice, is an error. A broker that sends
  * fewer than 100 bytes a second for a minute is given up.
  */
-#ifndef BROKER_BACKUP_BACKUP_FETCH_H
-#define BROKER_BACKUP_BACKUP_FETCH_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/backup/new_data.h"
 #include "proto/problem.h"
@@ -55,5 +51,3 @@ MUST_CHECK enum status backup_fetch(const struct backup_fetch_options *options,
                                     struct new_data *data,
                                     struct backup_fetch_report *report,
                                     struct problem *why);
-
-#endif

@@ -1,12 +1,7 @@
 #include "broker/backup/backup_offer.h"
 
 #include <fcntl.h>
-#include <limits.h>
 #include <pthread.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/file.h"

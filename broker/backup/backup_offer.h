@@ -16,8 +16,7 @@
  *
  * Any thread, except for open and close.
  */
-#ifndef BROKER_BACKUP_BACKUP_OFFER_H
-#define BROKER_BACKUP_BACKUP_OFFER_H
+#pragma once
 
 #include "broker/net/body.h"
 #include "proto/problem.h"
@@ -55,5 +54,3 @@ MUST_CHECK enum status backup_offer_make(struct backup_offer *offer,
 MUST_CHECK enum status backup_offer_take(struct backup_offer *offer,
                                          struct body **body,
                                          struct problem *why);
-
-#endif

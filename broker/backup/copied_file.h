@@ -5,11 +5,7 @@
  * of an earlier copy is not copied again (copied_file_is_same). That is right
  * for files that never change, which get their name when they are complete.
  */
-#ifndef BROKER_BACKUP_COPIED_FILE_H
-#define BROKER_BACKUP_COPIED_FILE_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "proto/problem.h"
 #include "proto/resourcesync/digest.h"
@@ -38,5 +34,3 @@ MUST_CHECK enum status copied_file_digest(const char *path,
 
 /* True if `to` has the size and the time of `from`; sets *size. */
 bool copied_file_is_same(const char *from, const char *to, uint64_t *size);
-
-#endif

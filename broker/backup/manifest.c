@@ -1,11 +1,5 @@
 #include "broker/backup/manifest.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "broker/backup/copied_file.h"
 #include "proto/buf.h"
 

@@ -13,10 +13,7 @@
  * checks them. The last line has the SHA-256 of all lines before it. So a
  * manifest is whole, or no manifest; its rename makes a backup the latest one.
  */
-#ifndef BROKER_BACKUP_MANIFEST_H
-#define BROKER_BACKUP_MANIFEST_H
-
-#include <stdint.h>
+#pragma once
 
 #include "base/file.h"
 #include "proto/problem.h"
@@ -85,5 +82,3 @@ MUST_CHECK enum status manifest_read(const char *dir,
 /* True if `dir` has the beginning of a manifest, of a backup that was cut off.
  */
 bool manifest_is_begun(const char *dir);
-
-#endif

@@ -1,11 +1,7 @@
 #include "broker/backup/new_data.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -6,8 +6,7 @@
  *
  * A restore that was cut off leaves the file, and no broker uses the directory.
  */
-#ifndef BROKER_BACKUP_NEW_DATA_H
-#define BROKER_BACKUP_NEW_DATA_H
+#pragma once
 
 #include "proto/problem.h"
 #include "proto/status.h"
@@ -33,5 +32,3 @@ void new_data_undo(struct new_data *data);
 
 /* Closes it, after all other calls. */
 void new_data_close(struct new_data *data);
-
-#endif

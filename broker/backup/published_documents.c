@@ -4,9 +4,6 @@
  */
 #include "broker/backup/published_documents.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include <zlib.h>
 
 #include "proto/datetime.h"

@@ -11,11 +11,7 @@
  *
  * All files may be plain or compressed.
  */
-#ifndef BROKER_BACKUP_PUBLISHED_DOCUMENTS_H
-#define BROKER_BACKUP_PUBLISHED_DOCUMENTS_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/log/head.h"
 #include "broker/state/resources.h"
@@ -92,5 +88,3 @@ MUST_CHECK enum status
 published_resources_fill(const char *path,
                          const struct published_resources *list,
                          struct resources *resources, struct problem *why);
-
-#endif

@@ -1,8 +1,5 @@
 #include "broker/backup/restore.h"
 
-#include <limits.h>
-#include <stdio.h>
-
 #include "broker/backup/copied_file.h"
 #include "broker/backup/manifest.h"
 #include "broker/backup/new_data.h"

@@ -1,10 +1,7 @@
 /*
  * restore.h - makes a data directory (new_data.h) of a backup (backup.h).
  */
-#ifndef BROKER_BACKUP_RESTORE_H
-#define BROKER_BACKUP_RESTORE_H
-
-#include <stdint.h>
+#pragma once
 
 #include "proto/problem.h"
 #include "proto/status.h"
@@ -30,5 +27,3 @@ struct restore_report {
 MUST_CHECK enum status restore_make(const struct restore_options *options,
                                     struct restore_report *report,
                                     struct problem *why);
-
-#endif

@@ -9,12 +9,7 @@
  *
  * The files must stay as they are while the body lives.
  */
-#ifndef BROKER_BACKUP_TAR_BODY_H
-#define BROKER_BACKUP_TAR_BODY_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/net/body.h"
 #include "proto/problem.h"
@@ -41,5 +36,3 @@ MUST_CHECK enum status tar_list_add(struct tar_list *list, const char *path,
 typedef void tar_end_fn(bool is_whole, void *user);
 struct body *tar_body_new(const struct tar_list *list, tar_end_fn *on_end,
                           void *user);
-
-#endif

@@ -16,11 +16,7 @@
  * bytes only when it has room, so that the end of the broker does not wait for
  * its reader.
  */
-#ifndef BROKER_BASE_ACCESS_LOG_H
-#define BROKER_BASE_ACCESS_LOG_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/base/client_address.h"
 #include "proto/problem.h"
@@ -73,5 +69,3 @@ bool access_log_is_on(const struct access_log *log);
 /* Adds a line. `thread`: the number of the calling service thread. */
 void access_log_add(struct access_log *log, unsigned thread,
                     const struct access_entry *entry);
-
-#endif

@@ -1,7 +1,6 @@
 #include "broker/base/authorities.h"
 
 #include <pthread.h>
-#include <string.h>
 
 #include <openssl/x509.h>
 

@@ -5,10 +5,9 @@
  *
  * The process has one set of them. Any thread.
  */
-#ifndef BROKER_BASE_AUTHORITIES_H
-#define BROKER_BASE_AUTHORITIES_H
+#pragma once
 
-#include <stdbool.h>
+#include "proto/c.h"
 
 struct stack_st_X509; /* OpenSSL's STACK_OF(X509) */
 struct x509_store_st; /* OpenSSL's X509_STORE */
@@ -23,5 +22,3 @@ unsigned authorities_number(void);
 
 /* Adds them to a store. */
 void authorities_add_to(struct x509_store_st *store);
-
-#endif

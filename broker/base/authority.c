@@ -1,7 +1,5 @@
 #include "broker/base/authority.h"
 
-#include <stdlib.h>
-
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "proto/memory.h"

@@ -12,12 +12,9 @@
  *
  * Shared and counted. Only the end changes. Any thread.
  */
-#ifndef BROKER_BASE_AUTHORITY_H
-#define BROKER_BASE_AUTHORITY_H
+#pragma once
 
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 #include "proto/problem.h"
 #include "proto/status.h"
@@ -57,5 +54,3 @@ void authority_end(struct authority *a, int64_t at_us);
  * metric say so. */
 MUST_CHECK enum status authority_check(const struct authority *a,
                                        int64_t now_us, struct problem *why);
-
-#endif

@@ -2,12 +2,12 @@
  * client_address.h - the address of a client, small enough to be kept with each
  * connection and each line of a log.
  */
-#ifndef BROKER_BASE_CLIENT_ADDRESS_H
-#define BROKER_BASE_CLIENT_ADDRESS_H
+#pragma once
 
-#include <stdint.h>
 #include <sys/socket.h>
 #include <sys/types.h>
+
+#include "proto/c.h"
 
 struct client_address {
     uint16_t family;           /* AF_INET, AF_INET6, AF_UNIX; else unknown */
@@ -23,5 +23,3 @@ void client_address_set(struct client_address *client,
 #define CLIENT_ADDRESS_TEXT_SIZE 46
 void client_address_write(const struct client_address *client,
                           char to[CLIENT_ADDRESS_TEXT_SIZE]);
-
-#endif

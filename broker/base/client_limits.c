@@ -1,12 +1,8 @@
 #include "broker/base/client_limits.h"
 
 #include <arpa/inet.h>
-#include <inttypes.h>
 #include <netinet/in.h>
 #include <search.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "broker/base/diag.h"

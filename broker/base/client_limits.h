@@ -26,14 +26,10 @@
  *
  * Any thread; a holding is used by one thread at a time.
  */
-#ifndef BROKER_BASE_CLIENT_LIMITS_H
-#define BROKER_BASE_CLIENT_LIMITS_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 
@@ -378,5 +374,3 @@ MUST_CHECK bool holding_try(struct holding *holding, uint64_t n);
  * nothing is held. */
 void holding_release(struct holding *holding, uint64_t n);
 void holding_end(struct holding *holding);
-
-#endif

@@ -1,11 +1,7 @@
 #include "broker/base/diag.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include "base/clock.h"

@@ -16,10 +16,7 @@
  *
  * Any thread; a line is written with one write().
  */
-#ifndef BROKER_BASE_DIAG_H
-#define BROKER_BASE_DIAG_H
-
-#include <stdint.h>
+#pragma once
 
 #include "broker/base/log_line.h"
 #include "proto/slice.h"
@@ -85,5 +82,3 @@ void diag_end_request(void);
 
 /* Writes the last counts of suppressed lines. At the end of the process. */
 void diag_end(void);
-
-#endif

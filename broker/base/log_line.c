@@ -1,9 +1,6 @@
 #include "broker/base/log_line.h"
 
-#include <inttypes.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "proto/datetime.h"
 #include "proto/utf8.h"

@@ -17,12 +17,7 @@
  *
  * Any thread; a line belongs to its caller.
  */
-#ifndef BROKER_BASE_LOG_LINE_H
-#define BROKER_BASE_LOG_LINE_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "proto/slice.h"
 
@@ -61,5 +56,3 @@ void log_line_last(struct log_line *line, const char *name, uint64_t number);
 
 /* Ends the line with a line feed. Returns its bytes, which `line` has. */
 struct slice log_line_end(struct log_line *line);
-
-#endif

@@ -2,8 +2,6 @@
 
 #include <netdb.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/map.h"

@@ -19,12 +19,9 @@
  * The process has one set of threads. Any thread; a box and its look-ups belong
  * to one thread.
  */
-#ifndef BROKER_BASE_LOOKUP_H
-#define BROKER_BASE_LOOKUP_H
+#pragma once
 
 #include <netinet/in.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 #include "base/list.h"
 
@@ -90,5 +87,3 @@ struct lookup *lookup_take(struct lookup_box *box);
 
 /* Leaves a look-up, in whatever state: it does not arrive any more. */
 void lookup_cancel(struct lookup *l);
-
-#endif

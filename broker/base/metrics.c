@@ -1,12 +1,7 @@
 #include "broker/base/metrics.h"
 
 #include <dirent.h>
-#include <inttypes.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 

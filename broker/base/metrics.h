@@ -23,11 +23,7 @@
  *
  * Any thread, always.
  */
-#ifndef BROKER_BASE_METRICS_H
-#define BROKER_BASE_METRICS_H
-
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "proto/buf.h"
 
@@ -384,5 +380,3 @@ void metrics_write(struct buf *to);
  * for each descriptor (some milliseconds for 10,000). Any thread that may wait.
  */
 void process_measure(void);
-
-#endif

@@ -26,13 +26,12 @@
  * A service manager that does not read delays each message by a second at most,
  * and only the main thread, which serves nobody.
  */
-#ifndef BROKER_BASE_SUPERVISOR_H
-#define BROKER_BASE_SUPERVISOR_H
+#pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+
+#include "proto/c.h"
 
 struct supervisor {
     int fd; /* -1: nobody listens. Kept, so that a broker without free
@@ -64,5 +63,3 @@ int supervisor_wait_ms(const struct supervisor *s);
  * for the longest time, `silent_us`. */
 void supervisor_turn(struct supervisor *s, const char *thread,
                      int64_t silent_us);
-
-#endif

@@ -1,6 +1,5 @@
 #include "broker/base/syscall_filter.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/netlink.h>
 #include <linux/prctl.h>
@@ -8,8 +7,6 @@
 #include <sched.h>
 #include <seccomp.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>

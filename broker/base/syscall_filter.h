@@ -21,8 +21,7 @@
  * directory's user and the unit of systemd limit these. io_uring is among the
  * others: its operations pass no filter.
  */
-#ifndef BROKER_BASE_SYSCALL_FILTER_H
-#define BROKER_BASE_SYSCALL_FILTER_H
+#pragma once
 
 #include "proto/problem.h"
 #include "proto/status.h"
@@ -34,5 +33,3 @@
  * with a sanitizer. STATUS_IO: the kernel refuses; `why` has the reason.
  * Neither changes anything. */
 MUST_CHECK enum status syscall_filter_apply(struct problem *why);
-
-#endif

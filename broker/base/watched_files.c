@@ -1,12 +1,6 @@
 #include "broker/base/watched_files.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <stdalign.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -23,10 +23,7 @@
  *
  * Only the thread that made it may call it.
  */
-#ifndef BROKER_BASE_WATCHED_FILES_H
-#define BROKER_BASE_WATCHED_FILES_H
-
-#include <stddef.h>
+#pragma once
 
 #include "proto/problem.h"
 #include "proto/status.h"
@@ -73,5 +70,3 @@ int watched_files_wait_ms(const struct watched_files *w);
 
 /* Takes the changes that inotify reports, and reads groups that are due. */
 void watched_files_turn(struct watched_files *w);
-
-#endif

@@ -11,11 +11,7 @@
  *
  * The client's thread owns it.
  */
-#ifndef BROKER_BRIDGE_BRIDGE_RIGHTS_H
-#define BROKER_BRIDGE_BRIDGE_RIGHTS_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/config/bridge_config.h"
 #include "broker/sets/registry.h"
@@ -61,5 +57,3 @@ MUST_CHECK enum status bridge_rights_check_post(struct bridge_rights *rights,
 
 /* Notes that the bridge has used its token. */
 void bridge_rights_use(const struct bridge_rights *rights);
-
-#endif

@@ -1,8 +1,6 @@
 #include "broker/bridge/bridges.h"
 
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"

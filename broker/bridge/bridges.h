@@ -59,8 +59,7 @@
  *     report_message            counts it, or publishes its rejection
  *     write_packets             only now: PUBACK
  */
-#ifndef BROKER_BRIDGE_BRIDGES_H
-#define BROKER_BRIDGE_BRIDGES_H
+#pragma once
 
 #include "broker/posts/posts.h"
 #include "broker/sets/registry.h"
@@ -159,5 +158,3 @@ void bridge_report_write(struct buf *to, const struct bridge_config *config,
 void bridge_report_warn(struct buf *to, const struct bridge_config *config,
                         const struct mqtt_state *out,
                         const struct inbound_report *in);
-
-#endif

@@ -1,8 +1,5 @@
 #include "broker/bridge/flight_window.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "proto/memory.h"
 
 void

@@ -14,12 +14,7 @@
  *
  * The window reuses flights: in a steady state it allocates nothing.
  */
-#ifndef BROKER_BRIDGE_FLIGHT_WINDOW_H
-#define BROKER_BRIDGE_FLIGHT_WINDOW_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "base/list.h"
 #include "base/map.h"
@@ -87,5 +82,3 @@ void flight_window_orphan(struct flight_window *w, struct list *flights);
 /* After the end of a connection: nothing is in flight. Releases `others`; lanes
  * have released theirs before. */
 void flight_window_clear(struct flight_window *w);
-
-#endif

@@ -31,9 +31,6 @@
 #include "broker/bridge/inbound.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "broker/base/diag.h"

@@ -22,10 +22,7 @@
  *
  * Everything runs on the client's thread unless stated otherwise.
  */
-#ifndef BROKER_BRIDGE_INBOUND_H
-#define BROKER_BRIDGE_INBOUND_H
-
-#include <stdint.h>
+#pragma once
 
 #include "broker/bridge/mqtt_db.h"
 #include "broker/config/bridge_config.h"
@@ -62,5 +59,3 @@ struct inbound_report {
 
 /* Any thread. */
 void inbound_report(struct inbound *in, struct inbound_report *report);
-
-#endif

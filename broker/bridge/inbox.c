@@ -1,9 +1,5 @@
 #include "broker/bridge/inbox.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "base/clock.h"

@@ -22,13 +22,9 @@
  *
  * The client's thread, unless stated otherwise.
  */
-#ifndef BROKER_BRIDGE_INBOX_H
-#define BROKER_BRIDGE_INBOX_H
+#pragma once
 
 #include <pthread.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include "base/list.h"
 #include "broker/bridge/bridge_rights.h"
@@ -131,5 +127,3 @@ bool inbox_pause(struct inbox *r);
 
 /* Frees all messages of the round. */
 void inbox_forget(struct inbox *r);
-
-#endif

@@ -1,8 +1,5 @@
 #include "broker/bridge/lane.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "broker/base/diag.h"

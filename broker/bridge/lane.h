@@ -34,12 +34,9 @@
  * The bridge's thread owns a lane, but the log thread marks it
  * (readers/marks.h), and other threads read `acked` and `set` under out->mutex.
  */
-#ifndef BROKER_BRIDGE_LANE_H
-#define BROKER_BRIDGE_LANE_H
+#pragma once
 
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 #include "base/list.h"
 #include "broker/bridge/mqtt_db.h"
@@ -171,5 +168,3 @@ lane_acked(const struct lane *lane)
 {
     return atomic_load_explicit(&lane->acked, memory_order_relaxed);
 }
-
-#endif

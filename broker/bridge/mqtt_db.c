@@ -21,9 +21,6 @@
 #include "broker/bridge/mqtt_db.h"
 
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/clock.h"

@@ -19,12 +19,7 @@
  * deliveries). Not so in a cluster, where the journal may refuse because
  * another broker owns the bridges: then the bridge waits.
  */
-#ifndef BROKER_BRIDGE_MQTT_DB_H
-#define BROKER_BRIDGE_MQTT_DB_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "base/db.h"
 #include "broker/cluster/owned_db.h"
@@ -116,5 +111,3 @@ MUST_CHECK enum status mqtt_db_drop_filter(struct mqtt_db *db,
                                            const char *bridge,
                                            const char *filter,
                                            struct problem *why);
-
-#endif

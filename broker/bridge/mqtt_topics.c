@@ -1,9 +1,5 @@
 #include "broker/bridge/mqtt_topics.h"
 
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "broker/config/bridge_config.h"
 #include "proto/mqtt_topic.h"
 

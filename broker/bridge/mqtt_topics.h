@@ -10,10 +10,7 @@
  *
  * Pure. Any thread.
  */
-#ifndef BROKER_BRIDGE_MQTT_TOPICS_H
-#define BROKER_BRIDGE_MQTT_TOPICS_H
-
-#include <stdbool.h>
+#pragma once
 
 #include "proto/resourcesync/vocab.h"
 
@@ -46,5 +43,3 @@ struct client_id {
 
 struct client_id client_id_of(const struct bridge_config *config,
                               const char *identity, const char *direction);
-
-#endif

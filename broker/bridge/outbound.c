@@ -1,9 +1,5 @@
 #include "broker/bridge/outbound.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/clock.h"
 #include "broker/bridge/outbound_state.h"
 #include "broker/sets/rates.h"

@@ -23,10 +23,7 @@
  *
  * Everything runs on the client's thread unless stated otherwise.
  */
-#ifndef BROKER_BRIDGE_OUTBOUND_H
-#define BROKER_BRIDGE_OUTBOUND_H
-
-#include <stdint.h>
+#pragma once
 
 #include "broker/bridge/mqtt_db.h"
 #include "broker/config/bridge_config.h"
@@ -75,5 +72,3 @@ void outbound_report(struct outbound *out, const struct principal *reader,
 /* Fills in `mqtt` only, quickly. If the connection stands, `why` names a set
  * whose messages the MQTT broker refuses, never a private one. */
 void outbound_state(struct outbound *out, struct mqtt_state *state);
-
-#endif

@@ -8,7 +8,6 @@
  * published when mqtt.db has their ends, and finished in the order in which
  * they were made, whatever the order of their acknowledgements.
  */
-#include <string.h>
 
 #include "broker/base/diag.h"
 #include "broker/bridge/outbound_state.h"

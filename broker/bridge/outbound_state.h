@@ -21,14 +21,10 @@
  *     retained_send            publishes positions
  *     lane_list_forget         frees lanes whose set and position are gone
  */
-#ifndef BROKER_BRIDGE_OUTBOUND_STATE_H
-#define BROKER_BRIDGE_OUTBOUND_STATE_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include "base/list.h"
 #include "broker/base/metrics.h"
@@ -193,5 +189,3 @@ void retained_acknowledged(struct outbound *out, struct flight *flight,
 /* At the end: publishes positions, then "offline". Returns true when all is
  * published. */
 bool retained_farewell(struct outbound *out, int64_t now_us);
-
-#endif

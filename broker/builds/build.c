@@ -1,9 +1,5 @@
 #include "broker/builds/build.h"
 
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "base/clock.h"
 #include "broker/builds/dump_package.h"

@@ -29,12 +29,7 @@
  *
  * Between the steps nobody folds the set (state_fold_hold). Archive thread.
  */
-#ifndef BROKER_BUILDS_BUILD_H
-#define BROKER_BUILDS_BUILD_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/log/head.h"
 #include "broker/sets/registry.h"
@@ -86,5 +81,3 @@ void build_abandon(struct build *build);
  * --package-bytes. It grows with `n`, for one document names all packages and
  * has a limit, too (R-026). */
 uint64_t build_package_limit(uint64_t package_bytes, size_t n);
-
-#endif

@@ -14,11 +14,7 @@
  *
  * Archive thread.
  */
-#ifndef BROKER_BUILDS_DUMP_PACKAGE_H
-#define BROKER_BUILDS_DUMP_PACKAGE_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/builds/generation.h"
 #include "broker/builds/zip_writer.h"
@@ -71,5 +67,3 @@ MUST_CHECK enum status dump_package_step(struct dump_package *packing,
 
 /* Ends or abandons the package, before the writer ends. NULL is allowed. */
 void dump_package_free(struct dump_package *packing);
-
-#endif

@@ -30,10 +30,7 @@
  *
  * Archive thread. Any thread may read the files.
  */
-#ifndef BROKER_BUILDS_GENERATION_H
-#define BROKER_BUILDS_GENERATION_H
-
-#include <stdint.h>
+#pragma once
 
 #include "broker/builds/zfile.h"
 #include "broker/log/head.h"
@@ -145,5 +142,3 @@ MUST_CHECK enum status generation_open(const struct set *set,
  * is over. Returns false if none was due, the deletion failed, or a backup
  * copies files. */
 bool generation_sweep_one(struct registry *registry);
-
-#endif

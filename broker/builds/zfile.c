@@ -1,8 +1,5 @@
 #include "broker/builds/zfile.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <openssl/evp.h>

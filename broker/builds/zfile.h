@@ -13,11 +13,7 @@
  *
  * The header is written last; the writer leaves room for it.
  */
-#ifndef BROKER_BUILDS_ZFILE_H
-#define BROKER_BUILDS_ZFILE_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "base/file.h"
 #include "broker/net/body.h"
@@ -80,5 +76,3 @@ bool zfile_block(const struct zfile_header *header, size_t n, uint64_t *at,
  * damage. After an error the caller still owns the file. May block. */
 MUST_CHECK enum status zfile_body(int fd, struct body **body,
                                   struct problem *why);
-
-#endif

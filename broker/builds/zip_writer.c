@@ -1,11 +1,6 @@
 #include "broker/builds/zip_writer.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <archive.h>

@@ -18,11 +18,7 @@
  *
  * One thread at a time. All of it may block.
  */
-#ifndef BROKER_BUILDS_ZIP_WRITER_H
-#define BROKER_BUILDS_ZIP_WRITER_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "proto/problem.h"
 #include "proto/resourcesync/digest.h"
@@ -120,5 +116,3 @@ MUST_CHECK enum status zip_writer_finish(struct zip_writer *package,
 
 /* Leaves nothing. NULL is allowed. */
 void zip_writer_abandon(struct zip_writer *package);
-
-#endif

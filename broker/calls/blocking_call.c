@@ -1,7 +1,6 @@
 #include "broker/calls/blocking_call.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 #include <time.h>
 
 #include "base/clock.h"

@@ -15,10 +15,7 @@
  *
  * All functions: the thread that has opened it.
  */
-#ifndef BROKER_CALLS_BLOCKING_CALL_H
-#define BROKER_CALLS_BLOCKING_CALL_H
-
-#include <stdbool.h>
+#pragma once
 
 #include "broker/calls/caller.h"
 
@@ -52,5 +49,3 @@ const struct call *blocking_begin(struct blocking *blocking,
 /* Waits for the next piece, lent until the next call of a function. False: the
  * call has ended. */
 bool blocking_next(struct blocking *blocking, struct slice *piece);
-
-#endif

@@ -8,11 +8,7 @@
  * not keep the others from their turn.
  */
 #include <arpa/inet.h>
-#include <errno.h>
 #include <netdb.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <openssl/ssl.h>
 

@@ -3,12 +3,7 @@
  * for the next call to their host.
  */
 #include <arpa/inet.h>
-#include <errno.h>
 #include <netinet/tcp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/uio.h>
 #include <unistd.h>

@@ -17,9 +17,6 @@
  *       |                            +------> piece --> take --> READY --+
  *       +----------------------------------------------------------------+
  */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <openssl/ssl.h>
 

@@ -10,11 +10,9 @@
  *
  * Pure.
  */
-#ifndef BROKER_CALLS_CALL_HISTORY_H
-#define BROKER_CALLS_CALL_HISTORY_H
+#pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "proto/c.h"
 
 /* All zero: no call yet. */
 struct call_history {
@@ -38,5 +36,3 @@ call_history_is_bad(const struct call_history *h)
 {
     return h->strain > CALL_COST / 8;
 }
-
-#endif

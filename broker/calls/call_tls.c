@@ -11,9 +11,6 @@
  * the authorities that have verified it.
  */
 #include <arpa/inet.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>

@@ -1,7 +1,5 @@
 #include "broker/calls/caller.h"
 
-#include <stdlib.h>
-
 #include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/calls/caller_state.h"

@@ -55,11 +55,7 @@
  * an answer whose end only the end of the connection tells needs close_notify:
  * else it has ended early.
  */
-#ifndef BROKER_CALLS_CALLER_H
-#define BROKER_CALLS_CALLER_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "base/list.h"
 #include "base/loop.h"
@@ -253,5 +249,3 @@ void caller_clear_alarm(struct caller *caller, struct alarm *alarm);
 /* Runs job->work, which may block, on the worker pool, then job->done here.
  * Always calls `done`. */
 void caller_work(struct caller *caller, struct job *job);
-
-#endif

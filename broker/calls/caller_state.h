@@ -25,12 +25,9 @@
  *     closed: after any failure, surplus bytes, "Connection: close"; a KEPT one
  *     when it becomes readable, is old, or there are too many
  */
-#ifndef BROKER_CALLS_CALLER_STATE_H
-#define BROKER_CALLS_CALLER_STATE_H
+#pragma once
 
 #include <netinet/in.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <sys/un.h>
 #include <uv.h>
 
@@ -363,5 +360,3 @@ void call_taken(struct call *call);
 
 /* Goes on with the connections in caller->due. */
 void call_go_on(struct caller *caller);
-
-#endif

@@ -1,8 +1,6 @@
 #include "broker/check/check.h"
 
 #include <fcntl.h>
-#include <inttypes.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/array.h"

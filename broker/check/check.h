@@ -12,12 +12,7 @@
  *     inspection.h    databases, findings and counts of one look
  *     databases.h     databases and their versions
  */
-#ifndef BROKER_CHECK_CHECK_H
-#define BROKER_CHECK_CHECK_H
-
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
+#pragma once
 
 #include "proto/problem.h"
 #include "proto/status.h"
@@ -31,5 +26,3 @@ struct check_options {
  * STATUS_NOT_FOUND: there is no data directory. */
 MUST_CHECK enum status check_run(const struct check_options *options, FILE *to,
                                  uint64_t *n_findings, struct problem *why);
-
-#endif

@@ -3,12 +3,7 @@
  * documents against the SHA-256 in their own header (builds/zfile.h), and
  * packages against what the document of the dump says about them.
  */
-#include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -3,8 +3,6 @@
  * that they refer to. Files without a row are found by check_names.
  */
 #include <fcntl.h>
-#include <inttypes.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "broker/check/checks.h"

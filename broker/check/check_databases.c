@@ -7,8 +7,6 @@
  * position may seem to be behind its end.
  */
 #include <dirent.h>
-#include <inttypes.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "broker/bridge/mqtt_db.h"

@@ -10,10 +10,6 @@
  *   n       earlier               never
  *   n       none                  a later entry, or n, deletes the resource
  */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/file.h"
 #include "base/map.h"

@@ -3,8 +3,7 @@
  * directory, one row each in check.c. Each opens what it reads, so that a
  * second look sees it anew.
  */
-#ifndef BROKER_CHECK_CHECKS_H
-#define BROKER_CHECK_CHECKS_H
+#pragma once
 
 #include "broker/check/inspection.h"
 
@@ -25,5 +24,3 @@ MUST_CHECK enum status check_rules(struct inspection *in, enum database_id id,
 void check_log(struct inspection *in, const struct inspected_set *set);
 void check_builds(struct inspection *in, const struct inspected_set *set);
 void check_content(struct inspection *in, const struct inspected_set *set);
-
-#endif

@@ -1,9 +1,6 @@
 #include "broker/check/databases.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 
 #include "broker/access/tokens.h"
 #include "broker/bridge/mqtt_db.h"

@@ -8,10 +8,7 @@
  * file before all versions were looked at: a start that is refused has written
  * nothing, and the newer program can go on.
  */
-#ifndef BROKER_CHECK_DATABASES_H
-#define BROKER_CHECK_DATABASES_H
-
-#include <stdint.h>
+#pragma once
 
 #include "base/db.h"
 #include "proto/problem.h"
@@ -52,5 +49,3 @@ extern const struct database databases[DATABASES];
  * report them. No process has the directory open. */
 MUST_CHECK enum status databases_check_versions(const char *dir,
                                                 struct problem *why);
-
-#endif

@@ -6,12 +6,7 @@
  * through SQLite's locks, in short transactions; else without any lock and
  * without a new file, while a lock of ours keeps brokers from starting.
  */
-#ifndef BROKER_CHECK_INSPECTION_H
-#define BROKER_CHECK_INSPECTION_H
-
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
+#pragma once
 
 #include "base/db.h"
 #include "broker/check/databases.h"
@@ -152,5 +147,3 @@ void inspection_whole_path(const struct inspection *in, const char *path,
                            char *to, size_t size);
 
 void inspection_fini(struct inspection *in);
-
-#endif

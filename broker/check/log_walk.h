@@ -5,11 +5,7 @@
  * The walk proves them (proto/input/list_proof.h). Behind damage it goes
  * on at the next place whose digest is stored.
  */
-#ifndef BROKER_CHECK_LOG_WALK_H
-#define BROKER_CHECK_LOG_WALK_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/check/inspection.h"
 #include "proto/input/list_proof.h"
@@ -48,5 +44,3 @@ struct log_claim *log_walk_claim(struct log_walk *walk);
 void log_walk_run(struct log_walk *walk);
 
 void log_walk_fini(struct log_walk *walk);
-
-#endif

@@ -1,7 +1,5 @@
 #include "broker/check/packed_file.h"
 
-#include <string.h>
-
 #include <zlib.h>
 
 #define PIECE_SIZE   65536

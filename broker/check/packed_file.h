@@ -9,11 +9,7 @@
  * padding, places for readers that enter in the middle. The broker sends them
  * all to a client that accepts gzip.
  */
-#ifndef BROKER_CHECK_PACKED_FILE_H
-#define BROKER_CHECK_PACKED_FILE_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/check/inspection.h"
 
@@ -35,5 +31,3 @@ MUST_CHECK enum status packed_file_read(struct inspection *in, int fd,
                                         const struct packed_file *file,
                                         bool *are_places_right,
                                         struct problem *why);
-
-#endif

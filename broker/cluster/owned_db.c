@@ -17,9 +17,6 @@
 #include "broker/cluster/owned_db.h"
 
 #include <endian.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/db.h"

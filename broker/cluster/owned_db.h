@@ -26,10 +26,7 @@
  *
  * An owned_db belongs to one thread at a time, as its database does.
  */
-#ifndef BROKER_CLUSTER_OWNED_DB_H
-#define BROKER_CLUSTER_OWNED_DB_H
-
-#include <stdbool.h>
+#pragma once
 
 #include "base/db.h"
 #include "broker/cluster/streams.h"
@@ -104,5 +101,3 @@ MUST_CHECK enum status owned_db_begin(struct db *db, struct owned_db *o,
                                       bool is_firm, struct problem *why);
 MUST_CHECK enum status owned_db_end(struct db *db, struct owned_db *o,
                                     enum status rc, struct problem *why);
-
-#endif

@@ -1,9 +1,7 @@
 #include "broker/cluster/ownership.h"
 
-#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/thread.h"

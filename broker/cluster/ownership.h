@@ -15,11 +15,7 @@
  * A clock that stands still while the machine sleeps cannot know. The term,
  * which each row of a stream carries, keeps the state right then (streams.h).
  */
-#ifndef BROKER_CLUSTER_OWNERSHIP_H
-#define BROKER_CLUSTER_OWNERSHIP_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/cluster/owned_db.h"
 #include "broker/cluster/streams.h"
@@ -77,5 +73,3 @@ void ownership_stop(struct ownership *o);
 
 /* Calls ownership_stop, closes the streams, and frees. NULL is allowed. */
 void ownership_close(struct ownership *o);
-
-#endif

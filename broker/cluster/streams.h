@@ -22,12 +22,7 @@
  * A struct streams belongs to one thread. It waits for the network, at most
  * some seconds.
  */
-#ifndef BROKER_CLUSTER_STREAMS_H
-#define BROKER_CLUSTER_STREAMS_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "proto/problem.h"
 #include "proto/slice.h"
@@ -145,5 +140,3 @@ struct ownership_right {
     const struct ownership *ownership; /* it has no effect outside without
                                           (ownership.h) */
 };
-
-#endif

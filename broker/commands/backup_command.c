@@ -1,5 +1,3 @@
-#include <inttypes.h>
-#include <stdio.h>
 #include <sys/stat.h>
 
 #include "broker/backup/archive_restore.h"

@@ -1,8 +1,7 @@
 /*
  * command_rows.h - the rows of the commands of tidingsd.
  */
-#ifndef BROKER_COMMANDS_COMMAND_ROWS_H
-#define BROKER_COMMANDS_COMMAND_ROWS_H
+#pragma once
 
 #include "base/commands/commands.h"
 
@@ -20,5 +19,3 @@ extern const struct command cluster_init_command, cluster_status_command,
 extern const struct command token_add_command, token_list_command,
     token_show_command, token_revoke_command, token_rotate_command,
     token_check_command, token_open_again_command;
-
-#endif

@@ -5,10 +5,9 @@
  * A command is a row (base/commands/commands.h) in a file NAME_command.c, named
  * by command_rows.h and command_table.c.
  */
-#ifndef BROKER_COMMANDS_COMMAND_TABLE_H
-#define BROKER_COMMANDS_COMMAND_TABLE_H
+#pragma once
 
-#include <stdio.h>
+#include "proto/c.h"
 
 /* Call it first: commands_begin. */
 void command_table_begin(void);
@@ -22,5 +21,3 @@ void command_table_help(FILE *to);
 
 /* Ends a program that has printed: returns its exit code. */
 int command_table_end(void);
-
-#endif

@@ -14,10 +14,7 @@
  * DATA/restoring (STORE_RESTORING) keeps brokers out while files move. A start
  * after a crash goes on where it was cut off.
  */
-#ifndef BROKER_COMMANDS_REJOIN_H
-#define BROKER_COMMANDS_REJOIN_H
-
-#include <stdbool.h>
+#pragma once
 
 #include "broker/config/config.h"
 #include "proto/problem.h"
@@ -33,5 +30,3 @@
 MUST_CHECK enum status rejoin_if_needed(const struct config *config,
                                         bool (*should_stop)(void *user),
                                         void *user, struct problem *why);
-
-#endif

@@ -7,9 +7,6 @@
  * broker, by HTTP over its control socket, which only the broker's user may
  * open.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -1,9 +1,6 @@
 #include "broker/config/bridge_config.h"
 
 #include <arpa/inet.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include "base/options.h"

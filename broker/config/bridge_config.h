@@ -15,12 +15,7 @@
  * `url` and one of `out` and `in` are required; only `out` and `in` may be
  * repeated, because a line of the file has a greatest length (config.h).
  */
-#ifndef BROKER_CONFIG_BRIDGE_CONFIG_H
-#define BROKER_CONFIG_BRIDGE_CONFIG_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "proto/problem.h"
 #include "proto/status.h"
@@ -143,5 +138,3 @@ MUST_CHECK enum status bridge_check(const struct bridge_config *bridge,
 MUST_CHECK enum status bridging_check(const struct bridge_config *bridges,
                                       size_t n, const char *path,
                                       struct problem *why);
-
-#endif

@@ -1,6 +1,5 @@
 #include "broker/config/config.h"
 
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/commands/option_file.h"

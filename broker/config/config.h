@@ -9,14 +9,9 @@
  * Sections follow the options: each is a bridge to an MQTT broker
  * (bridge_config.h).
  */
-#ifndef BROKER_CONFIG_CONFIG_H
-#define BROKER_CONFIG_CONFIG_H
+#pragma once
 
 #include <pthread.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 
 #include "base/options.h"
 #include "broker/base/diag.h"
@@ -234,5 +229,3 @@ void config_report_update(struct config_report *report,
 
 /* Appends the text. Any thread. */
 void config_report_copy(struct config_report *report, struct buf *to);
-
-#endif

@@ -1,7 +1,5 @@
 #include "broker/documents/change_memory.h"
 
-#include <stdlib.h>
-
 #include "broker/documents/html_document.h"
 #include "proto/memory.h"
 

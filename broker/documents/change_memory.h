@@ -2,10 +2,7 @@
  * change_memory.h - change memory: exactly the entries after a position
  * (R-342).
  */
-#ifndef BROKER_DOCUMENTS_CHANGE_MEMORY_H
-#define BROKER_DOCUMENTS_CHANGE_MEMORY_H
-
-#include <stdint.h>
+#pragma once
 
 #include "broker/documents/documents.h"
 #include "broker/readers/message.h"
@@ -44,5 +41,3 @@ struct memory_page {
 MUST_CHECK enum status memory_open(const struct memory_wish *wish,
                                    struct memory_page *page,
                                    struct problem *why);
-
-#endif

@@ -5,9 +5,6 @@
  * memory, in the store, in the list's file. So a closed list has the same bytes
  * before and after its file exists, and no reader waits for the file.
  */
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -1,8 +1,5 @@
 #include "broker/documents/document.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "proto/datetime.h"
 #include "proto/resourcesync/fragment.h"
 

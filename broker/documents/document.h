@@ -4,11 +4,7 @@
  *
  *     document_wish --document_open_fn--> document --> body, read by pieces
  */
-#ifndef BROKER_DOCUMENTS_DOCUMENT_H
-#define BROKER_DOCUMENTS_DOCUMENT_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/log/log.h"
 #include "broker/net/body.h"
@@ -155,5 +151,3 @@ MUST_CHECK enum status lines_next(struct lines *lines, struct slice *line);
 /* The text between `before` and `after` in a line; empty if there is none. */
 struct slice lines_between(struct slice line, const char *before,
                            const char *after);
-
-#endif

@@ -1,9 +1,5 @@
 #include "broker/documents/documents.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "base/path_pattern.h"
 #include "broker/documents/html_document.h"
 #include "broker/documents/web_files.h"

@@ -1,12 +1,7 @@
 /*
  * documents.h - path -> document: one row each, in documents.c.
  */
-#ifndef BROKER_DOCUMENTS_DOCUMENTS_H
-#define BROKER_DOCUMENTS_DOCUMENTS_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/documents/document.h"
 #include "proto/slice.h"
@@ -78,5 +73,3 @@ document_links_fn notifications_framework_links;
 document_open_fn landing_open;
 document_open_fn robots_open;
 document_open_fn web_file_open;
-
-#endif

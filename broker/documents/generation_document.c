@@ -29,8 +29,6 @@
  */
 #include "broker/documents/generation_document.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

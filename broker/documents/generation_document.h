@@ -8,11 +8,7 @@
  *
  * For workers: all of these functions may block.
  */
-#ifndef BROKER_DOCUMENTS_GENERATION_DOCUMENT_H
-#define BROKER_DOCUMENTS_GENERATION_DOCUMENT_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/builds/generation.h"
 #include "broker/documents/documents.h"
@@ -41,5 +37,3 @@ generation_document_none(const struct document_wish *wish, struct problem *why);
 MUST_CHECK enum status
 generation_document_check(const struct document_wish *wish,
                           struct problem *why);
-
-#endif

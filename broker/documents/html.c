@@ -1,7 +1,5 @@
 #include "broker/documents/html.h"
 
-#include <stdio.h>
-
 #include "broker/sets/links.h"
 #include "proto/datetime.h"
 #include "proto/http/response_head.h"

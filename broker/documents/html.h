@@ -19,11 +19,7 @@
  * programs get, so it says the same. Members become a list of terms, objects in
  * them lists of their own. Links, objects with `rel` and `href`, become links.
  */
-#ifndef BROKER_DOCUMENTS_HTML_H
-#define BROKER_DOCUMENTS_HTML_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "proto/buf.h"
 #include "proto/slice.h"
@@ -90,5 +86,3 @@ bool html_json(struct buf *to, const struct html_head *head, struct slice json);
  * `path`. For server_options.write_problem. */
 void html_problem(struct buf *to, unsigned status, struct slice path,
                   struct slice problem);
-
-#endif

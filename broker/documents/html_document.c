@@ -1,9 +1,5 @@
 #include "broker/documents/html_document.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "broker/documents/html.h"
 #include "broker/sets/links.h"
 #include "proto/resourcesync/document_write.h"

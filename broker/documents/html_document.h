@@ -8,11 +8,7 @@
  * list of 50,000 entries is never in memory as a whole: the lines before the
  * page are read and dropped.
  */
-#ifndef BROKER_DOCUMENTS_HTML_DOCUMENT_H
-#define BROKER_DOCUMENTS_HTML_DOCUMENT_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/documents/document.h"
 #include "proto/buf.h"
@@ -44,5 +40,3 @@ MUST_CHECK enum status html_document_write(struct buf *to,
                                            const struct html_wish *wish,
                                            struct lines *lines,
                                            struct problem *why);
-
-#endif

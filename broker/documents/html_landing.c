@@ -4,9 +4,6 @@
  *
  * In a browser that runs scripts the page becomes the console (web/console.js).
  */
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "broker/documents/documents.h"
 #include "broker/sets/links.h"

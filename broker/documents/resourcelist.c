@@ -7,8 +7,6 @@
  * made from these for crawlers that reject ResourceSync's elements (R-386):
  * line by line, because an entry is a line (lines.h).
  */
-#include <stdlib.h>
-#include <string.h>
 
 #include "broker/builds/generation.h"
 #include "broker/documents/document.h"

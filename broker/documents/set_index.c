@@ -15,9 +15,6 @@
  * declare a part immutable to caches: it names lists under the present public
  * URL (R-264), and a list may be dropped.
  */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "broker/documents/documents.h"
 #include "broker/sets/index_parts.h"

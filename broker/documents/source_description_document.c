@@ -2,8 +2,6 @@
  * source_description_document.c - the Source Description: one entry per set, or
  * the index of several (source_description.h).
  */
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "broker/documents/documents.h"

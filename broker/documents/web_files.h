@@ -5,8 +5,7 @@
  * CMakeLists.txt names. A row of documents.c gives a file its path, so a file
  * is a document as every other: with an ETag, conditions, ranges and HEAD.
  */
-#ifndef BROKER_DOCUMENTS_WEB_FILES_H
-#define BROKER_DOCUMENTS_WEB_FILES_H
+#pragma once
 
 #include "proto/resourcesync/digest.h"
 #include "proto/slice.h"
@@ -27,5 +26,3 @@ extern const struct web_file web_console_js, web_console_parts_js,
 
 /* The description of all routes (http/openapi.c) */
 extern const struct web_file broker_http_openapi_json;
-
-#endif

@@ -1,8 +1,5 @@
 #include "broker/http/answers.h"
 
-#include <inttypes.h>
-#include <stdlib.h>
-
 #include "broker/net/response.h"
 #include "broker/sets/positions.h"
 #include "proto/datetime.h"

@@ -2,11 +2,7 @@
  * answers.h - what several handlers share: answers (a set that does not exist,
  * JSON), parameters of the query, and the checks of posts.
  */
-#ifndef BROKER_HTTP_ANSWERS_H
-#define BROKER_HTTP_ANSWERS_H
-
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/access/principal.h"
 #include "broker/http/http.h"
@@ -92,5 +88,3 @@ MUST_CHECK enum status query_yes(struct request *rq, const char *name,
 /* Last-Event-ID, of an event stream that connects again; during on_request.
  * Empty: none. */
 struct slice query_last_event_id(struct request *rq);
-
-#endif

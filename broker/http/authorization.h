@@ -17,8 +17,7 @@
  *     403   the token lacks the right; the answer names it
  *     404   the same, of a set that does not exist for the token
  */
-#ifndef BROKER_HTTP_AUTHORIZATION_H
-#define BROKER_HTTP_AUTHORIZATION_H
+#pragma once
 
 #include "broker/access/principal.h"
 #include "broker/http/http.h"
@@ -46,5 +45,3 @@ bool authorization_check(struct http *http, struct request *rq,
  * of the set or relay; empty: none. */
 void authorization_refuse(struct request *rq, const struct principal *principal,
                           unsigned rights, struct slice name);
-
-#endif

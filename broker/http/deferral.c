@@ -1,7 +1,5 @@
 #include "broker/http/deferral.h"
 
-#include <stdlib.h>
-
 #include <openssl/crypto.h>
 
 #include "broker/base/metrics.h"

@@ -20,12 +20,7 @@
  * and `work` on a worker, and deferral_end anywhere. While a worker takes a
  * step, `take` must not touch what the step uses.
  */
-#ifndef BROKER_HTTP_DEFERRAL_H
-#define BROKER_HTTP_DEFERRAL_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "base/loop.h"
 #include "broker/base/authority.h"
@@ -141,5 +136,3 @@ void deferral_begin(struct deferral *d, struct request *rq);
  * which is the answer, and counts as a refusal. Any thread. */
 void deferral_end(struct deferral *d, enum status rc,
                   const struct problem *why);
-
-#endif

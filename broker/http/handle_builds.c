@@ -2,9 +2,6 @@
  * handle_builds.c - makes documents of a set on demand: closes the open list,
  * builds the Resource List or the Resource Dump.
  */
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "broker/archive/build_schedule.h"

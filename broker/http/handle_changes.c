@@ -2,7 +2,6 @@
  * handle_changes.c - POST changes: alone, or with their content
  * (multipart/related).
  */
-#include <stdio.h>
 
 #include "broker/archive/archiver.h"
 #include "broker/base/metrics.h"

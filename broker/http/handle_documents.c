@@ -3,7 +3,6 @@
  *
  * documents/ makes the documents; conditional.h decides which part is sent.
  */
-#include <stdio.h>
 
 #include "broker/documents/documents.h"
 #include "broker/documents/html.h"

@@ -18,7 +18,6 @@
  *
  * The answer to an error at /hub is text/plain (W-032).
  */
-#include <string.h>
 
 #include "broker/http/answers.h"
 #include "broker/http/authorization.h"

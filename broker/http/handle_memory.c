@@ -8,7 +8,6 @@
  *       |    v job ^    v
  *       +---- resumed <-- waits (push/longpoll.h)
  */
-#include <stdlib.h>
 
 #include "base/clock.h"
 #include "broker/documents/change_memory.h"

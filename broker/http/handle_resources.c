@@ -2,8 +2,6 @@
  * handle_resources.c - PUT resources: the complete list of a source's
  * resources.
  */
-#include <inttypes.h>
-#include <string.h>
 
 #include "broker/archive/archiver.h"
 #include "broker/archive/uploads.h"

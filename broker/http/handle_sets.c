@@ -2,8 +2,6 @@
  * handle_sets.c - PUT, PATCH, GET and DELETE a set, the report of its harvester
  * and its last hour; GET all sets.
  */
-#include <inttypes.h>
-#include <stdlib.h>
 
 #include "broker/documents/documents.h"
 #include "broker/documents/html.h"

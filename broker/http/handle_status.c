@@ -4,8 +4,6 @@
  * Prometheus, its options, and its bridges to MQTT brokers; and its backup, for
  * a client to fetch.
  */
-#include <inttypes.h>
-#include <string.h>
 #include <sys/statvfs.h>
 
 #include "broker/backup/backup_offer.h"

@@ -2,7 +2,6 @@
  * handle_stream.c - hands a connection to push: for the stream of a set, or of
  * many.
  */
-#include <string.h>
 
 #include "broker/http/answers.h"
 #include "broker/http/deferral.h"

@@ -14,8 +14,6 @@
  *
  * Changes wait for the disk, so a worker makes them (deferral.h).
  */
-#include <stdio.h>
-#include <string.h>
 
 #include <openssl/crypto.h>
 

@@ -1,7 +1,5 @@
 #include "broker/http/http.h"
 
-#include <stdio.h>
-
 #include "broker/http/authorization.h"
 #include "broker/http/origins.h"
 #include "broker/http/request_records.h"

@@ -2,11 +2,9 @@
  * http.h - the entrance of all requests: shared state of the handlers, and
  * access.
  */
-#ifndef BROKER_HTTP_HTTP_H
-#define BROKER_HTTP_HTTP_H
+#pragma once
 
 #include <stdatomic.h>
-#include <stdbool.h>
 
 #include "broker/access/identity_provider.h"
 #include "broker/access/tokens.h"
@@ -80,5 +78,3 @@ void http_init(struct http *http, struct registry *registry, struct push *push,
 /* The server's on_request and on_end; `user` is the struct http. */
 void http_on_request(struct request *rq, void *user);
 void http_on_end(const struct request_end *end, void *user);
-
-#endif

@@ -14,8 +14,6 @@
  * It does not describe the members of JSON: the pages of doc/ do.
  */
 #include <ctype.h>
-#include <inttypes.h>
-#include <string.h>
 
 #include "broker/documents/documents.h"
 #include "broker/http/route_table.h"

@@ -1,8 +1,5 @@
 #include "broker/http/origins.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "broker/net/response.h"
 #include "proto/http/websub.h"
 

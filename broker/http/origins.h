@@ -13,11 +13,9 @@
  * Tokens travel in fields that a page has to set itself. So the broker never
  * allows a browser's own credentials.
  */
-#ifndef BROKER_HTTP_ORIGINS_H
-#define BROKER_HTTP_ORIGINS_H
+#pragma once
 
 #include <stdatomic.h>
-#include <stdbool.h>
 
 #include "broker/http/http.h"
 #include "broker/net/request.h"
@@ -94,5 +92,3 @@ void origins_mark(struct request *rq, const struct origins *origins,
 struct response;
 void origins_preflight(struct request *rq, struct response *r,
                        const struct origins *origins, const char *allow);
-
-#endif

@@ -13,10 +13,7 @@
  *
  * A service thread's.
  */
-#ifndef BROKER_HTTP_POSTPONEMENT_H
-#define BROKER_HTTP_POSTPONEMENT_H
-
-#include <stdbool.h>
+#pragma once
 
 #include "broker/http/http.h"
 #include "broker/net/request.h"
@@ -50,5 +47,3 @@ MUST_CHECK bool postponement_begin(struct postponement *p, struct request *rq);
 /* Answers 503; an EventSource gets an empty stream, after which it comes again.
  * Within on_request. */
 void postponement_refuse(struct request *rq);
-
-#endif

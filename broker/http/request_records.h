@@ -12,8 +12,7 @@
  * "none" for all others: unknown paths and methods, and requests that were
  * refused before their path was looked up.
  */
-#ifndef BROKER_HTTP_REQUEST_RECORDS_H
-#define BROKER_HTTP_REQUEST_RECORDS_H
+#pragma once
 
 #include "broker/base/access_log.h"
 #include "broker/net/request.h"
@@ -25,5 +24,3 @@ void request_records_init(void);
 /* Adds the line, if the log is on, and counts the request. On its service
  * thread. */
 void request_records_add(struct access_log *log, const struct request_end *end);
-
-#endif

@@ -1,8 +1,5 @@
 #include "broker/http/route_table.h"
 
-#include <inttypes.h>
-#include <string.h>
-
 #include "broker/access/token_json.h"
 #include "broker/base/metrics.h"
 #include "broker/documents/documents.h"

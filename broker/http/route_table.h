@@ -8,13 +8,7 @@
  * check the status of every answer against the row. doc/http.md is the output
  * of route_table_print.
  */
-#ifndef BROKER_HTTP_ROUTE_TABLE_H
-#define BROKER_HTTP_ROUTE_TABLE_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
+#pragma once
 
 #include "broker/access/rights.h"
 #include "broker/config/config.h"
@@ -133,5 +127,3 @@ void route_table_print(FILE *to);
 
 /* Appends the description, on lines of their own for each operation. */
 void route_table_openapi(struct buf *to);
-
-#endif

@@ -1,9 +1,5 @@
 #include "broker/http/routes.h"
 
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/path_pattern.h"
 #include "broker/base/metrics.h"
 #include "broker/documents/documents.h"

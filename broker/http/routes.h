@@ -4,8 +4,7 @@
  * The rows are in route_table.c. The router checks the request against its row
  * before it calls the handler.
  */
-#ifndef BROKER_HTTP_ROUTES_H
-#define BROKER_HTTP_ROUTES_H
+#pragma once
 
 #include "broker/http/http.h"
 #include "broker/net/request.h"
@@ -86,5 +85,3 @@ void routes_run(struct http *http, struct request *rq,
 /* Answers OPTIONS: 204, with the methods of the path. */
 void routes_answer_options(struct http *http, struct request *rq,
                            const struct route_found *found);
-
-#endif

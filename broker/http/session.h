@@ -20,10 +20,7 @@
  * Over plain HTTP to another machine it is marked as Secure all the same, and
  * browsers drop it.
  */
-#ifndef BROKER_HTTP_SESSION_H
-#define BROKER_HTTP_SESSION_H
-
-#include <stdbool.h>
+#pragma once
 
 #include "broker/access/principal.h"
 #include "broker/http/http.h"
@@ -47,5 +44,3 @@ bool session_is_foreign(const struct http *http, struct request *rq);
  * browser. During on_request. */
 void session_add_cookie(struct http *http, struct request *rq,
                         struct response *r, const char *text);
-
-#endif

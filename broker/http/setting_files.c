@@ -1,8 +1,5 @@
 #include "broker/http/setting_files.h"
 
-#include <stddef.h>
-#include <stdlib.h>
-
 #include "base/certificates.h"
 #include "broker/access/identity_provider.h"
 #include "broker/base/authorities.h"

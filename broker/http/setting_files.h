@@ -13,8 +13,7 @@
  *
  * Only the thread that made it may call it.
  */
-#ifndef BROKER_HTTP_SETTING_FILES_H
-#define BROKER_HTTP_SETTING_FILES_H
+#pragma once
 
 #include "broker/config/config.h"
 #include "proto/problem.h"
@@ -60,5 +59,3 @@ void setting_files_use(struct setting_files *f, const struct config *next,
 
 /* For the loop of the thread: its descriptor, timeout and turn. */
 struct watched_files *setting_files_watched(struct setting_files *f);
-
-#endif

@@ -1,9 +1,5 @@
 #include "broker/hub/callback_tables.h"
 
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "proto/http/websub.h"
 #include "proto/memory.h"
 

@@ -10,10 +10,7 @@
  *
  * The delivery thread's.
  */
-#ifndef BROKER_HUB_CALLBACK_TABLES_H
-#define BROKER_HUB_CALLBACK_TABLES_H
-
-#include <stdint.h>
+#pragma once
 
 #include "base/map.h"
 #include "broker/base/client_limits.h"
@@ -81,5 +78,3 @@ void callback_tables_take_place(struct callback_tables *t,
                                 struct slice callback);
 void callback_tables_leave_place(struct callback_tables *t,
                                  struct callback_key *key);
-
-#endif

@@ -1,10 +1,5 @@
 #include "broker/hub/delivery.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/list.h"

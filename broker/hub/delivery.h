@@ -30,8 +30,7 @@
  *
  * The delivery thread's.
  */
-#ifndef BROKER_HUB_DELIVERY_H
-#define BROKER_HUB_DELIVERY_H
+#pragma once
 
 #include "broker/hub/subscription.h"
 
@@ -70,5 +69,3 @@ void deliveries_settle(struct hub *hub);
 /* At the end of a turn when hub.db has everything: sends the deliveries whose
  * ranges were written. Writes no rows. */
 void deliveries_turn(struct hub *hub);
-
-#endif

@@ -1,7 +1,5 @@
 #include "broker/hub/denial.h"
 
-#include <stdlib.h>
-
 #include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/hub/hub_state.h"

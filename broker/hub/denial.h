@@ -12,10 +12,7 @@
  *
  * The delivery thread's.
  */
-#ifndef BROKER_HUB_DENIAL_H
-#define BROKER_HUB_DENIAL_H
-
-#include <stdint.h>
+#pragma once
 
 #include "broker/calls/caller.h"
 #include "proto/slice.h"
@@ -53,5 +50,3 @@ void denials_turn(struct hub *hub);
  */
 int64_t denial_next_try_us(const struct hub *hub, const struct call *call,
                            unsigned tries);
-
-#endif

@@ -6,8 +6,7 @@
  *
  * The delivery thread's.
  */
-#ifndef BROKER_HUB_EXTERNAL_HUBS_H
-#define BROKER_HUB_EXTERNAL_HUBS_H
+#pragma once
 
 struct hub;
 
@@ -16,5 +15,3 @@ struct hub;
  * the start of all subscriptions of hub.db, also looks at subscriptions whose
  * set no longer names a hub. This turn's transaction keeps the changes. */
 void external_sync(struct hub *hub);
-
-#endif

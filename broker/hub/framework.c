@@ -1,7 +1,5 @@
 #include "broker/hub/framework.h"
 
-#include <stdlib.h>
-
 #include "broker/base/diag.h"
 #include "broker/hub/hub_state.h"
 #include "broker/hub/topic.h"

@@ -22,10 +22,9 @@
  *
  * The delivery thread's.
  */
-#ifndef BROKER_HUB_FRAMEWORK_H
-#define BROKER_HUB_FRAMEWORK_H
+#pragma once
 
-#include <stdint.h>
+#include "proto/c.h"
 
 struct hub;
 
@@ -46,5 +45,3 @@ uint64_t framework_seen(const struct hub *hub);
  * short: if there are many events the next wake goes on, and a worker first
  * reads those that are not in memory. */
 void framework_look(struct hub *hub);
-
-#endif

@@ -33,10 +33,6 @@
  */
 #include "broker/hub/hub.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "broker/base/diag.h"
 #include "broker/hub/delivery.h"
 #include "broker/hub/denial.h"

@@ -49,8 +49,7 @@
  *                 go_on            the next one, or it rests
  *     hub.c       keep_cursors     within a second: in hub.db
  */
-#ifndef BROKER_HUB_HUB_H
-#define BROKER_HUB_HUB_H
+#pragma once
 
 #include "broker/access/tokens.h"
 #include "broker/cluster/ownership.h"
@@ -97,5 +96,3 @@ void hub_close(struct hub *hub);
 /* Wakes the hub after a set was created, configured or removed, to look at its
  * topics. Any thread. */
 void hub_sets_changed(struct hub *hub);
-
-#endif

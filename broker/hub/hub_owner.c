@@ -1,7 +1,6 @@
 #include "broker/hub/hub_owner.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 
 #include "broker/hub/remote_commands.h"
 #include "broker/log/journal.h"

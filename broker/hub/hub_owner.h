@@ -11,8 +11,7 @@
  * former one could know, and reads the stream to its end. So it continues with
  * the same deliveries: the same entries, the same Tidings-Delivery.
  */
-#ifndef BROKER_HUB_HUB_OWNER_H
-#define BROKER_HUB_HUB_OWNER_H
+#pragma once
 
 #include "broker/hub/hub.h"
 
@@ -45,5 +44,3 @@ MUST_CHECK enum status hub_owner_submit(struct hub_owner *owner,
 void hub_owner_sets_changed(struct hub_owner *owner);
 void hub_owner_stop(struct hub_owner *owner);
 void hub_owner_close(struct hub_owner *owner); /* NULL is allowed */
-
-#endif

@@ -1,8 +1,5 @@
 #include "broker/hub/hub_rows.h"
 
-#include <inttypes.h>
-#include <string.h>
-
 /* Reading, at the start */
 
 /* The columns that both tables have, and where a row of them is read to. */

@@ -5,11 +5,7 @@
  * The functions that write do so within the transaction of this turn, and begin
  * it. If it is not kept, a later turn writes the row again (hub.c).
  */
-#ifndef BROKER_HUB_HUB_ROWS_H
-#define BROKER_HUB_HUB_ROWS_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/hub/subscription.h"
 #include "broker/hub/topic.h"
@@ -68,5 +64,3 @@ void hub_rows_put_range(struct hub_db *h, struct subscription *s);
 
 /* Writes the cursor. */
 void hub_rows_put_cursor(struct hub_db *h, struct subscription *s);
-
-#endif

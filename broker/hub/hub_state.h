@@ -2,8 +2,7 @@
  * hub_state.h - struct hub, for the files of this folder. The delivery thread
  * owns it, except the members under "Other threads".
  */
-#ifndef BROKER_HUB_HUB_STATE_H
-#define BROKER_HUB_HUB_STATE_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -113,5 +112,3 @@ hub_also(const struct hub *hub, const struct terms *terms)
 {
     return terms->is_local ? &hub->loopback : NULL;
 }
-
-#endif

@@ -1,8 +1,5 @@
 #include "broker/hub/id_table.h"
 
-#include <stdbool.h>
-#include <stdlib.h>
-
 #include "proto/memory.h"
 
 /* Returns the first slot whose id is not less. */

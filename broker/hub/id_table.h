@@ -9,12 +9,9 @@
  *
  * The delivery thread's.
  */
-#ifndef BROKER_HUB_ID_TABLE_H
-#define BROKER_HUB_ID_TABLE_H
+#pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
+#include "proto/c.h"
 #include "proto/status.h"
 
 /* All zero: empty. */
@@ -42,5 +39,3 @@ void *id_table_find(const struct id_table *ids, uint64_t id); /* or NULL */
 void *id_table_next(struct id_table *ids, uint64_t after);
 
 void id_table_fini(struct id_table *ids);
-
-#endif

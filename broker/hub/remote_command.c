@@ -1,7 +1,6 @@
 #include "broker/hub/remote_command.h"
 
 #include <endian.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "broker/net/response.h"

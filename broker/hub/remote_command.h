@@ -11,8 +11,7 @@
  * brokers are of one cluster and trust each other: the owner believes that the
  * other one has checked the token. But a token must be known to both.
  */
-#ifndef BROKER_HUB_REMOTE_COMMAND_H
-#define BROKER_HUB_REMOTE_COMMAND_H
+#pragma once
 
 #include "broker/access/tokens.h"
 #include "broker/sources/command.h"
@@ -37,5 +36,3 @@ MUST_CHECK enum status remote_command_read(struct command **command,
 void remote_command_write_outcome(struct buf *to,
                                   const struct command *command);
 void remote_command_read_outcome(struct command *command, struct slice bytes);
-
-#endif

@@ -15,8 +15,7 @@
  * journal is away. The owner may have run it all the same, as with a connection
  * that breaks; every command may be repeated.
  */
-#ifndef BROKER_HUB_REMOTE_COMMANDS_H
-#define BROKER_HUB_REMOTE_COMMANDS_H
+#pragma once
 
 #include "broker/access/tokens.h"
 #include "broker/cluster/streams.h"
@@ -56,5 +55,3 @@ void remote_commands_own(struct remote_commands *c, uint64_t term);
  * commands. A second call does nothing. */
 void remote_commands_stop(struct remote_commands *c);
 void remote_commands_close(struct remote_commands *c); /* NULL is allowed */
-
-#endif

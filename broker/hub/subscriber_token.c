@@ -1,9 +1,5 @@
 #include "broker/hub/subscriber_token.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 void
 subscriber_token_init(struct subscriber_token *owner, struct slice name,
                       int64_t ends_us, struct slice requester)

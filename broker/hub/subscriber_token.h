@@ -15,11 +15,7 @@
  *
  * The delivery thread's.
  */
-#ifndef BROKER_HUB_SUBSCRIBER_TOKEN_H
-#define BROKER_HUB_SUBSCRIBER_TOKEN_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/access/tokens.h"
 #include "broker/base/client_limits.h"
@@ -54,5 +50,3 @@ struct client *subscriber_token_client(struct subscriber_token *owner,
 bool subscriber_token_may_subscribe(struct subscriber_token *owner,
                                     struct tokens *tokens, struct slice name,
                                     bool is_private, int64_t now_us);
-
-#endif

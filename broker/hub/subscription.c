@@ -1,8 +1,5 @@
 #include "broker/hub/subscription.h"
 
-#include <inttypes.h>
-#include <stdlib.h>
-
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/hub/delivery.h"

@@ -20,13 +20,7 @@
  * kind SUBSCRIPTION_HUB: no lease, no secret; its "callback" is the hub's URL,
  * and its messages are fat pings (R-293).
  */
-#ifndef BROKER_HUB_SUBSCRIPTION_H
-#define BROKER_HUB_SUBSCRIPTION_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
+#pragma once
 
 #include <openssl/crypto.h>
 
@@ -228,5 +222,3 @@ void subscriptions_end_turn(struct hub *hub);
  * Later deliveries are of another generation, and have new IDs: a subscriber
  * that drops repeats by their IDs accepts them. */
 void subscription_redeliver(struct subscription *s, uint64_t after);
-
-#endif

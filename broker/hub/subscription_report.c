@@ -1,7 +1,5 @@
 #include "broker/hub/subscription_report.h"
 
-#include <inttypes.h>
-
 #include "broker/base/metrics.h"
 #include "broker/hub/hub_state.h"
 #include "broker/hub/verification.h"

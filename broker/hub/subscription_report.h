@@ -17,8 +17,7 @@
  *
  * The delivery thread's.
  */
-#ifndef BROKER_HUB_SUBSCRIPTION_REPORT_H
-#define BROKER_HUB_SUBSCRIPTION_REPORT_H
+#pragma once
 
 #include "broker/hub/subscription.h"
 #include "broker/hub/verification.h"
@@ -42,5 +41,3 @@ void report_list(struct buf *to, struct hub *hub, const char *name,
 /* The same for one callback, for clients that know its URL. */
 void report_callback(struct buf *to, struct hub *hub, const char *name,
                      bool is_relay, struct slice callback);
-
-#endif

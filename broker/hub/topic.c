@@ -1,9 +1,5 @@
 #include "broker/hub/topic.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "broker/hub/hub_state.h"
 #include "broker/readers/message.h"
 #include "broker/sets/framework_events.h"

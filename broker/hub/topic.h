@@ -13,11 +13,7 @@
  * share one watch, which marks them (framework.h); a foreign
  * topic marks its own. The thread only visits marked topics.
  */
-#ifndef BROKER_HUB_TOPIC_H
-#define BROKER_HUB_TOPIC_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "base/list.h"
 #include "base/map.h"
@@ -123,5 +119,3 @@ struct channel topic_channel(const struct topic *topic);
 MUST_CHECK enum status topic_make(struct shared_message *message,
                                   enum log_patience patience,
                                   struct problem *why);
-
-#endif

@@ -20,11 +20,6 @@
  */
 #include "broker/hub/verification.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/random.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"

@@ -11,11 +11,7 @@
  *
  * The delivery thread's.
  */
-#ifndef BROKER_HUB_VERIFICATION_H
-#define BROKER_HUB_VERIFICATION_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/hub/callback_tables.h"
 #include "broker/hub/subscription.h"
@@ -110,5 +106,3 @@ bool verification_is_replaced(const struct verification *r);
 /* Frees all requests without ending them, when the loop ends or never began. A
  * second call does nothing. */
 void verifications_free(struct hub *hub);
-
-#endif

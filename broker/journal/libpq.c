@@ -1,7 +1,6 @@
 #include "broker/journal/libpq.h"
 
 #include <dlfcn.h>
-#include <stddef.h>
 
 #define FILE_NAME "libpq.so.5"
 

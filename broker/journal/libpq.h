@@ -10,8 +10,7 @@
  * libpq_load belongs to the thread that starts the broker or the command,
  * before there are others. All functions of the table: as libpq says.
  */
-#ifndef BROKER_JOURNAL_LIBPQ_H
-#define BROKER_JOURNAL_LIBPQ_H
+#pragma once
 
 #include <libpq-fe.h>
 
@@ -63,5 +62,3 @@ extern struct libpq libpq;
 /* Loads libpq; does nothing after the first success. STATUS_UNSUPPORTED: it is
  * not installed, or too old. */
 MUST_CHECK enum status libpq_load(struct problem *why);
-
-#endif

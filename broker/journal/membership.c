@@ -1,7 +1,5 @@
 #include "broker/journal/membership.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "broker/base/diag.h"

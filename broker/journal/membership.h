@@ -2,8 +2,7 @@
  * membership.h - one broker of a cluster: its journal, and what a cluster
  * cannot do yet.
  */
-#ifndef BROKER_JOURNAL_MEMBERSHIP_H
-#define BROKER_JOURNAL_MEMBERSHIP_H
+#pragma once
 
 #include "broker/config/config.h"
 #include "proto/problem.h"
@@ -44,5 +43,3 @@ MUST_CHECK enum status membership_follow(struct membership *membership,
                                          struct log *log, struct problem *why);
 void membership_stop(struct membership *membership);
 void membership_close(struct membership *membership); /* after the log */
-
-#endif

@@ -1,9 +1,6 @@
 #include "broker/journal/pg_cluster.h"
 
-#include <inttypes.h>
 #include <poll.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "broker/journal/pg_connection.h"

@@ -3,11 +3,7 @@
  * brokers, takes a broker out. For commands: each call makes a connection that
  * has no broker's name, and closes it.
  */
-#ifndef BROKER_JOURNAL_PG_CLUSTER_H
-#define BROKER_JOURNAL_PG_CLUSTER_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/journal/pg_connection.h"
 #include "broker/log/journal.h"
@@ -77,5 +73,3 @@ pg_cluster_leave(const struct pg_options *options, const char *name,
                  const struct journal_place *place, bool *is_last,
                  enum status (*release)(void *user, struct problem *why),
                  void *user, struct problem *why);
-
-#endif

@@ -2,9 +2,6 @@
 
 #include <endian.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/random.h"

@@ -33,12 +33,7 @@
  *
  * Only this file knows libpq. A connection belongs to one thread.
  */
-#ifndef BROKER_JOURNAL_PG_CONNECTION_H
-#define BROKER_JOURNAL_PG_CONNECTION_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "base/db_values.h"
 #include "proto/problem.h"
@@ -193,5 +188,3 @@ MUST_CHECK enum status pg_listen(struct pg_connection *c, int fd,
                                  bool *is_notified, struct problem *why);
 
 void pg_close(struct pg_connection *c);
-
-#endif

@@ -22,8 +22,7 @@
  * follows what others add. NOTIFY wakes that thread; it looks each second
  * besides.
  */
-#ifndef BROKER_JOURNAL_PG_JOURNAL_H
-#define BROKER_JOURNAL_PG_JOURNAL_H
+#pragma once
 
 #include "broker/journal/pg_connection.h"
 #include "broker/log/journal.h"
@@ -68,5 +67,3 @@ MUST_CHECK enum status pg_journal_check(struct journal *journal,
 MUST_CHECK enum status pg_journal_follow(struct journal *journal,
                                          struct log *log, struct problem *why);
 void pg_journal_stop(struct journal *journal);
-
-#endif

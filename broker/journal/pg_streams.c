@@ -1,10 +1,7 @@
 #include "broker/journal/pg_streams.h"
 
 #include <endian.h>
-#include <inttypes.h>
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "broker/journal/pg_connection.h"

@@ -15,8 +15,7 @@
  * lease ends early, and two brokers believe for some seconds that they own. The
  * term in the row still refuses the first one's rows.
  */
-#ifndef BROKER_JOURNAL_PG_STREAMS_H
-#define BROKER_JOURNAL_PG_STREAMS_H
+#pragma once
 
 #include "broker/cluster/streams.h"
 #include "broker/journal/pg_connection.h"
@@ -24,5 +23,3 @@
 /* Makes the streams, for one thread, without a connection yet. What `options`
  * points to is lent. */
 struct streams *pg_streams_open(const struct pg_options *options);
-
-#endif

@@ -1,8 +1,5 @@
 #include "broker/log/act.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "broker/log/batch.h"
 #include "broker/log/log_set.h"

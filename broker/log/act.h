@@ -12,12 +12,7 @@
  * To add a kind: a row and its fields here, a case that places it (sequencer.c)
  * and a case that applies it (store_rows.c).
  */
-#ifndef BROKER_LOG_ACT_H
-#define BROKER_LOG_ACT_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/log/head.h"
 #include "proto/resourcesync/digest.h"
@@ -226,5 +221,3 @@ const struct act_key *acts_find_key(const struct acts *acts,
 void acts_clear(struct acts *acts);
 
 void acts_fini(struct acts *acts);
-
-#endif

@@ -1,8 +1,6 @@
 #include "broker/log/batch.h"
 
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <openssl/evp.h>
 #include <openssl/rand.h>

@@ -7,13 +7,9 @@
  * commit, from the store or from a closed list. Readers see no difference: the
  * bytes are the same, because fragments are copied everywhere as they are.
  */
-#ifndef BROKER_LOG_BATCH_H
-#define BROKER_LOG_BATCH_H
+#pragma once
 
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include "proto/problem.h"
 #include "proto/resourcesync/digest.h"
@@ -184,5 +180,3 @@ void verified_batches_add(struct batch_code code, const struct digest *digests,
  * returns their number; 0: they were forgotten. */
 size_t verified_batches_digests(struct batch_code code, struct digest *to,
                                 size_t max);
-
-#endif

@@ -1,7 +1,6 @@
 #include "broker/log/batch_cache.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 
 #include "base/list.h"
 #include "proto/memory.h"

@@ -8,12 +8,9 @@
  *
  * Any thread that may block.
  */
-#ifndef BROKER_LOG_BATCH_CACHE_H
-#define BROKER_LOG_BATCH_CACHE_H
+#pragma once
 
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include "broker/log/batch.h"
 #include "proto/problem.h"
@@ -41,5 +38,3 @@ MUST_CHECK enum status batch_cache_read(struct batch_cache *cache,
                                         struct log_set *set, uint64_t after,
                                         struct batch **batch,
                                         struct problem *why);
-
-#endif

@@ -1,9 +1,6 @@
 #include "broker/log/deflate_blocks.h"
 
 #include <libdeflate.h>
-#include <limits.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 #include <zlib.h>
 

@@ -20,8 +20,7 @@
  * The bytes are a function of the plain bytes. Another release of a library may
  * make others.
  */
-#ifndef BROKER_LOG_DEFLATE_BLOCKS_H
-#define BROKER_LOG_DEFLATE_BLOCKS_H
+#pragma once
 
 #include "proto/buf.h"
 #include "proto/problem.h"
@@ -36,5 +35,3 @@ struct libdeflate_compressor;
 MUST_CHECK enum status deflate_blocks(struct libdeflate_compressor *compressor,
                                       struct slice plain, struct buf *to,
                                       struct problem *why);
-
-#endif

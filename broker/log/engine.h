@@ -7,12 +7,7 @@
  *
  * One engine: broker/store, SQLite.
  */
-#ifndef BROKER_LOG_ENGINE_H
-#define BROKER_LOG_ENGINE_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/log/act.h"
 #include "broker/log/batch.h"
@@ -165,5 +160,3 @@ struct engine_ops {
 
     void (*close)(struct engine *engine);
 };
-
-#endif

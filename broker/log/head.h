@@ -32,12 +32,7 @@
  *     ordered --ACT_GENERATION--> current
  *        +------the next order--> due: nobody could build it
  */
-#ifndef BROKER_LOG_HEAD_H
-#define BROKER_LOG_HEAD_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "proto/buf.h"
 #include "proto/resourcesync/digest.h"
@@ -184,5 +179,3 @@ struct list_info head_open_list(const struct head *head);
 
 /* Ends the open list, which is not empty: describes it and begins the next. */
 struct list_info head_end_list(struct head *head);
-
-#endif

@@ -1,8 +1,5 @@
 #include "broker/log/idempotency.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "broker/base/client_limits.h"
 #include "broker/log/log_set.h"
 #include "proto/memory.h"

@@ -29,10 +29,7 @@
  *
  * The log thread's.
  */
-#ifndef BROKER_LOG_IDEMPOTENCY_H
-#define BROKER_LOG_IDEMPOTENCY_H
-
-#include <stdint.h>
+#pragma once
 
 #include "base/map.h"
 #include "broker/log/act.h"
@@ -94,5 +91,3 @@ MUST_CHECK enum status idempotency_take(struct idempotency_shares *shares,
 void idempotency_give(struct post *post);
 
 void idempotency_fini(struct idempotency_shares *shares);
-
-#endif

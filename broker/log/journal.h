@@ -29,11 +29,7 @@
  * at once, and answers the append that comes too late with STATUS_CONFLICT: the
  * round is stamped again.
  */
-#ifndef BROKER_LOG_JOURNAL_H
-#define BROKER_LOG_JOURNAL_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "proto/problem.h"
 #include "proto/resourcesync/digest.h"
@@ -124,5 +120,3 @@ struct journal_ops {
 
     void (*close)(struct journal *journal);
 };
-
-#endif

@@ -16,10 +16,7 @@
  * record that is missing here only makes `cluster mend` begin the journal
  * again. A reader proves each record by the digest of the copy.
  */
-#ifndef BROKER_LOG_KEPT_RECORDS_H
-#define BROKER_LOG_KEPT_RECORDS_H
-
-#include <stdint.h>
+#pragma once
 
 #include "broker/log/journal.h"
 #include "proto/problem.h"
@@ -56,5 +53,3 @@ MUST_CHECK enum status kept_records_read(const char *dir,
                                          struct journal_place *place,
                                          journal_take_fn *take, void *user,
                                          struct problem *why);
-
-#endif

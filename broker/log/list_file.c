@@ -1,14 +1,8 @@
 #include "broker/log/list_file.h"
 
 #include <endian.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <libdeflate.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

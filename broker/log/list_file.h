@@ -12,11 +12,9 @@
  * File and marks are a function of the entries and the header. In files of
  * earlier versions blocks end with a batch; readers know them by their marks.
  */
-#ifndef BROKER_LOG_LIST_FILE_H
-#define BROKER_LOG_LIST_FILE_H
+#pragma once
 
 #include <stdatomic.h>
-#include <stdint.h>
 
 #include "broker/log/batch.h"
 #include "broker/log/head.h"
@@ -89,5 +87,3 @@ MUST_CHECK enum status list_file_read(const struct list_file *file,
                                       uint64_t after, atomic_size_t *forms,
                                       struct batch **batch,
                                       struct problem *why);
-
-#endif

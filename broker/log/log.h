@@ -17,12 +17,9 @@
  * chooses. Today that is broker/store.
  * Callers must not assume that a batch was made in this process.
  */
-#ifndef BROKER_LOG_LOG_H
-#define BROKER_LOG_LOG_H
+#pragma once
 
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 #include "base/list.h"
 #include "broker/log/act.h"
@@ -420,5 +417,3 @@ typedef bool log_needs_fn(void *owner, const struct list_info *list);
  * thread; may block. */
 MUST_CHECK enum status log_purge(struct log *log, log_needs_fn *needs,
                                  bool *is_done, struct problem *why);
-
-#endif

@@ -1,7 +1,5 @@
 #include "broker/log/log_set.h"
 
-#include <string.h>
-
 #include "broker/log/log.h"
 
 void

@@ -1,12 +1,9 @@
 /*
  * log_set.h - the private struct of one set's log.
  */
-#ifndef BROKER_LOG_LOG_SET_H
-#define BROKER_LOG_LOG_SET_H
+#pragma once
 
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include "base/list.h"
 #include "base/map.h"
@@ -44,5 +41,3 @@ struct log_set {
     size_t n_made, made_capacity;
     struct list touched; /* in the round's list of sets; or alone */
 };
-
-#endif

@@ -1,6 +1,5 @@
 #include "broker/log/log_thread.h"
 
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/clock.h"

@@ -24,12 +24,10 @@
  * without answers: a source without an answer may post again, with the same key
  * (idempotency.h).
  */
-#ifndef BROKER_LOG_LOG_THREAD_H
-#define BROKER_LOG_LOG_THREAD_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 
 #include "base/list.h"
 #include "base/thread.h"
@@ -139,5 +137,3 @@ void log_thread_stop(struct log_thread *t);
 
 /* After log_thread_stop. */
 void log_thread_fini(struct log_thread *t);
-
-#endif

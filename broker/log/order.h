@@ -21,12 +21,9 @@
  *     log thread: a turn ---------+--> order_note -----> order_is_certain
  *     follower: a look at the end-+    order_cut_off         for readers
  */
-#ifndef BROKER_LOG_ORDER_H
-#define BROKER_LOG_ORDER_H
+#pragma once
 
 #include <pthread.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 #include "broker/log/act.h"
 #include "broker/log/engine.h"
@@ -117,5 +114,3 @@ bool order_is_certain(struct order *order, int64_t us);
 
 /* See log_copy. `latest_us`: the last event time of any set. */
 void order_copy(struct order *order, int64_t latest_us, struct log_copy *copy);
-
-#endif

@@ -2,12 +2,7 @@
  * post.h - a post to the log thread: a source's changes, or another act that
  * needs its place in the order of the log.
  */
-#ifndef BROKER_LOG_POST_H
-#define BROKER_LOG_POST_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "base/list.h"
 #include "broker/log/act.h"
@@ -114,5 +109,3 @@ struct post {
     bool is_birth;        /* the set began with this post */
     bool is_repeat;       /* an earlier post with the key has this outcome */
 };
-
-#endif

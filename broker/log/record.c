@@ -1,8 +1,6 @@
 #include "broker/log/record.h"
 
 #include <libdeflate.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "broker/log/batch.h"

@@ -25,12 +25,9 @@
  * A reader proves the digest of a record (journal.h) before it reads it. So a
  * record that record_read refuses is not damaged: another program wrote it.
  */
-#ifndef BROKER_LOG_RECORD_H
-#define BROKER_LOG_RECORD_H
+#pragma once
 
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include "broker/log/act.h"
 #include "proto/buf.h"
@@ -65,5 +62,3 @@ MUST_CHECK enum status record_read(struct record *r, struct slice bytes,
                                    atomic_size_t *forms, struct problem *why);
 
 void record_fini(struct record *r);
-
-#endif

@@ -1,9 +1,6 @@
 #include "broker/log/sequencer.h"
 
 #include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/array.h"

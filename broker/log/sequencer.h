@@ -12,8 +12,7 @@
  *
  * The log thread's.
  */
-#ifndef BROKER_LOG_SEQUENCER_H
-#define BROKER_LOG_SEQUENCER_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -53,5 +52,3 @@ void sequencer_finish(struct sequencer *s);
 
 /* Returns all sets of the round to their published heads. */
 void sequencer_revert(struct sequencer *s);
-
-#endif

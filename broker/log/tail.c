@@ -1,8 +1,5 @@
 #include "broker/log/tail.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "broker/log/log.h"
 #include "proto/memory.h"
 

@@ -11,13 +11,10 @@
  * hold of the mutex. A reader that adds a watch and then looks at the head
  * either sees the new head, or is woken.
  */
-#ifndef BROKER_LOG_TAIL_H
-#define BROKER_LOG_TAIL_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include "base/list.h"
 #include "broker/log/batch.h"
@@ -71,5 +68,3 @@ void tail_view(struct tail *t, uint64_t after, uint64_t upto, size_t max_bytes,
 /* The first batch that ends later than `us`, with a reference, or NULL: no
  * batch here does, or earlier ones could. Any thread. */
 struct batch *tail_find_time(struct tail *t, int64_t us);
-
-#endif

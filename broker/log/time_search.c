@@ -6,7 +6,6 @@
  * searched, each one read halving what is left: some twenty of them for a log
  * of any size.
  */
-#include <inttypes.h>
 
 #include "broker/log/log.h"
 #include "broker/log/log_set.h"

@@ -25,12 +25,7 @@
  * mqtt_wake and mqtt_state on any. Everything else, and every call to the
  * owner, runs on the client's own thread.
  */
-#ifndef BROKER_MQTT_MQTT_H
-#define BROKER_MQTT_MQTT_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/config/bridge_config.h"
 #include "proto/problem.h"
@@ -222,5 +217,3 @@ struct mqtt_state {
 
 /* Any thread. */
 void mqtt_state(struct mqtt *mqtt, struct mqtt_state *state);
-
-#endif

@@ -10,13 +10,10 @@
  *
  * Everything runs on the client's own thread.
  */
-#ifndef BROKER_MQTT_MQTT_CLIENT_H
-#define BROKER_MQTT_MQTT_CLIENT_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 #include <mosquitto.h>
 
@@ -147,5 +144,3 @@ MUST_CHECK enum status mqtt_connect(struct mqtt *mqtt, struct problem *why);
 
 /* mqtt_messages.c: sets the library's callbacks. */
 void mqtt_listen(struct mqtt *mqtt);
-
-#endif

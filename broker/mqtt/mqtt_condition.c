@@ -1,7 +1,3 @@
-#include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 #include <openssl/rand.h>
 #include <openssl/ssl.h>

@@ -1,9 +1,6 @@
 #include <arpa/inet.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <mqtt_protocol.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 
 #include <openssl/err.h>

@@ -1,7 +1,4 @@
 #include <mqtt_protocol.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "broker/base/diag.h"
 #include "broker/mqtt/mqtt_client.h"

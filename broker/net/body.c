@@ -1,7 +1,5 @@
 #include "broker/net/body.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <sys/uio.h>
 #include <unistd.h>
 

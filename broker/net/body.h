@@ -10,11 +10,7 @@
  * instead of next, and the bytes of the file do not come into the broker's
  * memory.
  */
-#ifndef BROKER_NET_BODY_H
-#define BROKER_NET_BODY_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "proto/buf.h"
 #include "proto/slice.h"
@@ -63,5 +59,3 @@ struct body *body_of_file(int fd, uint64_t size);
 /* `size` bytes of `whole` from `first` on, all within it; takes over `whole`.
  */
 struct body *body_part(struct body *whole, uint64_t first, uint64_t size);
-
-#endif

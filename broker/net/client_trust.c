@@ -1,9 +1,5 @@
 #include "broker/net/client_trust.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include <openssl/evp.h>
 #include <openssl/ssl.h>
 

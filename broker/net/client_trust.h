@@ -6,11 +6,9 @@
  * that it sends must be valid today, for the purpose of clients, and lead to an
  * authority of --tls-client-ca; else the handshake fails.
  */
-#ifndef BROKER_NET_CLIENT_TRUST_H
-#define BROKER_NET_CLIENT_TRUST_H
+#pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "proto/c.h"
 
 struct client_trust;
 struct ssl_st;
@@ -39,5 +37,3 @@ bool client_trust_proof(const struct ssl_st *ssl, char *fingerprint,
 
 /* Logs why the certificate of a handshake that failed was refused. */
 void client_trust_report(const struct ssl_st *ssl);
-
-#endif

@@ -1,7 +1,5 @@
 #include "broker/net/conditional.h"
 
-#include <string.h>
-
 #include "proto/datetime.h"
 #include "proto/http/accept_header.h"
 #include "proto/number.h"

@@ -8,11 +8,7 @@
  * A resource has an identity representation and may have a gzip one; each has a
  * strong ETag of its own. Ranges are of identity only.
  */
-#ifndef BROKER_NET_CONDITIONAL_H
-#define BROKER_NET_CONDITIONAL_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/net/request.h"
 #include "proto/slice.h"
@@ -50,5 +46,3 @@ struct conditions conditional_read(struct request *rq);
 
 struct verdict conditional_judge(const struct conditions *c,
                                  const struct validators *v);
-
-#endif

@@ -1,8 +1,6 @@
 #include "broker/net/connection.h"
 
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"

@@ -45,11 +45,7 @@
  * A connection belongs to its service thread. It is freed in the turn of the
  * loop in which it was closed, after on_gone has called its handler.
  */
-#ifndef BROKER_NET_CONNECTION_H
-#define BROKER_NET_CONNECTION_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "base/list.h"
 #include "broker/base/authority.h"
@@ -286,5 +282,3 @@ void connection_check_sending(struct connection *c, int64_t now_us);
 /* False: too few bytes of a body come; counts the connection as slow. */
 MUST_CHECK bool connection_check_receiving(struct connection *c,
                                            int64_t now_us);
-
-#endif

@@ -1,7 +1,5 @@
 #include "broker/net/exchange.h"
 
-#include <inttypes.h>
-
 #include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"

@@ -2,11 +2,7 @@
  * exchange.h - a request and its answer on their way through a connection. For
  * this folder only.
  */
-#ifndef BROKER_NET_EXCHANGE_H
-#define BROKER_NET_EXCHANGE_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/net/body.h"
 #include "broker/net/request.h"
@@ -158,5 +154,3 @@ void stream_begin(struct connection *c);
 
 /* Does the latter. False: the connection has no such stream. */
 bool stream_proceed(struct connection *c);
-
-#endif

@@ -1,8 +1,6 @@
 #include "broker/net/request.h"
 
 #include <ctype.h>
-#include <stddef.h>
-#include <stdlib.h>
 
 #include "base/clock.h"
 #include "broker/base/diag.h"

@@ -25,11 +25,7 @@
  * which the service thread turns back into the request, or into NULL if the
  * request has ended.
  */
-#ifndef BROKER_NET_REQUEST_H
-#define BROKER_NET_REQUEST_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/base/client_address.h"
 #include "broker/net/server.h"
@@ -282,5 +278,3 @@ struct request_end {
     struct slice id; /* of X-Request-Id */
     struct slice path, query, agent, name;
 };
-
-#endif

@@ -10,8 +10,6 @@
 #include "broker/net/response.h"
 
 #include <assert.h>
-#include <stdarg.h>
-#include <stdio.h>
 
 #include "base/clock.h"
 #include "broker/base/diag.h"

@@ -4,10 +4,7 @@
  * Every answer has a Content-Length, except the head of a long answer (see
  * request_accept_long); HEAD gets only the headers.
  */
-#ifndef BROKER_NET_RESPONSE_H
-#define BROKER_NET_RESPONSE_H
-
-#include <stdint.h>
+#pragma once
 
 #include "broker/net/body.h"
 #include "broker/net/request.h"
@@ -83,5 +80,3 @@ bool request_answer_events_later(struct request *rq);
 /* As request_answer_problem, with status and headers of the caller. */
 void response_answer_problem(struct request *rq, struct response *r,
                              const struct problem *why, const char *members);
-
-#endif

@@ -1,8 +1,5 @@
 #include "broker/net/server.h"
 
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
 

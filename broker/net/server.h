@@ -8,11 +8,7 @@
  * and calls back on it. The only calls other threads may make are those that
  * say "any thread".
  */
-#ifndef BROKER_NET_SERVER_H
-#define BROKER_NET_SERVER_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "base/loop.h"
 #include "proto/problem.h"
@@ -180,5 +176,3 @@ void service_post(struct service *service, struct task *task);
 /* Runs job->work on the worker pool, then job->done on the service thread.
  * Called on that service thread. Always calls `done`. */
 void service_work(struct service *service, struct job *job);
-
-#endif

@@ -12,12 +12,9 @@
  *            +-- alarms       once a second: deadlines; on_tick; later wakes
  *            +-- worker pool  service_work
  */
-#ifndef BROKER_NET_SERVICE_H
-#define BROKER_NET_SERVICE_H
+#pragma once
 
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <sys/socket.h>
 #include <uv.h>
 
@@ -179,5 +176,3 @@ void listeners_resume(struct service *service);
 
 /* Removes the files of unix sockets. May be repeated. */
 void listeners_close(struct service *service);
-
-#endif

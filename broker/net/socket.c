@@ -1,6 +1,5 @@
 #include "broker/net/socket.h"
 
-#include <errno.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <unistd.h>

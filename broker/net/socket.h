@@ -24,12 +24,8 @@
  * costs one frame and one record, 80 KB. When idle, OpenSSL frees its buffers
  * (SSL_MODE_RELEASE_BUFFERS).
  */
-#ifndef BROKER_NET_SOCKET_H
-#define BROKER_NET_SOCKET_H
+#pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
 #include <uv.h>
 
@@ -129,5 +125,3 @@ bool tls_trust(struct tls *tls, struct client_trust *trust);
 /* Makes a session on a connected socket, which the caller keeps: the first read
  * or write begins the handshake. Any thread; then that thread's. */
 struct ssl_st *tls_session(struct tls *tls, int fd);
-
-#endif

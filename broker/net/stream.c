@@ -1,9 +1,5 @@
 #include "broker/net/stream.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/clock.h"
 #include "broker/base/metrics.h"
 #include "broker/net/connection.h"

@@ -15,12 +15,7 @@
  *
  * After a stream_write that says "choked" write nothing more until on_room.
  */
-#ifndef BROKER_NET_STREAM_H
-#define BROKER_NET_STREAM_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/net/server.h"
 #include "proto/slice.h"
@@ -128,5 +123,3 @@ void stream_close(struct stream *stream, unsigned code, const char *reason);
  * Nothing may be written after it. Without the last chunk the client sees that
  * the answer is incomplete. */
 void stream_end(struct stream *stream, const void *last, size_t size);
-
-#endif

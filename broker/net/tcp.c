@@ -5,7 +5,6 @@
                           header, which <uv.h> includes, conflicts with it */
 #include <netinet/in.h>
 #include <poll.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 

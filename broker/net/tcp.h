@@ -2,12 +2,9 @@
  * tcp.h - the kernel's state of a connection: of TCP, or where it says so, of a
  * unix socket. For this folder only.
  */
-#ifndef BROKER_NET_TCP_H
-#define BROKER_NET_TCP_H
+#pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "proto/c.h"
 
 /* How many bytes the kernel takes for a client beyond those that are on their
  * way to it. Nothing is on its way to a client that does not read, so the
@@ -50,5 +47,3 @@ bool tcp_is_ended(int fd);
 /* The address of the peer; AF_UNSPEC: there is none any more. */
 struct sockaddr_storage;
 void tcp_peer(int fd, struct sockaddr_storage *peer);
-
-#endif

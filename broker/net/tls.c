@@ -2,9 +2,6 @@
  * tls.c - the certificate of the listeners, and sessions of OpenSSL.
  */
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include <openssl/err.h>

@@ -6,8 +6,7 @@
  * replaced: a socket that refuses connections. Any other file stays, and the
  * socket is an error.
  */
-#ifndef BROKER_NET_UNIX_SOCKET_H
-#define BROKER_NET_UNIX_SOCKET_H
+#pragma once
 
 #include <sys/socket.h>
 #include <sys/types.h>
@@ -55,5 +54,3 @@ MUST_CHECK enum status unix_socket_check(const struct unix_socket *socket,
 
 /* The user of the process that has connected; -1: unknown. */
 uid_t unix_socket_peer(int fd);
-
-#endif

@@ -13,11 +13,9 @@
  * An upload of the complete set is checked while it arrives: the content of
  * each resource must be there (content_check_resources).
  */
-#ifndef BROKER_POSTS_CONTENT_CHECK_H
-#define BROKER_POSTS_CONTENT_CHECK_H
+#pragma once
 
 #include <pthread.h>
-#include <stdbool.h>
 
 #include "base/list.h"
 #include "base/thread.h"
@@ -73,5 +71,3 @@ MUST_CHECK enum status
 content_check_resources(struct registry *registry, struct contents *contents,
                         const struct content_block *block,
                         struct content_pin **claim, struct problem *why);
-
-#endif

@@ -8,12 +8,7 @@
  *
  * One thread at a time.
  */
-#ifndef BROKER_POSTS_DECODING_H
-#define BROKER_POSTS_DECODING_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "base/gunzip.h"
 #include "proto/input/input_formats.h"
@@ -57,5 +52,3 @@ MUST_CHECK enum status decoding_end(struct decoding *decoding,
 
 /* The memory that inflating takes now, in bytes. */
 size_t decoding_held(const struct decoding *decoding);
-
-#endif

@@ -1,9 +1,5 @@
 #include "broker/posts/ingest.h"
 
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "broker/base/authority.h"
 #include "broker/posts/decoding.h"

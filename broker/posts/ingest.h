@@ -19,11 +19,7 @@
  * counts as it grows. (Its announced length does not count: a few connections
  * that announce much and send nothing would block all others.)
  */
-#ifndef BROKER_POSTS_INGEST_H
-#define BROKER_POSTS_INGEST_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/log/post.h"
 #include "broker/posts/posts.h"
@@ -190,5 +186,3 @@ const struct set *ingest_set(const struct ingest *ingest);
 void ingest_give_back(struct ingest *ingest);
 
 void ingest_free(struct ingest *ingest); /* NULL is allowed */
-
-#endif

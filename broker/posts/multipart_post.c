@@ -1,9 +1,5 @@
 #include "broker/posts/multipart_post.h"
 
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "base/clock.h"
 #include "broker/base/authority.h"

@@ -34,11 +34,7 @@
  *
  * One thread at a time. All but begin and commit may block.
  */
-#ifndef BROKER_POSTS_MULTIPART_POST_H
-#define BROKER_POSTS_MULTIPART_POST_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/archive/contents.h"
 #include "broker/posts/ingest.h"
@@ -98,5 +94,3 @@ void multipart_post_give_back(struct multipart_post *post);
 /* Frees it; uncommitted files leave the disk. Does not block after
  * multipart_post_end. NULL is allowed. */
 void multipart_post_discard(struct multipart_post *post);
-
-#endif

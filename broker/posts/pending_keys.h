@@ -17,13 +17,10 @@
  *
  * Any thread.
  */
-#ifndef BROKER_POSTS_PENDING_KEYS_H
-#define BROKER_POSTS_PENDING_KEYS_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 #include "base/map.h"
 #include "proto/slice.h"
@@ -61,5 +58,3 @@ void pending_keys_whole(struct pending_keys_post *post);
 
 /* Ends the post. Harmless if it is not at work. */
 void pending_keys_end(struct pending_keys *r, struct pending_keys_post *post);
-
-#endif

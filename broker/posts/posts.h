@@ -9,12 +9,9 @@
  *
  * Any thread.
  */
-#ifndef BROKER_POSTS_POSTS_H
-#define BROKER_POSTS_POSTS_H
+#pragma once
 
 #include <pthread.h>
-#include <stdbool.h>
-#include <stddef.h>
 
 #include "broker/posts/pending_keys.h"
 #include "broker/sets/registry.h"
@@ -76,5 +73,3 @@ void posts_set_checker(struct posts *posts, posts_check_fn *check, void *user);
 
 /* True if posts to the set of that name go to the checker. */
 bool posts_are_checked(const struct posts *posts, struct slice name);
-
-#endif

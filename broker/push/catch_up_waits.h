@@ -13,12 +13,9 @@
  * One look of the journal's follower serves all who wait. They all belong to
  * one service thread; only catch_up_waits_wake is for any thread.
  */
-#ifndef BROKER_PUSH_CATCH_UP_WAITS_H
-#define BROKER_PUSH_CATCH_UP_WAITS_H
+#pragma once
 
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 #include "base/list.h"
 #include "broker/log/log.h"
@@ -64,5 +61,3 @@ void catch_up_waits_go_on(struct catch_up_waits *waits);
 
 /* Resumes all, and lets none begin. */
 void catch_up_waits_end(struct catch_up_waits *waits);
-
-#endif

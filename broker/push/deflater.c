@@ -22,9 +22,6 @@
  */
 #include "broker/push/deflater.h"
 
-#include <stdint.h>
-#include <stdlib.h>
-
 #include <zlib.h>
 
 #include "proto/memory.h"

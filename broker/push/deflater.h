@@ -8,11 +8,7 @@
  *
  * One thread at a time.
  */
-#ifndef BROKER_PUSH_DEFLATER_H
-#define BROKER_PUSH_DEFLATER_H
-
-#include <stdbool.h>
-#include <stddef.h>
+#pragma once
 
 #include "proto/buf.h"
 #include "proto/slice.h"
@@ -39,5 +35,3 @@ void deflater_fini(struct deflater *d);
  * there is no memory. */
 bool deflater_pack(struct deflater *d, struct slice message,
                    struct buf *packed);
-
-#endif

@@ -1,7 +1,5 @@
 #include "broker/push/eventsource.h"
 
-#include <stdio.h>
-
 #include "base/clock.h"
 #include "broker/net/response.h"
 #include "broker/push/wire.h"

@@ -41,8 +41,7 @@
  * The bytes go out as chunks (HTTP/1.1) or as they are (HTTP/1.0), in pieces of
  * at most STREAM_FRAME_MAX bytes: see wire.h.
  */
-#ifndef BROKER_PUSH_EVENTSOURCE_H
-#define BROKER_PUSH_EVENTSOURCE_H
+#pragma once
 
 #include "broker/push/transports.h"
 
@@ -65,5 +64,3 @@ void eventsource_note(struct buf *to, const char *event, struct slice json,
                       struct slice id, bool is_1_0);
 void eventsource_close(struct stream *stream, const struct ending *ending,
                        const char *event, bool is_1_0);
-
-#endif

@@ -1,9 +1,5 @@
 #include "broker/push/follow_request.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "broker/push/resume_text.h"
 #include "proto/datetime.h"

@@ -21,12 +21,7 @@
  *
  * A request is read as a whole, or refused. Any thread.
  */
-#ifndef BROKER_PUSH_FOLLOW_REQUEST_H
-#define BROKER_PUSH_FOLLOW_REQUEST_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/access/rights.h"
 #include "proto/problem.h"
@@ -68,5 +63,3 @@ MUST_CHECK enum status follow_request_json(struct follow_request *request,
                                            struct slice text,
                                            struct problem *why);
 void follow_request_fini(struct follow_request *request);
-
-#endif

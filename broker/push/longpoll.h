@@ -14,11 +14,7 @@
  *
  * All of it belongs to one service thread.
  */
-#ifndef BROKER_PUSH_LONGPOLL_H
-#define BROKER_PUSH_LONGPOLL_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "base/list.h"
 #include "broker/net/request.h"
@@ -79,5 +75,3 @@ void polls_go_on(struct polls *polls, struct service *service);
 
 /* Makes all requests due, and lets none wait from now on. */
 void polls_end(struct polls *polls, struct service *service);
-
-#endif

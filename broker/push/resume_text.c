@@ -1,7 +1,5 @@
 #include "broker/push/resume_text.h"
 
-#include <stdlib.h>
-
 #include <zlib.h>
 
 #include "broker/access/jose_text.h"

@@ -28,11 +28,7 @@
  * Bounded: RESUME_TEXT_MAX, 1,000 sets with millions of entries. A stream of
  * more sets gets no text; its client keeps positions.
  */
-#ifndef BROKER_PUSH_RESUME_TEXT_H
-#define BROKER_PUSH_RESUME_TEXT_H
-
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "proto/buf.h"
 #include "proto/problem.h"
@@ -74,5 +70,3 @@ MUST_CHECK enum status resume_text_read(struct resume_text *text,
 /* The entry of a set; NULL: there is none. */
 const struct resume_entry *resume_text_find(const struct resume_text *text,
                                             uint64_t number);
-
-#endif

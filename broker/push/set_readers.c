@@ -1,9 +1,5 @@
 #include "broker/push/set_readers.h"
 
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "broker/sets/rates.h"
 #include "proto/memory.h"
 

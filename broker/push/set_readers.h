@@ -6,10 +6,7 @@
  * thread unless the mark was set already; the thread takes the marks and visits
  * only those sets.
  */
-#ifndef BROKER_PUSH_SET_READERS_H
-#define BROKER_PUSH_SET_READERS_H
-
-#include <stdint.h>
+#pragma once
 
 #include "base/map.h"
 #include "broker/net/server.h"
@@ -87,5 +84,3 @@ struct shared_message *set_readers_heartbeat(struct reader *reader);
 
 /* Frees the heartbeats of the last tick. */
 void set_readers_new_tick(struct set_readers *all);
-
-#endif

@@ -1,9 +1,5 @@
 #include "broker/push/stream_sets.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "broker/sets/positions.h"
 #include "proto/memory.h"
 #include "proto/resourcesync/json.h"

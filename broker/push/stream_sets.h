@@ -28,12 +28,7 @@
  *
  * Everything here belongs to one service thread.
  */
-#ifndef BROKER_PUSH_STREAM_SETS_H
-#define BROKER_PUSH_STREAM_SETS_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "base/list.h"
 #include "base/map.h"
@@ -170,5 +165,3 @@ MUST_CHECK bool stream_sets_positions(const struct stream_sets *sets,
 
 /* Calls set_readers_add_lag for the members that have not everything. */
 void stream_sets_add_lags(const struct stream_sets *sets, struct lag *lag);
-
-#endif

@@ -1,8 +1,5 @@
 #include "broker/push/subscribers.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/clock.h"
 #include "base/inflater.h"
 #include "broker/base/metrics.h"

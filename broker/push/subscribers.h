@@ -27,11 +27,7 @@
  *
  * Everything here belongs to one service thread, unless stated otherwise.
  */
-#ifndef BROKER_PUSH_SUBSCRIBERS_H
-#define BROKER_PUSH_SUBSCRIBERS_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/access/principal.h"
 #include "broker/net/request.h"
@@ -114,5 +110,3 @@ MUST_CHECK bool push_await_copy(struct push *push, struct service *service,
 /* Closes all subscribers of all threads: close code 1001, or `event: farewell`.
  * Resumes waiting requests. Any thread, once. */
 void push_farewell(struct push *push, struct server *server);
-
-#endif

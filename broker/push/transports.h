@@ -1,8 +1,7 @@
 /*
  * transports.h - the ways of pushing on a connection: one row each.
  */
-#ifndef BROKER_PUSH_TRANSPORTS_H
-#define BROKER_PUSH_TRANSPORTS_H
+#pragma once
 
 #include "broker/net/request.h"
 #include "broker/net/stream.h"
@@ -99,5 +98,3 @@ struct channel transports_channel(struct set *set, unsigned number,
 MUST_CHECK enum status transports_make(struct shared_message *message,
                                        enum log_patience patience,
                                        struct problem *why);
-
-#endif

@@ -6,8 +6,7 @@
  * leaves at most the rest of one frame in the connection's memory, and pongs
  * can go between frames.
  */
-#ifndef BROKER_PUSH_WEBSOCKET_H
-#define BROKER_PUSH_WEBSOCKET_H
+#pragma once
 
 #include "broker/push/transports.h"
 
@@ -20,5 +19,3 @@ void websocket_wrap(struct buf *to, const struct message *message,
 /* Appends a text of JSON with every subprotocol: it names what XML messages
  * have no words for. */
 void websocket_note(struct buf *to, struct slice json);
-
-#endif

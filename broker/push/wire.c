@@ -1,7 +1,6 @@
 #include "broker/push/wire.h"
 
 #include <assert.h>
-#include <string.h>
 
 static void
 begin_frame(struct wire *w, bool is_first)

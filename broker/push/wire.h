@@ -8,11 +8,7 @@
  * All frames but the last have STREAM_FRAME_MAX bytes, so a position in the
  * bytes determines its frame.
  */
-#ifndef BROKER_PUSH_WIRE_H
-#define BROKER_PUSH_WIRE_H
-
-#include <stdbool.h>
-#include <stddef.h>
+#pragma once
 
 #include "broker/net/stream.h"
 #include "broker/readers/message.h"
@@ -49,5 +45,3 @@ void wire_add(struct wire *wire, struct slice bytes);
 
 /* Adds all slices of a message. */
 void wire_add_message(struct wire *wire, const struct message *message);
-
-#endif

@@ -16,8 +16,7 @@
  *
  * Any thread that may block.
  */
-#ifndef BROKER_READERS_LATEST_MESSAGE_H
-#define BROKER_READERS_LATEST_MESSAGE_H
+#pragma once
 
 #include "broker/readers/message.h"
 #include "proto/buf.h"
@@ -35,5 +34,3 @@
 MUST_CHECK enum status latest_message_write(struct buf *to,
                                             const struct message_wish *wish,
                                             struct problem *why);
-
-#endif

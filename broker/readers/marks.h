@@ -18,11 +18,9 @@
  *
  * A watcher and its logs belong to one thread, except what says "any thread".
  */
-#ifndef BROKER_READERS_MARKS_H
-#define BROKER_READERS_MARKS_H
+#pragma once
 
 #include <stdatomic.h>
-#include <stdbool.h>
 
 #include "base/list.h"
 #include "broker/log/log.h"
@@ -81,5 +79,3 @@ bool watched_is_marked(const struct watched_log *watched);
 /* Clears the mark before the owner looks: later news marks it again. A log that
  * is still on the stack stays marked, and comes once more. */
 void watched_clear(struct watched_log *watched);
-
-#endif

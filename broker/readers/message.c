@@ -1,8 +1,5 @@
 #include "broker/readers/message.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "base/clock.h"
 #include "broker/readers/selection.h"

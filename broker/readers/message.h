@@ -35,10 +35,7 @@
  *
  * Any thread.
  */
-#ifndef BROKER_READERS_MESSAGE_H
-#define BROKER_READERS_MESSAGE_H
-
-#include <stdint.h>
+#pragma once
 
 #include "broker/log/log.h"
 #include "broker/sets/registry.h"
@@ -121,5 +118,3 @@ void message_copy(const struct message *message, struct buf *to);
 MUST_CHECK enum status message_write(struct buf *to,
                                      const struct message_wish *wish,
                                      uint64_t *last, struct problem *why);
-
-#endif

@@ -24,12 +24,7 @@
  * readers of a channel its watch (marks.h): a commit costs one mark, however
  * many rest there. A thread owns all of it.
  */
-#ifndef BROKER_READERS_READER_H
-#define BROKER_READERS_READER_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "base/list.h"
 #include "broker/readers/marks.h"
@@ -157,5 +152,3 @@ void reader_release(struct reader *reader);
 
 /* The same, and it continues behind `after`. */
 void reader_move(struct reader *reader, uint64_t after);
-
-#endif

@@ -1,8 +1,5 @@
 #include "broker/readers/selection.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "proto/memory.h"
 #include "proto/resourcesync/entry_builder.h"
 #include "proto/resourcesync/json.h"

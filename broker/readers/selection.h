@@ -15,12 +15,7 @@
  *
  * A selection belongs to one thread and lends from the batch.
  */
-#ifndef BROKER_READERS_SELECTION_H
-#define BROKER_READERS_SELECTION_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/log/batch.h"
 #include "broker/readers/message.h"
@@ -68,5 +63,3 @@ size_t selection_n_slices(const struct selection *s, size_t n);
  */
 size_t selection_slices(const struct selection *s, size_t i, size_t n,
                         bool is_followed, struct slice *to);
-
-#endif

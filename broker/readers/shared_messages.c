@@ -1,8 +1,5 @@
 #include "broker/readers/shared_messages.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "broker/base/diag.h"
 #include "proto/memory.h"
 

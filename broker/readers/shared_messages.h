@@ -32,12 +32,7 @@
  *
  * One thread owns all of it, except that `make` runs on the worker pool.
  */
-#ifndef BROKER_READERS_SHARED_MESSAGES_H
-#define BROKER_READERS_SHARED_MESSAGES_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "base/list.h"
 #include "base/loop.h"
@@ -213,5 +208,3 @@ shared_message_slice(const struct shared_message *message)
 {
     return (struct slice){message->data, message->size};
 }
-
-#endif

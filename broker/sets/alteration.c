@@ -1,9 +1,6 @@
 #include "broker/sets/alteration.h"
 
-#include <inttypes.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "broker/base/authority.h"
 #include "broker/sets/peers.h"

@@ -16,11 +16,7 @@
  * settings that would delete something unless the request allows it. What the
  * former settings let go of already does not count.
  */
-#ifndef BROKER_SETS_ALTERATION_H
-#define BROKER_SETS_ALTERATION_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/log/post.h"
 #include "broker/sets/harvest.h"
@@ -138,5 +134,3 @@ void discards_write(struct buf *to, const struct discards *discards);
  * problem. */
 MUST_CHECK enum status name_check(const char *of, struct slice name,
                                   struct problem *why);
-
-#endif

@@ -1,7 +1,5 @@
 #include "broker/sets/changelist_header.h"
 
-#include <string.h>
-
 #include "broker/sets/links.h"
 #include "proto/resourcesync/document_write.h"
 

@@ -5,8 +5,7 @@
  * ends the list, and stores it; so the header must not depend on anything
  * later.
  */
-#ifndef BROKER_SETS_CHANGELIST_HEADER_H
-#define BROKER_SETS_CHANGELIST_HEADER_H
+#pragma once
 
 #include "broker/log/head.h"
 #include "proto/buf.h"
@@ -18,5 +17,3 @@
 void changelist_header_write(struct buf *to, const char *public_url,
                              const char *set, const char *epoch,
                              const struct list_info *info);
-
-#endif

@@ -24,10 +24,8 @@
  *
  * The caller has the directory's lock. The functions may block.
  */
-#ifndef BROKER_SETS_DATA_DIRECTORY_H
-#define BROKER_SETS_DATA_DIRECTORY_H
+#pragma once
 
-#include <stdbool.h>
 #include <sys/types.h>
 
 #include "broker/config/config.h"
@@ -53,5 +51,3 @@ void data_directory_set_readers(const char *dir, enum list_readers readers);
 /* Warns once if `dir` was last served under another URL than `url`, then
  * remembers `url`. */
 void data_directory_remember_url(const char *dir, const char *url);
-
-#endif

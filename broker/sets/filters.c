@@ -1,8 +1,5 @@
 #include "broker/sets/filters.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "proto/memory.h"
 
 /* The id of a class that filter_class_alone makes. Other ids count up from 1

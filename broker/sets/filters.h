@@ -18,13 +18,10 @@
  *
  * Any thread.
  */
-#ifndef BROKER_SETS_FILTERS_H
-#define BROKER_SETS_FILTERS_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 #include "base/list.h"
 #include "broker/base/client_limits.h"
@@ -95,5 +92,3 @@ filter_class_is_shared(const struct filter_class *class)
     /* Relaxed: an old number costs some work twice, or some memory. */
     return atomic_load_explicit(&class->readers, memory_order_relaxed) > 1;
 }
-
-#endif

@@ -1,9 +1,5 @@
 #include "broker/sets/framework_events.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "broker/base/diag.h"
 #include "broker/sets/index_parts.h"

@@ -32,12 +32,7 @@
  *     log thread:   round's acts --> announcer_announce --> same transaction
  *     any thread:   framework_event_submit ----------------> one of its own
  */
-#ifndef BROKER_SETS_FRAMEWORK_EVENTS_H
-#define BROKER_SETS_FRAMEWORK_EVENTS_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/log/log.h"
 #include "broker/sets/filters.h"
@@ -116,5 +111,3 @@ MUST_CHECK enum status announcer_announce(struct announcer *announcer,
                                           struct registry *registry,
                                           const struct act *acts, size_t n,
                                           struct post **post);
-
-#endif

@@ -1,9 +1,5 @@
 #include "broker/sets/harvest.h"
 
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "broker/sets/json_members.h"
 #include "proto/buf.h"
 #include "proto/datetime.h"

@@ -14,11 +14,9 @@
  *
  * A struct harvest never changes. Any thread.
  */
-#ifndef BROKER_SETS_HARVEST_H
-#define BROKER_SETS_HARVEST_H
+#pragma once
 
 #include <stdatomic.h>
-#include <stdint.h>
 
 #include "proto/problem.h"
 #include "proto/resourcesync/json.h"
@@ -48,5 +46,3 @@ MUST_CHECK enum status harvest_read(struct harvest **harvest, struct slice text,
 /* Another reference; NULL is allowed. */
 struct harvest *harvest_ref(struct harvest *harvest);
 void harvest_unref(struct harvest *harvest); /* NULL is allowed */
-
-#endif

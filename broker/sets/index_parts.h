@@ -4,11 +4,7 @@
  *
  *   1 ... 1000 | 1001 ... 2000 | 2001 ...      parts begin at 1, size + 1, ...
  */
-#ifndef BROKER_SETS_INDEX_PARTS_H
-#define BROKER_SETS_INDEX_PARTS_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "proto/resourcesync/vocab.h"
 
@@ -60,5 +56,3 @@ parts_are_at(uint64_t first, uint64_t last, uint64_t max)
     return last >= first && last - first < max &&
            (first - 1) % (last - first + 1) == 0;
 }
-
-#endif

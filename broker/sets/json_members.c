@@ -1,7 +1,5 @@
 #include "broker/sets/json_members.h"
 
-#include <stdbool.h>
-
 #include "base/suggest.h"
 
 struct reading {

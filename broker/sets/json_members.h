@@ -4,10 +4,7 @@
  * Each member comes at most once. The reader refuses an unknown one, and
  * suggests the nearest name.
  */
-#ifndef BROKER_SETS_JSON_MEMBERS_H
-#define BROKER_SETS_JSON_MEMBERS_H
-
-#include <stddef.h>
+#pragma once
 
 #include "proto/json/json_parse.h"
 #include "proto/problem.h"
@@ -30,5 +27,3 @@ struct json_members {
 MUST_CHECK enum status json_members_read(const struct json_members *members,
                                          struct slice text, void *user,
                                          unsigned *named, struct problem *why);
-
-#endif

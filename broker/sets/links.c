@@ -1,9 +1,5 @@
 #include "broker/sets/links.h"
 
-#include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
-
 /* The rest of a URL behind the public URL and, in links with a set,
  * "/sets/NAME". */
 static const char *const paths[] = {

@@ -3,11 +3,7 @@
  *
  * One row each, in links.c.
  */
-#ifndef BROKER_SETS_LINKS_H
-#define BROKER_SETS_LINKS_H
-
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/log/head.h"
 #include "proto/buf.h"
@@ -115,5 +111,3 @@ link_slice(const struct link_text *link)
 {
     return (struct slice){link->text, link->size};
 }
-
-#endif

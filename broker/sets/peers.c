@@ -1,9 +1,5 @@
 #include "broker/sets/peers.h"
 
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "broker/sets/upstream_topics.h"
 #include "proto/buf.h"
 #include "proto/http/websub.h"

@@ -8,11 +8,9 @@
  * Few sets have any, so they are apart from the settings, on the heap. Made by
  * settings_read, immutable from then on, owners counted.
  */
-#ifndef BROKER_SETS_PEERS_H
-#define BROKER_SETS_PEERS_H
+#pragma once
 
 #include <stdatomic.h>
-#include <stdbool.h>
 
 #include "proto/problem.h"
 #include "proto/slice.h"
@@ -60,5 +58,3 @@ bool peers_have_same_hubs(const struct peers *a, const struct peers *b);
 /* NULL is allowed. Any thread. */
 struct peers *peers_ref(struct peers *peers);
 void peers_unref(struct peers *peers);
-
-#endif

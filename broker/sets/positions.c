@@ -1,7 +1,5 @@
 #include "broker/sets/positions.h"
 
-#include <inttypes.h>
-
 #include "broker/sets/links.h"
 #include "proto/resourcesync/json.h"
 

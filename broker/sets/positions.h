@@ -6,11 +6,7 @@
  * a cluster first waits until its copy is certain (log_is_certain), if it may
  * lack the position: another broker may have sent it.
  */
-#ifndef BROKER_SETS_POSITIONS_H
-#define BROKER_SETS_POSITIONS_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/sets/registry.h"
 #include "proto/buf.h"
@@ -42,5 +38,3 @@ void positions_earliest(const struct head *head, char to[POSITION_MAX]);
  * position, and the link to restart from. Begins with a comma, terminated. */
 void positions_members(const struct set *set, const struct head *head,
                        struct buf *to);
-
-#endif

@@ -1,9 +1,6 @@
 #include "broker/sets/rates.h"
 
 #include <pthread.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "broker/sets/registry.h"

@@ -18,11 +18,7 @@
  *
  * Any thread: one lock, held for the copy of a ring at most.
  */
-#ifndef BROKER_SETS_RATES_H
-#define BROKER_SETS_RATES_H
-
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "proto/buf.h"
 
@@ -87,5 +83,3 @@ void rates_write_minutes(struct buf *to, const uint32_t minutes[RATE_MINUTES]);
 
 /* Appends the members minutes (60), entries and lags of an object. */
 void rates_write(struct buf *to, const struct rate *rate);
-
-#endif

@@ -17,12 +17,9 @@
  * SETS_MADE_MAX limits their number in one life of the process (some 100 MB),
  * so that making and removing sets in turn does not grow without bound.
  */
-#ifndef BROKER_SETS_REGISTRY_H
-#define BROKER_SETS_REGISTRY_H
+#pragma once
 
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
 
 #include "broker/access/tokens.h"
 #include "broker/base/client_limits.h"
@@ -377,5 +374,3 @@ struct rates *registry_rates(struct registry *registry);
 /* Updates the metrics of the memory for posts, of the number of sets, and of
  * the bytes of their content. Any thread. */
 void registry_measure(struct registry *registry);
-
-#endif

@@ -1,8 +1,5 @@
 #include "broker/sets/set_links.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "base/clock.h"
 #include "proto/uri.h"
 

@@ -8,8 +8,7 @@
  *
  * Any thread.
  */
-#ifndef BROKER_SETS_SET_LINKS_H
-#define BROKER_SETS_SET_LINKS_H
+#pragma once
 
 #include "broker/sets/links.h"
 #include "broker/sets/peers.h"
@@ -50,5 +49,3 @@ struct mqtt_links {
  * changes only, the path is the filter of their topics,
  * ".../tidings/demo/changes/+". */
 void set_links_mqtt(const struct set *set, struct mqtt_links *mqtt);
-
-#endif

@@ -1,9 +1,5 @@
 #include "broker/sets/settings.h"
 
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/clock.h"
 #include "base/options.h"
 #include "broker/sets/json_members.h"

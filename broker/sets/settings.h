@@ -15,10 +15,7 @@
  * --rotate-age), also after a restart with another value. An absent title or
  * description is "".
  */
-#ifndef BROKER_SETS_SETTINGS_H
-#define BROKER_SETS_SETTINGS_H
-
-#include <stdint.h>
+#pragma once
 
 #include "broker/config/config.h"
 #include "broker/log/head.h"
@@ -109,5 +106,3 @@ uint64_t retention_over(const struct retention *retention, uint64_t n);
 /* A wall-clock time (us): lists and generations that ended before it are too
  * old. INT64_MIN: none are. */
 int64_t retention_since_us(const struct retention *retention);
-
-#endif

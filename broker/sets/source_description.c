@@ -1,7 +1,5 @@
 #include "broker/sets/source_description.h"
 
-#include <stdlib.h>
-
 #include "base/array.h"
 
 /* The parts with `n` sets, private ones not counted. The index has a limit,

@@ -19,12 +19,7 @@
  * document, all parts begin. The Capability Lists then link upward to the parts
  * instead: only the parts are announced.
  */
-#ifndef BROKER_SETS_SOURCE_DESCRIPTION_H
-#define BROKER_SETS_SOURCE_DESCRIPTION_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "broker/log/log.h"
 #include "broker/sets/index_parts.h"
@@ -81,5 +76,3 @@ MUST_CHECK enum status source_changes_announce(struct source_changes *changes,
                                                struct registry *registry,
                                                source_announce_fn *announce,
                                                void *user);
-
-#endif

@@ -1,9 +1,5 @@
 #include "broker/sets/upstream_topics.h"
 
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "proto/buf.h"
 #include "proto/http/websub.h"
 #include "proto/memory.h"

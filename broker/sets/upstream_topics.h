@@ -12,8 +12,7 @@
  *
  * Topics are equal if their comparable forms are (W-026). Any thread.
  */
-#ifndef BROKER_SETS_UPSTREAM_TOPICS_H
-#define BROKER_SETS_UPSTREAM_TOPICS_H
+#pragma once
 
 #include <pthread.h>
 
@@ -52,5 +51,3 @@ void upstream_release(struct upstream *claim);
 
 /* Returns the set with that topic; NULL: none. `url` is valid. */
 struct set *upstreams_find(struct upstreams *u, struct slice url);
-
-#endif

@@ -1,7 +1,5 @@
 #include "broker/sources/command.h"
 
-#include <stdlib.h>
-
 #include <openssl/crypto.h>
 
 #include "broker/net/response.h"

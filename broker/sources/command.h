@@ -7,11 +7,7 @@
  * check that needs no state of the hub, so a flood of bad requests costs the
  * delivery thread nothing.
  */
-#ifndef BROKER_SOURCES_COMMAND_H
-#define BROKER_SOURCES_COMMAND_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "base/list.h"
 #include "base/loop.h"
@@ -144,5 +140,3 @@ void command_report(struct command *command, enum status status);
  * it is one of failures, else that of `status`. */
 void command_answer_now(struct command *command, enum status status,
                         const struct problem *why);
-
-#endif

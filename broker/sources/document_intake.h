@@ -20,10 +20,7 @@
  *
  * The delivery thread's.
  */
-#ifndef BROKER_SOURCES_DOCUMENT_INTAKE_H
-#define BROKER_SOURCES_DOCUMENT_INTAKE_H
-
-#include <stdbool.h>
+#pragma once
 
 #include "broker/sources/command.h"
 #include "broker/sources/foreign_source.h"
@@ -72,5 +69,3 @@ void intake_end(struct foreign_sources *foreign);
 
 /* Answers the waiting documents of a source. */
 void intakes_free(struct foreign_source *source);
-
-#endif

@@ -1,9 +1,5 @@
 #include "broker/sources/foreign_source.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"

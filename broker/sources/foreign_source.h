@@ -36,12 +36,9 @@
  *
  * The delivery thread's.
  */
-#ifndef BROKER_SOURCES_FOREIGN_SOURCE_H
-#define BROKER_SOURCES_FOREIGN_SOURCE_H
+#pragma once
 
 #include <pthread.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 #include "base/list.h"
 #include "base/map.h"
@@ -152,5 +149,3 @@ enum status foreign_source_unknown(struct slice url, struct problem *why);
  * commands get STATUS_STOPPED, except those in the log, which get the log's
  * answer. */
 void foreign_sources_end(struct foreign_sources *foreign);
-
-#endif

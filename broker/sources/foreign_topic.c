@@ -1,10 +1,5 @@
 #include "broker/sources/foreign_topic.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/clock.h"
 #include "base/random.h"
 #include "broker/base/diag.h"

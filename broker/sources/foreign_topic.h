@@ -22,11 +22,7 @@
  *
  * The delivery thread's.
  */
-#ifndef BROKER_SOURCES_FOREIGN_TOPIC_H
-#define BROKER_SOURCES_FOREIGN_TOPIC_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "base/list.h"
 #include "broker/calls/caller.h"
@@ -172,5 +168,3 @@ MUST_CHECK enum status foreign_topic_make(struct foreign_topics *topics,
                                           bool *is_new, struct problem *why);
 MUST_CHECK enum status foreign_topic_unmake(struct foreign_topic *topic,
                                             struct problem *why);
-
-#endif

@@ -33,8 +33,6 @@
  */
 #include "broker/sources/hub_db.h"
 
-#include <stdlib.h>
-
 #include "broker/cluster/ownership.h"
 #include "proto/memory.h"
 

@@ -25,11 +25,7 @@
  * This file knows no table: the rows of subscriptions and requests are in
  * broker/hub/hub_rows, those of topics of others in foreign_topic.
  */
-#ifndef BROKER_SOURCES_HUB_DB_H
-#define BROKER_SOURCES_HUB_DB_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "base/db.h"
 #include "base/list.h"
@@ -154,5 +150,3 @@ bool hub_db_is_behind(const struct hub_db *h);
 /* Takes a row that is behind: the caller writes it as it is in memory now, and
  * notes it. NULL: there is none any more. */
 struct hub_row *hub_db_take_behind(struct hub_db *h);
-
-#endif

@@ -1,9 +1,5 @@
 #include "broker/sources/peer_tokens.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include "base/token_file.h"

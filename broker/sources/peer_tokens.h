@@ -13,8 +13,7 @@
  *
  * Both files are read for each request, so that a new token counts at once.
  */
-#ifndef BROKER_SOURCES_PEER_TOKENS_H
-#define BROKER_SOURCES_PEER_TOKENS_H
+#pragma once
 
 #include "proto/problem.h"
 
@@ -27,5 +26,3 @@ MUST_CHECK enum status peer_tokens_check(const char *path, struct problem *why);
  * peer_tokens_free. */
 char *peer_tokens_header(const char *path, const char *url);
 void peer_tokens_free(char *header); /* NULL is allowed */
-
-#endif

@@ -13,10 +13,6 @@
  */
 #include "broker/state/content.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/db.h"

@@ -30,11 +30,7 @@
  *
  * Only the archive thread uses it.
  */
-#ifndef BROKER_STATE_CONTENT_H
-#define BROKER_STATE_CONTENT_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "base/db.h"
 #include "broker/log/log.h"
@@ -215,5 +211,3 @@ MUST_CHECK enum status content_each_file(const char *path, content_file_fn *fn,
 /* Deletes the database of the set whose directory is `dir`. It must be closed.
  * A missing one is no error. */
 MUST_CHECK enum status content_unlink(const char *dir, struct problem *why);
-
-#endif

@@ -14,10 +14,7 @@
  *
  * Any thread. All functions may block, except arriving_abandon after the end.
  */
-#ifndef BROKER_STATE_CONTENT_FILES_H
-#define BROKER_STATE_CONTENT_FILES_H
-
-#include <stdint.h>
+#pragma once
 
 #include "proto/problem.h"
 #include "proto/resourcesync/change.h"
@@ -106,5 +103,3 @@ typedef enum status content_file_fn(const struct digest *digest, void *user,
 MUST_CHECK enum status content_files_each(const char *set_dir, unsigned folder,
                                           content_file_fn *fn, void *user,
                                           struct problem *why);
-
-#endif

@@ -1,9 +1,5 @@
 #include "broker/state/fold_db.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "broker/base/diag.h"
 #include "proto/memory.h"
 

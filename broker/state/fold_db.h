@@ -12,13 +12,9 @@
  *
  * For one thread.
  */
-#ifndef BROKER_STATE_FOLD_DB_H
-#define BROKER_STATE_FOLD_DB_H
+#pragma once
 
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include "base/db.h"
 #include "broker/log/batch.h"
@@ -122,5 +118,3 @@ void fold_db_forget(struct fold_db *f);
 MUST_CHECK enum status fold_db_settle(struct fold_db *f, enum status rc,
                                       const struct problem *reason,
                                       struct problem *why);
-
-#endif

@@ -21,10 +21,6 @@
  */
 #include "broker/state/resources.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "base/db.h"
 #include "base/file.h"

@@ -23,11 +23,7 @@
  *
  * Only the archive thread uses it, also for walks.
  */
-#ifndef BROKER_STATE_RESOURCES_H
-#define BROKER_STATE_RESOURCES_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "base/db.h"
 #include "broker/state/fold_db.h"
@@ -134,5 +130,3 @@ struct resources_entry {
 MUST_CHECK enum status resources_next(struct resources *resources, int64_t id,
                                       struct resources_entry *entry,
                                       struct problem *why);
-
-#endif

@@ -17,11 +17,7 @@
  *
  * One thread at a time; it must be allowed to wait for a disk.
  */
-#ifndef BROKER_STATE_UPLOAD_FILE_H
-#define BROKER_STATE_UPLOAD_FILE_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "base/db.h"
 #include "proto/buf.h"
@@ -119,5 +115,3 @@ MUST_CHECK enum status upload_file_take(const char *dir, const char *name,
 
 /* Deletes the file in any of its states. */
 void upload_file_remove(const char *dir, const char *name);
-
-#endif

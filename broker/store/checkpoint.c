@@ -1,7 +1,5 @@
 #include "broker/store/checkpoint.h"
 
-#include <stdio.h>
-
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 

@@ -10,12 +10,10 @@
  * A larger bound saves few bytes, for large commits are in segments, and makes
  * longer waits (tests/bench/README.md).
  */
-#ifndef BROKER_STORE_CHECKPOINT_H
-#define BROKER_STORE_CHECKPOINT_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdint.h>
 
 #include "base/db.h"
 #include "base/thread.h"
@@ -65,5 +63,3 @@ void checkpoint_complete(struct checkpoint *c);
 /* After a refused commit, on the writer's thread: cuts off its bytes behind the
  * last kept commit. They may be the very room that the disk lacks. */
 void checkpoint_trim(struct checkpoint *c);
-
-#endif

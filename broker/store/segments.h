@@ -25,13 +25,9 @@
  * The log thread writes; any thread reads. A backup, which is another process,
  * shares the lock of the folder: no segment becomes another one meanwhile.
  */
-#ifndef BROKER_STORE_SEGMENTS_H
-#define BROKER_STORE_SEGMENTS_H
+#pragma once
 
 #include <pthread.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include "broker/log/act.h"
 #include "broker/log/batch.h"
@@ -172,5 +168,3 @@ MUST_CHECK enum status segment_read_at(int dir_fd,
 
 /* The number of a file of the folder; 0: it is no segment. */
 uint32_t segments_number(const char *name);
-
-#endif

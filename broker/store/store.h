@@ -6,8 +6,7 @@
  * a few for readers (store_queries.h), each in one hand at a time. WAL with
  * synchronous=FULL: a COMMIT that returned is on disk.
  */
-#ifndef BROKER_STORE_STORE_H
-#define BROKER_STORE_STORE_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -37,5 +36,3 @@ MUST_CHECK enum status store_read_place(const char *dir,
  * Else STATUS_IO, and `why` names the file. Writes nothing; nobody has the
  * database open. */
 MUST_CHECK enum status store_check(const char *dir, struct problem *why);
-
-#endif

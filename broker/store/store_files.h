@@ -2,11 +2,7 @@
  * store_files.h - the sets of a tidings.db that nobody has open, and the files
  * that it says are there; and a copy of a tidings.db with all its entries.
  */
-#ifndef BROKER_STORE_STORE_FILES_H
-#define BROKER_STORE_STORE_FILES_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "base/db.h"
 #include "broker/log/head.h"
@@ -46,5 +42,3 @@ MUST_CHECK enum status store_files_gather(const char *path, int segments,
  * Older versions have no table of places. */
 MUST_CHECK enum status store_files_are_shared(struct db *db, bool *are,
                                               struct problem *why);
-
-#endif

@@ -24,11 +24,7 @@
  *
  * The log thread's.
  */
-#ifndef BROKER_STORE_STORE_KEYS_H
-#define BROKER_STORE_STORE_KEYS_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "base/db.h"
 #include "broker/log/engine.h"
@@ -77,5 +73,3 @@ MUST_CHECK enum status store_keys_add(struct store_keys *k,
 
 /* Notes that the transaction was committed. (A rollback needs no call.) */
 void store_keys_committed(struct store_keys *k);
-
-#endif

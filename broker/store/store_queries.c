@@ -1,8 +1,5 @@
 #include "broker/store/store_queries.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/db.h"
 #include "proto/memory.h"
 

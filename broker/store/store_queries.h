@@ -5,8 +5,7 @@
  * for one batch or one list, no longer, so that checkpoints are not held up.
  * Any thread that may block.
  */
-#ifndef BROKER_STORE_STORE_QUERIES_H
-#define BROKER_STORE_STORE_QUERIES_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -77,5 +76,3 @@ struct stored_batch {
     &(b)->first, &(b)->last, &(b)->before_us, &(b)->last_us, &(b)->before, \
         &(b)->digest, &(b)->body, &(b)->place.number, &(b)->place.offset,  \
         &(b)->size
-
-#endif

@@ -1,8 +1,5 @@
 #include "broker/store/store_rows.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "base/db.h"
 #include "broker/base/diag.h"

@@ -13,12 +13,7 @@
  *
  * The log thread's, on its connection.
  */
-#ifndef BROKER_STORE_STORE_ROWS_H
-#define BROKER_STORE_STORE_ROWS_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "base/db.h"
 #include "base/map.h"
@@ -108,5 +103,3 @@ bool store_rows_owe(const struct store_rows *s);
  * next start finds them. */
 void store_rows_committed(struct store_rows *s, const struct commit *commit,
                           bool is_paid);
-
-#endif

@@ -11,10 +11,6 @@
  */
 #include "client/baseline/baseline.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/clock.h"
 #include "client/baseline/document_stream.h"
 #include "client/baseline/dump_reader.h"

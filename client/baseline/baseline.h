@@ -26,8 +26,7 @@
  * changes for long: too old for a source that keeps few changes. Then the
  * servers' time of the list is the best guess.
  */
-#ifndef CLIENT_BASELINE_BASELINE_H
-#define CLIENT_BASELINE_BASELINE_H
+#pragma once
 
 #include "client/lib/client.h"
 #include "client/source/discovery.h"
@@ -89,5 +88,3 @@ struct baseline *baseline_start(struct td_client *client,
 void baseline_pause(struct baseline *baseline);
 void baseline_resume(struct baseline *baseline);
 void baseline_free(struct baseline *baseline); /* NULL is allowed */
-
-#endif

@@ -9,9 +9,6 @@
  */
 #include "client/baseline/document_stream.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "client/lib/fetch.h"

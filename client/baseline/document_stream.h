@@ -16,8 +16,7 @@
  *                 |      +--> another: parsed from the file
  *                 +-- temporary file
  */
-#ifndef CLIENT_BASELINE_DOCUMENT_STREAM_H
-#define CLIENT_BASELINE_DOCUMENT_STREAM_H
+#pragma once
 
 #include "client/lib/client.h"
 #include "client/source/document.h"
@@ -69,5 +68,3 @@ void document_stream_resume(struct document_stream *reading);
 void document_stream_free(
     struct document_stream *reading); /* NULL is allowed; not after on_end
                                        */
-
-#endif

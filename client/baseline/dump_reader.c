@@ -7,8 +7,6 @@
  */
 #include "client/baseline/dump_reader.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "client/dumps/download.h"

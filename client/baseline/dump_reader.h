@@ -13,8 +13,7 @@
  * in a file. An entry whose member is missing, or differs from the manifest,
  * comes without a file.
  */
-#ifndef CLIENT_BASELINE_DUMP_READER_H
-#define CLIENT_BASELINE_DUMP_READER_H
+#pragma once
 
 #include "client/lib/client.h"
 #include "client/source/document.h"
@@ -52,5 +51,3 @@ void dump_reader_pause(struct dump_reader *dump);
 void dump_reader_resume(struct dump_reader *dump);
 void dump_reader_free(
     struct dump_reader *dump); /* NULL is allowed; not after on_end */
-
-#endif

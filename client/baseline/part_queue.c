@@ -3,9 +3,6 @@
  */
 #include "client/baseline/part_queue.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 
 static void

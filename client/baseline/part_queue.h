@@ -5,8 +5,7 @@
  * An index may have 50,000 parts, and some have more: PARTS_BYTES_MAX bounds
  * the memory for them, and PARTS_DEPTH_MAX indexes within indexes.
  */
-#ifndef CLIENT_BASELINE_PART_QUEUE_H
-#define CLIENT_BASELINE_PART_QUEUE_H
+#pragma once
 
 #include "base/map.h"
 #include "proto/resourcesync/digest.h"
@@ -61,5 +60,3 @@ void baseline_parts_done(struct parts *parts);
 /* Keeps the ETag of a part. STATUS_MEMORY */
 enum status baseline_parts_keep_etag(struct parts *parts, struct part *part,
                                      const char *etag);
-
-#endif

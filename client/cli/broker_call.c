@@ -3,10 +3,6 @@
  */
 #include "client/cli/broker_call.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "client/lib/client.h"
 #include "client/lib/fetch.h"
 #include "client/lib/json_slices.h"

@@ -11,8 +11,7 @@
  * a next one, or names itself, that is an error. Requests go to the server of
  * the user's URL only: of a `next` the query alone counts.
  */
-#ifndef CLIENT_CLI_BROKER_CALL_H
-#define CLIENT_CLI_BROKER_CALL_H
+#pragma once
 
 #include "client/cli/cli.h"
 #include "proto/buf.h"
@@ -58,5 +57,3 @@ void broker_call_list(struct broker_call *call,
 /* Prints the last answer: all values in lines NAME VALUE or, `is_json`, the
  * object in a line. */
 void broker_call_show(struct broker_call *call, bool is_json);
-
-#endif

@@ -3,9 +3,6 @@
  * of a broker, what connects it with MQTT brokers, the topics of others that
  * its hub distributes, and the WebSub subscriptions of a set or a relay.
  */
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "client/cli/broker_call.h"
 #include "client/cli/cli.h"

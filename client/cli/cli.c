@@ -3,13 +3,7 @@
  */
 #include "client/cli/cli.h"
 
-#include <errno.h>
-#include <inttypes.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/array.h"

@@ -1,8 +1,7 @@
 /*
  * cli.h - what the commands of `tidings` have in common.
  */
-#ifndef CLIENT_CLI_CLI_H
-#define CLIENT_CLI_CLI_H
+#pragma once
 
 #include "base/commands/commands.h"
 #include "client/cli/output.h"
@@ -159,5 +158,3 @@ enum exit_code for_each_set(struct td_client *client, const char *url,
                             enum exit_code (*one)(const char *set_url,
                                                   void *user),
                             void *user);
-
-#endif

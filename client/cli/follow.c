@@ -1,13 +1,8 @@
 /*
  * follow.c - tidings follow, tail: a line, or a command, for each change.
  */
-#include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <spawn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

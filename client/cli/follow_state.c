@@ -1,11 +1,5 @@
 #include "client/cli/follow_state.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/db.h"

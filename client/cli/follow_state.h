@@ -7,12 +7,10 @@
  * If a source with one set gets more, its file becomes the other form. That set
  * keeps its listing, FILE.list; the others have FILE.list-HASH.
  */
-#ifndef CLIENT_CLI_FOLLOW_STATE_H
-#define CLIENT_CLI_FOLLOW_STATE_H
-
-#include <stdbool.h>
+#pragma once
 
 #include "client/tidings.h"
+#include "proto/c.h"
 
 struct follow_state;
 
@@ -28,5 +26,3 @@ bool follow_state_start(struct follow_state *state, struct td_start *start);
 /* Keeps the position of a started set. False: it has printed why. */
 bool follow_state_keep(struct follow_state *state, const char *set_url,
                        const char *position);
-
-#endif

@@ -1,9 +1,6 @@
 /*
  * get.c - tidings get: prints a set's documents and links.
  */
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "client/cli/cli.h"
 

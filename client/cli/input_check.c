@@ -1,7 +1,5 @@
 #include "client/cli/input_check.h"
 
-#include <string.h>
-
 #include "proto/resourcesync/fragment.h"
 #include "proto/resourcesync/json.h"
 

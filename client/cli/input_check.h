@@ -7,8 +7,7 @@
  * --max-body and content depend on the broker or the set: the check leaves them
  * out.
  */
-#ifndef CLIENT_CLI_INPUT_CHECK_H
-#define CLIENT_CLI_INPUT_CHECK_H
+#pragma once
 
 #include "proto/buf.h"
 #include "proto/input/input_formats.h"
@@ -36,5 +35,3 @@ void input_check_close(struct input_check *check);
 /* Reads a document. True if it has no fault. A fault outside of the entries
  * ends the reading. */
 bool input_check_read(struct input_check *check, struct slice document);
-
-#endif

@@ -2,9 +2,6 @@
  * mirror.c - tidings sync: a source's resources on disk; tidings audit: is a
  * mirror what its source is?
  */
-#include <errno.h>
-#include <inttypes.h>
-#include <string.h>
 
 #include "client/cli/cli.h"
 #include "client/cli/progress.h"

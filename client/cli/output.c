@@ -3,11 +3,6 @@
  */
 #include "client/cli/output.h"
 
-#include <inttypes.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "client/cli/cli.h"
 #include "client/lib/json_fields.h"
 #include "client/lib/json_slices.h"

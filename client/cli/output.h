@@ -1,10 +1,7 @@
 /*
  * output.h - what commands print on standard output: values, JSON, tables.
  */
-#ifndef CLIENT_CLI_OUTPUT_H
-#define CLIENT_CLI_OUTPUT_H
-
-#include <stdio.h>
+#pragma once
 
 #include "base/commands/commands.h"
 #include "client/tidings.h"
@@ -114,5 +111,3 @@ void table_time(struct slice object, const char *member, char *to, size_t size);
 /* Prints the waiting rows, and frees the table. False: no memory; it has said
  * so. */
 bool table_end(struct table *table);
-
-#endif

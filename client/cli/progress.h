@@ -11,11 +11,9 @@
  * one of it. Messages (say) take its place; a command clears it before it
  * prints results. A signal that ends the process clears it, too.
  */
-#ifndef CLIENT_CLI_PROGRESS_H
-#define CLIENT_CLI_PROGRESS_H
+#pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "proto/c.h"
 
 struct td_client;
 
@@ -45,5 +43,3 @@ const char *bytes_text(double bytes, char to[BYTES_TEXT_SIZE]);
 
 /* Removes the line, to make room for other output. */
 void progress_clear(void);
-
-#endif

@@ -1,11 +1,6 @@
 /*
  * publish.c - tidings publish: posts a document, or changes made from options.
  */
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>

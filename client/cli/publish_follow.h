@@ -1,8 +1,7 @@
 /*
  * publish_follow.h - tidings publish --follow: posts lines as they come.
  */
-#ifndef CLIENT_CLI_PUBLISH_FOLLOW_H
-#define CLIENT_CLI_PUBLISH_FOLLOW_H
+#pragma once
 
 #include "client/cli/cli.h"
 
@@ -21,5 +20,3 @@ struct follow_plan {
  * durable, for plan->drain_ms. EXIT_GOOD: all are. */
 enum exit_code publish_follow(const struct arguments *arguments,
                               const struct follow_plan *plan);
-
-#endif

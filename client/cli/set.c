@@ -2,9 +2,6 @@
  * set.c - tidings set: creates, changes, shows and deletes sets, and makes
  * their documents now.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "client/cli/broker_call.h"
 #include "client/cli/cli.h"

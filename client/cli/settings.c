@@ -1,7 +1,5 @@
 #include "client/cli/settings.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

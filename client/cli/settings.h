@@ -16,8 +16,7 @@
  * broker may be missing: --url (TIDINGS_URL) completes them, before the command
  * runs.
  */
-#ifndef CLIENT_CLI_SETTINGS_H
-#define CLIENT_CLI_SETTINGS_H
+#pragma once
 
 #include "client/cli/cli.h"
 
@@ -69,5 +68,3 @@ bool settings_is_same_server(const char *one, const char *other);
  * `prepare` and `release` of struct program. */
 enum exit_code settings_prepare(struct arguments *arguments);
 void settings_release(struct arguments *arguments);
-
-#endif

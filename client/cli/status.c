@@ -8,10 +8,6 @@
  *        0 +------------------------------------------------------------
  *           60 min ago                                               now
  */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "client/cli/broker_call.h"
 #include "client/cli/cli.h"

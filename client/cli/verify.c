@@ -1,12 +1,7 @@
 /*
  * verify.c - tidings verify: proves the history of a set.
  */
-#include <errno.h>
 #include <glob.h>
-#include <inttypes.h>
-#include <limits.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "client/cli/cli.h"

@@ -3,11 +3,7 @@
  */
 #include "client/watch/watch.h"
 
-#include <limits.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "client/cli/cli.h"
 #include "client/watch/file_uri.h"

@@ -11,9 +11,6 @@
  */
 #include "client/downloads/downloads.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "base/clock.h"
 #include "client/downloads/host_queues.h"
 #include "client/dumps/download.h"

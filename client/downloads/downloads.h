@@ -28,8 +28,7 @@
  * caller that no longer wants the file, or has renamed it, calls
  * download_forget.
  */
-#ifndef CLIENT_DOWNLOADS_DOWNLOADS_H
-#define CLIENT_DOWNLOADS_DOWNLOADS_H
+#pragma once
 
 #include "client/lib/client.h"
 #include "proto/problem.h"
@@ -134,5 +133,3 @@ bool downloads_drop(struct downloads *downloads, uint64_t id);
 
 /* Bytes received by all downloads, failed ones included: for a rate. */
 uint64_t downloads_bytes(const struct downloads *downloads);
-
-#endif

@@ -3,9 +3,6 @@
  */
 #include "client/downloads/host_queues.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "client/lib/host_name.h"
 
 struct host_queues {

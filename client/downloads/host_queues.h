@@ -15,10 +15,7 @@
  * No network, no clock: the caller passes times, in milliseconds of
  * clock_steady_ms.
  */
-#ifndef CLIENT_DOWNLOADS_HOST_QUEUES_H
-#define CLIENT_DOWNLOADS_HOST_QUEUES_H
-
-#include <stdint.h>
+#pragma once
 
 #include "base/list.h"
 #include "proto/slice.h"
@@ -91,5 +88,3 @@ void host_queues_done(struct host_queues *hosts, struct queued_job *job,
 /* True if the host is down and in its pause. */
 bool host_queues_is_down(const struct host_queues *hosts,
                          const struct host *host, int64_t now_ms);
-
-#endif

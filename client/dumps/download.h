@@ -29,8 +29,7 @@
  *
  * A download tries once. The caller decides when and where to try again.
  */
-#ifndef CLIENT_DUMPS_DOWNLOAD_H
-#define CLIENT_DUMPS_DOWNLOAD_H
+#pragma once
 
 #include "client/lib/client.h"
 #include "proto/problem.h"
@@ -104,5 +103,3 @@ typedef bool digests_go_on_fn(void *user);
 MUST_CHECK enum status digests_file(struct digest_check *digests, int dir_fd,
                                     const char *name, digests_go_on_fn *go_on,
                                     void *user, struct problem *why);
-
-#endif

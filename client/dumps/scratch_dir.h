@@ -11,8 +11,7 @@
  * removes all other unused directories completely. So nothing stays for ever,
  * and nobody else's files are touched.
  */
-#ifndef CLIENT_DUMPS_SCRATCH_DIR_H
-#define CLIENT_DUMPS_SCRATCH_DIR_H
+#pragma once
 
 #include "proto/problem.h"
 
@@ -37,5 +36,3 @@ enum status scratch_open(struct scratch *scratch, const char *path,
 /* `is_done`: removes all files; else keeps packages. SCRATCH_NONE is allowed,
  * and is the result. */
 void scratch_close(struct scratch *scratch, bool is_done);
-
-#endif

@@ -4,12 +4,8 @@
  */
 #include "client/dumps/zip_reader.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <archive.h>

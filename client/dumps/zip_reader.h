@@ -25,8 +25,7 @@
  * All functions work on disk and never wait for a network. zip_reader_take,
  * which may take long, does one step a call.
  */
-#ifndef CLIENT_DUMPS_ZIP_READER_H
-#define CLIENT_DUMPS_ZIP_READER_H
+#pragma once
 
 #include "proto/problem.h"
 #include "proto/resourcesync/change.h"
@@ -84,5 +83,3 @@ enum status zip_reader_find(struct zip_reader *package, struct slice path,
 enum status zip_reader_take(struct zip_reader *package, bool *is_over,
                             char name[ZIP_READER_NAME_SIZE],
                             struct problem *why);
-
-#endif

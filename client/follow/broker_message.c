@@ -7,8 +7,6 @@
  */
 #include "client/follow/broker_message.h"
 
-#include <string.h>
-
 #include "client/lib/json_slices.h"
 
 static enum status

@@ -4,10 +4,7 @@
  *
  * One struct broker_message reads any number of messages, one after the other.
  */
-#ifndef CLIENT_FOLLOW_BROKER_MESSAGE_H
-#define CLIENT_FOLLOW_BROKER_MESSAGE_H
-
-#include <stddef.h>
+#pragma once
 
 #include "client/follow/change_batch.h"
 #include "client/tidings.h"
@@ -40,5 +37,3 @@ struct slice broker_message_fragment(const struct broker_message *in, size_t i);
 /* Terminates the texts of the changes from `first` on. That overwrites the byte
  * after each, which only broker_message_fragment needs. */
 void broker_message_terminate(struct broker_message *in, size_t first);
-
-#endif

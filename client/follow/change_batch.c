@@ -3,8 +3,6 @@
  */
 #include "client/follow/change_batch.h"
 
-#include <string.h>
-
 #include "proto/number.h"
 #include "proto/resourcesync/digest.h"
 #include "proto/resourcesync/fragment.h"

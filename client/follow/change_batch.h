@@ -8,11 +8,7 @@
  * theirs in a batch, as a broker would write them: the JSON object or the <url>
  * of the entry, without a change if it is a resource.
  */
-#ifndef CLIENT_FOLLOW_CHANGE_BATCH_H
-#define CLIENT_FOLLOW_CHANGE_BATCH_H
-
-#include <stdbool.h>
-#include <stddef.h>
+#pragma once
 
 #include "client/source/document.h"
 #include "client/tidings.h"
@@ -88,5 +84,3 @@ change_batch_is_full(const struct change_batch *batch)
     return changes_count(&batch->changes) >= BATCH_ENTRIES ||
            batch->changes.arena.used >= BATCH_BYTES;
 }
-
-#endif

@@ -25,7 +25,6 @@
  * Without seqs a place is a time and the number of entries of that time up to
  * it (source_position.h): then 2 is the promise of history.h.
  */
-#include <stdio.h>
 
 #include "base/clock.h"
 #include "client/follow/follower.h"

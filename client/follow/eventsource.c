@@ -10,7 +10,6 @@
  * Comments are no sign of life: a proxy may send them for a broker that is
  * gone. The broker's heartbeats are events.
  */
-#include <stdlib.h>
 
 #include "client/follow/transport.h"
 #include "client/lib/fetch.h"

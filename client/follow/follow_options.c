@@ -3,10 +3,6 @@
  */
 #include "client/follow/follow_options.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "client/lib/pause.h"
 #include "client/survey/survey.h"
 #include "proto/datetime.h"

@@ -2,8 +2,7 @@
  * follow_options.h - the options of a follower: td_follow_options, checked and
  * complete, and what is derived from them.
  */
-#ifndef CLIENT_FOLLOW_FOLLOW_OPTIONS_H
-#define CLIENT_FOLLOW_FOLLOW_OPTIONS_H
+#pragma once
 
 #include "client/source/source_position.h"
 #include "client/tidings.h"
@@ -33,5 +32,3 @@ enum status follow_options_read(struct follow_options *parsed, const char *url,
                                 struct td_follow_options *how,
                                 struct problem *why);
 void follow_options_fini(struct follow_options *parsed);
-
-#endif

@@ -3,9 +3,6 @@
  * tour of the sets decides when (visit_schedule.h). The followers share a
  * connection if the broker has one for many sets.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "client/follow/follower.h"

@@ -3,10 +3,6 @@
  */
 #include "client/follow/follower.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "base/clock.h"
 #include "base/list.h"
 #include "client/lib/pause.h"

@@ -24,11 +24,7 @@
  * connection, page, list or baseline that called is over, and perhaps the
  * follower itself. Their memory stays until the end of the loop's turn.
  */
-#ifndef CLIENT_FOLLOW_FOLLOWER_H
-#define CLIENT_FOLLOW_FOLLOWER_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "client/baseline/baseline.h"
 #include "client/follow/broker_message.h"
@@ -455,5 +451,3 @@ bool follower_begin_far_back(struct td_follower *f);
 /* True if the source has a list of its resources, and nothing of its history.
  */
 bool follower_has_only_list(const struct td_follower *f);
-
-#endif

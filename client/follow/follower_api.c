@@ -1,8 +1,6 @@
 /*
  * follower_api.c - the public functions of followers, and their beginning.
  */
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "base/clock.h"
 #include "client/follow/follower.h"

@@ -1,8 +1,6 @@
 #include "client/follow/list_reader.h"
 
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/list.h"
 #include "base/loop.h"

@@ -16,8 +16,7 @@
  * Memory: two lists (CLOSED_LIST_MAX each), one of them packed, too; and
  * LIST_READER_PIECES pieces as changes.
  */
-#ifndef CLIENT_FOLLOW_LIST_READER_H
-#define CLIENT_FOLLOW_LIST_READER_H
+#pragma once
 
 #include "client/follow/change_batch.h"
 #include "client/lib/client.h"
@@ -64,5 +63,3 @@ void list_reader_resume(struct list_reader *reader);
 
 /* Waits for workers, which end soon. NULL is allowed; not after on_end. */
 void list_reader_free(struct list_reader *reader);
-
-#endif

@@ -4,10 +4,6 @@
  */
 #include "client/follow/live_connection.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "base/list.h"
 #include "client/follow/transport.h"
 #include "client/lib/fetch.h"

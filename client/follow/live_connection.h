@@ -12,11 +12,7 @@
  *
  * The follower decides which one to try next and when, and judges messages.
  */
-#ifndef CLIENT_FOLLOW_LIVE_CONNECTION_H
-#define CLIENT_FOLLOW_LIVE_CONNECTION_H
-
-#include <stdbool.h>
-#include <stddef.h>
+#pragma once
 
 #include "client/lib/client.h"
 #include "proto/problem.h"
@@ -121,5 +117,3 @@ bool live_send(struct live *live, struct slice text);
 void live_pause(struct live *live); /* also from on_message */
 void live_resume(struct live *live);
 void live_free(struct live *live); /* NULL is allowed; not after on_end */
-
-#endif

@@ -2,8 +2,6 @@
  * longpoll.c - requests the change memory with wait=: the server answers when
  * it has changes, or when that time is over. During a pause the answer is kept.
  */
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "client/follow/transport.h"
 #include "client/lib/fetch.h"

@@ -3,8 +3,6 @@
  */
 #include "client/follow/message_sequence.h"
 
-#include <string.h>
-
 /* True if the entries are exactly after+1 to last; if filtered, some of them.
  */
 static bool

@@ -16,12 +16,7 @@
  * With filters a message has some of the entries that it covers, perhaps none;
  * the rest is the same.
  */
-#ifndef CLIENT_FOLLOW_MESSAGE_SEQUENCE_H
-#define CLIENT_FOLLOW_MESSAGE_SEQUENCE_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "client/follow/broker_message.h"
 #include "proto/problem.h"
@@ -65,5 +60,3 @@ enum verdict message_sequence_judge(struct message_sequence *order,
 /* Moves to the end of a message judged as new. */
 void message_sequence_advance(struct message_sequence *order,
                               const struct broker_message *message);
-
-#endif

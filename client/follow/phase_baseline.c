@@ -17,7 +17,6 @@
  * is followed from the beginning: the caller's data is void, the baseline is
  * empty, and all resources come as changes.
  */
-#include <stdio.h>
 
 #include "base/clock.h"
 #include "client/follow/follower.h"

@@ -6,7 +6,6 @@
  * source is unreachable it looks again after a pause, from the first attempt
  * on; a refusal is final.
  */
-#include <stdio.h>
 
 #include "client/follow/follower.h"
 

@@ -9,7 +9,6 @@
  * any transport. A follower that may share a connection (shared_stream.h) sends
  * the same in a command.
  */
-#include <stdio.h>
 
 #include "base/clock.h"
 #include "client/follow/follower.h"

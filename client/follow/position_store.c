@@ -2,11 +2,8 @@
  * position_store.c - keeps a position: in a file of one line, or in an SQLite
  * database, in its open transaction.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/db.h"

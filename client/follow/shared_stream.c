@@ -24,10 +24,6 @@
  */
 #include "client/follow/shared_stream.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/map.h"

@@ -22,11 +22,7 @@
  * dropped. Each set that ever joined takes some 200 bytes, and at most
  * SHARED_STREAM_SETS_MAX join. One thread.
  */
-#ifndef CLIENT_FOLLOW_SHARED_STREAM_H
-#define CLIENT_FOLLOW_SHARED_STREAM_H
-
-#include <stdbool.h>
-#include <stddef.h>
+#pragma once
 
 #include "client/follow/follow_options.h"
 #include "client/lib/client.h"
@@ -73,5 +69,3 @@ void shared_stream_free(struct shared_stream *s);
  * which), and some transport is not unfit. */
 bool shared_stream_takes(struct shared_stream *s, const char *url,
                          const char *set);
-
-#endif

@@ -8,12 +8,7 @@
  * loop. The memory of a connection that was freed stays until the end of the
  * turn, with is_ending set.
  */
-#ifndef CLIENT_FOLLOW_TRANSPORT_H
-#define CLIENT_FOLLOW_TRANSPORT_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "client/follow/live_connection.h"
 
@@ -99,5 +94,3 @@ void live_finish_refused(struct live *live, const struct fetch_answer *answer);
 
 /* True if the media type, without parameters, is `name`. */
 bool live_is_type(const char *type, const char *name);
-
-#endif

@@ -3,8 +3,6 @@
  */
 #include "client/follow/transport_choice.h"
 
-#include <stddef.h>
-
 /* The best one first. */
 static const struct row {
     unsigned transport;

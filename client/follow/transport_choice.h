@@ -10,13 +10,10 @@
  *
  * Pure: the caller passes the time; no sockets.
  */
-#ifndef CLIENT_FOLLOW_TRANSPORT_CHOICE_H
-#define CLIENT_FOLLOW_TRANSPORT_CHOICE_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "client/tidings.h"
+#include "proto/c.h"
 
 /* The first and the longest time until an unfit transport is tried again; it
  * doubles each time. Short at first, because a broker that just ended looks
@@ -54,5 +51,3 @@ void transport_choice_forget(struct transport_choice *ways);
 
 /* "WebSocket" */
 const char *transport_choice_name(unsigned transport);
-
-#endif

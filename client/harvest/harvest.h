@@ -13,8 +13,7 @@
  *
  * Thread: one; td_stop of the target's handle ends it.
  */
-#ifndef CLIENT_HARVEST_HARVEST_H
-#define CLIENT_HARVEST_HARVEST_H
+#pragma once
 
 #include "client/harvest/harvest_db.h"
 #include "client/tidings.h"
@@ -76,5 +75,3 @@ enum harvest_end {
 
 /* Runs until it ends by itself, or td_stop. Reasons were said. */
 enum harvest_end harvest_run(const struct harvest_options *options);
-
-#endif

@@ -1,8 +1,5 @@
 #include "client/harvest/harvest_db.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"

@@ -30,8 +30,7 @@
  * One process at a time, by SQLite's own lock. A file of version 2 is that of
  * `tidings relay`: it goes on as part 1.
  */
-#ifndef CLIENT_HARVEST_HARVEST_DB_H
-#define CLIENT_HARVEST_HARVEST_DB_H
+#pragma once
 
 #include "base/db.h"
 #include "client/survey/survey.h"
@@ -199,5 +198,3 @@ bool harvest_db_posted(struct harvest_db *db, const char *target);
 
 /* Drops the rows that changed since the last seal or note. */
 void harvest_db_undo(struct harvest_db *db);
-
-#endif

@@ -1,8 +1,5 @@
 #include "client/harvest/harvest_entry.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "client/lib/json_slices.h"
 #include "proto/datetime.h"
 

@@ -20,8 +20,7 @@
  *
  * Text to text: all other members stay as they stand.
  */
-#ifndef CLIENT_HARVEST_HARVEST_ENTRY_H
-#define CLIENT_HARVEST_HARVEST_ENTRY_H
+#pragma once
 
 #include "client/harvest/harvest_db.h"
 #include "proto/buf.h"
@@ -70,5 +69,3 @@ void post_search_free(struct post_search *search); /* NULL is allowed */
 /* Takes the target's next entry; size 0: one without text. True: this one ends
  * the post; call it no more then. */
 bool post_search_next(struct post_search *search, struct slice text);
-
-#endif

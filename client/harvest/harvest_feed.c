@@ -1,10 +1,5 @@
 #include "client/harvest/harvest_feed.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/clock.h"
 #include "client/harvest/harvest_entry.h"
 #include "client/survey/survey.h"

@@ -14,8 +14,7 @@
  * of its own is posted change by change. For one that has only a list, the
  * differences count: what the set has in that version is not posted again.
  */
-#ifndef CLIENT_HARVEST_HARVEST_FEED_H
-#define CLIENT_HARVEST_HARVEST_FEED_H
+#pragma once
 
 #include "client/harvest/harvest_target.h"
 #include "proto/buf.h"
@@ -69,5 +68,3 @@ bool harvest_feed_held(struct harvest_feed *feed);
 /* Deletes resources that the set had before this harvest, and that no source
  * has, if the options accept so many; *n stay. */
 bool harvest_feed_strays(struct harvest_feed *feed, uint64_t *n);
-
-#endif

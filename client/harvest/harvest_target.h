@@ -8,10 +8,7 @@
  *
  * Calls block, and wait while the broker is away.
  */
-#ifndef CLIENT_HARVEST_HARVEST_TARGET_H
-#define CLIENT_HARVEST_HARVEST_TARGET_H
-
-#include <stdarg.h>
+#pragma once
 
 #include "client/harvest/harvest.h"
 #include "proto/slice.h"
@@ -64,5 +61,3 @@ struct slice harvest_text_of(const struct td_change *c);
 
 /* The version that a change describes. */
 struct survey_resource harvest_version_of(const struct td_change *c);
-
-#endif

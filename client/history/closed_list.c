@@ -3,8 +3,6 @@
  */
 #include "client/history/closed_list.h"
 
-#include <stdlib.h>
-
 #include "base/array.h"
 #include "base/gunzip.h"
 #include "proto/input/list_proof.h"

@@ -8,8 +8,7 @@
  *
  * Pure computing, for a worker thread; one thread at a time.
  */
-#ifndef CLIENT_HISTORY_CLOSED_LIST_H
-#define CLIENT_HISTORY_CLOSED_LIST_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -60,5 +59,3 @@ MUST_CHECK enum status closed_list_read(struct closed_list *list,
 
 /* The next fragment of a piece, with its newline; moves `rest` past it. */
 struct slice closed_list_fragment(struct slice *rest);
-
-#endif

@@ -6,8 +6,6 @@
  */
 #include "client/history/history.h"
 
-#include <stdlib.h>
-
 #include "base/clock.h"
 #include "client/history/history_state.h"
 #include "client/lib/pause.h"

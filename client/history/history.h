@@ -20,8 +20,7 @@
  * since a baseline. The place "0" needs seqs: a list without them never claims
  * to have all changes ever.
  */
-#ifndef CLIENT_HISTORY_HISTORY_H
-#define CLIENT_HISTORY_HISTORY_H
+#pragma once
 
 #include "client/history/read_lists.h"
 #include "client/lib/client.h"
@@ -90,5 +89,3 @@ void history_pause(struct history *history);
 void history_resume(struct history *history);
 void history_free(struct history *history); /* NULL is allowed; not after
                                                on_end */
-
-#endif

@@ -6,9 +6,6 @@
  * list_entries.c has found the entries that were read before; where it cannot,
  * the times decide: entries before the place are skipped.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "client/history/history_state.h"

@@ -7,9 +7,6 @@
  *     the root of a part ----------> known ------> HISTORY_SEARCH goes on
  *     older ones ------------------> found ------> HISTORY_SEARCH goes on
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "client/dumps/download.h"
 #include "client/dumps/zip_reader.h"

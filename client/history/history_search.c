@@ -12,8 +12,6 @@
  * the list names, in the archives, by links "prev". No entry was handed over
  * yet.
  */
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/random.h"
 #include "client/history/history_state.h"

@@ -9,8 +9,7 @@
  *
  * Each calls only those below it.
  */
-#ifndef CLIENT_HISTORY_HISTORY_STATE_H
-#define CLIENT_HISTORY_HISTORY_STATE_H
+#pragma once
 
 #include "client/dumps/scratch_dir.h"
 #include "client/dumps/zip_reader.h"
@@ -213,5 +212,3 @@ void history_tag(char to[256], const struct history *h, const char *etag);
 /* The ETag of the last time (history_plan.etag, which is not NULL), if it is of
  * the same list; else NULL. */
 const char *history_last_etag(const struct history *h);
-
-#endif

@@ -1,7 +1,5 @@
 #include "client/history/list_entries.h"
 
-#include <stdlib.h>
-
 #include "base/array.h"
 #include "base/clock.h"
 #include "client/source/entry_copy.h"

@@ -20,8 +20,7 @@
  * A time more than a day ahead is ignored: the place after it would skip all
  * changes until then.
  */
-#ifndef CLIENT_HISTORY_LIST_ENTRIES_H
-#define CLIENT_HISTORY_LIST_ENTRIES_H
+#pragma once
 
 #include "client/history/read_lists.h"
 #include "client/source/document.h"
@@ -116,5 +115,3 @@ void list_entries_finish(struct list_entries *kept, int64_t from_us,
 
 /* Returns the time of the newest entry, or DATETIME_NONE. */
 int64_t list_entries_newest(const struct list_entries *kept);
-
-#endif

@@ -1,8 +1,5 @@
 #include "client/history/part_list.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "proto/datetime.h"
 
 static void

@@ -2,8 +2,7 @@
  * part_list.h - the documents that an index or an archive names, in order
  * and without repeats.
  */
-#ifndef CLIENT_HISTORY_PART_LIST_H
-#define CLIENT_HISTORY_PART_LIST_H
+#pragma once
 
 #include "base/map.h"
 #include "proto/slice.h"
@@ -59,5 +58,3 @@ void history_parts_sort(struct history_parts *parts);
 MUST_CHECK enum status history_parts_prepend(struct history_parts *parts,
                                              struct history_parts *older,
                                              size_t *n);
-
-#endif

@@ -1,8 +1,6 @@
 #include "client/history/read_lists.h"
 
 #include <endian.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/db.h"
 

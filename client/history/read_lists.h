@@ -15,8 +15,7 @@
  * a file that is lost, or of another moment, costs repeats or a doubt, and
  * hides no change. Notes are committed when the caller has all their entries.
  */
-#ifndef CLIENT_HISTORY_READ_LISTS_H
-#define CLIENT_HISTORY_READ_LISTS_H
+#pragma once
 
 #include "client/source/document.h"
 #include "proto/problem.h"
@@ -89,5 +88,3 @@ void mark_set_put_back(struct mark_set *set, uint64_t mark);
 
 /* True if it is there, taken or not. */
 bool mark_set_has(const struct mark_set *set, uint64_t mark);
-
-#endif

@@ -23,10 +23,7 @@
  *
  * The handle's thread.
  */
-#ifndef CLIENT_LIB_ADDRESS_POLICY_H
-#define CLIENT_LIB_ADDRESS_POLICY_H
-
-#include <stdbool.h>
+#pragma once
 
 #include "proto/http/network_address.h"
 
@@ -75,5 +72,3 @@ struct address_policy_text {
 
 struct address_policy_text
 address_policy_refused(const struct address_policy_check *check);
-
-#endif

@@ -3,12 +3,7 @@
  */
 #include "client/lib/client.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 

@@ -1,11 +1,7 @@
 /*
  * client.h - the handle, as the files of this library see it.
  */
-#ifndef CLIENT_LIB_CLIENT_H
-#define CLIENT_LIB_CLIENT_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "base/map.h"
 #include "client/lib/handle_loop.h"
@@ -113,5 +109,3 @@ enum status client_until(struct td_client *client, const bool *is_over);
 /* Waits `ms` milliseconds; true as soon as td_stop was called. Runs the loop
  * meanwhile. */
 bool client_wait(struct td_client *client, unsigned ms);
-
-#endif

@@ -9,9 +9,6 @@
  */
 #include "client/lib/curl_loop.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
 

@@ -4,8 +4,7 @@
  *
  * The only header of this library that shows libcurl.
  */
-#ifndef CLIENT_LIB_CURL_LOOP_H
-#define CLIENT_LIB_CURL_LOOP_H
+#pragma once
 
 #include <curl/curl.h>
 
@@ -98,5 +97,3 @@ bool curl_loop_add_own(const struct td_client *client, const char *url,
 
 /* Appends a line; false: no memory. */
 bool curl_loop_header(struct curl_slist **headers, const char *line);
-
-#endif

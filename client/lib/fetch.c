@@ -12,9 +12,6 @@
  */
 #include "client/lib/fetch.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "base/gunzip.h"
 #include "client/lib/curl_loop.h"
 #include "client/lib/json_fields.h"

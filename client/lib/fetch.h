@@ -18,12 +18,7 @@
  * the exchange begins once more with that: the caller sees the second answer
  * alone.
  */
-#ifndef CLIENT_LIB_FETCH_H
-#define CLIENT_LIB_FETCH_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "client/lib/client.h"
 #include "client/lib/host_places.h"
@@ -123,5 +118,3 @@ enum status fetch_refused(struct problem *why,
 enum status fetch_run(struct td_client *client,
                       const struct fetch_request *request,
                       struct fetch_answer *answer);
-
-#endif

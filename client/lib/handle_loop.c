@@ -7,9 +7,7 @@
  */
 #include "client/lib/handle_loop.h"
 
-#include <errno.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <uv.h>
 
 #include "base/clock.h"

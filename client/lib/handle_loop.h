@@ -10,12 +10,9 @@
  * the end of the turn (handle_loop_retire), so that the functions under way may
  * still look at it.
  */
-#ifndef CLIENT_LIB_HANDLE_LOOP_H
-#define CLIENT_LIB_HANDLE_LOOP_H
+#pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
+#include "proto/c.h"
 #include "proto/status.h"
 
 struct handle_loop;
@@ -93,5 +90,3 @@ void descriptor_set(struct descriptor *descriptor,
 
 /* Call it before closing the descriptor. NULL is allowed. */
 void descriptor_free(struct descriptor *descriptor);
-
-#endif

@@ -3,8 +3,6 @@
  */
 #include "client/lib/host_name.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <strings.h>
 
 #include "proto/ascii.h"

@@ -1,10 +1,7 @@
 /*
  * host_name.h - the host that a URL asks: the key of queues, places and pauses.
  */
-#ifndef CLIENT_LIB_HOST_NAME_H
-#define CLIENT_LIB_HOST_NAME_H
-
-#include <stdbool.h>
+#pragma once
 
 #include "proto/slice.h"
 
@@ -16,5 +13,3 @@ bool host_name_is_url(struct slice url);
  * "https://example.org:8443", in lower case. The caller frees it. NULL: no
  * memory, or no URL of http or https. */
 char *host_name_of(struct slice url);
-
-#endif

@@ -4,9 +4,6 @@
  */
 #include "client/lib/host_places.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/clock.h"
 #include "client/lib/host_name.h"
 

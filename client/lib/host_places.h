@@ -25,11 +25,7 @@
  *
  * One thread: that of the handle's loop.
  */
-#ifndef CLIENT_LIB_HOST_PLACES_H
-#define CLIENT_LIB_HOST_PLACES_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "base/list.h"
 #include "client/lib/handle_loop.h"
@@ -98,5 +94,3 @@ void host_places_pause(struct host_places *places, const char *url,
  * need not wait. */
 unsigned host_places_pause_s(struct host_places *places, const char *url,
                              unsigned *status);
-
-#endif

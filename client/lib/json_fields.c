@@ -3,10 +3,6 @@
  */
 #include "client/lib/json_fields.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "proto/json/json_parse.h"
 #include "proto/number.h"
 

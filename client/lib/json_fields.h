@@ -7,12 +7,7 @@
  *     lists.open   2
  *     links.0.rel  self
  */
-#ifndef CLIENT_LIB_JSON_FIELDS_H
-#define CLIENT_LIB_JSON_FIELDS_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "client/tidings.h"
 #include "proto/problem.h"
@@ -49,5 +44,3 @@ enum status json_fields_read(struct slice body,
  * have been handed over. STATUS_MEMORY. */
 MUST_CHECK enum status json_members_read(struct slice text,
                                          td_member_fn *on_member, void *user);
-
-#endif

@@ -3,8 +3,6 @@
  */
 #include "client/lib/json_slices.h"
 
-#include <string.h>
-
 static void
 skip_space(struct slice *rest)
 {

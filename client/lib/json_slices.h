@@ -4,10 +4,7 @@
  * For text that proto/ has accepted: it checks only what it needs to stay
  * inside the text.
  */
-#ifndef CLIENT_LIB_JSON_SLICES_H
-#define CLIENT_LIB_JSON_SLICES_H
-
-#include <stdbool.h>
+#pragma once
 
 #include "proto/slice.h"
 
@@ -23,5 +20,3 @@ bool json_slices_next(struct slice *rest, struct slice *name,
 /* The next element of an array: `rest` begins as the array itself. False at its
  * end, or if it is not an array. */
 bool json_slices_element(struct slice *rest, struct slice *value);
-
-#endif

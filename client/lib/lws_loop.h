@@ -15,8 +15,7 @@
  *
  * The only header of this library that shows libwebsockets.
  */
-#ifndef CLIENT_LIB_LWS_LOOP_H
-#define CLIENT_LIB_LWS_LOOP_H
+#pragma once
 
 #include <libwebsockets.h>
 
@@ -83,5 +82,3 @@ bool lws_loop_open(struct lws_link *link, struct td_client *client);
 /* Ends it: nothing more is called. At any moment, also from on_event; also if
  * it was never opened. Its memory stays until the end of the turn. */
 void lws_loop_close(struct lws_link *link);
-
-#endif

@@ -1,11 +1,9 @@
 /*
  * pause.h - growing pauses between attempts, spread by chance.
  */
-#ifndef CLIENT_LIB_PAUSE_H
-#define CLIENT_LIB_PAUSE_H
+#pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "proto/c.h"
 
 /* Milliseconds of the first pause, about. */
 #define PAUSE_FIRST 200
@@ -30,5 +28,3 @@ unsigned pause_asked(unsigned *pause_ms, unsigned most_ms, unsigned asked_s);
  * asked for a longer pause (`asked_s`). */
 bool pause_within(unsigned patience_ms, int64_t since_ms, unsigned asked_s,
                   unsigned *ms);
-
-#endif

@@ -3,10 +3,6 @@
  */
 #include "client/lib/servers.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "base/openssl.h"
 #include "proto/http/websub.h"

@@ -18,11 +18,7 @@
  *
  * The handle's thread. Freed tokens are overwritten.
  */
-#ifndef CLIENT_LIB_SERVERS_H
-#define CLIENT_LIB_SERVERS_H
-
-#include <stdbool.h>
-#include <stddef.h>
+#pragma once
 
 #include "base/token_file.h"
 #include "proto/buf.h"
@@ -94,5 +90,3 @@ bool servers_may_change_token(const struct servers *servers, const char *url);
 /* Returns what a 401 of the server at `url` has to do with our tokens, for the
  * user; "": nothing. Lent until the next call. */
 const char *servers_token_note(struct servers *servers, const char *url);
-
-#endif

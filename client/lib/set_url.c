@@ -3,9 +3,6 @@
  */
 #include "client/lib/set_url.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include <curl/curl.h>
 
 /* A name has at most 253 bytes, a port 5. */

@@ -1,8 +1,7 @@
 /*
  * set_url.h - the URL of a set, "http(s)://host:port/sets/NAME".
  */
-#ifndef CLIENT_LIB_SET_URL_H
-#define CLIENT_LIB_SET_URL_H
+#pragma once
 
 #include "client/lib/client.h"
 #include "proto/uri.h"
@@ -16,5 +15,3 @@
  * why. */
 enum status set_url_read(struct td_client *client, const char *text,
                          char url[SET_URL_MAX + 1]);
-
-#endif

@@ -1,8 +1,5 @@
 #include "client/lib/source_limits.h"
 
-#include <inttypes.h>
-#include <limits.h>
-#include <stdio.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 

@@ -5,11 +5,7 @@
  * Each handle has one room; td_limit sets the limits. Code that writes a
  * source's data asks it before it writes to a file.
  */
-#ifndef CLIENT_LIB_SOURCE_LIMITS_H
-#define CLIENT_LIB_SOURCE_LIMITS_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "client/tidings.h"
 #include "proto/problem.h"
@@ -44,5 +40,3 @@ enum status source_limits_check_total(const struct source_limits *room,
 /* May a list, or a mirror, have `n` resources? STATUS_REFUSED. */
 enum status source_limits_check_resources(const struct source_limits *room,
                                           uint64_t n, struct problem *why);
-
-#endif

@@ -4,8 +4,7 @@
  * They are in the directory where SQLite has its own temporary files, so that
  * one look at its file system (source_limits_look_at) covers both.
  */
-#ifndef CLIENT_LIB_TEMPORARY_FILE_H
-#define CLIENT_LIB_TEMPORARY_FILE_H
+#pragma once
 
 #include "proto/problem.h"
 
@@ -17,5 +16,3 @@ const char *temporary_directory(void);
 /* Opens a file without a name for reading and writing. The caller closes it.
  * -1: STATUS_IO. */
 int temporary_file_open(struct problem *why);
-
-#endif

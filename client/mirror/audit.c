@@ -12,12 +12,6 @@
  * Repair: copies the source's database into the mirror's, set by set, as a
  * baseline; then makes the files agree, as in any sync.
  */
-#include <errno.h>
-#include <inttypes.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"

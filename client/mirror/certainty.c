@@ -3,10 +3,6 @@
  */
 #include "client/mirror/certainty.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "base/clock.h"
 #include "proto/datetime.h"
 

@@ -10,8 +10,7 @@
  * Each change is in the database with the next commit (mirror_write), and an
  * event. Each function returns false where mirror_fail was called.
  */
-#ifndef CLIENT_MIRROR_CERTAINTY_H
-#define CLIENT_MIRROR_CERTAINTY_H
+#pragma once
 
 #include "client/mirror/mirror.h"
 
@@ -52,5 +51,3 @@ bool certainty_note_caught_up(struct mirror *m, int64_t set, bool is_proven);
 /* All sets together: STATUS_DIFFERENT with a sentence if deletions are held
  * back, or a set is not known to be complete. STATUS_IO. */
 void certainty_judge(struct mirror *m, struct problem *why);
-
-#endif

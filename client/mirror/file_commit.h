@@ -33,8 +33,7 @@
  * thread, 4.4 on four, 3.3 on sixteen and 5.4 by one syncfs, which also waits
  * for all other writers of that file system: hence no syncfs.
  */
-#ifndef CLIENT_MIRROR_FILE_COMMIT_H
-#define CLIENT_MIRROR_FILE_COMMIT_H
+#pragma once
 
 #include "base/map.h"
 #include "client/dumps/download.h"
@@ -91,5 +90,3 @@ struct directory_list {
 bool directory_list_add(struct directory_list *d, const char *path);
 
 void directory_list_clear(struct directory_list *d);
-
-#endif

@@ -8,8 +8,7 @@
  * A timer does it a little at a time: feeds go on meanwhile. If a change
  * overtakes a download, work fetches the new version. The group removes files.
  */
-#ifndef CLIENT_MIRROR_FILE_SYNC_H
-#define CLIENT_MIRROR_FILE_SYNC_H
+#pragma once
 
 #include "client/downloads/downloads.h"
 #include "client/tidings.h"
@@ -70,5 +69,3 @@ void duplicate_links_write(struct buf *to, const struct td_change *change);
 
 /* Takes the next link off `*rest`; false: there is none. */
 bool duplicate_links_next(struct slice *rest, struct downloads_link *link);
-
-#endif

@@ -3,8 +3,6 @@
  */
 #include "client/mirror/mirror.h"
 
-#include <string.h>
-
 #include "client/downloads/downloads.h"
 #include "client/lib/host_places.h"
 #include "client/lib/pause.h"

@@ -15,8 +15,7 @@
  * The first fault that stops all work (a full disk, no memory) is kept, and
  * ends the run: mirror_fail.
  */
-#ifndef CLIENT_MIRROR_MIRROR_H
-#define CLIENT_MIRROR_MIRROR_H
+#pragma once
 
 #include "client/lib/client.h"
 #include "client/mirror/mirror_db.h"
@@ -94,5 +93,3 @@ enum status sync_run_source(struct mirror *m, const char *url,
 /* Only does the work that the database has. STATUS_OK: nothing is left to do.
  */
 enum status sync_run_work(struct mirror *m, struct problem *why);
-
-#endif

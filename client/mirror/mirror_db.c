@@ -9,11 +9,6 @@
  */
 #include "client/mirror/mirror_db.h"
 
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/db.h"
 #include "proto/datetime.h"
 #include "proto/resourcesync/change.h"

@@ -45,8 +45,7 @@
  * called on_failure; after it, only mirror_db_rollback and mirror_db_close make
  * sense. One thread.
  */
-#ifndef CLIENT_MIRROR_MIRROR_DB_H
-#define CLIENT_MIRROR_MIRROR_DB_H
+#pragma once
 
 #include "client/mirror/mirror_dir.h"
 #include "client/mirror/resource_path.h"
@@ -284,5 +283,3 @@ bool mirror_db_renew(struct mirror_db *db, int64_t now_us);
 
 /* Gives the resource up until the next run or a new version. */
 bool mirror_db_give_up(struct mirror_db *db, int64_t id);
-
-#endif

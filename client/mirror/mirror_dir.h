@@ -27,8 +27,7 @@
  * Threads: one, but for mirror_dir_sync_file, mirror_dir_sync_directory and
  * mirror_dir_digest_file, which any thread may call meanwhile.
  */
-#ifndef CLIENT_MIRROR_MIRROR_DIR_H
-#define CLIENT_MIRROR_MIRROR_DIR_H
+#pragma once
 
 #include "client/dumps/download.h"
 #include "proto/problem.h"
@@ -129,5 +128,3 @@ enum status mirror_dir_remove(struct mirror_dir *home, const char *path,
 enum status mirror_dir_set_aside(struct mirror_dir *home, const char *path,
                                  char where[MIRROR_DIR_WHERE_SIZE],
                                  struct problem *why);
-
-#endif

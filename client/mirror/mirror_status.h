@@ -8,8 +8,7 @@
  * the file and the head of the WAL before and after, and reads again if they
  * differ. It reads some rows only (mirror_db_count_rows), never all resources.
  */
-#ifndef CLIENT_MIRROR_MIRROR_STATUS_H
-#define CLIENT_MIRROR_MIRROR_STATUS_H
+#pragma once
 
 #include "client/mirror/mirror_db.h"
 
@@ -37,5 +36,3 @@ struct mirror_status {
 MUST_CHECK enum status mirror_status_read(struct mirror_status *status,
                                           const char *dir, struct problem *why);
 void mirror_status_fini(struct mirror_status *status);
-
-#endif

@@ -3,8 +3,6 @@
  */
 #include "client/mirror/resource_path.h"
 
-#include <stdio.h>
-
 #include "proto/ascii.h"
 #include "proto/buf.h"
 #include "proto/number.h"

@@ -37,8 +37,7 @@
  * No name begins with "." or "-", is empty, or has "/", "\" or a byte outside
  * of printable ASCII. Names may differ in case alone.
  */
-#ifndef CLIENT_MIRROR_RESOURCE_PATH_H
-#define CLIENT_MIRROR_RESOURCE_PATH_H
+#pragma once
 
 #include "proto/slice.h"
 
@@ -52,5 +51,3 @@
 /* Writes the path of the resource `loc` (any bytes), relative and
  * NUL-terminated. */
 void resource_path_write(char to[RESOURCE_PATH_MAX + 1], struct slice loc);
-
-#endif

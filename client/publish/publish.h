@@ -1,8 +1,7 @@
 /*
  * publish.h - what all posts share: a key, a receipt, a refusal.
  */
-#ifndef CLIENT_PUBLISH_PUBLISH_H
-#define CLIENT_PUBLISH_PUBLISH_H
+#pragma once
 
 #include "client/lib/json_fields.h"
 #include "client/tidings.h"
@@ -33,5 +32,3 @@ bool post_receipt(struct slice body, struct td_receipt *receipt);
 /* The number of the faulty entry in an application/problem+json, from 1; 0:
  * none. */
 uint64_t post_fault(struct slice body);
-
-#endif

@@ -12,12 +12,7 @@
  * incomplete reading gives nothing. Lines of NDJSON are checked as the broker
  * does, so that a fault names its line.
  */
-#include <errno.h>
-#include <inttypes.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 

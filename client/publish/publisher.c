@@ -13,9 +13,6 @@
  * If it refuses for other reasons (401, 404), the post stays, and is repeated
  * after the longest pause: somebody may mend that there.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "client/lib/client.h"
 #include "client/lib/fetch.h"

@@ -1,9 +1,5 @@
 #include "client/publish/spool.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/db.h"
 #include "base/random.h"
 

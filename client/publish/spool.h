@@ -37,8 +37,7 @@
  *
  * In common are one INSERT, one SELECT and one DELETE.
  */
-#ifndef CLIENT_PUBLISH_SPOOL_H
-#define CLIENT_PUBLISH_SPOOL_H
+#pragma once
 
 #include "base/db.h"
 #include "client/publish/publish.h"
@@ -112,5 +111,3 @@ enum status spool_drop(struct spool *spool, const struct spool_entry *entry,
 
 /* The post is refused as a whole, and nothing of it was kept. */
 enum status spool_unseal(struct spool *spool, struct problem *why);
-
-#endif

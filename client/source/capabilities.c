@@ -1,7 +1,5 @@
 #include "client/source/capabilities.h"
 
-#include <stdlib.h>
-
 #include "client/lib/json_fields.h"
 #include "client/lib/json_slices.h"
 #include "proto/resourcesync/position.h"

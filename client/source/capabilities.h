@@ -2,8 +2,7 @@
  * capabilities.h - merges what several documents say of a set: the first to
  * state a value is believed.
  */
-#ifndef CLIENT_SOURCE_CAPABILITIES_H
-#define CLIENT_SOURCE_CAPABILITIES_H
+#pragma once
 
 #include "client/source/discovery.h"
 #include "proto/slice.h"
@@ -31,5 +30,3 @@ MUST_CHECK enum status offered_describe(struct offered *o, struct slice json,
  * rel. STATUS_MALFORMED: no list of sets. */
 MUST_CHECK enum status offered_each_set(struct slice json,
                                         offered_link_fn *on_link, void *user);
-
-#endif

@@ -14,10 +14,6 @@
  */
 #include "client/source/discovery.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/map.h"

@@ -22,8 +22,7 @@
  * exceptions are the well-known address (R-041) and /robots.txt (R-262).
  * Our own relations: urn:tidings:1:memory, :stream, :events, :streams, :set.
  */
-#ifndef CLIENT_SOURCE_DISCOVERY_H
-#define CLIENT_SOURCE_DISCOVERY_H
+#pragma once
 
 #include "client/lib/client.h"
 #include "proto/problem.h"
@@ -112,5 +111,3 @@ struct discovery_watch {
 
 void discovery_watch(struct discovery *discovery,
                      const struct discovery_watch *watch);
-
-#endif

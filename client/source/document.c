@@ -1,8 +1,5 @@
 #include "client/source/document.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/gunzip.h"
 
 /* Packed twice: a file of gzip that the server packs once more. */

@@ -6,8 +6,7 @@
  * A robots.txt at the root of a host is an index of the Sitemaps that it names
  * (R-262).
  */
-#ifndef CLIENT_SOURCE_DOCUMENT_H
-#define CLIENT_SOURCE_DOCUMENT_H
+#pragma once
 
 #include "proto/input/document_read.h"
 
@@ -43,5 +42,3 @@ const struct document_head *document_head(const struct document *document);
 
 /* Bytes of XML: R-027 allows 50 MB; some documents are longer. */
 #define DOCUMENT_UNPACKED_MAX (1024u * 1024 * 1024)
-
-#endif

@@ -1,8 +1,5 @@
 #include "client/source/document_fetch.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "client/lib/fetch.h"
 
 #define REDIRECTS_MAX 10

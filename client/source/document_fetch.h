@@ -8,8 +8,7 @@
  * Follows up to ten redirects; relative URLs are relative to the final one.
  * Ignores the type that the server states.
  */
-#ifndef CLIENT_SOURCE_DOCUMENT_FETCH_H
-#define CLIENT_SOURCE_DOCUMENT_FETCH_H
+#pragma once
 
 #include "client/lib/client.h"
 #include "client/source/document.h"
@@ -58,5 +57,3 @@ document_fetch_start(struct td_client *client,
                      document_fetch_end_fn *on_end, void *user);
 void document_fetch_free(
     struct document_fetch *page); /* NULL is allowed; not after on_end */
-
-#endif

@@ -4,8 +4,6 @@
  */
 #include "client/source/entry_copy.h"
 
-#include <stdlib.h>
-
 /* Where the next parts go; all NULL: they are only measured. */
 struct copier {
     struct link *links;

@@ -1,8 +1,7 @@
 /*
  * entry_copy.h - copies of entries that outlive their document.
  */
-#ifndef CLIENT_SOURCE_ENTRY_COPY_H
-#define CLIENT_SOURCE_ENTRY_COPY_H
+#pragma once
 
 #include "client/source/document.h"
 #include "proto/buf.h"
@@ -36,5 +35,3 @@ MUST_CHECK enum status entry_queue_add(struct entry_queue *entries,
 
 /* Takes the oldest one; the caller calls free(). NULL: none. */
 struct document_entry *entry_queue_take(struct entry_queue *entries);
-
-#endif

@@ -3,10 +3,6 @@
  */
 #include "client/source/set.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "client/lib/client.h"
 #include "client/lib/fetch.h"
 #include "client/lib/json_fields.h"

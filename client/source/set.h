@@ -1,8 +1,7 @@
 /*
  * set.h - a request about a set, with a JSON body.
  */
-#ifndef CLIENT_SOURCE_SET_H
-#define CLIENT_SOURCE_SET_H
+#pragma once
 
 #include "client/lib/client.h"
 #include "client/tidings.h"
@@ -22,5 +21,3 @@ enum td_status set_send(struct td_client *client, const char *set_url,
 /* As td_describe, but neither begins nor ends a public call. */
 enum status offer_read(struct td_client *client, const char *set_url,
                        td_offer_fn *on_offer, void *user);
-
-#endif

@@ -1,8 +1,5 @@
 #include "client/source/source_position.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-
 #include "proto/datetime.h"
 #include "proto/number.h"
 

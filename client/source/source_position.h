@@ -20,8 +20,7 @@
  * Earlier versions wrote "@TIME+N~MARK" without a list, with a mark that lacks
  * the times of its entry: such a place is found by time, once.
  */
-#ifndef CLIENT_SOURCE_SOURCE_POSITION_H
-#define CLIENT_SOURCE_SOURCE_POSITION_H
+#pragma once
 
 #include "client/tidings.h"
 #include "proto/resourcesync/position.h"
@@ -56,5 +55,3 @@ bool source_position_is_moment(const struct source_position *place);
 
 /* True for a place of an earlier version. */
 bool source_position_is_old(const struct source_position *place);
-
-#endif

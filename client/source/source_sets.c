@@ -1,9 +1,5 @@
 #include "client/source/source_sets.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "base/clock.h"
 #include "client/lib/pause.h"

@@ -16,8 +16,7 @@
  * sets, visits the others again and again, and looks for new sets from time to
  * time.
  */
-#ifndef CLIENT_SOURCE_SOURCE_SETS_H
-#define CLIENT_SOURCE_SOURCE_SETS_H
+#pragma once
 
 #include "client/lib/client.h"
 #include "client/source/discovery.h"
@@ -101,5 +100,3 @@ bool source_sets_is_new(const struct source_sets *tour);
  * first failure. */
 enum status source_sets_why(const struct source_sets *tour,
                             struct problem *why);
-
-#endif

@@ -1,7 +1,5 @@
 #include "client/source/visit_schedule.h"
 
-#include <stdlib.h>
-
 #include "base/array.h"
 
 enum round_state { WAITING, STREAMING, SHARING, VISITED, OVER };

@@ -19,12 +19,9 @@
  *
  * Pure: the caller passes the time and opens the sets. One thread.
  */
-#ifndef CLIENT_SOURCE_VISIT_SCHEDULE_H
-#define CLIENT_SOURCE_VISIT_SCHEDULE_H
+#pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "proto/c.h"
 
 /* Sets of a source streamed at once: each is a connection, and brokers and
  * proxies allow one client some hundreds. */
@@ -79,5 +76,3 @@ bool visit_schedule_are_over(const struct visit_schedule *rounds);
 
 /* True if a set waits that was never opened. */
 bool visit_schedule_are_new(const struct visit_schedule *rounds);
-
-#endif

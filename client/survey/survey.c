@@ -8,10 +8,7 @@
  */
 #include "client/survey/survey.h"
 
-#include <inttypes.h>
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/db.h"

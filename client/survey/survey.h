@@ -30,8 +30,7 @@
  *
  * Thread: any, one at a time. One process at a time has the file.
  */
-#ifndef CLIENT_SURVEY_SURVEY_H
-#define CLIENT_SURVEY_SURVEY_H
+#pragma once
 
 #include "client/lib/source_limits.h"
 #include "client/source/document.h"
@@ -168,5 +167,3 @@ typedef bool survey_change_fn(const struct document_entry *entry, void *user);
 /* Those after `after`, in order, at most `n_most`. */
 bool survey_changes(struct survey *survey, uint64_t after, unsigned n_most,
                     survey_change_fn *on_change, void *user);
-
-#endif

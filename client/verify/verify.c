@@ -3,9 +3,6 @@
  */
 #include "client/verify/verify.h"
 
-#include <stdio.h>
-#include <string.h>
-
 static void
 write_time(char to[32], int64_t us)
 {

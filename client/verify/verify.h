@@ -3,8 +3,7 @@
  * (verify_directory.c) or a broker (verify_web.c), oldest first, and each one
  * extends the chain (list_proof.h).
  */
-#ifndef CLIENT_VERIFY_VERIFY_H
-#define CLIENT_VERIFY_VERIFY_H
+#pragma once
 
 #include "client/lib/client.h"
 #include "proto/input/list_proof.h"
@@ -27,5 +26,3 @@ enum status verify_breaks(struct verify *v, const char *where, uint64_t at,
                           const struct problem *why);
 
 enum status verify_files(struct verify *v, const char *dir);
-
-#endif

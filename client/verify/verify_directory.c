@@ -14,11 +14,7 @@
  *
  * The older copy must agree with the newer one.
  */
-#include <errno.h>
 #include <fts.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <zlib.h>
 

@@ -10,9 +10,6 @@
  * the walk: then it begins anew, at the oldest one of now. Rotation may close
  * the open list: then its `next` leads on.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/clock.h"

@@ -3,12 +3,8 @@
  */
 #include "client/watch/file_digest.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <magic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 #include <time.h>
 #include <unistd.h>

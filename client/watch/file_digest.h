@@ -11,8 +11,7 @@
  * Size and times, before and after, show a change during the reading; the mark
  * shows one that a clock's tick may hide (file_stamp_take).
  */
-#ifndef CLIENT_WATCH_FILE_DIGEST_H
-#define CLIENT_WATCH_FILE_DIGEST_H
+#pragma once
 
 #include <sys/stat.h>
 
@@ -93,5 +92,3 @@ bool file_stamp_is_of(const struct file_stamp *mark, const struct stat *st);
  * ago may change again without a trace in its times (some file systems have
  * only even seconds): then the mark is unsettled. */
 void file_stamp_take(struct file_stamp *mark, const struct stat *st);
-
-#endif

@@ -5,8 +5,6 @@
 
 #include <ctype.h>
 #include <fnmatch.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "proto/uri.h"
 

@@ -5,8 +5,7 @@
  * A path is relative to the directory, its names separated by "/", as bytes:
  * names need not be UTF-8.
  */
-#ifndef CLIENT_WATCH_FILE_URI_H
-#define CLIENT_WATCH_FILE_URI_H
+#pragma once
 
 #include "base/list.h"
 #include "base/map.h"
@@ -64,5 +63,3 @@ bool path_queue_add(struct path_queue *dirty, const char *path);
 /* Takes the first one out; false: there is none. */
 bool path_queue_take(struct path_queue *dirty,
                      char path[FILE_URI_PATH_MAX + 1]);
-
-#endif

@@ -5,8 +5,7 @@
  * part keeps the path of each watch. An event only means "look at this path":
  * an outdated path costs a look.
  */
-#ifndef CLIENT_WATCH_INOTIFY_H
-#define CLIENT_WATCH_INOTIFY_H
+#pragma once
 
 #include "proto/problem.h"
 
@@ -45,5 +44,3 @@ void inotify_end_round(struct inotify *watches);
 
 /* Reports all waiting events, without blocking. False: `why` says why. */
 bool inotify_read(struct inotify *watches, struct problem *why);
-
-#endif

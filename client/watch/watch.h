@@ -15,8 +15,7 @@
  * One thread. It reads events after it has waited for the disk or the broker;
  * meanwhile the kernel's queue holds them (bounded: it reports an overflow).
  */
-#ifndef CLIENT_WATCH_WATCH_H
-#define CLIENT_WATCH_WATCH_H
+#pragma once
 
 #include "client/tidings.h"
 #include "proto/problem.h"
@@ -55,5 +54,3 @@ const struct problem *watch_run(struct watch *watch);
 /* From any thread or a signal handler: watch_run ends soon, and has recorded
  * all its posts. */
 void watch_stop(struct watch *watch);
-
-#endif

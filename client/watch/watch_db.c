@@ -6,11 +6,6 @@
  */
 #include "client/watch/watch_db.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "base/backoff.h"

@@ -26,10 +26,7 @@
  *
  * One process per directory, by a lock; one thread.
  */
-#ifndef CLIENT_WATCH_WATCH_DB_H
-#define CLIENT_WATCH_WATCH_DB_H
-
-#include <stdio.h>
+#pragma once
 
 #include "client/tidings.h"
 #include "client/watch/file_digest.h"
@@ -164,5 +161,3 @@ bool post_queue_seal(struct post_queue *queue);
  * files with the database again. STATUS_STOPPED: the next start posts it. Else
  * `why` says why; STATUS_INVALID: the set's URL is not one. */
 enum status post_queue_deliver(struct post_queue *queue);
-
-#endif

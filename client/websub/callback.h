@@ -14,8 +14,7 @@
  * timer. That makes answers quick (W-088): no route_fn calls the program's own
  * functions.
  */
-#ifndef CLIENT_WEBSUB_CALLBACK_H
-#define CLIENT_WEBSUB_CALLBACK_H
+#pragma once
 
 #include "base/list.h"
 #include "client/lib/client.h"
@@ -109,5 +108,3 @@ void callback_connections_close(struct td_callback *callback);
 /* Drops the bodies under way to `route`, which is about to be freed. */
 void callback_connections_forget(struct td_callback *callback,
                                  const struct route *route);
-
-#endif

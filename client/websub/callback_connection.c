@@ -20,10 +20,6 @@
  * many bad heads the libraries accept. A library would do little more than the
  * sockets, and its own bounds would have to be watched from outside.
  */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>

@@ -1,8 +1,5 @@
 #include "client/websub/delivery_queue.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include <openssl/crypto.h>
 
 #include "base/array.h"

@@ -17,8 +17,7 @@
  * An id shows a repeat; and, while a subscription exists beside the one that
  * replaces it (W-029), the body, which came by the other one.
  */
-#ifndef CLIENT_WEBSUB_DELIVERY_QUEUE_H
-#define CLIENT_WEBSUB_DELIVERY_QUEUE_H
+#pragma once
 
 #include "client/tidings.h"
 #include "client/websub/callback.h"
@@ -51,5 +50,3 @@ void delivery_queue_take(struct delivery_queue *deliveries,
 /* The counts; the caller counts `unknown` itself. */
 struct td_subscriber_counts *
 delivery_queue_counts(struct delivery_queue *deliveries);
-
-#endif

@@ -1,8 +1,5 @@
 #include "client/websub/hub_subscription.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 #include <time.h>
 

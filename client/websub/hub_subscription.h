@@ -23,8 +23,7 @@
  * way at the same time. The lease confirms each repeated verification as long
  * as the subscription is wanted: the first answer may have been lost.
  */
-#ifndef CLIENT_WEBSUB_HUB_SUBSCRIPTION_H
-#define CLIENT_WEBSUB_HUB_SUBSCRIPTION_H
+#pragma once
 
 #include "client/websub/callback.h"
 #include "client/websub/delivery_queue.h"
@@ -83,5 +82,3 @@ bool hub_subscription_is_safe(const char *hub);
 
 /* The new permanent address of the hub; NULL: it has not moved. */
 const char *hub_subscription_moved(const struct hub_subscription *lease);
-
-#endif

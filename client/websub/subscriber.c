@@ -21,9 +21,6 @@
  * denial was false, and its sender does not know the new callback URL.
  * Deliveries to the old one count meanwhile.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "client/follow/follower.h"
 #include "client/lib/pause.h"

@@ -1,8 +1,5 @@
 #include "client/websub/topic_discovery.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "client/lib/fetch.h"
 #include "proto/http/link_header.h"
 #include "proto/http/websub.h"

@@ -7,8 +7,7 @@
  * Each of the two relations comes from the headers if they have it; only for a
  * missing one the body is read, up to TOPIC_BYTES_MAX.
  */
-#ifndef CLIENT_WEBSUB_TOPIC_DISCOVERY_H
-#define CLIENT_WEBSUB_TOPIC_DISCOVERY_H
+#pragma once
 
 #include "client/lib/client.h"
 #include "proto/problem.h"
@@ -35,5 +34,3 @@ struct topic_search;
 struct topic_search *topic_find(struct td_client *client, const char *url,
                                 topic_end_fn *on_end, void *user);
 void topic_search_free(struct topic_search *search); /* not after on_end */
-
-#endif

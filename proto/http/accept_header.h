@@ -2,11 +2,7 @@
  * accept_header.h - which of the media types that we have a client likes best
  * (RFC 9110 section 12.5.1).
  */
-#ifndef PROTO_HTTP_ACCEPT_HEADER_H
-#define PROTO_HTTP_ACCEPT_HEADER_H
-
-#include <stdbool.h>
-#include <stddef.h>
+#pragma once
 
 #include "proto/slice.h"
 
@@ -28,5 +24,3 @@ bool accept_prefers_page(struct slice header);
 
 /* The weight "0", "0.5" or "1.000" in thousandths; -1: it is none. */
 int accept_weight(struct slice text);
-
-#endif

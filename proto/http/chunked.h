@@ -18,10 +18,7 @@
  * The result depends on the bytes alone, not on how they were cut. Pure, any
  * thread. Allocates nothing; holds no bytes.
  */
-#ifndef PROTO_HTTP_CHUNKED_H
-#define PROTO_HTTP_CHUNKED_H
-
-#include <stdint.h>
+#pragma once
 
 #include "proto/problem.h"
 #include "proto/slice.h"
@@ -58,5 +55,3 @@ enum chunked_next {
  * CHUNKED_BROKEN it takes nothing and returns the same again. */
 enum chunked_next chunked_read(struct chunked *c, struct slice *bytes,
                                struct slice *data, struct problem *why);
-
-#endif

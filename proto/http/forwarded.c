@@ -1,7 +1,6 @@
 #include "proto/http/forwarded.h"
 
 #include <netinet/in.h>
-#include <string.h>
 
 #include "proto/token.h"
 

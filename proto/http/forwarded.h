@@ -11,10 +11,8 @@
  *
  * Pure, any thread.
  */
-#ifndef PROTO_HTTP_FORWARDED_H
-#define PROTO_HTTP_FORWARDED_H
+#pragma once
 
-#include <stdbool.h>
 #include <sys/socket.h>
 
 #include "proto/http/network_address.h"
@@ -37,5 +35,3 @@ MUST_CHECK bool forwarded_client(struct slice forwarded,
                                  struct slice x_forwarded_for,
                                  const struct networks *trusted,
                                  struct sockaddr_storage *client);
-
-#endif

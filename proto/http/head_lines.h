@@ -10,12 +10,7 @@
  *
  * Pure, any thread. Allocates nothing.
  */
-#ifndef PROTO_HTTP_HEAD_LINES_H
-#define PROTO_HTTP_HEAD_LINES_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "proto/problem.h"
 #include "proto/slice.h"
@@ -105,5 +100,3 @@ head_framing_keeps(const struct head_framing *framing, unsigned minor)
 {
     return !framing->is_close && (minor == 1 || framing->is_keep_alive);
 }
-
-#endif

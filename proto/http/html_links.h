@@ -12,8 +12,7 @@
  * network cuts it elsewhere, takes tags in a title for tags, and needs many
  * seconds for a tag of 100,000 attributes.
  */
-#ifndef PROTO_HTTP_HTML_LINKS_H
-#define PROTO_HTTP_HTML_LINKS_H
+#pragma once
 
 #include "proto/slice.h"
 
@@ -37,5 +36,3 @@ void html_read(struct slice page, html_link_fn *on_link, void *user);
 /* Does the document begin as a page of HTML does: with <!DOCTYPE html or
  * <html, perhaps behind white space, comments and an XML declaration? */
 bool html_is_page(struct slice document);
-
-#endif

@@ -6,11 +6,7 @@
  * bare, or as the quoted string of draft-ietf-httpapi-idempotency-key-header
  * (a String of RFC 8941), which is the same key: 8e03978e, "8e03978e".
  */
-#ifndef PROTO_HTTP_IDEMPOTENCY_KEY_H
-#define PROTO_HTTP_IDEMPOTENCY_KEY_H
-
-#include <stdbool.h>
-#include <stddef.h>
+#pragma once
 
 #include "proto/problem.h"
 #include "proto/slice.h"
@@ -48,5 +44,3 @@ key_slice(const struct key *key)
 {
     return (struct slice){key->text, key->size};
 }
-
-#endif

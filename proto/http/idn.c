@@ -1,7 +1,5 @@
 #include "proto/http/idn.h"
 
-#include <stdint.h>
-
 #include "proto/uri.h"
 #include "proto/utf8.h"
 

@@ -8,10 +8,7 @@
  *
  * Pure, any thread.
  */
-#ifndef PROTO_HTTP_IDN_H
-#define PROTO_HTTP_IDN_H
-
-#include <stdbool.h>
+#pragma once
 
 #include "proto/buf.h"
 #include "proto/slice.h"
@@ -20,5 +17,3 @@
  * escape of an ASCII character, which could change its meaning, or a label of
  * it is too long. */
 bool idn_add_ascii(struct buf *to, struct slice name);
-
-#endif

@@ -3,11 +3,7 @@
  *
  *     Link: <https://b.example/hub>; rel="hub", <https://b.example/t>; rel=self
  */
-#ifndef PROTO_HTTP_LINK_HEADER_H
-#define PROTO_HTTP_LINK_HEADER_H
-
-#include <stdbool.h>
-#include <stddef.h>
+#pragma once
 
 #include "proto/buf.h"
 #include "proto/slice.h"
@@ -37,5 +33,3 @@ bool weblink_find(struct slice header, const char *rel, struct slice *target,
  * target stands there as it is: without ">" and control characters, as what has
  * passed websub_check_url is; `rel`: without quotes. */
 void weblink_add(struct buf *to, struct slice target, const char *rel);
-
-#endif

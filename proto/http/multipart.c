@@ -1,8 +1,6 @@
 #include "proto/http/multipart.h"
 
 #include <ctype.h>
-#include <inttypes.h>
-#include <stdio.h>
 
 #include "proto/token.h"
 

@@ -25,12 +25,7 @@
  *
  * Holds the headers of one part. One thread at a time.
  */
-#ifndef PROTO_HTTP_MULTIPART_H
-#define PROTO_HTTP_MULTIPART_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "proto/buf.h"
 #include "proto/problem.h"
@@ -108,5 +103,3 @@ MUST_CHECK enum status multipart_feed(struct multipart *m, struct slice bytes,
 
 /* All was fed. STATUS_MALFORMED: it is cut off, or has no part. */
 MUST_CHECK enum status multipart_end(struct multipart *m, struct problem *why);
-
-#endif

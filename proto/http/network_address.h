@@ -17,11 +17,9 @@
  *
  * Pure, any thread.
  */
-#ifndef PROTO_HTTP_NETWORK_ADDRESS_H
-#define PROTO_HTTP_NETWORK_ADDRESS_H
+#pragma once
 
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <sys/socket.h>
 
 #include "proto/problem.h"
@@ -98,5 +96,3 @@ bool address_is_loopback_host(struct slice host);
 struct sockaddr_storage;
 MUST_CHECK bool address_read(const char *text,
                              struct sockaddr_storage *address);
-
-#endif

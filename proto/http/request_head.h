@@ -26,12 +26,7 @@
  *
  * Pure, any thread. Allocates nothing.
  */
-#ifndef PROTO_HTTP_REQUEST_HEAD_H
-#define PROTO_HTTP_REQUEST_HEAD_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "proto/http/head_lines.h"
 #include "proto/problem.h"
@@ -114,5 +109,3 @@ MUST_CHECK enum status request_head_read(struct request_head *h,
  */
 const struct head_field *request_head_field(const struct request_head *h,
                                             const char *name, size_t *at);
-
-#endif

@@ -16,12 +16,7 @@
  *
  * Pure, any thread. Allocates nothing.
  */
-#ifndef PROTO_HTTP_RESPONSE_HEAD_H
-#define PROTO_HTTP_RESPONSE_HEAD_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "proto/http/head_lines.h"
 #include "proto/problem.h"
@@ -64,5 +59,3 @@ bool response_head_next(struct slice *fields, struct head_field *field);
 
 /* The reason phrase: "Not Found". */
 const char *response_reason(unsigned status);
-
-#endif

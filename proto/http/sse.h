@@ -16,11 +16,7 @@
  *     if (rc != STATUS_AGAIN)
  *         ... it is no stream of events ...
  */
-#ifndef PROTO_HTTP_SSE_H
-#define PROTO_HTTP_SSE_H
-
-#include <stdbool.h>
-#include <stddef.h>
+#pragma once
 
 #include "proto/buf.h"
 #include "proto/problem.h"
@@ -81,5 +77,3 @@ sse_data_size(const struct sse *s)
 {
     return s->is_given ? 0 : s->data.size;
 }
-
-#endif

@@ -8,12 +8,7 @@
  *     webhook-signature: v1,K7gNU3sdo+Ol...    secret is in its format: whsec_
  *                                              and the key in base64
  */
-#ifndef PROTO_HTTP_WEBHOOK_SIGNATURE_H
-#define PROTO_HTTP_WEBHOOK_SIGNATURE_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "proto/problem.h"
 #include "proto/slice.h"
@@ -71,5 +66,3 @@ MUST_CHECK enum status signer_sign_webhook(const struct signer *signer,
  * digits as it has; STATUS_INVALID: it is wrong; STATUS_MEMORY. */
 MUST_CHECK enum status signature_check(struct slice header, struct slice secret,
                                        struct slice body, struct problem *why);
-
-#endif

@@ -7,11 +7,7 @@
  *
  * Pure: what a hub does with them is broker/hub.
  */
-#ifndef PROTO_HTTP_WEBSUB_H
-#define PROTO_HTTP_WEBSUB_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "proto/buf.h"
 #include "proto/problem.h"
@@ -126,5 +122,3 @@ void websub_verification_url(struct buf *to, struct slice callback,
 /* The same for hub.mode=denied; `reason` may be empty (W-041, R-303). */
 void websub_denial_url(struct buf *to, struct slice callback,
                        struct slice topic, struct slice reason);
-
-#endif

@@ -19,11 +19,7 @@
  * The frames depend on the bytes alone, not on how they were cut. Pure, any
  * thread. Allocates nothing.
  */
-#ifndef PROTO_HTTP_WS_FRAMES_H
-#define PROTO_HTTP_WS_FRAMES_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "proto/buf.h"
 #include "proto/slice.h"
@@ -105,5 +101,3 @@ enum ws_frames_next ws_frames_read(struct ws_frames *f, struct slice *bytes,
 enum ws_frames_next ws_frames_read_into(struct ws_frames *f,
                                         struct slice *bytes, struct buf *to,
                                         struct ws_frame *frame);
-
-#endif

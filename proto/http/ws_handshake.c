@@ -1,7 +1,5 @@
 #include "proto/http/ws_handshake.h"
 
-#include <stdbool.h>
-
 #include <openssl/evp.h>
 #include <openssl/sha.h>
 

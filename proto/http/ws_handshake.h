@@ -10,12 +10,7 @@
  *     Sec-WebSocket-Key: dGhlIHNhb...      Sec-WebSocket-Accept: HSmrc0sMl...
  *     Sec-WebSocket-Protocol: resource...  Sec-WebSocket-Protocol: resource...
  */
-#ifndef PROTO_HTTP_WS_HANDSHAKE_H
-#define PROTO_HTTP_WS_HANDSHAKE_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "proto/buf.h"
 #include "proto/problem.h"
@@ -58,5 +53,3 @@ void upgrade_accept(char accept[UPGRADE_ACCEPT_SIZE],
  */
 MUST_CHECK enum status
 ws_deflate_agree(struct slice offers, const char **answer, struct problem *why);
-
-#endif

@@ -4,9 +4,6 @@
  */
 #include "proto/input/document_read.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "proto/input/list_read.h"
 #include "proto/input/text_encoding.h"
 #include "proto/memory.h"

@@ -20,11 +20,7 @@
  * its link the loc, its date the lastmod. A robots.txt is an index of the
  * Sitemaps that it names (R-262); one without a Sitemap is malformed.
  */
-#ifndef PROTO_INPUT_DOCUMENT_READ_H
-#define PROTO_INPUT_DOCUMENT_READ_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "proto/buf.h"
 #include "proto/input/list_report.h"
@@ -102,5 +98,3 @@ MUST_CHECK enum status document_reader_end(struct document_reader *d,
 
 const struct document_head *
 document_reader_head(const struct document_reader *d);
-
-#endif

@@ -10,10 +10,7 @@
  * input_reader_reset -> input_reader_feed
  * ...
  */
-#ifndef PROTO_INPUT_INPUT_FORMATS_H
-#define PROTO_INPUT_INPUT_FORMATS_H
-
-#include <stdbool.h>
+#pragma once
 
 #include "proto/problem.h"
 #include "proto/resourcesync/change.h"
@@ -112,5 +109,3 @@ int input_reader_capability(const struct input_reader *reader);
  * valid key (idempotency_key.h). Of a reader that takes messages, complete
  * after input_reader_end; size 0: it has none. Lent until the next reset. */
 struct slice input_reader_id(const struct input_reader *reader);
-
-#endif

@@ -1,7 +1,5 @@
 #include "proto/input/input_reader.h"
 
-#include <stdlib.h>
-
 #include "proto/memory.h"
 #include "proto/resourcesync/vocab.h"
 

@@ -7,8 +7,7 @@
  *                                                  |
  *                               on_change <- change_check, interval, limits
  */
-#ifndef PROTO_INPUT_INPUT_READER_H
-#define PROTO_INPUT_INPUT_READER_H
+#pragma once
 
 #include "proto/buf.h"
 #include "proto/http/idempotency_key.h"
@@ -96,5 +95,3 @@ MUST_CHECK bool input_reader_skip_entry(struct input_reader *reader,
 /* The document's interval is known now: R-015. */
 MUST_CHECK enum status input_reader_interval(const struct input_reader *reader,
                                              struct problem *why);
-
-#endif

@@ -16,7 +16,6 @@
  *   {"loc":"http://example.com/a","change":"created"}
  *   {"loc":"http://example.com/b","change":"updated","length":3}
  */
-#include <stdlib.h>
 
 #include "proto/input/input_reader.h"
 #include "proto/json/json_parse.h"

@@ -1,9 +1,5 @@
 #include "proto/input/list_proof.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "proto/buf.h"
 #include "proto/memory.h"
 #include "proto/number.h"

@@ -22,11 +22,7 @@
  * of list_proof_expect. `why` has the line, the expected and the found value.
  * Memory: a head and one entry. One thread at a time.
  */
-#ifndef PROTO_INPUT_LIST_PROOF_H
-#define PROTO_INPUT_LIST_PROOF_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "proto/problem.h"
 #include "proto/resourcesync/fragment.h"
@@ -127,5 +123,3 @@ struct slice list_name(const char *where);
 /* True for a name like "000000000001.xml", which the broker gives. A copy may
  * have another one. */
 bool list_name_is_numbered(struct slice name);
-
-#endif

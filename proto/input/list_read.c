@@ -13,10 +13,6 @@
  */
 #include "proto/input/list_read.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "proto/ascii.h"
 #include "proto/memory.h"
 #include "proto/number.h"

@@ -14,8 +14,7 @@
  *
  * Only list_read.c and document_read.c see this.
  */
-#ifndef PROTO_INPUT_LIST_READ_H
-#define PROTO_INPUT_LIST_READ_H
+#pragma once
 
 #include "proto/input/document_read.h"
 #include "proto/input/input_reader.h"
@@ -125,5 +124,3 @@ void list_reader_begin_entry(struct list_reader *r);
 void list_reader_set_loc(struct list_reader *r, struct slice text);
 void list_reader_bad_loc(struct list_reader *r, struct slice text);
 MUST_CHECK enum status list_reader_end_entry(struct list_reader *r);
-
-#endif

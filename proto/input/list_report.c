@@ -1,8 +1,5 @@
 #include "proto/input/list_report.h"
 
-#include <inttypes.h>
-#include <string.h>
-
 void
 list_report_count(struct list_report *report, enum list_fault fault,
                   struct slice text, uint64_t line)

@@ -7,11 +7,7 @@
  *
  * R-405, R-406: the counts reach a person.
  */
-#ifndef PROTO_INPUT_LIST_REPORT_H
-#define PROTO_INPUT_LIST_REPORT_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "proto/buf.h"
 #include "proto/slice.h"
@@ -61,5 +57,3 @@ uint64_t list_report_n_left_out(const struct list_report *report);
 void list_report_write_mended(struct buf *to, const struct list_report *report);
 void list_report_write_left_out(struct buf *to,
                                 const struct list_report *report);
-
-#endif

@@ -11,8 +11,7 @@
  * What stands in an entry, an item or a page's body is not the document's own
  * word, and is passed over (W-008). Pure and bounded: html_links.h, xml.h.
  */
-#ifndef PROTO_INPUT_PAGE_LINKS_H
-#define PROTO_INPUT_PAGE_LINKS_H
+#pragma once
 
 #include "proto/problem.h"
 #include "proto/slice.h"
@@ -43,5 +42,3 @@ typedef void pagelink_fn(const struct pagelink *link, void *user);
 MUST_CHECK enum status pagelinks_read(struct slice document, struct slice type,
                                       struct slice url, pagelink_fn *on_link,
                                       void *user, struct problem *why);
-
-#endif

@@ -1,9 +1,6 @@
 #include "proto/input/text_encoding.h"
 
-#include <errno.h>
 #include <iconv.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include "proto/memory.h"

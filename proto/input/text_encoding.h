@@ -9,11 +9,7 @@
  * Windows-1252, as browsers do. A byte that the encoding does not have becomes
  * U+FFFD.
  */
-#ifndef PROTO_INPUT_TEXT_ENCODING_H
-#define PROTO_INPUT_TEXT_ENCODING_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "proto/problem.h"
 #include "proto/slice.h"
@@ -44,5 +40,3 @@ uint64_t text_encoding_lines(const struct text_encoding *e);
 
 /* True if anything stood before an XML declaration. */
 bool text_encoding_is_behind_space(const struct text_encoding *e);
-
-#endif

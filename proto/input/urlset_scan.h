@@ -11,10 +11,7 @@
  *
  * Measured: tests/bench/README.md, "Reading a post".
  */
-#ifndef PROTO_INPUT_URLSET_SCAN_H
-#define PROTO_INPUT_URLSET_SCAN_H
-
-#include <stdint.h>
+#pragma once
 
 #include "proto/resourcesync/entry_builder.h"
 #include "proto/resourcesync/xml.h"
@@ -26,5 +23,3 @@
 enum token urlset_scan_entry(char room[SCAN_TOKEN_MAX], struct slice text,
                              struct entry *entry, struct xml_known known,
                              size_t *size, uint64_t *n_lines);
-
-#endif

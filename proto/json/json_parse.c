@@ -1,7 +1,5 @@
 #include "proto/json/json_parse.h"
 
-#include <stdlib.h>
-
 #include "proto/buf.h"
 #include "proto/memory.h"
 #include "proto/swar.h"

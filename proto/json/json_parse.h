@@ -18,11 +18,7 @@
  * overlong UTF-8 and replaces lone surrogates. A value costs a third of what
  * it cost there (tests/bench/README.md, "Reading a post").
  */
-#ifndef PROTO_JSON_JSON_PARSE_H
-#define PROTO_JSON_JSON_PARSE_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "proto/problem.h"
 #include "proto/slice.h"
@@ -87,5 +83,3 @@ unsigned json_parse_depth(const struct json_parse *json);
 MUST_CHECK enum status json_parse_text(struct slice text,
                                        json_event_fn *on_event, void *user,
                                        struct problem *why);
-
-#endif

@@ -4,12 +4,7 @@
  * A change lends everything it points at; readers hand it to a callback and
  * take it back when that returns.
  */
-#ifndef PROTO_RESOURCESYNC_CHANGE_H
-#define PROTO_RESOURCESYNC_CHANGE_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "proto/datetime.h"
 #include "proto/problem.h"
@@ -103,5 +98,3 @@ size_t change_write_lastmod(char *to, const struct change *change);
  * STATUS_INVALID with a sentence that names the member. */
 MUST_CHECK enum status change_check(const struct change *change,
                                     struct problem *why);
-
-#endif

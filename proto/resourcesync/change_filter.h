@@ -22,12 +22,7 @@
  * escaped once, when the filter is read, as the fragments are. It allocates
  * nothing.
  */
-#ifndef PROTO_RESOURCESYNC_CHANGE_FILTER_H
-#define PROTO_RESOURCESYNC_CHANGE_FILTER_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "proto/problem.h"
 #include "proto/slice.h"
@@ -101,5 +96,3 @@ filter_text(const struct filter *f)
 /* Does the entry pass? `fragment` is stamped, its stamp begins at `stamp`. */
 bool filter_passes(const struct filter *f, struct slice fragment,
                    uint32_t stamp);
-
-#endif

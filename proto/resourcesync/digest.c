@@ -7,7 +7,6 @@
 
 #include "proto/resourcesync/digest.h"
 
-#include <stdlib.h>
 #include <strings.h>
 
 #include <openssl/evp.h>

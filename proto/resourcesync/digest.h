@@ -2,12 +2,7 @@
  * digest.h - SHA-256 digests of the log, the `hash` attribute's lists, and the
  * check of bytes against such a list.
  */
-#ifndef PROTO_RESOURCESYNC_DIGEST_H
-#define PROTO_RESOURCESYNC_DIGEST_H
-
-#include <stdbool.h>
-#include <stdint.h>
-#include <string.h>
+#pragma once
 
 #include "proto/buf.h"
 #include "proto/problem.h"
@@ -116,5 +111,3 @@ MUST_CHECK enum status digest_check_want_sha256(struct digest_check *digests);
 /* It, after digest_check_end. */
 void digest_check_sha256(const struct digest_check *digests,
                          struct digest *sha256);
-
-#endif

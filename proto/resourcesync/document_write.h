@@ -7,8 +7,7 @@
  * them are UTF-8 with one declaration, the root in the sitemap namespace, rs
  * and td declared there, links before rs:md (R-001 to R-006).
  */
-#ifndef PROTO_RESOURCESYNC_DOCUMENT_WRITE_H
-#define PROTO_RESOURCESYNC_DOCUMENT_WRITE_H
+#pragma once
 
 #include "proto/buf.h"
 #include "proto/resourcesync/position.h"
@@ -85,5 +84,3 @@ void xml_escape(struct buf *to, struct slice text);
 
 /* Appends the text that xml_escape was given. */
 void xml_unescape(struct buf *to, struct slice text);
-
-#endif

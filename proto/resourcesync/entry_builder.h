@@ -5,8 +5,7 @@
  * format accepts a value that another refuses. Functions copy text that they
  * take; their results live until entry_clear.
  */
-#ifndef PROTO_RESOURCESYNC_ENTRY_BUILDER_H
-#define PROTO_RESOURCESYNC_ENTRY_BUILDER_H
+#pragma once
 
 #include "proto/arena.h"
 #include "proto/buf.h"
@@ -73,5 +72,3 @@ MUST_CHECK enum status entry_time(const char *name, struct slice text,
                                   int64_t *us, struct problem *why);
 MUST_CHECK enum status entry_lastmod(struct slice text, struct change *change,
                                      struct problem *why);
-
-#endif

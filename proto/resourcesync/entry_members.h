@@ -5,8 +5,7 @@
  * Every reader finds a member by its name here and hands over the value as
  * text; no format has a conversion of its own.
  */
-#ifndef PROTO_RESOURCESYNC_ENTRY_MEMBERS_H
-#define PROTO_RESOURCESYNC_ENTRY_MEMBERS_H
+#pragma once
 
 #include "proto/resourcesync/entry_builder.h"
 #include "proto/resourcesync/position.h"
@@ -80,5 +79,3 @@ MUST_CHECK enum status entry_set(struct entry *entry, struct link *link,
 /* Sets a member of what a document says of the log. False: the value is bad. */
 MUST_CHECK bool coverage_set(struct coverage *coverage,
                              enum entry_member member, struct slice value);
-
-#endif

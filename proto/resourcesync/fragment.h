@@ -15,11 +15,7 @@
  * rs and td are declared on the document's root; foreign namespaces are
  * declared on the element that uses them.
  */
-#ifndef PROTO_RESOURCESYNC_FRAGMENT_H
-#define PROTO_RESOURCESYNC_FRAGMENT_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "proto/buf.h"
 #include "proto/resourcesync/change.h"
@@ -155,5 +151,3 @@ void fragment_set_kind(char *fragment, uint32_t hole, enum change_kind kind);
  * stays, which names the resource at its source (R-250). */
 void fragment_write_deleted(struct buf *out, struct slice entry,
                             struct fragment *f);
-
-#endif

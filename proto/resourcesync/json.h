@@ -1,8 +1,7 @@
 /*
  * json.h - writes JSON: strings, problems, changes and messages.
  */
-#ifndef PROTO_RESOURCESYNC_JSON_H
-#define PROTO_RESOURCESYNC_JSON_H
+#pragma once
 
 #include "proto/buf.h"
 #include "proto/problem.h"
@@ -71,5 +70,3 @@ void json_message_begin(struct buf *to, const struct coverage *coverage,
 
 /* "]}\n" */
 void json_message_end(struct buf *to);
-
-#endif

@@ -9,10 +9,7 @@
  * The fields of a fragment stand in one order (fragment_write), so this copies
  * them from text to text.
  */
-#ifndef PROTO_RESOURCESYNC_JSON_FRAGMENT_H
-#define PROTO_RESOURCESYNC_JSON_FRAGMENT_H
-
-#include <stdbool.h>
+#pragma once
 
 #include "proto/buf.h"
 #include "proto/slice.h"
@@ -22,5 +19,3 @@
  * decimals from the source) or damaged: fragment_read knows which. A failed
  * `to` also remembers its failure. Any thread. */
 bool json_fragment(struct buf *to, struct slice fragment);
-
-#endif

@@ -1,11 +1,7 @@
 /*
  * position.h - a place in the log of a set, "epoch-seq", and a part of the log.
  */
-#ifndef PROTO_RESOURCESYNC_POSITION_H
-#define PROTO_RESOURCESYNC_POSITION_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "proto/datetime.h"
 #include "proto/resourcesync/digest.h"
@@ -47,5 +43,3 @@ struct coverage {
     int64_t now_us;       /* heartbeats: the clock; else DATETIME_NONE */
     int64_t heartbeat_us; /* heartbeats: the interval; else 0 */
 };
-
-#endif

@@ -1,8 +1,5 @@
 #include "proto/resourcesync/vocab.h"
 
-#include <stdint.h>
-#include <string.h>
-
 #include "proto/token.h"
 #include "proto/uri.h"
 #include "proto/utf8.h"

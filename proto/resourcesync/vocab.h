@@ -2,10 +2,7 @@
  * vocab.h - ResourceSync's words: namespaces, capabilities, kinds of change,
  * and which attribute may stand where.
  */
-#ifndef PROTO_RESOURCESYNC_VOCAB_H
-#define PROTO_RESOURCESYNC_VOCAB_H
-
-#include <stdbool.h>
+#pragma once
 
 #include "proto/problem.h"
 #include "proto/slice.h"
@@ -81,5 +78,3 @@ bool is_relation(struct slice text);
 /* A name of XML without a colon: what a prefix or an attribute's name may be.
  */
 bool is_ncname(struct slice text);
-
-#endif

@@ -1,8 +1,6 @@
 #include "proto/resourcesync/xml.h"
 
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include <libxml/parser.h>

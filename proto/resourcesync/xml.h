@@ -10,11 +10,7 @@
  *
  *     xml_new -> xml_feed ... xml_end -> xml_reset -> xml_feed ...
  */
-#ifndef PROTO_RESOURCESYNC_XML_H
-#define PROTO_RESOURCESYNC_XML_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#pragma once
 
 #include "proto/problem.h"
 #include "proto/slice.h"
@@ -115,5 +111,3 @@ xml_slice(xml_name name)
 {
     return slice_of((const char *)name);
 }
-
-#endif

@@ -1,7 +1,5 @@
 #include "proto/resourcesync/xml_scan.h"
 
-#include <stdio.h>
-
 #include <libxml/parser.h>
 
 #include "proto/resourcesync/vocab.h"

@@ -13,8 +13,7 @@
  *
  * Measured: tests/bench/README.md, "Reading a post".
  */
-#ifndef PROTO_RESOURCESYNC_XML_SCAN_H
-#define PROTO_RESOURCESYNC_XML_SCAN_H
+#pragma once
 
 #include "proto/resourcesync/xml.h"
 #include "proto/swar.h"
@@ -172,5 +171,3 @@ scan_blanks(const char **at, const char *end, uint64_t *n_lines)
     }
     return *at > from;
 }
-
-#endif
