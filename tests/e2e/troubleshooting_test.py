@@ -16,7 +16,8 @@ URL = "http://127.0.0.1:8787/sets/news"
 LOC = "http://example.com/a"
 PUBLISH = f"tidings publish {URL}"
 
-# Commands of which each fails, beside a broker with the set "news". "@" is a folder.
+# Commands of which each fails, beside a broker with the set "news" and one at 8788 whose
+# certificate nobody trusts. "@" is a folder.
 FAILING = (
     "tidingsd --listen 127.0.0.1:8787 --data @/other",
     "tidingsd --data @/broker0/data",
@@ -27,6 +28,7 @@ FAILING = (
     "tidingsd --listen 127.0.0.1:0 --data @/other --tls-cert @/none --tls-key @/none",
     f"tidings publish http://127.0.0.1:1/sets/news --retry 0 --change created {LOC}",
     f"tidings publish https://127.0.0.1:8787/sets/news --retry 0 --change created {LOC}",
+    f"tidings publish https://127.0.0.1:8788/sets/news --retry 0 --change created {LOC}",
     f"tidings publish http://127.0.0.1:8787/ --change created {LOC}",
     "tidings get http://127.0.0.1:8787/sets/none",
     "tidings follow http://127.0.0.1:8787/sets/none",
@@ -64,14 +66,16 @@ def is_in(message, text):
 
 
 @pytest.fixture
-def said(start_broker, run, tmp_path):
+def said(start_broker, certificate, run, tmp_path):
     """What each of the failing commands says."""
     env = {"PATH": f"{BIN}:{os.environ['PATH']}"}
     broker = start_broker()
     broker.set("news").post()
+    other = start_broker(*certificate.options, tls=certificate.trust())
 
     def say(command):
-        command = command.replace("8787", str(broker.port)).replace("@", str(tmp_path))
+        command = command.replace("8788", str(other.port)).replace("8787", str(broker.port))
+        command = command.replace("@", str(tmp_path))
         done = run("/bin/sh", "-c", command, status=None, env=env)
         assert done.status in (1, 2, 3), (command, done.status)
         return f"{done.output()}\n{done.errors()}".replace('\\"', '"')
