@@ -373,7 +373,8 @@ on_closed(void *user)
 }
 
 /* On the log thread, or that of the journal. The log may take its first turn
- * before there are service threads. Acquire, for the release of open_floors. */
+ * before there are service threads. Acquire, for the release of
+ * open_posts_and_push. */
 static void
 on_certain(void *user)
 {
@@ -387,7 +388,8 @@ on_certain(void *user)
 /* On the log thread. The hub exists before requests that change sets are let
  * in, and neither relays nor bridges give a set settings, or remove one. But
  * another broker of a cluster may; the hub looks at everything when it begins.
- * Acquire, for the release of open_floors. */
+ * Acquire, for the release of
+ * open_hub_and_bridges. */
 static void
 on_changed(void *user)
 {
@@ -564,6 +566,171 @@ open_hub(struct broker *b, struct problem *why)
     return hub_owner_open(&b->hub, &options, why);
 }
 
+/* The floors of the start */
+
+/* What a start hands to those parts that it opens. */
+struct start {
+    struct registry_options sets;
+    struct server_options net;
+};
+
+/* Fails before a file is touched or made. */
+static enum status
+look_first(struct broker *b, struct start *start, struct problem *why)
+{
+    enum status rc = broker_check(b->config, why);
+
+    if (!rc)
+        rc = server_check(&start->net, why);
+    if (!rc)
+        rc = check_proxy_socket(b->config, why);
+    if (!rc)
+        rc = file_check_lock(b->config->data, why);
+    return rc ? rc : databases_check_versions(b->config->data, why);
+}
+
+static enum status
+open_sets(struct broker *b, struct start *start, struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    if (b->config->cluster[0])
+        rc = membership_open(&b->membership, b->config, why);
+    if (!rc && b->membership)
+        start->sets.journal = membership_journal(b->membership);
+    if (!rc)
+        rc = registry_open(&b->registry, &start->sets, why);
+    if (!rc && b->membership)
+        rc = membership_check_copy(b->membership, registry_log(b->registry),
+                                   why);
+    return rc;
+}
+
+static enum status
+open_tokens(struct broker *b, struct start *start, struct problem *why)
+{
+    struct clients *clients = registry_clients(b->registry);
+    enum status rc = tokens_open(&b->tokens, b->config->data, why);
+
+    (void)start;
+    if (rc)
+        return rc;
+    b->tickets = request_tickets_new(b->tokens, clients);
+    b->sessions = tickets_new(&tickets_of_sessions, clients);
+    tokens_guard(b->tokens, guard, b);
+    if (!tokens_are_open(b->tokens) || b->config->jwt_keys[0])
+        close_for_good(b);
+    if (b->membership)
+        rc = share_tokens(b, why);
+    if (!rc)
+        registry_set_tokens(b->registry, b->tokens);
+    return rc;
+}
+
+/* Decides whether this broker is open, and refuses to be open to a network. */
+static enum status
+judge_reach(struct broker *b, struct start *start, struct problem *why)
+{
+    enum status rc = read_origins(b->config, &b->origins, why);
+
+    (void)start;
+    if (rc)
+        return rc;
+    if (tokens_are_open(b->tokens) &&
+        log_is_guarded(registry_log(b->registry))) {
+        DIAG(DIAG_WARNING, "broker",
+             "this broker was closed, has no tokens now, and stays closed: "
+             "make one (tidingsd token add), or end it and open it again "
+             "(tidingsd token open-again)",
+             diag_text("data", b->config->data));
+        tokens_end_openness(b->tokens);
+    }
+    return check_reach(b->config, !tokens_are_open(b->tokens), why);
+}
+
+static enum status
+open_posts_and_push(struct broker *b, struct start *start, struct problem *why)
+{
+    enum status rc;
+
+    (void)start;
+    announcer_begin(b->announcer, b->registry);
+    posts_init(&b->posts, b->registry);
+    rc = push_open(&b->push, b->registry, (unsigned)b->config->threads, why);
+    if (!rc)
+        atomic_store_explicit(&b->woken, b->push, memory_order_release);
+    return rc;
+}
+
+static enum status
+open_server(struct broker *b, struct start *start, struct problem *why)
+{
+    enum status rc = networks_read_proxies(slice_of(b->config->trusted_proxies),
+                                           &b->trusted, why);
+
+    if (!rc)
+        rc = broker_reopen_log(b, why);
+    if (rc)
+        return rc;
+    start->net.clients = registry_clients(b->registry);
+    start->net.trusted = &b->trusted;
+    request_records_init(); /* on_end may come at once */
+    rc = server_open(&b->server, &start->net, why);
+    if (!rc)
+        rc = setting_files_begin(b->files, b->server, b->provider, why);
+    if (rc)
+        return rc;
+    data_directory_set_readers(b->config->data, b->config->list_readers);
+    name_urls(b);
+    data_directory_remember_url(b->config->data, b->public_url);
+    return STATUS_OK;
+}
+
+static enum status
+open_archive(struct broker *b, struct start *start, struct problem *why)
+{
+    enum status rc =
+        networks_read(slice_of(b->config->allow_callbacks), &b->callable, why);
+
+    (void)start;
+    if (!rc)
+        rc = backup_offer_open(&b->backup, b->config->data, why);
+    if (!rc)
+        rc = archiver_open(&b->archiver, b->registry, &b->callable, why);
+    return rc ? rc
+              : content_check_init(&b->content_check, &b->posts,
+                                   archiver_contents(b->archiver), why);
+}
+
+static enum status
+open_hub_and_bridges(struct broker *b, struct start *start, struct problem *why)
+{
+    enum status rc = check_peer_tokens(b->config, why);
+
+    (void)start;
+    if (!rc)
+        rc = open_hub(b, why);
+    if (rc)
+        return rc;
+    atomic_store_explicit(&b->notified, b->hub, memory_order_release);
+    return bridges_open(&b->bridges, &b->posts, b->membership ? &b->seat : NULL,
+                        why);
+}
+
+static enum status
+begin_work(struct broker *b, struct start *start, struct problem *why)
+{
+    enum status rc;
+
+    (void)start;
+    identity_provider_await(b->provider);
+    rc = start_archiver(b, why);
+    return !rc && b->membership
+               ? membership_follow(b->membership, registry_log(b->registry),
+                                   why)
+               : rc;
+}
+
 /*
  * The order of the start:
  *
@@ -571,8 +738,8 @@ open_hub(struct broker *b, struct problem *why)
  *   touched or made a file. So it does if another process has the data
  *   directory, or a newer program has used it.
  *
- * - The archive is next, without its thread, and the checker of posts to sets
- *   that keep content: hub and bridges post.
+ * - The archive follows the server, without its thread, with the checker of
+ *   posts to sets that keep content: hub and bridges post.
  *
  * - The hub starts when the server listens and the public URL is known:
  *   deliveries name it, and a callback may call back at once. (Until the last
@@ -591,148 +758,55 @@ open_hub(struct broker *b, struct problem *why)
  * - In a cluster, the changes of other brokers follow. (The first turn brings
  *   some already, when the log begins.)
  */
-static enum status
-open_floors(struct broker *b, struct registry_options *sets,
-            struct server_options *net, struct problem *why)
-{
-    enum status rc = broker_check(b->config, why);
-
-    if (!rc)
-        rc = server_check(net, why);
-    if (!rc)
-        rc = check_proxy_socket(b->config, why);
-    if (!rc)
-        rc = file_check_lock(b->config->data, why);
-    if (!rc)
-        rc = databases_check_versions(b->config->data, why);
-    if (!rc && b->config->cluster[0])
-        rc = membership_open(&b->membership, b->config, why);
-    if (!rc && b->membership)
-        sets->journal = membership_journal(b->membership);
-    if (!rc)
-        rc = registry_open(&b->registry, sets, why);
-    if (!rc && b->membership)
-        rc = membership_check_copy(b->membership, registry_log(b->registry),
-                                   why);
-    if (!rc)
-        rc = tokens_open(&b->tokens, b->config->data, why);
-    if (!rc) {
-        struct clients *clients = registry_clients(b->registry);
-
-        b->tickets = request_tickets_new(b->tokens, clients);
-        b->sessions = tickets_new(&tickets_of_sessions, clients);
-        tokens_guard(b->tokens, guard, b);
-        if (!tokens_are_open(b->tokens) || b->config->jwt_keys[0])
-            close_for_good(b);
-    }
-    if (!rc && b->membership)
-        rc = share_tokens(b, why);
-    if (!rc)
-        registry_set_tokens(b->registry, b->tokens);
-    if (!rc)
-        rc = read_origins(b->config, &b->origins, why);
-    if (!rc && tokens_are_open(b->tokens) &&
-        log_is_guarded(registry_log(b->registry))) {
-        DIAG(DIAG_WARNING, "broker",
-             "this broker was closed, has no tokens now, and stays closed: "
-             "make one (tidingsd token add), or end it and open it again "
-             "(tidingsd token open-again)",
-             diag_text("data", b->config->data));
-        tokens_end_openness(b->tokens);
-    }
-    if (!rc)
-        rc = check_reach(b->config, !tokens_are_open(b->tokens), why);
-    if (!rc) {
-        announcer_begin(b->announcer, b->registry);
-        posts_init(&b->posts, b->registry);
-    }
-    if (!rc)
-        rc =
-            push_open(&b->push, b->registry, (unsigned)b->config->threads, why);
-    if (!rc)
-        atomic_store_explicit(&b->woken, b->push, memory_order_release);
-    if (!rc)
-        rc = networks_read_proxies(slice_of(b->config->trusted_proxies),
-                                   &b->trusted, why);
-    if (!rc)
-        rc = broker_reopen_log(b, why);
-    if (!rc) {
-        net->clients = registry_clients(b->registry);
-        net->trusted = &b->trusted;
-        request_records_init(); /* on_end may come at once */
-        rc = server_open(&b->server, net, why);
-    }
-    if (!rc)
-        rc = setting_files_begin(b->files, b->server, b->provider, why);
-    if (rc)
-        return rc;
-    data_directory_set_readers(b->config->data, b->config->list_readers);
-    name_urls(b);
-    data_directory_remember_url(b->config->data, b->public_url);
-    rc = networks_read(slice_of(b->config->allow_callbacks), &b->callable, why);
-    if (!rc)
-        rc = backup_offer_open(&b->backup, b->config->data, why);
-    if (!rc)
-        rc = archiver_open(&b->archiver, b->registry, &b->callable, why);
-    if (!rc)
-        rc = content_check_init(&b->content_check, &b->posts,
-                                archiver_contents(b->archiver), why);
-    if (!rc)
-        rc = check_peer_tokens(b->config, why);
-    if (!rc)
-        rc = open_hub(b, why);
-    if (!rc) {
-        atomic_store_explicit(&b->notified, b->hub, memory_order_release);
-        rc = bridges_open(&b->bridges, &b->posts,
-                          b->membership ? &b->seat : NULL, why);
-    }
-    if (rc)
-        return rc;
-    identity_provider_await(b->provider);
-    rc = start_archiver(b, why);
-    return !rc && b->membership
-               ? membership_follow(b->membership, registry_log(b->registry),
-                                   why)
-               : rc;
-}
+static enum status (*const floors[])(struct broker *b, struct start *start,
+                                     struct problem *why) = {
+    look_first,          open_sets,   open_tokens,  judge_reach,
+    open_posts_and_push, open_server, open_archive, open_hub_and_bridges,
+    begin_work,
+};
 
 enum status
 broker_open(struct broker **broker, const struct config *config,
             struct problem *why)
 {
     struct broker *b = memory_new(1, sizeof(*b));
-    struct registry_options sets = {
-        .config = config,
-        .public_url = b->public_url,
-        .few_entries = SET_FEW_ENTRIES,
-        .progress_size = sizeof(struct set_progress),
-        .open_engine = store_open,
-        .on_certain = on_certain,
-        .on_closed = on_closed,
-        .on_changed = on_changed,
-        .user = b,
-        .on_acts = announcer_announce,
-        .on_followed = announcer_follow,
+    struct start start = {
+        .sets =
+            {
+                .config = config,
+                .public_url = b->public_url,
+                .few_entries = SET_FEW_ENTRIES,
+                .progress_size = sizeof(struct set_progress),
+                .open_engine = store_open,
+                .on_certain = on_certain,
+                .on_closed = on_closed,
+                .on_changed = on_changed,
+                .user = b,
+                .on_acts = announcer_announce,
+                .on_followed = announcer_follow,
+            },
+        .net =
+            {
+                .host = config->listen_host,
+                .port = config->listen_port,
+                .threads = config->threads,
+                .tls_cert = config->tls_cert[0] ? config->tls_cert : NULL,
+                .tls_key = config->tls_key[0] ? config->tls_key : NULL,
+                .request_timeout_us = config->request_timeout_us,
+                .min_rate = config->min_rate,
+                .on_request = on_request,
+                .on_end = on_end,
+                .write_problem = html_problem,
+                .on_wake = on_wake,
+                .tick_us = config->heartbeat_us / 4 < TICK_US
+                               ? config->heartbeat_us / 4
+                               : TICK_US,
+                .on_tick = on_tick,
+                .on_turn = on_turn,
+                .user = b,
+            },
     };
-    struct server_options net = {
-        .host = config->listen_host,
-        .port = config->listen_port,
-        .threads = config->threads,
-        .tls_cert = config->tls_cert[0] ? config->tls_cert : NULL,
-        .tls_key = config->tls_key[0] ? config->tls_key : NULL,
-        .request_timeout_us = config->request_timeout_us,
-        .min_rate = config->min_rate,
-        .on_request = on_request,
-        .on_end = on_end,
-        .write_problem = html_problem,
-        .on_wake = on_wake,
-        .tick_us = config->heartbeat_us / 4 < TICK_US ? config->heartbeat_us / 4
-                                                      : TICK_US,
-        .on_tick = on_tick,
-        .on_turn = on_turn,
-        .user = b,
-    };
-    enum status rc;
+    enum status rc = STATUS_OK;
 
     b->http.access_log = access_log_new((unsigned)config->threads);
     if (!b->http.access_log) {
@@ -740,7 +814,7 @@ broker_open(struct broker **broker, const struct config *config,
         return problem_memory(why);
     }
     xml_scan_switch(config->scan_posts);
-    b->announcer = sets.announcer = announcer_new();
+    b->announcer = start.sets.announcer = announcer_new();
     b->files = setting_files_new(config);
     b->provider = identity_provider_new(b->public_url);
     b->config = config;
@@ -748,12 +822,13 @@ broker_open(struct broker **broker, const struct config *config,
     config_report_init(&b->config_report);
     config_report_update(&b->config_report, config);
     b->http.config_report = &b->config_report;
-    list_sockets(b, &net);
+    list_sockets(b, &start.net);
     atomic_init(&b->filing, NULL);
     atomic_init(&b->woken, NULL);
     atomic_init(&b->notified, NULL);
     atomic_init(&b->http.is_ready, false);
-    rc = open_floors(b, &sets, &net, why);
+    for (size_t i = 0; !rc && i < N_ELEMENTS(floors); i++)
+        rc = floors[i](b, &start, why);
     if (rc) {
         broker_close(b);
         return rc;
