@@ -145,8 +145,8 @@ read_bits(const struct value *value)
     struct slice digits = {value->text, value->size};
     uint64_t bits;
 
-    return number_read(digits, &bits) && value->text[0] != '0' &&
-                   bits >= BITS_MIN && bits <= BITS_MAX
+    return value->size <= sizeof(value->text) && number_read(digits, &bits) &&
+                   value->text[0] != '0' && bits >= BITS_MIN && bits <= BITS_MAX
                ? (unsigned)bits
                : 0;
 }

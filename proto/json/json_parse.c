@@ -242,9 +242,7 @@ take_string(struct json_parse *json, struct slice raw)
     struct slice text = raw;
     uint32_t c;
 
-    if (raw.size > JSON_TOKEN_MAX)
-        refuse_size(json);
-    else if (raw.size > 0 && memchr(raw.data, '\\', raw.size))
+    if (raw.size > 0 && memchr(raw.data, '\\', raw.size))
         text = unescape(json, raw);
     for (size_t i = 0, n; i < text.size && !json->rc; i += n) {
         n = utf8_read(text.data + i, text.size - i, &c);
@@ -300,12 +298,19 @@ read_rest(struct json_parse *json, const char *begin, const char *at,
           const char *end)
 {
     struct slice raw;
+    size_t size;
 
     at = find_quote(json, at, end);
     if (at == end) {
         if (json->cut.size == 0)
             buf_add(&json->cut, "\"", 1);
         return keep_cut(json, begin, end);
+    }
+    /* Before a look at that byte: pieces without it are too long, too. */
+    size = json->cut.size > 0 ? json->cut.size - 1 : 0;
+    if (size + (size_t)(at - begin) > JSON_TOKEN_MAX) {
+        refuse_size(json);
+        return at;
     }
     if (*at == '\n' && json->is_lines) {
         refuse_end(json);
@@ -510,7 +515,10 @@ static inline const char *
 skip_spaces(struct json_parse *json, const char *at, const char *end)
 {
     for (; at < end && slice_is_space(*at); at++) {
-        json->n_spaces++;
+        if (json->n_spaces++ == JSON_TOKEN_MAX) {
+            refuse_size(json);
+            return at;
+        }
         if (*at != '\n')
             continue;
         if (json->is_lines) {
@@ -523,8 +531,6 @@ skip_spaces(struct json_parse *json, const char *at, const char *end)
         }
         json->line++;
     }
-    if (json->n_spaces > JSON_TOKEN_MAX)
-        refuse_size(json);
     if (at < end)
         json->n_spaces = 0;
     return at;
@@ -534,6 +540,8 @@ skip_spaces(struct json_parse *json, const char *at, const char *end)
 static const char *
 read_piece(struct json_parse *json, const char *at, const char *end)
 {
+    if (at < end && !slice_is_space(*at))
+        json->n_spaces = 0;
     if (json->cut.size > 0 && at < end)
         at = json->cut.data[0] == '"' ? read_rest(json, at, at, end)
                                       : read_word(json, at, end);
@@ -657,7 +665,10 @@ enum status
 json_parse_end(struct json_parse *json, struct problem *why)
 {
     json->why = why;
-    if (!json->rc && json->cut.size > 0) /* a space ends a number or word */
+    if (!json->rc && json->bom > 0 && json->bom < BOM_SIZE)
+        refuse_form(json, "it begins with half a byte order mark");
+    if (!json->rc && json->cut.size > 0 &&
+        json->cut.data[0] != '"') /* a space ends a number or word */
         read_piece(json, " ", &" "[1]);
     if (!json->rc && json->expected != EXPECT_END &&
         json->expected != EXPECT_LINE)

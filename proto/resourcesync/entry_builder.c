@@ -8,7 +8,7 @@ entry_init(struct entry *entry)
 {
     /* Not the arrays: their memory is touched when there is something in it. */
     entry->has_kind = entry->is_of_message = entry->is_lent = false;
-    entry->n_attributes = 0;
+    entry->n_attributes = entry->n_lent = 0;
     change_init(&entry->change);
     arena_init(&entry->arena, ENTRY_BYTES_MAX);
     buf_init(&entry->hash, HASH_MAX);
@@ -26,7 +26,7 @@ entry_clear(struct entry *entry)
 {
     change_init(&entry->change);
     entry->has_kind = entry->is_lent = false;
-    entry->n_attributes = 0;
+    entry->n_attributes = entry->n_lent = 0;
     arena_clear(&entry->arena);
 }
 
@@ -41,16 +41,37 @@ entry_attributes(struct entry *entry, struct link *link)
                                             &change->n_attributes};
 }
 
+/* Checks that the entry may have `size` more bytes. */
+static enum status
+check_size(const struct entry *entry, size_t size, struct problem *why)
+{
+    size_t n = entry->arena.used + entry->n_lent; /* at most the maximum */
+
+    return size <= entry->arena.max - n
+               ? STATUS_OK
+               : problem(why, STATUS_INVALID,
+                         "the entry has more than %d bytes", ENTRY_BYTES_MAX);
+}
+
 enum status
 entry_room(struct entry *entry, size_t size, char **to, struct problem *why)
 {
+    enum status rc = check_size(entry, size, why);
+
+    if (rc)
+        return rc;
     *to = arena_take(&entry->arena, size);
-    if (*to)
-        return STATUS_OK;
-    if (size <= entry->arena.max - entry->arena.used)
-        return problem_memory(why);
-    return problem(why, STATUS_INVALID, "the entry has more than %d bytes",
-                   ENTRY_BYTES_MAX);
+    return *to ? STATUS_OK : problem_memory(why);
+}
+
+enum status
+entry_lend(struct entry *entry, size_t size, struct problem *why)
+{
+    enum status rc = check_size(entry, size, why);
+
+    if (!rc)
+        entry->n_lent += size;
+    return rc;
 }
 
 enum status
@@ -86,8 +107,12 @@ entry_keep(struct entry *entry, struct slice piece, struct problem *why)
     struct change *c = &entry->change;
     struct slice *const values[] = {&c->loc, &c->type, &c->encoding,
                                     &c->changefreq, &c->priority};
-    enum status rc = keep_values(entry, values, N_ELEMENTS(values), piece, why);
+    enum status rc = STATUS_OK;
 
+    if (entry->n_lent == 0) /* so small pieces of a long entry cost little */
+        return STATUS_OK;
+    entry->n_lent = 0;
+    rc = keep_values(entry, values, N_ELEMENTS(values), piece, why);
     for (size_t i = 0; !rc && i < c->n_links; i++) {
         struct link *link = &entry->links[i];
         struct slice *const of_link[] = {&link->rel, &link->href, &link->type,

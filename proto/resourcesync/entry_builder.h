@@ -22,6 +22,7 @@ struct entry {
     bool is_lent;        /* the entry copies no text: its reader keeps the text
                             until it has handed the entry over; entry_clear
                             sets this back */
+    size_t n_lent;       /* bytes of that text */
     size_t n_attributes; /* used of `attributes`, by all elements */
     struct arena arena;
     struct buf hash; /* the list being normalised */
@@ -45,6 +46,11 @@ void entry_clear(struct entry *entry);
 
 /* Room for `size` bytes. STATUS_INVALID: the entry is too long. */
 MUST_CHECK enum status entry_room(struct entry *entry, size_t size, char **to,
+                                  struct problem *why);
+
+/* Counts text of `size` bytes that stays with the reader, as if it was copied:
+ * the limit of an entry does not depend on the pieces that it comes in. */
+MUST_CHECK enum status entry_lend(struct entry *entry, size_t size,
                                   struct problem *why);
 
 /* A copy of `text`, which may be empty. */

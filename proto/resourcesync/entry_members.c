@@ -190,7 +190,8 @@ entry_set(struct entry *entry, struct link *link, enum entry_member member,
     *to = value;
     if (value.size == 0)
         return problem(why, STATUS_INVALID, "%s: empty", name);
-    return entry->is_lent ? STATUS_OK : entry_copy(entry, value, to, why);
+    return entry->is_lent ? entry_lend(entry, value.size, why)
+                          : entry_copy(entry, value, to, why);
 }
 
 bool

@@ -322,6 +322,38 @@ TEST(refuses_an_entry_of_many_large_pieces)
     buf_fini(&b);
 }
 
+/* ... and of those that are not copied, because their piece of the document has
+ * all of them. */
+TEST(refuses_a_large_entry_wherever_it_is_cut)
+{
+    static const char *const types[] = {JSON, NDJSON};
+    static const size_t steps[] = {1000, 65536, 1 << 20};
+    static char value[200 * 1024];
+    struct buf b;
+
+    memset(value, 'a', sizeof(value));
+    buf_init(&b, 1 << 20);
+    BUF_ADD(&b, "{\"loc\":\"http://example.com/a\",\"change\":\"created\","
+                "\"links\":[");
+    for (int i = 0; i < 3; i++) {
+        buf_add_text(&b, i > 0 ? ",{\"href\":\"" : "{\"href\":\"");
+        buf_add(&b, value, sizeof(value));
+        BUF_ADD(&b, "\"}");
+    }
+    BUF_ADD(&b, "]}");
+    for (size_t i = 0; i < N_ELEMENTS(types); i++)
+        for (size_t k = 0; k < N_ELEMENTS(steps); k++) {
+            struct reading reading =
+                read_steps(types[i], INPUT_POST, buf_slice(&b), steps[k]);
+
+            assert_int_equal(reading.rc, STATUS_INVALID);
+            assert_string_equal(reading.why.text,
+                                "the entry has more than 524288 bytes");
+            reading_fini(&reading);
+        }
+    buf_fini(&b);
+}
+
 /* Each attribute is compared with the earlier ones: a crowd of them is refused
  * before the parser sees the end of the tag. */
 TEST(refuses_a_tag_with_a_crowd_of_attributes)

@@ -235,6 +235,86 @@ TEST(refuses_a_token_beyond_its_size)
         }
 }
 
+/* `size` times the byte, between two texts; again and then a last one. */
+static struct slice
+fill(char *to, const char *begin, char byte, size_t size, const char *end,
+     const char *last)
+{
+    size_t n = strlen(begin);
+
+    memcpy(to, begin, n);
+    memset(to + n, byte, size);
+    n += size;
+    memcpy(to + n, end, strlen(end));
+    n += strlen(end);
+    if (last) {
+        memset(to + n, byte, size);
+        n += size;
+        memcpy(to + n, last, strlen(last));
+        n += strlen(last);
+    }
+    return (struct slice){to, n};
+}
+
+#define LONG     300000 /* twice: beyond the limit */
+#define LONGER   (JSON_TOKEN_MAX + 100)
+#define TOO_LONG "a string or space of more than 524288 bytes"
+
+/* What is beyond a limit is refused for that, in the same line, wherever it is
+ * cut and whatever stands behind it. Space ends with the piece before a token,
+ * or within one. */
+TEST(keeps_its_limits_wherever_a_text_is_cut)
+{
+    static char text[2 * LONGER];
+
+    static const struct {
+        const char *begin;
+        char byte;
+        size_t size;
+        const char *end, *last;
+        bool is_lines;
+        const char *reason; /* NULL: none */
+        uint64_t line;
+    } rows[] = {
+        {"[", ' ', LONG, "1,", "2]", false, NULL, 1},
+        {"[", ' ', LONG, "\"a\",", "2]", false, NULL, 1},
+        {"", ' ', LONGER, "\n{}", NULL, true, TOO_LONG, 1},
+        {"{}", ' ', LONGER, "\n{}", NULL, true, TOO_LONG, 1},
+        {"{", ' ', LONGER, "\n", NULL, true, TOO_LONG, 1},
+        {"", '\n', LONGER, "[]", NULL, false, TOO_LONG, JSON_TOKEN_MAX + 1},
+        {"", '\n', LONGER, "{}", NULL, true, NULL, LONGER + 1},
+        {"\"", 'a', LONGER, "\n", NULL, false, TOO_LONG, 1},
+        {"{\"", 'a', LONGER, "\n", NULL, true, TOO_LONG, 1},
+        {"\"", 'a', LONGER, "\\q\"", NULL, false, TOO_LONG, 1},
+        {"\"", 'a', JSON_TOKEN_MAX, "\n", NULL, false,
+         "not JSON: a control character in a string", 1},
+        {"\"", 'a', JSON_TOKEN_MAX, "", NULL, false,
+         "not JSON: it ends too early", 1},
+        {"", '1', LONGER, "x", NULL, false, TOO_LONG, 1},
+    };
+
+    for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+        struct slice whole = fill(text, rows[i].begin, rows[i].byte,
+                                  rows[i].size, rows[i].end, rows[i].last);
+        const size_t steps[] = {
+            1, 4096, LONG + 1, JSON_TOKEN_MAX, JSON_TOKEN_MAX + 1, sizeof(text),
+        };
+
+        for (size_t k = 0; k < N_ELEMENTS(steps); k++) {
+            struct problem why = {""};
+            struct buf tokens;
+            enum status rc =
+                parse(whole, steps[k], rows[i].is_lines, &tokens, &why);
+
+            if (!rc != !rows[i].reason || why.line != rows[i].line ||
+                strcmp(why.text, rows[i].reason ? rows[i].reason : "") != 0)
+                fail_msg("row %zu in pieces of %zu: line %" PRIu64 ": %s", i,
+                         steps[k], why.line, why.text);
+            buf_fini(&tokens);
+        }
+    }
+}
+
 /* Each line is a text of its own; a fault in one says nothing of the next. */
 TEST(reads_lines)
 {
@@ -272,5 +352,11 @@ TEST(reads_lines)
     buf_add(&tokens, "", 1);
     assert_string_equal(tokens.data, "{ kb n2 } ");
     json_parse_free(json);
+    buf_fini(&tokens);
+
+    assert_int_equal(parse(SLICE("\xef\xbb"), 1, true, &tokens, &why),
+                     STATUS_MALFORMED);
+    assert_string_equal(why.text,
+                        "not NDJSON: it begins with half a byte order mark");
     buf_fini(&tokens);
 }
