@@ -26,6 +26,17 @@ buf_clear(struct buf *b)
     b->failed = b->is_starved = false;
 }
 
+void
+buf_clear_large(struct buf *b, size_t keep)
+{
+    if (b->capacity > keep) {
+        free(b->data);
+        b->data = NULL;
+        b->capacity = 0;
+    }
+    buf_clear(b);
+}
+
 char *
 buf_room(struct buf *b, size_t size)
 {

@@ -31,6 +31,11 @@ buf_init_fixed(struct buf *b, char *memory, size_t size)
 /* Empties it and forgets a failure; keeps the memory. */
 void buf_clear(struct buf *b);
 
+/* The same for a buffer that waits, or that others use next: one of more than
+ * `keep` bytes loses its memory, so a peer that filled it once does not pin it.
+ */
+void buf_clear_large(struct buf *b, size_t keep);
+
 /* Room for `size` more bytes, to be filled and then added to b->size by the
  * caller; NULL (and failed) when there is none. */
 char *buf_room(struct buf *b, size_t size);

@@ -300,18 +300,6 @@ on_old(struct alarm *alarm)
         loop_set_alarm(c->loop, alarm, p->kept_us + KEPT_US);
 }
 
-static void
-fini_long(struct buf *buf)
-{
-    if (buf->capacity > KEPT_BUF_MAX) {
-        size_t max = buf->max;
-
-        buf_fini(buf);
-        buf_init(buf, max);
-    }
-    buf_clear(buf);
-}
-
 /* A host needs no more of them than it may have calls. */
 void
 call_connection_keep(struct call_connection *p)
@@ -320,9 +308,9 @@ call_connection_keep(struct call_connection *p)
 
     gunzip_free(p->now.gunzip);
     p->now.gunzip = NULL;
-    fini_long(&p->request);
-    fini_long(&p->head);
-    fini_long(&p->body);
+    buf_clear_large(&p->request, KEPT_BUF_MAX);
+    buf_clear_large(&p->head, KEPT_BUF_MAX);
+    buf_clear_large(&p->body, KEPT_BUF_MAX);
     p->kept_us = clock_steady_us();
     list_prepend(&p->host->kept, &p->node);
     list_append(&c->kept, &p->age);

@@ -629,6 +629,7 @@ json_reset(void *state)
 
     begin_entries(j);
     j->is_faulty = false;
+    buf_clear_large(&j->tags, JSON_KEPT_BYTES);
     json_parse_reset(j->parse);
     return STATUS_OK;
 }

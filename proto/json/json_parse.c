@@ -624,6 +624,8 @@ json_parse_free(struct json_parse *json)
 void
 json_parse_reset(struct json_parse *json)
 {
+    buf_clear_large(&json->cut, JSON_KEPT_BYTES);
+    buf_clear_large(&json->text, JSON_KEPT_BYTES);
     begin_text(json);
 }
 

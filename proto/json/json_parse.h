@@ -29,6 +29,9 @@
 /* Most bytes of one token, and of white space between two. */
 #define JSON_TOKEN_MAX (512 * 1024)
 
+/* What a parser keeps of its buffers from one text to the next. */
+#define JSON_KEPT_BYTES ((size_t)16 * 1024)
+
 enum json_event {
     JSON_OBJECT,
     JSON_OBJECT_END,

@@ -69,3 +69,22 @@ TEST(gives_room_that_the_caller_fills)
     assert_true(b.failed);
     buf_fini(&b);
 }
+
+TEST(gives_large_memory_back_to_others)
+{
+    struct buf b;
+
+    buf_init(&b, SIZE_MAX);
+    BUF_ADD(&b, "small");
+    buf_clear_large(&b, 16384);
+    assert_int_equal(b.size, 0);
+    assert_non_null(b.data);
+
+    assert_non_null(buf_room(&b, 100000));
+    buf_clear_large(&b, 16384);
+    assert_null(b.data);
+    assert_int_equal(b.capacity, 0);
+    BUF_ADD(&b, "again");
+    assert_holds(&b, "again");
+    buf_fini(&b);
+}
