@@ -147,6 +147,7 @@ end_turn(struct hub *hub)
     if (is_begun)
         report_writing(hub, false, NULL);
     answer_commands(hub, NULL);
+    verification_kept(hub);
     if (hub->foreign_topics.has_lost_some)
         hub_topics_changed(hub);
     hub->foreign_topics.has_lost_some = false;

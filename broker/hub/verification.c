@@ -344,7 +344,7 @@ ask_callback(struct verification *r)
 /* Turns */
 
 void
-verification_turn(struct hub *hub)
+verification_kept(struct hub *hub)
 {
     struct verifications *all = &hub->verifications;
     struct verification *r, *other, *next;
@@ -363,7 +363,14 @@ verification_turn(struct hub *hub)
                 forget_verification(other);
         }
     }
-    list_drain (r, &all->due, turn) {
+}
+
+void
+verification_turn(struct hub *hub)
+{
+    struct verification *r;
+
+    list_drain (r, &hub->verifications.due, turn) {
         if (r->terms.is_simple && hub->config->hub_trust_simple) {
             r->asked_us = clock_now_us();
             confirm_request(r);

@@ -70,7 +70,11 @@ MUST_CHECK enum status verification_restore(struct hub *hub,
                                             struct hub_record *record,
                                             struct problem *why);
 
-/* At the end of a turn that was kept: makes the calls. */
+/* When a turn was kept: the requests of this turn are due, and what they
+ * replace is forgotten. A turn that is lost later does not concern them. */
+void verification_kept(struct hub *hub);
+
+/* Afterwards, if the broker may call: makes the calls that are due. */
 void verification_turn(struct hub *hub);
 
 /* At the end of a turn that was not kept: forgets the requests of this turn. */

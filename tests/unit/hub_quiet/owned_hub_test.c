@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "broker/cluster/ownership.h"
 #include "broker/cluster/streams.h"
 #include "tests/support/shared_streams.h"
 #include "tests/test.h"
@@ -117,6 +118,37 @@ TEST(verifies_what_the_former_owner_took)
 
     sim_confirm(CALLBACK);
     assert_string_equal(sim_find(CALLBACK)->terms.filter, "change=created");
+}
+
+static void
+end_nothing(void *user)
+{
+    (void)user;
+}
+
+/* So does a request whose broker stood still behind the commit, and lost a
+ * later turn. */
+TEST(keeps_a_request_when_a_later_turn_is_lost)
+{
+    static const struct owned_file file = {.stream = "hub"};
+    struct ownership *never_held = ownership_new(
+        &(struct ownership_options){.file = &file, .end = end_nothing});
+
+    sim.right.ownership = never_held;
+    simulation_restart();
+    sim_subscribe(CALLBACK, "");
+    assert_null(sim_call(CALLBACK));
+    a.outcome = APPEND_LOST;
+    assert_int_equal(sim_ask("http://b.example/", ""), 503);
+    a.outcome = APPEND_KEPT;
+    quiet_pass(HUB_TICK_US);
+    quiet_pass(HUB_TICK_US);
+    take_over(); /* without an ownership */
+    ownership_close(never_held);
+
+    assert_null(sim_call("http://b.example/"));
+    sim_confirm(CALLBACK);
+    assert_non_null(sim_find(CALLBACK));
 }
 
 /* A subscription that ended, and one of before, get the same numbers nowhere.
