@@ -425,12 +425,14 @@ read_url(struct lws_link *link, struct lws_target *target, struct problem *why)
                      "the URL is too long for a WebSocket");
     else if (curl_url_set(parts, CURLUPART_URL, link->url, 0) ||
              !curl_loop_read_url(link->url, scheme, target->host) ||
-             strlen(target->host) >= HOST_MAX ||
              !take_part(parts, CURLUPART_PORT, CURLU_DEFAULT_PORT, target->port,
                         sizeof(target->port)) ||
              !take_part(parts, CURLUPART_PATH, 0, path, sizeof(path)))
         rc = problem(why, STATUS_MALFORMED, "no URL of a stream: %.200s",
                      link->url);
+    else if (strlen(target->host) >= HOST_MAX)
+        rc = problem(why, STATUS_UNSUPPORTED,
+                     "the host name is too long for a WebSocket");
     if (rc)
         goto out;
     target->is_tls = !strcmp(scheme, "https");

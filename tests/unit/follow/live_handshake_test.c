@@ -156,6 +156,31 @@ TEST(what_is_no_url_is_told)
     assert_runs_says(s, "", LIVE_BROKEN, "no URL of a stream: ");
 }
 
+/* Other transports have room for every name: up to 253 bytes. */
+TEST(a_name_that_is_too_long_for_it_means_another_transport)
+{
+    static const struct {
+        int size; /* of the first label; 60 bytes follow it */
+        enum live_how how;
+        const char *text;
+    } names[] = {
+        {29, LIVE_LOST, "cannot connect to "},
+        {30, LIVE_UNFIT, "the host name is too long for a WebSocket"},
+        {63, LIVE_UNFIT, "the host name is too long for a WebSocket"},
+    };
+    struct living *s = *state;
+    char x[64];
+
+    memset(x, 'x', sizeof(x));
+    s->request.answer_ms = 1000;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        snprintf(s->url, sizeof(s->url), "http://%.*s.%.51s.invalid/stream",
+                 names[i].size, x, x);
+        assert_runs_says(s, "", names[i].how, names[i].text);
+        assert_int_equal(s->end.why.rc, STATUS_UNREACHABLE);
+    }
+}
+
 /* Addresses, certificates */
 
 TEST(addresses_of_ipv6_are_reached)
