@@ -95,6 +95,41 @@ TEST(an_upgrade_to_something_else_means_another_transport)
     }
 }
 
+/* RFC 7692 section 5: a server that accepts what was not offered, or one offer
+ * many times. libwebsockets has room for one extension, and does not count. */
+TEST(an_extension_that_was_not_offered_means_another_transport)
+{
+#define DEFLATE "permessage-deflate; server_no_context_takeover"
+    static const char again[] = ", permessage-deflate";
+    static const char *const answers[] = {
+        "permessage-deflate",
+        "permessage-deflate; client_no_context_takeover",
+        DEFLATE "; client_max_window_bits=10",
+        DEFLATE "; x",
+        "permessage-bzip2",
+        DEFLATE ", permessage-bzip2",
+        DEFLATE ", permessage-deflate",
+        DEFLATE "; client_no_context_takeover, permessage-deflate",
+    };
+    const size_t n = sizeof(answers) / sizeof(answers[0]);
+    struct living *s = *state;
+    char many[100 + 250 * sizeof(again)] =
+        DEFLATE "; client_no_context_takeover";
+
+    for (int i = 0; i < 250; i++)
+        strcat(many, again);
+    for (size_t i = 0; i <= n; i++) {
+        fake_stream_extended(s->broker, i < n ? answers[i] : many);
+        fake_hold(s->broker);
+    }
+    fake_broker_start(s->broker);
+
+    for (size_t i = 0; i <= n; i++) {
+        print_message("row %zu\n", i);
+        assert_runs_says(s, "", LIVE_UNFIT, "the handshake failed: ");
+    }
+}
+
 TEST(the_head_of_an_answer_is_bounded)
 {
     struct living *s = *state;
