@@ -59,6 +59,7 @@ struct websocket {
     size_t open;      /* where the incomplete message begins; SIZE_MAX: there is
                          none */
     bool is_deflated; /* the incomplete message is */
+    bool is_in_frame; /* more pieces of a frame come */
     bool has_over;    /* the connection ended, as `over` says */
     struct live_end over;
 
@@ -211,18 +212,22 @@ on_piece(struct websocket *w, char *bytes, size_t size)
     const size_t none = 0;
     int bits = lws_get_reserved_bits(wsi);
     bool is_first = lws_is_first_fragment(wsi);
+    bool has_begun = w->is_in_frame; /* each piece has the bits of its frame */
     size_t so_far;
 
     w->is_used = true;
+    w->is_in_frame = lws_remaining_packet_payload(wsi) > 0;
     if (is_first && w->open == SIZE_MAX) {
         w->is_deflated = bits == RSV1 && w->link.is_deflated;
         w->open = w->inbox.size;
         buf_add(&w->inbox, &none, sizeof(none));
         bits = w->is_deflated ? 0 : bits;
+    } else if (has_begun && w->is_deflated && bits == RSV1) {
+        bits = 0;
     }
     if (lws_frame_is_binary(wsi))
         return end_frames(w, LIVE_BROKEN, "the broker sent a binary message");
-    if (w->open == SIZE_MAX || (bits && !(w->is_deflated && bits == RSV1)))
+    if (w->open == SIZE_MAX || bits)
         return end_broken(w);
     live_heard(w->live);
     so_far = w->inbox.size - w->open - sizeof(none);

@@ -23,7 +23,7 @@
  *   - A connection that fails leaves its uv_poll_t open (close_watcher).
  *   - permessage-deflate: the library's own extension ends the process, or
  *     loses bytes, when its buffer is full to the last byte. The one here only
- *     agrees; the owner of a link inflates whole messages.
+ *     agrees, once; the owner of a link inflates whole messages.
  *   - Its log is silent.
  */
 #include "client/lib/lws_loop.h"
@@ -124,9 +124,13 @@ on_deflate(struct lws_context *context, const struct lws_extension *extension,
     (void)extension;
     (void)user;
     (void)size;
-    if (what == LWS_EXT_CB_CLIENT_CONSTRUCT)
+    if (what == LWS_EXT_CB_CLIENT_CONSTRUCT) {
+        /* The library has room for one, and does not count: for another one it
+         * writes behind its memory, unless that fails here. */
+        if (!link || link->n_extensions++ > 0)
+            return -1;
         *(const struct lws_ext_options **)in = deflate_options;
-    else if (what == LWS_EXT_CB_OPTION_SET && link)
+    } else if (what == LWS_EXT_CB_OPTION_SET && link)
         link->is_deflated |= option->option_index == SERVER_KEEPS_NOTHING;
     else if (what == LWS_EXT_CB_OPTION_CONFIRM)
         return link && link->is_deflated ? 0 : -1;
@@ -425,12 +429,14 @@ read_url(struct lws_link *link, struct lws_target *target, struct problem *why)
                      "the URL is too long for a WebSocket");
     else if (curl_url_set(parts, CURLUPART_URL, link->url, 0) ||
              !curl_loop_read_url(link->url, scheme, target->host) ||
-             strlen(target->host) >= HOST_MAX ||
              !take_part(parts, CURLUPART_PORT, CURLU_DEFAULT_PORT, target->port,
                         sizeof(target->port)) ||
              !take_part(parts, CURLUPART_PATH, 0, path, sizeof(path)))
         rc = problem(why, STATUS_MALFORMED, "no URL of a stream: %.200s",
                      link->url);
+    else if (strlen(target->host) >= HOST_MAX)
+        rc = problem(why, STATUS_UNSUPPORTED,
+                     "the host name is too long for a WebSocket");
     if (rc)
         goto out;
     target->is_tls = !strcmp(scheme, "https");
@@ -763,7 +769,10 @@ on_event(struct lws *wsi, enum lws_callback_reasons what, void *user, void *in,
     case LWS_CALLBACK_CLIENT_APPEND_HANDSHAKE_HEADER:
         return add_headers(link, in, size);
     case LWS_CALLBACK_CLIENT_FILTER_PRE_ESTABLISH: /* it must name ours */
-        return lws_hdr_total_length(wsi, WSI_TOKEN_PROTOCOL) ? 0 : -1;
+        return lws_hdr_total_length(wsi, WSI_TOKEN_PROTOCOL) &&
+                       link->n_extensions <= 1
+                   ? 0
+                   : -1;
     case LWS_CALLBACK_CLOSED_CLIENT_HTTP: /* reset before the answer */
         return end_connection(link, LWS_CALLBACK_CLIENT_CONNECTION_ERROR, NULL,
                               0);

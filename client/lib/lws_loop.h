@@ -68,8 +68,9 @@ struct lws_link {
     struct timer *timer;
     struct address_policy_check check;
     bool is_asked, is_calling;
-    bool is_leaving;    /* the library answers a farewell */
-    struct problem why; /* of the last address */
+    unsigned n_extensions; /* that the answer accepts */
+    bool is_leaving;       /* the library answers a farewell */
+    struct problem why;    /* of the last address */
 };
 
 /* The inflater of the handle's WebSockets; NULL: no memory. */

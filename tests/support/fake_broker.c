@@ -54,8 +54,9 @@ struct scene {
     const char *body;
     struct step steps[STEPS_MAX];
     size_t n_steps;
-    bool is_reset;     /* at its end */
-    struct slice with; /* sent together with the handshake */
+    bool is_reset;           /* at its end */
+    struct slice with;       /* sent together with the handshake */
+    struct slice extensions; /* in it; or none */
     /* Under the lock: */
     char request[REQUEST_MAX]; /* written before, and by STEP_COMMAND */
     bool has_request;
@@ -150,6 +151,12 @@ void
 fake_stream_with(struct fake_broker *b, struct slice frames)
 {
     add_scene(b, SCENE_STREAM)->with = copy(b, frames);
+}
+
+void
+fake_stream_extended(struct fake_broker *b, const char *extensions)
+{
+    add_scene(b, SCENE_STREAM)->extensions = copy(b, slice_of(extensions));
 }
 
 void
@@ -403,7 +410,7 @@ shake_hands(const struct scene *scene)
         header_of(scene->request, "\r\nSec-WebSocket-Protocol");
     unsigned char digest[SHA_DIGEST_LENGTH];
     char accept[64];
-    char text[512];
+    char text[8192];
     int size =
         snprintf(text, sizeof(text), "%.*s258EAFA5-E914-47DA-95CA-C5AB0DC85B11",
                  SLICE_ARG(key));
@@ -414,8 +421,12 @@ shake_hands(const struct scene *scene)
                     "HTTP/1.1 101 Switching Protocols\r\n"
                     "Upgrade: websocket\r\nConnection: Upgrade\r\n"
                     "Sec-WebSocket-Accept: %s\r\n"
-                    "Sec-WebSocket-Protocol: %.*s\r\n\r\n",
-                    accept, SLICE_ARG(protocol));
+                    "Sec-WebSocket-Protocol: %.*s\r\n"
+                    "%s%.*s\r\n%s",
+                    accept, SLICE_ARG(protocol),
+                    scene->extensions.size ? "Sec-WebSocket-Extensions: " : "",
+                    SLICE_ARG(scene->extensions),
+                    scene->extensions.size ? "\r\n" : "");
     assert_true((size_t)size + scene->with.size <= sizeof(text));
     if (scene->with.size)
         memcpy(text + size, scene->with.data, scene->with.size);

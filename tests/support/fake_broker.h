@@ -51,6 +51,9 @@ void fake_describe(struct fake_broker *b);
 /* The same, and its handshake has `frames` in one piece with it. */
 void fake_stream_with(struct fake_broker *b, struct slice frames);
 
+/* A stream whose handshake has that Sec-WebSocket-Extensions. */
+void fake_stream_extended(struct fake_broker *b, const char *extensions);
+
 /* Reads the request; its steps say all of the answer: fake_raw ... */
 void fake_plain(struct fake_broker *b);
 

@@ -95,6 +95,41 @@ TEST(an_upgrade_to_something_else_means_another_transport)
     }
 }
 
+/* RFC 7692 section 5: a server that accepts what was not offered, or one offer
+ * many times. libwebsockets has room for one extension, and does not count. */
+TEST(an_extension_that_was_not_offered_means_another_transport)
+{
+#define DEFLATE "permessage-deflate; server_no_context_takeover"
+    static const char again[] = ", permessage-deflate";
+    static const char *const answers[] = {
+        "permessage-deflate",
+        "permessage-deflate; client_no_context_takeover",
+        DEFLATE "; client_max_window_bits=10",
+        DEFLATE "; x",
+        "permessage-bzip2",
+        DEFLATE ", permessage-bzip2",
+        DEFLATE ", permessage-deflate",
+        DEFLATE "; client_no_context_takeover, permessage-deflate",
+    };
+    const size_t n = sizeof(answers) / sizeof(answers[0]);
+    struct living *s = *state;
+    char many[100 + 250 * sizeof(again)] =
+        DEFLATE "; client_no_context_takeover";
+
+    for (int i = 0; i < 250; i++)
+        strcat(many, again);
+    for (size_t i = 0; i <= n; i++) {
+        fake_stream_extended(s->broker, i < n ? answers[i] : many);
+        fake_hold(s->broker);
+    }
+    fake_broker_start(s->broker);
+
+    for (size_t i = 0; i <= n; i++) {
+        print_message("row %zu\n", i);
+        assert_runs_says(s, "", LIVE_UNFIT, "the handshake failed: ");
+    }
+}
+
 TEST(the_head_of_an_answer_is_bounded)
 {
     struct living *s = *state;
@@ -154,6 +189,31 @@ TEST(what_is_no_url_is_told)
 
     snprintf(s->url, sizeof(s->url), "http://127.0.0.1:1/a b\r\nX: y");
     assert_runs_says(s, "", LIVE_BROKEN, "no URL of a stream: ");
+}
+
+/* Other transports have room for every name: up to 253 bytes. */
+TEST(a_name_that_is_too_long_for_it_means_another_transport)
+{
+    static const struct {
+        int size; /* of the first label; 60 bytes follow it */
+        enum live_how how;
+        const char *text;
+    } names[] = {
+        {29, LIVE_LOST, "cannot connect to "},
+        {30, LIVE_UNFIT, "the host name is too long for a WebSocket"},
+        {63, LIVE_UNFIT, "the host name is too long for a WebSocket"},
+    };
+    struct living *s = *state;
+    char x[64];
+
+    memset(x, 'x', sizeof(x));
+    s->request.answer_ms = 1000;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        snprintf(s->url, sizeof(s->url), "http://%.*s.%.51s.invalid/stream",
+                 names[i].size, x, x);
+        assert_runs_says(s, "", names[i].how, names[i].text);
+        assert_int_equal(s->end.why.rc, STATUS_UNREACHABLE);
+    }
 }
 
 /* Addresses, certificates */

@@ -2,6 +2,7 @@
  * live_websocket_test.c - one WebSocket that stands: messages, and how they
  * end.
  */
+#include "tests/support/gzip.h"
 #include "tests/test.h"
 #include "tests/unit/follow/transports.h"
 
@@ -80,6 +81,114 @@ TEST(parts_of_a_message_are_put_together)
     living_run(s);
 
     assert_string_equal(s->seen, "one|(140000)|three|");
+}
+
+/* Deflated messages */
+
+#define EXTENSION                                     \
+    "permessage-deflate; server_no_context_takeover;" \
+    " client_no_context_takeover"
+#define ONE "\xca\xcf\x4b\x05\x00" /* "one" */
+
+/* RFC 7692 section 7.2.3: whole, in parts with a ping between, beside messages
+ * as they are, and empty. */
+TEST(deflated_messages_are_inflated)
+{
+    struct living *s = *state;
+
+    s->enough = 5;
+    fake_stream_extended(s->broker, EXTENSION);
+    fake_raw(s->broker, SLICE("\xc1\x05" ONE));
+    fake_raw(s->broker, SLICE("\x41\x02\xca\xcf"));
+    fake_ping(s->broker);
+    fake_raw(s->broker, SLICE("\x00\x00\x80\x03\x4b\x05\x00"));
+    fake_raw(s->broker, SLICE("\x81\x03two"));
+    fake_raw(s->broker, SLICE("\xc1\x01\x00\xc1\x05" ONE));
+    serves(s, "hold");
+
+    living_run(s);
+
+    assert_string_equal(s->seen, "one|one|two||one|");
+    assert_end(s, LIVE_ENOUGH, "");
+}
+
+/* A frame that comes in pieces has its bits in each of them. */
+TEST(a_long_deflated_frame_is_one)
+{
+    static const char head[] = "\xc1\x7f\0\0\0\0\0\x01\x38\x8b";
+    struct living *s = *state;
+
+    memset(long_text, 'x', sizeof(long_text));
+    s->enough = 1;
+    fake_stream_extended(s->broker, EXTENSION);
+    fake_raw(s->broker, (struct slice){head, 10}); /* 80,011 bytes */
+    for (int i = 0; i < 2; i++) {
+        fake_raw(s->broker, SLICE("\x00\x40\x9c\xbf\x63")); /* 40,000 as is */
+        fake_raw(s->broker, (struct slice){long_text, 40000});
+    }
+    fake_raw(s->broker, SLICE("\x00"));
+    serves(s, "hold");
+
+    assert_runs(s, "(80000)|", LIVE_ENOUGH, "");
+}
+
+/* RFC 7692 section 6.1 */
+TEST(what_does_not_inflate_ends_it)
+{
+    static const struct slice ends[] = {
+        {"\xc1\x01\xff", 3},             /* no kind of block */
+        {"\xc1\x02\xca\xcf", 4},         /* cut off */
+        {"\xc1\x03\x42\x04\x00", 5},     /* bytes before the first */
+        {"\xc1\x04\x3a\xac\x01\x00", 6}, /* not UTF-8 */
+        {"\xa1\x01!", 3},                /* the other reserved bits */
+        {"\xd1\x01!", 3},
+        {"\xe1\x01!", 3},
+        {"\x41\x02\xca\xcf\xa0\x01!", 7},
+        {"\x41\x02\xca\xcf\xc0\x03\x4b\x05\x00", 9}, /* not the first frame */
+        {"\x01\x01!\xc0\x01!", 6}, /* a message that began as it is */
+    };
+    struct living *s = *state;
+
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        fake_stream_extended(s->broker, EXTENSION);
+        fake_raw(s->broker, SLICE("\xc1\x05" ONE));
+        fake_raw(s->broker, ends[i]);
+        fake_hold(s->broker);
+    }
+    fake_broker_start(s->broker);
+
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        print_message("row %zu\n", i);
+        assert_runs(s, "one|", LIVE_LOST,
+                    "the broker broke the rules of WebSocket");
+    }
+}
+
+/* A few KB become more than 16 MiB. */
+TEST(a_message_that_inflates_without_end_is_too_long)
+{
+    static const char head[] = "\xc1\x7f\0\0\0\0\0";
+    struct living *s = *state;
+    struct buf bomb;
+    size_t size;
+
+    /* ten bytes of gzip before the blocks, eight behind */
+    buf_init(&bomb, SIZE_MAX);
+    gzip_add_bomb(&bomb, 'x', LIVE_MESSAGE_MAX + 1);
+    size = bomb.size - 18;
+    assert_true(size < 65536);
+    fake_stream_extended(s->broker, EXTENSION);
+    fake_raw(s->broker, (struct slice){head, 7});
+    fake_raw(s->broker,
+             (struct slice){(const char[]){(char)(size >> 16),
+                                           (char)(size >> 8), (char)size},
+                            3});
+    fake_raw(s->broker, (struct slice){bomb.data + 10, size});
+    serves(s, "hold");
+
+    assert_runs(s, "", LIVE_BROKEN,
+                "the broker sent a message of more than 16777216 bytes");
+    buf_fini(&bomb);
 }
 
 /* Ends */
