@@ -205,6 +205,21 @@ TEST(a_session_is_resumed, setup_front, teardown_front)
     }
 }
 
+/* Not an hour after the last session, which each resumption replaces. */
+TEST(a_session_ends_an_hour_after_the_certificate_was_verified, setup_front,
+     teardown_front)
+{
+    static const unsigned resumed[] = {0, 1, 1, 2};
+    struct trial t;
+
+    for (size_t i = 0; i < sizeof(resumed) / sizeof(resumed[0]); i++) {
+        get(&t, "/close");
+        assert_string_equal(t.answer, "hello");
+        assert_int_equal(tls_front_resumed(front), resumed[i]);
+        clock_pass_us((int64_t)40 * 60 * 1000000);
+    }
+}
+
 TEST(nothing_is_renegotiated, setup_front, teardown_front)
 {
     struct trial t;
