@@ -139,6 +139,9 @@ make_ctx(void)
                               SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                               SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_read_ahead(ctx, 1); /* one recv() for a record, not two */
+    /* Else OpenSSL reads on behind a ticket or a KeyUpdate until there is a
+     * byte of the answer: as long as the other side likes. */
+    SSL_CTX_clear_mode(ctx, SSL_MODE_AUTO_RETRY);
     SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_CLIENT |
                                             SSL_SESS_CACHE_NO_INTERNAL);

@@ -232,6 +232,24 @@ TEST(nothing_is_renegotiated, setup_front, teardown_front)
         assert_non_null(strstr(t.call.why, "reset"));
 }
 
+/* Messages of TLS that are no bytes of the answer come as fast as they can. */
+TEST(a_flood_of_messages_holds_up_nobody, setup_front, teardown_front)
+{
+    struct trial flooded, quick;
+
+    tls_front_flood(front);
+    trial_init(&flooded, "https://127.0.0.1:%u/ok", tls_front_port(front));
+    trial_init(&quick, "http://127.0.0.1:%u/ok", odd.port);
+    trial_start(&flooded);
+    for (unsigned n = 0; !tls_front_is_flooding(front); n++)
+        test_yield(n);
+    trial_run(&quick);
+    trial_wait(&flooded);
+    assert_string_equal(quick.answer, "hello");
+    assert_string_equal(flooded.answer, "hello");
+    assert_true(quick.place < flooded.place);
+}
+
 /* W-057: the handshake is part of the time. */
 TEST(a_server_that_is_silent_in_the_handshake_is_given_up)
 {
