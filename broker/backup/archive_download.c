@@ -242,39 +242,48 @@ get_set(struct download *d, const char *name, struct problem *why)
     return rc ? rc : get_lists(d, name, why);
 }
 
-/* The Capability List of a set, or a part of the Source Description. */
+/* A Capability List, the address of a set. */
 static enum status
-take_loc(struct download *d, struct slice loc, struct problem *why)
+take_set(struct download *d, struct slice loc, struct problem *why)
 {
-    static const char capabilities[] = "/capabilitylist.xml";
-    char text[2048], path[2048], *part, *name;
-    struct buf document;
-    enum status rc;
+    char text[2048] = "";
+    char *end = slice_copy(text, sizeof(text), loc)
+                    ? strstr(text, "/capabilitylist.xml")
+                    : NULL;
+    char *name;
 
-    if (!slice_copy(text, sizeof(text), loc))
-        return problem(why, STATUS_REFUSED, "%s%s names no set: %s", d->base,
-                       DESCRIPTION, problem_quote(loc).text);
-    part = strstr(text, DESCRIPTION "/");
-    if (part) {
-        snprintf(path, sizeof(path), "%s", part);
-        buf_init(&document, DOCUMENT_MAX);
-        rc = get_document(d, path, &document, why);
-        if (!rc && is_index(&document))
-            rc = problem(why, STATUS_REFUSED, "%s%s is an index of indexes",
-                         d->base, path);
-        if (!rc)
-            rc = each_loc(d, buf_slice(&document), take_loc, why);
-        buf_fini(&document);
-        return rc;
-    }
-    part = strstr(text, capabilities);
-    if (part)
-        *part = '\0';
+    if (end)
+        *end = '\0';
     name = strrchr(text, '/');
-    if (!part || !name || !set_name_is_valid(slice_of(name + 1)))
+    if (!end || !name || !set_name_is_valid(slice_of(name + 1)))
         return problem(why, STATUS_REFUSED, "%s%s names no set: %s", d->base,
                        DESCRIPTION, problem_quote(loc).text);
     return get_set(d, name + 1, why);
+}
+
+/* The address of a set, or a part of the Source Description. A part has no
+ * parts. */
+static enum status
+take_loc(struct download *d, struct slice loc, struct problem *why)
+{
+    char text[2048] = "";
+    const char *part = slice_copy(text, sizeof(text), loc)
+                           ? strstr(text, DESCRIPTION "/")
+                           : NULL;
+    struct buf document;
+    enum status rc;
+
+    if (!part)
+        return take_set(d, loc, why);
+    buf_init(&document, DOCUMENT_MAX);
+    rc = get_document(d, part, &document, why);
+    if (!rc && is_index(&document))
+        rc = problem(why, STATUS_REFUSED, "%s%s is an index of indexes",
+                     d->base, part);
+    if (!rc)
+        rc = each_loc(d, buf_slice(&document), take_set, why);
+    buf_fini(&document);
+    return rc;
 }
 
 static enum status

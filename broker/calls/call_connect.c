@@ -306,7 +306,8 @@ on_event(uv_poll_t *poll, int status, int events)
     if (status < 0)
         s->events = 0; /* the loop has stopped by itself */
     if (s == p->socket) {
-        shake_hands(p);
+        if (x) /* else it is open: a turn with many events reports it again */
+            shake_hands(p);
         return;
     }
     a = &x->attempts[s == x->attempts[1].socket];

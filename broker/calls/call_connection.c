@@ -205,18 +205,26 @@ call_connection_send(struct call_connection *p, struct slice head,
                   : send_plain(p, parts, n_parts, n);
 }
 
+static bool
+is_drained(const struct call_connection *p)
+{
+    char byte;
+
+    return recv(p->socket->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
+           errno == EAGAIN;
+}
+
 /* True if the other side has neither closed the connection nor sent anything,
  * but a ticket by TLS. A byte that comes before the request is no answer to it.
  */
 static bool
 is_quiet(const struct call_connection *p)
 {
-    char byte;
-
-    if (recv(p->socket->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
-        errno == EAGAIN)
-        return !p->ssl || !SSL_has_pending(p->ssl);
-    return p->ssl && call_tls_is_quiet(p->ssl);
+    if (!p->ssl)
+        return is_drained(p);
+    if (is_drained(p))
+        return !SSL_has_pending(p->ssl);
+    return call_tls_is_quiet(p->ssl) && is_drained(p);
 }
 
 /* Life */

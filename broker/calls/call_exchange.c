@@ -597,11 +597,19 @@ begin_decoding(struct call_connection *p)
     const struct call *call = p->call;
     uint64_t max = p->now.is_handed_over ? call->max_taken : call->max_answer;
     struct slice fields = p->answer.fields, coding = {NULL, 0};
+    bool is_one = true;
     struct head_field f;
 
     while (response_head_next(&fields, &f))
-        if (slice_is_word(f.name, "Content-Encoding"))
+        if (slice_is_word(f.name, "Content-Encoding")) {
+            is_one = !coding.data;
             note_first(&coding, f.value);
+        }
+    if (!is_one) {
+        call_fail(p->call, CALL_BROKEN, "it has several Content-Encodings");
+        end_exchange(p, false);
+        return false;
+    }
     if (coding.size == 0 || slice_is_word(coding, "identity"))
         return true;
     if (slice_is_word(coding, "deflate"))

@@ -7,8 +7,9 @@
  *
  * A session is kept for each of the hosts that were connected to lately, and
  * resumed by the next connection, which saves two thirds of a handshake. A
- * resumed session verifies no certificate: so it ends after an hour, and with
- * the authorities that have verified it.
+ * resumed session verifies no certificate: so it ends an hour after the
+ * certificate was verified, and with the authorities that have verified it. The
+ * sessions that a server gives to resumed ones end with the first.
  */
 #include <arpa/inet.h>
 
@@ -32,8 +33,8 @@ struct session {
     struct map_node node;
     struct list at; /* in call_tls.recent */
     SSL_SESSION *of_openssl;
-    int64_t made_us;
-    char host[]; /* "host:port" */
+    int64_t verified_us; /* when its certificate was verified */
+    char host[];         /* "host:port" */
 };
 
 static void
@@ -82,7 +83,8 @@ keep_session(SSL *ssl, SSL_SESSION *session)
     s = memory_new(1, sizeof(*s) + host.size + 1);
     memcpy(s->host, host.data, host.size);
     s->of_openssl = session;
-    s->made_us = clock_steady_us();
+    s->verified_us =
+        SSL_session_reused(ssl) ? p->verified_us : clock_steady_us();
     map_add(&tls->sessions, &s->node, map_hash(&tls->sessions, host));
     list_append(&tls->recent, &s->at);
     if (tls->sessions.n > SESSIONS_MAX)
@@ -92,14 +94,18 @@ keep_session(SSL *ssl, SSL_SESSION *session)
 }
 
 static void
-resume_session(struct call_tls *tls, SSL *ssl, struct slice host)
+resume_session(struct call_connection *p)
 {
-    struct session *s = find_session(tls, host);
+    struct call_tls *tls = &p->caller->tls;
+    struct session *s = find_session(tls, p->host->key);
 
-    if (s && clock_steady_us() - s->made_us > SESSION_US)
+    if (!s)
+        return;
+    p->verified_us = s->verified_us;
+    if (clock_steady_us() - s->verified_us > SESSION_US)
         drop_session(tls, s);
-    else if (s)
-        SSL_set_session(ssl, s->of_openssl);
+    else
+        SSL_set_session(p->ssl, s->of_openssl);
 }
 
 /* Authorities */
@@ -133,6 +139,9 @@ make_ctx(void)
                               SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                               SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_read_ahead(ctx, 1); /* one recv() for a record, not two */
+    /* Else OpenSSL reads on behind a ticket or a KeyUpdate until there is a
+     * byte of the answer: as long as the other side likes. */
+    SSL_CTX_clear_mode(ctx, SSL_MODE_AUTO_RETRY);
     SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_CLIENT |
                                             SSL_SESS_CACHE_NO_INTERNAL);
@@ -189,7 +198,7 @@ call_tls_begin(struct call_connection *p, const char *name, struct problem *why)
     }
     SSL_set_app_data(p->ssl, p);
     SSL_set_connect_state(p->ssl);
-    resume_session(tls, p->ssl, p->host->key);
+    resume_session(p);
     return true;
 }
 

@@ -150,6 +150,7 @@ struct call_connection {
     struct call_socket *socket;    /* NULL: not connected, or hung up */
     struct ssl_st *ssl;            /* OpenSSL's SSL, with the socket, if is_tls
                                     */
+    int64_t verified_us;           /* of the session that it resumes */
     int64_t kept_us;               /* since when it is KEPT */
     bool is_reused;                /* the call found it kept */
 

@@ -177,6 +177,9 @@ prepare_context(struct tls *tls)
     SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE |
                               SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                               SSL_MODE_RELEASE_BUFFERS);
+    /* Else OpenSSL reads on behind a KeyUpdate until there is a byte of a
+     * request: as long as the client likes. */
+    SSL_CTX_clear_mode(ctx, SSL_MODE_AUTO_RETRY);
     /* Tickets, which the clients keep, resume sessions: a cache would spend
      * memory on clients that do not return. */
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);

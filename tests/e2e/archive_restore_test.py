@@ -267,3 +267,15 @@ def test_faulty_brokers_are_refused(start_broker, restore, tmp_path):
     said = restore(f"{broker.url}/sets/a/b", status=2).errors()
     assert "the URL of a set ends with its name" in said
     assert not (tmp_path / "new").exists()
+
+
+# A part of a Source Description has no parts: one that names itself has no end.
+def test_a_part_of_a_description_has_no_parts(site, restore, tmp_path):
+    description = "/.well-known/resourcesync"
+    part = f"<loc>{site.link(description)}/1</loc>"
+    site.put(description, f"<sitemapindex>{part}</sitemapindex>")
+    site.put(f"{description}/1", f"<urlset>{part}</urlset>")
+    said = restore(site.url, status=1).errors()
+    assert f"{description} names no set: " in said
+    assert len(site.requests) == 2
+    assert not (tmp_path / "new").exists()

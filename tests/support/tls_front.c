@@ -16,6 +16,9 @@
 
 #define CONNECTIONS_MAX 64
 
+/* KeyUpdates: each is a record. */
+#define FLOOD 100000
+
 struct joint {
     struct tls_front *f;
     pthread_t thread;
@@ -30,6 +33,7 @@ struct tls_front {
     pthread_t thread;
     atomic_uint n_resumed;
     atomic_bool renegotiates;
+    atomic_bool floods, is_flooding;
     struct joint joints[CONNECTIONS_MAX];
     size_t n; /* the accepting thread's, until it has ended */
 };
@@ -68,6 +72,38 @@ pass_out(SSL *tls, int inside)
     return n > 0 && SSL_write(tls, bytes, (int)n) == n;
 }
 
+/* Makes the flood before it sends it: so the client finds more whenever it
+ * reads. */
+static bool
+flood(struct joint *j, SSL *tls)
+{
+    BIO *memory = BIO_new(BIO_s_mem()), *socket = SSL_get_wbio(tls);
+    char *bytes;
+    size_t size;
+
+    BIO_up_ref(socket);
+    BIO_up_ref(memory);
+    SSL_set0_wbio(tls, memory);
+    for (size_t i = 0; i < FLOOD; i++)
+        if (SSL_key_update(tls, SSL_KEY_UPDATE_NOT_REQUESTED) != 1 ||
+            SSL_do_handshake(tls) != 1)
+            abort();
+    SSL_set0_wbio(tls, socket);
+    size = (size_t)BIO_get_mem_data(memory, &bytes);
+    j->f->floods = false;
+    j->f->is_flooding = true;
+    while (size > 0) {
+        ssize_t n = send(j->outside, bytes, size, MSG_NOSIGNAL);
+
+        if (n < 0)
+            break;
+        bytes += n;
+        size -= (size_t)n;
+    }
+    BIO_free(memory);
+    return size == 0;
+}
+
 static void
 pass(struct joint *j, SSL *tls)
 {
@@ -85,6 +121,8 @@ pass(struct joint *j, SSL *tls)
             SSL_renegotiate(tls);
             SSL_do_handshake(tls); /* sends the wish */
         }
+        if (goes_on && both[1].revents && j->f->floods)
+            goes_on = flood(j, tls);
         if (goes_on && both[1].revents)
             goes_on = pass_out(tls, j->inside);
     }
@@ -190,4 +228,16 @@ tls_front_renegotiate(struct tls_front *f)
 {
     SSL_CTX_set_max_proto_version(f->context, TLS1_2_VERSION);
     f->renegotiates = true;
+}
+
+void
+tls_front_flood(struct tls_front *f)
+{
+    f->floods = true;
+}
+
+bool
+tls_front_is_flooding(const struct tls_front *f)
+{
+    return f->is_flooding;
 }

@@ -14,6 +14,8 @@
 #ifndef TESTS_SUPPORT_TLS_FRONT_H
 #define TESTS_SUPPORT_TLS_FRONT_H
 
+#include <stdbool.h>
+
 #include "tests/support/certificate.h"
 
 struct tls_front;
@@ -34,5 +36,12 @@ unsigned tls_front_resumed(const struct tls_front *f);
 /* From now on the front asks its clients to renegotiate, by TLS 1.2, when they
  * have sent something. */
 void tls_front_renegotiate(struct tls_front *f);
+
+/* From now on the front sends a flood of KeyUpdates (TLS 1.3) before its next
+ * answer. */
+void tls_front_flood(struct tls_front *f);
+
+/* True if the flood has begun. */
+bool tls_front_is_flooding(const struct tls_front *f);
 
 #endif

@@ -1,10 +1,11 @@
 /* The thread of a caller: its beginning and end, and descriptors. Tasks, jobs,
  * alarms: tests/unit/base/loop_test.c. */
 #include <fcntl.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 
 #include "base/clock.h"
-#include "broker/calls/caller.h"
+#include "broker/calls/caller_state.h"
 #include "tests/test.h"
 #include "tests/unit/calls/called.h"
 
@@ -242,4 +243,67 @@ TEST(no_more_descriptors_are_open_than_said)
     called_close();
     odd_await(&odd, &odd.n_left, 200);
     assert_int_equal(n_files(), before);
+}
+
+/* libuv asks for 1,024 events, and asks again before the end of the turn if it
+ * gets so many. */
+#define CROWD 1100
+
+static struct crowd {
+    int fds[CROWD];
+    uv_poll_t polls[CROWD];
+} crowd;
+
+static void
+ignore_event(uv_poll_t *poll, int status, int events)
+{
+    (void)poll;
+    (void)status;
+    (void)events;
+}
+
+static void
+watch_crowd(void *user)
+{
+    struct trial *t = user;
+
+    for (size_t i = 0; i < CROWD; i++) {
+        uv_poll_init(loop_uv(called.caller->loop), &crowd.polls[i],
+                     crowd.fds[i]);
+        uv_poll_start(&crowd.polls[i], UV_READABLE, ignore_event);
+    }
+    caller_start(called.caller, &t->call);
+}
+
+static void
+leave_crowd(void *unused)
+{
+    (void)unused;
+    for (size_t i = 0; i < CROWD; i++)
+        uv_close((uv_handle_t *)&crowd.polls[i], NULL);
+}
+
+TEST(a_connection_that_opens_in_a_crowd_opens_once)
+{
+    struct rlimit files, many;
+    struct trial t;
+
+    getrlimit(RLIMIT_NOFILE, &files);
+    many = files;
+    many.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &many);
+    crowd.fds[0] = eventfd(1, EFD_CLOEXEC);
+    for (size_t i = 1; i < CROWD; i++)
+        crowd.fds[i] = fcntl(crowd.fds[0], F_DUPFD_CLOEXEC, 0);
+    assert_true(crowd.fds[CROWD - 1] >= 0);
+    called_open(4, 4, LOOPBACK);
+    trial_init(&t, "http://127.0.0.1:%u/ok", odd.port);
+    called_do(watch_crowd, &t);
+    trial_wait(&t);
+    assert_string_equal(t.answer, "hello");
+    called_do(leave_crowd, NULL);
+    called_close();
+    for (size_t i = 0; i < CROWD; i++)
+        close(crowd.fds[i]);
+    setrlimit(RLIMIT_NOFILE, &files);
 }

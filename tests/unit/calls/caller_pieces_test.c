@@ -244,6 +244,7 @@ TEST(a_coding_is_undone_where_the_call_asks_for_it)
     } rows[] = {
         {"/bad-gzip", CALL_BROKEN, "cannot be undone"},
         {"/short-gzip", CALL_BROKEN, "cannot be undone"},
+        {"/two-codings", CALL_BROKEN, "several"},
         {"/empty-gzip", CALL_ANSWERED, ""},
         {"/br?100", CALL_BROKEN, "\"br\" is unknown"},
         {"/gzip?100", CALL_ANSWERED, ""},

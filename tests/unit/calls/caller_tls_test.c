@@ -205,6 +205,21 @@ TEST(a_session_is_resumed, setup_front, teardown_front)
     }
 }
 
+/* Not an hour after the last session, which each resumption replaces. */
+TEST(a_session_ends_an_hour_after_the_certificate_was_verified, setup_front,
+     teardown_front)
+{
+    static const unsigned resumed[] = {0, 1, 1, 2};
+    struct trial t;
+
+    for (size_t i = 0; i < sizeof(resumed) / sizeof(resumed[0]); i++) {
+        get(&t, "/close");
+        assert_string_equal(t.answer, "hello");
+        assert_int_equal(tls_front_resumed(front), resumed[i]);
+        clock_pass_us((int64_t)40 * 60 * 1000000);
+    }
+}
+
 TEST(nothing_is_renegotiated, setup_front, teardown_front)
 {
     struct trial t;
@@ -215,6 +230,24 @@ TEST(nothing_is_renegotiated, setup_front, teardown_front)
                 t.call.failure == CALL_ANSWERED);
     if (t.call.failure)
         assert_non_null(strstr(t.call.why, "reset"));
+}
+
+/* Messages of TLS that are no bytes of the answer come as fast as they can. */
+TEST(a_flood_of_messages_holds_up_nobody, setup_front, teardown_front)
+{
+    struct trial flooded, quick;
+
+    tls_front_flood(front);
+    trial_init(&flooded, "https://127.0.0.1:%u/ok", tls_front_port(front));
+    trial_init(&quick, "http://127.0.0.1:%u/ok", odd.port);
+    trial_start(&flooded);
+    for (unsigned n = 0; !tls_front_is_flooding(front); n++)
+        test_yield(n);
+    trial_run(&quick);
+    trial_wait(&flooded);
+    assert_string_equal(quick.answer, "hello");
+    assert_string_equal(flooded.answer, "hello");
+    assert_true(quick.place < flooded.place);
 }
 
 /* W-057: the handshake is part of the time. */

@@ -105,6 +105,10 @@ static const struct odd_answer {
     {"/empty-surplus", "HTTP/1.1 204 No\r\n" LENGTH("2") "hi", ODD_KEEP},
     {"/bad-gzip", OK "Content-Encoding: gzip\r\n" LENGTH("5") "hello",
      ODD_KEEP},
+    {"/two-codings",
+     OK "Content-Encoding: identity\r\nContent-Encoding: gzip\r\n" LENGTH(
+         "5") "hello",
+     ODD_KEEP},
     {"/short-gzip", OK "Content-Encoding: gzip\r\n" LENGTH("3") "\x1f\x8b\x08",
      ODD_KEEP},
     {"/empty-gzip", OK "Content-Encoding: gzip\r\n" LENGTH("0"), ODD_KEEP},

@@ -132,6 +132,78 @@ TEST(tells_who_speaks_no_tls)
     assert_int_equal(atomic_load(&served.n_requests), 0);
 }
 
+/* Messages of TLS that are no bytes of a request: KeyUpdates, each a record. */
+#define FLOOD 50000
+
+static struct {
+    struct wire *wire;
+    char *bytes;
+    size_t size;
+    sem_t begun;
+} flood;
+
+static void *
+send_flood(void *unused)
+{
+    struct pollfd room = {.fd = wire_fd(flood.wire), .events = POLLOUT};
+    bool is_first = true;
+
+    while (flood.size > 0) {
+        ssize_t n = send(room.fd, flood.bytes, flood.size, MSG_NOSIGNAL);
+
+        if (n < 0 && errno != EAGAIN)
+            break;
+        if (n > 0) {
+            flood.bytes += n;
+            flood.size -= (size_t)n;
+        }
+        if (is_first)
+            sem_post(&flood.begun);
+        is_first = false;
+        poll(&room, 1, -1);
+    }
+    return unused;
+}
+
+static int
+open_one(void **state)
+{
+    (void)state;
+    served_open_with(1, 60 * SECOND);
+    return 0;
+}
+
+TEST(a_flood_of_messages_holds_up_nobody, open_one, served_close)
+{
+    struct wire *w = wire_connect("127.0.0.1", served.port);
+    struct wire *quick = wire_connect("127.0.0.1", served.port);
+    BIO *memory = BIO_new(BIO_s_mem());
+    pthread_t thread;
+
+    assert_true(wire_start_tls(w, TLS1_3_VERSION));
+    assert_true(wire_start_tls(quick, TLS1_3_VERSION));
+    BIO_up_ref(memory);
+    SSL_set0_wbio(wire_tls(w), memory);
+    for (size_t i = 0; i < FLOOD; i++) {
+        SSL_key_update(wire_tls(w), SSL_KEY_UPDATE_NOT_REQUESTED);
+        assert_int_equal(SSL_do_handshake(wire_tls(w)), 1);
+    }
+    SSL_write(wire_tls(w), GET("/"), sizeof(GET("/")) - 1);
+    flood.wire = w;
+    flood.size = (size_t)BIO_get_mem_data(memory, &flood.bytes);
+    sem_init(&flood.begun, 0, 0);
+    assert_int_equal(pthread_create(&thread, NULL, send_flood, NULL), 0);
+    sem_wait(&flood.begun);
+    served_assert_kept(quick);
+    assert_int_equal(atomic_load(&served.n_requests), 1);
+    pthread_join(thread, NULL);
+    served_await(&served.n_requests, 2);
+    sem_destroy(&flood.begun);
+    BIO_free(memory);
+    wire_close(quick);
+    wire_close(w);
+}
+
 static int
 open_soon(void **state)
 {
