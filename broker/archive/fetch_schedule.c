@@ -216,6 +216,9 @@ settle_fetch(struct fetch_schedule *f, struct fetch *fetch)
     f->n--;
     metrics_add(METRIC_FETCHES, -1);
     note_host(f, fetch);
+    /* Before the failure is counted: then its file is gone. */
+    if (fetch->outcome != FETCH_WHOLE)
+        arriving_abandon(&fetch->arriving);
     switch (fetch->outcome) {
     case FETCH_WHOLE:
         rc = keep_content(f, fetch, &why);
