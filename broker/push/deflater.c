@@ -32,9 +32,9 @@
 /* Negative: no header, no checksum. */
 #define WINDOW_BITS (-15)
 
-/* zlib's flush ends with an empty block, which the receiver adds again (RFC
- * 7692 section 7.2.1). */
-static const unsigned char tail[] = {0x00, 0x00, 0xff, 0xff};
+/* The size of the empty block with which zlib's flush ends (00 00 ff ff), and
+ * which the receiver adds again (RFC 7692 section 7.2.1). */
+#define TAIL_SIZE ((size_t)4)
 
 void
 deflater_init(struct deflater *d)
@@ -69,7 +69,7 @@ begin_message(struct deflater *d)
 bool
 deflater_pack(struct deflater *d, struct slice message, struct buf *packed)
 {
-    size_t room = message.size + sizeof(tail) - 1; /* the message must become
+    size_t room = message.size + TAIL_SIZE - 1; /* the message must become
                                                    smaller */
 
     if (message.size < DEFLATER_LEAST || !begin_message(d) ||
@@ -83,6 +83,6 @@ deflater_pack(struct deflater *d, struct slice message, struct buf *packed)
     /* Behind a full buffer there may be more. */
     if (deflate(d->z, Z_SYNC_FLUSH) != Z_OK || d->z->avail_out == 0)
         return false;
-    packed->size = room - d->z->avail_out - sizeof(tail);
+    packed->size = room - d->z->avail_out - TAIL_SIZE;
     return true;
 }

@@ -35,8 +35,8 @@ static const char *const expectations[] = {
     [EXPECT_KEY_OR_END] = "neither the name of a member nor \"}\" behind \"{\"",
     [EXPECT_LINE] = "the line does not begin with \"{\"",
     [EXPECT_COLON] = "no colon behind the name of a member",
-    [EXPECT_NEXT] = "neither a comma nor the end of the object or array "
-                    "behind a value",
+    [EXPECT_NEXT] = ("neither a comma nor the end of the object or array "
+                     "behind a value"),
     [EXPECT_END] = "something behind the end",
 };
 
