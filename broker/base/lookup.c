@@ -7,7 +7,7 @@
 #include "base/map.h"
 #include "proto/memory.h"
 
-/* A name that is asked for, or whose answer is kept. */
+/* A name under look-up, or one with a kept answer. */
 struct name {
     struct map_node node;
     struct list at;      /* in `sure`, `doubtful` or `kept` */

@@ -81,8 +81,8 @@ has_bad_byte(const char *text, unsigned char least)
     return false;
 }
 
-/* Bytes that no host has: those that could end it, or mean another one when
- * they are decoded. */
+/* No host has these bytes: they end a host, or a decoder makes another host of
+ * them. */
 #define NO_HOST_BYTES "!\"#$\'()*,/:;<=>?@[\\]^`{|}%"
 
 static bool

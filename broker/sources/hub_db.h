@@ -68,8 +68,8 @@ void hub_db_write(struct hub_db *h, const char *sql,
 void hub_db_get(struct hub_db *h, const char *sql,
                 const struct db_value *values, const struct db_target *into);
 
-/* A cursor, and the range of a delivery that is about to be tried: a member of
- * its owner, who removes `node` before it is freed. */
+/* A cursor, and the range of the next delivery. It is a member of its owner,
+ * which removes `node` before it frees itself. */
 struct hub_range {
     struct list node;
     uint64_t id, after, last;

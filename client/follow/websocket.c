@@ -40,7 +40,7 @@
  * need to join once (shared_stream.h). */
 #define SEND_MAX (4 * 1024 * 1024)
 
-/* Deflated and inflated messages, and what was read beside them. */
+/* One long message, and 256 KB for deflated bytes and other messages. */
 #define INBOX_MAX (LIVE_MESSAGE_MAX + 4 * 65536)
 
 /* The first reserved bit of a frame: its message is deflated (RFC 7692). */

@@ -291,8 +291,8 @@ end_look(struct reader *r)
     r->has_failed = false;
     if (h->options->is_once) /* judge_end needs them */
         return true;
-    /* The numbers begin again. What is held back stays until a reading says
-     * otherwise. */
+    /* The numbers begin again, but for the deletions that are held back: the
+     * next reading decides about them. */
     *c = (struct harvest_counts){.held_back = c->held_back,
                                  .held_of = c->held_of};
     return look_at_set(r);

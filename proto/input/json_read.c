@@ -692,8 +692,8 @@ ndjson_open(struct input_reader *reader)
     return j;
 }
 
-/* Reports a fault of the line, whose rest is skipped then. False: nobody wants
- * faults. */
+/* Reports a fault of the line and skips its rest. False: the caller of the
+ * reader takes no reports. */
 static bool
 skip_line(struct json_read *j, enum status rc, struct problem *why)
 {

@@ -29,7 +29,7 @@ TEST(an_answer_may_come_in_pieces)
          LIVE_REFUSED,
          "503: the server refused",
          7},
-        /* What is answered otherwise by now is no reason. */
+        /* A second answer with another status gives no reason. */
         {{"HTTP/1.1 403 No\r\n", "Content-Type: " PROBLEM "\r\n\r\n"},
          "HTTP/1.1 200 OK\r\n\r\n{\"detail\":\"yes\"}",
          LIVE_REFUSED,

@@ -48,7 +48,7 @@ parse(struct slice text, size_t step, bool is_lines, struct buf *tokens,
     return rc;
 }
 
-/* RFC 8259: what is a text, and what its tokens are, wherever it is cut. */
+/* RFC 8259: the parser reports the same tokens for every cut of a text. */
 TEST(reports_the_tokens_of_a_text)
 {
     static const struct {
@@ -101,7 +101,7 @@ TEST(reports_the_tokens_of_a_text)
 #define ESCAPE  "an escape in a string that JSON does not have"
 #define UTF8    "a string that is not UTF-8"
 
-/* ... and what is none, with the same reason wherever it is cut. */
+/* It refuses a malformed text with the same reason for every cut. */
 TEST(refuses_what_is_no_text)
 {
     static const struct {
@@ -260,9 +260,9 @@ fill(char *to, const char *begin, char byte, size_t size, const char *end,
 #define LONGER   (JSON_TOKEN_MAX + 100)
 #define TOO_LONG "a string or space of more than 524288 bytes"
 
-/* What is beyond a limit is refused for that, in the same line, wherever it is
- * cut and whatever stands behind it. Space ends with the piece before a token,
- * or within one. */
+/* The parser names the limit that a text exceeds, and the line, for every cut
+ * and whatever follows. Space ends with the piece before a token, or within
+ * one. */
 TEST(keeps_its_limits_wherever_a_text_is_cut)
 {
     static char text[2 * LONGER];

@@ -493,8 +493,8 @@ TEST(a_robots_txt_is_an_index_of_its_sitemaps)
         }
 }
 
-/* Shapes in which others send lists (R-403, R-404, R-405, R-406, R-407, R-417),
- * and what is read and told of each. */
+/* Shapes in which other programs send lists (R-403, R-404, R-405, R-406, R-407,
+ * R-417), with the entries and the report that the reader makes of each. */
 #define SITEMAP "<urlset xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'>"
 #define RS      " xmlns:rs='http://www.openarchives.org/rs/terms/'"
 #define LIST    "<urlset xmlns='" NS_SITEMAP "'" RS "><rs:md capability="
