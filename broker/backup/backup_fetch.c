@@ -38,7 +38,8 @@ struct fetch {
     struct backup_fetch_report *report;
     struct new_data *data;
     char url[2048];
-    char *authorization; /* "Authorization: ..."; NULL: none */
+    char *authorization;    /* "Authorization: ..."; NULL: none */
+    const char *headers[2]; /* of a call, which needs them until its end */
 
     /* One call at a time. */
     struct blocking *calls;
@@ -111,9 +112,9 @@ refuse_answer(struct fetch *f, struct problem *why)
 static enum status
 request(struct fetch *f, enum call_method method, struct problem *why)
 {
-    const char *const headers[] = {f->authorization, NULL};
-    struct call wish = download_request(f->url, headers);
+    struct call wish = download_request(f->url, f->headers);
 
+    f->headers[0] = f->authorization;
     wish.method = method;
     f->is_over = false;
     f->call = blocking_begin(f->calls, &wish);

@@ -156,8 +156,9 @@ end_turn(struct hub *hub)
     denials_turn(hub);
     verification_turn(hub);
     deliveries_turn(hub);
-    if (hub_db_is_begun(hub->db))
-        hub_wake(hub); /* commits that in another turn */
+    /* Another turn commits that, and ends what ended meanwhile. */
+    if (hub_db_is_begun(hub->db) || !list_is_empty(&hub->over))
+        hub_wake(hub);
 }
 
 static void
