@@ -333,7 +333,7 @@ put_entry(FILE *to, const char *change, const char *loc,
         fprintf(to,
                 ",\"lastmod\":\"%s\",\"hash\":{\"sha-256\":\"%.64s\"},"
                 "\"length\":%lld",
-                lastmod, strchr(hash, ':') + 1, (long long)mark->size);
+                lastmod, hash + strlen("sha-256:"), (long long)mark->size);
         if (type)
             fprintf(to, ",\"type\":\"%s\"", type);
     }
