@@ -4,7 +4,6 @@
 #pragma once
 
 #include "proto/problem.h"
-#include "proto/status.h"
 
 struct stack_st_X509; /* OpenSSL's STACK_OF(X509) */
 struct x509_st;       /* X509 */

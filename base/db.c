@@ -5,8 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "proto/memory.h"
-
 /* How long a reader or the writer waits for a lock that SQLite holds only for
  * moments (recovery, the start of a WAL); nothing else ever waits. */
 #define BUSY_MS 5000

@@ -12,9 +12,6 @@
 
 #include "base/db_values.h"
 #include "base/map.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 enum db_mode {
     DB_WRITER, /* creates the file; WAL, synchronous=FULL, page_size 2048,

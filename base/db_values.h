@@ -11,9 +11,7 @@
  */
 #pragma once
 
-#include "proto/buf.h"
 #include "proto/resourcesync/digest.h"
-#include "proto/slice.h"
 
 /* A value for a parameter: an integer of any size, a bool, a struct slice (a
  * text), a char * (a text; NULL: NULL), a struct digest * (bytes; NULL: NULL)

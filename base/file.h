@@ -12,8 +12,6 @@
 #include <dirent.h>
 
 #include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* Creates `dir` and the missing folders above it, and makes the new names
  * durable. Users who may pass the directory above may pass them; only the owner

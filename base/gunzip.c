@@ -3,7 +3,6 @@
 #include <zlib.h>
 
 #include "proto/buf.h"
-#include "proto/memory.h"
 
 /* The most input and output of one step. Reading 256 KB of entries takes 1.2 ms
  * (measured): the other connections of a thread wait so long. The input has a

@@ -19,8 +19,6 @@
 #pragma once
 
 #include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 struct gunzip;
 

@@ -2,8 +2,6 @@
 
 #include <libdeflate.h>
 
-#include "proto/memory.h"
-
 /* What the sender has left out (RFC 7692 section 7.2.1), and behind it an empty
  * last block: libdeflate reads whole streams, in less than half of zlib's time.
  */

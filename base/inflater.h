@@ -9,8 +9,6 @@
 
 #include "proto/buf.h"
 #include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 struct inflater; /* 12 KB, and a copy of the longest message */
 

@@ -3,8 +3,6 @@
 #include <endian.h>
 #include <sys/random.h>
 
-#include "proto/memory.h"
-
 #define BUCKETS_MIN 16
 
 /* SipHash (Aumasson and Bernstein) with one round a word and three at the end,

@@ -1,8 +1,6 @@
 #include "base/options.h"
 
 #include "base/suggest.h"
-#include "proto/buf.h"
-#include "proto/memory.h"
 #include "proto/number.h"
 #include "proto/uri.h"
 

@@ -8,8 +8,6 @@
 #pragma once
 
 #include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 enum option_type {
     OPTION_GIVEN,   /* no conversion: the command reads struct arguments */

@@ -18,7 +18,6 @@
 #include <stdatomic.h>
 
 #include "proto/problem.h"
-#include "proto/status.h"
 
 struct thread {
     pthread_t id;

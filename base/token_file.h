@@ -13,7 +13,6 @@
 #pragma once
 
 #include "proto/problem.h"
-#include "proto/slice.h"
 
 #define TOKEN_MAX 8192
 

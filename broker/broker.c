@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/thread.h"
 #include "broker/access/identity_provider.h"
 #include "broker/access/request_tickets.h"
 #include "broker/access/tickets.h"
@@ -14,11 +13,9 @@
 #include "broker/archive/set_progress.h"
 #include "broker/backup/backup_offer.h"
 #include "broker/base/access_log.h"
-#include "broker/base/diag.h"
 #include "broker/bridge/bridges.h"
 #include "broker/bridge/mqtt_db.h"
 #include "broker/check/databases.h"
-#include "broker/config/config.h"
 #include "broker/documents/html.h"
 #include "broker/http/http.h"
 #include "broker/http/origins.h"
@@ -38,7 +35,6 @@
 #include "broker/sources/peer_tokens.h"
 #include "broker/store/store.h"
 #include "proto/http/webhook_signature.h"
-#include "proto/memory.h"
 #include "proto/resourcesync/xml.h"
 
 /* The longest time for answers in flight when the broker ends. */

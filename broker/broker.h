@@ -5,8 +5,6 @@
 #pragma once
 
 #include "broker/config/config.h"
-#include "proto/problem.h"
-#include "proto/status.h"
 
 struct broker;
 struct thread;

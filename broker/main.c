@@ -25,7 +25,6 @@
 #include "broker/commands/rejoin.h"
 #include "broker/config/config.h"
 #include "broker/http/route_table.h"
-#include "proto/memory.h"
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
 

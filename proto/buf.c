@@ -1,6 +1,5 @@
 #include "proto/buf.h"
 
-#include "proto/memory.h"
 #include "proto/number.h"
 
 /* The first growth: most answers and every fragment of usual size fit. */

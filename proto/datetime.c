@@ -1,6 +1,5 @@
 #include "proto/datetime.h"
 
-#include <strings.h>
 #include <time.h>
 
 #define SECOND_US INT64_C(1000000)

@@ -5,8 +5,6 @@
 
 #include "proto/buf.h"
 #include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* characters, not bytes. */
 #define URI_CHARACTERS_MIN 12

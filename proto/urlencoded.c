@@ -2,7 +2,6 @@
 
 #include <openssl/crypto.h>
 
-#include "proto/memory.h"
 #include "proto/uri.h"
 #include "proto/utf8.h"
 

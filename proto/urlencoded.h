@@ -11,8 +11,6 @@
 
 #include "proto/buf.h"
 #include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* Fields of one form (W-165). */
 #define URLENCODED_FIELDS_MAX 64

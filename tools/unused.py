@@ -7,7 +7,9 @@ Prints, and ends with 1 if there is one:
 
 - a function that a header declares and no file defines;
 - a function that no other file uses and that is not static;
-- a function that nothing uses but its definition.
+- a function that nothing uses but its definition;
+- an include that another include of the file brings anyway: of the headers that every part
+  may use (proto/x.h, base/x.h), and of those that the file's own header includes.
 
 A use in the tests counts. The functions of libtidings (td_) belong to its users.
 """
@@ -21,6 +23,8 @@ import c_code
 
 DECLARATION = re.compile(r"^(?!typedef\b)[\w][\w *]*?\b(\w+)\([^{}]*?\)\s*;", re.MULTILINE)
 PUBLIC = ("td_",)
+INCLUDE = re.compile(r'^#include ["<]([^">]+)[">]', re.MULTILINE)
+FOR_ALL = re.compile(r"(proto|base)/[^/]+\.h$")
 
 
 def files_by_word(texts):
@@ -69,6 +73,31 @@ def findings(code, tests):
             yield function.path, f"{name} is used nowhere"
 
 
+def brought(header, includes, found):
+    """Returns `found`, filled with all that `header` includes, directly or not."""
+    for name in includes.get(header, ()):
+        if name not in found:
+            found.add(name)
+            brought(name, includes, found)
+    return found
+
+
+def repeated_includes(code):
+    """Yields (path, sentence) for each include that says nothing new."""
+    includes = {path: INCLUDE.findall(text) for path, text in code.bare.items()}
+    for path, names in includes.items():
+        own = path[:-1] + "h" if path.endswith(".c") else None
+        by_own = brought(own, includes, set()) if own in names else set()
+        for name in names:
+            others = set()
+            if FOR_ALL.match(name):
+                for other in names:
+                    if other != name:
+                        brought(other, includes, others)
+            if name in by_own or name in others:
+                yield path, f"{name} is included by another header that it includes"
+
+
 def used_in_header(text, name):
     """True if a header calls the function, or names it in a macro."""
     return any(
@@ -90,7 +119,7 @@ def main():
         .split("\n")
         if name.endswith((".c", ".h", ".py")) and (c_code.ROOT / name).exists()
     }
-    found = list(findings(code, tests))
+    found = [*findings(code, tests), *repeated_includes(code)]
     for path, sentence in found:
         print(f"{path}: {sentence}")
     if not found:

@@ -5,7 +5,6 @@
 
 #include "base/commands/command_help.h"
 #include "base/suggest.h"
-#include "proto/memory.h"
 
 enum exit_code
 command_fail(const struct arguments *arguments, enum status rc,

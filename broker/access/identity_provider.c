@@ -1,6 +1,5 @@
 #include "broker/access/identity_provider.h"
 
-#include <stdatomic.h>
 #include <sys/stat.h>
 
 #include <openssl/crypto.h>
@@ -9,8 +8,6 @@
 #include "broker/access/jwk_set.h"
 #include "broker/access/jwt_verifier.h"
 #include "broker/base/diag.h"
-#include "proto/buf.h"
-#include "proto/memory.h"
 
 struct provider_settings {
     struct jwk_set *keys; /* NULL: of `url` */

@@ -17,9 +17,6 @@
 #pragma once
 
 #include "broker/access/principal.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* --jwt-keys, --jwt-issuer and --jwt-audience, as they were given; "": not. */
 struct provider_options {

@@ -9,8 +9,6 @@
 #include <jansson.h>
 
 #include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* Arrays and objects inside of each other. jansson reads them by recursion, and
  * would let 2,048 pass. */

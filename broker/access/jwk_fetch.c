@@ -6,8 +6,6 @@
 #include "base/thread.h"
 #include "broker/base/diag.h"
 #include "broker/calls/caller.h"
-#include "proto/memory.h"
-#include "proto/resourcesync/digest.h"
 #include "proto/uri.h"
 
 struct jwk_fetch {

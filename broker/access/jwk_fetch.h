@@ -19,8 +19,6 @@
 #pragma once
 
 #include "broker/access/jwk_set.h"
-#include "proto/problem.h"
-#include "proto/status.h"
 
 #define JWK_FETCH_EVERY_US ((int64_t)300 * 1000000)
 #define JWK_FETCH_PAUSE_US ((int64_t)30 * 1000000)

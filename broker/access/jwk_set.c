@@ -10,7 +10,6 @@
 #include <openssl/rsa.h>
 
 #include "broker/access/jose_text.h"
-#include "proto/memory.h"
 
 #define SECRET_MIN   32
 #define SECRET_MAX   1024

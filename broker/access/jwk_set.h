@@ -27,10 +27,7 @@
  */
 #pragma once
 
-#include "proto/problem.h"
 #include "proto/resourcesync/digest.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* Bytes and keys of a set. */
 #define JWK_SET_BYTES_MAX ((size_t)256 * 1024)

@@ -28,9 +28,6 @@
 #include <jansson.h>
 
 #include "broker/access/rights.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* Writes the rights of `claims`. `public_url` has no slash at its end.
  * STATUS_INVALID: `why` names the member. */

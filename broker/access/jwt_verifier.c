@@ -7,7 +7,6 @@
 #include "base/map.h"
 #include "broker/access/jwt.h"
 #include "broker/base/diag.h"
-#include "proto/memory.h"
 
 /* How many tokens in use are passed over in the search for one to forget. */
 #define PASSED_OVER_MAX 16

@@ -15,7 +15,6 @@
 
 #include "broker/access/jwk_set.h"
 #include "broker/access/principal.h"
-#include "proto/slice.h"
 
 /* Tokens that are remembered while no request, stream or subscription uses
  * them. */

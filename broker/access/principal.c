@@ -1,7 +1,5 @@
 #include "broker/access/principal.h"
 
-#include "proto/memory.h"
-
 struct principal *
 principal_new(struct slice name, const struct rights *rights, int64_t ends_us)
 {

@@ -1,7 +1,6 @@
 #include "broker/access/request_tickets.h"
 
 #include <endian.h>
-#include <pthread.h>
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
@@ -13,9 +12,7 @@
 #include "base/thread.h"
 #include "broker/access/tickets.h"
 #include "broker/base/diag.h"
-#include "proto/memory.h"
 #include "proto/number.h"
-#include "proto/resourcesync/digest.h"
 
 #define STREAM   "tickets"
 #define N_KEYS   2

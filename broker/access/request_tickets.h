@@ -26,9 +26,6 @@
 #include "broker/access/tokens.h"
 #include "broker/base/client_limits.h"
 #include "broker/cluster/streams.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* ID, end, random digits and HMAC, a '-' between them, and a NUL. */
 #define REQUEST_TICKET_SIZE (TOKEN_ID_SIZE + 1 + 16 + 1 + 32 + 1 + 64 + 1)

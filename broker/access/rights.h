@@ -16,8 +16,6 @@
 
 #include "proto/buf.h"
 #include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* Bits, so that a route can accept any of several. */
 enum right {

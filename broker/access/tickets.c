@@ -1,14 +1,10 @@
 #include "broker/access/tickets.h"
 
-#include <pthread.h>
-
 #include <openssl/crypto.h>
 
 #include "base/clock.h"
-#include "base/list.h"
 #include "base/map.h"
 #include "base/random.h"
-#include "proto/memory.h"
 #include "proto/resourcesync/digest.h"
 
 struct ticket_entry {

@@ -19,9 +19,6 @@
 
 #include "broker/access/principal.h"
 #include "broker/base/client_limits.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 #define TICKET_US  60000000
 #define SESSION_US (12 * 3600 * INT64_C(1000000))

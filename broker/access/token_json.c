@@ -3,7 +3,6 @@
 #include <openssl/crypto.h>
 
 #include "base/clock.h"
-#include "proto/datetime.h"
 #include "proto/json/json_parse.h"
 #include "proto/resourcesync/json.h"
 

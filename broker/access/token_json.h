@@ -17,7 +17,6 @@
 #pragma once
 
 #include "broker/access/tokens.h"
-#include "proto/buf.h"
 
 enum token_act {
     TOKEN_ADD,

@@ -8,13 +8,9 @@
 #include <openssl/evp.h>
 
 #include "base/clock.h"
-#include "base/db.h"
 #include "base/list.h"
-#include "base/map.h"
 #include "base/random.h"
 #include "broker/cluster/owned_db.h"
-#include "proto/memory.h"
-#include "proto/resourcesync/digest.h"
 
 #define SALT_SIZE 16
 

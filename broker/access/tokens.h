@@ -30,9 +30,6 @@
 #include "base/db.h"
 #include "broker/access/principal.h"
 #include "broker/cluster/streams.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 #define TOKEN_NAME_MAX 64
 

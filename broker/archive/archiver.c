@@ -1,7 +1,6 @@
 #include "broker/archive/archiver.h"
 
 #include "base/clock.h"
-#include "base/thread.h"
 #include "broker/archive/build_schedule.h"
 #include "broker/archive/changedumps.h"
 #include "broker/archive/contents.h"
@@ -11,9 +10,7 @@
 #include "broker/archive/rotation.h"
 #include "broker/archive/state_fold.h"
 #include "broker/archive/uploads.h"
-#include "broker/base/diag.h"
 #include "broker/builds/generation.h"
-#include "proto/memory.h"
 
 /* How often all sets are looked at. */
 #define ROUND_US 1000000

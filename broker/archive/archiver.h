@@ -8,8 +8,6 @@
 
 #include "broker/sets/registry.h"
 #include "proto/http/network_address.h"
-#include "proto/problem.h"
-#include "proto/status.h"
 
 struct archiver;
 struct contents;

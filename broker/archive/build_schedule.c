@@ -1,13 +1,9 @@
 #include "broker/archive/build_schedule.h"
 
 #include "base/clock.h"
-#include "base/options.h"
 #include "broker/archive/set_progress.h"
-#include "broker/base/authority.h"
-#include "broker/base/diag.h"
 #include "broker/builds/build.h"
 #include "broker/builds/generation.h"
-#include "broker/sets/links.h"
 #include "broker/sets/settings.h"
 
 /* A set waits so long after a failed list or dump. */

@@ -28,15 +28,12 @@
 
 #include <pthread.h>
 
-#include "base/list.h"
 #include "base/thread.h"
 #include "broker/archive/chore.h"
 #include "broker/archive/contents.h"
 #include "broker/archive/state_fold.h"
 #include "broker/log/head.h"
 #include "broker/sets/registry.h"
-#include "proto/problem.h"
-#include "proto/status.h"
 
 struct build;
 

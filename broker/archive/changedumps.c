@@ -2,7 +2,6 @@
 
 #include "base/clock.h"
 #include "broker/archive/set_progress.h"
-#include "broker/base/diag.h"
 #include "broker/builds/build.h"
 
 /* A set waits so long after a failed dump. */

@@ -1,7 +1,6 @@
 #include "broker/archive/chore.h"
 
 #include "broker/archive/set_progress.h"
-#include "broker/base/diag.h"
 
 void
 chores_look(const struct list *chores)

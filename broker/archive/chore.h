@@ -11,7 +11,6 @@
  */
 #pragma once
 
-#include "base/list.h"
 #include "broker/log/log.h"
 #include "broker/sets/registry.h"
 

@@ -4,7 +4,6 @@
 
 #include "base/file.h"
 #include "proto/http/websub.h"
-#include "proto/memory.h"
 
 /* Bytes of one file between two looks at the free room. */
 #define LOOK_BYTES ((uint64_t)16 << 20)

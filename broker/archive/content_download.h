@@ -21,13 +21,8 @@
 
 #include <stdatomic.h>
 
-#include "base/list.h"
 #include "broker/calls/caller.h"
 #include "broker/state/content_files.h"
-#include "proto/buf.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* The fetcher follows so many redirects. */
 #define FETCH_REDIRECTS 5

@@ -2,7 +2,6 @@
 
 #include "base/array.h"
 #include "broker/archive/contents.h"
-#include "proto/memory.h"
 
 struct pinned {
     struct map_node node;

@@ -9,8 +9,6 @@
 
 #include <pthread.h>
 
-#include "base/list.h"
-#include "base/map.h"
 #include "broker/sets/registry.h"
 #include "broker/state/content_files.h"
 #include "proto/resourcesync/digest.h"

@@ -9,9 +9,7 @@
 #include "broker/archive/folds.h"
 #include "broker/archive/set_progress.h"
 #include "broker/archive/state_fold.h"
-#include "broker/base/diag.h"
 #include "broker/base/metrics.h"
-#include "proto/memory.h"
 
 /* Room left free on a disk: the log needs it. */
 #define LEAVES_BYTES ((uint64_t)256 << 20)

@@ -35,9 +35,7 @@
 #include "broker/sets/registry.h"
 #include "broker/state/content.h"
 #include "broker/state/content_files.h"
-#include "proto/problem.h"
 #include "proto/resourcesync/digest.h"
-#include "proto/status.h"
 
 struct contents; /* archiver_contents */
 

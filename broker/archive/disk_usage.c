@@ -6,8 +6,6 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "broker/log/log.h"
-#include "broker/sets/links.h"
 
 /* Bytes of a block of st_blocks. */
 #define BLOCK_SIZE 512

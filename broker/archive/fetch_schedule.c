@@ -3,10 +3,8 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "broker/archive/set_progress.h"
-#include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "proto/http/websub.h"
-#include "proto/uri.h"
 
 /* Fetches started per connection: those without one wait in the fetcher, which
  * then need not wait for the archive thread. */

@@ -22,7 +22,6 @@
  */
 #pragma once
 
-#include "base/list.h"
 #include "base/thread.h"
 #include "broker/archive/chore.h"
 #include "broker/archive/content_download.h"

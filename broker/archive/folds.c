@@ -2,7 +2,6 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "broker/log/log.h"
 
 /* Time for reading in a step; then the step commits. */
 #define STEP_US 1000000

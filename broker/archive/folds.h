@@ -9,8 +9,6 @@
 
 #include "broker/sets/registry.h"
 #include "broker/state/fold_db.h"
-#include "proto/problem.h"
-#include "proto/status.h"
 
 /* Open at most. */
 #define FOLDS_MAX 16

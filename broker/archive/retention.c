@@ -1,7 +1,6 @@
 #include "broker/archive/retention.h"
 
 #include "broker/archive/set_progress.h"
-#include "broker/base/diag.h"
 #include "broker/sets/settings.h"
 
 /* Lists removed in one commit, which writes one row for any number of them, but

@@ -1,10 +1,7 @@
 #include "broker/archive/rotation.h"
 
 #include "base/clock.h"
-#include "broker/base/diag.h"
 #include "broker/base/metrics.h"
-#include "broker/log/post.h"
-#include "proto/memory.h"
 
 /* The pause after a failure to file a list. */
 #define AGAIN_US 1000000

@@ -3,9 +3,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/db.h"
 #include "broker/archive/set_progress.h"
-#include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/builds/generation.h"
 

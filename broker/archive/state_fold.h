@@ -26,8 +26,6 @@
 #include "broker/archive/folds.h"
 #include "broker/sets/registry.h"
 #include "broker/state/resources.h"
-#include "proto/problem.h"
-#include "proto/status.h"
 
 struct state_fold {
     struct chore chore;

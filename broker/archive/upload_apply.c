@@ -2,11 +2,7 @@
 
 #include <unistd.h>
 
-#include "base/db.h"
-#include "broker/state/resources.h"
 #include "broker/state/upload_file.h"
-#include "proto/memory.h"
-#include "proto/resourcesync/fragment.h"
 
 /* Bytes of a commit, roughly. */
 #define PART_BYTES ((size_t)16 << 20)

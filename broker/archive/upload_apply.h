@@ -36,7 +36,6 @@
 #include "broker/archive/state_fold.h"
 #include "broker/archive/uploads.h"
 #include "broker/sets/registry.h"
-#include "proto/status.h"
 
 /* Entries of a commit. */
 #define UPLOAD_APPLY_ENTRIES 10000

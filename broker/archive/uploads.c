@@ -2,11 +2,8 @@
 
 #include "base/clock.h"
 #include "broker/archive/upload_apply.h"
-#include "broker/base/authority.h"
-#include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/state/upload_file.h"
-#include "proto/memory.h"
 
 /* The pause after a failure of an upload without a waiting request. */
 #define PAUSE_US 10000000

@@ -17,15 +17,11 @@
 
 #include <pthread.h>
 
-#include "base/list.h"
 #include "base/thread.h"
 #include "broker/archive/chore.h"
 #include "broker/archive/state_fold.h"
 #include "broker/sets/registry.h"
-#include "proto/problem.h"
 #include "proto/resourcesync/position.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* Uploads at work at once, of all sets: each takes some memory. */
 #define UPLOADS_MAX 16

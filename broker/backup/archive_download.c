@@ -4,11 +4,7 @@
 
 #include "base/token_file.h"
 #include "broker/backup/published_documents.h"
-#include "proto/buf.h"
 #include "proto/http/websub.h"
-#include "proto/memory.h"
-#include "proto/slice.h"
-#include "proto/uri.h"
 
 /* The Source Description, and its index. */
 #define DESCRIPTION  "/.well-known/resourcesync"

@@ -9,8 +9,6 @@
 #pragma once
 
 #include "broker/calls/blocking_call.h"
-#include "proto/problem.h"
-#include "proto/status.h"
 
 /* Downloads the lists of the broker at `url`, or of one set,
  * "http://HOST/sets/NAME", into files of `dir`. `token_file` "": none; over

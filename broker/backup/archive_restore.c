@@ -15,7 +15,6 @@
 #include "broker/log/list_file.h"
 #include "broker/log/log.h"
 #include "broker/store/store.h"
-#include "proto/datetime.h"
 
 /* In the new data directory, while it is made: its database, and lists that
  * were downloaded. */

@@ -13,7 +13,6 @@
 #pragma once
 
 #include "proto/problem.h"
-#include "proto/status.h"
 
 struct archive_options {
     const char *from;       /* a directory with files of lists; or a URL */

@@ -6,9 +6,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/db.h"
-#include "base/file.h"
-#include "base/map.h"
 #include "broker/backup/copied_file.h"
 #include "broker/backup/manifest.h"
 #include "broker/log/list_file.h"
@@ -18,7 +15,6 @@
 #include "broker/state/content_files.h"
 #include "broker/store/segments.h"
 #include "broker/store/store_files.h"
-#include "proto/memory.h"
 
 #define LOG_FILE "tidings.db"
 

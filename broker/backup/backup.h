@@ -33,7 +33,6 @@
 #pragma once
 
 #include "proto/problem.h"
-#include "proto/status.h"
 
 struct backup_options {
     const char *data; /* the data directory */

@@ -8,14 +8,11 @@
 #include <archive_entry.h>
 
 #include "base/certificates.h"
-#include "base/file.h"
 #include "base/map.h"
 #include "broker/backup/archive_download.h"
 #include "broker/backup/copied_file.h"
 #include "broker/backup/manifest.h"
 #include "broker/base/authorities.h"
-#include "proto/buf.h"
-#include "proto/memory.h"
 #include "proto/resourcesync/digest.h"
 
 /* Between two questions whether the backup is there. */

@@ -13,8 +13,6 @@
 #pragma once
 
 #include "broker/backup/new_data.h"
-#include "proto/problem.h"
-#include "proto/status.h"
 
 struct backup_fetch_options {
     const char *url;        /* of the broker */

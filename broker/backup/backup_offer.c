@@ -4,14 +4,12 @@
 #include <pthread.h>
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/thread.h"
 #include "broker/backup/backup.h"
 #include "broker/backup/manifest.h"
 #include "broker/backup/tar_body.h"
 #include "broker/base/authority.h"
 #include "broker/base/diag.h"
-#include "proto/memory.h"
 
 /* How often the thread looks whether a backup may still be fetched. */
 #define LOOK_US 1000000

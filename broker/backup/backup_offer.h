@@ -20,7 +20,6 @@
 
 #include "broker/net/body.h"
 #include "proto/problem.h"
-#include "proto/status.h"
 
 /* A backup that nobody fetches is deleted after so long. */
 #define OFFER_US (600 * INT64_C(1000000))

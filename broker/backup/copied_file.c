@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "proto/memory.h"
 
 #define PIECE_BYTES ((size_t)256 << 10)
 

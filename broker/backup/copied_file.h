@@ -7,9 +7,7 @@
  */
 #pragma once
 
-#include "proto/problem.h"
 #include "proto/resourcesync/digest.h"
-#include "proto/status.h"
 
 /* Takes the SHA-256 of bytes. */
 struct digest_check *copied_file_digests(void);

@@ -1,7 +1,6 @@
 #include "broker/backup/manifest.h"
 
 #include "broker/backup/copied_file.h"
-#include "proto/buf.h"
 
 #define HEAD    "# tidings backup 1\n"
 #define MISSING "# missing "

@@ -16,9 +16,7 @@
 #pragma once
 
 #include "base/file.h"
-#include "proto/problem.h"
 #include "proto/resourcesync/digest.h"
-#include "proto/status.h"
 
 #define MANIFEST_NAME "manifest"
 

@@ -9,7 +9,6 @@
 #pragma once
 
 #include "proto/problem.h"
-#include "proto/status.h"
 
 struct new_data {
     const char *path; /* lent */

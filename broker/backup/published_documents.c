@@ -6,7 +6,6 @@
 
 #include <zlib.h>
 
-#include "proto/datetime.h"
 #include "proto/number.h"
 #include "proto/resourcesync/document_write.h"
 

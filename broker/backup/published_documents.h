@@ -15,13 +15,8 @@
 
 #include "broker/log/head.h"
 #include "broker/state/resources.h"
-#include "proto/buf.h"
 #include "proto/input/list_proof.h"
-#include "proto/problem.h"
 #include "proto/resourcesync/position.h"
-#include "proto/slice.h"
-#include "proto/status.h"
-#include "proto/uri.h"
 
 /* The largest document: the limit of a setting, and its frame. */
 #define PUBLISHED_MAX ((size_t)64 << 20)

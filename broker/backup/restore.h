@@ -4,7 +4,6 @@
 #pragma once
 
 #include "proto/problem.h"
-#include "proto/status.h"
 
 struct restore_options {
     const char *dir;  /* of the backup */

@@ -8,7 +8,6 @@
 #include <archive_entry.h>
 
 #include "base/array.h"
-#include "proto/memory.h"
 
 /* What a file and its headers are rounded up to. */
 #define BLOCK 512

@@ -13,7 +13,6 @@
 
 #include "broker/net/body.h"
 #include "proto/problem.h"
-#include "proto/status.h"
 
 struct tar_file;
 

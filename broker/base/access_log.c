@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,7 +13,6 @@
 #include "broker/base/diag.h"
 #include "broker/base/log_line.h"
 #include "broker/base/metrics.h"
-#include "proto/memory.h"
 
 /* How long the thread gathers lines before it looks again. */
 #define GATHER_US 5000

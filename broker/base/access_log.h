@@ -20,8 +20,6 @@
 
 #include "broker/base/client_address.h"
 #include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 struct access_log;
 

@@ -2,7 +2,6 @@
 
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
-#include "proto/memory.h"
 
 struct authority *
 authority_new(struct authority *of, int64_t ends_us)

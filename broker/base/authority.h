@@ -17,7 +17,6 @@
 #include <stdatomic.h>
 
 #include "proto/problem.h"
-#include "proto/status.h"
 
 /* The reason of STATUS_DENIED: one text, whether a token is missing, unknown or
  * over. */

@@ -8,7 +8,6 @@
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "proto/http/network_address.h"
-#include "proto/memory.h"
 #include "proto/resourcesync/digest.h"
 
 /* How often the log mentions a client whose requests are refused again and

@@ -35,8 +35,6 @@
 
 #include "base/list.h"
 #include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* Every table, memory and queue with a bound that clients fill, and the texts
  * of its refusals. A new one gets a row: from here come the kinds, LABEL_LIMIT

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "broker/base/log_line.h"
 #include "broker/base/metrics.h"
 
 /* Room for a sentence before it is escaped: a longer one is cut in its line. */

@@ -19,7 +19,6 @@
 #pragma once
 
 #include "broker/base/log_line.h"
-#include "proto/slice.h"
 
 #define DIAG_LINE_MAX LOG_LINE_MAX
 

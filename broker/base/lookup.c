@@ -5,7 +5,6 @@
 
 #include "base/clock.h"
 #include "base/map.h"
-#include "proto/memory.h"
 
 /* A name under look-up, or one with a kept answer. */
 struct name {

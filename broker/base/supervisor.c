@@ -4,7 +4,6 @@
 
 #include "base/clock.h"
 #include "broker/base/diag.h"
-#include "proto/slice.h"
 
 /* The longest wait for a service manager that does not read. */
 #define PATIENCE_US 1000000

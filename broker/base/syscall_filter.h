@@ -24,7 +24,6 @@
 #pragma once
 
 #include "proto/problem.h"
-#include "proto/status.h"
 
 /* Filters the calls of all threads from now on, for ever; the process, and what
  * it could start, also gains no privileges any more (no_new_privs). Call it

@@ -8,8 +8,6 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "broker/base/diag.h"
-#include "proto/memory.h"
-#include "proto/slice.h"
 
 #define QUIET_US    100000
 #define LONGEST_US  1000000

@@ -26,7 +26,6 @@
 #pragma once
 
 #include "proto/problem.h"
-#include "proto/status.h"
 
 /* The most files of a group. */
 #define WATCHED_FILES_MAX 2

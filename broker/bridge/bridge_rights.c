@@ -1,7 +1,6 @@
 #include "broker/bridge/bridge_rights.h"
 
 #include "base/clock.h"
-#include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 
 static bool

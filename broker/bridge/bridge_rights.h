@@ -15,9 +15,6 @@
 
 #include "broker/config/bridge_config.h"
 #include "broker/sets/registry.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* Between two looks. A bridge must stop within two seconds. */
 #define BRIDGE_RIGHTS_LOOK_US ((int64_t)1000000)

@@ -1,16 +1,11 @@
 #include "broker/bridge/bridges.h"
 
-#include <pthread.h>
-
-#include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/bridge/inbound.h"
 #include "broker/bridge/mqtt_db.h"
 #include "broker/bridge/outbound.h"
 #include "broker/cluster/ownership.h"
 #include "broker/mqtt/mqtt.h"
-#include "proto/datetime.h"
-#include "proto/memory.h"
 #include "proto/resourcesync/json.h"
 
 /* One section. A direction that it does not have is NULL. */

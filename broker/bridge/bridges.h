@@ -63,9 +63,6 @@
 
 #include "broker/posts/posts.h"
 #include "broker/sets/registry.h"
-#include "proto/buf.h"
-#include "proto/problem.h"
-#include "proto/status.h"
 
 struct bridge_config;
 struct bridges;

@@ -1,7 +1,5 @@
 #include "broker/bridge/flight_window.h"
 
-#include "proto/memory.h"
-
 void
 flight_window_init(struct flight_window *w, unsigned inflight)
 {

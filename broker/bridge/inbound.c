@@ -30,14 +30,10 @@
  */
 #include "broker/bridge/inbound.h"
 
-#include <stdatomic.h>
-
 #include "base/array.h"
-#include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/bridge/inbox.h"
 #include "broker/bridge/mqtt_topics.h"
-#include "proto/memory.h"
 #include "proto/mqtt_topic.h"
 #include "proto/resourcesync/json.h"
 

@@ -28,8 +28,6 @@
 #include "broker/config/bridge_config.h"
 #include "broker/mqtt/mqtt.h"
 #include "broker/posts/posts.h"
-#include "proto/problem.h"
-#include "proto/status.h"
 
 struct inbound;
 

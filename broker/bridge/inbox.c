@@ -4,11 +4,8 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "proto/input/input_formats.h"
-#include "proto/memory.h"
 #include "proto/mqtt_topic.h"
 #include "proto/number.h"
-#include "proto/resourcesync/digest.h"
 
 /* Messages */
 

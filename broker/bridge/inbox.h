@@ -26,16 +26,12 @@
 
 #include <pthread.h>
 
-#include "base/list.h"
 #include "broker/bridge/bridge_rights.h"
 #include "broker/config/bridge_config.h"
 #include "broker/log/post.h"
 #include "broker/mqtt/mqtt.h"
 #include "broker/posts/ingest.h"
 #include "proto/http/idempotency_key.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* A received message, held until the log has answered for it: its set, its
  * media type and its key are known. The inbox makes an ingest of it, as often

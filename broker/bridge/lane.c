@@ -2,9 +2,7 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
-#include "broker/base/diag.h"
 #include "broker/bridge/outbound_state.h"
-#include "proto/memory.h"
 
 /* Ends */
 

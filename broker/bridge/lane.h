@@ -38,14 +38,11 @@
 
 #include <stdatomic.h>
 
-#include "base/list.h"
 #include "broker/bridge/mqtt_db.h"
 #include "broker/readers/marks.h"
 #include "broker/sets/registry.h"
 #include "proto/resourcesync/digest.h"
 #include "proto/resourcesync/position.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 struct outbound;
 

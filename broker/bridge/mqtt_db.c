@@ -24,11 +24,8 @@
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "base/db.h"
 #include "base/random.h"
 #include "broker/cluster/ownership.h"
-#include "proto/buf.h"
-#include "proto/memory.h"
 #include "proto/number.h"
 
 static const char *const steps[] = {

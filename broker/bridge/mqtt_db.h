@@ -21,12 +21,8 @@
  */
 #pragma once
 
-#include "base/db.h"
 #include "broker/cluster/owned_db.h"
-#include "proto/problem.h"
 #include "proto/resourcesync/position.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 struct mqtt_db;
 

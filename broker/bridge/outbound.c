@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "broker/bridge/outbound_state.h"
 #include "broker/sets/rates.h"
-#include "proto/memory.h"
 
 /* Waiting lanes */
 

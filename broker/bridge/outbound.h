@@ -29,8 +29,6 @@
 #include "broker/config/bridge_config.h"
 #include "broker/mqtt/mqtt.h"
 #include "broker/sets/registry.h"
-#include "proto/problem.h"
-#include "proto/status.h"
 
 struct outbound;
 

@@ -13,7 +13,6 @@
 #include "broker/bridge/outbound_state.h"
 #include "broker/log/batch.h"
 #include "broker/readers/message.h"
-#include "proto/datetime.h"
 #include "proto/number.h"
 #include "proto/resourcesync/fragment.h"
 

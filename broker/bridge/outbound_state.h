@@ -26,7 +26,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/list.h"
 #include "broker/base/metrics.h"
 #include "broker/bridge/bridge_rights.h"
 #include "broker/bridge/flight_window.h"
@@ -36,8 +35,6 @@
 #include "broker/bridge/outbound.h"
 #include "broker/mqtt/mqtt.h"
 #include "broker/readers/marks.h"
-#include "proto/buf.h"
-#include "proto/datetime.h"
 #include "proto/resourcesync/vocab.h"
 
 #define SECOND_US ((int64_t)1000000)

@@ -17,7 +17,6 @@
 #include "broker/base/diag.h"
 #include "broker/bridge/outbound_state.h"
 #include "broker/sets/links.h"
-#include "proto/datetime.h"
 #include "proto/resourcesync/json.h"
 
 #define MESSAGES_BETWEEN 7

@@ -4,11 +4,7 @@
 #include "base/clock.h"
 #include "broker/builds/dump_package.h"
 #include "broker/builds/generation.h"
-#include "broker/sets/links.h"
-#include "proto/memory.h"
 #include "proto/resourcesync/document_write.h"
-#include "proto/resourcesync/fragment.h"
-#include "proto/resourcesync/position.h"
 
 /* Entries put into a manifest in one step: each costs a query of content.db. */
 #define STEP_ENTRIES 1000

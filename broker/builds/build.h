@@ -35,8 +35,6 @@
 #include "broker/sets/registry.h"
 #include "broker/state/content.h"
 #include "broker/state/resources.h"
-#include "proto/problem.h"
-#include "proto/status.h"
 
 struct build;
 

@@ -4,12 +4,6 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/file.h"
-#include "broker/net/body.h"
-#include "broker/sets/links.h"
-#include "broker/state/content_files.h"
-#include "proto/memory.h"
-#include "proto/resourcesync/fragment.h"
 
 /* Limits of a step. */
 #define STEP_BYTES   ((uint64_t)4 << 20)

@@ -20,10 +20,7 @@
 #include "broker/builds/zip_writer.h"
 #include "broker/sets/registry.h"
 #include "broker/state/content.h"
-#include "proto/problem.h"
 #include "proto/resourcesync/document_write.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 struct dump_package;
 

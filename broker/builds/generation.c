@@ -1,14 +1,9 @@
 #include "broker/builds/generation.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/file.h"
-#include "broker/base/diag.h"
-#include "broker/sets/links.h"
-#include "proto/memory.h"
 
 /* The end of the name of a folder that the build of an ordered list fills. */
 #define NEW ".new"

@@ -35,9 +35,6 @@
 #include "broker/builds/zfile.h"
 #include "broker/log/head.h"
 #include "broker/sets/registry.h"
-#include "proto/buf.h"
-#include "proto/problem.h"
-#include "proto/status.h"
 
 /* A generation being written. */
 struct generation_writer {

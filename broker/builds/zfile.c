@@ -5,9 +5,6 @@
 #include <openssl/evp.h>
 #include <zlib.h>
 
-#include "proto/buf.h"
-#include "proto/memory.h"
-
 /* Plain bytes of a block. */
 #define BLOCK_BYTES ((uint64_t)262144)
 

@@ -17,10 +17,7 @@
 
 #include "base/file.h"
 #include "broker/net/body.h"
-#include "proto/problem.h"
 #include "proto/resourcesync/digest.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* Most plain bytes of a file: a document's limit, and more. */
 #define ZFILE_PLAIN_MAX ((uint64_t)64 << 20)

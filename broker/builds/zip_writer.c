@@ -8,7 +8,6 @@
 #include <openssl/evp.h>
 
 #include "base/file.h"
-#include "proto/memory.h"
 #include "proto/resourcesync/document_write.h"
 #include "proto/resourcesync/vocab.h"
 

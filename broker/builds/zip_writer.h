@@ -20,10 +20,7 @@
  */
 #pragma once
 
-#include "proto/problem.h"
 #include "proto/resourcesync/digest.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 #define ZIP_WRITER_TYPE     "application/zip"
 #define ZIP_WRITER_MANIFEST "manifest.xml"

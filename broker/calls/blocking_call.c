@@ -5,7 +5,6 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "proto/memory.h"
 
 /* Between two questions whether it was stopped. */
 #define ASK_US ((int64_t)1000000)

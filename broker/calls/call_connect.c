@@ -15,7 +15,6 @@
 #include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/calls/caller_state.h"
-#include "proto/memory.h"
 #include "proto/number.h"
 
 /* Connections are opened with an answer of the name server that is no older. */

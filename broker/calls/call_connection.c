@@ -12,7 +12,6 @@
 
 #include "base/clock.h"
 #include "broker/calls/caller_state.h"
-#include "proto/memory.h"
 
 /* A kept connection is closed after so long without a call. */
 #define KEPT_US ((int64_t)118 * 1000000)

@@ -23,7 +23,6 @@
 #include "base/clock.h"
 #include "broker/calls/caller_state.h"
 #include "proto/datetime.h"
-#include "proto/memory.h"
 #include "proto/uri.h"
 
 /* A body of at most so many bytes goes out in one record with its head. */

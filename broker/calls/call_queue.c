@@ -21,10 +21,8 @@
 
 #include "broker/base/client_limits.h"
 #include "broker/calls/caller_state.h"
-#include "proto/buf.h"
 #include "proto/http/idn.h"
 #include "proto/http/websub.h"
-#include "proto/memory.h"
 
 /* Of a host and its port: a name is never longer (RFC 1035 section 2.3.4). */
 #define AUTHORITY_MAX 290

@@ -22,7 +22,6 @@
 #include "broker/base/authorities.h"
 #include "broker/base/diag.h"
 #include "broker/calls/caller_state.h"
-#include "proto/memory.h"
 
 #define SESSIONS_MAX 256
 #define SESSION_US   ((int64_t)3600 * 1000000)

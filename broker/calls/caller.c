@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/calls/caller_state.h"
-#include "proto/memory.h"
 
 /* The most turns of a round: each may cost a body. */
 #define TURNS_AT_ONCE 256

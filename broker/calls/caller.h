@@ -57,13 +57,9 @@
  */
 #pragma once
 
-#include "base/list.h"
 #include "base/loop.h"
 #include "proto/buf.h"
 #include "proto/http/network_address.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 struct caller;
 struct sockaddr_un;

@@ -32,13 +32,10 @@
 #include <uv.h>
 
 #include "base/gunzip.h"
-#include "base/list.h"
-#include "base/loop.h"
 #include "base/map.h"
 #include "base/thread.h"
 #include "broker/base/lookup.h"
 #include "broker/calls/caller.h"
-#include "proto/buf.h"
 #include "proto/http/chunked.h"
 #include "proto/http/response_head.h"
 

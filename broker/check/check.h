@@ -15,7 +15,6 @@
 #pragma once
 
 #include "proto/problem.h"
-#include "proto/status.h"
 
 struct check_options {
     char data[4096];

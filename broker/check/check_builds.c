@@ -10,7 +10,6 @@
 #include <archive.h>
 #include <archive_entry.h>
 
-#include "base/file.h"
 #include "broker/builds/generation.h"
 #include "broker/builds/zfile.h"
 #include "broker/builds/zip_writer.h"

@@ -12,13 +12,11 @@
  */
 
 #include "base/file.h"
-#include "base/map.h"
 #include "broker/check/checks.h"
 #include "broker/check/log_walk.h"
 #include "broker/state/content.h"
 #include "broker/state/resources.h"
 #include "broker/store/segments.h"
-#include "proto/memory.h"
 
 /* Findings about resources of one set. */
 #define RESOURCES_MAX 20

@@ -32,7 +32,6 @@
 #include "broker/state/content_files.h"
 #include "broker/store/segments.h"
 #include "broker/store/store.h"
-#include "proto/uri.h"
 
 enum names_place {
     PLACE_DATA,

@@ -11,8 +11,6 @@
 #pragma once
 
 #include "base/db.h"
-#include "proto/problem.h"
-#include "proto/status.h"
 
 enum database_place {
     PLACE_TOP,    /* DATA/NAME */

@@ -8,12 +8,8 @@
  */
 #pragma once
 
-#include "base/db.h"
 #include "broker/check/databases.h"
 #include "broker/log/head.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* What a check has found: one line each, with what, where, what it
  * means, and what to do.

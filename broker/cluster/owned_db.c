@@ -19,10 +19,7 @@
 #include <endian.h>
 
 #include "base/array.h"
-#include "base/db.h"
 #include "broker/base/diag.h"
-#include "proto/buf.h"
-#include "proto/memory.h"
 
 /* A few; the databases have five. */
 #define TABLES_MAX 16

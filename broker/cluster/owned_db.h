@@ -30,8 +30,6 @@
 
 #include "base/db.h"
 #include "broker/cluster/streams.h"
-#include "proto/problem.h"
-#include "proto/status.h"
 
 struct owned_db;
 

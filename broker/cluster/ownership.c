@@ -1,12 +1,10 @@
 #include "broker/cluster/ownership.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 
 #include "base/clock.h"
 #include "base/thread.h"
 #include "broker/base/diag.h"
-#include "proto/memory.h"
 
 /* After a failure of `begin`. */
 #define AGAIN_US 1000000

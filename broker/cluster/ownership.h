@@ -19,8 +19,6 @@
 
 #include "broker/cluster/owned_db.h"
 #include "broker/cluster/streams.h"
-#include "proto/problem.h"
-#include "proto/status.h"
 
 #define OWNERSHIP_MARGIN_US 1000000
 

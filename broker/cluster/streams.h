@@ -25,8 +25,6 @@
 #pragma once
 
 #include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* A lease lasts so long from its last renewal, by the clock of the journal. */
 #define LEASE_US 10000000

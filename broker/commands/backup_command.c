@@ -4,7 +4,6 @@
 #include "broker/backup/backup.h"
 #include "broker/backup/restore.h"
 #include "broker/commands/command_rows.h"
-#include "proto/problem.h"
 
 struct values {
     char data[4096];

@@ -7,7 +7,6 @@
 
 #include "base/file.h"
 #include "broker/backup/backup_fetch.h"
-#include "broker/base/diag.h"
 #include "broker/journal/pg_cluster.h"
 #include "broker/log/kept_records.h"
 #include "broker/sources/peer_tokens.h"

@@ -17,8 +17,6 @@
 #pragma once
 
 #include "broker/config/config.h"
-#include "proto/problem.h"
-#include "proto/status.h"
 
 #define REJOIN_NEW "joining"
 #define REJOIN_OLD "replaced"

@@ -24,7 +24,6 @@
 #include "broker/log/journal.h"
 #include "broker/net/unix_socket.h"
 #include "broker/store/store.h"
-#include "proto/datetime.h"
 #include "proto/number.h"
 
 /* The longest wait for a broker: it may wait for its disk. */

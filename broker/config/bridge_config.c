@@ -1,9 +1,7 @@
 #include "broker/config/bridge_config.h"
 
 #include <arpa/inet.h>
-#include <strings.h>
 
-#include "base/options.h"
 #include "proto/mqtt_topic.h"
 #include "proto/uri.h"
 

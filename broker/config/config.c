@@ -3,8 +3,6 @@
 #include <unistd.h>
 
 #include "base/commands/option_file.h"
-#include "base/options.h"
-#include "proto/buf.h"
 #include "proto/resourcesync/json.h"
 
 #define ROW_OF struct config

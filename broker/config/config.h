@@ -17,8 +17,6 @@
 #include "broker/base/diag.h"
 #include "broker/config/bridge_config.h"
 #include "proto/buf.h"
-#include "proto/problem.h"
-#include "proto/status.h"
 
 /* The socket in the data directory by which commands of tidingsd reach the
  * broker. */

@@ -1,7 +1,6 @@
 #include "broker/documents/change_memory.h"
 
 #include "broker/documents/html_document.h"
-#include "proto/memory.h"
 
 /* html_depth of "/sets/NAME/changes". */
 #define MEMORY_DEPTH 2

@@ -13,7 +13,6 @@
 #include "broker/documents/documents.h"
 #include "broker/sets/changelist_header.h"
 #include "broker/sets/links.h"
-#include "proto/memory.h"
 #include "proto/resourcesync/document_write.h"
 
 /* Entries are lent in pieces of this size, as copies: a slow reader that held a

@@ -1,8 +1,5 @@
 #include "broker/documents/document.h"
 
-#include "proto/datetime.h"
-#include "proto/resourcesync/fragment.h"
-
 void
 document_close(struct document *document)
 {

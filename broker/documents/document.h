@@ -10,11 +10,8 @@
 #include "broker/net/body.h"
 #include "broker/sets/links.h"
 #include "broker/sets/registry.h"
-#include "proto/buf.h"
-#include "proto/problem.h"
 #include "proto/resourcesync/digest.h"
 #include "proto/resourcesync/document_write.h"
-#include "proto/status.h"
 
 /* The form of a document. All of XML have pages, too (html_document.h). */
 enum document_form {

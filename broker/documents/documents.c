@@ -3,7 +3,6 @@
 #include "base/path_pattern.h"
 #include "broker/documents/html_document.h"
 #include "broker/documents/web_files.h"
-#include "proto/datetime.h"
 #include "proto/number.h"
 
 #define JS "text/javascript; charset=utf-8"

@@ -4,8 +4,6 @@
 #pragma once
 
 #include "broker/documents/document.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* A path's document. */
 struct document_found {

@@ -33,10 +33,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "broker/builds/zfile.h"
 #include "broker/sets/index_parts.h"
-#include "broker/sets/links.h"
-#include "proto/resourcesync/document_write.h"
 
 /* Rows per read. */
 #define STEP 256

@@ -1,7 +1,6 @@
 #include "broker/documents/html.h"
 
 #include "broker/sets/links.h"
-#include "proto/datetime.h"
 #include "proto/http/response_head.h"
 #include "proto/json/json_parse.h"
 #include "proto/resourcesync/document_write.h"

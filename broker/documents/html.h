@@ -22,7 +22,6 @@
 #pragma once
 
 #include "proto/buf.h"
-#include "proto/slice.h"
 
 /* The longest text that a page shows whole, and the longest URL that it links
  * to. */

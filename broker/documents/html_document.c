@@ -1,9 +1,6 @@
 #include "broker/documents/html_document.h"
 
 #include "broker/documents/html.h"
-#include "broker/sets/links.h"
-#include "proto/resourcesync/document_write.h"
-#include "proto/resourcesync/vocab.h"
 
 /* A URL and ?page=. */
 #define ADDRESS_MAX (LINK_URL_MAX + 32)

@@ -11,9 +11,6 @@
 #pragma once
 
 #include "broker/documents/document.h"
-#include "proto/buf.h"
-#include "proto/problem.h"
-#include "proto/status.h"
 
 #define HTML_ENTRIES 1000
 

@@ -12,7 +12,6 @@
 #include "broker/documents/document.h"
 #include "broker/documents/generation_document.h"
 #include "broker/sets/links.h"
-#include "proto/memory.h"
 #include "proto/resourcesync/document_write.h"
 #include "proto/resourcesync/fragment.h"
 

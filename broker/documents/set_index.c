@@ -19,7 +19,6 @@
 #include "broker/documents/documents.h"
 #include "broker/sets/index_parts.h"
 #include "broker/sets/links.h"
-#include "proto/memory.h"
 #include "proto/resourcesync/document_write.h"
 #include "proto/resourcesync/vocab.h"
 

@@ -7,7 +7,6 @@
 #include "broker/documents/documents.h"
 #include "broker/sets/links.h"
 #include "broker/sets/source_description.h"
-#include "proto/memory.h"
 #include "proto/resourcesync/document_write.h"
 #include "proto/resourcesync/vocab.h"
 

@@ -8,7 +8,6 @@
 #pragma once
 
 #include "proto/resourcesync/digest.h"
-#include "proto/slice.h"
 
 struct web_file {
     struct slice plain;

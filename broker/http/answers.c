@@ -2,8 +2,6 @@
 
 #include "broker/net/response.h"
 #include "broker/sets/positions.h"
-#include "proto/datetime.h"
-#include "proto/memory.h"
 #include "proto/number.h"
 
 struct set *

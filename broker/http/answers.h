@@ -8,11 +8,7 @@
 #include "broker/http/http.h"
 #include "broker/log/head.h"
 #include "broker/net/request.h"
-#include "proto/buf.h"
-#include "proto/problem.h"
 #include "proto/resourcesync/change_filter.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 struct route_target;
 

@@ -7,7 +7,6 @@
 #include "broker/http/route_table.h"
 #include "broker/http/session.h"
 #include "broker/net/response.h"
-#include "proto/buf.h"
 #include "proto/resourcesync/json.h"
 
 /* The credentials of "Bearer TOKEN"; empty: another scheme. */

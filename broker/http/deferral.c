@@ -4,8 +4,6 @@
 
 #include "broker/base/metrics.h"
 #include "broker/net/response.h"
-#include "broker/sets/registry.h"
-#include "proto/memory.h"
 
 void *
 deferral_new(struct http *http, struct request *rq,

@@ -22,14 +22,10 @@
  */
 #pragma once
 
-#include "base/loop.h"
 #include "broker/base/authority.h"
 #include "broker/base/client_limits.h"
 #include "broker/http/routes.h"
 #include "broker/net/request.h"
-#include "proto/buf.h"
-#include "proto/problem.h"
-#include "proto/status.h"
 
 struct deferral;
 

@@ -13,7 +13,6 @@
 #include "broker/net/conditional.h"
 #include "broker/net/response.h"
 #include "broker/sets/links.h"
-#include "proto/datetime.h"
 
 /* More pages than the longest list has with one entry a page. */
 #define PAGES_MAX 99999

@@ -18,7 +18,6 @@
 #include "broker/sets/links.h"
 #include "broker/sets/positions.h"
 #include "proto/http/accept_header.h"
-#include "proto/memory.h"
 #include "proto/number.h"
 
 /* How often a request that waits for room tries again. */

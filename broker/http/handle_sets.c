@@ -18,8 +18,6 @@
 #include "broker/sets/set_links.h"
 #include "broker/sets/settings.h"
 #include "broker/sets/source_description.h"
-#include "proto/datetime.h"
-#include "proto/memory.h"
 #include "proto/resourcesync/digest.h"
 #include "proto/resourcesync/document_write.h"
 #include "proto/resourcesync/json.h"

@@ -16,7 +16,6 @@
 #include "broker/net/response.h"
 #include "broker/sets/harvest.h"
 #include "broker/sets/rates.h"
-#include "proto/datetime.h"
 #include "proto/resourcesync/json.h"
 
 /* Health */

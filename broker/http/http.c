@@ -7,7 +7,6 @@
 #include "broker/http/routes.h"
 #include "broker/http/session.h"
 #include "broker/net/response.h"
-#include "proto/datetime.h"
 
 void
 http_init(struct http *http, struct registry *registry, struct push *push,

@@ -15,7 +15,6 @@
 #include "broker/posts/posts.h"
 #include "broker/push/subscribers.h"
 #include "broker/sets/registry.h"
-#include "proto/slice.h"
 
 struct access_log;
 struct backup_offer;

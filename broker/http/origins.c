@@ -1,7 +1,6 @@
 #include "broker/http/origins.h"
 
 #include "broker/net/response.h"
-#include "proto/http/websub.h"
 
 /* How long a browser may remember the answer to a preflight. */
 #define PREFLIGHT_S "600"

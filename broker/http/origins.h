@@ -19,9 +19,6 @@
 
 #include "broker/http/http.h"
 #include "broker/net/request.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* The broker's own names */
 

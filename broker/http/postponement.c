@@ -2,7 +2,6 @@
 
 #include "broker/net/response.h"
 #include "broker/push/stream_sets.h"
-#include "broker/push/subscribers.h"
 
 bool
 postponement_is_ahead(struct http *http, struct request *rq,

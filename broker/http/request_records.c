@@ -6,7 +6,6 @@
 #include "broker/base/metrics.h"
 #include "broker/documents/documents.h"
 #include "broker/http/route_table.h"
-#include "proto/buf.h"
 
 /* The access log */
 

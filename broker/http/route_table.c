@@ -3,7 +3,6 @@
 #include "broker/access/token_json.h"
 #include "broker/base/metrics.h"
 #include "broker/documents/documents.h"
-#include "broker/net/stream.h"
 #include "broker/sets/harvest.h"
 #include "broker/sets/settings.h"
 #include "proto/http/request_head.h"

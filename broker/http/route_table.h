@@ -13,7 +13,6 @@
 #include "broker/access/rights.h"
 #include "broker/config/config.h"
 #include "broker/http/routes.h"
-#include "proto/buf.h"
 
 /* The meaning of {set} or {relay} in a path. */
 enum route_of {

@@ -11,7 +11,6 @@
 #include "broker/net/response.h"
 #include "broker/sets/alteration.h"
 #include "broker/sets/positions.h"
-#include "proto/memory.h"
 
 static void
 allow_method(struct route_found *found, enum method method)

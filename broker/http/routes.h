@@ -8,7 +8,6 @@
 
 #include "broker/http/http.h"
 #include "broker/net/request.h"
-#include "proto/slice.h"
 
 struct principal;
 struct route;

@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "broker/access/tickets.h"
 #include "broker/http/origins.h"
-#include "proto/http/network_address.h"
 
 #define COOKIE_NAME_SIZE 32
 

@@ -3,10 +3,8 @@
 #include "base/certificates.h"
 #include "broker/access/identity_provider.h"
 #include "broker/base/authorities.h"
-#include "broker/base/diag.h"
 #include "broker/base/watched_files.h"
 #include "broker/net/server.h"
-#include "proto/memory.h"
 
 struct row {
     /* Offsets of the file names in struct config. 0: none. */

@@ -16,8 +16,6 @@
 #pragma once
 
 #include "broker/config/config.h"
-#include "proto/problem.h"
-#include "proto/status.h"
 
 struct identity_provider;
 struct server;

@@ -1,7 +1,6 @@
 #include "broker/hub/callback_tables.h"
 
 #include "proto/http/websub.h"
-#include "proto/memory.h"
 
 /* Keys */
 

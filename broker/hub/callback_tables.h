@@ -15,9 +15,6 @@
 #include "base/map.h"
 #include "broker/base/client_limits.h"
 #include "broker/hub/id_table.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 struct host_count;
 

@@ -1,23 +1,15 @@
 #include "broker/hub/delivery.h"
 
 #include "base/backoff.h"
-#include "base/clock.h"
-#include "base/list.h"
 #include "base/random.h"
 #include "base/token_file.h"
-#include "broker/base/diag.h"
 #include "broker/base/metrics.h"
-#include "broker/calls/caller.h"
 #include "broker/hub/framework.h"
 #include "broker/hub/hub_rows.h"
 #include "broker/hub/hub_state.h"
-#include "broker/sets/links.h"
 #include "broker/sources/peer_tokens.h"
 #include "proto/http/link_header.h"
 #include "proto/http/response_head.h"
-#include "proto/http/webhook_signature.h"
-#include "proto/http/websub.h"
-#include "proto/memory.h"
 #include "proto/number.h"
 
 /* Pause after a failure of our own: of a disk, or no memory for a

@@ -1,10 +1,8 @@
 #include "broker/hub/denial.h"
 
-#include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/hub/hub_state.h"
 #include "proto/http/websub.h"
-#include "proto/memory.h"
 
 /* Two encoded URLs and some parameters. */
 #define URL_MAX (8 * WEBSUB_URL_MAX)

@@ -15,7 +15,6 @@
 #pragma once
 
 #include "broker/calls/caller.h"
-#include "proto/slice.h"
 
 struct hub;
 struct denials;

@@ -4,7 +4,6 @@
 #include "broker/hub/hub_state.h"
 #include "broker/hub/topic.h"
 #include "broker/sets/framework_events.h"
-#include "proto/memory.h"
 #include "proto/resourcesync/fragment.h"
 
 /* Most batches that one look takes from memory, and that a worker reads. */

@@ -33,7 +33,6 @@
  */
 #include "broker/hub/hub.h"
 
-#include "broker/base/diag.h"
 #include "broker/hub/delivery.h"
 #include "broker/hub/denial.h"
 #include "broker/hub/external_hubs.h"
@@ -41,9 +40,7 @@
 #include "broker/hub/hub_state.h"
 #include "broker/hub/subscription_report.h"
 #include "broker/sets/framework_events.h"
-#include "broker/sets/links.h"
 #include "broker/sources/document_intake.h"
-#include "proto/memory.h"
 
 /* Turns */
 

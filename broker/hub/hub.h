@@ -58,8 +58,6 @@
 #include "broker/sets/registry.h"
 #include "broker/sources/command.h"
 #include "proto/http/network_address.h"
-#include "proto/problem.h"
-#include "proto/status.h"
 
 struct hub;
 

@@ -1,11 +1,7 @@
 #include "broker/hub/hub_owner.h"
 
-#include <pthread.h>
-
 #include "broker/hub/remote_commands.h"
-#include "broker/log/journal.h"
 #include "broker/sources/hub_db.h"
-#include "proto/memory.h"
 
 struct hub_owner {
     struct hub_owner_options options;

@@ -11,9 +11,6 @@
 #include "broker/hub/topic.h"
 #include "broker/hub/verification.h"
 #include "broker/sources/hub_db.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* A row, read at the start. Lent, but the callee may take its terms and empty
  * them. */

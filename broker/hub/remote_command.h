@@ -15,10 +15,6 @@
 
 #include "broker/access/tokens.h"
 #include "broker/sources/command.h"
-#include "proto/buf.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* Appends a command that hub_submit could take. */
 void remote_command_write(struct buf *to, const struct command *command);

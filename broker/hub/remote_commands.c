@@ -1,18 +1,13 @@
 #include "broker/hub/remote_commands.h"
 
 #include <endian.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/list.h"
 #include "base/thread.h"
 #include "broker/hub/remote_command.h"
 #include "broker/net/response.h"
-#include "proto/buf.h"
-#include "proto/memory.h"
 
 /* The longest wait for an order or an answer, and between two looks at how far
  * the copy is. */

@@ -20,8 +20,6 @@
 #include "broker/access/tokens.h"
 #include "broker/cluster/streams.h"
 #include "broker/sources/command.h"
-#include "proto/problem.h"
-#include "proto/status.h"
 
 struct remote_commands;
 

@@ -19,8 +19,6 @@
 
 #include "broker/access/tokens.h"
 #include "broker/base/client_limits.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* All zero: that of an open broker. */
 struct subscriber_token {

@@ -1,12 +1,10 @@
 #include "broker/hub/subscription.h"
 
-#include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/hub/delivery.h"
 #include "broker/hub/denial.h"
 #include "broker/hub/hub_rows.h"
 #include "broker/hub/hub_state.h"
-#include "proto/memory.h"
 
 /* An alarm looks no further ahead: leases end by the wall clock, which may be
  * set meanwhile. */

@@ -25,7 +25,6 @@
 #include <openssl/crypto.h>
 
 #include "base/clock.h"
-#include "base/list.h"
 #include "broker/calls/call_history.h"
 #include "broker/calls/caller.h"
 #include "broker/hub/callback_tables.h"
@@ -35,9 +34,6 @@
 #include "broker/sources/hub_db.h"
 #include "proto/http/webhook_signature.h"
 #include "proto/http/websub.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 struct hub;
 struct delivery; /* delivery.c */

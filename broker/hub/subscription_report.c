@@ -2,9 +2,7 @@
 
 #include "broker/base/metrics.h"
 #include "broker/hub/hub_state.h"
-#include "broker/hub/verification.h"
 #include "broker/sets/rates.h"
-#include "proto/datetime.h"
 #include "proto/resourcesync/json.h"
 
 /* The year 9999. */

@@ -21,7 +21,6 @@
 
 #include "broker/hub/subscription.h"
 #include "broker/hub/verification.h"
-#include "proto/buf.h"
 
 /* The most rows of one page of a list. */
 #define REPORT_PAGE 1000

@@ -3,11 +3,8 @@
 #include "broker/hub/hub_state.h"
 #include "broker/readers/message.h"
 #include "broker/sets/framework_events.h"
-#include "broker/sets/links.h"
 #include "broker/sets/positions.h"
 #include "proto/http/websub.h"
-#include "proto/memory.h"
-#include "proto/uri.h"
 
 /* Existing topics */
 

@@ -15,17 +15,11 @@
  */
 #pragma once
 
-#include "base/list.h"
-#include "base/map.h"
 #include "broker/access/principal.h"
 #include "broker/hub/id_table.h"
 #include "broker/readers/reader.h"
 #include "broker/sets/registry.h"
-#include "proto/buf.h"
-#include "proto/problem.h"
 #include "proto/resourcesync/position.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 struct hub;
 struct foreign_topic;

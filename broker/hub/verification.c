@@ -21,14 +21,12 @@
 #include "broker/hub/verification.h"
 
 #include "base/random.h"
-#include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/hub/denial.h"
 #include "broker/hub/hub_rows.h"
 #include "broker/hub/hub_state.h"
 #include "broker/sets/peers.h"
 #include "broker/sources/command.h"
-#include "proto/memory.h"
 
 /* Two encoded URLs and some parameters. */
 #define VERIFICATION_URL_MAX (8 * WEBSUB_URL_MAX)

@@ -15,7 +15,6 @@
 #include <libpq-fe.h>
 
 #include "proto/problem.h"
-#include "proto/status.h"
 
 /* Its functions that the broker uses: a line each. */
 #define LIBPQ_FUNCTIONS(ROW)  \

@@ -2,11 +2,9 @@
 
 #include <unistd.h>
 
-#include "broker/base/diag.h"
 #include "broker/journal/pg_journal.h"
 #include "broker/journal/pg_streams.h"
 #include "broker/log/log.h"
-#include "proto/memory.h"
 
 /* For a connection, and for an answer: a post that gets no turn is refused
  * within two seconds. */

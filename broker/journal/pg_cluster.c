@@ -3,7 +3,6 @@
 #include <poll.h>
 
 #include "base/clock.h"
-#include "broker/journal/pg_connection.h"
 #include "broker/journal/pg_journal.h"
 #include "broker/log/kept_records.h"
 

@@ -7,9 +7,6 @@
 
 #include "broker/journal/pg_connection.h"
 #include "broker/log/journal.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* Makes the tables in a database that has none of them; the first broker's
  * copy is at `place`. Does nothing if the same cluster is there, and nobody has

@@ -36,9 +36,6 @@
 #pragma once
 
 #include "base/db_values.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* A process has a random instance, by which the sessions at the server show
  * whether it lives. */

@@ -8,10 +8,8 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "broker/base/diag.h"
-#include "broker/journal/pg_connection.h"
 #include "broker/log/kept_records.h"
 #include "broker/log/log.h"
-#include "proto/memory.h"
 
 /* A turn hands over so many records at most: nobody else gets the turn
  * meanwhile. A copy that is farther behind follows without a turn first. */

@@ -26,8 +26,6 @@
 
 #include "broker/journal/pg_connection.h"
 #include "broker/log/journal.h"
-#include "proto/problem.h"
-#include "proto/status.h"
 
 struct log;
 

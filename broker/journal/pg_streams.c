@@ -4,9 +4,6 @@
 #include <poll.h>
 
 #include "base/clock.h"
-#include "broker/journal/pg_connection.h"
-#include "proto/buf.h"
-#include "proto/memory.h"
 
 /* After a failure, the next attempt to connect. Calls before that fail at
  * once. */

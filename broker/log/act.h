@@ -17,8 +17,6 @@
 #include "broker/log/head.h"
 #include "proto/resourcesync/digest.h"
 #include "proto/resourcesync/position.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 struct batch;
 struct journal_place;

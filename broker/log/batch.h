@@ -11,11 +11,8 @@
 
 #include <stdatomic.h>
 
-#include "proto/problem.h"
 #include "proto/resourcesync/digest.h"
 #include "proto/resourcesync/fragment.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* Most fragment bytes of one batch: a quarter of a message, which merges
  * several; where a batch ends the digest is known, so it is also where a closed

@@ -13,8 +13,6 @@
 #include <stdatomic.h>
 
 #include "broker/log/batch.h"
-#include "proto/problem.h"
-#include "proto/status.h"
 
 struct batch_cache;
 struct log_set;

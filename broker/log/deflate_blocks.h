@@ -24,8 +24,6 @@
 
 #include "proto/buf.h"
 #include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 struct libdeflate_compressor;
 

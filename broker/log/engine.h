@@ -13,10 +13,6 @@
 #include "broker/log/batch.h"
 #include "broker/log/head.h"
 #include "broker/log/journal.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
-#include "proto/uri.h"
 
 /* Files that the broker no longer announces, but that readers may still
  * read. */

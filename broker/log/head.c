@@ -1,6 +1,5 @@
 #include "broker/log/head.h"
 
-#include "proto/datetime.h"
 #include "proto/resourcesync/document_write.h"
 
 void

@@ -34,10 +34,8 @@
  */
 #pragma once
 
-#include "proto/buf.h"
 #include "proto/resourcesync/digest.h"
 #include "proto/resourcesync/position.h"
-#include "proto/uri.h"
 
 /* What is built. Stored: append only. */
 enum generation_kind {

@@ -2,7 +2,6 @@
 
 #include "broker/base/client_limits.h"
 #include "broker/log/log_set.h"
-#include "proto/memory.h"
 
 /* No key has a line end, so the parts cannot be read otherwise. Clients of a
  * broker without tokens have no name. */

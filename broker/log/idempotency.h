@@ -35,7 +35,6 @@
 #include "broker/log/act.h"
 #include "broker/log/engine.h"
 #include "broker/log/post.h"
-#include "proto/status.h"
 
 /* So long is a key kept at least. */
 #define IDEMPOTENCY_KEPT_US ((int64_t)24 * 3600 * 1000000)

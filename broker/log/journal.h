@@ -31,10 +31,7 @@
  */
 #pragma once
 
-#include "proto/problem.h"
 #include "proto/resourcesync/digest.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* How far a copy is: the number of the last record, and a digest over all
  * records up to it: c(n) = SHA-256(c(n-1) || record n). c(0) is all zero. */

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "proto/memory.h"
 
 #define HEAD_SIZE 12
 

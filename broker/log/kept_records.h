@@ -19,9 +19,6 @@
 #pragma once
 
 #include "broker/log/journal.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 #define KEPT_RECORDS_EARLIER "records.0"
 #define KEPT_RECORDS_LATEST  "records.1"

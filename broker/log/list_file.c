@@ -8,7 +8,6 @@
 
 #include "base/file.h"
 #include "broker/log/deflate_blocks.h"
-#include "proto/memory.h"
 #include "proto/resourcesync/document_write.h"
 
 /* A block ends with the entry that brings it to so many plain bytes: its end is

@@ -18,9 +18,6 @@
 
 #include "broker/log/batch.h"
 #include "broker/log/head.h"
-#include "proto/buf.h"
-#include "proto/problem.h"
-#include "proto/status.h"
 
 /* The file of a closed list. */
 struct list_file {

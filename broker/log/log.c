@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -14,7 +13,6 @@
 #include "broker/log/list_file.h"
 #include "broker/log/log_set.h"
 #include "broker/log/log_thread.h"
-#include "proto/memory.h"
 #include "proto/resourcesync/document_write.h"
 
 /* Batches read from the disk, kept for the next reader: a hundred of the

@@ -21,14 +21,10 @@
 
 #include <stdatomic.h>
 
-#include "base/list.h"
 #include "broker/log/act.h"
 #include "broker/log/batch.h"
 #include "broker/log/head.h"
 #include "broker/log/post.h"
-#include "proto/buf.h"
-#include "proto/problem.h"
-#include "proto/status.h"
 
 struct engine;
 struct log;

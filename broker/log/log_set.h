@@ -5,12 +5,10 @@
 
 #include <stdatomic.h>
 
-#include "base/list.h"
 #include "base/map.h"
 #include "broker/base/client_limits.h"
 #include "broker/log/batch.h"
 #include "broker/log/tail.h"
-#include "proto/uri.h"
 
 struct log_set {
     struct list node;      /* in the log's list of all sets */

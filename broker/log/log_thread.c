@@ -7,10 +7,8 @@
 #include "broker/base/authority.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
-#include "broker/log/idempotency.h"
 #include "broker/log/log_set.h"
 #include "broker/log/record.h"
-#include "broker/log/sequencer.h"
 #include "proto/resourcesync/document_write.h"
 
 /* A round takes posts until it has this many bytes, so that a commit stays

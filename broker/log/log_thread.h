@@ -29,7 +29,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/list.h"
 #include "base/thread.h"
 #include "broker/log/engine.h"
 #include "broker/log/idempotency.h"

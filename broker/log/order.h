@@ -29,9 +29,6 @@
 #include "broker/log/engine.h"
 #include "broker/log/journal.h"
 #include "broker/log/log.h"
-#include "proto/buf.h"
-#include "proto/problem.h"
-#include "proto/status.h"
 
 struct order {
     const struct log_options *options; /* lent */

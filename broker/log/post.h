@@ -8,12 +8,9 @@
 #include "broker/log/act.h"
 #include "broker/log/head.h"
 #include "broker/log/journal.h"
-#include "proto/buf.h"
-#include "proto/problem.h"
 #include "proto/resourcesync/digest.h"
 #include "proto/resourcesync/fragment.h"
 #include "proto/resourcesync/position.h"
-#include "proto/status.h"
 
 struct authority;
 struct client;

@@ -4,9 +4,7 @@
 
 #include "base/array.h"
 #include "broker/log/batch.h"
-#include "proto/memory.h"
 #include "proto/number.h"
-#include "proto/uri.h"
 
 /* How a record begins. */
 enum {

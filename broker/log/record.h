@@ -30,10 +30,6 @@
 #include <stdatomic.h>
 
 #include "broker/log/act.h"
-#include "proto/buf.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* Newer programs read older records. An older program stops at a newer record
  * until it is upgraded, too (doc/cluster.md). */

@@ -16,12 +16,10 @@
 
 #include <stdatomic.h>
 
-#include "base/list.h"
 #include "broker/log/act.h"
 #include "broker/log/engine.h"
 #include "broker/log/log.h"
 #include "broker/log/post.h"
-#include "proto/status.h"
 
 struct sequencer {
     struct engine *engine;             /* gives ids */

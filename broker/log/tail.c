@@ -1,7 +1,6 @@
 #include "broker/log/tail.h"
 
 #include "broker/log/log.h"
-#include "proto/memory.h"
 
 void
 tail_init(struct tail *t)

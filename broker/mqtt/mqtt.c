@@ -16,7 +16,6 @@
 #include "base/file.h"
 #include "broker/base/lookup.h"
 #include "broker/mqtt/mqtt_client.h"
-#include "proto/memory.h"
 
 /* From the name's look-up to CONNACK. */
 #define CONNECT_US ((int64_t)10000000)

@@ -28,9 +28,6 @@
 #pragma once
 
 #include "broker/config/bridge_config.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 struct mqtt;
 

@@ -3,8 +3,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "proto/memory.h"
-
 /* A file is read in pieces of this size. */
 #define FILE_PIECE 65536
 

@@ -13,7 +13,6 @@
 #pragma once
 
 #include "proto/buf.h"
-#include "proto/slice.h"
 
 enum body_result {
     BODY_DATA, /* *piece is lent until the next call on this body */

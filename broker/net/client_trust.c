@@ -5,7 +5,6 @@
 
 #include "base/certificates.h"
 #include "broker/base/diag.h"
-#include "proto/memory.h"
 
 struct client_trust {
     STACK_OF(X509) * authorities;

@@ -11,7 +11,6 @@
 #pragma once
 
 #include "broker/net/request.h"
-#include "proto/slice.h"
 
 /* The request's headers; no data: not sent. */
 struct conditions {

@@ -9,7 +9,6 @@
 #include "broker/net/tcp.h"
 #include "broker/net/unix_socket.h"
 #include "proto/http/forwarded.h"
-#include "proto/memory.h"
 
 /* The least capacity for waiting bytes: most often these are a part of a
  * WebSocket frame. */

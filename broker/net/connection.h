@@ -47,7 +47,6 @@
  */
 #pragma once
 
-#include "base/list.h"
 #include "broker/base/authority.h"
 #include "broker/base/client_limits.h"
 #include "broker/net/body.h"
@@ -55,7 +54,6 @@
 #include "broker/net/server.h"
 #include "broker/net/socket.h"
 #include "proto/http/request_head.h"
-#include "proto/slice.h"
 
 struct request;
 struct service;

@@ -5,7 +5,6 @@
 #include "broker/base/metrics.h"
 #include "broker/net/connection.h"
 #include "broker/net/response.h"
-#include "broker/net/service.h"
 #include "broker/net/tcp.h"
 
 /* RFC 6455 section 4.1: 16 bytes in base64. */

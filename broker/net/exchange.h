@@ -8,10 +8,8 @@
 #include "broker/net/request.h"
 #include "broker/net/server.h"
 #include "broker/net/service.h"
-#include "proto/buf.h"
 #include "proto/http/chunked.h"
 #include "proto/http/request_head.h"
-#include "proto/slice.h"
 
 struct connection;
 struct phase;

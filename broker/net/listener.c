@@ -14,7 +14,6 @@
 #include "broker/net/connection.h"
 #include "broker/net/service.h"
 #include "broker/net/tcp.h"
-#include "proto/memory.h"
 
 #define BACKLOG 4096
 

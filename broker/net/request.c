@@ -9,7 +9,6 @@
 #include "broker/net/exchange.h"
 #include "broker/net/service.h"
 #include "proto/http/accept_header.h"
-#include "proto/memory.h"
 #include "proto/uri.h"
 
 /* Slots are added so many at a time. */

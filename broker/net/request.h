@@ -29,8 +29,6 @@
 
 #include "broker/base/client_address.h"
 #include "broker/net/server.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 struct client;
 struct problem;

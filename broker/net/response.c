@@ -19,8 +19,6 @@
 #include "broker/net/service.h"
 #include "broker/net/stream.h"
 #include "broker/net/tcp.h"
-#include "proto/buf.h"
-#include "proto/datetime.h"
 #include "proto/http/accept_header.h"
 #include "proto/http/response_head.h"
 #include "proto/resourcesync/json.h"

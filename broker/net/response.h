@@ -8,9 +8,6 @@
 
 #include "broker/net/body.h"
 #include "broker/net/request.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* Room for more header lines of an answer: the links of a topic (eight foreign
  * hubs of 512 bytes, three URLs of ours of 700), and others. */

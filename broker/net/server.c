@@ -12,7 +12,6 @@
 #include "broker/net/exchange.h"
 #include "broker/net/service.h"
 #include "broker/net/socket.h"
-#include "proto/memory.h"
 
 #define SECOND_US 1000000
 

@@ -12,8 +12,6 @@
 
 #include "base/loop.h"
 #include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 struct buf;
 

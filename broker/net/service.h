@@ -18,8 +18,6 @@
 #include <sys/socket.h>
 #include <uv.h>
 
-#include "base/list.h"
-#include "base/loop.h"
 #include "base/thread.h"
 #include "broker/base/client_limits.h"
 #include "broker/net/request.h"

@@ -30,7 +30,6 @@
 #include <uv.h>
 
 #include "proto/problem.h"
-#include "proto/status.h"
 
 struct client_trust;
 struct identity;

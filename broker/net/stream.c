@@ -9,7 +9,6 @@
 #include "broker/net/service.h"
 #include "proto/http/ws_frames.h"
 #include "proto/http/ws_handshake.h"
-#include "proto/memory.h"
 
 /* The longest message of a client, if nobody takes messages. */
 #define DROPPED_MAX 65536

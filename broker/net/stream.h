@@ -18,7 +18,6 @@
 #pragma once
 
 #include "broker/net/server.h"
-#include "proto/slice.h"
 
 struct client;
 struct stream;

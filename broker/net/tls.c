@@ -15,7 +15,6 @@
 #include "broker/net/client_trust.h"
 #include "broker/net/server.h"
 #include "broker/net/socket.h"
-#include "proto/memory.h"
 
 struct identity {
     X509 *cert;

@@ -1,7 +1,6 @@
 #include "broker/posts/content_check.h"
 
 #include "broker/posts/ingest.h"
-#include "proto/resourcesync/fragment.h"
 
 static enum status
 refuse_content(struct slice set_name, const struct digest *digest,

@@ -17,15 +17,12 @@
 
 #include <pthread.h>
 
-#include "base/list.h"
 #include "base/thread.h"
 #include "broker/archive/contents.h"
 #include "broker/posts/posts.h"
 #include "broker/sets/registry.h"
 #include "broker/state/upload_file.h"
-#include "proto/problem.h"
 #include "proto/resourcesync/digest.h"
-#include "proto/status.h"
 
 struct content_check {
     struct posts *posts; /* NULL: it has not begun */

@@ -12,9 +12,6 @@
 
 #include "base/gunzip.h"
 #include "proto/input/input_formats.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* The Content-Encodings that the broker reads. */
 #define DECODING_OFFERED "gzip"

@@ -1,13 +1,8 @@
 #include "broker/posts/ingest.h"
 
 #include "base/array.h"
-#include "broker/base/authority.h"
 #include "broker/posts/decoding.h"
 #include "broker/sets/alteration.h"
-#include "proto/input/input_formats.h"
-#include "proto/memory.h"
-#include "proto/resourcesync/digest.h"
-#include "proto/resourcesync/fragment.h"
 
 /* What a post costs before its first entry: parser, structs. */
 #define HELD_AT_LEAST 16384

@@ -25,9 +25,6 @@
 #include "broker/posts/posts.h"
 #include "broker/sets/registry.h"
 #include "proto/http/idempotency_key.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 struct ingest;
 

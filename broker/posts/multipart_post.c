@@ -2,13 +2,9 @@
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "broker/base/authority.h"
 #include "broker/sets/alteration.h"
 #include "proto/arena.h"
 #include "proto/http/multipart.h"
-#include "proto/input/input_formats.h"
-#include "proto/memory.h"
-#include "proto/resourcesync/vocab.h"
 
 /* Reserved in one go. */
 #define RESERVE_STEP 65536

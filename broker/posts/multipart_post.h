@@ -40,9 +40,6 @@
 #include "broker/posts/ingest.h"
 #include "broker/sets/registry.h"
 #include "proto/http/idempotency_key.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 struct multipart_post;
 

@@ -23,7 +23,6 @@
 #include <stdatomic.h>
 
 #include "base/map.h"
-#include "proto/slice.h"
 
 /* Longer than a connected source is silent in the middle of a body. */
 #define PENDING_KEYS_SILENCE_US 10000000

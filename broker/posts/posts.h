@@ -16,9 +16,6 @@
 #include "broker/posts/pending_keys.h"
 #include "broker/sets/registry.h"
 #include "proto/input/input_formats.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 struct ingest;
 

@@ -17,7 +17,6 @@
 
 #include <stdatomic.h>
 
-#include "base/list.h"
 #include "broker/log/log.h"
 #include "broker/net/server.h"
 

@@ -24,8 +24,6 @@
 
 #include <zlib.h>
 
-#include "proto/memory.h"
-
 #define LEVEL     1
 #define MEM_LEVEL 8
 

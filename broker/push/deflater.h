@@ -11,7 +11,6 @@
 #pragma once
 
 #include "proto/buf.h"
-#include "proto/slice.h"
 
 /* Bytes of a message; the broker sends a smaller one as it is, for
  * compression would save at most 90 bytes of its one packet. */

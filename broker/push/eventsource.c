@@ -4,7 +4,6 @@
 #include "broker/net/response.h"
 #include "broker/push/wire.h"
 #include "proto/resourcesync/json.h"
-#include "proto/resourcesync/position.h"
 
 /* A full chunk has STREAM_FRAME_MAX bytes with what is around it: "ff70\r\n"
  * and "\r\n". */

@@ -2,9 +2,7 @@
 
 #include "base/array.h"
 #include "broker/push/resume_text.h"
-#include "proto/datetime.h"
 #include "proto/json/json_parse.h"
-#include "proto/uri.h"
 
 /* The longest value of `set`: a name, "@", a position. */
 #define SET_VALUE_MAX (PATTERN_MAX + 1 + POSITION_MAX)

@@ -24,10 +24,7 @@
 #pragma once
 
 #include "broker/access/rights.h"
-#include "proto/problem.h"
 #include "proto/resourcesync/position.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 _Static_assert(PATTERN_MAX >= SET_NAME_MAX, "a name is a pattern");
 

@@ -16,7 +16,6 @@
  */
 #pragma once
 
-#include "base/list.h"
 #include "broker/net/request.h"
 #include "broker/push/set_readers.h"
 

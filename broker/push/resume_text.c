@@ -3,7 +3,6 @@
 #include <zlib.h>
 
 #include "broker/access/jose_text.h"
-#include "proto/memory.h"
 #include "proto/number.h"
 #include "proto/resourcesync/position.h"
 

@@ -32,8 +32,6 @@
 
 #include "proto/buf.h"
 #include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* It stands in one field of a request, which has at most 8,192 bytes. */
 #define RESUME_TEXT_MAX 7168

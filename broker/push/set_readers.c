@@ -1,7 +1,6 @@
 #include "broker/push/set_readers.h"
 
 #include "broker/sets/rates.h"
-#include "proto/memory.h"
 
 /* Messages */
 

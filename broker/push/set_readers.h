@@ -8,7 +8,6 @@
  */
 #pragma once
 
-#include "base/map.h"
 #include "broker/net/server.h"
 #include "broker/push/deflater.h"
 #include "broker/push/transports.h"

@@ -1,7 +1,6 @@
 #include "broker/push/stream_sets.h"
 
 #include "broker/sets/positions.h"
-#include "proto/memory.h"
 #include "proto/resourcesync/json.h"
 
 /* Life */

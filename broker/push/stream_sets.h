@@ -30,8 +30,6 @@
  */
 #pragma once
 
-#include "base/list.h"
-#include "base/map.h"
 #include "broker/access/principal.h"
 #include "broker/base/client_limits.h"
 #include "broker/push/follow_request.h"
@@ -39,9 +37,6 @@
 #include "broker/push/set_readers.h"
 #include "broker/readers/reader.h"
 #include "broker/sets/registry.h"
-#include "proto/buf.h"
-#include "proto/problem.h"
-#include "proto/status.h"
 
 /* Most patterns of a stream. */
 #define STREAM_SETS_PATTERNS_MAX 32

@@ -4,11 +4,7 @@
 #include "base/inflater.h"
 #include "broker/base/metrics.h"
 #include "broker/net/response.h"
-#include "broker/net/stream.h"
-#include "broker/push/set_readers.h"
 #include "broker/push/stream_sets.h"
-#include "proto/datetime.h"
-#include "proto/memory.h"
 #include "proto/number.h"
 #include "proto/resourcesync/json.h"
 

@@ -38,8 +38,6 @@
 #include "broker/push/longpoll.h"
 #include "broker/push/transports.h"
 #include "broker/sets/registry.h"
-#include "proto/problem.h"
-#include "proto/status.h"
 
 struct push;
 

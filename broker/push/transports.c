@@ -3,7 +3,6 @@
 #include "broker/push/deflater.h"
 #include "broker/push/eventsource.h"
 #include "broker/push/websocket.h"
-#include "broker/sets/registry.h"
 
 /* An event stream carries JSON only: every client would have to take the lines
  * of XML apart and put them together again. */

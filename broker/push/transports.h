@@ -7,10 +7,6 @@
 #include "broker/net/stream.h"
 #include "broker/readers/message.h"
 #include "broker/readers/shared_messages.h"
-#include "proto/buf.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 struct deflater;
 

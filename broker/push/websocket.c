@@ -1,6 +1,5 @@
 #include "broker/push/websocket.h"
 
-#include "broker/net/stream.h"
 #include "broker/push/deflater.h"
 #include "broker/push/wire.h"
 

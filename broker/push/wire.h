@@ -12,8 +12,6 @@
 
 #include "broker/net/stream.h"
 #include "broker/readers/message.h"
-#include "proto/buf.h"
-#include "proto/slice.h"
 
 /* Most bytes of a frame's header. */
 #define WIRE_HEADER_MAX STREAM_CHUNK_HEADER_MAX

@@ -19,9 +19,6 @@
 #pragma once
 
 #include "broker/readers/message.h"
-#include "proto/buf.h"
-#include "proto/problem.h"
-#include "proto/status.h"
 
 /* Most entries of a round: while the clock is behind the log, no round has a
  * gap before it. */

@@ -22,7 +22,6 @@
 
 #include <stdatomic.h>
 
-#include "base/list.h"
 #include "broker/log/log.h"
 
 struct watched_log;

@@ -4,11 +4,8 @@
 #include "base/clock.h"
 #include "broker/readers/selection.h"
 #include "broker/sets/framework_events.h"
-#include "broker/sets/links.h"
-#include "proto/memory.h"
 #include "proto/resourcesync/document_write.h"
 #include "proto/resourcesync/json.h"
-#include "proto/resourcesync/vocab.h"
 
 /* Batches merged in one message at most: of the smallest kind, one entry each,
  * this many make a good message. */

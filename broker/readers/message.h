@@ -39,10 +39,7 @@
 
 #include "broker/log/log.h"
 #include "broker/sets/registry.h"
-#include "proto/buf.h"
-#include "proto/problem.h"
 #include "proto/resourcesync/position.h"
-#include "proto/status.h"
 
 /* Most bytes of a message. --message-bytes is less, but a message may exceed
  * it: with one large entry, or made again after the option became smaller. */

@@ -1,7 +1,5 @@
 #include "broker/readers/reader.h"
 
-#include "proto/datetime.h"
-
 /* Positions */
 
 void

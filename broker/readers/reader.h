@@ -26,7 +26,6 @@
  */
 #pragma once
 
-#include "base/list.h"
 #include "broker/readers/marks.h"
 #include "broker/readers/shared_messages.h"
 

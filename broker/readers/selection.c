@@ -1,6 +1,5 @@
 #include "broker/readers/selection.h"
 
-#include "proto/memory.h"
 #include "proto/resourcesync/entry_builder.h"
 #include "proto/resourcesync/json.h"
 #include "proto/resourcesync/json_fragment.h"

@@ -20,9 +20,6 @@
 #include "broker/log/batch.h"
 #include "broker/readers/message.h"
 #include "broker/sets/filters.h"
-#include "proto/buf.h"
-#include "proto/problem.h"
-#include "proto/status.h"
 
 struct selection {
     struct batch *batch;

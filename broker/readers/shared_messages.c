@@ -1,8 +1,5 @@
 #include "broker/readers/shared_messages.h"
 
-#include "broker/base/diag.h"
-#include "proto/memory.h"
-
 /* A message being made on the worker pool, or about to be. */
 struct load {
     struct job job;

@@ -34,15 +34,11 @@
  */
 #pragma once
 
-#include "base/list.h"
 #include "base/loop.h"
 #include "broker/log/log.h"
 #include "broker/sets/filters.h"
 #include "broker/sets/registry.h"
-#include "proto/problem.h"
 #include "proto/resourcesync/position.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* Limits of the messages that are kept although nobody holds them. */
 #define SHARED_MESSAGES_KEPT       32

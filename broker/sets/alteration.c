@@ -1,12 +1,6 @@
 #include "broker/sets/alteration.h"
 
-#include <pthread.h>
-
-#include "broker/base/authority.h"
 #include "broker/sets/peers.h"
-#include "broker/sets/settings.h"
-#include "proto/memory.h"
-#include "proto/uri.h"
 
 /* Discards: the stored bytes that settings would delete */
 

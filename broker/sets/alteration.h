@@ -22,10 +22,6 @@
 #include "broker/sets/harvest.h"
 #include "broker/sets/registry.h"
 #include "broker/sets/settings.h"
-#include "proto/buf.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 enum alter_mode {
     ALTER_REPLACE, /* create the set, or replace all its settings */

@@ -8,7 +8,6 @@
 #pragma once
 
 #include "broker/log/head.h"
-#include "proto/buf.h"
 
 /* Appends the header. A list with `info->until_us` is closed: it has an index
  * from now on (R-132) and a next list. Its links `prev`, `next` and `last` let

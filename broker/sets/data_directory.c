@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "broker/base/diag.h"
 #include "broker/log/log.h"
 #include "broker/sets/links.h"
 

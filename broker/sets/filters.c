@@ -1,7 +1,5 @@
 #include "broker/sets/filters.h"
 
-#include "proto/memory.h"
-
 /* The id of a class that filter_class_alone makes. Other ids count up from 1
  * and never reach it; twice the id and one more still fit (selection.c). */
 #define FILTER_ALONE (UINT64_MAX / 2)

@@ -23,12 +23,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/list.h"
 #include "broker/base/client_limits.h"
-#include "proto/problem.h"
 #include "proto/resourcesync/change_filter.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* Classes at a time: some 5 KB each, and each class that follows a set costs a
  * look at each commit. */

@@ -8,9 +8,6 @@
 #include "broker/sets/registry.h"
 #include "broker/sets/settings.h"
 #include "broker/sets/source_description.h"
-#include "proto/memory.h"
-#include "proto/resourcesync/change.h"
-#include "proto/resourcesync/fragment.h"
 
 /* Channels */
 

@@ -36,10 +36,7 @@
 
 #include "broker/log/log.h"
 #include "broker/sets/filters.h"
-#include "proto/problem.h"
 #include "proto/resourcesync/vocab.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 struct registry;
 struct set;

@@ -1,12 +1,7 @@
 #include "broker/sets/harvest.h"
 
 #include "broker/sets/json_members.h"
-#include "proto/buf.h"
-#include "proto/datetime.h"
-#include "proto/memory.h"
 #include "proto/number.h"
-#include "proto/resourcesync/json.h"
-#include "proto/uri.h"
 
 enum row_kind { ROW_SOURCE, ROW_KIND, ROW_TEXT, ROW_TIME, ROW_NUMBER };
 

@@ -18,10 +18,7 @@
 
 #include <stdatomic.h>
 
-#include "proto/problem.h"
 #include "proto/resourcesync/json.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* The largest report, in bytes. */
 #define HARVEST_BYTES_MAX 8192

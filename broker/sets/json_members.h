@@ -7,9 +7,6 @@
 #pragma once
 
 #include "proto/json/json_parse.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 struct json_members {
     const char *form;     /* "a relay is a JSON object, such as {...}" */

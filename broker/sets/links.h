@@ -6,9 +6,7 @@
 #pragma once
 
 #include "broker/log/head.h"
-#include "proto/buf.h"
 #include "proto/resourcesync/vocab.h"
-#include "proto/slice.h"
 
 /* Longest URL: a public URL of 511 bytes, a set's name, a path. */
 #define LINK_URL_MAX 700

@@ -1,9 +1,7 @@
 #include "broker/sets/peers.h"
 
 #include "broker/sets/upstream_topics.h"
-#include "proto/buf.h"
 #include "proto/http/websub.h"
-#include "proto/memory.h"
 
 struct peers *
 peers_new(void)

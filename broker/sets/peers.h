@@ -13,8 +13,6 @@
 #include <stdatomic.h>
 
 #include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 struct upstream;
 

@@ -1,6 +1,5 @@
 #include "broker/sets/positions.h"
 
-#include "broker/sets/links.h"
 #include "proto/resourcesync/json.h"
 
 enum status

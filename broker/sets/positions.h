@@ -9,11 +9,7 @@
 #pragma once
 
 #include "broker/sets/registry.h"
-#include "proto/buf.h"
-#include "proto/problem.h"
 #include "proto/resourcesync/position.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* Reads the seq of `text` ("epoch-seq" or a plain seq, 0 the beginning) in the
  * log with that head. STATUS_MALFORMED, or STATUS_GONE. */

@@ -4,7 +4,6 @@
 
 #include "base/clock.h"
 #include "broker/sets/registry.h"
-#include "proto/memory.h"
 
 _Static_assert(RATE_TRANSPORTS >= SET_TRANSPORTS_MAX, "a lag for each");
 

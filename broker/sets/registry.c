@@ -1,10 +1,7 @@
 #include "broker/sets/registry.h"
 
-#include <pthread.h>
-
 #include "base/array.h"
 #include "base/clock.h"
-#include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/sets/changelist_header.h"
 #include "broker/sets/harvest.h"
@@ -12,8 +9,6 @@
 #include "broker/sets/rates.h"
 #include "broker/sets/settings.h"
 #include "broker/sets/upstream_topics.h"
-#include "proto/memory.h"
-#include "proto/resourcesync/vocab.h"
 
 /* The log of framework events is stored with those of the sets, under a name
  * that no set can have. It retains this number of lists with so many entries.

@@ -27,9 +27,6 @@
 #include "broker/log/log.h"
 #include "broker/sets/filters.h"
 #include "broker/sets/links.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* Most sets at a time. Documents would allow more (source_description.h); but
  * each second the archive thread and others look at every set, and each takes a

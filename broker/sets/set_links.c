@@ -1,7 +1,6 @@
 #include "broker/sets/set_links.h"
 
 #include "base/clock.h"
-#include "proto/uri.h"
 
 void
 set_links_hubs(const struct set *set, struct hubs *hubs)

@@ -1,12 +1,10 @@
 #include "broker/sets/settings.h"
 
 #include "base/clock.h"
-#include "base/options.h"
 #include "broker/sets/json_members.h"
 #include "broker/sets/peers.h"
 #include "proto/number.h"
 #include "proto/resourcesync/json.h"
-#include "proto/uri.h"
 
 /* The offset of a member; does not compile if it is not a `type`. */
 #define AT(member, type)                                \

@@ -19,10 +19,6 @@
 
 #include "broker/config/config.h"
 #include "broker/log/head.h"
-#include "proto/buf.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* Bytes of the two texts. */
 #define SETTINGS_TITLE_MAX 256

@@ -26,7 +26,6 @@
 #include "broker/sets/links.h"
 #include "broker/sets/registry.h"
 #include "proto/resourcesync/change.h"
-#include "proto/status.h"
 
 /* Most sets of a part: --description-sets is never more. */
 #define DESCRIPTION_SETS_MAX 5000

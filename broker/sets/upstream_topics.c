@@ -1,8 +1,6 @@
 #include "broker/sets/upstream_topics.h"
 
-#include "proto/buf.h"
 #include "proto/http/websub.h"
-#include "proto/memory.h"
 
 struct upstream {
     struct map_node node;

@@ -17,9 +17,6 @@
 #include <pthread.h>
 
 #include "base/map.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 #include "proto/uri.h"
 
 struct set;

@@ -3,7 +3,6 @@
 #include <openssl/crypto.h>
 
 #include "broker/net/response.h"
-#include "proto/memory.h"
 
 /* The longest interval between two deliveries: a day. */
 #define INTERVAL_MAX_S 86400

@@ -9,18 +9,12 @@
  */
 #pragma once
 
-#include "base/list.h"
 #include "base/loop.h"
 #include "broker/access/principal.h"
 #include "broker/base/client_limits.h"
-#include "proto/buf.h"
 #include "proto/http/websub.h"
-#include "proto/problem.h"
 #include "proto/resourcesync/change_filter.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 #include "proto/uri.h"
-#include "proto/urlencoded.h"
 
 struct hub;
 

@@ -1,10 +1,8 @@
 #include "broker/sources/document_intake.h"
 
 #include "base/clock.h"
-#include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/posts/ingest.h"
-#include "proto/memory.h"
 
 /*
  * A document. From begin_next until its job is done the worker owns it, except

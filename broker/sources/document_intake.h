@@ -24,10 +24,6 @@
 
 #include "broker/sources/command.h"
 #include "broker/sources/foreign_source.h"
-#include "proto/buf.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* Who takes in the documents of a URL now: a set, a topic, or neither. `url` is
  * valid. */

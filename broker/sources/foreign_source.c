@@ -1,15 +1,11 @@
 #include "broker/sources/foreign_source.h"
 
 #include "base/clock.h"
-#include "broker/base/diag.h"
 #include "broker/base/metrics.h"
-#include "broker/sets/links.h"
 #include "broker/sets/peers.h"
 #include "broker/sources/document_intake.h"
 #include "broker/sources/peer_tokens.h"
 #include "proto/http/link_header.h"
-#include "proto/http/websub.h"
-#include "proto/memory.h"
 
 #define FETCHES_AT_ONCE 4
 

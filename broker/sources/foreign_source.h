@@ -40,8 +40,6 @@
 
 #include <pthread.h>
 
-#include "base/list.h"
-#include "base/map.h"
 #include "broker/calls/caller.h"
 #include "broker/posts/posts.h"
 #include "broker/sets/registry.h"

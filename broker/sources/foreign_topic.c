@@ -2,16 +2,11 @@
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/sets/alteration.h"
 #include "broker/sets/json_members.h"
-#include "broker/sets/links.h"
 #include "broker/sets/peers.h"
 #include "broker/sets/upstream_topics.h"
-#include "proto/datetime.h"
-#include "proto/http/websub.h"
-#include "proto/memory.h"
 #include "proto/resourcesync/json.h"
 
 /* With each new document at most so many old ones go: more than one, so that

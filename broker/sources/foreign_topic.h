@@ -24,20 +24,14 @@
  */
 #pragma once
 
-#include "base/list.h"
 #include "broker/calls/caller.h"
 #include "broker/readers/marks.h"
 #include "broker/sets/registry.h"
 #include "broker/sources/command.h"
 #include "broker/sources/hub_db.h"
-#include "proto/buf.h"
 #include "proto/http/idempotency_key.h"
-#include "proto/problem.h"
 #include "proto/resourcesync/digest.h"
 #include "proto/resourcesync/position.h"
-#include "proto/slice.h"
-#include "proto/status.h"
-#include "proto/uri.h"
 
 struct upstream;
 

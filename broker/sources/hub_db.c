@@ -34,7 +34,6 @@
 #include "broker/sources/hub_db.h"
 
 #include "broker/cluster/ownership.h"
-#include "proto/memory.h"
 
 /* `body` is the last column, so that SQLite reads the others without it. */
 #define RELAY_STEP                                                           \

@@ -27,11 +27,8 @@
  */
 #pragma once
 
-#include "base/db.h"
 #include "base/list.h"
 #include "broker/cluster/owned_db.h"
-#include "proto/problem.h"
-#include "proto/status.h"
 
 struct hub_db;
 

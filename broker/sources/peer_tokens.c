@@ -1,11 +1,8 @@
 #include "broker/sources/peer_tokens.h"
 
-#include <strings.h>
-
 #include "base/token_file.h"
 #include "broker/base/diag.h"
 #include "proto/http/websub.h"
-#include "proto/slice.h"
 
 #define BLANKS " \t\r\n"
 

@@ -15,11 +15,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "base/db.h"
-#include "broker/state/fold_db.h"
-#include "proto/memory.h"
 #include "proto/resourcesync/document_write.h"
-#include "proto/resourcesync/fragment.h"
 
 /* The limits of gathering for one commit, as of a state (resources.c), but each
  * entry may ask the disk for its file. */

@@ -32,15 +32,11 @@
  */
 #pragma once
 
-#include "base/db.h"
 #include "broker/log/log.h"
 #include "broker/state/content_files.h"
 #include "broker/state/fold_db.h"
 #include "broker/state/resources.h"
-#include "proto/problem.h"
 #include "proto/resourcesync/digest.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* The names of its file and its folder, in the directory of its set. */
 #define CONTENT_FILE   "content.db"

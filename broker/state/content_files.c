@@ -7,7 +7,6 @@
 
 #include "base/file.h"
 #include "broker/state/content.h"
-#include "proto/resourcesync/digest.h"
 
 /* Hexadecimal digits of a name. */
 #define NAME_DIGITS (2 * DIGEST_SIZE)

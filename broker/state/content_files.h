@@ -16,11 +16,8 @@
  */
 #pragma once
 
-#include "proto/problem.h"
 #include "proto/resourcesync/change.h"
 #include "proto/resourcesync/digest.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 struct digest_check;
 

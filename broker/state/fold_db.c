@@ -1,7 +1,6 @@
 #include "broker/state/fold_db.h"
 
 #include "broker/base/diag.h"
-#include "proto/memory.h"
 
 /* The last batch may exceed the limit of the kind. */
 #define BATCH_BYTES ((size_t)1 << 20)

@@ -18,12 +18,8 @@
 
 #include "base/db.h"
 #include "broker/log/batch.h"
-#include "proto/buf.h"
-#include "proto/problem.h"
 #include "proto/resourcesync/digest.h"
 #include "proto/resourcesync/position.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 struct fold_db;
 

@@ -22,13 +22,8 @@
 #include "broker/state/resources.h"
 
 #include "base/array.h"
-#include "base/db.h"
 #include "base/file.h"
 #include "base/list.h"
-#include "broker/state/fold_db.h"
-#include "proto/datetime.h"
-#include "proto/memory.h"
-#include "proto/resourcesync/fragment.h"
 
 /* The limits of gathering for one commit: so many that a page of the index
  * serves several changes, and so few that a step is short and needs little

@@ -25,11 +25,7 @@
  */
 #pragma once
 
-#include "base/db.h"
 #include "broker/state/fold_db.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* The name of its file, in the directory of its set. */
 #define RESOURCES_FILE "resources.db"

@@ -4,10 +4,8 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/db.h"
 #include "base/file.h"
 #include "broker/state/resources.h"
-#include "proto/memory.h"
 #include "proto/resourcesync/fragment.h"
 
 /* Blocks */

@@ -20,12 +20,8 @@
 #pragma once
 
 #include "base/db.h"
-#include "proto/buf.h"
-#include "proto/problem.h"
 #include "proto/resourcesync/change.h"
 #include "proto/resourcesync/position.h"
-#include "proto/status.h"
-#include "proto/uri.h"
 
 /* A block of resources, in memory. Any thread. */
 struct staged_row {

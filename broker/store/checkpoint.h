@@ -17,8 +17,6 @@
 
 #include "base/db.h"
 #include "base/thread.h"
-#include "proto/problem.h"
-#include "proto/status.h"
 
 /* The bound. */
 #define CHECKPOINT_BYTES ((int64_t)4 << 20)

@@ -10,8 +10,6 @@
 #include "base/array.h"
 #include "base/file.h"
 #include "broker/base/diag.h"
-#include "broker/log/batch.h"
-#include "proto/memory.h"
 
 /* A commit begins here, so that no write touches a page with entries of an
  * earlier commit. */

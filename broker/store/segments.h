@@ -31,9 +31,6 @@
 
 #include "broker/log/act.h"
 #include "broker/log/batch.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* The folder of segments in a data directory. */
 #define SEGMENTS_FOLDER "segments"

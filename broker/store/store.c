@@ -5,14 +5,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/db.h"
 #include "base/file.h"
 #include "broker/base/diag.h"
 #include "broker/store/checkpoint.h"
 #include "broker/store/store_keys.h"
 #include "broker/store/store_queries.h"
 #include "broker/store/store_rows.h"
-#include "proto/memory.h"
 
 /*
  * With less free room the log refuses posts, so that acts that free room still

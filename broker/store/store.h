@@ -11,8 +11,6 @@
 #include <stdatomic.h>
 
 #include "broker/log/engine.h"
-#include "proto/problem.h"
-#include "proto/status.h"
 
 /* The name of a file in a data directory that is being restored, or whose
  * restore was cut off (broker/backup): no broker may use the directory. */

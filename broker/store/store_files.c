@@ -1,11 +1,9 @@
 #include "broker/store/store_files.h"
 
-#include "base/db.h"
 #include "broker/log/batch.h"
 #include "broker/store/segments.h"
 #include "broker/store/store_queries.h"
 #include "broker/store/store_rows.h"
-#include "proto/uri.h"
 
 struct reading {
     const struct store_files *files;

@@ -6,8 +6,6 @@
 
 #include "base/db.h"
 #include "broker/log/head.h"
-#include "proto/problem.h"
-#include "proto/status.h"
 
 struct store_files {
     /* A set and its last entry; then its closed lists that have files and are

@@ -1,6 +1,5 @@
 #include "broker/store/store_keys.h"
 
-#include "base/db.h"
 #include "broker/log/idempotency.h"
 
 /* One row of keys_state, for ever. */

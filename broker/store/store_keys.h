@@ -28,8 +28,6 @@
 
 #include "base/db.h"
 #include "broker/log/engine.h"
-#include "proto/problem.h"
-#include "proto/status.h"
 
 /* Tables 0 and 1. Rows are appended, and deleted all at once: the id of the
  * last one is their number. */

@@ -1,8 +1,5 @@
 #include "broker/store/store_queries.h"
 
-#include "base/db.h"
-#include "proto/memory.h"
-
 static const struct db_kind readers = {.mode = DB_READER};
 
 static struct store_queries *

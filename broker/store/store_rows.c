@@ -1,11 +1,9 @@
 #include "broker/store/store_rows.h"
 
 #include "base/array.h"
-#include "base/db.h"
 #include "broker/base/diag.h"
 #include "broker/store/store_keys.h"
 #include "broker/store/store_queries.h"
-#include "proto/memory.h"
 
 /* Forgotten at most in one commit. */
 #define FORGET_BYTES 1000000

@@ -16,11 +16,8 @@
 #pragma once
 
 #include "base/db.h"
-#include "base/map.h"
 #include "broker/log/engine.h"
 #include "broker/store/segments.h"
-#include "proto/problem.h"
-#include "proto/status.h"
 
 /* tidings.db: its tables. */
 extern const struct db_kind store_kind;

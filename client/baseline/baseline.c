@@ -18,8 +18,6 @@
 #include "client/dumps/scratch_dir.h"
 #include "client/dumps/zip_reader.h"
 #include "client/lib/pause.h"
-#include "client/source/document.h"
-#include "client/source/source_position.h"
 
 /*
  * The place of a baseline, derived from its documents as

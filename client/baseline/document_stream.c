@@ -14,7 +14,6 @@
 #include "client/lib/fetch.h"
 #include "client/lib/temporary_file.h"
 #include "client/source/entry_copy.h"
-#include "proto/datetime.h"
 #include "proto/http/link_header.h"
 
 #define REDIRECTS 10

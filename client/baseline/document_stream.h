@@ -21,7 +21,6 @@
 #include "client/lib/client.h"
 #include "client/source/document.h"
 #include "client/survey/survey.h"
-#include "proto/problem.h"
 
 struct document_stream;
 

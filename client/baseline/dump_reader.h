@@ -17,7 +17,6 @@
 
 #include "client/lib/client.h"
 #include "client/source/document.h"
-#include "proto/problem.h"
 
 struct dump_reader;
 

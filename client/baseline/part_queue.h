@@ -9,7 +9,6 @@
 
 #include "base/map.h"
 #include "proto/resourcesync/digest.h"
-#include "proto/slice.h"
 
 #define PARTS_BYTES_MAX (64u * 1024 * 1024)
 #define PARTS_DEPTH_MAX 8

@@ -15,7 +15,6 @@
 
 #include "client/cli/cli.h"
 #include "proto/buf.h"
-#include "proto/slice.h"
 
 struct broker_call {
     struct td_client *client;

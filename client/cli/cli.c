@@ -10,7 +10,6 @@
 #include "client/cli/progress.h"
 #include "client/cli/settings.h"
 #include "proto/resourcesync/json.h"
-#include "proto/uri.h"
 
 /* A signal handler has no argument for them. Set before the handler is. */
 static void (*stop_command)(void *user);

@@ -6,7 +6,6 @@
 #include "base/commands/commands.h"
 #include "client/cli/output.h"
 #include "client/tidings.h"
-#include "proto/problem.h"
 
 extern const struct command publish_command, follow_command, set_list_command,
     set_create_command, set_change_command, set_show_command,

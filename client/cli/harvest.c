@@ -9,7 +9,6 @@
 
 #include "client/cli/cli.h"
 #include "client/cli/settings.h"
-#include "proto/datetime.h"
 #include "proto/fnv1a.h"
 
 #define SOURCES_MAX 100
@@ -26,7 +25,6 @@ struct harvest_values {
 
 #define ROW_OF struct harvest_values
 #include "base/option_rows.h"
-#include "proto/uri.h"
 
 static const struct option options[] = {
     {"once", NULL, FLAG(how.is_once), NULL,

@@ -9,10 +9,7 @@
  */
 #pragma once
 
-#include "proto/buf.h"
 #include "proto/input/input_formats.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
 
 struct input_check {
     input_fault_fn *on_fault; /* called for each fault */

@@ -5,7 +5,6 @@
 
 #include "base/commands/commands.h"
 #include "client/tidings.h"
-#include "proto/slice.h"
 
 /* `text` (UTF-8) as a JSON string, quotes included. */
 void put_json_string(FILE *to, const char *text);

@@ -54,7 +54,6 @@ struct publish_values {
 
 #define ROW_OF struct publish_values
 #include "base/option_rows.h"
-#include "proto/uri.h"
 
 static const struct option options[] = {
     [OPTION_TYPE] =

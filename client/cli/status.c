@@ -14,7 +14,6 @@
 #include "client/cli/progress.h"
 #include "client/lib/json_slices.h"
 #include "client/mirror/mirror_status.h"
-#include "proto/datetime.h"
 #include "proto/number.h"
 #include "proto/uri.h"
 

@@ -31,8 +31,6 @@
 #pragma once
 
 #include "client/lib/client.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
 
 /* Links tried beside `loc`: the best by pri among the first ones of a want; the
  * second number is how many of them are considered. */

@@ -15,10 +15,7 @@
 
 #include "base/file.h"
 #include "client/lib/fetch.h"
-#include "proto/buf.h"
-#include "proto/datetime.h"
 #include "proto/number.h"
-#include "proto/resourcesync/digest.h"
 
 enum status
 digests_file(struct digest_check *digests, int dir_fd, const char *name,

@@ -32,11 +32,8 @@
 #pragma once
 
 #include "client/lib/client.h"
-#include "proto/problem.h"
 #include "proto/resourcesync/change.h"
 #include "proto/resourcesync/digest.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 #define DOWNLOAD_NAME_MAX 64 /* of a file, with its NUL */
 

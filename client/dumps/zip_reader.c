@@ -16,9 +16,6 @@
 #include "base/map.h"
 #include "proto/arena.h"
 #include "proto/ascii.h"
-#include "proto/problem.h"
-#include "proto/resourcesync/digest.h"
-#include "proto/status.h"
 
 /*
  * Reads a ZIP archive from its first member to its last: the

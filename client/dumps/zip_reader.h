@@ -27,9 +27,7 @@
  */
 #pragma once
 
-#include "proto/problem.h"
 #include "proto/resourcesync/change.h"
-#include "proto/slice.h"
 
 #define ZIP_READER_MEMBERS_MAX 1000000
 #define ZIP_READER_NAME_SIZE   32 /* of a file in the scratch directory */

@@ -9,7 +9,6 @@
 #include "client/follow/change_batch.h"
 #include "client/tidings.h"
 #include "proto/input/input_formats.h"
-#include "proto/problem.h"
 #include "proto/resourcesync/position.h"
 
 struct broker_message {

@@ -4,7 +4,6 @@
 #include "client/follow/change_batch.h"
 
 #include "proto/number.h"
-#include "proto/resourcesync/digest.h"
 #include "proto/resourcesync/fragment.h"
 #include "proto/resourcesync/json.h"
 

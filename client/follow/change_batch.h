@@ -12,8 +12,6 @@
 
 #include "client/source/document.h"
 #include "client/tidings.h"
-#include "proto/arena.h"
-#include "proto/buf.h"
 #include "proto/resourcesync/change.h"
 #include "proto/resourcesync/change_filter.h"
 #include "proto/resourcesync/entry_builder.h"

@@ -5,7 +5,6 @@
 
 #include "client/lib/pause.h"
 #include "client/survey/survey.h"
-#include "proto/datetime.h"
 
 #define ALL_TRANSPORTS (TD_WEBSOCKET | TD_EVENTS | TD_LONG_POLL | TD_POLL)
 

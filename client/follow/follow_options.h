@@ -6,9 +6,7 @@
 
 #include "client/source/source_position.h"
 #include "client/tidings.h"
-#include "proto/problem.h"
 #include "proto/resourcesync/change_filter.h"
-#include "proto/uri.h"
 
 /* "since=" and a datetime; each byte of the latter may be escaped. */
 #define SINCE_MAX 128

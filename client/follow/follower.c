@@ -4,7 +4,6 @@
 #include "client/follow/follower.h"
 
 #include "base/clock.h"
-#include "base/list.h"
 #include "client/lib/pause.h"
 
 /* A broker that ends loses all its clients at once: they return spread over so

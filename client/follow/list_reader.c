@@ -2,7 +2,6 @@
 
 #include <stdatomic.h>
 
-#include "base/list.h"
 #include "base/loop.h"
 #include "client/history/closed_list.h"
 #include "client/history/part_list.h"

@@ -4,11 +4,9 @@
  */
 #include "client/follow/live_connection.h"
 
-#include "base/list.h"
 #include "client/follow/transport.h"
 #include "client/lib/fetch.h"
 #include "client/lib/json_fields.h"
-#include "proto/slice.h"
 
 #define ANSWER_MS 20000
 

@@ -15,8 +15,6 @@
 #pragma once
 
 #include "client/lib/client.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
 
 struct shared_part;
 

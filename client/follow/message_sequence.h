@@ -19,7 +19,6 @@
 #pragma once
 
 #include "client/follow/broker_message.h"
-#include "proto/problem.h"
 #include "proto/resourcesync/digest.h"
 #include "proto/resourcesync/position.h"
 

@@ -20,7 +20,6 @@
 
 #include "base/clock.h"
 #include "client/follow/follower.h"
-#include "proto/datetime.h"
 
 static bool
 hand_over_begin(struct td_follower *f)

@@ -11,7 +11,6 @@
 
 #include "base/clock.h"
 #include "client/follow/follower.h"
-#include "proto/datetime.h"
 
 /* After so many looks in a row at lists that end too early, the follower
  * believes them. */

@@ -26,7 +26,6 @@
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "base/map.h"
 #include "client/follow/transport.h"
 #include "client/follow/transport_choice.h"
 #include "client/lib/fetch.h"
@@ -34,7 +33,6 @@
 #include "client/lib/pause.h"
 #include "proto/number.h"
 #include "proto/resourcesync/json.h"
-#include "proto/uri.h"
 
 /* Most milliseconds between two attempts, and the time over which the clients
  * of a broker that ends spread their return. */

@@ -26,7 +26,6 @@
 
 #include "client/follow/follow_options.h"
 #include "client/lib/client.h"
-#include "proto/buf.h"
 
 /* More than a source has (DISCOVERY_SETS_MAX), because a set may change its
  * name. */

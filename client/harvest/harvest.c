@@ -5,10 +5,8 @@
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "base/db.h"
 #include "client/harvest/harvest_feed.h"
 #include "client/harvest/harvest_target.h"
-#include "proto/datetime.h"
 #include "proto/resourcesync/json.h"
 
 /* Sets of one source, each with a follower. */

@@ -3,12 +3,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/db.h"
 #include "base/random.h"
 #include "client/lib/temporary_file.h"
-#include "proto/datetime.h"
-#include "proto/resourcesync/change.h"
-#include "proto/resourcesync/digest.h"
 
 static const char *const steps[] = {
     "CREATE TABLE relay (source TEXT NOT NULL, target TEXT NOT NULL,"

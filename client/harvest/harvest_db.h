@@ -34,9 +34,6 @@
 
 #include "base/db.h"
 #include "client/survey/survey.h"
-#include "proto/buf.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
 
 #define HARVEST_POSITION_SIZE 320
 #define HARVEST_KEY_SIZE      33

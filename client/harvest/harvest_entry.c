@@ -1,7 +1,6 @@
 #include "client/harvest/harvest_entry.h"
 
 #include "client/lib/json_slices.h"
-#include "proto/datetime.h"
 
 #define PATH_NS "\"urn:tidings:relay:1\""
 

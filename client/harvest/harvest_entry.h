@@ -23,8 +23,6 @@
 #pragma once
 
 #include "client/harvest/harvest_db.h"
-#include "proto/buf.h"
-#include "proto/slice.h"
 
 struct harvest_rules {
     const char *source; /* epoch; "": the source has none */

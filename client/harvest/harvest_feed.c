@@ -2,9 +2,6 @@
 
 #include "base/clock.h"
 #include "client/harvest/harvest_entry.h"
-#include "client/survey/survey.h"
-#include "proto/datetime.h"
-#include "proto/resourcesync/change.h"
 #include "proto/resourcesync/json.h"
 
 /* Limits of a post; a message may have more. */

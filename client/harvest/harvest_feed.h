@@ -17,7 +17,6 @@
 #pragma once
 
 #include "client/harvest/harvest_target.h"
-#include "proto/buf.h"
 
 /* Changes that wait for their post, of one feed at a time. */
 struct harvest_outbox {

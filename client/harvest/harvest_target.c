@@ -6,8 +6,6 @@
 #include "client/lib/json_slices.h"
 #include "client/lib/pause.h"
 #include "client/source/set.h"
-#include "proto/datetime.h"
-#include "proto/resourcesync/change.h"
 
 #define PAUSE_MOST_MS 30000
 

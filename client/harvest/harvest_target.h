@@ -11,7 +11,6 @@
 #pragma once
 
 #include "client/harvest/harvest.h"
-#include "proto/slice.h"
 
 struct harvest_target {
     const struct harvest_options *options;

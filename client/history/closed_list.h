@@ -12,8 +12,6 @@
 
 #include <stdatomic.h>
 
-#include "proto/buf.h"
-#include "proto/problem.h"
 #include "proto/resourcesync/digest.h"
 #include "proto/resourcesync/position.h"
 

@@ -14,7 +14,6 @@
 #include "client/lib/pause.h"
 #include "client/lib/temporary_file.h"
 #include "proto/http/link_header.h"
-#include "proto/uri.h"
 
 /* Entries and links */
 

@@ -5,8 +5,6 @@
 #pragma once
 
 #include "base/map.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* Lists of 50,000 entries make that five thousand million; and the bytes of the
  * parts. */

@@ -18,7 +18,6 @@
 #pragma once
 
 #include "client/source/document.h"
-#include "proto/problem.h"
 
 struct mark_set;
 struct read_lists;

@@ -9,7 +9,6 @@
 #include "client/lib/source_limits.h"
 #include "client/tidings.h"
 #include "proto/input/list_report.h"
-#include "proto/problem.h"
 
 struct address_policy;
 struct curl_loop;

@@ -9,11 +9,7 @@
  */
 #include "client/lib/curl_loop.h"
 
-#include <strings.h>
-#include <sys/socket.h>
-
 #include "base/openssl.h"
-#include "proto/http/network_address.h"
 
 /* Connections that are kept open for the next request. */
 #define CONNECTIONS_KEPT 64L

@@ -22,9 +22,6 @@
 
 #include "client/lib/client.h"
 #include "client/lib/host_places.h"
-#include "proto/buf.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
 
 struct fetch;
 

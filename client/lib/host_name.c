@@ -3,8 +3,6 @@
  */
 #include "client/lib/host_name.h"
 
-#include <strings.h>
-
 #include "proto/ascii.h"
 
 /* Drops the default port of the scheme. */

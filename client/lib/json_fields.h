@@ -11,8 +11,6 @@
 
 #include "client/tidings.h"
 #include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* A wanted member: a string if `text` is set, else a number. */
 struct json_fields_member {

@@ -22,7 +22,6 @@
 
 #include "base/token_file.h"
 #include "proto/buf.h"
-#include "proto/problem.h"
 
 struct server {
     struct server *next;

@@ -19,7 +19,6 @@
 #include "client/lib/handle_loop.h"
 #include "client/lib/host_places.h"
 #include "client/mirror/mirror.h"
-#include "proto/datetime.h"
 #include "proto/resourcesync/change.h"
 #include "proto/resourcesync/digest.h"
 

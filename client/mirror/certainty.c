@@ -4,7 +4,6 @@
 #include "client/mirror/certainty.h"
 
 #include "base/clock.h"
-#include "proto/datetime.h"
 
 bool
 certainty_open(struct certainty *c, struct mirror *m, const char *url,

@@ -10,11 +10,8 @@
 
 #include "base/array.h"
 #include "base/file.h"
-#include "base/list.h"
 #include "base/loop.h"
-#include "client/lib/handle_loop.h"
 #include "client/mirror/mirror.h"
-#include "proto/resourcesync/digest.h"
 
 bool
 directory_list_add(struct directory_list *d, const char *path)

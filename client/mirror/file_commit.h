@@ -35,7 +35,6 @@
  */
 #pragma once
 
-#include "base/map.h"
 #include "client/dumps/download.h"
 #include "client/mirror/mirror_db.h"
 

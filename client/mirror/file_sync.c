@@ -9,11 +9,9 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "client/downloads/downloads.h"
 #include "client/dumps/download.h"
 #include "client/mirror/file_commit.h"
 #include "client/mirror/mirror.h"
-#include "proto/datetime.h"
 #include "proto/number.h"
 #include "proto/resourcesync/change.h"
 #include "proto/resourcesync/digest.h"

@@ -12,7 +12,6 @@
 
 #include "client/downloads/downloads.h"
 #include "client/tidings.h"
-#include "proto/buf.h"
 
 struct mirror_db_resource;
 struct mirror;

@@ -20,7 +20,6 @@
 #include "client/lib/client.h"
 #include "client/mirror/mirror_db.h"
 #include "client/mirror/mirror_dir.h"
-#include "proto/buf.h"
 
 struct downloads;
 struct file_sync;

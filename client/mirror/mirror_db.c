@@ -10,9 +10,6 @@
 #include "client/mirror/mirror_db.h"
 
 #include "base/db.h"
-#include "proto/datetime.h"
-#include "proto/resourcesync/change.h"
-#include "proto/resourcesync/digest.h"
 
 #define HOUR_US    INT64_C(3600000000)
 #define HOURS_KEPT 48

@@ -50,8 +50,6 @@
 #include "client/mirror/mirror_dir.h"
 #include "client/mirror/resource_path.h"
 #include "client/tidings.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
 
 struct mirror_db;
 

@@ -11,9 +11,6 @@
 
 #include "base/file.h"
 #include "client/mirror/resource_path.h"
-#include "proto/datetime.h"
-#include "proto/resourcesync/change.h"
-#include "proto/resourcesync/digest.h"
 
 #define FOUND_MAX 1000000
 

@@ -30,7 +30,6 @@
 #pragma once
 
 #include "client/dumps/download.h"
-#include "proto/problem.h"
 
 #define MIRROR_DIR_STATE ".tidings"
 

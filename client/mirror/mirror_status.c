@@ -9,7 +9,6 @@
 
 #include "base/array.h"
 #include "base/db.h"
-#include "client/mirror/mirror_dir.h"
 
 /* The head of a WAL changes whenever SQLite begins it anew. */
 #define WAL_HEAD_SIZE 32

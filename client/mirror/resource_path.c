@@ -4,7 +4,6 @@
 #include "client/mirror/resource_path.h"
 
 #include "proto/ascii.h"
-#include "proto/buf.h"
 #include "proto/number.h"
 #include "proto/resourcesync/digest.h"
 #include "proto/uri.h"

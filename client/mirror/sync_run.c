@@ -26,11 +26,8 @@
 #include "client/mirror/mirror.h"
 #include "client/source/source_position.h"
 #include "client/source/source_sets.h"
-#include "proto/datetime.h"
-#include "proto/problem.h"
 #include "proto/resourcesync/change.h"
 #include "proto/resourcesync/digest.h"
-#include "proto/uri.h"
 
 /*
  * One set, followed into the database.

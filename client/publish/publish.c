@@ -18,7 +18,6 @@
 #include "base/random.h"
 #include "client/lib/client.h"
 #include "client/lib/fetch.h"
-#include "client/lib/json_fields.h"
 #include "client/lib/pause.h"
 #include "client/lib/set_url.h"
 #include "client/lib/temporary_file.h"

@@ -6,8 +6,6 @@
 #include "client/lib/json_fields.h"
 #include "client/tidings.h"
 #include "proto/http/idempotency_key.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
 
 /* {"set":"...","first":1,"last":3,"position":"...","datetime":"..."} */
 #define POST_ANSWER_MAX 65536

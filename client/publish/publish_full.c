@@ -28,7 +28,6 @@
 #include "proto/input/input_formats.h"
 #include "proto/input/list_report.h"
 #include "proto/resourcesync/json.h"
-#include "proto/uri.h"
 
 /* The result. */
 struct gathered {

@@ -1,6 +1,5 @@
 #include "client/publish/spool.h"
 
-#include "base/db.h"
 #include "base/random.h"
 
 static const char *const steps[] = {

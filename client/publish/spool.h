@@ -41,8 +41,6 @@
 
 #include "base/db.h"
 #include "client/publish/publish.h"
-#include "proto/buf.h"
-#include "proto/problem.h"
 
 /* Longest note, with its NUL. */
 #define SPOOL_NOTE_SIZE 1024

@@ -3,7 +3,6 @@
 #include "client/lib/json_fields.h"
 #include "client/lib/json_slices.h"
 #include "proto/resourcesync/position.h"
-#include "proto/uri.h"
 
 #define AT(member) offsetof(struct offered, member)
 

@@ -5,8 +5,6 @@
 #pragma once
 
 #include "client/source/discovery.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* Stores the link if `rel` is a capability or one of our relations and `href`
  * is http or https; drops the fragment. Ignores others. False: no memory. */

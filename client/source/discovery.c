@@ -16,14 +16,12 @@
 
 #include "base/clock.h"
 #include "base/list.h"
-#include "base/map.h"
 #include "client/lib/pause.h"
 #include "client/source/capabilities.h"
 #include "client/source/document_fetch.h"
 #include "proto/http/html_links.h"
 #include "proto/http/link_header.h"
 #include "proto/input/page_links.h"
-#include "proto/uri.h"
 
 /* Attempts to get a page from a server that is down or busy, and most
  * milliseconds before the next one; the discovery reads other pages meanwhile.

@@ -25,8 +25,6 @@
 #pragma once
 
 #include "client/lib/client.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
 
 /* One set. Absolute URLs; NULL: not offered. The struct owns its strings. */
 struct offered {

@@ -12,7 +12,6 @@
 
 #include "client/lib/client.h"
 #include "client/source/document.h"
-#include "proto/problem.h"
 
 /* Most bytes of a text that is no document. */
 #define DOCUMENT_FETCH_TEXT_MAX (1024 * 1024)

@@ -4,7 +4,6 @@
 #pragma once
 
 #include "client/source/document.h"
-#include "proto/buf.h"
 
 /* The size of a copy in bytes. */
 size_t entry_copy_size(const struct document_entry *entry);

@@ -3,13 +3,11 @@
  */
 #include "client/source/set.h"
 
-#include "client/lib/client.h"
 #include "client/lib/fetch.h"
 #include "client/lib/json_fields.h"
 #include "client/lib/set_url.h"
 #include "client/source/discovery.h"
 #include "client/source/document_fetch.h"
-#include "proto/uri.h"
 
 /* More than any description of a set has. */
 #define ANSWER_BYTES_MAX 262144

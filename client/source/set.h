@@ -5,7 +5,6 @@
 
 #include "client/lib/client.h"
 #include "client/tidings.h"
-#include "proto/slice.h"
 
 /* Sends `json` to the set's URL with `suffix` behind it, as a public call of
  * the handle. *status: the HTTP status of the answer; 0: there is none.

@@ -1,6 +1,5 @@
 #include "client/source/source_position.h"
 
-#include "proto/datetime.h"
 #include "proto/number.h"
 
 #define MARK_DIGITS 16

@@ -24,7 +24,6 @@
 
 #include "client/tidings.h"
 #include "proto/resourcesync/position.h"
-#include "proto/slice.h"
 
 struct source_position {
     bool is_time;       /* a source without seqs */

@@ -20,7 +20,6 @@
 
 #include "client/lib/client.h"
 #include "client/source/discovery.h"
-#include "proto/problem.h"
 
 struct source_sets;
 

@@ -14,7 +14,6 @@
 #include "base/db.h"
 #include "base/random.h"
 #include "client/lib/temporary_file.h"
-#include "proto/resourcesync/digest.h"
 #include "proto/resourcesync/fragment.h"
 
 /* Bytes of resources between two looks at the free bytes of the disk. */

@@ -34,7 +34,6 @@
 
 #include "client/lib/source_limits.h"
 #include "client/source/document.h"
-#include "proto/problem.h"
 #include "proto/resourcesync/digest.h"
 #include "proto/resourcesync/position.h"
 

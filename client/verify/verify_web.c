@@ -18,7 +18,6 @@
 #include "client/source/document.h"
 #include "client/source/set.h"
 #include "client/verify/verify.h"
-#include "proto/uri.h"
 
 /* The lists that an archive or index names, in order */
 

@@ -5,7 +5,6 @@
 
 #include <fcntl.h>
 #include <magic.h>
-#include <strings.h>
 #include <time.h>
 #include <unistd.h>
 

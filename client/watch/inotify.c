@@ -6,7 +6,6 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
-#include "base/map.h"
 #include "client/watch/file_uri.h"
 
 /* IN_CREATE: folders, and files that appear without being written (links);

@@ -24,7 +24,6 @@
 #include "client/watch/file_uri.h"
 #include "client/watch/inotify.h"
 #include "client/watch/watch_db.h"
-#include "proto/problem.h"
 
 /*
  * Reads the watched directory on the disk.

@@ -6,8 +6,6 @@
  */
 #include "client/watch/watch_db.h"
 
-#include <sys/stat.h>
-
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/db.h"

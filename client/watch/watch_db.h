@@ -31,7 +31,6 @@
 #include "client/tidings.h"
 #include "client/watch/file_digest.h"
 #include "client/watch/file_uri.h"
-#include "proto/problem.h"
 
 struct watch_db;
 

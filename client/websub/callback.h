@@ -18,8 +18,6 @@
 
 #include "base/list.h"
 #include "client/lib/client.h"
-#include "proto/buf.h"
-#include "proto/slice.h"
 
 /* Longest URL of a route that websub_check_url accepts, and a NUL. */
 #define ROUTE_URL_SIZE 2049

@@ -3,7 +3,6 @@
 #include <openssl/crypto.h>
 
 #include "base/array.h"
-#include "base/list.h"
 #include "proto/http/webhook_signature.h"
 #include "proto/number.h"
 #include "proto/resourcesync/digest.h"

@@ -11,7 +11,6 @@
 #include "proto/http/websub.h"
 #include "proto/number.h"
 #include "proto/uri.h"
-#include "proto/urlencoded.h"
 
 /* How long a hub may take to verify an accepted request, before the next one.
  */

@@ -27,7 +27,6 @@
 
 #include "client/websub/callback.h"
 #include "client/websub/delivery_queue.h"
-#include "proto/problem.h"
 
 enum hub_subscription_event {
     HUB_SUBSCRIPTION_ACCEPTED, /* the hub took the request */

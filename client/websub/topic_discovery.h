@@ -10,7 +10,6 @@
 #pragma once
 
 #include "client/lib/client.h"
-#include "proto/problem.h"
 
 #define TOPIC_BYTES_MAX (1024 * 1024)
 #define TOPIC_HUBS_MAX  8

@@ -1,7 +1,5 @@
 #include "proto/http/accept_header.h"
 
-#include <strings.h>
-
 /* Takes the text before the next `separator` outside of quotes. */
 static struct slice
 take_part(struct slice *rest, char separator)

@@ -21,7 +21,6 @@
 #pragma once
 
 #include "proto/problem.h"
-#include "proto/slice.h"
 
 /* Hexadecimal digits of a size, leading zeros included: no sum overflows. */
 #define CHUNKED_DIGITS_MAX 15

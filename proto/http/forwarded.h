@@ -16,7 +16,6 @@
 #include <sys/socket.h>
 
 #include "proto/http/network_address.h"
-#include "proto/slice.h"
 
 /* Finds the last address in the values of the two fields (several lines joined
  * by commas; size 0: not sent) that is not in `trusted`. False: there is none,

@@ -13,8 +13,6 @@
 #pragma once
 
 #include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 #define HEAD_CRLF_SIZE 2
 

@@ -9,8 +9,6 @@
 #pragma once
 
 #include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 #define KEY_SIZE_MAX 255
 

@@ -11,7 +11,6 @@
 #pragma once
 
 #include "proto/buf.h"
-#include "proto/slice.h"
 
 /* Appends a name, with its escapes undone. False: it is no UTF-8, it has an
  * escape of an ASCII character, which could change its meaning, or a label of

@@ -6,7 +6,6 @@
 #pragma once
 
 #include "proto/buf.h"
-#include "proto/slice.h"
 
 /* One link of a header; lends from it. */
 struct weblink {

@@ -29,8 +29,6 @@
 
 #include "proto/buf.h"
 #include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* RFC 2046 section 5.1.1 */
 #define MULTIPART_BOUNDARY_MAX 70

@@ -23,8 +23,6 @@
 #include <sys/socket.h>
 
 #include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 #define NETWORKS_MAX 64
 

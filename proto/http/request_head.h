@@ -29,9 +29,6 @@
 #pragma once
 
 #include "proto/http/head_lines.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* Bytes of a head, including the empty line before it and the empty line at its
  * end: a longer head is 431. A buffer of this size can hold every head. */

@@ -19,9 +19,6 @@
 #pragma once
 
 #include "proto/http/head_lines.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* Bytes of a head, with the empty line at its end. */
 #define RESPONSE_HEAD_MAX ((size_t)32 * 1024)

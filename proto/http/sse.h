@@ -20,8 +20,6 @@
 
 #include "proto/buf.h"
 #include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* Longest value of a field other than data, in bytes: those of Tidings have 50,
  * except the ids of streams of many sets. The reader ignores a longer id. */

@@ -6,7 +6,6 @@
 #include <openssl/params.h>
 
 #include "proto/ascii.h"
-#include "proto/memory.h"
 #include "proto/number.h"
 
 #define WEBHOOK_PREFIX "whsec_"

@@ -11,8 +11,6 @@
 #pragma once
 
 #include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 enum signature_method {
     SIGNATURE_SHA1,

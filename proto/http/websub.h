@@ -9,10 +9,6 @@
  */
 #pragma once
 
-#include "proto/buf.h"
-#include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 #include "proto/urlencoded.h"
 
 /* Bytes of a topic or callback, and of a secret (W-023: 199 are accepted). */

@@ -22,7 +22,6 @@
 #pragma once
 
 #include "proto/buf.h"
-#include "proto/slice.h"
 #include "proto/utf8.h"
 
 /* Payload of a control frame (RFC 6455 section 5.5). */

@@ -14,8 +14,6 @@
 
 #include "proto/buf.h"
 #include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* With the NUL. */
 #define UPGRADE_KEY_SIZE    25

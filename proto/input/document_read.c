@@ -6,7 +6,6 @@
 
 #include "proto/input/list_read.h"
 #include "proto/input/text_encoding.h"
-#include "proto/memory.h"
 
 enum document_form { FORM_UNKNOWN, FORM_XML, FORM_TEXT, FORM_ROBOTS };
 

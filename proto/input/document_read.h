@@ -22,9 +22,7 @@
  */
 #pragma once
 
-#include "proto/buf.h"
 #include "proto/input/list_report.h"
-#include "proto/problem.h"
 #include "proto/resourcesync/change.h"
 #include "proto/resourcesync/position.h"
 

@@ -1,7 +1,6 @@
 #include "proto/input/input_formats.h"
 
 #include "proto/input/input_reader.h"
-#include "proto/resourcesync/vocab.h"
 
 /* To add a format: a file that ends in a struct parser, its name in
  * input_reader.h, and a row here. */

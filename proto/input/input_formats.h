@@ -12,11 +12,8 @@
  */
 #pragma once
 
-#include "proto/problem.h"
 #include "proto/resourcesync/change.h"
 #include "proto/resourcesync/position.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 struct format;
 struct input_reader;

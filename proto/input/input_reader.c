@@ -1,8 +1,5 @@
 #include "proto/input/input_reader.h"
 
-#include "proto/memory.h"
-#include "proto/resourcesync/vocab.h"
-
 static void
 begin_input(struct input_reader *reader)
 {

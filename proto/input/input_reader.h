@@ -9,7 +9,6 @@
  */
 #pragma once
 
-#include "proto/buf.h"
 #include "proto/http/idempotency_key.h"
 #include "proto/input/input_formats.h"
 #include "proto/resourcesync/entry_members.h"

@@ -19,7 +19,6 @@
 
 #include "proto/input/input_reader.h"
 #include "proto/json/json_parse.h"
-#include "proto/memory.h"
 #include "proto/resourcesync/entry_members.h"
 #include "proto/swar.h"
 

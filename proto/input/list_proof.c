@@ -1,7 +1,5 @@
 #include "proto/input/list_proof.h"
 
-#include "proto/buf.h"
-#include "proto/memory.h"
 #include "proto/number.h"
 #include "proto/resourcesync/document_write.h"
 #include "proto/swar.h"

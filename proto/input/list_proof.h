@@ -24,7 +24,6 @@
  */
 #pragma once
 
-#include "proto/problem.h"
 #include "proto/resourcesync/fragment.h"
 #include "proto/resourcesync/position.h"
 

@@ -14,9 +14,7 @@
 #include "proto/input/list_read.h"
 
 #include "proto/ascii.h"
-#include "proto/memory.h"
 #include "proto/number.h"
-#include "proto/uri.h"
 
 /* Tables */
 

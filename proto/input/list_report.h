@@ -10,7 +10,6 @@
 #pragma once
 
 #include "proto/buf.h"
-#include "proto/slice.h"
 
 enum list_fault {
     /* mended */

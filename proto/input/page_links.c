@@ -2,7 +2,6 @@
 
 #include "proto/http/html_links.h"
 #include "proto/input/document_read.h"
-#include "proto/uri.h"
 
 struct pagelinks {
     pagelink_fn *on_link;

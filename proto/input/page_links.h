@@ -14,8 +14,6 @@
 #pragma once
 
 #include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* Longest URL of a link. */
 #define PAGELINK_URL_MAX 8192

@@ -1,9 +1,6 @@
 #include "proto/input/text_encoding.h"
 
 #include <iconv.h>
-#include <strings.h>
-
-#include "proto/memory.h"
 
 /* Bytes that tell UTF-16 from others. */
 #define FIRST_SIZE 4

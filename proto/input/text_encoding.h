@@ -12,7 +12,6 @@
 #pragma once
 
 #include "proto/problem.h"
-#include "proto/slice.h"
 
 struct text_encoding;
 

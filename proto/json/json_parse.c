@@ -1,7 +1,6 @@
 #include "proto/json/json_parse.h"
 
 #include "proto/buf.h"
-#include "proto/memory.h"
 #include "proto/swar.h"
 #include "proto/utf8.h"
 

@@ -21,8 +21,6 @@
 #pragma once
 
 #include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 #define JSON_DEPTH_MAX 16
 

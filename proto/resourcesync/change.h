@@ -7,11 +7,8 @@
 #pragma once
 
 #include "proto/datetime.h"
-#include "proto/problem.h"
 #include "proto/resourcesync/digest.h"
 #include "proto/resourcesync/vocab.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* Most links of an entry; most foreign attributes of it and its links together;
  * and the longest name of a namespace, in bytes, which the JSON form repeats

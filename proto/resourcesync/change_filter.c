@@ -1,13 +1,10 @@
 #include "proto/resourcesync/change_filter.h"
 
-#include <strings.h>
-
 #include "proto/ascii.h"
 #include "proto/resourcesync/change.h"
 #include "proto/resourcesync/document_write.h"
 #include "proto/resourcesync/fragment.h"
 #include "proto/resourcesync/vocab.h"
-#include "proto/uri.h"
 #include "proto/utf8.h"
 
 /* What a value of each name must look like */

@@ -25,8 +25,6 @@
 #pragma once
 
 #include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 /* Most values of one name. */
 #define FILTER_VALUES_MAX 32

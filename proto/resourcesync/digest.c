@@ -7,12 +7,9 @@
 
 #include "proto/resourcesync/digest.h"
 
-#include <strings.h>
-
 #include <openssl/evp.h>
 #include <openssl/sha.h>
 
-#include "proto/memory.h"
 #include "proto/number.h"
 #include "proto/swar.h"
 

@@ -6,8 +6,6 @@
 
 #include "proto/buf.h"
 #include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 #define DIGEST_SIZE 32
 

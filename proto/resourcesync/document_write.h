@@ -9,10 +9,8 @@
  */
 #pragma once
 
-#include "proto/buf.h"
 #include "proto/resourcesync/position.h"
 #include "proto/resourcesync/vocab.h"
-#include "proto/slice.h"
 
 /* Longest header, footer included, whatever the settings: five links of at most
  * 700 bytes and the root. List limits count it. */

@@ -8,7 +8,6 @@
 #pragma once
 
 #include "proto/arena.h"
-#include "proto/buf.h"
 #include "proto/resourcesync/change.h"
 
 /* Most bytes of one entry, and of one token of the parsers: twice the longest

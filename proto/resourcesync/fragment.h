@@ -17,7 +17,6 @@
  */
 #pragma once
 
-#include "proto/buf.h"
 #include "proto/resourcesync/change.h"
 #include "proto/resourcesync/digest.h"
 

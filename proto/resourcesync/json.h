@@ -3,11 +3,8 @@
  */
 #pragma once
 
-#include "proto/buf.h"
-#include "proto/problem.h"
 #include "proto/resourcesync/change.h"
 #include "proto/resourcesync/position.h"
-#include "proto/slice.h"
 
 /* Appends `text` (valid UTF-8) as a JSON string, quotes included. */
 void json_text(struct buf *to, struct slice text);

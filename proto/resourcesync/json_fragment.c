@@ -1,6 +1,5 @@
 #include "proto/resourcesync/json_fragment.h"
 
-#include "proto/datetime.h"
 #include "proto/resourcesync/digest.h"
 #include "proto/resourcesync/document_write.h"
 #include "proto/resourcesync/json.h"

@@ -12,7 +12,6 @@
 #pragma once
 
 #include "proto/buf.h"
-#include "proto/slice.h"
 
 /* Appends what json_change would make of the fragment. False, and appends
  * nothing, if the fragment is unusual (a foreign attribute, a time with

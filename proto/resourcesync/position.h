@@ -5,8 +5,6 @@
 
 #include "proto/datetime.h"
 #include "proto/resourcesync/digest.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 #include "proto/uri.h"
 
 /* An epoch is 16 lower-case hexadecimal digits. */

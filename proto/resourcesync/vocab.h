@@ -5,8 +5,6 @@
 #pragma once
 
 #include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 #define NS_SITEMAP "http://www.sitemaps.org/schemas/sitemap/0.9"
 #define NS_RS      "http://www.openarchives.org/rs/terms/"

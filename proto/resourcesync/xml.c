@@ -1,17 +1,14 @@
 #include "proto/resourcesync/xml.h"
 
 #include <pthread.h>
-#include <strings.h>
 
 #include <libxml/parser.h>
 #include <libxml/parserInternals.h>
 #include <libxml/uri.h>
 #include <libxml/xmlerror.h>
 
-#include "proto/memory.h"
 #include "proto/resourcesync/entry_builder.h"
 #include "proto/resourcesync/xml_scan.h"
-#include "proto/utf8.h"
 
 /* How much the parser gets at once: between two pieces what it holds is looked
  * at, and a piece stays in the processor's cache. */

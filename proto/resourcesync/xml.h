@@ -13,8 +13,6 @@
 #pragma once
 
 #include "proto/problem.h"
-#include "proto/slice.h"
-#include "proto/status.h"
 
 #define XML_DEPTH_MAX 32
 

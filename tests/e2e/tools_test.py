@@ -125,6 +125,13 @@ def test_what_nothing_needs_is_found(product):
     ]
 
 
+def test_includes_that_say_nothing_new_are_found(product):
+    product.replace("base/high.h", "void high_open", '#include "base/low.h"\n\nvoid high_open')
+    status, out = product.run("unused.py")
+    assert status == 1
+    assert out == "base/high.c: base/low.h is included by another header that it includes\n"
+
+
 def test_circles_are_found_also_by_pointers_that_are_kept(product):
     assert product.run("circles.py") == (0, "2 folders have no circles\n")
     product.replace("base/low.c", "low->on_end();", "low->end();")
