@@ -63,11 +63,11 @@ client_report(const struct list_report *report,
               void (*on_report)(const struct td_report *report, void *user),
               void *user)
 {
-    struct td_report told = {list_report_n_mended(report),
-                             list_report_n_left_out(report), NULL, NULL};
+    struct td_report to = {list_report_n_mended(report),
+                           list_report_n_left_out(report), NULL, NULL};
     struct buf mended, left_out;
 
-    if (!on_report || (!told.n_mended && !told.n_left_out))
+    if (!on_report || (!to.n_mended && !to.n_left_out))
         return;
     buf_init(&mended, SIZE_MAX / 2);
     buf_init(&left_out, SIZE_MAX / 2);
@@ -75,9 +75,9 @@ client_report(const struct list_report *report,
     list_report_write_left_out(&left_out, report);
     BUF_ADD(&mended, "\0");
     BUF_ADD(&left_out, "\0");
-    told.mended = told.n_mended && !mended.failed ? mended.data : NULL;
-    told.left_out = told.n_left_out && !left_out.failed ? left_out.data : NULL;
-    on_report(&told, user);
+    to.mended = to.n_mended && !mended.failed ? mended.data : NULL;
+    to.left_out = to.n_left_out && !left_out.failed ? left_out.data : NULL;
+    on_report(&to, user);
     buf_fini(&mended);
     buf_fini(&left_out);
 }
@@ -202,8 +202,8 @@ client_wait(struct td_client *client, unsigned ms)
 static void
 set_up_libraries(void)
 {
-    curl_loop_set_up();
-    lws_loop_set_up();
+    curl_global_init(CURL_GLOBAL_DEFAULT);
+    lws_set_log_level(0, NULL);
 }
 
 struct td_client *
@@ -258,30 +258,23 @@ td_header(struct td_client *client, const char *url, const char *header)
                                                  &client->problem));
 }
 
-/* Over http a proxy would read the token; over https it only carries bytes. */
-static enum status
-check_proxy(const char *url, struct problem *why)
-{
-    char scheme[CURL_LOOP_SCHEME_SIZE], host[CURL_LOOP_HOST_SIZE];
-
-    if (!curl_loop_read_url(url, scheme, host) || strcmp(scheme, "http") != 0 ||
-        !curl_loop_proxy(scheme, host))
-        return STATUS_OK;
-    return problem(why, STATUS_INVALID,
-                   "the token for %.200s would go through the proxy that the "
-                   "environment names; except the host by no_proxy",
-                   host);
-}
-
 static enum td_status
 set_token(struct td_client *client, const char *url, const char *text,
           const char *path)
 {
+    char scheme[CURL_LOOP_SCHEME_SIZE], host[CURL_LOOP_HOST_SIZE];
     enum status rc;
 
     client_begin(client);
-    rc = check_proxy(url, &client->problem);
-    if (!rc)
+    /* Over http a proxy would read the token; over https it only carries
+     * bytes. */
+    if (curl_loop_read_url(url, scheme, host) && !strcmp(scheme, "http") &&
+        curl_loop_proxy(scheme, host))
+        rc = client_fail(client, STATUS_INVALID,
+                         "the token for %.200s would go through the proxy that "
+                         "the environment names; except the host by no_proxy",
+                         host);
+    else
         rc = servers_set_token(&client->servers, url, text, path,
                                &client->problem);
     return client_end(client, rc);

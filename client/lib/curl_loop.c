@@ -22,12 +22,6 @@ struct curl_loop {
     struct list lost;      /* struct curl_loop_transfer */
 };
 
-void
-curl_loop_set_up(void)
-{
-    curl_global_init(CURL_GLOBAL_DEFAULT);
-}
-
 static void
 socket_action(struct curl_loop *web, curl_socket_t fd, int flags)
 {
@@ -87,20 +81,6 @@ on_socket_ready(int events, void *user)
                       (events & READY_WRITE ? CURL_CSELECT_OUT : 0));
 }
 
-/* Ends a transfer whose socket nobody watches, for want of memory. If on_socket
- * returned an error, libcurl would end all transfers, and each only when it
- * next wakes, perhaps never. */
-static void
-lose(struct curl_loop *web, CURL *easy)
-{
-    struct curl_loop_transfer *transfer = NULL;
-
-    curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&transfer);
-    if (list_is_empty(&transfer->lost))
-        list_append(&web->lost, &transfer->lost);
-    timer_start(web->finish, 0);
-}
-
 static int
 on_socket(CURL *easy, curl_socket_t fd, int what, void *user, void *known)
 {
@@ -123,8 +103,16 @@ on_socket(CURL *easy, curl_socket_t fd, int what, void *user, void *known)
                 descriptor_new(web->client->loop, fd, on_socket_ready, socket);
         }
         if (!socket || !socket->descriptor) {
+            struct curl_loop_transfer *transfer = NULL;
+
+            /* Ends this transfer, whose socket nobody watches. After an error
+             * from here libcurl would end all transfers, and each only when it
+             * next wakes, perhaps never. */
             free(socket);
-            lose(web, easy);
+            curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&transfer);
+            if (list_is_empty(&transfer->lost))
+                list_append(&web->lost, &transfer->lost);
+            timer_start(web->finish, 0);
             return 0;
         }
         curl_multi_assign(web->multi, fd, socket);
@@ -248,29 +236,22 @@ is_below(struct slice host, struct slice name)
             host.data[host.size - name.size - 1] == '.');
 }
 
-/* True if the address `host` is in the network, or is that address. */
-static bool
-is_in(const char *host, struct slice network)
-{
-    struct sockaddr_storage address;
-    struct networks one;
-
-    return address_read(host, &address) &&
-           !networks_read(network, &one, NULL) &&
-           networks_contain(&one, (const struct sockaddr *)&address);
-}
-
 static bool
 is_excepted(const char *list, const char *host)
 {
     static const char between[] = ", \t";
+    struct sockaddr_storage address;
+    bool is_address = address_read(host, &address);
+    struct networks network;
 
     if (!strcmp(list, "*"))
         return true;
     while (*(list += strspn(list, between))) {
         struct slice name = {list, strcspn(list, between)};
 
-        if (is_below(slice_of(host), name) || is_in(host, name))
+        if (is_below(slice_of(host), name) ||
+            (is_address && !networks_read(name, &network, NULL) &&
+             networks_contain(&network, (const struct sockaddr *)&address)))
             return true;
         list += name.size;
     }
@@ -365,24 +346,6 @@ curl_loop_reason(struct curl_loop_transfer *transfer, CURLcode result,
     return transfer->error[0] ? transfer->error : curl_easy_strerror(result);
 }
 
-static void
-set_addresses(struct td_client *client, struct curl_loop_transfer *transfer)
-{
-    char scheme[CURL_LOOP_SCHEME_SIZE] = "", host[CURL_LOOP_HOST_SIZE] = "";
-    bool is_url = curl_loop_read_url(transfer->url, scheme,
-                                     host); /* else libcurl refuses it */
-    bool is_proxied = is_url && curl_loop_proxy(scheme, host);
-    CURL *easy = transfer->easy;
-
-    address_policy_begin(client->reach, &transfer->check, host,
-                         transfer->is_own, is_proxied);
-    curl_easy_setopt(easy, CURLOPT_NOPROXY, is_proxied ? "" : "*");
-    curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
-    curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, transfer);
-    curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_connected);
-    curl_easy_setopt(easy, CURLOPT_PREREQDATA, transfer);
-}
-
 const char *
 curl_loop_ca_file(void)
 {
@@ -424,54 +387,44 @@ set_tls(CURL *easy, const struct server *own)
     curl_easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, 0L);
 }
 
-static bool
-has_authorization(const struct curl_slist *lines)
+bool
+curl_loop_add_own(const struct td_client *client, const char *url,
+                  bool is_proxied, struct curl_slist **headers,
+                  unsigned *token_version)
 {
-    static const char name[] = "Authorization:";
-
-    while (lines && strncasecmp(lines->data, name, sizeof(name) - 1) != 0)
-        lines = lines->next;
-    return lines != NULL;
-}
-
-/* A line of the program's own stays. libcurl sends no line of the request to
- * the proxy of a tunnel; without a tunnel the proxy would read the token. */
-static bool
-add_token(const struct server *server, const char *url, bool is_proxied,
-          struct curl_slist **headers, unsigned *version)
-{
-    static const char before[] = "Authorization: Bearer ";
-    char line[sizeof(before) + TOKEN_MAX];
+    static const char field[] = "Authorization:";
+    const struct server *server = servers_find(&client->servers, url);
+    char line[sizeof("Authorization: Bearer ") + TOKEN_MAX];
     bool is_good;
 
-    *version = 0;
-    if (!server || !server->token_version || has_authorization(*headers) ||
+    *token_version = 0;
+    for (size_t i = 0; server && i < server->n_lines; i++)
+        if (!curl_loop_header(headers, server->lines[i]))
+            return false;
+    /* libcurl sends no line of the request to the proxy of a tunnel; without a
+     * tunnel the proxy would read the token. */
+    if (!server || !server->token_version ||
         (is_proxied && strncasecmp(url, "https:", 6) != 0))
         return true;
-    *version = server->token_version;
-    snprintf(line, sizeof(line), "%s%s", before, server->token.text);
+    /* A line of the program's own stays. */
+    for (const struct curl_slist *own = *headers; own; own = own->next)
+        if (!strncasecmp(own->data, field, sizeof(field) - 1))
+            return true;
+    *token_version = server->token_version;
+    snprintf(line, sizeof(line), "%s Bearer %s", field, server->token.text);
     is_good = curl_loop_header(headers, line);
     explicit_bzero(line, sizeof(line));
     return is_good;
 }
 
 bool
-curl_loop_add_own(const struct td_client *client, const char *url,
-                  bool is_proxied, struct curl_slist **headers,
-                  unsigned *token_version)
-{
-    const struct server *server = servers_find(&client->servers, url);
-
-    for (size_t i = 0; server && i < server->n_lines; i++)
-        if (!curl_loop_header(headers, server->lines[i]))
-            return false;
-    return add_token(server, url, is_proxied, headers, token_version);
-}
-
-bool
 curl_loop_prepare(struct td_client *client, struct curl_loop_transfer *transfer,
                   const struct curl_slist *lines)
 {
+    char scheme[CURL_LOOP_SCHEME_SIZE] = "", host[CURL_LOOP_HOST_SIZE] = "";
+    bool is_url = curl_loop_read_url(transfer->url, scheme,
+                                     host); /* else libcurl refuses it */
+    bool is_proxied = is_url && curl_loop_proxy(scheme, host);
     CURL *easy = transfer->easy;
 
     if (!easy)
@@ -490,11 +443,17 @@ curl_loop_prepare(struct td_client *client, struct curl_loop_transfer *transfer,
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     set_tls(easy, servers_find(&client->servers, transfer->url));
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-    set_addresses(client, transfer);
+    address_policy_begin(client->reach, &transfer->check, host,
+                         transfer->is_own, is_proxied);
+    curl_easy_setopt(easy, CURLOPT_NOPROXY, is_proxied ? "" : "*");
+    curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+    curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, transfer);
+    curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_connected);
+    curl_easy_setopt(easy, CURLOPT_PREREQDATA, transfer);
     curl_easy_setopt(easy, CURLOPT_USERAGENT, "libtidings/" TIDINGS_VERSION);
     for (; lines; lines = lines->next)
         if (!curl_loop_header(&transfer->headers, lines->data))
             return false;
-    return curl_loop_add_own(client, transfer->url, transfer->check.is_proxied,
+    return curl_loop_add_own(client, transfer->url, is_proxied,
                              &transfer->headers, &transfer->token_version);
 }

@@ -14,9 +14,6 @@
 
 struct curl_loop;
 
-/* Call it once per process, before all else here. */
-void curl_loop_set_up(void);
-
 struct curl_loop *curl_loop_new(struct td_client *client); /* NULL: no memory */
 
 /* Call it when no transfer is under way. NULL is allowed. */

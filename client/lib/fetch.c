@@ -112,24 +112,6 @@ fill_values(struct fetch_answer *answer, const struct buf *kept)
             !kept || kept[i].failed || !kept[i].size ? "" : kept[i].data;
 }
 
-/* Keeps a value, terminated; drops one that is too long. Joins Link lines. */
-static void
-take_value(struct fetch *f, size_t which, struct slice text)
-{
-    struct buf *b = &f->values[which];
-
-    if (which != N_VALUES - 1)
-        buf_clear(b);
-    if (b->size)
-        BUF_ADD(b, ", ");
-    buf_add_slice(b, text);
-    BUF_ADD(b, "\0");
-    if (!b->failed)
-        b->size--;
-    else if (b->is_starved)
-        f->is_starved = true;
-}
-
 /* Reads a line of the head. libcurl takes a cut-off head for a whole one, of an
  * answer without a body: only the empty line proves the end. A 101 answers none
  * of our requests, and libcurl would wait for ever. Lines behind the empty one
@@ -154,9 +136,21 @@ on_header(char *line, size_t one, size_t size, void *user)
     while (text.size && (unsigned char)text.data[text.size - 1] <= ' ')
         text.size--;
     slice_skip_blanks(&text);
-    for (size_t i = 0; i < N_VALUES && !memchr(line, '\0', size); i++)
-        if (slice_is_word(name, values[i].name))
-            take_value(f, i, text);
+    for (size_t i = 0; i < N_VALUES && !memchr(line, '\0', size); i++) {
+        struct buf *value = &f->values[i];
+
+        if (!slice_is_word(name, values[i].name))
+            continue;
+        if (i != N_VALUES - 1) /* Link lines are joined */
+            buf_clear(value);
+        if (value->size)
+            BUF_ADD(value, ", ");
+        buf_add_slice(value, text);
+        BUF_ADD(value, "\0");
+        if (!value->failed) /* else it is too long, and dropped */
+            value->size--;
+        f->is_starved |= value->is_starved;
+    }
     return f->is_starved ? 0 : size;
 }
 
@@ -236,17 +230,11 @@ on_half_plain(struct slice bytes, void *user, struct problem *why)
     return gunzip_all(f->gunzip[1], bytes, why);
 }
 
-static struct gunzip *
-new_gunzip(struct fetch *f, bool is_gzip, gunzip_fn *on_inflated)
-{
-    return is_gzip ? gunzip_new(f->request.max_bytes, false, on_inflated, f)
-                   : gunzip_new_deflate(f->request.max_bytes, on_inflated, f);
-}
-
 static enum status
 open_coding(struct fetch *f)
 {
     struct slice codings = slice_of(f->answer.coding);
+    gunzip_fn *on_inflated;
 
     f->is_coding_known = true;
     while (!f->request.keeps_coding && codings.size > 0) {
@@ -264,8 +252,10 @@ open_coding(struct fetch *f)
                        : STATUS_OK; /* of an explanation */
         /* The last coding of the list is undone first. */
         f->gunzip[1] = f->gunzip[0];
+        on_inflated = f->gunzip[1] ? on_half_plain : on_plain;
         f->gunzip[0] =
-            new_gunzip(f, is_gzip, f->gunzip[1] ? on_half_plain : on_plain);
+            is_gzip ? gunzip_new(f->request.max_bytes, false, on_inflated, f)
+                    : gunzip_new_deflate(f->request.max_bytes, on_inflated, f);
         if (!f->gunzip[0])
             return problem_memory(&f->undo);
     }
@@ -322,8 +312,30 @@ on_progress(void *user, curl_off_t n_expected, curl_off_t n_received,
     return 0;
 }
 
+/* True if another hop follows this answer, which nobody gets to see: it
+ * redirects, or refuses a token that has been replaced meanwhile. The token's
+ * file is read once per hop. */
 static bool
-set_options(struct fetch *f)
+is_passed_over(struct fetch *f)
+{
+    unsigned status = f->answer.status;
+
+    if (f->request.redirects && f->answer.location[0] &&
+        (status == 307 || status == 308 ||
+         (!f->request.body &&
+          (status == 301 || status == 302 || status == 303))))
+        return true;
+    if (status == 401 && !f->was_renewed) {
+        f->was_renewed = true;
+        f->has_new_token = servers_renew_token(&f->client->servers, f->url,
+                                               f->transfer.token_version);
+    }
+    return f->has_new_token;
+}
+
+/* Begins the hop, or waits for a place at its host. False: no memory. */
+static bool
+begin_transfer(struct fetch *f)
 {
     CURL *easy;
 
@@ -365,49 +377,8 @@ set_options(struct fetch *f)
         curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
     else if (f->method)
         curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, f->method);
-    return true;
-}
-
-static bool
-is_redirect(const struct fetch *f)
-{
-    unsigned status = f->answer.status;
-
-    if (!f->request.redirects || !f->answer.location[0])
-        return false;
-    if (status == 307 || status == 308)
-        return true;
-    return !f->request.body &&
-           (status == 301 || status == 302 || status == 303);
-}
-
-/* True if the answer refuses a token that has been replaced meanwhile. Asks
- * once per hop: the file is read then. */
-static bool
-is_to_repeat(struct fetch *f)
-{
-    if (f->answer.status == 401 && !f->was_renewed) {
-        f->was_renewed = true;
-        f->has_new_token = servers_renew_token(&f->client->servers, f->url,
-                                               f->transfer.token_version);
-    }
-    return f->has_new_token;
-}
-
-/* True if another hop follows this answer, which nobody gets to see. */
-static bool
-is_passed_over(struct fetch *f)
-{
-    return is_redirect(f) || is_to_repeat(f);
-}
-
-/* Begins the hop, or waits for a place at its host. False: no memory. */
-static bool
-begin_transfer(struct fetch *f)
-{
-    return set_options(f) &&
-           (!host_place_ask(f->client->places, &f->place, f->url) ||
-            curl_loop_add(f->client->web, &f->transfer));
+    return !host_place_ask(f->client->places, &f->place, f->url) ||
+           curl_loop_add(f->client->web, &f->transfer);
 }
 
 /* Sets f->url to the target of the redirect. */
@@ -525,19 +496,6 @@ hand_over(struct fetch *f)
     return true;
 }
 
-static enum status
-meaning_of(CURLcode result)
-{
-    switch (result) {
-    case CURLE_BAD_CONTENT_ENCODING:
-    case CURLE_UNSUPPORTED_PROTOCOL: /* where a redirect leads */
-    case CURLE_URL_MALFORMAT:
-        return STATUS_MALFORMED;
-    default:
-        return STATUS_UNREACHABLE;
-    }
-}
-
 /* libcurl's reason without the milliseconds that it took: the same trouble then
  * reads the same each time. */
 static enum status
@@ -551,8 +509,14 @@ fail_curl(struct fetch *f, struct problem *why)
 
     if (is_refused)
         return problem(why, STATUS_MALFORMED, "%s", text);
-    return problem(why, meaning_of(f->result), "%.*s%s",
-                   has_time ? (int)(after - text) : -1, text,
+    /* The last two: where a redirect leads. */
+    return problem(why,
+                   f->result == CURLE_BAD_CONTENT_ENCODING ||
+                           f->result == CURLE_UNSUPPORTED_PROTOCOL ||
+                           f->result == CURLE_URL_MALFORMAT
+                       ? STATUS_MALFORMED
+                       : STATUS_UNREACHABLE,
+                   "%.*s%s", has_time ? (int)(after - text) : -1, text,
                    has_time ? rest + 3 : "");
 }
 
@@ -560,7 +524,6 @@ fail_curl(struct fetch *f, struct problem *why)
 static void
 judge_answer(struct fetch *f, struct problem *why)
 {
-    problem_clear(why);
     why->http_status = f->answer.status;
     why->retry_after_s = f->answer.retry_after_s;
     if (f->is_refused)
@@ -612,21 +575,6 @@ finish_fetch(struct fetch *f)
     end_fetch(f, &why);
 }
 
-/* Lets libcurl go on. Only this call reports a failure: without an end here,
- * the exchange would never end. */
-static void
-let_come(struct fetch *f)
-{
-    CURLcode code = curl_easy_pause(f->transfer.easy, CURLPAUSE_CONT);
-
-    if (!code)
-        return;
-    curl_loop_remove(f->client->web, &f->transfer);
-    f->result = code;
-    f->is_done = true;
-    timer_start(f->hand_over, 0);
-}
-
 /* Hands over and finishes, in a turn of the loop of its own. */
 static void
 on_hand_over(void *user)
@@ -643,8 +591,15 @@ on_hand_over(void *user)
     } else if (f->is_done) {
         finish_fetch(f);
     } else if (f->is_web_paused) {
+        /* Lets libcurl go on. Only this call reports a failure: without an end
+         * here, the exchange would never end. */
         f->is_web_paused = false;
-        let_come(f);
+        f->result = curl_easy_pause(f->transfer.easy, CURLPAUSE_CONT);
+        if (f->result) {
+            curl_loop_remove(f->client->web, &f->transfer);
+            f->is_done = true;
+            timer_start(f->hand_over, 0);
+        }
     }
 }
 
@@ -658,25 +613,6 @@ on_done(CURLcode result, void *user)
     on_hand_over(f);
 }
 
-/* Copies the URL in a form that can be sent. NULL: no memory. */
-static char *
-sendable_url(const char *url)
-{
-    const char *host = strstr(url, "://");
-    struct buf to;
-    char *copy;
-
-    /* libcurl knows what to do with a host beyond ASCII. */
-    host = host ? host + 3 : url;
-    host += strcspn(host, "/?#");
-    buf_init(&to, SIZE_MAX / 2);
-    buf_add(&to, url, (size_t)(host - url));
-    uri_add_sendable(&to, slice_of(host));
-    copy = to.failed ? NULL : slice_dup(buf_slice(&to));
-    buf_fini(&to);
-    return copy;
-}
-
 /* Its turn at the host has come. If the host wants to be left alone for long,
  * the answer is what it has said before. */
 static void
@@ -688,7 +624,6 @@ on_place(void *user)
 
     a->retry_after_s =
         host_places_pause_s(f->client->places, f->url, &a->status);
-    problem_clear(&why);
     if (a->retry_after_s) {
         fill_texts(f);
         why.http_status = a->status;
@@ -701,10 +636,21 @@ on_place(void *user)
     end_fetch(f, &why);
 }
 
+/* Copies the request, with its URL in a form that can be sent. */
 static bool
 copy_request(struct fetch *f, const struct fetch_request *request)
 {
-    f->url = sendable_url(request->url);
+    /* libcurl knows what to do with a host beyond ASCII. */
+    const char *host = strstr(request->url, "://");
+    const char *path = host ? host + 3 : request->url;
+    struct buf url;
+
+    path += strcspn(path, "/?#");
+    buf_init(&url, SIZE_MAX / 2);
+    buf_add(&url, request->url, (size_t)(path - request->url));
+    uri_add_sendable(&url, slice_of(path));
+    f->url = url.failed ? NULL : slice_dup(buf_slice(&url));
+    buf_fini(&url);
     f->method = request->method ? strdup(request->method) : NULL;
     f->request = *request;
     if (request->body) {
@@ -742,7 +688,6 @@ fetch_start(struct td_client *client, const struct fetch_request *request,
     buf_init(&f->answer.body, SIZE_MAX / 2);
     buf_init(&f->pending, 2 * PENDING_MOST);
     buf_init(&f->plain, PLAIN_MOST);
-    problem_clear(&f->undo);
     for (size_t i = 0; i < N_VALUES; i++)
         buf_init(&f->values[i], VALUE_MAX);
     f->hand_over = timer_new(client->loop, on_hand_over, f);

@@ -5,21 +5,12 @@
 
 #include "proto/ascii.h"
 
-/* Drops the default port of the scheme. */
-static void
-drop_port(struct slice *authority, const char *port)
-{
-    size_t size = strlen(port);
-
-    if (authority->size > size && slice_ends(*authority, port))
-        authority->size -= size;
-}
-
 /* "HTTP://me@Example.org:80/x?y" --> "HTTP://", "Example.org" */
 static bool
 split_url(struct slice url, struct slice *scheme, struct slice *authority)
 {
     static const char *const schemes[] = {"http://", "https://"};
+    static const char *const ports[] = {":80", ":443"};
     const char *at;
 
     for (size_t i = 0; i < 2; i++) {
@@ -34,7 +25,10 @@ split_url(struct slice url, struct slice *scheme, struct slice *authority)
                              : NULL;
         if (at)
             slice_skip(authority, (size_t)(at + 1 - authority->data));
-        drop_port(authority, i ? ":443" : ":80");
+        /* The default port of the scheme says nothing. */
+        size = strlen(ports[i]);
+        if (authority->size > size && slice_ends(*authority, ports[i]))
+            authority->size -= size;
         return authority->size > 0;
     }
     return false;

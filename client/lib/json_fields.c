@@ -45,35 +45,29 @@ begin_value(struct reading *r)
     name_member(r, slice_of(number));
 }
 
-/* Copies as many whole characters as there is room for. */
-static void
-take_text(struct json_fields_member *member, struct slice text)
-{
-    size_t size = text.size;
-
-    if (size >= member->size) {
-        size = member->size - 1;
-        while (size && ((unsigned char)text.data[size] & 0xc0) == 0x80)
-            size--;
-    }
-    if (size)
-        memcpy(member->text, text.data, size);
-    member->text[size] = '\0';
-    member->is_there = true;
-}
-
+/* Copies as many whole characters of a text as there is room for. */
 static void
 take_field(struct reading *r, enum json_event event, struct slice text)
 {
     for (size_t i = 0; r->depth == 1 && i < r->n_members; i++) {
         struct json_fields_member *member = &r->members[i];
+        size_t size = text.size;
 
         if (strcmp(member->name, r->path) != 0)
             continue;
-        if (event == JSON_STRING && member->text)
-            take_text(member, text);
-        else if (event == JSON_NUMBER && member->number)
+        if (event == JSON_NUMBER && member->number)
             member->is_there = number_read(text, member->number);
+        if (event != JSON_STRING || !member->text)
+            return;
+        if (size >= member->size) {
+            size = member->size - 1;
+            while (size && ((unsigned char)text.data[size] & 0xc0) == 0x80)
+                size--;
+        }
+        if (size)
+            memcpy(member->text, text.data, size);
+        member->text[size] = '\0';
+        member->is_there = true;
         return;
     }
 }

@@ -146,12 +146,6 @@ static const struct lws_extension extensions[] = {
 
 /* Life cycle */
 
-void
-lws_loop_set_up(void)
-{
-    lws_set_log_level(0, NULL);
-}
-
 struct lws_loop *
 lws_loop_new(struct td_client *client)
 {
@@ -170,17 +164,6 @@ free_vhost(struct vhost *vhost)
     free(vhost);
 }
 
-/* libuv needs two turns to close the handles of the library, which then frees
- * the rest. */
-static void
-destroy_context(struct lws_loop *web)
-{
-    lws_context_destroy(web->context);
-    for (int i = 0; i < 4; i++)
-        loop_turn(handle_loop_base(web->client->loop), false);
-    lws_context_destroy(web->context);
-}
-
 void
 lws_loop_free(struct lws_loop *web)
 {
@@ -188,8 +171,14 @@ lws_loop_free(struct lws_loop *web)
 
     if (!web)
         return;
-    if (web->context)
-        destroy_context(web);
+    if (web->context) {
+        /* libuv needs two turns to close the handles of the library, which
+         * then frees the rest. */
+        lws_context_destroy(web->context);
+        for (int i = 0; i < 4; i++)
+            loop_turn(handle_loop_base(web->client->loop), false);
+        lws_context_destroy(web->context);
+    }
     while ((vhost = web->vhosts)) {
         web->vhosts = vhost->next;
         free_vhost(vhost);
@@ -251,42 +240,37 @@ add_file(struct buf *key, const char *path)
                    (long long)of.st_mtim.tv_sec, of.st_mtim.tv_nsec);
 }
 
-static bool
-set_files(SSL_CTX *tls, const struct server *server, struct problem *why)
-{
-    const char *ca = curl_loop_ca_file();
-
-    SSL_CTX_set_default_verify_paths(tls);
-    if (ca && SSL_CTX_load_verify_file(tls, ca) != 1)
-        problem(why, STATUS_UNREACHABLE, "cannot use the authorities of %s: %s",
-                ca, openssl_reason());
-    if (why->rc || !server || !server->cert)
-        return !why->rc;
-    SSL_CTX_set_default_passwd_cb(tls, openssl_no_password);
-    if (SSL_CTX_use_certificate_chain_file(tls, server->cert) != 1 ||
-        SSL_CTX_use_PrivateKey_file(tls, server->key, SSL_FILETYPE_PEM) != 1)
-        problem(why, STATUS_UNREACHABLE, "cannot use the certificate %s: %s",
-                server->cert, openssl_reason());
-    return !why->rc;
-}
-
 /* NULL: `why` has the reason. */
 static SSL_CTX *
 new_tls(const char *host, const struct server *server, struct problem *why)
 {
     SSL_CTX *tls = SSL_CTX_new(TLS_client_method());
     X509_VERIFY_PARAM *names = tls ? SSL_CTX_get0_param(tls) : NULL;
+    const char *ca = curl_loop_ca_file();
 
     if (!tls || !openssl_raise_level(tls)) {
         problem_memory(why);
-    } else if (set_files(tls, server, why)) {
-        X509_VERIFY_PARAM_set_hostflags(names,
-                                        X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-        if (X509_VERIFY_PARAM_set1_ip_asc(names, host) == 1 ||
-            X509_VERIFY_PARAM_set1_host(names, host, 0) == 1)
-            return tls;
-        problem_memory(why);
+        goto failed;
     }
+    SSL_CTX_set_default_verify_paths(tls);
+    if (ca && SSL_CTX_load_verify_file(tls, ca) != 1) {
+        problem(why, STATUS_UNREACHABLE, "cannot use the authorities of %s: %s",
+                ca, openssl_reason());
+        goto failed;
+    }
+    if (server && server->cert &&
+        server_use_files(tls, server->cert, server->key, why)) {
+        why->rc = STATUS_UNREACHABLE;
+        goto failed;
+    }
+    X509_VERIFY_PARAM_set_hostflags(names,
+                                    X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    if (X509_VERIFY_PARAM_set1_ip_asc(names, host) == 1 ||
+        X509_VERIFY_PARAM_set1_host(names, host, 0) == 1)
+        return tls;
+    problem_memory(why);
+
+failed:
     SSL_CTX_free(tls);
     return NULL;
 }
@@ -556,16 +540,6 @@ connect_next(struct lws_link *link)
     timer_start(link->timer, 0);
 }
 
-/* A certificate that is not good is so for each address of the server. */
-static void
-note_certificate(struct lws_link *link, X509_STORE_CTX *chain)
-{
-    link->next = NULL;
-    problem(&link->why, STATUS_UNREACHABLE,
-            "the certificate of %s is not good: %s", link->authority,
-            X509_verify_cert_error_string(X509_STORE_CTX_get_error(chain)));
-}
-
 /* An address has failed, or its time is over. */
 static void
 on_timer(void *user)
@@ -763,8 +737,13 @@ on_event(struct lws *wsi, enum lws_callback_reasons what, void *user, void *in,
         return what == LWS_CALLBACK_CLIENT_RECEIVE ? -1 : 0;
     switch (what) {
     case LWS_CALLBACK_OPENSSL_PERFORM_SERVER_CERT_VERIFICATION:
-        if (!size)
-            note_certificate(link, user);
+        if (!size) { /* it is not good for each address of the server */
+            link->next = NULL;
+            problem(
+                &link->why, STATUS_UNREACHABLE,
+                "the certificate of %s is not good: %s", link->authority,
+                X509_verify_cert_error_string(X509_STORE_CTX_get_error(user)));
+        }
         return 0;
     case LWS_CALLBACK_CLIENT_APPEND_HANDSHAKE_HEADER:
         return add_headers(link, in, size);

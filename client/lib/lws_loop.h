@@ -26,9 +26,6 @@
 struct inflater;
 struct lws_loop;
 
-/* Call it once per process, before all else here. */
-void lws_loop_set_up(void);
-
 struct lws_loop *lws_loop_new(struct td_client *client); /* NULL: no memory */
 
 /* Close all links before. Turns the loop. NULL is allowed. */

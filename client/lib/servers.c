@@ -125,79 +125,38 @@ is_own(struct slice name)
            !strncasecmp(name.data, handshake, sizeof(handshake) - 1);
 }
 
-static enum status
-check_line(const struct buf *server, const char *line, struct problem *why)
-{
-    struct slice rest = slice_of(line), name = slice_take(&rest, ':');
-
-    if (!server->size || !is_header(line))
-        return problem(why, STATUS_INVALID,
-                       "not a header, Name: value, for a server: \"%s\"",
-                       problem_quote(slice_of(line)).text);
-    if (is_own(name))
-        return problem(why, STATUS_INVALID,
-                       "the library itself writes the field \"%s\"",
-                       problem_quote(name).text);
-    return STATUS_OK;
-}
-
-static enum status
-add_line(struct server *server, const char *line, struct problem *why)
-{
-    if (!ONE_MORE(server->lines, &server->capacity, server->n_lines) ||
-        !(server->lines[server->n_lines] = strdup(line)))
-        return problem_memory(why);
-    server->n_lines++;
-    return STATUS_OK;
-}
-
 enum status
 servers_add_header(struct servers *servers, const char *url, const char *line,
                    struct problem *why)
 {
+    struct slice rest = slice_of(line), field = slice_take(&rest, ':');
     struct server *server;
+    enum status rc = STATUS_OK;
     struct buf name;
-    enum status rc;
 
     server_name(&name, url);
-    rc = name.failed ? problem_memory(why) : check_line(&name, line, why);
-    if (!rc) {
-        server = open_server(servers, &name, why);
-        rc = server ? add_line(server, line, why) : STATUS_MEMORY;
-    }
+    if (name.failed)
+        rc = problem_memory(why);
+    else if (!name.size || !is_header(line))
+        rc = problem(why, STATUS_INVALID,
+                     "not a header, Name: value, for a server: \"%s\"",
+                     problem_quote(slice_of(line)).text);
+    else if (is_own(field))
+        rc = problem(why, STATUS_INVALID,
+                     "the library itself writes the field \"%s\"",
+                     problem_quote(field).text);
+    else if (!(server = open_server(servers, &name, why)))
+        rc = STATUS_MEMORY;
+    else if (!ONE_MORE(server->lines, &server->capacity, server->n_lines) ||
+             !(server->lines[server->n_lines] = strdup(line)))
+        rc = problem_memory(why);
+    else
+        server->n_lines++;
     buf_fini(&name);
     return rc;
 }
 
 /* Tokens */
-
-static enum status
-check_token_server(struct slice server, struct problem *why)
-{
-    if (!server.size)
-        return problem(why, STATUS_INVALID,
-                       "no URL of a server that a token is for");
-    if (!slice_starts(server, "https:") && !websub_is_loopback(server))
-        return problem(why, STATUS_INVALID,
-                       "a token is sent over https, or over http to this "
-                       "machine itself, and not to %.*s",
-                       SLICE_ARG(server));
-    return STATUS_OK;
-}
-
-static enum status
-read_token(struct token *token, const char *text, const char *path,
-           struct problem *why)
-{
-    enum status rc;
-
-    if (path)
-        return token_file_read(path, false, token, why);
-    rc = token_check(slice_of(text), "the token", why);
-    if (!rc)
-        strcpy(token->text, text);
-    return rc;
-}
 
 enum status
 servers_set_token(struct servers *servers, const char *url, const char *text,
@@ -206,15 +165,25 @@ servers_set_token(struct servers *servers, const char *url, const char *text,
     struct token token = {.text = ""};
     char *file = path ? strdup(path) : NULL;
     struct server *server = NULL;
+    enum status rc = STATUS_OK;
     struct buf name;
-    enum status rc;
 
     server_name(&name, url);
-    rc = name.failed || (path && !file)
-             ? problem_memory(why)
-             : check_token_server(buf_slice(&name), why);
-    if (!rc && (path || text))
-        rc = read_token(&token, text, path, why);
+    if (name.failed || (path && !file))
+        rc = problem_memory(why);
+    else if (!name.size)
+        rc = problem(why, STATUS_INVALID,
+                     "no URL of a server that a token is for");
+    else if (!slice_starts(buf_slice(&name), "https:") &&
+             !websub_is_loopback(buf_slice(&name)))
+        rc = problem(why, STATUS_INVALID,
+                     "a token is sent over https, or over http to this "
+                     "machine itself, and not to %.*s",
+                     SLICE_ARG(buf_slice(&name)));
+    else if (path)
+        rc = token_file_read(path, false, &token, why);
+    else if (text && !(rc = token_check(slice_of(text), "the token", why)))
+        strcpy(token.text, text);
     if (!rc)
         server = open_server(servers, &name, why);
     if (server) {
@@ -222,7 +191,7 @@ servers_set_token(struct servers *servers, const char *url, const char *text,
         server->token_file = file;
         server->token = token;
         server->token_version = path || text;
-        problem_clear(&server->token_told);
+        problem_clear(&server->token_failure);
     } else {
         free(file);
         rc = rc ? rc : STATUS_MEMORY;
@@ -262,9 +231,9 @@ servers_renew_token(struct servers *servers, const char *url, unsigned version)
         return true;
     if (!server->token_file || !server->token.is_regular)
         return false;
-    problem_clear(&server->token_told);
+    problem_clear(&server->token_failure);
     if (!token_file_read(server->token_file, true, &token,
-                         &server->token_told) &&
+                         &server->token_failure) &&
         strcmp(token.text, server->token.text) != 0) {
         server->token = token; /* overwrites the former one */
         server->token_version++;
@@ -284,8 +253,8 @@ servers_token_note(struct servers *servers, const char *url)
     while (other && !other->token_version)
         other = other->next;
     servers->note[0] = '\0';
-    if (server && server->token_told.rc)
-        snprintf(servers->note, size, "%.1000s", server->token_told.text);
+    if (server && server->token_failure.rc)
+        snprintf(servers->note, size, "%.1000s", server->token_failure.text);
     else if (server && server->token_file)
         snprintf(servers->note, size, "the token of %.900s was sent",
                  server->token_file);
@@ -297,43 +266,17 @@ servers_token_note(struct servers *servers, const char *url)
 
 /* Certificates */
 
-/* Reads both files as libcurl will, so that the program learns of a fault now.
- */
-static enum status
-check_files(const char *cert, const char *key, struct problem *why)
+enum status
+server_use_files(SSL_CTX *tls, const char *cert, const char *key,
+                 struct problem *why)
 {
-    SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
-    enum status rc = STATUS_OK;
-
-    if (!ctx)
-        return problem_memory(why);
-    SSL_CTX_set_default_passwd_cb(ctx, openssl_no_password);
-    if (SSL_CTX_use_certificate_chain_file(ctx, cert) != 1)
-        rc = problem(why, STATUS_IO, "cannot use the certificate %s: %s", cert,
-                     openssl_reason());
-    else if (SSL_CTX_use_PrivateKey_file(ctx, key, SSL_FILETYPE_PEM) != 1)
-        rc = problem(why, STATUS_IO, "cannot use the key %s: %s", key,
-                     openssl_reason());
-    SSL_CTX_free(ctx);
-    return rc;
-}
-
-static enum status
-keep_files(struct server *server, const char *cert, const char *key,
-           struct problem *why)
-{
-    char *certs = cert ? strdup(cert) : NULL;
-    char *keys = cert ? strdup(key) : NULL;
-
-    if (cert && (!certs || !keys)) {
-        free(certs);
-        free(keys);
-        return problem_memory(why);
-    }
-    free(server->cert);
-    free(server->key);
-    server->cert = certs;
-    server->key = keys;
+    SSL_CTX_set_default_passwd_cb(tls, openssl_no_password);
+    if (SSL_CTX_use_certificate_chain_file(tls, cert) != 1)
+        return problem(why, STATUS_IO, "cannot use the certificate %s: %s",
+                       cert, openssl_reason());
+    if (SSL_CTX_use_PrivateKey_file(tls, key, SSL_FILETYPE_PEM) != 1)
+        return problem(why, STATUS_IO, "cannot use the key %s: %s", key,
+                       openssl_reason());
     return STATUS_OK;
 }
 
@@ -341,23 +284,36 @@ enum status
 servers_set_certificate(struct servers *servers, const char *url,
                         const char *cert, const char *key, struct problem *why)
 {
-    struct server *server;
-    struct buf name;
+    /* Reads both files as libcurl will, so that the program learns of a fault
+     * now. */
+    SSL_CTX *tls = SSL_CTX_new(TLS_client_method());
+    char *its_cert = cert ? strdup(cert) : NULL;
+    char *its_key = cert ? strdup(key ? key : cert) : NULL;
+    struct server *server = NULL;
     enum status rc = STATUS_OK;
+    struct buf name;
 
-    key = key ? key : cert;
     server_name(&name, url);
-    if (name.failed)
+    if (name.failed || !tls || (cert && (!its_cert || !its_key)))
         rc = problem_memory(why);
     else if (!slice_starts(buf_slice(&name), "https:"))
         rc = problem(why, STATUS_INVALID,
                      "a certificate is for the https URL of a server");
-    if (!rc && cert)
-        rc = check_files(cert, key, why);
-    if (!rc) {
+    else if (cert)
+        rc = server_use_files(tls, its_cert, its_key, why);
+    if (!rc)
         server = open_server(servers, &name, why);
-        rc = server ? keep_files(server, cert, key, why) : STATUS_MEMORY;
+    if (server) {
+        free(server->cert);
+        free(server->key);
+        server->cert = its_cert;
+        server->key = its_key;
+    } else {
+        free(its_cert);
+        free(its_key);
+        rc = rc ? rc : STATUS_MEMORY;
     }
+    SSL_CTX_free(tls);
     buf_fini(&name);
     return rc;
 }

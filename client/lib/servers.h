@@ -23,17 +23,19 @@
 #include "base/token_file.h"
 #include "proto/buf.h"
 
+struct ssl_ctx_st;
+
 struct server {
     struct server *next;
     char *name;   /* "https://host:port" */
     char **lines; /* "Name: value", in the order of adding */
     size_t n_lines, capacity;
-    char *token_file;          /* its path; NULL: none */
-    struct token token;        /* the present one */
-    unsigned token_version;    /* 1 and up; 0: no token */
-    struct problem token_told; /* why the file could not be read again */
-    char *cert;                /* PEM file: the certificate and its chain */
-    char *key;                 /* NULL: no certificate */
+    char *token_file;             /* its path; NULL: none */
+    struct token token;           /* the present one */
+    unsigned token_version;       /* 1 and up; 0: no token */
+    struct problem token_failure; /* why the file could not be read again */
+    char *cert;                   /* PEM file: the certificate and its chain */
+    char *key;                    /* NULL: no certificate */
 };
 
 /* All zero: there are none. */
@@ -72,6 +74,10 @@ enum status servers_set_token(struct servers *servers, const char *url,
 enum status servers_set_certificate(struct servers *servers, const char *url,
                                     const char *cert, const char *key,
                                     struct problem *why);
+
+/* Gives a context of TLS a certificate and its key. STATUS_IO: why not. */
+enum status server_use_files(struct ssl_ctx_st *tls, const char *cert,
+                             const char *key, struct problem *why);
 
 /* Returns the token for a request to `url`, lent until the next call, and sets
  * its version. NULL: none. */

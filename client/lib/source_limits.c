@@ -42,24 +42,13 @@ source_limits_look_at(const struct source_limits *room, const char *path,
     return judge_space(room, &fs, path, n, why);
 }
 
-/* Writes the path of a directory; "" if the system does not say it. */
-static void
-name_directory(int dir_fd, char *path, size_t size)
-{
-    char link[64];
-    ssize_t n;
-
-    snprintf(link, sizeof(link), "/proc/self/fd/%d", dir_fd);
-    n = readlink(link, path, size - 1);
-    path[n > 0 ? n : 0] = '\0';
-}
-
 enum status
 source_limits_look(struct source_limits *room, int dir_fd, uint64_t n,
                    struct problem *why)
 {
+    char link[64], path[PATH_MAX];
     struct statvfs fs;
-    char path[PATH_MAX];
+    ssize_t size;
 
     room->unlooked += n;
     if (!room->limits.min_free_bytes ||
@@ -69,7 +58,9 @@ source_limits_look(struct source_limits *room, int dir_fd, uint64_t n,
     room->unlooked = 0;
     if (fstatvfs(dir_fd, &fs))
         return STATUS_OK; /* the write will fail */
-    name_directory(dir_fd, path, sizeof(path));
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", dir_fd);
+    size = readlink(link, path, sizeof(path) - 1);
+    path[size > 0 ? size : 0] = '\0';
     room->has_looked = !judge_space(room, &fs, path, n, why);
     return room->has_looked ? STATUS_OK : why->rc;
 }
