@@ -81,17 +81,9 @@ copy_link(struct download_job_link *to, struct slice url, struct slice hash,
     return to->url && to->hash;
 }
 
-/* True if a digest or a length tells whether the duplicate has the right
- * bytes. */
-static bool
-is_guarded(const struct want *want, const struct downloads_link *link)
-{
-    return want->hash.size || want->length != LENGTH_NONE || link->hash.size ||
-           link->length != LENGTH_NONE;
-}
-
 /* Copies the usable duplicates that are guarded, or those that are not, the
- * best first. */
+ * best first. A digest or a length of a guarded one tells whether it has the
+ * right bytes. */
 static bool
 copy_duplicates(struct download_job *job, const struct want *want,
                 bool are_guarded)
@@ -108,9 +100,11 @@ copy_duplicates(struct download_job *job, const struct want *want,
 
         for (size_t i = 0; i < n; i++) {
             const struct downloads_link *link = &want->duplicates[i];
+            bool is_guarded = want->hash.size || want->length != LENGTH_NONE ||
+                              link->hash.size || link->length != LENGTH_NONE;
 
             if (is_taken[i] || !host_name_is_url(link->href) ||
-                is_guarded(want, link) != are_guarded ||
+                is_guarded != are_guarded ||
                 (best && order_of(link) >= order_of(best)))
                 continue;
             best = link;
@@ -249,23 +243,6 @@ set_over(struct download_job *job)
     timer_start(job->downloads->turn, 0);
 }
 
-/* Ends a job whose links have all failed. */
-static void
-fail_job(struct download_job *job)
-{
-    char text[sizeof(job->why.text)];
-
-    if (job->n_links > 1) {
-        snprintf(text, sizeof(text),
-                 "%.700s; %u duplicate%s of it failed as "
-                 "well, the last: %s",
-                 job->why.text, job->n_links - 1, job->n_links == 2 ? "" : "s",
-                 job->last);
-        problem(&job->why, job->why.rc, "%s", text);
-    }
-    set_over(job);
-}
-
 /* Leaves the current link for the next one. */
 static void
 leave_link(struct download_job *job, const struct problem *why)
@@ -286,15 +263,15 @@ static void
 queue_job(struct download_job *job)
 {
     struct downloads *d = job->downloads;
+    char text[sizeof(job->why.text)];
 
-    for (; job->at < job->n_links;) {
+    while (job->at < job->n_links) {
         const struct download_job_link *link = &job->links[job->at];
         bool is_url = host_name_is_url(slice_of(link->url));
         struct host *host =
             is_url ? host_queues_of(d->hosts, slice_of(link->url)) : NULL;
         struct problem why = {.text = ""};
 
-        problem_clear(&why);
         if (!is_url) {
             problem(&why, STATUS_INVALID, "it has no URL of http or https");
         } else if (!host) {
@@ -308,32 +285,16 @@ queue_job(struct download_job *job)
         }
         leave_link(job, &why);
     }
-    fail_job(job);
-}
-
-/* Moves the jobs that wait for a host that is down. */
-static void
-leave_host(struct host *host, const struct problem *why)
-{
-    struct download_job *job;
-
-    list_until_empty (job, &host->waiting, queued.node) {
-        host_queues_remove(&job->queued);
-        leave_link(job, why);
-        queue_job(job);
+    /* All its links have failed. */
+    if (job->n_links > 1) {
+        snprintf(text, sizeof(text),
+                 "%.700s; %u duplicate%s of it failed as "
+                 "well, the last: %s",
+                 job->why.text, job->n_links - 1, job->n_links == 2 ? "" : "s",
+                 job->last);
+        problem(&job->why, job->why.rc, "%s", text);
     }
-}
-
-/* True if the job may try its link once more. Each later link keeps one
- * attempt.
- */
-static bool
-may_try_again(const struct download_job *job)
-{
-    unsigned budget = job->downloads->limits.attempts;
-    unsigned after = job->n_links - 1 - job->at;
-
-    return job->n_attempts + after < budget;
+    set_over(job);
 }
 
 /* Returns what the end of a download means for its host. */
@@ -371,7 +332,7 @@ try_again(struct download_job *job, bool host_failed)
 }
 
 static void
-tell_again(const struct download_job *job, const struct problem *why)
+report_again(const struct download_job *job, const struct problem *why)
 {
     struct downloads *d = job->downloads;
 
@@ -387,6 +348,7 @@ on_downloaded(const struct problem *why, const struct download_answer *answer,
     struct downloads *d = job->downloads;
     struct host *host = job->queued.host;
     enum host_queues_end end = end_of(why);
+    unsigned n_later = job->n_links - 1 - job->at; /* each keeps one attempt */
     int64_t now = clock_steady_ms();
 
     job->download = NULL;
@@ -405,19 +367,25 @@ on_downloaded(const struct problem *why, const struct download_answer *answer,
     } else if (why->rc == STATUS_MALFORMED && answer->is_other &&
                !job->is_anew) {
         job->is_anew = true;
-        tell_again(job, why);
+        report_again(job, why);
         try_again(job, false);
-    } else if (why->rc == STATUS_UNREACHABLE && may_try_again(job)) {
-        tell_again(job, why);
+    } else if (why->rc == STATUS_UNREACHABLE &&
+               job->n_attempts + n_later < d->limits.attempts) {
+        report_again(job, why);
         try_again(job, end == HOST_QUEUES_FAILED);
     } else {
         if (job->at + 1 < job->n_links)
-            tell_again(job, why);
+            report_again(job, why);
         leave_link(job, why);
         queue_job(job);
     }
-    if (host_queues_is_down(d->hosts, host, now))
-        leave_host(host, why);
+    if (!host_queues_is_down(d->hosts, host, now))
+        return;
+    list_until_empty (job, &host->waiting, queued.node) {
+        host_queues_remove(&job->queued);
+        leave_link(job, why);
+        queue_job(job);
+    }
 }
 
 static void

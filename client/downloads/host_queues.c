@@ -161,14 +161,26 @@ host_queues_wait_ms(const struct host_queues *hosts, int64_t now_ms)
     return best;
 }
 
-static void
-has_failed(struct host_queues *hosts, struct host *host, unsigned retry_after_s,
-           int64_t now_ms)
+void
+host_queues_done(struct host_queues *hosts, struct queued_job *job,
+                 enum host_queues_end end, unsigned retry_after_s,
+                 int64_t now_ms)
 {
     const struct host_queues_limits *limits = &hosts->limits;
+    struct host *host = job->host;
     int64_t asked = (int64_t)retry_after_s * 1000;
     int64_t until;
 
+    host->n_running--;
+    if (end == HOST_QUEUES_WELL) {
+        host->n_failures = 0;
+        host->pause_ms = limits->pause_ms;
+        host->n_places = 2 * host->n_places < limits->per_host
+                             ? 2 * host->n_places
+                             : limits->per_host;
+    }
+    if (end != HOST_QUEUES_FAILED)
+        return;
     if (asked > limits->asked_most_ms)
         asked = limits->asked_most_ms;
     if (limits->patience_ms && asked > limits->patience_ms)
@@ -186,25 +198,6 @@ has_failed(struct host_queues *hosts, struct host *host, unsigned retry_after_s,
     if (until > host->until_ms)
         host->until_ms = until;
     host->n_places = 1;
-}
-
-void
-host_queues_done(struct host_queues *hosts, struct queued_job *job,
-                 enum host_queues_end end, unsigned retry_after_s,
-                 int64_t now_ms)
-{
-    struct host *host = job->host;
-
-    host->n_running--;
-    if (end == HOST_QUEUES_FAILED) {
-        has_failed(hosts, host, retry_after_s, now_ms);
-    } else if (end == HOST_QUEUES_WELL) {
-        host->n_failures = 0;
-        host->pause_ms = hosts->limits.pause_ms;
-        host->n_places = 2 * host->n_places < hosts->limits.per_host
-                             ? 2 * host->n_places
-                             : hosts->limits.per_host;
-    }
 }
 
 bool

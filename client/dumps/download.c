@@ -394,33 +394,23 @@ begin_body(struct download *d, const struct fetch_answer *answer)
     return d->is_begun;
 }
 
-/* True if `bytes`, at d->bytes, agree with the beginning of a package, if it is
- * to be one. */
-static bool
-begins_so(const struct download *d, struct slice bytes)
-{
-    static const char begins[] = PACKAGE_BEGINS;
-
-    for (size_t i = 0; d->request.is_package && i < bytes.size &&
-                       d->bytes + i < sizeof(begins) - 1;
-         i++)
-        if (bytes.data[i] != begins[d->bytes + i])
-            return false;
-    return true;
-}
-
 static bool
 on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
 {
+    static const char begins[] = PACKAGE_BEGINS;
     struct download *d = user;
     struct problem fault = {.text = ""};
     enum status rc;
 
     if (!d->is_begun && !begin_body(d, answer))
         return false;
-    if (!begins_so(d, bytes))
-        return fail_other(d, "it is not a ZIP package: it does not begin with "
-                             "\"" PACKAGE_BEGINS "\"");
+    for (size_t i = 0; d->request.is_package && i < bytes.size &&
+                       d->bytes + i < sizeof(begins) - 1;
+         i++)
+        if (bytes.data[i] != begins[d->bytes + i])
+            return fail_other(d,
+                              "it is not a ZIP package: it does not begin with "
+                              "\"" PACKAGE_BEGINS "\"");
     rc = digest_check_add(d->digests, bytes, &fault);
     if (rc)
         return fail_checked(d, rc, &fault);
@@ -483,19 +473,11 @@ on_answer(struct fetch_answer *answer, const struct problem *why, void *user)
     end_download(d, answer->url);
 }
 
-/* True if `text` is safe in a header: it comes from a stranger's entry. */
-static bool
-is_coding(const char *text)
-{
-    static const char safe[] = "abcdefghijklmnopqrstuvwxyz"
-                               "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
-
-    return strlen(text) <= 64 && strspn(text, safe) == strlen(text);
-}
-
 static void
 send_request(struct download *d)
 {
+    static const char safe[] = "abcdefghijklmnopqrstuvwxyz"
+                               "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
     char range[48], since[VALIDATOR_MAX + 16], coding[128];
     const char *headers[6];
     size_t n = 0;
@@ -508,7 +490,9 @@ send_request(struct download *d)
         .kind = HOST_PLACE_FILE,
     };
 
-    d->keeps_coding = d->encoding[0] && is_coding(d->encoding) &&
+    /* The encoding comes from a stranger's entry, into a header. */
+    d->keeps_coding = d->encoding[0] && strlen(d->encoding) <= 64 &&
+                      !d->encoding[strspn(d->encoding, safe)] &&
                       strcasecmp(d->encoding, "identity") != 0;
     request.keeps_coding = d->keeps_coding;
     snprintf(coding, sizeof(coding), "Accept-Encoding: %s",
@@ -534,15 +518,6 @@ send_request(struct download *d)
 }
 
 /* The partial file */
-
-static bool
-open_new(struct download *d)
-{
-    download_forget(d->request.dir_fd, d->file);
-    d->fd = openat(d->request.dir_fd, d->file,
-                   O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    return d->fd >= 0 || fail_io(d);
-}
 
 /* Opens the partial file of an earlier attempt. False: none is usable. */
 static bool
@@ -581,10 +556,18 @@ on_turn(void *user)
         return;
     }
     if (d->fd < 0 && !open_old(d)) {
-        if (has_room(d, BLOCK_SIZE) && open_new(d))
-            send_request(d);
-        else
-            end_download(d, d->url);
+        if (has_room(d, BLOCK_SIZE)) {
+            download_forget(d->request.dir_fd, d->file);
+            d->fd = openat(d->request.dir_fd, d->file,
+                           O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                           0666);
+            if (d->fd >= 0) {
+                send_request(d);
+                return;
+            }
+            fail_io(d);
+        }
+        end_download(d, d->url);
         return;
     }
     do

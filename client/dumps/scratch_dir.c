@@ -66,26 +66,19 @@ lock_dir(int above_fd, const char *name)
     return fd;
 }
 
-/* True if the name is one of ours: the caller may have others with the prefix.
- */
-static bool
-is_one(const char *name)
-{
-    size_t size = strlen(PREFIX);
-
-    return !strncmp(name, PREFIX, size) && name[size] &&
-           !name[size + strspn(name + size, "0123456789")];
-}
-
 /* Removes the directory `name` if nobody uses it. */
 static void
 sweep_dir(int above_fd, const char *name, void *user)
 {
     const struct scratch *scratch = user;
+    size_t size = strlen(PREFIX);
     bool is_all = true;
     int fd;
 
-    if (!is_one(name) || !strcmp(name, scratch->name))
+    /* The caller may have other names with the prefix. */
+    if (strncmp(name, PREFIX, size) != 0 || !name[size] ||
+        name[size + strspn(name + size, "0123456789")] ||
+        !strcmp(name, scratch->name))
         return;
     fd = lock_dir(above_fd, name);
     if (fd < 0)

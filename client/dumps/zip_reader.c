@@ -114,15 +114,6 @@ zip_read(struct zip_cursor *zip, char *to, size_t size, size_t *n,
     return got < 0 ? fail_zip(zip, why) : STATUS_OK;
 }
 
-/* The size that the archive declares; UINT64_MAX: none. */
-static uint64_t
-zip_size(struct archive_entry *entry)
-{
-    return archive_entry_size_is_set(entry) && archive_entry_size(entry) >= 0
-               ? (uint64_t)archive_entry_size(entry)
-               : UINT64_MAX;
-}
-
 #define MANIFEST   "manifest.xml"
 #define PIECE_SIZE 16384
 #define CHUNK_SIZE 65536
@@ -245,11 +236,31 @@ safe_name(const char *name)
 }
 
 static enum status
-add_member(struct zip_reader *package, struct slice name, uint32_t ordinal,
-           struct problem *why)
+add_entry(struct zip_reader *package, struct archive_entry *entry,
+          uint32_t ordinal, struct problem *why)
 {
+    const char *text = archive_entry_pathname(entry); /* or NULL */
+    struct slice name;
     enum status rc;
 
+    if (!text || archive_entry_filetype(entry) != AE_IFREG ||
+        archive_entry_symlink(entry) || archive_entry_hardlink(entry))
+        return STATUS_OK;
+    name = safe_name(text);
+    if (name.size == 0)
+        return STATUS_OK;
+    if (archive_entry_is_encrypted(entry))
+        return problem(why, STATUS_MALFORMED,
+                       "the package is encrypted: \"%s\"",
+                       problem_quote(name).text);
+    if (slice_is(name, MANIFEST)) {
+        if (package->has_manifest)
+            return problem(why, STATUS_MALFORMED,
+                           "the package has two members " MANIFEST);
+        package->has_manifest = true;
+        package->manifest = ordinal;
+        return STATUS_OK;
+    }
     if (package->n_members == ZIP_READER_MEMBERS_MAX)
         return problem(why, STATUS_MALFORMED,
                        "the package has more than %d members",
@@ -267,33 +278,6 @@ add_member(struct zip_reader *package, struct slice name, uint32_t ordinal,
     return STATUS_OK;
 }
 
-static enum status
-add_entry(struct zip_reader *package, struct archive_entry *entry,
-          uint32_t ordinal, struct problem *why)
-{
-    const char *text = archive_entry_pathname(entry); /* or NULL */
-    struct slice name;
-
-    if (!text || archive_entry_filetype(entry) != AE_IFREG ||
-        archive_entry_symlink(entry) || archive_entry_hardlink(entry))
-        return STATUS_OK;
-    name = safe_name(text);
-    if (name.size == 0)
-        return STATUS_OK;
-    if (archive_entry_is_encrypted(entry))
-        return problem(why, STATUS_MALFORMED,
-                       "the package is encrypted: \"%s\"",
-                       problem_quote(name).text);
-    if (!slice_is(name, MANIFEST))
-        return add_member(package, name, ordinal, why);
-    if (package->has_manifest)
-        return problem(why, STATUS_MALFORMED,
-                       "the package has two members " MANIFEST);
-    package->has_manifest = true;
-    package->manifest = ordinal;
-    return STATUS_OK;
-}
-
 /* The member at `path`; NULL: none. */
 static struct member *
 find_member(struct zip_reader *package, struct slice path)
@@ -307,23 +291,6 @@ find_member(struct zip_reader *package, struct slice path)
             return m;
     }
     return NULL;
-}
-
-/* No member comes after it: they stay where they are. */
-static enum status
-index_members(struct zip_reader *package, struct problem *why)
-{
-    for (size_t i = 0; i < package->n_members; i++) {
-        struct member *m = &package->members[i];
-
-        if (find_member(package, m->path))
-            return problem(why, STATUS_MALFORMED,
-                           "the package has two members \"/%s\"",
-                           problem_quote(m->path).text);
-        map_add(&package->by_path, &m->node,
-                map_hash(&package->by_path, m->path));
-    }
-    return STATUS_OK;
 }
 
 /* Collects the members from all headers. */
@@ -349,7 +316,19 @@ list_members(struct zip_reader *package, struct problem *why)
     if (!rc && !package->has_manifest)
         rc = problem(why, STATUS_MALFORMED,
                      "the package has no member " MANIFEST);
-    return rc ? rc : index_members(package, why);
+    /* No member comes after these: they stay where they are. */
+    for (size_t i = 0; !rc && i < package->n_members; i++) {
+        struct member *m = &package->members[i];
+
+        if (find_member(package, m->path))
+            rc = problem(why, STATUS_MALFORMED,
+                         "the package has two members \"/%s\"",
+                         problem_quote(m->path).text);
+        else
+            map_add(&package->by_path, &m->node,
+                    map_hash(&package->by_path, m->path));
+    }
+    return rc;
 }
 
 enum status
@@ -540,7 +519,11 @@ open_partial(struct zip_reader *package, struct archive_entry *entry,
     package->partial = m;
     package->room = m->length; /* the digests check it */
     if (m->length == LENGTH_NONE) {
-        uint64_t size = zip_size(entry);
+        /* The size that the archive declares */
+        uint64_t size =
+            archive_entry_size_is_set(entry) && archive_entry_size(entry) >= 0
+                ? (uint64_t)archive_entry_size(entry)
+                : UINT64_MAX;
 
         package->room =
             size < ZIP_READER_MEMBER_MAX ? size : ZIP_READER_MEMBER_MAX;
