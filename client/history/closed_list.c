@@ -40,24 +40,6 @@ on_bytes(struct slice bytes, void *user, struct problem *why)
 }
 
 static enum status
-unpack(struct reading *r, struct slice body, struct problem *why)
-{
-    struct gunzip *gunzip = gunzip_new(CLOSED_LIST_MAX, true, on_bytes, r);
-    enum status rc;
-
-    if (!gunzip)
-        return problem_memory(why);
-    rc = gunzip_all(gunzip, body, why);
-    if (!rc)
-        rc = gunzip_end(gunzip, why);
-    gunzip_free(gunzip);
-    if (rc == STATUS_TOO_LARGE)
-        return problem(why, STATUS_UNSUPPORTED,
-                       "it unpacks to more than %u bytes", CLOSED_LIST_MAX);
-    return rc;
-}
-
-static enum status
 on_head(const struct list_head *head, void *user, struct problem *why)
 {
     struct reading *r = user;
@@ -68,32 +50,22 @@ on_head(const struct list_head *head, void *user, struct problem *why)
                : STATUS_OK;
 }
 
-/* The piece that the entry goes to. */
-static struct closed_piece *
-piece_of(struct closed_list *list, const struct list_entry *entry)
-{
-    struct closed_piece *last =
-        list->n_pieces ? &list->pieces[list->n_pieces - 1] : NULL;
-
-    if (last && last->size < CLOSED_LIST_PIECE_BYTES &&
-        last->last - last->after < CLOSED_LIST_PIECE_ENTRIES)
-        return last;
-    if (!ONE_MORE(list->pieces, &list->capacity, list->n_pieces))
-        return NULL;
-    last = &list->pieces[list->n_pieces++];
-    *last = (struct closed_piece){.at = (size_t)entry->at,
-                                  .after = entry->view->seq - 1};
-    return last;
-}
-
 static enum status
 on_entry(const struct list_entry *entry, void *user, struct problem *why)
 {
     struct reading *r = user;
-    struct closed_piece *piece = piece_of(r->list, entry);
+    struct closed_list *list = r->list;
+    struct closed_piece *piece =
+        list->n_pieces ? &list->pieces[list->n_pieces - 1] : NULL;
 
-    if (!piece)
-        return problem_memory(why);
+    if (!piece || piece->size >= CLOSED_LIST_PIECE_BYTES ||
+        piece->last - piece->after >= CLOSED_LIST_PIECE_ENTRIES) {
+        if (!ONE_MORE(list->pieces, &list->capacity, list->n_pieces))
+            return problem_memory(why);
+        piece = &list->pieces[list->n_pieces++];
+        *piece = (struct closed_piece){.at = (size_t)entry->at,
+                                       .after = entry->view->seq - 1};
+    }
     piece->size += entry->text.size;
     piece->last = entry->view->seq;
     piece->digest = *entry->digest;
@@ -110,12 +82,21 @@ closed_list_read(struct closed_list *list, const char *url, struct slice body,
     static const struct list_proof_events events = {on_head, on_entry};
     struct reading r = {.list = list, .is_dropped = is_dropped};
     struct list_chain chain = {.epoch = ""};
+    struct gunzip *gunzip = gunzip_new(CLOSED_LIST_MAX, true, on_bytes, &r);
     struct list_proof *proof = NULL;
     enum status rc;
 
     buf_clear(&list->text);
     list->n_pieces = 0;
-    rc = unpack(&r, body, why);
+    if (!gunzip)
+        return problem_memory(why);
+    rc = gunzip_all(gunzip, body, why);
+    if (!rc)
+        rc = gunzip_end(gunzip, why);
+    gunzip_free(gunzip);
+    if (rc == STATUS_TOO_LARGE)
+        return problem(why, STATUS_UNSUPPORTED,
+                       "it unpacks to more than %u bytes", CLOSED_LIST_MAX);
     if (rc)
         return rc;
     proof = list_proof_new(&chain, url, &events, &r);

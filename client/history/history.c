@@ -10,21 +10,6 @@
 #include "client/history/history_state.h"
 #include "client/lib/pause.h"
 
-/* Moves the place to the list's `until`, if that is later and has passed: the
- * source declares that nothing happened until then. */
-static void
-advance_position(struct history *h)
-{
-    int64_t until = h->list.head.until_us;
-
-    if (!h->now.is_time || until == DATETIME_NONE || until <= h->now.time_us)
-        return;
-    if (until / 1000000 >= clock_now_us() / 1000000)
-        return;
-    h->now.time_us = until;
-    h->now.n_at = 0;
-}
-
 /* True if a list seems to be missing before the part `i`: while a source moves
  * a list to an archive, neither document may name it. */
 static bool
@@ -57,19 +42,29 @@ is_past_part(const struct history *h)
 static void
 read_part(struct history *h)
 {
+    int64_t until = h->list.head.until_us;
+
     while (h->i < h->parts.n && is_past_part(h))
         h->i++;
     if (has_hole(h) && history_again(h))
         return;
-    if (h->i >= h->parts.n) {
-        advance_position(h);
-        history_end_well(h);
-    } else if (h->list.is_loaded && h->i + 1 == h->parts.n) {
-        h->state = HISTORY_TELL;
+    if (h->i < h->parts.n) {
+        if (!h->list.is_loaded || h->i + 1 < h->parts.n) {
+            history_load(h, DOCUMENT_PART);
+            return;
+        }
+        h->state = HISTORY_DELIVER;
         timer_start(h->timer, 0);
-    } else {
-        history_load(h, DOCUMENT_PART);
+        return;
     }
+    /* Moves the place to the list's `until`, if that is later and has passed:
+     * the source declares that nothing happened until then. */
+    if (h->now.is_time && until != DATETIME_NONE && until > h->now.time_us &&
+        until / 1000000 < clock_now_us() / 1000000) {
+        h->now.time_us = until;
+        h->now.n_at = 0;
+    }
+    history_end_well(h);
 }
 
 static void
@@ -109,8 +104,8 @@ on_timer(void *user)
     case HISTORY_READ:
         read_part(h);
         break;
-    case HISTORY_TELL:
-        history_tell(h);
+    case HISTORY_DELIVER:
+        history_deliver(h);
         break;
     }
 }

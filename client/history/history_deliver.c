@@ -13,18 +13,6 @@
 /* Entries handed over in one turn of the loop. */
 #define TURN 1000
 
-/* R-410: true if the entry has no time, and may have happened after the place,
- * before which nothing of this list is known. */
-static bool
-may_be_later(const struct history *h, const struct list_entries_entry *k)
-{
-    const struct source_position *place = &h->origin.place;
-
-    return (source_position_is_moment(place) ||
-            h->list.kept.found == LIST_LOST) &&
-           !k->has_time && k->bound_us >= place->time_us;
-}
-
 /* True if the entry is no news because it stood in the list before, too: a list
  * may have two addresses, or move on while it is read. */
 static bool
@@ -37,7 +25,9 @@ is_repeat(const struct history *h, const struct list_entries_entry *k)
            mark_set_has(&past->known, k->mark);
 }
 
-/* True if the entry is new by its time. */
+/* True if the entry is new by its time. R-410: so is one without a time that
+ * may have happened after the place, before which nothing of this list is
+ * known. */
 static bool
 passes_by_time(struct history *h, const struct list_entries_entry *k)
 {
@@ -47,7 +37,10 @@ passes_by_time(struct history *h, const struct list_entries_entry *k)
         o->n_again--;
         return false;
     }
-    return k->when_us >= o->place.time_us || may_be_later(h, k);
+    return k->when_us >= o->place.time_us ||
+           (!k->has_time && k->bound_us >= o->place.time_us &&
+            (source_position_is_moment(&o->place) ||
+             h->list.kept.found == LIST_LOST));
 }
 
 /* Returns the sum of the marks before the entry `i`, which grows from call to
@@ -122,14 +115,16 @@ static void
 note_doubts(struct history *h)
 {
     const struct list_entries *kept = &h->list.kept;
+    const struct source_position *place = &h->origin.place;
     const char *url = h->parts.all[h->i].url;
     bool covers =
         h->list.head.from_us != DATETIME_NONE &&
-        h->list.head.from_us <= h->origin.place.time_us &&
+        h->list.head.from_us <= place->time_us &&
         (kept->datetimes.n == kept->n_seen || kept->lastmods.n == kept->n_seen);
     bool is_own = h->list.past.mark || h->list.is_behind;
+    char time[DATETIME_SIZE + 1] = "";
 
-    if (source_position_is_old(&h->origin.place))
+    if (source_position_is_old(place))
         history_doubt(h,
                       "the position is of an earlier version, which did not "
                       "notice changes before it in %s",
@@ -140,22 +135,14 @@ note_doubts(struct history *h)
                       "%s is another one than the list that was read: changes "
                       "may be missing, or come twice",
                       url);
-}
-
-/* Reports where the oldest list begins, if the history begins there. */
-static void
-doubt_beginning(struct history *h)
-{
-    const struct source_position *place = &h->origin.place;
-    char time[DATETIME_SIZE + 1] = "";
-
+    /* Where the oldest list begins, if the history begins there. */
     if (h->i > 0 || place->time_us != DATETIME_NONE || place->has_list ||
         place->is_end || (is_numbered(h) && h->list.head.td.after == 0))
         return;
     if (h->list.begin_us != DATETIME_NONE)
         datetime_write(time, h->list.begin_us);
-    history_doubt(h, "%s begins %s%s: what was before is not known",
-                  h->parts.all[0].url, time[0] ? "at " : "somewhere", time);
+    history_doubt(h, "%s begins %s%s: what was before is not known", url,
+                  time[0] ? "at " : "somewhere", time);
 }
 
 /* Prepares the new entries of a list without seqs. False: gone. */
@@ -169,7 +156,6 @@ begin_list(struct history *h)
     if (!h->now.is_time)
         return true;
     note_doubts(h);
-    doubt_beginning(h);
     h->list.is_by_time = kept->found == LIST_BY_TIME ||
                          (kept->found == LIST_LOST && !h->list.is_whole);
     if (kept->found == LIST_CONTINUED && h->list.past.n && !h->list.is_behind)
@@ -378,7 +364,7 @@ take_member(struct history *h, const struct document_entry *e,
 }
 
 void
-history_tell(struct history *h)
+history_deliver(struct history *h)
 {
     char file[FILE_SIZE];
 

@@ -3,7 +3,7 @@
  * failure.
  *
  *     an index at the top, its pages --> parts --> HISTORY_SEARCH
- *     a list, its pages -----------> kept -------> HISTORY_TELL
+ *     a list, its pages -----------> kept -------> HISTORY_DELIVER
  *     the root of a part ----------> known ------> HISTORY_SEARCH goes on
  *     older ones ------------------> found ------> HISTORY_SEARCH goes on
  */
@@ -221,23 +221,6 @@ on_downloaded(const struct problem *because,
     end_document(h, NULL, &why);
 }
 
-static enum status
-open_scratch(struct history *h, struct problem *why)
-{
-    const char *path = h->plan.scratch;
-
-    if (!path && !h->temporary[0]) {
-        snprintf(h->temporary, sizeof(h->temporary), "%s/tidings-XXXXXX",
-                 temporary_directory());
-        if (!mkdtemp(h->temporary)) {
-            problem_errno(why, "cannot make a directory", h->temporary);
-            h->temporary[0] = '\0';
-            return why->rc;
-        }
-    }
-    return scratch_open(&h->scratch, path ? path : h->temporary, why);
-}
-
 static bool
 load_package(struct history *h, const char *url)
 {
@@ -248,9 +231,20 @@ load_package(struct history *h, const char *url)
         .max_bytes = h->client->room.limits.max_total_bytes,
         .is_package = true,
     };
+    const char *path = h->plan.scratch ? h->plan.scratch : h->temporary;
     struct problem why = {.text = ""};
 
-    if (h->scratch.fd < 0 && open_scratch(h, &why))
+    if (!path[0]) {
+        snprintf(h->temporary, sizeof(h->temporary), "%s/tidings-XXXXXX",
+                 temporary_directory());
+        if (!mkdtemp(h->temporary)) {
+            problem_errno(&why, "cannot make a directory", h->temporary);
+            h->temporary[0] = '\0';
+        }
+    }
+    if (!why.rc && h->scratch.fd < 0)
+        (void)!scratch_open(&h->scratch, path, &why);
+    if (why.rc)
         return history_fail(h, STATUS_IO, "%s", why.text);
     request.dir_fd = h->scratch.fd;
     h->download = download_start(h->client, &request, on_downloaded, h);
@@ -282,20 +276,6 @@ url_of(const struct history *h)
         break;
     }
     return h->parts.all[h->i].url;
-}
-
-/* Forgets the previous list before another one is read. */
-static void
-clear_list(struct history *h)
-{
-    history_close_package(h);
-    list_entries_fini(&h->list.kept);
-    history_parts_fini(&h->list.pages);
-    free(h->list.next);
-    h->list.next = NULL;
-    h->list.is_loaded = false;
-    h->list.i_kept = h->list.n_summed = 0;
-    h->list.sum = 0;
 }
 
 /* Expects the entries up to the place, which may have another address by
@@ -350,34 +330,34 @@ expect_list(struct history *h, const char *url)
     h->list.wants_known = !past->known.slots;
 }
 
-/* The ETag of the last time, if this may be the same list; else NULL. */
-static const char *
-etag_of(const struct history *h, enum history_document document)
-{
-    bool is_newest = document == DOCUMENT_TOP ||
-                     (document == DOCUMENT_PART && h->state == HISTORY_SEARCH &&
-                      h->search.may_be_same);
-
-    return h->plan.etag && is_newest ? history_last_etag(h) : NULL;
-}
-
 bool
 history_load(struct history *h, enum history_document document)
 {
-    struct document_fetch_request request;
+    bool may_be_same = document == DOCUMENT_TOP ||
+                       (document == DOCUMENT_PART &&
+                        h->state == HISTORY_SEARCH && h->search.may_be_same);
+    struct document_fetch_request request = {.silence_s = h->plan.silence_s};
 
     h->document = document;
     history_clear_root(h);
     if (document == DOCUMENT_TOP || document == DOCUMENT_PART) {
-        clear_list(h);
+        /* Forgets the previous list. */
+        history_close_package(h);
+        list_entries_fini(&h->list.kept);
+        history_parts_fini(&h->list.pages);
+        free(h->list.next);
+        h->list.next = NULL;
+        h->list.is_loaded = false;
+        h->list.i_kept = h->list.n_summed = 0;
+        h->list.sum = 0;
         expect_list(h, url_of(h));
     }
     h->retry.before = h->list.kept;
     h->retry.n_found = h->found.n;
     h->retry.n_older = h->older.documents.n;
-    request = (struct document_fetch_request){.url = url_of(h),
-                                              .etag = etag_of(h, document),
-                                              .silence_s = h->plan.silence_s};
+    request.url = url_of(h);
+    if (may_be_same && h->plan.etag)
+        request.etag = history_last_etag(h);
     if ((document == DOCUMENT_PART || document == DOCUMENT_PROBE) &&
         h->parts.all[h->i].is_package)
         return load_package(h, request.url);
@@ -555,7 +535,7 @@ end_list(struct history *h, const struct document_fetch_answer *answer)
     if (h->state == HISTORY_SEARCH)
         h->i = h->parts.n;
     else
-        h->state = HISTORY_TELL;
+        h->state = HISTORY_DELIVER;
     timer_start(h->timer, 0);
 }
 
@@ -632,29 +612,22 @@ end_older(struct history *h)
         timer_start(h->timer, 0);
 }
 
-/* Handles a document that cannot be had. */
-static void
-end_failed(struct history *h, const struct problem *why)
-{
-    bool is_lost = why->http_status == 404 || why->http_status == 410;
-
-    if (history_waits(h, why))
-        return;
-    if (h->document == DOCUMENT_OLDER && why->rc == STATUS_REFUSED)
-        end_older(h); /* there are no older ones, then */
-    else if (h->document == DOCUMENT_TOP || why->rc != STATUS_REFUSED ||
-             !is_lost)
-        history_end(h, why);
-    else if (!history_again(h)) /* it may have another address by now */
-        history_fail(h, STATUS_GONE, "%s", why->text);
-}
-
 static void
 end_document(struct history *h, const struct document_fetch_answer *answer,
              const struct problem *why)
 {
     if (why->rc) {
-        end_failed(h, why);
+        bool is_lost = why->http_status == 404 || why->http_status == 410;
+
+        if (history_waits(h, why))
+            return;
+        if (h->document == DOCUMENT_OLDER && why->rc == STATUS_REFUSED)
+            end_older(h); /* there are no older ones, then */
+        else if (h->document == DOCUMENT_TOP || why->rc != STATUS_REFUSED ||
+                 !is_lost)
+            history_end(h, why);
+        else if (!history_again(h)) /* it may have another address by now */
+            history_fail(h, STATUS_GONE, "%s", why->text);
         return;
     }
     h->retry.pause_ms = PAUSE_FIRST;

@@ -26,7 +26,7 @@ read_from(struct history *h, size_t i)
 
 /* All known parts begin after the place. */
 static void
-tell_gone(struct history *h)
+end_gone(struct history *h)
 {
     char time[DATETIME_SIZE + 1] = "";
     int64_t from = h->parts.n ? h->parts.all[0].from_us : DATETIME_NONE;
@@ -91,7 +91,7 @@ look_further(struct history *h)
         if (history_take_older(h))
             timer_start(h->timer, 0);
     } else {
-        tell_gone(h);
+        end_gone(h);
     }
 }
 
@@ -209,14 +209,6 @@ stay_quiet(struct history *h)
     read_from(h, h->search.first);
 }
 
-/* True if all of the list that was loaded was read before. */
-static bool
-has_no_news(const struct history *h)
-{
-    return h->list.kept.found == LIST_CONTINUED &&
-           h->list.kept.n_marks == h->origin.place.n_read;
-}
-
 /* Searches by order. True: the search is over for now. */
 static bool
 search_order(struct history *h)
@@ -241,8 +233,10 @@ search_order(struct history *h)
     is_newest = o->part + 1 == h->parts.n;
     if (!is_newest || (h->list.is_loaded && history_is_recognised(h)) ||
         h->parts.all[o->part].is_package) {
-        if (is_newest && o->has_lists && h->list.is_loaded && has_no_news(h))
-            stay_quiet(h);
+        if (is_newest && o->has_lists && h->list.is_loaded &&
+            h->list.kept.found == LIST_CONTINUED &&
+            h->list.kept.n_marks == o->place.n_read)
+            stay_quiet(h); /* all of it was read before */
         else
             read_from(h, h->search.first);
         return true;
@@ -253,14 +247,6 @@ search_order(struct history *h)
     h->i = o->part;
     history_load(h, DOCUMENT_PART);
     return true;
-}
-
-/* True if the source has no entry at all: then the one list is its history. */
-static bool
-is_empty(const struct history *h)
-{
-    return h->now.is_time && h->list.is_loaded && h->parts.n == 1 &&
-           h->list.kept.n_seen == 0 && h->list.head.from_us == DATETIME_NONE;
 }
 
 /* If the newest list has not changed, a 304 ends the search by time. True: it
@@ -302,7 +288,10 @@ history_search(struct history *h)
         if (h->now.is_time ? search_time(h, part) : search_seq(h, part))
             return;
     }
-    if (h->search.has_candidate || is_empty(h))
+    /* If the source has no entry at all, the one list is its history. */
+    if (h->search.has_candidate ||
+        (h->now.is_time && h->list.is_loaded && h->parts.n == 1 &&
+         h->list.kept.n_seen == 0 && h->list.head.from_us == DATETIME_NONE))
         read_from(h, h->search.candidate);
     else
         look_further(h);

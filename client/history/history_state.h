@@ -20,7 +20,7 @@
 #include "proto/fnv1a.h"
 
 /*
- *   TOP --> SEARCH --> READ --> TELL --> READ ... --> END
+ *   TOP --> SEARCH --> READ --> DELIVER --> READ ... --> END
  *    ^       |  ^        |
  *    |       v  |        |
  *    |   PROBE, OLDER    |
@@ -30,7 +30,7 @@ enum history_state {
     HISTORY_TOP,    /* the document at the capability's address */
     HISTORY_SEARCH, /* for the part that has the place */
     HISTORY_READ,   /* the whole part `i` */
-    HISTORY_TELL    /* hands over its kept entries */
+    HISTORY_DELIVER /* hands over its kept entries */
 };
 
 /* The document being read. */
@@ -198,8 +198,8 @@ bool history_load(struct history *h, enum history_document document);
  * ends. */
 void history_search(struct history *h);
 
-/* A turn of HISTORY_TELL; then HISTORY_READ of the next part. */
-void history_tell(struct history *h);
+/* A turn of HISTORY_DELIVER; then HISTORY_READ of the next part. */
+void history_deliver(struct history *h);
 
 /* Adds the parts of older documents before all others. False: gone. */
 bool history_take_older(struct history *h);

@@ -67,15 +67,6 @@ note_time(struct list_entries_way *way, int64_t us)
         way->newest_us = us;
 }
 
-/* The entries without a time before one with `us` happened until then. */
-static void
-bound_entries(struct list_entries *kept, int64_t us)
-{
-    for (; us != DATETIME_NONE && kept->n_bounded < kept->n; kept->n_bounded++)
-        if (kept->entries[kept->n_bounded].bound_us == INT64_MAX)
-            kept->entries[kept->n_bounded].bound_us = us;
-}
-
 static enum status
 keep_entry(struct list_entries *kept, const struct document_entry *e,
            struct list_entries_entry entry)
@@ -111,7 +102,11 @@ list_entries_add(struct list_entries *kept, const struct document_entry *e,
 
     kept->n_seen++;
     kept->first_us = datetime_earlier(kept->first_us, e->when_us);
-    bound_entries(kept, datetime);
+    /* The entries without a time before this one happened until then. */
+    for (; datetime != DATETIME_NONE && kept->n_bounded < kept->n;
+         kept->n_bounded++)
+        if (kept->entries[kept->n_bounded].bound_us == INT64_MAX)
+            kept->entries[kept->n_bounded].bound_us = datetime;
     entry.has_time = datetime != DATETIME_NONE;
     if (entry.has_time)
         entry.bound_us = datetime;
@@ -244,26 +239,6 @@ is_newest_first(const struct list_entries *kept)
 
 /* The past */
 
-/* True if the entries of the past are the last ones of the document: it grows
- * at its front. */
-static bool
-grows_in_front(const struct list_entries *kept, const struct list_past *past)
-{
-    size_t n_new = kept->n_marks - (size_t)past->n;
-
-    return marks_sum(kept->marks + n_new, (size_t)past->n) == past->sum;
-}
-
-/* True if nothing has come, and the last entry of the past is the first one. */
-static bool
-ends_in_front(const struct list_entries *kept, const struct list_past *past)
-{
-    size_t n = kept->n_marks;
-
-    return n > 0 && n == past->n && past->mark == kept->marks[0] &&
-           past->mark != kept->marks[n - 1];
-}
-
 /* Sets is_known where exactly one entry has come, anywhere in the list. */
 static bool
 finds_one_more(struct list_entries *kept, const struct list_past *past)
@@ -305,16 +280,6 @@ finds_last(struct list_entries *kept, const struct list_past *past)
     return true;
 }
 
-static bool
-is_any_known(const struct list_entries *kept, const struct list_past *past)
-{
-    size_t n_kept_known = 0;
-
-    for (size_t i = 0; i < kept->n; i++)
-        n_kept_known += kept->entries[i].is_known;
-    return past->known.slots && kept->n_marks - kept->n + n_kept_known > 0;
-}
-
 /* Sets is_known for the first `n` entries of the list. */
 static void
 know_first(struct list_entries *kept, uint64_t n)
@@ -326,15 +291,24 @@ know_first(struct list_entries *kept, uint64_t n)
 static enum list_found
 find_past(struct list_entries *kept, const struct list_past *past)
 {
+    size_t n = kept->n_marks, n_kept_known = 0;
+
     if (!past->is_by_order)
         return LIST_BY_TIME;
-    if (kept->n_marks >= past->n && kept->sum_past == past->sum) {
+    if (n >= past->n && kept->sum_past == past->sum) {
+        /* Nothing has come, and the last entry of the past is the first. */
+        bool ends_in_front = n > 0 && n == past->n &&
+                             past->mark == kept->marks[0] &&
+                             past->mark != kept->marks[n - 1];
+
         know_first(kept, past->n);
-        if (past->n == 0 ? is_newest_first(kept) : ends_in_front(kept, past))
+        if (past->n == 0 ? is_newest_first(kept) : ends_in_front)
             turn_round(kept);
         return LIST_CONTINUED;
     }
-    if (kept->n_marks >= past->n && grows_in_front(kept, past)) {
+    /* The entries of the past are the last ones: it grows at its front. */
+    if (n >= past->n && marks_sum(kept->marks + (n - (size_t)past->n),
+                                  (size_t)past->n) == past->sum) {
         turn_round(kept);
         know_first(kept, past->n);
         return LIST_CONTINUED;
@@ -345,8 +319,10 @@ find_past(struct list_entries *kept, const struct list_past *past)
         know_first(kept, 0);
         return LIST_LOST;
     }
-    if (is_any_known(kept, past) ||
-        (!past->known.slots && finds_one_more(kept, past)))
+    for (size_t i = 0; i < kept->n; i++)
+        n_kept_known += kept->entries[i].is_known;
+    if (past->known.slots ? n - kept->n + n_kept_known > 0
+                          : finds_one_more(kept, past))
         return LIST_MARKED;
     return finds_last(kept, past) ? LIST_SLID : LIST_LOST;
 }

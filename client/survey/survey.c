@@ -178,14 +178,6 @@ has_room(struct survey *l)
             !source_limits_look_at(l->room, temporary_directory(), 0, &l->why));
 }
 
-/* The same for a resource, but not for each one. */
-static bool
-has_room_for(struct survey *l, uint64_t size)
-{
-    l->unlooked += size;
-    return l->unlooked < LOOK_BYTES || has_room(l);
-}
-
 /* True if the reading, with the documents that have not changed, has no more
  * resources than the handle allows. */
 static bool
@@ -418,6 +410,7 @@ survey_add(struct survey *l, const struct document_entry *entry)
     if (!is_it && !write_fragment(
                       l, entry, is_known ? CHANGE_UPDATED : CHANGE_CREATED, &f))
         return false;
+    l->unlooked += c->loc.size + l->line.size;
     return RUN(l,
                "INSERT INTO seen (loc, document, lastmod, hash, length, hole,"
                " fragment) VALUES (?, ?, " SURVEY_RESOURCE_WRITTEN ", ?, ?)"
@@ -427,7 +420,7 @@ survey_add(struct survey *l, const struct document_entry *entry)
                " hole = excluded.hole, fragment = excluded.fragment",
                c->loc, l->document, SURVEY_RESOURCE_OF(&now), f.hole,
                is_it ? db_value_chars(NULL) : db_bytes(l->line.data, f.size)) &&
-           has_room_for(l, c->loc.size + l->line.size);
+           (l->unlooked < LOOK_BYTES || has_room(l));
 }
 
 /* The end of a reading */
@@ -503,36 +496,29 @@ survey_take(struct survey *l)
            commit_reading(l, clock_now_us(), true);
 }
 
-/* A deleted resource becomes a difference. */
-static enum status
-write_deletion(struct survey *l, struct slice loc, int64_t now_us)
-{
-    struct fragment f;
-    struct change gone;
-
-    change_init(&gone);
-    gone.kind = CHANGE_DELETED;
-    gone.loc = loc;
-    buf_clear(&l->line);
-    if (fragment_write(&l->line, &gone, &f, NULL))
-        return problem_memory(&l->why);
-    return DB_DO(&l->db, NULL, &l->why,
-                 "INSERT INTO change SELECT"
-                 " 1 + max(last, (SELECT coalesce(max(seq), 0) FROM change)),"
-                 " max(?, when_us), ?, ? FROM listing",
-                 now_us, f.hole, db_bytes(l->line.data, f.size));
-}
-
+/* Deleted resources become differences. */
 static bool
 write_deleted(struct survey *l, int64_t now_us)
 {
     struct db_rows rows =
         DB_SELECT(&l->db, NULL, &l->why,
                   "SELECT loc FROM resource WHERE " NOT_SEEN " ORDER BY loc");
-    struct slice loc;
+    struct change gone;
+    struct fragment f;
 
-    while (DB_NEXT(&rows, &loc))
-        rows.rc = write_deletion(l, loc, now_us);
+    change_init(&gone);
+    gone.kind = CHANGE_DELETED;
+    while (DB_NEXT(&rows, &gone.loc)) {
+        buf_clear(&l->line);
+        rows.rc =
+            fragment_write(&l->line, &gone, &f, NULL)
+                ? problem_memory(&l->why)
+                : DB_DO(&l->db, NULL, &l->why,
+                        "INSERT INTO change SELECT"
+                        " 1 + max(last, (SELECT coalesce(max(seq), 0) FROM"
+                        " change)), max(?, when_us), ?, ? FROM listing",
+                        now_us, f.hole, db_bytes(l->line.data, f.size));
+    }
     return end_step(l, db_rows_end(&rows));
 }
 

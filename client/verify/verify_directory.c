@@ -173,15 +173,6 @@ go_on(struct verify *v)
     return client_end_turn(v->client, handle_loop_service(v->client->loop));
 }
 
-/* True if the file is gone, and was no list: a broker that runs renames the
- * files that it has written. */
-static bool
-is_passing(const FTSENT *at)
-{
-    return at->fts_info == FTS_NS && at->fts_errno == ENOENT &&
-           !may_be_list(at->fts_name);
-}
-
 /* Symbolic links below `dir` are not followed: they might lead anywhere. */
 static enum status
 look_for(struct verify *v, struct files *files, const char *dir)
@@ -202,9 +193,11 @@ look_for(struct verify *v, struct files *files, const char *dir)
     while (!rc && (errno = 0, at = fts_read(tree))) {
         if (at->fts_info == FTS_F && may_be_list(at->fts_name)) {
             rc = look_at(v, files, at->fts_path);
-        } else if (!is_passing(at) &&
-                   (at->fts_info == FTS_DNR || at->fts_info == FTS_ERR ||
-                    at->fts_info == FTS_NS)) {
+        } else if (at->fts_info == FTS_DNR || at->fts_info == FTS_ERR ||
+                   /* A broker that runs renames the files that it has written:
+                    * one that is gone may have been no list. */
+                   (at->fts_info == FTS_NS &&
+                    (at->fts_errno != ENOENT || may_be_list(at->fts_name)))) {
             errno = at->fts_errno;
             rc = cannot_read(v, at->fts_path);
         } else if (at->fts_info == FTS_D) {
@@ -347,54 +340,34 @@ check_copy(struct verify *v, const struct file *copy, const struct file *list)
     return verify_breaks(v, list->path, v->chain.last, &why);
 }
 
-/* Counts the copies of one list, from `i` on. */
-static size_t
-copies_of(const struct files *files, size_t i)
-{
-    size_t n = 1;
-
-    while (i + n < files->n && !files->each[i + n].damage &&
-           files->each[i + n].after == files->each[i].after)
-        n++;
-    return n;
-}
-
-/* Checks all copies of a list; the longest one comes last. */
-static enum status
-check_copies(struct verify *v, const struct file *copies, size_t n)
-{
-    const struct file *list = &copies[n - 1];
-    enum status rc = STATUS_OK;
-
-    for (size_t i = 0; i + 1 < n && !rc; i++)
-        rc = check_copy(v, &copies[i], list);
-    if (!rc)
-        rc = check_file(v, list->path, &v->chain, NULL, NULL, NULL);
-    if (!rc)
-        verify_holds(v, list->path);
-    return rc;
-}
-
+/* Checks all copies of each list; the longest one comes last. */
 static enum status
 check_all(struct verify *v, const struct files *files)
 {
     enum status rc = STATUS_OK;
-    size_t n;
 
-    for (size_t i = 0; i < files->n && !rc; i += n) {
+    for (size_t i = 0; i < files->n && !rc; i++) {
         const struct file *f = &files->each[i];
         struct problem why = {.text = ""};
+        size_t last = i;
 
-        n = copies_of(files, i);
         rc = go_on(v);
         if (rc)
             break;
-        if (!f->damage) {
-            rc = check_copies(v, f, n);
-            continue;
+        if (f->damage) {
+            problem_set(&why, "%s", f->damage);
+            rc = verify_breaks(v, f->path, v->chain.last, &why);
+            break;
         }
-        problem_set(&why, "%s", f->damage);
-        rc = verify_breaks(v, f->path, v->chain.last, &why);
+        while (last + 1 < files->n && !files->each[last + 1].damage &&
+               files->each[last + 1].after == f->after)
+            last++;
+        for (f = &files->each[last]; i < last && !rc; i++)
+            rc = check_copy(v, &files->each[i], f);
+        if (!rc)
+            rc = check_file(v, f->path, &v->chain, NULL, NULL, NULL);
+        if (!rc)
+            verify_holds(v, f->path);
     }
     return rc;
 }

@@ -44,17 +44,6 @@ list_index_fini(struct list_index *names)
     free(names->each);
 }
 
-static enum status
-list_index_add(struct list_index *names, const struct document_entry *entry)
-{
-    if (!ONE_MORE(names->each, &names->capacity, names->n))
-        return STATUS_MEMORY;
-    names->each[names->n] = (struct named){.loc = slice_dup(entry->change.loc),
-                                           .has_digest = entry->has_digest,
-                                           .digest = entry->digest};
-    return names->each[names->n++].loc ? STATUS_OK : STATUS_MEMORY;
-}
-
 /* Documents name the lists in the same order: begins at the next one. */
 static struct named *
 list_index_find(struct list_index *names, struct slice loc)
@@ -122,13 +111,21 @@ on_entry(const struct document_entry *entry, const struct document_head *head,
          void *user)
 {
     struct walk *w = ((struct get *)user)->walk;
+    struct list_index *names = w->reading;
     struct named *known;
 
     if (is_the_list(head))
         return STATUS_AGAIN;
-    known = list_index_find(w->reading, entry->change.loc);
-    if (!known)
-        return list_index_add(w->reading, entry);
+    known = list_index_find(names, entry->change.loc);
+    if (!known) {
+        if (!ONE_MORE(names->each, &names->capacity, names->n))
+            return STATUS_MEMORY;
+        known = &names->each[names->n++];
+        *known = (struct named){.loc = slice_dup(entry->change.loc),
+                                .has_digest = entry->has_digest,
+                                .digest = entry->digest};
+        return known->loc ? STATUS_OK : STATUS_MEMORY;
+    }
     w->n_known++;
     if (!known->has_digest && entry->has_digest) {
         known->has_digest = true; /* rotation closed it meanwhile */
@@ -165,28 +162,23 @@ begin_reading(struct get *get)
     return get->document;
 }
 
-/* STATUS_AGAIN: the caller has to read it as a list. */
-static enum status
-read_bytes(struct get *get, struct slice bytes)
-{
-    struct problem *why = &get->walk->why;
-    enum status rc;
-
-    if (get->proof)
-        return list_proof_feed(get->proof, bytes, why);
-    rc = document_feed(get->document, bytes, why);
-    return !rc && is_the_list(document_head(get->document)) ? STATUS_AGAIN : rc;
-}
-
 static bool
 on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
 {
     struct get *get = user;
+    struct problem *why = &get->walk->why;
 
     get->status = answer->status;
-    if (answer->status == 200)
-        get->rc = read_bytes(get, bytes);
-    return answer->status == 200 && !get->rc;
+    if (answer->status != 200)
+        return false;
+    if (get->proof) {
+        get->rc = list_proof_feed(get->proof, bytes, why);
+        return !get->rc;
+    }
+    get->rc = document_feed(get->document, bytes, why);
+    if (!get->rc && is_the_list(document_head(get->document)))
+        get->rc = STATUS_AGAIN; /* the caller has to read it as a list */
+    return !get->rc;
 }
 
 static void
@@ -235,15 +227,6 @@ attempt_get(struct td_client *client, struct get *get)
     return client_take_problem(client, &get->failure);
 }
 
-/* True if another attempt may help; `rc` is that of the last one. */
-static bool
-is_passing(enum status rc, const struct get *get)
-{
-    return rc == STATUS_UNREACHABLE ||
-           (!rc && get->status != 200 &&
-            fetch_meaning(get->status) == STATUS_UNREACHABLE);
-}
-
 /* Reads the document at get->url: its names into `to`, or, if that is NULL, as
  * a list. */
 static enum status
@@ -257,13 +240,17 @@ get_document(struct get *get, struct list_index *to)
     get->n_before = to ? to->n : 0;
     for (unsigned i = 1;; i++) {
         enum status rc;
+        bool may_pass;
         unsigned ms;
 
         if (!begin_reading(get))
             return problem_memory(&client->problem);
         rc = attempt_get(client, get);
+        may_pass = rc == STATUS_UNREACHABLE ||
+                   (!rc && get->status != 200 &&
+                    fetch_meaning(get->status) == STATUS_UNREACHABLE);
         ms = pause_asked(&pause_ms, PAUSE_LAST, get->retry_after_s);
-        if (!is_passing(rc, get) || i == ATTEMPTS ||
+        if (!may_pass || i == ATTEMPTS ||
             !pause_within(PATIENCE_DEFAULT, clock_steady_ms() - begun_ms,
                           get->retry_after_s, &ms)) {
             if (!rc && get->status != 200)
@@ -477,21 +464,6 @@ on_offer(const struct td_offer *offer, void *user)
     }
 }
 
-static enum status
-walk_all(struct walk *w)
-{
-    enum status rc = w->archive ? walk_archive(w) : STATUS_OK;
-
-    if (!rc)
-        rc = walk_index(w);
-    if (!rc)
-        rc = walk_next(w);
-    if (!rc && !w->v->proof->n_lists)
-        rc = client_fail(w->v->client, STATUS_GONE,
-                         "%.800s: all lists that it names are gone", w->index);
-    return rc;
-}
-
 /* If a list in the middle is gone, the oldest must be gone, too: else it was
  * not retention that deleted it. */
 static enum status
@@ -500,8 +472,16 @@ walk_lists(struct walk *w)
     uint64_t after = 0;
 
     for (unsigned n = 1;; n++) {
-        enum status rc = walk_all(w);
+        enum status rc = w->archive ? walk_archive(w) : STATUS_OK;
 
+        if (!rc)
+            rc = walk_index(w);
+        if (!rc)
+            rc = walk_next(w);
+        if (!rc && !w->v->proof->n_lists)
+            rc = client_fail(w->v->client, STATUS_GONE,
+                             "%.800s: all lists that it names are gone",
+                             w->index);
         if (!w->is_overtaken || n == BEGINNINGS ||
             (n > 1 && w->v->chain.after <= after))
             return rc;
