@@ -51,36 +51,26 @@ give_text(struct broker_message *in, size_t *given, struct slice text)
     return true;
 }
 
+/* Gives each change its text. False: there are more or fewer texts. */
 static bool
-cut_xml(struct broker_message *in, struct slice text)
+cut_texts(struct broker_message *in, struct slice text)
 {
+    struct slice changes, element;
     size_t given = 0;
+    bool fits = true;
 
-    while (text.size) {
+    while (in->form == TD_XML && fits && text.size) {
         size_t left = text.size;
-        struct slice line = slice_take(&text, '\n');
 
+        element = slice_take(&text, '\n');
         /* A last line without newline is no entry: the footer comes last. */
-        if (line.size < left && slice_starts(line, "<url>") &&
-            !give_text(in, &given, line))
-            return false;
+        if (element.size < left && slice_starts(element, "<url>"))
+            fits = give_text(in, &given, element);
     }
-    return given == in->n_changes;
-}
-
-static bool
-cut_json(struct broker_message *in, struct slice text)
-{
-    struct slice changes;
-    struct slice element;
-    size_t given = 0;
-
-    if (!json_slices_member(text, "changes", &changes))
-        return in->n_changes == 0;
-    while (json_slices_element(&changes, &element))
-        if (!give_text(in, &given, element))
-            return false;
-    return given == in->n_changes;
+    if (in->form == TD_JSON && json_slices_member(text, "changes", &changes))
+        while (fits && json_slices_element(&changes, &element))
+            fits = give_text(in, &given, element);
+    return fits && given == in->n_changes;
 }
 
 enum status
@@ -106,7 +96,7 @@ broker_message_read(struct broker_message *in, struct slice text,
         problem_set(why, "it is no change notification");
     else if (!in->coverage.epoch[0])
         problem_set(why, "it does not name its epoch");
-    else if (in->form == TD_XML ? !cut_xml(in, text) : !cut_json(in, text))
+    else if (!cut_texts(in, text))
         problem_set(why, "its entries cannot be told apart");
     else
         return STATUS_OK;

@@ -68,17 +68,6 @@ add_time(struct changes *changes, int64_t us, bool is_event)
     return add_text(changes, (struct slice){text, size});
 }
 
-static char *
-add_lastmod(struct changes *changes, const struct change *change)
-{
-    char text[DATETIME_SIZE];
-
-    if (change->lastmod_us == DATETIME_NONE)
-        return NULL;
-    return add_text(changes,
-                    (struct slice){text, change_write_lastmod(text, change)});
-}
-
 static struct td_change *
 last_of(struct changes *changes)
 {
@@ -94,46 +83,43 @@ is_failed(const struct changes *changes)
     return changes->failed || changes->list.failed || changes->links.failed;
 }
 
-/* Adds a link to the last change. */
-static void
-add_link(struct changes *changes, const struct link *link)
-{
-    struct td_link told = {
-        .rel = add_text(changes, link->rel),
-        .href = add_text(changes, link->href),
-        .type = add_text(changes, link->type),
-        .hash = add_text(changes, link->hash),
-        .length = link->length,
-        .pri = link->pri,
-        .modified = add_time(changes, link->modified_us, false),
-        .path = add_text(changes, link->path),
-    };
-
-    if (changes->list.failed || !changes->list.size)
-        return;
-    buf_add(&changes->links, &told, sizeof(told));
-    last_of(changes)->n_links++;
-}
-
 struct td_change *
 changes_add(struct changes *changes, const struct change *change)
 {
-    struct td_change told = {
+    char lastmod[DATETIME_SIZE];
+    size_t lastmod_size = change->lastmod_us == DATETIME_NONE
+                              ? 0
+                              : change_write_lastmod(lastmod, change);
+    struct td_change copy = {
         .seq = change->seq,
         .datetime = add_time(changes, change->datetime_us, true),
         .change = change_kind_name(change->kind),
         .loc = add_text(changes, change->loc),
-        .lastmod = add_lastmod(changes, change),
+        .lastmod = add_text(changes, (struct slice){lastmod, lastmod_size}),
         .hash = add_text(changes, change->hash),
         .length = change->length,
         .type = add_text(changes, change->type),
         .encoding = add_text(changes, change->encoding),
         .tags = add_text(changes, change->tags),
+        .n_links = change->n_links,
     };
 
-    buf_add(&changes->list, &told, sizeof(told));
-    for (size_t i = 0; i < change->n_links; i++)
-        add_link(changes, &change->links[i]);
+    buf_add(&changes->list, &copy, sizeof(copy));
+    for (size_t i = 0; i < change->n_links; i++) {
+        const struct link *link = &change->links[i];
+        const struct td_link link_copy = {
+            .rel = add_text(changes, link->rel),
+            .href = add_text(changes, link->href),
+            .type = add_text(changes, link->type),
+            .hash = add_text(changes, link->hash),
+            .length = link->length,
+            .pri = link->pri,
+            .modified = add_time(changes, link->modified_us, false),
+            .path = add_text(changes, link->path),
+        };
+
+        buf_add(&changes->links, &link_copy, sizeof(link_copy));
+    }
     return is_failed(changes) ? NULL : last_of(changes);
 }
 
@@ -180,29 +166,6 @@ change_batch_clear(struct change_batch *batch)
     changes_clear(&batch->changes);
 }
 
-static void
-add_stamp(struct buf *to, const struct change *change)
-{
-    char time[DATETIME_SIZE];
-
-    if (change->datetime_us != DATETIME_NONE) {
-        datetime_write(time, change->datetime_us);
-        BUF_ADD(to, " datetime=\"");
-        buf_add(to, time, sizeof(time));
-        BUF_ADD(to, "\"");
-    }
-    if (change->seq) {
-        BUF_ADD(to, " td:seq=\"");
-        buf_add_number(to, change->seq);
-        BUF_ADD(to, "\"");
-    }
-    if (change->source_us != DATETIME_NONE) {
-        BUF_ADD(to, " td:datetime=\"");
-        buf_add(to, time, datetime_write_short(time, change->source_us));
-        BUF_ADD(to, "\"");
-    }
-}
-
 /* Writes the entry's XML after the fragment in `line`: with the stamps that it
  * has. */
 static struct slice
@@ -211,12 +174,27 @@ write_xml(struct buf *line, const struct fragment *f,
 {
     size_t begin = line->size;
     size_t kind = is_change ? f->hole : f->hole - XML_KIND_SIZE;
+    char time[DATETIME_SIZE];
 
     if (!buf_room(line, f->size + FRAGMENT_STAMP_MAX)) /* no later move */
         return SLICE("");
     buf_add(line, line->data, kind);
-    if (is_change)
-        add_stamp(line, change);
+    if (is_change && change->datetime_us != DATETIME_NONE) {
+        datetime_write(time, change->datetime_us);
+        BUF_ADD(line, " datetime=\"");
+        buf_add(line, time, sizeof(time));
+        BUF_ADD(line, "\"");
+    }
+    if (is_change && change->seq) {
+        BUF_ADD(line, " td:seq=\"");
+        buf_add_number(line, change->seq);
+        BUF_ADD(line, "\"");
+    }
+    if (is_change && change->source_us != DATETIME_NONE) {
+        BUF_ADD(line, " td:datetime=\"");
+        buf_add(line, time, datetime_write_short(time, change->source_us));
+        BUF_ADD(line, "\"");
+    }
     buf_add(line, line->data + f->hole, f->size - f->hole - 1);
     return (struct slice){line->data + begin, line->size - begin};
 }
@@ -249,13 +227,13 @@ static struct td_change *
 add_with_text(struct changes *changes, const struct change *change,
               struct slice text)
 {
-    struct td_change *told = changes_add(changes, change);
+    struct td_change *added = changes_add(changes, change);
 
-    if (!told)
+    if (!added)
         return NULL;
-    told->text = add_text(changes, text);
-    told->text_size = text.size;
-    return told;
+    added->text = add_text(changes, text);
+    added->text_size = text.size;
+    return added;
 }
 
 /* An entry too long for a text is handed over without one, whatever the filter,
@@ -267,7 +245,7 @@ change_batch_add(struct change_batch *batch, const struct filter *filter,
 {
     struct change change = entry->change;
     struct slice text = SLICE("");
-    struct td_change *told;
+    struct td_change *added;
     struct fragment f;
 
     if (is_change)
@@ -282,13 +260,13 @@ change_batch_add(struct change_batch *batch, const struct filter *filter,
                    : write_json(&batch->line, &change, is_change);
     }
 
-    told = add_with_text(&batch->changes, &change, text);
-    if (!told)
+    added = add_with_text(&batch->changes, &change, text);
+    if (!added)
         return STATUS_MEMORY;
     if (!is_change)
-        told->change = NULL;
+        added->change = NULL;
     if (file)
-        told->file = add_text(&batch->changes, slice_of(file));
+        added->file = add_text(&batch->changes, slice_of(file));
     return is_failed(&batch->changes) ? STATUS_MEMORY : STATUS_OK;
 }
 

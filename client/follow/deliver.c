@@ -46,14 +46,6 @@ is_caught_up(const struct td_follower *f, const struct td_message *message)
            (f->connection.transport == TD_LONG_POLL || f->attempts.n_heard > 1);
 }
 
-/* The lists of a source without seqs were read when their heartbeat comes. */
-static bool
-has_read_lists(const struct td_follower *f, const struct td_message *message)
-{
-    return message->kind == TD_CHANGES && !message->n_changes &&
-           (f->state == FOLLOWER_POLLING || f->state == FOLLOWER_SURVEYING);
-}
-
 /* True if the message brings something new. A repeated baseline does not until
  * it exceeds the last one. */
 static bool
@@ -101,7 +93,12 @@ deliver(struct td_follower *f, struct td_message *message)
 
     message->set = f->offered.name ? f->offered.name : f->offered.url;
     message->set_url = f->offered.url;
-    message->is_caught_up = is_at_head || has_read_lists(f, message);
+    /* The lists of a source without seqs were read when their heartbeat
+     * comes. */
+    message->is_caught_up =
+        is_at_head ||
+        (message->kind == TD_CHANGES && !message->n_changes &&
+         (f->state == FOLLOWER_POLLING || f->state == FOLLOWER_SURVEYING));
     if (is_at_head && !f->how.until_caught_up)
         f->place.has_goal = false; /* there may be more by now */
     if (message->position || !message->is_comparison)
@@ -176,17 +173,6 @@ deliver_heartbeat(struct td_follower *f)
     return deliver_here(f, &m);
 }
 
-/* Keeps the message until the entries before it have been handed over. */
-static bool
-keep_message(struct td_follower *f, const char *bytes, size_t size)
-{
-    buf_clear(&f->gap.kept);
-    buf_add(&f->gap.kept, bytes, size);
-    if (f->gap.kept.failed)
-        return follower_starve(f);
-    return follower_fill(f, f->delivery.message.coverage.after);
-}
-
 /* Ends or begins anew, because the message does not continue our history. */
 static bool
 refuse_message(struct td_follower *f, enum verdict verdict, struct problem *why)
@@ -222,8 +208,13 @@ deliver_bytes(struct td_follower *f, char *bytes, size_t size)
                                      &first, &why);
     if (verdict == VERDICT_NEW)
         return deliver_new(f, first);
-    if (verdict == VERDICT_GAP)
-        return keep_message(f, bytes, size);
+    if (verdict == VERDICT_GAP) { /* it waits for the entries before it */
+        buf_clear(&f->gap.kept);
+        buf_add(&f->gap.kept, bytes, size);
+        return f->gap.kept.failed
+                   ? follower_starve(f)
+                   : follower_fill(f, f->delivery.message.coverage.after);
+    }
     return verdict == VERDICT_REPEAT || refuse_message(f, verdict, &why);
 }
 
@@ -363,25 +354,14 @@ deliver_entry(struct td_follower *f, const struct document_entry *entry,
  * by reading: so a push can only hasten that.
  */
 
-/* Judges the message; an unreadable one counts as a gap. */
-static enum verdict
-judge_message(struct td_follower *f, char *bytes, size_t size)
-{
-    struct message_sequence order =
-        f->place.order; /* message_sequence_judge may change it */
-    struct problem why = {.text = ""};
-    size_t first;
-
-    if (!bytes || broker_message_read(&f->delivery.message,
-                                      (struct slice){bytes, size}, &why))
-        return VERDICT_GAP;
-    return message_sequence_judge(&order, &f->delivery.message, &first, &why);
-}
-
 void
 push_message(struct td_follower *f, const char *bytes, size_t size)
 {
-    enum verdict verdict;
+    struct message_sequence order =
+        f->place.order; /* message_sequence_judge may change it */
+    enum verdict verdict = VERDICT_GAP; /* an unreadable one counts as that */
+    struct problem why = {.text = ""};
+    size_t first;
     char *copy;
 
     /* Notifications are XML and unfiltered. */
@@ -392,7 +372,10 @@ push_message(struct td_follower *f, const char *bytes, size_t size)
         return;
     }
     copy = slice_dup((struct slice){bytes, size});
-    verdict = judge_message(f, copy, size);
+    if (copy && !broker_message_read(&f->delivery.message,
+                                     (struct slice){copy, size}, &why))
+        verdict =
+            message_sequence_judge(&order, &f->delivery.message, &first, &why);
     if (verdict == VERDICT_NEW)
         deliver_bytes(f, copy, size);
     else if (verdict != VERDICT_REPEAT)

@@ -18,34 +18,31 @@
 /* More than fetch.h hands over at once. */
 #define HELD_MAX (1024 * 1024)
 
+/* live->held: the bytes that a pause left. The exchange is paused, too: no more
+ * come. */
 struct eventsource {
-    struct live *live;
-    struct fetch *fetch; /* NULL: it has ended */
     struct sse sse;
     bool is_stream;
-    struct buf held; /* bytes not read because of the pause */
 };
-
-static bool
-is_message(const struct live *live, struct slice name)
-{
-    return slice_is(name, "changes") || slice_is(name, "heartbeat") ||
-           (live->body.data && slice_is(name, "end"));
-}
 
 /* Reads events. False: the connection has ended. A pause leaves the rest in
  * `*bytes`. */
 static bool
-read_events(struct eventsource *e, struct slice *bytes)
+read_events(struct live *live, struct slice *bytes)
 {
-    struct live *live = e->live;
+    struct eventsource *e = live->own;
     struct problem why = {.text = ""};
     struct sse_event event;
     enum status rc = STATUS_OK;
 
     while (!live->is_ending && !live->is_paused &&
            !(rc = sse_read(&e->sse, bytes, &event, &why))) {
-        if (!is_message(live, event.name))
+        bool is_message =
+            slice_is(event.name, "changes") ||
+            slice_is(event.name, "heartbeat") ||
+            (live->request.body.data && slice_is(event.name, "end"));
+
+        if (!is_message)
             live_finish_named(live, event.name,
                               (struct slice){event.data, event.size});
         else if (!live_message(live, event.data, event.size))
@@ -58,114 +55,94 @@ read_events(struct eventsource *e, struct slice *bytes)
     return !live->is_ending;
 }
 
-/* Keeps the bytes that a pause left. The exchange is paused, too: no more come.
- */
-static void
-hold_bytes(struct eventsource *e, struct slice bytes)
-{
-    buf_add_slice(&e->held, bytes);
-    if (e->held.failed)
-        live_finish(e->live, LIVE_MEMORY, NO_MEMORY);
-}
-
 static void
 continue_events(void *user)
 {
-    struct eventsource *e = user;
-    struct slice bytes = buf_slice(&e->held);
+    struct live *live = user;
+    struct slice bytes = buf_slice(&live->held);
 
-    if (!read_events(e, &bytes))
+    if (!read_events(live, &bytes))
         return;
     if (bytes.size > 0) {
-        memmove(e->held.data, bytes.data, bytes.size);
-        e->held.size = bytes.size;
+        memmove(live->held.data, bytes.data, bytes.size);
+        live->held.size = bytes.size;
     } else {
-        buf_clear(&e->held);
+        buf_clear(&live->held);
     }
-    if (!e->live->is_paused && e->fetch)
-        fetch_resume(e->fetch);
-}
-
-static bool
-is_stream(const struct fetch_answer *answer)
-{
-    return answer->status == 200 &&
-           live_is_type(answer->type, "text/event-stream");
+    if (!live->is_paused && live->fetch)
+        fetch_resume(live->fetch);
 }
 
 static bool
 on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
 {
-    struct eventsource *e = user;
+    struct live *live = user;
+    struct eventsource *e = live->own;
     size_t n_data;
 
-    if (e->live->is_ending)
+    if (live->is_ending)
         return true;
-    if (!is_stream(answer))
+    if (answer->status != 200 ||
+        !live_is_type(answer->type, "text/event-stream"))
         return false;
     if (!e->is_stream)
-        live_heard(e->live); /* the stream has begun */
+        live_heard(live); /* the stream has begun */
     e->is_stream = true;
     n_data = sse_data_size(&e->sse);
-    if (!read_events(e, &bytes))
+    if (!read_events(live, &bytes))
         return true;
     if (sse_data_size(&e->sse) > n_data)
-        live_heard(e->live);
+        live_heard(live);
     if (bytes.size > 0)
-        hold_bytes(e, bytes);
+        buf_add_slice(&live->held, bytes);
+    if (live->held.failed)
+        live_finish(live, LIVE_MEMORY, NO_MEMORY);
     return true;
 }
 
 static void
 on_end(struct fetch_answer *answer, const struct problem *why, void *user)
 {
-    struct eventsource *e = user;
+    struct live *live = user;
+    struct eventsource *e = live->own;
 
-    e->fetch = NULL;
+    live->fetch = NULL;
     if (why->rc == STATUS_MEMORY) {
-        live_finish(e->live, LIVE_MEMORY, NO_MEMORY);
+        live_finish(live, LIVE_MEMORY, NO_MEMORY);
     } else if (e->is_stream || (why->rc && why->rc != STATUS_STOPPED)) {
-        live_finish(e->live, LIVE_LOST, "%s%s%s",
+        live_finish(live, LIVE_LOST, "%s%s%s",
                     e->is_stream || answer->is_sent ? "the connection broke"
                                                     : "cannot connect",
                     why->text[0] ? ": " : "", why->text);
     } else {
-        live_finish_refused(e->live, answer);
+        live_finish_refused(live, answer);
     }
 }
 
 static bool
 start_eventsource(struct live *live)
 {
+    const struct slice *body =
+        live->request.body.data ? &live->request.body : NULL;
     const char *headers[] = {
         "Accept: text/event-stream", "Cache-Control: no-store",
-        live->body.data ? "Content-Type: application/json" : NULL, NULL};
+        body ? "Content-Type: application/json" : NULL, NULL};
     struct fetch_request request = {.url = live->url,
                                     .headers = headers,
-                                    .body =
-                                        live->body.data ? &live->body : NULL,
+                                    .body = body,
                                     .silence_s = SILENCE_S,
                                     .kind = HOST_PLACE_STREAM};
     struct eventsource *e = live->own;
 
-    e->live = live;
     sse_init(&e->sse, LIVE_MESSAGE_MAX);
-    buf_init(&e->held, HELD_MAX);
-    if (live->form == TD_XML) {
+    buf_init(&live->held, HELD_MAX);
+    if (live->request.form == TD_XML) {
         live_finish(live, LIVE_UNFIT, "events carry JSON alone");
         return true;
     }
-    e->fetch = fetch_start(live->client, &request, on_body, on_end, e);
+    live->fetch = fetch_start(live->client, &request, on_body, on_end, live);
     live_await(live, 0);
-    return e->fetch != NULL;
-}
-
-static void
-stop_eventsource(struct live *live)
-{
-    struct eventsource *e = live->own;
-
-    fetch_free(e->fetch);
+    return live->fetch != NULL;
 }
 
 static void
@@ -174,23 +151,19 @@ free_eventsource(struct live *live)
     struct eventsource *e = live->own;
 
     sse_fini(&e->sse);
-    buf_fini(&e->held);
 }
 
 static void
 pause_eventsource(struct live *live)
 {
-    struct eventsource *e = live->own;
-
-    if (e->fetch)
-        fetch_pause(e->fetch);
+    if (live->fetch)
+        fetch_pause(live->fetch);
 }
 
 const struct transport transport_events = {
     .name = TD_EVENTS,
     .size = sizeof(struct eventsource),
     .start = start_eventsource,
-    .stop = stop_eventsource,
     .release = free_eventsource,
     .go_on = continue_events,
     .pause = pause_eventsource,

@@ -34,30 +34,24 @@ read_url(struct follow_options *parsed, const char *url, struct problem *why)
                    text.data);
 }
 
+/* Reads where following begins: after a position, or at the first moment after
+ * a time. */
 static enum status
-read_after(struct follow_options *parsed, const char *after,
+read_place(struct follow_options *parsed, const struct td_follow_options *how,
            struct problem *why)
 {
-    if (!after)
-        return STATUS_OK;
-    parsed->has_place = true;
-    if (source_position_read(slice_of(after), &parsed->place))
-        return problem(why, STATUS_INVALID,
-                       "not a position, EPOCH-SEQ: \"%.80s\"", after);
-    return STATUS_OK;
-}
-
-/* Reads `since`: the place is the first moment after it. */
-static enum status
-read_since(struct follow_options *parsed, const char *since,
-           struct problem *why)
-{
+    const char *since = how->since;
     size_t n = strlen("since=");
     int64_t us;
 
+    parsed->has_place = how->after || since;
+    if (how->after &&
+        source_position_read(slice_of(how->after), &parsed->place))
+        return problem(why, STATUS_INVALID,
+                       "not a position, EPOCH-SEQ: \"%.80s\"", how->after);
     if (!since)
         return STATUS_OK;
-    if (parsed->has_place)
+    if (how->after)
         return problem(why, STATUS_INVALID,
                        "a position and a datetime are given: begin with "
                        "either");
@@ -67,7 +61,6 @@ read_since(struct follow_options *parsed, const char *since,
                        "not a W3C Datetime, such as "
                        "2026-11-20T21:00:00Z: \"%.80s\"",
                        since);
-    parsed->has_place = true;
     parsed->place =
         (struct source_position){.is_time = true, .time_us = us + 1};
     memcpy(parsed->since, "since=", n);
@@ -142,9 +135,7 @@ follow_options_read(struct follow_options *parsed, const char *url,
     *parsed = (struct follow_options){.has_place = false};
     rc = read_url(parsed, url, why);
     if (!rc)
-        rc = read_after(parsed, how->after, why);
-    if (!rc)
-        rc = read_since(parsed, how->since, why);
+        rc = read_place(parsed, how, why);
     if (!rc)
         rc = read_filters(parsed, how->filters, how->n_filters, why);
     if (!rc)

@@ -33,8 +33,10 @@ struct source {
 };
 
 static void
-end_source(struct source *s, const struct problem *why)
+end_source(const struct problem *why, void *user)
 {
+    struct source *s = user;
+
     if (s->is_over)
         return;
     s->is_over = true;
@@ -66,7 +68,7 @@ on_set_end(const struct problem *why, void *user)
 
     if (why->rc == STATUS_STOPPED || why->rc == STATUS_MEMORY ||
         why->rc == STATUS_INVALID)
-        end_source(set->source, why);
+        end_source(why, set->source);
     else
         source_sets_ended(set->source->tour, set->number, why);
 }
@@ -133,36 +135,26 @@ follow_set(struct followed *set, bool is_visit, struct problem *why)
 
 /* The tour */
 
-static struct followed *
-followed_of(struct source *s, size_t number)
+static bool
+on_open(size_t number, bool is_visit, struct problem *why, void *user)
 {
+    struct source *s = user;
+
+    problem_clear(why);
     while (s->n_sets <= number) {
         struct followed *set = calloc(1, sizeof(*set));
 
         if (!ONE_MORE(s->sets, &s->capacity, s->n_sets) || !set ||
             !(set->set_url = strdup(source_sets_url(s->tour, s->n_sets)))) {
             free(set);
-            return NULL;
+            problem_memory(why);
+            return false;
         }
         set->source = s;
         set->number = s->n_sets;
         s->sets[s->n_sets++] = set;
     }
-    return s->sets[number];
-}
-
-static bool
-on_open(size_t number, bool is_visit, struct problem *why, void *user)
-{
-    struct source *s = user;
-    struct followed *set = followed_of(s, number);
-
-    problem_clear(why);
-    if (!set) {
-        problem_memory(why);
-        return false;
-    }
-    return follow_set(set, is_visit, why);
+    return follow_set(s->sets[number], is_visit, why);
 }
 
 static void
@@ -214,13 +206,7 @@ on_turn(void *user)
     if (!source_sets_is_over(s->tour))
         return;
     source_sets_why(s->tour, &why);
-    end_source(s, &why);
-}
-
-static void
-on_end(const struct problem *why, void *user)
-{
-    end_source(user, why);
+    end_source(&why, s);
 }
 
 static void
@@ -247,7 +233,7 @@ td_follow_source(struct td_client *client, const char *url,
         .on_close = on_close,
         .on_trouble = on_source_trouble,
         .on_turn = on_turn,
-        .on_end = on_end,
+        .on_end = end_source,
     };
     static const struct shared_stream_events shared = {on_joined,
                                                        on_shared_trouble};
@@ -267,7 +253,6 @@ td_follow_source(struct td_client *client, const char *url,
     enum status rc;
 
     client_begin(client);
-    problem_clear(&s.why);
     rc = follow_options_read(&parsed, url, &how,
                              &s.why); /* before anything is sent */
     if (!rc && !client_add_source(client, url)) {

@@ -31,17 +31,6 @@ drop_exchanges(struct td_follower *f)
 }
 
 static void
-drop_under_way(struct td_follower *f)
-{
-    drop_exchanges(f);
-    f->gap.has_page = false;
-    f->lists.has_end = false;
-    buf_fini(&f->gap.body);
-    change_batch_clear(&f->delivery.batch);
-    f->delivery.has_batch = false;
-}
-
-static void
 drop_live(struct td_follower *f)
 {
     live_free(f->live);
@@ -79,7 +68,12 @@ follower_enter(struct td_follower *f, enum follower_state state)
 {
     if (state != FOLLOWER_FILLING && state != FOLLOWER_LIVE)
         drop_live(f);
-    drop_under_way(f);
+    drop_exchanges(f);
+    f->gap.has_page = false;
+    f->lists.has_end = false;
+    buf_fini(&f->gap.body);
+    change_batch_clear(&f->delivery.batch);
+    f->delivery.has_batch = false;
     timer_stop(f->timer);
     f->is_due = false;
     f->pusher.is_waiting = false;
@@ -220,7 +214,7 @@ follower_doubt(struct td_follower *f, const char *why)
 }
 
 bool
-follower_tell_report(struct td_follower *f)
+follower_report_lists(struct td_follower *f)
 {
     const struct list_report report = f->report;
 
@@ -243,25 +237,25 @@ follower_is_patient(struct td_follower *f, const struct problem *why,
                     unsigned *ms)
 {
     int64_t since_ms = clock_steady_ms() - f->attempts.new_ms;
-    struct problem told = *why; /* a copy: the exchange may be freed */
+    struct problem copy = *why; /* a copy: the exchange may be freed */
 
     if (!f->how.until_caught_up ||
-        pause_within(f->how.patience_ms, since_ms, told.retry_after_s, ms))
+        pause_within(f->how.patience_ms, since_ms, copy.retry_after_s, ms))
         return true;
-    if (told.retry_after_s)
-        problem(&told, STATUS_UNREACHABLE,
+    if (copy.retry_after_s)
+        problem(&copy, STATUS_UNREACHABLE,
                 "%.800s; it is to be asked again in %u s", why->text,
-                told.retry_after_s);
+                copy.retry_after_s);
     else
-        problem_prefix(&told, STATUS_UNREACHABLE,
+        problem_prefix(&copy, STATUS_UNREACHABLE,
                        "nothing new came for %.1f s: ", since_ms / 1000.0);
-    return follower_end(f, &told);
+    return follower_end(f, &copy);
 }
 
 bool
 follower_trouble(struct td_follower *f, const struct problem *why)
 {
-    struct problem told = *why; /* a copy: the exchange may be freed */
+    struct problem copy = *why; /* a copy: the exchange may be freed */
     bool is_farewell =
         f->attempts.has_farewell &&
         (f->attempts.n_heard || f->attempts.pause_ms < PAUSE_FAREWELL);
@@ -270,14 +264,14 @@ follower_trouble(struct td_follower *f, const struct problem *why)
     if (f->attempts.n_heard)
         f->attempts.pause_ms = PAUSE_FIRST;
     ms = pause_asked(&f->attempts.pause_ms, FOLLOWER_PAUSE_LAST,
-                     told.retry_after_s);
-    if (is_farewell && !told.retry_after_s)
+                     copy.retry_after_s);
+    if (is_farewell && !copy.retry_after_s)
         ms = pause_chance(PAUSE_FAREWELL);
-    if (!follower_is_patient(f, &told, &ms))
+    if (!follower_is_patient(f, &copy, &ms))
         return false;
     f->attempts.n_heard = 0;
     f->attempts.has_farewell = false;
-    return follower_rest_because(f, told.text, ms);
+    return follower_rest_because(f, copy.text, ms);
 }
 
 /* The place */
@@ -334,41 +328,6 @@ follower_fill(struct td_follower *f, uint64_t upto)
     return follower_begin(f, FOLLOWER_FILLING);
 }
 
-/* R-416: the changes begin after the baseline's list. Takes them as far as they
- * reach back; what happened between is not known. */
-static bool
-cross_hole(struct td_follower *f, const struct problem *why)
-{
-    char time[DATETIME_SIZE + 1];
-
-    time[datetime_write_short(time, f->place.moment.time_us)] = '\0';
-    problem(&f->lists.doubt, STATUS_GONE,
-            "%.600s; the list of resources is of %s: what changed between is "
-            "not known",
-            why->text, time);
-    f->comparison.unknown_us = f->lists.begins_us;
-    return follower_begin_far_back(f);
-}
-
-/* The list has no time, and the history does not reach back to its newest
- * lastmod: takes the age that the server states as the next best. */
-static bool
-guess_place(struct td_follower *f, const struct problem *why)
-{
-    char time[DATETIME_SIZE + 1];
-    struct problem told = {.text = ""};
-
-    time[datetime_write_short(time, f->rebase.guess.time_us)] = '\0';
-    problem(
-        &told, STATUS_UNREACHABLE,
-        "%.600s; the baseline does not name its time; the client assumes %s",
-        why->text, time);
-    f->rebase.has_guess = false;
-    f->lists.etag[0] = '\0';
-    follower_set_place(f, &f->rebase.guess);
-    return follower_rest_because(f, told.text, 0);
-}
-
 /* Notes that the changes after the baseline are gone. True: it is another one
  * than last time, for the source may have changed its list and its changes
  * between two readings; so the follower takes the baseline again. */
@@ -389,16 +348,38 @@ bool
 follower_gone(struct td_follower *f, const struct problem *why)
 {
     struct follower_rebase *r = &f->rebase;
+    char time[DATETIME_SIZE + 1];
+    struct problem text = {.text = ""};
 
     if (f->how.baseline == TD_NO_BASELINE)
         return follower_end(f, why);
     if (r->is_rebased && r->has_guess) {
+        /* The list has no time, and the history does not reach back to its
+         * newest lastmod: takes the age that the server states as the next
+         * best. */
         (void)refuse_baseline(r);
-        return guess_place(f, why);
+        time[datetime_write_short(time, r->guess.time_us)] = '\0';
+        problem(&text, STATUS_UNREACHABLE,
+                "%.600s; the baseline does not name its time; the client "
+                "assumes %s",
+                why->text, time);
+        r->has_guess = false;
+        f->lists.etag[0] = '\0';
+        follower_set_place(f, &r->guess);
+        return follower_rest_because(f, text.text, 0);
     }
     if (r->is_rebased && f->place.has_moment &&
-        f->place.moment.time_us != DATETIME_NONE)
-        return cross_hole(f, why);
+        f->place.moment.time_us != DATETIME_NONE) {
+        /* R-416: the changes begin after the baseline's list. Takes them as far
+         * as they reach back; what happened between is not known. */
+        time[datetime_write_short(time, f->place.moment.time_us)] = '\0';
+        problem(&f->lists.doubt, STATUS_GONE,
+                "%.600s; the list of resources is of %s: what changed between "
+                "is not known",
+                why->text, time);
+        f->comparison.unknown_us = f->lists.begins_us;
+        return follower_begin_far_back(f);
+    }
     if (r->is_rebased && !refuse_baseline(r))
         return follower_fail(f, STATUS_GONE,
                              "%.600s; this is so for the baseline, too, that "
@@ -469,22 +450,16 @@ follower_is_here(struct td_follower *f)
     return !f->retired.is_over;
 }
 
-/* True if the server refuses a token that it has accepted before, and its file
- * may get another one. */
-static bool
-awaits_token(const struct td_follower *f, const struct problem *why)
-{
-    return why->rc == STATUS_REFUSED && why->http_status == 401 &&
-           f->connection.was_heard &&
-           servers_may_change_token(&f->client->servers, f->options.url);
-}
-
 bool
 follower_end(struct td_follower *f, const struct problem *why)
 {
-    struct problem told = *why;
+    struct problem copy = *why;
 
-    if (awaits_token(f, why)) {
+    /* The server refuses a token that it has accepted before, and its file may
+     * get another one. */
+    if (why->rc == STATUS_REFUSED && why->http_status == 401 &&
+        f->connection.was_heard &&
+        servers_may_change_token(&f->client->servers, f->options.url)) {
         f->attempts.n_heard = 0;
         return follower_trouble(f, why);
     }
@@ -492,9 +467,9 @@ follower_end(struct td_follower *f, const struct problem *why)
     client_idles(f->client, &f->running, true);
     close_pusher(f);
     if (f->on_end)
-        f->on_end(&told, f->end_user);
+        f->on_end(&copy, f->end_user);
     else if (f->how.on_end)
-        f->how.on_end(td_status_of(told.rc), told.text, f->user);
+        f->how.on_end(td_status_of(copy.rc), copy.text, f->user);
     return false;
 }
 

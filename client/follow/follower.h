@@ -414,7 +414,7 @@ bool follower_trouble(struct td_follower *f, const struct problem *why);
 
 /* Calls on_report, if the lists read since the last call had anything to mend
  * or to leave out. False: the follower is gone. */
-bool follower_tell_report(struct td_follower *f);
+bool follower_report_lists(struct td_follower *f);
 
 /* Calls on_trouble. False: the follower is gone. */
 bool follower_report(struct td_follower *f, const char *why, unsigned ms);

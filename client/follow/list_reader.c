@@ -351,42 +351,6 @@ hand_over_piece(struct list_reader *r)
     timer_start(r->timer, 0);
 }
 
-/* True if the list, which is proven, continues at the place. */
-static bool
-joins_place(const struct list_reader *r, const struct coverage *covers)
-{
-    return covers->after <= r->at.seq && covers->last >= r->at.seq &&
-           (!r->at.epoch[0] || !strcmp(r->at.epoch, covers->epoch));
-}
-
-/* Asks for the list after the current one, while that is handed over. False: no
- * memory. */
-static bool
-ask_ahead(struct list_reader *r)
-{
-    const struct coming_list *list = &r->lists[r->current];
-    struct coming_list *next = &r->lists[1 - r->current];
-
-    return next->state != LIST_NONE || list->i + 1 == r->parts.n ||
-           ask_list(r, next, list->i + 1, &list->list.covers);
-}
-
-/* The current list was handed over; its memory is used for another one. */
-static void
-end_list(struct list_reader *r)
-{
-    struct coming_list *list = &r->lists[r->current];
-
-    if (list->i + 1 == r->parts.n) {
-        end_well(r);
-        return;
-    }
-    list->state = LIST_NONE;
-    r->current = 1 - r->current;
-    r->i_piece = 0;
-    timer_start(r->timer, 0);
-}
-
 /* Does what can be done now. One piece is handed over in each turn of the loop,
  * for the sake of its other users. */
 static void
@@ -394,6 +358,9 @@ on_timer(void *user)
 {
     struct list_reader *r = user;
     struct coming_list *list = &r->lists[r->current];
+    struct coming_list *next = &r->lists[1 - r->current];
+    const struct coverage *covers = &list->list.covers;
+    bool is_last = list->i + 1 == r->parts.n;
 
     if (r->is_paused || list->state != LIST_READY)
         return;
@@ -403,19 +370,29 @@ on_timer(void *user)
     }
     if (!r->search.is_over && !search_ends(r, list))
         return;
-    if (!joins_place(r, &list->list.covers)) {
+    if (covers->after > r->at.seq || covers->last < r->at.seq ||
+        (r->at.epoch[0] && strcmp(r->at.epoch, covers->epoch) != 0)) {
         end_by_form(r, list, "it does not continue at");
         return;
     }
-    if (!ask_ahead(r)) {
+    /* The next list comes while this one is handed over. */
+    if (next->state == LIST_NONE && !is_last &&
+        !ask_list(r, next, list->i + 1, covers)) {
         end_without_memory(r);
         return;
     }
     give_pieces(r);
-    if (r->n == 0)
-        end_list(r);
-    else if (r->pieces[r->first].is_done)
-        hand_over_piece(r);
+    if (r->n > 0) {
+        if (r->pieces[r->first].is_done)
+            hand_over_piece(r);
+    } else if (is_last) {
+        end_well(r);
+    } else { /* its memory is used for another one */
+        list->state = LIST_NONE;
+        r->current = 1 - r->current;
+        r->i_piece = 0;
+        timer_start(r->timer, 0);
+    }
 }
 
 /* The archive, which may be an index of archives */
@@ -439,14 +416,14 @@ on_archive(const struct document_fetch_answer *answer,
            const struct problem *why, void *user)
 {
     struct list_reader *r = user;
-    struct problem told = *why;
+    struct problem end = *why;
 
     (void)answer;
     r->archive = NULL;
     if (why->rc) {
         if (why->rc != STATUS_MEMORY) /* other ways may be open */
-            told.rc = STATUS_UNSUPPORTED;
-        end_reader(r, &told);
+            end.rc = STATUS_UNSUPPORTED;
+        end_reader(r, &end);
         return;
     }
     if (++r->i_archive < r->archives.n) {

@@ -17,15 +17,6 @@ static const struct transport *const transports[] = {
     &transport_shared,
 };
 
-static const struct transport *
-transport_of(enum td_transport name)
-{
-    for (size_t i = 0; i < sizeof(transports) / sizeof(transports[0]); i++)
-        if (transports[i]->name == name)
-            return transports[i];
-    return NULL;
-}
-
 /* Its end */
 
 static void
@@ -35,6 +26,7 @@ release_connection(struct retired *retired)
 
     if (live->own && live->transport->release)
         live->transport->release(live);
+    buf_fini(&live->held);
     free(live->own);
     free(live->url);
     free(live);
@@ -46,18 +38,12 @@ live_free(struct live *live)
     if (!live || live->retired.is_over)
         return;
     live->is_ending = true;
-    if (live->own)
+    if (live->own && live->transport->stop)
         live->transport->stop(live);
+    fetch_free(live->fetch);
     timer_free(live->timer);
     timer_free(live->again);
     handle_loop_retire(live->client->loop, &live->retired, release_connection);
-}
-
-static void
-report_end(struct live *live)
-{
-    live_free(live);
-    live->on_end(&live->end, live->user);
 }
 
 static const enum status statuses[] = {
@@ -190,7 +176,7 @@ live_finish_refused(struct live *live, const struct fetch_answer *answer)
 static uint64_t
 waited_ms(const struct live *live)
 {
-    return live->is_answered ? *live->idle_ms : live->await_ms;
+    return live->is_answered ? *live->request.idle_ms : live->await_ms;
 }
 
 /* Restarts the timer of the answer or of silence. */
@@ -209,7 +195,9 @@ wait_on(struct live *live)
 void
 live_await(struct live *live, uint64_t more_ms)
 {
-    live->await_ms = live->answer_ms + more_ms;
+    live->await_ms =
+        more_ms +
+        (live->request.answer_ms ? live->request.answer_ms : ANSWER_MS);
     wait_on(live);
 }
 
@@ -222,8 +210,8 @@ live_heard(struct live *live)
         return;
     live->is_answered = true;
     wait_on(live);
-    if (is_new && live->on_open)
-        live->on_open(live->user);
+    if (is_new && live->request.on_open)
+        live->request.on_open(live->user);
 }
 
 /* A turn of the loop or two: a timer of 0 would expire in this turn. */
@@ -238,7 +226,8 @@ on_timer(void *user)
     bool is_held_back = live->transport->is_held_back && !live->has_message;
 
     if (live->is_ending) {
-        report_end(live);
+        live_free(live);
+        live->on_end(&live->end, live->user);
     } else if (!live->is_late) {
         live->is_late = true;
         timer_start(live->timer, LOOK_MS);
@@ -276,13 +265,10 @@ live_start(struct td_client *client, const struct live_request *request,
     if (!live)
         return NULL;
     live->client = client;
-    live->transport = transport_of(request->transport);
-    live->form = request->form;
-    live->idle_ms = request->idle_ms;
-    live->answer_ms = request->answer_ms ? request->answer_ms : ANSWER_MS;
-    live->body = request->body;
-    live->shared = request->shared;
-    live->on_open = request->on_open;
+    live->transport = transports[0];
+    for (size_t i = 1; live->transport->name != request->transport; i++)
+        live->transport = transports[i];
+    live->request = *request;
     live->on_message = on_message;
     live->on_end = on_end;
     live->user = user;
@@ -291,7 +277,7 @@ live_start(struct td_client *client, const struct live_request *request,
     live->timer = timer_new(client->loop, on_timer, live);
     live->own =
         live->url && live->timer ? calloc(1, live->transport->size) : NULL;
-    live->again = timer_new(client->loop, live->transport->go_on, live->own);
+    live->again = timer_new(client->loop, live->transport->go_on, live);
     if (!live->own || !live->again || !live->transport->start(live)) {
         live_free(live);
         return NULL;

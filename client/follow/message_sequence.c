@@ -27,17 +27,6 @@ is_complete(const struct message_sequence *order,
     return true;
 }
 
-/* Returns the index of the first change after entry `seq`. */
-static size_t
-first_after(const struct broker_message *message, uint64_t seq)
-{
-    size_t i = 0;
-
-    while (i < message->n_changes && message->changes[i].seq <= seq)
-        i++;
-    return i;
-}
-
 /* Sets the digest if the place is the beginning of a log, where it is known. */
 static void
 know_start(struct message_sequence *order)
@@ -46,16 +35,6 @@ know_start(struct message_sequence *order)
         return;
     digest_start(&order->digest, slice_of(order->at.epoch));
     order->has_digest = true;
-}
-
-static void
-take_place(struct message_sequence *order, const struct coverage *covers)
-{
-    if (!order->is_placed)
-        order->at.seq = covers->after;
-    order->is_placed = true;
-    memcpy(order->at.epoch, covers->epoch, sizeof(order->at.epoch));
-    know_start(order);
 }
 
 /* True if the message continues the history that the order knows, or if that
@@ -110,12 +89,19 @@ message_sequence_judge(struct message_sequence *order,
                     (unsigned long long)covers->last);
         return VERDICT_BROKEN;
     }
-    if (!order->at.epoch[0])
-        take_place(order, covers);
+    if (!order->at.epoch[0]) { /* takes its place */
+        if (!order->is_placed)
+            order->at.seq = covers->after;
+        order->is_placed = true;
+        memcpy(order->at.epoch, covers->epoch, sizeof(order->at.epoch));
+        know_start(order);
+    }
     if (covers->after > order->at.seq)
         return VERDICT_GAP;
     if (covers->last > order->at.seq)
-        *first = first_after(message, order->at.seq);
+        while (*first < message->n_changes &&
+               message->changes[*first].seq <= order->at.seq)
+            ++*first;
     if (!is_same_history(order, message, *first)) {
         problem_set(why,
                     "the digest at %llu does not match: it is another history",

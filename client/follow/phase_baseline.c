@@ -96,7 +96,7 @@ hand_over_end(struct td_follower *f)
 {
     const struct source_position place = f->rebase.standing;
 
-    if (!follower_tell_report(f))
+    if (!follower_report_lists(f))
         return false;
     if (f->comparison.is_under_way)
         return end_comparison(f);
@@ -155,39 +155,32 @@ on_anew(const char *why, void *user)
     change_batch_clear(&f->delivery.batch);
 }
 
-/* The list cannot be had: the next comparison may come later. */
-static void
-fail_comparison(struct td_follower *f, const struct problem *why)
-{
-    bool is_wanted = f->comparison.is_wanted && !f->how.until_caught_up;
-    struct problem told = *why;
-
-    note_comparison(f);
-    f->comparison.is_wanted = is_wanted;
-    problem_prefix(&told, told.rc, "cannot compare with the list: ");
-    follower_rest_because(f, told.text, 0);
-}
-
 static void
 on_end(const struct problem *why, const struct source_position *place,
        const struct source_position *guess, void *user)
 {
     struct td_follower *f = user;
-    struct problem told = *why;
+    struct problem copy = *why;
 
     f->baseline = NULL;
     f->is_held = false;
     f->attempts.n_heard = 0;
-    if (told.rc && f->comparison.is_under_way && told.rc != STATUS_MEMORY &&
-        told.rc != STATUS_IO) {
-        fail_comparison(f, &told);
+    if (copy.rc && f->comparison.is_under_way && copy.rc != STATUS_MEMORY &&
+        copy.rc != STATUS_IO) {
+        /* The list cannot be had: the next comparison may come later. */
+        bool is_wanted = f->comparison.is_wanted && !f->how.until_caught_up;
+
+        note_comparison(f);
+        f->comparison.is_wanted = is_wanted;
+        problem_prefix(&copy, copy.rc, "cannot compare with the list: ");
+        follower_rest_because(f, copy.text, 0);
         return;
     }
-    if (told.rc == STATUS_UNREACHABLE) {
+    if (copy.rc == STATUS_UNREACHABLE) {
         f->search.is_sought = false;
-        follower_trouble(f, &told);
-    } else if (told.rc) {
-        follower_end(f, &told);
+        follower_trouble(f, &copy);
+    } else if (copy.rc) {
+        follower_end(f, &copy);
     } else if (!follower_has_only_list(f)) {
         f->rebase.standing = *place;
         f->rebase.has_guess = guess != NULL;
@@ -200,56 +193,33 @@ on_end(const struct problem *why, const struct source_position *place,
     }
 }
 
-/* R-418: without a list, and without numbers that would prove it: follows the
- * changes that the source still has, and reports that it is not everything. */
-static bool
-begin_far_back(struct td_follower *f)
-{
-    f->rebase.is_wanted = false;
-    problem(&f->lists.doubt, STATUS_GONE,
-            "%.800s; the source offers no list of its resources",
-            f->rebase.reason);
-    return follower_begin_far_back(f);
-}
-
-/* True if nothing but Change Lists without numbers leads on; and the follower
- * did not begin as far back as they reach. */
-static bool
-may_begin_far_back(const struct td_follower *f)
-{
-    const struct offered *o = &f->offered;
-    struct source_position place;
-
-    return !o->stream && !o->memory && (o->change_list || o->change_dump) &&
-           follower_place(f, &place) && !place.at.epoch[0] &&
-           (!place.is_time || place.time_us != DATETIME_NONE);
-}
-
 /* Without a list: follows the whole history, or fails. */
 static bool
 begin_without_list(struct td_follower *f)
 {
-    if (may_begin_far_back(f))
-        return begin_far_back(f);
-    if (!f->offered.earliest ||
-        source_position_read(slice_of(f->offered.earliest),
-                             &f->rebase.standing) ||
-        f->rebase.standing.is_time || f->rebase.standing.at.seq)
+    const struct offered *o = &f->offered;
+    struct source_position *standing = &f->rebase.standing;
+    struct source_position place;
+
+    /* R-418: nothing but Change Lists without numbers, which would prove it,
+     * leads on; and the follower did not begin as far back as they reach:
+     * follows these changes, and reports that they are not everything. */
+    if (!o->stream && !o->memory && (o->change_list || o->change_dump) &&
+        follower_place(f, &place) && !place.at.epoch[0] &&
+        (!place.is_time || place.time_us != DATETIME_NONE)) {
+        f->rebase.is_wanted = false;
+        problem(&f->lists.doubt, STATUS_GONE,
+                "%.800s; the source offers no list of its resources",
+                f->rebase.reason);
+        return follower_begin_far_back(f);
+    }
+    if (!o->earliest || source_position_read(slice_of(o->earliest), standing) ||
+        standing->is_time || standing->at.seq)
         return follower_fail(f, STATUS_GONE,
                              "%s; a baseline cannot be taken either: the "
                              "source offers no list of its resources",
                              f->rebase.reason);
     return continue_baseline(f);
-}
-
-static bool
-wait_longer(struct td_follower *f, unsigned ms)
-{
-    struct problem why = {.text = ""};
-
-    problem(&why, STATUS_UNREACHABLE,
-            "a baseline was just taken, and again: %.800s", f->rebase.reason);
-    return follower_rest_because(f, why.text, ms);
 }
 
 static bool
@@ -260,6 +230,7 @@ begin_baseline(struct td_follower *f)
         .on_anew = on_anew,
     };
     int64_t now = clock_steady_ms();
+    struct problem why = {.text = ""};
 
     f->comparison.is_under_way = !f->rebase.is_wanted;
     if (f->comparison.is_under_way) {
@@ -271,9 +242,14 @@ begin_baseline(struct td_follower *f)
         plan.scratch = NULL;
         return phase_survey_read(f, &plan, on_entry, on_end) && false;
     }
-    if (now - f->rebase.rebased_ms < REBASE_LEAST_MS)
-        return wait_longer(
-            f, (unsigned)(f->rebase.rebased_ms + REBASE_LEAST_MS - now));
+    if (now - f->rebase.rebased_ms < REBASE_LEAST_MS) {
+        problem(&why, STATUS_UNREACHABLE,
+                "a baseline was just taken, and again: %.800s",
+                f->rebase.reason);
+        return follower_rest_because(
+            f, why.text,
+            (unsigned)(f->rebase.rebased_ms + REBASE_LEAST_MS - now));
+    }
     follower_enter(f, FOLLOWER_REBASING);
     f->rebase.is_begun = false;
     if (follower_has_only_list(f)) {

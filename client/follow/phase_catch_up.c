@@ -54,27 +54,11 @@ on_batch(struct change_batch *batch, const struct position *upto,
     return deliver_proven(f, upto, digest);
 }
 
-/* Goes live; `why` is why not all lists were read. */
-static void
-go_live(struct td_follower *f, const struct problem *why)
-{
-    struct problem told = *why;
-
-    f->search.is_caught_up = true;
-    follower_enter(f, FOLLOWER_RESTING);
-    if (why->rc) {
-        problem_prefix(&told, STATUS_REFUSED, "closed lists are not used: ");
-        if (!follower_report(f, told.text, 0))
-            return;
-    }
-    follower_go(f);
-}
-
 static void
 on_end(const struct problem *why, void *user)
 {
     struct td_follower *f = user;
-    struct problem told = *why;
+    struct problem copy = *why;
 
     f->lists_reader = NULL;
     f->client->is_catching_up = false;
@@ -82,19 +66,23 @@ on_end(const struct problem *why, void *user)
     switch (why->rc) {
     case STATUS_MEMORY:
     case STATUS_MALFORMED:
-        follower_end(f, &told);
+        follower_end(f, &copy);
         break;
     case STATUS_DIFFERENT:
-        told.rc = STATUS_GONE;
-        follower_gone(f, &told);
+        copy.rc = STATUS_GONE;
+        follower_gone(f, &copy);
         break;
     case STATUS_UNREACHABLE:
         /* Without any news the other ways are tried. */
         f->search.is_caught_up = f->attempts.n_heard == 0;
-        follower_trouble(f, &told);
+        follower_trouble(f, &copy);
         break;
-    default:
-        go_live(f, &told);
+    default: /* goes live, perhaps although not all lists were read */
+        f->search.is_caught_up = true;
+        follower_enter(f, FOLLOWER_RESTING);
+        problem_prefix(&copy, copy.rc, "closed lists are not used: ");
+        if (!copy.rc || follower_report(f, copy.text, 0))
+            follower_go(f);
     }
 }
 

@@ -28,28 +28,6 @@ carried_by(const struct td_follower *f)
     return open & f->how.transports;
 }
 
-/* The goal is the present head; until_caught_up: the first one that was found.
- */
-static void
-set_goal(struct td_follower *f)
-{
-    struct position head;
-
-    if ((f->how.until_caught_up && f->place.has_goal) || !f->offered.position ||
-        position_read(slice_of(f->offered.position), &head))
-        return;
-    f->place.has_goal = true;
-    f->place.goal = head;
-}
-
-static bool
-reaches_beginning(const char *earliest)
-{
-    struct position at;
-
-    return earliest && !position_read(slice_of(earliest), &at) && !at.seq;
-}
-
 /* TD_BASELINE_FIRST: takes a baseline, unless the follower can begin with the
  * first change and no dump would save it fetching each resource. R-418: a
  * source with nothing but Change Lists is followed as far back as these reach;
@@ -64,10 +42,12 @@ settle_beginning(struct td_follower *f)
     bool has_lists_alone =
         !o->resource_list && !o->resource_dump && !o->stream && !o->memory;
     bool is_first = f->how.baseline == TD_BASELINE_FIRST;
+    struct position earliest;
 
     if (follower_place(f, &place) || f->rebase.is_wanted)
         return;
-    if ((is_first && !has_dump && reaches_beginning(o->earliest)) ||
+    if ((is_first && !has_dump && o->earliest &&
+         !position_read(slice_of(o->earliest), &earliest) && !earliest.seq) ||
         (!is_first && f->how.as_far_back && o->earliest)) {
         if (!source_position_read(slice_of(o->earliest), &beginning))
             follower_set_place(f, &beginning);
@@ -86,6 +66,7 @@ static bool
 take_offer(struct td_follower *f)
 {
     unsigned open = carried_by(f);
+    struct position head;
 
     if (f->search.n_sets > 1)
         return follower_fail(f, STATUS_REFUSED,
@@ -96,11 +77,17 @@ take_offer(struct td_follower *f)
                              "%.200s names no Resource List, Change List, "
                              "stream or change memory that may be used here",
                              f->options.url);
-    transport_choice_open(&f->connection.choice, open);
+    f->connection.choice.open = open;
     f->search.is_sought = true;
     f->search.is_fresh = true;
     f->search.is_caught_up = false;
-    set_goal(f);
+    /* The goal is the present head; until_caught_up: the first one that was
+     * found. */
+    if (!(f->how.until_caught_up && f->place.has_goal) && f->offered.position &&
+        !position_read(slice_of(f->offered.position), &head)) {
+        f->place.has_goal = true;
+        f->place.goal = head;
+    }
     settle_beginning(f);
     if (f->pusher.close && !f->pusher.sought(f, f->pusher.owner))
         return false;

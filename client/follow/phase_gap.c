@@ -22,24 +22,6 @@
 
 static bool continue_gap(struct td_follower *f);
 
-/* The gap is filled: delivers the message, then handles the end of the
- * connection, if it has ended. */
-static bool
-end_filled(struct td_follower *f)
-{
-    struct buf kept = f->gap.kept; /* a copy: `f` may be freed */
-    bool goes_on;
-
-    buf_init(&f->gap.kept, LIVE_MESSAGE_MAX);
-    follower_enter(f, FOLLOWER_LIVE);
-    goes_on = deliver_bytes(f, kept.data, kept.size);
-    buf_fini(&kept);
-    /* In FOLLOWER_FILLING again, the message is kept again. */
-    if (goes_on && f->state == FOLLOWER_LIVE)
-        return f->phases[f->state]->go_on(f);
-    return goes_on;
-}
-
 /* Neither the change memory nor the lists fill the gap. */
 static bool
 end_stuck(struct td_follower *f, const struct problem *why)
@@ -96,14 +78,14 @@ static void
 on_page(struct fetch_answer *answer, const struct problem *why, void *user)
 {
     struct td_follower *f = user;
-    struct problem told = *why;
+    struct problem copy = *why;
 
     f->page = NULL;
     f->is_held = false;
-    if (!told.rc && answer->status != 200)
-        fetch_refused(&told, answer);
-    if (told.rc) {
-        page_failed(f, &told);
+    if (!copy.rc && answer->status != 200)
+        fetch_refused(&copy, answer);
+    if (copy.rc) {
+        page_failed(f, &copy);
         return;
     }
     f->gap.body = answer->body;
@@ -144,28 +126,31 @@ ask_page(struct td_follower *f)
 static bool
 take_lists_end(struct td_follower *f)
 {
-    struct problem told = f->lists.end;
+    struct problem copy = f->lists.end;
 
     if (f->delivery.has_batch)
         return deliver_batch(f) && continue_gap(f);
     f->lists.has_end = false;
     if (poll_is_behind(f)) /* the kept message proves that entries exist */
-        told.rc = STATUS_UNREACHABLE;
-    if (told.rc)
-        return end_stuck(f, &told);
+        copy.rc = STATUS_UNREACHABLE;
+    if (copy.rc)
+        return end_stuck(f, &copy);
     if (f->place.order.at.seq >= f->gap.upto)
         return continue_gap(f);
     /* Lists are never behind messages (design section 5, rule 2), but a proxy
      * may have kept an older list. */
-    problem(&told, STATUS_UNREACHABLE,
+    problem(&copy, STATUS_UNREACHABLE,
             "a gap after %llu that the Change Lists do not fill yet",
             (unsigned long long)f->place.order.at.seq);
-    return end_stuck(f, &told);
+    return end_stuck(f, &copy);
 }
 
 static bool
 continue_gap(struct td_follower *f)
 {
+    struct buf kept;
+    bool goes_on;
+
     if (f->is_paused) {
         f->is_due = true;
         return true;
@@ -174,9 +159,19 @@ continue_gap(struct td_follower *f)
         return take_page(f);
     if (f->lists.has_end)
         return take_lists_end(f);
-    if (f->place.order.at.seq >= f->gap.upto)
-        return end_filled(f);
-    return ask_page(f);
+    if (f->place.order.at.seq < f->gap.upto)
+        return ask_page(f);
+    /* The gap is filled: delivers the message, then handles the end of the
+     * connection, if it has ended. */
+    kept = f->gap.kept; /* a copy: `f` may be freed */
+    buf_init(&f->gap.kept, LIVE_MESSAGE_MAX);
+    follower_enter(f, FOLLOWER_LIVE);
+    goes_on = deliver_bytes(f, kept.data, kept.size);
+    buf_fini(&kept);
+    /* In FOLLOWER_FILLING again, the message is kept again. */
+    if (goes_on && f->state == FOLLOWER_LIVE)
+        return f->phases[f->state]->go_on(f);
+    return goes_on;
 }
 
 static bool

@@ -23,14 +23,6 @@
  * the source again; after one more it considers the transport unfit. */
 #define MUTE_MAX 3
 
-/* since= begins with what is later. A set never has two entries of one time, so
- * n_at is at most one. */
-static int64_t
-since_of(const struct source_position *place)
-{
-    return place->time_us - (place->n_at ? 0 : 1);
-}
-
 /* Writes the place as a value. Returns its name in requests; NULL: there is no
  * place. */
 static const char *
@@ -44,25 +36,11 @@ write_start(const struct td_follower *f, char value[TD_POSITION_SIZE])
         source_position_write(value, &place);
         return "after";
     }
-    datetime_write(value, since_of(&place));
+    /* since= begins with what is later. A set never has two entries of one
+     * time, so n_at is at most one. */
+    datetime_write(value, place.time_us - (place.n_at ? 0 : 1));
     value[DATETIME_SIZE] = '\0';
     return "since";
-}
-
-static void
-add_start(struct buf *url, const struct td_follower *f, unsigned transport)
-{
-    char value[TD_POSITION_SIZE];
-    const char *name = write_start(f, value);
-
-    if (name && !f->place.order.is_placed && f->options.since[0] &&
-        f->place.moment.time_us == f->options.place.time_us)
-        buf_add_format(url, "&%s", f->options.since);
-    else if (name)
-        buf_add_format(url, "&%s=%s", name, value);
-    else if (transport == TD_LONG_POLL && f->offered.position)
-        /* Each poll needs a place. */
-        buf_add_format(url, "&after=%s", f->offered.position);
 }
 
 /* Writes the URL of `transport` with the place to begin at. A link to a
@@ -74,7 +52,8 @@ write_url(struct buf *url, const struct td_follower *f, unsigned transport)
                        : transport == TD_EVENTS  ? f->offered.events
                                                  : f->offered.memory;
     bool has_query = strchr(base, '?') != NULL;
-    struct source_position place;
+    char value[TD_POSITION_SIZE];
+    const char *name = write_start(f, value);
     size_t begin;
 
     if (!strncmp(base, "ws://", 5) || !strncmp(base, "wss://", 6)) {
@@ -83,13 +62,19 @@ write_url(struct buf *url, const struct td_follower *f, unsigned transport)
     }
     buf_add_text(url, base);
     begin = url->size;
-    add_start(url, f, transport);
+    if (name && !f->place.order.is_placed && f->options.since[0] &&
+        f->place.moment.time_us == f->options.place.time_us)
+        buf_add_format(url, "&%s", f->options.since);
+    else if (name)
+        buf_add_format(url, "&%s=%s", name, value);
+    else if (transport == TD_LONG_POLL && f->offered.position)
+        /* Each poll needs a place. */
+        buf_add_format(url, "&after=%s", f->offered.position);
     buf_add_text(url, f->options.filters);
     /* live_connection.h decides how long a poll waits, unless the answer is
      * needed at once: to learn the present place, or the head. */
     if (transport == TD_LONG_POLL &&
-        (f->how.until_caught_up || f->pusher.close ||
-         !follower_place(f, &place)))
+        (f->how.until_caught_up || f->pusher.close || !name))
         BUF_ADD(url, "&wait=0");
     if (!url->failed && url->size > begin && !has_query)
         url->data[begin] = '?';
@@ -155,19 +140,6 @@ may_share(const struct td_follower *f)
                                f->offered.name);
 }
 
-static void
-write_shared(struct buf *url, struct td_follower *f)
-{
-    struct source_position start = {.is_time = false};
-
-    if (knows_start(f, &start) && !follower_place(f, &start))
-        follower_set_place(f, &start);
-    f->shared.set = f->offered.name;
-    f->shared.write_place = write_place;
-    buf_add_text(url, f->offered.streams);
-    BUF_ADD(url, "\0");
-}
-
 static bool
 open_connection(struct td_follower *f, unsigned transport)
 {
@@ -175,6 +147,7 @@ open_connection(struct td_follower *f, unsigned transport)
                                    .form = f->how.form,
                                    .idle_ms = &f->connection.idle_ms,
                                    .shared = &f->shared};
+    struct source_position start = {.is_time = false};
     struct buf url;
 
     follower_enter(f, FOLLOWER_LIVE);
@@ -183,10 +156,15 @@ open_connection(struct td_follower *f, unsigned transport)
     f->connection.is_news = false;
     f->connection.connected_ms = clock_steady_ms();
     buf_init(&url, SIZE_MAX / 2);
-    if (transport == LIVE_SHARED)
-        write_shared(&url, f);
-    else
+    if (transport != LIVE_SHARED) {
         write_url(&url, f, transport);
+    } else {
+        if (knows_start(f, &start) && !follower_place(f, &start))
+            follower_set_place(f, &start);
+        f->shared.set = f->offered.name;
+        f->shared.write_place = write_place;
+        buf_add_format(&url, "%s%c", f->offered.streams, '\0');
+    }
     request.url = url.data;
     if (!url.failed)
         f->live =
@@ -274,15 +252,15 @@ end_refused(struct td_follower *f, const struct live_end *end, bool was_fresh)
 static bool
 end_unfit(struct td_follower *f, const struct problem *why)
 {
-    struct problem told = *why;
+    struct problem copy = *why;
 
     f->connection.unfit = *why;
     transport_choice_unfit(&f->connection.choice, f->connection.transport,
                            clock_steady_ms());
-    problem_prefix(&told, STATUS_UNREACHABLE, "no %s here: ",
+    problem_prefix(&copy, STATUS_UNREACHABLE, "no %s here: ",
                    transport_choice_name(f->connection.transport));
     follower_enter(f, FOLLOWER_RESTING);
-    return follower_report(f, told.text, 0) && follower_go(f);
+    return follower_report(f, copy.text, 0) && follower_go(f);
 }
 
 /* The connection failed, broke, or fell silent. */

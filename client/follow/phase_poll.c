@@ -32,12 +32,12 @@ static bool
 on_wait(const struct problem *why, unsigned *ms, void *user)
 {
     struct td_follower *f = user;
-    struct problem told = *why; /* a copy: the history may be freed */
+    struct problem copy = *why; /* a copy: the history may be freed */
 
     if (!f->is_paused && !deliver_batch(f))
         return false;
-    if (!follower_is_patient(f, &told, ms) ||
-        !follower_report(f, told.text, *ms))
+    if (!follower_is_patient(f, &copy, ms) ||
+        !follower_report(f, copy.text, *ms))
         return false;
     follower_hold(f); /* the callback may have paused it */
     return true;
@@ -113,37 +113,29 @@ poll_is_behind(const struct td_follower *f)
            f->lists.upto.at.seq < f->place.order.at.seq;
 }
 
-/* The lists end before the follower's place: the log has lost its end, or a
+/* Lists that end before the follower's place: the log has lost its end, or a
  * proxy has kept older lists. Only another look shows which. With
  * until_caught_up the looks fit into the patience. */
 static bool
-handle_old_lists(struct td_follower *f, struct problem *why)
-{
-    unsigned ms = f->how.poll_ms < BEHIND_PAUSE ? f->how.poll_ms : BEHIND_PAUSE;
-
-    if (++f->lists.n_behind == BEHIND_MOST) {
-        f->lists.n_behind = 0;
-        return follower_gone(f, why);
-    }
-    if (f->how.until_caught_up && ms > f->how.patience_ms / (BEHIND_MOST + 1))
-        ms = f->how.patience_ms / (BEHIND_MOST + 1);
-    why->rc = STATUS_UNREACHABLE;
-    if (!follower_is_patient(f, why, &ms))
-        return false;
-    return follower_rest_because(f, why->text, ms);
-}
-
-static bool
 handle_failure(struct td_follower *f, bool was_fresh)
 {
+    unsigned ms = f->how.poll_ms < BEHIND_PAUSE ? f->how.poll_ms : BEHIND_PAUSE;
     struct problem why = f->lists.end;
 
     f->lists.etag[0] = '\0';
     f->attempts.n_heard = 0;
-    if (poll_is_behind(f))
-        return handle_old_lists(f, &why);
-    if (why.rc == STATUS_GONE)
+    if (poll_is_behind(f) && ++f->lists.n_behind < BEHIND_MOST) {
+        if (f->how.until_caught_up &&
+            ms > f->how.patience_ms / (BEHIND_MOST + 1))
+            ms = f->how.patience_ms / (BEHIND_MOST + 1);
+        why.rc = STATUS_UNREACHABLE;
+        return follower_is_patient(f, &why, &ms) &&
+               follower_rest_because(f, why.text, ms);
+    }
+    if (why.rc == STATUS_GONE) {
+        f->lists.n_behind = 0;
         return follower_gone(f, &why);
+    }
     if ((why.http_status == 404 || why.http_status == 410) && !was_fresh) {
         f->search.is_sought = false; /* the lists may have moved */
         return follower_go(f);
@@ -158,7 +150,7 @@ poll_over(struct td_follower *f)
     f->attempts.n_heard = 1;
     f->connection.was_heard = true;
     transport_choice_fit(&f->connection.choice, TD_POLL);
-    if (!follower_tell_report(f) || !deliver_heartbeat(f))
+    if (!follower_report_lists(f) || !deliver_heartbeat(f))
         return false;
     if (f->how.until_caught_up && f->survey.was_held && !f->how.on_held)
         return follower_fail(f, STATUS_REFUSED, "%s", SURVEY_HELD_TEXT);
@@ -167,26 +159,13 @@ poll_over(struct td_follower *f)
     return follower_wait(f);
 }
 
-/* The caller has all entries of the lists. False: the follower has ended. */
-static bool
-keep_read_lists(struct td_follower *f)
-{
-    struct problem why = f->lists.doubt;
-
-    f->lists.doubt = (struct problem){.text = ""};
-    if (why.rc && !follower_doubt(f, why.text))
-        return false;
-    problem_clear(&why);
-    return !f->lists.read || !read_lists_commit(f->lists.read, &why) ||
-           follower_end(f, &why);
-}
-
 /* Entries that came before lists failed are valid: they came in order. Any step
  * may pause the follower; the next call skips the finished ones. */
 static bool
 continue_polling(struct td_follower *f)
 {
     bool was_fresh = f->search.is_fresh;
+    struct problem doubt, why = {.text = ""};
 
     if (!f->is_paused && !deliver_batch(f))
         return false;
@@ -198,8 +177,13 @@ continue_polling(struct td_follower *f)
     if (f->lists.end.rc)
         return handle_failure(f, was_fresh);
     follower_set_place(f, &f->lists.upto);
-    if (!keep_read_lists(f))
+    doubt = f->lists.doubt;
+    f->lists.doubt = (struct problem){.text = ""};
+    if (doubt.rc && !follower_doubt(f, doubt.text))
         return false;
+    /* The caller has all entries of the lists. */
+    if (f->lists.read && read_lists_commit(f->lists.read, &why))
+        return follower_end(f, &why);
     if (f->lists.is_closed) /* the source names the next list */
         f->search.is_sought = false;
     return poll_over(f);

@@ -124,17 +124,6 @@ add_change(const struct document_entry *entry, void *user)
     return !change_batch_is_full(&f->delivery.batch);
 }
 
-/* Adds the next differences, if there are any. */
-static bool
-add_changes(struct td_follower *f)
-{
-    problem_clear(&f->lists.end);
-    if (!survey_changes(f->survey.listing, f->place.order.at.seq, BATCH_ENTRIES,
-                        add_change, f))
-        return failed_listing(f);
-    return !f->lists.end.rc || follower_end(f, &f->lists.end);
-}
-
 /* The list */
 
 static bool
@@ -163,36 +152,17 @@ handle_failure(struct td_follower *f, const struct problem *why)
     bool is_passing = why->rc != STATUS_MEMORY && why->rc != STATUS_IO &&
                       why->rc != STATUS_STOPPED && !why->is_limit &&
                       survey_extent(f->survey.listing)->is_read;
-    struct problem told = *why;
+    struct problem copy = *why;
 
     f->attempts.n_heard = 0;
-    if (told.rc != STATUS_UNREACHABLE && is_passing)
-        problem(&told, STATUS_UNREACHABLE,
+    if (copy.rc != STATUS_UNREACHABLE && is_passing)
+        problem(&copy, STATUS_UNREACHABLE,
                 "%.900s; nothing of it is taken for deleted", why->text);
-    if (told.rc != STATUS_UNREACHABLE ||
+    if (copy.rc != STATUS_UNREACHABLE ||
         (why->rc != STATUS_UNREACHABLE && f->how.until_caught_up))
-        return follower_end(f, &told);
+        return follower_end(f, &copy);
     f->search.is_sought = false; /* perhaps the list has moved */
-    return follower_trouble(f, &told);
-}
-
-/* Tells of deletions that are held back, at each reading, and once when there
- * are none any more. False: the follower is gone. */
-static bool
-report_held(struct td_follower *f)
-{
-    const struct survey_extent *extent = survey_extent(f->survey.listing);
-    bool was_held = f->survey.was_held;
-
-    f->survey.was_held = extent->n_held > 0;
-    if (!was_held && !extent->n_held)
-        return true;
-    if (!f->how.on_held)
-        return !extent->n_held ||
-               follower_report(f, SURVEY_HELD_TEXT, f->how.poll_ms);
-    f->is_calling = true;
-    f->how.on_held(extent->n_held, extent->n_resources, f->user);
-    return follower_is_here(f);
+    return follower_trouble(f, &copy);
 }
 
 static bool
@@ -203,11 +173,22 @@ compare_list(struct td_follower *f)
         .accepts = f->how.accept_deletions,
         .is_doubtful = f->survey.is_doubtful,
     };
+    const struct survey_extent *extent = survey_extent(f->survey.listing);
+    bool was_held = f->survey.was_held || extent->n_held > 0;
 
-    f->survey.was_held |= survey_extent(f->survey.listing)->n_held > 0;
     if (!survey_compare(f->survey.listing, &guard))
         return failed_listing(f);
-    return report_held(f);
+    /* Reports deletions that are held back, at each reading, and once when
+     * there are none any more. */
+    f->survey.was_held = extent->n_held > 0;
+    if (!was_held && !extent->n_held)
+        return true;
+    if (!f->how.on_held)
+        return !extent->n_held ||
+               follower_report(f, SURVEY_HELD_TEXT, f->how.poll_ms);
+    f->is_calling = true;
+    f->how.on_held(extent->n_held, extent->n_resources, f->user);
+    return follower_is_here(f);
 }
 
 static bool
@@ -258,14 +239,14 @@ on_end(const struct problem *why, const struct source_position *place,
        const struct source_position *guess, void *user)
 {
     struct td_follower *f = user;
-    struct problem told = *why;
+    struct problem copy = *why;
 
     (void)place;
     (void)guess;
     f->baseline = NULL;
     f->is_held = false;
-    if (told.rc) {
-        handle_failure(f, &told);
+    if (copy.rc) {
+        handle_failure(f, &copy);
     } else if (take_list(f)) {
         f->survey.is_read = true;
         continue_survey(f);
@@ -292,25 +273,23 @@ phase_survey_read(struct td_follower *f, struct baseline_plan *plan,
     return true;
 }
 
-static bool
-read_list(struct td_follower *f)
-{
-    struct baseline_plan plan = {
-        .listing = f->survey.listing, .is_partial = true, .on_anew = on_anew};
-
-    f->survey.n_listed = 0;
-    f->survey.progress_ms = clock_steady_ms();
-    return phase_survey_read(f, &plan, on_entry, on_end);
-}
-
 /* Delivers one batch in each turn of the loop, for the sake of its other users.
  * Any step may pause the follower; the next call skips the finished ones. */
 static bool
 continue_survey(struct td_follower *f)
 {
-    if (!f->is_paused && !f->survey.is_taking && !f->delivery.has_batch &&
-        !add_changes(f))
-        return false;
+    struct baseline_plan plan = {
+        .listing = f->survey.listing, .is_partial = true, .on_anew = on_anew};
+
+    if (!f->is_paused && !f->survey.is_taking && !f->delivery.has_batch) {
+        /* Adds the next differences, if there are any. */
+        problem_clear(&f->lists.end);
+        if (!survey_changes(f->survey.listing, f->place.order.at.seq,
+                            BATCH_ENTRIES, add_change, f))
+            return failed_listing(f);
+        if (f->lists.end.rc)
+            return follower_end(f, &f->lists.end);
+    }
     if (!f->is_paused && f->delivery.has_batch) {
         if (!deliver_batch(f))
             return false;
@@ -322,7 +301,11 @@ continue_survey(struct td_follower *f)
         return true;
     }
     f->search.is_fresh = false;
-    return f->survey.is_read ? poll_over(f) : read_list(f);
+    if (f->survey.is_read)
+        return poll_over(f);
+    f->survey.n_listed = 0;
+    f->survey.progress_ms = clock_steady_ms();
+    return phase_survey_read(f, &plan, on_entry, on_end);
 }
 
 static bool

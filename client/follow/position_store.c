@@ -49,19 +49,6 @@ td_position_read(struct td_client *client, const char *path,
     return client_end(client, STATUS_OK);
 }
 
-/* Opens the directory of `path`, for fsync. -1: see errno. */
-static int
-open_directory(const char *path)
-{
-    char *copy = strdup(path);
-    int fd = -1;
-
-    if (copy)
-        fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    free(copy);
-    return fd;
-}
-
 enum td_status
 td_position_write(struct td_client *client, const char *path,
                   const char *position)
@@ -69,7 +56,8 @@ td_position_write(struct td_client *client, const char *path,
     const char *slash = strrchr(path, '/');
     struct file_new file = {.fd = -1};
     enum status rc = STATUS_IO;
-    int directory;
+    int directory = -1;
+    char *copy;
 
     client_begin(client);
     if (!is_position(position))
@@ -78,7 +66,10 @@ td_position_write(struct td_client *client, const char *path,
                                       "not a position: \"%.80s\"", position));
     /* Sync bytes, name and directory in this order: else a crash may leave a
      * name without bytes, or the old position. */
-    directory = open_directory(path);
+    copy = strdup(path); /* for dirname, which changes it */
+    if (copy)
+        directory = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(copy);
     if (directory >= 0)
         rc = file_begin(&file, directory, slash ? slash + 1 : path, NULL);
     if (!rc)

@@ -120,25 +120,6 @@ find_set(struct shared_stream *s, struct slice name)
     return NULL;
 }
 
-/* Returns the set, which is made if needed. NULL: no memory. */
-static struct shared_set *
-set_of(struct shared_stream *s, const char *name)
-{
-    struct shared_set *set = find_set(s, slice_of(name));
-
-    if (set)
-        return set;
-    set = calloc(1, sizeof(*set));
-    if (!ONE_MORE(s->sets, &s->capacity, s->n_sets) || !set ||
-        !(set->name = strdup(name))) {
-        free(set);
-        return NULL;
-    }
-    s->sets[s->n_sets++] = set;
-    map_add(&s->by_name, &set->node, map_hash(&s->by_name, slice_of(name)));
-    return set;
-}
-
 bool
 shared_stream_takes(struct shared_stream *s, const char *url, const char *name)
 {
@@ -168,7 +149,7 @@ work_soon(struct shared_stream *s)
 static void
 leave(struct part *part, bool is_asked)
 {
-    struct shared_stream *s = part->live->shared->stream;
+    struct shared_stream *s = part->live->request.shared->stream;
     struct shared_set *set = part->set;
 
     if (!set)
@@ -179,21 +160,7 @@ leave(struct part *part, bool is_asked)
     s->n_parts--;
     if (set->is_pending && s->is_open)
         work_soon(s);
-    s->events.on_joined(part->live->shared->number, false, s->user);
-}
-
-/* No transport is left: each follower goes on by itself. */
-static void
-drop_parts(struct shared_stream *s)
-{
-    for (size_t i = 0; i < s->n_sets; i++) {
-        struct live *part = s->sets[i]->part;
-
-        if (!part)
-            continue;
-        leave(part->own, false);
-        live_finish(part, LIVE_AGAIN, "%s", "");
-    }
+    s->events.on_joined(part->live->request.shared->number, false, s->user);
 }
 
 /* Commands */
@@ -205,7 +172,7 @@ add_follow(struct buf *to, struct shared_set *set)
 
     BUF_ADD(to, "{\"set\":");
     json_text(to, slice_of(set->name));
-    part->shared->write_place(to, part->user);
+    part->request.shared->write_place(to, part->user);
     BUF_ADD(to, "}");
 }
 
@@ -285,18 +252,6 @@ settle_pending(struct shared_stream *s)
     }
 }
 
-static void
-send_heartbeats(struct shared_stream *s)
-{
-    s->heartbeat_ms = clock_steady_ms();
-    for (size_t i = 0; i < s->n_sets; i++) {
-        if (s->sets[i]->has_message)
-            s->sets[i]->has_message = false;
-        else
-            send_heartbeat(s->sets[i]);
-    }
-}
-
 /* Work of the timer */
 
 static void
@@ -357,14 +312,14 @@ report_trouble(struct shared_stream *s, const struct problem *why)
 static void
 report_unfit(struct shared_stream *s, const struct problem *why)
 {
-    struct problem told = *why;
+    struct problem report = *why;
 
     s->n_refused = 0;
     transport_choice_unfit(&s->choice, s->transport, clock_steady_ms());
-    problem_prefix(&told, STATUS_UNREACHABLE,
+    problem_prefix(&report, STATUS_UNREACHABLE,
                    "no %s for all sets together here: ",
                    transport_choice_name(s->transport));
-    s->events.on_trouble(told.text, 0, s->user);
+    s->events.on_trouble(report.text, 0, s->user);
     connect_stream(s);
 }
 
@@ -385,14 +340,6 @@ struct message {
     uint64_t heartbeat_ms; /* of a note; 0: not stated */
 };
 
-static uint64_t
-milliseconds_of(struct slice value)
-{
-    int64_t us = 0;
-
-    return seconds_read(value, &us) ? (uint64_t)us / 1000 : 0;
-}
-
 static struct slice
 text_of(struct slice value)
 {
@@ -406,6 +353,7 @@ static void
 read_message(struct slice text, struct message *message)
 {
     struct slice name, value;
+    int64_t us;
 
     *message = (struct message){.is_note = false};
     while (json_slices_next(&text, &name, &value) &&
@@ -414,8 +362,8 @@ read_message(struct slice text, struct message *message)
             message->set = text_of(value);
         else if (slice_is(name, "end"))
             message->end = text_of(value);
-        else if (slice_is(name, "heartbeat"))
-            message->heartbeat_ms = milliseconds_of(value);
+        else if (slice_is(name, "heartbeat") && seconds_read(value, &us))
+            message->heartbeat_ms = (uint64_t)us / 1000;
         if (slice_is(name, "resume") || slice_is(name, "heartbeat"))
             message->is_note = true;
     }
@@ -483,8 +431,15 @@ on_stream_message(char *bytes, size_t size, void *user)
     else if (message.heartbeat_ms > 0 && !s->has_own_idle)
         s->idle_ms = live_idle_ms(message.heartbeat_ms);
     /* One interval is over, or almost: clocks differ. */
-    if (10 * (clock_steady_ms() - s->heartbeat_ms) >= 3 * s->idle_ms)
-        send_heartbeats(s);
+    if (10 * (clock_steady_ms() - s->heartbeat_ms) < 3 * s->idle_ms)
+        return true;
+    s->heartbeat_ms = clock_steady_ms();
+    for (size_t i = 0; i < s->n_sets; i++) {
+        if (s->sets[i]->has_message)
+            s->sets[i]->has_message = false;
+        else
+            send_heartbeat(s->sets[i]);
+    }
     return true;
 }
 
@@ -585,21 +540,6 @@ on_open(void *user)
         work_soon(s);
 }
 
-/* Writes the command that asks for all sets. */
-static void
-write_body(struct shared_stream *s)
-{
-    buf_clear(&s->body);
-    for (size_t i = 0; i < s->n_sets; i++) {
-        if (!s->sets[i]->part)
-            continue;
-        buf_add_text(&s->body, s->body.size > 0 ? "," : FOLLOW);
-        add_follow(&s->body, s->sets[i]);
-        s->sets[i]->connection = s->n_connections;
-    }
-    BUF_ADD(&s->body, "]}");
-}
-
 /* Starts the connection. False: no memory. */
 static bool
 start_stream(struct shared_stream *s)
@@ -610,8 +550,16 @@ start_stream(struct shared_stream *s)
                                    .on_open = on_open};
     struct buf url;
 
-    if (s->transport == TD_EVENTS) {
-        write_body(s);
+    if (s->transport == TD_EVENTS) { /* asks for all sets */
+        buf_clear(&s->body);
+        for (size_t i = 0; i < s->n_sets; i++) {
+            if (!s->sets[i]->part)
+                continue;
+            buf_add_text(&s->body, s->body.size > 0 ? "," : FOLLOW);
+            add_follow(&s->body, s->sets[i]);
+            s->sets[i]->connection = s->n_connections;
+        }
+        BUF_ADD(&s->body, "]}");
         request.body = buf_slice(&s->body);
     }
     buf_init(&url, SIZE_MAX / 2);
@@ -641,8 +589,17 @@ connect_stream(struct shared_stream *s)
     for (size_t i = 0; i < s->n_sets; i++)
         s->sets[i]->is_pending = s->sets[i]->part != NULL;
     s->transport = transport_choice_choose(&s->choice, clock_steady_ms());
-    if (s->transport == 0 || !start_stream(s))
-        drop_parts(s);
+    if (s->transport != 0 && start_stream(s))
+        return;
+    /* No transport is left: each follower goes on by itself. */
+    for (size_t i = 0; i < s->n_sets; i++) {
+        struct live *part = s->sets[i]->part;
+
+        if (!part)
+            continue;
+        leave(part->own, false);
+        live_finish(part, LIVE_AGAIN, "%s", "");
+    }
 }
 
 /* Parts: the transport of followers */
@@ -650,21 +607,33 @@ connect_stream(struct shared_stream *s)
 static bool
 join(struct live *live)
 {
-    struct shared_stream *s = live->shared->stream;
+    const struct shared_part *shared = live->request.shared;
+    struct shared_stream *s = shared->stream;
     struct part *part = live->own;
-    struct shared_set *set = set_of(s, live->shared->set);
+    struct shared_set *set = find_set(s, slice_of(shared->set));
 
     part->live = live;
     if (!s->url)
         s->url = strdup(live->url);
-    if (!s->url || !set)
+    if (!s->url)
         return false;
+    if (!set) {
+        set = calloc(1, sizeof(*set));
+        if (!ONE_MORE(s->sets, &s->capacity, s->n_sets) || !set ||
+            !(set->name = strdup(shared->set))) {
+            free(set);
+            return false;
+        }
+        s->sets[s->n_sets++] = set;
+        map_add(&s->by_name, &set->node,
+                map_hash(&s->by_name, slice_of(set->name)));
+    }
     part->set = set;
     set->part = live;
     set->is_pending = true;
     s->n_parts++;
     work_soon(s);
-    s->events.on_joined(live->shared->number, true, s->user);
+    s->events.on_joined(shared->number, true, s->user);
     return true;
 }
 
@@ -680,12 +649,12 @@ leave_part(struct live *live)
 /* A pause may be long, and the broker sends on: so the part leaves, and its
  * follower joins anew at its place then. */
 static void
-resume_part(void *own)
+resume_part(void *user)
 {
-    struct part *part = own;
+    struct live *live = user;
 
-    if (!part->live->is_paused)
-        live_finish(part->live, LIVE_AGAIN, "%s", "");
+    if (!live->is_paused)
+        live_finish(live, LIVE_AGAIN, "%s", "");
 }
 
 const struct transport transport_shared = {
@@ -717,8 +686,7 @@ shared_stream_new(struct td_client *client, const struct td_follow_options *how,
     s->has_own_idle = how->idle_ms > 0;
     s->idle_ms = s->has_own_idle ? how->idle_ms : LIVE_IDLE_DEFAULT;
     s->pause_ms = PAUSE_FIRST;
-    transport_choice_open(&s->choice,
-                          how->transports & (TD_WEBSOCKET | TD_EVENTS));
+    s->choice.open = how->transports & (TD_WEBSOCKET | TD_EVENTS);
     buf_init(&s->body, BODY_MAX);
     s->work = timer_new(client->loop, on_work, s);
     if (!s->work) {

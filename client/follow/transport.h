@@ -22,12 +22,13 @@ struct transport {
     enum td_transport name;
     size_t size;                        /* of live->own, at first zero */
     bool (*start)(struct live *live);   /* false: no memory */
-    void (*stop)(struct live *live);    /* ends what start made, or begun */
+    void (*stop)(struct live *live);    /* ends what start began, except
+                                           live->fetch; or NULL */
     void (*release)(struct live *live); /* frees the memory of `own` that
                                            messages lie in; or NULL */
     /* live->again has expired: after a pause, or because the time is about to
-     * be over (is_late). */
-    void (*go_on)(void *own);
+     * be over (is_late). `live`: a struct live. */
+    void (*go_on)(void *live);
     void (*pause)(struct live *live); /* no more bytes; NULL: nothing to do */
     bool (*send)(struct live *live, struct slice text); /* live_send; or NULL */
     bool is_held_back; /* silence from the beginning means LIVE_UNFIT: a proxy
@@ -41,18 +42,17 @@ extern const struct transport transport_websocket, transport_events,
 struct live {
     struct td_client *client;
     const struct transport *transport;
+    struct live_request request; /* its URL: */
     char *url;
     unsigned token_version; /* servers.h; 0: no token */
-    enum td_form form;
-    const unsigned *idle_ms;
-    unsigned answer_ms;
-    struct slice body;
-    const struct shared_part *shared;
-    void (*on_open)(void *user);
     live_message_fn *on_message;
     live_end_fn *on_end;
     void *user;
-    void *own; /* the transport's */
+
+    /* The transport's */
+    void *own;
+    struct fetch *fetch; /* NULL: none, or it has ended */
+    struct buf held;     /* bytes that have come, messages among them */
 
     struct timer *again; /* after a pause, or because more is left to do */
     struct timer *timer; /* the answer's, of silence, or of the end */

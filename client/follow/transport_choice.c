@@ -23,12 +23,6 @@ row_of(unsigned transport)
     return -1;
 }
 
-void
-transport_choice_open(struct transport_choice *ways, unsigned open)
-{
-    ways->open = open;
-}
-
 unsigned
 transport_choice_choose(const struct transport_choice *ways, int64_t now_ms)
 {

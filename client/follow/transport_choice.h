@@ -24,7 +24,7 @@
 enum { TRANSPORT_CHOICE_MAX = 4 };
 
 struct transport_choice {
-    unsigned open; /* of enum td_transport: allowed and offered */
+    unsigned open; /* of enum td_transport: allowed and offered; the owner's */
 
     struct way {
         bool is_unfit;
@@ -32,9 +32,6 @@ struct transport_choice {
         int64_t pause_ms; /* the last pause; 0: none yet */
     } ways[TRANSPORT_CHOICE_MAX];
 };
-
-/* `open`: of enum td_transport. Keeps what is known of their fitness. */
-void transport_choice_open(struct transport_choice *ways, unsigned open);
 
 /* The best one that is open and not unfit at `now_ms`; 0: none. */
 unsigned transport_choice_choose(const struct transport_choice *ways,

@@ -54,7 +54,7 @@ struct websocket {
     bool is_flow_stopped; /* the library reads nothing for now */
     uint64_t n_left;      /* bytes of the frame that come, at the last look */
 
-    struct buf inbox;
+    /* The inbox is live->held. */
     size_t first;     /* where the first message not taken begins */
     size_t open;      /* where the incomplete message begins; SIZE_MAX: there is
                          none */
@@ -68,7 +68,6 @@ struct websocket {
     /* A refusal */
     struct fetch_answer refusal;
     char type[100];
-    struct fetch *fetch;
 };
 
 /* The end, behind the messages that wait */
@@ -87,7 +86,7 @@ finish_over(struct websocket *w)
 static bool
 has_message(const struct websocket *w)
 {
-    return w->first < (w->open == SIZE_MAX ? w->inbox.size : w->open);
+    return w->first < (w->open == SIZE_MAX ? w->live->held.size : w->open);
 }
 
 /* Notes the end; only the first reason counts. Returns what ends the library's
@@ -146,59 +145,56 @@ static void
 turn_inbox(struct websocket *w)
 {
     struct live *live = w->live;
+    struct buf *inbox = &live->held;
     size_t left;
 
     while (!live->is_ending && !live->is_paused && has_message(w)) {
-        char *bytes = w->inbox.data + w->first + sizeof(size_t);
+        char *bytes = inbox->data + w->first + sizeof(size_t);
         size_t size;
 
-        memcpy(&size, w->inbox.data + w->first, sizeof(size));
+        memcpy(&size, inbox->data + w->first, sizeof(size));
         w->first += sizeof(size) + size;
         if (!live_message(live, bytes, size))
             return;
     }
     if (has_message(w) || live->is_ending)
         return;
-    left = w->inbox.size - w->first;
+    left = inbox->size - w->first;
     if (left > 0 && w->first > 0)
-        memmove(w->inbox.data, w->inbox.data + w->first, left);
-    w->inbox.size = left;
+        memmove(inbox->data, inbox->data + w->first, left);
+    inbox->size = left;
     w->open = w->open == SIZE_MAX ? SIZE_MAX : 0;
     w->first = 0;
     if (w->has_over)
         finish_over(w);
 }
 
-/* Inflates the message at w->open, in its place. */
-static enum status
-inflate_inbox(struct websocket *w)
-{
-    struct inflater *inflater = lws_loop_inflater(w->live->client->sockets);
-    size_t begin = w->open + sizeof(size_t);
-    struct slice packed = {w->inbox.data + begin, w->inbox.size - begin};
-
-    w->inbox.size = begin; /* the inflater copies its input */
-    return inflater ? inflater_read(inflater, packed, &w->inbox, NULL)
-                    : STATUS_MEMORY;
-}
-
-/* The message at w->open is complete. */
+/* The message at w->open is complete: inflates it in its place, if need be. */
 static int
 take_message(struct websocket *w)
 {
-    enum status rc = w->is_deflated ? inflate_inbox(w) : STATUS_OK;
-    size_t size = w->inbox.size - w->open - sizeof(size);
-    struct slice text = {w->inbox.data + w->open + sizeof(size), size};
+    struct buf *inbox = &w->live->held;
+    size_t begin = w->open + sizeof(size_t);
+    struct slice text = {inbox->data + begin, inbox->size - begin};
+    enum status rc = STATUS_OK;
 
-    if (rc == STATUS_MEMORY || w->inbox.failed)
+    if (w->is_deflated) {
+        struct inflater *inflater = lws_loop_inflater(w->live->client->sockets);
+
+        inbox->size = begin; /* the inflater copies its input */
+        rc = inflater ? inflater_read(inflater, text, inbox, NULL)
+                      : STATUS_MEMORY;
+        text = (struct slice){inbox->data + begin, inbox->size - begin};
+    }
+    if (rc == STATUS_MEMORY || inbox->failed)
         return end_frames(w, LIVE_MEMORY, NO_MEMORY);
-    if (rc == STATUS_TOO_LARGE || size > LIVE_MESSAGE_MAX)
+    if (rc == STATUS_TOO_LARGE || text.size > LIVE_MESSAGE_MAX)
         return end_frames(w, LIVE_BROKEN,
                           "the broker sent a message of more than %d bytes",
                           LIVE_MESSAGE_MAX);
     if (rc || !is_utf8(text))
         return end_broken(w);
-    memcpy(w->inbox.data + w->open, &size, sizeof(size));
+    memcpy(inbox->data + w->open, &text.size, sizeof(text.size));
     w->open = SIZE_MAX;
     turn_inbox(w);
     return w->live->is_ending ? -1 : 0;
@@ -208,6 +204,7 @@ take_message(struct websocket *w)
 static int
 on_piece(struct websocket *w, char *bytes, size_t size)
 {
+    struct buf *inbox = &w->live->held;
     struct lws *wsi = w->link.wsi;
     const size_t none = 0;
     int bits = lws_get_reserved_bits(wsi);
@@ -219,8 +216,8 @@ on_piece(struct websocket *w, char *bytes, size_t size)
     w->is_in_frame = lws_remaining_packet_payload(wsi) > 0;
     if (is_first && w->open == SIZE_MAX) {
         w->is_deflated = bits == RSV1 && w->link.is_deflated;
-        w->open = w->inbox.size;
-        buf_add(&w->inbox, &none, sizeof(none));
+        w->open = inbox->size;
+        buf_add(inbox, &none, sizeof(none));
         bits = w->is_deflated ? 0 : bits;
     } else if (has_begun && w->is_deflated && bits == RSV1) {
         bits = 0;
@@ -230,13 +227,13 @@ on_piece(struct websocket *w, char *bytes, size_t size)
     if (w->open == SIZE_MAX || bits)
         return end_broken(w);
     live_heard(w->live);
-    so_far = w->inbox.size - w->open - sizeof(none);
+    so_far = inbox->size - w->open - sizeof(none);
     if (size + lws_remaining_packet_payload(wsi) > LIVE_MESSAGE_MAX - so_far)
         return end_frames(w, LIVE_BROKEN,
                           "the broker sent a message of more than %d bytes",
                           LIVE_MESSAGE_MAX);
-    buf_add(&w->inbox, bytes, size);
-    if (w->inbox.failed)
+    buf_add(inbox, bytes, size);
+    if (inbox->failed)
         return end_frames(w, LIVE_MEMORY, NO_MEMORY);
     return lws_is_final_fragment(wsi) ? take_message(w) : 0;
 }
@@ -298,7 +295,7 @@ on_reason(struct fetch_answer *answer, const struct problem *why, void *user)
     struct websocket *w = user;
     bool is_same = !why->rc && answer->status == w->refusal.status;
 
-    w->fetch = NULL;
+    w->live->fetch = NULL;
     live_finish_refused(w->live, is_same ? answer : &w->refusal);
 }
 
@@ -322,9 +319,9 @@ fetch_reason(struct websocket *w)
                                           .silence_s = SILENCE_S,
                                           .kind = HOST_PLACE_STREAM};
 
-    w->fetch =
+    w->live->fetch =
         fetch_start(w->live->client, &request, on_no_reason, on_reason, w);
-    if (!w->fetch)
+    if (!w->live->fetch)
         live_finish(w->live, LIVE_MEMORY, NO_MEMORY);
     live_await(w->live, 0);
 }
@@ -465,32 +462,28 @@ on_failed(const struct problem *why, void *user)
                 "%s", why->text);
 }
 
-/* True if some of a frame has come since the last look: it may be long, and
- * come slowly. */
-static bool
-has_come(struct websocket *w)
-{
-    uint64_t before = w->n_left;
-
-    w->n_left = w->link.wsi && w->is_open
-                    ? lws_remaining_packet_payload(w->link.wsi)
-                    : 0;
-    return w->n_left > 0 && w->n_left != before;
-}
-
 /* Stops the library's reading, or hands over what waits and reads on. */
 static void
 continue_websocket(void *user)
 {
-    struct websocket *w = user;
+    struct live *live = user;
+    struct websocket *w = live->own;
+    uint64_t before = w->n_left;
 
-    if (w->live->is_late && has_come(w))
-        live_heard(w->live);
+    if (live->is_late) {
+        /* Some of a frame may have come since the last look: it may be long,
+         * and come slowly. */
+        w->n_left = w->link.wsi && w->is_open
+                        ? lws_remaining_packet_payload(w->link.wsi)
+                        : 0;
+        if (w->n_left > 0 && w->n_left != before)
+            live_heard(live);
+    }
     turn_inbox(w);
-    if (w->live->is_ending || !w->is_open || !w->link.wsi || w->has_over ||
-        w->is_flow_stopped == w->live->is_paused)
+    if (live->is_ending || !w->is_open || !w->link.wsi || w->has_over ||
+        w->is_flow_stopped == live->is_paused)
         return;
-    w->is_flow_stopped = w->live->is_paused;
+    w->is_flow_stopped = live->is_paused;
     lws_rx_flow_control(w->link.wsi, !w->is_flow_stopped);
 }
 
@@ -507,11 +500,11 @@ start_websocket(struct live *live)
 
     w->live = live;
     w->open = SIZE_MAX;
-    buf_init(&w->inbox, INBOX_MAX);
+    buf_init(&live->held, INBOX_MAX);
     buf_init(&w->outbox, SEND_MAX + 65536);
     w->link.url = live->url;
     w->link.protocol =
-        live->form == TD_XML ? "resourcesync.xml" : "resourcesync.json";
+        live->request.form == TD_XML ? "resourcesync.xml" : "resourcesync.json";
     w->link.on_event = on_event;
     w->link.on_failed = on_failed;
     w->link.user = w;
@@ -524,16 +517,7 @@ stop_websocket(struct live *live)
 {
     struct websocket *w = live->own;
 
-    fetch_free(w->fetch);
     lws_loop_close(&w->link);
-}
-
-static void
-free_websocket(struct live *live)
-{
-    struct websocket *w = live->own;
-
-    buf_fini(&w->inbox);
     buf_fini(&w->outbox);
 }
 
@@ -542,7 +526,6 @@ const struct transport transport_websocket = {
     .size = sizeof(struct websocket),
     .start = start_websocket,
     .stop = stop_websocket,
-    .release = free_websocket,
     .go_on = continue_websocket,
     .pause = pause_websocket,
     .send = send_websocket,
