@@ -266,7 +266,7 @@ ingest_decode(struct ingest *in, struct slice coding, struct problem *why)
 void
 ingest_take_any_capability(struct ingest *in)
 {
-    input_reader_take_any_capability(in->reader);
+    input_reader_options(in->reader)->takes_any_capability = true;
 }
 
 /* Takes the current epoch of the set. A message that this set has sent carries
@@ -277,7 +277,7 @@ ingest_take_message(struct ingest *in, const char *owner)
 {
     struct head head;
 
-    input_reader_take_message(in->reader);
+    input_reader_options(in->reader)->takes_message = true;
     in->is_message = true;
     snprintf(in->key.owner, sizeof(in->key.owner), "%s", owner);
     if (owner[0])

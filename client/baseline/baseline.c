@@ -440,7 +440,7 @@ note_document(struct baseline *b, const struct document_stream_end *end)
     struct survey *listing = b->plan.listing;
     struct survey_version version = end->version;
     uint64_t n_left_out =
-        end->is_same ? 0 : list_report_n_left_out(&end->head->report);
+        end->is_same ? 0 : list_report_n(&end->head->report, LIST_LEFT_OUT);
 
     version.must_read = b->n_led > 0 || n_left_out > 0;
     b->is_changed |= !end->is_same && (!b->known.digest[0] ||

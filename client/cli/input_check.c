@@ -66,9 +66,11 @@ input_check_read(struct input_check *check, struct slice document)
 
     input_reader_reset(check->reader, on_change, check);
     buf_clear(&check->changes);
-    input_reader_report_faults(check->reader, on_entry_fault, check);
-    if (check->ignores_unknown)
-        input_reader_ignore_unknown(check->reader);
+    *input_reader_options(check->reader) = (struct input_options){
+        .ignores_unknown = check->ignores_unknown,
+        .on_fault = on_entry_fault,
+        .fault_user = check,
+    };
 
     rc = input_reader_feed(check->reader, document, &why);
     if (!rc)

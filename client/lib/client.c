@@ -63,16 +63,16 @@ client_report(const struct list_report *report,
               void (*on_report)(const struct td_report *report, void *user),
               void *user)
 {
-    struct td_report to = {list_report_n_mended(report),
-                           list_report_n_left_out(report), NULL, NULL};
+    struct td_report to = {list_report_n(report, LIST_MENDED),
+                           list_report_n(report, LIST_LEFT_OUT), NULL, NULL};
     struct buf mended, left_out;
 
     if (!on_report || (!to.n_mended && !to.n_left_out))
         return;
     buf_init(&mended, SIZE_MAX / 2);
     buf_init(&left_out, SIZE_MAX / 2);
-    list_report_write_mended(&mended, report);
-    list_report_write_left_out(&left_out, report);
+    list_report_write(&mended, report, LIST_MENDED);
+    list_report_write(&left_out, report, LIST_LEFT_OUT);
     BUF_ADD(&mended, "\0");
     BUF_ADD(&left_out, "\0");
     to.mended = to.n_mended && !mended.failed ? mended.data : NULL;

@@ -157,8 +157,9 @@ add_resource(struct gather *g, const struct document_entry *entry)
 static bool
 end_list(struct gather *g, const struct list_report *report)
 {
-    return has_listed(g, survey_document_end(g->listing, NULL,
-                                             list_report_n_left_out(report)));
+    return has_listed(
+        g, survey_document_end(g->listing, NULL,
+                               list_report_n(report, LIST_LEFT_OUT)));
 }
 
 static bool
@@ -572,13 +573,13 @@ td_publish_full(struct td_client *client, const char *set_url, const char *from,
         client_report(&gathered.report, options->on_report, options->user);
         /* A broker that finds `accept-deletions` there answers 200 also when it
          * holds deletions back. */
-        snprintf(target, sizeof(target),
-                 "%s/resources?accept-deletions=%" PRIu64 "&left-out=%" PRIu64
-                 "&max-delete=%u",
-                 url, options->accept_deletions,
-                 options->left_out + list_report_n_left_out(&gathered.report),
-                 options->max_delete ? options->max_delete
-                                     : MAX_DELETE_DEFAULT);
+        snprintf(
+            target, sizeof(target),
+            "%s/resources?accept-deletions=%" PRIu64 "&left-out=%" PRIu64
+            "&max-delete=%u",
+            url, options->accept_deletions,
+            options->left_out + list_report_n(&gathered.report, LIST_LEFT_OUT),
+            options->max_delete ? options->max_delete : MAX_DELETE_DEFAULT);
         rc = put_file(client, target, fd, gathered.size, receipt);
     }
     if (fd >= 0)

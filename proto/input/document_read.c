@@ -119,26 +119,6 @@ take_lines(struct document_reader *d, struct slice bytes, struct problem *why)
 
 /* Bytes */
 
-/* Decides what the document is, by its first byte that is no white space. */
-static void
-find_form(struct document_reader *d, struct slice *text)
-{
-    struct list_reader *list = &d->list;
-
-    while (text->size > 0 && slice_is_space(text->data[0])) {
-        list->lines += text->data[0] == '\n'; /* of a declaration */
-        slice_skip(text, 1);
-    }
-    if (text->size == 0)
-        return;
-    d->form = text->data[0] == '<' ? FORM_XML : FORM_TEXT;
-    list->is_lines = d->form == FORM_TEXT;
-    if (list->is_lines) {
-        list->head.kind = DOCUMENT_TEXT;
-        list->lines++;
-    }
-}
-
 static enum status
 take_text(struct slice text, void *user, struct problem *why)
 {
@@ -147,10 +127,22 @@ take_text(struct slice text, void *user, struct problem *why)
     const uint64_t *mended = list->head.report.n;
     struct slice encoding = slice_of(text_encoding_name(list->encoding));
 
-    if (d->form == FORM_UNKNOWN)
-        find_form(d, &text);
+    /* The first byte that is no white space says what the document is. */
+    while (d->form == FORM_UNKNOWN && text.size > 0 &&
+           slice_is_space(text.data[0])) {
+        list->lines += text.data[0] == '\n'; /* of a declaration */
+        slice_skip(&text, 1);
+    }
     if (text.size == 0)
         return STATUS_OK;
+    if (d->form == FORM_UNKNOWN) {
+        d->form = text.data[0] == '<' ? FORM_XML : FORM_TEXT;
+        list->is_lines = d->form == FORM_TEXT;
+        if (list->is_lines) {
+            list->head.kind = DOCUMENT_TEXT;
+            list->lines++;
+        }
+    }
     if (text_encoding_is_behind_space(list->encoding) &&
         !mended[LIST_WHITE_SPACE])
         list_reader_mend(list, LIST_WHITE_SPACE, SLICE(""));

@@ -44,7 +44,7 @@ enum input_use {
                         heartbeats without entries are fine */
     INPUT_RESOURCES /* a source's resources as they are: a Resource List, or a
                         Sitemap without anything of ResourceSync, or lines of
-                        NDJSON. Entries tell no change (they are handed over
+                        NDJSON. Entries have no change (they are handed over
                         as created); a datetime is read as a lastmod; there may
                        be none. Of td:* only tags */
 };
@@ -59,30 +59,37 @@ void input_reader_free(struct input_reader *reader); /* NULL is allowed */
 void input_reader_reset(struct input_reader *reader, change_fn *on_change,
                         void *user);
 
-/* Takes a document of changes whatever its capability is called: deployments
- * differ in what they call a notification (W-144). Until input_reader_reset. */
-void input_reader_take_any_capability(struct input_reader *reader);
-
-/* Of a INPUT_POST: the document may also be a message of a broker. Its header
- * is read (input_reader_coverage) and must come before its entries; members of
- * a JSON message that nobody knows are passed over, heartbeats without entries
- * are fine, and its capability may be called anything. Entries are read as
- * those of a post: seqs and times of another log are dropped. And it may have a
- * name: input_reader_id. Until input_reader_reset. */
-void input_reader_take_message(struct input_reader *reader);
-
-/* Of JSON: skips members that the reader does not know, with their values,
- * instead of refusing them. Until input_reader_reset. */
-void input_reader_ignore_unknown(struct input_reader *reader);
-
 /* A fault of an entry: why->entry and why->line name the place. */
 typedef void input_fault_fn(const struct problem *why, void *user);
 
-/* Calls `on_fault` for each entry that is refused (STATUS_INVALID), and goes on
- * behind that entry; in NDJSON behind the line, also if the line is no JSON. A
- * fault elsewhere ends the reading. Until input_reader_reset. */
-void input_reader_report_faults(struct input_reader *reader,
-                                input_fault_fn *on_fault, void *user);
+/* What the reader takes beyond its format. All zero: no more. */
+struct input_options {
+    /* A document of changes may have any capability: deployments differ in what
+     * they call a notification (W-144). */
+    bool takes_any_capability;
+
+    /* Of a INPUT_POST: the document may also be a message of a broker. Its
+     * header is read (input_reader_coverage) and must come before its entries;
+     * members of a JSON message that nobody knows are passed over, heartbeats
+     * without entries are fine, and its capability may be called anything.
+     * Entries are read as those of a post: seqs and times of another log are
+     * dropped. And it may have a name: input_reader_id. */
+    bool takes_message;
+
+    /* Of JSON: skips members that the reader does not know, with their values,
+     * instead of refusing them. */
+    bool ignores_unknown;
+
+    /* Called, if set, for each entry that is refused (STATUS_INVALID): the
+     * reader goes on behind that entry; in NDJSON behind the line, also if the
+     * line is no JSON. A fault elsewhere ends the reading. */
+    input_fault_fn *on_fault;
+    void *fault_user;
+};
+
+/* The options of the document that comes next, to be set before its first
+ * byte. input_reader_reset clears them. */
+struct input_options *input_reader_options(struct input_reader *reader);
 
 /* STATUS_MALFORMED, STATUS_INVALID, STATUS_TOO_LARGE (more than max_entries) or
  * what on_change returned; `why` then names entry and line where known. After
@@ -93,7 +100,7 @@ MUST_CHECK enum status input_reader_feed(struct input_reader *reader,
 MUST_CHECK enum status input_reader_end(struct input_reader *reader,
                                         struct problem *why);
 
-/* Which part of the log the document stands for, as far as its header told:
+/* Which part of the log the document stands for, as far as its header says:
  * complete after input_reader_end; in XML, and in JSON that we wrote, from the
  * first change on. Lent until the next reset. */
 const struct coverage *input_reader_coverage(const struct input_reader *reader);

@@ -3,11 +3,7 @@
 static void
 begin_input(struct input_reader *reader)
 {
-    reader->takes_any_capability = false;
-    reader->takes_message = false;
-    reader->ignores_unknown = false;
-    reader->on_fault = NULL;
-    reader->n_faults = 0;
+    reader->options = (struct input_options){.on_fault = NULL};
     reader->rc = STATUS_OK;
     reader->n_entries = 0;
     reader->is_in_entry = false;
@@ -66,31 +62,10 @@ input_reader_reset(struct input_reader *reader, change_fn *on_change,
     reader->rc = reader->parser->reset(reader->state);
 }
 
-void
-input_reader_take_any_capability(struct input_reader *reader)
+struct input_options *
+input_reader_options(struct input_reader *reader)
 {
-    reader->takes_any_capability = true;
-}
-
-void
-input_reader_take_message(struct input_reader *reader)
-{
-    reader->takes_any_capability = true;
-    reader->takes_message = true;
-}
-
-void
-input_reader_ignore_unknown(struct input_reader *reader)
-{
-    reader->ignores_unknown = true;
-}
-
-void
-input_reader_report_faults(struct input_reader *reader,
-                           input_fault_fn *on_fault, void *user)
-{
-    reader->on_fault = on_fault;
-    reader->fault_user = user;
+    return &reader->options;
 }
 
 bool
@@ -99,15 +74,14 @@ input_reader_skip_entry(struct input_reader *reader, enum status rc,
 {
     struct problem fault;
 
-    if (rc != STATUS_INVALID || !reader->on_fault || !reader->is_in_entry ||
-        !why)
+    if (rc != STATUS_INVALID || !reader->options.on_fault ||
+        !reader->is_in_entry || !why)
         return false;
     fault = *why;
     fault.entry = ++reader->n_entries;
     fault.line = reader->parser->line(reader->state);
     reader->is_in_entry = false;
-    reader->n_faults++;
-    reader->on_fault(&fault, reader->fault_user);
+    reader->options.on_fault(&fault, reader->options.fault_user);
     return true;
 }
 
@@ -184,23 +158,6 @@ input_reader_entry_begin(struct input_reader *reader, struct problem *why)
     return STATUS_OK;
 }
 
-static enum status
-check_interval(const struct input_reader *reader, struct problem *why)
-{
-    const struct coverage *coverage = &reader->coverage;
-    int64_t us = reader->entry.change.datetime_us;
-
-    if (us == DATETIME_NONE)
-        return STATUS_OK;
-    if (coverage->from_us != DATETIME_NONE && us < coverage->from_us)
-        return problem(why, STATUS_INVALID,
-                       "datetime: before the document's from");
-    if (coverage->until_us != DATETIME_NONE && us > coverage->until_us)
-        return problem(why, STATUS_INVALID,
-                       "datetime: after the document's until");
-    return STATUS_OK;
-}
-
 /* A resource is no event: it has no change. Some sources write the time of its
  * last modification as that of an event (R-404). */
 static enum status
@@ -226,6 +183,8 @@ take_resource(struct entry *entry, struct problem *why)
 static enum status
 check_entry(struct input_reader *reader, struct problem *why)
 {
+    const struct coverage *coverage = &reader->coverage;
+    struct change *change = &reader->entry.change;
     enum status rc = STATUS_OK;
 
     if (reader->use == INPUT_RESOURCES)
@@ -233,11 +192,17 @@ check_entry(struct input_reader *reader, struct problem *why)
     else if (!reader->entry.has_kind)
         rc = problem(why, STATUS_INVALID,
                      "no change: created, updated or deleted?");
-    if (!rc)
-        rc = check_interval(reader, why);
-    if (!rc)
-        rc = change_check(&reader->entry.change, why);
-    return rc;
+    if (!rc && change->datetime_us != DATETIME_NONE) {
+        if (coverage->from_us != DATETIME_NONE &&
+            change->datetime_us < coverage->from_us)
+            rc = problem(why, STATUS_INVALID,
+                         "datetime: before the document's from");
+        else if (coverage->until_us != DATETIME_NONE &&
+                 change->datetime_us > coverage->until_us)
+            rc = problem(why, STATUS_INVALID,
+                         "datetime: after the document's until");
+    }
+    return rc ? rc : change_check(change, why);
 }
 
 enum status

@@ -43,14 +43,9 @@ struct input_reader {
     size_t max_entries;
     change_fn *on_change;
     void *user;
-    bool takes_any_capability;
-    bool takes_message;       /* input_reader_take_message */
-    bool ignores_unknown;     /* input_reader_ignore_unknown */
-    input_fault_fn *on_fault; /* input_reader_report_faults; or NULL */
-    void *fault_user;
-    uint64_t n_faults; /* of this document */
 
     /* The document so far */
+    struct input_options options;
     enum status rc;     /* the first failure; the reader stops there */
     uint64_t n_entries; /* handed over */
     bool is_in_entry;
@@ -64,7 +59,7 @@ struct input_reader {
 static inline bool
 input_reader_is_for_messages(const struct input_reader *reader)
 {
-    return reader->use == INPUT_MESSAGE || reader->takes_message;
+    return reader->use == INPUT_MESSAGE || reader->options.takes_message;
 }
 
 /* Begins an entry; STATUS_TOO_LARGE if there must not be another one. */

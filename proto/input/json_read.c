@@ -7,7 +7,7 @@
  * and members given twice are refused: a source learns of its mistake. A member
  * whose value is null counts as absent.
  *
- * A post that may be a message of a broker (input_reader_take_message) is one
+ * A post that may be a message of a broker (input_options) is one
  * of the three, too; as an object it may have an "id", and members of a message
  * that nobody knows are a later broker's.
  *
@@ -174,14 +174,6 @@ is_space_or_less(uint64_t v)
     return swar_below(v, ' ' + 1);
 }
 
-/* Begins a digest: the name of its algorithm. */
-static enum status
-on_hash_key(struct json_read *j, struct slice name, struct problem *why)
-{
-    j->algorithm = hash_algorithm_of(name);
-    return j->algorithm ? STATUS_OK : hash_refuse_algorithm(name, why);
-}
-
 /* Skips all events until one after which the parser is at `depth`. */
 static void
 skip_to(struct json_read *j, unsigned depth)
@@ -190,28 +182,18 @@ skip_to(struct json_read *j, unsigned depth)
     j->skip_depth = depth;
 }
 
-static void
-skip_value(struct json_read *j)
-{
-    skip_to(j, json_parse_depth(j->parse));
-}
-
-/* Is an "id", here, what the document calls itself? */
-static bool
-has_id(const struct json_read *j)
-{
-    return j->reader->takes_message && !j->is_lines &&
-           j->level == &j->levels[1];
-}
-
 /* The member of `place` with that name; M_NONE: it has none. */
 static enum entry_member
 find_member(const struct json_read *j, enum place place, struct slice name)
 {
     enum entry_member member = entry_member_of(name);
 
+    /* An "id" is what a message, or a document of one change, calls itself. */
     if (member == M_ID)
-        return has_id(j) ? M_ID : M_NONE;
+        return j->reader->options.takes_message && !j->is_lines &&
+                       j->level == &j->levels[1]
+                   ? M_ID
+                   : M_NONE;
     return members[member].places & 1u << place ? member : M_NONE;
 }
 
@@ -229,7 +211,7 @@ begin_change(struct json_read *j, struct problem *why)
 
     j->level->place = PLACE_CHANGE;
     j->link = NULL;
-    return !rc && j->has_unknown && !j->reader->ignores_unknown
+    return !rc && j->has_unknown && !j->reader->options.ignores_unknown
                ? refuse_member(slice_of(j->unknown.text), PLACE_CHANGE, why)
                : rc;
 }
@@ -245,23 +227,15 @@ decide_member(struct json_read *j, struct slice name, struct problem *why)
         j->has_unknown = false;
         return STATUS_OK;
     }
-    if (!(j->reader->takes_message || j->reader->ignores_unknown) ||
+    if (!(j->reader->options.takes_message ||
+          j->reader->options.ignores_unknown) ||
         find_member(j, PLACE_CHANGE, name))
         return begin_change(j, why);
     if (!j->has_unknown)
         j->unknown = problem_quote(name);
     j->has_unknown = true;
-    skip_value(j);
+    skip_to(j, json_parse_depth(j->parse));
     return STATUS_OK;
-}
-
-/* True if an unknown member may be skipped. In a post, only a message's may: a
- * source has to learn that a change's is unknown, unless it knows that. */
-static bool
-may_skip(const struct json_read *j)
-{
-    return j->reader->ignores_unknown || j->reader->use == INPUT_MESSAGE ||
-           (j->reader->takes_message && j->level->place == PLACE_MESSAGE);
 }
 
 static enum status
@@ -270,8 +244,10 @@ on_key(struct json_read *j, struct slice name, struct problem *why)
     struct level *level = j->level;
     enum entry_member member;
 
-    if (level->place == PLACE_HASH)
-        return on_hash_key(j, name, why);
+    if (level->place == PLACE_HASH) {
+        j->algorithm = hash_algorithm_of(name);
+        return j->algorithm ? STATUS_OK : hash_refuse_algorithm(name, why);
+    }
     member = find_member(j, level->place, name);
     if (level->place == PLACE_OBJECT && member != M_ID) {
         enum status rc = decide_member(j, name, why);
@@ -288,8 +264,11 @@ on_key(struct json_read *j, struct slice name, struct problem *why)
         level->member = member;
         return STATUS_OK;
     }
-    if (may_skip(j)) {
-        skip_value(j);
+    /* In a post, only a message's may be skipped: a source has to learn that a
+     * change's is unknown, unless it knows that. */
+    if (j->reader->options.ignores_unknown || j->reader->use == INPUT_MESSAGE ||
+        (j->reader->options.takes_message && level->place == PLACE_MESSAGE)) {
+        skip_to(j, json_parse_depth(j->parse));
         return STATUS_OK;
     }
     return refuse_member(name, level->place, why);
@@ -390,18 +369,6 @@ on_array(struct json_read *j, struct problem *why)
     }
 }
 
-/* Attributes of our own namespace are dropped, as in XML. */
-static enum status
-end_attribute(struct json_read *j, struct problem *why)
-{
-    struct entry *entry = &j->reader->entry;
-
-    if (slice_is(j->attribute.ns, NS_TIDINGS))
-        return STATUS_OK;
-    return entry_attribute(entry, entry_attributes(entry, j->link),
-                           &j->attribute, why);
-}
-
 static enum status
 on_end(struct json_read *j, struct problem *why)
 {
@@ -421,7 +388,11 @@ on_end(struct json_read *j, struct problem *why)
         j->link = NULL;
         return STATUS_OK;
     case PLACE_ATTRIBUTE:
-        return end_attribute(j, why);
+        /* Attributes of our own namespace are dropped, as in XML. */
+        return slice_is(j->attribute.ns, NS_TIDINGS)
+                   ? STATUS_OK
+                   : entry_attribute(entry, entry_attributes(entry, j->link),
+                                     &j->attribute, why);
     case PLACE_HASH:
         if (entry->hash.size == 0)
             return problem(why, STATUS_INVALID, "hash: empty");
@@ -468,7 +439,8 @@ set_message_member(struct json_read *j, enum entry_member member,
     if (!input_reader_is_for_messages(reader) && !is_interval)
         return STATUS_OK;
     /* The caller took earlier entries for the source's own. */
-    if (member == M_EPOCH && reader->takes_message && reader->n_entries > 0)
+    if (member == M_EPOCH && reader->options.takes_message &&
+        reader->n_entries > 0)
         return problem(why, STATUS_INVALID,
                        "epoch: behind the changes, not before them");
     if (coverage_set(&reader->coverage, member, text))
@@ -493,24 +465,12 @@ set_attribute_member(struct json_read *j, enum entry_member member,
     return entry_copy(&j->reader->entry, text, to, why);
 }
 
-/* Reads the document's name, which has to be a key: visible ASCII. */
-static enum status
-set_id(struct key *id, struct slice text, struct problem *why)
-{
-    if (!key_is_valid(text))
-        return problem(why, STATUS_INVALID,
-                       "id: not 1 to %d visible ASCII characters: \"%s\"",
-                       KEY_SIZE_MAX, problem_quote(text).text);
-    memcpy(id->text, text.data, text.size);
-    id->size = text.size;
-    return STATUS_OK;
-}
-
 static enum status
 on_value(struct json_read *j, enum json_event event, struct slice text,
          struct problem *why)
 {
     enum entry_member member = j->level->member;
+    struct key *id = &j->reader->id;
 
     if (j->level->place == PLACE_TAGS && event == JSON_STRING)
         return add_tag(j, text, why);
@@ -522,8 +482,15 @@ on_value(struct json_read *j, enum json_event event, struct slice text,
         return STATUS_OK;
     if (!(members[member].values & 1u << event))
         return wrong_value(j, event, why);
-    if (member == M_ID)
-        return set_id(&j->reader->id, text, why);
+    if (member == M_ID) {
+        if (!key_is_valid(text))
+            return problem(why, STATUS_INVALID,
+                           "id: not 1 to %d visible ASCII characters: \"%s\"",
+                           KEY_SIZE_MAX, problem_quote(text).text);
+        memcpy(id->text, text.data, text.size);
+        id->size = text.size;
+        return STATUS_OK;
+    }
     if (j->level->place == PLACE_MESSAGE)
         return set_message_member(j, member, text, why);
     if (j->level->place == PLACE_ATTRIBUTE)
@@ -531,38 +498,6 @@ on_value(struct json_read *j, enum json_event event, struct slice text,
     j->reader->entry.is_lent = slice_is_within(text, j->piece);
     return entry_set(&j->reader->entry, j->link, member, members[member].name,
                      text, why);
-}
-
-static enum status
-take_event(struct json_read *j, enum json_event event, struct slice text,
-           struct problem *why)
-{
-    switch (event) {
-    case JSON_KEY:
-        return on_key(j, text, why);
-    case JSON_OBJECT:
-        return on_object(j, why);
-    case JSON_ARRAY:
-        return on_array(j, why);
-    case JSON_OBJECT_END:
-    case JSON_ARRAY_END:
-        return on_end(j, why);
-    default:
-        return on_value(j, event, text, why);
-    }
-}
-
-/* Skips the rest of the entry, unless its end was the fault. */
-static void
-skip_entry(struct json_read *j)
-{
-    if (json_parse_depth(j->parse) > j->entry_depth)
-        skip_to(j, j->entry_depth);
-    else
-        j->is_skipping = false;
-    j->link = NULL;
-    while (j->level->place > PLACE_CHANGES)
-        j->level--;
 }
 
 static enum status
@@ -576,10 +511,31 @@ on_event(void *user, enum json_event event, struct slice text,
         j->is_skipping = json_parse_depth(j->parse) > j->skip_depth;
         return STATUS_OK;
     }
-    rc = take_event(j, event, text, why);
+    switch (event) {
+    case JSON_KEY:
+        rc = on_key(j, text, why);
+        break;
+    case JSON_OBJECT:
+        rc = on_object(j, why);
+        break;
+    case JSON_ARRAY:
+        rc = on_array(j, why);
+        break;
+    case JSON_OBJECT_END:
+    case JSON_ARRAY_END:
+        rc = on_end(j, why);
+        break;
+    default:
+        rc = on_value(j, event, text, why);
+    }
     if (!rc || j->is_lines || !input_reader_skip_entry(j->reader, rc, why))
         return rc;
-    skip_entry(j);
+    /* Skips the rest of the entry, unless its end was the fault. */
+    if (json_parse_depth(j->parse) > j->entry_depth)
+        skip_to(j, j->entry_depth);
+    j->link = NULL;
+    while (j->level->place > PLACE_CHANGES)
+        j->level--;
     return STATUS_OK;
 }
 
@@ -611,6 +567,7 @@ json_open(struct input_reader *reader)
     if (!j)
         return NULL;
     j->reader = reader;
+    j->is_lines = reader->parser == &ndjson_parser;
     buf_init(&j->tags, ENTRY_BYTES_MAX);
     begin_entries(j);
     j->parse = json_parse_new(on_event, j);
@@ -618,6 +575,8 @@ json_open(struct input_reader *reader)
         json_close(j);
         return NULL;
     }
+    if (j->is_lines)
+        json_parse_lines(j->parse);
     return j;
 }
 
@@ -633,31 +592,52 @@ json_reset(void *state)
     return STATUS_OK;
 }
 
-/* Reads `*bytes`, and keeps what an unfinished entry has of them. */
-static enum status
-feed_parse(struct json_read *j, struct slice *bytes, struct problem *why)
+/* Reports a fault of a line and skips its rest. False: it is none, or the
+ * caller of the reader takes no reports. */
+static bool
+skip_line(struct json_read *j, enum status rc, struct problem *why)
 {
-    enum status rc;
-
-    j->piece = *bytes;
-    rc = json_parse_feed(j->parse, bytes, why);
-    return !rc && j->reader->is_in_entry
-               ? entry_keep(&j->reader->entry, j->piece, why)
-               : rc;
+    if (!j->is_lines || !j->reader->options.on_fault)
+        return false;
+    if (rc == STATUS_MALFORMED)
+        rc = STATUS_INVALID;       /* the next line is a text of its own */
+    j->reader->is_in_entry = true; /* a line is an entry */
+    j->is_faulty = input_reader_skip_entry(j->reader, rc, why);
+    return j->is_faulty;
 }
 
 static enum status
 json_feed(void *state, struct slice bytes, struct problem *why)
 {
-    return feed_parse(state, &bytes, why);
+    struct json_read *j = state;
+
+    if (j->is_lines && j->reader->use == INPUT_MESSAGE)
+        return problem(why, STATUS_UNSUPPORTED, "no message is NDJSON");
+    while (bytes.size > 0) {
+        enum status rc;
+
+        if (j->is_faulty) {
+            j->is_faulty = !json_parse_skip_line(j->parse, &bytes);
+            begin_entries(j);
+            continue;
+        }
+        j->piece = bytes;
+        rc = json_parse_feed(j->parse, &bytes, why);
+        if (!rc && j->reader->is_in_entry) /* it goes on in the next piece */
+            rc = entry_keep(&j->reader->entry, j->piece, why);
+        if (rc && !skip_line(j, rc, why))
+            return rc;
+    }
+    return STATUS_OK;
 }
 
 static enum status
 json_finish(void *state, struct problem *why)
 {
     struct json_read *j = state;
+    enum status rc = j->is_faulty ? STATUS_OK : json_parse_end(j->parse, why);
 
-    return json_parse_end(j->parse, why);
+    return rc && skip_line(j, rc, why) ? STATUS_OK : rc;
 }
 
 static uint64_t
@@ -677,70 +657,12 @@ const struct parser json_parser = {
     .line = json_line,
 };
 
-/* Lines */
-
-static void *
-ndjson_open(struct input_reader *reader)
-{
-    struct json_read *j = json_open(reader);
-
-    if (!j)
-        return NULL;
-    j->is_lines = true;
-    json_parse_lines(j->parse);
-    return j;
-}
-
-/* Reports a fault of the line and skips its rest. False: the caller of the
- * reader takes no reports. */
-static bool
-skip_line(struct json_read *j, enum status rc, struct problem *why)
-{
-    if (!j->reader->on_fault)
-        return false;
-    if (rc == STATUS_MALFORMED)
-        rc = STATUS_INVALID;       /* the next line is a text of its own */
-    j->reader->is_in_entry = true; /* a line is an entry */
-    j->is_faulty = input_reader_skip_entry(j->reader, rc, why);
-    return j->is_faulty;
-}
-
-static enum status
-ndjson_feed(void *state, struct slice bytes, struct problem *why)
-{
-    struct json_read *j = state;
-
-    if (j->reader->use == INPUT_MESSAGE)
-        return problem(why, STATUS_UNSUPPORTED, "no message is NDJSON");
-    while (bytes.size > 0) {
-        enum status rc;
-
-        if (j->is_faulty) {
-            j->is_faulty = !json_parse_skip_line(j->parse, &bytes);
-            begin_entries(j);
-            continue;
-        }
-        rc = feed_parse(j, &bytes, why);
-        if (rc && !skip_line(j, rc, why))
-            return rc;
-    }
-    return STATUS_OK;
-}
-
-static enum status
-ndjson_finish(void *state, struct problem *why)
-{
-    struct json_read *j = state;
-    enum status rc = j->is_faulty ? STATUS_OK : json_parse_end(j->parse, why);
-
-    return rc && skip_line(j, rc, why) ? STATUS_OK : rc;
-}
-
+/* The same of lines: what it has opened knows it by this address. */
 const struct parser ndjson_parser = {
-    .open = ndjson_open,
+    .open = json_open,
     .close = json_close,
     .reset = json_reset,
-    .feed = ndjson_feed,
-    .end = ndjson_finish,
+    .feed = json_feed,
+    .end = json_finish,
     .line = json_line,
 };

@@ -424,28 +424,6 @@ check_digest(struct list_proof *p)
     return check_expected(p);
 }
 
-static enum status
-end_head(struct list_proof *p)
-{
-    uint64_t line = p->line;
-    enum status rc = read_head(p);
-
-    p->at = AT_ENTRIES;
-    if (!rc)
-        p->line = 0;
-    if (!rc && p->events && p->events->on_head)
-        rc = p->events->on_head(&p->head, p->user, p->why);
-    if (!rc)
-        rc = check_place(p);
-    if (!rc)
-        rc = check_links(p);
-    if (!rc)
-        rc = check_digest(p);
-    if (!rc)
-        p->line = line;
-    return rc;
-}
-
 /* Entries */
 
 static inline uint64_t
@@ -460,25 +438,21 @@ is_odd(uint64_t v)
     return (v & SWAR_HIGHS) | is_control(v);
 }
 
-/* True if it has valid characters of XML alone, without control characters:
- * those of a broker are escaped. */
-static bool
-is_text(struct slice text)
-{
-    return swar_none(text, is_odd, ' ') ||
-           (swar_none(text, is_control, ' ') && utf8_is_xml_text(text));
-}
-
 enum status
 list_chain_add(struct list_chain *chain, struct slice text,
                struct fragment_view *view, struct problem *why)
 {
+    struct slice plain;
+
     if (fragment_view(text, view))
         return problem(why, STATUS_UNSUPPORTED,
                        "what follows entry %" PRIu64
                        " is no entry as Tidings write them",
                        chain->last);
-    if (!is_text((struct slice){text.data, view->size - 1}))
+    /* Characters of XML alone; those of control are escaped by a broker. */
+    plain = (struct slice){text.data, view->size - 1};
+    if (!swar_none(plain, is_odd, ' ') &&
+        (!swar_none(plain, is_control, ' ') || !utf8_is_xml_text(plain)))
         return problem(why, STATUS_UNSUPPORTED,
                        "entry %" PRIu64 " is no plain text", view->seq);
     if (view->seq != chain->last + 1)
@@ -525,6 +499,7 @@ add_line(struct list_proof *p, struct slice line)
 {
     bool is_entry = slice_starts(line, "<url>");
     bool is_end = slice_equal(line, document_footer_of(DOCUMENT_URLSET));
+    uint64_t number = p->line;
     enum status rc = STATUS_OK;
 
     if (p->at == AT_HEAD && !is_entry && !is_end &&
@@ -536,10 +511,23 @@ add_line(struct list_proof *p, struct slice line)
                              "no entry within the first %d bytes", HEAD_MAX)
                    : STATUS_OK;
     }
-    if (p->at == AT_HEAD)
-        rc = end_head(p);
-    if (rc)
-        return rc;
+    if (p->at == AT_HEAD) { /* it ends here */
+        rc = read_head(p);
+        p->at = AT_ENTRIES;
+        if (!rc)
+            p->line = 0;
+        if (!rc && p->events && p->events->on_head)
+            rc = p->events->on_head(&p->head, p->user, p->why);
+        if (!rc)
+            rc = check_place(p);
+        if (!rc)
+            rc = check_links(p);
+        if (!rc)
+            rc = check_digest(p);
+        if (rc)
+            return rc;
+        p->line = number;
+    }
     if (is_entry && p->at == AT_ENTRIES)
         return add_entry(p, line);
     if (!is_end || p->at != AT_ENTRIES)
@@ -548,19 +536,6 @@ add_line(struct list_proof *p, struct slice line)
             problem_quote((struct slice){line.data, line.size - 1}).text);
     p->at = AT_END;
     return STATUS_OK;
-}
-
-/* Adds to the line without its end. */
-static enum status
-keep_part(struct list_proof *p, struct slice part)
-{
-    buf_add_slice(&p->part, part);
-    if (!p->part.failed)
-        return STATUS_OK;
-    if (p->part.is_starved)
-        return problem_memory(p->why);
-    return problem(p->why, STATUS_UNSUPPORTED, "it is longer than %d bytes",
-                   FRAGMENT_MAX);
 }
 
 enum status
@@ -576,7 +551,12 @@ list_proof_feed(struct list_proof *p, struct slice bytes, struct problem *why)
 
         slice_skip(&bytes, size);
         if (!end || p->part.size > 0) {
-            p->rc = keep_part(p, line);
+            buf_add_slice(&p->part, line);
+            if (p->part.is_starved)
+                p->rc = problem_memory(why);
+            else if (p->part.failed)
+                p->rc = problem(why, STATUS_UNSUPPORTED,
+                                "it is longer than %d bytes", FRAGMENT_MAX);
             line = buf_slice(&p->part);
         }
         if (!end || p->rc)

@@ -158,12 +158,9 @@ static void
 mend_attribute(struct list_reader *r, const char *name, struct slice value)
 {
     char text[LIST_EXAMPLE_MAX + 1];
-    int size = snprintf(text, sizeof(text), "%s=%.*s", name, SLICE_ARG(value));
 
-    list_reader_mend(r, LIST_ATTRIBUTE,
-                     (struct slice){text, (size_t)size < sizeof(text)
-                                              ? (size_t)size
-                                              : sizeof(text) - 1});
+    snprintf(text, sizeof(text), "%s=%.*s", name, SLICE_ARG(value));
+    list_reader_mend(r, LIST_ATTRIBUTE, slice_of(text));
 }
 
 /* Namespaces */
@@ -441,16 +438,6 @@ mend_change(struct list_reader *r, struct slice *text)
     return true;
 }
 
-/* The time of a change is that of the last one in a list of resources. */
-static bool
-is_lastmod(struct list_reader *r, struct slice text)
-{
-    if (!r->head.has_capability || r->head.capability != CAP_RESOURCELIST)
-        return false;
-    mend_attribute(r, "datetime", text);
-    return true;
-}
-
 /* False: it is left out. */
 static bool
 mend_value(struct list_reader *r, enum entry_member *member, struct slice *text)
@@ -471,7 +458,9 @@ mend_value(struct list_reader *r, enum entry_member *member, struct slice *text)
     case M_CHANGE:
         return mend_change(r, text);
     case M_DATETIME:
-        if (is_lastmod(r, *text)) {
+        /* In a list of resources, it is the time of the last change. */
+        if (r->head.has_capability && r->head.capability == CAP_RESOURCELIST) {
+            mend_attribute(r, "datetime", *text);
             if (r->entry->change.lastmod_us != DATETIME_NONE)
                 return false;
             *member = M_LASTMOD;
@@ -587,17 +576,19 @@ take_capability(struct input_reader *input, struct slice value,
 {
     enum capability capability = CAP_CHANGE_NOTIFICATION;
     bool is_known = !capability_of(value, &capability);
+    bool takes_any =
+        input->options.takes_any_capability || input->options.takes_message;
 
     if (input->use == INPUT_RESOURCES) {
         if (capability != CAP_RESOURCELIST)
             return problem_quoting(why, STATUS_INVALID,
                                    "capability: not resourcelist", value);
-    } else if (!is_known && !input->takes_any_capability) {
+    } else if (!is_known && !takes_any) {
         return problem_quoting(why, STATUS_INVALID, "capability: unknown",
                                value);
     } else if (capability != CAP_CHANGELIST &&
                capability != CAP_CHANGE_NOTIFICATION) {
-        if (!input->takes_any_capability)
+        if (!takes_any)
             return problem_quoting(
                 why, STATUS_INVALID,
                 "capability: neither changelist nor change-notification",
@@ -628,33 +619,6 @@ take_time(struct input_reader *input, enum entry_member member,
     return entry_time((const char *)a->name, xml_value(a), to, why);
 }
 
-static enum status
-take_head(struct input_reader *input, enum entry_member member,
-          const struct xml_attribute *a, struct problem *why)
-{
-    if (member == M_CAPABILITY)
-        return take_capability(input, xml_value(a), why);
-    if (MEMBER_BIT(member) & TIMES)
-        return take_time(input, member, a, why);
-    if (!coverage_set(&input->coverage, member, xml_value(a)))
-        return refuse_attribute("rs:md", a, "has a bad value", why);
-    return STATUS_OK;
-}
-
-static void
-take_others_capability(struct list_reader *r, struct slice value)
-{
-    struct document_head *head = &r->head;
-
-    head->kind = DOCUMENT_RESOURCESYNC;
-    head->has_capability = !capability_of(value, &head->capability);
-    if (head->has_capability)
-        return;
-    list_reader_mend(r, LIST_WORD, value);
-    head->has_capability =
-        !capability_of(fold_word(r, value), &head->capability);
-}
-
 static void
 take_others_head(struct list_reader *r, enum entry_member member,
                  struct slice value)
@@ -665,7 +629,13 @@ take_others_head(struct list_reader *r, enum entry_member member,
                             &head->from_us, &head->until_us);
 
     if (member == M_CAPABILITY) {
-        take_others_capability(r, text);
+        head->kind = DOCUMENT_RESOURCESYNC;
+        head->has_capability = !capability_of(text, &head->capability);
+        if (head->has_capability)
+            return;
+        list_reader_mend(r, LIST_WORD, text);
+        head->has_capability =
+            !capability_of(fold_word(r, text), &head->capability);
     } else if (time) {
         if (!mend_time(r, member, &text) || datetime_read(text, time))
             *time = DATETIME_NONE;
@@ -712,8 +682,14 @@ take_attribute(struct list_reader *r, enum owner owner, struct link *link,
             take_others(r, link, member, value);
         return STATUS_OK;
     }
+    if (owner == OF_HEAD && member == M_CAPABILITY)
+        return take_capability(r->input, value, why);
+    if (owner == OF_HEAD && MEMBER_BIT(member) & TIMES)
+        return take_time(r->input, member, a, why);
     if (owner == OF_HEAD)
-        return take_head(r->input, member, a, why);
+        return coverage_set(&r->input->coverage, member, value)
+                   ? STATUS_OK
+                   : refuse_attribute("rs:md", a, "has a bad value", why);
     if (member == M_SEQ && !number_read(value, &seq))
         return refuse_attribute("rs:md", a, "is not a number", why);
     return entry_set(r->entry, link, member,
@@ -731,7 +707,7 @@ allowed_tidings(const struct list_reader *r, enum owner owner)
     if (!input)
         return its->lenient;
     return input->use == INPUT_MESSAGE ||
-                   (owner == OF_HEAD && input->takes_message)
+                   (owner == OF_HEAD && input->options.takes_message)
                ? its->message
                : its->post;
 }
@@ -785,16 +761,23 @@ read_attributes(struct list_reader *r, enum owner owner, struct link *link,
     return rc;
 }
 
+/* Reads an rs:md: of an entry, or of the root. */
 static enum status
-read_head(struct list_reader *r, const struct xml_element *element,
-          struct problem *why)
+read_md(struct list_reader *r, const struct xml_element *element,
+        struct problem *why)
 {
     struct document_head *head = &r->head;
+    bool is_of_root = r->place == PLACE_ROOT;
+    bool is_second = is_of_root ? r->has_md : r->seen & MEMBER_BIT(M_NONE);
     enum status rc;
 
-    if (r->has_md && r->input)
+    if (is_second && r->input)
         return problem(why, STATUS_INVALID, "more than one rs:md");
-    if (r->has_md)
+    if (!is_of_root) {
+        r->seen |= MEMBER_BIT(M_NONE);
+        return read_attributes(r, OF_CHANGE, NULL, element, why);
+    }
+    if (is_second)
         list_reader_mend(r, LIST_ATTRIBUTE, SLICE("rs:md"));
     r->has_md = true;
     rc = read_attributes(r, OF_HEAD, NULL, element, why);
@@ -810,18 +793,6 @@ read_head(struct list_reader *r, const struct xml_element *element,
     head->td.from_us = head->from_us;
     head->td.until_us = head->until_us;
     return STATUS_OK;
-}
-
-static enum status
-read_md(struct list_reader *r, const struct xml_element *element,
-        struct problem *why)
-{
-    if (r->place == PLACE_ROOT)
-        return read_head(r, element, why);
-    if (r->input && r->seen & MEMBER_BIT(M_NONE))
-        return problem(why, STATUS_INVALID, "more than one rs:md");
-    r->seen |= MEMBER_BIT(M_NONE);
-    return read_attributes(r, OF_CHANGE, NULL, element, why);
 }
 
 static struct slice
@@ -866,19 +837,6 @@ pop_base(struct list_reader *r, char *before)
     r->base = before;
 }
 
-static enum status
-check_link(const struct link *link, struct problem *why)
-{
-    if (link->rel.size == 0 || link->href.size == 0)
-        return problem(why, STATUS_INVALID, "rs:ln: no %s",
-                       link->rel.size == 0 ? "rel" : "href");
-    if (!is_relation(link->rel))
-        return problem_quoting(
-            why, STATUS_INVALID,
-            "rel: neither a relation's name nor an absolute URI", link->rel);
-    return uri_check(link->href, "href", why);
-}
-
 /* Reads a link of the root or of the entry. */
 static enum status
 read_ln(struct list_reader *r, const struct xml_element *element,
@@ -895,23 +853,12 @@ read_ln(struct list_reader *r, const struct xml_element *element,
         return r->input ? rc : STATUS_OK;
     rc = read_attributes(r, OF_LINK, link, element, why);
     if (r->input)
-        return rc || !is_of_root ? rc : check_link(link, why);
+        return rc || !is_of_root ? rc : change_check_target(link, "rs:ln", why);
     if (link->rel.size == 0 || link->href.size == 0)
         r->entry->change.n_links--;
     else if (is_of_root && r->events.on_link)
         r->fn_rc = r->events.on_link(link, r->user);
     return r->fn_rc;
-}
-
-/* An Atom link of an entry: the first alternate is its resource. */
-static void
-read_alternate(struct list_reader *r, const struct xml_element *element)
-{
-    struct slice rel = attribute_of(element, "rel", NULL);
-
-    if (!(r->seen & MEMBER_BIT(M_LOC)) &&
-        (rel.size == 0 || slice_is_word(rel, "alternate")))
-        list_reader_set_loc(r, attribute_of(element, "href", NULL));
 }
 
 /* Elements */
@@ -1024,15 +971,6 @@ start_text(struct list_reader *r, const struct list_element *row,
     return check_plain(r, element, why);
 }
 
-static enum status
-refuse_element(struct list_reader *r, const struct xml_element *element,
-               struct problem *why)
-{
-    return problem(why, STATUS_INVALID, "the element %s%s may not stand here",
-                   element->ns == r->names[W_RS] ? "rs:" : "",
-                   problem_quote(xml_slice(element->name)).text);
-}
-
 static const struct list_element *
 find_element(const struct list_reader *r, xml_name name, enum list_space space)
 {
@@ -1086,8 +1024,13 @@ start_known(struct list_reader *r, const struct list_element *row,
         rc = read_md(r, element, why);
     else if (row->opens == OPENS_LN)
         rc = read_ln(r, element, why);
-    else
-        read_alternate(r, element);
+    else if (!(r->seen & MEMBER_BIT(M_LOC))) {
+        struct slice rel = attribute_of(element, "rel", NULL);
+
+        /* The first alternate of an entry of Atom is its resource. */
+        if (rel.size == 0 || slice_is_word(rel, "alternate"))
+            list_reader_set_loc(r, attribute_of(element, "href", NULL));
+    }
     pop_base(r, before);
     r->outside = r->place;
     r->place = PLACE_EMPTY;
@@ -1122,7 +1065,10 @@ start_element(struct list_reader *r, const struct xml_element *element,
         return start_known(r, row, element, why);
     /* Without a namespace it is neither ours nor somebody else's. */
     if (r->input && (space <= SPACE_RS || r->place == PLACE_TEXT))
-        return refuse_element(r, element, why);
+        return problem(why, STATUS_INVALID,
+                       "the element %s%s may not stand here",
+                       element->ns == r->names[W_RS] ? "rs:" : "",
+                       problem_quote(xml_slice(element->name)).text);
     r->n_passed++;
     return STATUS_OK;
 }
@@ -1152,14 +1098,6 @@ end_text(struct list_reader *r, struct problem *why)
     return STATUS_OK;
 }
 
-/* a deleted resource has no representation. */
-static void
-strip_deleted(struct change *change)
-{
-    change->hash = change->type = change->encoding = (struct slice){NULL, 0};
-    change->length = LENGTH_NONE;
-}
-
 enum status
 list_reader_end_entry(struct list_reader *r)
 {
@@ -1181,8 +1119,12 @@ list_reader_end_entry(struct list_reader *r)
     }
     if (!has_kind)
         change->kind = CHANGE_UPDATED;
-    else if (change->kind == CHANGE_DELETED)
-        strip_deleted(change);
+    else if (change->kind == CHANGE_DELETED) {
+        /* a deleted resource has no representation. */
+        change->hash = change->type = change->encoding =
+            (struct slice){NULL, 0};
+        change->length = LENGTH_NONE;
+    }
     r->row.has_kind = has_kind;
     r->row.change = *change;
     r->row.when_us = change->datetime_us != DATETIME_NONE ? change->datetime_us
@@ -1230,27 +1172,6 @@ end_element(struct list_reader *r, struct problem *why)
     }
 }
 
-static enum status
-take_text(struct list_reader *r, struct slice text, struct problem *why)
-{
-    if (r->n_passed > 0)
-        return STATUS_OK;
-    if (r->place == PLACE_TEXT) {
-        buf_add_slice(&r->text, text);
-        if (r->input && r->text.is_starved)
-            return problem_memory(why);
-        if (r->input && r->text.failed)
-            return problem(why, STATUS_INVALID, "%s: more than %d bytes",
-                           r->text_of->name, LIST_TEXT_MAX);
-        return STATUS_OK;
-    }
-    text = slice_without_spaces(text);
-    if (r->input && text.size > 0)
-        return problem_quoting(why, STATUS_INVALID, "text between elements",
-                               text);
-    return STATUS_OK;
-}
-
 /* Events */
 
 /* An entry is a child of the root. */
@@ -1294,9 +1215,22 @@ static enum status
 on_text(void *user, struct slice text, struct problem *why)
 {
     struct list_reader *r = user;
+    enum status rc = STATUS_OK;
 
-    return r->is_faulty ? STATUS_OK
-                        : end_event(r, take_text(r, text, why), why);
+    if (r->is_faulty || r->n_passed > 0)
+        return STATUS_OK;
+    if (r->place == PLACE_TEXT) {
+        buf_add_slice(&r->text, text);
+        if (r->input && r->text.is_starved)
+            rc = problem_memory(why);
+        else if (r->input && r->text.failed)
+            rc = problem(why, STATUS_INVALID, "%s: more than %d bytes",
+                         r->text_of->name, LIST_TEXT_MAX);
+    } else if (r->input && slice_without_spaces(text).size > 0) {
+        rc = problem_quoting(why, STATUS_INVALID, "text between elements",
+                             slice_without_spaces(text));
+    }
+    return end_event(r, rc, why);
 }
 
 /* True if the URL needs no mending. */
@@ -1328,16 +1262,6 @@ is_plain_entry(struct list_reader *r)
     return true;
 }
 
-/* Hands over the entry that was scanned. */
-static enum status
-end_scanned(struct list_reader *r, struct problem *why)
-{
-    if (r->input)
-        return end_event(r, input_reader_hand_over(r->input, why), why);
-    begin_row(r);
-    return end_entry(r, why);
-}
-
 /* The scanner reads the usual entry at once. */
 static enum token
 on_child(void *user, struct slice bytes, struct xml_known known, size_t *size,
@@ -1359,7 +1283,12 @@ on_child(void *user, struct slice bytes, struct xml_known known, size_t *size,
     if (input ? !input_reader_is_good(input) : !is_plain_entry(r))
         return TOKEN_UNKNOWN;
     *line += n_lines;
-    *rc = end_scanned(r, why);
+    if (input) {
+        *rc = end_event(r, input_reader_hand_over(input, why), why);
+    } else {
+        begin_row(r);
+        *rc = end_entry(r, why);
+    }
     return *rc ? TOKEN_REFUSED : TOKEN_TAKEN;
 }
 

@@ -29,33 +29,27 @@ list_report_add(struct list_report *to, const struct list_report *from)
     }
 }
 
-static uint64_t
-sum_of(const struct list_report *report, enum list_fault begin,
-       enum list_fault end)
+/* The faults of a part: from one of these up to the next. */
+static const enum list_fault bounds[] = {
+    [LIST_MENDED] = 0,
+    [LIST_LEFT_OUT] = LIST_NO_LOC,
+    [LIST_LEFT_OUT + 1] = N_LIST_FAULTS,
+};
+
+uint64_t
+list_report_n(const struct list_report *report, enum list_part part)
 {
     uint64_t sum = 0;
 
-    for (size_t i = begin; i < end; i++)
+    for (size_t i = bounds[part]; i < bounds[part + 1]; i++)
         sum += report->n[i];
     return sum;
 }
 
-uint64_t
-list_report_n_mended(const struct list_report *report)
-{
-    return sum_of(report, 0, LIST_NO_LOC);
-}
-
-uint64_t
-list_report_n_left_out(const struct list_report *report)
-{
-    return sum_of(report, LIST_NO_LOC, N_LIST_FAULTS);
-}
-
 /* "3 without a host (\"http:///x\", line 5), 1 ..." */
-static void
-write_counts(struct buf *to, const struct list_report *report,
-             enum list_fault begin, enum list_fault end)
+void
+list_report_write(struct buf *to, const struct list_report *report,
+                  enum list_part part)
 {
     static const char *const names[N_LIST_FAULTS] = {
         [LIST_WHITE_SPACE] = "with white space at the begin",
@@ -72,7 +66,7 @@ write_counts(struct buf *to, const struct list_report *report,
     };
     const char *between = "";
 
-    for (size_t i = begin; i < end; i++) {
+    for (size_t i = bounds[part]; i < bounds[part + 1]; i++) {
         const struct list_example *first = &report->first[i];
 
         if (report->n[i] == 0)
@@ -87,16 +81,4 @@ write_counts(struct buf *to, const struct list_report *report,
             buf_add_format(to, " (line %" PRIu64 ")", first->line);
         between = ", ";
     }
-}
-
-void
-list_report_write_mended(struct buf *to, const struct list_report *report)
-{
-    write_counts(to, report, 0, LIST_NO_LOC);
-}
-
-void
-list_report_write_left_out(struct buf *to, const struct list_report *report)
-{
-    write_counts(to, report, LIST_NO_LOC, N_LIST_FAULTS);
 }

@@ -48,11 +48,12 @@ void list_report_count(struct list_report *report, enum list_fault fault,
 /* Adds the counts of `from`, and its examples where `to` has none. */
 void list_report_add(struct list_report *to, const struct list_report *from);
 
-uint64_t list_report_n_mended(const struct list_report *report);
-uint64_t list_report_n_left_out(const struct list_report *report);
+enum list_part { LIST_MENDED, LIST_LEFT_OUT };
+
+/* How many values were mended, or rows left out. */
+uint64_t list_report_n(const struct list_report *report, enum list_part part);
 
 /* Appends a sentence part for a person: "2 times (\"November 2\", line 4), 1
  * namespace". Nothing if there is none. */
-void list_report_write_mended(struct buf *to, const struct list_report *report);
-void list_report_write_left_out(struct buf *to,
-                                const struct list_report *report);
+void list_report_write(struct buf *to, const struct list_report *report,
+                       enum list_part part);

@@ -23,34 +23,18 @@ resolve_href(struct pagelinks *links, struct slice base, struct slice href)
     return !links->href.failed && !links->url.failed;
 }
 
-static void
-set_base(struct pagelinks *links, struct slice href)
-{
-    if (!resolve_href(links, buf_slice(&links->base), href))
-        return;
-    buf_clear(&links->base);
-    buf_add_slice(&links->base, buf_slice(&links->url));
-}
-
-static void
-report_link(struct pagelinks *links, struct slice base, struct slice rel,
-            struct slice href)
-{
-    struct pagelink link = {.rel = rel};
-
-    if (rel.size == 0 || href.size == 0 || !resolve_href(links, base, href))
-        return;
-    link.href = buf_slice(&links->url);
-    links->on_link(&link, links->user);
-}
-
 /* HTML */
 
 static void
 on_html_base(const struct html_link *link, void *user)
 {
-    if (link->is_base)
-        set_base(user, link->href);
+    struct pagelinks *links = user;
+
+    if (!link->is_base ||
+        !resolve_href(links, buf_slice(&links->base), link->href))
+        return;
+    buf_clear(&links->base);
+    buf_add_slice(&links->base, buf_slice(&links->url));
 }
 
 static void
@@ -58,8 +42,10 @@ on_html_link(const struct html_link *link, void *user)
 {
     struct pagelinks *links = user;
 
-    if (!link->is_base)
-        report_link(links, buf_slice(&links->base), link->rel, link->href);
+    if (!link->is_base && link->rel.size > 0 && link->href.size > 0 &&
+        resolve_href(links, buf_slice(&links->base), link->href))
+        links->on_link(&(struct pagelink){link->rel, buf_slice(&links->url)},
+                       links->user);
 }
 
 /* Feeds */
@@ -109,29 +95,23 @@ ends_with(struct slice text, const char *end)
     size_t size = strlen(end);
 
     return text.size >= size &&
-           slice_is_word((struct slice){text.data + text.size - size, size},
-                         end);
-}
-
-static struct slice
-without_white_space(struct slice text)
-{
-    if (slice_starts(text, "\xef\xbb\xbf"))
-        slice_skip(&text, 3);
-    return slice_without_spaces(text);
+           slice_is_word(slice_from(text, text.size - size), end);
 }
 
 static enum kind
 kind_of(struct slice document, struct slice type)
 {
     struct slice name = slice_trimmed(slice_take(&type, ';'));
-    struct slice text = without_white_space(document);
+    struct slice text = document;
     bool is_html = slice_is_word(name, "text/html") ||
                    slice_is_word(name, "application/xhtml+xml");
-    bool is_untold =
+    bool is_unnamed =
         name.size == 0 || slice_is_word(name, "application/octet-stream");
 
-    if (!is_html && !is_untold && !ends_with(name, "/xml") &&
+    if (slice_starts(text, "\xef\xbb\xbf"))
+        slice_skip(&text, 3);
+    text = slice_without_spaces(text);
+    if (!is_html && !is_unnamed && !ends_with(name, "/xml") &&
         !ends_with(name, "+xml"))
         return KIND_NONE;
     if (html_is_page(document))
@@ -142,7 +122,7 @@ kind_of(struct slice document, struct slice type)
                        slice_starts(text, "<rdf:RDF")
                    ? KIND_XML
                    : KIND_HTML;
-    return !is_untold || slice_starts(text, "<") ? KIND_XML : KIND_NONE;
+    return !is_unnamed || slice_starts(text, "<") ? KIND_XML : KIND_NONE;
 }
 
 enum status

@@ -32,7 +32,6 @@ typedef void pagelink_fn(const struct pagelink *link, void *user);
  * HTML, and pages sent as XML. `url`: its own; relative links are relative to
  * that (W-007), unless the document names another base (<base>, xml:base).
  *
- *
  * STATUS_UNSUPPORTED: neither HTML nor XML; STATUS_MALFORMED: no XML, a
  * DOCTYPE, no feed, an unknown encoding; STATUS_MEMORY. Then the links given so
  * far are void.

@@ -2,7 +2,7 @@
 
 #include <iconv.h>
 
-/* Bytes that tell UTF-16 from others. */
+/* Bytes that show whether it is UTF-16. */
 #define FIRST_SIZE 4
 
 /* The longest declaration; a longer one is left to the XML reader. */
@@ -97,13 +97,13 @@ text_encoding_free(struct text_encoding *e)
 }
 
 static enum status
-open_converter(struct text_encoding *e, const char *from, struct slice told,
+open_converter(struct text_encoding *e, const char *from, struct slice stated,
                struct problem *why)
 {
-    if (told.size >= sizeof(e->name))
-        told.size = sizeof(e->name) - 1;
-    memcpy(e->name, told.data, told.size);
-    e->name[told.size] = '\0';
+    if (stated.size >= sizeof(e->name))
+        stated.size = sizeof(e->name) - 1;
+    memcpy(e->name, stated.data, stated.size);
+    e->name[stated.size] = '\0';
     if (!strcmp(from, "UTF-8"))
         return STATUS_OK;
     e->iconv = iconv_open("UTF-8", from);
@@ -112,7 +112,7 @@ open_converter(struct text_encoding *e, const char *from, struct slice told,
     return errno == ENOMEM
                ? problem_memory(why)
                : problem_quoting(why, STATUS_MALFORMED,
-                                 "nobody here reads the encoding", told);
+                                 "nobody here reads the encoding", stated);
 }
 
 static enum status
@@ -185,9 +185,8 @@ declared_encoding(struct slice declaration)
 
     if (!at)
         return value;
-    rest = (struct slice){at + 8, declaration.size -
-                                      (size_t)(at + 8 - declaration.data)};
-    rest = slice_without_spaces(rest);
+    rest = slice_without_spaces(
+        slice_between(at + 8, declaration.data + declaration.size));
     if (!slice_take_char(&rest, '='))
         return value;
     rest = slice_without_spaces(rest);
@@ -200,9 +199,9 @@ declared_encoding(struct slice declaration)
 
 /* Finds how iconv reads the declared encoding; NULL: nobody here does. */
 static const char *
-converter_of(struct slice told, char name[NAME_MAX_SIZE])
+converter_of(struct slice stated, char name[NAME_MAX_SIZE])
 {
-    if (!slice_copy(name, NAME_MAX_SIZE, told))
+    if (!slice_copy(name, NAME_MAX_SIZE, stated))
         return NULL;
     for (size_t i = 0; i < N_ELEMENTS(known); i++) {
         bool is_it = known[i].as ? !strcasecmp(name, known[i].begin)
@@ -220,38 +219,26 @@ static enum status
 end_declaration(struct text_encoding *e, size_t size, struct problem *why)
 {
     struct slice held = {e->held, size};
-    struct slice told = declared_encoding(held);
+    struct slice stated = declared_encoding(held);
     char name[NAME_MAX_SIZE];
-    const char *from = converter_of(told, name);
+    const char *from = converter_of(stated, name);
     enum status rc = STATUS_OK;
 
     e->is_xml_after = e->has_skipped;
     e->stage = PLAIN;
-    if (!e->is_wide && (told.size == 0 || slice_is_word(told, "utf-8")))
+    if (!e->is_wide && (stated.size == 0 || slice_is_word(stated, "utf-8")))
         return hand_on(e, held, why);
     if (!e->is_wide && !from)
         return problem_quoting(why, STATUS_MALFORMED,
-                               "nobody here reads the encoding", told);
+                               "nobody here reads the encoding", stated);
     if (!e->is_wide)
-        rc = open_converter(e, from, told, why);
+        rc = open_converter(e, from, stated, why);
     if (e->iconv != (iconv_t)-1 && !e->is_wide)
         e->stage = CONVERTED;
     for (size_t i = 0; !rc && i < size; i++)
         if (e->held[i] == '\n')
             rc = hand_on(e, SLICE("\n"), why);
     return rc;
-}
-
-/* Leaves out white space, NULs and marks, whose bytes begin no document. */
-static void
-skip_spaces(struct text_encoding *e, struct slice *text)
-{
-    while (text->size > 0 &&
-           memchr(" \t\r\n\0\xEF\xBB\xBF", text->data[0], 8)) {
-        e->n_lines += text->data[0] == '\n';
-        e->has_skipped |= (unsigned char)text->data[0] <= ' ';
-        slice_skip(text, 1);
-    }
 }
 
 /* Looks for a declaration in what follows the white space. */
@@ -287,12 +274,10 @@ look_for_declaration(struct text_encoding *e, struct slice text, bool is_end,
         e->stage = PLAIN;
         rc = hand_on(e, (struct slice){e->held, size}, why);
     }
-    if (rc || size <= n_before)
-        n = 0;
-    else
-        n = size - n_before;
-    slice_skip(&text, n);
-    return rc ? rc : take_text(e, text, why);
+    if (rc)
+        return rc;
+    slice_skip(&text, size > n_before ? size - n_before : 0);
+    return take_text(e, text, why);
 }
 
 /* Text in the stages after FIRST. */
@@ -300,7 +285,14 @@ static enum status
 take_text(struct text_encoding *e, struct slice text, struct problem *why)
 {
     if (e->stage == SPACE) {
-        skip_spaces(e, &text);
+        /* Leaves out white space, NULs and marks, whose bytes begin no
+         * document. */
+        while (text.size > 0 &&
+               memchr(" \t\r\n\0\xEF\xBB\xBF", text.data[0], 8)) {
+            e->n_lines += text.data[0] == '\n';
+            e->has_skipped |= (unsigned char)text.data[0] <= ' ';
+            slice_skip(&text, 1);
+        }
         if (text.size == 0)
             return STATUS_OK;
         e->stage = DECLARATION;

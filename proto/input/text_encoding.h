@@ -3,8 +3,8 @@
  *
  *     bytes --> [white space, NULs, mark left out] --> [iconv] --> on_text
  *
- * The encoding is told by a byte order mark, by the zeros of UTF-16, or by the
- * XML declaration, which is left out with an encoding other than UTF-8: the
+ * A byte order mark names the encoding, or the zeros of UTF-16, or the XML
+ * declaration, which is left out with an encoding other than UTF-8: the
  * XML reader would decode once more. ISO 8859-1 and ASCII are read as
  * Windows-1252, as browsers do. A byte that the encoding does not have becomes
  * U+FFFD.

@@ -108,20 +108,25 @@ check_attributes(const struct attribute *attributes, size_t n,
     return STATUS_OK;
 }
 
-static enum status
-check_link(const struct link *link, struct problem *why)
+enum status
+change_check_target(const struct link *link, const char *what,
+                    struct problem *why)
 {
-    enum status rc;
-
-    if (link->rel.size == 0)
-        return problem(why, STATUS_INVALID, "link: no rel");
+    if (link->rel.size == 0 || link->href.size == 0)
+        return problem(why, STATUS_INVALID, "%s: no %s", what,
+                       link->rel.size == 0 ? "rel" : "href");
     if (!is_relation(link->rel))
         return problem_quoting(
             why, STATUS_INVALID,
             "rel: neither a relation's name nor an absolute URI", link->rel);
-    if (!link->href.data || link->href.size == 0)
-        return problem(why, STATUS_INVALID, "link: no href");
-    rc = uri_check(link->href, "href", why);
+    return uri_check(link->href, "href", why);
+}
+
+static enum status
+check_link(const struct link *link, struct problem *why)
+{
+    enum status rc = change_check_target(link, "link", why);
+
     if (rc)
         return rc;
     if (link->pri > 999999)

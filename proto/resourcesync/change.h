@@ -52,9 +52,9 @@ struct change {
     struct slice loc;
     enum change_kind kind;
     int64_t
-        datetime_us;      /* the event's time as the source told it, or
+        datetime_us;      /* the event's time as the source gave it, or
                              DATETIME_NONE; in our own documents the event time */
-    int64_t source_us;    /* td:datetime: what the source had told, where the
+    int64_t source_us;    /* td:datetime: what the source had given, where the
                              event time differs; else DATETIME_NONE */
     uint64_t seq;         /* td:seq in our own documents; 0: none */
     int64_t lastmod_us;   /* the resource's own, or DATETIME_NONE */
@@ -95,3 +95,9 @@ size_t change_write_lastmod(char *to, const struct change *change);
  * STATUS_INVALID with a sentence that names the member. */
 MUST_CHECK enum status change_check(const struct change *change,
                                     struct problem *why);
+
+/* Checks the relation and the target of a link alone (R-010, R-011). `what`
+ * names the link in the problem. STATUS_INVALID */
+MUST_CHECK enum status change_check_target(const struct link *link,
+                                           const char *what,
+                                           struct problem *why);

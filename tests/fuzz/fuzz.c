@@ -140,14 +140,14 @@ read_twice(const char *type, enum input_use use, bool takes_message,
     buf_init(&parts, SIZE_MAX);
     again_open(&a);
     if (takes_message)
-        input_reader_take_message(reader);
+        input_reader_options(reader)->takes_message = true;
     rc = read_in_steps(reader, document, SIZE_MAX, &why);
     id.size = input_reader_id(reader).size;
     if (id.size > 0)
         memcpy(id.text, input_reader_id(reader).data, id.size);
     input_reader_reset(reader, describe_each, &parts);
     if (takes_message)
-        input_reader_take_message(reader);
+        input_reader_options(reader)->takes_message = true;
     rc_in_steps = read_in_steps(reader, document, step, &why_in_steps);
     FUZZ_ASSERT(rc || slice_equal(key_slice(&id), input_reader_id(reader)));
     FUZZ_ASSERT(id.size == 0 ||
@@ -196,7 +196,8 @@ read_with_faults(const char *type, struct slice document, size_t step,
     FUZZ_ASSERT(reader);
     faults->n = 0;
     buf_init(&faults->changes, SIZE_MAX);
-    input_reader_report_faults(reader, on_fault, faults);
+    *input_reader_options(reader) =
+        (struct input_options){.on_fault = on_fault, .fault_user = faults};
     rc = read_in_steps(reader, document, step, &why);
     input_reader_free(reader);
     return rc;

@@ -36,12 +36,12 @@ said_of(const struct reading_way *way, struct slice document, size_t step,
     reader = input_reader_new(format_of(slice_of(way->type)), way->use,
                               ENTRIES_MAX, describe_each, &said.text);
     FUZZ_ASSERT(reader);
-    if (way->takes_message)
-        input_reader_take_message(reader);
-    if (way->ignores_unknown)
-        input_reader_ignore_unknown(reader);
-    if (way->reports_faults)
-        input_reader_report_faults(reader, add_fault, &said.text);
+    *input_reader_options(reader) = (struct input_options){
+        .takes_message = way->takes_message,
+        .ignores_unknown = way->ignores_unknown,
+        .on_fault = way->reports_faults ? add_fault : NULL,
+        .fault_user = &said.text,
+    };
     while (!said.rc && document.size > 0)
         said.rc =
             input_reader_feed(reader, fuzz_take(&document, step), &said.why);

@@ -26,7 +26,7 @@ take_step(const char *type, struct slice document, size_t step)
 
     assert_non_null(reader);
     buf_init(&t.reading.text, 1 << 20);
-    input_reader_take_message(reader);
+    input_reader_options(reader)->takes_message = true;
     feed_in_steps(reader, &t.reading, document, step);
     t.reading.coverage = *input_reader_coverage(reader);
     t.reading.capability = input_reader_capability(reader);
@@ -218,7 +218,7 @@ TEST(a_post_has_no_name_and_tells_no_epoch)
     buf_init(&reading.text, 1000);
     reader = input_reader_new(format_of(SLICE(JSON)), INPUT_POST, 10,
                               describe_each, &reading);
-    input_reader_take_message(reader);
+    input_reader_options(reader)->takes_message = true;
     assert_int_equal(
         input_reader_feed(reader, SLICE("{\"id\":\"k\"," A "}"), &why),
         STATUS_OK);

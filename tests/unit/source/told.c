@@ -108,14 +108,14 @@ add_head(struct buf *to, const struct document_head *head)
                        (unsigned long long)head->td.last);
     buf_add_format(to, " n=%llu", (unsigned long long)head->n_entries);
     BUF_ADD(to, "\n");
-    if (list_report_n_mended(&head->report)) {
+    if (list_report_n(&head->report, LIST_MENDED)) {
         BUF_ADD(to, "mended: ");
-        list_report_write_mended(to, &head->report);
+        list_report_write(to, &head->report, LIST_MENDED);
         BUF_ADD(to, "\n");
     }
-    if (list_report_n_left_out(&head->report)) {
+    if (list_report_n(&head->report, LIST_LEFT_OUT)) {
         BUF_ADD(to, "left out: ");
-        list_report_write_left_out(to, &head->report);
+        list_report_write(to, &head->report, LIST_LEFT_OUT);
         BUF_ADD(to, "\n");
     }
 }
