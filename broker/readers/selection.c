@@ -2,7 +2,6 @@
 
 #include "proto/resourcesync/entry_builder.h"
 #include "proto/resourcesync/json.h"
-#include "proto/resourcesync/json_fragment.h"
 
 /* Keys of forms: two per class, and class 0 has all entries. */
 static uint64_t

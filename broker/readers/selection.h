@@ -32,7 +32,7 @@ struct selection {
 };
 
 /* Selects what `filter` (NULL: none) lets through of a batch. Any thread may:
- * the JSON of a full batch takes about 0.1 milliseconds (json_fragment.h).
+ * the JSON of a full batch takes about 0.1 milliseconds (json_fragment).
  * STATUS_IO: the batch is damaged. */
 MUST_CHECK enum status selection_make(struct selection *s, struct batch *b,
                                       const struct filter_class *filter,

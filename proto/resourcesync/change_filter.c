@@ -375,16 +375,6 @@ has_prefix(const struct filter *f, struct slice loc)
     return false;
 }
 
-/* A type ends where its parameters begin: ";" or white space, of which a tab
- * stands as a reference. The ";" of another reference is not met here, because
- * what was compared before it has it too. */
-static bool
-is_type_end(struct slice rest)
-{
-    return rest.size == 0 || rest.data[0] == ';' || rest.data[0] == ' ' ||
-           slice_starts(rest, "&#9;");
-}
-
 static bool
 has_type(const struct filter *f, struct slice type)
 {
@@ -395,11 +385,15 @@ has_type(const struct filter *f, struct slice type)
         if (type.size < wanted.size ||
             strncasecmp(type.data, wanted.data, wanted.size))
             continue;
-        rest.data = type.data + wanted.size;
-        rest.size = type.size - wanted.size;
+        rest = slice_from(type, wanted.size);
         /* "image/" or "" of a type with a star: any that begins so. */
-        if (wanted.size == 0 || wanted.data[wanted.size - 1] == '/' ||
-            is_type_end(rest))
+        if (wanted.size == 0 || wanted.data[wanted.size - 1] == '/')
+            return true;
+        /* A type ends where its parameters begin: ";" or white space, of which
+         * a tab stands as a reference. The ";" of another reference is not met
+         * here, because what was compared before it has it too. */
+        if (rest.size == 0 || rest.data[0] == ';' || rest.data[0] == ' ' ||
+            slice_starts(rest, "&#9;"))
             return true;
     }
     return false;

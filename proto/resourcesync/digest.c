@@ -45,39 +45,31 @@ digest_start(struct digest *d, struct slice epoch)
  * odd ones. */
 #define PIECE_SIZE 1024
 
-/* Hashes `a` and `b`, padded (FIPS 180-4 section 5.1.1) to whole blocks: the
- * library hashes these without copying parts of blocks to its context. */
-static void
-hash_piece(struct digest *to, const struct digest *a, struct slice b)
-{
-    unsigned char piece[PIECE_SIZE];
-    size_t size = DIGEST_SIZE + b.size;
-    size_t padded = (size + 1 + 8 + 63) / 64 * 64;
-    SHA256_CTX context;
-
-    memcpy(piece, a->bytes, DIGEST_SIZE);
-    if (b.size > 0)
-        memcpy(piece + DIGEST_SIZE, b.data, b.size);
-    piece[size] = 0x80;
-    memset(piece + size + 1, 0, padded - size - 1);
-    for (size_t i = 0; i < 3; i++) /* the number of bits, highest byte first */
-        piece[padded - 1 - i] = (unsigned char)(size * 8 >> 8 * i);
-    SHA256_Init(&context);
-    SHA256_Update(&context, piece, padded);
-    for (size_t i = 0; i < DIGEST_SIZE; i++)
-        to->bytes[i] = (uint8_t)(context.h[i / 4] >> (24 - i % 4 * 8));
-}
-
 void
 digest_add(struct digest *d, struct slice fragment)
 {
+    size_t size = DIGEST_SIZE + fragment.size;
+    size_t padded = (size + 1 + 8 + 63) / 64 * 64;
+    unsigned char piece[PIECE_SIZE];
     SHA256_CTX context;
 
+    SHA256_Init(&context);
     if (fragment.size <= PIECE_SIZE - DIGEST_SIZE - 64) {
-        hash_piece(d, d, fragment);
+        /* Padded (FIPS 180-4 section 5.1.1) to whole blocks: the library
+         * hashes these without copying parts of blocks to its context. */
+        memcpy(piece, d->bytes, DIGEST_SIZE);
+        if (fragment.size > 0)
+            memcpy(piece + DIGEST_SIZE, fragment.data, fragment.size);
+        piece[size] = 0x80;
+        memset(piece + size + 1, 0, padded - size - 1);
+        for (size_t i = 0; i < 3;
+             i++) /* the bits' number, highest byte first */
+            piece[padded - 1 - i] = (unsigned char)(size * 8 >> 8 * i);
+        SHA256_Update(&context, piece, padded);
+        for (size_t i = 0; i < DIGEST_SIZE; i++)
+            d->bytes[i] = (uint8_t)(context.h[i / 4] >> (24 - i % 4 * 8));
         return;
     }
-    SHA256_Init(&context);
     SHA256_Update(&context, d->bytes, DIGEST_SIZE);
     SHA256_Update(&context, fragment.data, fragment.size);
     SHA256_Final(d->bytes, &context);
@@ -160,9 +152,16 @@ take_word(struct slice *text)
     return word;
 }
 
-static inline enum status
-add_digest(struct buf *to, const struct hash_algorithm *algorithm,
-           struct slice digits, unsigned *seen, struct problem *why)
+enum status
+hash_refuse_algorithm(struct slice name, struct problem *why)
+{
+    return problem(why, STATUS_INVALID, "hash: unknown algorithm \"%s\"",
+                   problem_quote(name).text);
+}
+
+enum status
+hash_add(struct buf *to, const struct hash_algorithm *algorithm,
+         struct slice digits, unsigned *seen, struct problem *why)
 {
     /* All spellings of an algorithm have the same number of digits. */
     unsigned bit = 1u << algorithm->digits / 8;
@@ -186,35 +185,6 @@ add_digest(struct buf *to, const struct hash_algorithm *algorithm,
 }
 
 enum status
-hash_refuse_algorithm(struct slice name, struct problem *why)
-{
-    return problem(why, STATUS_INVALID, "hash: unknown algorithm \"%s\"",
-                   problem_quote(name).text);
-}
-
-/* Appends "algorithm:digest". */
-static enum status
-add_word(struct buf *to, struct slice word, unsigned *seen, struct problem *why)
-{
-    struct slice digits = word;
-    struct slice name = slice_take(&digits, ':');
-    const struct hash_algorithm *algorithm = hash_algorithm_of(name);
-
-    if (name.size == word.size)
-        return problem_quoting(why, STATUS_INVALID,
-                               "hash: not \"algorithm:digest\"", word);
-    return algorithm ? add_digest(to, algorithm, digits, seen, why)
-                     : hash_refuse_algorithm(name, why);
-}
-
-enum status
-hash_add(struct buf *to, const struct hash_algorithm *algorithm,
-         struct slice digits, unsigned *seen, struct problem *why)
-{
-    return add_digest(to, algorithm, digits, seen, why);
-}
-
-enum status
 hash_normalise(struct buf *to, struct slice text, struct problem *why)
 {
     size_t start = to->size;
@@ -223,8 +193,18 @@ hash_normalise(struct buf *to, struct slice text, struct problem *why)
     enum status rc =
         word.size > 0 ? STATUS_OK : problem(why, STATUS_INVALID, "hash: empty");
 
-    for (; !rc && word.size > 0; word = take_word(&text))
-        rc = add_word(to, word, &seen, why);
+    for (; !rc && word.size > 0; word = take_word(&text)) {
+        struct slice digits = word, name = slice_take(&digits, ':');
+        const struct hash_algorithm *algorithm = hash_algorithm_of(name);
+
+        if (name.size == word.size)
+            rc = problem_quoting(why, STATUS_INVALID,
+                                 "hash: not \"algorithm:digest\"", word);
+        else if (algorithm)
+            rc = hash_add(to, algorithm, digits, &seen, why);
+        else
+            rc = hash_refuse_algorithm(name, why);
+    }
     if (rc)
         to->size = start;
     return rc;
@@ -290,34 +270,17 @@ static const struct {
     {"sha-256", EVP_sha256},
 };
 
-struct told {
-    EVP_MD_CTX *ctx;                      /* NULL: not computed */
+struct computed {
+    EVP_MD_CTX *ctx;                      /* NULL: it is not */
     char digits[2 * EVP_MAX_MD_SIZE + 1]; /* "": the source sent none */
 };
 
 struct digest_check {
-    struct told told[N_ELEMENTS(checked)];
+    struct computed all[N_ELEMENTS(checked)];
     uint64_t length; /* or LENGTH_NONE */
     uint64_t size;
     struct digest sha256; /* at the end, if it was computed */
 };
-
-static bool
-take_digest(struct digest_check *d, struct slice name, struct slice digits)
-{
-    for (size_t i = 0; i < N_ELEMENTS(checked); i++) {
-        struct told *told = &d->told[i];
-
-        if (!slice_is(name, checked[i].name) || told->ctx ||
-            digits.size != 2 * (size_t)EVP_MD_size(checked[i].md()))
-            continue;
-        told->ctx = EVP_MD_CTX_new();
-        if (!told->ctx)
-            return false;
-        memcpy(told->digits, digits.data, digits.size);
-    }
-    return true;
-}
 
 struct digest_check *
 digest_check_new(struct slice hash, uint64_t length)
@@ -329,8 +292,17 @@ digest_check_new(struct slice hash, uint64_t length)
         return NULL;
     d->length = length;
     while (hash_next(&hash, &name, &digits))
-        if (!take_digest(d, name, digits))
-            goto failed;
+        for (size_t i = 0; i < N_ELEMENTS(checked); i++) {
+            struct computed *one = &d->all[i];
+
+            if (!slice_is(name, checked[i].name) || one->ctx ||
+                digits.size != 2 * (size_t)EVP_MD_size(checked[i].md()))
+                continue;
+            one->ctx = EVP_MD_CTX_new();
+            if (!one->ctx)
+                goto failed;
+            memcpy(one->digits, digits.data, digits.size);
+        }
     if (digest_check_reset(d))
         goto failed;
     return d;
@@ -346,7 +318,7 @@ digest_check_free(struct digest_check *digests)
     if (!digests)
         return;
     for (size_t i = 0; i < N_ELEMENTS(checked); i++)
-        EVP_MD_CTX_free(digests->told[i].ctx);
+        EVP_MD_CTX_free(digests->all[i].ctx);
     free(digests);
 }
 
@@ -355,8 +327,8 @@ digest_check_reset(struct digest_check *digests)
 {
     digests->size = 0;
     for (size_t i = 0; i < N_ELEMENTS(checked); i++)
-        if (digests->told[i].ctx &&
-            !EVP_DigestInit_ex(digests->told[i].ctx, checked[i].md(), NULL))
+        if (digests->all[i].ctx &&
+            !EVP_DigestInit_ex(digests->all[i].ctx, checked[i].md(), NULL))
             return STATUS_MEMORY;
     return STATUS_OK;
 }
@@ -373,8 +345,8 @@ digest_check_add(struct digest_check *digests, struct slice bytes,
             (unsigned long long)digests->length);
     digests->size += bytes.size;
     for (size_t i = 0; i < N_ELEMENTS(checked); i++)
-        if (digests->told[i].ctx &&
-            !EVP_DigestUpdate(digests->told[i].ctx, bytes.data, bytes.size))
+        if (digests->all[i].ctx &&
+            !EVP_DigestUpdate(digests->all[i].ctx, bytes.data, bytes.size))
             return problem_memory(why);
     return STATUS_OK;
 }
@@ -388,24 +360,24 @@ digest_check_end(struct digest_check *digests, struct problem *why)
                        (unsigned long long)digests->size,
                        (unsigned long long)digests->length);
     for (size_t i = 0; i < N_ELEMENTS(checked); i++) {
-        const struct told *told = &digests->told[i];
+        const struct computed *one = &digests->all[i];
         unsigned char bytes[EVP_MAX_MD_SIZE];
         char is[2 * EVP_MAX_MD_SIZE + 1] = "";
         unsigned size = 0;
 
-        if (!told->ctx)
+        if (!one->ctx)
             continue;
-        if (!EVP_DigestFinal_ex(told->ctx, bytes, &size))
+        if (!EVP_DigestFinal_ex(one->ctx, bytes, &size))
             return problem_memory(why);
         if (size == DIGEST_SIZE)
             memcpy(digests->sha256.bytes, bytes, size);
-        if (!told->digits[0])
+        if (!one->digits[0])
             continue;
         hex_write(is, bytes, size);
-        if (strcasecmp(is, told->digits) != 0)
+        if (strcasecmp(is, one->digits) != 0)
             return problem(why, STATUS_INVALID,
                            "%s is %s, the source announced %s", checked[i].name,
-                           is, told->digits);
+                           is, one->digits);
     }
     return STATUS_OK;
 }
@@ -413,11 +385,11 @@ digest_check_end(struct digest_check *digests, struct problem *why)
 enum status
 digest_check_want_sha256(struct digest_check *digests)
 {
-    struct told *told = &digests->told[N_ELEMENTS(checked) - 1];
+    struct computed *one = &digests->all[N_ELEMENTS(checked) - 1];
 
-    if (!told->ctx)
-        told->ctx = EVP_MD_CTX_new();
-    return told->ctx ? digest_check_reset(digests) : STATUS_MEMORY;
+    if (!one->ctx)
+        one->ctx = EVP_MD_CTX_new();
+    return one->ctx ? digest_check_reset(digests) : STATUS_MEMORY;
 }
 
 void
@@ -430,7 +402,7 @@ bool
 digest_check_has_any(const struct digest_check *digests)
 {
     for (size_t i = 0; i < N_ELEMENTS(checked); i++)
-        if (digests->told[i].digits[0])
+        if (digests->all[i].digits[0])
             return true;
     return false;
 }

@@ -180,16 +180,6 @@ add_link(struct buf *to, const struct document_link *link)
     BUF_ADD(to, "/>");
 }
 
-static void
-add_bytes(struct buf *to, const struct document_bytes *bytes)
-{
-    add_digest(to, " hash=\"", &bytes->sha256);
-    BUF_ADD(to, " length=\"");
-    buf_add_number(to, bytes->length);
-    BUF_ADD(to, "\"");
-    add_attribute(to, " type=\"", slice_of(bytes->type));
-}
-
 /* Begins an rs:md. `capability`: NULL: none; at and completed: 0: none. */
 static void
 begin_md(struct buf *to, const enum capability *capability, int64_t at_us,
@@ -253,8 +243,13 @@ document_entry(struct buf *to, enum document_root root,
         begin_md(to, entry->has_capability ? &entry->capability : NULL,
                  entry->at_us, entry->completed_us, entry->from_us,
                  entry->until_us);
-        if (entry->bytes)
-            add_bytes(to, entry->bytes);
+        if (entry->bytes) {
+            add_digest(to, " hash=\"", &entry->bytes->sha256);
+            BUF_ADD(to, " length=\"");
+            buf_add_number(to, entry->bytes->length);
+            BUF_ADD(to, "\"");
+            add_attribute(to, " type=\"", slice_of(entry->bytes->type));
+        }
         if (entry->digest)
             add_digest(to, " td:digest=\"", entry->digest);
         BUF_ADD(to, "/>");

@@ -99,14 +99,6 @@ add_length(struct buf *out, uint64_t length)
     BUF_ADD(out, "\"");
 }
 
-static void
-add_time(struct buf *out, int64_t us)
-{
-    char text[DATETIME_SIZE];
-
-    buf_add(out, text, datetime_write_short(text, us));
-}
-
 /* ` NAME="VALUE"`, or nothing where there is no value. */
 #define ADD_ATTRIBUTE(out, name, value)   \
     do {                                  \
@@ -147,8 +139,10 @@ add_link(struct buf *out, const struct link *link)
     xml_escape(out, link->href);
     BUF_ADD(out, "\"");
     if (link->modified_us != DATETIME_NONE) {
+        char text[DATETIME_SIZE];
+
         BUF_ADD(out, " modified=\"");
-        add_time(out, link->modified_us);
+        buf_add(out, text, datetime_write_short(text, link->modified_us));
         BUF_ADD(out, "\"");
     }
     if (link->pri > 0) {
@@ -333,13 +327,10 @@ fragment_view(struct slice text, struct fragment_view *view)
 int64_t
 fragment_time(const char *fragment, uint32_t stamp)
 {
-    int64_t us = DATETIME_NONE;
+    int64_t us;
+    struct slice text = {fragment + stamp + SIZE(STAMP_TIME), DATETIME_SIZE};
 
-    if (datetime_read(
-            (struct slice){fragment + stamp + SIZE(STAMP_TIME), DATETIME_SIZE},
-            &us))
-        return DATETIME_NONE;
-    return us;
+    return datetime_read(text, &us) ? DATETIME_NONE : us;
 }
 
 /* In front of the stamp stands the end of the kind's name, and a quote. All
@@ -522,14 +513,16 @@ take_text(struct slice *rest, struct slice open, struct slice close,
 #define TAKE_TEXT(rest, name, text) \
     take_text((rest), SLICE("<" name ">"), SLICE("/" name ">"), (text))
 
-static enum status
-read_fragment(struct entry *entry, struct slice rest)
+enum status
+fragment_read(struct entry *entry, struct slice fragment)
 {
     struct change *change = &entry->change;
-    struct slice loc, lastmod;
+    struct slice rest = fragment, loc, lastmod;
     struct link *link;
     enum status rc;
 
+    entry_clear(entry);
+    entry->is_of_message = entry->is_lent = true;
     if (!SKIP(&rest, "<url>") || !TAKE_TEXT(&rest, "loc", &loc) ||
         !TAKE_TEXT(&rest, "lastmod", &lastmod) ||
         !TAKE_TEXT(&rest, "changefreq", &change->changefreq) ||
@@ -546,38 +539,19 @@ read_fragment(struct entry *entry, struct slice rest)
         if (!rc)
             rc = read_element(entry, link, &rest);
     }
-    if (!rc && !slice_is(rest, CLOSE))
-        rc = STATUS_MALFORMED;
-    return rc;
-}
-
-enum status
-fragment_read(struct entry *entry, struct slice fragment)
-{
-    enum status rc;
-
-    entry_clear(entry);
-    entry->is_of_message = entry->is_lent = true;
-    rc = read_fragment(entry, fragment);
-    if (!rc && (entry->change.loc.size == 0 || entry->change.seq == 0 ||
-                !entry->has_kind))
+    if (!rc && (!slice_is(rest, CLOSE) || change->loc.size == 0 ||
+                change->seq == 0 || !entry->has_kind))
         rc = STATUS_MALFORMED;
     return rc && rc != STATUS_MEMORY ? STATUS_MALFORMED : rc;
 }
 
 /* Reading a part of it */
 
-static struct slice
-attributes_of(struct slice fragment, uint32_t stamp)
-{
-    return slice_from(fragment, stamp);
-}
-
 void
 fragment_labels(struct slice fragment, uint32_t stamp, struct slice *type,
                 struct slice *tags)
 {
-    struct slice rest = attributes_of(fragment, stamp), name, value;
+    struct slice rest = slice_from(fragment, stamp), name, value;
 
     *type = *tags = (struct slice){NULL, 0};
     while (next_attribute(&rest, &name, &value))
@@ -591,7 +565,7 @@ void
 fragment_bytes(struct slice fragment, uint32_t stamp, struct slice *hash,
                uint64_t *length)
 {
-    struct slice rest = attributes_of(fragment, stamp), name, value;
+    struct slice rest = slice_from(fragment, stamp), name, value;
 
     *hash = (struct slice){NULL, 0};
     *length = LENGTH_NONE;
@@ -666,37 +640,28 @@ fragment_names(struct slice entry, struct slice *loc, struct slice *type)
     fragment_labels(entry, attributes_at(entry), type, &tags);
 }
 
-static void
-add_member(struct buf *to, const struct fragment_member *member,
-           struct slice hash, uint64_t length)
-{
-    char text[DIGEST_TEXT_SIZE];
-
-    if (hash.size == 0) {
-        digest_write(text, member->digest);
-        BUF_ADD(to, " hash=\"");
-        buf_add(to, text, sizeof(text));
-        BUF_ADD(to, "\"");
-    }
-    if (length == LENGTH_NONE)
-        add_length(to, member->length);
-    ADD_ATTRIBUTE(to, "path", member->path);
-}
-
 void
 fragment_in_manifest(struct buf *to, struct slice entry,
                      const struct fragment_member *member)
 {
     uint32_t at = attributes_at(entry);
-    struct slice rest = attributes_of(entry, at), name, value, hash;
+    struct slice rest = slice_from(entry, at), name, value, hash;
+    char text[DIGEST_TEXT_SIZE];
     uint64_t length;
 
     fragment_bytes(entry, at, &hash, &length);
     while (next_attribute(&rest, &name, &value))
         ;
     buf_add(to, entry.data, (size_t)(rest.data - entry.data));
-    if (member)
-        add_member(to, member, hash, length);
+    if (member) {
+        if (hash.size == 0) {
+            digest_write(text, member->digest);
+            add_hash(to, (struct slice){text, sizeof(text)});
+        }
+        if (length == LENGTH_NONE)
+            add_length(to, member->length);
+        ADD_ATTRIBUTE(to, "path", member->path);
+    }
     buf_add_slice(to, slice_take(&rest, '>'));
     BUF_ADD(to, ">");
     add_elements(to, rest.data, rest.data + rest.size, LINK_OF(REL_PATCH),
@@ -726,16 +691,6 @@ skip_midnight(struct slice *moment, const struct slice *date)
     return true;
 }
 
-/* Skips the common beginning of `told` and `entry`. A date as lastmod equals
- * its first moment: brokers used to write one as the other. */
-static void
-skip_told(struct slice *told, struct slice *entry)
-{
-    skip_same(told, entry);
-    if (skip_midnight(told, entry) || skip_midnight(entry, told))
-        skip_same(told, entry);
-}
-
 /* Where the kind begins that stands in front of the hole. */
 #define KIND_BEFORE SIZE("created\"")
 
@@ -744,10 +699,14 @@ fragment_is_resource(struct slice fragment, uint32_t hole, struct slice entry)
 {
     size_t same = hole - SIZE(" change=\"created\"");
     struct slice rest = slice_from(fragment, hole);
-    struct slice told = {fragment.data, same}, seq;
+    struct slice head = {fragment.data, same}, seq;
 
-    skip_told(&told, &entry);
-    return told.size == 0 &&
+    /* A date as lastmod equals its first moment: brokers used to write one as
+     * the other. */
+    skip_same(&head, &entry);
+    if (skip_midnight(&head, &entry) || skip_midnight(&entry, &head))
+        skip_same(&head, &entry);
+    return head.size == 0 &&
            /* without the quote in front */
            skip_literal(&entry, &STAMP_SEQ[1], SIZE(STAMP_SEQ) - 1) &&
            take_quoted(&entry, &seq) && slice_equal(rest, entry);

@@ -121,7 +121,7 @@ struct fragment_member {
 };
 
 /* Appends what a manifest has of an entry: where its member is (R-114, R-195)
- * and, where the entry does not tell them, the hash and the length of that
+ * and, where the entry does not have them, the hash and the length of that
  * (R-116). NULL: it has none (R-196). Links to patches are left out: packages
  * have none of these (R-200).
  *
@@ -135,9 +135,9 @@ void fragment_in_manifest(struct buf *to, struct slice entry,
 /* How much longer than the entry that is at most, with a path of 48 bytes. */
 #define FRAGMENT_MEMBER_MAX 192
 
-/* Resources that a source told whole, kept as fragments with a hole. */
+/* Resources that a source posted whole, kept as fragments with a hole. */
 
-/* Does the entry of a resource, as fragment_resource makes it, tell what the
+/* Does the entry of a resource, as fragment_resource makes it, say what the
  * fragment of a created one does? The seq is no part of it. */
 bool fragment_is_resource(struct slice fragment, uint32_t hole,
                           struct slice entry);
@@ -145,7 +145,7 @@ bool fragment_is_resource(struct slice fragment, uint32_t hole,
 /* Changes the kind of a fragment with a hole. */
 void fragment_set_kind(char *fragment, uint32_t hole, enum change_kind kind);
 
-/* Appends the fragment that tells of the end of the resource that `entry`
+/* Appends the fragment of the deletion of the resource that `entry`
  * (fragment_resource) describes, and describes it in `*f`. Its link `via`
  * stays, which names the resource at its source (R-250). */
 void fragment_write_deleted(struct buf *out, struct slice entry,

@@ -1,6 +1,7 @@
 #include "proto/resourcesync/json.h"
 
 #include "proto/number.h"
+#include "proto/resourcesync/document_write.h"
 #include "proto/swar.h"
 
 /* How many bytes a byte takes beyond its own in a JSON string. */
@@ -160,21 +161,6 @@ add_length(struct buf *to, uint64_t length)
 }
 
 static void
-add_tags(struct buf *to, struct slice tags)
-{
-    const char *before = ",\"tags\":[";
-
-    if (tags.size == 0)
-        return;
-    while (tags.size > 0) {
-        buf_add_text(to, before);
-        json_text(to, slice_take(&tags, ' '));
-        before = ",";
-    }
-    BUF_ADD(to, "]");
-}
-
-static void
 add_attributes(struct buf *to, const struct attribute *attributes, size_t n)
 {
     if (n == 0)
@@ -215,6 +201,8 @@ add_link(struct buf *to, const struct link *link)
 static void
 add_resource(struct buf *to, const struct change *change)
 {
+    struct slice tags = change->tags;
+
     if (change->lastmod_us != DATETIME_NONE) {
         char text[DATETIME_SIZE];
 
@@ -227,7 +215,12 @@ add_resource(struct buf *to, const struct change *change)
     ADD_STRING(to, "encoding", change->encoding);
     ADD_STRING(to, "changefreq", change->changefreq);
     ADD_STRING(to, "priority", change->priority);
-    add_tags(to, change->tags);
+    for (size_t i = 0; tags.size > 0; i++) {
+        buf_add_text(to, i == 0 ? ",\"tags\":[" : ",");
+        json_text(to, slice_take(&tags, ' '));
+    }
+    if (change->tags.size > 0)
+        BUF_ADD(to, "]");
     for (size_t i = 0; i < change->n_links; i++) {
         buf_add_text(to, i == 0 ? ",\"links\":[" : ",");
         add_link(to, &change->links[i]);
@@ -298,4 +291,357 @@ void
 json_message_end(struct buf *to)
 {
     BUF_ADD(to, "]}\n");
+}
+
+/* Fragments: their fields stand in one order (fragment_write), so they are
+ * copied from text to text. */
+
+/* "2026-04-01T18:09:00Z" and "2026-04-01". */
+#define MOMENT_SIZE (sizeof("2026-04-01T18:09:00Z") - 1)
+#define DATE_SIZE   (sizeof("2026-04-01") - 1)
+
+/* All numbers of so many digits fit. */
+#define DIGITS_MAX 18
+
+/* A byte of a value needs at most two of JSON: "&#9;" becomes "\u0009", tags
+ * "a b" become "a","b". What stands around a value is at most five bytes longer
+ * in JSON, and at least ten in both: `,"sourceDatetime":""`. */
+#define JSON_SIZE_MAX(size) (2 * (size) + 64)
+
+/* A fragment that is read, and where the next byte of JSON goes. */
+struct conversion {
+    const char *p, *end;
+    char *to;
+};
+
+/* A value between quotes, and what it means. */
+enum value {
+    VALUE_TEXT,
+    VALUE_WORD,   /* never has a reference */
+    VALUE_TAGS,   /* with spaces between */
+    VALUE_HASH,   /* likewise: "ALGORITHM:DIGITS" */
+    VALUE_NUMBER, /* without leading zeros */
+    VALUE_MOMENT, /* in UTC, without decimals */
+    VALUE_DATE    /* the same, or a date alone */
+};
+
+/* Reading */
+
+#define SIZE(literal)    (sizeof(literal) - 1)
+#define SKIP(c, literal) skip((c), literal, SIZE(literal))
+
+static inline bool
+skip(struct conversion *c, const char *literal, size_t size)
+{
+    if ((size_t)(c->end - c->p) < size || memcmp(c->p, literal, size))
+        return false;
+    c->p += size;
+    return true;
+}
+
+/* Takes what stands before the next `stop`, one byte at least, and moves behind
+ * that. */
+static inline bool
+take_until(struct conversion *c, char stop, struct slice *value)
+{
+    const char *found = memchr(c->p, stop, (size_t)(c->end - c->p));
+
+    if (!found)
+        return false;
+    *value = slice_between(c->p, found);
+    c->p = found + 1;
+    return value->size > 0;
+}
+
+/* Takes the value of an attribute, if it comes next. */
+static inline bool
+take_attribute(struct conversion *c, const char *name, size_t name_size,
+               struct slice *value)
+{
+    *value = (struct slice){NULL, 0};
+    return !skip(c, name, name_size) || take_until(c, '"', value);
+}
+
+#define ATTRIBUTE(c, name, value) \
+    take_attribute((c), " " name "=\"", SIZE(" " name "=\""), (value))
+
+/* Takes the text of an element, if it comes next. */
+#define ELEMENT(c, name, text)          \
+    (*(text) = (struct slice){NULL, 0}, \
+     !SKIP(c, "<" name ">") ||          \
+         (take_until((c), '<', (text)) && SKIP(c, "/" name ">")))
+
+static inline bool
+is_event_time(struct slice text)
+{
+    return text.size == DATETIME_SIZE && text.data[19] == '.' &&
+           text.data[DATETIME_SIZE - 1] == 'Z';
+}
+
+static inline bool
+is_moment(struct slice text)
+{
+    return text.size == MOMENT_SIZE && text.data[MOMENT_SIZE - 1] == 'Z';
+}
+
+static bool
+is_number(struct slice text)
+{
+    if (text.size == 0 || text.size > DIGITS_MAX ||
+        (text.data[0] == '0' && text.size > 1))
+        return false;
+    for (size_t i = 0; i < text.size; i++)
+        if (text.data[i] < '0' || text.data[i] > '9')
+            return false;
+    return true;
+}
+
+/* Writing */
+
+#define PUT(c, literal)                          \
+    do {                                         \
+        memcpy((c)->to, literal, SIZE(literal)); \
+        (c)->to += SIZE(literal);                \
+    } while (0)
+
+static inline void
+put(struct conversion *c, struct slice text)
+{
+    memcpy(c->to, text.data, text.size);
+    c->to += text.size;
+}
+
+static inline uint64_t
+needs_change(uint64_t v)
+{
+    /* Bit 2 is the difference between '"' and '&'. */
+    return swar_below(v, 0x20) | swar_equal(v | SWAR_ONES * 4, '&') |
+           swar_equal(v, '\\');
+}
+
+/* Puts the text of a string. False: it has bytes that are never written so. */
+static inline bool
+put_text(struct conversion *c, struct slice text)
+{
+    if (swar_none(text, needs_change, ' ')) {
+        put(c, text);
+        return true;
+    }
+    while (text.size > 0) {
+        if ((unsigned char)*text.data < 0x20 || *text.data == '"')
+            return false;
+        if (*text.data == '&') {
+            /* The character of a reference, or the "&" of none. */
+            const char *end =
+                memchr(text.data, ';', text.size < 6 ? text.size : 6);
+            struct slice reference = {text.data,
+                                      end ? (size_t)(end + 1 - text.data) : 1};
+            char plain[6];
+            struct buf unescaped = {.data = plain, .capacity = sizeof(plain)};
+
+            xml_unescape(&unescaped, reference); /* no longer than it was */
+            if (unescaped.size != 1)
+                return false; /* a reference that is never written */
+            c->to = json_put_char(c->to, plain[0]);
+            slice_skip(&text, reference.size);
+        } else {
+            c->to = json_put_char(c->to, *text.data);
+            slice_skip(&text, 1);
+        }
+    }
+    return true;
+}
+
+static bool
+put_tags(struct conversion *c, struct slice tags)
+{
+    if (memchr(tags.data, '&', tags.size))
+        return false; /* a reference might be a space */
+    PUT(c, "[");
+    while (tags.size > 0) {
+        struct slice tag = slice_take(&tags, ' ');
+
+        PUT(c, "\"");
+        if (tag.size == 0 || !put_text(c, tag))
+            return false;
+        PUT(c, "\",");
+    }
+    c->to[-1] = ']';
+    return true;
+}
+
+static bool
+put_hash(struct conversion *c, struct slice hash)
+{
+    struct slice algorithm, digits;
+
+    if (!swar_none(hash, needs_change, ' '))
+        return false;
+    PUT(c, "{");
+    while (hash.size > 0) {
+        if (!hash_next(&hash, &algorithm, &digits) || algorithm.size == 0 ||
+            digits.size == 0)
+            return false;
+        PUT(c, "\"");
+        put(c, algorithm);
+        PUT(c, "\":\"");
+        put(c, digits);
+        PUT(c, "\",");
+    }
+    c->to[-1] = '}';
+    return true;
+}
+
+/* Puts `name`, which has the comma and the colon around it, and the value, if
+ * there is one. */
+static inline bool
+put_member(struct conversion *c, const char *name, size_t name_size,
+           struct slice value, enum value kind)
+{
+    bool is_good = true;
+
+    if (value.size == 0)
+        return true;
+    memcpy(c->to, name, name_size);
+    c->to += name_size;
+    switch (kind) {
+    case VALUE_HASH:
+        return put_hash(c, value);
+    case VALUE_TAGS:
+        return put_tags(c, value);
+    case VALUE_NUMBER:
+        put(c, value);
+        return is_number(value);
+    case VALUE_TEXT:
+        break;
+    case VALUE_WORD:
+        is_good = !memchr(value.data, '&', value.size);
+        break;
+    case VALUE_DATE:
+        is_good = value.size == DATE_SIZE || is_moment(value);
+        break;
+    case VALUE_MOMENT:
+        is_good = is_moment(value);
+        break;
+    }
+    PUT(c, "\"");
+    is_good = put_text(c, value) && is_good;
+    PUT(c, "\"");
+    return is_good;
+}
+
+#define MEMBER(c, name, value, kind) \
+    put_member((c), ",\"" name "\":", SIZE(",\"" name "\":"), (value), (kind))
+
+/* Conversion */
+
+/* What both a change and a link may have. */
+struct common {
+    struct slice hash, length, type, encoding;
+};
+
+static inline bool
+take_common(struct conversion *c, struct common *common)
+{
+    return ATTRIBUTE(c, "hash", &common->hash) &&
+           ATTRIBUTE(c, "length", &common->length) &&
+           ATTRIBUTE(c, "type", &common->type) &&
+           ATTRIBUTE(c, "encoding", &common->encoding);
+}
+
+static inline bool
+put_common(struct conversion *c, const struct common *common)
+{
+    return MEMBER(c, "hash", common->hash, VALUE_HASH) &&
+           MEMBER(c, "length", common->length, VALUE_NUMBER) &&
+           MEMBER(c, "type", common->type, VALUE_TEXT) &&
+           MEMBER(c, "encoding", common->encoding, VALUE_TEXT);
+}
+
+static bool
+convert_links(struct conversion *c)
+{
+    if (!SKIP(c, "<rs:ln"))
+        return true;
+    PUT(c, ",\"links\":[");
+    do {
+        struct slice rel, href, modified, pri;
+        struct common common;
+
+        if (!ATTRIBUTE(c, "rel", &rel) || !ATTRIBUTE(c, "href", &href) ||
+            !ATTRIBUTE(c, "modified", &modified) ||
+            !ATTRIBUTE(c, "pri", &pri) || !take_common(c, &common) ||
+            !SKIP(c, "/>") || rel.size == 0 || href.size == 0)
+            return false;
+        PUT(c, "{\"rel\":\"");
+        if (!put_text(c, rel))
+            return false;
+        PUT(c, "\",\"href\":\"");
+        if (!put_text(c, href))
+            return false;
+        PUT(c, "\"");
+        if (!MEMBER(c, "pri", pri, VALUE_NUMBER) ||
+            !MEMBER(c, "modified", modified, VALUE_MOMENT) ||
+            !put_common(c, &common))
+            return false;
+        PUT(c, "},");
+    } while (SKIP(c, "<rs:ln"));
+    c->to[-1] = ']';
+    return true;
+}
+
+static bool
+convert(struct conversion *c)
+{
+    struct slice loc, lastmod, changefreq, priority, kind, datetime, seq,
+        source, tags;
+    struct common common;
+    enum change_kind which;
+
+    if (!SKIP(c, "<url>") || !ELEMENT(c, "loc", &loc) ||
+        !ELEMENT(c, "lastmod", &lastmod) ||
+        !ELEMENT(c, "changefreq", &changefreq) ||
+        !ELEMENT(c, "priority", &priority) || !SKIP(c, "<rs:md") ||
+        !ATTRIBUTE(c, "change", &kind) ||
+        !ATTRIBUTE(c, "datetime", &datetime) || !ATTRIBUTE(c, "td:seq", &seq) ||
+        !ATTRIBUTE(c, "td:datetime", &source) || !take_common(c, &common) ||
+        !ATTRIBUTE(c, "td:tags", &tags) || !SKIP(c, "/>") || loc.size == 0 ||
+        change_kind_of(kind, &which) || !is_event_time(datetime) ||
+        !is_number(seq) || *seq.data == '0')
+        return false;
+    PUT(c, "{\"loc\":\"");
+    if (!put_text(c, loc))
+        return false;
+    PUT(c, "\",\"change\":\"");
+    put(c, kind);
+    PUT(c, "\",\"datetime\":\"");
+    put(c, datetime);
+    PUT(c, "\"");
+    if (!MEMBER(c, "sourceDatetime", source, VALUE_MOMENT) ||
+        !MEMBER(c, "lastmod", lastmod, VALUE_DATE) || !put_common(c, &common) ||
+        !MEMBER(c, "changefreq", changefreq, VALUE_WORD) ||
+        !MEMBER(c, "priority", priority, VALUE_WORD) ||
+        !MEMBER(c, "tags", tags, VALUE_TAGS) || !convert_links(c) ||
+        !SKIP(c, "</url>\n") || c->p != c->end)
+        return false;
+    PUT(c, ",\"seq\":");
+    put(c, seq);
+    PUT(c, "}");
+    return true;
+}
+
+bool
+json_fragment(struct buf *to, struct slice fragment)
+{
+    char *room = buf_room(to, JSON_SIZE_MAX(fragment.size));
+    struct conversion c = {
+        .p = fragment.data,
+        .end = fragment.data + fragment.size,
+        .to = room,
+    };
+
+    if (!room || !convert(&c))
+        return false;
+    to->size += (size_t)(c.to - room);
+    return true;
 }

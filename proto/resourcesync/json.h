@@ -56,7 +56,20 @@ void json_problem_begin(struct buf *to, unsigned status, const char *title,
 /* Appends a change as a JSON object. */
 void json_change(struct buf *to, const struct change *change);
 
-/* The same of a resource as it is: without what was of the event. */
+/*
+ * Appends what json_change would make of a stamped fragment, in one pass.
+ * False, and appends nothing, if the fragment is unusual (a foreign attribute,
+ * a time with decimals from the source) or damaged: fragment_read knows which.
+ * A failed `to` also remembers its failure. Any thread.
+ *
+ * Every entry becomes JSON once, and old entries again whenever their batch is
+ * read again. fragment_read and json_change take twice as long: they parse
+ * times and numbers that both forms write alike (measured for an entry of 322
+ * bytes: 0.22 us, and 0.10 us here).
+ */
+bool json_fragment(struct buf *to, struct slice fragment);
+
+/* As json_change, of a resource as it is: without what was of the event. */
 void json_resource(struct buf *to, const struct change *change);
 
 /* Appends a message up to and with "changes":[ ; the caller adds the changes

@@ -354,24 +354,6 @@ xml_reset(struct xml *xml)
     return STATUS_OK;
 }
 
-/* Every encoding that is told by the first bytes is not ours: UTF-16 and UTF-32
- * have a mark or zeros, EBCDIC has another "<". */
-static enum status
-look_at_first(struct xml *xml, struct slice bytes)
-{
-    for (size_t i = 0; i < bytes.size && xml->n_first < 4; i++) {
-        unsigned char c = (unsigned char)bytes.data[i];
-
-        if (c == 0 || c == 0xfe || c == 0xff)
-            return problem(xml->why, STATUS_MALFORMED,
-                           "the encoding is not UTF-8");
-        if (xml->n_first++ == 0 && c != '<' && !slice_is_space((char)c))
-            return problem(xml->why, STATUS_MALFORMED,
-                           "not XML: it does not begin with \"<\"");
-    }
-    return STATUS_OK;
-}
-
 /* Bytes that have come, but of which nothing was made yet. */
 static size_t
 held_bytes(const struct xml *xml)
@@ -449,8 +431,21 @@ parse_all(struct xml *xml, struct slice bytes)
 {
     while (bytes.size > 0 && !xml->rc) {
         struct slice piece = bytes;
-        enum status rc = look_at_first(xml, bytes);
+        enum status rc = STATUS_OK;
 
+        /* Every encoding that the first bytes show is not ours: UTF-16 and
+         * UTF-32 have a mark or zeros, EBCDIC has another "<". */
+        for (size_t i = 0; !rc && i < bytes.size && xml->n_first < 4; i++) {
+            unsigned char c = (unsigned char)bytes.data[i];
+
+            if (c == 0 || c == 0xfe || c == 0xff)
+                rc = problem(xml->why, STATUS_MALFORMED,
+                             "the encoding is not UTF-8");
+            else if (xml->n_first++ == 0 && c != '<' &&
+                     !slice_is_space((char)c))
+                rc = problem(xml->why, STATUS_MALFORMED,
+                             "not XML: it does not begin with \"<\"");
+        }
         if (piece.size > PIECE_SIZE)
             piece.size = PIECE_SIZE;
         slice_skip(&bytes, piece.size);
@@ -474,34 +469,27 @@ parse_replay(void *user, struct slice bytes, uint64_t line)
     parse_bytes(xml, bytes, 0);
 }
 
-/* Lets libxml2 read on from the token that the scanner does not know. */
-static void
-leave_scan(struct xml *xml)
-{
-    const struct xml_scan *scan = &xml->scan;
-
-    xml->is_scanning = false;
-    if (scan->n_root > 0) {
-        xml->n_first = 4;
-        xml->is_root_replayed = scan->place != SCAN_BEGIN;
-        xml->is_replayed = scan->place == SCAN_BEHIND;
-        scan_replay(scan, parse_replay, xml);
-        xml->context->input->line = (int)scan->line;
-    }
-    parse_all(xml, (struct slice){scan->held.bytes, scan->held.n});
-}
-
 /* The library's handler for errors without a parser belongs to the thread, on
  * which others may use the library too: it is borrowed and given back. */
 static void
 parse_guarded(struct xml *xml, struct slice bytes, bool is_end)
 {
+    const struct xml_scan *scan = &xml->scan;
     xmlStructuredErrorFunc function = xmlStructuredError;
     void *context = xmlStructuredErrorContext;
 
     xmlSetStructuredErrorFunc(NULL, on_stray_error);
-    if (xml->is_scanning)
-        leave_scan(xml);
+    if (xml->is_scanning) { /* goes on at the token that it does not know */
+        xml->is_scanning = false;
+        if (scan->n_root > 0) {
+            xml->n_first = 4;
+            xml->is_root_replayed = scan->place != SCAN_BEGIN;
+            xml->is_replayed = scan->place == SCAN_BEHIND;
+            scan_replay(scan, parse_replay, xml);
+            xml->context->input->line = (int)scan->line;
+        }
+        parse_all(xml, (struct slice){scan->held.bytes, scan->held.n});
+    }
     parse_all(xml, bytes);
     if (is_end && !xml->rc)
         parse_bytes(xml, (struct slice){"]]", xml->n_brackets}, 1);

@@ -18,50 +18,6 @@ scan_is_on(void)
     return !is_off;
 }
 
-/* Held bytes */
-
-/* Returns the input to scan: `bytes`, or the held bytes with the first of these
- * behind them. Lent until the next call. */
-static struct slice
-join_held(struct scan_held *held, struct slice bytes)
-{
-    size_t n = sizeof(held->bytes) - held->n;
-
-    if (held->n == 0)
-        return bytes;
-    if (n > bytes.size)
-        n = bytes.size;
-    memcpy(held->bytes + held->n, bytes.data, n);
-    return (struct slice){held->bytes, held->n + n};
-}
-
-/* Takes the first `size` bytes of that input off what is held and `*bytes`. */
-static void
-take_bytes(struct scan_held *held, struct slice *bytes, size_t size)
-{
-    if (size < held->n) {
-        held->n -= size;
-        memmove(held->bytes, held->bytes + size, held->n);
-    } else {
-        slice_skip(bytes, size - held->n);
-        held->n = 0;
-    }
-}
-
-/* Holds that input, all of it, because it ends within a token. False: it is too
- * long. */
-static bool
-hold_bytes(struct scan_held *held, struct slice *bytes)
-{
-    if (bytes->size >= sizeof(held->bytes) - held->n)
-        return false;
-    if (held->n == 0)
-        memcpy(held->bytes, bytes->data, bytes->size);
-    held->n += bytes->size; /* join_held has copied them */
-    slice_skip(bytes, bytes->size);
-    return true;
-}
-
 /* The longest declaration that is known. */
 #define DECLARATION_MAX (SCAN_ROOT_MAX - SCAN_TOKEN_MAX)
 
@@ -150,12 +106,6 @@ is_name_start(char c)
     return name_chars[(unsigned char)c] & NAME_START;
 }
 
-static inline bool
-is_name_char(char c)
-{
-    return name_chars[(unsigned char)c] & NAME_CHAR;
-}
-
 /* The same as scan_find_in_quotes, for a value in apostrophes. */
 static inline uint64_t
 find_in_apostrophes(uint64_t v)
@@ -204,7 +154,7 @@ read_ncname(struct reading *r)
     const char *from = r->at;
 
     if (r->at < r->end && is_name_start(*r->at))
-        while (r->at < r->end && is_name_char(*r->at))
+        while (r->at < r->end && name_chars[(unsigned char)*r->at] & NAME_CHAR)
             r->at++;
     return slice_between(from, r->at);
 }
@@ -545,23 +495,6 @@ read_beginning(struct reading *r)
     return TOKEN_TAKEN;
 }
 
-/* Lets the receiver of events read a child of the root at once. */
-static enum token
-read_child(struct reading *r)
-{
-    struct xml_scan *scan = r->scan;
-    struct slice bytes = slice_between(r->at, r->end);
-    size_t size = 0;
-    enum token token = scan->events->child(scan->user, bytes, scan->known,
-                                           &size, &scan->line, &r->rc, r->why);
-
-    if (token == TOKEN_CUT && bytes.size == SCAN_TOKEN_MAX)
-        return TOKEN_UNKNOWN;
-    if (token == TOKEN_TAKEN)
-        r->at += size;
-    return token;
-}
-
 static enum token
 read_token(struct reading *r)
 {
@@ -578,9 +511,16 @@ read_token(struct reading *r)
     if (r->end - r->at < 2)
         return TOKEN_CUT;
     if (scan->is_usual && r->at[1] == 'u') {
-        enum token token = read_child(r);
+        /* The receiver of events reads a child of the root at once. */
+        struct slice bytes = slice_between(r->at, r->end);
+        size_t size = 0;
+        enum token token = scan->events->child(
+            scan->user, bytes, scan->known, &size, &scan->line, &r->rc, r->why);
 
-        if (token != TOKEN_UNKNOWN)
+        if (token == TOKEN_TAKEN)
+            r->at += size;
+        if (token != TOKEN_UNKNOWN &&
+            (token != TOKEN_CUT || bytes.size < SCAN_TOKEN_MAX))
             return token;
     }
     if (r->at[1] == '/')
@@ -593,20 +533,41 @@ scan_bytes(struct xml_scan *scan, struct slice *bytes, bool *is_known,
            struct problem *why)
 {
     struct reading r = {.scan = scan, .why = why};
+    struct scan_held *held = &scan->held;
     enum token token = TOKEN_TAKEN;
 
     while (token == TOKEN_TAKEN && bytes->size > 0) {
-        struct slice input = join_held(&scan->held, *bytes);
+        struct slice input = *bytes;
+        size_t size = sizeof(held->bytes) - held->n;
 
+        if (held->n > 0) { /* the first new bytes go behind those held */
+            if (size > bytes->size)
+                size = bytes->size;
+            memcpy(held->bytes + held->n, bytes->data, size);
+            input = (struct slice){held->bytes, held->n + size};
+        }
         r.at = input.data;
         r.end = input.data +
                 (input.size < SCAN_TOKEN_MAX ? input.size : SCAN_TOKEN_MAX);
         token = read_token(&r);
+        size = (size_t)(r.at - input.data);
         /* A text ends before the tag whose first byte is held with it. */
-        if (token == TOKEN_TAKEN)
-            take_bytes(&scan->held, bytes, (size_t)(r.at - input.data));
-        else if (token == TOKEN_CUT && !hold_bytes(&scan->held, bytes))
+        if (token == TOKEN_TAKEN && size < held->n) {
+            held->n -= size;
+            memmove(held->bytes, held->bytes + size, held->n);
+        } else if (token == TOKEN_TAKEN) {
+            slice_skip(bytes, size - held->n);
+            held->n = 0;
+        } else if (token == TOKEN_CUT &&
+                   bytes->size < sizeof(held->bytes) - held->n) {
+            /* The input ends within a token: all of it is held. */
+            if (held->n == 0)
+                memcpy(held->bytes, bytes->data, bytes->size);
+            held->n += bytes->size;
+            slice_skip(bytes, bytes->size);
+        } else if (token == TOKEN_CUT) {
             token = TOKEN_UNKNOWN;
+        }
     }
     *is_known = token != TOKEN_UNKNOWN;
     return token == TOKEN_REFUSED ? r.rc : STATUS_OK;

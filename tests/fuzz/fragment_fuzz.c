@@ -2,7 +2,6 @@
 
 #include "proto/resourcesync/entry_builder.h"
 #include "proto/resourcesync/json.h"
-#include "proto/resourcesync/json_fragment.h"
 #include "tests/fuzz/fuzz.h"
 
 /* The JSON of a change that fragment_read accepts is one line, and the same by

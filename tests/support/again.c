@@ -5,7 +5,6 @@
 #include "proto/resourcesync/entry_builder.h"
 #include "proto/resourcesync/fragment.h"
 #include "proto/resourcesync/json.h"
-#include "proto/resourcesync/json_fragment.h"
 #include "proto/resourcesync/position.h"
 #include "tests/support/describe.h"
 

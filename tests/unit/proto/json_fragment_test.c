@@ -3,8 +3,6 @@
  * that are left to fragment_read. again.h compares both ways for every entry of
  * roundtrip_test and of the fuzz targets of the readers.
  */
-#include "proto/resourcesync/json_fragment.h"
-
 #include "proto/resourcesync/entry_builder.h"
 #include "proto/resourcesync/fragment.h"
 #include "proto/resourcesync/json.h"
