@@ -212,7 +212,7 @@ read_time(const char *p, size_t size, bool is_complete, int64_t *us)
     return true;
 }
 
-/* The forms are told apart by their size: YYYY, YYYY-MM, YYYY-MM-DD, and those
+/* The forms differ in their size: YYYY, YYYY-MM, YYYY-MM-DD, and those
  * with a time, of which "YYYY-MM-DDThh:mmZ" is the shortest. */
 static enum status
 read_text(struct slice text, bool is_complete, int64_t *us)
@@ -283,13 +283,15 @@ httpdate_write(char to[HTTPDATE_SIZE], int64_t seconds)
              (unsigned)tm.tm_sec % 100);
 }
 
+/* Returns the month, from 1, whose name begins with the same three letters; 0:
+ * there is none. */
 static int
 month_of(const char *name)
 {
     for (int i = 0; i < 12; i++)
-        if (!strcmp(name, months[i]))
-            return i;
-    return -1;
+        if (!strncasecmp(name, months[i], 3))
+            return i + 1;
+    return 0;
 }
 
 /* A year of two digits that seems more than 50 years ahead is past. */
@@ -307,31 +309,28 @@ whole_year(int year)
 int64_t
 httpdate_read(struct slice text)
 {
+    /* Sun, 06 Nov 1994 08:49:37 GMT
+     * Sunday, 06-Nov-94 08:49:37 GMT
+     * Sun Nov  6 08:49:37 1994 */
+    static const char *const forms[] = {
+        "%*3[A-Za-z], %1$2d %2$3[A-Za-z] %3$4d %4$2d:%5$2d:%6$2d GMT%7$n",
+        "%*9[A-Za-z], %1$2d-%2$3[A-Za-z]-%3$2d %4$2d:%5$2d:%6$2d GMT%7$n",
+        "%*3[A-Za-z] %2$3[A-Za-z] %1$2d %4$2d:%5$2d:%6$2d %3$4d%7$n"};
+
     char copy[64], month[4] = "", back[HTTPDATE_SIZE];
     struct tm tm = {0};
-    int year = 0, end = 0, n;
+    int year = 0, end = 0, n = 0;
     int64_t seconds;
 
     if (!slice_copy(copy, sizeof(copy), text))
         return DATETIME_NONE;
-
-    /* Sun, 06 Nov 1994 08:49:37 GMT */
-    n = sscanf(copy, "%*3[A-Za-z], %2d %3[A-Za-z] %4d %2d:%2d:%2d GMT%n",
-               &tm.tm_mday, month, &year, &tm.tm_hour, &tm.tm_min, &tm.tm_sec,
-               &end);
-    if (n != 6 || end == 0) {
-        /* Sunday, 06-Nov-94 08:49:37 GMT */
-        n = sscanf(copy, "%*9[A-Za-z], %2d-%3[A-Za-z]-%2d %2d:%2d:%2d GMT%n",
-                   &tm.tm_mday, month, &year, &tm.tm_hour, &tm.tm_min,
-                   &tm.tm_sec, &end);
-        if (n == 6 && end > 0)
+    for (size_t i = 0; (n != 6 || end == 0) && i < N_ELEMENTS(forms); i++) {
+        n = sscanf(copy, forms[i], &tm.tm_mday, month, &year, &tm.tm_hour,
+                   &tm.tm_min, &tm.tm_sec, &end);
+        if (i == 1 && n == 6 && end > 0)
             year = whole_year(year);
     }
-    if (n != 6 || end == 0) /* Sun Nov  6 08:49:37 1994 */
-        n = sscanf(copy, "%*3[A-Za-z] %3[A-Za-z] %2d %2d:%2d:%2d %4d%n", month,
-                   &tm.tm_mday, &tm.tm_hour, &tm.tm_min, &tm.tm_sec, &year,
-                   &end);
-    tm.tm_mon = month_of(month);
+    tm.tm_mon = month_of(month) - 1;
     if (n != 6 || (size_t)end != text.size || tm.tm_mon < 0 || year < 1 ||
         tm.tm_sec < 0 || tm.tm_min < 0 || tm.tm_hour < 0)
         return DATETIME_NONE;
@@ -351,40 +350,30 @@ httpdate_read(struct slice text)
 
 /* Times as people write them */
 
-/* "02 Nov 2026", perhaps after "Mon, "; `month` from 1. Sets `end` to the size,
- * 0: it is none. */
-static void
-read_mail_date(const char *text, int *year, int *month, int *day, int *end)
-{
-    const char *p = text + strspn(text, "MTWFSabdehinortuy");
-    char name[16] = "";
-
-    p = *p == ',' ? p + 1 : text;
-    p += strspn(p, " ");
-    *end = 0;
-    if (sscanf(p, "%2d%*1[ -]%15[A-Za-z]%*1[ -]%4d%n", day, name, year, end) !=
-            3 ||
-        *end == 0)
-        return;
-    *end += (int)(p - text);
-    if (*year < 100)
-        *year = whole_year(*year);
-    for (*month = 1; *month <= 12; ++*month)
-        if (!strncasecmp(name, months[*month - 1], 3))
-            return;
-    *end = 0;
-}
-
-/* "2026-04-01", also with other marks between, or without. */
+/* "2026-04-01", also with other marks between, or without; or a date of mail,
+ * "02 Nov 2026", perhaps after "Mon, ". Sets `end` to the size, 0: it is none.
+ */
 static void
 read_date(const char *text, int *year, int *month, int *day, int *end)
 {
     static const char *const forms[] = {"%4d-%2d-%2d%n", "%4d/%2d/%2d%n",
                                         "%4d.%2d.%2d%n", "%4d%2d%2d%n"};
 
+    const char *p = text + strspn(text, "MTWFSabdehinortuy");
+    char name[16] = "";
+
     *end = 0;
     if (strspn(text, "0123456789") < 4) {
-        read_mail_date(text, year, month, day, end);
+        p = *p == ',' ? p + 1 : text;
+        p += strspn(p, " ");
+        if (sscanf(p, "%2d%*1[ -]%15[A-Za-z]%*1[ -]%4d%n", day, name, year,
+                   end) != 3 ||
+            *end == 0)
+            return;
+        if (*year < 100)
+            *year = whole_year(*year);
+        *month = month_of(name);
+        *end = *month > 0 ? *end + (int)(p - text) : 0;
         return;
     }
     for (size_t i = 0; *end == 0 && i < 4; i++)

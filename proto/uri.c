@@ -340,20 +340,6 @@ remove_dots(struct buf *path, size_t start)
     path->size = out;
 }
 
-/* Section 5.2.3: `path`, beside the last segment of the base's. */
-static void
-add_merged(struct buf *to, const struct parts *base, struct slice path)
-{
-    size_t kept = base->path.size;
-
-    while (kept > 0 && base->path.data[kept - 1] != '/')
-        kept--;
-    if (base->has_authority && base->path.size == 0)
-        BUF_ADD(to, "/");
-    buf_add(to, base->path.data, kept);
-    buf_add_slice(to, path);
-}
-
 void
 uri_resolve(struct buf *to, struct slice base, struct slice reference)
 {
@@ -375,10 +361,17 @@ uri_resolve(struct buf *to, struct slice base, struct slice reference)
     if (is_same_path) {
         buf_add_slice(to, b.path);
     } else {
-        if (authority == &r || r.path.data[0] == '/')
-            buf_add_slice(to, r.path);
-        else
-            add_merged(to, &b, r.path);
+        if (authority != &r && r.path.data[0] != '/') {
+            /* Section 5.2.3: beside the last segment of the base's. */
+            size_t kept = b.path.size;
+
+            while (kept > 0 && b.path.data[kept - 1] != '/')
+                kept--;
+            if (b.has_authority && b.path.size == 0)
+                BUF_ADD(to, "/");
+            buf_add(to, b.path.data, kept);
+        }
+        buf_add_slice(to, r.path);
         if (!to->failed)
             remove_dots(to, start);
     }

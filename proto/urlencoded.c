@@ -19,17 +19,6 @@ is_utf8(struct slice text)
     return true;
 }
 
-/* Copies a body, each "+" as a space: then only escapes are left to decode. */
-static char *
-copy_of(struct slice body)
-{
-    char *bytes = memory_room(body.size > 0 ? body.size : 1);
-
-    for (size_t i = 0; bytes && i < body.size; i++)
-        bytes[i] = body.data[i] == '+' ? ' ' : body.data[i];
-    return bytes;
-}
-
 /* Decodes in place: `raw` lies in the form's own bytes, `name`, which the
  * problem quotes, does not lie in `raw`. */
 static enum status
@@ -56,10 +45,15 @@ urlencoded_read(struct urlencoded_data *form, struct slice body,
 {
     struct slice rest;
 
-    *form =
-        (struct urlencoded_data){.bytes = copy_of(body), .n_bytes = body.size};
+    *form = (struct urlencoded_data){
+        .bytes = memory_room(body.size > 0 ? body.size : 1),
+        .n_bytes = body.size,
+    };
     if (!form->bytes)
         return STATUS_MEMORY;
+    /* Then only escapes are left to decode. */
+    for (size_t i = 0; i < body.size; i++)
+        form->bytes[i] = body.data[i] == '+' ? ' ' : body.data[i];
 
     rest = (struct slice){form->bytes, body.size};
     while (rest.size > 0) {

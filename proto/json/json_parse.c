@@ -1,6 +1,8 @@
 #include "proto/json/json_parse.h"
 
+#include "proto/ascii.h"
 #include "proto/buf.h"
+#include "proto/number.h"
 #include "proto/swar.h"
 #include "proto/utf8.h"
 
@@ -170,15 +172,11 @@ take_hex(struct slice *rest, uint32_t *number)
 {
     *number = 0;
     for (size_t i = 0; i < 4; i++) {
-        char c = i < rest->size ? rest->data[i] : '\0';
-        int digit = c >= '0' && c <= '9'   ? c - '0'
-                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                           : -1;
+        unsigned digit = i < rest->size ? hex_value(rest->data[i]) : 16;
 
-        if (digit < 0)
+        if (digit > 15)
             return false;
-        *number = *number << 4 | (uint32_t)digit;
+        *number = *number << 4 | digit;
     }
     slice_skip(rest, 4);
     return true;
@@ -330,32 +328,13 @@ read_rest(struct json_parse *json, const char *begin, const char *at,
     return at + 1;
 }
 
-/* Reads a string from behind its quote on. */
-static inline const char *
-read_string(struct json_parse *json, const char *begin, const char *end)
-{
-    const char *at = skip_plain(begin, end);
-
-    if (at == end || *at != '"' || at - begin > JSON_TOKEN_MAX)
-        return read_rest(json, begin, at, end);
-    report_string(json, slice_between(begin, at));
-    return at + 1;
-}
-
 /* Numbers and words */
-
-static inline bool
-is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
 
 /* A byte of a number or word: not all of them are one. */
 static inline bool
 is_of_word(char c)
 {
-    return is_digit(c) || (c >= 'a' && c <= 'z') || c == '.' || c == '-' ||
-           c == '+' || (c >= 'A' && c <= 'Z');
+    return ascii_is_alnum(c) || c == '.' || c == '-' || c == '+';
 }
 
 static bool
@@ -363,7 +342,7 @@ take_digits(struct slice *rest)
 {
     size_t size = rest->size;
 
-    while (rest->size > 0 && is_digit(rest->data[0]))
+    while (rest->size > 0 && ascii_is_digit(rest->data[0]))
         slice_skip(rest, 1);
     return rest->size < size;
 }
@@ -386,27 +365,12 @@ is_number(struct slice text)
     return text.size == 0;
 }
 
-static void
-take_word(struct json_parse *json, struct slice word)
-{
-    bool is_other = slice_is(word, "true") || slice_is(word, "false") ||
-                    slice_is(word, "null");
-
-    if (word.size > JSON_TOKEN_MAX) {
-        refuse_size(json);
-    } else if (!is_other && !is_number(word)) {
-        refuse(json, "neither a number nor true, false or null");
-    } else {
-        end_value(json);
-        report(json, is_other ? JSON_OTHER : JSON_NUMBER, word);
-    }
-}
-
 static const char *
 read_word(struct json_parse *json, const char *at, const char *end)
 {
     const char *begin = at;
     struct slice word;
+    bool is_other;
 
     while (at < end && is_of_word(*at))
         at++;
@@ -417,8 +381,16 @@ read_word(struct json_parse *json, const char *at, const char *end)
         keep_cut(json, begin, at);
         word = buf_slice(&json->cut);
     }
-    if (!json->rc)
-        take_word(json, word);
+    is_other = slice_is(word, "true") || slice_is(word, "false") ||
+               slice_is(word, "null");
+    if (!json->rc && word.size > JSON_TOKEN_MAX) {
+        refuse_size(json);
+    } else if (!json->rc && !is_other && !is_number(word)) {
+        refuse(json, "neither a number nor true, false or null");
+    } else if (!json->rc) {
+        end_value(json);
+        report(json, is_other ? JSON_OTHER : JSON_NUMBER, word);
+    }
     buf_clear(&json->cut);
     return at;
 }
@@ -474,8 +446,15 @@ refuse_byte(struct json_parse *json, char c)
 static inline const char *
 read_token(struct json_parse *json, const char *at, const char *end)
 {
-    if (*at == '"' && json->expected <= EXPECT_KEY_OR_END)
-        return read_string(json, at + 1, end);
+    if (*at == '"' && json->expected <= EXPECT_KEY_OR_END) {
+        const char *begin = at + 1;
+
+        at = skip_plain(begin, end);
+        if (at == end || *at != '"' || at - begin > JSON_TOKEN_MAX)
+            return read_rest(json, begin, at, end);
+        report_string(json, slice_between(begin, at));
+        return at + 1;
+    }
     switch (*at) {
     case ':':
         if (json->expected != EXPECT_COLON)
