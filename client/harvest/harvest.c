@@ -17,8 +17,8 @@
 #define TROUBLES_MAX 3
 
 /*
- * What the broker is told of a harvest: one small document
- * of the set, PUT SET/harvest, which outlives the harvester.
+ * What the broker gets of a harvest: one small document of the set, PUT
+ * SET/harvest, which outlives the harvester.
  *
  *     {"source":"https://example.org/sitemap.xml","kind":"sitemap",
  *      "complete_as_of":"2026-04-01T18:10:00Z","not_complete":null,
@@ -80,27 +80,6 @@ add_time(struct buf *to, const char *name, int64_t us)
     add_text(to, name, text);
 }
 
-/* Writes all but the times. */
-static void
-write_report(struct buf *to, const struct harvest_options *how,
-             const struct harvest_look *sum)
-{
-    BUF_ADD(to, "{\"source\":");
-    json_text(to, slice_of(sum->url));
-    json_text_member(to, "kind",
-                     slice_of(sum->kind ? sum->kind : "resourcesync"));
-    add_text(to, "not_complete", sum->not_complete);
-    json_number_member(to, "added", sum->counts.added);
-    json_number_member(to, "changed", sum->counts.changed);
-    json_number_member(to, "deleted", sum->counts.deleted);
-    json_number_member(to, "held_back", sum->counts.held_back);
-    json_number_member(to, "left_out", sum->counts.left_out);
-    add_text(to, "left_out_example", sum->counts.left_out_text);
-    json_number_member(to, "mended", sum->counts.mended);
-    if (!how->is_once && how->every_ms >= 1000)
-        json_number_member(to, "every_s", how->every_ms / 1000);
-}
-
 /* Puts the report, unless nothing but the times has changed within a minute, or
  * the time between two looks, if that is shorter. False: td_stop. */
 static bool
@@ -111,8 +90,22 @@ harvest_report_put(struct harvest_target *t, const struct harvest_look *sum)
     bool is_good = true;
     struct buf text;
 
+    /* All but the times. */
     buf_init(&text, REPORT_MAX);
-    write_report(&text, t->options, sum);
+    BUF_ADD(&text, "{\"source\":");
+    json_text(&text, slice_of(sum->url));
+    json_text_member(&text, "kind",
+                     slice_of(sum->kind ? sum->kind : "resourcesync"));
+    add_text(&text, "not_complete", sum->not_complete);
+    json_number_member(&text, "added", sum->counts.added);
+    json_number_member(&text, "changed", sum->counts.changed);
+    json_number_member(&text, "deleted", sum->counts.deleted);
+    json_number_member(&text, "held_back", sum->counts.held_back);
+    json_number_member(&text, "left_out", sum->counts.left_out);
+    add_text(&text, "left_out_example", sum->counts.left_out_text);
+    json_number_member(&text, "mended", sum->counts.mended);
+    if (!t->options->is_once && t->options->every_ms >= 1000)
+        json_number_member(&text, "every_s", t->options->every_ms / 1000);
     BUF_ADD(&text, "\0");
     if (text.failed ||
         (is_recent && t->reported && !strcmp(t->reported, text.data)))
@@ -125,7 +118,7 @@ harvest_report_put(struct harvest_target *t, const struct harvest_look *sum)
     add_time(&text, "last_look", clock_now_us());
     BUF_ADD(&text, "}");
     if (!text.failed)
-        is_good = harvest_target_tell(t, buf_slice(&text));
+        is_good = harvest_target_report(t, buf_slice(&text));
 out:
     buf_fini(&text);
     return is_good;
@@ -449,24 +442,6 @@ on_end(enum td_status rc, const char *why, void *user)
         r->is_done = true;
 }
 
-/* Asks for a comparison (R-430): where others have disturbed the set, or in
- * doubt; once in a run that ends; or when the last one was long ago. */
-static void
-compare_at_begin(struct reader *r, bool is_due)
-{
-    const struct harvest_options *how = r->harvest->options;
-    int64_t age_us = clock_now_us() - r->feed.part.compared_us;
-
-    if (is_due)
-        compare_now(r, "others have changed resources in the set", false);
-    else if (r->feed.part.doubt[0])
-        compare_now(r, r->feed.part.doubt, false);
-    else if (how->is_once || age_us >= (int64_t)how->compare_ms * 1000)
-        compare_now(r, "it is time to compare", true);
-    else
-        r->feed.is_routine = true;
-}
-
 static bool
 open_follower(struct reader *r)
 {
@@ -509,8 +484,19 @@ open_follower(struct reader *r)
         return end_harvest(h,
                            rc == TD_INVALID ? HARVEST_USAGE : HARVEST_FAILED);
     }
-    if (after[0] == '@' && after != how->after)
-        compare_at_begin(r, is_due);
+    if (after[0] != '@' || after == how->after)
+        return true;
+    /* Asks for a comparison (R-430): where others have disturbed the set, or in
+     * doubt; once in a run that ends; or when the last one was long ago. */
+    if (is_due)
+        compare_now(r, "others have changed resources in the set", false);
+    else if (r->feed.part.doubt[0])
+        compare_now(r, r->feed.part.doubt, false);
+    else if (how->is_once || clock_now_us() - r->feed.part.compared_us >=
+                                 (int64_t)how->compare_ms * 1000)
+        compare_now(r, "it is time to compare", true);
+    else
+        r->feed.is_routine = true;
     return true;
 }
 
@@ -672,24 +658,6 @@ on_source(struct slice source, void *user)
     snprintf(k->other, sizeof(k->other), "%.*s", SLICE_ARG(source));
 }
 
-/* A source that the command names no longer would keep its resources for ever.
- */
-static bool
-check_sources(struct harvest *h)
-{
-    struct known_sources k = {.harvest = h};
-
-    if (!harvest_db_sources(h->target.db, on_source, &k))
-        return end_with_target(h);
-    if (!k.other[0])
-        return true;
-    harvest_target_say(&h->target,
-                       "%s is the state of another harvest: of %s, too; name "
-                       "that source, or another --state",
-                       h->options->state, k.other);
-    return end_harvest(h, HARVEST_FAILED);
-}
-
 /* The loop */
 
 /* Opens what is due. False: nothing is left to do, or it is over. */
@@ -757,46 +725,25 @@ turn_handles(struct harvest *h, struct pollfd *ready)
     return !h->is_over;
 }
 
-static void
-run_loop(struct harvest *h)
-{
-    struct pollfd *ready =
-        calloc(h->options->n_sources + 1, sizeof(struct pollfd));
-
-    if (!ready) {
-        harvest_target_say(&h->target, NO_MEMORY);
-        end_harvest(h, HARVEST_FAILED);
-        return;
-    }
-    while (open_readers(h) && turn_handles(h, ready))
-        continue;
-    free(ready);
-}
-
-/* What is held back, left out or doubtful makes the end a partial one. */
-static enum harvest_end
-judge_end(const struct harvest *h)
-{
-    for (size_t i = 0; i < h->n_readers; i++) {
-        const struct harvest_feed *f = &h->readers[i]->feed;
-
-        if (f->part.doubt[0] || f->counts.held_back ||
-            (f->counts.left_out && !h->options->skips_bad))
-            return HARVEST_PARTIAL;
-    }
-    return HARVEST_GOOD;
-}
-
 static bool
 begin_harvest(struct harvest *h)
 {
+    struct known_sources k = {.harvest = h};
     bool is_other;
 
     if (!harvest_target_begin(&h->target, &is_other) ||
-        !harvest_target_look(&h->target, &is_other))
+        !harvest_target_look(&h->target, &is_other) ||
+        !harvest_db_sources(h->target.db, on_source, &k))
         return end_with_target(h);
-    if (!check_sources(h))
-        return false;
+    /* A source that the command names no longer would keep its resources for
+     * ever. */
+    if (k.other[0]) {
+        harvest_target_say(&h->target,
+                           "%s is the state of another harvest: of %s, too; "
+                           "name that source, or another --state",
+                           h->options->state, k.other);
+        return end_harvest(h, HARVEST_FAILED);
+    }
     for (size_t i = 0; i < h->options->n_sources; i++)
         if (!add_reader(h, &h->options->sources[i], h->options->sources[i].url))
             return false;
@@ -815,6 +762,7 @@ harvest_run(const struct harvest_options *options)
                    .client = options->target,
                    .url = options->set_url},
     };
+    struct pollfd *ready;
 
     harvest_outbox_init(&h.outbox);
     h.target.db = harvest_db_open(options->state, options->set_url,
@@ -823,10 +771,23 @@ harvest_run(const struct harvest_options *options)
         end_with_target(&h);
         return h.end;
     }
-    if (begin_harvest(&h))
-        run_loop(&h);
-    if (!h.end && options->is_once)
-        h.end = judge_end(&h);
+    ready = calloc(options->n_sources + 1, sizeof(*ready));
+    if (!ready) {
+        harvest_target_say(&h.target, NO_MEMORY);
+        end_harvest(&h, HARVEST_FAILED);
+    } else if (begin_harvest(&h)) {
+        while (open_readers(&h) && turn_handles(&h, ready))
+            continue;
+    }
+    free(ready);
+    /* What is held back, left out or doubtful makes the end a partial one. */
+    for (size_t i = 0; !h.end && options->is_once && i < h.n_readers; i++) {
+        const struct harvest_feed *f = &h.readers[i]->feed;
+
+        if (f->part.doubt[0] || f->counts.held_back ||
+            (f->counts.left_out && !options->skips_bad))
+            h.end = HARVEST_PARTIAL;
+    }
     free(h.target.reported);
     for (size_t i = 0; i < h.n_readers; i++)
         free_reader(h.readers[i]);

@@ -5,7 +5,7 @@
  *     source --follower--> feed --+--> outbox --> state --> the set
  *       (an address may have several sets)
  *
- *     look: what a source tells, up to its end or its next heartbeat
+ *     look: what a source sends, up to its end or its next heartbeat
  *
  * Each set of a source is a part of the state. A resource is in the set as long
  * as one part has it. After each look the caller gets its numbers, and the

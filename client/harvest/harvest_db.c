@@ -436,17 +436,14 @@ harvest_db_begin_list(struct harvest_db *h, int64_t part)
 }
 
 bool
-harvest_db_list(struct harvest_db *h, int64_t part, struct slice loc)
+harvest_db_list(struct harvest_db *h, int64_t part, struct slice loc,
+                bool is_listed)
 {
     return begin_rows(h) &&
-           DO(h, "INSERT OR IGNORE INTO seen VALUES (?1, ?2)", loc, part);
-}
-
-bool
-harvest_db_unlist(struct harvest_db *h, int64_t part, struct slice loc)
-{
-    return begin_rows(h) &&
-           DO(h, "DELETE FROM seen WHERE loc = ?1 AND part = ?2", loc, part);
+           DO(h,
+              is_listed ? "INSERT OR IGNORE INTO seen VALUES (?1, ?2)"
+                        : "DELETE FROM seen WHERE loc = ?1 AND part = ?2",
+              loc, part);
 }
 
 bool

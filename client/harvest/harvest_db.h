@@ -21,8 +21,8 @@
  * A comparison of a part with the source's list of all resources:
  *
  *     harvest_db_begin_list --> harvest_db_list, harvest_db_defer ...
- *                           --> harvest_db_next_deferred ... -->
- * harvest_db_end_list
+ *                           --> harvest_db_next_deferred ...
+ *                           --> harvest_db_end_list
  *                           --> harvest_db_next_gone, harvest_db_remove ...
  *
  * It keeps what it has seen in temporary tables, on the disk.
@@ -136,9 +136,9 @@ bool harvest_db_count(struct harvest_db *db, int64_t part, uint64_t *n);
 
 bool harvest_db_begin_list(struct harvest_db *db, int64_t part);
 
-/* The list has it; or, after all, not. */
-bool harvest_db_list(struct harvest_db *db, int64_t part, struct slice loc);
-bool harvest_db_unlist(struct harvest_db *db, int64_t part, struct slice loc);
+/* The list has it; or, after all, not (is_listed false). */
+bool harvest_db_list(struct harvest_db *db, int64_t part, struct slice loc,
+                     bool is_listed);
 
 /* The list has it in another version, and whether that counts is decided at the
  * end. `entry` is copied. */

@@ -54,26 +54,21 @@ put_text_member(struct buf *to, const char *name, struct slice value)
     buf_add_slice(to, value);
 }
 
-/* Writes a time that may be a date alone as links need it, complete. */
-static void
-put_time_member(struct buf *to, const char *name, struct slice value)
-{
-    char text[DATETIME_SIZE];
-    int64_t us;
-
-    if (!datetime_read_any(without_quotes(value), &us))
-        buf_add_format(to, ",\"%s\":\"%.*s\"", name,
-                       (int)datetime_write_short(text, us), text);
-}
-
 /* Writes the link to the original, which the entry describes. */
 static void
 put_via(struct buf *to, const char *before, struct slice entry, bool is_deleted)
 {
+    char text[DATETIME_SIZE];
+    int64_t us;
+
     buf_add_format(to, "%s{\"rel\":\"via\"", before);
     put_text_member(to, "href", find_member(entry, "loc"));
     if (!is_deleted) {
-        put_time_member(to, "modified", find_member(entry, "lastmod"));
+        /* A lastmod may be a date alone: links need it complete. */
+        if (!datetime_read_any(without_quotes(find_member(entry, "lastmod")),
+                               &us))
+            buf_add_format(to, ",\"modified\":\"%.*s\"",
+                           (int)datetime_write_short(text, us), text);
         put_text_member(to, "hash", find_member(entry, "hash"));
         put_text_member(to, "length", find_member(entry, "length"));
         put_text_member(to, "type", find_member(entry, "type"));
@@ -208,24 +203,12 @@ struct post_search {
     size_t n_found; /* entries of the post that the target ends with */
 };
 
-static void
-look_for_beginnings(struct post_search *s)
-{
-    size_t k = 0;
-
-    for (size_t i = 1; i < s->n; i++) {
-        while (k > 0 && !harvest_is_same(s->entries[k], s->entries[i]))
-            k = s->back[k - 1];
-        k += harvest_is_same(s->entries[k], s->entries[i]);
-        s->back[i] = k;
-    }
-}
-
 struct post_search *
 post_search_new(const struct harvest_post *post)
 {
     struct post_search *s = calloc(1, sizeof(*s));
     struct slice rest = {post->body, post->size};
+    size_t k = 0;
 
     if (!s)
         return NULL;
@@ -238,7 +221,12 @@ post_search_new(const struct harvest_post *post)
         post_search_free(s);
         return NULL;
     }
-    look_for_beginnings(s);
+    for (size_t i = 1; i < s->n; i++) {
+        while (k > 0 && !harvest_is_same(s->entries[k], s->entries[i]))
+            k = s->back[k - 1];
+        k += harvest_is_same(s->entries[k], s->entries[i]);
+        s->back[i] = k;
+    }
     return s;
 }
 

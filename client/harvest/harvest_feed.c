@@ -24,16 +24,20 @@ harvest_outbox_init(struct harvest_outbox *o)
     buf_init(&o->body, SIZE_MAX / 2);
 }
 
-/* Seals the changes that wait, and moves their part to the position behind
- * them. Without changes, stores the part. */
-static bool
-seal_changes(struct harvest_feed *f)
+/* Moves the part to the position behind its changes; without changes, it stores
+ * the part. */
+bool
+harvest_feed_flush(struct harvest_outbox *o)
 {
-    struct harvest_target *t = f->target;
-    struct harvest_outbox *o = f->outbox;
-    const char *position = f->has_position ? f->position : NULL;
+    struct harvest_feed *f = o->feed;
+    struct harvest_target *t;
+    const char *position;
     bool is_good = true;
 
+    if (!f)
+        return true;
+    t = f->target;
+    position = f->has_position ? f->position : NULL;
     BUF_ADD(&o->body, "]\n");
     if (o->n > 0) {
         is_good = (!o->body.failed || fail_memory(f)) &&
@@ -49,12 +53,6 @@ seal_changes(struct harvest_feed *f)
     o->feed = f;
     f->has_position = false;
     return is_good;
-}
-
-bool
-harvest_feed_flush(struct harvest_outbox *o)
-{
-    return !o->feed || seal_changes(o->feed);
 }
 
 /* Makes the outbox this feed's. */
@@ -82,21 +80,6 @@ flush_full(struct harvest_feed *f)
     return !is_full(f->outbox) || harvest_feed_flush(f->outbox);
 }
 
-static void
-count_change(struct harvest_feed *f, const char *change, struct slice loc)
-{
-    const struct harvest_options *how = f->target->options;
-
-    if (!strcmp(change, "deleted"))
-        f->counts.deleted++;
-    else if (!strcmp(change, "created"))
-        f->counts.added++;
-    else
-        f->counts.changed++;
-    if (how->on_change)
-        how->on_change(change, loc, how->user);
-}
-
 /* Adds an entry. `change`: its kind; `is_own`: the entry says it. *is_ring: it
  * was in the set's log, and nothing was added. */
 static bool
@@ -104,8 +87,8 @@ add_entry(struct harvest_feed *f, struct slice loc, struct slice text,
           const char *change, bool is_own, bool *is_ring)
 {
     struct harvest_target *t = f->target;
-    const struct harvest_rules rules = {f->epoch, t->epoch,
-                                        f->target->options->keeps_links,
+    const struct harvest_options *how = t->options;
+    const struct harvest_rules rules = {f->epoch, t->epoch, how->keeps_links,
                                         is_own ? NULL : change};
     enum harvest_verdict verdict = HARVEST_ODD;
 
@@ -120,7 +103,14 @@ add_entry(struct harvest_feed *f, struct slice loc, struct slice text,
     *is_ring = verdict == HARVEST_RING;
     if (!*is_ring) {
         f->outbox->n++;
-        count_change(f, change, loc);
+        if (!strcmp(change, "deleted"))
+            f->counts.deleted++;
+        else if (!strcmp(change, "created"))
+            f->counts.added++;
+        else
+            f->counts.changed++;
+        if (how->on_change)
+            how->on_change(change, loc, how->user);
     }
     return !f->outbox->body.failed || fail_memory(f);
 }
@@ -159,17 +149,6 @@ time_of(const struct harvest_feed *f, const struct td_change *c)
     return us > f->listed_us ? us : f->listed_us + 1;
 }
 
-/* A deletion of a loc that the set does not have: the source may tell its
- * deletions under other names (R-430). */
-static void
-suspect(struct harvest_feed *f, struct slice loc)
-{
-    if (!f->suspicion[0])
-        snprintf(f->suspicion, sizeof(f->suspicion),
-                 "a deletion of %.*s, which the set does not have",
-                 loc.size < 300 ? (int)loc.size : 300, loc.data);
-}
-
 static bool
 apply_deletion(struct harvest_feed *f, const struct td_change *c,
                const struct harvest_known *known)
@@ -178,11 +157,15 @@ apply_deletion(struct harvest_feed *f, const struct td_change *c,
     bool is_known = known->is_there || known->is_stray || known->is_elsewhere;
     bool is_ring = false;
 
-    if (!is_known && !f->has_log)
-        suspect(f, loc);
-    else if (!known->is_elsewhere &&
-             !add_entry(f, loc, harvest_text_of(c), "deleted",
-                        c->change != NULL, &is_ring))
+    if (!is_known && !f->has_log) {
+        /* The source may name its deletions otherwise. */
+        if (!f->suspicion[0])
+            snprintf(f->suspicion, sizeof(f->suspicion),
+                     "a deletion of %.*s, which the set does not have",
+                     loc.size < 300 ? (int)loc.size : 300, loc.data);
+    } else if (!known->is_elsewhere &&
+               !add_entry(f, loc, harvest_text_of(c), "deleted",
+                          c->change != NULL, &is_ring))
         return false;
     return is_ring ||
            harvest_db_remove(f->target->db, f->part.id, loc,
@@ -221,8 +204,7 @@ apply_change(struct harvest_feed *f, const struct td_change *c)
 
     if (!harvest_db_look(db, f->part.id, loc, &version, &known))
         return false;
-    if (f->is_replay && !(is_deleted ? harvest_db_unlist(db, f->part.id, loc)
-                                     : harvest_db_list(db, f->part.id, loc)))
+    if (f->is_replay && !harvest_db_list(db, f->part.id, loc, !is_deleted))
         return false;
     if (is_deleted)
         return f->is_replay || apply_deletion(f, c, &known);
@@ -325,7 +307,7 @@ list_resource(struct harvest_feed *f, const struct td_change *c)
     struct harvest_known known;
 
     if (!harvest_db_look(db, f->part.id, loc, &version, &known) ||
-        !harvest_db_list(db, f->part.id, loc))
+        !harvest_db_list(db, f->part.id, loc, true))
         return false;
     /* A list may say less of a resource than its changes did. */
     if (known.is_same || (f->is_comparison && known.is_like))
@@ -335,16 +317,6 @@ list_resource(struct harvest_feed *f, const struct td_change *c)
         return harvest_db_defer(db, f->part.id, loc, &version,
                                 harvest_text_of(c));
     return apply_resource(f, loc, &version, harvest_text_of(c), &known);
-}
-
-static bool
-list_resources(struct harvest_feed *f, const struct td_message *message)
-{
-    f->n_listed += message->n_changes;
-    for (size_t i = 0; i < message->n_changes; i++)
-        if (message->changes[i].loc && !list_resource(f, &message->changes[i]))
-            return false;
-    return flush_full(f);
 }
 
 static bool
@@ -441,25 +413,18 @@ harvest_feed_end_replay(struct harvest_feed *f)
     return settle_list(f, clock_now_us());
 }
 
-/* A set of Tidings that has no list, but its whole history: what follows are
- * all its resources. */
-static bool
-is_beginning(const struct harvest_feed *f, const struct td_message *message)
-{
-    const char *dash = strrchr(message->position, '-');
-
-    return f->has_log && !f->n_listed && dash && !strcmp(dash, "-0");
-}
-
 static bool
 end_list(struct harvest_feed *f, const struct td_message *message)
 {
+    const char *dash = strrchr(message->position, '-');
     int64_t as_of_us = DATETIME_NONE;
 
     f->is_listing = false;
     if (!learn_source(f, message))
         return false;
-    f->is_replay = is_beginning(f, message);
+    /* A set of Tidings that has no list, but its whole history: what follows
+     * are all its resources. */
+    f->is_replay = f->has_log && !f->n_listed && dash && !strcmp(dash, "-0");
     note_position(f, message, message->n_changes);
     if (f->is_replay)
         return true;
@@ -480,7 +445,12 @@ harvest_feed_message(struct harvest_feed *f, const struct td_message *message)
     case TD_BASELINE_BEGIN:
         return begin_list(f, message);
     case TD_BASELINE:
-        return list_resources(f, message);
+        f->n_listed += message->n_changes;
+        for (size_t i = 0; i < message->n_changes; i++)
+            if (message->changes[i].loc &&
+                !list_resource(f, &message->changes[i]))
+                return false;
+        return flush_full(f);
     case TD_BASELINE_END:
         return end_list(f, message);
     }

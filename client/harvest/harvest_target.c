@@ -31,18 +31,6 @@ harvest_target_fail(struct harvest_target *t, enum harvest_end end)
     return false;
 }
 
-/* Ends the harvest after a call that failed for good. */
-static bool
-fail_call(struct harvest_target *t, enum td_status rc)
-{
-    if (rc == TD_STOPPED)
-        return harvest_target_fail(t, HARVEST_STOPPED);
-    harvest_target_say(t, "%s", td_problem(t->client));
-    return harvest_target_fail(t, rc == TD_GONE      ? HARVEST_GONE
-                                  : rc == TD_INVALID ? HARVEST_USAGE
-                                                     : HARVEST_FAILED);
-}
-
 /* Decides what follows on a failed call, and waits if it `is_passing`. True: it
  * may be made again; false: the harvest ends. */
 static bool
@@ -51,8 +39,14 @@ may_try_again(struct harvest_target *t, enum td_status rc, bool is_passing,
 {
     unsigned asked_s, ms;
 
-    if (rc == TD_STOPPED || !is_passing)
-        return fail_call(t, rc);
+    if (rc == TD_STOPPED)
+        return harvest_target_fail(t, HARVEST_STOPPED);
+    if (!is_passing) {
+        harvest_target_say(t, "%s", td_problem(t->client));
+        return harvest_target_fail(t, rc == TD_GONE      ? HARVEST_GONE
+                                      : rc == TD_INVALID ? HARVEST_USAGE
+                                                         : HARVEST_FAILED);
+    }
     td_answered(t->client, &asked_s);
     if (!*pause_ms)
         *pause_ms = PAUSE_FIRST;
@@ -363,29 +357,20 @@ read_set(struct harvest_target *t, const char *after, struct reading *r)
     }
 }
 
-static bool
-adopt_resources(struct harvest_target *t, const char *position)
-{
-    struct reading r = {.target = t, .is_adoption = true};
-
-    snprintf(r.position, sizeof(r.position), "%s", position);
-    if (position[0] && seq_of(position) > 0 && !read_set(t, NULL, &r))
-        return false;
-    return harvest_db_end_adoption(t->db, r.position);
-}
-
 bool
 harvest_target_begin(struct harvest_target *t, bool *is_other)
 {
-    char position[TD_POSITION_SIZE];
+    struct reading r = {.target = t, .is_adoption = true};
 
-    if (!ask_position(t, position) || !check_identity(t, position, is_other) ||
-        !harvest_target_post(t))
+    if (!ask_position(t, r.position) ||
+        !check_identity(t, r.position, is_other) || !harvest_target_post(t))
         return false;
     if (!t->db->is_new)
         return true;
     /* A post that was sealed before may have moved it. */
-    return ask_position(t, position) && adopt_resources(t, position);
+    return ask_position(t, r.position) &&
+           (seq_of(r.position) == 0 || read_set(t, NULL, &r)) &&
+           harvest_db_end_adoption(t->db, r.position);
 }
 
 bool
@@ -413,7 +398,7 @@ harvest_target_look(struct harvest_target *t, bool *is_other)
 /* The report */
 
 bool
-harvest_target_tell(struct harvest_target *t, struct slice json)
+harvest_target_report(struct harvest_target *t, struct slice json)
 {
     enum td_status rc;
     unsigned status;

@@ -2,8 +2,8 @@
  * harvest_target.h - the set of a harvest: posts to it, once and in order, and
  * what others do with it.
  *
- *     harvest_target_begin --> harvest_target_post ... --> harvest_target_tell
- *                 ^                                     |
+ *     harvest_target_begin --> harvest_target_post ... -->
+ * harvest_target_report ^                                     |
  *                 +----- harvest_target_look: each look +
  *
  * Calls block, and wait while the broker is away.
@@ -50,7 +50,7 @@ bool harvest_target_look(struct harvest_target *t, bool *is_other);
 
 /* Puts the report of a look to the broker. A failure is said, and ends nothing.
  * False: td_stop. */
-bool harvest_target_tell(struct harvest_target *t, struct slice json);
+bool harvest_target_report(struct harvest_target *t, struct slice json);
 
 /* "EPOCH-SEQ" */
 void harvest_epoch_of(char to[TD_POSITION_SIZE], const char *position);

@@ -219,7 +219,7 @@ TEST(a_list_holds_back_what_it_lacks)
                                     i == '4' ? 100 : DATETIME_NONE));
     }
     assert_true(harvest_db_begin_list(h, 1));
-    assert_true(harvest_db_list(h, 1, slice_of("u:1")));
+    assert_true(harvest_db_list(h, 1, slice_of("u:1"), true));
     assert_true(harvest_db_defer(h, 1, slice_of("u:1"), &time, SLICE("{}")));
     assert_true(harvest_db_next_deferred(h, 1, &next));
     assert_true(slice_is(next.loc, "u:1") && slice_is(next.entry, "{}"));
