@@ -97,30 +97,6 @@ by_clock(const struct baseline_place *place)
     return datetime_earlier(place->time_us, clock);
 }
 
-static struct source_position
-baseline_place_of(const struct baseline_place *place)
-{
-    if (place->has_seq && !place->is_seq_open)
-        return (struct source_position){.at = place->seq};
-    return (struct source_position){
-        .is_time = true,
-        .time_us = is_stated(place)
-                       ? place->time_us
-                       : datetime_earlier(by_clock(place), place->lastmod_us),
-    };
-}
-
-/* Returns a later place, which is likely but not proven. False: none. */
-static bool
-baseline_place_guess(const struct baseline_place *place,
-                     struct source_position *guess)
-{
-    *guess =
-        (struct source_position){.is_time = true, .time_us = by_clock(place)};
-    return !is_stated(place) && place->lastmod_us != DATETIME_NONE &&
-           place->lastmod_us < guess->time_us;
-}
-
 /* Attempts to get a document or a package, and the longest pause between two,
  * unless the server asks for longer. */
 #define ATTEMPTS      5
@@ -184,13 +160,23 @@ baseline_free(struct baseline *b)
 static void
 end_baseline(struct baseline *b)
 {
-    struct source_position place = baseline_place_of(&b->place);
-    struct source_position guess;
-    bool has_guess = baseline_place_guess(&b->place, &guess);
+    const struct baseline_place *p = &b->place;
+    struct source_position place = {.is_time = true}, guess = place;
+    bool has_guess;
 
+    /* A later place, which is likely but not proven. */
+    guess.time_us = by_clock(p);
+    has_guess = !is_stated(p) && p->lastmod_us != DATETIME_NONE &&
+                p->lastmod_us < guess.time_us;
+    if (p->has_seq && !p->is_seq_open)
+        place = (struct source_position){.at = p->seq};
+    else
+        place.time_us = is_stated(p)
+                            ? p->time_us
+                            : datetime_earlier(guess.time_us, p->lastmod_us);
     b->is_done = !b->why.rc;
-    b->on_end(&b->why, b->why.rc ? NULL : &place,
-              b->why.rc || !has_guess ? NULL : &guess, b->user);
+    b->on_end(&b->why, b->is_done ? &place : NULL,
+              b->is_done && has_guess ? &guess : NULL, b->user);
     baseline_free(b);
 }
 
@@ -263,17 +249,6 @@ digest_row(struct baseline *b, struct slice text)
     if (digest_check_add(b->rows, text, NULL) ||
         digest_check_add(b->rows, SLICE("\n"), NULL))
         fail_without_memory(b);
-}
-
-/* Adds what tells versions of a resource apart. */
-static void
-digest_entry(struct baseline *b, const struct change *c)
-{
-    int64_t numbers[2] = {c->lastmod_us, (int64_t)c->length};
-
-    digest_row(b, c->loc);
-    digest_row(b, c->hash);
-    digest_row(b, (struct slice){(const char *)numbers, sizeof(numbers)});
 }
 
 static void
@@ -364,10 +339,15 @@ on_read_entry(const struct document_entry *entry,
               const struct document_head *head, void *user)
 {
     struct baseline *b = user;
+    const struct change *c = &entry->change;
+    int64_t numbers[2] = {c->lastmod_us, (int64_t)c->length};
 
     if (b->why.rc)
         return;
-    digest_entry(b, &entry->change);
+    /* What distinguishes two versions of a resource. */
+    digest_row(b, c->loc);
+    digest_row(b, c->hash);
+    digest_row(b, (struct slice){(const char *)numbers, sizeof(numbers)});
     if (b->is_checking)
         return;
     switch (what_of(b, head)) {
@@ -433,7 +413,8 @@ note_report(struct baseline *b, const struct document_head *head)
 
 /* Notes the document for the listing. An index may be unchanged while its parts
  * change, and a page while later pages change: so both are read each time. A
- * document with rows left out is, too, so that they are told each time. */
+ * document with rows left out is, too, so that they are reported each
+ * time. */
 static bool
 note_document(struct baseline *b, const struct document_stream_end *end)
 {
@@ -560,6 +541,9 @@ on_dumped(const struct problem *why, void *user)
     else if (!waits_for_retry(b, why))
         fail_because(b, why);
 }
+
+static const struct dump_reader_calls dump_calls = {on_manifest, on_member,
+                                                    on_dumped};
 
 /* The way through */
 
@@ -699,20 +683,6 @@ start_document(struct baseline *b, const struct survey_version *known)
 }
 
 static void
-check_next(struct baseline *b)
-{
-    const struct part *part = &b->parts.all[b->checked];
-    struct survey_version known = {.etag = ""};
-
-    b->is_checking = true;
-    b->now = *part;
-    if (part->etag)
-        snprintf(known.etag, sizeof(known.etag), "%s", part->etag);
-    strcpy(known.digest, part->bytes);
-    start_document(b, &known);
-}
-
-static void
 start_next(struct baseline *b)
 {
     struct dump_reader_request request = {
@@ -728,8 +698,7 @@ start_next(struct baseline *b)
         !has_listed(b, survey_document(b->plan.listing, b->now.url, &b->known)))
         return;
     if (b->now.is_package)
-        b->dump = dump_reader_start(b->client, &request, on_manifest, on_member,
-                                    on_dumped, b);
+        b->dump = dump_reader_start(b->client, &request, &dump_calls, b);
     else
         start_document(b, b->plan.is_partial && !b->known.must_read ? &b->known
                                                                     : NULL);
@@ -763,7 +732,14 @@ on_turn(void *user)
                       "its index leads in a circle, and to no list");
         return;
     } else if (has_to_check(b)) {
-        check_next(b);
+        struct survey_version known = {.etag = ""};
+
+        b->is_checking = true;
+        b->now = b->parts.all[b->checked];
+        if (b->now.etag)
+            snprintf(known.etag, sizeof(known.etag), "%s", b->now.etag);
+        strcpy(known.digest, b->now.bytes);
+        start_document(b, &known);
     } else {
         if (!b->is_paused &&
             (!b->doubt[0] || call_back(b, b->plan.on_doubt, b->doubt)))
@@ -776,34 +752,12 @@ on_turn(void *user)
         baseline_pause(b);
 }
 
-/* Begins with the dump or the list; STATUS_GONE: the source offers neither. */
-static void
-begin_list(struct baseline *b)
-{
-    const struct offered *offered = b->plan.offered;
-    const char *url = offered->resource_list;
-
-    b->is_dump = b->plan.scratch && offered->resource_dump;
-    if (b->is_dump)
-        url = offered->resource_dump;
-    if (!url) {
-        fail_baseline(
-            b, STATUS_GONE,
-            "the source offers neither a Resource List nor a Resource Dump");
-        return;
-    }
-    if (b->plan.listing && !has_listed(b, survey_begin(b->plan.listing)))
-        return;
-    if (b->plan.scratch && scratch_open(&b->scratch, b->plan.scratch, &b->why))
-        return;
-    begin_reading(b, url);
-}
-
 struct baseline *
 baseline_start(struct td_client *client, const struct baseline_plan *plan,
                baseline_entry_fn *on_entry, baseline_end_fn *on_end, void *user)
 {
     struct baseline *b = calloc(1, sizeof(*b));
+    const char *first;
 
     if (!b)
         return NULL;
@@ -820,7 +774,18 @@ baseline_start(struct td_client *client, const struct baseline_plan *plan,
         baseline_free(b);
         return NULL;
     }
-    begin_list(b);
+    /* Begins with the dump, or with the list. */
+    b->is_dump = plan->scratch && plan->offered->resource_dump;
+    first = b->is_dump ? plan->offered->resource_dump
+                       : plan->offered->resource_list;
+    if (!first)
+        fail_baseline(
+            b, STATUS_GONE,
+            "the source offers neither a Resource List nor a Resource Dump");
+    else if ((!plan->listing || has_listed(b, survey_begin(plan->listing))) &&
+             (!plan->scratch ||
+              !scratch_open(&b->scratch, plan->scratch, &b->why)))
+        begin_reading(b, first);
     timer_start(b->turn, 0);
     return b;
 }

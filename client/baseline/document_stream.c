@@ -32,7 +32,7 @@
 struct document_stream {
     struct retired retired; /* the first */
     struct td_client *client;
-    struct document_stream_calls calls;
+    const struct document_stream_calls *calls;
     void *user;
     char *url;
     struct fetch *fetch;
@@ -54,35 +54,6 @@ struct document_stream {
     struct problem why;
 };
 
-/* Returns the older of both times: a file made "later" than the server's clock
- * says has a wrong one. A time before 1970 is none. */
-static int64_t
-made_at(const struct fetch_answer *answer)
-{
-    int64_t modified = httpdate_read(slice_of(answer->last_modified));
-    int64_t made = httpdate_read(slice_of(answer->date));
-
-    if (made < 0 || (modified >= 0 && modified < made))
-        made = modified;
-    return made < 0 ? DATETIME_NONE : made * 1000000;
-}
-
-/* Keeps the validators of the document, but not a Last-Modified of the current
- * second: two versions may share it (RFC 9110 section 8.8.2.2). */
-static void
-note_version(struct survey_version *v, const struct fetch_answer *answer)
-{
-    int64_t modified = httpdate_read(slice_of(answer->last_modified));
-    int64_t now = httpdate_read(slice_of(answer->date));
-
-    *v = (struct survey_version){.etag = ""};
-    if (strlen(answer->etag) < sizeof(v->etag))
-        strcpy(v->etag, answer->etag);
-    if (modified != DATETIME_NONE && modified < now &&
-        strlen(answer->last_modified) < sizeof(v->modified))
-        strcpy(v->modified, answer->last_modified);
-}
-
 /* The document */
 
 static enum status
@@ -90,8 +61,7 @@ on_link(const struct link *link, void *user)
 {
     struct document_stream *r = user;
 
-    if (r->calls.on_link)
-        r->calls.on_link(link->rel, link->href, r->user);
+    r->calls->on_link(link->rel, link->href, r->user);
     return STATUS_OK;
 }
 
@@ -109,24 +79,6 @@ static const struct document_events events = {
     .on_link = on_link,
     .on_entry = on_entry,
 };
-
-static void
-fail_reading(struct document_stream *r, enum status rc)
-{
-    unsigned long long line = r->why.line;
-
-    if (rc == STATUS_MEMORY)
-        problem_memory(&r->why);
-    else if (line)
-        problem_prefix(&r->why, STATUS_MALFORMED,
-                       "%.300s cannot be read: line %llu: ", r->url, line);
-    else
-        problem_prefix(&r->why, STATUS_MALFORMED,
-                       "%.300s cannot be read: ", r->url);
-    fetch_free(r->fetch);
-    r->fetch = NULL;
-    r->is_fetched = true;
-}
 
 /* The bytes of a document with a known digest */
 
@@ -209,8 +161,12 @@ read_some(struct document_stream *r)
         buf_clear(&r->held);
         r->n_read = 0;
     }
-    if (rc)
-        fail_reading(r, rc);
+    if (rc) {
+        document_unreadable(&r->why, rc, r->url);
+        fetch_free(r->fetch);
+        r->fetch = NULL;
+        r->is_fetched = true;
+    }
 }
 
 /* The exchange */
@@ -220,20 +176,35 @@ take_head(struct document_stream *r, const struct fetch_answer *answer)
 {
     struct slice rest = slice_of(answer->link);
     struct weblink link;
+    struct survey_version *v = &r->end.version;
+    int64_t modified, now, made;
     struct buf href;
 
     if (r->document)
         return;
-    r->end.made_us = made_at(answer);
-    note_version(&r->end.version, answer);
-    r->document = document_new_moved(r->url, answer->url, &events, r);
-    while (r->calls.on_link && weblink_next(&rest, &link)) {
+    modified = httpdate_read(slice_of(answer->last_modified));
+    now = made = httpdate_read(slice_of(answer->date));
+    /* The older of both times: a file made "later" than the server's clock says
+     * has a wrong one. A time before 1970 is none. */
+    if (made < 0 || (modified >= 0 && modified < made))
+        made = modified;
+    r->end.made_us = made < 0 ? DATETIME_NONE : made * 1000000;
+    /* Not a Last-Modified of the current second: two versions may share it (RFC
+     * 9110 section 8.8.2.2). */
+    if (strlen(answer->etag) < sizeof(v->etag))
+        strcpy(v->etag, answer->etag);
+    if (modified != DATETIME_NONE && modified < now &&
+        strlen(answer->last_modified) < sizeof(v->modified))
+        strcpy(v->modified, answer->last_modified);
+    r->document = document_new_moved(r->url, answer->url, DOCUMENT_UNPACKED_MAX,
+                                     &events, r);
+    while (weblink_next(&rest, &link)) {
         if (link.is_of_another)
             continue;
         buf_init(&href, 16384);
         uri_resolve(&href, slice_of(answer->url), link.target);
         if (!href.failed)
-            r->calls.on_link(link.rel, buf_slice(&href), r->user);
+            r->calls->on_link(link.rel, buf_slice(&href), r->user);
         r->held.failed = r->held.failed || href.is_starved;
         buf_fini(&href);
     }
@@ -327,7 +298,7 @@ on_turn(void *user)
         struct document_entry *copy = entry_queue_take(&r->entries);
 
         if (copy) {
-            r->calls.on_entry(copy, document_head(r->document), r->user);
+            r->calls->on_entry(copy, document_head(r->document), r->user);
             free(copy);
             if (r->retired.is_over)
                 return;
@@ -338,7 +309,7 @@ on_turn(void *user)
         }
         if (r->is_fetched && (r->why.rc || r->is_read)) {
             r->end.head = r->document ? document_head(r->document) : NULL;
-            r->calls.on_end(&r->why, &r->end, r->user);
+            r->calls->on_end(&r->why, &r->end, r->user);
             document_stream_free(r);
             return;
         }
@@ -385,7 +356,7 @@ document_stream_start(struct td_client *client, const char *url,
     if (!r)
         return NULL;
     r->client = client;
-    r->calls = *calls;
+    r->calls = calls;
     r->user = user;
     r->end.made_us = DATETIME_NONE;
     known = known ? known : &nothing;

@@ -2,10 +2,9 @@
  * document_stream.h - reads one document of a source, an entry at a time, as
  * fast as the caller takes them.
  *
- *     document_stream_start --> on_link, on_entry ... --> on_end     nothing
- * after it
- *          +----------> document_stream_free     at any moment; not from
- * on_link
+ *     document_stream_start --> on_link, on_entry ... --> on_end
+ *          |                                           nothing after it
+ *          +----------> document_stream_free    at any moment; not from on_link
  *
  * The memory in use is bounded, however long the document is: the server waits
  * while the caller does not take entries. The reading tries once.
@@ -24,15 +23,6 @@
 
 struct document_stream;
 
-/* A link of the root; comes before the entries if the document has that order.
- */
-typedef void document_stream_link_fn(struct slice rel, struct slice href,
-                                     void *user);
-
-typedef void document_stream_entry_fn(const struct document_entry *entry,
-                                      const struct document_head *head,
-                                      void *user);
-
 /* The result, lent until on_end returns. */
 struct document_stream_end {
     const struct document_head *head; /* or NULL */
@@ -43,17 +33,19 @@ struct document_stream_end {
     bool is_same; /* 304, or the bytes of the known version: nothing was read */
 };
 
-/* STATUS_OK: the document was read to its end, or is_same. STATUS_REFUSED,
- * STATUS_GONE, STATUS_UNREACHABLE by the server's status; STATUS_MALFORMED: it
- * is unreadable; STATUS_MEMORY. */
-typedef void document_stream_end_fn(const struct problem *why,
-                                    const struct document_stream_end *end,
-                                    void *user);
-
+/* Static. */
 struct document_stream_calls {
-    document_stream_link_fn *on_link;
-    document_stream_entry_fn *on_entry;
-    document_stream_end_fn *on_end;
+    /* A link of the root; comes before the entries if the document has that
+     * order. */
+    void (*on_link)(struct slice rel, struct slice href, void *user);
+    void (*on_entry)(const struct document_entry *entry,
+                     const struct document_head *head, void *user);
+
+    /* STATUS_OK: the document was read to its end, or is_same. STATUS_REFUSED,
+     * STATUS_GONE, STATUS_UNREACHABLE by the server's status;
+     * STATUS_MALFORMED: it is unreadable; STATUS_MEMORY. */
+    void (*on_end)(const struct problem *why,
+                   const struct document_stream_end *end, void *user);
 };
 
 /* `known`: a version that need not be read again; NULL or empty: none. NULL: no

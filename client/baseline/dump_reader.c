@@ -23,9 +23,7 @@ enum dump_reader_state { FETCHING, EXPECTING, HANDING, ENDING };
 struct dump_reader {
     struct retired retired; /* the first */
     struct td_client *client;
-    dump_reader_head_fn *on_head;
-    dump_reader_entry_fn *on_entry;
-    dump_reader_end_fn *on_end;
+    const struct dump_reader_calls *calls;
     void *user;
 
     char *url;
@@ -205,7 +203,7 @@ expect_some(struct dump_reader *d)
         fail_package(d);
         return;
     }
-    d->on_head(head, d->user);
+    d->calls->on_head(head, d->user);
     document_free(d->document);
     d->document = NULL;
     d->state = HANDING;
@@ -221,7 +219,7 @@ hand_over(struct dump_reader *d, const char *file)
     bool is_here;
 
     d->current = NULL;
-    d->on_entry(copy, file, d->user);
+    d->calls->on_entry(copy, file, d->user);
     is_here = !d->retired.is_over;
     free(copy);
     /* A callee that frees the dump may remove the directory, too. */
@@ -230,50 +228,37 @@ hand_over(struct dump_reader *d, const char *file)
     return is_here;
 }
 
-/* Begins the next entry. False: the dump was freed. */
-static bool
-begin_entry(struct dump_reader *d, struct document_entry *copy)
-{
-    if (copy->has_kind && copy->change.kind == CHANGE_DELETED) {
-        free(copy);
-        return true;
-    }
-    d->current = copy;
-    if (copy->path.size == 0 || zip_reader_find(d->package, copy->path, NULL))
-        return hand_over(d, NULL);
-    return true;
-}
-
-/* Goes on with the current entry. False: the dump was freed. */
-static bool
-take_some(struct dump_reader *d)
-{
-    char name[ZIP_READER_NAME_SIZE];
-    bool is_over = false;
-    enum status rc = source_limits_look(&d->client->room, d->dir_fd,
-                                        ZIP_READER_STEP_BYTES, &d->why);
-
-    if (!rc)
-        rc = zip_reader_take(d->package, &is_over, name, &d->why);
-    if (is_over)
-        return hand_over(d, rc ? NULL : name);
-    if (rc)
-        fail_package(d);
-    return true;
-}
-
 /* One step of HANDING. False: the dump was freed. */
 static bool
 hand_some(struct dump_reader *d)
 {
+    char name[ZIP_READER_NAME_SIZE];
     struct document_entry *copy;
     bool is_over = false;
+    enum status rc;
 
-    if (d->current)
-        return take_some(d);
+    if (d->current) { /* takes more of its member */
+        rc = source_limits_look(&d->client->room, d->dir_fd,
+                                ZIP_READER_STEP_BYTES, &d->why);
+        if (!rc)
+            rc = zip_reader_take(d->package, &is_over, name, &d->why);
+        if (is_over)
+            return hand_over(d, rc ? NULL : name);
+        if (rc)
+            fail_package(d);
+        return true;
+    }
     copy = entry_queue_take(&d->entries);
-    if (copy)
-        return begin_entry(d, copy);
+    if (copy && copy->has_kind && copy->change.kind == CHANGE_DELETED) {
+        free(copy);
+        return true;
+    }
+    if (copy) {
+        d->current = copy;
+        return (copy->path.size > 0 &&
+                !zip_reader_find(d->package, copy->path, NULL)) ||
+               hand_over(d, NULL);
+    }
     if (d->is_read) {
         problem_clear(&d->why);
         d->state = ENDING;
@@ -314,7 +299,7 @@ on_turn(void *user)
         /* After a passing failure the next attempt continues the download. */
         if (d->why.rc != STATUS_UNREACHABLE && d->why.rc != STATUS_IO)
             download_forget(d->dir_fd, d->file);
-        d->on_end(&d->why, d->user);
+        d->calls->on_end(&d->why, d->user);
         dump_reader_free(d);
         return;
     }
@@ -324,17 +309,14 @@ on_turn(void *user)
 struct dump_reader *
 dump_reader_start(struct td_client *client,
                   const struct dump_reader_request *request,
-                  dump_reader_head_fn *on_head, dump_reader_entry_fn *on_entry,
-                  dump_reader_end_fn *on_end, void *user)
+                  const struct dump_reader_calls *calls, void *user)
 {
     struct dump_reader *d = calloc(1, sizeof(*d));
 
     if (!d)
         return NULL;
     d->client = client;
-    d->on_head = on_head;
-    d->on_entry = on_entry;
-    d->on_end = on_end;
+    d->calls = calls;
     d->user = user;
     d->dir_fd = request->dir_fd;
     d->length = request->length;

@@ -2,8 +2,8 @@
  * dump_reader.h - fetches one package of a Resource Dump, and hands its
  * entries over.
  *
- *     dump_reader_start --> on_head, on_entry ... --> on_end       nothing
- * after it
+ *     dump_reader_start --> on_head, on_entry ... --> on_end
+ *          |                                         nothing after it
  *          +-------> dump_reader_free   at any moment, also from on_entry
  *
  * The package comes into the scratch directory under a name of its own, so that
@@ -20,18 +20,21 @@
 
 struct dump_reader;
 
-/* `head`: of the whole manifest. */
-typedef void dump_reader_head_fn(const struct document_head *head, void *user);
+/* Static. */
+struct dump_reader_calls {
+    /* `head`: of the whole manifest. */
+    void (*on_head)(const struct document_head *head, void *user);
 
-/* `file`: its name in the scratch directory, or NULL. The dump removes the file
- * when the function returns, unless it was renamed. */
-typedef void dump_reader_entry_fn(const struct document_entry *entry,
-                                  const char *file, void *user);
+    /* `file`: its name in the scratch directory, or NULL. The dump removes the
+     * file when the function returns, unless it was renamed. */
+    void (*on_entry)(const struct document_entry *entry, const char *file,
+                     void *user);
 
-/* STATUS_OK; STATUS_REFUSED, STATUS_GONE, STATUS_UNREACHABLE: the package
- * cannot be had; STATUS_MALFORMED: it is no ZIP package, encrypted, without a
- * manifest ...; STATUS_IO; STATUS_MEMORY. */
-typedef void dump_reader_end_fn(const struct problem *why, void *user);
+    /* STATUS_OK; STATUS_REFUSED, STATUS_GONE, STATUS_UNREACHABLE: the package
+     * cannot be had; STATUS_MALFORMED: it is no ZIP package, encrypted, without
+     * a manifest ...; STATUS_IO; STATUS_MEMORY. */
+    void (*on_end)(const struct problem *why, void *user);
+};
 
 struct dump_reader_request {
     const char *url;
@@ -43,9 +46,8 @@ struct dump_reader_request {
 /* NULL: no memory. It frees itself after on_end. */
 struct dump_reader *dump_reader_start(struct td_client *client,
                                       const struct dump_reader_request *request,
-                                      dump_reader_head_fn *on_head,
-                                      dump_reader_entry_fn *on_entry,
-                                      dump_reader_end_fn *on_end, void *user);
+                                      const struct dump_reader_calls *calls,
+                                      void *user);
 void dump_reader_pause(struct dump_reader *dump);
 void dump_reader_resume(struct dump_reader *dump);
 void dump_reader_free(

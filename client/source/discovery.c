@@ -418,34 +418,6 @@ is_meant(struct discovery *d, struct slice loc)
     return false;
 }
 
-static void
-take_description(struct discovery *d, const struct document_entry *entry,
-                 const struct document_head *head)
-{
-    struct slice loc = entry->change.loc;
-    bool is_part = head->is_index || slice_is(entry->capability, "description");
-
-    if (!is_part && !is_meant(d, loc))
-        return;
-    report_item(d, entry->capability, loc, entry->change.type, entry);
-    lead_to(d, is_part ? ROLE_DESCRIPTION : ROLE_CAPABILITIES, loc);
-}
-
-static void
-take_capability(struct discovery *d, const struct document_entry *entry,
-                const struct document_head *head)
-{
-    struct slice loc = entry->change.loc;
-
-    report_item(d, entry->capability, loc, entry->change.type, entry);
-    if (!head->is_index && !slice_is(entry->capability, "capabilitylist")) {
-        take_link(d, entry->capability, loc);
-        return;
-    }
-    d->page.has_parts = true;
-    lead_to(d, ROLE_CAPABILITIES, loc);
-}
-
 static bool
 is_feed(const struct document_head *head)
 {
@@ -457,9 +429,11 @@ on_entry(const struct document_entry *entry, const struct document_head *head,
          void *user)
 {
     struct discovery *d = user;
+    struct slice loc = entry->change.loc;
+    bool is_part;
 
     if (d->job->role == ROLE_ROBOTS) {
-        lead_to(d, ROLE_SITEMAP, entry->change.loc);
+        lead_to(d, ROLE_SITEMAP, loc);
         return d->rc ? STATUS_STOPPED : STATUS_OK;
     }
     if (d->page.kind == KIND_UNKNOWN)
@@ -469,10 +443,22 @@ on_entry(const struct document_entry *entry, const struct document_head *head,
     if (d->page.kind == KIND_LIST ||
         (d->page.kind == KIND_DESCRIPTION && d->job->role == ROLE_UP))
         return STATUS_STOPPED; /* its root is enough */
-    if (d->page.kind == KIND_DESCRIPTION)
-        take_description(d, entry, head);
-    else
-        take_capability(d, entry, head);
+    is_part = head->is_index ||
+              slice_is(entry->capability, d->page.kind == KIND_DESCRIPTION
+                                              ? "description"
+                                              : "capabilitylist");
+    if (d->page.kind == KIND_DESCRIPTION && !is_part && !is_meant(d, loc))
+        return d->rc ? STATUS_STOPPED : STATUS_OK;
+    report_item(d, entry->capability, loc, entry->change.type, entry);
+    if (d->page.kind == KIND_CAPABILITIES && !is_part) {
+        take_link(d, entry->capability, loc);
+    } else {
+        d->page.has_parts |= d->page.kind == KIND_CAPABILITIES;
+        lead_to(d,
+                d->page.kind == KIND_DESCRIPTION && is_part ? ROLE_DESCRIPTION
+                                                            : ROLE_CAPABILITIES,
+                loc);
+    }
     return d->rc ? STATUS_STOPPED : STATUS_OK;
 }
 
@@ -714,18 +700,6 @@ ask_sitemaps(struct discovery *d)
            ask_at_host(d, ROLE_GUESS, "/sitemap.xml");
 }
 
-/* Passes the robots.txt to on_set as a Resource List, if one of its Sitemaps is
- * of no set. False: freed. */
-static bool
-report_robots(struct discovery *d)
-{
-    if (!d->has_sitemap)
-        return true;
-    keep_text(d, &d->page.offered.url, slice_of(d->robots));
-    offer_document(d, CAP_RESOURCELIST, d->robots);
-    return discover_report(d, &d->page.offered);
-}
-
 static void
 read_link_header(struct discovery *d,
                  const struct document_fetch_answer *answer)
@@ -749,18 +723,6 @@ read_link_header(struct discovery *d,
     }
 }
 
-/* True if the text was meant as a document: XML or gzip, but no page. */
-static bool
-is_unread(const struct document_fetch_answer *answer)
-{
-    struct slice text = answer->text;
-
-    while (text.size > 0 && memchr(" \t\r\n\xEF\xBB\xBF", text.data[0], 7))
-        slice_skip(&text, 1);
-    return text.size > 0 && !html_is_page(answer->text) &&
-           memchr("<\x1f\xfe\xff", text.data[0], 4);
-}
-
 /* Takes a page for people, which is a resource. If it names one Capability
  * List, that covers it (R-261); several belong to its source, and need not be
  * all. False: freed. */
@@ -768,6 +730,7 @@ static bool
 end_other(struct discovery *d, const struct document_fetch_answer *answer)
 {
     struct problem why = {.text = ""};
+    struct slice text = answer->text;
     struct list *after;
     struct page_request *request;
 
@@ -776,7 +739,11 @@ end_other(struct discovery *d, const struct document_fetch_answer *answer)
                 d->job->url);
         return discover_miss(d, &why);
     }
-    if (is_unread(answer))
+    /* XML or gzip, but no page: it was meant as a document. */
+    while (text.size > 0 && memchr(" \t\r\n\xEF\xBB\xBF", text.data[0], 7))
+        slice_skip(&text, 1);
+    if (text.size > 0 && !html_is_page(answer->text) &&
+        memchr("<\x1f\xfe\xff", text.data[0], 4))
         problem(&d->unread, STATUS_MALFORMED, "%s", answer->unread);
     else
         note_tried(d, d->job->url, "a page that names none");
@@ -1071,7 +1038,15 @@ on_timer(void *user)
         return;
     }
     if (!next && !takes_all_now(d) && !ask_sitemaps(d)) {
-        if (report_robots(d) && goes_on(d))
+        /* One of the Sitemaps of the robots.txt is of no set: then that is a
+         * Resource List. */
+        if (d->has_sitemap) {
+            keep_text(d, &d->page.offered.url, slice_of(d->robots));
+            offer_document(d, CAP_RESOURCELIST, d->robots);
+            if (!discover_report(d, &d->page.offered))
+                return;
+        }
+        if (goes_on(d))
             end_all(d);
         return;
     }

@@ -37,42 +37,28 @@ on_bytes(struct slice bytes, void *user, struct problem *why)
     return document_reader_feed(d->reader, bytes, why);
 }
 
-static struct document *
-new_document(uint64_t max_bytes, bool is_lines, const char *base,
-             const struct document_events *events, void *user)
+struct document *
+document_new(const char *base, const struct document_events *events, void *user)
+{
+    return document_new_moved(base, base, DOCUMENT_UNPACKED_MAX, events, user);
+}
+
+struct document *
+document_new_moved(const char *url, const char *base, uint64_t max_bytes,
+                   const struct document_events *events, void *user)
 {
     struct document *d = calloc(1, sizeof(*d));
 
     if (!d)
         return NULL;
-    d->reader = document_reader_new(base, is_lines, events, user);
+    d->reader = document_reader_new(base, is_robots(url) || is_robots(base),
+                                    events, user);
     d->gunzip[0] = gunzip_new(max_bytes, true, on_packed, d);
     d->gunzip[1] = gunzip_new(max_bytes, true, on_bytes, d);
     if (d->reader && d->gunzip[0] && d->gunzip[1])
         return d;
     document_free(d);
     return NULL;
-}
-
-struct document *
-document_new(const char *base, const struct document_events *events, void *user)
-{
-    return document_new_moved(base, base, events, user);
-}
-
-struct document *
-document_new_moved(const char *url, const char *base,
-                   const struct document_events *events, void *user)
-{
-    return new_document(DOCUMENT_UNPACKED_MAX,
-                        is_robots(url) || is_robots(base), base, events, user);
-}
-
-struct document *
-document_new_within(uint64_t max_bytes, const char *base,
-                    const struct document_events *events, void *user)
-{
-    return new_document(max_bytes, is_robots(base), base, events, user);
 }
 
 void
@@ -108,4 +94,25 @@ const struct document_head *
 document_head(const struct document *d)
 {
     return document_reader_head(d->reader);
+}
+
+void
+document_unreadable(struct problem *why, enum status rc, const char *url)
+{
+    unsigned long long line = why->line;
+    const char *more = strlen(url) > DOCUMENT_URL_QUOTED ? "..." : "";
+
+    if (rc == STATUS_MEMORY)
+        problem_memory(why);
+    else if (!why->text[0])
+        problem(why, STATUS_MALFORMED, "%.*s%s has more than is kept",
+                DOCUMENT_URL_QUOTED, url, more);
+    else if (line)
+        problem_prefix(why, STATUS_MALFORMED,
+                       "%.*s%s cannot be read: line %llu: ",
+                       DOCUMENT_URL_QUOTED, url, more, line);
+    else
+        problem_prefix(why, STATUS_MALFORMED,
+                       "%.*s%s cannot be read: ", DOCUMENT_URL_QUOTED, url,
+                       more);
 }

@@ -18,14 +18,11 @@ struct document;
 struct document *document_new(const char *base,
                               const struct document_events *events, void *user);
 
-/* document_new with a lower limit than DOCUMENT_UNPACKED_MAX, for tests. */
-struct document *document_new_within(uint64_t max_bytes, const char *base,
-                                     const struct document_events *events,
-                                     void *user);
-
 /* The same for a document to which `url` redirects: a host's robots.txt is one
- * wherever it is kept (RFC 9309 section 2.3.1.2). */
+ * wherever it is kept (RFC 9309 section 2.3.1.2). `max_bytes`:
+ * DOCUMENT_UNPACKED_MAX; less in tests. */
 struct document *document_new_moved(const char *url, const char *base,
+                                    uint64_t max_bytes,
                                     const struct document_events *events,
                                     void *user);
 void document_free(struct document *document); /* NULL is allowed */
@@ -42,3 +39,10 @@ const struct document_head *document_head(const struct document *document);
 
 /* Bytes of XML: R-027 allows 50 MB; some documents are longer. */
 #define DOCUMENT_UNPACKED_MAX (1024u * 1024 * 1024)
+
+/* The part of a URL that messages quote. */
+#define DOCUMENT_URL_QUOTED 300
+
+/* Completes the reason why the document at `url` cannot be read: puts its
+ * address and the line before the text. `rc`: how the reading ended. */
+void document_unreadable(struct problem *why, enum status rc, const char *url);

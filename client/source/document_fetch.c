@@ -6,9 +6,6 @@
 
 #define ACCEPT_XML "Accept: application/xml, text/xml;q=0.9, */*;q=0.5"
 
-/* The longest URL that messages quote in full. */
-#define URL_QUOTED_MAX 300
-
 struct document_fetch {
     struct fetch *fetch;
     struct document *document; /* from the first byte of a 200 on */
@@ -18,9 +15,8 @@ struct document_fetch {
     char *url;
     bool takes_text;
     bool has_etag;
-    enum status rc; /* the result of the document */
-    struct problem unread;
-    struct problem why;
+    enum status rc;     /* the result of the document */
+    struct problem why; /* of the document */
     struct buf text;
 };
 
@@ -28,7 +24,8 @@ static void
 feed_document(struct document_fetch *p, const char *url, struct slice bytes)
 {
     if (!p->document && !p->rc) {
-        p->document = document_new_moved(p->url, url, &p->events, p->user);
+        p->document = document_new_moved(p->url, url, DOCUMENT_UNPACKED_MAX,
+                                         &p->events, p->user);
         if (!p->document)
             p->rc = STATUS_MEMORY;
     }
@@ -64,41 +61,13 @@ free_page(struct document_fetch *p)
     free(p);
 }
 
-static const char *
-quote_url(const struct document_fetch *p, char to[URL_QUOTED_MAX + 4])
-{
-    snprintf(to, URL_QUOTED_MAX + 4, "%.*s%s", URL_QUOTED_MAX, p->url,
-             strlen(p->url) > URL_QUOTED_MAX ? "..." : "");
-    return to;
-}
-
 /* Puts the URL before the reason. */
 static void
 end_failed(struct document_fetch *p, struct problem *why)
 {
-    char url[URL_QUOTED_MAX + 4];
-
     if (why->rc != STATUS_MEMORY)
-        problem_prefix(why, why->rc, "%s: ", quote_url(p, url));
-}
-
-static void
-end_unreadable(struct document_fetch *p, struct problem *why)
-{
-    char url[URL_QUOTED_MAX + 4];
-
-    if (p->rc == STATUS_MEMORY)
-        problem_memory(why);
-    else if (!p->why.text[0])
-        problem(why, STATUS_MALFORMED, "%s has more than is kept",
-                quote_url(p, url));
-    else if (p->why.line)
-        problem(why, STATUS_MALFORMED, "%s cannot be read: line %llu: %s",
-                quote_url(p, url), (unsigned long long)p->why.line,
-                p->why.text);
-    else
-        problem(why, STATUS_MALFORMED, "%s cannot be read: %s",
-                quote_url(p, url), p->why.text);
+        problem_prefix(why, why->rc, "%.*s%s: ", DOCUMENT_URL_QUOTED, p->url,
+                       strlen(p->url) > DOCUMENT_URL_QUOTED ? "..." : "");
 }
 
 /* Ends the document, read or refused. */
@@ -117,11 +86,13 @@ finish_document(struct document_fetch *p, struct document_fetch_answer *result,
     if (result->is_document ||
         (p->takes_text && !has_root && p->rc == STATUS_MALFORMED))
         result->text = buf_slice(&p->text);
-    else
-        end_unreadable(p, why);
+    else {
+        *why = p->why;
+        document_unreadable(why, p->rc, p->url);
+    }
     if (!result->is_document && !why->rc) {
-        end_unreadable(p, &p->unread);
-        result->unread = p->unread.text;
+        document_unreadable(&p->why, p->rc, p->url);
+        result->unread = p->why.text;
     }
 }
 

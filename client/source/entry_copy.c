@@ -44,21 +44,6 @@ copy_attributes(struct copier *to, const struct attribute **attributes,
     }
 }
 
-static void
-copy_link(struct copier *to, struct link link)
-{
-    copy_text(to, &link.rel);
-    copy_text(to, &link.href);
-    copy_text(to, &link.type);
-    copy_text(to, &link.hash);
-    copy_text(to, &link.path);
-    copy_text(to, &link.encoding);
-    copy_attributes(to, &link.attributes, link.n_attributes);
-    to->size += sizeof(link);
-    if (to->links)
-        *to->links++ = link;
-}
-
 static struct document_entry
 copy_entry(struct copier *to, const struct document_entry *from)
 {
@@ -77,8 +62,20 @@ copy_entry(struct copier *to, const struct document_entry *from)
     copy_text(to, &entry.capability);
     copy_text(to, &entry.path);
     copy_attributes(to, &c->attributes, c->n_attributes);
-    for (size_t i = 0; i < c->n_links; i++)
-        copy_link(to, from->change.links[i]);
+    for (size_t i = 0; i < c->n_links; i++) {
+        struct link link = from->change.links[i];
+
+        copy_text(to, &link.rel);
+        copy_text(to, &link.href);
+        copy_text(to, &link.type);
+        copy_text(to, &link.hash);
+        copy_text(to, &link.path);
+        copy_text(to, &link.encoding);
+        copy_attributes(to, &link.attributes, link.n_attributes);
+        to->size += sizeof(link);
+        if (to->links)
+            *to->links++ = link;
+    }
     to->size += sizeof(entry);
     return entry;
 }
@@ -92,28 +89,21 @@ entry_copy_size(const struct document_entry *entry)
     return measure.size;
 }
 
-static size_t
-count_attributes(const struct change *c)
-{
-    size_t n = c->n_attributes;
-
-    for (size_t i = 0; i < c->n_links; i++)
-        n += c->links[i].n_attributes;
-    return n;
-}
-
 struct document_entry *
 entry_copy_new(const struct document_entry *from, size_t size)
 {
+    const struct change *c = &from->change;
     struct document_entry *copy = malloc(size);
     struct copier to = {.size = 0};
+    size_t n_attributes = c->n_attributes;
 
     if (!copy)
         return NULL;
+    for (size_t i = 0; i < c->n_links; i++)
+        n_attributes += c->links[i].n_attributes;
     to.links = (struct link *)(void *)(copy + 1);
-    to.attributes =
-        (struct attribute *)(void *)(to.links + from->change.n_links);
-    to.text = (char *)(to.attributes + count_attributes(&from->change));
+    to.attributes = (struct attribute *)(void *)(to.links + c->n_links);
+    to.text = (char *)(to.attributes + n_attributes);
     *copy = copy_entry(&to, from);
     return copy;
 }

@@ -8,6 +8,7 @@
 #include "client/lib/set_url.h"
 #include "client/source/discovery.h"
 #include "client/source/document_fetch.h"
+#include "proto/arena.h"
 
 /* More than any description of a set has. */
 #define ANSWER_BYTES_MAX 262144
@@ -99,20 +100,6 @@ td_set_delete(struct td_client *client, const char *set_url)
     return client_end(client, rc);
 }
 
-/* Hands the values of the description over. */
-static enum status
-read_description(struct td_client *client, struct slice body,
-                 td_member_fn *on_member, void *user)
-{
-    enum status rc = json_members_read(body, on_member, user);
-
-    if (rc == STATUS_MEMORY)
-        return problem_memory(&client->problem);
-    return rc ? client_fail(client, STATUS_MALFORMED,
-                            "the answer is no description of a set")
-              : STATUS_OK;
-}
-
 enum td_status
 td_set_get(struct td_client *client, const char *set_url,
            td_member_fn *on_member, void *user, char **json)
@@ -124,8 +111,14 @@ td_set_get(struct td_client *client, const char *set_url,
         *json = NULL;
     client_begin(client);
     rc = exchange_settings(client, set_url, "", NULL, NULL, &answer);
-    if (!rc && on_member)
-        rc = read_description(client, buf_slice(&answer.body), on_member, user);
+    if (!rc && on_member) {
+        rc = json_members_read(buf_slice(&answer.body), on_member, user);
+        if (rc == STATUS_MEMORY)
+            problem_memory(&client->problem);
+        else if (rc)
+            rc = client_fail(client, STATUS_MALFORMED,
+                             "the answer is no description of a set");
+    }
     if (!rc && json) {
         *json = slice_dup(buf_slice(&answer.body));
         if (!*json)
@@ -223,6 +216,7 @@ struct offer {
     const char *url;
     struct td_offer offer;
     struct td_item items[ITEMS_MAX];
+    struct arena arena; /* of the items' strings */
     struct buf json;
     char digest[80];
     char from[DATETIME_SIZE + 1]; /* of the Change List */
@@ -235,17 +229,23 @@ struct offer {
     bool has_failed; /* no memory for a part of it */
 };
 
-/* Items: allocated strings */
+/* Items: strings of the arena */
 
 /* Sets an empty member to a copy. */
 static void
 copy_text(struct offer *o, const char **member, struct slice text)
 {
+    char *copy;
+
     if (*member || !text.size)
         return;
-    *member = slice_dup(text);
-    if (!*member)
-        o->has_failed = true;
+    copy = arena_take(&o->arena, text.size + 1);
+    o->has_failed |= !copy;
+    if (copy) {
+        memcpy(copy, text.data, text.size);
+        copy[text.size] = '\0';
+    }
+    *member = copy;
 }
 
 static void
@@ -264,34 +264,24 @@ is_equal(const char *a, struct slice b)
     return a && slice_is(b, a);
 }
 
-/* Returns the item of the link, a known or a new one: documents may repeat it.
- */
-static struct td_item *
-item_of(struct offer *o, struct slice rel, struct slice href)
-{
-    struct td_item *item;
-
-    for (size_t i = 0; i < o->offer.n_items; i++)
-        if (is_equal(o->items[i].rel, rel) && is_equal(o->items[i].href, href))
-            return &o->items[i];
-    if (o->offer.n_items == ITEMS_MAX)
-        return NULL;
-    item = &o->items[o->offer.n_items];
-    *item = (struct td_item){.rel = NULL};
-    copy_text(o, &item->rel, rel);
-    copy_text(o, &item->href, href);
-    o->offer.n_items++;
-    return item;
-}
-
 static void
 on_item(const struct discovery_item *found, void *user)
 {
     struct offer *o = user;
-    struct td_item *item = item_of(o, found->rel, found->href);
+    struct td_item *item = o->items, *end = item + o->offer.n_items;
 
-    if (!item)
+    /* Documents may repeat a link. */
+    while (item < end && !(is_equal(item->rel, found->rel) &&
+                           is_equal(item->href, found->href)))
+        item++;
+    if (item == o->items + ITEMS_MAX)
         return;
+    if (item == end) {
+        *item = (struct td_item){.rel = NULL};
+        copy_text(o, &item->rel, found->rel);
+        copy_text(o, &item->href, found->href);
+        o->offer.n_items++;
+    }
     copy_text(o, &item->type, found->type);
     copy_time(o, &item->from, found->from_us);
     copy_time(o, &item->until, found->until_us);
@@ -347,20 +337,6 @@ await_offer(struct offer *o)
     return rc ? rc : client_take_problem(o->client, &o->why);
 }
 
-static enum status
-find_set(struct offer *o)
-{
-    static const struct discovery_watch watch = {
-        .on_item = on_item, .on_description = on_description};
-
-    o->discovery =
-        discovery_start(o->client, o->url, on_offered, on_offered_end, o);
-    if (!o->discovery)
-        return problem_memory(&o->client->problem);
-    discovery_watch(o->discovery, &watch);
-    return await_offer(o);
-}
-
 /* The set's Change Lists */
 
 static enum status
@@ -392,81 +368,68 @@ on_lists(const struct document_fetch_answer *answer, const struct problem *why,
     o->offer.n_lists = answer->head->is_index ? answer->head->n_entries : 1;
 }
 
-static enum status
-read_lists(struct offer *o)
-{
-    static const struct document_events events = {NULL, on_list};
-    const struct document_fetch_request request = {.url =
-                                                       o->offered.change_list};
-
-    if (!request.url)
-        return STATUS_OK;
-    o->is_over = false;
-    o->page = document_fetch_start(o->client, &request, &events, on_lists, o);
-    if (!o->page)
-        return problem_memory(&o->client->problem);
-    return await_offer(o);
-}
-
-/* Returns NULL for "". */
-static const char *
-or_empty(const char *text)
-{
-    return text[0] ? text : NULL;
-}
-
-static void
-report_offer(struct offer *o, td_offer_fn *on_offer, void *user)
-{
-    o->offer.set_url = o->url;
-    o->offer.title = o->offered.title;
-    o->offer.position = o->offered.position;
-    o->offer.earliest = o->offered.earliest;
-    o->offer.digest = or_empty(o->digest);
-    o->offer.from = or_empty(o->from);
-    o->offer.items = o->items;
-    o->offer.description = o->json.data;
-    o->offer.description_size = o->json.size;
-    on_offer(&o->offer, user);
-}
-
 enum status
 offer_read(struct td_client *client, const char *set_url, td_offer_fn *on_offer,
            void *user)
 {
+    static const struct discovery_watch watch = {
+        .on_item = on_item, .on_description = on_description};
+    static const struct document_events events = {NULL, on_list};
+
     struct offer *o = calloc(1, sizeof(*o));
+    struct document_fetch_request request = {.url = NULL};
     char set[SET_URL_MAX + 1];
     enum status rc;
 
     if (!o)
         return problem_memory(&client->problem);
     o->client = client;
+    arena_init(&o->arena, SIZE_MAX / 2);
     buf_init(&o->json, DOCUMENT_FETCH_TEXT_MAX);
     rc = set_url_read(client, set_url, set);
     o->url = rc ? set_url : set;
-    if (rc == STATUS_INVALID && set_url &&
-        (!strncmp(set_url, "http://", 7) || !strncmp(set_url, "https://", 8)))
+    if (rc == STATUS_INVALID && uri_is_web(set_url))
         rc = STATUS_OK; /* a Capability List */
     if (!rc)
         rc = client_add_source(client, set_url);
-    if (!rc)
-        rc = find_set(o);
-    if (!rc)
-        rc = read_lists(o);
+    if (rc)
+        goto out;
+
+    o->discovery =
+        discovery_start(client, o->url, on_offered, on_offered_end, o);
+    if (o->discovery) {
+        discovery_watch(o->discovery, &watch);
+        rc = await_offer(o);
+    } else {
+        rc = problem_memory(&client->problem);
+    }
+    request.url = o->offered.change_list;
+    if (!rc && request.url) {
+        o->is_over = false;
+        o->page = document_fetch_start(client, &request, &events, on_lists, o);
+        rc = o->page ? await_offer(o) : problem_memory(&client->problem);
+    }
     if (!rc && (o->has_failed || o->json.failed))
         rc = problem_memory(&client->problem);
-    if (!rc)
-        report_offer(o, on_offer, user);
+    if (rc)
+        goto out;
+
+    o->offer.set_url = o->url;
+    o->offer.title = o->offered.title;
+    o->offer.position = o->offered.position;
+    o->offer.earliest = o->offered.earliest;
+    o->offer.digest = o->digest[0] ? o->digest : NULL;
+    o->offer.from = o->from[0] ? o->from : NULL;
+    o->offer.items = o->items;
+    o->offer.description = o->json.data;
+    o->offer.description_size = o->json.size;
+    on_offer(&o->offer, user);
+
+out:
     discovery_free(o->discovery);
     document_fetch_free(o->page);
     offered_fini(&o->offered);
-    for (size_t i = 0; i < o->offer.n_items; i++) {
-        free((char *)o->items[i].rel);
-        free((char *)o->items[i].href);
-        free((char *)o->items[i].type);
-        free((char *)o->items[i].from);
-        free((char *)o->items[i].until);
-    }
+    arena_fini(&o->arena);
     buf_fini(&o->json);
     free(o);
     return rc;

@@ -2,56 +2,20 @@
 
 #include "proto/number.h"
 
-#define MARK_DIGITS 16
-
-/* Reads sixteen hexadecimal digits, in lower case. */
+/* Reads sixteen hexadecimal digits, in lower case: an epoch is such a text. */
 static enum status
 read_mark(struct slice text, uint64_t *mark)
 {
-    uint64_t n = 0;
+    char digits[EPOCH_SIZE + 1];
 
-    if (text.size != MARK_DIGITS)
+    if (!epoch_is_valid(text) || !slice_copy(digits, sizeof(digits), text))
         return STATUS_MALFORMED;
-    for (size_t i = 0; i < text.size; i++) {
-        char c = text.data[i];
-
-        if (c >= '0' && c <= '9')
-            n = n << 4 | (uint64_t)(c - '0');
-        else if (c >= 'a' && c <= 'f')
-            n = n << 4 | (uint64_t)(c - 'a' + 10);
-        else
-            return STATUS_MALFORMED;
-    }
-    *mark = n;
+    *mark = strtoull(digits, NULL, 16);
     return STATUS_OK;
 }
 
-/* "LIST:N:SUM" or "LIST:N:SUM:w" */
-static enum status
-read_list(struct slice text, struct source_position *place)
-{
-    place->has_list = true;
-    if (read_mark(slice_take(&text, ':'), &place->list) ||
-        !number_read(slice_take(&text, ':'), &place->n_read) ||
-        read_mark(slice_take(&text, ':'), &place->sum))
-        return STATUS_MALFORMED;
-    place->is_within = slice_is(text, "w");
-    return text.size == 0 || place->is_within ? STATUS_OK : STATUS_MALFORMED;
-}
-
-/* source_position_write uses "Z": an offset would have another "+". */
-static enum status
-read_time(struct slice text, int64_t *time_us)
-{
-    if (slice_is(text, "-"))
-        return STATUS_OK; /* DATETIME_NONE */
-    if (text.size == 0 || text.data[text.size - 1] != 'Z')
-        return STATUS_MALFORMED;
-    return datetime_read(text, time_us) ? STATUS_MALFORMED : STATUS_OK;
-}
-
-/* "TIME", "TIME+N", "TIME+N~MARK" or one of these and "/LIST...", after the
- * "@". */
+/* "TIME", "TIME+N", "TIME+N~MARK" or one of these and "/LIST:N:SUM" or
+ * "/LIST:N:SUM:w", after the "@". */
 static enum status
 read_timed(struct slice text, struct source_position *place)
 {
@@ -62,15 +26,28 @@ read_timed(struct slice text, struct source_position *place)
     struct slice number;
 
     place->is_time = true;
-    if (size < text.size && read_list(list, place))
-        return STATUS_MALFORMED;
+    place->has_list = size < text.size;
+    if (place->has_list) {
+        if (read_mark(slice_take(&list, ':'), &place->list) ||
+            !number_read(slice_take(&list, ':'), &place->n_read) ||
+            read_mark(slice_take(&list, ':'), &place->sum))
+            return STATUS_MALFORMED;
+        place->is_within = slice_is(list, "w");
+        if (list.size > 0 && !place->is_within)
+            return STATUS_MALFORMED;
+    }
     if (time.size < size) {
         number = slice_take(&count, '~');
         if (!number_read(number, &place->n_at) ||
             (count.size > 0 && read_mark(count, &place->mark)))
             return STATUS_MALFORMED;
     }
-    return read_time(time, &place->time_us);
+    if (slice_is(time, "-"))
+        return STATUS_OK; /* DATETIME_NONE */
+    /* source_position_write uses "Z": an offset would have another "+". */
+    return !slice_ends(time, "Z") || datetime_read(time, &place->time_us)
+               ? STATUS_MALFORMED
+               : STATUS_OK;
 }
 
 enum status
@@ -91,13 +68,22 @@ source_position_read(struct slice text, struct source_position *place)
     return rc;
 }
 
-static void
-write_timed(char to[TD_POSITION_SIZE], const struct source_position *place)
+void
+source_position_write(char to[TD_POSITION_SIZE],
+                      const struct source_position *place)
 {
     char time[DATETIME_SIZE + 1] = {'-'};
-    char mark[MARK_DIGITS + 2] = "";
-    char list[2 * MARK_DIGITS + 32] = "";
+    char mark[EPOCH_SIZE + 2] = "";
+    char list[2 * EPOCH_SIZE + 32] = "";
 
+    if (!place->is_time && place->at.epoch[0]) {
+        position_write(to, place->at.epoch, place->at.seq);
+        return;
+    }
+    if (!place->is_time) {
+        to[number_write(to, place->at.seq)] = '\0';
+        return;
+    }
     if (place->time_us != DATETIME_NONE)
         datetime_write(time, place->time_us);
     if (place->mark)
@@ -108,18 +94,6 @@ write_timed(char to[TD_POSITION_SIZE], const struct source_position *place)
                  place->n_read, place->sum, place->is_within ? ":w" : "");
     snprintf(to, TD_POSITION_SIZE, "@%s+%" PRIu64 "%s%s", time, place->n_at,
              mark, list);
-}
-
-void
-source_position_write(char to[TD_POSITION_SIZE],
-                      const struct source_position *place)
-{
-    if (place->is_time)
-        write_timed(to, place);
-    else if (!place->at.epoch[0])
-        to[number_write(to, place->at.seq)] = '\0';
-    else
-        position_write(to, place->at.epoch, place->at.seq);
 }
 
 bool

@@ -62,53 +62,39 @@ end_memory(struct source_sets *t)
 /* Turns */
 
 static void
-close_set(struct source_sets *t, size_t set)
-{
-    struct stop *stop = &t->stops[set];
-
-    stop->has_ended = false;
-    t->events.on_close(set, t->user);
-    if (!stop->rc || (stop->rc == STATUS_UNREACHABLE && stop->is_visit))
-        visit_schedule_rest(t->rounds, set, clock_steady_ms());
-    else
-        visit_schedule_end(t->rounds, set);
-}
-
-static bool
-open_sets(struct source_sets *t)
-{
-    struct problem why = {.text = ""};
-    size_t set;
-    bool is_visit;
-
-    while (visit_schedule_next(t->rounds, clock_steady_ms(), &set, &is_visit)) {
-        t->stops[set].is_visit = is_visit;
-        if (!t->events.on_open(set, is_visit, &why, t->user)) {
-            end_sets(t, &why);
-            return false;
-        }
-    }
-    return true;
-}
-
-static void
 on_turn(void *user)
 {
     struct source_sets *t = user;
+    struct problem why = {.text = ""};
     size_t set;
     int64_t wait_ms;
+    bool is_visit;
 
     if (!t->has_looked || t->is_over)
         return;
-    for (size_t i = 0; i < visit_schedule_count(t->rounds); i++)
-        if (t->stops[i].has_ended)
-            close_set(t, i);
+    for (size_t i = 0; i < visit_schedule_count(t->rounds); i++) {
+        struct stop *stop = &t->stops[i];
+
+        if (!stop->has_ended)
+            continue;
+        stop->has_ended = false;
+        t->events.on_close(i, t->user);
+        if (!stop->rc || (stop->rc == STATUS_UNREACHABLE && stop->is_visit))
+            visit_schedule_rest(t->rounds, i, clock_steady_ms());
+        else
+            visit_schedule_end(t->rounds, i);
+    }
     while (visit_schedule_surplus(t->rounds, &set)) {
         t->stops[set].has_ended = false;
         t->events.on_close(set, t->user);
     }
-    if (!open_sets(t))
-        return;
+    while (visit_schedule_next(t->rounds, clock_steady_ms(), &set, &is_visit)) {
+        t->stops[set].is_visit = is_visit;
+        if (!t->events.on_open(set, is_visit, &why, t->user)) {
+            end_sets(t, &why);
+            return;
+        }
+    }
     wait_ms = visit_schedule_wait_ms(t->rounds, clock_steady_ms());
     if (wait_ms >= 0)
         timer_start(t->turn, (uint64_t)wait_ms);
@@ -180,20 +166,6 @@ add_set(struct source_sets *t, struct offered *offered)
     return !list || !text_set_add(&t->lists, slice_of(list), &is_new);
 }
 
-/* Reports the document once, until a look can read it. */
-static bool
-miss_set(struct source_sets *t, const char *url, const struct problem *why)
-{
-    bool is_new;
-
-    if (text_set_add(&t->seen, slice_of(url), &is_new) ||
-        text_set_add(&t->missed, slice_of(url), &is_new))
-        return false;
-    if (is_new)
-        note_failure(t, url, why);
-    return true;
-}
-
 static size_t
 count_missed(const struct source_sets *t)
 {
@@ -204,16 +176,20 @@ static void
 on_set(struct offered *offered, const struct problem *missed, void *user)
 {
     struct source_sets *t = user;
-    bool is_good = true;
+    struct slice url = slice_of(offered->url);
+    bool is_good = true, is_new = false;
 
     if (t->is_over)
         return;
     if (missed)
-        is_good = miss_set(t, offered->url, missed);
+        is_good = !text_set_add(&t->seen, url, &is_new) &&
+                  !text_set_add(&t->missed, url, &is_new);
     else if (!source_sets_has(t, offered->url))
         is_good = add_set(t, offered);
     if (!is_good)
         end_memory(t);
+    else if (missed && is_new) /* once, until a look can read it */
+        note_failure(t, offered->url, missed);
 }
 
 static size_t
@@ -226,26 +202,11 @@ count_failed(const struct source_sets *t)
     return n;
 }
 
-/* Asks an unreachable source again later, or ends if patience is over. */
-static void
-ask_later(struct source_sets *t, const struct problem *why)
-{
-    unsigned ms = pause_asked(&t->pause_ms, PAUSE_MOST_MS, why->retry_after_s);
-
-    if (t->plan.is_once &&
-        !pause_within(t->plan.patience_ms, clock_steady_ms() - t->begun_ms,
-                      why->retry_after_s, &ms)) {
-        end_sets(t, why);
-        return;
-    }
-    timer_start(t->again, ms);
-    t->events.on_trouble(NULL, why->text, ms, t->user);
-}
-
 static void
 on_looked(const struct problem *why, void *user)
 {
     struct source_sets *t = user;
+    unsigned ms;
 
     t->discovery = NULL;
     if (t->is_over)
@@ -263,7 +224,15 @@ on_looked(const struct problem *why, void *user)
             !t->events.on_found(t->user))
             return;
     } else if (!t->has_looked && why->rc == STATUS_UNREACHABLE) {
-        ask_later(t, why);
+        ms = pause_asked(&t->pause_ms, PAUSE_MOST_MS, why->retry_after_s);
+        if (t->plan.is_once &&
+            !pause_within(t->plan.patience_ms, clock_steady_ms() - t->begun_ms,
+                          why->retry_after_s, &ms)) {
+            end_sets(t, why);
+            return;
+        }
+        timer_start(t->again, ms);
+        t->events.on_trouble(NULL, why->text, ms, t->user);
         return;
     } else if (!t->has_looked) {
         end_sets(t, why);

@@ -71,9 +71,10 @@ reads_whole(const char *name, struct slice document)
         fail_msg("%s: an entry is left out", name);
     /* Prefixed elements are counted by the test of that file. */
     if (!strstr(name, "/other-prefixes.xml"))
-        assert_int_equal(
-            told.head.n_entries + list_report_n(&told.head.report, LIST_LEFT_OUT),
-            count(document, "<url>") + count(document, "<sitemap>"));
+        assert_int_equal(told.head.n_entries +
+                             list_report_n(&told.head.report, LIST_LEFT_OUT),
+                         count(document, "<url>") +
+                             count(document, "<sitemap>"));
     told_fini(&told);
 }
 
@@ -413,7 +414,7 @@ TEST(a_bomb_ends_at_the_limit)
 
     for (unsigned i = 0; i < 4; i++) {
         bool is_packed = i & 1, is_too_long = i & 2;
-        struct document *d = document_new_within(max, BASE, &none, NULL);
+        struct document *d = document_new_moved(BASE, BASE, max, &none, NULL);
         struct problem why = {.text = ""};
         struct buf bytes;
         enum status rc;
