@@ -44,12 +44,6 @@ answers_may_publish(const struct http *http, struct problem *why)
                    "--insecure-open");
 }
 
-void
-answers_failure(struct request *rq, enum status rc, const struct problem *why)
-{
-    request_answer_problem(rq, response_status_of(rc), why);
-}
-
 bool
 answers_prefer_page(struct request *rq)
 {

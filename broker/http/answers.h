@@ -32,10 +32,6 @@ const char *answers_cache_control(bool is_private);
 MUST_CHECK enum status answers_may_publish(const struct http *http,
                                            struct problem *why);
 
-/* Answers a failure with its HTTP status. */
-void answers_failure(struct request *rq, enum status rc,
-                     const struct problem *why);
-
 /* True if the answer is a page for people: the client prefers one, and the
  * query has no `raw`, which stands for what programs get. */
 bool answers_prefer_page(struct request *rq);

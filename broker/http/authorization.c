@@ -9,17 +9,6 @@
 #include "broker/net/response.h"
 #include "proto/resourcesync/json.h"
 
-/* The credentials of "Bearer TOKEN"; empty: another scheme. */
-static struct slice
-bearer_of(struct slice value)
-{
-    struct slice scheme = slice_take(&value, ' ');
-
-    if (!slice_is_word(scheme, "bearer"))
-        return (struct slice){NULL, 0};
-    return slice_trimmed(value);
-}
-
 /* A request without a token: of the operator, of the session, of the client
  * that its certificate names, or of everyone; on an open broker the open
  * principal. */
@@ -44,14 +33,6 @@ find_without_token(struct http *http, struct request *rq, int64_t now_us)
                                   authority_new(&found->authority, ends_us));
     }
     return found ? found : tokens_anonymous(http->tokens, now_us);
-}
-
-static struct principal *
-find_token(struct http *http, struct slice token, int64_t now_us)
-{
-    return jwt_is_like(token)
-               ? identity_provider_find(http->provider, token, now_us)
-               : tokens_find(http->tokens, token, now_us);
 }
 
 /* The token among the subprotocols that a WebSocket offers; empty: none. */
@@ -83,34 +64,34 @@ authorization_is_sent(struct request *rq, struct slice *text)
                           request_parameter(rq, "ticket", text));
 }
 
-/* The principal of a ticket, if it may still act. */
-static struct principal *
-find_ticket(struct http *http, struct slice text, int64_t now_us)
-{
-    struct principal *found = request_tickets_take(http->tickets, text);
-
-    if (!found || !principal_is_over(found, now_us))
-        return found;
-    principal_unref(found);
-    return NULL;
-}
-
 struct principal *
 authorization_find(struct http *http, struct request *rq)
 {
     int64_t now_us = clock_now_us();
-    struct slice value, bearer;
+    struct slice value, bearer, scheme;
     struct principal *found;
+    bool has_header;
 
     if (tokens_are_open(http->tokens) || !authorization_is_sent(rq, &value))
         return find_without_token(http, rq, now_us);
     bearer = bearer_of_upgrade(rq);
-    if (request_header(rq, "authorization", &value))
-        found = find_token(http, bearer_of(value), now_us);
-    else if (bearer.size)
-        found = find_token(http, bearer, now_us);
-    else
-        found = find_ticket(http, value, now_us);
+    has_header = request_header(rq, "authorization", &value);
+    if (has_header) { /* "Bearer TOKEN"; another scheme has no token */
+        scheme = slice_take(&value, ' ');
+        bearer =
+            slice_is_word(scheme, "bearer") ? slice_trimmed(value) : SLICE("");
+    }
+    if (!has_header && !bearer.size) {
+        found = request_tickets_take(http->tickets, value);
+        if (found && principal_is_over(found, now_us)) {
+            principal_unref(found);
+            found = NULL;
+        }
+    } else if (jwt_is_like(bearer)) {
+        found = identity_provider_find(http->provider, bearer, now_us);
+    } else {
+        found = tokens_find(http->tokens, bearer, now_us);
+    }
     /* RFC 6750 section 3. No error code: whether a token was sent, is unknown
      * or has expired is nobody's business. */
     if (!found)

@@ -48,9 +48,9 @@ count_rejected(const struct deferral *d, enum status rc)
 /* Frees it, then answers with the failure, which it counts. Not while a step is
  * at work, nor when the act owns it. */
 static void
-answer_refusal(struct deferral *d, struct request *rq, enum status rc,
-               const struct problem *why)
+answer_refusal(struct deferral *d, enum status rc, const struct problem *why)
 {
+    struct request *rq = d->rq;
     struct problem kept = *why; /* it may be the deferral's */
 
     if (rq) {
@@ -100,32 +100,6 @@ on_ended(struct task *task)
     answer_request(list_entry(task, struct deferral, task));
 }
 
-static void
-on_work(struct job *job)
-{
-    struct deferral *d = list_entry(job, struct deferral, job);
-    struct problem why = {""};
-    enum status rc = d->kind->work(d, &why);
-
-    if (rc)
-        d->failure = copy_problem(&why, rc);
-}
-
-static void
-on_worked(struct job *job)
-{
-    answer_request(list_entry(job, struct deferral, job));
-}
-
-static void
-give_job(struct deferral *d, void (*work)(struct job *job),
-         void (*done)(struct job *job))
-{
-    d->is_out = true;
-    d->job = (struct job){.work = work, .done = done};
-    service_work(d->ticket.service, &d->job);
-}
-
 void
 deferral_end(struct deferral *d, enum status rc, const struct problem *why)
 {
@@ -135,12 +109,41 @@ deferral_end(struct deferral *d, enum status rc, const struct problem *why)
     service_post(d->ticket.service, &d->task);
 }
 
+/* Jobs of workers */
+
+/* Takes the steps back, takes one, or carries out the act. */
+static void
+on_work(struct job *job)
+{
+    struct deferral *d = list_entry(job, struct deferral, job);
+    struct problem why = {""};
+    enum status rc = STATUS_OK;
+
+    if (d->is_discarding)
+        d->kind->discard(d);
+    else
+        rc = (d->kind->begin ? d->kind->step : d->kind->work)(d, &why);
+    if (rc)
+        d->failure = copy_problem(&why, rc);
+}
+
+static void on_worked(struct job *job);
+
+static void
+give_job(struct deferral *d)
+{
+    d->is_out = true;
+    d->job = (struct job){.work = on_work, .done = on_worked};
+    service_work(d->ticket.service, &d->job);
+}
+
 void
 deferral_begin(struct deferral *d, struct request *rq)
 {
     struct problem why = {""};
     enum status rc;
 
+    d->rq = rq;
     if (rq) {
         request_set_user(rq, NULL);
         d->ticket = request_ticket(rq);
@@ -148,12 +151,12 @@ deferral_begin(struct deferral *d, struct request *rq)
                                   : authority_ref(request_authority(rq));
     }
     if (!d->kind->begin) {
-        give_job(d, on_work, on_worked);
+        give_job(d);
         return;
     }
-    rc = d->kind->begin(d, rq, &why);
+    rc = d->kind->begin(d, &why);
     if (rc)
-        answer_refusal(d, rq, rc, &why);
+        answer_refusal(d, rc, &why);
 }
 
 /* Refusals while the body comes */
@@ -162,31 +165,18 @@ static void
 end_refusal(struct deferral *d)
 {
     if (d->refusal)
-        answer_refusal(d, d->rq, d->refusal->rc, d->refusal);
+        answer_refusal(d, d->refusal->rc, d->refusal);
     else
         deferral_free(d);
-}
-
-static void
-on_discard(struct job *job)
-{
-    struct deferral *d = list_entry(job, struct deferral, job);
-
-    d->kind->discard(d);
-}
-
-static void
-on_discarded(struct job *job)
-{
-    end_refusal(list_entry(job, struct deferral, job));
 }
 
 /* Ends it. No job is at work. */
 static void
 discard(struct deferral *d)
 {
-    if (d->kind->discard)
-        give_job(d, on_discard, on_discarded);
+    d->is_discarding = d->kind->discard != NULL;
+    if (d->is_discarding)
+        give_job(d);
     else
         end_refusal(d);
 }
@@ -204,33 +194,6 @@ refuse(struct deferral *d, enum status rc, const struct problem *why)
 }
 
 /* Steps */
-
-static void proceed(struct deferral *d);
-
-static void
-on_step(struct job *job)
-{
-    struct deferral *d = list_entry(job, struct deferral, job);
-    struct problem why = {""};
-    enum status rc = d->kind->step(d, &why);
-
-    if (rc)
-        d->failure = copy_problem(&why, rc);
-}
-
-static void
-on_stepped(struct job *job)
-{
-    struct deferral *d = list_entry(job, struct deferral, job);
-
-    d->is_out = false;
-    if (d->is_over)
-        discard(d);
-    else if (d->failure)
-        refuse(d, d->failure->rc, d->failure);
-    else
-        proceed(d);
-}
 
 /* Does the next step, unless one is at work. */
 static void
@@ -254,36 +217,49 @@ proceed(struct deferral *d)
         deferral_resume(d);
     } else {
         d->is_last = next == DEFERRAL_ENDS;
-        give_job(d, on_step, on_stepped);
+        give_job(d);
     }
 }
 
-/* The body */
-
-static enum status
-collect_bytes(struct deferral *d, struct slice bytes, struct problem *why)
+static void
+on_worked(struct job *job)
 {
-    size_t before = d->body.capacity;
+    struct deferral *d = list_entry(job, struct deferral, job);
 
-    buf_add_slice(&d->body, bytes);
-    if (d->body.failed)
-        return problem_memory(why);
-    return d->is_counted && d->body.capacity > before
-               ? holding_add(&d->holding, d->body.capacity - before, why)
-               : STATUS_OK;
+    d->is_out = false;
+    if (d->is_discarding)
+        end_refusal(d);
+    else if (!d->kind->begin)
+        answer_request(d);
+    else if (d->is_over)
+        discard(d);
+    else if (d->failure)
+        refuse(d, d->failure->rc, d->failure);
+    else
+        proceed(d);
 }
+
+/* The body */
 
 static void
 on_data(struct request *rq, struct slice bytes)
 {
     struct deferral *d = request_user(rq);
+    size_t before = d->body.capacity;
     struct problem why = {""};
-    enum status rc;
+    enum status rc = STATUS_OK;
 
     if (d->is_over)
         return;
-    rc = d->kind->take ? d->kind->take(d, bytes, &why)
-                       : collect_bytes(d, bytes, &why);
+    if (d->kind->take) {
+        rc = d->kind->take(d, bytes, &why);
+    } else {
+        buf_add_slice(&d->body, bytes);
+        if (d->body.failed)
+            rc = problem_memory(&why);
+        else if (d->is_counted && d->body.capacity > before)
+            rc = holding_add(&d->holding, d->body.capacity - before, &why);
+    }
     if (rc)
         refuse(d, rc, &why);
     else

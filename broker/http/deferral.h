@@ -54,10 +54,8 @@ struct deferral_kind {
     void (*discard)(struct deferral *d);
 
     /* Hands the act to its thread, which calls deferral_end. A failure refuses
-     * the request, and frees the deferral. `rq` NULL: the request has ended.
-     * NULL: a worker runs `work`. */
-    enum status (*begin)(struct deferral *d, struct request *rq,
-                         struct problem *why);
+     * the request, and frees the deferral. NULL: a worker runs `work`. */
+    enum status (*begin)(struct deferral *d, struct problem *why);
 
     /* Carries out the act, on a worker. A failure is the answer. */
     enum status (*work)(struct deferral *d, struct problem *why);
@@ -85,7 +83,7 @@ struct deferral {
     struct authority *authority; /* likewise, from deferral_begin on; or NULL */
     struct buf body;             /* of the request */
     struct holding holding;      /* memory, counted as of posts */
-    struct request *rq; /* that receives its body; NULL: it has ended */
+    struct request *rq; /* until `begin` has returned; NULL: it has ended */
     bool is_whole;      /* the body has arrived */
     bool is_last;       /* DEFERRAL_ENDS was chosen */
     bool is_out;        /* a job is at work */
@@ -99,7 +97,8 @@ struct deferral {
     bool decides;
 
     /* For deferral.c only. */
-    bool is_over; /* refused, or gone */
+    bool is_over;       /* refused, or gone */
+    bool is_discarding; /* the job at work is kind->discard */
     struct problem *refusal;
     struct problem *failure; /* of a step, or of the act */
     struct ticket ticket;
@@ -125,7 +124,7 @@ MUST_CHECK enum status deferral_receive(struct deferral *d, struct request *rq,
 void deferral_pause(struct deferral *d);
 void deferral_resume(struct deferral *d);
 
-/* Begins the act. `rq` NULL: the request has ended. */
+/* Begins the act: the handler of a request without a body calls it. */
 void deferral_begin(struct deferral *d, struct request *rq);
 
 /* Lets the service thread answer: the act is done, or has failed with `rc`,

@@ -62,11 +62,10 @@ on_closed(struct post *post)
 }
 
 static enum status
-close_list(struct deferral *d, struct request *rq, struct problem *why)
+close_list(struct deferral *d, struct problem *why)
 {
     struct closing *c = list_entry(d, struct closing, deferral);
 
-    (void)rq;
     c->post.kind = POST_CLOSE;
     c->post.set = c->set->log;
     c->post.done = on_closed;
@@ -167,12 +166,11 @@ on_done(struct build_order *order)
 
 /* The answer covers everything that was committed before this call. */
 static enum status
-order_build(struct deferral *d, struct request *rq, struct problem *why)
+order_build(struct deferral *d, struct problem *why)
 {
     struct building *b = list_entry(d, struct building, deferral);
     struct head head;
 
-    (void)rq;
     log_head(b->order.set->log, &head);
     memcpy(b->epoch, head.epoch, sizeof(b->epoch));
     b->order.wanted = head.last;

@@ -138,11 +138,10 @@ catch_up(struct deferral *d, struct problem *why)
 }
 
 static enum status
-commit_post(struct deferral *d, struct request *rq, struct problem *why)
+commit_post(struct deferral *d, struct problem *why)
 {
     struct posting *p = list_entry(d, struct posting, deferral);
 
-    (void)rq;
     ingest_set_authority(p->ingest, authority_ref(d->authority));
     return ingest_end(p->ingest, on_committed, d, why);
 }
@@ -286,12 +285,11 @@ read_block(struct deferral *d, struct problem *why)
 
 /* Hands it to the log: it is complete and on the disk. */
 static enum status
-commit_parts(struct deferral *d, struct request *rq, struct problem *why)
+commit_parts(struct deferral *d, struct problem *why)
 {
     enum status rc =
         multipart_post_commit(request_of(d)->post, on_committed, d, why);
 
-    (void)rq;
     if (!rc)
         log_wake(registry_log(d->http->registry));
     return rc;

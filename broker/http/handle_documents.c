@@ -91,19 +91,6 @@ add_discovery(struct response *r, const struct opening *o)
             "form-action 'none'; frame-ancestors 'none'");
 }
 
-/* Moves the part to send into the answer. */
-static void
-add_body(struct response *r, struct document *document,
-         const struct verdict *verdict)
-{
-    struct body **chosen = verdict->is_gzip ? &document->gzip : &document->body;
-
-    r->body = verdict->status == 206
-                  ? body_part(*chosen, verdict->first, verdict->size)
-                  : *chosen;
-    *chosen = NULL;
-}
-
 static void
 refuse_document(struct request *rq, struct response *r,
                 const struct document *document)
@@ -150,6 +137,7 @@ answer_document(struct request *rq, struct opening *o)
         .size = document->body->size,
     };
     struct verdict verdict;
+    struct body **chosen;
     struct response r;
 
     document->is_private |= o->is_of_few;
@@ -183,7 +171,11 @@ answer_document(struct request *rq, struct opening *o)
                         (unsigned long long)verdict.first,
                         (unsigned long long)(verdict.first + verdict.size - 1),
                         (unsigned long long)validators.size);
-    add_body(&r, document, &verdict);
+    chosen = verdict.is_gzip ? &document->gzip : &document->body;
+    r.body = verdict.status == 206
+                 ? body_part(*chosen, verdict.first, verdict.size)
+                 : *chosen;
+    *chosen = NULL;
     request_answer(rq, &r);
 }
 
@@ -223,25 +215,6 @@ close_document(struct deferral *d)
         document_close(&o->document);
 }
 
-/* `?plain` chooses a form; else a client that prefers pages, as browsers do,
- * gets one. */
-static enum status
-read_form(struct request *rq, struct opening *o, struct problem *why)
-{
-    struct slice text;
-
-    if (o->found.has_plain && request_parameter(rq, "plain", &text)) {
-        o->wish.form = DOCUMENT_PLAIN;
-        return STATUS_OK;
-    }
-    if (!o->found.has_page || !answers_prefer_page(rq))
-        return STATUS_OK;
-    o->wish.form = DOCUMENT_HTML;
-    o->wish.depth = html_depth(request_path(rq));
-    o->wish.page = 1;
-    return query_number(rq, "page", 1, PAGES_MAX, &o->wish.page, NULL, why);
-}
-
 enum status
 handle_documents_get(struct http *http, struct request *rq,
                      const struct route_target *target, struct problem *why)
@@ -249,6 +222,7 @@ handle_documents_get(struct http *http, struct request *rq,
     struct opening o = {.wish = {.registry = http->registry,
                                  .principal = target->principal,
                                  .patience = LOG_MEMORY}};
+    struct slice text;
 
     o.status = documents_find(request_path(rq), &o.found);
     if (!o.status && o.found.has_set) {
@@ -263,8 +237,17 @@ handle_documents_get(struct http *http, struct request *rq,
     o.wish.number = o.found.number;
     o.wish.last = o.found.last;
     o.wish.file = o.found.file;
-    if (!o.status)
-        o.status = read_form(rq, &o, why);
+    /* `?plain` chooses a form; else a client that prefers pages, as browsers
+     * do, gets one. */
+    if (o.found.has_plain && request_parameter(rq, "plain", &text)) {
+        o.wish.form = DOCUMENT_PLAIN;
+    } else if (!o.status && o.found.has_page && answers_prefer_page(rq)) {
+        o.wish.form = DOCUMENT_HTML;
+        o.wish.depth = html_depth(request_path(rq));
+        o.wish.page = 1;
+        o.status =
+            query_number(rq, "page", 1, PAGES_MAX, &o.wish.page, NULL, why);
+    }
     o.conditions = conditional_read(rq);
     if (!o.status)
         o.status = documents_open(&o.found, &o.wish, &o.document, why);

@@ -97,14 +97,14 @@ on_done(struct command *command)
 }
 
 static enum status
-submit_request(struct deferral *d, struct request *rq, struct problem *why)
+submit_request(struct deferral *d, struct problem *why)
 {
     struct hub_request *h = list_entry(d, struct hub_request, deferral);
     enum status rc = h->on_body ? h->on_body(h, why) : STATUS_OK;
 
     if (rc)
         return rc;
-    client_name(request_client(rq), h->command->from);
+    client_name(request_client(d->rq), h->command->from);
     h->command->is_local = http_is_local(d->http); /* may_come_in lets no other
                                                       clients in */
     h->command->authority = authority_ref(d->authority);
@@ -251,25 +251,6 @@ handle_hub_notification(struct http *http, struct request *rq,
 
 /* Subscriptions and relays */
 
-static enum status
-read_list_query(struct request *rq, struct command *command,
-                struct problem *why)
-{
-    struct slice after, callback;
-
-    if (request_parameter(rq, "after", &after) &&
-        !number_read(after, &command->id))
-        return problem(why, STATUS_MALFORMED,
-                       "after: \"%s\" is not the number of a subscription",
-                       problem_quote(after).text);
-    if (!request_parameter(rq, "callback", &callback))
-        return STATUS_OK;
-    if (websub_check_url(callback, "callback", why))
-        return STATUS_MALFORMED;
-    command->request.callback = command_keep(command, callback);
-    return STATUS_OK;
-}
-
 /* Hands over the command of the row, which path and query describe; or the
  * body, of a relay. */
 enum status
@@ -277,15 +258,25 @@ handle_command(struct http *http, struct request *rq,
                const struct route_target *target, struct problem *why)
 {
     struct hub_request *h;
-    struct slice after = {NULL, 0};
+    struct slice after = {NULL, 0}, callback = {NULL, 0};
     enum status rc =
         new_request(&h, http, rq, target, (enum command_kind)target->act,
                     request_query(rq).size, why);
+    bool has_after;
 
-    if (!rc && target->act == COMMAND_LIST)
-        rc = read_list_query(rq, h->command, why);
+    has_after = request_parameter(rq, "after", &after);
+    if (!rc && target->act == COMMAND_LIST) {
+        if (has_after && !number_read(after, &h->command->id))
+            rc = problem(why, STATUS_MALFORMED,
+                         "after: \"%s\" is not the number of a subscription",
+                         problem_quote(after).text);
+        else if (request_parameter(rq, "callback", &callback) &&
+                 websub_check_url(callback, "callback", why))
+            rc = STATUS_MALFORMED;
+        else
+            h->command->request.callback = command_keep(h->command, callback);
+    }
     if (!rc && target->act == COMMAND_REDELIVER) {
-        request_parameter(rq, "after", &after);
         if (after.size == 0)
             rc = problem(why, STATUS_MALFORMED,
                          "after is missing: ?after=POSITION says where to "

@@ -83,7 +83,7 @@ answer_memory(struct request *rq, const struct reading *r)
         return;
     }
     if (r->status) {
-        answers_failure(rq, r->status, &r->why);
+        request_answer_problem(rq, response_status_of(r->status), &r->why);
         return;
     }
     response_init(&answer, 200, r->type);
@@ -237,10 +237,13 @@ choose_form(struct request *rq, struct reading *r)
 }
 
 /* Reads the query; without a position the page begins with the first retained
- * entry. */
+ * entry. Refuses a wait that is too long: if it were cut silently, the client
+ * would blame its own time-out, or the broker. */
 static enum status
 read_wish(struct request *rq, struct reading *r, struct problem *why)
 {
+    int64_t wait_us = 0;
+    struct slice text;
     struct query query;
     enum status rc = query_read(rq, &r->head, &query, why);
 
@@ -253,24 +256,14 @@ read_wish(struct request *rq, struct reading *r, struct problem *why)
     r->filter = filters_enter_anyhow(registry_filters(r->wish.set->registry),
                                      &query.filter, r->wish.client);
     r->wish.filter = r->filter;
-    return STATUS_OK;
-}
-
-/* Reads ?wait=; absent means 0. Refuses a wait that is too long: if it were cut
- * silently, the client would blame its own time-out, or the broker. */
-static enum status
-wanted_wait(struct request *rq, int64_t *wait_us, struct problem *why)
-{
-    struct slice text;
-
-    *wait_us = 0;
-    if (!request_parameter(rq, "wait", &text))
-        return STATUS_OK;
-    if (!seconds_read(text, wait_us) || *wait_us > POLLS_WAIT_MAX_US)
+    if (request_parameter(rq, "wait", &text) &&
+        (!seconds_read(text, &wait_us) || wait_us > POLLS_WAIT_MAX_US))
         return problem(why, STATUS_MALFORMED,
                        "\"%s\" is not a time to wait: that is 0 to %d seconds",
                        problem_quote(text).text,
                        (int)(POLLS_WAIT_MAX_US / 1000000));
+    if (wait_us > 0)
+        r->wait_until_us = clock_steady_us() + wait_us;
     return STATUS_OK;
 }
 
@@ -296,7 +289,6 @@ handle_memory_get(struct http *http, struct request *rq,
                   const struct route_target *target, struct problem *why)
 {
     struct reading *r = memory_new(1, sizeof(*r));
-    int64_t wait_us = 0;
     enum status rc;
 
     r->http = http;
@@ -308,16 +300,12 @@ handle_memory_get(struct http *http, struct request *rq,
         return STATUS_OK;
     }
     rc = read_wish(rq, r, why);
-    if (!rc)
-        rc = wanted_wait(rq, &wait_us, why);
     if (rc == STATUS_GONE) {
         r->status = rc;
         r->why = *why;
         answer_memory(rq, r);
         rc = STATUS_OK;
     } else if (!rc) {
-        if (wait_us > 0)
-            r->wait_until_us = clock_steady_us() + wait_us;
         read_or_wait(rq, r);
         return STATUS_OK;
     }

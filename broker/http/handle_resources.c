@@ -193,11 +193,10 @@ on_done(const struct upload_outcome *outcome, void *user)
 
 /* Hands it to the archive thread: it is complete and on the disk. */
 static enum status
-hand_over(struct deferral *d, struct request *rq, struct problem *why)
+hand_over(struct deferral *d, struct problem *why)
 {
     struct putting *p = putting_of(d);
 
-    (void)rq;
     (void)why;
     uploads_hand_over(archiver_uploads(d->http->archiver), p->upload, on_done,
                       p);
@@ -207,28 +206,21 @@ hand_over(struct deferral *d, struct request *rq, struct problem *why)
 /* Writing */
 
 static enum status
-check_content(struct putting *p, struct problem *why)
+stage_block(struct putting *p, struct problem *why)
 {
+    struct contents *contents = archiver_contents(p->deferral.http->archiver);
     const struct content_block block = {
         .set_name = slice_of(p->name),
         .resources = &p->block,
         .digests = (struct digest *)(void *)p->digests.data,
         .first = p->n_checked + 1,
     };
-    enum status rc = content_check_resources(
-        p->deferral.http->registry,
-        archiver_contents(p->deferral.http->archiver), &block, &p->claim, why);
+    enum status rc = STATUS_OK;
 
+    if (p->is_inline)
+        rc = content_check_resources(p->deferral.http->registry, contents,
+                                     &block, &p->claim, why);
     p->n_checked += p->block.n;
-    return rc;
-}
-
-static enum status
-stage_block(struct putting *p, struct problem *why)
-{
-    struct contents *contents = archiver_contents(p->deferral.http->archiver);
-    enum status rc = p->is_inline ? check_content(p, why) : STATUS_OK;
-
     if (!rc)
         rc = contents_hold(contents, &p->disk, upload_file_size(&p->block), 0,
                            why);
@@ -323,23 +315,6 @@ static const struct deferral_kind putting = {
 
 /* The request */
 
-/* Reads how many resources the upload may delete. */
-static enum status
-read_consent(struct putting *p, struct request *rq, struct problem *why)
-{
-    uint64_t percent = UPLOADS_MAX_DELETE;
-    enum status rc =
-        query_number(rq, "max-delete", 0, 100, &percent, NULL, why);
-
-    p->about.max_delete = (unsigned)percent;
-    if (!rc)
-        rc = query_number(rq, "accept-deletions", 0, COUNT_MAX,
-                          &p->about.accepted, &p->knows_held_back, why);
-    return rc ? rc
-              : query_number(rq, "left-out", 0, COUNT_MAX, &p->about.left_out,
-                             NULL, why);
-}
-
 static enum status
 make_reader(struct putting *p, struct request *rq, struct problem *why)
 {
@@ -383,10 +358,19 @@ handle_resources_put(struct http *http, struct request *rq,
                      const struct route_target *target, struct problem *why)
 {
     struct putting *p = deferral_new(http, rq, target, &putting, sizeof(*p));
+    uint64_t percent = UPLOADS_MAX_DELETE;
     struct slice coding;
     struct head head;
-    enum status rc = read_consent(p, rq, why);
+    enum status rc =
+        query_number(rq, "max-delete", 0, 100, &percent, NULL, why);
 
+    p->about.max_delete = (unsigned)percent;
+    if (!rc)
+        rc = query_number(rq, "accept-deletions", 0, COUNT_MAX,
+                          &p->about.accepted, &p->knows_held_back, why);
+    if (!rc)
+        rc = query_number(rq, "left-out", 0, COUNT_MAX, &p->about.left_out,
+                          NULL, why);
     block_init(&p->block, BLOCK_MAX);
     buf_init(&p->digests, BLOCK_MAX);
     memcpy(p->name, target->name.data, target->name.size);

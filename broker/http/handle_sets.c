@@ -62,23 +62,6 @@ add_identity(struct buf *to, const struct set *set, const struct head *head,
     add_time(to, "datetime", head->last_us);
 }
 
-/* Appends "rate", the entries of the last 60 minutes, unless there were none.
- */
-static void
-add_rate(struct buf *to, const struct set *set)
-{
-    struct rate rate;
-    bool has_any = false;
-
-    rates_read(registry_rates(set->registry), set, &rate);
-    for (unsigned i = 0; i < RATE_MINUTES && !has_any; i++)
-        has_any = rate.entries[i] > 0;
-    if (!has_any)
-        return;
-    BUF_ADD(to, ",\"rate\":");
-    rates_write_minutes(to, rate.entries);
-}
-
 /* Appends "harvest", the report of the set's harvester, if it has one. */
 static void
 add_harvest(struct buf *to, const struct set *set)
@@ -99,12 +82,21 @@ add_entry(struct buf *to, const struct set *set, const struct head *head,
 {
     struct link_text self = set_link(set, LINK_SET);
     struct settings settings;
+    struct rate rate;
+    bool has_any = false;
 
     registry_settings(set, &settings);
     add_identity(to, set, head, &settings);
     json_text_member(to, "href", slice_of(self.text));
+    /* "rate" has the entries of the last 60 minutes, unless there were none. */
     if (has_rate)
-        add_rate(to, set);
+        rates_read(registry_rates(set->registry), set, &rate);
+    for (unsigned i = 0; has_rate && i < RATE_MINUTES && !has_any; i++)
+        has_any = rate.entries[i] > 0;
+    if (has_any) {
+        BUF_ADD(to, ",\"rate\":");
+        rates_write_minutes(to, rate.entries);
+    }
     add_harvest(to, set);
     BUF_ADD(to, "}");
 }
@@ -179,36 +171,17 @@ add_links(struct buf *to, struct set *set, const struct head *head)
     BUF_ADD(to, "]");
 }
 
-/* Adds figures of the kept content; nothing for a set that keeps none. */
-static void
-add_content(struct buf *to, const struct set *set,
-            const struct settings *settings)
-{
-    static const char *const modes[] = {
-        [CONTENT_FETCH] = "fetch", [CONTENT_INLINE] = "inline"};
-    uint64_t last =
-        atomic_load_explicit(&set->content_counts.last, memory_order_acquire);
-
-    if (settings->content == CONTENT_NONE)
-        return;
-    buf_add_format(
-        to,
-        ",\"content\":{\"mode\":\"%s\",\"last\":%" PRIu64 ",\"kept\":%" PRIu64
-        ",\"bytes\":%" PRIu64 ",\"missing\":%" PRIu64 "}",
-        modes[settings->content], last,
-        atomic_load_explicit(&set->content_counts.files, memory_order_relaxed),
-        atomic_load_explicit(&set->content_counts.bytes, memory_order_relaxed),
-        atomic_load_explicit(&set->content_counts.missing,
-                             memory_order_relaxed));
-}
-
 /* Appends the object that describes a set, and a newline. */
 static void
 add_description(struct buf *to, struct set *set, const struct head *head)
 {
+    static const char *const modes[] = {
+        [CONTENT_FETCH] = "fetch", [CONTENT_INLINE] = "inline"};
+    const struct content_counts *counts = &set->content_counts;
     struct settings settings;
     char earliest[POSITION_MAX];
     const char *before;
+    uint64_t last;
 
     registry_settings(set, &settings);
     settings.peers = registry_peers(set);
@@ -223,7 +196,18 @@ add_description(struct buf *to, struct set *set, const struct head *head)
     json_text_member(to, "earliest", slice_of(earliest));
     BUF_ADD(to, ",\"settings\":");
     settings_write(to, &settings, true);
-    add_content(to, set, &settings);
+    /* Figures of the kept content; `last` comes before the others. */
+    last = atomic_load_explicit(&counts->last, memory_order_acquire);
+    if (settings.content != CONTENT_NONE)
+        buf_add_format(
+            to,
+            ",\"content\":{\"mode\":\"%s\",\"last\":%" PRIu64
+            ",\"kept\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"missing\":%" PRIu64
+            "}",
+            modes[settings.content], last,
+            atomic_load_explicit(&counts->files, memory_order_relaxed),
+            atomic_load_explicit(&counts->bytes, memory_order_relaxed),
+            atomic_load_explicit(&counts->missing, memory_order_relaxed));
     settings_fini(&settings);
     add_harvest(to, set);
     buf_add_format(to,
@@ -458,43 +442,37 @@ on_altered(struct alteration *alteration, void *user)
                  &post->why);
 }
 
-/* True if the client may name hubs. They receive notifications without having
- * subscribed, so only clients that may publish may name some. */
-static bool
-may_put(struct http *http, const struct alter_wish *wish, struct problem *why)
-{
-    struct settings settings;
-    bool names_peers =
-        !alter_read(http->registry, wish, &settings, NULL) && settings.peers;
-
-    settings_fini(&settings);
-    return !names_peers || !answers_may_publish(http, why);
-}
-
 static enum status
-begin_change(struct deferral *d, struct request *rq, struct problem *why)
+begin_change(struct deferral *d, struct problem *why)
 {
     struct putting *p = list_entry(d, struct putting, deferral);
     struct alter_wish wish = {p->mode,
                               p->may_discard,
                               slice_of(p->name),
                               buf_slice(&d->body),
-                              request_client(rq),
+                              request_client(d->rq),
                               d->authority};
     struct harvest *harvest = NULL;
+    struct settings settings;
+    bool names_peers;
     enum status rc = STATUS_OK;
 
     if (p->act == ACT_REMOVAL)
         return alter_remove(p->set, d->authority, on_altered, p, why);
     if (p->act == ACT_HARVEST) {
-        if (request_method(rq) == METHOD_PUT)
+        if (request_method(d->rq) == METHOD_PUT)
             rc = harvest_read(&harvest, buf_slice(&d->body), why);
         return rc ? rc
                   : alter_harvest(d->http->registry, slice_of(p->name),
-                                  request_client(rq), d->authority, harvest,
+                                  request_client(d->rq), d->authority, harvest,
                                   on_altered, p, why);
     }
-    if (!may_put(d->http, &wish, why))
+    /* Hubs receive notifications without having subscribed, so only clients
+     * that may publish may name some. */
+    names_peers = !alter_read(d->http->registry, &wish, &settings, NULL) &&
+                  settings.peers;
+    settings_fini(&settings);
+    if (names_peers && answers_may_publish(d->http, why))
         return STATUS_FORBIDDEN;
     return alter_settings(d->http->registry, &wish, on_altered, p, why);
 }
@@ -669,24 +647,6 @@ write_sets(struct buf *to, struct http *http, struct request *rq,
     buf_fini(&next);
 }
 
-static enum status
-read_sets_wish(struct request *rq, struct sets_wish *wish, struct problem *why)
-{
-    struct slice since;
-
-    if (request_parameter(rq, "after", &wish->after) && wish->after.size > 0 &&
-        !set_name_is_valid(wish->after))
-        return problem(why, STATUS_MALFORMED,
-                       "after: \"%s\" is not the name of a set",
-                       problem_quote(wish->after).text);
-    if (request_parameter(rq, "since", &since) &&
-        datetime_read_any(since, &wish->since_us))
-        return problem(why, STATUS_MALFORMED,
-                       "since: not a W3C Datetime: \"%s\"",
-                       problem_quote(since).text);
-    return query_yes(rq, "rate", &wish->has_rate, why);
-}
-
 enum status
 handle_sets_get(struct http *http, struct request *rq,
                 const struct route_target *target, struct problem *why)
@@ -694,11 +654,23 @@ handle_sets_get(struct http *http, struct request *rq,
     struct sets_wish wish = {.after = {"", 0},
                              .since_us = DATETIME_NONE,
                              .is_page = answers_prefer_page(rq)};
-    enum status rc = read_sets_wish(rq, &wish, why);
+    struct slice since;
     struct page *page;
     struct response r;
     struct buf text;
+    enum status rc;
 
+    if (request_parameter(rq, "after", &wish.after) && wish.after.size > 0 &&
+        !set_name_is_valid(wish.after))
+        return problem(why, STATUS_MALFORMED,
+                       "after: \"%s\" is not the name of a set",
+                       problem_quote(wish.after).text);
+    if (request_parameter(rq, "since", &since) &&
+        datetime_read_any(since, &wish.since_us))
+        return problem(why, STATUS_MALFORMED,
+                       "since: not a W3C Datetime: \"%s\"",
+                       problem_quote(since).text);
+    rc = query_yes(rq, "rate", &wish.has_rate, why);
     if (rc)
         return rc;
     page = memory_new(1, sizeof(*page)); /* not small */

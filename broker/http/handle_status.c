@@ -102,15 +102,6 @@ answer_unready(struct request *rq, const struct problem *reasons, size_t n)
  * problem's size. */
 #define READY_MAX ((size_t)1 << 16)
 
-/* True if the client only wants to read. */
-static bool
-is_for_reads(struct request *rq)
-{
-    struct slice text;
-
-    return request_parameter(rq, "for", &text) && slice_is(text, "reads");
-}
-
 /* Answers 200 "ready", with a warning line for each problem that does not
  * hinder posts: event times stay in order whatever the clock says (R-135), and
  * a bridge resumes where it was. Nothing hinders reads: for them the reasons to
@@ -126,13 +117,16 @@ handle_ready_get(struct http *http, struct request *rq,
     struct log_copy copy;
     struct buf text;
     bool is_known = origins_may_call(http, rq, target->principal, NULL);
+    struct slice client;
+    bool is_for_reads =
+        request_parameter(rq, "for", &client) && slice_is(client, "reads");
     size_t n;
 
     (void)why;
     log_health(registry_log(http->registry), &health);
     log_copy(registry_log(http->registry), &copy);
-    n = reasons_of(http, &health, &copy, is_for_reads(rq), reasons);
-    if (n > 0 && !is_for_reads(rq)) {
+    n = reasons_of(http, &health, &copy, is_for_reads, reasons);
+    if (n > 0 && !is_for_reads) {
         answer_unready(rq, reasons, is_known ? n : 0);
         return STATUS_OK;
     }
@@ -326,29 +320,12 @@ consider_set(struct set *set, const struct head *head, void *user)
     return true;
 }
 
-static void
-write_harvests(struct buf *to, struct registry *registry,
-               const struct principal *principal)
-{
-    struct worst worst = {.principal = principal};
-
-    registry_each(registry, consider_set, &worst);
-    for (size_t family = 0; family < FAMILIES; family++) {
-        const struct row *row = &rows[family];
-
-        metrics_write_head(to, row->name, "gauge", row->help);
-        for (size_t i = 0; i < worst.n[family]; i++)
-            buf_add_format(to, "%s{set=\"%s\"} %" PRId64 "\n", row->name,
-                           worst.places[family][i].name,
-                           worst.places[family][i].value);
-    }
-}
-
 /* process_measure reads /proc. */
 static void
 write_metrics(struct http *http, const struct principal *principal,
               struct buf *to)
 {
+    struct worst worst = {.principal = principal};
     struct statvfs disk;
 
     metrics_set(METRIC_BUILD_INFO, 1);
@@ -362,7 +339,16 @@ write_metrics(struct http *http, const struct principal *principal,
     process_measure();
     metrics_write(to);
     write_lagging_sets(http, principal, to);
-    write_harvests(to, http->registry, principal);
+    registry_each(http->registry, consider_set, &worst);
+    for (size_t family = 0; family < FAMILIES; family++) {
+        const struct row *row = &rows[family];
+
+        metrics_write_head(to, row->name, "gauge", row->help);
+        for (size_t i = 0; i < worst.n[family]; i++)
+            buf_add_format(to, "%s{set=\"%s\"} %" PRId64 "\n", row->name,
+                           worst.places[family][i].name,
+                           worst.places[family][i].value);
+    }
 }
 
 /* Bridges */

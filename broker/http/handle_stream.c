@@ -46,22 +46,26 @@ read_wish(struct request *rq, const struct head *head, struct push_wish *wish,
                          request_client(rq), &wish->filter, why);
 }
 
-/* A WebSocket's subprotocol; `terms` are those of its answer. */
+/* Of a WebSocket by its subprotocol; `terms` are those of its answer. */
 static enum status
-choose_subprotocol(struct request *rq, const struct config *config,
-                   const struct transport **transport,
-                   struct stream_terms *terms, struct problem *why)
+choose_transport(struct http *http, struct request *rq, bool is_of_many,
+                 const struct transport **transport, struct stream_terms *terms,
+                 struct problem *why)
 {
     struct slice offer = {NULL, 0}, extensions;
     struct buf ours;
     bool has_offer;
     enum status rc;
 
+    if (!request_is_upgrade(rq)) {
+        *transport = transports_of_events(request_is_1_0(rq), is_of_many);
+        return STATUS_OK;
+    }
     if (request_header(rq, "sec-websocket-extensions", &extensions)) {
         rc = ws_deflate_agree(extensions, &terms->deflate, why);
         if (rc)
             return rc;
-        if (!config->compress_streams)
+        if (!registry_config(http->registry)->compress_streams)
             terms->deflate = NULL;
     }
     has_offer = request_header(rq, "sec-websocket-protocol", &offer);
@@ -80,18 +84,6 @@ choose_subprotocol(struct request *rq, const struct config *config,
                 problem_quote(offer).text, (int)ours.size, ours.data);
     buf_fini(&ours);
     return STATUS_MALFORMED;
-}
-
-static enum status
-choose_transport(struct http *http, struct request *rq, bool is_of_many,
-                 const struct transport **transport, struct stream_terms *terms,
-                 struct problem *why)
-{
-    if (request_is_upgrade(rq))
-        return choose_subprotocol(rq, registry_config(http->registry),
-                                  transport, terms, why);
-    *transport = transports_of_events(request_is_1_0(rq), is_of_many);
-    return STATUS_OK;
 }
 
 /* Returns false after an answer. */
@@ -220,22 +212,22 @@ start_following(struct postponement *p, struct request *rq)
         rc = start_many(d->http, rq, d->principal, buf_slice(&f->last_id),
                         buf_slice(&d->body), &why);
         if (rc)
-            answers_failure(rq, rc, &why);
+            request_answer_problem(rq, response_status_of(rc), &why);
     }
     deferral_free(d);
 }
 
 static enum status
-follow_body(struct deferral *d, struct request *rq, struct problem *why)
+follow_body(struct deferral *d, struct problem *why)
 {
     struct following *f = list_entry(d, struct following, deferral);
 
     (void)why;
     if (!log_is_shared(registry_log(d->http->registry)) ||
-        !postponement_is_ahead(d->http, rq, buf_slice(&f->last_id),
+        !postponement_is_ahead(d->http, d->rq, buf_slice(&f->last_id),
                                buf_slice(&d->body)) ||
-        !postponement_begin(&f->postponement, rq))
-        start_following(&f->postponement, rq);
+        !postponement_begin(&f->postponement, d->rq))
+        start_following(&f->postponement, d->rq);
     return STATUS_OK;
 }
 

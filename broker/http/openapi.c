@@ -173,24 +173,6 @@ write_types(struct buf *to, struct slice types, bool is_answer,
 }
 
 static void
-write_size(struct buf *to, const struct route_body *body, const char *between)
-{
-    const char *what = !body->types                  ? "ignored"
-                       : !strcmp(body->types, "any") ? "any other type"
-                                                     : body->types;
-
-    buf_add_format(to, "%s%s: ", between, what);
-    if (body->option)
-        buf_add_format(to, "at most `%s` bytes", body->option);
-    else
-        buf_add_format(to, "at most %" PRIu64 " bytes", body->bytes);
-    if (body->coding)
-        buf_add_format(to, ", also in %s", body->coding);
-    if (body->needs_length)
-        BUF_ADD(to, ", with Content-Length");
-}
-
-static void
 write_body(struct buf *to, const struct route *route)
 {
     const char *between = "";
@@ -208,7 +190,19 @@ write_body(struct buf *to, const struct route *route)
             break;
         write_types(to, slice_of(is_any ? "*/*" : body->types), false,
                     &between);
-        write_size(&text, body, i ? "; " : "");
+        /* How large it may be */
+        buf_add_format(&text, "%s%s: ", i ? "; " : "",
+                       !body->types ? "ignored"
+                       : is_any     ? "any other type"
+                                    : body->types);
+        if (body->option)
+            buf_add_format(&text, "at most `%s` bytes", body->option);
+        else
+            buf_add_format(&text, "at most %" PRIu64 " bytes", body->bytes);
+        if (body->coding)
+            buf_add_format(&text, ", also in %s", body->coding);
+        if (body->needs_length)
+            BUF_ADD(&text, ", with Content-Length");
     }
     buf_add_format(
         to, "},\"required\":%s,\"description\":",
@@ -272,11 +266,9 @@ write_answer(struct buf *to, const struct operation *op,
 static const char *
 general_reason(unsigned status)
 {
-    struct route_refusal refusal;
-
-    for (size_t i = 0; route_refusal(i, &refusal); i++)
-        if (refusal.status == status)
-            return refusal.when;
+    for (size_t i = 0; i < route_refusals_size; i++)
+        if (route_refusals[i].status == status)
+            return route_refusals[i].when;
     return "";
 }
 
@@ -430,20 +422,21 @@ write_paths(struct buf *to)
 static void
 write_refusals(struct buf *to)
 {
-    struct route_refusal refusal;
     unsigned last = 0;
     struct buf all;
 
     buf_init(&all, 16384);
     BUF_ADD(&all, "What the router and the HTTP reader refuse:");
     BUF_ADD(to, "\"responses\":{");
-    for (size_t i = 0; route_refusal(i, &refusal); i++) {
-        buf_add_format(&all, "\n\n- %u: %s", refusal.status, refusal.when);
-        if (refusal.status == last)
+    for (size_t i = 0; i < route_refusals_size; i++) {
+        const struct route_refusal *refusal = &route_refusals[i];
+
+        buf_add_format(&all, "\n\n- %u: %s", refusal->status, refusal->when);
+        if (refusal->status == last)
             continue;
-        last = refusal.status;
+        last = refusal->status;
         buf_add_format(to, "\n\"%u\":{\"description\":", last);
-        json_text(to, slice_of(refusal.when));
+        json_text(to, slice_of(refusal->when));
         BUF_ADD(to, ",\"content\":{" REFUSAL "}},");
     }
     for (unsigned status = 400; status < 600; status++) {

@@ -92,16 +92,6 @@ has_host(const struct http *http, struct slice authority)
     return false;
 }
 
-/* True if a Host names a port of the broker, or none. */
-static bool
-has_port(const struct http *http, struct slice authority)
-{
-    slice_skip(&authority, origins_host_of(authority).size);
-    return !slice_take_char(&authority, ':') ||
-           slice_is(authority, http->ports[0]) ||
-           slice_is(authority, http->ports[1]);
-}
-
 bool
 origins_are_https(const struct http *http, struct request *rq)
 {
@@ -132,8 +122,8 @@ bool
 origins_may_call(const struct http *http, struct request *rq,
                  const struct principal *principal, struct problem *why)
 {
-    struct slice host = {NULL, 0};
-    bool is_open = tokens_are_open(http->tokens);
+    struct slice host = {NULL, 0}, port;
+    bool is_open = tokens_are_open(http->tokens), has_port;
 
     if (request_listener(rq) == LISTENER_CONTROL ||
         (!is_open &&
@@ -141,9 +131,14 @@ origins_may_call(const struct http *http, struct request *rq,
           request_listener(rq) != LISTENER_TCP || request_is_proxied(rq))))
         return true;
     request_header(rq, "host", &host);
+    port = host;
+    slice_skip(&port, origins_host_of(host).size);
+    /* A port of the broker, or none. */
+    has_port = !slice_take_char(&port, ':') || slice_is(port, http->ports[0]) ||
+               slice_is(port, http->ports[1]);
     if (has_host(http, host) &&
         (!http_is_local(http) || request_listener(rq) != LISTENER_TCP ||
-         has_port(http, host)))
+         has_port))
         return true;
     problem_set(why, "%s \"%s\": give tidingsd --public-url if it should",
                 is_open ? "this broker is open, and is not called"

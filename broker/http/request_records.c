@@ -32,33 +32,14 @@ add_parameter(struct buf *to, struct slice text)
     buf_add_slice(to, text);
 }
 
-/* Copies the parameters of the route that hold no secret; the others become
- * "...", once. */
-static void
-copy_query(struct buf *to, const struct route *route, struct slice query)
-{
-    bool has_others = false;
-
-    while (query.size) {
-        struct slice text = slice_take(&query, '&'), rest = text;
-        struct slice name = slice_take(&rest, '=');
-
-        if (route && names(route->parameters, name) &&
-            !names(route->secrets, name))
-            add_parameter(to, text);
-        else
-            has_others = true;
-    }
-    if (has_others)
-        add_parameter(to, SLICE("..."));
-}
-
 static void
 add_line(struct access_log *log, const struct request_end *end)
 {
+    const struct route *route = end->route;
+    struct slice rest = end->query;
+    bool has_others = false;
     char query[QUERY_MAX];
-    struct buf shown = {
-        .data = query, .capacity = sizeof(query), .max = sizeof(query)};
+    struct buf shown;
     struct access_entry entry = {
         .time_us = clock_now_us(),
         .duration_us = end->duration_us,
@@ -77,7 +58,21 @@ add_line(struct access_log *log, const struct request_end *end)
         .agent = end->agent,
     };
 
-    copy_query(&shown, end->route, end->query);
+    /* Copies the parameters of the route that hold no secret; the others become
+     * "...", once. */
+    buf_init_fixed(&shown, query, sizeof(query));
+    while (rest.size) {
+        struct slice text = slice_take(&rest, '&'), value = text;
+        struct slice name = slice_take(&value, '=');
+
+        if (route && names(route->parameters, name) &&
+            !names(route->secrets, name))
+            add_parameter(&shown, text);
+        else
+            has_others = true;
+    }
+    if (has_others)
+        add_parameter(&shown, SLICE("..."));
     entry.query = (struct slice){query, shown.size};
     access_log_add(log, service_number(end->service), &entry);
 }

@@ -397,7 +397,7 @@ const struct route route_documents = {
 };
 
 /* Statuses of the router itself, or of the HTTP reader below it. */
-static const struct route_refusal refusals[] = {
+const struct route_refusal route_refusals[] = {
     {400, "any",
      "the head is not strict HTTP/1.1, or the chunks of the body are not; a "
      "body with a method that takes none; a WebSocket where none begins, or a "
@@ -454,6 +454,8 @@ static const struct route_refusal refusals[] = {
      "Resource List yet"},
     {505, "any", "neither HTTP/1.0 nor HTTP/1.1"},
 };
+
+const size_t route_refusals_size = N_ELEMENTS(route_refusals);
 
 _Static_assert(REQUEST_TARGET_MAX == 8192 && REQUEST_FIELD_MAX == 8192 &&
                    REQUEST_FIELDS_MAX == 100 && REQUEST_HEAD_MAX == 16384,
@@ -514,20 +516,13 @@ follows_from_row(const struct route *route, unsigned status)
 }
 
 bool
-route_may_answer(const struct route *route, unsigned status)
+route_may_answer(const void *row, unsigned status)
 {
+    const struct route *route = row;
+
     return status == 429 || status == 500 || status == 503 ||
            (status == 501 && route->is_single) || route_reason(route, status) ||
            follows_from_row(route, status);
-}
-
-bool
-route_refusal(size_t i, struct route_refusal *refusal)
-{
-    if (i >= N_ELEMENTS(refusals))
-        return false;
-    *refusal = refusals[i];
-    return true;
 }
 
 bool
@@ -581,24 +576,6 @@ print_body(FILE *to, const struct route_body *body)
 }
 
 static void
-print_answers(FILE *to, const struct route *route)
-{
-    const char *between = "";
-    const struct route_status *s = route->statuses;
-
-    for (; s->status && s->status < 400; s++) {
-        fprintf(to, "%s%u", between, s->status);
-        if (strchr(s->what, '/')) {
-            fprintf(to, " ");
-            print_words(to, s->what);
-        } else if (s->what[0]) {
-            fprintf(to, " %s", s->what);
-        }
-        between = "; ";
-    }
-}
-
-static void
 print_refusals(FILE *to, const struct route *route)
 {
     const char *between = "";
@@ -631,6 +608,8 @@ print_rights(FILE *to, unsigned rights)
 static void
 print_route(FILE *to, const struct route *route)
 {
+    const struct route_status *s = route->statuses;
+
     fprintf(to, "| %s ", route_method(route->method));
     if (route->path)
         fprintf(to, "`%s` | ", route->path);
@@ -655,7 +634,14 @@ print_route(FILE *to, const struct route *route)
         print_body(to, &route->bodies[i]);
     }
     fprintf(to, " | ");
-    print_answers(to, route);
+    for (; s->status && s->status < 400; s++) {
+        fprintf(to, "%s%u%s", s == route->statuses ? "" : "; ", s->status,
+                s->what[0] ? " " : "");
+        if (strchr(s->what, '/'))
+            print_words(to, s->what);
+        else
+            fprintf(to, "%s", s->what);
+    }
     fprintf(to, " | ");
     print_refusals(to, route);
     fprintf(to, " |\n");
@@ -680,7 +666,7 @@ route_table_print(FILE *to)
                 row.content_type, row.has_page ? ", `text/html`" : "");
     }
     fprintf(to, "\n| status | of | when |\n| --- | --- | --- |\n");
-    for (size_t i = 0; i < N_ELEMENTS(refusals); i++)
-        fprintf(to, "| %u | %s | %s |\n", refusals[i].status, refusals[i].where,
-                refusals[i].when);
+    for (size_t i = 0; i < route_refusals_size; i++)
+        fprintf(to, "| %u | %s | %s |\n", route_refusals[i].status,
+                route_refusals[i].where, route_refusals[i].when);
 }

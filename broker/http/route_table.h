@@ -87,9 +87,9 @@ unsigned route_document_rights(const struct document_found *document);
 /* The methods of a row: for GET "GET, HEAD". */
 const char *route_method(enum method method);
 
-/* True if the handler of the route, or the router by its row, may answer with
- * this status. */
-bool route_may_answer(const struct route *route, unsigned status);
+/* For request_expect: true if the handler of the struct route, or the router by
+ * its row, may answer with this status. */
+bool route_may_answer(const void *row, unsigned status);
 
 /* True if the handler of the route, or the router by its row, refuses requests
  * with this status. Statuses that any route may have are not among them. */
@@ -98,15 +98,15 @@ bool route_refuses(const struct route *route, unsigned status);
 /* The handler's own reason for a status; NULL: it has none. */
 const char *route_reason(const struct route *route, unsigned status);
 
-/* Row `i` of the statuses that the router and the HTTP reader answer with, in
- * order; false: there are fewer. A status may have several rows. `where`:
- * "any", or a part that its route has: "a right", "a body", "{set}". */
-struct route_refusal {
+/* The statuses that the router and the HTTP reader answer with, in order. A
+ * status may have several rows. `where`: "any", or a part that its route has:
+ * "a right", "a body", "{set}". */
+extern const struct route_refusal {
     unsigned status;
     const char *where, *when;
-};
+} route_refusals[];
 
-bool route_refusal(size_t i, struct route_refusal *refusal);
+extern const size_t route_refusals_size;
 
 /* True if a body is accepted, also to be ignored. */
 bool route_takes_body(const struct route *route);

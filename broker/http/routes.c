@@ -249,25 +249,6 @@ check_name(struct http *http, struct request *rq, const struct route *route,
     return false;
 }
 
-/* Refuses a request that makes its set, or adds to it, before its body is read:
- * the rest of the head says enough. Returns false after an answer. */
-static bool
-check_room(struct http *http, struct request *rq, const struct route *route,
-           const struct route_target *target)
-{
-    struct problem why = {""};
-    enum status rc;
-
-    if (route->of != OF_NEW_SET)
-        return true;
-    rc = registry_check_room(
-        http->registry, target->name, request_client(rq),
-        route->rights == RIGHT_PUBLISH ? request_content_length(rq) : 0, &why);
-    if (rc)
-        refuse_request(rq, route, response_status_of(rc), &why, NULL);
-    return !rc;
-}
-
 /* Checks and charges the rates of a post. False: it was answered. */
 static bool
 check_rates(struct http *http, struct request *rq, const struct route *route)
@@ -299,12 +280,6 @@ check_rates(struct http *http, struct request *rq, const struct route *route)
     clients_charge(clients, request_client(rq), CLIENT_POST_RATE, 1);
     request_charge(rq);
     return true;
-}
-
-static bool
-may_answer(const void *route, unsigned status)
-{
-    return route_may_answer(route, status);
 }
 
 /* True if this copy may lack the position of `text`. */
@@ -359,13 +334,21 @@ go_on(struct postponement *p, struct request *rq)
     free(w);
 }
 
-/* Postpones the request. At the end, answers. */
-static void
-postpone(struct http *http, struct request *rq, const struct route_found *found,
-         struct principal *principal)
+void
+routes_run(struct http *http, struct request *rq,
+           const struct route_found *found, struct principal *principal)
 {
-    struct waiting_request *w = memory_new(1, sizeof(*w));
+    struct waiting_request *w;
 
+    request_expect(rq, route_may_answer);
+    if (!authorization_check(http, rq, found, principal))
+        return;
+    if (!found->route->has_positions ||
+        !names_position_ahead(http, rq, found)) {
+        run_route(http, rq, found, principal);
+        return;
+    }
+    w = memory_new(1, sizeof(*w));
     *w = (struct waiting_request){
         .postponement = {.http = http,
                          .principal = principal_ref(principal),
@@ -376,19 +359,6 @@ postpone(struct http *http, struct request *rq, const struct route_found *found,
         return;
     postponement_refuse(rq);
     go_on(&w->postponement, NULL);
-}
-
-void
-routes_run(struct http *http, struct request *rq,
-           const struct route_found *found, struct principal *principal)
-{
-    request_expect(rq, may_answer);
-    if (!authorization_check(http, rq, found, principal))
-        return;
-    if (found->route->has_positions && names_position_ahead(http, rq, found))
-        postpone(http, rq, found, principal);
-    else
-        run_route(http, rq, found, principal);
 }
 
 static void
@@ -403,7 +373,7 @@ run_route(struct http *http, struct request *rq,
                                   .principal = principal};
     struct problem why = {""};
     handler_fn *handler;
-    enum status rc;
+    enum status rc = STATUS_OK;
     bool is_post;
 
     if (!check_broker(http, rq, route) || !check_name(http, rq, route, &target))
@@ -420,11 +390,18 @@ run_route(struct http *http, struct request *rq,
     }
     is_post = body && (route->rights == RIGHT_PUBLISH ||
                        body->handler == handle_hub_notification);
-    if ((is_post && !check_rates(http, rq, route)) ||
-        !check_room(http, rq, route, &target))
+    if (is_post && !check_rates(http, rq, route))
         return;
+    /* Refuses a request that makes its set, or adds to it, before its body is
+     * read: the rest of the head says enough. */
+    if (route->of == OF_NEW_SET)
+        rc = registry_check_room(
+            http->registry, target.name, request_client(rq),
+            route->rights == RIGHT_PUBLISH ? request_content_length(rq) : 0,
+            &why);
     handler = body && body->handler ? body->handler : route->handler;
-    rc = handler(http, rq, &target, &why);
+    if (!rc)
+        rc = handler(http, rq, &target, &why);
     if (rc)
         refuse_request(rq, route, response_status_of(rc), &why, NULL);
 }
