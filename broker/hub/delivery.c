@@ -55,12 +55,6 @@ struct attempt {
     const char *headers[ATTEMPT_HEADERS_MAX + 1]; /* NULL at the end */
 };
 
-enum attempt_outcome {
-    ATTEMPT_DELIVERED, /* any 2xx (W-085, R-297) */
-    ATTEMPT_ENDED,     /* 410 of a callback (W-086) */
-    ATTEMPT_FAILED     /* all else, redirects too (W-087) */
-};
-
 /* All headers together: the longest ones hold two URLs and a third, or a token.
  */
 #define HEADERS_MAX ((size_t)6 * WEBSUB_URL_MAX + TOKEN_MAX)
@@ -128,26 +122,34 @@ add_header(struct attempt *a, const char *name, const char *value)
     end_header(a);
 }
 
-/* All links in one header line (W-083). */
+/* All links in one header line (W-083). Callbacks of a set's topic share one
+ * Link header, made once. A relay's hub may change. */
 static void
-write_links(struct attempt *a, const struct subscription *s)
+add_links(struct attempt *a, const struct subscription *s)
 {
+    struct topic *topic = s->topic;
+    bool is_kept = s->kind == SUBSCRIPTION_CALLBACK && topic->set;
+    size_t from = a->text.size;
     struct buf links, url;
 
+    if (is_kept && topic->links) {
+        add_header(a, topic->links, "");
+        return;
+    }
     buf_init(&links, HEADERS_MAX);
     buf_init(&url, HEADERS_MAX);
     if (s->kind == SUBSCRIPTION_HUB)
         buf_add_text(&url, s->callback);
     else
-        topic_write_hub(&url, s->topic);
+        topic_write_hub(&url, topic);
     weblink_add(&links, buf_slice(&url), "hub");
     buf_clear(&url);
-    topic_write_url(&url, s->topic);
+    topic_write_url(&url, topic);
     weblink_add(&links, buf_slice(&url), "self");
-    if (s->kind == SUBSCRIPTION_HUB && s->topic->set) {
+    if (s->kind == SUBSCRIPTION_HUB && topic->set) {
         struct link_text list =
             link_to(registry_public_url(s->hub->registry), LINK_CAPABILITYLIST,
-                    s->topic->set->name, NULL, 0);
+                    topic->set->name, NULL, 0);
 
         weblink_add(&links, link_slice(&list), "resourcesync");
     }
@@ -156,24 +158,8 @@ write_links(struct attempt *a, const struct subscription *s)
     a->text.failed |= links.failed || url.failed;
     buf_fini(&links);
     buf_fini(&url);
-}
-
-/* Callbacks of a set's topic share one Link header, made once. A relay's hub
- * may change. */
-static void
-add_links(struct attempt *a, const struct subscription *s)
-{
-    struct topic *topic = s->topic;
-    bool is_kept = s->kind == SUBSCRIPTION_CALLBACK && topic->set;
-    size_t from = a->text.size;
-
-    if (is_kept && topic->links)
-        buf_add_text(&a->text, topic->links);
-    else
-        write_links(a, s);
-    if (is_kept && !topic->links && !a->text.failed)
-        topic->links =
-            slice_dup((struct slice){a->text.data + from, a->text.size - from});
+    if (is_kept && !a->text.failed)
+        topic->links = slice_dup(slice_from(buf_slice(&a->text), from));
     end_header(a);
 }
 
@@ -202,83 +188,7 @@ add_signatures(struct attempt *a, const struct subscription *s,
     return true;
 }
 
-static void
-attempt_free(struct attempt *attempt)
-{
-    if (!attempt)
-        return;
-    buf_fini(&attempt->text);
-    free(attempt);
-}
-
-/* Makes the headers to send with the body. NULL: OpenSSL cannot sign it. */
-static struct attempt *
-attempt_make(const struct subscription *s, const struct shared_message *body)
-{
-    struct attempt *a = memory_new(1, sizeof(*a));
-    char id[DELIVERY_ID_SIZE], *token = NULL;
-    size_t n = 0;
-
-    buf_init(&a->text, HEADERS_MAX);
-    write_id(id, s, body->wish.after, body->last);
-    add_header(a, "Content-Type: ", body->type);
-    add_links(a, s);
-    add_header(a, "Tidings-Delivery: ", id);
-    if (s->kind == SUBSCRIPTION_HUB) {
-        add_header(a, "Idempotency-Key: ", id);
-        /* Only a hub of the settings may get one: a callback is a
-         * stranger's. */
-        token = peer_tokens_header(s->hub->config->peer_tokens, s->callback);
-    }
-    if (token)
-        add_header(a, token, "");
-    peer_tokens_free(token);
-    if (!add_signatures(a, s, body, id) || a->text.failed) {
-        attempt_free(a);
-        return NULL;
-    }
-    for (const char *at = a->text.data, *end = at + a->text.size;
-         at < end && n < ATTEMPT_HEADERS_MAX; at += strlen(at) + 1)
-        a->headers[n++] = at; /* the text no longer moves */
-    return a;
-}
-
-/* Answers */
-
-static enum attempt_outcome
-attempt_judge(const struct call *call, enum subscription_kind kind)
-{
-    if (call->failure != CALL_ANSWERED)
-        return ATTEMPT_FAILED;
-    if (call->status >= 200 && call->status < 300)
-        return ATTEMPT_DELIVERED;
-    if (call->status == 410 && kind == SUBSCRIPTION_CALLBACK)
-        return ATTEMPT_ENDED;
-    return ATTEMPT_FAILED;
-}
-
-/* "503 Service Unavailable", "the connection was refused"; terminated. */
-static void
-attempt_explain(const struct call *call, char *to, size_t size)
-{
-    bool is_redirect = call->status >= 300 && call->status < 400;
-
-    if (call->failure == CALL_ANSWERED)
-        snprintf(to, size, "%u %s%s", call->status,
-                 response_reason(call->status),
-                 is_redirect ? ": not followed" : "");
-    else
-        snprintf(to, size, "%s", call->why);
-}
-
 /* The engine */
-
-struct deliveries {
-    struct list fixed; /* deliveries whose ranges hub.db gets, by the end of
-                          this turn or of a later one */
-    struct list ended; /* to be freed when no function of a call uses them any
-                          more */
-};
 
 /*
  * A delivery: from when its subscription is due until its outcome. A
@@ -305,14 +215,15 @@ static void
 end_delivery(struct delivery *d)
 {
     struct subscription *s = d->s;
-    struct deliveries *all = s->hub->deliveries;
 
     if (d->is_going)
         metrics_add(METRIC_HUB_IN_FLIGHT, -1);
     reader_release(&s->reader);
-    attempt_free(d->attempt);
+    if (d->attempt)
+        buf_fini(&d->attempt->text);
+    free(d->attempt);
     d->attempt = NULL;
-    list_put(&all->ended, &d->node);
+    list_put(&s->hub->deliveries.ended, &d->node);
     s->delivery = NULL;
 }
 
@@ -325,7 +236,7 @@ free_ended(struct hub *hub)
 
     metrics_set(METRIC_HUB_BODY_BYTES,
                 (int64_t)hub->readers.messages.held_bytes);
-    list_drain (d, &hub->deliveries->ended, node)
+    list_drain (d, &hub->deliveries.ended, node)
         free(d);
 }
 
@@ -481,15 +392,38 @@ leave_call_for(struct delivery *d, int64_t pause_us)
 static enum call_turn
 make_attempt(struct delivery *d)
 {
-    d->attempt = attempt_make(d->s, d->s->reader.message);
-    if (!d->attempt)
+    struct subscription *s = d->s;
+    const struct shared_message *body = s->reader.message;
+    struct attempt *a = memory_new(1, sizeof(*a));
+    char id[DELIVERY_ID_SIZE], *token = NULL;
+    size_t n = 0;
+
+    d->attempt = a;
+    buf_init(&a->text, HEADERS_MAX);
+    write_id(id, s, body->wish.after, body->last);
+    add_header(a, "Content-Type: ", body->type);
+    add_links(a, s);
+    add_header(a, "Tidings-Delivery: ", id);
+    if (s->kind == SUBSCRIPTION_HUB) {
+        add_header(a, "Idempotency-Key: ", id);
+        /* Only a hub of the settings may get one: a callback is a
+         * stranger's. */
+        token = peer_tokens_header(s->hub->config->peer_tokens, s->callback);
+    }
+    if (token)
+        add_header(a, token, "");
+    peer_tokens_free(token);
+    if (!add_signatures(a, s, body, id) || a->text.failed)
         return leave_call_for(d, PAUSE_US);
-    d->call.headers = d->attempt->headers;
-    d->call.body = shared_message_slice(d->s->reader.message);
+    for (const char *at = a->text.data, *end = at + a->text.size;
+         at < end && n < ATTEMPT_HEADERS_MAX; at += strlen(at) + 1)
+        a->headers[n++] = at; /* the text no longer moves */
+    d->call.headers = a->headers;
+    d->call.body = shared_message_slice(body);
     d->is_going = true;
     metrics_add(METRIC_HUB_IN_FLIGHT, 1);
-    if (d->s->failures == 0)
-        d->s->last_begun_us = clock_steady_us();
+    if (s->failures == 0)
+        s->last_begun_us = clock_steady_us();
     return CALL_READY;
 }
 
@@ -504,7 +438,7 @@ fix_range(struct delivery *d)
     s->reader.upto = s->reader.message->last;
     s->range_form = attempt_form(s);
     hub_rows_put_range(s->hub->db, s);
-    list_append(&s->hub->deliveries->fixed, &d->node);
+    list_append(&s->hub->deliveries.fixed, &d->node);
     return CALL_LATER;
 }
 
@@ -601,18 +535,6 @@ give_up_range(struct subscription *s, uint64_t entries)
     move_cursor(s, s->reader.upto);
 }
 
-/* Measures the time from the commit to the 2xx. Entries from before the
- * subscription say nothing about our speed, and are not measured. */
-static void
-observe_latency(const struct subscription *s, const struct shared_message *body)
-{
-    int64_t age_us = clock_now_us() - s->created_us;
-    int64_t took_us = clock_steady_us() - body->committed_us;
-
-    if (s->failures == 0 && body->committed_us > 0 && took_us < age_us)
-        metrics_observe_us(METRIC_HUB_LATENCY, took_us);
-}
-
 /* Counts the entries of the body: all that it covers, or with a filter those
  * that pass, each a <url> element. User text in a message is escaped. */
 static uint64_t
@@ -639,6 +561,7 @@ end_badly(struct subscription *s, const struct call *call, uint64_t entries)
     struct backoff backoff = {config->hub_retry_first_us,
                               config->hub_retry_max_us};
     int64_t now_us = clock_steady_us(), end_us, asked_us = 0;
+    bool is_redirect = call->status >= 300 && call->status < 400;
 
     s->history.n_failed++;
     s->failures++;
@@ -646,7 +569,13 @@ end_badly(struct subscription *s, const struct call *call, uint64_t entries)
         s->failing_since_us = now_us;
     s->history.last_failure_us = clock_now_us();
     s->history.last_status = call->status;
-    attempt_explain(call, s->history.last_error, sizeof(s->history.last_error));
+    if (call->failure == CALL_ANSWERED)
+        snprintf(s->history.last_error, sizeof(s->history.last_error),
+                 "%u %s%s", call->status, response_reason(call->status),
+                 is_redirect ? ": not followed" : "");
+    else
+        snprintf(s->history.last_error, sizeof(s->history.last_error), "%s",
+                 call->why);
     metrics_add(METRIC_HUB_FAILURES, 1);
 
     end_us = s->failing_since_us + config->hub_give_up_us;
@@ -672,24 +601,40 @@ on_done(struct call *call)
     struct delivery *d = list_entry(call, struct delivery, call);
     struct subscription *s = d->s;
     const struct shared_message *body = s->reader.message;
-    enum attempt_outcome outcome = attempt_judge(call, s->kind);
+    bool is_answered = call->failure == CALL_ANSWERED;
+    /* Any 2xx (W-085, R-297); 410 of a callback ends (W-086); all else fails,
+     * redirects too (W-087). */
+    bool is_delivered =
+        is_answered && call->status >= 200 && call->status < 300;
+    bool is_ended =
+        is_answered && call->status == 410 && s->kind == SUBSCRIPTION_CALLBACK;
     uint64_t entries = 0;
 
-    if (outcome == ATTEMPT_DELIVERED)
-        observe_latency(s, body);
-    else if (body) /* a call may fail before its turn comes */
+    if (is_delivered) {
+        /* Measures the time from the commit to the 2xx. Entries from before the
+         * subscription say nothing about our speed, and are not measured. */
+        int64_t age_us = clock_now_us() - s->created_us;
+        int64_t took_us = clock_steady_us() - body->committed_us;
+
+        if (s->failures == 0 && body->committed_us > 0 && took_us < age_us)
+            metrics_observe_us(METRIC_HUB_LATENCY, took_us);
+    } else if (body) { /* a call may fail before its turn comes */
         entries = count_entries(body);
+    }
     end_delivery(d);
     if (call->failure == CALL_MEMORY) { /* our fault, not the callback's */
         pause_delivery(s, PAUSE_US);
         return;
     }
     s->history.n_attempts++;
-    call_history_add(&s->calls, outcome == ATTEMPT_FAILED, call->took_us,
+    call_history_add(&s->calls, !is_delivered && !is_ended, call->took_us,
                      call->timeout_us);
     metrics_add(METRIC_HUB_ATTEMPTS, 1);
-    switch (outcome) {
-    case ATTEMPT_DELIVERED:
+    if (is_ended) {
+        hub_end_soon(s, END_GONE);
+    } else if (!is_delivered) {
+        end_badly(s, call, entries);
+    } else {
         s->history.n_deliveries++;
         s->history.last_success_us = clock_now_us();
         s->history.last_status = call->status;
@@ -697,13 +642,6 @@ on_done(struct call *call)
         metrics_add(METRIC_HUB_DELIVERIES, 1);
         move_cursor(s, s->reader.upto);
         go_on(s);
-        break;
-    case ATTEMPT_ENDED:
-        hub_end_soon(s, END_GONE);
-        break;
-    case ATTEMPT_FAILED:
-        end_badly(s, call, entries);
-        break;
     }
 }
 
@@ -796,7 +734,8 @@ deliveries_wake(struct hub *hub)
 void
 deliveries_settle(struct hub *hub)
 {
-    if (!list_is_empty(&hub->deliveries->ended) && !hub_is_stopping(hub))
+    if (!list_is_empty(&hub->deliveries.ended) &&
+        !atomic_load(&hub->is_stopping))
         readers_go_on(&hub->readers);
     free_ended(hub);
 }
@@ -806,7 +745,7 @@ deliveries_turn(struct hub *hub)
 {
     struct delivery *d;
 
-    list_drain (d, &hub->deliveries->fixed, node)
+    list_drain (d, &hub->deliveries.fixed, node)
         answer_caller(hub->caller, d, make_attempt(d));
 }
 
@@ -825,7 +764,7 @@ do_job(struct shared_messages *messages, struct job *job)
 static bool
 is_stopping(struct shared_messages *messages)
 {
-    return hub_is_stopping(hub_of(messages));
+    return atomic_load(&hub_of(messages)->is_stopping);
 }
 
 static const struct reader_calls calls = {
@@ -849,24 +788,17 @@ wake_hub(struct watcher *watcher)
 void
 deliveries_open(struct hub *hub)
 {
-    struct deliveries *all = memory_new(1, sizeof(*all));
-
     framework_open(hub);
     readers_init(&hub->readers, &calls,
                  registry_config(hub->registry)->hub_body_bytes, wake_hub);
-    list_init(&all->fixed);
-    list_init(&all->ended);
-    hub->deliveries = all;
+    list_init(&hub->deliveries.fixed);
+    list_init(&hub->deliveries.ended);
 }
 
 void
 deliveries_close(struct hub *hub)
 {
-    if (!hub->deliveries)
-        return;
     free_ended(hub);
     framework_close(hub);
     readers_fini(&hub->readers);
-    free(hub->deliveries);
-    hub->deliveries = NULL;
 }

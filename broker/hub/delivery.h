@@ -41,8 +41,15 @@ struct hub;
  * other topics do not wait for 100,000 subscriptions. */
 #define DELIVERY_WAKES_AT_ONCE 2000
 
-/* deliveries_open makes hub->deliveries, before there is a thread.
- * deliveries_close frees it and all bodies when the thread has ended: all
+struct deliveries {
+    struct list fixed; /* deliveries whose ranges hub.db gets, by the end of
+                          this turn or of a later one */
+    struct list ended; /* to be freed when no function of a call uses them any
+                          more */
+};
+
+/* deliveries_open begins hub->deliveries, before there is a thread.
+ * deliveries_close frees them and all bodies when the thread has ended: all
  * subscriptions were cut by then. */
 void deliveries_open(struct hub *hub);
 void deliveries_close(struct hub *hub);

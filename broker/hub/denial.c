@@ -7,11 +7,6 @@
 /* Two encoded URLs and some parameters. */
 #define URL_MAX (8 * WEBSUB_URL_MAX)
 
-struct denials {
-    struct list fresh; /* of this turn, by denial->node */
-    struct list begun;
-};
-
 struct denial {
     struct list node; /* in begun; or fresh, before its first try */
     struct hub *hub;
@@ -76,7 +71,7 @@ denial_send(struct hub *hub, struct slice callback, struct terms *terms,
     enum status rc;
 
     d->hub = hub;
-    list_append(&hub->denials->fresh, &d->node);
+    list_append(&hub->denials.fresh, &d->node);
     buf_init(&d->url, URL_MAX);
     holding_init(&d->place, clients,
                  subscriber_token_client(&terms->owner, clients),
@@ -107,23 +102,12 @@ denial_send(struct hub *hub, struct slice callback, struct terms *terms,
 void
 denials_turn(struct hub *hub)
 {
-    struct denials *all = hub->denials;
     struct denial *denial;
 
-    list_drain (denial, &all->fresh, node) {
-        list_append(&all->begun, &denial->node);
+    list_drain (denial, &hub->denials.fresh, node) {
+        list_append(&hub->denials.begun, &denial->node);
         send_denial(denial);
     }
-}
-
-struct denials *
-denials_new(void)
-{
-    struct denials *all = memory_new(1, sizeof(*all));
-
-    list_init(&all->fresh);
-    list_init(&all->begun);
-    return all;
 }
 
 void
@@ -131,8 +115,6 @@ denials_free(struct denials *all)
 {
     struct denial *d;
 
-    if (!all)
-        return;
     list_until_empty (d, &all->fresh, node)
         free_denial(d); /* never begun */
     list_until_empty (d, &all->begun, node) {
@@ -140,5 +122,4 @@ denials_free(struct denials *all)
         caller_clear_alarm(d->hub->caller, &d->alarm);
         free_denial(d);
     }
-    free(all);
 }

@@ -17,7 +17,6 @@
 #include "broker/calls/caller.h"
 
 struct hub;
-struct denials;
 struct terms;
 
 /* The most denials on their way, of all owners and of one. */
@@ -33,8 +32,14 @@ struct terms;
 /* The reason after the end of a token. */
 #define DENIAL_TOKEN_ENDED "the token of this subscription has ended"
 
-struct denials *denials_new(void);
-void denials_free(struct denials *all); /* NULL is allowed */
+/* All of them; struct hub has one. */
+struct denials {
+    struct list fresh; /* of this turn */
+    struct list begun;
+};
+
+/* A second call does nothing. */
+void denials_free(struct denials *all);
 
 /* Denies a callback when this turn is kept; before there is a thread, in its
  * first turn. */

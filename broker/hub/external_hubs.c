@@ -80,37 +80,29 @@ sync_topic(struct hub *hub, enum topic_kind kind, struct set *set,
     topic_release(topic);
 }
 
-/* Ends hubs' subscriptions of sets whose settings changed without the hub
- * noticing, before a crash. Sets that name hubs come by
- * registry_next_changed. */
-static void
-end_stale(struct hub *hub)
-{
-    struct list *after;
-    struct topic *topic;
-
-    list_each (topic, after, &hub->topics, node) {
-        struct peers *peers;
-
-        if (topic->kind == TOPIC_FOREIGN)
-            continue;
-        peers = registry_peers(topic->set);
-        end_unnamed(topic, peers);
-        peers_unref(peers);
-        topic_release(topic);
-    }
-}
-
 void
 external_sync(struct hub *hub)
 {
+    struct list *next;
+    struct topic *topic;
     struct peers *peers;
     struct set *set;
     uint64_t after;
 
-    if (!hub->has_synced_hubs)
-        end_stale(hub);
-    hub->has_synced_hubs = true;
+    /* Once, ends hubs' subscriptions of sets whose settings changed without the
+     * hub noticing, before a crash. Sets that name hubs come by
+     * registry_next_changed. */
+    if (!hub->has_synced_hubs) {
+        hub->has_synced_hubs = true;
+        list_each (topic, next, &hub->topics, node) {
+            if (topic->kind == TOPIC_FOREIGN)
+                continue;
+            peers = registry_peers(topic->set);
+            end_unnamed(topic, peers);
+            peers_unref(peers);
+            topic_release(topic);
+        }
+    }
     while ((set = registry_next_changed(hub->registry, &after))) {
         peers = registry_peers(set);
         sync_topic(hub, TOPIC_CHANGES, set, peers, after);

@@ -73,40 +73,19 @@ framework_close(struct hub *hub)
 {
     struct framework *f = hub->framework;
 
-    if (!f)
-        return;
     end_watch(f);
     if (f->reading)
         f->reading->framework = NULL;
     free(f);
-    hub->framework = NULL;
-}
-
-/* The position of the subscription that is furthest behind, or the head. */
-static uint64_t
-find_beginning(const struct hub *hub, uint64_t head)
-{
-    struct list *next, *behind;
-    struct subscription *subscription;
-    const struct topic *topic;
-
-    list_each (topic, next, &hub->topics, node) {
-        if (topic->kind != TOPIC_FRAMEWORK)
-            continue;
-        list_each (subscription, behind, &topic->subscriptions, of_topic) {
-            uint64_t start = reader_start(&subscription->reader);
-
-            if (start < head)
-                head = start;
-        }
-    }
-    return head;
 }
 
 void
 framework_listen(struct hub *hub)
 {
     struct framework *f = hub->framework;
+    struct list *next, *behind;
+    const struct subscription *s;
+    const struct topic *topic;
     struct head head;
 
     if (f->watch.wake)
@@ -114,7 +93,16 @@ framework_listen(struct hub *hub)
     f->watch.wake = on_commit;
     log_watch(f->log, &f->watch);
     log_head(f->log, &head);
-    f->seen = find_beginning(hub, head.last);
+    /* Where the subscription is that is furthest behind, or at the head. */
+    f->seen = head.last;
+    list_each (topic, next, &hub->topics, node) {
+        if (topic->kind != TOPIC_FRAMEWORK)
+            continue;
+        list_each (s, behind, &topic->subscriptions, of_topic) {
+            if (reader_start(&s->reader) < f->seen)
+                f->seen = reader_start(&s->reader);
+        }
+    }
     if (f->seen < head.last)
         look_again(f);
 }
@@ -243,7 +231,7 @@ on_read(struct job *job)
         f->reading = NULL;
         if (r->status)
             mark_unread(f, r->status);
-        else if (!hub_is_stopping(f->hub))
+        else if (!atomic_load(&f->hub->is_stopping))
             look_again(f); /* the next ones */
     }
     free(r);

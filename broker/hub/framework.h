@@ -31,7 +31,7 @@ struct hub;
 /* framework_open makes hub->framework. framework_close ends the watch; no
  * framework topic is left. */
 void framework_open(struct hub *hub);
-void framework_close(struct hub *hub); /* a hub without one is allowed */
+void framework_close(struct hub *hub);
 
 /* Starts the watch if there is none, behind all framework subscriptions that
  * exist: called when the first one begins. The watch ends with the first event

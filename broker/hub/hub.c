@@ -33,8 +33,6 @@
  */
 #include "broker/hub/hub.h"
 
-#include "broker/hub/delivery.h"
-#include "broker/hub/denial.h"
 #include "broker/hub/external_hubs.h"
 #include "broker/hub/hub_rows.h"
 #include "broker/hub/hub_state.h"
@@ -146,7 +144,7 @@ end_turn(struct hub *hub)
     answer_commands(hub, NULL);
     verification_kept(hub);
     if (hub->foreign_topics.has_lost_some)
-        hub_topics_changed(hub);
+        hub_sets_changed(hub);
     hub->foreign_topics.has_lost_some = false;
     if (!may_call(hub)) /* it stood still behind the commit */
         return;
@@ -206,7 +204,7 @@ end_gone_topics(struct hub *hub)
             more |= end_topic(topic);
     }
     if (more)
-        hub_topics_changed(hub); /* in another turn */
+        hub_sets_changed(hub); /* in another turn */
 }
 
 static void
@@ -232,15 +230,17 @@ keep_cursors(struct hub *hub)
         hub_rows_put_cursor(hub->db, subscription);
 }
 
-/* Ends the subscriptions and requests whose owner has ended. True if more than
- * HUB_ENDS_AT_ONCE were left. */
-static bool
-end_denied(struct hub *hub)
+static void
+on_tick(struct alarm *alarm)
 {
-    struct subscription *s = subscription_next(hub, 0);
+    struct hub *hub = list_entry(alarm, struct hub, tick);
+    struct id_table *ids = &hub->subscriptions.by_id;
+    struct subscription *s = subscription_next(ids, 0);
     int64_t now_us = clock_now_us();
     int n = 0;
 
+    /* Ends the subscriptions and requests whose owner has ended; if more than
+     * HUB_ENDS_AT_ONCE are left, another turn ends those at once. */
     verification_look(hub);
     while (s && n < HUB_ENDS_AT_ONCE) {
         uint64_t id = s->id;
@@ -249,21 +249,12 @@ end_denied(struct hub *hub)
             subscription_end(s, END_OWNER);
             n++;
         }
-        s = subscription_next(hub, id);
+        s = subscription_next(ids, id);
     }
-    return s != NULL;
-}
-
-static void
-on_tick(struct alarm *alarm)
-{
-    struct hub *hub = list_entry(alarm, struct hub, tick);
-    bool is_more = end_denied(hub);
-
     keep_cursors(hub);
     report_measure(hub);
     caller_set_alarm(hub->caller, alarm,
-                     clock_steady_us() + (is_more ? 0 : HUB_TICK_US));
+                     clock_steady_us() + (s ? 0 : HUB_TICK_US));
 }
 
 /* From the thread's start to its end */
@@ -277,7 +268,7 @@ on_begin(struct caller *caller, void *user)
 
     hub->caller = caller;
     hub->foreign_topics.caller = caller;
-    while ((s = subscription_next(hub, id))) {
+    while ((s = subscription_next(&hub->subscriptions.by_id, id))) {
         id = s->id; /* it may end here */
         subscription_resume(s);
     }
@@ -307,14 +298,14 @@ on_end(struct caller *caller, void *user)
     answer_reports(hub);
     subscriptions_free(hub);
     verifications_free(hub);
-    denials_free(hub->denials);
-    hub->denials = NULL;
+    denials_free(&hub->denials);
 }
 
 void
 hub_sets_changed(struct hub *hub)
 {
-    hub_topics_changed(hub);
+    atomic_store(&hub->topics_changed, true);
+    hub_wake(hub);
 }
 
 /*
@@ -538,35 +529,6 @@ hub_submit(struct hub *hub, struct command *command)
 
 /* Reading hub.db, before there is a thread */
 
-/* Finds the topic of a row if it still exists, unchanged; else NULL with
- * STATUS_OK. */
-static enum status
-find_topic(struct hub *hub, const struct hub_record *record,
-           struct topic **topic, struct problem *why)
-{
-    enum status rc = STATUS_OK;
-
-    *topic = NULL;
-    if (record->topic_kind == TOPIC_FOREIGN) {
-        struct foreign_topic *foreign =
-            foreign_topic_find(&hub->foreign_topics, record->name);
-
-        if (foreign)
-            *topic = topic_of_foreign(hub, foreign);
-    } else {
-        struct set *set = registry_find(hub->registry, record->name, NULL);
-
-        rc = set ? topic_of_set(hub, record->topic_kind, set, topic, why)
-                 : STATUS_OK;
-    }
-    if (!rc && *topic &&
-        !slice_equal(slice_of((*topic)->epoch), record->epoch)) {
-        topic_release(*topic);
-        *topic = NULL;
-    }
-    return rc;
-}
-
 /* Deletes a row whose topic is gone, and denies its callback. The removal of
  * the set or relay did not, or it would have deleted the row, too: the broker
  * was killed in that moment, or tidings.db is another one. The URL of a relay's
@@ -600,11 +562,28 @@ static enum status
 on_record(struct hub_record *record, void *user, struct problem *why)
 {
     struct hub *hub = user;
-    struct topic *topic;
-    enum status rc = find_topic(hub, record, &topic, why);
+    struct topic *topic = NULL;
+    enum status rc = STATUS_OK;
 
+    /* The topic of the row, if it still exists, unchanged. */
+    if (record->topic_kind == TOPIC_FOREIGN) {
+        struct foreign_topic *foreign =
+            foreign_topic_find(&hub->foreign_topics, record->name);
+
+        if (foreign)
+            topic = topic_of_foreign(hub, foreign);
+    } else {
+        struct set *set = registry_find(hub->registry, record->name, NULL);
+
+        if (set)
+            rc = topic_of_set(hub, record->topic_kind, set, &topic, why);
+    }
     if (rc)
         return rc;
+    if (topic && !slice_equal(slice_of(topic->epoch), record->epoch)) {
+        topic_release(topic);
+        topic = NULL;
+    }
     if (!topic) {
         deny_stale(hub, record);
         hub_db_note_stale(hub->db, record->row, record->id);
@@ -628,7 +607,6 @@ read_hub_db(struct hub *hub, const struct ownership_right *right,
     enum status rc = hub_db_open(&hub->db, hub->config->data, right, why);
 
     if (!rc) {
-        deliveries_open(hub);
         rc = foreign_topics_open(&hub->foreign_topics, hub->registry, hub->db,
                                  why);
         foreign_sources_open(&hub->foreign_sources, &hub->foreign_topics,
@@ -671,7 +649,9 @@ hub_new(struct posts *posts, const struct networks *allowed)
     hub->verifications.tables.kind = CLIENT_VERIFICATIONS;
     list_init(&hub->verifications.fresh);
     list_init(&hub->verifications.due);
-    hub->denials = denials_new();
+    list_init(&hub->denials.fresh);
+    list_init(&hub->denials.begun);
+    deliveries_open(hub);
     return hub;
 }
 
@@ -736,7 +716,7 @@ hub_close(struct hub *hub)
     hub_stop(hub);
     subscriptions_free(hub);
     verifications_free(hub);
-    denials_free(hub->denials);
+    denials_free(&hub->denials);
     deliveries_close(hub);
     foreign_topics_close(&hub->foreign_topics);
     foreign_sources_close(&hub->foreign_sources);

@@ -21,7 +21,7 @@
  *     hub_rows             what hub.db keeps of subscriptions and requests
  *     delivery             from cursor to callback, and each try
  *     subscriber_token     the token that a subscription belongs to
- *     denial               tells callbacks that their subscription is denied
+ *     denial               informs callbacks that their subscription is denied
  *     subscription         callback, terms, cursor; found by id, and by pairs
  *     verification         a request until it is confirmed
  *     external_hubs        other hubs that a set names
@@ -43,7 +43,7 @@
  *                 fix_range        its range is written,
  *     hub.c       end_turn         and kept, with all of this turn;
  *     delivery.c  deliveries_turn  then it goes:
- *                 attempt_make     headers, signature, id; POST
+ *                 make_attempt     headers, signature, id; POST
  *     delivery.c  on_done          2xx: the cursor moves; else it backs off, or
  *                                  ends
  *                 go_on            the next one, or it rests
@@ -92,5 +92,5 @@ void hub_stop(struct hub *hub);
 void hub_close(struct hub *hub);
 
 /* Wakes the hub after a set was created, configured or removed, to look at its
- * topics. Any thread. */
+ * topics, and to end those whose set or relay is gone. Any thread. */
 void hub_sets_changed(struct hub *hub);

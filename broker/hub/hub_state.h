@@ -8,6 +8,8 @@
 #include <stdatomic.h>
 
 #include "broker/calls/caller.h"
+#include "broker/hub/delivery.h"
+#include "broker/hub/denial.h"
 #include "broker/hub/hub.h"
 #include "broker/hub/subscription.h"
 #include "broker/hub/verification.h"
@@ -44,9 +46,9 @@ struct hub {
     struct list over;  /* subscriptions that end with this
                           turn: hub_end_soon */
     struct verifications verifications;
-    struct denials *denials;       /* denial.c */
-    struct deliveries *deliveries; /* delivery.c */
-    struct readers readers;        /* delivery.c: of all subscriptions */
+    struct denials denials;
+    struct deliveries deliveries;
+    struct readers readers; /* delivery.c: of all subscriptions */
     struct foreign_topics foreign_topics;
     struct foreign_sources foreign_sources;
     bool has_synced_hubs; /* external_hubs.c: else it looks at all of
@@ -58,10 +60,10 @@ struct hub {
     int64_t again_us; /* steady: when a failed commit is tried again */
 
     /* Other threads */
-    atomic_bool topics_changed;     /* hub_topics_changed */
+    atomic_bool topics_changed;     /* hub_sets_changed */
     _Atomic(struct caller *) woken; /* hub_wake's; NULL before there is one */
     pthread_mutex_t mutex;          /* between hub_submit and hub_stop */
-    bool is_stopping;
+    atomic_bool is_stopping;        /* the thread is about to end */
 };
 
 /* Makes the thread look at what is marked. Any thread, also before the delivery
@@ -75,14 +77,6 @@ hub_wake(struct hub *hub)
         caller_wake(caller);
 }
 
-/* Makes the thread end the topics whose set or relay is gone. Any thread. */
-static inline void
-hub_topics_changed(struct hub *hub)
-{
-    atomic_store(&hub->topics_changed, true);
-    hub_wake(hub);
-}
-
 /* Ends a subscription with this turn: for parts that subscription.c uses, or
  * that are not done with the subscription yet. */
 static inline void
@@ -90,18 +84,6 @@ hub_end_soon(struct subscription *s, enum subscription_end how)
 {
     s->how = how;
     list_put(&s->hub->over, &s->over);
-}
-
-/* True if the thread is about to end. */
-static inline bool
-hub_is_stopping(struct hub *hub)
-{
-    bool is;
-
-    pthread_mutex_lock(&hub->mutex);
-    is = hub->is_stopping;
-    pthread_mutex_unlock(&hub->mutex);
-    return is;
 }
 
 /* The networks that a callback with these terms may be in beside `allowed`;

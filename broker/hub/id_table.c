@@ -63,14 +63,6 @@ id_table_find(const struct id_table *ids, uint64_t id)
                                                       : NULL;
 }
 
-/* True if `i` is the first slot with a greater number. */
-static bool
-is_next(const struct id_table *ids, size_t i, uint64_t after)
-{
-    return i <= ids->n_slots && (i == 0 || ids->slots[i - 1].id <= after) &&
-           (i == ids->n_slots || ids->slots[i].id > after);
-}
-
 void *
 id_table_next(struct id_table *ids, uint64_t after)
 {
@@ -78,7 +70,9 @@ id_table_next(struct id_table *ids, uint64_t after)
 
     if (after == UINT64_MAX)
         return NULL;
-    if (!is_next(ids, i, after))
+    /* A walk goes on at the first slot with a greater number. */
+    if (i > ids->n_slots || (i > 0 && ids->slots[i - 1].id > after) ||
+        (i < ids->n_slots && ids->slots[i].id <= after))
         i = slot_from(ids, after + 1);
     while (i < ids->n_slots && !ids->slots[i].thing)
         i++;

@@ -101,24 +101,6 @@ read_fields(struct slice bytes)
     return f;
 }
 
-/* Principals */
-
-static void
-put_principal(struct buf *to, const struct principal *p)
-{
-    put_number(to, p != NULL);
-    if (!p)
-        return;
-    put_field(to, slice_of(p->name));
-    put_field(to, slice_of(p->rights.publish));
-    put_field(to, slice_of(p->rights.subscribe));
-    put_field(to, slice_of(p->rights.manage));
-    put_number(to, p->rights.observe);
-    put_number(to, p->rights.admin);
-    put_number(to, (uint64_t)atomic_load_explicit(&p->authority.ends_us,
-                                                  memory_order_relaxed));
-}
-
 /* A token's principal is the one of this broker, which ends with the token.
  * Another one has an end of its own. */
 static enum status
@@ -158,6 +140,8 @@ take_principal(struct fields *f, struct tokens *tokens, struct command *command,
 void
 remote_command_write(struct buf *to, const struct command *command)
 {
+    const struct principal *p = command->principal;
+
     buf_add(to, &(char){VERSION}, 1);
     put_number(to, command->kind);
     put_number(to, (command->is_relay ? FLAG_RELAY : 0) |
@@ -175,7 +159,17 @@ remote_command_write(struct buf *to, const struct command *command)
     put_field(to, command->links);
     put_field(to, command->key);
     put_field(to, buf_slice(&command->body));
-    put_principal(to, command->principal);
+    put_number(to, p != NULL);
+    if (!p)
+        return;
+    put_field(to, slice_of(p->name));
+    put_field(to, slice_of(p->rights.publish));
+    put_field(to, slice_of(p->rights.subscribe));
+    put_field(to, slice_of(p->rights.manage));
+    put_number(to, p->rights.observe);
+    put_number(to, p->rights.admin);
+    put_number(to, (uint64_t)atomic_load_explicit(&p->authority.ends_us,
+                                                  memory_order_relaxed));
 }
 
 static enum status

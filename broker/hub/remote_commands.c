@@ -34,11 +34,11 @@ struct remote_commands {
     int wake_fd;
     _Atomic(uint64_t) term; /* 0: this broker does not own */
 
-    pthread_mutex_t mutex; /* guards the three below */
-    struct list sent;      /* of this broker: to be ordered */
-    struct list ended;     /* of others: to be answered */
-    unsigned n;            /* of this broker: all */
-    bool is_stopping;
+    pthread_mutex_t mutex;   /* guards the three below */
+    struct list sent;        /* of this broker: to be ordered */
+    struct list ended;       /* of others: to be answered */
+    unsigned n;              /* of this broker: all */
+    atomic_bool is_stopping; /* set under the mutex: nobody sends any more */
 
     /* The thread's */
     struct list ordered; /* of this broker, with an id */
@@ -287,18 +287,6 @@ answer_ended(struct remote_commands *c)
 
 /* The thread */
 
-/* True from before the wake that ends the last wait. */
-static bool
-is_stopping(struct remote_commands *c)
-{
-    bool is;
-
-    pthread_mutex_lock(&c->mutex);
-    is = c->is_stopping;
-    pthread_mutex_unlock(&c->mutex);
-    return is;
-}
-
 static void
 run_remote(struct thread *t)
 {
@@ -307,7 +295,8 @@ run_remote(struct thread *t)
     struct problem why;
     eventfd_t ignored;
 
-    while (thread_wait(t, 0) && !is_stopping(c)) {
+    /* is_stopping is true from before the wake that ends the last wait. */
+    while (thread_wait(t, 0) && !atomic_load(&c->is_stopping)) {
         order_sent(c);
         lease.term = atomic_load_explicit(&c->term, memory_order_relaxed);
         if (lease.term > 0)

@@ -50,15 +50,9 @@ subscription_by_id(struct hub *hub, uint64_t id)
 }
 
 struct subscription *
-subscription_next(struct hub *hub, uint64_t after)
+subscription_next(struct id_table *ids, uint64_t after)
 {
-    return subscription_of(id_table_next(&hub->subscriptions.by_id, after));
-}
-
-struct subscription *
-subscription_of_topic(struct topic *topic, uint64_t after)
-{
-    return subscription_of(id_table_next(&topic->subscriptions_by_id, after));
+    return subscription_of(id_table_next(ids, after));
 }
 
 /* Terms in effect */
@@ -69,38 +63,27 @@ struct effect {
     struct filter_class *filter;
 };
 
-/* Makes the filter. --hub-subscriptions limits the number of filters: all
- * subscriptions are one client. */
-static enum status
-make_filter(struct hub *hub, const struct terms *terms,
-            struct filter_class **class, struct problem *why)
-{
-    struct clients *clients = registry_clients(hub->registry);
-    struct client *client = NULL;
-    struct filter *filter;
-    enum status rc;
-
-    *class = NULL;
-    if (!terms->filter)
-        return STATUS_OK;
-    filter = memory_room(sizeof(*filter)); /* too large for a thread's stack */
-    rc = filter_read(filter, slice_of(terms->filter), why);
-    client = client_of_hub(clients);
-    if (!rc)
-        *class = filters_enter_anyhow(registry_filters(hub->registry), filter,
-                                      client);
-    client_unref(client);
-    free(filter);
-    return rc;
-}
-
+/* --hub-subscriptions limits the number of filters: all subscriptions are one
+ * client. */
 static enum status
 make_effect(struct hub *hub, const struct terms *terms, struct effect *effect,
             struct problem *why)
 {
-    enum status rc = make_filter(hub, terms, &effect->filter, why);
+    struct client *client;
+    struct filter *filter;
+    enum status rc = STATUS_OK;
 
-    effect->signer = NULL;
+    *effect = (struct effect){NULL, NULL};
+    if (terms->filter) {
+        filter = memory_room(sizeof(*filter)); /* too large for the stack */
+        rc = filter_read(filter, slice_of(terms->filter), why);
+        client = client_of_hub(registry_clients(hub->registry));
+        if (!rc)
+            effect->filter = filters_enter_anyhow(
+                registry_filters(hub->registry), filter, client);
+        client_unref(client);
+        free(filter);
+    }
     if (rc || terms->secret_size == 0)
         return rc;
     effect->signer = signer_new(
@@ -437,7 +420,7 @@ subscriptions_free(struct hub *hub)
     struct subscription *s;
     uint64_t id = 0;
 
-    while ((s = subscription_next(hub, id))) {
+    while ((s = subscription_next(&hub->subscriptions.by_id, id))) {
         struct topic *topic = s->topic;
 
         id = s->id;

@@ -162,10 +162,9 @@ struct subscription *subscription_find(struct hub *hub,
                                        struct slice callback);
 struct subscription *subscription_by_id(struct hub *hub, uint64_t id);
 
-/* Return the first one with a greater id, of all, or of the topic; NULL: none.
- * `after` 0: the first. */
-struct subscription *subscription_next(struct hub *hub, uint64_t after);
-struct subscription *subscription_of_topic(struct topic *topic, uint64_t after);
+/* Returns the first one with a greater id: of all (hub->subscriptions.by_id),
+ * or of a topic (subscriptions_by_id); NULL: none. `after` 0: the first. */
+struct subscription *subscription_next(struct id_table *ids, uint64_t after);
 
 /* True if its callback has failed or hung lately. */
 static inline bool

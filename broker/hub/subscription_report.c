@@ -213,26 +213,6 @@ struct row {
     uint64_t id;
 };
 
-/* Returns the next row. Subscriptions and requests share their ids, and each
- * topic has both in order of ids: the list merges them. It does not look at
- * other sets. */
-static struct row
-next_row(struct topic *const topics[], size_t n, uint64_t after)
-{
-    struct row row = {NULL, NULL, UINT64_MAX};
-
-    for (size_t i = 0; i < n; i++) {
-        const struct subscription *s = subscription_of_topic(topics[i], after);
-        const struct verification *r = verification_of_topic(topics[i], after);
-
-        if (s && s->id < row.id)
-            row = (struct row){s, NULL, s->id};
-        if (r && r->id < row.id)
-            row = (struct row){NULL, r, r->id};
-    }
-    return row;
-}
-
 static void
 add_row(struct buf *to, struct row row, size_t n)
 {
@@ -244,6 +224,8 @@ add_row(struct buf *to, struct row row, size_t n)
         report_verification(to, row.r);
 }
 
+/* Subscriptions and requests share their ids, and each topic has both in order
+ * of ids: the list merges them. It does not look at other sets. */
 void
 report_list(struct buf *to, struct hub *hub, const char *name, bool is_relay,
             uint64_t after)
@@ -253,8 +235,19 @@ report_list(struct buf *to, struct hub *hub, const char *name, bool is_relay,
 
     BUF_ADD(to, "{\"subscriptions\":[");
     for (;;) {
-        struct row row = next_row(topics, n_topics, after);
+        struct row row = {NULL, NULL, UINT64_MAX};
 
+        for (size_t i = 0; i < n_topics; i++) {
+            const struct subscription *s =
+                subscription_next(&topics[i]->subscriptions_by_id, after);
+            const struct verification *r =
+                verification_next(&topics[i]->verifications_by_id, after);
+
+            if (s && s->id < row.id)
+                row = (struct row){s, NULL, s->id};
+            if (r && r->id < row.id)
+                row = (struct row){NULL, r, r->id};
+        }
         if (!row.s && !row.r)
             break;
         if (n == REPORT_PAGE) {

@@ -155,14 +155,20 @@ take_prefix(struct slice *text, struct slice prefix)
     return true;
 }
 
-static enum status
-find_own(struct hub *hub, struct slice url, const struct principal *principal,
-         struct topic **topic, struct problem *why)
+enum status
+topic_find(struct hub *hub, struct slice url, const struct principal *principal,
+           struct topic **topic, struct problem *why)
 {
     const char *public_url = registry_public_url(hub->registry);
+    struct foreign_topic *foreign =
+        foreign_topic_of_url(&hub->foreign_topics, url);
     struct websub_comparable ours, theirs;
     struct slice prefix, rest;
 
+    if (foreign) {
+        *topic = topic_of_foreign(hub, foreign);
+        return STATUS_OK;
+    }
     prefix = slice_of(websub_comparable(&ours, slice_of(public_url)));
     rest = slice_of(websub_comparable(&theirs, url));
     if (prefix.size > 0 && prefix.data[prefix.size - 1] == '/')
@@ -175,19 +181,6 @@ find_own(struct hub *hub, struct slice url, const struct principal *principal,
                    "\"%.60s\" is no topic: those are %s/sets/{set}"
                    "/notifications and .../framework-notifications",
                    problem_quote(url).text, public_url);
-}
-
-enum status
-topic_find(struct hub *hub, struct slice url, const struct principal *principal,
-           struct topic **topic, struct problem *why)
-{
-    struct foreign_topic *foreign =
-        foreign_topic_of_url(&hub->foreign_topics, url);
-
-    if (!foreign)
-        return find_own(hub, url, principal, topic, why);
-    *topic = topic_of_foreign(hub, foreign);
-    return STATUS_OK;
 }
 
 /* URLs */

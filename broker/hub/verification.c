@@ -102,16 +102,9 @@ verification_of(struct callback_key *key)
 }
 
 struct verification *
-verification_next(struct hub *hub, uint64_t after)
+verification_next(struct id_table *ids, uint64_t after)
 {
-    return verification_of(
-        id_table_next(&hub->verifications.tables.by_id, after));
-}
-
-struct verification *
-verification_of_topic(struct topic *topic, uint64_t after)
-{
-    return verification_of(id_table_next(&topic->verifications_by_id, after));
+    return verification_of(id_table_next(ids, after));
 }
 
 struct verification *
@@ -176,7 +169,7 @@ verification_look(struct hub *hub)
     struct verification *r;
     uint64_t id = 0;
 
-    while ((r = verification_next(hub, id))) {
+    while ((r = verification_next(&hub->verifications.tables.by_id, id))) {
         id = r->id;
         if (!subscriber_token_may_subscribe(&r->terms.owner, hub->tokens,
                                             topic_name(r->topic),
@@ -191,14 +184,14 @@ verification_topic_gone(struct topic *topic)
     struct verification *r;
     uint64_t id = 0;
 
-    while ((r = verification_of_topic(topic, id))) {
+    while ((r = verification_next(&topic->verifications_by_id, id))) {
         id = r->id;
         deny_request(r, SLICE(DENIAL_TOPIC_GONE));
     }
 }
 
 static void
-confirm_subscription(struct verification *r)
+confirm_request(struct verification *r)
 {
     struct hub_record record = {
         .callback = slice_of(r->callback),
@@ -208,39 +201,30 @@ confirm_subscription(struct verification *r)
         .after = r->after,
     };
     struct problem why = {""};
+    struct subscription *s;
     uint64_t head;
-    enum status rc;
 
+    metrics_add(METRIC_HUB_VERIFICATIONS, 1);
+    if (r->mode == WEBSUB_UNSUBSCRIBE) {
+        s = subscription_find(r->hub, r->topic, SUBSCRIPTION_CALLBACK,
+                              record.callback);
+        if (s)
+            subscription_end(s, END_UNSUBSCRIBED);
+        end_verification(r);
+        return;
+    }
     if (!topic_head(r->topic, &head)) {
         deny_request(r, SLICE(DENIAL_TOPIC_GONE));
         return;
     }
     terms_move(&record.terms, &r->terms);
-    rc = subscription_confirm(r->hub, r->topic, &record, &why);
-    if (rc) {
+    if (subscription_confirm(r->hub, r->topic, &record, &why)) {
         terms_move(&r->terms, &record.terms);
         deny_request(r, slice_of(why.text));
     } else {
         end_verification(r);
     }
     terms_fini(&record.terms);
-}
-
-static void
-confirm_request(struct verification *r)
-{
-    struct subscription *s;
-
-    metrics_add(METRIC_HUB_VERIFICATIONS, 1);
-    if (r->mode == WEBSUB_SUBSCRIBE) {
-        confirm_subscription(r);
-        return;
-    }
-    s = subscription_find(r->hub, r->topic, SUBSCRIPTION_CALLBACK,
-                          slice_of(r->callback));
-    if (s)
-        subscription_end(s, END_UNSUBSCRIBED);
-    end_verification(r);
 }
 
 static void
@@ -495,29 +479,6 @@ find_start(struct hub *hub, const struct command *command,
     return problem(why, STATUS_NOT_FOUND, "the topic is no more");
 }
 
-static enum status
-make_verification(struct hub *hub, const struct command *command,
-                  struct topic *topic, struct hub_record *record,
-                  struct problem *why)
-{
-    struct verification *r = NULL, *other;
-    enum status rc = make_terms(hub, command, topic, &record->terms, why);
-
-    if (rc)
-        return rc;
-    record->id = hub_db_next_id(hub->db);
-    rc = enter_verification(hub, topic, record, &r, why);
-    if (rc)
-        return rc;
-    list_append(&hub->verifications.fresh, &r->turn);
-    hub_rows_put_request(hub->db, r);
-    other = verification_find(hub, topic, command->request.callback);
-    for (; other; other = verification_same(other))
-        if (other != r)
-            hub_rows_replace_request(hub->db, other);
-    return STATUS_OK;
-}
-
 enum status
 verification_take(struct hub *hub, struct command *command, struct problem *why)
 {
@@ -528,6 +489,7 @@ verification_take(struct hub *hub, struct command *command, struct problem *why)
         .taken_us = clock_now_us(),
     };
     struct principal *by = command->principal;
+    struct verification *r = NULL, *other;
     struct client *client;
     struct topic *topic = NULL;
     struct buf url;
@@ -556,7 +518,19 @@ verification_take(struct hub *hub, struct command *command, struct problem *why)
     record.topic_url = buf_slice(&url);
     rc = find_start(hub, command, client, topic, &record.after, why);
     if (!rc)
-        rc = make_verification(hub, command, topic, &record, why);
+        rc = make_terms(hub, command, topic, &record.terms, why);
+    if (rc)
+        goto release;
+    record.id = hub_db_next_id(hub->db);
+    rc = enter_verification(hub, topic, &record, &r, why);
+    if (rc)
+        goto release;
+    list_append(&hub->verifications.fresh, &r->turn);
+    hub_rows_put_request(hub->db, r);
+    other = verification_find(hub, topic, record.callback);
+    for (; other; other = verification_same(other))
+        if (other != r)
+            hub_rows_replace_request(hub->db, other);
 
 release:
     topic->n_holds--;
@@ -587,7 +561,7 @@ verifications_free(struct hub *hub)
     struct verification *r;
     uint64_t id = 0;
 
-    while ((r = verification_next(hub, id))) {
+    while ((r = verification_next(&hub->verifications.tables.by_id, id))) {
         id = r->id;
         forget_verification(r);
     }

@@ -90,10 +90,10 @@ void verification_end(struct verification *request);
 /* Denies the requests whose owner has ended. */
 void verification_look(struct hub *hub);
 
-/* The waiting requests by id: the first one behind `after`, of all, or of the
- * topic; the one with this id; or NULL. */
-struct verification *verification_next(struct hub *hub, uint64_t after);
-struct verification *verification_of_topic(struct topic *topic, uint64_t after);
+/* The waiting requests by id: the first one behind `after`, of all
+ * (verifications.tables.by_id) or of a topic (verifications_by_id); the one
+ * with this id; or NULL. */
+struct verification *verification_next(struct id_table *ids, uint64_t after);
 struct verification *verification_by_id(struct hub *hub, uint64_t id);
 
 /* Return the first request of that pair, and the next one of the same pair; or

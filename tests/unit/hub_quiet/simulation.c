@@ -303,8 +303,8 @@ sim_find(const char *callback)
 {
     struct subscription *s;
 
-    for (s = subscription_next(sim.hub, 0); s;
-         s = subscription_next(sim.hub, s->id))
+    for (s = subscription_next(&sim.hub->subscriptions.by_id, 0); s;
+         s = subscription_next(&sim.hub->subscriptions.by_id, s->id))
         if (!strcmp(s->callback, callback))
             return s;
     return NULL;
@@ -378,7 +378,7 @@ subscriptions_count(struct hub *hub)
     struct subscription *s = NULL;
     size_t n = 0;
 
-    while ((s = subscription_next(hub, s ? s->id : 0)))
+    while ((s = subscription_next(&hub->subscriptions.by_id, s ? s->id : 0)))
         n++;
     return n;
 }
