@@ -9,37 +9,29 @@ is_operators(const struct bridge_rights *r)
     return !r->config->as[0];
 }
 
-static void
-set_waiting(struct bridge_rights *r, bool is_waiting)
-{
-    if (is_waiting == r->is_waiting)
-        return;
-    r->is_waiting = is_waiting;
-    metrics_add(METRIC_MQTT_WITHOUT_TOKEN, is_waiting ? 1 : -1);
-    if (is_waiting)
-        DIAG(DIAG_WARNING, "bridge", "the bridge stops: it has no token",
-             diag_text("bridge", r->config->name),
-             diag_text("direction", r->direction),
-             diag_text("token", r->config->as));
-    else
-        DIAG(DIAG_INFO, "bridge", "the bridge goes on: it has its token again",
-             diag_text("bridge", r->config->name),
-             diag_text("direction", r->direction),
-             diag_text("token", r->config->as));
-}
-
 bool
 bridge_rights_renew(struct bridge_rights *r)
 {
     struct tokens *tokens = registry_tokens(r->registry);
     struct principal *before = r->principal;
     int64_t now_us = clock_now_us();
+    bool is_waiting;
 
     if (is_operators(r) || (before && !principal_is_over(before, now_us)))
         return false;
     r->principal =
         tokens ? tokens_owner(tokens, slice_of(r->config->as), now_us) : NULL;
-    set_waiting(r, !r->principal);
+    is_waiting = !r->principal;
+    if (is_waiting != r->is_waiting) {
+        metrics_add(METRIC_MQTT_WITHOUT_TOKEN, is_waiting ? 1 : -1);
+        DIAG(is_waiting ? DIAG_WARNING : DIAG_INFO, "bridge",
+             is_waiting ? "the bridge stops: it has no token"
+                        : "the bridge goes on: it has its token again",
+             diag_text("bridge", r->config->name),
+             diag_text("direction", r->direction),
+             diag_text("token", r->config->as));
+    }
+    r->is_waiting = is_waiting;
     principal_unref(before);
     return before || r->principal;
 }

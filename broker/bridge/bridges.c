@@ -33,23 +33,6 @@ struct bridges {
     size_t n;
 };
 
-/* Closing bridges */
-
-/* A direction takes up to MQTT_FAREWELL_US to end: all are asked before the
- * first one is waited for. */
-static void
-stop_some(const struct bridge *some, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        outbound_end(some[i].out);
-        inbound_end(some[i].in);
-    }
-    for (size_t i = 0; i < n; i++) {
-        outbound_stop(some[i].out);
-        inbound_stop(some[i].in);
-    }
-}
-
 /* Opening and replacing bridges */
 
 /* Opens the out part first, so that it fixes where each set begins before the
@@ -113,7 +96,16 @@ make_bridges(struct bridges *b, const struct bridging *next,
         return problem_prefix(why, rc, "mqtt.db: ");
     all = memory_new(next->n + 1, sizeof(*all)); /* not 0 */
     sort_out(b, next, all, ended);
-    stop_some(ended, n_ended);
+    /* A direction takes up to MQTT_FAREWELL_US to end: all are asked before the
+     * first one is waited for. */
+    for (size_t i = 0; i < n_ended; i++) {
+        outbound_end(ended[i].out);
+        inbound_end(ended[i].in);
+    }
+    for (size_t i = 0; i < n_ended; i++) {
+        outbound_stop(ended[i].out);
+        inbound_stop(ended[i].in);
+    }
     for (size_t i = 0; !rc && i < next->n; i++)
         if (!all[i].out && !all[i].in)
             rc = open_bridge(b, &all[i], why);
@@ -291,47 +283,11 @@ add_connection(struct buf *to, const struct mqtt_state *state,
         json_text_member(to, "why", slice_of(why->text));
 }
 
-static void
-add_out(struct buf *to, const struct outbound_report *out)
-{
-    BUF_ADD(to, ",\"out\":");
-    add_connection(to, &out->mqtt, &out->mqtt.why);
-    json_number_member(to, "published", out->published);
-    json_number_member(to, "acknowledged", out->acknowledged);
-    json_number_member(to, "inFlight", out->in_flight);
-    json_number_member(to, "refused", out->refused);
-    json_number_member(to, "leftOut", out->left_out);
-    json_number_member(to, "sets", out->sets);
-    json_number_member(to, "setsBehind", out->sets_behind);
-    json_number_member(to, "lag", out->lag);
-    if (out->slowest[0]) {
-        BUF_ADD(to, ",\"slowest\":{\"set\":");
-        json_text(to, slice_of(out->slowest));
-        json_number_member(to, "lag", out->slowest_lag);
-        BUF_ADD(to, "}");
-    }
-    BUF_ADD(to, "}");
-}
-
 /* The reason that stops a direction: the connection's reason first. */
 static const struct problem *
 reason_of(const struct inbound_report *in)
 {
     return in->mqtt.why.text[0] ? &in->mqtt.why : &in->why;
-}
-
-static void
-add_in(struct buf *to, const struct inbound_report *in)
-{
-    BUF_ADD(to, ",\"in\":");
-    add_connection(to, &in->mqtt, reason_of(in));
-    json_number_member(to, "received", in->received);
-    json_number_member(to, "posted", in->posted);
-    json_number_member(to, "entries", in->entries);
-    json_number_member(to, "ignored", in->ignored);
-    json_number_member(to, "rejected", in->rejected);
-    json_number_member(to, "repeats", in->repeats);
-    BUF_ADD(to, "}");
 }
 
 void
@@ -348,10 +304,36 @@ bridge_report_write(struct buf *to, const struct bridge_config *config,
     json_text_member(to, "prefix", slice_of(config->prefix));
     if (config->as[0])
         json_text_member(to, "as", slice_of(config->as));
-    if (out)
-        add_out(to, out);
-    if (in)
-        add_in(to, in);
+    if (out) {
+        BUF_ADD(to, ",\"out\":");
+        add_connection(to, &out->mqtt, &out->mqtt.why);
+        json_number_member(to, "published", out->published);
+        json_number_member(to, "acknowledged", out->acknowledged);
+        json_number_member(to, "inFlight", out->in_flight);
+        json_number_member(to, "refused", out->refused);
+        json_number_member(to, "leftOut", out->left_out);
+        json_number_member(to, "sets", out->sets);
+        json_number_member(to, "setsBehind", out->sets_behind);
+        json_number_member(to, "lag", out->lag);
+        if (out->slowest[0]) {
+            BUF_ADD(to, ",\"slowest\":{\"set\":");
+            json_text(to, slice_of(out->slowest));
+            json_number_member(to, "lag", out->slowest_lag);
+            BUF_ADD(to, "}");
+        }
+        BUF_ADD(to, "}");
+    }
+    if (in) {
+        BUF_ADD(to, ",\"in\":");
+        add_connection(to, &in->mqtt, reason_of(in));
+        json_number_member(to, "received", in->received);
+        json_number_member(to, "posted", in->posted);
+        json_number_member(to, "entries", in->entries);
+        json_number_member(to, "ignored", in->ignored);
+        json_number_member(to, "rejected", in->rejected);
+        json_number_member(to, "repeats", in->repeats);
+        BUF_ADD(to, "}");
+    }
     BUF_ADD(to, "}");
 }
 

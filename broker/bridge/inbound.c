@@ -118,17 +118,6 @@ note_problem(struct inbound *in, struct problem *at, const struct problem *why)
     return is_news;
 }
 
-static bool
-is_stuck(struct inbound *in)
-{
-    bool is_stuck;
-
-    pthread_mutex_lock(&in->mutex);
-    is_stuck = in->stuck.text[0] != '\0';
-    pthread_mutex_unlock(&in->mutex);
-    return is_stuck;
-}
-
 /* Rejecting */
 
 /* The status that a post over HTTP would get. */
@@ -145,8 +134,6 @@ static const struct answer {
     {STATUS_INVALID, 422, "Unprocessable Content"},
 };
 
-#define ANSWERS (sizeof(answers) / sizeof(answers[0]))
-
 /* Adds a text unchanged if JSON can hold it. */
 static void
 add_text(struct buf *to, const char *name, struct slice text)
@@ -158,36 +145,21 @@ add_text(struct buf *to, const char *name, struct slice text)
                      is_plain ? text : slice_of(problem_quote(text).text));
 }
 
-/* Appends the report of a bad message: application/problem+json like the answer
- * to a bad post, with three more members. `key` may be empty.
+/* Publishes why a message was rejected: application/problem+json like the
+ * answer to a bad post, with three more members. `key` may be empty.
  *
  *   {"type":"about:blank","title":"Unprocessable Content","status":422,
  *    "detail":"no loc","entry":3,"line":17,
  *    "topic":"plant/7/changes","set":"plant","key":"8e03978e"}
- */
+ *
+ * A failure to publish does not keep that message back: it would go to where
+ * the message came from. */
 static void
-write_rejection(struct buf *to, struct slice topic, struct slice set,
-                struct slice key, enum status rc, const struct problem *why)
-{
-    const struct answer *answer = answers;
-
-    while (answer < &answers[ANSWERS - 1] && answer->rc != rc)
-        answer++;
-    json_problem_begin(to, answer->status, answer->title, why);
-    add_text(to, "topic", topic);
-    add_text(to, "set", set);
-    if (key.size > 0)
-        add_text(to, "key", key);
-    BUF_ADD(to, "}\n");
-}
-
-/* Publishes why a message was rejected. A failure to publish does not keep that
- * message back: it would go to where the message came from. */
-static void
-publish_rejection(struct inbound *in, struct slice topic, struct slice set,
-                  struct slice key, enum status rc, const struct problem *why)
+reject_message(struct inbound *in, struct slice topic, struct slice set,
+               struct slice key, enum status rc, const struct problem *why)
 {
     struct topic_name name = TOPIC_NAME(in->config->prefix, TOPIC_REJECTED);
+    const struct answer *answer = answers;
     struct mqtt_message message = {.topic = name.text,
                                    .qos = 1,
                                    .content_type = "application/problem+json"};
@@ -195,10 +167,23 @@ publish_rejection(struct inbound *in, struct slice topic, struct slice set,
     struct buf text;
     int mid;
 
+    count_message(&in->rejected, METRIC_MQTT_REJECTED);
+    DIAG(DIAG_WARNING, "bridge", "a message is rejected",
+         diag_text("bridge", in->config->name),
+         diag_text("topic", problem_quote(topic).text),
+         diag_text("set", problem_quote(set).text),
+         diag_text("why", why->text));
     if (in->n_rejections >= REJECTIONS_MAX)
         return;
+    while (answer < &answers[N_ELEMENTS(answers) - 1] && answer->rc != rc)
+        answer++;
     buf_init(&text, REJECTION_MAX);
-    write_rejection(&text, topic, set, key, rc, why);
+    json_problem_begin(&text, answer->status, answer->title, why);
+    add_text(&text, "topic", topic);
+    add_text(&text, "set", set);
+    if (key.size > 0)
+        add_text(&text, "key", key);
+    BUF_ADD(&text, "}\n");
     message.payload = buf_slice(&text);
     in->n_rejections++; /* before the call: an acknowledgement may come during
                            it */
@@ -209,19 +194,6 @@ publish_rejection(struct inbound *in, struct slice topic, struct slice set,
         DIAG(DIAG_WARNING, "bridge", "a rejection cannot be published",
              diag_text("bridge", in->config->name),
              diag_text("topic", name.text), diag_text("why", failure.text));
-}
-
-static void
-reject_message(struct inbound *in, struct slice topic, struct slice set,
-               struct slice key, enum status rc, const struct problem *why)
-{
-    count_message(&in->rejected, METRIC_MQTT_REJECTED);
-    DIAG(DIAG_WARNING, "bridge", "a message is rejected",
-         diag_text("bridge", in->config->name),
-         diag_text("topic", problem_quote(topic).text),
-         diag_text("set", problem_quote(set).text),
-         diag_text("why", why->text));
-    publish_rejection(in, topic, set, key, rc, why);
 }
 
 /* Settling */
@@ -354,21 +326,6 @@ subscribe_inputs(struct inbound *in, struct problem *why)
     return rc;
 }
 
-static enum status
-judge_grant(const char *filter, int granted, struct problem *why)
-{
-    if (granted >= MQTT_REASON_FAILED)
-        return problem(why, STATUS_INVALID,
-                       "the MQTT broker refuses the subscription to %s: %s",
-                       filter, mqtt_reason(granted));
-    if (granted < 1)
-        return problem(why, STATUS_INVALID,
-                       "the MQTT broker grants %s at QoS 0 only, so that "
-                       "messages may be lost",
-                       filter);
-    return STATUS_OK;
-}
-
 /* Handles SUBACK. STATUS_INVALID: the filter is not granted, or not at QoS 1;
  * `why` has the reason. STATUS_IO: mqtt.db could not note it. */
 static enum status
@@ -376,7 +333,7 @@ note_grant(struct inbound *in, int mid, int granted, struct problem *why)
 {
     const struct bridge_input *inputs = in->config->inputs;
     struct subscriptions *s = &in->subscriptions;
-    enum status rc = STATUS_OK, judged;
+    enum status rc = STATUS_OK;
     size_t i = 0;
 
     while (i < in->config->n_inputs && !(s->is_asked[i] && s->mid[i] == mid))
@@ -390,16 +347,22 @@ note_grant(struct inbound *in, int mid, int granted, struct problem *why)
     for (size_t n = 0; !rc && n < s->n_stale; n++)
         rc = mqtt_db_drop_filter(in->db, in->config->name, s->stale[n], why);
     s->n_stale = 0;
-    judged = judge_grant(inputs[i].filter, granted, why);
     if (granted >= MQTT_REASON_FAILED)
-        return judged;
+        return problem(why, STATUS_INVALID,
+                       "the MQTT broker refuses the subscription to %s: %s",
+                       inputs[i].filter, mqtt_reason(granted));
     /* is_known stays unchanged: retained messages come with the subscription,
      * before SUBACK or after it. After a crash before this row they come again.
      * After a later crash the session has the unacknowledged ones. */
     if (!rc && !s->is_known[i])
         rc =
             mqtt_db_add_filter(in->db, in->config->name, inputs[i].filter, why);
-    return judged ? judged : rc;
+    if (granted < 1)
+        return problem(why, STATUS_INVALID,
+                       "the MQTT broker grants %s at QoS 0 only, so that "
+                       "messages may be lost",
+                       inputs[i].filter);
+    return rc;
 }
 
 /* The client's calls */
@@ -448,7 +411,7 @@ on_subscribed(void *user, int mid, int granted)
     }
     /* A bridge that gets no messages works, too; but a bridge that cannot
      * commit its messages gains nothing from another connection. */
-    if (!is_stuck(in))
+    if (!in->stuck.text[0]) /* this thread alone writes it */
         mqtt_prove(in->mqtt);
 }
 
@@ -576,33 +539,20 @@ static const struct mqtt_calls calls = {
 
 /* Life cycle */
 
-static enum status
-start_client(struct inbound *in, struct problem *why)
-{
-    struct bridge_row row;
-    struct mqtt_options options = {
-        .config = in->config,
-        .direction = "in",
-        .keeps_session = true,
-        .calls = &calls,
-        .user = in,
-        .client_id = in->client_id.text,
-        .suspended = in->rights.is_waiting ? &in->rights.why : NULL,
-    };
-    enum status rc;
-
-    rc = mqtt_db_bridge(in->db, in->config->name, &row, why);
-    if (rc)
-        return rc;
-    in->client_id = client_id_of(in->config, row.identity, "in");
-    return mqtt_open(&in->mqtt, &options, why);
-}
-
 enum status
 inbound_open(struct inbound **opened, struct posts *posts, struct mqtt_db *db,
              const struct bridge_config *config, struct problem *why)
 {
     struct inbound *in = memory_new(1, sizeof(*in));
+    struct mqtt_options options = {
+        .config = config,
+        .direction = "in",
+        .keeps_session = true,
+        .calls = &calls,
+        .user = in,
+        .client_id = in->client_id.text,
+    };
+    struct bridge_row row;
     enum status rc;
 
     in->registry = posts->registry;
@@ -617,7 +567,13 @@ inbound_open(struct inbound **opened, struct posts *posts, struct mqtt_db *db,
         free(in);
         return rc;
     }
-    rc = start_client(in, why);
+    if (in->rights.is_waiting)
+        options.suspended = &in->rights.why;
+    rc = mqtt_db_bridge(db, config->name, &row, why);
+    if (!rc) {
+        in->client_id = client_id_of(config, row.identity, "in");
+        rc = mqtt_open(&in->mqtt, &options, why);
+    }
     if (rc)
         inbound_close(in);
     else

@@ -38,30 +38,22 @@ guess_type(struct slice payload)
  * is too long their digest. That begins with "sha-256:", so the two cannot be
  * mistaken for each other. */
 static void
-set_correlation(struct key *key, struct slice bytes)
-{
-    const size_t before = sizeof(CORRELATION) - 1;
-    char *at = key->text + before;
-    struct digest digest;
-
-    memcpy(key->text, CORRELATION, before);
-    key->size = before + 2 * bytes.size;
-    if (bytes.size > (KEY_SIZE_MAX - before) / 2) {
-        digest_start(&digest, bytes);
-        digest_write(at, &digest);
-        key->size = before + DIGEST_TEXT_SIZE;
-        return;
-    }
-    hex_write(at, (const uint8_t *)bytes.data, bytes.size);
-}
-
-static void
 set_key(struct inbox_message *h, const struct mqtt_received *message)
 {
-    struct slice key = message->key;
+    const size_t before = sizeof(CORRELATION) - 1;
+    char *at = h->key.text + before;
+    struct slice key = message->key, bytes = message->correlation;
+    struct digest digest;
 
-    if (message->correlation.size > 0) {
-        set_correlation(&h->key, message->correlation);
+    if (bytes.size > (KEY_SIZE_MAX - before) / 2) {
+        memcpy(h->key.text, CORRELATION, before);
+        digest_start(&digest, bytes);
+        digest_write(at, &digest);
+        h->key.size = before + DIGEST_TEXT_SIZE;
+    } else if (bytes.size > 0) {
+        memcpy(h->key.text, CORRELATION, before);
+        hex_write(at, (const uint8_t *)bytes.data, bytes.size);
+        h->key.size = before + 2 * bytes.size;
     } else if (key.size > 0 && !key_is_valid(key)) {
         h->rc = problem(&h->why, STATUS_INVALID,
                         "\"%s\" is no key: that is 1 to %d visible characters "
@@ -319,13 +311,15 @@ inbox_forget(struct inbox *r)
     }
 }
 
-/* Hands messages to the log, up to the first one that it cannot take now. */
-static void
-hand_over(struct inbox *r)
+size_t
+inbox_pass(struct inbox *r, struct problem *why)
 {
     struct list *after;
     struct inbox_message *h;
+    size_t n = 0;
 
+    /* Hands messages to the log, up to the first one that it cannot take
+     * now. */
     list_each (h, after, &r->messages, node) {
         count_pending(r, 1);
         if (!begin_message(r, h))
@@ -335,16 +329,6 @@ hand_over(struct inbox *r)
             break;
     }
     log_wake(registry_log(r->posts->registry));
-}
-
-size_t
-inbox_pass(struct inbox *r, struct problem *why)
-{
-    struct list *after;
-    struct inbox_message *h;
-    size_t n = 0;
-
-    hand_over(r);
     /* The log always answers soon: after one fsync, or a failed one. */
     pthread_mutex_lock(&r->mutex);
     while (r->pending > 0)

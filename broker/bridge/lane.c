@@ -90,21 +90,6 @@ start_lane(struct lane *lane, const char *epoch, uint64_t acked)
     lane_rewind(lane);
 }
 
-/* Returns the row for mqtt.db; it lends from the lane. */
-static struct lane_row
-row_of(const struct lane *lane)
-{
-    struct lane_row row = {
-        .set = slice_of(lane->name),
-        .acked = lane_acked(lane),
-        .ends = ends_of(lane),
-        .n_ends = lane->n_ends,
-    };
-
-    memcpy(row.epoch, lane->epoch, sizeof(row.epoch));
-    return row;
-}
-
 void
 lane_note_made(struct lane *lane, uint64_t upto, const struct digest *digest)
 {
@@ -267,8 +252,14 @@ write_rows(struct outbound *out, struct problem *why)
     if (rc)
         return rc;
     list_each (lane, after, &out->unkept.lanes, unkept) {
-        const struct lane_row row = row_of(lane);
+        struct lane_row row = {
+            .set = slice_of(lane->name),
+            .acked = lane_acked(lane),
+            .ends = ends_of(lane),
+            .n_ends = lane->n_ends,
+        };
 
+        memcpy(row.epoch, lane->epoch, sizeof(row.epoch));
         if (!rc)
             rc = mqtt_db_keep(out->db, out->config->name, &row, why);
     }
@@ -345,39 +336,6 @@ lane_list_unwatch(struct outbound *out)
     log_unwatch(registry_framework(out->registry), &out->news.births);
     list_each (lane, after, &out->lanes, node)
         watched_end(&lane->watched);
-}
-
-/* Where a lane begins */
-
-static void
-begin_anew(struct lane *lane, const struct head *head)
-{
-    struct outbound *out = lane->out;
-    uint64_t at = 0;
-
-    /* A set that is older than the bridge, and of which it has published
-     * nothing. The first look decides, not the time alone: a clock may be set
-     * back. */
-    if (!out->news.has_looked && !lane->is_kept &&
-        head->created_us <= out->row.since_us)
-        at = out->config->begins_at_start ? head->earliest : head->last;
-    start_lane(lane, head->epoch, at);
-    note_beginning(lane, at > 0);
-}
-
-/* The log is older than the bridge: an older copy of the data directory. */
-static void
-begin_at_head(struct lane *lane, const struct head *head)
-{
-    DIAG(DIAG_WARNING, "bridge",
-         "a bridge is ahead of a set, as after an older copy of the data was "
-         "restored: it continues at the set's head",
-         diag_text("bridge", lane->out->config->name),
-         diag_text("set", lane->name),
-         diag_number("acknowledged", lane_acked(lane)),
-         diag_number("last", head->last));
-    start_lane(lane, head->epoch, head->last);
-    note_beginning(lane, true);
 }
 
 /* Separates positions in flight from the lane: their acknowledgements mean
@@ -494,18 +452,38 @@ lane_list_hide(struct outbound *out)
 static void
 attach_set(struct lane *lane, struct set *set, const struct head *head)
 {
-    const struct bridge_rights *rights = &lane->out->rights;
+    struct outbound *out = lane->out;
+    const struct bridge_rights *rights = &out->rights;
+    uint64_t at = 0;
+    bool is_new = lane->set != set;
 
     lane->is_there = true;
-    if (lane->set != set) {
+    if (is_new) {
         change_set(lane, set);
         lane->is_unseen = lane->is_unseen && set_is_private(set);
-        if (strcmp(lane->epoch, head->epoch) != 0)
-            begin_anew(lane, head);
-        else if (lane_acked(lane) > head->last)
-            begin_at_head(lane, head);
-        else
-            lane_rewind(lane);
+    }
+    if (is_new && strcmp(lane->epoch, head->epoch) != 0) {
+        /* A set that is older than the bridge, and of which it has published
+         * nothing. The first look decides, not the time alone: a clock may be
+         * set back. */
+        if (!out->news.has_looked && !lane->is_kept &&
+            head->created_us <= out->row.since_us)
+            at = out->config->begins_at_start ? head->earliest : head->last;
+        start_lane(lane, head->epoch, at);
+        note_beginning(lane, at > 0);
+    } else if (is_new && lane_acked(lane) > head->last) {
+        /* The log is older than the bridge: an older copy of the data. */
+        DIAG(DIAG_WARNING, "bridge",
+             "a bridge is ahead of a set, as after an older copy of the data "
+             "was restored: it continues at the set's head",
+             diag_text("bridge", out->config->name),
+             diag_text("set", lane->name),
+             diag_number("acknowledged", lane_acked(lane)),
+             diag_number("last", head->last));
+        start_lane(lane, head->epoch, head->last);
+        note_beginning(lane, true);
+    } else if (is_new) {
+        lane_rewind(lane);
     }
     if (bridge_rights_include(rights, set))
         release_lane(lane);
@@ -546,7 +524,7 @@ look_at(struct set *set, const struct head *head, void *user)
     struct lane *lane = NULL;
     int order = -1;
 
-    if (!bridge_tells(look->out->config, set->name))
+    if (!bridge_publishes(look->out->config, set->name))
         return true;
     for (; look->at != &look->out->lanes; look->at = look->at->next) {
         lane = list_entry(look->at, struct lane, node);
@@ -605,24 +583,6 @@ lane_list_forget(struct outbound *out)
         forget_lane(lane);
 }
 
-/* Handles a lane that the look has not met. Looks its set up by name: it may be
- * newer than the look, or not be published any more. */
-static void
-handle_missing(struct lane *lane)
-{
-    struct outbound *out = lane->out;
-    struct set *set = registry_find(out->registry, slice_of(lane->name), NULL);
-
-    if (!set && lane->is_unseen)
-        forget_lane(lane);
-    else if (!set && (lane->set || !lane->position.is_clearing)) {
-        change_set(lane, NULL); /* it was removed: its position goes, too */
-        clear_position(lane);
-    } else if (set && !lane->set && !bridge_tells(out->config, lane->name))
-        forget_lane(lane); /* in memory only: a new configuration may
-                               include it again */
-}
-
 void
 lane_list_look(struct outbound *out)
 {
@@ -637,8 +597,23 @@ lane_list_look(struct outbound *out)
         lane->is_there = false;
     registry_each(out->registry, look_at, &look);
     list_each (lane, after, &out->lanes, node) {
-        if (!lane->is_there)
-            handle_missing(lane);
+        struct set *set;
+
+        if (lane->is_there)
+            continue;
+        /* The look has not met it: its set may be newer than the look, or not
+         * be published any more. */
+        set = registry_find(out->registry, slice_of(lane->name), NULL);
+        if (!set && lane->is_unseen) {
+            forget_lane(lane);
+        } else if (!set && (lane->set || !lane->position.is_clearing)) {
+            change_set(lane, NULL); /* it was removed: its position goes, too */
+            clear_position(lane);
+        } else if (set && !lane->set &&
+                   !bridge_publishes(out->config, lane->name)) {
+            forget_lane(lane); /* in memory only: a new configuration may
+                                  include it again */
+        }
     }
     after_us = clock_steady_us();
     out->news.look_at_us = after_us + LOOK_SHARE * (after_us - before_us);

@@ -4,24 +4,6 @@
 #include "broker/bridge/outbound_state.h"
 #include "broker/sets/rates.h"
 
-/* Waiting lanes */
-
-static void
-resume_lanes(struct outbound *out, int64_t now_us)
-{
-    for (int i = 0; i < PAUSES; i++) {
-        struct lane *lane;
-
-        list_until_empty (lane, &out->queues.paused[i], queue) {
-            if (lane->resume_us > now_us)
-                break;
-            list_remove(&lane->queue);
-            lane->resume_us = 0;
-            lane_ready(lane);
-        }
-    }
-}
-
 /* Calls of the client */
 
 static void
@@ -115,13 +97,22 @@ static void
 make_and_send(struct outbound *out, int64_t now_us)
 {
     struct watched_log *watched;
+    struct lane *lane;
 
     out->window.max = mqtt_window(out->mqtt);
     /* A lane stays marked until its turn, so that no commit wakes it twice. */
     watcher_take(&out->news.watcher);
     while ((watched = watcher_next(&out->news.watcher)))
         lane_ready(list_entry(watched, struct lane, watched));
-    resume_lanes(out, now_us);
+    for (int i = 0; i < PAUSES; i++) {
+        list_until_empty (lane, &out->queues.paused[i], queue) {
+            if (lane->resume_us > now_us)
+                break;
+            list_remove(&lane->queue);
+            lane->resume_us = 0;
+            lane_ready(lane);
+        }
+    }
     retained_send(out, now_us);
     outbound_messages_make(out);
     if (out->turn.n_made > 0)
@@ -209,11 +200,22 @@ wake_client(struct watcher *watcher)
     mqtt_wake(list_entry(watcher, struct outbound, news.watcher)->mqtt);
 }
 
-static struct outbound *
-outbound_new(struct registry *registry, struct mqtt_db *db,
-             const struct bridge_config *config)
+enum status
+outbound_open(struct outbound **opened, struct registry *registry,
+              struct mqtt_db *db, const struct bridge_config *config,
+              struct problem *why)
 {
     struct outbound *out = memory_new(1, sizeof(*out));
+    struct mqtt_options options = {
+        .config = config,
+        .client_id = out->client_id.text,
+        .direction = "out",
+        .will_topic = out->status_topic.text,
+        .will_payload = "offline",
+        .calls = &calls,
+        .user = out,
+    };
+    enum status rc;
 
     out->registry = registry;
     out->db = db;
@@ -234,45 +236,19 @@ outbound_new(struct registry *registry, struct mqtt_db *db,
         list_init(&out->queues.paused[i]);
     buf_init(&out->turn.payloads, SIZE_MAX);
     buf_init(&out->turn.position, SIZE_MAX);
-    return out;
-}
-
-static enum status
-start_client(struct outbound *out, struct problem *why)
-{
-    const struct mqtt_options options = {
-        .config = out->config,
-        .client_id = out->client_id.text,
-        .direction = "out",
-        .will_topic = out->status_topic.text,
-        .will_payload = "offline",
-        .calls = &calls,
-        .user = out,
-        .suspended = out->rights.is_waiting ? &out->rights.why : NULL,
-    };
-    enum status rc;
-
-    rc = mqtt_db_bridge(out->db, out->config->name, &out->row, why);
+    if (out->rights.is_waiting)
+        options.suspended = &out->rights.why;
+    rc = mqtt_db_bridge(db, config->name, &out->row, why);
+    if (!rc) {
+        out->client_id = client_id_of(config, out->row.identity, "out");
+        rc = lane_list_learn(out, why);
+    }
+    if (!rc)
+        rc = mqtt_open(&out->mqtt, &options, why);
     if (rc)
-        return rc;
-    out->client_id = client_id_of(out->config, out->row.identity, "out");
-    rc = lane_list_learn(out, why);
-    return rc ? rc : mqtt_open(&out->mqtt, &options, why);
-}
-
-enum status
-outbound_open(struct outbound **out, struct registry *registry,
-              struct mqtt_db *db, const struct bridge_config *config,
-              struct problem *why)
-{
-    struct outbound *o = outbound_new(registry, db, config);
-    enum status rc;
-
-    rc = start_client(o, why);
-    if (rc)
-        outbound_close(o);
+        outbound_close(out);
     else
-        *out = o;
+        *opened = out;
     return rc;
 }
 
@@ -313,30 +289,6 @@ outbound_close(struct outbound *out)
 
 /* Reports */
 
-static void
-measure_lane(struct outbound_report *report, const struct lane *lane,
-             const struct principal *reader)
-{
-    uint64_t acked = lane_acked(lane), lag;
-    struct head head;
-
-    if (!lane->set || lane->is_withheld ||
-        (reader && !set_is_visible(lane->set, reader)))
-        return;
-    report->sets++;
-    if (!log_head(lane->set->log, &head) || head.last <= acked)
-        return;
-    lag = head.last - acked;
-    rates_note_last(registry_rates(lane->set->registry), RATE_BRIDGES,
-                    lane->set, lag);
-    report->lag += lag;
-    report->sets_behind++;
-    if (lag <= report->slowest_lag)
-        return;
-    report->slowest_lag = lag;
-    memcpy(report->slowest, lane->name, strlen(lane->name) + 1);
-}
-
 static uint64_t
 load_count(atomic_uint_least64_t *count)
 {
@@ -353,8 +305,26 @@ outbound_report(struct outbound *out, const struct principal *reader,
     *report = (struct outbound_report){.sets = 0};
     outbound_state(out, &report->mqtt);
     pthread_mutex_lock(&out->mutex);
-    list_each (lane, after, &out->lanes, node)
-        measure_lane(report, lane, reader);
+    list_each (lane, after, &out->lanes, node) {
+        uint64_t acked = lane_acked(lane), lag;
+        struct head head;
+
+        if (!lane->set || lane->is_withheld ||
+            (reader && !set_is_visible(lane->set, reader)))
+            continue;
+        report->sets++;
+        if (!log_head(lane->set->log, &head) || head.last <= acked)
+            continue;
+        lag = head.last - acked;
+        rates_note_last(registry_rates(out->registry), RATE_BRIDGES, lane->set,
+                        lag);
+        report->lag += lag;
+        report->sets_behind++;
+        if (lag <= report->slowest_lag)
+            continue;
+        report->slowest_lag = lag;
+        memcpy(report->slowest, lane->name, strlen(lane->name) + 1);
+    }
     pthread_mutex_unlock(&out->mutex);
     report->in_flight = load_count(&out->counts.in_flight);
     report->published = load_count(&out->counts.published);

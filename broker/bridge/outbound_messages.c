@@ -282,18 +282,6 @@ make_notification(struct reading *r, bool *is_made, struct problem *why)
     return STATUS_OK;
 }
 
-/* Finds the batch with entry `seq`; NULL: no batch has it yet. */
-static enum status
-find_batch(struct reading *r, uint64_t seq, struct problem *why)
-{
-    if (r->batch && r->batch->first <= seq && seq <= r->batch->last)
-        return STATUS_OK;
-    batch_unref(r->batch);
-    r->batch = NULL;
-    return log_read(registry_log(r->lane->out->registry), r->lane->set->log,
-                    seq - 1, LOG_DISK, &r->batch, why);
-}
-
 /* Makes a message of the change behind `made_upto`. */
 static enum status
 make_change(struct reading *r, bool *is_made, struct problem *why)
@@ -310,8 +298,15 @@ make_change(struct reading *r, bool *is_made, struct problem *why)
     };
     const struct batch_entry *entry;
     size_t room;
-    enum status rc = find_batch(r, seq, why);
+    enum status rc = STATUS_OK;
 
+    /* Finds the batch with the entry; NULL: no batch has it yet. */
+    if (!r->batch || seq < r->batch->first || seq > r->batch->last) {
+        batch_unref(r->batch);
+        r->batch = NULL;
+        rc = log_read(registry_log(lane->out->registry), lane->set->log,
+                      seq - 1, LOG_DISK, &r->batch, why);
+    }
     *is_made = !rc && r->batch;
     if (!*is_made)
         return rc;
@@ -339,37 +334,27 @@ has_room(const struct outbound *out)
 }
 
 /* One turn of a lane: a notification, or some changes. */
-static enum status
-make_some(struct reading *r, bool *has_more, struct problem *why)
-{
-    struct outbound *out = r->lane->out;
-    unsigned n = out->config->publish & BRIDGE_CHANGES ? BURST : 1;
-    enum status rc = STATUS_OK;
-
-    *has_more = true;
-    while (!rc && *has_more && n-- > 0 && has_room(out))
-        rc = out->config->publish & BRIDGE_NOTIFICATIONS &&
-                     r->lane->made_upto == r->lane->begun
-                 ? make_notification(r, has_more, why)
-                 : make_change(r, has_more, why);
-    if (rc == STATUS_GONE) {
-        *has_more = true;
-        rc = pass_over_gone(r->lane);
-    }
-    return rc;
-}
-
 static void
 make_of_lane(struct lane *lane)
 {
     struct reading reading = {.lane = lane};
     struct problem why = {""};
-    bool has_more;
-    enum status rc;
+    struct outbound *out = lane->out;
+    unsigned n = out->config->publish & BRIDGE_CHANGES ? BURST : 1;
+    bool has_more = true;
+    enum status rc = STATUS_OK;
 
     list_remove(&lane->queue);
     watched_clear(&lane->watched); /* before reading its log */
-    rc = make_some(&reading, &has_more, &why);
+    while (!rc && has_more && n-- > 0 && has_room(out))
+        rc = out->config->publish & BRIDGE_NOTIFICATIONS &&
+                     lane->made_upto == lane->begun
+                 ? make_notification(&reading, &has_more, &why)
+                 : make_change(&reading, &has_more, &why);
+    if (rc == STATUS_GONE) {
+        has_more = true;
+        rc = pass_over_gone(lane);
+    }
     batch_unref(reading.batch);
     if (rc && rc != STATUS_NOT_FOUND) {
         DIAG(DIAG_ERROR, "bridge",
@@ -393,22 +378,6 @@ outbound_messages_make(struct outbound *out)
 
 /* Acknowledgements */
 
-static void
-refuse_lane(struct lane *lane, int reason)
-{
-    if (lane->reason != (uint8_t)reason)
-        DIAG(DIAG_WARNING, "bridge",
-             "the MQTT broker refuses the messages about a set: the bridge "
-             "tries "
-             "again after a pause",
-             diag_text("bridge", lane->out->config->name),
-             diag_text("set", lane->name),
-             diag_text("reason", mqtt_reason(reason)));
-    lane_set_refused(lane, reason);
-    lane_rewind(lane);
-    lane_pause(lane);
-}
-
 void
 flights_acknowledged(struct outbound *out, struct flight *flight, int reason)
 {
@@ -416,10 +385,20 @@ flights_acknowledged(struct outbound *out, struct flight *flight, int reason)
 
     if (reason >= MQTT_REASON_FAILED) {
         outbound_count(&out->counts.refused, METRIC_MQTT_REFUSED, 1);
-        if (lane)
-            refuse_lane(lane, reason); /* frees the flight */
-        else
+        if (!lane) {
             flight_window_release(&out->window, flight);
+            return;
+        }
+        if (lane->reason != (uint8_t)reason)
+            DIAG(DIAG_WARNING, "bridge",
+                 "the MQTT broker refuses the messages about a set: the bridge "
+                 "tries again after a pause",
+                 diag_text("bridge", out->config->name),
+                 diag_text("set", lane->name),
+                 diag_text("reason", mqtt_reason(reason)));
+        lane_set_refused(lane, reason);
+        lane_rewind(lane); /* frees the flight */
+        lane_pause(lane);
         return;
     }
     outbound_count(&out->counts.acknowledged, METRIC_MQTT_ACKNOWLEDGED, 1);

@@ -141,26 +141,6 @@ retained_connected(struct outbound *out)
         lane_note_position(lane);
 }
 
-/* T(seq) at the lane's cursor; DATETIME_NONE: no longer known. */
-static int64_t
-time_of(const struct lane *lane, const struct head *head, uint64_t seq)
-{
-    struct batch *batch = NULL;
-    int64_t us = DATETIME_NONE;
-
-    if (seq == head->last)
-        return head->last_us;
-    if (seq == 0)
-        return head->created_us;
-    if (seq >= head->earliest &&
-        !log_read(registry_log(lane->out->registry), lane->set->log, seq,
-                  LOG_DISK, &batch, NULL) &&
-        batch)
-        us = batch_time(batch, seq);
-    batch_unref(batch);
-    return us;
-}
-
 /* {"set":"demo","epoch":"0123456789abcdef","seq":7,
  *  "position":"0123456789abcdef-7","datetime":"2026-04-01T18:10:00.125Z",
  *  "changes":"http://example.org/..."} (in one line) */
@@ -172,8 +152,9 @@ write_position(struct buf *to, const struct lane *lane)
         link_to(registry_public_url(lane->out->registry), LINK_MEMORY,
                 lane->name, lane->epoch, seq);
     char position[POSITION_MAX], time[DATETIME_SIZE];
+    struct batch *batch = NULL;
     struct head head;
-    int64_t us;
+    int64_t us = DATETIME_NONE;
 
     position_write(position, lane->epoch, seq);
     BUF_ADD(to, "{\"set\":");
@@ -182,7 +163,17 @@ write_position(struct buf *to, const struct lane *lane)
     json_number_member(to, "seq", seq);
     json_text_member(to, "position", slice_of(position));
     log_head(lane->set->log, &head);
-    us = time_of(lane, &head, seq);
+    /* T(seq), if it is still known */
+    if (seq == head.last)
+        us = head.last_us;
+    else if (seq == 0)
+        us = head.created_us;
+    else if (seq >= head.earliest &&
+             !log_read(registry_log(lane->out->registry), lane->set->log, seq,
+                       LOG_DISK, &batch, NULL) &&
+             batch)
+        us = batch_time(batch, seq);
+    batch_unref(batch);
     if (us != DATETIME_NONE) {
         datetime_write(time, us); /* as in messages */
         json_text_member(to, "datetime", (struct slice){time, DATETIME_SIZE});
@@ -191,12 +182,13 @@ write_position(struct buf *to, const struct lane *lane)
     BUF_ADD(to, "}");
 }
 
-/* Publishes the position; of a hidden lane an empty message, which deletes the
- * retained one. */
+/* Publishes the next position that is due; of a hidden lane an empty message,
+ * which deletes the retained one. */
 static enum status
-send_position(struct lane *lane, struct problem *why)
+send_next(struct outbound *out, int64_t now_us)
 {
-    struct outbound *out = lane->out;
+    struct lane *lane =
+        list_entry(out->queues.due.next, struct lane, position.node);
     bool is_hidden = lane_is_hidden(lane);
     struct topic_name topic =
         TOPIC_NAME(out->config->prefix, lane->name, "position");
@@ -206,8 +198,15 @@ send_position(struct lane *lane, struct problem *why)
         .is_retained = true,
         .content_type = is_hidden ? NULL : "application/json",
     };
+    struct problem why = {""};
     struct flight *flight;
+    enum status rc;
 
+    list_remove(&lane->position.node);
+    lane->position.is_due = false;
+    lane->position.is_resting = true;
+    lane->position.rested_us = now_us + SECOND_US;
+    list_append(&out->queues.resting, &lane->position.node);
     lane->position.is_cleared = lane->position.is_cleared && is_hidden;
     buf_clear(&out->turn.position);
     if (!is_hidden)
@@ -216,24 +215,7 @@ send_position(struct lane *lane, struct problem *why)
     flight = flight_window_add(&out->window, FLIGHT_POSITION, lane,
                                message.payload.size);
     list_append(&out->window.others, &flight->node);
-    return publish_retained(out, &message, flight, why);
-}
-
-/* Publishes the next position that is due. */
-static enum status
-send_next(struct outbound *out, int64_t now_us)
-{
-    struct lane *lane =
-        list_entry(out->queues.due.next, struct lane, position.node);
-    struct problem why = {""};
-    enum status rc;
-
-    list_remove(&lane->position.node);
-    lane->position.is_due = false;
-    lane->position.is_resting = true;
-    lane->position.rested_us = now_us + SECOND_US;
-    list_append(&out->queues.resting, &lane->position.node);
-    rc = send_position(lane, &why);
+    rc = publish_retained(out, &message, flight, &why);
     if (rc) {
         lane->position.is_due = true; /* try again a second later */
         if (rc != STATUS_AGAIN)

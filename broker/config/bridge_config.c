@@ -13,18 +13,6 @@
 
 /* The address of an MQTT broker */
 
-/* Returns the beginning of the host in such a URL; NULL: another URL. */
-static const char *
-after_scheme(const char *text, bool *is_tls)
-{
-    static const char plain[] = "mqtt://", tls[] = "mqtts://";
-
-    *is_tls = slice_starts(slice_of(text), tls);
-    if (*is_tls)
-        return text + strlen(tls);
-    return slice_starts(slice_of(text), plain) ? text + strlen(plain) : NULL;
-}
-
 /* Reads a name, or an address in brackets; returns its end, NULL: neither. All
  * its characters are safe in any document. */
 static const char *
@@ -65,18 +53,22 @@ enum status
 bridge_read_url(struct bridge_config *bridge, const char *text,
                 struct problem *why)
 {
-    const char *host = after_scheme(text, &bridge->is_tls), *end;
+    const char *scheme = "mqtts://", *host, *end;
     size_t size = strlen(text);
 
+    bridge->is_tls = slice_starts(slice_of(text), scheme);
+    if (!bridge->is_tls)
+        scheme = "mqtt://";
     /* Not quoted: most likely it has a password. */
     if (strchr(text, '@'))
         return problem(why, STATUS_INVALID,
                        "has something before an @: a section [mqtt NAME] has "
                        "the keys user and password-file for that");
-    if (!host)
+    if (!slice_starts(slice_of(text), scheme))
         return problem(why, STATUS_INVALID,
                        "\"%s\" is not an mqtt:// or mqtts:// URL",
                        problem_quote(slice_of(text)).text);
+    host = text + strlen(scheme);
     if (strpbrk(host, "?#"))
         return problem(why, STATUS_INVALID,
                        "\"%s\" has a query or a fragment: what is to be set "
@@ -100,8 +92,7 @@ bridge_read_url(struct bridge_config *bridge, const char *text,
         return problem(why, STATUS_INVALID,
                        "\"%s\" has something else than HOST or HOST:PORT "
                        "behind %s",
-                       problem_quote(slice_of(text)).text,
-                       bridge->is_tls ? "mqtts://" : "mqtt://");
+                       problem_quote(slice_of(text)).text, scheme);
     snprintf(bridge->url, sizeof(bridge->url), "%.*s", (int)size, text);
     return STATUS_OK;
 }
@@ -205,41 +196,35 @@ read_as(const char *text, void *values, struct problem *why)
 }
 
 static enum status
-add_out(struct bridge_config *bridge, struct slice name, struct problem *why)
-{
-    size_t size = strlen(bridge->out);
-    bool is_all = slice_is(name, "*");
-    char set[SET_NAME_MAX + 1];
-
-    if (!is_all && !set_name_is_valid(name))
-        return problem(why, STATUS_INVALID,
-                       "\"%s\" is neither * nor the name of a set",
-                       problem_quote(name).text);
-    if (size > 0 && (is_all || !strcmp(bridge->out, "*")))
-        return problem(why, STATUS_INVALID,
-                       "* is all sets: nothing can stand beside it");
-    snprintf(set, sizeof(set), "%.*s", (int)name.size, name.data);
-    if (bridge_tells(bridge, set))
-        return problem(why, STATUS_INVALID, "%s is there twice", set);
-    if (size + 1 + name.size >= sizeof(bridge->out))
-        return problem(why, STATUS_INVALID,
-                       "all names together are longer than %zu bytes",
-                       sizeof(bridge->out) - 1);
-    snprintf(bridge->out + size, sizeof(bridge->out) - size, "%s%s",
-             size > 0 ? "," : "", set);
-    return STATUS_OK;
-}
-
-static enum status
 read_out(const char *text, void *values, struct problem *why)
 {
+    struct bridge_config *bridge = values;
     struct slice rest = slice_of(text);
-    enum status rc;
 
     do {
-        rc = add_out(values, slice_trimmed(slice_take(&rest, ',')), why);
-    } while (!rc && rest.size > 0);
-    return rc;
+        struct slice name = slice_trimmed(slice_take(&rest, ','));
+        size_t size = strlen(bridge->out);
+        bool is_all = slice_is(name, "*");
+        char set[SET_NAME_MAX + 1];
+
+        if (!is_all && !set_name_is_valid(name))
+            return problem(why, STATUS_INVALID,
+                           "\"%s\" is neither * nor the name of a set",
+                           problem_quote(name).text);
+        if (size > 0 && (is_all || !strcmp(bridge->out, "*")))
+            return problem(why, STATUS_INVALID,
+                           "* is all sets: nothing can stand beside it");
+        snprintf(set, sizeof(set), "%.*s", SLICE_ARG(name));
+        if (bridge_publishes(bridge, set))
+            return problem(why, STATUS_INVALID, "%s is there twice", set);
+        if (size + 1 + name.size >= sizeof(bridge->out))
+            return problem(why, STATUS_INVALID,
+                           "all names together are longer than %zu bytes",
+                           sizeof(bridge->out) - 1);
+        snprintf(bridge->out + size, sizeof(bridge->out) - size, "%s%s",
+                 size > 0 ? "," : "", set);
+    } while (rest.size > 0);
+    return STATUS_OK;
 }
 
 /* Reads FILTER -> SET, and checks what one line can show. */
@@ -532,7 +517,7 @@ bridging_check(const struct bridge_config *bridges, size_t n, const char *path,
 /* Using bridges */
 
 bool
-bridge_tells(const struct bridge_config *bridge, const char *set)
+bridge_publishes(const struct bridge_config *bridge, const char *set)
 {
     struct slice rest = slice_of(bridge->out);
 

@@ -96,7 +96,7 @@ bool bridge_is_same(const struct bridge_config *a,
                     const struct bridge_config *b);
 
 /* True if the bridge publishes the set. */
-bool bridge_tells(const struct bridge_config *bridge, const char *set);
+bool bridge_publishes(const struct bridge_config *bridge, const char *set);
 
 /* The place of a bridge, for problems: "[mqtt NAME]", "--mqtt". */
 struct bridge_place {

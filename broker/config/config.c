@@ -420,41 +420,7 @@ explain_key(const struct option_file *file, struct slice key,
     return options_unknown(file->options, "", key, "", why);
 }
 
-/* Reads the values of the options into *config, and appends the bridges of the
- * sections. STATUS_INVALID: `why` names file and line. */
-static enum status
-read_file(struct config *config, const char *path, struct problem *why)
-{
-    struct option_file file = {
-        .options = &config_options,
-        .values = config,
-        .begin = begin_section,
-        .end = end_section,
-        .explain = explain_key,
-        .section_form = "a section is [mqtt NAME]",
-        .user = config,
-    };
-    enum status rc = option_file_read(&file, path, why);
-
-    if (!file.is_in_section)
-        keep_lines(config, &file);
-    return rc == STATUS_NOT_FOUND ? STATUS_INVALID : rc;
-}
-
 /* Reading */
-
-static enum status
-set_defaults(struct config *config, struct problem *why)
-{
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-
-    *config = (struct config){.threads = 1};
-    if (gethostname(config->cluster_name, sizeof(config->cluster_name) - 1))
-        config->cluster_name[0] = '\0';
-    if (cores > 1)
-        config->threads = cores > 64 ? 64 : (uint64_t)cores;
-    return options_set_defaults(&config_options, config, why);
-}
 
 /* Adds the bridge of --mqtt, in front of all others. */
 static enum status
@@ -477,46 +443,64 @@ add_mqtt(struct config *config, struct problem *why)
     return rc;
 }
 
-static bool
-is_given(const struct config *config, const char *name)
-{
-    size_t i = options_index(&config_options, slice_of(name));
-
-    return config->origins.is_argument[i] || config->origins.line_of[i];
-}
-
+/* Reads the file, then takes the arguments. STATUS_INVALID: `why` names file
+ * and line. */
 static enum status
 take_all(struct config *config, const struct arguments *given,
          struct problem *why)
 {
-    const char *file =
+    struct config_origins *from = &config->origins;
+    const char *path =
         given->options[options_index(&config_options, SLICE("config"))];
+    size_t every = options_index(&config_options, SLICE("resource-dump-every"));
+    struct option_file file = {
+        .options = &config_options,
+        .values = config,
+        .begin = begin_section,
+        .end = end_section,
+        .explain = explain_key,
+        .section_form = "a section is [mqtt NAME]",
+        .user = config,
+    };
     enum status rc = STATUS_OK;
 
-    config->origins.file = file;
+    from->file = path;
     for (size_t i = 0; i < N_ROWS; i++)
-        config->origins.is_argument[i] = given->options[i] != NULL;
-    if (file)
-        rc = read_file(config, file, why);
+        from->is_argument[i] = given->options[i] != NULL;
+    if (path) {
+        rc = option_file_read(&file, path, why);
+        if (rc == STATUS_NOT_FOUND)
+            rc = STATUS_INVALID;
+        if (!file.is_in_section)
+            keep_lines(config, &file);
+    }
     if (!rc)
         rc = options_take(&config_options, given->options, config, why);
     /* A cluster builds no dumps, unless somebody wants that: membership_check
      * refuses it. */
-    if (!rc && config->cluster[0] && !is_given(config, "resource-dump-every"))
+    if (!rc && config->cluster[0] && !from->is_argument[every] &&
+        !from->line_of[every])
         config->resource_dump_every_us = 0;
     if (!rc)
         rc = add_mqtt(config, why);
     return rc ? rc
-              : bridging_check(config->bridges, config->n_bridges, file, why);
+              : bridging_check(config->bridges, config->n_bridges, path, why);
 }
 
 enum status
 config_read(struct config *config, int argc, char **argv,
             enum config_wish *wish, struct problem *why)
 {
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
     struct arguments given;
-    enum status rc = set_defaults(config, why);
+    enum status rc;
 
+    *config = (struct config){.threads = 1};
+    if (gethostname(config->cluster_name, sizeof(config->cluster_name) - 1))
+        config->cluster_name[0] = '\0';
+    if (cores > 1)
+        config->threads = cores > 64 ? 64 : (uint64_t)cores;
+    rc = options_set_defaults(&config_options, config, why);
     *wish = CONFIG_RUN;
     if (rc)
         return rc;
@@ -559,25 +543,6 @@ config_compare(const struct config *running, const struct config *next,
             on_difference(rows[i].name, is_live(&rows[i], running, next), user);
 }
 
-/* Appends the text as a JSON string. Options refuse a URL with a user; its
- * query may have a key, and is left out. */
-static void
-write_text(struct buf *to, struct slice text)
-{
-    struct slice rest = text;
-    struct buf shown;
-
-    if (!slice_starts(text, "https://") || !memchr(text.data, '?', text.size)) {
-        json_text(to, text);
-        return;
-    }
-    buf_init(&shown, 8192);
-    buf_add_slice(&shown, slice_take(&rest, '?'));
-    BUF_ADD(&shown, "?...");
-    json_text(to, buf_slice(&shown));
-    buf_fini(&shown);
-}
-
 /* {"name":"heartbeat","value":"5","default":"20","from":"file",
  *  "place":"/etc/tidings.ini:3","reload":false} */
 static void
@@ -585,7 +550,7 @@ write_option(const struct config *config, size_t i, struct buf *to)
 {
     const struct config_origins *from = &config->origins;
     const struct option *o = &rows[i];
-    char place[4200];
+    char place[4200], *query;
     struct buf value;
 
     buf_init(&value, 8192);
@@ -593,10 +558,16 @@ write_option(const struct config *config, size_t i, struct buf *to)
         buf_add_text(&value, config->mqtt); /* the only one */
     else
         option_write(o, config, &value);
+    /* Options refuse a URL with a user; its query may have a key, and is left
+     * out. */
+    query = value.size ? memchr(value.data, '?', value.size) : NULL;
+    if (query && slice_starts(buf_slice(&value), "https://")) {
+        value.size = (size_t)(query - value.data);
+        BUF_ADD(&value, "?...");
+    }
     BUF_ADD(to, "{\"name\":");
     json_text(to, slice_of(o->name));
-    BUF_ADD(to, ",\"value\":");
-    write_text(to, buf_slice(&value));
+    json_text_member(to, "value", buf_slice(&value));
     buf_fini(&value);
     if (o->standard)
         json_text_member(to, "default", slice_of(o->standard));

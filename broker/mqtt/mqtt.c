@@ -39,21 +39,6 @@ is_stopping(struct mqtt *mqtt)
 
 /* A round */
 
-/* The poll events to wait for. Once TLS could not write, the library would wait
- * for writing until it has written a packet: a busy loop through the whole
- * handshake. OpenSSL knows what its last call waits for. */
-static short
-wanted_events(const struct mqtt *mqtt)
-{
-    SSL *ssl = mosquitto_ssl_get(mqtt->client);
-
-    if (!mqtt->is_reached)
-        return POLLOUT;
-    if (mosquitto_want_write(mqtt->client) && (!ssl || SSL_want_write(ssl)))
-        return POLLIN | POLLRDHUP | POLLOUT;
-    return POLLIN | POLLRDHUP;
-}
-
 /* True if OpenSSL holds bytes that poll no longer reports. */
 static bool
 has_unread(const struct mqtt *mqtt)
@@ -75,8 +60,18 @@ await_events(struct mqtt *mqtt, int64_t end_us)
     int wait_ms = -1;
 
     if (mqtt->client) {
+        /* Once TLS could not write, the library would wait for writing until it
+         * has written a packet: a busy loop through the whole handshake.
+         * OpenSSL knows what its last call waits for. */
+        SSL *ssl = mosquitto_ssl_get(mqtt->client);
+
         fds[1].fd = mosquitto_socket(mqtt->client);
-        fds[1].events = wanted_events(mqtt);
+        fds[1].events = POLLIN | POLLRDHUP;
+        if (!mqtt->is_reached)
+            fds[1].events = POLLOUT;
+        else if (mosquitto_want_write(mqtt->client) &&
+                 (!ssl || SSL_want_write(ssl)))
+            fds[1].events |= POLLOUT;
     }
     if (mqtt->is_connected)
         until_us = mqtt_earlier(until_us, mqtt->misc_us);
@@ -158,33 +153,6 @@ read_packets(struct mqtt *mqtt, short events)
     }
 }
 
-static void
-check_keepalive(struct mqtt *mqtt)
-{
-    int64_t now_us = clock_steady_us();
-    int rc;
-
-    if (!mqtt->is_connected || now_us < mqtt->misc_us)
-        return;
-    mqtt->misc_us = now_us + MQTT_MISC_US;
-    errno = 0;
-    rc = mosquitto_loop_misc(mqtt->client);
-    if (rc)
-        mqtt_explain(mqtt, rc, errno);
-}
-
-static void
-take_turn(struct mqtt *mqtt)
-{
-    int64_t wait_us;
-
-    atomic_exchange_explicit(&mqtt->is_woken, false, memory_order_acq_rel);
-    wait_us = mqtt->options.calls->turn(mqtt->options.user, mqtt->is_connected);
-    if (wait_us < 0 ||
-        __builtin_add_overflow(clock_steady_us(), wait_us, &mqtt->turn_us))
-        mqtt->turn_us = MQTT_NEVER;
-}
-
 /* The library writes packet by packet. Between the two calls TCP makes full
  * segments of them, which is cheaper for both sides, and sends the rest at the
  * end. Without TCP_CORK they go out one by one. */
@@ -228,15 +196,28 @@ static void
 run_round(struct mqtt *mqtt, int64_t end_us)
 {
     short events = await_events(mqtt, end_us);
+    int64_t now_us, wait_us;
+    int rc;
 
     if (mqtt->client && !mqtt->is_reached)
         check_reached(mqtt, events);
     if (mqtt->is_reached && !mqtt->is_ending && (events || has_unread(mqtt)))
         read_packets(mqtt, events);
-    if (!mqtt->is_ending)
-        check_keepalive(mqtt);
-    if (!mqtt->is_ending)
-        take_turn(mqtt);
+    now_us = clock_steady_us();
+    if (mqtt->is_connected && !mqtt->is_ending && now_us >= mqtt->misc_us) {
+        mqtt->misc_us = now_us + MQTT_MISC_US; /* the keepalive */
+        errno = 0;
+        rc = mosquitto_loop_misc(mqtt->client);
+        if (rc)
+            mqtt_explain(mqtt, rc, errno);
+    }
+    if (mqtt->is_ending)
+        return;
+    atomic_exchange_explicit(&mqtt->is_woken, false, memory_order_acq_rel);
+    wait_us = mqtt->options.calls->turn(mqtt->options.user, mqtt->is_connected);
+    if (wait_us < 0 ||
+        __builtin_add_overflow(clock_steady_us(), wait_us, &mqtt->turn_us))
+        mqtt->turn_us = MQTT_NEVER;
     if (mqtt->client && !mqtt->is_ending)
         write_packets(mqtt);
 }
@@ -260,20 +241,6 @@ hang_up(struct mqtt *mqtt)
     }
 }
 
-static void
-end_unanswered(struct mqtt *mqtt)
-{
-    const struct bridge_config *c = mqtt->options.config;
-
-    if (!mqtt->is_reached)
-        mqtt_end(mqtt, "cannot connect to %s port %u: no answer", mqtt->address,
-                 c->port);
-    else if (mqtt_is_shaking(mqtt))
-        mqtt_end(mqtt, "TLS: no answer from the MQTT broker to the handshake");
-    else
-        mqtt_end(mqtt, "no answer from the MQTT broker to CONNECT");
-}
-
 /* Tries one address: returns when the MQTT broker has accepted, or the try has
  * ended. TCP must be connected by `reach_us`, and CONNACK arrive by
  * `deadline_us`. */
@@ -294,10 +261,16 @@ try_address(struct mqtt *mqtt, const char *address, int64_t reach_us,
         mqtt_end(mqtt, "%s", why.text);
     while (!mqtt->is_connected && !mqtt->is_ending && mqtt_is_wanted(mqtt)) {
         end_us = mqtt->is_reached ? deadline_us : reach_us;
-        if (clock_steady_us() >= end_us)
-            end_unanswered(mqtt);
-        else
+        if (clock_steady_us() < end_us)
             run_round(mqtt, end_us);
+        else if (!mqtt->is_reached)
+            mqtt_end(mqtt, "cannot connect to %s port %u: no answer", address,
+                     mqtt->options.config->port);
+        else if (mqtt_is_shaking(mqtt))
+            mqtt_end(mqtt,
+                     "TLS: no answer from the MQTT broker to the handshake");
+        else
+            mqtt_end(mqtt, "no answer from the MQTT broker to CONNECT");
     }
 }
 
@@ -366,20 +339,6 @@ find_addresses(struct mqtt *mqtt, struct lookup *l, int64_t deadline_us,
     return STATUS_OK;
 }
 
-static void
-connect_somewhere(struct mqtt *mqtt)
-{
-    int64_t deadline_us = clock_steady_us() + CONNECT_US;
-    struct lookup l;
-    struct problem why = {""};
-    enum status rc = find_addresses(mqtt, &l, deadline_us, &why);
-
-    if (rc)
-        mqtt_end(mqtt, "%s", why.text);
-    else
-        try_addresses(mqtt, &l.answer, deadline_us);
-}
-
 /* Reads until the MQTT broker has closed the connection, too. The library
  * closes the socket with DISCONNECT. If received data were unread then, as
  * always when messages stream in, TCP would reset the connection, and the MQTT
@@ -436,11 +395,17 @@ say_farewell(struct mqtt *mqtt)
 static bool
 run_connection(struct mqtt *mqtt)
 {
+    int64_t deadline_us = clock_steady_us() + CONNECT_US;
+    struct problem why = {""};
+    struct lookup l;
     bool was_connected;
 
     mqtt->is_ending = false;
     mqtt_set_condition(mqtt, MQTT_CONNECTING);
-    connect_somewhere(mqtt);
+    if (find_addresses(mqtt, &l, deadline_us, &why))
+        mqtt_end(mqtt, "%s", why.text);
+    else
+        try_addresses(mqtt, &l.answer, deadline_us);
     while (mqtt->is_connected && !mqtt->is_ending && mqtt_is_wanted(mqtt))
         run_round(mqtt, MQTT_NEVER);
     if (mqtt->is_connected && !mqtt->is_ending)

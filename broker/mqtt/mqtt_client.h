@@ -133,9 +133,6 @@ void mqtt_explain(struct mqtt *mqtt, int rc, int error);
  * 3.1.1 (1 to 5); `text` is the MQTT broker's message; NULL: none. */
 void mqtt_refused(struct mqtt *mqtt, int code, const char *text);
 
-/* Ends the connection after DISCONNECT of the MQTT broker. */
-void mqtt_dismissed(struct mqtt *mqtt, int code);
-
 /* mqtt_connect.c */
 
 /* Makes mqtt->client and begins to connect it to mqtt->address. Does not block.

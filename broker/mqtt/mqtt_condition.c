@@ -100,20 +100,6 @@ log_connected(struct mqtt *mqtt)
     memset(mqtt->failures.warned, 0, sizeof(mqtt->failures.warned));
 }
 
-/* True if the log does not have this reason yet, since the last success; notes
- * it. */
-static bool
-is_news(struct mqtt *mqtt, const struct problem *why)
-{
-    for (size_t i = 0; i < MQTT_WARNED; i++)
-        if (!strcmp(mqtt->failures.warned[i].text, why->text))
-            return false;
-    memmove(mqtt->failures.warned + 1, mqtt->failures.warned,
-            (MQTT_WARNED - 1) * sizeof(mqtt->failures.warned[0]));
-    mqtt->failures.warned[0] = *why;
-    return true;
-}
-
 void
 mqtt_accepted(struct mqtt *mqtt)
 {
@@ -149,8 +135,10 @@ mqtt_count_failure(struct mqtt *mqtt, bool was_connected)
     const struct backoff backoff = {mqtt->options.config->retry_first_us,
                                     mqtt->options.config->retry_max_us};
     const struct bridge_config *c = mqtt->options.config;
+    struct problem *warned = mqtt->failures.warned;
     uint32_t random = 0;
     int64_t pause_us;
+    bool is_news = true;
 
     if (RAND_bytes((unsigned char *)&random, sizeof(random)) != 1)
         random = 0; /* waits the whole pause */
@@ -162,7 +150,13 @@ mqtt_count_failure(struct mqtt *mqtt, bool was_connected)
      * repeat it all night. Logs repeats for debugging. If the MQTT broker
      * accepts each connection and then cuts it, that is no success: only
      * mqtt_prove logs it as connected. */
-    DIAG(is_news(mqtt, &mqtt->why) ? DIAG_WARNING : DIAG_DEBUG, "bridge",
+    for (size_t i = 0; i < MQTT_WARNED; i++)
+        is_news &= strcmp(warned[i].text, mqtt->why.text) != 0;
+    if (is_news) {
+        memmove(warned + 1, warned, (MQTT_WARNED - 1) * sizeof(*warned));
+        warned[0] = mqtt->why;
+    }
+    DIAG(is_news ? DIAG_WARNING : DIAG_DEBUG, "bridge",
          was_connected ? "the connection to the MQTT broker was lost"
                        : "cannot connect to the MQTT broker",
          diag_text("bridge", c->name),
@@ -275,29 +269,13 @@ mqtt_refused(struct mqtt *mqtt, int code, const char *text)
                  help);
 }
 
-void
-mqtt_dismissed(struct mqtt *mqtt, int code)
-{
-    mqtt_end(mqtt, "disconnected by the MQTT broker: %s",
-             code < MQTT_REASON_FAILED ? "no reason is given"
-                                       : mqtt_reason(code));
-}
-
-/* The last part of "OpenSSL Error[0]: error:0A000086:SSL routines::certificate
- * verify failed". */
-static const char *
-tls_reason(const char *complaint)
-{
-    const char *colon = strrchr(complaint, ':');
-
-    return colon && colon[1] ? colon + 1 + (colon[1] == ' ') : complaint;
-}
-
 /* Explains a failure of TLS; false: TLS reports nothing. */
 static bool
 explain_tls(struct mqtt *mqtt)
 {
     int bad = mqtt->bad_certificate;
+    const char *complaint = mqtt->complaint;
+    const char *colon = strrchr(complaint, ':');
 
     if (bad == X509_V_ERR_HOSTNAME_MISMATCH ||
         bad == X509_V_ERR_IP_ADDRESS_MISMATCH)
@@ -306,8 +284,11 @@ explain_tls(struct mqtt *mqtt)
     else if (bad)
         mqtt_end(mqtt, "TLS: the MQTT broker's certificate is not good: %s",
                  X509_verify_cert_error_string(bad));
-    else if (mqtt->complaint[0] && !strstr(mqtt->complaint, "unexpected eof"))
-        mqtt_end(mqtt, "TLS: %s", tls_reason(mqtt->complaint));
+    else if (complaint[0] && !strstr(complaint, "unexpected eof"))
+        /* The last part of "OpenSSL Error[0]: error:0A000086:SSL routines::
+         * certificate verify failed". */
+        mqtt_end(mqtt, "TLS: %s",
+                 colon && colon[1] ? colon + 1 + (colon[1] == ' ') : complaint);
     else
         return false;
     return true;

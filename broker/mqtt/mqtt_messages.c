@@ -112,7 +112,8 @@ on_disconnect(struct mosquitto *client, void *user, int code,
     (void)properties;
     /* Smaller codes are the library's own errors, which its loop returns. */
     if (code >= MQTT_REASON_FAILED)
-        mqtt_dismissed(user, code);
+        mqtt_end(user, "disconnected by the MQTT broker: %s",
+                 mqtt_reason(code));
 }
 
 static void

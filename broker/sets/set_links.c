@@ -59,7 +59,7 @@ publishes(const struct bridge_config *bridge, const struct set *set)
     struct principal *principal = NULL;
     bool sees;
 
-    if (!bridge_tells(bridge, set->name))
+    if (!bridge_publishes(bridge, set->name))
         return false;
     if (!bridge->as[0])
         return !set_is_private(set);

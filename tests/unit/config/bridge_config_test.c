@@ -136,7 +136,7 @@ TEST(a_section_says_everything_of_its_bridge)
     config_fini(&config);
 }
 
-TEST(a_bridge_tells_of_the_sets_that_it_names)
+TEST(a_bridge_publishes_of_the_sets_that_it_names)
 {
     struct config config;
 
@@ -144,14 +144,14 @@ TEST(a_bridge_tells_of_the_sets_that_it_names)
               LEAST "[mqtt b]\nurl = mqtt://b.org\nout = demo,books\n"
                     "[mqtt c]\nurl = mqtt://c.org\nin = x -> demo\n");
 
-    assert_true(bridge_tells(&config.bridges[0], "demo"));
-    assert_true(bridge_tells(&config.bridges[0], "anything"));
-    assert_true(bridge_tells(&config.bridges[1], "demo"));
-    assert_true(bridge_tells(&config.bridges[1], "books"));
-    assert_false(bridge_tells(&config.bridges[1], "book"));
-    assert_false(bridge_tells(&config.bridges[1], "demo,books"));
-    assert_false(bridge_tells(&config.bridges[1], "emo"));
-    assert_false(bridge_tells(&config.bridges[2], "demo"));
+    assert_true(bridge_publishes(&config.bridges[0], "demo"));
+    assert_true(bridge_publishes(&config.bridges[0], "anything"));
+    assert_true(bridge_publishes(&config.bridges[1], "demo"));
+    assert_true(bridge_publishes(&config.bridges[1], "books"));
+    assert_false(bridge_publishes(&config.bridges[1], "book"));
+    assert_false(bridge_publishes(&config.bridges[1], "demo,books"));
+    assert_false(bridge_publishes(&config.bridges[1], "emo"));
+    assert_false(bridge_publishes(&config.bridges[2], "demo"));
     config_fini(&config);
 }
 
@@ -487,9 +487,9 @@ TEST(there_is_an_end_to_bridges_inputs_and_names)
         n += (size_t)sprintf(text + n, "out = %064d\n", i);
     read_file(state, &config, text);
     assert_int_equal(strlen(config.bridges[0].out), 63 * 65 - 1);
-    assert_true(bridge_tells(&config.bridges[0],
-                             "000000000000000000000000000000000000000000000000"
-                             "0000000000000062"));
+    assert_true(bridge_publishes(
+        &config.bridges[0], "000000000000000000000000000000000000000000000000"
+                            "0000000000000062"));
     config_fini(&config);
     sprintf(text + n, "out = %064d\n", 63);
     snprintf(want, sizeof(want),
