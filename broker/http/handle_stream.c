@@ -137,7 +137,7 @@ handle_stream_get(struct http *http, struct request *rq,
         filters_leave(wish.filter);
         answer_head(rq);
     } else if (!rc) {
-        push_accept(http->push, rq, &wish);
+        rc = push_accept(http->push, rq, &wish, why);
     }
     return rc;
 }
@@ -165,7 +165,7 @@ start_many(struct http *http, struct request *rq, struct principal *principal,
            struct slice last_id, struct slice json, struct problem *why)
 {
     struct follow_request follow = {.n = 0};
-    struct push_many_wish wish = {.follow = &follow, .principal = principal};
+    struct push_wish wish = {.follow = &follow, .principal = principal};
     bool is_head = request_method(rq) == METHOD_HEAD;
     struct filter filter;
     enum status rc =
@@ -186,7 +186,7 @@ start_many(struct http *http, struct request *rq, struct principal *principal,
         rc = filters_enter(registry_filters(http->registry), &filter,
                            request_client(rq), &wish.filter, why);
     if (!rc && !is_head)
-        rc = push_accept_many(http->push, rq, &wish, why);
+        rc = push_accept(http->push, rq, &wish, why);
     follow_request_fini(&follow);
     return rc == STATUS_INVALID ? STATUS_MALFORMED : rc;
 }

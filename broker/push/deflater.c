@@ -49,30 +49,25 @@ deflater_fini(struct deflater *d)
     d->z = NULL;
 }
 
-/* Makes zlib forget the last message; false: no memory. */
-static bool
-begin_message(struct deflater *d)
-{
-    if (d->z)
-        return deflateReset(d->z) == Z_OK;
-    d->z = memory_new(1, sizeof(*d->z));
-    if (deflateInit2(d->z, LEVEL, Z_DEFLATED, WINDOW_BITS, MEM_LEVEL,
-                     Z_DEFAULT_STRATEGY) == Z_OK)
-        return true;
-    free(d->z);
-    d->z = NULL;
-    return false;
-}
-
 bool
 deflater_pack(struct deflater *d, struct slice message, struct buf *packed)
 {
     size_t room = message.size + TAIL_SIZE - 1; /* the message must become
                                                    smaller */
 
-    if (message.size < DEFLATER_LEAST || !begin_message(d) ||
-        !buf_room(packed, room))
+    if (message.size < DEFLATER_LEAST || !buf_room(packed, room))
         return false;
+    if (d->z && deflateReset(d->z) != Z_OK) /* forgets the last message */
+        return false;
+    if (!d->z) {
+        d->z = memory_new(1, sizeof(*d->z));
+        if (deflateInit2(d->z, LEVEL, Z_DEFLATED, WINDOW_BITS, MEM_LEVEL,
+                         Z_DEFAULT_STRATEGY) != Z_OK) {
+            free(d->z);
+            d->z = NULL;
+            return false;
+        }
+    }
     /* zlib does not write to its input; its type is older than const. */
     d->z->next_in = (unsigned char *)(uintptr_t)message.data;
     d->z->avail_in = (unsigned)message.size;

@@ -5,10 +5,6 @@
 #include "broker/push/wire.h"
 #include "proto/resourcesync/json.h"
 
-/* A full chunk has STREAM_FRAME_MAX bytes with what is around it: "ff70\r\n"
- * and "\r\n". */
-#define PAYLOAD_MAX (STREAM_FRAME_MAX - 8)
-
 /* When to connect again, in milliseconds: RETRY_MS, and a random time up to
  * RETRY_SPREAD_MS more, so that a crowd does not return in one moment. */
 #define RETRY_MS        1000
@@ -20,31 +16,10 @@
 /* Most bytes of the last event, with the reason why a stream ends. */
 #define ENDING_MAX 8192
 
-static size_t
-write_chunk_header(char *to, size_t payload, bool is_first, bool is_last)
-{
-    (void)is_first;
-    (void)is_last;
-    return stream_chunk_header(to, payload);
-}
-
-static const struct framing chunked = {PAYLOAD_MAX, write_chunk_header,
-                                       STREAM_CHUNK_END};
-static const struct framing plain = {SIZE_MAX, NULL, ""};
-
-static void
-add_text(struct buf *to, const struct framing *framing, struct slice text)
-{
-    struct wire wire;
-
-    wire_begin(&wire, to, framing, text.size);
-    wire_add(&wire, text);
-}
-
-static const struct framing *
+static enum framing
 framing_of(bool is_1_0)
 {
-    return is_1_0 ? &plain : &chunked;
+    return is_1_0 ? FRAMING_NONE : FRAMING_CHUNKS;
 }
 
 /* A line end within the message would end the data. Our JSON has only the one
@@ -90,7 +65,7 @@ eventsource_note(struct buf *to, const char *event, struct slice json,
         BUF_ADD(&text, "\n");
     }
     BUF_ADD(&text, "\n");
-    add_text(to, framing_of(is_1_0), buf_slice(&text));
+    wire_text(to, framing_of(is_1_0), buf_slice(&text));
     buf_fini(&text);
 }
 
@@ -118,7 +93,7 @@ eventsource_accept(struct request *rq, const struct stream_handlers *handlers,
         retry, sizeof(retry), "retry: %u\n\n",
         RETRY_MS + (unsigned)(clock_steady_us() % RETRY_SPREAD_MS));
     buf_init(&opening, 2 * sizeof(retry));
-    add_text(&opening, framing_of(request_is_1_0(rq)), line);
+    wire_text(&opening, framing_of(request_is_1_0(rq)), line);
     eventsource_head(&r);
     request_accept_long(rq, &r, buf_slice(&opening), handlers, user);
     buf_fini(&opening);
@@ -146,7 +121,7 @@ eventsource_close(struct stream *stream, const struct ending *ending,
     buf_add_format(&text, "event: %s\ndata: {\"detail\":", event);
     json_text(&text, slice_of(ending->reason));
     buf_add_format(&text, "%s}\n\n", ending->members ? ending->members : "");
-    add_text(&wire, framing_of(is_1_0), buf_slice(&text));
+    wire_text(&wire, framing_of(is_1_0), buf_slice(&text));
     if (!is_1_0)
         BUF_ADD(&wire, STREAM_CHUNK_LAST);
     stream_end(stream, wire.data, wire.size);

@@ -146,12 +146,6 @@ set_readers_add_lag(const struct reader *r, struct lag *to)
         to->max = lag;
 }
 
-void
-set_readers_take_marks(struct set_readers *all)
-{
-    watcher_take(&all->readers.watcher);
-}
-
 struct read_set *
 set_readers_next_marked(struct set_readers *all)
 {

@@ -69,11 +69,10 @@ read_set_of(const struct reader *reader)
     return list_entry(reader->channel, struct read_set, channel);
 }
 
-/* A wake: after set_readers_take_marks, set_readers_next_marked returns one
- * marked set after the other, after a look at its head (NULL: no more), and
+/* A wake: after watcher_take, set_readers_next_marked returns one marked set
+ * after the other, after a look at its head (NULL: no more), and
  * set_readers_wake must follow, which wakes its readers. Sets marked
  * meanwhile wait for the next wake: one busy set cannot hold the thread. */
-void set_readers_take_marks(struct set_readers *all);
 struct read_set *set_readers_next_marked(struct set_readers *all);
 void set_readers_wake(struct read_set *one);
 

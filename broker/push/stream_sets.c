@@ -168,23 +168,6 @@ struct start {
     bool resumes_all;                 /* it wins over the item */
 };
 
-/* The position of a set in a resume text. False: it has none, or that of
- * another set that had the number. */
-static bool
-find_resumed(const struct resume_text *resume, const struct set *set,
-             const struct head *head, struct position *position)
-{
-    const struct resume_entry *e =
-        resume_text_find(resume, log_set_number(set->log));
-
-    if (!e || e->mark != resume_mark(head->epoch) ||
-        head->created_us > resume->made_us)
-        return false;
-    snprintf(position->epoch, sizeof(position->epoch), "%s", head->epoch);
-    position->seq = e->seq;
-    return true;
-}
-
 /* Decides where a set begins; *is_since: at item->since_us. False: that cannot
  * be served. */
 static bool
@@ -192,23 +175,28 @@ decide_start(const struct start *start, const struct set *set,
              const struct head *head, uint64_t *after, bool *is_since)
 {
     const struct follow_item *item = start->item;
+    const struct resume_text *resume = start->resume;
     bool has_start = item->has_after || item->has_since;
     struct position position = item->after;
 
     *after = head->last;
     *is_since = false;
-    if (start->resume && (start->resumes_all || !has_start)) {
-        bool is_found = find_resumed(start->resume, set, head, &position);
+    if (resume && (start->resumes_all || !has_start)) {
+        uint64_t number = log_set_number(set->log);
+        const struct resume_entry *e = resume_text_find(resume, number);
 
-        if (!is_found && !has_start && item->is_pattern &&
-            log_set_number(set->log) > start->resume->newest) {
-            *after = 0;
-            return head->earliest == 0;
-        }
-        if (!is_found && !has_start)
-            return false;
-        if (is_found)
+        /* The text may name another set that had the number. */
+        if (e && e->mark == resume_mark(head->epoch) &&
+            head->created_us <= resume->made_us) {
+            snprintf(position.epoch, sizeof(position.epoch), "%s", head->epoch);
+            position.seq = e->seq;
             return !positions_judge_read(head, &position, after, NULL);
+        }
+        if (!has_start) {
+            *after = 0;
+            return item->is_pattern && number > resume->newest &&
+                   head->earliest == 0;
+        }
     }
     *is_since = item->has_since;
     return !item->has_after ||
@@ -245,19 +233,6 @@ follow_set(struct stream_sets *m, const struct start *start, struct slice name,
         member->reader.wants_heartbeat = true;
     }
     return STATUS_OK;
-}
-
-static enum status
-follow_name(struct stream_sets *m, const struct start *start,
-            struct problem *why)
-{
-    struct slice name = slice_of(start->item->name);
-    struct head head = {.last = 0};
-    struct set *set = registry_find(m->registry, name, &head);
-
-    if (set && !may_read(m, set))
-        set = NULL;
-    return follow_set(m, start, name, set, &head, why);
 }
 
 /* Patterns */
@@ -332,40 +307,24 @@ stream_sets_join(struct stream_sets *m, struct set *set, struct problem *why)
 }
 
 static void
-unfollow_pattern(struct stream_sets *m, const char *text)
+unfollow(struct stream_sets *m, const struct follow_item *item)
 {
-    struct follow_item *pattern = find_pattern(m, text);
-    struct map_node *next;
+    struct follow_item *pattern = find_pattern(m, item->name);
     struct stream_set *member;
+    struct map_node *next;
 
+    if (!item->is_pattern) {
+        member = find_member(m, slice_of(item->name));
+        if (member)
+            stream_sets_remove(member);
+        return;
+    }
     if (pattern)
         *pattern = m->patterns[--m->n_patterns];
     map_each (member, next, &m->by_name, node) {
-        if (rights_match(slice_of(text), slice_of(member->name)))
+        if (rights_match(slice_of(item->name), slice_of(member->name)))
             stream_sets_remove(member);
     }
-}
-
-static enum status
-follow_items(struct stream_sets *m, const struct follow_request *request,
-             const struct resume_text *resume, struct problem *why)
-{
-    enum status rc = STATUS_OK;
-
-    for (size_t i = 0; !rc && i < request->n; i++) {
-        const struct follow_item *item = &request->items[i];
-        const struct start start = {item, resume, request->resumes_all};
-        struct stream_set *member;
-
-        if (!item->is_end)
-            rc = item->is_pattern ? follow_pattern(m, &start, why)
-                                  : follow_name(m, &start, why);
-        else if (item->is_pattern)
-            unfollow_pattern(m, item->name);
-        else if ((member = find_member(m, slice_of(item->name))))
-            stream_sets_remove(member);
-    }
-    return rc;
 }
 
 enum status
@@ -373,16 +332,32 @@ stream_sets_follow(struct stream_sets *m, const struct follow_request *request,
                    struct problem *why)
 {
     struct resume_text resume = {.n = 0};
-    struct head framework;
+    struct head head;
     enum status rc = STATUS_OK;
 
     if (request->resume) {
-        log_head(registry_framework(m->registry), &framework);
-        rc = resume_text_read(&resume, framework.epoch,
-                              slice_of(request->resume), why);
+        log_head(registry_framework(m->registry), &head);
+        rc = resume_text_read(&resume, head.epoch, slice_of(request->resume),
+                              why);
     }
-    if (!rc)
-        rc = follow_items(m, request, request->resume ? &resume : NULL, why);
+    for (size_t i = 0; !rc && i < request->n; i++) {
+        const struct follow_item *item = &request->items[i];
+        const struct start start = {item, request->resume ? &resume : NULL,
+                                    request->resumes_all};
+        struct slice name = slice_of(item->name);
+        struct set *set;
+
+        if (item->is_end) {
+            unfollow(m, item);
+        } else if (item->is_pattern) {
+            rc = follow_pattern(m, &start, why);
+        } else {
+            set = registry_find(m->registry, name, &head);
+            if (set && !may_read(m, set))
+                set = NULL;
+            rc = follow_set(m, &start, name, set, &head, why);
+        }
+    }
     free(resume.entries);
     return rc;
 }
@@ -409,42 +384,34 @@ look_ahead(struct set *set, const struct head *head, void *user)
     return !l->is_ahead;
 }
 
-static bool
-resume_is_ahead(struct registry *registry, const char *text)
+bool
+stream_sets_are_ahead(struct registry *registry,
+                      const struct follow_request *request)
 {
     struct resume_text resume = {.n = 0};
     struct looking_ahead l = {.resume = &resume};
-    struct head framework;
+    struct head head;
 
-    l.is_ahead = !log_head(registry_framework(registry), &framework);
-    if (!l.is_ahead &&
-        !resume_text_read(&resume, framework.epoch, slice_of(text), NULL)) {
+    if (request->resume)
+        l.is_ahead = !log_head(registry_framework(registry), &head);
+    if (request->resume && !l.is_ahead &&
+        !resume_text_read(&resume, head.epoch, slice_of(request->resume),
+                          NULL)) {
         registry_each(registry, look_ahead, &l);
         for (size_t i = 0; !l.is_ahead && i < resume.n; i++)
             l.is_ahead = resume.entries[i].number > l.newest;
     }
     free(resume.entries);
-    return l.is_ahead;
-}
-
-bool
-stream_sets_are_ahead(struct registry *registry,
-                      const struct follow_request *request)
-{
-    if (request->resume && resume_is_ahead(registry, request->resume))
-        return true;
-    for (size_t i = 0; i < request->n; i++) {
+    for (size_t i = 0; !l.is_ahead && i < request->n; i++) {
         const struct follow_item *item = &request->items[i];
-        struct head head;
 
         if (!item->has_after || item->is_pattern || item->is_end)
             continue;
-        if (registry_find(registry, slice_of(item->name), &head)
-                ? positions_is_ahead(&head, &item->after)
-                : item->after.epoch[0] != '\0')
-            return true;
+        l.is_ahead = registry_find(registry, slice_of(item->name), &head)
+                         ? positions_is_ahead(&head, &item->after)
+                         : item->after.epoch[0] != '\0';
     }
-    return false;
+    return l.is_ahead;
 }
 
 /* Turns */
@@ -478,28 +445,11 @@ decide(struct stream_sets *m, struct stream_set *member,
     return true;
 }
 
-/* Asks it, and has its message loaded. (The load may end at once, and then
- * the member is ready.) */
-static bool
-load_member(struct stream_sets *m, struct stream_set *member)
-{
-    enum reader_state state;
-
-    list_put(&m->loading, &member->turn);
-    member->is_loading = true;
-    m->n_loading++;
-    state = reader_next(&member->reader);
-    if (state == READER_LATER)
-        return false;
-    end_load(member);
-    list_remove(&member->turn);
-    return decide(m, member, state);
-}
-
 struct stream_set *
 stream_sets_next(struct stream_sets *m)
 {
     struct stream_set *member;
+    enum reader_state state;
 
     list_drain (member, &m->ready, turn) {
         if (member->end || decide(m, member, reader_try(&member->reader)))
@@ -508,7 +458,17 @@ stream_sets_next(struct stream_sets *m)
     list_until_empty (member, &m->cold, turn) {
         if (m->n_loading == STREAM_SETS_LOADS)
             break;
-        if (load_member(m, member))
+        /* Has its message loaded. (The load may end at once, and then the
+         * member is ready.) */
+        list_put(&m->loading, &member->turn);
+        member->is_loading = true;
+        m->n_loading++;
+        state = reader_next(&member->reader);
+        if (state == READER_LATER)
+            continue;
+        end_load(member);
+        list_remove(&member->turn);
+        if (decide(m, member, state))
             return member;
     }
     return NULL;
@@ -606,22 +566,17 @@ stream_sets_positions(const struct stream_sets *m, struct resume_entry *entries,
 
 /* Lags */
 
-static void
-add_lags(const struct list *list, struct lag *lag)
-{
-    struct list *next;
-    struct stream_set *member;
-
-    list_each (member, next, list, turn) {
-        if (member->set)
-            set_readers_add_lag(&member->reader, lag);
-    }
-}
-
 void
 stream_sets_add_lags(const struct stream_sets *m, struct lag *lag)
 {
-    add_lags(&m->ready, lag);
-    add_lags(&m->cold, lag);
-    add_lags(&m->loading, lag);
+    const struct list *lists[] = {&m->ready, &m->cold, &m->loading};
+    const struct stream_set *member;
+    struct list *next;
+
+    for (size_t i = 0; i < N_ELEMENTS(lists); i++) {
+        list_each (member, next, lists[i], turn) {
+            if (member->set)
+                set_readers_add_lag(&member->reader, lag);
+        }
+    }
 }

@@ -52,7 +52,6 @@ struct many {
     struct stream_sets sets;
     struct push_thread *thread;
     struct list node;            /* in the thread's list of them */
-    struct filter_class *filter; /* of all members; entered */
     struct list owing;           /* in the thread's list of those whose client
                                     has no text for all that was sent */
     int64_t resumed_us;          /* when the last resume text was sent */
@@ -114,21 +113,9 @@ thread_of(const struct subscriber *s)
                : list_entry(set_of(s)->all, struct push_thread, set_readers);
 }
 
-static const struct transport *
-transport_of(const struct subscriber *s)
-{
-    return transports_of_number(s->kind);
-}
-
-/* Counts connected clients for the metrics. */
-static void
-count_subscriber(const struct subscriber *s, int n)
-{
-    metrics_add_label(METRIC_SUBSCRIBERS, s->kind, n);
-}
-
 /* Closing */
 
+/* `reason` NULL: what the code means. */
 static void
 close_now(struct subscriber *s, unsigned code, const char *reason,
           const char *members)
@@ -142,16 +129,10 @@ close_now(struct subscriber *s, unsigned code, const char *reason,
         reader_release(s->reader);
     }
     s->is_closing = true;
-    transports_close(transport_of(s), s->stream, &ending);
+    transports_close(transports_of_number(s->kind), s->stream, &ending);
 }
 
-static void
-close_with(struct subscriber *s, unsigned code)
-{
-    close_now(s, code, transports_reason(code), NULL);
-}
-
-/* Closes it with a code that transports_reason knows. A client that waits for
+/* Closes it with a code that says why. A client that waits for
  * room gets the rest of its message first: some WebSocket clients reject a
  * close frame between two frames of a message, and an EventSource would read
  * the reason as a part of the event. A client that does not read fast enough
@@ -172,7 +153,7 @@ close_behind_message(struct subscriber *s, unsigned code)
     if (waits_for_room)
         s->close_code = (uint16_t)code;
     else
-        close_with(s, code);
+        close_now(s, code, NULL, NULL);
 }
 
 /* The requested or reached position cannot be served: sends the positions that
@@ -198,7 +179,7 @@ close_failed(struct subscriber *s)
     if (!s->is_many)
         log_head(set_of(s)->set->log, &head);
     if (head.is_removed)
-        close_with(s, CLOSE_SET_REMOVED);
+        close_now(s, CLOSE_SET_REMOVED, NULL, NULL);
     else if (!s->is_many && s->reader->state == READER_GONE)
         close_gone(s);
     else
@@ -219,23 +200,6 @@ note_sent(struct subscriber *s, int64_t now_us)
     list_put(&thread_of(s)->idle, &s->idle_node);
 }
 
-/* Releases a message that cannot be sent now, if the thread has too many. The
- * offset in it is enough to continue: see message.h. A subscriber that is
- * closed behind its message keeps it, and gets no other. */
-static void
-let_go(struct subscriber *s)
-{
-    struct reader *r = s->reader;
-
-    if (shared_messages_bytes(&set_of(s)->all->readers.messages) <=
-            MESSAGES_BUDGET ||
-        s->close_code || r->message->wish.is_heartbeat)
-        return;
-    r->upto = r->message->last;
-    s->message_size = r->message->size;
-    reader_release(r);
-}
-
 enum sent {
     SENT_PART,   /* wait for on_room, or on_gone */
     SENT_CHOKED, /* all is sent, but nothing may follow until on_room */
@@ -246,7 +210,9 @@ enum sent {
 static enum sent
 send_rest(struct subscriber *s)
 {
-    struct slice message = shared_message_slice(s->reader->message);
+    struct reader *r = s->reader;
+    const struct shared_message *shared = r->message;
+    struct slice message = shared_message_slice(shared);
     enum stream_result sent = STREAM_SENT;
     int64_t now_us;
 
@@ -259,23 +225,31 @@ send_rest(struct subscriber *s)
             return SENT_PART;
         }
         s->offset += piece.size;
-        if (sent == STREAM_CHOKED && s->offset < message.size) {
-            let_go(s);
-            return SENT_PART;
+        if (sent == STREAM_SENT || s->offset == message.size)
+            continue;
+        /* Releases the message, if the thread has too many. The offset in it
+         * is enough to continue: see message.h. A subscriber that is closed
+         * behind its message keeps it, and gets no other. */
+        if (shared_messages_bytes(&set_of(s)->all->readers.messages) >
+                MESSAGES_BUDGET &&
+            !s->close_code && !shared->wish.is_heartbeat) {
+            r->upto = shared->last;
+            s->message_size = shared->size;
+            reader_release(r);
         }
+        return SENT_PART;
     }
     now_us = clock_steady_us();
     note_sent(s, now_us);
     metrics_add_label(METRIC_MESSAGES, s->kind, 1);
     /* Commits from before the subscriber's start say nothing about our speed,
      * and are not measured. */
-    if (s->reader->message->committed_us > s->opened_us)
-        metrics_observe_us(METRIC_PUSH_LATENCY,
-                           now_us - s->reader->message->committed_us);
+    if (shared->committed_us > s->opened_us)
+        metrics_observe_us(METRIC_PUSH_LATENCY, now_us - shared->committed_us);
     stream_count_message(s->stream);
     s->offset = 0;
     if (!s->is_many)
-        reader_advance(s->reader);
+        reader_advance(r);
     return sent == STREAM_CHOKED ? SENT_CHOKED : SENT_WHOLE;
 }
 
@@ -307,7 +281,7 @@ send_note(struct many *many, const char *event, struct slice json,
     struct buf wire;
 
     buf_init(&wire, STREAM_FRAME_MAX);
-    transports_note(transport_of(s), &wire, event, json, id);
+    transports_note(transports_of_number(s->kind), &wire, event, json, id);
     sent = stream_write(s->stream, wire.data, wire.size);
     buf_fini(&wire);
     if (sent == STREAM_DEAD) {
@@ -321,21 +295,6 @@ send_note(struct many *many, const char *event, struct slice json,
 /* Most bytes of what the broker says of one set. */
 #define END_MAX 8192
 
-/* The stream ends for one set. */
-static void
-send_end(struct many *many, struct stream_set *member)
-{
-    struct buf json;
-
-    buf_init(&json, END_MAX);
-    stream_sets_write_end(&json, member);
-    stream_sets_remove(member);
-    if (many->sets.n_refused == 0)
-        stream_read_on(many->subscriber.stream);
-    send_note(many, "end", buf_slice(&json), SLICE(""));
-    buf_fini(&json);
-}
-
 /* Resume texts */
 
 /* A text costs some 50 ns for each set, and its bytes: a client gets one after
@@ -343,36 +302,8 @@ send_end(struct many *many, struct stream_set *member)
  * at most 50 KB a second on them. The next tick sends a text that is owed. */
 #define TEXT_GAP_US 100 /* for each set */
 
-static void
-owe_text(struct many *many)
-{
-    list_put(&many->thread->owing, &many->owing);
-}
-
 /* Room for more sets than fit in a text. */
 #define TEXT_SETS_MAX 2400
-
-/* Appends the text for all that was sent; false: there is none now. Between two
- * messages only. */
-static bool
-write_text(const struct many *many, struct buf *to)
-{
-    const struct stream_sets *m = &many->sets;
-    size_t room = m->by_name.n < TEXT_SETS_MAX ? m->by_name.n : TEXT_SETS_MAX;
-    struct resume_text text = {
-        .made_us = clock_now_us(),
-        .newest = many->thread->newest_before,
-        .entries = memory_new(room + 1, sizeof(*text.entries)),
-    };
-    struct head framework;
-    bool is_written = false;
-
-    if (log_head(registry_framework(m->registry), &framework) &&
-        stream_sets_positions(m, text.entries, room, &text.n))
-        is_written = resume_text_write(to, framework.epoch, &text);
-    free(text.entries);
-    return is_written;
-}
 
 /* True if it waits for room, or sends a message. */
 static bool
@@ -382,17 +313,28 @@ is_busy(const struct many *many)
            many->subscriber.is_closing;
 }
 
-/* Sends the text behind the members of `json`, which it ends, as an event of
- * that name or alone (NULL). False: there is no text, so only an event was
- * sent. */
+/* Sends the text for all that was sent behind the members of `json`, which it
+ * ends, as an event of that name or alone (NULL). False: there is no text now,
+ * so only an event was sent. Between two messages only. */
 static bool
 send_with_text(struct many *many, const char *event, struct buf *json)
 {
+    const struct stream_sets *m = &many->sets;
+    size_t room = m->by_name.n < TEXT_SETS_MAX ? m->by_name.n : TEXT_SETS_MAX;
+    struct resume_text text = {
+        .made_us = clock_now_us(),
+        .newest = many->thread->newest_before,
+        .entries = memory_new(room + 1, sizeof(*text.entries)),
+    };
+    struct head framework;
     struct buf id;
     bool has_text;
 
     buf_init(&id, RESUME_TEXT_MAX);
-    has_text = write_text(many, &id);
+    has_text = log_head(registry_framework(m->registry), &framework) &&
+               stream_sets_positions(m, text.entries, room, &text.n) &&
+               resume_text_write(&id, framework.epoch, &text);
+    free(text.entries);
     list_remove(&many->owing);
     many->is_due = false;
     many->resumed_us = clock_steady_us();
@@ -438,19 +380,26 @@ serve_member(struct many *many)
 {
     struct subscriber *s = &many->subscriber;
     struct stream_set *member;
+    struct buf json;
 
     if (is_busy(many) || (many->is_due && send_text(many)))
         return;
     member = stream_sets_next(&many->sets);
     if (!member)
         return;
-    owe_text(many);
-    if (member->end) {
-        send_end(many, member);
+    list_put(&many->thread->owing, &many->owing);
+    if (!member->end) {
+        s->reader = &member->reader;
+        send_message(s);
         return;
     }
-    s->reader = &member->reader;
-    send_message(s);
+    buf_init(&json, END_MAX);
+    stream_sets_write_end(&json, member);
+    stream_sets_remove(member);
+    if (many->sets.n_refused == 0)
+        stream_read_on(s->stream);
+    send_note(many, "end", buf_slice(&json), SLICE(""));
+    buf_fini(&json);
 }
 
 /* A heartbeat of the stream itself, with its resume text. */
@@ -508,7 +457,7 @@ advance_subscriber(struct subscriber *s)
     if (s->is_closing)
         return;
     if (!(r && r->message) && s->close_code) {
-        close_with(s, s->close_code);
+        close_now(s, s->close_code, NULL, NULL);
         return;
     }
     if (!r) {
@@ -563,7 +512,7 @@ push_on_wake(struct push *push, struct service *service)
         service_wake_later(service, t->gather_until_us - now_us);
         return;
     }
-    set_readers_take_marks(&t->set_readers);
+    watcher_take(&t->set_readers.readers.watcher);
     while ((one = set_readers_next_marked(&t->set_readers))) {
         /* Closes all subscribers of a set that has ended, wherever they are in
          * it. This is rare, so it may look at all subscribers of the thread.
@@ -596,7 +545,7 @@ static void
 close_denied(struct subscriber *s)
 {
     if (!s->is_closing && s->close_code == CLOSE_DENIED)
-        close_with(s, CLOSE_DENIED);
+        close_now(s, CLOSE_DENIED, NULL, NULL);
     else
         close_behind_message(s, CLOSE_DENIED);
 }
@@ -717,32 +666,14 @@ join_new_set(struct set *set, const struct head *head, void *user)
     return true;
 }
 
-/* Lets the sets that have begun since the last search join. Sets get their
- * numbers in the order in which they begin, but the sets of one commit appear
- * one by one: a search may see the second and not yet the first. So a search
- * looks at all sets behind the newest one of the search before the last one;
- * log_births counts a commit when all its sets are there, so another search
- * follows that sees them all. */
-static void
-join_new_sets(struct push *push, struct push_thread *t)
-{
-    uint64_t births = log_births(registry_log(push->registry));
-    struct search search = {t, t->newest};
-
-    if (births == t->births)
-        return;
-    t->births = births;
-    registry_each(push->registry, join_new_set, &search);
-    t->newest_before = t->newest;
-    t->newest = search.newest;
-}
-
 void
 push_on_tick(struct push *push, struct service *service)
 {
     struct push_thread *t = &push->threads[service_number(service)];
     int64_t now_us = clock_steady_us();
     int64_t interval_us = registry_config(push->registry)->heartbeat_us;
+    uint64_t births = log_births(registry_log(push->registry));
+    struct search search = {t, t->newest};
     struct list *next;
     struct many *many;
     struct subscriber *s;
@@ -767,7 +698,18 @@ push_on_tick(struct push *push, struct service *service)
         else if (s->reader->filter) /* it may be passing over entries */
             s->reader->wants_heartbeat = true;
     }
-    join_new_sets(push, t);
+    /* Lets the sets that have begun since the last search join. Sets get their
+     * numbers in the order in which they begin, but the sets of one commit
+     * appear one by one: a search may see the second and not yet the first. So
+     * a search looks at all sets behind the newest one of the search before the
+     * last one; log_births counts a commit when all its sets are there, so
+     * another search follows that sees them all. */
+    if (births != t->births) {
+        t->births = births;
+        registry_each(push->registry, join_new_set, &search);
+        t->newest_before = t->newest;
+        t->newest = search.newest;
+    }
     list_each (many, next, &t->owing, owing) {
         many->is_due = true;
         serve_member(many);
@@ -787,24 +729,18 @@ on_open(struct stream *stream, void *user)
     if (s->is_gone)
         close_gone(s);
     else if (thread_of(s)->is_ending)
-        close_with(s, CLOSE_GOING_AWAY);
+        close_now(s, CLOSE_GOING_AWAY, NULL, NULL);
     else if (!s->is_many && set_of(s)->is_removed)
-        close_with(s, CLOSE_SET_REMOVED);
+        close_now(s, CLOSE_SET_REMOVED, NULL, NULL);
     else
         advance_subscriber(s);
-}
-
-static void
-on_open_many(struct stream *stream, void *user)
-{
-    struct many *many = user;
-
-    on_open(stream, &many->subscriber);
-    many->is_waiting = false;
-    if (!many->subscriber.is_closing)
-        send_heartbeat_of_many(many);
-    if (!is_busy(many))
-        serve_member(many);
+    if (!s->is_many)
+        return;
+    many_of(s)->is_waiting = false;
+    if (!s->is_closing)
+        send_heartbeat_of_many(many_of(s));
+    if (!is_busy(many_of(s)))
+        serve_member(many_of(s));
 }
 
 static void
@@ -822,24 +758,29 @@ on_room(struct stream *stream, void *user)
 }
 
 static void
-forget_subscriber(struct subscriber *s)
-{
-    list_remove(&s->idle_node);
-    count_subscriber(s, -1);
-    principal_unref(s->principal);
-}
-
-static void
 on_gone(struct stream *stream, void *user)
 {
     struct subscriber *s = user;
+    struct many *many = many_of(s);
 
     (void)stream;
-    forget_subscriber(s);
-    set_readers_count(s->reader, -1);
-    set_readers_leave(s->reader);
-    filters_leave(s->reader->filter);
-    free(s);
+    list_remove(&s->idle_node);
+    metrics_add_label(METRIC_SUBSCRIBERS, s->kind, -1);
+    principal_unref(s->principal);
+    if (!s->is_many) {
+        set_readers_count(s->reader, -1);
+        set_readers_leave(s->reader);
+        filters_leave(s->reader->filter);
+        free(s);
+        return;
+    }
+    list_remove(&many->node);
+    list_remove(&many->owing);
+    catch_up_waits_cancel(&many->catch_up_wait);
+    follow_request_fini(&many->ahead);
+    stream_sets_fini(&many->sets);
+    filters_leave(many->sets.filter);
+    free(many);
 }
 
 static const struct stream_handlers stream_handlers = {
@@ -847,46 +788,6 @@ static const struct stream_handlers stream_handlers = {
     .on_room = on_room,
     .on_gone = on_gone,
 };
-
-void
-push_accept(struct push *push, struct request *rq, const struct push_wish *wish)
-{
-    struct service *service = request_service(rq);
-    struct push_thread *t = &push->threads[service_number(service)];
-    struct subscriber *s = memory_new(1, sizeof(*s));
-
-    list_init(&s->idle_node);
-    s->principal = principal_ref(wish->principal);
-    s->reader = &s->own;
-    s->kind = (uint8_t)transports_number(wish->transport);
-    set_readers_enter(&t->set_readers, service, wish->set, s->reader,
-                      wish->after, on_ready);
-    s->reader->kind = s->kind;
-    s->reader->filter = wish->filter;
-    s->reader->wants_heartbeat = true;
-    if (wish->has_since)
-        s->reader->since_us = wish->since_us;
-    s->is_gone = wish->is_gone;
-    count_subscriber(s, 1);
-    set_readers_count(s->reader, 1);
-    transports_accept(wish->transport, rq, &wish->terms, &stream_handlers, s);
-}
-
-static void
-on_gone_many(struct stream *stream, void *user)
-{
-    struct many *many = user;
-
-    (void)stream;
-    forget_subscriber(&many->subscriber);
-    list_remove(&many->node);
-    list_remove(&many->owing);
-    catch_up_waits_cancel(&many->catch_up_wait);
-    follow_request_fini(&many->ahead);
-    stream_sets_fini(&many->sets);
-    filters_leave(many->filter);
-    free(many);
-}
 
 /* RFC 6455 section 7.4.1: 1007 for data that is not what it claims to be. */
 static unsigned
@@ -907,7 +808,7 @@ code_of(enum status rc)
 static void
 serve_follower(struct many *many)
 {
-    owe_text(many);
+    list_put(&many->thread->owing, &many->owing);
     serve_member(many);
     send_owed_text(many);
 }
@@ -937,27 +838,11 @@ on_copy(struct catch_up_wait *wait, bool is_certain)
     }
 }
 
-/* True if the request waits for the copy, which then has it. */
-static bool
-await_copy(struct many *many, const struct follow_request *request)
-{
-    struct push_thread *t = many->thread;
-
-    if (!log_is_shared(registry_log(many->sets.registry)) ||
-        !stream_sets_are_ahead(many->sets.registry, request))
-        return false;
-    many->catch_up_wait.resume = on_copy;
-    many->is_ahead = catch_up_waits_begin(
-        &t->catch_up_waits, many->sets.service, &many->catch_up_wait);
-    if (many->is_ahead)
-        many->ahead = *request;
-    return many->is_ahead;
-}
-
 static enum status
 take_request(struct many *many, const struct stream_message *message,
              struct problem *why)
 {
+    struct registry *registry = many->sets.registry;
     struct follow_request request = {.n = 0};
     struct slice text = message->bytes;
     struct buf inflated;
@@ -972,9 +857,17 @@ take_request(struct many *many, const struct stream_message *message,
         rc = problem(why, STATUS_INVALID, "a binary message");
     if (!rc)
         rc = follow_request_json(&request, text, why);
-    if (!rc && await_copy(many, &request))
+    if (!rc && log_is_shared(registry_log(registry)) &&
+        stream_sets_are_ahead(registry, &request)) {
+        many->catch_up_wait.resume = on_copy;
+        many->is_ahead =
+            catch_up_waits_begin(&many->thread->catch_up_waits,
+                                 many->sets.service, &many->catch_up_wait);
+    }
+    if (!rc && many->is_ahead) { /* the request waits for the copy */
+        many->ahead = request;
         request = (struct follow_request){.n = 0};
-    else if (!rc)
+    } else if (!rc)
         rc = stream_sets_follow(&many->sets, &request, why);
     follow_request_fini(&request);
     buf_fini(&inflated);
@@ -987,7 +880,7 @@ static void
 on_message(struct stream *stream, const struct stream_message *message,
            void *user)
 {
-    struct many *many = user;
+    struct many *many = many_of(user);
     struct problem why = {""};
     enum status rc;
 
@@ -1010,51 +903,63 @@ on_message(struct stream *stream, const struct stream_message *message,
 static bool
 is_behind(const void *user)
 {
-    const struct many *many = user;
+    const struct many *many = many_of(user);
 
     return many->is_ahead || many->sets.n_refused > 0;
 }
 
 static const struct stream_handlers many_handlers = {
-    .on_open = on_open_many,
+    .on_open = on_open,
     .on_room = on_room,
     .on_message = on_message,
     .is_behind = is_behind,
-    .on_gone = on_gone_many,
+    .on_gone = on_gone,
 };
 
 enum status
-push_accept_many(struct push *push, struct request *rq,
-                 const struct push_many_wish *wish, struct problem *why)
+push_accept(struct push *push, struct request *rq, const struct push_wish *wish,
+            struct problem *why)
 {
     struct service *service = request_service(rq);
     struct push_thread *t = &push->threads[service_number(service)];
-    struct many *many = memory_new(1, sizeof(*many));
-    struct subscriber *s = &many->subscriber;
-    enum status rc;
+    struct many *many = wish->follow ? memory_new(1, sizeof(*many)) : NULL;
+    struct subscriber *s = many ? &many->subscriber : memory_new(1, sizeof(*s));
+    enum status rc = STATUS_OK;
 
-    s->is_many = true;
+    list_init(&s->idle_node);
+    s->is_many = many != NULL;
+    s->is_gone = wish->is_gone;
     s->kind = (uint8_t)transports_number(wish->transport);
     s->principal = principal_ref(wish->principal);
-    list_init(&s->idle_node);
-    list_init(&many->node);
-    list_init(&many->owing);
-    list_init(&many->catch_up_wait.node);
-    many->thread = t;
-    many->is_waiting = true; /* for on_open */
-    many->filter = wish->filter;
-    stream_sets_init(&many->sets, push->registry, &t->set_readers, service,
-                     s->principal, request_client(rq), s->kind);
-    many->sets.filter = wish->filter;
-    many->sets.on_ready = on_member_ready;
-    list_append(&t->many, &many->node);
-    count_subscriber(s, 1);
-    rc = stream_sets_follow(&many->sets, wish->follow, why);
+    metrics_add_label(METRIC_SUBSCRIBERS, s->kind, 1);
+    if (many) {
+        many->thread = t;
+        many->is_waiting = true; /* for on_open */
+        list_init(&many->owing);
+        list_init(&many->node);
+        list_append(&t->many, &many->node);
+        list_init(&many->catch_up_wait.node);
+        stream_sets_init(&many->sets, push->registry, &t->set_readers, service,
+                         s->principal, request_client(rq), s->kind);
+        many->sets.filter = wish->filter;
+        many->sets.on_ready = on_member_ready;
+        rc = stream_sets_follow(&many->sets, wish->follow, why);
+    } else {
+        s->reader = &s->own;
+        set_readers_enter(&t->set_readers, service, wish->set, s->reader,
+                          wish->after, on_ready);
+        s->reader->kind = s->kind;
+        s->reader->filter = wish->filter;
+        s->reader->wants_heartbeat = true;
+        if (wish->has_since)
+            s->reader->since_us = wish->since_us;
+        set_readers_count(s->reader, 1);
+    }
     if (rc)
-        on_gone_many(NULL, many);
+        on_gone(NULL, s);
     else
-        transports_accept(wish->transport, rq, &wish->terms, &many_handlers,
-                          many);
+        transports_accept(wish->transport, rq, &wish->terms,
+                          many ? &many_handlers : &stream_handlers, s);
     return rc;
 }
 

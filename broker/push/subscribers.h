@@ -47,39 +47,29 @@ MUST_CHECK enum status push_open(struct push **push, struct registry *registry,
 /* After the server has been closed. NULL is allowed. */
 void push_close(struct push *push);
 
-/* A client's request. */
+/* A client's request: for a stream of many sets, or of one. */
 struct push_wish {
-    struct set *set;
     struct principal *principal; /* lent; its end ends the stream */
     const struct transport *transport;
-    struct stream_terms terms; /* of a WebSocket */
-    uint64_t after;            /* the position where it starts */
+    struct stream_terms terms;   /* of a WebSocket */
+    struct filter_class *filter; /* entered (filters.h); push leaves it */
+
+    const struct follow_request *follow; /* of many sets; lent; or NULL, and: */
+    struct set *set;
+    uint64_t after;   /* the position where it starts */
     bool is_gone;     /* that position cannot be served: close with 4410 or
                          `event: gone`, naming the earliest */
     bool has_since;   /* start behind the last entry not later than since_us, */
     int64_t since_us; /* ... instead of after `after` */
-    struct filter_class *filter; /* entered (filters.h); push leaves it */
 };
 
-/* Accepts a WebSocket or an event stream; within on_request. */
-void push_accept(struct push *push, struct request *rq,
-                 const struct push_wish *wish);
-
-/* A client's request for a stream of many sets. */
-struct push_many_wish {
-    const struct follow_request *follow; /* lent */
-    struct principal *principal;         /* lent; its end ends the stream */
-    const struct transport *transport;
-    struct stream_terms terms;   /* of a WebSocket */
-    struct filter_class *filter; /* entered; of all sets; push leaves it */
-};
-
-/* Accepts an event stream, or a WebSocket: its client may send further requests
- * as messages. An error leaves the request to its owner, with its filter
- * left: STATUS_LIMITED, STATUS_INVALID. */
-MUST_CHECK enum status push_accept_many(struct push *push, struct request *rq,
-                                        const struct push_many_wish *wish,
-                                        struct problem *why);
+/* Accepts an event stream or a WebSocket, whose client may send further
+ * requests for sets as messages, if it is of many; within on_request. An error
+ * leaves the request to its owner, with its filter left: STATUS_LIMITED,
+ * STATUS_INVALID; of many sets only. */
+MUST_CHECK enum status push_accept(struct push *push, struct request *rq,
+                                   const struct push_wish *wish,
+                                   struct problem *why);
 
 /* Lets a request wait until its set has more: polls_wait. */
 MUST_CHECK bool push_wait(struct push *push, struct request *rq,

@@ -3,6 +3,7 @@
 #include "broker/push/deflater.h"
 #include "broker/push/eventsource.h"
 #include "broker/push/websocket.h"
+#include "broker/push/wire.h"
 
 /* An event stream carries JSON only: every client would have to take the lines
  * of XML apart and put them together again. */
@@ -103,8 +104,10 @@ void
 transports_note(const struct transport *t, struct buf *to, const char *event,
                 struct slice json, struct slice id)
 {
+    /* JSON with every subprotocol: it names what XML messages have no words
+     * for. */
     if (t->subprotocol)
-        websocket_note(to, json);
+        wire_text(to, FRAMING_FRAMES, json);
     else
         eventsource_note(to, event, json, id, t->is_1_0);
 }
@@ -124,31 +127,21 @@ static const struct ending_words {
     {0, "failed", "the broker is ending"}, /* any other */
 };
 
-static const struct ending_words *
-words_of(unsigned code)
-{
-    const struct ending_words *words = endings;
-
-    while (words->code && words->code != code)
-        words++;
-    return words;
-}
-
-const char *
-transports_reason(unsigned code)
-{
-    return words_of(code)->reason;
-}
-
 void
 transports_close(const struct transport *t, struct stream *stream,
                  const struct ending *ending)
 {
+    const struct ending_words *words = endings;
+    struct ending known = *ending;
+
+    while (words->code && words->code != known.code)
+        words++;
+    if (!known.reason)
+        known.reason = words->reason;
     if (t->subprotocol)
-        stream_close(stream, ending->code, ending->reason);
+        stream_close(stream, known.code, known.reason);
     else
-        eventsource_close(stream, ending, words_of(ending->code)->event,
-                          t->is_1_0);
+        eventsource_close(stream, &known, words->event, t->is_1_0);
 }
 
 /* Messages */
@@ -167,33 +160,6 @@ transports_channel(struct set *set, unsigned number, struct deflater *deflater)
 {
     return (struct channel){
         .kind = number, .set = set, .source = deflater, .end = UINT64_MAX};
-}
-
-static enum status
-open_message(struct message *message, const struct shared_wish *wish,
-             enum log_patience patience, struct problem *why)
-{
-    struct set *set = wish->channel.set;
-    struct message_wish content = {
-        .set = set,
-        .form = transports[wish->channel.kind].form,
-        .after = wish->after,
-        .upto = wish->upto,
-        .filter = wish->filter,
-        .reached = wish->reached,
-        .is_silent = wish->filter != NULL,
-        .max_bytes = registry_config(set->registry)->message_bytes,
-        .patience = patience,
-        .is_heartbeat = wish->is_heartbeat,
-    };
-    enum status rc = STATUS_OK;
-
-    if (wish->is_heartbeat && wish->since_us != DATETIME_NONE) {
-        rc = log_since(registry_log(set->registry), set->log, wish->since_us,
-                       patience, &content.after, why);
-        content.reached = content.after;
-    }
-    return rc ? rc : message_open(message, &content, why);
 }
 
 /* A worker has a deflater of its own. */
@@ -232,9 +198,29 @@ transports_make(struct shared_message *shared, enum log_patience patience,
                 struct problem *why)
 {
     const struct shared_wish *wish = &shared->wish;
+    struct set *set = wish->channel.set;
+    struct message_wish content = {
+        .set = set,
+        .form = transports[wish->channel.kind].form,
+        .after = wish->after,
+        .upto = wish->upto,
+        .filter = wish->filter,
+        .reached = wish->reached,
+        .is_silent = wish->filter != NULL,
+        .max_bytes = registry_config(set->registry)->message_bytes,
+        .patience = patience,
+        .is_heartbeat = wish->is_heartbeat,
+    };
     struct message message;
-    enum status rc = open_message(&message, wish, patience, why);
+    enum status rc = STATUS_OK;
 
+    if (wish->is_heartbeat && wish->since_us != DATETIME_NONE) {
+        rc = log_since(registry_log(set->registry), set->log, wish->since_us,
+                       patience, &content.after, why);
+        content.reached = content.after;
+    }
+    if (!rc)
+        rc = message_open(&message, &content, why);
     if (rc)
         return rc;
     /* Later wishes find the load. */

@@ -24,7 +24,7 @@ struct deflater;
 
 struct ending {
     unsigned code;
-    const char *reason;  /* at most 123 bytes */
+    const char *reason;  /* at most 123 bytes; NULL: what the code means */
     const char *members; /* more, as JSON: ",\"earliest\":...", or NULL */
     bool is_within;      /* a frame was sent in part */
 };
@@ -53,9 +53,6 @@ void transports_accept(const struct transport *transport, struct request *rq,
  * section 9.2.6). At most STREAM_FRAME_MAX bytes. */
 void transports_note(const struct transport *transport, struct buf *to,
                      const char *event, struct slice json, struct slice id);
-
-/* Why a stream ends with that code, where nobody knows better. */
-const char *transports_reason(unsigned code);
 
 /* Sends the reason, as far as possible, and ends the stream. */
 void transports_close(const struct transport *transport, struct stream *stream,

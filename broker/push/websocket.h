@@ -15,7 +15,3 @@
  * A close frame may stand between them. */
 void websocket_wrap(struct buf *to, const struct message *message,
                     struct deflater *deflater);
-
-/* Appends a text of JSON with every subprotocol: it names what XML messages
- * have no words for. */
-void websocket_note(struct buf *to, struct slice json);

@@ -17,29 +17,31 @@
 #define WIRE_HEADER_MAX STREAM_CHUNK_HEADER_MAX
 
 /* The frames of a transport. */
-struct framing {
-    size_t payload_max; /* of a full frame */
-
-    /* Writes the header of a frame; returns its size. NULL: it has none. */
-    size_t (*header)(char to[WIRE_HEADER_MAX], size_t payload, bool is_first,
-                     bool is_last);
-    const char *end; /* behind each payload */
+enum framing {
+    FRAMING_NONE,    /* the body of an answer of HTTP/1.0 */
+    FRAMING_CHUNKS,  /* of HTTP/1.1 */
+    FRAMING_FRAMES,  /* of a WebSocket */
+    FRAMING_DEFLATED /* of a WebSocket, with a compressed message */
 };
 
 struct wire {
     struct buf *to;
-    const struct framing *framing;
+    enum framing framing;
     size_t left; /* bytes to be added */
-    size_t room; /* of them in this frame */
+    size_t room; /* of them in this frame; 0: it is whole */
+    bool is_begun;
 };
 
 /* Begins to append a message of `size` bytes, and reserves room for all of it.
  * A failure shows in the buffer. */
-void wire_begin(struct wire *wire, struct buf *to,
-                const struct framing *framing, size_t size);
+void wire_begin(struct wire *wire, struct buf *to, enum framing framing,
+                size_t size);
 
 /* Adds its next bytes; with the last of them the message is whole. */
 void wire_add(struct wire *wire, struct slice bytes);
+
+/* Appends a text as a message of its own. */
+void wire_text(struct buf *to, enum framing framing, struct slice text);
 
 /* Adds all slices of a message. */
 void wire_add_message(struct wire *wire, const struct message *message);

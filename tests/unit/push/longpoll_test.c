@@ -100,7 +100,7 @@ on_wake(struct service *service, void *user)
 
     (void)user;
     world.n_in_turn = 0;
-    set_readers_take_marks(&world.set_readers);
+    watcher_take(&world.set_readers.readers.watcher);
     while ((one = set_readers_next_marked(&world.set_readers)))
         set_readers_wake(one);
     polls_go_on(&world.polls, service);

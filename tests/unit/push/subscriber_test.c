@@ -41,14 +41,14 @@ static void
 accept_many(struct request *rq)
 {
     struct follow_request follow = {.n = 0};
-    struct push_many_wish wish = {
+    struct push_wish wish = {
         .follow = &follow,
         .principal = world.principals[0],
         .transport = transports_of_websocket(false, SLICE(""), false),
     };
 
     assert_int_equal(follow_request_query(&follow, request_query(rq), NULL), 0);
-    assert_int_equal(push_accept_many(world.push, rq, &wish, NULL), 0);
+    assert_int_equal(push_accept(world.push, rq, &wish, NULL), 0);
     follow_request_fini(&follow);
 }
 
@@ -69,7 +69,7 @@ on_request(struct request *rq, void *user)
     wish.transport = request_is_upgrade(rq)
                          ? transports_of_websocket(false, SLICE(""), false)
                          : transports_of_events(request_is_1_0(rq), false);
-    push_accept(world.push, rq, &wish);
+    assert_int_equal(push_accept(world.push, rq, &wish, NULL), 0);
 }
 
 static void
