@@ -31,13 +31,6 @@ struct blocking {
 /* The caller's thread */
 
 static void
-note(struct blocking *b, bool *what)
-{
-    *what = true;
-    pthread_cond_signal(&b->changed);
-}
-
-static void
 on_done(struct call *call)
 {
     struct blocking *b = list_entry(call, struct blocking, call);
@@ -45,7 +38,8 @@ on_done(struct call *call)
     pthread_mutex_lock(&b->mutex);
     if (b->answer)
         buf_add_slice(b->answer, call->answer);
-    note(b, &b->is_over);
+    b->is_over = true;
+    pthread_cond_signal(&b->changed);
     pthread_mutex_unlock(&b->mutex);
 }
 
@@ -61,7 +55,8 @@ on_piece(struct call *call, struct buf *piece)
     } else {
         *piece = b->piece;
         b->piece = taken;
-        note(b, &b->has_piece);
+        b->has_piece = true;
+        pthread_cond_signal(&b->changed);
     }
     pthread_mutex_unlock(&b->mutex);
     return b->answer ? CALL_READY : CALL_LATER;

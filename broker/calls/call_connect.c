@@ -131,25 +131,6 @@ shake_hands(struct call_connection *p)
     finish(p);
 }
 
-/* TCP is open. */
-static void
-begin_tls(struct connecting *x)
-{
-    struct call_connection *p = x->connection;
-    size_t size = strlen(x->name);
-    struct problem why = {""};
-
-    if (size > 0 && x->name[size - 1] == '.')
-        x->name[size - 1] = '\0'; /* no certificate has it */
-    if (call_tls_begin(p, x->name, &why)) {
-        shake_hands(p);
-        return;
-    }
-    call_fail(p->call, CALL_TLS, "TLS: %s", why.text);
-    call_connection_hang_up(p);
-    finish(p);
-}
-
 /* TCP */
 
 /* Takes the next address, of the other family if there is one; NULL: none is
@@ -181,30 +162,24 @@ n_untried(const struct connecting *x)
 
 static void on_bound(struct alarm *alarm);
 
-static void
-set_bound(struct attempt *a)
-{
-    const struct call_connection *p = a->of->connection;
-    int64_t now_us = clock_steady_us();
-    int64_t left_us = p->call->own.began_us + p->call->timeout_us - now_us;
-    int64_t bound_us = left_us / (n_untried(a->of) + 1);
-
-    if (n_untried(a->of) == 0)
-        return;
-    a->bound.ring = on_bound;
-    loop_set_alarm(p->caller->loop, &a->bound,
-                   now_us + (bound_us < BOUND_US ? bound_us : BOUND_US));
-}
-
+/* An attempt that is not the last has its share of the time. */
 static bool
 open_socket(struct attempt *a, const struct sockaddr *address)
 {
     struct connecting *x = a->of;
+    struct call_connection *p = x->connection;
+    int64_t now_us = clock_steady_us();
+    int64_t left_us = p->call->own.began_us + p->call->timeout_us - now_us;
+    int64_t bound_us = left_us / (n_untried(x) + 1);
 
-    a->socket = call_socket_open(x->connection, address);
+    a->socket = call_socket_open(p, address);
     if (a->socket && call_socket_watch(a->socket, UV_WRITABLE, on_event)) {
         x->n_opened++;
-        set_bound(a);
+        a->bound.ring = on_bound;
+        if (n_untried(x) > 0)
+            loop_set_alarm(p->caller->loop, &a->bound,
+                           now_us +
+                               (bound_us < BOUND_US ? bound_us : BOUND_US));
         return true;
     }
     x->error = a->socket ? ENOMEM : errno;
@@ -218,31 +193,27 @@ open_socket(struct attempt *a, const struct sockaddr *address)
     return false;
 }
 
-static bool
-is_refused(struct connecting *x, const union lookup_address *at)
-{
-    if (call_may_reach(x->connection->caller, x->connection->call, &at->any))
-        return false;
-    if (getnameinfo(&at->any, sizeof(*at), x->refused, sizeof(x->refused), NULL,
-                    0, NI_NUMERICHOST))
-        snprintf(x->refused, sizeof(x->refused), "of an unknown kind");
-    return true;
-}
-
 /* Begins an attempt at the next address that may be called. False: there is
  * none. */
 static bool
 try_next(struct attempt *a)
 {
+    struct connecting *x = a->of;
+    struct call_connection *p = x->connection;
     union lookup_address *at;
 
-    while ((at = next_address(a->of))) {
+    while ((at = next_address(x))) {
         if (at->any.sa_family == AF_INET6)
-            at->v6.sin6_port = a->of->port;
+            at->v6.sin6_port = x->port;
         else
-            at->v4.sin_port = a->of->port;
-        if (!is_refused(a->of, at) && open_socket(a, &at->any))
+            at->v4.sin_port = x->port;
+        if (!call_may_reach(p->caller, p->call, &at->any)) {
+            if (getnameinfo(&at->any, sizeof(*at), x->refused,
+                            sizeof(x->refused), NULL, 0, NI_NUMERICHOST))
+                snprintf(x->refused, sizeof(x->refused), "of an unknown kind");
+        } else if (open_socket(a, &at->any)) {
             return true;
+        }
     }
     return false;
 }
@@ -277,18 +248,28 @@ take_winner(struct attempt *a)
 {
     struct connecting *x = a->of;
     struct call_connection *p = x->connection;
+    size_t size = strlen(x->name);
+    struct problem why = {""};
 
     p->socket = a->socket;
     a->socket = NULL;
     close_attempt(&x->attempts[0]);
     close_attempt(&x->attempts[1]);
     loop_clear_alarm(p->caller->loop, &x->race);
-    if (p->is_tls) {
-        begin_tls(x);
-    } else {
+    if (!p->is_tls) {
         p->socket->events = 0;
         finish(p);
+        return;
     }
+    if (size > 0 && x->name[size - 1] == '.')
+        x->name[size - 1] = '\0'; /* no certificate has it */
+    if (call_tls_begin(p, x->name, &why)) {
+        shake_hands(p);
+        return;
+    }
+    call_fail(p->call, CALL_TLS, "TLS: %s", why.text);
+    call_connection_hang_up(p);
+    finish(p);
 }
 
 static void
@@ -349,23 +330,6 @@ call_connect_found(struct task *task)
         end_look_up(list_entry(l, struct connecting, lookup));
 }
 
-/* Splits "host:port". */
-static void
-set_host(struct connecting *x, struct slice host)
-{
-    struct slice port = host;
-    uint64_t number = 0;
-
-    while (host.data[--host.size] != ':')
-        ;
-    slice_skip(&port, host.size + 1);
-    if (number_read(port, &number))
-        x->port = htons((uint16_t)number);
-    if (slice_starts(host, "["))
-        host = (struct slice){host.data + 1, host.size - 2};
-    slice_copy(x->name, sizeof(x->name), host);
-}
-
 void
 call_connect(struct call_connection *p)
 {
@@ -374,12 +338,21 @@ call_connect(struct call_connection *p)
     const struct lookup_wish wish = {.host = x->name,
                                      .max_age_us = LOOKUP_AGE_US,
                                      .is_doubtful = p->call->is_unproven};
+    struct slice host = p->host->key, port = host; /* "host:port" */
+    uint64_t number = 0;
 
     p->connecting = x;
     x->connection = p;
     x->attempts[0].of = x->attempts[1].of = x;
     lookup_init(&x->lookup);
-    set_host(x, p->host->key);
+    while (host.data[--host.size] != ':')
+        ;
+    slice_skip(&port, host.size + 1);
+    if (number_read(port, &number))
+        x->port = htons((uint16_t)number);
+    if (slice_starts(host, "["))
+        host = (struct slice){host.data + 1, host.size - 2};
+    slice_copy(x->name, sizeof(x->name), host);
     if (c->options.unix_socket) {
         if (!open_socket(&x->attempts[0],
                          (const struct sockaddr *)c->options.unix_socket))

@@ -59,41 +59,28 @@ size_of(const struct sockaddr *address)
                                             : sizeof(struct sockaddr_in);
 }
 
-/* Makes a socket and connects it. -1: see errno. */
-static int
-connect_socket(const struct sockaddr *address)
+struct call_socket *
+call_socket_open(struct call_connection *p, const struct sockaddr *address)
 {
     const int on = 1;
     int fd = socket(address->sa_family,
                     SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    int error;
-
-    if (fd < 0)
-        return -1;
-    if (address->sa_family != AF_UNIX)
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    if (!connect(fd, address, size_of(address)) || errno == EINPROGRESS)
-        return fd;
-    error = errno;
-    close(fd);
-    errno = error;
-    return -1;
-}
-
-struct call_socket *
-call_socket_open(struct call_connection *p, const struct sockaddr *address)
-{
-    int fd = connect_socket(address), error;
     struct call_socket *s;
+    int error = 0;
 
     if (fd < 0)
         return NULL;
+    if (address->sa_family != AF_UNIX)
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    if (connect(fd, address, size_of(address)) && errno != EINPROGRESS)
+        error = errno;
     s = memory_new(1, sizeof(*s));
-    error = uv_poll_init(loop_uv(p->caller->loop), &s->poll, fd);
+    if (!error)
+        error = -uv_poll_init(loop_uv(p->caller->loop), &s->poll, fd);
     if (error) {
         close(fd);
         free(s);
-        errno = -error;
+        errno = error;
         return NULL;
     }
     s->poll.data = s;
@@ -149,59 +136,39 @@ call_connection_read(struct call_connection *p, size_t size, size_t *n)
     return errno == EAGAIN || errno == EINTR ? IO_AGAIN : IO_BROKEN;
 }
 
-static enum call_io
-send_plain(struct call_connection *p, struct iovec *parts, size_t n_parts,
-           size_t *n)
-{
-    struct msghdr message = {.msg_iov = parts, .msg_iovlen = n_parts};
-    ssize_t sent = sendmsg(p->socket->fd, &message, MSG_NOSIGNAL);
-
-    if (sent >= 0) {
-        *n += (size_t)sent;
-        return IO_OK;
-    }
-    return errno == EAGAIN || errno == EINTR || errno == ENOBUFS ? IO_AGAIN
-                                                                 : IO_BROKEN;
-}
-
-static enum call_io
-send_tls(struct call_connection *p, const struct iovec *parts, size_t n_parts,
-         size_t *n)
-{
-    enum call_io io = IO_OK;
-
-    for (size_t i = 0; !io && i < n_parts; i++) {
-        struct slice rest = {parts[i].iov_base, parts[i].iov_len};
-
-        while (!io && rest.size > 0) {
-            size_t sent = 0;
-
-            io = call_tls_write(p->ssl, rest, &sent);
-            slice_skip(&rest, sent);
-            *n += sent;
-        }
-    }
-    return io;
-}
-
 enum call_io
 call_connection_send(struct call_connection *p, struct slice head,
                      struct slice body, size_t n_sent, size_t *n)
 {
+    size_t of_head = n_sent < head.size ? n_sent : head.size;
+    struct slice rest[2] = {slice_from(head, of_head), body};
     struct iovec parts[2];
-    size_t n_parts = 0;
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+    enum call_io io = IO_OK;
+    ssize_t sent;
 
-    if (n_sent < head.size) {
-        parts[n_parts++] = (struct iovec){(char *)(uintptr_t)head.data + n_sent,
-                                          head.size - n_sent};
-        n_sent = head.size;
+    if (n_sent > of_head)
+        slice_skip(&rest[1], n_sent - of_head);
+    for (unsigned i = 0; i < 2; i++) {
+        parts[i] =
+            (struct iovec){(char *)(uintptr_t)rest[i].data, rest[i].size};
+        while (p->ssl && !io && rest[i].size > 0) {
+            size_t taken = 0;
+
+            io = call_tls_write(p->ssl, rest[i], &taken);
+            slice_skip(&rest[i], taken);
+            *n += taken;
+        }
     }
-    n_sent -= head.size;
-    if (n_sent < body.size)
-        parts[n_parts++] = (struct iovec){(char *)(uintptr_t)body.data + n_sent,
-                                          body.size - n_sent};
-    return p->ssl ? send_tls(p, parts, n_parts, n)
-                  : send_plain(p, parts, n_parts, n);
+    if (p->ssl)
+        return io;
+    sent = sendmsg(p->socket->fd, &message, MSG_NOSIGNAL);
+    if (sent < 0)
+        return errno == EAGAIN || errno == EINTR || errno == ENOBUFS
+                   ? IO_AGAIN
+                   : IO_BROKEN;
+    *n += (size_t)sent;
+    return IO_OK;
 }
 
 static bool
@@ -355,19 +322,6 @@ call_connection_take_kept(struct caller *c, struct call *call)
     return NULL;
 }
 
-/* The sockets at which kept connections are closed: at most a quarter of all
- * descriptors. */
-static size_t
-kept_max_of(const struct caller_options *options)
-{
-    rlim_t kept = (rlim_t)KEPT_TIMES * options->connections;
-    struct rlimit files;
-
-    if (!getrlimit(RLIMIT_NOFILE, &files) && kept > files.rlim_cur / 4)
-        kept = files.rlim_cur / 4;
-    return (size_t)kept;
-}
-
 void
 call_connections_make_room(struct caller *c)
 {
@@ -378,10 +332,15 @@ call_connections_make_room(struct caller *c)
 void
 call_connections_init(struct caller *c)
 {
-    c->kept_max = kept_max_of(&c->options);
+    struct rlimit files;
+
+    /* At most a quarter of all descriptors. */
+    c->kept_max = (size_t)KEPT_TIMES * c->options.connections;
+    if (!getrlimit(RLIMIT_NOFILE, &files) && c->kept_max > files.rlim_cur / 4)
+        c->kept_max = files.rlim_cur / 4;
     list_init(&c->due);
     list_init(&c->kept);
-    call_tls_init(&c->tls);
+    list_init(&c->tls.recent);
     buf_init(&c->request, REQUEST_MAX);
     buf_init(&c->links, 2 * CALL_HEAD_MAX);
     buf_init(&c->coded, CALL_READ_SIZE);

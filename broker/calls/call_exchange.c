@@ -33,21 +33,6 @@
 
 /* Redirects */
 
-static bool
-is_redirect(const struct call_connection *p)
-{
-    switch (p->answer.status) {
-    case 301:
-    case 302:
-    case 303:
-    case 307:
-    case 308:
-        return p->call->max_redirects > 0;
-    default:
-        return false;
-    }
-}
-
 static void
 end_redirects(struct call *call)
 {
@@ -55,17 +40,6 @@ end_redirects(struct call *call)
         place_leave(call->own.host);
     free(call->own.redirected);
     call->own.redirected = NULL;
-}
-
-/* True if the call has not been sent to another server than that of its URL,
- * whose credentials another must not get. */
-static bool
-is_of_first_server(const struct call *call)
-{
-    const struct place *lane = call->own.lane;
-
-    return call_host(call) == lane->host &&
-           !strncasecmp(call_url(call), call->url, strlen("http:"));
 }
 
 /* Returns where a redirect leads, for free(). NULL: it does not say it. */
@@ -93,108 +67,55 @@ find_target(struct call_connection *p)
     return target;
 }
 
-/* Sends the call to the target of a redirect, which it takes over. False: the
- * call has failed, for the reason in it. */
-static bool
-redirect(struct caller *c, struct call *call, char *target)
-{
-    struct place *host = call_queue_host(&c->queue, target);
+static void leave(struct call_connection *p, bool is_kept);
+static struct call *release_call(struct call_connection *p);
+static void report(struct call *call);
 
-    if (!host) {
-        call_fail(call, CALL_REFUSED,
-                  "it redirects to a URL that is none that can be called");
-        free(target);
+/* Goes on at the target of a redirect. False: this is the answer. */
+static bool
+follow(struct call_connection *p, bool is_kept)
+{
+    struct caller *c = p->caller;
+    unsigned status = p->answer.status;
+    struct place *host;
+    struct call *call;
+    char *target;
+
+    if (p->call->max_redirects == 0 || status < 301 || status > 308 ||
+        (status > 303 && status < 307))
         return false;
+    target = find_target(p);
+    if (!target)
+        return false;
+    call = release_call(p);
+    host = call_queue_host(&c->queue, target);
+    if (host && ++call->own.n_redirects <= call->max_redirects) {
+        end_redirects(call);
+        call->own.redirected = target;
+        call->own.host = host;
+        leave(p, is_kept);
+        call_begin(c, call);
+        return true;
     }
-    if (++call->own.n_redirects > call->max_redirects) {
+    if (host)
         call_fail(call, CALL_BROKEN, "it redirects more than %u times",
                   call->max_redirects);
-        place_leave(host);
-        free(target);
-        return false;
-    }
-    end_redirects(call);
-    call->own.redirected = target;
-    call->own.host = host;
+    else
+        call_fail(call, CALL_REFUSED,
+                  "it redirects to a URL that is none that can be called");
+    place_leave(host);
+    free(target);
+    report(call);
+    leave(p, is_kept);
     return true;
 }
 
 /* The request */
 
 static bool
-is_clean(const char *header)
-{
-    for (; *header; header++)
-        if ((unsigned char)*header < ' ' || *header == 0x7f)
-            return false;
-    return true;
-}
-
-bool
-call_headers_are_fine(struct call *call)
-{
-    unsigned n = 0;
-
-    for (const char *const *given = call->headers; given && *given; given++) {
-        if (n++ == CALL_HEADERS_MAX) {
-            call_fail(call, CALL_MEMORY, "more than %d headers are to be sent",
-                      CALL_HEADERS_MAX);
-            return false;
-        }
-        if (!is_clean(*given)) {
-            call_fail(call, CALL_REFUSED,
-                      "a header to be sent has a control character");
-            return false;
-        }
-    }
-    return true;
-}
-
-/* The path and the query of a URL that the queue has checked. */
-static struct slice
-target_of(const char *url)
-{
-    const char *from = strchr(url, ':') + strlen("://");
-
-    from += strcspn(from, "/?#");
-    return (struct slice){from, strcspn(from, "#")};
-}
-
-/* Writes the host as it is compared; without the port of its scheme. */
-static void
-add_host(struct buf *to, struct slice host, bool is_tls)
-{
-    const char *port = is_tls ? ":443" : ":80";
-
-    if (slice_ends(host, port))
-        host.size -= strlen(port);
-    buf_add_slice(to, host);
-}
-
-static bool
 is_field(const char *line, const char *name)
 {
     return !strncasecmp(line, name, strlen(name)) && line[strlen(name)] == ':';
-}
-
-static void
-write_headers(struct buf *to, const struct call *call)
-{
-    bool has_accept = false, has_coding = !call->undoes_coding;
-    bool is_ours = is_of_first_server(call);
-
-    for (const char *const *h = call->headers; h && *h; h++) {
-        if (!is_ours && is_field(*h, "Authorization"))
-            continue;
-        has_accept |= is_field(*h, "Accept");
-        has_coding |= is_field(*h, "Accept-Encoding");
-        buf_add_text(to, *h);
-        BUF_ADD(to, "\r\n");
-    }
-    if (!has_accept)
-        BUF_ADD(to, "Accept: */*\r\n");
-    if (!has_coding)
-        BUF_ADD(to, "Accept-Encoding: identity\r\n");
 }
 
 static void
@@ -207,17 +128,39 @@ write_head(struct buf *to, const struct call_connection *p)
         [CALL_DELETE] = "DELETE ",
     };
     const struct call *call = p->call;
-    struct slice target = target_of(call_url(call));
+    const struct place *lane = call->own.lane;
+    const char *url = call_url(call);
+    const char *target = strchr(url, ':') + strlen("://");
+    const char *port = p->is_tls ? ":443" : ":80";
+    struct slice host = p->host->key;
+    bool has_accept = false, has_coding = !call->undoes_coding;
+    bool is_elsewhere = call_host(call) != lane->host ||
+                        strncasecmp(url, call->url, strlen("http:")) != 0;
 
+    target += strcspn(target, "/?#");
     buf_clear(to);
     buf_add_text(to, methods[call->method]);
-    if (target.size == 0 || target.data[0] != '/')
+    if (*target != '/')
         BUF_ADD(to, "/");
-    buf_add_slice(to, target);
+    buf_add(to, target, strcspn(target, "#"));
+    if (slice_ends(host, port))
+        host.size -= strlen(port);
     BUF_ADD(to, " HTTP/1.1\r\nHost: ");
-    add_host(to, p->host->key, p->is_tls);
+    buf_add_slice(to, host);
     BUF_ADD(to, "\r\nUser-Agent: tidings/" TIDINGS_VERSION "\r\n");
-    write_headers(to, call);
+    for (const char *const *h = call->headers; h && *h; h++) {
+        /* Another server must not get the credentials for the first. */
+        if (is_elsewhere && is_field(*h, "Authorization"))
+            continue;
+        has_accept |= is_field(*h, "Accept");
+        has_coding |= is_field(*h, "Accept-Encoding");
+        buf_add_text(to, *h);
+        BUF_ADD(to, "\r\n");
+    }
+    if (!has_accept)
+        BUF_ADD(to, "Accept: */*\r\n");
+    if (!has_coding)
+        BUF_ADD(to, "Accept-Encoding: identity\r\n");
     if (call->method == CALL_POST) {
         BUF_ADD(to, "Content-Length: ");
         buf_add_number(to, call->body.size);
@@ -419,67 +362,13 @@ retry_after_us(struct slice value)
 }
 
 static void
-add_link(struct buf *links, struct slice value)
-{
-    if (links->size > 0)
-        BUF_ADD(links, ", ");
-    buf_add_slice(links, value);
-}
-
-static void
 note_first(struct slice *to, struct slice value)
 {
     if (!to->data)
         *to = value;
 }
 
-/* Takes what the call reports from the fields of the head. */
-static void
-note_fields(struct call *call, struct slice fields, struct buf *links)
-{
-    struct slice retry_after = {NULL, 0};
-    struct head_field f;
-
-    while (response_head_next(&fields, &f)) {
-        if (slice_is_word(f.name, "Content-Type"))
-            note_first(&call->content_type, f.value);
-        else if (slice_is_word(f.name, "ETag"))
-            note_first(&call->etag, f.value);
-        else if (slice_is_word(f.name, "Last-Modified"))
-            note_first(&call->last_modified, f.value);
-        else if (slice_is_word(f.name, "Retry-After"))
-            note_first(&retry_after, f.value);
-        else if (slice_is_word(f.name, "Link"))
-            add_link(links, f.value);
-    }
-    call->retry_after_us = retry_after_us(retry_after);
-    call->links = buf_slice(links);
-}
-
-static void open_for(struct caller *c, struct call *call);
 static void begin_on(struct call_connection *p, struct call *call);
-
-/* Goes on at the target of a redirect. False: it has none, so this is the
- * answer. */
-static bool
-follow(struct call_connection *p, bool is_kept)
-{
-    struct caller *c = p->caller;
-    char *target = find_target(p);
-    struct call *call;
-
-    if (!target)
-        return false;
-    call = release_call(p);
-    if (!redirect(c, call, target)) {
-        report(call);
-        leave(p, is_kept);
-        return true;
-    }
-    leave(p, is_kept);
-    open_for(c, call);
-    return true;
-}
 
 /* Reports an answer: it is whole, or as long as it may be. */
 static void
@@ -487,9 +376,11 @@ end_well(struct call_connection *p, bool is_cut, bool is_kept)
 {
     struct call *call = p->call;
     struct buf *links = &p->caller->links;
+    struct slice fields = p->answer.fields, retry_after = {NULL, 0};
+    struct head_field f;
 
     is_kept = is_kept && p->now.n_unsent == 0;
-    if (is_redirect(p) && follow(p, is_kept))
+    if (follow(p, is_kept))
         return;
     call->failure = CALL_ANSWERED;
     call->status = p->answer.status;
@@ -497,7 +388,22 @@ end_well(struct call_connection *p, bool is_cut, bool is_kept)
     call->is_coded = p->now.gunzip;
     if (!p->now.is_handed_over)
         call->answer = buf_slice(&p->body);
-    note_fields(call, p->answer.fields, links);
+    while (response_head_next(&fields, &f)) {
+        if (slice_is_word(f.name, "Content-Type")) {
+            note_first(&call->content_type, f.value);
+        } else if (slice_is_word(f.name, "ETag")) {
+            note_first(&call->etag, f.value);
+        } else if (slice_is_word(f.name, "Last-Modified")) {
+            note_first(&call->last_modified, f.value);
+        } else if (slice_is_word(f.name, "Retry-After")) {
+            note_first(&retry_after, f.value);
+        } else if (slice_is_word(f.name, "Link")) {
+            buf_add_text(links, links->size > 0 ? ", " : "");
+            buf_add_slice(links, f.value);
+        }
+    }
+    call->retry_after_us = retry_after_us(retry_after);
+    call->links = buf_slice(links);
     if (links->failed || p->body.failed)
         fail(p, CALL_MEMORY, NO_MEMORY);
     else
@@ -543,15 +449,6 @@ fail_head(struct call_connection *p, enum status rc, const struct problem *why)
         call_fail(p->call, CALL_BROKEN, "the answer is malformed: %s",
                   why->text);
     end_exchange(p, false);
-}
-
-/* True if an answer with this head has no body, whatever the head says. */
-static bool
-has_no_body(const struct call_connection *p)
-{
-    unsigned status = p->answer.status;
-
-    return p->call->method == CALL_HEAD || status == 204 || status == 304;
 }
 
 /* Reads heads off the front of `bytes`, interim ones included, up to the last
@@ -645,7 +542,9 @@ begin_body(struct call_connection *p, struct slice head)
     p->now.has_head = true;
     keep_head(p, head);
     p->answer.fields.data = p->head.data + offset;
-    if (has_no_body(p))
+    /* These have no body, whatever the head says. */
+    if (call->method == CALL_HEAD || p->answer.status == 204 ||
+        p->answer.status == 304)
         *body = (struct head_body){.has_length = true};
     if (body->is_chunked)
         chunked_init(&p->chunked);
@@ -763,16 +662,6 @@ hand_over(struct call_connection *p)
     return false;
 }
 
-/* True if a piece is to be handed over now: a full one, the last one, or one
- * behind which the next step of the gunzip might find no room. */
-static bool
-has_piece(const struct call_connection *p)
-{
-    return p->now.is_handed_over && p->body.size > 0 &&
-           (p->now.end == BODY_WHOLE || p->now.gunzip ||
-            p->body.size == CALL_PIECE_MAX);
-}
-
 /* Passes on what has come. Returns false if the call has ended, or waits for
  * the user. */
 static bool
@@ -782,7 +671,11 @@ pass_on(struct call_connection *p)
     bool is_behind;
 
     do {
-        while (has_piece(p))
+        /* Hands over full pieces, the last one, and those behind which the next
+         * step of the gunzip might find no room. */
+        while (p->now.is_handed_over && p->body.size > 0 &&
+               (p->now.end == BODY_WHOLE || p->now.gunzip ||
+                p->body.size == CALL_PIECE_MAX))
             if (!hand_over(p))
                 return false;
         is_behind = p->now.gunzip && gunzip_is_behind(p->now.gunzip);
@@ -866,20 +759,6 @@ take_head(struct call_connection *p, struct slice bytes)
     return rc == STATUS_AGAIN;
 }
 
-/* The other side sends no more: the end of an answer without a length. Returns
- * false. */
-static bool
-take_end(struct call_connection *p)
-{
-    if (p->now.has_head && !p->answer.body.is_chunked &&
-        !p->answer.body.has_length) {
-        set_whole(p, false);
-        return pass_on(p);
-    }
-    end_broken(p, false);
-    return false;
-}
-
 /* Reads once. `*is_more`: there may be more. Returns false if the call has
  * ended, or waits for the user. */
 static bool
@@ -896,8 +775,14 @@ read_once(struct call_connection *p, bool *is_more)
     case IO_AGAIN:
         *is_more = false;
         return true;
-    case IO_END:
-        return take_end(p);
+    case IO_END: /* of an answer without a length, too */
+        if (p->now.has_head && !p->answer.body.is_chunked &&
+            !p->answer.body.has_length) {
+            set_whole(p, false);
+            return pass_on(p);
+        }
+        end_broken(p, false);
+        return false;
     case IO_BROKEN:
         end_broken(p, true);
         return false;
@@ -978,9 +863,8 @@ begin_on(struct call_connection *p, struct call *call)
     call_connect(p);
 }
 
-/* Sends a call on a kept connection, or opens a new one. */
-static void
-open_for(struct caller *c, struct call *call)
+void
+call_begin(struct caller *c, struct call *call)
 {
     struct call_connection *p;
 
@@ -993,12 +877,6 @@ open_for(struct caller *c, struct call *call)
         call_connection_close(p);
     }
     begin_on(call_connection_new(c, call), call);
-}
-
-void
-call_begin(struct caller *c, struct call *call)
-{
-    open_for(c, call);
 }
 
 void
@@ -1029,21 +907,6 @@ call_taken(struct call *call)
         list_put(&p->caller->due, &p->node);
 }
 
-/* A connection has opened, its user has taken a piece, or it has more to read.
- */
-static void
-go_on(struct call_connection *p)
-{
-    if (!p->socket) {
-        end_exchange(p, false); /* for the reason in the call */
-    } else if (p->now.has_request) {
-        if (pass_on(p))
-            receive(p);
-    } else if (!begin_exchange(p)) {
-        fail(p, CALL_MEMORY, NO_MEMORY);
-    }
-}
-
 void
 call_go_on(struct caller *c)
 {
@@ -1052,6 +915,15 @@ call_go_on(struct caller *c)
 
     list_init(&due);
     list_move(&due, &c->due);
-    list_drain (p, &due, node)
-        go_on(p);
+    /* Each has opened, its user has taken a piece, or it has more to read. */
+    list_drain (p, &due, node) {
+        if (!p->socket) {
+            end_exchange(p, false); /* for the reason in the call */
+        } else if (p->now.has_request) {
+            if (pass_on(p))
+                receive(p);
+        } else if (!begin_exchange(p)) {
+            fail(p, CALL_MEMORY, NO_MEMORY);
+        }
+    }
 }

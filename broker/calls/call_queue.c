@@ -30,19 +30,6 @@
 
 /* Room */
 
-/* The most that an owner may hold of a kind. */
-static unsigned
-share_of(unsigned limit, enum kind kind)
-{
-    static const unsigned parts[KINDS] = {
-        [SOUND] = 1,
-        [SUSPECT] = 2,
-        [UNPROVEN] = 4,
-    };
-
-    return limit > parts[kind] ? limit / parts[kind] : 1;
-}
-
 /* The most of one owner, and of all together. */
 struct limit {
     unsigned own, all;
@@ -54,11 +41,16 @@ static bool
 has_room(struct limit limit, const struct call_count *all,
          const struct call_count *own, bool is_client, enum kind kind)
 {
+    static const unsigned parts[KINDS] = {
+        [SOUND] = 1,
+        [SUSPECT] = 2,
+        [UNPROVEN] = 4,
+    };
+    unsigned share = limit.own > parts[kind] ? limit.own / parts[kind] : 1;
     unsigned pool = limit.all > 1 ? limit.all - (limit.all + 3) / 4 : 1;
     unsigned unsound = all->n - all->of[SOUND];
 
-    if (all->n >= limit.all || own->n >= limit.own ||
-        own->of[kind] >= share_of(limit.own, kind) ||
+    if (all->n >= limit.all || own->n >= limit.own || own->of[kind] >= share ||
         (kind != SOUND && unsound >= pool))
         return false;
     if (!is_client || limit.all < 4)
@@ -69,15 +61,6 @@ has_room(struct limit limit, const struct call_count *all,
 }
 
 /* Places */
-
-static bool
-has_bad_byte(const char *text, unsigned char least)
-{
-    for (; *text; text++)
-        if ((unsigned char)*text < least || *text == 0x7f)
-            return true;
-    return false;
-}
 
 /* No host has these bytes: they end a host, or a decoder makes another host of
  * them. */
@@ -114,7 +97,8 @@ write_key(struct buf *key, const char *url)
     char memory[KEY_MAX];
     struct buf given;
 
-    if ((!is_https && strncasecmp(url, "http://", 7)) || has_bad_byte(url, '!'))
+    if ((!is_https && strncasecmp(url, "http://", 7)) ||
+        call_has_bad_byte(url, '!'))
         return false;
     if (size == 0 || size > AUTHORITY_MAX || memchr(from, '@', size) ||
         memchr(from, '\\', size))
@@ -173,19 +157,6 @@ place_of(struct map *map, struct slice key, struct place *parent,
     return place;
 }
 
-/* The lane of calls on behalf of `client` to a host. */
-static struct place *
-lane_of(struct call_queue *q, const struct client *client, struct slice host)
-{
-    struct slice key = {(const char *)&client, sizeof(client)};
-    struct place *ends[] = {place_of(&q->owners, key, &q->all, NULL),
-                            place_of(&q->hosts, host, NULL, NULL)};
-
-    ends[0]->client = client;
-    key = (struct slice){(const char *)ends, sizeof(ends)};
-    return place_of(&q->lanes, key, ends[0], ends[1]);
-}
-
 struct place *
 call_queue_host(struct call_queue *q, const char *url)
 {
@@ -215,28 +186,17 @@ place_leave(struct place *place)
 
 /* Turns */
 
-/* Puts `node` at the end of a ring, if it is in none and belongs there; else
- * takes it out if it does not. */
-static void
-set_turn(struct list *ring, struct list *node, bool belongs)
-{
-    if (!belongs)
-        list_remove(node);
-    else if (list_is_empty(node))
-        list_append(ring, node);
-}
-
 /* Puts a lane and its owner into the rings that they belong to, after each
  * change. */
 static void
 set_turns(struct place *lane)
 {
-    struct place *p = lane;
-
-    for (; p->parent; p = p->parent)
+    for (struct place *p = lane; p->parent; p = p->parent)
         for (unsigned kind = 0; kind < KINDS; kind++)
-            set_turn(&p->parent->waiting[kind], &p->turns[kind],
-                     !list_is_empty(&p->waiting[kind]));
+            if (list_is_empty(&p->waiting[kind]))
+                list_remove(&p->turns[kind]);
+            else if (list_is_empty(&p->turns[kind]))
+                list_append(&p->parent->waiting[kind], &p->turns[kind]);
 }
 
 static enum kind
@@ -331,14 +291,20 @@ call_queue_init(struct call_queue *q, unsigned connections,
 bool
 call_queue_add(struct call_queue *q, struct call *call)
 {
+    const struct slice client = {(const char *)&call->owner,
+                                 sizeof(call->owner)};
     char memory[KEY_MAX];
-    struct place *lane;
+    struct place *ends[2], *lane; /* of the owner and the host */
     struct buf key;
 
     buf_init_fixed(&key, memory, sizeof(memory));
     if (!write_key(&key, call->url))
         return false;
-    lane = lane_of(q, call->owner, buf_slice(&key));
+    ends[0] = place_of(&q->owners, client, &q->all, NULL);
+    ends[0]->client = call->owner;
+    ends[1] = place_of(&q->hosts, buf_slice(&key), NULL, NULL);
+    lane = place_of(&q->lanes, (struct slice){(const char *)ends, sizeof(ends)},
+                    ends[0], ends[1]);
     lane->n_users++;
     call->own.lane = lane;
     call->own.kind = call->is_unproven  ? UNPROVEN

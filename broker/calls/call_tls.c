@@ -92,44 +92,13 @@ keep_session(SSL *ssl, SSL_SESSION *session)
     return 1;
 }
 
-static void
-resume_session(struct call_connection *p)
-{
-    struct call_tls *tls = &p->caller->tls;
-    struct session *s = find_session(tls, p->host->key);
-
-    if (!s)
-        return;
-    p->verified_us = s->verified_us;
-    if (clock_steady_us() - s->verified_us > SESSION_US)
-        drop_session(tls, s);
-    else
-        SSL_set_session(p->ssl, s->of_openssl);
-}
-
-/* Authorities */
-
-static void
-trust_authorities(SSL_CTX *ctx)
-{
-    X509_STORE *store = SSL_CTX_get_cert_store(ctx);
-    const char *path = getenv("SSL_CERT_FILE");
-
-    if (!path || !*path)
-        path = X509_get_default_cert_file();
-    if (X509_STORE_load_locations(store, path, NULL) != 1)
-        DIAG(DIAG_WARNING, "net",
-             "no certificates of authorities: only those of --ca-file can be "
-             "called by HTTPS",
-             diag_text("file", path));
-    authorities_add_to(store);
-}
-
 static SSL_CTX *
 make_ctx(void)
 {
     static const unsigned char ours[] = "\x08http/1.1";
+    const char *path = getenv("SSL_CERT_FILE");
     SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
+    X509_STORE *store;
 
     if (!ctx)
         return NULL;
@@ -150,23 +119,16 @@ make_ctx(void)
         SSL_CTX_free(ctx);
         return NULL;
     }
-    trust_authorities(ctx);
+    store = SSL_CTX_get_cert_store(ctx);
+    if (!path || !*path)
+        path = X509_get_default_cert_file();
+    if (X509_STORE_load_locations(store, path, NULL) != 1)
+        DIAG(DIAG_WARNING, "net",
+             "no certificates of authorities: only those of --ca-file can be "
+             "called by HTTPS",
+             diag_text("file", path));
+    authorities_add_to(store);
     return ctx;
-}
-
-static bool
-refresh_ctx(struct call_tls *tls)
-{
-    unsigned number = authorities_number();
-
-    if (tls->ctx && tls->number == number)
-        return true;
-    drop_sessions(tls);
-    SSL_CTX_free(tls->ctx);
-    tls->ctx = make_ctx();
-    tls->number = number;
-    ERR_clear_error();
-    return tls->ctx;
 }
 
 /* One connection */
@@ -189,15 +151,31 @@ bool
 call_tls_begin(struct call_connection *p, const char *name, struct problem *why)
 {
     struct call_tls *tls = &p->caller->tls;
+    unsigned number = authorities_number();
+    struct session *s;
 
-    if (!refresh_ctx(tls) || !(p->ssl = SSL_new(tls->ctx)) ||
+    if (!tls->ctx || tls->number != number) {
+        drop_sessions(tls);
+        SSL_CTX_free(tls->ctx);
+        tls->ctx = make_ctx();
+        tls->number = number;
+        ERR_clear_error();
+    }
+    if (!tls->ctx || !(p->ssl = SSL_new(tls->ctx)) ||
         SSL_set_fd(p->ssl, p->socket->fd) != 1 || !set_name(p->ssl, name)) {
         problem_set(why, "%s", openssl_reason());
         return false;
     }
     SSL_set_app_data(p->ssl, p);
     SSL_set_connect_state(p->ssl);
-    resume_session(p);
+    s = find_session(tls, p->host->key);
+    if (s) {
+        p->verified_us = s->verified_us;
+        if (clock_steady_us() - s->verified_us > SESSION_US)
+            drop_session(tls, s);
+        else
+            SSL_set_session(p->ssl, s->of_openssl);
+    }
     return true;
 }
 
@@ -219,12 +197,22 @@ judge(SSL *ssl, int result)
     }
 }
 
-static void
-explain(const struct call_connection *p, int error, struct problem *why)
+enum call_io
+call_tls_shake(struct call_connection *p, struct problem *why)
 {
-    long verified = SSL_get_verify_result(p->ssl);
-    struct slice host = p->host->key;
+    struct slice host = p->host->key; /* "host:port" */
+    long verified;
+    enum call_io io;
+    int error;
 
+    errno = 0;
+    io = judge(p->ssl, SSL_do_handshake(p->ssl));
+    error = errno;
+    verified = SSL_get_verify_result(p->ssl);
+    if (io == IO_OK || io == IO_AGAIN) {
+        ERR_clear_error();
+        return io;
+    }
     while (host.data[--host.size] != ':')
         ;
     if (verified == X509_V_ERR_HOSTNAME_MISMATCH ||
@@ -240,19 +228,6 @@ explain(const struct call_connection *p, int error, struct problem *why)
     else
         problem_set(why, "the connection ended in the handshake%s%s",
                     error ? ": " : "", error ? strerror(error) : "");
-}
-
-enum call_io
-call_tls_shake(struct call_connection *p, struct problem *why)
-{
-    enum call_io io;
-    int error;
-
-    errno = 0;
-    io = judge(p->ssl, SSL_do_handshake(p->ssl));
-    error = errno;
-    if (io == IO_BROKEN || io == IO_END)
-        explain(p, error, why);
     ERR_clear_error();
     return io;
 }
@@ -298,12 +273,6 @@ call_tls_end(SSL *ssl)
         ERR_clear_error();
     }
     SSL_free(ssl);
-}
-
-void
-call_tls_init(struct call_tls *tls)
-{
-    list_init(&tls->recent);
 }
 
 void

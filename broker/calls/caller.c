@@ -20,13 +20,25 @@ set_failed(struct caller *c, struct call *call)
 static void
 begin_call(struct caller *c, struct call *call)
 {
-    if (call_headers_are_fine(call)) {
+    const char *const *h = call->headers;
+    bool is_fine = true;
+
+    for (unsigned n = 0; is_fine && h && h[n]; n++) {
+        is_fine = n < CALL_HEADERS_MAX && !call_has_bad_byte(h[n], ' ');
+        if (n == CALL_HEADERS_MAX)
+            call_fail(call, CALL_MEMORY, "more than %d headers are to be sent",
+                      CALL_HEADERS_MAX);
+        else if (!is_fine)
+            call_fail(call, CALL_REFUSED,
+                      "a header to be sent has a control character");
+    }
+    if (is_fine) {
         call->own.state = CALL_GOING;
         call_begin(c, call);
-        return;
+    } else {
+        call_queue_release(call);
+        set_failed(c, call);
     }
-    call_queue_release(call);
-    set_failed(c, call);
 }
 
 /* Its turn has come. */
@@ -49,55 +61,13 @@ prepare_call(struct caller *c, struct call *call)
         call_queue_release(call);
 }
 
-static void
-prepare_calls(struct caller *c)
-{
-    struct call *call;
-
-    for (unsigned i = 0;
-         i < TURNS_AT_ONCE && (call = call_queue_take(&c->queue)); i++)
-        prepare_call(c, call);
-}
-
-static void
-report_failed(struct caller *c)
-{
-    struct list failed;
-    struct call *call;
-
-    list_init(&failed);
-    list_move(&failed, &c->failed);
-    list_drain (call, &failed, own.node) {
-        call->own.state = CALL_IDLE;
-        call->done(call); /* which may free it */
-    }
-}
-
-static void
-clear_outcome(struct call *call)
-{
-    call->failure = CALL_BROKEN;
-    call->status = 0;
-    call->retry_after_us = 0;
-    call->answer = (struct slice){NULL, 0};
-    call->is_cut = call->is_coded = false;
-    call->content_type = call->etag = call->last_modified = call->links =
-        call->answer;
-    call->final_url = NULL;
-    call->why[0] = '\0';
-    call->took_us = 0;
-}
-
 void
 caller_start(struct caller *caller, struct call *call)
 {
-    clear_outcome(call);
+    /* The outcome and our own part are the rest of the struct. */
+    memset(&call->failure, 0, sizeof(*call) - offsetof(struct call, failure));
+    call->failure = CALL_BROKEN;
     list_init(&call->own.node);
-    call->own.handle = NULL;
-    call->own.lane = NULL;
-    call->own.state = CALL_IDLE;
-    call->own.redirected = NULL;
-    call->own.n_redirects = 0;
     if (caller->is_cut || call_queue_add(&caller->queue, call))
         return;
     call_fail(call, CALL_REFUSED, "the URL is none that can be called");
@@ -175,15 +145,24 @@ static bool
 on_turn(void *user)
 {
     struct caller *c = user;
+    struct list failed;
+    struct call *call;
     bool may_call;
 
     if (c->is_cut)
         return false;
     call_go_on(c);
-    report_failed(c);
+    list_init(&failed);
+    list_move(&failed, &c->failed);
+    list_drain (call, &failed, own.node) {
+        call->own.state = CALL_IDLE;
+        call->done(call); /* which may free it */
+    }
     may_call = !c->options.may_call || c->options.may_call(c->options.user);
-    if (may_call)
-        prepare_calls(c);
+    for (unsigned i = 0;
+         may_call && i < TURNS_AT_ONCE && (call = call_queue_take(&c->queue));
+         i++)
+        prepare_call(c, call);
     call_connections_make_room(c);
     if (c->options.on_turn)
         c->options.on_turn(c, c->options.user);

@@ -52,7 +52,7 @@
  * The caller trusts the authorities in the system's file (OpenSSL's default),
  * or in the file that the environment variable SSL_CERT_FILE names, and those
  * of --ca-file (broker/base/authorities.h). It speaks TLS 1.2 and later. By TLS
- * an answer whose end only the end of the connection tells needs close_notify:
+ * an answer whose end only the end of the connection shows needs close_notify:
  * else it has ended early.
  */
 #pragma once

@@ -202,6 +202,16 @@ call_is_once(const struct call *call)
     return call->is_once || call->is_suspect || call->is_unproven;
 }
 
+/* True if a text that goes out has a byte below `least`, or a DEL (W-163). */
+static inline bool
+call_has_bad_byte(const char *text, unsigned char least)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < least || *text == 0x7f)
+            return true;
+    return false;
+}
+
 /* call_queue.c */
 
 void call_queue_init(struct call_queue *queue, unsigned connections,
@@ -252,7 +262,6 @@ void place_leave(struct place *place);
 
 enum call_io { IO_OK, IO_AGAIN, IO_END, IO_BROKEN };
 
-void call_tls_init(struct call_tls *tls);
 void call_tls_fini(struct call_tls *tls);
 
 /* Makes the TLS of a connection whose TCP is open, to the host of that name.
@@ -343,9 +352,6 @@ void call_connect_stop(struct call_connection *connection);
 void call_connect_found(struct task *task);
 
 /* call_exchange.c */
-
-/* False: a header may not be sent; the reason is in the call. */
-MUST_CHECK bool call_headers_are_fine(struct call *call);
 
 /* Begins a call, on a kept connection or a new one. */
 void call_begin(struct caller *caller, struct call *call);
