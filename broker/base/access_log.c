@@ -143,28 +143,21 @@ report_full_rings(struct access_log *log)
 
 /* Writing */
 
-/* True if the thread should leave the file: at the end, or for another one. */
-static bool
-should_leave(struct access_log *log)
-{
-    bool has_next;
-
-    pthread_mutex_lock(&log->mutex);
-    has_next = log->has_next;
-    pthread_mutex_unlock(&log->mutex);
-    return has_next || log->is_changing || atomic_load(&log->is_ending);
-}
-
 /* Waits until the file has room. False: the thread should leave it, and there
  * was no room for a second. */
 static bool
 await_room(struct access_log *log)
 {
     struct pollfd room = {.fd = log->fd, .events = POLLOUT};
+    bool should_leave; /* at the end, or for another file */
 
     while (!poll(&room, 1, log->n_tries < LEAVE_TRIES ? ROOM_MS : 0)) {
         report_full_rings(log);
-        if (should_leave(log) && ++log->n_tries >= LEAVE_TRIES)
+        pthread_mutex_lock(&log->mutex);
+        should_leave = log->has_next;
+        pthread_mutex_unlock(&log->mutex);
+        should_leave |= log->is_changing || atomic_load(&log->is_ending);
+        if (should_leave && ++log->n_tries >= LEAVE_TRIES)
             return false;
     }
     return true;
@@ -266,29 +259,6 @@ write_record(struct access_log *log, const struct record *r)
 
 /* Rings */
 
-/* Takes the record at the front; false: there is none. */
-static bool
-take_record(struct access_log *log, struct ring *ring)
-{
-    uint64_t taken = atomic_load_explicit(&ring->taken, memory_order_relaxed);
-    const struct record *r;
-    size_t at;
-
-    if (taken == atomic_load_explicit(&ring->added, memory_order_acquire))
-        return false;
-    at = taken % ACCESS_RING_SIZE;
-    r = (const void *)(ring->bytes + at);
-    if (r->size) {
-        if (log->fd >= 0)
-            write_record(log, r);
-        taken += r->size;
-    } else {
-        taken += ACCESS_RING_SIZE - at;
-    }
-    atomic_store_explicit(&ring->taken, taken, memory_order_release);
-    return true;
-}
-
 /* Writes all that was added before. False: nothing was. */
 static bool
 drain_rings(struct access_log *log)
@@ -298,9 +268,19 @@ drain_rings(struct access_log *log)
     for (unsigned i = 0; i < log->n_rings; i++) {
         struct ring *ring = &log->rings[i];
         uint64_t end = atomic_load_explicit(&ring->added, memory_order_acquire);
+        uint64_t taken =
+            atomic_load_explicit(&ring->taken, memory_order_relaxed);
 
-        while (atomic_load_explicit(&ring->taken, memory_order_relaxed) < end)
-            is_any |= take_record(log, ring);
+        is_any |= taken < end;
+        while (taken < end) {
+            size_t at = taken % ACCESS_RING_SIZE;
+            const struct record *r = (const void *)(ring->bytes + at);
+
+            if (r->size && log->fd >= 0)
+                write_record(log, r);
+            taken += r->size ? r->size : ACCESS_RING_SIZE - at;
+            atomic_store_explicit(&ring->taken, taken, memory_order_release);
+        }
     }
     flush_batch(log);
     report_full_rings(log);
@@ -388,19 +368,6 @@ find_place(struct ring *ring, size_t size, uint64_t *end)
     return ring->bytes;
 }
 
-/* A text that is cut ends in "...". */
-static size_t
-copy_text(char *to, struct slice text, size_t max)
-{
-    size_t size = text.size < max ? text.size : max;
-
-    if (size)
-        memcpy(to, text.data, size);
-    if (size < text.size)
-        memcpy(to + size - 3, "...", 3);
-    return size;
-}
-
 void
 access_log_add(struct access_log *log, unsigned thread,
                const struct access_entry *e)
@@ -433,9 +400,15 @@ access_log_add(struct access_log *log, unsigned thread,
                          .method = e->method,
                          .pattern = e->pattern};
     for (size_t i = 0; i < TEXTS; i++) {
-        r->text_sizes[i] =
-            (uint16_t)copy_text(r->texts + n, texts[i], text_max[i]);
-        n += r->text_sizes[i];
+        size_t n_kept =
+            texts[i].size < text_max[i] ? texts[i].size : text_max[i];
+
+        if (n_kept > 0)
+            memcpy(r->texts + n, texts[i].data, n_kept);
+        n += n_kept;
+        if (n_kept < texts[i].size) /* it is cut */
+            memcpy(r->texts + n - 3, "...", 3);
+        r->text_sizes[i] = (uint16_t)n_kept;
     }
 
     /* Sequentially consistent with sleep_idle: one of the two threads sees what
@@ -472,32 +445,22 @@ access_log_new(unsigned n_threads)
     return log;
 }
 
-static enum status
-start_thread(struct access_log *log, struct problem *why)
+enum status
+access_log_open(struct access_log *log, const char *path, int *fd,
+                struct problem *why)
 {
-    enum status rc;
+    enum status rc = STATUS_OK;
 
-    if (log->has_thread)
+    *fd = -1;
+    if (!*path)
         return STATUS_OK;
     for (unsigned i = 0; i < log->n_rings; i++)
         if (!log->rings[i].bytes &&
             !(log->rings[i].bytes = memory_room(ACCESS_RING_SIZE)))
             return problem_memory(why);
-    rc = thread_start(&log->thread, "access-log", write_lines, log, why);
+    if (!log->has_thread)
+        rc = thread_start(&log->thread, "access-log", write_lines, log, why);
     log->has_thread = !rc;
-    return rc;
-}
-
-enum status
-access_log_open(struct access_log *log, const char *path, int *fd,
-                struct problem *why)
-{
-    enum status rc;
-
-    *fd = -1;
-    if (!*path)
-        return STATUS_OK;
-    rc = start_thread(log, why);
     if (rc)
         return rc;
     if (!strcmp(path, "-"))
@@ -513,22 +476,11 @@ access_log_open(struct access_log *log, const char *path, int *fd,
     return STATUS_INVALID;
 }
 
-static void
-await_change(struct access_log *log)
-{
-    int64_t end_us = clock_steady_us() + CHANGE_US;
-    struct timespec end = {end_us / 1000000, end_us % 1000000 * 1000};
-
-    pthread_mutex_lock(&log->mutex);
-    while (!log->is_taken &&
-           !pthread_cond_timedwait(&log->changed, &log->mutex, &end))
-        continue;
-    pthread_mutex_unlock(&log->mutex);
-}
-
 void
 access_log_use(struct access_log *log, int fd)
 {
+    int64_t end_us = clock_steady_us() + CHANGE_US;
+    struct timespec end = {end_us / 1000000, end_us % 1000000 * 1000};
     int unused;
 
     if (!log->has_thread)
@@ -542,7 +494,11 @@ access_log_use(struct access_log *log, int fd)
     pthread_mutex_unlock(&log->mutex);
     file_close(&unused);
     thread_wake(&log->thread);
-    await_change(log);
+    pthread_mutex_lock(&log->mutex);
+    while (!log->is_taken &&
+           !pthread_cond_timedwait(&log->changed, &log->mutex, &end))
+        continue;
+    pthread_mutex_unlock(&log->mutex);
 }
 
 void

@@ -12,7 +12,7 @@
 
 /* How often the log mentions a client whose requests are refused again and
  * again. */
-#define TELL_AGAIN_US 60000000
+#define LOG_AGAIN_US 60000000
 
 /* The offset of an IPv4 address in an IPv6 one (RFC 4291 section 2.5.5.2). */
 #define MAPPED_BYTES 12
@@ -30,7 +30,7 @@ struct client {
     _Atomic(uint64_t) held[CLIENT_KINDS];
     _Atomic(int64_t) paid_us[CLIENT_RATES]; /* steady clock: then everything is
                                                paid */
-    _Atomic(int64_t) told_us;               /* on the steady clock; 0: never */
+    _Atomic(int64_t) logged_us;             /* on the steady clock; 0: never */
 
     struct client_queue queues[CLIENT_QUEUES];
 };
@@ -400,22 +400,26 @@ try_take(struct clients *c, struct client *client, enum client_kind kind,
     return STATUS_BUSY;
 }
 
-static bool
-is_to_be_logged(struct client *client)
+/* Logs a sentence about a client that is refused, not again and again. */
+static void
+log_refusal(struct client *client, const char *sentence, const char *limit)
 {
     int64_t now_us = clock_steady_us();
-    int64_t told_us = atomic_load(&client->told_us);
+    int64_t logged_us = atomic_load(&client->logged_us);
+    char name[CLIENT_NAME_SIZE];
 
-    return (!told_us || now_us - told_us >= TELL_AGAIN_US) &&
-           atomic_compare_exchange_strong(&client->told_us, &told_us, now_us);
+    if ((logged_us && now_us - logged_us < LOG_AGAIN_US) ||
+        !atomic_compare_exchange_strong(&client->logged_us, &logged_us, now_us))
+        return;
+    client_name(client, name);
+    DIAG(DIAG_WARNING, "net", sentence, diag_text("client", name),
+         diag_text("limit", limit));
 }
 
 static enum status
 report_refusal(struct client *client, enum client_kind kind, enum status rc,
                struct problem *why)
 {
-    char name[CLIENT_NAME_SIZE];
-
     if (rc == STATUS_BUSY)
         return problem(why, rc, "%s", kinds[kind].busy);
     if (rc != STATUS_LIMITED)
@@ -425,11 +429,8 @@ report_refusal(struct client *client, enum client_kind kind, enum status rc,
                 kinds[kind].limited, load_relaxed(&client->clients->each[kind]),
                 kinds[kind].unit);
     metrics_add_label(METRIC_CLIENT_REFUSALS, kind, 1);
-    if (is_to_be_logged(client)) {
-        client_name(client, name);
-        DIAG(DIAG_WARNING, "net", "a client is refused more than its share",
-             diag_text("client", name), diag_text("limit", kinds[kind].name));
-    }
+    log_refusal(client, "a client is refused more than its share",
+                kinds[kind].name);
     return rc;
 }
 
@@ -502,13 +503,7 @@ clients_check_rates(struct clients *c, struct client *client,
         *charge = (struct client_charge){
             i, a_second, owed - CLIENT_BURST_S * (int64_t)1000000 + 1};
         metrics_add_label(METRIC_CLIENT_REFUSALS, CLIENT_KINDS + i, 1);
-        if (is_to_be_logged(client)) {
-            char name[CLIENT_NAME_SIZE];
-
-            client_name(client, name);
-            DIAG(DIAG_WARNING, "net", "a client posts faster than it may",
-                 diag_text("client", name), diag_text("limit", rate_names[i]));
-        }
+        log_refusal(client, "a client posts faster than it may", rate_names[i]);
         return problem(why, STATUS_LIMITED,
                        "you post faster than one client may: %" PRIu64 " %s",
                        a_second, rate_names[i]);

@@ -48,25 +48,6 @@ struct place {
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct place places[PLACES_MAX];
 
-/* Call with the mutex held. Compares literals by address: a place always has
- * the same ones. */
-static struct place *
-place_of(enum diag_level level, const char *part, const char *msg)
-{
-    size_t i = 0;
-
-    while (i < PLACES_MAX - 1 && places[i].msg &&
-           !(places[i].msg == msg && places[i].part == part &&
-             places[i].level == level))
-        i++;
-    if (!places[i].msg) {
-        places[i].msg = msg;
-        places[i].part = part;
-        places[i].level = level;
-    }
-    return &places[i];
-}
-
 /* True if the place may write a line. *suppressed: lines that it could not
  * write. */
 static bool
@@ -74,14 +55,22 @@ may_speak(enum diag_level level, const char *part, const char *msg,
           uint64_t *suppressed)
 {
     int64_t now_us = clock_steady_us();
-    struct place *p;
+    struct place *p = places;
     bool may;
 
     *suppressed = 0;
     if (is_written(DIAG_DEBUG))
         return true;
     pthread_mutex_lock(&mutex);
-    p = place_of(level, part, msg);
+    /* Compares literals by address: a place always has the same ones. */
+    while (p < places + PLACES_MAX - 1 && p->msg &&
+           !(p->msg == msg && p->part == part && p->level == level))
+        p++;
+    if (!p->msg) {
+        p->msg = msg;
+        p->part = part;
+        p->level = level;
+    }
     if (p->n == 0 || now_us - p->minute_us >= MINUTE_US) {
         p->minute_us = now_us;
         p->n = 0;

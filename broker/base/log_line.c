@@ -34,37 +34,12 @@ add_bytes(struct log_line *line, const char *bytes, size_t size)
 
 #define ADD(line, literal) add_bytes((line), (literal), sizeof(literal) - 1)
 
-static bool
-is_plain(struct slice text)
-{
-    for (size_t i = 0; i < text.size; i++)
-        if (text.data[i] <= ' ' || text.data[i] >= 0x7f ||
-            strchr("\"=\\", text.data[i]))
-            return false;
-    return text.size > 0;
-}
-
-/* True if the character must be escaped: controls (C0, DEL, C1), line and
- * paragraph separators, and characters that change the direction of text. */
-static bool
-is_unsafe(uint32_t c)
-{
-    return c < 0x20 || (c >= 0x7f && c < 0xa0) ||
-           (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
-}
-
-/* True if the byte is a character that stands for itself in quotes. */
-static bool
-is_harmless(char c)
-{
-    return c >= ' ' && c < 0x7f && c != '"' && c != '\\';
-}
-
 /* Room for one character: "\\u2028", or four bytes. */
 #define ESCAPE_SIZE 16
 
 /* Writes the next character of `text`, escaped for quotes, and returns how many
- * bytes of `text` it takes. */
+ * bytes of `text` it takes. Escapes controls (C0, DEL, C1), line and paragraph
+ * separators, and characters that change the direction of text. */
 static size_t
 escape_text(struct slice text, char to[ESCAPE_SIZE])
 {
@@ -79,7 +54,8 @@ escape_text(struct slice text, char to[ESCAPE_SIZE])
         snprintf(to, ESCAPE_SIZE, "\\%c", (int)c);
     else if (c == '\n')
         memcpy(to, "\\n", 3);
-    else if (is_unsafe(c))
+    else if (c < 0x20 || (c >= 0x7f && c < 0xa0) ||
+             (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069))
         snprintf(to, ESCAPE_SIZE, "\\u%04x", (unsigned)c);
     else
         snprintf(to, ESCAPE_SIZE, "%.*s", (int)n, text.data);
@@ -97,7 +73,8 @@ add_quoted(struct log_line *line, struct slice text)
         char c[ESCAPE_SIZE];
         size_t n;
 
-        if (is_harmless(*text.data) && line->size < end) {
+        if (*text.data >= ' ' && *text.data < 0x7f && *text.data != '"' &&
+            *text.data != '\\' && line->size < end) {
             add_bytes(line, text.data++, 1);
             text.size--;
             continue;
@@ -139,11 +116,12 @@ begin_field(struct log_line *line, const char *name)
     return true;
 }
 
-/* Adds a value that needs no quotes in any format, and has room. */
+/* Adds a field whose value needs no quotes in any format. */
 static void
-add_value(struct log_line *line, const char *value)
+add_field(struct log_line *line, const char *name, const char *value)
 {
-    add_bytes(line, value, strlen(value));
+    if (begin_field(line, name))
+        add_bytes(line, value, strlen(value));
 }
 
 void
@@ -162,10 +140,14 @@ log_line_begin(struct log_line *line, int64_t time_us)
 void
 log_line_text(struct log_line *line, const char *name, struct slice text)
 {
+    bool is_plain = line->format == LOG_LOGFMT && text.size > 0;
+
     if (!begin_field(line, name))
         return;
-    if (line->format == LOG_LOGFMT && is_plain(text) &&
-        text.size <= LOG_LINE_MAX - TAIL_SIZE - line->size)
+    for (size_t i = 0; is_plain && i < text.size; i++)
+        is_plain = text.data[i] > ' ' && text.data[i] < 0x7f &&
+                   !strchr("\"=\\", text.data[i]);
+    if (is_plain && text.size <= LOG_LINE_MAX - TAIL_SIZE - line->size)
         add_bytes(line, text.data, text.size);
     else
         add_quoted(line, text);
@@ -184,15 +166,13 @@ log_line_number(struct log_line *line, const char *name, uint64_t number)
     char text[24];
 
     snprintf(text, sizeof(text), "%" PRIu64, number);
-    if (begin_field(line, name))
-        add_value(line, text);
+    add_field(line, name, text);
 }
 
 void
 log_line_flag(struct log_line *line, const char *name, bool flag)
 {
-    if (begin_field(line, name))
-        add_value(line, flag ? "true" : "false");
+    add_field(line, name, flag ? "true" : "false");
 }
 
 void
@@ -202,8 +182,7 @@ log_line_seconds(struct log_line *line, const char *name, int64_t us)
 
     snprintf(text, sizeof(text), "%" PRId64 ".%06" PRId64, us / 1000000,
              us % 1000000);
-    if (begin_field(line, name))
-        add_value(line, text);
+    add_field(line, name, text);
 }
 
 void
@@ -213,7 +192,7 @@ log_line_last(struct log_line *line, const char *name, uint64_t number)
 
     snprintf(text, sizeof(text), "%" PRIu64, number);
     add_name(line, name);
-    add_value(line, text);
+    add_bytes(line, text, strlen(text));
 }
 
 struct slice

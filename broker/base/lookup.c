@@ -36,30 +36,6 @@ free_name(struct name *name)
     free(name);
 }
 
-static struct name *
-find_name(const char *text)
-{
-    struct name *name;
-
-    map_each_same (name, &names, map_hash(&names, slice_of(text)), node) {
-        if (!strcmp(name->text, text))
-            return name;
-    }
-    return NULL;
-}
-
-static struct name *
-add_name(const char *text)
-{
-    struct name *name = memory_new(1, sizeof(*name) + strlen(text) + 1);
-
-    strcpy(name->text, text);
-    list_init(&name->at);
-    list_init(&name->askers);
-    map_add(&names, &name->node, map_hash(&names, slice_of(text)));
-    return name;
-}
-
 /* Asks the C library; with AI_NUMERICHOST in `flags` no name server. */
 static void
 find_addresses(const char *host, int flags, struct lookup_answer *answer)
@@ -81,14 +57,6 @@ find_addresses(const char *host, int flags, struct lookup_answer *answer)
         answer->error = EAI_NONAME;
 }
 
-static void
-wake(struct lookup_box *box)
-{
-    if (!box->is_woken)
-        box->wake(box->user);
-    box->is_woken = true;
-}
-
 /* Hands the answer to all who have asked, and keeps it if it has addresses. */
 static void
 end_name(struct name *name)
@@ -99,7 +67,9 @@ end_name(struct name *name)
         l->answer = name->answer;
         l->name = NULL;
         list_append(&l->box->answered, &l->node);
-        wake(l->box);
+        if (!l->box->is_woken)
+            l->box->wake(l->box->user);
+        l->box->is_woken = true;
     }
     if (name->answer.error) {
         free_name(name);
@@ -146,34 +116,26 @@ run_thread(void *unused)
     return unused;
 }
 
-/* Starts one more thread, if it would have something to do. It inherits the
- * signal mask of a thread of base/thread.h: no signal comes there. */
-static void
-start_thread(void)
-{
-    bool is_due =
-        !list_is_empty(&sure) ||
-        (!list_is_empty(&doubtful) && n_doubtful < LOOKUP_THREADS_MAX / 2);
-    pthread_t id;
-
-    if (!is_due || n_threads == LOOKUP_THREADS_MAX ||
-        pthread_create(&id, NULL, run_thread, NULL))
-        return;
-    n_threads++;
-    pthread_detach(id);
-}
-
-/* Has a thread ask for a name that no thread has taken yet. */
+/* Has a thread ask for a name that no thread has taken yet. Starts one more, if
+ * it would have something to do. It inherits the signal mask of a thread of
+ * base/thread.h: no signal comes there. */
 static void
 queue_name(struct name *name, bool is_doubtful)
 {
     bool is_queued = !list_is_empty(&name->at);
+    pthread_t id;
 
     if (name->is_running || (is_queued && (is_doubtful || !name->is_doubtful)))
         return;
     name->is_doubtful = is_doubtful;
     list_put(is_doubtful ? &doubtful : &sure, &name->at);
-    start_thread();
+    if ((!list_is_empty(&sure) ||
+         (!list_is_empty(&doubtful) && n_doubtful < LOOKUP_THREADS_MAX / 2)) &&
+        n_threads < LOOKUP_THREADS_MAX &&
+        !pthread_create(&id, NULL, run_thread, NULL)) {
+        n_threads++;
+        pthread_detach(id);
+    }
     if (n_threads == 0) { /* no thread can be made */
         list_remove(&name->at);
         name->answer = (struct lookup_answer){.error = EAI_MEMORY};
@@ -201,6 +163,7 @@ bool
 lookup_begin(struct lookup *l, struct lookup_box *box,
              const struct lookup_wish *wish)
 {
+    struct slice host = slice_of(wish->host);
     struct name *name;
     bool is_known;
 
@@ -209,7 +172,10 @@ lookup_begin(struct lookup *l, struct lookup_box *box,
     if (!l->answer.error)
         return true;
     pthread_mutex_lock(&mutex);
-    name = find_name(wish->host);
+    map_each_same (name, &names, map_hash(&names, host), node) {
+        if (slice_is(host, name->text))
+            break;
+    }
     is_known = name && name->answered_us &&
                clock_steady_us() - name->answered_us <= wish->max_age_us;
     if (is_known) {
@@ -219,8 +185,13 @@ lookup_begin(struct lookup *l, struct lookup_box *box,
             free_name(name);
             name = NULL;
         }
-        if (!name)
-            name = add_name(wish->host);
+        if (!name) {
+            name = memory_new(1, sizeof(*name) + host.size + 1);
+            memcpy(name->text, host.data, host.size);
+            list_init(&name->at);
+            list_init(&name->askers);
+            map_add(&names, &name->node, map_hash(&names, host));
+        }
         l->name = name;
         list_append(&name->askers, &l->node);
         queue_name(name, wish->is_doubtful);

@@ -98,13 +98,6 @@ my_shard(void)
 }
 
 static void
-add_to_cell(enum metric metric, size_t cell, uint64_t n)
-{
-    atomic_fetch_add_explicit(&my_shard()->cells[metric][cell], n,
-                              memory_order_relaxed);
-}
-
-static void
 observe_us(_Atomic(uint64_t) cells[HISTOGRAM_CELLS], int64_t us)
 {
     size_t bucket = 0;
@@ -117,15 +110,16 @@ observe_us(_Atomic(uint64_t) cells[HISTOGRAM_CELLS], int64_t us)
 }
 
 void
-metrics_add(enum metric metric, int64_t n)
+metrics_add_label(enum metric metric, size_t value, int64_t n)
 {
-    add_to_cell(metric, 0, (uint64_t)n);
+    atomic_fetch_add_explicit(&my_shard()->cells[metric][value], (uint64_t)n,
+                              memory_order_relaxed);
 }
 
 void
-metrics_add_label(enum metric metric, size_t value, int64_t n)
+metrics_add(enum metric metric, int64_t n)
 {
-    add_to_cell(metric, value, (uint64_t)n);
+    metrics_add_label(metric, 0, n);
 }
 
 void
@@ -335,64 +329,23 @@ us_of(struct timeval time)
     return (int64_t)time.tv_sec * 1000000 + time.tv_usec;
 }
 
-/* /proc/self/statm: "VIRTUAL RESIDENT ...", in pages. */
-static void
-measure_memory(void)
-{
-    FILE *file = fopen("/proc/self/statm", "re");
-    int64_t page = sysconf(_SC_PAGESIZE), virtual_pages, resident_pages;
-
-    if (!file)
-        return;
-    if (fscanf(file, "%" SCNd64 " %" SCNd64, &virtual_pages, &resident_pages) ==
-        2) {
-        metrics_set(METRIC_PROCESS_VIRTUAL, virtual_pages * page);
-        metrics_set(METRIC_PROCESS_RESIDENT, resident_pages * page);
-    }
-    fclose(file);
-}
-
-static void
-measure_descriptors(void)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    int64_t n = 0;
-
-    if (!dir)
-        return;
-    while (readdir(dir))
-        n++;
-    closedir(dir);
-    metrics_set(METRIC_PROCESS_FDS, n - 3); /* ".", ".." and this one */
-}
-
-/* The start of the machine, in seconds since 1970; 0: unknown. */
-static int64_t
-boot_seconds(void)
-{
-    FILE *file = fopen("/proc/stat", "re");
-    char line[512];
-    int64_t seconds = 0;
-
-    if (!file)
-        return 0;
-    while (!seconds && fgets(line, sizeof(line), file))
-        if (sscanf(line, "btime %" SCNd64, &seconds) != 1)
-            seconds = 0;
-    fclose(file);
-    return seconds;
-}
-
 /* /proc/self/stat: "PID (NAME) S ...", the start in ticks since boot being the
  * 22nd word; the name may have blanks and parentheses in it. */
 static void
 measure_start(void)
 {
-    FILE *file = fopen("/proc/self/stat", "re");
-    int64_t ticks = 0, boot = boot_seconds(), hertz = sysconf(_SC_CLK_TCK);
+    FILE *file = fopen("/proc/stat", "re");
+    int64_t ticks = 0, boot = 0, hertz = sysconf(_SC_CLK_TCK);
     char text[1024] = "";
     char *at;
 
+    /* The start of the machine, in seconds since 1970. */
+    while (file && !boot && fgets(text, sizeof(text), file))
+        if (sscanf(text, "btime %" SCNd64, &boot) != 1)
+            boot = 0;
+    if (file)
+        fclose(file);
+    file = fopen("/proc/self/stat", "re");
     if (!file)
         return;
     if (fgets(text, sizeof(text), file) && (at = strrchr(text, ')')) &&
@@ -409,15 +362,30 @@ measure_start(void)
 void
 process_measure(void)
 {
+    int64_t page = sysconf(_SC_PAGESIZE), all, resident, n = 0;
+    FILE *memory = fopen("/proc/self/statm", "re"); /* in pages */
+    DIR *dir = opendir("/proc/self/fd");
     struct rusage usage;
     struct rlimit files;
+
+    while (dir && readdir(dir))
+        n++;
+    if (dir) { /* less ".", "..", this one and `memory` */
+        closedir(dir);
+        metrics_set(METRIC_PROCESS_FDS, n - 3 - (memory != NULL));
+    }
+    if (memory) {
+        if (fscanf(memory, "%" SCNd64 " %" SCNd64, &all, &resident) == 2) {
+            metrics_set(METRIC_PROCESS_VIRTUAL, all * page);
+            metrics_set(METRIC_PROCESS_RESIDENT, resident * page);
+        }
+        fclose(memory);
+    }
 
     if (!getrusage(RUSAGE_SELF, &usage))
         metrics_set(METRIC_PROCESS_CPU,
                     us_of(usage.ru_utime) + us_of(usage.ru_stime));
     if (!getrlimit(RLIMIT_NOFILE, &files))
         metrics_set(METRIC_PROCESS_FDS_MAX, (int64_t)files.rlim_cur);
-    measure_memory();
-    measure_descriptors();
     measure_start();
 }

@@ -56,22 +56,13 @@ number_of(const char *variable)
     return text ? strtoull(text, NULL, 10) : 0;
 }
 
-static int64_t
-read_watchdog(void)
-{
-    uint64_t us = number_of("WATCHDOG_USEC"), pid = number_of("WATCHDOG_PID");
-
-    if (pid && pid != (uint64_t)getpid())
-        return 0; /* meant for another process, which passed it on */
-    return us < WATCHDOG_MAX_US ? (int64_t)us : WATCHDOG_MAX_US;
-}
-
 void
 supervisor_open(struct supervisor *s)
 {
     const struct timeval patience = {PATIENCE_US / 1000000,
                                      PATIENCE_US % 1000000};
     const char *name = getenv("NOTIFY_SOCKET");
+    uint64_t us = number_of("WATCHDOG_USEC"), pid = number_of("WATCHDOG_PID");
 
     *s = (struct supervisor){.fd = -1};
     if (!name || !name[0])
@@ -84,7 +75,9 @@ supervisor_open(struct supervisor *s)
     if (s->fd < 0 ||
         setsockopt(s->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)))
         report_unheard(errno);
-    s->watchdog_us = s->fd >= 0 ? read_watchdog() : 0;
+    /* It may be meant for another process, which passed it on. */
+    if (s->fd >= 0 && (!pid || pid == (uint64_t)getpid()))
+        s->watchdog_us = us < WATCHDOG_MAX_US ? (int64_t)us : WATCHDOG_MAX_US;
     s->next_us = clock_steady_us();
 }
 
@@ -142,32 +135,24 @@ supervisor_wait_ms(const struct supervisor *s)
     return wait_us > 0 ? (int)((wait_us + 999) / 1000) : 0;
 }
 
-/* Logs that signs of life stop, and that they come again. */
-static void
-note_silence(struct supervisor *s, const char *thread, int64_t silent_us)
+void
+supervisor_turn(struct supervisor *s, const char *thread, int64_t silent_us)
 {
     bool is_silent = silent_us > s->watchdog_us / 4 * 3;
 
-    if (is_silent == s->is_silent)
+    if (supervisor_wait_ms(s))
         return;
-    s->is_silent = is_silent;
-    if (is_silent)
+    s->next_us = clock_steady_us() + s->watchdog_us / 4;
+    /* Logs that signs of life stop, and that they come again. */
+    if (is_silent && !s->is_silent)
         DIAG(DIAG_ERROR, "broker",
              "a thread hangs: the service manager gets no signs of life",
              diag_text("thread", thread),
              diag_number("silent_ms", (uint64_t)silent_us / 1000));
-    else
+    else if (!is_silent && s->is_silent)
         diag(DIAG_WARNING, "broker",
              "no thread hangs: the service manager gets signs of life again");
-}
-
-void
-supervisor_turn(struct supervisor *s, const char *thread, int64_t silent_us)
-{
-    if (supervisor_wait_ms(s))
-        return;
-    s->next_us = clock_steady_us() + s->watchdog_us / 4;
-    note_silence(s, thread, silent_us);
+    s->is_silent = is_silent;
     if (!s->is_silent)
         send_text(s, "WATCHDOG=1");
 }

@@ -1,5 +1,5 @@
 /*
- * supervisor.h - tells the service manager that started the broker how it is:
+ * supervisor.h - reports to the service manager that started the broker:
  * the protocol of sd_notify(3).
  *
  *     start --READY=1--> serving --STOPPING=1--> end

@@ -26,10 +26,8 @@
 
 /* Distinguishes one content of a file from another. All zero: there is none. */
 struct mark {
-    dev_t device;
-    ino_t inode;
-    off_t size;
-    struct timespec written, changed;
+    uint64_t device, inode;
+    int64_t size, written[2], changed[2]; /* seconds, nanoseconds */
 };
 
 struct group {
@@ -235,36 +233,6 @@ watch_path(struct watched_files *w, const char *path)
 
 /* Looking */
 
-static struct mark
-mark_of(const char *path)
-{
-    struct stat info;
-
-    if (!path || !path[0] || stat(path, &info))
-        return (struct mark){.size = 0};
-    return (struct mark){
-        .device = info.st_dev,
-        .inode = info.st_ino,
-        .size = info.st_size,
-        .written = info.st_mtim,
-        .changed = info.st_ctim,
-    };
-}
-
-static bool
-is_same_time(struct timespec a, struct timespec b)
-{
-    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
-}
-
-static bool
-is_same(const struct mark *a, const struct mark *b)
-{
-    return a->device == b->device && a->inode == b->inode &&
-           a->size == b->size && is_same_time(a->written, b->written) &&
-           is_same_time(a->changed, b->changed);
-}
-
 void
 watched_files_look(struct watched_files *w)
 {
@@ -282,9 +250,18 @@ watched_files_look(struct watched_files *w)
         struct group *g = &w->groups[i];
 
         for (size_t j = 0; j < WATCHED_FILES_MAX; j++) {
-            struct mark mark = mark_of(g->of.paths[j]);
+            const char *path = g->of.paths[j];
+            struct mark mark = {0};
+            struct stat info;
 
-            if (is_same(&mark, &g->marks[j]))
+            if (path && path[0] && !stat(path, &info))
+                mark =
+                    (struct mark){info.st_dev,
+                                  info.st_ino,
+                                  info.st_size,
+                                  {info.st_mtim.tv_sec, info.st_mtim.tv_nsec},
+                                  {info.st_ctim.tv_sec, info.st_ctim.tv_nsec}};
+            if (!memcmp(&mark, &g->marks[j], sizeof(mark)))
                 continue;
             g->marks[j] = mark;
             g->last_us = clock_steady_us();
@@ -353,47 +330,37 @@ is_of_place(const struct watched_files *w, const struct inotify_event *event)
     return false;
 }
 
-static bool
-take_events(struct watched_files *w)
-{
-    alignas(struct inotify_event) char bytes[16384];
-    bool is_told = false;
-    ssize_t n;
-
-    if (w->inotify < 0)
-        return false;
-    while ((n = read(w->inotify, bytes, sizeof(bytes))) > 0)
-        for (ssize_t at = 0; at < n;) {
-            const struct inotify_event *event = (const void *)(bytes + at);
-
-            is_told = is_told || is_of_place(w, event);
-            at += (ssize_t)(sizeof(*event) + event->len);
-        }
-    return is_told;
-}
-
-static void
-turn_group(struct group *g, int64_t now_us)
-{
-    if (g->is_changed && due_us(g) <= now_us) {
-        g->is_changed = false;
-        g->why.text[0] = '\0';
-        if (!g->of.read(g->of.user, &g->why))
-            g->report_us = 0;
-        else if (!g->report_us)
-            g->report_us = clock_steady_us() + PATIENCE_US;
-    }
-    if (g->is_changed || !g->report_us || g->report_us > now_us)
-        return;
-    g->report_us = 0;
-    g->of.report(g->of.user, &g->why);
-}
-
 void
 watched_files_turn(struct watched_files *w)
 {
-    if (take_events(w))
+    alignas(struct inotify_event) char bytes[16384];
+    bool is_changed = false;
+    ssize_t n;
+
+    while (w->inotify >= 0 && (n = read(w->inotify, bytes, sizeof(bytes))) > 0)
+        for (ssize_t at = 0; at < n;) {
+            const struct inotify_event *event = (const void *)(bytes + at);
+
+            is_changed = is_changed || is_of_place(w, event);
+            at += (ssize_t)(sizeof(*event) + event->len);
+        }
+    if (is_changed)
         watched_files_look(w);
-    for (size_t i = 0; i < w->n_groups; i++)
-        turn_group(&w->groups[i], clock_steady_us());
+    for (size_t i = 0; i < w->n_groups; i++) {
+        struct group *g = &w->groups[i];
+        int64_t now_us = clock_steady_us();
+
+        if (g->is_changed && due_us(g) <= now_us) {
+            g->is_changed = false;
+            g->why.text[0] = '\0';
+            if (!g->of.read(g->of.user, &g->why))
+                g->report_us = 0;
+            else if (!g->report_us)
+                g->report_us = clock_steady_us() + PATIENCE_US;
+        }
+        if (!g->is_changed && g->report_us && g->report_us <= now_us) {
+            g->report_us = 0;
+            g->of.report(g->of.user, &g->why);
+        }
+    }
 }
