@@ -88,14 +88,6 @@ read_at(int fd, void *to, size_t size, uint64_t at, bool may_block)
     return n;
 }
 
-/* After a failed read: a job may wait for the disk. If the job's read fails
- * too, the file is damaged, or shorter than before. */
-static enum body_result
-read_later(bool may_block)
-{
-    return may_block ? BODY_FAILED : BODY_WAITS;
-}
-
 static size_t
 at_most(const struct file_body *f, size_t size)
 {
@@ -123,23 +115,13 @@ file_next(struct body *body, bool may_block, struct slice *piece)
     if (!has_buffer(f))
         return BODY_FAILED;
     n = read_at(f->fd, f->piece, at_most(f, FILE_PIECE), f->at, may_block);
+    /* A job may wait for the disk. If its read fails too, the file is damaged,
+     * or shorter than before. */
     if (n <= 0)
-        return read_later(may_block);
+        return may_block ? BODY_FAILED : BODY_WAITS;
     f->at += (uint64_t)n;
     *piece = (struct slice){f->piece, (size_t)n};
     return BODY_DATA;
-}
-
-/* True if `size` bytes from f->at on seem to be in the page cache. The kernel
- * reads and drops a file from its beginning on, so this function looks at the
- * first and the last byte alone. */
-static bool
-is_cached(const struct file_body *f, size_t size)
-{
-    char byte;
-
-    return read_at(f->fd, &byte, 1, f->at, false) == 1 &&
-           read_at(f->fd, &byte, 1, f->at + size - 1, false) == 1;
 }
 
 /* Reads `size` bytes from f->at on into the page cache. false: the file does
@@ -169,11 +151,20 @@ file_next_in_file(struct body *body, bool may_block, struct file_part *piece)
 {
     struct file_body *f = (struct file_body *)body;
     size_t size = at_most(f, FILE_PART);
+    bool is_cached;
+    char byte;
 
     if (!size)
         return BODY_END;
-    if (!(may_block ? fill_cache(f, size) : is_cached(f, size)))
-        return read_later(may_block);
+    /* The kernel reads and drops a file from its beginning on, so the first and
+     * the last byte show whether it is in the page cache. */
+    if (may_block)
+        is_cached = fill_cache(f, size);
+    else
+        is_cached = read_at(f->fd, &byte, 1, f->at, false) == 1 &&
+                    read_at(f->fd, &byte, 1, f->at + size - 1, false) == 1;
+    if (!is_cached)
+        return may_block ? BODY_FAILED : BODY_WAITS;
     *piece = (struct file_part){f->fd, f->at, size};
     f->at += size;
     return BODY_DATA;

@@ -5,6 +5,7 @@
 
 #include "base/certificates.h"
 #include "broker/base/diag.h"
+#include "proto/number.h"
 
 struct client_trust {
     STACK_OF(X509) * authorities;
@@ -79,8 +80,7 @@ client_trust_proof(const struct ssl_st *ssl, char *fingerprint,
         X509_digest(cert, EVP_sha256(), digest, &size) != 1)
         return false;
     *ends_us = certificate_end_us(cert);
-    for (unsigned i = 0; i < size; i++)
-        snprintf(fingerprint + (size_t)2 * i, 3, "%02x", digest[i]);
+    *hex_write(fingerprint, digest, size) = '\0';
     return true;
 }
 

@@ -4,13 +4,6 @@
 #include "proto/http/accept_header.h"
 #include "proto/number.h"
 
-/* Takes an element off a list, without the white space around it. */
-static struct slice
-take_tag(struct slice *rest, char end)
-{
-    return slice_trimmed(slice_take(rest, end));
-}
-
 struct conditions
 conditional_read(struct request *rq)
 {
@@ -26,27 +19,9 @@ conditional_read(struct request *rq)
     return c;
 }
 
-/* Content codings (section 12.5.3) */
+/* Content codings (section 12.5.3). A malformed element counts as absent. */
 
 #define NOT_LISTED (-1)
-
-/* The weight of an element such as "gzip;q=0.5"; *coding is "gzip". A malformed
- * element counts as absent. */
-static int
-read_coding(struct slice element, struct slice *coding)
-{
-    int weight = 1000;
-
-    *coding = take_tag(&element, ';');
-    while (element.size) {
-        struct slice parameter = take_tag(&element, ';');
-        struct slice name = take_tag(&parameter, '=');
-
-        if (slice_is_word(name, "q"))
-            weight = accept_weight(slice_trimmed(parameter));
-    }
-    return weight < 0 ? NOT_LISTED : weight;
-}
 
 struct codings {
     int gzip, identity, any;
@@ -58,8 +33,9 @@ read_codings(struct slice list)
     struct codings c = {NOT_LISTED, NOT_LISTED, NOT_LISTED};
 
     while (list.size) {
-        struct slice coding = {NULL, 0};
-        int weight = read_coding(take_tag(&list, ','), &coding);
+        struct slice parameters = accept_take(&list, ',');
+        struct slice coding = accept_take(&parameters, ';');
+        int weight = accept_weight(parameters);
 
         if (slice_is_word(coding, "gzip") || slice_is_word(coding, "x-gzip"))
             c.gzip = weight;
@@ -73,40 +49,32 @@ read_codings(struct slice list)
 
 /* Validators (sections 8.8.3 and 13.1) */
 
-/* Takes the next entity tag of a list, quotes included. */
-static bool
-next_tag(struct slice *list, struct slice *tag, bool *is_weak)
-{
-    const char *end;
-
-    while (list->size && (slice_is_blank(*list->data) || *list->data == ','))
-        slice_skip(list, 1);
-    *is_weak = list->size > 1 && !memcmp(list->data, "W/", 2);
-    if (*is_weak)
-        slice_skip(list, 2);
-    if (list->size < 2 || *list->data != '"')
-        return false;
-    end = memchr(list->data + 1, '"', list->size - 1);
-    if (!end)
-        return false;
-    *tag = (struct slice){list->data, (size_t)(end + 1 - list->data)};
-    slice_skip(list, tag->size);
-    return true;
-}
-
-/* True if the list contains `etag`, which is strong. */
+/* True if the list contains the entity tag `etag`, which is strong. */
 static bool
 names_etag(struct slice list, const char *etag, bool weak_will_do)
 {
-    struct slice tag = {NULL, 0};
-    bool is_weak = false;
-
     if (!etag)
         return false;
-    while (next_tag(&list, &tag, &is_weak))
+    for (;;) {
+        struct slice tag;
+        const char *end;
+        bool is_weak;
+
+        while (list.size && (slice_is_blank(*list.data) || *list.data == ','))
+            slice_skip(&list, 1);
+        is_weak = slice_starts(list, "W/");
+        if (is_weak)
+            slice_skip(&list, 2);
+        if (list.size < 2 || *list.data != '"')
+            return false;
+        end = memchr(list.data + 1, '"', list.size - 1);
+        if (!end)
+            return false;
+        tag = slice_between(list.data, end + 1);
+        slice_skip(&list, tag.size);
         if (slice_is(tag, etag) && (weak_will_do || !is_weak))
             return true;
-    return false;
+    }
 }
 
 /* Steps 1 and 2 of section 13.2.2. */
@@ -164,14 +132,14 @@ static struct range
 read_range(struct slice text, uint64_t size)
 {
     struct range none = {RANGE_NONE, 0, 0}, outside = {RANGE_OUTSIDE, 0, 0};
-    struct slice unit = take_tag(&text, '='), from;
+    struct slice unit = slice_trimmed(slice_take(&text, '=')), from;
     uint64_t first, last;
 
     text = slice_trimmed(text);
     if (!slice_is_word(unit, "bytes") || !text.size ||
         !memchr(text.data, '-', text.size) || memchr(text.data, ',', text.size))
         return none;
-    from = take_tag(&text, '-');
+    from = slice_trimmed(slice_take(&text, '-'));
     text = slice_trimmed(text);
     if (!from.size) {
         if (!number_read_large(text, &last))

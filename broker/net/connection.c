@@ -141,12 +141,6 @@ end_count(struct connection *c, bool *is_counted, enum client_kind kind)
     *is_counted = false;
 }
 
-static void
-end_half(struct connection *c)
-{
-    end_count(c, &c->is_half, CLIENT_HALF_HEADS);
-}
-
 void
 connection_enter(struct connection *c, const struct phase *phase,
                  int64_t deadline_us)
@@ -158,7 +152,7 @@ connection_enter(struct connection *c, const struct phase *phase,
                                  : &s->timed,
              &c->node);
     if (!phase->is_head)
-        end_half(c);
+        end_count(c, &c->is_half, CLIENT_HALF_HEADS);
     c->phase = phase;
     c->deadline_us = deadline_us;
     c->is_spared = false;
@@ -213,36 +207,6 @@ feed_bytes(struct connection *c, struct slice bytes)
         waiting_leave(&c->in, bytes.size);
     else if (!waiting_add(&c->in, bytes))
         connection_kill(c);
-}
-
-/* Closes it behind a whole answer, once the client has taken all. */
-static void end_connection(struct connection *c);
-
-static void
-on_readable(struct connection *c)
-{
-    struct service *s = c->service;
-    struct slice bytes = {s->input, 0};
-    ssize_t n;
-
-    if (!wants_input(c)) {
-        socket_set_reading(&c->socket, false);
-        return;
-    }
-    n = socket_read(&c->socket, s->input, sizeof(s->input));
-    if (n < 0)
-        end_connection(c);
-    if (n <= 0)
-        return;
-    bytes.size = (size_t)n;
-    if (c->in.data) {
-        if (!waiting_add(&c->in, bytes)) {
-            connection_kill(c);
-            return;
-        }
-        bytes = waiting_slice(&c->in);
-    }
-    feed_bytes(c, bytes);
 }
 
 void
@@ -398,15 +362,39 @@ on_writable(struct connection *c)
     }
 }
 
+/* Closes it behind a whole answer, once the client has taken all. */
+static void end_connection(struct connection *c);
+
 static void
 on_ready(struct socket *socket, bool is_writable, bool is_readable)
 {
     struct connection *c = list_entry(socket, struct connection, socket);
+    struct service *s = c->service;
+    struct slice bytes = {s->input, 0};
+    ssize_t n;
 
     if (is_writable)
         on_writable(c);
-    if (is_readable && !connection_is_gone(c))
-        on_readable(c);
+    if (!is_readable || connection_is_gone(c))
+        return;
+    if (!wants_input(c)) {
+        socket_set_reading(socket, false);
+        return;
+    }
+    n = socket_read(socket, s->input, sizeof(s->input));
+    if (n < 0)
+        end_connection(c);
+    if (n <= 0)
+        return;
+    bytes.size = (size_t)n;
+    if (c->in.data) {
+        if (!waiting_add(&c->in, bytes)) {
+            connection_kill(c);
+            return;
+        }
+        bytes = waiting_slice(&c->in);
+    }
+    feed_bytes(c, bytes);
 }
 
 /* Clients */
@@ -428,7 +416,7 @@ connection_count_stream(struct connection *c, struct problem *why)
 static void
 count_off(struct connection *c)
 {
-    end_half(c);
+    end_count(c, &c->is_half, CLIENT_HALF_HEADS);
     end_count(c, &c->is_streaming, CLIENT_STREAMS);
     end_count(c, &c->is_counted, CLIENT_CONNECTIONS);
     holding_end(&c->left);
@@ -457,22 +445,6 @@ count_for(struct connection *c, int fd, const struct sockaddr *address,
                     ? client_of_user(clients, unix_socket_peer(fd))
                     : client_at(clients, address);
     return begin_count(c, &c->is_counted, CLIENT_CONNECTIONS, why);
-}
-
-static enum status
-count_new(struct connection *c, int fd, const struct sockaddr *peer)
-{
-    const struct networks *trusted = c->service->server->options.trusted;
-    enum status rc;
-
-    set_peer(&c->peer, fd, peer);
-    if (is_operators(c))
-        return STATUS_OK;
-    c->is_proxied = trusted && networks_contain(networks_latest(trusted), peer);
-    if (c->is_proxied)
-        return STATUS_OK;
-    rc = count_for(c, fd, peer, NULL);
-    return rc ? rc : connection_count_half(c);
 }
 
 enum status
@@ -597,15 +569,24 @@ enum status
 connection_new(struct service *service, int fd, const struct sockaddr *peer,
                enum listener_kind listener)
 {
+    const struct networks *trusted = service->server->options.trusted;
     struct connection *c = memory_new(1, sizeof(*c));
     enum status rc = STATUS_OK;
     bool is_unix = listener != LISTENER_TCP, is_open = false;
+    bool is_counted = true;
 
     c->listener = listener;
     c->service = service;
     list_init(&c->node);
     list_init(&c->ready);
-    if (!count_new(c, fd, peer)) {
+    set_peer(&c->peer, fd, peer);
+    if (!is_operators(c)) {
+        c->is_proxied =
+            trusted && networks_contain(networks_latest(trusted), peer);
+        is_counted = c->is_proxied || (!count_for(c, fd, peer, NULL) &&
+                                       !connection_count_half(c));
+    }
+    if (is_counted) {
         rc = find_descriptor(c, &fd);
         is_open =
             !rc && socket_open(&c->socket, loop_uv(service->loop), fd, is_unix,
@@ -734,32 +715,29 @@ connection_check_sending(struct connection *c, int64_t now_us)
     connection_kill(c);
 }
 
-/* Counts the bytes that the kernel holds for the client. False: the client has
- * its share, and takes so little that they would stay. */
-static bool
-count_left(struct connection *c)
-{
-    uint64_t before = c->acked;
-    size_t left;
-
-    if (is_operators(c) || c->sent == c->settled || connection_is_gone(c))
-        return true;
-    holding_end(&c->left);
-    left = tcp_left(c->socket.fd);
-    if (!left)
-        c->settled = c->sent;
-    c->acked = socket_taken(&c->socket);
-    holding_init(&c->left, c->service->server->clients,
-                 client_for(c, CLIENT_STREAMS), CLIENT_KERNEL);
-    return holding_try(&c->left, left) ||
-           (c->acked - before) * LEFT_SECONDS >= left ||
-           !holding_add(&c->left, left, NULL);
-}
-
 void
 connection_check(struct connection *c, int64_t now_us)
 {
-    if (!count_left(c))
+    uint64_t before = c->acked;
+    bool is_over = false;
+    size_t left;
+
+    /* Counts the bytes that the kernel holds for the client. The connection is
+     * over if the client has its share, and takes so little that they would
+     * stay. */
+    if (!is_operators(c) && c->sent != c->settled && !connection_is_gone(c)) {
+        holding_end(&c->left);
+        left = tcp_left(c->socket.fd);
+        if (!left)
+            c->settled = c->sent;
+        c->acked = socket_taken(&c->socket);
+        holding_init(&c->left, c->service->server->clients,
+                     client_for(c, CLIENT_STREAMS), CLIENT_KERNEL);
+        is_over = !holding_try(&c->left, left) &&
+                  (c->acked - before) * LEFT_SECONDS < left &&
+                  holding_add(&c->left, left, NULL);
+    }
+    if (is_over)
         connection_kill(c);
     else if (c->phase->check && (!c->phase->is_untimed || c->socket.is_writing))
         c->phase->check(c, now_us);

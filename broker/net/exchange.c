@@ -72,31 +72,12 @@ refuse_upgrade(struct request *rq)
     return false;
 }
 
-/* Counts the request for the client of a trusted proxy. Returns true if the
- * client has its share, after an answer. The connection is kept, so the answer
- * must fit the method: HEAD has no body. */
-static bool
-refuse_client(struct request *rq)
-{
-    struct slice forwarded = {NULL, 0}, x_forwarded_for = {NULL, 0};
-    struct problem why = {"", 0, 0};
-
-    if (!rq->connection->is_proxied)
-        return false;
-    request_header(rq, "forwarded", &forwarded);
-    request_header(rq, "x-forwarded-for", &x_forwarded_for);
-    if (!connection_count_proxied(rq->connection, forwarded, x_forwarded_for,
-                                  &why))
-        return false;
-    request_answer_problem(rq, 429, &why);
-    return true;
-}
-
 /* Answers requests that need no handler; true if it did. */
 static bool
 refuse_here(struct request *rq)
 {
-    struct problem stopping = {"the server is stopping", 0, 0};
+    struct problem stopping = {"the server is stopping", 0, 0}, why = {""};
+    struct slice forwarded = {NULL, 0}, x_forwarded_for = {NULL, 0};
     enum method method = METHOD_GET;
 
     while (method < METHODS &&
@@ -110,8 +91,17 @@ refuse_here(struct request *rq)
      * rules about paths to it. */
     if (rq->fields->is_https && !rq->connection->socket.ssl)
         return refuse_request(rq, 400, "https:// on a connection without TLS");
-    if (refuse_client(rq))
-        return true;
+    /* The request counts for the client of a trusted proxy. The connection is
+     * kept, so the refusal must fit the method: HEAD has no body. */
+    if (rq->connection->is_proxied) {
+        request_header(rq, "forwarded", &forwarded);
+        request_header(rq, "x-forwarded-for", &x_forwarded_for);
+        if (connection_count_proxied(rq->connection, forwarded, x_forwarded_for,
+                                     &why)) {
+            request_answer_problem(rq, 429, &why);
+            return true;
+        }
+    }
     if (rq->has_body && rq->method != METHOD_POST && rq->method != METHOD_PUT &&
         rq->method != METHOD_PATCH)
         return refuse_request(rq, 400, "this method takes no body");
@@ -236,28 +226,22 @@ follow_decision(struct connection *c)
     follow_answer(c);
 }
 
-/* Reads a head. A client that does not speak TLS to a TLS listener is refused
- * instead. */
-static enum status
-read_head(struct connection *c, struct slice bytes, struct problem *why)
-{
-    struct request_head *head = &c->service->head;
-
-    if (!c->socket.is_plain)
-        return request_head_read(head, bytes, &c->seen, why);
-    head->refusal = 400;
-    return problem(why, STATUS_MALFORMED,
-                   "this port speaks TLS only: ask for https:// or wss://");
-}
-
 static size_t
 take_head(struct connection *c, struct slice bytes)
 {
     struct service *s = c->service;
     struct server *server = s->server;
     struct problem why = {"", 0, 0};
-    enum status rc = read_head(c, bytes, &why);
     struct request *rq = NULL;
+    enum status rc;
+
+    if (c->socket.is_plain) { /* a client that does not speak TLS */
+        s->head.refusal = 400;
+        rc = problem(&why, STATUS_MALFORMED,
+                     "this port speaks TLS only: ask for https:// or wss://");
+    } else {
+        rc = request_head_read(&s->head, bytes, &c->seen, &why);
+    }
 
     if (rc == STATUS_AGAIN) {
         /* An incomplete head has less time than silence. */
@@ -368,26 +352,20 @@ read_chunked(struct connection *c, struct slice bytes)
 }
 
 static size_t
-read_plain(struct connection *c, struct slice bytes)
-{
-    struct request *rq = c->request;
-
-    if (bytes.size > rq->in.left)
-        bytes.size = (size_t)rq->in.left;
-    hand_over(c, bytes);
-    if (!rq->in.left && c->phase == &exchange_body)
-        end_body(c);
-    return bytes.size;
-}
-
-static size_t
 take_body(struct connection *c, struct slice bytes)
 {
+    struct request *rq = c->request;
     size_t n;
 
-    diag_begin_request(c->request->id);
-    n = c->request->in.is_chunked ? read_chunked(c, bytes)
-                                  : read_plain(c, bytes);
+    diag_begin_request(rq->id);
+    if (rq->in.is_chunked) {
+        n = read_chunked(c, bytes);
+    } else {
+        n = bytes.size < rq->in.left ? bytes.size : (size_t)rq->in.left;
+        hand_over(c, (struct slice){bytes.data, n});
+        if (!rq->in.left && c->phase == &exchange_body)
+            end_body(c);
+    }
     follow_answer(c);
     diag_end_request();
     return n;

@@ -33,21 +33,11 @@
 
 /* Addresses */
 
-static void
-set_port(struct sockaddr_storage *at, unsigned port)
+static in_port_t *
+port_at(struct sockaddr_storage *at)
 {
-    if (at->ss_family == AF_INET6)
-        ((struct sockaddr_in6 *)at)->sin6_port = htons((uint16_t)port);
-    else
-        ((struct sockaddr_in *)at)->sin_port = htons((uint16_t)port);
-}
-
-static unsigned
-port_of(const struct sockaddr_storage *at)
-{
-    return ntohs(at->ss_family == AF_INET6
-                     ? ((const struct sockaddr_in6 *)at)->sin6_port
-                     : ((const struct sockaddr_in *)at)->sin_port);
+    return at->ss_family == AF_INET6 ? &((struct sockaddr_in6 *)at)->sin6_port
+                                     : &((struct sockaddr_in *)at)->sin_port;
 }
 
 /* A socket bound to address number `i`; -1 and errno if that cannot be. Options
@@ -102,7 +92,7 @@ try_port(struct addresses *a, unsigned *port)
 
         one.at[0] = a->at[i];
         one.size[0] = a->size[i];
-        set_port(&one.at[0], *port);
+        *port_at(&one.at[0]) = htons((uint16_t)*port);
         fds[a->n] = bound_socket(&one, 0, false);
         if (fds[a->n] < 0 &&
             (errno == EADDRNOTAVAIL || errno == EAFNOSUPPORT)) {
@@ -114,7 +104,7 @@ try_port(struct addresses *a, unsigned *port)
             break;
         }
         getsockname(fds[a->n], (struct sockaddr *)&one.at[0], &size);
-        *port = port_of(&one.at[0]);
+        *port = ntohs(*port_at(&one.at[0]));
         a->at[a->n] = one.at[0];
         a->size[a->n++] = one.size[0];
     }
@@ -125,18 +115,19 @@ try_port(struct addresses *a, unsigned *port)
     return error;
 }
 
-/* Looks `host` up; opens nothing. */
-static enum status
-look_up(struct addresses *found, const char *host, const char *where,
-        struct problem *why)
+enum status
+addresses_find(struct addresses *a, const char *host, unsigned *port,
+               struct problem *why)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
                              .ai_flags = AI_PASSIVE};
     struct addrinfo *all = NULL;
-    char name[256];
+    struct addresses found = {.n = 0};
+    char where[300], name[256];
     size_t size = strlen(host);
     int error = 0;
 
+    snprintf(where, sizeof(where), "%s port %u", host, *port);
     if (size > 2 && host[0] == '[' && host[size - 1] == ']')
         snprintf(name, sizeof(name), "%.*s", (int)size - 2, host + 1);
     else
@@ -145,29 +136,12 @@ look_up(struct addresses *found, const char *host, const char *where,
     if (error)
         return problem(why, STATUS_IO, "cannot listen on %s: %s", where,
                        gai_strerror(error));
-    found->n = 0;
-    for (struct addrinfo *i = all; i && found->n < ADDRESSES_MAX;
+    for (struct addrinfo *i = all; i && found.n < ADDRESSES_MAX;
          i = i->ai_next) {
-        memcpy(&found->at[found->n], i->ai_addr, i->ai_addrlen);
-        found->size[found->n++] = i->ai_addrlen;
+        memcpy(&found.at[found.n], i->ai_addr, i->ai_addrlen);
+        found.size[found.n++] = i->ai_addrlen;
     }
     freeaddrinfo(all);
-    return STATUS_OK;
-}
-
-enum status
-addresses_find(struct addresses *a, const char *host, unsigned *port,
-               struct problem *why)
-{
-    struct addresses found;
-    char where[300];
-    enum status rc;
-    int error = 0;
-
-    snprintf(where, sizeof(where), "%s port %u", host, *port);
-    rc = look_up(&found, host, where, why);
-    if (rc)
-        return rc;
     for (int tries = 0; tries < PORT_TRIES; tries++) {
         unsigned wanted = *port;
 
@@ -353,6 +327,7 @@ static void
 accept_some(uv_poll_t *poll, int status, int events)
 {
     struct listener *listener = poll->data;
+    enum listener_kind kind = listener->kind;
     struct service *service = listener->service;
     struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
     enum status rc;
@@ -378,14 +353,13 @@ accept_some(uv_poll_t *poll, int status, int events)
         if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return;
         /* Without a descriptor that connection has failed, not the listener. */
-        if (fd < 0 || hand_over(service, fd, &peer, listener->kind))
+        if (fd < 0 || hand_over(service, fd, &peer, kind))
             continue;
-        rc = connection_new(service, fd, (struct sockaddr *)&peer,
-                            listener->kind);
+        rc = connection_new(service, fd, (struct sockaddr *)&peer, kind);
         if (rc == STATUS_LIMITED)
             close(fd);
         if (rc == STATUS_BUSY) {
-            find_place(service, fd, &peer, listener->kind);
+            find_place(service, fd, &peer, kind);
             return;
         }
     }
@@ -424,30 +398,6 @@ add_listener(struct service *service, int fd, enum listener_kind kind,
     return STATUS_OK;
 }
 
-static enum status
-listen_on_address(struct service *service, const struct addresses *addresses,
-                  unsigned i, struct problem *why)
-{
-    int fd = bound_socket(addresses, i, true);
-
-    if (fd >= 0 && !listen(fd, BACKLOG))
-        return add_listener(service, fd, LISTENER_TCP, NULL, why);
-    problem_errno(why, "cannot listen on", service->server->options.host);
-    file_close(&fd);
-    return STATUS_IO;
-}
-
-static enum status
-listen_on_path(struct service *service, const struct unix_socket *socket,
-               struct problem *why)
-{
-    struct unix_file file;
-    int fd;
-    enum status rc = unix_socket_listen(socket, BACKLOG, &file, &fd, why);
-
-    return rc ? rc : add_listener(service, fd, socket->kind, &file, why);
-}
-
 enum status
 listeners_open(struct service *service, const struct addresses *addresses,
                struct problem *why)
@@ -456,11 +406,26 @@ listeners_open(struct service *service, const struct addresses *addresses,
     struct listeners *l = &service->listeners;
     enum status rc = STATUS_OK;
 
-    for (unsigned i = 0; i < addresses->n && !rc; i++)
-        rc = listen_on_address(service, addresses, i, why);
+    struct unix_file file;
+    int fd;
+
+    for (unsigned i = 0; i < addresses->n && !rc; i++) {
+        fd = bound_socket(addresses, i, true);
+        if (fd >= 0 && !listen(fd, BACKLOG)) {
+            rc = add_listener(service, fd, LISTENER_TCP, NULL, why);
+        } else {
+            rc = problem_errno(why, "cannot listen on", options->host);
+            file_close(&fd);
+        }
+    }
     for (unsigned i = 0; i < options->n_unix_sockets && !service->number && !rc;
-         i++)
-        rc = listen_on_path(service, &options->unix_sockets[i], why);
+         i++) {
+        const struct unix_socket *socket = &options->unix_sockets[i];
+
+        rc = unix_socket_listen(socket, BACKLOG, &file, &fd, why);
+        if (!rc)
+            rc = add_listener(service, fd, socket->kind, &file, why);
+    }
     l->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
     for (unsigned i = 0; i < l->n; i++)
         accept_on(&l->all[i]);

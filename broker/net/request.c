@@ -167,9 +167,9 @@ request_new(struct connection *c, const struct request_head *h,
     rq->is_upgrade = h->upgrade == REQUEST_UPGRADE_WEBSOCKET;
     rq->is_continue = h->is_continue;
     rq->is_closing = !h->is_kept;
-    rq->has_body = h->is_chunked || h->length;
-    rq->in.is_chunked = h->is_chunked;
-    rq->in.length = rq->in.left = h->length;
+    rq->has_body = h->body.is_chunked || h->body.length;
+    rq->in.is_chunked = h->body.is_chunked;
+    rq->in.length = rq->in.left = h->body.length;
     chunked_init(&rq->in.chunked);
     rq->prefers_page =
         request_header(rq, "accept", &accept) && accept_prefers_page(accept);
@@ -267,19 +267,6 @@ request_header(struct request *rq, const char *name, struct slice *value)
 
 /* Parameters */
 
-/* Decodes into the place that the value has in the copy of the query. */
-static struct slice
-decode_value(struct request *rq, struct slice text)
-{
-    char *decoded = rq->head + rq->head_size + (text.data - rq->query.data);
-    long size;
-
-    for (size_t i = 0; i < text.size; i++)
-        decoded[i] = text.data[i] == '+' ? ' ' : text.data[i];
-    size = uri_decode((struct slice){decoded, text.size}, decoded);
-    return size < 0 ? SLICE("") : (struct slice){decoded, (size_t)size};
-}
-
 bool
 request_parameter(struct request *rq, const char *name, struct slice *value)
 {
@@ -287,11 +274,18 @@ request_parameter(struct request *rq, const char *name, struct slice *value)
 
     while (rest.size > 0) {
         struct slice text = slice_take(&rest, '&');
+        char *decoded;
+        long size;
 
-        if (slice_is(slice_take(&text, '='), name)) {
-            *value = decode_value(rq, text);
-            return true;
-        }
+        if (!slice_is(slice_take(&text, '='), name))
+            continue;
+        /* Into the place that the value has in the copy of the query. */
+        decoded = rq->head + rq->head_size + (text.data - rq->query.data);
+        for (size_t i = 0; i < text.size; i++)
+            decoded[i] = text.data[i] == '+' ? ' ' : text.data[i];
+        size = uri_decode((struct slice){decoded, text.size}, decoded);
+        *value = (struct slice){decoded, size < 0 ? 0 : (size_t)size};
+        return true;
     }
     return false;
 }

@@ -157,21 +157,6 @@ date_of(struct service *s)
     return s->date;
 }
 
-/* The Connection lines. 426 must name the required protocol (RFC 9110 section
- * 15.5.22), but only to clients that can speak it. */
-static const char *
-connection_lines(const struct request *rq, unsigned status)
-{
-    if (status == 426 && !rq->is_1_0)
-        return rq->is_closing ? "Upgrade: websocket\r\n"
-                                "Connection: upgrade, close\r\n"
-                              : "Upgrade: websocket\r\n"
-                                "Connection: upgrade\r\n";
-    if (rq->is_closing)
-        return "Connection: close\r\n";
-    return rq->is_1_0 ? "Connection: keep-alive\r\n" : "";
-}
-
 /* Writes the head into the scratch; returns its size. Every answer has a head,
  * so this does without printf, which took a third of the time of a small
  * answer. */
@@ -191,7 +176,16 @@ compose_head(struct request *rq, const struct response *r, uint64_t size)
     BUF_ADD(&head, "\r\nX-Request-Id: ");
     buf_add_slice(&head, rq->id);
     BUF_ADD(&head, "\r\nX-Content-Type-Options: nosniff\r\n");
-    buf_add_text(&head, connection_lines(rq, r->status));
+    /* 426 must name the required protocol (RFC 9110 section 15.5.22), but only
+     * to clients that can speak it. */
+    if (r->status == 426 && !rq->is_1_0) {
+        BUF_ADD(&head, "Upgrade: websocket\r\nConnection: upgrade");
+        buf_add_text(&head, rq->is_closing ? ", close\r\n" : "\r\n");
+    } else if (rq->is_closing) {
+        BUF_ADD(&head, "Connection: close\r\n");
+    } else if (rq->is_1_0) {
+        BUF_ADD(&head, "Connection: keep-alive\r\n");
+    }
     if (r->is_long && !rq->is_1_0)
         BUF_ADD(&head, "Transfer-Encoding: chunked\r\n");
     /* RFC 9110 section 8.6 forbids it in 204. In 304 it would be the length of
@@ -296,43 +290,37 @@ cut_off(struct connection *c)
     connection_kill(c);
 }
 
-/* Sends a piece that stays in its file, as far as there is room. Only this
+/* Writes at most WRITE_MAX bytes of the piece at hand, or of one that stays in
+ * its file as far as there is room. Only this
  * thread sends, and only this thread closes the socket and the file, so both
  * descriptors are still what they were. A job on the worker pool reads the
  * bytes into the page cache and sends nothing. The kernel may drop some of them
  * before there is room: this thread then waits for the disk. */
 static bool
-send_from_file(struct connection *c)
-{
-    struct outgoing *out = &c->request->out;
-    ssize_t n = connection_send_file(c, &out->in_file);
-
-    if (n == -2)
-        cut_off(c);
-    if (n < 0)
-        return false;
-    out->in_file.at += (uint64_t)n;
-    out->in_file.size -= (size_t)n;
-    out->piece.size -= (size_t)n;
-    out->left -= (size_t)n;
-    return true;
-}
-
-/* Writes at most WRITE_MAX bytes of the piece at hand. */
-static bool
 write_some(struct connection *c)
 {
     struct outgoing *out = &c->request->out;
     size_t n = out->piece.size < WRITE_MAX ? out->piece.size : WRITE_MAX;
+    ssize_t sent;
 
     if (out->left <= WRITE_MAX)
         connection_end_clients(c);
-    if (out->is_from_file)
-        return send_from_file(c);
-    if (!connection_write(c, out->piece.data, n))
+    if (!out->is_from_file) {
+        if (!connection_write(c, out->piece.data, n))
+            return false;
+        slice_skip(&out->piece, n);
+        out->left -= n;
+        return true;
+    }
+    sent = connection_send_file(c, &out->in_file);
+    if (sent == -2)
+        cut_off(c);
+    if (sent < 0)
         return false;
-    slice_skip(&out->piece, n);
-    out->left -= n;
+    out->in_file.at += (uint64_t)sent;
+    out->in_file.size -= (size_t)sent;
+    out->piece.size -= (size_t)sent;
+    out->left -= (size_t)sent;
     return true;
 }
 
@@ -465,24 +453,12 @@ gather_body(struct request *rq, size_t size)
     return size;
 }
 
-/* Makes a body of a text that does not fit beside the head. */
-static bool
-keep_text(struct request *rq, struct slice text)
-{
-    struct buf copy;
-
-    buf_init(&copy, text.size);
-    buf_add_slice(&copy, text);
-    rq->out.body = body_of_buf(&copy);
-    buf_fini(&copy);
-    return rq->out.body != NULL;
-}
-
 /* Takes over the body; false: no memory. */
 static bool
 take_body(struct request *rq, struct response *r, size_t *size)
 {
     struct outgoing *out = &rq->out;
+    struct buf copy;
 
     out->result = BODY_WAITS;
     out->body = r->body;
@@ -491,8 +467,14 @@ take_body(struct request *rq, struct response *r, size_t *size)
         drop_body(out);
         return true;
     }
-    if (!out->body && r->text.size > SMALL_BODY && !keep_text(rq, r->text))
-        return false;
+    if (!out->body && r->text.size > SMALL_BODY) { /* not beside the head */
+        buf_init(&copy, r->text.size);
+        buf_add_slice(&copy, r->text);
+        out->body = body_of_buf(&copy);
+        buf_fini(&copy);
+        if (!out->body)
+            return false;
+    }
     if (out->body) {
         out->left = out->body->size;
         if (out->left <= SMALL_BODY)

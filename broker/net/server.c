@@ -48,13 +48,6 @@ check_connections(struct list *list, int64_t now_us, bool is_cut)
     }
 }
 
-static bool
-has_connections(const struct service *s)
-{
-    return !list_is_empty(&s->heads) || !list_is_empty(&s->timed) ||
-           !list_is_empty(&s->untimed);
-}
-
 static void
 on_late_end(struct alarm *alarm)
 {
@@ -92,7 +85,8 @@ on_turn(void *user)
             check_connections(&s->timed, 0, true);
             check_connections(&s->untimed, 0, true);
         }
-        if (s->is_cut && !has_connections(s))
+        if (s->is_cut && list_is_empty(&s->heads) && list_is_empty(&s->timed) &&
+            list_is_empty(&s->untimed))
             loop_end(s->loop);
     }
     return false;
@@ -236,20 +230,6 @@ service_end(struct service *s, int64_t cut_at_us)
     loop_post(s->loop, &s->end);
 }
 
-/* No thread that opens files may run any more. */
-static void
-free_service(struct service *s)
-{
-    if (!s->server)
-        return; /* never made */
-    listeners_close(s);
-    if (!loop_free(s->loop))
-        diag(DIAG_ERROR, "net", "an event loop has not come to its end");
-    if (s->listeners.spare >= 0)
-        close(s->listeners.spare);
-    free(s->slots);
-}
-
 /* The server */
 
 /* Descriptors that a broker needs before the first connection, and some for
@@ -257,17 +237,6 @@ free_service(struct service *s)
  * midway in their start, or never finish it. */
 #define FILES_LEAST     60
 #define FILES_OF_THREAD 12
-
-/* Connections leave a tenth of the descriptors to the broker. */
-static int
-find_fd_end(void)
-{
-    struct rlimit files;
-
-    if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur > INT_MAX)
-        return INT_MAX;
-    return (int)(files.rlim_cur - files.rlim_cur / 10);
-}
 
 /* Ends the services that were made. */
 static void
@@ -280,8 +249,19 @@ end_services(struct server *server, int64_t cut_at_us)
     for (unsigned i = 0; i < server->n_services; i++)
         if (server->services[i].thread.is_running)
             thread_stop(&server->services[i].thread);
-    for (unsigned i = 0; i < server->n_services; i++)
-        free_service(&server->services[i]);
+    /* No thread that opens files runs any more. */
+    for (unsigned i = 0; i < server->n_services; i++) {
+        struct service *s = &server->services[i];
+
+        if (!s->server)
+            continue; /* never made */
+        listeners_close(s);
+        if (!loop_free(s->loop))
+            diag(DIAG_ERROR, "net", "an event loop has not come to its end");
+        if (s->listeners.spare >= 0)
+            close(s->listeners.spare);
+        free(s->slots);
+    }
     tls_close(server->tls);
     clients_fini(&server->unlimited);
     free(server);
@@ -295,6 +275,7 @@ server_open(struct server **server, const struct server_options *options,
     struct server *s = memory_new(1, sizeof(*s) + n * sizeof(s->services[0]));
     struct addresses addresses;
     enum status rc = STATUS_OK;
+    struct rlimit files;
     char text[16];
 
     *server = NULL;
@@ -305,7 +286,10 @@ server_open(struct server **server, const struct server_options *options,
     snprintf(text, sizeof(text), "%u", 4 * n);
     setenv("UV_THREADPOOL_SIZE", text, 0);
     s->port = options->port;
-    s->fd_end = find_fd_end();
+    /* Connections leave a tenth of the descriptors to the broker. */
+    s->fd_end = INT_MAX;
+    if (!getrlimit(RLIMIT_NOFILE, &files) && files.rlim_cur <= INT_MAX)
+        s->fd_end = (int)(files.rlim_cur - files.rlim_cur / 10);
     clients_init(&s->unlimited, 100);
     s->clients = options->clients ? options->clients : &s->unlimited;
     if (options->clients &&
@@ -349,12 +333,6 @@ server_check(const struct server_options *options, struct problem *why)
                        (unsigned long long)files.rlim_cur,
                        (unsigned long long)least);
     return addresses_find(&addresses, options->host, &port, why);
-}
-
-enum status
-server_check_unix(const struct unix_socket *socket, struct problem *why)
-{
-    return unix_socket_check(socket, why);
 }
 
 bool

@@ -131,7 +131,8 @@ unsigned server_port(const struct server *server);
 MUST_CHECK enum status server_check(const struct server_options *options,
                                     struct problem *why);
 
-/* Checks that the path can be listened on. `why` names it. */
+/* Checks that the path can be listened on now. Changes nothing. `why` names it.
+ */
 MUST_CHECK enum status server_check_unix(const struct unix_socket *socket,
                                          struct problem *why);
 

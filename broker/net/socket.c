@@ -131,32 +131,24 @@ plain_read(int fd, void *to, size_t size, int flags)
     return n ? n : -1;
 }
 
-/* Looks at the first byte for a TLS handshake. -1, 0: there is none. */
-static ssize_t
-look_for_tls(struct socket *s)
-{
-    unsigned char first = 0;
-    ssize_t n = plain_read(s->fd, &first, 1, MSG_PEEK);
-
-    if (n <= 0)
-        return n;
-    s->is_tls_due = false;
-    if (first != TLS_HANDSHAKE) {
-        SSL_free(s->ssl);
-        s->ssl = NULL;
-        s->is_plain = true;
-    }
-    return n;
-}
-
 ssize_t
 socket_read(struct socket *s, void *to, size_t size)
 {
-    ssize_t n = s->is_tls_due ? look_for_tls(s) : 1;
+    unsigned char first = 0;
+    ssize_t n;
     int rc;
 
-    if (n <= 0)
-        return n;
+    if (s->is_tls_due) { /* looks at the first byte for a TLS handshake */
+        n = plain_read(s->fd, &first, 1, MSG_PEEK);
+        if (n <= 0)
+            return n;
+        s->is_tls_due = false;
+        if (first != TLS_HANDSHAKE) {
+            SSL_free(s->ssl);
+            s->ssl = NULL;
+            s->is_plain = true;
+        }
+    }
     if (!s->ssl)
         return plain_read(s->fd, to, size, 0);
     ERR_clear_error();
@@ -195,80 +187,45 @@ tls_write(struct socket *s, const char *data, size_t size)
     return (ssize_t)sent;
 }
 
+/* Sends `data`, or bytes of the file `fd` from `at` on (NULL). */
 static ssize_t
-plain_write(struct socket *s, const void *data, size_t size)
+plain_send(struct socket *s, const char *data, int fd, uint64_t at, size_t size)
 {
-    ssize_t n;
+    size_t sent = 0;
 
-    do
-        n = send(s->fd, data, size, MSG_NOSIGNAL);
-    while (n < 0 && errno == EINTR);
-    if (n < 0)
-        return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -1;
-    return n;
-}
+    while (sent < size) {
+        size_t left = size - sent;
+        size_t piece = s->is_unix && left > PIECE_MAX ? PIECE_MAX : left;
+        off_t from = (off_t)(at + sent);
+        ssize_t n = data ? send(s->fd, data + sent, piece, MSG_NOSIGNAL)
+                         : sendfile(s->fd, fd, &from, piece);
 
-static ssize_t
-plain_send_file(struct socket *s, int fd, uint64_t at, size_t size)
-{
-    off_t from = (off_t)at;
-    ssize_t n;
-
-    do
-        n = sendfile(s->fd, fd, &from, size);
-    while (n < 0 && errno == EINTR);
-    if (n > 0)
-        return n;
-    if (n == 0 || errno == EIO)
-        return -2;
-    return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -1;
-}
-
-/* The size of the next write, of `left` bytes. */
-static size_t
-piece_size(const struct socket *s, size_t left)
-{
-    return s->is_unix && left > PIECE_MAX ? PIECE_MAX : left;
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (!data && (n == 0 || (n < 0 && errno == EIO)))
+            return -2;
+        if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
+            return -1;
+        if (n < 0)
+            break;
+        sent += (size_t)n;
+        s->written += (size_t)n;
+        if ((size_t)n < piece)
+            break;
+    }
+    return (ssize_t)sent;
 }
 
 ssize_t
 socket_write(struct socket *s, const void *data, size_t size)
 {
-    size_t sent = 0;
-
-    if (s->ssl)
-        return tls_write(s, data, size);
-    while (sent < size) {
-        size_t piece = piece_size(s, size - sent);
-        ssize_t n = plain_write(s, (const char *)data + sent, piece);
-
-        if (n < 0)
-            return -1;
-        sent += (size_t)n;
-        s->written += (size_t)n;
-        if ((size_t)n < piece)
-            break;
-    }
-    return (ssize_t)sent;
+    return s->ssl ? tls_write(s, data, size) : plain_send(s, data, -1, 0, size);
 }
 
 ssize_t
 socket_send_file(struct socket *s, int fd, uint64_t at, size_t size)
 {
-    size_t sent = 0;
-
-    while (sent < size) {
-        size_t piece = piece_size(s, size - sent);
-        ssize_t n = plain_send_file(s, fd, at + sent, piece);
-
-        if (n < 0)
-            return n;
-        sent += (size_t)n;
-        s->written += (size_t)n;
-        if ((size_t)n < piece)
-            break;
-    }
-    return (ssize_t)sent;
+    return plain_send(s, NULL, fd, at, size);
 }
 
 /* The first SSL_shutdown sends and does not block; a second one would read. */

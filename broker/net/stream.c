@@ -89,20 +89,6 @@ on_gone(struct connection *c)
     free(s);
 }
 
-/* Copies a text behind `*at` bytes of others, cut to TEXT_MAX. */
-static struct slice
-keep_text(struct stream *s, size_t *at, struct slice text)
-{
-    struct slice kept = {s->texts + *at,
-                         text.size < TEXT_MAX ? text.size : TEXT_MAX};
-
-    if (!kept.size)
-        return (struct slice){NULL, 0};
-    memcpy(s->texts + *at, text.data, kept.size);
-    *at += kept.size;
-    return kept;
-}
-
 /* Makes the stream of a request, with what its end needs. The texts take
  * memory for as long as the stream lives, so only a log gets them. */
 static struct stream *
@@ -122,8 +108,14 @@ new_stream(struct request *rq)
         size += texts[i]->size < TEXT_MAX ? texts[i]->size : TEXT_MAX;
     }
     s = memory_new(1, sizeof(*s) + size);
-    for (size_t i = 0; i < N_ELEMENTS(texts); i++)
-        *texts[i] = keep_text(s, &at, *texts[i]);
+    for (size_t i = 0; i < N_ELEMENTS(texts); i++) {
+        size_t n = texts[i]->size < TEXT_MAX ? texts[i]->size : TEXT_MAX;
+
+        if (n > 0)
+            memcpy(s->texts + at, texts[i]->data, n);
+        *texts[i] = (struct slice){s->texts + at, n};
+        at += n;
+    }
     s->end = end;
     s->began_us = rq->began_us;
     s->received_before = rq->received_before;
@@ -260,7 +252,7 @@ read_frames(struct connection *c, struct slice *bytes, struct ws_frame *frame)
     struct incoming_message *in = s->incoming;
 
     if (!s->handlers->on_message || c->phase != &stream_phase)
-        return ws_frames_read(&s->frames, bytes, frame);
+        return ws_frames_read(&s->frames, bytes, NULL, frame);
     if (!in) {
         in = memory_new(1, sizeof(*in));
         buf_init(&in->bytes, STREAM_MESSAGE_MAX);
@@ -268,28 +260,7 @@ read_frames(struct connection *c, struct slice *bytes, struct ws_frame *frame)
                      c->owner ? c->owner : c->client, CLIENT_POSTS);
         s->incoming = in;
     }
-    return ws_frames_read_into(&s->frames, bytes, &in->bytes, frame);
-}
-
-/* Counts the memory of a message that is not whole. False: the client has its
- * share, and the stream is closed. */
-static bool
-count_incoming(struct stream *s)
-{
-    struct incoming_message *in = s->incoming;
-
-    if (!in)
-        return true;
-    if (in->bytes.size == 0) {
-        drop_incoming(s);
-        return true;
-    }
-    if (in->bytes.capacity > in->held.n &&
-        holding_add(&in->held, in->bytes.capacity - in->held.n, NULL)) {
-        stream_close(s, CLOSE_TRY_AGAIN, "no room for the message");
-        return false;
-    }
-    return true;
+    return ws_frames_read(&s->frames, bytes, &in->bytes, frame);
 }
 
 static void
@@ -305,6 +276,7 @@ static size_t
 take_frames(struct connection *c, struct slice bytes)
 {
     struct stream *s = c->stream;
+    struct incoming_message *in;
     struct slice rest = bytes;
     struct ws_frame frame, ping = {.size = 0};
     bool is_pinged = false;
@@ -331,17 +303,22 @@ take_frames(struct connection *c, struct slice bytes)
         case WS_FRAMES_MORE:
             if (is_pinged && c->phase == &stream_phase)
                 send_control(c, OPCODE_PONG, ping.payload, ping.size);
+            in = s->incoming;
             if (next == WS_FRAMES_MESSAGE) {
-                struct stream_message message = {
-                    .bytes = buf_slice(&s->incoming->bytes),
-                    .is_text = frame.is_text,
-                    .is_deflated = frame.is_deflated};
+                struct stream_message message = {.bytes = buf_slice(&in->bytes),
+                                                 .is_text = frame.is_text,
+                                                 .is_deflated =
+                                                     frame.is_deflated};
 
                 if (!s->is_closing)
                     s->handlers->on_message(s, &message, s->user);
                 drop_incoming(s);
-            } else {
-                (void)count_incoming(s);
+            } else if (in && in->bytes.size == 0) {
+                drop_incoming(s);
+            } else if (in && in->bytes.capacity > in->held.n &&
+                       holding_add(&in->held, in->bytes.capacity - in->held.n,
+                                   NULL)) {
+                stream_close(s, CLOSE_TRY_AGAIN, "no room for the message");
             }
             count_received(c, bytes.size - rest.size);
             return bytes.size - rest.size;

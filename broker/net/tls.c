@@ -33,22 +33,6 @@ struct tls {
     SSL_CTX *ctx;
 };
 
-/* The first certificate of the file is the broker's, the others its chain. */
-static enum status
-read_cert(struct identity *id, const char *path, struct problem *why)
-{
-    enum status rc = certificates_read(&id->chain, path, "certificate", why);
-
-    if (rc)
-        return rc;
-    (void)certificates_digest(id->chain, id->digest);
-    id->end_us = certificates_end_us(id->chain);
-    id->cert = sk_X509_shift(id->chain);
-    if (X509_cmp_current_time(X509_get0_notAfter(id->cert)) < 0)
-        diag(DIAG_WARNING, "net", "the certificate of %s has expired", path);
-    return STATUS_OK;
-}
-
 static enum status
 read_key(struct identity *id, const char *path, struct problem *why)
 {
@@ -79,40 +63,42 @@ read_key(struct identity *id, const char *path, struct problem *why)
     return rc;
 }
 
-/* Tries the certificate and the key on an SSL_CTX of their own. */
-static enum status
-try_out(const struct identity *id, const char *cert_path, const char *key_path,
-        struct problem *why)
-{
-    SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
-    enum status rc = STATUS_OK;
-
-    openssl_raise_level(ctx);
-    if (X509_check_private_key(id->cert, id->key) != 1)
-        rc = problem(why, STATUS_IO,
-                     "%s: not the private key of the (first) certificate in %s",
-                     key_path, cert_path);
-    else if (SSL_CTX_use_cert_and_key(ctx, id->cert, id->key, id->chain, 1) !=
-             1)
-        rc = problem(why, STATUS_IO, "%s: OpenSSL refuses the certificate: %s",
-                     cert_path, openssl_reason());
-    SSL_CTX_free(ctx);
-    ERR_clear_error();
-    return rc;
-}
-
 enum status
 identity_read(struct identity **id, const char *cert_path, const char *key_path,
               struct problem *why)
 {
     struct identity *i = memory_new(1, sizeof(*i));
-    enum status rc = read_cert(i, cert_path, why);
+    enum status rc =
+        certificates_read(&i->chain, cert_path, "certificate", why);
+    SSL_CTX *ctx;
 
     *id = NULL;
-    if (!rc)
+    if (!rc) {
+        /* The first certificate is the broker's, the others its chain. */
+        (void)certificates_digest(i->chain, i->digest);
+        i->end_us = certificates_end_us(i->chain);
+        i->cert = sk_X509_shift(i->chain);
+        if (X509_cmp_current_time(X509_get0_notAfter(i->cert)) < 0)
+            diag(DIAG_WARNING, "net", "the certificate of %s has expired",
+                 cert_path);
         rc = read_key(i, key_path, why);
-    if (!rc)
-        rc = try_out(i, cert_path, key_path, why);
+    }
+    if (!rc) { /* tries both on an SSL_CTX of their own */
+        ctx = SSL_CTX_new(TLS_server_method());
+        openssl_raise_level(ctx);
+        if (X509_check_private_key(i->cert, i->key) != 1)
+            rc = problem(why, STATUS_IO,
+                         "%s: not the private key of the (first) certificate "
+                         "in %s",
+                         key_path, cert_path);
+        else if (SSL_CTX_use_cert_and_key(ctx, i->cert, i->key, i->chain, 1) !=
+                 1)
+            rc = problem(why, STATUS_IO,
+                         "%s: OpenSSL refuses the certificate: %s", cert_path,
+                         openssl_reason());
+        SSL_CTX_free(ctx);
+        ERR_clear_error();
+    }
     if (rc)
         identity_free(i);
     else
@@ -166,11 +152,17 @@ on_protocols(SSL *ssl, const unsigned char **chosen, unsigned char *size,
     return SSL_TLSEXT_ERR_OK;
 }
 
-static bool
-prepare_context(struct tls *tls)
+enum status
+tls_open(struct tls **tls, const char *cert_path, const char *key_path,
+         struct problem *why)
 {
-    SSL_CTX *ctx = tls->ctx;
+    struct tls *t = memory_new(1, sizeof(*t));
+    SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
+    enum status rc;
 
+    *tls = NULL;
+    t->ctx = ctx;
+    pthread_mutex_init(&t->mutex, NULL);
     SSL_CTX_set_options(ctx, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION |
                                  SSL_OP_CIPHER_SERVER_PREFERENCE);
     SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE |
@@ -183,37 +175,17 @@ prepare_context(struct tls *tls)
      * memory on clients that do not return. */
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_alpn_select_cb(ctx, on_protocols, NULL);
-    SSL_CTX_set_cert_cb(ctx, on_certificate_wanted, tls);
-    return openssl_raise_level(ctx); /* which chooses the ciphers */
-}
-
-static void
-measure_end(enum metric_certificate which, int64_t end_us)
-{
-    metrics_set_label(METRIC_CERTIFICATE_END, which, end_us);
-}
-
-enum status
-tls_open(struct tls **tls, const char *cert_path, const char *key_path,
-         struct problem *why)
-{
-    struct tls *t = memory_new(1, sizeof(*t));
-    enum status rc;
-
-    *tls = NULL;
-    pthread_mutex_init(&t->mutex, NULL);
+    SSL_CTX_set_cert_cb(ctx, on_certificate_wanted, t);
     rc = identity_read(&t->identity, cert_path, key_path, why);
-    if (!rc) {
-        t->ctx = SSL_CTX_new(TLS_server_method());
-        if (!prepare_context(t))
-            rc = problem_memory(why);
-    }
+    if (!rc && !openssl_raise_level(ctx)) /* which chooses the ciphers */
+        rc = problem_memory(why);
     ERR_clear_error();
     if (rc) {
         tls_close(t);
         return rc;
     }
-    measure_end(CERTIFICATE_SERVER, t->identity->end_us);
+    metrics_set_label(METRIC_CERTIFICATE_END, CERTIFICATE_SERVER,
+                      t->identity->end_us);
     *tls = t;
     return STATUS_OK;
 }
@@ -230,7 +202,7 @@ tls_show(struct tls *tls, struct identity *id)
     last = tls->identity;
     tls->identity = id;
     pthread_mutex_unlock(&tls->mutex);
-    measure_end(CERTIFICATE_SERVER, id->end_us);
+    metrics_set_label(METRIC_CERTIFICATE_END, CERTIFICATE_SERVER, id->end_us);
     identity_free(last);
     return is_new;
 }
@@ -245,7 +217,8 @@ tls_trust(struct tls *tls, struct client_trust *trust)
     last = tls->trust;
     tls->trust = trust;
     pthread_mutex_unlock(&tls->mutex);
-    measure_end(CERTIFICATE_CLIENT_CA, client_trust_end_us(trust));
+    metrics_set_label(METRIC_CERTIFICATE_END, CERTIFICATE_CLIENT_CA,
+                      client_trust_end_us(trust));
     client_trust_free(last);
     return is_new;
 }

@@ -8,32 +8,19 @@
 
 /* Addresses */
 
-/* Opens the directory that the first `size` bytes of `path` name; 0: the
- * current one. */
-static int
-open_directory(const char *path, size_t size)
-{
-    char *dir =
-        size ? slice_dup((struct slice){path, size}) : slice_dup(slice_of("."));
-    int fd = dir ? open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
-    int error = errno;
-
-    free(dir);
-    errno = error;
-    return fd;
-}
-
 enum status
 socket_path_open(struct socket_path *p, const char *path, struct problem *why)
 {
     char *to = p->address.sun_path;
     size_t size = sizeof(p->address.sun_path);
     const char *slash = strrchr(path, '/');
+    char *dir = slash ? slice_dup(slice_between(path, slash + 1)) : NULL;
 
     memset(p, 0, sizeof(*p));
     p->address.sun_family = AF_UNIX;
     p->name = slash ? slash + 1 : path;
-    p->dir_fd = open_directory(path, (size_t)(p->name - path));
+    p->dir_fd = open(slash ? dir : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    free(dir);
     if (p->dir_fd < 0)
         return problem_errno(why, "cannot open the directory of", path);
     if ((size_t)snprintf(to, size, "%s", path) >= size &&
@@ -63,20 +50,6 @@ fail(struct problem *why, const char *path)
     return problem_errno(why, "cannot listen on", path);
 }
 
-/* Connects, without waiting for room in the backlog. 0, or an errno. */
-static int
-try_connect(const struct socket_path *at)
-{
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    int error = 0;
-
-    if (fd < 0 ||
-        connect(fd, (const struct sockaddr *)&at->address, sizeof(at->address)))
-        error = errno;
-    file_close(&fd);
-    return error;
-}
-
 /* Looks at the file that has the name. Sets *is_left: it is a socket that
  * nobody listens on. Success without that: there is no file. */
 static enum status
@@ -84,6 +57,7 @@ look_at_file(const struct socket_path *at, const char *path, bool *is_left,
              struct problem *why)
 {
     struct stat st;
+    int fd, error = 0;
 
     *is_left = false;
     if (fstatat(at->dir_fd, at->name, &st, AT_SYMLINK_NOFOLLOW))
@@ -93,37 +67,17 @@ look_at_file(const struct socket_path *at, const char *path, bool *is_left,
                        "cannot listen on %s: a file that is no socket has that "
                        "name",
                        path);
-    switch (try_connect(at)) {
-    case ECONNREFUSED:
-        *is_left = true;
+    /* Connects, without waiting for room in the backlog. */
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0 ||
+        connect(fd, (const struct sockaddr *)&at->address, sizeof(at->address)))
+        error = errno;
+    file_close(&fd);
+    *is_left = error == ECONNREFUSED;
+    if (*is_left)
         return STATUS_OK;
-    case 0:
-    case EAGAIN:
-        errno = EADDRINUSE;
-        break;
-    default:
-        break;
-    }
+    errno = error == 0 || error == EAGAIN ? EADDRINUSE : error;
     return fail(why, path);
-}
-
-static enum status
-bind_file(const struct unix_socket *socket, struct unix_file *file, int fd)
-{
-    const struct socket_path *at = &file->at;
-    struct stat st;
-
-    /* A file gets the mode of its socket, less the umask. */
-    if (fchmod(fd, socket->mode) ||
-        bind(fd, (const struct sockaddr *)&at->address, sizeof(at->address)))
-        return STATUS_IO;
-    if (!fstatat(at->dir_fd, at->name, &st, AT_SYMLINK_NOFOLLOW)) {
-        file->dev = st.st_dev;
-        file->ino = st.st_ino;
-    }
-    return fchmodat(at->dir_fd, at->name, socket->mode, AT_SYMLINK_NOFOLLOW)
-               ? STATUS_IO
-               : STATUS_OK;
 }
 
 enum status
@@ -131,8 +85,10 @@ unix_socket_listen(const struct unix_socket *unix_socket, int backlog,
                    struct unix_file *file, int *fd, struct problem *why)
 {
     const char *path = unix_socket->path;
+    const struct socket_path *at = &file->at;
     enum status rc = socket_path_open(&file->at, path, why);
     bool is_left = false;
+    struct stat st;
 
     *fd = -1;
     if (rc)
@@ -141,13 +97,24 @@ unix_socket_listen(const struct unix_socket *unix_socket, int backlog,
     rc = look_at_file(&file->at, path, &is_left, why);
     if (rc)
         goto failed;
-    if (is_left && unlinkat(file->at.dir_fd, file->at.name, 0)) {
+    if (is_left && unlinkat(at->dir_fd, at->name, 0)) {
         rc = fail(why, path);
         goto failed;
     }
     *fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (*fd >= 0 && !bind_file(unix_socket, file, *fd) && !listen(*fd, backlog))
-        return STATUS_OK;
+    /* A file gets the mode of its socket, less the umask. */
+    if (*fd >= 0 && !fchmod(*fd, unix_socket->mode) &&
+        !bind(*fd, (const struct sockaddr *)&at->address,
+              sizeof(at->address))) {
+        if (!fstatat(at->dir_fd, at->name, &st, AT_SYMLINK_NOFOLLOW)) {
+            file->dev = st.st_dev;
+            file->ino = st.st_ino;
+        }
+        if (!fchmodat(at->dir_fd, at->name, unix_socket->mode,
+                      AT_SYMLINK_NOFOLLOW) &&
+            !listen(*fd, backlog))
+            return STATUS_OK;
+    }
     rc = fail(why, path);
 
 failed:
@@ -169,7 +136,7 @@ unix_socket_remove(struct unix_file *file)
 }
 
 enum status
-unix_socket_check(const struct unix_socket *socket, struct problem *why)
+server_check_unix(const struct unix_socket *socket, struct problem *why)
 {
     struct socket_path at;
     bool is_left = false;

@@ -48,9 +48,5 @@ MUST_CHECK enum status unix_socket_listen(const struct unix_socket *socket,
 /* Removes the file, unless another one has its name by now. */
 void unix_socket_remove(struct unix_file *file);
 
-/* Checks that unix_socket_listen could succeed now. Changes nothing. */
-MUST_CHECK enum status unix_socket_check(const struct unix_socket *socket,
-                                         struct problem *why);
-
 /* The user of the process that has connected; -1: unknown. */
 uid_t unix_socket_peer(int fd);

@@ -395,7 +395,7 @@ refuse_head(struct callback_connection *c, const struct request_head *h)
 {
     struct route *route = find_route(c->callback, h->path);
     bool is_post = slice_is(h->method, "POST");
-    bool has_body = h->is_chunked || h->length > 0;
+    bool has_body = h->body.is_chunked || h->body.length > 0;
 
     c->is_last = !h->is_kept || has_body;
     if (h->is_https)
@@ -408,12 +408,12 @@ refuse_head(struct callback_connection *c, const struct request_head *h)
         send_answer(c, 405, SLICE(""));
     else if (!is_post && has_body)
         refuse_request(c, 400, "this method takes no body");
-    else if (is_post && !h->is_chunked && !h->has_length)
+    else if (is_post && !h->body.is_chunked && !h->body.has_length)
         refuse_request(c, 411, "a delivery needs a Content-Length, or chunks");
-    else if (h->length > route->max_bytes)
+    else if (h->body.length > route->max_bytes)
         refuse_long(c);
-    else if (h->length > BODIES_MAX - c->callback->n_bodies ||
-             h->length > share_of(route) - route->n_bodies)
+    else if (h->body.length > BODIES_MAX - c->callback->n_bodies ||
+             h->body.length > share_of(route) - route->n_bodies)
         refuse_now(c);
     else
         c->route = route;
@@ -443,15 +443,16 @@ take_head(struct callback_connection *c)
         consume_bytes(c, h.size);
         return true;
     }
-    if (!h.is_chunked && !h.length) {
+    if (!h.body.is_chunked && !h.body.length) {
         hand_over(c, &h);
         consume_bytes(c, h.size);
         return true;
     }
-    buf_init(&c->body, h.is_chunked ? c->route->max_bytes : (size_t)h.length);
-    c->is_chunked = h.is_chunked;
+    buf_init(&c->body,
+             h.body.is_chunked ? c->route->max_bytes : (size_t)h.body.length);
+    c->is_chunked = h.body.is_chunked;
     chunked_init(&c->chunked);
-    c->left = h.length;
+    c->left = h.body.length;
     c->n_progress = 0;
     c->head_size = h.size;
     c->phase = PHASE_BODY;

@@ -1,8 +1,7 @@
 #include "proto/http/accept_header.h"
 
-/* Takes the text before the next `separator` outside of quotes. */
-static struct slice
-take_part(struct slice *rest, char separator)
+struct slice
+accept_take(struct slice *rest, char separator)
 {
     struct slice part = *rest;
     bool is_quoted = false;
@@ -20,10 +19,17 @@ take_part(struct slice *rest, char separator)
 }
 
 int
-accept_weight(struct slice text)
+accept_weight(struct slice parameters)
 {
-    int weight = 0, unit = 100;
+    struct slice text;
+    int weight, unit = 100;
 
+    do {
+        if (parameters.size == 0)
+            return 1000;
+        text = accept_take(&parameters, ';');
+    } while (!slice_is_word(slice_trimmed(slice_take(&text, '=')), "q"));
+    text = slice_trimmed(text);
     if (text.size == 0 || text.size > 5 ||
         (text.data[0] != '0' && text.data[0] != '1') ||
         (text.size > 1 && text.data[1] != '.'))
@@ -35,23 +41,6 @@ accept_weight(struct slice text)
         weight += (text.data[i] - '0') * unit;
     }
     return weight > 1000 ? -1 : weight;
-}
-
-static int
-weight_of(struct slice parameters)
-{
-    int weight = -1; /* a malformed one counts as 1 */
-
-    while (parameters.size > 0) {
-        struct slice one = take_part(&parameters, ';');
-
-        if (one.size > 2 && !strncasecmp(one.data, "q=", 2)) {
-            slice_skip(&one, 2);
-            weight = accept_weight(one);
-            break;
-        }
-    }
-    return weight < 0 ? 1000 : weight;
 }
 
 /* How closely a range names an offer: 3 exactly, 2 its type, 1 all; 0 not. */
@@ -83,10 +72,13 @@ accept_choose(struct slice header, const char *const *offers, size_t n)
         int close = 0, weight = 0;
 
         while (rest.size > 0) {
-            struct slice parameters = take_part(&rest, ',');
-            struct slice range = take_part(&parameters, ';');
+            struct slice parameters = accept_take(&rest, ',');
+            struct slice range = accept_take(&parameters, ';');
             int found = closeness_of(range, offers[i]);
-            int here = found ? weight_of(parameters) : 0;
+            int here = found ? accept_weight(parameters) : 0;
+
+            if (here < 0)
+                here = 1000; /* a malformed one */
 
             /* What is named twice is as welcome as it ever is. */
             if (found > close || (found == close && here > weight)) {
@@ -106,10 +98,10 @@ bool
 accept_names(struct slice header, const char *type)
 {
     while (header.size > 0) {
-        struct slice parameters = take_part(&header, ',');
+        struct slice parameters = accept_take(&header, ',');
 
-        if (closeness_of(take_part(&parameters, ';'), type) == 3 &&
-            weight_of(parameters) > 0)
+        if (closeness_of(accept_take(&parameters, ';'), type) == 3 &&
+            accept_weight(parameters) != 0)
             return true;
     }
     return false;

@@ -22,5 +22,10 @@ bool accept_names(struct slice header, const char *type);
  * programs that it names a lower one. */
 bool accept_prefers_page(struct slice header);
 
-/* The weight "0", "0.5" or "1.000" in thousandths; -1: it is none. */
-int accept_weight(struct slice text);
+/* Takes an element of a list (','), or the value or a parameter of one (';'),
+ * off the front; trimmed. A separator in quotes separates nothing. */
+struct slice accept_take(struct slice *rest, char separator);
+
+/* The weight that the parameters of an element say, "q=0.5", in thousandths;
+ * 1000 without one; -1: it is malformed. */
+int accept_weight(struct slice parameters);

@@ -134,28 +134,6 @@ read_line_feed(struct chunked *c, char byte)
     return NULL;
 }
 
-/* Reads one byte that is no data. */
-static const char *
-read_byte(struct chunked *c, char byte)
-{
-    switch (c->state) {
-    case STATE_SIZE:
-        return read_size(c, byte);
-    case STATE_SIZE_BLANK:
-    case STATE_EXTENSION:
-        return read_extension(c, byte);
-    case STATE_DATA_CR:
-        c->state = STATE_DATA_LF;
-        return byte == '\r' ? NULL : "a chunk is longer than its size";
-    case STATE_TRAILER:
-    case STATE_NAME:
-    case STATE_VALUE:
-        return read_trailer(c, byte);
-    default:
-        return read_line_feed(c, byte);
-    }
-}
-
 enum chunked_next
 chunked_read(struct chunked *c, struct slice *bytes, struct slice *data,
              struct problem *why)
@@ -163,21 +141,40 @@ chunked_read(struct chunked *c, struct slice *bytes, struct slice *data,
     if (c->state == STATE_BROKEN)
         return CHUNKED_BROKEN;
     while (c->state != STATE_END) {
-        const char *fault;
+        const char *fault = NULL;
+        size_t size = c->left < bytes->size ? c->left : bytes->size;
 
         if (bytes->size == 0)
             return CHUNKED_MORE;
-        if (c->state == STATE_DATA) {
-            size_t size = c->left < bytes->size ? c->left : bytes->size;
-
+        switch (c->state) {
+        case STATE_SIZE:
+            fault = read_size(c, *bytes->data);
+            break;
+        case STATE_SIZE_BLANK:
+        case STATE_EXTENSION:
+            fault = read_extension(c, *bytes->data);
+            break;
+        case STATE_DATA:
             *data = (struct slice){bytes->data, size};
             slice_skip(bytes, size);
             c->left -= size;
             if (c->left == 0)
                 c->state = STATE_DATA_CR;
             return CHUNKED_DATA;
+        case STATE_DATA_CR:
+            c->state = STATE_DATA_LF;
+            if (*bytes->data != '\r')
+                fault = "a chunk is longer than its size";
+            break;
+        case STATE_TRAILER:
+        case STATE_NAME:
+        case STATE_VALUE:
+            fault = read_trailer(c, *bytes->data);
+            break;
+        default:
+            fault = read_line_feed(c, *bytes->data);
+            break;
         }
-        fault = read_byte(c, *bytes->data);
         if (fault) {
             problem_set(why, "%s", fault);
             c->state = STATE_BROKEN;

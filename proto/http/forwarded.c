@@ -101,35 +101,31 @@ struct element {
     struct text node;
 };
 
-static bool
-take_pair(struct slice *rest, struct element *element)
-{
-    struct slice name = {rest->data, token_size(*rest)};
-    struct text value;
-
-    slice_skip(rest, name.size);
-    if (name.size == 0 || !slice_take_char(rest, '=') ||
-        !token_take_value(rest, value.bytes, sizeof(value.bytes), &value.size))
-        return false;
-    element->has_pairs = true;
-    if (!slice_is_word(name, "for"))
-        return true;
-    if (element->has_for)
-        return false;
-    element->has_for = true;
-    element->node = value;
-    return true;
-}
-
+/* Takes an element: pairs of a name and a value. False: it is malformed. */
 static bool
 take_element(struct slice *rest, struct element *element)
 {
     element->has_pairs = element->has_for = false;
     do {
+        struct slice name;
+        struct text value;
+
         slice_skip_blanks(rest);
-        if (rest->size > 0 && rest->data[0] != ';' && rest->data[0] != ',' &&
-            !take_pair(rest, element))
-            return false;
+        if (rest->size > 0 && rest->data[0] != ';' && rest->data[0] != ',') {
+            name = (struct slice){rest->data, token_size(*rest)};
+            slice_skip(rest, name.size);
+            if (name.size == 0 || !slice_take_char(rest, '=') ||
+                !token_take_value(rest, value.bytes, sizeof(value.bytes),
+                                  &value.size))
+                return false;
+            element->has_pairs = true;
+            if (slice_is_word(name, "for")) {
+                if (element->has_for)
+                    return false;
+                element->has_for = true;
+                element->node = value;
+            }
+        }
         slice_skip_blanks(rest);
     } while (slice_take_char(rest, ';'));
     return rest->size == 0 || slice_take_char(rest, ',');
@@ -163,12 +159,6 @@ read_forwarded(struct slice value, const struct networks *trusted,
 
 /* Both */
 
-static bool
-is_same(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
-{
-    return !memcmp(a, b, sizeof(*a));
-}
-
 bool
 forwarded_client(struct slice forwarded, struct slice x_forwarded_for,
                  const struct networks *trusted,
@@ -182,5 +172,5 @@ forwarded_client(struct slice forwarded, struct slice x_forwarded_for,
         return read_x_forwarded_for(x_forwarded_for, trusted, client);
     return read_forwarded(forwarded, trusted, client) &&
            read_x_forwarded_for(x_forwarded_for, trusted, &other) &&
-           is_same(client, &other);
+           !memcmp(client, &other, sizeof(other));
 }

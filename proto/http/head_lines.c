@@ -78,18 +78,6 @@ head_field_read(struct head_field *field, struct slice line,
     return STATUS_OK;
 }
 
-static void
-note_connection(struct head_framing *f, struct slice list)
-{
-    struct slice word;
-
-    while (head_list_take(&list, &word)) {
-        f->is_close |= slice_is_word(word, "close");
-        f->is_keep_alive |= slice_is_word(word, "keep-alive");
-        f->is_upgrade |= slice_is_word(word, "upgrade");
-    }
-}
-
 /* Unlike in other lists an empty element is an error: two readers may
  * understand "chunked," differently. So are parameters of chunked (RFC 9112
  * section 7.1). */
@@ -118,10 +106,17 @@ note_codings(struct head_framing *f, struct slice list)
 void
 head_framing_note(struct head_framing *f, const struct head_field *field)
 {
+    struct slice list = field->value, word;
+
     switch (field->name.size) {
     case sizeof("Connection") - 1:
-        if (slice_is_word(field->name, "Connection"))
-            note_connection(f, field->value);
+        if (!slice_is_word(field->name, "Connection"))
+            break;
+        while (head_list_take(&list, &word)) {
+            f->is_close |= slice_is_word(word, "close");
+            f->is_keep_alive |= slice_is_word(word, "keep-alive");
+            f->is_upgrade |= slice_is_word(word, "upgrade");
+        }
         break;
     case sizeof("Content-Length") - 1:
         if (slice_is_word(field->name, "Content-Length")) {

@@ -23,10 +23,12 @@ struct tag {
     bool has_rel, has_href;
 };
 
+#define SPACES " \t\n\f\r"
+
 static bool
 is_space(char c)
 {
-    return c == ' ' || c == '\t' || c == '\n' || c == '\f' || c == '\r';
+    return memchr(SPACES, c, sizeof(SPACES) - 1) != NULL;
 }
 
 static void
@@ -73,16 +75,6 @@ is_word_at(struct slice rest, const char *word)
 
 /* Character references: those that stand in URLs. Others stay as they are. */
 
-static void
-add_character(struct buf *to, uint32_t c)
-{
-    char bytes[UTF8_SIZE_MAX];
-
-    if (c == 0 || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff))
-        c = 0xfffd;
-    buf_add(to, bytes, utf8_write(bytes, c));
-}
-
 /* "&#65;", "&#x41;" */
 static bool
 take_number(struct slice *rest, struct buf *to)
@@ -91,6 +83,7 @@ take_number(struct slice *rest, struct buf *to)
     unsigned base = is_hex ? 16 : 10;
     size_t first = is_hex ? 3 : 2;
     size_t at = first;
+    char bytes[UTF8_SIZE_MAX];
     uint32_t c = 0;
 
     for (; at < rest->size && hex_value(rest->data[at]) < base; at++)
@@ -99,7 +92,9 @@ take_number(struct slice *rest, struct buf *to)
     if (at == first)
         return false;
     at += at < rest->size && rest->data[at] == ';';
-    add_character(to, c);
+    if (c == 0 || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff))
+        c = 0xfffd;
+    buf_add(to, bytes, utf8_write(bytes, c));
     skip_bytes(rest, at);
     return true;
 }
@@ -154,42 +149,23 @@ unescape_value(struct slice value, struct buf *to)
 /* Tags */
 
 static struct slice
-take_until(struct slice *rest, const char *ends)
-{
-    struct slice taken = {rest->data, 0};
-
-    while (taken.size < rest->size && !is_space(rest->data[taken.size]) &&
-           !memchr(ends, rest->data[taken.size], strlen(ends)))
-        taken.size++;
-    skip_bytes(rest, taken.size);
-    return taken;
-}
-
-static struct slice
 take_value(struct slice *rest)
 {
-    struct slice value;
     char quote;
 
     skip_spaces(rest);
-    if (rest->size == 0)
-        return (struct slice){NULL, 0};
-    quote = rest->data[0];
+    quote = rest->size > 0 ? rest->data[0] : '>';
     if (quote != '"' && quote != '\'')
-        return take_until(rest, ">");
+        return slice_take_until(rest, SPACES ">");
     skip_bytes(rest, 1);
-    value = (struct slice){rest->data, 0};
-    while (value.size < rest->size && rest->data[value.size] != quote)
-        value.size++;
-    skip_bytes(rest, value.size + 1);
-    return value;
+    return slice_take(rest, quote);
 }
 
 /* A tag from its name on; false: it does not end. */
 static bool
 take_tag(struct slice *rest, struct tag *tag)
 {
-    *tag = (struct tag){.name = take_until(rest, "/>")};
+    *tag = (struct tag){.name = slice_take_until(rest, SPACES "/>")};
     while (rest->size > 0) {
         struct slice value = {NULL, 0};
         struct slice name = {rest->data, 1};
@@ -203,7 +179,7 @@ take_tag(struct slice *rest, struct tag *tag)
             continue;
         }
         skip_bytes(rest, 1); /* a "=" here is the name's */
-        name.size += take_until(rest, "/>=").size;
+        name.size += slice_take_until(rest, SPACES "/>=").size;
         skip_spaces(rest);
         if (rest->size > 0 && rest->data[0] == '=') {
             skip_bytes(rest, 1);
@@ -221,21 +197,6 @@ take_tag(struct slice *rest, struct tag *tag)
     return false;
 }
 
-/* To behind "-->" or "--!>", whichever comes first, in one look. */
-static void
-skip_comment(struct slice *rest)
-{
-    for (;;) {
-        skip_past(rest, "--");
-        while (slice_starts(*rest, "-"))
-            skip_bytes(rest, 1);
-        if (rest->size == 0 || rest->data[0] == '>' ||
-            slice_starts(*rest, "!>"))
-            break;
-    }
-    skip_past(rest, ">");
-}
-
 /* Past "<!", "<?" or a stray "</". */
 static void
 skip_declaration(struct slice *rest)
@@ -245,8 +206,15 @@ skip_declaration(struct slice *rest)
     else if (slice_starts(*rest, "<!--->"))
         skip_bytes(rest, 6);
     else if (slice_starts(*rest, "<!--")) {
+        /* To behind "-->" or "--!>", whichever comes first, in one look. */
         skip_bytes(rest, 4);
-        skip_comment(rest);
+        do {
+            skip_past(rest, "--");
+            while (slice_starts(*rest, "-"))
+                skip_bytes(rest, 1);
+        } while (rest->size > 0 && rest->data[0] != '>' &&
+                 !slice_starts(*rest, "!>"));
+        skip_past(rest, ">");
     } else {
         skip_past(rest, ">");
     }
@@ -351,24 +319,11 @@ on_begin(struct page *page, const struct tag *tag)
     return true;
 }
 
-/* A tag that ends something; false: the head. */
-static bool
-on_end(struct page *page, const struct tag *tag)
-{
-    static const char *const ending[] = {"head", "body", "html", "br", NULL};
-
-    if (page->n_templates > 0) {
-        if (slice_is_word(tag->name, "template"))
-            page->n_templates--;
-        return true;
-    }
-    return !is_one_of(tag->name, ending);
-}
-
 /* Goes on by one tag, comment or text; false: the head is over. */
 static bool
 step_tag(struct page *page)
 {
+    static const char *const ending[] = {"head", "body", "html", "br", NULL};
     struct slice *rest = &page->rest;
     bool is_end = slice_starts(*rest, "</");
     size_t name = is_end ? 2 : 1;
@@ -384,7 +339,12 @@ step_tag(struct page *page)
         skip_bytes(rest, name);
         if (!take_tag(rest, &tag))
             return false;
-        return is_end ? on_end(page, &tag) : on_begin(page, &tag);
+        if (!is_end)
+            return on_begin(page, &tag);
+        if (page->n_templates == 0)
+            return !is_one_of(tag.name, ending);
+        page->n_templates -= slice_is_word(tag.name, "template");
+        return true;
     }
     if (is_end || (rest->size > 1 && memchr("!?", rest->data[1], 2))) {
         skip_declaration(rest);

@@ -15,15 +15,6 @@ key_is_valid(struct slice text)
     return text.size > 0 && text.size <= KEY_SIZE_MAX;
 }
 
-static bool
-add_letter(struct key *key, char c)
-{
-    if (key->size == KEY_SIZE_MAX || !is_visible(c))
-        return false;
-    key->text[key->size++] = c;
-    return true;
-}
-
 /* "abc", where \" stands for a quote and \\ for a backslash, and no other
  * backslash stands (RFC 8941 section 4.2.5). Nothing may follow. */
 static bool
@@ -36,8 +27,9 @@ read_quoted(struct slice value, struct key *key)
             (++i == value.size ||
              (value.data[i] != '"' && value.data[i] != '\\')))
             return false;
-        if (!add_letter(key, value.data[i++]))
+        if (key->size == KEY_SIZE_MAX || !is_visible(value.data[i]))
             return false;
+        key->text[key->size++] = value.data[i++];
     }
     return key->size > 0 && i + 1 == value.size;
 }

@@ -49,18 +49,6 @@ add_number(struct buf *to, uint64_t number, unsigned bias)
     add_digit(to, number);
 }
 
-/* The smallest of the characters that is at least `least`. */
-static uint32_t
-smallest(const uint32_t *label, size_t n, uint32_t least)
-{
-    uint32_t found = UINT32_MAX;
-
-    for (size_t i = 0; i < n; i++)
-        if (label[i] >= least && label[i] < found)
-            found = label[i];
-    return found;
-}
-
 static void
 add_label(struct buf *to, const uint32_t *label, size_t n)
 {
@@ -79,7 +67,12 @@ add_label(struct buf *to, const uint32_t *label, size_t n)
     if (n_basic > 0 && n_basic < n)
         BUF_ADD(to, "-");
     for (n_done = n_basic; n_done < n; delta++, least++) {
-        uint32_t next = smallest(label, n, least);
+        uint32_t next = UINT32_MAX;
+
+        /* The smallest of the characters that is at least `least`. */
+        for (size_t i = 0; i < n; i++)
+            if (label[i] >= least && label[i] < next)
+                next = label[i];
 
         delta += (uint64_t)(next - least) * (n_done + 1);
         least = next;
@@ -104,36 +97,27 @@ is_ascii(struct slice name)
     return true;
 }
 
-/* Undoes the escapes of bytes beyond ASCII. False: there is another one, or the
- * name is too long. */
-static bool
-undo_escapes(struct slice name, char *bytes, size_t *size)
-{
-    for (*size = 0; name.size > 0; ++*size) {
-        int escape = uri_escape(name);
-
-        if (*size == NAME_SIZE_MAX ||
-            (name.data[0] == '%' && (escape < INITIAL_N || escape > 0xff)))
-            return false;
-        bytes[*size] = escape < 0 ? name.data[0] : (char)escape;
-        slice_skip(&name, escape < 0 ? 1 : 3);
-    }
-    return true;
-}
-
 bool
 idn_add_ascii(struct buf *to, struct slice name)
 {
     char bytes[NAME_SIZE_MAX];
     uint32_t label[LABEL_MAX];
-    size_t size, n = 0, step;
+    size_t size = 0, n = 0, step;
 
     if (is_ascii(name)) { /* as nearly all */
         buf_add_slice(to, name);
         return !to->failed;
     }
-    if (!undo_escapes(name, bytes, &size))
-        return false;
+    /* Undoes the escapes of bytes beyond ASCII; there may be no other one. */
+    for (; name.size > 0; size++) {
+        int escape = uri_escape(name);
+
+        if (size == NAME_SIZE_MAX ||
+            (name.data[0] == '%' && (escape < INITIAL_N || escape > 0xff)))
+            return false;
+        bytes[size] = escape < 0 ? name.data[0] : (char)escape;
+        slice_skip(&name, escape < 0 ? 1 : 3);
+    }
     for (size_t i = 0; i < size; i += step) {
         uint32_t c;
 

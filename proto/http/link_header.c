@@ -1,40 +1,23 @@
 #include "proto/http/link_header.h"
 
+/* The value of a parameter: quoted, without the quotes, or unquoted. False: the
+ * quotes do not end. */
 static bool
-is_at(struct slice rest, char c)
-{
-    return rest.size > 0 && rest.data[0] == c;
-}
-
-/* Takes the text between the quote at the front and the closing one. */
-static bool
-take_quoted(struct slice *rest, struct slice *value)
+take_value(struct slice *rest, struct slice *value)
 {
     size_t i = 1;
 
+    slice_skip_blanks(rest);
+    if (rest->size == 0 || rest->data[0] != '"') {
+        *value = slice_trimmed(slice_take_until(rest, ";,"));
+        return true;
+    }
     while (i < rest->size && rest->data[i] != '"')
         i += rest->data[i] == '\\' ? 2 : 1;
     if (i >= rest->size)
         return false;
     *value = (struct slice){rest->data + 1, i - 1};
     slice_skip(rest, i + 1);
-    return true;
-}
-
-/* ";name=value": quoted, unquoted, or without a value. */
-static bool
-take_parameter(struct slice *rest, struct slice *name, struct slice *value)
-{
-    slice_skip(rest, 1);
-    *name = slice_trimmed(slice_take_until(rest, "=;,"));
-    *value = (struct slice){NULL, 0};
-    if (!is_at(*rest, '='))
-        return true;
-    slice_skip(rest, 1);
-    slice_skip_blanks(rest);
-    if (is_at(*rest, '"'))
-        return take_quoted(rest, value);
-    *value = slice_trimmed(slice_take_until(rest, ";,"));
     return true;
 }
 
@@ -49,21 +32,22 @@ weblink_next(struct slice *rest, struct weblink *link)
     while (rest->size > 0 &&
            (slice_is_blank(rest->data[0]) || rest->data[0] == ','))
         slice_skip(rest, 1);
-    if (!is_at(*rest, '<'))
+    if (!slice_take_char(rest, '<'))
         return false;
-    slice_skip(rest, 1);
     link->target = slice_take_until(rest, ">");
-    if (rest->size == 0)
+    if (!slice_take_char(rest, '>'))
         return false;
-    slice_skip(rest, 1);
 
     for (;;) {
-        struct slice name, value;
+        struct slice name, value = {NULL, 0};
 
         slice_skip_blanks(rest);
-        if (rest->size == 0 || is_at(*rest, ','))
+        if (rest->size == 0 || rest->data[0] == ',')
             return true;
-        if (!is_at(*rest, ';') || !take_parameter(rest, &name, &value))
+        if (!slice_take_char(rest, ';'))
+            return false;
+        name = slice_trimmed(slice_take_until(rest, "=;,"));
+        if (slice_take_char(rest, '=') && !take_value(rest, &value))
             return false;
         /* RFC 8288 section 3.3: the first one counts. */
         if (slice_is_word(name, "rel") && !has_rel) {

@@ -40,19 +40,6 @@ static const struct slice nothing = {NULL, 0};
 
 /* Content-Type */
 
-/* bchars of RFC 2046, a space not at the end. */
-static bool
-is_boundary(const char *text)
-{
-    size_t size = strlen(text);
-
-    for (size_t i = 0; i < size; i++)
-        if (!isalnum((unsigned char)text[i]) &&
-            !strchr("'()+_,-./:=? ", text[i]))
-            return false;
-    return size > 0 && text[size - 1] != ' ';
-}
-
 /* Takes a value off the front of `rest`: a quoted string, or what stands before
  * the next ";" (a token, or more: boundaries with "/" or "=" are found without
  * quotes, too). false: it is none, or too long for `to`. */
@@ -125,6 +112,8 @@ multipart_read_type(struct slice content_type, struct multipart_type *type,
     struct slice media_type = slice_trimmed(slice_take(&rest, ';'));
     char boundary[MULTIPART_PARAMETER_MAX + 1] = "";
     struct slice start;
+    size_t size;
+    bool is_good;
 
     memset(type, 0, sizeof(*type));
     if (!slice_is_word(media_type, "multipart/related"))
@@ -142,13 +131,19 @@ multipart_read_type(struct slice content_type, struct multipart_type *type,
     if (!boundary[0])
         return problem(why, STATUS_MALFORMED,
                        "Content-Type: multipart/related needs a boundary");
-    if (!is_boundary(boundary) || strlen(boundary) > MULTIPART_BOUNDARY_MAX)
+    /* bchars of RFC 2046, a space not at the end. */
+    size = strlen(boundary);
+    is_good = size <= MULTIPART_BOUNDARY_MAX && boundary[size - 1] != ' ';
+    for (size_t i = 0; i < size; i++)
+        is_good = is_good && (isalnum((unsigned char)boundary[i]) ||
+                              strchr("'()+_,-./:=? ", boundary[i]));
+    if (!is_good)
         return problem(why, STATUS_MALFORMED,
                        "Content-Type: boundary: not 1 to %d letters, digits, "
                        "spaces within and '()+_,-./:=?: \"%s\"",
                        MULTIPART_BOUNDARY_MAX,
                        problem_quote(slice_of(boundary)).text);
-    memcpy(type->boundary, boundary, strlen(boundary) + 1);
+    memcpy(type->boundary, boundary, size + 1);
     start = without_brackets(slice_of(type->start));
     memmove(type->start, start.data, start.size);
     type->start[start.size] = '\0';
@@ -185,15 +180,6 @@ unfold_line(char *line, size_t size)
     return n;
 }
 
-static bool
-has_control(struct slice text)
-{
-    for (size_t i = 0; i < text.size; i++)
-        if (slice_is_control(text.data[i]))
-            return true;
-    return false;
-}
-
 static enum status
 read_header(struct multipart *m, struct slice line, struct multipart_part *part,
             struct slice *encoding, struct problem *why)
@@ -209,8 +195,11 @@ read_header(struct multipart *m, struct slice line, struct multipart_part *part,
     };
     struct slice value = line;
     struct slice name = slice_take(&value, ':');
+    bool is_bad = name.size == line.size || !token_is(name);
 
-    if (name.size == line.size || !token_is(name) || has_control(value))
+    for (size_t i = 0; i < value.size; i++)
+        is_bad |= slice_is_control(value.data[i]);
+    if (is_bad)
         return refuse_part(m, STATUS_MALFORMED, why, "this is no header", line);
     value = slice_trimmed(value);
     for (size_t i = 0; i < N_ELEMENTS(known); i++) {
@@ -297,21 +286,6 @@ give_bytes(struct multipart *m, const char *data, size_t size,
     return m->sink.add((struct slice){data, size}, m->sink.user, why);
 }
 
-/* Gives the body the beginning of a false delimiter, from earlier calls. */
-static enum status
-give_matched(struct multipart *m, struct problem *why)
-{
-    return give_bytes(m, m->delimiter + m->unseen, m->matched - m->unseen, why);
-}
-
-static enum status
-end_part(struct multipart *m, struct problem *why)
-{
-    m->matched = m->unseen = 0;
-    m->state = STATE_BEHIND;
-    return m->number > 0 ? m->sink.end(m->sink.user, why) : STATUS_OK;
-}
-
 /* A delimiter begins with CR, and has no other one: after a false begin, the
  * search begins anew at the current byte. */
 static enum status
@@ -330,8 +304,9 @@ read_body(struct multipart *m, struct slice *bytes, struct problem *why)
             continue;
         }
         if (before > 0) {
-            m->matched = before;
-            rc = give_matched(m, why);
+            /* Gives the body the beginning of a false delimiter. */
+            rc = give_bytes(m, m->delimiter + m->unseen, before - m->unseen,
+                            why);
             if (rc)
                 return rc;
             before = 0;
@@ -347,9 +322,11 @@ read_body(struct multipart *m, struct slice *bytes, struct problem *why)
     bytes->data = at;
     bytes->size = (size_t)(end - at);
     m->offset += (uint64_t)(at - from);
-    if (!rc && m->matched == m->size)
-        rc = end_part(m, why);
-    return rc;
+    if (rc || m->matched < m->size)
+        return rc;
+    m->matched = m->unseen = 0;
+    m->state = STATE_BEHIND;
+    return m->number > 0 ? m->sink.end(m->sink.user, why) : STATUS_OK;
 }
 
 /* Reads the text around delimiters, byte by byte. */

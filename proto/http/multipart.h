@@ -42,7 +42,7 @@
 /* What the Content-Type of the whole says. */
 struct multipart_type {
     char boundary[MULTIPART_BOUNDARY_MAX + 1];
-    char type[MULTIPART_PARAMETER_MAX + 1];  /* of the root part; "": untold */
+    char type[MULTIPART_PARAMETER_MAX + 1];  /* of the root part; "": unknown */
     char start[MULTIPART_PARAMETER_MAX + 1]; /* its Content-ID, without "<>";
                                                 "": it is the first part */
 };

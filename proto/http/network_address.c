@@ -126,27 +126,6 @@ contains_address(const struct network *network, const unsigned char address[16])
     return true;
 }
 
-static bool
-has_more_bits(const struct network *network)
-{
-    for (unsigned i = 0; i < 16; i++)
-        if (network->address[i] & ~mask_byte(network->length, i))
-            return true;
-    return false;
-}
-
-static bool
-read_length(struct slice text, unsigned most, unsigned *length)
-{
-    uint64_t n;
-
-    if (!number_read(text, &n) || n > most ||
-        (text.size > 1 && text.data[0] == '0'))
-        return false;
-    *length = (unsigned)n;
-    return true;
-}
-
 static enum status
 read_network(struct slice text, struct network *network, struct problem *why)
 {
@@ -154,7 +133,8 @@ read_network(struct slice text, struct network *network, struct problem *why)
     struct slice rest = text, front = slice_take(&rest, '/');
     bool has_length = front.size < text.size, is_ipv4;
     unsigned char ipv4[4];
-    unsigned most, length;
+    unsigned most, bits = 0;
+    uint64_t length;
 
     if (!slice_copy(address, sizeof(address), front))
         goto invalid;
@@ -165,16 +145,20 @@ read_network(struct slice text, struct network *network, struct problem *why)
     else if (inet_pton(AF_INET6, address, network->address) != 1)
         goto invalid;
 
-    most = length = is_ipv4 ? BITS_IPV4 : BITS;
-    if (has_length && !read_length(rest, most, &length))
+    most = is_ipv4 ? BITS_IPV4 : BITS;
+    length = most;
+    if (has_length && (!number_read(rest, &length) || length > most ||
+                       (rest.size > 1 && rest.data[0] == '0')))
         return problem(why, STATUS_INVALID,
                        "a length of 0 to %u must stand behind the / of \"%s\"",
                        most, problem_quote(text).text);
-    network->length = length + (is_ipv4 ? MAPPED_BITS : 0);
-    if (has_more_bits(network))
+    network->length = (unsigned)length + (is_ipv4 ? MAPPED_BITS : 0);
+    for (unsigned i = 0; i < 16; i++)
+        bits |= network->address[i] & ~mask_byte(network->length, i);
+    if (bits)
         return problem(why, STATUS_INVALID,
                        "\"%s\" has bits set beyond its length of %u",
-                       problem_quote(text).text, length);
+                       problem_quote(text).text, (unsigned)length);
     return STATUS_OK;
 
 invalid:
@@ -285,9 +269,6 @@ reach_in(const struct reaching *all, size_t n, const unsigned char address[16],
     return otherwise;
 }
 
-#define REACH_IN(all, address, otherwise) \
-    reach_in((all), N_ELEMENTS(all), (address), (otherwise))
-
 static enum address_reach
 farther_reach(enum address_reach a, enum address_reach b)
 {
@@ -302,28 +283,8 @@ reach_of_ipv4(const struct networks *allowed, const void *ipv4)
     set_mapped(address, ipv4);
     if (is_listed(allowed, address))
         return ADDRESS_PUBLIC;
-    return REACH_IN(special_ipv4, address, ADDRESS_PUBLIC);
-}
-
-/* The reach of an IPv6 address itself, without any IPv4 address inside it. */
-static enum address_reach
-reach_of_ipv6(const struct networks *allowed, const unsigned char address[16])
-{
-    if (is_listed(allowed, address))
-        return ADDRESS_PUBLIC;
-    return REACH_IN(special_ipv6, address,
-                    contains_address(&global_unicast, address)
-                        ? ADDRESS_PUBLIC
-                        : ADDRESS_PRIVATE);
-}
-
-/* True for an interface identifier of ISATAP (RFC 5214 section 6.1). */
-static bool
-is_isatap(const unsigned char address[16])
-{
-    static const unsigned char after[] = {0x00, 0x5e, 0xfe};
-
-    return !(address[8] & ~0x02u) && !memcmp(address + 9, after, sizeof(after));
+    return reach_in(special_ipv4, N_ELEMENTS(special_ipv4), address,
+                    ADDRESS_PUBLIC);
 }
 
 /* The reach of the IPv4 addresses inside of it. Teredo has two: the server's,
@@ -331,6 +292,8 @@ is_isatap(const unsigned char address[16])
 static enum address_reach
 reach_of_inner(const struct networks *allowed, const unsigned char address[16])
 {
+    /* In an interface identifier of ISATAP (RFC 5214 section 6.1). */
+    static const unsigned char isatap[] = {0x00, 0x5e, 0xfe};
     if (contains_address(&teredo, address)) {
         unsigned char client[4];
 
@@ -341,7 +304,8 @@ reach_of_inner(const struct networks *allowed, const unsigned char address[16])
     }
     if (contains_address(&sixtofour, address))
         return reach_of_ipv4(allowed, address + 2);
-    if (contains_address(&translated, address) || is_isatap(address))
+    if (contains_address(&translated, address) ||
+        (!(address[8] & ~0x02u) && !memcmp(address + 9, isatap, 3)))
         return reach_of_ipv4(allowed, address + 12);
     return ADDRESS_PUBLIC;
 }
@@ -377,13 +341,18 @@ enum address_reach
 address_reach(const struct networks *allowed, const struct sockaddr *address)
 {
     unsigned char bytes[16];
+    enum address_reach own = ADDRESS_PUBLIC; /* without an address inside it */
 
     if (!read_bytes(address, bytes))
         return ADDRESS_LOOPBACK;
     if (is_mapped(bytes))
         return reach_of_ipv4(allowed, bytes + MAPPED_BYTES);
-    return farther_reach(reach_of_ipv6(allowed, bytes),
-                         reach_of_inner(allowed, bytes));
+    if (!is_listed(allowed, bytes))
+        own = reach_in(special_ipv6, N_ELEMENTS(special_ipv6), bytes,
+                       contains_address(&global_unicast, bytes)
+                           ? ADDRESS_PUBLIC
+                           : ADDRESS_PRIVATE);
+    return farther_reach(own, reach_of_inner(allowed, bytes));
 }
 
 bool

@@ -54,8 +54,6 @@ refuse_head(struct reading *r, unsigned status, const char *what,
     return problem(r->why, STATUS_INVALID, "%s", what);
 }
 
-/* Lines */
-
 /* The request line */
 
 enum {
@@ -165,20 +163,6 @@ read_target(struct reading *r, struct slice target)
 }
 
 static enum status
-read_version(struct reading *r, struct slice version)
-{
-    if (version.size != VERSION_SIZE || !slice_starts(version, "HTTP/") ||
-        version.data[6] != '.' || version.data[5] < '0' ||
-        version.data[5] > '9' || version.data[7] < '0' || version.data[7] > '9')
-        return refuse_head(
-            r, 400, "the request line does not end with a version", version);
-    if (version.data[5] != '1' || version.data[7] > '1')
-        return refuse_head(r, 505, "neither HTTP/1.0 nor HTTP/1.1", version);
-    r->head->minor = (unsigned)(version.data[7] - '0');
-    return STATUS_OK;
-}
-
-static enum status
 read_method(struct reading *r, struct slice line)
 {
     size_t size = token_size(line);
@@ -197,34 +181,28 @@ read_method(struct reading *r, struct slice line)
 static enum status
 read_request_line(struct reading *r, struct slice line)
 {
-    struct slice target, rest;
+    struct slice target, version;
     enum status rc;
 
     rc = read_method(r, line);
     if (rc)
         return rc;
-    rest = slice_from(line, r->head->method.size + 1);
-    target = slice_take(&rest, ' ');
-    rc = read_version(r, rest);
-    if (rc)
-        return rc;
+    version = slice_from(line, r->head->method.size + 1);
+    target = slice_take(&version, ' ');
+    if (version.size != VERSION_SIZE || !slice_starts(version, "HTTP/") ||
+        version.data[6] != '.' || version.data[5] < '0' ||
+        version.data[5] > '9' || version.data[7] < '0' || version.data[7] > '9')
+        return refuse_head(
+            r, 400, "the request line does not end with a version", version);
+    if (version.data[5] != '1' || version.data[7] > '1')
+        return refuse_head(r, 505, "neither HTTP/1.0 nor HTTP/1.1", version);
+    r->head->minor = (unsigned)(version.data[7] - '0');
     if (target.size == 0)
         return refuse_head(r, 400, "the request line has no target", line);
     if (target.size > REQUEST_TARGET_MAX)
         return refuse_head(r, 414, "the target has more than 8,192 bytes",
                            nothing);
     return read_target(r, target);
-}
-
-/* Refuses a request line that is too long; `line` is at least its front. */
-static enum status
-refuse_long_line(struct reading *r, struct slice line)
-{
-    enum status rc = read_method(r, line);
-
-    return rc ? rc
-              : refuse_head(r, 414, "the target has more than 8,192 bytes",
-                            nothing);
 }
 
 /* Fields */
@@ -251,35 +229,13 @@ struct meaning {
     bool has_expect, has_unknown_expect; /* Expect */
 };
 
-static void
-note_upgrade(struct meaning *m, struct slice list)
-{
-    struct slice word;
-
-    while (head_list_take(&list, &word)) {
-        m->has_upgrade |= word.size > 0;
-        m->is_websocket |= slice_is_word(word, "websocket");
-    }
-}
-
-static void
-note_expect(struct meaning *m, struct slice list)
-{
-    struct slice word;
-
-    while (head_list_take(&list, &word)) {
-        bool is_known = slice_is_word(word, "100-continue");
-
-        m->has_expect |= is_known;
-        m->has_unknown_expect |= !is_known && word.size > 0;
-    }
-}
-
 /* Compares sizes first: nearly all other names differ in them. */
 static void
 note_field(struct request_head *h, struct meaning *m,
            const struct head_field *f)
 {
+    struct slice list = f->value, word;
+
     switch (f->name.size) {
     case sizeof("Host") - 1:
         if (slice_is_word(f->name, "Host")) {
@@ -288,12 +244,22 @@ note_field(struct request_head *h, struct meaning *m,
         }
         break;
     case sizeof("Expect") - 1:
-        if (slice_is_word(f->name, "Expect"))
-            note_expect(m, f->value);
+        if (!slice_is_word(f->name, "Expect"))
+            break;
+        while (head_list_take(&list, &word)) {
+            bool is_known = slice_is_word(word, "100-continue");
+
+            m->has_expect |= is_known;
+            m->has_unknown_expect |= !is_known && word.size > 0;
+        }
         break;
     case sizeof("Upgrade") - 1:
-        if (slice_is_word(f->name, "Upgrade"))
-            note_upgrade(m, f->value);
+        if (!slice_is_word(f->name, "Upgrade"))
+            break;
+        while (head_list_take(&list, &word)) {
+            m->has_upgrade |= word.size > 0;
+            m->is_websocket |= slice_is_word(word, "websocket");
+        }
         break;
     default:
         head_framing_note(&m->framing, f);
@@ -361,23 +327,6 @@ judge_host(struct reading *r, const struct meaning *m)
     return STATUS_OK;
 }
 
-static enum status
-judge_body(struct reading *r, const struct meaning *m)
-{
-    struct request_head *h = r->head;
-    struct head_body body;
-    enum status rc = head_framing_judge(&m->framing, h->minor, &body, r->why);
-
-    if (rc) {
-        h->refusal = rc == STATUS_UNSUPPORTED ? 501 : 400;
-        return STATUS_INVALID;
-    }
-    h->is_chunked = body.is_chunked;
-    h->has_length = body.has_length;
-    h->length = body.length;
-    return STATUS_OK;
-}
-
 /* Works out what the fields mean for the connection, and refuses fields that
  * contradict each other. */
 static enum status
@@ -390,17 +339,21 @@ judge_head(struct reading *r)
     for (size_t i = 0; i < h->n_fields; i++)
         note_field(h, &m, &h->fields[i]);
     rc = judge_host(r, &m);
-    if (!rc)
-        rc = judge_body(r, &m);
     if (rc)
         return rc;
+    rc = head_framing_judge(&m.framing, h->minor, &h->body, r->why);
+    if (rc) {
+        h->refusal = rc == STATUS_UNSUPPORTED ? 501 : 400;
+        return STATUS_INVALID;
+    }
     if (m.has_unknown_expect)
         return refuse_head(r, 417, "an expectation other than 100-continue",
                            nothing);
 
     h->is_kept = head_framing_keeps(&m.framing, h->minor);
     if (h->minor == 1) { /* RFC 9110 sections 7.8 and 10.1.1 */
-        h->is_continue = m.has_expect && (h->is_chunked || h->length > 0);
+        h->is_continue =
+            m.has_expect && (h->body.is_chunked || h->body.length > 0);
         if (m.framing.is_upgrade && m.has_upgrade)
             h->upgrade = m.is_websocket ? REQUEST_UPGRADE_WEBSOCKET
                                         : REQUEST_UPGRADE_OTHER;
@@ -410,21 +363,14 @@ judge_head(struct reading *r)
 
 /* The head */
 
-/* Clears all but the fields, of which n_fields are valid. */
-static void
-clear_head(struct request_head *h)
-{
-    memset(h, 0, offsetof(struct request_head, fields));
-}
-
 /* Reads the lines from seen->line on, up to the empty line. */
 static enum status
 read_lines(struct reading *r, struct slice bytes, struct head_seen *seen)
 {
     struct request_head *h = r->head;
 
-    clear_head(h);
-    h->n_fields = seen->n_fields;
+    memset(h, 0, offsetof(struct request_head, fields));
+    h->n_fields = seen->n_fields; /* these fields are valid */
     for (;;) {
         /* Only an empty line may stand before the request line. */
         bool is_first = seen->line <= HEAD_CRLF_SIZE;
@@ -436,12 +382,16 @@ read_lines(struct reading *r, struct slice bytes, struct head_seen *seen)
         if (rc == STATUS_TOO_LARGE && seen->scanned <= seen->line + max)
             return refuse_head(r, 431, "the head has more than 16,384 bytes",
                                nothing);
-        if (rc == STATUS_TOO_LARGE)
-            return is_first
-                       ? refuse_long_line(r, slice_from(bytes, seen->line))
-                       : refuse_head(r, 431,
-                                     "a field line has more than 8,192 bytes",
-                                     nothing);
+        if (rc == STATUS_TOO_LARGE && !is_first)
+            return refuse_head(r, 431, "a field line has more than 8,192 bytes",
+                               nothing);
+        if (rc == STATUS_TOO_LARGE) {
+            rc = read_method(r, slice_from(bytes, seen->line));
+            return rc ? rc
+                      : refuse_head(r, 414,
+                                    "the target has more than 8,192 bytes",
+                                    nothing);
+        }
         if (rc)
             return rc;
         if (!is_first && line.size == 0) {

@@ -63,10 +63,7 @@ struct request_head {
     struct slice host; /* Host: host[:port], never empty in HTTP/1.1; size 0:
                           HTTP/1.0 without the field */
 
-    /* The body (RFC 9112 section 6.3): chunked, or `length` bytes. */
-    bool is_chunked;
-    bool has_length;
-    uint64_t length; /* at most INT64_MAX; 0 if not has_length */
+    struct head_body body;
 
     bool is_kept;     /* the connection stays open for another request (RFC 9112
                          section 9.3) */

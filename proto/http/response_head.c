@@ -6,17 +6,6 @@
 /* "HTTP/1.1 200", and what must follow: a space and the reason, or nothing. */
 #define STATUS_LINE_MIN 12
 
-/* True if `line`, perhaps only the front of one, may begin an answer. */
-static bool
-is_of_http_1(struct slice line)
-{
-    struct slice begin = SLICE("HTTP/1.");
-
-    if (line.size < begin.size)
-        begin.size = line.size;
-    return !memcmp(line.data, begin.data, begin.size);
-}
-
 static enum status
 read_status_line(struct response_head *h, struct slice line,
                  struct problem *why)
@@ -88,9 +77,12 @@ enum status
 response_head_read(struct response_head *h, struct slice bytes,
                    struct head_seen *seen, struct problem *why)
 {
+    struct slice begin = SLICE("HTTP/1.");
     enum status rc;
 
-    if (bytes.size > 0 && !is_of_http_1(bytes))
+    if (bytes.size < begin.size)
+        begin.size = bytes.size;
+    if (bytes.size > 0 && memcmp(bytes.data, begin.data, begin.size) != 0)
         return problem(why, STATUS_UNSUPPORTED, "the answer is not of HTTP/1");
     rc = read_lines(h, bytes, seen, why);
     if (!rc)

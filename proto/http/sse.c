@@ -119,21 +119,13 @@ take_part(struct sse *s, struct slice part, struct problem *why)
     }
 }
 
-static void
-take_retry(struct sse *s)
-{
-    struct slice digits = {s->value.text, s->value.size};
-    uint64_t ms;
-
-    if (number_read_large(digits, &ms))
-        s->retry_ms = ms < SSE_RETRY_MAX ? (unsigned)ms : SSE_RETRY_MAX;
-}
-
 /* The end of a line. Returns whether it was that of an event. */
 static bool
 end_line(struct sse *s)
 {
     bool is_empty = s->state == STATE_FIELD && s->field.size == 0;
+    struct slice value = {s->value.text, 0};
+    uint64_t ms;
 
     if (s->state == STATE_FIELD)
         begin_value(s); /* a field without a colon has an empty value */
@@ -141,8 +133,9 @@ end_line(struct sse *s)
         s->name = s->value;
     if (is_field(s, "id") && !memchr(s->value.text, '\0', s->value.size))
         s->id = s->value;
-    if (is_field(s, "retry"))
-        take_retry(s);
+    value.size = s->value.size;
+    if (is_field(s, "retry") && number_read_large(value, &ms))
+        s->retry_ms = ms < SSE_RETRY_MAX ? (unsigned)ms : SSE_RETRY_MAX;
     s->field.size = 0;
     s->state = STATE_FIELD;
     if (!is_empty)
@@ -168,29 +161,6 @@ take_line(struct slice *bytes, bool *has_end, char *end)
     return part;
 }
 
-static void
-give_event(struct sse *s, struct sse_event *event)
-{
-    static const char unnamed[] = "message";
-
-    event->name = s->name.size > 0 ? (struct slice){s->name.text, s->name.size}
-                                   : SLICE(unnamed);
-    event->id = (struct slice){s->id.text, s->id.size};
-    event->data = s->data.data;
-    event->size = s->data.size;
-    s->is_given = true;
-}
-
-/* Drops the last event, and begins the next one. */
-static void
-begin_event(struct sse *s)
-{
-    buf_clear(&s->data);
-    s->name.size = 0;
-    s->has_data = false;
-    s->is_given = false;
-}
-
 enum status
 sse_read(struct sse *s, struct slice *bytes, struct sse_event *event,
          struct problem *why)
@@ -198,8 +168,11 @@ sse_read(struct sse *s, struct slice *bytes, struct sse_event *event,
     bool has_end = false;
     char end = '\0';
 
-    if (s->is_given)
-        begin_event(s);
+    if (s->is_given) { /* drops the last event, and begins the next one */
+        buf_clear(&s->data);
+        s->name.size = 0;
+        s->has_data = s->is_given = false;
+    }
     if (!bom_skip(&s->bom, bytes))
         s->state = STATE_REST; /* half a mark: the line has no known name */
     while (bytes->size > 0) {
@@ -224,10 +197,16 @@ sse_read(struct sse *s, struct slice *bytes, struct sse_event *event,
         if (!has_end)
             break;
         s->is_after_cr = end == '\r';
-        if (end_line(s)) {
-            give_event(s, event);
-            return STATUS_OK;
-        }
+        if (!end_line(s))
+            continue;
+        event->name = s->name.size > 0
+                          ? (struct slice){s->name.text, s->name.size}
+                          : SLICE("message");
+        event->id = (struct slice){s->id.text, s->id.size};
+        event->data = s->data.data;
+        event->size = s->data.size;
+        s->is_given = true;
+        return STATUS_OK;
     }
     return STATUS_AGAIN;
 }

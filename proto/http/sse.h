@@ -43,7 +43,7 @@ struct sse_event {
 };
 
 struct sse {
-    unsigned retry_ms; /* when to connect again; 0: untold */
+    unsigned retry_ms; /* when to connect again; 0: unknown */
 
     /* Its own: */
     int state;

@@ -207,23 +207,6 @@ signer_sign_webhook(const struct signer *signer, struct slice id,
     return STATUS_OK;
 }
 
-/* Hexadecimal digits, in whatever case, of exactly `size` bytes. */
-static bool
-read_hex(struct slice text, unsigned char *to, size_t size)
-{
-    if (text.size != size * 2)
-        return false;
-    for (size_t i = 0; i < size; i++) {
-        int high = OPENSSL_hexchar2int((unsigned char)text.data[2 * i]);
-        int low = OPENSSL_hexchar2int((unsigned char)text.data[2 * i + 1]);
-
-        if (high < 0 || low < 0)
-            return false;
-        to[i] = (unsigned char)(high << 4 | low);
-    }
-    return true;
-}
-
 enum status
 signature_check(struct slice header, struct slice secret, struct slice body,
                 struct problem *why)
@@ -236,6 +219,7 @@ signature_check(struct slice header, struct slice secret, struct slice body,
     EVP_MAC_CTX *keyed = NULL;
     enum status rc;
     size_t size;
+    bool is_hex;
 
     if (slice_trimmed(header).size == 0)
         return problem(why, STATUS_MALFORMED, "signature: there is none");
@@ -244,7 +228,15 @@ signature_check(struct slice header, struct slice secret, struct slice body,
                        "signature: unknown method \"%s\"",
                        problem_quote(name).text);
     size = methods[method].size;
-    if (!read_hex(digits, given, size))
+    is_hex = digits.size == size * 2;
+    for (size_t i = 0; is_hex && i < size; i++) {
+        unsigned high = hex_value(digits.data[2 * i]);
+        unsigned low = hex_value(digits.data[2 * i + 1]);
+
+        is_hex = high < 16 && low < 16;
+        given[i] = (unsigned char)(high << 4 | low);
+    }
+    if (!is_hex)
         return problem(why, STATUS_MALFORMED,
                        "signature: not %zu hexadecimal digits behind \"%s=\"",
                        size * 2, methods[method].name);

@@ -71,53 +71,28 @@ read_url(const struct urlencoded_data *form, const char *name,
     return websub_check_url(*url, name, why);
 }
 
-static enum status
-read_lease(const struct urlencoded_data *form, uint64_t *lease_s,
-           struct problem *why)
-{
-    struct slice value;
-    enum status rc = read_parameter(form, "hub.lease_seconds", &value, why);
-
-    if (rc)
-        return rc;
-    if (value.size == 0 || (number_read_large(value, lease_s) && *lease_s > 0))
-        return STATUS_OK;
-    return problem_quoting(
-        why, STATUS_MALFORMED,
-        "hub.lease_seconds: not a positive number of seconds", value);
-}
-
-static enum status
-check_topics(const struct urlencoded_data *form, struct problem *why)
-{
-    struct slice topic;
-    size_t at = 0;
-
-    if (!websub_next_topic(form, &at, &topic))
-        return problem(why, STATUS_MALFORMED,
-                       "hub.url or hub.topic: missing; one of them names the "
-                       "topic that has changed");
-    do {
-        enum status rc = websub_check_url(topic, "hub.url or hub.topic", why);
-
-        if (rc)
-            return rc;
-    } while (websub_next_topic(form, &at, &topic));
-    return STATUS_OK;
-}
-
 enum status
 websub_read(const struct urlencoded_data *form, struct websub_request *request,
             struct problem *why)
 {
+    struct slice lease = {NULL, 0}, topic;
     enum status rc;
+    size_t at = 0;
 
     *request = (struct websub_request){.lease_s = 0};
     rc = read_mode(form, &request->mode, why);
     if (rc)
         return rc;
-    if (request->mode == WEBSUB_PUBLISH)
-        return check_topics(form, why);
+    if (request->mode == WEBSUB_PUBLISH) {
+        if (!websub_next_topic(form, &at, &topic))
+            return problem(why, STATUS_MALFORMED,
+                           "hub.url or hub.topic: missing; one of them names "
+                           "the topic that has changed");
+        do
+            rc = websub_check_url(topic, "hub.url or hub.topic", why);
+        while (!rc && websub_next_topic(form, &at, &topic));
+        return rc;
+    }
 
     rc = read_url(form, "hub.topic", &request->topic, why);
     if (!rc)
@@ -125,9 +100,14 @@ websub_read(const struct urlencoded_data *form, struct websub_request *request,
     if (!rc)
         rc = read_parameter(form, "hub.secret", &request->secret, why);
     if (!rc && request->mode == WEBSUB_SUBSCRIBE)
-        rc = read_lease(form, &request->lease_s, why);
+        rc = read_parameter(form, "hub.lease_seconds", &lease, why);
     if (rc)
         return rc;
+    if (lease.size > 0 &&
+        (!number_read_large(lease, &request->lease_s) || request->lease_s == 0))
+        return problem_quoting(
+            why, STATUS_MALFORMED,
+            "hub.lease_seconds: not a positive number of seconds", lease);
     if (request->secret.size > WEBSUB_SECRET_MAX)
         return problem(why, STATUS_INVALID,
                        "hub.secret: %zu bytes long; at most %d are allowed",

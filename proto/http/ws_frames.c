@@ -191,17 +191,6 @@ check_text(struct ws_frames *f, struct slice masked)
     return true;
 }
 
-/* Makes mask[0] that of the byte behind `size` bytes. */
-static void
-turn_mask(struct ws_frames *f, size_t size)
-{
-    uint8_t mask[MASK_SIZE];
-
-    memcpy(mask, f->mask, MASK_SIZE);
-    for (size_t i = 0; i < MASK_SIZE; i++)
-        f->mask[i] = mask[(i + size) % MASK_SIZE];
-}
-
 /* Begins a data frame with that header. */
 static void
 begin_data(struct ws_frames *f, const struct header *h)
@@ -225,20 +214,6 @@ begin_data(struct ws_frames *f, const struct header *h)
     memcpy(f->mask, h->mask, MASK_SIZE);
 }
 
-/* Appends a piece of the payload; false: no memory. */
-static bool
-keep_piece(const struct ws_frames *f, struct slice piece, struct buf *to)
-{
-    char *room = buf_room(to, piece.size);
-
-    if (!room)
-        return piece.size == 0 && !to->failed;
-    for (size_t i = 0; i < piece.size; i++)
-        room[i] = (char)(piece.data[i] ^ f->mask[i % MASK_SIZE]);
-    to->size += piece.size;
-    return true;
-}
-
 /* Takes the bytes of the frame's payload that have arrived. STATUS_AGAIN: more
  * of it will come. */
 static enum status
@@ -247,13 +222,25 @@ read_data(struct ws_frames *f, struct slice *bytes, struct buf *to,
 {
     struct slice piece = {bytes->data,
                           f->left < bytes->size ? f->left : bytes->size};
+    uint8_t mask[MASK_SIZE];
 
     if ((f->state & STATE_TEXT) && !check_text(f, piece))
         return refuse_frame(frame, WS_CLOSE_UTF8, "a text that is not UTF-8");
-    if (to && !keep_piece(f, piece, to))
-        return refuse_frame(frame, WS_CLOSE_ERROR, "no memory left");
-    if (to || (f->state & STATE_TEXT))
-        turn_mask(f, piece.size);
+    if (to) {
+        char *room = buf_room(to, piece.size);
+
+        if (to->failed)
+            return refuse_frame(frame, WS_CLOSE_ERROR, "no memory left");
+        for (size_t i = 0; i < piece.size; i++)
+            room[i] = (char)(piece.data[i] ^ f->mask[i % MASK_SIZE]);
+        to->size += piece.size;
+    }
+    /* mask[0] is that of the next byte. */
+    if (to || (f->state & STATE_TEXT)) {
+        memcpy(mask, f->mask, MASK_SIZE);
+        for (size_t i = 0; i < MASK_SIZE; i++)
+            f->mask[i] = mask[(i + piece.size) % MASK_SIZE];
+    }
     slice_skip(bytes, piece.size);
     f->left -= (uint32_t)piece.size;
     if (f->left > 0)
@@ -270,20 +257,12 @@ read_data(struct ws_frames *f, struct slice *bytes, struct buf *to,
 
 /* Control frames */
 
-/* True if a client may send the code: RFC 6455 section 7.4 and IANA's registry
- * (1012 to 1014); from 3000 on, libraries and applications. */
-static bool
-may_be_sent(unsigned code)
-{
-    return (code >= 1000 && code <= 1003) || (code >= 1007 && code <= 1014) ||
-           (code >= 3000 && code <= 4999);
-}
-
 /* Reads the payload of a close frame: empty, a code, or a code and a reason. */
 static enum status
 read_close(struct ws_frame *frame)
 {
     struct utf8_place place = {0};
+    unsigned code;
 
     if (frame->size == 0) {
         frame->code = WS_CLOSE_NONE;
@@ -292,8 +271,12 @@ read_close(struct ws_frame *frame)
     if (frame->size == 1)
         return refuse_frame(frame, WS_CLOSE_PROTOCOL,
                             "a close frame with half a code");
-    frame->code = (uint16_t)read_number((unsigned char *)frame->payload, 2);
-    if (!may_be_sent(frame->code))
+    code = (unsigned)read_number((unsigned char *)frame->payload, 2);
+    frame->code = (uint16_t)code;
+    /* RFC 6455 section 7.4 and IANA's registry (1012 to 1014); from 3000 on,
+     * libraries and applications. */
+    if (!((code >= 1000 && code <= 1003) || (code >= 1007 && code <= 1014) ||
+          (code >= 3000 && code <= 4999)))
         return refuse_frame(frame, WS_CLOSE_PROTOCOL,
                             "a close frame with a code that may not be sent");
     frame->size -= 2;
@@ -329,32 +312,8 @@ read_control(struct ws_frames *f, struct slice *bytes, const struct header *h,
 }
 
 enum ws_frames_next
-ws_frames_read(struct ws_frames *f, struct slice *bytes, struct ws_frame *frame)
-{
-    return ws_frames_read_into(f, bytes, NULL, frame);
-}
-
-/* True if the message has ended with the frame that was just read. */
-static bool
-is_message_over(const struct ws_frames *f)
-{
-    return f->n_frames == 0;
-}
-
-static enum ws_frames_next
-end_message(const struct ws_frames *f, struct ws_frame *frame)
-{
-    frame->code = 0;
-    frame->reason = NULL;
-    frame->size = 0;
-    frame->is_text = !(f->state & STATE_BINARY);
-    frame->is_deflated = f->state & STATE_DEFLATED;
-    return WS_FRAMES_MESSAGE;
-}
-
-enum ws_frames_next
-ws_frames_read_into(struct ws_frames *f, struct slice *bytes, struct buf *to,
-                    struct ws_frame *frame)
+ws_frames_read(struct ws_frames *f, struct slice *bytes, struct buf *to,
+               struct ws_frame *frame)
 {
     while (!(f->state & STATE_OVER)) {
         struct header h;
@@ -384,8 +343,14 @@ ws_frames_read_into(struct ws_frames *f, struct slice *bytes, struct buf *to,
             f->state |= STATE_OVER;
             return WS_FRAMES_BROKEN;
         }
-        if (to && f->left == 0 && is_message_over(f))
-            return end_message(f, frame);
+        if (to && f->left == 0 && f->n_frames == 0) { /* the message is over */
+            frame->code = 0;
+            frame->reason = NULL;
+            frame->size = 0;
+            frame->is_text = !(f->state & STATE_BINARY);
+            frame->is_deflated = f->state & STATE_DEFLATED;
+            return WS_FRAMES_MESSAGE;
+        }
     }
     if (bytes->size > 0)
         slice_skip(bytes, bytes->size);

@@ -12,7 +12,7 @@
  *
  *     struct slice bytes = the rest of the last time and the new bytes;
  *
- *     while ((next = ws_frames_read(&f, &bytes, &frame)) != WS_FRAMES_MORE)
+ *     while ((next = ws_frames_read(&f, &bytes, to, &frame)) != WS_FRAMES_MORE)
  *         ... frame ...
  *     keep `bytes` for the next time              mostly empty
  *
@@ -79,7 +79,7 @@ enum ws_frames_next {
     WS_FRAMES_PONG,
     WS_FRAMES_CLOSE,
     WS_FRAMES_BROKEN,
-    WS_FRAMES_MESSAGE /* only from ws_frames_read_into */
+    WS_FRAMES_MESSAGE /* only with a buffer for messages */
 };
 
 /*
@@ -88,15 +88,12 @@ enum ws_frames_next {
  * bytes that are left again, with more behind them. After CLOSE and BROKEN the
  * reader takes all bytes and returns MORE.
  *
+ * Appends the unmasked bytes of messages to `to`, which the caller empties
+ * behind each message (WS_FRAMES_MESSAGE); NULL: drops messages. A compressed
+ * message and a binary one are not checked for UTF-8. If `to` fails, so does
+ * the reader: WS_CLOSE_ERROR.
+ *
  * The reader does not count pings: the caller bounds the answers that it owes.
  */
 enum ws_frames_next ws_frames_read(struct ws_frames *f, struct slice *bytes,
-                                   struct ws_frame *frame);
-
-/* The same, and appends the unmasked bytes of messages to `to`, which the
- * caller empties behind each message (WS_FRAMES_MESSAGE). A compressed message
- * and a binary one are not checked for UTF-8. If `to` fails, so does the
- * reader: WS_CLOSE_ERROR. */
-enum ws_frames_next ws_frames_read_into(struct ws_frames *f,
-                                        struct slice *bytes, struct buf *to,
-                                        struct ws_frame *frame);
+                                   struct buf *to, struct ws_frame *frame);

@@ -79,9 +79,8 @@ static bool
 take_mark(struct slice *rest, char c)
 {
     slice_skip_blanks(rest);
-    if (rest->size == 0 || rest->data[0] != c)
+    if (!slice_take_char(rest, c))
         return false;
-    slice_skip(rest, 1);
     slice_skip_blanks(rest);
     return true;
 }
@@ -95,47 +94,25 @@ take_token(struct slice *rest, struct slice *token)
     return token->size > 0;
 }
 
-static void
-add_letter(struct value *value, char c)
-{
-    if (value->size < sizeof(value->text))
-        value->text[value->size] = c;
-    value->size++;
-}
-
-/* Takes the rest of a quoted-string, with the quote at its end. False: the text
- * in it is no token, or does not end. */
-static bool
-take_quoted(struct slice *rest, struct value *value)
-{
-    while (rest->size > 0 && rest->data[0] != '"') {
-        if (rest->data[0] == '\\')
-            slice_skip(rest, 1);
-        if (rest->size == 0 || !token_char[(unsigned char)rest->data[0]])
-            return false;
-        add_letter(value, rest->data[0]);
-        slice_skip(rest, 1);
-    }
-    if (rest->size == 0 || value->size == 0)
-        return false;
-    slice_skip(rest, 1);
-    return true;
-}
-
+/* Takes a token, or a quoted-string with the text of one. False: neither is
+ * there. */
 static bool
 take_value(struct slice *rest, struct value *value)
 {
-    struct slice token;
+    bool is_quoted = slice_take_char(rest, '"');
 
-    if (rest->size > 0 && rest->data[0] == '"') {
-        slice_skip(rest, 1);
-        return take_quoted(rest, value);
+    for (; rest->size > 0; slice_skip(rest, 1), value->size++) {
+        if (is_quoted ? rest->data[0] == '"'
+                      : !token_char[(unsigned char)rest->data[0]])
+            break;
+        if (is_quoted)
+            (void)slice_take_char(rest, '\\');
+        if (rest->size == 0 || !token_char[(unsigned char)rest->data[0]])
+            return false;
+        if (value->size < sizeof(value->text))
+            value->text[value->size] = rest->data[0];
     }
-    if (!take_token(rest, &token))
-        return false;
-    for (size_t i = 0; i < token.size; i++)
-        add_letter(value, token.data[i]);
-    return true;
+    return value->size > 0 && (!is_quoted || slice_take_char(rest, '"'));
 }
 
 /* Returns the number of bits, without leading zeros; 0: it is none. */
@@ -165,20 +142,6 @@ is_acceptable(enum parameter parameter, const struct value *value)
     }
 }
 
-static void
-take_parameter(struct offer *offer, struct slice name,
-               const struct value *value)
-{
-    size_t i = 0;
-
-    while (i < PARAMETERS && !slice_is(name, names[i]))
-        i++;
-    if (i == PARAMETERS || offer->has[i] || !is_acceptable(i, value))
-        offer->is_declined = true;
-    else
-        offer->has[i] = true;
-}
-
 /* Takes an extension; false: it is malformed. */
 static bool
 take_offer(struct slice *rest, struct offer *offer)
@@ -191,11 +154,17 @@ take_offer(struct slice *rest, struct offer *offer)
     offer->is_declined = !slice_is(name, "permessage-deflate");
     while (take_mark(rest, ';')) {
         struct value value = {.size = 0};
+        size_t i = 0;
 
         if (!take_token(rest, &name) ||
             (take_mark(rest, '=') && !take_value(rest, &value)))
             return false;
-        take_parameter(offer, name, &value);
+        while (i < PARAMETERS && !slice_is(name, names[i]))
+            i++;
+        if (i == PARAMETERS || offer->has[i] || !is_acceptable(i, &value))
+            offer->is_declined = true;
+        else
+            offer->has[i] = true;
     }
     return true;
 }

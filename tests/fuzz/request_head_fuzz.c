@@ -43,9 +43,9 @@ check_equal(const struct request_head *a, const struct request_head *b)
     FUZZ_ASSERT(a->has_query == b->has_query);
     FUZZ_ASSERT(a->minor == b->minor);
     FUZZ_ASSERT(slice_equal(a->host, b->host));
-    FUZZ_ASSERT(a->is_chunked == b->is_chunked);
-    FUZZ_ASSERT(a->has_length == b->has_length);
-    FUZZ_ASSERT(a->length == b->length);
+    FUZZ_ASSERT(a->body.is_chunked == b->body.is_chunked);
+    FUZZ_ASSERT(a->body.has_length == b->body.has_length);
+    FUZZ_ASSERT(a->body.length == b->body.length);
     FUZZ_ASSERT(a->is_kept == b->is_kept);
     FUZZ_ASSERT(a->is_continue == b->is_continue);
     FUZZ_ASSERT(a->upgrade == b->upgrade);
@@ -98,10 +98,10 @@ check_head(const struct request_head *h, struct slice bytes)
 
     n_lengths = count_lines(head, "Content-Length", &n_lines);
     FUZZ_ASSERT(n_lines == h->n_fields + 2 + has_line_before);
-    FUZZ_ASSERT(n_lengths == h->has_length);
+    FUZZ_ASSERT(n_lengths == h->body.has_length);
     FUZZ_ASSERT(count_lines(head, "Transfer-Encoding", &n_lines) ==
-                h->is_chunked);
-    FUZZ_ASSERT(!h->is_chunked || !h->has_length);
+                h->body.is_chunked);
+    FUZZ_ASSERT(!h->body.is_chunked || !h->body.has_length);
     n_lengths = count_lines(head, "Host", &n_lines);
     FUZZ_ASSERT(n_lengths == 1 || (n_lengths == 0 && h->minor == 0));
 }

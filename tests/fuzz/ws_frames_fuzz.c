@@ -44,7 +44,8 @@ read_cut(struct slice bytes, size_t step, bool has_deflate, struct buf *seen)
         enum ws_frames_next next;
 
         rest.size += fuzz_take(&bytes, step).size;
-        while ((next = ws_frames_read(&f, &rest, &frame)) != WS_FRAMES_MORE) {
+        while ((next = ws_frames_read(&f, &rest, NULL, &frame)) !=
+               WS_FRAMES_MORE) {
             FUZZ_ASSERT(!is_over);
             check_frame(next, &frame);
             buf_add_format(seen, "%d %u %s ", next, frame.code,

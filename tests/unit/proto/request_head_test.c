@@ -195,10 +195,11 @@ TEST(what_fields_mean)
 
         read_good(&h, slice_of(rows[i].text));
         means = (h.is_kept ? KEPT : 0) | (h.is_continue ? WAITS : 0) |
-                (h.is_chunked ? CHUNKED : 0) | (h.has_length ? LENGTH : 0) |
+                (h.body.is_chunked ? CHUNKED : 0) |
+                (h.body.has_length ? LENGTH : 0) |
                 (h.upgrade == REQUEST_UPGRADE_WEBSOCKET ? WS : 0) |
                 (h.upgrade == REQUEST_UPGRADE_OTHER ? OTHER : 0);
-        if (means != rows[i].means || h.length != rows[i].length)
+        if (means != rows[i].means || h.body.length != rows[i].length)
             fail_msg("%d, not %d, for:\n%s", means, rows[i].means,
                      rows[i].text);
     }
@@ -471,7 +472,7 @@ TEST(prefixes_of_known_names_are_other_fields)
             read_good(&h, slice_of(text));
             assert_int_equal(h.n_fields, 4);
             assert_true(slice_is(h.host, "b"));
-            assert_int_equal(h.length, 3);
+            assert_int_equal(h.body.length, 3);
             assert_true(h.is_kept);
         }
 }

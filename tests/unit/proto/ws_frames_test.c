@@ -65,7 +65,8 @@ read_cut(struct slice bytes, size_t step, bool has_deflate, struct buf *seen)
         enum ws_frames_next next;
 
         memcpy(copy, rest.data, size);
-        while ((next = ws_frames_read(&f, &now, &frame)) != WS_FRAMES_MORE) {
+        while ((next = ws_frames_read(&f, &now, NULL, &frame)) !=
+               WS_FRAMES_MORE) {
             buf_add_format(seen, "%s %u ", names[next], frame.code);
             if (next == WS_FRAMES_BROKEN)
                 buf_add_format(seen, "%s", frame.reason);
@@ -260,7 +261,7 @@ TEST(bad_text_is_seen_before_its_frame_ends)
     BUF_ADD(&bytes, "abc\xf0\x8f");
     now = buf_slice(&bytes);
     ws_frames_init(&f, MESSAGE_MAX, false);
-    assert_int_equal(ws_frames_read(&f, &now, &frame), WS_FRAMES_BROKEN);
+    assert_int_equal(ws_frames_read(&f, &now, NULL, &frame), WS_FRAMES_BROKEN);
     assert_int_equal(frame.code, WS_CLOSE_UTF8);
     buf_fini(&bytes);
 }
@@ -314,10 +315,12 @@ TEST(the_first_bytes_are_enough)
         struct ws_frames f;
 
         ws_frames_init(&f, MESSAGE_MAX, false);
-        assert_int_equal(ws_frames_read(&f, &now, &frame), WS_FRAMES_BROKEN);
+        assert_int_equal(ws_frames_read(&f, &now, NULL, &frame),
+                         WS_FRAMES_BROKEN);
         assert_int_equal(frame.code, WS_CLOSE_PROTOCOL);
         assert_int_equal(frame.size, 0);
-        assert_int_equal(ws_frames_read(&f, &now, &frame), WS_FRAMES_MORE);
+        assert_int_equal(ws_frames_read(&f, &now, NULL, &frame),
+                         WS_FRAMES_MORE);
         assert_int_equal(now.size, 0);
     }
 }
@@ -437,7 +440,7 @@ read_messages(struct slice bytes, size_t step, struct buf *seen)
         buf_add(&rest, left.data, size);
         slice_skip(&left, size);
         now = buf_slice(&rest);
-        while ((next = ws_frames_read_into(&f, &now, &text, &frame)) !=
+        while ((next = ws_frames_read(&f, &now, &text, &frame)) !=
                WS_FRAMES_MORE) {
             buf_add_format(
                 seen, "%s%s%s %.*s\n",
