@@ -223,6 +223,32 @@ file_check_dir(const char *dir, struct problem *why)
     return STATUS_OK;
 }
 
+DIR *
+file_open_dir(int above_fd, const char *name, int flags)
+{
+    int fd = openat(above_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+    if (!dir)
+        file_close(&fd);
+    return dir;
+}
+
+const struct dirent *
+file_next(DIR *dir)
+{
+    const struct dirent *entry;
+
+    if (!dir)
+        return NULL;
+    do {
+        errno = 0;
+        entry = readdir(dir);
+    } while (entry &&
+             (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..")));
+    return entry;
+}
+
 unsigned char
 file_type(int dir_fd, const struct dirent *entry)
 {
@@ -235,39 +261,26 @@ file_type(int dir_fd, const struct dirent *entry)
     return IFTODT(st.st_mode);
 }
 
-/* Deletes one name in a folder. */
-static enum status
-clear_name(int dir_fd, const struct dirent *entry, size_t *n_files,
-           struct problem *why)
-{
-    if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
-        return STATUS_OK;
-    if (file_type(dir_fd, entry) == DT_DIR)
-        return file_clear(dir_fd, entry->d_name, n_files, why);
-    if (*n_files == 0)
-        return STATUS_AGAIN;
-    --*n_files;
-    if (unlinkat(dir_fd, entry->d_name, 0) && errno != ENOENT)
-        return problem_errno(why, "cannot remove", entry->d_name);
-    return STATUS_OK;
-}
-
 enum status
 file_clear(int dir_fd, const char *name, size_t *n_files, struct problem *why)
 {
-    int fd =
-        openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    DIR *dir = file_open_dir(dir_fd, name, O_NOFOLLOW);
     const struct dirent *entry;
     enum status rc = STATUS_OK;
 
-    if (!dir) {
-        file_close(&fd);
+    if (!dir)
         return errno == ENOENT ? STATUS_OK
                                : problem_errno(why, "cannot open", name);
+    while (!rc && (entry = file_next(dir))) {
+        if (file_type(dirfd(dir), entry) == DT_DIR)
+            rc = file_clear(dirfd(dir), entry->d_name, n_files, why);
+        else if (n_files && *n_files == 0)
+            rc = STATUS_AGAIN;
+        else if (unlinkat(dirfd(dir), entry->d_name, 0) && errno != ENOENT)
+            rc = problem_errno(why, "cannot remove", entry->d_name);
+        else if (n_files)
+            --*n_files;
     }
-    while (!rc && (entry = readdir(dir)))
-        rc = clear_name(fd, entry, n_files, why);
     closedir(dir);
     if (!rc && unlinkat(dir_fd, name, AT_REMOVEDIR) && errno != ENOENT)
         rc = problem_errno(why, "cannot remove", name);

@@ -89,12 +89,20 @@ void file_close(int *fd);
 /* Writes all bytes. -1: errno says why; some of them may be written. */
 int file_write(int fd, struct slice bytes);
 
+/* Opens a folder, at `above_fd` or AT_FDCWD, for file_next. `flags`: O_NOFOLLOW
+ * or 0. The caller closes it (closedir). NULL: errno says why. */
+DIR *file_open_dir(int above_fd, const char *name, int flags);
+
+/* The next entry of a folder but "." and "..". NULL: there is no more, and
+ * errno is 0 or says what went wrong. Also NULL if `dir` is NULL. */
+const struct dirent *file_next(DIR *dir);
+
 /* The type of a name in a folder: DT_DIR, DT_REG ...; asks the file system if
  * the entry has none. DT_UNKNOWN: it is gone. */
 unsigned char file_type(int dir_fd, const struct dirent *entry);
 
-/* Deletes a folder, with files and folders in it, if it exists: at most
- * *n_files, counted down. STATUS_AGAIN: there are more. */
+/* Deletes a folder, with files and folders in it, if it exists. With `n_files`
+ * at most as many files, counted down. STATUS_AGAIN: there are more. */
 MUST_CHECK enum status file_clear(int dir_fd, const char *name, size_t *n_files,
                                   struct problem *why);
 

@@ -53,13 +53,10 @@ static void
 open_folder(struct disk_usage *u, int above, const char *name, int flags,
             enum metric_disk kind)
 {
-    int fd = openat(above, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    DIR *dir = file_open_dir(above, name, flags);
 
-    if (!dir) {
-        file_close(&fd);
+    if (!dir)
         return;
-    }
     u->open[u->depth].dir = dir;
     u->open[u->depth].kind = kind;
     u->depth++;
@@ -72,8 +69,7 @@ count_name(struct disk_usage *u, const char *name)
     enum metric_disk kind;
     struct stat st;
 
-    if (!strcmp(name, ".") || !strcmp(name, "..") ||
-        fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW))
+    if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW))
         return;
     if (S_ISREG(st.st_mode))
         u->bytes[kind_of_file(u->open[u->depth - 1].kind, slice_of(name))] +=
@@ -109,7 +105,7 @@ look_at_some(struct chore *chore)
         open_folder(u, AT_FDCWD, data, 0, DISK_OTHER);
     }
     for (int i = 0; i < DISK_USAGE_STEP && u->depth > 0; i++) {
-        const struct dirent *entry = readdir(u->open[u->depth - 1].dir);
+        const struct dirent *entry = file_next(u->open[u->depth - 1].dir);
 
         if (entry)
             count_name(u, entry->d_name);

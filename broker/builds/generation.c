@@ -30,15 +30,6 @@ generation_name(char to[GENERATION_NAME_SIZE], enum generation_file file,
     snprintf(to, GENERATION_NAME_SIZE, "%012" PRIu64 "%s", part, ends[file]);
 }
 
-/* Removes a generation's folder with its files, if it exists. */
-static enum status
-clear_folder(int folder_fd, const char *name, struct problem *why)
-{
-    size_t n_files = SIZE_MAX;
-
-    return file_clear(folder_fd, name, &n_files, why);
-}
-
 /* Removes the folders that earlier sets of that name have left: nobody can
  * request them any more, and the numbers of this set begin behind theirs.
  * Sweeping removes most of them when due, but only this step finds an
@@ -46,20 +37,17 @@ clear_folder(int folder_fd, const char *name, struct problem *why)
 static enum status
 clear_older(int folder_fd, uint64_t first, struct problem *why)
 {
-    int fd = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    DIR *dir = file_open_dir(folder_fd, ".", 0);
     const struct dirent *entry;
     enum status rc = STATUS_OK;
 
-    if (!dir) {
-        file_close(&fd);
+    if (!dir)
         return problem_errno(why, "cannot open", "a folder of generations");
-    }
-    while (!rc && (entry = readdir(dir)))
+    while (!rc && (entry = file_next(dir)))
         if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9' &&
             (strtoull(entry->d_name, NULL, 10) < first ||
              strstr(entry->d_name, NEW)))
-            rc = clear_folder(folder_fd, entry->d_name, why);
+            rc = file_clear(folder_fd, entry->d_name, NULL, why);
     closedir(dir);
     return rc;
 }
@@ -95,7 +83,7 @@ generation_begin(struct generation_writer **writer, struct set *set,
                         links_kinds[generation->kind].folder, true,
                         &w->folder_fd, why);
     if (!rc)
-        rc = clear_folder(w->folder_fd, name, why); /* left by a crash */
+        rc = file_clear(w->folder_fd, name, NULL, why); /* left by a crash */
     if (!rc)
         rc = clear_older(w->folder_fd, head.start_list, why);
     if (w->is_ordered)
@@ -242,10 +230,10 @@ generation_abandon(struct generation_writer *w)
     name_of(name, w->generation.number);
     zfile_abandon(w->zfile);
     w->zfile = NULL;
-    rc = clear_folder(w->folder_fd, name, &why);
+    rc = file_clear(w->folder_fd, name, NULL, &why);
     strcat(name, NEW);
     if (!rc && w->is_ordered)
-        rc = clear_folder(w->folder_fd, name, &why);
+        rc = file_clear(w->folder_fd, name, NULL, &why);
     /* The next build clears the rest. */
     if (rc)
         DIAG(DIAG_WARNING, "archive", "a build that failed stays on the disk",
@@ -310,7 +298,7 @@ generation_last_here(const struct set *set, enum generation_kind kind,
         return number;
     path_of(set->registry, set->name, kind, 0, path);
     dir = opendir(path);
-    while (dir && (entry = readdir(dir))) {
+    while ((entry = file_next(dir))) {
         uint64_t n = strtoull(entry->d_name, NULL, 10);
 
         /* Those before start_list are of a removed set of this name. */
@@ -360,7 +348,7 @@ sweep_generation(struct registry *registry, const struct due_generation *due,
     if (fd < 0 && errno != ENOENT)
         return problem_errno(why, "cannot open", path);
     if (fd >= 0) {
-        rc = clear_folder(fd, name, why);
+        rc = file_clear(fd, name, NULL, why);
         if (!rc)
             rc = file_sync_dir(fd, why);
         close(fd);

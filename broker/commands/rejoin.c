@@ -1,6 +1,5 @@
 #include "broker/commands/rejoin.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -36,9 +35,7 @@ has(const struct rejoin *r, const char *name)
 static enum status
 clear_new(struct rejoin *r, struct problem *why)
 {
-    size_t n_files = SIZE_MAX;
-
-    return file_clear(r->fd, REJOIN_NEW, &n_files, why);
+    return file_clear(r->fd, REJOIN_NEW, NULL, why);
 }
 
 /* Is it needed? */
@@ -143,17 +140,13 @@ is_of_copy(const char *name)
 static enum status
 move_copy(int from, int to, struct problem *why)
 {
-    int fd = openat(from, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    DIR *dir = file_open_dir(from, ".", 0);
     const struct dirent *entry;
     enum status rc = STATUS_OK;
 
-    if (!dir) {
-        rc = problem_errno(why, "cannot read", "the data directory");
-        file_close(&fd);
-        return rc;
-    }
-    while (!rc && (errno = 0, entry = readdir(dir)))
+    if (!dir)
+        return problem_errno(why, "cannot read", "the data directory");
+    while (!rc && (entry = file_next(dir)))
         if (is_of_copy(entry->d_name) &&
             renameat(from, entry->d_name, to, entry->d_name))
             rc = problem_errno(why, "cannot move", entry->d_name);

@@ -1,6 +1,5 @@
 #include "broker/log/log.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -624,20 +623,17 @@ unlink_lists(const char *path, const struct engine_trash *trash, uint64_t *upto,
 static enum status
 unlink_rest(const char *path, struct problem *why)
 {
+    DIR *dir = file_open_dir(AT_FDCWD, path, 0);
     const struct dirent *entry;
     size_t n_files = STEP_REST;
+    enum status rc = STATUS_OK;
     int fd;
-    DIR *dir;
-    enum status rc = open_dir(path, &fd, why);
 
-    if (rc)
-        return errno == ENOENT ? STATUS_OK : rc;
-    dir = fdopendir(fd);
-    if (!dir) {
-        close(fd);
-        return problem_memory(why);
-    }
-    while (!rc && (entry = readdir(dir))) {
+    if (!dir)
+        return errno == ENOENT ? STATUS_OK
+                               : problem_errno(why, "cannot open", path);
+    fd = dirfd(dir);
+    while (!rc && (entry = file_next(dir))) {
         unsigned char type = file_type(fd, entry);
 
         if (type == DT_REG)

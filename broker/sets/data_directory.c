@@ -1,6 +1,5 @@
 #include "broker/sets/data_directory.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -129,21 +128,14 @@ static enum status
 settle_entries(int fd, unsigned depth, bool has_lists, mode_t passing,
                struct problem *why)
 {
-    int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    DIR *dir = own < 0 ? NULL : fdopendir(own);
+    DIR *dir = file_open_dir(fd, ".", 0);
     const struct dirent *entry;
     enum status rc = STATUS_OK;
 
-    if (!dir) {
-        problem_errno(why, "cannot read", "a directory");
-        if (own >= 0)
-            close(own);
-        return STATUS_IO;
-    }
-    while (!rc && (entry = readdir(dir)))
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            rc =
-                settle_entry(fd, entry->d_name, depth, has_lists, passing, why);
+    if (!dir)
+        return problem_errno(why, "cannot read", "a directory");
+    while (!rc && (entry = file_next(dir)))
+        rc = settle_entry(fd, entry->d_name, depth, has_lists, passing, why);
     closedir(dir);
     return rc;
 }

@@ -1,6 +1,5 @@
 #include "broker/state/content_files.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -112,12 +111,12 @@ enum status
 arriving_clear(const char *folder, struct problem *why)
 {
     enum status rc = file_make_dirs(folder, why);
-    DIR *dir = rc ? NULL : opendir(folder);
+    DIR *dir = rc ? NULL : file_open_dir(AT_FDCWD, folder, 0);
     const struct dirent *entry;
 
     if (!rc && !dir)
         rc = fail_file(why, "cannot open", folder);
-    while (!rc && (entry = readdir(dir)))
+    while (!rc && (entry = file_next(dir)))
         if (entry->d_name[0] != '.' && unlinkat(dirfd(dir), entry->d_name, 0))
             rc = fail_file(why, "cannot remove", entry->d_name);
     if (dir)
@@ -306,11 +305,11 @@ content_files_each(const char *set_dir, unsigned folder, content_file_fn *fn,
     DIR *dir;
 
     folder_path(set_dir, folder, path);
-    dir = opendir(path);
+    dir = file_open_dir(AT_FDCWD, path, 0);
     if (!dir)
         return errno == ENOENT ? STATUS_OK
                                : fail_file(why, "cannot open", path);
-    while (!rc && (entry = readdir(dir)))
+    while (!rc && (entry = file_next(dir)))
         if (read_name(entry->d_name, &digest) && digest.bytes[0] == folder)
             rc = fn(&digest, user, why);
     closedir(dir);

@@ -1,6 +1,6 @@
 #include "broker/state/upload_file.h"
 
-#include <dirent.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -131,15 +131,15 @@ enum status
 upload_file_left(const char *dir, void (*fn)(const char *name, void *user),
                  void *user, struct problem *why)
 {
-    DIR *d = opendir(dir);
-    struct dirent *e;
+    DIR *d = file_open_dir(AT_FDCWD, dir, 0);
+    const struct dirent *e;
     char name[SET_NAME_MAX + 1];
 
     if (!d && errno == ENOENT)
         return STATUS_OK;
     if (!d)
         return problem_errno(why, "cannot open", dir);
-    while ((e = readdir(d))) {
+    while ((e = file_next(d))) {
         if (is_whole(e->d_name, name))
             fn(name, user);
         else if (e->d_name[0] != '.')

@@ -1,6 +1,5 @@
 #include "broker/store/segments.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -126,17 +125,13 @@ add_spare(struct segments *s, uint32_t number)
 enum status
 segments_find_spares(struct segments *s, struct problem *why)
 {
+    DIR *dir = file_open_dir(s->dir_fd, ".", 0);
     const struct dirent *entry;
-    int fd = dup(s->dir_fd);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     enum status rc = STATUS_OK;
 
-    if (!dir) {
-        rc = problem_errno(why, "cannot read", SEGMENTS_FOLDER);
-        file_close(&fd);
-        return rc;
-    }
-    while ((errno = 0, entry = readdir(dir))) {
+    if (!dir)
+        return problem_errno(why, "cannot read", SEGMENTS_FOLDER);
+    while ((entry = file_next(dir))) {
         uint32_t number = segments_number(entry->d_name);
 
         if (number == 0 || find(s, number))

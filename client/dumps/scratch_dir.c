@@ -1,6 +1,5 @@
 #include "client/dumps/scratch_dir.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -17,18 +16,13 @@
 static void
 for_each(int fd, void (*each)(int fd, const char *name, void *user), void *user)
 {
-    int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
-    struct dirent *entry;
+    DIR *dir = file_open_dir(fd, ".", 0);
+    const struct dirent *entry;
 
-    if (!dir) {
-        file_close(&copy);
-        return;
-    }
-    while ((entry = readdir(dir)))
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            each(fd, entry->d_name, user);
-    closedir(dir);
+    while ((entry = file_next(dir)))
+        each(fd, entry->d_name, user);
+    if (dir)
+        closedir(dir);
 }
 
 /* The directory holds only files. `user`: bool, remove packages too. */

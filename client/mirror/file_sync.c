@@ -3,7 +3,6 @@
  */
 #include "client/mirror/file_sync.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -547,19 +546,15 @@ take_whole(struct file_sync *w, const struct mirror_db_resource *r,
 static bool
 remove_leftovers(struct file_sync *w, bool takes)
 {
-    int fd = openat(mirror_dir_incoming(w->m->dir), ".",
-                    O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    struct dirent *entry;
+    DIR *dir = file_open_dir(mirror_dir_incoming(w->m->dir), ".", 0);
+    const struct dirent *entry;
     bool is_good = true;
 
-    if (!dir) {
-        file_close(&fd);
+    if (!dir)
         return true;
-    }
     w->has_strays = w->has_changed = false;
     w->tidied_ms = clock_steady_ms();
-    while (is_good && (entry = readdir(dir))) {
+    while (is_good && (entry = file_next(dir))) {
         struct mirror_db_resource r = {.id = 0};
         int64_t id = 0;
         int64_t version = 0;
@@ -578,7 +573,7 @@ remove_leftovers(struct file_sync *w, bool takes)
             if (takes)
                 take_whole(w, &r, entry->d_name);
         } else if (is_good) {
-            unlinkat(fd, entry->d_name, 0);
+            unlinkat(dirfd(dir), entry->d_name, 0);
         }
     }
     closedir(dir);

@@ -3,7 +3,6 @@
  */
 #include "client/mirror/mirror_dir.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -364,53 +363,47 @@ struct walk {
     unsigned depth;
 };
 
-static bool walk_directory(struct walk *walk, int fd);
+static bool walk_directory(struct walk *walk, int above_fd, const char *name);
 
 /* Visits `name` of the directory `fd`; walk->path ends with it. */
 static bool
 walk_one(struct walk *walk, int fd, const char *name)
 {
     struct stat st;
-    int below;
 
     if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW))
         return errno == ENOENT;
     if (!S_ISDIR(st.st_mode) || walk->depth >= WALK_DEPTH_MAX)
         return walk->fn(walk->path, walk->user);
-    below = open_in(fd, name);
-    return below >= 0 && walk_directory(walk, below);
+    return walk_directory(walk, fd, name);
 }
 
-/* Visits the entries of `fd`, and closes it. */
+/* Visits the entries of a directory. */
 static bool
-walk_directory(struct walk *walk, int fd)
+walk_directory(struct walk *walk, int above_fd, const char *name)
 {
-    DIR *dir = fdopendir(fd);
+    DIR *dir = file_open_dir(above_fd, name, O_NOFOLLOW);
+    const struct dirent *entry;
     size_t size = walk->size;
     bool is_good = true;
-    struct dirent *entry;
 
-    if (!dir) {
-        close(fd);
+    if (!dir)
         return false;
-    }
     walk->depth++;
-    while (is_good && (errno = 0, entry = readdir(dir))) {
-        const char *name = entry->d_name;
+    while (is_good && (entry = file_next(dir))) {
         int n;
 
-        if (!strcmp(name, ".") || !strcmp(name, "..") ||
-            (walk->depth == 1 && !strcmp(name, MIRROR_DIR_STATE)))
+        if (walk->depth == 1 && !strcmp(entry->d_name, MIRROR_DIR_STATE))
             continue;
         n = snprintf(walk->path + size, sizeof(walk->path) - size, "%s%s",
-                     size ? "/" : "", name);
+                     size ? "/" : "", entry->d_name);
         if (n < 0 || (size_t)n >= sizeof(walk->path) - size) {
             errno = ENAMETOOLONG;
             is_good = false;
             break;
         }
         walk->size = size + (size_t)n;
-        is_good = walk_one(walk, dirfd(dir), name);
+        is_good = walk_one(walk, dirfd(dir), entry->d_name);
     }
     is_good = is_good && errno == 0;
     walk->size = size;
@@ -424,9 +417,8 @@ bool
 mirror_dir_walk(struct mirror_dir *home, mirror_dir_walk_fn *fn, void *user)
 {
     struct walk walk = {.fn = fn, .user = user};
-    int fd = openat(home->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-    return fd >= 0 && walk_directory(&walk, fd);
+    return walk_directory(&walk, home->dir_fd, ".");
 }
 
 /* Obstacles */
