@@ -178,59 +178,41 @@ fetch_of(struct identity_provider *p)
     return atomic_load_explicit(&p->fetch, memory_order_acquire);
 }
 
-/* Begins the thread of the fetches, if it has not begun. */
-static enum status
-begin_fetching(struct identity_provider *p, struct problem *why)
-{
-    struct jwk_fetch *fetch = fetch_of(p);
-    enum status rc = STATUS_OK;
-
-    if (!fetch) {
-        rc = jwk_fetch_open(&fetch, on_fetched, p, why);
-        atomic_store_explicit(&p->fetch, fetch, memory_order_release);
-    }
-    return rc;
-}
-
-/* Takes keys from elsewhere: an earlier URL hands none over before the new ones
- * are in place, nor after. `settings` NULL: from nowhere. */
-static void
-change_keys(struct identity_provider *p, struct provider_settings *settings)
-{
-    struct jwk_fetch *fetch = fetch_of(p);
-
-    if (fetch)
-        jwk_fetch_from(fetch, "");
-    jwt_verifier_set_keys(p->verifier,
-                          settings ? jwk_set_ref(settings->keys) : NULL);
-    free(p->url);
-    p->url = NULL;
-    if (!settings || !settings->url)
-        return;
-    p->url = settings->url;
-    settings->url = NULL;
-    jwk_fetch_from(fetch, p->url);
-}
-
 void
 identity_provider_use(struct identity_provider *p,
                       struct provider_settings *settings)
 {
     bool is_same_url =
         settings && settings->url && p->url && !strcmp(settings->url, p->url);
+    struct jwk_fetch *fetch = fetch_of(p);
     struct problem why = {""};
 
-    if (settings && settings->url && begin_fetching(p, &why)) {
+    if (settings && settings->url && !fetch &&
+        jwk_fetch_open(&fetch, on_fetched, p, &why)) {
         DIAG_REPORT(DIAG_ERROR, "access",
                     "the settings of the identity provider cannot be used",
                     diag_text("error", why.text));
         provider_settings_free(settings);
         return;
     }
+    atomic_store_explicit(&p->fetch, fetch, memory_order_release);
     jwt_verifier_expect(p->verifier, settings ? settings->issuer : "",
                         settings ? settings->audience : "");
-    if (!is_same_url)
-        change_keys(p, settings);
+    if (!is_same_url) {
+        /* An earlier URL hands no keys over before the new ones are in place,
+         * nor after. */
+        if (fetch)
+            jwk_fetch_from(fetch, "");
+        jwt_verifier_set_keys(p->verifier,
+                              settings ? jwk_set_ref(settings->keys) : NULL);
+        free(p->url);
+        p->url = NULL;
+        if (settings && settings->url) {
+            p->url = settings->url;
+            settings->url = NULL;
+            jwk_fetch_from(fetch, p->url);
+        }
+    }
     if (settings && settings->keys)
         DIAG_REPORT(DIAG_INFO, "access",
                     "the keys of the identity provider are read",

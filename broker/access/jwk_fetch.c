@@ -215,27 +215,10 @@ jwk_fetch_close(struct jwk_fetch *f)
     free(f);
 }
 
-/* The host in what follows "://", brackets of IPv6 included; empty: there is
- * none, or a user before it. */
-static struct slice
-host_of(struct slice rest)
-{
-    struct slice authority = slice_take_until(&rest, "/?#"), host = authority;
-    const char *end;
-
-    if (memchr(authority.data, '@', authority.size))
-        return (struct slice){NULL, 0};
-    if (!slice_starts(authority, "["))
-        return slice_take(&host, ':');
-    end = memchr(authority.data, ']', authority.size);
-    return (struct slice){authority.data,
-                          end ? (size_t)(end - authority.data) + 1 : 0};
-}
-
 enum status
 jwk_fetch_check_url(const char *url, struct problem *why)
 {
-    struct slice rest = slice_of(url), host;
+    struct slice rest = slice_of(url), authority, host;
     bool is_plain = slice_starts(rest, "http://");
 
     if (rest.size >= JWK_FETCH_URL_SIZE)
@@ -245,8 +228,11 @@ jwk_fetch_check_url(const char *url, struct problem *why)
         return STATUS_INVALID;
     slice_take(&rest, ':');
     slice_skip(&rest, strlen("//"));
-    host = host_of(rest);
-    if (!host.size)
+    authority = rest = slice_take_until(&rest, "/?#");
+    host = slice_take(&rest, slice_starts(authority, "[") ? ']' : ':');
+    if (slice_starts(authority, "[")) /* IPv6, with both brackets */
+        host.size = host.size < authority.size ? host.size + 1 : 0;
+    if (!host.size || memchr(authority.data, '@', authority.size))
         return problem(why, STATUS_INVALID, "the URL has no host, or a user");
     if (slice_starts(slice_of(url), "https://") ||
         (is_plain && address_is_loopback_host(host)))

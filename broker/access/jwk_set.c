@@ -79,17 +79,6 @@ is_for_signatures(const json_t *jwk)
     return !ops;
 }
 
-static const char *
-private_member(const json_t *jwk)
-{
-    static const char *const names[] = {"d", "p", "q", "dp", "dq", "qi", "oth"};
-
-    for (size_t i = 0; i < N_ELEMENTS(names); i++)
-        if (json_object_get(jwk, names[i]))
-            return names[i];
-    return NULL;
-}
-
 static enum status
 check_secret(const json_t *jwk, struct problem *why)
 {
@@ -109,33 +98,21 @@ check_secret(const json_t *jwk, struct problem *why)
     return rc;
 }
 
-/* The exponent; 0: it is absent, broken, or has more than 64 bits. */
-static uint64_t
-exponent_of(const json_t *jwk)
-{
-    unsigned char bytes[8];
-    uint64_t e = 0;
-    size_t size;
-
-    if (!jose_base64url(bytes, sizeof(bytes), &size, jose_string(jwk, "e")))
-        return 0;
-    for (size_t i = 0; i < size; i++)
-        e = e << 8 | bytes[i];
-    return e;
-}
-
 static enum status
 check_rsa(const json_t *jwk, struct problem *why)
 {
     unsigned char bytes[RSA_BITS_MAX / 8 + 8];
     struct slice n = jose_string(jwk, "n");
-    uint64_t e = exponent_of(jwk);
+    uint64_t e = 0; /* also of more than 64 bits */
     size_t size;
 
     if (!n.data || !jose_base64url(bytes, sizeof(bytes), &size, n))
         return problem(why, STATUS_INVALID,
                        "\"n\" is no base64url of at most %d bits",
                        RSA_BITS_MAX);
+    if (jose_base64url(bytes, sizeof(e), &size, jose_string(jwk, "e")))
+        for (size_t i = 0; i < size; i++)
+            e = e << 8 | bytes[i];
     return e < 3 || e % 2 == 0
                ? problem(why, STATUS_INVALID,
                          "\"e\" is no odd number from 3 to 2^64")
@@ -161,27 +138,13 @@ check_ec(const json_t *jwk, struct problem *why)
     return STATUS_OK;
 }
 
-/* The hash of the hashes of its algorithms and members. */
-static void
-mark_key(struct jwk *to, const json_t *jwk)
-{
-    static const char *const names[] = {"kty", "kid", "k", "n", "e", "x", "y"};
-
-    enum { N = N_ELEMENTS(names) };
-    struct digest hashes[N + 1];
-
-    for (size_t i = 0; i < N; i++)
-        digest_sha256(&hashes[i], jose_string(jwk, names[i]));
-    digest_sha256(&hashes[N],
-                  (struct slice){(char *)&to->algs, sizeof(to->algs)});
-    digest_sha256(&to->mark, (struct slice){(char *)hashes, sizeof(hashes)});
-}
-
 /* Fills in a key that verifies `algs`. The caller frees `to`, also after a
  * failure. */
 static enum status
 make_key(struct jwk *to, const json_t *jwk, unsigned algs, struct problem *why)
 {
+    static const char *const marked[] = {"kty", "kid", "k", "n", "e", "x", "y"};
+    struct digest hashes[N_ELEMENTS(marked) + 1];
     struct slice kid = jose_string(jwk, "kid");
     enum status rc = algs & HS256   ? check_secret(jwk, why)
                      : algs & ES256 ? check_ec(jwk, why)
@@ -204,7 +167,12 @@ make_key(struct jwk *to, const json_t *jwk, unsigned algs, struct problem *why)
                            RSA_BITS_MIN, RSA_BITS_MAX)
                  : STATUS_OK;
     }
-    mark_key(to, jwk);
+    /* The hash of the hashes of its algorithms and members. */
+    for (size_t i = 0; i < N_ELEMENTS(marked); i++)
+        digest_sha256(&hashes[i], jose_string(jwk, marked[i]));
+    digest_sha256(&hashes[N_ELEMENTS(marked)],
+                  (struct slice){(char *)&to->algs, sizeof(to->algs)});
+    digest_sha256(&to->mark, (struct slice){(char *)hashes, sizeof(hashes)});
     return rc;
 }
 
@@ -213,7 +181,8 @@ read_key(struct jwk_set *set, const json_t *jwk, bool is_public,
          struct problem *why)
 {
     struct slice kty = jose_string(jwk, "kty"), alg = jose_string(jwk, "alg");
-    const char *secret = private_member(jwk);
+    static const char *const secrets[] = {"d",  "p",  "q",  "dp",
+                                          "dq", "qi", "oth"};
     unsigned algs;
 
     if (!kty.data)
@@ -222,11 +191,12 @@ read_key(struct jwk_set *set, const json_t *jwk, bool is_public,
         return problem(why, STATUS_MALFORMED, "its \"kid\" is no text");
     if (json_object_get(jwk, "alg") && !alg.data)
         return problem(why, STATUS_MALFORMED, "its \"alg\" is no text");
-    if (secret)
-        return problem(why, STATUS_INVALID,
-                       "it is a private key (\"%s\"): the broker needs the "
-                       "public one only",
-                       secret);
+    for (size_t i = 0; i < N_ELEMENTS(secrets); i++)
+        if (json_object_get(jwk, secrets[i]))
+            return problem(why, STATUS_INVALID,
+                           "it is a private key (\"%s\"): the broker needs the "
+                           "public one only",
+                           secrets[i]);
     if (is_public && slice_is(kty, "oct"))
         return problem(why, STATUS_INVALID,
                        "a secret (\"oct\") that is published is none: give "

@@ -32,29 +32,24 @@ jwt_is_like(struct slice text)
 
 /* Header */
 
-static bool
-is_type_of_ours(struct slice typ)
-{
-    return slice_is_word(typ, "JWT") || slice_is_word(typ, "at+jwt") ||
-           slice_is_word(typ, "application/jwt") ||
-           slice_is_word(typ, "application/at+jwt");
-}
-
 static enum status
 read_header(struct jwk_claimed *claimed, const json_t *header,
             struct problem *why)
 {
     static const char *const refused[] = {"crit", "b64", "zip", "enc", "cty"};
+    struct slice typ = jose_string(header, "typ");
 
     for (size_t i = 0; i < N_ELEMENTS(refused); i++)
         if (json_object_get(header, refused[i]))
             return problem(why, STATUS_REFUSED,
                            "the header has \"%s\", which is not accepted",
                            refused[i]);
-    if (json_object_get(header, "typ") &&
-        !is_type_of_ours(jose_string(header, "typ")))
+    if (json_object_get(header, "typ") && !slice_is_word(typ, "JWT") &&
+        !slice_is_word(typ, "at+jwt") &&
+        !slice_is_word(typ, "application/jwt") &&
+        !slice_is_word(typ, "application/at+jwt"))
         return problem_quoting(why, STATUS_REFUSED, "a token of another type",
-                               jose_string(header, "typ"));
+                               typ);
     claimed->alg = jose_string(header, "alg");
     claimed->kid = jose_string(header, "kid");
     if (!claimed->alg.data)
@@ -140,23 +135,13 @@ add_hash(char *to, size_t n_bytes, struct slice text)
     *hex_write(to, hash.bytes, n_bytes) = '\0';
 }
 
-/* True if the name has the subject itself. Else it has a hash, behind a sign
- * with which no plain subject begins. */
-static bool
-is_plain(struct slice sub)
-{
-    for (size_t i = 0; i < sub.size; i++)
-        if (sub.data[i] <= ' ' || sub.data[i] > '~')
-            return false;
-    return sub.size <= SUBJECT_MAX && !slice_starts(sub, "=");
-}
-
 static enum status
 name_holder(struct jwt *jwt, const json_t *claims, const char *issuer,
             struct problem *why)
 {
     struct slice sub = jose_string(claims, "sub");
     size_t size = strlen("jwt:");
+    bool is_plain; /* the name has the subject itself */
 
     if (json_object_get(claims, "sub") && !sub.data)
         return problem(why, STATUS_REFUSED, "\"sub\" is no text");
@@ -164,7 +149,12 @@ name_holder(struct jwt *jwt, const json_t *claims, const char *issuer,
     add_hash(jwt->name + size, ISSUER_HASH_SIZE, slice_of(issuer));
     size += 2 * ISSUER_HASH_SIZE;
     jwt->name[size++] = ':';
-    if (is_plain(sub)) {
+    /* Else the name has a hash, behind a sign with which no plain subject
+     * begins. */
+    is_plain = sub.size <= SUBJECT_MAX && !slice_starts(sub, "=");
+    for (size_t i = 0; i < sub.size; i++)
+        is_plain &= sub.data[i] > ' ' && sub.data[i] <= '~';
+    if (is_plain) {
         snprintf(jwt->name + size, sizeof(jwt->name) - size, "%.*s",
                  SLICE_ARG(sub));
     } else {
@@ -172,26 +162,6 @@ name_holder(struct jwt *jwt, const json_t *claims, const char *issuer,
         add_hash(jwt->name + size, DIGEST_SIZE, sub);
     }
     return STATUS_OK;
-}
-
-static enum status
-check_claims(struct jwt *jwt, const json_t *claims,
-             const struct jwt_terms *terms, int64_t now_us, struct problem *why)
-{
-    enum status rc;
-
-    if (!slice_is(jose_string(claims, "iss"), terms->issuer))
-        return problem_quoting(why, STATUS_REFUSED,
-                               "it is of another issuer (\"iss\")",
-                               jose_string(claims, "iss"));
-    if (!is_audience(json_object_get(claims, "aud"), terms->audience))
-        return problem(why, STATUS_REFUSED,
-                       "it is for another audience (\"aud\")");
-    rc = check_times(jwt, claims, now_us, why);
-    if (!rc)
-        rc = jwt_rights_read(&jwt->rights, claims, slice_of(terms->public_url),
-                             why);
-    return rc ? rc : name_holder(jwt, claims, terms->issuer, why);
 }
 
 /* All of it */
@@ -244,8 +214,20 @@ jwt_verify(struct jwt *jwt, struct slice text, const struct jwt_terms *terms,
         rc = jwk_set_verify(terms->keys, &claimed, &jwt->key, why);
     if (!rc)
         rc = read_part(&claims, body, "claims", why);
+    if (!rc && !slice_is(jose_string(claims, "iss"), terms->issuer))
+        rc = problem_quoting(why, STATUS_REFUSED,
+                             "it is of another issuer (\"iss\")",
+                             jose_string(claims, "iss"));
+    if (!rc && !is_audience(json_object_get(claims, "aud"), terms->audience))
+        rc = problem(why, STATUS_REFUSED,
+                     "it is for another audience (\"aud\")");
     if (!rc)
-        rc = check_claims(jwt, claims, terms, now_us, why);
+        rc = check_times(jwt, claims, now_us, why);
+    if (!rc)
+        rc = jwt_rights_read(&jwt->rights, claims, slice_of(terms->public_url),
+                             why);
+    if (!rc)
+        rc = name_holder(jwt, claims, terms->issuer, why);
     json_decref(header);
     json_decref(claims);
     return rc;

@@ -4,74 +4,6 @@
 
 #include "proto/uri.h"
 
-static const enum right of_sets[] = {RIGHT_PUBLISH, RIGHT_SUBSCRIBE,
-                                     RIGHT_MANAGE};
-
-/* Adds one text of a list. */
-typedef enum status add_fn(struct rights *rights, enum right right,
-                           struct slice text, struct slice public_url,
-                           struct problem *why);
-
-static enum status
-add_list(struct rights *rights, enum right right, const json_t *claim,
-         add_fn *add, struct slice public_url, struct problem *why)
-{
-    const json_t *list = json_object_get(claim, rights_word(right)), *one;
-    enum status rc = STATUS_OK;
-    size_t i;
-
-    if (list && !json_is_array(list))
-        return problem(why, STATUS_INVALID, "\"%s\" is no array",
-                       rights_word(right));
-    json_array_foreach(list, i, one)
-    {
-        if (!json_is_string(one))
-            return problem(why, STATUS_INVALID,
-                           "\"%s\" has a value that is no text",
-                           rights_word(right));
-        rc =
-            add(rights, right,
-                (struct slice){json_string_value(one), json_string_length(one)},
-                public_url, why);
-        if (rc)
-            break;
-    }
-    return rc;
-}
-
-/* Ours */
-
-/* A text is one pattern: rights_add would read several from "a,b". */
-static enum status
-add_pattern(struct rights *rights, enum right right, struct slice text,
-            struct slice public_url, struct problem *why)
-{
-    (void)public_url;
-    if (text.size == 0 || memchr(text.data, ',', text.size) ||
-        memchr(text.data, ' ', text.size) || memchr(text.data, '\t', text.size))
-        return problem_quoting(why, STATUS_INVALID, "this is no pattern", text);
-    return rights_add(rights, right, text, why);
-}
-
-static enum status
-read_tidings(struct rights *rights, const json_t *claim, struct problem *why)
-{
-    const json_t *observe = json_object_get(claim, "observe");
-    enum status rc = STATUS_OK;
-
-    for (size_t i = 0; !rc && i < N_ELEMENTS(of_sets); i++)
-        rc = add_list(rights, of_sets[i], claim, add_pattern,
-                      (struct slice){NULL, 0}, why);
-    if (!rc && observe && !json_is_boolean(observe))
-        rc = problem(why, STATUS_INVALID,
-                     "\"observe\" is neither true nor "
-                     "false");
-    rights->observe = json_is_true(observe);
-    return rc;
-}
-
-/* Mercure's */
-
 /* True for the variable of a URI template (RFC 6570) that stands for a piece of
  * a path: "{set}". */
 static bool
@@ -110,13 +42,40 @@ selected_sets(struct slice selector, struct slice public_url)
     return (struct slice){NULL, 0};
 }
 
+/* Adds a list of patterns; `is_mercure`: of selectors of topics. */
 static enum status
-add_selector(struct rights *rights, enum right right, struct slice text,
-             struct slice public_url, struct problem *why)
+add_list(struct rights *rights, enum right right, const json_t *claim,
+         bool is_mercure, struct slice public_url, struct problem *why)
 {
-    struct slice sets = selected_sets(text, public_url);
+    const json_t *list = json_object_get(claim, rights_word(right)), *one;
+    enum status rc = STATUS_OK;
+    size_t i;
 
-    return sets.size ? rights_add(rights, right, sets, why) : STATUS_OK;
+    if (list && !json_is_array(list))
+        return problem(why, STATUS_INVALID, "\"%s\" is no array",
+                       rights_word(right));
+    json_array_foreach(list, i, one)
+    {
+        struct slice text = {json_string_value(one), json_string_length(one)};
+        struct slice rest = text;
+
+        if (!json_is_string(one))
+            return problem(why, STATUS_INVALID,
+                           "\"%s\" has a value that is no text",
+                           rights_word(right));
+        /* rights_add would read several patterns from "a,b". */
+        if (!is_mercure &&
+            (!text.size || slice_take_until(&rest, ", \t").size != text.size))
+            return problem_quoting(why, STATUS_INVALID, "this is no pattern",
+                                   text);
+        if (is_mercure)
+            text = selected_sets(text, public_url);
+        if (text.size)
+            rc = rights_add(rights, right, text, why);
+        if (rc)
+            break;
+    }
+    return rc;
 }
 
 enum status
@@ -125,6 +84,7 @@ jwt_rights_read(struct rights *rights, const json_t *claims,
 {
     const json_t *tidings = json_object_get(claims, "tidings");
     const json_t *mercure = json_object_get(claims, "mercure");
+    const json_t *observe = json_object_get(tidings, "observe");
     enum status rc = STATUS_OK;
 
     memset(rights, 0, sizeof(*rights));
@@ -133,15 +93,17 @@ jwt_rights_read(struct rights *rights, const json_t *claims,
         return problem(why, STATUS_INVALID, "the claim \"%s\" is no object",
                        json_is_object(tidings) || !tidings ? "mercure"
                                                            : "tidings");
-    if (tidings)
-        rc = read_tidings(rights, tidings, why);
+    for (enum right right = RIGHT_PUBLISH; !rc && right <= RIGHT_MANAGE;
+         right <<= 1)
+        rc = add_list(rights, right, tidings, false, public_url, why);
+    if (!rc && observe && !json_is_boolean(observe))
+        rc = problem(why, STATUS_INVALID,
+                     "\"observe\" is neither true nor false");
+    rights->observe = json_is_true(observe);
     if (rc)
         return problem_prefix(why, rc, "the claim \"tidings\": ");
-    if (mercure)
-        rc = add_list(rights, RIGHT_PUBLISH, mercure, add_selector, public_url,
-                      why);
-    if (!rc && mercure)
-        rc = add_list(rights, RIGHT_SUBSCRIBE, mercure, add_selector,
-                      public_url, why);
+    rc = add_list(rights, RIGHT_PUBLISH, mercure, true, public_url, why);
+    if (!rc)
+        rc = add_list(rights, RIGHT_SUBSCRIBE, mercure, true, public_url, why);
     return rc ? problem_prefix(why, rc, "the claim \"mercure\": ") : STATUS_OK;
 }

@@ -102,23 +102,6 @@ newest_of(const struct ticket_key keys[N_KEYS])
     return keys[1].n > keys[0].n;
 }
 
-/* The key that signs; false: there is none. */
-static bool
-choose_key(struct request_tickets *t, struct ticket_key *key, int64_t now_us)
-{
-    const struct ticket_key *newest, *former;
-
-    pthread_rwlock_rdlock(&t->lock);
-    newest = &t->keys[newest_of(t->keys)];
-    former = &t->keys[!newest_of(t->keys)];
-    *key = clock_steady_us() - newest->seen_us < TICKET_KEY_NEW_US &&
-                   is_good(former, now_us)
-               ? *former
-               : *newest;
-    pthread_rwlock_unlock(&t->lock);
-    return is_good(key, now_us);
-}
-
 /* Writes the HMAC of a ticket in hexadecimal. */
 static bool
 sign(const struct ticket_key *key, const char text[SIGNED_SIZE],
@@ -144,11 +127,21 @@ request_tickets_add(struct request_tickets *t, struct principal *principal,
 {
     char id[TOKEN_ID_SIZE + 1], random[33], mac[2 * DIGEST_SIZE];
     int64_t now_us = clock_now_us();
-    struct ticket_key key;
-    bool is_shared = choose_key(t, &key, now_us) &&
-                     tokens_id_of(t->tokens, principal, id) &&
-                     random_hex(random, sizeof(random));
+    const struct ticket_key *newest, *former;
+    struct ticket_key key; /* that signs */
+    bool is_shared;
 
+    pthread_rwlock_rdlock(&t->lock);
+    newest = &t->keys[newest_of(t->keys)];
+    former = &t->keys[!newest_of(t->keys)];
+    key = clock_steady_us() - newest->seen_us < TICKET_KEY_NEW_US &&
+                  is_good(former, now_us)
+              ? *former
+              : *newest;
+    pthread_rwlock_unlock(&t->lock);
+    is_shared = is_good(&key, now_us) &&
+                tokens_id_of(t->tokens, principal, id) &&
+                random_hex(random, sizeof(random));
     if (is_shared) {
         snprintf(text, REQUEST_TICKET_SIZE, "%s-%016" PRIx64 "-%s-", id,
                  (uint64_t)(now_us + TICKET_US), random);
@@ -162,45 +155,30 @@ request_tickets_add(struct request_tickets *t, struct principal *principal,
                      : tickets_add(t->local, principal, client, text, why);
 }
 
-/* True if one of the keys has signed it. */
-static bool
-is_signed(struct request_tickets *t, const char *text, int64_t now_us)
-{
-    char mac[2 * DIGEST_SIZE];
-    bool is_found = false;
-
-    pthread_rwlock_rdlock(&t->lock);
-    for (int i = 0; i < N_KEYS && !is_found; i++)
-        is_found = is_good(&t->keys[i], now_us) &&
-                   sign(&t->keys[i], text, mac) &&
-                   !CRYPTO_memcmp(mac, text + SIGNED_SIZE, sizeof(mac));
-    pthread_rwlock_unlock(&t->lock);
-    return is_found;
-}
-
-/* A broker has written it: it has a key of the cluster. */
-static bool
-has_ended(const char *text, int64_t now_us)
-{
-    char digits[17] = "";
-    int64_t end_us;
-
-    memcpy(digits, text + END_AT, sizeof(digits) - 1);
-    end_us = (int64_t)strtoull(digits, NULL, 16);
-    return end_us <= now_us || end_us > now_us + TICKETS_USED_US;
-}
-
 struct principal *
 request_tickets_take(struct request_tickets *t, struct slice text)
 {
-    int64_t now_us = clock_now_us();
+    int64_t now_us = clock_now_us(), end_us;
+    char mac[2 * DIGEST_SIZE], digits[17] = "";
+    bool is_signed = false;
     struct principal *found;
     struct client *owner;
     enum status rc;
 
     if (text.size != REQUEST_TICKET_SIZE - 1)
         return tickets_take(t->local, text);
-    if (!is_signed(t, text.data, now_us) || has_ended(text.data, now_us))
+    pthread_rwlock_rdlock(&t->lock);
+    for (int i = 0; i < N_KEYS && !is_signed; i++)
+        is_signed = is_good(&t->keys[i], now_us) &&
+                    sign(&t->keys[i], text.data, mac) &&
+                    !CRYPTO_memcmp(mac, text.data + SIGNED_SIZE, sizeof(mac));
+    pthread_rwlock_unlock(&t->lock);
+    if (!is_signed)
+        return NULL;
+    /* A broker has written it: it has a key of the cluster. */
+    memcpy(digits, text.data + END_AT, sizeof(digits) - 1);
+    end_us = (int64_t)strtoull(digits, NULL, 16);
+    if (end_us <= now_us || end_us > now_us + TICKETS_USED_US)
         return NULL;
     found = tokens_with_id(t->tokens, (struct slice){text.data, TOKEN_ID_SIZE},
                            now_us);
@@ -294,15 +272,20 @@ append_key(struct request_tickets *t, struct streams *streams,
     return rc;
 }
 
-/* Makes a key, unless another broker has made or is making one. */
-static enum status
-make_key(struct request_tickets *t, struct streams *streams,
-         struct problem *why)
+enum status
+request_tickets_follow(struct request_tickets *t, struct streams *streams,
+                       struct problem *why)
 {
     struct lease lease = {.name = STREAM};
+    bool has_paused =
+        !t->has_made || clock_steady_us() - t->made_us >= TICKET_KEY_PAUSE_US;
     uint64_t id;
-    enum status rc = streams->ops->hold(streams, &lease, why);
+    enum status rc = read_keys(t, streams, why);
 
+    if (rc || !is_due(t) || !has_paused)
+        return rc;
+    /* Makes a key, unless another broker has made or is making one. */
+    rc = streams->ops->hold(streams, &lease, why);
     if (rc == STATUS_CONFLICT) /* so does a broker that only reads */
         return STATUS_OK;
     if (rc)
@@ -317,17 +300,6 @@ make_key(struct request_tickets *t, struct streams *streams,
     }
     streams->ops->leave(streams, &lease);
     return rc ? rc : read_keys(t, streams, why);
-}
-
-enum status
-request_tickets_follow(struct request_tickets *t, struct streams *streams,
-                       struct problem *why)
-{
-    bool has_paused =
-        !t->has_made || clock_steady_us() - t->made_us >= TICKET_KEY_PAUSE_US;
-    enum status rc = read_keys(t, streams, why);
-
-    return !rc && is_due(t) && has_paused ? make_key(t, streams, why) : rc;
 }
 
 static void

@@ -92,21 +92,6 @@ tickets_free(struct tickets *t)
     free(t);
 }
 
-/* Drops the oldest ticket of a client, if it has one. */
-static void
-drop_oldest(struct tickets *t, const struct client *client)
-{
-    struct list *next;
-    struct ticket_entry *e;
-
-    list_each (e, next, &t->all, node) {
-        if (e->place.client == client) {
-            drop_entry(t, e);
-            return;
-        }
-    }
-}
-
 /* Takes the place of a new ticket, or makes room first. */
 static enum status
 take_place(struct tickets *t, struct ticket_entry *e, struct client *client,
@@ -127,7 +112,11 @@ take_place(struct tickets *t, struct ticket_entry *e, struct client *client,
     if (holding_try(&e->place, 1))
         return STATUS_OK;
     if (t->kind->is_session)
-        drop_oldest(t, client);
+        list_each (other, next, &t->all, node)
+            if (other->place.client == client) {
+                drop_entry(t, other);
+                break;
+            }
     return holding_add(&e->place, 1, why);
 }
 

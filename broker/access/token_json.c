@@ -37,9 +37,10 @@ add_time(struct buf *to, const char *name, int64_t us)
                    (int)datetime_write_short(text, us), text);
 }
 
+/* `certificate` may be "". */
 static void
 add_terms(struct buf *to, const char *name, const struct rights *rights,
-          int64_t ends_us)
+          int64_t ends_us, const char *certificate)
 {
     BUF_ADD(to, "{\"name\":");
     json_text(to, slice_of(name));
@@ -50,20 +51,15 @@ add_terms(struct buf *to, const char *name, const struct rights *rights,
                    rights->observe ? "true" : "false",
                    rights->admin ? "true" : "false");
     add_time(to, "expires", ends_us);
-}
-
-static void
-add_certificate(struct buf *to, const struct token_terms *terms)
-{
-    if (terms->certificate[0])
-        json_text_member(to, "certificate", slice_of(terms->certificate));
+    if (certificate[0])
+        json_text_member(to, "certificate", slice_of(certificate));
 }
 
 void
 token_json_write(struct buf *to, const struct token_terms *terms)
 {
-    add_terms(to, terms->name, &terms->rights, terms->ends_us);
-    add_certificate(to, terms);
+    add_terms(to, terms->name, &terms->rights, terms->ends_us,
+              terms->certificate);
     BUF_ADD(to, "}\n");
 }
 
@@ -71,7 +67,7 @@ void
 token_json_self(struct buf *text, const struct principal *p)
 {
     add_terms(text, p->name[0] ? p->name : PRINCIPAL_EVERYONE, &p->rights,
-              atomic_load(&p->authority.ends_us));
+              atomic_load(&p->authority.ends_us), "");
     BUF_ADD(text, "}\n");
 }
 
@@ -99,8 +95,8 @@ on_view(const struct token_view *view, void *user)
         return STATUS_OK;
     if (s->n++)
         BUF_ADD(to, ",\n");
-    add_terms(to, view->terms.name, &view->terms.rights, view->terms.ends_us);
-    add_certificate(to, &view->terms);
+    add_terms(to, view->terms.name, &view->terms.rights, view->terms.ends_us,
+              view->terms.certificate);
     if (view->id[0])
         json_text_member(to, "id", slice_of(view->id));
     add_time(to, "created", view->created_us);
@@ -135,73 +131,74 @@ show(struct tokens *tokens, struct showing *s, struct problem *why)
 
 /* Reading */
 
+#define AT(member) offsetof(struct token_view, member)
+
+static const struct member {
+    const char *name;
+    const char *form; /* "a list of patterns" */
+    size_t at;        /* of a time or a flag; in struct token_view */
+    bool is_asked;    /* part of a request */
+} members[] = {
+    {"name", "a string", 0, true},
+    {"publish", "a list of patterns", 0, true},
+    {"subscribe", "a list of patterns", 0, true},
+    {"manage", "a list of patterns", 0, true},
+    {"observe", "true or false", AT(terms.rights.observe), true},
+    {"admin", "true or false", AT(terms.rights.admin), true},
+    {"expires", "a string", AT(terms.ends_us), true},
+    {"certificate", "a string", 0, true},
+    {"id", "a string", 0, false},
+    {"created", "a string", AT(created_us), false},
+    {"used", "a string", AT(used_us), false},
+    {"state", "a string", 0, false},
+    {"token", "a string", 0, false},
+};
+
 struct reading {
     bool is_answer;    /* made by on_view; else a request */
     unsigned depth;    /* 1: in the object; 2: in an array of patterns */
     bool is_in_tokens; /* in the array of {"tokens":[...]} */
-    enum right right;  /* of the patterns */
-    char member[16];
-    unsigned given;
+    const struct member *member;
+    unsigned given; /* bits of `members` */
     struct token_view view;
     struct slice text;
     token_shown_fn *fn;
     void *user;
 };
 
-static const struct member {
-    const char *name;
-    bool is_asked; /* part of a request */
-} members[] = {
-    {"name", true},        {"publish", true}, {"subscribe", true},
-    {"manage", true},      {"observe", true}, {"admin", true},
-    {"expires", true},     {"id", false},     {"created", false},
-    {"used", false},       {"state", false},  {"token", false},
-    {"certificate", true},
-};
-
-#define N_MEMBERS N_ELEMENTS(members)
-
 static enum status
 take_member(struct reading *r, struct slice name, struct problem *why)
 {
     size_t i = 0;
 
-    while (i < N_MEMBERS && (!slice_is(name, members[i].name) ||
-                             !(members[i].is_asked || r->is_answer)))
+    while (i < N_ELEMENTS(members) && (!slice_is(name, members[i].name) ||
+                                       !(members[i].is_asked || r->is_answer)))
         i++;
-    if (i == N_MEMBERS)
+    if (i == N_ELEMENTS(members))
         return problem(why, STATUS_INVALID, "\"%s\" is no member of a token",
                        problem_quote(name).text);
     if (r->given & 1u << i)
         return problem(why, STATUS_INVALID, "%s: is there twice",
                        members[i].name);
     r->given |= 1u << i;
-    memcpy(r->member, members[i].name, strlen(members[i].name) + 1);
+    r->member = &members[i];
     return STATUS_OK;
-}
-
-static enum status
-take_time(struct reading *r, struct slice text, int64_t *us,
-          struct problem *why)
-{
-    if (!datetime_read_any(text, us))
-        return STATUS_OK;
-    return problem(why, STATUS_INVALID, "%s: \"%s\" is no W3C datetime",
-                   r->member, problem_quote(text).text);
 }
 
 static enum status
 take_text(struct reading *r, struct slice text, struct problem *why)
 {
     struct token_view *view = &r->view;
+    const char *name = r->member->name;
 
-    if (!strcmp(r->member, "expires"))
-        return take_time(r, text, &view->terms.ends_us, why);
-    if (!strcmp(r->member, "created"))
-        return take_time(r, text, &view->created_us, why);
-    if (!strcmp(r->member, "used"))
-        return take_time(r, text, &view->used_us, why);
-    if (!strcmp(r->member, "name")) {
+    if (r->member->at)
+        return datetime_read_any(text,
+                                 (int64_t *)((char *)view + r->member->at))
+                   ? problem(why, STATUS_INVALID,
+                             "%s: \"%s\" is no W3C datetime", name,
+                             problem_quote(text).text)
+                   : STATUS_OK;
+    if (!strcmp(name, "name")) {
         if (text.size > TOKEN_NAME_MAX && !r->is_answer)
             return problem(why, STATUS_INVALID,
                            "name: has more than %d characters", TOKEN_NAME_MAX);
@@ -210,11 +207,11 @@ take_text(struct reading *r, struct slice text, struct problem *why)
             text.size = TOKEN_NAME_MAX;
         memcpy(view->terms.name, text.data, text.size);
         view->terms.name[text.size] = '\0';
-    } else if (!strcmp(r->member, "id") && text.size < sizeof(view->id)) {
+    } else if (!strcmp(name, "id") && text.size < sizeof(view->id)) {
         memcpy(view->id, text.data, text.size);
-    } else if (!strcmp(r->member, "certificate")) {
+    } else if (!strcmp(name, "certificate")) {
         return token_certificate_read(view->terms.certificate, text, why);
-    } else if (!strcmp(r->member, "token")) {
+    } else if (!strcmp(name, "token")) {
         r->text = text;
     }
     return STATUS_OK;
@@ -224,72 +221,57 @@ static enum status
 take_value(struct reading *r, enum json_event event, struct slice text,
            struct problem *why)
 {
-    enum right right = rights_named(r->member);
+    enum right right = rights_named(r->member->name);
     bool is_list = (right & RIGHTS_OF_SETS) != 0;
-    bool is_true = slice_is(text, "true");
 
-    if (r->depth == 2 && event == JSON_ARRAY_END) {
-        r->depth = 1;
-        return STATUS_OK;
-    }
     if (r->depth == 2 && event == JSON_STRING)
-        return rights_add(&r->view.terms.rights, r->right, text, why);
-    if (r->depth == 1 && is_list && event == JSON_ARRAY) {
-        r->right = right;
-        r->depth = 2;
+        return rights_add(&r->view.terms.rights, right, text, why);
+    if (is_list && event == (r->depth == 1 ? JSON_ARRAY : JSON_ARRAY_END)) {
+        r->depth = 3 - r->depth;
         return STATUS_OK;
     }
-    if (r->depth == 1 && !right && event == JSON_STRING)
+    if (!right && event == JSON_STRING)
         return take_text(r, text, why);
-    if (r->depth == 1 && right && !is_list && event == JSON_OTHER &&
-        !slice_is(text, "null")) {
-        *(right == RIGHT_ADMIN ? &r->view.terms.rights.admin
-                               : &r->view.terms.rights.observe) = is_true;
+    if (right && !is_list && event == JSON_OTHER && !slice_is(text, "null")) {
+        *((bool *)((char *)&r->view + r->member->at)) = slice_is(text, "true");
         return STATUS_OK;
     }
-    return problem(why, STATUS_INVALID, "%s: is %s", r->member,
-                   is_list ? "a list of patterns"
-                   : right ? "true or false"
-                           : "a string");
+    return problem(why, STATUS_INVALID, "%s: is %s", r->member->name,
+                   r->member->form);
 }
 
 static enum status
 on_event(void *user, enum json_event event, struct slice text,
          struct problem *why)
 {
+    static const char form[] = "a token is a JSON object: {\"name\":...}";
     struct reading *r = user;
 
-    if (r->depth == 0 && r->is_in_tokens && event == JSON_ARRAY_END)
-        return STATUS_OK;
-    if (r->depth == 0 && r->is_in_tokens && event == JSON_OBJECT_END)
-        return STATUS_OK; /* behind the array */
     if (r->depth == 0 && event == JSON_OBJECT) {
         r->depth = 1;
         r->given = 0;
         r->text = SLICE("");
         r->view = (struct token_view){.terms = {.ends_us = INT64_MAX}};
-        return STATUS_OK;
-    }
-    if (r->depth == 0)
-        return problem(why, STATUS_INVALID,
-                       "a token is a JSON object: {\"name\":...}");
-    if (event == JSON_KEY && r->is_answer && !r->given &&
-        slice_is(text, "tokens")) {
-        r->is_in_tokens = true;
-        return STATUS_OK;
-    }
-    if (r->is_in_tokens && !r->given && event == JSON_ARRAY) {
-        r->depth = 0;
-        return STATUS_OK;
-    }
-    if (event == JSON_OBJECT_END) {
+    } else if (r->depth == 0) { /* the ends of {"tokens":[...]} */
+        if (!r->is_in_tokens ||
+            (event != JSON_ARRAY_END && event != JSON_OBJECT_END))
+            return problem(why, STATUS_INVALID, "%s", form);
+    } else if (event == JSON_OBJECT_END) {
         if (r->fn)
             r->fn(&r->view, r->text, r->user);
         r->depth = r->is_in_tokens ? 0 : 1;
-        return STATUS_OK;
+    } else if (event == JSON_KEY) {
+        if (!r->is_answer || r->given || !slice_is(text, "tokens"))
+            return take_member(r, text, why);
+        r->is_in_tokens = true;
+    } else if (r->given) {
+        return take_value(r, event, text, why);
+    } else if (event == JSON_ARRAY) { /* of {"tokens":[...]} */
+        r->depth = 0;
+    } else {
+        return problem(why, STATUS_INVALID, "%s", form);
     }
-    return event == JSON_KEY ? take_member(r, text, why)
-                             : take_value(r, event, text, why);
+    return STATUS_OK;
 }
 
 enum status
@@ -302,8 +284,7 @@ token_json_read(struct slice json, token_shown_fn *fn, void *user,
 }
 
 /* Makes the token of TOKEN_ADD, or the new secret of TOKEN_ROTATE, and shows
- * it.
- */
+ * it. */
 static enum status
 run_making(struct tokens *tokens, const struct token_command *command,
            struct showing *s, struct problem *why)

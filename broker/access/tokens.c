@@ -164,34 +164,6 @@ remove_token(struct tokens *t, struct token *token)
 
 /* Loading */
 
-/* Makes a token of `row` and the columns that have no member there. */
-static struct token *
-make_of_row(const struct token *row, struct slice name, struct slice salt,
-            const struct rights *rights, int64_t ends_us)
-{
-    struct token *token = memory_room(sizeof(*token));
-
-    *token = *row;
-    if (token->id[0])
-        memcpy(token->salt, salt.data, SALT_SIZE);
-    token->principal = principal_new(name, rights, ends_us);
-    atomic_store(&token->principal->used_us, token->saved_us);
-    return token;
-}
-
-/* The token that a row was read into before. NULL: there is none. */
-static struct token *
-find_row(struct tokens *t, const struct token *row, struct slice name)
-{
-    struct token *token = row->id[0] ? find_token(t, BY_ID, slice_of(row->id))
-                                     : find_token(t, BY_NAME, name);
-
-    return token && token->row == row->row &&
-                   token->created_us == row->created_us
-               ? token
-               : NULL;
-}
-
 /* Moves the tokens of all rows to `now`, in their order; makes those that are
  * new. */
 static enum status
@@ -216,41 +188,29 @@ read_rows(struct tokens *t, struct list *now, struct problem *why)
                    &rights.publish, &rights.subscribe, &rights.manage,
                    &rights.observe, &rights.admin, &row.created_us, &ends_us,
                    &row.saved_us, &row.certificate, &is_whole)) {
-        struct token *token = find_row(t, &row, name);
+        /* The token that the row was read into before. */
+        struct token *token = row.id[0] ? find_token(t, BY_ID, slice_of(row.id))
+                                        : find_token(t, BY_NAME, name);
 
-        if (token) {
+        if (token && token->row == row.row &&
+            token->created_us == row.created_us) {
             principal_end(token->principal, ends_us);
             list_remove(&token->node);
         } else if (!is_whole) {
             rows.rc = db_fail(&t->db, STATUS_IO, why, "row %lld is damaged",
                               (long long)row.row);
         } else {
-            token = make_of_row(&row, name, salt, &rights, ends_us);
+            token = memory_room(sizeof(*token));
+            *token = row;
+            if (row.id[0])
+                memcpy(token->salt, salt.data, SALT_SIZE);
+            token->principal = principal_new(name, &rights, ends_us);
+            atomic_store(&token->principal->used_us, row.saved_us);
         }
         if (!rows.rc)
             list_append(now, &token->node);
     }
     return db_rows_end(&rows);
-}
-
-/* Makes the table that of the database: `now` has its tokens, and t->all those
- * that are gone, which end. */
-static void
-replace_all(struct tokens *t, struct list *now)
-{
-    struct list *after;
-    struct token *token;
-
-    pthread_rwlock_wrlock(&t->lock);
-    list_until_empty (token, &t->all, node) {
-        principal_end(token->principal, 0);
-        remove_token(t, token);
-    }
-    list_each (token, after, now, node)
-        if (!token->is_findable)
-            insert_token(t, token);
-    pthread_rwlock_unlock(&t->lock);
-    list_move(&t->all, now);
 }
 
 /* True if a token was made here, or another broker's was read. */
@@ -273,7 +233,8 @@ static enum status
 reload(struct tokens *t, struct problem *why)
 {
     enum status rc;
-    struct list now;
+    struct token *token;
+    struct list now, *after;
     bool is_used = false;
 
     list_init(&now);
@@ -281,8 +242,6 @@ reload(struct tokens *t, struct problem *why)
     if (!rc)
         rc = has_been_used(t, &is_used, why);
     if (rc) {
-        struct token *token;
-
         /* After a failure: frees the tokens of `now` that are new. */
         list_move(&now, &t->all);
         list_drain (token, &now, node)
@@ -292,7 +251,18 @@ reload(struct tokens *t, struct problem *why)
                 free_token(token);
         return rc;
     }
-    replace_all(t, &now);
+    /* Makes the table that of the database: `now` has its tokens, and t->all
+     * those that are gone, which end. */
+    pthread_rwlock_wrlock(&t->lock);
+    list_until_empty (token, &t->all, node) {
+        principal_end(token->principal, 0);
+        remove_token(t, token);
+    }
+    list_each (token, after, &now, node)
+        if (!token->is_findable)
+            insert_token(t, token);
+    pthread_rwlock_unlock(&t->lock);
+    list_move(&t->all, &now);
     if (!is_used)
         return STATUS_OK;
     principal_end(t->open, 0);
@@ -508,18 +478,6 @@ ref_if_alive(struct principal *p, int64_t now_us)
     return p && !principal_is_over(p, now_us) ? principal_ref(p) : NULL;
 }
 
-/* Splits "td_ID_SECRET". */
-static bool
-split_text(struct slice text, struct slice *id, struct slice *secret)
-{
-    if (text.size != TOKEN_TEXT_SIZE - 1 || !slice_starts(text, "td_") ||
-        text.data[3 + TOKEN_ID_SIZE] != '_')
-        return false;
-    *id = (struct slice){text.data + 3, TOKEN_ID_SIZE};
-    *secret = (struct slice){text.data + 4 + TOKEN_ID_SIZE, TOKEN_SECRET_SIZE};
-    return true;
-}
-
 struct principal *
 tokens_find(struct tokens *t, struct slice text, int64_t now_us)
 {
@@ -529,8 +487,12 @@ tokens_find(struct tokens *t, struct slice text, int64_t now_us)
     const struct token *token;
     struct digest digest;
 
-    if (!split_text(text, &id, &secret))
+    /* "td_ID_SECRET" */
+    if (text.size != TOKEN_TEXT_SIZE - 1 || !slice_starts(text, "td_") ||
+        text.data[3 + TOKEN_ID_SIZE] != '_')
         return NULL;
+    id = (struct slice){text.data + 3, TOKEN_ID_SIZE};
+    secret = (struct slice){text.data + 4 + TOKEN_ID_SIZE, TOKEN_SECRET_SIZE};
     pthread_rwlock_rdlock(&t->lock);
     token = find_token(t, BY_ID, id);
     if (!token)
@@ -652,29 +614,20 @@ token_certificate_read(char to[TOKEN_CERTIFICATE_SIZE], struct slice text,
 }
 
 static enum status
-check_name(const char *name, struct problem *why)
-{
-    size_t size = strlen(name);
-
-    if (!strcmp(name, "self")) /* /tokens/self */
-        return problem(why, STATUS_INVALID, "no token can be called \"self\"");
-    if (size && size <= TOKEN_NAME_MAX && !strchr("._-", name[0]) &&
-        strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789._-") == size)
-        return STATUS_OK;
-    return problem(why, STATUS_INVALID,
-                   "no token can be called \"%s\": a name is 1 to %d of a-z "
-                   "0-9 . _ - and begins with a letter or digit",
-                   problem_quote(slice_of(name)).text, TOKEN_NAME_MAX);
-}
-
-static enum status
 check_terms(const struct token_terms *terms, struct problem *why)
 {
     bool is_everyone = !strcmp(terms->name, PRINCIPAL_EVERYONE);
-    enum status rc = check_name(terms->name, why);
+    size_t size = strlen(terms->name);
 
-    if (rc)
-        return rc;
+    if (!strcmp(terms->name, "self")) /* /tokens/self */
+        return problem(why, STATUS_INVALID, "no token can be called \"self\"");
+    if (!size || size > TOKEN_NAME_MAX || strchr("._-", terms->name[0]) ||
+        strspn(terms->name, "abcdefghijklmnopqrstuvwxyz0123456789._-") != size)
+        return problem(why, STATUS_INVALID,
+                       "no token can be called \"%s\": a name is 1 to %d of "
+                       "a-z 0-9 . _ - and begins with a letter or digit",
+                       problem_quote(slice_of(terms->name)).text,
+                       TOKEN_NAME_MAX);
     if (!rights_include(&terms->rights, RIGHTS_ALL, (struct slice){NULL, 0}))
         return problem(why, STATUS_INVALID,
                        "the token would have no right: give it patterns to "
@@ -689,41 +642,33 @@ check_terms(const struct token_terms *terms, struct problem *why)
     return STATUS_OK;
 }
 
-/* Makes an ID and a secret, and writes the token's text. */
-static enum status
-make_secret(struct token *token, char text[TOKEN_TEXT_SIZE],
-            struct problem *why)
-{
-    char secret[TOKEN_SECRET_SIZE + 1], salt[2 * SALT_SIZE + 1];
-
-    if (!random_hex(token->id, sizeof(token->id)) ||
-        !random_hex(secret, sizeof(secret)) || !random_hex(salt, sizeof(salt)))
-        return problem_errno(why, "no random numbers", "for a token");
-    memcpy(token->salt, salt, SALT_SIZE);
-    digest_secret(&token->digest, token->salt, slice_of(secret));
-    snprintf(text, TOKEN_TEXT_SIZE, "td_%s_%s", token->id, secret);
-    OPENSSL_cleanse(secret, sizeof(secret));
-    return STATUS_OK;
-}
-
+/* Makes a token; with an ID and a secret, unless it is of everyone. Writes its
+ * text. */
 static enum status
 make_token(const struct token_terms *terms, struct token **made,
            char text[TOKEN_TEXT_SIZE], struct problem *why)
 {
+    char secret[TOKEN_SECRET_SIZE + 1], salt[2 * SALT_SIZE + 1];
     struct token *token = memory_new(1, sizeof(*token));
-    enum status rc = STATUS_OK;
 
     token->created_us = clock_now_us();
     memcpy(token->certificate, terms->certificate, sizeof(token->certificate));
     token->principal =
         principal_new(slice_of(terms->name), &terms->rights, terms->ends_us);
-    if (!token->principal->is_everyone)
-        rc = make_secret(token, text, why);
-    if (rc)
-        free_token(token);
-    else
-        *made = token;
-    return rc;
+    if (!token->principal->is_everyone) {
+        if (!random_hex(token->id, sizeof(token->id)) ||
+            !random_hex(secret, sizeof(secret)) ||
+            !random_hex(salt, sizeof(salt))) {
+            free_token(token);
+            return problem_errno(why, "no random numbers", "for a token");
+        }
+        memcpy(token->salt, salt, SALT_SIZE);
+        digest_secret(&token->digest, token->salt, slice_of(secret));
+        snprintf(text, TOKEN_TEXT_SIZE, "td_%s_%s", token->id, secret);
+        OPENSSL_cleanse(secret, sizeof(secret));
+    }
+    *made = token;
+    return STATUS_OK;
 }
 
 static enum status
@@ -1000,61 +945,32 @@ tokens_each(struct tokens *t, token_view_fn *fn, void *user)
     return rc;
 }
 
-/* True if the disk lacks a use that is `step_us` newer than the one it has. */
-static bool
-has_news(const struct token *token, int64_t step_us)
-{
-    return atomic_load(&token->principal->used_us) >= token->saved_us + step_us;
-}
-
-/* `changing` is held. */
-static bool
-is_saving_due(const struct tokens *t, int64_t step_us)
-{
-    const struct token *token;
-    struct list *after;
-
-    list_each (token, after, &t->all, node)
-        if (has_news(token, step_us))
-            return true;
-    return false;
-}
-
-/* Writes all uses that are newer, and notes them in token->saving_us. */
-static enum status
-write_uses(struct tokens *t, struct problem *why)
-{
-    enum status rc = db_begin(&t->db, why);
-    struct token *token;
-    struct list *after;
-
-    if (rc)
-        return rc;
-    list_each (token, after, &t->all, node) {
-        token->saving_us = token->saved_us;
-        if (rc || !has_news(token, USE_STEP_US))
-            continue;
-        token->saving_us = atomic_load(&token->principal->used_us);
-        rc = DB_DO(&t->db, "note the use of tokens", why,
-                   "UPDATE tokens SET used_us = ? WHERE row = ?",
-                   token->saving_us, token->row);
-    }
-    return db_end(&t->db, rc, why);
-}
-
 enum status
 tokens_save_uses(struct tokens *t, bool is_end, struct problem *why)
 {
+    int64_t step_us = is_end ? USE_STEP_US : USE_PERIOD_US;
     enum status rc = STATUS_OK;
+    bool is_due = false;
     struct token *token;
     struct list *after;
 
     pthread_mutex_lock(&t->changing);
-    if (t->db.handle &&
-        is_saving_due(t, is_end ? USE_STEP_US : USE_PERIOD_US)) {
-        rc = write_uses(t, why);
+    list_each (token, after, &t->all, node) {
+        token->saving_us = atomic_load(&token->principal->used_us);
+        is_due |= token->saving_us >= token->saved_us + step_us;
+    }
+    if (t->db.handle && is_due) {
+        rc = db_begin(&t->db, why);
+        if (!rc) {
+            list_each (token, after, &t->all, node)
+                if (!rc && token->saving_us >= token->saved_us + USE_STEP_US)
+                    rc = DB_DO(&t->db, "note the use of tokens", why,
+                               "UPDATE tokens SET used_us = ? WHERE row = ?",
+                               token->saving_us, token->row);
+            rc = db_end(&t->db, rc, why);
+        }
         list_each (token, after, &t->all, node)
-            if (!rc)
+            if (!rc && token->saving_us >= token->saved_us + USE_STEP_US)
                 token->saved_us = token->saving_us;
     }
     pthread_mutex_unlock(&t->changing);
