@@ -69,20 +69,6 @@ get_document(struct download *d, const char *path, struct buf *to,
                    "%s: the answer is %u", url, call->status);
 }
 
-static enum status
-write_text(const char *path, struct slice text, struct problem *why)
-{
-    FILE *to = fopen(path, "wxe");
-    bool is_written;
-
-    if (!to)
-        return problem_errno(why, "cannot write", path);
-    is_written = fwrite(text.data, 1, text.size, to) == text.size;
-    if (fclose(to) || !is_written)
-        return problem_errno(why, "cannot write", path);
-    return STATUS_OK;
-}
-
 /* Gets a document into a file. */
 static enum status
 get_file(struct download *d, const char *path, const char *file,
@@ -93,8 +79,14 @@ get_file(struct download *d, const char *path, const char *file,
 
     buf_init(&text, DOCUMENT_MAX);
     rc = get_document(d, path, &text, why);
-    if (!rc)
-        rc = write_text(file, buf_slice(&text), why);
+    if (!rc) {
+        FILE *to = fopen(file, "wxe");
+        bool is_written =
+            to && fwrite(text.data, 1, text.size, to) == text.size;
+
+        if ((to && fclose(to)) || !is_written)
+            rc = problem_errno(why, "cannot write", file);
+    }
     buf_fini(&text);
     return rc;
 }
@@ -282,22 +274,6 @@ take_loc(struct download *d, struct slice loc, struct problem *why)
     return rc;
 }
 
-static enum status
-get_sets(struct download *d, struct problem *why)
-{
-    struct buf document;
-    enum status rc;
-
-    buf_init(&document, DOCUMENT_MAX);
-    rc = get_document(d, DESCRIPTION, &document, why);
-    if (!rc)
-        rc = each_loc(d, buf_slice(&document), take_loc, why);
-    buf_fini(&document);
-    if (!rc && d->n_sets == 0)
-        rc = problem(why, STATUS_NOT_FOUND, "%s has no sets", d->base);
-    return rc;
-}
-
 enum status
 download_check_safe(const char *url, struct problem *why)
 {
@@ -342,6 +318,7 @@ archive_download(const char *url, const char *token_file, const char *dir,
 {
     struct download d = {.dir = dir, .headers = {"Accept-Encoding: gzip"}};
     char *set, *authorization = NULL;
+    struct buf document;
     enum status rc;
 
     if (!slice_copy(d.base, sizeof(d.base), slice_of(url)))
@@ -361,8 +338,16 @@ archive_download(const char *url, const char *token_file, const char *dir,
     if (!rc)
         rc = blocking_open(&d.calls, &(struct blocking_options){.user = NULL},
                            why);
-    if (!rc)
-        rc = set ? get_set(&d, set, why) : get_sets(&d, why);
+    buf_init(&document, DOCUMENT_MAX);
+    if (!rc && set)
+        rc = get_set(&d, set, why);
+    else if (!rc)
+        rc = get_document(&d, DESCRIPTION, &document, why);
+    if (!rc && !set)
+        rc = each_loc(&d, buf_slice(&document), take_loc, why);
+    if (!rc && d.n_sets == 0)
+        rc = problem(why, STATUS_NOT_FOUND, "%s has no sets", d.base);
+    buf_fini(&document);
     blocking_close(d.calls);
     download_forget(authorization);
     return rc;

@@ -81,30 +81,22 @@ compare_resources(const void *x, const void *y)
     return strcmp(a->path, b->path);
 }
 
+/* Notes a file if it is a Change List, or a Resource List, of a broker. */
 static enum status
 add_found(struct archive *a, const char *path, struct problem *why)
-{
-    bool is_list = false;
-    enum status rc;
-
-    if (!ONE_MORE(a->all, &a->capacity, a->n))
-        return problem_memory(why);
-    rc = published_list_look(path, &a->all[a->n].list, &is_list, why);
-    if (rc || !is_list)
-        return rc;
-    a->all[a->n++].path = slice_dup(slice_of(path));
-    return STATUS_OK;
-}
-
-static enum status
-add_found_resources(struct archive *a, const char *path, struct problem *why)
 {
     struct found_resources *f;
     bool is_list = false;
     enum status rc;
 
-    if (!ONE_MORE(a->resources, &a->resources_capacity, a->n_resources))
+    if (!ONE_MORE(a->all, &a->capacity, a->n) ||
+        !ONE_MORE(a->resources, &a->resources_capacity, a->n_resources))
         return problem_memory(why);
+    rc = published_list_look(path, &a->all[a->n].list, &is_list, why);
+    if (rc)
+        return rc;
+    if (is_list)
+        a->all[a->n++].path = slice_dup(slice_of(path));
     f = &a->resources[a->n_resources];
     rc = published_resources_look(path, &f->list, &is_list, why);
     if (rc || !is_list)
@@ -112,13 +104,6 @@ add_found_resources(struct archive *a, const char *path, struct problem *why)
     f->path = slice_dup(slice_of(path));
     a->n_resources++;
     return STATUS_OK;
-}
-
-static bool
-may_be_list(const char *name)
-{
-    return slice_ends(slice_of(name), ".xml") ||
-           slice_ends(slice_of(name), ".xml.gz");
 }
 
 static enum status
@@ -133,10 +118,11 @@ find_lists(struct archive *a, const char *dir, struct problem *why)
     if (!tree)
         return problem_errno(why, "cannot open", dir);
     while (!rc && (errno = 0, at = fts_read(tree))) {
-        if (at->fts_info == FTS_F && may_be_list(at->fts_name)) {
+        struct slice name = slice_of(at->fts_name);
+
+        if (at->fts_info == FTS_F &&
+            (slice_ends(name, ".xml") || slice_ends(name, ".xml.gz"))) {
             rc = add_found(a, at->fts_path, why);
-            if (!rc)
-                rc = add_found_resources(a, at->fts_path, why);
         } else if (at->fts_info == FTS_DNR || at->fts_info == FTS_ERR ||
                    at->fts_info == FTS_NS) {
             errno = at->fts_errno;
@@ -185,35 +171,29 @@ drop_copies(struct archive *a, struct problem *why)
     return STATUS_OK;
 }
 
-/* Checks that `f` is the list behind `last`; that its entries are, is proven
- * when they are read. */
-static enum status
-check_next(const struct found *last, const struct found *f, struct problem *why)
-{
-    uint64_t one = last->list.info.number;
-
-    if (strcmp(last->list.epoch, f->list.epoch) != 0)
-        return problem(why, STATUS_DIFFERENT,
-                       "%s and %s are of different histories", last->path,
-                       f->path);
-    if (one + 1 != f->list.info.number || is_open(last))
-        return problem(why, STATUS_DIFFERENT,
-                       "the set %s lacks its closed Change List %" PRIu64
-                       ": %s is not the next one behind %s",
-                       f->list.set, is_open(last) ? one : one + 1, f->path,
-                       last->path);
-    return STATUS_OK;
-}
-
+/* Checks that each list is the one behind the last of its set; that its entries
+ * are, is proven when they are read. */
 static enum status
 check_order(struct archive *a, struct problem *why)
 {
-    enum status rc = drop_copies(a, why);
+    for (size_t i = 1; i < a->n; i++) {
+        const struct found *last = &a->all[i - 1], *f = &a->all[i];
+        uint64_t one = last->list.info.number;
 
-    for (size_t i = 1; !rc && i < a->n; i++)
-        if (!strcmp(a->all[i - 1].list.set, a->all[i].list.set))
-            rc = check_next(&a->all[i - 1], &a->all[i], why);
-    return rc;
+        if (strcmp(last->list.set, f->list.set) != 0)
+            continue;
+        if (strcmp(last->list.epoch, f->list.epoch) != 0)
+            return problem(why, STATUS_DIFFERENT,
+                           "%s and %s are of different histories", last->path,
+                           f->path);
+        if (one + 1 != f->list.info.number || is_open(last))
+            return problem(why, STATUS_DIFFERENT,
+                           "the set %s lacks its closed Change List %" PRIu64
+                           ": %s is not the next one behind %s",
+                           f->list.set, is_open(last) ? one : one + 1, f->path,
+                           last->path);
+    }
+    return STATUS_OK;
 }
 
 /* Writing the log */
@@ -340,20 +320,6 @@ write_open(struct archive *a, const struct found *f, struct slice fragments,
     return rc;
 }
 
-/* Opens the folder of the lists of a set. */
-static enum status
-open_folder(struct archive *a, const char *set, int *fd, struct problem *why)
-{
-    char path[PATH_MAX];
-    enum status rc;
-
-    snprintf(path, sizeof(path), "%s/sets/%s/" LOG_CHANGES, a->options->data,
-             set);
-    rc = file_make_dirs(path, why);
-    *fd = rc ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return !rc && *fd < 0 ? problem_errno(why, "cannot open", path) : rc;
-}
-
 static enum status
 write_closed(struct archive *a, const struct found *f,
              const struct published_text *text, uint32_t id,
@@ -369,12 +335,20 @@ write_closed(struct archive *a, const struct found *f,
                      .commit_after = f->list.info.last - 1},
     };
     struct entries entries;
+    char path[PATH_MAX];
     enum status rc = commit_act(a, &act, why);
 
+    snprintf(path, sizeof(path), "%s/sets/%s/" LOG_CHANGES, a->options->data,
+             f->list.set);
     buf_init(&file.marks, LIST_FILE_MARKS_MAX);
     begin_entries(&entries, &f->list, text->fragments);
     if (!rc)
-        rc = open_folder(a, f->list.set, &file.dir_fd, why);
+        rc = file_make_dirs(path, why);
+    if (!rc) {
+        file.dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (file.dir_fd < 0)
+            rc = problem_errno(why, "cannot open", path);
+    }
     if (!rc)
         rc = list_file_write(&file, text->header, next_batch, &entries, why);
     if (!rc) {
@@ -405,35 +379,9 @@ is_same_state(const struct published_resources *one,
            one->seq == two->seq && one->us == two->us;
 }
 
-static uint64_t
-count_parts(const struct archive *a, const struct published_resources *of)
-{
-    uint64_t n = 0;
-
-    for (size_t i = 0; i < a->n_resources; i++)
-        n += a->resources[i].list.role == PUBLISHED_PART &&
-             is_same_state(&a->resources[i].list, of);
-    return n;
-}
-
-/* True if it is a whole list, or an index whose parts are there. */
-static enum status
-check_complete(const struct archive *a, const struct found_resources *f,
-               bool *is_complete, struct problem *why)
-{
-    uint64_t n = 0;
-    enum status rc = STATUS_OK;
-
-    *is_complete = f->list.role == PUBLISHED_WHOLE;
-    if (f->list.role == PUBLISHED_INDEX) {
-        rc = published_resources_count(f->path, &n, why);
-        *is_complete = !rc && n > 0 && n == count_parts(a, &f->list);
-    }
-    return rc;
-}
-
 /* Finds the newest complete list of a state of the set that the log reaches,
- * from its first list to entry `last`; NULL: there is none. */
+ * from its first list to entry `last`: a whole list, or an index whose parts
+ * are there. NULL: there is none. */
 static enum status
 find_state(const struct archive *a, const struct published_list *first,
            uint64_t last, const struct found_resources **state,
@@ -444,41 +392,24 @@ find_state(const struct archive *a, const struct published_list *first,
     *state = NULL;
     for (size_t i = 0; !rc && i < a->n_resources; i++) {
         const struct found_resources *f = &a->resources[i];
-        bool is_complete = false;
+        uint64_t n = 0, n_parts = 0;
 
         if (strcmp(f->list.set, first->set) != 0 ||
             strcmp(f->list.epoch, first->epoch) != 0 ||
             f->list.seq < first->info.after || f->list.seq > last ||
-            (*state && (*state)->list.seq >= f->list.seq))
+            (*state && (*state)->list.seq >= f->list.seq) ||
+            f->list.role == PUBLISHED_PART)
             continue;
-        rc = check_complete(a, f, &is_complete, why);
-        if (!rc && is_complete)
+        if (f->list.role == PUBLISHED_INDEX) {
+            rc = published_resources_count(f->path, &n, why);
+            for (size_t k = 0; k < a->n_resources; k++)
+                n_parts += a->resources[k].list.role == PUBLISHED_PART &&
+                           is_same_state(&a->resources[k].list, &f->list);
+        }
+        if (!rc && n == n_parts && (n > 0 || f->list.role == PUBLISHED_WHOLE))
             *state = f;
     }
     return rc;
-}
-
-static enum status
-fill_state(const struct archive *a, const struct found_resources *state,
-           struct resources *resources, struct problem *why)
-{
-    enum status rc = STATUS_OK;
-
-    if (state->list.role == PUBLISHED_WHOLE)
-        rc =
-            published_resources_fill(state->path, &state->list, resources, why);
-    else
-        for (size_t i = 0; !rc && i < a->n_resources; i++) {
-            const struct found_resources *f = &a->resources[i];
-
-            if (f->list.role == PUBLISHED_PART &&
-                is_same_state(&f->list, &state->list))
-                rc =
-                    published_resources_fill(f->path, &f->list, resources, why);
-        }
-    return rc ? rc
-              : resources_fill_end(resources, state->list.seq, state->list.us,
-                                   why);
 }
 
 static enum status
@@ -493,24 +424,21 @@ write_state(struct archive *a, const struct found_resources *state,
     rc = file_make_dirs(dir, why);
     if (!rc)
         rc = fold_db_open(&db, &resources_folding, dir, state->list.epoch, why);
+    for (size_t i = 0; !rc && i < a->n_resources; i++) {
+        const struct found_resources *f = &a->resources[i];
+
+        if (f == state ? f->list.role == PUBLISHED_WHOLE
+                       : state->list.role == PUBLISHED_INDEX &&
+                             f->list.role == PUBLISHED_PART &&
+                             is_same_state(&f->list, &state->list))
+            rc = published_resources_fill(f->path, &f->list, resources_of(db),
+                                          why);
+    }
     if (!rc)
-        rc = fill_state(a, state, resources_of(db), why);
+        rc = resources_fill_end(resources_of(db), state->list.seq,
+                                state->list.us, why);
     fold_db_close(db);
     return rc;
-}
-
-static void
-report_beginning(struct archive *a, const struct published_list *first)
-{
-    char text[256];
-
-    snprintf(text, sizeof(text),
-             "%s: the entries up to %" PRIu64 "; of resources that have not "
-             "changed since the broker knows nothing until its source puts "
-             "all of them",
-             first->set, first->info.after);
-    a->report->n_missing++;
-    a->options->on_missing(text, a->options->user);
 }
 
 /* Writes the `n` lists of one set. */
@@ -518,10 +446,12 @@ static enum status
 write_set(struct archive *a, struct found *lists, size_t n, uint32_t id,
           struct problem *why)
 {
+    const struct published_list *first = &lists[0].list;
     const struct found_resources *state;
+    char missing[256];
     struct list_chain chain = {.epoch = ""};
     uint64_t file_bytes = 0;
-    enum status rc = write_birth(a, &lists[0].list, id, why);
+    enum status rc = write_birth(a, first, id, why);
 
     for (size_t i = 0; !rc && i < n; i++) {
         struct published_text text;
@@ -538,15 +468,19 @@ write_set(struct archive *a, struct found *lists, size_t n, uint32_t id,
             lists[i].list.info.last - lists[i].list.info.after;
     }
     a->report->n_sets++;
-    if (rc || lists[0].list.info.after == 0)
+    if (rc || first->info.after == 0)
         return rc;
-    rc =
-        find_state(a, &lists[0].list, lists[n - 1].list.info.last, &state, why);
-    if (!rc && state)
-        rc = write_state(a, state, why);
-    else if (!rc)
-        report_beginning(a, &lists[0].list);
-    return rc;
+    rc = find_state(a, first, lists[n - 1].list.info.last, &state, why);
+    if (rc || state)
+        return rc ? rc : write_state(a, state, why);
+    snprintf(missing, sizeof(missing),
+             "%s: the entries up to %" PRIu64 "; of resources that have not "
+             "changed since the broker knows nothing until its source puts "
+             "all of them",
+             first->set, first->info.after);
+    a->report->n_missing++;
+    a->options->on_missing(missing, a->options->user);
+    return STATUS_OK;
 }
 
 /* Lists that only a token could read stay closed to everybody else. */
@@ -571,53 +505,40 @@ write_sets(struct archive *a, struct problem *why)
     return rc;
 }
 
-/* The database comes to its place: closed, it has no WAL. */
-static enum status
-place_database(struct archive *a, struct problem *why)
-{
-    size_t n_files = SIZE_MAX;
-
-    if (renameat(a->data.fd, BUILDING "/tidings.db", a->data.fd, "tidings.db"))
-        return problem_errno(why, "cannot place", "tidings.db");
-    return file_clear(a->data.fd, BUILDING, &n_files, why);
-}
-
-static enum status
-restore_all(struct archive *a, struct problem *why)
-{
-    const char *from = a->options->from;
-    enum status rc;
-
-    snprintf(a->building, sizeof(a->building), "%s/" BUILDING,
-             a->options->data);
-    rc = file_make_dirs(a->building, why);
-    if (!rc && uri_is_web(from)) {
-        rc = archive_download(from, a->options->token_file, a->building, why);
-        from = a->building;
-    }
-    if (!rc)
-        rc = find_lists(a, from, why);
-    if (!rc)
-        rc = check_order(a, why);
-    if (!rc)
-        rc = write_sets(a, why);
-    if (!rc)
-        rc = place_database(a, why);
-    return rc ? rc : new_data_end(&a->data, why);
-}
-
 enum status
 archive_restore(const struct archive_options *options,
                 struct archive_report *report, struct problem *why)
 {
     struct archive a = {.options = options, .report = report};
+    const char *from = options->from;
     enum status rc;
 
     *report = (struct archive_report){.n_sets = 0};
     atomic_init(&a.forms, 0);
     rc = new_data_begin(&a.data, options->data, why);
+    snprintf(a.building, sizeof(a.building), "%s/" BUILDING, options->data);
     if (!rc)
-        rc = restore_all(&a, why);
+        rc = file_make_dirs(a.building, why);
+    if (!rc && uri_is_web(from)) {
+        rc = archive_download(from, options->token_file, a.building, why);
+        from = a.building;
+    }
+    if (!rc)
+        rc = find_lists(&a, from, why);
+    if (!rc)
+        rc = drop_copies(&a, why);
+    if (!rc)
+        rc = check_order(&a, why);
+    if (!rc)
+        rc = write_sets(&a, why);
+    /* The database comes to its place: closed, it has no WAL. */
+    if (!rc &&
+        renameat(a.data.fd, BUILDING "/tidings.db", a.data.fd, "tidings.db"))
+        rc = problem_errno(why, "cannot place", "tidings.db");
+    if (!rc)
+        rc = file_clear(a.data.fd, BUILDING, NULL, why);
+    if (!rc)
+        rc = new_data_end(&a.data, why);
     if (rc)
         new_data_undo(&a.data);
     new_data_close(&a.data);

@@ -1,6 +1,5 @@
 #include "broker/backup/backup.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <fts.h>
 #include <sys/stat.h>
@@ -17,14 +16,6 @@
 #include "broker/store/store_files.h"
 
 #define LOG_FILE "tidings.db"
-
-/* A file of a backup. */
-struct known {
-    struct map_node node; /* by its path */
-    struct digest digest;
-    unsigned folder;
-    char path[];
-};
 
 struct backup {
     const struct backup_options *options;
@@ -64,44 +55,7 @@ read_folder(const char *name)
                : 0;
 }
 
-/* Known files */
-
-static struct known *
-find_known(struct map *map, const char *path)
-{
-    struct known *known;
-
-    map_each_same (known, map, map_hash(map, slice_of(path)), node) {
-        if (!strcmp(known->path, path))
-            return known;
-    }
-    return NULL;
-}
-
-static void
-add_known(struct map *map, const struct manifest_file *file)
-{
-    size_t size = strlen(file->path) + 1;
-    struct known *known = memory_room(sizeof(*known) + size);
-
-    known->digest = file->digest;
-    known->folder = file->folder;
-    memcpy(known->path, file->path, size);
-    map_add(map, &known->node, map_hash(map, slice_of(file->path)));
-}
-
-static void
-free_known(struct map *map)
-{
-    struct map_node *after;
-    struct known *known;
-
-    map_each (known, after, map, node) {
-        map_remove(map, &known->node);
-        free(known);
-    }
-    map_fini(map);
-}
+/* Files */
 
 /* Deletes all files in folders of backups that `map` does not have. */
 static void
@@ -114,7 +68,7 @@ prune(struct backup *b, struct map *map)
 
     while (tree && (at = fts_read(tree))) {
         const char *name = at->fts_path + skipped, *slash;
-        const struct known *known;
+        const struct manifest_entry *known;
 
         if (at->fts_level == 1 && !read_folder(at->fts_name)) {
             fts_set(tree, at, FTS_SKIP);
@@ -122,7 +76,7 @@ prune(struct backup *b, struct map *map)
             rmdir(at->fts_path); /* if it is empty */
         } else if (at->fts_level > 1 && at->fts_info != FTS_D) {
             slash = strchr(name, '/');
-            known = find_known(map, slash + 1);
+            known = manifest_find(map, slash + 1);
             if (!known || known->folder != strtoul(name, NULL, 10))
                 unlink(at->fts_path);
         }
@@ -141,14 +95,6 @@ is_odd(const char *path)
         if ((unsigned char)*c < 0x20 || *c == 0x7f || *c == '\\')
             return true;
     return strlen(path) > MANIFEST_PATH_MAX;
-}
-
-static enum status
-check_stopped(const struct backup *b, struct problem *why)
-{
-    return b->options->is_stopped && b->options->is_stopped(b->options->user)
-               ? problem(why, STATUS_STOPPED, "the program is ending")
-               : STATUS_OK;
 }
 
 static enum status
@@ -172,9 +118,9 @@ add_file(struct backup *b, const char *path, const struct digest *digest,
          unsigned folder, struct problem *why)
 {
     const struct manifest_file file = {*digest, folder, path};
+    enum status rc = manifest_note(&file, &b->here, why);
 
-    add_known(&b->here, &file);
-    return manifest_add(&b->writer, &file, why);
+    return rc ? rc : manifest_add(&b->writer, &file, why);
 }
 
 /* Makes the directories for a copy, and its name. */
@@ -196,7 +142,7 @@ static enum status
 copy_file(struct backup *b, const char *path, const struct digest *hash,
           struct problem *why)
 {
-    const struct known *known = find_known(&b->former, path);
+    const struct manifest_entry *known = manifest_find(&b->former, path);
     char from[PATH_MAX], to[PATH_MAX];
     struct digest digest;
     uint64_t size = 0;
@@ -226,48 +172,12 @@ copy_file(struct backup *b, const char *path, const struct digest *hash,
     return add_file(b, path, &digest, b->folder, why);
 }
 
-/* Ends the copy of a file with `rc` and `reason`; STATUS_GONE: the backup lacks
- * the file. */
-static enum status
-end_copy(struct backup *b, const char *path, enum status rc,
-         const struct problem *reason, struct problem *why)
-{
-    if (rc == STATUS_GONE)
-        return miss(b, path, reason->text, why);
-    if (rc && why)
-        *why = *reason;
-    return rc;
-}
-
-static enum status
-take_file(struct backup *b, const char *path, const struct digest *hash,
-          struct problem *why)
-{
-    struct problem reason = {""};
-    enum status rc = check_stopped(b, &reason);
-
-    if (!rc)
-        rc = copy_file(b, path, hash, &reason);
-    return end_copy(b, path, rc, &reason, why);
-}
-
-static enum status
-gather_entries(const struct backup *b, const char *to, struct problem *why)
-{
-    struct problem reason = {""};
-    enum status rc = store_files_gather(to, b->segments, &reason);
-
-    if (rc == STATUS_GONE)
-        return problem(why, rc, "%s", reason.text);
-    return rc ? problem(why, rc, "cannot write %s: %s", to, reason.text)
-              : STATUS_OK;
-}
-
 /* STATUS_GONE: it cannot be read, or is damaged. */
 static enum status
 copy_database(struct backup *b, const char *path, struct problem *why)
 {
     char from[PATH_MAX], to[PATH_MAX];
+    struct problem reason = {""};
     struct digest digest;
     uint64_t size = 0;
     enum status rc = prepare_copy(b, path, to, why);
@@ -275,8 +185,13 @@ copy_database(struct backup *b, const char *path, struct problem *why)
     name_source(b, path, from);
     if (!rc)
         rc = db_copy(from, to, why);
-    if (!rc && !strcmp(path, LOG_FILE) && b->segments >= 0)
-        rc = gather_entries(b, to, why);
+    if (!rc && !strcmp(path, LOG_FILE) && b->segments >= 0) {
+        rc = store_files_gather(to, b->segments, &reason);
+        if (rc)
+            problem(why, rc, "%s", reason.text);
+        if (rc && rc != STATUS_GONE)
+            problem_prefix(why, rc, "cannot write %s: ", to);
+    }
     if (!rc)
         rc = copied_file_digest(to, &digest, &size, why);
     if (rc)
@@ -287,16 +202,26 @@ copy_database(struct backup *b, const char *path, struct problem *why)
     return add_file(b, path, &digest, b->folder, why);
 }
 
+/* Copies a file whose `hash` is NULL or its digest, or a database. What cannot
+ * be read, the backup lacks. */
 static enum status
-take_database(struct backup *b, const char *path, struct problem *why)
+take(struct backup *b, const char *path, bool is_database,
+     const struct digest *hash, struct problem *why)
 {
     struct problem reason = {""};
-    enum status rc = check_stopped(b, &reason);
+    enum status rc;
 
-    if (!rc)
-        rc = is_odd(path) ? problem(&reason, STATUS_GONE, "its name is too odd")
-                          : copy_database(b, path, &reason);
-    return end_copy(b, path, rc, &reason, why);
+    if (b->options->is_stopped && b->options->is_stopped(b->options->user))
+        return problem(why, STATUS_STOPPED, "the program is ending");
+    if (is_odd(path))
+        return miss(b, path, "its name is too odd", why);
+    rc = is_database ? copy_database(b, path, &reason)
+                     : copy_file(b, path, hash, &reason);
+    if (rc == STATUS_GONE)
+        return miss(b, path, reason.text, why);
+    if (rc && why)
+        *why = reason;
+    return rc;
 }
 
 /* Folders of the data directory */
@@ -316,14 +241,12 @@ each_name(struct backup *b, const char *folder, name_fn *fn,
     DIR *dir;
 
     name_source(b, folder, path);
-    dir = opendir(path);
+    dir = file_open_dir(AT_FDCWD, path, 0);
     if (!dir && errno == ENOENT)
         return STATUS_OK;
     if (!dir)
         return problem_errno(why, "cannot open", path);
-    while (!rc && (errno = 0, entry = readdir(dir))) {
-        if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
-            continue;
+    while (!rc && (entry = file_next(dir))) {
         snprintf(path, sizeof(path), "%s%s%s", folder, *folder ? "/" : "",
                  entry->d_name);
         rc = fn(b, path, why);
@@ -347,13 +270,13 @@ take_upload(struct backup *b, const char *path, struct problem *why)
         return STATUS_OK;
     name_source(b, path, from);
     if (!access(from, F_OK))
-        return take_database(b, path, why);
+        return take(b, path, true, NULL, why);
     if (slice_ends(slice_of(path), taken))
         return STATUS_OK; /* its changes are in the log */
     snprintf(other, sizeof(other), "%.*s%s",
              (int)(strlen(path) - strlen(whole)), path, taken);
     name_source(b, other, from);
-    return access(from, F_OK) ? STATUS_OK : take_database(b, other, why);
+    return access(from, F_OK) ? STATUS_OK : take(b, other, true, NULL, why);
 }
 
 /* Any database but the log: also one that a later version adds. */
@@ -361,7 +284,7 @@ static enum status
 take_if_database(struct backup *b, const char *path, struct problem *why)
 {
     return slice_ends(slice_of(path), ".db") && strcmp(path, LOG_FILE) != 0
-               ? take_database(b, path, why)
+               ? take(b, path, true, NULL, why)
                : STATUS_OK;
 }
 
@@ -426,7 +349,7 @@ check_content(const struct digest *digest, void *user, struct problem *why)
 
     name_content(c->set, digest, path);
     name_source(c->b, path, from);
-    if (find_known(&c->b->here, path) || !access(from, F_OK))
+    if (manifest_find(&c->b->here, path) || !access(from, F_OK))
         return STATUS_OK;
     return miss(c->b, path, strerror_r(errno, text, sizeof(text)), why);
 }
@@ -439,7 +362,7 @@ take_content(const struct digest *digest, void *user, struct problem *why)
 
     name_content(c->set, digest, path);
     c->b->report->n_contents++;
-    return take_file(c->b, path, digest, why);
+    return take(c->b, path, false, digest, why);
 }
 
 static enum status
@@ -459,7 +382,7 @@ on_set(const char *name, const char *epoch, uint64_t last, void *user,
          i++)
         rc = content_files_each(dir, i, take_content, &contents, why);
     snprintf(path, sizeof(path), "sets/%s/" CONTENT_FILE, name);
-    if (rc || !find_known(&b->here, path))
+    if (rc || !manifest_find(&b->here, path))
         return rc;
     name_copy(b, b->folder, path, folder);
     return content_each_file(folder, check_content, &contents, why);
@@ -474,14 +397,14 @@ on_list(const char *name, uint64_t number, void *user, struct problem *why)
     list_file_name(file, number);
     snprintf(path, sizeof(path), "sets/%s/" LOG_CHANGES "/%s", name, file);
     b->report->n_lists++;
-    return take_file(b, path, NULL, why);
+    return take(b, path, false, NULL, why);
 }
 
 static enum status
 take_part(struct backup *b, const char *path, struct problem *why)
 {
     return slice_ends(slice_of(path), ".new") ? STATUS_OK
-                                              : take_file(b, path, NULL, why);
+                                              : take(b, path, false, NULL, why);
 }
 
 /* A former generation may be gone already. */
@@ -506,8 +429,9 @@ on_generation(const char *name, enum generation_kind kind, uint64_t number,
     return each_name(b, path, take_part, why);
 }
 
+/* In the order that backup.h explains. */
 static enum status
-take_named(struct backup *b, struct problem *why)
+take_all(struct backup *b, struct problem *why)
 {
     const struct store_files files = {
         .on_set = on_set,
@@ -516,16 +440,6 @@ take_named(struct backup *b, struct problem *why)
         .user = b,
     };
     char path[PATH_MAX];
-
-    name_copy(b, b->folder, LOG_FILE, path);
-    return store_files_each(path, &files, why);
-}
-
-/* In the order that backup.h explains. */
-static enum status
-take_all(struct backup *b, struct problem *why)
-{
-    char url[PATH_MAX];
     enum status rc = each_name(b, "uploads", take_upload, why);
 
     if (!rc)
@@ -534,32 +448,22 @@ take_all(struct backup *b, struct problem *why)
         rc = each_name(b, "", take_if_database, why);
     if (!rc)
         rc = take_log(b, why);
+    name_copy(b, b->folder, LOG_FILE, path);
     if (!rc)
-        rc = take_named(b, why);
-    name_source(b, "public-url", url); /* sets/data_directory.h */
-    if (!rc && !access(url, F_OK))
-        rc = take_file(b, "public-url", NULL, why);
+        rc = store_files_each(path, &files, why);
+    name_source(b, "public-url", path); /* sets/data_directory.h */
+    if (!rc && !access(path, F_OK))
+        rc = take(b, "public-url", false, NULL, why);
     return rc;
 }
 
 /* The directory of the backup */
 
 static enum status
-remember_former(const struct manifest_file *file, void *user,
-                struct problem *why)
-{
-    struct backup *b = user;
-
-    (void)why;
-    add_known(&b->former, file);
-    return STATUS_OK;
-}
-
-static enum status
 read_former(struct backup *b, struct problem *why)
 {
-    const struct manifest_reader reader = {.on_file = remember_former,
-                                           .user = b};
+    const struct manifest_reader reader = {.on_file = manifest_note,
+                                           .user = &b->former};
     enum status rc = manifest_read(b->options->dir, &reader, why);
 
     b->is_first = rc == STATUS_NOT_FOUND;
@@ -575,11 +479,11 @@ look_at_names(struct backup *b, struct problem *why)
     bool is_ours = !b->is_first || manifest_is_begun(dir);
     const struct dirent *entry;
     enum status rc = STATUS_OK;
-    DIR *names = opendir(dir);
+    DIR *names = file_open_dir(AT_FDCWD, dir, 0);
 
     if (!names)
         return problem_errno(why, "cannot open", dir);
-    while (!rc && (entry = readdir(names))) {
+    while (!rc && (entry = file_next(names))) {
         unsigned folder = read_folder(entry->d_name);
 
         if (folder >= b->folder)
@@ -617,19 +521,6 @@ open_dir(struct backup *b, struct problem *why)
     return b->dir_fd < 0 ? problem_errno(why, "cannot open", dir) : STATUS_OK;
 }
 
-static enum status
-check_data(const struct backup *b, struct problem *why)
-{
-    char path[PATH_MAX];
-
-    name_source(b, LOG_FILE, path);
-    if (!access(path, F_OK))
-        return STATUS_OK;
-    problem_errno(why, "cannot open", path);
-    return problem_prefix(why, STATUS_IO,
-                          "%s is no data directory: ", b->options->data);
-}
-
 /* With the lock: another backup may have ended meanwhile, so it reads the
  * manifest again. */
 static enum status
@@ -637,7 +528,7 @@ write_backup(struct backup *b, struct problem *why)
 {
     enum status rc;
 
-    free_known(&b->former);
+    manifest_forget(&b->former);
     rc = read_former(b, why);
     if (!rc)
         rc = look_at_names(b, why);
@@ -660,21 +551,11 @@ write_backup(struct backup *b, struct problem *why)
     return rc;
 }
 
-/* Leaves no directory behind that had no backup and has none now. */
-static void
-remove_empty(const struct backup *b)
-{
-    if (!b->is_first || b->dir_fd < 0)
-        return;
-    unlinkat(b->dir_fd, "lock", 0);
-    rmdir(b->options->dir);
-}
-
 enum status
 backup_make(const struct backup_options *options, struct backup_report *report,
             struct problem *why)
 {
-    char dir[PATH_MAX];
+    char dir[PATH_MAX], path[PATH_MAX];
     struct backup_options own = *options;
     struct backup b = {
         .options = &own,
@@ -685,22 +566,31 @@ backup_make(const struct backup_options *options, struct backup_report *report,
         .segments = -1,
         .writer.file.fd = -1,
     };
-    enum status rc = check_data(&b, why);
+    enum status rc = STATUS_OK;
 
     *report = (struct backup_report){.n_sets = 0};
     own.dir = dir;
     snprintf(dir, sizeof(dir), "%s", options->dir);
     for (size_t n = strlen(dir); n > 1 && dir[n - 1] == '/';)
         dir[--n] = '\0'; /* prune counts on it */
+    name_source(&b, LOG_FILE, path);
+    if (access(path, F_OK)) {
+        problem_errno(why, "cannot open", path);
+        rc = problem_prefix(why, STATUS_IO,
+                            "%s is no data directory: ", own.data);
+    }
     if (!rc)
         rc = open_dir(&b, why);
     if (!rc)
         rc = write_backup(&b, why);
-    if (rc)
-        remove_empty(&b);
+    if (rc && b.is_first && b.dir_fd >= 0) {
+        /* Leaves no directory behind that had no backup and has none now. */
+        unlinkat(b.dir_fd, "lock", 0);
+        rmdir(dir);
+    }
     file_close(&b.dir_fd);
     file_unlock(b.lock);
-    free_known(&b.former);
-    free_known(&b.here);
+    manifest_forget(&b.former);
+    manifest_forget(&b.here);
     return rc;
 }

@@ -8,7 +8,6 @@
 #include <archive_entry.h>
 
 #include "base/certificates.h"
-#include "base/map.h"
 #include "broker/backup/archive_download.h"
 #include "broker/backup/copied_file.h"
 #include "broker/backup/manifest.h"
@@ -21,14 +20,6 @@
 
 #define MANIFEST_MAX ((uint64_t)1 << 30)
 #define PIECE_BYTES  ((size_t)256 << 10)
-
-/* A file of the manifest. */
-struct wanted {
-    struct map_node node; /* by its name in the archive */
-    struct digest digest;
-    bool is_there;
-    char name[]; /* "000001/sets/..." */
-};
 
 struct fetch {
     const struct backup_fetch_options *options;
@@ -44,8 +35,8 @@ struct fetch {
     struct slice bytes; /* that came first, and were not read yet */
     bool is_over;
 
-    struct map wanted;
-    uint64_t n_wanted;
+    struct map wanted; /* struct manifest_entry */
+    uint64_t n_wanted; /* of them, not fetched */
     char piece[PIECE_BYTES];
 };
 
@@ -174,27 +165,6 @@ fail_archive(struct fetch *f, struct archive *archive, struct problem *why)
                    f->url, text ? text : "it is no archive");
 }
 
-/* Writes all bytes of a file, and adds them to `digests`. */
-static enum status
-write_bytes(struct fetch *f, struct archive *archive, int to, const char *path,
-            struct digest_check *digests, struct problem *why)
-{
-    la_ssize_t n;
-    enum status rc = STATUS_OK;
-
-    while (!rc && (n = archive_read_data(archive, f->piece, PIECE_BYTES))) {
-        struct slice bytes = {f->piece, n > 0 ? (size_t)n : 0};
-
-        if (n < 0)
-            return fail_archive(f, archive, why);
-        rc = digest_check_add(digests, bytes, why);
-        if (!rc && file_write(to, bytes))
-            rc = problem_errno(why, "cannot write", path);
-        f->report->bytes += bytes.size;
-    }
-    return rc;
-}
-
 /* Writes a file of the archive to the new file `path`. */
 static enum status
 write_file(struct fetch *f, struct archive *archive,
@@ -206,12 +176,20 @@ write_file(struct fetch *f, struct archive *archive,
         {.tv_nsec = UTIME_OMIT},
         {archive_entry_mtime(entry), archive_entry_mtime_nsec(entry)}};
     int to = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+    la_ssize_t n;
     enum status rc = STATUS_OK;
 
     if (to < 0)
         rc = problem_errno(why, "cannot write", path);
-    if (!rc)
-        rc = write_bytes(f, archive, to, path, digests, why);
+    while (!rc && (n = archive_read_data(archive, f->piece, PIECE_BYTES))) {
+        struct slice bytes = {f->piece, n > 0 ? (size_t)n : 0};
+
+        rc = n < 0 ? fail_archive(f, archive, why)
+                   : digest_check_add(digests, bytes, why);
+        if (!rc && file_write(to, bytes))
+            rc = problem_errno(why, "cannot write", path);
+        f->report->bytes += bytes.size;
+    }
     if (!rc)
         rc = digest_check_end(digests, why);
     if (!rc)
@@ -226,45 +204,13 @@ write_file(struct fetch *f, struct archive *archive,
 
 /* The manifest */
 
-static struct wanted *
-find_wanted(struct fetch *f, const char *name)
-{
-    uint64_t hash = map_hash(&f->wanted, slice_of(name));
-    struct wanted *w;
-
-    map_each_same (w, &f->wanted, hash, node) {
-        if (!strcmp(w->name, name))
-            return w;
-    }
-    return NULL;
-}
-
 static enum status
 add_wanted(const struct manifest_file *file, void *user, struct problem *why)
 {
     struct fetch *f = user;
-    size_t size = MANIFEST_FOLDER_SIZE + strlen(file->path) + 1;
-    struct wanted *w = memory_new(1, sizeof(*w) + size);
 
-    (void)why;
-    snprintf(w->name, size, MANIFEST_FILE, file->folder, file->path);
-    w->digest = file->digest;
-    map_add(&f->wanted, &w->node, map_hash(&f->wanted, slice_of(w->name)));
     f->n_wanted++;
-    return STATUS_OK;
-}
-
-static void
-free_wanted(struct fetch *f)
-{
-    struct map_node *after;
-    struct wanted *wanted;
-
-    map_each (wanted, after, &f->wanted, node) {
-        map_remove(&f->wanted, &wanted->node);
-        free(wanted);
-    }
-    map_fini(&f->wanted);
+    return manifest_note(file, &f->wanted, why);
 }
 
 static void
@@ -303,18 +249,20 @@ static enum status
 take_file(struct fetch *f, struct archive *archive, struct archive_entry *entry,
           const char *name, struct problem *why)
 {
-    struct wanted *w = find_wanted(f, name);
-    const char *inner;
+    const char *inner = strchr(name, '/');
+    struct manifest_entry *w =
+        inner ? manifest_find(&f->wanted, ++inner) : NULL;
     char path[PATH_MAX];
     struct digest digest;
     enum status rc;
 
-    if (!w || w->is_there)
+    if (w)
+        snprintf(path, sizeof(path), MANIFEST_FILE, w->folder, inner);
+    if (!w || w->is_fetched || strcmp(path, name) != 0)
         return problem(why, STATUS_DIFFERENT,
                        "%s: the backup has a file that its manifest does not "
                        "have: %s",
                        f->url, problem_quote(slice_of(name)).text);
-    inner = strchr(w->name, '/') + 1; /* manifest.c has checked it */
     if ((size_t)snprintf(path, sizeof(path), "%s/%s", f->data->path, inner) >=
         sizeof(path))
         return problem(why, STATUS_INVALID, "%s is too long a name", inner);
@@ -325,24 +273,10 @@ take_file(struct fetch *f, struct archive *archive, struct archive_entry *entry,
         rc = problem(why, STATUS_DIFFERENT,
                      "%s: the backup is damaged: %s has another digest", f->url,
                      inner);
-    w->is_there = true;
+    w->is_fetched = true;
     f->report->n_files++;
     f->n_wanted--;
     return rc;
-}
-
-static enum status
-take_entry(struct fetch *f, struct archive *archive,
-           struct archive_entry *entry, bool is_first, struct problem *why)
-{
-    const char *name = archive_entry_pathname(entry);
-
-    if (!name || archive_entry_filetype(entry) != AE_IFREG ||
-        archive_entry_hardlink(entry) ||
-        is_first != !strcmp(name, MANIFEST_NAME))
-        return problem(why, STATUS_DIFFERENT, "%s: this is no backup", f->url);
-    return is_first ? take_manifest(f, archive, entry, why)
-                    : take_file(f, archive, entry, name, why);
 }
 
 static enum status
@@ -358,7 +292,15 @@ take_archive(struct fetch *f, struct archive *archive, struct problem *why)
         return fail_archive(f, archive, why);
     while (!rc &&
            (n = archive_read_next_header(archive, &entry)) == ARCHIVE_OK) {
-        rc = take_entry(f, archive, entry, is_first, why);
+        const char *name = archive_entry_pathname(entry);
+
+        if (!name || archive_entry_filetype(entry) != AE_IFREG ||
+            archive_entry_hardlink(entry) ||
+            is_first != !strcmp(name, MANIFEST_NAME))
+            return problem(why, STATUS_DIFFERENT, "%s: this is no backup",
+                           f->url);
+        rc = is_first ? take_manifest(f, archive, entry, why)
+                      : take_file(f, archive, entry, name, why);
         is_first = false;
     }
     if (!rc && n != ARCHIVE_EOF)
@@ -371,19 +313,6 @@ take_archive(struct fetch *f, struct archive *archive, struct problem *why)
     while (!rc && !f->is_over)
         await_bytes(f);
     return !rc && f->call->failure ? fail_request(f, why) : rc;
-}
-
-static enum status
-fetch_all(struct fetch *f, struct problem *why)
-{
-    struct archive *archive = archive_read_new();
-    enum status rc = archive ? begin_backup(f, why) : problem_memory(why);
-
-    if (!rc)
-        rc = take_archive(f, archive, why);
-    if (archive)
-        archive_read_free(archive);
-    return rc;
 }
 
 /* Reads the tokens and the authorities of the options. */
@@ -407,26 +336,12 @@ read_files(struct fetch *f, struct problem *why)
     return rc || !f->authorization ? rc : download_check_safe(f->url, why);
 }
 
-/* Makes "http://host/backup" of the address. */
-static enum status
-name_url(struct fetch *f, struct problem *why)
-{
-    size_t n = strlen(f->options->url);
-
-    while (n > 0 && f->options->url[n - 1] == '/')
-        n--;
-    return n + sizeof("/backup") <= sizeof(f->url) &&
-                   snprintf(f->url, sizeof(f->url), "%.*s/backup", (int)n,
-                            f->options->url) > 0
-               ? STATUS_OK
-               : problem(why, STATUS_INVALID, "the URL is too long");
-}
-
 enum status
 backup_fetch(const struct backup_fetch_options *options, struct new_data *data,
              struct backup_fetch_report *report, struct problem *why)
 {
     struct fetch *f = memory_new(1, sizeof(*f));
+    size_t n = strlen(options->url);
     enum status rc;
 
     *report = (struct backup_fetch_report){.n_files = 0};
@@ -434,9 +349,14 @@ backup_fetch(const struct backup_fetch_options *options, struct new_data *data,
     f->options = options;
     f->report = report;
     f->data = data;
-    rc = name_url(f, why);
-    if (!rc)
+    /* "http://host/backup" */
+    while (n > 0 && options->url[n - 1] == '/')
+        n--;
+    if ((size_t)snprintf(f->url, sizeof(f->url), "%.*s/backup", (int)n,
+                         options->url) < sizeof(f->url))
         rc = read_files(f, why);
+    else
+        rc = problem(why, STATUS_INVALID, "the URL is too long");
     if (!rc)
         rc = blocking_open(
             &f->calls,
@@ -446,9 +366,15 @@ backup_fetch(const struct backup_fetch_options *options, struct new_data *data,
     if (!rc)
         rc = new_data_begin(data, options->path, why);
     if (!rc)
-        rc = fetch_all(f, why);
+        rc = begin_backup(f, why);
+    if (!rc) {
+        struct archive *archive = archive_read_new();
+
+        rc = archive ? take_archive(f, archive, why) : problem_memory(why);
+        archive_read_free(archive);
+    }
     blocking_close(f->calls);
-    free_wanted(f);
+    manifest_forget(&f->wanted);
     download_forget(f->authorization);
     free(f);
     return rc;

@@ -60,14 +60,6 @@ state_of(struct backup_offer *o)
     return state;
 }
 
-static enum status
-clear(struct backup_offer *o, struct problem *why)
-{
-    size_t n_files = SIZE_MAX;
-
-    return file_clear(o->data_fd, OFFER_FOLDER, &n_files, why);
-}
-
 static void
 on_missing(const char *text, void *user)
 {
@@ -98,8 +90,9 @@ add_file(const struct manifest_file *file, void *user, struct problem *why)
     return tar_list_add(&o->list, path, why);
 }
 
-static enum status
-make(struct backup_offer *o, struct backup_report *did, struct problem *why)
+/* A failure waits for the client that asks. */
+static void
+run_make(struct backup_offer *o)
 {
     const struct backup_options options = {
         .data = o->data,
@@ -109,30 +102,23 @@ make(struct backup_offer *o, struct backup_report *did, struct problem *why)
         .user = o,
     };
     const struct manifest_reader reader = {.on_file = add_file, .user = o};
-    enum status rc = clear(o, why);
-
-    if (!rc)
-        rc = file_make_dir(o->data_fd, OFFER_FOLDER, why);
-    if (!rc)
-        rc = backup_make(&options, did, why);
-    if (!rc)
-        rc = tar_list_add(&o->list, MANIFEST_NAME, why);
-    return rc ? rc : manifest_read(o->dir, &reader, why);
-}
-
-/* A failure waits for the client that asks. */
-static void
-run_make(struct backup_offer *o)
-{
-    struct problem why = {""}, inner = {""};
+    struct problem why = {""};
     struct backup_report did;
     enum status rc;
 
     tar_list_fini(&o->list);
-    rc = make(o, &did, &why);
+    rc = file_clear(o->data_fd, OFFER_FOLDER, NULL, &why);
+    if (!rc)
+        rc = file_make_dir(o->data_fd, OFFER_FOLDER, &why);
+    if (!rc)
+        rc = backup_make(&options, &did, &why);
+    if (!rc)
+        rc = tar_list_add(&o->list, MANIFEST_NAME, &why);
+    if (!rc)
+        rc = manifest_read(o->dir, &reader, &why);
     if (rc) {
         tar_list_fini(&o->list);
-        (void)!clear(o, &inner);
+        (void)!file_clear(o->data_fd, OFFER_FOLDER, NULL, NULL);
         DIAG(DIAG_WARNING, "backup", "a backup for a client failed",
              diag_text("error", why.text));
     } else {
@@ -150,24 +136,10 @@ run_make(struct backup_offer *o)
 }
 
 static void
-run_clear(struct backup_offer *o)
-{
-    struct problem why = {""};
-
-    tar_list_fini(&o->list);
-    if (clear(o, &why))
-        DIAG(DIAG_WARNING, "backup", "a sent backup cannot be deleted",
-             diag_text("error", why.text));
-    pthread_mutex_lock(&o->mutex);
-    if (o->state == SENT) /* not if the next one is wanted */
-        o->state = NONE;
-    pthread_mutex_unlock(&o->mutex);
-}
-
-static void
 run(struct thread *t)
 {
     struct backup_offer *o = t->user;
+    struct problem why = {""};
     int64_t wait_us = -1;
 
     thread_lower_priority();
@@ -176,8 +148,16 @@ run(struct thread *t)
 
         if (state == MAKING)
             run_make(o);
-        else if (state == SENT)
-            run_clear(o);
+        if (state == SENT) {
+            tar_list_fini(&o->list);
+            if (file_clear(o->data_fd, OFFER_FOLDER, NULL, &why))
+                DIAG(DIAG_WARNING, "backup", "a sent backup cannot be deleted",
+                     diag_text("error", why.text));
+            pthread_mutex_lock(&o->mutex);
+            if (o->state == SENT) /* not if the next one is wanted */
+                o->state = NONE;
+            pthread_mutex_unlock(&o->mutex);
+        }
         state = state_of(o);
         wait_us = state == READY ? LOOK_US : state == SENT ? 0 : -1;
     } while (thread_wait(t, wait_us));
@@ -203,7 +183,7 @@ backup_offer_open(struct backup_offer **offer, const char *data,
                               data) >= sizeof(o->dir))
         rc = problem(why, STATUS_INVALID, "%s is too long a name", data);
     else
-        rc = clear(o, why);
+        rc = file_clear(o->data_fd, OFFER_FOLDER, NULL, why);
     if (rc)
         backup_offer_close(o);
     else
@@ -222,7 +202,7 @@ backup_offer_close(struct backup_offer *o)
     thread_stop(&o->thread);
     tar_list_fini(&o->list);
     if (o->data_fd >= 0)
-        (void)!clear(o, NULL);
+        (void)!file_clear(o->data_fd, OFFER_FOLDER, NULL, NULL);
     file_close(&o->data_fd);
     authority_unref(o->authority);
     pthread_mutex_destroy(&o->mutex);

@@ -51,11 +51,13 @@ fail_reading(struct problem *why)
                    strerror_r(errno, text, sizeof(text)));
 }
 
-/* Reads all bytes of `from`, and writes them to `to` unless that is -1. */
+/* Reads all bytes of `from`, and writes them to `to` unless that is -1. Sets
+ * their digest and size. */
 static enum status
-pass_bytes(int from, int to, const char *name, struct digest_check *digests,
-           struct problem *why)
+digest_bytes(int from, int to, const char *name, struct digest *digest,
+             uint64_t *size, struct problem *why)
 {
+    struct digest_check *digests = copied_file_digests();
     char *piece = memory_room(PIECE_BYTES);
     enum status rc = piece ? STATUS_OK : problem_memory(why);
 
@@ -74,17 +76,6 @@ pass_bytes(int from, int to, const char *name, struct digest_check *digests,
             rc = problem_errno(why, "cannot write", name);
     }
     free(piece);
-    return rc;
-}
-
-/* The same, and sets the digest and size of the bytes. */
-static enum status
-digest_bytes(int from, int to, const char *name, struct digest *digest,
-             uint64_t *size, struct problem *why)
-{
-    struct digest_check *digests = copied_file_digests();
-    enum status rc = pass_bytes(from, to, name, digests, why);
-
     if (!rc)
         rc = digest_check_end(digests, why);
     if (!rc) {
@@ -113,31 +104,21 @@ copied_file_digest(const char *path, struct digest *digest, uint64_t *size,
 
 /* Copying */
 
-static bool
-keep_time(int from, int to)
-{
-    struct stat st;
-    struct timespec times[2];
-
-    if (fstat(from, &st))
-        return false;
-    times[0] = times[1] = st.st_mtim;
-    return !futimens(to, times);
-}
-
 /* Copies to a file of its own. */
 static enum status
 copy_bytes(int from, const char *name, struct digest *digest, uint64_t *size,
            struct problem *why)
 {
     int to = open(name, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+    struct stat st;
     enum status rc;
 
     if (to < 0)
         return problem_errno(why, "cannot write", name);
     rc = digest_bytes(from, ioctl(to, FICLONE, from) ? to : -1, name, digest,
                       size, why);
-    if (!rc && !keep_time(from, to))
+    if (!rc && (fstat(from, &st) ||
+                futimens(to, (struct timespec[2]){st.st_mtim, st.st_mtim})))
         rc = problem_errno(why, "cannot set the time of", name);
     if (close(to) && !rc)
         rc = problem_errno(why, "cannot write", name);

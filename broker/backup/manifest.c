@@ -1,6 +1,7 @@
 #include "broker/backup/manifest.h"
 
 #include "broker/backup/copied_file.h"
+#include "proto/number.h"
 
 #define HEAD    "# tidings backup 1\n"
 #define MISSING "# missing "
@@ -150,57 +151,44 @@ has_prefix(const struct lines *l, const char *prefix)
     return slice_starts((struct slice){l->line, l->size}, prefix);
 }
 
-/* Checks a line behind the first; *is_end: it was the last one. */
-static enum status
-check_line(struct lines *l, struct digest_check *digests, bool *is_end,
-           struct problem *why)
-{
-    char expected[DIGEST_TEXT_SIZE + 1];
-    struct digest digest;
-    enum status rc;
-
-    *is_end = has_prefix(l, END);
-    if (!*is_end)
-        return digest_check_add(digests, (struct slice){l->line, l->size}, why);
-    rc = digest_check_end(digests, why);
-    if (rc)
-        return rc;
-    digest_check_sha256(digests, &digest);
-    digest_write(expected, &digest);
-    if (l->size == sizeof(END) - 1 + HEX_SIZE + 1 &&
-        !memcmp(l->line + sizeof(END) - 1, strchr(expected, ':') + 1,
-                HEX_SIZE) &&
-        l->line[l->size - 1] == '\n')
-        return STATUS_OK;
-    return fail_line(l, why, "has another digest than the lines before it");
-}
-
 /* Checks all lines. */
 static enum status
 check_lines(struct lines *l, struct problem *why)
 {
     struct digest_check *digests = copied_file_digests();
-    bool is_end = false;
+    char expected[sizeof(END) + HEX_SIZE + 1] = ""; /* the last line */
+    struct digest digest;
     enum status rc = STATUS_OK;
 
     while (!rc && !(rc = next_line(l, why))) {
-        if (is_end)
+        if (expected[0]) {
             rc = fail_line(l, why, "follows the end");
-        else if (l->number == 1 && strcmp(l->line, HEAD) != 0)
+        } else if (l->number == 1 && strcmp(l->line, HEAD) != 0) {
             rc = problem(why, STATUS_DIFFERENT,
                          "%s is no manifest of a backup, or one of a newer "
                          "version",
                          l->path);
-        else
-            rc = check_line(l, digests, &is_end, why);
+        } else if (!has_prefix(l, END)) {
+            rc = digest_check_add(digests, (struct slice){l->line, l->size},
+                                  why);
+        } else if (!(rc = digest_check_end(digests, why))) {
+            digest_check_sha256(digests, &digest);
+            memcpy(expected, END, sizeof(END));
+            strcpy(hex_write(expected + sizeof(END) - 1, digest.bytes,
+                             DIGEST_SIZE),
+                   "\n");
+            if (!slice_is((struct slice){l->line, l->size}, expected))
+                rc = fail_line(l, why,
+                               "has another digest than the lines before it");
+        }
     }
     digest_check_free(digests);
-    if (rc != STATUS_NOT_FOUND)
-        return rc;
-    if (is_end)
-        return STATUS_OK;
-    return problem(why, STATUS_DIFFERENT, "%s is damaged: its end is missing",
-                   l->path);
+    if (rc == STATUS_NOT_FOUND)
+        rc = expected[0]
+                 ? STATUS_OK
+                 : problem(why, STATUS_DIFFERENT,
+                           "%s is damaged: its end is missing", l->path);
+    return rc;
 }
 
 /* True for a path that stays in its directory. */
@@ -247,31 +235,13 @@ read_file_line(struct lines *l, struct manifest_file *file, struct problem *why)
     return STATUS_OK;
 }
 
-static enum status
-report_line(struct lines *l, const struct manifest_reader *reader,
-            struct problem *why)
-{
-    struct manifest_file file;
-    enum status rc;
-
-    if (has_prefix(l, MISSING) && reader->on_missing) {
-        l->line[strcspn(l->line, "\n")] = '\0';
-        reader->on_missing(l->line + sizeof(MISSING) - 1, reader->user);
-    }
-    if (l->line[0] == '#')
-        return STATUS_OK;
-    rc = read_file_line(l, &file, why);
-    if (!rc && reader->on_file)
-        rc = reader->on_file(&file, reader->user, why);
-    return rc;
-}
-
 enum status
 manifest_read(const char *dir, const struct manifest_reader *reader,
               struct problem *why)
 {
     char path[4096 + sizeof(MANIFEST_NAME) + 1];
     struct lines l = {.path = path};
+    struct manifest_file file;
     enum status rc;
 
     snprintf(path, sizeof(path), "%s/" MANIFEST_NAME, dir);
@@ -283,13 +253,61 @@ manifest_read(const char *dir, const struct manifest_reader *reader,
     rc = check_lines(&l, why);
     rewind(l.from);
     l.number = 0;
-    while (!rc && !(rc = next_line(&l, why)))
-        rc = report_line(&l, reader, why);
+    while (!rc && !(rc = next_line(&l, why))) {
+        if (has_prefix(&l, MISSING) && reader->on_missing) {
+            l.line[strcspn(l.line, "\n")] = '\0';
+            reader->on_missing(l.line + sizeof(MISSING) - 1, reader->user);
+        }
+        if (l.line[0] != '#')
+            rc = read_file_line(&l, &file, why);
+        if (l.line[0] != '#' && !rc && reader->on_file)
+            rc = reader->on_file(&file, reader->user, why);
+    }
     if (rc == STATUS_NOT_FOUND)
         rc = STATUS_OK;
     free(l.line);
     fclose(l.from);
     return rc;
+}
+
+struct manifest_entry *
+manifest_find(struct map *map, const char *path)
+{
+    struct manifest_entry *entry;
+
+    map_each_same (entry, map, map_hash(map, slice_of(path)), node) {
+        if (!strcmp(entry->path, path))
+            return entry;
+    }
+    return NULL;
+}
+
+enum status
+manifest_note(const struct manifest_file *file, void *user, struct problem *why)
+{
+    struct map *map = user;
+    size_t size = strlen(file->path) + 1;
+    struct manifest_entry *entry = memory_new(1, sizeof(*entry) + size);
+
+    (void)why;
+    entry->digest = file->digest;
+    entry->folder = file->folder;
+    memcpy(entry->path, file->path, size);
+    map_add(map, &entry->node, map_hash(map, slice_of(file->path)));
+    return STATUS_OK;
+}
+
+void
+manifest_forget(struct map *map)
+{
+    struct map_node *after;
+    struct manifest_entry *entry;
+
+    map_each (entry, after, map, node) {
+        map_remove(map, &entry->node);
+        free(entry);
+    }
+    map_fini(map);
 }
 
 bool

@@ -16,6 +16,7 @@
 #pragma once
 
 #include "base/file.h"
+#include "base/map.h"
 #include "proto/resourcesync/digest.h"
 
 #define MANIFEST_NAME "manifest"
@@ -76,6 +77,21 @@ struct manifest_reader {
 MUST_CHECK enum status manifest_read(const char *dir,
                                      const struct manifest_reader *reader,
                                      struct problem *why);
+
+/* Files of a manifest, by their path. */
+struct manifest_entry {
+    struct map_node node;
+    struct digest digest;
+    unsigned folder;
+    bool is_fetched; /* backup_fetch.c */
+    char path[];
+};
+
+/* Adds a file to the map `user`: an on_file. */
+MUST_CHECK enum status manifest_note(const struct manifest_file *file,
+                                     void *user, struct problem *why);
+struct manifest_entry *manifest_find(struct map *map, const char *path);
+void manifest_forget(struct map *map); /* frees all entries */
 
 /* True if `dir` has the beginning of a manifest, of a backup that was cut off.
  */

@@ -1,37 +1,11 @@
 #include "broker/backup/new_data.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "broker/store/store.h"
-
-/* True for what an empty directory may have. */
-static bool
-is_none(const char *name)
-{
-    return !strcmp(name, ".") || !strcmp(name, "..") ||
-           !strcmp(name, "lost+found");
-}
-
-static enum status
-check_empty(const char *data, struct problem *why)
-{
-    const struct dirent *entry;
-    enum status rc = STATUS_OK;
-    DIR *dir = opendir(data);
-
-    if (!dir)
-        return problem_errno(why, "cannot open", data);
-    while (!rc && (entry = readdir(dir)))
-        if (!is_none(entry->d_name))
-            rc = problem(why, STATUS_INVALID, "%s is not empty: it has %s",
-                         data, problem_quote(slice_of(entry->d_name)).text);
-    closedir(dir);
-    return rc;
-}
 
 enum status
 new_data_mark(int dir_fd, struct problem *why)
@@ -47,11 +21,21 @@ new_data_mark(int dir_fd, struct problem *why)
 enum status
 new_data_begin(struct new_data *data, const char *path, struct problem *why)
 {
+    const struct dirent *entry;
+    DIR *dir;
     enum status rc = file_make_dirs(path, why);
 
     *data = (struct new_data){.path = path, .fd = -1, .lock = -1};
-    if (!rc)
-        rc = check_empty(path, why);
+    if (rc)
+        return rc;
+    dir = file_open_dir(AT_FDCWD, path, 0);
+    if (!dir)
+        return problem_errno(why, "cannot open", path);
+    while (!rc && (entry = file_next(dir)))
+        if (strcmp(entry->d_name, "lost+found") != 0)
+            rc = problem(why, STATUS_INVALID, "%s is not empty: it has %s",
+                         path, problem_quote(slice_of(entry->d_name)).text);
+    closedir(dir);
     if (!rc)
         rc = file_lock(path, &data->lock, why);
     if (rc)
@@ -76,30 +60,24 @@ new_data_end(struct new_data *data, struct problem *why)
     return file_sync_dir(data->fd, why);
 }
 
-/* False: something is left. */
-static bool
-remove_name(int dir_fd, const char *name)
-{
-    size_t n_files = SIZE_MAX;
-
-    return !unlinkat(dir_fd, name, 0) ||
-           (errno == EISDIR && !file_clear(dir_fd, name, &n_files, NULL));
-}
-
 /* Deletes everything that was restored; the mark last, and only if all else is
  * gone. */
 void
 new_data_undo(struct new_data *data)
 {
+    DIR *dir = data->fd < 0 ? NULL : file_open_dir(data->fd, ".", 0);
     const struct dirent *entry;
-    DIR *dir = data->fd < 0 ? NULL : opendir(data->path);
     bool is_gone = dir != NULL;
 
-    while (dir && (entry = readdir(dir)))
-        if (!is_none(entry->d_name) &&
-            strcmp(entry->d_name, STORE_RESTORING) != 0 &&
-            strcmp(entry->d_name, "lock") != 0)
-            is_gone &= remove_name(data->fd, entry->d_name);
+    while ((entry = file_next(dir))) {
+        const char *name = entry->d_name;
+
+        if (!strcmp(name, "lost+found") || !strcmp(name, STORE_RESTORING) ||
+            !strcmp(name, "lock") || !unlinkat(data->fd, name, 0))
+            continue;
+        if (errno != EISDIR || file_clear(data->fd, name, NULL, NULL))
+            is_gone = false;
+    }
     if (dir)
         closedir(dir);
     if (!is_gone)

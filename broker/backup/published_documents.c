@@ -51,16 +51,6 @@ published_read(const char *path, size_t max, struct buf *text,
     return rc;
 }
 
-/* The first of the texts in `text`, or `than` if that is earlier. */
-static const char *
-earlier_of(struct slice text, const char *what, const char *than)
-{
-    const char *at =
-        text.size > 0 ? memmem(text.data, text.size, what, strlen(what)) : NULL;
-
-    return !at || (than && than < at) ? than : at;
-}
-
 /* The header: up to the first entry, or the end of the root; empty: none. */
 static struct slice
 header_of(struct slice text)
@@ -69,8 +59,12 @@ header_of(struct slice text)
                                        "\n</sitemapindex>"};
     const char *end = NULL;
 
-    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
-        end = earlier_of(text, ends[i], end);
+    for (size_t i = 0; text.size && i < N_ELEMENTS(ends); i++) {
+        const char *at = memmem(text.data, text.size, ends[i], strlen(ends[i]));
+
+        if (at && (!end || at < end))
+            end = at;
+    }
     return (struct slice){text.data, end ? (size_t)(end + 1 - text.data) : 0};
 }
 
@@ -139,19 +133,9 @@ number_of(const char *href)
                : 0;
 }
 
-/* Its number is between those of its neighbours. The first list, while it is
- * open, has none: then the number is `fallback`. */
-static bool
-find_number(const struct list_head *head, uint64_t fallback, uint64_t *number)
-{
-    uint64_t prev = number_of(head->prev), next = number_of(head->next);
-
-    *number = next > 1 ? next - 1 : prev ? prev + 1 : fallback;
-    return *number > 0 && (!prev || prev + 1 == *number);
-}
-
-/* False: the links are not those of a broker, or SQLite cannot keep the
- * numbers. */
+/* The number of the list is between those of its neighbours. The first list,
+ * while it is open, has none: then the number is `fallback`. False: the links
+ * are not those of a broker, or SQLite cannot keep the numbers. */
 static bool
 take_head(const struct list_head *head, uint64_t fallback,
           struct published_list *list)
@@ -159,11 +143,14 @@ take_head(const struct list_head *head, uint64_t fallback,
     const struct coverage *covers = &head->covers;
     struct slice set =
         between(slice_of(head->up), "/sets/", "/capabilitylist.xml");
+    uint64_t prev = number_of(head->prev), next = number_of(head->next);
+    uint64_t number = next > 1 ? next - 1 : prev ? prev + 1 : fallback;
 
     *list = (struct published_list){.info = {.after = covers->after,
                                              .last = covers->last,
                                              .from_us = covers->from_us,
                                              .until_us = covers->until_us,
+                                             .number = number,
                                              .before = head->before,
                                              .digest = covers->digest,
                                              .is_filed = true}};
@@ -172,8 +159,8 @@ take_head(const struct list_head *head, uint64_t fallback,
         digest_start(&list->info.before, slice_of(list->epoch));
     return set_name_is_valid(set) &&
            slice_copy(list->set, sizeof(list->set), set) &&
-           covers->last < INT64_MAX &&
-           find_number(head, fallback, &list->info.number);
+           covers->last < INT64_MAX && number > 0 &&
+           (!prev || prev + 1 == number);
 }
 
 static uint64_t
@@ -184,15 +171,6 @@ number_of_name(const char *path)
     return number > 0 && number < INT64_MAX ? number : 1;
 }
 
-/* True for a name that a broker gives to its lists. */
-static bool
-is_lists_name(const char *path)
-{
-    struct slice name = list_name(path);
-
-    return slice_is(name, "latest.xml") || list_name_is_numbered(name);
-}
-
 enum status
 published_list_look(const char *path, struct published_list *list,
                     bool *is_list, struct problem *why)
@@ -201,6 +179,7 @@ published_list_look(const char *path, struct published_list *list,
     struct list_proof *proof = list_proof_new(&nothing, path, NULL, NULL);
     struct problem reason = {.text = "it ends too soon"};
     const struct list_head *head = NULL;
+    struct slice name = list_name(path);
     struct buf text;
     enum status rc;
 
@@ -212,36 +191,12 @@ published_list_look(const char *path, struct published_list *list,
     if (!rc)
         head = list_proof_head(proof);
     *is_list = head && take_head(head, number_of_name(path), list);
-    if (!rc && !head && !list_proof_is_another(proof) && is_lists_name(path))
+    if (!rc && !head && !list_proof_is_another(proof) &&
+        (slice_is(name, "latest.xml") || list_name_is_numbered(name)))
         rc = fail_document(path, why, reason.text);
     list_proof_free(proof);
     buf_fini(&text);
     return rc;
-}
-
-/* Proves the list in `to`, and divides its text. */
-static enum status
-prove(const char *path, struct list_proof *proof, struct published_list *list,
-      struct list_chain *chain, struct published_text *to, struct problem *why)
-{
-    struct problem reason = {.text = ""};
-    struct slice all = buf_slice(&to->text);
-    size_t footer = document_footer_of(DOCUMENT_URLSET).size;
-    enum status rc = list_proof_feed(proof, all, &reason);
-
-    if (!rc)
-        rc = list_proof_end(proof, chain, &reason);
-    if (rc == STATUS_MEMORY)
-        return problem_memory(why);
-    if (rc)
-        return fail_document(path, why, reason.text);
-    if (!take_head(list_proof_head(proof), number_of_name(path), list))
-        return fail_document(path, why, "its head is none of a broker");
-    to->header = (struct slice){all.data, list_proof_head(proof)->text.size};
-    to->fragments = (struct slice){all.data + to->header.size,
-                                   all.size - to->header.size - footer};
-    list->info.bytes = to->fragments.size;
-    return STATUS_OK;
 }
 
 enum status
@@ -250,12 +205,34 @@ published_list_read(const char *path, struct published_list *list,
                     struct problem *why)
 {
     struct list_proof *proof = list_proof_new(chain, path, NULL, NULL);
+    size_t footer = document_footer_of(DOCUMENT_URLSET).size;
+    struct problem reason = {.text = ""};
+    struct slice all;
     enum status rc;
 
     buf_init(&to->text, PUBLISHED_MAX);
     rc = published_read(path, PUBLISHED_MAX, &to->text, why);
+    if (rc)
+        goto out;
+    all = buf_slice(&to->text);
+    rc = list_proof_feed(proof, all, &reason);
     if (!rc)
-        rc = prove(path, proof, list, chain, to, why);
+        rc = list_proof_end(proof, chain, &reason);
+    if (rc == STATUS_MEMORY) {
+        rc = problem_memory(why);
+    } else if (rc) {
+        rc = fail_document(path, why, reason.text);
+    } else if (!take_head(list_proof_head(proof), number_of_name(path), list)) {
+        rc = fail_document(path, why, "its head is none of a broker");
+    } else {
+        to->header =
+            (struct slice){all.data, list_proof_head(proof)->text.size};
+        to->fragments = (struct slice){all.data + to->header.size,
+                                       all.size - to->header.size - footer};
+        list->info.bytes = to->fragments.size;
+    }
+
+out:
     list_proof_free(proof);
     return rc;
 }
@@ -329,17 +306,6 @@ published_resources_count(const char *path, uint64_t *n, struct problem *why)
     return rc;
 }
 
-static bool
-read_seq(struct slice entry, uint64_t *seq)
-{
-    struct slice md = find_element(entry, "<rs:md");
-
-    return slice_starts(entry, "<url><loc>") &&
-           between(entry, "<loc>", "</loc>").size > 0 &&
-           slice_ends(entry, "</url>\n") &&
-           number_read(document_value(md, " td:seq=\""), seq);
-}
-
 enum status
 published_resources_fill(const char *path,
                          const struct published_resources *list,
@@ -354,9 +320,14 @@ published_resources_fill(const char *path,
     rc = cut_document(path, DOCUMENT_URLSET, &text, &header, &rest, why);
     while (!rc && rest.size > 0) {
         struct slice entry = next_line(&rest);
+        struct slice md = find_element(entry, "<rs:md");
         uint64_t seq;
 
-        if (!read_seq(entry, &seq) || seq > list->seq) {
+        if (!slice_starts(entry, "<url><loc>") ||
+            !between(entry, "<loc>", "</loc>").size ||
+            !slice_ends(entry, "</url>\n") ||
+            !number_read(document_value(md, " td:seq=\""), &seq) ||
+            seq > list->seq) {
             rc = fail_document(path, why, "an entry is none of a broker");
             break;
         }

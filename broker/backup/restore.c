@@ -64,48 +64,36 @@ report_missing(const char *text, void *user)
     r->options->on_missing(text, r->options->user);
 }
 
-/* Checks the manifest before the new directory is made. */
-static enum status
-check_manifest(const char *dir, struct problem *why)
-{
-    const struct manifest_reader reader = {.user = NULL};
-    enum status rc = manifest_read(dir, &reader, why);
-
-    if (rc == STATUS_NOT_FOUND && manifest_is_begun(dir))
-        return problem(why, STATUS_NOT_FOUND,
-                       "%s has no backup: the first one was not finished", dir);
-    if (rc == STATUS_NOT_FOUND)
-        return problem_prefix(why, rc, "%s has no backup: ", dir);
-    return rc;
-}
-
-static enum status
-restore_all(struct restore *r, struct problem *why)
-{
-    const struct manifest_reader reader = {
-        .on_file = restore_file, .on_missing = report_missing, .user = r};
-    enum status rc = manifest_read(r->options->dir, &reader, why);
-
-    if (!rc && r->report->n_damaged > 0)
-        rc = problem(why, STATUS_DIFFERENT,
-                     "the backup %s is damaged: nothing was restored",
-                     r->options->dir);
-    return rc ? rc : new_data_end(&r->data, why);
-}
-
 enum status
 restore_make(const struct restore_options *options,
              struct restore_report *report, struct problem *why)
 {
     struct restore r = {
         .options = options, .report = report, .data = {.fd = -1, .lock = -1}};
-    enum status rc = check_manifest(options->dir, why);
+    const struct manifest_reader nothing = {.user = NULL},
+                                 reader = {.on_file = restore_file,
+                                           .on_missing = report_missing,
+                                           .user = &r};
+    const char *dir = options->dir;
+    /* Checks the manifest before the new directory is made. */
+    enum status rc = manifest_read(dir, &nothing, why);
 
     *report = (struct restore_report){.n_files = 0};
+    if (rc == STATUS_NOT_FOUND && manifest_is_begun(dir))
+        return problem(why, rc,
+                       "%s has no backup: the first one was not finished", dir);
+    if (rc)
+        return rc == STATUS_NOT_FOUND
+                   ? problem_prefix(why, rc, "%s has no backup: ", dir)
+                   : rc;
+    rc = new_data_begin(&r.data, options->data, why);
     if (!rc)
-        rc = new_data_begin(&r.data, options->data, why);
+        rc = manifest_read(dir, &reader, why);
+    if (!rc && report->n_damaged > 0)
+        rc = problem(why, STATUS_DIFFERENT,
+                     "the backup %s is damaged: nothing was restored", dir);
     if (!rc)
-        rc = restore_all(&r, why);
+        rc = new_data_end(&r.data, why);
     if (rc)
         new_data_undo(&r.data);
     new_data_close(&r.data);

@@ -141,16 +141,6 @@ begin_file(struct tar_body *t, struct slice *piece)
 }
 
 static enum body_result
-end_file(struct tar_body *t, struct slice *piece)
-{
-    *piece = (struct slice){zeros, padding_of(t->file->size)};
-    t->file->free(t->file);
-    t->file = NULL;
-    t->i++;
-    return BODY_DATA;
-}
-
-static enum body_result
 tar_next(struct body *body, bool may_block, struct slice *piece)
 {
     struct tar_body *t = (struct tar_body *)body;
@@ -161,8 +151,13 @@ tar_next(struct body *body, bool may_block, struct slice *piece)
         if (!t->file)
             return may_block ? begin_file(t, piece) : BODY_WAITS;
         result = t->file->next(t->file, may_block, piece);
-        if (result == BODY_END)
-            result = end_file(t, piece);
+        if (result == BODY_END) {
+            *piece = (struct slice){zeros, padding_of(t->file->size)};
+            t->file->free(t->file);
+            t->file = NULL;
+            t->i++;
+            result = BODY_DATA;
+        }
         if (result != BODY_DATA || piece->size > 0)
             return result;
     }
