@@ -99,29 +99,25 @@ run_sets(struct check *c)
 
 /* Looks again. The broker's own work has ended by then. */
 static void
-confirm(struct check *c, struct found *found)
-{
-    if (!parts[found->part].run_set) {
-        look(c, found->part, NULL);
-    } else if (!inspection_load(&c->in)) {
-        for (size_t i = 0; i < c->in.n_sets; i++)
-            if (c->in.sets[i].id == found->set)
-                look(c, found->part, &c->in.sets[i]);
-    }
-    findings_confirm(&found->findings, &c->in.findings);
-    findings_clear(&c->in.findings);
-    print_findings(c, &found->findings);
-}
-
-static void
 confirm_all(struct check *c)
 {
     struct inspection_counts counts = c->in.counts;
 
     if (c->n_found > 0)
         usleep(PAUSE_US);
-    for (size_t i = 0; i < c->n_found; i++)
-        confirm(c, &c->found[i]);
+    for (size_t i = 0; i < c->n_found; i++) {
+        struct found *found = &c->found[i];
+
+        if (!parts[found->part].run_set)
+            look(c, found->part, NULL);
+        else if (!inspection_load(&c->in))
+            for (size_t k = 0; k < c->in.n_sets; k++)
+                if (c->in.sets[k].id == found->set)
+                    look(c, found->part, &c->in.sets[k]);
+        findings_confirm(&found->findings, &c->in.findings);
+        findings_clear(&c->in.findings);
+        print_findings(c, &found->findings);
+    }
     free(c->found);
     c->in.counts = counts;
 }

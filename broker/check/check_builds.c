@@ -297,15 +297,6 @@ check_dump(struct build_check *b)
 }
 
 static void
-check_list(struct build_check *b)
-{
-    for (uint64_t part = 1; part <= b->build.parts; part++)
-        check_document(b, GENERATION_DOCUMENT, part, NULL);
-    if (b->build.parts > 1)
-        check_document(b, GENERATION_DOCUMENT, GENERATION_INDEX, NULL);
-}
-
-static void
 check_build(struct build_check *b, const char *set)
 {
     char name[64];
@@ -321,10 +312,14 @@ check_build(struct build_check *b, const char *set)
         return;
     }
     b->is_whole = true;
-    if (b->build.kind == GENERATION_RESOURCELIST)
-        check_list(b);
-    else
+    if (b->build.kind != GENERATION_RESOURCELIST) {
         check_dump(b);
+    } else {
+        for (uint64_t part = 1; part <= b->build.parts; part++)
+            check_document(b, GENERATION_DOCUMENT, part, NULL);
+        if (b->build.parts > 1)
+            check_document(b, GENERATION_DOCUMENT, GENERATION_INDEX, NULL);
+    }
     if (b->is_whole && b->in->is_deep && !b->has_damage &&
         (b->entries != b->build.n || b->reached != b->build.seq))
         inspection_find(b->in, FINDING_BUILD, b->folder,

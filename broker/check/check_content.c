@@ -10,46 +10,21 @@
 #include "broker/state/content_files.h"
 
 static void
-name_file(char to[INSPECTION_PATH], const char *set,
-          const struct digest *digest)
-{
-    char text[DIGEST_TEXT_SIZE + 1], name[100];
-    const char *hex = text + sizeof("sha-256:") - 1;
-
-    digest_write(text, digest);
-    text[DIGEST_TEXT_SIZE] = '\0';
-    snprintf(name, sizeof(name), CONTENT_FOLDER "/%.2s/%s", hex, hex);
-    inspection_path(to, set, name);
-}
-
-/* Compares the bytes of an open file with its name. */
-static enum status
-compare_bytes(struct inspection *in, int fd, const struct digest *digest,
-              struct problem *why)
-{
-    char text[DIGEST_TEXT_SIZE];
-    enum status rc;
-
-    digest_write(text, digest);
-    rc = inspection_compare(in, fd, (struct slice){text, sizeof(text)},
-                            LENGTH_NONE, why);
-    return rc == STATUS_INVALID
-               ? problem(why, rc, "its bytes are not those of its name")
-               : rc;
-}
-
-static void
 check_file(struct inspection *in, const char *set, const struct digest *digest,
            uint64_t length)
 {
     char set_path[INSPECTION_PATH], path[INSPECTION_PATH],
         whole[4096 + INSPECTION_PATH];
+    char text[DIGEST_TEXT_SIZE + 1] = "", name[100];
+    const char *hex = text + sizeof("sha-256:") - 1;
     struct problem why = {""};
     uint64_t size = 0;
     int fd = -1;
     enum status rc;
 
-    name_file(path, set, digest);
+    digest_write(text, digest);
+    snprintf(name, sizeof(name), CONTENT_FOLDER "/%.2s/%s", hex, hex);
+    inspection_path(path, set, name);
     inspection_path(set_path, set, "");
     inspection_whole_path(in, set_path, whole, sizeof(whole));
     rc = in->is_deep ? content_file_open(whole, digest, &fd, &size, &why)
@@ -60,8 +35,12 @@ check_file(struct inspection *in, const char *set, const struct digest *digest,
         rc = problem(&why, STATUS_INVALID,
                      "it has %" PRIu64 " bytes, and %" PRIu64 " are stored",
                      size, length);
-    if (!rc && in->is_deep)
-        rc = compare_bytes(in, fd, digest, &why);
+    if (!rc && in->is_deep) {
+        rc = inspection_compare(in, fd, (struct slice){text, DIGEST_TEXT_SIZE},
+                                LENGTH_NONE, &why);
+        if (rc == STATUS_INVALID)
+            problem_set(&why, "its bytes are not those of its name");
+    }
     if (fd >= 0)
         close(fd);
     in->counts.files++;

@@ -6,9 +6,9 @@
  * positions are compared: beside a broker a log may grow meanwhile, and no
  * position may seem to be behind its end.
  */
-#include <dirent.h>
 #include <sys/stat.h>
 
+#include "base/file.h"
 #include "broker/bridge/mqtt_db.h"
 #include "broker/check/checks.h"
 #include "broker/store/store_queries.h"
@@ -464,23 +464,12 @@ is_sound(struct inspection *in, const char *path, struct db *db)
     return in->findings.n == before && !in->findings.is_short;
 }
 
-static void
-ask(struct inspection *in, const char *path, struct db *db,
-    const struct rule *rule)
-{
-    struct problem why = {""};
-    struct db_rows rows = DB_SELECT(db, "read it", &why, rule->sql);
-    struct slice sentence;
-
-    while (DB_NEXT(&rows, &sentence))
-        inspection_find(in, rule->kind, path, "%.*s", SLICE_ARG(sentence));
-    inspection_end_rows(in, path, &rows);
-}
-
 enum status
 check_rules(struct inspection *in, enum database_id id, const char *path,
             struct db *db)
 {
+    struct problem why = {""};
+    struct slice sentence;
     enum status rc = inspection_open(in, id, path, db);
 
     if (rc == STATUS_NOT_FOUND && checks[id].missing)
@@ -494,8 +483,14 @@ check_rules(struct inspection *in, enum database_id id, const char *path,
         return STATUS_MALFORMED;
     }
     for (const struct rule *rule = checks[id].rules; rule->sql; rule++)
-        if (rule->when == ALWAYS || in->is_deep)
-            ask(in, path, db, rule);
+        if (rule->when == ALWAYS || in->is_deep) {
+            struct db_rows rows = DB_SELECT(db, "read it", &why, rule->sql);
+
+            while (DB_NEXT(&rows, &sentence))
+                inspection_find(in, rule->kind, path, "%.*s",
+                                SLICE_ARG(sentence));
+            inspection_end_rows(in, path, &rows);
+        }
     if (checks[id].further)
         checks[id].further(in, path, db);
     return STATUS_OK;
@@ -513,14 +508,12 @@ check_database(struct inspection *in, enum database_id id)
 void
 check_uploads(struct inspection *in)
 {
-    char path[INSPECTION_PATH], whole[4096 + INSPECTION_PATH];
+    DIR *dir = file_open_dir(in->dir, "uploads", 0);
+    char path[INSPECTION_PATH];
     const struct dirent *entry;
     struct db db;
-    DIR *dir;
 
-    inspection_whole_path(in, "uploads", whole, sizeof(whole));
-    dir = opendir(whole);
-    while (dir && (entry = readdir(dir))) {
+    while ((entry = file_next(dir))) {
         struct slice name = slice_of(entry->d_name);
 
         snprintf(path, sizeof(path), "uploads/%s", entry->d_name);

@@ -48,28 +48,19 @@ find_resource(struct state_check *s, uint64_t seq, const char *what)
                         "the resource of entry %" PRIu64 " %s", seq, what);
 }
 
-static struct unrowed *
-find_unrowed(struct state_check *s, const struct resource_key *key,
-             uint64_t *hash)
-{
-    struct unrowed *u;
-
-    memcpy(hash, key->bytes, sizeof(*hash));
-    map_each_same (u, &s->unrowed, *hash, node) {
-        if (!memcmp(&u->key, key, sizeof(*key)))
-            return u;
-    }
-    return NULL;
-}
-
 /* Notes that an entry has no row. */
 static void
 note_unrowed(struct state_check *s, const struct resource_key *key,
              const struct fragment_view *view)
 {
     uint64_t hash;
-    struct unrowed *u = find_unrowed(s, key, &hash);
+    struct unrowed *u = NULL, *one;
 
+    memcpy(&hash, key->bytes, sizeof(hash));
+    map_each_same (one, &s->unrowed, hash, node) {
+        if (!memcmp(&one->key, key, sizeof(*key)))
+            u = one;
+    }
     if (view->kind == CHANGE_DELETED && u) {
         map_remove(&s->unrowed, &u->node);
         free(u);
@@ -180,23 +171,6 @@ claim_fold(struct log_walk *w, const char *path, struct db *db,
     return seq;
 }
 
-/* Prepares the comparison with every resource. */
-static void
-begin_state(struct state_check *s, struct log_walk *w)
-{
-    s->last = claim_fold(
-        w, s->path, &s->db, FINDING_STATE,
-        "SELECT epoch, seq, digest, iif(is_whole, 0, began) FROM state",
-        &s->after);
-    if (s->after < w->set->earliest)
-        s->after = w->set->earliest;
-    if (!s->in->is_deep || s->last == 0)
-        return;
-    s->is_compared = true;
-    w->on_entry = on_entry;
-    w->user = s;
-}
-
 static void
 open_state(struct state_check *s, struct log_walk *w)
 {
@@ -210,8 +184,20 @@ open_state(struct state_check *s, struct log_walk *w)
                         "it is missing, and the log no longer has the first "
                         "%" PRIu64 " entries",
                         w->set->earliest);
-    if (!rc)
-        begin_state(s, w);
+    if (rc)
+        return;
+    s->last = claim_fold(
+        w, s->path, &s->db, FINDING_STATE,
+        "SELECT epoch, seq, digest, iif(is_whole, 0, began) FROM state",
+        &s->after);
+    if (s->after < w->set->earliest)
+        s->after = w->set->earliest;
+    if (!s->in->is_deep || s->last == 0)
+        return;
+    /* Prepares the comparison with every resource. */
+    s->is_compared = true;
+    w->on_entry = on_entry;
+    w->user = s;
 }
 
 /* Every entry was compared. Reports resources without a row, and rows without
@@ -245,22 +231,6 @@ end_state(struct state_check *s, const struct log_walk *w)
                         s->n_findings);
     db_close(&s->db);
     buf_fini(&s->entry);
-}
-
-/* content.db is checked by its own part; here only its place in the log. */
-static void
-claim_content(struct log_walk *w)
-{
-    char path[INSPECTION_PATH];
-    uint64_t after;
-    struct db db;
-
-    inspection_path(path, w->set->name, CONTENT_FILE);
-    if (inspection_open(w->in, DATABASE_CONTENT, path, &db))
-        return;
-    (void)claim_fold(w, path, &db, FINDING_INDEX,
-                     "SELECT epoch, seq, digest, 0 FROM state", &after);
-    db_close(&db);
 }
 
 static void
@@ -299,8 +269,10 @@ check_log(struct inspection *in, const struct inspected_set *set)
 {
     struct state_check state = {.in = in};
     struct log_walk walk = {.in = in, .set = set};
+    char path[INSPECTION_PATH];
     struct problem why;
-    struct db db;
+    struct db db, content;
+    uint64_t after;
 
     /* Before the transaction, and for one set at a time: meanwhile the broker
      * uses no segment again, and makes a new file for each. */
@@ -316,7 +288,13 @@ check_log(struct inspection *in, const struct inspected_set *set)
     buf_init(&state.entry, FRAGMENT_MAX);
     if (!set->is_removed) {
         open_state(&state, &walk);
-        claim_content(&walk);
+        /* content.db is checked by its own part; here only its place. */
+        inspection_path(path, set->name, CONTENT_FILE);
+        if (!inspection_open(in, DATABASE_CONTENT, path, &content)) {
+            (void)claim_fold(&walk, path, &content, FINDING_INDEX,
+                             "SELECT epoch, seq, digest, 0 FROM state", &after);
+            db_close(&content);
+        }
         claim_builds(&walk);
     }
     log_walk_run(&walk);

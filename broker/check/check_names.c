@@ -15,7 +15,6 @@
  * Symbolic links are an administrator's, and are left alone.
  */
 #include <ctype.h>
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -83,62 +82,22 @@ has_row(struct db *db, const char *sql, const struct db_value *values)
            is_there;
 }
 
-/* A number behind all that have a row is that of a build under way. */
-static enum judgement
-find_build(struct names *n, uint64_t number)
-{
-    bool is_known, is_ahead;
-
-    n->parts = UINT64_MAX;
-    if (!n->store.handle ||
-        db_find(&n->store, NULL, NULL, NULL,
-                "SELECT coalesce(max(iif(number = ?3, parts, NULL)), 9e18),"
-                " coalesce(max(number = ?3), 0), coalesce(max(number), 0) < ?3"
-                " FROM generations WHERE name = ?1 AND kind = ?2",
-                DB_VALUES(n->set, n->kind, number),
-                DB_INTO(&n->parts, &is_known, &is_ahead)))
-        return JUDGED_KNOWN;
-    if (is_ahead)
-        return n->in->is_live ? JUDGED_KNOWN : JUDGED_LEFT;
-    return known_if(is_known);
-}
-
-static bool
-has_bytes(struct names *n, const char *hex)
-{
-    struct digest digest;
-    char text[DIGEST_TEXT_SIZE + 1];
-
-    snprintf(text, sizeof(text), "sha-256:%.64s", hex);
-    if (digest_read(slice_of(text), &digest))
-        return false;
-    if (!n->content.handle)
-        n->n_bytes++;
-    return has_row(&n->content, "SELECT 1 FROM files WHERE digest = ?",
-                   DB_VALUES(&digest));
-}
-
 /* Names */
 
-/* True for `name`, a database, and the files that SQLite puts beside it; a kill
- * may leave the journal of a new one. */
-static bool
-is_database(const char *name, const char *database)
-{
-    size_t size = strlen(database);
-
-    return !strncmp(name, database, size) &&
-           (!name[size] || !strcmp(name + size, "-wal") ||
-            !strcmp(name + size, "-shm") || !strcmp(name + size, "-journal"));
-}
-
+/* True for a database, and the files that SQLite puts beside it; a kill may
+ * leave the journal of a new one. */
 static bool
 is_known_database(const char *name, enum database_place place)
 {
-    for (int i = 0; i < DATABASES; i++)
-        if (databases[i].place == place && databases[i].name &&
-            is_database(name, databases[i].name))
+    for (int i = 0; i < DATABASES; i++) {
+        size_t size = databases[i].name ? strlen(databases[i].name) : 0;
+
+        if (size && databases[i].place == place &&
+            !strncmp(name, databases[i].name, size) &&
+            (!name[size] || !strcmp(name + size, "-wal") ||
+             !strcmp(name + size, "-shm") || !strcmp(name + size, "-journal")))
             return true;
+    }
     return false;
 }
 
@@ -238,11 +197,24 @@ judge_builds(struct names *n, struct entry *e)
 {
     const char *end;
     uint64_t number;
+    bool is_known, is_ahead;
 
     e->next = PLACE_BUILD;
-    return e->is_dir && read_number(e->name, &number, &end) && !*end
-               ? find_build(n, number)
-               : JUDGED_ORPHAN;
+    if (!e->is_dir || !read_number(e->name, &number, &end) || *end)
+        return JUDGED_ORPHAN;
+    n->parts = UINT64_MAX;
+    if (!n->store.handle ||
+        db_find(&n->store, NULL, NULL, NULL,
+                "SELECT coalesce(max(iif(number = ?3, parts, NULL)), 9e18),"
+                " coalesce(max(number = ?3), 0), coalesce(max(number), 0) < ?3"
+                " FROM generations WHERE name = ?1 AND kind = ?2",
+                DB_VALUES(n->set, n->kind, number),
+                DB_INTO(&n->parts, &is_known, &is_ahead)))
+        return JUDGED_KNOWN;
+    /* A number behind all that have a row is that of a build under way. */
+    if (is_ahead)
+        return n->in->is_live ? JUDGED_KNOWN : JUDGED_LEFT;
+    return known_if(is_known);
 }
 
 /* check_builds finds parts that are missing. */
@@ -273,8 +245,17 @@ judge_content(struct names *n, struct entry *e)
 static enum judgement
 judge_bytes(struct names *n, struct entry *e)
 {
-    return known_if(!e->is_dir && strlen(e->name) == (size_t)2 * DIGEST_SIZE &&
-                    has_bytes(n, e->name));
+    struct digest digest;
+    char text[DIGEST_TEXT_SIZE + 1];
+
+    snprintf(text, sizeof(text), "sha-256:%.64s", e->name);
+    if (e->is_dir || strlen(e->name) != (size_t)2 * DIGEST_SIZE ||
+        digest_read(slice_of(text), &digest))
+        return JUDGED_ORPHAN;
+    if (!n->content.handle)
+        n->n_bytes++;
+    return known_if(has_row(&n->content, "SELECT 1 FROM files WHERE digest = ?",
+                            DB_VALUES(&digest)));
 }
 
 static enum judgement
@@ -427,21 +408,17 @@ static void
 walk_dir(struct names *n, int above, const char *name, const char *path,
          enum names_place place)
 {
-    int fd =
-        openat(above, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    DIR *dir = file_open_dir(above, name, O_NOFOLLOW);
     const struct dirent *entry;
 
     if (!dir) {
         if (errno != ENOENT) /* a broker has deleted it */
             inspection_find(n->in, FINDING_UNREAD, path,
                             "the folder cannot be read: %s", strerror(errno));
-        file_close(&fd);
         return;
     }
-    while (place != PLACE_NONE && (entry = readdir(dir)))
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            check_entry(n, fd, path, entry->d_name, place);
+    while (place != PLACE_NONE && (entry = file_next(dir)))
+        check_entry(n, dirfd(dir), path, entry->d_name, place);
     closedir(dir);
 }
 

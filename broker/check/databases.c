@@ -1,7 +1,8 @@
 #include "broker/check/databases.h"
 
-#include <dirent.h>
+#include <fcntl.h>
 
+#include "base/file.h"
 #include "broker/access/tokens.h"
 #include "broker/bridge/mqtt_db.h"
 #include "broker/sources/hub_db.h"
@@ -29,23 +30,6 @@ const struct database databases[DATABASES] = {
 
 #define PATH_SIZE 4700
 
-static enum status
-check_file(const struct database *database, const char *path,
-           struct problem *why)
-{
-    int64_t version;
-
-    if (db_look_version(path, &version, NULL) ||
-        version <= database->kind->n_steps)
-        return STATUS_OK;
-    return problem(why, STATUS_IO,
-                   "%s: the database is of version %" PRId64
-                   ", and this program knows versions up to %d: a newer "
-                   "tidingsd has used the data directory; start that one, or "
-                   "restore an older backup",
-                   path, version, database->kind->n_steps);
-}
-
 /* Checks the databases of a place in the folder `path`. `name`: of the entry of
  * an upload. */
 static enum status
@@ -53,6 +37,7 @@ check_place(enum database_place place, const char *path, const char *name,
             struct problem *why)
 {
     char file[PATH_SIZE];
+    int64_t version;
     enum status rc = STATUS_OK;
 
     for (int i = 0; !rc && i < DATABASES; i++) {
@@ -60,7 +45,14 @@ check_place(enum database_place place, const char *path, const char *name,
             continue;
         snprintf(file, sizeof(file), "%s/%s", path,
                  databases[i].name ? databases[i].name : name);
-        rc = check_file(&databases[i], file, why);
+        if (!db_look_version(file, &version, NULL) &&
+            version > databases[i].kind->n_steps)
+            rc = problem(why, STATUS_IO,
+                         "%s: the database is of version %" PRId64
+                         ", and this program knows versions up to %d: a newer "
+                         "tidingsd has used the data directory; start that "
+                         "one, or restore an older backup",
+                         file, version, databases[i].kind->n_steps);
     }
     return rc;
 }
@@ -76,12 +68,12 @@ check_entries(const char *dir, const char *folder, enum database_place place,
     DIR *opened;
 
     snprintf(path, sizeof(path), "%s/%s", dir, folder);
-    opened = opendir(path);
+    opened = file_open_dir(AT_FDCWD, path, 0);
     if (!opened && (errno == ENOENT || errno == ENOTDIR))
         return STATUS_OK;
     if (!opened)
         return problem_errno(why, "cannot read", path);
-    while (!rc && (entry = readdir(opened))) {
+    while (!rc && (entry = file_next(opened))) {
         if (entry->d_name[0] == '.')
             continue;
         snprintf(entry_path, sizeof(entry_path), "%.4096s/%s/%s", dir, folder,

@@ -76,40 +76,17 @@ static const struct {
                        "chown"},
 };
 
-static void
-findings_add(struct findings *f, enum finding_kind kind, const char *dir,
-             const char *path, const char *what)
-{
-    char line[LINE_SIZE];
-
-    snprintf(line, sizeof(line), "%s%s%s: %s; %s; %s", dir, *path ? "/" : "",
-             path, what, texts[kind].meaning, texts[kind].remedy);
-    for (char *c = line; *c; c++) /* names and texts are another's */
-        if ((unsigned char)*c < ' ' || *c == 0x7f)
-            *c = '?';
-    if (ONE_MORE(f->lines, &f->capacity, f->n) &&
-        (f->lines[f->n] = strdup(line)))
-        f->n++;
-    else
-        f->is_short = true;
-}
-
-static bool
-has_line(const struct findings *f, const char *line)
-{
-    for (size_t i = 0; i < f->n; i++)
-        if (!strcmp(f->lines[i], line))
-            return true;
-    return false;
-}
-
 void
 findings_confirm(struct findings *f, const struct findings *second)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < f->n; i++) {
-        if (has_line(second, f->lines[i]))
+        size_t k = 0;
+
+        while (k < second->n && strcmp(second->lines[k], f->lines[i]) != 0)
+            k++;
+        if (k < second->n)
             f->lines[n++] = f->lines[i];
         else
             free(f->lines[i]);
@@ -137,13 +114,24 @@ void
 inspection_find(struct inspection *in, enum finding_kind kind, const char *path,
                 const char *format, ...)
 {
-    char what[2048];
+    struct findings *f = &in->findings;
+    char what[2048], line[LINE_SIZE];
     va_list args;
 
     va_start(args, format);
     vsnprintf(what, sizeof(what), format, args);
     va_end(args);
-    findings_add(&in->findings, kind, in->data, path, what);
+    snprintf(line, sizeof(line), "%s%s%s: %s; %s; %s", in->data,
+             *path ? "/" : "", path, what, texts[kind].meaning,
+             texts[kind].remedy);
+    for (char *c = line; *c; c++) /* names and texts are another's */
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            *c = '?';
+    if (ONE_MORE(f->lines, &f->capacity, f->n) &&
+        (f->lines[f->n] = strdup(line)))
+        f->n++;
+    else
+        f->is_short = true;
 }
 
 void
@@ -160,17 +148,6 @@ inspection_whole_path(const struct inspection *in, const char *path, char *to,
 }
 
 /* Databases */
-
-/* Beside a broker, a database that it does not have open has no -shm: SQLite's
- * locks would make one. */
-static enum db_mode
-mode_of(const struct inspection *in, const char *path)
-{
-    char shm[WHOLE_PATH + 8];
-
-    snprintf(shm, sizeof(shm), "%s-shm", path);
-    return in->is_live && !access(shm, F_OK) ? DB_READER : DB_LOOK;
-}
 
 static enum status
 check_version(struct inspection *in, const struct database *database,
@@ -210,7 +187,7 @@ inspection_open(struct inspection *in, enum database_id id, const char *path,
                 struct db *db)
 {
     const struct database *database = &databases[id];
-    char whole[WHOLE_PATH];
+    char whole[WHOLE_PATH], shm[WHOLE_PATH + 8];
     struct problem why = {""};
     struct stat st;
     enum status rc;
@@ -220,7 +197,11 @@ inspection_open(struct inspection *in, enum database_id id, const char *path,
     if (fstatat(in->dir, path, &st, 0) || st.st_size == 0)
         return STATUS_NOT_FOUND;
     inspection_whole_path(in, path, whole, sizeof(whole));
-    rc = db_open(db, whole, mode_of(in, whole), &why);
+    /* Beside a broker, a database that it does not have open has no -shm:
+     * SQLite's locks would make one. */
+    snprintf(shm, sizeof(shm), "%s-shm", whole);
+    rc = db_open(db, whole,
+                 in->is_live && !access(shm, F_OK) ? DB_READER : DB_LOOK, &why);
     if (!rc && in->is_live)
         rc = db_exec(db, "BEGIN", &why);
     /* Our temporary tables are no files. */
@@ -288,13 +269,20 @@ inspection_compare(struct inspection *in, int fd, struct slice hash,
 
 /* Sets */
 
-static enum status
-load(struct inspection *in, struct db *db)
+enum status
+inspection_load(struct inspection *in)
 {
     struct problem why = {""};
+    struct inspected_set set;
+    struct db_rows rows;
+    struct db db;
+    enum status rc = inspection_open(in, DATABASE_TIDINGS, NULL, &db);
+
+    if (rc)
+        return rc;
     /* A removed set has rows until its files are gone. */
-    struct db_rows rows = DB_SELECT(
-        db, "read the sets", &why,
+    rows = DB_SELECT(
+        &db, "read the sets", &why,
         "SELECT id, name, epoch, created_us, start_list,"
         " iif(first_list, first_list, start_list), earliest, file_bytes, 0, "
         "max("
@@ -303,8 +291,6 @@ load(struct inspection *in, struct db *db)
         " FROM sets UNION ALL "
         "SELECT DISTINCT set_id, name, '', 0, 0, 0, 0, 0, 1, 0 FROM trash"
         " WHERE set_id NOT IN (SELECT id FROM sets) ORDER BY name, id");
-    struct inspected_set set;
-
     in->n_sets = 0;
     while (DB_NEXT(&rows, &set.id, &set.name, &set.epoch, &set.created_us,
                    &set.start_list, &set.first_list, &set.earliest,
@@ -316,20 +302,8 @@ load(struct inspection *in, struct db *db)
         in->sets[in->n_sets++] = set;
     }
     inspection_end_rows(in, databases[DATABASE_TIDINGS].name, &rows);
-    return rows.rc;
-}
-
-enum status
-inspection_load(struct inspection *in)
-{
-    struct db db;
-    enum status rc = inspection_open(in, DATABASE_TIDINGS, NULL, &db);
-
-    if (rc)
-        return rc;
-    rc = load(in, &db);
     db_close(&db);
-    return rc;
+    return rows.rc;
 }
 
 enum status

@@ -236,34 +236,23 @@ find_damage(struct log_walk *w, const char *what)
     w->is_broken = true;
 }
 
-/* The entries of a row, lent by it or by `room`. */
-static enum status
-find_entries(const struct log_walk *w, const struct stored_batch *row,
-             struct buf *room, struct slice *text, struct problem *why)
-{
-    char *bytes;
-
-    *text = row->body;
-    if (row->place.number == 0)
-        return STATUS_OK;
-    bytes = buf_room(room, row->size);
-    *text = (struct slice){bytes, row->size};
-    return bytes ? segment_read_at(w->in->segments, &row->place, row->size,
-                                   bytes, why)
-                 : problem_memory(why);
-}
-
 static void
 walk_batch(struct log_walk *w, const struct stored_batch *row)
 {
     struct problem why = {""};
-    struct slice text;
+    struct slice text = row->body;
     struct buf room;
-    enum status rc;
+    enum status rc = STATUS_OK;
 
     buf_init(&room, (size_t)2 * BATCH_BYTES_MAX);
-    rc = find_entries(w, row, &room, &text, &why);
+    if (row->place.number > 0) {
+        char *bytes = buf_room(&room, row->size);
 
+        text = (struct slice){bytes, row->size};
+        rc = bytes ? segment_read_at(w->in->segments, &row->place, row->size,
+                                     bytes, &why)
+                   : problem_memory(&why);
+    }
     if (row->first != w->at.last + 1) {
         problem_set(&why, "entries %" PRIu64 " to %" PRIu64 " are missing",
                     w->at.last + 1, row->first - 1);
@@ -333,40 +322,11 @@ walk_unfiled(struct log_walk *w, const struct list_info *info)
 
 /* Lists */
 
-/* The sum of the files that the set retains. */
-struct retained {
-    uint64_t bytes;
-    bool is_known; /* all of them were there */
-};
-
-static void
-add_size(const struct log_walk *w, uint64_t number, struct retained *retained)
-{
-    char path[INSPECTION_PATH];
-    struct stat st;
-
-    list_path(w, number, path);
-    if (fstatat(w->in->dir, path, &st, 0))
-        retained->is_known = false;
-    else
-        retained->bytes += (uint64_t)st.st_size;
-}
-
-/* Compares a list with its set. */
-static void
-check_first(struct log_walk *w, const struct list_info *info)
-{
-    if (info->number == w->set->first_list && info->after != w->set->earliest)
-        inspection_find(w->in, FINDING_LOG, STORE,
-                        "set %s begins behind entry %" PRIu64
-                        ", and its first list behind entry %" PRIu64,
-                        w->set->name, w->set->earliest, info->after);
-}
-
 static enum status
 walk_lists(struct log_walk *w, struct problem *why)
 {
-    struct retained retained = {.is_known = true};
+    uint64_t bytes = 0;   /* of the files that the set retains */
+    bool is_known = true; /* all of them were there */
     struct db_rows rows =
         DB_SELECT(w->db, "read the lists", why,
                   "SELECT " LIST_COLUMNS ", header, marks FROM lists"
@@ -374,28 +334,38 @@ walk_lists(struct log_walk *w, struct problem *why)
                   w->set->id);
     struct slice header, marks;
     struct list_info info;
+    char path[INSPECTION_PATH];
+    struct stat st;
     enum status rc;
 
     while (DB_NEXT(&rows, LIST_PLACES(&info), &header, &marks)) {
         bool is_retained =
             !w->set->is_removed && info.number >= w->set->first_list;
 
-        if (is_retained)
-            check_first(w, &info);
-        if (info.is_filed && is_retained)
-            add_size(w, info.number, &retained);
+        if (is_retained && info.number == w->set->first_list &&
+            info.after != w->set->earliest)
+            inspection_find(w->in, FINDING_LOG, STORE,
+                            "set %s begins behind entry %" PRIu64
+                            ", and its first list behind entry %" PRIu64,
+                            w->set->name, w->set->earliest, info.after);
+        if (info.is_filed && is_retained) {
+            list_path(w, info.number, path);
+            if (fstatat(w->in->dir, path, &st, 0))
+                is_known = false;
+            else
+                bytes += (uint64_t)st.st_size;
+        }
         if (info.is_filed)
             walk_file(w, &info, header, marks, is_retained);
         else if (!w->set->is_removed)
             walk_unfiled(w, &info);
     }
     rc = db_rows_end(&rows);
-    if (!rc && !w->set->is_removed && retained.is_known &&
-        retained.bytes != w->set->file_bytes)
+    if (!rc && !w->set->is_removed && is_known && bytes != w->set->file_bytes)
         inspection_find(w->in, FINDING_LOG, STORE,
                         "the files of set %s have %" PRIu64
                         " bytes, and %" PRIu64 " are stored",
-                        w->set->name, retained.bytes, w->set->file_bytes);
+                        w->set->name, bytes, w->set->file_bytes);
     return rc;
 }
 

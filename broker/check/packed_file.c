@@ -97,26 +97,11 @@ inflate_all(struct unpacking *u, struct problem *why)
 }
 
 static enum status
-check_trailer(const struct unpacking *u, struct problem *why)
-{
-    uint64_t sums = 0;
-
-    if (u->z.avail_in != TRAILER_SIZE)
-        return problem(why, STATUS_MALFORMED,
-                       "not gzip: something else follows its end");
-    for (int i = TRAILER_SIZE - 1; i >= 0; i--)
-        sums = sums << 8 | u->z.next_in[i];
-    return sums == (u->plain << 32 | u->crc)
-               ? STATUS_OK
-               : problem(why, STATUS_MALFORMED, "its checksum is wrong");
-}
-
-static enum status
 unpack(struct unpacking *u, bool *are_places_right, struct problem *why)
 {
     const struct packed_file *file = u->file;
     struct slice rest = buf_slice(&u->packed);
-    uint64_t at, plain;
+    uint64_t at, plain, sums = 0;
     enum status rc;
 
     if (rest.size <= file->head.size + TRAILER_SIZE ||
@@ -132,8 +117,13 @@ unpack(struct unpacking *u, bool *are_places_right, struct problem *why)
         return problem_memory(why);
     rc = inflate_all(u, why);
     inflateEnd(&u->z);
-    if (!rc)
-        rc = check_trailer(u, why);
+    if (!rc && u->z.avail_in != TRAILER_SIZE)
+        rc = problem(why, STATUS_MALFORMED,
+                     "not gzip: something else follows its end");
+    for (int i = TRAILER_SIZE - 1; !rc && i >= 0; i--)
+        sums = sums << 8 | u->z.next_in[i];
+    if (!rc && sums != (u->plain << 32 | u->crc))
+        rc = problem(why, STATUS_MALFORMED, "its checksum is wrong");
     *are_places_right = !u->has_false_place &&
                         !file->place(u->n_places, &at, &plain, file->user);
     return rc;

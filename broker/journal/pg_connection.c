@@ -98,19 +98,6 @@ pg_next(struct pg_rows *rows, const struct db_target *into)
     return true;
 }
 
-static enum status
-take_rows(const struct pg_statement *s, const PGresult *result,
-          struct problem *why)
-{
-    struct pg_rows rows = {result, 0};
-
-    if (s->each)
-        return s->each(&rows, s->user, why);
-    if (pg_next(&rows, s->into ? s->into : DB_INTO()) || !s->absent)
-        return STATUS_OK;
-    return problem(why, s->absent, "%s", s->reason);
-}
-
 /* Waiting */
 
 /* The deadline of something that begins now, and may take `patience_us`. */
@@ -147,30 +134,6 @@ await_socket(struct pg_connection *c, short events, int64_t deadline_us)
     return poll(&p, 1, (int)(left_us / 1000) + 1) != 0;
 }
 
-/* Sends all that waits; reads meanwhile, for the server may want that first. */
-static bool
-flush(struct pg_connection *c, int64_t deadline_us)
-{
-    int unsent;
-
-    while ((unsent = libpq.PQflush(c->handle)) > 0)
-        if (!await_socket(c, POLLIN | POLLOUT, deadline_us) ||
-            !libpq.PQconsumeInput(c->handle))
-            return false;
-    return unsent == 0;
-}
-
-/* Reads until a result is whole. */
-static bool
-await_result(struct pg_connection *c, int64_t deadline_us)
-{
-    while (libpq.PQisBusy(c->handle))
-        if (!await_socket(c, POLLIN, deadline_us) ||
-            !libpq.PQconsumeInput(c->handle))
-            return false;
-    return true;
-}
-
 /* Running */
 
 static void
@@ -193,20 +156,10 @@ struct run {
     struct problem *why;
 };
 
-/* A prepared statement is known by the place of its text. */
-static unsigned
-find_prepared(const struct pg_connection *c, const char *sql)
-{
-    unsigned i = 0;
-
-    while (i < c->n_prepared && c->prepared[i] != sql)
-        i++;
-    return i;
-}
-
 #define NAME_SIZE 16
 
-/* Sets `name` to the name of a frequent statement, and sends its preparation if
+/* Sets `name` to the name of a frequent statement, which is known by the place
+ * of its text, and sends its preparation if
  * the server has not prepared it yet; sets it to "" for any other statement.
  * `*n_new` counts the preparations of this run. */
 static bool
@@ -214,8 +167,10 @@ prepare_statement(struct pg_connection *c, size_t at,
                   const struct pg_statement *s, unsigned *n_new,
                   char name[NAME_SIZE])
 {
-    unsigned i = find_prepared(c, s->sql);
+    unsigned i = 0;
 
+    while (i < c->n_prepared && c->prepared[i] != s->sql)
+        i++;
     name[0] = '\0';
     if (i == c->n_prepared)
         i += *n_new;
@@ -284,6 +239,8 @@ is_preparing(const struct pg_connection *c, const struct run *run)
 static bool
 take_result(struct pg_connection *c, struct run *run, PGresult *result)
 {
+    const struct pg_statement *s = &run->statements[run->at];
+    struct pg_rows rows = {result, 0};
     ExecStatusType kind =
         result ? libpq.PQresultStatus(result) : PGRES_COMMAND_OK;
     const char *said;
@@ -295,7 +252,10 @@ take_result(struct pg_connection *c, struct run *run, PGresult *result)
     else if (kind == PGRES_COMMAND_OK && is_preparing(c, run))
         c->n_prepared++;
     else if (kind == PGRES_TUPLES_OK && !run->rc)
-        run->rc = take_rows(&run->statements[run->at], result, run->why);
+        run->rc = s->each ? s->each(&rows, s->user, run->why)
+                  : pg_next(&rows, s->into ? s->into : DB_INTO()) || !s->absent
+                      ? STATUS_OK
+                      : problem(run->why, s->absent, "%s", s->reason);
     else if (kind == PGRES_FATAL_ERROR && run->rc != STATUS_REFUSED) {
         said = libpq.PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
         run->rc = problem(run->why, STATUS_REFUSED, "PostgreSQL: %s",
@@ -309,10 +269,16 @@ static enum status
 send_until(struct pg_connection *c, const struct pg_statement *statements,
            size_t n, int64_t deadline_us, struct problem *why)
 {
+    int unsent;
+
     if (!c->handle || !send_statements(c, statements, n))
         return lose(c, "the connection is lost", why);
-    return flush(c, deadline_us) ? STATUS_OK
-                                 : lose(c, "it did not answer in time", why);
+    /* Reads meanwhile, for the server may want that first. */
+    while ((unsent = libpq.PQflush(c->handle)) > 0)
+        if (!await_socket(c, POLLIN | POLLOUT, deadline_us) ||
+            !libpq.PQconsumeInput(c->handle))
+            break;
+    return unsent ? lose(c, "it did not answer in time", why) : STATUS_OK;
 }
 
 static enum status
@@ -322,8 +288,10 @@ receive_until(struct pg_connection *c, const struct pg_statement *statements,
     struct run run = {.statements = statements, .why = why};
 
     do {
-        if (!await_result(c, deadline_us))
-            return lose(c, "it did not answer in time", why);
+        while (libpq.PQisBusy(c->handle)) /* until a result is whole */
+            if (!await_socket(c, POLLIN, deadline_us) ||
+                !libpq.PQconsumeInput(c->handle))
+                return lose(c, "it did not answer in time", why);
     } while (!take_result(c, &run, libpq.PQgetResult(c->handle)));
     if (c->is_cancelled || !libpq.PQexitPipelineMode(c->handle))
         return lose(c, "a wait for a standby was cancelled", why);
@@ -424,20 +392,6 @@ static const char *const host_words[] = {"host", "hostaddr", "port"};
 
 #define HOST_WORDS (sizeof(host_words) / sizeof(host_words[0]))
 
-/* Part number `i` of a list "a,b,c", of a shorter one its last part; and how
- * many there are. The caller frees the part. */
-static char *
-take_part(const char *list, unsigned i, unsigned *n_parts)
-{
-    const char *part = list;
-
-    *n_parts = 1;
-    for (const char *at = list; (at = strchr(at, ',')); at++)
-        if ((*n_parts)++ <= i)
-            part = at + 1;
-    return slice_dup((struct slice){part, strcspn(part, ",")});
-}
-
 /* Sets `parts` to what the address says of host number `i`, NULL where it says
  * nothing; the caller frees them. Returns how many hosts it names. */
 static unsigned
@@ -450,7 +404,13 @@ take_host(const char *address, unsigned i, char *parts[HOST_WORDS])
         parts[w] = NULL;
         for (PQconninfoOption *o = parsed; o && o->keyword; o++)
             if (!strcmp(o->keyword, host_words[w]) && o->val) {
-                parts[w] = take_part(o->val, i, &n);
+                const char *part = o->val; /* number `i`, or the last */
+
+                n = 1;
+                for (const char *at = part; (at = strchr(at, ',')); at++)
+                    if (n++ <= i)
+                        part = at + 1;
+                parts[w] = slice_dup((struct slice){part, strcspn(part, ",")});
                 n_hosts = n > n_hosts ? n : n_hosts;
             }
     }
@@ -614,15 +574,6 @@ claim_name(struct pg_connection *c, struct problem *why)
     return STATUS_OK;
 }
 
-static enum status
-prepare_session(struct pg_connection *c, struct problem *why)
-{
-    enum status rc =
-        pg_run(c, settings, sizeof(settings) / sizeof(settings[0]), why);
-
-    return !rc && c->options.broker ? claim_name(c, why) : rc;
-}
-
 enum status
 pg_connect(struct pg_connection *c, struct problem *why)
 {
@@ -637,7 +588,9 @@ pg_connect(struct pg_connection *c, struct problem *why)
         if (!rc)
             rc = check_server(c, why);
         if (!rc)
-            rc = prepare_session(c, why);
+            rc = pg_run(c, settings, N_ELEMENTS(settings), why);
+        if (!rc && c->options.broker)
+            rc = claim_name(c, why);
         if (!rc)
             break;
         pg_close(c);

@@ -155,29 +155,6 @@ say_different(struct problem *why, uint64_t n)
                    (unsigned long long)n);
 }
 
-/* The first row of READ_RECORDS: the last record that this copy has. Record 0
- * is where the cluster began. */
-static enum status
-check_first(struct reading *r, struct pg_rows *rows, struct problem *why)
-{
-    struct journal_place first;
-
-    if (!PG_NEXT(rows, &first.n, &first.chain))
-        return problem(why, STATUS_DIFFERENT,
-                       "the journal ends before record %llu, which this broker "
-                       "has: it has lost records",
-                       (unsigned long long)r->read.n);
-    if (first.n != r->read.n)
-        return problem(why, STATUS_GONE,
-                       "the journal does not keep the records behind %llu any "
-                       "more, where this broker is: make a new data directory "
-                       "with tidingsd cluster join",
-                       (unsigned long long)r->read.n);
-    return digest_is_equal(&first.chain, &r->read.chain)
-               ? STATUS_OK
-               : say_different(why, r->read.n);
-}
-
 /* Reads a part of the records behind r->read. */
 static enum status
 on_records(struct pg_rows *rows, void *user, struct problem *why)
@@ -185,13 +162,27 @@ on_records(struct pg_rows *rows, void *user, struct problem *why)
     struct reading *r = user;
     struct journal_place place;
     struct slice record;
-    enum status rc;
+    enum status rc = STATUS_OK;
 
     if (r->end > r->read.n + TURN_RECORDS)
         return problem(why, STATUS_BUSY,
                        "this broker is still %llu records behind the others",
                        (unsigned long long)(r->end - r->read.n));
-    rc = check_first(r, rows, why);
+    /* The first row is the last record that this copy has. Record 0 is where
+     * the cluster began. */
+    if (!PG_NEXT(rows, &place.n, &place.chain))
+        return problem(why, STATUS_DIFFERENT,
+                       "the journal ends before record %llu, which this broker "
+                       "has: it has lost records",
+                       (unsigned long long)r->read.n);
+    if (place.n != r->read.n)
+        return problem(why, STATUS_GONE,
+                       "the journal does not keep the records behind %llu any "
+                       "more, where this broker is: make a new data directory "
+                       "with tidingsd cluster join",
+                       (unsigned long long)r->read.n);
+    if (!digest_is_equal(&place.chain, &r->read.chain))
+        return say_different(why, r->read.n);
     while (!rc && PG_NEXT(rows, &place.n, &place.chain, &record)) {
         if (place.n != r->read.n + 1)
             return say_different(why, r->read.n);
@@ -456,24 +447,6 @@ report_place(struct pg_journal *j, struct problem *why)
     return rc;
 }
 
-/* Follows all records that the journal has kept before this look. The report is
- * a commit: it proves that this server is the primary still. Another one might
- * show fewer records than a client has heard of. */
-static enum status
-look_at_end(struct pg_journal *j, struct problem *why)
-{
-    enum status rc;
-
-    atomic_store_explicit(&j->is_asked, false, memory_order_relaxed);
-    j->looked_us = clock_steady_us();
-    rc = report_place(j, why);
-    if (!rc)
-        rc = catch_up(j, why);
-    if (!rc)
-        log_note_copy(j->log, j->looked_us, STATUS_OK, NULL);
-    return rc;
-}
-
 /* How long until the next look at the end. */
 static int64_t
 time_to_look(const struct pg_journal *j)
@@ -499,10 +472,20 @@ look(struct pg_journal *j, struct problem *why)
     (void)eventfd_read(j->wake_fd, &n); /* before the look at is_asked */
     if (!rc && is_new)
         rc = pg_run(&j->looks, &listen, 1, why);
-    if (!rc && time_to_look(j) <= 0)
-        rc = look_at_end(j, why);
-    else if (!rc && (is_new || j->is_notified))
+    if (!rc && time_to_look(j) <= 0) {
+        /* Follows all records that the journal has kept before this look. The
+         * report is a commit: it proves that this server is the primary still.
+         * Another one might show fewer records than a client has heard of. */
+        atomic_store_explicit(&j->is_asked, false, memory_order_relaxed);
+        j->looked_us = clock_steady_us();
+        rc = report_place(j, why);
+        if (!rc)
+            rc = catch_up(j, why);
+        if (!rc)
+            log_note_copy(j->log, j->looked_us, STATUS_OK, NULL);
+    } else if (!rc && (is_new || j->is_notified)) {
         rc = catch_up(j, why);
+    }
     if (rc) {
         j->is_notified = true; /* the next attempt catches up */
         return rc;
@@ -520,22 +503,6 @@ pg_keep(struct journal *journal, uint64_t n, struct slice record)
     kept_records_add(&journal_of(journal)->kept, n, record);
 }
 
-/* Says once that the journal is away, and once that it is back. */
-static void
-report(struct pg_journal *j, enum status rc, const struct problem *why)
-{
-    bool is_away = rc != STATUS_OK && rc != STATUS_STOPPED;
-
-    if (is_away == j->is_away)
-        return;
-    j->is_away = is_away;
-    if (is_away)
-        DIAG(DIAG_WARNING, "journal", "changes of other brokers do not come",
-             diag_text("error", why->text));
-    else
-        diag(DIAG_WARNING, "journal", "changes of other brokers come again");
-}
-
 static void
 run_follower(struct thread *t)
 {
@@ -546,9 +513,19 @@ run_follower(struct thread *t)
         struct problem why = {""};
         enum status rc = look(j, &why);
 
+        bool is_away;
+
         if (rc && rc != STATUS_STOPPED)
             log_note_copy(j->log, 0, rc, &why);
-        report(j, rc, &why);
+        is_away = rc && rc != STATUS_STOPPED;
+        if (is_away && !j->is_away)
+            DIAG(DIAG_WARNING, "journal",
+                 "changes of other brokers do not come",
+                 diag_text("error", why.text));
+        else if (!is_away && j->is_away)
+            diag(DIAG_WARNING, "journal",
+                 "changes of other brokers come again");
+        j->is_away = is_away;
         wait_us = rc ? RETRY_US : 0;
     }
     pg_close(&j->looks);

@@ -429,20 +429,6 @@ begin_append(struct pg_streams *s, const char *stream,
     return rc == STATUS_GONE ? STATUS_REFUSED : rc;
 }
 
-/* Sets *why if an append met a stream that has lost rows. */
-static void
-explain_conflict(struct pg_streams *s, const char *stream, uint64_t n,
-                 struct problem *why)
-{
-    struct reading r = {.from = n, .is_first = true};
-    const struct pg_statement end = {END_OF_STREAM, DB_VALUES(stream),
-                                     .each = on_end, .user = &r};
-    struct problem lost;
-
-    if (run_again(s, &end, 1, &lost) == STATUS_DIFFERENT)
-        *why = lost;
-}
-
 static enum status
 put_rows(struct pg_streams *s, const char *stream, uint64_t n,
          struct slice keys, struct slice values, struct problem *why)
@@ -483,6 +469,10 @@ pg_append(struct streams *streams, const char *stream,
           size_t n_rows, struct problem *why)
 {
     struct pg_streams *s = streams_of(streams);
+    struct reading r = {.from = *n, .is_first = true};
+    const struct pg_statement end = {END_OF_STREAM, DB_VALUES(stream),
+                                     .each = on_end, .user = &r};
+    struct problem lost;
     struct buf keys, values;
     enum status rc;
 
@@ -498,8 +488,10 @@ pg_append(struct streams *streams, const char *stream,
         rc = problem_memory(why);
     else
         rc = begin_append(s, stream, lease, *n, n_rows, why);
-    if (rc == STATUS_CONFLICT)
-        explain_conflict(s, stream, *n, why);
+    /* The stream may have lost rows. */
+    if (rc == STATUS_CONFLICT &&
+        run_again(s, &end, 1, &lost) == STATUS_DIFFERENT)
+        *why = lost;
     if (!rc)
         rc = put_rows(s, stream, *n, buf_slice(&keys), buf_slice(&values), why);
     if (!rc) {
