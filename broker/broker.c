@@ -110,45 +110,55 @@ is_loopback(struct slice host)
            ntohl(address.s_addr) >> 24 == 127;
 }
 
-/* The host of "http://host:port/path", brackets included. */
-static struct slice
-host_of(const char *url)
-{
-    const char *from = strstr(url, "://");
-    size_t size;
-
-    from = from ? from + 3 : url;
-    size = *from == '[' ? strcspn(from, "]") + 1 : strcspn(from, ":/");
-    return (struct slice){from, size};
-}
-
-/* Checks settings of the hub that depend on each other. */
+/* Checks settings that depend on each other. */
 static enum status
-check_hub(const struct config *config, struct problem *why)
+check_settings(const struct config *config, struct problem *why)
 {
-    enum signature_method method;
+    const struct {
+        bool is_wrong;
+        const char *reason;
+    } rows[] = {
+        {config->hub_lease_min_us > config->hub_lease_max_us,
+         "--hub-lease-min is longer than --hub-lease-max"},
+        {config->hub_retry_first_us > config->hub_retry_max_us,
+         "--hub-retry-first is longer than --hub-retry-max"},
+        {config->cluster_read_only && !config->cluster[0],
+         "--cluster-read-only needs --cluster: a single broker has nothing to "
+         "follow"},
+        {config->cluster_from[0] && !config->cluster[0],
+         "--cluster-from needs --cluster"},
+        {config->tls_key[0] && !config->tls_cert[0],
+         "--tls-cert is missing: TLS needs both --tls-cert and --tls-key"},
+        {config->tls_cert[0] && !config->tls_key[0],
+         "--tls-key is missing: TLS needs both --tls-cert and --tls-key"},
+        {config->tls_client_ca[0] && !config->tls_cert[0],
+         "--tls-client-ca: only TLS has certificates, see --tls-cert"},
+    };
 
-    if (config->hub_lease_min_us > config->hub_lease_max_us)
+    for (size_t i = 0; i < N_ELEMENTS(rows); i++)
+        if (rows[i].is_wrong)
+            return problem(why, STATUS_INVALID, "%s", rows[i].reason);
+    if (config->hub_lease_default_us < config->hub_lease_min_us ||
+        config->hub_lease_default_us > config->hub_lease_max_us)
         return problem(why, STATUS_INVALID,
-                       "--hub-lease-min is longer than --hub-lease-max");
-    if (config->hub_lease_min_us > config->hub_lease_default_us)
-        return problem(why, STATUS_INVALID,
-                       "--hub-lease-default is shorter than --hub-lease-min: "
-                       "it is %g seconds",
+                       "--hub-lease-default is %s: it is %g seconds",
+                       config->hub_lease_default_us < config->hub_lease_min_us
+                           ? "shorter than --hub-lease-min"
+                           : "longer than --hub-lease-max",
                        (double)config->hub_lease_default_us / 1e6);
-    if (config->hub_lease_default_us > config->hub_lease_max_us)
+    if ((!strcmp(config->listen_host, "0.0.0.0") ||
+         !strcmp(config->listen_host, "::")) &&
+        !config->public_url[0])
         return problem(why, STATUS_INVALID,
-                       "--hub-lease-default is longer than --hub-lease-max: "
-                       "it is %g seconds",
-                       (double)config->hub_lease_default_us / 1e6);
-    if (config->hub_retry_first_us > config->hub_retry_max_us)
+                       "listening on %s needs --public-url: documents name "
+                       "themselves by it",
+                       config->listen_host);
+    /* Escaped, each takes several bytes in the headers of lists: these have a
+     * limit. */
+    if (strpbrk(config->public_url, "&<>\"'"))
         return problem(why, STATUS_INVALID,
-                       "--hub-retry-first is longer than --hub-retry-max");
-    if (signature_method_of(slice_of(config->hub_signature), &method))
-        return problem(why, STATUS_INVALID,
-                       "--hub-signature: \"%s\" is not sha1, sha256, sha384 or "
-                       "sha512",
-                       problem_quote(slice_of(config->hub_signature)).text);
+                       "--public-url: without & < > \" ' please: %s",
+                       config->public_url);
     return STATUS_OK;
 }
 
@@ -174,26 +184,17 @@ provider_options(const struct config *config)
                                      config->jwt_audience};
 }
 
-/* The file is made with the first token, but in a cluster with the first start:
- * then the tokens themselves tell, later. */
-static bool
-has_tokens(const struct config *config)
-{
-    char path[sizeof(config->data) + 16];
-
-    if (config->cluster[0])
-        return true;
-    snprintf(path, sizeof(path), "%s/tokens.db", config->data);
-    return !access(path, F_OK);
-}
-
 /* Checks that not everybody may do everything, unless that is wanted. */
 static enum status
 check_reach(const struct config *config, bool has_token, struct problem *why)
 {
-    const char *reached = NULL;
+    const char *reached = NULL, *host = strstr(config->public_url, "://");
+    size_t size;
 
-    if (config->public_url[0] && !is_loopback(host_of(config->public_url)))
+    /* The host of "http://host:port/path", brackets included. */
+    host = host ? host + 3 : config->public_url;
+    size = *host == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":/");
+    if (*host && !is_loopback((struct slice){host, size}))
         reached = config->public_url;
     if (!is_loopback(slice_of(config->listen_host)))
         reached = config->listen_host;
@@ -220,9 +221,16 @@ enum status
 broker_check(const struct config *config, struct problem *why)
 {
     struct provider_options provider = provider_options(config);
+    char path[sizeof(config->data) + 16];
+    enum signature_method method;
     struct origins origins;
-    enum status rc = check_hub(config, why);
+    enum status rc = check_settings(config, why);
 
+    if (!rc && signature_method_of(slice_of(config->hub_signature), &method))
+        rc = problem(why, STATUS_INVALID,
+                     "--hub-signature: \"%s\" is not sha1, sha256, sha384 or "
+                     "sha512",
+                     problem_quote(slice_of(config->hub_signature)).text);
     if (!rc)
         rc = check_networks("allow-callbacks", networks_read,
                             config->allow_callbacks, why);
@@ -237,35 +245,10 @@ broker_check(const struct config *config, struct problem *why)
         rc = membership_check(config, why);
     if (rc)
         return rc;
-    if (config->cluster_read_only && !config->cluster[0])
-        return problem(why, STATUS_INVALID,
-                       "--cluster-read-only needs --cluster: a single broker "
-                       "has nothing to follow");
-    if (config->cluster_from[0] && !config->cluster[0])
-        return problem(why, STATUS_INVALID, "--cluster-from needs --cluster");
-    if (!config->tls_cert[0] != !config->tls_key[0])
-        return problem(why, STATUS_INVALID,
-                       "--tls-%s is missing: TLS needs "
-                       "both --tls-cert and --tls-key",
-                       config->tls_cert[0] ? "key" : "cert");
-    if (config->tls_client_ca[0] && !config->tls_cert[0])
-        return problem(why, STATUS_INVALID,
-                       "--tls-client-ca: only TLS has certificates, see "
-                       "--tls-cert");
-    if ((!strcmp(config->listen_host, "0.0.0.0") ||
-         !strcmp(config->listen_host, "::")) &&
-        !config->public_url[0])
-        return problem(why, STATUS_INVALID,
-                       "listening on %s needs --public-url: documents name "
-                       "themselves by it",
-                       config->listen_host);
-    /* Escaped, each takes several bytes in the headers of lists: these have a
-     * limit. */
-    if (strpbrk(config->public_url, "&<>\"'"))
-        return problem(why, STATUS_INVALID,
-                       "--public-url: without & < > \" ' please: %s",
-                       config->public_url);
-    return check_reach(config, has_tokens(config), why);
+    /* The file is made with the first token, but in a cluster with the first
+     * start: then the tokens themselves decide, later. */
+    snprintf(path, sizeof(path), "%s/tokens.db", config->data);
+    return check_reach(config, config->cluster[0] || !access(path, F_OK), why);
 }
 
 static enum status
@@ -312,19 +295,6 @@ check_proxy_socket(const struct config *config, struct problem *why)
     return rc ? problem_prefix(why, rc, "--listen-unix: ") : rc;
 }
 
-/* Sets the unix sockets of the server. */
-static void
-list_sockets(struct broker *b, struct server_options *net)
-{
-    snprintf(b->control_path, sizeof(b->control_path), "%s/" CONTROL_SOCKET,
-             b->config->data);
-    b->sockets[0] =
-        (struct unix_socket){LISTENER_CONTROL, b->control_path, 0600};
-    b->sockets[1] = proxy_socket(b->config);
-    net->unix_sockets = b->sockets;
-    net->n_unix_sockets = b->config->listen_unix[0] ? 2 : 1;
-}
-
 enum status
 broker_check_surroundings(const struct config *config, struct problem *why)
 {
@@ -356,7 +326,7 @@ broker_check_surroundings(const struct config *config, struct problem *why)
 
 /* On the log thread. Relays and bridges may post before the archiver has begun,
  * which looks at everything when it begins. Acquire, for the release of
- * start_archiver. */
+ * begin_work. */
 static void
 on_closed(void *user)
 {
@@ -384,8 +354,7 @@ on_certain(void *user)
 /* On the log thread. The hub exists before requests that change sets are let
  * in, and neither relays nor bridges give a set settings, or remove one. But
  * another broker of a cluster may; the hub looks at everything when it begins.
- * Acquire, for the release of
- * open_hub_and_bridges. */
+ * Acquire, for the release of open_hub_and_bridges. */
 static void
 on_changed(void *user)
 {
@@ -443,22 +412,6 @@ on_end(const struct request_end *end, void *user)
 
 /* Opening and closing */
 
-/* Sets the URLs, because the port may only be known now. */
-static void
-name_urls(struct broker *b)
-{
-    const struct config *config = b->config;
-    unsigned port = server_port(b->server);
-
-    snprintf(b->url, sizeof(b->url),
-             strchr(config->listen_host, ':') ? "%s://[%s]:%u" : "%s://%s:%u",
-             config->tls_cert[0] ? "https" : "http", config->listen_host, port);
-    snprintf(b->public_url, sizeof(b->public_url), "%s",
-             config->public_url[0] ? config->public_url : b->url);
-    http_init(&b->http, b->registry, b->push, b->url);
-    b->http.origins = &b->origins;
-}
-
 /* Saves the last uses of tokens. Archive thread, once a second. */
 static void
 save_uses(struct chore *chore)
@@ -495,41 +448,6 @@ close_for_good(struct broker *b)
              diag_text("error", why.text));
 }
 
-/* Makes tokens and tickets those of the cluster. A broker that cannot ask
- * whether there are some is closed: it must not let everybody in. */
-static enum status
-share_tokens(struct broker *b, struct problem *why)
-{
-    enum status rc;
-
-    b->of_tokens = membership_open_streams(b->membership);
-    rc = tokens_join(b->tokens, b->of_tokens,
-                     b->config->cluster_read_only ? CLUSTER_READ_ONLY : NULL,
-                     why);
-    if (!rc)
-        rc = request_tickets_start(b->tickets, why);
-    if (!rc && tokens_are_unknown(b->tokens))
-        tokens_end_openness(b->tokens);
-    return rc;
-}
-
-/* The archiver finds lists that were closed before the log thread could wake
- * it. */
-static enum status
-start_archiver(struct broker *b, struct problem *why)
-{
-    enum status rc;
-
-    b->use_saving.look = save_uses;
-    archiver_add(b->archiver, &b->use_saving);
-    rc = archiver_start(b->archiver, why);
-    if (rc)
-        return rc;
-    atomic_store_explicit(&b->filing, b->archiver, memory_order_release);
-    archiver_wake(b->archiver);
-    return STATUS_OK;
-}
-
 static struct streams *
 open_streams(void *user)
 {
@@ -546,20 +464,6 @@ place_of_copy(void *user)
 
     log_place(registry_log(b->registry), &place);
     return place.n;
-}
-
-static enum status
-open_hub(struct broker *b, struct problem *why)
-{
-    struct hub_owner_options options = {
-        .posts = &b->posts,
-        .tokens = b->tokens,
-        .allowed = &b->callable,
-        .seat = b->membership ? &b->seat : NULL,
-        .is_reader = b->config->cluster_read_only,
-    };
-
-    return hub_owner_open(&b->hub, &options, why);
 }
 
 /* The floors of the start */
@@ -616,8 +520,19 @@ open_tokens(struct broker *b, struct start *start, struct problem *why)
     tokens_guard(b->tokens, guard, b);
     if (!tokens_are_open(b->tokens) || b->config->jwt_keys[0])
         close_for_good(b);
-    if (b->membership)
-        rc = share_tokens(b, why);
+    if (b->membership) {
+        /* Makes tokens and tickets those of the cluster. A broker that cannot
+         * ask whether there are some is closed: it must not let everybody in.
+         */
+        b->of_tokens = membership_open_streams(b->membership);
+        rc = tokens_join(
+            b->tokens, b->of_tokens,
+            b->config->cluster_read_only ? CLUSTER_READ_ONLY : NULL, why);
+        if (!rc)
+            rc = request_tickets_start(b->tickets, why);
+        if (!rc && tokens_are_unknown(b->tokens))
+            tokens_end_openness(b->tokens);
+    }
     if (!rc)
         registry_set_tokens(b->registry, b->tokens);
     return rc;
@@ -661,7 +576,8 @@ open_posts_and_push(struct broker *b, struct start *start, struct problem *why)
 static enum status
 open_server(struct broker *b, struct start *start, struct problem *why)
 {
-    enum status rc = networks_read_proxies(slice_of(b->config->trusted_proxies),
+    const struct config *config = b->config;
+    enum status rc = networks_read_proxies(slice_of(config->trusted_proxies),
                                            &b->trusted, why);
 
     if (!rc)
@@ -676,9 +592,17 @@ open_server(struct broker *b, struct start *start, struct problem *why)
         rc = setting_files_begin(b->files, b->server, b->provider, why);
     if (rc)
         return rc;
-    data_directory_set_readers(b->config->data, b->config->list_readers);
-    name_urls(b);
-    data_directory_remember_url(b->config->data, b->public_url);
+    data_directory_set_readers(config->data, config->list_readers);
+    /* The port may only be known now. */
+    snprintf(b->url, sizeof(b->url),
+             strchr(config->listen_host, ':') ? "%s://[%s]:%u" : "%s://%s:%u",
+             config->tls_cert[0] ? "https" : "http", config->listen_host,
+             server_port(b->server));
+    snprintf(b->public_url, sizeof(b->public_url), "%s",
+             config->public_url[0] ? config->public_url : b->url);
+    http_init(&b->http, b->registry, b->push, b->url);
+    b->http.origins = &b->origins;
+    data_directory_remember_url(config->data, b->public_url);
     return STATUS_OK;
 }
 
@@ -701,11 +625,18 @@ open_archive(struct broker *b, struct start *start, struct problem *why)
 static enum status
 open_hub_and_bridges(struct broker *b, struct start *start, struct problem *why)
 {
+    struct hub_owner_options options = {
+        .posts = &b->posts,
+        .tokens = b->tokens,
+        .allowed = &b->callable,
+        .seat = b->membership ? &b->seat : NULL,
+        .is_reader = b->config->cluster_read_only,
+    };
     enum status rc = check_peer_tokens(b->config, why);
 
     (void)start;
     if (!rc)
-        rc = open_hub(b, why);
+        rc = hub_owner_open(&b->hub, &options, why);
     if (rc)
         return rc;
     atomic_store_explicit(&b->notified, b->hub, memory_order_release);
@@ -720,11 +651,18 @@ begin_work(struct broker *b, struct start *start, struct problem *why)
 
     (void)start;
     identity_provider_await(b->provider);
-    rc = start_archiver(b, why);
-    return !rc && b->membership
-               ? membership_follow(b->membership, registry_log(b->registry),
-                                   why)
-               : rc;
+    b->use_saving.look = save_uses;
+    archiver_add(b->archiver, &b->use_saving);
+    rc = archiver_start(b->archiver, why);
+    if (rc)
+        return rc;
+    /* The archiver finds lists that were closed before the log thread could
+     * wake it. */
+    atomic_store_explicit(&b->filing, b->archiver, memory_order_release);
+    archiver_wake(b->archiver);
+    return b->membership ? membership_follow(b->membership,
+                                             registry_log(b->registry), why)
+                         : STATUS_OK;
 }
 
 /*
@@ -818,7 +756,13 @@ broker_open(struct broker **broker, const struct config *config,
     config_report_init(&b->config_report);
     config_report_update(&b->config_report, config);
     b->http.config_report = &b->config_report;
-    list_sockets(b, &start.net);
+    snprintf(b->control_path, sizeof(b->control_path), "%s/" CONTROL_SOCKET,
+             config->data);
+    b->sockets[0] =
+        (struct unix_socket){LISTENER_CONTROL, b->control_path, 0600};
+    b->sockets[1] = proxy_socket(config);
+    start.net.unix_sockets = b->sockets;
+    start.net.n_unix_sockets = config->listen_unix[0] ? 2 : 1;
     atomic_init(&b->filing, NULL);
     atomic_init(&b->woken, NULL);
     atomic_init(&b->notified, NULL);

@@ -91,27 +91,13 @@ report_difference(const char *name, bool is_live, void *user)
                     diag_text("option", name));
 }
 
-/* The settings stay. Their access log may have been renamed to begin another
- * one, so the broker opens it again all the same. */
-static void
-report_failure(struct broker *broker, const struct problem *reason)
-{
-    struct problem why = {""};
-
-    if (broker_reopen_log(broker, &why))
-        DIAG_REPORT(DIAG_ERROR, "broker", "the access log is not reopened",
-                    diag_text("error", why.text));
-    DIAG_REPORT(DIAG_ERROR, "broker", "not reloaded, the old settings stay",
-                diag_text("error", reason->text));
-}
-
 /* Reads all settings again: file and command line, as the start did. */
 static void
 reload_settings(struct broker *broker, struct config *config, int argc,
                 char **argv)
 {
     enum config_wish wish;
-    struct problem why = {""};
+    struct problem why = {""}, reopening = {""};
     struct config next;
     enum status rc = config_read(&next, argc, argv, &wish, &why);
 
@@ -132,10 +118,17 @@ reload_settings(struct broker *broker, struct config *config, int argc,
     /* The report of the end is the first line of the new format: who has seen
      * it finds no other line after it. */
     log_line_set_format(config->log_format);
-    if (rc)
-        report_failure(broker, &why);
-    else
+    if (rc) {
+        /* The settings stay. Their access log may have been renamed to begin
+         * another one, so the broker opens it again all the same. */
+        if (broker_reopen_log(broker, &reopening))
+            DIAG_REPORT(DIAG_ERROR, "broker", "the access log is not reopened",
+                        diag_text("error", reopening.text));
+        DIAG_REPORT(DIAG_ERROR, "broker", "not reloaded, the old settings stay",
+                    diag_text("error", why.text));
+    } else {
         diag_report(DIAG_INFO, "broker", "reloaded", NULL);
+    }
     diag_set_level(config->log_level);
 }
 
@@ -156,16 +149,6 @@ has_terminal(void)
     if (fd >= 0)
         close(fd);
     return fd >= 0;
-}
-
-static struct origin
-find_origin(void)
-{
-    struct sigaction action;
-    bool is_ignored =
-        !sigaction(SIGHUP, NULL, &action) && action.sa_handler == SIG_IGN;
-
-    return (struct origin){!is_ignored && has_terminal(), getppid()};
 }
 
 /* True if SIGHUP comes from the kernel or from the shell that started the
@@ -198,15 +181,6 @@ open_signals(void)
     return signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 
-/* The earlier of two limits of a wait, each -1 for none. */
-static int
-earlier_ms(int a_ms, int b_ms)
-{
-    if (a_ms < 0 || b_ms < 0)
-        return a_ms < 0 ? b_ms : a_ms;
-    return a_ms < b_ms ? a_ms : b_ms;
-}
-
 /* Reloads at each SIGHUP, reads files that change, and shows the service
  * manager that no thread hangs, until a signal ends the broker. Returns its
  * name. */
@@ -222,11 +196,13 @@ await_end(struct broker *broker, struct config *config, int argc, char **argv,
         struct pollfd fds[] = {
             {.fd = signals, .events = POLLIN},
             {.fd = watched_files_fd(files), .events = POLLIN}};
+        int wait_ms = watched_files_wait_ms(files); /* -1: no limit */
+        int turn_ms = supervisor_wait_ms(supervisor);
         const struct thread *silent;
 
-        poll(fds, 2,
-             earlier_ms(watched_files_wait_ms(files),
-                        supervisor_wait_ms(supervisor)));
+        if (wait_ms < 0 || (turn_ms >= 0 && turn_ms < wait_ms))
+            wait_ms = turn_ms;
+        poll(fds, 2, wait_ms);
         while (read(signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
             if (info.ssi_signo != SIGHUP)
                 return info.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM";
@@ -263,10 +239,10 @@ filter_syscalls(const struct config *config)
 /* A start that fetches a copy. */
 struct fetching {
     struct supervisor *supervisor;
-    int64_t told_us; /* steady clock */
+    int64_t reported_us; /* steady clock */
 };
 
-/* Once a second: tells the service manager, and looks for a signal to end,
+/* Once a second: reports to the service manager, and looks for a signal to end,
  * which stays for await_end. */
 static bool
 is_start_ended(void *user)
@@ -275,9 +251,9 @@ is_start_ended(void *user)
     int64_t now_us = clock_steady_us();
     sigset_t waiting;
 
-    if (now_us >= f->told_us + 10 * (int64_t)1000000) {
+    if (now_us >= f->reported_us + 10 * (int64_t)1000000) {
         supervisor_delay(f->supervisor, "fetching a copy of another broker");
-        f->told_us = now_us;
+        f->reported_us = now_us;
     }
     return !sigpending(&waiting) && (sigismember(&waiting, SIGTERM) > 0 ||
                                      sigismember(&waiting, SIGINT) > 0);
@@ -286,7 +262,10 @@ is_start_ended(void *user)
 static int
 run_broker(struct config *config, int argc, char **argv)
 {
-    struct origin origin = find_origin();
+    struct sigaction action;
+    bool is_ignored =
+        !sigaction(SIGHUP, NULL, &action) && action.sa_handler == SIG_IGN;
+    struct origin origin = {!is_ignored && has_terminal(), getppid()};
     struct broker *broker = NULL;
     struct supervisor supervisor;
     struct fetching fetching = {NULL, INT64_MIN / 2};
