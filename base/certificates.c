@@ -10,15 +10,6 @@
 
 #include "base/openssl.h"
 
-static bool
-is_end_of_pem(void)
-{
-    unsigned long code = ERR_peek_last_error();
-
-    return ERR_GET_LIB(code) == ERR_LIB_PEM &&
-           ERR_GET_REASON(code) == PEM_R_NO_START_LINE;
-}
-
 FILE *
 certificates_open_file(const char *path, const char *what, struct problem *why)
 {
@@ -37,6 +28,7 @@ read_all(struct stack_st_X509 *all, FILE *file, const char *path,
          struct problem *why)
 {
     X509 *next = NULL;
+    unsigned long end;
     int n;
 
     ERR_clear_error();
@@ -51,7 +43,9 @@ read_all(struct stack_st_X509 *all, FILE *file, const char *path,
         ERR_clear_error();
     }
     n = sk_X509_num(all);
-    if (is_end_of_pem())
+    end = ERR_peek_last_error();
+    if (ERR_GET_LIB(end) == ERR_LIB_PEM &&
+        ERR_GET_REASON(end) == PEM_R_NO_START_LINE)
         return n ? STATUS_OK
                  : problem(why, STATUS_IO, "%s: there is no certificate in it",
                            path);

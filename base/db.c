@@ -167,19 +167,6 @@ db_keep(struct db *db, sqlite3_stmt **statement, const char *sql,
     return STATUS_OK;
 }
 
-static void
-forget_kept(struct db *db)
-{
-    struct map_node *after;
-    struct kept_statement *kept;
-
-    map_each (kept, after, &db->kept, node) {
-        sqlite3_finalize(kept->statement);
-        free(kept);
-    }
-    map_fini(&db->kept);
-}
-
 enum status
 db_step(struct db *db, sqlite3_stmt *statement, bool *row, const char *what,
         struct problem *why)
@@ -206,22 +193,6 @@ static const char *
 data_of(struct slice bytes)
 {
     return bytes.size ? bytes.data : "";
-}
-
-static void
-bind_values(sqlite3_stmt *statement, const struct db_value *values)
-{
-    for (int n = 1; values->type; values++, n++)
-        if (values->type == DB_INTEGER)
-            sqlite3_bind_int64(statement, n, values->number);
-        else if (values->type == DB_REAL)
-            sqlite3_bind_double(statement, n, values->real);
-        else if (values->type == DB_TEXT)
-            sqlite3_bind_text64(statement, n, data_of(values->bytes),
-                                values->bytes.size, SQLITE_STATIC, SQLITE_UTF8);
-        else if (values->type == DB_BYTES)
-            sqlite3_bind_blob64(statement, n, data_of(values->bytes),
-                                values->bytes.size, SQLITE_STATIC);
 }
 
 void
@@ -272,8 +243,17 @@ db_select(struct db *db, const char *what, struct problem *why, const char *sql,
     struct db_rows rows = {.db = db, .what = what, .why = why};
 
     rows.rc = db_keep(db, &rows.statement, sql, why);
-    if (rows.statement)
-        bind_values(rows.statement, values);
+    for (int n = 1; rows.statement && values->type; values++, n++)
+        if (values->type == DB_INTEGER)
+            sqlite3_bind_int64(rows.statement, n, values->number);
+        else if (values->type == DB_REAL)
+            sqlite3_bind_double(rows.statement, n, values->real);
+        else if (values->type == DB_TEXT)
+            sqlite3_bind_text64(rows.statement, n, data_of(values->bytes),
+                                values->bytes.size, SQLITE_STATIC, SQLITE_UTF8);
+        else if (values->type == DB_BYTES)
+            sqlite3_bind_blob64(rows.statement, n, data_of(values->bytes),
+                                values->bytes.size, SQLITE_STATIC);
     return rows;
 }
 
@@ -362,34 +342,6 @@ static const char *const settings[] = {
     [DB_SCRATCH] = "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF",
 };
 
-/* Checks that SQLite has set WAL mode: if SQLite cannot, it only returns
- * another mode. Without WAL readers and the writer would block each other. */
-static enum status
-check_wal(struct db *db, const char *path, struct problem *why)
-{
-    char mode[16] = "";
-    enum status rc =
-        db_find(db, "ask the journal mode", why, NULL, "PRAGMA journal_mode",
-                DB_VALUES(), DB_INTO(&mode));
-
-    if (!rc && strcmp(mode, "wal") != 0)
-        rc = problem(why, STATUS_IO, "%s: its journal mode is %s, not wal",
-                     path, mode);
-    return rc;
-}
-
-/* "file:PATH?immutable=1": the name by which SQLite reads an immutable file. */
-static void
-immutable_name(const char *path, char *name, size_t size)
-{
-    size_t n = (size_t)snprintf(name, size, "file:");
-
-    for (; *path && n + sizeof("%00?immutable=1") < size; path++)
-        n += (size_t)snprintf(name + n, size - n,
-                              strchr("%?#", *path) ? "%%%02X" : "%c", *path);
-    snprintf(name + n, size - n, "?immutable=1");
-}
-
 /*
  * A read-only connection also makes -wal and -shm if they are missing, and
  * leaves them behind. So a database without a WAL is opened as immutable. One
@@ -401,11 +353,18 @@ open_for_a_look(struct db *db, const char *path)
 {
     int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_READONLY;
     char name[3 * 4200 + 32];
+    size_t n;
     int result;
 
     snprintf(name, sizeof(name), "%s-wal", path);
     if (access(name, F_OK)) {
-        immutable_name(path, name, sizeof(name));
+        /* "file:PATH?immutable=1" */
+        n = (size_t)snprintf(name, sizeof(name), "file:");
+        for (; *path && n + sizeof("%00?immutable=1") < sizeof(name); path++)
+            n +=
+                (size_t)snprintf(name + n, sizeof(name) - n,
+                                 strchr("%?#", *path) ? "%%%02X" : "%c", *path);
+        snprintf(name + n, sizeof(name) - n, "?immutable=1");
         return sqlite3_open_v2(name, &db->handle, flags | SQLITE_OPEN_URI,
                                NULL);
     }
@@ -431,30 +390,23 @@ make_private(struct db *db, const char *path)
         db->is_exposed = true;
 }
 
-static int
-open_handle(struct db *db, const char *path, enum db_mode mode)
-{
-    int flags = mode == DB_READER ? SQLITE_OPEN_READONLY
-                                  : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
-
-    if (mode == DB_LOOK)
-        return open_for_a_look(db, path);
-    if (mode == DB_WRITER || mode == DB_SMALL)
-        make_private(db, path);
-    return sqlite3_open_v2(path, &db->handle, SQLITE_OPEN_NOMUTEX | flags,
-                           NULL);
-}
-
 static enum status
 open_file(struct db *db, const char *path, enum db_mode mode,
           struct problem *why)
 {
-    bool is_wal = mode == DB_WRITER || mode == DB_SMALL || mode == DB_READER;
-    char what[600];
+    int flags = mode == DB_READER ? SQLITE_OPEN_READONLY
+                                  : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+    char what[600], journal[16] = "";
+    enum status rc;
     int result;
 
     snprintf(what, sizeof(what), "open %s", path);
-    result = open_handle(db, path, mode);
+    if (mode == DB_WRITER || mode == DB_SMALL)
+        make_private(db, path);
+    result = mode == DB_LOOK
+                 ? open_for_a_look(db, path)
+                 : sqlite3_open_v2(path, &db->handle,
+                                   SQLITE_OPEN_NOMUTEX | flags, NULL);
     if (result)
         return db_problem(db, result, what, why);
     sqlite3_extended_result_codes(db->handle, 1);
@@ -463,7 +415,16 @@ open_file(struct db *db, const char *path, enum db_mode mode,
     result = sqlite3_exec(db->handle, settings[mode], NULL, NULL, NULL);
     if (result)
         return db_problem(db, result, what, why);
-    return is_wal ? check_wal(db, path, why) : STATUS_OK;
+    if (mode != DB_WRITER && mode != DB_SMALL && mode != DB_READER)
+        return STATUS_OK;
+    /* If SQLite cannot set WAL mode, it only returns another mode. Without WAL
+     * readers and the writer would block each other. */
+    rc = db_find(db, "ask the journal mode", why, NULL, "PRAGMA journal_mode",
+                 DB_VALUES(), DB_INTO(&journal));
+    if (!rc && strcmp(journal, "wal") != 0)
+        rc = problem(why, STATUS_IO, "%s: its journal mode is %s, not wal",
+                     path, journal);
+    return rc;
 }
 
 enum status
@@ -498,7 +459,14 @@ db_open_kind(struct db *db, const struct db_kind *kind, const char *path,
 void
 db_close(struct db *db)
 {
-    forget_kept(db);
+    struct map_node *after;
+    struct kept_statement *kept;
+
+    map_each (kept, after, &db->kept, node) {
+        sqlite3_finalize(kept->statement);
+        free(kept);
+    }
+    map_fini(&db->kept);
     /* A statement that was not finalised keeps the file open, but does no other
      * harm: the second version of close never fails. */
     sqlite3_close_v2(db->handle);
@@ -522,27 +490,6 @@ db_unlink(const char *path, struct problem *why)
 }
 
 /* Copying */
-
-/* Opens a connection that never changes the database: the last connection that
- * closes would else move the WAL into it. */
-static int
-open_source(struct db *db, const char *path)
-{
-    int result = sqlite3_open_v2(
-        path, &db->handle, SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_READONLY, NULL);
-
-    if (!result)
-        result = sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE,
-                                   1, NULL);
-    if (!result)
-        result = sqlite3_busy_timeout(db->handle, BUSY_MS);
-    /* Begins to read: this is the moment. */
-    if (!result)
-        result = sqlite3_exec(db->handle,
-                              "BEGIN; SELECT count(*) FROM sqlite_schema", NULL,
-                              NULL, NULL);
-    return result;
-}
 
 /* Looks at the copy as it is on the disk: it has no WAL. */
 static enum status
@@ -594,13 +541,24 @@ enum status
 db_copy(const char *from, const char *to, struct problem *why)
 {
     struct db source = {.handle = NULL}, copy = {.handle = NULL};
-    int result = open_source(&source, from);
+    int result = sqlite3_open_v2(
+        from, &source.handle, SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_READONLY, NULL);
     enum status rc = STATUS_OK;
 
+    /* Never changes the source: the last connection that closes would else move
+     * the WAL into it. */
+    if (!result)
+        result = sqlite3_db_config(source.handle,
+                                   SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    if (!result)
+        result = sqlite3_busy_timeout(source.handle, BUSY_MS);
+    /* Begins to read: this is the moment. */
+    if (!result)
+        result = sqlite3_exec(source.handle,
+                              "BEGIN; SELECT count(*) FROM sqlite_schema", NULL,
+                              NULL, NULL);
     if (result) {
-        const char *text = sqlite3_errmsg(source.handle);
-
-        rc = problem(why, STATUS_GONE, "%s", text);
+        rc = problem(why, STATUS_GONE, "%s", sqlite3_errmsg(source.handle));
         goto out;
     }
     rc = db_open(&copy, to, DB_SCRATCH, why);
@@ -637,35 +595,25 @@ db_heed(struct db *db, const atomic_bool *is_ending)
     db_interrupt(db, look_at_end, (void *)(uintptr_t)is_ending);
 }
 
-/* Checks that a file of a kind is new or of that kind. */
-static enum status
-check_owner(struct db *db, int64_t version, struct problem *why)
-{
-    int64_t application = 0;
-    int64_t n_tables = 0;
-    enum status rc;
-
-    if (!db->kind)
-        return STATUS_OK;
-    rc = db_number(db, "PRAGMA application_id", &application, why);
-    if (!rc)
-        rc =
-            db_number(db, "SELECT count(*) FROM sqlite_master", &n_tables, why);
-    if (rc || (version == 0 && n_tables == 0 && application == 0) ||
-        (version > 0 && (!db->kind->application_id ||
-                         application == db->kind->application_id)))
-        return rc;
-    return db_fail(db, STATUS_INVALID, why,
-                   "the file is another program's database");
-}
-
+/* Checks that a file of a kind is new or of that kind, too. */
 static enum status
 read_version(struct db *db, int n_steps, int64_t *version, struct problem *why)
 {
+    int64_t application = 0, n_tables = 0;
     enum status rc = db_number(db, "PRAGMA user_version", version, why);
 
-    if (!rc)
-        rc = check_owner(db, *version, why);
+    if (!rc && db->kind)
+        rc = db_number(db, "PRAGMA application_id", &application, why);
+    if (!rc && db->kind)
+        rc =
+            db_number(db, "SELECT count(*) FROM sqlite_master", &n_tables, why);
+    if (!rc && db->kind &&
+        (*version == 0
+             ? n_tables != 0 || application != 0
+             : *version < 0 || (db->kind->application_id &&
+                                application != db->kind->application_id)))
+        return db_fail(db, STATUS_INVALID, why,
+                       "the file is another program's database");
     if (rc || (*version >= 0 && *version <= n_steps))
         return rc;
     return db_fail(db, STATUS_INVALID, why,
@@ -814,17 +762,19 @@ db_rollback(struct db *db)
         sqlite3_exec(db->handle, "ROLLBACK", NULL, NULL, NULL);
 }
 
-/* Runs the missing steps. */
-static enum status
-run_steps(struct db *db, const char *const *steps, int n_steps,
-          struct problem *why)
+enum status
+db_migrate(struct db *db, const char *const *steps, int n_steps,
+           struct problem *why)
 {
     char text[100];
-    int64_t version;
-    enum status rc = read_version(db, n_steps, &version, why);
+    int64_t version = 0;
+    enum status rc = db_begin(db, why);
 
-    if (rc || version == n_steps)
+    if (rc)
         return rc;
+    rc = read_version(db, n_steps, &version, why);
+    if (rc || version == n_steps)
+        return db_end(db, rc, why);
     for (int64_t i = version; !rc && i < n_steps; i++)
         rc = db_exec(db, steps[i], why);
     if (!rc && db->kind && db->kind->application_id) {
@@ -833,14 +783,7 @@ run_steps(struct db *db, const char *const *steps, int n_steps,
         rc = db_exec(db, text, why);
     }
     snprintf(text, sizeof(text), "PRAGMA user_version=%d", n_steps);
-    return rc ? rc : db_exec(db, text, why);
-}
-
-enum status
-db_migrate(struct db *db, const char *const *steps, int n_steps,
-           struct problem *why)
-{
-    enum status rc = db_begin(db, why);
-
-    return rc ? rc : db_end(db, run_steps(db, steps, n_steps, why), why);
+    if (!rc)
+        rc = db_exec(db, text, why);
+    return db_end(db, rc, why);
 }

@@ -179,15 +179,6 @@ takes_files(const char *dir)
     return fs.f_blocks > 0;
 }
 
-/* True if the last name of `path` is longer than a name may be. */
-static bool
-is_name_too_long(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return strlen(slash ? slash + 1 : path) > NAME_MAX;
-}
-
 enum status
 file_check_dir(const char *dir, struct problem *why)
 {
@@ -203,12 +194,15 @@ file_check_dir(const char *dir, struct problem *why)
     snprintf(path, sizeof(path), "%s", dir);
     while (stat(path, &found)) {
         int error = errno;
+        const char *slash = strrchr(path, '/');
         bool is_link = !lstat(path, &found); /* a link that leads nowhere */
 
         errno = error;
         if (error != ENOENT || is_link)
             return problem_errno(why, "cannot use the directory", path);
-        if (is_name_too_long(path)) { /* reported only if its folder exists */
+        /* The last name: */
+        if (strlen(slash ? slash + 1 : path) >
+            NAME_MAX) { /* reported only if its folder exists */
             errno = ENAMETOOLONG;
             return problem_errno(why, "cannot create the directory", path);
         }

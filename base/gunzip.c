@@ -70,18 +70,6 @@ gunzip_new_deflate(uint64_t max_bytes, gunzip_fn *on_bytes, void *user)
     return g;
 }
 
-/* Finds out what is to be inflated, by the first byte. */
-static void
-judge_form(struct gunzip *g, unsigned char first)
-{
-    g->form = FORM_GZIP;
-    if (g->is_deflate)
-        inflateReset2(&g->z,
-                      (first & 15) == ZLIB_METHOD ? MAX_WBITS : -MAX_WBITS);
-    else if (first != MEMBER_MAGIC)
-        g->form = FORM_PLAIN;
-}
-
 void
 gunzip_free(struct gunzip *g)
 {
@@ -101,16 +89,6 @@ pass_on(struct gunzip *g, struct slice bytes, struct problem *why)
                        g->form == FORM_GZIP ? " when inflated" : "");
     g->n_out += bytes.size;
     return bytes.size ? g->on_bytes(bytes, g->user, why) : STATUS_OK;
-}
-
-static enum status
-begin_member(struct gunzip *g, struct problem *why)
-{
-    if (*g->z.next_in != MEMBER_MAGIC || inflateReset(&g->z) != Z_OK)
-        return problem(why, STATUS_MALFORMED,
-                       "not gzip: something else follows its end");
-    g->is_between = false;
-    return STATUS_OK;
 }
 
 /* Inflates one piece at most, and passes it on. */
@@ -151,8 +129,15 @@ inflate_step(struct gunzip *g, struct slice *input, struct problem *why)
     size_t n_out = 0;
     enum status rc = STATUS_OK;
 
-    if (g->form == FORM_UNKNOWN && size > 0)
-        judge_form(g, (unsigned char)*input->data);
+    if (g->form == FORM_UNKNOWN && size > 0) {
+        unsigned char first = (unsigned char)*input->data;
+
+        g->form =
+            g->is_deflate || first == MEMBER_MAGIC ? FORM_GZIP : FORM_PLAIN;
+        if (g->is_deflate)
+            inflateReset2(&g->z,
+                          (first & 15) == ZLIB_METHOD ? MAX_WBITS : -MAX_WBITS);
+    }
     if (g->form != FORM_GZIP) {
         rc = pass_on(g, (struct slice){input->data, size}, why);
         slice_skip(input, size);
@@ -165,8 +150,11 @@ inflate_step(struct gunzip *g, struct slice *input, struct problem *why)
            n_out + PIECE_SIZE <= STEP_OUT) {
         size_t piece = 0;
 
-        if (g->is_between)
-            rc = begin_member(g, why);
+        if (g->is_between &&
+            (*g->z.next_in != MEMBER_MAGIC || inflateReset(&g->z) != Z_OK))
+            rc = problem(why, STATUS_MALFORMED,
+                         "not gzip: something else follows its end");
+        g->is_between &= rc != STATUS_OK;
         if (!rc)
             rc = inflate_piece(g, &piece, why);
         n_out += piece;

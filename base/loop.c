@@ -160,22 +160,6 @@ on_timer(uv_timer_t *timer)
     (void)timer; /* on_prepare follows */
 }
 
-/* Sets the timer for the first alarm. libuv counts from the beginning of the
- * turn, unless its time is brought up to date. */
-static void
-cover_first_alarm(struct loop *loop)
-{
-    int64_t wait_us;
-
-    if (!is_uncovered(loop))
-        return;
-    loop->due_us = loop->first->at_us;
-    wait_us = loop->due_us - clock_steady_us();
-    uv_update_time(&loop->uv);
-    uv_timer_start(&loop->timer, on_timer,
-                   wait_us > 0 ? ((uint64_t)wait_us + 999) / 1000 : 0, 0);
-}
-
 /* Tasks and wakes */
 
 static void
@@ -368,17 +352,6 @@ on_idle(uv_idle_t *idle)
     (void)idle; /* an active idle handle keeps the loop awake */
 }
 
-static bool
-has_tasks(struct loop *loop)
-{
-    bool has;
-
-    pthread_mutex_lock(&loop->mutex);
-    has = !list_is_empty(&loop->mailbox);
-    pthread_mutex_unlock(&loop->mutex);
-    return has;
-}
-
 /* Before the loop sleeps. When alarms rang, it looks at its descriptors first:
  * an alarm may have caused something that comes before sleep. */
 static void
@@ -393,9 +366,22 @@ on_prepare(uv_prepare_t *prepare)
         uv_idle_start(&loop->idle, on_idle);
     else
         uv_idle_stop(&loop->idle);
-    cover_first_alarm(loop);
-    if (loop->is_ending && !loop->n_jobs && !has_tasks(loop))
+    if (is_uncovered(loop)) {
+        /* Sets the timer for the first alarm. libuv counts from the beginning
+         * of the turn, unless its time is brought up to date. */
+        int64_t wait_us = loop->first->at_us - clock_steady_us();
+
+        loop->due_us = loop->first->at_us;
+        uv_update_time(&loop->uv);
+        uv_timer_start(&loop->timer, on_timer,
+                       wait_us > 0 ? ((uint64_t)wait_us + 999) / 1000 : 0, 0);
+    }
+    if (!loop->is_ending || loop->n_jobs)
+        return;
+    pthread_mutex_lock(&loop->mutex);
+    if (list_is_empty(&loop->mailbox))
         uv_stop(&loop->uv);
+    pthread_mutex_unlock(&loop->mutex);
 }
 
 /* Life */

@@ -47,17 +47,6 @@ word_of(const char *at, size_t size)
     return le64toh(word);
 }
 
-static void
-draw_seed(struct map *map)
-{
-    /* Early in the life of a machine the kernel may have no random bytes. An
-     * address is the better secret than none. */
-    if (getrandom(map->seed, sizeof(map->seed), GRND_NONBLOCK) !=
-        sizeof(map->seed))
-        map->seed[0] = (uintptr_t)map;
-    map->is_seeded = true;
-}
-
 uint64_t
 map_hash(struct map *map, struct slice key)
 {
@@ -65,8 +54,14 @@ map_hash(struct map *map, struct slice key)
                      0x7465646279746573};
     uint64_t size = (uint64_t)key.size << 56;
 
-    if (!map->is_seeded)
-        draw_seed(map);
+    if (!map->is_seeded) {
+        /* Early in the life of a machine the kernel may have no random bytes.
+         * An address is the better secret than none. */
+        if (getrandom(map->seed, sizeof(map->seed), GRND_NONBLOCK) !=
+            sizeof(map->seed))
+            map->seed[0] = (uintptr_t)map;
+        map->is_seeded = true;
+    }
     for (int i = 0; i < 4; i++)
         v[i] ^= map->seed[i % 2];
     for (; key.size >= 8; slice_skip(&key, 8))

@@ -40,27 +40,12 @@ read_port(const char *text, unsigned *port)
     return text + digits.size;
 }
 
-/* True if a URL continues with HOST or HOST:PORT, HOST being a name or
- * [ADDRESS]. Refuses a user before it: that could look like a host
- * ("localhost:80@example.org"), and documents would publish it. */
-static bool
-is_host_and_port(const char *text)
-{
-    const char *end = text + strcspn(text, *text == '[' ? "]/" : ":/@[]");
-    unsigned port;
-
-    if (*text == '[' && *end++ != ']')
-        return false;
-    if (end > text && *end == ':')
-        end = read_port(end + 1, &port);
-    return end && end > text && (*end == '/' || *end == '\0');
-}
-
 static enum status
 read_url(const char *text, char *to, size_t room, struct problem *why)
 {
     enum status rc = option_text(text, to, room, why);
-    const char *host = NULL;
+    const char *host = NULL, *end;
+    unsigned port;
 
     if (rc)
         return rc;
@@ -77,7 +62,15 @@ read_url(const char *text, char *to, size_t room, struct problem *why)
                        "\"%s\" has a query or a fragment; paths are put "
                        "behind it",
                        problem_quote(slice_of(text)).text);
-    if (!is_host_and_port(host))
+    /* HOST or HOST:PORT, HOST being a name or [ADDRESS]. Refuses a user before
+     * it: that could look like a host ("localhost:80@example.org"), and
+     * documents would publish it. */
+    end = host + strcspn(host, *host == '[' ? "]/" : ":/@[]");
+    if (*host == '[')
+        end = *end == ']' ? end + 1 : host;
+    if (end > host && *end == ':')
+        end = read_port(end + 1, &port);
+    if (!end || end == host || (*end && *end != '/'))
         return problem(why, STATUS_INVALID,
                        "\"%s\" has something else than HOST or HOST:PORT "
                        "before its path",
@@ -536,29 +529,6 @@ options_read(const struct option *option, const char *mark, const char *text,
     return rc ? problem_prefix(why, rc, "%s%s: ", mark, option->name) : rc;
 }
 
-/* Returns the text of row number `row`, which may be the next argument; NULL
- * and `why`: it is missing, or not wanted. */
-static const char *
-find_value(const struct option *o, const char *equals, int argc, char **argv,
-           int *i, struct problem *why)
-{
-    const char *value;
-
-    if (!o->argument && !equals)
-        return "yes";
-    if (!o->argument) {
-        problem_set(why, "--%s: takes no value", o->name);
-        return NULL;
-    }
-    if (equals)
-        return equals + 1;
-    value = *i + 1 < argc ? argv[++*i] : NULL;
-    if (value && !slice_starts(slice_of(value), "--"))
-        return value;
-    problem_set(why, "--%s: %s is missing", o->name, o->argument);
-    return NULL;
-}
-
 /* Takes an option: argv[*i], and its value, if that is the next argument. */
 static enum status
 take_option(const struct options *options, int argc, char **argv, int *i,
@@ -568,6 +538,7 @@ take_option(const struct options *options, int argc, char **argv, int *i,
     const char *argument = is_help ? "--help" : argv[*i];
     const char *equals = strchr(argument, '=');
     size_t size = equals ? (size_t)(equals - argument) : strlen(argument);
+    const struct option *o;
     struct slice name;
     const char *value;
     size_t row;
@@ -583,13 +554,21 @@ take_option(const struct options *options, int argc, char **argv, int *i,
     if (given->options[row] && !options->rows[row].may_repeat)
         return problem(why, STATUS_INVALID, "--%s: is there twice",
                        options->rows[row].name);
-    value = find_value(&options->rows[row], equals, argc, argv, i, why);
-    if (!value)
-        return STATUS_INVALID;
+    o = &options->rows[row];
+    if (!o->argument && equals)
+        return problem(why, STATUS_INVALID, "--%s: takes no value", o->name);
+    value = !o->argument    ? "yes"
+            : equals        ? equals + 1
+            : *i + 1 < argc ? argv[++*i]
+                            : NULL;
+    if (!value ||
+        (o->argument && !equals && slice_starts(slice_of(value), "--")))
+        return problem(why, STATUS_INVALID, "--%s: %s is missing", o->name,
+                       o->argument);
     given->options[row] = value;
     given->given[given->n_given++] = (struct given){row, value};
-    if (options->rows[row].type == OPTION_WISH)
-        given->wish = &options->rows[row];
+    if (o->type == OPTION_WISH)
+        given->wish = o;
     return STATUS_OK;
 }
 
@@ -657,18 +636,6 @@ options_set_defaults(const struct options *options, void *values,
 #define TEXT_WIDTH  80
 #define HELP_COLUMN 29
 
-/* The blanks and newlines at `text` that do not end its paragraph. */
-static size_t
-count_blanks(const char *text)
-{
-    size_t n = 0;
-
-    while (text[n] == ' ' ||
-           (text[n] == '\n' && text[n + 1] && !strchr("\n ", text[n + 1])))
-        n++;
-    return n;
-}
-
 const char *
 options_wrap(FILE *to, const char *text, size_t column, const char *indent)
 {
@@ -687,7 +654,10 @@ options_wrap(FILE *to, const char *text, size_t column, const char *indent)
         fprintf(to, "%.*s", (int)word, text);
         column += word;
         text += word;
-        text += count_blanks(text);
+        /* Skips blanks and newlines that do not end the paragraph. */
+        while (*text == ' ' ||
+               (*text == '\n' && text[1] && !strchr("\n ", text[1])))
+            text++;
     }
     fputc('\n', to);
     return *text == '\n' ? text + 1 : text;

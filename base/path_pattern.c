@@ -2,18 +2,6 @@
 
 #include <assert.h>
 
-/* The length of the part at a hole before `end`, a character of the pattern or
- * its NUL. */
-static size_t
-hole_size(struct slice path, char end)
-{
-    size_t size = 0;
-
-    while (size < path.size && path.data[size] != '/' && path.data[size] != end)
-        size++;
-    return size;
-}
-
 /* True if the path ends in another way than the pattern behind its last hole.
  * Most paths of a table differ there from each other, and not in their first
  * bytes. */
@@ -42,7 +30,11 @@ path_pattern_match(const char *pattern, struct slice path,
 
         if (*pattern == '{') {
             pattern += strcspn(pattern, "}") + 1;
-            size = hole_size(path, *pattern);
+            /* Up to the character behind the hole, or the NUL. */
+            size = 0;
+            while (size < path.size && path.data[size] != '/' &&
+                   path.data[size] != *pattern)
+                size++;
             if (size == 0)
                 return false;
             assert(n_holes < PATH_HOLES_MAX);

@@ -35,18 +35,6 @@ token_check(struct slice text, const char *name, struct problem *why)
     return STATUS_OK;
 }
 
-static enum status
-check_readers(const char *path, const struct stat *file, struct problem *why)
-{
-    if (!S_ISREG(file->st_mode) || file->st_uid != geteuid() ||
-        !(file->st_mode & 077))
-        return STATUS_OK;
-    return problem(why, STATUS_IO,
-                   "%s: other users can reach this token file (mode %04o): "
-                   "chmod 600",
-                   path, (unsigned)file->st_mode & 07777);
-}
-
 /* Reads until the end, or until the buffer is full. -1: errno says why. */
 static ssize_t
 read_all(int fd, char *to, size_t size)
@@ -67,19 +55,6 @@ read_all(int fd, char *to, size_t size)
     return (ssize_t)n;
 }
 
-static enum status
-check_line(const char *path, struct slice *line, struct problem *why)
-{
-    if (line->size > 0 && line->data[line->size - 1] == '\n')
-        line->size--;
-    if (line->size > 0 && line->data[line->size - 1] == '\r')
-        line->size--;
-    if (line->size > 0 && memchr(line->data, '\n', line->size))
-        return problem(why, STATUS_INVALID,
-                       "%s: a token file is one line, this one has more", path);
-    return token_check(*line, path, why);
-}
-
 enum status
 token_file_read(const char *path, bool is_regular, struct token *token,
                 struct problem *why)
@@ -98,12 +73,25 @@ token_file_read(const char *path, bool is_regular, struct token *token,
         goto out;
     }
     token->is_regular = S_ISREG(file.st_mode);
-    rc = check_readers(path, &file, why);
+    rc = STATUS_OK;
+    if (S_ISREG(file.st_mode) && file.st_uid == geteuid() &&
+        (file.st_mode & 077))
+        rc = problem(why, STATUS_IO,
+                     "%s: other users can reach this token file (mode %04o): "
+                     "chmod 600",
+                     path, (unsigned)file.st_mode & 07777);
     if (!rc && is_regular && !token->is_regular)
         rc = problem(why, STATUS_IO, "%s: a pipe is not read again", path);
     line.size = (size_t)n;
+    if (line.size > 0 && bytes[line.size - 1] == '\n')
+        line.size--;
+    if (line.size > 0 && bytes[line.size - 1] == '\r')
+        line.size--;
+    if (!rc && memchr(bytes, '\n', line.size))
+        rc = problem(why, STATUS_INVALID,
+                     "%s: a token file is one line, this one has more", path);
     if (!rc)
-        rc = check_line(path, &line, why);
+        rc = token_check(line, path, why);
     if (!rc) {
         memcpy(token->text, line.data, line.size);
         token->text[line.size] = '\0';

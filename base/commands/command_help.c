@@ -48,20 +48,6 @@ command_is_group(const struct program *program, const char *word)
     return false;
 }
 
-static void
-print_paragraphs(const char *text, FILE *to)
-{
-    while (text && *text)
-        if (*text == ' ' || *text == '\n') {
-            size_t size = strcspn(text, "\n");
-
-            fprintf(to, "%.*s\n", (int)size, text);
-            text += size + (text[size] == '\n');
-        } else {
-            text = options_wrap(to, text, 0, "");
-        }
-}
-
 void
 command_examples(const char *examples, const char *before, FILE *to)
 {
@@ -93,7 +79,15 @@ print_section(const char *text, FILE *to)
     if (!text)
         return;
     fputc('\n', to);
-    print_paragraphs(text, to);
+    while (*text)
+        if (*text == ' ' || *text == '\n') {
+            size_t size = strcspn(text, "\n");
+
+            fprintf(to, "%.*s\n", (int)size, text);
+            text += size + (text[size] == '\n');
+        } else {
+            text = options_wrap(to, text, 0, "");
+        }
 }
 
 static void
@@ -113,23 +107,6 @@ print_usage(const struct program *program, const struct command *command,
                 program->name, program->name);
 }
 
-/* Describes the operands of the command. */
-static void
-print_operands(const struct program *program, const struct command *command,
-               FILE *to)
-{
-    const struct operand_row *row = program->operands;
-    struct operand words[COMMAND_OPERANDS_MAX];
-    size_t n = operands_read(command, words);
-
-    for (; row && row->name; row++)
-        for (size_t i = 0; i < n; i++)
-            if (operand_may_be(&words[i], row->name)) {
-                options_help_row(row->name, NULL, row->help, to);
-                break;
-            }
-}
-
 void
 command_help(const struct program *program, const struct command *command,
              FILE *to)
@@ -138,11 +115,19 @@ command_help(const struct program *program, const struct command *command,
     struct options options = command_options(program, command, rows);
     struct options own = {rows, command_n_options(command)};
     struct options shared = {rows + own.n, options.n - own.n};
+    const struct operand_row *row = program->operands;
+    struct operand words[COMMAND_OPERANDS_MAX];
+    size_t n = operands_read(command, words);
 
     print_usage(program, command, to);
     print_section(command->help, to);
     fputc('\n', to);
-    print_operands(program, command, to);
+    for (; row && row->name; row++)
+        for (size_t i = 0; i < n; i++)
+            if (operand_may_be(&words[i], row->name)) {
+                options_help_row(row->name, NULL, row->help, to);
+                break;
+            }
     options_help(&own, to);
     if (own.n > 0 && shared.n > 0)
         fputc('\n', to);

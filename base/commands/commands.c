@@ -218,18 +218,6 @@ check_operands(const struct arguments *given, struct problem *why)
                    given->command->operands);
 }
 
-static enum status
-check_required(const struct arguments *given, struct problem *why)
-{
-    const struct options *options = given->command->options;
-
-    for (size_t i = 0; options && i < options->n; i++)
-        if (options->rows[i].is_required && !given->options[i])
-            return problem(why, STATUS_INVALID, "--%s is missing: %s",
-                           options->rows[i].name, options->rows[i].help);
-    return STATUS_OK;
-}
-
 /* Converts the values of a table, whose rows begin at `first` of the options of
  * the command. The caller frees *values. */
 static enum status
@@ -252,6 +240,7 @@ static enum exit_code
 run_prepared(struct arguments *given)
 {
     const struct program *program = given->program;
+    const struct options *options = given->command->options;
     struct problem why = {""};
     enum exit_code code = EXIT_GOOD;
     enum status rc = STATUS_OK;
@@ -261,8 +250,10 @@ run_prepared(struct arguments *given)
     if (code)
         return code;
     rc = check_operands(given, &why);
-    if (!rc)
-        rc = check_required(given, &why);
+    for (size_t i = 0; !rc && options && i < options->n; i++)
+        if (options->rows[i].is_required && !given->options[i])
+            rc = problem(&why, STATUS_INVALID, "--%s is missing: %s",
+                         options->rows[i].name, options->rows[i].help);
     return rc ? command_fail(given, rc, &why) : given->command->run(given);
 }
 
@@ -301,18 +292,6 @@ run_command(const struct program *program, const struct command *command,
     return code;
 }
 
-/* Does what the first argument asks for, if it is no command's. */
-static enum exit_code
-run_no_command(const struct program *program, int argc, char **argv)
-{
-    bool has_wish =
-        argc == 1 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h");
-
-    if (argc > 0 && command_is_group(program, argv[0]) && has_wish)
-        return list_group(program, argv[0], argc > 1);
-    return refuse_name(program, argc, argv);
-}
-
 static enum exit_code
 run_line(const struct program *program, int argc, char **argv)
 {
@@ -335,7 +314,10 @@ run_line(const struct program *program, int argc, char **argv)
     command = find_command(program, argc - 1, argv + 1, &n_words);
     if (command)
         return run_command(program, command, argc - n_words, argv + n_words);
-    return run_no_command(program, argc - 1, argv + 1);
+    if (command_is_group(program, argv[1]) &&
+        (argc == 2 || !strcmp(argv[2], "--help") || !strcmp(argv[2], "-h")))
+        return list_group(program, argv[1], argc > 2);
+    return refuse_name(program, argc - 1, argv + 1);
 }
 
 enum exit_code

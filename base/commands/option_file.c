@@ -26,22 +26,6 @@ end_section(struct option_file *file)
         (void)at_line(file, line, inner.text);
 }
 
-static enum status
-begin_section(struct option_file *file, struct slice title, struct problem *why)
-{
-    enum status rc;
-
-    if (!file->begin)
-        return problem(why, STATUS_INVALID, "[%s]: this file has no sections",
-                       problem_quote(title).text);
-    rc = file->begin(file, title, why);
-    if (rc)
-        return rc;
-    file->is_in_section = true;
-    memset(file->line_of, 0, sizeof(file->line_of));
-    return STATUS_OK;
-}
-
 /* A line "[TITLE]". */
 static void
 take_section(struct option_file *file, const char *line)
@@ -50,6 +34,7 @@ take_section(struct option_file *file, const char *line)
     struct slice title = {line + 1, strcspn(line + 1, "]\r\n")};
     const char *rest = title.data + title.size;
     struct slice quoted = {line, strcspn(line, "\r\n")};
+    enum status rc;
 
     end_section(file);
     if (file->rc)
@@ -58,13 +43,20 @@ take_section(struct option_file *file, const char *line)
         rest += 1 + strspn(rest + 1, " \t\r\n");
     else
         rest = line;
-    if (*rest && *rest != ';' && *rest != '#' && file->begin) {
-        problem_set(&inner, "%s: %s, nothing behind it",
-                    problem_quote(quoted).text, file->section_form);
+    if (!file->begin)
+        rc = problem(&inner, STATUS_INVALID, "[%s]: this file has no sections",
+                     problem_quote(title).text);
+    else if (*rest && *rest != ';' && *rest != '#')
+        rc = problem(&inner, STATUS_INVALID, "%s: %s, nothing behind it",
+                     problem_quote(quoted).text, file->section_form);
+    else
+        rc = file->begin(file, title, &inner);
+    if (rc) {
         (void)at_line(file, file->line, inner.text);
-    } else if (begin_section(file, title, &inner)) {
-        (void)at_line(file, file->line, inner.text);
+        return;
     }
+    file->is_in_section = true;
+    memset(file->line_of, 0, sizeof(file->line_of));
 }
 
 /* Lines */
@@ -121,20 +113,12 @@ next_line(char *line, int size, void *stream)
     return file->rc ? NULL : line;
 }
 
-static bool
-is_quoted(const char *value)
-{
-    size_t size = strlen(value);
-
-    return size > 1 && (*value == '"' || *value == '\'') &&
-           value[size - 1] == *value;
-}
-
 static enum status
 take_key(struct option_file *file, const char *key, const char *value,
          struct problem *why)
 {
     const struct option *o = options_find(file->options, slice_of(key));
+    size_t size = strlen(value);
     unsigned *line;
 
     if (!*key || strpbrk(key, " \t"))
@@ -152,7 +136,8 @@ take_key(struct option_file *file, const char *key, const char *value,
                        "%s: is there twice, first in line %u", o->name, *line);
     *line = file->line;
     /* They would become part of the value: of a directory's name, say. */
-    if (is_quoted(value))
+    if (size > 1 && (*value == '"' || *value == '\'') &&
+        value[size - 1] == *value)
         return problem(why, STATUS_INVALID,
                        "%s: a value has no quotes around it", o->name);
     return options_read(o, "", value, file->values, why);

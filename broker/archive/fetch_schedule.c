@@ -1,6 +1,5 @@
 #include "broker/archive/fetch_schedule.h"
 
-#include "base/backoff.h"
 #include "base/clock.h"
 #include "broker/archive/set_progress.h"
 #include "broker/base/metrics.h"

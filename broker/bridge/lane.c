@@ -1,6 +1,5 @@
 #include "broker/bridge/lane.h"
 
-#include "base/backoff.h"
 #include "base/clock.h"
 #include "broker/bridge/outbound_state.h"
 

@@ -1,6 +1,6 @@
 #include "broker/hub/delivery.h"
 
-#include "base/backoff.h"
+#include "base/clock.h"
 #include "base/random.h"
 #include "base/token_file.h"
 #include "broker/base/metrics.h"

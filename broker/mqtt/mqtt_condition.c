@@ -2,7 +2,6 @@
 #include <openssl/rand.h>
 #include <openssl/ssl.h>
 
-#include "base/backoff.h"
 #include "base/clock.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"

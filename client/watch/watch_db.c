@@ -6,7 +6,6 @@
  */
 #include "client/watch/watch_db.h"
 
-#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/db.h"
 #include "base/file.h"

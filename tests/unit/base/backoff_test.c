@@ -1,5 +1,4 @@
-#include "base/backoff.h"
-
+#include "base/clock.h"
 #include "tests/test.h"
 
 #define SECOND ((int64_t)1000000)
