@@ -378,18 +378,6 @@ open_for_a_look(struct db *db, const char *path)
     return result;
 }
 
-/* Removes the permissions of other users from a database, such as a restored
- * copy. SQLite gives its WAL the same mode. */
-static void
-make_private(struct db *db, const char *path)
-{
-    struct stat st;
-
-    if (!stat(path, &st) && (st.st_mode & (S_IRWXG | S_IRWXO)) &&
-        chmod(path, S_IRUSR | S_IWUSR))
-        db->is_exposed = true;
-}
-
 static enum status
 open_file(struct db *db, const char *path, enum db_mode mode,
           struct problem *why)
@@ -397,12 +385,16 @@ open_file(struct db *db, const char *path, enum db_mode mode,
     int flags = mode == DB_READER ? SQLITE_OPEN_READONLY
                                   : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
     char what[600], journal[16] = "";
+    struct stat st;
     enum status rc;
     int result;
 
     snprintf(what, sizeof(what), "open %s", path);
-    if (mode == DB_WRITER || mode == DB_SMALL)
-        make_private(db, path);
+    /* Removes the permissions of other users from a database, such as a
+     * restored copy. SQLite gives its WAL the same mode. */
+    if ((mode == DB_WRITER || mode == DB_SMALL) && !stat(path, &st) &&
+        (st.st_mode & (S_IRWXG | S_IRWXO)) && chmod(path, S_IRUSR | S_IWUSR))
+        db->is_exposed = true;
     result = mode == DB_LOOK
                  ? open_for_a_look(db, path)
                  : sqlite3_open_v2(path, &db->handle,

@@ -17,29 +17,6 @@ start_thread(void *argument)
     return NULL;
 }
 
-/* Creates the thread with every signal blocked that other processes may send:
- * those belong to the thread that waits for them. Signals of the thread's own
- * faults (a bad address, abort) stay deliverable, so that they end the process
- * at once. */
-static int
-create_thread(struct thread *t)
-{
-    static const int own[] = {SIGSEGV, SIGBUS,  SIGFPE, SIGILL,
-                              SIGABRT, SIGTRAP, SIGSYS};
-    sigset_t blocked, before;
-    int error;
-
-    sigfillset(&blocked);
-    for (size_t i = 0; i < N_ELEMENTS(own); i++)
-        sigdelset(&blocked, own[i]);
-
-    /* The new thread inherits the mask. */
-    pthread_sigmask(SIG_SETMASK, &blocked, &before);
-    error = pthread_create(&t->id, NULL, start_thread, t);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error;
-}
-
 int
 thread_init_changed(pthread_cond_t *changed)
 {
@@ -59,6 +36,11 @@ enum status
 thread_start(struct thread *t, const char *name, void (*run)(struct thread *t),
              void *user, struct problem *why)
 {
+    static const int own[] = {SIGSEGV, SIGBUS,  SIGFPE, SIGILL,
+                              SIGABRT, SIGTRAP, SIGSYS};
+    sigset_t blocked, before;
+    int error;
+
     *t = (struct thread){.run = run, .user = user};
     snprintf(t->name, sizeof(t->name), "%s", name);
     thread_show_life(t);
@@ -70,8 +52,18 @@ thread_start(struct thread *t, const char *name, void (*run)(struct thread *t),
     if (errno)
         goto fail_mutex;
     t->is_running = true; /* before run(t) may look */
-    errno = create_thread(t);
-    if (errno)
+    /* The thread blocks every signal that other processes may send: those
+     * belong to the thread that waits for them. Signals of the thread's own
+     * faults (a bad address, abort) stay deliverable, so that they end the
+     * process at once. It inherits the mask. */
+    sigfillset(&blocked);
+    for (size_t i = 0; i < N_ELEMENTS(own); i++)
+        sigdelset(&blocked, own[i]);
+    pthread_sigmask(SIG_SETMASK, &blocked, &before);
+    error = pthread_create(&t->id, NULL, start_thread, t);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = error;
+    if (error)
         goto fail_changed;
     return STATUS_OK;
 

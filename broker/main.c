@@ -151,6 +151,16 @@ has_terminal(void)
     return fd >= 0;
 }
 
+static struct origin
+find_origin(void)
+{
+    struct sigaction action;
+    bool is_ignored =
+        !sigaction(SIGHUP, NULL, &action) && action.sa_handler == SIG_IGN;
+
+    return (struct origin){!is_ignored && has_terminal(), getppid()};
+}
+
 /* True if SIGHUP comes from the kernel or from the shell that started the
  * broker, and the terminal is gone. From any other process it requests a
  * reload, even if the broker has outlived its terminal. */
@@ -262,10 +272,7 @@ is_start_ended(void *user)
 static int
 run_broker(struct config *config, int argc, char **argv)
 {
-    struct sigaction action;
-    bool is_ignored =
-        !sigaction(SIGHUP, NULL, &action) && action.sa_handler == SIG_IGN;
-    struct origin origin = {!is_ignored && has_terminal(), getppid()};
+    struct origin origin = find_origin();
     struct broker *broker = NULL;
     struct supervisor supervisor;
     struct fetching fetching = {NULL, INT64_MIN / 2};

@@ -9,31 +9,26 @@ struct kind {
     char words[256]; /* with blanks between; "": none are known */
 };
 
-/* A word of a value's name: "xml" is one to type, FILE is the name of a file.
- */
-static void
-add_word(struct kind *kind, struct slice word)
-{
-    size_t size = strlen(kind->words);
-    bool is_typed = word.size > 0;
-
-    for (size_t i = 0; i < word.size; i++)
-        is_typed &= islower((unsigned char)word.data[i]) ||
-                    isdigit((unsigned char)word.data[i]) ||
-                    (word.data[i] == '-' && word.size > 1);
-    kind->is_file |= slice_is(word, "FILE") || slice_is(word, "PATH");
-    kind->is_directory |= slice_is(word, "DIR") || slice_is(word, "FOLDER");
-    kind->is_command |= slice_is(word, "COMMAND");
-    if (is_typed && size + 1 + word.size < sizeof(kind->words))
-        snprintf(kind->words + size, sizeof(kind->words) - size, "%s%.*s",
-                 size ? " " : "", (int)word.size, word.data);
-}
-
+/* Words of a value's name: "xml" is one to type, FILE is the name of a file. */
 static void
 add_words(struct kind *kind, struct slice name)
 {
-    while (name.size > 0)
-        add_word(kind, slice_take(&name, '|'));
+    while (name.size > 0) {
+        struct slice word = slice_take(&name, '|');
+        size_t size = strlen(kind->words);
+        bool is_typed = word.size > 0;
+
+        for (size_t i = 0; i < word.size; i++)
+            is_typed &= islower((unsigned char)word.data[i]) ||
+                        isdigit((unsigned char)word.data[i]) ||
+                        (word.data[i] == '-' && word.size > 1);
+        kind->is_file |= slice_is(word, "FILE") || slice_is(word, "PATH");
+        kind->is_directory |= slice_is(word, "DIR") || slice_is(word, "FOLDER");
+        kind->is_command |= slice_is(word, "COMMAND");
+        if (is_typed && size + 1 + word.size < sizeof(kind->words))
+            snprintf(kind->words + size, sizeof(kind->words) - size, "%s%.*s",
+                     size ? " " : "", SLICE_ARG(word));
+    }
 }
 
 static struct kind

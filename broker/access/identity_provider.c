@@ -54,39 +54,30 @@ provider_options_check(const struct provider_options *options,
     return STATUS_OK;
 }
 
-/* Appends a file, also one that jwk_set_read refuses because it is too large,
- * and writes its permissions. */
+/* A file that is too large is read so far that jwk_set_read refuses it. */
 static enum status
-read_file(struct buf *to, mode_t *mode, const char *path, struct problem *why)
+read_keys(struct jwk_set **keys, const char *path, struct problem *why)
 {
     FILE *file = fopen(path, "re");
-    char *room = buf_room(to, JWK_SET_BYTES_MAX + 1);
     enum status rc = STATUS_OK;
     struct stat info;
+    struct buf text;
+    mode_t mode;
+    char *room;
 
     if (!file)
         return problem_errno(why, "cannot read the JWK set", path);
     setvbuf(file, NULL, _IONBF, 0); /* no copy of a secret */
-    *mode = fstat(fileno(file), &info) ? 0 : info.st_mode;
+    mode = fstat(fileno(file), &info) ? 0 : info.st_mode;
+    buf_init(&text, JWK_SET_BYTES_MAX + 1);
+    room = buf_room(&text, JWK_SET_BYTES_MAX + 1);
     if (!room)
         rc = problem_memory(why);
     else
-        to->size = fread(room, 1, JWK_SET_BYTES_MAX + 1, file);
+        text.size = fread(room, 1, JWK_SET_BYTES_MAX + 1, file);
     if (ferror(file))
         rc = problem_errno(why, "cannot read the JWK set", path);
     fclose(file);
-    return rc;
-}
-
-static enum status
-read_keys(struct jwk_set **keys, const char *path, struct problem *why)
-{
-    struct buf text;
-    enum status rc;
-    mode_t mode;
-
-    buf_init(&text, JWK_SET_BYTES_MAX + 1);
-    rc = read_file(&text, &mode, path, why);
     if (!rc) {
         rc = jwk_set_read(keys, buf_slice(&text), false, why);
         if (rc)

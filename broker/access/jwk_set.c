@@ -290,37 +290,6 @@ jwk_set_unref(struct jwk_set *set)
 /* Verifying */
 
 static bool
-verify_hmac(EVP_MD_CTX *ctx, EVP_PKEY *key, const struct jwk_claimed *claimed)
-{
-    unsigned char own[EVP_MAX_MD_SIZE];
-    size_t size = sizeof(own);
-
-    return EVP_DigestSignInit(ctx, NULL, EVP_sha256(), NULL, key) == 1 &&
-           EVP_DigestSign(ctx, own, &size,
-                          (const unsigned char *)claimed->text.data,
-                          claimed->text.size) == 1 &&
-           size == claimed->signature.size &&
-           CRYPTO_memcmp(own, claimed->signature.data, size) == 0;
-}
-
-static bool
-verify_rsa(EVP_MD_CTX *ctx, EVP_PKEY *key, bool is_pss,
-           const struct jwk_claimed *claimed)
-{
-    EVP_PKEY_CTX *terms; /* of ctx */
-
-    return EVP_DigestVerifyInit(ctx, &terms, EVP_sha256(), NULL, key) == 1 &&
-           EVP_PKEY_CTX_set_rsa_padding(
-               terms, is_pss ? RSA_PKCS1_PSS_PADDING : RSA_PKCS1_PADDING) > 0 &&
-           (!is_pss || EVP_PKEY_CTX_set_rsa_pss_saltlen(
-                           terms, RSA_PSS_SALTLEN_DIGEST) > 0) &&
-           EVP_DigestVerify(ctx, (const unsigned char *)claimed->signature.data,
-                            claimed->signature.size,
-                            (const unsigned char *)claimed->text.data,
-                            claimed->text.size) == 1;
-}
-
-static bool
 verify_ecdsa(EVP_MD_CTX *ctx, EVP_PKEY *key, const struct jwk_claimed *claimed)
 {
     const unsigned char *halves = (const void *)claimed->signature.data;
@@ -347,15 +316,32 @@ static bool
 verify_with(const struct jwk *jwk, unsigned alg,
             const struct jwk_claimed *claimed)
 {
+    const unsigned char *text = (const void *)claimed->text.data;
+    size_t size = claimed->text.size, own_size = EVP_MAX_MD_SIZE;
     EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+    unsigned char own[EVP_MAX_MD_SIZE];
+    EVP_PKEY_CTX *terms; /* of ctx */
     bool is_good;
 
-    if (alg == HS256)
-        is_good = verify_hmac(ctx, jwk->key, claimed);
-    else if (alg == ES256)
+    if (alg == ES256)
         is_good = verify_ecdsa(ctx, jwk->key, claimed);
+    else if (alg == HS256)
+        is_good =
+            EVP_DigestSignInit(ctx, NULL, EVP_sha256(), NULL, jwk->key) == 1 &&
+            EVP_DigestSign(ctx, own, &own_size, text, size) == 1 &&
+            own_size == claimed->signature.size &&
+            CRYPTO_memcmp(own, claimed->signature.data, own_size) == 0;
     else
-        is_good = verify_rsa(ctx, jwk->key, alg == PS256, claimed);
+        is_good =
+            EVP_DigestVerifyInit(ctx, &terms, EVP_sha256(), NULL, jwk->key) ==
+                1 &&
+            EVP_PKEY_CTX_set_rsa_padding(terms, alg == PS256
+                                                    ? RSA_PKCS1_PSS_PADDING
+                                                    : RSA_PKCS1_PADDING) > 0 &&
+            (alg != PS256 || EVP_PKEY_CTX_set_rsa_pss_saltlen(
+                                 terms, RSA_PSS_SALTLEN_DIGEST) > 0) &&
+            EVP_DigestVerify(ctx, (const void *)claimed->signature.data,
+                             claimed->signature.size, text, size) == 1;
     EVP_MD_CTX_free(ctx);
     ERR_clear_error();
     return is_good;

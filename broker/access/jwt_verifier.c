@@ -196,31 +196,13 @@ look_up(struct jwt_verifier *v, const struct digest *hash,
     return found;
 }
 
-/* `lock` is held. */
-static enum status
-verify(struct jwt *jwt, struct slice text, const struct jwt_verifier *v,
-       int64_t now_us)
-{
-    struct jwt_terms terms = {v->keys, v->issuer, v->audience, v->public_url};
-    struct problem why = {""};
-    enum status rc;
-
-    if (!*v->issuer)
-        return STATUS_REFUSED;
-    rc = v->keys ? jwt_verify(jwt, text, &terms, now_us, &why)
-                 : problem(&why, STATUS_NOT_FOUND,
-                           "the keys of its issuer are not known yet");
-    if (rc)
-        DIAG(DIAG_DEBUG, "access", "a JSON Web Token is refused",
-             diag_text("error", why.text));
-    return rc;
-}
-
 struct principal *
 jwt_verifier_find(struct jwt_verifier *v, struct slice text, int64_t now_us,
                   bool *is_key_unknown)
 {
+    struct problem why = {""};
     struct principal *principal;
+    struct jwt_terms terms;
     struct digest hash;
     enum status rc;
     struct jwt jwt;
@@ -233,7 +215,17 @@ jwt_verifier_find(struct jwt_verifier *v, struct slice text, int64_t now_us,
     if (principal)
         return principal;
     pthread_rwlock_rdlock(&v->lock);
-    rc = verify(&jwt, text, v, now_us);
+    terms = (struct jwt_terms){v->keys, v->issuer, v->audience, v->public_url};
+    if (!*v->issuer)
+        rc = STATUS_REFUSED;
+    else if (v->keys)
+        rc = jwt_verify(&jwt, text, &terms, now_us, &why);
+    else
+        rc = problem(&why, STATUS_NOT_FOUND,
+                     "the keys of its issuer are not known yet");
+    if (rc && *v->issuer)
+        DIAG(DIAG_DEBUG, "access", "a JSON Web Token is refused",
+             diag_text("error", why.text));
     if (!rc) /* or another thread has entered it */
         principal = look_up(v, &hash, &jwt, now_us);
     pthread_rwlock_unlock(&v->lock);

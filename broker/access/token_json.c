@@ -283,50 +283,37 @@ token_json_read(struct slice json, token_shown_fn *fn, void *user,
     return json_parse_text(json, on_event, &r, why);
 }
 
-/* Makes the token of TOKEN_ADD, or the new secret of TOKEN_ROTATE, and shows
- * it. */
-static enum status
-run_making(struct tokens *tokens, const struct token_command *command,
-           struct showing *s, struct problem *why)
-{
-    struct reading r = {.is_answer = false};
-    char secret[TOKEN_TEXT_SIZE];
-    enum status rc;
-
-    if (command->act == TOKEN_ADD) {
-        rc = json_parse_text(command->json, on_event, &r, why);
-        if (!rc)
-            rc = tokens_add(tokens, command->by, &r.view.terms, secret, why);
-        s->name = slice_of(r.view.terms.name);
-    } else {
-        rc = tokens_rotate(tokens, command->by, command->name,
-                           command->grace_us, secret, why);
-    }
-    if (rc)
-        return rc;
-    s->secret = secret;
-    rc = show(tokens, s, why);
-    OPENSSL_cleanse(secret, sizeof(secret));
-    return rc;
-}
-
 enum status
 token_json_run(struct tokens *tokens, const struct token_command *command,
                struct buf *text, struct problem *why)
 {
-    struct showing s = {.text = text, .name = command->name, .secret = ""};
+    struct reading r = {.is_answer = false};
+    struct showing s = {.text = text, .name = command->name};
+    char secret[TOKEN_TEXT_SIZE] = "";
+    enum status rc = STATUS_OK;
 
     switch (command->act) {
     case TOKEN_ADD:
+        rc = json_parse_text(command->json, on_event, &r, why);
+        if (!rc)
+            rc = tokens_add(tokens, command->by, &r.view.terms, secret, why);
+        s.name = slice_of(r.view.terms.name);
+        break;
     case TOKEN_ROTATE:
-        return run_making(tokens, command, &s, why);
+        rc = tokens_rotate(tokens, command->by, command->name,
+                           command->grace_us, secret, why);
+        break;
     case TOKEN_REVOKE:
         return tokens_revoke(tokens, command->by, command->name, why);
     case TOKEN_LIST:
         s.name = (struct slice){NULL, 0};
-        return show(tokens, &s, why);
+        break;
     case TOKEN_SHOW:
-        return show(tokens, &s, why);
+        break;
     }
-    return STATUS_INVALID;
+    s.secret = secret;
+    if (!rc)
+        rc = show(tokens, &s, why);
+    OPENSSL_cleanse(secret, sizeof(secret));
+    return rc;
 }

@@ -138,20 +138,6 @@ is_index(const struct buf *document)
            memmem(document->data, document->size, root, sizeof(root) - 1);
 }
 
-/* Gets the latest Resource List, before the Change Lists: so these reach its
- * position. A set need not have one. */
-static enum status
-get_resources(struct download *d, const char *name, struct problem *why)
-{
-    char path[SET_NAME_MAX + 64], file[4400];
-    enum status rc;
-
-    snprintf(path, sizeof(path), "/sets/%s/resourcelist.xml", name);
-    snprintf(file, sizeof(file), "%s/%s-resources.xml", d->dir, name);
-    rc = get_file(d, path, file, why);
-    return rc == STATUS_GONE ? STATUS_OK : rc;
-}
-
 /* Gets a part of a Resource List. */
 static enum status
 get_part(struct download *d, struct slice loc, struct problem *why)
@@ -224,10 +210,16 @@ get_lists(struct download *d, const char *name, struct problem *why)
 static enum status
 get_set(struct download *d, const char *name, struct problem *why)
 {
-    enum status rc = get_resources(d, name, why);
+    char path[SET_NAME_MAX + 64], file[4400];
+    enum status rc;
 
     d->n_sets++;
-    return rc ? rc : get_lists(d, name, why);
+    /* The latest Resource List, before the Change Lists: so these reach its
+     * position. A set need not have one. */
+    snprintf(path, sizeof(path), "/sets/%s/resourcelist.xml", name);
+    snprintf(file, sizeof(file), "%s/%s-resources.xml", d->dir, name);
+    rc = get_file(d, path, file, why);
+    return rc && rc != STATUS_GONE ? rc : get_lists(d, name, why);
 }
 
 /* A Capability List, the address of a set. */

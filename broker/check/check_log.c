@@ -75,26 +75,6 @@ note_unrowed(struct state_check *s, const struct resource_key *key,
 
 /* Compares an entry with the row of its resource. */
 static void
-compare_row(struct state_check *s, uint64_t seq, struct slice entry,
-            struct slice fragment, const struct fragment_view *view)
-{
-    if (seq > view->seq)
-        return;
-    if (seq < view->seq) {
-        find_resource(s, view->seq, "has a row of an earlier entry");
-        return;
-    }
-    s->n_matched++;
-    buf_clear(&s->entry);
-    if (view->kind != CHANGE_DELETED)
-        fragment_resource(&s->entry, fragment, view->stamp);
-    if (view->kind == CHANGE_DELETED)
-        find_resource(s, view->seq, "has a row, and the entry deletes it");
-    else if (!slice_equal(buf_slice(&s->entry), entry))
-        find_resource(s, view->seq, "has a row that differs from the entry");
-}
-
-static void
 on_entry(struct slice fragment, const struct fragment_view *view, void *user)
 {
     struct state_check *s = user;
@@ -111,10 +91,22 @@ on_entry(struct slice fragment, const struct fragment_view *view, void *user)
                      "SELECT r.seq, r.entry FROM keys k JOIN resources r"
                      " ON r.id = k.id WHERE k.key = ?",
                      db_bytes(key.bytes, sizeof(key.bytes)));
-    if (DB_NEXT(&rows, &seq, &entry))
-        compare_row(s, seq, entry, fragment, view);
-    else if (!rows.rc)
-        note_unrowed(s, &key, view);
+    if (!DB_NEXT(&rows, &seq, &entry)) {
+        if (!rows.rc)
+            note_unrowed(s, &key, view);
+    } else if (seq < view->seq) {
+        find_resource(s, view->seq, "has a row of an earlier entry");
+    } else if (seq == view->seq) {
+        s->n_matched++;
+        buf_clear(&s->entry);
+        if (view->kind == CHANGE_DELETED)
+            find_resource(s, seq, "has a row, and the entry deletes it");
+        else
+            fragment_resource(&s->entry, fragment, view->stamp);
+        if (view->kind != CHANGE_DELETED &&
+            !slice_equal(buf_slice(&s->entry), entry))
+            find_resource(s, seq, "has a row that differs from the entry");
+    }
     inspection_end_rows(s->in, s->path, &rows);
     s->has_failed |= rows.rc != STATUS_OK;
 }

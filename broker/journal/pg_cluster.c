@@ -67,13 +67,26 @@ connect_for(struct pg_connection *c, const struct pg_options *options,
     return pg_connect(c, why);
 }
 
+/* Runs statements in a connection of their own. */
+static enum status
+run_alone(const struct pg_options *options,
+          const struct pg_statement *statements, size_t n, struct problem *why)
+{
+    struct pg_connection c;
+    enum status rc = connect_for(&c, options, why);
+
+    if (!rc)
+        rc = pg_run(&c, statements, n, why);
+    pg_close(&c);
+    return rc;
+}
+
 /* Beginning */
 
 enum status
 pg_cluster_begin(const struct pg_options *options, const char *public_url,
                  const struct journal_place *place, struct problem *why)
 {
-    struct pg_connection c;
     const struct db_value *at = DB_VALUES(place->n, &place->chain);
     const struct pg_statement statements[] = {
         {"BEGIN"},
@@ -95,12 +108,8 @@ pg_cluster_begin(const struct pg_options *options, const char *public_url,
                    "already"},
         {"COMMIT"},
     };
-    enum status rc = connect_for(&c, options, why);
 
-    if (!rc)
-        rc = pg_run(&c, statements, 7, why);
-    pg_close(&c);
-    return rc;
+    return run_alone(options, statements, 7, why);
 }
 
 /* Waits until PostgreSQL lists no session of that broker ("": of any), but not
@@ -267,13 +276,8 @@ pg_cluster_look(const struct pg_options *options, struct pg_cluster *l,
          " FROM tidings_brokers b, tidings_turn t ORDER BY name",
          .each = on_brokers, .user = &look},
     };
-    struct pg_connection c;
-    enum status rc = connect_for(&c, options, why);
 
-    if (!rc)
-        rc = pg_run(&c, statements, 2, why);
-    pg_close(&c);
-    return rc;
+    return run_alone(options, statements, 2, why);
 }
 
 /* Checking */
@@ -293,12 +297,8 @@ pg_cluster_check(const struct pg_options *options,
         {"SELECT 1::bigint, chain FROM tidings_records WHERE n = $1",
          DB_VALUES(place->n), .into = DB_INTO(&is_there, &chain)},
     };
-    struct pg_connection c;
-    enum status rc = connect_for(&c, options, why);
+    enum status rc = run_alone(options, statements, 2, why);
 
-    if (!rc)
-        rc = pg_run(&c, statements, 2, why);
-    pg_close(&c);
     if (rc || (is_there && digest_is_equal(&chain, &place->chain)))
         return rc;
     if (place->n < first)

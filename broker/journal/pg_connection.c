@@ -209,25 +209,6 @@ send_statement(struct pg_connection *c, const struct pg_statement *s,
                                            sizes, binary, 1);
 }
 
-static bool
-send_statements(struct pg_connection *c, const struct pg_statement *statements,
-                size_t n)
-{
-    unsigned n_new = 0;
-
-    c->preparing = 0;
-    if (!libpq.PQenterPipelineMode(c->handle))
-        return false;
-    for (size_t i = 0; i < n; i++) {
-        char name[NAME_SIZE];
-
-        if (!prepare_statement(c, i, &statements[i], &n_new, name) ||
-            !send_statement(c, &statements[i], name))
-            return false;
-    }
-    return libpq.PQpipelineSync(c->handle);
-}
-
 /* True if the next result is that of a statement's preparation. */
 static bool
 is_preparing(const struct pg_connection *c, const struct run *run)
@@ -269,9 +250,16 @@ static enum status
 send_until(struct pg_connection *c, const struct pg_statement *statements,
            size_t n, int64_t deadline_us, struct problem *why)
 {
+    char name[NAME_SIZE];
+    unsigned n_new = 0;
     int unsent;
+    bool is_sent = c->handle && libpq.PQenterPipelineMode(c->handle);
 
-    if (!c->handle || !send_statements(c, statements, n))
+    c->preparing = 0;
+    for (size_t i = 0; is_sent && i < n; i++)
+        is_sent = prepare_statement(c, i, &statements[i], &n_new, name) &&
+                  send_statement(c, &statements[i], name);
+    if (!is_sent || !libpq.PQpipelineSync(c->handle))
         return lose(c, "the connection is lost", why);
     /* Reads meanwhile, for the server may want that first. */
     while ((unsent = libpq.PQflush(c->handle)) > 0)
