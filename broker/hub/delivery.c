@@ -1,6 +1,5 @@
 #include "broker/hub/delivery.h"
 
-#include "base/clock.h"
 #include "base/random.h"
 #include "base/token_file.h"
 #include "broker/base/metrics.h"
