@@ -10,11 +10,11 @@
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
 #include "broker/push/transports.h"
-#include "broker/sets/alteration.h"
 #include "broker/sets/harvest.h"
 #include "broker/sets/links.h"
 #include "broker/sets/positions.h"
 #include "broker/sets/rates.h"
+#include "broker/sets/set_change.h"
 #include "broker/sets/set_links.h"
 #include "broker/sets/settings.h"
 #include "broker/sets/source_description.h"
@@ -343,18 +343,18 @@ make_list_page(struct buf *rows, const struct request *rq, struct slice next)
 /* PUT and PATCH: the settings are read after the last byte. DELETE has none. */
 struct putting {
     struct deferral deferral;
-    enum act_kind act;    /* ACT_SETTINGS, ACT_HARVEST, ACT_REMOVAL */
-    enum alter_mode mode; /* of ACT_SETTINGS */
+    enum act_kind act;         /* ACT_SETTINGS, ACT_HARVEST, ACT_REMOVAL */
+    enum set_change_mode mode; /* of ACT_SETTINGS */
     bool may_discard;
     struct set *set; /* of ACT_REMOVAL */
     char name[SET_NAME_MAX + 1];
-    struct alteration *alteration;
+    struct set_change *change;
 };
 
 static void
-free_alteration(struct deferral *d)
+free_change(struct deferral *d)
 {
-    alter_free(list_entry(d, struct putting, deferral)->alteration);
+    set_change_free(list_entry(d, struct putting, deferral)->change);
 }
 
 static void
@@ -403,7 +403,7 @@ static void
 answer_change(struct deferral *d, struct request *rq)
 {
     struct putting *p = list_entry(d, struct putting, deferral);
-    const struct post *post = &p->alteration->post;
+    const struct post *post = &p->change->post;
     struct response r;
     struct head head;
 
@@ -411,33 +411,33 @@ answer_change(struct deferral *d, struct request *rq)
         struct buf members;
 
         buf_init(&members, 4096);
-        if (discards_any(&p->alteration->discards)) {
+        if (discards_any(&p->change->discards)) {
             BUF_ADD(&members, ",\"discards\":");
-            discards_write(&members, &p->alteration->discards);
+            discards_write(&members, &p->change->discards);
             BUF_ADD(&members, "\0");
         }
         response_init(&r, 409, NULL);
-        response_answer_problem(rq, &r, &p->alteration->post.why, members.data);
+        response_answer_problem(rq, &r, &p->change->post.why, members.data);
         buf_fini(&members);
     } else if (p->act != ACT_SETTINGS) {
         response_init(&r, 204, NULL);
         request_answer(rq, &r);
     } else {
-        log_head(p->alteration->set->log, &head);
-        answer_set(rq, post->is_birth ? 201 : 200, p->alteration->set, &head);
+        log_head(p->change->set->log, &head);
+        answer_set(rq, post->is_birth ? 201 : 200, p->change->set, &head);
     }
 }
 
 /* On the log thread. */
 static void
-on_altered(struct alteration *alteration, void *user)
+on_changed(struct set_change *change, void *user)
 {
     struct putting *p = user;
-    const struct post *post = &alteration->post;
+    const struct post *post = &change->post;
     bool is_conflict =
         post->status == STATUS_CONFLICT && p->act == ACT_SETTINGS;
 
-    p->alteration = alteration;
+    p->change = change;
     deferral_end(&p->deferral, is_conflict ? STATUS_OK : post->status,
                  &post->why);
 }
@@ -446,39 +446,39 @@ static enum status
 begin_change(struct deferral *d, struct problem *why)
 {
     struct putting *p = list_entry(d, struct putting, deferral);
-    struct alter_wish wish = {p->mode,
-                              p->may_discard,
-                              slice_of(p->name),
-                              buf_slice(&d->body),
-                              request_client(d->rq),
-                              d->authority};
+    struct set_change_wish wish = {p->mode,
+                                   p->may_discard,
+                                   slice_of(p->name),
+                                   buf_slice(&d->body),
+                                   request_client(d->rq),
+                                   d->authority};
     struct harvest *harvest = NULL;
     struct settings settings;
     bool names_peers;
     enum status rc = STATUS_OK;
 
     if (p->act == ACT_REMOVAL)
-        return alter_remove(p->set, d->authority, on_altered, p, why);
+        return set_change_remove(p->set, d->authority, on_changed, p, why);
     if (p->act == ACT_HARVEST) {
         if (request_method(d->rq) == METHOD_PUT)
             rc = harvest_read(&harvest, buf_slice(&d->body), why);
         return rc ? rc
-                  : alter_harvest(d->http->registry, slice_of(p->name),
-                                  request_client(d->rq), d->authority, harvest,
-                                  on_altered, p, why);
+                  : set_change_harvest(d->http->registry, slice_of(p->name),
+                                       request_client(d->rq), d->authority,
+                                       harvest, on_changed, p, why);
     }
     /* Hubs receive notifications without having subscribed, so only clients
      * that may publish may name some. */
-    names_peers = !alter_read(d->http->registry, &wish, &settings, NULL) &&
+    names_peers = !set_change_read(d->http->registry, &wish, &settings, NULL) &&
                   settings.peers;
     settings_fini(&settings);
     if (names_peers && answers_may_publish(d->http, why))
         return STATUS_FORBIDDEN;
-    return alter_settings(d->http->registry, &wish, on_altered, p, why);
+    return set_change_settings(d->http->registry, &wish, on_changed, p, why);
 }
 
 static const struct deferral_kind putting = {
-    .begin = begin_change, .answer = answer_change, .fini = free_alteration};
+    .begin = begin_change, .answer = answer_change, .fini = free_change};
 
 /* PUT, PATCH or DELETE of the set, PUT or DELETE of the report of its
  * harvester. */
@@ -500,7 +500,9 @@ handle_set_change(struct http *http, struct request *rq,
     p = deferral_new(http, rq, target, &putting, sizeof(*p));
     p->deferral.decides = true;
     p->act = (enum act_kind)target->act;
-    p->mode = !is_put ? ALTER_CHANGE : is_new ? ALTER_CREATE : ALTER_REPLACE;
+    p->mode = !is_put  ? SET_CHANGE_MERGE
+              : is_new ? SET_CHANGE_CREATE
+                       : SET_CHANGE_REPLACE;
     p->may_discard = may_discard;
     p->set = target->set;
     memcpy(p->name, target->name.data, target->name.size);

@@ -9,8 +9,8 @@
 #include "broker/http/postponement.h"
 #include "broker/http/route_table.h"
 #include "broker/net/response.h"
-#include "broker/sets/alteration.h"
 #include "broker/sets/positions.h"
+#include "broker/sets/set_change.h"
 
 static void
 allow_method(struct route_found *found, enum method method)

@@ -2,7 +2,7 @@
 
 #include "base/array.h"
 #include "broker/posts/decoding.h"
-#include "broker/sets/alteration.h"
+#include "broker/sets/set_change.h"
 
 /* What a post costs before its first entry: parser, structs. */
 #define HELD_AT_LEAST 16384

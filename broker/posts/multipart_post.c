@@ -2,7 +2,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "broker/sets/alteration.h"
+#include "broker/sets/set_change.h"
 #include "proto/arena.h"
 #include "proto/http/multipart.h"
 
@@ -482,7 +482,8 @@ make_set(struct multipart_post *c, struct problem *why)
 
     if (c->set)
         return STATUS_OK;
-    rc = alter_make(c->posts->registry, name, c->holding->client, &c->set, why);
+    rc = set_change_make(c->posts->registry, name, c->holding->client, &c->set,
+                         why);
     /* Another thread may have been first. */
     if (!rc && registry_content(c->posts->registry, name) != CONTENT_INLINE)
         rc = refuse_set(name, why);

@@ -3,9 +3,9 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "broker/base/metrics.h"
-#include "broker/sets/alteration.h"
 #include "broker/sets/json_members.h"
 #include "broker/sets/peers.h"
+#include "broker/sets/set_change.h"
 #include "broker/sets/upstream_topics.h"
 #include "proto/resourcesync/json.h"
 

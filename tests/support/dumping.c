@@ -10,9 +10,9 @@
 #include "proto/datetime.h"
 #include "proto/resourcesync/document_write.h"
 #include "tests/clock.h"
-#include "tests/support/alterations.h"
 #include "tests/support/bodies.h"
 #include "tests/support/schema.h"
+#include "tests/support/set_changes.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
 
@@ -67,7 +67,7 @@ dumping_open(struct dumping *d, void **state)
     d->sets.config.resource_list_every_us = 0;
     d->sets.config.resource_dump_every_us = 0;
     dumping_begin(d);
-    alterations_put(&d->sets, "demo", "{\"content\":\"inline\"}");
+    set_changes_put(&d->sets, "demo", "{\"content\":\"inline\"}");
 }
 
 /* Posting */

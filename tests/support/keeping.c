@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/alterations.h"
 #include "tests/support/kept.h"
+#include "tests/support/set_changes.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
 
@@ -116,7 +116,7 @@ keeping_pin(struct keeping *w)
     struct problem why = {""};
 
     if (!registry_find(w->sets.registry, SLICE("demo"), NULL))
-        alterations_put(&w->sets, "demo", "{}");
+        set_changes_put(&w->sets, "demo", "{}");
     if (contents_pin(w->contents, keeping_demo(w), &made, &why))
         fail_msg("%s", why.text);
     return made;

@@ -10,7 +10,7 @@
 #include "broker/builds/generation.h"
 #include "broker/documents/documents.h"
 #include "tests/clock.h"
-#include "tests/support/alterations.h"
+#include "tests/support/set_changes.h"
 #include "tests/test.h"
 #include "tests/unit/archive/stage.h"
 
@@ -18,7 +18,7 @@ FIXTURE(stage_open_build_orders, stage_end_build_orders);
 
 TEST(is_built_only_when_the_set_has_changed)
 {
-    alterations_put(&w.sets, "demo", "{}");
+    set_changes_put(&w.sets, "demo", "{}");
     assert_builds(0);
     sets_post(&w.sets, "demo", 1, 5);
     assert_builds(1);
@@ -45,7 +45,7 @@ TEST(is_built_when_the_last_one_is_old_enough)
 
         snprintf(settings, sizeof(settings), "{\"resourceListEvery\":%s}",
                  rows[i].every);
-        alterations_put(&w.sets, "demo", settings);
+        set_changes_put(&w.sets, "demo", settings);
         if (rows[i].n > 0)
             sets_post(&w.sets, "demo", 1 + 5 * (unsigned)i, rows[i].n);
         build_orders_work(&w);
@@ -63,7 +63,7 @@ TEST(is_built_when_the_log_no_longer_reaches_back_to_it)
     sets_post(&w.sets, "demo", 1, 7);
     build_orders_work(&w);
     assert_int_equal(build_orders_current(&w).seq, 7);
-    alterations_put(&w.sets, "demo",
+    set_changes_put(&w.sets, "demo",
                     "{\"resourceListEvery\":0,\"retainLists\":1}");
     sets_post(&w.sets, "demo", 8, 13);
     build_orders_work(&w);
@@ -181,10 +181,10 @@ TEST(a_small_set_has_a_list_from_its_schedule_on)
 {
     begin_small(10);
     sets_post(&w.sets, "demo", 1, 5);
-    alterations_put(&w.sets, "demo", "{\"resourceListEvery\":0}");
+    set_changes_put(&w.sets, "demo", "{\"resourceListEvery\":0}");
     assert_false(is_offered());
     assert_int_equal(try_current(), STATUS_NOT_FOUND);
-    alterations_put(&w.sets, "demo", "{\"resourceListEvery\":3600}");
+    set_changes_put(&w.sets, "demo", "{\"resourceListEvery\":3600}");
     assert_false(is_offered());
     assert_int_equal(try_current(), STATUS_NOT_FOUND);
     clock_pass_us(SET_FIRST_BUILD_US);
@@ -216,7 +216,7 @@ TEST(a_set_is_small_below_its_number_of_bytes)
     assert_false(is_offered());
     assert_builds(1);
 
-    alterations_remove(&w.sets, "demo");
+    set_changes_remove(&w.sets, "demo");
     w.sets.config.rotate_entries = 4;
     stage_restart_build_orders();
     sets_post_heavy(&w.sets, "demo", 1, 4, 20000);
@@ -460,7 +460,7 @@ TEST(an_order_ends_with_its_set_and_with_the_thread)
     give_order(&order, 25);
     while (!w.schedule.build)
         assert_true(build_orders_round(&w));
-    alterations_remove(&w.sets, "demo");
+    set_changes_remove(&w.sets, "demo");
     while (!is_done(&order))
         assert_true(build_orders_round(&w));
     assert_int_equal(order.status, STATUS_GONE);
@@ -491,7 +491,7 @@ TEST(a_state_that_is_not_whole_has_no_list)
     w.sets.config.remove_grace_us = 0;
     stage_restart_build_orders();
     sets_post(&w.sets, "demo", 1, 12);
-    alterations_put(&w.sets, "demo", "{\"retainLists\":1}");
+    set_changes_put(&w.sets, "demo", "{\"retainLists\":1}");
     sets_file_all(&w.sets);
     for (unsigned i = 0; i < 2; i++) {
         sets_retain(&w.sets);
@@ -531,7 +531,7 @@ TEST(no_address_is_given_twice)
         build_orders_look(&w);
         while (!w.schedule.build)
             assert_true(build_orders_round(&w));
-        alterations_remove(&w.sets, "demo");
+        set_changes_remove(&w.sets, "demo");
         while (build_orders_round(&w))
             ;
     }

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "broker/builds/generation.h"
-#include "tests/support/alterations.h"
+#include "tests/support/set_changes.h"
 #include "tests/test.h"
 #include "tests/unit/archive/stage.h"
 
@@ -65,9 +65,9 @@ TEST(a_list_whose_content_is_not_all_there_is_passed_over)
 {
     list(1, "a");
     empty_list(2, "never seen");
-    alterations_put(&d.sets, "demo", "{\"content\":\"fetch\"}");
+    set_changes_put(&d.sets, "demo", "{\"content\":\"fetch\"}");
     dumping_post(&d, 3, "updated", NULL); /* and no hash is stated */
-    alterations_put(&d.sets, "demo", "{\"content\":\"inline\"}");
+    set_changes_put(&d.sets, "demo", "{\"content\":\"inline\"}");
     sets_rotate(&d.sets, "demo");
     list(4, "b");
     dumping_work(&d);
@@ -79,12 +79,12 @@ TEST(a_list_whose_content_is_not_all_there_is_passed_over)
 /* A dump without changes would be a lie: without content, no dump. */
 TEST(a_set_that_keeps_no_content_has_no_dumps)
 {
-    alterations_put(&d.sets, "demo", "{\"content\":\"none\"}");
+    set_changes_put(&d.sets, "demo", "{\"content\":\"none\"}");
     dumping_post(&d, 1, "deleted", NULL);
     sets_rotate(&d.sets, "demo");
     dumping_work(&d);
     assert_int_equal(dumping_current(&d).number, 0);
-    alterations_put(&d.sets, "demo", "{\"content\":\"inline\"}");
+    set_changes_put(&d.sets, "demo", "{\"content\":\"inline\"}");
     dumping_work(&d);
     assert_dumps(1, 0, 1);
 }
@@ -93,7 +93,7 @@ TEST(a_set_that_keeps_no_content_has_no_dumps)
  * broker gives them up. */
 TEST(content_that_may_still_come_is_waited_for)
 {
-    alterations_put(&d.sets, "demo", "{\"content\":\"fetch\"}");
+    set_changes_put(&d.sets, "demo", "{\"content\":\"fetch\"}");
     empty_list(1, "a");
     empty_list(2, "b");
     empty_list(3, "c");
@@ -192,7 +192,7 @@ TEST(retention_waits_for_dumps_that_can_be_built)
     assert_int_equal(first_list(), 4);
     assert_int_equal(dumping_n_archived(&d), 1);
 
-    alterations_put(&d.sets, "demo", "{\"content\":\"fetch\"}");
+    set_changes_put(&d.sets, "demo", "{\"content\":\"fetch\"}");
     atomic_store(&sets_find(&d.sets, "demo")->retain_lists, 1);
     empty_list(5, "never seen");
     list(6, "b");
@@ -206,7 +206,7 @@ TEST(retention_waits_for_dumps_that_can_be_built)
 /* also for a dump that had to wait for a fetch. */
 TEST(retention_waits_for_a_dump_that_can_be_built_at_last)
 {
-    alterations_put(&d.sets, "demo", "{\"content\":\"fetch\"}");
+    set_changes_put(&d.sets, "demo", "{\"content\":\"fetch\"}");
     atomic_store(&sets_find(&d.sets, "demo")->retain_lists, 1);
     dumping_promise(&d, 1, "a");
     empty_list(1, "b");
@@ -227,7 +227,7 @@ TEST(retention_waits_for_a_dump_that_can_be_built_at_last)
 /* Dumps are made of the history, and do not make it grow without bound. */
 TEST(too_many_lists_do_not_wait)
 {
-    alterations_put(&d.sets, "demo",
+    set_changes_put(&d.sets, "demo",
                     "{\"content\":\"inline\",\"rotateEntries\":1}");
     atomic_store(&sets_find(&d.sets, "demo")->retain_lists, 1);
     dumping_post_many(&d, 1, CHANGEDUMPS_WAITING + 1, "a");
@@ -298,10 +298,10 @@ TEST(a_set_that_is_removed_is_let_go_of)
 {
     list(1, "a");
     begin();
-    alterations_remove(&d.sets, "demo");
+    set_changes_remove(&d.sets, "demo");
     dumping_work(&d);
     assert_null(d.dumps.build);
-    alterations_put(&d.sets, "demo", "{\"content\":\"inline\"}");
+    set_changes_put(&d.sets, "demo", "{\"content\":\"inline\"}");
     list(1, "a");
     dumping_work(&d);
     assert_int_equal(dumping_current(&d).seq, 1);

@@ -5,9 +5,9 @@
 #include <stdatomic.h>
 
 #include "broker/archive/contents.h"
-#include "tests/support/alterations.h"
 #include "tests/support/keeping.h"
 #include "tests/support/kept.h"
+#include "tests/support/set_changes.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
 
@@ -48,7 +48,7 @@ TEST(knows_what_the_log_has_when_it_is_turned_on)
     assert_int_equal(sets_head(&w->sets, "demo").earliest, 20);
     keeping_end(w);
     keeping_begin(w);
-    alterations_put(&w->sets, "demo", "{\"content\":\"fetch\"}");
+    set_changes_put(&w->sets, "demo", "{\"content\":\"fetch\"}");
     keeping_fold_all(w);
     content = keeping_content(w);
     assert_int_equal(content_at(content)->seq, 35);
@@ -69,14 +69,14 @@ TEST(what_is_turned_off_goes_after_the_grace)
     struct content *content;
 
     w->sets.config.remove_grace_us = INT64_C(3600000000);
-    alterations_put(&w->sets, "demo", "{\"content\":\"fetch\"}");
+    set_changes_put(&w->sets, "demo", "{\"content\":\"fetch\"}");
     keeping_post_with(w, 0, 0);
     keeping_fold_all(w);
-    alterations_put(&w->sets, "demo", "{}");
+    set_changes_put(&w->sets, "demo", "{}");
     keeping_fold_all(w);
     assert_true(kept_is_there(w->dir, 0));
     keeping_post(w, 1, 1, false);
-    alterations_put(&w->sets, "demo", "{\"content\":\"fetch\"}");
+    set_changes_put(&w->sets, "demo", "{\"content\":\"fetch\"}");
     keeping_fold_all(w);
     content = keeping_content(w);
     assert_int_equal(content_at(content)->seq, 2);
@@ -84,7 +84,7 @@ TEST(what_is_turned_off_goes_after_the_grace)
     assert_true(kept_is_there(w->dir, 0));
 
     w->sets.config.remove_grace_us = 0;
-    alterations_put(&w->sets, "demo", "{}");
+    set_changes_put(&w->sets, "demo", "{}");
     {
         struct content_pin *c = keeping_pin(w); /* a post from before */
 
@@ -106,7 +106,7 @@ TEST(what_is_turned_off_goes_after_the_grace)
     }
     keeping_fold_all(w);
     assert_no_file(tempdir_fd(state), "sets/demo/content");
-    alterations_put(&w->sets, "demo", "{\"content\":\"fetch\"}");
+    set_changes_put(&w->sets, "demo", "{\"content\":\"fetch\"}");
     keeping_fold_all(w);
     assert_int_equal(content_at(keeping_content(w))->missing, 2);
     keeping_close(w);
@@ -119,12 +119,12 @@ TEST(what_the_log_has_let_go_of_meanwhile_goes)
     struct keeping *w = keeping_open(state, CONTENT_NONE);
 
     w->sets.config.remove_grace_us = INT64_C(3600000000);
-    alterations_put(&w->sets, "demo", "{\"content\":\"fetch\"}");
+    set_changes_put(&w->sets, "demo", "{\"content\":\"fetch\"}");
     for (unsigned i = 0; i < 5; i++)
         keeping_post_with(w, i, i);
     keeping_fold_all(w);
     keeping_check(w);
-    alterations_put(&w->sets, "demo", "{\"retainLists\":1}");
+    set_changes_put(&w->sets, "demo", "{\"retainLists\":1}");
     for (unsigned i = 0; i < 35; i++)
         keeping_post(w, i % 5, 10 + i % 5, false);
     sets_file_all(&w->sets);
@@ -134,7 +134,7 @@ TEST(what_the_log_has_let_go_of_meanwhile_goes)
     }
     assert_in_range(sets_head(&w->sets, "demo").earliest, 10, KEEPING_ENTRIES);
     assert_true(kept_is_there(w->dir, 0));
-    alterations_put(&w->sets, "demo", "{\"content\":\"fetch\"}");
+    set_changes_put(&w->sets, "demo", "{\"content\":\"fetch\"}");
     for (unsigned i = 0; i < 2; i++)
         keeping_fold_all(w);
     for (unsigned i = 0; i < 5; i++)
@@ -165,7 +165,7 @@ TEST(goes_with_its_set)
         keeping_fold_all(w);
         sets_file_all(&w->sets);
         assert_true(kept_is_there(w->dir, 22));
-        alterations_remove(&w->sets, "demo");
+        set_changes_remove(&w->sets, "demo");
         if (i > 1) {
             keeping_end(w);
             keeping_begin(w);
@@ -182,13 +182,13 @@ TEST(goes_with_its_set)
         keeping_check(w);
         content = keeping_content(w);
         assert_int_equal(content_at(content)->files, 1);
-        alterations_put(&w->sets, "demo", "{\"content\":\"none\"}");
-        alterations_remove(&w->sets, "demo");
-        alterations_put(&w->sets, "demo", "{\"content\":\"none\"}");
+        set_changes_put(&w->sets, "demo", "{\"content\":\"none\"}");
+        set_changes_remove(&w->sets, "demo");
+        set_changes_put(&w->sets, "demo", "{\"content\":\"none\"}");
         sets_purge(&w->sets);
         keeping_fold_all(w);
         assert_nothing_kept(state);
-        alterations_remove(&w->sets, "demo");
+        set_changes_remove(&w->sets, "demo");
         sets_purge(&w->sets);
     }
     keeping_close(w);
@@ -205,7 +205,7 @@ TEST(nothing_is_pinned_of_a_set_that_was_removed)
     set = keeping_demo(w);
     c = keeping_pin(w);
     keeping_place(w, c, 1);
-    alterations_remove(&w->sets, "demo");
+    set_changes_remove(&w->sets, "demo");
     assert_int_equal(
         contents_pin(w->contents, set, &(struct content_pin *){NULL}, NULL),
         STATUS_GONE);

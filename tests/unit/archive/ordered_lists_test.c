@@ -9,9 +9,9 @@
 #include "broker/builds/generation.h"
 #include "broker/sets/links.h"
 #include "tests/clock.h"
-#include "tests/support/alterations.h"
 #include "tests/support/build_orders.h"
 #include "tests/support/model.h"
+#include "tests/support/set_changes.h"
 #include "tests/support/shared_journal.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
@@ -400,7 +400,7 @@ keep(struct pair *p, const char *nth)
     char settings[64];
 
     snprintf(settings, sizeof(settings), "{\"resourceListKeep\":%s}", nth);
-    alterations_put(&p->w[0].sets, "demo", settings);
+    set_changes_put(&p->w[0].sets, "demo", settings);
     follow(p, 1);
 }
 
@@ -642,7 +642,7 @@ TEST(of_a_removed_set_are_not_served)
         follow(p, 1);
         if (i == 0) {
             build_orders_work(&p->w[1]);
-            alterations_remove(&p->w[0].sets, "demo");
+            set_changes_remove(&p->w[0].sets, "demo");
         }
     }
     assert_true(generation_is_here(sets_find(&p->w[1].sets, "demo"),

@@ -8,8 +8,8 @@
 
 #include "broker/archive/set_progress.h"
 #include "broker/base/metrics.h"
-#include "tests/support/alterations.h"
 #include "tests/support/model.h"
+#include "tests/support/set_changes.h"
 #include "tests/test.h"
 #include "tests/unit/archive/folded.h"
 
@@ -158,9 +158,9 @@ TEST(waits_until_a_step_is_worth_it)
 
     world_post("demo", 5, 10);
     assert_false(is_folded_now("demo"));
-    alterations_put(&world.sets, "demo", "{\"content\":\"fetch\"}");
+    set_changes_put(&world.sets, "demo", "{\"content\":\"fetch\"}");
     assert_true(is_folded_now("demo"));
-    alterations_put(&world.sets, "demo", "{\"content\":\"none\"}");
+    set_changes_put(&world.sets, "demo", "{\"content\":\"none\"}");
 
     world_post("demo", 5, 10);
     assert_false(is_folded_now("demo"));
@@ -216,7 +216,7 @@ TEST(goes_with_its_set)
         world_check("demo");
         sets_file_all(&world.sets);
         assert_true(is_there(state, "sets/demo/" RESOURCES_FILE));
-        alterations_remove(&world.sets, "demo");
+        set_changes_remove(&world.sets, "demo");
         if (has_ended) {
             world_end();
             world_begin();
@@ -237,7 +237,7 @@ TEST(is_closed_when_its_set_is_removed)
 {
     world_post("demo", 30, 30);
     world_fold();
-    alterations_remove(&world.sets, "demo");
+    set_changes_remove(&world.sets, "demo");
     assert_false(chore_step(&world.folding.chore));
     for (size_t i = 0; i < FOLDS_MAX; i++)
         assert_null(world.folding.states.places[i].set);
@@ -272,8 +272,8 @@ TEST(leaves_nothing_to_an_empty_set_of_that_name)
     world_fold();
     assert_int_equal(rows_of(state, "demo"),
                      resources_at(world_state("demo"))->n);
-    alterations_remove(&world.sets, "demo");
-    alterations_put(&world.sets, "demo", "{}");
+    set_changes_remove(&world.sets, "demo");
+    set_changes_put(&world.sets, "demo", "{}");
     sets_purge(&world.sets);
     world_fold();
     assert_int_equal(rows_of(state, "demo"), 0);

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "tests/clock.h"
-#include "tests/support/alterations.h"
+#include "tests/support/set_changes.h"
 #include "tests/test.h"
 #include "tests/unit/bridge_quiet/inbound_stage.h"
 
@@ -38,7 +38,7 @@ TEST(a_message_needs_the_right_to_publish)
 {
     struct in_stage *s = *state;
 
-    alterations_put(&s->sets, "shy", "{\"private\":true}");
+    set_changes_put(&s->sets, "shy", "{\"private\":true}");
     receive("a/x", ENTRY("1"));
     receive("plant/berlin/changes", ENTRY("2"));
     receive("plant/ulm/changes", ENTRY("3"));
@@ -68,7 +68,7 @@ TEST(everyone_posts_to_no_private_set, in_stage_setup_closed, in_stage_teardown)
     snprintf(s->config.as, sizeof(s->config.as), "everyone");
     in_stage_add_token(s, "everyone", "*", "*");
     in_stage_start(s);
-    alterations_put(&s->sets, "shy", "{\"private\":true}");
+    set_changes_put(&s->sets, "shy", "{\"private\":true}");
     receive("a/x", ENTRY("1"));
     receive("plant/shy/changes", ENTRY("2"));
     quiet_mqtt_turn();

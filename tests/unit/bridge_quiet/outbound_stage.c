@@ -292,9 +292,9 @@ act(struct outs *o, const char *verb, char *rest)
     else if (IS("rotate"))
         sets_rotate(&o->sets, set);
     else if (IS("remove"))
-        alterations_remove(&o->sets, set);
+        set_changes_remove(&o->sets, set);
     else if (IS("private"))
-        alterations_put(&o->sets, set, "{\"private\":true}");
+        set_changes_put(&o->sets, set, "{\"private\":true}");
     else if (IS("token"))
         add_token(o, set, rest);
     else if (IS("revoke"))

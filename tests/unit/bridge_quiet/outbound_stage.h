@@ -13,7 +13,7 @@
 #include "broker/bridge/mqtt_db.h"
 #include "broker/bridge/outbound.h"
 #include "broker/config/bridge_config.h"
-#include "tests/support/alterations.h"
+#include "tests/support/set_changes.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"

@@ -9,7 +9,7 @@
 #include "base/options.h"
 #include "broker/builds/build.h"
 #include "broker/builds/generation.h"
-#include "tests/support/alterations.h"
+#include "tests/support/set_changes.h"
 #include "tests/test.h"
 #include "tests/unit/archive/stage.h"
 
@@ -202,7 +202,7 @@ TEST(is_of_one_state_whatever_is_posted)
 {
     d.sets.config.package_bytes = 5000;
     d.sets.config.resource_dump_every_us = 1;
-    alterations_put(&d.sets, "demo", INLINE_AT_ONCE);
+    set_changes_put(&d.sets, "demo", INLINE_AT_ONCE);
     post(1, 60);
     for (unsigned i = 0; dumping_current(&d).number == 0; i++) {
         dumping_look(&d);
@@ -224,7 +224,7 @@ TEST(waits_until_all_content_is_there)
 {
     const struct build_order *order;
 
-    alterations_put(&d.sets, "demo", "{\"content\":\"fetch\"}");
+    set_changes_put(&d.sets, "demo", "{\"content\":\"fetch\"}");
     dumping_post(&d, 1, "created", "one");
     dumping_promise(&d, 2, "two");
     dumping_promise(&d, 3, "three");
@@ -247,7 +247,7 @@ TEST(a_set_that_keeps_no_content_has_none)
 {
     const struct build_order *order;
 
-    alterations_put(&d.sets, "demo",
+    set_changes_put(&d.sets, "demo",
                     "{\"content\":\"none\",\"resourceDumpEvery\":0.000001,"
                     "\"resourceListEvery\":0.000001}");
     dumping_post(&d, 1, "created", NULL);
@@ -321,7 +321,7 @@ TEST(some_are_kept_in_the_archive)
 {
     struct buf then, now;
 
-    alterations_put(&d.sets, "demo",
+    set_changes_put(&d.sets, "demo",
                     "{\"content\":\"inline\",\"resourceDumpKeep\":2}");
     for (unsigned i = 1; i <= 4; i++) {
         post(i, 1);
@@ -345,7 +345,7 @@ TEST(a_build_that_was_cut_off_leaves_nothing)
 {
     d.sets.config.package_bytes = 5000;
     post(1, 60);
-    alterations_put(&d.sets, "demo", INLINE_AT_ONCE);
+    set_changes_put(&d.sets, "demo", INLINE_AT_ONCE);
     begin();
     for (unsigned i = 0; i < 5; i++)
         dumping_round(&d);
@@ -362,7 +362,7 @@ TEST(a_build_that_was_cut_off_leaves_nothing)
 TEST(is_given_up_when_the_log_ends)
 {
     post(1, 60);
-    alterations_put(&d.sets, "demo", INLINE_AT_ONCE);
+    set_changes_put(&d.sets, "demo", INLINE_AT_ONCE);
     begin();
     for (unsigned i = 0; i < 3; i++) /* it is to be copied now */
         assert_true(chore_step(&d.schedule.chore));

@@ -5,8 +5,8 @@
 
 #include "broker/builds/build.h"
 #include "broker/builds/generation.h"
-#include "tests/support/alterations.h"
 #include "tests/support/model.h"
+#include "tests/support/set_changes.h"
 #include "tests/test.h"
 #include "tests/unit/archive/stage.h"
 
@@ -270,7 +270,7 @@ TEST(what_was_cut_off_goes_with_its_set)
     sets_post(&w.sets, "demo", 1, 5);
     build_orders_work(&w);
     cut_off(state, 2);
-    alterations_remove(&w.sets, "demo");
+    set_changes_remove(&w.sets, "demo");
     sets_purge(&w.sets);
     assert_no_file(tempdir_fd(state), "sets/demo");
     while (generation_sweep_one(w.sets.registry))
@@ -288,7 +288,7 @@ TEST(what_was_cut_off_goes_with_the_next_set_of_that_name)
     }
     sets_file_all(&w.sets);
     cut_off(state, 1);
-    alterations_remove(&w.sets, "demo");
+    set_changes_remove(&w.sets, "demo");
     sets_post(&w.sets, "demo", 1, 25);
     sets_purge(&w.sets);
     assert_there(state, "sets/demo/resourcelist/000000000001");

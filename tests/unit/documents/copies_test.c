@@ -10,8 +10,8 @@
 
 #include "broker/documents/documents.h"
 #include "tests/clock.h"
-#include "tests/support/alterations.h"
 #include "tests/support/bodies.h"
+#include "tests/support/set_changes.h"
 #include "tests/support/sets.h"
 #include "tests/support/shared_journal.h"
 #include "tests/support/tempdir.h"
@@ -171,7 +171,7 @@ TEST(documents_are_equal_at_all_brokers)
     struct problem why;
     bool is_done = false;
 
-    alterations_put(&c->s[0], "demo", "{\"title\":\"Demo & more\"}");
+    set_changes_put(&c->s[0], "demo", "{\"title\":\"Demo & more\"}");
     for (unsigned list = 0; list < 5; list++) {
         for (unsigned i = 0; i < 5; i++)
             sets_post_heavy(&c->s[(list + i) % BROKERS], "demo",
@@ -180,7 +180,7 @@ TEST(documents_are_equal_at_all_brokers)
     }
     sets_post(&c->s[1], "demo", 1, 3);
     sets_post(&c->s[2], "other", 1, 3);
-    alterations_put(&c->s[1], "third", "{}");
+    set_changes_put(&c->s[1], "third", "{}");
     follow_all(c);
     (void)assert_equal_documents(c);
     for (int i = 1; i < BROKERS; i++) { /* empties the memory */

@@ -4,8 +4,8 @@
 #include "base/options.h"
 #include "broker/builds/generation.h"
 #include "tests/clock.h"
-#include "tests/support/alterations.h"
 #include "tests/support/build_orders.h"
+#include "tests/support/set_changes.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
 
@@ -27,7 +27,7 @@ open_with(struct build_orders *w, void **state, uint64_t nth, unsigned n)
 {
     build_orders_open(w, state);
     w->sets.config.resource_list_keep = nth;
-    alterations_put(&w->sets, "demo", "{}");
+    set_changes_put(&w->sets, "demo", "{}");
     for (unsigned i = 0; i < n; i++)
         build(w);
 }
@@ -179,10 +179,10 @@ TEST(keeps_one_a_day_if_it_is_not_told_otherwise)
         build(&w);
         assert_int_equal(n_kept(&w), day + 1);
     }
-    alterations_put(&w.sets, "demo", "{\"resourceListKeep\":1}");
+    set_changes_put(&w.sets, "demo", "{\"resourceListKeep\":1}");
     build(&w);
     assert_int_equal(n_kept(&w), 5);
-    alterations_put(&w.sets, "demo", "{\"resourceListKeep\":\"none\"}");
+    set_changes_put(&w.sets, "demo", "{\"resourceListKeep\":\"none\"}");
     clock_pass_us(24 * HOUR_US);
     build(&w);
     assert_int_equal(n_kept(&w), 5);
@@ -202,7 +202,7 @@ TEST(the_archive_has_an_index_when_it_is_long)
     w.sets.config.index_lists = 4;
     w.sets.config.resource_list_keep = 2;
     build_orders_begin(&w);
-    alterations_put(&w.sets, "demo", "{}");
+    set_changes_put(&w.sets, "demo", "{}");
     for (unsigned i = 0; i < 8; i++)
         build(&w);
     build_orders_read(&w, generation_archive_open, 0, 0, &index);

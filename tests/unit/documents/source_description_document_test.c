@@ -3,7 +3,7 @@
  */
 #include <stdio.h>
 
-#include "tests/support/alterations.h"
+#include "tests/support/set_changes.h"
 #include "tests/unit/documents/stage.h"
 
 #define SOURCE SETS_URL "/.well-known/resourcesync"
@@ -158,10 +158,10 @@ TEST(sets_come_and_go_in_their_parts)
     open_small(s);
     make(s, "abcde");
     assert_int_equal(try_part(s, 3, 4, &before), STATUS_OK);
-    alterations_remove(s, "a");
+    set_changes_remove(s, "a");
     assert_source(s, "sitemapindex", PART(3, 4), PART(5, 6));
     assert_no_part(s, 1, 2);
-    alterations_remove(s, "d");
+    set_changes_remove(s, "d");
     assert_part(s, 5, 6, SET("e"));
     make(s, "d");
     assert_part(s, 7, 8, SET("d"));
@@ -171,8 +171,8 @@ TEST(sets_come_and_go_in_their_parts)
     document_close(&before);
     document_close(&after);
 
-    alterations_remove(s, "b");
-    alterations_remove(s, "e");
+    set_changes_remove(s, "b");
+    set_changes_remove(s, "e");
     assert_source(s, "urlset", SET("c"), SET("d"));
     assert_up(s, "d", SOURCE);
 }
@@ -184,7 +184,7 @@ TEST(parts_are_the_same_after_a_restart)
 
     open_small(s);
     make(s, "abcd");
-    alterations_remove(s, "b");
+    set_changes_remove(s, "b");
     sets_close(s);
     sets_open(s);
     assert_source(s, "sitemapindex", PART(1, 2), PART(3, 4), PART(5, 6));

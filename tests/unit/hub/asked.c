@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "broker/net/response.h"
-#include "broker/sets/alteration.h"
+#include "broker/sets/set_change.h"
 #include "tests/test.h"
 
 struct asked broker;
@@ -198,21 +198,21 @@ asked_ping(const char *rest)
 struct asked_settings {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    struct alteration *done;
+    struct set_change *done;
 };
 
 static void
-asked_on_altered(struct alteration *alteration, void *user)
+asked_on_altered(struct set_change *change, void *user)
 {
     struct asked_settings *s = user;
 
     pthread_mutex_lock(&s->mutex);
-    s->done = alteration;
+    s->done = change;
     pthread_cond_signal(&s->changed);
     pthread_mutex_unlock(&s->mutex);
 }
 
-/* Waits until the alteration of `s` is done. */
+/* Waits until the change of `s` is done. */
 static enum status
 asked_await_altered(struct asked_settings *s)
 {
@@ -223,7 +223,7 @@ asked_await_altered(struct asked_settings *s)
         pthread_cond_wait(&s->changed, &s->mutex);
     pthread_mutex_unlock(&s->mutex);
     rc = s->done->post.status;
-    alter_free(s->done);
+    set_change_free(s->done);
     if (broker.hub)
         hub_sets_changed(broker.hub);
     return rc;
@@ -234,9 +234,10 @@ asked_put_set(const char *name, const char *text, struct problem *why)
 {
     struct asked_settings s = {.mutex = PTHREAD_MUTEX_INITIALIZER,
                                .changed = PTHREAD_COND_INITIALIZER};
-    struct alter_wish wish = {.name = slice_of(name), .body = slice_of(text)};
-    enum status rc =
-        alter_settings(broker.sets.registry, &wish, asked_on_altered, &s, why);
+    struct set_change_wish wish = {.name = slice_of(name),
+                                   .body = slice_of(text)};
+    enum status rc = set_change_settings(broker.sets.registry, &wish,
+                                         asked_on_altered, &s, why);
 
     return rc ? rc : asked_await_altered(&s);
 }
@@ -248,8 +249,8 @@ asked_remove_set(const char *name)
                                .changed = PTHREAD_COND_INITIALIZER};
     struct problem why = {""};
 
-    assert_int_equal(alter_remove(sets_find(&broker.sets, name), NULL,
-                                  asked_on_altered, &s, &why),
+    assert_int_equal(set_change_remove(sets_find(&broker.sets, name), NULL,
+                                       asked_on_altered, &s, &why),
                      STATUS_OK);
     assert_int_equal(asked_await_altered(&s), STATUS_OK);
 }

@@ -1,6 +1,6 @@
 #include "broker/hub/framework.h"
 
-#include "tests/support/alterations.h"
+#include "tests/support/set_changes.h"
 #include "tests/test.h"
 #include "tests/unit/hub_engine/engine.h"
 
@@ -218,7 +218,7 @@ TEST(a_removal_is_delivered_when_the_topic_has_ended)
     s = subscribe_framework("a", framework_last());
     delivery_begin(s);
     turns();
-    alterations_remove(&e.sets, "a");
+    set_changes_remove(&e.sets, "a");
     post_once_more();
     turns();
     run_jobs();

@@ -4,7 +4,7 @@
  */
 #include <stdio.h>
 
-#include "broker/sets/alteration.h"
+#include "broker/sets/set_change.h"
 #include "tests/test.h"
 #include "tests/unit/hub_quiet/simulation.h"
 
@@ -95,11 +95,11 @@ TEST(gone_ends_it)
 static bool is_removed;
 
 static void
-on_removed(struct alteration *alteration, void *user)
+on_removed(struct set_change *change, void *user)
 {
     (void)user;
-    assert_int_equal(alteration->post.status, STATUS_OK);
-    alter_free(alteration);
+    assert_int_equal(change->post.status, STATUS_OK);
+    set_change_free(change);
     __atomic_store_n(&is_removed, true, __ATOMIC_RELEASE);
 }
 
@@ -109,8 +109,8 @@ remove_set(void)
     struct problem why = {""};
 
     __atomic_store_n(&is_removed, false, __ATOMIC_RELEASE);
-    assert_int_equal(alter_remove(sets_find(&sim.sets, "demo"), NULL,
-                                  on_removed, NULL, &why),
+    assert_int_equal(set_change_remove(sets_find(&sim.sets, "demo"), NULL,
+                                       on_removed, NULL, &why),
                      STATUS_OK);
     log_wake(registry_log(sim.sets.registry));
     AWAIT(__atomic_load_n(&is_removed, __ATOMIC_ACQUIRE));

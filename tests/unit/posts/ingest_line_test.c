@@ -2,7 +2,7 @@
  * their ids, and the order in which they are kept. */
 #include <string.h>
 
-#include "broker/sets/alteration.h"
+#include "broker/sets/set_change.h"
 #include "broker/store/store.h"
 #include "tests/test.h"
 #include "tests/unit/posts/arrivals.h"
@@ -152,10 +152,10 @@ on_changed(void *user)
 }
 
 static void
-on_removed(struct alteration *alteration, void *user)
+on_removed(struct set_change *change, void *user)
 {
     (void)user;
-    alter_free(alteration);
+    set_change_free(change);
 }
 
 /* The new set begins with the message that came first, not with the message
@@ -190,7 +190,7 @@ TEST(keeps_the_order_when_the_set_is_removed, stage_configure, ingests_close)
     log_wake(registry_log(s.registry));
     sem_wait(&r.is_held);
     assert_int_equal(
-        alter_remove(sets_find(&s, "demo"), NULL, on_removed, NULL, NULL),
+        set_change_remove(sets_find(&s, "demo"), NULL, on_removed, NULL, NULL),
         STATUS_OK);
     arrival_feed(&r.before, SLICE(ENTRY("1")));
     sem_post(&r.may_go);

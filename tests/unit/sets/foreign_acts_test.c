@@ -10,7 +10,7 @@
 #include "broker/sets/framework_events.h"
 #include "broker/sets/settings.h"
 #include "proto/resourcesync/fragment.h"
-#include "tests/support/alterations.h"
+#include "tests/support/set_changes.h"
 #include "tests/support/sets.h"
 #include "tests/support/shared_journal.h"
 #include "tests/support/tempdir.h"
@@ -127,7 +127,7 @@ TEST(settings_hold_everywhere)
     struct pair *p = *state;
     struct settings settings;
 
-    alterations_put(&p->s[0], "news",
+    set_changes_put(&p->s[0], "news",
                     "{\"title\":\"News\",\"rotateEntries\":2}");
     follow(p, 1);
     registry_settings(sets_find(&p->s[1], "news"), &settings);
@@ -149,13 +149,13 @@ TEST(a_harvest_is_told_everywhere)
     struct harvest *harvest = NULL;
 
     assert_int_equal(harvest_read(&harvest, SLICE(text), NULL), STATUS_OK);
-    alterations_harvest(&p->s[0], "news", harvest);
+    set_changes_harvest(&p->s[0], "news", harvest);
     follow(p, 1);
     assert_equal_sets(p, "news");
     harvest = registry_harvest(sets_find(&p->s[1], "news"));
     assert_int_equal(harvest->left_out, 3);
     harvest_unref(harvest);
-    alterations_harvest(&p->s[1], "news", NULL);
+    set_changes_harvest(&p->s[1], "news", NULL);
     follow(p, 0);
     assert_null(registry_harvest(sets_find(&p->s[0], "news")));
 }
@@ -167,16 +167,16 @@ TEST(a_change_that_comes_too_late_keeps_settings_of_another_broker)
     struct pair *p = *state;
     struct settings settings;
 
-    alterations_put(&p->s[0], "news",
+    set_changes_put(&p->s[0], "news",
                     "{\"title\":\"News\",\"rotateEntries\":5}");
     follow(p, 1);
     p->seats[0].is_presumed = true;
-    assert_int_equal(alterations_try(&p->s[1], "news", ALTER_CHANGE,
+    assert_int_equal(set_changes_try(&p->s[1], "news", SET_CHANGE_MERGE,
                                      "{\"rotateEntries\":2}"),
                      STATUS_OK);
-    assert_int_equal(
-        alterations_try(&p->s[0], "news", ALTER_CHANGE, "{\"title\":\"More\"}"),
-        STATUS_OK);
+    assert_int_equal(set_changes_try(&p->s[0], "news", SET_CHANGE_MERGE,
+                                     "{\"title\":\"More\"}"),
+                     STATUS_OK);
     assert_int_equal(p->all.n_conflicts, 1);
     follow(p, 1);
     for (int i = 0; i < 2; i++) {
@@ -192,19 +192,19 @@ TEST(a_set_that_was_made_too_late_is_as_private_as_the_first)
 {
     struct pair *p = *state;
 
-    assert_int_equal(
-        alterations_try(&p->s[1], "secret", ALTER_CREATE, "{\"private\":true}"),
-        STATUS_OK);
+    assert_int_equal(set_changes_try(&p->s[1], "secret", SET_CHANGE_CREATE,
+                                     "{\"private\":true}"),
+                     STATUS_OK);
     p->seats[0].is_presumed = true;
-    assert_int_equal(
-        alterations_try(&p->s[0], "secret", ALTER_CREATE, "{\"private\":true}"),
-        STATUS_CONFLICT);
+    assert_int_equal(set_changes_try(&p->s[0], "secret", SET_CHANGE_CREATE,
+                                     "{\"private\":true}"),
+                     STATUS_CONFLICT);
     assert_true(set_is_private(sets_find(&p->s[0], "secret")));
     sets_post(&p->s[1], "open", 1, 1);
     p->seats[0].is_presumed = true;
-    assert_int_equal(
-        alterations_try(&p->s[0], "open", ALTER_CREATE, "{\"private\":true}"),
-        STATUS_CONFLICT);
+    assert_int_equal(set_changes_try(&p->s[0], "open", SET_CHANGE_CREATE,
+                                     "{\"private\":true}"),
+                     STATUS_CONFLICT);
     assert_false(set_is_private(sets_find(&p->s[0], "open")));
     assert_int_equal(p->all.n_conflicts, 2);
 }
@@ -214,7 +214,7 @@ TEST(a_private_set_is_private_everywhere)
 {
     struct pair *p = *state;
 
-    alterations_put(&p->s[0], "secret", "{\"private\":true}");
+    set_changes_put(&p->s[0], "secret", "{\"private\":true}");
     follow(p, 1);
     assert_true(set_is_private(sets_find(&p->s[1], "secret")));
     assert_int_equal(registry_count_public(p->s[1].registry), 0);
@@ -228,7 +228,7 @@ TEST(a_set_ends_everywhere)
 
     sets_post(&p->s[0], "news", 1, 1);
     follow(p, 1);
-    alterations_remove(&p->s[0], "news");
+    set_changes_remove(&p->s[0], "news");
     follow(p, 1);
     assert_null(
         registry_look(p->s[1].registry, SLICE("news"), NULL, &was_removed));
@@ -244,9 +244,9 @@ TEST(many_acts_are_followed_in_their_order)
     struct pair *p = *state;
 
     sets_post(&p->s[0], "a", 1, 1);
-    alterations_put(&p->s[0], "b", "{\"title\":\"B\"}");
+    set_changes_put(&p->s[0], "b", "{\"title\":\"B\"}");
     sets_rotate(&p->s[0], "a");
-    alterations_remove(&p->s[0], "b");
+    set_changes_remove(&p->s[0], "b");
     sets_post(&p->s[0], "b", 1, 2);
     sets_post(&p->s[0], "a", 2, 1);
     follow(p, 1);
@@ -356,7 +356,7 @@ alter_sets(struct pair *p, bool takes_turns)
         if (steps[i][0] == '+')
             sets_post(&p->s[poster], steps[i] + 1, 1, 1);
         else
-            alterations_remove(&p->s[poster], steps[i] + 1);
+            set_changes_remove(&p->s[poster], steps[i] + 1);
         follow(p, !poster);
     }
     /* A broker publishes events after it has answered the post that caused
@@ -424,7 +424,7 @@ TEST(the_last_event_is_known_everywhere)
                      atomic_load(&news[0]->last_event));
     assert_int_equal(framework_event_last(news[1]),
                      framework_event_last(news[0]));
-    alterations_remove(&p->s[0], "news");
+    set_changes_remove(&p->s[0], "news");
     assert_false(framework_event_is_over(news[1]));
     follow_whole_rounds(p);
     assert_true(framework_event_is_over(news[1]));

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "broker/readers/message.h"
-#include "broker/sets/alteration.h"
-#include "tests/support/alterations.h"
+#include "broker/sets/set_change.h"
 #include "tests/support/channel.h"
 #include "tests/support/posts.h"
+#include "tests/support/set_changes.h"
 #include "tests/test.h"
 #include "tests/unit/sets/stage.h"
 
@@ -291,16 +291,16 @@ TEST(archives_of_dumps_are_told_by_their_parts, configure, stage_close)
 /* settings are announced if they change a document. */
 TEST(settings_are_told_if_documents_say_otherwise)
 {
-    alterations_put(&s, "demo", "{\"description\":\"http://example.org/a\"}");
+    set_changes_put(&s, "demo", "{\"description\":\"http://example.org/a\"}");
     demo = sets_find(&s, "demo");
     assert_told("created " CAPABILITIES SOURCE_UPDATED);
-    alterations_put(&s, "demo",
+    set_changes_put(&s, "demo",
                     "{\"description\":\"http://example.org/a\","
                     "\"title\":\"A\",\"retainLists\":7}");
     assert_int_equal(channel_last(&s), before);
-    alterations_put(&s, "demo", "{\"description\":\"http://example.org/b\"}");
+    set_changes_put(&s, "demo", "{\"description\":\"http://example.org/b\"}");
     assert_told("updated " CAPABILITIES SOURCE_UPDATED);
-    alterations_put(&s, "demo", "");
+    set_changes_put(&s, "demo", "");
     assert_told("updated " CAPABILITIES SOURCE_UPDATED);
 }
 
@@ -310,7 +310,7 @@ TEST(a_set_that_ends_is_told_on_its_own_channel)
 {
     demo = sets_post(&s, "demo", 1, 3);
     look();
-    alterations_remove(&s, "demo");
+    set_changes_remove(&s, "demo");
     assert_told("deleted " CAPABILITIES SOURCE_UPDATED);
     sets_post(&s, "demo", 1, 1);
     assert_told("created " CAPABILITIES SOURCE_UPDATED);
@@ -338,8 +338,8 @@ TEST(a_source_with_an_index_is_told_by_its_parts, stage_configure, stage_close)
     assert_told("created " DESCRIPTION(1, 2) "created " DESCRIPTION(3, 4));
     sets_post(&s, "d", 1, 1);
     assert_told("created " DESCRIPTION(5, 6));
-    alterations_remove(&s, "c");
-    alterations_remove(&s, "d");
+    set_changes_remove(&s, "c");
+    set_changes_remove(&s, "d");
     assert_told("updated " DESCRIPTION(3, 4) SOURCE_UPDATED);
 }
 
@@ -353,17 +353,17 @@ TEST(a_part_of_the_source_ends_and_begins_again, stage_configure, stage_close)
     sets_post(&s, "c", 1, 1);
     sets_post(&s, "d", 1, 1);
     look();
-    alterations_remove(&s, "d");
+    set_changes_remove(&s, "d");
     assert_told("deleted " DESCRIPTION(5, 6));
     sets_post(&s, "d", 1, 1);
     assert_told("created " DESCRIPTION(5, 6));
     sets_post(&s, "e", 1, 1);
-    alterations_remove(&s, "e");
+    set_changes_remove(&s, "e");
     sets_post(&s, "e", 1, 1);
     sets_post(&s, "f", 1, 1);
     assert_told("created " DESCRIPTION(7, 8) "deleted " DESCRIPTION(
         7, 8) "created " DESCRIPTION(7, 8) "created " DESCRIPTION_9);
-    alterations_put(&s, "b", "{\"description\":\"http://example.org/b\"}");
+    set_changes_put(&s, "b", "{\"description\":\"http://example.org/b\"}");
     assert_told("updated " DESCRIPTION(3, 4));
 
     /* Compared with the last announcement, in any process. */
@@ -371,7 +371,7 @@ TEST(a_part_of_the_source_ends_and_begins_again, stage_configure, stage_close)
     demo = sets_find(&s, "demo");
     look();
     sets_post(&s, "g", 1, 1);
-    alterations_remove(&s, "f");
+    set_changes_remove(&s, "f");
     assert_told("updated " DESCRIPTION_9 "updated " DESCRIPTION_9);
 }
 

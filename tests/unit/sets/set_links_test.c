@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "proto/uri.h"
-#include "tests/support/alterations.h"
+#include "tests/support/set_changes.h"
 #include "tests/test.h"
 #include "tests/unit/sets/stage.h"
 
@@ -107,7 +107,7 @@ TEST(names_what_a_bridge_may_publish)
     memcpy(bridges[1].as, "press", 6);
     memcpy(bridges[2].as, "all", 4);
     memcpy(bridges[3].as, "everyone", 9);
-    alterations_put(&s, "plans", "{\"private\":true}");
+    set_changes_put(&s, "plans", "{\"private\":true}");
     plans = sets_find(&s, "plans");
     set_links_mqtt(set, &mqtt);
     assert_int_equal(mqtt.n, 1); /* without tokens at all */

@@ -1,4 +1,4 @@
-#include "broker/sets/alteration.h"
+#include "broker/sets/set_change.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -11,7 +11,7 @@
 #include "tests/test.h"
 #include "tests/unit/sets/stage.h"
 
-/* The outcome of an alteration. */
+/* The outcome of a change. */
 struct outcome {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -28,7 +28,7 @@ struct outcome {
     }
 
 static void
-on_done(struct alteration *a, void *user)
+on_done(struct set_change *a, void *user)
 {
     struct outcome *o = user;
 
@@ -39,7 +39,7 @@ on_done(struct alteration *a, void *user)
     o->is_done = true;
     pthread_cond_signal(&o->changed);
     pthread_mutex_unlock(&o->mutex);
-    alter_free(a);
+    set_change_free(a);
 }
 
 static enum status
@@ -53,17 +53,17 @@ wait_for(struct outcome *o)
 }
 
 static enum status
-submit(enum alter_mode mode, const char *name, const char *settings,
-       void (*done)(struct alteration *, void *), struct outcome *o)
+submit(enum set_change_mode mode, const char *name, const char *settings,
+       void (*done)(struct set_change *, void *), struct outcome *o)
 {
-    struct alter_wish wish = {
+    struct set_change_wish wish = {
         .mode = mode, .name = slice_of(name), .body = slice_of(settings)};
 
-    return alter_settings(s.registry, &wish, done, o, NULL);
+    return set_change_settings(s.registry, &wish, done, o, NULL);
 }
 
 static struct outcome
-alter(enum alter_mode mode, const char *name, const char *settings)
+alter(enum set_change_mode mode, const char *name, const char *settings)
 {
     struct outcome o = OUTCOME;
 
@@ -75,7 +75,7 @@ alter(enum alter_mode mode, const char *name, const char *settings)
 static struct outcome
 put(const char *name, const char *settings)
 {
-    return alter(ALTER_REPLACE, name, settings);
+    return alter(SET_CHANGE_REPLACE, name, settings);
 }
 
 static void
@@ -83,8 +83,9 @@ end_set(const char *name)
 {
     struct outcome o = OUTCOME;
 
-    assert_int_equal(alter_remove(sets_find(&s, name), NULL, on_done, &o, NULL),
-                     STATUS_OK);
+    assert_int_equal(
+        set_change_remove(sets_find(&s, name), NULL, on_done, &o, NULL),
+        STATUS_OK);
     assert_int_equal(wait_for(&o), STATUS_OK);
 }
 
@@ -120,8 +121,9 @@ static enum status
 refused_for(const char *name, const char *text, const char *part)
 {
     struct problem why = {""};
-    struct alter_wish wish = {.name = slice_of(name), .body = slice_of(text)};
-    enum status rc = alter_settings(s.registry, &wish, NULL, NULL, &why);
+    struct set_change_wish wish = {.name = slice_of(name),
+                                   .body = slice_of(text)};
+    enum status rc = set_change_settings(s.registry, &wish, NULL, NULL, &why);
 
     assert_true(rc != STATUS_OK);
     if (!strstr(why.text, part))
@@ -152,11 +154,11 @@ TEST(a_foreign_topic_belongs_to_one_set)
         (void)put("one", UPSTREAM("http://a.example/~t"));
         stage_restart();
     }
-    (void)alter(ALTER_CHANGE, "one", "{\"title\":\"A\"}");
+    (void)alter(SET_CHANGE_MERGE, "one", "{\"title\":\"A\"}");
     assert_ptr_equal(upstream("http://a.example/~t"), sets_find(&s, "one"));
-    (void)alter(ALTER_CHANGE, "one", "{\"upstreamTopic\":null}");
+    (void)alter(SET_CHANGE_MERGE, "one", "{\"upstreamTopic\":null}");
     assert_null(upstream("http://a.example/~t"));
-    (void)alter(ALTER_CHANGE, "one", UPSTREAM("http://a.example/~t"));
+    (void)alter(SET_CHANGE_MERGE, "one", UPSTREAM("http://a.example/~t"));
     assert_ptr_equal(upstream("http://a.example/~t"), sets_find(&s, "one"));
     (void)put("one", UPSTREAM("http://a.example/other"));
     assert_null(upstream("http://a.example/~t"));
@@ -256,7 +258,8 @@ TEST(posts_that_wait_behind_a_removal_begin_a_new_set)
 
         if (!set)
             continue;
-        assert_int_equal(alter_remove(set, NULL, on_done, &o, NULL), STATUS_OK);
+        assert_int_equal(set_change_remove(set, NULL, on_done, &o, NULL),
+                         STATUS_OK);
         n_removed += wait_for(&o) == STATUS_OK;
     }
     for (int i = 0; i < 2; i++) {
@@ -273,11 +276,11 @@ TEST(settings_that_wait_behind_a_removal_begin_a_new_set)
     struct set *before;
 
     before = sets_post(&s, "demo", 1, 1);
-    assert_int_equal(alter_remove(before, NULL, on_done, &removal, NULL),
+    assert_int_equal(set_change_remove(before, NULL, on_done, &removal, NULL),
                      STATUS_OK);
-    assert_int_equal(
-        submit(ALTER_REPLACE, "demo", "{\"title\":\"B\"}", on_done, &settings),
-        STATUS_OK);
+    assert_int_equal(submit(SET_CHANGE_REPLACE, "demo", "{\"title\":\"B\"}",
+                            on_done, &settings),
+                     STATUS_OK);
     assert_int_equal(wait_for(&removal), STATUS_OK);
     assert_int_equal(wait_for(&settings), STATUS_OK);
     assert_true(settings.is_birth);
@@ -319,7 +322,7 @@ TEST(a_reader_of_a_removed_set_hears_so)
 static sem_t gate, at_gate;
 
 static void
-on_done_at_the_gate(struct alteration *a, void *user)
+on_done_at_the_gate(struct set_change *a, void *user)
 {
     sem_post(&at_gate);
     sem_wait(&gate);
@@ -334,14 +337,14 @@ hold_log_thread(const char *name, struct outcome *first)
     sem_init(&gate, 0, 0);
     sem_init(&at_gate, 0, 0);
     assert_int_equal(
-        submit(ALTER_REPLACE, name, "{}", on_done_at_the_gate, first),
+        submit(SET_CHANGE_REPLACE, name, "{}", on_done_at_the_gate, first),
         STATUS_OK);
     sem_wait(&at_gate);
 }
 
 /* Log thread: somebody else takes the place that the removal made. */
 static void
-on_removed_taking(struct alteration *a, void *user)
+on_removed_taking(struct set_change *a, void *user)
 {
     sets_unborn(&s, "taken");
     on_done(a, user);
@@ -365,11 +368,12 @@ TEST(settings_find_no_place_behind_a_removal)
         registry_make(s.registry, SLICE("one-more"), NULL, &more, NULL),
         STATUS_INVALID);
     hold_log_thread("demo", &first);
-    assert_int_equal(alter_remove(sets_find(&s, "demo"), NULL,
-                                  on_removed_taking, &removal, NULL),
+    assert_int_equal(set_change_remove(sets_find(&s, "demo"), NULL,
+                                       on_removed_taking, &removal, NULL),
                      STATUS_OK);
-    assert_int_equal(submit(ALTER_REPLACE, "demo", "{}", on_done, &settings),
-                     STATUS_OK);
+    assert_int_equal(
+        submit(SET_CHANGE_REPLACE, "demo", "{}", on_done, &settings),
+        STATUS_OK);
     sem_post(&gate);
     assert_int_equal(wait_for(&first), STATUS_OK);
     assert_int_equal(wait_for(&removal), STATUS_OK);
@@ -386,16 +390,16 @@ TEST(changes_at_once_do_not_undo_each_other)
 
     sets_post(&s, "demo", 1, 1);
     hold_log_thread("other", &first);
-    assert_int_equal(submit(ALTER_CHANGE, "demo",
+    assert_int_equal(submit(SET_CHANGE_MERGE, "demo",
                             "{\"title\":\"A\",\"rotateEntries\":5}", on_done,
                             &a),
                      STATUS_OK);
-    assert_int_equal(submit(ALTER_CHANGE, "demo",
+    assert_int_equal(submit(SET_CHANGE_MERGE, "demo",
                             "{\"title\":\"B\",\"rotateBytes\":1048576}",
                             on_done, &b),
                      STATUS_OK);
     assert_int_equal(
-        submit(ALTER_CREATE, "demo", "{\"title\":\"C\"}", on_done, &again),
+        submit(SET_CHANGE_CREATE, "demo", "{\"title\":\"C\"}", on_done, &again),
         STATUS_OK);
     sem_post(&gate);
     assert_int_equal(wait_for(&first), STATUS_OK);
@@ -417,15 +421,15 @@ TEST(a_change_ends_with_its_set)
 {
     struct outcome first = OUTCOME, change = OUTCOME, removal = OUTCOME;
 
-    assert_int_equal(submit(ALTER_CHANGE, "demo", "{}", NULL, NULL),
+    assert_int_equal(submit(SET_CHANGE_MERGE, "demo", "{}", NULL, NULL),
                      STATUS_NOT_FOUND);
     sets_post(&s, "demo", 1, 1);
     hold_log_thread("other", &first);
     assert_int_equal(
-        alter_remove(sets_find(&s, "demo"), NULL, on_done, &removal, NULL),
+        set_change_remove(sets_find(&s, "demo"), NULL, on_done, &removal, NULL),
         STATUS_OK);
     assert_int_equal(
-        submit(ALTER_CHANGE, "demo", "{\"title\":\"A\"}", on_done, &change),
+        submit(SET_CHANGE_MERGE, "demo", "{\"title\":\"A\"}", on_done, &change),
         STATUS_OK);
     sem_post(&gate);
     assert_int_equal(wait_for(&first), STATUS_OK);
@@ -442,13 +446,15 @@ TEST(a_set_is_made_unless_it_is_there)
     struct set *made = NULL, *again = NULL;
     struct problem why = {""};
 
-    assert_int_equal(alter_make(s.registry, SLICE("demo"), NULL, &made, &why),
-                     STATUS_OK);
+    assert_int_equal(
+        set_change_make(s.registry, SLICE("demo"), NULL, &made, &why),
+        STATUS_OK);
     assert_ptr_equal(sets_find(&s, "demo"), made);
     put("demo", "{\"title\":\"A title\",\"rotateEntries\":7}");
 
-    assert_int_equal(alter_make(s.registry, SLICE("demo"), NULL, &again, &why),
-                     STATUS_OK);
+    assert_int_equal(
+        set_change_make(s.registry, SLICE("demo"), NULL, &again, &why),
+        STATUS_OK);
     assert_ptr_equal(again, made);
     registry_settings(made, &settings);
     assert_string_equal(settings.title, "A title");
@@ -461,10 +467,12 @@ TEST(a_set_is_made_unless_it_is_there)
     assert_string_equal(settings.title, "A title");
 
     end_set("demo");
-    assert_int_equal(alter_make(s.registry, SLICE("demo"), NULL, &again, &why),
-                     STATUS_OK);
+    assert_int_equal(
+        set_change_make(s.registry, SLICE("demo"), NULL, &again, &why),
+        STATUS_OK);
     registry_settings(again, &settings);
     assert_string_equal(settings.title, "");
-    assert_int_equal(alter_make(s.registry, SLICE("-"), NULL, &again, &why),
-                     STATUS_NOT_FOUND);
+    assert_int_equal(
+        set_change_make(s.registry, SLICE("-"), NULL, &again, &why),
+        STATUS_NOT_FOUND);
 }

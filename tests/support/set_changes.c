@@ -1,8 +1,8 @@
-#include "tests/support/alterations.h"
+#include "tests/support/set_changes.h"
 
 #include <pthread.h>
 
-#include "broker/sets/alteration.h"
+#include "broker/sets/set_change.h"
 #include "tests/test.h"
 
 struct waiter {
@@ -19,7 +19,7 @@ struct waiter {
     }
 
 static void
-on_done(struct alteration *a, void *user)
+on_done(struct set_change *a, void *user)
 {
     struct waiter *w = user;
 
@@ -28,7 +28,7 @@ on_done(struct alteration *a, void *user)
     w->is_done = true;
     pthread_cond_signal(&w->changed);
     pthread_mutex_unlock(&w->mutex);
-    alter_free(a);
+    set_change_free(a);
 }
 
 static enum status
@@ -42,44 +42,45 @@ wait_for(struct waiter *w)
 }
 
 enum status
-alterations_try(struct sets *s, const char *name, enum alter_mode mode,
+set_changes_try(struct sets *s, const char *name, enum set_change_mode mode,
                 const char *settings)
 {
-    struct alter_wish wish = {.mode = mode,
-                              .may_discard = true,
-                              .name = slice_of(name),
-                              .body = slice_of(settings)};
+    struct set_change_wish wish = {.mode = mode,
+                                   .may_discard = true,
+                                   .name = slice_of(name),
+                                   .body = slice_of(settings)};
     struct waiter w = WAITER;
 
-    assert_int_equal(alter_settings(s->registry, &wish, on_done, &w, NULL),
+    assert_int_equal(set_change_settings(s->registry, &wish, on_done, &w, NULL),
                      STATUS_OK);
     return wait_for(&w);
 }
 
 void
-alterations_put(struct sets *s, const char *name, const char *settings)
+set_changes_put(struct sets *s, const char *name, const char *settings)
 {
-    assert_int_equal(alterations_try(s, name, ALTER_REPLACE, settings),
+    assert_int_equal(set_changes_try(s, name, SET_CHANGE_REPLACE, settings),
                      STATUS_OK);
 }
 
 void
-alterations_harvest(struct sets *s, const char *name, struct harvest *harvest)
+set_changes_harvest(struct sets *s, const char *name, struct harvest *harvest)
 {
     struct waiter w = WAITER;
 
-    assert_int_equal(alter_harvest(s->registry, slice_of(name), NULL, NULL,
-                                   harvest, on_done, &w, NULL),
+    assert_int_equal(set_change_harvest(s->registry, slice_of(name), NULL, NULL,
+                                        harvest, on_done, &w, NULL),
                      STATUS_OK);
     assert_int_equal(wait_for(&w), STATUS_OK);
 }
 
 void
-alterations_remove(struct sets *s, const char *name)
+set_changes_remove(struct sets *s, const char *name)
 {
     struct waiter w = WAITER;
 
-    assert_int_equal(alter_remove(sets_find(s, name), NULL, on_done, &w, NULL),
-                     STATUS_OK);
+    assert_int_equal(
+        set_change_remove(sets_find(s, name), NULL, on_done, &w, NULL),
+        STATUS_OK);
     assert_int_equal(wait_for(&w), STATUS_OK);
 }

@@ -1,4 +1,4 @@
-#include "broker/sets/alteration.h"
+#include "broker/sets/set_change.h"
 
 #include "broker/sets/peers.h"
 
@@ -229,12 +229,12 @@ name_check(const char *of, struct slice name, struct problem *why)
 }
 
 enum status
-alter_read(struct registry *registry, const struct alter_wish *wish,
-           struct settings *settings, struct problem *why)
+set_change_read(struct registry *registry, const struct set_change_wish *wish,
+                struct settings *settings, struct problem *why)
 {
     const struct config *config = registry_config(registry);
     enum status rc =
-        wish->mode == ALTER_CHANGE
+        wish->mode == SET_CHANGE_MERGE
             ? settings_read_change(settings, config, wish->body, why)
             : settings_read(settings, config, wish->body, why);
 
@@ -243,7 +243,7 @@ alter_read(struct registry *registry, const struct alter_wish *wish,
 }
 
 void
-alter_free(struct alteration *a)
+set_change_free(struct set_change *a)
 {
     if (!a)
         return;
@@ -257,7 +257,7 @@ alter_free(struct alteration *a)
 }
 
 static enum status
-submit_alteration(struct alteration *a, struct problem *why)
+submit_change(struct set_change *a, struct problem *why)
 {
     enum status rc = log_submit(registry_log(a->registry), &a->post);
 
@@ -266,12 +266,12 @@ submit_alteration(struct alteration *a, struct problem *why)
 
 /* Submits it to the set that has the name now. */
 static enum status
-submit_by_name(struct alteration *a, struct problem *why)
+submit_by_name(struct set_change *a, struct problem *why)
 {
     struct set *before = a->set;
     enum status rc;
 
-    if (a->mode == ALTER_CHANGE) {
+    if (a->mode == SET_CHANGE_MERGE) {
         a->set = registry_find(a->registry, slice_of(a->name), NULL);
         if (!a->set)
             return problem(why, STATUS_NOT_FOUND, "there is no set %s",
@@ -287,13 +287,13 @@ submit_by_name(struct alteration *a, struct problem *why)
             return registry_full(why);
     }
     a->post.set = a->set->log;
-    return submit_alteration(a, why);
+    return submit_change(a, why);
 }
 
-/* Puts an alteration into effect that is committed. The log answers commits in
+/* Puts a change into effect that is committed. The log answers commits in
  * their order, so the last settings win. */
 static void
-publish(struct alteration *a)
+publish(struct set_change *a)
 {
     if (a->act.kind == ACT_HARVEST) {
         registry_set_harvest(a->set, a->harvest);
@@ -313,10 +313,10 @@ publish(struct alteration *a)
 static void
 on_answered(struct post *post)
 {
-    struct alteration *a = list_entry(post, struct alteration, post);
+    struct set_change *a = list_entry(post, struct set_change, post);
 
     /* The set was removed while this waited: make it again. */
-    if (post->status == STATUS_GONE && a->mode != ALTER_CHANGE) {
+    if (post->status == STATUS_GONE && a->mode != SET_CHANGE_MERGE) {
         post->status = submit_by_name(a, &post->why);
         if (!post->status)
             return;
@@ -328,13 +328,13 @@ on_answered(struct post *post)
     a->on_done(a, a->user);
 }
 
-/* An alteration by an act of this kind; ACT_SETTINGS: by prepare_settings. */
-static struct alteration *
-alteration_new(struct registry *registry, enum act_kind kind,
+/* A change by an act of this kind; ACT_SETTINGS: by prepare_settings. */
+static struct set_change *
+set_change_new(struct registry *registry, enum act_kind kind,
                struct authority *authority,
-               void (*on_done)(struct alteration *, void *), void *user)
+               void (*on_done)(struct set_change *, void *), void *user)
 {
-    struct alteration *a = memory_new(1, sizeof(*a));
+    struct set_change *a = memory_new(1, sizeof(*a));
 
     a->registry = registry;
     a->on_done = on_done;
@@ -350,7 +350,7 @@ alteration_new(struct registry *registry, enum act_kind kind,
 /* Checks the peers against other sets and our own URL. The claim on the topic
  * ends with the settings. */
 static enum status
-check_peers(const struct alteration *a, struct problem *why)
+check_peers(const struct set_change *a, struct problem *why)
 {
     struct registry *r = a->registry;
     struct peers *peers = a->settings->peers;
@@ -364,7 +364,7 @@ check_peers(const struct alteration *a, struct problem *why)
 
 /* Makes a->settings of `before` and the change. */
 static enum status
-merge_change(struct alteration *a, const struct settings *before,
+merge_change(struct set_change *a, const struct settings *before,
              struct problem *why)
 {
     struct settings *merged = memory_new(1, sizeof(*merged));
@@ -384,7 +384,7 @@ merge_change(struct alteration *a, const struct settings *before,
 }
 
 static enum status
-check_discards(struct alteration *a, const struct head *head,
+check_discards(struct set_change *a, const struct head *head,
                const struct settings *before, struct problem *why)
 {
     struct problem what = {""};
@@ -397,7 +397,7 @@ check_discards(struct alteration *a, const struct head *head,
     return problem(why, STATUS_CONFLICT,
                    "%s%s; add ?discard=yes (--discard) if that "
                    "is meant",
-                   a->mode == ALTER_REPLACE
+                   a->mode == SET_CHANGE_REPLACE
                        ? "PUT resets the settings that it leaves out, and "
                        : "",
                    what.text);
@@ -406,7 +406,7 @@ check_discards(struct alteration *a, const struct head *head,
 /* Caches keep a public set, and others have subscribed to it. Foreign hubs and
  * Sources would learn the name of a private set. */
 static enum status
-check_privacy(const struct alteration *a, bool exists, struct problem *why)
+check_privacy(const struct set_change *a, bool exists, struct problem *why)
 {
     bool is_private = set_is_private(a->set);
 
@@ -425,9 +425,10 @@ check_privacy(const struct alteration *a, bool exists, struct problem *why)
 /* Merged with nothing, a change would reset all the settings that it does not
  * name. */
 static enum status
-check_unread(const struct alteration *a, struct problem *why)
+check_unread(const struct set_change *a, struct problem *why)
 {
-    if (!set_is_unread(a->set) || (a->mode == ALTER_REPLACE && a->may_discard))
+    if (!set_is_unread(a->set) ||
+        (a->mode == SET_CHANGE_REPLACE && a->may_discard))
         return STATUS_OK;
     return problem(why, STATUS_CONFLICT,
                    "the set %s has settings that this broker cannot read, as "
@@ -438,7 +439,7 @@ check_unread(const struct alteration *a, struct problem *why)
 /* Takes back what an earlier call of prepare_settings has marked: another
  * broker has made the set meanwhile, or may have. */
 static void
-unmark(struct alteration *a, bool exists, const struct settings *before)
+unmark(struct set_change *a, bool exists, const struct settings *before)
 {
     if (a->has_marked && !set_is_unread(a->set))
         set_mark_private(a->set, exists && before->is_private);
@@ -449,7 +450,7 @@ unmark(struct alteration *a, bool exists, const struct settings *before)
 static enum status
 prepare_settings(struct post *post)
 {
-    struct alteration *a = list_entry(post, struct alteration, post);
+    struct set_change *a = list_entry(post, struct set_change, post);
     struct settings before;
     struct head head;
     bool exists = log_head(a->set->log, &head);
@@ -457,7 +458,7 @@ prepare_settings(struct post *post)
 
     registry_settings(a->set, &before);
     unmark(a, exists, &before);
-    if (exists && a->mode == ALTER_CREATE)
+    if (exists && a->mode == SET_CHANGE_CREATE)
         return problem(&post->why, STATUS_CONFLICT,
                        "the set %s exists; PATCH (tidings set change) changes "
                        "its settings",
@@ -466,7 +467,7 @@ prepare_settings(struct post *post)
     if (rc)
         return rc;
     before.peers = registry_peers(a->set);
-    if (a->mode == ALTER_CHANGE)
+    if (a->mode == SET_CHANGE_MERGE)
         rc = merge_change(a, &before, &post->why);
     if (!rc && exists && !a->may_discard)
         rc = check_discards(a, &head, &before, &post->why);
@@ -487,28 +488,29 @@ prepare_settings(struct post *post)
 }
 
 enum status
-alter_settings(struct registry *registry, const struct alter_wish *wish,
-               void (*on_done)(struct alteration *, void *), void *user,
-               struct problem *why)
+set_change_settings(struct registry *registry,
+                    const struct set_change_wish *wish,
+                    void (*on_done)(struct set_change *, void *), void *user,
+                    struct problem *why)
 {
-    struct alteration *a;
+    struct set_change *a;
     enum status rc = name_check("set", wish->name, why);
 
     if (rc)
         return rc;
-    a = alteration_new(registry, ACT_SETTINGS, wish->authority, on_done, user);
+    a = set_change_new(registry, ACT_SETTINGS, wish->authority, on_done, user);
     a->settings = memory_new(1, sizeof(*a->settings));
     buf_init(&a->text, SETTINGS_BYTES_MAX);
     memcpy(a->name, wish->name.data, wish->name.size);
     a->mode = wish->mode;
     a->may_discard = wish->may_discard;
     a->client = client_ref(wish->client);
-    rc = alter_read(registry, wish, a->settings, why);
+    rc = set_change_read(registry, wish, a->settings, why);
     if (!rc)
         rc = check_peers(a, why);
     if (rc)
         goto out;
-    if (a->mode == ALTER_CHANGE) {
+    if (a->mode == SET_CHANGE_MERGE) {
         a->change = a->settings;
         a->settings = NULL;
     }
@@ -518,7 +520,7 @@ alter_settings(struct registry *registry, const struct alter_wish *wish,
 
 out:
     if (rc)
-        alter_free(a);
+        set_change_free(a);
     return rc;
 }
 
@@ -535,7 +537,7 @@ struct awaited {
 };
 
 static void
-on_made(struct alteration *a, void *user)
+on_made(struct set_change *a, void *user)
 {
     struct awaited *w = user;
 
@@ -547,19 +549,19 @@ on_made(struct alteration *a, void *user)
         *w->why = a->post.why;
     pthread_cond_signal(&w->changed);
     pthread_mutex_unlock(&w->mutex);
-    alter_free(a);
+    set_change_free(a);
 }
 
 enum status
-alter_make(struct registry *registry, struct slice name, struct client *client,
-           struct set **set, struct problem *why)
+set_change_make(struct registry *registry, struct slice name,
+                struct client *client, struct set **set, struct problem *why)
 {
     struct awaited w = {.mutex = PTHREAD_MUTEX_INITIALIZER,
                         .changed = PTHREAD_COND_INITIALIZER,
                         .why = why};
-    struct alter_wish wish = {
-        .mode = ALTER_CREATE, .name = name, .client = client};
-    enum status rc = alter_settings(registry, &wish, on_made, &w, why);
+    struct set_change_wish wish = {
+        .mode = SET_CHANGE_CREATE, .name = name, .client = client};
+    enum status rc = set_change_settings(registry, &wish, on_made, &w, why);
 
     if (rc)
         return rc;
@@ -572,44 +574,44 @@ alter_make(struct registry *registry, struct slice name, struct client *client,
 }
 
 enum status
-alter_harvest(struct registry *registry, struct slice name,
-              struct client *client, struct authority *authority,
-              struct harvest *harvest,
-              void (*on_done)(struct alteration *, void *), void *user,
-              struct problem *why)
+set_change_harvest(struct registry *registry, struct slice name,
+                   struct client *client, struct authority *authority,
+                   struct harvest *harvest,
+                   void (*on_done)(struct set_change *, void *), void *user,
+                   struct problem *why)
 {
-    struct alteration *a =
-        alteration_new(registry, ACT_HARVEST, authority, on_done, user);
+    struct set_change *a =
+        set_change_new(registry, ACT_HARVEST, authority, on_done, user);
     enum status rc = name_check("set", name, why);
 
     a->client = client_ref(client);
     a->harvest = harvest;
-    a->mode = harvest ? ALTER_REPLACE : ALTER_CHANGE;
+    a->mode = harvest ? SET_CHANGE_REPLACE : SET_CHANGE_MERGE;
     a->act.harvest.text = harvest ? harvest->text : SLICE("");
     if (!rc) {
         memcpy(a->name, name.data, name.size);
         rc = submit_by_name(a, why);
     }
     if (rc)
-        alter_free(a);
+        set_change_free(a);
     return rc;
 }
 
 enum status
-alter_remove(struct set *set, struct authority *authority,
-             void (*on_done)(struct alteration *, void *), void *user,
-             struct problem *why)
+set_change_remove(struct set *set, struct authority *authority,
+                  void (*on_done)(struct set_change *, void *), void *user,
+                  struct problem *why)
 {
-    struct alteration *a =
-        alteration_new(set->registry, ACT_REMOVAL, authority, on_done, user);
+    struct set_change *a =
+        set_change_new(set->registry, ACT_REMOVAL, authority, on_done, user);
     enum status rc;
 
-    a->mode = ALTER_CHANGE;
+    a->mode = SET_CHANGE_MERGE;
     a->set = set;
     a->post.set = set->log;
     a->post.grace_us = registry_config(set->registry)->remove_grace_us;
-    rc = submit_alteration(a, why);
+    rc = submit_change(a, why);
     if (rc)
-        alter_free(a);
+        set_change_free(a);
     return rc;
 }

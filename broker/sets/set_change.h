@@ -1,10 +1,10 @@
 /*
- * alteration.h - creates, configures and removes sets through the log's queue,
+ * set_change.h - creates, configures and removes sets through the log's queue,
  * so that each change has its place among the posts, and is durable before the
  * broker answers.
  *
- *     alter_settings, alter_harvest, alter_remove
- *         --> [log thread: commit] --> on_done --> alter_free
+ *     set_change_settings, set_change_harvest, set_change_remove
+ *         --> [log thread: commit] --> on_done --> set_change_free
  *
  * The log thread merges a change into the settings that the set has at the
  * commit: two changes at once do not undo each other, and the check of what
@@ -23,16 +23,16 @@
 #include "broker/sets/registry.h"
 #include "broker/sets/settings.h"
 
-enum alter_mode {
-    ALTER_REPLACE, /* create the set, or replace all its settings */
-    ALTER_CREATE,  /* create the set; refused if the set exists */
-    ALTER_CHANGE   /* change the set's settings by a JSON Merge Patch (RFC
-                      7396) */
+enum set_change_mode {
+    SET_CHANGE_REPLACE, /* create the set, or replace all its settings */
+    SET_CHANGE_CREATE,  /* create the set; refused if the set exists */
+    SET_CHANGE_MERGE    /* change the set's settings by a JSON Merge Patch (RFC
+                       7396) */
 };
 
 /* Settings for a set. */
-struct alter_wish {
-    enum alter_mode mode;
+struct set_change_wish {
+    enum set_change_mode mode;
     bool may_discard;            /* allowed to delete stored bytes */
     struct slice name;           /* the set's */
     struct slice body;           /* a JSON document */
@@ -51,7 +51,7 @@ struct discards {
     uint64_t uncounted;      /* entries whose content is not counted yet */
 };
 
-struct alteration {
+struct set_change {
     struct post post;         /* its outcome */
     struct set *set;          /* after a failure perhaps NULL */
     struct discards discards; /* STATUS_CONFLICT: the bytes that the settings
@@ -59,67 +59,70 @@ struct alteration {
 
     /* For this folder only. */
     struct registry *registry;
-    enum alter_mode mode;
+    enum set_change_mode mode;
     bool may_discard;
     bool has_marked;             /* set_mark_private */
     struct client *client;       /* owned reference */
     struct authority *authority; /* likewise */
     char name[SET_NAME_MAX + 1];
     struct settings *settings; /* that the set gets */
-    struct settings *change;   /* ALTER_CHANGE: what the wish names of them */
-    struct harvest *harvest;   /* that the set gets */
+    struct settings *change; /* SET_CHANGE_MERGE: what the wish names of them */
+    struct harvest *harvest; /* that the set gets */
     struct act act;
     struct buf text;
-    void (*on_done)(struct alteration *alteration, void *user);
+    void (*on_done)(struct set_change *change, void *user);
     void *user;
 };
 
 /* Gives a set settings. `wish` is borrowed until return; `on_done` gets the
- * alteration back, on the log thread. STATUS_NOT_FOUND: no set can have that
+ * change back, on the log thread. STATUS_NOT_FOUND: no set can have that
  * name, or the set to be changed does not exist; STATUS_MALFORMED and
  * STATUS_INVALID as by settings_read; STATUS_LIMITED as by registry_make;
  * STATUS_BUSY, STATUS_STOPPED. In the
- * outcome also STATUS_CONFLICT: ALTER_CREATE of a set that exists, or stored
- * bytes would be deleted. STATUS_GONE: the set to be changed was removed. */
-MUST_CHECK enum status
-alter_settings(struct registry *registry, const struct alter_wish *wish,
-               void (*on_done)(struct alteration *, void *), void *user,
-               struct problem *why);
+ * outcome also STATUS_CONFLICT: SET_CHANGE_CREATE of a set that exists, or
+ * stored bytes would be deleted. STATUS_GONE: the set to be changed was
+ * removed. */
+MUST_CHECK enum status set_change_settings(struct registry *registry,
+                                           const struct set_change_wish *wish,
+                                           void (*on_done)(struct set_change *,
+                                                           void *),
+                                           void *user, struct problem *why);
 
-/* Reads the settings of `wish`, as alter_settings does; always settings_fini.
+/* Reads the settings of `wish`, as set_change_settings does; always
+ * settings_fini.
  */
-MUST_CHECK enum status alter_read(struct registry *registry,
-                                  const struct alter_wish *wish,
-                                  struct settings *settings,
-                                  struct problem *why);
+MUST_CHECK enum status set_change_read(struct registry *registry,
+                                       const struct set_change_wish *wish,
+                                       struct settings *settings,
+                                       struct problem *why);
 
 /* Makes the set `name` for `client` without settings of its own, unless it
  * exists, and waits until it is durable. Not from a service thread, nor from
- * the log thread. Errors as those of alter_settings and its outcome. */
-MUST_CHECK enum status alter_make(struct registry *registry, struct slice name,
-                                  struct client *client, struct set **set,
-                                  struct problem *why);
+ * the log thread. Errors as those of set_change_settings and its outcome. */
+MUST_CHECK enum status set_change_make(struct registry *registry,
+                                       struct slice name, struct client *client,
+                                       struct set **set, struct problem *why);
 
 /* Gives the set `name` the report of its harvester, which it takes, also when
  * it fails, and makes the set for `client` if it does not exist. NULL: the set
  * has none any more; then STATUS_NOT_FOUND and, in the outcome, STATUS_GONE:
- * there is no such set. Other errors as those of alter_make. */
+ * there is no such set. Other errors as those of set_change_make. */
 MUST_CHECK enum status
-alter_harvest(struct registry *registry, struct slice name,
-              struct client *client, struct authority *authority,
-              struct harvest *harvest,
-              void (*on_done)(struct alteration *, void *), void *user,
-              struct problem *why);
+set_change_harvest(struct registry *registry, struct slice name,
+                   struct client *client, struct authority *authority,
+                   struct harvest *harvest,
+                   void (*on_done)(struct set_change *, void *), void *user,
+                   struct problem *why);
 
 /* Removes a set that exists. The log commits earlier posts first; a later post
  * makes a new set of that name. STATUS_GONE in the outcome: another request has
  * removed the set. */
 MUST_CHECK enum status
-alter_remove(struct set *set, struct authority *authority,
-             void (*on_done)(struct alteration *, void *), void *user,
-             struct problem *why);
+set_change_remove(struct set *set, struct authority *authority,
+                  void (*on_done)(struct set_change *, void *), void *user,
+                  struct problem *why);
 
-void alter_free(struct alteration *alteration); /* NULL is allowed */
+void set_change_free(struct set_change *change); /* NULL is allowed */
 
 bool discards_any(const struct discards *discards);
 
