@@ -87,29 +87,6 @@ archiver_run(struct thread *t)
     chores_end(&a->chores);
 }
 
-/* In their order: chore.h. States come before lists: after a crash many lists
- * may wait for their files, and each turn folds something first. */
-static void
-list_chores(struct archiver *a)
-{
-    struct chore *const all[] = {
-        &a->folding.chore,
-        &a->rotation.chore,
-        &a->retaining.chore,
-        &a->purge,
-        &a->sweep,
-        contents_chore(a->contents),
-        &a->uploads.chore,
-        &a->fetching.chore,
-        &a->schedule.chore,
-        &a->changedumps.chore,
-        &a->disk_usage.chore,
-    };
-
-    for (size_t i = 0; i < N_ELEMENTS(all); i++)
-        list_append(&a->chores, &all[i]->node);
-}
-
 enum status
 archiver_open(struct archiver **archiver, struct registry *registry,
               const struct networks *allowed, struct problem *why)
@@ -136,13 +113,25 @@ archiver_open(struct archiver **archiver, struct registry *registry,
     if (!rc)
         rc = fetch_schedule_open(&a->fetching, registry, a->contents, allowed,
                                  &a->thread, why);
-    if (!rc)
-        list_chores(a);
-    if (rc)
+    if (rc) {
         archiver_close(a);
-    else
-        *archiver = a;
-    return rc;
+        return rc;
+    }
+    /* In their order: chore.h. States come before lists: after a crash many
+     * lists may wait for their files, and each turn folds something first. */
+    archiver_add(a, &a->folding.chore);
+    archiver_add(a, &a->rotation.chore);
+    archiver_add(a, &a->retaining.chore);
+    archiver_add(a, &a->purge);
+    archiver_add(a, &a->sweep);
+    archiver_add(a, contents_chore(a->contents));
+    archiver_add(a, &a->uploads.chore);
+    archiver_add(a, &a->fetching.chore);
+    archiver_add(a, &a->schedule.chore);
+    archiver_add(a, &a->changedumps.chore);
+    archiver_add(a, &a->disk_usage.chore);
+    *archiver = a;
+    return STATUS_OK;
 }
 
 void

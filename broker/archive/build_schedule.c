@@ -360,7 +360,7 @@ let_go(struct build_schedule *r)
 {
     r->behind = is_shared(r->set) ? r->set : NULL;
     r->set = NULL;
-    state_fold_hold(r->folding, NULL);
+    r->folding->held = NULL;
     if (r->behind || !list_is_empty(&r->orders.waiting))
         chore_look(&r->folding->chore);
 }
@@ -428,7 +428,7 @@ hold_state(struct build_schedule *r, struct set *set, struct problem *why)
     r->set = set;
     r->until_us = clock_steady_us() + CONTENT_US;
     r->has_looked = false;
-    state_fold_hold(r->folding, set);
+    r->folding->held = set;
     return STATUS_OK;
 }
 
@@ -476,31 +476,6 @@ look_at_content(struct build_schedule *r, const struct resources_at *at,
                    *missing, at->n, r->set->name);
 }
 
-/* Postpones the dump if it cannot be built from the held state. Returns false
- * if that is not known yet. */
-static bool
-judge_dump(struct build_schedule *r, const struct resources_at *at)
-{
-    struct set *set = r->set;
-    struct problem why = {""};
-    uint64_t missing;
-    enum status rc;
-
-    if (!is_ready(set, GENERATION_RESOURCEDUMP, at->seq))
-        return true;
-    rc = look_at_content(r, at, &missing, &why);
-    if (rc == STATUS_AGAIN)
-        return false;
-    if (rc == STATUS_NOT_FOUND) {
-        DIAG(DIAG_DEBUG, "archive", "a Resource Dump has to wait",
-             diag_text("set", set->name), diag_text("why", why.text));
-        put_off(r, set, GENERATION_RESOURCEDUMP, rc, missing, &why);
-    } else if (rc) {
-        give_up(r, set, GENERATION_RESOURCEDUMP, rc, &why);
-    }
-    return true;
-}
-
 /* Building */
 
 static bool
@@ -512,13 +487,17 @@ is_current(const struct head *head, enum generation_kind kind, uint64_t seq)
 }
 
 /* Sets the kind to build next from the held state; GENERATION_STATES: none.
- * *ordered: the list that it is in a cluster. Returns false if that is not
- * known yet. */
+ * *ordered: the list that it is in a cluster. Postpones a dump that cannot be
+ * built. Returns false if that is not known yet. */
 static bool
 find_next(struct build_schedule *r, const struct resources_at *at,
           const struct head *head, struct generation *ordered)
 {
+    struct set *set = r->set;
+    struct problem why = {""};
+    uint64_t missing;
     bool is_dump_ready;
+    enum status rc;
 
     if (is_shared(r->set)) {
         r->kind = has_list_to_build(r, r->set, head, ordered)
@@ -527,15 +506,25 @@ find_next(struct build_schedule *r, const struct resources_at *at,
         return true;
     }
     for (enum generation_kind kind = 0; kind < GENERATION_STATES; kind++)
-        if (is_ready(r->set, kind, at->seq) && is_current(head, kind, at->seq))
-            r->set->progress->builds[kind].is_due = false;
-    if (!judge_dump(r, at))
-        return false;
-    is_dump_ready = is_ready(r->set, GENERATION_RESOURCEDUMP, at->seq);
+        if (is_ready(set, kind, at->seq) && is_current(head, kind, at->seq))
+            set->progress->builds[kind].is_due = false;
+    if (is_ready(set, GENERATION_RESOURCEDUMP, at->seq)) {
+        rc = look_at_content(r, at, &missing, &why);
+        if (rc == STATUS_AGAIN)
+            return false;
+        if (rc == STATUS_NOT_FOUND) {
+            DIAG(DIAG_DEBUG, "archive", "a Resource Dump has to wait",
+                 diag_text("set", set->name), diag_text("why", why.text));
+            put_off(r, set, GENERATION_RESOURCEDUMP, rc, missing, &why);
+        } else if (rc) {
+            give_up(r, set, GENERATION_RESOURCEDUMP, rc, &why);
+        }
+    }
+    is_dump_ready = is_ready(set, GENERATION_RESOURCEDUMP, at->seq);
     r->kind = GENERATION_STATES;
     if (is_dump_ready && !is_current(head, GENERATION_RESOURCEDUMP, at->seq))
         r->kind = GENERATION_RESOURCEDUMP;
-    if ((is_dump_ready || is_ready(r->set, GENERATION_RESOURCELIST, at->seq)) &&
+    if ((is_dump_ready || is_ready(set, GENERATION_RESOURCELIST, at->seq)) &&
         !is_current(head, GENERATION_RESOURCELIST, at->seq))
         r->kind = GENERATION_RESOURCELIST; /* it comes before the dump */
     return true;
@@ -577,29 +566,21 @@ begin_next(struct build_schedule *r)
     return true;
 }
 
-static enum status
-step_build(struct build_schedule *r, bool *is_done, struct problem *why)
-{
-    struct resources *resources;
-    struct content *content = NULL;
-    enum status rc = state_fold_open(r->folding, r->set, &resources, why);
-
-    if (!rc && build_needs_content(r->build))
-        rc = contents_open(r->contents, r->set, &content, why);
-    if (rc) {
-        build_abandon(r->build);
-        return rc;
-    }
-    return build_step(r->build, resources, content, is_done, why);
-}
-
 static void
 continue_build(struct build_schedule *r)
 {
     struct problem why = {""};
+    struct resources *resources;
+    struct content *content = NULL;
     bool is_done = false;
-    enum status rc = step_build(r, &is_done, &why);
+    enum status rc = state_fold_open(r->folding, r->set, &resources, &why);
 
+    if (!rc && build_needs_content(r->build))
+        rc = contents_open(r->contents, r->set, &content, &why);
+    if (rc)
+        build_abandon(r->build);
+    else
+        rc = build_step(r->build, resources, content, &is_done, &why);
     if (rc || is_done)
         r->build = NULL;
     if (rc == STATUS_AGAIN) {

@@ -20,7 +20,7 @@ chores_step(const struct list *chores)
     bool is_more = false;
 
     list_each (chore, next, chores, node)
-        is_more |= chore_step(chore);
+        is_more |= chore->step && chore->step(chore);
     return is_more;
 }
 
@@ -31,7 +31,8 @@ chores_end(struct list *chores)
         struct chore *last = list_entry(chores->prev, struct chore, node);
 
         list_remove(&last->node);
-        chore_end(last);
+        if (last->end)
+            last->end(last);
     }
 }
 
@@ -79,12 +80,6 @@ turn_add(struct turn *turn, struct set *set)
         list_append(&turn->clients, &queue->node);
     }
     list_append(&queue->waiting, &place->node);
-}
-
-bool
-turn_has_more(const struct turn *turn)
-{
-    return turn->is_due || !list_is_empty(&turn->clients);
 }
 
 /* Returns the next waiting set; it waits no more. NULL: none does. */

@@ -43,19 +43,6 @@ chore_look(struct chore *chore)
         chore->look(chore);
 }
 
-static inline bool
-chore_step(struct chore *chore)
-{
-    return chore->step && chore->step(chore);
-}
-
-static inline void
-chore_end(struct chore *chore)
-{
-    if (chore->end)
-        chore->end(chore);
-}
-
 void chores_look(const struct list *chores);
 
 /* One step of each; false: none has more to do. */
@@ -101,9 +88,6 @@ turn_init(struct turn *turn, enum turn_kind kind, struct registry *registry,
 
 /* Makes the set wait, unless it does. */
 void turn_add(struct turn *turn, struct set *set);
-
-/* True if a call of turn_next may return a set. */
-bool turn_has_more(const struct turn *turn);
 
 /* Returns the next waiting set that wants its turn. If `is_due` is set, all
  * sets that want one wait from now on. NULL: none does. */

@@ -77,22 +77,10 @@ end_of_job(struct fetch *f)
 
 /* Jobs: worker pool */
 
-static bool
-has_room(struct fetch *f)
-{
-    uint64_t more = FETCH_LEAVES_BYTES;
-
-    if (f->arriving.length > 0 && f->arriving.length < f->looked + LOOK_BYTES)
-        return true;
-    f->looked = f->arriving.length;
-    if (f->length != LENGTH_NONE && f->length > f->arriving.length)
-        more += f->length - f->arriving.length;
-    return file_free_bytes(f->arriving.fd) >= more;
-}
-
 static enum status
 begin_fetch(struct fetch *f)
 {
+    uint64_t room = FETCH_LEAVES_BYTES;
     enum status rc = STATUS_OK;
 
     if (f->is_again) {
@@ -104,9 +92,15 @@ begin_fetch(struct fetch *f)
     if (!f->arriving.folder)
         rc = arriving_begin(&f->arriving, f->fetcher->options.folder,
                             slice_of(f->hash), f->length, &f->why);
-    if (!rc && !has_room(f))
-        rc = problem(&f->why, STATUS_BUSY, "the disk is nearly full");
-    return rc;
+    if (rc ||
+        (f->arriving.length > 0 && f->arriving.length < f->looked + LOOK_BYTES))
+        return rc;
+    f->looked = f->arriving.length;
+    if (f->length != LENGTH_NONE && f->length > f->arriving.length)
+        room += f->length - f->arriving.length;
+    return file_free_bytes(f->arriving.fd) >= room
+               ? STATUS_OK
+               : problem(&f->why, STATUS_BUSY, "the disk is nearly full");
 }
 
 static void
@@ -188,19 +182,19 @@ static bool
 is_of_host(const struct call *call)
 {
     struct problem why = {""};
-    struct buf asked, told;
+    struct buf asked, answering;
     bool is;
 
     if (!call->final_url ||
         websub_check_url(slice_of(call->final_url), "it", &why))
         return true;
     buf_init(&asked, WEBSUB_URL_MAX);
-    buf_init(&told, WEBSUB_URL_MAX);
+    buf_init(&answering, WEBSUB_URL_MAX);
     websub_authority(&asked, slice_of(call->url));
-    websub_authority(&told, slice_of(call->final_url));
-    is = slice_equal(buf_slice(&asked), buf_slice(&told));
+    websub_authority(&answering, slice_of(call->final_url));
+    is = slice_equal(buf_slice(&asked), buf_slice(&answering));
     buf_fini(&asked);
-    buf_fini(&told);
+    buf_fini(&answering);
     return is;
 }
 
@@ -249,29 +243,21 @@ on_no_answer(struct fetch *f)
 }
 
 static void
-on_other_status(struct fetch *f)
-{
-    unsigned status = f->call.status;
-
-    problem_set(&f->why, "the answer is %u", status);
-    if (status == 429 || status == 503)
-        fail_fetch(f, FETCH_STATUS, true);
-    else if (status == 408 || status == 425 || status >= 500)
-        fail_fetch(f, FETCH_STATUS, false);
-    else
-        end_fetch(f, FETCH_HOPELESS, FETCH_STATUS);
-}
-
-static void
 on_answer(struct call *call)
 {
     struct fetch *f = list_entry(call, struct fetch, call);
+    unsigned status = call->status;
+    bool is_in_trouble = status == 429 || status == 503;
 
     f->retry_after_us = call->retry_after_us;
     if (call->failure) {
         on_no_answer(f);
-    } else if (call->status != 200) {
-        on_other_status(f);
+    } else if (status != 200) {
+        problem_set(&f->why, "the answer is %u", status);
+        if (is_in_trouble || status == 408 || status == 425 || status >= 500)
+            fail_fetch(f, FETCH_STATUS, is_in_trouble);
+        else
+            end_fetch(f, FETCH_HOPELESS, FETCH_STATUS);
     } else if (call->is_cut && f->length == call->max_taken) {
         problem_set(&f->why,
                     "it is longer than the %" PRIu64

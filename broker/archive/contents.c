@@ -157,47 +157,38 @@ contents_note(struct set *set, const struct content *content)
 }
 
 /* The log may no longer reach back to the position of the content, or may end
- * before it. */
+ * before it: then the content begins anew. */
 static enum status
-fit_to_log(struct set *set, struct content *content, const struct head *head,
-           struct problem *why)
+open_content(struct contents *c, struct set *set, const struct head *head,
+             struct content **content, struct problem *why)
 {
-    const struct content_at *at = content_at(content);
     bool is_new = set->progress->content.has != CONTENT_SOME;
-    enum status rc = STATUS_OK;
+    struct fold_db *db;
+    uint64_t seq;
+    enum status rc = folds_open(&c->opened, set, head->epoch, &db, why);
 
-    if (at->seq < head->earliest || at->seq > head->last) {
+    if (rc)
+        return rc;
+    *content = content_of(db);
+    seq = content_at(*content)->seq;
+    if (seq < head->earliest || seq > head->last) {
         is_new = true;
         DIAG(DIAG_INFO, "archive",
              "a set keeps content from now on; resources older than its log "
              "are unknown",
              diag_text("set", set->name),
              diag_number("from", head->earliest + 1));
-        rc = content_begin(content, head->earliest, why);
+        rc = content_begin(*content, head->earliest, why);
     }
-    if (rc)
+    if (rc) {
+        folds_drop(&c->opened, set);
         return rc;
+    }
     if (is_new)
         mark_unsettled(set);
     set->progress->content.has = CONTENT_SOME;
-    contents_note(set, content);
+    contents_note(set, *content);
     return STATUS_OK;
-}
-
-static enum status
-open_content(struct contents *c, struct set *set, const struct head *head,
-             struct content **content, struct problem *why)
-{
-    struct fold_db *db;
-    enum status rc = folds_open(&c->opened, set, head->epoch, &db, why);
-
-    if (rc)
-        return rc;
-    *content = content_of(db);
-    rc = fit_to_log(set, *content, head, why);
-    if (rc)
-        folds_drop(&c->opened, set);
-    return rc;
 }
 
 enum status
@@ -223,17 +214,17 @@ take_away(struct contents *c, const struct set *set, struct content *content,
           const struct digest *digest, bool *is_gone, struct problem *why)
 {
     char dir[SET_DIR_MAX];
-    bool is_told = false;
+    bool is_named = false;
     enum status rc;
 
     *is_gone = false;
     if (!content_pins_go(&c->pins, set, digest))
         return STATUS_OK;
     set_dir(set, dir);
-    rc = content_refers_to(content, digest, &is_told, why);
-    if (!rc && !is_told)
+    rc = content_refers_to(content, digest, &is_named, why);
+    if (!rc && !is_named)
         rc = content_file_unlink(dir, digest, why);
-    *is_gone = !rc && !is_told;
+    *is_gone = !rc && !is_named;
     content_pins_gone(&c->pins);
     return rc;
 }
@@ -309,24 +300,6 @@ sweep_orphans(struct contents *c, struct set *set, struct content *content,
         DIAG(DIAG_INFO, "archive",
              "files without an entry in their set were deleted",
              diag_text("set", set->name), diag_number("files", s.n_gone));
-    return rc;
-}
-
-/* Deletes some files without use, unless a backup copies files. */
-static enum status
-delete_unneeded(struct contents *c, struct set *set, struct content *content,
-                struct problem *why)
-{
-    struct log *log = registry_log(c->registry);
-    enum status rc = STATUS_OK;
-
-    if (!log_begin_deleting(log))
-        return STATUS_OK;
-    if (set->progress->content.is_loose)
-        rc = take_loose_away(c, set, content, why);
-    if (!rc && set->progress->content.sweep < CONTENT_FOLDERS)
-        rc = sweep_orphans(c, set, content, why);
-    log_end_deleting(log);
     return rc;
 }
 
@@ -471,6 +444,7 @@ static enum status
 work_on_set(struct contents *c, struct set *set, struct content *content,
             const struct head *head, struct problem *why)
 {
+    struct log *log = registry_log(c->registry);
     enum status rc = STATUS_OK, committed;
     bool is_more = false;
 
@@ -492,8 +466,14 @@ work_on_set(struct contents *c, struct set *set, struct content *content,
         if (!rc && !is_more)
             set->progress->content.earliest = head->earliest;
     }
-    if (!rc && has_unneeded(set))
-        rc = delete_unneeded(c, set, content, why);
+    /* Files without use stay while a backup copies files. */
+    if (!rc && has_unneeded(set) && log_begin_deleting(log)) {
+        if (set->progress->content.is_loose)
+            rc = take_loose_away(c, set, content, why);
+        if (!rc && set->progress->content.sweep < CONTENT_FOLDERS)
+            rc = sweep_orphans(c, set, content, why);
+        log_end_deleting(log);
+    }
     contents_note(set, content);
     return rc;
 }
@@ -615,8 +595,8 @@ contents_some(struct chore *chore)
     enum status rc;
 
     folds_drop_removed(&c->opened);
-    if (!turn_has_more(&c->turn))
-        return false;
+    if (!c->turn.is_due && list_is_empty(&c->turn.clients))
+        return false; /* no set wants a turn */
     if (end_one_pin(c))
         return true;
     set = turn_next(&c->turn);

@@ -68,13 +68,23 @@ host_of(const struct fetch_schedule *f, const struct set *set, struct slice url)
 
 /* Fetches that were under way together and fail count as one failure. */
 static void
-note_host_failed(struct fetch_schedule *f, struct fetch_host *host,
-                 const struct fetch *fetch)
+note_host(struct fetch_schedule *f, const struct fetch *fetch)
 {
+    struct fetch_host *host = &f->hosts[fetch->host];
     int64_t now_us = clock_steady_us();
     bool is_resting = now_us < host->rest_us;
     int64_t pause_us = fetch->retry_after_us;
 
+    host->n--;
+    if (host->n <= AHEAD * config_of(f)->fetch_host_connections / 2)
+        host->is_full = false;
+    if (fetch->outcome == FETCH_WHOLE || fetch->outcome == FETCH_HOPELESS) {
+        call_history_add(&host->calls, false, 0, 1);
+        host->failures = 0;
+    }
+    if (fetch->outcome != FETCH_FAILED)
+        return;
+    call_history_add(&host->calls, true, 0, 1);
     if (!is_resting)
         host->failures++;
     if (!fetch->is_of_host && host->failures < FAILURES_OF_HOST)
@@ -87,24 +97,6 @@ note_host_failed(struct fetch_schedule *f, struct fetch_host *host,
         DIAG(DIAG_WARNING, "archive",
              "no content is fetched from a host for a while",
              diag_text("loc", fetch->url), diag_text("error", fetch->why.text));
-}
-
-static void
-note_host(struct fetch_schedule *f, const struct fetch *fetch)
-{
-    struct fetch_host *host = &f->hosts[fetch->host];
-
-    host->n--;
-    if (host->n <= AHEAD * config_of(f)->fetch_host_connections / 2)
-        host->is_full = false;
-    if (fetch->outcome == FETCH_FAILED) {
-        call_history_add(&host->calls, true, 0, 1);
-        note_host_failed(f, host, fetch);
-    } else if (fetch->outcome == FETCH_WHOLE ||
-               fetch->outcome == FETCH_HOPELESS) {
-        call_history_add(&host->calls, false, 0, 1);
-        host->failures = 0;
-    }
 }
 
 /* Outcomes */

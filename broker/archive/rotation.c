@@ -28,29 +28,23 @@ on_closed(struct post *post)
     free(a);
 }
 
-/* The part of a tenth of the age by which this set's lists close later: the
- * same for as long as the set lives. */
-static int64_t
-spread_age(const struct head *head, int64_t age_us)
-{
-    uint64_t n = 0;
-
-    for (size_t i = 0; i < EPOCH_SIZE; i++)
-        n = n * 31 + (unsigned char)head->epoch[i];
-    return (int64_t)(n % 1024) * (age_us / 10) / 1024;
-}
-
 static bool
 close_if_old(struct set *set, const struct head *head, void *user)
 {
     struct rotation *rotation = user;
     int64_t age_us =
         atomic_load_explicit(&set->rotate_age_us, memory_order_relaxed);
+    uint64_t n = 0;
     struct asked *a;
 
-    if (age_us == 0 || head_list_is_empty(head) ||
-        clock_now_us() - head->list_first_us <
-            age_us + spread_age(head, age_us))
+    if (age_us == 0 || head_list_is_empty(head))
+        return true;
+    /* The part of a tenth of the age by which this set's lists close later: the
+     * same for as long as the set lives. */
+    for (size_t i = 0; i < EPOCH_SIZE; i++)
+        n = n * 31 + (unsigned char)head->epoch[i];
+    if (clock_now_us() - head->list_first_us <
+        age_us + (int64_t)(n % 1024) * (age_us / 10) / 1024)
         return true;
     a = memory_new(1, sizeof(*a));
     a->rotation = rotation;

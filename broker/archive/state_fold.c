@@ -196,46 +196,34 @@ begin_anew(struct set *set, struct resources *r, const struct head *head,
 }
 
 /* The log may end before the position of the state, if an older copy took its
- * place. Reports a state that is not whole once in the life of the process. */
-static enum status
-fit_to_log(struct set *set, struct resources *r, const struct head *head,
-           struct problem *why)
-{
-    const struct resources_at *at = resources_at(r);
-    bool is_new = !state_fold_is_known(set);
-
-    if (at->seq > head->last) {
-        enum status rc;
-
-        DIAG(DIAG_WARNING, "archive",
-             "the state of a set begins anew: it is ahead of the log",
-             diag_text("set", set->name), diag_number("seq", at->seq));
-        rc = begin_anew(set, r, head, why);
-        if (rc)
-            return rc;
-    } else if (is_new && !at->is_whole) {
-        report_incomplete(set, at->began);
-    }
-    note_state(set, r);
-    return STATUS_OK;
-}
-
+ * place: then the state begins anew. Reports a state that is not whole once in
+ * the life of the process. */
 static enum status
 open_state(struct state_fold *f, struct set *set, const struct head *head,
            struct resources **resources, struct problem *why)
 {
+    const struct resources_at *at;
     struct fold_db *db;
     enum status rc = folds_open(&f->states, set, head->epoch, &db, why);
 
     if (rc)
         return rc;
     *resources = resources_of(db);
-    if (set == f->held && db->at.seq != state_fold_seq(set))
+    at = resources_at(*resources);
+    if (set == f->held && db->at.seq != state_fold_seq(set)) {
         rc = problem(why, STATUS_IO, "the state of the set was damaged");
-    else
-        rc = fit_to_log(set, *resources, head, why);
+    } else if (at->seq > head->last) {
+        DIAG(DIAG_WARNING, "archive",
+             "the state of a set begins anew: it is ahead of the log",
+             diag_text("set", set->name), diag_number("seq", at->seq));
+        rc = begin_anew(set, *resources, head, why);
+    } else if (!state_fold_is_known(set) && !at->is_whole) {
+        report_incomplete(set, at->began);
+    }
     if (rc)
         folds_drop(&f->states, set);
+    else
+        note_state(set, *resources);
     return rc;
 }
 
@@ -251,18 +239,6 @@ state_fold_open(struct state_fold *f, struct set *set,
     return open_state(f, set, &head, resources, why);
 }
 
-void
-state_fold_hold(struct state_fold *f, const struct set *set)
-{
-    f->held = set;
-}
-
-bool
-state_fold_is_held(const struct state_fold *f, const struct set *set)
-{
-    return f->held == set;
-}
-
 /* Folding */
 
 enum status
@@ -276,7 +252,7 @@ state_fold_step(struct state_fold *f, struct set *set, bool *is_more,
     enum status rc, committed;
 
     *is_more = true;
-    if (state_fold_is_held(f, set))
+    if (f->held == set)
         return STATUS_OK;
     if (!log_head(set->log, &head))
         return STATUS_GONE;
@@ -368,7 +344,7 @@ is_behind(struct set *set, const struct head *head, void *user)
     struct fold_progress *n = &set->progress->fold;
     char path[STATE_FOLD_PATH_MAX];
 
-    if (state_fold_is_held(f, set))
+    if (f->held == set)
         return false;
     /* A set without entries, or with few, has no state, but an earlier set of
      * that name may have left one. */
@@ -381,39 +357,31 @@ is_behind(struct set *set, const struct head *head, void *user)
             (!n->is_known || n->seq > head->last || is_due(f, set, head)));
 }
 
-static enum status
-step_set(struct state_fold *f, struct set *set, bool *is_more,
-         struct problem *why)
-{
-    char path[STATE_FOLD_PATH_MAX];
-    struct head head;
-
-    if (!log_head(set->log, &head))
-        return STATUS_GONE;
-    if (!is_idle(f, set, &head))
-        return state_fold_step(f, set, is_more, why);
-    /* Deletes the state: the log has all that it has. */
-    folds_drop(&f->states, set);
-    set->progress->fold =
-        (struct fold_progress){.is_known = true, .is_whole = true};
-    state_fold_path(set, path);
-    return db_unlink(path, why);
-}
-
 static bool
 folding_some(struct chore *chore)
 {
     struct state_fold *f = list_entry(chore, struct state_fold, chore);
     struct problem why = {""};
+    char path[STATE_FOLD_PATH_MAX];
+    struct head head;
     struct set *set;
     bool is_more = false, had_failed;
-    enum status rc;
+    enum status rc = STATUS_GONE;
 
     folds_drop_removed(&f->states);
     set = turn_next(&f->turn);
     if (!set)
         return false;
-    rc = step_set(f, set, &is_more, &why);
+    if (log_head(set->log, &head) && !is_idle(f, set, &head)) {
+        rc = state_fold_step(f, set, &is_more, &why);
+    } else if (log_head(set->log, &head)) {
+        /* Deletes the state: the log has all that it has. */
+        folds_drop(&f->states, set);
+        set->progress->fold =
+            (struct fold_progress){.is_known = true, .is_whole = true};
+        state_fold_path(set, path);
+        rc = db_unlink(path, &why);
+    }
     had_failed = set->progress->fold.has_failed;
     set->progress->fold.has_failed = rc != STATUS_OK;
     if (rc && rc != STATUS_GONE && rc != STATUS_STOPPED)

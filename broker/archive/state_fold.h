@@ -32,7 +32,8 @@ struct state_fold {
     struct registry *registry;
 
     struct folds states;
-    const struct set *held; /* state_fold_hold */
+    const struct set *held; /* not folded, so that a build can walk the state of
+                               one moment in several steps; NULL: none */
     int64_t rest_us;        /* without a post a set is due after that time */
     uint64_t lag;           /* a state that lacks so many entries is due */
     struct turn turn;
@@ -81,9 +82,3 @@ bool state_fold_needs_retired(void *set, const struct list_info *list);
  * then this broker never builds the list. */
 bool state_fold_list(const struct set *set, const struct head *head,
                      struct generation *list);
-
-/* Stops folding this set until a call names another set or NULL, so that a
- * build can walk the state of one moment in several steps. */
-void state_fold_hold(struct state_fold *folding, const struct set *set);
-bool state_fold_is_held(const struct state_fold *folding,
-                        const struct set *set);

@@ -75,47 +75,14 @@ attach_database(struct upload_apply *a, const char *path, const char *attach,
     return rc ? rc : db_exec(&a->db, limit, why);
 }
 
-static enum status
-read_about(struct upload_apply *a, struct problem *why)
-{
-    struct upload_file_about *about = &a->about;
-    bool is_there;
-    /* `accepted` and `left_out` are NULL, and so 0, in a file of an earlier
-     * version. */
-    enum status rc = db_find(
-        &a->db, WHAT, why, &is_there, "SELECT * FROM up.about", DB_VALUES(),
-        DB_INTO(&about->epoch, &about->after, &about->max_delete, &about->n,
-                &about->accepted, &about->left_out));
-
-    return rc || is_there ? rc
-                          : problem(why, STATUS_IO,
-                                    "what arrived does not say whose it is");
-}
-
-/* The file is worthless after a crash: no journal, no fsync. */
-static enum status
-open_work(struct upload_apply *a, struct problem *why)
-{
-    enum status rc;
-
-    unlink(a->work);
-    rc = db_open(&a->db, a->work, DB_SMALL, why);
-    if (!rc)
-        rc = db_exec(&a->db, "PRAGMA journal_mode=OFF", why);
-    if (!rc)
-        rc = db_exec(&a->db, "PRAGMA synchronous=OFF", why);
-    if (!rc) /* the WAL of the state belongs to its owner */
-        sqlite3_db_config(a->db.handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1,
-                          NULL);
-    return rc ? rc : db_exec(&a->db, tables, why);
-}
-
 enum status
 upload_apply_open(struct upload_apply **apply, struct registry *registry,
                   const char *dir, struct upload *upload, struct problem *why)
 {
     struct upload_apply *a = memory_new(1, sizeof(*a));
+    struct upload_file_about *about = &a->about;
     char path[UPLOAD_FILE_PATH_MAX];
+    bool is_there;
     enum status rc;
 
     a->registry = registry;
@@ -130,13 +97,30 @@ upload_apply_open(struct upload_apply **apply, struct registry *registry,
     if (!rc && upload_file_path(dir, upload->name, path, &a->is_accepted))
         rc = problem(why, STATUS_NOT_FOUND, "what arrived of %s is not there",
                      upload->name);
+    unlink(a->work);
     if (!rc)
-        rc = open_work(a, why);
+        rc = db_open(&a->db, a->work, DB_SMALL, why);
+    /* The file is worthless after a crash: no journal, no fsync. */
+    if (!rc)
+        rc = db_exec(&a->db, "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF",
+                     why);
+    if (!rc) /* the WAL of the state belongs to its owner */
+        sqlite3_db_config(a->db.handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1,
+                          NULL);
+    if (!rc)
+        rc = db_exec(&a->db, tables, why);
     if (!rc)
         rc = attach_database(a, path, "ATTACH ? AS up",
                              "PRAGMA up.cache_size=-8192", why);
+    /* `accepted` and `left_out` are NULL, and so 0, in a file of an earlier
+     * version. */
     if (!rc)
-        rc = read_about(a, why);
+        rc = db_find(&a->db, WHAT, why, &is_there, "SELECT * FROM up.about",
+                     DB_VALUES(),
+                     DB_INTO(&about->epoch, &about->after, &about->max_delete,
+                             &about->n, &about->accepted, &about->left_out));
+    if (!rc && !is_there)
+        rc = problem(why, STATUS_IO, "what arrived does not say whose it is");
     if (rc) {
         upload_apply_close(a);
         return rc;
@@ -202,7 +186,7 @@ fold_state(struct upload_apply *a, struct state_fold *folding,
     if (rc)
         return rc;
     a->is_waiting = resources && resources_at(resources)->seq < after &&
-                    state_fold_is_held(folding, a->set);
+                    folding->held == a->set;
     if (resources && resources_at(resources)->seq < after)
         return state_fold_step(folding, a->set, &is_more, why);
     a->upload->outcome.resources = resources ? resources_at(resources)->n : 0;
@@ -222,26 +206,8 @@ fold_state(struct upload_apply *a, struct state_fold *folding,
 
 /* News */
 
-/* Notes the resources that others have changed behind a->read, up to `upto`. */
-static enum status
-read_batch(struct upload_apply *a, const struct batch *batch, uint64_t upto,
-           struct problem *why)
-{
-    enum status rc = STATUS_OK;
-
-    for (; !rc && a->read < upto; a->read++) {
-        struct slice fragment = batch_slice(batch, a->read, a->read + 1);
-        struct resource_key key;
-
-        resource_key(&key, fragment_loc(fragment));
-        rc = DB_DO(&a->db, WHAT, why,
-                   "INSERT OR IGNORE INTO news(key) VALUES(?)",
-                   db_bytes(&key, sizeof(key)));
-    }
-    return rc;
-}
-
-/* Reads some entries of the log, up to entry `upto`. */
+/* Reads some entries of the log, up to entry `upto`, and notes the resources
+ * that others have changed with them. */
 static enum status
 read_news(struct upload_apply *a, uint64_t upto, struct problem *why)
 {
@@ -264,7 +230,15 @@ read_news(struct upload_apply *a, uint64_t upto, struct problem *why)
         }
         if (rc || !batch)
             return rc;
-        rc = read_batch(a, batch, batch->last < upto ? batch->last : upto, why);
+        for (; !rc && a->read < batch->last && a->read < upto; a->read++) {
+            struct resource_key key;
+
+            resource_key(
+                &key, fragment_loc(batch_slice(batch, a->read, a->read + 1)));
+            rc = DB_DO(&a->db, WHAT, why,
+                       "INSERT OR IGNORE INTO news(key) VALUES(?)",
+                       db_bytes(&key, sizeof(key)));
+        }
         batch_unref(batch);
     }
     return rc;
@@ -424,37 +398,27 @@ count_one(const struct upload_apply *a, struct upload_counts *counts,
         counts->deleted++;
 }
 
-/* Counts the changes to post, as of the news so far. */
+/* Posts the deletions, or holds them back (R-406, R-432), as of the news so
+ * far. After a crash an accepted upload stays accepted. Any other upload is
+ * judged again, without the resources that its own posts have added. */
 static enum status
-count_differences(struct upload_apply *a, struct upload_counts *counts,
-                  struct problem *why)
+judge_deletions(struct upload_apply *a, struct problem *why)
 {
     /* Without GROUP BY, which would sort in a temporary file. */
     struct db_rows rows =
         DB_SELECT(&a->db, WHAT, why,
                   "SELECT kind, EXISTS(SELECT 1 FROM news"
                   " WHERE news.key=differences.key) FROM differences");
-    enum change_kind kind;
-    bool is_news;
-
-    *counts = (struct upload_counts){.unchanged = a->counts.unchanged,
-                                     .newer = a->counts.newer};
-    while (DB_NEXT(&rows, &kind, &is_news))
-        count_one(a, counts, kind, is_news);
-    return db_rows_end(&rows);
-}
-
-/* Posts the deletions, or holds them back (R-406, R-432). After a crash an
- * accepted upload stays accepted. Any other upload is judged again, without the
- * resources that its own posts have added. */
-static enum status
-judge_deletions(struct upload_apply *a, struct problem *why)
-{
     const struct upload_file_about *about = &a->about;
     uint64_t *n_of = &a->upload->outcome.resources;
-    struct upload_counts counts;
-    enum status rc = count_differences(a, &counts, why);
+    struct upload_counts counts = {.deleted = 0};
+    enum change_kind kind;
+    bool is_news;
+    enum status rc;
 
+    while (DB_NEXT(&rows, &kind, &is_news))
+        count_one(a, &counts, kind, is_news);
+    rc = db_rows_end(&rows);
     *n_of -= a->n_changed < *n_of ? a->n_changed : *n_of;
     if (rc || a->is_accepted)
         return rc;
@@ -572,26 +536,11 @@ post_part(struct upload_apply *a, struct problem *why)
     return rc;
 }
 
-/* Marks the state as whole: the log has all changes up to a->read. After a
- * crash before this call the upload runs again without effect, and comes here
- * again. */
-static enum status
-heal_state(struct upload_apply *a, struct state_fold *folding,
-           struct problem *why)
-{
-    struct resources *resources;
-    enum status rc;
-
-    if (!a->is_healing)
-        return STATUS_OK;
-    rc = state_fold_open(folding, a->set, &resources, why);
-    return rc ? rc : resources_heal(resources, a->began, a->read, why);
-}
-
 static enum status
 post_differences(struct upload_apply *a, struct state_fold *folding,
                  bool *is_done, struct problem *why)
 {
+    struct resources *resources;
     bool is_there;
     enum status rc = catch_up(a, &is_there, why);
 
@@ -607,7 +556,13 @@ post_differences(struct upload_apply *a, struct state_fold *folding,
                                   a->upload->outcome.counts.held_back,
                                   memory_order_relaxed);
         *is_done = true;
-        return heal_state(a, folding, why);
+        if (!a->is_healing)
+            return STATUS_OK;
+        /* Marks the state as whole: the log has all changes up to a->read.
+         * After a crash before this call the upload runs again without effect,
+         * and comes here again. */
+        rc = state_fold_open(folding, a->set, &resources, why);
+        return rc ? rc : resources_heal(resources, a->began, a->read, why);
     }
     return post_part(a, why);
 }

@@ -57,6 +57,6 @@ MUST_CHECK enum status upload_apply_step(struct upload_apply *apply,
                                          bool *is_done, struct problem *why);
 
 /* True if the last step did nothing because the state is held
- * (state_fold_hold). Nothing was posted yet, so beginning again later loses
+ * (state_fold.held). Nothing was posted yet, so beginning again later loses
  * nothing. */
 bool upload_apply_is_waiting(const struct upload_apply *apply);

@@ -128,26 +128,6 @@ next_whole(struct uploads *u)
     return found;
 }
 
-static void
-report_outcome(const struct upload *upload, const struct upload_outcome *o)
-{
-    if (o->status)
-        DIAG(DIAG_WARNING, "archive",
-             "the resources that a source put were not applied",
-             diag_text("set", upload->name), diag_text("error", o->why.text));
-    else
-        DIAG(o->counts.held_back ? DIAG_WARNING : DIAG_INFO, "archive",
-             o->counts.held_back
-                 ? "the resources that a source put were applied, without "
-                   "deletions that need consent"
-                 : "the resources that a source put were applied",
-             diag_text("set", upload->name),
-             diag_number("created", o->counts.created),
-             diag_number("updated", o->counts.updated),
-             diag_number("deleted", o->counts.deleted),
-             diag_number("held_back", o->counts.held_back));
-}
-
 /* Postpones an upload to a later turn. */
 static void
 put_off(struct uploads *u, struct upload *upload, int64_t pause_us)
@@ -167,8 +147,21 @@ finish_upload(struct uploads *u, struct upload *upload)
 
     if (o.status == STATUS_STOPPED)
         o = ending;
+    else if (o.status)
+        DIAG(DIAG_WARNING, "archive",
+             "the resources that a source put were not applied",
+             diag_text("set", upload->name), diag_text("error", o.why.text));
     else
-        report_outcome(upload, &o);
+        DIAG(o.counts.held_back ? DIAG_WARNING : DIAG_INFO, "archive",
+             o.counts.held_back
+                 ? "the resources that a source put were applied, without "
+                   "deletions that need consent"
+                 : "the resources that a source put were applied",
+             diag_text("set", upload->name),
+             diag_number("created", o.counts.created),
+             diag_number("updated", o.counts.updated),
+             diag_number("deleted", o.counts.deleted),
+             diag_number("held_back", o.counts.held_back));
     metrics_add(METRIC_UPLOADS, !o.status);
     /* A later attempt may succeed, and no request waits for this one. */
     if (!on_done && (o.status == STATUS_BUSY || o.status == STATUS_IO ||

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "broker/builds/dump_package.h"
 #include "broker/builds/generation.h"
+#include "broker/sets/set_links.h"
 #include "proto/resourcesync/document_write.h"
 
 /* Entries put into a manifest in one step: each costs a query of content.db. */
@@ -77,21 +78,19 @@ static struct document_head
 make_head(const struct build *b, enum document_root root,
           enum capability capability, struct build_links *l)
 {
-    const char *url = registry_public_url(b->set->registry);
-    const char *name = b->set->name;
     enum generation_kind kind = b->generation.kind;
     bool is_manifest = capability == CAP_RESOURCEDUMP_MANIFEST ||
                        capability == CAP_CHANGEDUMP_MANIFEST;
 
     l->n = 0;
-    add_link(l, "up", link_to(url, LINK_CAPABILITYLIST, name, NULL, 0));
+    add_link(l, "up", set_link(b->set, LINK_CAPABILITYLIST));
     if (is_of_changes(b) && !is_manifest)
-        add_link(l, "index", link_to_current(url, name, kind));
+        add_link(l, "index", set_link_kind(b->set, kind, LINK_CURRENT));
     else if (b->has_index && root == DOCUMENT_URLSET)
         add_link(l, "index",
-                 link_to_generation(url, name, kind, b->generation.number));
+                 set_link_generation(b->set, kind, b->generation.number));
     if (b->has_archive && !is_manifest)
-        add_link(l, "archives", link_to_generations(url, name, kind));
+        add_link(l, "archives", set_link_kind(b->set, kind, LINK_ARCHIVE));
     return (struct document_head){
         .root = root,
         .capability = capability,
@@ -177,15 +176,13 @@ write_part(struct build *b, struct resources *resources, struct problem *why)
 static enum status
 write_index(struct build *b, struct problem *why)
 {
-    const char *url = registry_public_url(b->set->registry);
     enum status rc =
         generation_part(b->writer, GENERATION_DOCUMENT, GENERATION_INDEX, why);
 
     write_header(b, DOCUMENT_SITEMAPINDEX);
     for (uint64_t part = 1; !rc && part <= b->part; part++) {
-        struct link_text loc =
-            link_to_part(url, b->set->name, b->generation.kind,
-                         b->generation.number, part, LINK_PART);
+        struct link_text loc = set_link_part(
+            b->set, b->generation.kind, b->generation.number, part, LINK_PART);
         struct document_entry entry = {
             .loc = link_slice(&loc),
             .from_us = DATETIME_NONE,
@@ -422,13 +419,10 @@ static void
 write_package(struct build *b, size_t i)
 {
     const struct packaged *package = &b->packages[i];
-    const char *url = registry_public_url(b->set->registry);
-    struct link_text loc =
-        link_to_part(url, b->set->name, b->generation.kind,
-                     b->generation.number, i + 1, LINK_PACKAGE);
-    struct link_text contents =
-        link_to_part(url, b->set->name, b->generation.kind,
-                     b->generation.number, i + 1, LINK_MANIFEST);
+    struct link_text loc = set_link_part(
+        b->set, b->generation.kind, b->generation.number, i + 1, LINK_PACKAGE);
+    struct link_text contents = set_link_part(
+        b->set, b->generation.kind, b->generation.number, i + 1, LINK_MANIFEST);
     const struct document_link link = {"contents", link_slice(&contents), NULL,
                                        "application/xml"};
     const struct document_bytes bytes = {ZIP_WRITER_TYPE, package->file.length,

@@ -27,7 +27,7 @@
  * previous one ends (R-187). The build plans the end of a package before it
  * writes it, for the manifest begins with that.
  *
- * Between the steps nobody folds the set (state_fold_hold). Archive thread.
+ * Between the steps nobody folds the set (state_fold.held). Archive thread.
  */
 #pragma once
 

@@ -84,15 +84,13 @@ void
 capabilitylist_each(struct set *set, const struct head *head, capability_fn *fn,
                     void *user)
 {
-    const char *url = registry_public_url(set->registry);
-
     for (enum generation_kind kind = 0; kind < GENERATION_KINDS; kind++) {
         const struct kind_names *names = &links_kinds[kind];
 
         if (set_offers(set, head, kind))
-            fn(user, names->capability, link_to_current(url, set->name, kind));
+            fn(user, names->capability, set_link_kind(set, kind, LINK_CURRENT));
         if (head->generations[kind].n_archived > 0)
-            fn(user, names->archive, link_to_generations(url, set->name, kind));
+            fn(user, names->archive, set_link_kind(set, kind, LINK_ARCHIVE));
     }
     fn(user, CAP_CHANGELIST, set_link(set, LINK_CHANGELIST));
     if (head->list > head->first_list)

@@ -36,25 +36,6 @@ struct list_body {
 
 /* Lends the next bytes of the entries in a batch. The bytes behind `after` are
  * the same in every batch, but another batch may end sooner. */
-static void
-lend_piece(struct list_body *l, const struct batch *b, struct slice *piece)
-{
-    uint64_t last = b->last < l->last ? b->last : l->last;
-    struct slice bytes = batch_slice(b, l->after, last);
-    size_t offset = l->offset < bytes.size ? (size_t)l->offset : bytes.size;
-    size_t size = bytes.size - offset;
-
-    if (size > PIECE_BYTES)
-        size = PIECE_BYTES;
-    memcpy(l->piece, bytes.data + offset, size);
-    *piece = (struct slice){l->piece, size};
-    l->offset += size;
-    if (l->offset >= bytes.size) {
-        l->after = last;
-        l->offset -= bytes.size;
-    }
-}
-
 static enum body_result
 next_entries(struct list_body *l, bool may_block, struct slice *piece)
 {
@@ -64,6 +45,8 @@ next_entries(struct list_body *l, bool may_block, struct slice *piece)
     while (piece->size == 0 && l->after < l->last) {
         struct problem why = {"the entries end too soon"};
         struct batch *b = NULL;
+        struct slice bytes;
+        uint64_t last;
         enum status rc = log_read(l->log, l->set, l->after,
                                   may_block ? LOG_DISK : LOG_MEMORY, &b, &why);
 
@@ -75,7 +58,20 @@ next_entries(struct list_body *l, bool may_block, struct slice *piece)
                  diag_text("error", why.text));
             return BODY_FAILED;
         }
-        lend_piece(l, b, piece);
+        last = b->last < l->last ? b->last : l->last;
+        bytes = batch_slice(b, l->after, last);
+        if (l->offset < bytes.size) {
+            size_t rest = bytes.size - (size_t)l->offset;
+
+            *piece = (struct slice){l->piece,
+                                    rest < PIECE_BYTES ? rest : PIECE_BYTES};
+            memcpy(l->piece, bytes.data + l->offset, piece->size);
+            l->offset += piece->size;
+        }
+        if (l->offset >= bytes.size) {
+            l->after = last;
+            l->offset -= bytes.size;
+        }
         batch_unref(b);
     }
     return BODY_DATA;
@@ -166,7 +162,11 @@ list_body_free(struct body *body)
     free(l);
 }
 
-/*
+/* Opens the file of a closed list, which is its gzip. If it cannot be read
+ * there is no gzip, but the list itself may still be served. The file must end
+ * like the gzip of this list: with its size (RFC 1952, ISIZE). A cut file or
+ * another one does not.
+ *
  * The second since which a list is final, for HTTP, whose dates have whole
  * seconds: the first one that began after its file was written, and so after
  * the list was closed. Every copy of the open list has an earlier date, even
@@ -175,49 +175,32 @@ list_body_free(struct body *body)
  *
  * In a cluster there is none ever: each broker writes a file of its own, and
  * one that is behind may serve the open list after another one has closed it.
- * The ETag is the same everywhere.
- */
-static int64_t
-final_since(const struct list_body *l, const struct stat *st)
-{
-    int64_t us = ((int64_t)st->st_mtim.tv_sec + 1) * 1000000;
-
-    return us <= clock_now_us() && !log_is_shared(l->log) ? us : DATETIME_NONE;
-}
-
-/* True if the file ends like the gzip of this list: with its size (RFC 1952,
- * ISIZE). A cut file or another one does not. */
-static bool
-is_whole(int fd, const struct stat *st, const struct list_body *l)
-{
-    unsigned char end[4];
-
-    if (!S_ISREG(st->st_mode) || st->st_size < (off_t)sizeof(end) ||
-        pread(fd, end, sizeof(end), st->st_size - (off_t)sizeof(end)) !=
-            sizeof(end))
-        return false;
-    for (int i = 0; i < 4; i++)
-        if (end[i] != (unsigned char)(l->body.size >> (8 * i)))
-            return false;
-    return true;
-}
-
-/* Opens the file of a closed list, which is its gzip. If it cannot be read
- * there is no gzip, but the list itself may still be served. */
+ * The ETag is the same everywhere. */
 static bool
 open_file(struct document *document, struct list_body *l, struct problem *why)
 {
+    unsigned char end[4];
     struct stat st;
+    int64_t final_us;
+    bool is_whole;
     int fd = -1;
 
     if (log_list_file(l->log, l->set, l->info.number, &fd, why))
         return false;
-    if (fstat(fd, &st) || !is_whole(fd, &st, l)) {
+    is_whole = !fstat(fd, &st) && S_ISREG(st.st_mode) &&
+               st.st_size >= (off_t)sizeof(end) &&
+               pread(fd, end, sizeof(end), st.st_size - (off_t)sizeof(end)) ==
+                   sizeof(end);
+    for (int i = 0; is_whole && i < 4; i++)
+        is_whole = end[i] == (unsigned char)(l->body.size >> (8 * i));
+    if (!is_whole) {
         problem_set(why, "%012" PRIu64 ".xml.gz is damaged", l->info.number);
         close(fd);
         return false;
     }
-    document->modified_us = final_since(l, &st);
+    final_us = ((int64_t)st.st_mtim.tv_sec + 1) * 1000000;
+    if (final_us <= clock_now_us() && !log_is_shared(l->log))
+        document->modified_us = final_us;
     document->gzip = body_of_file(fd, (uint64_t)st.st_size);
     return true;
 }

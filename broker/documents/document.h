@@ -39,6 +39,7 @@ struct document_wish {
     unsigned depth; /* likewise: html_depth of the request's path */
     enum log_patience patience;
     const struct web_file *file; /* for web_file_open */
+    enum link_kind topic;        /* for notifications_open */
 };
 
 #define DOCUMENT_COVERED_MAX 900
@@ -88,15 +89,11 @@ void document_begin(struct buf *text, const struct document_wish *wish,
                     enum document_root root, enum capability capability,
                     int64_t from_us, const char *rel, struct link_text href);
 
-/* Opens a document, which the caller then owns. STATUS_AGAIN: call again with
- * LOG_DISK; STATUS_NOT_FOUND. */
+/* Opens a document, which the caller then owns. A quick one (documents.h) may
+ * return STATUS_AGAIN: call again with LOG_DISK; STATUS_NOT_FOUND. */
 typedef enum status document_open_fn(const struct document_wish *wish,
                                      struct document *document,
                                      struct problem *why);
-
-/* Appends links to the value of the Link header, ", " between them. */
-typedef void document_links_fn(struct buf *to,
-                               const struct document_wish *wish);
 
 /* Documents that are made while they are read, some entries at a time: a slow
  * reader keeps one piece in memory, not a document of megabytes. The size is

@@ -14,7 +14,9 @@ static const struct row {
     const char *path;
     document_open_fn *open;
     const char *content_type; /* NULL: application/xml, with a page */
-    document_links_fn *links; /* or NULL */
+    enum link_kind topic;     /* of a channel of the set; 0: none */
+    bool is_quick;            /* needs neither a disk nor a long time, but for
+                                 some of the lists */
     bool has_plain;
     enum generation_kind kind;
     bool is_public;
@@ -43,15 +45,16 @@ static const struct row {
      .file = &broker_http_openapi_json},
     {"/.well-known/resourcesync", source_description_open},
     {"/descriptions/{list}-{last}.xml", source_description_part_open},
-    {"/sets/{set}/capabilitylist.xml", capabilitylist_open},
-    {"/sets/{set}/changelist.xml", changelist_current_open},
-    {"/sets/{set}/changes/latest.xml", changelist_latest_open},
-    {"/sets/{set}/changes/{list}.xml", changelist_open},
+    {"/sets/{set}/capabilitylist.xml", capabilitylist_open, .is_quick = true},
+    {"/sets/{set}/changelist.xml", changelist_current_open, .is_quick = true},
+    {"/sets/{set}/changes/latest.xml", changelist_latest_open,
+     .is_quick = true},
+    {"/sets/{set}/changes/{list}.xml", changelist_open, .is_quick = true},
     {"/sets/{set}/changelist-archive.xml", changelist_archive_open},
     {"/sets/{set}/changelist-archive/{list}-{last}.xml",
      changelist_archive_part_open},
     {"/sets/{set}/resourcelist.xml", resourcelist_current_open,
-     .has_plain = true},
+     .is_quick = true, .has_plain = true},
     {"/sets/{set}/resourcelist/{list}.xml", resourcelist_generation_open,
      .has_plain = true},
     {"/sets/{set}/resourcelist/{list}/{last}.xml", resourcelist_generation_open,
@@ -84,10 +87,10 @@ static const struct row {
      .kind = GENERATION_CHANGEDUMP},
     {"/sets/{set}/changedump-archive/{list}-{last}.xml",
      generation_archive_part_open, .kind = GENERATION_CHANGEDUMP},
-    {"/sets/{set}/notifications", notifications_changes_open,
-     .links = notifications_changes_links},
-    {"/sets/{set}/framework-notifications", notifications_framework_open,
-     .links = notifications_framework_links},
+    {"/sets/{set}/notifications", notifications_open,
+     .topic = LINK_NOTIFICATIONS},
+    {"/sets/{set}/framework-notifications", notifications_open,
+     .topic = LINK_FRAMEWORK_NOTIFICATIONS},
 };
 
 enum status
@@ -128,7 +131,8 @@ describe_row(const struct row *row, struct document_found *found)
         .open = row->open,
         .content_type =
             row->content_type ? row->content_type : "application/xml",
-        .links = row->links,
+        .topic = row->topic,
+        .is_quick = row->is_quick || row->file,
         .has_page = !row->content_type,
         .has_plain = row->has_plain,
         .is_range = strstr(row->path, "}-{"),
@@ -138,25 +142,6 @@ describe_row(const struct row *row, struct document_found *found)
         .kind = row->kind,
         .file = row->file,
     };
-}
-
-static bool
-row_matches(const struct row *row, struct slice path,
-            struct document_found *found)
-{
-    struct slice holes[PATH_HOLES_MAX];
-    const struct slice *hole = holes;
-
-    if (!path_pattern_match(row->path, path, holes))
-        return false;
-    describe_row(row, found);
-    if (found->has_set)
-        found->set = *hole++;
-    if (strstr(row->path, "{list}") &&
-        !read_list_number(*hole++, &found->number))
-        return false;
-    return !strstr(row->path, "{last}") ||
-           read_list_number(*hole, &found->last);
 }
 
 const char *
@@ -171,9 +156,22 @@ documents_row(size_t i, struct document_found *found)
 enum status
 documents_find(struct slice path, struct document_found *found)
 {
-    for (size_t i = 0; i < N_ELEMENTS(documents); i++)
-        if (row_matches(&documents[i], path, found))
+    for (size_t i = 0; i < N_ELEMENTS(documents); i++) {
+        const char *pattern = documents[i].path;
+        struct slice holes[PATH_HOLES_MAX];
+        const struct slice *hole = holes;
+
+        if (!path_pattern_match(pattern, path, holes))
+            continue;
+        describe_row(&documents[i], found);
+        if (found->has_set)
+            found->set = *hole++;
+        if ((!strstr(pattern, "{list}") ||
+             read_list_number(*hole++, &found->number)) &&
+            (!strstr(pattern, "{last}") ||
+             read_list_number(*hole, &found->last)))
             return STATUS_OK;
+    }
     return STATUS_NOT_FOUND;
 }
 
@@ -245,10 +243,11 @@ documents_open(const struct document_found *found,
     struct document_wish xml = *wish;
     enum status rc;
 
+    if (wish->patience == LOG_MEMORY &&
+        (!found->is_quick || wish->form == DOCUMENT_HTML))
+        return STATUS_AGAIN; /* even in memory it may take long */
     if (wish->form != DOCUMENT_HTML)
         return found->open(wish, document, why);
-    if (wish->patience == LOG_MEMORY)
-        return STATUS_AGAIN; /* even in memory it may take long */
     xml.form = DOCUMENT_XML;
     rc = found->open(&xml, document, why);
     return rc ? rc : make_page(found, wish, document, why);

@@ -10,15 +10,16 @@ struct document_found {
     const char *path; /* of its row: "/sets/{set}/capabilitylist.xml" */
     document_open_fn *open;
     const char *content_type;
-    document_links_fn *links; /* links before those that all documents have; or
-                                 NULL */
-    bool has_page;            /* it has a page for people */
-    bool has_plain;           /* it has a plain form */
-    bool is_range;            /* `number` to `last`; else part `last` of
-                                 `number` */
-    const char *end;          /* of the path of a part, behind its number; NULL:
-                                 it is no part */
-    bool is_public;           /* needs no right */
+    enum link_kind topic; /* of a channel of the set: notifications_links;
+                             0: none */
+    bool is_quick;        /* it may be opened on a service thread */
+    bool has_page;        /* it has a page for people */
+    bool has_plain;       /* it has a plain form */
+    bool is_range;        /* `number` to `last`; else part `last` of
+                             `number` */
+    const char *end;      /* of the path of a part, behind its number; NULL:
+                             it is no part */
+    bool is_public;       /* needs no right */
     bool has_set;
     struct slice set; /* as in the path */
     enum generation_kind kind;
@@ -64,10 +65,11 @@ document_open_fn dumps_package_open;
 document_open_fn dumps_manifest_open;
 document_open_fn generation_archive_open;
 document_open_fn generation_archive_part_open;
-document_open_fn notifications_changes_open;
-document_open_fn notifications_framework_open;
-document_links_fn notifications_changes_links;
-document_links_fn notifications_framework_links;
+document_open_fn notifications_open;
 document_open_fn landing_open;
 document_open_fn robots_open;
 document_open_fn web_file_open;
+
+/* Appends the links of a topic's document to the value of the Link header, ", "
+ * between them. */
+void notifications_links(struct buf *to, const struct document_wish *wish);

@@ -34,6 +34,7 @@
 
 #include "base/clock.h"
 #include "broker/sets/index_parts.h"
+#include "broker/sets/set_links.h"
 
 /* Rows per read. */
 #define STEP 256
@@ -150,8 +151,6 @@ generation_document_check(const struct document_wish *wish, struct problem *why)
     struct generation kept;
     enum status rc;
 
-    if (wish->patience == LOG_MEMORY)
-        return STATUS_AGAIN;
     if (wish->number > all->last || wish->number < wish->head.start_list ||
         wish->number == all->ordered.number)
         return problem(why, STATUS_NOT_FOUND, "there is no such %s", title);
@@ -208,8 +207,7 @@ add_dump(void *user, const struct document_wish *wish,
 {
     struct run *run = user;
     struct link_text loc =
-        link_to_generation(registry_public_url(wish->registry), wish->set->name,
-                           wish->kind, g->number);
+        set_link_generation(wish->set, wish->kind, g->number);
     const struct document_entry entry = {
         .loc = link_slice(&loc),
         .from_us = g->from_us,
@@ -225,23 +223,6 @@ add_dump(void *user, const struct document_wish *wish,
     document_entry(&run->entries, DOCUMENT_SITEMAPINDEX, &entry);
     run->seq = g->seq;
     run->n++;
-}
-
-static enum status
-write_run(const struct document_wish *wish, const struct run *run,
-          struct document *document, struct problem *why)
-{
-    struct buf text;
-
-    buf_init(&text, DOCUMENT_BYTES_MAX);
-    document_begin(&text, wish, DOCUMENT_SITEMAPINDEX,
-                   links_kinds[wish->kind].capability, run->from_us, "archives",
-                   link_to_generations(registry_public_url(wish->registry),
-                                       wish->set->name, wish->kind));
-    buf_add_slice(&text, buf_slice(&run->entries));
-    text.failed = text.failed || run->entries.failed;
-    document_footer(&text, DOCUMENT_SITEMAPINDEX);
-    return document_of_text(document, &text, STATUS_OK, why);
 }
 
 static enum status
@@ -269,14 +250,25 @@ open_changes(const struct document_wish *wish, struct document *document,
     uint64_t most = registry_config(wish->registry)->index_lists;
     uint64_t last = wish->head.generations[wish->kind].current.number;
     struct run run = {.n = 0};
+    struct buf text;
     enum status rc;
 
     buf_init(&run.entries, DOCUMENT_BYTES_MAX);
     rc = each_generation(wish, last > most ? last - most + 1 : 1, last,
                          add_dump, &run, why);
-    if (!rc)
-        rc = run.n > 1 ? write_run(wish, &run, document, why)
-                       : open_one(wish, document, why);
+    if (!rc && run.n <= 1) {
+        rc = open_one(wish, document, why);
+    } else if (!rc) {
+        buf_init(&text, DOCUMENT_BYTES_MAX);
+        document_begin(&text, wish, DOCUMENT_SITEMAPINDEX,
+                       links_kinds[wish->kind].capability, run.from_us,
+                       "archives",
+                       set_link_kind(wish->set, wish->kind, LINK_ARCHIVE));
+        buf_add_slice(&text, buf_slice(&run.entries));
+        text.failed |= run.entries.failed;
+        document_footer(&text, DOCUMENT_SITEMAPINDEX);
+        rc = document_of_text(document, &text, STATUS_OK, why);
+    }
     buf_fini(&run.entries);
     return rc;
 }
@@ -287,8 +279,6 @@ dumps_current_open(const struct document_wish *wish, struct document *document,
 {
     if (wish->head.generations[wish->kind].current.number == 0)
         return generation_document_none(wish, why);
-    if (wish->patience == LOG_MEMORY)
-        return STATUS_AGAIN;
     return wish->kind == GENERATION_CHANGEDUMP
                ? open_changes(wish, document, why)
                : open_one(wish, document, why);
@@ -354,8 +344,7 @@ write_archive_head(struct buf *text, const struct document_wish *wish,
 {
     document_begin(text, wish, root, links_kinds[wish->kind].archive,
                    DATETIME_NONE, has_index ? "index" : NULL,
-                   link_to_generations(registry_public_url(wish->registry),
-                                       wish->set->name, wish->kind));
+                   set_link_kind(wish->set, wish->kind, LINK_ARCHIVE));
 }
 
 static void
@@ -386,9 +375,7 @@ add_archived(void *user, const struct document_wish *wish,
     struct archived *a = user;
 
     write_entry(&a->text, DOCUMENT_URLSET,
-                link_to_generation(registry_public_url(wish->registry),
-                                   wish->set->name, wish->kind, g->number),
-                g);
+                set_link_generation(wish->set, wish->kind, g->number), g);
     a->n++;
 }
 
@@ -400,8 +387,6 @@ open_generations(const struct document_wish *wish, uint64_t first,
     struct archived a = {.n = 0};
     enum status rc;
 
-    if (wish->patience == LOG_MEMORY)
-        return STATUS_AGAIN;
     buf_init(&a.text, DOCUMENT_BYTES_MAX);
     write_archive_head(&a.text, wish, DOCUMENT_URLSET,
                        parts_now(wish).has_index);
@@ -437,8 +422,6 @@ open_archive_index(const struct document_wish *wish, struct document *document,
     enum status rc = STATUS_OK;
     struct buf text;
 
-    if (wish->patience == LOG_MEMORY)
-        return STATUS_AGAIN;
     buf_init(&text, DOCUMENT_BYTES_MAX);
     write_archive_head(&text, wish, DOCUMENT_SITEMAPINDEX, false);
     while (page.from <= wish->head.generations[wish->kind].last) {
@@ -451,9 +434,8 @@ open_archive_index(const struct document_wish *wish, struct document *document,
         begin = parts_begin(&parts, first.number);
         page.from = begin + parts.size;
         write_entry(&text, DOCUMENT_SITEMAPINDEX,
-                    link_to_generations_part(
-                        registry_public_url(wish->registry), wish->set->name,
-                        wish->kind, begin, page.from - 1),
+                    set_link_range(wish->set, links_kinds[wish->kind].folder,
+                                   begin, page.from - 1),
                     &first);
     }
     document_footer(&text, DOCUMENT_SITEMAPINDEX);

@@ -108,28 +108,25 @@ html_end(struct buf *to, const struct html_head *head)
                 "Times are UTC.</p></footer>\n</body>\n</html>\n");
 }
 
-/* Cuts no character and no reference in two. */
-static struct slice
-cut_text(struct slice text)
-{
-    size_t size = HTML_TEXT_MAX;
-
-    while (size > 0 && ((unsigned char)text.data[size] & 0xc0) == 0x80)
-        size--;
-    for (size_t i = 1; i < 6 && i <= size && text.data[size - i] != ';'; i++)
-        if (text.data[size - i] == '&')
-            return (struct slice){text.data, size - i};
-    return (struct slice){text.data, size};
-}
-
 void
 html_text(struct buf *to, struct slice text)
 {
-    bool is_long = text.size > HTML_TEXT_MAX;
+    size_t size = HTML_TEXT_MAX;
 
-    buf_add_slice(to, is_long ? cut_text(text) : text);
-    if (is_long)
-        BUF_ADD(to, "\xe2\x80\xa6");
+    if (text.size <= size) {
+        buf_add_slice(to, text);
+        return;
+    }
+    /* Cuts no character and no reference in two. */
+    while (size > 0 && ((unsigned char)text.data[size] & 0xc0) == 0x80)
+        size--;
+    for (size_t i = 1; i < 6 && i <= size && text.data[size - i] != ';'; i++)
+        if (text.data[size - i] == '&') {
+            size -= i;
+            break;
+        }
+    buf_add(to, text.data, size);
+    BUF_ADD(to, "\xe2\x80\xa6");
 }
 
 bool
@@ -239,17 +236,6 @@ struct json_page {
     struct buf text; /* the escaped value */
 };
 
-/* Members that say nothing to people beside what is there. */
-static bool
-is_hidden(const struct json_page *p, struct slice name)
-{
-    if (p->rel.size)
-        return slice_is(name, "type");
-    return p->is_problem && p->depth == 1 &&
-           (slice_is(name, "type") || slice_is(name, "title") ||
-            slice_is(name, "status"));
-}
-
 static void
 begin_item(struct json_page *p)
 {
@@ -267,12 +253,19 @@ end_item(struct json_page *p)
 static void
 add_member(struct json_page *p, struct slice name)
 {
+    /* Members that say nothing to people beside what is there. */
+    bool is_hidden =
+        p->rel.size ? slice_is(name, "type")
+                    : p->is_problem && p->depth == 1 &&
+                          (slice_is(name, "type") || slice_is(name, "title") ||
+                           slice_is(name, "status"));
+
     if (slice_is(name, "rel"))
         p->member = MEMBER_REL;
     else if (slice_is(name, "href") && p->rel.size)
         p->member = MEMBER_HREF;
     else
-        p->member = is_hidden(p, name) ? MEMBER_HIDDEN : MEMBER_SHOWN;
+        p->member = is_hidden ? MEMBER_HIDDEN : MEMBER_SHOWN;
     if (p->member == MEMBER_REL || p->member == MEMBER_HIDDEN)
         return;
     buf_clear(&p->text);
@@ -336,9 +329,9 @@ on_event(void *user, enum json_event event, struct slice text,
                                                             : STATUS_OK;
 }
 
-static bool
-write_json(struct buf *to, const struct html_head *head, struct slice json,
-           bool is_problem)
+bool
+html_json(struct buf *to, const struct html_head *head, struct slice json,
+          bool is_problem)
 {
     struct json_page p = {.to = to, .is_problem = is_problem};
     struct problem why = {""};
@@ -354,12 +347,6 @@ write_json(struct buf *to, const struct html_head *head, struct slice json,
     return !rc && !to->failed;
 }
 
-bool
-html_json(struct buf *to, const struct html_head *head, struct slice json)
-{
-    return write_json(to, head, json, false);
-}
-
 void
 html_problem(struct buf *to, unsigned status, struct slice path,
              struct slice problem)
@@ -371,5 +358,5 @@ html_problem(struct buf *to, unsigned status, struct slice path,
     };
 
     snprintf(title, sizeof(title), "%u %s", status, response_reason(status));
-    to->failed |= !write_json(to, &head, problem, true);
+    to->failed |= !html_json(to, &head, problem, true);
 }

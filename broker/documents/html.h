@@ -77,9 +77,10 @@ void html_table(struct buf *to, const struct html_column *columns);
 /* Appends the beginning of a cell. The caller adds the content and "</td>". */
 void html_cell(struct buf *to, const struct html_column *column);
 
-/* Appends the page of `json` to `to`, which is empty. False: it is no JSON, or
- * there is no memory; then `to` is void. */
-bool html_json(struct buf *to, const struct html_head *head, struct slice json);
+/* Appends the page of `json`, perhaps a problem, to `to`, which is empty.
+ * False: it is no JSON, or there is no memory; then `to` is void. */
+bool html_json(struct buf *to, const struct html_head *head, struct slice json,
+               bool is_problem);
 
 /* Appends the page of a problem (RFC 9457), the answer to a request for
  * `path`. For server_options.write_problem. */

@@ -204,15 +204,6 @@ read_header(struct page *p, struct slice line)
 
 /* Entries */
 
-static bool
-has_column(const struct page *p, struct slice name)
-{
-    for (const struct html_column *c = p->columns; c->title; c++)
-        if (c->name && slice_is(name, c->name))
-            return true;
-    return false;
-}
-
 /* Adds a fact of an entry, with a dot before all but the first. False: the
  * entry has enough of them. */
 static bool
@@ -231,27 +222,16 @@ static bool
 add_fact(struct page *p, size_t start, bool *is_first, struct slice name,
          struct slice value)
 {
-    if (value.size == 0 || has_column(p, name) || slice_starts(name, "xmlns"))
+    if (value.size == 0 || slice_starts(name, "xmlns"))
         return true;
+    for (const struct html_column *c = p->columns; c->title; c++)
+        if (c->name && slice_is(name, c->name))
+            return true; /* it has a column */
     if (!begin_fact(p, start, is_first))
         return false;
     html_text(&p->rows, label_of(name));
     BUF_ADD(&p->rows, " ");
     html_value(&p->rows, value);
-    return true;
-}
-
-static bool
-add_entry_link(struct page *p, size_t start, bool *is_first, struct slice ln)
-{
-    struct slice rel = attribute_of(ln, "rel");
-    struct slice href = attribute_of(ln, "href");
-
-    if (!begin_fact(p, start, is_first))
-        return false;
-    html_text(&p->rows, label_of(rel));
-    BUF_ADD(&p->rows, " ");
-    html_link(&p->rows, rel, href, href);
     return true;
 }
 
@@ -279,24 +259,17 @@ add_details(struct page *p, struct slice line)
         if (ln.size == 0)
             break;
         slice_skip(&line, (size_t)(ln.data + ln.size - line.data));
-        goes_on = add_entry_link(p, start, &is_first, ln);
+        goes_on = begin_fact(p, start, &is_first);
+        if (!goes_on)
+            break;
+        name = attribute_of(ln, "rel");
+        value = attribute_of(ln, "href");
+        html_text(&p->rows, label_of(name));
+        BUF_ADD(&p->rows, " ");
+        html_link(&p->rows, name, value, value);
     }
     if (!is_first)
         BUF_ADD(&p->rows, "</small>");
-}
-
-/* The value of a column: capabilities by the names of their documents. */
-static struct slice
-cell_of(struct slice line, struct slice md, const char *name)
-{
-    struct slice value = attribute_of(md, name);
-    enum capability capability;
-
-    if (!strcmp(name, "lastmod"))
-        return lines_between(line, "<lastmod>", "</lastmod>");
-    if (!strcmp(name, "capability") && !capability_of(value, &capability))
-        return slice_of(kinds[capability].title);
-    return value;
 }
 
 static void
@@ -306,9 +279,17 @@ add_row(struct page *p, struct slice line)
 
     BUF_ADD(&p->rows, "<tr>");
     for (const struct html_column *c = p->columns; c->title; c++) {
-        struct slice value = c->name ? cell_of(line, md, c->name)
-                                     : lines_between(line, "<loc>", "</loc>");
+        const char *name = c->name ? c->name : "";
+        struct slice value = attribute_of(md, name);
+        enum capability capability;
 
+        if (!c->name)
+            value = lines_between(line, "<loc>", "</loc>");
+        else if (!strcmp(name, "lastmod"))
+            value = lines_between(line, "<lastmod>", "</lastmod>");
+        else if (!strcmp(name, "capability") &&
+                 !capability_of(value, &capability))
+            value = slice_of(kinds[capability].title);
         html_cell(&p->rows, c);
         html_value(&p->rows, value);
         if (!c->name)

@@ -6,7 +6,7 @@
  */
 
 #include "broker/documents/documents.h"
-#include "broker/sets/links.h"
+#include "broker/sets/set_links.h"
 #include "broker/sets/settings.h"
 #include "proto/resourcesync/document_write.h"
 
@@ -74,7 +74,7 @@ add_set(struct set *set, const struct head *head, void *user)
     add_href(&p->rows, "<a href=\"", list, "\">capabilities</a> ");
     if (set_offers(set, head, GENERATION_RESOURCELIST))
         add_href(&p->rows, "<a href=\"",
-                 link_to_current(p->url, set->name, GENERATION_RESOURCELIST),
+                 set_link_kind(set, GENERATION_RESOURCELIST, LINK_CURRENT),
                  "\">resources</a> ");
     add_href(&p->rows, "<a href=\"", set_link(set, LINK_CHANGELIST),
              "\">changes</a>");
@@ -137,8 +137,6 @@ landing_open(const struct document_wish *wish, struct document *document,
     struct buf text;
     enum status rc;
 
-    if (wish->patience == LOG_MEMORY)
-        return STATUS_AGAIN; /* there may be many sets */
     buf_init(&text, DOCUMENT_BYTES_MAX);
     buf_init(&p.links, DOCUMENT_BYTES_MAX);
     buf_init(&p.rows, DOCUMENT_BYTES_MAX);
@@ -171,27 +169,20 @@ landing_open(const struct document_wish *wish, struct document *document,
 
 /* /robots.txt */
 
-struct robots {
-    const char *url;
-    struct buf text;
-};
-
 /* Adds the Resource List of a set that has one (R-262). A Change List is not
  * named as a Sitemap, because it lists deleted resources too. */
 static bool
 add_sitemap(struct set *set, const struct head *head, void *user)
 {
-    struct robots *r = user;
+    struct buf *text = user;
     struct link_text list =
-        link_to_current(r->url, set->name, GENERATION_RESOURCELIST);
+        set_link_kind(set, GENERATION_RESOURCELIST, LINK_CURRENT);
 
     if (set_is_private(set) || !set_offers(set, head, GENERATION_RESOURCELIST))
         return true;
-    if (r->text.size + list.size + sizeof("Sitemap: \n") > ROBOTS_BYTES)
+    if (text->size + list.size + sizeof("Sitemap: \n") > ROBOTS_BYTES)
         return false;
-    BUF_ADD(&r->text, "Sitemap: ");
-    buf_add_slice(&r->text, link_slice(&list));
-    BUF_ADD(&r->text, "\n");
+    buf_add_format(text, "Sitemap: %s\n", list.text);
     return true;
 }
 
@@ -199,12 +190,10 @@ enum status
 robots_open(const struct document_wish *wish, struct document *document,
             struct problem *why)
 {
-    struct robots r = {.url = registry_public_url(wish->registry)};
+    struct buf text;
 
-    if (wish->patience == LOG_MEMORY)
-        return STATUS_AGAIN;
-    buf_init(&r.text, ROBOTS_BYTES);
-    BUF_ADD(&r.text, "User-agent: *\nDisallow:\n");
-    registry_each(wish->registry, add_sitemap, &r);
-    return document_of_text(document, &r.text, STATUS_OK, why);
+    buf_init(&text, ROBOTS_BYTES);
+    BUF_ADD(&text, "User-agent: *\nDisallow:\n");
+    registry_each(wish->registry, add_sitemap, &text);
+    return document_of_text(document, &text, STATUS_OK, why);
 }

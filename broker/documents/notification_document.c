@@ -13,60 +13,32 @@
 #include "broker/sets/set_links.h"
 #include "proto/http/link_header.h"
 
-static enum status
-open_topic(const struct document_wish *wish, bool is_framework,
-           struct document *document, struct problem *why)
+enum status
+notifications_open(const struct document_wish *wish, struct document *document,
+                   struct problem *why)
 {
     const struct message_wish message = {
         .set = wish->set,
         .form = MESSAGE_XML,
         .max_bytes = registry_config(wish->registry)->message_bytes,
-        .is_framework = is_framework,
+        .is_framework = wish->topic == LINK_FRAMEWORK_NOTIFICATIONS,
     };
     struct buf text;
     enum status rc;
 
-    if (wish->patience == LOG_MEMORY)
-        return STATUS_AGAIN; /* even in memory it may take long */
     buf_init(&text, DOCUMENT_BYTES_MAX);
     rc = latest_message_write(&text, &message, why);
     return document_of_text(document, &text, rc, why);
 }
 
-enum status
-notifications_changes_open(const struct document_wish *wish,
-                           struct document *document, struct problem *why)
+void
+notifications_links(struct buf *to, const struct document_wish *wish)
 {
-    return open_topic(wish, false, document, why);
-}
-
-enum status
-notifications_framework_open(const struct document_wish *wish,
-                             struct document *document, struct problem *why)
-{
-    return open_topic(wish, true, document, why);
-}
-
-static void
-add_links(struct buf *to, const struct document_wish *wish, enum link_kind kind)
-{
-    struct link_text self = set_link(wish->set, kind);
+    struct link_text self = set_link(wish->set, wish->topic);
     struct hubs hubs;
 
     set_links_hubs(wish->set, &hubs);
     for (size_t i = 0; i < hubs.n; i++)
         weblink_add(to, slice_of(hubs.urls[i].text), "hub");
     weblink_add(to, slice_of(self.text), "self");
-}
-
-void
-notifications_changes_links(struct buf *to, const struct document_wish *wish)
-{
-    add_links(to, wish, LINK_NOTIFICATIONS);
-}
-
-void
-notifications_framework_links(struct buf *to, const struct document_wish *wish)
-{
-    add_links(to, wish, LINK_FRAMEWORK_NOTIFICATIONS);
 }

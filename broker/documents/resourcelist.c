@@ -11,7 +11,7 @@
 #include "broker/builds/generation.h"
 #include "broker/documents/document.h"
 #include "broker/documents/generation_document.h"
-#include "broker/sets/links.h"
+#include "broker/sets/set_links.h"
 #include "proto/resourcesync/document_write.h"
 #include "proto/resourcesync/fragment.h"
 
@@ -100,58 +100,17 @@ plain_free(struct body *body)
     free(p);
 }
 
-/* Measures the plain Sitemap of a document; reads its body to the end. */
-static enum status
-measure_plain(struct document *document, uint64_t *size, struct problem *why)
-{
-    enum status rc = STATUS_OK;
-    struct lines lines;
-    struct slice line;
-    struct buf text;
-
-    lines_init(&lines, document->body);
-    buf_init(&text, FRAGMENT_MAX + DOCUMENT_FRAME_MAX);
-    *size = 0;
-    while (!rc) {
-        rc = lines_next(&lines, &line);
-        if (rc)
-            break;
-        buf_clear(&text);
-        add_plain(&text, line);
-        if (text.failed)
-            rc = STATUS_IO;
-        *size += text.size;
-    }
-    lines_fini(&lines);
-    buf_fini(&text);
-    if (rc == STATUS_NOT_FOUND)
-        return STATUS_OK;
-    return problem(why, rc, "the Resource List cannot be read");
-}
-
-/* Turns a document that was just opened into a plain Sitemap of that size.
- * Every version that writes the same bytes makes the same tag, so its last step
- * stays: it once added a URL. */
-static void
-make_plain(struct document *document, uint64_t size)
+/* Makes the plain Sitemap of a body, which it takes over. */
+static struct body *
+plain_new(struct body *xml, uint64_t size)
 {
     struct plain *p = memory_new(1, sizeof(*p));
-    struct digest tag;
 
     p->body = (struct body){size, plain_next, plain_free, NULL};
-    p->xml = document->body;
-    lines_init(&p->lines, p->xml);
+    p->xml = xml;
+    lines_init(&p->lines, xml);
     buf_init(&p->text, PLAIN_PIECE + FRAGMENT_MAX + DOCUMENT_FRAME_MAX);
-    digest_start(
-        &tag, (struct slice){(const char *)document->tag.bytes, DIGEST_SIZE});
-    digest_add(&tag, SLICE(TIDINGS_VERSION " plain 0"));
-    digest_add(&tag, SLICE(""));
-    if (document->gzip)
-        document->gzip->free(document->gzip);
-    document->gzip = NULL;
-    document->may_be_packed = false;
-    document->body = &p->body;
-    document->tag = tag;
+    return &p->body;
 }
 
 /* Small sets */
@@ -294,32 +253,43 @@ open_part(const struct document_wish *wish, uint64_t generation, uint64_t part,
                                           part, document, why);
 }
 
-/* Reads the list once to measure it, then again. */
-static enum status
-open_plain(const struct document_wish *wish, uint64_t generation, uint64_t part,
-           struct document *document, struct problem *why)
-{
-    uint64_t size;
-    enum status rc = open_part(wish, generation, part, document, why);
-
-    if (rc)
-        return rc;
-    rc = measure_plain(document, &size, why);
-    document_close(document);
-    if (!rc)
-        rc = open_part(wish, generation, part, document, why);
-    if (!rc)
-        make_plain(document, size);
-    return rc;
-}
-
+/* Makes a plain Sitemap of a document: reads it once to measure it, then
+ * again. Every version that writes the same bytes makes the same tag, so its
+ * last step stays: it once added a URL. */
 static enum status
 open_form(const struct document_wish *wish, uint64_t generation, uint64_t part,
           struct document *document, struct problem *why)
 {
-    return wish->form == DOCUMENT_PLAIN
-               ? open_plain(wish, generation, part, document, why)
-               : open_part(wish, generation, part, document, why);
+    enum body_result result = BODY_DATA;
+    struct slice piece = {NULL, 0};
+    struct digest tag;
+    uint64_t size = 0;
+    enum status rc = open_part(wish, generation, part, document, why);
+
+    if (rc || wish->form != DOCUMENT_PLAIN)
+        return rc;
+    document->body = plain_new(document->body, 0);
+    while (result == BODY_DATA) {
+        size += piece.size;
+        result = document->body->next(document->body, true, &piece);
+    }
+    document_close(document);
+    if (result != BODY_END)
+        return problem(why, STATUS_IO, "the Resource List cannot be read");
+    rc = open_part(wish, generation, part, document, why);
+    if (rc)
+        return rc;
+    document->body = plain_new(document->body, size);
+    if (document->gzip)
+        document->gzip->free(document->gzip);
+    document->gzip = NULL;
+    document->may_be_packed = false;
+    digest_start(
+        &tag, (struct slice){(const char *)document->tag.bytes, DIGEST_SIZE});
+    digest_add(&tag, SLICE(TIDINGS_VERSION " plain 0"));
+    digest_add(&tag, SLICE(""));
+    document->tag = tag;
+    return STATUS_OK;
 }
 
 /* Addresses */
@@ -366,8 +336,7 @@ resourcelist_current_open(const struct document_wish *wish,
     document->modified_us = number == current->number
                                 ? generation_document_since(wish)
                                 : DATETIME_NONE;
-    lasting = link_to_generation(registry_public_url(wish->registry),
-                                 wish->set->name, wish->kind, number);
+    lasting = set_link_generation(wish->set, wish->kind, number);
     memcpy(document->lasting, lasting.text, sizeof(document->lasting));
     return STATUS_OK;
 }

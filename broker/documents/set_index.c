@@ -18,7 +18,7 @@
 
 #include "broker/documents/documents.h"
 #include "broker/sets/index_parts.h"
-#include "broker/sets/links.h"
+#include "broker/sets/set_links.h"
 #include "proto/resourcesync/document_write.h"
 #include "proto/resourcesync/vocab.h"
 
@@ -157,30 +157,31 @@ size_of(struct listing *l, struct list_info sample)
     return size + document_footer_of(l->pieces.root).size;
 }
 
-/* Makes the tag from everything that determines the bytes: the numbers of the
- * lists, their history (its digest up to the open list proves every closed
- * one's), the public URL (in the header), and the version of this program. */
-static struct digest
-tag_of(const struct listing *l)
+/* Adds to a tag the history of the lists (the digest up to the open list proves
+ * every closed one's), and what the format says: their numbers, and the version
+ * of this program. With the header, which has the public URL, these determine
+ * the bytes. */
+static void __attribute__((format(printf, 3, 4)))
+add_history(struct digest *tag, const struct head *head, const char *format,
+            ...)
 {
-    const struct head *head = &l->document.head;
-    struct digest tag;
     char text[256];
+    va_list arguments;
     int n;
 
-    digest_start(&tag, buf_slice(&l->pieces.text));
-    n = snprintf(text, sizeof(text), "%s %s %" PRIu64 "-%" PRIu64,
-                 TIDINGS_VERSION, head->epoch, l->next, l->last);
-    digest_add(&tag, (struct slice){text, (size_t)n});
-    digest_add(&tag, (struct slice){(const char *)head->list_before.bytes,
-                                    DIGEST_SIZE});
-    return tag;
+    va_start(arguments, format);
+    n = vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    digest_add(tag, (struct slice){text, (size_t)n});
+    digest_add(tag, (struct slice){(const char *)head->list_before.bytes,
+                                   DIGEST_SIZE});
 }
 
 static enum status
 open_listing(const struct listing_wish *wish, struct document *document,
              struct problem *why)
 {
+    const struct head *head = &wish->document->head;
     struct list_info infos[PIECES_STEP];
     struct listing *l;
     size_t n = 0;
@@ -200,9 +201,11 @@ open_listing(const struct listing_wish *wish, struct document *document,
     l->pieces.body.size = size_of(l, infos[0]);
     *document = (struct document){
         .body = &l->pieces.body,
-        .tag = tag_of(l),
         .modified_us = DATETIME_NONE,
     };
+    digest_start(&document->tag, buf_slice(&l->pieces.text));
+    add_history(&document->tag, head, "%s %s %" PRIu64 "-%" PRIu64,
+                TIDINGS_VERSION, head->epoch, l->next, l->last);
     return STATUS_OK;
 }
 
@@ -304,8 +307,7 @@ write_part(struct buf *text, const struct document_wish *wish,
     uint64_t end = begin + parts->size - 1;
     struct list_info first, last;
     bool is_full = end < wish->head.list;
-    struct link_text loc = link_to_archive(registry_public_url(wish->registry),
-                                           wish->set->name, begin, end);
+    struct link_text loc = set_link_range(wish->set, LINK_LISTS, begin, end);
     struct document_entry entry = {
         .loc = link_slice(&loc),
         .until_us = DATETIME_NONE,
@@ -326,30 +328,6 @@ write_part(struct buf *text, const struct document_wish *wish,
     return STATUS_OK;
 }
 
-/* Makes the tag from everything that determines the bytes, as tag_of does: the
- * header, the last part if it still grows, and the history of the lists. So the
- * tag of an index is the one that former versions gave it. */
-static struct digest
-index_tag(const struct document_wish *wish, const struct parts *parts,
-          struct slice header, struct slice last_part)
-{
-    const struct head *head = &wish->head;
-    struct digest tag;
-    char text[256];
-    int n =
-        snprintf(text, sizeof(text), "%s %s %" PRIu64 "-%" PRIu64 " %" PRIu64,
-                 TIDINGS_VERSION, head->epoch, head->first_list, head->list - 1,
-                 parts->size);
-
-    digest_start(&tag, header);
-    if ((head->list - 1) % parts->size != 0)
-        digest_add(&tag, last_part);
-    digest_add(&tag, (struct slice){text, (size_t)n});
-    digest_add(&tag, (struct slice){(const char *)head->list_before.bytes,
-                                    DIGEST_SIZE});
-    return tag;
-}
-
 static enum status
 open_index(const struct document_wish *wish, struct document *document,
            struct problem *why)
@@ -361,8 +339,6 @@ open_index(const struct document_wish *wish, struct document *document,
     struct digest tag;
     struct buf text;
 
-    if (wish->patience == LOG_MEMORY)
-        return STATUS_AGAIN;
     buf_init(&text, DOCUMENT_BYTES_MAX);
     document_begin(&text, wish, DOCUMENT_SITEMAPINDEX, CAP_CHANGELIST_ARCHIVE,
                    DATETIME_NONE, "last", set_link(wish->set, LINK_LATEST));
@@ -373,9 +349,14 @@ open_index(const struct document_wish *wish, struct document *document,
     }
     if (rc)
         rc = problem(why, STATUS_IO, "the lists cannot be read");
-    tag =
-        index_tag(wish, &parts, (struct slice){text.data, header},
-                  (struct slice){text.data + last_part, text.size - last_part});
+    /* The last part counts if it still grows. So the tag of an index is the one
+     * that former versions gave it. */
+    digest_start(&tag, (struct slice){text.data, header});
+    if ((wish->head.list - 1) % parts.size != 0)
+        digest_add(&tag, slice_from(buf_slice(&text), last_part));
+    add_history(&tag, &wish->head, "%s %s %" PRIu64 "-%" PRIu64 " %" PRIu64,
+                TIDINGS_VERSION, wish->head.epoch, wish->head.first_list,
+                wish->head.list - 1, parts.size);
     document_footer(&text, DOCUMENT_SITEMAPINDEX);
     rc = document_of_text(document, &text, rc, why);
     if (!rc)

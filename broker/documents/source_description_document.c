@@ -248,11 +248,8 @@ enum status
 source_description_open(const struct document_wish *wish,
                         struct document *document, struct problem *why)
 {
-    struct parts parts;
+    struct parts parts = source_description_parts(wish->registry);
 
-    if (wish->patience == LOG_MEMORY)
-        return STATUS_AGAIN; /* reads no disk, but there may be many sets */
-    parts = source_description_parts(wish->registry);
     return parts.has_index
                ? open_index(wish, &parts, document, why)
                : open_sets(wish, 0, UINT64_MAX, NULL, document, why);
@@ -268,8 +265,6 @@ source_description_part_open(const struct document_wish *wish,
 
     if (!parts_are_at(wish->number, wish->last, DESCRIPTION_SETS_MAX))
         return no_part(why);
-    if (wish->patience == LOG_MEMORY)
-        return STATUS_AGAIN;
     return open_sets(wish, wish->number, wish->last,
                      source_description_parts(wish->registry).has_index ? &index
                                                                         : NULL,

@@ -10,7 +10,7 @@
 #include "broker/http/routes.h"
 #include "broker/log/post.h"
 #include "broker/net/response.h"
-#include "broker/sets/links.h"
+#include "broker/sets/set_links.h"
 #include "proto/resourcesync/json.h"
 #include "proto/resourcesync/position.h"
 
@@ -118,9 +118,7 @@ answer_build(struct deferral *d, struct request *rq)
     const struct building *b = list_entry(d, struct building, deferral);
     const struct generation *g = &b->order.generation;
     const struct set *set = b->order.set;
-    const char *url = registry_public_url(set->registry);
     bool is_ready = b->order.status == STATUS_OK;
-    struct link_text current = link_to_current(url, set->name, b->order.kind);
     char position[POSITION_MAX], members[64];
     struct response r;
     struct buf text;
@@ -146,9 +144,9 @@ answer_build(struct deferral *d, struct request *rq)
         if (g->kind == GENERATION_RESOURCEDUMP)
             buf_add_format(&text, ",\"packages\":%" PRIu64, g->parts);
         add_link(&text, g->kind == GENERATION_RESOURCEDUMP ? "dump" : "list",
-                 link_to_generation(url, set->name, g->kind, g->number));
+                 set_link_generation(set, g->kind, g->number));
     }
-    add_link(&text, "current", current);
+    add_link(&text, "current", set_link_kind(set, b->order.kind, LINK_CURRENT));
     BUF_ADD(&text, "}\n");
     answers_buf(rq, is_ready ? 200 : 202, "application/json", NULL, &text);
 }

@@ -72,8 +72,8 @@ add_discovery(struct response *r, const struct opening *o)
         struct buf text;
 
         buf_init(&text, RESPONSE_HEADERS_MAX);
-        if (o->found.links) {
-            o->found.links(&text, &o->wish);
+        if (o->found.topic) {
+            notifications_links(&text, &o->wish);
             BUF_ADD(&text, ", ");
         }
         buf_add_format(&text, "<%s>; rel=\"resourcesync\"", list.text);
@@ -237,6 +237,7 @@ handle_documents_get(struct http *http, struct request *rq,
     o.wish.number = o.found.number;
     o.wish.last = o.found.last;
     o.wish.file = o.found.file;
+    o.wish.topic = o.found.topic;
     /* `?plain` chooses a form; else a client that prefers pages, as browsers
      * do, gets one. */
     if (o.found.has_plain && request_parameter(rq, "plain", &text)) {

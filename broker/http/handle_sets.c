@@ -185,7 +185,7 @@ add_description(struct buf *to, struct set *set, const struct head *head)
 
     registry_settings(set, &settings);
     settings.peers = registry_peers(set);
-    positions_earliest(head, earliest);
+    position_write(earliest, head->epoch, head->earliest);
     add_identity(to, set, head, &settings);
     json_text_member(to, "epoch", slice_of(head->epoch));
     buf_add_format(to,
@@ -259,7 +259,7 @@ make_set_page(struct request *rq, struct response *r, const struct set *set,
     struct buf page;
 
     buf_init(&page, SET_PAGE_MAX);
-    if (!html_json(&page, &head, buf_slice(description))) {
+    if (!html_json(&page, &head, buf_slice(description), false)) {
         buf_fini(&page);
         return;
     }
@@ -299,8 +299,7 @@ add_row(struct buf *to, struct set *set, const struct head *head)
     html_cell(to, &columns[3]);
     html_link(to, SLICE(""), link_slice(&list), SLICE("changes"));
     if (set_offers(set, head, GENERATION_RESOURCELIST)) {
-        list = link_to_current(registry_public_url(set->registry), set->name,
-                               GENERATION_RESOURCELIST);
+        list = set_link_kind(set, GENERATION_RESOURCELIST, LINK_CURRENT);
         html_link(to, SLICE(""), link_slice(&list), SLICE("resources"));
     }
     BUF_ADD(to, "</td></tr>\n");

@@ -507,7 +507,7 @@ stream_sets_gone(const struct set *set, char reason[STREAM_SETS_REASON_SIZE],
     struct head head;
 
     log_head(set->log, &head);
-    positions_earliest(&head, earliest);
+    position_write(earliest, head.epoch, head.earliest);
     snprintf(reason, STREAM_SETS_REASON_SIZE, "position gone; earliest %s",
              earliest);
     buf_init(members, STREAM_SETS_TEXT_MAX);

@@ -13,21 +13,6 @@
 /* data/sets/NAME/FOLDER: the depth of FOLDER below the data directory. */
 #define FOLDER_DEPTH 3
 
-/* The bits of other users: to pass a directory, to read a list. */
-static mode_t
-passing_bits(enum list_readers readers)
-{
-    switch (readers) {
-    case READERS_GROUP:
-        return S_IXGRP;
-    case READERS_ALL:
-        return S_IXGRP | S_IXOTH;
-    case READERS_OWNER:
-        break;
-    }
-    return 0;
-}
-
 static bool
 is_of_lists(const char *name)
 {
@@ -71,50 +56,45 @@ set_dir_mode(int fd, mode_t permissions, struct problem *why)
 static enum status settle_entries(int fd, unsigned depth, bool has_lists,
                                   mode_t passing, struct problem *why);
 
-/* Sets the modes of a directory below the data directory, and of all files in
- * it. Other users may pass the directories that lead to the lists. Follows no
- * symbolic link: an administrator made it, and sets the modes of its target. */
+/* Sets the mode of a file, or those of a directory below the data directory and
+ * of all files in it. Other users may pass the directories that lead to the
+ * lists. The owner's rights to a file stay: it need not be one that the broker
+ * made. Skips files and directories of other users, such as lost+found. Follows
+ * no symbolic link: an administrator made it, and sets the modes of its
+ * target. */
 static enum status
-settle_dir(int above_fd, const char *name, unsigned depth, bool has_lists,
-           mode_t passing, struct problem *why)
-{
-    int fd =
-        openat(above_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    enum status rc;
-
-    if (fd < 0)
-        return problem_errno(why, "cannot open", name);
-    has_lists |= depth == FOLDER_DEPTH && is_of_lists(name);
-    rc = settle_entries(fd, depth, has_lists, passing, why);
-    if (!rc)
-        rc = set_dir_mode(fd,
-                          S_IRWXU |
-                              data_directory_others(place_of(depth, has_lists),
-                                                    true, passing),
-                          why);
-    close(fd);
-    return rc;
-}
-
-/* The owner's rights to a file stay: it need not be one that the broker made.
- * Skips files and directories of other users, such as lost+found. */
-static enum status
-settle_entry(int fd, const char *name, unsigned depth, bool has_lists,
+settle_entry(int above_fd, const char *name, unsigned depth, bool has_lists,
              mode_t passing, struct problem *why)
 {
-    mode_t others =
-        data_directory_others(place_of(depth, has_lists), false, passing);
     struct stat st;
+    mode_t others;
+    enum status rc;
+    int fd;
 
-    if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW))
+    if (fstatat(above_fd, name, &st, AT_SYMLINK_NOFOLLOW))
         goto failed;
     if (st.st_uid != geteuid())
         return STATUS_OK;
-    if (S_ISDIR(st.st_mode))
-        return settle_dir(fd, name, depth + 1, has_lists, passing, why);
-    if (!S_ISREG(st.st_mode) ||
-        !fchmodat(fd, name, (st.st_mode & S_IRWXU) | others, 0))
-        return STATUS_OK;
+    if (!S_ISDIR(st.st_mode)) {
+        others =
+            data_directory_others(place_of(depth, has_lists), false, passing);
+        if (!S_ISREG(st.st_mode) ||
+            !fchmodat(above_fd, name, (st.st_mode & S_IRWXU) | others, 0))
+            return STATUS_OK;
+        goto failed;
+    }
+    depth++;
+    has_lists |= depth == FOLDER_DEPTH && is_of_lists(name);
+    others = data_directory_others(place_of(depth, has_lists), true, passing);
+    fd =
+        openat(above_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return problem_errno(why, "cannot open", name);
+    rc = settle_entries(fd, depth, has_lists, passing, why);
+    if (!rc)
+        rc = set_dir_mode(fd, S_IRWXU | others, why);
+    close(fd);
+    return rc;
 
 failed:
     if (errno == ENOENT)
@@ -140,25 +120,16 @@ settle_entries(int fd, unsigned depth, bool has_lists, mode_t passing,
     return rc;
 }
 
-/* The data directory is closed to others first and opened last: if this ends
- * halfway, nobody else can reach the files, and before it is opened, the next
- * start begins again. */
-static enum status
-settle_all(int fd, mode_t passing, struct problem *why)
-{
-    enum status rc = set_dir_mode(fd, S_IRWXU, why);
-
-    if (!rc)
-        rc = settle_entries(fd, 0, false, passing, why);
-    if (!rc)
-        rc = set_dir_mode(fd, S_IRWXU | passing, why);
-    return rc;
-}
-
 void
 data_directory_set_readers(const char *dir, enum list_readers readers)
 {
-    mode_t passing = passing_bits(readers);
+    /* The bits of other users: to pass a directory, to read a list. */
+    static const mode_t bits[] = {
+        [READERS_OWNER] = 0,
+        [READERS_GROUP] = S_IXGRP,
+        [READERS_ALL] = S_IXGRP | S_IXOTH,
+    };
+    mode_t passing = bits[readers];
     struct problem why = {""};
     struct stat st;
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -167,7 +138,14 @@ data_directory_set_readers(const char *dir, enum list_readers readers)
     if (fd < 0 || fstat(fd, &st)) {
         rc = problem_errno(&why, "cannot open", dir);
     } else if ((st.st_mode & 0777) != (S_IRWXU | passing)) {
-        rc = settle_all(fd, passing, &why);
+        /* The data directory is closed to others first and opened last: if this
+         * ends halfway, nobody else can reach the files, and before it is
+         * opened, the next start begins again. */
+        rc = set_dir_mode(fd, S_IRWXU, &why);
+        if (!rc)
+            rc = settle_entries(fd, 0, false, passing, &why);
+        if (!rc)
+            rc = set_dir_mode(fd, S_IRWXU | passing, &why);
     }
     if (rc)
         DIAG(DIAG_WARNING, "sets",

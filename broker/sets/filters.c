@@ -20,42 +20,12 @@ filters_fini(struct filters *filters)
     pthread_mutex_destroy(&filters->mutex);
 }
 
-/* The mutex is held. */
-static struct filter_class *
-find_class(struct filters *filters, const struct filter *filter)
-{
-    struct list *next;
-    struct filter_class *class;
-
-    list_each (class, next, &filters->all, node) {
-        if (slice_equal(filter_text(&class->filter), filter_text(filter)))
-            return class;
-    }
-    return NULL;
-}
-
 /* Frees a class that is not listed. */
 static void
 discard_class(struct filter_class *class)
 {
     holding_end(&class->holding);
     free(class);
-}
-
-/* Makes a class without readers, which has no place of `client` yet. */
-static struct filter_class *
-make_class(struct filters *filters, const struct filter *filter,
-           struct client *client)
-{
-    struct filter_class *class = memory_room(sizeof(*class));
-
-    filter_class_alone(class);
-    list_init(&class->node);
-    atomic_init(&class->readers, 0);
-    class->filters = filters;
-    class->filter = *filter;
-    holding_init(&class->holding, filters->clients, client, CLIENT_FILTERS);
-    return class;
 }
 
 /* Finds the class of the filter, or lists `made` (NULL: none) as that, unless
@@ -65,10 +35,16 @@ static struct filter_class *
 join_class(struct filters *filters, const struct filter *filter,
            struct filter_class *made)
 {
-    struct filter_class *class;
+    struct filter_class *class = NULL, *other;
+    struct list *next;
 
     pthread_mutex_lock(&filters->mutex);
-    class = find_class(filters, filter);
+    list_each (other, next, &filters->all, node) {
+        if (slice_equal(filter_text(&other->filter), filter_text(filter))) {
+            class = other;
+            break;
+        }
+    }
     if (!class && made) {
         class = made;
         class->id = ++filters->last_id; /* shared messages go by it */
@@ -85,25 +61,35 @@ join_class(struct filters *filters, const struct filter *filter,
     return class;
 }
 
-/* True if the filter needs no new class: *class is set. */
-static bool
-needs_none(struct filters *filters, const struct filter *filter,
-           struct filter_class **class)
+/* `anyhow`: without room the class is not listed. */
+static enum status
+enter_class(struct filters *filters, const struct filter *filter,
+            struct client *client, bool anyhow, struct filter_class **class,
+            struct problem *why)
 {
     bool is_needless = filter_text(filter).size == 0;
+    struct filter_class *made;
+    enum status rc = STATUS_OK;
 
     *class = is_needless ? NULL : join_class(filters, filter, NULL);
-    return is_needless || *class;
-}
-
-static struct filter_class *
-enter_class(struct filters *filters, struct filter_class *made)
-{
-    struct filter_class *class = join_class(filters, &made->filter, made);
-
-    if (class != made) /* another reader was faster */
+    if (is_needless || *class)
+        return STATUS_OK;
+    made = memory_room(sizeof(*made));
+    filter_class_alone(made);
+    list_init(&made->node);
+    atomic_init(&made->readers, 0);
+    made->filters = filters;
+    made->filter = *filter;
+    holding_init(&made->holding, filters->clients, client, CLIENT_FILTERS);
+    if (anyhow)
+        (void)!holding_try(&made->holding, 1);
+    else
+        rc = holding_add(&made->holding, 1, why);
+    if (!rc)
+        *class = join_class(filters, filter, made);
+    if (*class != made) /* refused, or another reader was faster */
         discard_class(made);
-    return class;
+    return rc;
 }
 
 enum status
@@ -111,18 +97,7 @@ filters_enter(struct filters *filters, const struct filter *filter,
               struct client *client, struct filter_class **class,
               struct problem *why)
 {
-    struct filter_class *made;
-    enum status rc;
-
-    if (needs_none(filters, filter, class))
-        return STATUS_OK;
-    made = make_class(filters, filter, client);
-    rc = holding_add(&made->holding, 1, why);
-    if (rc)
-        discard_class(made);
-    else
-        *class = enter_class(filters, made);
-    return rc;
+    return enter_class(filters, filter, client, false, class, why);
 }
 
 struct filter_class *
@@ -131,11 +106,8 @@ filters_enter_anyhow(struct filters *filters, const struct filter *filter,
 {
     struct filter_class *class;
 
-    if (needs_none(filters, filter, &class))
-        return class;
-    class = make_class(filters, filter, client);
-    (void)!holding_try(&class->holding, 1);
-    return enter_class(filters, class);
+    (void)enter_class(filters, filter, client, true, &class, NULL);
+    return class;
 }
 
 void

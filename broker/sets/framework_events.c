@@ -1,11 +1,8 @@
 #include "broker/sets/framework_events.h"
 
 #include "base/array.h"
-#include "broker/base/diag.h"
 #include "broker/sets/index_parts.h"
-#include "broker/sets/links.h"
-#include "broker/sets/peers.h"
-#include "broker/sets/registry.h"
+#include "broker/sets/set_links.h"
 #include "broker/sets/settings.h"
 #include "broker/sets/source_description.h"
 
@@ -35,277 +32,129 @@ channel_filter(struct filter_class *class, const char *name,
 
 /* Announcements */
 
-/* Events that are announced together, as a post. */
-struct announcement {
-    struct post post;
-    struct set **about;      /* of each fragment; NULL: the Source */
-    size_t room, about_room; /* of the fragments, and of these */
-    enum status status;      /* of the first event that could not be added */
-};
-
-static void
-announcement_init(struct announcement *a, void (*done)(struct post *post))
-{
-    *a = (struct announcement){.post = {.kind = POST_CHANGES, .done = done}};
-    buf_init(&a->post.bytes, SIZE_MAX / 2);
-}
-
-static void
-announcement_fini(struct announcement *a)
-{
-    buf_fini(&a->post.bytes);
-    free(a->post.fragments);
-    free(a->about);
-}
-
-/* False: no memory for so many. */
-static bool
-make_room(struct announcement *a)
-{
-    size_t n = a->post.n_fragments;
-
-    return ONE_MORE(a->post.fragments, &a->room, n) &&
-           ONE_MORE(a->about, &a->about_room, n);
-}
-
-static void
-add_event(struct announcement *a, const struct event *event)
-{
-    char tag[sizeof(CHANNEL_TAG_SET) + SET_NAME_MAX] = CHANNEL_TAG_SOURCE;
-    const struct link index = {
-        .rel = SLICE("index"),
-        .href = event->index,
-        .modified_us = DATETIME_NONE,
-        .length = LENGTH_NONE,
-    };
-    struct change change;
-
-    if (event->set)
-        snprintf(tag, sizeof(tag), CHANNEL_TAG_SET "%s", event->set->name);
-    change_init(&change);
-    change.loc = event->loc;
-    change.kind = event->change;
-    change.capability = slice_of(capability_name(event->capability));
-    change.tags = slice_of(tag);
-    change.links = &index;
-    change.n_links = event->index.size > 0;
-    if (!make_room(a) ||
-        fragment_write(&a->post.bytes, &change,
-                       &a->post.fragments[a->post.n_fragments], NULL))
-        a->status = STATUS_MEMORY;
-    else
-        a->about[a->post.n_fragments++] = event->set;
-}
-
-/* The place where the seq of the last event about the set is noted; of events
- * about the Source, in the set of the framework log. */
-static _Atomic(uint64_t) *
-last_event(struct registry *registry, struct set *set)
-{
-    return &(set ? set : registry_framework_set(registry))->last_event;
-}
-
-/* Notes where the events are. The last one of a channel is noted last: they
- * come in the order of the log, all on its thread. */
-static void
-note_events(const struct announcement *a, struct registry *registry)
-{
-    for (size_t i = 0; i < a->post.n_fragments; i++)
-        atomic_store_explicit(last_event(registry, a->about[i]),
-                              a->post.first + i, memory_order_relaxed);
-}
-
-uint64_t
-framework_event_last(const struct set *set)
-{
-    uint64_t own = atomic_load_explicit(&set->last_event, memory_order_relaxed);
-    uint64_t source = atomic_load_explicit(last_event(set->registry, NULL),
-                                           memory_order_relaxed);
-
-    return own > source ? own : source;
-}
-
-bool
-framework_event_is_over(const struct set *set)
-{
-    return atomic_load(&set->is_over) || set_is_private(set);
-}
-
-void
-framework_event_found(struct set *set, uint64_t seq)
-{
-    uint64_t unknown = 0; /* else the log thread knows better by now */
-
-    atomic_compare_exchange_strong_explicit(&set->last_event, &unknown, seq,
-                                            memory_order_relaxed,
-                                            memory_order_relaxed);
-}
-
-/* Events of other modules */
-
-struct submitted {
-    struct announcement announcement;
-    struct registry *registry;
-};
-
-static void
-submitted_free(struct submitted *s)
-{
-    announcement_fini(&s->announcement);
-    free(s);
-}
-
-/* Log thread. */
-static void
-on_submitted(struct post *post)
-{
-    struct submitted *s = list_entry(post, struct submitted, announcement.post);
-
-    if (post->status)
-        DIAG(DIAG_WARNING, "sets", "an event is not announced",
-             diag_text("error", post->why.text));
-    else
-        note_events(&s->announcement, s->registry);
-    submitted_free(s);
-}
-
-enum status
-framework_event_submit(struct registry *registry, const struct event *event,
-                       struct problem *why)
-{
-    struct submitted *s;
-
-    if (event->set && set_is_private(event->set))
-        return STATUS_OK;
-    s = memory_new(1, sizeof(*s));
-    announcement_init(&s->announcement, on_submitted);
-    s->announcement.post.set = registry_framework(registry);
-    s->registry = registry;
-    add_event(&s->announcement, event); /* a small one */
-    if (!log_submit(registry_log(registry), &s->announcement.post))
-        return STATUS_OK;
-    submitted_free(s);
-    return problem(why, STATUS_STOPPED, "the log is ending");
-}
-
-/* Events of a round */
-
 /* Of the log thread. */
 struct announcer {
     struct registry *registry;
-    struct announcement round;
+    struct post round;       /* the events of a round */
+    struct set **about;      /* of each fragment; NULL: the Source */
+    size_t room, about_room; /* of the fragments, and of these */
+    enum status status;      /* of the first event that could not be added */
     struct source_changes changes;
 };
 
 /* The set of some acts, while their announcement is made. */
 struct subject {
-    struct announcement *to;
+    struct announcer *to;
     struct set *set; /* NULL: the Source */
-    const char *url;
     uint64_t index_lists;
 };
 
+/* Adds the event of a document; `loc` is never that of an index (R-324).
+ * `index`: the index above it; NULL: none. */
 static void
 add_document(const struct subject *s, enum change_kind change,
-             enum capability capability, const struct link_text *loc,
+             enum capability capability, struct link_text loc,
              const struct link_text *index)
 {
-    const struct event event = {
-        .change = change,
-        .capability = capability,
-        .set = s->set,
-        .loc = link_slice(loc),
-        .index = index ? link_slice(index) : (struct slice){NULL, 0},
+    struct announcer *a = s->to;
+    size_t n = a->round.n_fragments;
+    char tag[sizeof(CHANNEL_TAG_SET) + SET_NAME_MAX] = CHANNEL_TAG_SOURCE;
+    struct link link = {
+        .rel = SLICE("index"),
+        .modified_us = DATETIME_NONE,
+        .length = LENGTH_NONE,
     };
+    struct change event;
 
-    add_event(s->to, &event);
+    if (s->set)
+        snprintf(tag, sizeof(tag), CHANNEL_TAG_SET "%s", s->set->name);
+    change_init(&event);
+    event.loc = link_slice(&loc);
+    event.kind = change;
+    event.capability = slice_of(capability_name(capability));
+    event.tags = slice_of(tag);
+    if (index) {
+        link.href = link_slice(index);
+        event.links = &link;
+        event.n_links = 1;
+    }
+    if (!ONE_MORE(a->round.fragments, &a->room, n) ||
+        !ONE_MORE(a->about, &a->about_room, n) ||
+        fragment_write(&a->round.bytes, &event, &a->round.fragments[n], NULL))
+        a->status = STATUS_MEMORY;
+    else
+        a->about[a->round.n_fragments++] = s->set;
 }
 
 static void
 add_capability_list(const struct subject *s, enum change_kind change)
 {
-    struct link_text loc = set_link(s->set, LINK_CAPABILITYLIST);
-
-    add_document(s, change, CAP_CAPABILITYLIST, &loc, NULL);
+    add_document(s, change, CAP_CAPABILITYLIST,
+                 set_link(s->set, LINK_CAPABILITYLIST), NULL);
 }
 
+/* A source_announce_fn. */
 static void
-add_source(void *user, enum change_kind change, const struct link_text *loc,
+add_source(void *user, enum change_kind change, struct link_text loc,
            const struct link_text *index)
 {
-    const struct subject *s = user;
-
-    add_document(s, change, CAP_DESCRIPTION, loc, index);
+    add_document(user, change, CAP_DESCRIPTION, loc, index);
 }
 
 /* A numbered list. Its index is that of the fixed address, which is one from
- * the first closed list on, and so never told of itself (R-324, R-384). */
+ * the first closed list on, and so is never announced (R-324, R-384). */
 static void
 add_list(const struct subject *s, enum change_kind change, uint64_t number)
 {
-    struct link_text loc =
-        link_to(s->url, LINK_LIST, s->set->name, NULL, number);
     struct link_text index = set_link(s->set, LINK_CHANGELIST);
 
-    add_document(s, change, CAP_CHANGELIST, &loc, &index);
+    add_document(s, change, CAP_CHANGELIST,
+                 link_to(registry_public_url(s->set->registry), LINK_LIST,
+                         s->set->name, NULL, number),
+                 &index);
 }
 
+/* The Change List Archive; with `parts`, its part that begins with list
+ * `begin`. */
 static void
-add_archive(const struct subject *s, enum change_kind change)
+add_archive(const struct subject *s, enum change_kind change,
+            const struct parts *parts, uint64_t begin)
 {
-    struct link_text loc = set_link(s->set, LINK_CHANGELIST_ARCHIVE);
+    struct link_text archive = set_link(s->set, LINK_CHANGELIST_ARCHIVE);
 
-    add_document(s, change, CAP_CHANGELIST_ARCHIVE, &loc, NULL);
-}
-
-/* A part of an archive that has an index: its first list would be `begin`. */
-static void
-add_part(const struct subject *s, enum change_kind change,
-         const struct parts *parts, uint64_t begin)
-{
-    struct link_text loc =
-        link_to_archive(s->url, s->set->name, begin, begin + parts->size - 1);
-    struct link_text index = set_link(s->set, LINK_CHANGELIST_ARCHIVE);
-
-    add_document(s, change, CAP_CHANGELIST_ARCHIVE, &loc, &index);
-}
-
-/* The archive got the lists `from` to `last`; its oldest is `oldest`. It begins
- * with the first list. With too many lists for one document, its address is
- * that of an index, and the parts are new documents. */
-static void
-add_grown_archive(const struct subject *s, uint64_t oldest, uint64_t from,
-                  uint64_t last)
-{
-    struct parts before = parts_of(oldest, from, s->index_lists);
-    struct parts now = parts_of(oldest, last + 1, s->index_lists);
-
-    if (!now.has_index) {
-        add_archive(s, from == oldest ? CHANGE_CREATED : CHANGE_UPDATED);
-        return;
-    }
-    for (uint64_t begin = parts_begin(&now, before.has_index ? from : oldest);
-         begin <= last; begin += now.size)
-        add_part(s,
-                 before.has_index && begin < from ? CHANGE_UPDATED
-                                                  : CHANGE_CREATED,
-                 &now, begin);
+    add_document(s, change, CAP_CHANGELIST_ARCHIVE,
+                 parts ? set_link_range(s->set, LINK_LISTS, begin,
+                                        begin + parts->size - 1)
+                       : archive,
+                 parts ? &archive : NULL);
 }
 
 /* Announces the lists that a round closed one after the other, up to number
  * `last`: the first was there before, each other one began when its predecessor
- * ended. */
+ * ended. The archive begins with the first list. With too many lists for one
+ * document, its address is that of an index, and the parts are new
+ * documents. */
 static void
 add_closed_lists(const struct subject *s, const struct act *first,
                  uint64_t last)
 {
     uint64_t oldest = first->list_end.first_list;
     uint64_t from = first->list_end.info.number;
+    struct parts before = parts_of(oldest, from, s->index_lists);
+    struct parts now = parts_of(oldest, last + 1, s->index_lists);
+    uint64_t begin = parts_begin(&now, before.has_index ? from : oldest);
 
     add_list(s, CHANGE_UPDATED, from);
     for (uint64_t number = from + 1; number <= last + 1; number++)
         add_list(s, CHANGE_CREATED, number);
-    add_grown_archive(s, oldest, from, last);
+    if (!now.has_index)
+        add_archive(s, from == oldest ? CHANGE_CREATED : CHANGE_UPDATED, NULL,
+                    0);
+    for (; now.has_index && begin <= last; begin += now.size)
+        add_archive(s,
+                    before.has_index && begin < from ? CHANGE_UPDATED
+                                                     : CHANGE_CREATED,
+                    &now, begin);
     if (from == oldest) /* now it names the archive */
         add_capability_list(s, CHANGE_UPDATED);
 }
@@ -323,32 +172,26 @@ add_retirement(const struct subject *s, const struct act *act)
     if (first_list == act->retirement.open_list)
         add_capability_list(s, CHANGE_UPDATED);
     else if (!parts.has_index)
-        add_archive(s, CHANGE_UPDATED);
+        add_archive(s, CHANGE_UPDATED, NULL, 0);
     else if (begin < first_list)
-        add_part(s, CHANGE_UPDATED, &parts, begin);
+        add_archive(s, CHANGE_UPDATED, &parts, begin);
 }
 
+/* An archive of generations; with `parts`, its part that begins with the number
+ * `begin`. */
 static void
 add_generations(const struct subject *s, enum generation_kind kind,
-                enum change_kind change)
+                enum change_kind change, const struct parts *parts,
+                uint64_t begin)
 {
-    struct link_text loc = link_to_generations(s->url, s->set->name, kind);
+    const struct kind_names *names = &links_kinds[kind];
+    struct link_text archive = set_link_kind(s->set, kind, LINK_ARCHIVE);
 
-    add_document(s, change, links_kinds[kind].archive, &loc, NULL);
-}
-
-/* A part of an archive of generations that has an index: it begins with the
- * number `begin`. */
-static void
-add_generations_part(const struct subject *s, enum generation_kind kind,
-                     enum change_kind change, const struct parts *parts,
-                     uint64_t begin)
-{
-    struct link_text loc = link_to_generations_part(
-        s->url, s->set->name, kind, begin, begin + parts->size - 1);
-    struct link_text index = link_to_generations(s->url, s->set->name, kind);
-
-    add_document(s, change, links_kinds[kind].archive, &loc, &index);
+    add_document(s, change, names->archive,
+                 parts ? set_link_range(s->set, names->folder, begin,
+                                        begin + parts->size - 1)
+                       : archive,
+                 parts ? &archive : NULL);
 }
 
 /* Returns the number of the first archived generation from `number` on, as the
@@ -367,23 +210,10 @@ find_archived(const struct subject *s, enum generation_kind kind,
     return !rc && page.n == 1 ? generation.number : 0;
 }
 
-/* Announces all parts of an archive that has an index from generation `g` on.
- * Parts without a generation do not exist. */
-static void
-add_all_parts(const struct subject *s, const struct generation *g,
-              const struct parts *parts)
-{
-    for (uint64_t next = 1; next <= g->number;) {
-        uint64_t number = find_archived(s, g->kind, next);
-        uint64_t begin = parts_begin(parts, number ? number : g->number);
-
-        add_generations_part(s, g->kind, CHANGE_CREATED, parts, begin);
-        next = begin + parts->size;
-    }
-}
-
 /* Announces that the archive got a generation: the archive while it is one
- * document, else the part that has the generation, never the index (R-324). */
+ * document, else the part that has the generation, never the index (R-324).
+ * Where an index begins, all its parts begin; parts without a generation do not
+ * exist. */
 static void
 add_archived(const struct subject *s, const struct act *act)
 {
@@ -392,17 +222,25 @@ add_archived(const struct subject *s, const struct act *act)
     struct parts before =
         parts_of_generations(n - 1, g->number - 1, s->index_lists);
     struct parts now = parts_of_generations(n, g->number, s->index_lists);
-    uint64_t begin = parts_begin(&now, g->number);
+    uint64_t begin = parts_begin(&now, g->number), next = 1;
 
-    if (!now.has_index)
-        add_generations(s, g->kind, n == 1 ? CHANGE_CREATED : CHANGE_UPDATED);
-    else if (!before.has_index || before.size != now.size)
-        add_all_parts(s, g, &now);
-    else
-        add_generations_part(s, g->kind,
-                             find_archived(s, g->kind, begin) ? CHANGE_UPDATED
-                                                              : CHANGE_CREATED,
-                             &now, begin);
+    if (!now.has_index) {
+        add_generations(s, g->kind, n == 1 ? CHANGE_CREATED : CHANGE_UPDATED,
+                        NULL, 0);
+    } else if (before.has_index && before.size == now.size) {
+        add_generations(s, g->kind,
+                        find_archived(s, g->kind, begin) ? CHANGE_UPDATED
+                                                         : CHANGE_CREATED,
+                        &now, begin);
+    } else {
+        while (next <= g->number) {
+            uint64_t number = find_archived(s, g->kind, next);
+
+            begin = parts_begin(&now, number ? number : g->number);
+            add_generations(s, g->kind, CHANGE_CREATED, &now, begin);
+            next = begin + now.size;
+        }
+    }
 }
 
 /* Announces that the oldest generations left the archive. A part without any
@@ -417,42 +255,9 @@ add_unarchived(const struct subject *s, const struct act *act)
     uint64_t begin = parts_begin(&now, oldest);
 
     if (!now.has_index)
-        add_generations(s, kind, CHANGE_UPDATED);
+        add_generations(s, kind, CHANGE_UPDATED, NULL, 0);
     else if (find_archived(s, kind, begin) != oldest)
-        add_generations_part(s, kind, CHANGE_UPDATED, &now, begin);
-}
-
-/* Announces the parts of a list of several parts, never their index. */
-static void
-add_list_parts(const struct subject *s, const struct generation *g)
-{
-    struct link_text index =
-        link_to_generation(s->url, s->set->name, g->kind, g->number);
-
-    for (uint64_t part = 1; part <= g->parts; part++) {
-        struct link_text loc = link_to_part(s->url, s->set->name, g->kind,
-                                            g->number, part, LINK_PART);
-
-        add_document(s, CHANGE_CREATED, links_kinds[g->kind].capability, &loc,
-                     &index);
-    }
-}
-
-/* A Change Dump is a document of its own behind those that there are; the first
- * is at the fixed address, which is that of an index from the second on. A
- * Resource Dump never changes, nor does what is at its own address: each one is
- * a document that begins, and the fixed address leads to the latest (R-323). */
-static void
-add_dump(const struct subject *s, const struct generation *g, bool is_first)
-{
-    struct link_text current = link_to_current(s->url, s->set->name, g->kind);
-    struct link_text own =
-        link_to_generation(s->url, s->set->name, g->kind, g->number);
-    bool is_change_dump = g->kind == GENERATION_CHANGEDUMP;
-
-    add_document(s, CHANGE_CREATED, links_kinds[g->kind].capability,
-                 is_change_dump && is_first ? &current : &own,
-                 is_change_dump && !is_first ? &current : NULL);
+        add_generations(s, kind, CHANGE_UPDATED, &now, begin);
 }
 
 /* A list or dump was built. The first of its kind brings itself, or the
@@ -461,16 +266,31 @@ static void
 add_generation(const struct subject *s, const struct act *act)
 {
     const struct generation *g = &act->generation.build;
+    enum capability capability = links_kinds[g->kind].capability;
     bool is_first = act->generation.is_first;
-    struct link_text current = link_to_current(s->url, s->set->name, g->kind);
+    struct link_text current = set_link_kind(s->set, g->kind, LINK_CURRENT);
+    struct link_text own = set_link_generation(s->set, g->kind, g->number);
 
-    if (g->kind != GENERATION_RESOURCELIST)
-        add_dump(s, g, is_first);
+    if (g->kind == GENERATION_CHANGEDUMP)
+        /* It is a document of its own behind those that there are; the first is
+         * at the fixed address, which is that of an index from the second
+         * on. */
+        add_document(s, CHANGE_CREATED, capability, is_first ? current : own,
+                     is_first ? NULL : &current);
+    else if (g->kind == GENERATION_RESOURCEDUMP)
+        /* It never changes, nor does what is at its own address: each one is a
+         * document that begins, and the fixed address leads to the latest
+         * (R-323). */
+        add_document(s, CHANGE_CREATED, capability, own, NULL);
     else if (g->parts > 1)
-        add_list_parts(s, g);
+        for (uint64_t part = 1; part <= g->parts; part++)
+            add_document(
+                s, CHANGE_CREATED, capability,
+                set_link_part(s->set, g->kind, g->number, part, LINK_PART),
+                &own);
     else
-        add_document(s, is_first ? CHANGE_CREATED : CHANGE_UPDATED,
-                     links_kinds[g->kind].capability, &current, NULL);
+        add_document(s, is_first ? CHANGE_CREATED : CHANGE_UPDATED, capability,
+                     current, NULL);
     if (g->is_archived)
         add_archived(s, act);
     if (is_first || (g->is_archived && act->generation.n_archived == 1))
@@ -516,22 +336,6 @@ next_announced(const struct act *acts, size_t n, size_t i)
     return i;
 }
 
-/* The last of the acts to announce, from `i` on, that follow each other and are
- * list ends of one set, as acts[i] is. The batches of the set, and acts that
- * are not announced, may stand between them. */
-static size_t
-last_list_end(const struct act *acts, size_t n, size_t i)
-{
-    size_t next = i, last;
-
-    do {
-        last = next;
-        next = next_announced(acts, n, last + 1);
-    } while (next < n && acts[next].kind == ACT_LIST_END &&
-             acts[next].set == acts[i].set);
-    return last;
-}
-
 /* Announces acts[*i], and later ones that belong to it: sets *i to the last of
  * them. *is_source: the Source Description changes for the set, too. */
 static void
@@ -539,7 +343,7 @@ add_act(const struct subject *s, const struct act *acts, size_t n, size_t *i,
         bool *is_source)
 {
     const struct act *act = &acts[*i];
-    size_t next;
+    size_t next = *i;
 
     switch (act->kind) {
     case ACT_BIRTH:
@@ -552,7 +356,13 @@ add_act(const struct subject *s, const struct act *acts, size_t n, size_t *i,
         add_capability_list(s, CHANGE_CREATED);
         break;
     case ACT_LIST_END:
-        *i = last_list_end(acts, n, *i);
+        /* With the list ends of the set that follow. Its batches, and acts that
+         * are not announced, may stand between them. */
+        do {
+            *i = next;
+            next = next_announced(acts, n, *i + 1);
+        } while (next < n && acts[next].kind == ACT_LIST_END &&
+                 acts[next].set == act->set);
         add_closed_lists(s, act, acts[*i].list_end.info.number);
         break;
     case ACT_SETTINGS:
@@ -579,86 +389,89 @@ add_act(const struct subject *s, const struct act *acts, size_t n, size_t *i,
 }
 
 enum status
-announcer_announce(struct announcer *announcer, struct registry *registry,
+announcer_announce(struct announcer *a, struct registry *registry,
                    const struct act *acts, size_t n, struct post **post)
 {
-    struct announcement *a = &announcer->round;
     struct subject s = {
         .to = a,
-        .url = registry_public_url(registry),
         .index_lists = registry_config(registry)->index_lists,
     };
     size_t i = next_announced(acts, n, 0);
 
     if (i == n)
         return STATUS_OK;
-    announcer->registry = registry;
-    source_changes_clear(&announcer->changes);
-    buf_clear(&a->post.bytes);
-    a->post.n_fragments = 0;
-    a->post.set = registry_framework(registry);
+    a->registry = registry;
+    source_changes_clear(&a->changes);
+    buf_clear(&a->round.bytes);
+    a->round.n_fragments = 0;
+    a->round.set = registry_framework(registry);
     a->status = STATUS_OK;
     for (; !a->status && i < n; i = next_announced(acts, n, i + 1)) {
         const struct act *first = &acts[i];
         bool is_source = false;
 
-        if (first->set == a->post.set)
+        if (first->set == a->round.set)
             continue; /* not announced */
         s.set = log_set_owner(first->set);
         if (set_is_private(s.set))
             continue;
         add_act(&s, acts, n, &i, &is_source);
         if (is_source)
-            source_changes_add(&announcer->changes, first);
+            source_changes_add(&a->changes, first);
     }
     s.set = NULL;
-    if (source_changes_announce(&announcer->changes, registry, add_source, &s))
+    if (source_changes_announce(&a->changes, registry, add_source, &s))
         a->status = STATUS_MEMORY;
-    if (!a->status && a->post.n_fragments > 0)
-        *post = &a->post;
+    if (!a->status && a->round.n_fragments > 0)
+        *post = &a->round;
     return a->status;
 }
 
-/* Sets that the round has removed have had their last event. Was there one? */
-static bool
-end_removed(const struct announcement *a)
+/* The place where the seq of the last event about the set is noted; of events
+ * about the Source, in the set of the framework log. */
+static _Atomic(uint64_t) *
+last_event(struct registry *registry, struct set *set)
 {
-    bool is_any = false;
+    return &(set ? set : registry_framework_set(registry))->last_event;
+}
 
-    for (size_t i = 0; i < a->post.n_fragments; i++) {
+/* Log thread: the round was committed, or not. Notes where the events are. The
+ * last one of a channel is noted last: they come in the order of the log, all
+ * on its thread. Sets that the round has removed have had their last event. */
+static void
+on_round_end(struct post *post)
+{
+    struct announcer *a = list_entry(post, struct announcer, round);
+    bool has_removed = false;
+
+    if (post->status)
+        return;
+    a->changes.before = a->changes.after;
+    for (size_t i = 0; i < post->n_fragments; i++)
+        atomic_store_explicit(last_event(a->registry, a->about[i]),
+                              post->first + i, memory_order_relaxed);
+    for (size_t i = 0; i < post->n_fragments; i++) {
         struct set *set = a->about[i];
         struct head head;
 
         if (!set || log_head(set->log, &head))
             continue;
         atomic_store(&set->is_over, true);
-        is_any = true;
+        has_removed = true;
     }
-    return is_any;
-}
-
-/* Log thread: the round was committed, or not. */
-static void
-on_round_end(struct post *post)
-{
-    struct announcer *announcer =
-        list_entry(post, struct announcer, round.post);
-
-    if (post->status)
-        return;
-    announcer->changes.before = announcer->changes.after;
-    note_events(&announcer->round, announcer->registry);
-    if (end_removed(&announcer->round))
-        registry_notify_changed(announcer->registry);
+    if (has_removed)
+        registry_notify_changed(a->registry);
 }
 
 struct announcer *
 announcer_new(void)
 {
-    struct announcer *announcer = memory_new(1, sizeof(*announcer));
+    struct announcer *a = memory_new(1, sizeof(*a));
 
-    announcement_init(&announcer->round, on_round_end);
-    return announcer;
+    a->round.kind = POST_CHANGES;
+    a->round.done = on_round_end;
+    buf_init(&a->round.bytes, SIZE_MAX / 2);
+    return a;
 }
 
 void
@@ -696,17 +509,6 @@ note_batch(struct registry *registry, const struct batch *b,
     }
 }
 
-/* A source_announce_fn: another broker has announced it. */
-static void
-announce_nothing(void *user, enum change_kind change,
-                 const struct link_text *loc, const struct link_text *index)
-{
-    (void)user;
-    (void)change;
-    (void)loc;
-    (void)index;
-}
-
 void
 announcer_follow(struct announcer *announcer, struct registry *registry,
                  const struct act *acts, size_t n)
@@ -725,7 +527,7 @@ announcer_follow(struct announcer *announcer, struct registry *registry,
             source_changes_add(changes, &acts[i]);
         }
     }
-    if (source_changes_announce(changes, registry, announce_nothing, NULL))
+    if (source_changes_announce(changes, registry, NULL, NULL))
         /* a part that begins may be announced as updated */
         changes->after = source_description_parts(registry);
     changes->before = changes->after;
@@ -738,11 +540,41 @@ announcer_follow(struct announcer *announcer, struct registry *registry,
 }
 
 void
-announcer_free(struct announcer *announcer)
+announcer_free(struct announcer *a)
 {
-    if (!announcer)
+    if (!a)
         return;
-    announcement_fini(&announcer->round);
-    source_changes_fini(&announcer->changes);
-    free(announcer);
+    buf_fini(&a->round.bytes);
+    free(a->round.fragments);
+    free(a->about);
+    source_changes_fini(&a->changes);
+    free(a);
+}
+
+/* Readers */
+
+uint64_t
+framework_event_last(const struct set *set)
+{
+    uint64_t own = atomic_load_explicit(&set->last_event, memory_order_relaxed);
+    uint64_t source = atomic_load_explicit(last_event(set->registry, NULL),
+                                           memory_order_relaxed);
+
+    return own > source ? own : source;
+}
+
+bool
+framework_event_is_over(const struct set *set)
+{
+    return atomic_load(&set->is_over) || set_is_private(set);
+}
+
+void
+framework_event_found(struct set *set, uint64_t seq)
+{
+    uint64_t unknown = 0; /* else the log thread knows better by now */
+
+    atomic_compare_exchange_strong_explicit(&set->last_event, &unknown, seq,
+                                            memory_order_relaxed,
+                                            memory_order_relaxed);
 }

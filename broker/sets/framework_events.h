@@ -20,17 +20,15 @@
  * sets, 50 ns each; there are few of them.
  *
  * A commit of the log contains the events of its acts (log_options.on_acts):
- * closed lists and their successors, the archive, sets that begin and end,
- * their descriptions, retired lists. A framework event is published after the
- * commit that it describes (R-327). Other modules submit their events
- * themselves, with framework_event_submit, once their documents are served.
+ * closed lists and their successors, archives, lists and dumps that were built,
+ * sets that begin and end, their descriptions, retired lists. A framework event
+ * is published with the commit that it describes (R-327).
  *
  * Nothing is announced of a private set: the numbers of its events in the
  * common log would tell others of it. Its channel has those of the Source
  * alone.
  *
  *     log thread:   round's acts --> announcer_announce --> same transaction
- *     any thread:   framework_event_submit ----------------> one of its own
  */
 #pragma once
 
@@ -53,23 +51,6 @@ struct log_set *channel_log(const struct set *set, bool is_framework);
  * thread. */
 MUST_CHECK enum status channel_filter(struct filter_class *class,
                                       const char *name, struct problem *why);
-
-/* A change of one document. Lends. */
-struct event {
-    enum change_kind change;
-    enum capability capability; /* of the document */
-    struct set *set;            /* its set; NULL: the Source */
-    struct slice loc;           /* never that of an index */
-    struct slice index;         /* its index; empty: none */
-};
-
-/* Appends an event to the framework log, and wakes its readers; returns at
- * once. The event must be true already. Any thread. STATUS_STOPPED: the log is
- * ending. A full disk loses the event, with a warning:
- * the documents themselves are right all the same. */
-MUST_CHECK enum status framework_event_submit(struct registry *registry,
-                                              const struct event *event,
-                                              struct problem *why);
 
 /* The seq in the framework log of the last event on the set's channel, 0: none
  * since the broker started, one before that may be. It may be ahead of the

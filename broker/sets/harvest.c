@@ -42,8 +42,7 @@ static const char *const kinds[] = {"resourcesync", "sitemap", "text", "rss",
 struct reading {
     struct harvest harvest; /* without its text */
     struct buf text;
-    unsigned named;        /* a bit per row */
-    const struct row *row; /* of the value that is read */
+    unsigned named; /* a bit per row */
 };
 
 static void
@@ -52,74 +51,18 @@ add_name(struct buf *to, const struct row *row)
     buf_add_format(to, "%s\"%s\":", to->size > 0 ? "," : "{", row->name);
 }
 
-static bool
-is_kind(struct slice text)
-{
-    for (size_t i = 0; i < N_KINDS; i++)
-        if (slice_is(text, kinds[i]))
-            return true;
-    return false;
-}
-
-/* Where a member of the struct is kept; NULL: only the text has it. */
-static void *
-place_of(struct reading *r, const struct row *row)
-{
-    return row->offset ? (char *)&r->harvest + row->offset : NULL;
-}
-
-static enum status
-take_time(struct reading *r, struct slice text, struct problem *why)
-{
-    char written[DATETIME_SIZE];
-    int64_t us;
-
-    if (datetime_read(text, &us))
-        return problem(why, STATUS_INVALID, "%s: \"%s\" is not a time",
-                       r->row->name, problem_quote(text).text);
-    memcpy(place_of(r, r->row), &us, sizeof(us));
-    datetime_write(written, us);
-    json_text(&r->text, (struct slice){written, sizeof(written)});
-    return STATUS_OK;
-}
-
-static enum status
-take_number(struct reading *r, struct slice digits, struct problem *why)
-{
-    uint64_t number;
-
-    if (!number_read(digits, &number) || number > NUMBER_MAX)
-        return problem(why, STATUS_INVALID, "%s: \"%s\" is not a count",
-                       r->row->name, problem_quote(digits).text);
-    if (place_of(r, r->row))
-        memcpy(place_of(r, r->row), &number, sizeof(number));
-    buf_add_number(&r->text, number);
-    return STATUS_OK;
-}
-
-static enum status
-take_string(struct reading *r, struct slice text, struct problem *why)
-{
-    enum status rc = STATUS_OK;
-
-    if (r->row->kind == ROW_SOURCE)
-        rc = uri_check(text, r->row->name, why);
-    else if (r->row->kind == ROW_KIND && !is_kind(text))
-        rc = problem(why, STATUS_INVALID,
-                     "kind: \"%s\" is not resourcesync, sitemap, text, rss or "
-                     "atom",
-                     problem_quote(text).text);
-    json_text(&r->text, text);
-    return rc;
-}
-
 static enum status
 take_value(void *user, size_t i, enum json_event event, struct slice text,
            struct problem *why)
 {
     struct reading *r = user;
-    const struct row *row = r->row = &rows[i];
+    const struct row *row = &rows[i];
     bool is_number = row->kind == ROW_NUMBER;
+    char *place = (char *)&r->harvest + row->offset;
+    char written[DATETIME_SIZE];
+    uint64_t number;
+    size_t kind = 0;
+    int64_t us;
 
     add_name(&r->text, row);
     if (event == JSON_OTHER && slice_is(text, "null") && row->otherwise &&
@@ -130,10 +73,39 @@ take_value(void *user, size_t i, enum json_event event, struct slice text,
     if (event != (is_number ? JSON_NUMBER : JSON_STRING))
         return problem(why, STATUS_INVALID, "%s: is a %s", row->name,
                        is_number ? "number" : "string");
-    if (is_number)
-        return take_number(r, text, why);
-    return row->kind == ROW_TIME ? take_time(r, text, why)
-                                 : take_string(r, text, why);
+    switch (row->kind) {
+    case ROW_NUMBER:
+        if (!number_read(text, &number) || number > NUMBER_MAX)
+            return problem(why, STATUS_INVALID, "%s: \"%s\" is not a count",
+                           row->name, problem_quote(text).text);
+        if (row->offset)
+            memcpy(place, &number, sizeof(number));
+        buf_add_number(&r->text, number);
+        return STATUS_OK;
+    case ROW_TIME:
+        if (datetime_read(text, &us))
+            return problem(why, STATUS_INVALID, "%s: \"%s\" is not a time",
+                           row->name, problem_quote(text).text);
+        memcpy(place, &us, sizeof(us));
+        datetime_write(written, us);
+        json_text(&r->text, (struct slice){written, sizeof(written)});
+        return STATUS_OK;
+    case ROW_KIND:
+        while (kind < N_KINDS && !slice_is(text, kinds[kind]))
+            kind++;
+        if (kind == N_KINDS)
+            return problem(why, STATUS_INVALID,
+                           "kind: \"%s\" is not resourcesync, sitemap, text, "
+                           "rss or atom",
+                           problem_quote(text).text);
+        break;
+    case ROW_SOURCE:
+    case ROW_TEXT:
+        break;
+    }
+    json_text(&r->text, text);
+    return row->kind == ROW_SOURCE ? uri_check(text, row->name, why)
+                                   : STATUS_OK;
 }
 
 static const struct json_members members = {
@@ -146,22 +118,6 @@ static const struct json_members members = {
     .take = take_value,
 };
 
-/* Adds the members that are missing. */
-static enum status
-complete_text(struct reading *r, struct problem *why)
-{
-    for (size_t i = 0; i < N_ROWS; i++) {
-        if (r->named & 1u << i)
-            continue;
-        if (!rows[i].otherwise)
-            return problem(why, STATUS_INVALID, "%s: is missing", rows[i].name);
-        add_name(&r->text, &rows[i]);
-        buf_add_text(&r->text, rows[i].otherwise);
-    }
-    BUF_ADD(&r->text, "}");
-    return STATUS_OK;
-}
-
 enum status
 harvest_read(struct harvest **harvest, struct slice text, struct problem *why)
 {
@@ -171,8 +127,17 @@ harvest_read(struct harvest **harvest, struct slice text, struct problem *why)
 
     buf_init(&r.text, HARVEST_TEXT_MAX);
     rc = json_members_read(&members, text, &r, &r.named, why);
-    if (!rc)
-        rc = complete_text(&r, why);
+    for (size_t i = 0; !rc && i < N_ROWS; i++) { /* those that are missing */
+        if (r.named & 1u << i)
+            continue;
+        if (!rows[i].otherwise) {
+            rc = problem(why, STATUS_INVALID, "%s: is missing", rows[i].name);
+            break;
+        }
+        add_name(&r.text, &rows[i]);
+        buf_add_text(&r.text, rows[i].otherwise);
+    }
+    BUF_ADD(&r.text, "}");
     if (!rc) {
         h = memory_room(sizeof(*h) + r.text.size);
         *h = r.harvest;

@@ -17,55 +17,39 @@ name_of(const struct json_members *m, size_t i)
 }
 
 static enum status
-refuse_unknown(const struct json_members *m, struct slice name,
-               struct problem *why)
-{
-    struct suggestion meant;
-
-    suggest_begin(&meant, name);
-    for (size_t i = 0; i < m->n; i++)
-        suggest_consider(&meant, name_of(m, i));
-    return problem(
-        why, STATUS_INVALID, "\"%s\" is no %s%s%s%s", problem_quote(name).text,
-        m->what, meant.nearest ? "; is \"" : "",
-        meant.nearest ? meant.nearest : "", meant.nearest ? "\" meant?" : "");
-}
-
-static enum status
-take_name(struct reading *r, struct slice name, struct problem *why)
-{
-    const struct json_members *m = r->members;
-
-    if (m->alias[0] && slice_is(name, m->alias[0]))
-        name = slice_of(m->alias[1]);
-    for (r->i = 0; r->i < m->n && !slice_is(name, name_of(m, r->i));)
-        r->i++;
-    if (r->i == m->n)
-        return refuse_unknown(m, name, why);
-    if (*r->named & 1u << r->i)
-        return problem(why, STATUS_INVALID, "%s: is there twice",
-                       name_of(m, r->i));
-    *r->named |= 1u << r->i;
-    return STATUS_OK;
-}
-
-static enum status
 on_event(void *user, enum json_event event, struct slice text,
          struct problem *why)
 {
     struct reading *r = user;
+    const struct json_members *m = r->members;
+    struct suggestion meant;
 
     if (!r->is_object) {
         r->is_object = true;
         return event == JSON_OBJECT
                    ? STATUS_OK
-                   : problem(why, STATUS_INVALID, "%s", r->members->form);
+                   : problem(why, STATUS_INVALID, "%s", m->form);
     }
     if (event == JSON_OBJECT_END)
         return STATUS_OK; /* the only one: an object is no value */
-    return event == JSON_KEY
-               ? take_name(r, text, why)
-               : r->members->take(r->user, r->i, event, text, why);
+    if (event != JSON_KEY)
+        return m->take(r->user, r->i, event, text, why);
+    if (m->alias[0] && slice_is(text, m->alias[0]))
+        text = slice_of(m->alias[1]);
+    suggest_begin(&meant, text);
+    for (r->i = 0; r->i < m->n && !slice_is(text, name_of(m, r->i)); r->i++)
+        suggest_consider(&meant, name_of(m, r->i));
+    if (r->i == m->n)
+        return problem(why, STATUS_INVALID, "\"%s\" is no %s%s%s%s",
+                       problem_quote(text).text, m->what,
+                       meant.nearest ? "; is \"" : "",
+                       meant.nearest ? meant.nearest : "",
+                       meant.nearest ? "\" meant?" : "");
+    if (*r->named & 1u << r->i)
+        return problem(why, STATUS_INVALID, "%s: is there twice",
+                       name_of(m, r->i));
+    *r->named |= 1u << r->i;
+    return STATUS_OK;
 }
 
 enum status

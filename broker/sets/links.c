@@ -50,8 +50,8 @@ link_to(const char *public_url, enum link_kind kind, const char *set,
     return link;
 }
 
-static struct link_text __attribute__((format(printf, 1, 2)))
-format_link(const char *format, ...)
+struct link_text
+link_format(const char *format, ...)
 {
     struct link_text link;
     va_list arguments;
@@ -66,31 +66,14 @@ format_link(const char *format, ...)
 struct link_text
 link_to_sets(const char *public_url, const char *after)
 {
-    return format_link("%s/sets%s%s", public_url, after ? "?after=" : "",
+    return link_format("%s/sets%s%s", public_url, after ? "?after=" : "",
                        after ? after : "");
-}
-
-/* `folder`: the folder of the archived documents. */
-static struct link_text
-link_to_range(const char *public_url, const char *set, const char *folder,
-              uint64_t first, uint64_t last)
-{
-    return format_link("%s/sets/%s/%s-archive/%012" PRIu64 "-%012" PRIu64
-                       ".xml",
-                       public_url, set, folder, first, last);
-}
-
-struct link_text
-link_to_archive(const char *public_url, const char *set, uint64_t first,
-                uint64_t last)
-{
-    return link_to_range(public_url, set, "changelist", first, last);
 }
 
 struct link_text
 link_to_description(const char *public_url, uint64_t first, uint64_t last)
 {
-    return format_link("%s/descriptions/%012" PRIu64 "-%012" PRIu64 ".xml",
+    return link_format("%s/descriptions/%012" PRIu64 "-%012" PRIu64 ".xml",
                        public_url, first, last);
 }
 
@@ -104,58 +87,6 @@ const struct kind_names links_kinds[GENERATION_KINDS] = {
     [GENERATION_CHANGEDUMP] = {"changedump", "Change Dump", CAP_CHANGEDUMP,
                                CAP_CHANGEDUMP_ARCHIVE},
 };
-
-static struct link_text
-link_to_kind(const char *public_url, const char *set, enum generation_kind kind,
-             const char *end)
-{
-    return format_link("%s/sets/%s/%s%s", public_url, set,
-                       links_kinds[kind].folder, end);
-}
-
-struct link_text
-link_to_current(const char *public_url, const char *set,
-                enum generation_kind kind)
-{
-    return link_to_kind(public_url, set, kind, ".xml");
-}
-
-struct link_text
-link_to_generation(const char *public_url, const char *set,
-                   enum generation_kind kind, uint64_t number)
-{
-    char end[32];
-
-    snprintf(end, sizeof(end), "/%012" PRIu64 ".xml", number);
-    return link_to_kind(public_url, set, kind, end);
-}
-
-struct link_text
-link_to_part(const char *public_url, const char *set, enum generation_kind kind,
-             uint64_t number, uint64_t part, const char *end)
-{
-    char path[80];
-
-    snprintf(path, sizeof(path), "/%012" PRIu64 "/%012" PRIu64 "%s", number,
-             part, end);
-    return link_to_kind(public_url, set, kind, path);
-}
-
-struct link_text
-link_to_generations(const char *public_url, const char *set,
-                    enum generation_kind kind)
-{
-    return link_to_kind(public_url, set, kind, "-archive.xml");
-}
-
-struct link_text
-link_to_generations_part(const char *public_url, const char *set,
-                         enum generation_kind kind, uint64_t first,
-                         uint64_t last)
-{
-    return link_to_range(public_url, set, links_kinds[kind].folder, first,
-                         last);
-}
 
 void
 link_memory(struct buf *to, const char *public_url, const char *set,

@@ -40,10 +40,9 @@ struct link_text {
 struct link_text link_to(const char *public_url, enum link_kind kind,
                          const char *set, const char *epoch, uint64_t number);
 
-/* The document of the Change List Archive with the closed ones of the lists
- * `first` to `last`. */
-struct link_text link_to_archive(const char *public_url, const char *set,
-                                 uint64_t first, uint64_t last);
+/* A URL as the format says. */
+struct link_text link_format(const char *format, ...)
+    __attribute__((format(printf, 1, 2)));
 
 /* The Source Description of the sets with the numbers `first` to `last`, under
  * an index. */
@@ -57,31 +56,6 @@ struct kind_names {
     enum capability capability, archive;
 };
 extern const struct kind_names links_kinds[GENERATION_KINDS];
-
-/* The fixed address: the current one, or its index. */
-struct link_text link_to_current(const char *public_url, const char *set,
-                                 enum generation_kind kind);
-
-/* One generation: the list or dump, or its index. */
-struct link_text link_to_generation(const char *public_url, const char *set,
-                                    enum generation_kind kind, uint64_t number);
-
-/* Part `part` of a generation; `end` gives its type. */
-#define LINK_PART     ".xml"
-#define LINK_PACKAGE  ".zip"
-#define LINK_MANIFEST "-manifest.xml"
-struct link_text link_to_part(const char *public_url, const char *set,
-                              enum generation_kind kind, uint64_t number,
-                              uint64_t part, const char *end);
-
-/* The archive, or its index; and its document with the kept ones of the
- * generations `first` to `last`. */
-struct link_text link_to_generations(const char *public_url, const char *set,
-                                     enum generation_kind kind);
-struct link_text link_to_generations_part(const char *public_url,
-                                          const char *set,
-                                          enum generation_kind kind,
-                                          uint64_t first, uint64_t last);
 
 /* The channels of a set's changes beside its documents. The Capability List and
  * the set's JSON name them, so that no client has to build a path (R-353). */

@@ -46,19 +46,13 @@ positions_judge(const struct head *head, struct slice text, uint64_t *seq,
 }
 
 void
-positions_earliest(const struct head *head, char to[POSITION_MAX])
-{
-    position_write(to, head->epoch, head->earliest);
-}
-
-void
 positions_members(const struct set *set, const struct head *head,
                   struct buf *to)
 {
     struct link_text restart = set_link(set, LINK_CAPABILITYLIST);
     char earliest[POSITION_MAX], last[POSITION_MAX];
 
-    positions_earliest(head, earliest);
+    position_write(earliest, head->epoch, head->earliest);
     position_write(last, head->epoch, head->last);
     buf_add_format(to, ",\"earliest\":\"%s\",\"last\":\"%s\",\"restart\":",
                    earliest, last);

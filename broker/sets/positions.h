@@ -27,9 +27,6 @@ MUST_CHECK enum status positions_judge_read(const struct head *head,
 bool positions_is_ahead(const struct head *head,
                         const struct position *position);
 
-/* Writes the earliest position that the broker can serve. */
-void positions_earliest(const struct head *head, char to[POSITION_MAX]);
-
 /* Appends members for the problem of STATUS_GONE: the earliest and the last
  * position, and the link to restart from. Begins with a comma, terminated. */
 void positions_members(const struct set *set, const struct head *head,

@@ -78,38 +78,28 @@ advance_ring(struct ring *ring, int64_t minute)
     return (unsigned)(minute % RATE_MINUTES);
 }
 
-/* A ring whose set has had nothing for an hour, or was removed; NULL: none
- * among the next ones. */
-static struct ring *
-find_empty(struct rates *r, int64_t minute, unsigned *index)
-{
-    for (unsigned i = 0; i < SEARCH_MAX; i++) {
-        struct ring *ring = r->rings[r->hand];
-
-        *index = r->hand;
-        r->hand = (r->hand + 1) % RATES_MAX;
-        if (!ring->owner || minute - ring->minute >= RATE_MINUTES)
-            return ring;
-    }
-    return NULL;
-}
-
 /* The ring of a set, made if it has none. NULL: all are in use. */
 static struct ring *
 make_ring(struct rates *r, struct set *set, int64_t minute)
 {
     unsigned index = r->n;
-    struct ring *ring;
+    struct ring *ring = NULL;
 
     if (set->rate_ring > 0)
         return r->rings[set->rate_ring - 1];
-    ring = r->n < RATES_MAX ? memory_room(sizeof(*ring))
-                            : find_empty(r, minute, &index);
+    if (r->n < RATES_MAX)
+        ring = r->rings[r->n++] = memory_new(1, sizeof(*ring));
+    /* Else one whose set has had nothing for an hour, or was removed. */
+    for (unsigned i = 0; !ring && i < SEARCH_MAX; i++) {
+        index = r->hand;
+        r->hand = (r->hand + 1) % RATES_MAX;
+        ring = r->rings[index];
+        if (ring->owner && minute - ring->minute < RATE_MINUTES)
+            ring = NULL;
+    }
     if (!ring)
         return NULL;
-    if (index == r->n)
-        r->rings[r->n++] = ring;
-    else if (ring->owner)
+    if (ring->owner)
         ring->owner->rate_ring = 0;
     memset(ring, 0, sizeof(*ring));
     ring->owner = set;
@@ -164,36 +154,29 @@ is_fresh(const struct lagging *l, int64_t second)
     return l->at.set && second - l->second < RATE_LAG_S;
 }
 
-/* The row of the set; else the row that it may take: a free one, or that of the
- * least lag. */
-static struct lagging *
-lagging_row(struct lagging rows[RATE_LAGGING], const struct set *set,
-            int64_t second)
-{
-    struct lagging *least = &rows[0];
-
-    for (struct lagging *l = rows; l < rows + RATE_LAGGING; l++) {
-        if (l->at.set == set)
-            return l;
-        if (is_fresh(least, second) &&
-            (!is_fresh(l, second) || l->at.lag < least->at.lag))
-            least = l;
-    }
-    return least;
-}
-
 /* Within a second the largest note of a set counts; a later one replaces it. A
  * set that had to give way is noted again at the next look of its reader. */
 static void
 note_last(struct rates *r, enum rate_reader kind, const struct set *set,
           uint64_t lag, int64_t second)
 {
-    struct lagging *l = lagging_row(r->lagging[kind], set, second);
+    /* The row of the set; else the row that it may take: a free one, or that of
+     * the least lag. */
+    struct lagging *row = r->lagging[kind];
 
-    if (is_fresh(l, second) && l->at.lag >= lag &&
-        (l->at.set != set || l->second == second))
+    for (struct lagging *l = row; l < r->lagging[kind] + RATE_LAGGING; l++) {
+        if (l->at.set == set) {
+            row = l;
+            break;
+        }
+        if (is_fresh(row, second) &&
+            (!is_fresh(l, second) || l->at.lag < row->at.lag))
+            row = l;
+    }
+    if (is_fresh(row, second) && row->at.lag >= lag &&
+        (row->at.set != set || row->second == second))
         return;
-    *l = (struct lagging){{set, lag}, second};
+    *row = (struct lagging){{set, lag}, second};
 }
 
 void

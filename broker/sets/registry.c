@@ -28,12 +28,6 @@ struct table {
     size_t n, capacity;
 };
 
-static void
-table_fini(struct table *table)
-{
-    free(table->rows);
-}
-
 static size_t
 table_place(const struct table *table, struct slice name)
 {
@@ -72,17 +66,6 @@ table_add(struct table *table, const char *name, void *thing)
     table->rows[place] = (struct table_row){name, thing};
     table->n++;
     return STATUS_OK;
-}
-
-static void
-table_remove(struct table *table, const char *name)
-{
-    size_t place = table_place(table, slice_of(name));
-
-    if (place == table->n || strcmp(table->rows[place].name, name) != 0)
-        return;
-    memmove(&table->rows[place], &table->rows[place + 1],
-            (--table->n - place) * sizeof(*table->rows));
 }
 
 /* A name whose set was removed; it stays when the set is made again. */
@@ -355,11 +338,10 @@ restore_harvest(struct set *set, struct slice text)
 
 /* Upstream topics */
 
-enum status
-registry_claim(struct registry *r, struct slice url, const char *owner,
-               struct upstream **claim, struct problem *why)
+struct upstreams *
+registry_upstreams(struct registry *r)
 {
-    return upstreams_claim(&r->upstreams, url, owner, claim, why);
+    return &r->upstreams;
 }
 
 enum status
@@ -373,15 +355,9 @@ registry_claim_upstream(struct registry *r, const char *name,
     if (!peers || !peers->upstream)
         return STATUS_OK;
     snprintf(owner, sizeof(owner), "set %s", name);
-    rc = registry_claim(r, slice_of(peers->upstream), owner, &peers->claim,
-                        &inner);
+    rc = upstreams_claim(&r->upstreams, slice_of(peers->upstream), owner,
+                         &peers->claim, &inner);
     return rc ? problem(why, rc, "upstreamTopic: %s", inner.text) : rc;
-}
-
-struct set *
-registry_upstream(struct registry *r, struct slice url)
-{
-    return upstreams_find(&r->upstreams, url);
 }
 
 /* As settings_write writes it. */
@@ -393,38 +369,31 @@ says_private(struct slice text)
     return memmem(text.data, text.size, PRIVATE, sizeof(PRIVATE) - 1) != NULL;
 }
 
-/* Settings that this broker cannot read may keep what its options delete. */
-static void
-keep_unread(struct set *set, struct slice text, const struct problem *why)
-{
-    struct settings keeping;
-
-    diag(DIAG_WARNING, "sets",
-         "the settings of %s cannot be read, so the broker keeps all of the "
-         "set: %s",
-         set->name, why->text);
-    settings_start(&keeping, registry_config(set->registry));
-    keeping.retain_lists = 0;
-    keeping.retain_age_us = 0;
-    keeping.resource_list_every_us = keeping.resource_dump_every_us = 0;
-    store_rules(set, &keeping);
-    atomic_store(&set->is_unread, true);
-    if (says_private(text))
-        set_mark_private(set, true);
-}
-
 /* Restores the settings of a set from the log: `text`, and the limits of lists
- * in them. An older broker may not know all settings; it serves the set all the
- * same, and a private one as such. The start, or the log thread. */
+ * in them. Settings that this broker cannot read may keep what its options
+ * delete; it serves the set all the same, and a private one as such. The start,
+ * or the log thread. */
 static void
 restore_settings(struct set *set, struct slice text, struct list_limits *limits)
 {
     struct settings *settings = memory_new(1, sizeof(*settings));
+    struct settings keeping;
     struct problem why = {""};
 
     if (settings_read(settings, registry_config(set->registry), text, &why)) {
         settings_free(settings);
-        keep_unread(set, text, &why);
+        diag(DIAG_WARNING, "sets",
+             "the settings of %s cannot be read, so the broker keeps all of "
+             "the set: %s",
+             set->name, why.text);
+        settings_start(&keeping, registry_config(set->registry));
+        keeping.retain_lists = 0;
+        keeping.retain_age_us = 0;
+        keeping.resource_list_every_us = keeping.resource_dump_every_us = 0;
+        store_rules(set, &keeping);
+        atomic_store(&set->is_unread, true);
+        if (says_private(text))
+            set_mark_private(set, true);
         return;
     }
     if (registry_claim_upstream(set->registry, set->name, settings->peers,
@@ -617,41 +586,32 @@ on_closed(void *user)
 
 /* Acts of other brokers */
 
-/* The set of that name, if this broker has made one, or a new one, which no
- * limit refuses: it has begun elsewhere. NULL: no memory for a larger table. */
-static struct set *
-adopt_set(struct registry *r, const char *name, struct slice creator)
-{
-    const struct tombstone *t;
-    struct set *set;
-
-    pthread_rwlock_wrlock(&r->lock);
-    set = table_find(&r->sets, slice_of(name));
-    if (!set) {
-        set = set_new(r);
-        t = table_find(&r->tombstones, slice_of(name));
-        restore_places(r, set, creator);
-        set_with_log(set, log_set_new(r->log, name, t ? t->list : 0, set));
-        set = insert_set(r, set);
-    }
-    pthread_rwlock_unlock(&r->lock);
-    return set;
-}
-
-/* A private set is marked before the commit: no thread finds it as a public
+/* Finds the set of that name, if this broker has made one, or makes it, which
+ * no limit refuses: it has begun elsewhere. NULL: no memory for a larger table.
+ * A private set is marked before the commit: no thread finds it as a public
  * one. */
 static struct log_set *
 on_foreign(const struct act *act, void *user)
 {
     struct registry *r = user;
-    struct slice creator = {NULL, 0};
+    struct slice name = slice_of(act->name), creator = {NULL, 0};
+    const struct tombstone *t;
     struct set *set;
 
     if (!strcmp(act->name, FRAMEWORK_NAME))
         return r->framework->log;
     if (act->kind == ACT_BIRTH)
         creator = act->birth.creator;
-    set = adopt_set(r, act->name, creator);
+    pthread_rwlock_wrlock(&r->lock);
+    set = table_find(&r->sets, name);
+    if (!set) {
+        set = set_new(r);
+        t = table_find(&r->tombstones, name);
+        restore_places(r, set, creator);
+        set_with_log(set, log_set_new(r->log, act->name, t ? t->list : 0, set));
+        set = insert_set(r, set);
+    }
+    pthread_rwlock_unlock(&r->lock);
     if (set && act->kind == ACT_SETTINGS && says_private(act->settings.text))
         set_mark_private(set, true);
     return set ? set->log : NULL;
@@ -724,16 +684,6 @@ limit_clients(struct clients *c, const struct config *config)
     clients_limit_each(c, CLIENT_KEYS, config->client_keys);
 }
 
-/* Once the stored sets have their places, also beyond a lower limit. */
-static void
-limit_sets(struct clients *c, const struct config *config)
-{
-    clients_limit_each(c, CLIENT_SETS, config->client_sets);
-    clients_limit_all(c, CLIENT_SET_NAMES, SETS_MADE_MAX);
-    if (config->client_kept_bytes)
-        clients_limit_each(c, CLIENT_KEPT, config->client_kept_bytes);
-}
-
 enum status
 registry_open(struct registry **registry,
               const struct registry_options *options, struct problem *why)
@@ -780,7 +730,11 @@ registry_open(struct registry **registry,
         registry_close(r);
         return rc;
     }
-    limit_sets(&r->clients, config);
+    /* The stored sets have their places, also beyond a lower limit. */
+    clients_limit_each(&r->clients, CLIENT_SETS, config->client_sets);
+    clients_limit_all(&r->clients, CLIENT_SET_NAMES, SETS_MADE_MAX);
+    if (config->client_kept_bytes)
+        clients_limit_each(&r->clients, CLIENT_KEPT, config->client_kept_bytes);
     *registry = r;
     return STATUS_OK;
 }
@@ -817,8 +771,8 @@ registry_close(struct registry *r)
     }
     set_free(r->framework);
     rates_free(r->rates);
-    table_fini(&r->tombstones);
-    table_fini(&r->sets);
+    free(r->tombstones.rows);
+    free(r->sets.rows);
     filters_fini(&r->filters);
     clients_fini(&r->clients);
     upstreams_fini(&r->upstreams);
@@ -1011,19 +965,6 @@ registry_find(struct registry *r, struct slice name, struct head *head)
     return registry_look(r, name, head, &was_removed);
 }
 
-/* Takes both places of a client for a new set. */
-static enum status
-take_places(struct registry *r, struct set *set, struct client *client,
-            struct problem *why)
-{
-    enum status rc;
-
-    holding_init(&set->place, &r->clients, client, CLIENT_SETS);
-    holding_init(&set->name_place, &r->clients, client, CLIENT_SET_NAMES);
-    rc = holding_add(&set->place, 1, why);
-    return rc ? rc : holding_add(&set->name_place, 1, why);
-}
-
 /* The caller holds the lock for writing. */
 static enum status
 make_set(struct registry *r, struct slice name, struct client *client,
@@ -1037,7 +978,11 @@ make_set(struct registry *r, struct slice name, struct client *client,
     if (r->sets.n >= SETS_MAX || r->n_made >= SETS_MADE_MAX)
         return registry_full(why);
     set = set_new(r);
-    rc = take_places(r, set, client, why);
+    holding_init(&set->place, &r->clients, client, CLIENT_SETS);
+    holding_init(&set->name_place, &r->clients, client, CLIENT_SET_NAMES);
+    rc = holding_add(&set->place, 1, why);
+    if (!rc)
+        rc = holding_add(&set->name_place, 1, why);
     if (rc) {
         set_free(set);
         return rc;
@@ -1071,40 +1016,32 @@ registry_make(struct registry *r, struct slice name, struct client *client,
  * Whoever has created a set keeps it. The set's place has the client until the
  * removal, under the lock. */
 
-/* The caller holds the lock; `client` makes the set if there is none. */
-static enum status
-check_kept(struct registry *r, const struct set *set, struct client *client,
-           uint64_t bytes, struct problem *why)
-{
-    struct client *owner = set ? set->place.client : client;
-    enum status rc = clients_check(&r->clients, owner, CLIENT_KEPT, bytes, why);
-
-    return rc && owner != client
-               ? problem(why, rc,
-                         "the set is full: the client that has created it "
-                         "keeps as many bytes as one client may "
-                         "(--client-kept-bytes): %" PRIu64,
-                         clients_limit_of_each(&r->clients, CLIENT_KEPT))
-               : rc;
-}
-
 enum status
 registry_check_room(struct registry *r, struct slice name,
                     struct client *client, uint64_t bytes, struct problem *why)
 {
     enum status rc = STATUS_OK;
     const struct set *set;
+    struct client *owner;
 
     pthread_rwlock_rdlock(&r->lock);
     set = table_find(&r->sets, name);
+    owner = set ? set->place.client : client;
     if (!set && (r->sets.n >= SETS_MAX || r->n_made >= SETS_MADE_MAX))
         rc = registry_full(why);
     if (!set && !rc)
         rc = clients_check(&r->clients, client, CLIENT_SETS, 1, why);
     if (!set && !rc)
         rc = clients_check(&r->clients, client, CLIENT_SET_NAMES, 1, why);
-    if (!rc)
-        rc = check_kept(r, set, client, bytes, why);
+    if (!rc) {
+        rc = clients_check(&r->clients, owner, CLIENT_KEPT, bytes, why);
+        if (rc && owner != client)
+            rc = problem(why, rc,
+                         "the set is full: the client that has created it "
+                         "keeps as many bytes as one client may "
+                         "(--client-kept-bytes): %" PRIu64,
+                         clients_limit_of_each(&r->clients, CLIENT_KEPT));
+    }
     pthread_rwlock_unlock(&r->lock);
     return rc;
 }
@@ -1112,9 +1049,10 @@ registry_check_room(struct registry *r, struct slice name,
 /* What a set takes of the disk at least: a folder, and a file. */
 #define SET_BYTES 8192
 
-static uint64_t
-kept_bytes(const struct set *set, const struct head *head)
+static bool
+count_kept(struct set *set, const struct head *head, void *user)
 {
+    struct registry *r = user;
     uint64_t bytes =
         SET_BYTES + head->list_bytes + head->file_bytes +
         atomic_load_explicit(&set->content_counts.bytes, memory_order_relaxed);
@@ -1125,17 +1063,9 @@ kept_bytes(const struct set *set, const struct head *head)
 
         bytes += g->current.bytes * (g->n_archived ? g->n_archived : 1);
     }
-    return bytes;
-}
-
-static bool
-count_kept(struct set *set, const struct head *head, void *user)
-{
-    struct registry *r = user;
-
     pthread_rwlock_rdlock(&r->lock);
     if (set->place.clients)
-        set_kept(set, kept_bytes(set, head));
+        set_kept(set, bytes);
     pthread_rwlock_unlock(&r->lock);
     return true;
 }
@@ -1188,14 +1118,19 @@ void
 registry_set_removed(struct set *set)
 {
     struct registry *r = set->registry;
+    struct table *sets = &r->sets;
     struct head head;
+    size_t place;
 
     log_head(set->log, &head);
     pthread_rwlock_wrlock(&r->lock);
     /* Without memory for a larger table of tombstones the set stays where it
      * is: it does not exist, but its name is not free before the next start. */
     if (bury_set(r, set->name, head.list + 1)) {
-        table_remove(&r->sets, set->name);
+        place = table_place(sets, slice_of(set->name));
+        if (place < sets->n && sets->rows[place].thing == set)
+            memmove(&sets->rows[place], &sets->rows[place + 1],
+                    (--sets->n - place) * sizeof(*sets->rows));
         if (set_is_private(set))
             atomic_fetch_sub(&r->n_private, 1);
         set->next_removed = r->removed;
@@ -1253,14 +1188,6 @@ registry_each(struct registry *r,
     } while (n == EACH_AT_ONCE);
 }
 
-static bool
-is_listed(const struct set *set, const struct principal *principal)
-{
-    return !principal || (set_is_visible(set, principal) &&
-                          rights_include(&principal->rights, RIGHTS_OF_SETS,
-                                         slice_of(set->name)));
-}
-
 bool
 registry_page(struct registry *r, struct slice after,
               const struct principal *principal, struct set **sets,
@@ -1276,7 +1203,10 @@ registry_page(struct registry *r, struct slice after,
         struct set *set = r->sets.rows[i].thing;
         struct head head;
 
-        if (slice_is(after, set->name) || !is_listed(set, principal) ||
+        if (slice_is(after, set->name) ||
+            (principal && !(set_is_visible(set, principal) &&
+                            rights_include(&principal->rights, RIGHTS_OF_SETS,
+                                           slice_of(set->name)))) ||
             !log_head(set->log, &head))
             continue;
         is_more = *n == max;

@@ -59,7 +59,7 @@ struct peers;
 struct rates;
 struct registry;
 struct settings;
-struct upstream;
+struct upstreams;
 
 struct set {
     struct registry *registry;
@@ -331,13 +331,8 @@ struct harvest *registry_harvest(const struct set *set);
  * thread. */
 void registry_set_harvest(struct set *set, struct harvest *harvest);
 
-/* Claims a foreign topic for `owner`, "set NAME" or "relay NAME":
- * upstream_topics.h.
- */
-MUST_CHECK enum status registry_claim(struct registry *registry,
-                                      struct slice url, const char *owner,
-                                      struct upstream **claim,
-                                      struct problem *why);
+/* The foreign topics that sets and relays claim: upstream_topics.h. */
+struct upstreams *registry_upstreams(struct registry *registry);
 
 /* Claims the upstream topic of `peers`, if it has one, for the set of that
  * name; the claim ends with them. `peers` may be NULL. STATUS_INVALID: the
@@ -346,10 +341,6 @@ MUST_CHECK enum status registry_claim_upstream(struct registry *registry,
                                                const char *name,
                                                struct peers *peers,
                                                struct problem *why);
-
-/* The set with that upstream topic (compared as W-026 says; a valid URL); NULL:
- * none. */
-struct set *registry_upstream(struct registry *registry, struct slice url);
 
 /* Returns the next set whose peers have changed since the last call for it; at
  * the start, each set with peers. *after: the seq of its last entry at that

@@ -123,23 +123,6 @@ count_archived(const struct comparison *c, enum generation_kind kind,
     return STATUS_OK;
 }
 
-/* The archive thread counts the files behind the log. Acquire: the numbers are
- * at least as new as the entry up to which it says that they are. */
-static void
-count_content(const struct set *set, const struct head *head,
-              struct discards *d)
-{
-    uint64_t last =
-        atomic_load_explicit(&set->content_counts.last, memory_order_acquire);
-
-    d->files =
-        atomic_load_explicit(&set->content_counts.files, memory_order_relaxed);
-    d->bytes =
-        atomic_load_explicit(&set->content_counts.bytes, memory_order_relaxed);
-    if (last < head->last)
-        d->uncounted = head->last - last;
-}
-
 /* Counts what `after` would delete of a set that has `head` and the settings
  * `before`. Reads the disk. */
 static enum status
@@ -149,11 +132,21 @@ count_discards(const struct set *set, const struct head *head,
 {
     struct comparison c = {set, head, retention_of(before),
                            retention_of(after)};
+    const struct content_counts *counts = &set->content_counts;
     enum status rc = STATUS_OK;
 
     memset(d, 0, sizeof(*d));
-    if (before->content != CONTENT_NONE && after->content == CONTENT_NONE)
-        count_content(set, head, d);
+    if (before->content != CONTENT_NONE && after->content == CONTENT_NONE) {
+        /* The archive thread counts the files behind the log. Acquire: the
+         * numbers are at least as new as the entry up to which it says that
+         * they are. */
+        uint64_t last =
+            atomic_load_explicit(&counts->last, memory_order_acquire);
+
+        d->files = atomic_load_explicit(&counts->files, memory_order_relaxed);
+        d->bytes = atomic_load_explicit(&counts->bytes, memory_order_relaxed);
+        d->uncounted = last < head->last ? head->last - last : 0;
+    }
     if (c.before.lists == c.after.lists && c.before.age_us == c.after.age_us)
         return STATUS_OK;
     rc = count_lists(&c, d, why);
@@ -178,29 +171,6 @@ explain_one(struct buf *to, const char **separator, uint64_t n,
     buf_add_format(to, "%s%" PRIu64 " %s%s (%" PRIu64 " %s)", *separator, n,
                    what, n > 1 ? "s" : "", size, unit);
     *separator = ", ";
-}
-
-/* Writes a sentence: "this would delete 3 closed Change Lists (150 entries)".
- */
-static void
-explain_discards(const struct discards *d, struct problem *why)
-{
-    const char *separator = "this would delete ";
-    struct buf text;
-
-    buf_init(&text, sizeof(why->text));
-    explain_one(&text, &separator, d->lists, "closed Change List", d->entries,
-                "entries");
-    explain_one(&text, &separator, d->archived, "archived document",
-                d->archived_bytes, "bytes");
-    explain_one(&text, &separator, d->files, "content file", d->bytes, "bytes");
-    if (d->uncounted)
-        buf_add_format(&text,
-                       "%sthe content of the last %" PRIu64
-                       " entries, which is not counted yet",
-                       separator, d->uncounted);
-    problem_set(why, "%.*s", SLICE_ARG(buf_slice(&text)));
-    buf_fini(&text);
 }
 
 void
@@ -243,89 +213,81 @@ set_change_read(struct registry *registry, const struct set_change_wish *wish,
 }
 
 void
-set_change_free(struct set_change *a)
+set_change_free(struct set_change *c)
 {
-    if (!a)
+    if (!c)
         return;
-    buf_fini(&a->text);
-    settings_free(a->settings);
-    settings_free(a->change);
-    harvest_unref(a->harvest);
-    client_unref(a->client);
-    authority_unref(a->authority);
-    free(a);
+    buf_fini(&c->text);
+    settings_free(c->settings);
+    settings_free(c->change);
+    harvest_unref(c->harvest);
+    client_unref(c->client);
+    authority_unref(c->authority);
+    free(c);
 }
 
 static enum status
-submit_change(struct set_change *a, struct problem *why)
+submit_change(struct set_change *c, struct problem *why)
 {
-    enum status rc = log_submit(registry_log(a->registry), &a->post);
+    enum status rc = log_submit(registry_log(c->registry), &c->post);
 
     return rc ? problem(why, rc, "the broker is ending") : STATUS_OK;
 }
 
 /* Submits it to the set that has the name now. */
 static enum status
-submit_by_name(struct set_change *a, struct problem *why)
+submit_by_name(struct set_change *c, struct problem *why)
 {
-    struct set *before = a->set;
+    struct set *before = c->set;
     enum status rc;
 
-    if (a->mode == SET_CHANGE_MERGE) {
-        a->set = registry_find(a->registry, slice_of(a->name), NULL);
-        if (!a->set)
+    if (c->mode == SET_CHANGE_MERGE) {
+        c->set = registry_find(c->registry, slice_of(c->name), NULL);
+        if (!c->set)
             return problem(why, STATUS_NOT_FOUND, "there is no set %s",
-                           a->name);
+                           c->name);
     } else {
-        rc = registry_make(a->registry, slice_of(a->name), a->client, &a->set,
+        rc = registry_make(c->registry, slice_of(c->name), c->client, &c->set,
                            why);
         if (rc)
             return rc;
         /* The removed one again: there was no memory to bury it (registry.c).
          */
-        if (a->set == before)
+        if (c->set == before)
             return registry_full(why);
     }
-    a->post.set = a->set->log;
-    return submit_change(a, why);
+    c->post.set = c->set->log;
+    return submit_change(c, why);
 }
 
-/* Puts a change into effect that is committed. The log answers commits in
- * their order, so the last settings win. */
-static void
-publish(struct set_change *a)
-{
-    if (a->act.kind == ACT_HARVEST) {
-        registry_set_harvest(a->set, a->harvest);
-        a->harvest = NULL;
-        return;
-    }
-    if (a->act.kind == ACT_REMOVAL) {
-        registry_set_removed(a->set);
-    } else {
-        registry_set_settings(a->set, a->settings);
-        a->settings = NULL;
-    }
-    registry_notify_changed(a->registry);
-}
-
-/* Log thread. */
+/* Puts a change into effect that is committed. The log answers commits in their
+ * order, so the last settings win. Log thread. */
 static void
 on_answered(struct post *post)
 {
-    struct set_change *a = list_entry(post, struct set_change, post);
+    struct set_change *c = list_entry(post, struct set_change, post);
 
     /* The set was removed while this waited: make it again. */
-    if (post->status == STATUS_GONE && a->mode != SET_CHANGE_MERGE) {
-        post->status = submit_by_name(a, &post->why);
+    if (post->status == STATUS_GONE && c->mode != SET_CHANGE_MERGE) {
+        post->status = submit_by_name(c, &post->why);
         if (!post->status)
             return;
     }
-    if (post->status && a->has_marked)
-        set_mark_private(a->set, false);
-    if (!post->status)
-        publish(a);
-    a->on_done(a, a->user);
+    if (post->status) {
+        if (c->has_marked)
+            set_mark_private(c->set, false);
+    } else if (c->act.kind == ACT_HARVEST) {
+        registry_set_harvest(c->set, c->harvest);
+        c->harvest = NULL;
+    } else {
+        if (c->act.kind == ACT_REMOVAL)
+            registry_set_removed(c->set);
+        else
+            registry_set_settings(c->set, c->settings);
+        c->settings = NULL;
+        registry_notify_changed(c->registry);
+    }
+    c->on_done(c, c->user);
 }
 
 /* A change by an act of this kind; ACT_SETTINGS: by prepare_settings. */
@@ -334,37 +296,37 @@ set_change_new(struct registry *registry, enum act_kind kind,
                struct authority *authority,
                void (*on_done)(struct set_change *, void *), void *user)
 {
-    struct set_change *a = memory_new(1, sizeof(*a));
+    struct set_change *c = memory_new(1, sizeof(*c));
 
-    a->registry = registry;
-    a->on_done = on_done;
-    a->user = user;
-    a->act.kind = kind;
-    a->post.kind = POST_ACT;
-    a->post.act = &a->act;
-    a->post.done = on_answered;
-    a->post.authority = a->authority = authority_ref(authority);
-    return a;
+    c->registry = registry;
+    c->on_done = on_done;
+    c->user = user;
+    c->act.kind = kind;
+    c->post.kind = POST_ACT;
+    c->post.act = &c->act;
+    c->post.done = on_answered;
+    c->post.authority = c->authority = authority_ref(authority);
+    return c;
 }
 
 /* Checks the peers against other sets and our own URL. The claim on the topic
  * ends with the settings. */
 static enum status
-check_peers(const struct set_change *a, struct problem *why)
+check_peers(const struct set_change *c, struct problem *why)
 {
-    struct registry *r = a->registry;
-    struct peers *peers = a->settings->peers;
+    struct registry *r = c->registry;
+    struct peers *peers = c->settings->peers;
     enum status rc;
 
     if (!peers)
         return STATUS_OK;
     rc = peers_check_foreign(peers, registry_public_url(r), why);
-    return rc ? rc : registry_claim_upstream(r, a->name, peers, why);
+    return rc ? rc : registry_claim_upstream(r, c->name, peers, why);
 }
 
-/* Makes a->settings of `before` and the change. */
+/* Makes c->settings of `before` and the change. */
 static enum status
-merge_change(struct set_change *a, const struct settings *before,
+merge_change(struct set_change *c, const struct settings *before,
              struct problem *why)
 {
     struct settings *merged = memory_new(1, sizeof(*merged));
@@ -372,49 +334,62 @@ merge_change(struct set_change *a, const struct settings *before,
     enum status rc;
 
     buf_init(&text, SETTINGS_BYTES_MAX);
-    settings_merge(&text, before, a->change);
-    rc = settings_read(merged, registry_config(a->registry), buf_slice(&text),
+    settings_merge(&text, before, c->change);
+    rc = settings_read(merged, registry_config(c->registry), buf_slice(&text),
                        why);
-    settings_free(a->settings);
-    a->settings = merged;
+    settings_free(c->settings);
+    c->settings = merged;
     if (!rc)
-        rc = check_peers(a, why);
+        rc = check_peers(c, why);
     buf_fini(&text);
     return rc;
 }
 
 static enum status
-check_discards(struct set_change *a, const struct head *head,
+check_discards(struct set_change *c, const struct head *head,
                const struct settings *before, struct problem *why)
 {
-    struct problem what = {""};
+    const struct discards *d = &c->discards;
+    const char *separator = "this would delete ";
+    struct buf what;
     enum status rc =
-        count_discards(a->set, head, before, a->settings, &a->discards, why);
+        count_discards(c->set, head, before, c->settings, &c->discards, why);
 
-    if (rc || !discards_any(&a->discards))
+    if (rc || !discards_any(d))
         return rc;
-    explain_discards(&a->discards, &what);
-    return problem(why, STATUS_CONFLICT,
-                   "%s%s; add ?discard=yes (--discard) if that "
-                   "is meant",
-                   a->mode == SET_CHANGE_REPLACE
-                       ? "PUT resets the settings that it leaves out, and "
-                       : "",
-                   what.text);
+    buf_init(&what, sizeof(why->text));
+    explain_one(&what, &separator, d->lists, "closed Change List", d->entries,
+                "entries");
+    explain_one(&what, &separator, d->archived, "archived document",
+                d->archived_bytes, "bytes");
+    explain_one(&what, &separator, d->files, "content file", d->bytes, "bytes");
+    if (d->uncounted)
+        buf_add_format(&what,
+                       "%sthe content of the last %" PRIu64
+                       " entries, which is not counted yet",
+                       separator, d->uncounted);
+    rc = problem(why, STATUS_CONFLICT,
+                 "%s%.*s; add ?discard=yes (--discard) if that is meant",
+                 c->mode == SET_CHANGE_REPLACE
+                     ? "PUT resets the settings that it leaves out, and "
+                     : "",
+                 SLICE_ARG(buf_slice(&what)));
+    buf_fini(&what);
+    return rc;
 }
 
 /* Caches keep a public set, and others have subscribed to it. Foreign hubs and
  * Sources would learn the name of a private set. */
 static enum status
-check_privacy(const struct set_change *a, bool exists, struct problem *why)
+check_privacy(const struct set_change *c, bool exists, struct problem *why)
 {
-    bool is_private = set_is_private(a->set);
+    bool is_private = set_is_private(c->set);
 
-    if (a->settings->is_private && a->settings->peers)
+    if (c->settings->is_private && c->settings->peers)
         return problem(why, STATUS_INVALID,
                        "private: a private set has no upstreamTopic and no "
                        "hubs, which would tell others of it");
-    if ((exists || is_private) && is_private != a->settings->is_private)
+    if ((exists || is_private) && is_private != c->settings->is_private)
         return problem(why, STATUS_INVALID,
                        "private: is %s from the beginning of the set to its "
                        "end; make another set",
@@ -422,68 +397,54 @@ check_privacy(const struct set_change *a, bool exists, struct problem *why)
     return STATUS_OK;
 }
 
-/* Merged with nothing, a change would reset all the settings that it does not
- * name. */
-static enum status
-check_unread(const struct set_change *a, struct problem *why)
-{
-    if (!set_is_unread(a->set) ||
-        (a->mode == SET_CHANGE_REPLACE && a->may_discard))
-        return STATUS_OK;
-    return problem(why, STATUS_CONFLICT,
-                   "the set %s has settings that this broker cannot read, as "
-                   "its log says; PUT with ?discard=yes replaces them all",
-                   a->name);
-}
-
-/* Takes back what an earlier call of prepare_settings has marked: another
- * broker has made the set meanwhile, or may have. */
-static void
-unmark(struct set_change *a, bool exists, const struct settings *before)
-{
-    if (a->has_marked && !set_is_unread(a->set))
-        set_mark_private(a->set, exists && before->is_private);
-    a->has_marked = false;
-}
-
 /* Log thread: post.h. Earlier settings are in effect. */
 static enum status
 prepare_settings(struct post *post)
 {
-    struct set_change *a = list_entry(post, struct set_change, post);
+    struct set_change *c = list_entry(post, struct set_change, post);
     struct settings before;
     struct head head;
-    bool exists = log_head(a->set->log, &head);
+    bool exists = log_head(c->set->log, &head);
     enum status rc = STATUS_OK;
 
-    registry_settings(a->set, &before);
-    unmark(a, exists, &before);
-    if (exists && a->mode == SET_CHANGE_CREATE)
+    registry_settings(c->set, &before);
+    /* Takes back what an earlier call has marked: another broker has made the
+     * set meanwhile, or may have. */
+    if (c->has_marked && !set_is_unread(c->set))
+        set_mark_private(c->set, exists && before.is_private);
+    c->has_marked = false;
+    if (exists && c->mode == SET_CHANGE_CREATE)
         return problem(&post->why, STATUS_CONFLICT,
                        "the set %s exists; PATCH (tidings set change) changes "
                        "its settings",
-                       a->name);
-    rc = check_unread(a, &post->why);
-    if (rc)
-        return rc;
-    before.peers = registry_peers(a->set);
-    if (a->mode == SET_CHANGE_MERGE)
-        rc = merge_change(a, &before, &post->why);
-    if (!rc && exists && !a->may_discard)
-        rc = check_discards(a, &head, &before, &post->why);
+                       c->name);
+    /* Merged with nothing, a change would reset all the settings that it does
+     * not name. */
+    if (set_is_unread(c->set) &&
+        !(c->mode == SET_CHANGE_REPLACE && c->may_discard))
+        return problem(&post->why, STATUS_CONFLICT,
+                       "the set %s has settings that this broker cannot read, "
+                       "as its log says; PUT with ?discard=yes replaces them "
+                       "all",
+                       c->name);
+    before.peers = registry_peers(c->set);
+    if (c->mode == SET_CHANGE_MERGE)
+        rc = merge_change(c, &before, &post->why);
+    if (!rc && exists && !c->may_discard)
+        rc = check_discards(c, &head, &before, &post->why);
     settings_fini(&before);
     if (!rc)
-        rc = check_privacy(a, exists, &post->why);
+        rc = check_privacy(c, exists, &post->why);
     if (rc)
         return rc;
-    buf_clear(&a->text);
-    settings_write(&a->text, a->settings, false);
-    if (a->settings->is_private && !set_is_private(a->set)) {
-        a->has_marked = true;
-        set_mark_private(a->set, true);
+    buf_clear(&c->text);
+    settings_write(&c->text, c->settings, false);
+    if (c->settings->is_private && !set_is_private(c->set)) {
+        c->has_marked = true;
+        set_mark_private(c->set, true);
     }
-    post->settings = buf_slice(&a->text);
-    post->limits = settings_limits(a->settings);
+    post->settings = buf_slice(&c->text);
+    post->limits = settings_limits(c->settings);
     return STATUS_OK;
 }
 
@@ -493,34 +454,34 @@ set_change_settings(struct registry *registry,
                     void (*on_done)(struct set_change *, void *), void *user,
                     struct problem *why)
 {
-    struct set_change *a;
+    struct set_change *c;
     enum status rc = name_check("set", wish->name, why);
 
     if (rc)
         return rc;
-    a = set_change_new(registry, ACT_SETTINGS, wish->authority, on_done, user);
-    a->settings = memory_new(1, sizeof(*a->settings));
-    buf_init(&a->text, SETTINGS_BYTES_MAX);
-    memcpy(a->name, wish->name.data, wish->name.size);
-    a->mode = wish->mode;
-    a->may_discard = wish->may_discard;
-    a->client = client_ref(wish->client);
-    rc = set_change_read(registry, wish, a->settings, why);
+    c = set_change_new(registry, ACT_SETTINGS, wish->authority, on_done, user);
+    c->settings = memory_new(1, sizeof(*c->settings));
+    buf_init(&c->text, SETTINGS_BYTES_MAX);
+    memcpy(c->name, wish->name.data, wish->name.size);
+    c->mode = wish->mode;
+    c->may_discard = wish->may_discard;
+    c->client = client_ref(wish->client);
+    rc = set_change_read(registry, wish, c->settings, why);
     if (!rc)
-        rc = check_peers(a, why);
+        rc = check_peers(c, why);
     if (rc)
         goto out;
-    if (a->mode == SET_CHANGE_MERGE) {
-        a->change = a->settings;
-        a->settings = NULL;
+    if (c->mode == SET_CHANGE_MERGE) {
+        c->change = c->settings;
+        c->settings = NULL;
     }
-    a->post.kind = POST_SETTINGS;
-    a->post.prepare = prepare_settings;
-    rc = submit_by_name(a, why);
+    c->post.kind = POST_SETTINGS;
+    c->post.prepare = prepare_settings;
+    rc = submit_by_name(c, why);
 
 out:
     if (rc)
-        set_change_free(a);
+        set_change_free(c);
     return rc;
 }
 
@@ -537,19 +498,19 @@ struct awaited {
 };
 
 static void
-on_made(struct set_change *a, void *user)
+on_made(struct set_change *c, void *user)
 {
     struct awaited *w = user;
 
     pthread_mutex_lock(&w->mutex);
     w->is_done = true;
-    w->set = a->set;
-    w->rc = a->post.status;
+    w->set = c->set;
+    w->rc = c->post.status;
     if (w->rc && w->why)
-        *w->why = a->post.why;
+        *w->why = c->post.why;
     pthread_cond_signal(&w->changed);
     pthread_mutex_unlock(&w->mutex);
-    set_change_free(a);
+    set_change_free(c);
 }
 
 enum status
@@ -580,20 +541,20 @@ set_change_harvest(struct registry *registry, struct slice name,
                    void (*on_done)(struct set_change *, void *), void *user,
                    struct problem *why)
 {
-    struct set_change *a =
+    struct set_change *c =
         set_change_new(registry, ACT_HARVEST, authority, on_done, user);
     enum status rc = name_check("set", name, why);
 
-    a->client = client_ref(client);
-    a->harvest = harvest;
-    a->mode = harvest ? SET_CHANGE_REPLACE : SET_CHANGE_MERGE;
-    a->act.harvest.text = harvest ? harvest->text : SLICE("");
+    c->client = client_ref(client);
+    c->harvest = harvest;
+    c->mode = harvest ? SET_CHANGE_REPLACE : SET_CHANGE_MERGE;
+    c->act.harvest.text = harvest ? harvest->text : SLICE("");
     if (!rc) {
-        memcpy(a->name, name.data, name.size);
-        rc = submit_by_name(a, why);
+        memcpy(c->name, name.data, name.size);
+        rc = submit_by_name(c, why);
     }
     if (rc)
-        set_change_free(a);
+        set_change_free(c);
     return rc;
 }
 
@@ -602,16 +563,16 @@ set_change_remove(struct set *set, struct authority *authority,
                   void (*on_done)(struct set_change *, void *), void *user,
                   struct problem *why)
 {
-    struct set_change *a =
+    struct set_change *c =
         set_change_new(set->registry, ACT_REMOVAL, authority, on_done, user);
     enum status rc;
 
-    a->mode = SET_CHANGE_MERGE;
-    a->set = set;
-    a->post.set = set->log;
-    a->post.grace_us = registry_config(set->registry)->remove_grace_us;
-    rc = submit_change(a, why);
+    c->mode = SET_CHANGE_MERGE;
+    c->set = set;
+    c->post.set = set->log;
+    c->post.grace_us = registry_config(set->registry)->remove_grace_us;
+    rc = submit_change(c, why);
     if (rc)
-        set_change_free(a);
+        set_change_free(c);
     return rc;
 }

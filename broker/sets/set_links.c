@@ -18,6 +18,47 @@ set_links_hubs(const struct set *set, struct hubs *hubs)
     peers_unref(peers);
 }
 
+/* Generations */
+
+struct link_text
+set_link_kind(const struct set *set, enum generation_kind kind, const char *end)
+{
+    return link_format("%s/sets/%s/%s%s", registry_public_url(set->registry),
+                       set->name, links_kinds[kind].folder, end);
+}
+
+struct link_text
+set_link_generation(const struct set *set, enum generation_kind kind,
+                    uint64_t number)
+{
+    char end[32];
+
+    snprintf(end, sizeof(end), "/%012" PRIu64 ".xml", number);
+    return set_link_kind(set, kind, end);
+}
+
+struct link_text
+set_link_part(const struct set *set, enum generation_kind kind, uint64_t number,
+              uint64_t part, const char *end)
+{
+    char path[80];
+
+    snprintf(path, sizeof(path), "/%012" PRIu64 "/%012" PRIu64 "%s", number,
+             part, end);
+    return set_link_kind(set, kind, path);
+}
+
+struct link_text
+set_link_range(const struct set *set, const char *folder, uint64_t first,
+               uint64_t last)
+{
+    return link_format(
+        "%s/sets/%s/%s-archive/%012" PRIu64 "-%012" PRIu64 ".xml",
+        registry_public_url(set->registry), set->name, folder, first, last);
+}
+
+/* MQTT */
+
 /* Appends the topic level by level, with a slash before each. */
 static void
 add_levels(struct mqtt_link *link, const char *levels)
@@ -32,24 +73,6 @@ add_levels(struct mqtt_link *link, const char *levels)
         link->text[link->size++] = '/';
         link->size += uri_encode(level, link->text + link->size);
     }
-}
-
-static void
-write_link(struct mqtt_link *link, const struct bridge_config *bridge,
-           const char *set)
-{
-    const char *url = bridge->public_url[0] ? bridge->public_url : bridge->url;
-    bool has_notifications = bridge->publish & BRIDGE_NOTIFICATIONS;
-
-    link->size = strlen(url);
-    memcpy(link->text, url, link->size);
-    add_levels(link, bridge->prefix);
-    add_levels(link, set);
-    link->size += (size_t)snprintf(
-        link->text + link->size, sizeof(link->text) - link->size, "%s",
-        has_notifications ? "/notifications" : "/changes/+");
-    link->type =
-        bridge->form == BRIDGE_XML ? "application/xml" : "application/json";
 }
 
 static bool
@@ -79,8 +102,22 @@ set_links_mqtt(const struct set *set, struct mqtt_links *mqtt)
     mqtt->n = 0;
     for (size_t i = 0; i < bridging->n; i++) {
         const struct bridge_config *bridge = &bridging->all[i];
+        const char *url =
+            bridge->public_url[0] ? bridge->public_url : bridge->url;
+        struct mqtt_link *link = &mqtt->links[mqtt->n];
 
-        if (strcmp(bridge->public_url, "none") && publishes(bridge, set))
-            write_link(&mqtt->links[mqtt->n++], bridge, set->name);
+        if (!strcmp(url, "none") || !publishes(bridge, set))
+            continue;
+        mqtt->n++;
+        link->size = strlen(url);
+        memcpy(link->text, url, link->size);
+        add_levels(link, bridge->prefix);
+        add_levels(link, set->name);
+        link->size += (size_t)snprintf(
+            link->text + link->size, sizeof(link->text) - link->size, "%s",
+            bridge->publish & BRIDGE_NOTIFICATIONS ? "/notifications"
+                                                   : "/changes/+");
+        link->type =
+            bridge->form == BRIDGE_XML ? "application/xml" : "application/json";
     }
 }

@@ -1,7 +1,7 @@
 /*
  * set_links.h - the links of a set that its settings and the bridges decide on:
- * hubs, and channels at MQTT brokers. Its documents and its JSON have them
- * beside the channels of links.h.
+ * hubs, and channels at MQTT brokers; and those to its lists and dumps. Its
+ * documents and its JSON have them beside the channels of links.h.
  *
  *     <https://example.org/hub>; rel="hub"
  *     mqtts://mqtt.example.org/tidings/demo/notifications
@@ -25,6 +25,32 @@ struct hubs {
 };
 
 void set_links_hubs(const struct set *set, struct hubs *hubs);
+
+/* The fixed address of a kind of generations, the current one or its index; the
+ * archive of the kind, or its index. */
+#define LINK_CURRENT ".xml"
+#define LINK_ARCHIVE "-archive.xml"
+struct link_text set_link_kind(const struct set *set, enum generation_kind kind,
+                               const char *end);
+
+/* One generation: the list or dump, or its index. */
+struct link_text set_link_generation(const struct set *set,
+                                     enum generation_kind kind,
+                                     uint64_t number);
+
+/* Part `part` of a generation; `end` gives its type. */
+#define LINK_PART     ".xml"
+#define LINK_PACKAGE  ".zip"
+#define LINK_MANIFEST "-manifest.xml"
+struct link_text set_link_part(const struct set *set, enum generation_kind kind,
+                               uint64_t number, uint64_t part, const char *end);
+
+/* The document of an archive with the kept ones of those numbered `first` to
+ * `last`: of the kind of generations with that folder (links_kinds), or of
+ * closed Change Lists (R-219). */
+#define LINK_LISTS "changelist"
+struct link_text set_link_range(const struct set *set, const char *folder,
+                                uint64_t first, uint64_t last);
 
 #define MQTT_LINK_REL "urn:tidings:1:mqtt"
 

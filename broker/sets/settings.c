@@ -58,16 +58,6 @@ static const struct row {
 
 #define N_ROWS (sizeof(rows) / sizeof(rows[0]))
 
-/* Returns the option of a row, redirected to a member of struct settings. */
-static struct option
-option_of(const struct row *row)
-{
-    struct option option = *config_option(row->option);
-
-    option.offset = row->offset;
-    return option;
-}
-
 void
 settings_start(struct settings *settings, const struct config *config)
 {
@@ -132,11 +122,12 @@ take_text(struct reading *r, struct slice text, struct problem *why)
 static enum status
 take_option(struct reading *r, struct slice digits, struct problem *why)
 {
-    struct option option = option_of(r->row);
+    struct option option = *config_option(r->row->option);
     struct problem inner = {""};
     char text[64];
     enum status rc;
 
+    option.offset = r->row->offset; /* in struct settings */
     snprintf(text, sizeof(text), "%.*s", SLICE_ARG(digits));
     if (digits.size >= sizeof(text))
         return problem(why, STATUS_INVALID, "%s: has too many digits",
@@ -223,23 +214,17 @@ static const struct json_members members = {
     .take = take_value,
 };
 
-static bool
-is_blank(struct slice text)
-{
-    for (size_t i = 0; i < text.size; i++)
-        if (!memchr(" \t\r\n", text.data[i], 4))
-            return false;
-    return true;
-}
-
 enum status
 settings_read(struct settings *settings, const struct config *config,
               struct slice text, struct problem *why)
 {
     struct reading r = {.settings = settings};
+    size_t blank = 0;
 
     settings_start(settings, config);
-    return is_blank(text)
+    while (blank < text.size && memchr(" \t\r\n", text.data[blank], 4))
+        blank++;
+    return blank == text.size
                ? STATUS_OK
                : json_members_read(&members, text, &r, &settings->named, why);
 }
@@ -275,18 +260,6 @@ settings_check_cluster(const struct settings *settings, struct problem *why)
 
 /* Writing */
 
-static void
-write_hubs(struct buf *to, const struct peers *peers)
-{
-    BUF_ADD(to, "[");
-    for (unsigned i = 0; peers && i < peers->n_hubs; i++) {
-        if (i > 0)
-            BUF_ADD(to, ",");
-        json_text(to, slice_of(peers->hubs[i]));
-    }
-    BUF_ADD(to, "]");
-}
-
 /* A number, or the word for it. */
 static void
 write_number(struct buf *to, const char *at, const struct row *row)
@@ -312,38 +285,6 @@ flag_of(const struct settings *settings, const struct row *row)
 
     memcpy(&is_true, (const char *)settings + row->offset, sizeof(is_true));
     return is_true;
-}
-
-static void
-write_value(struct buf *to, const struct settings *settings,
-            const struct row *row)
-{
-    const char *at = (const char *)settings + row->offset;
-    unsigned choice;
-
-    switch (row->kind) {
-    case ROW_TEXT:
-    case ROW_URL:
-        json_text(to, slice_of(at));
-        break;
-    case ROW_NUMBER:
-    case ROW_KEEP:
-        write_number(to, at, row);
-        break;
-    case ROW_CHOICE:
-        memcpy(&choice, at, sizeof(choice));
-        json_text(to, option_word(config_option(row->option), choice));
-        break;
-    case ROW_FLAG:
-        buf_add_text(to, flag_of(settings, row) ? "true" : "false");
-        break;
-    case ROW_UPSTREAM:
-        json_text(to, slice_of(settings->peers->upstream));
-        break;
-    case ROW_HUBS:
-        write_hubs(to, settings->peers);
-        break;
-    }
 }
 
 /* True if the settings in effect include the row. */
@@ -375,9 +316,39 @@ static void
 write_row(struct buf *to, const struct settings *settings,
           const struct row *row, const char **separator)
 {
+    const char *at = (const char *)settings + row->offset;
+    const struct peers *peers = settings->peers;
+    unsigned choice;
+
     buf_add_format(to, "%s\"%s\":", *separator, row->name);
-    write_value(to, settings, row);
     *separator = ",";
+    switch (row->kind) {
+    case ROW_TEXT:
+    case ROW_URL:
+        json_text(to, slice_of(at));
+        break;
+    case ROW_NUMBER:
+    case ROW_KEEP:
+        write_number(to, at, row);
+        break;
+    case ROW_CHOICE:
+        memcpy(&choice, at, sizeof(choice));
+        json_text(to, option_word(config_option(row->option), choice));
+        break;
+    case ROW_FLAG:
+        buf_add_text(to, flag_of(settings, row) ? "true" : "false");
+        break;
+    case ROW_UPSTREAM:
+        json_text(to, slice_of(peers->upstream));
+        break;
+    case ROW_HUBS:
+        for (unsigned i = 0; peers && i < peers->n_hubs; i++) {
+            buf_add_text(to, i > 0 ? "," : "[");
+            json_text(to, slice_of(peers->hubs[i]));
+        }
+        buf_add_text(to, peers && peers->n_hubs > 0 ? "]" : "[]");
+        break;
+    }
 }
 
 void

@@ -80,16 +80,6 @@ source_changes_add(struct source_changes *c, const struct act *act)
     add_change(c, &change);
 }
 
-static size_t
-removals_of(const struct source_changes *c)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < c->n; i++)
-        n += c->all[i].is_removal;
-    return n;
-}
-
 /* Looking at the sets that are there, those that the round removes excepted. */
 struct looking {
     struct source_changes *changes;
@@ -143,14 +133,6 @@ by_number(const void *a, const void *b)
     return (one->number > other->number) - (one->number < other->number);
 }
 
-/* Births come with the highest numbers: so a part begins with its first one, or
- * again with the first after all of it had gone. */
-static bool
-is_new(const struct source_changes *c, uint64_t number, uint64_t begin)
-{
-    return number == begin || c->emptied == begin;
-}
-
 /* Returns how the changes `from` to `to` - 1 alter their part. */
 static enum change_kind
 change_of(struct source_changes *c, struct registry *registry, size_t from,
@@ -162,9 +144,13 @@ change_of(struct source_changes *c, struct registry *registry, size_t from,
     looking.begin = parts_begin(&c->after, c->all[from].number);
     looking.end = looking.begin + c->after.size - 1;
     for (size_t i = from; i < to; i++) {
+        /* Births come with the highest numbers: so a part begins with its first
+         * one, or again with the first after all of it had gone. */
         if (c->all[i].is_birth)
-            return is_new(c, c->all[i].number, looking.begin) ? CHANGE_CREATED
-                                                              : CHANGE_UPDATED;
+            return c->all[i].number == looking.begin ||
+                           c->emptied == looking.begin
+                       ? CHANGE_CREATED
+                       : CHANGE_UPDATED;
         is_removal |= c->all[i].is_removal;
     }
     if (!is_removal)
@@ -188,49 +174,46 @@ announce_parts(struct source_changes *c, struct registry *registry,
         uint64_t begin = parts_begin(&c->after, c->all[i].number);
         struct link_text loc =
             source_description_part(registry, &c->after, begin);
+        enum change_kind change;
 
         for (next = i + 1; next < c->n; next++)
             if (c->all[next].number - begin >= c->after.size)
                 break;
-        announce(user,
-                 are_new ? CHANGE_CREATED : change_of(c, registry, i, next),
-                 &loc, &index);
+        change = are_new ? CHANGE_CREATED : change_of(c, registry, i, next);
+        if (announce)
+            announce(user, change, loc, &index);
     }
-}
-
-/* All sets, instead of those that have changed. */
-static void
-take_all(struct source_changes *c, struct registry *registry)
-{
-    struct looking looking = {.changes = c, .n = c->n};
-    size_t n = 0;
-
-    registry_each(registry, add_set, &looking);
-    for (size_t i = 0; i < c->n; i++)
-        if (!c->all[i].is_removal)
-            c->all[n++] = c->all[i];
-    c->n = n;
 }
 
 enum status
 source_changes_announce(struct source_changes *c, struct registry *registry,
                         source_announce_fn *announce, void *user)
 {
-    struct link_text loc = registry_link(registry, LINK_DESCRIPTION);
+    struct looking looking = {.changes = c, .n = c->n};
+    size_t n_removed = 0, n = 0;
     bool are_new;
 
     if (c->n == 0)
         return STATUS_OK;
+    for (size_t i = 0; i < c->n; i++)
+        n_removed += c->all[i].is_removal;
     c->after =
-        parts_with(registry, registry_count_public(registry) - removals_of(c));
+        parts_with(registry, registry_count_public(registry) - n_removed);
     are_new = !c->before.has_index || c->before.size != c->after.size;
-    if (c->after.has_index && are_new)
-        take_all(c, registry);
+    if (c->after.has_index && are_new) {
+        /* All sets, instead of those that have changed. */
+        registry_each(registry, add_set, &looking);
+        for (size_t i = 0; i < c->n; i++)
+            if (!c->all[i].is_removal)
+                c->all[n++] = c->all[i];
+        c->n = n;
+    }
     if (c->is_short)
         return STATUS_MEMORY;
     if (c->after.has_index)
         announce_parts(c, registry, are_new, announce, user);
-    else
-        announce(user, CHANGE_UPDATED, &loc, NULL);
+    else if (announce)
+        announce(user, CHANGE_UPDATED,
+                 registry_link(registry, LINK_DESCRIPTION), NULL);
     return STATUS_OK;
 }

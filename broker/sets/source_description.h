@@ -66,11 +66,12 @@ void source_changes_add(struct source_changes *changes, const struct act *act);
 
 /* `index`: the index above the document, or NULL. */
 typedef void source_announce_fn(void *user, enum change_kind change,
-                                const struct link_text *loc,
+                                struct link_text loc,
                                 const struct link_text *index);
 
-/* Announces the changes of the round, if there are any. STATUS_MEMORY: there
- * was none for all of them, and none is announced. */
+/* Announces the changes of the round, if there are any; `announce` NULL:
+ * another broker has. STATUS_MEMORY: there was none for all of them, and none
+ * is announced. */
 MUST_CHECK enum status source_changes_announce(struct source_changes *changes,
                                                struct registry *registry,
                                                source_announce_fn *announce,

@@ -38,19 +38,6 @@ find_topic(struct upstreams *u, const char *topic)
     return NULL;
 }
 
-/* Takes over `topic`. */
-static struct upstream *
-add_topic(struct upstreams *u, char *topic, const char *owner)
-{
-    struct upstream *new = memory_new(1, sizeof(*new));
-
-    new->all = u;
-    snprintf(new->owner, sizeof(new->owner), "%s", owner);
-    new->topic = topic;
-    map_add(&u->topics, &new->node, map_hash(&u->topics, slice_of(topic)));
-    return new;
-}
-
 enum status
 upstreams_claim(struct upstreams *u, struct slice url, const char *owner,
                 struct upstream **claim, struct problem *why)
@@ -65,7 +52,11 @@ upstreams_claim(struct upstreams *u, struct slice url, const char *owner,
         rc = problem(why, STATUS_INVALID, "\"%s\" is the topic of %s already",
                      problem_quote(url).text, at->owner);
     } else if (!at) {
-        at = add_topic(u, topic, owner);
+        at = memory_new(1, sizeof(*at));
+        at->all = u;
+        snprintf(at->owner, sizeof(at->owner), "%s", owner);
+        at->topic = topic;
+        map_add(&u->topics, &at->node, map_hash(&u->topics, slice_of(topic)));
         topic = NULL;
     }
     if (!rc) {

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "broker/base/metrics.h"
 #include "broker/posts/ingest.h"
+#include "broker/sets/upstream_topics.h"
 
 /*
  * A document. From begin_next until its job is done the worker owns it, except
@@ -56,7 +57,8 @@ intake_target_of(struct foreign_sources *foreign, struct slice url)
         .topic = foreign_topic_of_url(foreign->topics, url)};
 
     if (!target.topic)
-        target.set = registry_upstream(foreign->topics->registry, url);
+        target.set =
+            upstreams_find(registry_upstreams(foreign->topics->registry), url);
     return target;
 }
 

@@ -63,8 +63,8 @@ claim_url(struct foreign_topic *topic, struct problem *why)
     char owner[UPSTREAM_OWNER_MAX + 1];
 
     snprintf(owner, sizeof(owner), "relay %s", topic->name);
-    return registry_claim(topic->topics->registry, slice_of(topic->url), owner,
-                          &topic->claim, why);
+    return upstreams_claim(registry_upstreams(topic->topics->registry),
+                           slice_of(topic->url), owner, &topic->claim, why);
 }
 
 /* The end of a turn, and of a topic */

@@ -8,6 +8,7 @@
 #include "proto/datetime.h"
 #include "tests/clock.h"
 #include "tests/support/bodies.h"
+#include "tests/support/chores.h"
 #include "tests/support/model.h"
 #include "tests/support/schema.h"
 #include "tests/support/tempdir.h"

@@ -1,9 +1,11 @@
 #include "tests/support/channel.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "broker/readers/message.h"
+#include "broker/sets/framework_events.h"
 #include "tests/support/schema.h"
 #include "tests/support/xpath.h"
 #include "tests/test.h"
@@ -25,6 +27,40 @@ channel_last(struct sets *s)
         STATUS_OK);
     assert_true(log_head(registry_framework(s->registry), &head));
     return head.last;
+}
+
+void
+channel_add(struct sets *s, const struct event *event, unsigned n)
+{
+    char tag[sizeof(CHANNEL_TAG_SET) + SET_NAME_MAX] = CHANNEL_TAG_SOURCE;
+    struct set *noted =
+        event->set ? event->set : registry_framework_set(s->registry);
+    struct fragment *fragments = calloc(n, sizeof(*fragments));
+    struct post post = {
+        .kind = POST_CHANGES,
+        .set = registry_framework(s->registry),
+        .fragments = fragments,
+        .n_fragments = n,
+    };
+    struct change change;
+
+    if (event->set)
+        snprintf(tag, sizeof(tag), CHANNEL_TAG_SET "%s", event->set->name);
+    change_init(&change);
+    change.loc = event->loc;
+    change.kind = event->change;
+    change.capability = slice_of(capability_name(event->capability));
+    change.tags = slice_of(tag);
+    buf_init(&post.bytes, SIZE_MAX);
+    for (unsigned i = 0; i < n; i++)
+        assert_int_equal(
+            fragment_write(&post.bytes, &change, &fragments[i], NULL),
+            STATUS_OK);
+    assert_int_equal(log_post_and_wait(registry_log(s->registry), &post, NULL),
+                     STATUS_OK);
+    atomic_store(&noted->last_event, post.last);
+    buf_fini(&post.bytes);
+    free(fragments);
 }
 
 static const char *

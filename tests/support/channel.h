@@ -12,7 +12,19 @@
 #include <stdint.h>
 
 #include "broker/sets/registry.h"
+#include "proto/resourcesync/vocab.h"
 #include "tests/support/sets.h"
+
+/* An event of a test's own. */
+struct event {
+    enum change_kind change;
+    enum capability capability; /* of the document */
+    struct set *set;            /* its set; NULL: the Source */
+    struct slice loc;
+};
+
+/* Adds `n` such events to the framework log, in one post. */
+void channel_add(struct sets *s, const struct event *event, unsigned n);
 
 /* Returns the seq of the last event of all channels, after the events of all
  * answered posts. */

@@ -11,6 +11,7 @@
 #include "proto/resourcesync/document_write.h"
 #include "tests/clock.h"
 #include "tests/support/bodies.h"
+#include "tests/support/chores.h"
 #include "tests/support/schema.h"
 #include "tests/support/set_changes.h"
 #include "tests/support/tempdir.h"

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/chores.h"
 #include "tests/support/kept.h"
 #include "tests/support/set_changes.h"
 #include "tests/support/tempdir.h"

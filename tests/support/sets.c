@@ -11,6 +11,7 @@
 #include "broker/posts/ingest.h"
 #include "broker/sets/framework_events.h"
 #include "broker/store/store.h"
+#include "tests/support/chores.h"
 #include "tests/support/posts.h"
 #include "tests/test.h"
 

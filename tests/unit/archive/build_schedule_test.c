@@ -10,6 +10,7 @@
 #include "broker/builds/generation.h"
 #include "broker/documents/documents.h"
 #include "tests/clock.h"
+#include "tests/support/chores.h"
 #include "tests/support/set_changes.h"
 #include "tests/test.h"
 #include "tests/unit/archive/stage.h"

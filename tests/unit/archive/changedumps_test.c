@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "broker/builds/generation.h"
+#include "tests/support/chores.h"
 #include "tests/support/set_changes.h"
 #include "tests/test.h"
 #include "tests/unit/archive/stage.h"

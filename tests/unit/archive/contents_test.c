@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "broker/archive/set_progress.h"
+#include "tests/support/chores.h"
 #include "tests/support/keeping.h"
 #include "tests/support/kept.h"
 #include "tests/support/model.h"
@@ -326,11 +327,11 @@ TEST(is_never_ahead_of_the_state)
     assert_int_equal(content_at(keeping_content(w))->seq, 0);
     keeping_fold_all(w);
     assert_int_equal(content_at(keeping_content(w))->seq, 1);
-    state_fold_hold(&w->folding, keeping_demo(w));
+    w->folding.held = keeping_demo(w);
     keeping_post_with(w, 0, 1);
     keeping_fold_all(w);
     assert_int_equal(content_at(keeping_content(w))->seq, 1);
-    state_fold_hold(&w->folding, NULL);
+    w->folding.held = NULL;
     keeping_fold_all(w);
     assert_int_equal(content_at(keeping_content(w))->seq, 2);
     keeping_close(w);

@@ -1,5 +1,6 @@
 #include "tests/unit/archive/folded.h"
 
+#include "tests/support/chores.h"
 #include "tests/support/model.h"
 #include "tests/test.h"
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "broker/archive/set_progress.h"
+#include "tests/support/chores.h"
 #include "tests/test.h"
 #include "tests/unit/archive/folded.h"
 
@@ -134,11 +135,11 @@ TEST(is_folded_again_when_a_walk_has_found_damage)
     assert_int_equal(rc, STATUS_IO);
 
     /* A build that has begun from this state gets no other one. */
-    state_fold_hold(&world.folding, sets_find(&world.sets, "demo"));
+    world.folding.held = sets_find(&world.sets, "demo");
     assert_int_equal(state_fold_open(&world.folding,
                                      sets_find(&world.sets, "demo"), &r, &why),
                      STATUS_IO);
-    state_fold_hold(&world.folding, NULL);
+    world.folding.held = NULL;
     assert_int_equal(resources_at(world_state("demo"))->seq, 0);
     world_fold();
     world_check("demo");

@@ -7,9 +7,10 @@
 #include <sys/statvfs.h>
 
 #include "broker/builds/generation.h"
-#include "broker/sets/links.h"
+#include "broker/sets/set_links.h"
 #include "tests/clock.h"
 #include "tests/support/build_orders.h"
+#include "tests/support/chores.h"
 #include "tests/support/model.h"
 #include "tests/support/set_changes.h"
 #include "tests/support/shared_journal.h"
@@ -244,11 +245,11 @@ TEST(are_served_as_far_as_they_are_built)
             assert_int_equal(build_orders_try(late, resourcelist_current_open,
                                               0, 0, &document),
                              STATUS_OK);
-            assert_string_equal(document.lasting,
-                                link_to_generation(SETS_URL, "demo",
-                                                   GENERATION_RESOURCELIST,
-                                                   n - 1)
-                                    .text);
+            assert_string_equal(
+                document.lasting,
+                set_link_generation(sets_find(&late->sets, "demo"),
+                                    GENERATION_RESOURCELIST, n - 1)
+                    .text);
             document_close(&document);
         }
         build_orders_work(late);
@@ -721,9 +722,10 @@ TEST(without_room_are_passed_over_for_the_deletion_of_old_lists)
     assert_int_equal(
         build_orders_try(late, resourcelist_current_open, 0, 0, &document),
         STATUS_OK);
-    assert_string_equal(
-        document.lasting,
-        link_to_generation(SETS_URL, "demo", GENERATION_RESOURCELIST, 1).text);
+    assert_string_equal(document.lasting,
+                        set_link_generation(sets_find(&late->sets, "demo"),
+                                            GENERATION_RESOURCELIST, 1)
+                            .text);
     document_close(&document);
 
     /* It has ordered the next one, for the log begins behind the current. */

@@ -1,8 +1,8 @@
 #include "broker/archive/retention.h"
 
 #include "broker/archive/set_progress.h"
-#include "broker/sets/framework_events.h"
 #include "tests/clock.h"
+#include "tests/support/channel.h"
 #include "tests/test.h"
 #include "tests/unit/sets/stage.h"
 
@@ -205,8 +205,7 @@ TEST(retains_a_fixed_number_of_the_framework_log)
         struct post close = {.kind = POST_CLOSE,
                              .set = registry_framework(s.registry)};
 
-        assert_int_equal(framework_event_submit(s.registry, &event, NULL),
-                         STATUS_OK);
+        channel_add(&s, &event, 1);
         assert_int_equal(
             log_post_and_wait(registry_log(s.registry), &close, NULL),
             STATUS_OK);

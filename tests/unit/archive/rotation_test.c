@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "tests/clock.h"
+#include "tests/support/chores.h"
 #include "tests/test.h"
 #include "tests/unit/sets/stage.h"
 

@@ -8,6 +8,7 @@
 
 #include "broker/archive/set_progress.h"
 #include "broker/base/metrics.h"
+#include "tests/support/chores.h"
 #include "tests/support/model.h"
 #include "tests/support/set_changes.h"
 #include "tests/test.h"

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "broker/state/upload_file.h"
+#include "tests/support/chores.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"

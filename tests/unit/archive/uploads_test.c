@@ -8,6 +8,7 @@
 
 #include "broker/state/upload_file.h"
 #include "tests/clock.h"
+#include "tests/support/chores.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
 #include "tests/test.h"
@@ -65,7 +66,7 @@ TEST(others_do_not_wait_for_a_state_that_is_held)
     folding.rest_us = FOLD_AT_ONCE;
     snprintf(dir, sizeof(dir), "%s/uploads", tempdir_path(state));
     sets_post(&sets, "held", 1, 5);
-    state_fold_hold(&folding, sets_find(&sets, "held"));
+    folding.held = sets_find(&sets, "held");
     for (unsigned i = 0; i < 3; i++)
         stage(&sets, dir, names[i]);
     if (uploads_init(&u, sets.registry, &folding, NULL, &why))
@@ -77,7 +78,7 @@ TEST(others_do_not_wait_for_a_state_that_is_held)
     assert_int_equal(sets_head(&sets, "held").last, 5);
     assert_false(chore_step(&u.chore));
 
-    state_fold_hold(&folding, NULL);
+    folding.held = NULL;
     clock_pass_us(999999); /* it was put off for a second */
     work(&u);
     assert_int_equal(sets_head(&sets, "held").last, 5);

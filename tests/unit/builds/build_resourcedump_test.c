@@ -9,6 +9,7 @@
 #include "base/options.h"
 #include "broker/builds/build.h"
 #include "broker/builds/generation.h"
+#include "tests/support/chores.h"
 #include "tests/support/set_changes.h"
 #include "tests/test.h"
 #include "tests/unit/archive/stage.h"

@@ -43,9 +43,8 @@ TEST(finds_each_document_by_its_path)
         {"/sets/demo/changelist.xml", changelist_current_open, "demo", 0},
         {"/sets/demo/changelist-archive.xml", changelist_archive_open, "demo",
          0},
-        {"/sets/demo/notifications", notifications_changes_open, "demo", 0},
-        {"/sets/demo/framework-notifications", notifications_framework_open,
-         "demo", 0},
+        {"/sets/demo/notifications", notifications_open, "demo", 0},
+        {"/sets/demo/framework-notifications", notifications_open, "demo", 0},
         {"/sets/demo/changes/000000000001.xml", changelist_open, "demo", 1},
         {"/sets/a.b-c_d/changes/000000000120.xml", changelist_open, "a.b-c_d",
          120},
@@ -157,9 +156,14 @@ open_source(struct sets *s, struct xpath *x)
 {
     struct document_wish wish = {.registry = s->registry,
                                  .patience = LOG_MEMORY};
+    struct document_found found;
+    struct document document;
 
     /* There may be many sets: not on a thread that others wait for. */
-    stage_refuses(source_description_open, &wish, STATUS_AGAIN, NULL);
+    assert_int_equal(documents_find(SLICE("/.well-known/resourcesync"), &found),
+                     STATUS_OK);
+    assert_int_equal(documents_open(&found, &wish, &document, NULL),
+                     STATUS_AGAIN);
     wish.patience = LOG_DISK;
     stage_parse(stage_body(source_description_open, &wish), x);
 }

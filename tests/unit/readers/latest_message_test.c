@@ -176,9 +176,7 @@ TEST(is_the_last_round_that_told_something_on_the_channel)
     assert_latest_events(sets_find(&s, "other"), CREATED("other") SOURCE);
     event.set = sets_find(&s, "other");
     clock_pass_us(ROUND_US);
-    for (unsigned i = 0; i < 3000; i++) /* more than are looked at at once */
-        assert_int_equal(framework_event_submit(s.registry, &event, NULL),
-                         STATUS_OK);
+    channel_add(&s, &event, 3000); /* more than are looked at at once */
     channel_last(&s);
     assert_latest_events(demo, SOURCE);
     stage_restart();
@@ -222,18 +220,14 @@ TEST(is_the_same_where_rounds_have_no_gap_between_them)
     };
 
     event.set = post_each(1, 1);
-    for (unsigned i = 0; i < 5; i++)
-        assert_int_equal(framework_event_submit(s.registry, &event, NULL),
-                         STATUS_OK);
+    channel_add(&s, &event, 5);
     channel_last(&s);
     latest(event.set, true, MIB);
     stage_restart();
     event.set = sets_find(&s, "demo");
     assert_is_text_of(event.set, true, MIB);
 
-    for (unsigned i = 0; i < LATEST_MESSAGE_ROUND_MAX; i++)
-        assert_int_equal(framework_event_submit(s.registry, &event, NULL),
-                         STATUS_OK);
+    channel_add(&s, &event, LATEST_MESSAGE_ROUND_MAX);
     channel_last(&s);
     latest(event.set, true, MIB);
     assert_int_equal(count_entries(), LATEST_MESSAGE_ROUND_MAX);

@@ -375,42 +375,6 @@ TEST(a_part_of_the_source_ends_and_begins_again, stage_configure, stage_close)
     assert_told("updated " DESCRIPTION_9 "updated " DESCRIPTION_9);
 }
 
-/* "Any module can raise": about a set, or about the Source. */
-TEST(other_modules_raise_events)
-{
-    struct event event = {
-        .change = CHANGE_CREATED,
-        .capability = CAP_RESOURCEDUMP,
-        .loc = SLICE(SETS_URL "/sets/demo/resourcedump/2.xml"),
-        .index = SLICE(SETS_URL "/sets/demo/resourcedump.xml"),
-    };
-    struct set *other;
-
-    demo = sets_post(&s, "demo", 1, 3);
-    other = sets_post(&s, "other", 1, 3);
-    look();
-    event.set = demo;
-    assert_int_equal(framework_event_submit(s.registry, &event, NULL),
-                     STATUS_OK);
-    event = (struct event){
-        .change = CHANGE_DELETED,
-        .capability = CAP_DESCRIPTION,
-        .loc = SLICE(SETS_URL "/a&b"),
-    };
-    assert_int_equal(framework_event_submit(s.registry, &event, NULL),
-                     STATUS_OK);
-    assert_channel(&s, demo, before,
-                   "created resourcedump /sets/demo/resourcedump/2.xml <"
-                   " /sets/demo/resourcedump.xml\n"
-                   "deleted description /a&b\n");
-    assert_channel(&s, other, before, "deleted description /a&b\n");
-    assert_int_equal(framework_event_last(demo), before + 2);
-    assert_int_equal(framework_event_last(other), before + 2);
-    registry_stop(s.registry);
-    assert_int_equal(framework_event_submit(s.registry, &event, NULL),
-                     STATUS_STOPPED);
-}
-
 /* In one transaction with the fact: after any end the event is there, and
  * once. */
 TEST(what_was_told_is_told_once_whatever_process_reads)
@@ -482,17 +446,13 @@ TEST(the_framework_log_ends_lists_of_its_own, configure, stage_close)
 
     s.config.rotate_entries = 3;
     sets_open(&s);
-    for (unsigned i = 0; i < 10001; i++)
-        assert_int_equal(framework_event_submit(s.registry, &event, NULL),
-                         STATUS_OK);
+    channel_add(&s, &event, 10001);
     assert_int_equal(channel_last(&s), 10001);
     log_head(registry_framework(s.registry), &head);
     assert_int_equal(head.list, 2);
     assert_int_equal(head.list_after, 10000);
     stage_restart();
-    for (unsigned i = 0; i < 9999; i++)
-        assert_int_equal(framework_event_submit(s.registry, &event, NULL),
-                         STATUS_OK);
+    channel_add(&s, &event, 9999);
     assert_int_equal(channel_last(&s), 20000);
     log_head(registry_framework(s.registry), &head);
     assert_int_equal(head.list, 3);

@@ -71,7 +71,7 @@ TEST(refuses_what_is_no_longer_retained)
                      STATUS_GONE);
     assert_int_equal(positions_judge(&head, SLICE("8"), &seq, &why), STATUS_OK);
     assert_int_equal(seq, 8);
-    positions_earliest(&head, earliest);
+    position_write(earliest, head.epoch, head.earliest);
     assert_string_equal(earliest, EPOCH "-8");
 }
 
@@ -107,7 +107,7 @@ TEST(tells_where_to_go_on, stage_open, stage_close)
     head = sets_head(&s, "demo");
     buf_init(&text, 4096);
     positions_members(set, &head, &text);
-    positions_earliest(&head, earliest);
+    position_write(earliest, head.epoch, head.earliest);
     snprintf(expected, sizeof(expected),
              ",\"earliest\":\"%s-0\",\"last\":\"%s-3\","
              "\"restart\":\"" SETS_URL "/sets/demo/capabilitylist.xml\"",

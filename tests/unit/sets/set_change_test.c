@@ -8,6 +8,7 @@
 
 #include "broker/readers/message.h"
 #include "broker/sets/settings.h"
+#include "broker/sets/upstream_topics.h"
 #include "tests/test.h"
 #include "tests/unit/sets/stage.h"
 
@@ -136,7 +137,7 @@ refused_for(const char *name, const char *text, const char *part)
 static struct set *
 upstream(const char *url)
 {
-    return registry_upstream(s.registry, slice_of(url));
+    return upstreams_find(registry_upstreams(s.registry), slice_of(url));
 }
 
 /* One set may follow a topic; a second one, or a topic of our own, is refused

@@ -186,3 +186,16 @@ TEST(has_room_for_the_longest)
     assert_int_equal(mqtt.links[0].size, 511 + 1 + 3 * 255 + 1 + 64 + 14);
     assert_true(mqtt.links[0].size < MQTT_LINK_MAX);
 }
+
+/* a part of an archive says in its address which lists it has. */
+TEST(names_the_lists_of_a_part_of_the_archive)
+{
+    struct link_text link;
+
+    open_with(0);
+    link = set_link_range(set, LINK_LISTS, 1001, 2000);
+
+    assert_string_equal(link.text, SETS_URL "/sets/demo/changelist-archive/"
+                                            "000000001001-000000002000.xml");
+    assert_int_equal(link.size, strlen(link.text));
+}
