@@ -15,8 +15,8 @@ struct values {
 #define ROW_OF struct values
 #include "base/option_rows.h"
 
-static void
-print_missing(const char *text, void *user)
+void
+command_missing(const char *text, void *user)
 {
     const struct command *command = user;
 
@@ -55,7 +55,7 @@ run_backup(const struct arguments *given)
         .data = values->data,
         .dir = given->operands[0],
         .is_incremental = values->is_incremental,
-        .on_missing = print_missing,
+        .on_missing = command_missing,
         .user = (void *)(uintptr_t)&backup_command,
     };
     struct backup_report did;
@@ -112,7 +112,7 @@ restore_archive(const struct arguments *given)
         .from = values->archive,
         .token_file = values->token_file,
         .data = values->data,
-        .on_missing = print_missing,
+        .on_missing = command_missing,
         .user = (void *)(uintptr_t)&restore_command,
     };
     struct archive_report did;
@@ -134,7 +134,7 @@ run_restore(const struct arguments *given)
     const struct values *values = given->values;
     struct restore_options options = {
         .data = values->data,
-        .on_missing = print_missing,
+        .on_missing = command_missing,
         .on_damage = print_damage,
         .user = (void *)(uintptr_t)&restore_command,
     };

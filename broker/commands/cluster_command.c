@@ -66,27 +66,14 @@ struct copy {
     struct problem refused; /* the first set that a cluster cannot have */
 };
 
-/* Notes a set that a cluster cannot have by its own settings. */
-static void
-check_settings(struct copy *copy, const struct engine_set *set)
-{
-    static const struct config options = {.content = CONTENT_NONE};
-    struct problem why = {""};
-    struct settings settings;
-
-    if (copy->refused.text[0])
-        return;
-    if (settings_read(&settings, &options, set->settings, &why) ||
-        settings_check_cluster(&settings, &why))
-        problem_set(&copy->refused, "the set %s: %s", set->name, why.text);
-    settings_fini(&settings);
-}
-
 static enum status
 add_head(const struct engine_set *set, void *user, struct problem *why)
 {
+    static const struct config options = {.content = CONTENT_NONE};
     struct copy *copy = user;
     const struct head *head = &set->head;
+    struct problem reason = {""};
+    struct settings settings;
 
     if (set->removed_us) {
         buf_add_format(&copy->heads, "removed %s %" PRIu64 "\n", set->name,
@@ -97,7 +84,11 @@ add_head(const struct engine_set *set, void *user, struct problem *why)
         buf_add_hex(&copy->heads, head->digest.bytes, DIGEST_SIZE);
         buf_add_text(&copy->heads, "\n");
         copy->n_sets += set->name[0] != '_'; /* the broker's own */
-        check_settings(copy, set);
+        if (!copy->refused.text[0] &&
+            (settings_read(&settings, &options, set->settings, &reason) ||
+             settings_check_cluster(&settings, &reason)))
+            problem_set(&copy->refused, "the set %s: %s", set->name,
+                        reason.text);
     }
     return copy->heads.failed ? problem_memory(why) : STATUS_OK;
 }
@@ -152,18 +143,6 @@ copy_move(struct copy *copy, const struct journal_place *place,
     return copy->engine->ops->commit(copy->engine, &commit, &is_more, why);
 }
 
-/* Where a cluster begins that this copy is the first of: a digest of its sets;
- * all zero if there were none ever. */
-static struct journal_place
-beginning_of(const struct copy *copy)
-{
-    struct journal_place place = {.n = 0};
-
-    if (copy->heads.size > 0)
-        digest_start(&place.chain, buf_slice(&copy->heads));
-    return place;
-}
-
 /* cluster init and mend */
 
 /* Begins a journal with a stopped broker: its own sets, or those of a copy,
@@ -182,7 +161,11 @@ begin_journal(const struct values *values, bool is_copy, struct copy *copy,
     if (!is_copy && copy->refused.text[0])
         return problem(why, STATUS_INVALID, "%s: change its settings first",
                        copy->refused.text);
-    *place = is_copy ? copy->place : beginning_of(copy);
+    /* Where a cluster begins that this copy is the first of: a digest of its
+     * sets; all zero if there were none ever. */
+    *place = is_copy ? copy->place : (struct journal_place){.n = 0};
+    if (!is_copy && copy->heads.size > 0)
+        digest_start(&place->chain, buf_slice(&copy->heads));
     was_begun = !memcmp(&copy->place, place, sizeof(*place));
     if (is_copy && !journal_place_is_set(&copy->place))
         return problem(why, STATUS_CONFLICT, "%s is no copy of a cluster",
@@ -284,14 +267,6 @@ ignore_broker(const struct pg_broker *broker, void *user)
     (void)user;
 }
 
-static void
-print_missing(const char *text, void *user)
-{
-    const struct arguments *given = user;
-
-    fprintf(stderr, "tidingsd %s: missing: %s\n", given->command->name, text);
-}
-
 /* Checks that the fetched copy is of this cluster, and can follow. */
 static enum status
 check_joined(const struct values *values, struct journal_place *place,
@@ -327,8 +302,8 @@ join(const struct arguments *given, struct backup_fetch_report *did,
         .token_file = values->token_file,
         .ca_file = values->ca_file,
         .path = values->data,
-        .on_missing = print_missing,
-        .user = (void *)(uintptr_t)given,
+        .on_missing = command_missing,
+        .user = (void *)(uintptr_t)given->command,
     };
     struct new_data data;
     enum status rc = backup_fetch(&options, &data, did, why);

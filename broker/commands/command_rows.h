@@ -8,6 +8,9 @@
 /* backup_command.c */
 extern const struct command backup_command, restore_command;
 
+/* Prints a file that a backup lacks; `user` is the command. */
+void command_missing(const char *text, void *user);
+
 /* check_command.c */
 extern const struct command check_command;
 

@@ -185,11 +185,13 @@ move_old(struct rejoin *r, struct problem *why)
 }
 
 static enum status
-move_new(struct rejoin *r, struct problem *why)
+replace(struct rejoin *r, struct problem *why)
 {
     int from = -1;
-    enum status rc = open_folder(r, REJOIN_NEW, &from, why);
+    enum status rc = move_old(r, why);
 
+    if (!rc)
+        rc = open_folder(r, REJOIN_NEW, &from, why);
     if (!rc)
         rc = move_copy(from, r->fd, why);
     file_close(&from);
@@ -197,17 +199,10 @@ move_new(struct rejoin *r, struct problem *why)
         rc = clear_new(r, why);
     if (!rc && unlinkat(r->fd, STORE_RESTORING, 0))
         rc = problem_errno(why, "cannot remove", STORE_RESTORING);
-    (void)unlinkat(r->fd, REJOIN_OLD, AT_REMOVEDIR); /* if it is empty */
-    return rc ? rc : file_sync_dir(r->fd, why);
-}
-
-static enum status
-replace(struct rejoin *r, struct problem *why)
-{
-    enum status rc = move_old(r, why);
-
-    if (!rc)
-        rc = move_new(r, why);
+    if (!rc) {
+        (void)unlinkat(r->fd, REJOIN_OLD, AT_REMOVEDIR); /* if it is empty */
+        rc = file_sync_dir(r->fd, why);
+    }
     if (!rc)
         DIAG(DIAG_WARNING, "cluster",
              "this broker has joined the cluster anew; delete its former files "

@@ -146,23 +146,6 @@ struct asked {
     struct buf *answer;
 };
 
-/* Writes the URL. */
-static void
-name_url(const struct asked *a, char *url, size_t size)
-{
-    const struct token_command *c = a->command;
-
-    if (!c)
-        snprintf(url, size, "http://localhost/tokens/self");
-    else if (c->act == TOKEN_ADD || c->act == TOKEN_LIST)
-        snprintf(url, size, "http://localhost/tokens");
-    else if (c->act == TOKEN_ROTATE)
-        snprintf(url, size, "http://localhost/tokens/%.*s/rotate?grace=%lld",
-                 SLICE_ARG(c->name), (long long)(c->grace_us / 1000000));
-    else
-        snprintf(url, size, "http://localhost/tokens/%.*s", SLICE_ARG(c->name));
-}
-
 /* Takes the sentence out of {"detail":"..."}. */
 static void
 say_detail(struct slice json, unsigned http, struct problem *why)
@@ -206,7 +189,17 @@ perform(struct blocking *calls, const struct asked *a, struct problem *why)
     } else if (c && c->act == TOKEN_REVOKE) {
         wish.method = CALL_DELETE;
     }
-    name_url(a, url, sizeof(url));
+    if (!c)
+        snprintf(url, sizeof(url), "http://localhost/tokens/self");
+    else if (c->act == TOKEN_ADD || c->act == TOKEN_LIST)
+        snprintf(url, sizeof(url), "http://localhost/tokens");
+    else if (c->act == TOKEN_ROTATE)
+        snprintf(url, sizeof(url),
+                 "http://localhost/tokens/%.*s/rotate?grace=%lld",
+                 SLICE_ARG(c->name), (long long)(c->grace_us / 1000000));
+    else
+        snprintf(url, sizeof(url), "http://localhost/tokens/%.*s",
+                 SLICE_ARG(c->name));
     if (a->bearer.size)
         snprintf(bearer, sizeof(bearer), "Authorization: Bearer %.*s",
                  SLICE_ARG(a->bearer));
@@ -226,27 +219,20 @@ perform(struct blocking *calls, const struct asked *a, struct problem *why)
                                                         : STATUS_REFUSED;
 }
 
-/* A name that no token can have would change the path of the request. */
-static bool
-is_name(struct slice name)
-{
-    for (size_t i = 0; i < name.size; i++)
-        if (!strchr("abcdefghijklmnopqrstuvwxyz0123456789._-", name.data[i]))
-            return false;
-    return true;
-}
-
 static enum status
 ask_broker(const char *data, const struct asked *a, struct problem *why)
 {
     struct socket_path socket;
     struct blocking *calls = NULL;
+    struct slice name = a->command ? a->command->name : SLICE("");
     char path[4200];
     enum status rc;
 
-    if (a->command && !is_name(a->command->name))
-        return problem(why, STATUS_NOT_FOUND, "there is no token \"%s\"",
-                       problem_quote(a->command->name).text);
+    /* A name that no token can have would change the path of the request. */
+    for (size_t i = 0; i < name.size; i++)
+        if (!strchr("abcdefghijklmnopqrstuvwxyz0123456789._-", name.data[i]))
+            return problem(why, STATUS_NOT_FOUND, "there is no token \"%s\"",
+                           problem_quote(name).text);
     snprintf(path, sizeof(path), "%s/" CONTROL_SOCKET, data);
     rc = socket_path_open(&socket, path, why);
     if (rc)
@@ -353,27 +339,22 @@ set_guard(void *data, bool is_on, struct problem *why)
     return rc;
 }
 
-static bool
-is_change(const struct asked *a)
-{
-    return a->opens_again || (a->command && a->command->act != TOKEN_LIST &&
-                              a->command->act != TOKEN_SHOW);
-}
-
 static enum status
 do_it_here(const char *data, const struct asked *a, struct problem *why)
 {
+    const struct token_command *c = a->command;
     struct tokens *tokens = NULL;
     enum status rc = tokens_open(&tokens, data, why);
 
     if (!rc)
         tokens_guard(tokens, set_guard, (void *)(uintptr_t)data);
-    if (!rc && is_change(a))
+    if (!rc &&
+        (a->opens_again || (c && c->act != TOKEN_LIST && c->act != TOKEN_SHOW)))
         rc = check_alone(data, tokens, why);
     if (!rc && a->opens_again)
         rc = tokens_open_again(tokens, why);
-    else if (!rc && a->command)
-        rc = token_json_run(tokens, a->command, a->answer, why);
+    else if (!rc && c)
+        rc = token_json_run(tokens, c, a->answer, why);
     else if (!rc)
         rc = describe_bearer(tokens, a, why);
     tokens_close(tokens);
@@ -607,18 +588,6 @@ read_token(const char *path, char *to, size_t size, struct problem *why)
     return STATUS_OK;
 }
 
-static enum status
-read_right(const char *word, enum right *right, struct problem *why)
-{
-    *right = rights_named(word);
-    if (*right)
-        return STATUS_OK;
-    return problem(why, STATUS_INVALID,
-                   "\"%s\" is no right: publish, subscribe, manage, observe, "
-                   "admin are",
-                   problem_quote(slice_of(word)).text);
-}
-
 static enum exit_code
 run_check(const struct arguments *given)
 {
@@ -631,13 +600,16 @@ run_check(const struct arguments *given)
                       .provider = {values->jwt_keys, values->jwt_issuer,
                                    values->jwt_audience},
                       .public_url = values->public_url};
-    enum right right = RIGHT_ADMIN;
-    enum status rc = read_right(given->operands[2], &right, &why);
+    enum right right = rights_named(given->operands[2]);
+    enum status rc;
     bool may = false;
 
     buf_init(&answer, TOKEN_JSON_MAX);
-    if (!rc)
-        rc = read_token(given->operands[0], text, sizeof(text), &why);
+    rc = right ? read_token(given->operands[0], text, sizeof(text), &why)
+               : problem(&why, STATUS_INVALID,
+                         "\"%s\" is no right: publish, subscribe, manage, "
+                         "observe, admin are",
+                         problem_quote(slice_of(given->operands[2])).text);
     if (!rc) {
         a.bearer = slice_of(text);
         rc = ask(values->data, &a, &why);

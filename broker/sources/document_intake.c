@@ -297,32 +297,25 @@ begin_next(struct foreign_source *s)
 
 /* Beginning */
 
-/* A Change Notification is XML (R-293). W-144: the set of changes that it holds
- * and the name of its capability do not matter. */
-static enum status
-check_xml(struct slice type, struct problem *why)
-{
-    struct slice rest = type, essence = slice_trimmed(slice_take(&rest, ';'));
-
-    if (slice_is_word(essence, "application/xml") ||
-        slice_is_word(essence, "text/xml"))
-        return STATUS_OK;
-    return problem(why, STATUS_UNSUPPORTED,
-                   "a Change Notification is application/xml, not \"%s\"",
-                   problem_quote(type).text);
-}
-
-/* Appends a document to those of the source. */
+/* Appends a document to those of the source. For a set it is a Change
+ * Notification, and so XML (R-293). W-144: the set of changes that it holds and
+ * the name of its capability do not matter. */
 static enum status
 enter_intake(struct foreign_source *s, const struct intake_target *target,
              struct slice type, struct slice key, struct intake **intake,
              struct problem *why)
 {
+    struct slice rest = type, essence = slice_trimmed(slice_take(&rest, ';'));
     struct key read = {.size = 0};
     struct intake *in;
-    enum status rc = target->set ? check_xml(type, why) : STATUS_OK;
+    enum status rc = STATUS_OK;
 
-    if (!rc && key.size > 0)
+    if (target->set && !slice_is_word(essence, "application/xml") &&
+        !slice_is_word(essence, "text/xml"))
+        return problem(why, STATUS_UNSUPPORTED,
+                       "a Change Notification is application/xml, not \"%s\"",
+                       problem_quote(type).text);
+    if (key.size > 0)
         rc = key_read(slice_trimmed(key), &read, why);
     if (rc)
         return rc;

@@ -69,36 +69,8 @@ on_forget(struct alarm *alarm)
                          now + SOURCE_BELIEVED_US);
 }
 
-/* Makes a source with the URL as it is registered, not as the client spelled
- * it. */
-static struct foreign_source *
-make_source(struct foreign_sources *foreign, const char *comparable,
-            struct slice url, const struct intake_target *target)
-{
-    struct peers *peers = target->set ? registry_peers(target->set) : NULL;
-    struct foreign_source *s = memory_new(1, sizeof(*s));
-
-    if (target->topic)
-        url = slice_of(target->topic->url);
-    else if (peers && peers->upstream)
-        url = slice_of(peers->upstream);
-    s->url = slice_dup(url);
-    s->comparable = slice_dup(slice_of(comparable));
-    peers_unref(peers);
-    list_init(&s->fetch_node);
-    list_init(&s->fetched_node);
-    list_init(&s->asking);
-    list_init(&s->intakes);
-    s->foreign = foreign;
-    map_add(&foreign->sources, &s->node,
-            map_hash(&foreign->sources, slice_of(comparable)));
-    s->forget.ring = on_forget;
-    caller_set_alarm(foreign->topics->caller, &s->forget,
-                     clock_steady_us() + SOURCE_BELIEVED_US);
-    return s;
-}
-
-/* Finds or makes the source of a registered topic. */
+/* Finds or makes the source of a registered topic, with the URL as it is
+ * registered, not as the client spelled it. */
 static struct foreign_source *
 find_source(struct foreign_sources *foreign, struct slice url,
             const struct intake_target *target)
@@ -107,14 +79,34 @@ find_source(struct foreign_sources *foreign, struct slice url,
     struct websub_comparable topic;
     struct slice text = slice_of(websub_comparable(&topic, url));
     uint64_t hash = map_hash(&foreign->sources, text);
+    int64_t now = clock_steady_us();
+    struct peers *peers;
 
     map_each_same (s, &foreign->sources, hash, node) {
         if (!strcmp(topic.text, s->comparable))
             found = s;
     }
-    if (!found)
-        found = make_source(foreign, topic.text, url, target);
-    found->used_us = clock_steady_us();
+    if (!found) {
+        found = memory_new(1, sizeof(*found));
+        peers = target->set ? registry_peers(target->set) : NULL;
+        if (target->topic)
+            url = slice_of(target->topic->url);
+        else if (peers && peers->upstream)
+            url = slice_of(peers->upstream);
+        found->url = slice_dup(url);
+        found->comparable = slice_dup(text);
+        peers_unref(peers);
+        list_init(&found->fetch_node);
+        list_init(&found->fetched_node);
+        list_init(&found->asking);
+        list_init(&found->intakes);
+        found->foreign = foreign;
+        map_add(&foreign->sources, &found->node, hash);
+        found->forget.ring = on_forget;
+        caller_set_alarm(foreign->topics->caller, &found->forget,
+                         now + SOURCE_BELIEVED_US);
+    }
+    found->used_us = now;
     return found;
 }
 
@@ -309,24 +301,6 @@ read_self(struct slice links, struct slice *self, struct problem *why)
     return websub_check_url(*self, "Link rel=self", why);
 }
 
-/* Checks that one of the links with rel=hub is ours. */
-static enum status
-check_hub(struct slice links, struct slice hub, struct problem *why)
-{
-    struct slice other;
-
-    if (has_link(links, "hub", hub))
-        return STATUS_OK;
-    if (!weblink_find(links, "hub", &other, NULL))
-        return problem(why, STATUS_MALFORMED,
-                       "Link: a notification has a link with rel=hub; there "
-                       "is none");
-    return problem(why, STATUS_MALFORMED,
-                   "Link: no link with rel=hub is \"%s\", as this hub is "
-                   "called here",
-                   problem_quote(hub).text);
-}
-
 /* Finds who takes in the notification, and its Source. After a failure
  * command->http is the status of the answer. */
 static enum status
@@ -335,7 +309,7 @@ judge_notification(struct foreign_sources *f, struct command *command,
                    bool *is_believed)
 {
     struct problem *why = &command->why;
-    struct slice self;
+    struct slice self, other;
     struct buf hub;
     enum status rc;
 
@@ -355,8 +329,16 @@ judge_notification(struct foreign_sources *f, struct command *command,
     command->http = 400;
     buf_init(&hub, LINK_URL_MAX + WEBSUB_URL_MAX);
     write_hub_of(&hub, f, target);
-    rc = check_hub(command->links, buf_slice(&hub), why);
-    if (!rc) {
+    if (!weblink_find(command->links, "hub", &other, NULL)) {
+        rc = problem(why, STATUS_MALFORMED,
+                     "Link: a notification has a link with rel=hub; there is "
+                     "none");
+    } else if (!has_link(command->links, "hub", buf_slice(&hub))) {
+        rc = problem(why, STATUS_MALFORMED,
+                     "Link: no link with rel=hub is \"%s\", as this hub is "
+                     "called here",
+                     problem_quote(buf_slice(&hub)).text);
+    } else {
         *source = find_source(f, self, target);
         /* It has named us as its hub, not long ago. */
         *is_believed =
@@ -441,28 +423,6 @@ is_newest(const struct foreign_source *s, const struct intake_target *target)
     sum = &target->topic->kept;
     return sum->last > sum->earliest &&
            digest_is_equal(&sum->last_digest, &s->fetched);
-}
-
-static void
-set_headers(struct foreign_source *s, const struct intake_target *target)
-{
-    size_t n = 0;
-
-    if (is_newest(s, target) && s->etag) {
-        snprintf(s->header[n], sizeof(s->header[n]), "If-None-Match: %s",
-                 s->etag);
-        s->headers[n] = s->header[n];
-        n++;
-    }
-    if (is_newest(s, target) && s->last_modified) {
-        snprintf(s->header[n], sizeof(s->header[n]), "If-Modified-Since: %s",
-                 s->last_modified);
-        s->headers[n] = s->header[n];
-        n++;
-    }
-    if (s->get_token)
-        s->headers[n++] = s->get_token;
-    s->headers[n] = NULL;
 }
 
 static char *
@@ -561,8 +521,13 @@ static void
 begin_fetch(struct foreign_source *s)
 {
     const struct config *config = config_of(s->foreign);
+    const char *const validators[][2] = {
+        {"If-None-Match", s->etag},
+        {"If-Modified-Since", s->last_modified},
+    };
     struct intake_target target =
         intake_target_of(s->foreign, slice_of(s->url));
+    size_t n = 0;
 
     list_remove(&s->fetch_node);
     if (intake_target_is_none(&target)) { /* removed meanwhile */
@@ -576,7 +541,16 @@ begin_fetch(struct foreign_source *s)
     list_append(&s->foreign->fetching, &s->fetch_node);
     peer_tokens_free(s->get_token);
     s->get_token = peer_tokens_header(config->peer_tokens, s->url);
-    set_headers(s, &target);
+    for (size_t i = 0; i < N_ELEMENTS(validators); i++)
+        if (validators[i][1] && is_newest(s, &target)) {
+            snprintf(s->header[n], sizeof(s->header[n]), "%s: %s",
+                     validators[i][0], validators[i][1]);
+            s->headers[n] = s->header[n];
+            n++;
+        }
+    if (s->get_token)
+        s->headers[n++] = s->get_token;
+    s->headers[n] = NULL;
     s->get = (struct call){
         .method = CALL_GET,
         .url = s->url,

@@ -350,23 +350,6 @@ create_topic(struct foreign_topic *topic, struct slice hub_url,
     return STATUS_OK;
 }
 
-/* Changes the hub's name; nothing else of a topic can be changed. */
-static enum status
-change_hub_url(struct foreign_topic *topic,
-               const struct foreign_topic_wish *wish, struct problem *why)
-{
-    if (!websub_is_same(wish->url, slice_of(topic->url)))
-        return problem(why, STATUS_RUNNING,
-                       "the relay %s has another topic, \"%s\": a topic is a "
-                       "log of its own, so remove the relay first",
-                       topic->name, problem_quote(slice_of(topic->url)).text);
-    WRITE_TOPIC(topic, "UPDATE relays SET hub=? WHERE id=?", wish->hub_url,
-                topic->id);
-    free(topic->new_hub_url);
-    topic->new_hub_url = hub_url_of(topic->topics, wish->hub_url);
-    return STATUS_OK;
-}
-
 static enum status
 check_leaving(const struct foreign_topic *topic, struct problem *why)
 {
@@ -391,7 +374,20 @@ foreign_topic_make(struct foreign_topics *topics,
     *is_new = !*topic;
     if (*topic) {
         rc = check_leaving(*topic, why);
-        return rc ? rc : change_hub_url(*topic, wish, why);
+        if (rc)
+            return rc;
+        /* Only the hub's name can be changed. */
+        if (!websub_is_same(wish->url, slice_of((*topic)->url)))
+            return problem(
+                why, STATUS_RUNNING,
+                "the relay %s has another topic, \"%s\": a topic is a log of "
+                "its own, so remove the relay first",
+                (*topic)->name, problem_quote(slice_of((*topic)->url)).text);
+        WRITE_TOPIC(*topic, "UPDATE relays SET hub=? WHERE id=?", wish->hub_url,
+                    (*topic)->id);
+        free((*topic)->new_hub_url);
+        (*topic)->new_hub_url = hub_url_of(topics, wish->hub_url);
+        return STATUS_OK;
     }
     if (n >= FOREIGN_TOPICS_MAX)
         return problem(why, STATUS_INVALID,
@@ -478,30 +474,11 @@ check_repeat(struct foreign_topic *topic, const char *kept_key,
 }
 
 static void
-keep_within_limits(struct foreign_topic *topic)
-{
-    const struct config *config = registry_config(topic->topics->registry);
-    struct documents_sum *sum = &topic->draft;
-
-    for (int i = 0; i < DROP_AT_ONCE; i++) {
-        uint64_t n = sum->last - sum->earliest, size = 0;
-
-        if (n <= 1 ||
-            (n <= config->relay_documents && sum->bytes <= config->relay_bytes))
-            break;
-        hub_db_get(topic->topics->db,
-                   "DELETE FROM documents WHERE relay=? AND seq=?"
-                   " RETURNING size",
-                   DB_VALUES(topic->id, ++sum->earliest), DB_INTO(&size));
-        sum->bytes -= size;
-    }
-}
-
-static void
 keep_document(struct foreign_topic *topic, struct slice type,
               const char *kept_key, struct slice body,
               const struct digest *digest)
 {
+    const struct config *config = registry_config(topic->topics->registry);
     struct documents_sum *sum = &topic->draft;
 
     sum->last++;
@@ -515,7 +492,18 @@ keep_document(struct foreign_topic *topic, struct slice type,
                 kept_key, db_blob(body));
     WRITE_TOPIC(topic, "UPDATE relays SET last=? WHERE id=?", sum->last,
                 topic->id);
-    keep_within_limits(topic);
+    for (int i = 0; i < DROP_AT_ONCE; i++) { /* the oldest, within limits */
+        uint64_t n = sum->last - sum->earliest, size = 0;
+
+        if (n <= 1 ||
+            (n <= config->relay_documents && sum->bytes <= config->relay_bytes))
+            break;
+        hub_db_get(topic->topics->db,
+                   "DELETE FROM documents WHERE relay=? AND seq=?"
+                   " RETURNING size",
+                   DB_VALUES(topic->id, ++sum->earliest), DB_INTO(&size));
+        sum->bytes -= size;
+    }
 }
 
 enum status

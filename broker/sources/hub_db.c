@@ -263,12 +263,6 @@ hub_db_get(struct hub_db *h, const char *sql, const struct db_value *values,
 }
 
 void
-hub_db_write(struct hub_db *h, const char *sql, const struct db_value *values)
-{
-    hub_db_get(h, sql, values, DB_INTO());
-}
-
-void
 hub_db_put_range(struct hub_db *h, struct hub_range *range)
 {
     if (h->is_open || h->has_failed)

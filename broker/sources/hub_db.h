@@ -59,9 +59,7 @@ uint64_t hub_db_next_id(struct hub_db *h);
 /* Run a statement within the transaction of this turn, and begin it; hub_db_get
  * reads the row that the statement returns (db_find). */
 #define HUB_DB_WRITE(h, sql, ...) \
-    hub_db_write((h), (sql), DB_VALUES(__VA_ARGS__))
-void hub_db_write(struct hub_db *h, const char *sql,
-                  const struct db_value *values);
+    hub_db_get((h), (sql), DB_VALUES(__VA_ARGS__), DB_INTO())
 void hub_db_get(struct hub_db *h, const char *sql,
                 const struct db_value *values, const struct db_target *into);
 
