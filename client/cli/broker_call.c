@@ -52,25 +52,6 @@ broker_call_end(struct broker_call *call)
     return call->code;
 }
 
-/* Accepts an answer of 2xx with JSON, or without a body. */
-static enum status
-check_answer(struct td_client *client, const char *url,
-             const struct fetch_answer *answer)
-{
-    enum status rc;
-
-    if (answer->status / 100 != 2)
-        return fetch_refused(&client->problem, answer);
-    if (!answer->body.size)
-        return STATUS_OK;
-    rc = json_parse_text(buf_slice(&answer->body), NULL, NULL, NULL);
-    if (rc == STATUS_MEMORY)
-        return problem_memory(&client->problem);
-    return rc ? client_fail(client, STATUS_MALFORMED,
-                            "the answer is no JSON of a broker: %.300s", url)
-              : STATUS_OK;
-}
-
 void
 broker_call_send(struct broker_call *call, const char *method)
 {
@@ -90,33 +71,26 @@ broker_call_send(struct broker_call *call, const char *method)
         return;
     client_begin(call->client);
     rc = fetch_run(call->client, &request, &answer);
-    if (!rc)
-        rc = check_answer(call->client, call->url, &answer);
+    if (!rc && answer.status / 100 != 2)
+        rc = fetch_refused(&call->client->problem, &answer);
+    else if (!rc && answer.body.size)
+        switch (json_parse_text(buf_slice(&answer.body), NULL, NULL, NULL)) {
+        case STATUS_OK:
+            break;
+        case STATUS_MEMORY:
+            rc = problem_memory(&call->client->problem);
+            break;
+        default:
+            rc = client_fail(call->client, STATUS_MALFORMED,
+                             "the answer is no JSON of a broker: %.300s",
+                             call->url);
+        }
     buf_fini(&call->json);
     call->status = answer.status;
     call->json = answer.body;
     end = client_end(call->client, rc);
     call->code =
         end == TD_STOPPED ? failed("stopped") : exit_of(call->client, end);
-}
-
-/* The address of the next page; NULL: there is none, or no memory. `next` is a
- * URL, or the number of the last object. */
-static char *
-next_url(const struct broker_call *call)
-{
-    char next[NEXT_MAX];
-    const char *query;
-    char *url;
-
-    plain_json_text(buf_slice(&call->json), "next", next, sizeof(next));
-    if (!next[0])
-        return NULL;
-    query = strchr(next, '?');
-    return asprintf(&url, "%.*s?%s%s", (int)strcspn(call->url, "?"), call->url,
-                    query ? "" : "after=", query ? query + 1 : next) < 0
-               ? NULL
-               : url;
 }
 
 /* Reads one page, prints it, and sets call->url to the next one's. `table`:
@@ -126,8 +100,10 @@ print_page(struct broker_call *call, const struct broker_call_rows *rows,
            struct table *table)
 {
     struct slice list, object;
+    char after[NEXT_MAX]; /* a URL, or the number of the last object */
+    const char *query;
+    char *next = NULL;
     size_t n = 0;
-    char *next;
 
     broker_call_send(call, "GET");
     if (call->code)
@@ -146,7 +122,12 @@ print_page(struct broker_call *call, const struct broker_call_rows *rows,
         call->code = cannot_write(0);
         return false;
     }
-    next = next_url(call);
+    plain_json_text(buf_slice(&call->json), "next", after, sizeof(after));
+    query = strchr(after, '?');
+    if (after[0] &&
+        asprintf(&next, "%.*s?%s%s", (int)strcspn(call->url, "?"), call->url,
+                 query ? "" : "after=", query ? query + 1 : after) < 0)
+        next = NULL;
     if (next && (!n || !strcmp(next, call->url)))
         call->code = failed("a page is empty and has a next one, or is its own "
                             "next one: %s",

@@ -188,7 +188,7 @@ static const struct option subscription_list_options[] = {
     [LIST_JSON] = {"json", NULL, .help = "an object of the broker a line"},
 };
 
-/* A set has two topics, told apart by the end of their URLs. */
+/* A set has two topics, which the end of their URLs distinguishes. */
 static void
 write_topic(struct slice subscription, const char *member, char *to,
             size_t size)
@@ -260,31 +260,24 @@ static const struct option end_options[] = {
     {"yes", NULL, .help = "do not ask"},
 };
 
-/* Asks whether to end the subscription, with its callback. */
-static void
-confirm_end(struct broker_call *call)
-{
-    char callback[TEXT_MAX];
-
-    if (!call->code)
-        call->code = confirm_can_ask("subscriptions end cannot be undone");
-    broker_call_send(call, "GET");
-    if (call->code)
-        return;
-    plain_json_text(buf_slice(&call->json), "callback", callback,
-                    sizeof(callback));
-    call->code = confirm("ended", "End %s, whose callback is %s", call->url,
-                         problem_quote(slice_of(callback)).text);
-}
-
 static enum exit_code
 run_end(const struct arguments *arguments)
 {
     struct broker_call call;
+    char callback[TEXT_MAX];
 
     begin_call(&call, arguments, "", NULL, NULL);
-    if (!arguments->options[0])
-        confirm_end(&call);
+    if (!arguments->options[0]) {
+        if (!call.code)
+            call.code = confirm_can_ask("subscriptions end cannot be undone");
+        broker_call_send(&call, "GET");
+        plain_json_text(buf_slice(&call.json), "callback", callback,
+                        sizeof(callback));
+        if (!call.code)
+            call.code =
+                confirm("ended", "End %s, whose callback is %s", call.url,
+                        problem_quote(slice_of(callback)).text);
+    }
     broker_call_send(&call, "DELETE");
     if (!call.code)
         puts("ended");

@@ -88,6 +88,13 @@ say(const char *format, ...)
 }
 
 void
+say_text(const char *text, void *user)
+{
+    (void)user;
+    say("%s", text);
+}
+
+void
 say_trouble(const char *why, unsigned pause_ms, void *user)
 {
     (void)user;
@@ -172,33 +179,23 @@ on_set(const char *url, const char *why, void *user)
         sets->n++;
 }
 
-/* EXIT_GOOD: found at least one set; else has printed why. */
-static enum exit_code
-find_sets(struct td_client *client, const char *url, struct found_sets *sets)
-{
-    enum td_status rc = td_sets(client, url, on_set, sets);
-
-    if (sets->has_failed)
-        return failed(NO_MEMORY);
-    if (rc == TD_STOPPED)
-        return failed("stopped before all sets of %s were found", url);
-    if (rc && sets->is_partial && sets->n > 0) {
-        say("%s", td_problem(client));
-        return EXIT_GOOD;
-    }
-    return exit_of(client, rc);
-}
-
 enum exit_code
 for_each_set(struct td_client *client, const char *url,
              enum exit_code (*one)(const char *set_url, void *user), void *user)
 {
     struct found_sets sets = {.n = 0};
-    enum exit_code code = find_sets(client, url, &sets);
-    enum exit_code result = code              ? code
-                            : sets.is_partial ? EXIT_FAILED
-                                              : EXIT_GOOD;
+    enum td_status rc = td_sets(client, url, on_set, &sets);
+    enum exit_code code, result;
 
+    if (sets.has_failed)
+        code = failed(NO_MEMORY);
+    else if (rc == TD_STOPPED)
+        code = failed("stopped before all sets of %s were found", url);
+    else
+        code = exit_of(client, rc);
+    if (sets.is_partial && sets.n > 0 && !sets.has_failed && rc != TD_STOPPED)
+        code = EXIT_GOOD; /* what is missing was printed */
+    result = code || !sets.is_partial ? code : EXIT_FAILED;
     for (size_t i = 0; !code && i < sets.n; i++) {
         enum exit_code its;
 

@@ -18,6 +18,9 @@ extern const struct command publish_command, follow_command, set_list_command,
 /* "tidings: ..." on standard error, one line. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* The same, as a callback for a line of text. */
+void say_text(const char *text, void *user);
+
 /* The on_trouble of a call that goes on: prints the reason and the pause. */
 void say_trouble(const char *why, unsigned pause_ms, void *user);
 

@@ -6,11 +6,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/db.h"
+#include "base/file.h"
 #include "client/cli/broker_call.h"
 #include "client/cli/cli.h"
-#include "client/cli/follow_state.h"
 #include "client/cli/progress.h"
-#include "client/tidings.h"
+#include "proto/fnv1a.h"
 #include "proto/number.h"
 
 /*
@@ -188,27 +189,11 @@ take_given(const struct arguments *arguments, const struct given *given,
     return !is_transport;
 }
 
-/* Takes what may be repeated. */
-static enum exit_code
-take_repeated(const struct arguments *arguments, struct follow_args *args)
-{
-    args->filters = calloc(arguments->n_given + 1, sizeof(*args->filters));
-    if (!args->filters)
-        return failed(NO_MEMORY);
-    args->how.filters = args->filters;
-    for (size_t i = 0; i < arguments->n_given; i++)
-        if (!take_given(arguments, &arguments->given[i], args))
-            return bad_usage(
-                "--transport is websocket, events, longpoll or poll");
-    return EXIT_GOOD;
-}
-
 /* Prints mistakes of the command line. The caller frees args->filters. */
 static enum exit_code
 follow_args_read(struct follow_args *args, const struct arguments *arguments)
 {
     struct td_follow_options *how = &args->how;
-    enum exit_code code;
 
     if ((how->after != NULL) + args->from_start + how->as_far_back +
             (how->since != NULL) >
@@ -217,9 +202,14 @@ follow_args_read(struct follow_args *args, const struct arguments *arguments)
                          "contradict each other");
     if (args->command && !args->command[0])
         return bad_usage("--exec needs a command");
-    code = take_repeated(arguments, args);
-    if (code)
-        return code;
+    args->filters = calloc(arguments->n_given + 1, sizeof(*args->filters));
+    if (!args->filters)
+        return failed(NO_MEMORY);
+    how->filters = args->filters;
+    for (size_t i = 0; i < arguments->n_given; i++)
+        if (!take_given(arguments, &arguments->given[i], args))
+            return bad_usage(
+                "--transport is websocket, events, longpoll or poll");
     if (args->callback_url && !args->callback_listen)
         return bad_usage("--callback-url needs --callback-listen");
     if (args->callback_listen && how->transports)
@@ -234,9 +224,212 @@ follow_args_read(struct follow_args *args, const struct arguments *arguments)
     return EXIT_GOOD;
 }
 
+static struct td_client *followed;
+
+/*
+ * The file of --state.
+ *
+ *     9f2c5b7d01e4a683-17          of one set: a line of text
+ *     SQLite (td_position_save)    of several sets: a row for each
+ *
+ * If a source with one set gets more, its file becomes the other form. That set
+ * keeps its listing, FILE.list; the others have FILE.list-HASH.
+ */
+
+/* The beginning of a file of SQLite. */
+static const char magic[] = "SQLite format 3";
+
+/* first_set: the set that once was the source's only one; its listing is
+ * FILE.list. */
+static const struct db_kind kind = {
+    .name = "the positions in",
+    .mode = DB_SHARED,
+    .opening = "CREATE TABLE IF NOT EXISTS first_set (url TEXT)",
+};
+
+struct follow_state {
+    const char *path;                /* NULL: keeps nothing */
+    struct db db;                    /* not open: a line of text */
+    char position[TD_POSITION_SIZE]; /* of that line; "": none */
+    char *set_url; /* the set of that position; NULL: unknown */
+    bool has_line; /* it was there at the start */
+};
+
+static bool
+fail_keeping(const struct follow_state *state, const char *why)
+{
+    say("cannot keep positions in %s: %s", state->path, why);
+    return false;
+}
+
+static bool
+open_db(struct follow_state *state, const char *path)
+{
+    struct problem why = {.text = ""};
+
+    if (!db_open_kind(&state->db, &kind, path, &why))
+        return true;
+    say("%s", why.text);
+    return false;
+}
+
+/* Prints why the last call of the library failed at the database. */
+static bool
+fail_db(struct follow_state *state)
+{
+    return fail_keeping(state, sqlite3_errmsg(state->db.handle));
+}
+
+/* Opens state->path; NULL: keeps nothing. False: it has printed why. */
+static bool
+follow_state_open(struct follow_state *state)
+{
+    const char *path = state->path;
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    char dir[PATH_MAX] = ".", begin[sizeof(magic)];
+    FILE *file = path ? fopen(path, "re") : NULL;
+    size_t size = file ? fread(begin, 1, sizeof(magic), file) : 0;
+
+    if (file)
+        fclose(file);
+    if (!path)
+        return true;
+    if (size == sizeof(magic) && !memcmp(begin, magic, sizeof(magic))) {
+        if (!open_db(state, path))
+            return false;
+    } else if (td_position_read(followed, path, state->position)) {
+        say("%s", td_problem(followed));
+        return false;
+    }
+    state->has_line = state->position[0] != '\0';
+    if (slash)
+        snprintf(dir, sizeof(dir), "%.*s",
+                 slash == path ? 1 : (int)(slash - path), path);
+    if (!access(dir, W_OK | X_OK))
+        return true;
+    /* Else the first line would be the first to fail. */
+    say("cannot write %s: %s", path, strerror(errno));
+    return false;
+}
+
+static void
+follow_state_close(struct follow_state *state)
+{
+    db_close(&state->db);
+    free(state->set_url);
+}
+
+/* Runs a statement with the URL of a set as its parameter. Sets `*is` if there
+ * is a row. */
+static bool
+ask_first(struct follow_state *state, const char *sql, const char *set_url,
+          bool *is)
+{
+    struct problem why = {.text = ""};
+
+    if (!db_find(&state->db, NULL, &why, is, sql, DB_VALUES(set_url),
+                 DB_INTO()))
+        return true;
+    say("%s", why.text);
+    return false;
+}
+
+/* Turns the line into a row, in one step, as the source has several sets. */
+static bool
+become_db(struct follow_state *state, size_t n_sets)
+{
+    char path[PATH_MAX];
+    bool is;
+
+    if (state->has_line && !state->set_url) {
+        say("%s keeps the position of one set, and the source has %zu: give "
+            "another file",
+            state->path, n_sets);
+        return false;
+    }
+    if (snprintf(path, sizeof(path), "%s.new", state->path) >=
+        (int)sizeof(path))
+        return fail_keeping(state, strerror(ENAMETOOLONG));
+    unlink(path);
+    if (!open_db(state, path))
+        return false;
+    if (state->set_url && state->position[0] &&
+        td_position_save(state->db.handle, state->set_url, state->position))
+        return fail_db(state);
+    if (state->set_url && !ask_first(state, "INSERT INTO first_set VALUES (?)",
+                                     state->set_url, &is))
+        return false;
+    db_close(&state->db);
+    if (rename(path, state->path))
+        return fail_keeping(state, strerror(errno));
+    return open_db(state, state->path);
+}
+
+/* Fills in the set's position, and the path of its listing. False: it failed,
+ * and has printed why. */
+static bool
+follow_state_start(struct follow_state *state, struct td_start *start)
+{
+    bool is_first = true;
+    int n;
+
+    if (!state->path)
+        return true;
+    if (!state->db.handle && start->n_sets > 1 &&
+        !become_db(state, start->n_sets))
+        return false;
+    if (state->db.handle) {
+        if (!ask_first(state, "SELECT 1 FROM first_set WHERE url = ?",
+                       start->set_url, &is_first))
+            return false;
+        if (td_position_load(state->db.handle, start->set_url, start->after))
+            return fail_db(state);
+    } else {
+        memcpy(start->after, state->position, sizeof(start->after));
+        state->set_url = strdup(start->set_url);
+        if (!state->set_url)
+            return fail_keeping(state, NO_MEMORY);
+    }
+    if (is_first)
+        n = snprintf(start->listing, sizeof(start->listing), "%s.list",
+                     state->path);
+    else
+        n = snprintf(start->listing, sizeof(start->listing),
+                     "%s.list-%016" PRIx64, state->path,
+                     fnv1a(FNV1A_BEGIN, slice_of(start->set_url)));
+    return n < (int)sizeof(start->listing) ||
+           fail_keeping(state, strerror(ENAMETOOLONG));
+}
+
+/* Keeps the position of a started set. False: it has printed why. */
+static bool
+follow_state_keep(struct follow_state *state, const char *set_url,
+                  const char *position)
+{
+    char kept[TD_POSITION_SIZE];
+
+    if (!state->path)
+        return true;
+    if (state->db.handle) {
+        if (!td_position_load(state->db.handle, set_url, kept) &&
+            !strcmp(kept, position))
+            return true;
+        return !td_position_save(state->db.handle, set_url, position) ||
+               fail_db(state);
+    }
+    if (!strcmp(position, state->position))
+        return true;
+    if (td_position_write(followed, state->path, position)) {
+        say("%s", td_problem(followed));
+        return false;
+    }
+    snprintf(state->position, sizeof(state->position), "%s", position);
+    return true;
+}
+
 struct follow {
     struct follow_args args;
-    struct follow_state *state;
+    struct follow_state state;
     size_t n_sets;
     uint64_t n_done;
     bool has_left_out;    /* rows that cannot be used */
@@ -258,8 +451,6 @@ struct follow {
  * message. */
 #define OUTPUT_BYTES (256 * 1024)
 
-static struct td_client *followed;
-
 /*
  * A command of the user's for each change: /bin/sh -c COMMAND.
  *
@@ -269,84 +460,69 @@ static struct td_client *followed;
  * part of the command, so that no loc can make the shell run anything.
  */
 
-struct execution {
-    const char *command;
-    const char *set; /* URL */
-    const char *seq; /* NULL: none */
-    const char *change;
-    const char *loc;
-    const char *datetime;
-    const char *position;
-    const char *memento; /* URL of this very version */
-    const char *line;    /* with its newline; "": nothing to read */
-    size_t size;
-};
-
 extern char **environ;
 
-/* The environment variables of a command. */
-static const struct variable {
-    const char *name;
-    size_t at; /* of its value, in struct execution */
-} variables[] = {
-    {"TIDINGS_SET", offsetof(struct execution, set)},
-    {"TIDINGS_SEQ", offsetof(struct execution, seq)},
-    {"TIDINGS_CHANGE", offsetof(struct execution, change)},
-    {"TIDINGS_LOC", offsetof(struct execution, loc)},
-    {"TIDINGS_DATETIME", offsetof(struct execution, datetime)},
-    {"TIDINGS_POSITION", offsetof(struct execution, position)},
-    {"TIDINGS_MEMENTO", offsetof(struct execution, memento)},
+enum variable {
+    VARIABLE_SET, /* URL */
+    VARIABLE_SEQ,
+    VARIABLE_CHANGE,
+    VARIABLE_LOC,
+    VARIABLE_DATETIME,
+    VARIABLE_POSITION,
+    VARIABLE_MEMENTO, /* URL of this very version, while `loc` has the newest
+                         one (R-423) */
+    N_VARIABLES
 };
 
-static bool
-is_variable(const char *assignment)
-{
-    for (size_t i = 0; i < N_ELEMENTS(variables); i++) {
-        size_t size = strlen(variables[i].name);
-
-        if (!strncmp(assignment, variables[i].name, size) &&
-            assignment[size] == '=')
-            return true;
-    }
-    return false;
-}
+static const char *const variables[] = {
+    [VARIABLE_SET] = "TIDINGS_SET",
+    [VARIABLE_SEQ] = "TIDINGS_SEQ",
+    [VARIABLE_CHANGE] = "TIDINGS_CHANGE",
+    [VARIABLE_LOC] = "TIDINGS_LOC",
+    [VARIABLE_DATETIME] = "TIDINGS_DATETIME",
+    [VARIABLE_POSITION] = "TIDINGS_POSITION",
+    [VARIABLE_MEMENTO] = "TIDINGS_MEMENTO",
+};
 
 static void
 environment_free(char **environment)
 {
-    for (size_t i = 0; environment && i < N_ELEMENTS(variables); i++)
+    for (size_t i = 0; environment && i < N_VARIABLES; i++)
         free(environment[i]);
     free(environment);
 }
 
 /* Our own environment, with the variables in front; NULL: no memory. Not by
- * setenv, which never frees old values. */
+ * setenv, which never frees old values. A value NULL is "". */
 static char **
-environment_new(const struct execution *e)
+environment_new(const char *const values[N_VARIABLES])
 {
     size_t n = 0;
     char **all;
 
     while (environ[n])
         n++;
-    all = calloc(N_ELEMENTS(variables) + n + 1, sizeof(*all));
+    all = calloc(N_VARIABLES + n + 1, sizeof(*all));
     if (!all)
         return NULL;
-    for (size_t i = 0; i < N_ELEMENTS(variables); i++) {
-        const char *value;
-
-        memcpy(&value, (const char *)e + variables[i].at, sizeof(value));
-        if (asprintf(&all[i], "%s=%s", variables[i].name, value ? value : "") <
-            0) {
+    for (size_t i = 0; i < N_VARIABLES; i++)
+        if (asprintf(&all[i], "%s=%s", variables[i],
+                     values[i] ? values[i] : "") < 0) {
             all[i] = NULL;
             environment_free(all);
             return NULL;
         }
-    }
-    n = N_ELEMENTS(variables);
-    for (size_t i = 0; environ[i]; i++)
-        if (!is_variable(environ[i]))
+    n = N_VARIABLES;
+    for (size_t i = 0; environ[i]; i++) {
+        struct slice rest = slice_of(environ[i]);
+        struct slice name = slice_take(&rest, '=');
+        size_t k = 0;
+
+        while (k < N_VARIABLES && !slice_is(name, variables[k]))
+            k++;
+        if (k == N_VARIABLES)
             all[n++] = environ[i];
+    }
     return all;
 }
 
@@ -384,42 +560,18 @@ start_command(const char *command, int input, char **environment)
     return rc ? -1 : pid;
 }
 
-/* Writes the input; a command may leave some or all of it unread. */
-static void
-write_input(int fd, const char *text, size_t size)
-{
-    while (size) {
-        ssize_t n = write(fd, text, size);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return;
-        text += n;
-        size -= (size_t)n;
-    }
-}
-
-static int
-await_command(pid_t pid)
-{
-    int status = 0;
-
-    while (waitpid(pid, &status, 0) < 0)
-        if (errno != EINTR)
-            return -1;
-    return status;
-}
-
-/* Runs it and waits for its end. False: it failed; prints the reason, unless a
- * signal ends the program (signals_came). */
+/* Runs the command, with `line` to read, and waits for its end. False: it
+ * failed; prints the reason, unless a signal ends the program (signals_came).
+ */
 static bool
-execute(const struct execution *e)
+execute(const char *command, const char *const values[N_VARIABLES],
+        struct slice line)
 {
-    const char *loc = e->loc ? e->loc : e->change;
-    char **environment = environment_new(e);
+    const char *loc =
+        values[VARIABLE_LOC] ? values[VARIABLE_LOC] : values[VARIABLE_CHANGE];
+    char **environment = environment_new(values);
     int ends[2];
-    int status;
+    int status = 0;
     pid_t pid;
 
     if (!environment || pipe2(ends, O_CLOEXEC)) {
@@ -428,17 +580,21 @@ execute(const struct execution *e)
         environment_free(environment);
         return false;
     }
-    pid = start_command(e->command, ends[0], environment);
+    pid = start_command(command, ends[0], environment);
     if (pid < 0)
         say("cannot run /bin/sh: %s", strerror(errno));
     environment_free(environment);
     close(ends[0]);
     if (pid >= 0)
-        write_input(ends[1], e->line, e->size);
+        (void)file_write(ends[1], line); /* it may leave some of it unread */
     close(ends[1]);
     if (pid < 0)
         return false;
-    status = await_command(pid);
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR) {
+            status = -1;
+            break;
+        }
     if (status && !signals_came() && WIFSIGNALED(status))
         say("the command was ended by signal %d at %s", WTERMSIG(status), loc);
     else if (status && !signals_came())
@@ -455,7 +611,7 @@ static bool
 keep_place(struct follow *f, const struct td_message *message,
            const char *position)
 {
-    if (follow_state_keep(f->state, message->set_url, position))
+    if (follow_state_keep(&f->state, message->set_url, position))
         return true;
     f->code = EXIT_FAILED;
     return false;
@@ -476,31 +632,19 @@ position_of(char to[TD_POSITION_SIZE], const struct td_message *message,
                  (unsigned long long)message->changes[i].seq);
 }
 
-/* Where this very version of the resource is kept, while `loc` has the newest
- * one (R-423); NULL: the source does not say. */
-static const char *
-memento_of(const struct td_change *change)
-{
-    for (size_t i = 0; i < change->n_links; i++)
-        if (!strcmp(change->links[i].rel, "memento"))
-            return change->links[i].href;
-    return NULL;
-}
-
 /* Runs the command for a change or, without one, for `what`. */
 static bool
 run_command(struct follow *f, const struct td_message *message,
             const struct td_change *change, const char *what,
             const char *position)
 {
-    struct execution e = {.command = f->args.command,
-                          .set = message->set_url,
-                          .change = what,
-                          .position = position,
-                          .line = ""};
+    const char *values[N_VARIABLES] = {[VARIABLE_SET] = message->set_url,
+                                       [VARIABLE_CHANGE] = what,
+                                       [VARIABLE_POSITION] = position};
     char seq[32];
     char *line = NULL;
-    FILE *to = change ? open_memstream(&line, &e.size) : NULL;
+    size_t size = 0;
+    FILE *to = change ? open_memstream(&line, &size) : NULL;
     bool is_good;
 
     if (change && !to) {
@@ -511,15 +655,17 @@ run_command(struct follow *f, const struct td_message *message,
         f->args.lines->change(to, change);
         fputc('\n', to);
         fclose(to);
-        e.line = line ? line : "";
-        e.change = change->change ? change->change : "resource";
-        e.loc = change->loc;
-        e.memento = memento_of(change);
-        e.datetime = change->change ? change->datetime : change->lastmod;
-        snprintf(seq, sizeof(seq), "%llu", (unsigned long long)change->seq);
-        e.seq = change->seq ? seq : NULL;
+        values[VARIABLE_CHANGE] = change->change ? change->change : "resource";
+        values[VARIABLE_LOC] = change->loc;
+        for (size_t i = change->n_links; i-- > 0;)
+            if (!strcmp(change->links[i].rel, "memento"))
+                values[VARIABLE_MEMENTO] = change->links[i].href;
+        values[VARIABLE_DATETIME] =
+            change->change ? change->datetime : change->lastmod;
+        snprintf(seq, sizeof(seq), "%" PRIu64, change->seq);
+        values[VARIABLE_SEQ] = change->seq ? seq : NULL;
     }
-    is_good = execute(&e);
+    is_good = execute(f->args.command, values, (struct slice){line, size});
     free(line);
     if (!is_good && !signals_came())
         f->code = EXIT_FAILED;
@@ -652,7 +798,7 @@ on_start(struct td_start *start, void *user)
 
     if (start->n_sets > f->n_sets)
         f->n_sets = start->n_sets;
-    if (follow_state_start(f->state, start))
+    if (follow_state_start(&f->state, start))
         return 0;
     f->code = EXIT_FAILED;
     return 1;
@@ -680,17 +826,6 @@ on_end(enum td_status rc, const char *why, void *user)
     snprintf(f->why, sizeof(f->why), "%s", why);
 }
 
-/* Runs until the callback ends by itself, or td_stop. */
-static enum exit_code
-await_end(const struct follow *f)
-{
-    enum td_status rc = td_run(followed);
-
-    if (rc && rc != TD_STOPPED)
-        return exit_of(followed, rc);
-    return exit_for(f->ended, "", f->why);
-}
-
 /* Follows one set by the deliveries of a hub. */
 static enum exit_code
 follow_at_callback(struct follow *f)
@@ -701,7 +836,7 @@ follow_at_callback(struct follow *f)
     struct td_follower *follower = NULL;
     enum exit_code code;
 
-    if (!follow_state_start(f->state, &start))
+    if (!follow_state_start(&f->state, &start))
         return EXIT_FAILED;
     how->listing = start.listing[0] ? start.listing : NULL;
     if (start.after[0]) {
@@ -720,24 +855,16 @@ follow_at_callback(struct follow *f)
         code = exit_of(followed, td_callback_follow(callback, f->args.url, how,
                                                     on_message, f, &follower));
     if (!code) {
-        code = await_end(f);
+        /* Until the callback ends by itself, or td_stop. */
+        enum td_status rc = td_run(followed);
+
+        code = rc && rc != TD_STOPPED ? exit_of(followed, rc)
+                                      : exit_for(f->ended, "", f->why);
         td_follower_close(follower);
         td_callback_settle(callback, GOODBYE_MS);
     }
     td_callback_close(callback);
     return code;
-}
-
-static enum exit_code
-follow_all(struct follow *f)
-{
-    const struct td_source_options options = {
-        .follow = f->args.how, .on_start = on_start, .on_missed = on_missed};
-    enum exit_code code =
-        exit_of(followed, td_follow_source(followed, f->args.url, &options,
-                                           on_message, f));
-
-    return code == EXIT_GONE && f->n_sets > 1 ? EXIT_FAILED : code;
 }
 
 /* Follows the sets of args->url, and prints a line for each change or runs its
@@ -747,15 +874,19 @@ static enum exit_code
 follow_changes(const struct follow_args *args,
                const struct arguments *arguments)
 {
-    struct follow f = {.args = *args, .code = EXIT_GOOD, .n_sets = 1};
+    struct follow f = {.args = *args, .n_sets = 1, .state.path = args->state};
+    struct td_source_options options = {.on_start = on_start,
+                                        .on_missed = on_missed};
     enum exit_code code = EXIT_GOOD;
 
     if (!followed)
         followed = open_client(arguments, args->url, &code);
-    if (!code && !(f.state = follow_state_open(followed, args->state)))
+    if (!code && !follow_state_open(&f.state))
         code = EXIT_FAILED;
-    if (code)
+    if (code) {
+        follow_state_close(&f.state);
         return code;
+    }
     td_limit(followed, &args->limits);
     f.args.how.on_trouble = on_trouble;
     f.args.how.on_progress = on_progress;
@@ -767,9 +898,16 @@ follow_changes(const struct follow_args *args,
         setvbuf(stdout, NULL, _IOFBF, OUTPUT_BYTES);
     signals_stop_client(followed);
     signals_ignore_pipe();
-    code = args->callback_listen ? follow_at_callback(&f) : follow_all(&f);
+    options.follow = f.args.how;
+    if (args->callback_listen)
+        code = follow_at_callback(&f);
+    else
+        code = exit_of(followed, td_follow_source(followed, args->url, &options,
+                                                  on_message, &f));
+    if (code == EXIT_GONE && f.n_sets > 1)
+        code = EXIT_FAILED;
     progress_clear();
-    follow_state_close(f.state);
+    follow_state_close(&f.state);
     if (!code && f.has_left_out && args->how.until_caught_up &&
         !args->skips_bad)
         code = left_out_code();
@@ -930,19 +1068,6 @@ read_start(struct broker_call *call, uint64_t *n, char after[TD_POSITION_SIZE])
              (int)(strrchr(position, '-') - position), position, start);
 }
 
-/* The same, of the set at `url`. */
-static enum exit_code
-find_start(const struct arguments *arguments, const char *url, uint64_t *n,
-           char after[TD_POSITION_SIZE])
-{
-    struct broker_call call;
-
-    broker_call_begin(&call, arguments, url, "%s", "");
-    broker_call_send(&call, "GET");
-    read_start(&call, n, after);
-    return broker_call_end(&call);
-}
-
 static enum exit_code
 run_tail(const struct arguments *arguments)
 {
@@ -953,9 +1078,13 @@ run_tail(const struct arguments *arguments)
     follow_args_format(&args, tail->format);
     for (int i = 0; i < TRIES && code == EXIT_GONE; i++) {
         char after[TD_POSITION_SIZE];
+        struct broker_call call;
         uint64_t n = tail->count;
 
-        code = find_start(arguments, args.url, &n, after);
+        broker_call_begin(&call, arguments, args.url, "%s", "");
+        broker_call_send(&call, "GET");
+        read_start(&call, &n, after);
+        code = broker_call_end(&call);
         if (code || (!n && !tail->goes_on))
             return code;
         args.how.after = after;

@@ -2,7 +2,7 @@
  * get.c - tidings get: prints a set's documents and links.
  */
 
-#include "client/cli/cli.h"
+#include "client/cli/settings.h"
 
 static const struct option options[] = {
     {"json", NULL, .help = "as a JSON object"},
@@ -12,9 +12,8 @@ struct get {
     const struct arguments *arguments;
     bool is_json;
     struct td_client *client;
-    struct td_client *asking;        /* of ask_position */
-    char position[TD_POSITION_SIZE]; /* from the stream, if the set has
-                                        none */
+    struct td_client *asking;        /* asks a stream for the position */
+    char position[TD_POSITION_SIZE]; /* from it */
     bool has_printed;
     const char *url; /* from the command line */
 };
@@ -105,38 +104,6 @@ on_trouble(const char *why, unsigned pause_ms, void *user)
     td_stop(get->asking);
 }
 
-/* Asks for the position of the set's last entry, with which a stream begins. A
- * server without streams has no other answer. */
-static void
-ask_position(struct get *get, const char *set_url)
-{
-    struct td_follow_options how = {.on_trouble = on_trouble};
-    enum exit_code code;
-    struct td_client *client = open_client(get->arguments, set_url, &code);
-
-    if (!client)
-        return;
-    get->asking = client;
-    if (td_follow(client, set_url, &how, on_message, get) != TD_STOPPED)
-        get->position[0] = '\0';
-    td_close(client);
-}
-
-/* True if both have one host: a document of that URL may not send requests to
- * another server. */
-static bool
-is_of_host(const char *set_url, const char *url)
-{
-    const char *host = strstr(url, "://");
-    size_t size;
-
-    if (!host)
-        return false;
-    size = (size_t)(host + 3 - url) + strcspn(host + 3, "/?#");
-    return !strncmp(set_url, url, size) &&
-           (set_url[size] == '\0' || strchr("/?#", set_url[size]));
-}
-
 /* True if the offer has changes; a list of resources would be read to its end.
  */
 static bool
@@ -157,13 +124,23 @@ has_history(const struct td_offer *offer)
 static void
 on_offer(const struct td_offer *offer, void *user)
 {
+    const struct td_follow_options how = {.on_trouble = on_trouble};
     struct get *get = user;
     const char *position = offer->position;
+    enum exit_code code;
 
+    get->position[0] = '\0';
+    /* A stream begins with the position of the set's last entry. A server
+     * without streams has no other answer, and a document of this server may
+     * send no requests to another one. */
     if (!position && has_history(offer) &&
-        is_of_host(offer->set_url, get->url)) {
-        ask_position(get, offer->set_url);
-        position = get->position[0] ? get->position : NULL;
+        settings_is_same_server(offer->set_url, get->url) &&
+        (get->asking = open_client(get->arguments, offer->set_url, &code))) {
+        if (td_follow(get->asking, offer->set_url, &how, on_message, get) ==
+                TD_STOPPED &&
+            get->position[0])
+            position = get->position;
+        td_close(get->asking);
     }
     if (get->is_json) {
         print_json(offer, position);

@@ -68,13 +68,6 @@ end_line(struct harvest_values *o)
 }
 
 static void
-say_line(const char *text, void *user)
-{
-    (void)user;
-    say("%s", text);
-}
-
-static void
 print_change(const char *change, struct slice loc, void *user)
 {
     struct harvest_values *o = user;
@@ -89,20 +82,6 @@ print_change(const char *change, struct slice loc, void *user)
     }
     free(text);
     end_line(o);
-}
-
-static void
-put_look(const struct harvest_look *look, const char *as_of)
-{
-    const struct harvest_counts *c = &look->counts;
-
-    print_values(true,
-                 "event:t source:t kind:t complete_as_of:e not_complete:e "
-                 "added:n changed:n deleted:n held_back:n left_out:n "
-                 "left_out_example:e mended:n",
-                 "look", look->url, look->kind, as_of, look->not_complete,
-                 c->added, c->changed, c->deleted, c->held_back, c->left_out,
-                 c->left_out_text, c->mended);
 }
 
 /* Names a kind in a sentence. */
@@ -167,13 +146,19 @@ on_look(const struct harvest_look *look, void *user)
 
     if (look->complete_us > 0)
         as_of[datetime_write_short(as_of, look->complete_us)] = '\0';
-    if (o->is_json)
-        put_look(look, as_of);
-    else
-        print_look(o, look, as_of);
-    end_line(o);
-    if (o->is_json)
+    if (o->is_json) {
+        print_values(true,
+                     "event:t source:t kind:t complete_as_of:e not_complete:e "
+                     "added:n changed:n deleted:n held_back:n left_out:n "
+                     "left_out_example:e mended:n",
+                     "look", look->url, look->kind, as_of, look->not_complete,
+                     c->added, c->changed, c->deleted, c->held_back,
+                     c->left_out, c->left_out_text, c->mended);
+        end_line(o);
         return;
+    }
+    print_look(o, look, as_of);
+    end_line(o);
     say_rows(look->url, "mended", c->mended, c->mended_text, o->mended);
     say_rows(look->url, "left out", c->left_out, c->left_out_text, o->left_out);
     if (look->not_complete[0])
@@ -211,19 +196,6 @@ write_name(char to[NAME_MAX_URL + 1], const char *url)
     to[n] = '\0';
 }
 
-static enum exit_code
-make_directories(char *path)
-{
-    for (char *end = strchr(path + 1, '/'); end; end = strchr(end + 1, '/')) {
-        *end = '\0';
-        if (mkdir(path, 0700) && errno != EEXIST)
-            return bad_usage("cannot make %s: %s; --state names another file",
-                             path, strerror(errno));
-        *end = '/';
-    }
-    return EXIT_GOOD;
-}
-
 /* Writes the path. `given`: of --state, or NULL. `makes`: makes the directory
  * of the default path, and says where a new state is.
  */
@@ -259,7 +231,14 @@ write_state_path(char path[STATE_PATH_MAX], const char *given, const char *set,
         return EXIT_GOOD;
     if (access(path, F_OK))
         say("the state of this harvest is in %s", path);
-    return make_directories(path);
+    for (char *end = strchr(path + 1, '/'); end; end = strchr(end + 1, '/')) {
+        *end = '\0';
+        if (mkdir(path, 0700) && errno != EEXIST)
+            return bad_usage("cannot make %s: %s; --state names another file",
+                             path, strerror(errno));
+        *end = '/';
+    }
+    return EXIT_GOOD;
 }
 
 /* The command */
@@ -358,7 +337,7 @@ run_harvest(const struct arguments *arguments)
     how->n_sources = n;
     how->state = state;
     how->is_once |= how->is_dry;
-    how->say = say_line;
+    how->say = say_text;
     how->on_look = on_look;
     how->on_change = values->is_verbose ? print_change : NULL;
     how->user = values;

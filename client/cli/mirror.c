@@ -29,28 +29,6 @@ struct mirror {
     char trouble[256];               /* the last one printed; "": none */
 };
 
-/* Progress */
-
-static void
-show_progress(const struct td_sync_event *e)
-{
-    struct progress_figures figures = {
-        .unit = "files",
-        .done = e->n_done,
-        .all = e->n_done + e->n_wanted,
-        .failed = e->n_failed,
-        .has_bytes = true,
-        .bytes = e->bytes_done,
-        .bytes_left = e->bytes_wanted,
-    };
-
-    if (e->n_listed)
-        figures = (struct progress_figures){.label = "reading the list",
-                                            .unit = "resources",
-                                            .done = e->n_listed};
-    progress_show(&figures);
-}
-
 /* Opens m->client for the server at `url`, and shows the bar unless m->is_json.
  * `url` NULL: refuses --header, as no server is known. SIGINT and SIGTERM stop
  * the handle, which stays until the process ends: a signal may still come.
@@ -131,72 +109,71 @@ put_event(struct mirror *m, const struct td_sync_event *e)
 /* Lines for people, in place of the bar */
 
 static void
-tell_event(struct mirror *m, const struct td_sync_event *e)
+say_event(struct mirror *m, const struct td_sync_event *e)
 {
-    const char *why = e->why ? e->why : "";
+    const char *loc = e->loc ? e->loc : "", *why = e->why ? e->why : "";
 
     switch (e->what) {
     case TD_SYNC_BASELINE:
         say("a baseline is taken: %s", why);
-        return;
+        break;
     case TD_SYNC_FAILED:
         if (m->is_verbose)
-            say("%s: %s; it is tried again", e->loc ? e->loc : "", why);
-        return;
+            say("%s: %s; it is tried again", loc, why);
+        break;
     case TD_SYNC_LEFT:
-        say("%s: given up: %s", e->loc ? e->loc : "", why);
-        return;
+        say("%s: given up: %s", loc, why);
+        break;
     case TD_SYNC_TROUBLE:
         /* Each once, until something else happens: a source may be away for
          * days. */
         if (m->is_verbose || strncmp(m->trouble, why, sizeof(m->trouble) - 1))
             say("%s", why);
         snprintf(m->trouble, sizeof(m->trouble), "%s", why);
-        return;
+        break;
     case TD_SYNC_CAUGHT_UP:
         if (m->is_verbose)
             say("caught up at %s", e->position ? e->position : "-");
-        return;
+        break;
     case TD_SYNC_REPORT:
         say_report(e->report);
-        return;
+        break;
     case TD_SYNC_DOUBT:
         say("not known to be complete: %s", why);
-        return;
+        break;
     case TD_SYNC_COMPLETE:
         if (m->is_verbose || m->is_doubtful)
             say("complete as of %s", e->as_of);
-        return;
+        break;
     case TD_SYNC_HELD:
         say_held(e->n_held, e->n_of);
-        return;
+        break;
     case TD_SYNC_WRITTEN:
-        if (m->is_verbose)
-            say("written: %s", e->path);
-        return;
     case TD_SYNC_DELETED:
         if (m->is_verbose)
-            say("deleted: %s", e->path);
-        return;
+            say("%s: %s", names[e->what], e->path);
+        break;
     default:
-        return;
+        break;
     }
-}
-
-static void
-note_certainty(struct mirror *m, const struct td_sync_event *e)
-{
-    if (e->what == TD_SYNC_DOUBT || e->what == TD_SYNC_COMPLETE)
-        m->is_doubtful = e->what == TD_SYNC_DOUBT;
-    if (e->what == TD_SYNC_COMPLETE && e->as_of &&
-        (!m->as_of[0] || strcmp(e->as_of, m->as_of) < 0))
-        snprintf(m->as_of, sizeof(m->as_of), "%s", e->as_of);
 }
 
 static void
 on_event(const struct td_sync_event *event, void *user)
 {
     struct mirror *m = user;
+    const struct progress_figures reading = {.label = "reading the list",
+                                             .unit = "resources",
+                                             .done = event->n_listed};
+    const struct progress_figures files = {
+        .unit = "files",
+        .done = event->n_done,
+        .all = event->n_done + event->n_wanted,
+        .failed = event->n_failed,
+        .has_bytes = true,
+        .bytes = event->bytes_done,
+        .bytes_left = event->bytes_wanted,
+    };
 
     m->last = *event;
     m->has_left_out |= event->report && event->report->n_left_out;
@@ -204,15 +181,20 @@ on_event(const struct td_sync_event *event, void *user)
         snprintf(m->position, sizeof(m->position), "%s", event->position);
     if (m->is_json) {
         put_event(m, event);
-        note_certainty(m, event);
-        return;
+    } else {
+        if (event->what != TD_SYNC_PROGRESS && event->what != TD_SYNC_TROUBLE)
+            m->trouble[0] = '\0';
+        say_event(m, event);
+        if (event->what != TD_SYNC_COMPLETE)
+            progress_show(event->n_listed ? &reading : &files);
     }
-    if (event->what != TD_SYNC_PROGRESS && event->what != TD_SYNC_TROUBLE)
-        m->trouble[0] = '\0';
-    tell_event(m, event);
-    note_certainty(m, event);
+    if (event->what == TD_SYNC_DOUBT)
+        m->is_doubtful = true;
     if (event->what != TD_SYNC_COMPLETE)
-        show_progress(event);
+        return;
+    m->is_doubtful = false;
+    if (event->as_of && (!m->as_of[0] || strcmp(event->as_of, m->as_of) < 0))
+        snprintf(m->as_of, sizeof(m->as_of), "%s", event->as_of);
 }
 
 /* tidings sync */
@@ -244,23 +226,6 @@ static const struct option sync_options[] = {
 };
 
 static enum exit_code
-end_sync(const struct mirror *m, enum td_status rc, bool until_caught_up)
-{
-    if (!m->is_json && (rc == TD_OK || rc == TD_DIFFERENT || rc == TD_STOPPED))
-        print_values(false, "done:n failed:n bytes:n position:e",
-                     m->last.n_done, m->last.n_failed, m->last.bytes_done,
-                     m->position);
-    if (m->is_deaf)
-        return cannot_write(m->error);
-    if (rc == TD_STOPPED && until_caught_up)
-        return failed(
-            "stopped before the end; the next run continues from here");
-    if (rc == TD_OK && m->has_left_out && !m->skips_bad)
-        return left_out_code();
-    return exit_of(m->client, rc);
-}
-
-static enum exit_code
 run_sync(const struct arguments *arguments)
 {
     struct mirror *m = arguments->values;
@@ -275,7 +240,18 @@ run_sync(const struct arguments *arguments)
     rc = td_sync(m->client, arguments->operands[0], arguments->operands[1],
                  &m->sync);
     progress_clear();
-    return end_sync(m, rc, m->sync.until_caught_up);
+    if (!m->is_json && (rc == TD_OK || rc == TD_DIFFERENT || rc == TD_STOPPED))
+        print_values(false, "done:n failed:n bytes:n position:e",
+                     m->last.n_done, m->last.n_failed, m->last.bytes_done,
+                     m->position);
+    if (m->is_deaf)
+        return cannot_write(m->error);
+    if (rc == TD_STOPPED && m->sync.until_caught_up)
+        return failed(
+            "stopped before the end; the next run continues from here");
+    if (rc == TD_OK && m->has_left_out && !m->skips_bad)
+        return left_out_code();
+    return exit_of(m->client, rc);
 }
 
 const struct command sync_command = {

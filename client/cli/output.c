@@ -53,20 +53,6 @@ print_pair(int width, const char *name, const char *value)
     putchar('\n');
 }
 
-/* Writes a value of type `type` of put_members. */
-static void
-put_value(FILE *to, bool is_json, char type, const char *text, uint64_t number)
-{
-    if (type == 'b')
-        fputs(number ? "true" : "false", to);
-    else if (!text)
-        fprintf(to, "%" PRIu64, number);
-    else if (is_json)
-        put_json_string(to, text);
-    else
-        print_plain(text);
-}
-
 static void
 put_values(FILE *to, bool is_json, const char *before, const char *members,
            va_list values)
@@ -89,7 +75,14 @@ put_values(FILE *to, bool is_json, const char *before, const char *members,
             continue;
         fprintf(to, is_json ? "%s\"%.*s\":" : "%s%.*s=", before,
                 SLICE_ARG(name));
-        put_value(to, is_json, type, text, number);
+        if (type == 'b')
+            fputs(number ? "true" : "false", to);
+        else if (!text)
+            fprintf(to, "%" PRIu64, number);
+        else if (is_json)
+            put_json_string(to, text);
+        else
+            print_plain(text);
         before = is_json ? "," : " ";
     }
 }
@@ -163,22 +156,16 @@ plain_json_line(struct slice json)
 #define NAME_WIDTH 28
 
 void
-plain_json_pair(const char *name, const char *value)
-{
-    print_pair(NAME_WIDTH, name, value);
-}
-
-static void
-print_member(const char *path, const char *value, void *user)
+plain_json_pair(const char *name, const char *value, void *user)
 {
     (void)user;
-    plain_json_pair(path, value);
+    print_pair(NAME_WIDTH, name, value);
 }
 
 enum exit_code
 plain_json_show(struct slice json)
 {
-    return json_members_read(json, print_member, NULL)
+    return json_members_read(json, plain_json_pair, NULL)
                ? failed(NO_MEMORY) /* it is valid */
                : EXIT_GOOD;
 }

@@ -78,9 +78,9 @@ bytes_text(double bytes, char to[BYTES_TEXT_SIZE])
 }
 
 /* The longer of the times for the units and for the bytes: either may be the
- * bottleneck, and some lengths are unknown. Negative: unknown. */
-static double
-seconds_left(const struct progress_figures *f)
+ * bottleneck, and some lengths are unknown. "": unknown. */
+static void
+write_left(char *to, size_t size, const struct progress_figures *f)
 {
     double units = progress.done_per_s > 0 && f->all > f->done
                        ? (double)(f->all - f->done) / progress.done_per_s
@@ -88,19 +88,11 @@ seconds_left(const struct progress_figures *f)
     double bytes = progress.bytes_per_s > 0 && f->bytes_left
                        ? (double)f->bytes_left / progress.bytes_per_s
                        : -1;
-
-    if (!progress.has_rates)
-        return -1;
-    return units > bytes ? units : bytes;
-}
-
-static void
-write_left(char *to, size_t size, double seconds)
-{
+    double seconds = units > bytes ? units : bytes;
     unsigned long s = (unsigned long)(seconds + 0.5);
 
     to[0] = '\0';
-    if (seconds < 0 || seconds > 99.0 * 3600)
+    if (!progress.has_rates || seconds < 0 || seconds > 99.0 * 3600)
         return;
     if (s >= 3600)
         snprintf(to, size, "  %lu:%02lu:%02lu left", s / 3600, s / 60 % 60,
@@ -150,7 +142,7 @@ write_line(char *to, size_t columns, const struct progress_figures *f,
         if (progress.has_rates && (f->has_bytes || !f->unit))
             snprintf(speed, sizeof(speed), "  %s/s",
                      bytes_text(progress.bytes_per_s, rate));
-        write_left(left, sizeof(left), seconds_left(f));
+        write_left(left, sizeof(left), f);
         size = snprintf(to, LINE_MAX_, "[%.*s%.*s]  %s%s%s", (int)full,
                         "####################", (int)(BAR - full),
                         "....................", amounts, speed, left);
@@ -161,19 +153,9 @@ write_line(char *to, size_t columns, const struct progress_figures *f,
 
 /* The terminal */
 
-static size_t
-terminal_columns(void)
-{
-    struct winsize size = {0};
-
-    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) || size.ws_col < 2)
-        return COLUMNS - 1;
-    return size.ws_col < LINE_MAX_ ? size.ws_col - 1u : LINE_MAX_ - 1;
-}
-
 /* Overwrites the line with blanks. Safe in a signal handler. */
-static void
-blank_line(void)
+void
+progress_clear(void)
 {
     size_t size = (size_t)width;
     ssize_t n = 0;
@@ -190,7 +172,7 @@ blank_line(void)
 static void
 on_deadly_signal(int number)
 {
-    blank_line();
+    progress_clear();
     signal(number, SIG_DFL);
     raise(number);
 }
@@ -221,23 +203,20 @@ progress_show(const struct progress_figures *figures)
 {
     char line[LINE_MAX_], text[2 * LINE_MAX_];
     int64_t now = progress.is_on ? clock_steady_ms() : 0;
-    size_t size, padding;
+    struct winsize terminal = {0};
+    size_t columns = COLUMNS, size, padding;
 
     if (!progress.is_on || (width && now - progress.drawn_ms < DRAW_MS))
         return;
-    write_line(line, terminal_columns(), figures, now);
+    if (!ioctl(STDERR_FILENO, TIOCGWINSZ, &terminal) && terminal.ws_col >= 2)
+        columns = terminal.ws_col < LINE_MAX_ ? terminal.ws_col : LINE_MAX_;
+    write_line(line, columns - 1, figures, now);
     size = strlen(line);
     padding = (size_t)width > size ? (size_t)width - size : 0;
     snprintf(text, sizeof(text), "\r%s%*s", line, (int)padding, "");
     width = (sig_atomic_t)(size + padding); /* before a signal may come */
     fputs(text, stderr);
     progress.drawn_ms = now;
-}
-
-void
-progress_clear(void)
-{
-    blank_line();
 }
 
 /* The handle */

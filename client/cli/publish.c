@@ -16,6 +16,9 @@
 /* A document is held in memory. */
 #define DOCUMENT_MAX ((size_t)1 << 30)
 
+/* Bytes of one reading. */
+#define PIECE 65536
+
 /* Most seconds of --retry: the library's limit. */
 #define RETRY_MOST 43200
 
@@ -111,21 +114,6 @@ static const struct option options[] = {
 
 /* Reading: FILE, "-" */
 
-/* Reads all of `f`. False: errno says why. */
-static bool
-read_all(FILE *f, struct buf *text)
-{
-    const size_t piece = 65536;
-    char *room;
-    size_t n;
-
-    while ((room = buf_room(text, piece)) && (n = fread(room, 1, piece, f)) > 0)
-        text->size += n;
-    if (text->failed)
-        errno = text->is_starved ? ENOMEM : EFBIG;
-    return !text->failed && !ferror(f);
-}
-
 static const char xml_type[] = "application/xml";
 static const char json_type[] = "application/json";
 static const char ndjson_type[] = "application/x-ndjson";
@@ -160,28 +148,6 @@ type_of(const char *given, const char *name, struct slice text)
 
 /* Making: --change and LOCs */
 
-/* {"loc":"...","change":"...","lastmod":"...","hash":{"sha-256":"..."},
- * "length":3,"type":"..."} */
-static void
-put_change(FILE *to, const struct arguments *arguments, const char *loc)
-{
-    const char *const *given = arguments->options;
-    const char *hash = given[OPTION_HASH];
-
-    put_members(to, "{", "loc:t change:t lastmod:t", loc, given[OPTION_CHANGE],
-                given[OPTION_LASTMOD]);
-    if (hash) {
-        fprintf(to, ",\"hash\":{\"%.*s\":", (int)(strchr(hash, ':') - hash),
-                hash);
-        put_json_string(to, strchr(hash, ':') + 1);
-        fputc('}', to);
-    }
-    if (given[OPTION_LENGTH])
-        fprintf(to, ",\"length\":%s", given[OPTION_LENGTH]);
-    put_members(to, ",", "type:t", given[OPTION_MEDIA_TYPE]);
-    fputc('}', to);
-}
-
 /* Finds values that are not even JSON; the broker judges all else. */
 static const char *
 fault_of(const struct arguments *arguments)
@@ -209,17 +175,32 @@ fault_of(const struct arguments *arguments)
     return NULL;
 }
 
+/* [{"loc":"...","change":"...","lastmod":"...","hash":{"sha-256":"..."},
+ *   "length":3,"type":"..."},... */
 static bool
 make_document(const struct arguments *arguments, char **text, size_t *size)
 {
+    const char *const *given = arguments->options;
+    const char *hash = given[OPTION_HASH];
+    const char *colon = hash ? strchr(hash, ':') : NULL;
     FILE *to = open_memstream(text, size);
     bool is_good;
 
     if (!to)
         return false;
     for (int i = 1; i < arguments->n_operands; i++) {
-        fputs(i == 1 ? "[" : ",\n", to);
-        put_change(to, arguments, arguments->operands[i]);
+        put_members(to, i == 1 ? "[{" : ",\n{", "loc:t change:t lastmod:t",
+                    arguments->operands[i], given[OPTION_CHANGE],
+                    given[OPTION_LASTMOD]);
+        if (hash) {
+            fprintf(to, ",\"hash\":{\"%.*s\":", (int)(colon - hash), hash);
+            put_json_string(to, colon + 1);
+            fputc('}', to);
+        }
+        if (given[OPTION_LENGTH])
+            fprintf(to, ",\"length\":%s", given[OPTION_LENGTH]);
+        put_members(to, ",", "type:t", given[OPTION_MEDIA_TYPE]);
+        fputc('}', to);
     }
     fputs("]\n", to);
     is_good = !ferror(to);
@@ -297,22 +278,12 @@ post_text(const struct arguments *arguments, const char *type, const char *text,
 #define BOUNDARY_SIZE 32
 
 static bool
-copy_file(FILE *to, FILE *from)
-{
-    char bytes[65536];
-    size_t size;
-
-    while ((size = fread(bytes, 1, sizeof(bytes), from)) > 0)
-        if (fwrite(bytes, 1, size, to) != size)
-            return false;
-    return !ferror(from);
-}
-
-static bool
 write_parts(FILE *to, const struct arguments *arguments, const char *boundary,
             const char *changes, FILE *content)
 {
     const char *type = arguments->options[OPTION_MEDIA_TYPE];
+    char bytes[65536];
+    size_t size;
 
     fprintf(to,
             "--%s\r\nContent-Type: %s\r\n\r\n%s\r\n--%s\r\n"
@@ -321,29 +292,13 @@ write_parts(FILE *to, const struct arguments *arguments, const char *boundary,
     if (type)
         fprintf(to, "Content-Type: %s\r\n", type);
     fputs("\r\n", to);
-    if (!copy_file(to, content))
+    while ((size = fread(bytes, 1, sizeof(bytes), content)) > 0)
+        if (fwrite(bytes, 1, size, to) != size)
+            return false;
+    if (ferror(content))
         return false;
     fprintf(to, "\r\n--%s--\r\n", boundary);
     return !fflush(to) && !ferror(to);
-}
-
-static enum exit_code
-post_parts(const struct arguments *arguments, FILE *parts, const char *boundary)
-{
-    char type[100];
-    long size = ftell(parts);
-    void *bytes = size > 0 ? mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE,
-                                  fileno(parts), 0)
-                           : MAP_FAILED;
-    enum exit_code code;
-
-    if (bytes == MAP_FAILED)
-        return failed("cannot read the input: %s", strerror(errno));
-    snprintf(type, sizeof(type), "multipart/related; boundary=%s; type=\"%s\"",
-             boundary, json_type);
-    code = post_text(arguments, type, bytes, (size_t)size, NULL);
-    munmap(bytes, (size_t)size);
-    return code;
 }
 
 static enum exit_code
@@ -351,8 +306,10 @@ post_content(const struct arguments *arguments, const char *changes)
 {
     const char *name = arguments->options[OPTION_CONTENT];
     const char *type = arguments->options[OPTION_MEDIA_TYPE];
-    char boundary[BOUNDARY_SIZE + 1];
+    char boundary[BOUNDARY_SIZE + 1], of_parts[100];
     FILE *content = NULL, *parts = NULL;
+    void *bytes = MAP_FAILED;
+    long size;
     enum exit_code code = EXIT_FAILED;
 
     if (!ascii_is_line(arguments->operands[1]) ||
@@ -370,7 +327,19 @@ post_content(const struct arguments *arguments, const char *changes)
             strerror(errno));
         goto out;
     }
-    code = post_parts(arguments, parts, boundary);
+    size = ftell(parts);
+    if (size > 0)
+        bytes =
+            mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, fileno(parts), 0);
+    if (bytes == MAP_FAILED) {
+        say("cannot read the input: %s", strerror(errno));
+        goto out;
+    }
+    snprintf(of_parts, sizeof(of_parts),
+             "multipart/related; boundary=%s; type=\"%s\"", boundary,
+             json_type);
+    code = post_text(arguments, of_parts, bytes, (size_t)size, NULL);
+    munmap(bytes, (size_t)size);
 
 out:
     if (parts)
@@ -394,32 +363,13 @@ say_fault(const struct problem *why, void *user)
     fprintf(stderr, " %s\n", why->text);
 }
 
-/* Posts changes without their unknown members, as an array. */
-static enum exit_code
-post_known(const struct arguments *arguments, struct buf *changes,
-           const char *key)
-{
-    enum exit_code code = EXIT_FAILED;
-    struct buf array;
-
-    buf_init(&array, changes->size + 3);
-    BUF_ADD(&array, "[");
-    buf_add_slice(&array, buf_slice(changes));
-    BUF_ADD(&array, "]\n");
-    if (array.failed)
-        say(NO_MEMORY);
-    else
-        code = post_text(arguments, json_type, array.data, array.size, key);
-    buf_fini(&array);
-    return code;
-}
-
 /* Posts the document `name`, or checks it first, as the options ask. */
 static enum exit_code
 check_and_post(const struct arguments *arguments, const char *name,
                const char *type, struct slice text, const char *key)
 {
     bool is_dry = arguments->options[OPTION_DRY_RUN] != NULL;
+    struct buf array; /* of the changes without unknown members */
     struct input_check check = {
         .on_fault = say_fault,
         .user = (void *)(uintptr_t)name,
@@ -431,10 +381,21 @@ check_and_post(const struct arguments *arguments, const char *name,
         return post_text(arguments, type, text.data, text.size, key);
     if (check.ignores_unknown && type == xml_type)
         return bad_usage("--ignore-unknown is for JSON and NDJSON");
-    if (!input_check_open(&check, type))
+    if (!input_check_open(&check, type)) {
         say(NO_MEMORY);
-    else if (input_check_read(&check, text))
-        code = is_dry ? EXIT_GOOD : post_known(arguments, &check.changes, key);
+    } else if (input_check_read(&check, text) && is_dry) {
+        code = EXIT_GOOD;
+    } else if (!check.n_faults) {
+        buf_init(&array, check.changes.size + 3);
+        BUF_ADD(&array, "[");
+        buf_add_slice(&array, buf_slice(&check.changes));
+        BUF_ADD(&array, "]\n");
+        if (array.failed)
+            say(NO_MEMORY);
+        else
+            code = post_text(arguments, json_type, array.data, array.size, key);
+        buf_fini(&array);
+    }
     if (is_dry)
         print_values(false, "changes:n faults:n", check.n_changes,
                      check.n_faults);
@@ -449,13 +410,19 @@ post_file(const struct arguments *arguments)
         arguments->n_operands == 2 ? arguments->operands[1] : "-";
     bool is_stdin = !strcmp(name, "-");
     FILE *f = is_stdin ? stdin : fopen(name, "rb");
-    char key[FILE_KEY_SIZE];
+    char key[FILE_KEY_SIZE], *room;
     const char *type;
     struct buf text;
+    size_t n;
     enum exit_code code = EXIT_FAILED;
 
     buf_init(&text, DOCUMENT_MAX);
-    if (!f || !read_all(f, &text)) {
+    while (f && (room = buf_room(&text, PIECE)) &&
+           (n = fread(room, 1, PIECE, f)) > 0)
+        text.size += n;
+    if (text.failed)
+        errno = text.is_starved ? ENOMEM : EFBIG;
+    if (!f || text.failed || ferror(f)) {
         say("cannot read %s: %s", is_stdin ? "standard input" : name,
             strerror(errno));
         goto out;
@@ -495,40 +462,6 @@ is_misplaced(const struct arguments *arguments, int first, int last,
 
 /* --full */
 
-/* Checks the options beside --full. */
-static const char *
-fault_of_full(const struct arguments *arguments)
-{
-    const char *const *given = arguments->options;
-
-    for (int i = OPTION_TYPE; i <= OPTION_RETRY; i++)
-        if (given[i] && i != OPTION_SKIP_BAD)
-            return "--full goes with --max-delete, --accept-deletions, "
-                   "--skip-bad, "
-                   "--min-free and --max-entries alone";
-    if (arguments->n_operands > 1)
-        return "--full names the input: no FILE and no LOC beside it";
-    return NULL;
-}
-
-/* Prints the result. False: the broker held deletions back. */
-static bool
-print_full(const struct td_full_receipt *receipt)
-{
-    print_values(false,
-                 "created:n updated:n deleted:n unchanged:n newer:n "
-                 "held_back:z position:t",
-                 receipt->created, receipt->updated, receipt->deleted,
-                 receipt->unchanged, receipt->newer, receipt->held_back,
-                 receipt->position);
-    if (receipt->held_back)
-        say("held back: %" PRIu64 " deletions of %" PRIu64
-            " resources. If that is right, run it again with "
-            "--accept-deletions %" PRIu64,
-            receipt->held_back, receipt->resources, receipt->held_back);
-    return !receipt->held_back;
-}
-
 struct full_report {
     const char *skip_bad; /* a file; NULL: none */
     enum exit_code code;
@@ -560,7 +493,6 @@ static enum exit_code
 post_full(const struct arguments *arguments)
 {
     const char *const *given = arguments->options;
-    const char *fault = fault_of_full(arguments);
     const char *set_url = arguments->operands[0];
     const struct publish_values *values = arguments->values;
     struct full_report report = {.skip_bad = given[OPTION_SKIP_BAD]};
@@ -572,8 +504,14 @@ post_full(const struct arguments *arguments)
     struct td_client *client;
     enum exit_code code;
 
-    if (fault)
-        return bad_usage("%s", fault);
+    for (int i = OPTION_TYPE; i <= OPTION_RETRY; i++)
+        if (given[i] && i != OPTION_SKIP_BAD)
+            return bad_usage("--full goes with --max-delete, "
+                             "--accept-deletions, --skip-bad, "
+                             "--min-free and --max-entries alone");
+    if (arguments->n_operands > 1)
+        return bad_usage(
+            "--full names the input: no FILE and no LOC beside it");
     client = open_client(arguments, set_url, &code);
     if (!client)
         return code;
@@ -582,10 +520,21 @@ post_full(const struct arguments *arguments)
     code = exit_of(client, td_publish_full(client, set_url, given[OPTION_FULL],
                                            &how, &receipt));
     progress_clear();
-    if (code == EXIT_GOOD && !print_full(&receipt))
-        code = EXIT_FAILED;
     td_close(client);
-    return code ? code : report.code;
+    if (code)
+        return code;
+    print_values(false,
+                 "created:n updated:n deleted:n unchanged:n newer:n "
+                 "held_back:z position:t",
+                 receipt.created, receipt.updated, receipt.deleted,
+                 receipt.unchanged, receipt.newer, receipt.held_back,
+                 receipt.position);
+    if (receipt.held_back)
+        return failed("held back: %" PRIu64 " deletions of %" PRIu64
+                      " resources. If that is right, run it again with "
+                      "--accept-deletions %" PRIu64,
+                      receipt.held_back, receipt.resources, receipt.held_back);
+    return report.code;
 }
 
 /* --follow */

@@ -139,24 +139,6 @@ struct place {
     char digest[DIGEST_TEXT_SIZE + 1];
 };
 
-/* Writes the note behind the last line that was taken; "" for a pipe. */
-static void
-line_input_note(const struct line_input *in, char note[LINE_INPUT_NOTE_SIZE])
-{
-    uint64_t offset = in->offset + in->start;
-    char text[DIGEST_TEXT_SIZE];
-    struct digest digest;
-
-    note[0] = '\0';
-    if (!in->is_file || !read_tail(in->now.fd, offset, &digest))
-        return;
-    digest_write(text, &digest);
-    snprintf(note, LINE_INPUT_NOTE_SIZE,
-             "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %.*s",
-             (uint64_t)in->now.device, (uint64_t)in->now.inode, offset,
-             in->line, DIGEST_TEXT_SIZE, text);
-}
-
 /* Opening */
 
 static int64_t
@@ -278,8 +260,8 @@ line_input_close(struct line_input *in)
     free(in);
 }
 
-/* Opens the file, FIFO or device `path`; "-" is standard input. `note`: as
- * line_input_note wrote it earlier; "": the file is read from its beginning.
+/* Opens the file, FIFO or device `path`; "-" is standard input. `note`: that of
+ * spool_batch; "": the file is read from its beginning.
  * STATUS_IO, STATUS_MEMORY. */
 static enum status
 line_input_open(struct line_input **input, const char *path, const char *note,
@@ -329,29 +311,6 @@ line_input_watch(struct line_input *in, struct problem *why)
     else if (opened.fd >= 0)
         close(opened.fd);
     return true;
-}
-
-/* True if the writer writes to a later file already. */
-static bool
-is_left(const struct line_input *in)
-{
-    struct stat st;
-
-    return in->n_next > 1 ||
-           (in->n_next == 1 && !fstat(in->next[0].fd, &st) && st.st_size > 0);
-}
-
-static void
-go_to_next(struct line_input *in)
-{
-    close(in->now.fd);
-    in->now = in->next[0];
-    in->n_next--;
-    memmove(in->next, in->next + 1, in->n_next * sizeof(in->next[0]));
-    in->offset = in->line = 0;
-    in->start = in->last = in->size = 0;
-    in->is_ended = false;
-    digest_sha256(&in->tail, SLICE(""));
 }
 
 /* Reading */
@@ -405,6 +364,7 @@ read_more(struct line_input *in)
 static enum line_input_state
 line_input_fill(struct line_input *in, struct problem *why)
 {
+    struct stat st;
     bool was_left;
     ssize_t n;
 
@@ -413,10 +373,17 @@ line_input_fill(struct line_input *in, struct problem *why)
     in->offset += in->start;
     in->size -= in->start;
     in->start = in->last = 0;
-    if (in->is_ended && in->is_file)
-        go_to_next(in); /* its last line was taken */
-    else if (in->is_ended)
+    if (in->is_ended && !in->is_file)
         return LINE_INPUT_ENDED;
+    if (in->is_ended) { /* the last line was taken: goes to the next file */
+        close(in->now.fd);
+        in->now = in->next[0];
+        in->n_next--;
+        memmove(in->next, in->next + 1, in->n_next * sizeof(in->next[0]));
+        in->offset = in->line = in->size = 0;
+        in->is_ended = false;
+        digest_sha256(&in->tail, SLICE(""));
+    }
     if (in->size == LINE_INPUT_MAX) {
         problem(why, STATUS_INVALID,
                 "%s:%" PRIu64 ": the line is longer than %zu bytes", in->path,
@@ -426,7 +393,11 @@ line_input_fill(struct line_input *in, struct problem *why)
     if (!line_input_watch(in, why) || (in->is_file && !check_tail(in, why)))
         return LINE_INPUT_FAILED;
 
-    was_left = is_left(in); /* before the read that finds the end */
+    /* The writer writes to a later file already: looked at before the read that
+     * finds the end. */
+    was_left =
+        in->n_next > 1 ||
+        (in->n_next == 1 && !fstat(in->next[0].fd, &st) && st.st_size > 0);
     n = read_more(in);
     if (n > 0)
         return LINE_INPUT_FILLED;
@@ -588,17 +559,6 @@ on_trouble(const char *why, unsigned pause_ms, void *user)
 
 /* Waiting */
 
-static void
-show_progress(const struct follow *f)
-{
-    uint64_t n_waiting = td_publisher_waiting(f->publisher, NULL);
-
-    progress_show(&(struct progress_figures){.unit = "changes posted",
-                                             .done = f->n_posted,
-                                             .all = f->n_posted + n_waiting,
-                                             .failed = f->n_rejected});
-}
-
 /* Waits up to `ms`, or until the input has bytes if `reads`, while the
  * publisher goes on. */
 static void
@@ -610,8 +570,12 @@ wait_ms(struct follow *f, int ms, bool reads)
         {.fd = reads && !in->is_file ? in->now.fd : -1, .events = POLLIN},
     };
     int due_ms = td_timeout_ms(f->client);
+    uint64_t n_waiting = td_publisher_waiting(f->publisher, NULL);
 
-    show_progress(f);
+    progress_show(&(struct progress_figures){.unit = "changes posted",
+                                             .done = f->n_posted,
+                                             .all = f->n_posted + n_waiting,
+                                             .failed = f->n_rejected});
     if (ms < 0 || (due_ms >= 0 && due_ms < ms))
         ms = due_ms;
     poll(ready, 2, ms);
@@ -683,14 +647,24 @@ spool_batch(struct follow *f)
 {
     struct td_change_text changes[BATCH_CHANGES];
     const struct batch *batch = &f->batch;
-    char note[LINE_INPUT_NOTE_SIZE];
+    const struct line_input *in = f->input;
+    uint64_t offset = in->offset + in->start;
+    char note[LINE_INPUT_NOTE_SIZE] = ""; /* "" for a pipe */
+    char text[DIGEST_TEXT_SIZE];
+    struct digest digest;
     size_t at = 0;
     enum td_status rc;
 
     for (size_t i = 0; i < batch->n; at += batch->sizes[i++])
         changes[i] =
             (struct td_change_text){batch->text.data + at, batch->sizes[i]};
-    line_input_note(f->input, note);
+    if (in->is_file && read_tail(in->now.fd, offset, &digest)) {
+        digest_write(text, &digest);
+        snprintf(note, sizeof(note),
+                 "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %.*s",
+                 (uint64_t)in->now.device, (uint64_t)in->now.inode, offset,
+                 in->line, DIGEST_TEXT_SIZE, text);
+    }
     if (batch->n == 0 && !note[0])
         return true; /* blank lines of a pipe */
     for (;;) {
@@ -708,7 +682,7 @@ spool_batch(struct follow *f)
             break;
     }
     f->has_failed = true;
-    if (!f->input->is_file)
+    if (!in->is_file)
         say("%zu changes were read from %s and are lost", batch->n,
             f->plan->input);
     return false;
@@ -725,60 +699,39 @@ take_lines(struct follow *f)
     }
 }
 
-/* Reads once; waits if there is nothing. False: the input has ended. */
-static bool
-read_lines(struct follow *f)
-{
-    struct problem why = {.rc = STATUS_OK};
-
-    switch (line_input_fill(f->input, &why)) {
-    case LINE_INPUT_FILLED:
-        (void)td_service(f->client);
-        return true;
-    case LINE_INPUT_WAITS:
-        wait_ms(f, f->input->is_file ? FILE_PAUSE_MS : -1, true);
-        return true;
-    case LINE_INPUT_ENDED:
-        return false;
-    default:
-        say("%s", why.text);
-        f->has_failed = true;
-        return false;
-    }
-}
-
+/* Reads, and waits if there is nothing, until the input has ended. */
 static void
 follow_input(struct follow *f)
 {
     struct problem why = {.rc = STATUS_OK};
+    bool has_ended = false;
 
-    do {
+    while (!has_ended) {
         take_lines(f);
         while (!is_over(f) && !has_room(f)) {
             wait_ms(f, SPOOL_PAUSE_MS, false);
-            if (!line_input_watch(f->input, &why)) {
-                say("%s", why.text);
-                f->has_failed = true;
-            }
+            f->has_failed |= !line_input_watch(f->input, &why);
         }
-    } while (!is_over(f) && read_lines(f));
+        if (is_over(f))
+            break;
+        switch (line_input_fill(f->input, &why)) {
+        case LINE_INPUT_FILLED:
+            (void)td_service(f->client);
+            break;
+        case LINE_INPUT_WAITS:
+            wait_ms(f, f->input->is_file ? FILE_PAUSE_MS : -1, true);
+            break;
+        case LINE_INPUT_FAILED:
+            f->has_failed = true;
+            break;
+        case LINE_INPUT_ENDED:
+            has_ended = true;
+        }
+    }
+    if (why.rc)
+        say("%s", why.text);
     if (!f->has_failed)
         take_lines(f); /* a signal came behind the last read */
-}
-
-/* Waits until all changes are durable, for plan->drain_ms or until a signal
- * behind the one that ended the reading. */
-static void
-drain(struct follow *f)
-{
-    int64_t end_ms = clock_steady_ms() + f->plan->drain_ms;
-    int n_enough = f->n_signals > 0 ? 2 : 1;
-    int64_t left_ms;
-
-    while (f->publisher && td_publisher_waiting(f->publisher, NULL) > 0 &&
-           f->n_signals < n_enough &&
-           (left_ms = end_ms - clock_steady_ms()) > 0)
-        wait_ms(f, (int)left_ms, false);
 }
 
 /* Prints what is left; the exit code. */
@@ -853,6 +806,8 @@ publish_follow(const struct arguments *arguments,
         .rejects = -1,
     };
     enum exit_code code;
+    int n_enough; /* signals that end the waiting */
+    int64_t end_ms, left_ms;
 
     f.check.user = &f;
     buf_init(&f.batch.text, 8 * BATCH_BYTES + SPOOL_MARGIN);
@@ -865,7 +820,14 @@ publish_follow(const struct arguments *arguments,
     if (!code) {
         signals_begin(on_signal, &f);
         follow_input(&f);
-        drain(&f);
+        /* Waits until all changes are durable, for plan->drain_ms or until a
+         * signal behind the one that ended the reading. */
+        end_ms = clock_steady_ms() + plan->drain_ms;
+        n_enough = f.n_signals > 0 ? 2 : 1;
+        while (f.publisher && td_publisher_waiting(f.publisher, NULL) > 0 &&
+               f.n_signals < n_enough &&
+               (left_ms = end_ms - clock_steady_ms()) > 0)
+            wait_ms(&f, (int)left_ms, false);
         signals_end();
         code = conclude(&f);
     }

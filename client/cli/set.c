@@ -89,22 +89,6 @@ is_number_option(const struct option *o)
            (!strcmp(o->argument, "N") || !strcmp(o->argument, "SECONDS"));
 }
 
-/* Writes all values of a setting: ["http://a.example/hub","..."]. */
-static void
-put_values(FILE *to, const struct arguments *arguments, size_t setting)
-{
-    const char *before = "[";
-
-    for (size_t i = 0; i < arguments->n_given; i++) {
-        if (arguments->given[i].row != setting)
-            continue;
-        fputs(before, to);
-        put_json_string(to, arguments->given[i].value);
-        before = ",";
-    }
-    fputs("]", to);
-}
-
 /* The setting with that option's name; SETTINGS: none. */
 static size_t
 setting_named(const char *name)
@@ -140,28 +124,25 @@ check_settings(const struct arguments *arguments)
 static void
 put_value(FILE *to, const struct arguments *arguments, size_t i)
 {
-    const char *given = arguments->options[i];
+    const char *given = arguments->options[i], *before = "[";
     const struct option *o = &options[i];
 
-    if (o->may_repeat)
-        put_values(to, arguments, i);
-    else if (!o->argument)
+    if (o->may_repeat) { /* all of them: ["http://a.example/hub","..."] */
+        for (size_t k = 0; k < arguments->n_given; k++) {
+            if (arguments->given[k].row != i)
+                continue;
+            fputs(before, to);
+            put_json_string(to, arguments->given[k].value);
+            before = ",";
+        }
+        fputs("]", to);
+    } else if (!o->argument)
         fputs("true", to);
     else if (is_number_option(o) ||
              (slice_ends(slice_of(o->argument), "|N") && is_number(given)))
         fputs(given, to);
     else
         put_json_string(to, given);
-}
-
-static bool
-is_reset(const struct arguments *arguments, size_t i)
-{
-    for (size_t k = 0; k < arguments->n_given; k++)
-        if (is_given(arguments, &arguments->given[k], "reset") &&
-            setting_named(arguments->given[k].value) == i)
-            return true;
-    return false;
 }
 
 /* {"title":"Demo","rotateEntries":1000,"rotateAge":null} */
@@ -175,7 +156,12 @@ settings_of(const struct arguments *arguments, size_t *size)
     if (!to)
         return NULL;
     for (size_t i = 0; i < SETTINGS; i++) {
-        if (!arguments->options[i] && !is_reset(arguments, i))
+        bool is_reset = false;
+
+        for (size_t k = 0; k < arguments->n_given; k++)
+            is_reset |= is_given(arguments, &arguments->given[k], "reset") &&
+                        setting_named(arguments->given[k].value) == i;
+        if (!arguments->options[i] && !is_reset)
             continue;
         fprintf(to, "%s\"%s\":", before, members[i]);
         if (arguments->options[i])
@@ -229,11 +215,11 @@ show_member(const char *path, const char *value, void *user)
     size_t size = strlen(path);
 
     if (strncmp(path, "links.", 6)) {
-        plain_json_pair(path, value);
+        plain_json_pair(path, value, NULL);
     } else if (size > 4 && !strcmp(path + size - 4, ".rel")) {
         snprintf(rel, 64, "link %s", value);
     } else if (size > 5 && !strcmp(path + size - 5, ".href")) {
-        plain_json_pair(rel, value);
+        plain_json_pair(rel, value, NULL);
     }
 }
 
@@ -415,20 +401,6 @@ run_rotate(const struct arguments *arguments)
     return broker_call_end(&call);
 }
 
-/* Asks until the document is ready. */
-static void
-build(struct broker_call *call)
-{
-    broker_call_send(call, "POST");
-    if (!call->code && call->status == 202)
-        say("not ready yet; waiting");
-    while (!call->code && call->status == 202)
-        if (client_wait(call->client, PAUSE_MS))
-            call->code = failed("stopped");
-        else
-            broker_call_send(call, "POST");
-}
-
 static enum exit_code
 run_build(const struct arguments *arguments)
 {
@@ -441,7 +413,14 @@ run_build(const struct arguments *arguments)
     broker_call_begin(&call, arguments, arguments->operands[1], "/%s", what);
     if (call.client) {
         signals_stop_client(call.client);
-        build(&call);
+        broker_call_send(&call, "POST");
+        if (!call.code && call.status == 202)
+            say("not ready yet; waiting");
+        while (!call.code && call.status == 202)
+            if (client_wait(call.client, PAUSE_MS))
+                call.code = failed("stopped");
+            else
+                broker_call_send(&call, "POST");
         signals_end();
     }
     print_result(&call, is_dump ? "dump" : "list",

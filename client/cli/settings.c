@@ -124,22 +124,6 @@ complete_path(char *path, size_t room, const char *file, struct problem *why)
     return STATUS_OK;
 }
 
-/* The path of the file that a user has without naming it; "": none. */
-static const char *
-find_file(char *path, size_t size)
-{
-    const char *base = variable("XDG_CONFIG_HOME"), *home = variable("HOME");
-    int n = 0;
-
-    if (base)
-        n = snprintf(path, size, "%s/tidings/client.ini", base);
-    else if (home)
-        n = snprintf(path, size, "%s/.config/tidings/client.ini", home);
-    if (n <= 0 || (size_t)n >= size)
-        *path = '\0';
-    return path;
-}
-
 static enum status
 read_file(const struct arguments *arguments, struct server_options *to,
           struct problem *why)
@@ -149,15 +133,20 @@ read_file(const struct arguments *arguments, struct server_options *to,
             ->options[command_n_options(arguments->command) + SHARED_CONFIG];
     struct option_file file = {.options = &settings_options, .values = to};
     char *const paths[] = {to->token_file, to->cert, to->cert_key, to->cacert};
-    char found[4096] = "";
+    const char *base = variable("XDG_CONFIG_HOME"), *home = variable("HOME");
+    char usual[4096] = ""; /* that a user has without naming it; "": none */
     const char *path = given ? given : variable(rows[SHARED_CONFIG].variable);
     enum status rc;
 
-    if (!path)
-        path = find_file(found, sizeof(found));
-    rc = option_file_read(&file, path, why);
-    if (rc == STATUS_NOT_FOUND && path == found)
+    if ((base || home) &&
+        snprintf(usual, sizeof(usual), "%s%s/tidings/client.ini",
+                 base ? base : home,
+                 base ? "" : "/.config") >= (int)sizeof(usual))
+        usual[0] = '\0';
+    rc = option_file_read(&file, path ? path : usual, why);
+    if (rc == STATUS_NOT_FOUND && !path)
         return STATUS_OK;
+    path = path ? path : usual;
     for (size_t i = 0; !rc && i < N_ELEMENTS(paths); i++)
         rc = complete_path(paths[i], sizeof(to->cert), path, why);
     if (!rc && (to->token_file[0] || to->cert[0]) && !to->url[0])
@@ -179,37 +168,6 @@ has_authorization(const struct settings *settings)
         if (!strncasecmp(settings->headers[i], name, sizeof(name) - 1))
             return true;
     return false;
-}
-
-static enum status
-check_line(const struct settings *settings, struct problem *why)
-{
-    if (settings->line.token_file[0] && has_authorization(settings))
-        return problem(why, STATUS_INVALID,
-                       "--token-file and --header Authorization exclude each "
-                       "other");
-    if (settings->line.cert_key[0] && !settings->line.cert[0])
-        return problem(why, STATUS_INVALID, "--cert-key belongs to a --cert");
-    return STATUS_OK;
-}
-
-/* The token of the command line, or of the environment. */
-static struct chosen_token
-given_token(const struct settings *settings)
-{
-    struct chosen_token token = {.from = NULL};
-
-    if (settings->line.token_file[0]) {
-        token.from = "--token-file";
-        token.path = settings->line.token_file;
-    } else if (settings->environment.token_file[0]) {
-        token.from = rows[SHARED_TOKEN_FILE].variable;
-        token.path = settings->environment.token_file;
-    } else if (settings->token_text) {
-        token.from = "TIDINGS_TOKEN";
-        token.text = settings->token_text;
-    }
-    return token;
 }
 
 /* Takes the certificate of `from`, if it has one. A key belongs to the
@@ -257,13 +215,24 @@ struct server_access
 settings_access(const struct arguments *arguments, const char *url)
 {
     const struct settings *settings = settings_of(arguments);
-    struct server_access access = {.token = given_token(settings)};
     struct server_access of_file = settings_file_access(arguments, url);
+    struct server_access access = {.cert = NULL};
+    struct chosen_token *token = &access.token;
 
-    if (!access.token.from)
-        access.token = of_file.token;
     if (has_authorization(settings))
-        access.token = (struct chosen_token){.from = NULL};
+        ; /* no token beside it */
+    else if (settings->line.token_file[0])
+        *token = (struct chosen_token){.from = "--token-file",
+                                       .path = settings->line.token_file};
+    else if (settings->environment.token_file[0])
+        *token =
+            (struct chosen_token){.from = rows[SHARED_TOKEN_FILE].variable,
+                                  .path = settings->environment.token_file};
+    else if (settings->token_text)
+        *token = (struct chosen_token){.from = "TIDINGS_TOKEN",
+                                       .text = settings->token_text};
+    else
+        *token = of_file.token;
     take_certificate(&access, &settings->line);
     take_certificate(&access, &settings->environment);
     if (!access.cert) {
@@ -281,54 +250,31 @@ settings_access(const struct arguments *arguments, const char *url)
      : (settings)->file.member[0]        ? (settings)->file.member        \
                                          : NULL)
 
+/* Takes what the command line has, and finds its contradictions. */
 static enum status
-take_headers(struct settings *settings, const struct arguments *arguments)
+read_line(struct settings *settings, const struct arguments *arguments,
+          struct problem *why)
 {
     size_t row = command_n_options(arguments->command) + SHARED_HEADER;
 
     settings->headers =
         calloc(arguments->n_given + 1, sizeof(settings->headers[0]));
     if (!settings->headers)
-        return STATUS_MEMORY;
+        return problem_memory(why);
     for (size_t i = 0; i < arguments->n_given; i++)
         if (arguments->given[i].row == row)
             settings->headers[settings->n_headers++] =
                 arguments->given[i].value;
+    if (settings->line.token_file[0] && has_authorization(settings))
+        return problem(why, STATUS_INVALID,
+                       "--token-file and --header Authorization exclude each "
+                       "other");
+    if (settings->line.cert_key[0] && !settings->line.cert[0])
+        return problem(why, STATUS_INVALID, "--cert-key belongs to a --cert");
     return STATUS_OK;
 }
 
 /* Operands */
-
-/* Adds the broker's URL where a command lacks the URL of a broker. */
-static void
-add_broker(struct arguments *arguments, const struct operand *words,
-           size_t n_words)
-{
-    struct settings *settings = arguments->shared;
-    size_t n = (size_t)arguments->n_operands, at = 0;
-
-    while (at < n_words && !operand_may_be(&words[at], "BROKER-URL"))
-        at++;
-    if (!settings->url || at == n_words || at > n)
-        return;
-    memmove(arguments->operands + at + 1, arguments->operands + at,
-            (n - at) * sizeof(arguments->operands[0]));
-    arguments->operands[at] = (char *)(uintptr_t)settings->url;
-    arguments->n_operands++;
-}
-
-/* True if the operand may be a file or a directory, and there is one, or no
- * broker to ask for a set of that name. */
-static bool
-is_file(const struct settings *settings, const struct operand *word,
-        const char *given)
-{
-    struct stat st;
-
-    if (!operand_may_be(word, "DIR") && !operand_may_be(word, "FILE"))
-        return false;
-    return !settings->url || !lstat(given, &st);
-}
 
 /* Makes a URL of an operand that is a set's name. */
 static enum status
@@ -338,9 +284,13 @@ complete_operand(struct arguments *arguments, const struct operand *word,
     struct settings *settings = arguments->shared;
     const char *given = arguments->operands[i];
     char **end = settings->completed;
+    struct stat st;
 
-    if (!operand_may_be(word, "SET-URL") ||
-        !set_name_is_valid(slice_of(given)) || is_file(settings, word, given))
+    if (!operand_may_be(word, "SET-URL") || !set_name_is_valid(slice_of(given)))
+        return STATUS_OK;
+    /* There is such a file, or no broker to ask for a set of that name. */
+    if ((operand_may_be(word, "DIR") || operand_may_be(word, "FILE")) &&
+        (!settings->url || !lstat(given, &st)))
         return STATUS_OK;
     if (!settings->url)
         return problem(why, STATUS_INVALID,
@@ -363,20 +313,27 @@ complete_operands(struct arguments *arguments, struct problem *why)
     struct settings *settings = arguments->shared;
     struct operand words[COMMAND_OPERANDS_MAX];
     size_t n_words = operands_read(arguments->command, words);
-    size_t room = (size_t)arguments->n_operands + 2;
-    size_t *word_of = calloc(room, sizeof(word_of[0]));
+    size_t n = (size_t)arguments->n_operands, at = 0;
+    size_t *word_of = calloc(n + 2, sizeof(word_of[0]));
     enum status rc = STATUS_OK;
 
-    settings->completed = calloc(room, sizeof(settings->completed[0]));
+    settings->completed = calloc(n + 2, sizeof(settings->completed[0]));
     if (!word_of || !settings->completed) {
         free(word_of);
         return problem_memory(why);
     }
-    if (!operands_assign(words, n_words, (size_t)arguments->n_operands,
-                         word_of))
-        add_broker(arguments, words, n_words);
-    if (operands_assign(words, n_words, (size_t)arguments->n_operands, word_of))
-        for (size_t i = 0; !rc && i < (size_t)arguments->n_operands; i++)
+    /* Adds the broker's URL where a command lacks the URL of a broker. */
+    while (at < n_words && !operand_may_be(&words[at], "BROKER-URL"))
+        at++;
+    if (!operands_assign(words, n_words, n, word_of) && settings->url &&
+        at < n_words && at <= n) {
+        memmove(arguments->operands + at + 1, arguments->operands + at,
+                (n - at) * sizeof(arguments->operands[0]));
+        arguments->operands[at] = (char *)(uintptr_t)settings->url;
+        n = (size_t)++arguments->n_operands;
+    }
+    if (operands_assign(words, n_words, n, word_of))
+        for (size_t i = 0; !rc && i < n; i++)
             rc = complete_operand(arguments, &words[word_of[i]], i, why);
     free(word_of);
     return rc;
@@ -392,10 +349,8 @@ settings_prepare(struct arguments *arguments)
 
     settings->token_text = take_token();
     rc = read_environment(&settings->environment, &why);
-    if (!rc && take_headers(settings, arguments))
-        rc = problem_memory(&why);
     if (!rc)
-        rc = check_line(settings, &why);
+        rc = read_line(settings, arguments, &why);
     if (!rc)
         rc = read_file(arguments, &settings->file, &why);
     if (rc)

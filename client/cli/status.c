@@ -77,37 +77,29 @@ is_utf8(void)
     return false;
 }
 
-/* The character of a minute in a row, counted from the bottom. A minute with
- * anything at all shows. */
-static const char *
-character_at(uint64_t value, uint64_t most, unsigned row,
-             const char *const *steps)
-{
-    uint64_t height =
-        most ? (uint64_t)((double)value / (double)most * ROWS * STEPS) : 0;
-    uint64_t below = (uint64_t)row * STEPS;
-
-    if (value && !height)
-        height = 1;
-    if (height <= below)
-        return " ";
-    return steps[height - below >= STEPS ? STEPS - 1 : height - below - 1];
-}
-
-/* 75 columns at most, without a colour. */
+/* 75 columns at most, without a colour. A minute with anything at all shows. */
 static void
 plot(const struct minutes *minutes)
 {
     const char *const *steps = is_utf8() ? blocks : letters;
+    double most = (double)minutes->most;
 
     for (unsigned row = ROWS; row-- > 0;) {
         if (row == ROWS - 1)
             printf("%12" PRIu64 " |", minutes->most);
         else
             printf("%12s |", "");
-        for (unsigned i = 0; i < MINUTES; i++)
-            fputs(character_at(minutes->all[i], minutes->most, row, steps),
-                  stdout);
+        for (unsigned i = 0; i < MINUTES; i++) {
+            uint64_t value = minutes->all[i], below = (uint64_t)row * STEPS;
+            uint64_t height =
+                value ? (uint64_t)((double)value / most * ROWS * STEPS) : 0;
+
+            if (value && !height)
+                height = 1;
+            if (height > below + STEPS)
+                height = below + STEPS;
+            fputs(height > below ? steps[height - below - 1] : " ", stdout);
+        }
         putchar('\n');
     }
     printf("%12d +", 0);
@@ -117,25 +109,11 @@ plot(const struct minutes *minutes)
 }
 
 static void
-print_disk(struct slice json)
-{
-    struct slice disk, value;
-    uint64_t free_bytes, total;
-
-    if (json_slices_member(json, "disk", &disk) &&
-        json_slices_member(disk, "free", &value) &&
-        number_read(value, &free_bytes) &&
-        json_slices_member(disk, "total", &value) && number_read(value, &total))
-        printf("%-26s %" PRIu64 " MB of %" PRIu64 " MB\n", "free on the disk",
-               free_bytes / 1000000, total / 1000000);
-}
-
-static void
 print_status(struct broker_call *call, bool has_plot)
 {
-    struct slice json = buf_slice(&call->json), sets;
+    struct slice json = buf_slice(&call->json), sets, disk, value;
     struct minutes entries, lags;
-    uint64_t n_sets;
+    uint64_t n_sets, free_bytes, total;
 
     if (call->code)
         return;
@@ -146,7 +124,12 @@ print_status(struct broker_call *call, bool has_plot)
     }
     if (json_slices_member(json, "sets", &sets) && number_read(sets, &n_sets))
         printf("%-26s %" PRIu64 "\n", "sets", n_sets);
-    print_disk(json);
+    if (json_slices_member(json, "disk", &disk) &&
+        json_slices_member(disk, "free", &value) &&
+        number_read(value, &free_bytes) &&
+        json_slices_member(disk, "total", &value) && number_read(value, &total))
+        printf("%-26s %" PRIu64 " MB of %" PRIu64 " MB\n", "free on the disk",
+               free_bytes / 1000000, total / 1000000);
     printf("%-26s %" PRIu64 ", at most %" PRIu64 " in a minute\n",
            "entries in the last hour", entries.sum, entries.most);
     if (has_plot)
@@ -155,16 +138,6 @@ print_status(struct broker_call *call, bool has_plot)
            lags.most);
     if (has_plot)
         plot(&lags);
-}
-
-/* True for SET-URL: then its status is at SET-URL/rate. */
-static bool
-is_set_url(const char *url)
-{
-    const char *sets = strstr(url, "/sets/");
-    struct slice rest = slice_of(sets ? sets + strlen("/sets/") : "");
-
-    return slice_take(&rest, '/').size > 0 && rest.size == 0;
 }
 
 /* Mirrors */
@@ -210,9 +183,8 @@ print_text_line(const char *label, const char *text, const char *rest)
 
 /* Prints what the table has no place for, a line each. */
 static void
-print_certainty(const struct mirror_status_set *set)
+print_certainty(const struct mirror_db_certainty *c)
 {
-    const struct mirror_db_certainty *c = &set->certainty;
     char time[DATETIME_SIZE + 1];
     char text[100];
 
@@ -237,22 +209,6 @@ print_certainty(const struct mirror_status_set *set)
         printf("mended: %" PRIu64 " values\n", c->n_mended);
 }
 
-/* Of several sets, those that are not simply complete. */
-static void
-print_certainties(const struct mirror_status *mirror)
-{
-    for (size_t i = 0; i < mirror->n_sets; i++) {
-        const struct mirror_status_set *set = &mirror->sets[i];
-        const struct mirror_db_certainty *c = &set->certainty;
-
-        if (mirror->n_sets > 1 && !c->doubt[0] && !c->n_held && !c->n_left_out)
-            continue;
-        if (mirror->n_sets > 1)
-            print_text_line("\n", set->url, "");
-        print_certainty(set);
-    }
-}
-
 static void
 print_mirror(const struct mirror_status *mirror)
 {
@@ -274,23 +230,17 @@ print_mirror(const struct mirror_status *mirror)
         print_pair(FACT_WIDTH, "at work",
                    mirror->is_at_work ? "a process" : "nobody");
     print_sets(mirror);
-    print_certainties(mirror);
-}
+    /* Of several sets, those that are not simply complete. */
+    for (size_t i = 0; i < mirror->n_sets; i++) {
+        const struct mirror_status_set *set = &mirror->sets[i];
 
-static void
-put_certainty(const struct mirror_db_certainty *c)
-{
-    char time[DATETIME_SIZE + 1];
-
-    put_members(stdout, ",", "complete_as_of:t complete_by:e not_complete:e",
-                c->complete_us ? time_text(c->complete_us, time) : NULL,
-                c->complete_by, c->doubt);
-    if (c->doubt[0])
-        put_members(stdout, ",", "not_complete_since:t",
-                    time_text(c->doubt_us, time));
-    put_members(stdout, ",",
-                "held_back:n left_out:n mended:n left_out_example:t", c->n_held,
-                c->n_left_out, c->n_mended, c->n_left_out ? c->left_out : NULL);
+        if (mirror->n_sets > 1 && !set->certainty.doubt[0] &&
+            !set->certainty.n_held && !set->certainty.n_left_out)
+            continue;
+        if (mirror->n_sets > 1)
+            print_text_line("\n", set->url, "");
+        print_certainty(&set->certainty);
+    }
 }
 
 /* {"mirror":"...","sources":["..."],"sets":[{"set":"...","position":"...",
@@ -311,12 +261,23 @@ print_mirror_json(const struct mirror_status *mirror, const char *dir)
     fputs("],\"sets\":[", stdout);
     for (size_t i = 0; i < mirror->n_sets; i++) {
         const struct mirror_status_set *set = &mirror->sets[i];
+        const struct mirror_db_certainty *of = &set->certainty;
 
         put_members(stdout, i ? ",{" : "{", "set:t position:e caughtUp:t",
                     set->url, set->position,
                     set->caught_up_us ? time_text(set->caught_up_us, time)
                                       : NULL);
-        put_certainty(&set->certainty);
+        put_members(stdout, ",",
+                    "complete_as_of:t complete_by:e not_complete:e",
+                    of->complete_us ? time_text(of->complete_us, time) : NULL,
+                    of->complete_by, of->doubt);
+        if (of->doubt[0])
+            put_members(stdout, ",", "not_complete_since:t",
+                        time_text(of->doubt_us, time));
+        put_members(stdout, ",",
+                    "held_back:n left_out:n mended:n left_out_example:t",
+                    of->n_held, of->n_left_out, of->n_mended,
+                    of->n_left_out ? of->left_out : NULL);
         putchar('}');
     }
     put_members(stdout, "],",
@@ -352,13 +313,14 @@ show_mirror(const struct arguments *arguments)
 static enum exit_code
 run_status(const struct arguments *arguments)
 {
-    const char *url = arguments->operands[0];
+    const char *url = arguments->operands[0], *sets = strstr(url, "/sets/");
+    struct slice rest = slice_of(sets ? sets + strlen("/sets/") : "");
     struct broker_call call;
+    bool is_set = slice_take(&rest, '/').size > 0 && rest.size == 0;
 
     if (!uri_is_web(url))
         return show_mirror(arguments);
-    broker_call_begin(&call, arguments, url,
-                      is_set_url(url) ? "/rate" : "/status");
+    broker_call_begin(&call, arguments, url, is_set ? "/rate" : "/status");
     broker_call_send(&call, "GET");
     if (arguments->options[OPTION_JSON])
         broker_call_show(&call, true);

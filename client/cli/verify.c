@@ -50,28 +50,6 @@ on_list(const char *list, const struct td_proof *proof, void *user)
     }
 }
 
-/* {"where":"...","proven":true,"first":1,"last":500,"lists":5,
- *  "fromStart":true,"position":"...","digest":"...","from":"...",
- *  "until":"...","broken":{"in":"...","after":300,"why":"..."}} */
-static void
-print_json(const struct verify *v, const char *where, bool is_proven,
-           const struct td_proof *proof)
-{
-    put_members(
-        stdout, "{",
-        "where:t proven:b first:n last:n lists:n fromStart:b position:t "
-        "digest:t from:t until:t",
-        where, is_proven, proof->first, proof->last, proof->n_lists,
-        proof->is_from_start, proof->position, proof->digest, proof->from,
-        proof->until);
-    if (!is_proven) {
-        put_members(stdout, ",\"broken\":{", "in:t after:n why:t",
-                    proof->broken_in, proof->broken_at, td_problem(v->client));
-        putchar('}');
-    }
-    puts("}");
-}
-
 static void
 print_text(const struct verify *v, const char *where, bool is_proven,
            const struct td_proof *proof)
@@ -99,6 +77,11 @@ print_text(const struct verify *v, const char *where, bool is_proven,
            proof->n_lists, proof->position, proof->until, proof->digest);
 }
 
+/* Prints the result, as text or
+ *
+ * {"where":"...","proven":true,"first":1,"last":500,"lists":5,
+ *  "fromStart":true,"position":"...","digest":"...","from":"...",
+ *  "until":"...","broken":{"in":"...","after":300,"why":"..."}} */
 static enum exit_code
 verify_one(const char *where, void *user)
 {
@@ -113,45 +96,23 @@ verify_one(const char *where, void *user)
                       proof.last);
     if (rc != TD_OK && rc != TD_DIFFERENT)
         return exit_of(v->client, rc);
-    if (v->is_json)
-        print_json(v, where, rc == TD_OK, &proof);
-    else
+    if (!v->is_json) {
         print_text(v, where, rc == TD_OK, &proof);
-    return rc ? EXIT_FAILED : EXIT_GOOD;
-}
-
-/* True if it exists or cannot be looked at: then the attempt prints why. */
-static bool
-is_there(const char *path)
-{
-    struct stat st;
-
-    return !lstat(path, &st) || (errno != ENOENT && errno != ENOTDIR);
-}
-
-/* Verifies all sets of a broker's data directory; without any, the lists in
- * `where` itself. */
-static enum exit_code
-verify_data(struct verify *v, const char *where, const glob_t *sets)
-{
-    enum exit_code code = EXIT_GOOD;
-    size_t n = 0;
-
-    for (size_t i = 0; i < sets->gl_pathc; i++) {
-        char path[PATTERN_SIZE + NAME_MAX];
-        enum exit_code one;
-
-        snprintf(path, sizeof(path), "%s/changes", sets->gl_pathv[i]);
-        if (!is_there(path))
-            continue;
-        if (signals_came())
-            return failed("stopped before %s", path);
-        one = verify_one(path, v);
-        if (one != EXIT_GOOD)
-            code = one;
-        n++;
+        return rc ? EXIT_FAILED : EXIT_GOOD;
     }
-    return n > 0 ? code : verify_one(where, v);
+    put_members(stdout, "{",
+                "where:t proven:b first:n last:n lists:n fromStart:b "
+                "position:t digest:t from:t until:t",
+                where, rc == TD_OK, proof.first, proof.last, proof.n_lists,
+                proof.is_from_start, proof.position, proof.digest, proof.from,
+                proof.until);
+    if (rc) {
+        put_members(stdout, ",\"broken\":{", "in:t after:n why:t",
+                    proof.broken_in, proof.broken_at, td_problem(v->client));
+        putchar('}');
+    }
+    puts("}");
+    return rc ? EXIT_FAILED : EXIT_GOOD;
 }
 
 static int
@@ -163,13 +124,16 @@ on_unreadable(const char *path, int error)
     return 1;
 }
 
+/* Verifies all sets of a broker's data directory; without any, the lists in
+ * `where` itself. */
 static enum exit_code
 verify_directory(struct verify *v, const char *where)
 {
     char pattern[PATTERN_SIZE];
     glob_t sets = {.gl_pathc = 0};
     struct stat st;
-    enum exit_code code;
+    enum exit_code code = EXIT_GOOD;
+    size_t n = 0;
     int rc = 0;
 
     /* glob takes no path with its own special characters. */
@@ -179,10 +143,29 @@ verify_directory(struct verify *v, const char *where)
         rc = glob(pattern, 0, on_unreadable, &sets);
     if (rc == GLOB_NOSPACE)
         say(NO_MEMORY);
-    code =
-        rc && rc != GLOB_NOMATCH ? EXIT_FAILED : verify_data(v, where, &sets);
+    if (rc && rc != GLOB_NOMATCH) {
+        globfree(&sets);
+        return EXIT_FAILED;
+    }
+    for (size_t i = 0; i < sets.gl_pathc; i++) {
+        char path[PATTERN_SIZE + NAME_MAX];
+        enum exit_code one;
+
+        snprintf(path, sizeof(path), "%s/changes", sets.gl_pathv[i]);
+        /* If it cannot be looked at, the attempt prints why. */
+        if (lstat(path, &st) && (errno == ENOENT || errno == ENOTDIR))
+            continue;
+        n++;
+        if (signals_came()) {
+            code = failed("stopped before %s", path);
+            break;
+        }
+        one = verify_one(path, v);
+        if (one != EXIT_GOOD)
+            code = one;
+    }
     globfree(&sets);
-    return code;
+    return n > 0 ? code : verify_one(where, v);
 }
 
 static enum exit_code

@@ -47,42 +47,19 @@ on_posted(const struct td_receipt *receipt, size_t n_entries, void *user)
     fflush(stdout);
 }
 
-static void
-on_warning(const char *text, void *user)
-{
-    (void)user;
-    say("%s", text);
-}
-
-static enum exit_code
-watch_directory(const struct watch_options *how)
-{
-    struct watch *watched = watch_new(how);
-    const struct problem *why;
-
-    if (!watched)
-        return failed("no memory or descriptors left");
-    signals_begin(stop_watch, watched);
-    signals_ignore_pipe();
-    signal(SIGIO, SIG_IGN); /* of a lease: file_digest.h */
-    /* Keeps both until the process ends: a signal may still come. */
-    why = watch_run(watched);
-    if (why->rc == STATUS_INVALID)
-        return bad_usage("%s", why->text);
-    return why->rc ? failed("%s", why->text) : EXIT_GOOD;
-}
-
 static enum exit_code
 run_watch(const struct arguments *arguments)
 {
     struct watch_options *how = arguments->values;
     char state[PATH_MAX];
     const char **excludes;
+    const struct problem *why;
+    struct watch *watch;
     enum exit_code code;
 
     how->on_ready = on_ready;
     how->on_posted = on_posted;
-    how->on_warning = on_warning;
+    how->on_warning = say_text;
     how->dir = arguments->operands[0];
     how->set_url = arguments->operands[1];
     how->user = arguments->operands[0];
@@ -100,8 +77,19 @@ run_watch(const struct arguments *arguments)
             excludes[how->n_excludes++] = arguments->given[i].value;
     how->excludes = excludes;
     how->client = open_client(arguments, how->set_url, &code);
-    if (how->client)
-        code = watch_directory(how);
+    watch = how->client ? watch_new(how) : NULL;
+    if (watch) {
+        signals_begin(stop_watch, watch);
+        signals_ignore_pipe();
+        signal(SIGIO, SIG_IGN); /* of a lease: file_digest.h */
+        /* Keeps both until the process ends: a signal may still come. */
+        why = watch_run(watch);
+        code = why->rc == STATUS_INVALID ? bad_usage("%s", why->text)
+               : why->rc                 ? failed("%s", why->text)
+                                         : EXIT_GOOD;
+    } else if (how->client) {
+        code = failed("no memory or descriptors left");
+    }
     free(excludes);
     return code;
 }
