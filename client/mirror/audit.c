@@ -76,8 +76,8 @@ remove_old(const struct mirror_dir *dir)
 /* Copies the resources of a set from `from` to `to`, as one baseline: `to`
  * loses those that `from` lacks. */
 static bool
-report_again(struct audit *a, struct mirror_db *from, struct mirror_db *to,
-             const char *url, int64_t to_set)
+copy_set(struct audit *a, struct mirror_db *from, struct mirror_db *to,
+         const char *url, int64_t to_set)
 {
     const struct mirror_db_end end = {.as_of_us = DATETIME_NONE,
                                       .is_held = a->is_held};
@@ -117,42 +117,30 @@ each_set(struct audit *a, struct mirror_db *db,
     return true;
 }
 
-/* Sets `*is` if `url` is a set of the mirror. */
-static bool
-is_mine(struct audit *a, const char *url, bool *is)
-{
-    int64_t set = 0;
-    const char *mine;
-
-    do {
-        if (!mirror_db_next_set(a->mine.db, set, &set, &mine))
-            return false;
-        *is = set && !strcmp(mine, url);
-    } while (set && !*is);
-    return true;
-}
-
 /* For a set that the source still offers, but without its whole state: copies
  * what the mirror followed so far. */
 static bool
-tell_own(struct audit *a, const char *url, int64_t theirs)
+copy_own(struct audit *a, const char *url, int64_t theirs)
 {
     char position[TD_POSITION_SIZE];
     char text[4300];
-    int64_t ignored;
-    bool is;
+    const char *mine;
+    int64_t ignored, set = 0;
 
-    if (!mirror_db_set(a->theirs.db, url, &ignored, position) ||
-        !is_mine(a, url, &is))
+    if (!mirror_db_set(a->theirs.db, url, &ignored, position))
         return false;
-    if (position[0] || !is)
+    do
+        if (!mirror_db_next_set(a->mine.db, set, &set, &mine))
+            return false;
+    while (set && strcmp(mine, url) != 0);
+    if (position[0] || !set)
         return true;
     snprintf(text, sizeof(text),
              "%.4000s no longer lists all resources: the mirror is compared "
              "with the earlier list and the changes since",
              url);
-    MIRROR_TELL(&a->mine, TD_SYNC_TROUBLE, .set = url, .why = text);
-    return report_again(a, a->mine.db, a->theirs.db, url, theirs);
+    MIRROR_REPORT(&a->mine, TD_SYNC_TROUBLE, .set = url, .why = text);
+    return copy_set(a, a->mine.db, a->theirs.db, url, theirs);
 }
 
 /* Asks a source. */
@@ -166,7 +154,7 @@ ask_source(struct audit *a, const char *url)
     gone = a->why;
     problem_clear(&a->why);
     if (!mirror_db_begin(a->theirs.db) ||
-        !each_set(a, a->theirs.db, tell_own) || !mirror_db_commit(a->theirs.db))
+        !each_set(a, a->theirs.db, copy_own) || !mirror_db_commit(a->theirs.db))
         return false;
     if (sync_run_source(&a->theirs, url, true, &a->why) == STATUS_GONE)
         a->why = gone;
@@ -217,18 +205,6 @@ ask_sources(struct audit *a, const char *url)
     }
 }
 
-/* Notes the position of the source: of several sets, the first one. */
-static bool
-note_position(struct audit *a)
-{
-    struct mirror_db *db = a->theirs.db;
-    const char *url;
-    int64_t set;
-
-    return mirror_db_next_set(db, 0, &set, &url) &&
-           (!set || mirror_db_set(db, url, &set, a->result.position));
-}
-
 /*
  * The comparison walks both databases in order of loc, as a merge does.
  *
@@ -268,10 +244,10 @@ judge_set(struct audit *a, const char *url, int64_t theirs)
     }
     if (c.doubt[0] || !c.complete_us) {
         a->is_doubtful = true;
-        MIRROR_TELL(&a->mine, TD_SYNC_DOUBT, .set = url,
-                    .why = c.doubt[0] ? c.doubt
-                                      : "the source has not said all that "
-                                        "it has");
+        MIRROR_REPORT(&a->mine, TD_SYNC_DOUBT, .set = url,
+                      .why = c.doubt[0] ? c.doubt
+                                        : "the source has not said all that "
+                                          "it has");
     }
     return true;
 }
@@ -287,7 +263,7 @@ report_complete(struct audit *a, const char *url, int64_t theirs)
         return false;
     as_of[datetime_write_short(as_of, c.complete_us)] = '\0';
     if (!c.doubt[0] && c.complete_us)
-        MIRROR_TELL(&a->mine, TD_SYNC_COMPLETE, .set = url, .as_of = as_of);
+        MIRROR_REPORT(&a->mine, TD_SYNC_COMPLETE, .set = url, .as_of = as_of);
     return true;
 }
 
@@ -549,30 +525,10 @@ copy_certainty(struct audit *a, const char *url, int64_t mine)
 
 /* Copies a set of the mirror; one that the source lacks becomes empty. */
 static bool
-retell_mine(struct audit *a, const char *url, int64_t mine)
+copy_theirs(struct audit *a, const char *url, int64_t mine)
 {
-    return report_again(a, a->theirs.db, a->mine.db, url, mine) &&
+    return copy_set(a, a->theirs.db, a->mine.db, url, mine) &&
            copy_certainty(a, url, mine);
-}
-
-/* Writes lost files and the source's state in one transaction. */
-static bool
-rewrite_database(struct audit *a)
-{
-    const char *at = a->lost.data;
-
-    if (!mirror_db_begin(a->mine.db))
-        return false;
-    for (size_t i = 0; i < a->lost.size; i += sizeof(int64_t)) {
-        int64_t id;
-
-        memcpy(&id, at + i, sizeof(id));
-        if (!mirror_db_note_loss(a->mine.db, id))
-            return false;
-    }
-    return each_set(a, a->theirs.db, add_set) &&
-           each_set(a, a->mine.db, retell_mine) &&
-           (mirror_db_commit(a->mine.db));
 }
 
 static uint64_t
@@ -581,20 +537,31 @@ n_findings(const struct td_audit_result *r)
     return r->n_missing + r->n_stale + r->n_extra + r->n_corrupt;
 }
 
+/* Writes lost files and the source's state in one transaction; then makes the
+ * files agree. */
 static bool
 repair_files(struct audit *a)
 {
     const struct mirror_db_counts *counts = mirror_db_counts(a->mine.db);
     const char *path = a->strays.data;
+    int64_t id;
     uint64_t n = n_findings(&a->result);
     uint64_t n_open;
 
     a->is_held = mirror_holds_back(&a->mine, a->n_removed, counts->n_have,
                                    a->is_doubtful || a->result.n_left_out);
     if (a->is_held)
-        MIRROR_TELL(&a->mine, TD_SYNC_HELD, .n_held = a->n_removed,
-                    .n_of = counts->n_have);
-    if (!rewrite_database(a))
+        MIRROR_REPORT(&a->mine, TD_SYNC_HELD, .n_held = a->n_removed,
+                      .n_of = counts->n_have);
+    if (!mirror_db_begin(a->mine.db))
+        return false;
+    for (size_t i = 0; i < a->lost.size; i += sizeof(id)) {
+        memcpy(&id, a->lost.data + i, sizeof(id));
+        if (!mirror_db_note_loss(a->mine.db, id))
+            return false;
+    }
+    if (!each_set(a, a->theirs.db, add_set) ||
+        !each_set(a, a->mine.db, copy_theirs) || !mirror_db_commit(a->mine.db))
         return false;
     for (size_t i = 0; i < a->strays.size; i += strlen(path + i) + 1)
         if (mirror_dir_set_aside(a->mine.dir, path + i, NULL, &a->why))
@@ -664,6 +631,8 @@ td_audit(struct td_client *client, const char *url, const char *dir,
         .user = a.options->user,
     };
     struct td_sync_options asking = {.on_event = on_asking, .user = &a};
+    const char *first; /* set of the source: the result has its position */
+    int64_t set;
 
     client_begin(client);
     mirror_defaults(&a.following, &asking);
@@ -671,14 +640,14 @@ td_audit(struct td_client *client, const char *url, const char *dir,
     host_places_set(client->places, a.repairing.per_host);
     if (!dir || !dir[0])
         problem(&a.why, STATUS_INVALID, "no directory was given");
-    else if (open_all(&a, dir) && ask_sources(&a, url) && note_position(&a))
+    else if (open_all(&a, dir) && ask_sources(&a, url) &&
+             mirror_db_next_set(a.theirs.db, 0, &set, &first) &&
+             (!set ||
+              mirror_db_set(a.theirs.db, first, &set, a.result.position)))
         compare_and_repair(&a);
-    mirror_db_close(a.theirs.db);
+    mirror_fini(&a.theirs);
     if (a.mine.dir)
         remove_old(a.mine.dir);
-    mirror_db_close(a.mine.db);
-    mirror_dir_close(a.mine.dir);
-    mirror_fini(&a.theirs);
     mirror_fini(&a.mine);
     buf_fini(&a.lost);
     buf_fini(&a.strays);

@@ -330,8 +330,6 @@ remove_some(struct file_commit *g)
     return true;
 }
 
-/* Directories */
-
 /* The database */
 
 static bool
@@ -370,20 +368,9 @@ note_item(struct file_commit *g, const struct item *item)
         return false;
     m->n_done++;
     if (item->kind != THERE)
-        mirror_tell(m, item->kind == GONE ? TD_SYNC_DELETED : TD_SYNC_WRITTEN,
-                    &event);
+        mirror_report(m, item->kind == GONE ? TD_SYNC_DELETED : TD_SYNC_WRITTEN,
+                      &event);
     return true;
-}
-
-static bool
-note_all(struct file_commit *g)
-{
-    if (!mirror_write(g->m))
-        return false;
-    for (size_t i = 0; i < g->items.n; i++)
-        if (!g->items.all[i].is_dropped && !note_item(g, &g->items.all[i]))
-            return false;
-    return mirror_settle(g->m);
 }
 
 /* From step to step */
@@ -411,28 +398,32 @@ name_all(struct file_commit *g)
 }
 
 static void
-end_commit(struct file_commit *g)
+step_over(struct file_commit *g)
 {
-    struct items items = g->items;
+    struct items items;
+    bool is_good;
 
+    if (g->why.rc) {
+        mirror_fail(g->m, &g->why);
+        return;
+    }
+    if (g->step == FILES) {
+        if (name_all(g))
+            begin_step(g, DIRECTORIES, g->directories.n);
+        return;
+    }
+    items = g->items;
+    is_good = mirror_write(g->m);
+    for (size_t i = 0; is_good && i < items.n; i++)
+        is_good = items.all[i].is_dropped || note_item(g, &items.all[i]);
+    if (!is_good || !mirror_settle(g->m))
+        return;
     g->items = (struct items){NULL, 0, 0};
     g->step = IDLE;
     directory_list_clear(&g->directories);
     for (size_t i = 0; i < items.n; i++)
         g->on_out(items.all[i].id, g->user);
     free_items(&items);
-}
-
-static void
-step_over(struct file_commit *g)
-{
-    if (g->why.rc)
-        mirror_fail(g->m, &g->why);
-    else if (g->step == FILES) {
-        if (name_all(g))
-            begin_step(g, DIRECTORIES, g->directories.n);
-    } else if (note_all(g))
-        end_commit(g);
 }
 
 void

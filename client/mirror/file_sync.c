@@ -184,18 +184,6 @@ is_right_file(const struct mirror_db_resource *r, int dir_fd, const char *name)
     return is;
 }
 
-/* True if the right file is at the path of its resource. */
-static bool
-is_right_at_path(const struct mirror *m, const struct mirror_db_resource *r)
-{
-    const char *name;
-    int fd = mirror_dir_directory(m->dir, r->path, &name);
-    bool is = fd >= 0 && is_right_file(r, fd, name);
-
-    file_close(&fd);
-    return is;
-}
-
 bool
 file_sync_make_way(struct mirror *m, const struct mirror_db_resource *r,
                    bool *is_there)
@@ -205,8 +193,15 @@ file_sync_make_way(struct mirror *m, const struct mirror_db_resource *r,
     struct mirror_dir_mark mark;
     struct problem why = {.text = ""};
     enum mirror_dir_found found = mirror_dir_look(m->dir, r->path, &mark);
+    const char *name;
+    int fd;
 
-    *is_there = found == MIRROR_DIR_FILE && is_right_at_path(m, r);
+    *is_there = false;
+    if (found == MIRROR_DIR_FILE) {
+        fd = mirror_dir_directory(m->dir, r->path, &name);
+        *is_there = fd >= 0 && is_right_file(r, fd, name);
+        file_close(&fd);
+    }
     if (*is_there)
         return true;
     if (found == MIRROR_DIR_FAILED) {
@@ -220,28 +215,12 @@ file_sync_make_way(struct mirror *m, const struct mirror_db_resource *r,
         snprintf(text, sizeof(text),
                  "%s was in the way, not written by this mirror; it is now %s",
                  r->path, where);
-        MIRROR_TELL(m, TD_SYNC_TROUBLE, .path = r->path, .why = text);
+        MIRROR_REPORT(m, TD_SYNC_TROUBLE, .path = r->path, .why = text);
     }
     return true;
 }
 
 /* Results of downloads */
-
-/* Gives a resource up, and reports the reason. */
-static bool
-leave_resource(struct file_sync *w, const struct mirror_db_resource *r,
-               const char *why)
-{
-    struct mirror *m = w->m;
-    char loc[4 * 2048 + 1];
-
-    snprintf(loc, sizeof(loc), "%.*s", SLICE_ARG(r->loc));
-    w->has_strays = true; /* its partial file, for the next run */
-    if (!mirror_db_give_up(m->db, r->id))
-        return false;
-    MIRROR_TELL(m, TD_SYNC_LEFT, .loc = loc, .path = r->path, .why = why);
-    return true;
-}
 
 static void
 on_again(struct slice loc, const struct problem *why, void *user)
@@ -250,7 +229,7 @@ on_again(struct slice loc, const struct problem *why, void *user)
     char text[4096];
 
     snprintf(text, sizeof(text), "%.*s", SLICE_ARG(loc));
-    MIRROR_TELL(w->m, TD_SYNC_FAILED, .loc = text, .why = why->text);
+    MIRROR_REPORT(w->m, TD_SYNC_FAILED, .loc = text, .why = why->text);
 }
 
 /* Sets have_second_us of a file that has come: R-415. The second is over by the
@@ -281,6 +260,7 @@ on_done(const struct downloads_result *result, void *user)
     struct flight *flight = flight_of(w, (int64_t)result->id);
     int64_t version = flight ? flight->version : 0;
     struct mirror_db_resource r;
+    char loc[4 * 2048 + 1];
     bool is_wanted;
 
     file_sync_poke(w);
@@ -302,10 +282,16 @@ on_done(const struct downloads_result *result, void *user)
         return;
     }
     end_flight(w, flight);
-    if (is_wanted)
-        leave_resource(w, &r, result->why.text);
-    else
+    if (!is_wanted) {
         download_forget(mirror_dir_incoming(m->dir), result->file);
+        return;
+    }
+    /* Gives the resource up. */
+    snprintf(loc, sizeof(loc), "%.*s", SLICE_ARG(r.loc));
+    w->has_strays = true; /* its partial file, for the next run */
+    if (mirror_db_give_up(m->db, r.id))
+        MIRROR_REPORT(m, TD_SYNC_LEFT, .loc = loc, .path = r.path,
+                      .why = result->why.text);
 }
 
 static void

@@ -57,10 +57,9 @@ mirror_fail(struct mirror *m, const struct problem *why)
 bool
 mirror_fail_memory(struct mirror *m)
 {
-    struct problem why = {.text = ""};
+    static const struct problem no_memory = PROBLEM_MEMORY;
 
-    problem_memory(&why);
-    return mirror_fail(m, &why);
+    return mirror_fail(m, &no_memory);
 }
 
 /* The database cannot be read or written. */
@@ -142,8 +141,8 @@ count_event(const struct mirror *m, struct td_sync_event *event)
 }
 
 void
-mirror_tell(struct mirror *m, enum td_sync_what what,
-            const struct td_sync_event *with)
+mirror_report(struct mirror *m, enum td_sync_what what,
+              const struct td_sync_event *with)
 {
     struct td_sync_event event = with ? *with : (struct td_sync_event){0};
 
@@ -165,7 +164,7 @@ on_progress(void *user)
     if (!memcmp(&now, &m->last, sizeof(now)))
         return;
     m->last = now;
-    mirror_tell(m, TD_SYNC_PROGRESS, NULL);
+    mirror_report(m, TD_SYNC_PROGRESS, NULL);
 }
 
 bool
@@ -187,5 +186,7 @@ mirror_init(struct mirror *m, struct td_client *client,
 void
 mirror_fini(struct mirror *m)
 {
+    mirror_db_close(m->db);
+    mirror_dir_close(m->dir);
     timer_free(m->progress);
 }

@@ -2,7 +2,6 @@
  * mirror.h - what the parts of a running mirror share.
  *
  *     sync_run.c    source --> sets --> followers --> database what to have
- *     certainty.c   readings of lists --> complete as of, or why not
  *     file_sync.c   database --> downloads                     what to fetch
  *     file_commit.c downloads, removals --> files, database    what is on disk
  *     audit.c       two databases, files --> findings, repair
@@ -49,7 +48,7 @@ void mirror_defaults(struct td_sync_options *to,
 bool mirror_init(struct mirror *m, struct td_client *client,
                  const struct td_sync_options *options);
 
-/* The directory, the database and the work are the caller's. */
+/* Closes the database and the directory; the work is the caller's. */
 void mirror_fini(struct mirror *m);
 
 /* Opens the database `name` of a mirror's state; its failures end the run.
@@ -74,12 +73,12 @@ bool mirror_write(struct mirror *m);
 bool mirror_settle(struct mirror *m);
 
 /* Calls on_event, if there is one. `with`: the details, or NULL. */
-void mirror_tell(struct mirror *m, enum td_sync_what what,
-                 const struct td_sync_event *with);
+void mirror_report(struct mirror *m, enum td_sync_what what,
+                   const struct td_sync_event *with);
 
-/* The same with these details: MIRROR_TELL(m, TD_SYNC_DOUBT, .why = why). */
-#define MIRROR_TELL(m, what, ...) \
-    mirror_tell((m), (what), &(struct td_sync_event){__VA_ARGS__})
+/* The same with these details: MIRROR_REPORT(m, TD_SYNC_DOUBT, .why = why). */
+#define MIRROR_REPORT(m, what, ...) \
+    mirror_report((m), (what), &(struct td_sync_event){__VA_ARGS__})
 
 /* Runs (sync_run.c) */
 

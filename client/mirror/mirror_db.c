@@ -211,20 +211,6 @@ write_state(struct mirror_db *db, const char *name, int64_t value)
                    value);
 }
 
-static bool
-count_all(struct mirror_db *db)
-{
-    struct mirror_db_counts *c = &db->counts;
-
-    return find_row(db, NULL,
-                    "SELECT count(*), total(have), total(have_size * have),"
-                    " total(todo = 1), total(bytes * (todo = 1)),"
-                    " total(todo = 2) FROM resources",
-                    DB_VALUES(),
-                    DB_INTO(&c->n_resources, &c->n_have, &c->bytes_have,
-                            &c->n_fetch, &c->bytes_wanted, &c->n_remove));
-}
-
 const struct mirror_db_count mirror_db_count_rows[] = {
     {"resources", offsetof(struct mirror_db_counts, n_resources)},
     {"have", offsetof(struct mirror_db_counts, n_have)},
@@ -248,12 +234,21 @@ write_counts(struct mirror_db *db)
     return true;
 }
 
-/* Takes a new run number: resources that an earlier run gave up are tried
- * again. */
+/* Counts all, and takes a new run number: resources that an earlier run gave up
+ * are tried again. */
 static bool
 begin_run(struct mirror_db *db)
 {
-    if (!read_state(db, "run", &db->run) ||
+    struct mirror_db_counts *c = &db->counts;
+
+    if (!find_row(db, NULL,
+                  "SELECT count(*), total(have), total(have_size * have),"
+                  " total(todo = 1), total(bytes * (todo = 1)),"
+                  " total(todo = 2) FROM resources",
+                  DB_VALUES(),
+                  DB_INTO(&c->n_resources, &c->n_have, &c->bytes_have,
+                          &c->n_fetch, &c->bytes_wanted, &c->n_remove)) ||
+        !read_state(db, "run", &db->run) ||
         !read_state(db, "version", &db->version))
         return false;
     db->run++;
@@ -274,7 +269,7 @@ mirror_db_open(const char *dir, const char *name, struct problem *why)
     if (snprintf(path, sizeof(path), "%s/%s", dir, name) >= (int)sizeof(path))
         problem(&db->trouble, STATUS_IO, "%s: the path is too long", dir);
     else if (!db_open_kind(&db->base, &kind, path, &db->trouble) &&
-             count_all(db) && begin_run(db))
+             begin_run(db))
         return db;
     *why = db->trouble;
     mirror_db_close(db);
@@ -826,36 +821,30 @@ apply_difference(struct mirror_db *db, int64_t set, int64_t as_of_us,
     return !version || keep_member(db, r.id, set);
 }
 
-/* Applies the differences of a comparison. */
-static bool
-apply_compared(struct mirror_db *db, int64_t set, int64_t as_of_us)
-{
-    const char *sql = "SELECT loc, " DESCRIPTION " FROM compared"
-                      " WHERE set_id = ? ORDER BY loc";
-    struct mirror_db_description t;
-
-    do {
-        t = (struct mirror_db_description){.is_baseline = true};
-        if (!lend_row(db, LENT_COMPARED, sql, DB_VALUES(set),
-                      DB_INTO(&t.loc, INTO_DESCRIPTION(&t))) ||
-            (t.loc.size && !apply_difference(db, set, as_of_us, &t)))
-            return false;
-        sql = NULL;
-    } while (t.loc.size);
-    return RUN_SQL(db,
-                   "UPDATE members SET generation = " GENERATION
-                   " WHERE set_id = ?1 AND generation > 0 AND when_us > ?2",
-                   set, as_of_us);
-}
-
 bool
 mirror_db_baseline_end(struct mirror_db *db, int64_t set,
                        const struct mirror_db_end *end, uint64_t *n_remove)
 {
     bool is_comparison = end->as_of_us != DATETIME_NONE;
+    const char *sql = "SELECT loc, " DESCRIPTION " FROM compared"
+                      " WHERE set_id = ? ORDER BY loc";
+    struct mirror_db_description t = {.is_baseline = true};
     uint64_t before;
 
-    if (is_comparison && !apply_compared(db, set, end->as_of_us))
+    /* Applies the differences of a comparison. */
+    for (bool is_over = !is_comparison; !is_over; sql = NULL) {
+        t.loc.size = 0;
+        if (!lend_row(db, LENT_COMPARED, sql, DB_VALUES(set),
+                      DB_INTO(&t.loc, INTO_DESCRIPTION(&t))) ||
+            (t.loc.size && !apply_difference(db, set, end->as_of_us, &t)))
+            return false;
+        is_over = !t.loc.size;
+    }
+    if (is_comparison &&
+        !RUN_SQL(db,
+                 "UPDATE members SET generation = " GENERATION
+                 " WHERE set_id = ?1 AND generation > 0 AND when_us > ?2",
+                 set, end->as_of_us))
         return false;
     before = db->counts.n_remove;
     if (!(end->is_held ? RUN_SQL(db,

@@ -104,22 +104,12 @@ take_lock(struct mirror_dir *home, const char *dir, struct problem *why)
     return false;
 }
 
-/* True if the file system ignores case: two resources might share a file. */
-static bool
-is_blind_for_case(const struct mirror_dir *home)
-{
-    struct stat lower;
-    struct stat upper;
-
-    return !fstat(home->state_fd, &lower) &&
-           !fstatat(home->dir_fd, MIRROR_DIR_STATE_UPPER, &upper, 0) &&
-           lower.st_dev == upper.st_dev && lower.st_ino == upper.st_ino;
-}
-
 static bool
 open_all(struct mirror_dir *home, const char *dir, bool is_new,
          struct problem *why)
 {
+    struct stat lower, upper;
+
     if (is_new && mkdir(dir, 0777) && errno != EEXIST)
         return !fail_at(why, "cannot make the directory", dir);
     home->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -134,7 +124,10 @@ open_all(struct mirror_dir *home, const char *dir, bool is_new,
                         dir);
     if (home->state_fd < 0)
         return !fail_at(why, "cannot use " MIRROR_DIR_STATE " of", dir);
-    if (is_blind_for_case(home))
+    /* If it ignores case, two resources might share a file. */
+    if (!fstat(home->state_fd, &lower) &&
+        !fstatat(home->dir_fd, MIRROR_DIR_STATE_UPPER, &upper, 0) &&
+        lower.st_dev == upper.st_dev && lower.st_ino == upper.st_ino)
         return !problem(
             why, STATUS_IO,
             "%s is on a file system that ignores the case of names: /A.txt "
@@ -229,19 +222,10 @@ mirror_dir_incoming(const struct mirror_dir *home)
 
 /* Going down a path */
 
-/* Takes the next directory of a path off `*rest` into `name`. False: `*rest` is
- * the file's name. */
 static bool
-next_directory(const char **rest, char name[RESOURCE_PATH_NAME_MAX + 1])
+is_in_the_way(int error)
 {
-    size_t size = strcspn(*rest, "/");
-
-    if (!(*rest)[size] || size > RESOURCE_PATH_NAME_MAX)
-        return false;
-    memcpy(name, *rest, size);
-    name[size] = '\0';
-    *rest += size + 1;
-    return true;
+    return error == ENOTDIR || error == ELOOP;
 }
 
 /* Opens the directory of `path` and sets `*rest` to its last name. `makes`:
@@ -255,11 +239,18 @@ descend_path(const struct mirror_dir *home, const char *path, const char **rest,
     int fd = fcntl(home->dir_fd, F_DUPFD_CLOEXEC, 0);
 
     *rest = path;
-    while (fd >= 0 && next_directory(rest, blocked)) {
-        int next = makes ? make_in(fd, blocked) : open_in(fd, blocked);
-        int saved = errno;
+    while (fd >= 0) {
+        size_t size = strcspn(*rest, "/");
+        int next, saved;
 
-        if (next < 0 && parent_fd && (saved == ENOTDIR || saved == ELOOP)) {
+        if (!(*rest)[size] || size > RESOURCE_PATH_NAME_MAX)
+            break; /* the last name */
+        memcpy(blocked, *rest, size);
+        blocked[size] = '\0';
+        *rest += size + 1;
+        next = makes ? make_in(fd, blocked) : open_in(fd, blocked);
+        saved = errno;
+        if (next < 0 && parent_fd && is_in_the_way(saved)) {
             *parent_fd = fd;
             errno = saved;
             return -1;
@@ -286,12 +277,6 @@ mark_of(const struct stat *st, struct mirror_dir_mark *mark)
     mark->size = (uint64_t)st->st_size;
     mark->mtime_ns =
         (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
-}
-
-static bool
-is_in_the_way(int error)
-{
-    return error == ENOTDIR || error == ELOOP;
 }
 
 enum mirror_dir_found
@@ -363,21 +348,6 @@ struct walk {
     unsigned depth;
 };
 
-static bool walk_directory(struct walk *walk, int above_fd, const char *name);
-
-/* Visits `name` of the directory `fd`; walk->path ends with it. */
-static bool
-walk_one(struct walk *walk, int fd, const char *name)
-{
-    struct stat st;
-
-    if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW))
-        return errno == ENOENT;
-    if (!S_ISDIR(st.st_mode) || walk->depth >= WALK_DEPTH_MAX)
-        return walk->fn(walk->path, walk->user);
-    return walk_directory(walk, fd, name);
-}
-
 /* Visits the entries of a directory. */
 static bool
 walk_directory(struct walk *walk, int above_fd, const char *name)
@@ -391,6 +361,7 @@ walk_directory(struct walk *walk, int above_fd, const char *name)
         return false;
     walk->depth++;
     while (is_good && (entry = file_next(dir))) {
+        struct stat st;
         int n;
 
         if (walk->depth == 1 && !strcmp(entry->d_name, MIRROR_DIR_STATE))
@@ -403,7 +374,12 @@ walk_directory(struct walk *walk, int above_fd, const char *name)
             break;
         }
         walk->size = size + (size_t)n;
-        is_good = walk_one(walk, dirfd(dir), entry->d_name);
+        if (fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW))
+            is_good = errno == ENOENT;
+        else if (!S_ISDIR(st.st_mode) || walk->depth >= WALK_DEPTH_MAX)
+            is_good = walk->fn(walk->path, walk->user);
+        else
+            is_good = walk_directory(walk, dirfd(dir), entry->d_name);
     }
     is_good = is_good && errno == 0;
     walk->size = size;
@@ -556,21 +532,6 @@ mirror_dir_sync_directory(const struct mirror_dir *home, const char *path,
 
 /* Putting and removing */
 
-static bool
-set_time(int from_fd, const char *name, int64_t lastmod_us)
-{
-    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}};
-    int64_t seconds = lastmod_us / 1000000;
-    int64_t rest = lastmod_us % 1000000;
-
-    if (rest < 0) {
-        seconds--;
-        rest += 1000000;
-    }
-    times[1] = (struct timespec){(time_t)seconds, (long)rest * 1000};
-    return !utimensat(from_fd, name, times, AT_SYMLINK_NOFOLLOW);
-}
-
 enum status
 mirror_dir_put(struct mirror_dir *home, const char *name, const char *path,
                int64_t lastmod_us, struct mirror_dir_mark *mark,
@@ -588,9 +549,15 @@ mirror_dir_put(struct mirror_dir *home, const char *name, const char *path,
         if (rc)
             goto out;
     }
-    /* If the file system cannot store the time, that is no failure. */
-    if (lastmod_us != DATETIME_NONE)
-        set_time(home->incoming_fd, name, lastmod_us);
+    if (lastmod_us != DATETIME_NONE) {
+        int64_t us = (lastmod_us % 1000000 + 1000000) % 1000000;
+        const struct timespec times[2] = {
+            {.tv_nsec = UTIME_OMIT},
+            {(time_t)((lastmod_us - us) / 1000000), (long)us * 1000}};
+
+        /* If the file system cannot store the time, that is no failure. */
+        (void)utimensat(home->incoming_fd, name, times, AT_SYMLINK_NOFOLLOW);
+    }
     if (renameat(home->incoming_fd, name, fd, to) ||
         fstatat(fd, to, &st, AT_SYMLINK_NOFOLLOW))
         rc = fail_at(why, "cannot write", path);
@@ -601,38 +568,15 @@ out:
     return rc;
 }
 
-/* Removes the directories above `path` from the lowest on, as long as they are
- * empty; foreign files keep theirs. */
-static void
-remove_empty(const struct mirror_dir *home, const char *path)
-{
-    char above[RESOURCE_PATH_MAX + 1];
-    char *slash;
-
-    snprintf(above, sizeof(above), "%s", path);
-    while ((slash = strrchr(above, '/'))) {
-        const char *name;
-        bool is_gone;
-        int fd;
-
-        *slash = '\0';
-        fd = mirror_dir_directory(home, above, &name);
-        if (fd < 0)
-            return;
-        is_gone = !unlinkat(fd, name, AT_REMOVEDIR);
-        close(fd);
-        if (!is_gone)
-            return;
-    }
-}
-
 enum status
 mirror_dir_remove(struct mirror_dir *home, const char *path,
                   struct problem *why)
 {
     enum status rc = STATUS_OK;
+    char above[RESOURCE_PATH_MAX + 1], *slash;
     const char *name;
     struct stat st;
+    bool is_empty = true;
     int fd = mirror_dir_directory(home, path, &name);
 
     if (fd < 0)
@@ -646,7 +590,14 @@ mirror_dir_remove(struct mirror_dir *home, const char *path,
         rc = fail_at(why, "cannot remove", path);
     }
     close(fd);
-    if (!rc)
-        remove_empty(home, path);
+    /* Removes the directories above from the lowest on, as long as they are
+     * empty; foreign files keep theirs. */
+    snprintf(above, sizeof(above), "%s", path);
+    while (!rc && is_empty && (slash = strrchr(above, '/'))) {
+        *slash = '\0';
+        fd = mirror_dir_directory(home, above, &name);
+        is_empty = fd >= 0 && !unlinkat(fd, name, AT_REMOVEDIR);
+        file_close(&fd);
+    }
     return rc;
 }

@@ -29,29 +29,22 @@ struct file_mark {
     char wal_head[WAL_HEAD_SIZE];
 };
 
-/* Reads the head of the WAL; zeros if there is none. */
+/* The head of the WAL is zeros if there is none. */
 static void
-read_wal_head(const char *path, char head[WAL_HEAD_SIZE])
+mark_file(const char *path, struct file_mark *mark)
 {
     char wal[PATH_MAX + 8];
     int fd;
 
-    memset(head, 0, WAL_HEAD_SIZE);
+    memset(mark, 0, sizeof(*mark));
+    mark->is_there = !stat(path, &mark->file);
     snprintf(wal, sizeof(wal), "%s-wal", path);
     fd = open(wal, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0)
         return;
-    if (pread(fd, head, WAL_HEAD_SIZE, 0) < 0)
-        memset(head, 0, WAL_HEAD_SIZE);
+    if (pread(fd, mark->wal_head, WAL_HEAD_SIZE, 0) < 0)
+        memset(mark->wal_head, 0, WAL_HEAD_SIZE);
     close(fd);
-}
-
-static void
-mark_file(const char *path, struct file_mark *mark)
-{
-    memset(mark, 0, sizeof(*mark));
-    mark->is_there = !stat(path, &mark->file);
-    read_wal_head(path, mark->wal_head);
 }
 
 static bool
@@ -147,32 +140,23 @@ read_sets(struct db *db, struct mirror_status *status, struct problem *why)
     return db_rows_end(&rows);
 }
 
-static enum status
-check_version(struct db *db, struct problem *why)
-{
-    int64_t version;
-    enum status rc = db_check_version(db, MIRROR_DB_VERSION, why);
-
-    if (rc)
-        return STATUS_IO;
-    rc = db_number(db, "PRAGMA user_version", &version, why);
-    if (!rc && version < MIRROR_DB_VERSION)
-        rc = problem(why, STATUS_IO,
-                     "an earlier tidings made it: the next sync or audit "
-                     "brings it up to date");
-    return rc;
-}
-
 /* Reads the database once. */
 static enum status
 read_database(struct mirror_status *status, const char *path,
               struct problem *why)
 {
     struct db db = {.handle = NULL};
+    int64_t version;
     enum status rc = db_open(&db, path, DB_LOOK, why);
 
+    if (!rc && db_check_version(&db, MIRROR_DB_VERSION, why))
+        rc = STATUS_IO;
     if (!rc)
-        rc = check_version(&db, why);
+        rc = db_number(&db, "PRAGMA user_version", &version, why);
+    if (!rc && version < MIRROR_DB_VERSION)
+        rc = problem(why, STATUS_IO,
+                     "an earlier tidings made it: the next sync or audit "
+                     "brings it up to date");
     if (!rc)
         rc = read_counts(&db, &status->counts, why);
     if (!rc)

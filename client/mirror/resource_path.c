@@ -35,18 +35,6 @@ end_name(struct path *path)
 
 /* Names */
 
-/* True if uri_add_escape, too, could have written this escape of the URI. */
-static bool
-looks_like_ours(struct slice text)
-{
-    int byte = uri_escape(text);
-    char c = (char)byte;
-
-    if (byte <= ' ' || byte >= 0x7f || ascii_is_alnum(c))
-        return false;
-    return !(text.data[1] >= 'a') && !(text.data[2] >= 'a');
-}
-
 static bool
 is_kept_letter(char c, bool is_first)
 {
@@ -61,13 +49,19 @@ add_segment(struct path *path, struct slice segment)
     for (size_t i = 0; i < segment.size; i++) {
         char c = segment.data[i];
         struct slice rest = {segment.data + i, segment.size - i};
+        int byte = uri_escape(rest);
 
         if (is_kept_letter(c, i == 0)) {
             buf_add(&path->to, &c, 1);
         } else if (c <= ' ' || c >= 0x7f) { /* char may be signed: both */
             path->is_odd = true;
-        } else if (c == '%' && uri_escape(rest) >= 0) {
-            buf_add_text(&path->to, looks_like_ours(rest) ? "%25" : "%");
+        } else if (byte >= 0) {
+            /* uri_add_escape, too, could have written it. */
+            bool is_like_ours = byte > ' ' && byte < 0x7f &&
+                                !ascii_is_alnum((char)byte) &&
+                                rest.data[1] < 'a' && rest.data[2] < 'a';
+
+            buf_add_text(&path->to, is_like_ours ? "%25" : "%");
             buf_add(&path->to, rest.data + 1, 2);
             i += 2;
         } else {
@@ -115,16 +109,6 @@ add_name(struct path *path, struct slice segment, bool is_file)
 
 /* The host */
 
-/* True if the port is in its usual form: no other text is the same number. */
-static bool
-is_port(struct slice port)
-{
-    uint64_t value;
-
-    return port.size > 0 && port.data[0] != '0' && number_read(port, &value) &&
-           value <= 65535;
-}
-
 /* Adds a name, IPv4 or "[IPv6]". Escapes upper-case letters: the same host in
  * lower case is another URI. */
 static bool
@@ -160,11 +144,14 @@ add_authority(struct path *path, bool is_tls, struct slice authority)
     const char *colon = memrchr(authority.data, ':', authority.size);
     struct slice host = authority;
     struct slice port = {NULL, 0};
+    uint64_t number;
 
     if (colon && authority.data[authority.size - 1] != ']') {
         host.size = (size_t)(colon - authority.data);
         port = (struct slice){colon + 1, authority.size - host.size - 1};
-        if (!is_port(port))
+        /* In its usual form: no other text is the same number. */
+        if (!port.size || port.data[0] == '0' || !number_read(port, &number) ||
+            number > 65535)
             return false;
     }
     if (!add_host(path, host))
@@ -183,38 +170,12 @@ add_authority(struct path *path, bool is_tls, struct slice authority)
     return !path->is_odd;
 }
 
-/* Writes HOST/%digest/ab/abcd..., where the host ends at `size`. */
-static void
-write_digest(struct path *path, size_t size, struct slice loc)
-{
-    struct digest digest;
-
-    digest_sha256(&digest, loc);
-    buf_clear(&path->to);
-    path->to.size = size;
-    BUF_ADD(&path->to, "%digest/");
-    buf_add_hex(&path->to, digest.bytes, 1);
-    BUF_ADD(&path->to, "/");
-    buf_add_hex(&path->to, digest.bytes, DIGEST_SIZE);
-}
-
-/* Adds everything after the host; `rest` begins with "/". */
-static void
-add_rest(struct path *path, struct slice rest)
-{
-    struct slice names = slice_take_until(&rest, "?#");
-
-    slice_skip(&names, 1); /* the slash behind the host */
-    while (!path->is_odd && memchr(names.data, '/', names.size))
-        add_name(path, slice_take(&names, '/'), false);
-    add_name(path, (struct slice){names.data, names.size + rest.size}, true);
-}
-
 void
 resource_path_write(char to[RESOURCE_PATH_MAX + 1], struct slice loc)
 {
     struct path path = {.name = 0};
-    struct slice rest = loc;
+    struct slice rest = loc, names;
+    struct digest digest;
     bool is_tls = slice_starts(loc, "https://");
     size_t after_host = 0;
 
@@ -226,11 +187,24 @@ resource_path_write(char to[RESOURCE_PATH_MAX + 1], struct slice loc)
             !add_authority(&path, is_tls, slice_take_until(&rest, "/?#"));
         after_host = path.is_odd ? 0 : path.to.size;
     }
-    if (!path.is_odd && rest.size > 0 && rest.data[0] == '/')
-        add_rest(&path, rest);
-    else
+    if (!slice_starts(rest, "/"))
         path.is_odd = true;
-    if (path.is_odd)
-        write_digest(&path, after_host, loc);
+    if (!path.is_odd) { /* everything after the host */
+        names = slice_take_until(&rest, "?#");
+        slice_skip(&names, 1); /* the slash behind the host */
+        while (!path.is_odd && memchr(names.data, '/', names.size))
+            add_name(&path, slice_take(&names, '/'), false);
+        add_name(&path, (struct slice){names.data, names.size + rest.size},
+                 true);
+    }
+    if (path.is_odd) { /* HOST/%digest/ab/abcd... */
+        digest_sha256(&digest, loc);
+        buf_clear(&path.to);
+        path.to.size = after_host;
+        BUF_ADD(&path.to, "%digest/");
+        buf_add_hex(&path.to, digest.bytes, 1);
+        BUF_ADD(&path.to, "/");
+        buf_add_hex(&path.to, digest.bytes, DIGEST_SIZE);
+    }
     to[path.to.size] = '\0';
 }

@@ -21,7 +21,6 @@
 #include "base/clock.h"
 #include "client/follow/follower.h"
 #include "client/lib/host_places.h"
-#include "client/mirror/certainty.h"
 #include "client/mirror/file_sync.h"
 #include "client/mirror/mirror.h"
 #include "client/source/source_position.h"
@@ -37,7 +36,17 @@
  *
  * Of a message that would remove too much (td_sync_options.max_delete_percent)
  * the deletions are held back, and all else counts. So they are when a reading
- * of the list may lack resources (certainty.h).
+ * of the list may lack resources.
+ *
+ * Since when a set is known to be complete, or why that is not known (R-430 to
+ * R-432):
+ *
+ *     baseline, comparison, whole list --+--> no doubt: complete as of its time
+ *                                        +--> a doubt in it, or deletions
+ *                                             held back: not complete
+ *     a history that proves itself ----------> complete when caught up
+ *
+ * Each change of that is an event, and in the database with the next commit.
  */
 
 /* Of many sets, one is always behind: after this time their histories no longer
@@ -60,7 +69,6 @@
 struct run {
     struct mirror *m;
     const char *url;
-    bool until_caught_up;
     struct source_sets *tour;
     struct shared_stream *shared;
     int64_t begun_ms;
@@ -81,8 +89,6 @@ struct set_sync {
     bool is_current; /* the source has nothing behind the position */
 
     /* While it is open. */
-    char *scratch; /* NULL: no dumps */
-    char *listing; /* NULL: a temporary one */
     struct td_follower *follower;
     struct timer *quiet;
     struct buf hash;
@@ -90,7 +96,9 @@ struct set_sync {
     bool is_behind;
     bool has_arrived; /* changes are new ones, not history */
     int64_t behind_since_ms;
-    struct certainty certainty;
+    struct mirror_db_certainty certainty;
+    bool is_doubted;        /* since the reading of the list began */
+    bool is_reported;       /* rows were left out since then */
     int64_t listed_us;      /* of that, before this look at the changes */
     bool is_comparison;     /* the baseline that is under way */
     bool is_baselined;      /* no heartbeat came since the last baseline */
@@ -113,6 +121,57 @@ report_news(const struct set_sync *f)
     source_sets_turn(f->run->tour);
 }
 
+/* Keeps the certainty. False: mirror_fail was called. */
+static bool
+keep_certainty(struct set_sync *f)
+{
+    return mirror_write(f->m) &&
+           mirror_db_set_certainty(f->m->db, f->set, &f->certainty);
+}
+
+static bool
+note_doubt(struct set_sync *f, const char *why)
+{
+    f->is_doubted = true;
+    if (!f->certainty.doubt_us)
+        f->certainty.doubt_us = clock_now_us();
+    snprintf(f->certainty.doubt, sizeof(f->certainty.doubt), "%s", why);
+    MIRROR_REPORT(f->m, TD_SYNC_DOUBT, .set = f->url, .why = why);
+    return keep_certainty(f);
+}
+
+/* The reading of a list of all resources ends: if its deletions counted
+ * (`is_applied`), the set was as the mirror has it now at `as_of_us`, according
+ * to the follower's list. */
+static bool
+end_reading(struct set_sync *f, int64_t as_of_us, bool is_applied)
+{
+    struct mirror_db_certainty *c = &f->certainty;
+    const char *by = f->follower->offered.resource_list;
+    char as_of[DATETIME_SIZE + 1] = "";
+
+    if (!f->is_reported) {
+        c->n_left_out = 0;
+        c->left_out[0] = '\0';
+    }
+    c->compared_us = clock_now_us();
+    if (as_of_us > c->listed_us)
+        c->listed_us = as_of_us;
+    if (is_applied)
+        c->n_left_out_before = c->n_left_out;
+    if (!f->is_doubted)
+        c->doubt[0] = '\0';
+    if (!f->is_doubted && is_applied) {
+        c->doubt_us = 0;
+        c->complete_us = as_of_us;
+        snprintf(c->complete_by, sizeof(c->complete_by), "%s", by ? by : "");
+        as_of[datetime_write_short(as_of, as_of_us)] = '\0';
+        MIRROR_REPORT(f->m, TD_SYNC_COMPLETE, .set = f->url, .as_of = as_of);
+    }
+    f->is_doubted = f->is_reported = false;
+    return keep_certainty(f);
+}
+
 static int64_t
 time_of(const char *text)
 {
@@ -123,8 +182,8 @@ time_of(const char *text)
 
 /* Converts a change for the database. False: no memory. */
 static bool
-telling_of(struct set_sync *f, const struct td_change *c, bool is_baseline,
-           struct mirror_db_description *t)
+describe_change(struct set_sync *f, const struct td_change *c, bool is_baseline,
+                struct mirror_db_description *t)
 {
     buf_clear(&f->hash);
     buf_clear(&f->links);
@@ -148,7 +207,7 @@ telling_of(struct set_sync *f, const struct td_change *c, bool is_baseline,
         .encoding = slice_of(c->encoding),
         .links = buf_slice(&f->links),
     };
-    if (t->when_us == DATETIME_NONE) /* an audit compares what was told alone */
+    if (t->when_us == DATETIME_NONE) /* an audit only compares what was sent */
         t->when_us = is_baseline || !f->m->dir ? t->lastmod_us : clock_now_us();
     return !f->hash.failed && !f->links.failed;
 }
@@ -193,7 +252,7 @@ report_change(struct set_sync *f, const struct td_change *c, bool is_baseline)
         return true;
     if (is_baseline && !mirror_write(m))
         return false;
-    if (!telling_of(f, c, is_baseline, &t))
+    if (!describe_change(f, c, is_baseline, &t))
         return mirror_fail_memory(m);
     /* R-412: a change that comes after a list counts as later than the list,
      * even if the source gives it an earlier time. */
@@ -204,7 +263,7 @@ report_change(struct set_sync *f, const struct td_change *c, bool is_baseline)
         return mirror_db_compare(m->db, f->set, &t);
     if (!mirror_db_describe(m->db, f->set, &t, &id))
         return false;
-    if (t.is_deleted && !id && stated_us > f->certainty.now.complete_us)
+    if (t.is_deleted && !id && stated_us > f->certainty.complete_us)
         snprintf(f->unknown, sizeof(f->unknown), "%s", c->loc);
     if (source_limits_check_resources(
             &m->client->room, mirror_db_counts(m->db)->n_resources, &why))
@@ -219,12 +278,13 @@ reach_position(struct set_sync *f, const char *position)
     return !position || mirror_db_set_position(f->m->db, f->set, position);
 }
 
-/* Tells how many deletions are held back now, by the follower and by the
+/* Reports how many deletions are held back now, by the follower and by the
  * database: if the number is another one, or `is_again`. */
 static bool
 report_held(struct set_sync *f, bool is_again)
 {
     struct mirror_db *db = f->m->db;
+    struct mirror_db_certainty *c = &f->certainty;
     uint64_t n_of = mirror_db_counts(db)->n_resources;
     uint64_t n;
 
@@ -233,9 +293,16 @@ report_held(struct set_sync *f, bool is_again)
     if (f->n_listed_held && f->n_listed > n_of)
         n_of = f->n_listed; /* new ones follow */
     n += f->n_listed_held;
-    if (n == f->certainty.now.n_held && !(is_again && n))
+    if (n == c->n_held && !(is_again && n))
         return true;
-    return certainty_hold(&f->certainty, n, n_of);
+    c->n_held = n;
+    c->n_held_of = n_of;
+    if (!n && !c->doubt[0])
+        c->doubt_us = 0;
+    else if (!c->doubt_us)
+        c->doubt_us = clock_now_us();
+    MIRROR_REPORT(f->m, TD_SYNC_HELD, .set = f->url, .n_held = n, .n_of = n_of);
+    return keep_certainty(f);
 }
 
 /* Each returns false where the feed, or all, is to end. */
@@ -260,74 +327,50 @@ begin_again(struct set_sync *f)
 }
 
 static bool
-on_changes(struct set_sync *f, const struct td_message *message)
-{
-    struct mirror_db *db = f->m->db;
-    uint64_t n;
-    uint64_t n_of;
-    bool is_good;
-
-    if (!apply_changes(f, message))
-        return false;
-    if (!mirror_db_removals(db, &n, &n_of))
-        return false;
-    if (mirror_holds_back(f->m, n, n_of, false)) {
-        f->is_held = true;
-        is_good = begin_again(f) && apply_changes(f, message);
-        f->is_held = false;
-        if (!is_good)
-            return false;
-    }
-    return reach_position(f, message->position);
-}
-
-/* The time at which the list of a baseline was true. */
-static int64_t
-as_of_time(const struct set_sync *f, const struct td_message *message)
-{
-    struct source_position place = {.is_time = false};
-    int64_t us = time_of(message->as_of);
-
-    if (us != DATETIME_NONE)
-        return us;
-    if (!f->is_comparison && message->position &&
-        !source_position_read(slice_of(message->position), &place) &&
-        place.is_time)
-        return place.time_us;
-    return f->is_comparison ? f->begun_us - CLOCK_MARGIN_US : f->begun_us;
-}
-
-static bool
 on_baseline_end(struct set_sync *f, const struct td_message *message)
 {
     struct mirror_db *db = f->m->db;
-    int64_t as_of_us = as_of_time(f, message);
-    struct mirror_db_end end = {.as_of_us = f->is_comparison ? as_of_us
-                                                             : DATETIME_NONE};
-    const char *by = f->follower->offered.resource_list;
+    struct source_position place = {.is_time = false};
+    int64_t as_of_us = time_of(message->as_of); /* when the list was true */
+    struct mirror_db_end end = {.as_of_us = DATETIME_NONE};
     uint64_t n_of = mirror_db_counts(db)->n_have;
     uint64_t n;
+    /* The reading may lack resources that the source has, or has left out more
+     * rows than the last one whose deletions counted. */
+    bool is_weak = f->is_doubted ||
+                   (f->is_reported &&
+                    f->certainty.n_left_out > f->certainty.n_left_out_before);
 
+    if (as_of_us == DATETIME_NONE && !f->is_comparison && message->position &&
+        !source_position_read(slice_of(message->position), &place) &&
+        place.is_time)
+        as_of_us = place.time_us;
+    else if (as_of_us == DATETIME_NONE)
+        as_of_us = f->begun_us - (f->is_comparison ? CLOCK_MARGIN_US : 0);
+    if (f->is_comparison)
+        end.as_of_us = as_of_us;
     if (!mirror_db_baseline_end(db, f->set, &end, &n))
         return false;
-    end.is_held =
-        mirror_holds_back(f->m, n, n_of, certainty_is_weak(&f->certainty));
+    end.is_held = mirror_holds_back(f->m, n, n_of, is_weak);
     if (end.is_held &&
         (!begin_again(f) || !mirror_db_baseline_end(db, f->set, &end, &n)))
         return false;
     f->is_comparison = false;
     return reach_position(f, message->position) &&
-           certainty_end(&f->certainty, as_of_us, by ? by : "", !end.is_held);
+           end_reading(f, as_of_us, !end.is_held);
 }
 
 static bool
 apply_message(struct set_sync *f, const struct td_message *message)
 {
+    uint64_t n, n_of;
+    bool is_good;
+
     switch (message->kind) {
     case TD_BASELINE_BEGIN:
         f->is_comparison = message->is_comparison;
         f->begun_us = clock_now_us();
-        certainty_begin(&f->certainty);
+        f->is_doubted = f->is_reported = false;
         return mirror_db_baseline_begin(f->m->db, f->set);
     case TD_BASELINE:
         for (size_t i = 0; i < message->n_changes; i++)
@@ -337,7 +380,17 @@ apply_message(struct set_sync *f, const struct td_message *message)
     case TD_BASELINE_END:
         return on_baseline_end(f, message);
     default:
-        return on_changes(f, message);
+        if (!apply_changes(f, message) ||
+            !mirror_db_removals(f->m->db, &n, &n_of))
+            return false;
+        if (mirror_holds_back(f->m, n, n_of, false)) {
+            f->is_held = true;
+            is_good = begin_again(f) && apply_changes(f, message);
+            f->is_held = false;
+            if (!is_good)
+                return false;
+        }
+        return reach_position(f, message->position);
     }
 }
 
@@ -375,7 +428,7 @@ take_files(struct set_sync *f, const struct td_message *message)
 
         if (!c->file || !c->loc)
             continue;
-        if (!telling_of(f, c, false, &t))
+        if (!describe_change(f, c, false, &t))
             return mirror_fail_memory(m);
         if (!mirror_db_find(m->db, t.loc, &r) || !take_file(f, c, r.id))
             return false;
@@ -398,7 +451,7 @@ static bool
 suspect_loss(struct set_sync *f, const struct td_message *message)
 {
     const struct td_sync_options *o = f->m->options;
-    int64_t age_us = clock_now_us() - f->certainty.now.compared_us;
+    int64_t age_us = clock_now_us() - f->certainty.compared_us;
     char why[600] = "this run compares, too";
 
     f->is_compared |= message->kind == TD_BASELINE_END;
@@ -410,7 +463,7 @@ suspect_loss(struct set_sync *f, const struct td_message *message)
                  "the deletion of %.500s was reported, which is not known",
                  f->unknown);
         f->unknown[0] = '\0';
-        if (!certainty_doubt(&f->certainty, why))
+        if (!note_doubt(f, why))
             return false;
     } else if (!f->m->dir || f->is_compared ||
                (!o->until_caught_up &&
@@ -427,7 +480,6 @@ static bool
 judge_message(struct set_sync *f, const struct td_message *message)
 {
     bool is_heartbeat = message->kind == TD_CHANGES && !message->n_changes;
-    const char *list = f->follower->offered.resource_list;
 
     if (message->kind == TD_CHANGES && !take_files(f, message))
         return false;
@@ -435,15 +487,13 @@ judge_message(struct set_sync *f, const struct td_message *message)
         return false;
     /* The follower has compared the whole list with the last one. */
     if (is_heartbeat && follower_has_only_list(f->follower) &&
-        !f->is_baselined &&
-        !certainty_end(&f->certainty, clock_now_us(), list ? list : "",
-                       !f->n_listed_held))
+        !f->is_baselined && !end_reading(f, clock_now_us(), !f->n_listed_held))
         return false;
     if (!f->m->options->until_caught_up && !renew_files(f->m))
         return false;
     if (is_heartbeat) {
         f->is_baselined = false;
-        f->listed_us = f->certainty.now.listed_us;
+        f->listed_us = f->certainty.listed_us;
     }
     f->is_baselined |= message->kind == TD_BASELINE_END;
     return message->kind == TD_BASELINE || is_heartbeat ||
@@ -475,14 +525,14 @@ note_where(struct set_sync *f, const struct td_message *message)
         timer_start(f->quiet, QUIET_MS);
     if (message->position && strlen(message->position) < sizeof(f->position))
         strcpy(f->position, message->position);
-    if (message->is_comparison) /* its end has told TD_SYNC_COMPLETE */
+    if (message->is_comparison) /* its end has reported TD_SYNC_COMPLETE */
         return;
     if (message->kind == TD_BASELINE_BEGIN)
-        MIRROR_TELL(f->m, TD_SYNC_BASELINE, .set = f->url,
-                    .why = message->reason);
+        MIRROR_REPORT(f->m, TD_SYNC_BASELINE, .set = f->url,
+                      .why = message->reason);
     if (message->kind == TD_BASELINE_END)
-        MIRROR_TELL(f->m, TD_SYNC_BASELINED, .set = f->url,
-                    .position = message->position);
+        MIRROR_REPORT(f->m, TD_SYNC_BASELINED, .set = f->url,
+                      .position = message->position);
 }
 
 static int
@@ -523,23 +573,29 @@ on_listed(uint64_t n_resources, void *user)
 {
     struct set_sync *f = user;
 
-    MIRROR_TELL(f->m, TD_SYNC_PROGRESS, .set = f->url, .n_listed = n_resources);
+    MIRROR_REPORT(f->m, TD_SYNC_PROGRESS, .set = f->url,
+                  .n_listed = n_resources);
 }
 
 static void
 on_doubt(const char *why, void *user)
 {
-    struct set_sync *f = user;
-
-    certainty_doubt(&f->certainty, why);
+    note_doubt(user, why);
 }
 
 static void
 on_report(const struct td_report *report, void *user)
 {
     struct set_sync *f = user;
+    struct mirror_db_certainty *c = &f->certainty;
 
-    certainty_report(&f->certainty, report);
+    f->is_reported |= report->n_left_out > 0;
+    c->n_left_out = report->n_left_out;
+    c->n_mended = report->n_mended;
+    snprintf(c->left_out, sizeof(c->left_out), "%s",
+             report->left_out ? report->left_out : "");
+    MIRROR_REPORT(f->m, TD_SYNC_REPORT, .set = f->url, .report = report);
+    keep_certainty(f);
 }
 
 static void
@@ -562,7 +618,7 @@ on_set_trouble(const char *why, unsigned pause_ms, void *user)
     f->is_behind = false;
     snprintf(text, sizeof(text), "%s; it is tried again", why);
     set_out(f);
-    MIRROR_TELL(f->m, TD_SYNC_TROUBLE, .set = f->url, .why = text);
+    MIRROR_REPORT(f->m, TD_SYNC_TROUBLE, .set = f->url, .why = text);
     report_news(f);
 }
 
@@ -579,14 +635,16 @@ on_set_end(const struct problem *why, void *user)
     if (f->why.is_limit) /* of all sets: nothing more is fetched */
         mirror_fail(f->m, &f->why);
     if (!f->why.rc)
-        mirror_tell(f->m, TD_SYNC_PROGRESS, NULL);
+        mirror_report(f->m, TD_SYNC_PROGRESS, NULL);
     source_sets_ended(f->run->tour, f->number, &f->why);
 }
 
 /* Life cycle */
 
+/* `scratch` NULL: no dumps; `listing` NULL: a temporary one. */
 static enum status
-follow_set(struct set_sync *f, bool until_caught_up, struct problem *why)
+follow_set(struct set_sync *f, bool until_caught_up, const char *scratch,
+           const char *listing, struct problem *why)
 {
     const struct td_sync_options *o = f->m->options;
     const struct run *run = f->run;
@@ -598,8 +656,8 @@ follow_set(struct set_sync *f, bool until_caught_up, struct problem *why)
         .on_progress = on_listed,
         .poll_ms = o->poll_ms,
         .baseline = TD_BASELINE_FIRST,
-        .scratch = f->scratch,
-        .listing = f->listing,
+        .scratch = scratch,
+        .listing = listing,
         .max_delete_percent = o->max_delete_percent,
         .accept_deletions = o->accept_deletions,
         .compare_ms = o->compare_ms,
@@ -629,16 +687,13 @@ set_sync_close(struct set_sync *f)
     timer_free(f->quiet);
     buf_fini(&f->hash);
     buf_fini(&f->links);
-    free(f->scratch);
-    free(f->listing);
     f->follower = NULL;
     f->quiet = NULL;
-    f->scratch = f->listing = NULL;
     f->is_behind = false;
 }
 
 /* Deletes what is held back, if the caller accepts so many, or any number; else
- * tells it again. */
+ * reports it again. */
 static bool
 settle_held(struct set_sync *f)
 {
@@ -652,9 +707,8 @@ settle_held(struct set_sync *f)
     if (n && (n <= o->accept_deletions || !has_limit) &&
         !(mirror_write(f->m) && mirror_db_delete_held(db, f->set)))
         return false;
-    /* The follower tells of those of its list when it has read that. */
-    f->n_listed_held =
-        n < f->certainty.now.n_held ? f->certainty.now.n_held - n : 0;
+    /* The follower reports those of its list when it has read that. */
+    f->n_listed_held = n < f->certainty.n_held ? f->certainty.n_held - n : 0;
     return report_held(f, n > 0);
 }
 
@@ -668,6 +722,8 @@ set_sync_open(struct set_sync *f, bool until_caught_up, struct problem *why)
                            .number = f->number,
                            .url = source_sets_url(f->run->tour, f->number),
                            .is_behind = true};
+    char *scratch = NULL, *listing = NULL;
+    bool is_open = false;
 
     problem_memory(why);
     memcpy(new.reported, f->reported, sizeof(new.reported));
@@ -677,32 +733,26 @@ set_sync_open(struct set_sync *f, bool until_caught_up, struct problem *why)
     buf_init(&f->hash, TEXT_MAX);
     buf_init(&f->links, TEXT_MAX);
     if (!f->quiet)
-        goto fail;
+        goto out;
     if (!mirror_db_set(m->db, f->url, &f->set, f->position) ||
-        !certainty_open(&f->certainty, m, f->url, f->set) || !settle_held(f)) {
+        !mirror_db_certainty(m->db, f->set, &f->certainty) || !settle_held(f)) {
         *why = m->why;
-        goto fail;
+        goto out;
     }
-    f->listed_us = f->certainty.now.listed_us;
-    if (m->dir && !m->options->has_no_dumps) {
-        f->scratch = mirror_dir_make_scratch(m->dir, f->set, why);
-        if (!f->scratch)
-            goto fail;
-    }
-    if (m->dir && !(f->listing = mirror_dir_listing(m->dir, f->set)))
-        goto fail;
+    f->listed_us = f->certainty.listed_us;
+    if (m->dir && !m->options->has_no_dumps &&
+        !(scratch = mirror_dir_make_scratch(m->dir, f->set, why)))
+        goto out;
+    if (m->dir && !(listing = mirror_dir_listing(m->dir, f->set)))
+        goto out;
     timer_start(f->quiet, QUIET_MS);
-    if (!follow_set(f, until_caught_up, why))
-        return true;
-fail:
-    set_sync_close(f);
-    return false;
-}
-
-static void
-end_run(struct run *run)
-{
-    run->m->is_over = true;
+    is_open = !follow_set(f, until_caught_up, scratch, listing, why);
+out:
+    free(scratch);
+    free(listing);
+    if (!is_open)
+        set_sync_close(f);
+    return is_open;
 }
 
 /* Position and progress */
@@ -714,30 +764,31 @@ has_caught_up(const struct set_sync *set)
     return set->is_current && strcmp(set->position, set->reported) != 0;
 }
 
-/* Notes the time for mirror_status.h, of all sets in one transaction. Where the
- * disk has no room the time stays as it was: nothing else has to be written. */
-static bool
-note_caught_up(struct run *run)
+/* Notes the time for mirror_status.h, of all sets in one transaction, then
+ * reports each. Where the disk has no room the time stays as it was: nothing
+ * else has to be written. */
+static void
+report_caught_up(struct run *run)
 {
     struct mirror *m = run->m;
 
     for (size_t i = 0; i < run->n_sets; i++) {
         struct set_sync *set = run->sets[i];
+        struct mirror_db_certainty *c = &set->certainty;
 
         if (!has_caught_up(set) || !mirror_may_write(m))
             continue;
-        if (!mirror_write(m))
-            return false;
-        if (!certainty_note_caught_up(m, set->set, set->position[0] != '@'))
-            return false;
+        if (!mirror_write(m) ||
+            !mirror_db_note_caught_up(m->db, set->set, clock_now_us()))
+            return;
+        if (set->position[0] == '@' || c->doubt[0] || c->n_held)
+            continue; /* the history does not prove that the set is complete */
+        c->complete_us = clock_now_us();
+        c->complete_by[0] = '\0';
+        if (!keep_certainty(set))
+            return;
     }
-    return mirror_settle(m);
-}
-
-static void
-tell_caught_up(struct run *run)
-{
-    if (!note_caught_up(run))
+    if (!mirror_settle(m))
         return;
     for (size_t i = 0; i < run->n_sets; i++) {
         struct set_sync *set = run->sets[i];
@@ -745,8 +796,8 @@ tell_caught_up(struct run *run)
         if (!has_caught_up(set))
             continue;
         memcpy(set->reported, set->position, sizeof(set->reported));
-        MIRROR_TELL(run->m, TD_SYNC_CAUGHT_UP, .set = set->url,
-                    .position = set->position);
+        MIRROR_REPORT(m, TD_SYNC_CAUGHT_UP, .set = set->url,
+                      .position = set->position);
     }
 }
 
@@ -769,10 +820,10 @@ on_turn(void *user)
         file_sync_hold(m->work, is_behind);
     is_idle = !m->work || file_sync_is_idle(m->work);
     if (is_idle && !is_behind && !mirror_db_counts(m->db)->n_left)
-        tell_caught_up(run);
+        report_caught_up(run);
     /* All sets have ended, or failed. */
     if (source_sets_is_over(run->tour) && is_idle)
-        end_run(run);
+        m->is_over = true;
 }
 
 static void
@@ -785,32 +836,22 @@ on_idle(void *user)
 
 /* Sets */
 
-/* Makes places for the `n` sets that the tour has found. */
-static bool
-make_room(struct run *run, size_t n)
-{
-    for (; run->n_sets < n; run->n_sets++) {
-        struct set_sync *set;
-
-        if (!ONE_MORE(run->sets, &run->capacity, run->n_sets) ||
-            !(set = calloc(1, sizeof(*set))))
-            return false;
-        set->run = run;
-        set->number = run->n_sets;
-        run->sets[run->n_sets] = set;
-    }
-    return true;
-}
-
 static bool
 on_open(size_t number, bool is_visit, struct problem *why, void *user)
 {
     struct run *run = user;
 
     problem_clear(why);
-    if (!make_room(run, source_sets_count(run->tour))) {
-        problem_memory(why);
-        return false;
+    /* Makes places for the sets that the tour has found. */
+    for (; run->n_sets < source_sets_count(run->tour); run->n_sets++) {
+        struct set_sync *set;
+
+        if (!ONE_MORE(run->sets, &run->capacity, run->n_sets) ||
+            !(set = calloc(1, sizeof(*set))))
+            return !problem_memory(why);
+        set->run = run;
+        set->number = run->n_sets;
+        run->sets[run->n_sets] = set;
     }
     return set_sync_open(run->sets[number], is_visit, why);
 }
@@ -839,7 +880,7 @@ on_source_trouble(const char *url, const char *why, unsigned pause_ms,
     if ((url && is_one) || run->m->is_over)
         return;
     snprintf(text, sizeof(text), "%s%s", why, url ? "" : "; it is tried again");
-    MIRROR_TELL(run->m, TD_SYNC_TROUBLE, .set = url, .why = text);
+    MIRROR_REPORT(run->m, TD_SYNC_TROUBLE, .set = url, .why = text);
 }
 
 static void
@@ -859,7 +900,7 @@ on_shared_trouble(const char *why, unsigned pause_ms, void *user)
 /* Reports sets of the mirror that the source no longer offers. Only a mirror of
  * one source knows, and only if the tour missed none. */
 static bool
-tell_of_lost_sets(struct run *run)
+report_lost_sets(struct run *run)
 {
     struct mirror *m = run->m;
     const char *url;
@@ -883,7 +924,7 @@ tell_of_lost_sets(struct run *run)
                  "%s is not offered any more: what the mirror has of it stays; "
                  "tidings audit --repair removes it",
                  lost);
-        MIRROR_TELL(m, TD_SYNC_TROUBLE, .set = lost, .why = text);
+        MIRROR_REPORT(m, TD_SYNC_TROUBLE, .set = lost, .why = text);
     }
 }
 
@@ -894,7 +935,7 @@ on_found(void *user)
     struct run *run = user;
     struct mirror *m = run->m;
 
-    if (!mirror_db_add_source(m->db, run->url) || !tell_of_lost_sets(run))
+    if (!mirror_db_add_source(m->db, run->url) || !report_lost_sets(run))
         return false;
     if (m->work)
         file_sync_hold(m->work, true);
@@ -907,50 +948,10 @@ on_tour_end(const struct problem *why, void *user)
     struct run *run = user;
 
     run->why = *why;
-    end_run(run);
+    run->m->is_over = true;
 }
 
 /* Life */
-
-static bool
-init_run(struct run *run)
-{
-    static const struct source_sets_events events = {
-        on_found, on_open, on_close, on_source_trouble, on_turn, on_tour_end};
-    static const struct shared_stream_events shared = {on_joined,
-                                                       on_shared_trouble};
-    struct mirror *m = run->m;
-    const struct td_follow_options how = {
-        .form = TD_JSON, .transports = TD_WEBSOCKET | TD_EVENTS};
-    const struct source_sets_plan plan = {
-        .url = run->url,
-        .is_once = run->until_caught_up,
-        .poll_ms = m->options->poll_ms,
-        .patience_ms = m->options->patience_ms,
-    };
-
-    run->begun_ms = clock_steady_ms();
-    run->shared = shared_stream_new(m->client, &how, "", &shared, run);
-    if (run->shared)
-        run->tour = source_sets_start(m->client, &plan, &events, run);
-    if (m->dir && run->tour)
-        m->work = file_sync_new(m, on_idle, run);
-    return run->tour && (m->work || !m->dir);
-}
-
-static void
-fini_run(struct run *run)
-{
-    for (size_t i = 0; i < run->n_sets; i++) {
-        set_sync_close(run->sets[i]);
-        free(run->sets[i]);
-    }
-    free(run->sets);
-    shared_stream_free(run->shared);
-    file_sync_free(run->m->work);
-    run->m->work = NULL;
-    source_sets_free(run->tour);
-}
 
 /* Runs the loop to the end; then commits open writes, whatever the end is. */
 static enum status
@@ -964,7 +965,7 @@ turn_run(struct run *run, struct problem *why)
     rc = handle_loop_until(m->client->loop, &m->is_over);
     if (!m->why.rc && (!m->work || file_sync_finish(m->work)))
         mirror_settle(m);
-    mirror_tell(m, TD_SYNC_PROGRESS, NULL);
+    mirror_report(m, TD_SYNC_PROGRESS, NULL);
     problem_clear(why);
     if (rc == STATUS_STOPPED)
         return problem(why, rc, "stopped");
@@ -983,15 +984,41 @@ enum status
 sync_run_source(struct mirror *m, const char *url, bool until_caught_up,
                 struct problem *why)
 {
-    struct run run = {.m = m, .url = url, .until_caught_up = until_caught_up};
+    static const struct source_sets_events events = {
+        on_found, on_open, on_close, on_source_trouble, on_turn, on_tour_end};
+    static const struct shared_stream_events shared = {on_joined,
+                                                       on_shared_trouble};
+    const struct td_follow_options how = {
+        .form = TD_JSON, .transports = TD_WEBSOCKET | TD_EVENTS};
+    const struct source_sets_plan plan = {
+        .url = url,
+        .is_once = until_caught_up,
+        .poll_ms = m->options->poll_ms,
+        .patience_ms = m->options->patience_ms,
+    };
+    struct run run = {.m = m, .url = url, .begun_ms = clock_steady_ms()};
     enum status rc = STATUS_MEMORY;
 
     m->is_over = false;
-    if (!client_add_source(m->client, url) && init_run(&run))
+    if (!client_add_source(m->client, url))
+        run.shared = shared_stream_new(m->client, &how, "", &shared, &run);
+    if (run.shared)
+        run.tour = source_sets_start(m->client, &plan, &events, &run);
+    if (run.tour && m->dir)
+        m->work = file_sync_new(m, on_idle, &run);
+    if (run.tour && (m->work || !m->dir))
         rc = turn_run(&run, why);
     else
         problem_memory(why);
-    fini_run(&run);
+    for (size_t i = 0; i < run.n_sets; i++) {
+        set_sync_close(run.sets[i]);
+        free(run.sets[i]);
+    }
+    free(run.sets);
+    shared_stream_free(run.shared);
+    file_sync_free(m->work);
+    m->work = NULL;
+    source_sets_free(run.tour);
     return rc;
 }
 
@@ -1022,21 +1049,41 @@ sync_run_work(struct mirror *m, struct problem *why)
 
 /* The public call */
 
-/* The result of a run that did not fail: STATUS_DIFFERENT if it gave any up,
- * holds deletions back, or does not know that the mirror is complete. */
+/* Judges a run that did not fail: STATUS_DIFFERENT with a sentence if it gave
+ * resources up, holds deletions back, or does not know that a set is complete.
+ * STATUS_IO. */
 static void
 judge_mirror(struct mirror *m, struct problem *why)
 {
-    const struct mirror_db_counts *c = mirror_db_counts(m->db);
+    struct mirror_db_certainty now;
+    const char *url;
+    int64_t set = 0;
+    uint64_t n_held = 0, n_left = mirror_db_counts(m->db)->n_left;
 
-    if (c->n_left)
+    if (n_left) {
         problem(
             why, STATUS_DIFFERENT,
             "%" PRIu64
             " resources could not be fetched; the next run tries them again",
-            c->n_left);
-    else
-        certainty_judge(m, why);
+            n_left);
+        return;
+    }
+    do {
+        if (!mirror_db_next_set(m->db, set, &set, &url) ||
+            !mirror_db_certainty(m->db, set, &now)) {
+            *why = m->why;
+            return;
+        }
+        if (now.doubt[0])
+            problem(why, STATUS_DIFFERENT,
+                    "the mirror is not known to be complete: %s", now.doubt);
+        n_held += now.n_held;
+    } while (!why->rc && set);
+    if (!why->rc && n_held)
+        problem(why, STATUS_DIFFERENT,
+                "%" PRIu64 " deletions are held back: if they are right, "
+                "accept this number of them",
+                n_held);
 }
 
 enum td_status
@@ -1067,8 +1114,6 @@ td_sync(struct td_client *client, const char *url, const char *dir,
         else if (!sync_run_source(&m, url, filled.until_caught_up, &why))
             judge_mirror(&m, &why);
     }
-    mirror_db_close(m.db);
-    mirror_dir_close(m.dir);
     mirror_fini(&m);
     if (why.rc)
         client_take_problem(client, &why);

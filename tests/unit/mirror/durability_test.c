@@ -76,8 +76,6 @@ TEST(a_file_is_on_the_disk_before_it_is_noted)
     assert_true(syncs_keep_directory(tempdir_fd(state), "m/h"));
     assert_true(syncs_keep_directory(tempdir_fd(state), "m"));
     file_commit_free(group);
-    mirror_db_close(m.db);
-    mirror_dir_close(m.dir);
     mirror_fini(&m);
     td_close(m.client);
 }

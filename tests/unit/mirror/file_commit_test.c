@@ -74,8 +74,6 @@ clear_stage(void **state)
 {
     (void)state;
     file_commit_free(s.group);
-    mirror_db_close(s.m.db);
-    mirror_dir_close(s.m.dir);
     mirror_fini(&s.m);
     td_close(s.m.client);
     tempdir_close(&s.home);
