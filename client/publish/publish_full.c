@@ -29,12 +29,6 @@
 #include "proto/input/list_report.h"
 #include "proto/resourcesync/json.h"
 
-/* The result. */
-struct gathered {
-    uint64_t size; /* bytes written */
-    struct list_report report;
-};
-
 /* Parts and pages of a file, at most: R-026. */
 #define PARTS_MAX DOCUMENT_ENTRIES_MAX
 
@@ -57,7 +51,8 @@ struct gathered {
 struct gather {
     struct td_client *client;
     int fd;
-    struct gathered *gathered;
+    uint64_t size;             /* bytes written */
+    struct list_report report; /* of all lists */
     struct buf out;
     uint64_t n;                 /* resources */
     uint64_t last;              /* of those of the listing that were written */
@@ -84,7 +79,7 @@ flush_piece(struct gather *g, struct problem *why)
     if (file_write(g->fd, buf_slice(&g->out)))
         return problem(why, STATUS_IO, "cannot write a temporary file: %s",
                        strerror(errno));
-    g->gathered->size += g->out.size;
+    g->size += g->out.size;
     buf_clear(&g->out);
     return STATUS_OK;
 }
@@ -171,19 +166,6 @@ write_listed(const struct document_entry *entry, void *user)
     return !write_resource(&entry->change, g, &g->why);
 }
 
-/* Writes all resources of the listing. */
-static void
-write_listing(struct gather *g)
-{
-    const struct survey_guard none = {.max_percent = -1};
-
-    if (!has_listed(g, survey_compare(g->listing, &none)))
-        return;
-    while (!g->why.rc && g->last < survey_extent(g->listing)->last)
-        has_listed(g, survey_changes(g->listing, g->last, REPORT_EVERY,
-                                     write_listed, g));
-}
-
 /* A list at a URL */
 
 static bool
@@ -255,7 +237,7 @@ read_url(struct gather *g, char *url)
         baseline_free(baseline);
     if (!rc && !g->why.rc)
         end_list(g, &report);
-    list_report_add(&g->gathered->report, &report);
+    list_report_add(&g->report, &report);
     return rc;
 }
 
@@ -304,36 +286,27 @@ on_entry(const struct document_entry *entry, const struct document_head *head,
     return add_resource(g, entry) ? STATUS_OK : STATUS_IO;
 }
 
-/* Decides by its first byte what the file is. */
-static enum status
-begin_file(struct gather *g, char first, struct problem *why)
-{
-    static const struct document_events events = {on_link, on_entry};
-
-    if (first == '{')
-        g->lines = input_reader_new(format_of(SLICE("application/x-ndjson")),
-                                    INPUT_RESOURCES, SIZE_MAX, on_line, g);
-    else if (!begin_list(g, g->name))
-        return g->why.rc;
-    else
-        g->document = document_new(FILE_BASE, &events, g);
-    return g->lines || g->document ? STATUS_OK : problem_memory(why);
-}
-
 static enum status
 on_bytes(struct slice bytes, void *user, struct problem *why)
 {
+    static const struct document_events events = {on_link, on_entry};
     struct gather *g = user;
 
-    if (!g->lines && !g->document) {
+    if (!g->lines && !g->document) { /* the first byte decides what it is */
         struct slice rest = slice_without_spaces(bytes);
-        enum status rc;
 
         if (slice_starts(rest, "\xef\xbb\xbf"))
             slice_skip(&rest, 3);
-        rc = begin_file(g, rest.size > 0 ? rest.data[0] : '<', why);
-        if (rc)
-            return rc;
+        if (slice_starts(rest, "{"))
+            g->lines =
+                input_reader_new(format_of(SLICE("application/x-ndjson")),
+                                 INPUT_RESOURCES, SIZE_MAX, on_line, g);
+        else if (!begin_list(g, g->name))
+            return g->why.rc;
+        else
+            g->document = document_new(FILE_BASE, &events, g);
+        if (!g->lines && !g->document)
+            return problem_memory(why);
     }
     return g->lines ? input_reader_feed(g->lines, bytes, why)
                     : document_feed(g->document, bytes, why);
@@ -418,7 +391,7 @@ read_file(struct gather *g, const char *path)
         !check_capability(g, document_head(g->document))) {
         const struct list_report *report = &document_head(g->document)->report;
 
-        list_report_add(&g->gathered->report, report);
+        list_report_add(&g->report, report);
         end_list(g, report);
     }
     document_free(g->document);
@@ -429,33 +402,31 @@ read_file(struct gather *g, const char *path)
     return g->why.rc;
 }
 
-/* Writes them to `fd`. The client's problem says what went wrong. */
+/* Writes them to g->fd. The client's problem says what went wrong. */
 static enum status
-gather(struct td_client *client, const char *from, int fd,
-       struct gathered *gathered)
+gather(struct gather *g, const char *from)
 {
-    struct gather g = {.client = client, .fd = fd, .gathered = gathered};
+    const struct survey_guard none = {.max_percent = -1};
     enum status rc;
 
-    memset(gathered, 0, sizeof(*gathered));
-    buf_init(&g.out, SIZE_MAX);
-    if (!uri_is_web(from))
-        rc = read_file(&g, from);
-    else if (!(rc = add_part(&g, slice_of(from))))
-        rc = g.why.rc;
-    for (size_t i = 0; !rc && !g.why.rc && i < g.n_parts; i++)
-        rc = read_url(&g, g.parts[i]);
-    if (!rc && !g.why.rc && g.listing)
-        write_listing(&g);
-    if (!rc && !g.why.rc)
-        flush_piece(&g, &g.why);
-    if (g.why.rc)
-        rc = client_take_problem(client, &g.why);
-    for (size_t i = 0; i < g.n_parts; i++)
-        free(g.parts[i]);
-    free(g.parts);
-    survey_close(g.listing);
-    buf_fini(&g.out);
+    buf_init(&g->out, SIZE_MAX);
+    rc = uri_is_web(from) ? add_part(g, slice_of(from)) : read_file(g, from);
+    for (size_t i = 0; !rc && !g->why.rc && i < g->n_parts; i++)
+        rc = read_url(g, g->parts[i]);
+    if (!rc && !g->why.rc && g->listing &&
+        has_listed(g, survey_compare(g->listing, &none)))
+        while (!g->why.rc && g->last < survey_extent(g->listing)->last)
+            has_listed(g, survey_changes(g->listing, g->last, REPORT_EVERY,
+                                         write_listed, g));
+    if (!rc && !g->why.rc)
+        flush_piece(g, &g->why);
+    if (g->why.rc)
+        rc = client_take_problem(g->client, &g->why);
+    for (size_t i = 0; i < g->n_parts; i++)
+        free(g->parts[i]);
+    free(g->parts);
+    survey_close(g->listing);
+    buf_fini(&g->out);
     return rc;
 }
 
@@ -472,9 +443,13 @@ gather(struct td_client *client, const char *from, int fd,
 /* Percent */
 #define MAX_DELETE_DEFAULT 20
 
-static bool
-read_receipt(struct slice body, struct td_full_receipt *receipt)
+/* Sends the file, and reads the answer. */
+static enum status
+put_file(struct td_client *client, const char *target, int fd, uint64_t size,
+         struct td_full_receipt *receipt)
 {
+    static const char *const headers[] = {"Content-Type: application/x-ndjson",
+                                          "Accept: application/json", NULL};
     struct json_fields_member members[] = {
         JSON_NUMBER("created", &receipt->created),
         JSON_NUMBER("updated", &receipt->updated),
@@ -485,18 +460,7 @@ read_receipt(struct slice body, struct td_full_receipt *receipt)
         JSON_NUMBER("resources", &receipt->resources),
         JSON_TEXT("position", receipt->position),
     };
-
-    memset(receipt, 0, sizeof(*receipt));
-    /* A position may be null, and older brokers hold nothing back. */
-    return post_answer(body, members, 8, 5);
-}
-
-static enum status
-put_resources(struct td_client *client, const char *target, struct slice body,
-              struct td_full_receipt *receipt)
-{
-    static const char *const headers[] = {"Content-Type: application/x-ndjson",
-                                          "Accept: application/json", NULL};
+    struct slice body = {"", size};
     const struct fetch_request request = {
         .url = target,
         .headers = headers,
@@ -506,23 +470,6 @@ put_resources(struct td_client *client, const char *target, struct slice body,
         .silence_s = SILENCE_S,
     };
     struct fetch_answer answer;
-    enum status rc = fetch_run(client, &request, &answer);
-
-    if (!rc && answer.status != 200) {
-        rc = fetch_refused(&client->problem, &answer);
-    } else if (!rc && !read_receipt(buf_slice(&answer.body), receipt)) {
-        rc = client_fail(client, STATUS_MALFORMED,
-                         "200, but the answer is none of a whole state");
-    }
-    buf_fini(&answer.body);
-    return rc;
-}
-
-static enum status
-put_file(struct td_client *client, const char *target, int fd, uint64_t size,
-         struct td_full_receipt *receipt)
-{
-    struct slice body = {"", size};
     void *map = NULL;
     enum status rc;
 
@@ -534,7 +481,14 @@ put_file(struct td_client *client, const char *target, int fd, uint64_t size,
                                strerror(errno));
         body.data = map;
     }
-    rc = put_resources(client, target, body, receipt);
+    rc = fetch_run(client, &request, &answer);
+    /* A position may be null, and older brokers hold nothing back. */
+    if (!rc && answer.status != 200)
+        rc = fetch_refused(&client->problem, &answer);
+    else if (!rc && !post_answer(buf_slice(&answer.body), members, 8, 5))
+        rc = client_fail(client, STATUS_MALFORMED,
+                         "200, but the answer is none of a whole state");
+    buf_fini(&answer.body);
     if (map)
         munmap(map, size);
     return rc;
@@ -547,11 +501,9 @@ td_publish_full(struct td_client *client, const char *set_url, const char *from,
 {
     static const struct td_full_options defaults = {.max_delete = 0};
     struct td_full_receipt unwanted;
-    struct gathered gathered;
+    struct gather g = {.client = client};
     char url[SET_URL_MAX + 1];
     char target[SET_URL_MAX + 128];
-    struct problem why = {.text = ""};
-    int fd;
     enum status rc;
 
     receipt = receipt ? receipt : &unwanted;
@@ -566,23 +518,22 @@ td_publish_full(struct td_client *client, const char *set_url, const char *from,
         rc = client_add_source(client, from);
     if (rc)
         return client_end(client, rc);
-    fd = temporary_file_open(&why);
-    rc = fd < 0 ? client_take_problem(client, &why)
-                : gather(client, from, fd, &gathered);
+    g.fd = temporary_file_open(&g.why);
+    rc = g.fd < 0 ? client_take_problem(client, &g.why) : gather(&g, from);
     if (!rc) {
-        client_report(&gathered.report, options->on_report, options->user);
+        client_report(&g.report, options->on_report, options->user);
         /* A broker that finds `accept-deletions` there answers 200 also when it
          * holds deletions back. */
-        snprintf(
-            target, sizeof(target),
-            "%s/resources?accept-deletions=%" PRIu64 "&left-out=%" PRIu64
-            "&max-delete=%u",
-            url, options->accept_deletions,
-            options->left_out + list_report_n(&gathered.report, LIST_LEFT_OUT),
-            options->max_delete ? options->max_delete : MAX_DELETE_DEFAULT);
-        rc = put_file(client, target, fd, gathered.size, receipt);
+        snprintf(target, sizeof(target),
+                 "%s/resources?accept-deletions=%" PRIu64 "&left-out=%" PRIu64
+                 "&max-delete=%u",
+                 url, options->accept_deletions,
+                 options->left_out + list_report_n(&g.report, LIST_LEFT_OUT),
+                 options->max_delete ? options->max_delete
+                                     : MAX_DELETE_DEFAULT);
+        rc = put_file(client, target, g.fd, g.size, receipt);
     }
-    if (fd >= 0)
-        close(fd);
+    if (g.fd >= 0)
+        close(g.fd);
     return client_end(client, rc);
 }

@@ -53,8 +53,6 @@ struct flush {
     struct problem why; /* rc: the post is refused, and that will stay so */
 };
 
-static void send_post(struct td_publisher *p);
-
 /* Ends td_publisher_flush: all is durable, or (why) refused. */
 static void
 end_flush(struct td_publisher *p, const struct problem *why)
@@ -77,14 +75,6 @@ rest_after_post(struct td_publisher *p)
     p->timer = NULL;
     client_idles(p->client, &p->running, true);
     end_flush(p, NULL);
-}
-
-static void
-on_time(void *user)
-{
-    struct td_publisher *p = user;
-
-    send_post(p);
 }
 
 static void
@@ -194,36 +184,26 @@ drop_entry(struct td_publisher *p, uint64_t n, const struct problem *refusal)
     free(entry.text);
 }
 
-/* Makes a smaller post, as this one is too large for the broker. */
-static void
-post_less(struct td_publisher *p)
-{
-    struct problem why = {.rc = STATUS_OK};
-
-    p->batch_changes = p->post.n / 2;
-    if (spool_unseal(p->spool, &why)) {
-        stand_still(p, &why);
-        return;
-    }
-    forget_post(p);
-    wait_for(p, LINGERING, 0);
-}
-
 /* Handles statuses that judge the post. The broker kept nothing of it, of an
  * earlier attempt neither: it would have repeated its first answer. */
 static void
 end_refused(struct td_publisher *p, unsigned status, uint64_t entry,
-            const struct problem *why)
+            struct problem *why)
 {
     bool is_content = status == 400 || status == 413 || status == 422;
+    bool is_large = status == 413 && entry == 0 && p->post.n > 1;
 
-    if (status == 413 && entry == 0 && p->post.n > 1)
-        post_less(p);
-    else if (is_content && p->options.on_refused &&
-             (p->post.n == 1 || (entry > 0 && entry <= p->post.n)))
+    if (is_large) /* for the broker: makes a smaller one */
+        p->batch_changes = p->post.n / 2;
+    if (is_large && !spool_unseal(p->spool, why)) {
+        forget_post(p);
+        wait_for(p, LINGERING, 0);
+    } else if (!is_large && is_content && p->options.on_refused &&
+               (p->post.n == 1 || (entry > 0 && entry <= p->post.n))) {
         drop_entry(p, p->post.n == 1 ? 1 : entry, why);
-    else
+    } else {
         stand_still(p, why);
+    }
 }
 
 static void
@@ -249,9 +229,11 @@ on_end(struct fetch_answer *answer, const struct problem *result, void *user)
         pause_for(p, &why, answer->retry_after_s);
 }
 
-static enum status
-start_fetch(struct td_publisher *p, struct problem *why)
+/* Sends the sealed post, or seals one. */
+static void
+on_time(void *user)
 {
+    struct td_publisher *p = user;
     char target[SET_URL_MAX + sizeof("/changes")];
     char key[POST_KEY_LINE];
     const char *headers[] = {"Content-Type: application/json",
@@ -261,31 +243,22 @@ start_fetch(struct td_publisher *p, struct problem *why)
                                           .body = &p->body,
                                           .max_bytes = POST_ANSWER_MAX,
                                           .is_own = true};
+    struct problem why = PROBLEM_MEMORY;
 
+    if (p->post.n == 0 && spool_seal(p->spool, p->batch_changes,
+                                     p->options.batch_bytes, &p->post, &why)) {
+        forget_post(p);
+        stand_still(p, &why);
+        return;
+    }
     snprintf(target, sizeof(target), "%s/changes", p->url);
     post_key_line(key, slice_of(p->post.key));
     p->body = buf_slice(&p->post.body);
     p->fetch = fetch_start(p->client, &request, NULL, on_end, p);
-    return p->fetch ? STATUS_OK : problem_memory(why);
-}
-
-static void
-send_post(struct td_publisher *p)
-{
-    struct problem why = {.rc = STATUS_OK};
-    enum status rc = STATUS_OK;
-
-    if (p->post.n == 0)
-        rc = spool_seal(p->spool, p->batch_changes, p->options.batch_bytes,
-                        &p->post, &why);
-    if (rc)
-        forget_post(p);
-    else
-        rc = start_fetch(p, &why);
-    if (rc)
-        stand_still(p, &why);
-    else
+    if (p->fetch)
         p->state = POSTING;
+    else
+        stand_still(p, &why);
 }
 
 /* Makes sure that a post begins after `ms`, or sooner. */
@@ -370,16 +343,6 @@ td_publisher_open(struct td_client *client, const char *set_url,
     return client_end(client, STATUS_OK);
 }
 
-/* Strips a byte order mark and space around it: a document may have them, an
- * entry of a post may not. */
-static struct slice
-without_newline(struct slice change)
-{
-    if (slice_starts(change, "\xef\xbb\xbf"))
-        slice_skip(&change, 3);
-    return slice_without_spaces(change);
-}
-
 /* Checks that the change is one object: else it could break the post. */
 static enum status
 check_change(struct td_publisher *p, struct slice change)
@@ -397,29 +360,6 @@ check_change(struct td_publisher *p, struct slice change)
               : STATUS_OK;
 }
 
-static enum status
-add_changes(struct td_publisher *p, const struct td_change_text *changes,
-            struct slice *texts, size_t n, const char *note)
-{
-    struct problem why = {.rc = STATUS_OK};
-    enum status rc = STATUS_OK;
-
-    for (size_t i = 0; i < n && !rc; i++) {
-        texts[i] =
-            without_newline((struct slice){changes[i].text, changes[i].size});
-        rc = check_change(p, texts[i]);
-    }
-    if (!rc && n > 0 && wake_publisher(p, p->options.linger_ms))
-        rc = problem_memory(&p->client->problem);
-    if (rc)
-        return rc;
-    if (!spool_add(p->spool, texts, n, note, &why))
-        return STATUS_OK;
-    if (p->spool->n_changes == 0)
-        rest_after_post(p);
-    return client_take_problem(p->client, &why);
-}
-
 enum td_status
 td_publisher_add_all(struct td_publisher *publisher,
                      const struct td_change_text *changes, size_t n,
@@ -428,11 +368,28 @@ td_publisher_add_all(struct td_publisher *publisher,
     struct td_client *client = publisher->client;
     struct slice one;
     struct slice *texts = n > 1 ? calloc(n, sizeof(*texts)) : &one;
-    enum status rc;
+    struct problem why = {.rc = STATUS_OK};
+    enum status rc = STATUS_OK;
 
     client_begin(client);
-    rc = texts ? add_changes(publisher, changes, texts, n, note)
-               : problem_memory(&client->problem);
+    if (!texts)
+        return client_end(client, problem_memory(&client->problem));
+    for (size_t i = 0; i < n && !rc; i++) {
+        /* A document may have a byte order mark and space around it, an entry
+         * of a post may not. */
+        texts[i] = (struct slice){changes[i].text, changes[i].size};
+        if (slice_starts(texts[i], "\xef\xbb\xbf"))
+            slice_skip(&texts[i], 3);
+        texts[i] = slice_without_spaces(texts[i]);
+        rc = check_change(publisher, texts[i]);
+    }
+    if (!rc && n > 0 && wake_publisher(publisher, publisher->options.linger_ms))
+        rc = problem_memory(&client->problem);
+    if (!rc && spool_add(publisher->spool, texts, n, note, &why)) {
+        if (publisher->spool->n_changes == 0)
+            rest_after_post(publisher);
+        rc = client_take_problem(client, &why);
+    }
     if (!rc && number)
         *number = publisher->spool->last;
     if (!rc && publisher->state == LINGERING && is_enough(publisher))

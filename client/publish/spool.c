@@ -50,27 +50,12 @@ bind_set(struct spool *spool, const char *set_url, struct problem *why)
     return db_rows_end(&rows);
 }
 
-/* Numbers go on after the last one, even if that was dropped. */
-static enum status
-count_changes(struct spool *spool, struct problem *why)
-{
-    uint64_t n = 0;
-    enum status rc =
-        db_find(&spool->db, NULL, why, NULL,
-                "SELECT count(*), coalesce(sum(length(body)), 0),"
-                " (SELECT coalesce(max(seq), 0) FROM sqlite_sequence)"
-                " FROM change",
-                DB_VALUES(), DB_INTO(&n, &spool->n_bytes, &spool->last));
-
-    spool->n_changes = (size_t)n;
-    return rc;
-}
-
 enum status
 spool_open(struct spool **spool, const char *path, const char *set_url,
            uint64_t max_bytes, struct problem *why)
 {
     struct spool *made = calloc(1, sizeof(*made));
+    uint64_t n = 0;
     enum status rc;
 
     *spool = NULL;
@@ -80,8 +65,13 @@ spool_open(struct spool **spool, const char *path, const char *set_url,
     rc = db_open_kind(&made->db, &kind, path ? path : ":memory:", why);
     if (!rc)
         rc = bind_set(made, set_url, why);
-    if (!rc)
-        rc = count_changes(made, why);
+    if (!rc) /* numbers go on after the last one, even if that was dropped */
+        rc = db_find(&made->db, NULL, why, NULL,
+                     "SELECT count(*), coalesce(sum(length(body)), 0),"
+                     " (SELECT coalesce(max(seq), 0) FROM sqlite_sequence)"
+                     " FROM change",
+                     DB_VALUES(), DB_INTO(&n, &made->n_bytes, &made->last));
+    made->n_changes = (size_t)n;
     if (rc) {
         spool_close(made);
         /* Not TD_INVALID: the arguments of the caller are right. */
@@ -147,22 +137,6 @@ spool_post_fini(struct spool_post *post)
     buf_fini(&post->body);
 }
 
-/* The sealed post's key and last change; *is_there false: there is none. */
-static enum status
-read_sealed(struct spool *spool, struct spool_post *post, bool *is_there,
-            struct problem *why)
-{
-    struct slice key = {NULL, 0};
-    struct db_rows rows =
-        DB_SELECT(&spool->db, NULL, why, "SELECT key, last FROM post");
-
-    *is_there = DB_NEXT(&rows, &key, &post->last);
-    if (*is_there && (key.size != POST_KEY_SIZE - 1 ||
-                      !slice_copy(post->key, sizeof(post->key), key)))
-        rows.rc = db_fail(&spool->db, STATUS_IO, why, "the file is damaged");
-    return db_rows_end(&rows);
-}
-
 /* Chooses the last change of a new post. */
 static enum status
 choose_last(struct spool *spool, size_t max_changes, size_t max_bytes,
@@ -180,20 +154,6 @@ choose_last(struct spool *spool, size_t max_changes, size_t max_bytes,
         *last = number;
     }
     return db_rows_end(&rows);
-}
-
-static enum status
-seal_post(struct spool *spool, size_t max_changes, size_t max_bytes,
-          struct spool_post *post, struct problem *why)
-{
-    enum status rc =
-        choose_last(spool, max_changes, max_bytes, &post->last, why);
-
-    if (!rc && !random_hex(post->key, sizeof(post->key)))
-        rc = problem_memory(why);
-    return rc ? rc
-              : DO(spool, why, "INSERT INTO post VALUES (?1, ?2)",
-                   slice_of(post->key), post->last);
 }
 
 /* Its body is a function of what is sealed: the same bytes each time. */
@@ -221,16 +181,31 @@ enum status
 spool_seal(struct spool *spool, size_t max_changes, size_t max_bytes,
            struct spool_post *post, struct problem *why)
 {
-    enum status rc;
+    struct slice key = {NULL, 0};
+    struct db_rows rows;
     bool is_there;
+    enum status rc;
 
     *post = (struct spool_post){.n = 0};
     buf_init(&post->body, SIZE_MAX);
     if (spool->n_changes == 0)
         return STATUS_OK;
-    rc = read_sealed(spool, post, &is_there, why);
-    if (!rc && !is_there)
-        rc = seal_post(spool, max_changes, max_bytes, post, why);
+    rows = DB_SELECT(&spool->db, NULL, why, "SELECT key, last FROM post");
+    is_there = DB_NEXT(&rows, &key, &post->last);
+    if (is_there && (key.size != POST_KEY_SIZE - 1 ||
+                     !slice_copy(post->key, sizeof(post->key), key)))
+        rows.rc = db_fail(&spool->db, STATUS_IO, why, "the file is damaged");
+    rc = db_rows_end(&rows);
+    if (rc)
+        return rc;
+    if (!is_there) {
+        rc = choose_last(spool, max_changes, max_bytes, &post->last, why);
+        if (!rc && !random_hex(post->key, sizeof(post->key)))
+            rc = problem_memory(why);
+        if (!rc)
+            rc = DO(spool, why, "INSERT INTO post VALUES (?1, ?2)",
+                    slice_of(post->key), post->last);
+    }
     return rc ? rc : read_body(spool, post, why);
 }
 
