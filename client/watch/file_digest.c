@@ -78,14 +78,6 @@ file_stamp_is_of(const struct file_stamp *mark, const struct stat *st)
            mark->ctime_ns == nanoseconds_of(st->st_ctim);
 }
 
-static bool
-is_same(const struct stat *a, const struct stat *b)
-{
-    return a->st_size == b->st_size &&
-           nanoseconds_of(a->st_mtim) == nanoseconds_of(b->st_mtim) &&
-           nanoseconds_of(a->st_ctim) == nanoseconds_of(b->st_ctim);
-}
-
 /* If somebody opens the file meanwhile, the kernel breaks the lease by SIGIO,
  * which the program ignores; nobody waits, as the lease ends at once. */
 static bool
@@ -169,7 +161,9 @@ file_digest_read(struct file_digester *digester, int dir_fd, const char *name,
         result = FILE_DIGEST_WRITTEN;
         if (is_being_written(fd))
             break;
-        if (is_same(&before, &after)) {
+        if (before.st_size == after.st_size &&
+            nanoseconds_of(before.st_mtim) == nanoseconds_of(after.st_mtim) &&
+            nanoseconds_of(before.st_ctim) == nanoseconds_of(after.st_ctim)) {
             result = FILE_DIGEST_READ;
             break;
         }
@@ -219,31 +213,17 @@ is_type(const char *text)
            slash[1] && !strchr(slash + 1, '/');
 }
 
-/* text/html			html htm shtml */
-static bool
-read_line(struct mediatypes *types, char *line)
-{
-    char *rest = NULL;
-    char *word = strtok_r(line, " \t\r", &rest);
-    const char *type = word;
-
-    if (!type || type[0] == '#' || !is_type(type))
-        return true;
-    while ((word = strtok_r(NULL, " \t\r", &rest))) {
-        if (!ONE_MORE(types->rows, &types->capacity, types->n_rows))
-            return false;
-        types->rows[types->n_rows++] = (struct row){word, type};
-    }
-    return true;
-}
-
-/* Reads the system's own table, which fits in memory. False: no memory. */
+/* Reads the system's own table, which fits in memory; a line of it:
+ *
+ *     text/html			html htm shtml
+ *
+ * False: no memory. */
 static bool
 read_table(struct mediatypes *types, const char *path)
 {
     FILE *f = fopen(path, "r");
     size_t room = 0;
-    char *rest = NULL;
+    char *lines = NULL;
     bool is_good = true;
     ssize_t size;
 
@@ -253,9 +233,20 @@ read_table(struct mediatypes *types, const char *path)
     fclose(f);
     if (size < 0)
         return true;
-    for (char *line = strtok_r(types->text, "\n", &rest); line && is_good;
-         line = strtok_r(NULL, "\n", &rest))
-        is_good = read_line(types, line);
+    for (char *line = strtok_r(types->text, "\n", &lines); line && is_good;
+         line = strtok_r(NULL, "\n", &lines)) {
+        char *rest = NULL;
+        const char *type = strtok_r(line, " \t\r", &rest);
+        char *word;
+
+        if (!type || type[0] == '#' || !is_type(type))
+            continue;
+        while (is_good && (word = strtok_r(NULL, " \t\r", &rest))) {
+            is_good = ONE_MORE(types->rows, &types->capacity, types->n_rows);
+            if (is_good)
+                types->rows[types->n_rows++] = (struct row){word, type};
+        }
+    }
     if (types->n_rows)
         qsort(types->rows, types->n_rows, sizeof(types->rows[0]), by_extension);
     return is_good;
@@ -289,31 +280,23 @@ mediatypes_close(struct mediatypes *types)
     free(types);
 }
 
-static const char *
-by_name(const struct mediatypes *types, const char *name)
-{
-    char extension[EXTENSION_MAX + 1];
-    const char *dot = strrchr(name, '.');
-    struct row wanted = {extension, NULL};
-    const struct row *row;
-
-    if (!dot || dot == name || strlen(dot + 1) > EXTENSION_MAX)
-        return NULL;
-    strcpy(extension, dot + 1);
-    row = types->n_rows ? bsearch(&wanted, types->rows, types->n_rows,
-                                  sizeof(types->rows[0]), by_extension)
-                        : NULL;
-    return row ? row->type : NULL;
-}
-
 const char *
 mediatypes_of(struct mediatypes *types, const char *name, const void *head,
               size_t size)
 {
-    const char *type = by_name(types, name);
+    char extension[EXTENSION_MAX + 1];
+    const char *dot = strrchr(name, '.'), *type;
+    struct row wanted = {extension, NULL};
+    const struct row *row = NULL;
 
-    if (type || !size)
-        return type;
+    if (dot && dot != name && strlen(dot + 1) <= EXTENSION_MAX &&
+        types->n_rows) {
+        strcpy(extension, dot + 1);
+        row = bsearch(&wanted, types->rows, types->n_rows,
+                      sizeof(types->rows[0]), by_extension);
+    }
+    if (row || !size)
+        return row ? row->type : NULL;
     type = magic_buffer(types->magic, head, size);
     return type && is_type(type) ? type : NULL;
 }

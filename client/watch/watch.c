@@ -14,6 +14,7 @@
 #include <poll.h>
 #include <stdatomic.h>
 #include <sys/eventfd.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,7 +23,6 @@
 #include "base/file.h"
 #include "client/watch/file_digest.h"
 #include "client/watch/file_uri.h"
-#include "client/watch/inotify.h"
 #include "client/watch/watch_db.h"
 
 /*
@@ -95,21 +95,6 @@ open_root(struct directory_tree *tree)
     return STATUS_GONE;
 }
 
-/* Opens the directory for the first time. */
-static enum status
-directory_tree_open(struct directory_tree *tree, struct problem *why)
-{
-    struct stat st;
-
-    if (!stat(tree->dir, &st)) {
-        tree->dev = st.st_dev;
-        tree->ino = st.st_ino;
-        if (!open_root(tree))
-            return STATUS_OK;
-    }
-    return problem_errno(why, "cannot read", tree->dir);
-}
-
 /* True if the directory is there, and is the one of the start. */
 static bool
 directory_tree_is_there(struct directory_tree *tree)
@@ -150,24 +135,6 @@ walk_path(struct directory_tree *tree, const char *path, size_t size, int *fd)
     return here >= 0 ? STATUS_OK : absence(STATUS_NOT_FOUND);
 }
 
-/* Opens the folder `path` ("" is the directory) for reading its entries. The
- * caller closes `*fd`. */
-static enum status
-directory_tree_folder(struct directory_tree *tree, const char *path, int *fd)
-{
-    int passage;
-    enum status rc = walk_path(tree, path, strlen(path), &passage);
-
-    *fd = -1;
-    if (rc)
-        return rc;
-    *fd = openat(passage, ".", FOLDER);
-    if (*fd < 0)
-        rc = absence(STATUS_NOT_FOUND);
-    close(passage);
-    return rc;
-}
-
 static enum status
 directory_tree_look(struct directory_tree *tree, const char *path,
                     struct place *place)
@@ -190,6 +157,232 @@ directory_tree_look(struct directory_tree *tree, const char *path,
     return fstatat(tree->parent, place->name, &place->st, AT_SYMLINK_NOFOLLOW)
                ? absence(STATUS_NOT_FOUND)
                : STATUS_OK;
+}
+
+/*
+ * Watches each folder by inotify.
+ *
+ * A watch belongs to a folder's inode and goes with it when that is moved; this
+ * part keeps the path of each watch. An event only means "look at this path":
+ * an outdated path costs a look.
+ */
+
+/* IN_CREATE: folders, and files that appear without being written (links);
+ * file_digest.h skips those that are still open for writing. IN_ATTRIB: an
+ * unreadable file may be readable now. */
+#define EVENTS                                                              \
+    (IN_CREATE | IN_CLOSE_WRITE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE | \
+     IN_DELETE_SELF | IN_MOVE_SELF | IN_ATTRIB)
+
+/* The descriptor's own link: it needs no path, however deep the folder is. */
+#define FD_PATH "/proc/self/fd/%d"
+
+struct folder {
+    struct map_node of_wd, of_path;
+    int wd;
+    unsigned round;
+    char path[];
+};
+
+struct inotify {
+    int fd;
+    int root; /* watch of the directory itself */
+    unsigned round;
+    struct map by_wd; /* of all; the number is its own hash */
+    struct map by_path;
+
+    /* Room for the largest event, and a good many. */
+    char buffer[65536] __attribute__((aligned(8)));
+};
+
+/* "8192", or "?". */
+static void
+read_limit(const char *name, char *to, size_t size)
+{
+    char path[100];
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/sys/fs/inotify/%s", name);
+    f = fopen(path, "r");
+    if (!f || !fgets(to, (int)size, f))
+        snprintf(to, size, "?");
+    to[strcspn(to, "\n")] = '\0';
+    if (f)
+        fclose(f);
+}
+
+/* NULL: `why` says why. */
+static struct inotify *
+inotify_open(struct problem *why)
+{
+    struct inotify *watches = calloc(1, sizeof(*watches));
+    char limit[32];
+
+    if (!watches) {
+        problem_memory(why);
+        return NULL;
+    }
+    watches->root = -1;
+    watches->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (watches->fd >= 0)
+        return watches;
+    if (errno == EMFILE) {
+        read_limit("max_user_instances", limit, sizeof(limit));
+        problem(why, STATUS_IO,
+                "no more watching programs: "
+                "fs.inotify.max_user_instances (%s) is reached",
+                limit);
+    } else {
+        problem(why, STATUS_IO, "cannot watch: %s", strerror(errno));
+    }
+    free(watches);
+    return NULL;
+}
+
+/* Folders by watch and by path. Two folders never have the same path: the later
+ * one is right. */
+
+static struct folder *
+folder_of(const struct inotify *watches, int wd)
+{
+    struct map_node *node = map_find(&watches->by_wd, (uint64_t)wd);
+
+    return node ? map_entry(node, struct folder, of_wd) : NULL;
+}
+
+static struct folder *
+folder_at(struct inotify *watches, const char *path)
+{
+    struct map *map = &watches->by_path;
+    struct folder *folder;
+
+    map_each_same (folder, map, map_hash(map, slice_of(path)), of_path) {
+        if (!strcmp(folder->path, path))
+            return folder;
+    }
+    return NULL;
+}
+
+static void
+forget_folder(struct inotify *watches, struct folder *folder)
+{
+    map_remove(&watches->by_path, &folder->of_path);
+    map_remove(&watches->by_wd, &folder->of_wd);
+    free(folder);
+}
+
+static void
+end_watch(struct inotify *watches, struct folder *folder)
+{
+    inotify_rm_watch(watches->fd, folder->wd);
+    forget_folder(watches, folder);
+}
+
+static void
+inotify_close(struct inotify *watches)
+{
+    struct map_node *after;
+    struct folder *folder;
+
+    if (!watches)
+        return;
+    map_each (folder, after, &watches->by_wd, of_wd)
+        forget_folder(watches, folder);
+    map_fini(&watches->by_wd);
+    map_fini(&watches->by_path);
+    close(watches->fd);
+    free(watches);
+}
+
+static bool
+insert_folder(struct inotify *watches, int wd, const char *path)
+{
+    size_t size = strlen(path);
+    struct folder *folder = malloc(sizeof(*folder) + size + 1);
+    struct folder *other = folder_at(watches, path);
+
+    if (!folder)
+        return false;
+    if (other)
+        end_watch(watches, other);
+    folder->wd = wd;
+    folder->round = watches->round;
+    memcpy(folder->path, path, size + 1);
+    map_add(&watches->by_wd, &folder->of_wd, (uint64_t)wd);
+    map_add(&watches->by_path, &folder->of_path,
+            map_hash(&watches->by_path, slice_of(path)));
+    return true;
+}
+
+/* Watches the folder `path`, which is open as `fd`; "" is the directory itself.
+ * If the folder has a watch already, notes its new path. False: `why` says why.
+ */
+static bool
+inotify_add(struct inotify *watches, int fd, const char *path,
+            struct problem *why)
+{
+    char link[64];
+    char limit[32];
+    struct folder *folder;
+    int wd;
+
+    snprintf(link, sizeof(link), FD_PATH, fd);
+    wd = inotify_add_watch(watches->fd, link, EVENTS | IN_ONLYDIR);
+    if (wd < 0 && errno == ENOSPC) {
+        read_limit("max_user_watches", limit, sizeof(limit));
+        problem(why, STATUS_IO,
+                "%u folders are watched, and no more can be: "
+                "fs.inotify.max_user_watches (%s) is reached; raise it "
+                "with sysctl, or leave folders out with --exclude",
+                (unsigned)watches->by_wd.n, limit);
+        return false;
+    }
+    if (wd < 0) {
+        problem(why, STATUS_IO, "cannot watch \"%s\": %s", path,
+                strerror(errno));
+        return false;
+    }
+    if (!path[0])
+        watches->root = wd;
+    folder = folder_of(watches, wd);
+    if (folder && !strcmp(folder->path, path)) {
+        folder->round = watches->round;
+        return true;
+    }
+    if (folder)
+        forget_folder(watches, folder); /* it stands under another path now */
+    if (insert_folder(watches, wd, path))
+        return true;
+    problem_memory(why);
+    return false;
+}
+
+/* Ends the watches of a folder and of those below it. */
+static void
+end_below(struct inotify *watches, const char *path)
+{
+    struct map_node *after;
+    struct folder *folder;
+    size_t size = strlen(path);
+
+    map_each (folder, after, &watches->by_wd, of_wd) {
+        if (!strncmp(folder->path, path, size) &&
+            (folder->path[size] == '/' || !folder->path[size]))
+            end_watch(watches, folder);
+    }
+}
+
+/* Ends the watches of the folders that were not added in this round. */
+static void
+inotify_end_round(struct inotify *watches)
+{
+    struct map_node *after;
+    struct folder *folder;
+
+    map_each (folder, after, &watches->by_wd, of_wd) {
+        if (folder->round != watches->round)
+            end_watch(watches, folder);
+    }
 }
 
 /* Several events may belong together (a file written and renamed, a folder
@@ -272,25 +465,59 @@ is_excluded(const struct watch *w, const char *path)
 }
 
 static void
-on_news(enum inotify_news news, const char *path, void *user)
+read_event(struct watch *w, const struct inotify_event *event)
 {
-    struct watch *w = user;
+    struct inotify *watches = w->watches;
+    char path[FILE_URI_PATH_MAX + NAME_MAX + 2];
+    bool is_folder = event->mask & IN_ISDIR;
+    struct folder *folder = folder_of(watches, event->wd);
 
-    if (news == INOTIFY_GONE)
+    if (event->mask & IN_Q_OVERFLOW)
+        w->needs_scan = true;
+    if (event->wd == watches->root &&
+        (event->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT)))
         end_gone(w);
-    else if (news == INOTIFY_LOST)
-        w->needs_scan = true;
-    else if (!is_excluded(w, path) && !w->needs_scan &&
-             !path_queue_add(&w->dirty, path))
-        w->needs_scan = true;
+    if (!folder)
+        return; /* an overflow, or a watch that ended */
+    if (event->mask & IN_UNMOUNT)
+        /* A file system inside: its files are not deleted, they are away. */
+        end_gone(w);
+    if (event->mask & IN_IGNORED) {
+        forget_folder(watches, folder);
+        return;
+    }
+    if (!event->len)
+        return;
+    snprintf(path, sizeof(path), "%s%s%s", folder->path,
+             folder->path[0] ? "/" : "", event->name);
+    /* Ends the watches below a moved folder: earlier events were from before
+     * the move; its new place gets new watches. */
+    if (is_folder && (event->mask & IN_MOVED_FROM))
+        end_below(watches, path);
+    /* A watched folder has its own events; its times do not matter. */
+    if (is_folder && (event->mask & IN_ATTRIB) && folder_at(watches, path))
+        return;
+    if (!w->needs_scan && !is_excluded(w, path))
+        w->needs_scan = !path_queue_add(&w->dirty, path);
 }
 
-/* Reads the kernel's events. False: the watch ends. */
+/* Reads all waiting events, without blocking. False: the watch ends. */
 static bool
 read_events(struct watch *w)
 {
-    if (w->watches && !inotify_read(w->watches, &w->why))
-        return false;
+    struct inotify *watches = w->watches;
+    ssize_t n = 0;
+
+    while (watches && (n = read(watches->fd, watches->buffer,
+                                sizeof(watches->buffer))) > 0)
+        for (char *p = watches->buffer; p < watches->buffer + n;) {
+            const struct inotify_event *event = (const void *)p;
+
+            read_event(w, event);
+            p += sizeof(*event) + event->len;
+        }
+    if (watches && !(n < 0 && (errno == EAGAIN || errno == EINTR)))
+        fail_watch(w, "cannot hear what changes: %s", strerror(errno));
     return !w->why.rc && !atomic_load(&w->is_stopped);
 }
 
@@ -300,7 +527,7 @@ poll_news(struct watch *w, int64_t ms)
 {
     struct pollfd fds[] = {
         {.fd = w->stop_fd, .events = POLLIN},
-        {.fd = w->watches ? inotify_fd(w->watches) : -1, .events = POLLIN},
+        {.fd = w->watches ? w->watches->fd : -1, .events = POLLIN},
     };
 
     return ms > 0 && poll(fds, 2, (int)ms) > 0;
@@ -454,37 +681,30 @@ look_at(struct watch *w, const char *path, bool warns, struct place *place)
     return rc;
 }
 
-/* Sets `*is_absent` if surely no published file has that path. */
-static bool
-is_absent(struct watch *w, const char *path, bool *is_absent)
-{
-    struct place place;
-    enum status rc;
-
-    *is_absent = is_excluded(w, path);
-    if (*is_absent)
-        return true;
-    rc = look_at(w, path, false, &place);
-    *is_absent = rc == STATUS_NOT_FOUND || (!rc && !S_ISREG(place.st.st_mode));
-    return rc != STATUS_GONE;
-}
-
 /* Reports the deletion of each posted file whose path begins with `prefix` and
  * that is gone. */
 static bool
 sweep_deleted(struct watch *w, const char *prefix)
 {
     char path[FILE_URI_PATH_MAX + 1] = "";
-    bool is_there;
-    bool is_gone;
+    struct place place;
+    bool is_there, is_gone;
+    enum status rc;
 
     for (;;) {
         if (!watch_db_next(w->database, prefix, path, &is_there))
             return false;
         if (!is_there)
             return true;
-        if (!is_absent(w, path, &is_gone))
-            return false;
+        is_gone = is_excluded(w, path);
+        if (!is_gone) {
+            rc = look_at(w, path, false, &place);
+            if (rc == STATUS_GONE)
+                return false;
+            /* Surely no published file has that path. */
+            is_gone =
+                rc == STATUS_NOT_FOUND || (!rc && !S_ISREG(place.st.st_mode));
+        }
         if (!(is_gone ? report_deleted(w, path) : go_on(w)))
             return false;
     }
@@ -542,14 +762,23 @@ look_at_name(struct watch *w, struct folders *folders, const char *folder,
            look_at_file(w, path, &place);
 }
 
-/* Opens a folder, and watches it before its names are read: later files cause
- * events, the reading finds earlier ones. `*fd` -1: passed over. */
+/* Opens the folder `path` ("" is the directory), and watches it before its
+ * names are read: later files cause events, the reading finds earlier ones. The
+ * caller closes `*fd`; -1: passed over. */
 static bool
 enter_folder(struct watch *w, const char *path, bool with_files, int *fd)
 {
-    enum status rc = directory_tree_folder(&w->tree, path, fd);
+    int passage;
+    enum status rc = walk_path(&w->tree, path, strlen(path), &passage);
     struct stat st;
 
+    *fd = -1;
+    if (!rc) {
+        *fd = openat(passage, ".", FOLDER);
+        if (*fd < 0)
+            rc = absence(STATUS_NOT_FOUND);
+        close(passage);
+    }
     if (rc == STATUS_GONE)
         return end_gone(w);
     if (rc == STATUS_IO && with_files)
@@ -647,40 +876,34 @@ look_at_path(struct watch *w, const char *path)
            sweep_below(w, path);
 }
 
-/* A mount point without its file system is an empty directory. Only checked at
- * the start: later the directory is known to be the same. */
-static bool
-may_be_empty(struct watch *w)
-{
-    uint64_t n_posted;
-
-    if (w->n_files || w->options.allow_empty)
-        return true;
-    if (!watch_db_count(w->database, &n_posted))
-        return false;
-    if (!n_posted)
-        return true;
-    if (!directory_tree_is_there(&w->tree))
-        return end_gone(w);
-    return fail_watch(
-        w,
-        "%s has no files, but %llu were posted: is a file system not "
-        "mounted? with --allow-empty they are posted as deleted",
-        w->options.dir, (unsigned long long)n_posted);
-}
-
 /* Looks at everything. At the start, a directory without files is a failure if
  * some were posted, unless the options allow it. */
 static bool
 look_at_all(struct watch *w, bool is_start)
 {
+    uint64_t n_posted = 0;
+
     w->needs_scan = false;
     w->n_files = 0;
     path_queue_clear(&w->dirty);
     if (w->watches)
-        inotify_begin_round(w->watches);
-    if (!scan_folders(w, "", true) || (is_start && !may_be_empty(w)) ||
-        !sweep_deleted(w, ""))
+        w->watches->round++;
+    if (!scan_folders(w, "", true))
+        return false;
+    /* A mount point without its file system is an empty directory. Only checked
+     * at the start: later the directory is known to be the same. */
+    if (is_start && !w->n_files && !w->options.allow_empty &&
+        !watch_db_count(w->database, &n_posted))
+        return false;
+    if (n_posted && !directory_tree_is_there(&w->tree))
+        return end_gone(w);
+    if (n_posted)
+        return fail_watch(
+            w,
+            "%s has no files, but %llu were posted: is a file system not "
+            "mounted? with --allow-empty they are posted as deleted",
+            w->options.dir, (unsigned long long)n_posted);
+    if (!sweep_deleted(w, ""))
         return false;
     if (w->watches)
         inotify_end_round(w->watches);
@@ -689,20 +912,7 @@ look_at_all(struct watch *w, bool is_start)
 
 /* Running */
 
-/* Checks that the directory and the state are still there. */
-static bool
-look_round(struct watch *w)
-{
-    if (!read_events(w))
-        return false;
-    if (!directory_tree_is_there(&w->tree))
-        return end_gone(w);
-    directory_tree_rest(&w->tree);
-    if (watch_db_is_kept(w->database))
-        return true;
-    return fail_watch(w, "the state in %s was removed", w->options.state);
-}
-
+/* Waits; then checks that the directory and the state are still there. */
 static bool
 wait_for_news(struct watch *w)
 {
@@ -715,50 +925,60 @@ wait_for_news(struct watch *w)
                poll_news(w, QUIET_MS))
             ;
     }
-    return look_round(w);
-}
-
-static bool
-look_at_next(struct watch *w, bool *is_quiet)
-{
-    char path[FILE_URI_PATH_MAX + 1];
-
-    *is_quiet = false;
     if (!read_events(w))
         return false;
-    if (w->needs_scan)
-        return look_at_all(w, false);
-    if (path_queue_take(&w->dirty, path))
-        return look_at_path(w, path);
-    *is_quiet = true;
-    return flush_changes(w);
+    if (!directory_tree_is_there(&w->tree))
+        return end_gone(w);
+    directory_tree_rest(&w->tree);
+    return watch_db_is_kept(w->database) ||
+           fail_watch(w, "the state in %s was removed", w->options.state);
 }
 
 static void
 run_watch(struct watch *w)
 {
-    bool is_quiet = false;
+    char path[FILE_URI_PATH_MAX + 1];
 
     if (w->watches) {
         /* Only watches all folders, so that later changes cause events. */
         if (!scan_folders(w, "", false))
             return;
-        w->options.on_ready(inotify_count(w->watches), w->options.user);
+        w->options.on_ready((unsigned)w->watches->by_wd.n, w->options.user);
     }
     if (!deliver_posts(w) || !look_at_all(w, true))
         return;
-    while (look_at_next(w, &is_quiet))
-        if (is_quiet && !w->needs_scan && (!w->watches || !wait_for_news(w)))
+    while (read_events(w)) {
+        if (w->needs_scan) {
+            if (!look_at_all(w, false))
+                return;
+        } else if (path_queue_take(&w->dirty, path)) {
+            if (!look_at_path(w, path))
+                return;
+        } else if (!flush_changes(w)) {
             return;
+        } else if (!w->needs_scan && (!w->watches || !wait_for_news(w))) {
+            return; /* it was quiet */
+        }
+    }
 }
 
 /* Life */
 
 static bool
-open_state(struct watch *w)
+open_all(struct watch *w)
 {
+    const char *fault = file_uri_fault(w->options.base_uri);
     const char *state = w->options.state;
+    struct stat st;
 
+    if (fault)
+        return !problem(&w->why, STATUS_INVALID, "the base URI %s", fault);
+    if (!stat(w->tree.dir, &st)) {
+        w->tree.dev = st.st_dev;
+        w->tree.ino = st.st_ino;
+    }
+    if (open_root(&w->tree))
+        return !problem_errno(&w->why, "cannot read", w->tree.dir);
     if (mkdir(state, 0755) && errno != EEXIST)
         return fail_watch(w, "cannot make %s: %s", state, strerror(errno));
     if (stat(state, &w->state))
@@ -768,20 +988,10 @@ open_state(struct watch *w)
                         "the state is a folder of its own, not %s", state);
     w->database =
         watch_db_open(state, w->options.set_url, w->options.base_uri, &w->why);
-    return w->database != NULL;
-}
-
-static bool
-open_all(struct watch *w)
-{
-    const char *fault = file_uri_fault(w->options.base_uri);
-
-    if (fault)
-        return !problem(&w->why, STATUS_INVALID, "the base URI %s", fault);
-    if (directory_tree_open(&w->tree, &w->why) || !open_state(w))
+    if (!w->database)
         return false;
     if (!w->options.is_once) {
-        w->watches = inotify_open(on_news, w, &w->why);
+        w->watches = inotify_open(&w->why);
         if (!w->watches)
             return false;
     }

@@ -77,30 +77,13 @@ commit_writing(struct watch_db *state)
 
 /* Opening */
 
-/* True if the state is of this set and these URIs: with another one, the
- * comparison would find wrong changes. */
-static bool
-is_ours(struct watch_db *state)
-{
-    struct db_rows rows = DB_SELECT(&state->db, NULL, state->why,
-                                    "SELECT set_url, base_uri FROM bound");
-    struct slice set_url, base_uri;
-
-    if (DB_NEXT(&rows, &set_url, &base_uri) &&
-        !(slice_is(set_url, state->set_url) &&
-          slice_is(base_uri, state->base_uri)))
-        rows.rc = db_fail(&state->db, STATUS_IO, state->why,
-                          "it is of %.*s with base URI %.*s; choose another "
-                          "--state for this one",
-                          SLICE_ARG(set_url), SLICE_ARG(base_uri));
-    return !db_rows_end(&rows);
-}
-
 struct watch_db *
 watch_db_open(const char *dir, const char *set_url, const char *base_uri,
               struct problem *why)
 {
     struct watch_db *state = calloc(1, sizeof(*state));
+    struct slice of_set, of_base;
+    struct db_rows rows;
     char path[PATH_MAX];
 
     if (!state) {
@@ -117,8 +100,20 @@ watch_db_open(const char *dir, const char *set_url, const char *base_uri,
         problem_memory(why);
     else if (file_lock(dir, &state->lock, why))
         problem_prefix(why, STATUS_IO, "the state of this watch: ");
-    else if (!db_open_kind(&state->db, &kind, path, why) && is_ours(state))
-        return state;
+    else if (!db_open_kind(&state->db, &kind, path, why)) {
+        /* For another set, or with other URIs, the comparison would find wrong
+         * changes. */
+        rows = DB_SELECT(&state->db, NULL, why,
+                         "SELECT set_url, base_uri FROM bound");
+        if (DB_NEXT(&rows, &of_set, &of_base) &&
+            !(slice_is(of_set, set_url) && slice_is(of_base, base_uri)))
+            rows.rc = db_fail(&state->db, STATUS_IO, why,
+                              "it is of %.*s with base URI %.*s; choose "
+                              "another --state for this one",
+                              SLICE_ARG(of_set), SLICE_ARG(of_base));
+        if (!db_rows_end(&rows))
+            return state;
+    }
     watch_db_close(state);
     return NULL;
 }
@@ -315,32 +310,12 @@ watch_db_drop(struct watch_db *state)
  * "length":3,"type":"text/csv"}
  *
  * Nothing here needs escapes: a loc is percent-encoded, a type is checked. */
-static void
-put_entry(FILE *to, const char *change, const char *loc,
-          const struct file_stamp *mark, const char *type)
-{
-    char lastmod[DATETIME_SIZE + 1] = "", hash[DIGEST_TEXT_SIZE];
-
-    fprintf(to, "{\"loc\":\"%s\",\"change\":\"%s\"", loc, change);
-    if (mark) {
-        /* Nanoseconds reach from the year 1677 to 2262. */
-        datetime_write(lastmod,
-                       mark->mtime_ns / 1000 - (mark->mtime_ns % 1000 < 0));
-        digest_write(hash, &mark->sha256);
-        fprintf(to,
-                ",\"lastmod\":\"%s\",\"hash\":{\"sha-256\":\"%.64s\"},"
-                "\"length\":%lld",
-                lastmod, hash + strlen("sha-256:"), (long long)mark->size);
-        if (type)
-            fprintf(to, ",\"type\":\"%s\"", type);
-    }
-    fputc('}', to);
-}
-
 bool
 post_queue_add(struct post_queue *queue, const char *change, const char *path,
                const char *loc, const struct file_stamp *mark, const char *type)
 {
+    char lastmod[DATETIME_SIZE + 1] = "", hash[DIGEST_TEXT_SIZE];
+
     if (!queue->to) {
         queue->to = open_memstream(&queue->body, &queue->size);
         queue->begun_ms = clock_steady_ms();
@@ -349,8 +324,21 @@ post_queue_add(struct post_queue *queue, const char *change, const char *path,
         problem_memory(queue->why);
         return false;
     }
-    fputs(queue->n_entries ? ",\n" : "[", queue->to);
-    put_entry(queue->to, change, loc, mark, type);
+    fprintf(queue->to, "%s{\"loc\":\"%s\",\"change\":\"%s\"",
+            queue->n_entries ? ",\n" : "[", loc, change);
+    if (mark) {
+        /* Nanoseconds reach from the year 1677 to 2262. */
+        datetime_write(lastmod,
+                       mark->mtime_ns / 1000 - (mark->mtime_ns % 1000 < 0));
+        digest_write(hash, &mark->sha256);
+        fprintf(queue->to,
+                ",\"lastmod\":\"%s\",\"hash\":{\"sha-256\":\"%.64s\"},"
+                "\"length\":%lld",
+                lastmod, hash + strlen("sha-256:"), (long long)mark->size);
+    }
+    if (type)
+        fprintf(queue->to, ",\"type\":\"%s\"", type);
+    fputc('}', queue->to);
     queue->n_entries++;
     queue->n_deleted += !mark;
     return watch_db_add(queue->database, path, mark);
@@ -449,28 +437,10 @@ note_refused(struct post_queue *queue, const struct watch_db_post *post,
     return STATUS_AGAIN;
 }
 
-/* 409: the broker still works on the first attempt of this post. */
-static bool
-is_passing(enum td_status rc, unsigned status)
-{
-    return rc == TD_UNREACHABLE || (rc == TD_REFUSED && status == 409);
-}
-
-static unsigned
-pause_ms_after(unsigned failures, unsigned retry_after_s)
-{
-    static const struct backoff backoff = {PAUSE_FIRST_US, PAUSE_MAX_US};
-    unsigned ms =
-        (unsigned)(backoff_pause(&backoff, failures, random_u32()) / 1000);
-
-    if (retry_after_s > PAUSE_ASKED_MAX_S)
-        retry_after_s = PAUSE_ASKED_MAX_S;
-    return retry_after_s * 1000 > ms ? retry_after_s * 1000 : ms;
-}
-
 static enum status
 send_post(struct post_queue *queue, const struct watch_db_post *post)
 {
+    static const struct backoff backoff = {PAUSE_FIRST_US, PAUSE_MAX_US};
     /* One attempt: this loop waits itself, and reads events meanwhile. */
     const struct td_publish_options how = {.key = post->key, .retry_ms = -1};
     unsigned failures = 0;
@@ -489,12 +459,18 @@ send_post(struct post_queue *queue, const struct watch_db_post *post)
             return note_posted(queue, post, &receipt);
         if (rc == TD_STOPPED)
             return STATUS_STOPPED;
-        if (!is_passing(rc, status))
+        /* 409: the broker still works on the first attempt of this post. */
+        if (rc != TD_UNREACHABLE && !(rc == TD_REFUSED && status == 409))
             return note_refused(queue, post, rc, status);
         if (!queue->will_retry)
             return problem(queue->why, STATUS_IO, "%s",
                            td_problem(queue->client));
-        ms = pause_ms_after(++failures, retry_after_s);
+        if (retry_after_s > PAUSE_ASKED_MAX_S)
+            retry_after_s = PAUSE_ASKED_MAX_S;
+        ms = (unsigned)(backoff_pause(&backoff, ++failures, random_u32()) /
+                        1000);
+        if (ms < retry_after_s * 1000)
+            ms = retry_after_s * 1000;
         snprintf(text, sizeof(text), "%s; again in %.1f s",
                  td_problem(queue->client), ms / 1000.0);
         queue->on_warning(text, queue->user);
