@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/options.h"
 #include "base/random.h"
 #include "proto/http/websub.h"
@@ -93,33 +94,6 @@ on_connect(int events, void *user)
         pause_accepting(callback);
 }
 
-static int
-listen_to(const struct addrinfo *at, unsigned *real_port)
-{
-    struct sockaddr_storage address;
-    socklen_t size = sizeof(address);
-    char service[NI_MAXSERV];
-    const int one = 1;
-    int fd =
-        socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) ||
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) ||
-        bind(fd, at->ai_addr, at->ai_addrlen) || listen(fd, SOMAXCONN) ||
-        getsockname(fd, (struct sockaddr *)&address, &size) ||
-        getnameinfo((struct sockaddr *)&address, size, NULL, 0, service,
-                    sizeof(service), NI_NUMERICSERV)) {
-        int saved = errno;
-
-        if (fd >= 0)
-            close(fd);
-        errno = saved;
-        return -1;
-    }
-    *real_port = (unsigned)strtoul(service, NULL, 10);
-    return fd;
-}
-
 /* Listens at the first usable address of the host: a name may have one of IPv6
  * on a machine without it. */
 static int
@@ -130,7 +104,9 @@ listen_at(const char *host, unsigned *port)
         .ai_socktype = SOCK_STREAM,
     };
     struct addrinfo *found = NULL;
-    char service[16];
+    struct sockaddr_storage address;
+    char service[NI_MAXSERV];
+    const int one = 1;
     int fd = -1;
 
     snprintf(service, sizeof(service), "%u", *port);
@@ -138,8 +114,22 @@ listen_at(const char *host, unsigned *port)
         errno = EADDRNOTAVAIL;
         return -1;
     }
-    for (struct addrinfo *at = found; at && fd < 0; at = at->ai_next)
-        fd = listen_to(at, port);
+    for (struct addrinfo *at = found; at && fd < 0; at = at->ai_next) {
+        socklen_t size = sizeof(address);
+
+        fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
+                    0);
+        if (fd < 0 ||
+            setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) ||
+            setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) ||
+            bind(fd, at->ai_addr, at->ai_addrlen) || listen(fd, SOMAXCONN) ||
+            getsockname(fd, (struct sockaddr *)&address, &size) ||
+            getnameinfo((struct sockaddr *)&address, size, NULL, 0, service,
+                        sizeof(service), NI_NUMERICSERV))
+            file_close(&fd);
+    }
+    if (fd >= 0)
+        *port = (unsigned)strtoul(service, NULL, 10);
     freeaddrinfo(found);
     return fd;
 }

@@ -289,22 +289,8 @@ keep_bytes(struct callback_connection *c, struct slice data)
     return true;
 }
 
-/* Takes the body off the front of `bytes`. True: it is whole. False: more has
- * to come, or it was refused. */
-static bool
-read_plain(struct callback_connection *c, struct slice *bytes)
-{
-    struct slice data = *bytes;
-
-    if (data.size > c->left)
-        data.size = (size_t)c->left;
-    bytes->data += data.size;
-    bytes->size -= data.size;
-    c->left -= data.size;
-    return keep_bytes(c, data) && !c->left;
-}
-
-/* The same. */
+/* Takes the chunks of the body off the front of `bytes`. True: it is whole.
+ * False: more has to come, or it was refused. */
 static bool
 read_chunked(struct callback_connection *c, struct slice *bytes)
 {
@@ -332,16 +318,28 @@ static bool
 take_body(struct callback_connection *c)
 {
     struct slice bytes = {c->in + c->head_size, c->in_size - c->head_size};
+    struct slice data = bytes;
     struct head_seen seen = {0};
     struct problem why = {""};
     struct request_head h;
+    bool is_whole;
 
     if (!bytes.size)
         return false;
     if (!c->route) {
         refuse_request(c, 404, "");
-    } else if (!(c->is_chunked ? read_chunked(c, &bytes)
-                               : read_plain(c, &bytes))) {
+        return true;
+    }
+    if (c->is_chunked) {
+        is_whole = read_chunked(c, &bytes);
+    } else {
+        if (data.size > c->left)
+            data.size = (size_t)c->left;
+        slice_skip(&bytes, data.size);
+        c->left -= data.size;
+        is_whole = keep_bytes(c, data) && !c->left;
+    }
+    if (!is_whole) {
         c->in_size = c->head_size;
     } else if (request_head_read(&h, (struct slice){c->in, c->head_size}, &seen,
                                  &why)) {
@@ -498,33 +496,22 @@ flush_answer(struct callback_connection *c)
     return true;
 }
 
-/* Handles the bytes in `in`, as far as possible now. False: more has to come.
- */
-static bool
-take_request(struct callback_connection *c)
-{
-    switch (c->phase) {
-    case PHASE_HEAD:
-        return take_head(c);
-    case PHASE_BODY:
-        return take_body(c);
-    case PHASE_LINGER:
-        c->drained += c->in_size;
-        c->in_size = 0;
-        break;
-    }
-    return false;
-}
-
 /* Goes on as far as `in` allows. False: it closed the connection. */
 static bool
 go_on(struct callback_connection *c)
 {
+    bool goes_on;
+
     do {
         if (is_stuck(c) && !flush_answer(c))
             return false;
-    } while (!is_stuck(c) && take_request(c));
-
+        goes_on = !is_stuck(c) && c->phase != PHASE_LINGER &&
+                  (c->phase == PHASE_HEAD ? take_head(c) : take_body(c));
+    } while (goes_on);
+    if (!is_stuck(c) && c->phase == PHASE_LINGER) {
+        c->drained += c->in_size;
+        c->in_size = 0;
+    }
     if (c->drained > LINGER_BYTES) {
         close_connection(c);
         return false;

@@ -180,25 +180,6 @@ on_hand_over(void *user)
     }
 }
 
-static struct delivery *
-delivery_new(const char *topic, struct slice id, struct arrival *arrival)
-{
-    struct delivery *delivery = calloc(1, sizeof(*delivery));
-
-    if (!delivery)
-        return NULL;
-    delivery->topic = strdup(topic);
-    delivery->type = slice_dup(arrival->type);
-    delivery->id = slice_dup(id);
-    delivery->body = arrival->body;
-    buf_init(&arrival->body, 0);
-    if (!delivery->topic || !delivery->type || !delivery->id) {
-        delivery_free(delivery);
-        return NULL;
-    }
-    return delivery;
-}
-
 void
 delivery_queue_take(struct delivery_queue *d, struct delivery_key *key,
                     const char *topic, int64_t now_s, struct arrival *arrival,
@@ -220,11 +201,20 @@ delivery_queue_take(struct delivery_queue *d, struct delivery_key *key,
         d->counts.repeated++;
         return;
     }
-    delivery = delivery_new(topic, id, arrival);
-    if (!delivery) {
-        reply->status = 503;
+    reply->status = 503;
+    delivery = calloc(1, sizeof(*delivery));
+    if (!delivery)
+        return;
+    delivery->topic = strdup(topic);
+    delivery->type = slice_dup(arrival->type);
+    delivery->id = slice_dup(id);
+    delivery->body = arrival->body;
+    buf_init(&arrival->body, 0);
+    if (!delivery->topic || !delivery->type || !delivery->id) {
+        delivery_free(delivery);
         return;
     }
+    reply->status = 202;
     remember_delivery(d, &new);
     list_append(&d->queue, &delivery->node);
     timer_start(d->hand_over, 0);

@@ -23,8 +23,8 @@
 
 /* The lease of a hub that names none (W-070: 10 days); and the longest that
  * counts. */
-#define LEASE_UNTOLD (10 * 86400)
-#define LEASE_MAX    (366 * 86400)
+#define LEASE_DEFAULT (10 * 86400)
+#define LEASE_MAX     (366 * 86400)
 
 /* Most redirects from hub to hub (W-033). */
 #define REDIRECTS_MAX 5
@@ -63,8 +63,8 @@ struct hub_subscription {
     char *hub, *topic, *moved;
     struct route *route;
     struct hub_request request;
-    struct timer *wait; /* for the verification, or until the next attempt */
-    struct timer *tell; /* reports changes by a request of the hub */
+    struct timer *wait;   /* for the verification, or until the next attempt */
+    struct timer *report; /* reports changes by a request of the hub */
     enum lease_state state;
 
     struct delivery_key key;
@@ -121,7 +121,7 @@ fail_subscription(struct hub_subscription *l, const struct problem *why)
 }
 
 static void
-on_tell(void *user)
+on_report(void *user)
 {
     struct hub_subscription *l = user;
     bool is_verified = l->is_verified && l->state == STATE_ACTIVE;
@@ -174,7 +174,7 @@ on_left(struct hub_subscription *l)
 {
     enter_state(l, STATE_OVER);
     l->is_left = true;
-    timer_start(l->tell, 0);
+    timer_start(l->report, 0);
 }
 
 /* True if the subscription ends by itself, or the hub has heard nothing. */
@@ -192,20 +192,6 @@ leave_later(struct hub_subscription *l)
         on_left(l);
     else
         timer_start(l->wait, pause_take(&l->pause_ms, LEAVE_PAUSE_MAX));
-}
-
-/* Handles the hub's answer to a request to unsubscribe. */
-static void
-end_unsubscribing(struct hub_subscription *l, const struct problem *why)
-{
-    if (l->state != STATE_LEAVING)
-        return;
-    if (!why->rc)
-        timer_start(l->wait, VERIFIED_WITHIN_MS);
-    else if (why->rc == STATUS_REFUSED || why->rc == STATUS_GONE)
-        on_left(l); /* the hub has no such subscription */
-    else
-        leave_later(l);
 }
 
 /* Requests to the hub */
@@ -230,37 +216,6 @@ hub_subscription_is_safe(const char *hub)
                 !host.data[strspn(host.data, "0123456789.")]));
     buf_fini(&host);
     return is_safe;
-}
-
-/* A line of the answer's body, for messages. */
-static struct slice
-reason_of(const struct fetch_answer *answer)
-{
-    struct slice rest = buf_slice(&answer->body);
-    struct slice line = slice_take(&rest, '\n');
-
-    if (line.size > 300)
-        line.size = 300;
-    return slice_trimmed(line);
-}
-
-static void
-judge_answer(const struct hub_request *r, const struct fetch_answer *answer,
-             struct problem *why)
-{
-    struct slice text = reason_of(answer);
-
-    why->http_status = answer->status;
-    why->retry_after_s = answer->retry_after_s;
-    if (answer->status / 100 == 2)
-        return;
-    if (answer->status / 100 == 3)
-        problem(why, STATUS_MALFORMED, "the hub %s: status %u leads nowhere",
-                r->hub, answer->status);
-    else
-        problem(why, fetch_meaning(answer->status),
-                "the hub %s: status %u%s%.*s", r->hub, answer->status,
-                text.size ? ": " : "", SLICE_ARG(text));
 }
 
 /* 307 and 308: sends the same request to the other hub (W-033). False: no valid
@@ -293,19 +248,39 @@ on_answer(struct fetch_answer *answer, const struct problem *end, void *user)
 {
     struct hub_subscription *l = user;
     struct hub_request *r = &l->request;
+    struct slice rest = buf_slice(&answer->body);
+    struct slice text = slice_take(&rest, '\n'); /* a line, for messages */
     struct problem why = *end;
 
     r->fetch = NULL;
     if (!end->rc && follow_redirect(l, answer))
         return;
-    if (!end->rc)
-        judge_answer(r, answer, &why);
-    else if (end->rc != STATUS_MEMORY)
+    if (text.size > 300)
+        text.size = 300;
+    text = slice_trimmed(text);
+    if (!end->rc) {
+        why.http_status = answer->status;
+        why.retry_after_s = answer->retry_after_s;
+    }
+    if (end->rc && end->rc != STATUS_MEMORY)
         problem(&why, end->rc, "the hub %s: %s", r->hub, end->text);
+    else if (!end->rc && answer->status / 100 == 3)
+        problem(&why, STATUS_MALFORMED, "the hub %s: status %u leads nowhere",
+                r->hub, answer->status);
+    else if (!end->rc && answer->status / 100 != 2)
+        problem(&why, fetch_meaning(answer->status),
+                "the hub %s: status %u%s%.*s", r->hub, answer->status,
+                text.size ? ": " : "", SLICE_ARG(text));
     if (r->mode == WEBSUB_SUBSCRIBE)
         end_subscribing(l, &why);
+    else if (l->state != STATE_LEAVING)
+        return;
+    else if (!why.rc)
+        timer_start(l->wait, VERIFIED_WITHIN_MS);
+    else if (why.rc == STATUS_REFUSED || why.rc == STATUS_GONE)
+        on_left(l); /* the hub has no such subscription */
     else
-        end_unsubscribing(l, &why);
+        leave_later(l);
 }
 
 static bool
@@ -387,56 +362,33 @@ on_wait(void *user)
 
 /* Requests of the hub */
 
-static bool
-is_topic(const struct hub_subscription *l, struct slice topic)
-{
-    return slice_is(topic, l->topic) ||
-           (!websub_check_url(topic, "hub.topic", NULL) &&
-            websub_is_same(slice_of(l->topic), topic));
-}
-
 /* A repeated verification may shorten the lease, never lengthen it: it proves
  * as little as a denial, and a renewal that is too late loses the subscription.
  */
-static void
-set_lease(struct hub_subscription *l, const struct urlencoded_data *form)
+static bool
+confirm_subscription(struct hub_subscription *l,
+                     const struct urlencoded_data *form)
 {
     struct slice text;
     uint64_t seconds = 0;
     int64_t end_ms;
 
-    if (!urlencoded_get(form, "hub.lease_seconds", &text) ||
-        !number_read(text, &seconds) || seconds == 0)
-        seconds = l->plan.lease_s ? l->plan.lease_s : LEASE_UNTOLD;
-    if (seconds > LEASE_MAX)
-        seconds = LEASE_MAX;
-    end_ms = clock_steady_ms() + (int64_t)seconds * 1000;
-    if (l->state == STATE_ACTIVE && end_ms > l->end_ms)
-        return;
-    l->lease_s = seconds;
-    l->end_ms = end_ms;
-}
-
-static bool
-confirm_subscription(struct hub_subscription *l,
-                     const struct urlencoded_data *form)
-{
     if (l->state != STATE_ASKING && l->state != STATE_ASKED &&
         l->state != STATE_ACTIVE)
         return false;
-    set_lease(l, form);
+    if (!urlencoded_get(form, "hub.lease_seconds", &text) ||
+        !number_read(text, &seconds) || seconds == 0)
+        seconds = l->plan.lease_s ? l->plan.lease_s : LEASE_DEFAULT;
+    if (seconds > LEASE_MAX)
+        seconds = LEASE_MAX;
+    end_ms = clock_steady_ms() + (int64_t)seconds * 1000;
+    if (l->state != STATE_ACTIVE || end_ms <= l->end_ms) {
+        l->lease_s = seconds;
+        l->end_ms = end_ms;
+    }
     enter_state(l, STATE_ACTIVE);
     l->is_verified = true;
-    timer_start(l->tell, 0);
-    return true;
-}
-
-static bool
-confirm_unsubscription(struct hub_subscription *l)
-{
-    if (l->state != STATE_LEAVING && !(l->state == STATE_OVER && l->is_left))
-        return false;
-    on_left(l);
+    timer_start(l->report, 0);
     return true;
 }
 
@@ -459,7 +411,7 @@ take_denial(struct hub_subscription *l, const struct urlencoded_data *form)
     l->is_denied = !l->is_doubted;
     if (l->is_denied)
         enter_state(l, STATE_OVER);
-    timer_start(l->tell, 0);
+    timer_start(l->report, 0);
     return true;
 }
 
@@ -474,15 +426,22 @@ answer_hub(struct hub_subscription *l, struct arrival *arrival,
 
     if (!urlencoded_read(&form, arrival->query, NULL) &&
         urlencoded_get(&form, "hub.mode", &mode) &&
-        urlencoded_get(&form, "hub.topic", &topic) && is_topic(l, topic)) {
+        urlencoded_get(&form, "hub.topic", &topic) &&
+        (slice_is(topic, l->topic) ||
+         (!websub_check_url(topic, "hub.topic", NULL) &&
+          websub_is_same(slice_of(l->topic), topic)))) {
         if (!urlencoded_get(&form, "hub.challenge", &challenge))
             challenge = SLICE("");
-        if (slice_is(mode, "denied"))
+        if (slice_is(mode, "denied")) {
             is_ours = take_denial(l, &form);
-        else if (challenge.size > 0 && slice_is(mode, "subscribe"))
+        } else if (challenge.size > 0 && slice_is(mode, "subscribe")) {
             is_ours = confirm_subscription(l, &form);
-        else if (challenge.size > 0 && slice_is(mode, "unsubscribe"))
-            is_ours = confirm_unsubscription(l);
+        } else if (challenge.size > 0 && slice_is(mode, "unsubscribe")) {
+            is_ours = l->state == STATE_LEAVING ||
+                      (l->state == STATE_OVER && l->is_left);
+            if (is_ours)
+                on_left(l);
+        }
         if (is_ours && !slice_is(mode, "denied"))
             buf_add_slice(&reply->text, challenge);
     }
@@ -514,25 +473,13 @@ on_arrival(struct arrival *arrival, struct reply *reply, void *user)
 
 /* Its life */
 
-static bool
-make_secret(struct hub_subscription *l)
-{
-    unsigned char bytes[SECRET_BYTES];
-
-    if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
-        return false;
-    EVP_EncodeBlock((unsigned char *)stpcpy(l->secret, "whsec_"), bytes,
-                    sizeof(bytes));
-    l->key.secret = l->secret;
-    return true;
-}
-
 struct hub_subscription *
 hub_subscription_new(const struct hub_subscription_plan *plan, const char *hub,
                      const char *topic)
 {
     struct td_client *client = plan->callback->client;
     struct hub_subscription *l = calloc(1, sizeof(*l));
+    unsigned char bytes[SECRET_BYTES];
 
     if (!l)
         return NULL;
@@ -543,10 +490,18 @@ hub_subscription_new(const struct hub_subscription_plan *plan, const char *hub,
     l->topic = strdup(topic);
     l->route = route_new(plan->callback, plan->max_bytes, on_arrival, l);
     l->wait = timer_new(client->loop, on_wait, l);
-    l->tell = timer_new(client->loop, on_tell, l);
-    if (!l->hub || !l->topic || !l->route || !l->wait || !l->tell ||
-        (!plan->has_no_secret && !make_secret(l)) ||
-        !begin_request(l, WEBSUB_SUBSCRIBE, l->hub)) {
+    l->report = timer_new(client->loop, on_report, l);
+    if (!l->hub || !l->topic || !l->route || !l->wait || !l->report ||
+        getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes)) {
+        hub_subscription_free(l);
+        return NULL;
+    }
+    if (!plan->has_no_secret) {
+        EVP_EncodeBlock((unsigned char *)stpcpy(l->secret, "whsec_"), bytes,
+                        sizeof(bytes));
+        l->key.secret = l->secret;
+    }
+    if (!begin_request(l, WEBSUB_SUBSCRIBE, l->hub)) {
         hub_subscription_free(l);
         return NULL;
     }
@@ -561,7 +516,7 @@ hub_subscription_free(struct hub_subscription *l)
     drop_request(l);
     route_free(l->route);
     timer_free(l->wait);
-    timer_free(l->tell);
+    timer_free(l->report);
     explicit_bzero(l->secret, sizeof(l->secret));
     free(l->hub);
     free(l->topic);

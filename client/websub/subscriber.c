@@ -188,24 +188,11 @@ is_proof(const struct td_subscriber *s, const struct problem *why)
            (why->rc == STATUS_REFUSED || why->rc == STATUS_GONE);
 }
 
-/* W-073: renews when about a quarter of the lease is left. */
-static void
-hold_subscription(struct td_subscriber *s)
-{
-    uint64_t ms = hub_subscription_lease_seconds(s->current) * 1000;
-    uint64_t spread = ms / 5;
-
-    enter_state(s, STATE_HOLDING);
-    s->n_failed = 0;
-    s->pause_ms = PAUSE_FIRST;
-    ms = ms * 13 / 20 +
-         pause_chance(spread < UINT32_MAX ? (unsigned)spread + 1 : UINT32_MAX);
-    timer_start(s->timer, ms > 500 ? ms : 500);
-}
-
 static void
 on_active(struct td_subscriber *s, struct hub_subscription *lease)
 {
+    uint64_t lease_s = hub_subscription_lease_seconds(lease);
+    uint64_t spread_ms = lease_s * 200, ms = lease_s * 650;
     char seconds[24];
 
     if (lease == s->next) {
@@ -218,9 +205,14 @@ on_active(struct td_subscriber *s, struct hub_subscription *lease)
         return; /* a repeat for the old lease, during its renewal */
     }
     s->was_active = true;
-    hold_subscription(s);
-    snprintf(seconds, sizeof(seconds), "%llu",
-             (unsigned long long)hub_subscription_lease_seconds(lease));
+    enter_state(s, STATE_HOLDING);
+    s->n_failed = 0;
+    s->pause_ms = PAUSE_FIRST;
+    /* W-073: renews when about a quarter of the lease is left. */
+    ms += pause_chance(spread_ms < UINT32_MAX ? (unsigned)spread_ms + 1
+                                              : UINT32_MAX);
+    timer_start(s->timer, ms > 500 ? ms : 500);
+    snprintf(seconds, sizeof(seconds), "%" PRIu64, lease_s);
     report_state(s, TD_ACTIVE, seconds);
 }
 
@@ -245,31 +237,23 @@ on_doubted(struct td_subscriber *s, const struct hub_subscription *lease,
 }
 
 static void
-remember_move(struct td_subscriber *s, const char *to)
-{
-    char *from_copy = to ? strdup(s->hub) : NULL;
-    char *to_copy = to ? strdup(to) : NULL;
-
-    if (!from_copy || !to_copy) {
-        free(from_copy);
-        free(to_copy);
-        return;
-    }
-    free(s->moved_from);
-    free(s->moved_to);
-    s->moved_from = from_copy;
-    s->moved_to = to_copy;
-}
-
-static void
 on_lease(struct hub_subscription *lease, enum hub_subscription_event event,
          const struct problem *why, void *user)
 {
     struct td_subscriber *s = user;
     bool is_ours = lease == s->next || lease == s->current;
+    const char *moved = hub_subscription_moved(lease);
+    char *from = NULL, *to = NULL;
 
-    if (lease == s->next && hub_subscription_moved(lease))
-        remember_move(s, hub_subscription_moved(lease));
+    if (lease == s->next && moved && (from = strdup(s->hub)) &&
+        (to = strdup(moved))) {
+        free(s->moved_from);
+        free(s->moved_to);
+        s->moved_from = from;
+        s->moved_to = to;
+    } else {
+        free(from);
+    }
     switch (event) {
     case HUB_SUBSCRIPTION_ACCEPTED:
         if (is_ours)
@@ -302,35 +286,19 @@ on_lease(struct hub_subscription *lease, enum hub_subscription_event event,
 /* Discovery */
 
 static void
-ask_hub(struct td_subscriber *s, const struct topic *topic)
+on_found(const struct problem *why, const struct topic *topic, void *user)
 {
-    /* The next one after each failure. */
-    const char *hub = topic->hubs[s->n_failed % topic->n_hubs];
-    const struct hub_subscription_plan plan = {
+    struct td_subscriber *s = user;
+    struct hub_subscription_plan plan = {
         .callback = s->callback,
         .deliveries = s->deliveries,
         .lease_s = s->options.lease_s,
         .has_no_secret = s->options.has_no_secret,
         .max_bytes = s->options.max_bytes,
-        .number = ++s->n_leases,
         .on_event = on_lease,
         .user = s,
     };
-
-    free(s->hub);
-    s->hub = strdup(hub);
-    if (s->moved_from && !strcmp(s->moved_from, hub) && s->n_failed == 0)
-        hub = s->moved_to;
-    enter_state(s, STATE_ASKING);
-    s->next = s->hub ? hub_subscription_new(&plan, hub, topic->self) : NULL;
-    if (!s->next)
-        retry_later(s, &no_memory);
-}
-
-static void
-on_found(const struct problem *why, const struct topic *topic, void *user)
-{
-    struct td_subscriber *s = user;
+    const char *hub;
 
     s->search = NULL;
     if (is_proof(s, why)) {
@@ -341,9 +309,19 @@ on_found(const struct problem *why, const struct topic *topic, void *user)
         retry_later(s, why);
         return;
     }
-    if (report_state(s, TD_DISCOVERED, topic->self) &&
-        s->state == STATE_SEEKING)
-        ask_hub(s, topic);
+    if (!report_state(s, TD_DISCOVERED, topic->self) ||
+        s->state != STATE_SEEKING)
+        return;
+    hub = topic->hubs[s->n_failed % topic->n_hubs]; /* another each time */
+    free(s->hub);
+    s->hub = strdup(hub);
+    if (s->moved_from && !strcmp(s->moved_from, hub) && s->n_failed == 0)
+        hub = s->moved_to;
+    enter_state(s, STATE_ASKING);
+    plan.number = ++s->n_leases;
+    s->next = s->hub ? hub_subscription_new(&plan, hub, topic->self) : NULL;
+    if (!s->next)
+        retry_later(s, &no_memory);
 }
 
 static void

@@ -77,12 +77,32 @@ set_self(struct topic_search *search, struct slice url)
 }
 
 static void
-look_at_headers(struct topic_search *search, const char *header)
+on_link(const struct pagelink *link, void *user)
 {
-    struct slice rest = slice_of(header);
+    struct topic_search *search = user;
+
+    if (!search->has_hubs && slice_has_word(link->rel, "hub"))
+        add_hub(search, link->href);
+    if (slice_has_word(link->rel, "self"))
+        set_self(search, link->href);
+}
+
+/* Reads the headers of the answer. */
+static void
+look_at_answer(struct topic_search *search, const struct fetch_answer *answer)
+{
+    struct slice rest = slice_of(answer->link);
     struct weblink link;
     struct buf url;
 
+    if (search->has_looked)
+        return;
+    search->has_looked = true;
+    search->url = strdup(answer->url);
+    search->type = strdup(answer->type);
+    search->is_memory |= !search->url || !search->type;
+    if (search->is_memory || answer->status / 100 != 2)
+        return;
     buf_init(&url, PAGELINK_URL_MAX);
     while (weblink_next(&rest, &link)) {
         if (link.is_of_another)
@@ -99,32 +119,6 @@ look_at_headers(struct topic_search *search, const char *header)
     buf_fini(&url);
     search->has_hubs = search->topic.n_hubs > 0;
     search->is_over = search->has_hubs && search->topic.self;
-}
-
-static void
-on_link(const struct pagelink *link, void *user)
-{
-    struct topic_search *search = user;
-
-    if (!search->has_hubs && slice_has_word(link->rel, "hub"))
-        add_hub(search, link->href);
-    if (slice_has_word(link->rel, "self"))
-        set_self(search, link->href);
-}
-
-/* Reads the headers of the answer. */
-static void
-look_at_answer(struct topic_search *search, const struct fetch_answer *answer)
-{
-    if (search->has_looked)
-        return;
-    search->has_looked = true;
-    search->url = strdup(answer->url);
-    search->type = strdup(answer->type);
-    if (!search->url || !search->type)
-        search->is_memory = true;
-    else if (answer->status / 100 == 2)
-        look_at_headers(search, answer->link);
 }
 
 static bool
