@@ -1,28 +1,21 @@
 #include "broker/base/client_address.h"
 
 #include <arpa/inet.h>
-#include <netinet/in.h>
+
+#include "proto/http/network_address.h"
 
 void
 client_address_set(struct client_address *client,
                    const struct sockaddr *address, uid_t uid)
 {
-    static const unsigned char mapped[12] = {[10] = 0xff, [11] = 0xff};
-    const struct sockaddr_in6 *in6 = (const void *)address;
-    const struct sockaddr_in *in = (const void *)address;
-
     memset(client, 0, sizeof(*client));
     client->family = address->sa_family;
     if (address->sa_family == AF_UNIX) {
         memcpy(client->address, &uid, sizeof(uid));
-    } else if (address->sa_family == AF_INET) {
-        memcpy(client->address, &in->sin_addr, sizeof(in->sin_addr));
-    } else if (address->sa_family == AF_INET6) {
-        memcpy(client->address, &in6->sin6_addr, sizeof(in6->sin6_addr));
-        if (memcmp(client->address, mapped, sizeof(mapped)) != 0)
-            return;
+    } else if (address_bytes(address, client->address) &&
+               address_is_mapped(client->address)) {
         client->family = AF_INET;
-        memmove(client->address, client->address + sizeof(mapped), 4);
+        memmove(client->address, client->address + 12, 4);
     }
 }
 

@@ -195,19 +195,12 @@ client_of(struct clients *c, const struct client_key *key)
 struct client *
 client_at(struct clients *c, const struct sockaddr *address)
 {
-    const struct sockaddr_in *four = (const void *)address;
-    const struct sockaddr_in6 *six = (const void *)address;
     struct client_key key = {.kind = CLIENT_IS_ADDRESS};
 
-    if (address->sa_family == AF_INET) {
-        memset(key.address + 10, 0xff, 2);
-        memcpy(key.address + MAPPED_BYTES, &four->sin_addr, 4);
-    } else if (address->sa_family == AF_INET6) {
-        memcpy(key.address, &six->sin6_addr,
-               IN6_IS_ADDR_V4MAPPED(&six->sin6_addr) ? 16 : 8);
-    } else {
+    if (!address_bytes(address, key.address))
         return NULL;
-    }
+    if (!address_is_mapped(key.address)) /* the network counts */
+        memset(key.address + 8, 0, 8);
     return client_of(c, &key);
 }
 

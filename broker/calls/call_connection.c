@@ -223,6 +223,13 @@ call_connection_hang_up(struct call_connection *p)
     p->socket = NULL;
 }
 
+void
+call_connection_clear_alarms(struct call_connection *p)
+{
+    loop_clear_alarm(p->caller->loop, &p->deadline);
+    loop_clear_alarm(p->caller->loop, &p->silence);
+}
+
 static void
 unkeep(struct call_connection *p)
 {
@@ -237,12 +244,9 @@ unkeep(struct call_connection *p)
 void
 call_connection_close(struct call_connection *p)
 {
-    struct caller *c = p->caller;
-
     unkeep(p);
     list_remove(&p->node);
-    loop_clear_alarm(c->loop, &p->deadline);
-    loop_clear_alarm(c->loop, &p->silence);
+    call_connection_clear_alarms(p);
     call_connection_hang_up(p);
     p->host->n_connections--;
     place_leave(p->host);

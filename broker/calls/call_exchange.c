@@ -259,8 +259,7 @@ release_call(struct call_connection *p)
 {
     struct call *call = p->call;
 
-    loop_clear_alarm(p->caller->loop, &p->deadline);
-    loop_clear_alarm(p->caller->loop, &p->silence);
+    call_connection_clear_alarms(p);
     p->call = NULL;
     call->own.handle = NULL;
     return call;
@@ -304,8 +303,7 @@ cut(struct call_connection *p)
         return;
     }
     call_connection_hang_up(p);
-    loop_clear_alarm(p->caller->loop, &p->deadline);
-    loop_clear_alarm(p->caller->loop, &p->silence);
+    call_connection_clear_alarms(p);
 }
 
 static void
@@ -697,8 +695,7 @@ set_whole(struct call_connection *p, bool is_kept)
 {
     p->now.end = BODY_WHOLE;
     p->now.is_kept = is_kept;
-    loop_clear_alarm(p->caller->loop, &p->deadline);
-    loop_clear_alarm(p->caller->loop, &p->silence);
+    call_connection_clear_alarms(p);
 }
 
 /* Returns false if the call has ended, or waits for the user. */

@@ -69,14 +69,10 @@ has_room(struct limit limit, const struct call_count *all,
 static bool
 is_host(struct slice host)
 {
-    char address[INET6_ADDRSTRLEN];
     struct in6_addr six;
 
     if (slice_starts(host, "["))
-        return host.data[host.size - 1] == ']' &&
-               slice_copy(address, sizeof(address),
-                          (struct slice){host.data + 1, host.size - 2}) &&
-               inet_pton(AF_INET6, address, &six) == 1;
+        return address_read_bracketed(host, &six);
     for (size_t i = 0; i < host.size; i++)
         if ((unsigned char)host.data[i] >= 0x80 ||
             strchr(NO_HOST_BYTES, host.data[i]))

@@ -315,6 +315,9 @@ struct call_connection *call_connection_take_kept(struct caller *caller,
 /* Keeps an open connection for the next call to its host. */
 void call_connection_keep(struct call_connection *connection);
 
+/* Its call has no limit of time any more. */
+void call_connection_clear_alarms(struct call_connection *connection);
+
 /* Closes its socket; only call_connection_close is left. */
 void call_connection_hang_up(struct call_connection *connection);
 

@@ -217,12 +217,11 @@ add_description(struct buf *to, struct set *set, const struct head *head)
                    head->list, head->last - head->list_after, head->list_bytes,
                    head->list - head->first_list, head->file_bytes);
     before = ",\"subscribers\":{";
-    for (size_t i = 0; i < transports_count(); i++) {
+    for (size_t i = 0; i < TRANSPORTS; i++) {
         unsigned n =
             atomic_load_explicit(&set->subscribers[i], memory_order_relaxed);
 
-        buf_add_format(to, "%s\"%s\":%u", before,
-                       transports_of_number(i)->label, n);
+        buf_add_format(to, "%s\"%s\":%u", before, transport_rows[i].label, n);
         before = ",";
     }
     BUF_ADD(to, "}");
@@ -547,9 +546,9 @@ handle_set_rate_get(struct http *http, struct request *rq,
     BUF_ADD(&text, ",");
     rates_write(&text, &rate);
     BUF_ADD(&text, ",\"readers\":{");
-    for (size_t i = 0; i < transports_count(); i++) {
+    for (size_t i = 0; i < TRANSPORTS; i++) {
         buf_add_format(&text, "%s\"%s\":{\"connected\":%u,\"lag\":%u}", before,
-                       transports_of_number(i)->label,
+                       transport_rows[i].label,
                        atomic_load_explicit(&target->set->subscribers[i],
                                             memory_order_relaxed),
                        rate.transport_lags[i]);

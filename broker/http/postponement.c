@@ -23,7 +23,7 @@ on_gone(struct request *rq)
 {
     struct postponement *p = request_user(rq);
 
-    catch_up_waits_cancel(&p->wait);
+    list_remove(&p->wait.node);
     p->go_on(p, NULL);
 }
 

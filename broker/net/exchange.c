@@ -76,7 +76,7 @@ refuse_upgrade(struct request *rq)
 static bool
 refuse_here(struct request *rq)
 {
-    struct problem stopping = {"the server is stopping", 0, 0}, why = {""};
+    struct problem stopping = {"the server is stopping"}, why = {""};
     struct slice forwarded = {NULL, 0}, x_forwarded_for = {NULL, 0};
     enum method method = METHOD_GET;
 
@@ -231,7 +231,7 @@ take_head(struct connection *c, struct slice bytes)
 {
     struct service *s = c->service;
     struct server *server = s->server;
-    struct problem why = {"", 0, 0};
+    struct problem why = {""};
     struct request *rq = NULL;
     enum status rc;
 
@@ -324,7 +324,7 @@ static size_t
 read_chunked(struct connection *c, struct slice bytes)
 {
     struct request *rq = c->request;
-    struct problem why = {"", 0, 0};
+    struct problem why = {""};
     struct slice rest = bytes, data;
 
     while (c->phase == &exchange_body && is_reading(c)) {
@@ -374,7 +374,7 @@ take_body(struct connection *c, struct slice bytes)
 static void
 check_body(struct connection *c, int64_t now_us)
 {
-    struct problem why = {"too little of the body came in time", 0, 0};
+    struct problem why = {"too little of the body came in time"};
 
     if (is_reading(c) && !connection_check_receiving(c, now_us))
         break_off(c->request, STATUS_LATE, &why);

@@ -4,7 +4,6 @@
 
 #include "base/clock.h"
 #include "broker/base/diag.h"
-#include "broker/net/client_trust.h"
 #include "broker/net/connection.h"
 #include "broker/net/exchange.h"
 #include "broker/net/service.h"
@@ -391,7 +390,7 @@ request_certificate(const struct request *rq,
     const struct ssl_st *ssl =
         rq->connection ? rq->connection->socket.ssl : NULL;
 
-    return ssl && client_trust_proof(ssl, fingerprint, ends_us);
+    return ssl && tls_client_proof(ssl, fingerprint, ends_us);
 }
 
 struct client *

@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "broker/base/diag.h"
-#include "broker/net/client_trust.h"
 #include "broker/net/connection.h"
 #include "broker/net/exchange.h"
 #include "broker/net/service.h"
@@ -345,8 +344,7 @@ bool
 server_trust(struct server *server, struct stack_st_X509 *authorities)
 {
     if (server->tls)
-        return tls_trust(server->tls,
-                         authorities ? client_trust_new(authorities) : NULL);
+        return tls_trust(server->tls, authorities);
     certificates_free(authorities);
     return false;
 }

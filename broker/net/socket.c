@@ -7,7 +7,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
-#include "broker/net/client_trust.h"
+#include "broker/base/diag.h"
 #include "broker/net/tcp.h"
 
 /* The first byte of a TLS handshake (RFC 8446 section 5.1). */
@@ -107,9 +107,12 @@ static int
 tls_result(struct socket *s, int rc, uint8_t *on)
 {
     int error = SSL_get_error(s->ssl, rc);
+    long verified = SSL_get_verify_result(s->ssl);
 
-    if (error == SSL_ERROR_SSL && !SSL_is_init_finished(s->ssl))
-        client_trust_report(s->ssl);
+    if (error == SSL_ERROR_SSL && !SSL_is_init_finished(s->ssl) &&
+        verified != X509_V_OK)
+        DIAG(DIAG_INFO, "net", "the certificate of a client is refused",
+             diag_text("error", X509_verify_cert_error_string(verified)));
     ERR_clear_error();
     if (error != SSL_ERROR_WANT_READ && error != SSL_ERROR_WANT_WRITE)
         return -1;

@@ -31,10 +31,10 @@
 
 #include "proto/problem.h"
 
-struct client_trust;
 struct identity;
 struct socket;
 struct ssl_st;
+struct stack_st_X509;
 struct tls;
 
 /* The socket has room to write, or something to read: bytes, their end, or an
@@ -117,10 +117,17 @@ void tls_close(struct tls *tls);
  * any. */
 bool tls_show(struct tls *tls, struct identity *id);
 
-/* Takes over `trust` (NULL: none) for new sessions. False: it equals the one
- * before. One thread at a time, any. */
-bool tls_trust(struct tls *tls, struct client_trust *trust);
+/* Takes over the authorities of clients (NULL: none) for new sessions. A ticket
+ * of a session with others resumes nothing. False: they equal those before. One
+ * thread at a time, any. */
+bool tls_trust(struct tls *tls, struct stack_st_X509 *authorities);
 
 /* Makes a session on a connected socket, which the caller keeps: the first read
  * or write begins the handshake. Any thread; then that thread's. */
 struct ssl_st *tls_session(struct tls *tls, int fd);
+
+/* Writes the SHA-256 of the certificate that the client has proved to have, 64
+ * digits and NUL, and when it expires. False: none, or it has expired
+ * meanwhile. */
+bool tls_client_proof(const struct ssl_st *ssl, char *fingerprint,
+                      int64_t *ends_us);

@@ -130,7 +130,7 @@ begin_stream(struct request *rq, const struct stream_handlers *handlers,
              void *user)
 {
     struct connection *c = rq->connection;
-    struct problem why = {"", 0, 0};
+    struct problem why = {""};
     struct stream *stream;
 
     if (connection_count_stream(c, &why)) {

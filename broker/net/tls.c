@@ -12,9 +12,9 @@
 #include "base/openssl.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
-#include "broker/net/client_trust.h"
 #include "broker/net/server.h"
 #include "broker/net/socket.h"
+#include "proto/number.h"
 
 struct identity {
     X509 *cert;
@@ -22,6 +22,18 @@ struct identity {
     EVP_PKEY *key;
     int64_t end_us; /* of the first of these certificates to expire */
     unsigned char digest[CERTIFICATES_DIGEST_SIZE]; /* of cert, chain */
+};
+
+/* The authorities that clients' certificates need. A client is asked for a
+ * certificate, and need not send one. A certificate that it sends must be valid
+ * today, for the purpose of clients, and lead to an authority of
+ * --tls-client-ca; else the handshake fails. */
+struct client_trust {
+    STACK_OF(X509) * authorities;
+    X509_STORE *store;
+    STACK_OF(X509_NAME) * names; /* sent to clients: which to choose */
+    unsigned char id[CERTIFICATES_DIGEST_SIZE]; /* tickets are good for the same
+                                                   authorities alone */
 };
 
 struct tls {
@@ -207,20 +219,83 @@ tls_show(struct tls *tls, struct identity *id)
     return is_new;
 }
 
-bool
-tls_trust(struct tls *tls, struct client_trust *trust)
+static void
+free_trust(struct client_trust *t)
 {
-    bool is_new = !client_trust_is_same(trust, tls->trust);
-    struct client_trust *last;
+    if (!t)
+        return;
+    certificates_free(t->authorities);
+    X509_STORE_free(t->store);
+    sk_X509_NAME_pop_free(t->names, X509_NAME_free);
+    free(t);
+}
 
+bool
+tls_trust(struct tls *tls, STACK_OF(X509) * authorities)
+{
+    struct client_trust *t = authorities ? memory_new(1, sizeof(*t)) : NULL;
+    struct client_trust *last = tls->trust; /* only this thread changes it */
+    bool is_new;
+
+    if (t) {
+        t->authorities = authorities;
+        t->store = X509_STORE_new();
+        t->names = sk_X509_NAME_new_null();
+        (void)certificates_digest(authorities, t->id);
+    }
+    for (int i = 0; t && i < sk_X509_num(authorities); i++) {
+        X509 *one = sk_X509_value(authorities, i);
+
+        sk_X509_NAME_push(t->names, X509_NAME_dup(X509_get_subject_name(one)));
+        X509_STORE_add_cert(t->store, one);
+    }
+    is_new =
+        t && last ? memcmp(t->id, last->id, sizeof(t->id)) != 0 : t != last;
     pthread_mutex_lock(&tls->mutex);
-    last = tls->trust;
-    tls->trust = trust;
+    tls->trust = t;
     pthread_mutex_unlock(&tls->mutex);
     metrics_set_label(METRIC_CERTIFICATE_END, CERTIFICATE_CLIENT_CA,
-                      client_trust_end_us(trust));
-    client_trust_free(last);
+                      t ? certificates_end_us(authorities) : 0);
+    free_trust(last);
     return is_new;
+}
+
+SSL *
+tls_session(struct tls *tls, int fd)
+{
+    SSL *ssl = SSL_new(tls->ctx);
+    const struct client_trust *t;
+
+    SSL_set_fd(ssl, fd);
+    pthread_mutex_lock(&tls->mutex);
+    t = tls->trust;
+    if (t) { /* asks for a certificate in the handshake */
+        SSL_set0_CA_list(ssl, SSL_dup_CA_list(t->names));
+        SSL_set_verify(ssl, SSL_VERIFY_PEER, NULL);
+        SSL_set1_verify_cert_store(ssl, t->store);
+        SSL_set_session_id_context(ssl, t->id, sizeof(t->id));
+    }
+    pthread_mutex_unlock(&tls->mutex);
+    SSL_set_accept_state(ssl);
+    return ssl;
+}
+
+bool
+tls_client_proof(const SSL *ssl, char *fingerprint, int64_t *ends_us)
+{
+    const X509 *cert = SSL_get0_peer_certificate(ssl);
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned size = 0;
+
+    /* A resumed session, and a connection that stays, outlive the certificate's
+     * last day. */
+    if (!cert || SSL_get_verify_result(ssl) != X509_V_OK ||
+        X509_cmp_current_time(X509_get0_notAfter(cert)) <= 0 ||
+        X509_digest(cert, EVP_sha256(), digest, &size) != 1)
+        return false;
+    *ends_us = certificate_end_us(cert);
+    *hex_write(fingerprint, digest, size) = '\0';
+    return true;
 }
 
 void
@@ -230,21 +305,7 @@ tls_close(struct tls *tls)
         return;
     SSL_CTX_free(tls->ctx);
     identity_free(tls->identity);
-    client_trust_free(tls->trust);
+    free_trust(tls->trust);
     pthread_mutex_destroy(&tls->mutex);
     free(tls);
-}
-
-SSL *
-tls_session(struct tls *tls, int fd)
-{
-    SSL *ssl = SSL_new(tls->ctx);
-
-    SSL_set_fd(ssl, fd);
-    pthread_mutex_lock(&tls->mutex);
-    if (tls->trust)
-        client_trust_ask(tls->trust, ssl);
-    pthread_mutex_unlock(&tls->mutex);
-    SSL_set_accept_state(ssl);
-    return ssl;
 }

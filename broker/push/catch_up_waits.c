@@ -27,12 +27,6 @@ catch_up_waits_begin(struct catch_up_waits *waits, struct service *service,
 }
 
 void
-catch_up_waits_cancel(struct catch_up_wait *wait)
-{
-    list_remove(&wait->node);
-}
-
-void
 catch_up_waits_wake(struct catch_up_waits *waits)
 {
     struct service *service =

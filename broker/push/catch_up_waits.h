@@ -24,7 +24,7 @@
 
 /* A member of a struct of its owner. */
 struct catch_up_wait {
-    struct list node;
+    struct list node; /* removed from its list: the wait ends without a call */
     int64_t since_us; /* steady clock */
     /* Called once, later, unless the wait is cancelled. */
     void (*resume)(struct catch_up_wait *wait, bool is_certain);
@@ -46,10 +46,6 @@ void catch_up_waits_init(struct catch_up_waits *waits, struct log *log);
 MUST_CHECK bool catch_up_waits_begin(struct catch_up_waits *waits,
                                      struct service *service,
                                      struct catch_up_wait *wait);
-
-/* Ends a wait without a call. Harmless if it has ended, or never began: then
- * its node is in no list. */
-void catch_up_waits_cancel(struct catch_up_wait *wait);
 
 /* Has the thread call catch_up_waits_go_on, if anybody waits. */
 void catch_up_waits_wake(struct catch_up_waits *waits);

@@ -129,7 +129,7 @@ close_now(struct subscriber *s, unsigned code, const char *reason,
         reader_release(s->reader);
     }
     s->is_closing = true;
-    transports_close(transports_of_number(s->kind), s->stream, &ending);
+    transports_close(&transport_rows[s->kind], s->stream, &ending);
 }
 
 /* Closes it with a code that says why. A client that waits for
@@ -281,7 +281,7 @@ send_note(struct many *many, const char *event, struct slice json,
     struct buf wire;
 
     buf_init(&wire, STREAM_FRAME_MAX);
-    transports_note(transports_of_number(s->kind), &wire, event, json, id);
+    transports_note(&transport_rows[s->kind], &wire, event, json, id);
     sent = stream_write(s->stream, wire.data, wire.size);
     buf_fini(&wire);
     if (sent == STREAM_DEAD) {
@@ -594,7 +594,7 @@ look_at_all(struct push_thread *t)
         if (is_denied(s, now_us))
             close_denied(s);
     }
-    for (size_t i = 0; i < transports_count(); i++) {
+    for (size_t i = 0; i < TRANSPORTS; i++) {
         atomic_store_explicit(&t->lags[i].sum, lags[i].sum,
                               memory_order_relaxed);
         atomic_store_explicit(&t->lags[i].max, lags[i].max,
@@ -605,7 +605,7 @@ look_at_all(struct push_thread *t)
 void
 push_measure(struct push *push)
 {
-    for (size_t i = 0; i < transports_count(); i++) {
+    for (size_t i = 0; i < TRANSPORTS; i++) {
         uint64_t sum = 0, max = 0;
 
         for (unsigned n = 0; n < push->n_threads; n++) {
@@ -776,7 +776,7 @@ on_gone(struct stream *stream, void *user)
     }
     list_remove(&many->node);
     list_remove(&many->owing);
-    catch_up_waits_cancel(&many->catch_up_wait);
+    list_remove(&many->catch_up_wait.node);
     follow_request_fini(&many->ahead);
     stream_sets_fini(&many->sets);
     filters_leave(many->sets.filter);
@@ -929,7 +929,7 @@ push_accept(struct push *push, struct request *rq, const struct push_wish *wish,
     list_init(&s->idle_node);
     s->is_many = many != NULL;
     s->is_gone = wish->is_gone;
-    s->kind = (uint8_t)transports_number(wish->transport);
+    s->kind = (uint8_t)(wish->transport - transport_rows);
     s->principal = principal_ref(wish->principal);
     metrics_add_label(METRIC_SUBSCRIBERS, s->kind, 1);
     if (many) {
@@ -1025,8 +1025,8 @@ push_open(struct push **result, struct registry *registry, unsigned threads,
     registry_each(registry, note_number, &newest);
     push->registry = registry;
     push->n_threads = threads;
-    for (size_t i = 0; i < transports_count(); i++)
-        metrics_name(LABEL_TRANSPORT, i, transports_of_number(i)->label);
+    for (size_t i = 0; i < TRANSPORTS; i++)
+        metrics_name(LABEL_TRANSPORT, i, transport_rows[i].label);
     for (unsigned i = 0; i < threads; i++) {
         struct push_thread *t = &push->threads[i];
 

@@ -7,7 +7,7 @@
 
 /* An event stream carries JSON only: every client would have to take the lines
  * of XML apart and put them together again. */
-static const struct transport transports[] = {
+const struct transport transport_rows[TRANSPORTS] = {
     {"websocket-json", "resourcesync.json", MESSAGE_JSON},
     {"websocket-xml", "resourcesync.xml", MESSAGE_XML},
     {"websocket-json-deflate", "resourcesync.json", MESSAGE_JSON,
@@ -21,27 +21,7 @@ static const struct transport transports[] = {
      .is_of_many = true},
 };
 
-#define N_TRANSPORTS (sizeof(transports) / sizeof(transports[0]))
-
-_Static_assert(N_TRANSPORTS <= SET_TRANSPORTS_MAX, "each is counted");
-
-size_t
-transports_count(void)
-{
-    return N_TRANSPORTS;
-}
-
-unsigned
-transports_number(const struct transport *transport)
-{
-    return (unsigned)(transport - transports);
-}
-
-const struct transport *
-transports_of_number(size_t number)
-{
-    return &transports[number];
-}
+_Static_assert(TRANSPORTS <= SET_TRANSPORTS_MAX, "each is counted");
 
 /* Which one */
 
@@ -49,17 +29,17 @@ const struct transport *
 transports_of_websocket(bool has_offer, struct slice offer, bool is_deflated)
 {
     if (!has_offer)
-        offer = slice_of(transports[0].subprotocol);
+        offer = slice_of(transport_rows[0].subprotocol);
     while (offer.size > 0) { /* a comma-separated list */
         struct slice name = slice_take_until(&offer, " \t,");
 
         if (name.size == 0)
             slice_skip(&offer, 1);
-        for (size_t i = 0; i < N_TRANSPORTS; i++)
-            if (transports[i].subprotocol &&
-                transports[i].is_deflated == is_deflated &&
-                slice_is(name, transports[i].subprotocol))
-                return &transports[i];
+        for (size_t i = 0; i < TRANSPORTS; i++)
+            if (transport_rows[i].subprotocol &&
+                transport_rows[i].is_deflated == is_deflated &&
+                slice_is(name, transport_rows[i].subprotocol))
+                return &transport_rows[i];
     }
     return NULL;
 }
@@ -67,7 +47,7 @@ transports_of_websocket(bool has_offer, struct slice offer, bool is_deflated)
 const struct transport *
 transports_of_events(bool is_1_0, bool is_of_many)
 {
-    const struct transport *t = transports;
+    const struct transport *t = transport_rows;
 
     while (t->subprotocol || t->is_1_0 != is_1_0 || t->is_of_many != is_of_many)
         t++;
@@ -79,10 +59,10 @@ transports_offer(struct buf *to)
 {
     const char *before = "";
 
-    for (size_t i = 0; i < N_TRANSPORTS; i++) {
-        if (!transports[i].subprotocol || transports[i].is_deflated)
+    for (size_t i = 0; i < TRANSPORTS; i++) {
+        if (!transport_rows[i].subprotocol || transport_rows[i].is_deflated)
             continue;
-        buf_add_format(to, "%s%s", before, transports[i].subprotocol);
+        buf_add_format(to, "%s%s", before, transport_rows[i].subprotocol);
         before = ", ";
     }
 }
@@ -168,7 +148,7 @@ wrap_message(struct shared_message *shared, const struct message *message,
              enum log_patience patience, struct problem *why)
 {
     const struct channel *channel = &shared->wish.channel;
-    const struct transport *transport = &transports[channel->kind];
+    const struct transport *transport = &transport_rows[channel->kind];
     struct deflater own;
     struct buf wire;
 
@@ -201,7 +181,7 @@ transports_make(struct shared_message *shared, enum log_patience patience,
     struct set *set = wish->channel.set;
     struct message_wish content = {
         .set = set,
-        .form = transports[wish->channel.kind].form,
+        .form = transport_rows[wish->channel.kind].form,
         .after = wish->after,
         .upto = wish->upto,
         .filter = wish->filter,
@@ -224,8 +204,8 @@ transports_make(struct shared_message *shared, enum log_patience patience,
     if (rc)
         return rc;
     /* Later wishes find the load. */
-    if (transports[wish->channel.kind].is_deflated && patience == LOG_MEMORY &&
-        message.size > DEFLATER_AT_ONCE)
+    if (transport_rows[wish->channel.kind].is_deflated &&
+        patience == LOG_MEMORY && message.size > DEFLATER_AT_ONCE)
         rc = STATUS_AGAIN;
     else
         rc = wrap_message(shared, &message, patience, why);

@@ -68,11 +68,9 @@ transports_of_websocket(bool has_offer, struct slice offer, bool is_deflated);
 /* The transport of an event stream, of one set or of many. */
 const struct transport *transports_of_events(bool is_1_0, bool is_of_many);
 
-/* How many there are, at most SET_TRANSPORTS_MAX; the number of one, below it;
- * and the transport of a number. */
-size_t transports_count(void);
-unsigned transports_number(const struct transport *transport);
-const struct transport *transports_of_number(size_t number);
+/* All of them; the number of one is its place. */
+#define TRANSPORTS 8
+extern const struct transport transport_rows[TRANSPORTS];
 
 /* Appends the subprotocols, for an error's text: "resourcesync.json, ...". */
 void transports_offer(struct buf *to);

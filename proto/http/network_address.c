@@ -92,8 +92,8 @@ set_mapped(unsigned char to[16], const void *ipv4)
     memcpy(to + MAPPED_BYTES, ipv4, 4);
 }
 
-static bool
-is_mapped(const unsigned char address[16])
+bool
+address_is_mapped(const unsigned char address[16])
 {
     static const unsigned char prefix[MAPPED_BYTES] = {
         [10] = 0xff,
@@ -118,7 +118,7 @@ mask_byte(unsigned length, unsigned i)
 static bool
 contains_address(const struct network *network, const unsigned char address[16])
 {
-    if (network->length < MAPPED_BITS && is_mapped(address))
+    if (network->length < MAPPED_BITS && address_is_mapped(address))
         return false;
     for (unsigned i = 0; i < 16; i++)
         if ((address[i] ^ network->address[i]) & mask_byte(network->length, i))
@@ -310,9 +310,8 @@ reach_of_inner(const struct networks *allowed, const unsigned char address[16])
     return ADDRESS_PUBLIC;
 }
 
-/* IPv4 as mapped IPv6. False: neither. */
-static bool
-read_bytes(const struct sockaddr *address, unsigned char bytes[16])
+bool
+address_bytes(const struct sockaddr *address, unsigned char bytes[16])
 {
     if (address->sa_family == AF_INET)
         set_mapped(bytes, (const char *)address +
@@ -334,7 +333,7 @@ networks_contain(const struct networks *networks,
 
     if (address->sa_family == AF_UNIX)
         return networks->has_unix;
-    return read_bytes(address, bytes) && is_listed(networks, bytes);
+    return address_bytes(address, bytes) && is_listed(networks, bytes);
 }
 
 enum address_reach
@@ -343,9 +342,9 @@ address_reach(const struct networks *allowed, const struct sockaddr *address)
     unsigned char bytes[16];
     enum address_reach own = ADDRESS_PUBLIC; /* without an address inside it */
 
-    if (!read_bytes(address, bytes))
+    if (!address_bytes(address, bytes))
         return ADDRESS_LOOPBACK;
-    if (is_mapped(bytes))
+    if (address_is_mapped(bytes))
         return reach_of_ipv4(allowed, bytes + MAPPED_BYTES);
     if (!is_listed(allowed, bytes))
         own = reach_in(special_ipv6, N_ELEMENTS(special_ipv6), bytes,
@@ -384,6 +383,18 @@ address_read(const char *text, struct sockaddr_storage *address)
     else
         return false;
     return true;
+}
+
+bool
+address_read_bracketed(struct slice host, struct in6_addr *address)
+{
+    char text[INET6_ADDRSTRLEN];
+
+    return host.size >= 2 && host.data[0] == '[' &&
+           host.data[host.size - 1] == ']' &&
+           slice_copy(text, sizeof(text),
+                      (struct slice){host.data + 1, host.size - 2}) &&
+           inet_pton(AF_INET6, text, address) == 1;
 }
 
 bool

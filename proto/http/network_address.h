@@ -84,6 +84,15 @@ enum address_reach address_reach(const struct networks *allowed,
 bool address_may_be_called(const struct networks *allowed,
                            const struct sockaddr *address);
 
+/* Reads an IPv6 address in the brackets of a URL's host. */
+struct in6_addr;
+bool address_read_bracketed(struct slice host, struct in6_addr *address);
+
+/* Writes the bytes of an address of IP; those of IPv4 as mapped IPv6 (RFC 4291
+ * section 2.5.5.2), of which address_is_mapped is true. False: it is none. */
+bool address_bytes(const struct sockaddr *address, unsigned char bytes[16]);
+bool address_is_mapped(const unsigned char bytes[16]);
+
 /* True if a URL's host, brackets of IPv6 included, is an address of loopback as
  * it is written (127.1.2.3, [::1]) or the name localhost. A name that resolves
  * to loopback is not: its owner may change that at any moment. */

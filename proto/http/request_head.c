@@ -19,8 +19,9 @@
  */
 #include "proto/http/request_head.h"
 
-#include <arpa/inet.h>
+#include <netinet/in.h>
 
+#include "proto/http/network_address.h"
 #include "proto/number.h"
 #include "proto/token.h"
 #include "proto/uri.h"
@@ -31,9 +32,6 @@
 
 /* "HTTP/1.1" */
 #define VERSION_SIZE 8
-
-/* The longest address in the brackets of a host. */
-#define ADDRESS_SIZE_MAX 45
 
 struct reading {
     struct request_head *head;
@@ -267,31 +265,20 @@ note_field(struct request_head *h, struct meaning *m,
     }
 }
 
-/* Takes "[::1]" off the front. */
-static bool
-take_bracketed(struct slice *host)
-{
-    const char *end = memchr(host->data, ']', host->size);
-    char address[ADDRESS_SIZE_MAX + 1] = "";
-    struct in6_addr binary;
-    size_t size = end ? (size_t)(end - host->data) - 1 : 0;
-
-    if (size == 0 || size > ADDRESS_SIZE_MAX)
-        return false;
-    memcpy(address, host->data + 1, size);
-    *host = slice_from(*host, size + 2);
-    return inet_pton(AF_INET6, address, &binary) == 1;
-}
-
 /* True if `host` is host[:port]. The port may be empty (RFC 3986
  * section 3.2.3); brackets hold an IPv6 address. */
 static bool
 is_host(struct slice host)
 {
+    struct in6_addr six;
+    struct slice name;
     uint64_t port;
 
     if (host.size > 0 && host.data[0] == '[') {
-        if (!take_bracketed(&host))
+        name = slice_take_until(&host, "]");
+        if (!slice_take_char(&host, ']') ||
+            !address_read_bracketed((struct slice){name.data, name.size + 1},
+                                    &six))
             return false;
     } else {
         size_t size = span_of(host, IN_HOST);

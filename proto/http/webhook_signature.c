@@ -32,12 +32,6 @@ struct signer {
     EVP_MAC_CTX *keyed_webhook; /* NULL: not in that format */
 };
 
-const char *
-signature_method_name(enum signature_method method)
-{
-    return methods[method].name;
-}
-
 enum status
 signature_method_of(struct slice name, enum signature_method *method)
 {

@@ -26,10 +26,8 @@ enum signature_method {
 /* "v1,", 44 characters of base64, NUL. */
 #define WEBHOOK_SIGNATURE_SIZE 48
 
-/* "sha1", "sha256", "sha384", "sha512", in this case alone. */
-const char *signature_method_name(enum signature_method method);
-
-/* STATUS_INVALID: there is no such method. */
+/* "sha1", "sha256", "sha384", "sha512", in this case alone. STATUS_INVALID:
+ * there is no such method. */
 MUST_CHECK enum status signature_method_of(struct slice name,
                                            enum signature_method *method);
 

@@ -236,18 +236,6 @@ port_of(const struct url *url)
     return number_read(url->port, &port) && port <= 65535 ? (unsigned)port : 0;
 }
 
-/* The address in the brackets. */
-static bool
-is_ipv6(struct slice host, struct in6_addr *address)
-{
-    char text[INET6_ADDRSTRLEN];
-
-    return host.size >= 2 && host.data[host.size - 1] == ']' &&
-           slice_copy(text, sizeof(text),
-                      (struct slice){host.data + 1, host.size - 2}) &&
-           inet_pton(AF_INET6, text, address) == 1;
-}
-
 /* Names of letters, digits, "-" and "_", and dots between them. Escapes,
  * which a client might decode on its own before it looks an address up, are
  * not among them; nor is a dot at the end, a second name of the same host. */
@@ -289,7 +277,7 @@ check_authority(const struct url *url, const char *what, struct problem *why)
                        "%s: a host beyond ASCII has to be written in its "
                        "\"xn--\" form: \"%s\"",
                        what, problem_quote(url->host).text);
-    if (url->host.data[0] == '[' ? !is_ipv6(url->host, &address)
+    if (url->host.data[0] == '[' ? !address_read_bracketed(url->host, &address)
                                  : !is_name(url->host))
         return problem(why, STATUS_MALFORMED, "%s: no valid host: \"%s\"", what,
                        problem_quote(url->host).text);
@@ -453,10 +441,10 @@ add_host(struct buf *to, struct slice host)
     }
     memcpy(text, host.data, host.size);
     text[host.size] = '\0';
-    if (is_ipv6(host, &six) && IN6_IS_ADDR_V4MAPPED(&six)) {
+    if (address_read_bracketed(host, &six) && IN6_IS_ADDR_V4MAPPED(&six)) {
         memcpy(&four, &six.s6_addr[12], sizeof(four));
         buf_add_text(to, inet_ntop(AF_INET, &four, text, sizeof(text)));
-    } else if (is_ipv6(host, &six)) {
+    } else if (address_read_bracketed(host, &six)) {
         BUF_ADD(to, "[");
         buf_add_text(to, inet_ntop(AF_INET6, &six, text, sizeof(text)));
         BUF_ADD(to, "]");

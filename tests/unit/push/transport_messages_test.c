@@ -45,8 +45,8 @@ static struct shared_wish
 wish_on(const struct transport *transport, uint64_t after, uint64_t upto)
 {
     return (struct shared_wish){
-        .channel = transports_channel(w.set, transports_number(transport),
-                                      &w.deflater),
+        .channel = transports_channel(
+            w.set, (unsigned)(transport - transport_rows), &w.deflater),
         .after = after,
         .upto = upto,
     };

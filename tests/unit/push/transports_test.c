@@ -108,26 +108,24 @@ TEST(numbers_them_all)
     };
     unsigned seen = 0;
 
-    assert_int_equal(transports_count(), sizeof(all) / sizeof(all[0]));
-    for (size_t i = 0; i < transports_count(); i++) {
-        assert_in_range(transports_number(all[i]), 0, transports_count() - 1);
-        assert_ptr_equal(transports_of_number(transports_number(all[i])),
-                         all[i]);
-        seen |= 1u << transports_number(all[i]);
+    assert_int_equal(TRANSPORTS, sizeof(all) / sizeof(all[0]));
+    for (size_t i = 0; i < TRANSPORTS; i++) {
+        assert_in_range(all[i] - transport_rows, 0, TRANSPORTS - 1);
+        seen |= 1u << (all[i] - transport_rows);
     }
-    assert_int_equal(seen, (1u << transports_count()) - 1);
+    assert_int_equal(seen, (1u << TRANSPORTS) - 1);
 }
 
 /* Subscribers per transport. Two rows with one label would be
  * one time series twice. */
 TEST(each_has_its_own_label_in_the_metrics)
 {
-    for (size_t i = 0; i < transports_count(); i++) {
-        const char *label = transports_of_number(i)->label;
+    for (size_t i = 0; i < TRANSPORTS; i++) {
+        const char *label = transport_rows[i].label;
 
         assert_non_null(label);
         for (size_t j = 0; j < i; j++)
-            assert_string_not_equal(label, transports_of_number(j)->label);
+            assert_string_not_equal(label, transport_rows[j].label);
     }
     assert_string_equal(
         transports_of_websocket(true, SLICE("resourcesync.xml"), false)->label,
