@@ -19,7 +19,6 @@
 
 #include "proto/input/input_reader.h"
 #include "proto/json/json_parse.h"
-#include "proto/resourcesync/entry_members.h"
 #include "proto/swar.h"
 
 /* Members and their values */
@@ -71,7 +70,7 @@ enum {
     IN_ATTRIBUTE = 1 << PLACE_ATTRIBUTE
 };
 
-/* What JSON has of entry_members.h. */
+/* What JSON has of entry_builder.h. */
 static const struct member {
     const char *name;
     unsigned values;
@@ -465,12 +464,24 @@ set_attribute_member(struct json_read *j, enum entry_member member,
     return entry_copy(&j->reader->entry, text, to, why);
 }
 
+/* Reads the document's name, which has to be a key: visible ASCII. */
+static enum status
+set_id(struct key *id, struct slice text, struct problem *why)
+{
+    if (!key_is_valid(text))
+        return problem(why, STATUS_INVALID,
+                       "id: not 1 to %d visible ASCII characters: \"%s\"",
+                       KEY_SIZE_MAX, problem_quote(text).text);
+    memcpy(id->text, text.data, text.size);
+    id->size = text.size;
+    return STATUS_OK;
+}
+
 static enum status
 on_value(struct json_read *j, enum json_event event, struct slice text,
          struct problem *why)
 {
     enum entry_member member = j->level->member;
-    struct key *id = &j->reader->id;
 
     if (j->level->place == PLACE_TAGS && event == JSON_STRING)
         return add_tag(j, text, why);
@@ -482,15 +493,8 @@ on_value(struct json_read *j, enum json_event event, struct slice text,
         return STATUS_OK;
     if (!(members[member].values & 1u << event))
         return wrong_value(j, event, why);
-    if (member == M_ID) {
-        if (!key_is_valid(text))
-            return problem(why, STATUS_INVALID,
-                           "id: not 1 to %d visible ASCII characters: \"%s\"",
-                           KEY_SIZE_MAX, problem_quote(text).text);
-        memcpy(id->text, text.data, text.size);
-        id->size = text.size;
-        return STATUS_OK;
-    }
+    if (member == M_ID)
+        return set_id(&j->reader->id, text, why);
     if (j->level->place == PLACE_MESSAGE)
         return set_message_member(j, member, text, why);
     if (j->level->place == PLACE_ATTRIBUTE)

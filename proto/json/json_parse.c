@@ -328,13 +328,26 @@ read_rest(struct json_parse *json, const char *begin, const char *at,
     return at + 1;
 }
 
+/* Reads a string from behind its quote on. */
+static inline const char *
+read_string(struct json_parse *json, const char *begin, const char *end)
+{
+    const char *at = skip_plain(begin, end);
+
+    if (at == end || *at != '"' || at - begin > JSON_TOKEN_MAX)
+        return read_rest(json, begin, at, end);
+    report_string(json, slice_between(begin, at));
+    return at + 1;
+}
+
 /* Numbers and words */
 
 /* A byte of a number or word: not all of them are one. */
 static inline bool
 is_of_word(char c)
 {
-    return ascii_is_alnum(c) || c == '.' || c == '-' || c == '+';
+    return ascii_is_digit(c) || (c >= 'a' && c <= 'z') || c == '.' ||
+           c == '-' || c == '+' || (c >= 'A' && c <= 'Z');
 }
 
 static bool
@@ -446,15 +459,8 @@ refuse_byte(struct json_parse *json, char c)
 static inline const char *
 read_token(struct json_parse *json, const char *at, const char *end)
 {
-    if (*at == '"' && json->expected <= EXPECT_KEY_OR_END) {
-        const char *begin = at + 1;
-
-        at = skip_plain(begin, end);
-        if (at == end || *at != '"' || at - begin > JSON_TOKEN_MAX)
-            return read_rest(json, begin, at, end);
-        report_string(json, slice_between(begin, at));
-        return at + 1;
-    }
+    if (*at == '"' && json->expected <= EXPECT_KEY_OR_END)
+        return read_string(json, at + 1, end);
     switch (*at) {
     case ':':
         if (json->expected != EXPECT_COLON)
