@@ -19,26 +19,20 @@ formats_offered(void)
     return "application/xml, application/json, application/x-ndjson";
 }
 
-static bool
-is_readable_parameter(struct slice parameter)
-{
-    struct slice name = slice_take(&parameter, '=');
-
-    if (!slice_is_word(slice_trimmed(name), "charset"))
-        return true;
-    parameter = slice_trimmed(parameter);
-    return slice_is_word(parameter, "utf-8") ||
-           slice_is_word(parameter, "\"utf-8\"");
-}
-
 const struct format *
 format_of(struct slice content_type)
 {
     struct slice type = slice_trimmed(slice_take(&content_type, ';'));
 
-    while (content_type.size > 0)
-        if (!is_readable_parameter(slice_take(&content_type, ';')))
+    while (content_type.size > 0) {
+        struct slice value = slice_take(&content_type, ';');
+        struct slice name = slice_trimmed(slice_take(&value, '='));
+
+        value = slice_trimmed(value);
+        if (slice_is_word(name, "charset") && !slice_is_word(value, "utf-8") &&
+            !slice_is_word(value, "\"utf-8\""))
             return NULL;
+    }
     for (size_t i = 0; i < N_ELEMENTS(formats); i++)
         if (slice_is_word(type, formats[i].media_type))
             return &formats[i];

@@ -11,7 +11,7 @@
 
 #include "proto/http/idempotency_key.h"
 #include "proto/input/input_formats.h"
-#include "proto/resourcesync/entry_members.h"
+#include "proto/resourcesync/entry_builder.h"
 
 /* What a format does. `parser` is what `open` gave. */
 struct parser {

@@ -10,7 +10,7 @@
  * ResourceSync does not have there, or a bad value, ends the reading with a
  * sentence. Lenient, for lists of others: a value is rewritten as the strict
  * policy wants it, and counted as mended, or left out. Foreign elements are
- * skipped by both. Both convert values in entry_members.h.
+ * skipped by both. Both convert values in entry_builder.h.
  *
  * Only list_read.c and document_read.c see this.
  */
@@ -20,7 +20,6 @@
 #include "proto/input/input_reader.h"
 #include "proto/input/text_encoding.h"
 #include "proto/input/urlset_scan.h"
-#include "proto/resourcesync/entry_members.h"
 #include "proto/resourcesync/xml.h"
 
 /* A loc of 2,048 characters, in bytes, with white space around it. */

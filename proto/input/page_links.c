@@ -67,24 +67,6 @@ on_feed_link(const struct link *link, void *user)
     return STATUS_OK;
 }
 
-static enum status
-read_feed(struct pagelinks *links, struct slice document, struct slice url,
-          struct problem *why)
-{
-    static const struct document_events events = {.on_link = on_feed_link};
-    struct feed feed = {.links = links};
-    char *base = slice_dup(url);
-    enum status rc = STATUS_MEMORY;
-
-    if (base)
-        feed.reader = document_reader_new(base, false, &events, &feed);
-    if (feed.reader) /* its end need not be there */
-        rc = document_reader_feed(feed.reader, document, why);
-    document_reader_free(feed.reader);
-    free(base);
-    return rc;
-}
-
 /* What it is */
 
 enum kind { KIND_NONE, KIND_HTML, KIND_XML };
@@ -129,7 +111,9 @@ enum status
 pagelinks_read(struct slice document, struct slice type, struct slice url,
                pagelink_fn *on_link, void *user, struct problem *why)
 {
+    static const struct document_events events = {.on_link = on_feed_link};
     struct pagelinks links = {.on_link = on_link, .user = user};
+    struct feed feed = {.links = &links};
     enum kind kind = kind_of(document, type);
     enum status rc = STATUS_OK;
 
@@ -137,7 +121,7 @@ pagelinks_read(struct slice document, struct slice type, struct slice url,
         return problem(why, STATUS_UNSUPPORTED,
                        "neither HTML nor a feed, but \"%s\"",
                        problem_quote(type).text);
-    buf_init(&links.base, PAGELINK_URL_MAX);
+    buf_init(&links.base, PAGELINK_URL_MAX + 1); /* terminated */
     buf_init(&links.href, PAGELINK_URL_MAX);
     buf_init(&links.url, PAGELINK_URL_MAX);
     buf_add_slice(&links.base, url);
@@ -147,7 +131,14 @@ pagelinks_read(struct slice document, struct slice type, struct slice url,
         html_read(document, on_html_base, &links);
         html_read(document, on_html_link, &links);
     } else {
-        rc = read_feed(&links, document, url, why);
+        BUF_ADD(&links.base, "\0");
+        if (!links.base.failed)
+            feed.reader =
+                document_reader_new(links.base.data, false, &events, &feed);
+        rc = feed.reader /* its end need not be there */
+                 ? document_reader_feed(feed.reader, document, why)
+                 : STATUS_MEMORY;
+        document_reader_free(feed.reader);
     }
     buf_fini(&links.base);
     buf_fini(&links.href);

@@ -1,6 +1,5 @@
 #include "proto/input/urlset_scan.h"
 
-#include "proto/resourcesync/entry_members.h"
 #include "proto/resourcesync/xml_scan.h"
 
 struct reading {

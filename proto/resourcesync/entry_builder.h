@@ -1,14 +1,17 @@
 /*
- * entry_builder.h - an entry while a reader builds it, whatever the format.
+ * entry_builder.h - an entry while a reader builds it, whatever the format: its
+ * members, and THE conversion of their texts into a change or a coverage.
  *
- * Readers know syntax; this module and change_check judge values, so that no
- * format accepts a value that another refuses. Functions copy text that they
+ * Readers know syntax: they find a member by its name here and hand over the
+ * value as text. This module and change_check judge values, so that no format
+ * accepts a value that another refuses. Functions copy text that they
  * take; their results live until entry_clear.
  */
 #pragma once
 
 #include "proto/arena.h"
 #include "proto/resourcesync/change.h"
+#include "proto/resourcesync/position.h"
 
 /* Most bytes of one entry, and of one token of the parsers: twice the longest
  * fragment, because white space and references cost more in a post. */
@@ -43,15 +46,6 @@ void entry_init(struct entry *entry);
 void entry_fini(struct entry *entry);
 void entry_clear(struct entry *entry);
 
-/* Room for `size` bytes. STATUS_INVALID: the entry is too long. */
-MUST_CHECK enum status entry_room(struct entry *entry, size_t size, char **to,
-                                  struct problem *why);
-
-/* Counts text of `size` bytes that stays with the reader, as if it was copied:
- * the limit of an entry does not depend on the pieces that it comes in. */
-MUST_CHECK enum status entry_lend(struct entry *entry, size_t size,
-                                  struct problem *why);
-
 /* A copy of `text`, which may be empty. */
 MUST_CHECK enum status entry_copy(struct entry *entry, struct slice text,
                                   struct slice *copy, struct problem *why);
@@ -77,3 +71,75 @@ MUST_CHECK enum status entry_time(const char *name, struct slice text,
                                   int64_t *us, struct problem *why);
 MUST_CHECK enum status entry_lastmod(struct slice text, struct change *change,
                                      struct problem *why);
+
+/* Members */
+
+/* Names as in JSON; most of them are names in XML, too. Those of an entry come
+ * first. */
+enum entry_member {
+    M_NONE, /* not known */
+    M_LOC,
+    M_CHANGE,
+    M_DATETIME,
+    M_SOURCE_DATETIME, /* td:datetime */
+    M_LASTMOD,
+    M_CHANGEFREQ,
+    M_PRIORITY,
+    M_TAGS,
+    M_LINKS,
+    M_SEQ,
+    M_REL,
+    M_HREF,
+    M_PRI,
+    M_MODIFIED,
+    M_HASH,
+    M_LENGTH,
+    M_TYPE,
+    M_ENCODING,
+    M_ATTRIBUTES,
+    M_NS,
+    M_NAME,
+    M_VALUE,
+    M_SET,
+    M_EPOCH,
+    M_AFTER,
+    M_LAST,
+    M_FROM,
+    M_UNTIL,
+    M_DIGEST,
+    M_NOW,
+    M_HEARTBEAT,
+    M_NEXT,
+    M_CHANGES,
+    M_CAPABILITY,
+    M_AT,
+    M_COMPLETED,
+    M_PATH,
+    M_ID,
+    N_MEMBERS
+};
+
+#define MEMBER_BIT(member) (UINT64_C(1) << (member))
+
+/* Members that both a change and a link have, and those of each, as bits. */
+#define ENTRY_COMMON_MEMBERS                                          \
+    (MEMBER_BIT(M_HASH) | MEMBER_BIT(M_LENGTH) | MEMBER_BIT(M_TYPE) | \
+     MEMBER_BIT(M_ENCODING))
+#define ENTRY_CHANGE_MEMBERS \
+    (ENTRY_COMMON_MEMBERS | MEMBER_BIT(M_CHANGE) | MEMBER_BIT(M_DATETIME))
+#define ENTRY_LINK_MEMBERS                                           \
+    (ENTRY_COMMON_MEMBERS | MEMBER_BIT(M_REL) | MEMBER_BIT(M_HREF) | \
+     MEMBER_BIT(M_PRI) | MEMBER_BIT(M_MODIFIED))
+
+enum entry_member entry_member_of(struct slice name);
+
+/* Sets a member of `link`, which has it, or of the change if that is NULL. A
+ * hash and tags are lists as in XML; M_LINKS is the caller's. `name`: the
+ * member's in a problem. STATUS_INVALID: the value is bad; STATUS_MEMORY. */
+MUST_CHECK enum status entry_set(struct entry *entry, struct link *link,
+                                 enum entry_member member, const char *name,
+                                 struct slice value, struct problem *why);
+
+/* Sets a member of what a document says of the log. False: the value is bad. */
+MUST_CHECK bool coverage_set(struct coverage *coverage,
+                             enum entry_member member, struct slice value);

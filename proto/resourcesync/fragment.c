@@ -2,7 +2,7 @@
 
 #include "proto/number.h"
 #include "proto/resourcesync/document_write.h"
-#include "proto/resourcesync/entry_members.h"
+#include "proto/resourcesync/entry_builder.h"
 
 /* The text around the parts that readers look for (fragment.h has a whole
  * fragment). */

@@ -458,11 +458,10 @@ parse_all(struct xml *xml, struct slice bytes)
     }
 }
 
+/* Brings libxml2 behind bytes that the scanner has read, and reported. */
 static void
-parse_replay(void *user, struct slice bytes, uint64_t line)
+parse_replay(struct xml *xml, struct slice bytes, uint64_t line)
 {
-    struct xml *xml = user;
-
     if (xml->rc)
         return;
     xml->context->input->line = (int)line;
@@ -475,6 +474,7 @@ static void
 parse_guarded(struct xml *xml, struct slice bytes, bool is_end)
 {
     const struct xml_scan *scan = &xml->scan;
+    char tag[SCAN_NAME_MAX + sizeof("</>")];
     xmlStructuredErrorFunc function = xmlStructuredError;
     void *context = xmlStructuredErrorContext;
 
@@ -485,7 +485,11 @@ parse_guarded(struct xml *xml, struct slice bytes, bool is_end)
             xml->n_first = 4;
             xml->is_root_replayed = scan->place != SCAN_BEGIN;
             xml->is_replayed = scan->place == SCAN_BEHIND;
-            scan_replay(scan, parse_replay, xml);
+            parse_replay(xml, (struct slice){scan->root, scan->n_root}, 1);
+            snprintf(tag, sizeof(tag), "</%.*s>", scan->root_name.size,
+                     scan->root_name.text);
+            if (xml->is_replayed)
+                parse_replay(xml, slice_of(tag), scan->line);
             xml->context->input->line = (int)scan->line;
         }
         parse_all(xml, (struct slice){scan->held.bytes, scan->held.n});

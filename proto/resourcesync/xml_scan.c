@@ -580,15 +580,3 @@ scan_is_whole(const struct xml_scan *scan)
            slice_without_spaces((struct slice){scan->held.bytes, scan->held.n})
                    .size == 0;
 }
-
-void
-scan_replay(const struct xml_scan *scan, scan_feed *feed, void *user)
-{
-    char tag[SCAN_NAME_MAX + sizeof("</>")];
-    int size = snprintf(tag, sizeof(tag), "</%.*s>", scan->root_name.size,
-                        scan->root_name.text);
-
-    feed(user, (struct slice){scan->root, scan->n_root}, 1);
-    if (scan->place == SCAN_BEHIND)
-        feed(user, (struct slice){tag, (size_t)size}, scan->line);
-}

@@ -7,7 +7,7 @@
  * form: the root, children of it without content, and through the receiver of
  * its events (xml_events.child) whole entries. It stops before the first token
  * that is anything else, or malformed, or longer than SCAN_TOKEN_MAX. libxml2
- * then reads on from there: scan_replay has what brings it to that place. So a
+ * then reads on from there: xml.c gives it what brings it to that place. So a
  * document is accepted and refused as libxml2 does it, and only the scanner's
  * own form has to be well-formed by its rules.
  *
@@ -82,20 +82,13 @@ void scan_init(struct xml_scan *scan, const struct xml_events *events,
 void scan_reset(struct xml_scan *scan, struct _xmlDict *dict);
 
 /* Reads `*bytes`, and may hold the last of them. Not `*is_known`: libxml2 has
- * to read on, with scan_replay, then with what is held, then with the rest of
- * `*bytes`. The status is that of the last event. */
+ * to read on: the root, then what is held, then the rest of `*bytes`. The
+ * status is that of the last event. */
 MUST_CHECK enum status scan_bytes(struct xml_scan *scan, struct slice *bytes,
                                   bool *is_known, struct problem *why);
 
 /* Is the document at a place where it may end? */
 bool scan_is_whole(const struct xml_scan *scan);
-
-/* Gives `feed` the bytes that bring a parser from the beginning of a document
- * to this place, with the line in which they begin: `start` for the root, if
- * that has begun, and behind it `end`. */
-typedef void scan_feed(void *user, struct slice bytes, uint64_t line);
-
-void scan_replay(const struct xml_scan *scan, scan_feed *feed, void *user);
 
 /* Characters */
 
