@@ -87,16 +87,6 @@ is_stated(const struct baseline_place *place)
            (place->time_us != DATETIME_NONE && !place->is_time_open);
 }
 
-/* The time of the documents by the servers' clocks, or by ours. */
-static int64_t
-by_clock(const struct baseline_place *place)
-{
-    int64_t clock =
-        place->made_us != DATETIME_NONE ? place->made_us : place->began_us;
-
-    return datetime_earlier(place->time_us, clock);
-}
-
 /* Attempts to get a document or a package, and the longest pause between two,
  * unless the server asks for longer. */
 #define ATTEMPTS      5
@@ -164,8 +154,10 @@ end_baseline(struct baseline *b)
     struct source_position place = {.is_time = true}, guess = place;
     bool has_guess;
 
-    /* A later place, which is likely but not proven. */
-    guess.time_us = by_clock(p);
+    /* A later place, which is likely but not proven: the time of the documents
+     * by the servers' clocks, or by ours. */
+    guess.time_us = datetime_earlier(
+        p->time_us, p->made_us != DATETIME_NONE ? p->made_us : p->began_us);
     has_guess = !is_stated(p) && p->lastmod_us != DATETIME_NONE &&
                 p->lastmod_us < guess.time_us;
     if (p->has_seq && !p->is_seq_open)

@@ -120,26 +120,6 @@ read_spool(struct document_stream *r)
     }
 }
 
-/* All bytes have come: is it the known version? */
-static void
-judge_digest(struct document_stream *r)
-{
-    struct digest digest;
-
-    if (digest_check_end(r->digest, NULL)) {
-        problem_memory(&r->why);
-        return;
-    }
-    digest_check_sha256(r->digest, &digest);
-    digest_write(r->end.version.digest, &digest);
-    if (!r->spool)
-        return;
-    r->end.is_same = !strcmp(r->end.version.digest, r->known_digest);
-    r->is_read = r->end.is_same;
-    if (fseek(r->spool, 0, SEEK_SET))
-        problem_errno(&r->why, "cannot read from", temporary_directory());
-}
-
 /* Feeds some of `held` to the document, or the end. */
 static void
 read_some(struct document_stream *r)
@@ -239,6 +219,7 @@ static void
 on_answer(struct fetch_answer *answer, const struct problem *why, void *user)
 {
     struct document_stream *r = user;
+    struct digest digest;
 
     r->fetch = NULL;
     r->is_fetched = true;
@@ -255,8 +236,19 @@ on_answer(struct fetch_answer *answer, const struct problem *why, void *user)
         take_head(r, answer);
         if (!r->document || r->held.failed)
             problem_memory(&r->why);
-        else
-            judge_digest(r);
+        else if (digest_check_end(r->digest, NULL))
+            problem_memory(&r->why);
+        if (r->why.rc)
+            return;
+        /* All bytes have come: are they those of the known version? */
+        digest_check_sha256(r->digest, &digest);
+        digest_write(r->end.version.digest, &digest);
+        if (!r->spool)
+            return;
+        r->end.is_same = !strcmp(r->end.version.digest, r->known_digest);
+        r->is_read = r->end.is_same;
+        if (fseek(r->spool, 0, SEEK_SET))
+            problem_errno(&r->why, "cannot read from", temporary_directory());
         return;
     }
     if (answer->status == 304 && r->has_known) {

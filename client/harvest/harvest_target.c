@@ -304,29 +304,28 @@ struct reading {
     char position[TD_POSITION_SIZE];
 };
 
-static bool
-read_change(struct reading *r, const struct td_change *c)
-{
-    struct harvest_db *db = r->target->db;
-    struct survey_resource version = harvest_version_of(c);
-    struct slice loc = slice_of(c->loc);
-    bool is_gone = c->change && !strcmp(c->change, "deleted");
-
-    if (!r->is_adoption)
-        return harvest_db_disturb(db, loc, is_gone ? NULL : &version);
-    if (is_gone)
-        return harvest_db_remove(db, db->adopter, loc, DATETIME_NONE);
-    return harvest_db_keep(db, db->adopter, loc, &version, DATETIME_NONE);
-}
-
 static int
 on_own_message(const struct td_message *message, void *user)
 {
     struct reading *r = user;
+    struct harvest_db *db = r->target->db;
 
-    for (size_t i = 0; i < message->n_changes && !r->has_failed; i++)
-        if (message->changes[i].loc)
-            r->has_failed = !read_change(r, &message->changes[i]);
+    for (size_t i = 0; i < message->n_changes && !r->has_failed; i++) {
+        const struct td_change *c = &message->changes[i];
+        struct survey_resource version = harvest_version_of(c);
+        struct slice loc = slice_of(c->loc);
+        bool is_gone = c->change && !strcmp(c->change, "deleted");
+        bool is_good = true;
+
+        if (loc.size > 0 && !r->is_adoption)
+            is_good = harvest_db_disturb(db, loc, is_gone ? NULL : &version);
+        else if (loc.size > 0 && is_gone)
+            is_good = harvest_db_remove(db, db->adopter, loc, DATETIME_NONE);
+        else if (loc.size > 0)
+            is_good =
+                harvest_db_keep(db, db->adopter, loc, &version, DATETIME_NONE);
+        r->has_failed = !is_good;
+    }
     if (message->position)
         snprintf(r->position, sizeof(r->position), "%s", message->position);
     return r->has_failed;
