@@ -430,6 +430,12 @@ loop_run(struct loop *loop)
 void
 loop_turn(struct loop *loop, bool may_wait)
 {
+    /* The time of libuv 1.45 and later is that of the last turn: it would wait
+     * for the first alarm from there, however long ago that was. An alarm that
+     * is due needs no timer: on_prepare rings it. */
+    uv_update_time(&loop->uv);
+    if (loop->first && loop->first->at_us <= clock_steady_us())
+        uv_timer_stop(&loop->timer);
     uv_run(&loop->uv, may_wait ? UV_RUN_ONCE : UV_RUN_NOWAIT);
 }
 
