@@ -30,6 +30,7 @@
 #include "client/follow/transport.h"
 #include "client/lib/fetch.h"
 #include "client/lib/lws_loop.h"
+#include "proto/http/ws_frames.h"
 #include "proto/number.h"
 #include "proto/utf8.h"
 
@@ -250,9 +251,9 @@ on_farewell(struct websocket *w, const char *bytes, size_t size)
         code = (unsigned char)bytes[0] << 8 | (unsigned char)bytes[1];
         reason = (struct slice){bytes + 2, size - 2};
     }
-    /* The library's word for a wrong code is PROTOCOL_ERR. */
-    if (code == LWS_CLOSE_STATUS_PROTOCOL_ERR || code >= 5000 ||
-        !is_utf8(reason))
+    /* The library's word for most wrong codes is PROTOCOL_ERR. */
+    if (code == LWS_CLOSE_STATUS_PROTOCOL_ERR ||
+        (size >= 2 && !ws_close_may_be_sent(code)) || !is_utf8(reason))
         return end_broken(w);
     if (reason.size == 0 || !reason.data[0])
         reason = SLICE("the broker ended the connection");

@@ -257,6 +257,13 @@ read_data(struct ws_frames *f, struct slice *bytes, struct buf *to,
 
 /* Control frames */
 
+bool
+ws_close_may_be_sent(unsigned code)
+{
+    return (code >= 1000 && code <= 1003) || (code >= 1007 && code <= 1014) ||
+           (code >= 3000 && code <= 4999);
+}
+
 /* Reads the payload of a close frame: empty, a code, or a code and a reason. */
 static enum status
 read_close(struct ws_frame *frame)
@@ -273,10 +280,7 @@ read_close(struct ws_frame *frame)
                             "a close frame with half a code");
     code = (unsigned)read_number((unsigned char *)frame->payload, 2);
     frame->code = (uint16_t)code;
-    /* RFC 6455 section 7.4 and IANA's registry (1012 to 1014); from 3000 on,
-     * libraries and applications. */
-    if (!((code >= 1000 && code <= 1003) || (code >= 1007 && code <= 1014) ||
-          (code >= 3000 && code <= 4999)))
+    if (!ws_close_may_be_sent(code))
         return refuse_frame(frame, WS_CLOSE_PROTOCOL,
                             "a close frame with a code that may not be sent");
     frame->size -= 2;

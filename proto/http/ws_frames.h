@@ -43,6 +43,10 @@ enum {
     WS_CLOSE_ERROR = 1011
 };
 
+/* True if a close frame may carry that code: RFC 6455 section 7.4 and IANA's
+ * registry (1012 to 1014); from 3000 on, libraries and applications. */
+bool ws_close_may_be_sent(unsigned code);
+
 struct ws_frames {
     uint32_t message_max;
     uint32_t message;  /* sum of the lengths of its frames so far */
