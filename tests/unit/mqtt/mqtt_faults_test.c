@@ -42,7 +42,8 @@ TEST(says_why_it_is_not_connected)
         {NO_3(4), REFUSED "bad user name or password", VERSION_3},
         {NO_3(5), REFUSED "not authorized", VERSION_3},
         {NO_3(0), "does not speak MQTT 5: "},
-        {NO_3(1), "version = 3.1.1 may help"},
+        /* libmosquitto 2.0.11 knows that answer, 2.0.21 calls it malformed */
+        {NO_3(1), "version = 3.1.1"},
         {"HTTP/1.1", 8, "instead of an answer", SHUT},
         {{0xff, 0xff, 0xff, 0xff, 0xff, 1}, 6, "does not speak MQTT 5: "},
         {{0},
