@@ -285,6 +285,8 @@ run_broker(struct config *config, int argc, char **argv)
         fprintf(stderr, "tidingsd: no descriptor is left for signals\n");
         return EXIT_FAILED;
     }
+    if (config->seccomp)
+        syscall_filter_begin();
     raise_descriptors();
     if (share_descriptors(config))
         DIAG(DIAG_WARNING, "broker",

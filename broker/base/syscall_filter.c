@@ -259,6 +259,18 @@ load(scmp_filter_ctx filter)
     return rc ? rc : seccomp_load(filter);
 }
 
+void
+syscall_filter_begin(void)
+{
+    scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+    int ring = seccomp_syscall_resolve_name("io_uring_setup");
+
+    if (filter && ring != __NR_SCMP_ERROR &&
+        !seccomp_rule_add(filter, OTHERS, ring, 0))
+        (void)!seccomp_load(filter); /* syscall_filter_apply reports why not */
+    seccomp_release(filter);
+}
+
 enum status
 syscall_filter_apply(struct problem *why)
 {
@@ -279,6 +291,11 @@ syscall_filter_apply(struct problem *why)
     return problem_errno(why, "the kernel takes no filter of", "system calls");
 }
 #else
+void
+syscall_filter_begin(void)
+{
+}
+
 enum status
 syscall_filter_apply(struct problem *why)
 {

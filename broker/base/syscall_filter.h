@@ -25,6 +25,12 @@
 
 #include "proto/problem.h"
 
+/* Before the first loop: no thread gets an io_uring any more. libuv 1.45 and
+ * later makes one for each loop, falls back if it gets none, and ends the
+ * process if one that it has does not work later. Without a filter for this
+ * processor it does nothing. */
+void syscall_filter_begin(void);
+
 /* Filters the calls of all threads from now on, for ever; the process, and what
  * it could start, also gains no privileges any more (no_new_privs). Call it
  * when every listening socket listens: listen() is among the refused calls.

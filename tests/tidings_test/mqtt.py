@@ -200,7 +200,9 @@ class Client:
         is_5 = version == "5"
         protocol = paho.MQTTv5 if is_5 else paho.MQTTv311
         clean = {} if is_5 else {"clean_session": not keeps_session}
-        self.paho = paho.Client(client_id, protocol=protocol, **clean)
+        if hasattr(paho, "CallbackAPIVersion"):  # of paho-mqtt 2
+            clean["callback_api_version"] = paho.CallbackAPIVersion.VERSION1
+        self.paho = paho.Client(client_id=client_id, protocol=protocol, **clean)
         if user or mosquitto.user:
             self.paho.username_pw_set(
                 user or mosquitto.user, password or mosquitto.password

@@ -275,6 +275,21 @@ use_libraries(const struct call *call)
     return 0;
 }
 
+/* Without a filter such a call has a bad address. */
+TEST(a_loop_gets_no_ring_before_the_filter)
+{
+    pid_t pid = fork();
+    int status;
+
+    if (pid == 0) {
+        syscall_filter_begin();
+        _exit(syscall(SYS_io_uring_setup, 1, NULL) < 0 ? errno : 0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), ENOSYS);
+}
+
 TEST(the_calls_of_libraries_work)
 {
     char said[4096];
