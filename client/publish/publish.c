@@ -16,8 +16,6 @@
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "client/lib/client.h"
-#include "client/lib/fetch.h"
 #include "client/lib/pause.h"
 #include "client/lib/set_url.h"
 #include "client/lib/temporary_file.h"
@@ -47,8 +45,9 @@ post_answer(struct slice body, struct json_fields_member *members, size_t n,
     return is_good;
 }
 
-bool
-post_receipt(struct slice body, struct td_receipt *receipt)
+enum status
+post_outcome(const struct fetch_answer *answer, struct td_receipt *receipt,
+             struct problem *why)
 {
     struct json_fields_member members[] = {
         JSON_NUMBER("first", &receipt->first),
@@ -56,9 +55,18 @@ post_receipt(struct slice body, struct td_receipt *receipt)
         JSON_TEXT("position", receipt->position),
         JSON_TEXT("datetime", receipt->datetime),
     };
+    enum status rc;
 
     receipt->is_repeat = 0;
-    return post_answer(body, members, 4, 4);
+    if (answer->status == 200)
+        return post_answer(buf_slice(&answer->body), members, 4, 4)
+                   ? STATUS_OK
+                   : problem(why, STATUS_MALFORMED,
+                             "200, but the answer is no receipt of a post");
+    rc = fetch_refused(why, answer);
+    return answer->status == 409 && answer->retry_after_s
+               ? STATUS_UNREACHABLE /* the same post is at work */
+               : rc;
 }
 
 uint64_t
@@ -122,23 +130,16 @@ attempt_post(struct posting *p, unsigned *pause_ms)
     bool is_lost = rc == STATUS_UNREACHABLE && answer.is_sent;
 
     *pause_ms = 0;
-    if (!rc && answer.status == 200) {
-        if (!post_receipt(buf_slice(&answer.body), p->receipt))
-            rc = client_fail(p->client, STATUS_MALFORMED,
-                             "200, but the answer is no receipt of a post");
+    if (!rc) {
+        rc = post_outcome(&answer, p->receipt, &p->client->problem);
         /* If an answer was lost, the first post is probably of this call. */
         p->receipt->is_repeat = answer.is_replayed && !p->is_open;
-    } else if (!rc) {
-        rc = fetch_refused(&p->client->problem, &answer);
         /* A proxy does not know if the broker kept the post. */
-        is_lost = answer.status == 502 || answer.status == 504;
-        if (answer.retry_after_s &&
-            (rc == STATUS_UNREACHABLE || answer.status == 409))
+        is_lost = rc == STATUS_UNREACHABLE &&
+                  (answer.status == 409 || answer.status == 502 ||
+                   answer.status == 504);
+        if (rc == STATUS_UNREACHABLE)
             *pause_ms = answer.retry_after_s * 1000;
-    }
-    if (answer.status == 409 && *pause_ms) {
-        rc = STATUS_UNREACHABLE; /* the same post is at work */
-        is_lost = true;
     }
     p->is_open |= is_lost;
 

@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include "client/lib/fetch.h"
 #include "client/lib/json_fields.h"
 #include "client/tidings.h"
 #include "proto/http/idempotency_key.h"
@@ -24,8 +25,10 @@ void post_key_line(char line[POST_KEY_LINE], struct slice key);
 bool post_answer(struct slice body, struct json_fields_member *members,
                  size_t n, size_t n_needed);
 
-/* Reads the answer to a kept post. False: it is not a receipt. */
-bool post_receipt(struct slice body, struct td_receipt *receipt);
+/* What the answer to a post means. STATUS_OK: it is kept; STATUS_UNREACHABLE:
+ * the same post again, later; STATUS_MALFORMED: no receipt; else refused. */
+enum status post_outcome(const struct fetch_answer *answer,
+                         struct td_receipt *receipt, struct problem *why);
 
 /* The number of the faulty entry in an application/problem+json, from 1; 0:
  * none. */

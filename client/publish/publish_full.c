@@ -335,29 +335,22 @@ place_fault(struct gather *g, enum status rc, struct problem *why)
                 why->text[0] ? why->text : "it cannot be read");
 }
 
-/* True if td_stop was called: a file may be long, or a pipe. */
-static bool
-is_stopped(const struct td_client *client)
-{
-    struct pollfd stop = {.fd = client->stop_fd, .events = POLLIN};
-
-    return poll(&stop, 1, 0) > 0;
-}
-
 /* Reads all of the file. Failures that are not of its bytes are in g->why. */
 static enum status
 feed_file(struct gather *g, FILE *f, struct gunzip *gunzip, struct problem *why)
 {
+    /* td_stop may be called: a file may be long, or a pipe. */
+    struct pollfd stop = {.fd = g->client->stop_fd, .events = POLLIN};
     enum status rc = STATUS_OK;
     char bytes[65536];
     size_t n;
 
-    while (!g->why.rc && !rc && !is_stopped(g->client) &&
+    while (!g->why.rc && !rc && poll(&stop, 1, 0) <= 0 &&
            (n = fread(bytes, 1, sizeof(bytes), f)) > 0)
         rc = gunzip_all(gunzip, (struct slice){bytes, n}, why);
     if (g->why.rc || rc)
         return rc;
-    if (is_stopped(g->client))
+    if (stop.revents)
         return problem(&g->why, STATUS_STOPPED, "%s", "");
     if (ferror(f))
         return problem(&g->why, STATUS_IO, "cannot read %.600s: %s", g->name,
@@ -376,7 +369,7 @@ read_file(struct gather *g, const char *path)
 {
     FILE *f = fopen(path, "re");
     struct gunzip *gunzip = gunzip_new(UNPACKED_MAX, true, on_bytes, g);
-    struct problem why = {.text = ""};
+    struct problem why = {""};
 
     g->name = path;
     if (!f)

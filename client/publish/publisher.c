@@ -135,18 +135,11 @@ go_on(struct td_publisher *p, unsigned linger_ms)
 /* Answers */
 
 static void
-end_posted(struct td_publisher *p, struct slice answer)
+end_posted(struct td_publisher *p, const struct td_receipt *receipt)
 {
-    struct td_receipt receipt;
-    struct problem why = {.rc = STATUS_OK};
+    struct problem why = {""};
     uint64_t last = p->post.last;
 
-    if (!post_receipt(answer, &receipt)) {
-        problem(&why, STATUS_MALFORMED,
-                "200, but the answer is no receipt of a post");
-        pause_for(p, &why, 0);
-        return;
-    }
     /* If the spool fails, the post is repeated, and gets the same receipt. */
     if (spool_posted(p->spool, &p->post, &why)) {
         stand_still(p, &why);
@@ -154,7 +147,7 @@ end_posted(struct td_publisher *p, struct slice answer)
     }
     forget_post(p);
     if (p->options.on_durable)
-        p->options.on_durable(last, &receipt, p->options.user);
+        p->options.on_durable(last, receipt, p->options.user);
     if (!p->retired.is_over)
         go_on(p, p->options.linger_ms);
 }
@@ -165,7 +158,7 @@ static void
 drop_entry(struct td_publisher *p, uint64_t n, const struct problem *refusal)
 {
     struct spool_entry entry = {.text = NULL};
-    struct problem why = {.rc = STATUS_OK};
+    struct problem why = {""};
     bool is_here;
 
     if (spool_change(p->spool, &p->post, n, &entry, &why)) {
@@ -210,21 +203,18 @@ static void
 on_end(struct fetch_answer *answer, const struct problem *result, void *user)
 {
     struct td_publisher *p = user;
-    struct slice body = buf_slice(&answer->body);
     struct problem why = *result;
+    struct td_receipt receipt;
     enum status rc = result->rc;
 
     p->fetch = NULL;
-    if (!rc && answer->status == 200) {
-        end_posted(p, body);
-        return;
-    }
     if (!rc)
-        rc = fetch_refused(&why, answer);
-    if (answer->status == 409 && answer->retry_after_s)
-        rc = STATUS_UNREACHABLE; /* the same post is at work */
-    if (rc == STATUS_REFUSED || rc == STATUS_GONE)
-        end_refused(p, answer->status, post_fault(body), &why);
+        rc = post_outcome(answer, &receipt, &why);
+    if (!rc)
+        end_posted(p, &receipt);
+    else if (rc == STATUS_REFUSED || rc == STATUS_GONE)
+        end_refused(p, answer->status, post_fault(buf_slice(&answer->body)),
+                    &why);
     else
         pause_for(p, &why, answer->retry_after_s);
 }
@@ -269,7 +259,7 @@ wake_publisher(struct td_publisher *p, unsigned ms)
         return STATUS_OK;
     p->timer = timer_new(p->client->loop, on_time, p);
     if (!p->timer)
-        return STATUS_MEMORY;
+        return problem_memory(&p->client->problem);
     client_idles(p->client, &p->running, false);
     wait_for(p, LINGERING, ms);
     return STATUS_OK;
@@ -303,7 +293,7 @@ td_publisher_open(struct td_client *client, const char *set_url,
                   struct td_publisher **publisher)
 {
     struct td_publisher *p = calloc(1, sizeof(*p));
-    struct problem why = {.rc = STATUS_OK};
+    struct problem why = {""};
     enum status rc;
 
     *publisher = NULL;
@@ -333,8 +323,8 @@ td_publisher_open(struct td_client *client, const char *set_url,
             client_take_problem(client, &why);
     }
     p->options.spool = NULL; /* the caller's */
-    if (!rc && p->spool->n_changes > 0 && wake_publisher(p, 0))
-        rc = problem_memory(&client->problem);
+    if (!rc && p->spool->n_changes > 0)
+        rc = wake_publisher(p, 0);
     if (rc) {
         free_publisher(p);
         return client_end(client, rc);
@@ -345,14 +335,21 @@ td_publisher_open(struct td_client *client, const char *set_url,
 
 /* Checks that the change is one object: else it could break the post. */
 static enum status
-check_change(struct td_publisher *p, struct slice change)
+read_change(struct td_publisher *p, const struct td_change_text *from,
+            struct slice *change)
 {
     struct problem why = {"it is longer than a post may be"};
     enum status rc = STATUS_INVALID;
 
-    if (change.size <= p->options.batch_bytes)
-        rc = change.size > 0 && change.data[0] == '{'
-                 ? json_parse_text(change, NULL, NULL, &why)
+    /* A document may have a byte order mark and space around it, an entry of a
+     * post may not. */
+    *change = (struct slice){from->text, from->size};
+    if (slice_starts(*change, "\xef\xbb\xbf"))
+        slice_skip(change, 3);
+    *change = slice_without_spaces(*change);
+    if (change->size <= p->options.batch_bytes)
+        rc = slice_starts(*change, "{")
+                 ? json_parse_text(*change, NULL, NULL, &why)
                  : problem(&why, rc, "it is no JSON object");
     if (rc == STATUS_MEMORY)
         return problem_memory(&p->client->problem);
@@ -368,23 +365,16 @@ td_publisher_add_all(struct td_publisher *publisher,
     struct td_client *client = publisher->client;
     struct slice one;
     struct slice *texts = n > 1 ? calloc(n, sizeof(*texts)) : &one;
-    struct problem why = {.rc = STATUS_OK};
+    struct problem why = {""};
     enum status rc = STATUS_OK;
 
     client_begin(client);
     if (!texts)
-        return client_end(client, problem_memory(&client->problem));
-    for (size_t i = 0; i < n && !rc; i++) {
-        /* A document may have a byte order mark and space around it, an entry
-         * of a post may not. */
-        texts[i] = (struct slice){changes[i].text, changes[i].size};
-        if (slice_starts(texts[i], "\xef\xbb\xbf"))
-            slice_skip(&texts[i], 3);
-        texts[i] = slice_without_spaces(texts[i]);
-        rc = check_change(publisher, texts[i]);
-    }
-    if (!rc && n > 0 && wake_publisher(publisher, publisher->options.linger_ms))
         rc = problem_memory(&client->problem);
+    for (size_t i = 0; i < n && !rc; i++)
+        rc = read_change(publisher, &changes[i], &texts[i]);
+    if (!rc && n > 0)
+        rc = wake_publisher(publisher, publisher->options.linger_ms);
     if (!rc && spool_add(publisher->spool, texts, n, note, &why)) {
         if (publisher->spool->n_changes == 0)
             rest_after_post(publisher);
