@@ -265,7 +265,7 @@ fail_keeping(const struct follow_state *state, const char *why)
 static bool
 open_db(struct follow_state *state, const char *path)
 {
-    struct problem why = {.text = ""};
+    struct problem why = {""};
 
     if (!db_open_kind(&state->db, &kind, path, &why))
         return true;
@@ -325,7 +325,7 @@ static bool
 ask_first(struct follow_state *state, const char *sql, const char *set_url,
           bool *is)
 {
-    struct problem why = {.text = ""};
+    struct problem why = {""};
 
     if (!db_find(&state->db, NULL, &why, is, sql, DB_VALUES(set_url),
                  DB_INTO()))
@@ -908,12 +908,13 @@ follow_changes(const struct follow_args *args,
         code = EXIT_FAILED;
     progress_clear();
     follow_state_close(&f.state);
-    if (!code && f.has_left_out && args->how.until_caught_up &&
-        !args->skips_bad)
-        code = left_out_code();
+    if (!code && args->how.until_caught_up) {
+        if (f.has_left_out && !args->skips_bad)
+            code = left_out_code();
+        else if (f.is_held)
+            code = EXIT_FAILED;
+    }
     /* Keeps the handle until the process ends: a signal may still come. */
-    if (!code && f.is_held && f.args.how.until_caught_up)
-        code = EXIT_FAILED;
     return code ? code : f.code;
 }
 

@@ -196,6 +196,19 @@ write_name(char to[NAME_MAX_URL + 1], const char *url)
     to[n] = '\0';
 }
 
+static enum exit_code
+make_directories(char *path)
+{
+    for (char *end = strchr(path + 1, '/'); end; end = strchr(end + 1, '/')) {
+        *end = '\0';
+        if (mkdir(path, 0700) && errno != EEXIST)
+            return bad_usage("cannot make %s: %s; --state names another file",
+                             path, strerror(errno));
+        *end = '/';
+    }
+    return EXIT_GOOD;
+}
+
 /* Writes the path. `given`: of --state, or NULL. `makes`: makes the directory
  * of the default path, and says where a new state is.
  */
@@ -231,14 +244,7 @@ write_state_path(char path[STATE_PATH_MAX], const char *given, const char *set,
         return EXIT_GOOD;
     if (access(path, F_OK))
         say("the state of this harvest is in %s", path);
-    for (char *end = strchr(path + 1, '/'); end; end = strchr(end + 1, '/')) {
-        *end = '\0';
-        if (mkdir(path, 0700) && errno != EEXIST)
-            return bad_usage("cannot make %s: %s; --state names another file",
-                             path, strerror(errno));
-        *end = '/';
-    }
-    return EXIT_GOOD;
+    return make_directories(path);
 }
 
 /* The command */
@@ -306,25 +312,16 @@ check_sources(const struct arguments *arguments)
 }
 
 static enum exit_code
-code_of(enum harvest_end end, bool is_once)
+run_harvest(const struct arguments *arguments)
 {
     static const enum exit_code codes[] = {
         [HARVEST_GOOD] = EXIT_GOOD,      [HARVEST_STOPPED] = EXIT_GOOD,
         [HARVEST_PARTIAL] = EXIT_FAILED, [HARVEST_FAILED] = EXIT_FAILED,
         [HARVEST_GONE] = EXIT_GONE,      [HARVEST_USAGE] = EXIT_USAGE,
     };
-
-    if (end == HARVEST_STOPPED && is_once)
-        return failed(
-            "stopped before the end; the next run continues from here");
-    return codes[end];
-}
-
-static enum exit_code
-run_harvest(const struct arguments *arguments)
-{
     struct harvest_values *values = arguments->values;
     struct harvest_options *how = &values->how;
+    enum harvest_end end;
     size_t n = (size_t)arguments->n_operands - 1;
     struct harvest_source *sources = calloc(n, sizeof(*sources));
     char state[STATE_PATH_MAX];
@@ -357,7 +354,11 @@ run_harvest(const struct arguments *arguments)
     if (how->target) {
         signals_stop_client(how->target);
         signals_ignore_pipe();
-        code = code_of(harvest_run(how), how->is_once);
+        end = harvest_run(how);
+        code = codes[end];
+        if (end == HARVEST_STOPPED && how->is_once)
+            code = failed(
+                "stopped before the end; the next run continues from here");
         signals_end();
         if (values->error)
             code = cannot_write(values->error);

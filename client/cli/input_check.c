@@ -60,7 +60,7 @@ input_check_close(struct input_check *check)
 bool
 input_check_read(struct input_check *check, struct slice document)
 {
-    struct problem why = {.rc = STATUS_OK};
+    struct problem why = {""};
     uint64_t n_faults = check->n_faults;
     enum status rc;
 

@@ -63,16 +63,18 @@ put_values(FILE *to, bool is_json, const char *before, const char *members,
         struct slice name = slice_take(&rest, ':');
         char type = slice_take(&rest, ' ').data[0];
         const char *text = NULL;
-        uint64_t number = 1;
+        uint64_t number = 0;
 
-        if (type == 't' || type == 'e')
+        if (type == 't' || type == 'e') {
             text = va_arg(values, const char *);
-        else
+            if (!text || (type == 'e' && !*text))
+                continue;
+        } else {
             number = type == 'b' ? (uint64_t)va_arg(values, int)
                                  : va_arg(values, uint64_t);
-        if ((!text && (type == 't' || type == 'e')) ||
-            (type == 'e' && !*text) || (type == 'z' && !number))
-            continue;
+            if (type == 'z' && !number)
+                continue;
+        }
         fprintf(to, is_json ? "%s\"%.*s\":" : "%s%.*s=", before,
                 SLICE_ARG(name));
         if (type == 'b')

@@ -16,9 +16,6 @@
 /* A document is held in memory. */
 #define DOCUMENT_MAX ((size_t)1 << 30)
 
-/* Bytes of one reading. */
-#define PIECE 65536
-
 /* Most seconds of --retry: the library's limit. */
 #define RETRY_MOST 43200
 
@@ -113,6 +110,21 @@ static const struct option options[] = {
 };
 
 /* Reading: FILE, "-" */
+
+/* Reads all of `f`. False: errno says why. */
+static bool
+read_all(FILE *f, struct buf *text)
+{
+    const size_t piece = 65536;
+    char *room;
+    size_t n;
+
+    while ((room = buf_room(text, piece)) && (n = fread(room, 1, piece, f)) > 0)
+        text->size += n;
+    if (text->failed)
+        errno = text->is_starved ? ENOMEM : EFBIG;
+    return !text->failed && !ferror(f);
+}
 
 static const char xml_type[] = "application/xml";
 static const char json_type[] = "application/json";
@@ -410,19 +422,13 @@ post_file(const struct arguments *arguments)
         arguments->n_operands == 2 ? arguments->operands[1] : "-";
     bool is_stdin = !strcmp(name, "-");
     FILE *f = is_stdin ? stdin : fopen(name, "rb");
-    char key[FILE_KEY_SIZE], *room;
+    char key[FILE_KEY_SIZE];
     const char *type;
     struct buf text;
-    size_t n;
     enum exit_code code = EXIT_FAILED;
 
     buf_init(&text, DOCUMENT_MAX);
-    while (f && (room = buf_room(&text, PIECE)) &&
-           (n = fread(room, 1, PIECE, f)) > 0)
-        text.size += n;
-    if (text.failed)
-        errno = text.is_starved ? ENOMEM : EFBIG;
-    if (!f || text.failed || ferror(f)) {
+    if (!f || !read_all(f, &text)) {
         say("cannot read %s: %s", is_stdin ? "standard input" : name,
             strerror(errno));
         goto out;

@@ -313,6 +313,16 @@ line_input_watch(struct line_input *in, struct problem *why)
     return true;
 }
 
+/* True if the writer writes to a later file already. */
+static bool
+is_left(const struct line_input *in)
+{
+    struct stat st;
+
+    return in->n_next > 1 ||
+           (in->n_next == 1 && !fstat(in->next[0].fd, &st) && st.st_size > 0);
+}
+
 /* Reading */
 
 static bool
@@ -364,7 +374,6 @@ read_more(struct line_input *in)
 static enum line_input_state
 line_input_fill(struct line_input *in, struct problem *why)
 {
-    struct stat st;
     bool was_left;
     ssize_t n;
 
@@ -393,11 +402,7 @@ line_input_fill(struct line_input *in, struct problem *why)
     if (!line_input_watch(in, why) || (in->is_file && !check_tail(in, why)))
         return LINE_INPUT_FAILED;
 
-    /* The writer writes to a later file already: looked at before the read that
-     * finds the end. */
-    was_left =
-        in->n_next > 1 ||
-        (in->n_next == 1 && !fstat(in->next[0].fd, &st) && st.st_size > 0);
+    was_left = is_left(in); /* before the read that finds the end */
     n = read_more(in);
     if (n > 0)
         return LINE_INPUT_FILLED;
@@ -703,7 +708,7 @@ take_lines(struct follow *f)
 static void
 follow_input(struct follow *f)
 {
-    struct problem why = {.rc = STATUS_OK};
+    struct problem why = {""};
     bool has_ended = false;
 
     while (!has_ended) {
@@ -778,7 +783,7 @@ open_publisher(struct follow *f)
 static enum exit_code
 open_input(struct follow *f)
 {
-    struct problem why = {.rc = STATUS_OK};
+    struct problem why = {""};
 
     if (f->plan->rejects) {
         f->rejects = open(f->plan->rejects,

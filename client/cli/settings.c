@@ -61,6 +61,8 @@ settings_of(const struct arguments *arguments)
 
 /* The environment */
 
+#define TOKEN_VARIABLE "TIDINGS_TOKEN"
+
 static const char *
 variable(const char *name)
 {
@@ -85,23 +87,6 @@ read_environment(struct server_options *to, struct problem *why)
         }
     }
     return rc;
-}
-
-/* Takes TIDINGS_TOKEN out of the environment: commands of the user's (--exec)
- * do not inherit it, and /proc/PID/environ no longer shows it. NULL: it is not
- * set. The caller frees it. */
-static char *
-take_token(void)
-{
-    static const char name[] = "TIDINGS_TOKEN";
-    char *value = getenv(name);
-    char *token = value && value[0] ? strdup(value) : NULL;
-
-    if (value) {
-        explicit_bzero(value, strlen(value));
-        unsetenv(name);
-    }
-    return token;
 }
 
 /* The file */
@@ -134,15 +119,14 @@ read_file(const struct arguments *arguments, struct server_options *to,
     struct option_file file = {.options = &settings_options, .values = to};
     char *const paths[] = {to->token_file, to->cert, to->cert_key, to->cacert};
     const char *base = variable("XDG_CONFIG_HOME"), *home = variable("HOME");
-    char usual[4096] = ""; /* that a user has without naming it; "": none */
+    char usual[8192] = ""; /* that a user has without naming it; "": none */
     const char *path = given ? given : variable(rows[SHARED_CONFIG].variable);
     enum status rc;
 
-    if ((base || home) &&
-        snprintf(usual, sizeof(usual), "%s%s/tidings/client.ini",
-                 base ? base : home,
-                 base ? "" : "/.config") >= (int)sizeof(usual))
-        usual[0] = '\0';
+    if (base)
+        snprintf(usual, sizeof(usual), "%s/tidings/client.ini", base);
+    else if (home)
+        snprintf(usual, sizeof(usual), "%s/.config/tidings/client.ini", home);
     rc = option_file_read(&file, path ? path : usual, why);
     if (rc == STATUS_NOT_FOUND && !path)
         return STATUS_OK;
@@ -229,7 +213,7 @@ settings_access(const struct arguments *arguments, const char *url)
             (struct chosen_token){.from = rows[SHARED_TOKEN_FILE].variable,
                                   .path = settings->environment.token_file};
     else if (settings->token_text)
-        *token = (struct chosen_token){.from = "TIDINGS_TOKEN",
+        *token = (struct chosen_token){.from = TOKEN_VARIABLE,
                                        .text = settings->token_text};
     else
         *token = of_file.token;
@@ -344,10 +328,18 @@ settings_prepare(struct arguments *arguments)
 {
     struct settings *settings = arguments->shared;
     struct problem why = {""};
+    char *token = getenv(TOKEN_VARIABLE);
     const char *authorities;
     enum status rc;
 
-    settings->token_text = take_token();
+    /* Takes it out of the environment: commands of the user's (--exec) do not
+     * inherit it, and /proc/PID/environ no longer shows it. */
+    if (token && token[0])
+        settings->token_text = strdup(token);
+    if (token) {
+        explicit_bzero(token, strlen(token));
+        unsetenv(TOKEN_VARIABLE);
+    }
     rc = read_environment(&settings->environment, &why);
     if (!rc)
         rc = read_line(settings, arguments, &why);

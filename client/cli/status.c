@@ -62,39 +62,29 @@ read_minutes(struct slice json, const char *name, struct minutes *minutes)
     return n == MINUTES;
 }
 
-/* True if the terminal shows characters of UTF-8. */
-static bool
-is_utf8(void)
-{
-    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
-
-    for (size_t i = 0; i < N_ELEMENTS(names); i++) {
-        const char *value = getenv(names[i]);
-
-        if (value && value[0])
-            return strstr(value, "UTF-8") || strstr(value, "utf8");
-    }
-    return false;
-}
-
 /* 75 columns at most, without a colour. A minute with anything at all shows. */
 static void
 plot(const struct minutes *minutes)
 {
-    const char *const *steps = is_utf8() ? blocks : letters;
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    const char *const *steps = letters, *value = NULL;
     double most = (double)minutes->most;
 
+    for (size_t i = 0; !(value && value[0]) && i < N_ELEMENTS(names); i++)
+        value = getenv(names[i]);
+    if (value && (strstr(value, "UTF-8") || strstr(value, "utf8")))
+        steps = blocks; /* the terminal shows them */
     for (unsigned row = ROWS; row-- > 0;) {
         if (row == ROWS - 1)
             printf("%12" PRIu64 " |", minutes->most);
         else
             printf("%12s |", "");
         for (unsigned i = 0; i < MINUTES; i++) {
-            uint64_t value = minutes->all[i], below = (uint64_t)row * STEPS;
+            uint64_t n = minutes->all[i], below = (uint64_t)row * STEPS;
             uint64_t height =
-                value ? (uint64_t)((double)value / most * ROWS * STEPS) : 0;
+                n ? (uint64_t)((double)n / most * ROWS * STEPS) : 0;
 
-            if (value && !height)
+            if (n && !height)
                 height = 1;
             if (height > below + STEPS)
                 height = below + STEPS;

@@ -147,7 +147,7 @@ copy_own(struct audit *a, const char *url, int64_t theirs)
 static bool
 ask_source(struct audit *a, const char *url)
 {
-    struct problem gone = {.text = ""};
+    struct problem gone = {""};
 
     if (sync_run_source(&a->theirs, url, true, &a->why) != STATUS_GONE)
         return !a->why.rc;

@@ -196,7 +196,7 @@ sync_file(const struct file_commit *g, struct item *item, struct problem *why)
 static void
 do_shares(struct file_commit *g)
 {
-    struct problem why = {.text = ""};
+    struct problem why = {""};
     size_t i;
 
     /* Relaxed: it only hands out numbers. */
@@ -289,7 +289,7 @@ name_item(struct file_commit *g, struct item *item)
 {
     struct mirror *m = g->m;
     struct mirror_dir_mark mark;
-    struct problem why = {.text = ""};
+    struct problem why = {""};
     char name[DOWNLOAD_NAME_MAX];
 
     file_commit_name(name, item->id, item->version);
@@ -314,7 +314,7 @@ remove_some(struct file_commit *g)
 {
     struct mirror *m = g->m;
     struct mirror_db_resource r = {.id = 0};
-    struct problem why = {.text = ""};
+    struct problem why = {""};
 
     for (int n = 0; n < REMOVALS && mirror_db_counts(m->db)->n_remove > 0;
          n++) {

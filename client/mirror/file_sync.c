@@ -124,7 +124,7 @@ fail_full(struct file_sync *w, const struct problem *why)
 static bool
 note_come(struct file_sync *w, struct flight *flight, uint64_t bytes)
 {
-    struct problem why = {.text = ""};
+    struct problem why = {""};
 
     note_kept(w);
     if (source_limits_check_total(&w->m->client->room, bytes, &why))
@@ -191,7 +191,7 @@ file_sync_make_way(struct mirror *m, const struct mirror_db_resource *r,
     char where[MIRROR_DIR_WHERE_SIZE] = "";
     char text[2 * RESOURCE_PATH_MAX];
     struct mirror_dir_mark mark;
-    struct problem why = {.text = ""};
+    struct problem why = {""};
     enum mirror_dir_found found = mirror_dir_look(m->dir, r->path, &mark);
     const char *name;
     int fd;
@@ -312,7 +312,7 @@ file_sync_take(struct file_sync *w, const struct mirror_db_resource *r,
     struct mirror *m = w->m;
     struct flight *flight = flight_of(w, r->id) ? NULL : begin_flight(w, r);
     char name[DOWNLOAD_NAME_MAX];
-    struct problem why = {.text = ""};
+    struct problem why = {""};
 
     *is_taken = flight != NULL;
     if (!flight)
@@ -393,7 +393,7 @@ fetch_one(struct file_sync *w, const struct mirror_db_resource *r,
                         .duplicates = links,
                         .file = name};
     enum status rc;
-    struct problem why = {.text = ""};
+    struct problem why = {""};
     uint64_t max_file = w->m->client->room.limits.max_file_bytes;
 
     if (r->wanted.length != LENGTH_NONE &&

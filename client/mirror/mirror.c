@@ -67,7 +67,7 @@ static void
 fail_db(const struct problem *trouble, void *user)
 {
     struct mirror *m = user;
-    struct problem why = {.text = ""};
+    struct problem why = {""};
 
     mirror_db_rollback(m->db);
     m->has_writes = false;
@@ -96,7 +96,7 @@ look_for_room(struct mirror *m, struct problem *why)
 bool
 mirror_may_write(struct mirror *m)
 {
-    struct problem why = {.text = ""};
+    struct problem why = {""};
 
     return m->has_writes || look_for_room(m, &why);
 }
@@ -104,7 +104,7 @@ mirror_may_write(struct mirror *m)
 bool
 mirror_write(struct mirror *m)
 {
-    struct problem why = {.text = ""};
+    struct problem why = {""};
 
     if (m->has_writes)
         return true;

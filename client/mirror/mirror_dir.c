@@ -310,7 +310,7 @@ mirror_dir_digest_file(int dir_fd, const char *name, digests_go_on_fn *go_on,
 {
     struct digest_check *check =
         digest_check_new((struct slice){NULL, 0}, LENGTH_NONE);
-    struct problem why = {.text = ""};
+    struct problem why = {""};
     struct digest digest;
     bool is_good = check && !digest_check_want_sha256(check) &&
                    !digests_file(check, dir_fd, name, go_on, user, &why);

@@ -245,7 +245,7 @@ report_change(struct set_sync *f, const struct td_change *c, bool is_baseline)
 {
     struct mirror *m = f->m;
     struct mirror_db_description t;
-    struct problem why = {.text = ""};
+    struct problem why = {""};
     int64_t id, stated_us;
 
     if (!c->loc)
@@ -1092,7 +1092,7 @@ td_sync(struct td_client *client, const char *url, const char *dir,
 {
     struct td_sync_options filled;
     struct mirror m = {.client = client};
-    struct problem why = {.text = ""};
+    struct problem why = {""};
 
     client_begin(client);
     problem_clear(&why);

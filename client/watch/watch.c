@@ -424,7 +424,7 @@ struct watch {
 static void __attribute__((format(printf, 2, 3)))
 warn_user(struct watch *w, const char *format, ...)
 {
-    struct problem why = {.text = ""};
+    struct problem why = {""};
     va_list args;
 
     va_start(args, format);

@@ -243,23 +243,14 @@ hand_over(struct callback_connection *c, const struct request_head *h)
 
 /* Bodies */
 
+#define TOO_LONG "the body is longer than is taken here"
+#define TOO_MANY "too many bodies are under way: try again later"
+
 /* Bytes of memory that one route's bodies may have. */
 static size_t
 share_of(const struct route *route)
 {
     return route->max_bytes > BODIES_SHARE ? route->max_bytes : BODIES_SHARE;
-}
-
-static void
-refuse_long(struct callback_connection *c)
-{
-    refuse_request(c, 413, "the body is longer than is taken here");
-}
-
-static void
-refuse_now(struct callback_connection *c)
-{
-    refuse_request(c, 503, "too many bodies are under way: try again later");
 }
 
 /* Keeps `data` of the body. False: the body was refused. */
@@ -270,7 +261,7 @@ keep_bytes(struct callback_connection *c, struct slice data)
     size_t before = c->body.capacity;
 
     if (data.size > c->body.max - c->body.size) {
-        refuse_long(c);
+        refuse_request(c, 413, TOO_LONG);
         return false;
     }
     buf_add_slice(&c->body, data);
@@ -278,7 +269,7 @@ keep_bytes(struct callback_connection *c, struct slice data)
     c->route->n_bodies += c->body.capacity - before;
     if (c->body.failed || callback->n_bodies > BODIES_MAX ||
         c->route->n_bodies > share_of(c->route)) {
-        refuse_now(c);
+        refuse_request(c, 503, TOO_MANY);
         return false;
     }
     c->n_progress += data.size;
@@ -409,10 +400,10 @@ refuse_head(struct callback_connection *c, const struct request_head *h)
     else if (is_post && !h->body.is_chunked && !h->body.has_length)
         refuse_request(c, 411, "a delivery needs a Content-Length, or chunks");
     else if (h->body.length > route->max_bytes)
-        refuse_long(c);
+        refuse_request(c, 413, TOO_LONG);
     else if (h->body.length > BODIES_MAX - c->callback->n_bodies ||
              h->body.length > share_of(route) - route->n_bodies)
-        refuse_now(c);
+        refuse_request(c, 503, TOO_MANY);
     else
         c->route = route;
     if (c->route)

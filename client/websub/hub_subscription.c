@@ -258,19 +258,21 @@ on_answer(struct fetch_answer *answer, const struct problem *end, void *user)
     if (text.size > 300)
         text.size = 300;
     text = slice_trimmed(text);
-    if (!end->rc) {
+    if (end->rc) {
+        if (end->rc != STATUS_MEMORY)
+            problem(&why, end->rc, "the hub %s: %s", r->hub, end->text);
+    } else {
         why.http_status = answer->status;
         why.retry_after_s = answer->retry_after_s;
+        if (answer->status / 100 == 3)
+            problem(&why, STATUS_MALFORMED,
+                    "the hub %s: status %u leads nowhere", r->hub,
+                    answer->status);
+        else if (answer->status / 100 != 2)
+            problem(&why, fetch_meaning(answer->status),
+                    "the hub %s: status %u%s%.*s", r->hub, answer->status,
+                    text.size ? ": " : "", SLICE_ARG(text));
     }
-    if (end->rc && end->rc != STATUS_MEMORY)
-        problem(&why, end->rc, "the hub %s: %s", r->hub, end->text);
-    else if (!end->rc && answer->status / 100 == 3)
-        problem(&why, STATUS_MALFORMED, "the hub %s: status %u leads nowhere",
-                r->hub, answer->status);
-    else if (!end->rc && answer->status / 100 != 2)
-        problem(&why, fetch_meaning(answer->status),
-                "the hub %s: status %u%s%.*s", r->hub, answer->status,
-                text.size ? ": " : "", SLICE_ARG(text));
     if (r->mode == WEBSUB_SUBSCRIBE)
         end_subscribing(l, &why);
     else if (l->state != STATE_LEAVING)
@@ -346,7 +348,7 @@ static void
 on_wait(void *user)
 {
     struct hub_subscription *l = user;
-    struct problem why = {.text = ""};
+    struct problem why = {""};
 
     if (l->state == STATE_LEAVING) {
         if (is_given_up(l))
@@ -362,19 +364,25 @@ on_wait(void *user)
 
 /* Requests of the hub */
 
-/* A repeated verification may shorten the lease, never lengthen it: it proves
- * as little as a denial, and a renewal that is too late loses the subscription.
- */
+/* True if the lease has asked for that. A repeated verification may shorten the
+ * lease, never lengthen it: it proves as little as a denial, and a renewal that
+ * is too late loses the subscription. */
 static bool
-confirm_subscription(struct hub_subscription *l,
-                     const struct urlencoded_data *form)
+confirm_request(struct hub_subscription *l, struct slice mode,
+                const struct urlencoded_data *form)
 {
     struct slice text;
     uint64_t seconds = 0;
     int64_t end_ms;
 
-    if (l->state != STATE_ASKING && l->state != STATE_ASKED &&
-        l->state != STATE_ACTIVE)
+    if (slice_is(mode, "unsubscribe") &&
+        (l->state == STATE_LEAVING || (l->state == STATE_OVER && l->is_left))) {
+        on_left(l);
+        return true;
+    }
+    if (!slice_is(mode, "subscribe") ||
+        (l->state != STATE_ASKING && l->state != STATE_ASKED &&
+         l->state != STATE_ACTIVE))
         return false;
     if (!urlencoded_get(form, "hub.lease_seconds", &text) ||
         !number_read(text, &seconds) || seconds == 0)
@@ -432,16 +440,10 @@ answer_hub(struct hub_subscription *l, struct arrival *arrival,
           websub_is_same(slice_of(l->topic), topic)))) {
         if (!urlencoded_get(&form, "hub.challenge", &challenge))
             challenge = SLICE("");
-        if (slice_is(mode, "denied")) {
+        if (slice_is(mode, "denied"))
             is_ours = take_denial(l, &form);
-        } else if (challenge.size > 0 && slice_is(mode, "subscribe")) {
-            is_ours = confirm_subscription(l, &form);
-        } else if (challenge.size > 0 && slice_is(mode, "unsubscribe")) {
-            is_ours = l->state == STATE_LEAVING ||
-                      (l->state == STATE_OVER && l->is_left);
-            if (is_ours)
-                on_left(l);
-        }
+        else if (challenge.size > 0)
+            is_ours = confirm_request(l, mode, &form);
         if (is_ours && !slice_is(mode, "denied"))
             buf_add_slice(&reply->text, challenge);
     }

@@ -187,7 +187,7 @@ static void
 on_late(void *user)
 {
     struct topic_search *search = user;
-    struct problem why = {.text = ""};
+    struct problem why = {""};
 
     problem(&why, STATUS_UNREACHABLE,
             "the topic's page does not come to an "
