@@ -36,9 +36,8 @@ free_name(struct name *name)
     free(name);
 }
 
-/* Asks the C library; with AI_NUMERICHOST in `flags` no name server. */
-static void
-find_addresses(const char *host, int flags, struct lookup_answer *answer)
+void
+lookup_addresses(const char *host, int flags, struct lookup_answer *answer)
 {
     struct addrinfo hints = {
         .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = flags};
@@ -104,7 +103,7 @@ run_thread(void *unused)
         name->is_running = true;
         n_doubtful += name->is_doubtful;
         pthread_mutex_unlock(&mutex);
-        find_addresses(name->text, 0, &answer);
+        lookup_addresses(name->text, 0, &answer);
         pthread_mutex_lock(&mutex);
         n_doubtful -= name->is_doubtful;
         name->is_running = false;
@@ -168,7 +167,7 @@ lookup_begin(struct lookup *l, struct lookup_box *box,
     bool is_known;
 
     l->box = box;
-    find_addresses(wish->host, AI_NUMERICHOST, &l->answer);
+    lookup_addresses(wish->host, AI_NUMERICHOST, &l->answer);
     if (!l->answer.error)
         return true;
     pthread_mutex_lock(&mutex);

@@ -44,6 +44,19 @@ struct lookup_answer {
                                                              order; port 0 */
 };
 
+/* Asks the C library at once, with flags of getaddrinfo. This may block, but
+ * not with AI_NUMERICHOST: that asks no name server. */
+void lookup_addresses(const char *host, int flags,
+                      struct lookup_answer *answer);
+
+/* The port of an address, in network order. */
+static inline in_port_t *
+lookup_port(union lookup_address *address)
+{
+    return address->any.sa_family == AF_INET6 ? &address->v6.sin6_port
+                                              : &address->v4.sin_port;
+}
+
 /* Where the answers of an asker arrive. */
 struct lookup_box {
     struct list answered;

@@ -27,26 +27,6 @@ send_text(struct supervisor *s, const char *text)
         report_unheard(errno);
 }
 
-/* False: no address of a unix socket. */
-static bool
-read_address(struct supervisor *s, const char *name)
-{
-    size_t size = strlen(name);
-
-    if ((name[0] != '/' && name[0] != '@') || size < 2 ||
-        size >= sizeof(s->address.sun_path))
-        return false;
-    s->address.sun_family = AF_UNIX;
-    memcpy(s->address.sun_path, name, size + 1);
-    s->address_size =
-        (socklen_t)(offsetof(struct sockaddr_un, sun_path) + size);
-    if (name[0] == '@')
-        s->address.sun_path[0] = '\0'; /* an abstract name has no end */
-    else
-        s->address_size++;
-    return true;
-}
-
 /* A number of the environment; 0: none. */
 static uint64_t
 number_of(const char *variable)
@@ -63,14 +43,25 @@ supervisor_open(struct supervisor *s)
                                      PATIENCE_US % 1000000};
     const char *name = getenv("NOTIFY_SOCKET");
     uint64_t us = number_of("WATCHDOG_USEC"), pid = number_of("WATCHDOG_PID");
+    size_t size;
 
     *s = (struct supervisor){.fd = -1};
     if (!name || !name[0])
         return;
-    if (!read_address(s, name)) {
+    size = strlen(name);
+    if ((name[0] != '/' && name[0] != '@') || size < 2 ||
+        size >= sizeof(s->address.sun_path)) {
         report_unheard(EAFNOSUPPORT);
         return;
     }
+    s->address.sun_family = AF_UNIX;
+    memcpy(s->address.sun_path, name, size + 1);
+    s->address_size =
+        (socklen_t)(offsetof(struct sockaddr_un, sun_path) + size);
+    if (name[0] == '@')
+        s->address.sun_path[0] = '\0'; /* an abstract name has no end */
+    else
+        s->address_size++;
     s->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (s->fd < 0 ||
         setsockopt(s->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)))

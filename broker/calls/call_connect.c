@@ -203,10 +203,7 @@ try_next(struct attempt *a)
     union lookup_address *at;
 
     while ((at = next_address(x))) {
-        if (at->any.sa_family == AF_INET6)
-            at->v6.sin6_port = x->port;
-        else
-            at->v4.sin_port = x->port;
+        *lookup_port(at) = x->port;
         if (!call_may_reach(p->caller, p->call, &at->any)) {
             if (getnameinfo(&at->any, sizeof(*at), x->refused,
                             sizeof(x->refused), NULL, 0, NI_NUMERICHOST))

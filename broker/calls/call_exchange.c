@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "broker/calls/caller_state.h"
 #include "proto/datetime.h"
+#include "proto/number.h"
 #include "proto/uri.h"
 
 /* A body of at most so many bytes goes out in one record with its head. */
@@ -128,13 +129,12 @@ write_head(struct buf *to, const struct call_connection *p)
         [CALL_DELETE] = "DELETE ",
     };
     const struct call *call = p->call;
-    const struct place *lane = call->own.lane;
     const char *url = call_url(call);
     const char *target = strchr(url, ':') + strlen("://");
     const char *port = p->is_tls ? ":443" : ":80";
     struct slice host = p->host->key;
     bool has_accept = false, has_coding = !call->undoes_coding;
-    bool is_elsewhere = call_host(call) != lane->host ||
+    bool is_elsewhere = call_host(call) != call->own.lane->host ||
                         strncasecmp(url, call->url, strlen("http:")) != 0;
 
     target += strcspn(target, "/?#");
@@ -341,19 +341,15 @@ static int64_t
 retry_after_us(struct slice value)
 {
     const int64_t max_s = CALL_RETRY_AFTER_MAX_US / 1000000;
-    int64_t wait_s = 0;
-    size_t i = 0;
+    int64_t wait_s, at_s;
+    uint64_t seconds;
 
-    for (; i < value.size && value.data[i] >= '0' && value.data[i] <= '9'; i++)
-        if (wait_s <= max_s)
-            wait_s = 10 * wait_s + value.data[i] - '0';
-    if (i < value.size) {
-        int64_t at_s = httpdate_read(value);
-
-        if (at_s == DATETIME_NONE)
-            return 0;
-        wait_s = at_s - clock_now_us() / 1000000;
-    }
+    if (number_read_large(value, &seconds))
+        return (seconds < (uint64_t)max_s ? (int64_t)seconds : max_s) * 1000000;
+    at_s = httpdate_read(value);
+    if (at_s == DATETIME_NONE)
+        return 0;
+    wait_s = at_s - clock_now_us() / 1000000;
     if (wait_s <= 0)
         return 0;
     return (wait_s < max_s ? wait_s : max_s) * 1000000;
@@ -447,29 +443,6 @@ fail_head(struct call_connection *p, enum status rc, const struct problem *why)
         call_fail(p->call, CALL_BROKEN, "the answer is malformed: %s",
                   why->text);
     end_exchange(p, false);
-}
-
-/* Reads heads off the front of `bytes`, interim ones included, up to the last
- * one. STATUS_AGAIN: that is not whole. */
-static enum status
-read_heads(struct call_connection *p, struct slice *bytes, struct problem *why)
-{
-    for (;;) {
-        size_t n = p->now.n_before;
-        enum status rc =
-            response_head_read(&p->answer, *bytes, &p->now.seen, why);
-
-        n += rc ? bytes->size : p->answer.size;
-        if ((!rc || rc == STATUS_AGAIN) && n > CALL_HEAD_MAX)
-            return STATUS_TOO_LARGE;
-        if (!rc && p->answer.status == 101)
-            return problem(why, STATUS_INVALID,
-                           "it changes the protocol unasked");
-        if (rc || p->answer.status >= 200)
-            return rc;
-        p->now.n_before = n;
-        slice_skip(bytes, p->answer.size);
-    }
 }
 
 /* Takes the inflated bytes of a body. */
@@ -743,12 +716,24 @@ take_head(struct call_connection *p, struct slice bytes)
         buf_add_slice(&p->head, bytes);
         bytes = buf_slice(&p->head);
     }
-    rc = read_heads(p, &bytes, &why);
-    if (!rc) {
+    do { /* interim heads, up to the last one */
+        size_t n = p->now.n_before;
+
+        rc = response_head_read(&p->answer, bytes, &p->now.seen, &why);
+        n += rc ? bytes.size : p->answer.size;
+        if ((!rc || rc == STATUS_AGAIN) && n > CALL_HEAD_MAX)
+            rc = STATUS_TOO_LARGE;
+        else if (!rc && p->answer.status == 101)
+            rc = problem(&why, STATUS_INVALID,
+                         "it changes the protocol unasked");
+        if (rc)
+            break;
+        p->now.n_before = n;
         head = (struct slice){bytes.data, p->answer.size};
         slice_skip(&bytes, head.size);
+    } while (p->answer.status < 200);
+    if (!rc)
         return begin_body(p, head) && take_body(p, bytes);
-    }
     if (rc == STATUS_AGAIN)
         keep_head(p, bytes);
     else

@@ -41,26 +41,6 @@ begin_call(struct caller *c, struct call *call)
     }
 }
 
-/* Its turn has come. */
-static void
-prepare_call(struct caller *c, struct call *call)
-{
-    enum call_turn turn = CALL_READY;
-
-    call->own.began_us = clock_steady_us();
-    if (call->prepare) {
-        c->preparing = call;
-        turn = call->prepare(call);
-        if (!c->preparing)
-            return; /* cancelled, perhaps freed */
-        c->preparing = NULL;
-    }
-    if (turn == CALL_READY)
-        begin_call(c, call);
-    else if (turn == CALL_NOT)
-        call_queue_release(call);
-}
-
 void
 caller_start(struct caller *caller, struct call *call)
 {
@@ -161,8 +141,21 @@ on_turn(void *user)
     may_call = !c->options.may_call || c->options.may_call(c->options.user);
     for (unsigned i = 0;
          may_call && i < TURNS_AT_ONCE && (call = call_queue_take(&c->queue));
-         i++)
-        prepare_call(c, call);
+         i++) {
+        enum call_turn turn = CALL_READY;
+
+        call->own.began_us = clock_steady_us();
+        c->preparing = call;
+        if (call->prepare)
+            turn = call->prepare(call);
+        if (!c->preparing)
+            continue; /* cancelled, perhaps freed */
+        c->preparing = NULL;
+        if (turn == CALL_READY)
+            begin_call(c, call);
+        else if (turn == CALL_NOT)
+            call_queue_release(call);
+    }
     call_connections_make_room(c);
     if (c->options.on_turn)
         c->options.on_turn(c, c->options.user);

@@ -61,7 +61,9 @@
 #include "proto/buf.h"
 #include "proto/http/network_address.h"
 
+struct call_connection;
 struct caller;
+struct place;
 struct sockaddr_un;
 struct client; /* broker/base/client_limits.h */
 
@@ -142,13 +144,13 @@ enum call_failure {
 
 enum call_method { CALL_GET, CALL_HEAD, CALL_POST, CALL_DELETE };
 
-/* The caller's own part of a call. */
+/* The caller's own part of a call: caller_state.h. */
 struct call_own {
     struct list node;
-    void *lane;
-    void *handle;     /* its connection */
-    char *redirected; /* the URL of the last redirect; NULL: none */
-    void *host;       /* of that */
+    struct place *lane;
+    struct call_connection *handle;
+    char *redirected;   /* the URL of the last redirect; NULL: none */
+    struct place *host; /* of that */
     unsigned n_redirects;
     int64_t began_us;
     unsigned char state;

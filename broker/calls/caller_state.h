@@ -241,9 +241,7 @@ void call_queue_release(struct call *call);
 static inline struct place *
 call_host(const struct call *call)
 {
-    const struct place *lane = call->own.lane;
-
-    return call->own.redirected ? call->own.host : lane->host;
+    return call->own.redirected ? call->own.host : call->own.lane->host;
 }
 
 static inline const char *

@@ -33,21 +33,16 @@
 
 /* Addresses */
 
-static in_port_t *
-port_at(struct sockaddr_storage *at)
-{
-    return at->ss_family == AF_INET6 ? &((struct sockaddr_in6 *)at)->sin6_port
-                                     : &((struct sockaddr_in *)at)->sin_port;
-}
-
 /* A socket bound to address number `i`; -1 and errno if that cannot be. Options
  * of a listening socket are those of the connections it accepts. */
 static int
-bound_socket(const struct addresses *a, unsigned i, bool is_shared)
+bound_socket(const struct lookup_answer *a, unsigned i, bool is_shared)
 {
     static const int on = 1, idle = KEEPALIVE_IDLE_S,
                      interval = KEEPALIVE_INTERVAL_S, count = KEEPALIVE_COUNT;
-    const struct sockaddr *at = (const struct sockaddr *)&a->at[i];
+    const struct sockaddr *at = &a->addresses[i].any;
+    socklen_t size = at->sa_family == AF_INET6 ? sizeof(a->addresses[i].v6)
+                                               : sizeof(a->addresses[i].v4);
     int fd =
         socket(at->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     int error = 0;
@@ -66,7 +61,7 @@ bound_socket(const struct addresses *a, unsigned i, bool is_shared)
 
     if ((is_shared &&
          setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on))) ||
-        bind(fd, at, a->size[i])) {
+        bind(fd, at, size)) {
         error = errno;
         close(fd);
         errno = error;
@@ -79,7 +74,7 @@ bound_socket(const struct addresses *a, unsigned i, bool is_shared)
  * this machine does not have. Not shared: with SO_REUSEPORT a second broker
  * would get the port, too, and half of the connections. 0, or an errno. */
 static int
-try_port(struct addresses *a, unsigned *port)
+try_port(struct lookup_answer *a, unsigned *port)
 {
     unsigned n = a->n;
     int error = 0, missing = EADDRNOTAVAIL;
@@ -87,12 +82,10 @@ try_port(struct addresses *a, unsigned *port)
 
     a->n = 0;
     for (unsigned i = 0; i < n && !error; i++) {
-        socklen_t size = sizeof(a->at[i]);
-        struct addresses one = {.n = n};
+        struct lookup_answer one = {.n = n, .addresses = {a->addresses[i]}};
+        socklen_t size = sizeof(one.addresses[0]);
 
-        one.at[0] = a->at[i];
-        one.size[0] = a->size[i];
-        *port_at(&one.at[0]) = htons((uint16_t)*port);
+        *lookup_port(&one.addresses[0]) = htons((uint16_t)*port);
         fds[a->n] = bound_socket(&one, 0, false);
         if (fds[a->n] < 0 &&
             (errno == EADDRNOTAVAIL || errno == EAFNOSUPPORT)) {
@@ -103,10 +96,9 @@ try_port(struct addresses *a, unsigned *port)
             error = errno;
             break;
         }
-        getsockname(fds[a->n], (struct sockaddr *)&one.at[0], &size);
-        *port = ntohs(*port_at(&one.at[0]));
-        a->at[a->n] = one.at[0];
-        a->size[a->n++] = one.size[0];
+        getsockname(fds[a->n], &one.addresses[0].any, &size);
+        *port = ntohs(*lookup_port(&one.addresses[0]));
+        a->addresses[a->n++] = one.addresses[0];
     }
     for (unsigned i = 0; i < a->n; i++)
         close(fds[i]);
@@ -116,13 +108,10 @@ try_port(struct addresses *a, unsigned *port)
 }
 
 enum status
-addresses_find(struct addresses *a, const char *host, unsigned *port,
+addresses_find(struct lookup_answer *a, const char *host, unsigned *port,
                struct problem *why)
 {
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
-                             .ai_flags = AI_PASSIVE};
-    struct addrinfo *all = NULL;
-    struct addresses found = {.n = 0};
+    struct lookup_answer found;
     char where[300], name[256];
     size_t size = strlen(host);
     int error = 0;
@@ -132,16 +121,12 @@ addresses_find(struct addresses *a, const char *host, unsigned *port,
         snprintf(name, sizeof(name), "%.*s", (int)size - 2, host + 1);
     else
         snprintf(name, sizeof(name), "%s", host);
-    error = getaddrinfo(name, NULL, &hints, &all);
-    if (error)
+    lookup_addresses(name, AI_PASSIVE, &found);
+    if (found.error)
         return problem(why, STATUS_IO, "cannot listen on %s: %s", where,
-                       gai_strerror(error));
-    for (struct addrinfo *i = all; i && found.n < ADDRESSES_MAX;
-         i = i->ai_next) {
-        memcpy(&found.at[found.n], i->ai_addr, i->ai_addrlen);
-        found.size[found.n++] = i->ai_addrlen;
-    }
-    freeaddrinfo(all);
+                       gai_strerror(found.error));
+    if (found.n > ADDRESSES_MAX)
+        found.n = ADDRESSES_MAX;
     for (int tries = 0; tries < PORT_TRIES; tries++) {
         unsigned wanted = *port;
 
@@ -399,7 +384,7 @@ add_listener(struct service *service, int fd, enum listener_kind kind,
 }
 
 enum status
-listeners_open(struct service *service, const struct addresses *addresses,
+listeners_open(struct service *service, const struct lookup_answer *addresses,
                struct problem *why)
 {
     const struct server_options *options = &service->server->options;

@@ -189,7 +189,7 @@ run_service(struct thread *thread)
 
 enum status
 service_init(struct service *s, struct server *server, unsigned number,
-             const struct addresses *addresses, struct problem *why)
+             const struct lookup_answer *addresses, struct problem *why)
 {
     static const struct loop_calls calls = {on_wake, on_turn};
     int64_t now_us = clock_steady_us();
@@ -272,7 +272,7 @@ server_open(struct server **server, const struct server_options *options,
 {
     unsigned n = options->threads ? options->threads : 1;
     struct server *s = memory_new(1, sizeof(*s) + n * sizeof(s->services[0]));
-    struct addresses addresses;
+    struct lookup_answer addresses;
     enum status rc = STATUS_OK;
     struct rlimit files;
     char text[16];
@@ -321,7 +321,7 @@ enum status
 server_check(const struct server_options *options, struct problem *why)
 {
     rlim_t least = FILES_LEAST + FILES_OF_THREAD * options->threads;
-    struct addresses addresses;
+    struct lookup_answer addresses;
     struct rlimit files;
     unsigned port = options->port;
 

@@ -20,6 +20,7 @@
 
 #include "base/thread.h"
 #include "broker/base/client_limits.h"
+#include "broker/base/lookup.h"
 #include "broker/net/request.h"
 #include "broker/net/server.h"
 #include "broker/net/unix_socket.h"
@@ -39,12 +40,6 @@
 
 /* "localhost" has two; further addresses of a name are ignored. */
 #define ADDRESSES_MAX 4
-
-struct addresses {
-    struct sockaddr_storage at[ADDRESSES_MAX];
-    socklen_t size[ADDRESSES_MAX];
-    unsigned n;
-};
 
 struct listener {
     uv_poll_t poll;
@@ -149,7 +144,7 @@ struct server {
  * the rest. */
 MUST_CHECK enum status service_init(struct service *service,
                                     struct server *server, unsigned number,
-                                    const struct addresses *addresses,
+                                    const struct lookup_answer *addresses,
                                     struct problem *why);
 
 /* Lets the thread end, at `cut_at_us` at the latest. Runs earlier tasks first,
@@ -160,13 +155,13 @@ void service_end(struct service *service, int64_t cut_at_us);
 
 /* Finds the addresses of `host` to listen on, and if *port is 0 a port that is
  * free on all of them. */
-MUST_CHECK enum status addresses_find(struct addresses *a, const char *host,
+MUST_CHECK enum status addresses_find(struct lookup_answer *a, const char *host,
                                       unsigned *port, struct problem *why);
 
 /* Listens on `addresses` on the service's loop; the first service also listens
  * on the unix sockets. */
 MUST_CHECK enum status listeners_open(struct service *service,
-                                      const struct addresses *addresses,
+                                      const struct lookup_answer *addresses,
                                       struct problem *why);
 
 /* Accepts again after a pause. */

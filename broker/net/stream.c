@@ -89,47 +89,17 @@ on_gone(struct connection *c)
     free(s);
 }
 
-/* Makes the stream of a request, with what its end needs. The texts take
- * memory for as long as the stream lives, so only a log gets them. */
-static struct stream *
-new_stream(struct request *rq)
-{
-    struct request_end end;
-    struct slice *const texts[] = {&end.id, &end.path, &end.query, &end.agent,
-                                   &end.name};
-    size_t size = 0, at = 0;
-    struct stream *s;
-
-    request_describe(rq, &end);
-    end.is_stream = true;
-    for (size_t i = 0; i < N_ELEMENTS(texts); i++) {
-        if (!end.is_kept)
-            texts[i]->size = 0;
-        size += texts[i]->size < TEXT_MAX ? texts[i]->size : TEXT_MAX;
-    }
-    s = memory_new(1, sizeof(*s) + size);
-    for (size_t i = 0; i < N_ELEMENTS(texts); i++) {
-        size_t n = texts[i]->size < TEXT_MAX ? texts[i]->size : TEXT_MAX;
-
-        if (n > 0)
-            memcpy(s->texts + at, texts[i]->data, n);
-        *texts[i] = (struct slice){s->texts + at, n};
-        at += n;
-    }
-    s->end = end;
-    s->began_us = rq->began_us;
-    s->received_before = rq->received_before;
-    s->sent_before = rq->sent_before;
-    return s;
-}
-
 /* Makes the stream that answers a request; NULL, after an answer: its client
  * has its share of them. */
 static struct stream *
 begin_stream(struct request *rq, const struct stream_handlers *handlers,
              void *user)
 {
+    struct request_end end;
+    struct slice *const texts[] = {&end.id, &end.path, &end.query, &end.agent,
+                                   &end.name};
     struct connection *c = rq->connection;
+    size_t size = 0, at = 0;
     struct problem why = {""};
     struct stream *stream;
 
@@ -138,7 +108,29 @@ begin_stream(struct request *rq, const struct stream_handlers *handlers,
         handlers->on_gone(NULL, user);
         return NULL;
     }
-    stream = new_stream(rq);
+    /* What its end needs. The texts take memory for as long as the stream
+     * lives, so only a log gets them. */
+    request_describe(rq, &end);
+    end.is_stream = true;
+    for (size_t i = 0; i < N_ELEMENTS(texts); i++) {
+        if (!end.is_kept)
+            texts[i]->size = 0;
+        if (texts[i]->size > TEXT_MAX)
+            texts[i]->size = TEXT_MAX;
+        size += texts[i]->size;
+    }
+    stream = memory_new(1, sizeof(*stream) + size);
+    for (size_t i = 0; i < N_ELEMENTS(texts); i++) {
+        size = texts[i]->size;
+        if (size > 0)
+            memcpy(stream->texts + at, texts[i]->data, size);
+        texts[i]->data = stream->texts + at;
+        at += size;
+    }
+    stream->end = end;
+    stream->began_us = rq->began_us;
+    stream->received_before = rq->received_before;
+    stream->sent_before = rq->sent_before;
     rq->is_answered = true;
     ticket_drop(rq);
     rq->is_ended = true;

@@ -108,23 +108,24 @@ void
 eventsource_close(struct stream *stream, const struct ending *ending,
                   const char *event, bool is_1_0)
 {
-    struct buf text, wire;
+    bool is_gone = ending->code == CLOSE_POSITION_GONE;
+    struct buf json, wire;
 
     if (ending->is_within) {
         stream_end(stream, NULL, 0);
         return;
     }
-    buf_init(&text, ENDING_MAX);
+    buf_init(&json, ENDING_MAX);
     buf_init(&wire, ENDING_MAX);
-    if (ending->code == CLOSE_POSITION_GONE)
-        BUF_ADD(&text, "id: " EVENTSOURCE_GONE_ID "\n");
-    buf_add_format(&text, "event: %s\ndata: {\"detail\":", event);
-    json_text(&text, slice_of(ending->reason));
-    buf_add_format(&text, "%s}\n\n", ending->members ? ending->members : "");
-    wire_text(&wire, framing_of(is_1_0), buf_slice(&text));
+    BUF_ADD(&json, "{\"detail\":");
+    json_text(&json, slice_of(ending->reason));
+    buf_add_text(&json, ending->members ? ending->members : "");
+    BUF_ADD(&json, "}");
+    eventsource_note(&wire, event, buf_slice(&json),
+                     slice_of(is_gone ? EVENTSOURCE_GONE_ID : ""), is_1_0);
     if (!is_1_0)
         BUF_ADD(&wire, STREAM_CHUNK_LAST);
     stream_end(stream, wire.data, wire.size);
-    buf_fini(&text);
+    buf_fini(&json);
     buf_fini(&wire);
 }

@@ -87,46 +87,41 @@ check_item(const struct follow_item *item, struct problem *why)
 
 /* Queries */
 
-static enum status
-read_value(struct follow_request *r, struct slice escaped, struct problem *why)
-{
-    char decoded[3 * SET_VALUE_MAX];
-    struct follow_item *item = add_item(r);
-    struct slice text = {decoded, 0}, name;
-    enum status rc;
-    long size = -1;
-
-    if (!item)
-        return problem_memory(why);
-    if (escaped.size <= sizeof(decoded))
-        size = uri_decode(escaped, decoded);
-    if (size < 0)
-        return problem_quoting(why, STATUS_INVALID,
-                               "set: too long, or a bad escape", escaped);
-    text.size = (size_t)size;
-    name = slice_take(&text, '@');
-    rc = read_name(item, name, why);
-    if (!rc && name.size < (size_t)size)
-        rc = read_after(item, text, why);
-    return rc ? rc : check_item(item, why);
-}
-
 enum status
 follow_request_query(struct follow_request *r, struct slice query,
                      struct problem *why)
 {
-    enum status rc = STATUS_OK;
-
-    while (!rc && query.size > 0) {
+    while (query.size > 0) {
         struct slice value = slice_take(&query, '&');
-        struct slice name = slice_take(&value, '=');
+        struct slice parameter = slice_take(&value, '='), text, name;
+        char decoded[3 * SET_VALUE_MAX];
+        struct follow_item *item;
+        enum status rc;
+        long size = -1;
 
-        if (slice_is(name, "set"))
-            rc = read_value(r, value, why);
-        else if (slice_is(name, "resume")) /* nothing in it is escaped */
+        if (slice_is(parameter, "resume")) /* nothing in it is escaped */
             follow_request_resume(r, value);
+        if (!slice_is(parameter, "set"))
+            continue;
+        item = add_item(r);
+        if (!item)
+            return problem_memory(why);
+        if (value.size <= sizeof(decoded))
+            size = uri_decode(value, decoded);
+        if (size < 0)
+            return problem_quoting(why, STATUS_INVALID,
+                                   "set: too long, or a bad escape", value);
+        text = (struct slice){decoded, (size_t)size};
+        name = slice_take(&text, '@');
+        rc = read_name(item, name, why);
+        if (!rc && name.size < (size_t)size)
+            rc = read_after(item, text, why);
+        if (!rc)
+            rc = check_item(item, why);
+        if (rc)
+            return rc;
     }
-    return rc;
+    return STATUS_OK;
 }
 
 /* JSON */

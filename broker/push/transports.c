@@ -2,7 +2,6 @@
 
 #include "broker/push/deflater.h"
 #include "broker/push/eventsource.h"
-#include "broker/push/websocket.h"
 #include "broker/push/wire.h"
 
 /* An event stream carries JSON only: every client would have to take the lines
@@ -142,6 +141,32 @@ transports_channel(struct set *set, unsigned number, struct deflater *deflater)
         .kind = number, .set = set, .source = deflater, .end = UINT64_MAX};
 }
 
+/* The message contains everything. */
+void
+transports_frame(struct buf *to, const struct message *message,
+                 struct deflater *deflater)
+{
+    struct buf text, packed;
+    struct wire wire;
+    bool is_packed = false;
+
+    buf_init(&text, MESSAGE_MAX);
+    buf_init(&packed, MESSAGE_MAX);
+    if (deflater) {
+        message_copy(message, &text);
+        is_packed =
+            !text.failed && deflater_pack(deflater, buf_slice(&text), &packed);
+    }
+    if (is_packed) { /* RFC 7692 */
+        wire_text(to, FRAMING_DEFLATED, buf_slice(&packed));
+    } else {
+        wire_begin(&wire, to, FRAMING_FRAMES, message->size);
+        wire_add_message(&wire, message);
+    }
+    buf_fini(&text);
+    buf_fini(&packed);
+}
+
 /* A worker has a deflater of its own. */
 static enum status
 wrap_message(struct shared_message *shared, const struct message *message,
@@ -157,10 +182,10 @@ wrap_message(struct shared_message *shared, const struct message *message,
     if (message->size > 0 && !transport->subprotocol)
         eventsource_wrap(&wire, message, transport);
     else if (message->size > 0)
-        websocket_wrap(&wire, message,
-                       !transport->is_deflated  ? NULL
-                       : patience == LOG_MEMORY ? channel->source
-                                                : &own);
+        transports_frame(&wire, message,
+                         !transport->is_deflated  ? NULL
+                         : patience == LOG_MEMORY ? channel->source
+                                                  : &own);
     deflater_fini(&own);
     if (wire.failed) {
         buf_fini(&wire);

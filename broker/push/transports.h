@@ -84,6 +84,14 @@ struct slice transports_piece(struct slice wrapped, size_t offset);
 struct channel transports_channel(struct set *set, unsigned number,
                                   struct deflater *deflater);
 
+/* Appends a message as one of a WebSocket, compressed by `deflater` (lent)
+ * unless that is NULL, in frames of at most STREAM_FRAME_MAX bytes, headers
+ * included. So a client that reads slowly leaves at most the rest of one frame
+ * in the connection's memory, and pongs and a close frame can go between
+ * frames. */
+void transports_frame(struct buf *to, const struct message *message,
+                      struct deflater *deflater);
+
 /* Makes a message as it goes out: shared_calls.make. STATUS_AGAIN as by
  * message_open, or because it is too large to compress on a service thread. */
 MUST_CHECK enum status transports_make(struct shared_message *message,

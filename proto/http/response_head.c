@@ -49,35 +49,13 @@ read_lines(struct response_head *h, struct slice bytes, struct head_seen *seen,
     }
 }
 
-/* Reads a head whose lines were checked: it was perhaps in pieces. */
-static enum status
-judge_head(struct response_head *h, struct slice bytes, struct problem *why)
-{
-    const char *end = memchr(bytes.data, '\r', h->size);
-    size_t from = (size_t)(end - bytes.data) + HEAD_CRLF_SIZE;
-    struct head_framing framing = {.n_lengths = 0};
-    struct head_field field;
-    struct slice fields;
-    enum status rc;
-
-    h->fields =
-        (struct slice){bytes.data + from, h->size - HEAD_CRLF_SIZE - from};
-    rc = read_status_line(h, (struct slice){bytes.data, from - HEAD_CRLF_SIZE},
-                          why);
-    if (rc)
-        return rc;
-    for (fields = h->fields; response_head_next(&fields, &field);)
-        head_framing_note(&framing, &field);
-    h->is_kept = head_framing_keeps(&framing, h->minor);
-    rc = head_framing_judge(&framing, h->minor, &h->body, why);
-    return rc == STATUS_UNSUPPORTED ? STATUS_INVALID : rc;
-}
-
 enum status
 response_head_read(struct response_head *h, struct slice bytes,
                    struct head_seen *seen, struct problem *why)
 {
-    struct slice begin = SLICE("HTTP/1.");
+    struct slice begin = SLICE("HTTP/1."), fields, line;
+    struct head_framing framing = {.n_lengths = 0};
+    struct head_field field;
     enum status rc;
 
     if (bytes.size < begin.size)
@@ -85,13 +63,26 @@ response_head_read(struct response_head *h, struct slice bytes,
     if (bytes.size > 0 && memcmp(bytes.data, begin.data, begin.size) != 0)
         return problem(why, STATUS_UNSUPPORTED, "the answer is not of HTTP/1");
     rc = read_lines(h, bytes, seen, why);
-    if (!rc)
-        rc = judge_head(h, bytes, why);
     if (rc == STATUS_TOO_LARGE)
         problem_set(why, "the head has more than 32,768 bytes");
+    if (rc)
+        return rc;
+
+    /* Reads the lines, which were checked, again: it was perhaps in pieces. */
+    fields = (struct slice){bytes.data, h->size - HEAD_CRLF_SIZE};
+    line = slice_take(&fields, '\r');
+    slice_skip(&fields, 1);
+    h->fields = fields;
+    rc = read_status_line(h, line, why);
+    if (rc)
+        return rc;
+    while (response_head_next(&fields, &field))
+        head_framing_note(&framing, &field);
+    h->is_kept = head_framing_keeps(&framing, h->minor);
+    rc = head_framing_judge(&framing, h->minor, &h->body, why);
     if (!rc)
         *seen = (struct head_seen){0};
-    return rc;
+    return rc == STATUS_UNSUPPORTED ? STATUS_INVALID : rc;
 }
 
 bool

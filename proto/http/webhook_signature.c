@@ -65,45 +65,31 @@ keyed_with(enum signature_method method, const void *key, size_t size)
     return context;
 }
 
-static bool
-is_base64(struct slice text)
-{
-    size_t size = text.size;
-
-    if (size == 0 || size % 4 != 0)
-        return false;
-    for (size_t padding = 0; padding < 2 && text.data[size - 1] == '=';
-         padding++)
-        size--;
-    for (size_t i = 0; i < size; i++) {
-        char c = text.data[i];
-
-        if (!ascii_is_alnum(c) && c != '+' && c != '/')
-            return false;
-    }
-    return true;
-}
-
 /* The key in a secret of the form "whsec_" + base64; 0: it has another form. */
 static size_t
 webhook_key(struct slice secret, unsigned char key[WEBHOOK_KEY_MAX])
 {
     size_t prefix = sizeof(WEBHOOK_PREFIX) - 1;
     struct slice text;
-    size_t size;
+    size_t size, digits;
 
     if (!slice_starts(secret, WEBHOOK_PREFIX))
         return 0;
     text = slice_from(secret, prefix);
     size = text.size / 4 * 3;
-    if (size > WEBHOOK_KEY_MAX || !is_base64(text) ||
-        EVP_DecodeBlock(key, (const unsigned char *)text.data, (int)text.size) <
-            0)
+    if (size > WEBHOOK_KEY_MAX || size == 0 || text.size % 4 != 0)
         return 0;
-    /* EVP_DecodeBlock counts what was filled up. */
-    for (size_t i = text.size; text.data[i - 1] == '='; i--)
-        size--;
-    return size;
+    for (digits = text.size;
+         text.size - digits < 2 && text.data[digits - 1] == '='; digits--)
+        size--; /* it is filled up */
+    for (size_t i = 0; i < digits; i++)
+        if (!ascii_is_alnum(text.data[i]) && text.data[i] != '+' &&
+            text.data[i] != '/')
+            return 0;
+    return EVP_DecodeBlock(key, (const unsigned char *)text.data,
+                           (int)text.size) < 0
+               ? 0
+               : size;
 }
 
 struct signer *

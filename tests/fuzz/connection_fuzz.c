@@ -555,7 +555,7 @@ go_on(void)
 static void
 set_up(void)
 {
-    static const struct addresses nowhere = {.n = 0};
+    static const struct lookup_answer nowhere = {.n = 0};
     struct problem why;
 
     struct server *server;

@@ -7,7 +7,6 @@
 
 #include "broker/push/deflater.h"
 #include "broker/push/transports.h"
-#include "broker/push/websocket.h"
 #include "tests/clock.h"
 #include "tests/test.h"
 #include "tests/unit/sets/stage.h"
@@ -101,7 +100,7 @@ TEST(holds_the_message_as_it_goes_out)
     buf_init(&wire, SIZE_MAX);
     assert_int_equal(frame.last, 4);
     assert_int_equal(message_open(&message, &content, NULL), STATUS_OK);
-    websocket_wrap(&wire, &message, NULL);
+    transports_frame(&wire, &message, NULL);
     assert_int_equal(frame.size, wire.size);
     assert_memory_equal(frame.data, wire.data, wire.size);
     free(frame.data);

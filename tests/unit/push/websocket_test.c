@@ -1,10 +1,9 @@
-#include "broker/push/websocket.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "broker/net/stream.h"
 #include "broker/push/deflater.h"
+#include "broker/push/transports.h"
 #include "tests/support/gzip.h"
 #include "tests/test.h"
 #include "tests/unit/push/cut_message.h"
@@ -75,7 +74,7 @@ wrap(struct buf *wire, struct slice text, size_t piece,
 {
     struct message message = cut_message(text, piece);
 
-    websocket_wrap(wire, &message, deflater);
+    transports_frame(wire, &message, deflater);
     free(message.slices);
 }
 
