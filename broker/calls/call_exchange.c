@@ -355,13 +355,6 @@ retry_after_us(struct slice value)
     return (wait_s < max_s ? wait_s : max_s) * 1000000;
 }
 
-static void
-note_first(struct slice *to, struct slice value)
-{
-    if (!to->data)
-        *to = value;
-}
-
 static void begin_on(struct call_connection *p, struct call *call);
 
 /* Reports an answer: it is whole, or as long as it may be. */
@@ -371,6 +364,17 @@ end_well(struct call_connection *p, bool is_cut, bool is_kept)
     struct call *call = p->call;
     struct buf *links = &p->caller->links;
     struct slice fields = p->answer.fields, retry_after = {NULL, 0};
+
+    const struct {
+        const char *name;
+        struct slice *to;
+    } firsts[] = {
+        /* Of several fields of a name the first counts. */
+        {"Content-Type", &call->content_type},
+        {"ETag", &call->etag},
+        {"Last-Modified", &call->last_modified},
+        {"Retry-After", &retry_after},
+    };
     struct head_field f;
 
     is_kept = is_kept && p->now.n_unsent == 0;
@@ -383,15 +387,10 @@ end_well(struct call_connection *p, bool is_cut, bool is_kept)
     if (!p->now.is_handed_over)
         call->answer = buf_slice(&p->body);
     while (response_head_next(&fields, &f)) {
-        if (slice_is_word(f.name, "Content-Type")) {
-            note_first(&call->content_type, f.value);
-        } else if (slice_is_word(f.name, "ETag")) {
-            note_first(&call->etag, f.value);
-        } else if (slice_is_word(f.name, "Last-Modified")) {
-            note_first(&call->last_modified, f.value);
-        } else if (slice_is_word(f.name, "Retry-After")) {
-            note_first(&retry_after, f.value);
-        } else if (slice_is_word(f.name, "Link")) {
+        for (size_t i = 0; i < N_ELEMENTS(firsts); i++)
+            if (slice_is_word(f.name, firsts[i].name) && !firsts[i].to->data)
+                *firsts[i].to = f.value;
+        if (slice_is_word(f.name, "Link")) {
             buf_add_text(links, links->size > 0 ? ", " : "");
             buf_add_slice(links, f.value);
         }
@@ -470,7 +469,7 @@ begin_decoding(struct call_connection *p)
     while (response_head_next(&fields, &f))
         if (slice_is_word(f.name, "Content-Encoding")) {
             is_one = !coding.data;
-            note_first(&coding, f.value);
+            coding = f.value;
         }
     if (!is_one) {
         call_fail(p->call, CALL_BROKEN, "it has several Content-Encodings");

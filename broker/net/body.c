@@ -12,10 +12,9 @@
 
 /* Bytes in memory are one piece. */
 struct memory {
-    struct body body; /* first: a pointer to it is a pointer to this */
-    struct buf text;  /* owns the bytes; empty if they are constant */
-    struct slice piece;
-    bool is_lent;
+    struct body body;   /* first: a pointer to it is a pointer to this */
+    struct buf text;    /* owns the bytes; empty if they are constant */
+    struct slice piece; /* size 0: it was lent */
 };
 
 static enum body_result
@@ -24,10 +23,10 @@ memory_next(struct body *body, bool may_block, struct slice *piece)
     struct memory *m = (struct memory *)body;
 
     (void)may_block;
-    if (m->is_lent || m->piece.size == 0)
+    if (m->piece.size == 0)
         return BODY_END;
-    m->is_lent = true;
     *piece = m->piece;
+    m->piece.size = 0;
     return BODY_DATA;
 }
 

@@ -40,7 +40,7 @@ static void
 waiting_fini(struct waiting *w)
 {
     free(w->data);
-    *w = (struct waiting){NULL, 0, 0, 0};
+    *w = (struct waiting){NULL};
 }
 
 /* Leaves the last `size` bytes. */

@@ -43,14 +43,10 @@
 void
 response_init(struct response *r, unsigned status, const char *content_type)
 {
+    memset(r, 0, offsetof(struct response, headers));
+    r->headers[0] = '\0';
     r->status = status;
     r->content_type = content_type;
-    r->text = (struct slice){NULL, 0};
-    r->body = NULL;
-    r->is_broken = false;
-    r->is_long = false;
-    r->headers_size = 0;
-    r->headers[0] = '\0';
 }
 
 void
