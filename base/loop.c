@@ -136,24 +136,6 @@ is_uncovered(const struct loop *loop)
             first->at_us < loop->due_us);
 }
 
-/* Rings what is due, also what is set meanwhile for at once. Returns true if
- * some rang. */
-static bool
-ring_alarms(struct loop *loop)
-{
-    unsigned n = 0;
-
-    for (; n < RINGS_AT_ONCE && is_uncovered(loop); n++) {
-        struct alarm *alarm = loop->first;
-
-        if (alarm->at_us > clock_steady_us())
-            break;
-        loop_clear_alarm(loop, alarm);
-        alarm->ring(alarm); /* which may free it */
-    }
-    return n > 0;
-}
-
 static void
 on_timer(uv_timer_t *timer)
 {
@@ -358,8 +340,18 @@ static void
 on_prepare(uv_prepare_t *prepare)
 {
     struct loop *loop = prepare->data;
-    bool has_more = ring_alarms(loop);
+    bool has_more = false;
 
+    /* Rings what is due, also what is set meanwhile for at once. */
+    for (unsigned n = 0; n < RINGS_AT_ONCE && is_uncovered(loop); n++) {
+        struct alarm *alarm = loop->first;
+
+        if (alarm->at_us > clock_steady_us())
+            break;
+        loop_clear_alarm(loop, alarm);
+        alarm->ring(alarm); /* which may free it */
+        has_more = true;
+    }
     if (loop->calls.on_turn && loop->calls.on_turn(loop->user))
         has_more = true;
     if (has_more)

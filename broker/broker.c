@@ -54,6 +54,12 @@ struct brought {
     struct brought *earlier;
 };
 
+/* What a start hands to those parts that it opens. */
+struct start {
+    struct registry_options sets;
+    struct server_options net;
+};
+
 struct broker {
     const struct config *config;
     char control_path[4200]; /* of CONTROL_SOCKET */
@@ -89,6 +95,7 @@ struct broker {
     struct server *server;
     struct setting_files *files;
     struct http http;
+    struct start *start; /* in broker_open */
 };
 
 /* Settings */
@@ -468,20 +475,14 @@ place_of_copy(void *user)
 
 /* The floors of the start */
 
-/* What a start hands to those parts that it opens. */
-struct start {
-    struct registry_options sets;
-    struct server_options net;
-};
-
 /* Fails before a file is touched or made. */
 static enum status
-look_first(struct broker *b, struct start *start, struct problem *why)
+look_first(struct broker *b, struct problem *why)
 {
     enum status rc = broker_check(b->config, why);
 
     if (!rc)
-        rc = server_check(&start->net, why);
+        rc = server_check(&b->start->net, why);
     if (!rc)
         rc = check_proxy_socket(b->config, why);
     if (!rc)
@@ -490,16 +491,16 @@ look_first(struct broker *b, struct start *start, struct problem *why)
 }
 
 static enum status
-open_sets(struct broker *b, struct start *start, struct problem *why)
+open_sets(struct broker *b, struct problem *why)
 {
     enum status rc = STATUS_OK;
 
     if (b->config->cluster[0])
         rc = membership_open(&b->membership, b->config, why);
     if (!rc && b->membership)
-        start->sets.journal = membership_journal(b->membership);
+        b->start->sets.journal = membership_journal(b->membership);
     if (!rc)
-        rc = registry_open(&b->registry, &start->sets, why);
+        rc = registry_open(&b->registry, &b->start->sets, why);
     if (!rc && b->membership)
         rc = membership_check_copy(b->membership, registry_log(b->registry),
                                    why);
@@ -507,12 +508,11 @@ open_sets(struct broker *b, struct start *start, struct problem *why)
 }
 
 static enum status
-open_tokens(struct broker *b, struct start *start, struct problem *why)
+open_tokens(struct broker *b, struct problem *why)
 {
     struct clients *clients = registry_clients(b->registry);
     enum status rc = tokens_open(&b->tokens, b->config->data, why);
 
-    (void)start;
     if (rc)
         return rc;
     b->tickets = request_tickets_new(b->tokens, clients);
@@ -540,11 +540,10 @@ open_tokens(struct broker *b, struct start *start, struct problem *why)
 
 /* Decides whether this broker is open, and refuses to be open to a network. */
 static enum status
-judge_reach(struct broker *b, struct start *start, struct problem *why)
+judge_reach(struct broker *b, struct problem *why)
 {
     enum status rc = read_origins(b->config, &b->origins, why);
 
-    (void)start;
     if (rc)
         return rc;
     if (tokens_are_open(b->tokens) &&
@@ -560,11 +559,10 @@ judge_reach(struct broker *b, struct start *start, struct problem *why)
 }
 
 static enum status
-open_posts_and_push(struct broker *b, struct start *start, struct problem *why)
+open_posts_and_push(struct broker *b, struct problem *why)
 {
     enum status rc;
 
-    (void)start;
     announcer_begin(b->announcer, b->registry);
     posts_init(&b->posts, b->registry);
     rc = push_open(&b->push, b->registry, (unsigned)b->config->threads, why);
@@ -574,7 +572,7 @@ open_posts_and_push(struct broker *b, struct start *start, struct problem *why)
 }
 
 static enum status
-open_server(struct broker *b, struct start *start, struct problem *why)
+open_server(struct broker *b, struct problem *why)
 {
     const struct config *config = b->config;
     enum status rc = networks_read_proxies(slice_of(config->trusted_proxies),
@@ -584,10 +582,10 @@ open_server(struct broker *b, struct start *start, struct problem *why)
         rc = broker_reopen_log(b, why);
     if (rc)
         return rc;
-    start->net.clients = registry_clients(b->registry);
-    start->net.trusted = &b->trusted;
+    b->start->net.clients = registry_clients(b->registry);
+    b->start->net.trusted = &b->trusted;
     request_records_init(); /* on_end may come at once */
-    rc = server_open(&b->server, &start->net, why);
+    rc = server_open(&b->server, &b->start->net, why);
     if (!rc)
         rc = setting_files_begin(b->files, b->server, b->provider, why);
     if (rc)
@@ -607,12 +605,11 @@ open_server(struct broker *b, struct start *start, struct problem *why)
 }
 
 static enum status
-open_archive(struct broker *b, struct start *start, struct problem *why)
+open_archive(struct broker *b, struct problem *why)
 {
     enum status rc =
         networks_read(slice_of(b->config->allow_callbacks), &b->callable, why);
 
-    (void)start;
     if (!rc)
         rc = backup_offer_open(&b->backup, b->config->data, why);
     if (!rc)
@@ -623,7 +620,7 @@ open_archive(struct broker *b, struct start *start, struct problem *why)
 }
 
 static enum status
-open_hub_and_bridges(struct broker *b, struct start *start, struct problem *why)
+open_hub_and_bridges(struct broker *b, struct problem *why)
 {
     struct hub_owner_options options = {
         .posts = &b->posts,
@@ -634,7 +631,6 @@ open_hub_and_bridges(struct broker *b, struct start *start, struct problem *why)
     };
     enum status rc = check_peer_tokens(b->config, why);
 
-    (void)start;
     if (!rc)
         rc = hub_owner_open(&b->hub, &options, why);
     if (rc)
@@ -645,11 +641,10 @@ open_hub_and_bridges(struct broker *b, struct start *start, struct problem *why)
 }
 
 static enum status
-begin_work(struct broker *b, struct start *start, struct problem *why)
+begin_work(struct broker *b, struct problem *why)
 {
     enum status rc;
 
-    (void)start;
     identity_provider_await(b->provider);
     b->use_saving.look = save_uses;
     archiver_add(b->archiver, &b->use_saving);
@@ -692,8 +687,7 @@ begin_work(struct broker *b, struct start *start, struct problem *why)
  * - In a cluster, the changes of other brokers follow. (The first turn brings
  *   some already, when the log begins.)
  */
-static enum status (*const floors[])(struct broker *b, struct start *start,
-                                     struct problem *why) = {
+static enum status (*const floors[])(struct broker *b, struct problem *why) = {
     look_first,          open_sets,   open_tokens,  judge_reach,
     open_posts_and_push, open_server, open_archive, open_hub_and_bridges,
     begin_work,
@@ -752,6 +746,7 @@ broker_open(struct broker **broker, const struct config *config,
     b->files = setting_files_new(config);
     b->provider = identity_provider_new(b->public_url);
     b->config = config;
+    b->start = &start;
     b->seat = (struct cluster_seat){open_streams, place_of_copy, b};
     config_report_init(&b->config_report);
     config_report_update(&b->config_report, config);
@@ -768,7 +763,7 @@ broker_open(struct broker **broker, const struct config *config,
     atomic_init(&b->notified, NULL);
     atomic_init(&b->http.is_ready, false);
     for (size_t i = 0; !rc && i < N_ELEMENTS(floors); i++)
-        rc = floors[i](b, &start, why);
+        rc = floors[i](b, why);
     if (rc) {
         broker_close(b);
         return rc;

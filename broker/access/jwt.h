@@ -17,11 +17,33 @@
  *   exp   required, and at most ten years away: later ones are milliseconds
  *   nbf, iat   not later than now
  *   sub   the holder; absent: all of them share one name
- *   tidings, mercure   the rights: jwt_rights.h
+ *   tidings, mercure   the rights: below
  *
  * A clock of the provider may be JWT_LEEWAY_S ahead of ours: else it would make
  * tokens that are refused in their first seconds. The end has no leeway: it is
  * in the future for long, and an end that is late leaves somebody in.
+ *
+ * The rights. Ours:
+ *
+ *     "tidings": {"publish": ["news", "!news-internal"], "subscribe": ["*"],
+ *                 "manage": [], "observe": true}
+ *
+ * Each text is a pattern (rights.h). No claim makes an administrator: only the
+ * operator and tokens of ours do. A member of another type, or a text that is
+ * no pattern, refuses the token: a list that lost a denial would allow more
+ * than the provider meant.
+ *
+ * Mercure's, as hubs of Mercure read it:
+ *
+ *     "mercure": {"publish": ["https://example.org/sets/news"],
+ *                 "subscribe": ["*"]}
+ *
+ * Each text selects topics. "*" is every set. The name of a set, or the URL of
+ * a set, of its stream, its changes or its notifications, with the public URL
+ * before it or as a path alone, is that set; with {NAME} in place of the set it
+ * is every set. Others are topics of other hubs, and give nothing.
+ *
+ * Unknown members give nothing. Both claims together give what each gives.
  *
  * Any thread.
  */

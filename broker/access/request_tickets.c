@@ -180,8 +180,8 @@ request_tickets_take(struct request_tickets *t, struct slice text)
     end_us = (int64_t)strtoull(digits, NULL, 16);
     if (end_us <= now_us || end_us > now_us + TICKETS_USED_US)
         return NULL;
-    found = tokens_with_id(t->tokens, (struct slice){text.data, TOKEN_ID_SIZE},
-                           now_us);
+    found = tokens_by(t->tokens, TOKEN_BY_ID,
+                      (struct slice){text.data, TOKEN_ID_SIZE}, now_us);
     if (!found)
         return NULL;
     owner = client_of_owner(t->clients, slice_of(found->name));

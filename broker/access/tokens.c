@@ -28,12 +28,9 @@
 /* How long the disk may lack a use while the broker runs. */
 #define USE_PERIOD_US 60000000
 
-/* What a token is found by. An empty key is none: everyone has no ID. */
-enum key { BY_ID, BY_NAME, BY_CERTIFICATE, KEYS };
-
 struct token {
-    struct list node;           /* in tokens->all, by row */
-    struct map_node find[KEYS]; /* in tokens->by */
+    struct list node;                 /* in tokens->all, by row */
+    struct map_node find[TOKEN_KEYS]; /* in tokens->by */
     int64_t row, created_us;
     int64_t saved_us; /* the use that the database has */
     int64_t saving_us;
@@ -64,7 +61,7 @@ struct tokens {
     struct list all; /* `changing` is held */
 
     pthread_rwlock_t lock; /* the rest; written while `changing` is held */
-    struct map by[KEYS];
+    struct map by[TOKEN_KEYS];
     size_t n;
     struct principal *open; /* of an open broker, no administrator; over with
                                the first token */
@@ -110,17 +107,17 @@ digest_secret(struct digest *d, const char salt[SALT_SIZE], struct slice secret)
 /* The table; `lock` is held, or nobody else knows `t` yet. */
 
 static struct slice
-key_of(const struct token *token, enum key key)
+key_of(const struct token *token, enum token_key key)
 {
-    return slice_of(key == BY_ID     ? token->id
-                    : key == BY_NAME ? token->principal->name
-                                     : token->certificate);
+    return slice_of(key == TOKEN_BY_ID     ? token->id
+                    : key == TOKEN_BY_NAME ? token->principal->name
+                                           : token->certificate);
 }
 
 /* The newest with that key, which ends last: after a rotation several have the
  * same name, and the same certificate. NULL: there is none. */
 static struct token *
-find_token(struct tokens *t, enum key key, struct slice text)
+find_token(struct tokens *t, enum token_key key, struct slice text)
 {
     uint64_t hash = map_hash(&t->by[key], text);
     struct token *token, *newest = NULL;
@@ -138,7 +135,7 @@ insert_token(struct tokens *t, struct token *token)
 {
     token->is_findable = true;
     t->n++;
-    for (enum key key = 0; key < KEYS; key++)
+    for (enum token_key key = 0; key < TOKEN_KEYS; key++)
         if (key_of(token, key).size > 0)
             map_add(&t->by[key], &token->find[key],
                     map_hash(&t->by[key], key_of(token, key)));
@@ -156,7 +153,7 @@ remove_token(struct tokens *t, struct token *token)
 {
     list_remove(&token->node);
     t->n--;
-    for (enum key key = 0; key < KEYS; key++)
+    for (enum token_key key = 0; key < TOKEN_KEYS; key++)
         if (key_of(token, key).size > 0)
             map_remove(&t->by[key], &token->find[key]);
     free_token(token);
@@ -189,8 +186,9 @@ read_rows(struct tokens *t, struct list *now, struct problem *why)
                    &rights.observe, &rights.admin, &row.created_us, &ends_us,
                    &row.saved_us, &row.certificate, &is_whole)) {
         /* The token that the row was read into before. */
-        struct token *token = row.id[0] ? find_token(t, BY_ID, slice_of(row.id))
-                                        : find_token(t, BY_NAME, name);
+        struct token *token = row.id[0]
+                                  ? find_token(t, TOKEN_BY_ID, slice_of(row.id))
+                                  : find_token(t, TOKEN_BY_NAME, name);
 
         if (token && token->row == row.row &&
             token->created_us == row.created_us) {
@@ -292,7 +290,8 @@ tokens_open(struct tokens **tokens, const char *dir, struct problem *why)
     list_init(&t->all);
     pthread_mutex_init(&t->changing, NULL);
     pthread_rwlock_init(&t->lock, NULL);
-    for (enum key key = 0; key < KEYS; key++) /* readers find the seeds made */
+    for (enum token_key key = 0; key < TOKEN_KEYS;
+         key++) /* readers find the seeds made */
         (void)map_hash(&t->by[key], SLICE(""));
     snprintf(t->path, sizeof(t->path), "%s/tokens.db", dir);
     t->open = principal_new(SLICE(""), &every_set, INT64_MAX);
@@ -318,7 +317,7 @@ tokens_close(struct tokens *t)
         (void)!tokens_save_uses(t, true, NULL);
     list_until_empty (token, &t->all, node)
         remove_token(t, token);
-    for (enum key key = 0; key < KEYS; key++)
+    for (enum token_key key = 0; key < TOKEN_KEYS; key++)
         map_fini(&t->by[key]);
     owned_db_close(t->owned);
     db_close(&t->db);
@@ -494,7 +493,7 @@ tokens_find(struct tokens *t, struct slice text, int64_t now_us)
     id = (struct slice){text.data + 3, TOKEN_ID_SIZE};
     secret = (struct slice){text.data + 4 + TOKEN_ID_SIZE, TOKEN_SECRET_SIZE};
     pthread_rwlock_rdlock(&t->lock);
-    token = find_token(t, BY_ID, id);
+    token = find_token(t, TOKEN_BY_ID, id);
     if (!token)
         token = &nobody;
     digest_secret(&digest, token->salt, secret);
@@ -506,9 +505,9 @@ tokens_find(struct tokens *t, struct slice text, int64_t now_us)
     return found;
 }
 
-static struct principal *
-find_principal(struct tokens *t, enum key key, struct slice text,
-               int64_t now_us)
+struct principal *
+tokens_by(struct tokens *t, enum token_key key, struct slice text,
+          int64_t now_us)
 {
     struct principal *found;
     struct token *token;
@@ -517,17 +516,7 @@ find_principal(struct tokens *t, enum key key, struct slice text,
     token = find_token(t, key, text);
     found = ref_if_alive(token ? token->principal : NULL, now_us);
     pthread_rwlock_unlock(&t->lock);
-    return found;
-}
-
-struct principal *
-tokens_find_certificate(struct tokens *t, struct slice certificate,
-                        int64_t now_us)
-{
-    struct principal *found =
-        find_principal(t, BY_CERTIFICATE, certificate, now_us);
-
-    if (found)
+    if (found && key == TOKEN_BY_CERTIFICATE)
         atomic_store_explicit(&found->used_us, now_us, memory_order_relaxed);
     return found;
 }
@@ -536,12 +525,12 @@ bool
 tokens_id_of(struct tokens *t, const struct principal *principal,
              char id[TOKEN_ID_SIZE + 1])
 {
-    uint64_t hash = map_hash(&t->by[BY_NAME], slice_of(principal->name));
+    uint64_t hash = map_hash(&t->by[TOKEN_BY_NAME], slice_of(principal->name));
     const struct token *token;
 
     id[0] = '\0';
     pthread_rwlock_rdlock(&t->lock);
-    map_each_same (token, &t->by[BY_NAME], hash, find[BY_NAME]) {
+    map_each_same (token, &t->by[TOKEN_BY_NAME], hash, find[TOKEN_BY_NAME]) {
         if (token->principal == principal)
             memcpy(id, token->id, TOKEN_ID_SIZE + 1);
     }
@@ -550,15 +539,9 @@ tokens_id_of(struct tokens *t, const struct principal *principal,
 }
 
 struct principal *
-tokens_with_id(struct tokens *t, struct slice id, int64_t now_us)
-{
-    return find_principal(t, BY_ID, id, now_us);
-}
-
-struct principal *
 tokens_named(struct tokens *t, struct slice name, int64_t now_us)
 {
-    return name.size ? find_principal(t, BY_NAME, name, now_us)
+    return name.size ? tokens_by(t, TOKEN_BY_NAME, name, now_us)
                      : ref_if_alive(t->open, now_us);
 }
 
@@ -817,12 +800,12 @@ tokens_add(struct tokens *t, const struct authority *by,
     rc = begin_change(t, by, why);
     if (rc)
         ;
-    else if (find_token(t, BY_NAME, slice_of(terms->name)))
+    else if (find_token(t, TOKEN_BY_NAME, slice_of(terms->name)))
         rc = problem(why, STATUS_CONFLICT,
                      "there is a token \"%s\": rotate it, or revoke it first",
                      terms->name);
     else if (terms->certificate[0] &&
-             (named = find_token(t, BY_CERTIFICATE,
+             (named = find_token(t, TOKEN_BY_CERTIFICATE,
                                  slice_of(terms->certificate))) &&
              !principal_is_over(named->principal, clock_now_us()))
         rc = problem(why, STATUS_CONFLICT,
@@ -865,7 +848,7 @@ tokens_revoke(struct tokens *t, const struct authority *by, struct slice name,
 {
     enum status rc = begin_change(t, by, why);
 
-    if (!rc && !find_token(t, BY_NAME, name))
+    if (!rc && !find_token(t, TOKEN_BY_NAME, name))
         rc = missing_token(name, why);
     if (!rc)
         rc = begin_writing(t, why);
@@ -891,7 +874,7 @@ tokens_rotate(struct tokens *t, const struct authority *by, struct slice name,
 
     text[0] = '\0';
     rc = begin_change(t, by, why);
-    former = find_token(t, BY_NAME, name);
+    former = find_token(t, TOKEN_BY_NAME, name);
     if (rc) {
         ; /* nothing is known of the token */
     } else if (!former) {

@@ -133,20 +133,22 @@ void tokens_end_openness(struct tokens *tokens);
 struct principal *tokens_find(struct tokens *tokens, struct slice text,
                               int64_t now_us);
 
-/* The same for the client certificate that a token names. */
-struct principal *tokens_find_certificate(struct tokens *tokens,
-                                          struct slice certificate,
-                                          int64_t now_us);
+/* What a token is found by. An empty key is none: everyone has no ID. */
+enum token_key {
+    TOKEN_BY_ID,
+    TOKEN_BY_NAME,
+    TOKEN_BY_CERTIFICATE, /* the holder has shown it: it counts as a use */
+    TOKEN_KEYS
+};
+
+/* The same for the newest token with that key, without its secret. */
+struct principal *tokens_by(struct tokens *tokens, enum token_key key,
+                            struct slice text, int64_t now_us);
 
 /* Writes the ID of the token of a principal, which is the same at all brokers.
  * False: it is of no token with an ID. Any thread. */
 bool tokens_id_of(struct tokens *tokens, const struct principal *principal,
                   char id[TOKEN_ID_SIZE + 1]);
-
-/* Returns a reference to the principal of the token with that ID, which is not
- * over. NULL: none. Any thread. */
-struct principal *tokens_with_id(struct tokens *tokens, struct slice id,
-                                 int64_t now_us);
 
 /* Returns a reference to that of a request without a token: of the open broker,
  * or everyone, perhaps without a right. Any thread. */

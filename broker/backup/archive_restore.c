@@ -539,9 +539,7 @@ archive_restore(const struct archive_options *options,
         rc = file_clear(a.data.fd, BUILDING, NULL, why);
     if (!rc)
         rc = new_data_end(&a.data, why);
-    if (rc)
-        new_data_undo(&a.data);
-    new_data_close(&a.data);
+    new_data_close(&a.data, rc);
     for (size_t i = 0; i < a.n; i++)
         free(a.all[i].path);
     free(a.all);

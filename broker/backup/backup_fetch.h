@@ -40,8 +40,8 @@ struct backup_fetch_report {
 };
 
 /* Fetches all files into the new directory, which no broker uses before
- * new_data_end. `data` is the caller's: after any failure call new_data_undo,
- * and always new_data_close. `token_file`: as of archive_download.
+ * new_data_end. `data` is the caller's, who always calls
+ * new_data_close. `token_file`: as of archive_download.
  * STATUS_INVALID: the directory is not empty, or the URL is none.
  * STATUS_UNREACHABLE: no answer, or not all of it; STATUS_REFUSED: another
  * answer; STATUS_DIFFERENT: the backup is damaged. */

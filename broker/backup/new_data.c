@@ -62,8 +62,8 @@ new_data_end(struct new_data *data, struct problem *why)
 
 /* Deletes everything that was restored; the mark last, and only if all else is
  * gone. */
-void
-new_data_undo(struct new_data *data)
+static void
+undo(struct new_data *data)
 {
     DIR *dir = data->fd < 0 ? NULL : file_open_dir(data->fd, ".", 0);
     const struct dirent *entry;
@@ -88,8 +88,10 @@ new_data_undo(struct new_data *data)
 }
 
 void
-new_data_close(struct new_data *data)
+new_data_close(struct new_data *data, enum status rc)
 {
+    if (rc)
+        undo(data);
     file_close(&data->fd);
     file_unlock(data->lock);
     data->lock = -1;

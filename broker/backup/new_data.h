@@ -26,8 +26,6 @@ MUST_CHECK enum status new_data_mark(int dir_fd, struct problem *why);
 /* Brings all to the disk, and lets brokers in. */
 MUST_CHECK enum status new_data_end(struct new_data *data, struct problem *why);
 
-/* Deletes everything that was restored. */
-void new_data_undo(struct new_data *data);
-
-/* Closes it, after all other calls. */
-void new_data_close(struct new_data *data);
+/* Closes it, after all other calls. Unless `rc` is STATUS_OK, first deletes
+ * everything that was restored. */
+void new_data_close(struct new_data *data, enum status rc);

@@ -68,27 +68,26 @@ header_of(struct slice text)
     return (struct slice){text.data, end ? (size_t)(end + 1 - text.data) : 0};
 }
 
-/* Reads all of a document into `text`, in which `header` and `entries` point.
- */
+/* Reads all of a document into `text`, in which `entries` points. */
 static enum status
 cut_document(const char *path, enum document_root root, struct buf *text,
-             struct slice *header, struct slice *entries, struct problem *why)
+             struct slice *entries, struct problem *why)
 {
-    struct slice footer = document_footer_of(root), all;
+    struct slice footer = document_footer_of(root), header, all;
     enum status rc = published_read(path, PUBLISHED_MAX, text, why);
 
     if (rc)
         return rc;
     all = buf_slice(text);
-    *header = header_of(all);
-    if (header->size == 0)
+    header = header_of(all);
+    if (header.size == 0)
         return fail_document(path, why, "it has no header");
-    if (all.size < header->size + footer.size ||
+    if (all.size < header.size + footer.size ||
         memcmp(all.data + all.size - footer.size, footer.data, footer.size) !=
             0)
         return fail_document(path, why, "its end is missing");
-    *entries = (struct slice){all.data + header->size,
-                              all.size - header->size - footer.size};
+    *entries = (struct slice){all.data + header.size,
+                              all.size - header.size - footer.size};
     return STATUS_OK;
 }
 
@@ -293,13 +292,13 @@ next_line(struct slice *rest)
 enum status
 published_resources_count(const char *path, uint64_t *n, struct problem *why)
 {
-    struct slice header, rest = {NULL, 0};
+    struct slice rest = {NULL, 0};
     struct buf text;
     enum status rc;
 
     *n = 0;
     buf_init(&text, PUBLISHED_MAX);
-    rc = cut_document(path, DOCUMENT_SITEMAPINDEX, &text, &header, &rest, why);
+    rc = cut_document(path, DOCUMENT_SITEMAPINDEX, &text, &rest, why);
     while (!rc && rest.size > 0)
         *n += slice_starts(next_line(&rest), "<sitemap>");
     buf_fini(&text);
@@ -312,12 +311,12 @@ published_resources_fill(const char *path,
                          struct resources *resources, struct problem *why)
 {
     struct problem reason = {""};
-    struct slice header, rest = {NULL, 0};
+    struct slice rest = {NULL, 0};
     struct buf text;
     enum status rc;
 
     buf_init(&text, PUBLISHED_MAX);
-    rc = cut_document(path, DOCUMENT_URLSET, &text, &header, &rest, why);
+    rc = cut_document(path, DOCUMENT_URLSET, &text, &rest, why);
     while (!rc && rest.size > 0) {
         struct slice entry = next_line(&rest);
         struct slice md = find_element(entry, "<rs:md");

@@ -94,8 +94,6 @@ restore_make(const struct restore_options *options,
                      "the backup %s is damaged: nothing was restored", dir);
     if (!rc)
         rc = new_data_end(&r.data, why);
-    if (rc)
-        new_data_undo(&r.data);
-    new_data_close(&r.data);
+    new_data_close(&r.data, rc);
     return rc;
 }

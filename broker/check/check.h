@@ -8,7 +8,6 @@
  *
  *     check.c         the table of parts, and second looks
  *     check_*.c       the parts (checks.h)
- *     log_walk.h      the entries of a set, in order
  *     inspection.h    databases, findings and counts of one look
  *     databases.h     databases and their versions
  */

@@ -13,8 +13,7 @@ static void
 check_file(struct inspection *in, const char *set, const struct digest *digest,
            uint64_t length)
 {
-    char set_path[INSPECTION_PATH], path[INSPECTION_PATH],
-        whole[4096 + INSPECTION_PATH];
+    char path[INSPECTION_PATH], whole[4096 + INSPECTION_PATH];
     char text[DIGEST_TEXT_SIZE + 1] = "", name[100];
     const char *hex = text + sizeof("sha-256:") - 1;
     struct problem why = {""};
@@ -25,8 +24,7 @@ check_file(struct inspection *in, const char *set, const struct digest *digest,
     digest_write(text, digest);
     snprintf(name, sizeof(name), CONTENT_FOLDER "/%.2s/%s", hex, hex);
     inspection_path(path, set, name);
-    inspection_path(set_path, set, "");
-    inspection_whole_path(in, set_path, whole, sizeof(whole));
+    snprintf(whole, sizeof(whole), "%s/sets/%s", in->data, set);
     rc = in->is_deep ? content_file_open(whole, digest, &fd, &size, &why)
                      : content_file_look(whole, digest, &size, &why);
     if (rc == STATUS_NOT_FOUND)

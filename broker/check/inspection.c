@@ -140,13 +140,6 @@ inspection_path(char to[INSPECTION_PATH], const char *set, const char *name)
     snprintf(to, INSPECTION_PATH, "sets/%s%s%s", set, *name ? "/" : "", name);
 }
 
-void
-inspection_whole_path(const struct inspection *in, const char *path, char *to,
-                      size_t size)
-{
-    snprintf(to, size, "%s/%s", in->data, path);
-}
-
 /* Databases */
 
 static enum status
@@ -196,7 +189,7 @@ inspection_open(struct inspection *in, enum database_id id, const char *path,
     path = path ? path : database->name;
     if (fstatat(in->dir, path, &st, 0) || st.st_size == 0)
         return STATUS_NOT_FOUND;
-    inspection_whole_path(in, path, whole, sizeof(whole));
+    snprintf(whole, sizeof(whole), "%s/%s", in->data, path);
     /* Beside a broker, a database that it does not have open has no -shm:
      * SQLite's locks would make one. */
     snprintf(shm, sizeof(shm), "%s-shm", whole);

@@ -138,8 +138,4 @@ MUST_CHECK enum status inspection_compare(struct inspection *in, int fd,
 void inspection_path(char to[INSPECTION_PATH], const char *set,
                      const char *name);
 
-/* The same, absolute. */
-void inspection_whole_path(const struct inspection *in, const char *path,
-                           char *to, size_t size);
-
 void inspection_fini(struct inspection *in);

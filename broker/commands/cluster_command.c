@@ -312,9 +312,7 @@ join(const struct arguments *given, struct backup_fetch_report *did,
         rc = new_data_end(&data, why);
     if (!rc)
         rc = check_joined(values, place, why);
-    if (rc)
-        new_data_undo(&data);
-    new_data_close(&data);
+    new_data_close(&data, rc);
     return rc;
 }
 

@@ -104,9 +104,7 @@ fetch(struct rejoin *r, struct journal_place *place, struct problem *why)
         rc = store_read_place(r->path, place, why);
     if (!rc)
         rc = check_place(r, place, why);
-    if (rc)
-        new_data_undo(&data);
-    new_data_close(&data);
+    new_data_close(&data, rc);
     return rc;
 }
 

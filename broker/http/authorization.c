@@ -26,8 +26,8 @@ find_without_token(struct http *http, struct request *rq, int64_t now_us)
         if (found)
             return found;
         if (request_certificate(rq, certificate, &ends_us))
-            found = tokens_find_certificate(http->tokens, slice_of(certificate),
-                                            now_us);
+            found = tokens_by(http->tokens, TOKEN_BY_CERTIFICATE,
+                              slice_of(certificate), now_us);
         if (found)
             request_set_authority(rq,
                                   authority_new(&found->authority, ends_us));

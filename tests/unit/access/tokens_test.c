@@ -272,7 +272,7 @@ TEST(a_certificate_is_that_of_one_token)
     char text[TOKEN_TEXT_SIZE];
     struct principal *p;
 
-    assert_null(tokens_find_certificate(tokens, one, clock_now_us()));
+    assert_null(tokens_by(tokens, TOKEN_BY_CERTIFICATE, one, clock_now_us()));
     memcpy(terms.certificate, one.data, one.size);
     assert_int_equal(tokens_add(tokens, NULL, &terms, text, &why), STATUS_OK);
     assert_int_equal(
@@ -285,7 +285,7 @@ TEST(a_certificate_is_that_of_one_token)
     assert_string_equal(why.text,
                         "the token \"press\" names the same certificate");
     clock_pass_us(11 * 1000000);
-    p = tokens_find_certificate(tokens, one, clock_now_us());
+    p = tokens_by(tokens, TOKEN_BY_CERTIFICATE, one, clock_now_us());
     assert_non_null(p);
     assert_string_equal(p->name, "press");
     assert_false(principal_is_over(p, clock_now_us()));
@@ -294,7 +294,7 @@ TEST(a_certificate_is_that_of_one_token)
                      STATUS_OK);
     assert_true(principal_is_over(p, clock_now_us()));
     principal_unref(p);
-    assert_null(tokens_find_certificate(tokens, one, clock_now_us()));
+    assert_null(tokens_by(tokens, TOKEN_BY_CERTIFICATE, one, clock_now_us()));
     assert_int_equal(tokens_add(tokens, NULL, &terms, text, &why), STATUS_OK);
     tokens_close(tokens);
 }
