@@ -212,30 +212,6 @@ db_put_bytes(const struct db_target *target, struct slice bytes)
         memset(target->to, 0, target->size);
 }
 
-static void
-read_column(sqlite3_stmt *row, int column, const struct db_target *target)
-{
-    struct slice bytes;
-
-    switch (target->type) {
-    case DB_BOOL:
-        *(bool *)target->to = sqlite3_column_int(row, column) != 0;
-        return;
-    case DB_32:
-        *(uint32_t *)target->to = (uint32_t)sqlite3_column_int64(row, column);
-        return;
-    case DB_64:
-        *(int64_t *)target->to = sqlite3_column_int64(row, column);
-        return;
-    default:
-        break;
-    }
-    /* In this order: the size is that of the last requested type. */
-    bytes.data = sqlite3_column_blob(row, column);
-    bytes.size = (size_t)sqlite3_column_bytes(row, column);
-    db_put_bytes(target, bytes);
-}
-
 struct db_rows
 db_select(struct db *db, const char *what, struct problem *why, const char *sql,
           const struct db_value *values)
@@ -265,8 +241,24 @@ db_next(struct db_rows *rows, const struct db_target *into)
     if (!rows->rc)
         rows->rc =
             db_step(rows->db, rows->statement, &row, rows->what, rows->why);
-    for (int i = 0; row && into[i].to; i++)
-        read_column(rows->statement, i, &into[i]);
+    for (int i = 0; row && into[i].to; i++) {
+        void *to = into[i].to;
+        struct slice bytes;
+
+        if (into[i].type == DB_BOOL) {
+            *(bool *)to = sqlite3_column_int(rows->statement, i) != 0;
+        } else if (into[i].type == DB_32) {
+            *(uint32_t *)to =
+                (uint32_t)sqlite3_column_int64(rows->statement, i);
+        } else if (into[i].type == DB_64) {
+            *(int64_t *)to = sqlite3_column_int64(rows->statement, i);
+        } else {
+            /* In this order: the size is that of the last requested type. */
+            bytes.data = sqlite3_column_blob(rows->statement, i);
+            bytes.size = (size_t)sqlite3_column_bytes(rows->statement, i);
+            db_put_bytes(&into[i], bytes);
+        }
+    }
     return row;
 }
 

@@ -460,7 +460,7 @@ open_streams(void *user)
 {
     const struct broker *b = user;
 
-    return membership_open_streams(b->membership);
+    return pg_streams_open(&b->membership->options);
 }
 
 static uint64_t
@@ -498,7 +498,7 @@ open_sets(struct broker *b, struct problem *why)
     if (b->config->cluster[0])
         rc = membership_open(&b->membership, b->config, why);
     if (!rc && b->membership)
-        b->start->sets.journal = membership_journal(b->membership);
+        b->start->sets.journal = b->membership->journal;
     if (!rc)
         rc = registry_open(&b->registry, &b->start->sets, why);
     if (!rc && b->membership)
@@ -524,7 +524,7 @@ open_tokens(struct broker *b, struct problem *why)
         /* Makes tokens and tickets those of the cluster. A broker that cannot
          * ask whether there are some is closed: it must not let everybody in.
          */
-        b->of_tokens = membership_open_streams(b->membership);
+        b->of_tokens = pg_streams_open(&b->membership->options);
         rc = tokens_join(
             b->tokens, b->of_tokens,
             b->config->cluster_read_only ? CLUSTER_READ_ONLY : NULL, why);
@@ -655,7 +655,7 @@ begin_work(struct broker *b, struct problem *why)
      * wake it. */
     atomic_store_explicit(&b->filing, b->archiver, memory_order_release);
     archiver_wake(b->archiver);
-    return b->membership ? membership_follow(b->membership,
+    return b->membership ? pg_journal_follow(b->membership->journal,
                                              registry_log(b->registry), why)
                          : STATUS_OK;
 }
@@ -981,7 +981,8 @@ broker_close(struct broker *b)
     bridges_stop(b->bridges);
     if (b->hub)
         hub_owner_stop(b->hub);
-    membership_stop(b->membership);
+    if (b->membership)
+        pg_journal_stop(b->membership->journal);
     if (b->registry)
         registry_stop(b->registry);
     content_check_stop(&b->content_check);

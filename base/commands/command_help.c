@@ -110,7 +110,7 @@ command_is_group(const struct program *program, const char *word)
     return false;
 }
 
-void
+static void
 command_examples(const char *examples, const char *before, FILE *to)
 {
     while (*examples) {

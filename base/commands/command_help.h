@@ -20,9 +20,6 @@ struct options command_options(const struct program *program,
                                const struct command *command,
                                struct option *rows);
 
-/* Prints the lines of examples, each behind `before`. */
-void command_examples(const char *examples, const char *before, FILE *to);
-
 /* Prints what `help` says, with a line for each command. */
 void command_help_all(const struct program *program, FILE *to);
 

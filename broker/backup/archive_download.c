@@ -158,31 +158,12 @@ get_part(struct download *d, struct slice loc, struct problem *why)
     return rc == STATUS_GONE ? STATUS_OK : rc; /* the list is incomplete */
 }
 
-/* Gets the parts of the Resource List, if it has an index. */
-static enum status
-get_parts(struct download *d, const char *name, struct problem *why)
-{
-    char file[4400];
-    struct buf text;
-    enum status rc = STATUS_OK;
-
-    d->set = name;
-    d->n_parts = 0;
-    snprintf(file, sizeof(file), "%s/%s-resources.xml", d->dir, name);
-    buf_init(&text, PUBLISHED_MAX);
-    if (!access(file, F_OK))
-        rc = published_read(file, PUBLISHED_MAX, &text, why);
-    if (!rc && is_index(&text))
-        rc = each_loc(d, buf_slice(&text), get_part, why);
-    buf_fini(&text);
-    return rc;
-}
-
 static enum status
 get_lists(struct download *d, const char *name, struct problem *why)
 {
     char path[SET_NAME_MAX + 64], file[4400];
     struct published_list list = {.info = {.after = 0}};
+    struct buf text;
     enum status rc;
 
     snprintf(path, sizeof(path), "/sets/%s/changes/latest.xml", name);
@@ -202,8 +183,18 @@ get_lists(struct download *d, const char *name, struct problem *why)
             rc = problem(why, STATUS_REFUSED, "%s%s is another Change List",
                          d->base, path);
     }
-    if (rc == STATUS_GONE && list.info.after > 0)
-        rc = get_parts(d, name, why);
+    if (rc != STATUS_GONE || list.info.after == 0)
+        return rc;
+    /* Gets the parts of the Resource List, if it has an index. */
+    d->set = name;
+    d->n_parts = 0;
+    snprintf(file, sizeof(file), "%s/%s-resources.xml", d->dir, name);
+    buf_init(&text, PUBLISHED_MAX);
+    rc = access(file, F_OK) ? STATUS_OK
+                            : published_read(file, PUBLISHED_MAX, &text, why);
+    if (!rc && is_index(&text))
+        rc = each_loc(d, buf_slice(&text), get_part, why);
+    buf_fini(&text);
     return rc;
 }
 

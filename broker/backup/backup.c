@@ -300,26 +300,6 @@ take_set_databases(struct backup *b, const char *path, struct problem *why)
                : each_name(b, path, take_if_database, why);
 }
 
-static enum status
-take_log(struct backup *b, struct problem *why)
-{
-    struct problem reason = {""};
-    char from[PATH_MAX];
-    enum status rc = segments_share(b->options->data, &b->segments, &reason);
-
-    if (!rc)
-        rc = copy_database(b, LOG_FILE, &reason);
-    file_close(&b->segments);
-    if (!rc)
-        return STATUS_OK;
-    name_source(b, LOG_FILE, from);
-    if (rc == STATUS_GONE)
-        return problem(why, STATUS_IO, "%s cannot be copied: %s", from,
-                       reason.text);
-    *why = reason;
-    return rc;
-}
-
 /* Files that the log names */
 
 struct contents_of {
@@ -439,6 +419,7 @@ take_all(struct backup *b, struct problem *why)
         .on_generation = on_generation,
         .user = b,
     };
+    struct problem reason = {""};
     char path[PATH_MAX];
     enum status rc = each_name(b, "uploads", take_upload, why);
 
@@ -446,8 +427,18 @@ take_all(struct backup *b, struct problem *why)
         rc = each_name(b, "sets", take_set_databases, why);
     if (!rc)
         rc = each_name(b, "", take_if_database, why);
-    if (!rc)
-        rc = take_log(b, why);
+    if (!rc) {
+        rc = segments_share(b->options->data, &b->segments, &reason);
+        if (!rc)
+            rc = copy_database(b, LOG_FILE, &reason);
+        file_close(&b->segments);
+        if (rc)
+            *why = reason;
+        name_source(b, LOG_FILE, path);
+        if (rc == STATUS_GONE)
+            rc = problem(why, STATUS_IO, "%s cannot be copied: %s", path,
+                         reason.text);
+    }
     name_copy(b, b->folder, LOG_FILE, path);
     if (!rc)
         rc = store_files_each(path, &files, why);

@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include "broker/journal/pg_journal.h"
-#include "broker/journal/pg_streams.h"
 #include "broker/log/log.h"
 
 /* For a connection, and for an answer: a post that gets no turn is refused
@@ -12,13 +10,6 @@
 
 /* The longest name of a broker. */
 #define NAME_MAX_SIZE 63
-
-struct membership {
-    const struct config *config;
-    struct pg_options options;
-    char instance[PG_INSTANCE_SIZE + 1];
-    struct journal *journal;
-};
 
 enum status
 membership_check(const struct config *config, struct problem *why)
@@ -84,18 +75,6 @@ membership_open(struct membership **membership, const struct config *config,
     return STATUS_OK;
 }
 
-struct journal *
-membership_journal(struct membership *c)
-{
-    return c->journal;
-}
-
-struct streams *
-membership_open_streams(struct membership *c)
-{
-    return pg_streams_open(&c->options);
-}
-
 enum status
 membership_check_copy(struct membership *c, struct log *log,
                       struct problem *why)
@@ -118,19 +97,6 @@ membership_check_copy(struct membership *c, struct log *log,
         DIAG(DIAG_WARNING, "journal", "posts are refused",
              diag_text("error", reason.text));
     return STATUS_OK;
-}
-
-enum status
-membership_follow(struct membership *c, struct log *log, struct problem *why)
-{
-    return pg_journal_follow(c->journal, log, why);
-}
-
-void
-membership_stop(struct membership *c)
-{
-    if (c)
-        pg_journal_stop(c->journal);
 }
 
 void

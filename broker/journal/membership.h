@@ -5,27 +5,27 @@
 #pragma once
 
 #include "broker/config/config.h"
+#include "broker/journal/pg_journal.h"
+#include "broker/journal/pg_streams.h"
 
-struct membership;
-struct journal;
-struct log;
-struct streams;
+/* Follow other brokers with pg_journal_follow; pg_streams_open(&options) makes
+ * streams for one thread. */
+struct membership {
+    const struct config *config; /* lent until membership_close */
+    struct pg_options options;
+    char instance[PG_INSTANCE_SIZE + 1];
+    struct journal *journal;
+};
 
 /* Checks the options of a broker of a cluster (--cluster). STATUS_INVALID:
  * `why` names the option. */
 MUST_CHECK enum status membership_check(const struct config *config,
                                         struct problem *why);
 
-/* Opens the journal, for the log; connects when the log first needs it.
- * `config` is lent until membership_close. */
+/* Opens the journal, for the log; connects when the log first needs it. */
 MUST_CHECK enum status membership_open(struct membership **membership,
                                        const struct config *config,
                                        struct problem *why);
-struct journal *membership_journal(struct membership *membership);
-
-/* Makes streams for one thread (broker/cluster/streams.h). The caller closes
- * them, before membership_close. */
-struct streams *membership_open_streams(struct membership *membership);
 
 /* Checks, before the broker serves, that it belongs to the cluster: name,
  * public URL, and that an empty copy can begin with the first record.
@@ -35,9 +35,5 @@ MUST_CHECK enum status membership_check_copy(struct membership *membership,
                                              struct log *log,
                                              struct problem *why);
 
-/* Follows other brokers, until membership_stop, which comes before the end of
- * the log. NULL is allowed in both functions that end. */
-MUST_CHECK enum status membership_follow(struct membership *membership,
-                                         struct log *log, struct problem *why);
-void membership_stop(struct membership *membership);
-void membership_close(struct membership *membership); /* after the log */
+/* After the log. NULL is allowed. */
+void membership_close(struct membership *membership);

@@ -179,28 +179,6 @@ return_record(const struct journal_place *place, struct slice record,
     return pg_run(&r->c, &append, 1, why);
 }
 
-static enum status
-return_records(struct returning *r, const char *dir,
-               const struct journal_place *place, struct problem *why)
-{
-    struct journal_place at = r->end;
-    enum status rc;
-
-    if (r->end.n >= place->n)
-        return problem(why, STATUS_CONFLICT,
-                       "this journal has record %llu, and so lacks none of %s",
-                       (unsigned long long)r->end.n, dir);
-    rc = kept_records_read(dir, &at, return_record, r, why);
-    if (!rc && memcmp(&at, place, sizeof(at)) != 0)
-        rc = problem(why, STATUS_CONFLICT,
-                     "the records that %s keeps do not lead from record %llu, "
-                     "where the journal ends, to its own last one, %llu: begin "
-                     "the journal again in an empty database",
-                     dir, (unsigned long long)r->end.n,
-                     (unsigned long long)place->n);
-    return rc;
-}
-
 enum status
 pg_cluster_return(const struct pg_options *options, const char *public_url,
                   const char *dir, const struct journal_place *place,
@@ -215,14 +193,27 @@ pg_cluster_return(const struct pg_options *options, const char *public_url,
         {"COMMIT"},
     };
     struct returning r = {.end = {.n = 0}};
+    struct journal_place at;
     enum status rc = connect_for(&r.c, options, why);
 
     if (!rc)
         rc = await_sessions(&r.c, "", why);
     if (!rc)
         rc = take_journal(&r, public_url, why);
+    at = r.end;
+    if (!rc && at.n >= place->n)
+        rc = problem(why, STATUS_CONFLICT,
+                     "this journal has record %llu, and so lacks none of %s",
+                     (unsigned long long)at.n, dir);
     if (!rc)
-        rc = return_records(&r, dir, place, why);
+        rc = kept_records_read(dir, &at, return_record, &r, why);
+    if (!rc && memcmp(&at, place, sizeof(at)) != 0)
+        rc = problem(why, STATUS_CONFLICT,
+                     "the records that %s keeps do not lead from record %llu, "
+                     "where the journal ends, to its own last one, %llu: begin "
+                     "the journal again in an empty database",
+                     dir, (unsigned long long)r.end.n,
+                     (unsigned long long)place->n);
     if (!rc)
         rc = pg_run(&r.c, end, 4, why);
     *n_given = place->n - r.end.n;
