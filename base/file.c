@@ -33,6 +33,23 @@ file_write(int fd, struct slice bytes)
     return 0;
 }
 
+bool
+file_read_at(int fd, void *to, size_t size, uint64_t at)
+{
+    size_t got = 0;
+
+    while (got < size) {
+        ssize_t n = pread(fd, (char *)to + got, size - got, (off_t)(at + got));
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        got += (size_t)n;
+    }
+    return true;
+}
+
 /* Permissions */
 
 #define MAY_PASS (S_IXGRP | S_IXOTH) /* a directory's, for other users */

@@ -97,6 +97,9 @@ DIR *file_open_dir(int above_fd, const char *name, int flags);
  * errno is 0 or says what went wrong. Also NULL if `dir` is NULL. */
 const struct dirent *file_next(DIR *dir);
 
+/* Reads all bytes at a place. False: the file ends before, or an error. */
+bool file_read_at(int fd, void *to, size_t size, uint64_t at);
+
 /* The type of a name in a folder: DT_DIR, DT_REG ...; asks the file system if
  * the entry has none. DT_UNKNOWN: it is gone. */
 unsigned char file_type(int dir_fd, const struct dirent *entry);
