@@ -51,45 +51,11 @@ act_follows(const struct act *act, const struct head *head)
     }
 }
 
-static void
-move_over_batch(const struct batch *b, int64_t at_us, struct head *head)
-{
-    if (head_list_is_empty(head))
-        head->list_first_us = at_us; /* its age counts from here */
-    head->last = b->last;
-    head->last_us = b->last_us;
-    head->digest = b->digest;
-    head->list_bytes = b->list_bytes;
-}
-
-static void
-move_over_removal(const struct act *act, struct head *head)
-{
-    head->exists = false;
-    head->is_removed = true;
-    head->changed_us = act->removal.removed_us;
-}
-
-static void
-move_over_generation(const struct act *act, struct head *head)
-{
-    const struct generation *build = &act->generation.build;
-    struct generations *of_kind = &head->generations[build->kind];
-
-    of_kind->last = build->number;
-    if (generation_is_order(build)) {
-        of_kind->ordered = *build;
-        return;
-    }
-    of_kind->current = *build;
-    of_kind->ordered = (struct generation){.number = 0};
-    of_kind->n_archived = act->generation.n_archived;
-    of_kind->first_archived = act->generation.first_archived;
-}
-
 void
 act_move(const struct act *act, int64_t at_us, struct head *head)
 {
+    const struct batch *b = act->entries.batch;
+    const struct generation *build = &act->generation.build;
     struct generations *of_kind;
 
     switch (act->kind) {
@@ -98,7 +64,12 @@ act_move(const struct act *act, int64_t at_us, struct head *head)
         head_number_lists(head, act->birth.start_list);
         break;
     case ACT_BATCH:
-        move_over_batch(act->entries.batch, at_us, head);
+        if (head_list_is_empty(head))
+            head->list_first_us = at_us; /* its age counts from here */
+        head->last = b->last;
+        head->last_us = b->last_us;
+        head->digest = b->digest;
+        head->list_bytes = b->list_bytes;
         head->commit_after = act->entries.commit_after;
         break;
     case ACT_LIST_END:
@@ -113,10 +84,21 @@ act_move(const struct act *act, int64_t at_us, struct head *head)
         head->file_bytes = act->retirement.file_bytes;
         break;
     case ACT_REMOVAL:
-        move_over_removal(act, head);
+        head->exists = false;
+        head->is_removed = true;
+        head->changed_us = act->removal.removed_us;
         break;
     case ACT_GENERATION:
-        move_over_generation(act, head);
+        of_kind = &head->generations[build->kind];
+        of_kind->last = build->number;
+        if (generation_is_order(build)) {
+            of_kind->ordered = *build;
+            break;
+        }
+        of_kind->current = *build;
+        of_kind->ordered = (struct generation){.number = 0};
+        of_kind->n_archived = act->generation.n_archived;
+        of_kind->first_archived = act->generation.first_archived;
         break;
     case ACT_UNARCHIVED:
         of_kind = &head->generations[act->unarchived.kind];
@@ -127,7 +109,7 @@ act_move(const struct act *act, int64_t at_us, struct head *head)
         head->file_bytes = act->filed.file_bytes;
         head->filed = act->filed.list;
         break;
-    case ACT_KEY: /* no head tells of them */
+    case ACT_KEY: /* no head has them */
     case ACT_HARVEST:
     case ACT_PURGED:
     case ACT_SWEPT:

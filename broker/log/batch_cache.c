@@ -92,12 +92,15 @@ batch_cache_free(struct batch_cache *cache)
     free(cache);
 }
 
-/* The mutex is held. */
+/* Finds a batch in the cache, or else a read of that entry under way: then
+ * *is_flying. The mutex is held. */
 static struct batch *
-find_batch(struct batch_cache *cache, const struct log_set *set, uint64_t after)
+find_batch(struct batch_cache *cache, const struct log_set *set, uint64_t after,
+           bool *is_flying)
 {
     struct list *next;
     struct kept *kept;
+    struct flight *flight;
 
     list_each (kept, next, bucket_of(cache, set), bucket_node) {
         if (kept->set == set && kept->batch->first <= after + 1 &&
@@ -107,40 +110,10 @@ find_batch(struct batch_cache *cache, const struct log_set *set, uint64_t after)
             return batch_ref(kept->batch);
         }
     }
+    *is_flying = false;
+    list_each (flight, next, &cache->flights, node)
+        *is_flying |= flight->set == set && flight->after == after;
     return NULL;
-}
-
-static bool
-is_flying(const struct batch_cache *cache, const struct log_set *set,
-          uint64_t after)
-{
-    const struct list *node;
-
-    for (node = cache->flights.next; node != &cache->flights;
-         node = node->next) {
-        const struct flight *flight = (const struct flight *)(const void *)node;
-
-        if (flight->set == set && flight->after == after)
-            return true;
-    }
-    return false;
-}
-
-/* The mutex is held. */
-static void
-keep_batch(struct batch_cache *cache, struct log_set *set, struct batch *batch)
-{
-    struct kept *kept = memory_room(sizeof(*kept));
-
-    *kept = (struct kept){.set = set, .batch = batch_ref(batch)};
-    list_prepend(&cache->kept, &kept->node);
-    list_prepend(bucket_of(cache, set), &kept->bucket_node);
-    cache->bytes += weight_of(kept);
-    while (cache->bytes +
-                   atomic_load_explicit(cache->forms, memory_order_relaxed) >
-               cache->max &&
-           cache->kept.prev != &kept->node)
-        drop_batch(cache, list_entry(cache->kept.prev, struct kept, node));
 }
 
 enum status
@@ -148,11 +121,12 @@ batch_cache_read(struct batch_cache *cache, struct log_set *set, uint64_t after,
                  struct batch **batch, struct problem *why)
 {
     struct flight flight = {.set = set, .after = after};
+    struct kept *kept;
+    bool is_flying;
     enum status rc;
 
     pthread_mutex_lock(&cache->mutex);
-    while (!(*batch = find_batch(cache, set, after)) &&
-           is_flying(cache, set, after))
+    while (!(*batch = find_batch(cache, set, after, &is_flying)) && is_flying)
         pthread_cond_wait(&cache->landed, &cache->mutex);
     if (*batch) {
         pthread_mutex_unlock(&cache->mutex);
@@ -165,8 +139,18 @@ batch_cache_read(struct batch_cache *cache, struct log_set *set, uint64_t after,
 
     pthread_mutex_lock(&cache->mutex);
     list_remove(&flight.node);
-    if (!rc && *batch)
-        keep_batch(cache, set, *batch);
+    if (!rc && *batch) {
+        kept = memory_room(sizeof(*kept));
+        *kept = (struct kept){.set = set, .batch = batch_ref(*batch)};
+        list_prepend(&cache->kept, &kept->node);
+        list_prepend(bucket_of(cache, set), &kept->bucket_node);
+        cache->bytes += weight_of(kept);
+        while (cache->bytes + atomic_load_explicit(cache->forms,
+                                                   memory_order_relaxed) >
+                   cache->max &&
+               cache->kept.prev != &kept->node)
+            drop_batch(cache, list_entry(cache->kept.prev, struct kept, node));
+    }
     pthread_cond_broadcast(&cache->landed);
     pthread_mutex_unlock(&cache->mutex);
     return rc;

@@ -122,19 +122,6 @@ zeros_of_end(const uint8_t *lengths, unsigned n)
     return (int)zeros;
 }
 
-/* The number of zeros with which a stream ends. */
-static int
-zeros_at_end(const uint8_t *bytes, size_t size)
-{
-    int n = 0;
-
-    for (; size > 0; size--)
-        for (int bit = 7; bit >= 0; bit--, n++)
-            if (bytes[size - 1] >> bit & 1)
-                return n;
-    return n;
-}
-
 /* The number of bits of the last byte that a stream of one block leaves free;
  * -1: it is not known. */
 static int
@@ -165,7 +152,11 @@ free_bits(const uint8_t *bytes, size_t size)
     zeros = zeros_of_end(lengths, n_literals);
     if (zeros < 0)
         return -1;
-    zeros = zeros_at_end(bytes, size) - zeros;
+    /* The zeros with which the stream ends, without those of the code. */
+    for (zeros = -zeros; size > 0 && bytes[size - 1] == 0; size--)
+        zeros += 8;
+    for (int bit = 7; size > 0 && !(bytes[size - 1] >> bit & 1); bit--)
+        zeros++;
     return zeros >= 0 && zeros < 8 ? zeros : -1;
 }
 

@@ -94,22 +94,6 @@ struct key_share {
     uint64_t n;
 };
 
-/* Finds or makes the share of a client. */
-static struct key_share *
-share_of(struct idempotency_shares *s, struct client *client)
-{
-    uint64_t hash = (uint64_t)(uintptr_t)client >> 4;
-    struct map_node *node = map_find(&s->by_client, hash);
-    struct key_share *share;
-
-    if (node)
-        return map_entry(node, struct key_share, node);
-    share = memory_new(1, sizeof(*share));
-    share->client = client_ref(client);
-    map_add(&s->by_client, &share->node, hash);
-    return share;
-}
-
 void
 idempotency_fini(struct idempotency_shares *s)
 {
@@ -132,14 +116,23 @@ idempotency_take(struct idempotency_shares *s, struct engine *engine,
 {
     struct client *client = post->client;
     int64_t since_us = engine->ops->keys_since(engine, at_us);
+    uint64_t hash = (uint64_t)(uintptr_t)client >> 4;
     struct key_share *share;
+    struct map_node *node;
 
     if (!client)
         return STATUS_OK;
     if (since_us != s->since_us)
         idempotency_fini(s);
     s->since_us = since_us;
-    share = share_of(s, client);
+    node = map_find(&s->by_client, hash);
+    if (node) {
+        share = map_entry(node, struct key_share, node);
+    } else {
+        share = memory_new(1, sizeof(*share));
+        share->client = client_ref(client);
+        map_add(&s->by_client, &share->node, hash);
+    }
     post->status =
         clients_take(clients_of(client), client, CLIENT_KEYS, 1, &post->why);
     if (!post->status) {

@@ -15,16 +15,6 @@ struct entry {
     uint32_t size;
 };
 
-static void
-write_head(unsigned char head[HEAD_SIZE], uint64_t n, uint32_t size)
-{
-    uint64_t big_n = htobe64(n);
-    uint32_t big_size = htobe32(size);
-
-    memcpy(head, &big_n, sizeof(big_n));
-    memcpy(head + sizeof(big_n), &big_size, sizeof(big_size));
-}
-
 /* False: no whole entry begins at `at` in a file of `end` bytes. */
 static bool
 read_head(int fd, uint64_t at, uint64_t end, struct entry *e)
@@ -58,30 +48,16 @@ kept_records_init(struct kept_records *k, const char *dir)
     *k = (struct kept_records){.dir = dir, .fd = -1};
 }
 
-/* Opens the latest file, and cuts off an entry that a crash left unfinished. */
-static bool
-open_latest(struct kept_records *k, const char *path)
-{
-    struct entry e;
-    uint64_t end;
-
-    k->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (k->fd < 0)
-        return false;
-    end = size_of_file(k->fd);
-    for (k->size = 0; read_head(k->fd, k->size, end, &e);)
-        k->size += HEAD_SIZE + e.size;
-    return !ftruncate(k->fd, (off_t)k->size);
-}
-
 void
 kept_records_add(struct kept_records *k, uint64_t n, struct slice record)
 {
     char latest[PATH_MAX], earlier[PATH_MAX];
-    unsigned char head[HEAD_SIZE];
-    struct iovec parts[] = {{head, HEAD_SIZE},
+    uint64_t big_n = htobe64(n), end;
+    uint32_t big_size = htobe32((uint32_t)record.size);
+    struct iovec parts[] = {{&big_n, sizeof(big_n)},
+                            {&big_size, sizeof(big_size)},
                             {(void *)(uintptr_t)record.data, record.size}};
-    bool is_kept;
+    struct entry e;
 
     if (!k->dir || record.size > UINT32_MAX)
         return;
@@ -91,11 +67,20 @@ kept_records_add(struct kept_records *k, uint64_t n, struct slice record)
         file_close(&k->fd);
         (void)rename(latest, earlier); /* else the file grows */
     }
-    write_head(head, n, (uint32_t)record.size);
-    is_kept = (k->fd >= 0 || open_latest(k, latest)) &&
-              pwritev(k->fd, parts, 2, (off_t)k->size) ==
-                  (ssize_t)(HEAD_SIZE + record.size);
-    if (is_kept)
+    if (k->fd < 0) {
+        k->fd = open(latest, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        if (k->fd < 0)
+            return;
+        end = size_of_file(k->fd);
+        for (k->size = 0; read_head(k->fd, k->size, end, &e);)
+            k->size += HEAD_SIZE + e.size;
+        if (ftruncate(k->fd, (off_t)k->size)) { /* what a crash left */
+            file_close(&k->fd);
+            return;
+        }
+    }
+    if (pwritev(k->fd, parts, 3, (off_t)k->size) ==
+        (ssize_t)(HEAD_SIZE + record.size))
         k->size += HEAD_SIZE + record.size;
     else
         file_close(&k->fd); /* the next open cuts off what was written */
@@ -121,30 +106,6 @@ kept_records_fini(struct kept_records *k)
 /* Reading */
 
 static enum status
-read_entry(int fd, uint64_t at, const struct entry *e,
-           struct journal_place *place, journal_take_fn *take, void *user,
-           struct problem *why)
-{
-    struct journal_place next = *place;
-    char *bytes = memory_room(e->size + 1);
-    struct slice record = {bytes, e->size};
-    enum status rc;
-
-    if (!bytes)
-        return problem_memory(why);
-    if (pread(fd, bytes, e->size, (off_t)at) != (ssize_t)e->size) {
-        rc = problem(why, STATUS_IO, "a kept record cannot be read");
-    } else {
-        journal_place_next(&next, record);
-        rc = take(&next, record, user, why);
-    }
-    free(bytes);
-    if (!rc)
-        *place = next;
-    return rc;
-}
-
-static enum status
 read_file(const char *path, struct journal_place *place, journal_take_fn *take,
           void *user, struct problem *why)
 {
@@ -158,9 +119,28 @@ read_file(const char *path, struct journal_place *place, journal_take_fn *take,
                                : problem_errno(why, "cannot open", path);
     end = size_of_file(fd);
     for (uint64_t at = 0; !rc && read_head(fd, at, end, &e);
-         at += HEAD_SIZE + e.size)
-        if (e.n == place->n + 1)
-            rc = read_entry(fd, at + HEAD_SIZE, &e, place, take, user, why);
+         at += HEAD_SIZE + e.size) {
+        struct journal_place next = *place;
+        struct slice record;
+        char *bytes;
+
+        if (e.n != place->n + 1)
+            continue;
+        bytes = memory_room(e.size + 1);
+        record = (struct slice){bytes, e.size};
+        if (!bytes) {
+            rc = problem_memory(why);
+        } else if (pread(fd, bytes, e.size, (off_t)(at + HEAD_SIZE)) !=
+                   (ssize_t)e.size) {
+            rc = problem(why, STATUS_IO, "a kept record cannot be read");
+        } else {
+            journal_place_next(&next, record);
+            rc = take(&next, record, user, why);
+        }
+        free(bytes);
+        if (!rc)
+            *place = next;
+    }
     close(fd);
     return rc;
 }

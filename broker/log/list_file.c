@@ -43,20 +43,6 @@ static const char last_block[2] = {3, 0};
  */
 #define MARK_SIZE 64
 
-static void
-mark_add(struct buf *marks, const struct list_mark *m)
-{
-    const uint64_t numbers[] = {
-        htole64(m->after),
-        htole64((uint64_t)m->after_us),
-        htole64(m->at),
-        htole64(m->plain),
-    };
-
-    buf_add(marks, numbers, sizeof(numbers));
-    buf_add(marks, m->digest.bytes, DIGEST_SIZE);
-}
-
 size_t
 list_file_n_marks(struct slice marks)
 {
@@ -135,30 +121,15 @@ static void
 add_mark(struct writer *w, struct buf *marks, uint64_t seq, int64_t us,
          const struct digest *digest)
 {
-    struct list_mark m = {
-        .after = seq,
-        .after_us = us,
-        .at = w->written + w->out.size,
-        .plain = w->plain,
-        .digest = *digest,
+    const uint64_t numbers[] = {
+        htole64(seq),
+        htole64((uint64_t)us),
+        htole64(w->written + w->out.size),
+        htole64(w->plain),
     };
 
-    mark_add(marks, &m);
-}
-
-/* Adds entries of a batch behind `*after` to the block, until it is full or
- * `last` is reached, which *after then is. */
-static void
-fill_block(struct writer *w, const struct batch *b, uint64_t *after,
-           uint64_t last)
-{
-    size_t room = BLOCK_BYTES - w->block.size;
-    uint64_t seq = *after + 1;
-
-    while (seq < last && batch_slice(b, *after, seq).size < room)
-        seq++;
-    buf_add_slice(&w->block, batch_slice(b, *after, seq));
-    *after = seq;
+    buf_add(marks, numbers, sizeof(numbers));
+    buf_add(marks, digest->bytes, DIGEST_SIZE);
 }
 
 static enum status
@@ -180,14 +151,19 @@ write_batch(struct writer *w, struct list_file *file, const struct batch *b,
     enum status rc = STATUS_OK;
 
     while (!rc && *after < last) {
+        size_t room = BLOCK_BYTES - w->block.size;
+        uint64_t seq = *after + 1;
         struct digest digest;
 
-        fill_block(w, b, after, last);
-        if (w->block.size < BLOCK_BYTES || *after == file->info.last)
+        while (seq < last && batch_slice(b, *after, seq).size < room)
+            seq++;
+        buf_add_slice(&w->block, batch_slice(b, *after, seq));
+        *after = seq;
+        if (w->block.size < BLOCK_BYTES || seq == file->info.last)
             continue;
         rc = end_block(w);
-        digest = batch_digest(b, *after);
-        add_mark(w, &file->marks, *after, batch_time(b, *after), &digest);
+        digest = batch_digest(b, seq);
+        add_mark(w, &file->marks, seq, batch_time(b, seq), &digest);
     }
     return rc;
 }
@@ -218,35 +194,6 @@ write_entries(struct writer *w, struct list_file *file,
     return rc;
 }
 
-/* Adds the end of the stream and the trailer of gzip (RFC 1952 section 2.3.1).
- */
-static void
-add_trailer(struct writer *w)
-{
-    const uint32_t numbers[] = {htole32(w->crc), htole32((uint32_t)w->plain)};
-
-    buf_add(&w->out, last_block, sizeof(last_block));
-    buf_add(&w->out, numbers, sizeof(numbers));
-}
-
-static enum status
-write_list(struct writer *w, struct list_file *file, struct slice header,
-           list_file_source_fn *source, void *user)
-{
-    enum status rc;
-
-    buf_add(&w->out, list_file_gzip, sizeof(list_file_gzip));
-    rc = compress_slice(w, header);
-    if (!rc)
-        rc = write_entries(w, file, source, user);
-    if (!rc)
-        rc = compress_slice(w, document_footer_of(DOCUMENT_URLSET));
-    add_trailer(w);
-    if (!rc && w->out.failed)
-        rc = problem_memory(w->why);
-    return rc ? rc : flush_out(w);
-}
-
 enum status
 list_file_write(struct list_file *file, struct slice header,
                 list_file_source_fn *source, void *user, struct problem *why)
@@ -266,9 +213,21 @@ list_file_write(struct list_file *file, struct slice header,
     rc = file_begin(&w.file, file->dir_fd, name, why);
     if (rc)
         goto out;
-    rc = write_list(&w, file, header, source, user);
-    if (!rc && file->marks.failed)
+    buf_add(&w.out, list_file_gzip, sizeof(list_file_gzip));
+    rc = compress_slice(&w, header);
+    if (!rc)
+        rc = write_entries(&w, file, source, user);
+    if (!rc)
+        rc = compress_slice(&w, document_footer_of(DOCUMENT_URLSET));
+    /* The end of the stream, and the trailer of gzip (RFC 1952 section 2.3.1).
+     */
+    buf_add(&w.out, last_block, sizeof(last_block));
+    buf_add(&w.out, (uint32_t[]){htole32(w.crc), htole32((uint32_t)w.plain)},
+            8);
+    if (!rc && (w.out.failed || file->marks.failed))
         rc = problem_memory(why);
+    if (!rc)
+        rc = flush_out(&w);
     if (rc)
         file_abandon(&w.file);
     else
@@ -327,7 +286,7 @@ static enum status
 inflate_block(int fd, const char *name, const struct list_mark *from,
               const struct list_mark *to, struct batch *b, struct problem *why)
 {
-    size_t packed_size = (size_t)(to->at - from->at), got = 0;
+    size_t packed_size = (size_t)(to->at - from->at);
     size_t plain_size = (size_t)(to->plain - from->plain);
     char *packed = memory_room(packed_size + sizeof(last_block));
     struct libdeflate_decompressor *z = libdeflate_alloc_decompressor();
@@ -338,21 +297,12 @@ inflate_block(int fd, const char *name, const struct list_mark *from,
         rc = problem_memory(why);
         goto out;
     }
-    while (got < packed_size) {
-        ssize_t n =
-            pread(fd, packed + got, packed_size - got, (off_t)(from->at + got));
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            break;
-        got += (size_t)n;
-    }
     /* libdeflate wants a whole stream. */
-    memcpy(packed + got, last_block, sizeof(last_block));
-    if (libdeflate_deflate_decompress(z, packed, got + sizeof(last_block),
-                                      b->bytes + b->size, plain_size,
-                                      NULL) != LIBDEFLATE_SUCCESS)
+    memcpy(packed + packed_size, last_block, sizeof(last_block));
+    if (!file_read_at(fd, packed, packed_size, from->at) ||
+        libdeflate_deflate_decompress(
+            z, packed, packed_size + sizeof(last_block), b->bytes + b->size,
+            plain_size, NULL) != LIBDEFLATE_SUCCESS)
         rc = problem(why, STATUS_IO, "%s is damaged", name);
 
 out:

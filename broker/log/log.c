@@ -82,13 +82,18 @@ log_submit_later(struct log *log, struct post *post)
 void
 log_submit_again(struct log *log, struct post *post)
 {
-    log_thread_submit_again(&log->log_thread, post);
+    list_prepend(&log->log_thread.waiting, &post->node);
 }
 
 void
 log_wake(struct log *log)
 {
-    log_thread_wake(&log->log_thread);
+    atomic_bool *is_owed = &log->log_thread.is_owed_a_wake;
+
+    /* A look first: most turns of most loops have nothing to say. */
+    if (atomic_load_explicit(is_owed, memory_order_relaxed) &&
+        atomic_exchange(is_owed, false))
+        log_thread_look_again(&log->log_thread);
 }
 
 /* A post whose outcome a thread waits for. */
@@ -267,25 +272,6 @@ log_folder(struct log *log, const struct log_set *set, const char *name,
     return rc;
 }
 
-static enum status
-read_closed(struct log *log, struct log_set *set, uint64_t after,
-            struct batch **batch, struct problem *why)
-{
-    struct list_file file = {.dir_fd = -1};
-    enum status rc;
-
-    buf_init(&file.marks, LIST_FILE_MARKS_MAX);
-    rc = log->engine->ops->list_of(log->engine, set->id, after + 1, &file.info,
-                                   &file.marks, why);
-    if (!rc)
-        rc = log_folder(log, set, LOG_CHANGES, false, &file.dir_fd, why);
-    if (!rc)
-        rc = list_file_read(&file, after, &log->disk_forms, batch, why);
-    file_close(&file.dir_fd);
-    buf_fini(&file.marks);
-    return rc;
-}
-
 /*
  * Reads from the store, else from a closed list. Between the two looks the log
  * thread may delete rows of a filed list. So the store comes first: entries
@@ -297,13 +283,23 @@ read_disk(void *user, struct log_set *set, uint64_t after, struct batch **batch,
           struct problem *why)
 {
     struct log *log = user;
+    struct list_file file = {.dir_fd = -1};
     struct problem reason = {""};
     struct head head;
     enum status rc =
         log->engine->ops->read(log->engine, set->id, after, batch, &reason);
 
     if (!rc && !*batch) {
-        rc = read_closed(log, set, after, batch, &reason);
+        buf_init(&file.marks, LIST_FILE_MARKS_MAX);
+        rc = log->engine->ops->list_of(log->engine, set->id, after + 1,
+                                       &file.info, &file.marks, &reason);
+        if (!rc)
+            rc =
+                log_folder(log, set, LOG_CHANGES, false, &file.dir_fd, &reason);
+        if (!rc)
+            rc = list_file_read(&file, after, &log->disk_forms, batch, &reason);
+        file_close(&file.dir_fd);
+        buf_fini(&file.marks);
         /* Files of trash go before their rows, and the row of a set's last list
          * stays. */
         if (rc) {
@@ -456,21 +452,6 @@ next_of_list(void *user, uint64_t after, struct batch **batch,
                                   why);
 }
 
-/* Reports the file of a list and its size to the log. */
-static enum status
-submit_filed(struct log *log, struct log_set *set, const struct list_file *file,
-             struct problem *why)
-{
-    const struct act act = {
-        .kind = ACT_FILED,
-        .filed = {.list = file->info.number,
-                  .marks = buf_slice(&file->marks),
-                  .bytes = list_file_size(file->dir_fd, file->info.number)},
-    };
-
-    return log_act(log, set, &act, 0, why);
-}
-
 /* Finds the set with that id in a table, which is the archive thread's. A set
  * that is not in it yet was published since the last look at all sets, which is
  * rare. */
@@ -528,7 +509,14 @@ log_file_list(struct log *log, bool *is_done, struct problem *why)
         rc = list_file_write(&file, buf_slice(&header), next_of_list, &filing,
                              why);
     if (!rc)
-        rc = submit_filed(log, filing.set, &file, why);
+        rc = log_act(
+            log, filing.set,
+            &(struct act){.kind = ACT_FILED,
+                          .filed = {.list = file.info.number,
+                                    .marks = buf_slice(&file.marks),
+                                    .bytes = list_file_size(file.dir_fd,
+                                                            file.info.number)}},
+            0, why);
     if (!rc || rc == STATUS_GONE)
         unfiled_bytes_add(&log->unfiled, -(int64_t)file.info.bytes);
     if (rc == STATUS_GONE) {
@@ -582,24 +570,13 @@ unlink_name(int fd, const char *name, struct problem *why)
     return problem_errno(why, "cannot remove", name);
 }
 
-/* The file of a list, or what a crash left of one that was being written. */
-static enum status
-unlink_list(int fd, uint64_t number, struct problem *why)
-{
-    char name[LIST_FILE_NAME_MAX + sizeof(".new")];
-    enum status rc;
-
-    list_file_name(name, number);
-    rc = unlink_name(fd, name, why);
-    strcat(name, ".new"); /* file.h */
-    return rc ? rc : unlink_name(fd, name, why);
-}
-
-/* Some of the lists, up to *upto. */
+/* Some of the lists, up to *upto: their files, and what a crash left of files
+ * that were being written. */
 static enum status
 unlink_lists(const char *path, const struct engine_trash *trash, uint64_t *upto,
              struct problem *why)
 {
+    char name[LIST_FILE_NAME_MAX + sizeof(".new")];
     int fd;
     enum status rc = open_dir(path, &fd, why);
 
@@ -608,8 +585,13 @@ unlink_lists(const char *path, const struct engine_trash *trash, uint64_t *upto,
         return errno == ENOENT ? STATUS_OK : rc;
     if (trash->last >= trash->first + STEP_FILES)
         *upto = trash->first + STEP_FILES - 1;
-    for (uint64_t i = trash->first; !rc && i <= *upto; i++)
-        rc = unlink_list(fd, i, why);
+    for (uint64_t i = trash->first; !rc && i <= *upto; i++) {
+        list_file_name(name, i);
+        rc = unlink_name(fd, name, why);
+        strcat(name, ".new"); /* file.h */
+        if (!rc)
+            rc = unlink_name(fd, name, why);
+    }
     if (!rc)
         rc = file_sync_dir(fd, why);
     close(fd);
@@ -648,31 +630,6 @@ unlink_rest(const char *path, struct problem *why)
     return rc;
 }
 
-/* Deletes some files of `trash`, durably. *upto: the last list whose file is
- * gone now. `is_alone`: no set has that name now, so all other files of the
- * folder go with the last list. STATUS_AGAIN: more of these are left. */
-static enum status
-unlink_trash(const char *dir, const struct engine_trash *trash, bool is_alone,
-             uint64_t *upto, struct problem *why)
-{
-    char path[4096 + SET_NAME_MAX + 32];
-    int n =
-        snprintf(path, sizeof(path), "%s/sets/%s/changes", dir, trash->name);
-    enum status rc = unlink_lists(path, trash, upto, why);
-
-    if (rc || *upto != trash->last)
-        return rc;
-    /* Removes the folder if it is empty; a set that was made again has files in
-     * it. */
-    rmdir(path);
-    path[n - (int)sizeof("changes")] = '\0';
-    if (is_alone)
-        rc = unlink_rest(path, why);
-    if (!rc)
-        rmdir(path);
-    return rc;
-}
-
 /* True if a set has that name now. */
 static bool
 has_set(struct log *log, const char *name)
@@ -693,36 +650,35 @@ has_set(struct log *log, const char *name)
     return has;
 }
 
-/* True if lists of a set that exists are still needed. */
-static bool
-is_needed(struct log *log, const struct engine_trash *trash,
-          log_needs_fn *needs)
-{
-    struct log_set *set =
-        needs && !trash->is_whole ? set_of_id(log, trash->set) : NULL;
-    struct list_info list;
-    struct head head;
-
-    return set && log_head(set, &head) &&
-           !log_list(log, set, trash->last, &list, NULL, NULL) &&
-           needs(set->owner, &list);
-}
-
-/* One step of one piece of trash. */
+/* One step of one piece of trash: deletes some of its files, durably. With the
+ * last list of a set that was removed all other files of its folder go, too,
+ * unless a set has that name now. */
 static enum status
 purge_step(struct log *log, const struct engine_trash *trash,
            struct problem *why)
 {
     struct act act = {.kind = ACT_PURGED, .purged = {.trash = trash->id}};
-    /* A set of that name that begins from here on has no files yet: only this
-     * thread would make them. */
-    enum status rc = unlink_trash(log->dir, trash,
-                                  trash->is_whole && !has_set(log, trash->name),
-                                  &act.purged.upto, why);
+    char path[4096 + SET_NAME_MAX + 32];
+    int n = snprintf(path, sizeof(path), "%s/sets/%s/changes", log->dir,
+                     trash->name);
+    enum status rc = unlink_lists(path, trash, &act.purged.upto, why);
 
-    if (rc)
-        return rc == STATUS_AGAIN ? STATUS_OK : rc;
-    rc = log_act(log, NULL, &act, 0, why);
+    if (!rc && act.purged.upto == trash->last) {
+        /* Removes the folder if it is empty; a set that was made again has
+         * files in it. */
+        rmdir(path);
+        path[n - (int)sizeof("changes")] = '\0';
+        /* A set of that name that begins from here on has no files yet: only
+         * this thread would make them. */
+        if (trash->is_whole && !has_set(log, trash->name))
+            rc = unlink_rest(path, why);
+        if (rc == STATUS_AGAIN)
+            return STATUS_OK; /* more of these are left */
+        if (!rc)
+            rmdir(path);
+    }
+    if (!rc)
+        rc = log_act(log, NULL, &act, 0, why);
     if (!rc)
         diag(DIAG_DEBUG, "log",
              "the files of set %s up to list %" PRIu64 " are deleted",
@@ -741,8 +697,15 @@ purge_some(struct log *log, log_needs_fn *needs, bool *is_done,
 
     while (!(rc = log->engine->ops->trash(log->engine, clock_now_us(), &trash,
                                           &reason))) {
-        if (is_needed(log, &trash, needs))
-            continue;
+        struct log_set *set =
+            needs && !trash.is_whole ? set_of_id(log, trash.set) : NULL;
+        struct list_info list;
+        struct head head;
+
+        if (set && log_head(set, &head) &&
+            !log_list(log, set, trash.last, &list, NULL, NULL) &&
+            needs(set->owner, &list))
+            continue; /* lists of a set that exists, still needed */
         rc = purge_step(log, &trash, &reason);
         if (rc != STATUS_IO)
             break;

@@ -92,31 +92,6 @@ publish_set(struct log_thread *t, struct log_set *set)
         tail_empty(t->tails, &set->tail);
 }
 
-/* The engine's commit, timed and counted. */
-static enum status
-commit_acts(struct log_thread *t, const struct commit *commit, bool *is_more,
-            struct problem *why)
-{
-    const struct acts *acts = &t->sequencer.acts;
-    int64_t began_us = clock_steady_us();
-    enum status rc = t->engine->ops->commit(t->engine, commit, is_more, why);
-
-    t->committed_us = clock_steady_us();
-    if (acts->n_of[ACT_BATCH] > 0)
-        metrics_observe_us(METRIC_COMMIT_TIME, t->committed_us - began_us);
-    if (rc) {
-        metrics_add(METRIC_COMMITS_FAILED, 1);
-        return rc;
-    }
-    for (size_t i = 0; acts->n_of[ACT_LIST_END] > 0 && i < acts->n; i++)
-        if (acts->all[i].kind == ACT_LIST_END)
-            unfiled_bytes_add(t->unfiled,
-                              (int64_t)acts->all[i].list_end.info.bytes);
-    metrics_add(METRIC_LISTS_CLOSED, (int64_t)acts->n_of[ACT_LIST_END]);
-    metrics_add(METRIC_FILES_WRITTEN, (int64_t)acts->n_of[ACT_FILED]);
-    return rc;
-}
-
 /* Makes the acts of the round durable: in the journal, if there is a turn to
  * end, then in the engine. `followed`: where a round of another broker leads to
  * in the journal. */
@@ -127,26 +102,26 @@ keep_round(struct log_thread *t, const struct journal_place *followed,
     const struct acts *acts = &t->sequencer.acts;
     struct commit commit = {acts->at_us, acts->all, acts->n, followed};
     enum status rc = order_append(&t->order, t->engine, &commit, why);
+    int64_t began_us = clock_steady_us();
 
     if (rc)
         return rc;
-    rc = commit_acts(t, &commit, is_more, why);
+    rc = t->engine->ops->commit(t->engine, &commit, is_more, why);
+    t->committed_us = clock_steady_us();
+    if (acts->n_of[ACT_BATCH] > 0)
+        metrics_observe_us(METRIC_COMMIT_TIME, t->committed_us - began_us);
+    if (rc) {
+        metrics_add(METRIC_COMMITS_FAILED, 1);
+    } else {
+        for (size_t i = 0; acts->n_of[ACT_LIST_END] > 0 && i < acts->n; i++)
+            if (acts->all[i].kind == ACT_LIST_END)
+                unfiled_bytes_add(t->unfiled,
+                                  (int64_t)acts->all[i].list_end.info.bytes);
+        metrics_add(METRIC_LISTS_CLOSED, (int64_t)acts->n_of[ACT_LIST_END]);
+        metrics_add(METRIC_FILES_WRITTEN, (int64_t)acts->n_of[ACT_FILED]);
+    }
     order_settle(&t->order, &commit, rc, why);
     return rc;
-}
-
-/* Places the announcement of the round, behind all else. */
-static enum status
-place_announcement(struct log_thread *t)
-{
-    enum status rc = STATUS_OK;
-
-    if (t->sequencer.acts.n > 0 && t->options->on_acts)
-        rc = t->options->on_acts(t->sequencer.acts.all, t->sequencer.acts.n,
-                                 &t->announcement, t->options->user);
-    return !rc && t->announcement
-               ? sequencer_place(&t->sequencer, t->announcement)
-               : rc;
 }
 
 /* Publishes and answers the announcement, the last post of the round.
@@ -258,14 +233,21 @@ look_for_room(struct log_thread *t)
 
 /* Rounds of other brokers */
 
-/* Adds the acts of a record to the round. */
+/* Adds the acts of a record to the round. Entries need room: without it this
+ * copy stays behind until there is some; the acts that free room here need no
+ * record. */
 static enum status
 follow_acts(struct log_thread *t, const struct record *record,
             struct problem *why)
 {
     const struct log_options *options = t->options;
+    bool has_entries = false;
     enum status rc = STATUS_OK;
 
+    for (size_t i = 0; i < record->n; i++)
+        has_entries |= record->acts[i].kind == ACT_BATCH;
+    if (has_entries && look_for_room(t) <= record->size)
+        return problem(why, STATUS_BUSY, NEARLY_FULL);
     t->sequencer.acts.at_us = record->at_us;
     for (size_t i = 0; !rc && i < record->n; i++) {
         const struct act *act = &record->acts[i];
@@ -275,18 +257,6 @@ follow_acts(struct log_thread *t, const struct record *record,
                  : problem_memory(why);
     }
     return rc;
-}
-
-/* True if there is room for a record, or it has no entries. Else this copy
- * stays behind until there is room; the acts that free room here need no
- * record. */
-static bool
-has_room_for(struct log_thread *t, const struct record *record)
-{
-    for (size_t i = 0; i < record->n; i++)
-        if (record->acts[i].kind == ACT_BATCH)
-            return look_for_room(t) > record->size;
-    return true;
 }
 
 /* Commits the record of another broker here, and publishes it: a
@@ -311,8 +281,6 @@ follow_record(const struct journal_place *place, struct slice bytes, void *user,
         rc = problem(why, STATUS_DIFFERENT, "its digest is another one here");
     else
         rc = record_read(&record, bytes, &t->tails->forms, why);
-    if (!rc && !has_room_for(t, &record))
-        rc = problem(why, STATUS_BUSY, NEARLY_FULL);
     if (!rc) {
         rc = follow_acts(t, &record, why);
         if (rc) {
@@ -337,39 +305,12 @@ follow_record(const struct journal_place *place, struct slice bytes, void *user,
     return STATUS_DIFFERENT;
 }
 
-/* A local act concerns no other broker. */
+/* True for a post that concerns no other broker. */
 static bool
 is_local(const struct post *post)
 {
     return post->kind == POST_RECORD ||
            (post->kind == POST_ACT && act_is_local(post->act->kind));
-}
-
-static bool
-has_shared_posts(struct log_thread *t)
-{
-    struct list *after;
-    struct post *post;
-
-    list_each (post, after, &t->waiting, node)
-        if (!is_local(post))
-            return true;
-    return false;
-}
-
-/* Follows the records that wait before any other post, one round each. */
-static void
-follow_waiting(struct log_thread *t)
-{
-    struct post *post;
-
-    list_until_empty (post, &t->waiting, node) {
-        if (post->kind != POST_RECORD)
-            return;
-        list_remove(&post->node);
-        post->status = follow_record(&post->place, post->record, t, &post->why);
-        post->done(post);
-    }
 }
 
 /* True if changes are to wait for files of lists. A log that ends commits all
@@ -400,44 +341,28 @@ has_waiting_posts(struct log_thread *t)
            (!list_is_empty(&t->held) && !is_holding(t));
 }
 
-/* Moves changes to the held posts, and the other posts of a line, which keep
- * their order. The rest stays: these posts are few, and some of them make room.
- */
+/* Moves what was submitted to the waiting posts. While changes wait for files
+ * of lists, moves them to the held posts, and the other posts of a line, which
+ * keep their order. The rest stays: these posts are few, and some of them make
+ * room. */
 static void
-hold_changes(struct log_thread *t)
+take_queue(struct log_thread *t)
 {
     struct list *after;
     struct post *post;
 
-    list_each (post, after, &t->waiting, node) {
-        if ((post->kind != POST_CHANGES && !post->line) || post->is_never_held)
-            continue;
-        list_put(&t->held, &post->node);
-    }
-}
-
-/* Moves what was submitted to the waiting posts. */
-static void
-take_queue(struct log_thread *t)
-{
     pthread_mutex_lock(&t->mutex);
     list_move(&t->waiting, &t->queue);
     pthread_mutex_unlock(&t->mutex);
     if (is_holding(t)) {
-        hold_changes(t);
+        list_each (post, after, &t->waiting, node)
+            if ((post->kind == POST_CHANGES || post->line) &&
+                !post->is_never_held)
+                list_put(&t->held, &post->node);
     } else if (!list_is_empty(&t->held)) {
         list_move(&t->held, &t->waiting); /* held ones came first */
         list_move(&t->waiting, &t->held);
     }
-}
-
-/* Refuses changes for want of room; acts that free room (a list's end, a file)
- * go on.
- */
-static void
-refuse_for_room(struct post *post)
-{
-    post->status = problem(&post->why, STATUS_BUSY, NEARLY_FULL);
 }
 
 /* Answers the owner. The post may be freed then. A failure breaks the line of
@@ -495,7 +420,8 @@ judge_post(struct log_thread *t, const struct round *r, struct post *post)
         verdict = idempotency_judge(&t->sequencer.acts, t->engine, post);
     if (verdict == IDEMPOTENCY_NEW &&
         (room == 0 || room_for_post(post) > room)) {
-        refuse_for_room(post);
+        /* Acts that free room (a list's end, a file) go on. */
+        post->status = problem(&post->why, STATUS_BUSY, NEARLY_FULL);
         verdict = IDEMPOTENCY_SETTLED;
     }
     if (verdict == IDEMPOTENCY_NEW && post->prepare) {
@@ -508,50 +434,6 @@ judge_post(struct log_thread *t, const struct round *r, struct post *post)
                          post))
         verdict = IDEMPOTENCY_SETTLED;
     return verdict;
-}
-
-/* What a post adds to a transaction, about. */
-static size_t
-weight_of(const struct post *post)
-{
-    return post->bytes.size + DOCUMENT_FRAME_MAX +
-           (post->key.size > 0 ? IDEMPOTENCY_COMMIT_BYTES : 0);
-}
-
-static void
-count_round(const struct log_thread *t, const struct round *r)
-{
-    metrics_add(METRIC_POSTS, (int64_t)r->n_posts);
-    metrics_add(METRIC_ENTRIES, (int64_t)r->n_entries);
-    metrics_set(METRIC_TAIL,
-                (int64_t)(t->tails->bytes +
-                          atomic_load_explicit(&t->tails->forms,
-                                               memory_order_relaxed)));
-}
-
-/* A round was written, or was not. One without posts proves nothing. */
-static void
-note_outcome(struct log_thread *t, enum status rc, bool has_posts,
-             const struct problem *why)
-{
-    if (rc)
-        t->has_failed = true;
-    else if (has_posts)
-        t->has_failed = false;
-    report_refusal(t, why->text);
-}
-
-/* True if `post` has to wait for the next round: it does not fit; or this round
- * has touched its set, and the set ends with it, and the removal is not certain
- * yet, or post->prepare reads what this round changes. */
-static bool
-must_wait(const struct round *r, const struct post *post)
-{
-    bool is_touched = post->set && !list_is_empty(&post->set->touched);
-
-    return post->kind == POST_RECORD ||
-           (is_touched && (post->set->draft.is_removed || post->prepare)) ||
-           (r->taken > 0 && room_for_post(post) >= r->room - r->taken);
 }
 
 /* The round had no turn, and another broker was first, or may have been: the
@@ -573,14 +455,6 @@ stamp_again(struct log_thread *t, struct list *round)
     }
 }
 
-/* True for a record that this copy has. A log with the turn has all records. */
-static bool
-is_known_record(const struct log_thread *t, const struct post *post)
-{
-    return post->kind == POST_RECORD && t->order.has_turn &&
-           post->place.n <= t->order.place.n;
-}
-
 /* Takes the next waiting post: adds it to the round, or answers it. The owner
  * of a post may post to a new set if its set has ended. */
 static enum status
@@ -597,7 +471,8 @@ take_post(struct log_thread *t, struct round *r, struct post *post)
         answer_post(post);
         return STATUS_OK;
     }
-    r->bytes += weight_of(post);
+    r->bytes += post->bytes.size + DOCUMENT_FRAME_MAX +
+                (post->key.size > 0 ? IDEMPOTENCY_COMMIT_BYTES : 0);
     switch (judge_post(t, r, post)) {
     case IDEMPOTENCY_NEW:
         list_append(&r->posts, &post->node);
@@ -619,7 +494,10 @@ take_post(struct log_thread *t, struct round *r, struct post *post)
     return STATUS_OK;
 }
 
-/* Fills the round with waiting posts, in their order. */
+/* Fills the round with waiting posts, in their order. It ends before a post
+ * that has to wait for the next one: a record; a post that does not fit; or one
+ * whose set this round has touched, if the set ends with it, and the removal is
+ * not certain yet, or post->prepare reads what this round changes. */
 static enum status
 take_posts(struct log_thread *t, struct round *r)
 {
@@ -627,16 +505,21 @@ take_posts(struct log_thread *t, struct round *r)
 
     while (!rc && r->bytes < ROUND_BYTES && !list_is_empty(&t->waiting)) {
         struct post *post = list_entry(t->waiting.next, struct post, node);
+        bool is_touched = post->set && !list_is_empty(&post->set->touched);
 
-        if (is_known_record(t, post)) {
+        /* A log with the turn has all records. */
+        if (post->kind == POST_RECORD && t->order.has_turn &&
+            post->place.n <= t->order.place.n) {
             list_remove(&post->node);
             post->status = STATUS_OK;
             post->done(post);
-        } else if (must_wait(r, post)) {
-            break;
-        } else {
-            rc = take_post(t, r, post);
+            continue;
         }
+        if (post->kind == POST_RECORD ||
+            (is_touched && (post->set->draft.is_removed || post->prepare)) ||
+            (r->taken > 0 && room_for_post(post) >= r->room - r->taken))
+            break;
+        rc = take_post(t, r, post);
     }
     return rc;
 }
@@ -644,13 +527,29 @@ take_posts(struct log_thread *t, struct round *r)
 static void
 begin_round(struct log_thread *t, struct round *r)
 {
+    bool needs_turn = false;
+    struct list *after;
+    struct post *post;
+
     *r = (struct round){.bytes = 0};
     list_init(&r->posts);
     thread_show_life(&t->thread); /* rounds may follow without a wait */
-    follow_waiting(t);
+    /* Records that wait before any other post: one round each. */
+    list_until_empty (post, &t->waiting, node) {
+        if (post->kind != POST_RECORD)
+            break;
+        list_remove(&post->node);
+        post->status = follow_record(&post->place, post->record, t, &post->why);
+        post->done(post);
+    }
+    if (t->options->journal)
+        list_each (post, after, &t->waiting, node)
+            if (!is_local(post)) {
+                needs_turn = true;
+                break;
+            }
     t->sequencer.acts.at_us =
-        order_begin(&t->order, t->options->journal && has_shared_posts(t),
-                    follow_record, t, &r->unturned);
+        order_begin(&t->order, needs_turn, follow_record, t, &r->unturned);
     if (t->order.has_turn)
         take_queue(t); /* posts that came while it waited for the turn */
     r->room = look_for_room(t);
@@ -660,6 +559,7 @@ begin_round(struct log_thread *t, struct round *r)
 static void
 commit_round(struct log_thread *t, bool *is_more)
 {
+    const struct acts *acts = &t->sequencer.acts;
     struct problem why = {""};
     struct round r;
     struct post *post;
@@ -667,8 +567,11 @@ commit_round(struct log_thread *t, bool *is_more)
 
     begin_round(t, &r);
     rc = take_posts(t, &r);
-    if (!rc)
-        rc = place_announcement(t);
+    if (!rc && acts->n > 0 && t->options->on_acts)
+        rc = t->options->on_acts(acts->all, acts->n, &t->announcement,
+                                 t->options->user);
+    if (!rc && t->announcement) /* behind all else */
+        rc = sequencer_place(&t->sequencer, t->announcement);
     if (t->order.has_turn)
         t->order.n_together = r.n_posts;
     rc = conclude_round(t, rc, NULL, is_more, &why);
@@ -676,9 +579,17 @@ commit_round(struct log_thread *t, bool *is_more)
         stamp_again(t, &r.posts);
         return;
     }
-    note_outcome(t, rc, !list_is_empty(&r.posts), &why);
-    if (!rc)
-        count_round(t, &r);
+    if (rc || !list_is_empty(&r.posts)) /* one without posts proves nothing */
+        t->has_failed = rc != STATUS_OK;
+    report_refusal(t, why.text);
+    if (!rc) {
+        metrics_add(METRIC_POSTS, (int64_t)r.n_posts);
+        metrics_add(METRIC_ENTRIES, (int64_t)r.n_entries);
+        metrics_set(METRIC_TAIL,
+                    (int64_t)(t->tails->bytes +
+                              atomic_load_explicit(&t->tails->forms,
+                                                   memory_order_relaxed)));
+    }
     loop_hold_wakes();
     list_drain (post, &r.posts, node) {
         if (rc) { /* else what it was judged to be */
@@ -692,21 +603,6 @@ commit_round(struct log_thread *t, bool *is_more)
     }
     loop_release_wakes();
     conclude_announcement(t, rc, &why);
-}
-
-/* Waits a little for company, unless the log is ending. */
-static void
-linger_for_company(struct log_thread *t)
-{
-    int64_t us = t->options->linger_us;
-    struct timespec pause = {us / 1000000, us % 1000000 * 1000};
-    bool is_ending;
-
-    pthread_mutex_lock(&t->mutex);
-    is_ending = t->is_ending;
-    pthread_mutex_unlock(&t->mutex);
-    if (us > 0 && !is_ending)
-        nanosleep(&pause, NULL);
 }
 
 /* True if fewer posts wait than the last round had. Records of other brokers
@@ -730,16 +626,25 @@ is_short_of_posts(struct log_thread *t)
     return !is_urgent && n < t->order.n_together;
 }
 
-/* With a journal: waits until so many posts wait as the last round had, for a
- * part of the time that an append takes. Publishers whose posts were answered
- * together post again within a moment, but the first of them at once: in a
- * round of its own, its post would keep all others waiting for an append. */
+/* Waits a little for company, unless the log is ending. With a journal it then
+ * waits until so many posts wait as the last round had, for a part of the time
+ * that an append takes. Publishers whose posts were answered together post
+ * again within a moment, but the first of them at once: in a round of its own,
+ * its post would keep all others waiting for an append. */
 static void
-wait_for_others(struct log_thread *t)
+wait_for_company(struct log_thread *t)
 {
-    int64_t now_us = clock_steady_us();
-    int64_t end_us = now_us + order_patience_us(&t->order);
+    int64_t us = t->options->linger_us, now_us, end_us;
+    struct timespec pause = {us / 1000000, us % 1000000 * 1000};
+    bool is_ending;
 
+    pthread_mutex_lock(&t->mutex);
+    is_ending = t->is_ending;
+    pthread_mutex_unlock(&t->mutex);
+    if (us > 0 && !is_ending)
+        nanosleep(&pause, NULL);
+    now_us = clock_steady_us();
+    end_us = now_us + order_patience_us(&t->order);
     while (now_us < end_us && is_short_of_posts(t) &&
            thread_wait(&t->thread, end_us - now_us))
         now_us = clock_steady_us();
@@ -754,8 +659,7 @@ run_log_thread(struct thread *thread)
     while (thread_wait(thread, is_more ? 0 : LOOK_US)) {
         if (has_waiting_posts(t)) {
             do {
-                linger_for_company(t);
-                wait_for_others(t);
+                wait_for_company(t);
                 take_queue(t);
                 commit_round(t, &is_more);
                 t->engine->ops->tidy(t->engine);
@@ -810,21 +714,6 @@ log_thread_submit(struct log_thread *t, struct post *post, bool wake)
         atomic_store(&t->is_owed_a_wake, true);
     pthread_mutex_unlock(&t->mutex);
     return rc;
-}
-
-void
-log_thread_submit_again(struct log_thread *t, struct post *post)
-{
-    list_prepend(&t->waiting, &post->node);
-}
-
-void
-log_thread_wake(struct log_thread *t)
-{
-    /* A look first: most turns of most loops have nothing to say. */
-    if (atomic_load_explicit(&t->is_owed_a_wake, memory_order_relaxed) &&
-        atomic_exchange(&t->is_owed_a_wake, false))
-        log_thread_look_again(t);
 }
 
 void

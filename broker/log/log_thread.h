@@ -120,11 +120,9 @@ struct log_thread {
 MUST_CHECK enum status log_thread_start(struct log_thread *t,
                                         struct problem *why);
 
-/* See log_submit, log_submit_later, log_submit_again and log_wake. */
+/* See log_submit and log_submit_later. */
 MUST_CHECK enum status log_thread_submit(struct log_thread *t,
                                          struct post *post, bool wake);
-void log_thread_submit_again(struct log_thread *t, struct post *post);
-void log_thread_wake(struct log_thread *t);
 
 /* Has the thread look whether held posts may go on. Harmless when it stops or
  * has stopped. Any thread. */

@@ -100,22 +100,8 @@ order_copy(struct order *o, int64_t latest_us, struct log_copy *copy)
 
 /* The turn */
 
-/* Logs one line when the journal begins to give no turn, and one when it gives
- * turns again. */
-static void
-report_denial(struct order *o, bool is_denied, const struct problem *why)
-{
-    if (o->is_denied == is_denied)
-        return;
-    o->is_denied = is_denied;
-    if (is_denied)
-        DIAG(DIAG_WARNING, "log", "the journal gives no turn",
-             diag_text("error", why->text));
-    else
-        diag(DIAG_WARNING, "log", "the journal gives turns again");
-}
-
-/* Waits for the turn, or presumes to have it. */
+/* Waits for the turn, or presumes to have it. Logs one line when the journal
+ * begins to give no turn, and one when it gives turns again. */
 static void
 ask_for_turn(struct order *o, journal_take_fn *follow, void *user,
              int64_t *now_us, struct problem *why)
@@ -134,7 +120,14 @@ ask_for_turn(struct order *o, journal_take_fn *follow, void *user,
     o->has_turn = !rc;
     if (rc)
         order_cut_off(o, why);
-    report_denial(o, rc != STATUS_OK, why);
+    if (o->is_denied == o->has_turn) {
+        o->is_denied = !o->has_turn;
+        if (o->is_denied)
+            DIAG(DIAG_WARNING, "log", "the journal gives no turn",
+                 diag_text("error", why->text));
+        else
+            diag(DIAG_WARNING, "log", "the journal gives turns again");
+    }
 }
 
 int64_t
@@ -184,30 +177,12 @@ refuse_unsettled(struct problem *why, const char *what)
                 inner.text);
 }
 
-/* Adds the record of the round to the journal. While the journal keeps it, the
- * engine writes what it can of `commit`: the disks work at the same time. */
-static enum status
-append_record(struct order *o, struct engine *engine,
-              const struct commit *commit, struct problem *why)
-{
-    struct journal *journal = o->options->journal;
-    int64_t began_us = clock_steady_us();
-    enum status rc =
-        journal->ops->append(journal, &o->next, buf_slice(&o->record), why);
-
-    if (rc)
-        return rc;
-    if (engine->ops->write_ahead)
-        engine->ops->write_ahead(engine, commit);
-    rc = journal->ops->outcome(journal, why);
-    o->append_us = clock_steady_us() - began_us;
-    return rc;
-}
-
 enum status
 order_append(struct order *o, struct engine *engine, struct commit *commit,
              struct problem *why)
 {
+    struct journal *journal = o->options->journal;
+    int64_t began_us;
     size_t n_shared;
     enum status rc;
 
@@ -222,7 +197,16 @@ order_append(struct order *o, struct engine *engine, struct commit *commit,
     o->has_turn = false;
     o->next = o->place;
     journal_place_next(&o->next, buf_slice(&o->record));
-    rc = append_record(o, engine, commit, why);
+    began_us = clock_steady_us();
+    rc = journal->ops->append(journal, &o->next, buf_slice(&o->record), why);
+    if (!rc) {
+        /* While the journal keeps the record, the engine writes what it can of
+         * `commit`: the disks work at the same time. */
+        if (engine->ops->write_ahead)
+            engine->ops->write_ahead(engine, commit);
+        rc = journal->ops->outcome(journal, why);
+        o->append_us = clock_steady_us() - began_us;
+    }
     if (!rc) {
         order_note_end(o, o->next.n);
         commit->place = &o->next;

@@ -42,7 +42,7 @@ struct field {
         kind, FIELD_##type, offsetof(struct act, member) \
     }
 
-/* What a record tells of an act, for all kinds: those of one kind are in their
+/* What a record has of an act, for all kinds: the rows of one kind are in their
  * order. A released row never changes: a new field is a new version. */
 static const struct field fields[] = {
     FIELD(ACT_BIRTH, EPOCH, birth.epoch),
@@ -335,17 +335,20 @@ deflate_record(struct buf *to, size_t from)
     libdeflate_free_compressor(z);
 }
 
-/* The version of a record that is not deflated. A program before
- * VERSION_ARCHIVED would archive no list that is ordered for the archive; one
- * before VERSION_HARVEST does not know the act. */
-static uint64_t
-version_of(const struct commit *commit)
+void
+record_write(struct buf *to, const struct commit *commit, size_t *n_shared)
 {
-    uint64_t version = VERSION_PLAIN;
+    struct codec c = {.to = to};
+    size_t from = to->size;
+    uint64_t version = VERSION_PLAIN, n = 0;
+    int64_t at_us = commit->at_us;
 
+    /* A program before VERSION_ARCHIVED would archive no list that is ordered
+     * for the archive; one before VERSION_HARVEST does not know the act. */
     for (size_t i = 0; i < commit->n; i++) {
         const struct act *act = &commit->acts[i];
 
+        n += next_field(act->kind, NULL) != NULL;
         if (act->kind == ACT_GENERATION &&
             generation_is_order(&act->generation.build) &&
             act->generation.build.is_archived && version < VERSION_ARCHIVED)
@@ -353,19 +356,6 @@ version_of(const struct commit *commit)
         if (act->kind == ACT_HARVEST)
             version = VERSION_HARVEST;
     }
-    return version;
-}
-
-void
-record_write(struct buf *to, const struct commit *commit, size_t *n_shared)
-{
-    struct codec c = {.to = to};
-    size_t from = to->size;
-    uint64_t version = version_of(commit), n = 0;
-    int64_t at_us = commit->at_us;
-
-    for (size_t i = 0; i < commit->n; i++)
-        n += next_field(commit->acts[i].kind, NULL) != NULL;
     *n_shared = n;
     (void)code_number(&c, &version);
     (void)code_time(&c, &at_us);
@@ -390,25 +380,10 @@ drop_batch(struct act *act)
         batch_unref((struct batch *)(uintptr_t)act->entries.batch);
 }
 
-static bool
-take_acts(struct codec *c, struct record *record, uint64_t n)
+static enum status
+refuse_record(struct problem *why)
 {
-    for (; n > 0; n--) {
-        struct act *act;
-
-        c->has_no_memory =
-            !ONE_MORE(record->acts, &record->capacity, record->n);
-        if (c->has_no_memory)
-            return false;
-        act = &record->acts[record->n];
-        *act = (struct act){.kind = ACT_KINDS};
-        if (!code_act(c, act)) {
-            drop_batch(act);
-            return false;
-        }
-        record->n++;
-    }
-    return true;
+    return problem(why, STATUS_MALFORMED, "it is no record of a commit");
 }
 
 /* Sets *plain to the bytes of a record that is deflated in `rest`, which it
@@ -424,7 +399,7 @@ inflate_record(struct record *record, struct slice rest, struct slice *plain,
 
     if (!leb128_take(&rest, &size) || size == 0 ||
         size / INFLATED_MAX > rest.size)
-        return problem(why, STATUS_MALFORMED, "it is no record of a commit");
+        return refuse_record(why);
     z = libdeflate_alloc_decompressor();
     record->plain = memory_room(size);
     if (!z || !record->plain) {
@@ -442,50 +417,49 @@ inflate_record(struct record *record, struct slice rest, struct slice *plain,
     return STATUS_OK;
 }
 
-/* Takes the version of a record, and sets *plain to what follows it. */
-static enum status
-open_record(struct record *record, struct slice bytes, struct slice *plain,
+enum status
+record_read(struct record *record, struct slice bytes, atomic_size_t *forms,
             struct problem *why)
 {
-    uint64_t version;
+    struct codec c = {.rest = bytes, .forms = forms};
+    uint64_t version, n;
     enum status rc;
 
-    if (!leb128_take(&bytes, &version) || version == 0)
-        return problem(why, STATUS_MALFORMED, "it is no record of a commit");
+    *record = (struct record){.n = 0};
+    if (!leb128_take(&c.rest, &version) || version == 0)
+        return refuse_record(why);
     if (version > RECORD_VERSION)
         return problem(why, STATUS_UNSUPPORTED,
                        "a newer tidingsd wrote it: it has version %llu, and "
                        "this program reads versions up to %d",
                        (unsigned long long)version, RECORD_VERSION);
-    *plain = bytes;
-    if (version != VERSION_DEFLATED)
-        return STATUS_OK;
-    rc = inflate_record(record, bytes, plain, why);
-    if (!rc && (!leb128_take(plain, &version) || version != VERSION_PLAIN))
-        rc = problem(why, STATUS_MALFORMED, "it is no record of a commit");
-    return rc;
-}
-
-enum status
-record_read(struct record *record, struct slice bytes, atomic_size_t *forms,
-            struct problem *why)
-{
-    struct codec c = {.forms = forms};
-    enum status rc;
-    uint64_t n;
-
-    *record = (struct record){.n = 0};
-    rc = open_record(record, bytes, &c.rest, why);
-    if (rc)
-        return rc;
+    if (version == VERSION_DEFLATED) {
+        rc = inflate_record(record, c.rest, &c.rest, why);
+        if (rc)
+            return rc;
+        if (!leb128_take(&c.rest, &version) || version != VERSION_PLAIN)
+            return refuse_record(why);
+    }
     record->size = c.rest.size;
     if (!code_time(&c, &record->at_us) || !code_number(&c, &n))
-        return problem(why, STATUS_MALFORMED, "it is no record of a commit");
-    if (!take_acts(&c, record, n))
-        return c.has_no_memory ? problem_memory(why)
-                               : problem(why, STATUS_MALFORMED,
-                                         "act %zu of the record cannot be read",
-                                         record->n + 1);
+        return refuse_record(why);
+    for (; n > 0; n--) {
+        struct act *act;
+
+        if (!ONE_MORE(record->acts, &record->capacity, record->n))
+            return problem_memory(why);
+        act = &record->acts[record->n];
+        *act = (struct act){.kind = ACT_KINDS};
+        if (!code_act(&c, act)) {
+            drop_batch(act);
+            return c.has_no_memory
+                       ? problem_memory(why)
+                       : problem(why, STATUS_MALFORMED,
+                                 "act %zu of the record cannot be read",
+                                 record->n + 1);
+        }
+        record->n++;
+    }
     return c.rest.size == 0 ? STATUS_OK
                             : problem(why, STATUS_MALFORMED,
                                       "the record goes on behind its last act");

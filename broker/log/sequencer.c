@@ -20,7 +20,8 @@ add_act(struct sequencer *s, struct log_set *set, const struct act *act)
 
 /* Begins the log of a set with its first post. The set gets its id now, because
  * the next acts of the round name it. If the round is refused, the set loses
- * the id (revert_set), and the next birth gets it: nobody else has seen it. */
+ * the id (sequencer_revert), and the next birth gets it: nobody else has seen
+ * it. */
 static enum status
 give_birth(struct sequencer *s, struct log_set *set, struct post *post)
 {
@@ -58,23 +59,6 @@ finish_batch(struct log_set *set)
     set->filling = NULL;
 }
 
-static enum status
-begin_batch(struct sequencer *s, struct log_set *set)
-{
-    struct act act = {.kind = ACT_BATCH};
-
-    if (!ONE_MORE(set->made, &set->made_capacity, set->n_made))
-        return STATUS_MEMORY;
-    set->filling = batch_new(set->draft.last, set->draft.last_us,
-                             &set->draft.digest, s->forms);
-    if (set->n_made == 0)
-        set->draft.commit_after = set->draft.last;
-    set->made[set->n_made++] = set->filling;
-    act.entries.batch = set->filling;
-    act.entries.commit_after = set->draft.commit_after;
-    return acts_add(&s->acts, set, &act);
-}
-
 /* Ends the open list, which is not empty. Its header is made now and stored
  * with the end, so that no later setting or version can change a closed list.
  */
@@ -100,7 +84,7 @@ end_list(struct sequencer *s, struct log_set *set)
 
 /*
  * The event time of an entry: the source's own where it is later than every
- * time already told and not after now, else the acceptance time; strictly
+ * published time and not after now, else the acceptance time; strictly
  * increasing in any case, also when the clock was set back (R-135, R-150).
  */
 static int64_t
@@ -125,7 +109,18 @@ place_entry(struct sequencer *s, struct log_set *set, const char *bytes,
     if (set->filling && set->filling->size + size > BATCH_BYTES_MAX)
         finish_batch(set);
     if (!set->filling) {
-        if (begin_batch(s, set) ||
+        struct act act = {.kind = ACT_BATCH};
+
+        if (!ONE_MORE(set->made, &set->made_capacity, set->n_made))
+            return STATUS_MEMORY;
+        if (set->n_made == 0)
+            set->draft.commit_after = set->draft.last;
+        set->filling = batch_new(set->draft.last, set->draft.last_us,
+                                 &set->draft.digest, s->forms);
+        set->made[set->n_made++] = set->filling;
+        act.entries.batch = set->filling;
+        act.entries.commit_after = set->draft.commit_after;
+        if (acts_add(&s->acts, set, &act) ||
             batch_reserve(
                 set->filling,
                 expected < BATCH_BYTES_MAX ? expected : BATCH_BYTES_MAX, 16))
@@ -173,71 +168,13 @@ place_changes(struct sequencer *s, struct post *post)
     return rc;
 }
 
-static enum status
-place_close(struct sequencer *s, struct post *post)
-{
-    const struct head *draft = &post->set->draft;
-
-    post->ended = 0;
-    if (!draft->exists || head_list_is_empty(draft) ||
-        (post->list && post->list != draft->list))
-        return STATUS_OK;
-    post->ended = draft->list;
-    return end_list(s, post->set);
-}
-
-static enum status
-place_settings(struct sequencer *s, struct post *post)
-{
-    struct log_set *set = post->set;
-    const struct act act = {
-        .kind = ACT_SETTINGS,
-        .settings = {post->settings, s->acts.at_us},
-    };
-
-    if (!set->draft.exists && give_birth(s, set, post))
-        return STATUS_MEMORY;
-    return add_act(s, set, &act);
-}
-
-/* The last number that was given, to a list or a generation. */
-static uint64_t
-last_number(const struct head *head)
-{
-    uint64_t last = head->list;
-
-    for (int kind = 0; kind < GENERATION_KINDS; kind++)
-        if (head->generations[kind].last > last)
-            last = head->generations[kind].last;
-    return last;
-}
-
-/* The set ends with this commit. Its open list ends without becoming a closed
- * one. Readers know the number of that list, so no later list gets it. */
-static enum status
-place_removal(struct sequencer *s, const struct post *post)
-{
-    const struct head *draft = &post->set->draft;
-    const struct act act = {
-        .kind = ACT_REMOVAL,
-        .removal = {.first = draft->first_list,
-                    .last = draft->list - 1,
-                    .next_list = last_number(draft) + 1,
-                    .removed_us = s->acts.at_us,
-                    .due_us = s->acts.at_us + post->grace_us,
-                    .creator = log_set_creator(post->set)},
-    };
-
-    return add_act(s, post->set, &act);
-}
-
 /* How many lists the engine lends at once, and so how many files are looked at
  * between two of its answers. */
 #define STEP_LISTS 64
 
 /* Returns the bytes of all files of a set behind a retirement. Each broker has
- * files of its own: a list that is not filed here counts nothing, and
- * place_filed does not count it later. */
+ * files of its own: a list that is not filed here counts nothing, and ACT_FILED
+ * does not count it later. */
 static uint64_t
 file_bytes_behind(struct sequencer *s, const struct log_set *set,
                   const struct act *act)
@@ -272,63 +209,31 @@ file_bytes_behind(struct sequencer *s, const struct log_set *set,
     return bytes;
 }
 
-/* The set's history begins later from this commit on, for everybody at once. */
-static enum status
-place_retirement(struct sequencer *s, const struct post *post)
-{
-    const struct head *draft = &post->set->draft;
-    struct act act = *post->act;
-
-    if (act.retirement.last < draft->first_list ||
-        act.retirement.last >= draft->list)
-        return STATUS_OK; /* retired already: there is no act */
-    act.retirement.first = draft->first_list;
-    act.retirement.file_bytes = file_bytes_behind(s, post->set, &act);
-    act.retirement.open_list = draft->list;
-    act.retirement.due_us = s->acts.at_us + post->grace_us;
-    return add_act(s, post->set, &act);
-}
-
-/* Orders a list at the end of the log. */
-static void
-place_order(struct sequencer *s, const struct head *draft, struct act *act)
-{
-    struct generation *order = &act->generation.build;
-
-    order->number = draft->generations[order->kind].last + 1;
-    order->seq = draft->last;
-    order->at_us = draft->last_us;
-    order->completed_us = s->acts.at_us;
-}
-
-/* True if another broker of the cluster was first. An order follows the last
- * generation that its broker knew: that broker chose for the next number
- * whether the archive gets the list. A list must be the ordered one. */
-static bool
-is_overtaken(const struct sequencer *s, const struct generation *next,
-             const struct generations *now)
-{
-    if (generation_is_order(next))
-        return next->number != now->last;
-    return s->options->journal && next->number != now->ordered.number;
-}
-
 static enum status
 place_generation(struct sequencer *s, const struct post *post)
 {
     const struct head *draft = &post->set->draft;
     struct act act = *post->act;
-    const struct generation *next = &act.generation.build;
+    struct generation *next = &act.generation.build;
     const struct generations *now = &draft->generations[next->kind];
+    bool is_order = generation_is_order(next);
 
-    if (is_overtaken(s, next, now))
-        return STATUS_OK; /* there is no act */
+    /* There is no act if another broker of the cluster was first. An order
+     * follows the last generation that its broker knew: that broker chose for
+     * the next number whether the archive gets the list. A list must be the
+     * ordered one. */
+    if (is_order ? next->number != now->last
+                 : s->options->journal && next->number != now->ordered.number)
+        return STATUS_OK;
     act.generation.is_first = now->current.number == 0;
     act.generation.due_us = s->acts.at_us + post->grace_us;
     act.generation.n_archived = now->n_archived;
     act.generation.first_archived = now->first_archived;
-    if (generation_is_order(next)) {
-        place_order(s, draft, &act);
+    if (is_order) { /* of a list at the end of the log */
+        next->number = now->last + 1;
+        next->seq = draft->last;
+        next->at_us = draft->last_us;
+        next->completed_us = s->acts.at_us;
     } else if (next->is_archived) {
         if (act.generation.n_archived++ == 0)
             act.generation.first_archived = next->number;
@@ -337,70 +242,67 @@ place_generation(struct sequencer *s, const struct post *post)
 }
 
 static enum status
-place_unarchived(struct sequencer *s, const struct post *post)
-{
-    struct act act = *post->act;
-    const struct generations *now =
-        &post->set->draft.generations[act.unarchived.kind];
-
-    if (act.unarchived.from != now->first_archived)
-        return STATUS_OK; /* another broker was first: there is no act */
-    act.unarchived.n_archived = now->n_archived - act.unarchived.n;
-    act.unarchived.last = now->last;
-    act.unarchived.due_us = s->acts.at_us + post->grace_us;
-    return add_act(s, post->set, &act);
-}
-
-static enum status
-place_filed(struct sequencer *s, const struct post *post)
-{
-    const struct head *draft = &post->set->draft;
-    struct act act = *post->act;
-
-    /* Another broker may have retired the list before it was filed here. */
-    act.filed.file_bytes = draft->file_bytes;
-    if (act.filed.list >= draft->first_list)
-        act.filed.file_bytes += act.filed.bytes;
-    return add_act(s, post->set, &act);
-}
-
-static enum status
-place_harvest(struct sequencer *s, struct post *post)
-{
-    if (!post->set->draft.exists && give_birth(s, post->set, post))
-        return STATUS_MEMORY;
-    return add_act(s, post->set, post->act);
-}
-
-static enum status
 place_act(struct sequencer *s, struct post *post)
 {
-    switch (post->act->kind) {
+    struct log_set *set = post->set;
+    const struct head *draft = set ? &set->draft : NULL;
+    const struct generations *now;
+    struct act act = *post->act;
+    int64_t at_us = s->acts.at_us, due_us = at_us + post->grace_us;
+
+    switch (act.kind) {
     case ACT_REMOVAL:
-        return place_removal(s, post);
+        /* The set ends with this commit. Its open list ends without becoming a
+         * closed one. Readers know the number of that list, so no later list
+         * gets it, and no generation. */
+        act.removal.first = draft->first_list;
+        act.removal.last = draft->list - 1;
+        act.removal.next_list = draft->list + 1;
+        for (int kind = 0; kind < GENERATION_KINDS; kind++)
+            if (draft->generations[kind].last >= act.removal.next_list)
+                act.removal.next_list = draft->generations[kind].last + 1;
+        act.removal.removed_us = at_us;
+        act.removal.due_us = due_us;
+        act.removal.creator = log_set_creator(set);
+        break;
     case ACT_RETIREMENT:
-        return place_retirement(s, post);
+        /* The history begins later from this commit on, for everybody. */
+        if (act.retirement.last < draft->first_list ||
+            act.retirement.last >= draft->list)
+            return STATUS_OK; /* retired already: there is no act */
+        act.retirement.first = draft->first_list;
+        act.retirement.file_bytes = file_bytes_behind(s, set, &act);
+        act.retirement.open_list = draft->list;
+        act.retirement.due_us = due_us;
+        break;
     case ACT_GENERATION:
         return place_generation(s, post);
     case ACT_UNARCHIVED:
-        return place_unarchived(s, post);
+        now = &draft->generations[act.unarchived.kind];
+        if (act.unarchived.from != now->first_archived)
+            return STATUS_OK; /* another broker was first: there is no act */
+        act.unarchived.n_archived = now->n_archived - act.unarchived.n;
+        act.unarchived.last = now->last;
+        act.unarchived.due_us = due_us;
+        break;
     case ACT_HARVEST:
-        return place_harvest(s, post);
+        if (!draft->exists && give_birth(s, set, post))
+            return STATUS_MEMORY;
+        break;
     case ACT_FILED:
-        return place_filed(s, post);
+        /* Another broker may have retired the list before it was filed here. */
+        act.filed.file_bytes = draft->file_bytes;
+        if (act.filed.list >= draft->first_list)
+            act.filed.file_bytes += act.filed.bytes;
+        break;
     case ACT_PURGED:
     case ACT_SWEPT:
     case ACT_GUARD:
-        return acts_add(&s->acts, NULL, post->act);
-    case ACT_BIRTH: /* follow from posts of other kinds */
-    case ACT_BATCH:
-    case ACT_LIST_END:
-    case ACT_KEY:
-    case ACT_SETTINGS:
-    case ACT_KINDS:
-        break;
+        return acts_add(&s->acts, NULL, &act);
+    default: /* follow from posts of other kinds */
+        return STATUS_OK;
     }
-    return STATUS_OK;
+    return add_act(s, set, &act);
 }
 
 void
@@ -412,41 +314,35 @@ sequencer_init(struct sequencer *s, struct engine *engine,
     list_init(&s->touched);
 }
 
-/* The round concerns the set. */
-static void
-touch(struct sequencer *s, struct log_set *set)
-{
-    if (list_is_empty(&set->touched))
-        list_append(&s->touched, &set->touched);
-}
-
 enum status
 sequencer_place(struct sequencer *s, struct post *post)
 {
-    if (post->set)
-        touch(s, post->set);
+    struct log_set *set = post->set;
+
+    if (set && list_is_empty(&set->touched))
+        list_append(&s->touched, &set->touched);
     switch (post->kind) {
     case POST_CHANGES:
         return place_changes(s, post);
     case POST_CLOSE:
-        return place_close(s, post);
+        post->ended = 0;
+        if (!set->draft.exists || head_list_is_empty(&set->draft) ||
+            (post->list && post->list != set->draft.list))
+            return STATUS_OK;
+        post->ended = set->draft.list;
+        return end_list(s, set);
     case POST_SETTINGS:
-        return place_settings(s, post);
+        if (!set->draft.exists && give_birth(s, set, post))
+            return STATUS_MEMORY;
+        return add_act(
+            s, set,
+            &(struct act){.kind = ACT_SETTINGS,
+                          .settings = {post->settings, s->acts.at_us}});
     case POST_ACT:
         return place_act(s, post);
     case POST_RECORD: /* of another broker: sequencer_follow */
         break;
     }
-    return STATUS_OK;
-}
-
-/* The batch becomes one of the round, which tail_publish takes over. */
-static enum status
-follow_batch(struct log_set *set, struct batch *b)
-{
-    if (!ONE_MORE(set->made, &set->made_capacity, set->n_made))
-        return STATUS_MEMORY;
-    set->made[set->n_made++] = batch_ref(b);
     return STATUS_OK;
 }
 
@@ -457,9 +353,9 @@ sequencer_follow(struct sequencer *s, struct log_set *set,
     uint32_t next =
         s->engine->ops->next_id(s->engine) + (uint32_t)s->acts.n_of[ACT_BIRTH];
     struct act own = *act;
-    enum status rc = STATUS_OK;
 
-    touch(s, set);
+    if (list_is_empty(&set->touched))
+        list_append(&s->touched, &set->touched);
     if (!act_follows(act, &set->draft) ||
         act->set_id != (act->kind == ACT_BIRTH ? next : set->id))
         return problem(why, STATUS_DIFFERENT,
@@ -469,8 +365,11 @@ sequencer_follow(struct sequencer *s, struct log_set *set,
         set->id = own.set_id;
         log_set_begin_for(set, own.birth.creator);
         break;
-    case ACT_BATCH:
-        rc = follow_batch(set, (struct batch *)(uintptr_t)own.entries.batch);
+    case ACT_BATCH: /* becomes one of the round: tail_publish takes it over */
+        if (!ONE_MORE(set->made, &set->made_capacity, set->n_made))
+            return problem_memory(why);
+        set->made[set->n_made++] =
+            batch_ref((struct batch *)(uintptr_t)own.entries.batch);
         break;
     case ACT_LIST_END: /* acts_add takes the header */
         own.list_end.header.data = slice_dup(own.list_end.header);
@@ -481,7 +380,7 @@ sequencer_follow(struct sequencer *s, struct log_set *set,
     default:
         break;
     }
-    return rc ? problem_memory(why) : add_act(s, set, &own);
+    return add_act(s, set, &own);
 }
 
 void
@@ -494,25 +393,20 @@ sequencer_finish(struct sequencer *s)
         finish_batch(set);
 }
 
-static void
-revert_set(struct log_set *set)
-{
-    list_remove(&set->touched);
-    for (size_t i = 0; i < set->n_made; i++)
-        batch_unref(set->made[i]);
-    set->n_made = 0;
-    set->filling = NULL;
-    tail_head(&set->tail, &set->draft);
-    if (!set->draft.exists)
-        set->id = 0;
-}
-
 void
 sequencer_revert(struct sequencer *s)
 {
     struct list *after;
     struct log_set *set;
 
-    list_each (set, after, &s->touched, touched)
-        revert_set(set);
+    list_each (set, after, &s->touched, touched) {
+        list_remove(&set->touched);
+        for (size_t i = 0; i < set->n_made; i++)
+            batch_unref(set->made[i]);
+        set->n_made = 0;
+        set->filling = NULL;
+        tail_head(&set->tail, &set->draft);
+        if (!set->draft.exists)
+            set->id = 0;
+    }
 }

@@ -91,30 +91,6 @@ add_batch(struct tails *all, struct tail *t, struct batch *b)
     all->bytes += batch_weight(b);
 }
 
-/* Keeps the promise of `max`: the oldest batch of any set goes first. */
-static void
-drop_beyond_max(struct tails *all)
-{
-    while (all->count > 0 &&
-           all->bytes +
-                   atomic_load_explicit(&all->forms, memory_order_relaxed) >
-               all->max) {
-        struct tail *t = all->queue[all->start];
-        struct batch *b;
-        bool is_filed;
-
-        all->start = (all->start + 1) % all->capacity;
-        all->count--;
-        pthread_mutex_lock(&t->mutex);
-        b = take_oldest(all, t);
-        is_filed = b && b->list <= t->head.filed;
-        pthread_mutex_unlock(&t->mutex);
-        if (b && !is_filed) /* the file of its list needs it once more */
-            batch_remember(b);
-        batch_unref(b);
-    }
-}
-
 void
 tail_publish(struct tails *all, struct tail *t, struct batch **batches,
              size_t n, const struct head *head)
@@ -129,7 +105,25 @@ tail_publish(struct tails *all, struct tail *t, struct batch **batches,
     list_each (watch, after, &t->watches, node)
         watch->wake(watch);
     pthread_mutex_unlock(&t->mutex);
-    drop_beyond_max(all);
+    /* Keeps the promise of `max`: the oldest batch of any set goes first. */
+    while (all->count > 0 &&
+           all->bytes +
+                   atomic_load_explicit(&all->forms, memory_order_relaxed) >
+               all->max) {
+        struct batch *b;
+        bool is_filed;
+
+        t = all->queue[all->start];
+        all->start = (all->start + 1) % all->capacity;
+        all->count--;
+        pthread_mutex_lock(&t->mutex);
+        b = take_oldest(all, t);
+        is_filed = b && b->list <= t->head.filed;
+        pthread_mutex_unlock(&t->mutex);
+        if (b && !is_filed) /* the file of its list needs it once more */
+            batch_remember(b);
+        batch_unref(b);
+    }
 }
 
 void
@@ -199,35 +193,28 @@ tail_find(struct tail *t, uint64_t after, uint64_t *last)
     return found;
 }
 
-/* Adds batches to the view from the one with entry `after` + 1 on. The mutex is
- * held. */
-static void
-view_batches(const struct tail *t, uint64_t after, uint64_t upto,
-             size_t max_bytes, struct log_view *view)
-{
-    size_t bytes = 0;
-
-    for (size_t i = find_number(t, after + 1); i < t->count; i++) {
-        struct batch *b = batch_at(t, i);
-
-        if (b->first > upto || view->n == LOG_VIEW_BATCHES ||
-            (view->n > 0 && bytes >= max_bytes))
-            return;
-        view->batches[view->n++] = batch_ref(b);
-        bytes +=
-            b->first > after ? b->size : batch_slice(b, after, b->last).size;
-    }
-}
-
 void
 tail_view(struct tail *t, uint64_t after, uint64_t upto, size_t max_bytes,
           struct log_view *view)
 {
+    size_t bytes = 0;
+
     view->n = 0;
     pthread_mutex_lock(&t->mutex);
     view->head = t->head;
-    if (after < upto && has_next(t, after))
-        view_batches(t, after, upto, max_bytes, view);
+    for (size_t i = after < upto && has_next(t, after)
+                        ? find_number(t, after + 1)
+                        : t->count;
+         i < t->count; i++) {
+        struct batch *b = batch_at(t, i);
+
+        if (b->first > upto || view->n == LOG_VIEW_BATCHES ||
+            (view->n > 0 && bytes >= max_bytes))
+            break;
+        view->batches[view->n++] = batch_ref(b);
+        bytes +=
+            b->first > after ? b->size : batch_slice(b, after, b->last).size;
+    }
     pthread_mutex_unlock(&t->mutex);
 }
 

@@ -70,31 +70,6 @@ narrow_by_lists(struct log *log, struct log_set *set, struct head *head,
     return rc;
 }
 
-static enum status
-search_batches(struct log *log, struct log_set *set, int64_t us,
-               struct span *span, struct problem *why)
-{
-    while (span->after < span->last) {
-        uint64_t middle = span->after + (span->last - span->after) / 2;
-        struct batch *b;
-        enum status rc = log_read(log, set, middle, LOG_DISK, &b, why);
-
-        if (rc)
-            return rc;
-        if (!b)
-            return problem(why, STATUS_IO, "the log ends before entry %" PRIu64,
-                           middle + 1);
-        if (us < b->before_us)
-            span->last = b->first - 2;
-        else if (us < b->last_us)
-            span->after = span->last = batch_seq_at(b, us);
-        else
-            span->after = b->last;
-        batch_unref(b);
-    }
-    return STATUS_OK;
-}
-
 enum status
 log_since(struct log *log, struct log_set *set, int64_t us,
           enum log_patience patience, uint64_t *seq, struct problem *why)
@@ -127,8 +102,23 @@ log_since(struct log *log, struct log_set *set, int64_t us,
             rc = narrow_by_lists(log, set, &head, us, &span, why);
         while (rc == STATUS_AGAIN);
     }
-    if (!rc)
-        rc = search_batches(log, set, us, &span, why);
+    while (!rc && span.after < span.last) {
+        uint64_t middle = span.after + (span.last - span.after) / 2;
+
+        rc = log_read(log, set, middle, LOG_DISK, &b, why);
+        if (!rc && !b)
+            rc = problem(why, STATUS_IO, "the log ends before entry %" PRIu64,
+                         middle + 1);
+        if (rc)
+            break;
+        if (us < b->before_us)
+            span.last = b->first - 2;
+        else if (us < b->last_us)
+            span.after = span.last = batch_seq_at(b, us);
+        else
+            span.after = b->last;
+        batch_unref(b);
+    }
     *seq = span.after;
     return rc;
 }

@@ -159,7 +159,7 @@ move(struct post *post)
 
     if (post->status == STATUS_GONE) {
         post->set = &m->world->b;
-        log_thread_submit_again(&m->world->log_thread, post);
+        list_prepend(&m->world->log_thread.waiting, &post->node);
         return;
     }
     m->on_done(post);
