@@ -53,32 +53,24 @@ on_wal(void *user, sqlite3 *handle, const char *name, int pages)
 
 /* Copies all that no reader needs in the WAL. While it copies, commits add to
  * the WAL: it copies that, too, until the writer's part is short. */
-static int
-copy_wal(struct checkpoint *c)
-{
-    int n_copied = 0, n_left = 0, result = SQLITE_OK;
-
-    for (int i = 0; i < ROUNDS && result == SQLITE_OK; i++) {
-        pthread_mutex_lock(&c->copying);
-        result = sqlite3_wal_checkpoint_v2(
-            c->db.handle, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, &n_copied);
-        pthread_mutex_unlock(&c->copying);
-        n_left =
-            atomic_load_explicit(&c->n_pages, memory_order_relaxed) - n_copied;
-        if ((int64_t)n_left * c->page_bytes < CHECKPOINT_BYTES)
-            break;
-    }
-    return result;
-}
-
 static void
 run_checkpoints(struct thread *t)
 {
     struct checkpoint *c = t->user;
 
     while (thread_wait(t, -1)) {
-        int result = copy_wal(c);
+        int n_copied = 0, n_left = 0, result = SQLITE_OK;
 
+        for (int i = 0; i < ROUNDS && result == SQLITE_OK; i++) {
+            pthread_mutex_lock(&c->copying);
+            result = sqlite3_wal_checkpoint_v2(
+                c->db.handle, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, &n_copied);
+            pthread_mutex_unlock(&c->copying);
+            n_left = atomic_load_explicit(&c->n_pages, memory_order_relaxed) -
+                     n_copied;
+            if ((int64_t)n_left * c->page_bytes < CHECKPOINT_BYTES)
+                break;
+        }
         report_failure(&c->db, result);
         metrics_add(METRIC_CHECKPOINTS, result == SQLITE_OK);
         atomic_store_explicit(&c->is_restart_due, true, memory_order_relaxed);

@@ -263,20 +263,6 @@ is_taken(const struct act *act)
     return act->kind == ACT_BATCH && segments_take(act->entries.batch);
 }
 
-static size_t
-count_entries(const struct commit *commit, size_t *n_batches)
-{
-    size_t size = 0;
-
-    *n_batches = 0;
-    for (size_t i = 0; i < commit->n; i++)
-        if (is_taken(&commit->acts[i])) {
-            size += commit->acts[i].entries.batch->size;
-            ++*n_batches;
-        }
-    return size;
-}
-
 static enum status
 write_entries(struct segments *s, const struct commit *commit, size_t n_batches,
               struct problem *why)
@@ -308,8 +294,13 @@ enum status
 segments_write(struct segments *s, const struct commit *commit,
                struct segment_place *place, struct problem *why)
 {
-    size_t n_batches, size = count_entries(commit, &n_batches);
+    size_t n_batches = 0, size = 0;
 
+    for (size_t i = 0; i < commit->n; i++)
+        if (is_taken(&commit->acts[i])) {
+            size += commit->acts[i].entries.batch->size;
+            n_batches++;
+        }
     *place = (struct segment_place){0, 0};
     s->next_end = s->end;
     if (size < SEGMENT_COMMIT_BYTES)
@@ -419,24 +410,16 @@ segment_read_at(int dir_fd, const struct segment_place *place, size_t size,
                 char *to, struct problem *why)
 {
     char name[NAME_SIZE];
-    size_t n = 0;
+    bool is_read;
     int fd;
 
     name_segment(name, place->number);
     fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return problem_errno(why, "cannot open the segment", name);
-    while (n < size) {
-        ssize_t got = pread(fd, to + n, size - n, (off_t)(place->offset + n));
-
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            break;
-        n += (size_t)got;
-    }
+    is_read = file_read_at(fd, to, size, place->offset);
     close(fd);
-    return n == size
+    return is_read
                ? STATUS_OK
                : problem(why, STATUS_IO,
                          "the segment %s has not the bytes from %" PRIu64 " on",

@@ -84,44 +84,38 @@ apply_acts(struct store *s, const struct commit *commit, bool *is_paid,
                  : store_rows_apply(&s->rows, act, commit->at_us, why);
     }
     if (!rc && commit->place)
-        rc = store_rows_move(&s->rows, commit->place, why);
+        rc = DB_DO(&s->db, "move the place", why,
+                   "INSERT OR REPLACE INTO place(one, n, chain)"
+                   " VALUES(1, ?, ?)",
+                   commit->place->n, &commit->place->chain);
     return rc ? rc : store_rows_pay(&s->rows, is_paid, why);
 }
 
 /* How many bytes a commit may have while the disk has so many free. It needs
  * them twice: in the WAL at once, in the database later. */
 static uint64_t
-room_of(struct store *s, uint64_t disk_bytes)
-{
-    uint64_t all_bytes = disk_bytes, n_free = 0, room;
-
-    if (disk_bytes < FREE_DISK_BYTES)
-        return 0;
-    if (disk_bytes < PLENTY_BYTES) {
-        if (!db_find(&s->db, "count the free pages", NULL, NULL,
-                     "PRAGMA freelist_count", DB_VALUES(), DB_INTO(&n_free)))
-            all_bytes += n_free * (uint64_t)s->checkpoint.page_bytes;
-    }
-    if (all_bytes < RESERVE_BYTES)
-        return 0;
-    room = (all_bytes - RESERVE_BYTES) / 2;
-    if (room > disk_bytes - FREE_DISK_BYTES)
-        room = disk_bytes - FREE_DISK_BYTES;
-    return COMMIT_BYTES + room;
-}
-
-static uint64_t
 store_room(struct engine *engine)
 {
     struct store *s = store_of(engine);
-    uint64_t disk_bytes;
+    uint64_t disk_bytes, all_bytes, n_free = 0, twice;
 
     /* While there is plenty, one look in a while will do. */
     if (clock_steady_us() < s->plenty_until_us)
         return s->room;
-    disk_bytes = file_free_bytes(s->dir_fd);
-    s->room = room_of(s, disk_bytes);
+    disk_bytes = all_bytes = file_free_bytes(s->dir_fd);
     s->has_plenty = disk_bytes >= PLENTY_BYTES;
+    if (!s->has_plenty && disk_bytes >= FREE_DISK_BYTES &&
+        !db_find(&s->db, "count the free pages", NULL, NULL,
+                 "PRAGMA freelist_count", DB_VALUES(), DB_INTO(&n_free)))
+        all_bytes += n_free * (uint64_t)s->checkpoint.page_bytes;
+    if (disk_bytes < FREE_DISK_BYTES || all_bytes < RESERVE_BYTES) {
+        s->room = 0;
+    } else {
+        twice = (all_bytes - RESERVE_BYTES) / 2;
+        if (twice > disk_bytes - FREE_DISK_BYTES)
+            twice = disk_bytes - FREE_DISK_BYTES;
+        s->room = COMMIT_BYTES + twice;
+    }
     if (!s->has_plenty) /* a segment takes its room before it has entries */
         segments_end(&s->segments);
     s->ahead.number = 0; /* it may have been in that segment */
@@ -196,7 +190,7 @@ store_commit(struct engine *engine, const struct commit *commit, bool *is_more,
 
     /* Before COMMIT has succeeded nothing here may change: a refused commit
      * leaves no trace. */
-    store_keys_committed(&s->keys);
+    s->keys.state = s->keys.next;
     if (place.number > 0)
         segments_committed(&s->segments);
     store_rows_committed(&s->rows, commit, is_paid);
@@ -245,7 +239,18 @@ static enum status
 store_place(struct engine *engine, struct journal_place *place,
             struct problem *why)
 {
-    return store_rows_place(&store_of(engine)->rows, place, why);
+    struct db_rows rows = DB_SELECT(&store_of(engine)->db, "read the place",
+                                    why, "SELECT n, chain FROM place");
+    struct slice chain;
+
+    *place = (struct journal_place){.n = 0};
+    if (!DB_NEXT(&rows, &place->n, &chain))
+        ;
+    else if (chain.size == DIGEST_SIZE)
+        memcpy(place->chain.bytes, chain.data, DIGEST_SIZE);
+    else
+        rows.rc = problem(why, STATUS_IO, "the place has no digest");
+    return db_rows_end(&rows);
 }
 
 static enum status
@@ -296,53 +301,14 @@ has_bytes(const char *path, const char *suffix)
     return stat(name, &st) == 0 && (S_ISDIR(st.st_mode) || st.st_size > 0);
 }
 
-/* No database: right where there never was one. A new one would begin to number
- * lists from 1 again, and write over the files that are there. */
-static enum status
-check_beginning(const char *dir, const char *path, struct problem *why)
-{
-    if (has_bytes(path, "-wal"))
-        return problem(why, STATUS_IO,
-                       "%s is missing or empty, but its log %s-wal is there",
-                       path, path);
-    if (has_bytes(dir, "/sets"))
-        return problem(why, STATUS_IO,
-                       "%s is missing or empty, but there are lists in %s/sets",
-                       path, dir);
-    return STATUS_OK;
-}
-
-/* Are the segments there that have entries? */
-static enum status
-check_segments(struct db *db, const char *dir, struct problem *why)
-{
-    struct db_rows rows =
-        DB_SELECT(db, "read the segments", why,
-                  "SELECT number FROM segments WHERE live > 0 ORDER BY number");
-    uint32_t number;
-
-    while (DB_NEXT(&rows, &number))
-        rows.rc = segments_check(dir, number, why);
-    return db_rows_end(&rows);
-}
-
-static enum status
-quick_check(struct db *db, struct problem *why)
-{
-    struct db_rows rows =
-        DB_SELECT(db, "read it", why, "PRAGMA quick_check(1)");
-    struct slice verdict;
-
-    if (DB_NEXT(&rows, &verdict) && !slice_is(verdict, "ok"))
-        rows.rc = problem(why, STATUS_IO, "it is damaged: %.*s",
-                          SLICE_ARG(slice_take_until(&verdict, "\n")));
-    return db_rows_end(&rows);
-}
-
+/* Nobody has the database open. */
 static enum status
 check_database(struct db *db, const char *dir, off_t size, struct problem *why)
 {
     int64_t version = 0, n_tables = 0;
+    struct slice verdict;
+    struct db_rows rows;
+    uint32_t number;
     enum status rc = db_number(db, "PRAGMA user_version", &version, why);
 
     if (!rc)
@@ -353,22 +319,33 @@ check_database(struct db *db, const char *dir, off_t size, struct problem *why)
         rc = problem(why, STATUS_IO, "it is the database of another program");
     if (!rc)
         rc = db_check_version(db, store_kind.n_steps, why);
-    if (!rc && version >= STORE_WITH_SEGMENTS)
-        rc = check_segments(db, dir, why);
+    if (!rc && version >= STORE_WITH_SEGMENTS) {
+        /* Are the segments there that have entries? */
+        rows = DB_SELECT(db, "read the segments", why,
+                         "SELECT number FROM segments WHERE live > 0"
+                         " ORDER BY number");
+        while (DB_NEXT(&rows, &number))
+            rows.rc = segments_check(dir, number, why);
+        rc = db_rows_end(&rows);
+    }
     if (rc || size > CHECKED_BYTES)
         return rc;
-    return quick_check(db, why);
+    rows = DB_SELECT(db, "read it", why, "PRAGMA quick_check(1)");
+    if (DB_NEXT(&rows, &verdict) && !slice_is(verdict, "ok"))
+        rows.rc = problem(why, STATUS_IO, "it is damaged: %.*s",
+                          SLICE_ARG(slice_take_until(&verdict, "\n")));
+    return db_rows_end(&rows);
 }
 
-/* Checks the database `path` of the directory `dir`; nobody has it open. */
-static enum status
-check_path(const char *dir, const char *path, struct problem *why)
+enum status
+store_check(const char *dir, struct problem *why)
 {
-    char restoring[4300];
+    char restoring[4300], path[4200];
     struct stat st = {0};
     struct db db = {NULL};
     enum status rc;
 
+    snprintf(path, sizeof(path), "%s/tidings.db", dir);
     snprintf(restoring, sizeof(restoring), "%s/" STORE_RESTORING, dir);
     if (!access(restoring, F_OK))
         return problem(why, STATUS_IO,
@@ -381,8 +358,22 @@ check_path(const char *dir, const char *path, struct problem *why)
         errno = EISDIR;
         return problem_errno(why, "cannot open", path);
     }
-    if (st.st_size == 0)
-        return check_beginning(dir, path, why);
+    if (st.st_size == 0) {
+        /* No database: right where there never was one. A new one would begin
+         * to number lists from 1 again, and write over the files that are
+         * there. */
+        if (has_bytes(path, "-wal"))
+            return problem(
+                why, STATUS_IO,
+                "%s is missing or empty, but its log %s-wal is there", path,
+                path);
+        if (has_bytes(dir, "/sets"))
+            return problem(why, STATUS_IO,
+                           "%s is missing or empty, but there are lists in "
+                           "%s/sets",
+                           path, dir);
+        return STATUS_OK;
+    }
 
     rc = db_open(&db, path, DB_LOOK, why);
     if (!rc)
@@ -390,43 +381,6 @@ check_path(const char *dir, const char *path, struct problem *why)
     db_close(&db);
     return rc ? problem_prefix(why, STATUS_IO, "%s cannot be used: ", path)
               : STATUS_OK;
-}
-
-static void
-name_database(char *path, size_t size, const char *dir)
-{
-    snprintf(path, size, "%s/tidings.db", dir);
-}
-
-enum status
-store_check(const char *dir, struct problem *why)
-{
-    char path[4200];
-
-    name_database(path, sizeof(path), dir);
-    return check_path(dir, path, why);
-}
-
-/* Nothing is written before the check has passed. */
-static enum status
-open_database(struct store *s, const char *dir, struct problem *why)
-{
-    enum status rc = check_path(dir, s->path, why);
-
-    if (!rc)
-        rc = db_open_kind(&s->db, &store_kind, s->path, why);
-    if (!rc && s->db.is_exposed)
-        DIAG(DIAG_WARNING, "log", "other users may open a database",
-             diag_text("file", s->path));
-    if (!rc)
-        rc = store_keys_open(&s->keys, &s->db, why);
-    if (!rc)
-        rc = segments_open(&s->segments, dir, why);
-    if (!rc)
-        rc = store_rows_init(&s->rows, &s->db, &s->segments, why);
-    if (!rc)
-        rc = segments_find_spares(&s->segments, why);
-    return rc ? rc : checkpoint_start(&s->checkpoint, &s->db, s->path, why);
 }
 
 enum status
@@ -453,13 +407,29 @@ store_open(struct engine **engine, const char *dir, atomic_size_t *forms,
     s->queries.engine.ops = &s->ops;
     s->segments.dir_fd = -1;
     s->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    name_database(s->path, sizeof(s->path), dir);
+    snprintf(s->path, sizeof(s->path), "%s/tidings.db", dir);
     store_queries_init(&s->queries, s->path, &s->segments, forms);
 
     if (s->dir_fd < 0) {
         rc = problem_errno(why, "cannot open", dir);
     } else {
-        rc = open_database(s, dir, &reason);
+        /* Nothing is written before the check has passed. */
+        rc = store_check(dir, &reason);
+        if (!rc)
+            rc = db_open_kind(&s->db, &store_kind, s->path, &reason);
+        if (!rc && s->db.is_exposed)
+            DIAG(DIAG_WARNING, "log", "other users may open a database",
+                 diag_text("file", s->path));
+        if (!rc)
+            rc = store_keys_open(&s->keys, &s->db, &reason);
+        if (!rc)
+            rc = segments_open(&s->segments, dir, &reason);
+        if (!rc)
+            rc = store_rows_init(&s->rows, &s->db, &s->segments, &reason);
+        if (!rc)
+            rc = segments_find_spares(&s->segments, &reason);
+        if (!rc)
+            rc = checkpoint_start(&s->checkpoint, &s->db, s->path, &reason);
         if (rc == STATUS_INVALID)
             rc = STATUS_IO; /* a newer database is no wrong option */
         if (rc && strstr(reason.text, s->path))

@@ -91,25 +91,10 @@ read_generations(struct reading *r, bool are_shared, struct problem *why)
     return db_rows_end(&rows);
 }
 
-/* The oldest version of tidings.db that a backup takes as it is. Version 9 adds
- * columns that nothing reads here. */
+/* The oldest version of tidings.db that a backup takes as it is: a row of an
+ * older format may lack columns. Version 9 adds columns that nothing reads
+ * here. */
 #define OLDEST 8
-
-/* A row of an older format may lack columns. */
-static enum status
-check_version(struct reading *r, struct problem *why)
-{
-    int64_t version = 0;
-    enum status rc = db_check_version(&r->db, store_kind.n_steps, why);
-
-    if (!rc)
-        rc = db_number(&r->db, "PRAGMA user_version", &version, why);
-    if (!rc && version < OLDEST)
-        rc = problem(why, STATUS_IO,
-                     "it is of an earlier version of Tidings: "
-                     "start this version on the data directory once");
-    return rc;
-}
 
 enum status
 store_files_are_shared(struct db *db, bool *are, struct problem *why)
@@ -124,30 +109,29 @@ store_files_are_shared(struct db *db, bool *are, struct problem *why)
     return rc;
 }
 
-static enum status
-read_all(struct reading *r, struct problem *why)
-{
-    bool are_shared;
-    enum status rc = check_version(r, why);
-
-    if (!rc)
-        rc = store_files_are_shared(&r->db, &are_shared, why);
-    if (!rc)
-        rc = read_sets(r, why);
-    return rc || !r->files->on_generation
-               ? rc
-               : read_generations(r, are_shared, why);
-}
-
 enum status
 store_files_each(const char *path, const struct store_files *files,
                  struct problem *why)
 {
     struct reading r = {.files = files};
+    bool are_shared;
+    int64_t version = 0;
     enum status rc = db_open(&r.db, path, DB_LOOK, why);
 
     if (!rc)
-        rc = read_all(&r, why);
+        rc = db_check_version(&r.db, store_kind.n_steps, why);
+    if (!rc)
+        rc = db_number(&r.db, "PRAGMA user_version", &version, why);
+    if (!rc && version < OLDEST)
+        rc = problem(why, STATUS_IO,
+                     "it is of an earlier version of Tidings: "
+                     "start this version on the data directory once");
+    if (!rc)
+        rc = store_files_are_shared(&r.db, &are_shared, why);
+    if (!rc)
+        rc = read_sets(&r, why);
+    if (!rc && files->on_generation)
+        rc = read_generations(&r, are_shared, why);
     db_close(&r.db);
     return rc == STATUS_INVALID ? problem_prefix(why, STATUS_IO, "%s: ", path)
                                 : rc;
@@ -178,42 +162,36 @@ read_segment(const struct stored_batch *row, int segments, struct batch **batch,
     return STATUS_OK;
 }
 
-static enum status
-gather(struct db *db, int segments, struct problem *why)
-{
-    struct db_rows rows = DB_SELECT(db, NULL, why,
-                                    "SELECT id, " BATCH_COLUMNS
-                                    " FROM batches WHERE segment <> 0");
-    struct stored_batch row;
-    int64_t id;
-    enum status rc;
-
-    while (DB_NEXT(&rows, &id, BATCH_PLACES(&row))) {
-        struct batch *b = NULL;
-
-        rows.rc = read_segment(&row, segments, &b, why);
-        if (!rows.rc)
-            rows.rc = DB_DO(db, "write it", why,
-                            "UPDATE batches SET body = ?, segment = 0, at = 0,"
-                            " size = 0 WHERE id = ?",
-                            db_bytes(b->bytes, b->size), id);
-        batch_unref(b);
-    }
-    rc = db_rows_end(&rows);
-    return rc ? rc
-              : DB_DO(db, "forget the segments", why, "DELETE FROM segments");
-}
-
 enum status
 store_files_gather(const char *path, int segments, struct problem *why)
 {
     struct db db = {NULL};
+    struct db_rows rows;
+    struct stored_batch row;
+    int64_t id;
     enum status rc = db_open_kind(&db, &copies, path, why);
 
     if (!rc)
         rc = db_begin(&db, why);
+    if (!rc) {
+        rows = DB_SELECT(&db, NULL, why,
+                         "SELECT id, " BATCH_COLUMNS
+                         " FROM batches WHERE segment <> 0");
+        while (DB_NEXT(&rows, &id, BATCH_PLACES(&row))) {
+            struct batch *b = NULL;
+
+            rows.rc = read_segment(&row, segments, &b, why);
+            if (!rows.rc)
+                rows.rc = DB_DO(&db, "write it", why,
+                                "UPDATE batches SET body = ?, segment = 0,"
+                                " at = 0, size = 0 WHERE id = ?",
+                                db_bytes(b->bytes, b->size), id);
+            batch_unref(b);
+        }
+        rc = db_rows_end(&rows);
+    }
     if (!rc)
-        rc = gather(&db, segments, why);
+        rc = DB_DO(&db, "forget the segments", why, "DELETE FROM segments");
     rc = db_end(&db, rc, why);
     db_close(&db);
     return rc;

@@ -139,9 +139,3 @@ store_keys_add(struct store_keys *k, const struct act_key *key, int64_t at_us,
                  k->next.current ? INSERT("1") : INSERT("0"), &key->id,
                  &key->entries, key->first, key->last, key->last_us);
 }
-
-void
-store_keys_committed(struct store_keys *k)
-{
-    k->state = k->next;
-}

@@ -40,7 +40,8 @@ struct store_keys_state {
 struct store_keys {
     struct db *db;
     struct store_keys_state state; /* as committed */
-    struct store_keys_state next;  /* as the transaction leaves it */
+    struct store_keys_state next;  /* as the transaction leaves it: the state
+                                      when that is committed */
 };
 
 /* The step among the store's migrations that makes the tables. */
@@ -68,6 +69,3 @@ MUST_CHECK enum status store_keys_begin(struct store_keys *k, int64_t at_us,
 MUST_CHECK enum status store_keys_add(struct store_keys *k,
                                       const struct act_key *key, int64_t at_us,
                                       struct problem *why);
-
-/* Notes that the transaction was committed. (A rollback needs no call.) */
-void store_keys_committed(struct store_keys *k);

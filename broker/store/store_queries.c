@@ -70,43 +70,28 @@ find_row(struct engine *engine, const char *what, const char *none,
                                    : problem(why, STATUS_NOT_FOUND, "%s", none);
 }
 
-/* Adds the entries of a row. STATUS_AGAIN: the row is old. */
+/* Adds the entries of a row to `*result`, which begins with the first row.
+ * STATUS_AGAIN: the row is old. */
 static enum status
-append_entries(struct segments *segments, const struct stored_batch *row,
-               struct batch *b, struct problem *why)
+add_row(struct engine *engine, const struct stored_batch *row,
+        struct batch **result, struct problem *why)
 {
+    struct store_queries *s = queries_of(engine);
+    struct batch *b = *result;
     enum status rc;
 
+    if (!b)
+        *result = b =
+            batch_new(row->first - 1, row->before_us, &row->before, s->forms);
     if (row->place.number == 0)
         return batch_append(b, row->body, &row->digest, why);
     if (row->size > BATCH_BYTES_MAX)
         return problem(why, STATUS_IO, "a row of tidings.db is damaged");
     if (batch_reserve(b, row->size, 0))
         return problem_memory(why);
-    rc = segments_read(segments, &row->place, row->size, b->bytes + b->size,
+    rc = segments_read(s->segments, &row->place, row->size, b->bytes + b->size,
                        why);
     return rc ? rc : batch_append_in_place(b, row->size, &row->digest, why);
-}
-
-/* Adds a row to `*b`, which begins with the first. */
-static enum status
-add_row(struct engine *engine, const struct stored_batch *row, struct batch **b,
-        struct problem *why)
-{
-    if (!*b)
-        *b = batch_new(row->first - 1, row->before_us, &row->before,
-                       queries_of(engine)->forms);
-    return append_entries(queries_of(engine)->segments, row, *b, why);
-}
-
-/* True if a row continues `b`. The first one may end before what is asked for
- * (the rest has gone to a closed list), or begin after it (the same). */
-static bool
-continues(const struct batch *b, const struct stored_batch *row, uint64_t after)
-{
-    return b ? row->first == b->last + 1 &&
-                   b->size + row->body.size + row->size <= BATCH_BYTES_MAX
-             : row->last > after && row->first <= after + 1;
 }
 
 /* Reads the rows that follow each other into one batch. STATUS_AGAIN: the
@@ -129,7 +114,13 @@ read_rows(struct engine *engine, uint32_t set, uint64_t after,
                      " AND first >= coalesce((SELECT max(first) FROM batches"
                      " WHERE set_id = ?1 AND first <= ?2), ?2) ORDER BY first",
                      set, after + 1);
-    while (DB_NEXT(&rows, BATCH_PLACES(&row)) && continues(b, &row, after)) {
+    while (DB_NEXT(&rows, BATCH_PLACES(&row))) {
+        /* The first row may end before what is asked for (the rest has gone to
+         * a closed list), or begin after it (the same). */
+        if (b ? row.first != b->last + 1 ||
+                    b->size + row.body.size + row.size > BATCH_BYTES_MAX
+              : row.last <= after || row.first > after + 1)
+            break;
         rows.rc = add_row(engine, &row, &b, why);
         if (rows.rc == STATUS_AGAIN && b->n_entries > 0) {
             rows.rc = STATUS_OK;

@@ -113,25 +113,13 @@ const struct db_kind store_kind = {
     .n_steps = (int)(sizeof(steps) / sizeof(steps[0])),
 };
 
-static enum status
-load_segments(struct store_rows *s, struct problem *why)
-{
-    struct db_rows rows =
-        DB_SELECT(s->db, "read the segments", why,
-                  "SELECT number, live FROM segments WHERE live > 0"
-                  " ORDER BY number");
-    uint32_t number;
-    uint64_t live;
-
-    while (DB_NEXT(&rows, &number, &live))
-        rows.rc = segments_add(s->segments, number, live, why);
-    return db_rows_end(&rows);
-}
-
 enum status
 store_rows_init(struct store_rows *s, struct db *db, struct segments *segments,
                 struct problem *why)
 {
+    struct db_rows rows;
+    uint32_t number;
+    uint64_t live;
     enum status rc;
 
     s->db = db;
@@ -143,7 +131,14 @@ store_rows_init(struct store_rows *s, struct db *db, struct segments *segments,
                  " (SELECT coalesce(max(set_id), 0) FROM trash),"
                  " (SELECT coalesce(max(set_id), 0) FROM generations))",
                  DB_VALUES(), DB_INTO(&s->next_id));
-    return rc ? rc : load_segments(s, why);
+    if (rc)
+        return rc;
+    rows = DB_SELECT(db, "read the segments", why,
+                     "SELECT number, live FROM segments WHERE live > 0"
+                     " ORDER BY number");
+    while (DB_NEXT(&rows, &number, &live))
+        rows.rc = segments_add(segments, number, live, why);
+    return db_rows_end(&rows);
 }
 
 void
@@ -175,34 +170,6 @@ store_rows_begin(struct store_rows *s, const struct segment_place *place)
     s->place = *place;
     s->first_id = s->last_id = 0;
     s->n_uses = 0;
-}
-
-/* Writes what the transaction has noted, and forgets segments without entries.
- */
-static enum status
-write_uses(struct store_rows *s, struct problem *why)
-{
-    enum status rc = STATUS_OK;
-
-    for (size_t i = 0; !rc && i < s->n_uses; i++) {
-        const struct store_use *use = &s->uses[i];
-
-        if (s->last_id > 0 && use->number == s->place.number)
-            rc = DB_DO(s->db, "count a segment", why,
-                       "INSERT INTO segments(number, live, first_id, last_id)"
-                       " VALUES(?1, ?2, ?3, ?4) ON CONFLICT(number) DO UPDATE"
-                       " SET live = live + ?2, last_id = ?4",
-                       use->number, use->bytes, s->first_id, s->last_id);
-        else
-            rc = DB_DO(s->db, "count a segment", why,
-                       "UPDATE segments SET live = live + ? WHERE number = ?",
-                       use->bytes, use->number);
-    }
-    return rc || s->n_uses == 0
-               ? rc
-               : DB_DO(s->db, "forget a segment", why,
-                       "DELETE FROM segments WHERE live = 0 AND number <> ?",
-                       segments_current(s->segments));
 }
 
 /* A batch whose entries move from a segment into its row. */
@@ -374,7 +341,26 @@ store_rows_pay(struct store_rows *s, bool *is_paid, struct problem *why)
                             why);
     else if (sparse > 0)
         rc = move_batches(s, sparse, why);
-    return rc ? rc : write_uses(s, why);
+    /* The segments that the transaction has used; those without entries go. */
+    for (size_t i = 0; !rc && i < s->n_uses; i++) {
+        const struct store_use *use = &s->uses[i];
+
+        if (s->last_id > 0 && use->number == s->place.number)
+            rc = DB_DO(s->db, "count a segment", why,
+                       "INSERT INTO segments(number, live, first_id, last_id)"
+                       " VALUES(?1, ?2, ?3, ?4) ON CONFLICT(number) DO UPDATE"
+                       " SET live = live + ?2, last_id = ?4",
+                       use->number, use->bytes, s->first_id, s->last_id);
+        else
+            rc = DB_DO(s->db, "count a segment", why,
+                       "UPDATE segments SET live = live + ? WHERE number = ?",
+                       use->bytes, use->number);
+    }
+    return rc || s->n_uses == 0
+               ? rc
+               : DB_DO(s->db, "forget a segment", why,
+                       "DELETE FROM segments WHERE live = 0 AND number <> ?",
+                       segments_current(s->segments));
 }
 
 bool
@@ -721,36 +707,6 @@ load_generations(struct store_rows *s, uint32_t set, enum generation_kind kind,
                         DB_INTO(&to->n_archived, &to->first_archived));
 }
 
-/* Loads the names of removed sets, also of sets that were made again: an
- * existing set goes before its tombstone. */
-static enum status
-load_tombstones(struct store_rows *s, engine_set_fn *on_set, void *user,
-                struct problem *why)
-{
-    struct db_rows rows =
-        DB_SELECT(s->db, "read the sets", why,
-                  "SELECT name, list, removed_us, creator FROM tombstones"
-                  " ORDER BY name");
-    char name[SET_NAME_MAX + 1];
-    struct engine_set set = {.name = name, .head.is_removed = true};
-
-    while (DB_NEXT(&rows, &name, &set.head.list, &set.removed_us, &set.creator))
-        rows.rc = on_set(&set, user, why);
-    return db_rows_end(&rows);
-}
-
-/* Loads the rest of a set. */
-static enum status
-load_set(struct store_rows *s, struct engine_set *set, struct problem *why)
-{
-    enum status rc = load_head(s, set->id, &set->head, why);
-
-    for (int kind = 0; !rc && kind < GENERATION_KINDS; kind++)
-        rc = load_generations(s, set->id, (enum generation_kind)kind,
-                              &set->head.generations[kind], why);
-    return rc ? rc : note_filed(s, set->id, why);
-}
-
 enum status
 store_rows_load(struct store_rows *s, engine_set_fn *on_set, void *user,
                 struct problem *why)
@@ -763,6 +719,7 @@ store_rows_load(struct store_rows *s, engine_set_fn *on_set, void *user,
                   " ORDER BY name");
     char name[SET_NAME_MAX + 1];
     struct engine_set set = {.name = name};
+    struct engine_set removed = {.name = name, .head.is_removed = true};
     struct head row;
     uint64_t start_list;
     enum status rc;
@@ -777,39 +734,25 @@ store_rows_load(struct store_rows *s, engine_set_fn *on_set, void *user,
         set.head.earliest = row.earliest;
         set.head.changed_us = row.changed_us;
         set.head.file_bytes = row.file_bytes;
-        rows.rc = load_set(s, &set, why);
+        rows.rc = load_head(s, set.id, &set.head, why);
+        for (int kind = 0; !rows.rc && kind < GENERATION_KINDS; kind++)
+            rows.rc = load_generations(s, set.id, (enum generation_kind)kind,
+                                       &set.head.generations[kind], why);
+        if (!rows.rc)
+            rows.rc = note_filed(s, set.id, why);
         if (!rows.rc)
             rows.rc = on_set(&set, user, why);
     }
     rc = db_rows_end(&rows);
-    return rc ? rc : load_tombstones(s, on_set, user, why);
-}
-
-/* The place in the journal */
-
-enum status
-store_rows_place(struct store_rows *s, struct journal_place *place,
-                 struct problem *why)
-{
-    struct db_rows rows =
-        DB_SELECT(s->db, "read the place", why, "SELECT n, chain FROM place");
-    struct slice chain;
-
-    *place = (struct journal_place){.n = 0};
-    if (!DB_NEXT(&rows, &place->n, &chain))
-        ;
-    else if (chain.size == DIGEST_SIZE)
-        memcpy(place->chain.bytes, chain.data, DIGEST_SIZE);
-    else
-        rows.rc = problem(why, STATUS_IO, "the place has no digest");
+    if (rc)
+        return rc;
+    /* The names of removed sets, also of sets that were made again: an existing
+     * set goes before its tombstone. */
+    rows = DB_SELECT(s->db, "read the sets", why,
+                     "SELECT name, list, removed_us, creator FROM tombstones"
+                     " ORDER BY name");
+    while (DB_NEXT(&rows, &name, &removed.head.list, &removed.removed_us,
+                   &removed.creator))
+        rows.rc = on_set(&removed, user, why);
     return db_rows_end(&rows);
-}
-
-enum status
-store_rows_move(struct store_rows *s, const struct journal_place *place,
-                struct problem *why)
-{
-    return DB_DO(s->db, "move the place", why,
-                 "INSERT OR REPLACE INTO place(one, n, chain) VALUES(1, ?, ?)",
-                 place->n, &place->chain);
 }

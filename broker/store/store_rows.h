@@ -78,15 +78,6 @@ MUST_CHECK enum status store_rows_apply(struct store_rows *s,
                                         const struct act *act, int64_t at_us,
                                         struct problem *why);
 
-/* Within the transaction: moves the place in the journal. */
-MUST_CHECK enum status store_rows_move(struct store_rows *s,
-                                       const struct journal_place *place,
-                                       struct problem *why);
-/* Sets *place to it, all zero if there is none: see struct engine_ops. */
-MUST_CHECK enum status store_rows_place(struct store_rows *s,
-                                        struct journal_place *place,
-                                        struct problem *why);
-
 /* Then deletes a slice of the batches of the first set that owes some; without
  * one, moves a slice of a nearly empty segment into rows. Last of all acts.
  * *is_paid: that was the rest of the set's debt. */
