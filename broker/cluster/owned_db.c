@@ -72,54 +72,19 @@ table_fini(struct table *t)
     free(t->name);
 }
 
-/* Appends " WHERE a=? AND b=?" for the primary key. */
-static void
-add_key(struct buf *sql, const struct table *t)
-{
-    const char *before = " WHERE \"";
-
-    for (int i = 0; i < t->n_columns; i++)
-        if (t->is_key[i]) {
-            buf_add_text(sql, before);
-            buf_add_text(sql, t->columns[i]);
-            buf_add_text(sql, "\"=?");
-            before = " AND \"";
-        }
-}
-
 /* Writes "WHAT FROM table", of all rows or by the primary key. */
 static void
 write_sql(struct buf *sql, const char *what, const struct table *t, bool is_all)
 {
+    const char *before = " WHERE";
+
     buf_add_format(sql, "%s FROM \"%s\"", what, t->name);
-    if (!is_all)
-        add_key(sql, t);
-    buf_add(sql, "", 1);
-}
-
-/* Reads the columns of a table. */
-static enum status
-read_columns(struct owned_db *o, struct table *t, bool *has_key,
-             struct problem *why)
-{
-    struct db_rows rows = DB_SELECT(
-        o->db, "read the columns", why,
-        "SELECT name, pk > 0 FROM pragma_table_info(?) ORDER BY cid", t->name);
-    struct slice name;
-    bool is_key;
-
-    while (DB_NEXT(&rows, &name, &is_key)) {
-        if (t->n_columns == COLUMNS_MAX) {
-            rows.rc =
-                problem(why, STATUS_INVALID, "a table has too many columns");
-            break;
+    for (int i = 0; !is_all && i < t->n_columns; i++)
+        if (t->is_key[i]) {
+            buf_add_format(sql, "%s \"%s\"=?", before, t->columns[i]);
+            before = " AND";
         }
-        t->columns[t->n_columns] = slice_dup(name);
-        t->is_key[t->n_columns] = is_key;
-        *has_key |= is_key;
-        t->n_columns++;
-    }
-    return db_rows_end(&rows);
+    buf_add(sql, "", 1);
 }
 
 static enum status
@@ -127,7 +92,9 @@ add_table(struct owned_db *o, struct slice name, bool is_counted,
           struct problem *why)
 {
     struct table *t = &o->tables[o->n_tables];
-    bool has_key = false;
+    bool has_key = false, is_key;
+    struct db_rows rows;
+    struct slice column;
     enum status rc;
 
     if (o->n_tables == TABLES_MAX)
@@ -138,7 +105,21 @@ add_table(struct owned_db *o, struct slice name, bool is_counted,
     buf_init(&t->end, SIZE_MAX);
     buf_init(&t->put, SIZE_MAX);
     o->n_tables++;
-    rc = read_columns(o, t, &has_key, why);
+    rows = DB_SELECT(
+        o->db, "read the columns", why,
+        "SELECT name, pk > 0 FROM pragma_table_info(?) ORDER BY cid", t->name);
+    while (DB_NEXT(&rows, &column, &is_key)) {
+        if (t->n_columns == COLUMNS_MAX) {
+            rows.rc =
+                problem(why, STATUS_INVALID, "a table has too many columns");
+            break;
+        }
+        t->columns[t->n_columns] = slice_dup(column);
+        t->is_key[t->n_columns] = is_key;
+        has_key |= is_key;
+        t->n_columns++;
+    }
+    rc = db_rows_end(&rows);
     if (!rc && !has_key) { /* it stays here */
         table_fini(t);
         o->n_tables--;
@@ -150,27 +131,14 @@ add_table(struct owned_db *o, struct slice name, bool is_counted,
     return rc;
 }
 
-static enum status
-add_tables(struct owned_db *o, struct problem *why)
-{
-    struct db_rows rows =
-        DB_SELECT(o->db, "read the tables", why,
-                  "SELECT name, sql LIKE '%AUTOINCREMENT%' FROM sqlite_schema"
-                  " WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
-                  " ORDER BY name");
-    struct slice name;
-    bool is_counted;
-
-    while (DB_NEXT(&rows, &name, &is_counted))
-        rows.rc = add_table(o, name, is_counted, why);
-    return db_rows_end(&rows);
-}
-
 enum status
 owned_db_open(struct owned_db **owned, struct db *db, struct streams *streams,
               const char *stream, struct problem *why)
 {
     struct owned_db *o = memory_new(1, sizeof(*o));
+    struct db_rows rows;
+    struct slice name;
+    bool is_counted;
     enum status rc;
 
     o->db = db;
@@ -186,8 +154,16 @@ owned_db_open(struct owned_db **owned, struct db *db, struct streams *streams,
         rc = db_find(db, "read the place", why, NULL,
                      "SELECT n, stream FROM journal_place", DB_VALUES(),
                      DB_INTO(&o->n, &o->id));
-    if (!rc)
-        rc = add_tables(o, why);
+    if (!rc) {
+        rows = DB_SELECT(
+            db, "read the tables", why,
+            "SELECT name, sql LIKE '%AUTOINCREMENT%' FROM sqlite_schema"
+            " WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
+            " ORDER BY name");
+        while (DB_NEXT(&rows, &name, &is_counted))
+            rows.rc = add_table(o, name, is_counted, why);
+        rc = db_rows_end(&rows);
+    }
     o->n_kept = o->n;
     o->id_kept = o->id;
     if (rc)
@@ -376,35 +352,6 @@ say_newer(const struct owned_db *o, struct problem *why)
                    "the stream \"%s\" has rows of a newer program", o->stream);
 }
 
-static void
-write_put(struct table *t, int n)
-{
-    if (t->n_put == n)
-        return;
-    t->n_put = n;
-    buf_clear(&t->put);
-    buf_add_format(&t->put, "INSERT OR REPLACE INTO \"%s\"(", t->name);
-    for (int i = 0; i < n; i++)
-        buf_add_format(&t->put, "%s\"%s\"", i > 0 ? "," : "", t->columns[i]);
-    BUF_ADD(&t->put, ") VALUES(?");
-    for (int i = 1; i < n; i++)
-        BUF_ADD(&t->put, ",?");
-    buf_add(&t->put, ")", 2);
-}
-
-static enum status
-put_row(struct owned_db *o, struct table *t, struct slice value,
-        struct problem *why)
-{
-    row_values values;
-    int n = take_values(value, values);
-
-    if (n <= 0 || n > t->n_columns)
-        return say_newer(o, why);
-    write_put(t, n);
-    return db_do(o->db, "write a row of the stream", why, t->put.data, values);
-}
-
 static enum status
 put_count(struct owned_db *o, const struct table *t, struct slice row,
           struct problem *why)
@@ -426,62 +373,61 @@ put_count(struct owned_db *o, const struct table *t, struct slice row,
                       t->name, id);
 }
 
+/* Writes a row of the stream, whose key is `key`, into its table. */
 static enum status
 take_row(struct owned_db *o, struct table *t, struct slice key,
          const struct stream_row *row, struct problem *why)
 {
     row_values values;
+    int n;
 
     if (take_values(key, values) < 1)
         return say_newer(o, why);
     if (t->is_counted && values[0].type == DB_NULL)
         return put_count(o, t, row->value, why);
-    return row->is_deleted ? db_do(o->db, "delete a row of the stream", why,
-                                   t->end.data, values)
-                           : put_row(o, t, row->value, why);
-}
-
-/* True if a table has a row. */
-static enum status
-look_for_rows(struct owned_db *o, bool *is_there, struct problem *why)
-{
-    enum status rc = STATUS_OK;
-
-    *is_there = false;
-    for (size_t i = 0; !rc && !*is_there && i < o->n_tables; i++)
-        rc = db_find(o->db, "look for rows", why, is_there,
-                     o->tables[i].all.data, DB_VALUES(), DB_INTO());
-    return rc;
-}
-
-static enum status
-clear_tables(struct owned_db *o, struct problem *why)
-{
-    enum status rc = STATUS_OK;
-
-    for (size_t i = 0; !rc && i < o->n_tables; i++) {
-        char sql[300];
-
-        snprintf(sql, sizeof(sql), "DELETE FROM \"%s\"", o->tables[i].name);
-        rc = db_exec(o->db, sql, why);
+    if (row->is_deleted)
+        return db_do(o->db, "delete a row of the stream", why, t->end.data,
+                     values);
+    n = take_values(row->value, values);
+    if (n <= 0 || n > t->n_columns)
+        return say_newer(o, why);
+    if (t->n_put != n) {
+        t->n_put = n;
+        buf_clear(&t->put);
+        buf_add_format(&t->put, "INSERT OR REPLACE INTO \"%s\"(", t->name);
+        for (int i = 0; i < n; i++)
+            buf_add_format(&t->put, "%s\"%s\"", i > 0 ? "," : "",
+                           t->columns[i]);
+        BUF_ADD(&t->put, ") VALUES(?");
+        for (int i = 1; i < n; i++)
+            BUF_ADD(&t->put, ",?");
+        buf_add(&t->put, ")", 2);
     }
-    return rc;
+    return db_do(o->db, "write a row of the stream", why, t->put.data, values);
 }
 
 /* A database that has read nothing yet must have no rows of its own. */
 static enum status
 check_first(struct owned_db *o, struct problem *why)
 {
-    bool is_there;
-    enum status rc = look_for_rows(o, &is_there, why);
+    bool is_there = false;
+    char sql[300];
+    enum status rc = STATUS_OK;
 
-    if (!rc && is_there && o->is_stale)
-        return clear_tables(o, why);
-    if (!rc && is_there)
-        rc = problem(why, STATUS_DIFFERENT,
-                     "it has rows from before this broker was in the cluster, "
-                     "and the cluster has others: move the file away, and "
-                     "start again");
+    for (size_t i = 0; !rc && !is_there && i < o->n_tables; i++)
+        rc = db_find(o->db, "look for rows", why, &is_there,
+                     o->tables[i].all.data, DB_VALUES(), DB_INTO());
+    if (rc || !is_there)
+        return rc;
+    if (!o->is_stale)
+        return problem(why, STATUS_DIFFERENT,
+                       "it has rows from before this broker was in the "
+                       "cluster, and the cluster has others: move the file "
+                       "away, and start again");
+    for (size_t i = 0; !rc && i < o->n_tables; i++) {
+        snprintf(sql, sizeof(sql), "DELETE FROM \"%s\"", o->tables[i].name);
+        rc = db_exec(o->db, sql, why);
+    }
     return rc;
 }
 
@@ -537,22 +483,6 @@ read_to_end(struct owned_db *o, enum status *end, struct problem *why)
     return rc;
 }
 
-/* Compares the stream with the one that this database follows. If it is
- * another one, the place is before its first row. */
-static enum status
-check_stream(struct owned_db *o, struct problem *why)
-{
-    uint64_t id = 0;
-    enum status rc = o->streams->ops->identify(o->streams, o->stream, &id, why);
-
-    if (rc || id == o->id)
-        return rc;
-    o->is_stale = o->n_kept > 0;
-    o->id = id;
-    o->n = o->n_kept = 0;
-    return STATUS_OK;
-}
-
 /* After COMMIT, or the rollback. */
 static void
 end_rows(struct owned_db *o, bool is_kept)
@@ -589,8 +519,16 @@ read_stream(struct owned_db *o, struct problem *why)
 enum status
 owned_db_read(struct owned_db *o, struct problem *why)
 {
-    enum status rc = check_stream(o, why);
+    uint64_t id = 0;
+    enum status rc = o->streams->ops->identify(o->streams, o->stream, &id, why);
 
+    if (!rc && id != o->id) {
+        /* Another stream than the one that this database follows: the place is
+         * before its first row. */
+        o->is_stale = o->n_kept > 0;
+        o->id = id;
+        o->n = o->n_kept = 0;
+    }
     if (!rc)
         rc = read_stream(o, why);
     if (rc == STATUS_GONE) {
@@ -630,20 +568,6 @@ end_key(struct outgoing *out)
     struct slice *key = &out->all[out->n - 1].key;
 
     key->size = out->bytes.size - key->size;
-}
-
-/* Points the rows to their bytes. */
-static void
-seal_rows(struct outgoing *out)
-{
-    const char *at = out->bytes.data;
-
-    for (size_t i = 0; i < out->n; i++) {
-        out->all[i].key.data = at;
-        at += out->all[i].key.size;
-        out->all[i].value.data = at;
-        at += out->all[i].value.size;
-    }
 }
 
 /* Adds the columns of the row that a statement is at. */
@@ -750,32 +674,6 @@ collect_changes(struct owned_db *o, struct outgoing *out, struct problem *why)
     return rc;
 }
 
-/* Sends rows, and writes the number of the last one. */
-static enum status
-send_rows(struct owned_db *o, struct outgoing *out, struct problem *why)
-{
-    enum status rc;
-
-    if (out->bytes.failed)
-        return problem_memory(why);
-    if (out->n == 0)
-        return STATUS_OK;
-    seal_rows(out);
-    rc = o->streams->ops->append(o->streams, o->stream, o->lease, &o->n,
-                                 out->all, out->n, why);
-    o->is_doubtful = rc == STATUS_IO || rc == STATUS_CONFLICT;
-    return rc ? rc : write_place(o, o->n, why);
-}
-
-static void
-outgoing_fini(struct outgoing *out)
-{
-    if (out->bytes.data) /* there are secrets */
-        explicit_bzero(out->bytes.data, out->bytes.size);
-    buf_fini(&out->bytes);
-    free(out->all);
-}
-
 /* Adds all rows of a table. */
 static enum status
 add_all(struct owned_db *o, const struct table *t, struct outgoing *out,
@@ -797,22 +695,43 @@ add_all(struct owned_db *o, const struct table *t, struct outgoing *out,
     return db_rows_end(&rows);
 }
 
-/* Sends all that the database has, in a transaction. */
+/* Sends the rows that the transaction has changed, or all that the database
+ * has; writes the number of the last one. */
 static enum status
-send_all(struct owned_db *o, struct problem *why)
+send_rows(struct owned_db *o, bool is_all, struct problem *why)
 {
     struct outgoing out = {NULL, 0, 0, {0}};
+    const char *at;
     enum status rc = STATUS_OK;
 
     buf_init(&out.bytes, SIZE_MAX);
-    for (size_t i = 0; !rc && i < o->n_tables; i++) {
+    if (!is_all)
+        rc = collect_changes(o, &out, why);
+    for (size_t i = 0; is_all && !rc && i < o->n_tables; i++) {
         rc = add_all(o, &o->tables[i], &out, why);
         if (!rc)
             rc = add_last_id(o, &o->tables[i], &out, why);
     }
-    if (!rc)
-        rc = send_rows(o, &out, why);
-    outgoing_fini(&out);
+    if (!rc && out.bytes.failed)
+        rc = problem_memory(why);
+    if (!rc && out.n > 0) {
+        at = out.bytes.data;
+        for (size_t i = 0; i < out.n; i++) {
+            out.all[i].key.data = at;
+            at += out.all[i].key.size;
+            out.all[i].value.data = at;
+            at += out.all[i].value.size;
+        }
+        rc = o->streams->ops->append(o->streams, o->stream, o->lease, &o->n,
+                                     out.all, out.n, why);
+        o->is_doubtful = rc == STATUS_IO || rc == STATUS_CONFLICT;
+        if (!rc)
+            rc = write_place(o, o->n, why);
+    }
+    if (out.bytes.data) /* there are secrets */
+        explicit_bzero(out.bytes.data, out.bytes.size);
+    buf_fini(&out.bytes);
+    free(out.all);
     return rc;
 }
 
@@ -827,7 +746,7 @@ owned_db_own(struct owned_db *o, const struct lease *lease, struct problem *why)
     rc = db_begin_firm(o->db, true, why);
     if (rc)
         return rc;
-    rc = db_end(o->db, send_all(o, why), why);
+    rc = db_end(o->db, send_rows(o, true, why), why);
     end_rows(o, rc == STATUS_OK);
     return rc;
 }
@@ -844,46 +763,23 @@ owned_db_has_followed(const struct owned_db *o)
     return o->id_kept != 0;
 }
 
-/* Notes from now on which rows the statements change. */
-static enum status
-begin_rows(struct owned_db *o, struct problem *why)
-{
-    enum status end = STATUS_OK;
-    enum status rc = o->is_doubtful ? read_to_end(o, &end, why) : STATUS_OK;
-
-    if (!rc)
-        rc = end;
-    if (!rc && (sqlite3session_create(o->db->handle, "main", &o->session) !=
-                    SQLITE_OK ||
-                sqlite3session_attach(o->session, NULL) != SQLITE_OK))
-        rc = problem_memory(why);
-    return rc;
-}
-
-/* Sends these rows. */
-static enum status
-append_rows(struct owned_db *o, struct problem *why)
-{
-    struct outgoing out = {NULL, 0, 0, {0}};
-    enum status rc;
-
-    buf_init(&out.bytes, SIZE_MAX);
-    rc = collect_changes(o, &out, why);
-    if (!rc)
-        rc = send_rows(o, &out, why);
-    outgoing_fini(&out);
-    return rc;
-}
-
 enum status
 owned_db_begin(struct db *db, struct owned_db *o, bool is_firm,
                struct problem *why)
 {
-    enum status rc = db_begin_firm(db, is_firm, why);
+    enum status end = STATUS_OK, rc = db_begin_firm(db, is_firm, why);
 
     if (rc || !o)
         return rc;
-    rc = begin_rows(o, why);
+    if (o->is_doubtful)
+        rc = read_to_end(o, &end, why);
+    if (!rc)
+        rc = end;
+    /* The session notes from now on which rows the statements change. */
+    if (!rc &&
+        (sqlite3session_create(db->handle, "main", &o->session) != SQLITE_OK ||
+         sqlite3session_attach(o->session, NULL) != SQLITE_OK))
+        rc = problem_memory(why);
     return rc ? owned_db_end(db, o, rc, why) : rc;
 }
 
@@ -892,7 +788,7 @@ owned_db_end(struct db *db, struct owned_db *o, enum status rc,
              struct problem *why)
 {
     if (!rc && o)
-        rc = append_rows(o, why);
+        rc = send_rows(o, false, why);
     rc = db_end(db, rc, why);
     if (o)
         end_rows(o, rc == STATUS_OK);

@@ -41,43 +41,36 @@ ownership_is_held(const struct ownership *o)
 /* The keeper */
 
 static void
-renew_lease(struct ownership *o)
-{
-    struct problem why = {""};
-    int64_t from_us = clock_steady_us();
-    uint64_t term = o->lease.term;
-    enum status rc;
-
-    /* A lease that has ended is asked for anew, under another term: the work
-     * has been ended. */
-    if (!ownership_is_held(o))
-        o->lease.term = 0;
-    rc = o->of_keeper->ops->hold(o->of_keeper, &o->lease, &why);
-    if (rc == STATUS_CONFLICT)
-        o->lease.term = 0;
-    if (rc)
-        return;
-    if (o->lease.term != term)
-        atomic_store_explicit(&o->until_us, 0, memory_order_release);
-    atomic_store_explicit(&o->term, o->lease.term, memory_order_relaxed);
-    atomic_store_explicit(&o->until_us,
-                          from_us + LEASE_US - OWNERSHIP_MARGIN_US,
-                          memory_order_release);
-    pthread_mutex_lock(&o->mutex);
-    if (o->can_wake_owner)
-        thread_wake(&o->owner);
-    pthread_mutex_unlock(&o->mutex);
-}
-
-static void
 run_keeper(struct thread *t)
 {
     struct ownership *o = t->user;
     int64_t wait_us = 0;
 
-    while (thread_wait(t, wait_us)) {
-        renew_lease(o);
-        wait_us = OWNERSHIP_RENEW_US;
+    for (; thread_wait(t, wait_us); wait_us = OWNERSHIP_RENEW_US) {
+        struct problem why = {""};
+        int64_t from_us = clock_steady_us();
+        uint64_t term = o->lease.term;
+        enum status rc;
+
+        /* A lease that has ended is asked for anew, under another term: the
+         * work has been ended. */
+        if (!ownership_is_held(o))
+            o->lease.term = 0;
+        rc = o->of_keeper->ops->hold(o->of_keeper, &o->lease, &why);
+        if (rc == STATUS_CONFLICT)
+            o->lease.term = 0;
+        if (rc)
+            continue;
+        if (o->lease.term != term)
+            atomic_store_explicit(&o->until_us, 0, memory_order_release);
+        atomic_store_explicit(&o->term, o->lease.term, memory_order_relaxed);
+        atomic_store_explicit(&o->until_us,
+                              from_us + LEASE_US - OWNERSHIP_MARGIN_US,
+                              memory_order_release);
+        pthread_mutex_lock(&o->mutex);
+        if (o->can_wake_owner)
+            thread_wake(&o->owner);
+        pthread_mutex_unlock(&o->mutex);
     }
 }
 
@@ -105,31 +98,21 @@ report(struct ownership *o, enum status rc, const struct problem *why)
     o->is_failing = rc && rc != STATUS_BUSY; /* BUSY: it is behind */
 }
 
-/* STATUS_BUSY: not yet. */
-static enum status
-check_copy(struct ownership *o, struct problem *why)
-{
-    const struct cluster_seat *seat = o->options.seat;
-    struct streams *streams = o->right.streams;
-    uint64_t n = seat->place(seat->user), last;
-    enum status rc = streams->ops->records(streams, &last, why);
-
-    if (rc || n >= last)
-        return rc;
-    return problem(why, STATUS_BUSY,
-                   "this broker's copy is %" PRIu64 " records behind",
-                   last - n);
-}
-
 static void
 begin_work(struct ownership *o)
 {
+    const struct cluster_seat *seat = o->options.seat;
+    struct streams *streams = o->right.streams;
     struct problem why = {""};
-    enum status rc;
+    uint64_t n = seat->place(seat->user), last;
+    enum status rc = streams->ops->records(streams, &last, &why);
 
+    if (!rc && n < last)
+        rc = problem(&why, STATUS_BUSY,
+                     "this broker's copy is %" PRIu64 " records behind",
+                     last - n);
     o->working = (struct lease){
         o->lease.name, atomic_load_explicit(&o->term, memory_order_relaxed)};
-    rc = check_copy(o, &why);
     if (!rc)
         rc = o->options.begin(&o->right, o->options.user, &why);
     report(o, rc, &why);
@@ -197,31 +180,28 @@ ownership_new(const struct ownership_options *options)
     return o;
 }
 
-/* Makes the file first, since the owner thread reads the stream a moment later:
- * a backup of that moment, too, has it. */
-static enum status
-start_threads(struct ownership *o, struct problem *why)
-{
-    struct db db = {NULL};
-    enum status rc =
-        owned_file_open(o->options.file, &db, NULL, o->options.dir, NULL, why);
-
-    db_close(&db);
-    if (!rc)
-        rc = thread_start(&o->owner, "owner", run_owner, o, why);
-    o->can_wake_owner = !rc;
-    return rc ? rc : thread_start(&o->keeper, "keeper", run_keeper, o, why);
-}
-
 enum status
 ownership_start(struct ownership *o, struct problem *why)
 {
+    struct db db = {NULL};
     enum status rc;
 
     if (o->is_started)
         return STATUS_OK;
-    rc = o->options.seat ? start_threads(o, why)
-                         : o->options.begin(&o->right, o->options.user, why);
+    if (o->options.seat) {
+        /* First the file, since the owner thread reads the stream a moment
+         * later: a backup of that moment, too, has it. */
+        rc = owned_file_open(o->options.file, &db, NULL, o->options.dir, NULL,
+                             why);
+        db_close(&db);
+        if (!rc)
+            rc = thread_start(&o->owner, "owner", run_owner, o, why);
+        o->can_wake_owner = !rc;
+        if (!rc)
+            rc = thread_start(&o->keeper, "keeper", run_keeper, o, why);
+    } else {
+        rc = o->options.begin(&o->right, o->options.user, why);
+    }
     o->is_started = !rc;
     if (rc)
         ownership_stop(o);
