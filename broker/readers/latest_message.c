@@ -19,22 +19,8 @@ struct search {
     struct range found;
 };
 
-/* Moves `after` back while entry `after` is of the same round as the next
- * entry, which the batch has. True at the beginning of the batch.
- */
-static bool
-go_back(const struct batch *b, const struct range *found, uint64_t earliest,
-        uint64_t *after)
-{
-    for (; *after >= b->first - 1; (*after)--)
-        if (*after == earliest ||
-            found->last - *after == LATEST_MESSAGE_ROUND_MAX ||
-            batch_time(b, *after) + 1 != batch_time(b, *after + 1))
-            return false;
-    return true;
-}
-
-/* Finds the beginning of the round of the found entry. */
+/* Finds the beginning of the round of the found entry: goes back while an entry
+ * is of the same round as the next one. */
 static enum status
 find_round(struct search *s, uint64_t earliest, struct problem *why)
 {
@@ -51,31 +37,20 @@ find_round(struct search *s, uint64_t earliest, struct problem *why)
 
         if (rc || !b)
             return rc;
-        is_more = go_back(b, found, earliest, &found->after);
+        while (is_more && found->after >= b->first - 1) {
+            is_more = found->after != earliest &&
+                      found->last - found->after != LATEST_MESSAGE_ROUND_MAX &&
+                      batch_time(b, found->after) + 1 ==
+                          batch_time(b, found->after + 1);
+            if (is_more)
+                found->after--;
+        }
         batch_unref(b);
     }
     return STATUS_OK;
 }
 
-/* Finds the last entry of a batch, up to `last`, that passes. */
-static enum status
-look_at(struct search *s, struct batch *b, uint64_t last, struct problem *why)
-{
-    struct selection selection;
-    enum status rc =
-        selection_make(&selection, b, &s->channel, MESSAGE_XML, why);
-    size_t n;
-
-    if (rc)
-        return rc;
-    n = selection_after(&selection, last);
-    if (n > 0)
-        s->found.last = selection_seq(&selection, n - 1);
-    selection_fini(&selection);
-    return STATUS_OK;
-}
-
-/* Likewise of the entries after `after` up to `last`. */
+/* Finds the last entry after `after` up to `last` that passes. */
 static enum status
 look_through(struct search *s, uint64_t after, uint64_t last,
              struct problem *why)
@@ -84,13 +59,21 @@ look_through(struct search *s, uint64_t after, uint64_t last,
     enum status rc = STATUS_OK;
 
     while (!rc && after < last) {
+        struct selection selection;
         struct batch *b;
+        size_t n;
 
         rc = log_read(log, channel_log(s->wish->set, s->wish->is_framework),
                       after, LOG_DISK, &b, why);
         if (rc || !b)
             break;
-        rc = look_at(s, b, b->last < last ? b->last : last, why);
+        rc = selection_make(&selection, b, &s->channel, MESSAGE_XML, why);
+        if (!rc) {
+            n = selection_after(&selection, b->last < last ? b->last : last);
+            if (n > 0)
+                s->found.last = selection_seq(&selection, n - 1);
+            selection_fini(&selection);
+        }
         after = b->last;
         batch_unref(b);
     }

@@ -336,7 +336,7 @@ add_slices(struct message *m, const struct message_wish *wish,
     else
         document_footer(&m->around, DOCUMENT_URLSET);
     for (size_t i = 0; i < m->n_parts; i++)
-        max += selection_n_slices(&m->parts[i].selection, m->parts[i].n);
+        max += m->parts[i].selection.is_dense ? 1 : m->parts[i].n;
     slices = memory_room(max * sizeof(*slices));
     if (!slices)
         return problem_memory(why);

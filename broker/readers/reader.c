@@ -163,7 +163,7 @@ find_message(struct reader *r, const struct shared_wish *wish, uint64_t head,
  * neither, the worker pool makes it, if `may_load`. After READER_LATER the
  * reader may have been freed. */
 static enum reader_state
-search_further(struct reader *r, bool may_make, bool may_load)
+search_message(struct reader *r, bool may_make, bool may_load)
 {
     struct readers *readers = r->channel->readers;
 
@@ -200,12 +200,6 @@ search_further(struct reader *r, bool may_make, bool may_load)
     }
 }
 
-static enum reader_state
-search_message(struct reader *r, bool may_make)
-{
-    return search_further(r, may_make, true);
-}
-
 static bool
 is_decided(const struct reader *r)
 {
@@ -215,13 +209,13 @@ is_decided(const struct reader *r)
 enum reader_state
 reader_next(struct reader *r)
 {
-    return is_decided(r) ? r->state : search_message(r, true);
+    return is_decided(r) ? r->state : search_message(r, true, true);
 }
 
 enum reader_state
 reader_try(struct reader *r)
 {
-    return is_decided(r) ? r->state : search_further(r, true, false);
+    return is_decided(r) ? r->state : search_message(r, true, false);
 }
 
 enum reader_state
@@ -252,10 +246,10 @@ take_loaded(struct reader *r, struct shared_message *message)
         return set_state(r, READER_REMOVED);
     if (!shared_message_serves(message, &wish) &&
         !shared_wish_equals(&message->wish, &wish))
-        return search_message(r, true);
+        return search_message(r, true, true);
     if ((r->is_suspect || r->client) && !has_room(r, message))
         return wait_in(&readers->starving[r->is_suspect], r, READER_LATER);
-    return take_message(r, message) ? r->state : search_message(r, false);
+    return take_message(r, message) ? r->state : search_message(r, false, true);
 }
 
 static void
@@ -284,35 +278,11 @@ readers_go_on(struct readers *readers)
         list_drain (r, &waiting, node) {
             if (!has_room(r, NULL))
                 list_append(&readers->starving[is_suspect], &r->node);
-            else if (search_message(r, true) != READER_LATER)
+            else if (search_message(r, true, true) != READER_LATER)
                 r->on_ready(r);
         }
     }
     shared_messages_go_on(&readers->messages);
-}
-
-bool
-readers_are_starving(const struct readers *readers)
-{
-    const struct shared_messages *messages = &readers->messages;
-
-    for (int is_suspect = 0; is_suspect < 2; is_suspect++)
-        if (!list_is_empty(&readers->starving[is_suspect]) ||
-            !list_is_empty(&messages->queued[is_suspect]))
-            return true;
-    return false;
-}
-
-/* Asks for the cache lines of the next reader, and of its owner around it,
- * while on_ready of this one is busy with a socket: in a crowd they are cold.
- */
-static void
-fetch_next(const struct list *node)
-{
-    const char *next = (const char *)node->next;
-
-    for (int at = -128; at <= 64; at += 64)
-        __builtin_prefetch(next + at);
 }
 
 void
@@ -328,7 +298,11 @@ watched_channel_wake(struct watched_channel *channel, unsigned most)
             watched_mark(&channel->watched);
             return;
         }
-        fetch_next(node);
+        /* Asks for the cache lines of the next reader, and of its owner around
+         * it, while on_ready of this one is busy with a socket: in a crowd they
+         * are cold. */
+        for (int at = -128; at <= 64; at += 64)
+            __builtin_prefetch((const char *)node->next + at);
         list_remove(node);
         r->state = READER_READY;
         r->on_ready(r);

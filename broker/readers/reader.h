@@ -103,9 +103,6 @@ void readers_fini(struct readers *readers);
  * ones first, for whose client there is room, and begins loads. */
 void readers_go_on(struct readers *readers);
 
-/* True if a reader waits for room. */
-bool readers_are_starving(const struct readers *readers);
-
 void watched_channel_init(struct watched_channel *channel,
                           struct readers *readers);
 

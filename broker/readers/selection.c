@@ -143,27 +143,6 @@ make_json(struct selection *s, uint64_t key, bool may_keep, bool must_keep,
     return STATUS_OK;
 }
 
-static enum status
-take_json(struct selection *s, const struct filter_class *filter,
-          struct problem *why)
-{
-    bool is_all = s->n == s->batch->n_entries;
-    uint64_t key = key_of(is_all ? NULL : filter, true);
-
-    /* That of all entries serves everybody. */
-    s->json = batch_form(s->batch, key_of(NULL, true));
-    if (s->json)
-        return STATUS_OK;
-    s->is_dense = true;
-    if (is_all)
-        s->entries = NULL;
-    s->json = batch_form(s->batch, key);
-    if (s->json)
-        return STATUS_OK;
-    return make_json(s, key, is_all || filter_class_is_shared(filter), is_all,
-                     why);
-}
-
 enum status
 selection_make(struct selection *s, struct batch *b,
                const struct filter_class *filter, enum message_form form,
@@ -174,8 +153,22 @@ selection_make(struct selection *s, struct batch *b,
     *s = (struct selection){.batch = b, .n = b->n_entries, .is_dense = !filter};
     if (filter)
         pick_entries(s, filter);
-    if (s->n > 0 && form == MESSAGE_JSON)
-        rc = take_json(s, filter, why);
+    if (s->n > 0 && form == MESSAGE_JSON) {
+        bool is_all = s->n == b->n_entries;
+        uint64_t key = key_of(is_all ? NULL : filter, true);
+
+        /* That of all entries serves everybody. */
+        s->json = batch_form(b, key_of(NULL, true));
+        if (!s->json) {
+            s->is_dense = true;
+            if (is_all)
+                s->entries = NULL;
+            s->json = batch_form(b, key);
+        }
+        if (!s->json)
+            rc = make_json(s, key, is_all || filter_class_is_shared(filter),
+                           is_all, why);
+    }
     if (rc)
         selection_fini(s);
     return rc;
@@ -238,12 +231,6 @@ bytes_of(const struct selection *s, size_t i, size_t n)
                               1};
 }
 
-static size_t
-separator_size(const struct selection *s)
-{
-    return s->json != NULL;
-}
-
 size_t
 selection_fit(const struct selection *s, size_t i, size_t max, size_t room,
               size_t *size)
@@ -254,7 +241,7 @@ selection_fit(const struct selection *s, size_t i, size_t max, size_t room,
     if (!s->is_dense) {
         while (low < max) {
             size_t more = bytes_of(s, i + low, 1).size +
-                          (low > 0 ? separator_size(s) : 0);
+                          (low > 0 ? (s->json != NULL) : 0);
 
             if (more > room - *size)
                 break;
@@ -279,12 +266,6 @@ selection_fit(const struct selection *s, size_t i, size_t max, size_t room,
 }
 
 size_t
-selection_n_slices(const struct selection *s, size_t n)
-{
-    return s->is_dense ? 1 : n;
-}
-
-size_t
 selection_slices(const struct selection *s, size_t i, size_t n,
                  bool is_followed, struct slice *to)
 {
@@ -295,7 +276,7 @@ selection_slices(const struct selection *s, size_t i, size_t n,
         struct slice *before = n_slices > 0 ? &to[n_slices - 1] : NULL;
 
         if (k + step < n || is_followed)
-            bytes.size += separator_size(s); /* it stands behind each entry */
+            bytes.size += (s->json != NULL); /* it stands behind each entry */
         if (before && before->data + before->size == bytes.data)
             before->size += bytes.size;
         else

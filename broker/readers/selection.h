@@ -52,11 +52,8 @@ uint64_t selection_seq(const struct selection *s, size_t i);
 size_t selection_fit(const struct selection *s, size_t i, size_t max,
                      size_t room, size_t *size);
 
-/* How many slices `n` entries have at most. */
-size_t selection_n_slices(const struct selection *s, size_t n);
-
 /* Sets `to` to the bytes of `n` entries from `i` on, lent, separators between
- * them and, if `is_followed`, behind them. Returns how many slices it needed.
- */
+ * them and, if `is_followed`, behind them. Returns how many slices it needed:
+ * at most one if they are dense, else `n`. */
 size_t selection_slices(const struct selection *s, size_t i, size_t n,
                         bool is_followed, struct slice *to);

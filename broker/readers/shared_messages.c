@@ -356,23 +356,6 @@ on_made(struct job *job)
     shared_messages_go_on(messages);
 }
 
-static struct load *
-load_new(struct shared_messages *messages, const struct shared_wish *wish,
-         bool is_suspect)
-{
-    struct load *l = memory_new(1, sizeof(*l));
-
-    l->message = message_new(wish);
-    l->messages = messages;
-    l->filter = filter_class_ref(wish->filter);
-    l->job.work = make_message;
-    l->job.done = on_made;
-    list_init(&l->waiters);
-    l->is_suspect = is_suspect;
-    list_append(&messages->queued[is_suspect], &l->node);
-    return l;
-}
-
 void
 shared_messages_load(struct shared_messages *messages,
                      const struct shared_wish *wish, bool is_suspect,
@@ -380,8 +363,17 @@ shared_messages_load(struct shared_messages *messages,
 {
     struct load *l = find_load(messages, wish);
 
-    if (!l)
-        l = load_new(messages, wish, is_suspect);
+    if (!l) {
+        l = memory_new(1, sizeof(*l));
+        l->message = message_new(wish);
+        l->messages = messages;
+        l->filter = filter_class_ref(wish->filter);
+        l->job.work = make_message;
+        l->job.done = on_made;
+        list_init(&l->waiters);
+        l->is_suspect = is_suspect;
+        list_append(&messages->queued[is_suspect], &l->node);
+    }
     if (l->is_suspect && !is_suspect) {
         l->is_suspect = false; /* a healthy one waits for it, too */
         list_put(&messages->queued[false], &l->node);
