@@ -287,8 +287,8 @@ read_block(struct deferral *d, struct problem *why)
 static enum status
 commit_parts(struct deferral *d, struct problem *why)
 {
-    enum status rc =
-        multipart_post_commit(request_of(d)->post, on_committed, d, why);
+    enum status rc = ingest_end(multipart_post_ingest(request_of(d)->post),
+                                on_committed, d, why);
 
     if (!rc)
         log_wake(registry_log(d->http->registry));
@@ -328,6 +328,7 @@ handle_multipart_post(struct http *http, struct request *rq,
     struct multipart_request *m =
         deferral_new(http, rq, target, &multipart_request, sizeof(*m));
     struct deferral *d = &m->deferral;
+    struct key key;
     struct multipart_plan plan = {
         .contents = archiver_contents(http->archiver),
         .set_name = target->name,
@@ -335,9 +336,9 @@ handle_multipart_post(struct http *http, struct request *rq,
         .size = request_content_length(rq),
         .holding = &d->holding,
         .authority = request_authority(rq),
+        .key = &key,
     };
     enum status rc = check_publisher(rq, why);
-    struct key key;
 
     buf_init(&m->block, BLOCK_MAX);
     d->is_counted = d->decides = true;
@@ -346,9 +347,7 @@ handle_multipart_post(struct http *http, struct request *rq,
         rc = read_key(rq, target->principal, &key, why);
     if (!rc)
         rc = multipart_post_begin(&m->post, http->posts, &plan, why);
-    if (!rc) {
-        multipart_post_set_key(m->post, &key);
+    if (!rc)
         rc = holding_add(&d->holding, HELD, why);
-    }
     return deferral_receive(d, rq, target->body_max, rc);
 }

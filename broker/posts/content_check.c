@@ -2,12 +2,19 @@
 
 #include "broker/posts/ingest.h"
 
+/* Looks for the content of an entry. `pin` NULL: the set has nothing. */
 static enum status
-refuse_content(struct slice set_name, const struct digest *digest,
-               struct slice loc, uint64_t entry, struct problem *why)
+look_for(struct content_pin *pin, struct slice set_name,
+         const struct digest *digest, struct slice loc, uint64_t entry,
+         struct problem *why)
 {
     char text[DIGEST_TEXT_SIZE];
+    uint64_t length;
+    enum status rc =
+        pin ? contents_find(pin, digest, &length, why) : STATUS_NOT_FOUND;
 
+    if (rc != STATUS_NOT_FOUND)
+        return rc;
     digest_write(text, digest);
     problem_set(
         why,
@@ -22,41 +29,26 @@ refuse_content(struct slice set_name, const struct digest *digest,
 /* Posts */
 
 static enum status
-refuse_post(const struct ingest *ingest, const struct ingest_told *told,
-            struct problem *why)
-{
-    return refuse_content(ingest_set_name(ingest), &told->digest,
-                          ingest_told_loc(ingest, told), told->entry, why);
-}
-
-static enum status
 check_post(struct content_check *c, struct ingest *ingest, struct problem *why)
 {
-    size_t n;
-    const struct ingest_told *told = ingest_told(ingest, &n);
-    struct set *set =
-        registry_find(c->posts->registry, ingest_set_name(ingest), NULL);
+    struct slice name = ingest_set_name(ingest);
+    struct set *set = registry_find(c->posts->registry, name, NULL);
     struct content_pin *pin = NULL;
+    size_t n;
+    const struct ingest_content *all = ingest_contents(ingest, &n);
     enum status rc = STATUS_OK;
 
-    if (n == 0)
-        return STATUS_OK;
-    if (!set) /* it has nothing */
-        return refuse_post(ingest, told, why);
-    rc = contents_pin(c->contents, set, &pin, why);
-    if (rc == STATUS_GONE)
-        return refuse_post(ingest, told, why);
-    if (rc)
+    if (n > 0 && set)
+        rc = contents_pin(c->contents, set, &pin, why);
+    if (rc && rc != STATUS_GONE)
         return rc;
-    ingest_hold(ingest, set, pin, contents_end);
-    for (size_t i = 0; !rc && i < n; i++) {
-        uint64_t length;
-
-        rc = contents_find(pin, &told[i].digest, &length, why);
-        if (rc == STATUS_NOT_FOUND)
-            rc = refuse_post(ingest, &told[i], why);
-    }
-    return rc ? rc : contents_sync(pin, why);
+    if (pin)
+        ingest_hold(ingest, set, pin, contents_end);
+    rc = STATUS_OK;
+    for (size_t i = 0; !rc && i < n; i++)
+        rc = look_for(pin, name, &all[i].digest,
+                      ingest_content_loc(ingest, &all[i]), all[i].entry, why);
+    return rc || !pin ? rc : contents_sync(pin, why);
 }
 
 /* Answers the waiting posts; they share a commit. */
@@ -161,15 +153,6 @@ content_check_digest(struct slice set_name, const struct change *change,
                    SLICE_ARG(set_name), problem_quote(change->loc).text);
 }
 
-static struct slice
-loc_of(const struct block *block, size_t i)
-{
-    struct slice rest = {block->bytes.data + block->rows[i].offset,
-                         block->rows[i].size};
-
-    return fragment_loc(rest);
-}
-
 enum status
 content_check_resources(struct registry *registry, struct contents *contents,
                         const struct content_block *block,
@@ -179,20 +162,17 @@ content_check_resources(struct registry *registry, struct contents *contents,
     struct set *set = registry_find(registry, block->set_name, NULL);
     enum status rc = STATUS_OK;
 
-    if (resources->n == 0)
-        return STATUS_OK;
-    if (!*pin)
-        rc = set ? contents_pin(contents, set, pin, why) : STATUS_GONE;
-    if (rc == STATUS_GONE)
-        return refuse_content(block->set_name, block->digests,
-                              loc_of(resources, 0), block->first, why);
+    if (resources->n > 0 && !*pin && set)
+        rc = contents_pin(contents, set, pin, why);
+    if (rc && rc != STATUS_GONE)
+        return rc;
+    rc = STATUS_OK;
     for (size_t i = 0; !rc && i < resources->n; i++) {
-        uint64_t length;
+        const struct staged_row *row = &resources->rows[i];
+        struct slice rest = {resources->bytes.data + row->offset, row->size};
 
-        rc = contents_find(*pin, &block->digests[i], &length, why);
-        if (rc == STATUS_NOT_FOUND)
-            rc = refuse_content(block->set_name, &block->digests[i],
-                                loc_of(resources, i), block->first + i, why);
+        rc = look_for(*pin, block->set_name, &block->digests[i],
+                      fragment_loc(rest), block->first + i, why);
     }
     return rc;
 }

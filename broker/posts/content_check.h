@@ -8,7 +8,7 @@
  * Checks run on a thread of their own, because a thread that reads posts must
  * not wait for a disk, and the archive thread may lag. The thread checks posts
  * in the order of their arrival, so the posts of a line keep their order.
- * Claims protect the files found until the entries are folded.
+ * Pins protect the files found until the entries are folded.
  *
  * An upload of the complete set is checked while it arrives: the content of
  * each resource must be there (content_check_resources).
@@ -61,10 +61,10 @@ struct content_block {
     uint64_t first;               /* the number of the first resource */
 };
 
-/* Checks that the content of the resources of a block is there. *claim is NULL
- * before the first block; then it pins the files found, until contents_end.
+/* Checks that the content of the resources of a block is there. *pin is NULL
+ * before the first block; then it keeps the files found, until contents_end.
  * The caller calls contents_sync after the last block. May block. */
 MUST_CHECK enum status
 content_check_resources(struct registry *registry, struct contents *contents,
                         const struct content_block *block,
-                        struct content_pin **claim, struct problem *why);
+                        struct content_pin **pin, struct problem *why);

@@ -37,9 +37,9 @@ struct ingest {
     /* Content */
     ingest_fill_fn *fill;
     void *fill_user;
-    bool is_checked;    /* goes to the checker */
-    uint64_t n_entries; /* read so far */
-    struct buf told;    /* struct ingest_told of each stored entry */
+    bool is_checked;     /* goes to the checker */
+    uint64_t n_entries;  /* read so far */
+    struct buf contents; /* struct ingest_content of each stored entry */
     struct list node;
     struct content_pin *pin;
     void (*on_pin_end)(struct content_pin *pin, uint64_t last);
@@ -53,7 +53,7 @@ reserve_memory(struct ingest *in, struct problem *why)
 {
     size_t held = HELD_AT_LEAST + in->post.bytes.size +
                   in->post.n_fragments * sizeof(*in->post.fragments) +
-                  in->told.size + decoding_held(&in->decoding);
+                  in->contents.size + decoding_held(&in->decoding);
 
     enum status rc;
 
@@ -70,20 +70,20 @@ reserve_memory(struct ingest *in, struct problem *why)
 
 /* Without a part, a change must name bytes that the set has. */
 static enum status
-add_told(struct ingest *in, const struct change *change, struct problem *why)
+add_content(struct ingest *in, const struct change *change, struct problem *why)
 {
-    struct ingest_told told = {.entry = in->n_entries,
-                               .loc = in->post.bytes.size};
+    struct ingest_content content = {.entry = in->n_entries,
+                                     .loc = in->post.bytes.size};
 
-    if (!hash_find_sha256(change->hash, &told.digest))
+    if (!hash_find_sha256(change->hash, &content.digest))
         return problem(why, STATUS_INVALID,
                        "the set \"%.*s\" keeps content inline: post the bytes "
                        "of \"%s\" with the change, as multipart/related, or "
                        "give the sha-256 of bytes that it has",
                        SLICE_ARG(in->set_name),
                        problem_quote(change->loc).text);
-    buf_add(&in->told, &told, sizeof(told));
-    return in->told.failed ? problem_memory(why) : STATUS_OK;
+    buf_add(&in->contents, &content, sizeof(content));
+    return in->contents.failed ? problem_memory(why) : STATUS_OK;
 }
 
 static enum status
@@ -98,7 +98,7 @@ add_entry(struct ingest *in, const struct change *given, struct problem *why)
     if (in->fill)
         rc = in->fill(&filled, in->fill_user, why);
     else if (in->is_checked && change->kind != CHANGE_DELETED)
-        rc = add_told(in, change, why);
+        rc = add_content(in, change, why);
     if (rc)
         return rc;
     if (!ONE_MORE(post->fragments, &in->fragments_capacity, post->n_fragments))
@@ -222,7 +222,7 @@ ingest_begin(struct ingest **ingest, struct posts *posts, struct slice set_name,
      * characters for an ampersand, say); the memory for posts bounds the rest.
      * The buffers have room for one entry more, so that the limit, and no lack
      * of memory, is the reason of the refusal. */
-    buf_init(&in->told, (size_t)config->ingest_bytes + FRAGMENT_MAX);
+    buf_init(&in->contents, (size_t)config->ingest_bytes + FRAGMENT_MAX);
     in->post.kind = POST_CHANGES;
     buf_init(&in->post.bytes, (size_t)config->ingest_bytes + FRAGMENT_MAX);
     /* Fragments are about as large as the body: reserve that at once. If that
@@ -468,7 +468,7 @@ ingest_end(struct ingest *in, void (*on_done)(struct ingest *, void *),
     pending_keys_whole(&in->running);
     /* Posts of a line keep their order, so those without content to check take
      * this way, too. */
-    if (in->is_checked && !in->fill && (in->told.size > 0 || in->post.line))
+    if (in->is_checked && !in->fill && (in->contents.size > 0 || in->post.line))
         return in->posts->check(in, in->posts->check_user, why);
     return submit_post(in, why);
 }
@@ -508,18 +508,19 @@ ingest_set_name(const struct ingest *in)
     return in->set_name;
 }
 
-const struct ingest_told *
-ingest_told(const struct ingest *in, size_t *n)
+const struct ingest_content *
+ingest_contents(const struct ingest *in, size_t *n)
 {
-    *n = in->told.size / sizeof(struct ingest_told);
-    return (const struct ingest_told *)(const void *)in->told.data;
+    *n = in->contents.size / sizeof(struct ingest_content);
+    return (const struct ingest_content *)(const void *)in->contents.data;
 }
 
 struct slice
-ingest_told_loc(const struct ingest *in, const struct ingest_told *told)
+ingest_content_loc(const struct ingest *in,
+                   const struct ingest_content *content)
 {
-    struct slice rest = {in->post.bytes.data + told->loc,
-                         in->post.bytes.size - told->loc};
+    struct slice rest = {in->post.bytes.data + content->loc,
+                         in->post.bytes.size - content->loc};
 
     return fragment_loc(rest);
 }
@@ -574,7 +575,7 @@ ingest_free(struct ingest *in)
     parser_pool_give(&in->posts->parsers, in->format, in->reader);
     ingest_give_back(in);
     buf_fini(&in->post.bytes);
-    buf_fini(&in->told);
+    buf_fini(&in->contents);
     free(in->post.fragments);
     client_unref(in->owner);
     authority_unref(in->authority);

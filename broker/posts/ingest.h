@@ -88,7 +88,7 @@ void ingest_join(struct ingest *ingest, struct post_line *line);
  * posts_set_checker, which looks for the bytes on a thread that may wait for a
  * disk:
  *
- *     ingest_end --> checker --ingest_told, ingest_hold--> ingest_check_end
+ *     ingest_end --> checker --ingest_contents, ingest_hold--> ingest_check_end
  *                                                               |
  *                on_done <-- the log <--------------------------+
  */
@@ -111,16 +111,17 @@ void ingest_hold(struct ingest *ingest, struct set *set,
 
 /* For the checker: the set of the post, and the content to look for.
  */
-struct ingest_told {
+struct ingest_content {
     struct digest digest; /* SHA-256 */
     uint64_t entry;       /* from 1 */
     size_t loc;           /* where its fragment begins */
 };
 
 struct slice ingest_set_name(const struct ingest *ingest);
-const struct ingest_told *ingest_told(const struct ingest *ingest, size_t *n);
-struct slice ingest_told_loc(const struct ingest *ingest,
-                             const struct ingest_told *told);
+const struct ingest_content *ingest_contents(const struct ingest *ingest,
+                                             size_t *n);
+struct slice ingest_content_loc(const struct ingest *ingest,
+                                const struct ingest_content *content);
 
 /* The checker's list node, until ingest_check_end. */
 struct list *ingest_node(struct ingest *ingest);

@@ -27,7 +27,7 @@ struct multipart_entries {
     struct arena arena;
     struct multipart_entry *all; /* in the order of the entries */
     size_t n, capacity;
-    struct multipart_entry **by_loc;
+    struct multipart_entry **by_loc; /* when the root part has ended */
 };
 
 struct multipart_post {
@@ -56,7 +56,7 @@ struct multipart_post {
     struct multipart_entries list;
     struct multipart_entry *at; /* the entry of the current part */
 
-    struct content_pin *claim;
+    struct content_pin *pin;
     size_t n_filled; /* entries in the ingest */
     struct buf hash; /* of the next entry */
 };
@@ -74,26 +74,6 @@ copy_text(struct arena *arena, struct slice text, struct slice *to)
     return p || text.size == 0;
 }
 
-/* Adds entry number `entry`. */
-static enum status
-add_to_list(struct multipart_entries *list, const struct change *change,
-            uint64_t entry, struct problem *why)
-{
-    struct multipart_entry *e;
-
-    if (!ONE_MORE(list->all, &list->capacity, list->n))
-        return problem_memory(why);
-    e = &list->all[list->n];
-    memset(e, 0, sizeof(*e));
-    e->entry = entry;
-    e->length = change->length;
-    if (!copy_text(&list->arena, change->loc, &e->loc) ||
-        !copy_text(&list->arena, change->hash, &e->hash))
-        return problem_memory(why);
-    list->n++;
-    return STATUS_OK;
-}
-
 static int
 compare_entries(const void *p, const void *q)
 {
@@ -102,22 +82,6 @@ compare_entries(const void *p, const void *q)
     int order = slice_compare(a->loc, b->loc);
 
     return order ? order : (a->entry > b->entry) - (a->entry < b->entry);
-}
-
-/* Ends the list and sorts it by loc. */
-static enum status
-index_list(struct multipart_entries *list, struct problem *why)
-{
-    if (list->n == 0)
-        return STATUS_OK;
-    list->by_loc = memory_new(list->n, sizeof(struct multipart_entry *));
-    if (!list->by_loc)
-        return problem_memory(why);
-    for (size_t i = 0; i < list->n; i++)
-        list->by_loc[i] = &list->all[i];
-    qsort(list->by_loc, list->n, sizeof(struct multipart_entry *),
-          compare_entries);
-    return STATUS_OK;
 }
 
 /* Returns the entry that the next part of that loc belongs to, or NULL. */
@@ -186,8 +150,8 @@ static enum status
 begin_root(struct multipart_post *c, const struct multipart_part *part,
            struct problem *why)
 {
-    struct slice told = slice_of(c->type.type);
-    struct slice type = part->type.size > 0 ? part->type : told;
+    struct slice stated = slice_of(c->type.type);
+    struct slice type = part->type.size > 0 ? part->type : stated;
     enum status rc;
 
     if (c->type.start[0] && !slice_is(part->id, c->type.start))
@@ -201,25 +165,36 @@ begin_root(struct multipart_post *c, const struct multipart_part *part,
     if (!rc && c->key.size > 0)
         rc = ingest_set_key(c->ingest, &c->key, why);
     c->format = format_of(type);
-    if (!rc && told.size > 0 && format_of(told) != c->format)
+    if (!rc && stated.size > 0 && format_of(stated) != c->format)
         rc = problem(why, STATUS_MALFORMED,
                      "part 1 is \"%s\", but the Content-Type of the request "
                      "gives it the type \"%s\"",
-                     problem_quote(type).text, problem_quote(told).text);
+                     problem_quote(type).text, problem_quote(stated).text);
     c->is_root = true;
     return rc;
 }
 
+/* An entry of the root part. */
 static enum status
 on_entry(const struct change *change, void *user, struct problem *why)
 {
     struct multipart_post *c = user;
-    enum status rc = STATUS_OK;
+    struct multipart_entries *list = &c->list;
+    struct multipart_entry *e;
 
     c->n_entries++;
-    if (change->kind != CHANGE_DELETED)
-        rc = add_to_list(&c->list, change, c->n_entries, why);
-    return rc ? rc : reserve_memory(c, why);
+    if (change->kind != CHANGE_DELETED) {
+        if (!ONE_MORE(list->all, &list->capacity, list->n))
+            return problem_memory(why);
+        e = &list->all[list->n];
+        *e = (struct multipart_entry){.entry = c->n_entries,
+                                      .length = change->length};
+        if (!copy_text(&list->arena, change->loc, &e->loc) ||
+            !copy_text(&list->arena, change->hash, &e->hash))
+            return problem_memory(why);
+        list->n++;
+    }
+    return reserve_memory(c, why);
 }
 
 /* Bitstreams */
@@ -297,6 +272,7 @@ static enum status
 on_end(void *user, struct problem *why)
 {
     struct multipart_post *c = user;
+    struct multipart_entries *list = &c->list;
     struct problem reason = {""};
     enum status rc;
 
@@ -310,7 +286,15 @@ on_end(void *user, struct problem *why)
         if (!rc)
             rc = input_reader_end(reader, why);
         parser_pool_give(pool, c->format, reader);
-        return rc ? rc : index_list(&c->list, why);
+        if (rc || list->n == 0)
+            return rc;
+        list->by_loc = memory_new(list->n, sizeof(*list->by_loc));
+        if (!list->by_loc)
+            return problem_memory(why);
+        for (size_t i = 0; i < list->n; i++)
+            list->by_loc[i] = &list->all[i];
+        qsort(list->by_loc, list->n, sizeof(*list->by_loc), compare_entries);
+        return STATUS_OK;
     }
     rc = arriving_end(&c->at->arriving, &reason);
     if (rc)
@@ -359,6 +343,7 @@ multipart_post_begin(struct multipart_post **post, struct posts *posts,
     c->posts = posts;
     c->holding = plan->holding;
     c->authority = authority_ref(plan->authority);
+    c->key = *plan->key;
     holding_init(&c->disk, registry_clients(registry), plan->holding->client,
                  CLIENT_DISK);
     c->contents = plan->contents;
@@ -380,12 +365,6 @@ multipart_post_begin(struct multipart_post **post, struct posts *posts,
     return rc;
 }
 
-void
-multipart_post_set_key(struct multipart_post *c, const struct key *key)
-{
-    c->key = *key;
-}
-
 static void
 count_arrived(struct multipart_post *c, uint64_t bytes)
 {
@@ -395,35 +374,27 @@ count_arrived(struct multipart_post *c, uint64_t bytes)
     contents_announce(c->contents, -bytes);
 }
 
-/* Checks that the disk has room for the whole body, beside the other posts. The
- * log may take that room while the body arrives; the log checks its own room
- * once a second. */
-static enum status
-look_for_room(struct multipart_post *c, struct problem *why)
-{
-    struct log_health health;
-    enum status rc;
-
-    log_health(registry_log(c->posts->registry), &health);
-    if (!health.has_room)
-        return problem(why, STATUS_BUSY, "the disk is nearly full");
-    if (c->has_room)
-        return STATUS_OK;
-    c->announced = c->size;
-    contents_announce(c->contents, c->size);
-    rc = contents_hold(c->contents, &c->disk, c->size, c->size, why);
-    c->has_room = !rc;
-    if (rc)
-        count_arrived(c, c->size);
-    return rc;
-}
-
 enum status
 multipart_post_feed(struct multipart_post *c, struct slice bytes,
                     struct problem *why)
 {
-    enum status rc = look_for_room(c, why);
+    struct log_health health;
+    enum status rc = STATUS_OK;
 
+    log_health(registry_log(c->posts->registry), &health);
+    if (!health.has_room)
+        return problem(why, STATUS_BUSY, "the disk is nearly full");
+    if (!c->has_room) {
+        /* Checks that the disk has room for the whole body, beside the other
+         * posts. The log may take that room while the body arrives; the log
+         * checks its own room once a second. */
+        c->announced = c->size;
+        contents_announce(c->contents, c->size);
+        rc = contents_hold(c->contents, &c->disk, c->size, c->size, why);
+        c->has_room = !rc;
+        if (rc)
+            count_arrived(c, c->size);
+    }
     if (rc)
         return rc;
     if (c->ingest)
@@ -449,7 +420,7 @@ refuse_missing(const struct multipart_entry *e, struct problem *why)
     return STATUS_INVALID;
 }
 
-/* Claims content that the set has already, for an entry without a part. */
+/* Pins content that the set has already, for an entry without a part. */
 static enum status
 find_content(struct multipart_post *c, struct multipart_entry *e,
              struct problem *why)
@@ -458,7 +429,7 @@ find_content(struct multipart_post *c, struct multipart_entry *e,
     enum status rc = STATUS_NOT_FOUND;
 
     if (hash_find_sha256(e->hash, &e->digest))
-        rc = contents_find(c->claim, &e->digest, &length, why);
+        rc = contents_find(c->pin, &e->digest, &length, why);
     if (!rc && e->length != LENGTH_NONE && e->length != length)
         rc = problem(why, STATUS_INVALID,
                      "the content of \"%s\": bytes with that sha-256 are "
@@ -472,43 +443,34 @@ find_content(struct multipart_post *c, struct multipart_entry *e,
     return rc;
 }
 
-/* Makes the set, if needed: a set begins with its first post, but content needs
- * its directory before. By now the post has passed all checks. */
-static enum status
-make_set(struct multipart_post *c, struct problem *why)
-{
-    struct slice name = slice_of(c->name);
-    enum status rc;
-
-    if (c->set)
-        return STATUS_OK;
-    rc = set_change_make(c->posts->registry, name, c->holding->client, &c->set,
-                         why);
-    /* Another thread may have been first. */
-    if (!rc && registry_content(c->posts->registry, name) != CONTENT_INLINE)
-        rc = refuse_set(name, why);
-    return rc;
-}
-
-/* Finds missing content before it places any file. */
+/* Finds missing content before it places any file. Makes the set, if needed: a
+ * set begins with its first post, but content needs its directory before. By
+ * then the post has passed all checks. */
 static enum status
 place_content(struct multipart_post *c, struct problem *why)
 {
+    struct registry *registry = c->posts->registry;
+    struct slice name = slice_of(c->name);
     enum status rc = STATUS_OK;
 
-    for (size_t i = 0; !c->set && i < c->list.n; i++)
-        if (c->list.all[i].part == 0)
-            return refuse_missing(&c->list.all[i], why);
-    rc = make_set(c, why);
+    if (!c->set) {
+        for (size_t i = 0; i < c->list.n; i++)
+            if (c->list.all[i].part == 0)
+                return refuse_missing(&c->list.all[i], why);
+        rc = set_change_make(registry, name, c->holding->client, &c->set, why);
+        /* Another thread may have been first. */
+        if (!rc && registry_content(registry, name) != CONTENT_INLINE)
+            rc = refuse_set(name, why);
+    }
     if (!rc)
-        rc = contents_pin(c->contents, c->set, &c->claim, why);
+        rc = contents_pin(c->contents, c->set, &c->pin, why);
     for (size_t i = 0; !rc && i < c->list.n; i++)
         if (c->list.all[i].part == 0)
             rc = find_content(c, &c->list.all[i], why);
     for (size_t i = 0; !rc && i < c->list.n; i++)
         if (c->list.all[i].part > 0)
-            rc = contents_place(c->claim, &c->list.all[i].arriving, why);
-    return rc ? rc : contents_sync(c->claim, why);
+            rc = contents_place(c->pin, &c->list.all[i].arriving, why);
+    return rc ? rc : contents_sync(c->pin, why);
 }
 
 /* Completes an entry on its way into the ingest. */
@@ -517,13 +479,13 @@ fill_entry(struct change *change, void *user, struct problem *why)
 {
     struct multipart_post *c = user;
     const struct multipart_entry *e;
-    struct digest told;
+    struct digest stated;
     char text[DIGEST_TEXT_SIZE];
 
     if (change->kind == CHANGE_DELETED)
         return STATUS_OK;
     e = &c->list.all[c->n_filled++];
-    if (!hash_find_sha256(change->hash, &told)) {
+    if (!hash_find_sha256(change->hash, &stated)) {
         buf_clear(&c->hash);
         buf_add_slice(&c->hash, change->hash);
         if (change->hash.size > 0)
@@ -553,22 +515,14 @@ multipart_post_end(struct multipart_post *c, struct problem *why)
         return rc;
     ingest_set_authority(c->ingest, authority_ref(c->authority));
     ingest_fill(c->ingest, fill_entry, c);
-    if (c->claim)
-        ingest_hold(c->ingest, c->set, c->claim, contents_end);
-    c->claim = NULL;
+    if (c->pin)
+        ingest_hold(c->ingest, c->set, c->pin, contents_end);
+    c->pin = NULL;
     rc = ingest_feed(c->ingest, buf_slice(&c->root), why);
     return rc ? rc : ingest_read_end(c->ingest, why);
 }
 
-enum status
-multipart_post_commit(struct multipart_post *c,
-                      void (*on_done)(struct ingest *ingest, void *user),
-                      void *user, struct problem *why)
-{
-    return ingest_end(c->ingest, on_done, user, why);
-}
-
-const struct ingest *
+struct ingest *
 multipart_post_ingest(const struct multipart_post *c)
 {
     return c->ingest;
@@ -598,7 +552,7 @@ multipart_post_discard(struct multipart_post *c)
     ingest_free(c->ingest);
     authority_unref(c->authority);
     c->ingest = NULL;
-    contents_end(c->claim, 0);
+    contents_end(c->pin, 0);
     multipart_fini(&c->multipart);
     multipart_post_give_back(c);
     buf_fini(&c->root);

@@ -17,7 +17,7 @@
  *           |                   |                       |
  *           |                   |    placed, durable, entries complete
  *           |                   |                       v
- *           |                   |             multipart_post_commit --> on_done
+ *           |                   |                  ingest_end --> on_done
  *           |                   |                                      |
  *           +-------------------+----- multipart_post_discard <-----------+
  *
@@ -32,7 +32,7 @@
  * CLIENT_DISK of the same client until the post is freed, so the posts
  * of one client get only a share of the free room.
  *
- * One thread at a time. All but begin and commit may block.
+ * One thread at a time. All but begin may block.
  */
 #pragma once
 
@@ -51,6 +51,7 @@ struct multipart_plan {
     struct holding *holding;     /* of CLIENT_POSTS; lent until
                                     multipart_post_discard */
     struct authority *authority; /* of the post: ingest_set_authority */
+    const struct key *key;       /* ingest_set_key; size 0: none */
 };
 
 /* STATUS_NOT_FOUND: no set can have that name; STATUS_INVALID: it does not keep
@@ -61,28 +62,17 @@ MUST_CHECK enum status multipart_post_begin(struct multipart_post **post,
                                             const struct multipart_plan *plan,
                                             struct problem *why);
 
-/* Sets the idempotency key, before the first byte (ingest_set_key). */
-void multipart_post_set_key(struct multipart_post *post, const struct key *key);
-
 /* Reads some more. STATUS_INVALID and others: `why` names part, entry and loc.
  * After an error only multipart_post_discard is allowed. */
 MUST_CHECK enum status multipart_post_feed(struct multipart_post *post,
                                            struct slice bytes,
                                            struct problem *why);
 
-/* Ends the body: places its content, durably. */
+/* Ends the body: places its content, durably. Then ingest_end of its ingest
+ * hands the entries to the log, which owns the post until on_done. */
 MUST_CHECK enum status multipart_post_end(struct multipart_post *post,
                                           struct problem *why);
-
-/* Hands the entries to the log, which starts on them at log_wake. On success
- * the log owns the post until on_done, like an ingest. */
-MUST_CHECK enum status
-multipart_post_commit(struct multipart_post *post,
-                      void (*on_done)(struct ingest *ingest, void *user),
-                      void *user, struct problem *why);
-
-/* The outcome, after on_done. */
-const struct ingest *multipart_post_ingest(const struct multipart_post *post);
+struct ingest *multipart_post_ingest(const struct multipart_post *post);
 
 /* Gives back its holdings, before the publisher gets the outcome
  * (client_limits.h). Only after on_done. */

@@ -16,30 +16,6 @@ pending_keys_fini(struct pending_keys *r)
     pthread_mutex_destroy(&r->mutex);
 }
 
-static bool
-is_silent(struct pending_keys_post *post)
-{
-    int64_t heard_us =
-        atomic_load_explicit(&post->heard_us, memory_order_relaxed);
-
-    return clock_steady_us() - heard_us >= PENDING_KEYS_SILENCE_US;
-}
-
-/* Finds the post at work of the same set with the same key; NULL: none. */
-static struct pending_keys_post *
-find_post(const struct pending_keys *r, const struct pending_keys_post *post,
-          uint64_t hash)
-{
-    struct pending_keys_post *p;
-
-    map_each_same (p, &r->posts, hash, node) {
-        if (slice_equal(p->key, post->key) && slice_equal(p->set, post->set) &&
-            slice_equal(p->owner, post->owner))
-            return p;
-    }
-    return NULL;
-}
-
 /* Takes the post off; the caller holds the mutex. */
 static void
 remove_post(struct pending_keys *r, struct pending_keys_post *post)
@@ -52,14 +28,21 @@ remove_post(struct pending_keys *r, struct pending_keys_post *post)
 bool
 pending_keys_begin(struct pending_keys *r, struct pending_keys_post *post)
 {
-    struct pending_keys_post *other;
+    struct pending_keys_post *other = NULL, *p;
     uint64_t hash;
 
     pending_keys_heard(post);
     pthread_mutex_lock(&r->mutex);
     hash = map_hash(&r->posts, post->key);
-    other = find_post(r, post, hash);
-    post->has_begun = !other || is_silent(other);
+    map_each_same (p, &r->posts, hash, node)
+        if (slice_equal(p->key, post->key) && slice_equal(p->set, post->set) &&
+            slice_equal(p->owner, post->owner))
+            other = p;
+    post->has_begun =
+        !other ||
+        clock_steady_us() -
+                atomic_load_explicit(&other->heard_us, memory_order_relaxed) >=
+            PENDING_KEYS_SILENCE_US;
     if (post->has_begun) {
         if (other)
             remove_post(r, other);

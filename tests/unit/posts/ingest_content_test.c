@@ -18,7 +18,7 @@
 static struct checker {
     enum status rc;
     unsigned asked;
-    char told[500];
+    char content[500];
     bool is_held;
 
     unsigned released;
@@ -38,17 +38,18 @@ check(struct ingest *ingest, void *user, struct problem *why)
 {
     struct problem reason = {"not there"};
     size_t n, at = 0;
-    const struct ingest_told *told = ingest_told(ingest, &n);
+    const struct ingest_content *content = ingest_contents(ingest, &n);
 
     (void)user;
     (void)why;
     checker.asked++;
-    checker.told[0] = '\0';
+    checker.content[0] = '\0';
     for (size_t i = 0; i < n; i++)
-        at += (size_t)snprintf(checker.told + at, sizeof(checker.told) - at,
-                               "%u %.*s %u|", (unsigned)told[i].entry,
-                               SLICE_ARG(ingest_told_loc(ingest, &told[i])),
-                               told[i].digest.bytes[DIGEST_SIZE - 1]);
+        at +=
+            (size_t)snprintf(checker.content + at, sizeof(checker.content) - at,
+                             "%u %.*s %u|", (unsigned)content[i].entry,
+                             SLICE_ARG(ingest_content_loc(ingest, &content[i])),
+                             content[i].digest.bytes[DIGEST_SIZE - 1]);
     if (checker.is_held)
         ingest_hold(ingest, sets_find(&s, "demo"), (void *)&checker, release);
     ingest_check_end(ingest, checker.rc, &reason);
@@ -99,8 +100,9 @@ TEST(what_is_told_is_looked_at_before_the_log_has_it)
     o = ingests_post(JSON, "[" DELETED "," TOLD("2") "," TOLD("3") "]");
     assert_int_equal(o.rc, STATUS_OK);
     assert_int_equal(o.last, 3);
-    assert_string_equal(checker.told, "2 http://example.com/?a=1&amp;b=2 2|"
-                                      "3 http://example.com/?a=1&amp;b=3 3|");
+    assert_string_equal(checker.content,
+                        "2 http://example.com/?a=1&amp;b=2 2|"
+                        "3 http://example.com/?a=1&amp;b=3 3|");
     assert_int_equal(checker.asked, 2);
 }
 
@@ -231,6 +233,6 @@ TEST(posts_of_a_line_are_all_looked_at)
 
     assert_true(is_done);
     assert_int_equal(checker.asked, 1);
-    assert_string_equal(checker.told, "");
+    assert_string_equal(checker.content, "");
     ingest_free(in);
 }
