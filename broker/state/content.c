@@ -162,13 +162,12 @@ find_file(struct content *c, const struct digest *digest, uint64_t *n,
                    DB_VALUES(digest), DB_INTO(length, n));
 }
 
-/* Looks for the file with that digest and length (or LENGTH_NONE). *is_other:
- * its length differs. STATUS_NOT_FOUND. If rows refer to the file it exists;
- * else this looks on the disk. */
+/* Looks for the file with that digest and stated length (or LENGTH_NONE).
+ * *is_other: its length differs. STATUS_NOT_FOUND. If rows refer to the file it
+ * exists; else this looks on the disk. */
 static enum status
-look_for_file(struct content *c, const struct digest *digest,
-              uint64_t told_length, uint64_t *length, bool *is_other,
-              struct problem *why)
+look_for_file(struct content *c, const struct digest *digest, uint64_t stated,
+              uint64_t *length, bool *is_other, struct problem *why)
 {
     uint64_t n;
     enum status rc = find_file(c, digest, &n, length, why);
@@ -176,7 +175,7 @@ look_for_file(struct content *c, const struct digest *digest,
     *is_other = false;
     if (!rc && n == 0)
         rc = content_file_look(c->fold.dir, digest, length, why);
-    if (!rc && told_length != LENGTH_NONE && told_length != *length) {
+    if (!rc && stated != LENGTH_NONE && stated != *length) {
         *is_other = true;
         rc = STATUS_NOT_FOUND;
     }
@@ -252,26 +251,8 @@ by_seq(const void *x, const void *y)
     return compare_seqs(a->seq, b->seq);
 }
 
-/* Makes `last` the last entry of its resource; `before` was it before. */
-static enum status
-put_current(struct content *c, const struct gathered *last, uint64_t before)
-{
-    const struct db_value key = db_bytes(&last->key, sizeof(last->key));
-
-    c->next.current -= before > 0;
-    c->next.current += !last->is_deleted;
-    if (last->is_deleted && before == 0)
-        return STATUS_OK;
-    return last->is_deleted
-               ? DB_DO(&c->fold.db, NULL, &c->why,
-                       "DELETE FROM current WHERE key=?", key)
-               : DB_DO(&c->fold.db, NULL, &c->why,
-                       "INSERT OR REPLACE INTO current(key, seq) VALUES(?,?)",
-                       key, last->seq);
-}
-
 /* By key: sets `until` of each entry, and `before` of the first one of each
- * resource. */
+ * resource, whose current entry becomes the last one. */
 static enum status
 chain_entries(struct content *c)
 {
@@ -281,16 +262,26 @@ chain_entries(struct content *c)
 
     qsort(all, n, sizeof(*all), by_key);
     for (size_t i = 0, last; !rc && i < n; i = last + 1) {
+        const struct db_value key = db_bytes(&all[i].key, sizeof(all[i].key));
+
         rc = db_find(&c->fold.db, NULL, &c->why, NULL,
-                     "SELECT seq FROM current WHERE key=?",
-                     DB_VALUES(db_bytes(&all[i].key, sizeof(all[i].key))),
+                     "SELECT seq FROM current WHERE key=?", DB_VALUES(key),
                      DB_INTO(&all[i].before));
         for (last = i; last + 1 < n && !memcmp(&all[last + 1].key, &all[i].key,
                                                sizeof(all[i].key));
              last++)
             all[last].until = all[last + 1].seq;
-        if (!rc)
-            rc = put_current(c, &all[last], all[i].before);
+        if (rc)
+            break;
+        c->next.current -= all[i].before > 0;
+        c->next.current += !all[last].is_deleted;
+        if (!all[last].is_deleted)
+            rc = DB_DO(&c->fold.db, NULL, &c->why,
+                       "INSERT OR REPLACE INTO current(key, seq) VALUES(?,?)",
+                       key, all[last].seq);
+        else if (all[i].before > 0)
+            rc = DB_DO(&c->fold.db, NULL, &c->why,
+                       "DELETE FROM current WHERE key=?", key);
     }
     return rc;
 }
@@ -321,29 +312,13 @@ overtake_entries(struct content *c)
     return rc;
 }
 
-/* Inserts the row of a missing entry. Without a hash, or with an impossible
- * one, it is never fetched: nothing could prove the bytes (R-202). */
-static enum status
-insert_missing(struct content *c, const struct gathered *g, bool is_hopeless,
-               int64_t now_us)
-{
-    const char *texts = c->fold.texts.data;
-
-    c->next.missing++;
-    c->next.current_missing += g->until == 0;
-    if (is_hopeless || g->hash_size == 0)
-        return DB_DO(&c->fold.db, NULL, &c->why,
-                     "INSERT INTO missing(seq, tries) VALUES(?,0)", g->seq);
-    return DB_DO(&c->fold.db, NULL, &c->why,
-                 "INSERT INTO missing(seq, due, tries, loc, hash, length)"
-                 " VALUES(?,?,0,?,?,nullif(?,-1))",
-                 g->seq, now_us, db_bytes(texts + g->loc, g->loc_size),
-                 ((struct slice){texts + g->hash, g->hash_size}), g->length);
-}
-
+/* Inserts the row of an entry, and, if its bytes are not there, that of a
+ * missing one. Without a hash, or with an impossible one, these are never
+ * fetched: nothing could prove them (R-202). */
 static enum status
 insert_entry(struct content *c, const struct gathered *g, int64_t now_us)
 {
+    const char *texts = c->fold.texts.data;
     bool is_other = false, is_there;
     uint64_t length;
     enum status rc = g->has_sha256 ? look_for_file(c, &g->sha256, g->length,
@@ -360,8 +335,18 @@ insert_entry(struct content *c, const struct gathered *g, int64_t now_us)
                g->seq, g->until, is_there ? &g->sha256 : NULL);
     if (rc)
         return rc;
-    return is_there ? count_file(c, &g->sha256, length, 1)
-                    : insert_missing(c, g, is_other, now_us);
+    if (is_there)
+        return count_file(c, &g->sha256, length, 1);
+    c->next.missing++;
+    c->next.current_missing += g->until == 0;
+    if (is_other || g->hash_size == 0)
+        return DB_DO(&c->fold.db, NULL, &c->why,
+                     "INSERT INTO missing(seq, tries) VALUES(?,0)", g->seq);
+    return DB_DO(&c->fold.db, NULL, &c->why,
+                 "INSERT INTO missing(seq, due, tries, loc, hash, length)"
+                 " VALUES(?,?,0,?,?,nullif(?,-1))",
+                 g->seq, now_us, db_bytes(texts + g->loc, g->loc_size),
+                 ((struct slice){texts + g->hash, g->hash_size}), g->length);
 }
 
 enum status
@@ -394,23 +379,6 @@ content_commit(struct content *c, struct problem *why)
 
 /* Gathering */
 
-/* Finds the SHA-256 in a list of hashes. */
-static bool
-has_sha256(struct slice hash, struct digest *digest)
-{
-    struct slice algorithm, digits;
-    char text[DIGEST_TEXT_SIZE];
-
-    while (hash_next(&hash, &algorithm, &digits)) {
-        if (!slice_is(algorithm, "sha-256") || digits.size != 2 * DIGEST_SIZE)
-            continue;
-        memcpy(text, "sha-256:", 8);
-        memcpy(text + 8, digits.data, digits.size);
-        return !digest_read((struct slice){text, sizeof(text)}, digest);
-    }
-    return false;
-}
-
 static enum status
 gather_content(struct fold_db *f, struct slice fragment, uint32_t stamp,
                uint64_t seq)
@@ -428,7 +396,7 @@ gather_content(struct fold_db *f, struct slice fragment, uint32_t stamp,
     g->is_deleted = fragment_kind(fragment.data, stamp) == CHANGE_DELETED;
     if (!g->is_deleted) {
         fragment_bytes(fragment, stamp, &hash, &g->length);
-        g->has_sha256 = has_sha256(hash, &g->sha256);
+        g->has_sha256 = hash_find_sha256(hash, &g->sha256);
         g->loc = f->texts.size;
         g->loc_size = loc.size;
         buf_add_slice(&f->texts, loc);
@@ -675,35 +643,23 @@ next_due(struct content *c, int64_t now_us, struct content_missing *m,
     return db_rows_end(&rows);
 }
 
-/* Keeps the entry if its bytes have come for another entry: STATUS_OK.
- * STATUS_NOT_FOUND: they must be fetched. */
-static enum status
-take_from_store(struct content *c, const struct content_missing *m,
-                bool *is_hopeless, struct problem *why)
-{
-    struct digest digest;
-    uint64_t length;
-    enum status rc;
-
-    *is_hopeless = false;
-    if (!has_sha256(m->hash, &digest))
-        return STATUS_NOT_FOUND;
-    rc = look_for_file(c, &digest, m->length, &length, is_hopeless, why);
-    return rc ? rc : content_keep(c, m->seq, &digest, length, why);
-}
-
 enum status
 content_missing(struct content *c, int64_t now_us, struct content_missing *m,
                 struct problem *why)
 {
+    struct digest digest;
+    uint64_t length;
     bool is_hopeless = false;
     enum status rc = next_due(c, now_us, m, why);
 
     m->is_settled = false;
-    if (rc)
+    if (rc || !hash_find_sha256(m->hash, &digest))
         return rc;
-    rc = take_from_store(c, m, &is_hopeless, why);
-    if (rc == STATUS_NOT_FOUND && is_hopeless)
+    /* The bytes may have come for another entry. */
+    rc = look_for_file(c, &digest, m->length, &length, &is_hopeless, why);
+    if (!rc)
+        rc = content_keep(c, m->seq, &digest, length, why);
+    else if (rc == STATUS_NOT_FOUND && is_hopeless)
         rc = content_give_up(c, m->seq, why);
     m->is_settled = !rc;
     return rc == STATUS_NOT_FOUND ? STATUS_OK : rc;
@@ -717,37 +673,30 @@ struct going {
     bool has_digest;
 };
 
-/* Reads the rows to delete before anything is written. */
-static enum status
-read_going(struct content *c, uint64_t earliest, struct going *going, size_t *n)
-{
-    struct db_rows rows =
-        DB_SELECT(&c->fold.db, NULL, &c->why,
-                  "SELECT seq, digest, length(digest)=32 FROM entries"
-                  " INDEXED BY overtaken WHERE seq<=? AND until IS NOT NULL"
-                  " ORDER BY seq LIMIT ?",
-                  earliest, FORGET_ROWS);
-
-    *n = 0;
-    while (DB_NEXT(&rows, &going[*n].seq, &going[*n].digest,
-                   &going[*n].has_digest))
-        ++*n;
-    return db_rows_end(&rows);
-}
-
 enum status
 content_forget(struct content *c, uint64_t earliest, bool *is_more,
                struct problem *why)
 {
     struct going *going = memory_room(FORGET_ROWS * sizeof(*going));
+    struct db_rows rows;
     size_t n = 0;
     enum status rc;
 
     if (!going)
         return problem_memory(why);
     rc = begin_change(c);
-    if (!rc)
-        rc = read_going(c, earliest, going, &n);
+    if (!rc) {
+        /* Reads the rows to delete before anything is written. */
+        rows = DB_SELECT(&c->fold.db, NULL, &c->why,
+                         "SELECT seq, digest, length(digest)=32 FROM entries"
+                         " INDEXED BY overtaken WHERE seq<=? AND until IS NOT"
+                         " NULL ORDER BY seq LIMIT ?",
+                         earliest, FORGET_ROWS);
+        while (DB_NEXT(&rows, &going[n].seq, &going[n].digest,
+                       &going[n].has_digest))
+            n++;
+        rc = db_rows_end(&rows);
+    }
     for (size_t i = 0; !rc && i < n; i++) {
         c->next.rows--;
         c->next.missing -= !going[i].has_digest;

@@ -67,16 +67,9 @@ arriving_add(struct arriving *a, struct slice bytes, struct problem *why)
 {
     enum status rc = digest_check_add(a->digests, bytes, why);
 
-    while (!rc && bytes.size > 0) {
-        ssize_t n = write(a->fd, bytes.data, bytes.size);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return fail_file(why, "cannot write what arrives in", a->folder);
-        slice_skip(&bytes, n);
-        a->length += (uint64_t)n;
-    }
+    if (!rc && file_write(a->fd, bytes))
+        return fail_file(why, "cannot write what arrives in", a->folder);
+    a->length += bytes.size;
     return rc;
 }
 
@@ -145,21 +138,6 @@ file_path(const char *set_dir, const struct digest *digest,
              text + DIGEST_TEXT_SIZE - NAME_DIGITS);
 }
 
-/* Reads the digest in a name; false: not one of our names. */
-static bool
-read_name(const char *name, struct digest *digest)
-{
-    char text[DIGEST_TEXT_SIZE + 1], again[DIGEST_TEXT_SIZE];
-
-    if (strlen(name) != NAME_DIGITS)
-        return false;
-    snprintf(text, sizeof(text), "sha-256:%s", name);
-    if (digest_read(slice_of(text), digest))
-        return false;
-    digest_write(again, digest);
-    return !memcmp(text, again, sizeof(again));
-}
-
 /* Placing */
 
 static enum status
@@ -170,37 +148,31 @@ make_dir(const char *path, struct problem *why)
     return STATUS_OK;
 }
 
-static enum status
-make_folder(const char *set_dir, const struct digest *digest,
-            struct problem *why)
-{
-    char path[PATH_SIZE];
-    enum status rc = file_make_dirs(set_dir, why);
-
-    snprintf(path, sizeof(path), "%s/" CONTENT_FOLDER, set_dir);
-    if (!rc)
-        rc = make_dir(path, why);
-    folder_path(set_dir, digest->bytes[0], path);
-    return rc ? rc : make_dir(path, why);
-}
-
 enum status
 content_file_place(const char *set_dir, struct arriving *a, struct problem *why)
 {
-    char from[PATH_SIZE], to[PATH_SIZE];
-    enum status rc = STATUS_OK;
+    char from[PATH_SIZE], to[PATH_SIZE], path[PATH_SIZE];
+    enum status rc;
 
     path_of(a, from);
     file_path(set_dir, &a->digest, to);
     if (rename(from, to)) {
-        rc = errno == ENOENT ? make_folder(set_dir, &a->digest, why)
-                             : fail_file(why, "cannot make", to);
+        if (errno != ENOENT)
+            return fail_file(why, "cannot make", to);
+        rc = file_make_dirs(set_dir, why);
+        snprintf(path, sizeof(path), "%s/" CONTENT_FOLDER, set_dir);
+        if (!rc)
+            rc = make_dir(path, why);
+        folder_path(set_dir, a->digest.bytes[0], path);
+        if (!rc)
+            rc = make_dir(path, why);
         if (!rc && rename(from, to))
             rc = fail_file(why, "cannot make", to);
+        if (rc)
+            return rc;
     }
-    if (!rc)
-        a->name[0] = '\0';
-    return rc;
+    a->name[0] = '\0';
+    return STATUS_OK;
 }
 
 void
@@ -298,7 +270,7 @@ enum status
 content_files_each(const char *set_dir, unsigned folder, content_file_fn *fn,
                    void *user, struct problem *why)
 {
-    char path[PATH_SIZE];
+    char path[PATH_SIZE], text[DIGEST_TEXT_SIZE + 1], again[DIGEST_TEXT_SIZE];
     const struct dirent *entry;
     struct digest digest;
     enum status rc = STATUS_OK;
@@ -309,9 +281,17 @@ content_files_each(const char *set_dir, unsigned folder, content_file_fn *fn,
     if (!dir)
         return errno == ENOENT ? STATUS_OK
                                : fail_file(why, "cannot open", path);
-    while (!rc && (entry = file_next(dir)))
-        if (read_name(entry->d_name, &digest) && digest.bytes[0] == folder)
+    while (!rc && (entry = file_next(dir))) {
+        if (strlen(entry->d_name) != NAME_DIGITS)
+            continue;
+        snprintf(text, sizeof(text), "sha-256:%.*s", NAME_DIGITS,
+                 entry->d_name);
+        if (digest_read(slice_of(text), &digest))
+            continue;
+        digest_write(again, &digest); /* other texts are not names of ours */
+        if (!memcmp(text, again, sizeof(again)) && digest.bytes[0] == folder)
             rc = fn(&digest, user, why);
+    }
     closedir(dir);
     return rc;
 }

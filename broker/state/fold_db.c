@@ -125,30 +125,23 @@ fold_db_heed(struct fold_db *f, const atomic_bool *is_ending)
         db_heed(&f->db, is_ending);
 }
 
-/* True if the log is the one that was folded. A copy of an older log may have
- * continued differently since: d(seq) shows it. */
-static bool
-is_same_log(struct fold_db *f, const struct batch *batch)
-{
-    struct digest digest;
-
-    if (f->is_same_log || !f->at.has_digest)
-        return true;
-    digest = batch_digest(batch, f->at.seq);
-    f->is_same_log = !memcmp(&digest, &f->at.digest, sizeof(digest));
-    return f->is_same_log;
-}
-
 enum status
 fold_db_add(struct fold_db *f, const struct batch *batch, uint64_t last,
             struct problem *why)
 {
+    struct digest digest;
     enum status rc = STATUS_OK;
 
-    if (!is_same_log(f, batch)) {
-        rc = begin_anew(f, "the log is not the one that it was folded from",
-                        why);
-        return rc ? rc : STATUS_AGAIN;
+    /* A copy of an older log may have continued differently since the log was
+     * folded: d(seq) shows it. */
+    if (!f->is_same_log && f->at.has_digest) {
+        digest = batch_digest(batch, f->at.seq);
+        f->is_same_log = digest_is_equal(&digest, &f->at.digest);
+        if (!f->is_same_log) {
+            rc = begin_anew(f, "the log is not the one that it was folded from",
+                            why);
+            return rc ? rc : STATUS_AGAIN;
+        }
     }
     for (uint64_t seq = f->gathered.seq + 1; !rc && seq <= last; seq++)
         rc = f->kind->gather(f, batch_slice(batch, seq - 1, seq),

@@ -140,30 +140,6 @@ compare_ids(const void *x, const void *y)
     return a->id < b->id ? -1 : a->id > b->id;
 }
 
-/* Sorts by key, and leaves only the last row of each resource. A resource
- * that was deleted and created again counts as new. */
-static void
-sort_by_key(struct fold_db *f)
-{
-    struct gathered *rows = f->rows;
-    size_t n = 0;
-
-    qsort(rows, f->n, sizeof(*rows), compare_keys);
-    for (size_t i = 0; i < f->n; i++) {
-        struct gathered row = rows[i];
-
-        if (n > 0 && !memcmp(&rows[n - 1].key, &row.key, sizeof(row.key))) {
-            const struct gathered *earlier = &rows[--n];
-
-            row.was_deleted |= earlier->was_deleted || earlier->size == 0;
-            if (earlier->size > 0)
-                row.first_seq = earlier->first_seq;
-        }
-        rows[n++] = row;
-    }
-    f->n = n;
-}
-
 /* The file */
 
 static int
@@ -315,12 +291,14 @@ write_key(struct resources *r, struct gathered *row, int64_t id,
     return !rc && !row->id ? find_key(r, row, why) : rc;
 }
 
-/* Writes the keys in the order of keys. New ids follow the order of
- * creation. */
+/* Writes the keys in the order of keys, and leaves only the last row of each
+ * resource. A resource that was deleted and created again counts as new. New
+ * ids follow the order of creation. */
 static enum status
 write_keys(struct resources *r, struct resources_at *at, struct problem *why)
 {
     struct gathered *rows = r->fold.rows;
+    size_t n = 0;
     int64_t last = 0;
     enum status rc;
 
@@ -328,8 +306,21 @@ write_keys(struct resources *r, struct resources_at *at, struct problem *why)
         return STATUS_OK;
     rc = db_find(&r->fold.db, NULL, why, NULL, "SELECT max(id) FROM resources",
                  DB_VALUES(), DB_INTO(&last));
-    sort_by_key(&r->fold);
-    for (size_t i = 0; !rc && i < r->fold.n; i++) {
+    qsort(rows, r->fold.n, sizeof(*rows), compare_keys);
+    for (size_t i = 0; i < r->fold.n; i++) {
+        struct gathered row = rows[i];
+
+        if (n > 0 && !memcmp(&rows[n - 1].key, &row.key, sizeof(row.key))) {
+            const struct gathered *earlier = &rows[--n];
+
+            row.was_deleted |= earlier->was_deleted || earlier->size == 0;
+            if (earlier->size > 0)
+                row.first_seq = earlier->first_seq;
+        }
+        rows[n++] = row;
+    }
+    r->fold.n = n;
+    for (size_t i = 0; !rc && i < n; i++) {
         uint64_t nth = rows[i].first_seq - r->state.at.seq;
 
         rc = write_key(r, &rows[i], last + (int64_t)nth, at, why);
@@ -396,26 +387,6 @@ write_batch(struct resources *r, struct state_row *state,
         r->fold.at = *mark;
     }
     return rc;
-}
-
-/* Makes all commits firm. */
-static enum status
-sync_file(struct resources *r, struct problem *why)
-{
-    int result;
-
-    /* A checkpoint cannot be stopped midway, and the next start can do without
-     * this one. */
-    if (r->fold.is_ending &&
-        atomic_load_explicit(r->fold.is_ending, memory_order_relaxed))
-        return problem(why, STATUS_STOPPED, "the broker is ending");
-    result = sqlite3_wal_checkpoint_v2(r->fold.db.handle, NULL,
-                                       SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
-    if (result)
-        return db_problem(&r->fold.db, result, "make " RESOURCES_FILE " firm",
-                          why);
-    r->wal_pages = 0;
-    return file_sync_path(r->fold.dir, why); /* the names of new files */
 }
 
 /* Life */
@@ -505,12 +476,24 @@ resources_kept(const struct resources *r)
 enum status
 resources_keep(struct resources *r, struct problem *why)
 {
+    int result;
     enum status rc;
 
     end_walk(&r->fold);
     if (r->kept == r->state.at.seq)
         return STATUS_OK;
-    rc = sync_file(r, why);
+    /* A checkpoint cannot be stopped midway, and the next start can do without
+     * this one. */
+    if (r->fold.is_ending &&
+        atomic_load_explicit(r->fold.is_ending, memory_order_relaxed))
+        return problem(why, STATUS_STOPPED, "the broker is ending");
+    result = sqlite3_wal_checkpoint_v2(r->fold.db.handle, NULL,
+                                       SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    if (result)
+        return db_problem(&r->fold.db, result, "make " RESOURCES_FILE " firm",
+                          why);
+    r->wal_pages = 0;
+    rc = file_sync_path(r->fold.dir, why); /* the names of new files */
     if (!rc)
         r->kept = r->state.at.seq;
     return rc;

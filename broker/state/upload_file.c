@@ -109,24 +109,6 @@ upload_file_path(const char *dir, const char *name,
     return STATUS_NOT_FOUND;
 }
 
-/* Finds the name of a complete file without its suffix; false: it is not
- * complete. */
-static bool
-is_whole(const char *file, char name[SET_NAME_MAX + 1])
-{
-    for (int stage = STAGE_WHOLE; stage < STAGES; stage++) {
-        size_t size = strlen(file), end = strlen(suffixes[stage]);
-
-        if (size <= end || size - end > SET_NAME_MAX ||
-            strcmp(file + size - end, suffixes[stage]) != 0)
-            continue;
-        memcpy(name, file, size - end);
-        name[size - end] = '\0';
-        return set_name_is_valid(slice_of(name));
-    }
-    return false;
-}
-
 enum status
 upload_file_left(const char *dir, void (*fn)(const char *name, void *user),
                  void *user, struct problem *why)
@@ -140,7 +122,17 @@ upload_file_left(const char *dir, void (*fn)(const char *name, void *user),
     if (!d)
         return problem_errno(why, "cannot open", dir);
     while ((e = file_next(d))) {
-        if (is_whole(e->d_name, name))
+        size_t size = strlen(e->d_name), end = 0;
+
+        for (int stage = STAGE_WHOLE; stage < STAGES; stage++) {
+            end = strlen(suffixes[stage]);
+            if (size > end && !strcmp(e->d_name + size - end, suffixes[stage]))
+                break;
+            end = 0;
+        }
+        snprintf(name, sizeof(name), "%.*s", (int)(size - end), e->d_name);
+        if (end > 0 && size - end <= SET_NAME_MAX &&
+            set_name_is_valid(slice_of(name)))
             fn(name, user);
         else if (e->d_name[0] != '.')
             unlinkat(dirfd(d), e->d_name, 0);
@@ -245,51 +237,12 @@ row_bytes(const struct block *b, const struct staged_row *row)
     return (struct slice){b->bytes.data + row->offset, row->size};
 }
 
-static enum status
-refuse_twice(struct upload_file *s, const struct block *b,
-             const struct keyed *k, struct problem *why)
-{
-    struct slice loc = fragment_loc(row_bytes(b, k->row));
-    uint64_t id = 0;
-
-    (void)!db_find(&s->db, WHAT, NULL, NULL, "SELECT id FROM keys WHERE key=?",
-                   DB_VALUES(db_bytes(&k->key, sizeof(k->key))), DB_INTO(&id));
-    problem_set(why, "loc: named already in entry %" PRIu64 ": \"%s\"", id,
-                problem_quote(loc).text);
-    if (why)
-        why->entry = k->id;
-    return STATUS_INVALID;
-}
-
-/* Inserts by key: each page of the index is read and written once. */
-static enum status
-insert_keys(struct upload_file *s, const struct block *b, struct keyed *keyed,
-            struct problem *why)
-{
-    enum status rc = STATUS_OK;
-
-    for (size_t i = 0; i < b->n; i++) {
-        keyed[i].id = s->n + i + 1;
-        keyed[i].row = &b->rows[i];
-        resource_key(&keyed[i].key, fragment_loc(row_bytes(b, &b->rows[i])));
-    }
-    qsort(keyed, b->n, sizeof(*keyed), compare_keyed);
-    for (size_t i = 0; !rc && i < b->n; i++) {
-        rc = DB_DO(&s->db, WHAT, why,
-                   "INSERT INTO keys(key, id) VALUES(?,?)"
-                   " ON CONFLICT DO NOTHING",
-                   db_bytes(&keyed[i].key, sizeof(keyed[i].key)), keyed[i].id);
-        if (!rc && sqlite3_changes(s->db.handle) == 0)
-            rc = refuse_twice(s, b, &keyed[i], why);
-    }
-    return rc;
-}
-
 enum status
 upload_file_add(struct upload_file *s, const struct block *b,
                 struct problem *why)
 {
     struct keyed *keyed;
+    uint64_t id = 0;
     enum status rc;
 
     if (b->n == 0)
@@ -298,13 +251,38 @@ upload_file_add(struct upload_file *s, const struct block *b,
     if (!keyed)
         return problem_memory(why);
     rc = db_exec(&s->db, "BEGIN", why);
-    for (size_t i = 0; !rc && i < b->n; i++)
+    for (size_t i = 0; !rc && i < b->n; i++) {
+        struct slice fragment = row_bytes(b, &b->rows[i]);
+
+        keyed[i].id = s->n + i + 1;
+        keyed[i].row = &b->rows[i];
+        resource_key(&keyed[i].key, fragment_loc(fragment));
         rc = DB_DO(&s->db, WHAT, why,
                    "INSERT INTO staged(id, hole, fragment) VALUES(?,?,?)",
-                   s->n + i + 1, b->rows[i].hole,
-                   db_blob(row_bytes(b, &b->rows[i])));
+                   keyed[i].id, b->rows[i].hole, db_blob(fragment));
+    }
+    /* By key: each page of the index is read and written once. */
     if (!rc)
-        rc = insert_keys(s, b, keyed, why);
+        qsort(keyed, b->n, sizeof(*keyed), compare_keyed);
+    for (size_t i = 0; !rc && i < b->n; i++) {
+        const struct keyed *k = &keyed[i];
+        const struct db_value key = db_bytes(&k->key, sizeof(k->key));
+
+        rc = DB_DO(&s->db, WHAT, why,
+                   "INSERT INTO keys(key, id) VALUES(?,?)"
+                   " ON CONFLICT DO NOTHING",
+                   key, k->id);
+        if (rc || sqlite3_changes(s->db.handle) > 0)
+            continue;
+        (void)!db_find(&s->db, WHAT, NULL, NULL,
+                       "SELECT id FROM keys WHERE key=?", DB_VALUES(key),
+                       DB_INTO(&id));
+        rc = problem(why, STATUS_INVALID,
+                     "loc: named already in entry %" PRIu64 ": \"%s\"", id,
+                     problem_quote(fragment_loc(row_bytes(b, k->row))).text);
+        if (why)
+            why->entry = k->id;
+    }
     if (!rc)
         rc = db_exec(&s->db, "COMMIT", why);
     s->n += b->n;
