@@ -111,21 +111,6 @@ flush_text(struct build *b, size_t least, struct problem *why)
 
 /* Resource Lists */
 
-/* Sets the entries of a part. An index has a limit, too (R-026): where it would
- * exceed that, the parts become larger than configured. */
-static void
-plan_parts(struct build *b, const struct resources_at *at)
-{
-    const struct config *config = registry_config(b->set->registry);
-    uint64_t least = at->n / DOCUMENT_ENTRIES_MAX + 1;
-
-    b->part_entries = config->resource_list_entries > least
-                          ? config->resource_list_entries
-                          : least;
-    b->has_index = at->n > b->part_entries ||
-                   at->bytes > DOCUMENT_BYTES_MAX - DOCUMENT_FRAME_MAX;
-}
-
 /* No `completed`: the first part is written before the last one ends. */
 static void
 write_header(struct build *b, enum document_root root)
@@ -158,20 +143,6 @@ write_entries(struct build *b, struct resources *resources, struct problem *why)
     return rc;
 }
 
-static enum status
-write_part(struct build *b, struct resources *resources, struct problem *why)
-{
-    enum status rc =
-        generation_part(b->writer, GENERATION_DOCUMENT, ++b->part, why);
-
-    if (rc)
-        return rc;
-    write_header(b, DOCUMENT_URLSET);
-    rc = write_entries(b, resources, why);
-    document_footer(&b->text, DOCUMENT_URLSET);
-    return rc ? rc : flush_text(b, 0, why);
-}
-
 /* The index has the same `at` as each part. */
 static enum status
 write_index(struct build *b, struct problem *why)
@@ -197,12 +168,21 @@ write_index(struct build *b, struct problem *why)
     return rc ? rc : flush_text(b, 0, why);
 }
 
+/* Writes the next part, and behind the last one the index. */
 static enum status
 step_list(struct build *b, struct resources *resources, bool *is_done,
           struct problem *why)
 {
-    enum status rc = write_part(b, resources, why);
+    enum status rc =
+        generation_part(b->writer, GENERATION_DOCUMENT, ++b->part, why);
 
+    if (rc)
+        return rc;
+    write_header(b, DOCUMENT_URLSET);
+    rc = write_entries(b, resources, why);
+    document_footer(&b->text, DOCUMENT_URLSET);
+    if (!rc)
+        rc = flush_text(b, 0, why);
     if (rc || b->n < b->generation.n)
         return rc;
     *is_done = true;
@@ -299,21 +279,6 @@ find_content(struct content *content, uint64_t seq, struct dump_entry *e,
 }
 
 static enum status
-read_resource(struct build *b, struct resources *resources,
-              struct content *content, struct dump_entry *e,
-              struct problem *why)
-{
-    struct resources_entry entry;
-    enum status rc = resources_next(resources, b->id, &entry, why);
-
-    if (rc)
-        return rc;
-    e->text = entry.entry;
-    e->id = entry.id;
-    return find_content(content, entry.seq, e, why);
-}
-
-static enum status
 read_change(struct build *b, struct content *content, struct dump_entry *e,
             struct problem *why)
 {
@@ -348,14 +313,22 @@ add_entries(struct build *b, struct resources *resources,
             struct problem *why)
 {
     struct packaged *package = &b->packages[b->n_packages];
+    struct resources_entry entry;
     enum status rc = STATUS_OK;
     bool fits = true;
 
     for (unsigned i = 0; i < STEP_ENTRIES && b->n < end; i++) {
         struct dump_entry e = {.id = 0};
 
-        rc = is_of_changes(b) ? read_change(b, content, &e, why)
-                              : read_resource(b, resources, content, &e, why);
+        if (is_of_changes(b)) {
+            rc = read_change(b, content, &e, why);
+        } else {
+            rc = resources_next(resources, b->id, &entry, why);
+            e.text = entry.entry;
+            e.id = entry.id;
+            if (!rc)
+                rc = find_content(content, entry.seq, &e, why);
+        }
         if (!rc)
             rc = dump_package_add(b->packing, e.text, e.bytes, &fits, why);
         if (rc || !fits)
@@ -371,75 +344,12 @@ add_entries(struct build *b, struct resources *resources,
     return rc;
 }
 
-static enum status
-fill_package(struct build *b, struct resources *resources,
-             struct content *content, struct problem *why)
-{
-    uint64_t end =
-        is_of_changes(b) ? b->packages[b->n_packages].end : b->generation.n;
-    bool is_full;
-    enum status rc = add_entries(b, resources, content, end, &is_full, why);
-
-    if (rc || !is_full)
-        return rc;
-    if (is_of_changes(b) && b->n < end) /* the manifest is planned for more */
-        return problem(why, STATUS_INVALID,
-                       "the content of entry %" PRIu64 " has grown",
-                       b->generation.after + b->n);
-    b->at = COPYING;
-    return dump_package_close(b->packing, why);
-}
-
-static enum status
-copy_some(struct build *b, struct problem *why)
-{
-    struct packaged *package = &b->packages[b->n_packages];
-    bool is_done;
-    enum status rc =
-        dump_package_step(b->packing, &is_done, &package->file, why);
-
-    if (rc || !is_done)
-        return rc;
-    dump_package_free(b->packing);
-    b->packing = NULL;
-    b->n_packages++;
-    b->at = BETWEEN;
-    if (!is_of_changes(b))
-        package->times =
-            (struct document_entry){.from_us = DATETIME_NONE,
-                                    .until_us = DATETIME_NONE,
-                                    .at_us = b->generation.at_us,
-                                    .completed_us = clock_now_us()};
-    return STATUS_OK;
-}
-
-/* Writes the entry of a package into the document (R-103 to R-105, R-107,
- * R-184). */
-static void
-write_package(struct build *b, size_t i)
-{
-    const struct packaged *package = &b->packages[i];
-    struct link_text loc = set_link_part(
-        b->set, b->generation.kind, b->generation.number, i + 1, LINK_PACKAGE);
-    struct link_text contents = set_link_part(
-        b->set, b->generation.kind, b->generation.number, i + 1, LINK_MANIFEST);
-    const struct document_link link = {"contents", link_slice(&contents), NULL,
-                                       "application/xml"};
-    const struct document_bytes bytes = {ZIP_WRITER_TYPE, package->file.length,
-                                         package->file.digest};
-    struct document_entry entry = package->times;
-
-    entry.loc = link_slice(&loc);
-    entry.bytes = &bytes;
-    entry.links = &link;
-    entry.n_links = 1;
-    document_entry(&b->text, DOCUMENT_URLSET, &entry);
-}
-
-/* a dump has one document, for any number of packages. */
+/* R-100, R-101, R-103: a dump has one document, for any number of packages.
+ * Each has its entry (R-103 to R-105, R-107, R-184). */
 static enum status
 write_document(struct build *b, struct problem *why)
 {
+    const struct generation *g = &b->generation;
     struct build_links links;
     struct document_head head =
         make_head(b, DOCUMENT_URLSET,
@@ -450,7 +360,22 @@ write_document(struct build *b, struct problem *why)
         head.completed_us = clock_now_us();
     document_header(&b->text, &head);
     for (size_t i = 0; !rc && i < b->n_packages; i++) {
-        write_package(b, i);
+        const struct packaged *package = &b->packages[i];
+        struct link_text loc =
+            set_link_part(b->set, g->kind, g->number, i + 1, LINK_PACKAGE);
+        struct link_text contents =
+            set_link_part(b->set, g->kind, g->number, i + 1, LINK_MANIFEST);
+        const struct document_link link = {"contents", link_slice(&contents),
+                                           NULL, "application/xml"};
+        const struct document_bytes bytes = {
+            ZIP_WRITER_TYPE, package->file.length, package->file.digest};
+        struct document_entry entry = package->times;
+
+        entry.loc = link_slice(&loc);
+        entry.bytes = &bytes;
+        entry.links = &link;
+        entry.n_links = 1;
+        document_entry(&b->text, DOCUMENT_URLSET, &entry);
         rc = flush_text(b, GENERATION_PIECE_BYTES, why);
     }
     document_footer(&b->text, DOCUMENT_URLSET);
@@ -472,17 +397,42 @@ static enum status
 step_dump(struct build *b, struct resources *resources, struct content *content,
           bool *is_done, struct problem *why)
 {
-    bool is_full;
+    bool is_packed = b->at != BETWEEN, is_full;
+    struct packaged *package = is_packed ? &b->packages[b->n_packages] : NULL;
+    uint64_t end =
+        b->at == ADDING && is_of_changes(b) ? package->end : b->generation.n;
     enum status rc;
 
     switch (b->at) {
     case PLANNING:
-        rc = add_entries(b, NULL, content, b->generation.n, &is_full, why);
+        rc = add_entries(b, NULL, content, end, &is_full, why);
         return rc || !is_full ? rc : begin_package(b, why);
     case ADDING:
-        return fill_package(b, resources, content, why);
+        rc = add_entries(b, resources, content, end, &is_full, why);
+        if (rc || !is_full)
+            return rc;
+        if (is_of_changes(b) &&
+            b->n < end) /* the manifest is planned for more */
+            return problem(why, STATUS_INVALID,
+                           "the content of entry %" PRIu64 " has grown",
+                           b->generation.after + b->n);
+        b->at = COPYING;
+        return dump_package_close(b->packing, why);
     case COPYING:
-        return copy_some(b, why);
+        rc = dump_package_step(b->packing, &is_full, &package->file, why);
+        if (rc || !is_full)
+            return rc;
+        dump_package_free(b->packing);
+        b->packing = NULL;
+        b->n_packages++;
+        b->at = BETWEEN;
+        if (!is_of_changes(b))
+            package->times =
+                (struct document_entry){.from_us = DATETIME_NONE,
+                                        .until_us = DATETIME_NONE,
+                                        .at_us = b->generation.at_us,
+                                        .completed_us = clock_now_us()};
+        return STATUS_OK;
     case BETWEEN:
         break;
     }
@@ -546,11 +496,18 @@ build_begin(struct build **build, struct set *set, enum generation_kind kind,
         .n = at->n,
         .is_archived = is_archived,
     };
+    /* The entries of a part. An index has a limit, too (R-026): where it would
+     * exceed that, the parts become larger than configured. */
+    uint64_t entries = registry_config(set->registry)->resource_list_entries;
+    uint64_t least = at->n / DOCUMENT_ENTRIES_MAX + 1;
     enum status rc = begin_generation(build, set, &generation, why);
 
-    if (!rc && kind == GENERATION_RESOURCELIST)
-        plan_parts(*build, at);
-    return rc;
+    if (rc || kind != GENERATION_RESOURCELIST)
+        return rc;
+    (*build)->part_entries = entries > least ? entries : least;
+    (*build)->has_index = at->n > (*build)->part_entries ||
+                          at->bytes > DOCUMENT_BYTES_MAX - DOCUMENT_FRAME_MAX;
+    return STATUS_OK;
 }
 
 enum status

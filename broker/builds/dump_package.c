@@ -101,37 +101,33 @@ dump_package_begin(struct dump_package **packing, struct set *set,
     return STATUS_OK;
 }
 
-/* Puts the entry with its member, the next one, into p->entry. */
-static void
-write_entry(struct dump_package *p, struct slice entry,
-            const struct content_bytes *bytes, struct zip_writer_member *member)
-{
-    char path[sizeof(member->name.text) + 1];
-    struct slice loc, type;
-
-    fragment_names(entry, &loc, &type);
-    zip_writer_name(&member->name, p->n + 1, loc, type);
-    member->is_deflated = zip_writer_deflates(type);
-    member->digest = bytes->digest;
-    member->length = bytes->length;
-    snprintf(path, sizeof(path), "/%s", member->name.text);
-    fragment_in_manifest(&p->entry, entry,
-                         &(struct fragment_member){
-                             slice_of(path), &bytes->digest, bytes->length});
-}
-
 enum status
 dump_package_add(struct dump_package *p, struct slice entry,
                  const struct content_bytes *bytes, bool *fits,
                  struct problem *why)
 {
+    struct zip_writer_member *member;
+    char path[sizeof(member->name.text) + 1];
+    struct slice loc, type;
+
     if (!ONE_MORE(p->members, &p->capacity, p->n))
         return problem_memory(why);
     buf_clear(&p->entry);
-    if (bytes)
-        write_entry(p, entry, bytes, &p->members[p->n]);
-    else
+    if (bytes) { /* the entry with its member, the next one */
+        member = &p->members[p->n];
+        fragment_names(entry, &loc, &type);
+        zip_writer_name(&member->name, p->n + 1, loc, type);
+        member->is_deflated = zip_writer_deflates(type);
+        member->digest = bytes->digest;
+        member->length = bytes->length;
+        snprintf(path, sizeof(path), "/%s", member->name.text);
+        fragment_in_manifest(&p->entry, entry,
+                             &(struct fragment_member){slice_of(path),
+                                                       &bytes->digest,
+                                                       bytes->length});
+    } else {
         fragment_in_manifest(&p->entry, entry, NULL);
+    }
     *fits = zip_writer_plan_add(&p->plan, p->limit, p->entry.size,
                                 bytes ? bytes->length : ZIP_WRITER_NO_MEMBER);
     if (!*fits)
@@ -185,62 +181,34 @@ dump_package_close(struct dump_package *p, struct problem *why)
 }
 
 static enum status
-copy_manifest(struct dump_package *p, struct problem *why)
-{
-    enum body_result result = BODY_DATA;
-    enum status rc = STATUS_OK;
-    struct slice piece;
-
-    for (uint64_t size = 0; !rc && size < STEP_BYTES; size += piece.size) {
-        result = p->manifest->next(p->manifest, true, &piece);
-        if (result != BODY_DATA)
-            break;
-        rc = zip_writer_add(p->package, piece, why);
-    }
-    if (!rc && result == BODY_FAILED)
-        rc = problem(why, STATUS_IO, "the manifest cannot be read again");
-    if (!rc && result == BODY_END) {
-        p->manifest->free(p->manifest);
-        p->manifest = NULL;
-    }
-    return rc;
-}
-
-/* Begins the next member. */
-static enum status
-begin_member(struct dump_package *p, struct problem *why)
-{
-    const struct zip_writer_member *member = &p->members[p->next++];
-    char dir[SET_DIR_MAX], text[DIGEST_TEXT_SIZE];
-    uint64_t length;
-    enum status rc;
-    int fd;
-
-    set_dir(p->set, dir);
-    rc = content_file_open(dir, &member->digest, &fd, &length, why);
-    if (rc == STATUS_NOT_FOUND) {
-        digest_write(text, &member->digest);
-        return problem(why, STATUS_INVALID, "the content %.*s is not there",
-                       DIGEST_TEXT_SIZE, text);
-    }
-    return rc ? rc : zip_writer_take(p->package, member, fd, why);
-}
-
-static enum status
 copy_members(struct dump_package *p, struct problem *why)
 {
-    uint64_t size = 0;
+    char dir[SET_DIR_MAX], text[DIGEST_TEXT_SIZE];
+    uint64_t size = 0, length;
+    int fd;
     enum status rc = STATUS_OK;
 
+    set_dir(p->set, dir);
     for (unsigned i = 0; !rc && i < STEP_MEMBERS && size < STEP_BYTES; i++) {
+        const struct zip_writer_member *member;
         bool is_over = false;
 
         if (!p->is_copying && p->next == p->n)
             break;
         /* A thread of low priority may take long for little. */
         rc = generation_check_ending(p->writer, why);
-        if (!rc && !p->is_copying)
-            rc = begin_member(p, why);
+        if (!rc && !p->is_copying) { /* the next member begins */
+            member = &p->members[p->next++];
+            rc = content_file_open(dir, &member->digest, &fd, &length, why);
+            if (rc == STATUS_NOT_FOUND) {
+                digest_write(text, &member->digest);
+                rc = problem(why, STATUS_INVALID,
+                             "the content %.*s is not there", DIGEST_TEXT_SIZE,
+                             text);
+            }
+            if (!rc)
+                rc = zip_writer_take(p->package, member, fd, why);
+        }
         if (!rc)
             rc = zip_writer_copy(p->package, &is_over, why);
         if (rc)
@@ -255,10 +223,26 @@ enum status
 dump_package_step(struct dump_package *p, bool *is_done,
                   struct zip_writer_file *file, struct problem *why)
 {
-    enum status rc;
+    enum body_result result = BODY_DATA;
+    struct slice piece;
+    enum status rc = STATUS_OK;
 
     *is_done = false;
-    rc = p->manifest ? copy_manifest(p, why) : copy_members(p, why);
+    if (!p->manifest)
+        rc = copy_members(p, why);
+    for (uint64_t size = 0; p->manifest && !rc && size < STEP_BYTES;
+         size += piece.size) {
+        result = p->manifest->next(p->manifest, true, &piece);
+        if (result != BODY_DATA)
+            break;
+        rc = zip_writer_add(p->package, piece, why);
+    }
+    if (!rc && result == BODY_FAILED)
+        rc = problem(why, STATUS_IO, "the manifest cannot be read again");
+    if (!rc && result == BODY_END) {
+        p->manifest->free(p->manifest);
+        p->manifest = NULL;
+    }
     if (rc || p->manifest || p->is_copying || p->next < p->n)
         return rc;
     *is_done = true;

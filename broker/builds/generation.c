@@ -360,18 +360,6 @@ sweep_generation(struct registry *registry, const struct due_generation *due,
     return rc ? rc : log_act(registry_log(registry), NULL, &act, 0, why);
 }
 
-/* True if this broker of a cluster serves the generation as long as it has not
- * built the current one. */
-static bool
-is_served(struct registry *registry, const struct due_generation *due)
-{
-    struct head head;
-    struct set *set = registry_find(registry, slice_of(due->name), &head);
-
-    return set && due->number < head.generations[due->kind].current.number &&
-           generation_last_here(set, due->kind, &head) == due->number;
-}
-
 /* Leaves a generation that is served. If a deletion fails, the others go
  * first. */
 bool
@@ -380,12 +368,18 @@ generation_sweep_one(struct registry *registry)
     struct log *log = registry_log(registry);
     struct due_generation due = {.id = 0};
     struct problem why = {""}, reason = {""};
+    struct set *set;
+    struct head head;
     enum status rc, failed = STATUS_OK;
 
     if (!log_begin_deleting(log))
         return false;
     while (!(rc = log_due(log, &due, &reason))) {
-        if (is_served(registry, &due))
+        /* In a cluster this broker serves it as long as it has not built the
+         * current one. */
+        set = registry_find(registry, slice_of(due.name), &head);
+        if (set && due.number < head.generations[due.kind].current.number &&
+            generation_last_here(set, due.kind, &head) == due.number)
             continue;
         rc = sweep_generation(registry, &due, &reason);
         if (rc != STATUS_IO)

@@ -238,23 +238,6 @@ struct header {
     uint32_t crc;
 };
 
-static enum status
-read_at(int fd, void *to, size_t size, uint64_t at)
-{
-    size_t got = 0;
-
-    while (got < size) {
-        ssize_t n = pread(fd, (char *)to + got, size - got, (off_t)(at + got));
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return STATUS_IO;
-        got += (size_t)n;
-    }
-    return STATUS_OK;
-}
-
 /* True if the blocks are in order and within the file. */
 static bool
 blocks_are_sound(const struct header *h)
@@ -276,8 +259,9 @@ read_header(int fd, struct header *h, struct problem *why)
     off_t size = lseek(fd, 0, SEEK_END);
 
     if (size < (off_t)(HEADER_SIZE + TRAILER_SIZE) ||
-        read_at(fd, header, sizeof(header), 0) ||
-        read_at(fd, trailer, sizeof(trailer), (uint64_t)size - TRAILER_SIZE) ||
+        !file_read_at(fd, header, sizeof(header), 0) ||
+        !file_read_at(fd, trailer, sizeof(trailer),
+                      (uint64_t)size - TRAILER_SIZE) ||
         memcmp(header, "\x1f\x8b\x08\x04", 4) || memcmp(header + 12, "td", 2) ||
         get_number(header + 10, 2) != HEADER_SIZE - 12 ||
         get_number(header + 16, 4) != VERSION)
@@ -356,7 +340,7 @@ inflate_some(struct zbody *b, size_t *size)
             size_t n = end - b->at < sizeof(b->in) ? (size_t)(end - b->at)
                                                    : sizeof(b->in);
 
-            if (read_at(b->fd, b->in, n, b->at))
+            if (!file_read_at(b->fd, b->in, n, b->at))
                 return STATUS_IO;
             b->at += n;
             b->z.next_in = b->in;

@@ -216,16 +216,9 @@ check_member(const struct zip_writer *p, bool is_done, struct problem *why)
 }
 
 static void
-close_source(struct zip_writer *p)
-{
-    file_close(&p->source_fd);
-    p->source_fd = -1;
-}
-
-static void
 package_free(struct zip_writer *p)
 {
-    close_source(p);
+    file_close(&p->source_fd);
     problem_set(&p->failure, "it is over"); /* drops the end */
     if (p->archive)
         archive_write_free(p->archive);
@@ -357,26 +350,6 @@ zip_writer_take(struct zip_writer *p, const struct zip_writer_member *member,
     return STATUS_OK;
 }
 
-static enum status
-copy_piece(struct zip_writer *p, struct problem *why)
-{
-    size_t wanted = p->left < PIECE_BYTES ? (size_t)p->left : PIECE_BYTES;
-    ssize_t n;
-
-    do
-        n = read(p->source_fd, p->piece, wanted);
-    while (n < 0 && errno == EINTR);
-    if (n < 0)
-        return problem_errno(why, "cannot read the content for", p->member);
-    if (n == 0)
-        return problem(why, STATUS_INVALID,
-                       "the content for %s ends %" PRIu64 " bytes too early",
-                       p->member, p->left);
-    if (!EVP_DigestUpdate(p->source_sha256, p->piece, (size_t)n))
-        return problem_memory(why);
-    return zip_writer_add(p, (struct slice){p->piece, (size_t)n}, why);
-}
-
 /* Checks length and SHA-256 of the copied member. */
 static enum status
 check_source(struct zip_writer *p, struct problem *why)
@@ -408,11 +381,26 @@ zip_writer_copy(struct zip_writer *p, bool *is_over, struct problem *why)
     uint64_t most = p->left > COPY_BYTES ? p->left - COPY_BYTES : 0;
     enum status rc = STATUS_OK;
 
-    while (!rc && p->left > most)
-        rc = copy_piece(p, why);
+    while (!rc && p->left > most) {
+        size_t wanted = p->left < PIECE_BYTES ? (size_t)p->left : PIECE_BYTES;
+        ssize_t n = read(p->source_fd, p->piece, wanted);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            rc = problem_errno(why, "cannot read the content for", p->member);
+        else if (n == 0)
+            rc = problem(why, STATUS_INVALID,
+                         "the content for %s ends %" PRIu64 " bytes too early",
+                         p->member, p->left);
+        else if (!EVP_DigestUpdate(p->source_sha256, p->piece, (size_t)n))
+            rc = problem_memory(why);
+        else
+            rc = zip_writer_add(p, (struct slice){p->piece, (size_t)n}, why);
+    }
     if (!rc && p->left == 0) {
         rc = check_source(p, why);
-        close_source(p);
+        file_close(&p->source_fd);
     }
     if (!rc && p->length - p->synced >= SYNC_BYTES) {
         fdatasync(p->file.fd); /* fsync reports a failure */
