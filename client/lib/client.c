@@ -220,11 +220,10 @@ td_open(void)
         client->loop = handle_loop_new(client->stop_fd);
     if (client->loop) {
         client->web = curl_loop_new(client);
-        client->sockets = lws_loop_new(client);
         client->places = host_places_new(client->loop);
     }
     client->reach = address_policy_new();
-    if (!client->web || !client->sockets || !client->places || !client->reach) {
+    if (!client->web || !client->places || !client->reach) {
         td_close(client);
         return NULL;
     }

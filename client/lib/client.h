@@ -21,7 +21,7 @@ struct td_client {
     int stop_fd;
     struct handle_loop *loop;
     struct curl_loop *web;    /* fetch.c's: connections, exchanges under way */
-    struct lws_loop *sockets; /* WebSockets */
+    struct lws_loop *sockets; /* WebSockets; NULL: there was none yet */
     struct host_places *places; /* of those exchanges at their hosts */
     struct servers servers;     /* tokens, headers and certificates of each */
     struct address_policy

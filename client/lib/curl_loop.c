@@ -276,28 +276,36 @@ curl_loop_proxy(const char *scheme, const char *host)
 /* Addresses */
 
 bool
+curl_loop_url_part(CURLU *url, CURLUPart what, unsigned flags, char *to,
+                   size_t size)
+{
+    char *part = NULL;
+    size_t n, is_ipv6;
+    bool fits;
+
+    if (curl_url_get(url, what, &part, flags))
+        return false;
+    n = strlen(part);
+    is_ipv6 = what == CURLUPART_HOST && part[0] == '[' && part[n - 1] == ']';
+    n -= 2 * is_ipv6;
+    fits = n < size;
+    if (fits)
+        snprintf(to, size, "%.*s", (int)n, part + is_ipv6);
+    curl_free(part);
+    return fits;
+}
+
+bool
 curl_loop_read_url(const char *url, char scheme[CURL_LOOP_SCHEME_SIZE],
                    char host[CURL_LOOP_HOST_SIZE])
 {
     CURLU *parts = curl_url();
-    char *part = NULL;
-    bool is_url = parts && !curl_url_set(parts, CURLUPART_URL, url, 0) &&
-                  !curl_url_get(parts, CURLUPART_SCHEME, &part, 0) &&
-                  snprintf(scheme, CURL_LOOP_SCHEME_SIZE, "%s", part) <
-                      CURL_LOOP_SCHEME_SIZE;
+    bool is_url =
+        parts && !curl_url_set(parts, CURLUPART_URL, url, 0) &&
+        curl_loop_url_part(parts, CURLUPART_SCHEME, 0, scheme,
+                           CURL_LOOP_SCHEME_SIZE) &&
+        curl_loop_url_part(parts, CURLUPART_HOST, 0, host, CURL_LOOP_HOST_SIZE);
 
-    curl_free(part);
-    part = NULL;
-    is_url = is_url && !curl_url_get(parts, CURLUPART_HOST, &part, 0);
-    if (is_url) {
-        size_t size = strlen(part);
-        bool is_ipv6 = part[0] == '[' && part[size - 1] == ']';
-
-        is_url = snprintf(host, CURL_LOOP_HOST_SIZE, "%.*s",
-                          (int)(size - 2 * is_ipv6),
-                          part + is_ipv6) < CURL_LOOP_HOST_SIZE;
-    }
-    curl_free(part);
     curl_url_cleanup(parts);
     return is_url;
 }

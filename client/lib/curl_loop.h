@@ -73,6 +73,11 @@ const char *curl_loop_reason(struct curl_loop_transfer *transfer,
 bool curl_loop_read_url(const char *url, char scheme[CURL_LOOP_SCHEME_SIZE],
                         char host[CURL_LOOP_HOST_SIZE]);
 
+/* Copies a part of a URL, of an IPv6 address without the brackets. False: it
+ * has none, or one too long for `to`. */
+bool curl_loop_url_part(CURLU *url, CURLUPart what, unsigned flags, char *to,
+                        size_t size);
+
 /* The proxy that the environment names for a URL with that scheme and host (an
  * IPv6 address without its brackets); NULL: none. As libcurl reads it:
  * http_proxy (in lower case alone: a web server gives its CGI programs

@@ -68,22 +68,9 @@ struct vhost {
 
 struct lws_loop {
     struct td_client *client;
-    struct lws_context *context; /* NULL: no WebSocket yet */
+    struct lws_context *context; /* NULL: it could not be made */
     struct vhost *vhosts;
     struct inflater *inflater; /* NULL: no deflated message yet */
-};
-
-/* A URL, taken apart, and the way to it. */
-struct lws_target {
-    bool is_tls;
-    char *path;                     /* with the query */
-    char host[CURL_LOOP_HOST_SIZE]; /* IPv6 without brackets */
-    char port[8];
-    char proxy_login[100];                /* "user:password@"; or "" */
-    char proxy_host[CURL_LOOP_HOST_SIZE]; /* ""; none */
-    char proxy_port[8];
-    struct curl_slist *headers;
-    struct vhost *vhost;
 };
 
 /* A look-up may outlive its link. */
@@ -146,16 +133,6 @@ static const struct lws_extension extensions[] = {
 
 /* Life cycle */
 
-struct lws_loop *
-lws_loop_new(struct td_client *client)
-{
-    struct lws_loop *web = calloc(1, sizeof(*web));
-
-    if (web)
-        web->client = client;
-    return web;
-}
-
 static void
 free_vhost(struct vhost *vhost)
 {
@@ -195,19 +172,19 @@ lws_loop_inflater(struct lws_loop *web)
     return web->inflater;
 }
 
-/* One at a time in a process, because of SIGPIPE. */
+/* Makes the loop of the client's WebSockets for the first one. One at a time in
+ * a process, because of SIGPIPE. False: no memory. */
 static bool
-open_context(struct lws_loop *web)
+open_context(struct td_client *client)
 {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-    void *loops[] = {loop_uv(handle_loop_base(web->client->loop))};
-    const struct lws_context_creation_info info = {
+    void *loops[] = {loop_uv(handle_loop_base(client->loop))};
+    struct lws_context_creation_info info = {
         .port = CONTEXT_PORT_NO_LISTEN,
         .options = LWS_SERVER_OPTION_LIBUV | LWS_SERVER_OPTION_EXPLICIT_VHOSTS,
         .foreign_loops = loops,
         .gid = (gid_t)-1,
         .uid = (uid_t)-1,
-        .user = web,
         .pt_serv_buf_size = BUFFER_SIZE,
         .fd_limit_per_thread = CONNECTIONS_MAX,
         .max_http_header_data2 = HEAD_MAX,
@@ -215,14 +192,18 @@ open_context(struct lws_loop *web)
     };
     struct sigaction before;
 
-    if (web->context)
-        return true;
+    if (!client->sockets)
+        client->sockets = calloc(1, sizeof(*client->sockets));
+    if (!client->sockets || client->sockets->context)
+        return client->sockets;
+    client->sockets->client = client;
+    info.user = client->sockets;
     pthread_mutex_lock(&mutex);
     sigaction(SIGPIPE, NULL, &before);
-    web->context = lws_create_context(&info);
+    client->sockets->context = lws_create_context(&info);
     sigaction(SIGPIPE, &before, NULL);
     pthread_mutex_unlock(&mutex);
-    return web->context != NULL;
+    return client->sockets->context;
 }
 
 /* TLS */
@@ -322,7 +303,7 @@ open_vhost(struct lws_loop *web, const char *key,
 static bool
 find_vhost(struct lws_link *link, struct problem *why)
 {
-    struct lws_target *target = link->target;
+    struct lws_target *target = &link->target;
     const struct server *server =
         servers_find(&link->client->servers, link->url);
     struct buf key;
@@ -336,7 +317,7 @@ find_vhost(struct lws_link *link, struct problem *why)
         add_file(&key, server ? server->key : NULL);
     }
     BUF_ADD(&key, "\0");
-    if (key.failed || !open_context(link->client->sockets))
+    if (key.failed || !open_context(link->client))
         problem_memory(why);
     else
         target->vhost =
@@ -347,20 +328,6 @@ find_vhost(struct lws_link *link, struct problem *why)
 
 /* URLs */
 
-/* Copies a part of a URL. False: it has none, or too long a one. */
-static bool
-take_part(CURLU *parts, CURLUPart what, unsigned flags, char *to, size_t size)
-{
-    char *part = NULL;
-    bool is_there =
-        !curl_url_get(parts, what, &part, flags) && strlen(part) < size;
-
-    if (is_there)
-        strcpy(to, part);
-    curl_free(part);
-    return is_there;
-}
-
 /* Reads the proxy of the environment. False: it is one that the library does
  * not know. */
 static bool
@@ -368,27 +335,27 @@ read_proxy(struct lws_target *target)
 {
     const char *text =
         curl_loop_proxy(target->is_tls ? "https" : "http", target->host);
-    char scheme[CURL_LOOP_SCHEME_SIZE], user[40] = "", password[40] = "", *url;
+    char scheme[CURL_LOOP_SCHEME_SIZE], user[40] = "", password[40] = "";
     CURLU *parts = text ? curl_url() : NULL;
     bool is_good =
         parts &&
         !curl_url_set(parts, CURLUPART_URL, text,
                       CURLU_GUESS_SCHEME | CURLU_NON_SUPPORT_SCHEME) &&
-        !curl_url_get(parts, CURLUPART_URL, &url, 0);
+        curl_loop_url_part(parts, CURLUPART_SCHEME, 0, scheme,
+                           sizeof(scheme)) &&
+        !strcmp(scheme, "http") &&
+        curl_loop_url_part(parts, CURLUPART_HOST, 0, target->proxy_host,
+                           sizeof(target->proxy_host));
 
-    if (is_good) {
-        is_good = curl_loop_read_url(url, scheme, target->proxy_host) &&
-                  !strcmp(scheme, "http");
-        curl_free(url);
-    }
-    if (is_good && !take_part(parts, CURLUPART_PORT, 0, target->proxy_port,
-                              sizeof(target->proxy_port)))
+    if (is_good &&
+        !curl_loop_url_part(parts, CURLUPART_PORT, 0, target->proxy_port,
+                            sizeof(target->proxy_port)))
         strcpy(target->proxy_port, "1080"); /* as libcurl does */
     if (is_good && strchr(text, '@'))
-        is_good = take_part(parts, CURLUPART_USER, CURLU_URLDECODE, user,
-                            sizeof(user)) &&
-                  take_part(parts, CURLUPART_PASSWORD, CURLU_URLDECODE,
-                            password, sizeof(password)) &&
+        is_good = curl_loop_url_part(parts, CURLUPART_USER, CURLU_URLDECODE,
+                                     user, sizeof(user)) &&
+                  curl_loop_url_part(parts, CURLUPART_PASSWORD, CURLU_URLDECODE,
+                                     password, sizeof(password)) &&
                   !strchr(user, '@') && !strchr(password, '@');
     if (is_good && user[0])
         snprintf(target->proxy_login, sizeof(target->proxy_login), "%s:%s@",
@@ -412,10 +379,13 @@ read_url(struct lws_link *link, struct lws_target *target, struct problem *why)
         rc = problem(why, STATUS_UNSUPPORTED,
                      "the URL is too long for a WebSocket");
     else if (curl_url_set(parts, CURLUPART_URL, link->url, 0) ||
-             !curl_loop_read_url(link->url, scheme, target->host) ||
-             !take_part(parts, CURLUPART_PORT, CURLU_DEFAULT_PORT, target->port,
-                        sizeof(target->port)) ||
-             !take_part(parts, CURLUPART_PATH, 0, path, sizeof(path)))
+             !curl_loop_url_part(parts, CURLUPART_SCHEME, 0, scheme,
+                                 sizeof(scheme)) ||
+             !curl_loop_url_part(parts, CURLUPART_HOST, 0, target->host,
+                                 sizeof(target->host)) ||
+             !curl_loop_url_part(parts, CURLUPART_PORT, CURLU_DEFAULT_PORT,
+                                 target->port, sizeof(target->port)) ||
+             !curl_loop_url_part(parts, CURLUPART_PATH, 0, path, sizeof(path)))
         rc = problem(why, STATUS_MALFORMED, "no URL of a stream: %.200s",
                      link->url);
     else if (strlen(target->host) >= HOST_MAX)
@@ -425,7 +395,8 @@ read_url(struct lws_link *link, struct lws_target *target, struct problem *why)
         goto out;
     target->is_tls = !strcmp(scheme, "https");
     is_ipv6 = strchr(target->host, ':') != NULL;
-    has_query = take_part(parts, CURLUPART_QUERY, 0, query, sizeof(query));
+    has_query =
+        curl_loop_url_part(parts, CURLUPART_QUERY, 0, query, sizeof(query));
     has_port = strcmp(target->port, target->is_tls ? "443" : "80") != 0;
     if (asprintf(&target->path, "%s%s%s", path, has_query ? "?" : "", query) <
             0 ||
@@ -486,7 +457,7 @@ static bool
 connect_to(struct lws_link *link, const struct addrinfo *to)
 {
     static const lws_retry_bo_t no_pings;
-    struct lws_target *target = link->target;
+    struct lws_target *target = &link->target;
     char address[NI_MAXHOST], text[NI_MAXHOST + 200];
     bool is_ipv6 = strchr(target->host, ':') != NULL;
     struct lws_client_connect_info info = {
@@ -578,7 +549,7 @@ static bool
 begin_look_up(struct lws_link *link)
 {
     static const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-    const struct lws_target *target = link->target;
+    const struct lws_target *target = &link->target;
     bool is_proxied = target->proxy_host[0] != '\0';
     struct look_up *look_up = calloc(1, sizeof(*look_up));
 
@@ -602,14 +573,13 @@ begin_look_up(struct lws_link *link)
 bool
 lws_loop_open(struct lws_link *link, struct td_client *client)
 {
-    struct lws_target *target = calloc(1, sizeof(*target));
+    struct lws_target *target = &link->target;
     struct problem why = {.rc = STATUS_OK};
     unsigned version;
 
     link->client = client;
-    link->target = target;
     link->timer = timer_new(client->loop, on_timer, link);
-    if (!target || !link->timer)
+    if (!link->timer)
         return false;
     if (read_url(link, target, &why) || !find_vhost(link, &why)) {
         fail_address(link, why.rc, "%s", why.text);
@@ -625,8 +595,6 @@ lws_loop_open(struct lws_link *link, struct td_client *client)
 void
 lws_loop_close(struct lws_link *link)
 {
-    struct lws_target *target = link->target;
-
     drop_socket(link);
     timer_free(link->timer);
     if (link->look_up) {
@@ -635,17 +603,9 @@ lws_loop_close(struct lws_link *link)
     }
     if (link->addresses)
         uv_freeaddrinfo(link->addresses);
-    if (target) {
-        curl_slist_free_all(target->headers);
-        free(target->path);
-    }
-    free(target);
+    curl_slist_free_all(link->target.headers);
+    free(link->target.path);
     free(link->authority);
-    link->timer = NULL;
-    link->target = NULL;
-    link->look_up = NULL;
-    link->addresses = NULL;
-    link->authority = NULL;
 }
 
 /* Callbacks of the library */
@@ -656,7 +616,7 @@ add_headers(struct lws_link *link, char **at, size_t room)
 {
     static const char first[] =
         "User-Agent: libtidings/" TIDINGS_VERSION "\r\n";
-    const struct curl_slist *line = link->target->headers;
+    const struct curl_slist *line = link->target.headers;
     size_t size = sizeof(first) - 1;
 
     if (!address_policy_may_send(&link->check, link->current->ai_addr)) {
@@ -673,7 +633,7 @@ add_headers(struct lws_link *link, char **at, size_t room)
         return -1;
     }
     *at = stpcpy(*at, first);
-    for (line = link->target->headers; line; line = line->next)
+    for (line = link->target.headers; line; line = line->next)
         *at = stpcpy(stpcpy(*at, line->data), "\r\n");
     link->is_asked = true;
     timer_stop(link->timer);

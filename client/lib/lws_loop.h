@@ -26,10 +26,21 @@
 struct inflater;
 struct lws_loop;
 
-struct lws_loop *lws_loop_new(struct td_client *client); /* NULL: no memory */
-
 /* Close all links before. Turns the loop. NULL is allowed. */
 void lws_loop_free(struct lws_loop *web);
+
+/* A URL, taken apart, and the way to it. */
+struct lws_target {
+    bool is_tls;
+    char *path;                     /* with the query */
+    char host[CURL_LOOP_HOST_SIZE]; /* IPv6 without brackets */
+    char port[8];
+    char proxy_login[100];                /* "user:password@"; or "" */
+    char proxy_host[CURL_LOOP_HOST_SIZE]; /* ""; none */
+    char proxy_port[8];
+    struct curl_slist *headers;
+    struct vhost *vhost;
+};
 
 /* A connection; a member of its owner's struct, zero at first. */
 struct lws_link {
@@ -59,7 +70,7 @@ struct lws_link {
 
     /* lws_loop.c's */
     struct td_client *client;
-    struct lws_target *target;
+    struct lws_target target;
     struct look_up *look_up; /* under way */
     struct addrinfo *addresses, *next, *current;
     struct timer *timer;
