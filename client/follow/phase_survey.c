@@ -111,17 +111,18 @@ is_settled(struct td_follower *f)
 
 /* Differences */
 
-static bool
-add_change(const struct document_entry *entry, void *user)
+static enum status
+add_change(const struct document_entry *entry, const struct document_head *head,
+           void *user)
 {
     struct td_follower *f = user;
     const struct source_position after = place_at(f, entry->change.seq);
 
-    if (deliver_add(f, entry, &after, NULL)) {
-        problem_memory(&f->lists.end);
-        return false;
-    }
-    return !change_batch_is_full(&f->delivery.batch);
+    (void)head;
+    if (deliver_add(f, entry, &after, NULL))
+        return STATUS_MEMORY;
+    return change_batch_is_full(&f->delivery.batch) ? STATUS_STOPPED
+                                                    : STATUS_OK;
 }
 
 /* The list */
@@ -278,17 +279,15 @@ phase_survey_read(struct td_follower *f, struct baseline_plan *plan,
 static bool
 continue_survey(struct td_follower *f)
 {
+    static const struct document_events events = {.on_entry = add_change};
     struct baseline_plan plan = {
         .listing = f->survey.listing, .is_partial = true, .on_anew = on_anew};
 
     if (!f->is_paused && !f->survey.is_taking && !f->delivery.has_batch) {
         /* Adds the next differences, if there are any. */
-        problem_clear(&f->lists.end);
         if (!survey_changes(f->survey.listing, f->place.order.at.seq,
-                            BATCH_ENTRIES, add_change, f))
+                            BATCH_ENTRIES, &events, f))
             return failed_listing(f);
-        if (f->lists.end.rc)
-            return follower_end(f, &f->lists.end);
     }
     if (!f->is_paused && f->delivery.has_batch) {
         if (!deliver_batch(f))

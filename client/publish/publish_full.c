@@ -157,13 +157,16 @@ end_list(struct gather *g, const struct list_report *report)
                                list_report_n(report, LIST_LEFT_OUT)));
 }
 
-static bool
-write_listed(const struct document_entry *entry, void *user)
+static enum status
+write_listed(const struct document_entry *entry,
+             const struct document_head *head, void *user)
 {
     struct gather *g = user;
 
+    (void)head;
     g->last = entry->change.seq;
-    return !write_resource(&entry->change, g, &g->why);
+    return write_resource(&entry->change, g, &g->why) ? STATUS_STOPPED
+                                                      : STATUS_OK;
 }
 
 /* A list at a URL */
@@ -399,6 +402,7 @@ read_file(struct gather *g, const char *path)
 static enum status
 gather(struct gather *g, const char *from)
 {
+    static const struct document_events events = {.on_entry = write_listed};
     const struct survey_guard none = {.max_percent = -1};
     enum status rc;
 
@@ -410,7 +414,7 @@ gather(struct gather *g, const char *from)
         has_listed(g, survey_compare(g->listing, &none)))
         while (!g->why.rc && g->last < survey_extent(g->listing)->last)
             has_listed(g, survey_changes(g->listing, g->last, REPORT_EVERY,
-                                         write_listed, g));
+                                         &events, g));
     if (!rc && !g->why.rc)
         flush_piece(g, &g->why);
     if (g->why.rc)

@@ -605,21 +605,6 @@ survey_clear(struct survey *l)
 
 /* Differences */
 
-struct handing {
-    survey_change_fn *on_change;
-    void *user;
-};
-
-static enum status
-on_entry(const struct document_entry *entry, const struct document_head *head,
-         void *user)
-{
-    const struct handing *h = user;
-
-    (void)head;
-    return h->on_change(entry, h->user) ? STATUS_OK : STATUS_STOPPED;
-}
-
 /* Feeds a difference to the reader, as an entry of a Change List. */
 static enum status
 feed_change(struct survey *l, struct document *document, uint64_t seq,
@@ -640,11 +625,9 @@ feed_change(struct survey *l, struct document *document, uint64_t seq,
 
 bool
 survey_changes(struct survey *l, uint64_t after, unsigned n_most,
-               survey_change_fn *on_change, void *user)
+               const struct document_events *events, void *user)
 {
-    static const struct document_events events = {.on_entry = on_entry};
-    struct handing handing = {on_change, user};
-    struct document *document = document_new("", &events, &handing);
+    struct document *document = document_new("", events, user);
     struct db_rows rows =
         DB_SELECT(&l->db, NULL, &l->why,
                   "SELECT seq, when_us, hole, fragment FROM change"

@@ -158,11 +158,9 @@ bool survey_resources_agree(const struct survey_resource *had,
 
 /* Differences */
 
-/* One of them, with its kind, its event time (when it was found) and its seq.
- * Lent until it returns. False: that is enough. It must not close the survey.
+/* Hands those after `after` over, in order, at most `n_most`, as the entries of
+ * a document: with their kinds, event times (when they were found) and seqs.
+ * STATUS_STOPPED from on_entry: that is enough. It must not close the survey.
  */
-typedef bool survey_change_fn(const struct document_entry *entry, void *user);
-
-/* Those after `after`, in order, at most `n_most`. */
 bool survey_changes(struct survey *survey, uint64_t after, unsigned n_most,
-                    survey_change_fn *on_change, void *user);
+                    const struct document_events *events, void *user);

@@ -157,11 +157,13 @@ same(struct stage *s, const char *url, const char *version)
         assert_true(survey_document_same(s->survey));
 }
 
-static bool
-on_change(const struct document_entry *entry, void *user)
+static enum status
+on_change(const struct document_entry *entry, const struct document_head *head,
+          void *user)
 {
     struct stage *s = user;
 
+    (void)head;
     assert_true(entry->has_kind);
     assert_true(entry->when_us >= s->when_us);
     s->when_us = entry->when_us;
@@ -169,15 +171,17 @@ on_change(const struct document_entry *entry, void *user)
                    change_kind_name(entry->change.kind),
                    (int)entry->change.loc.size - 13,
                    entry->change.loc.data + 13);
-    return true;
+    return STATUS_OK;
 }
 
 static void
 assert_changes(struct stage *s, uint64_t after, const char *expected)
 {
+    static const struct document_events events = {.on_entry = on_change};
+
     buf_clear(&s->told);
     s->when_us = 0;
-    assert_true(survey_changes(s->survey, after, 1000, on_change, s));
+    assert_true(survey_changes(s->survey, after, 1000, &events, s));
     BUF_ADD(&s->told, "\0");
     assert_string_equal(s->told.data, expected);
 }
