@@ -208,7 +208,7 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
         return false;
     }
     if (r->held.size > HELD_MOST) {
-        fetch_pause(r->fetch);
+        fetch_hold(r->fetch, true);
         r->is_web_paused = true;
     }
     timer_start(r->turn, 0);
@@ -315,7 +315,7 @@ on_turn(void *user)
         }
         if (r->is_web_paused) {
             r->is_web_paused = false;
-            fetch_resume(r->fetch);
+            fetch_hold(r->fetch, false);
         }
         return;
     }

@@ -124,32 +124,6 @@ copy_duplicates(struct download_job *job, const struct want *want,
     return true;
 }
 
-/* Copies a want into a job, in no queue. NULL: no memory. */
-static struct download_job *
-download_job_new(const struct want *want)
-{
-    struct download_job *job = calloc(1, sizeof(*job));
-
-    if (!job)
-        return NULL;
-    list_init(&job->node);
-    list_init(&job->over);
-    job->id = want->id;
-    problem_clear(&job->why);
-    job->file = strdup(want->file);
-    job->encoding = slice_dup(want->encoding);
-    /* mirrors first, where a mirror cannot send the wrong bytes. */
-    if (copy_duplicates(job, want, true)) {
-        job->loc = job->n_links++;
-        if (copy_link(&job->links[job->loc], want->loc, want->hash,
-                      want->length) &&
-            copy_duplicates(job, want, false) && job->file && job->encoding)
-            return job;
-    }
-    download_job_free(job);
-    return NULL;
-}
-
 #define PER_HOST 4
 #define TOTAL    32
 #define ATTEMPTS 5
@@ -491,13 +465,29 @@ enum status
 downloads_add(struct downloads *downloads, const struct want *want)
 {
     struct download_job *job;
+    bool is_copied;
 
     if (!downloads_room(downloads) ||
         downloads_is_full_for(downloads, want->loc))
         return STATUS_UNREACHABLE;
-    job = download_job_new(want);
+    job = calloc(1, sizeof(*job));
     if (!job)
         return STATUS_MEMORY;
+    list_init(&job->node);
+    list_init(&job->over);
+    job->id = want->id;
+    job->file = strdup(want->file);
+    job->encoding = slice_dup(want->encoding);
+    /* mirrors first, where a mirror cannot send the wrong bytes. */
+    is_copied = copy_duplicates(job, want, true);
+    job->loc = job->n_links++;
+    if (!is_copied || !job->file || !job->encoding ||
+        !copy_link(&job->links[job->loc], want->loc, want->hash,
+                   want->length) ||
+        !copy_duplicates(job, want, false)) {
+        download_job_free(job);
+        return STATUS_MEMORY;
+    }
     job->downloads = downloads;
     job->pause_ms = downloads->limits.pause_ms;
     list_prepend(&downloads->all, &job->node);

@@ -140,9 +140,10 @@ struct member {
 };
 
 struct zip_reader {
-    int dir_fd; /* the caller's */
-    char *name; /* of its file */
-    locale_t locale;
+    int dir_fd;      /* the caller's */
+    char *name;      /* of its file */
+    locale_t locale; /* for uselocale around each zip_...: names in UTF-8; 0:
+                        the thread's */
     struct arena texts;
 
     struct member *members; /* in the order of the archive */
@@ -170,21 +171,6 @@ file_name(char name[ZIP_READER_NAME_SIZE], const struct zip_reader *package,
 {
     snprintf(name, ZIP_READER_NAME_SIZE, "m%zu",
              (size_t)(member - package->members));
-}
-
-/* libarchive converts names with the locale of the thread. Every function that
- * calls zip_... does so between these two, so that names are in UTF-8. */
-static locale_t
-enter_locale(const struct zip_reader *package)
-{
-    return package->locale ? uselocale(package->locale) : (locale_t)0;
-}
-
-static void
-leave_locale(locale_t before)
-{
-    if (before)
-        uselocale(before);
 }
 
 /* Names the package in a problem of the reader. */
@@ -353,9 +339,9 @@ zip_reader_open(struct zip_reader **package, int dir_fd, const char *name,
         goto out;
     }
     p->locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
-    before = enter_locale(p);
+    before = uselocale(p->locale);
     rc = list_members(p, why);
-    leave_locale(before);
+    uselocale(before);
 
 out:
     if (rc)
@@ -416,7 +402,7 @@ enum status
 zip_reader_manifest(struct zip_reader *package, struct slice *piece,
                     struct problem *why)
 {
-    locale_t before = enter_locale(package);
+    locale_t before = uselocale(package->locale);
     struct archive_entry *entry;
     enum status rc = go_to_member(package, &package->reading, package->manifest,
                                   &entry, why);
@@ -430,7 +416,7 @@ zip_reader_manifest(struct zip_reader *package, struct slice *piece,
     }
     if (rc || piece->size == 0)
         zip_close(&package->reading);
-    leave_locale(before);
+    uselocale(before);
     return rc;
 }
 
@@ -612,7 +598,7 @@ enum status
 zip_reader_take(struct zip_reader *package, bool *is_over,
                 char name[ZIP_READER_NAME_SIZE], struct problem *why)
 {
-    locale_t before = enter_locale(package);
+    locale_t before = uselocale(package->locale);
     struct member *m = package->wanted;
     enum status rc = STATUS_OK;
     char chunk[CHUNK_SIZE];
@@ -626,7 +612,7 @@ zip_reader_take(struct zip_reader *package, bool *is_over,
             rc = go_to_next(package, why);
         sum += n + 64; /* headers take time as well */
     }
-    leave_locale(before);
+    uselocale(before);
     if (rc || m->state == MEMBER_EXPECTED)
         return rc;
     *is_over = true;

@@ -102,19 +102,3 @@ broker_message_read(struct broker_message *in, struct slice text,
         return STATUS_OK;
     return STATUS_MALFORMED;
 }
-
-struct slice
-broker_message_fragment(const struct broker_message *in, size_t i)
-{
-    return (struct slice){in->changes[i].text, in->changes[i].text_size + 1};
-}
-
-void
-broker_message_terminate(struct broker_message *in, size_t first)
-{
-    for (size_t i = first; i < in->n_changes; i++) {
-        char *text = (char *)in->changes[i].text;
-
-        text[in->changes[i].text_size] = '\0';
-    }
-}

@@ -16,7 +16,9 @@ struct broker_message {
     struct input_reader *reader;
     struct coverage coverage;
     size_t n_changes;
-    struct td_change *changes; /* text points into the message */
+    struct td_change *changes; /* text points into the message, and is not
+                                  terminated. In XML the log's digest covers
+                                  it and the byte after it */
     struct changes memory;     /* memory of the changes */
 };
 
@@ -29,10 +31,3 @@ void broker_message_fini(struct broker_message *in);
  * `why` says more. STATUS_MEMORY. */
 enum status broker_message_read(struct broker_message *in, struct slice text,
                                 struct problem *why);
-
-/* The bytes of change `i` that the log's digest covers, in XML. */
-struct slice broker_message_fragment(const struct broker_message *in, size_t i);
-
-/* Terminates the texts of the changes from `first` on. That overwrites the byte
- * after each, which only broker_message_fragment needs. */
-void broker_message_terminate(struct broker_message *in, size_t first);

@@ -68,14 +68,6 @@ add_time(struct changes *changes, int64_t us, bool is_event)
     return add_text(changes, (struct slice){text, size});
 }
 
-static struct td_change *
-last_of(struct changes *changes)
-{
-    void *end = changes->list.data + changes->list.size;
-
-    return (struct td_change *)end - 1;
-}
-
 /* True if memory ran out: then the changes are incomplete. */
 static bool
 is_failed(const struct changes *changes)
@@ -120,7 +112,11 @@ changes_add(struct changes *changes, const struct change *change)
 
         buf_add(&changes->links, &link_copy, sizeof(link_copy));
     }
-    return is_failed(changes) ? NULL : last_of(changes);
+    return is_failed(changes)
+               ? NULL
+               : (struct td_change *)(void *)(changes->list.data +
+                                              changes->list.size) -
+                     1;
 }
 
 struct td_change *
@@ -158,12 +154,6 @@ change_batch_fini(struct change_batch *batch)
 {
     changes_fini(&batch->changes);
     buf_fini(&batch->line);
-}
-
-void
-change_batch_clear(struct change_batch *batch)
-{
-    changes_clear(&batch->changes);
 }
 
 /* Writes the entry's XML after the fragment in `line`: with the stamps that it

@@ -58,7 +58,6 @@ struct change_batch {
 
 void change_batch_init(struct change_batch *batch, enum td_form form);
 void change_batch_fini(struct change_batch *batch);
-void change_batch_clear(struct change_batch *batch);
 
 /* Adds an entry if it passes `filter`. `is_change`: the entry is a change, with
  * a time if it has any, and an update if it names no kind; else a resource.

@@ -159,7 +159,8 @@ deliver_new(struct td_follower *f, size_t first)
         digest_write(digest, &in->coverage.digest);
         m.digest = digest;
     }
-    broker_message_terminate(in, first);
+    for (size_t i = first; i < in->n_changes; i++)
+        ((char *)in->changes[i].text)[in->changes[i].text_size] = '\0';
     message_sequence_advance(&f->place.order, in);
     f->place.has_moment = false;
     return deliver_here(f, &m);
@@ -211,9 +212,9 @@ deliver_bytes(struct td_follower *f, char *bytes, size_t size)
     if (verdict == VERDICT_GAP) { /* it waits for the entries before it */
         buf_clear(&f->gap.kept);
         buf_add(&f->gap.kept, bytes, size);
-        return f->gap.kept.failed
-                   ? follower_starve(f)
-                   : follower_fill(f, f->delivery.message.coverage.after);
+        f->gap.upto = f->delivery.message.coverage.after;
+        return f->gap.kept.failed ? follower_starve(f)
+                                  : follower_begin(f, FOLLOWER_FILLING);
     }
     return verdict == VERDICT_REPEAT || refuse_message(f, verdict, &why);
 }
@@ -250,7 +251,7 @@ deliver_collected(struct td_follower *f, struct td_message *message)
     goes_on = message->kind == TD_CHANGES ? deliver_here(f, message)
                                           : deliver(f, message);
     if (goes_on)
-        change_batch_clear(&f->delivery.batch);
+        changes_clear(&f->delivery.batch.changes);
     return goes_on;
 }
 

@@ -70,7 +70,7 @@ continue_events(void *user)
         buf_clear(&live->held);
     }
     if (!live->is_paused && live->fetch)
-        fetch_resume(live->fetch);
+        fetch_hold(live->fetch, false);
 }
 
 static bool
@@ -157,7 +157,7 @@ static void
 pause_eventsource(struct live *live)
 {
     if (live->fetch)
-        fetch_pause(live->fetch);
+        fetch_hold(live->fetch, true);
 }
 
 const struct transport transport_events = {

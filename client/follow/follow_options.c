@@ -100,10 +100,20 @@ read_filters(struct follow_options *parsed, const struct td_filter *filters,
     return STATUS_OK;
 }
 
-static enum status
-read_rest(struct follow_options *parsed, struct td_follow_options *how,
-          struct problem *why)
+enum status
+follow_options_read(struct follow_options *parsed, const char *url,
+                    struct td_follow_options *how, struct problem *why)
 {
+    enum status rc;
+
+    *parsed = (struct follow_options){.has_place = false};
+    rc = read_url(parsed, url, why);
+    if (!rc)
+        rc = read_place(parsed, how, why);
+    if (!rc)
+        rc = read_filters(parsed, how->filters, how->n_filters, why);
+    if (rc)
+        return rc;
     if (how->transports & ~(unsigned)ALL_TRANSPORTS ||
         (unsigned)how->baseline > TD_BASELINE_FIRST ||
         (unsigned)how->form > TD_XML)
@@ -124,23 +134,6 @@ read_rest(struct follow_options *parsed, struct td_follow_options *how,
         (how->listing && !parsed->listing))
         return problem_memory(why);
     return STATUS_OK;
-}
-
-enum status
-follow_options_read(struct follow_options *parsed, const char *url,
-                    struct td_follow_options *how, struct problem *why)
-{
-    enum status rc;
-
-    *parsed = (struct follow_options){.has_place = false};
-    rc = read_url(parsed, url, why);
-    if (!rc)
-        rc = read_place(parsed, how, why);
-    if (!rc)
-        rc = read_filters(parsed, how->filters, how->n_filters, why);
-    if (!rc)
-        rc = read_rest(parsed, how, why);
-    return rc;
 }
 
 void

@@ -72,7 +72,7 @@ follower_enter(struct td_follower *f, enum follower_state state)
     f->gap.has_page = false;
     f->lists.has_end = false;
     buf_fini(&f->gap.body);
-    change_batch_clear(&f->delivery.batch);
+    changes_clear(&f->delivery.batch.changes);
     f->delivery.has_batch = false;
     timer_stop(f->timer);
     f->is_due = false;
@@ -88,16 +88,16 @@ follower_hold(struct td_follower *f)
 
     if (f->live && f->connection.is_held != is_live_held) {
         f->connection.is_held = is_live_held;
-        (is_live_held ? live_pause : live_resume)(f->live);
+        live_hold(f->live, is_live_held);
     }
     if (f->is_held == is_held)
         return;
     if (f->lists_reader)
-        (is_held ? list_reader_pause : list_reader_resume)(f->lists_reader);
+        list_reader_hold(f->lists_reader, is_held);
     else if (f->page)
-        (is_held ? fetch_pause : fetch_resume)(f->page);
+        fetch_hold(f->page, is_held);
     else if (f->history)
-        (is_held ? history_pause : history_resume)(f->history);
+        history_hold(f->history, is_held);
     else if (f->baseline)
         (is_held ? baseline_pause : baseline_resume)(f->baseline);
     else
@@ -112,8 +112,9 @@ follower_begin(struct td_follower *f, enum follower_state state)
 }
 
 void
-follower_continue(struct td_follower *f)
+follower_continue(void *follower)
 {
+    struct td_follower *f = follower;
     const struct phase *phase = f->phases[f->state];
 
     if (f->is_paused)
@@ -317,15 +318,6 @@ follower_has_only_list(const struct td_follower *f)
 
     return o->resource_list && !o->change_list && !o->change_dump &&
            !o->change_list_archive && !o->memory && !o->stream && !o->events;
-}
-
-/* Gaps */
-
-bool
-follower_fill(struct td_follower *f, uint64_t upto)
-{
-    f->gap.upto = upto;
-    return follower_begin(f, FOLLOWER_FILLING);
 }
 
 /* Notes that the changes after the baseline are gone. True: it is another one

@@ -378,14 +378,11 @@ void follower_enter(struct td_follower *f, enum follower_state state);
 bool follower_begin(struct td_follower *f, enum follower_state state);
 
 /* Continues the phase of the present state, or holds or resumes the exchange
- * that is under way. */
-void follower_continue(struct td_follower *f);
+ * that is under way: a timer_fn. */
+void follower_continue(void *follower);
 
 /* Does the next step: seeks, takes a baseline, connects. False. */
 bool follower_go(struct td_follower *f);
-
-/* Fetches the entries missing before gap.kept, up to `upto`. */
-bool follower_fill(struct td_follower *f, uint64_t upto);
 
 /* Least milliseconds between the end of a baseline and the next one: a source
  * that changes its history again and again (two servers of one name) must not

@@ -24,12 +24,6 @@ close_running(void *owner)
     follower_free(owner);
 }
 
-static void
-on_timer(void *user)
-{
-    follower_continue(user);
-}
-
 enum status
 follower_new(struct td_client *client, const struct follower_plan *plan,
              struct td_follower **follower, struct problem *why)
@@ -66,7 +60,7 @@ follower_new(struct td_client *client, const struct follower_plan *plan,
         follower_set_place(f, &f->options.place);
     if (!rc && broker_message_init(&f->delivery.message, f->how.form))
         rc = problem_memory(why);
-    if (!rc && !(f->timer = timer_new(client->loop, on_timer, f)))
+    if (!rc && !(f->timer = timer_new(client->loop, follower_continue, f)))
         rc = problem_memory(why);
     if (rc) {
         follower_free(f);

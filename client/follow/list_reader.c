@@ -156,9 +156,9 @@ work_on_list(struct job *job)
     struct coming_list *list = list_entry(job, struct coming_list, job);
     struct list_reader *r = list->reader;
 
-    list->why.rc = closed_list_read(&list->list, r->parts.all[list->i].url,
-                                    buf_slice(&list->body), &list->known,
-                                    &r->is_dropped, &list->why);
+    list->why.rc =
+        closed_list_read(&list->list, r->parts.all[list->i].url,
+                         buf_slice(&list->body), &list->known, &list->why);
     buf_fini(&list->body);
 }
 
@@ -278,8 +278,10 @@ work_on_piece(struct job *job)
     while (
         !p->rc && rest.size > 0 &&
         !atomic_load_explicit(&p->reader->is_dropped, memory_order_relaxed)) {
-        struct slice fragment = closed_list_fragment(&rest);
+        size_t left = rest.size;
+        struct slice fragment = slice_take(&rest, '\n');
 
+        fragment.size = left - rest.size; /* with its newline */
         if (++seq > p->after)
             p->rc = change_batch_add_fragment(&p->batch, p->reader->filter,
                                               &p->entry, fragment);
@@ -313,7 +315,7 @@ give_pieces(struct list_reader *r)
         p->piece = piece;
         p->after = r->at.seq;
         p->is_done = false;
-        change_batch_clear(&p->batch);
+        changes_clear(&p->batch.changes);
         p->job.work = work_on_piece;
         p->job.done = on_piece_done;
         loop_work(handle_loop_base(r->client->loop), &p->job);
@@ -480,7 +482,8 @@ list_reader_start(struct td_client *client, const struct list_reader_plan *plan,
     for (size_t i = 0; i < 2; i++) {
         r->lists[i].reader = r;
         buf_init(&r->lists[i].body, 0);
-        closed_list_init(&r->lists[i].list);
+        r->lists[i].list.is_dropped = &r->is_dropped;
+        buf_init(&r->lists[i].list.text, CLOSED_LIST_MAX);
     }
     r->timer = timer_new(client->loop, on_timer, r);
     if (!r->timer ||
@@ -493,14 +496,9 @@ list_reader_start(struct td_client *client, const struct list_reader_plan *plan,
 }
 
 void
-list_reader_pause(struct list_reader *r)
+list_reader_hold(struct list_reader *r, bool is_held)
 {
-    r->is_paused = true;
-}
-
-void
-list_reader_resume(struct list_reader *r)
-{
-    r->is_paused = false;
-    timer_start(r->timer, 0);
+    r->is_paused = is_held;
+    if (!is_held)
+        timer_start(r->timer, 0);
 }

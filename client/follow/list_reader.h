@@ -57,9 +57,8 @@ struct list_reader *list_reader_start(struct td_client *client,
                                       list_reader_batch_fn *on_batch,
                                       list_reader_end_fn *on_end, void *user);
 
-/* Hands over nothing, and lets it go on. */
-void list_reader_pause(struct list_reader *reader);
-void list_reader_resume(struct list_reader *reader);
+/* Hands over nothing while it is held. */
+void list_reader_hold(struct list_reader *reader, bool is_held);
 
 /* Waits for workers, which end soon. NULL is allowed; not after on_end. */
 void list_reader_free(struct list_reader *reader);

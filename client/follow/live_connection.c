@@ -293,22 +293,14 @@ live_send(struct live *live, struct slice text)
 }
 
 void
-live_pause(struct live *live)
+live_hold(struct live *live, bool is_held)
 {
-    if (live->is_paused)
+    if (live->is_paused == is_held)
         return;
-    live->is_paused = true;
+    live->is_paused = is_held;
     wait_on(live);
-    if (live->transport->pause)
+    if (!is_held)
+        timer_start(live->again, 0);
+    else if (live->transport->pause)
         live->transport->pause(live);
-}
-
-void
-live_resume(struct live *live)
-{
-    if (!live->is_paused)
-        return;
-    live->is_paused = false;
-    wait_on(live);
-    timer_start(live->again, 0);
 }

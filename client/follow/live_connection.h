@@ -94,8 +94,8 @@ struct live_request {
 
 /* Gets a whole message; of LIVE_SHARED no bytes, for a heartbeat. It may change
  * the bytes, which stay until it returns, also if it calls live_free. False
- * ends the connection: LIVE_ENOUGH. Not called between live_pause and
- * live_resume. */
+ * ends the connection: LIVE_ENOUGH. Not called while live_hold holds
+ * it. */
 typedef bool live_message_fn(char *bytes, size_t size, void *user);
 typedef void live_end_fn(const struct live_end *end, void *user);
 
@@ -112,6 +112,5 @@ struct live *live_start(struct td_client *client,
  * does not read. */
 bool live_send(struct live *live, struct slice text);
 
-void live_pause(struct live *live); /* also from on_message */
-void live_resume(struct live *live);
+void live_hold(struct live *live, bool is_held); /* also from on_message */
 void live_free(struct live *live); /* NULL is allowed; not after on_end */

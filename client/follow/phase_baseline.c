@@ -68,17 +68,30 @@ note_comparison(struct td_follower *f)
     f->comparison.compared_ms = f->comparison.interval_ms = clock_steady_ms();
 }
 
-/* Ends the comparison: goes on at the follower's place. R-416: a list that is
- * no newer than the hole before the changes proves nothing of it. */
+/* Ends the baseline: moves to its place and goes on. A comparison goes on at
+ * the follower's place. */
 static bool
-end_comparison(struct td_follower *f)
+hand_over_end(struct td_follower *f)
 {
-    const struct source_position as_of = f->rebase.standing;
+    const struct source_position standing = f->rebase.standing;
 
+    if (!follower_report_lists(f))
+        return false;
+    if (!f->comparison.is_under_way) {
+        f->comparison.interval_ms = clock_steady_ms();
+        f->rebase.is_wanted = false;
+        f->rebase.is_rebased = true;
+        f->rebase.rebased_ms = clock_steady_ms();
+        follower_set_place(f, &standing);
+        f->lists.etag[0] = '\0';
+        return announce_end(f) && follower_rest(f, 0);
+    }
     if (!announce_end(f))
         return false;
     note_comparison(f);
-    if (as_of.is_time && as_of.time_us < f->comparison.unknown_us) {
+    /* R-416: a list that is no newer than the hole before the changes proves
+     * nothing of it. */
+    if (standing.is_time && standing.time_us < f->comparison.unknown_us) {
         if (!follower_doubt(
                 f, "there may be changes between the list of resources, which "
                    "is still older, and the first change"))
@@ -88,25 +101,6 @@ end_comparison(struct td_follower *f)
         f->comparison.unknown_us = DATETIME_NONE;
     }
     return follower_rest(f, 0);
-}
-
-/* Ends the baseline: moves to its place and goes on. */
-static bool
-hand_over_end(struct td_follower *f)
-{
-    const struct source_position place = f->rebase.standing;
-
-    if (!follower_report_lists(f))
-        return false;
-    if (f->comparison.is_under_way)
-        return end_comparison(f);
-    f->comparison.interval_ms = clock_steady_ms();
-    f->rebase.is_wanted = false;
-    f->rebase.is_rebased = true;
-    f->rebase.rebased_ms = clock_steady_ms();
-    follower_set_place(f, &place);
-    f->lists.etag[0] = '\0';
-    return announce_end(f) && follower_rest(f, 0);
 }
 
 /* Any step may pause the follower; the next call skips the finished ones. */
@@ -152,7 +146,7 @@ on_anew(const char *why, void *user)
              sizeof(f->rebase.reason), "%s", why);
     f->rebase.is_begun = false;
     f->delivery.has_batch = false;
-    change_batch_clear(&f->delivery.batch);
+    changes_clear(&f->delivery.batch.changes);
 }
 
 static void

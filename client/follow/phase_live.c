@@ -127,19 +127,6 @@ knows_start(const struct td_follower *f, struct source_position *start)
             !source_position_read(slice_of(f->offered.position), start));
 }
 
-/* True if the follower may join the shared connection. A follower that ends at
- * the head uses requests. */
-static bool
-may_share(const struct td_follower *f)
-{
-    struct source_position start = {.is_time = false};
-
-    return f->shared.stream && !f->how.until_caught_up && !f->pusher.close &&
-           f->offered.streams && f->offered.name && knows_start(f, &start) &&
-           shared_stream_takes(f->shared.stream, f->offered.streams,
-                               f->offered.name);
-}
-
 static bool
 open_connection(struct td_follower *f, unsigned transport)
 {
@@ -195,17 +182,22 @@ end_without_transport(struct td_follower *f)
 }
 
 /* To reach the head and end there, the change memory is best: it states its
- * coverage at once, even if no change passes the filters. */
+ * coverage at once, even if no change passes the filters. Else the follower
+ * joins the shared connection, if it may. */
 static unsigned
 choose_transport(const struct td_follower *f)
 {
     struct transport_choice memory = f->connection.choice;
+    struct source_position start = {.is_time = false};
 
     memory.open &= TD_LONG_POLL;
     if (f->how.until_caught_up &&
         transport_choice_choose(&memory, clock_steady_ms()))
         return TD_LONG_POLL;
-    if (may_share(f))
+    if (f->shared.stream && !f->how.until_caught_up && !f->pusher.close &&
+        f->offered.streams && f->offered.name && knows_start(f, &start) &&
+        shared_stream_takes(f->shared.stream, f->offered.streams,
+                            f->offered.name))
         return LIVE_SHARED;
     return transport_choice_choose(&f->connection.choice, clock_steady_ms());
 }

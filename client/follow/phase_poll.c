@@ -57,27 +57,6 @@ on_end(const struct problem *why, const struct source_position *upto,
     f->phases[f->state]->go_on(f);
 }
 
-/* Opens the notes of the lists read. False: the follower has ended. */
-static bool
-open_read_lists(struct td_follower *f)
-{
-    struct problem why = {.text = ""};
-    struct buf path;
-
-    if (f->lists.read || !f->place.has_moment)
-        return true;
-    buf_init(&path, SIZE_MAX / 2);
-    if (f->options.listing)
-        buf_add_format(&path, "%s-read%c", f->options.listing, '\0');
-    if (path.failed)
-        problem_memory(&why);
-    else
-        f->lists.read = read_lists_open(f->options.listing ? path.data : NULL,
-                                        f->options.url, &why);
-    buf_fini(&path);
-    return f->lists.read || follower_end(f, &why);
-}
-
 bool
 poll_lists(struct td_follower *f)
 {
@@ -89,9 +68,22 @@ poll_lists(struct td_follower *f)
                                 .is_closed = &f->lists.is_closed,
                                 .report = &f->report,
                                 .silence_s = f->options.silence_s};
+    struct problem why = {.text = ""};
+    struct buf path;
 
-    if (!open_read_lists(f))
-        return false;
+    if (!f->lists.read && f->place.has_moment) { /* opens their notes */
+        buf_init(&path, SIZE_MAX / 2);
+        if (f->options.listing)
+            buf_add_format(&path, "%s-read%c", f->options.listing, '\0');
+        if (path.failed)
+            problem_memory(&why);
+        else
+            f->lists.read = read_lists_open(
+                f->options.listing ? path.data : NULL, f->options.url, &why);
+        buf_fini(&path);
+        if (!f->lists.read)
+            return follower_end(f, &why);
+    }
     plan.lists = f->lists.read;
     if (f->state == FOLLOWER_FILLING) /* another place: read the whole list */
         f->lists.etag[0] = '\0';
@@ -189,38 +181,26 @@ continue_polling(struct td_follower *f)
     return poll_over(f);
 }
 
-/* Begins now: after the head of the set or, if the source does not state it, at
- * the end of its lists (R-414). If these say no time, that of the source's
- * answer is a hint: its clock's, not ours. */
-static void
-begin_now(struct td_follower *f)
-{
-    int64_t date_s = httpdate_read(slice_of(f->offered.date));
-    struct source_position place = {.is_time = true};
-
-    if (f->offered.position &&
-        !source_position_read(slice_of(f->offered.position), &place)) {
-        follower_set_place(f, &place);
-        return;
-    }
-    place = (struct source_position){.is_time = true, .is_end = true};
-    if (date_s >= 0) {
-        place.time_us = date_s * 1000000;
-    } else { /* our clock is better than none */
-        place.time_us = clock_now_us();
-    }
-    follower_set_place(f, &place);
-}
-
+/* Without a place it begins after the head of the set or, if the source does
+ * not state it, at the end of its lists (R-414). If these say no time, that of
+ * the source's answer is a hint: its clock's, not ours. */
 static bool
 begin_polling(struct td_follower *f)
 {
+    int64_t date_s = httpdate_read(slice_of(f->offered.date));
     struct source_position place;
 
     follower_enter(f, FOLLOWER_POLLING);
     f->connection.transport = TD_POLL;
-    if (!follower_place(f, &place))
-        begin_now(f);
+    if (!follower_place(f, &place)) {
+        if (!f->offered.position ||
+            source_position_read(slice_of(f->offered.position), &place)) {
+            /* Our clock is better than none. */
+            place = (struct source_position){.is_time = true, .is_end = true};
+            place.time_us = date_s >= 0 ? date_s * 1000000 : clock_now_us();
+        }
+        follower_set_place(f, &place);
+    }
     return poll_lists(f) && false;
 }
 

@@ -55,9 +55,6 @@
 /* Bytes of the request for a stream of events. */
 #define BODY_MAX (16 * 1024 * 1024)
 
-/* A command that asks for sets begins so. */
-#define FOLLOW "{\"follow\":["
-
 /* A set that has joined; kept when it has left. */
 struct shared_set {
     struct map_node node;
@@ -100,8 +97,7 @@ struct shared_stream {
 
 /* The transport's part of a follower's `struct live` */
 struct part {
-    struct live *live;
-    struct shared_set *set; /* NULL: it has left */
+    struct shared_set *set; /* NULL: it has left, or not joined */
 };
 
 static void connect_stream(struct shared_stream *s);
@@ -144,12 +140,14 @@ work_soon(struct shared_stream *s)
     timer_start(s->work, s->live && s->transport == TD_EVENTS ? JOIN_MS : 0);
 }
 
-/* Ends the part; its follower does not know yet. `is_asked`: the broker still
+/* Ends a follower's part; it does not know yet. `is_asked`: the broker still
  * sends messages of the set. */
 static void
-leave(struct part *part, bool is_asked)
+leave(struct live *live, bool is_asked)
 {
-    struct shared_stream *s = part->live->request.shared->stream;
+    const struct shared_part *shared = live->request.shared;
+    struct shared_stream *s = shared->stream;
+    struct part *part = live->own;
     struct shared_set *set = part->set;
 
     if (!set)
@@ -160,33 +158,27 @@ leave(struct part *part, bool is_asked)
     s->n_parts--;
     if (set->is_pending && s->is_open)
         work_soon(s);
-    s->events.on_joined(part->live->request.shared->number, false, s->user);
+    s->events.on_joined(shared->number, false, s->user);
 }
 
 /* Commands */
 
+/* Adds a set that joins to the command that asks for sets. */
 static void
 add_follow(struct buf *to, struct shared_set *set)
 {
     struct live *part = set->part;
 
-    BUF_ADD(to, "{\"set\":");
+    buf_add_text(to, to->size > 0 ? ",{\"set\":" : "{\"follow\":[{\"set\":");
     json_text(to, slice_of(set->name));
     part->request.shared->write_place(to, part->user);
     BUF_ADD(to, "}");
 }
 
-static void
-add_unfollow(struct buf *to, struct shared_set *set)
-{
-    json_text(to, slice_of(set->name));
-}
-
-/* Sends the joining sets, or the leaving ones, in commands that begin with
- * `head`. False: the broker does not take them. */
+/* Sends the joining sets, or the leaving ones, in commands. False: the broker
+ * does not take them. */
 static bool
-send_pending(struct shared_stream *s, bool is_joining, const char *head,
-             void (*add)(struct buf *to, struct shared_set *set))
+send_pending(struct shared_stream *s, bool is_joining)
 {
     bool is_sent = true;
     struct buf text;
@@ -197,11 +189,12 @@ send_pending(struct shared_stream *s, bool is_joining, const char *head,
         bool is_wanted =
             set && set->is_pending && (set->part != NULL) == is_joining;
 
-        if (is_wanted) {
-            buf_add_text(&text, text.size > 0 ? "," : head);
-            add(&text, set);
-            if (is_joining)
-                set->connection = s->n_connections;
+        if (is_wanted && is_joining) {
+            add_follow(&text, set);
+            set->connection = s->n_connections;
+        } else if (is_wanted) {
+            buf_add_text(&text, text.size > 0 ? "," : "{\"unfollow\":[");
+            json_text(&text, slice_of(set->name));
         }
         if (text.size > (set ? COMMAND_BYTES : 0)) {
             BUF_ADD(&text, "]}");
@@ -257,8 +250,7 @@ settle_pending(struct shared_stream *s)
 static void
 send_commands(struct shared_stream *s)
 {
-    if (send_pending(s, false, "{\"unfollow\":[", add_unfollow) &&
-        send_pending(s, true, FOLLOW, add_follow))
+    if (send_pending(s, false) && send_pending(s, true))
         settle_pending(s);
     else
         live_finish(s->live, LIVE_LOST, "the broker does not read");
@@ -380,7 +372,7 @@ end_set(struct shared_set *set, struct slice end, struct slice text)
 
     if (!hears(set))
         return;
-    leave(part->own, false);
+    leave(part, false);
     if (slice_is(end, "unknown")) {
         buf_init(&unknown.body, text.size);
         buf_add_slice(&unknown.body, text);
@@ -555,7 +547,6 @@ start_stream(struct shared_stream *s)
         for (size_t i = 0; i < s->n_sets; i++) {
             if (!s->sets[i]->part)
                 continue;
-            buf_add_text(&s->body, s->body.size > 0 ? "," : FOLLOW);
             add_follow(&s->body, s->sets[i]);
             s->sets[i]->connection = s->n_connections;
         }
@@ -597,7 +588,7 @@ connect_stream(struct shared_stream *s)
 
         if (!part)
             continue;
-        leave(part->own, false);
+        leave(part, false);
         live_finish(part, LIVE_AGAIN, "%s", "");
     }
 }
@@ -612,7 +603,6 @@ join(struct live *live)
     struct part *part = live->own;
     struct shared_set *set = find_set(s, slice_of(shared->set));
 
-    part->live = live;
     if (!s->url)
         s->url = strdup(live->url);
     if (!s->url)
@@ -640,10 +630,7 @@ join(struct live *live)
 static void
 leave_part(struct live *live)
 {
-    struct part *part = live->own;
-
-    if (part->live)
-        leave(part, true);
+    leave(live, true);
 }
 
 /* A pause may be long, and the broker sends on: so the part leaves, and its

@@ -7,44 +7,30 @@
 #include "base/gunzip.h"
 #include "proto/input/list_proof.h"
 
-/* A list while it is read. */
-struct reading {
-    struct closed_list *list;
-    const atomic_bool *is_dropped;
-};
-
-void
-closed_list_init(struct closed_list *list)
-{
-    *list = (struct closed_list){.n_pieces = 0};
-    buf_init(&list->text, CLOSED_LIST_MAX);
-}
-
 void
 closed_list_fini(struct closed_list *list)
 {
     buf_fini(&list->text);
     free(list->pieces);
-    closed_list_init(list);
 }
 
 static enum status
 on_bytes(struct slice bytes, void *user, struct problem *why)
 {
-    struct reading *r = user;
+    struct closed_list *list = user;
 
-    if (atomic_load_explicit(r->is_dropped, memory_order_relaxed))
+    if (atomic_load_explicit(list->is_dropped, memory_order_relaxed))
         return STATUS_STOPPED;
-    buf_add_slice(&r->list->text, bytes);
-    return r->list->text.failed ? problem_memory(why) : STATUS_OK;
+    buf_add_slice(&list->text, bytes);
+    return list->text.failed ? problem_memory(why) : STATUS_OK;
 }
 
 static enum status
 on_head(const struct list_head *head, void *user, struct problem *why)
 {
-    struct reading *r = user;
+    struct closed_list *list = user;
 
-    r->list->covers = head->covers;
+    list->covers = head->covers;
     return head->covers.until_us == DATETIME_NONE
                ? problem(why, STATUS_UNSUPPORTED, "it is no closed Change List")
                : STATUS_OK;
@@ -53,8 +39,7 @@ on_head(const struct list_head *head, void *user, struct problem *why)
 static enum status
 on_entry(const struct list_entry *entry, void *user, struct problem *why)
 {
-    struct reading *r = user;
-    struct closed_list *list = r->list;
+    struct closed_list *list = user;
     struct closed_piece *piece =
         list->n_pieces ? &list->pieces[list->n_pieces - 1] : NULL;
 
@@ -69,20 +54,18 @@ on_entry(const struct list_entry *entry, void *user, struct problem *why)
     piece->size += entry->text.size;
     piece->last = entry->view->seq;
     piece->digest = *entry->digest;
-    return atomic_load_explicit(r->is_dropped, memory_order_relaxed)
+    return atomic_load_explicit(list->is_dropped, memory_order_relaxed)
                ? STATUS_STOPPED
                : STATUS_OK;
 }
 
 enum status
 closed_list_read(struct closed_list *list, const char *url, struct slice body,
-                 const struct coverage *known, const atomic_bool *is_dropped,
-                 struct problem *why)
+                 const struct coverage *known, struct problem *why)
 {
     static const struct list_proof_events events = {on_head, on_entry};
-    struct reading r = {.list = list, .is_dropped = is_dropped};
     struct list_chain chain = {.epoch = ""};
-    struct gunzip *gunzip = gunzip_new(CLOSED_LIST_MAX, true, on_bytes, &r);
+    struct gunzip *gunzip = gunzip_new(CLOSED_LIST_MAX, true, on_bytes, list);
     struct list_proof *proof = NULL;
     enum status rc;
 
@@ -99,7 +82,7 @@ closed_list_read(struct closed_list *list, const char *url, struct slice body,
                        "it unpacks to more than %u bytes", CLOSED_LIST_MAX);
     if (rc)
         return rc;
-    proof = list_proof_new(&chain, url, &events, &r);
+    proof = list_proof_new(&chain, url, &events, list);
     if (!proof)
         return problem_memory(why);
     if (known->has_digest)
@@ -109,14 +92,4 @@ closed_list_read(struct closed_list *list, const char *url, struct slice body,
         rc = list_proof_end(proof, &chain, why);
     list_proof_free(proof);
     return rc;
-}
-
-struct slice
-closed_list_fragment(struct slice *rest)
-{
-    size_t left = rest->size;
-    struct slice fragment = slice_take(rest, '\n');
-
-    fragment.size = left - rest->size;
-    return fragment;
 }

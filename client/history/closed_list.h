@@ -30,21 +30,22 @@ struct closed_piece {
     struct digest digest; /* d(last) */
 };
 
+/* At first zero, with room for CLOSED_LIST_MAX in `text`. When *is_dropped
+ * becomes true the work ends soon. */
 struct closed_list {
+    const atomic_bool *is_dropped;
     struct buf text;
     struct coverage covers; /* epoch, after, last, digest */
     struct closed_piece *pieces;
     size_t n_pieces, capacity;
 };
 
-void closed_list_init(struct closed_list *list);
 void closed_list_fini(struct closed_list *list);
 
 /* Unpacks and proves the list that came from `url` as `body`, gzip or plain;
  * replaces what `list` held, and uses its memory again. `known`: the digest at
  * an entry of the log, `last`, if known (has_digest); compared if the list has
- * that entry or begins after it. When *is_dropped becomes true the
- * work ends soon.
+ * that entry or begins after it.
  *
  * STATUS_MALFORMED: it contradicts itself; STATUS_DIFFERENT: it is of another
  * history than `known`; STATUS_UNSUPPORTED: not written by a broker, or longer
@@ -52,8 +53,4 @@ void closed_list_fini(struct closed_list *list);
 MUST_CHECK enum status closed_list_read(struct closed_list *list,
                                         const char *url, struct slice body,
                                         const struct coverage *known,
-                                        const atomic_bool *is_dropped,
                                         struct problem *why);
-
-/* The next fragment of a piece, with its newline; moves `rest` past it. */
-struct slice closed_list_fragment(struct slice *rest);

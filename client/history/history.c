@@ -139,14 +139,9 @@ history_start(struct td_client *client, const struct history_plan *plan,
 }
 
 void
-history_pause(struct history *h)
+history_hold(struct history *h, bool is_held)
 {
-    h->is_paused = true;
-}
-
-void
-history_resume(struct history *h)
-{
-    h->is_paused = false;
-    timer_start(h->timer, 0);
+    h->is_paused = is_held;
+    if (!is_held)
+        timer_start(h->timer, 0);
 }

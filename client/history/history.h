@@ -33,7 +33,7 @@ struct history;
 /* One change, and the place after it. `file`: the path of its representation
  * below plan.scratch, from the package of a Change Dump, with the right digests
  * and not synced; the caller may rename it until it returns; NULL: none. Not
- * called between history_pause and history_resume. False: history_free is
+ * called while history_hold holds it. False: history_free is
  * called next, or was. */
 typedef bool history_entry_fn(const struct document_entry *entry,
                               const struct source_position *after,
@@ -85,7 +85,6 @@ struct history *history_start(struct td_client *client,
                               const struct history_plan *plan,
                               history_entry_fn *on_entry,
                               history_end_fn *on_end, void *user);
-void history_pause(struct history *history);
-void history_resume(struct history *history);
+void history_hold(struct history *history, bool is_held);
 void history_free(struct history *history); /* NULL is allowed; not after
                                                on_end */

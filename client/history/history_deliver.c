@@ -289,47 +289,10 @@ closes_list(struct history *h)
     return true;
 }
 
-static void
-next_part(struct history *h)
-{
-    enum status rc = STATUS_OK;
-
-    if (!closes_list(h))
-        return;
-    if (is_numbered(h) && h->list.next && h->i + 1 == h->parts.n)
-        rc = history_parts_add(&h->parts, slice_of(h->list.next), NULL);
-    if (rc) {
-        history_overflows(h, rc);
-        return;
-    }
-    h->i++;
-    h->list.is_loaded = false;
-    h->state = HISTORY_READ;
-    timer_start(h->timer, 0);
-}
-
 /* The bytes of entries, in the package of a Change Dump */
 
 /* A file for history_entry_fn, relative to plan.scratch. */
 #define FILE_SIZE (SCRATCH_NAME_SIZE + ZIP_READER_NAME_SIZE)
-
-static void
-expect_members(struct history *h)
-{
-    struct problem why = {.text = ""};
-
-    h->is_expecting = true;
-    for (size_t i = 0; i < h->list.kept.n; i++) {
-        const struct document_entry *e = h->list.kept.entries[i].entry;
-
-        if (e->path.size > 0 &&
-            zip_reader_expect(h->package, e->path, e->change.length,
-                              e->change.hash, &why)) {
-            history_close_package(h); /* each file can be fetched */
-            return;
-        }
-    }
-}
 
 /* Unpacks some of the member of an entry. True: that is over, and `file` is its
  * file, or "" if there is none. */
@@ -343,8 +306,16 @@ take_member(struct history *h, const struct document_entry *e,
     enum status rc = STATUS_OK;
 
     file[0] = '\0';
-    if (h->package && !h->is_expecting)
-        expect_members(h);
+    for (size_t i = 0; h->package && !h->is_expecting && i < h->list.kept.n;
+         i++) {
+        const struct document_entry *member = h->list.kept.entries[i].entry;
+
+        if (member->path.size > 0 &&
+            zip_reader_expect(h->package, member->path, member->change.length,
+                              member->change.hash, &why))
+            history_close_package(h); /* each file can be fetched */
+    }
+    h->is_expecting = h->package;
     if (!h->package || e->path.size == 0 || e->change.kind == CHANGE_DELETED)
         return true;
     if (!h->is_taking && zip_reader_find(h->package, e->path, &why))
@@ -367,6 +338,7 @@ void
 history_deliver(struct history *h)
 {
     char file[FILE_SIZE];
+    enum status rc = STATUS_OK;
 
     if (h->list.i_kept == 0 && !begin_list(h))
         return;
@@ -397,8 +369,20 @@ history_deliver(struct history *h)
         if (h->is_paused)
             return;
     }
-    if (h->list.i_kept < h->list.kept.n)
+    if (h->list.i_kept < h->list.kept.n) {
         timer_start(h->timer, 0);
-    else
-        next_part(h);
+        return;
+    }
+    if (!closes_list(h))
+        return;
+    if (is_numbered(h) && h->list.next && h->i + 1 == h->parts.n)
+        rc = history_parts_add(&h->parts, slice_of(h->list.next), NULL);
+    if (rc) {
+        history_overflows(h, rc);
+        return;
+    }
+    h->i++;
+    h->list.is_loaded = false;
+    h->state = HISTORY_READ;
+    timer_start(h->timer, 0);
 }

@@ -43,32 +43,6 @@ on_link(const struct link *link, void *user)
     return STATUS_OK;
 }
 
-/* True if the entry names a list, in any document. */
-static bool
-names_a_list(const struct document_entry *e, const struct document_head *head)
-{
-    if (e->has_kind)
-        return false;
-    return head->is_index || e->from_us != DATETIME_NONE ||
-           e->until_us != DATETIME_NONE ||
-           slice_is(e->capability, "changelist") ||
-           slice_is(e->capability, "changelist-archive");
-}
-
-/* Returns the hash of an entry of an index: a list that grows has another one
- * then, if its source says when it has changed. */
-static uint64_t
-row_of(const struct document_entry *e)
-{
-    const int64_t times[] = {e->from_us, e->until_us, e->change.lastmod_us,
-                             e->change.datetime_us};
-    const uint64_t length = e->change.length;
-    uint64_t hash = fnv1a(FNV1A_BEGIN, e->change.hash);
-
-    hash = fnv1a(hash, (struct slice){(const char *)times, sizeof(times)});
-    return fnv1a(hash, (struct slice){(const char *)&length, sizeof(length)});
-}
-
 /* Adds an entry of an archive, index or dump: a list, a package, or its
  * manifest if that has an address of its own, or another document of the same
  * kind. */
@@ -81,11 +55,21 @@ take_part(struct history *h, const struct document_entry *e,
     bool leads_on = slice_is(e->capability, "changelist-archive") ||
                     slice_is(e->capability, "changedump") ||
                     c == CAP_CHANGEDUMP_ARCHIVE;
+    const int64_t times[] = {e->from_us, e->until_us, e->change.lastmod_us,
+                             e->change.datetime_us};
+    const uint64_t length = e->change.length;
     struct history_part part = {.from_us = e->from_us,
                                 .until_us = e->until_us,
-                                .is_package = c == CAP_CHANGEDUMP,
-                                .row = row_of(e)};
+                                .is_package = c == CAP_CHANGEDUMP};
     struct slice url = e->change.loc;
+
+    /* A list that grows has another hash then, if its source says when it has
+     * changed. */
+    part.row = fnv1a(FNV1A_BEGIN, e->change.hash);
+    part.row =
+        fnv1a(part.row, (struct slice){(const char *)times, sizeof(times)});
+    part.row =
+        fnv1a(part.row, (struct slice){(const char *)&length, sizeof(length)});
 
     if (h->document == DOCUMENT_OLDER && head->is_index)
         leads_on |= c == CAP_CHANGELIST_ARCHIVE || c == CAP_CHANGEDUMP;
@@ -117,7 +101,11 @@ on_entry(const struct document_entry *e, const struct document_head *head,
     }
     if (!h->root.is_known)
         h->root.is_index =
-            h->document == DOCUMENT_OLDER || names_a_list(e, head);
+            h->document == DOCUMENT_OLDER ||
+            (!e->has_kind && (head->is_index || e->from_us != DATETIME_NONE ||
+                              e->until_us != DATETIME_NONE ||
+                              slice_is(e->capability, "changelist") ||
+                              slice_is(e->capability, "changelist-archive")));
     h->root.is_known = true;
     if (h->root.is_index)
         return h->document == DOCUMENT_PART ||

@@ -152,14 +152,15 @@ history_doubt(struct history *h, const char *format, ...)
     va_end(args);
 }
 
-/* Notes the lists that are older than the place: a later history does not take
- * them for new ones. */
-static enum status
-note_older_parts(struct history *h, struct problem *why)
+bool
+history_end_well(struct history *h)
 {
+    struct problem why = {.text = ""};
     struct read_list known;
     enum status rc = STATUS_OK;
 
+    /* Notes the lists that are older than the place: a later history does not
+     * take them for new ones. */
     for (size_t i = 0; h->plan.lists && h->now.is_time && i < h->parts.n && !rc;
          i++) {
         struct read_list list = {.url = history_url(h, i),
@@ -168,21 +169,11 @@ note_older_parts(struct history *h, struct problem *why)
 
         if (list.url != h->now.list && !h->parts.all[i].is_read &&
             !read_lists_find(h->plan.lists, list.url, &known))
-            rc = read_lists_note(h->plan.lists, &list, NULL, why);
+            rc = read_lists_note(h->plan.lists, &list, NULL, &why);
     }
-    return rc;
-}
-
-bool
-history_end_well(struct history *h)
-{
-    struct problem why = {.text = ""};
-
-    if (note_older_parts(h, &why))
-        return history_end(h, &why);
-    if (h->plan.etag && h->list.etag[0])
+    if (!rc && h->plan.etag && h->list.etag[0])
         memcpy(*h->plan.etag, h->list.etag, sizeof(h->list.etag));
-    if (h->plan.is_closed)
+    if (!rc && h->plan.is_closed)
         *h->plan.is_closed = h->is_top_closed;
     return history_end(h, &why);
 }

@@ -68,8 +68,7 @@ struct fetch {
     struct fetch_request request; /* redirects: those that are left; url,
                                      headers and body: below */
     char *url;                    /* of this hop */
-    char *method;
-    struct curl_slist *given; /* headers of the request */
+    struct curl_slist *given;     /* headers of the request */
     struct slice body;
     size_t n_bytes; /* of the answer's body, so far */
 
@@ -373,10 +372,10 @@ begin_transfer(struct fetch *f)
         curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, on_progress);
         curl_easy_setopt(easy, CURLOPT_XFERINFODATA, f);
     }
-    if (f->method && !strcmp(f->method, "HEAD"))
+    if (f->request.method && !strcmp(f->request.method, "HEAD"))
         curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
-    else if (f->method)
-        curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, f->method);
+    else if (f->request.method)
+        curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, f->request.method);
     return !host_place_ask(f->client->places, &f->place, f->url) ||
            curl_loop_add(f->client->web, &f->transfer);
 }
@@ -459,7 +458,6 @@ fetch_free(struct fetch *f)
     buf_fini(&f->plain);
     for (size_t i = 0; i < N_VALUES; i++)
         buf_fini(&f->values[i]);
-    free(f->method);
     free(f->url);
     handle_loop_retire(f->client->loop, &f->retired, NULL);
 }
@@ -651,7 +649,6 @@ copy_request(struct fetch *f, const struct fetch_request *request)
     uri_add_sendable(&url, slice_of(path));
     f->url = url.failed ? NULL : slice_dup(buf_slice(&url));
     buf_fini(&url);
-    f->method = request->method ? strdup(request->method) : NULL;
     f->request = *request;
     if (request->body) {
         f->body = *request->body;
@@ -664,8 +661,7 @@ copy_request(struct fetch *f, const struct fetch_request *request)
         if (!curl_loop_header(&f->given, *line))
             return false;
     /* Else libcurl waits a second for a 100 Continue. */
-    return curl_loop_header(&f->given, "Expect:") && f->url &&
-           (f->method || !request->method);
+    return curl_loop_header(&f->given, "Expect:") && f->url;
 }
 
 struct fetch *
@@ -699,18 +695,12 @@ fetch_start(struct td_client *client, const struct fetch_request *request,
 }
 
 void
-fetch_pause(struct fetch *fetch)
+fetch_hold(struct fetch *fetch, bool is_held)
 {
-    fetch->is_paused = true;
-    host_place_hold(fetch->client->places, &fetch->place, true);
-}
-
-void
-fetch_resume(struct fetch *fetch)
-{
-    fetch->is_paused = false;
-    host_place_hold(fetch->client->places, &fetch->place, false);
-    timer_start(fetch->hand_over, 0);
+    fetch->is_paused = is_held;
+    host_place_hold(fetch->client->places, &fetch->place, is_held);
+    if (!is_held)
+        timer_start(fetch->hand_over, 0);
 }
 
 /* Meanings */

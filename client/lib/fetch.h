@@ -30,7 +30,8 @@ struct fetch_request {
     const char *const *headers; /* "Name: value" each, NULL at the end */
     const struct slice *body;   /* a POST with this body; NULL: a GET */
     size_t max_bytes;           /* of the answer's body; 0: no limit */
-    const char *method;         /* another one; NULL: as the body says */
+    const char *method;         /* another one, a literal; NULL: as the body
+                                   says */
     unsigned redirects;         /* how many to follow; 0: none. With the same
                                    method and body for 307 and 308 alone */
     bool takes_gzip;            /* asks for gzip */
@@ -95,8 +96,7 @@ void fetch_free(struct fetch *fetch);
 
 /* Holds back bytes, and lets them come again. Also from on_body: the bytes
  * that it was given count as taken. */
-void fetch_pause(struct fetch *fetch);
-void fetch_resume(struct fetch *fetch);
+void fetch_hold(struct fetch *fetch, bool is_held);
 
 /* Translates an HTTP status other than 200: STATUS_REFUSED, STATUS_GONE (410)
  * or STATUS_UNREACHABLE (408, 429, 5xx: later perhaps). */

@@ -106,7 +106,7 @@ TEST(a_change_is_told_with_all_that_its_entry_says)
     /* An entry without a kind is an update. */
     entry.has_kind = false;
     entry.change.kind = CHANGE_UPDATED;
-    change_batch_clear(&batch);
+    changes_clear(&batch.changes);
     change_batch_add(&batch, &all, &entry, true, NULL);
     assert_string_equal(told(&batch)->change, "updated");
     change_batch_fini(&batch);

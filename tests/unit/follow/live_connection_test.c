@@ -275,11 +275,11 @@ TEST(it_may_be_paused_from_the_beginning)
     start_with_one(s);
 
     living_start(s);
-    live_pause(s->live);
+    live_hold(s->live, true);
     living_until_rest(s, 1);
     assert_has_time(s); /* no silence either */
     assert_string_equal(s->seen, "");
-    live_resume(s->live);
+    live_hold(s->live, false);
     living_turn(s);
 
     assert_took_one(s);

@@ -286,7 +286,7 @@ TEST(messages_come_over_tls)
 
     living_run(s);
     assert_string_equal(s->seen, "one|two|");
-    live_resume(s->live);
+    live_hold(s->live, false);
     living_turn(s);
 
     assert_string_equal(s->seen, "one|two|three|(70000)|");

@@ -58,11 +58,11 @@ TEST(nothing_comes_while_it_is_paused)
     fake_go(s->broker);
     assert_has_time(s); /* no silence either */
     assert_string_equal(s->seen, "one|two|");
-    live_resume(s->live);
+    live_hold(s->live, false);
     s->pause_at = 3;
     living_turn(s);
     assert_string_equal(s->seen, "one|two|three|");
-    live_resume(s->live);
+    live_hold(s->live, false);
     living_turn(s);
 
     assert_string_equal(s->seen, "one|two|three|four|");

@@ -276,7 +276,7 @@ TEST(a_reset_in_the_middle_of_a_frame_is_no_more)
     living_run(s);
     fake_go(s->broker);
     assert_false(s->has_end);
-    live_resume(s->live);
+    live_hold(s->live, false);
     living_turn(s);
 
     assert_string_equal(s->seen, "one|");

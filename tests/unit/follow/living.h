@@ -82,7 +82,7 @@ living_on_message(char *bytes, size_t size, void *user)
     if (s->n_seen == s->look_at)
         s->is_over = true;
     if (s->n_seen == s->pause_at) {
-        live_pause(s->live);
+        live_hold(s->live, true);
         s->is_over = true;
     }
     if (s->n_seen == s->free_at) {

@@ -99,7 +99,7 @@ on_message(char *bytes, size_t size, void *user)
     }
     tell(m->all, m->name, text);
     if (m->pauses)
-        live_pause(m->live);
+        live_hold(m->live, true);
     m->pauses = false;
     return true;
 }
@@ -224,9 +224,9 @@ step(void *user, const char *verb, char *rest)
     else if (!strcmp(verb, "leave"))
         leave(m);
     else if (!strcmp(verb, "pause"))
-        live_pause(m->live);
+        live_hold(m->live, true);
     else if (!strcmp(verb, "resume"))
-        live_resume(m->live);
+        live_hold(m->live, false);
     else if (!strcmp(verb, "pauses"))
         m->pauses = true;
     else if (!strcmp(verb, "pass"))

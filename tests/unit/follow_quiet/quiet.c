@@ -312,17 +312,10 @@ live_start(struct td_client *client, const struct live_request *request,
 }
 
 void
-live_pause(struct live *live)
+live_hold(struct live *live, bool is_held)
 {
-    assert_false(live->is_held);
-    live->is_held = true;
-}
-
-void
-live_resume(struct live *live)
-{
-    assert_true(live->is_held);
-    live->is_held = false;
+    assert_true(live->is_held != is_held);
+    live->is_held = is_held;
 }
 
 void
@@ -404,17 +397,10 @@ fetch_free(struct fetch *fetch)
 }
 
 void
-fetch_pause(struct fetch *fetch)
+fetch_hold(struct fetch *fetch, bool is_held)
 {
-    assert_false(fetch->is_held);
-    fetch->is_held = true;
-}
-
-void
-fetch_resume(struct fetch *fetch)
-{
-    assert_true(fetch->is_held);
-    fetch->is_held = false;
+    assert_true(fetch->is_held != is_held);
+    fetch->is_held = is_held;
 }
 
 enum status

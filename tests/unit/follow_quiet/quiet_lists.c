@@ -104,17 +104,10 @@ history_start(struct td_client *client, const struct history_plan *plan,
 }
 
 void
-history_pause(struct history *history)
+history_hold(struct history *history, bool is_held)
 {
-    assert_false(history->is_held);
-    history->is_held = true;
-}
-
-void
-history_resume(struct history *history)
-{
-    assert_true(history->is_held);
-    history->is_held = false;
+    assert_true(history->is_held != is_held);
+    history->is_held = is_held;
 }
 
 void

@@ -21,9 +21,9 @@ TEST(a_pause_in_the_middle_of_a_document_asks_for_it_once)
     s->history = history_start(s->client, &plan, on_entry, on_end, s);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(td_service(s->client), TD_OK);
-        history_pause(s->history);
+        history_hold(s->history, true);
         assert_int_equal(td_service(s->client), TD_OK);
-        history_resume(s->history);
+        history_hold(s->history, false);
     }
     site_await(s->site, "/c.xml", 1);
     site_release(s->site, "/c.xml");

@@ -206,7 +206,7 @@ TEST(it_may_be_freed_or_paused_while_it_waits)
     s->pauses_wait_at = 1;
     site_status(s->site, "/2.xml", 503, NULL, 1);
     assert_int_equal(read_after(s, AT("01")), STATUS_UNREACHABLE);
-    history_resume(s->history);
+    history_hold(s->history, false);
     go_on(s);
     assert_int_equal(s->why.rc, STATUS_OK);
     assert_string_equal(s->names, "a b c d e ");

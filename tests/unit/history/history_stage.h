@@ -182,7 +182,7 @@ on_entry(const struct document_entry *entry,
     if (s->n_told == s->moves_at)
         s->move(s);
     if (s->n_told == s->pauses_at) {
-        history_pause(s->history);
+        history_hold(s->history, true);
         s->is_over = true;
     }
     if (s->n_told == s->frees_at) {
@@ -222,7 +222,7 @@ on_wait(const struct problem *why, unsigned *ms, void *user)
     if (s->n_waits == s->moves_wait_at)
         s->move(s);
     if (s->n_waits == s->pauses_wait_at) {
-        history_pause(s->history);
+        history_hold(s->history, true);
         s->is_over = true;
     }
     return true;

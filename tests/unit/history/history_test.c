@@ -283,10 +283,10 @@ TEST(nothing_is_told_while_it_is_paused)
     assert_int_equal(read_after(s, AT("01")), STATUS_STOPPED);
     assert_string_equal(s->names, "0 1 ");
     s->pauses_at = 4000;
-    history_resume(s->history);
+    history_hold(s->history, false);
     go_on(s);
     s->pauses_at = 0;
-    history_resume(s->history);
+    history_hold(s->history, false);
     go_on(s);
     assert_int_equal(s->why.rc, STATUS_OK);
     assert_int_equal(s->n_told, 5000);

@@ -75,7 +75,7 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
         of->fetch = NULL;
         of->is_over = true;
     } else if (of->n_bodies == of->pause_at) {
-        fetch_pause(of->fetch);
+        fetch_hold(of->fetch, true);
         of->is_over = true;
     }
     return of->n_bodies != of->enough_at;

@@ -183,7 +183,7 @@ TEST(a_longer_answer_is_broken_after_a_pause_too)
     for (int i = 0; i < 20; i++)
         assert_int_equal(td_service(s.client), TD_OK);
     fake_go(b);
-    fetch_resume(s.fetch);
+    fetch_hold(s.fetch, false);
     turn();
 
     assert_int_equal(s.why.rc, STATUS_MALFORMED);
@@ -219,7 +219,7 @@ TEST(a_pause_holds_back_what_comes_and_loses_nothing)
         assert_int_equal(td_service(s.client), TD_OK);
     assert_int_equal(s.n_bodies, 1);
 
-    fetch_resume(s.fetch);
+    fetch_hold(s.fetch, false);
     turn();
 
     assert_int_equal(s.why.rc, STATUS_OK);
