@@ -10,36 +10,16 @@ struct address_policy_source {
     enum address_reach reach;
 };
 
-struct address_policy {
-    struct address_policy_source *sources;
-    bool is_known; /* the reach of one source is */
-    bool allows_all;
-    enum address_reach most; /* of what sources name: the least of theirs */
-};
-
-struct address_policy *
-address_policy_new(void)
-{
-    return calloc(1, sizeof(struct address_policy));
-}
-
 void
-address_policy_free(struct address_policy *reach)
+address_policy_fini(struct address_policy *reach)
 {
-    while (reach && reach->sources) {
-        struct address_policy_source *source = reach->sources;
+    struct address_policy_source *source;
 
+    while ((source = reach->sources)) {
         reach->sources = source->next;
         free(source->host);
         free(source);
     }
-    free(reach);
-}
-
-void
-address_policy_allow_all(struct address_policy *reach)
-{
-    reach->allows_all = true;
 }
 
 static struct address_policy_source *

@@ -27,7 +27,15 @@
 
 #include "proto/http/network_address.h"
 
-struct address_policy;
+struct address_policy_source;
+
+/* At first all zero. */
+struct address_policy {
+    struct address_policy_source *sources;
+    bool is_known;   /* the reach of one source is */
+    bool allows_all; /* sources may name every address: td_allow_private */
+    enum address_reach most; /* of what sources name: the least of theirs */
+};
 
 /* The state of one hop of one exchange. It owns no memory. */
 struct address_policy_check {
@@ -40,15 +48,11 @@ struct address_policy_check {
     enum address_reach of_refused;
 };
 
-struct address_policy *address_policy_new(void);        /* NULL: no memory */
-void address_policy_free(struct address_policy *reach); /* NULL is allowed */
+void address_policy_fini(struct address_policy *reach);
 
 /* Adds a source that the program itself has named, by its URL's host (without
  * the brackets of IPv6). False: no memory. */
 bool address_policy_add_source(struct address_policy *reach, const char *host);
-
-/* Sources may name every address from now on: td_allow_private. */
-void address_policy_allow_all(struct address_policy *reach);
 
 /* Begins a hop to a URL of that host. `is_own`: the program has named the URL
  * itself. `is_proxied`: it goes through a proxy. */

@@ -156,7 +156,7 @@ client_add_source(struct td_client *client, const char *url)
 
     if (!url || text_set_has(&client->found, slice_of(url)) ||
         !curl_loop_read_url(url, scheme, host) ||
-        address_policy_add_source(client->reach, host))
+        address_policy_add_source(&client->reach, host))
         return STATUS_OK;
     return problem_memory(&client->problem);
 }
@@ -222,8 +222,7 @@ td_open(void)
         client->web = curl_loop_new(client);
         client->places = host_places_new(client->loop);
     }
-    client->reach = address_policy_new();
-    if (!client->web || !client->places || !client->reach) {
+    if (!client->web || !client->places) {
         td_close(client);
         return NULL;
     }
@@ -243,7 +242,7 @@ td_close(struct td_client *client)
     handle_loop_free(client->loop);
     servers_fini(&client->servers);
     text_set_fini(&client->found);
-    address_policy_free(client->reach);
+    address_policy_fini(&client->reach);
     if (client->stop_fd >= 0)
         close(client->stop_fd);
     free(client);
@@ -306,7 +305,7 @@ td_client_set_certificate(struct td_client *client, const char *url,
 void
 td_allow_private(struct td_client *client)
 {
-    address_policy_allow_all(client->reach);
+    client->reach.allows_all = true;
 }
 
 void

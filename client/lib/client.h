@@ -4,13 +4,13 @@
 #pragma once
 
 #include "base/map.h"
+#include "client/lib/address_policy.h"
 #include "client/lib/handle_loop.h"
 #include "client/lib/servers.h"
 #include "client/lib/source_limits.h"
 #include "client/tidings.h"
 #include "proto/input/list_report.h"
 
-struct address_policy;
 struct curl_loop;
 struct host_places;
 struct lws_loop;
@@ -22,10 +22,9 @@ struct td_client {
     struct handle_loop *loop;
     struct curl_loop *web;    /* fetch.c's: connections, exchanges under way */
     struct lws_loop *sockets; /* WebSockets; NULL: there was none yet */
-    struct host_places *places; /* of those exchanges at their hosts */
-    struct servers servers;     /* tokens, headers and certificates of each */
-    struct address_policy
-        *reach; /* address_policy.c's: addresses that sources may name */
+    struct host_places *places;  /* of those exchanges at their hosts */
+    struct servers servers;      /* tokens, headers and certificates of each */
+    struct address_policy reach; /* addresses that sources may name */
 
     /* URLs of sets that a source has named, as td_sets reports them. If the
      * program hands one in later, that does not count as named by the program.

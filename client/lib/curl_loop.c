@@ -451,7 +451,7 @@ curl_loop_prepare(struct td_client *client, struct curl_loop_transfer *transfer,
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     set_tls(easy, servers_find(&client->servers, transfer->url));
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-    address_policy_begin(client->reach, &transfer->check, host,
+    address_policy_begin(&client->reach, &transfer->check, host,
                          transfer->is_own, is_proxied);
     curl_easy_setopt(easy, CURLOPT_NOPROXY, is_proxied ? "" : "*");
     curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);

@@ -9,7 +9,6 @@
 #include <curl/curl.h>
 
 #include "base/list.h"
-#include "client/lib/address_policy.h"
 #include "client/lib/client.h"
 
 struct curl_loop;

@@ -336,16 +336,20 @@ read_proxy(struct lws_target *target)
     const char *text =
         curl_loop_proxy(target->is_tls ? "https" : "http", target->host);
     char scheme[CURL_LOOP_SCHEME_SIZE], user[40] = "", password[40] = "";
-    CURLU *parts = text ? curl_url() : NULL;
-    bool is_good =
-        parts &&
-        !curl_url_set(parts, CURLUPART_URL, text,
-                      CURLU_GUESS_SCHEME | CURLU_NON_SUPPORT_SCHEME) &&
-        curl_loop_url_part(parts, CURLUPART_SCHEME, 0, scheme,
-                           sizeof(scheme)) &&
-        !strcmp(scheme, "http") &&
-        curl_loop_url_part(parts, CURLUPART_HOST, 0, target->proxy_host,
-                           sizeof(target->proxy_host));
+    CURLU *parts = NULL;
+    bool is_good;
+
+    if (!text)
+        return true;
+    parts = curl_url();
+    is_good = parts &&
+              !curl_url_set(parts, CURLUPART_URL, text,
+                            CURLU_GUESS_SCHEME | CURLU_NON_SUPPORT_SCHEME) &&
+              curl_loop_url_part(parts, CURLUPART_SCHEME, 0, scheme,
+                                 sizeof(scheme)) &&
+              !strcmp(scheme, "http") &&
+              curl_loop_url_part(parts, CURLUPART_HOST, 0, target->proxy_host,
+                                 sizeof(target->proxy_host));
 
     if (is_good &&
         !curl_loop_url_part(parts, CURLUPART_PORT, 0, target->proxy_port,
@@ -361,16 +365,16 @@ read_proxy(struct lws_target *target)
         snprintf(target->proxy_login, sizeof(target->proxy_login), "%s:%s@",
                  user, password);
     curl_url_cleanup(parts);
-    return !text || is_good;
+    return is_good;
 }
 
 /* Takes the URL apart. */
 static enum status
 read_url(struct lws_link *link, struct lws_target *target, struct problem *why)
 {
-    char scheme[CURL_LOOP_SCHEME_SIZE], path[URL_MAX], query[URL_MAX] = "";
+    char path[URL_MAX], query[URL_MAX] = "", port[10] = "";
     CURLU *parts = curl_url();
-    bool has_query, has_port, is_ipv6;
+    bool has_query, is_ipv6;
     enum status rc = STATUS_OK;
 
     if (!parts)
@@ -379,8 +383,6 @@ read_url(struct lws_link *link, struct lws_target *target, struct problem *why)
         rc = problem(why, STATUS_UNSUPPORTED,
                      "the URL is too long for a WebSocket");
     else if (curl_url_set(parts, CURLUPART_URL, link->url, 0) ||
-             !curl_loop_url_part(parts, CURLUPART_SCHEME, 0, scheme,
-                                 sizeof(scheme)) ||
              !curl_loop_url_part(parts, CURLUPART_HOST, 0, target->host,
                                  sizeof(target->host)) ||
              !curl_loop_url_part(parts, CURLUPART_PORT, CURLU_DEFAULT_PORT,
@@ -393,16 +395,16 @@ read_url(struct lws_link *link, struct lws_target *target, struct problem *why)
                      "the host name is too long for a WebSocket");
     if (rc)
         goto out;
-    target->is_tls = !strcmp(scheme, "https");
+    target->is_tls = !strncasecmp(link->url, "https:", 6);
     is_ipv6 = strchr(target->host, ':') != NULL;
     has_query =
         curl_loop_url_part(parts, CURLUPART_QUERY, 0, query, sizeof(query));
-    has_port = strcmp(target->port, target->is_tls ? "443" : "80") != 0;
+    if (strcmp(target->port, target->is_tls ? "443" : "80") != 0)
+        snprintf(port, sizeof(port), ":%s", target->port);
     if (asprintf(&target->path, "%s%s%s", path, has_query ? "?" : "", query) <
             0 ||
-        asprintf(&link->authority, "%s%s%s%s%s", is_ipv6 ? "[" : "",
-                 target->host, is_ipv6 ? "]" : "", has_port ? ":" : "",
-                 has_port ? target->port : "") < 0)
+        asprintf(&link->authority, is_ipv6 ? "[%s]%s" : "%s%s", target->host,
+                 port) < 0)
         rc = problem_memory(why);
     else if (!read_proxy(target))
         rc = problem(why, STATUS_UNSUPPORTED,
@@ -585,7 +587,7 @@ lws_loop_open(struct lws_link *link, struct td_client *client)
         fail_address(link, why.rc, "%s", why.text);
         return why.rc != STATUS_MEMORY;
     }
-    address_policy_begin(client->reach, &link->check, target->host, false,
+    address_policy_begin(&client->reach, &link->check, target->host, false,
                          target->proxy_host[0] != '\0');
     return curl_loop_add_own(client, link->url, target->proxy_host[0],
                              &target->headers, &version) &&

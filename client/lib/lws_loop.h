@@ -19,7 +19,6 @@
 
 #include <libwebsockets.h>
 
-#include "client/lib/address_policy.h"
 #include "client/lib/client.h"
 #include "client/lib/curl_loop.h"
 
