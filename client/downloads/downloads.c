@@ -81,9 +81,17 @@ copy_link(struct download_job_link *to, struct slice url, struct slice hash,
     return to->url && to->hash;
 }
 
+/* True if a digest or a length tells whether the duplicate has the right
+ * bytes. */
+static bool
+is_guarded(const struct want *want, const struct downloads_link *link)
+{
+    return want->hash.size || want->length != LENGTH_NONE || link->hash.size ||
+           link->length != LENGTH_NONE;
+}
+
 /* Copies the usable duplicates that are guarded, or those that are not, the
- * best first. A digest or a length of a guarded one tells whether it has the
- * right bytes. */
+ * best first. */
 static bool
 copy_duplicates(struct download_job *job, const struct want *want,
                 bool are_guarded)
@@ -100,11 +108,9 @@ copy_duplicates(struct download_job *job, const struct want *want,
 
         for (size_t i = 0; i < n; i++) {
             const struct downloads_link *link = &want->duplicates[i];
-            bool is_guarded = want->hash.size || want->length != LENGTH_NONE ||
-                              link->hash.size || link->length != LENGTH_NONE;
 
             if (is_taken[i] || !host_name_is_url(link->href) ||
-                is_guarded != are_guarded ||
+                is_guarded(want, link) != are_guarded ||
                 (best && order_of(link) >= order_of(best)))
                 continue;
             best = link;
@@ -392,11 +398,13 @@ start_job(struct download_job *job)
     set_over(job);
 }
 
-/* Calls on_done for jobs that are over. False: `d` was freed. */
-static bool
-report_ended(struct downloads *d)
+static void
+on_turn(void *user)
 {
+    struct downloads *d = user;
+    struct queued_job *queued = NULL;
     struct download_job *job;
+    int64_t wait;
 
     list_until_empty (job, &d->over, over) {
         struct downloads_result result = {
@@ -414,20 +422,8 @@ report_ended(struct downloads *d)
         d->on_done(&result, d->user);
         download_job_free(job);
         if (d->retired.is_over)
-            return false;
+            return;
     }
-    return true;
-}
-
-static void
-on_turn(void *user)
-{
-    struct downloads *d = user;
-    struct queued_job *queued = NULL;
-    int64_t wait;
-
-    if (!report_ended(d))
-        return;
     while (d->n_running < d->limits.total &&
            (queued = host_queues_take(d->hosts, clock_steady_ms())))
         start_job(list_entry(queued, struct download_job, queued));

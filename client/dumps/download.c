@@ -519,6 +519,15 @@ send_request(struct download *d)
 
 /* The partial file */
 
+static bool
+open_new(struct download *d)
+{
+    download_forget(d->request.dir_fd, d->file);
+    d->fd = openat(d->request.dir_fd, d->file,
+                   O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    return d->fd >= 0 || fail_io(d);
+}
+
 /* Opens the partial file of an earlier attempt. False: none is usable. */
 static bool
 open_old(struct download *d)
@@ -556,18 +565,10 @@ on_turn(void *user)
         return;
     }
     if (d->fd < 0 && !open_old(d)) {
-        if (has_room(d, BLOCK_SIZE)) {
-            download_forget(d->request.dir_fd, d->file);
-            d->fd = openat(d->request.dir_fd, d->file,
-                           O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                           0666);
-            if (d->fd >= 0) {
-                send_request(d);
-                return;
-            }
-            fail_io(d);
-        }
-        end_download(d, d->url);
+        if (has_room(d, BLOCK_SIZE) && open_new(d))
+            send_request(d);
+        else
+            end_download(d, d->url);
         return;
     }
     do

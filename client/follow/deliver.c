@@ -70,18 +70,30 @@ is_news(struct td_follower *f, const struct td_message *message)
     return true;
 }
 
-/* Heartbeats alone are no progress. */
+/* The follower has handed a message over: ends at the head, if that is wanted,
+ * or goes on. False: the follower has ended. */
 static bool
-is_patient(struct td_follower *f, const struct td_message *message)
+go_on_after(struct td_follower *f, const struct td_message *message,
+            bool is_at_head)
 {
     struct problem why = {.rc = STATUS_OK};
     unsigned ms = 0;
 
-    if (message->kind != TD_CHANGES || message->n_changes)
-        return true;
-    problem(&why, STATUS_UNREACHABLE, "the source has entries up to %llu",
-            (unsigned long long)f->place.goal.seq);
-    return follower_is_patient(f, &why, &ms);
+    if (is_at_head && f->how.until_caught_up)
+        return follower_may_compare(f) ? follower_rest(f, 0)
+                                       : follower_fail(f, STATUS_OK, "%s", "");
+    if (f->state == FOLLOWER_LIVE && follower_may_compare(f))
+        timer_start(f->timer, 0);
+    /* Heartbeats alone are no progress. */
+    if (f->how.until_caught_up && f->place.has_goal &&
+        message->kind == TD_CHANGES && !message->n_changes) {
+        problem(&why, STATUS_UNREACHABLE, "the source has entries up to %llu",
+                (unsigned long long)f->place.goal.seq);
+        if (!follower_is_patient(f, &why, &ms))
+            return false;
+    }
+    follower_hold(f);
+    return true;
 }
 
 bool
@@ -117,15 +129,7 @@ deliver(struct td_follower *f, struct td_message *message)
         return follower_fail(f, STATUS_STOPPED, "%s", "");
     if (is_new)
         f->attempts.new_ms = clock_steady_ms();
-    if (is_at_head && f->how.until_caught_up)
-        return follower_may_compare(f) ? follower_rest(f, 0)
-                                       : follower_fail(f, STATUS_OK, "%s", "");
-    if (f->state == FOLLOWER_LIVE && follower_may_compare(f))
-        timer_start(f->timer, 0);
-    if (f->how.until_caught_up && f->place.has_goal && !is_patient(f, message))
-        return false;
-    follower_hold(f);
-    return true;
+    return go_on_after(f, message, is_at_head);
 }
 
 bool

@@ -100,6 +100,19 @@ read_filters(struct follow_options *parsed, const struct td_filter *filters,
     return STATUS_OK;
 }
 
+static void
+set_defaults(struct td_follow_options *how)
+{
+    if (!how->poll_ms)
+        how->poll_ms = POLL_DEFAULT;
+    if (!how->transports)
+        how->transports = ALL_TRANSPORTS;
+    if (!how->patience_ms)
+        how->patience_ms = PATIENCE_DEFAULT;
+    if (!how->max_delete_percent)
+        how->max_delete_percent = SURVEY_PERCENT_DEFAULT;
+}
+
 enum status
 follow_options_read(struct follow_options *parsed, const char *url,
                     struct td_follow_options *how, struct problem *why)
@@ -112,21 +125,14 @@ follow_options_read(struct follow_options *parsed, const char *url,
         rc = read_place(parsed, how, why);
     if (!rc)
         rc = read_filters(parsed, how->filters, how->n_filters, why);
+    if (!rc && (how->transports & ~(unsigned)ALL_TRANSPORTS ||
+                (unsigned)how->baseline > TD_BASELINE_FIRST ||
+                (unsigned)how->form > TD_XML))
+        rc = problem(why, STATUS_INVALID,
+                     "no such transport, form or use of baselines");
     if (rc)
         return rc;
-    if (how->transports & ~(unsigned)ALL_TRANSPORTS ||
-        (unsigned)how->baseline > TD_BASELINE_FIRST ||
-        (unsigned)how->form > TD_XML)
-        return problem(why, STATUS_INVALID,
-                       "no such transport, form or use of baselines");
-    if (!how->poll_ms)
-        how->poll_ms = POLL_DEFAULT;
-    if (!how->transports)
-        how->transports = ALL_TRANSPORTS;
-    if (!how->patience_ms)
-        how->patience_ms = PATIENCE_DEFAULT;
-    if (!how->max_delete_percent)
-        how->max_delete_percent = SURVEY_PERCENT_DEFAULT;
+    set_defaults(how);
     parsed->silence_s = how->idle_ms / 1000 + (how->idle_ms % 1000 > 0);
     parsed->scratch = how->scratch ? strdup(how->scratch) : NULL;
     parsed->listing = how->listing ? strdup(how->listing) : NULL;

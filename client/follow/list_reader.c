@@ -1,7 +1,5 @@
 #include "client/follow/list_reader.h"
 
-#include <stdatomic.h>
-
 #include "base/loop.h"
 #include "client/history/closed_list.h"
 #include "client/history/part_list.h"

@@ -28,6 +28,14 @@ carried_by(const struct td_follower *f)
     return open & f->how.transports;
 }
 
+static bool
+reaches_beginning(const char *earliest)
+{
+    struct position at;
+
+    return earliest && !position_read(slice_of(earliest), &at) && !at.seq;
+}
+
 /* TD_BASELINE_FIRST: takes a baseline, unless the follower can begin with the
  * first change and no dump would save it fetching each resource. R-418: a
  * source with nothing but Change Lists is followed as far back as these reach;
@@ -42,12 +50,10 @@ settle_beginning(struct td_follower *f)
     bool has_lists_alone =
         !o->resource_list && !o->resource_dump && !o->stream && !o->memory;
     bool is_first = f->how.baseline == TD_BASELINE_FIRST;
-    struct position earliest;
 
     if (follower_place(f, &place) || f->rebase.is_wanted)
         return;
-    if ((is_first && !has_dump && o->earliest &&
-         !position_read(slice_of(o->earliest), &earliest) && !earliest.seq) ||
+    if ((is_first && !has_dump && reaches_beginning(o->earliest)) ||
         (!is_first && f->how.as_far_back && o->earliest)) {
         if (!source_position_read(slice_of(o->earliest), &beginning))
             follower_set_place(f, &beginning);

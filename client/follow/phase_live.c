@@ -43,6 +43,22 @@ write_start(const struct td_follower *f, char value[TD_POSITION_SIZE])
     return "since";
 }
 
+static void
+add_start(struct buf *url, const struct td_follower *f, unsigned transport)
+{
+    char value[TD_POSITION_SIZE];
+    const char *name = write_start(f, value);
+
+    if (name && !f->place.order.is_placed && f->options.since[0] &&
+        f->place.moment.time_us == f->options.place.time_us)
+        buf_add_format(url, "&%s", f->options.since);
+    else if (name)
+        buf_add_format(url, "&%s=%s", name, value);
+    else if (transport == TD_LONG_POLL && f->offered.position)
+        /* Each poll needs a place. */
+        buf_add_format(url, "&after=%s", f->offered.position);
+}
+
 /* Writes the URL of `transport` with the place to begin at. A link to a
  * WebSocket may be ws: or http:; libcurl needs http. */
 static void
@@ -52,8 +68,7 @@ write_url(struct buf *url, const struct td_follower *f, unsigned transport)
                        : transport == TD_EVENTS  ? f->offered.events
                                                  : f->offered.memory;
     bool has_query = strchr(base, '?') != NULL;
-    char value[TD_POSITION_SIZE];
-    const char *name = write_start(f, value);
+    struct source_position place;
     size_t begin;
 
     if (!strncmp(base, "ws://", 5) || !strncmp(base, "wss://", 6)) {
@@ -62,19 +77,13 @@ write_url(struct buf *url, const struct td_follower *f, unsigned transport)
     }
     buf_add_text(url, base);
     begin = url->size;
-    if (name && !f->place.order.is_placed && f->options.since[0] &&
-        f->place.moment.time_us == f->options.place.time_us)
-        buf_add_format(url, "&%s", f->options.since);
-    else if (name)
-        buf_add_format(url, "&%s=%s", name, value);
-    else if (transport == TD_LONG_POLL && f->offered.position)
-        /* Each poll needs a place. */
-        buf_add_format(url, "&after=%s", f->offered.position);
+    add_start(url, f, transport);
     buf_add_text(url, f->options.filters);
     /* live_connection.h decides how long a poll waits, unless the answer is
      * needed at once: to learn the present place, or the head. */
     if (transport == TD_LONG_POLL &&
-        (f->how.until_caught_up || f->pusher.close || !name))
+        (f->how.until_caught_up || f->pusher.close ||
+         !follower_place(f, &place)))
         BUF_ADD(url, "&wait=0");
     if (!url->failed && url->size > begin && !has_query)
         url->data[begin] = '?';

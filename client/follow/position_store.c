@@ -29,24 +29,24 @@ td_position_read(struct td_client *client, const char *path,
     char line[TD_POSITION_SIZE + 1];
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t size = fd < 0 ? -1 : read(fd, line, sizeof(line) - 1);
+    enum status rc = STATUS_OK;
 
     file_close(&fd);
     client_begin(client);
     position[0] = '\0';
-    if (size < 0 && errno == ENOENT)
-        return client_end(client, STATUS_OK);
+    if (size < 0 && errno != ENOENT)
+        rc = client_fail(client, STATUS_IO, "cannot read %s: %s", path,
+                         strerror(errno));
     if (size < 0)
-        return client_end(client,
-                          client_fail(client, STATUS_IO, "cannot read %s: %s",
-                                      path, strerror(errno)));
+        return client_end(client, rc);
     while (size && (line[size - 1] == '\n' || line[size - 1] == '\r'))
         size--;
     line[size] = '\0';
-    if (size >= TD_POSITION_SIZE || !is_position(line))
-        return client_end(client, client_fail(client, STATUS_INVALID,
-                                              "%s holds no position", path));
-    memcpy(position, line, (size_t)size + 1);
-    return client_end(client, STATUS_OK);
+    if (is_position(line))
+        strcpy(position, line);
+    else
+        rc = client_fail(client, STATUS_INVALID, "%s holds no position", path);
+    return client_end(client, rc);
 }
 
 enum td_status

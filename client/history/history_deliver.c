@@ -108,6 +108,22 @@ is_numbered(const struct history *h)
     return h->list.head.has_td_range && h->list.head.td.epoch[0];
 }
 
+/* Reports where the oldest list begins, if the history begins there. */
+static void
+doubt_beginning(struct history *h)
+{
+    const struct source_position *place = &h->origin.place;
+    char time[DATETIME_SIZE + 1] = "";
+
+    if (h->i > 0 || place->time_us != DATETIME_NONE || place->has_list ||
+        place->is_end || (is_numbered(h) && h->list.head.td.after == 0))
+        return;
+    if (h->list.begin_us != DATETIME_NONE)
+        datetime_write(time, h->list.begin_us);
+    history_doubt(h, "%s begins %s%s: what was before is not known",
+                  h->parts.all[0].url, time[0] ? "at " : "somewhere", time);
+}
+
 /* R-412: reports what the list hides. A list that states that it has all
  * changes since the place or earlier hides nothing, if all of them have
  * times. */
@@ -122,7 +138,6 @@ note_doubts(struct history *h)
         h->list.head.from_us <= place->time_us &&
         (kept->datetimes.n == kept->n_seen || kept->lastmods.n == kept->n_seen);
     bool is_own = h->list.past.mark || h->list.is_behind;
-    char time[DATETIME_SIZE + 1] = "";
 
     if (source_position_is_old(place))
         history_doubt(h,
@@ -135,14 +150,7 @@ note_doubts(struct history *h)
                       "%s is another one than the list that was read: changes "
                       "may be missing, or come twice",
                       url);
-    /* Where the oldest list begins, if the history begins there. */
-    if (h->i > 0 || place->time_us != DATETIME_NONE || place->has_list ||
-        place->is_end || (is_numbered(h) && h->list.head.td.after == 0))
-        return;
-    if (h->list.begin_us != DATETIME_NONE)
-        datetime_write(time, h->list.begin_us);
-    history_doubt(h, "%s begins %s%s: what was before is not known", url,
-                  time[0] ? "at " : "somewhere", time);
+    doubt_beginning(h);
 }
 
 /* Prepares the new entries of a list without seqs. False: gone. */
@@ -289,10 +297,47 @@ closes_list(struct history *h)
     return true;
 }
 
+static void
+next_part(struct history *h)
+{
+    enum status rc = STATUS_OK;
+
+    if (!closes_list(h))
+        return;
+    if (is_numbered(h) && h->list.next && h->i + 1 == h->parts.n)
+        rc = history_parts_add(&h->parts, slice_of(h->list.next), NULL);
+    if (rc) {
+        history_overflows(h, rc);
+        return;
+    }
+    h->i++;
+    h->list.is_loaded = false;
+    h->state = HISTORY_READ;
+    timer_start(h->timer, 0);
+}
+
 /* The bytes of entries, in the package of a Change Dump */
 
 /* A file for history_entry_fn, relative to plan.scratch. */
 #define FILE_SIZE (SCRATCH_NAME_SIZE + ZIP_READER_NAME_SIZE)
+
+static void
+expect_members(struct history *h)
+{
+    struct problem why = {.text = ""};
+
+    h->is_expecting = true;
+    for (size_t i = 0; i < h->list.kept.n; i++) {
+        const struct document_entry *e = h->list.kept.entries[i].entry;
+
+        if (e->path.size > 0 &&
+            zip_reader_expect(h->package, e->path, e->change.length,
+                              e->change.hash, &why)) {
+            history_close_package(h); /* each file can be fetched */
+            return;
+        }
+    }
+}
 
 /* Unpacks some of the member of an entry. True: that is over, and `file` is its
  * file, or "" if there is none. */
@@ -306,16 +351,9 @@ take_member(struct history *h, const struct document_entry *e,
     enum status rc = STATUS_OK;
 
     file[0] = '\0';
-    for (size_t i = 0; h->package && !h->is_expecting && i < h->list.kept.n;
-         i++) {
-        const struct document_entry *member = h->list.kept.entries[i].entry;
+    if (h->package && !h->is_expecting)
+        expect_members(h);
 
-        if (member->path.size > 0 &&
-            zip_reader_expect(h->package, member->path, member->change.length,
-                              member->change.hash, &why))
-            history_close_package(h); /* each file can be fetched */
-    }
-    h->is_expecting = h->package;
     if (!h->package || e->path.size == 0 || e->change.kind == CHANGE_DELETED)
         return true;
     if (!h->is_taking && zip_reader_find(h->package, e->path, &why))
@@ -338,7 +376,6 @@ void
 history_deliver(struct history *h)
 {
     char file[FILE_SIZE];
-    enum status rc = STATUS_OK;
 
     if (h->list.i_kept == 0 && !begin_list(h))
         return;
@@ -369,20 +406,8 @@ history_deliver(struct history *h)
         if (h->is_paused)
             return;
     }
-    if (h->list.i_kept < h->list.kept.n) {
+    if (h->list.i_kept < h->list.kept.n)
         timer_start(h->timer, 0);
-        return;
-    }
-    if (!closes_list(h))
-        return;
-    if (is_numbered(h) && h->list.next && h->i + 1 == h->parts.n)
-        rc = history_parts_add(&h->parts, slice_of(h->list.next), NULL);
-    if (rc) {
-        history_overflows(h, rc);
-        return;
-    }
-    h->i++;
-    h->list.is_loaded = false;
-    h->state = HISTORY_READ;
-    timer_start(h->timer, 0);
+    else
+        next_part(h);
 }

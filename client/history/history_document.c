@@ -43,6 +43,18 @@ on_link(const struct link *link, void *user)
     return STATUS_OK;
 }
 
+/* True if the entry names a list, in any document. */
+static bool
+names_a_list(const struct document_entry *e, const struct document_head *head)
+{
+    if (e->has_kind)
+        return false;
+    return head->is_index || e->from_us != DATETIME_NONE ||
+           e->until_us != DATETIME_NONE ||
+           slice_is(e->capability, "changelist") ||
+           slice_is(e->capability, "changelist-archive");
+}
+
 /* Adds an entry of an archive, index or dump: a list, a package, or its
  * manifest if that has an address of its own, or another document of the same
  * kind. */
@@ -101,11 +113,8 @@ on_entry(const struct document_entry *e, const struct document_head *head,
     }
     if (!h->root.is_known)
         h->root.is_index =
-            h->document == DOCUMENT_OLDER ||
-            (!e->has_kind && (head->is_index || e->from_us != DATETIME_NONE ||
-                              e->until_us != DATETIME_NONE ||
-                              slice_is(e->capability, "changelist") ||
-                              slice_is(e->capability, "changelist-archive")));
+            h->document == DOCUMENT_OLDER || names_a_list(e, head);
+
     h->root.is_known = true;
     if (h->root.is_index)
         return h->document == DOCUMENT_PART ||

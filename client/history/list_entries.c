@@ -280,6 +280,16 @@ finds_last(struct list_entries *kept, const struct list_past *past)
     return true;
 }
 
+static bool
+is_any_known(const struct list_entries *kept)
+{
+    size_t n_kept_known = 0;
+
+    for (size_t i = 0; i < kept->n; i++)
+        n_kept_known += kept->entries[i].is_known;
+    return kept->n_marks - kept->n + n_kept_known > 0;
+}
+
 /* Sets is_known for the first `n` entries of the list. */
 static void
 know_first(struct list_entries *kept, uint64_t n)
@@ -291,7 +301,7 @@ know_first(struct list_entries *kept, uint64_t n)
 static enum list_found
 find_past(struct list_entries *kept, const struct list_past *past)
 {
-    size_t n = kept->n_marks, n_kept_known = 0;
+    size_t n = kept->n_marks;
 
     if (!past->is_by_order)
         return LIST_BY_TIME;
@@ -319,10 +329,7 @@ find_past(struct list_entries *kept, const struct list_past *past)
         know_first(kept, 0);
         return LIST_LOST;
     }
-    for (size_t i = 0; i < kept->n; i++)
-        n_kept_known += kept->entries[i].is_known;
-    if (past->known.slots ? n - kept->n + n_kept_known > 0
-                          : finds_one_more(kept, past))
+    if (past->known.slots ? is_any_known(kept) : finds_one_more(kept, past))
         return LIST_MARKED;
     return finds_last(kept, past) ? LIST_SLID : LIST_LOST;
 }
@@ -358,13 +365,23 @@ know_repeats(struct list_entries *kept)
     qsort(kept->entries, kept->n, sizeof(*kept->entries), compare_places);
 }
 
-/* Sorts the entries, unless the new ones are the last of the list and in
- * order. */
-static void
-put_in_order(struct list_entries *kept)
+void
+list_entries_finish(struct list_entries *kept, int64_t from_us,
+                    const struct list_past *past)
 {
     const struct list_entries_entry *last = NULL;
 
+    if (kept->n > 0)
+        give_times(kept, from_us);
+    if (!past->after.is_time ||
+        (kept->n > 0 && kept->entries[0].entry->change.seq))
+        return;
+    kept->found = find_past(kept, past);
+    if (kept->found == LIST_BY_TIME && is_newest_first(kept))
+        turn_round(kept);
+    know_repeats(kept);
+    /* Sorts the entries, unless the new ones are the last of the list and in
+     * order. */
     kept->is_in_order = true;
     for (size_t i = 0; i < kept->n; i++) {
         const struct list_entries_entry *k = &kept->entries[i];
@@ -379,20 +396,4 @@ put_in_order(struct list_entries *kept)
     kept->is_in_order &= !last || last->i + 1 == kept->n_marks;
     if (!kept->is_in_order)
         qsort(kept->entries, kept->n, sizeof(*kept->entries), compare_entries);
-}
-
-void
-list_entries_finish(struct list_entries *kept, int64_t from_us,
-                    const struct list_past *past)
-{
-    if (kept->n > 0)
-        give_times(kept, from_us);
-    if (!past->after.is_time ||
-        (kept->n > 0 && kept->entries[0].entry->change.seq))
-        return;
-    kept->found = find_past(kept, past);
-    if (kept->found == LIST_BY_TIME && is_newest_first(kept))
-        turn_round(kept);
-    know_repeats(kept);
-    put_in_order(kept);
 }

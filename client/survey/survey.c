@@ -178,18 +178,6 @@ has_room(struct survey *l)
             !source_limits_look_at(l->room, temporary_directory(), 0, &l->why));
 }
 
-/* True if the reading, with the documents that have not changed, has no more
- * resources than the handle allows. */
-static bool
-has_allowed_size(struct survey *l)
-{
-    uint64_t n;
-
-    return !l->room || !l->room->limits.max_resources ||
-           (ask_number(l, "SELECT count(*) FROM seen", &n) &&
-            !source_limits_check_resources(l->room, n, &l->why));
-}
-
 /* SQLite asks this while it works: a list of 200,000 resources is compared for
  * a second or more. Writing ends before it fills the disk. */
 static int
@@ -353,23 +341,6 @@ survey_resources_agree(const struct survey_resource *had,
     return is_good;
 }
 
-/* Looks the resource up in the last reading. */
-static bool
-look_up(struct survey *l, struct slice loc, const struct survey_resource *now,
-        bool *is_known, bool *is_it)
-{
-    struct survey_resource had;
-    bool is_proven;
-    struct db_rows rows = DB_SELECT(
-        &l->db, NULL, &l->why,
-        "SELECT " SURVEY_RESOURCE_READ " FROM resource WHERE loc = ?", loc);
-
-    *is_known = DB_NEXT(&rows, SURVEY_RESOURCE_INTO(&had));
-    *is_it =
-        *is_known && survey_resources_agree(&had, now, &is_proven) && is_proven;
-    return end_step(l, db_rows_end(&rows));
-}
-
 /* Writes the entry into `line`; of an entry that is too long, loc, lastmod,
  * hash and length alone. */
 static bool
@@ -400,11 +371,17 @@ survey_add(struct survey *l, const struct document_entry *entry)
 {
     const struct change *c = &entry->change;
     const struct survey_resource now = {c->lastmod_us, c->hash, c->length};
+    struct survey_resource had;
     struct fragment f = {.size = 0};
-    bool is_known;
-    bool is_it;
+    bool is_proven;
+    struct db_rows rows = DB_SELECT(
+        &l->db, NULL, &l->why,
+        "SELECT " SURVEY_RESOURCE_READ " FROM resource WHERE loc = ?", c->loc);
+    bool is_known = DB_NEXT(&rows, SURVEY_RESOURCE_INTO(&had));
+    bool is_it =
+        is_known && survey_resources_agree(&had, &now, &is_proven) && is_proven;
 
-    if (!look_up(l, c->loc, &now, &is_known, &is_it))
+    if (!end_step(l, db_rows_end(&rows)))
         return false;
     buf_clear(&l->line);
     if (!is_it && !write_fragment(
@@ -438,15 +415,21 @@ static const char see_same[] =
     " SELECT loc, document, lastmod, hash, length FROM resource"
     " WHERE document IN (SELECT id FROM read WHERE is_same);";
 
+/* False: that failed, or the reading, with these documents, has more resources
+ * than the handle allows. */
 static bool
 see_unchanged(struct survey *l)
 {
     bool is_good;
+    uint64_t n;
 
     l->is_seeing = true;
     is_good = has_room(l) && run_text(l, see_same);
     l->is_seeing = false;
-    return is_good && has_allowed_size(l);
+    if (!is_good || !l->room || !l->room->limits.max_resources)
+        return is_good;
+    return ask_number(l, "SELECT count(*) FROM seen", &n) &&
+           !source_limits_check_resources(l->room, n, &l->why);
 }
 
 static const char forget_unseen[] = "DELETE FROM resource WHERE " NOT_SEEN;
