@@ -122,24 +122,27 @@ two_digits(const char *p)
     return tens > 9 || ones > 9 ? -1 : (int)(tens * 10 + ones);
 }
 
+/* Sets the offset that a sign, two digits behind it, and two digits at `rest`
+ * (NULL: none) make. */
+static bool
+set_offset(const char *sign, const char *rest, int *minutes)
+{
+    int h = two_digits(sign + 1), m = rest ? two_digits(rest) : 0;
+
+    *minutes = *sign == '-' ? -(h * 60 + m) : h * 60 + m;
+    return h >= 0 && m >= 0 && m <= 59 && h * 60 + m <= OFFSET_MAX_MINUTES;
+}
+
 /* "Z" or an offset, and nothing after it. */
 static bool
 read_zone(const char *p, size_t size, int *minutes)
 {
-    int h;
-    int m;
-
     *minutes = 0;
     if (size == 1)
         return *p == 'Z';
     if (size != 6 || (*p != '+' && *p != '-') || p[3] != ':')
         return false;
-    h = two_digits(p + 1);
-    m = two_digits(p + 4);
-    if (h < 0 || m < 0 || m > 59 || h * 60 + m > OFFSET_MAX_MINUTES)
-        return false;
-    *minutes = *p == '+' ? h * 60 + m : -(h * 60 + m);
-    return true;
+    return set_offset(p, p + 4, minutes);
 }
 
 /* The microseconds of a fraction; `*size` is where it ends, 0 if there is no
@@ -395,7 +398,6 @@ read_loose_zone(const char *text, int *minutes)
                  {"PDT", -7}};
 
     size_t size = strcspn(text, " ("); /* "+0000 (UTC)" */
-    int h, m;
 
     for (size_t i = 0; i < N_ELEMENTS(zones); i++) {
         *minutes = zones[i].hours * 60;
@@ -404,15 +406,9 @@ read_loose_zone(const char *text, int *minutes)
     }
     if ((*text != '+' && *text != '-') || size < 3)
         return false;
-    h = two_digits(text + 1);
-    m = size == 3                     ? 0
-        : size == 5                   ? two_digits(text + 3)
-        : size == 6 && text[3] == ':' ? two_digits(text + 4)
-                                      : -1;
-    if (h < 0 || m < 0 || m > 59 || h * 60 + m > OFFSET_MAX_MINUTES)
+    if (size > 6 || size == 4 || (size == 6 && text[3] != ':'))
         return false;
-    *minutes = *text == '-' ? -(h * 60 + m) : h * 60 + m;
-    return true;
+    return set_offset(text, size == 3 ? NULL : text + size - 2, minutes);
 }
 
 enum status

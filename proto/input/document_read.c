@@ -125,7 +125,8 @@ take_text(struct slice text, void *user, struct problem *why)
     struct document_reader *d = user;
     struct list_reader *list = &d->list;
     const uint64_t *mended = list->head.report.n;
-    struct slice encoding = slice_of(text_encoding_name(list->encoding));
+    const struct text_encoding_found *found =
+        text_encoding_found(list->encoding);
 
     /* The first byte that is no white space says what the document is. */
     while (d->form == FORM_UNKNOWN && text.size > 0 &&
@@ -143,11 +144,10 @@ take_text(struct slice text, void *user, struct problem *why)
             list->lines++;
         }
     }
-    if (text_encoding_is_behind_space(list->encoding) &&
-        !mended[LIST_WHITE_SPACE])
+    if (found->is_behind_space && !mended[LIST_WHITE_SPACE])
         list_reader_mend(list, LIST_WHITE_SPACE, SLICE(""));
-    if (encoding.size > 0 && !mended[LIST_ENCODING])
-        list_reader_mend(list, LIST_ENCODING, encoding);
+    if (found->name[0] && !mended[LIST_ENCODING])
+        list_reader_mend(list, LIST_ENCODING, slice_of(found->name));
     return d->form == FORM_XML ? xml_feed(list->xml, text, why)
                                : take_lines(d, text, why);
 }

@@ -574,13 +574,11 @@ json_open(struct input_reader *reader)
     j->is_lines = reader->parser == &ndjson_parser;
     buf_init(&j->tags, ENTRY_BYTES_MAX);
     begin_entries(j);
-    j->parse = json_parse_new(on_event, j);
+    j->parse = json_parse_new(j->is_lines, on_event, j);
     if (!j->parse) {
         json_close(j);
         return NULL;
     }
-    if (j->is_lines)
-        json_parse_lines(j->parse);
     return j;
 }
 

@@ -312,6 +312,8 @@ check_place(const struct list_proof *p)
 {
     const struct list_chain *chain = &p->chain;
     const struct coverage *covers = &p->head.covers;
+    struct slice prev = list_name(p->head.prev);
+    struct slice next = list_name(chain->next);
 
     if (covers->last < covers->after ||
         covers->last - covers->after > DOCUMENT_ENTRIES_MAX)
@@ -346,20 +348,8 @@ check_place(const struct list_proof *p)
                        "found %s",
                        time_of(chain->last_us).text,
                        time_of(covers->from_us).text);
-    return STATUS_OK;
-}
-
-/* Checks that the links of two neighbours name each other. Compares names
- * alone: documents keep the public URL of the day when they were closed. */
-static enum status
-check_links(const struct list_proof *p)
-{
-    const struct list_chain *chain = &p->chain;
-    struct slice prev = list_name(p->head.prev);
-    struct slice next = list_name(chain->next);
-
-    if (!chain->epoch[0])
-        return STATUS_OK;
+    /* The links of two neighbours name each other. Names alone: documents keep
+     * the public URL of the day when they were closed. */
     if (list_name_is_numbered(slice_of(chain->name)) &&
         !slice_is(prev, chain->name))
         return problem(p->why, STATUS_MALFORMED,
@@ -520,8 +510,6 @@ add_line(struct list_proof *p, struct slice line)
             rc = p->events->on_head(&p->head, p->user, p->why);
         if (!rc)
             rc = check_place(p);
-        if (!rc)
-            rc = check_links(p);
         if (!rc)
             rc = check_digest(p);
         if (rc)

@@ -142,7 +142,7 @@ static const struct spelling {
 uint64_t
 list_reader_line(const struct list_reader *r)
 {
-    return text_encoding_lines(r->encoding) + r->lines +
+    return text_encoding_found(r->encoding)->n_lines + r->lines +
            (r->is_lines ? 0 : xml_line(r->xml));
 }
 
@@ -249,14 +249,6 @@ refuse_drafts(struct list_reader *r, const struct xml_element *element,
 
 /* Values that others wrote: rewritten, if it is clear what is meant */
 
-/* The reader skips what it cannot understand, but never an entry that it has no
- * memory for: a mirror would delete the file of a missing entry. */
-static void
-starve(struct list_reader *r, bool is_starved)
-{
-    r->is_starved |= is_starved;
-}
-
 static bool
 is_of_resources(const struct list_reader *r)
 {
@@ -334,7 +326,7 @@ mend_url(struct list_reader *r, bool is_loc, struct slice *text)
         buf_add_slice(&r->url, buf_slice(&r->raw));
     else if (!r->raw.failed && r->head.kind != DOCUMENT_TEXT)
         uri_resolve(&r->url, slice_of(r->base), buf_slice(&r->raw));
-    starve(r, r->raw.is_starved || r->url.is_starved);
+    r->is_starved |= r->raw.is_starved || r->url.is_starved;
     if (r->raw.failed || r->url.failed || !is_url(buf_slice(&r->url)) ||
         (is_loc && !is_verbatim(r) && !is_sendable(buf_slice(&r->url))))
         return false;
@@ -362,7 +354,7 @@ mend_hash(struct list_reader *r, struct slice *text)
         BUF_ADD(&r->raw, " ");
         buf_add_slice(&r->raw, word);
         buf_clear(&r->url);
-        starve(r, r->raw.is_starved);
+        r->is_starved |= r->raw.is_starved;
         if (!r->raw.failed &&
             !hash_normalise(&r->url, buf_slice(&r->raw), NULL))
             continue;
@@ -385,7 +377,7 @@ fold_word(struct list_reader *r, struct slice text)
 
         buf_add(&r->raw, &c, 1);
     }
-    starve(r, r->raw.is_starved);
+    r->is_starved |= r->raw.is_starved;
     return buf_slice(&r->raw);
 }
 
@@ -408,7 +400,8 @@ list_reader_bad_loc(struct list_reader *r, struct slice text)
     if (text.size > LIST_EXAMPLE_MAX)
         text.size = LIST_EXAMPLE_MAX;
     if (text.size > 0)
-        starve(r, entry_copy(r->entry, text, &copy, NULL) == STATUS_MEMORY);
+        r->is_starved |=
+            entry_copy(r->entry, text, &copy, NULL) == STATUS_MEMORY;
     r->bad = copy;
 }
 
@@ -544,7 +537,7 @@ take_others(struct list_reader *r, struct link *link, enum entry_member member,
     if (!mend_value(r, &member, &text))
         return;
     rc = set_member(r, link, member, text);
-    starve(r, rc == STATUS_MEMORY);
+    r->is_starved |= rc == STATUS_MEMORY;
     if (!rc && !link)
         r->seen |= MEMBER_BIT(member);
     else if (rc && !(MEMBER_BIT(member) & SILENT))
@@ -663,7 +656,7 @@ take_foreign(struct list_reader *r, struct entry_attributes to,
         rc = entry_attribute(r->entry, to, &attribute, why);
     if (r->input)
         return rc;
-    starve(r, rc == STATUS_MEMORY);
+    r->is_starved |= rc == STATUS_MEMORY;
     return STATUS_OK;
 }
 
@@ -821,7 +814,7 @@ push_base(struct list_reader *r, const struct xml_element *element)
     uri_add_sendable(&r->raw, base);
     uri_resolve(&r->url, slice_of(before), buf_slice(&r->raw));
     copy = r->url.failed ? NULL : slice_dup(buf_slice(&r->url));
-    starve(r, !copy);
+    r->is_starved |= !copy;
     if (!copy)
         return NULL;
     r->base = copy;
@@ -953,24 +946,6 @@ start_entry(struct list_reader *r, const struct list_element *row,
     return check_plain(r, element, why);
 }
 
-static enum status
-start_text(struct list_reader *r, const struct list_element *row,
-           const struct xml_element *element, struct problem *why)
-{
-    if (r->input) {
-        if (r->seen & MEMBER_BIT(row->member))
-            return problem(why, STATUS_INVALID, "more than one %s", row->name);
-        r->seen |= MEMBER_BIT(row->member);
-    }
-    r->place = PLACE_TEXT;
-    r->text_of = row;
-    buf_clear(&r->text);
-    if (!r->input &&
-        slice_is_word(attribute_of(element, "isPermaLink", NULL), "false"))
-        r->text.failed = true; /* a name, and no URL */
-    return check_plain(r, element, why);
-}
-
 static const struct list_element *
 find_element(const struct list_reader *r, xml_name name, enum list_space space)
 {
@@ -1009,7 +984,17 @@ start_known(struct list_reader *r, const struct list_element *row,
     case OPENS_ENTRY:
         return start_entry(r, row, element, why);
     case OPENS_TEXT:
-        return start_text(r, row, element, why);
+        if (r->input && r->seen & MEMBER_BIT(row->member))
+            return problem(why, STATUS_INVALID, "more than one %s", row->name);
+        if (r->input)
+            r->seen |= MEMBER_BIT(row->member);
+        r->place = PLACE_TEXT;
+        r->text_of = row;
+        buf_clear(&r->text);
+        if (!r->input &&
+            slice_is_word(attribute_of(element, "isPermaLink", NULL), "false"))
+            r->text.failed = true; /* a name, and no URL */
+        return check_plain(r, element, why);
     case OPENS_CHANNEL:
         free(push_base(r, element));
         r->is_in_channel = true;
@@ -1084,7 +1069,7 @@ end_text(struct list_reader *r, struct problem *why)
     r->place = PLACE_ENTRY;
     if (r->input)
         return entry_set(r->entry, NULL, row->member, row->name, text, why);
-    starve(r, r->text.is_starved);
+    r->is_starved |= r->text.is_starved;
     if (row->is_spare &&
         (r->seen & bit || (is_loc && !slice_starts(text, "http://") &&
                            !slice_starts(text, "https://"))))

@@ -92,8 +92,11 @@ struct list_reader {
     char *base;
     char *outer_base;   /* the base outside of the entry; NULL: the same */
     bool is_in_channel; /* of RSS, whose links count there alone */
-    bool is_starved;    /* no memory for a part of the entry */
-    bool is_lines;      /* no XML: a text */
+    /* No memory for a part of the entry: the reader skips what it cannot
+     * understand, but never such an entry, as a mirror would delete its file.
+     */
+    bool is_starved;
+    bool is_lines; /* no XML: a text */
     struct text_encoding *encoding;
     uint64_t lines;     /* in front of the XML; or the line of the text */
     uint64_t head_seen; /* members of the root */

@@ -12,8 +12,6 @@
 #define PIECE_SIZE 4096
 #define CARRY_MAX  16
 
-#define NAME_MAX_SIZE 32
-
 /*
  *   FIRST --> SPACE --> DECLARATION --> PLAIN
  *     |                     +---------> CONVERTED
@@ -25,12 +23,10 @@ struct text_encoding {
     text_encoding_fn *on_text;
     void *user;
     enum stage stage;
-    bool is_wide;      /* UTF-16: all is converted, before the stages */
-    bool has_skipped;  /* white space or NULs */
-    bool is_xml_after; /* skipped before a declaration */
-    uint64_t n_lines;
-    iconv_t iconv; /* or (iconv_t)-1 */
-    char name[NAME_MAX_SIZE];
+    bool is_wide;     /* UTF-16: all is converted, before the stages */
+    bool has_skipped; /* white space or NULs */
+    iconv_t iconv;    /* or (iconv_t)-1 */
+    struct text_encoding_found found;
     char held[DECLARATION_MAX]; /* of the stages FIRST and DECLARATION */
     size_t n_held;
     char carry[CARRY_MAX + PIECE_SIZE];
@@ -100,10 +96,10 @@ static enum status
 open_converter(struct text_encoding *e, const char *from, struct slice stated,
                struct problem *why)
 {
-    if (stated.size >= sizeof(e->name))
-        stated.size = sizeof(e->name) - 1;
-    memcpy(e->name, stated.data, stated.size);
-    e->name[stated.size] = '\0';
+    if (stated.size >= sizeof(e->found.name))
+        stated.size = sizeof(e->found.name) - 1;
+    memcpy(e->found.name, stated.data, stated.size);
+    e->found.name[stated.size] = '\0';
     if (!strcmp(from, "UTF-8"))
         return STATUS_OK;
     e->iconv = iconv_open("UTF-8", from);
@@ -199,9 +195,9 @@ declared_encoding(struct slice declaration)
 
 /* Finds how iconv reads the declared encoding; NULL: nobody here does. */
 static const char *
-converter_of(struct slice stated, char name[NAME_MAX_SIZE])
+converter_of(struct slice stated, char name[TEXT_ENCODING_NAME_SIZE])
 {
-    if (!slice_copy(name, NAME_MAX_SIZE, stated))
+    if (!slice_copy(name, TEXT_ENCODING_NAME_SIZE, stated))
         return NULL;
     for (size_t i = 0; i < N_ELEMENTS(known); i++) {
         bool is_it = known[i].as ? !strcasecmp(name, known[i].begin)
@@ -220,11 +216,11 @@ end_declaration(struct text_encoding *e, size_t size, struct problem *why)
 {
     struct slice held = {e->held, size};
     struct slice stated = declared_encoding(held);
-    char name[NAME_MAX_SIZE];
+    char name[TEXT_ENCODING_NAME_SIZE];
     const char *from = converter_of(stated, name);
     enum status rc = STATUS_OK;
 
-    e->is_xml_after = e->has_skipped;
+    e->found.is_behind_space = e->has_skipped;
     e->stage = PLAIN;
     if (!e->is_wide && (stated.size == 0 || slice_is_word(stated, "utf-8")))
         return hand_on(e, held, why);
@@ -289,7 +285,7 @@ take_text(struct text_encoding *e, struct slice text, struct problem *why)
          * document. */
         while (text.size > 0 &&
                memchr(" \t\r\n\0\xEF\xBB\xBF", text.data[0], 8)) {
-            e->n_lines += text.data[0] == '\n';
+            e->found.n_lines += text.data[0] == '\n';
             e->has_skipped |= (unsigned char)text.data[0] <= ' ';
             slice_skip(&text, 1);
         }
@@ -368,20 +364,8 @@ text_encoding_end(struct text_encoding *e, struct problem *why)
     return rc;
 }
 
-const char *
-text_encoding_name(const struct text_encoding *e)
+const struct text_encoding_found *
+text_encoding_found(const struct text_encoding *e)
 {
-    return e->name;
-}
-
-uint64_t
-text_encoding_lines(const struct text_encoding *e)
-{
-    return e->n_lines;
-}
-
-bool
-text_encoding_is_behind_space(const struct text_encoding *e)
-{
-    return e->is_xml_after;
+    return &e->found;
 }

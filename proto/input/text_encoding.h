@@ -31,11 +31,14 @@ MUST_CHECK enum status text_encoding_feed(struct text_encoding *e,
 MUST_CHECK enum status text_encoding_end(struct text_encoding *e,
                                          struct problem *why);
 
-/* The encoding, if it is not UTF-8; else "". */
-const char *text_encoding_name(const struct text_encoding *e);
+#define TEXT_ENCODING_NAME_SIZE 32
 
-/* Lines that were left out at the beginning. */
-uint64_t text_encoding_lines(const struct text_encoding *e);
+struct text_encoding_found {
+    char name[TEXT_ENCODING_NAME_SIZE]; /* if it is not UTF-8; else "" */
+    uint64_t n_lines;                   /* left out at the beginning */
+    bool is_behind_space; /* anything stood before an XML declaration */
+};
 
-/* True if anything stood before an XML declaration. */
-bool text_encoding_is_behind_space(const struct text_encoding *e);
+/* Lent; filled while the document is read. */
+const struct text_encoding_found *
+text_encoding_found(const struct text_encoding *e);

@@ -568,12 +568,13 @@ begin_text(struct json_parse *json)
 }
 
 static void
-init_parse(struct json_parse *json, json_event_fn *on_event, void *user)
+init_parse(struct json_parse *json, bool is_lines, json_event_fn *on_event,
+           void *user)
 {
     json->on_event = on_event ? on_event : ignore;
     json->user = user;
     json->is_object = 0;
-    json->is_lines = false;
+    json->is_lines = is_lines;
     buf_init(&json->cut, JSON_TOKEN_MAX + 1);
     buf_init(&json->text, JSON_TOKEN_MAX);
     begin_text(json);
@@ -587,12 +588,12 @@ fini_parse(struct json_parse *json)
 }
 
 struct json_parse *
-json_parse_new(json_event_fn *on_event, void *user)
+json_parse_new(bool is_lines, json_event_fn *on_event, void *user)
 {
     struct json_parse *json = memory_room(sizeof(*json));
 
     if (json)
-        init_parse(json, on_event, user);
+        init_parse(json, is_lines, on_event, user);
     return json;
 }
 
@@ -610,13 +611,6 @@ json_parse_reset(struct json_parse *json)
 {
     buf_clear_large(&json->cut, JSON_KEPT_BYTES);
     buf_clear_large(&json->text, JSON_KEPT_BYTES);
-    begin_text(json);
-}
-
-void
-json_parse_lines(struct json_parse *json)
-{
-    json->is_lines = true;
     begin_text(json);
 }
 
@@ -681,7 +675,7 @@ json_parse_text(struct slice text, json_event_fn *on_event, void *user,
     struct json_parse json;
     enum status rc;
 
-    init_parse(&json, on_event, user);
+    init_parse(&json, false, on_event, user);
     rc = json_parse_feed(&json, &text, why);
     if (!rc)
         rc = json_parse_end(&json, why);

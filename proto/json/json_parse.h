@@ -47,15 +47,14 @@ typedef enum status json_event_fn(void *user, enum json_event event,
 
 struct json_parse;
 
-struct json_parse *json_parse_new(json_event_fn *on_event, void *user);
+/* `is_lines`: it reads NDJSON; each line is a text of its own, which is an
+ * object, or empty. */
+struct json_parse *json_parse_new(bool is_lines, json_event_fn *on_event,
+                                  void *user);
 void json_parse_free(struct json_parse *json); /* NULL is allowed */
 
 /* Ready for another text; this costs nothing. */
 void json_parse_reset(struct json_parse *json);
-
-/* From now on what it reads is NDJSON: each line is a text of its own, which is
- * an object, or empty. */
-void json_parse_lines(struct json_parse *json);
 
 /* Reads `*bytes`, all of it; after a failure, up to the fault.
  * STATUS_MALFORMED: not JSON. STATUS_INVALID: JSON that XML cannot carry, or

@@ -138,8 +138,8 @@ filter_add(struct filter *f, struct slice name, struct slice value,
            struct problem *why)
 {
     const struct row *row = row_of(name);
-    size_t kind, size;
-    struct filter_value new = {.at = f->raw_size, .size = 0};
+    size_t kind, size, at;
+    struct filter_value new = {.at = f->raw_size, .size = 0}, *v;
     enum status rc;
 
     if (!row)
@@ -151,6 +151,7 @@ filter_add(struct filter *f, struct slice name, struct slice value,
         return rc;
 
     kind = (size_t)(row - rows);
+    v = f->values[kind];
     size = name.size + 2 + encoded_size(value); /* "NAME=VALUE&" */
     if (f->encoded_size + size > FILTER_TEXT_MAX)
         return problem(why, STATUS_MALFORMED,
@@ -160,36 +161,22 @@ filter_add(struct filter *f, struct slice name, struct slice value,
         f->raw[new.at + i] =
             kind == FILTER_TYPE ? ascii_lower(value.data[i]) : value.data[i];
     new.size = (uint16_t)value.size;
-    for (size_t i = 0; i < f->n[kind]; i++)
-        if (slice_equal(raw_of(f, &f->values[kind][i]), raw_of(f, &new)))
-            return STATUS_OK;
+    at = f->n[kind]; /* the values are in order, none twice */
+    while (at > 0 && slice_compare(raw_of(f, &new), raw_of(f, &v[at - 1])) < 0)
+        at--;
+    if (at > 0 && slice_equal(raw_of(f, &v[at - 1]), raw_of(f, &new)))
+        return STATUS_OK;
     if (f->n[kind] == FILTER_VALUES_MAX)
         return problem(why, STATUS_MALFORMED, "%s: more than %d values",
                        row->name, FILTER_VALUES_MAX);
-    f->values[kind][f->n[kind]++] = new;
+    memmove(&v[at + 1], &v[at], (f->n[kind]++ - at) * sizeof(new));
+    v[at] = new;
     f->raw_size = (uint16_t)(f->raw_size + value.size);
     f->encoded_size = (uint16_t)(f->encoded_size + size);
     return STATUS_OK;
 }
 
 /* Sealing */
-
-static void
-sort_values(struct filter *f, size_t kind)
-{
-    struct filter_value *v = f->values[kind];
-
-    for (size_t i = 1; i < f->n[kind]; i++) {
-        struct filter_value moved = v[i];
-        size_t k = i;
-
-        for (; k > 0 &&
-               slice_compare(raw_of(f, &moved), raw_of(f, &v[k - 1])) < 0;
-             k--)
-            v[k] = v[k - 1];
-        v[k] = moved;
-    }
-}
 
 /* Does whatever `value` lets through pass `other`, too? */
 static bool
@@ -259,7 +246,6 @@ filter_seal(struct filter *f, struct problem *why)
     f->text_size = 0;
     buf_init(&escaped, sizeof(f->escaped));
     for (size_t kind = 0; kind < FILTER_NAMES; kind++) {
-        sort_values(f, kind);
         prune_values(f, kind);
         for (size_t i = 0; i < f->n[kind]; i++) {
             struct filter_value *v = &f->values[kind][i];

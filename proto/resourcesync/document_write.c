@@ -148,27 +148,6 @@ add_digest(struct buf *to, const char *start, const struct digest *digest)
 }
 
 static void
-add_coverage(struct buf *to, const struct coverage *coverage)
-{
-    if (coverage->epoch[0])
-        add_attribute(to, " td:epoch=\"", slice_of(coverage->epoch));
-    BUF_ADD(to, " td:after=\"");
-    buf_add_number(to, coverage->after);
-    BUF_ADD(to, "\" td:last=\"");
-    buf_add_number(to, coverage->last);
-    BUF_ADD(to, "\"");
-    if (coverage->has_digest)
-        add_digest(to, " td:digest=\"", &coverage->digest);
-    add_time(to, " td:now=\"", coverage->now_us);
-    if (coverage->heartbeat_us > 0) {
-        char seconds[SECONDS_SIZE_MAX];
-        size_t size = seconds_write(seconds, coverage->heartbeat_us);
-
-        add_attribute(to, " td:heartbeat=\"", (struct slice){seconds, size});
-    }
-}
-
-static void
 add_link(struct buf *to, const struct document_link *link)
 {
     add_attribute(to, "<rs:ln rel=\"", slice_of(link->rel));
@@ -200,6 +179,10 @@ begin_md(struct buf *to, const enum capability *capability, int64_t at_us,
 void
 document_header(struct buf *to, const struct document_head *head)
 {
+    const struct coverage *covers = head->coverage;
+    char seconds[SECONDS_SIZE_MAX];
+    size_t size;
+
     buf_add_slice(to, roots[head->root].open);
     for (size_t i = 0; i < head->n_links; i++) {
         add_link(to, &head->links[i]);
@@ -207,8 +190,24 @@ document_header(struct buf *to, const struct document_head *head)
     }
     begin_md(to, &head->capability, head->at_us, head->completed_us,
              head->from_us, head->until_us);
-    if (head->coverage)
-        add_coverage(to, head->coverage);
+    if (covers) {
+        if (covers->epoch[0])
+            add_attribute(to, " td:epoch=\"", slice_of(covers->epoch));
+        BUF_ADD(to, " td:after=\"");
+        buf_add_number(to, covers->after);
+        BUF_ADD(to, "\" td:last=\"");
+        buf_add_number(to, covers->last);
+        BUF_ADD(to, "\"");
+        if (covers->has_digest)
+            add_digest(to, " td:digest=\"", &covers->digest);
+        add_time(to, " td:now=\"", covers->now_us);
+        size = covers->heartbeat_us > 0
+                   ? seconds_write(seconds, covers->heartbeat_us)
+                   : 0;
+        if (size > 0)
+            add_attribute(to, " td:heartbeat=\"",
+                          (struct slice){seconds, size});
+    }
     BUF_ADD(to, "/>\n");
 }
 

@@ -177,26 +177,6 @@ add_attributes(struct buf *to, const struct attribute *attributes, size_t n)
     BUF_ADD(to, "]");
 }
 
-static void
-add_link(struct buf *to, const struct link *link)
-{
-    BUF_ADD(to, "{\"rel\":");
-    json_text(to, link->rel);
-    BUF_ADD(to, ",\"href\":");
-    json_text(to, link->href);
-    if (link->pri > 0) {
-        BUF_ADD(to, ",\"pri\":");
-        buf_add_number(to, link->pri);
-    }
-    ADD_TIME(to, "modified", link->modified_us, add_time_short);
-    add_hash(to, link->hash);
-    add_length(to, link->length);
-    ADD_STRING(to, "type", link->type);
-    ADD_STRING(to, "encoding", link->encoding);
-    add_attributes(to, link->attributes, link->n_attributes);
-    BUF_ADD(to, "}");
-}
-
 /* Adds the members that describe a resource. */
 static void
 add_resource(struct buf *to, const struct change *change)
@@ -222,8 +202,23 @@ add_resource(struct buf *to, const struct change *change)
     if (change->tags.size > 0)
         BUF_ADD(to, "]");
     for (size_t i = 0; i < change->n_links; i++) {
-        buf_add_text(to, i == 0 ? ",\"links\":[" : ",");
-        add_link(to, &change->links[i]);
+        const struct link *link = &change->links[i];
+
+        buf_add_text(to, i == 0 ? ",\"links\":[{\"rel\":" : ",{\"rel\":");
+        json_text(to, link->rel);
+        BUF_ADD(to, ",\"href\":");
+        json_text(to, link->href);
+        if (link->pri > 0) {
+            BUF_ADD(to, ",\"pri\":");
+            buf_add_number(to, link->pri);
+        }
+        ADD_TIME(to, "modified", link->modified_us, add_time_short);
+        add_hash(to, link->hash);
+        add_length(to, link->length);
+        ADD_STRING(to, "type", link->type);
+        ADD_STRING(to, "encoding", link->encoding);
+        add_attributes(to, link->attributes, link->n_attributes);
+        BUF_ADD(to, "}");
     }
     if (change->n_links > 0)
         BUF_ADD(to, "]");

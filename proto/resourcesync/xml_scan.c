@@ -178,27 +178,6 @@ read_qname(struct reading *r, struct scan_qname *q)
                                                             : TOKEN_UNKNOWN;
 }
 
-/* Reads ="VALUE". */
-static enum token
-read_value(struct reading *r, struct slice *value)
-{
-    enum token token;
-    char quote;
-
-    if (r->end - r->at < 3)
-        return TOKEN_CUT;
-    quote = r->at[1];
-    if (r->at[0] != '=' || (quote != '"' && quote != '\''))
-        return TOKEN_UNKNOWN;
-    r->at += 2;
-    token = scan_characters(&r->at, r->end,
-                            quote == '"' ? scan_find_in_quotes
-                                         : find_in_apostrophes,
-                            quote, &r->room, value);
-    r->at += !token;
-    return token;
-}
-
 /* Namespaces */
 
 static void
@@ -259,14 +238,26 @@ add_attribute(struct reading *r, struct tag *tag)
     struct scan_qname *q = &tag->names[tag->n];
     struct slice value;
     enum token token;
+    char quote;
 
     if (tag->n == SCAN_ATTRIBUTES_MAX)
         return TOKEN_UNKNOWN;
     token = read_qname(r, q);
-    if (!token)
-        token = read_value(r, &value);
     if (token)
         return token;
+    if (r->end - r->at < 3)
+        return TOKEN_CUT;
+    quote = r->at[1];
+    if (r->at[0] != '=' || (quote != '"' && quote != '\''))
+        return TOKEN_UNKNOWN;
+    r->at += 2;
+    token = scan_characters(&r->at, r->end,
+                            quote == '"' ? scan_find_in_quotes
+                                         : find_in_apostrophes,
+                            quote, &r->room, &value);
+    if (token)
+        return token;
+    r->at++;
     if (slice_is(q->prefix, "xmlns") || slice_is(q->all, "xmlns"))
         return r->scan->place != SCAN_BEGIN ? TOKEN_UNKNOWN
                : q->prefix.size > 0         ? declare(r->scan, q->name, value)

@@ -33,10 +33,8 @@ parse(struct slice text, size_t step, bool is_lines)
     struct json_parse *json;
 
     buf_init(&told.events, SIZE_MAX);
-    json = json_parse_new(add_event, &told.events);
+    json = json_parse_new(is_lines, add_event, &told.events);
     FUZZ_ASSERT(json);
-    if (is_lines)
-        json_parse_lines(json);
     while (!told.rc && text.size > 0) {
         struct slice piece = fuzz_take(&text, step);
         char *copy = slice_dup(piece);

@@ -24,13 +24,11 @@ static enum status
 parse(struct slice text, size_t step, bool is_lines, struct buf *tokens,
       struct problem *why)
 {
-    struct json_parse *json = json_parse_new(add_token, tokens);
+    struct json_parse *json = json_parse_new(is_lines, add_token, tokens);
     enum status rc = STATUS_OK;
 
     assert_non_null(json);
     buf_init(tokens, 1 << 22);
-    if (is_lines)
-        json_parse_lines(json);
     while (!rc && text.size > 0) {
         struct slice piece = {text.data, text.size < step ? text.size : step};
         char *copy = slice_dup(piece);
@@ -341,9 +339,8 @@ TEST(reads_lines)
     buf_fini(&tokens);
 
     buf_init(&tokens, 1 << 20);
-    json = json_parse_new(add_token, &tokens);
+    json = json_parse_new(true, add_token, &tokens);
     assert_non_null(json);
-    json_parse_lines(json);
     assert_int_equal(json_parse_feed(json, &rest, &why), STATUS_MALFORMED);
     assert_true(json_parse_skip_line(json, &rest));
     assert_true(json_parse_skip_line(json, &rest));
