@@ -53,19 +53,19 @@ baseline_place_init(struct baseline_place *place)
 }
 
 /* Adds the head of a complete document. `has_resources`: it is no index.
- * `has_time`, `has_seq`: a document above it has one. */
+ * */
 static void
 baseline_place_head(struct baseline_place *place,
                     const struct document_head *head, bool has_resources,
-                    bool has_time, bool has_seq)
+                    const struct part *part)
 {
     const char *epoch = head->td.epoch;
 
     place->time_us = datetime_earlier(place->time_us, head->at_us);
-    if (has_resources && head->at_us == DATETIME_NONE && !has_time)
+    if (has_resources && head->at_us == DATETIME_NONE && !part->has_time)
         place->is_time_open = true;
     if (!epoch[0]) {
-        place->is_seq_open |= has_resources && !has_seq;
+        place->is_seq_open |= has_resources && !part->has_seq;
     } else if (!place->has_seq) {
         place->has_seq = true;
         memcpy(place->seq.epoch, epoch, sizeof(place->seq.epoch));
@@ -495,7 +495,7 @@ on_read(const struct problem *why, const struct document_stream_end *end,
         note_report(b, head);
         b->place.made_us = datetime_earlier(b->place.made_us, end->made_us);
         baseline_place_head(&b->place, head, what_of(b, head) == RESOURCES,
-                            b->now.has_time, b->now.has_seq);
+                            &b->now);
     }
     end_part(b);
 }
@@ -508,7 +508,7 @@ on_manifest(const struct document_head *head, void *user)
     struct baseline *b = user;
 
     note_report(b, head);
-    baseline_place_head(&b->place, head, true, b->now.has_time, b->now.has_seq);
+    baseline_place_head(&b->place, head, true, &b->now);
 }
 
 static void

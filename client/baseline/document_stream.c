@@ -102,24 +102,6 @@ spool_bytes(struct document_stream *r, struct slice bytes)
     return !r->why.rc;
 }
 
-/* Moves the next bytes of the spool to `held`. */
-static void
-read_spool(struct document_stream *r)
-{
-    char *to = buf_room(&r->held, HELD_MOST);
-    size_t n = to ? fread(to, 1, HELD_MOST, r->spool) : 0;
-
-    r->held.size += n;
-    if (!to)
-        problem_memory(&r->why);
-    else if (ferror(r->spool))
-        problem_errno(&r->why, "cannot read from", temporary_directory());
-    if (n == 0) {
-        fclose(r->spool);
-        r->spool = NULL;
-    }
-}
-
 /* Feeds some of `held` to the document, or the end. */
 static void
 read_some(struct document_stream *r)
@@ -306,8 +288,20 @@ on_turn(void *user)
             return;
         }
         if (r->is_fetched && r->spool && r->held.size == 0) {
-            read_spool(r);
-            continue; /* it may have failed */
+            char *to = buf_room(&r->held, HELD_MOST);
+            size_t size = to ? fread(to, 1, HELD_MOST, r->spool) : 0;
+
+            r->held.size += size;
+            if (!to)
+                problem_memory(&r->why);
+            else if (ferror(r->spool))
+                problem_errno(&r->why, "cannot read from",
+                              temporary_directory());
+            if (size == 0) {
+                fclose(r->spool);
+                r->spool = NULL;
+            }
+            continue;
         }
         if ((r->held.size > 0 && r->document) || r->is_fetched) {
             read_some(r);

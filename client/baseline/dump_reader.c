@@ -102,25 +102,6 @@ on_downloaded(const struct problem *why, const struct download_answer *answer,
     }
 }
 
-static void
-fetch_package(struct dump_reader *d)
-{
-    struct download_request request = {
-        .url = d->url,
-        .dir_fd = d->dir_fd,
-        .file = d->file,
-        .length = d->length,
-        .hash = slice_of(d->hash),
-        .max_bytes = d->client->room.limits.max_total_bytes,
-        .is_package = true,
-        .is_anew = d->was_other,
-    };
-
-    d->download = download_start(d->client, &request, on_downloaded, d);
-    if (!d->download)
-        fail_memory(d);
-}
-
 /* The manifest */
 
 static enum status
@@ -272,12 +253,24 @@ static void
 on_turn(void *user)
 {
     struct dump_reader *d = user;
+    struct download_request request = {
+        .url = d->url,
+        .dir_fd = d->dir_fd,
+        .file = d->file,
+        .length = d->length,
+        .hash = slice_of(d->hash),
+        .max_bytes = d->client->room.limits.max_total_bytes,
+        .is_package = true,
+        .is_anew = d->was_other,
+    };
 
     if (d->is_paused && d->state != FETCHING)
         return;
     switch (d->state) {
     case FETCHING:
-        fetch_package(d);
+        d->download = download_start(d->client, &request, on_downloaded, d);
+        if (!d->download)
+            fail_memory(d);
         return;
     case EXPECTING:
         expect_some(d);

@@ -36,30 +36,6 @@
 /* Between two reports that differ in their times alone. */
 #define QUIET_MS 60000
 
-/* Adds a look to the sum of all, whose complete_us is INT64_MAX at first. */
-static void
-harvest_report_add(struct harvest_look *sum, const struct harvest_look *look)
-{
-    const struct harvest_counts *its = &look->counts;
-
-    if (!sum->kind)
-        sum->kind = look->kind;
-    if (look->complete_us < sum->complete_us)
-        sum->complete_us = look->complete_us;
-    if (!sum->not_complete[0])
-        memcpy(sum->not_complete, look->not_complete,
-               sizeof(sum->not_complete));
-    if (!sum->counts.left_out)
-        memcpy(sum->counts.left_out_text, its->left_out_text,
-               sizeof(its->left_out_text));
-    sum->counts.added += its->added;
-    sum->counts.changed += its->changed;
-    sum->counts.deleted += its->deleted;
-    sum->counts.held_back += its->held_back;
-    sum->counts.left_out += its->left_out;
-    sum->counts.mended += its->mended;
-}
-
 /* "name":"text", or null. */
 static void
 add_text(struct buf *to, const char *name, const char *text)
@@ -194,9 +170,29 @@ report_look(struct reader *r)
            sizeof(r->look.not_complete));
     r->reported_ms = clock_steady_ms();
     h->options->on_look(&r->look, h->options->user);
-    for (size_t i = 0; i < h->n_readers; i++)
-        if (h->readers[i]->look.url)
-            harvest_report_add(&sum, &h->readers[i]->look);
+    for (size_t i = 0; i < h->n_readers; i++) {
+        const struct harvest_look *look = &h->readers[i]->look;
+        const struct harvest_counts *its = &look->counts;
+
+        if (!look->url)
+            continue;
+        if (!sum.kind)
+            sum.kind = look->kind;
+        if (look->complete_us < sum.complete_us)
+            sum.complete_us = look->complete_us;
+        if (!sum.not_complete[0])
+            memcpy(sum.not_complete, look->not_complete,
+                   sizeof(sum.not_complete));
+        if (!sum.counts.left_out)
+            memcpy(sum.counts.left_out_text, its->left_out_text,
+                   sizeof(its->left_out_text));
+        sum.counts.added += its->added;
+        sum.counts.changed += its->changed;
+        sum.counts.deleted += its->deleted;
+        sum.counts.held_back += its->held_back;
+        sum.counts.left_out += its->left_out;
+        sum.counts.mended += its->mended;
+    }
     return harvest_report_put(&h->target, &sum);
 }
 

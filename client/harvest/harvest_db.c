@@ -132,25 +132,12 @@ read_target(struct harvest_db *h, const char *target)
     return !db_rows_end(&rows);
 }
 
-/* Copies the file, if there is one, into a temporary one. */
-static bool
-copy_state(struct harvest_db *h, const char *path)
-{
-    if (access(path, F_OK))
-        return true;
-    if (asprintf(&h->copy, "%s/tidings-harvest-%ld-%llx", temporary_directory(),
-                 (long)getpid(), (unsigned long long)clock_now_us()) < 0) {
-        h->copy = NULL;
-        return !problem_memory(h->why);
-    }
-    return !db_copy(path, h->copy, h->why);
-}
-
 struct harvest_db *
 harvest_db_open(const char *path, const char *target, bool is_dry,
                 struct problem *why)
 {
     struct harvest_db *h = calloc(1, sizeof(*h));
+    bool is_good = true;
 
     if (!h) {
         problem_memory(why);
@@ -160,7 +147,18 @@ harvest_db_open(const char *path, const char *target, bool is_dry,
     buf_init(&h->loc, SIZE_MAX / 2);
     buf_init(&h->hash, SIZE_MAX / 2);
     buf_init(&h->entry, SIZE_MAX / 2);
-    if ((!is_dry || copy_state(h, path)) &&
+    /* A dry run works on a copy, if there is a file. */
+    if (is_dry && !access(path, F_OK)) {
+        if (asprintf(&h->copy, "%s/tidings-harvest-%ld-%llx",
+                     temporary_directory(), (long)getpid(),
+                     (unsigned long long)clock_now_us()) < 0) {
+            h->copy = NULL;
+            is_good = !problem_memory(h->why);
+        } else {
+            is_good = !db_copy(path, h->copy, h->why);
+        }
+    }
+    if (is_good &&
         !db_open_kind(&h->db, &kind,
                       !is_dry   ? path
                       : h->copy ? h->copy

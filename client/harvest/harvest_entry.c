@@ -54,35 +54,16 @@ put_text_member(struct buf *to, const char *name, struct slice value)
     buf_add_slice(to, value);
 }
 
-/* Writes the link to the original, which the entry describes. */
-static void
-put_via(struct buf *to, const char *before, struct slice entry, bool is_deleted)
-{
-    char text[DATETIME_SIZE];
-    int64_t us;
-
-    buf_add_format(to, "%s{\"rel\":\"via\"", before);
-    put_text_member(to, "href", find_member(entry, "loc"));
-    if (!is_deleted) {
-        /* A lastmod may be a date alone: links need it complete. */
-        if (!datetime_read_any(without_quotes(find_member(entry, "lastmod")),
-                               &us))
-            buf_add_format(to, ",\"modified\":\"%.*s\"",
-                           (int)datetime_write_short(text, us), text);
-        put_text_member(to, "hash", find_member(entry, "hash"));
-        put_text_member(to, "length", find_member(entry, "length"));
-        put_text_member(to, "type", find_member(entry, "type"));
-    }
-    BUF_ADD(to, "}");
-}
-
 static void
 put_links(struct buf *to, struct slice entry, bool is_deleted,
           const struct harvest_rules *rules)
 {
     struct slice links = find_member(entry, "links"), link;
+    static const char *const described[] = {"hash", "length", "type"};
     const char *before = ",\"links\":[";
+    char text[DATETIME_SIZE];
     bool has_via = false;
+    int64_t us;
 
     while (json_slices_element(&links, &link)) {
         struct slice rel = without_quotes(find_member(link, "rel"));
@@ -95,8 +76,18 @@ put_links(struct buf *to, struct slice entry, bool is_deleted,
         buf_add_slice(to, link);
         before = ",";
     }
-    if (!has_via) {
-        put_via(to, before, entry, is_deleted);
+    if (!has_via) { /* the original, which the entry describes */
+        buf_add_format(to, "%s{\"rel\":\"via\"", before);
+        put_text_member(to, "href", find_member(entry, "loc"));
+        /* A lastmod may be a date alone: links need it complete. */
+        if (!is_deleted &&
+            !datetime_read_any(without_quotes(find_member(entry, "lastmod")),
+                               &us))
+            buf_add_format(to, ",\"modified\":\"%.*s\"",
+                           (int)datetime_write_short(text, us), text);
+        for (size_t i = 0; !is_deleted && i < N_ELEMENTS(described); i++)
+            put_text_member(to, described[i], find_member(entry, described[i]));
+        BUF_ADD(to, "}");
         before = ",";
     }
     if (!strcmp(before, ","))

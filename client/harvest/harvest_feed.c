@@ -115,24 +115,6 @@ add_entry(struct harvest_feed *f, struct slice loc, struct slice text,
     return !f->outbox->body.failed || fail_memory(f);
 }
 
-/* Adds the deletion of a loc. */
-static bool
-add_deletion(struct harvest_feed *f, struct slice loc)
-{
-    struct buf text;
-    bool is_ring, is_good;
-
-    buf_init(&text, SIZE_MAX / 2);
-    BUF_ADD(&text, "{\"loc\":");
-    json_text(&text, loc);
-    BUF_ADD(&text, "}");
-    is_good = !text.failed ? add_entry(f, loc, buf_slice(&text), "deleted",
-                                       false, &is_ring)
-                           : fail_memory(f);
-    buf_fini(&text);
-    return is_good;
-}
-
 /* Changes */
 
 /* The time of a change, by the source's clock; else by ours. R-412: a change
@@ -257,9 +239,7 @@ learn_source(struct harvest_feed *f, const struct td_message *message)
 static bool
 apply_changes(struct harvest_feed *f, const struct td_message *message)
 {
-    if (!message->position || !learn_source(f, message))
-        return false;
-    if (!flush_full(f))
+    if (!message->position || !learn_source(f, message) || !flush_full(f))
         return false;
     for (size_t i = 0; i < message->n_changes; i++) {
         /* Entries without seqs have no position between them. */
@@ -319,28 +299,6 @@ list_resource(struct harvest_feed *f, const struct td_change *c)
     return apply_resource(f, loc, &version, harvest_text_of(c), &known);
 }
 
-static bool
-apply_deferred(struct harvest_feed *f, int64_t as_of_us)
-{
-    struct harvest_db *db = f->target->db;
-    struct harvest_deferred next;
-    struct harvest_known known;
-
-    for (;;) {
-        if (!harvest_db_next_deferred(db, f->part.id, &next))
-            return false;
-        if (!next.loc.size)
-            return true;
-        if (!harvest_db_look(db, f->part.id, next.loc, &next.version, &known))
-            return false;
-        if (known.changed_us <= as_of_us &&
-            !apply_resource(f, next.loc, &next.version, next.entry, &known))
-            return false;
-        if (!flush_full(f))
-            return false;
-    }
-}
-
 /* Deletes the resources of `part` that are held back. */
 static bool
 delete_held(struct harvest_feed *f, int64_t part)
@@ -349,6 +307,8 @@ delete_held(struct harvest_feed *f, int64_t part)
     struct harvest_db *db = f->target->db;
     struct harvest_known known;
     struct slice loc;
+    bool is_good, is_ring;
+    struct buf text;
 
     for (;;) {
         if (!harvest_db_next_gone(db, part, &loc))
@@ -357,11 +317,17 @@ delete_held(struct harvest_feed *f, int64_t part)
             return true;
         if (!harvest_db_look(db, part, loc, &none, &known))
             return false;
-        if (!known.is_elsewhere && !add_deletion(f, loc))
-            return false;
-        if (!harvest_db_remove(db, part, loc, DATETIME_NONE))
-            return false;
-        if (!flush_full(f))
+        buf_init(&text, SIZE_MAX / 2);
+        BUF_ADD(&text, "{\"loc\":");
+        json_text(&text, loc);
+        BUF_ADD(&text, "}");
+        is_good = known.is_elsewhere ||
+                  (text.failed ? fail_memory(f)
+                               : add_entry(f, loc, buf_slice(&text), "deleted",
+                                           false, &is_ring));
+        buf_fini(&text);
+        if (!is_good || !harvest_db_remove(db, part, loc, DATETIME_NONE) ||
+            !flush_full(f))
             return false;
     }
 }
@@ -371,7 +337,6 @@ static bool
 apply_deletions(struct harvest_feed *f, uint64_t n, uint64_t n_of)
 {
     const struct harvest_options *how = f->target->options;
-
     const struct survey_guard guard = {how->max_delete, how->accept_deletions,
                                        false};
 
@@ -387,15 +352,28 @@ apply_deletions(struct harvest_feed *f, uint64_t n, uint64_t n_of)
 static bool
 settle_list(struct harvest_feed *f, int64_t as_of_us)
 {
+    struct harvest_db *db = f->target->db;
+    struct harvest_deferred next;
+    struct harvest_known known;
     uint64_t n, n_of;
 
-    if (!apply_deferred(f, as_of_us))
-        return false;
-    if (!harvest_db_end_list(f->target->db, f->part.id,
+    for (;;) {
+        if (!harvest_db_next_deferred(db, f->part.id, &next))
+            return false;
+        if (!next.loc.size)
+            break;
+        if (!harvest_db_look(db, f->part.id, next.loc, &next.version, &known))
+            return false;
+        if (known.changed_us <= as_of_us &&
+            !apply_resource(f, next.loc, &next.version, next.entry, &known))
+            return false;
+        if (!flush_full(f))
+            return false;
+    }
+    if (!harvest_db_end_list(db, f->part.id,
                              f->is_comparison ? as_of_us : DATETIME_NONE, &n,
-                             &n_of))
-        return false;
-    if (!apply_deletions(f, n, n_of))
+                             &n_of) ||
+        !apply_deletions(f, n, n_of))
         return false;
     f->part.compared_us = clock_now_us();
     if (as_of_us > f->part.listed_us)

@@ -146,26 +146,6 @@ is_known(const char *url, void *user)
     return source_sets_has(t, url) || text_set_has(&t->lists, slice_of(url));
 }
 
-static bool
-add_set(struct source_sets *t, struct offered *offered)
-{
-    size_t n = visit_schedule_count(t->rounds);
-    const char *list = offered->capability_list;
-    struct stop stop = {.url = strdup(offered->url)};
-    bool is_new;
-
-    if (!ONE_MORE(t->stops, &t->stops_capacity, n) || !stop.url ||
-        text_set_add(&t->urls, slice_of(stop.url), &is_new) ||
-        !visit_schedule_add(t->rounds)) {
-        free(stop.url);
-        return false;
-    }
-    stop.offered = *offered;
-    t->stops[n] = stop;
-    *offered = (struct offered){.url = NULL};
-    return !list || !text_set_add(&t->lists, slice_of(list), &is_new);
-}
-
 static size_t
 count_missed(const struct source_sets *t)
 {
@@ -184,8 +164,23 @@ on_set(struct offered *offered, const struct problem *missed, void *user)
     if (missed)
         is_good = !text_set_add(&t->seen, url, &is_new) &&
                   !text_set_add(&t->missed, url, &is_new);
-    else if (!source_sets_has(t, offered->url))
-        is_good = add_set(t, offered);
+    else if (!source_sets_has(t, offered->url)) {
+        size_t n = visit_schedule_count(t->rounds);
+        const char *list = offered->capability_list;
+        struct stop stop = {.url = slice_dup(url), .offered = *offered};
+
+        is_good = ONE_MORE(t->stops, &t->stops_capacity, n) && stop.url &&
+                  !text_set_add(&t->urls, url, &is_new) &&
+                  visit_schedule_add(t->rounds);
+        if (is_good) {
+            t->stops[n] = stop;
+            *offered = (struct offered){.url = NULL};
+            is_good =
+                !list || !text_set_add(&t->lists, slice_of(list), &is_new);
+        } else {
+            free(stop.url);
+        }
+    }
     if (!is_good)
         end_memory(t);
     else if (missed && is_new) /* once, until a look can read it */
