@@ -115,6 +115,7 @@ shake_hands(struct call_connection *p)
         p->socket->events = 0; /* another function watches from now on */
         finish(p);
         return;
+    case IO_PASSED: /* of reads only */
     case IO_AGAIN:
         events = SSL_want_write(p->ssl) ? UV_WRITABLE : UV_READABLE;
         if (call_socket_watch(p->socket, events, on_event))

@@ -753,6 +753,8 @@ read_once(struct call_connection *p, bool *is_more)
     switch (call_connection_read(p, room, &n)) {
     case IO_OK:
         break;
+    case IO_PASSED:
+        return true;
     case IO_AGAIN:
         *is_more = false;
         return true;

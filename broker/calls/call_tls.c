@@ -235,8 +235,15 @@ call_tls_shake(struct call_connection *p, struct problem *why)
 enum call_io
 call_tls_read(SSL *ssl, char *bytes, size_t size, size_t *n)
 {
-    enum call_io io = judge(ssl, SSL_read_ex(ssl, bytes, size, n));
+    enum call_io io;
 
+    /* OpenSSL 3.2 and later returns behind a ticket or a KeyUpdate, though it
+     * may hold the record behind it, which no descriptor reports: it has read
+     * everything when the socket has no more. */
+    errno = 0;
+    io = judge(ssl, SSL_read_ex(ssl, bytes, size, n));
+    if (io == IO_AGAIN && errno != EAGAIN)
+        return IO_PASSED;
     if (io == IO_BROKEN)
         ERR_clear_error();
     return io;

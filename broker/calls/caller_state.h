@@ -258,7 +258,8 @@ void place_leave(struct place *place);
 
 /* call_tls.c */
 
-enum call_io { IO_OK, IO_AGAIN, IO_END, IO_BROKEN };
+/* IO_PASSED: a message of TLS was read, no byte; bytes may be behind it. */
+enum call_io { IO_OK, IO_PASSED, IO_AGAIN, IO_END, IO_BROKEN };
 
 void call_tls_fini(struct call_tls *tls);
 
