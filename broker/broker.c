@@ -870,7 +870,7 @@ broker_reload(struct broker *b, struct config *next, struct problem *why)
     enum status rc = broker_check(next, why);
     int log_fd = -1;
 
-    setting_files_look(b->files);
+    watched_files_look(setting_files_watched(b->files));
 
     if (!rc)
         rc = bridges_check_files(next, why);

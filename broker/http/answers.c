@@ -1,5 +1,6 @@
 #include "broker/http/answers.h"
 
+#include "broker/base/metrics.h"
 #include "broker/net/response.h"
 #include "broker/sets/positions.h"
 #include "proto/number.h"
@@ -44,6 +45,13 @@ answers_may_publish(const struct http *http, struct problem *why)
                    "--insecure-open");
 }
 
+void
+answers_count(unsigned metric, unsigned status)
+{
+    if (metric)
+        metrics_add_label(metric, metrics_code(status), 1);
+}
+
 bool
 answers_prefer_page(struct request *rq)
 {
@@ -68,42 +76,27 @@ answers_buf(struct request *rq, unsigned status, const char *content_type,
 
 /* The query */
 
-/* Reads ?after= and ?since=, decoded into `room`. */
-static enum status
-read_start(struct slice text, const struct head *head, struct query *q,
-           char *room, struct problem *why)
-{
-    struct slice after, since;
-    enum status rc =
-        filter_parameter(text, "since", room, &since, &q->has_since, why);
-
-    if (!rc && q->has_since && datetime_read_any(since, &q->since_us))
-        rc = problem(why, STATUS_MALFORMED, "since: not a W3C Datetime: \"%s\"",
-                     problem_quote(since).text);
-    if (!rc)
-        rc = filter_parameter(text, "after", room, &after, &q->has_after, why);
-    if (rc || !q->has_after)
-        return rc;
-    if (q->has_since)
-        return problem(why, STATUS_MALFORMED,
-                       "since and after contradict each other: give one");
-    return positions_judge(head, after, &q->after, why);
-}
-
 enum status
 query_read(struct request *rq, const struct head *head, struct query *q,
            struct problem *why)
 {
-    struct slice text = request_query(rq);
+    struct slice text = request_query(rq), after, since;
     char *room = memory_room(text.size + 1);
-    enum status rc;
+    enum status rc = filter_read(&q->filter, text, why);
 
-    q->has_after = q->has_since = false;
-    rc = filter_read(&q->filter, text, why);
-    if (!rc)
-        rc = read_start(text, head, q, room, why);
+    q->has_since = false;
+    q->has_after = request_parameter(rq, "after", &after);
+    if (!rc) /* a + stays one: it may begin a time zone */
+        rc = filter_parameter(text, "since", room, &since, &q->has_since, why);
+    if (!rc && q->has_since && datetime_read_any(since, &q->since_us))
+        rc = problem(why, STATUS_MALFORMED, "since: not a W3C Datetime: \"%s\"",
+                     problem_quote(since).text);
+    else if (!rc && q->has_since && q->has_after)
+        rc = problem(why, STATUS_MALFORMED,
+                     "since and after contradict each other: give one");
     free(room);
-    return rc;
+    return rc || !q->has_after ? rc
+                               : positions_judge(head, after, &q->after, why);
 }
 
 enum status

@@ -32,6 +32,9 @@ const char *answers_cache_control(bool is_private);
 MUST_CHECK enum status answers_may_publish(const struct http *http,
                                            struct problem *why);
 
+/* Counts a refusal in `metric` (enum metric, by status; 0: none). */
+void answers_count(unsigned metric, unsigned status);
+
 /* True if the answer is a page for people: the client prefers one, and the
  * query has no `raw`, which stands for what programs get. */
 bool answers_prefer_page(struct request *rq);

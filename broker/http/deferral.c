@@ -3,6 +3,7 @@
 #include <openssl/crypto.h>
 
 #include "broker/base/metrics.h"
+#include "broker/http/answers.h"
 #include "broker/net/response.h"
 
 void *
@@ -37,14 +38,6 @@ deferral_free(struct deferral *d)
     free(d);
 }
 
-static void
-count_rejected(const struct deferral *d, enum status rc)
-{
-    if (d->kind->rejected)
-        metrics_add_label(d->kind->rejected,
-                          metrics_code(response_status_of(rc)), 1);
-}
-
 /* Frees it, then answers with the failure, which it counts. Not while a step is
  * at work, nor when the act owns it. */
 static void
@@ -54,7 +47,7 @@ answer_refusal(struct deferral *d, enum status rc, const struct problem *why)
     struct problem kept = *why; /* it may be the deferral's */
 
     if (rq) {
-        count_rejected(d, rc);
+        answers_count(d->kind->rejected, response_status_of(rc));
         request_set_user(rq, NULL);
     }
     deferral_free(d);
@@ -85,7 +78,7 @@ answer_request(struct deferral *d)
         d->kind->give_back(d);
     holding_end(&d->holding);
     if (d->failure)
-        count_rejected(d, d->failure->rc);
+        answers_count(d->kind->rejected, response_status_of(d->failure->rc));
     if (rq && d->failure)
         request_answer_problem(rq, response_status_of(d->failure->rc),
                                d->failure);
@@ -161,24 +154,18 @@ deferral_begin(struct deferral *d, struct request *rq)
 
 /* Refusals while the body comes */
 
-static void
-end_refusal(struct deferral *d)
-{
-    if (d->refusal)
-        answer_refusal(d, d->refusal->rc, d->refusal);
-    else
-        deferral_free(d);
-}
-
-/* Ends it. No job is at work. */
+/* Ends it, after its steps were taken back. No job is at work. */
 static void
 discard(struct deferral *d)
 {
-    d->is_discarding = d->kind->discard != NULL;
-    if (d->is_discarding)
+    if (d->kind->discard && !d->is_discarding) {
+        d->is_discarding = true;
         give_job(d);
-    else
-        end_refusal(d);
+    } else if (d->refusal) {
+        answer_refusal(d, d->refusal->rc, d->refusal);
+    } else {
+        deferral_free(d);
+    }
 }
 
 /* Refuses it; waits for a job at work. */
@@ -227,9 +214,7 @@ on_worked(struct job *job)
     struct deferral *d = list_entry(job, struct deferral, job);
 
     d->is_out = false;
-    if (d->is_discarding)
-        end_refusal(d);
-    else if (!d->kind->begin)
+    if (!d->kind->begin)
         answer_request(d);
     else if (d->is_over)
         discard(d);

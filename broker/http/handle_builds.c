@@ -14,12 +14,6 @@
 #include "proto/resourcesync/json.h"
 #include "proto/resourcesync/position.h"
 
-static enum status
-check_end(enum status rc, struct problem *why)
-{
-    return rc ? problem(why, rc, "the broker is ending") : STATUS_OK;
-}
-
 /* The open list */
 
 struct closing {
@@ -70,8 +64,9 @@ close_list(struct deferral *d, struct problem *why)
     c->post.set = c->set->log;
     c->post.done = on_closed;
     c->post.authority = d->authority;
-    return check_end(log_submit(registry_log(d->http->registry), &c->post),
-                     why);
+    return log_submit(registry_log(d->http->registry), &c->post)
+               ? problem(why, STATUS_STOPPED, "the broker is ending")
+               : STATUS_OK;
 }
 
 static const struct deferral_kind closing = {.begin = close_list,
@@ -174,7 +169,9 @@ order_build(struct deferral *d, struct problem *why)
     b->order.wanted = head.last;
     b->order.until_us = clock_steady_us() + ANSWER_US;
     b->order.authority = d->authority;
-    return check_end(archiver_order(d->http->archiver, &b->order), why);
+    return archiver_order(d->http->archiver, &b->order)
+               ? problem(why, STATUS_STOPPED, "the broker is ending")
+               : STATUS_OK;
 }
 
 static const struct deferral_kind building = {.begin = order_build,

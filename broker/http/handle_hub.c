@@ -194,41 +194,14 @@ read_notification(struct hub_request *h, struct problem *why)
     return take_body(h, why);
 }
 
-/* Checks that the links name the topic and the hub (W-142), and keeps the parts
- * of the head. */
-static enum status
-read_head(struct request *rq, struct command *command, struct slice type,
-          struct slice links, struct problem *why)
-{
-    struct slice found;
-    size_t n_self = 0, n_hub = 0;
-    struct key key;
-    enum status rc = STATUS_OK;
-
-    (void)weblink_find(links, "self", &found, &n_self);
-    (void)weblink_find(links, "hub", &found, &n_hub);
-    if (n_self != 1 || n_hub == 0)
-        return problem(why, STATUS_MALFORMED,
-                       "a notification comes with one Link header "
-                       "rel=\"self\", its topic, and one rel=\"hub\", this "
-                       "hub: here are %zu and %zu",
-                       n_self, n_hub);
-    command->content_type = command_keep(command, type);
-    command->links = command_keep(command, links);
-    if (request_header(rq, "idempotency-key", &found)) {
-        rc = key_read(found, &key, why);
-        if (!rc)
-            command->key = command_keep(command, key_slice(&key));
-    }
-    return rc;
-}
-
 enum status
 handle_hub_notification(struct http *http, struct request *rq,
                         const struct route_target *target, struct problem *why)
 {
-    struct slice type = {NULL, 0}, links = {NULL, 0};
+    struct slice type = {NULL, 0}, links = {NULL, 0}, found;
+    size_t n_self = 0, n_hub = 0;
     struct hub_request *h;
+    struct key key = {.size = 0};
     enum status rc;
 
     request_header(rq, "content-type", &type);
@@ -242,8 +215,20 @@ handle_hub_notification(struct http *http, struct request *rq,
         return STATUS_FORBIDDEN;
     rc = new_request(&h, http, rq, target, COMMAND_NOTIFY,
                      type.size + links.size + sizeof(struct key), why);
-    if (!rc)
-        rc = read_head(rq, h->command, type, links, why);
+    /* The links name the topic and the hub (W-142). */
+    (void)weblink_find(links, "self", &found, &n_self);
+    (void)weblink_find(links, "hub", &found, &n_hub);
+    if (!rc && (n_self != 1 || n_hub == 0))
+        rc = problem(why, STATUS_MALFORMED,
+                     "a notification comes with one Link header rel=\"self\", "
+                     "its topic, and one rel=\"hub\", this hub: here are %zu "
+                     "and %zu",
+                     n_self, n_hub);
+    if (!rc && request_header(rq, "idempotency-key", &found))
+        rc = key_read(found, &key, why);
+    h->command->content_type = command_keep(h->command, type);
+    h->command->links = command_keep(h->command, links);
+    h->command->key = command_keep(h->command, key_slice(&key));
     h->deferral.is_counted = true;
     h->on_body = read_notification;
     return deferral_receive(&h->deferral, rq, target->body_max, rc);

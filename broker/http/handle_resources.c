@@ -153,7 +153,7 @@ answer_held_back(struct request *rq, const struct putting *p)
     BUF_ADD(&members, ",");
     add_counts(&members, p->name, o);
     BUF_ADD(&members, "\0");
-    metrics_add_label(METRIC_UPLOADS_REJECTED, metrics_code(409), 1);
+    answers_count(METRIC_UPLOADS_REJECTED, 409);
     response_init(&r, 409, NULL);
     response_answer_problem(rq, &r, &why, members.data);
     buf_fini(&members);

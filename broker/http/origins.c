@@ -158,12 +158,6 @@ latest(const struct origins *origins)
     return successor ? successor : origins;
 }
 
-static struct slice
-next_origin(struct slice *rest)
-{
-    return slice_trimmed(slice_take(rest, ','));
-}
-
 /* RFC 6454 section 6.2: a scheme, a host, perhaps a port; no path. */
 static bool
 is_origin(struct slice text)
@@ -188,7 +182,7 @@ origins_read(struct slice text, struct origins *origins, struct problem *why)
         return problem(why, STATUS_INVALID, "is longer than %zu bytes",
                        sizeof(origins->text) - 1);
     while (rest.size) {
-        one = next_origin(&rest);
+        one = slice_trimmed(slice_take(&rest, ','));
         if (slice_is(one, "*"))
             origins->has_any = true;
         else if (!is_origin(one))
@@ -214,7 +208,7 @@ origins_judge(const struct origins *origins, struct slice origin)
     struct slice rest = slice_of(now->text);
 
     while (rest.size)
-        if (is_same_origin(next_origin(&rest), origin))
+        if (is_same_origin(slice_trimmed(slice_take(&rest, ',')), origin))
             return CORS_ALLOWED;
     return now->has_any ? CORS_READER : CORS_FOREIGN;
 }

@@ -60,19 +60,12 @@ routes_find(enum method method, struct slice path, struct route_found *found)
 
 /* Refusing by the row */
 
-static void
-count_rejected(const struct route *route, unsigned status)
-{
-    if (route->rejected)
-        metrics_add_label(route->rejected, metrics_code(status), 1);
-}
-
 /* `accept` names the codings that the route accepts. */
 static void
 refuse_request(struct request *rq, const struct route *route, unsigned status,
                const struct problem *why, const char *accept)
 {
-    count_rejected(route, status);
+    answers_count(route->rejected, status);
     request_answer_problem_with(rq, status, why, accept, NULL);
 }
 
@@ -130,7 +123,7 @@ refuse_type(struct request *rq, const struct route *route)
                 has_two ? ", " : "", has_two ? body[1].types : "",
                 type.size ? "not as \"" : "and has no Content-Type",
                 problem_quote(type).text, type.size ? "\"" : "");
-    count_rejected(route, 415);
+    answers_count(route->rejected, 415);
     response_init(&r, 415, NULL);
     /* RFC 9110 section 15.5.16, RFC 5789 section 3.1 */
     response_header(
@@ -263,7 +256,7 @@ check_rates(struct http *http, struct request *rq, const struct route *route)
         int64_t wait_s;
         struct response r;
 
-        count_rejected(route, 429);
+        answers_count(route->rejected, 429);
         /* Answers a client that posts faster than it may (RFC 6585 section 4;
          * draft-ietf-httpapi-ratelimit-headers). */
         wait_s = (charge.wait_us + 999999) / 1000000;
@@ -296,22 +289,6 @@ is_ahead(struct http *http, struct slice name, struct slice text)
                : position.epoch[0] != '\0';
 }
 
-/* True if the request names a position that this copy may lack. */
-static bool
-names_position_ahead(struct http *http, struct request *rq,
-                     const struct route_found *found)
-{
-    struct slice id = query_last_event_id(rq), after;
-
-    if (!log_is_shared(registry_log(http->registry)))
-        return false;
-    if (found->route->of == OF_SET)
-        return is_ahead(http, found->name, id) ||
-               (request_parameter(rq, "after", &after) &&
-                is_ahead(http, found->name, after));
-    return postponement_is_ahead(http, rq, id, SLICE(""));
-}
-
 /* A request that waits for the copy. */
 struct waiting_request {
     struct postponement postponement;
@@ -339,12 +316,22 @@ routes_run(struct http *http, struct request *rq,
            const struct route_found *found, struct principal *principal)
 {
     struct waiting_request *w;
+    struct slice id, after;
+    bool waits = false; /* it names a position that this copy may lack */
 
     request_expect(rq, route_may_answer);
     if (!authorization_check(http, rq, found, principal))
         return;
-    if (!found->route->has_positions ||
-        !names_position_ahead(http, rq, found)) {
+    if (found->route->has_positions &&
+        log_is_shared(registry_log(http->registry))) {
+        id = query_last_event_id(rq);
+        waits = found->route->of != OF_SET
+                    ? postponement_is_ahead(http, rq, id, SLICE(""))
+                    : is_ahead(http, found->name, id) ||
+                          (request_parameter(rq, "after", &after) &&
+                           is_ahead(http, found->name, after));
+    }
+    if (!waits) {
         run_route(http, rq, found, principal);
         return;
     }

@@ -3,7 +3,6 @@
 #include "base/certificates.h"
 #include "broker/access/identity_provider.h"
 #include "broker/base/authorities.h"
-#include "broker/base/watched_files.h"
 #include "broker/net/server.h"
 
 struct row {
@@ -272,12 +271,6 @@ setting_files_begin(struct setting_files *f, struct server *server,
     f->is_begun = true;
     watched_files_settle(f->watched);
     return rc;
-}
-
-void
-setting_files_look(struct setting_files *f)
-{
-    watched_files_look(f->watched);
 }
 
 void

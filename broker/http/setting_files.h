@@ -15,12 +15,12 @@
  */
 #pragma once
 
+#include "broker/base/watched_files.h"
 #include "broker/config/config.h"
 
 struct identity_provider;
 struct server;
 struct setting_files;
-struct watched_files;
 
 /* The most rows. */
 #define SETTING_FILES_MAX 8
@@ -49,9 +49,8 @@ MUST_CHECK enum status setting_files_begin(struct setting_files *f,
                                            struct identity_provider *provider,
                                            struct problem *why);
 
-/* A reload: setting_files_look first, then setting_contents_read, then
+/* A reload: watched_files_look first, then setting_contents_read, then
  * setting_files_use, which empties `contents`. */
-void setting_files_look(struct setting_files *f);
 void setting_files_use(struct setting_files *f, const struct config *next,
                        struct setting_contents *contents);
 
