@@ -3,7 +3,6 @@
 #include "base/random.h"
 #include "base/token_file.h"
 #include "broker/base/metrics.h"
-#include "broker/hub/framework.h"
 #include "broker/hub/hub_rows.h"
 #include "broker/hub/hub_state.h"
 #include "broker/sources/peer_tokens.h"
@@ -256,13 +255,6 @@ move_cursor(struct subscription *s, uint64_t after)
     forget_failures(s);
 }
 
-static void
-count_skipped(struct subscription *s, uint64_t n)
-{
-    s->history.n_skipped += n;
-    metrics_add(METRIC_HUB_SKIPPED, (int64_t)n);
-}
-
 /* Moves the cursor to the earliest retained entry; the next message's `after`
  * shows the hole. Entries that the filter is known not to pass do not count. */
 static void
@@ -274,13 +266,12 @@ skip_lost(struct subscription *s)
     if (earliest < start)
         earliest = start;
     if (earliest > start) {
-        count_skipped(s, earliest - start);
+        s->history.n_skipped += earliest - start;
+        metrics_add(METRIC_HUB_SKIPPED, (int64_t)(earliest - start));
         DIAG(DIAG_WARNING, "hub",
              "a subscription was behind the retained changes and continues "
              "after the gap",
-             diag_number("id", s->id),
-             diag_text("callback", websub_origin(slice_of(s->callback)).text),
-             diag_number("after", s->reader.after),
+             HUB_KEYS(s), diag_number("after", s->reader.after),
              diag_number("to", earliest));
     }
     move_cursor(s, earliest);
@@ -315,12 +306,6 @@ begin_at(struct subscription *s, int64_t at_us)
     caller_set_alarm(s->hub->caller, &s->retry_alarm, at_us);
 }
 
-static void
-pause_delivery(struct subscription *s, int64_t us)
-{
-    begin_at(s, clock_steady_us() + us);
-}
-
 /* reader_calls.look. A fixed range is delivered whatever the head is. */
 static bool
 look_at_topic(const struct reader *reader, struct channel *channel,
@@ -339,8 +324,8 @@ look_at_topic(const struct reader *reader, struct channel *channel,
     /* framework_look marks the topic for events behind `seen`; but no longer
      * when the set is gone. */
     if (topic->kind == TOPIC_FRAMEWORK && !topic->is_ending &&
-        framework_seen(topic->hub) < *head)
-        *head = framework_seen(topic->hub);
+        topic->hub->framework.seen < *head)
+        *head = topic->hub->framework.seen;
     return true;
 }
 
@@ -371,20 +356,14 @@ go_on(struct subscription *s)
 
 /* A delivery's turn has come */
 
-/* Ends a delivery without a call; the subscription continues as decided. */
-static enum call_turn
-leave_call(struct delivery *d)
-{
-    end_delivery(d);
-    return CALL_NOT;
-}
-
-/* Ends a delivery because of a failure of our own, and sets a new try. */
+/* Ends a delivery without a call, because of a failure of our own, and sets a
+ * new try. */
 static enum call_turn
 leave_call_for(struct delivery *d, int64_t pause_us)
 {
-    pause_delivery(d->s, pause_us);
-    return leave_call(d);
+    begin_at(d->s, clock_steady_us() + pause_us);
+    end_delivery(d);
+    return CALL_NOT;
 }
 
 /* The body is held: makes the headers. */
@@ -426,21 +405,6 @@ make_attempt(struct delivery *d)
     return CALL_READY;
 }
 
-/* Fixes the range, once for all tries. */
-static enum call_turn
-fix_range(struct delivery *d)
-{
-    struct subscription *s = d->s;
-
-    if (s->reader.upto == s->reader.message->last)
-        return make_attempt(d); /* hub.db has the range */
-    s->reader.upto = s->reader.message->last;
-    s->range_form = attempt_form(s);
-    hub_rows_put_range(s->hub->db, s);
-    list_append(&s->hub->deliveries.fixed, &d->node);
-    return CALL_LATER;
-}
-
 /* Continues with what the reader has come to. */
 static enum call_turn
 take_body(struct delivery *d)
@@ -449,7 +413,14 @@ take_body(struct delivery *d)
 
     switch (s->reader.state) {
     case READER_READY:
-        return fix_range(d);
+        if (s->reader.upto == s->reader.message->last)
+            return make_attempt(d); /* hub.db has the range */
+        /* Fixes the range, once for all tries. */
+        s->reader.upto = s->reader.message->last;
+        s->range_form = attempt_form(s);
+        hub_rows_put_range(s->hub->db, s);
+        list_append(&s->hub->deliveries.fixed, &d->node);
+        return CALL_LATER;
     case READER_LATER:
         return CALL_LATER;
     case READER_GONE:
@@ -463,14 +434,11 @@ take_body(struct delivery *d)
             /* The log has changed: the next try has a range, and an ID, of its
              * own. */
             DIAG(DIAG_ERROR, "hub", "a delivery cannot be repeated as it was",
-                 diag_number("id", s->id),
-                 diag_text("callback",
-                           websub_origin(slice_of(s->callback)).text),
-                 diag_number("after", s->reader.after),
+                 HUB_KEYS(s), diag_number("after", s->reader.after),
                  diag_number("last", d->upto));
         return leave_call_for(d, PAUSE_US);
     }
-    leave_call(d);
+    end_delivery(d);
     go_on(s);
     return CALL_NOT;
 }
@@ -523,11 +491,10 @@ give_up_range(struct subscription *s, uint64_t entries)
         forget_failures(s);
         return;
     }
-    count_skipped(s, entries);
+    s->history.n_skipped += entries;
+    metrics_add(METRIC_HUB_SKIPPED, (int64_t)entries);
     metrics_add(METRIC_HUB_GIVEN_UP, 1);
-    DIAG(DIAG_WARNING, "hub", "a delivery was given up",
-         diag_number("id", s->id),
-         diag_text("callback", websub_origin(slice_of(s->callback)).text),
+    DIAG(DIAG_WARNING, "hub", "a delivery was given up", HUB_KEYS(s),
          diag_number("after", s->reader.after),
          diag_number("last", s->reader.upto),
          diag_text("error", s->history.last_error));
@@ -622,7 +589,7 @@ on_done(struct call *call)
     }
     end_delivery(d);
     if (call->failure == CALL_MEMORY) { /* our fault, not the callback's */
-        pause_delivery(s, PAUSE_US);
+        begin_at(s, clock_steady_us() + PAUSE_US);
         return;
     }
     s->history.n_attempts++;
@@ -680,9 +647,8 @@ delivery_begin(struct subscription *s)
         topic_listen(s->topic);
     if (topic_head(s->topic, &head) && s->reader.after > head) {
         DIAG(DIAG_WARNING, "hub", "a subscription is ahead of its log",
-             diag_number("id", s->id),
-             diag_text("callback", websub_origin(slice_of(s->callback)).text),
-             diag_number("after", s->reader.after), diag_number("last", head));
+             HUB_KEYS(s), diag_number("after", s->reader.after),
+             diag_number("last", head));
         move_cursor(s, head);
     }
     go_on(s);
@@ -748,22 +714,18 @@ deliveries_turn(struct hub *hub)
         answer_caller(hub->caller, d, make_attempt(d));
 }
 
-static struct hub *
-hub_of(struct shared_messages *messages)
-{
-    return list_entry(messages, struct hub, readers.messages);
-}
-
 static void
 do_job(struct shared_messages *messages, struct job *job)
 {
-    caller_work(hub_of(messages)->caller, job);
+    caller_work(list_entry(messages, struct hub, readers.messages)->caller,
+                job);
 }
 
 static bool
 is_stopping(struct shared_messages *messages)
 {
-    return atomic_load(&hub_of(messages)->is_stopping);
+    return atomic_load(
+        &list_entry(messages, struct hub, readers.messages)->is_stopping);
 }
 
 static const struct reader_calls calls = {
@@ -787,7 +749,7 @@ wake_hub(struct watcher *watcher)
 void
 deliveries_open(struct hub *hub)
 {
-    framework_open(hub);
+    hub->framework.log = registry_framework(hub->registry);
     readers_init(&hub->readers, &calls,
                  registry_config(hub->registry)->hub_body_bytes, wake_hub);
     list_init(&hub->deliveries.fixed);

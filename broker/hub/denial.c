@@ -37,16 +37,12 @@ free_denial(struct denial *d)
 }
 
 static void
-send_denial(struct denial *d)
-{
-    d->tries++;
-    caller_start(d->hub->caller, &d->call);
-}
-
-static void
 on_denial_alarm(struct alarm *alarm)
 {
-    send_denial(list_entry(alarm, struct denial, alarm));
+    struct denial *d = list_entry(alarm, struct denial, alarm);
+
+    d->tries++;
+    caller_start(d->hub->caller, &d->call);
 }
 
 static void
@@ -106,7 +102,8 @@ denials_turn(struct hub *hub)
 
     list_drain (denial, &hub->denials.fresh, node) {
         list_append(&hub->denials.begun, &denial->node);
-        send_denial(denial);
+        denial->tries++;
+        caller_start(hub->caller, &denial->call);
     }
 }
 

@@ -7,15 +7,6 @@
 #include "broker/hub/topic.h"
 #include "broker/sets/peers.h"
 
-static bool
-is_named(const struct peers *peers, const struct subscription *s)
-{
-    for (unsigned i = 0; peers && i < peers->n_hubs; i++)
-        if (slice_is(slice_of(s->callback), peers->hubs[i]))
-            return true;
-    return false;
-}
-
 /* Ending the last subscription may remove the topic from the list; so the loop
  * takes the next topic before. */
 static void
@@ -26,30 +17,14 @@ end_unnamed(struct topic *topic, const struct peers *peers)
 
     topic->n_holds++; /* until the end of the loop */
     list_each (s, after, &topic->subscriptions, of_topic) {
-        if (s->kind == SUBSCRIPTION_HUB && !is_named(peers, s))
+        bool stays = s->kind != SUBSCRIPTION_HUB;
+
+        for (unsigned i = 0; !stays && peers && i < peers->n_hubs; i++)
+            stays = !strcmp(s->callback, peers->hubs[i]);
+        if (!stays)
             subscription_end(s, END_UNSUBSCRIBED);
     }
     topic->n_holds--;
-}
-
-static void
-begin_hub(struct hub *hub, struct topic *topic, const char *url, uint64_t after)
-{
-    struct hub_record record = {
-        .callback = slice_of(url),
-        .kind = SUBSCRIPTION_HUB,
-        .terms = {.lease_us = INT64_MAX},
-        .lease_end_us = INT64_MAX,
-        .after = after,
-    };
-    struct problem why = {""};
-
-    if (subscription_find(hub, topic, SUBSCRIPTION_HUB, slice_of(url)))
-        return;
-    if (subscription_confirm(hub, topic, &record, &why))
-        diag(DIAG_ERROR, "hub", "%s gets no notifications of %s: %s", url,
-             topic->set->name, why.text);
-    terms_fini(&record.terms);
 }
 
 /* `after` is the seq of the set's last entry when its settings named the hubs.
@@ -63,6 +38,7 @@ sync_topic(struct hub *hub, enum topic_kind kind, struct set *set,
     struct problem why = {""};
     struct topic *topic;
     uint64_t last;
+    bool is_there;
 
     if (topic_of_set(hub, kind, set, &topic, &why)) {
         if (peers && peers->n_hubs > 0)
@@ -71,11 +47,23 @@ sync_topic(struct hub *hub, enum topic_kind kind, struct set *set,
         return;
     }
     end_unnamed(topic, peers);
-    if (peers && topic_head(topic, &last)) {
-        if (after != PEERS_AFTER_UNKNOWN && kind == TOPIC_CHANGES)
-            last = after;
-        for (unsigned i = 0; i < peers->n_hubs; i++)
-            begin_hub(hub, topic, peers->hubs[i], last);
+    is_there = topic_head(topic, &last);
+    if (after != PEERS_AFTER_UNKNOWN && kind == TOPIC_CHANGES)
+        last = after;
+    for (unsigned i = 0; is_there && peers && i < peers->n_hubs; i++) {
+        struct hub_record record = {
+            .callback = slice_of(peers->hubs[i]),
+            .kind = SUBSCRIPTION_HUB,
+            .terms = {.lease_us = INT64_MAX},
+            .lease_end_us = INT64_MAX,
+            .after = last,
+        };
+
+        if (!subscription_find(hub, topic, SUBSCRIPTION_HUB, record.callback) &&
+            subscription_confirm(hub, topic, &record, &why))
+            diag(DIAG_ERROR, "hub", "%s gets no notifications of %s: %s",
+                 peers->hubs[i], set->name, why.text);
+        terms_fini(&record.terms);
     }
     topic_release(topic);
 }

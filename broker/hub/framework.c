@@ -4,25 +4,15 @@
 #include "broker/hub/hub_state.h"
 #include "broker/hub/topic.h"
 #include "broker/sets/framework_events.h"
-#include "proto/resourcesync/fragment.h"
 
 /* Most batches that one look takes from memory, and that a worker reads. */
 #define LOOK_BATCHES 64
 #define READ_BATCHES 16
 
-struct framework {
-    struct watch watch;
-    struct hub *hub;
-    struct log_set *log;
-    atomic_bool has_news;
-    uint64_t seen;           /* the topics of events up to here were marked */
-    struct reading *reading; /* a worker's; NULL: none */
-};
-
 /* Batches that are read from disk. */
 struct reading {
     struct job job;
-    struct framework *framework; /* NULL: it was closed meanwhile */
+    struct hub *hub; /* NULL: it was closed meanwhile */
     struct log *log;
     struct log_set *set;
     uint64_t after; /* seq of the last entry that was read */
@@ -35,29 +25,18 @@ struct reading {
 static void
 on_commit(struct watch *watch)
 {
-    struct framework *f = list_entry(watch, struct framework, watch);
+    struct hub *hub = list_entry(watch, struct hub, framework.watch);
 
-    if (atomic_exchange(&f->has_news, true))
-        return;
-    hub_wake(f->hub);
+    if (!atomic_exchange(&hub->framework.has_news, true))
+        hub_wake(hub);
 }
 
 /* Requests another look, also if the log woke nobody meanwhile. */
 static void
-look_again(struct framework *f)
+look_again(struct hub *hub)
 {
-    atomic_store(&f->has_news, true);
-    hub_wake(f->hub);
-}
-
-void
-framework_open(struct hub *hub)
-{
-    struct framework *f = memory_new(1, sizeof(*f));
-
-    f->hub = hub;
-    f->log = registry_framework(hub->registry);
-    hub->framework = f;
+    atomic_store(&hub->framework.has_news, true);
+    hub_wake(hub);
 }
 
 static void
@@ -71,18 +50,15 @@ end_watch(struct framework *f)
 void
 framework_close(struct hub *hub)
 {
-    struct framework *f = hub->framework;
-
-    end_watch(f);
-    if (f->reading)
-        f->reading->framework = NULL;
-    free(f);
+    end_watch(&hub->framework);
+    if (hub->framework.reading)
+        hub->framework.reading->hub = NULL;
 }
 
 void
 framework_listen(struct hub *hub)
 {
-    struct framework *f = hub->framework;
+    struct framework *f = &hub->framework;
     struct list *next, *behind;
     const struct subscription *s;
     const struct topic *topic;
@@ -104,13 +80,7 @@ framework_listen(struct hub *hub)
         }
     }
     if (f->seen < head.last)
-        look_again(f);
-}
-
-uint64_t
-framework_seen(const struct hub *hub)
-{
-    return hub->framework->seen;
+        look_again(hub);
 }
 
 /* Marks a topic that event `seq` concerns, and moves its resting subscriptions
@@ -165,25 +135,26 @@ mark_tagged(struct hub *hub, struct slice tag, uint64_t seq)
 }
 
 static void
-mark_for_batch(struct framework *f, const struct batch *b)
+mark_for_batch(struct hub *hub, const struct batch *b)
 {
-    for (uint64_t seq = f->seen + 1; seq <= b->last; seq++) {
+    for (uint64_t seq = hub->framework.seen + 1; seq <= b->last; seq++) {
         struct slice fragment = batch_slice(b, seq - 1, seq), type, tags;
 
         fragment_labels(fragment, b->entries[seq - b->first].stamp, &type,
                         &tags);
         while (tags.size > 0)
-            mark_tagged(f->hub, slice_take(&tags, ' '), seq);
+            mark_tagged(hub, slice_take(&tags, ' '), seq);
     }
-    f->seen = b->last;
+    hub->framework.seen = b->last;
 }
 
 /* Marks all topics, because the next events are no longer retained or cannot be
  * read. Subscriptions that have not read them look themselves, and learn the
  * reason. */
 static void
-mark_unread(struct framework *f, enum status rc)
+mark_unread(struct hub *hub, enum status rc)
 {
+    struct framework *f = &hub->framework;
     struct list *next;
     struct topic *topic;
     struct head head;
@@ -191,12 +162,12 @@ mark_unread(struct framework *f, enum status rc)
     log_head(f->log, &head);
     f->seen = rc == STATUS_GONE && head.earliest > f->seen ? head.earliest
                                                            : head.last;
-    list_each (topic, next, &f->hub->topics, node) {
+    list_each (topic, next, &hub->topics, node) {
         if (topic->kind == TOPIC_FRAMEWORK)
             watched_mark(&topic->news.watched);
     }
     if (f->seen < head.last)
-        look_again(f);
+        look_again(hub);
 }
 
 /* On a worker. */
@@ -220,19 +191,19 @@ static void
 on_read(struct job *job)
 {
     struct reading *r = list_entry(job, struct reading, job);
-    struct framework *f = r->framework;
+    struct hub *hub = r->hub;
 
     for (unsigned i = 0; i < r->n; i++) {
-        if (f)
-            mark_for_batch(f, r->batches[i]);
+        if (hub)
+            mark_for_batch(hub, r->batches[i]);
         batch_unref(r->batches[i]);
     }
-    if (f) {
-        f->reading = NULL;
+    if (hub) {
+        hub->framework.reading = NULL;
         if (r->status)
-            mark_unread(f, r->status);
-        else if (!atomic_load(&f->hub->is_stopping))
-            look_again(f); /* the next ones */
+            mark_unread(hub, r->status);
+        else if (!atomic_load(&hub->is_stopping))
+            look_again(hub); /* the next ones */
     }
     free(r);
 }
@@ -241,7 +212,7 @@ on_read(struct job *job)
 void
 framework_look(struct hub *hub)
 {
-    struct framework *f = hub->framework;
+    struct framework *f = &hub->framework;
 
     if (f->reading || !atomic_exchange(&f->has_news, false))
         return;
@@ -256,7 +227,7 @@ framework_look(struct hub *hub)
 
         if (rc == STATUS_AGAIN) {
             f->reading = memory_new(1, sizeof(*f->reading));
-            f->reading->framework = f;
+            f->reading->hub = hub;
             f->reading->log = registry_log(hub->registry);
             f->reading->set = f->log;
             f->reading->after = f->seen;
@@ -266,13 +237,13 @@ framework_look(struct hub *hub)
             return;
         }
         if (rc) {
-            mark_unread(f, rc);
+            mark_unread(hub, rc);
             return;
         }
         if (!b)
             return;
-        mark_for_batch(f, b);
+        mark_for_batch(hub, b);
         batch_unref(b);
     }
-    look_again(f); /* other work has its turn before */
+    look_again(hub); /* other work has its turn before */
 }

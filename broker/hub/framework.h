@@ -24,22 +24,26 @@
  */
 #pragma once
 
-#include "proto/c.h"
+#include "broker/log/log.h"
 
 struct hub;
 
-/* framework_open makes hub->framework. framework_close ends the watch; no
- * framework topic is left. */
-void framework_open(struct hub *hub);
+/* struct hub has one. */
+struct framework {
+    struct watch watch;
+    struct log_set *log; /* of all framework events */
+    atomic_bool has_news;
+    uint64_t seen;           /* the topics of events up to here were marked */
+    struct reading *reading; /* a worker's; NULL: none */
+};
+
+/* Ends the watch; no framework topic is left. */
 void framework_close(struct hub *hub);
 
 /* Starts the watch if there is none, behind all framework subscriptions that
  * exist: called when the first one begins. The watch ends with the first event
  * that finds no framework topic. */
 void framework_listen(struct hub *hub);
-
-/* The topics of events up to here were marked. The watch was started. */
-uint64_t framework_seen(const struct hub *hub);
 
 /* Looks at new events, and marks the topics that they concern. Each look is
  * short: if there are many events the next wake goes on, and a worker first

@@ -116,9 +116,11 @@ static void
 end_turn(struct hub *hub)
 {
     struct problem why = {""}, refusal = {""};
+    struct subscription *s;
     bool is_begun;
 
-    subscriptions_end_turn(hub);
+    list_drain (s, &hub->over, over) /* hub_end_soon */
+        subscription_end(s, s->how);
     deliveries_settle(hub);
     /* While writing fails one try a second is enough; but a request that waits
      * for its answer causes a try at once. */
@@ -164,44 +166,34 @@ on_turn(struct caller *caller, void *user)
     answer_reports(user);
 }
 
-/* Ends the subscriptions and requests of a topic that is gone. The subscribers
- * of a framework topic get the events of the removal first (delivery.c). True
- * if more than HUB_ENDS_AT_ONCE were left. */
-static bool
-end_topic(struct topic *topic)
-{
-    bool is_framework = topic->kind == TOPIC_FRAMEWORK, more;
-    struct list *node;
-
-    topic->n_holds++; /* until the end of this function */
-    if (is_framework)
-        topic_end(topic);
-    for (int i = 0; !is_framework && i < HUB_ENDS_AT_ONCE &&
-                    (node = list_first(&topic->subscriptions));
-         i++)
-        subscription_end(list_entry(node, struct subscription, of_topic),
-                         END_REMOVED);
-    verification_topic_gone(topic);
-    topic->n_holds--;
-    more = !is_framework && !list_is_empty(&topic->subscriptions);
-    topic_release(topic);
-    return more;
-}
-
+/* Ends the subscriptions and requests of topics that are gone. The subscribers
+ * of a framework topic get the events of the removal first (delivery.c). */
 static void
 end_gone_topics(struct hub *hub)
 {
-    struct list *after;
+    struct list *after, *node;
     struct topic *topic;
     uint64_t head;
     bool more = false;
 
     list_each (topic, after, &hub->topics, node) {
-        if (topic_head(topic, &head))
-            continue;
-        if (topic->kind != TOPIC_FRAMEWORK ||
-            framework_event_is_over(topic->set)) /* else: a moment later */
-            more |= end_topic(topic);
+        bool is_framework = topic->kind == TOPIC_FRAMEWORK;
+
+        if (topic_head(topic, &head) ||
+            (is_framework && !framework_event_is_over(topic->set)))
+            continue;     /* it is there, or a moment later */
+        topic->n_holds++; /* until its requests have ended */
+        if (is_framework)
+            topic_end(topic);
+        for (int i = 0; !is_framework && i < HUB_ENDS_AT_ONCE &&
+                        (node = list_first(&topic->subscriptions));
+             i++)
+            subscription_end(list_entry(node, struct subscription, of_topic),
+                             END_REMOVED);
+        verification_topic_gone(topic);
+        topic->n_holds--;
+        more |= !is_framework && !list_is_empty(&topic->subscriptions);
+        topic_release(topic);
     }
     if (more)
         hub_sets_changed(hub); /* in another turn */
@@ -389,7 +381,8 @@ run_named(struct command *command)
         if (s)
             subscription_end(s, END_DELETED);
         else if (v)
-            verification_end(v);
+            verification_deny(
+                v, SLICE("the operator of the hub has refused the request"));
         command_end(command, rc, 204);
         return;
     }
@@ -563,6 +556,7 @@ on_record(struct hub_record *record, void *user, struct problem *why)
 {
     struct hub *hub = user;
     struct topic *topic = NULL;
+    struct subscription *s;
     enum status rc = STATUS_OK;
 
     /* The topic of the row, if it still exists, unchanged. */
@@ -592,7 +586,7 @@ on_record(struct hub_record *record, void *user, struct problem *why)
     topic->n_holds++; /* a failed restore ends its own hold */
     rc = record->row == HUB_ROW_REQUEST
              ? verification_restore(hub, topic, record, why)
-             : subscription_restore(hub, topic, record, why);
+             : subscription_enter(hub, topic, record, &s, why);
     topic->n_holds--;
     topic_release(topic);
     return rc;

@@ -40,7 +40,7 @@
  *                 on_call_turn     has its turn: its reader finds the body, or
  *                                  makes it, or reads it from disk
  *                                  (readers/reader.h)
- *                 fix_range        its range is written,
+ *                 take_body        its range is fixed and written,
  *     hub.c       end_turn         and kept, with all of this turn;
  *     delivery.c  deliveries_turn  then it goes:
  *                 make_attempt     headers, signature, id; POST

@@ -19,44 +19,36 @@ struct lent_terms {
     int64_t owner_ends_us;
 };
 
-static enum status
-make_terms(struct hub_record *record, const struct lent_terms *lent,
-           struct problem *why)
-{
-    struct terms *terms = &record->terms;
-
-    if (record->topic_kind > TOPIC_FOREIGN)
-        return problem(why, STATUS_IO, "there is no kind %d of topic",
-                       (int)record->topic_kind);
-    if (lent->secret.size > WEBSUB_SECRET_MAX)
-        return problem(why, STATUS_IO, "a secret is too long");
-    if (lent->secret.size > 0)
-        memcpy(terms->secret, lent->secret.data, lent->secret.size);
-    terms->secret_size = lent->secret.size;
-    if (lent->filter.size > 0)
-        terms->filter = slice_dup(lent->filter);
-    terms->is_local &= websub_is_loopback(record->callback);
-    subscriber_token_init(&terms->owner, lent->owner, lent->owner_ends_us,
-                          lent->requester);
-    return STATUS_OK;
-}
-
 /* Hands over a row that was read, unless `rc` is its error. An error says which
  * row could not be read or taken over. */
 static enum status
 hand_over(struct hub_record *record, const struct lent_terms *lent,
           enum status rc, hub_record_fn *fn, void *user, struct problem *why)
 {
-    if (!rc)
-        rc = make_terms(record, lent, why);
-    if (!rc)
+    struct terms *terms = &record->terms;
+
+    if (!rc && record->topic_kind > TOPIC_FOREIGN)
+        rc = problem(why, STATUS_IO, "there is no kind %d of topic",
+                     (int)record->topic_kind);
+    if (!rc && lent->secret.size > WEBSUB_SECRET_MAX)
+        rc = problem(why, STATUS_IO, "a secret is too long");
+    if (!rc) {
+        if (lent->secret.size > 0)
+            memcpy(terms->secret, lent->secret.data, lent->secret.size);
+        terms->secret_size = lent->secret.size;
+        if (lent->filter.size > 0)
+            terms->filter = slice_dup(lent->filter);
+        terms->is_local &= websub_is_loopback(record->callback);
+        subscriber_token_init(&terms->owner, lent->owner, lent->owner_ends_us,
+                              lent->requester);
         rc = fn(record, user, why);
+    }
     if (rc)
         problem_prefix(why, rc, "%s %" PRIu64 ": ",
                        record->row == HUB_ROW_REQUEST ? "request"
                                                       : "subscription",
                        record->id);
-    terms_fini(&record->terms);
+    terms_fini(terms);
     return rc;
 }
 
@@ -88,17 +80,20 @@ read_subscriptions(struct hub_db *h, hub_record_fn *fn, void *user,
     return db_rows_end(&rows);
 }
 
-static enum status
-read_requests(struct hub_db *h, hub_record_fn *fn, void *user,
+enum status
+hub_rows_read(struct hub_db *h, hub_record_fn *fn, void *user,
               struct problem *why)
 {
-    struct db_rows rows =
-        DB_SELECT(hub_db_handle(h), "read it", why,
-                  "SELECT " COMMON_COLUMNS ", mode, topic_url, taken,"
-                  " has_after, after FROM requests ORDER BY id");
+    struct db_rows rows;
     struct hub_record record = {.row = HUB_ROW_REQUEST}, *r = &record;
     struct lent_terms lent;
+    enum status rc = read_subscriptions(h, fn, user, why);
 
+    if (rc)
+        return rc;
+    rows = DB_SELECT(hub_db_handle(h), "read it", why,
+                     "SELECT " COMMON_COLUMNS ", mode, topic_url, taken,"
+                     " has_after, after FROM requests ORDER BY id");
     while (DB_NEXT(&rows, COMMON_PLACES(r, &lent), &r->mode, &r->topic_url,
                    &r->taken_us, &r->has_after, &r->after)) {
         if (r->mode != WEBSUB_SUBSCRIBE && r->mode != WEBSUB_UNSUBSCRIBE)
@@ -107,15 +102,6 @@ read_requests(struct hub_db *h, hub_record_fn *fn, void *user,
         rows.rc = hand_over(r, &lent, rows.rc, fn, user, why);
     }
     return db_rows_end(&rows);
-}
-
-enum status
-hub_rows_read(struct hub_db *h, hub_record_fn *fn, void *user,
-              struct problem *why)
-{
-    enum status rc = read_subscriptions(h, fn, user, why);
-
-    return rc ? rc : read_requests(h, fn, user, why);
 }
 
 /* Writing */

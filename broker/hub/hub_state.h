@@ -10,6 +10,7 @@
 #include "broker/calls/caller.h"
 #include "broker/hub/delivery.h"
 #include "broker/hub/denial.h"
+#include "broker/hub/framework.h"
 #include "broker/hub/hub.h"
 #include "broker/hub/subscription.h"
 #include "broker/hub/verification.h"
@@ -18,6 +19,11 @@
 #include "broker/sources/foreign_topic.h"
 #include "broker/sources/hub_db.h"
 #include "proto/http/webhook_signature.h"
+
+/* For DIAG: which subscription or request a line is about. */
+#define HUB_KEYS(of)             \
+    diag_number("id", (of)->id), \
+        diag_text("callback", websub_origin(slice_of((of)->callback)).text)
 
 /* Period of writing moved cursors, and of trying again after a failed
  * commit. */
@@ -39,7 +45,7 @@ struct hub {
     struct list topics;
     struct map topics_of_sets; /* topic.c: by kind and set */
     unsigned n_framework_topics;
-    struct framework *framework; /* framework.c */
+    struct framework framework;
     struct callback_tables subscriptions;
     struct list moved; /* subscriptions whose cursor hub.db
                           lacks */

@@ -45,15 +45,6 @@ struct remote_commands {
     struct list early;   /* of others: this copy is behind theirs */
 };
 
-/* The last record that this broker has. */
-static uint64_t
-place_of_copy(const struct remote_commands *c)
-{
-    const struct cluster_seat *seat = c->options.seat;
-
-    return seat->place(seat->user);
-}
-
 static void
 wake(struct remote_commands *c)
 {
@@ -78,12 +69,13 @@ enum status
 remote_commands_send(struct remote_commands *c, struct command *command,
                      struct problem *why)
 {
+    const struct cluster_seat *seat = c->options.seat;
     struct errand *e = memory_new(1, sizeof(*e));
     enum status rc = STATUS_OK;
 
     *e = (struct errand){.all = c,
                          .command = command,
-                         .n = place_of_copy(c),
+                         .n = seat->place(seat->user),
                          .over_us = clock_steady_us() + ORDER_US};
     pthread_mutex_lock(&c->mutex);
     if (c->is_stopping)
@@ -246,10 +238,11 @@ on_order(uint64_t id, struct slice bytes, void *user)
 static void
 run_early(struct remote_commands *c)
 {
+    const struct cluster_seat *seat = c->options.seat;
     struct errand *e;
 
     list_until_empty (e, &c->early, node) {
-        bool is_early = e->n > place_of_copy(c);
+        bool is_early = e->n > seat->place(seat->user);
         struct problem why = {"the owner of the hub is changing"};
         enum status rc = STATUS_BUSY;
 

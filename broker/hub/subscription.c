@@ -154,12 +154,11 @@ free_subscription(struct subscription *s)
     free(s);
 }
 
-/* Makes a subscription in the tables, with record->terms in effect, which it
- * takes over. Begins no delivery, and writes no row. */
-static enum status
-make_subscription(struct hub *hub, struct topic *topic,
-                  struct hub_record *record, struct subscription **made,
-                  struct problem *why)
+/* Puts record->terms into effect. */
+enum status
+subscription_enter(struct hub *hub, struct topic *topic,
+                   struct hub_record *record, struct subscription **made,
+                   struct problem *why)
 {
     struct subscription *s = memory_new(1, sizeof(*s));
     struct effect effect;
@@ -205,9 +204,7 @@ bool
 subscription_is_denied(struct subscription *s, int64_t now_us)
 {
     return s->kind == SUBSCRIPTION_CALLBACK &&
-           !subscriber_token_may_subscribe(&s->terms.owner, s->hub->tokens,
-                                           topic_name(s->topic),
-                                           topic_is_private(s->topic), now_us);
+           !topic_admits(s->topic, &s->terms.owner, now_us);
 }
 
 static void on_lease(struct alarm *alarm);
@@ -237,15 +234,6 @@ on_lease(struct alarm *alarm)
         subscription_end(s, END_EXPIRED);
     else
         set_lease_alarm(s);
-}
-
-enum status
-subscription_restore(struct hub *hub, struct topic *topic,
-                     struct hub_record *record, struct problem *why)
-{
-    struct subscription *s;
-
-    return make_subscription(hub, topic, record, &s, why);
 }
 
 void
@@ -331,7 +319,7 @@ subscription_confirm(struct hub *hub, struct topic *topic,
     if (!rc && is_new) {
         record->id = hub_db_next_id(hub->db);
         record->created_us = clock_now_us();
-        rc = make_subscription(hub, topic, record, &s, why);
+        rc = subscription_enter(hub, topic, record, &s, why);
     }
     if (rc)
         return rc;
@@ -388,8 +376,7 @@ subscription_end(struct subscription *s, enum subscription_end how)
     delivery_cut(s);
     caller_clear_alarm(hub->caller, &s->lease_alarm);
     hub_rows_delete(hub->db, hub_row_ended(HUB_ROW_SUBSCRIPTION, s->id));
-    DIAG(DIAG_INFO, "hub", "a subscription has ended", diag_number("id", s->id),
-         diag_text("callback", websub_origin(slice_of(s->callback)).text),
+    DIAG(DIAG_INFO, "hub", "a subscription has ended", HUB_KEYS(s),
          diag_text("how", ends[how].name));
     if (ends[how].denial && s->kind == SUBSCRIPTION_CALLBACK) {
         struct buf url;
@@ -403,15 +390,6 @@ subscription_end(struct subscription *s, enum subscription_end how)
     metrics_add(METRIC_HUB_SUBSCRIPTIONS, -(s->kind == SUBSCRIPTION_CALLBACK));
     free_subscription(s);
     topic_release(topic);
-}
-
-void
-subscriptions_end_turn(struct hub *hub)
-{
-    struct subscription *s;
-
-    list_drain (s, &hub->over, over)
-        subscription_end(s, s->how);
 }
 
 void

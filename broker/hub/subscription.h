@@ -184,14 +184,14 @@ subscription_is_over(const struct subscription *s)
 /* True if its owner may no longer have it. */
 bool subscription_is_denied(struct subscription *s, int64_t now_us);
 
-/* Enters a subscription that was read at the start; takes over record->terms.
- * Deliveries begin with subscription_resume, on the delivery thread.
- * STATUS_MEMORY. */
+/* Makes a subscription in the tables; takes over record->terms. Begins no
+ * delivery, and writes no row. If it was read at the start, deliveries begin
+ * with subscription_resume, on the delivery thread. STATUS_MEMORY. */
 struct hub_record; /* hub_rows.h */
-MUST_CHECK enum status subscription_restore(struct hub *hub,
-                                            struct topic *topic,
-                                            struct hub_record *record,
-                                            struct problem *why);
+MUST_CHECK enum status subscription_enter(struct hub *hub, struct topic *topic,
+                                          struct hub_record *record,
+                                          struct subscription **made,
+                                          struct problem *why);
 void subscription_resume(struct subscription *s);
 
 /* Applies a verified request: makes the subscription of record->kind, or
@@ -208,10 +208,6 @@ MUST_CHECK enum status subscription_confirm(struct hub *hub,
 /* Ends a subscription: cuts a delivery in flight, begins no other, deletes the
  * row, and frees it. */
 void subscription_end(struct subscription *s, enum subscription_end how);
-
-/* At the end of a turn, before its commit: ends those that hub_end_soon has
- * named. */
-void subscriptions_end_turn(struct hub *hub);
 
 /* Moves the cursor back or forward to `after`, and cuts a delivery in flight.
  * Later deliveries are of another generation, and have new IDs: a subscriber

@@ -115,20 +115,40 @@ not_found(const struct hub *hub, struct slice url, struct problem *why)
                    problem_quote(url).text, registry_public_url(hub->registry));
 }
 
-/* Finds the topic of one of our own URLs: `rest` is the part behind
- * ".../sets/", in normal form. */
-static enum status
-find_of_set(struct hub *hub, struct slice url, struct slice rest,
-            const struct principal *principal, struct topic **topic,
-            struct problem *why)
+enum status
+topic_find(struct hub *hub, struct slice url, const struct principal *principal,
+           struct topic **topic, struct problem *why)
 {
     const char *public_url = registry_public_url(hub->registry);
-    struct slice name = slice_take_until(&rest, "/");
-    struct set *set = set_name_is_valid(name)
-                          ? registry_find(hub->registry, name, NULL)
-                          : NULL;
+    struct foreign_topic *foreign =
+        foreign_topic_of_url(&hub->foreign_topics, url);
+    struct websub_comparable ours, theirs;
+    struct slice prefix, rest, name;
     struct link_text changes, framework;
+    struct set *set = NULL;
 
+    if (foreign) {
+        *topic = topic_of_foreign(hub, foreign);
+        return STATUS_OK;
+    }
+    prefix = slice_of(websub_comparable(&ours, slice_of(public_url)));
+    rest = slice_of(websub_comparable(&theirs, url));
+    if (prefix.size > 0 && prefix.data[prefix.size - 1] == '/')
+        prefix.size--; /* the normal form adds a path */
+    if (rest.size < prefix.size || memcmp(rest.data, prefix.data, prefix.size))
+        return not_found(hub, url, why);
+    slice_skip(&rest, prefix.size);
+    if (!slice_starts(rest, "/"))
+        return not_found(hub, url, why);
+    if (!slice_starts(rest, "/sets/"))
+        return problem(why, STATUS_INVALID,
+                       "\"%.60s\" is no topic: those are %s/sets/{set}"
+                       "/notifications and .../framework-notifications",
+                       problem_quote(url).text, public_url);
+    slice_skip(&rest, strlen("/sets/"));
+    name = slice_take_until(&rest, "/");
+    if (set_name_is_valid(name))
+        set = registry_find(hub->registry, name, NULL);
     if (!set || (principal && !set_is_visible(set, principal)))
         return not_found(hub, url, why);
     if (slice_is(rest, "/notifications"))
@@ -142,45 +162,6 @@ find_of_set(struct hub *hub, struct slice url, struct slice rest,
                    "\"%.60s\" is no topic: subscribe to %s, or, to hear of "
                    "lists and descriptions, to %s",
                    problem_quote(url).text, changes.text, framework.text);
-}
-
-/* If `text` begins with `prefix`, takes it off and returns true. */
-static bool
-take_prefix(struct slice *text, struct slice prefix)
-{
-    if (text->size < prefix.size ||
-        memcmp(text->data, prefix.data, prefix.size))
-        return false;
-    slice_skip(text, prefix.size);
-    return true;
-}
-
-enum status
-topic_find(struct hub *hub, struct slice url, const struct principal *principal,
-           struct topic **topic, struct problem *why)
-{
-    const char *public_url = registry_public_url(hub->registry);
-    struct foreign_topic *foreign =
-        foreign_topic_of_url(&hub->foreign_topics, url);
-    struct websub_comparable ours, theirs;
-    struct slice prefix, rest;
-
-    if (foreign) {
-        *topic = topic_of_foreign(hub, foreign);
-        return STATUS_OK;
-    }
-    prefix = slice_of(websub_comparable(&ours, slice_of(public_url)));
-    rest = slice_of(websub_comparable(&theirs, url));
-    if (prefix.size > 0 && prefix.data[prefix.size - 1] == '/')
-        prefix.size--; /* the normal form adds a path */
-    if (!take_prefix(&rest, prefix) || !slice_starts(rest, "/"))
-        return not_found(hub, url, why);
-    if (take_prefix(&rest, SLICE("/sets/")))
-        return find_of_set(hub, url, rest, principal, topic, why);
-    return problem(why, STATUS_INVALID,
-                   "\"%.60s\" is no topic: those are %s/sets/{set}"
-                   "/notifications and .../framework-notifications",
-                   problem_quote(url).text, public_url);
 }
 
 /* URLs */
@@ -203,9 +184,12 @@ topic_name(const struct topic *topic)
 }
 
 bool
-topic_is_private(const struct topic *topic)
+topic_admits(const struct topic *topic, struct subscriber_token *owner,
+             int64_t now_us)
 {
-    return topic->kind != TOPIC_FOREIGN && set_is_private(topic->set);
+    return subscriber_token_may_subscribe(
+        owner, topic->hub->tokens, topic_name(topic),
+        topic->kind != TOPIC_FOREIGN && set_is_private(topic->set), now_us);
 }
 
 void
@@ -330,23 +314,6 @@ topic_judge(const struct topic *topic, struct slice position, uint64_t *after,
     return positions_judge(&head, position, after, why);
 }
 
-static enum status
-read_foreign(struct shared_message *message, struct buf *to,
-             struct problem *why)
-{
-    struct foreign_topic *foreign = message->wish.channel.source;
-    uint64_t after = message->wish.after;
-    const char *type = "";
-    enum status rc = foreign_topic_read(foreign, after, to, &type, why);
-
-    if (rc == STATUS_GONE)
-        message->last = foreign->kept.earliest;
-    else
-        message->last = after + (to->size > 0 || after < foreign->kept.last);
-    snprintf(message->type, sizeof(message->type), "%s", type);
-    return rc;
-}
-
 /* Reads from a set. A fixed range is written whole, whatever the limit is now:
  * it was within the limit of its time. */
 static enum status
@@ -395,15 +362,24 @@ topic_make(struct shared_message *message, enum log_patience patience,
            struct problem *why)
 {
     const struct shared_wish *wish = &message->wish;
-    uint64_t head = 0;
+    struct foreign_topic *foreign = wish->channel.source;
+    uint64_t head = 0, after = wish->after;
+    const char *type = "";
     struct buf text;
     enum status rc;
 
     buf_init(&text, MESSAGE_MAX);
     channel_head(&wish->channel, &head); /* before reading: see is_full */
-    rc = wish->channel.kind == TOPIC_FOREIGN
-             ? read_foreign(message, &text, why)
-             : read_set(message, patience, &text, why);
+    if (wish->channel.kind == TOPIC_FOREIGN) {
+        rc = foreign_topic_read(foreign, after, &text, &type, why);
+        message->last =
+            rc == STATUS_GONE
+                ? foreign->kept.earliest
+                : after + (text.size > 0 || after < foreign->kept.last);
+        snprintf(message->type, sizeof(message->type), "%s", type);
+    } else {
+        rc = read_set(message, patience, &text, why);
+    }
     if (!rc && text.failed)
         rc = problem_memory(why);
     if (rc) {

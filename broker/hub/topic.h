@@ -17,6 +17,7 @@
 
 #include "broker/access/principal.h"
 #include "broker/hub/id_table.h"
+#include "broker/hub/subscriber_token.h"
 #include "broker/readers/reader.h"
 #include "broker/sets/registry.h"
 #include "proto/resourcesync/position.h"
@@ -79,7 +80,9 @@ void topic_listen(struct topic *topic);
 /* The name of its set or relay. */
 struct slice topic_name(const struct topic *topic);
 
-bool topic_is_private(const struct topic *topic);
+/* True if the owner of a subscription may have it, the same at each call. */
+bool topic_admits(const struct topic *topic, struct subscriber_token *owner,
+                  int64_t now_us);
 
 /* Appends its canonical URL (rel=self), and the URL of the hub that its
  * deliveries name (rel=hub). */

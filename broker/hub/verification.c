@@ -148,18 +148,12 @@ end_verification(struct verification *r)
     forget_verification(r);
 }
 
-static void
-deny_request(struct verification *r, struct slice reason)
+void
+verification_deny(struct verification *r, struct slice reason)
 {
     denial_send(r->hub, slice_of(r->callback), &r->terms,
                 slice_of(r->topic_url), reason);
     end_verification(r);
-}
-
-void
-verification_end(struct verification *r)
-{
-    deny_request(r, SLICE("the operator of the hub has refused the request"));
 }
 
 void
@@ -171,10 +165,8 @@ verification_look(struct hub *hub)
 
     while ((r = verification_next(&hub->verifications.tables.by_id, id))) {
         id = r->id;
-        if (!subscriber_token_may_subscribe(&r->terms.owner, hub->tokens,
-                                            topic_name(r->topic),
-                                            topic_is_private(r->topic), now_us))
-            deny_request(r, SLICE(DENIAL_TOKEN_ENDED));
+        if (!topic_admits(r->topic, &r->terms.owner, now_us))
+            verification_deny(r, SLICE(DENIAL_TOKEN_ENDED));
     }
 }
 
@@ -186,7 +178,7 @@ verification_topic_gone(struct topic *topic)
 
     while ((r = verification_next(&topic->verifications_by_id, id))) {
         id = r->id;
-        deny_request(r, SLICE(DENIAL_TOPIC_GONE));
+        verification_deny(r, SLICE(DENIAL_TOPIC_GONE));
     }
 }
 
@@ -214,13 +206,13 @@ confirm_request(struct verification *r)
         return;
     }
     if (!topic_head(r->topic, &head)) {
-        deny_request(r, SLICE(DENIAL_TOPIC_GONE));
+        verification_deny(r, SLICE(DENIAL_TOPIC_GONE));
         return;
     }
     terms_move(&record.terms, &r->terms);
     if (subscription_confirm(r->hub, r->topic, &record, &why)) {
         terms_move(&r->terms, &record.terms);
-        deny_request(r, slice_of(why.text));
+        verification_deny(r, slice_of(why.text));
     } else {
         end_verification(r);
     }
@@ -230,9 +222,7 @@ confirm_request(struct verification *r)
 static void
 fail_verification(struct verification *r, const char *reason)
 {
-    DIAG(DIAG_INFO, "hub", "a callback did not confirm",
-         diag_number("id", r->id),
-         diag_text("callback", websub_origin(slice_of(r->callback)).text),
+    DIAG(DIAG_INFO, "hub", "a callback did not confirm", HUB_KEYS(r),
          diag_text("mode", websub_mode_name(r->mode)),
          diag_text("error", reason));
     metrics_add(METRIC_HUB_VERIFICATIONS_FAILED, 1);

@@ -84,8 +84,8 @@ void verification_lost(struct hub *hub);
  * topic (n_holds). */
 void verification_topic_gone(struct topic *topic);
 
-/* Ends a request for the operator, and denies its callback. */
-void verification_end(struct verification *request);
+/* Ends a request, and denies its callback. */
+void verification_deny(struct verification *request, struct slice reason);
 
 /* Denies the requests whose owner has ended. */
 void verification_look(struct hub *hub);
