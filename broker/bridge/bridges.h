@@ -56,7 +56,7 @@
  *     inbox_pass                in order, for each:
  *     begin_message             an ingest (posts/ingest.h), to the log
  *     on_done                   on the log thread: it is committed, or failed
- *     report_message            counts it, or publishes its rejection
+ *     settle_messages           counts it, or publishes its rejection
  *     write_packets             only now: PUBACK
  */
 #pragma once

@@ -34,6 +34,8 @@
 #include "broker/base/metrics.h"
 #include "broker/bridge/inbox.h"
 #include "broker/bridge/mqtt_topics.h"
+#include "broker/net/response.h"
+#include "proto/http/response_head.h"
 #include "proto/mqtt_topic.h"
 #include "proto/resourcesync/json.h"
 
@@ -90,7 +92,7 @@ struct inbound {
                               further messages, as they come again */
     unsigned n_rejections; /* published, and not acknowledged */
 
-    /* Relaxed: counters for reports, which order nothing. */
+    /* Counters for reports, which order nothing. */
     _Atomic(uint64_t) received, posted, entries, ignored, rejected, repeats;
 
     pthread_mutex_t mutex;  /* protects the next two from reporting threads */
@@ -120,20 +122,6 @@ note_problem(struct inbound *in, struct problem *at, const struct problem *why)
 
 /* Rejecting */
 
-/* The status that a post over HTTP would get. */
-static const struct answer {
-    enum status rc;
-    unsigned status;
-    const char *title;
-} answers[] = {
-    {STATUS_MALFORMED, 400, "Bad Request"},
-    {STATUS_FORBIDDEN, 403, "Forbidden"},
-    {STATUS_NOT_FOUND, 404, "Not Found"},
-    {STATUS_TOO_LARGE, 413, "Content Too Large"},
-    {STATUS_UNSUPPORTED, 415, "Unsupported Media Type"},
-    {STATUS_INVALID, 422, "Unprocessable Content"},
-};
-
 /* Adds a text unchanged if JSON can hold it. */
 static void
 add_text(struct buf *to, const char *name, struct slice text)
@@ -159,7 +147,7 @@ reject_message(struct inbound *in, struct slice topic, struct slice set,
                struct slice key, enum status rc, const struct problem *why)
 {
     struct topic_name name = TOPIC_NAME(in->config->prefix, TOPIC_REJECTED);
-    const struct answer *answer = answers;
+    unsigned status = response_status_of(rc); /* as of a post over HTTP */
     struct mqtt_message message = {.topic = name.text,
                                    .qos = 1,
                                    .content_type = "application/problem+json"};
@@ -175,10 +163,8 @@ reject_message(struct inbound *in, struct slice topic, struct slice set,
          diag_text("why", why->text));
     if (in->n_rejections >= REJECTIONS_MAX)
         return;
-    while (answer < &answers[N_ELEMENTS(answers) - 1] && answer->rc != rc)
-        answer++;
     buf_init(&text, REJECTION_MAX);
-    json_problem_begin(&text, answer->status, answer->title, why);
+    json_problem_begin(&text, status, response_reason(status), why);
     add_text(&text, "topic", topic);
     add_text(&text, "set", set);
     if (key.size > 0)
@@ -197,28 +183,6 @@ reject_message(struct inbound *in, struct slice topic, struct slice set,
 }
 
 /* Settling */
-
-/* Reports a message that is committed, or failed for good. */
-static void
-report_message(struct inbound *in, struct inbox_message *h)
-{
-    const struct post *post = h->ingest ? ingest_post(h->ingest) : NULL;
-
-    if (h->rc) {
-        reject_message(in, slice_of(h->topic), h->set, inbox_message_key(h),
-                       h->rc, &h->why);
-        return;
-    }
-    if (post->first == 0) {
-        count_message(&in->ignored, METRIC_MQTT_IGNORED);
-        return;
-    }
-    count_message(&in->posted, METRIC_MQTT_POSTED);
-    atomic_fetch_add_explicit(&in->entries, post->last - post->first + 1,
-                              memory_order_relaxed);
-    if (h->is_repeat && inbox_message_key(h).size == 0)
-        count_message(&in->repeats, METRIC_MQTT_REPEATS);
-}
 
 /* Drops the connection, and forgets the held messages: they come again. */
 static void
@@ -241,8 +205,20 @@ settle_messages(struct inbound *in, struct problem *why)
     while (!inbox_is_empty(inbox)) {
         bool is_stuck = inbox_pass(inbox, why) == 0;
 
-        while ((h = inbox_take(inbox))) {
-            report_message(in, h);
+        while ((h = inbox_take(inbox))) { /* committed, or failed for good */
+            const struct post *post = h->rc ? NULL : ingest_post(h->ingest);
+
+            if (!post) {
+                reject_message(in, slice_of(h->topic), h->set,
+                               inbox_message_key(h), h->rc, &h->why);
+            } else if (post->first == 0) {
+                count_message(&in->ignored, METRIC_MQTT_IGNORED);
+            } else {
+                count_message(&in->posted, METRIC_MQTT_POSTED);
+                in->entries += post->last - post->first + 1;
+                if (h->is_repeat && inbox_message_key(h).size == 0)
+                    count_message(&in->repeats, METRIC_MQTT_REPEATS);
+            }
             inbox_message_free(h);
         }
         if (!is_stuck)
@@ -303,29 +279,6 @@ on_filter(const char *filter, void *user)
     return STATUS_OK;
 }
 
-/* Subscribes and unsubscribes after a connection was made. After any failure
- * the connection is useless. */
-static enum status
-subscribe_inputs(struct inbound *in, struct problem *why)
-{
-    const struct bridge_config *config = in->config;
-    struct subscriptions *s = &in->subscriptions;
-    enum status rc;
-
-    memset(s->is_known, 0, sizeof(s->is_known));
-    memset(s->is_asked, 0, sizeof(s->is_asked));
-    s->n_stale = 0;
-    rc = mqtt_db_filters(in->db, config->name, on_filter, in, why);
-    for (size_t i = 0; !rc && i < s->n_stale; i++)
-        rc = mqtt_unsubscribe(in->mqtt, s->stale[i], why);
-    for (size_t i = 0; !rc && i < config->n_inputs; i++) {
-        rc = mqtt_subscribe(in->mqtt, config->inputs[i].filter, !s->is_known[i],
-                            &s->mid[i], why);
-        s->is_asked[i] = !rc;
-    }
-    return rc;
-}
-
 /* Handles SUBACK. STATUS_INVALID: the filter is not granted, or not at QoS 1;
  * `why` has the reason. STATUS_IO: mqtt.db could not note it. */
 static enum status
@@ -371,13 +324,29 @@ static void
 on_connected(void *user, bool has_session)
 {
     struct inbound *in = user;
+    const struct bridge_config *config = in->config;
+    struct subscriptions *s = &in->subscriptions;
     struct problem why = {""};
+    enum status rc;
 
     (void)has_session; /* unused: struct subscriptions */
     in->is_dropped = false;
     in->n_rejections = 0;
     note_problem(in, &in->refused, &why);
-    if (subscribe_inputs(in, &why))
+    /* Subscribes and unsubscribes. After any failure the connection is
+     * useless. */
+    memset(s->is_known, 0, sizeof(s->is_known));
+    memset(s->is_asked, 0, sizeof(s->is_asked));
+    s->n_stale = 0;
+    rc = mqtt_db_filters(in->db, config->name, on_filter, in, &why);
+    for (size_t i = 0; !rc && i < s->n_stale; i++)
+        rc = mqtt_unsubscribe(in->mqtt, s->stale[i], &why);
+    for (size_t i = 0; !rc && i < config->n_inputs; i++) {
+        rc = mqtt_subscribe(in->mqtt, config->inputs[i].filter, !s->is_known[i],
+                            &s->mid[i], &why);
+        s->is_asked[i] = !rc;
+    }
+    if (rc)
         drop_connection(in, &why);
 }
 
@@ -474,7 +443,7 @@ on_received(void *user, const struct mqtt_received *message)
     }
     snprintf(h->key.owner, sizeof(h->key.owner), "%s", in->config->as);
     inbox_add(&in->inbox, h);
-    if (inbox_is_full(&in->inbox))
+    if (in->inbox.n >= INBOX_MESSAGES || in->inbox.bytes >= INBOX_BYTES)
         settle_inbox(in);
 }
 
@@ -613,22 +582,16 @@ inbound_close(struct inbound *in)
     free(in);
 }
 
-static uint64_t
-load_count(_Atomic(uint64_t) *counter)
-{
-    return atomic_load_explicit(counter, memory_order_relaxed);
-}
-
 void
 inbound_report(struct inbound *in, struct inbound_report *report)
 {
     *report = (struct inbound_report){
-        .received = load_count(&in->received),
-        .posted = load_count(&in->posted),
-        .entries = load_count(&in->entries),
-        .ignored = load_count(&in->ignored),
-        .rejected = load_count(&in->rejected),
-        .repeats = load_count(&in->repeats),
+        .received = in->received,
+        .posted = in->posted,
+        .entries = in->entries,
+        .ignored = in->ignored,
+        .rejected = in->rejected,
+        .repeats = in->repeats,
     };
     mqtt_state(in->mqtt, &report->mqtt);
     pthread_mutex_lock(&in->mutex);

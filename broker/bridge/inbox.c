@@ -178,32 +178,6 @@ on_done(struct ingest *ingest, void *user)
     count_pending(user, -1);
 }
 
-static enum status
-begin_ingest(struct inbox *r, struct inbox_message *h)
-{
-    enum status rc;
-
-    if (h->type.size == 0)
-        return problem(&h->why, STATUS_UNSUPPORTED,
-                       "a message is XML, which begins with \"<\", or JSON, "
-                       "with \"{\" or \"[\", unless its content type says that "
-                       "it is another of %s",
-                       formats_offered());
-    rc = ingest_begin(&h->ingest, r->posts, h->set, h->type, h->payload.size,
-                      &h->why);
-    if (!rc)
-        rc = bridge_rights_check_post(r->rights, h->set, &h->why);
-    if (rc)
-        return rc;
-    ingest_take_message(h->ingest, r->rights->config->as);
-    ingest_join(h->ingest, &r->line);
-    if (h->key.size > 0)
-        rc = ingest_set_key(h->ingest, &h->key, &h->why);
-    if (!rc)
-        rc = ingest_feed(h->ingest, h->payload, &h->why);
-    return rc ? rc : ingest_end(h->ingest, on_done, r, &h->why);
-}
-
 /* True if no other post is there, so a new one has all the room. */
 static bool
 is_alone(struct registry *registry)
@@ -219,12 +193,34 @@ begin_message(struct inbox *r, struct inbox_message *h)
 {
     struct registry *registry = r->posts->registry;
     bool was_alone = is_alone(registry), was_made;
+    enum status rc;
 
     if (h->rc && !is_passing(h->rc))
         return h->rc;
     h->why = (struct problem){""};
-    h->rc = begin_ingest(r, h);
-    if (!h->rc)
+    if (h->type.size == 0)
+        rc = problem(&h->why, STATUS_UNSUPPORTED,
+                     "a message is XML, which begins with \"<\", or JSON, "
+                     "with \"{\" or \"[\", unless its content type says that "
+                     "it is another of %s",
+                     formats_offered());
+    else
+        rc = ingest_begin(&h->ingest, r->posts, h->set, h->type,
+                          h->payload.size, &h->why);
+    if (!rc)
+        rc = bridge_rights_check_post(r->rights, h->set, &h->why);
+    if (!rc) {
+        ingest_take_message(h->ingest, r->rights->config->as);
+        ingest_join(h->ingest, &r->line);
+    }
+    if (!rc && h->key.size > 0)
+        rc = ingest_set_key(h->ingest, &h->key, &h->why);
+    if (!rc)
+        rc = ingest_feed(h->ingest, h->payload, &h->why);
+    if (!rc)
+        rc = ingest_end(h->ingest, on_done, r, &h->why);
+    h->rc = rc;
+    if (!rc)
         return STATUS_OK;
     was_made = h->ingest != NULL; /* it failed while reading the payload */
     end_ingest(h);
@@ -277,12 +273,6 @@ inbox_add(struct inbox *r, struct inbox_message *h)
     list_append(&r->messages, &h->node);
     r->n++;
     r->bytes += h->payload.data ? h->payload.size : 0;
-}
-
-bool
-inbox_is_full(const struct inbox *r)
-{
-    return r->n >= INBOX_MESSAGES || r->bytes >= INBOX_BYTES;
 }
 
 bool

@@ -17,8 +17,8 @@
  * another one with the same key, or for memory that others hold, goes with the
  * next pass, without a pause.
  *
- * Memory: the messages given to inbox_add. Its caller settles when
- * inbox_is_full.
+ * Memory: the messages given to inbox_add. Its caller settles when there are
+ * INBOX_MESSAGES or INBOX_BYTES.
  *
  * The client's thread, unless stated otherwise.
  */
@@ -101,7 +101,6 @@ void inbox_end(struct inbox *r);
 
 /* Adds a message, which the inbox owns from now on. */
 void inbox_add(struct inbox *r, struct inbox_message *h);
-bool inbox_is_full(const struct inbox *r);
 bool inbox_is_empty(const struct inbox *r);
 
 /* Begins to settle all messages: pauses add up to `patience_us`. */

@@ -160,12 +160,6 @@ lane_pause(struct lane *lane)
     list_put(&lane->out->queues.paused[failures - 1], &lane->queue);
 }
 
-void
-lane_leave(struct lane *lane)
-{
-    list_put(&lane->out->queues.leaving, &lane->queue);
-}
-
 /* Notes */
 
 void
@@ -429,13 +423,6 @@ withhold_lane(struct lane *lane)
         clear_position(lane);
 }
 
-bool
-lane_is_hidden(const struct lane *lane)
-{
-    return !lane->set || lane->is_withheld ||
-           (lane->out->rights.is_waiting && set_is_private(lane->set));
-}
-
 void
 lane_list_hide(struct outbound *out)
 {
@@ -475,9 +462,7 @@ attach_set(struct lane *lane, struct set *set, const struct head *head)
         DIAG(DIAG_WARNING, "bridge",
              "a bridge is ahead of a set, as after an older copy of the data "
              "was restored: it continues at the set's head",
-             diag_text("bridge", out->config->name),
-             diag_text("set", lane->name),
-             diag_number("acknowledged", lane_acked(lane)),
+             LANE_KEYS(lane), diag_number("acknowledged", lane_acked(lane)),
              diag_number("last", head->last));
         start_lane(lane, head->epoch, head->last);
         note_beginning(lane, true);

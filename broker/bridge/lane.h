@@ -97,6 +97,11 @@ struct lane {
     char name[];
 };
 
+/* For DIAG: which lane a line is about. */
+#define LANE_KEYS(lane)                             \
+    diag_text("bridge", (lane)->out->config->name), \
+        diag_text("set", (lane)->name)
+
 /* The end that the next message must have, because it had it before;
  * UINT64_MAX: any. */
 uint64_t lane_next_end(const struct lane *lane);
@@ -124,9 +129,6 @@ void lane_rewind(struct lane *lane);
 void lane_ready(struct lane *lane);
 /* Pauses a lane; `failures` determines how long. */
 void lane_pause(struct lane *lane);
-/* The lane's set and position are gone: lane_list_forget will free it. */
-void lane_leave(struct lane *lane);
-
 /* Notes that mqtt.db does not have the lane's row as it is. */
 void lane_note(struct lane *lane);
 /* Notes that the published position is not the lane's. */
@@ -155,10 +157,6 @@ void lane_list_keep(struct outbound *out, int64_t now_us);
 /* Frees the lanes that leave, and their rows. */
 void lane_list_forget(struct outbound *out);
 void lane_list_free(struct outbound *out);
-
-/* True if the MQTT broker must have no position of the lane: its set is gone,
- * or the bridge has no right to publish it. */
-bool lane_is_hidden(const struct lane *lane);
 
 static inline uint64_t
 lane_acked(const struct lane *lane)

@@ -289,12 +289,6 @@ outbound_close(struct outbound *out)
 
 /* Reports */
 
-static uint64_t
-load_count(atomic_uint_least64_t *count)
-{
-    return atomic_load_explicit(count, memory_order_relaxed);
-}
-
 void
 outbound_report(struct outbound *out, const struct principal *reader,
                 struct outbound_report *report)
@@ -326,11 +320,11 @@ outbound_report(struct outbound *out, const struct principal *reader,
         memcpy(report->slowest, lane->name, strlen(lane->name) + 1);
     }
     pthread_mutex_unlock(&out->mutex);
-    report->in_flight = load_count(&out->counts.in_flight);
-    report->published = load_count(&out->counts.published);
-    report->acknowledged = load_count(&out->counts.acknowledged);
-    report->refused = load_count(&out->counts.refused);
-    report->left_out = load_count(&out->counts.left_out);
+    report->in_flight = out->counts.in_flight;
+    report->published = out->counts.published;
+    report->acknowledged = out->counts.acknowledged;
+    report->refused = out->counts.refused;
+    report->left_out = out->counts.left_out;
 }
 
 void

@@ -155,8 +155,7 @@ pass_over_large(struct lane *lane, uint64_t seq, uint64_t where,
     DIAG(DIAG_WARNING, "bridge",
          "an entry is too large for a packet of the MQTT broker, and is left "
          "out",
-         diag_text("bridge", lane->out->config->name),
-         diag_text("set", lane->name), diag_number("seq", seq),
+         LANE_KEYS(lane), diag_number("seq", seq),
          diag_number("bytes", made->size), diag_number("room", room));
     lane->out->turn.payloads.size = made->offset; /* forgets it */
     pass_over(lane, seq, where, 1);
@@ -179,10 +178,8 @@ pass_over_gone(struct lane *lane)
     if (upto <= after)
         return STATUS_GONE;
     DIAG(DIAG_WARNING, "bridge",
-         "entries are no longer retained, and are left out",
-         diag_text("bridge", lane->out->config->name),
-         diag_text("set", lane->name), diag_number("after", after),
-         diag_number("upto", upto));
+         "entries are no longer retained, and are left out", LANE_KEYS(lane),
+         diag_number("after", after), diag_number("upto", upto));
     pass_over(lane, upto, is_within && upto < lane->begun ? 0 : upto,
               upto - after);
     return STATUS_OK;
@@ -358,9 +355,8 @@ make_of_lane(struct lane *lane)
     batch_unref(reading.batch);
     if (rc && rc != STATUS_NOT_FOUND) {
         DIAG(DIAG_ERROR, "bridge",
-             "cannot read the entries of a set for a bridge",
-             diag_text("bridge", lane->out->config->name),
-             diag_text("set", lane->name), diag_text("error", why.text));
+             "cannot read the entries of a set for a bridge", LANE_KEYS(lane),
+             diag_text("error", why.text));
         lane_pause(lane);
     } else if (!rc && has_more) {
         lane_ready(lane);
@@ -393,9 +389,7 @@ flights_acknowledged(struct outbound *out, struct flight *flight, int reason)
             DIAG(DIAG_WARNING, "bridge",
                  "the MQTT broker refuses the messages about a set: the bridge "
                  "tries again after a pause",
-                 diag_text("bridge", out->config->name),
-                 diag_text("set", lane->name),
-                 diag_text("reason", mqtt_reason(reason)));
+                 LANE_KEYS(lane), diag_text("reason", mqtt_reason(reason)));
         lane_set_refused(lane, reason);
         lane_rewind(lane); /* frees the flight */
         lane_pause(lane);
@@ -412,8 +406,7 @@ flights_acknowledged(struct outbound *out, struct flight *flight, int reason)
     if (lane->reason) {
         DIAG(DIAG_INFO, "bridge",
              "the MQTT broker accepts the messages about a set again",
-             diag_text("bridge", out->config->name),
-             diag_text("set", lane->name));
+             LANE_KEYS(lane));
         lane_set_refused(lane, 0);
     }
     advance_lane(lane);
@@ -484,9 +477,8 @@ fail_message(struct lane *lane, enum status rc, const struct problem *why,
                     out->config->qos);
         mqtt_drop(out->mqtt, &reason);
     } else if (rc != STATUS_AGAIN) {
-        DIAG(DIAG_ERROR, "bridge", "cannot publish",
-             diag_text("bridge", out->config->name),
-             diag_text("set", lane->name), diag_text("error", why->text));
+        DIAG(DIAG_ERROR, "bridge", "cannot publish", LANE_KEYS(lane),
+             diag_text("error", why->text));
         lane_pause(lane);
     }
 }

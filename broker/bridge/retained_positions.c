@@ -27,12 +27,6 @@
 #define ONLINE  "online"
 #define OFFLINE "offline"
 
-static int
-qos_of(const struct outbound *out)
-{
-    return out->config->qos > 0 ? 1 : 0;
-}
-
 /* Acknowledgements */
 
 /* Logs a reason once, not with each connection and each position. `of`: the
@@ -53,7 +47,8 @@ static void
 end_clearing(struct lane *lane)
 {
     if (lane->position.is_clearing && !lane->set) {
-        lane_leave(lane);
+        /* lane_list_forget will free it */
+        list_put(&lane->out->queues.leaving, &lane->queue);
         return;
     }
     lane->position.is_cleared |= lane->position.is_clearing;
@@ -104,7 +99,7 @@ send_status(struct outbound *out, const char *text, bool is_last)
     struct mqtt_message message = {
         .topic = out->status_topic.text,
         .payload = slice_of(text),
-        .qos = out->window.in_flight < out->window.max ? qos_of(out) : 0,
+        .qos = out->config->qos > 0 && out->window.in_flight < out->window.max,
         .is_retained = true,
     };
     struct problem why = {""};
@@ -182,19 +177,21 @@ write_position(struct buf *to, const struct lane *lane)
     BUF_ADD(to, "}");
 }
 
-/* Publishes the next position that is due; of a hidden lane an empty message,
- * which deletes the retained one. */
+/* Publishes the next position that is due; if its set is gone, or the bridge
+ * has no right to publish that, an empty message, which deletes the retained
+ * one. */
 static enum status
 send_next(struct outbound *out, int64_t now_us)
 {
     struct lane *lane =
         list_entry(out->queues.due.next, struct lane, position.node);
-    bool is_hidden = lane_is_hidden(lane);
+    bool is_hidden = !lane->set || lane->is_withheld ||
+                     (out->rights.is_waiting && set_is_private(lane->set));
     struct topic_name topic =
         TOPIC_NAME(out->config->prefix, lane->name, "position");
     struct mqtt_message message = {
         .topic = topic.text,
-        .qos = qos_of(out),
+        .qos = out->config->qos > 0,
         .is_retained = true,
         .content_type = is_hidden ? NULL : "application/json",
     };
@@ -220,8 +217,7 @@ send_next(struct outbound *out, int64_t now_us)
         lane->position.is_due = true; /* try again a second later */
         if (rc != STATUS_AGAIN)
             DIAG(DIAG_WARNING, "bridge", "cannot publish a position",
-                 diag_text("bridge", out->config->name),
-                 diag_text("set", lane->name), diag_text("error", why.text));
+                 LANE_KEYS(lane), diag_text("error", why.text));
     }
     return rc;
 }

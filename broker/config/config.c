@@ -355,14 +355,9 @@ end_section(struct option_file *file, unsigned *line, struct problem *why)
                           key ? key : "", key ? " " : "");
 }
 
-/* Keeps the lines of the broker's options. */
-static void
-keep_lines(struct config *config, const struct option_file *file)
-{
-    _Static_assert(sizeof(config->origins.line_of) == sizeof(file->line_of),
-                   "both are by rows");
-    memcpy(config->origins.line_of, file->line_of, sizeof(file->line_of));
-}
+_Static_assert(sizeof(((struct config_origins *)0)->line_of) ==
+                   sizeof(((struct option_file *)0)->line_of),
+               "both are by rows");
 
 /* Begins the section "mqtt NAME". */
 static enum status
@@ -392,8 +387,8 @@ begin_section(struct option_file *file, struct slice title, struct problem *why)
         rc = bridge_init(bridge_of(file), rest, file->line, why);
     if (rc)
         return problem_prefix(why, rc, "[%s]: ", problem_quote(title).text);
-    if (!file->is_in_section)
-        keep_lines(config, file);
+    if (!file->is_in_section) /* those of the broker's options */
+        memcpy(config->origins.line_of, file->line_of, sizeof(file->line_of));
     file->options = &bridge_options;
     file->values = bridge_of(file);
     return STATUS_OK;
@@ -472,7 +467,7 @@ take_all(struct config *config, const struct arguments *given,
         if (rc == STATUS_NOT_FOUND)
             rc = STATUS_INVALID;
         if (!file.is_in_section)
-            keep_lines(config, &file);
+            memcpy(from->line_of, file.line_of, sizeof(file.line_of));
     }
     if (!rc)
         rc = options_take(&config_options, given->options, config, why);

@@ -31,12 +31,6 @@
 /* So many reads may bring nothing after the other side has hung up. */
 #define IDLE_READS 16
 
-static bool
-is_stopping(struct mqtt *mqtt)
-{
-    return atomic_load_explicit(&mqtt->is_stopping, memory_order_acquire);
-}
-
 /* A round */
 
 /* True if OpenSSL holds bytes that poll no longer reports. */
@@ -339,36 +333,22 @@ find_addresses(struct mqtt *mqtt, struct lookup *l, int64_t deadline_us,
     return STATUS_OK;
 }
 
-/* Reads until the MQTT broker has closed the connection, too. The library
- * closes the socket with DISCONNECT. If received data were unread then, as
- * always when messages stream in, TCP would reset the connection, and the MQTT
- * broker would lose packets that it has not read yet: DISCONNECT, and the last
- * acknowledgements. Messages that are read here were not acknowledged, and come
- * again. */
-static void
-await_close(int fd, int64_t end_us)
-{
-    struct pollfd in = {fd, POLLIN, 0};
-    char bytes[4096];
-    int64_t left_us;
-
-    shutdown(fd, SHUT_WR);
-    while ((left_us = end_us - clock_steady_us()) > 0 &&
-           poll(&in, 1, (int)(left_us / 1000) + 1) > 0 &&
-           read(fd, bytes, sizeof(bytes)) > 0)
-        ;
-}
-
 /* Goes on in rounds until the owner is done. Then sends DISCONNECT: the library
- * closes the socket, and the MQTT broker discards the last will. */
+ * closes the socket, and the MQTT broker discards the last will. If received
+ * data were unread then, as always when messages stream in, TCP would reset the
+ * connection, and the MQTT broker would lose packets that it has not read yet:
+ * DISCONNECT, and the last acknowledgements. So a copy of the socket is read
+ * until the MQTT broker has closed the connection, too. Messages that are read
+ * there were not acknowledged, and come again. */
 static void
 say_farewell(struct mqtt *mqtt)
 {
     int64_t end_us = clock_steady_us() + MQTT_FAREWELL_US;
     bool (*farewell)(void *user) = mqtt->options.calls->farewell;
     struct pollfd out = {mosquitto_socket(mqtt->client), POLLOUT, 0};
+    struct pollfd in = {-1, POLLIN, 0};
     int64_t left_us = MQTT_FAREWELL_US;
-    int fd;
+    char bytes[4096];
 
     while (farewell && !farewell(mqtt->options.user)) {
         if (clock_steady_us() >= end_us)
@@ -377,17 +357,21 @@ say_farewell(struct mqtt *mqtt)
         if (mqtt->is_ending)
             return;
     }
-    fd = fcntl(out.fd, F_DUPFD_CLOEXEC, 0);
+    in.fd = fcntl(out.fd, F_DUPFD_CLOEXEC, 0);
     mosquitto_disconnect(mqtt->client);
     do {
         write_packets(mqtt);
         left_us = end_us - clock_steady_us();
     } while (!mqtt->is_ending && left_us > 0 &&
              poll(&out, 1, (int)(left_us / 1000) + 1) > 0);
-    if (fd >= 0) {
-        await_close(fd, end_us);
-        close(fd);
-    }
+    if (in.fd < 0)
+        return;
+    shutdown(in.fd, SHUT_WR);
+    while ((left_us = end_us - clock_steady_us()) > 0 &&
+           poll(&in, 1, (int)(left_us / 1000) + 1) > 0 &&
+           read(in.fd, bytes, sizeof(bytes)) > 0)
+        ;
+    close(in.fd);
 }
 
 /* From the look-up to the end of the connection. Returns true if it was
@@ -433,12 +417,12 @@ run_client(struct thread *t)
     const struct mqtt_options *options = &mqtt->options;
     bool was_connected;
 
-    while (!is_stopping(mqtt)) {
+    while (!atomic_load(&mqtt->is_stopping)) {
         if (mqtt->is_suspended) {
             mqtt->is_ending = false;
             mqtt->why = mqtt->suspended_for;
             mqtt_set_condition(mqtt, MQTT_WAITING);
-            while (!mqtt->is_resumed && !is_stopping(mqtt))
+            while (!mqtt->is_resumed && !atomic_load(&mqtt->is_stopping))
                 run_round(mqtt, MQTT_NEVER);
             mqtt->is_suspended = false;
             continue;

@@ -52,8 +52,7 @@ mqtt_end(struct mqtt *mqtt, const char *format, ...)
 bool
 mqtt_is_wanted(const struct mqtt *mqtt)
 {
-    return !mqtt->is_suspended &&
-           !atomic_load_explicit(&mqtt->is_stopping, memory_order_acquire);
+    return !mqtt->is_suspended && !atomic_load(&mqtt->is_stopping);
 }
 
 void

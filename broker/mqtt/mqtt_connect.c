@@ -94,18 +94,6 @@ note_certificate(int is_good, X509_STORE_CTX *store)
     return is_good;
 }
 
-/* Always requires a certificate for the host that the configuration names. */
-static bool
-expect_host(SSL_CTX *ctx, const char *host)
-{
-    X509_VERIFY_PARAM *param = SSL_CTX_get0_param(ctx);
-
-    X509_VERIFY_PARAM_set_hostflags(param,
-                                    X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-    return is_address(host) ? X509_VERIFY_PARAM_set1_ip_asc(param, host)
-                            : X509_VERIFY_PARAM_set1_host(param, host, 0);
-}
-
 static enum status
 load_certificate(SSL_CTX *ctx, const struct bridge_config *c,
                  struct problem *why)
@@ -132,6 +120,8 @@ static enum status
 make_tls(SSL_CTX **made, const struct bridge_config *c, struct problem *why)
 {
     SSL_CTX *ctx = NULL;
+    X509_VERIFY_PARAM *param;
+    bool expects_host;
     enum status rc = STATUS_OK;
 
     ERR_clear_error();
@@ -142,10 +132,18 @@ make_tls(SSL_CTX **made, const struct bridge_config *c, struct problem *why)
     SSL_CTX_set_default_passwd_cb(ctx, openssl_no_password);
     SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, note_certificate);
     SSL_CTX_set_info_callback(ctx, name_host);
+    /* Always requires a certificate for the host that the configuration
+     * names. */
+    param = SSL_CTX_get0_param(ctx);
+    X509_VERIFY_PARAM_set_hostflags(param,
+                                    X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    expects_host = is_address(c->host)
+                       ? X509_VERIFY_PARAM_set1_ip_asc(param, c->host)
+                       : X509_VERIFY_PARAM_set1_host(param, c->host, 0);
 
     if (!openssl_raise_level(ctx))
         rc = problem(why, STATUS_INVALID, "this OpenSSL has no TLS 1.2");
-    else if (!expect_host(ctx, c->host))
+    else if (!expects_host)
         rc = problem(why, STATUS_INVALID, "no certificate can be for %s",
                      c->host);
     else if (c->ca[0] && SSL_CTX_load_verify_file(ctx, c->ca) != 1)

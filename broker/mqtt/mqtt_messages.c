@@ -50,33 +50,14 @@ stop_logging(struct mqtt *mqtt)
 }
 
 static void
-learn_limits(struct mqtt *mqtt, const mosquitto_property *properties)
-{
-    const struct bridge_config *config = mqtt->options.config;
-    bool is_narrow = config->version == BRIDGE_MQTT_311 && config->qos == 2;
-    struct mqtt_limits *l = &mqtt->limits;
-    uint8_t takes_retained = 1;
-
-    *l = (struct mqtt_limits){
-        .receive = is_narrow ? RECEIVE_MAX_311 : RECEIVE_MAX, .qos = 2};
-    mosquitto_property_read_int16(properties, MQTT_PROP_SERVER_KEEP_ALIVE,
-                                  &l->keepalive_s, false);
-    mosquitto_property_read_int32(properties, MQTT_PROP_MAXIMUM_PACKET_SIZE,
-                                  &l->packet, false);
-    mosquitto_property_read_int16(properties, MQTT_PROP_RECEIVE_MAXIMUM,
-                                  &l->receive, false);
-    mosquitto_property_read_byte(properties, MQTT_PROP_MAXIMUM_QOS, &l->qos,
-                                 false);
-    mosquitto_property_read_byte(properties, MQTT_PROP_RETAIN_AVAILABLE,
-                                 &takes_retained, false);
-    l->takes_retained = takes_retained;
-}
-
-static void
 on_connect(struct mosquitto *client, void *user, int code, int flags,
            const mosquitto_property *properties)
 {
     struct mqtt *mqtt = user;
+    const struct bridge_config *config = mqtt->options.config;
+    bool is_narrow = config->version == BRIDGE_MQTT_311 && config->qos == 2;
+    struct mqtt_limits *l = &mqtt->limits;
+    uint8_t takes_retained = 1;
     char *text = NULL;
 
     (void)client;
@@ -93,8 +74,20 @@ on_connect(struct mosquitto *client, void *user, int code, int flags,
         mqtt_end(mqtt, "the MQTT broker sent a second CONNACK");
         return;
     }
-    learn_limits(mqtt, properties);
-    if (mqtt->limits.receive == 0) { /* MQTT 5, section 3.2.2.3.3 */
+    *l = (struct mqtt_limits){
+        .receive = is_narrow ? RECEIVE_MAX_311 : RECEIVE_MAX, .qos = 2};
+    mosquitto_property_read_int16(properties, MQTT_PROP_SERVER_KEEP_ALIVE,
+                                  &l->keepalive_s, false);
+    mosquitto_property_read_int32(properties, MQTT_PROP_MAXIMUM_PACKET_SIZE,
+                                  &l->packet, false);
+    mosquitto_property_read_int16(properties, MQTT_PROP_RECEIVE_MAXIMUM,
+                                  &l->receive, false);
+    mosquitto_property_read_byte(properties, MQTT_PROP_MAXIMUM_QOS, &l->qos,
+                                 false);
+    mosquitto_property_read_byte(properties, MQTT_PROP_RETAIN_AVAILABLE,
+                                 &takes_retained, false);
+    l->takes_retained = takes_retained;
+    if (l->receive == 0) { /* MQTT 5, section 3.2.2.3.3 */
         mqtt_end(mqtt, "the MQTT broker sent a Receive Maximum of 0");
         return;
     }
@@ -264,12 +257,6 @@ varint_size(size_t n)
     return n < 128 ? 1 : n < 16384 ? 2 : n < 2097152 ? 3 : 4;
 }
 
-static bool
-speaks_5(const struct mqtt *mqtt)
-{
-    return mqtt->options.config->version == BRIDGE_MQTT_5;
-}
-
 /* The size of PUBLISH behind the length, without the payload (section
  * 3.3.2). */
 static size_t
@@ -278,7 +265,7 @@ header_size(const struct mqtt *mqtt, const struct mqtt_message *message)
     size_t properties = 0;
     size_t size = 2 + strlen(message->topic) + (message->qos > 0 ? 2 : 0);
 
-    if (!speaks_5(mqtt))
+    if (mqtt->options.config->version != BRIDGE_MQTT_5)
         return size;
     if (message->content_type)
         properties += 1 + 2 + strlen(message->content_type);
@@ -409,7 +396,7 @@ mqtt_publish(struct mqtt *mqtt, const struct mqtt_message *message, int *mid,
                        "%zu, topic and properties included",
                        size, problem_quote(slice_of(message->topic)).text,
                        rest_size(mqtt));
-    if (speaks_5(mqtt))
+    if (mqtt->options.config->version == BRIDGE_MQTT_5)
         rc = make_properties(&properties, message);
     if (rc) {
         problem_set(why, "the properties of a message on %s cannot be sent",
