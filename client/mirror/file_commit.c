@@ -381,7 +381,7 @@ name_all(struct file_commit *g)
         if (!clear_item(g, &g->items.all[i]))
             return false;
     /* Commits is_expected before any of the files is there. */
-    if (!mirror_settle(g->m))
+    if (!mirror_db_commit(g->m->db))
         return false;
     for (size_t i = 0; i < g->items.n; i++)
         if (!name_item(g, &g->items.all[i]))
@@ -415,7 +415,7 @@ step_over(struct file_commit *g)
     is_good = mirror_write(g->m);
     for (size_t i = 0; is_good && i < items.n; i++)
         is_good = items.all[i].is_dropped || note_item(g, &items.all[i]);
-    if (!is_good || !mirror_settle(g->m))
+    if (!is_good || !mirror_db_commit(g->m->db))
         return;
     g->items = (struct items){NULL, 0, 0};
     g->step = IDLE;

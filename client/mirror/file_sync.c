@@ -480,7 +480,7 @@ fetch_some(struct file_sync *w)
 
     if (w->is_held || w->n_flights > w->enough)
         return true;
-    if (!expect_some(w, ids, &n_ids) || !mirror_settle(m))
+    if (!expect_some(w, ids, &n_ids) || !mirror_db_commit(m->db))
         return false;
     for (size_t i = 0; i < n_ids; i++) {
         struct mirror_db_resource r;
@@ -579,7 +579,7 @@ on_turn(void *user)
     w->is_due = false;
     if (m->is_over)
         return;
-    if (!drop_overtaken(w) || !fetch_some(w) || !mirror_settle(m))
+    if (!drop_overtaken(w) || !fetch_some(w) || !mirror_db_commit(m->db))
         return;
     file_commit_start(w->group);
     if (m->is_over)

@@ -70,7 +70,6 @@ fail_db(const struct problem *trouble, void *user)
     struct problem why = {""};
 
     mirror_db_rollback(m->db);
-    m->has_writes = false;
     problem(&why, STATUS_IO, "%s", trouble->text);
     mirror_fail(m, &why);
 }
@@ -98,7 +97,7 @@ mirror_may_write(struct mirror *m)
 {
     struct problem why = {""};
 
-    return m->has_writes || look_for_room(m, &why);
+    return mirror_db_is_writing(m->db) || look_for_room(m, &why);
 }
 
 bool
@@ -106,23 +105,10 @@ mirror_write(struct mirror *m)
 {
     struct problem why = {""};
 
-    if (m->has_writes)
+    if (mirror_db_is_writing(m->db))
         return true;
-    if (!look_for_room(m, &why))
-        return mirror_fail(m, &why);
-    m->has_writes = mirror_db_begin(m->db);
-    return m->has_writes;
-}
-
-bool
-mirror_settle(struct mirror *m)
-{
-    if (!m->has_writes)
-        return true;
-    if (!mirror_db_commit(m->db))
-        return false;
-    m->has_writes = false;
-    return true;
+    return look_for_room(m, &why) ? mirror_db_begin(m->db)
+                                  : mirror_fail(m, &why);
 }
 
 /* Events */

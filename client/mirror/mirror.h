@@ -8,8 +8,8 @@
  *
  * Writing in the database: feeds commit each message with its position. Other
  * writes (noted files, expected files, the resources of a baseline) share a
- * transaction: mirror_write opens it, mirror_settle commits it. Code that
- * begins its own transaction calls mirror_settle first.
+ * transaction: mirror_write opens it, mirror_db_commit ends it. Code that
+ * begins its own transaction calls mirror_db_commit first.
  *
  * The first fault that stops all work (a full disk, no memory) is kept, and
  * ends the run: mirror_fail.
@@ -34,7 +34,6 @@ struct mirror {
     struct td_sync_event last; /* the numbers of the last event */
     uint64_t n_done;
     uint64_t bytes_done; /* without those of downloads */
-    bool has_writes;     /* mirror_write's transaction is open */
     bool has_news;       /* a feed changed the database since work looked */
     bool is_over;        /* the run has ended */
     struct problem why;  /* why it ended */
@@ -68,9 +67,9 @@ bool mirror_may_write(struct mirror *m);
 bool mirror_holds_back(const struct mirror *m, uint64_t n, uint64_t n_of,
                        bool is_doubtful);
 
-/* False: it failed, and mirror_fail was called. */
+/* Begins a transaction, unless one is open. False: it failed, and mirror_fail
+ * was called. */
 bool mirror_write(struct mirror *m);
-bool mirror_settle(struct mirror *m);
 
 /* Calls on_event, if there is one. `with`: the details, or NULL. */
 void mirror_report(struct mirror *m, enum td_sync_what what,

@@ -314,8 +314,16 @@ mirror_db_begin(struct mirror_db *db)
 }
 
 bool
+mirror_db_is_writing(const struct mirror_db *db)
+{
+    return db->is_writing;
+}
+
+bool
 mirror_db_commit(struct mirror_db *db)
 {
+    if (!db->is_writing)
+        return true;
     if (db->version != db->version_before &&
         !write_state(db, "version", db->version))
         return false;

@@ -70,8 +70,11 @@ void mirror_db_on_failure(struct mirror_db *db,
                           mirror_db_failure_fn *on_failure, void *user);
 
 bool mirror_db_begin(struct mirror_db *db);
-bool mirror_db_commit(struct mirror_db *db);
+bool mirror_db_commit(struct mirror_db *db); /* harmless without a begin */
 void mirror_db_rollback(struct mirror_db *db);
+
+/* True in a transaction. */
+bool mirror_db_is_writing(const struct mirror_db *db);
 
 /* Numbers of resources; kept up to date, open transaction included. */
 struct mirror_db_counts {

@@ -394,25 +394,6 @@ apply_message(struct set_sync *f, const struct td_message *message)
     }
 }
 
-/* Stores a message and its position in one transaction. The resources of a
- * baseline come without a position before its end: they share transactions. */
-static bool
-keep_message(struct set_sync *f, const struct td_message *message)
-{
-    struct mirror *m = f->m;
-
-    if (message->kind == TD_BASELINE)
-        return apply_message(f, message);
-    if (!mirror_settle(m) || !mirror_write(m))
-        return false;
-    if (!apply_message(f, message)) {
-        mirror_db_rollback(m->db);
-        m->has_writes = false;
-        return false;
-    }
-    return mirror_settle(m);
-}
-
 /* Takes the bytes that came with changes, from the package of a Change Dump
  * (R-422), once the message is kept. Of a resource that changed twice, the last
  * ones: so it goes backwards. */
@@ -535,6 +516,8 @@ note_where(struct set_sync *f, const struct td_message *message)
                       .position = message->position);
 }
 
+/* Stores a message and its position in one transaction. The resources of a
+ * baseline come without a position before its end: they share transactions. */
 static int
 on_message(const struct td_message *message, void *user)
 {
@@ -546,11 +529,20 @@ on_message(const struct td_message *message, void *user)
 
     if (m->is_over || f->why.rc)
         return 1;
-    if (!is_nothing) {
-        if (!keep_message(f, message))
+    if (message->kind == TD_BASELINE) {
+        if (!apply_message(f, message))
             return 1;
-        m->has_news = true;
+    } else if (!is_nothing) {
+        if (!mirror_db_commit(m->db) || !mirror_write(m))
+            return 1;
+        if (!apply_message(f, message)) {
+            mirror_db_rollback(m->db);
+            return 1;
+        }
+        if (!mirror_db_commit(m->db))
+            return 1;
     }
+    m->has_news |= !is_nothing;
     if (!judge_message(f, message))
         return 1;
     note_where(f, message);
@@ -788,7 +780,7 @@ report_caught_up(struct run *run)
         if (!keep_certainty(set))
             return;
     }
-    if (!mirror_settle(m))
+    if (!mirror_db_commit(m->db))
         return;
     for (size_t i = 0; i < run->n_sets; i++) {
         struct set_sync *set = run->sets[i];
@@ -964,7 +956,7 @@ turn_run(struct run *run, struct problem *why)
         file_sync_poke(m->work);
     rc = handle_loop_until(m->client->loop, &m->is_over);
     if (!m->why.rc && (!m->work || file_sync_finish(m->work)))
-        mirror_settle(m);
+        mirror_db_commit(m->db);
     mirror_report(m, TD_SYNC_PROGRESS, NULL);
     problem_clear(why);
     if (rc == STATUS_STOPPED)

@@ -103,7 +103,7 @@ tell_hash(unsigned n, bool is_deleted, const char *hash)
 
     snprintf(loc, sizeof(loc), "https://h/d%u/%u.txt", n / 100, n);
     t.loc = slice_of(loc);
-    assert_true(mirror_settle(&s.m));
+    assert_true(mirror_db_commit(s.m.db));
     assert_true(mirror_db_begin(s.m.db));
     assert_true(mirror_db_describe(s.m.db, s.set, &t, &id));
     assert_true(mirror_db_commit(s.m.db));
@@ -184,7 +184,7 @@ TEST(many_are_put_and_noted_together)
     assert_int_equal(s.n_written, N);
     assert_int_equal(mirror_db_counts(s.m.db)->n_have, N);
     assert_int_equal(mirror_db_counts(s.m.db)->n_fetch, 0);
-    assert_false(s.m.has_writes);
+    assert_false(mirror_db_is_writing(s.m.db));
     for (unsigned n = 0; n < N; n++) {
         struct mirror_db_resource r = look(ids[n]);
 
