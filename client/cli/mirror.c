@@ -19,11 +19,10 @@ struct mirror {
     bool has_no_progress;      /* --no-progress */
     char as_of[40];            /* the earliest set is complete as of; "" */
     bool is_doubtful;          /* some set is not known to be complete */
-    bool is_deaf;              /* the reader closed standard output */
     bool skips_bad;            /* --skip-bad */
     bool has_left_out;         /* rows that cannot be used */
-    int error;                 /* why; of errno.h */
-    struct td_client *client;  /* stopped if is_deaf */
+    int error;                 /* of standard output, of errno.h */
+    struct td_client *client;  /* stopped after `error` */
     struct td_sync_event last; /* numbers alone */
     char position[TD_POSITION_SIZE]; /* the last caught-up one */
     char trouble[256];               /* the last one printed; "": none */
@@ -76,8 +75,7 @@ static void
 end_line(struct mirror *m)
 {
     puts("}");
-    if (fflush(stdout) && !m->is_deaf) {
-        m->is_deaf = true;
+    if (fflush(stdout) && !m->error) {
         m->error = errno;
         td_stop(m->client);
     }
@@ -244,7 +242,7 @@ run_sync(const struct arguments *arguments)
         print_values(false, "done:n failed:n bytes:n position:e",
                      m->last.n_done, m->last.n_failed, m->last.bytes_done,
                      m->position);
-    if (m->is_deaf)
+    if (m->error)
         return cannot_write(m->error);
     if (rc == TD_STOPPED && m->sync.until_caught_up)
         return failed(
@@ -384,7 +382,7 @@ run_audit(const struct arguments *arguments)
             result.n_unchecked, result.position);
     if (m->as_of[0] && !m->is_doubtful && !m->is_json)
         say("complete as of %s", m->as_of);
-    if (m->is_deaf)
+    if (m->error)
         return cannot_write(m->error);
     if (rc == TD_STOPPED)
         return failed("stopped before all was compared");

@@ -418,10 +418,10 @@ line_input_fill(struct line_input *in, struct problem *why)
     return LINE_INPUT_FILLED; /* its last line may lack an end */
 }
 
-/* Takes the next line, without its end; lent until line_input_fill. `*number`:
- * its number in the file, from 1. False: there is no whole line. */
+/* Takes the next line, without its end; lent until line_input_fill. False:
+ * there is no whole line. */
 static bool
-line_input_next(struct line_input *in, struct slice *line, uint64_t *number)
+line_input_next(struct line_input *in, struct slice *line)
 {
     size_t rest = in->size - in->start;
     const char *begin = in->bytes + in->start;
@@ -432,7 +432,7 @@ line_input_next(struct line_input *in, struct slice *line, uint64_t *number)
     *line = (struct slice){begin, end ? (size_t)(end - begin) : rest};
     in->last = in->start;
     in->start += line->size + (end != NULL);
-    *number = ++in->line;
+    in->line++;
     return true;
 }
 
@@ -464,7 +464,6 @@ struct follow {
     struct td_publisher *publisher; /* NULL: closed by on_refused */
     struct line_input *input;
     struct input_check check;
-    uint64_t line; /* number of the line that is checked */
     struct batch batch;
     int rejects; /* -1: none */
 
@@ -514,7 +513,8 @@ on_fault(const struct problem *why, void *user)
     struct follow *f = user;
 
     progress_clear();
-    fprintf(stderr, "%s:%" PRIu64 ": %s\n", f->plan->input, f->line, why->text);
+    fprintf(stderr, "%s:%" PRIu64 ": %s\n", f->plan->input, f->input->line,
+            why->text);
 }
 
 /* Callbacks of the publisher */
@@ -625,7 +625,7 @@ fill_batch(struct follow *f)
     batch->n = 0;
     batch->has_lines = false;
     while (batch->n < BATCH_CHANGES && batch->text.size < BATCH_BYTES &&
-           line_input_next(f->input, &line, &f->line)) {
+           line_input_next(f->input, &line)) {
         if (slice_without_spaces(line).size > 0) {
             if (input_check_read(&f->check, line)) {
                 struct slice change = f->check.ignores_unknown

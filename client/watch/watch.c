@@ -372,19 +372,6 @@ end_below(struct inotify *watches, const char *path)
     }
 }
 
-/* Ends the watches of the folders that were not added in this round. */
-static void
-inotify_end_round(struct inotify *watches)
-{
-    struct map_node *after;
-    struct folder *folder;
-
-    map_each (folder, after, &watches->by_wd, of_wd) {
-        if (folder->round != watches->round)
-            end_watch(watches, folder);
-    }
-}
-
 /* Several events may belong together (a file written and renamed, a folder
  * unpacked): the watch looks after a quiet moment, but not much later. */
 #define QUIET_MS  50
@@ -881,6 +868,8 @@ look_at_path(struct watch *w, const char *path)
 static bool
 look_at_all(struct watch *w, bool is_start)
 {
+    struct map_node *after;
+    struct folder *folder;
     uint64_t n_posted = 0;
 
     w->needs_scan = false;
@@ -905,8 +894,11 @@ look_at_all(struct watch *w, bool is_start)
             w->options.dir, (unsigned long long)n_posted);
     if (!sweep_deleted(w, ""))
         return false;
-    if (w->watches)
-        inotify_end_round(w->watches);
+    if (w->watches) /* of folders that were not added in this round */
+        map_each (folder, after, &w->watches->by_wd, of_wd) {
+            if (folder->round != w->watches->round)
+                end_watch(w->watches, folder);
+        }
     return true;
 }
 

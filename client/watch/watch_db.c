@@ -55,21 +55,17 @@ struct watch_db {
 #define DO(state, ...) (!DB_DO(&(state)->db, NULL, (state)->why, __VA_ARGS__))
 
 static bool
-is_writing(const struct watch_db *state)
-{
-    return !sqlite3_get_autocommit(state->db.handle);
-}
-
-static bool
 begin_writing(struct watch_db *state)
 {
-    return is_writing(state) || !db_begin(&state->db, state->why);
+    return !sqlite3_get_autocommit(state->db.handle) ||
+           !db_begin(&state->db, state->why);
 }
 
 static bool
 commit_writing(struct watch_db *state)
 {
-    if (is_writing(state) && db_end(&state->db, STATUS_OK, state->why))
+    if (!sqlite3_get_autocommit(state->db.handle) &&
+        db_end(&state->db, STATUS_OK, state->why))
         return false;
     state->has_pending = false;
     return true;

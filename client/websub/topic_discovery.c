@@ -12,7 +12,6 @@
 #define PATIENCE_MS 60000
 
 struct topic_search {
-    struct td_client *client;
     struct fetch *fetch;
     struct timer *late;
     topic_end_fn *on_end;
@@ -214,7 +213,6 @@ topic_find(struct td_client *client, const char *url, topic_end_fn *on_found,
 
     if (!search)
         return NULL;
-    search->client = client;
     search->on_end = on_found;
     search->user = user;
     buf_init(&search->body, TOPIC_BYTES_MAX);
