@@ -41,7 +41,7 @@ purge_some(struct chore *chore)
     bool is_done = true;
     enum status rc;
 
-    contents_shut(a->contents);
+    (void)contents_shut(a->contents, NULL);
     rc = log_purge(registry_log(a->registry), state_fold_needs_retired,
                    &is_done, &why);
     contents_unshut(a->contents);

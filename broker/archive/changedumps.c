@@ -63,49 +63,39 @@ is_due(struct set *set, const struct head *head, void *user)
 
 /* The next list */
 
-/* Finds the first closed list from `number` on with entries behind `seq`;
- * STATUS_NOT_FOUND: none. */
-static enum status
-find_list(struct set *set, uint64_t number, uint64_t seq,
-          struct list_info *list, struct problem *why)
-{
-    struct list_info some[PAGE_LISTS];
-    size_t n = PAGE_LISTS;
-
-    while (n == PAGE_LISTS) {
-        enum status rc = log_lists(registry_log(set->registry), set->log,
-                                   number, some, &n, why);
-
-        if (rc)
-            return rc;
-        for (size_t i = 0; i < n; i++)
-            if (some[i].last > seq) {
-                *list = some[i];
-                return STATUS_OK;
-            }
-        number += n;
-    }
-    return STATUS_NOT_FOUND;
-}
-
 /* Finds the next list and checks that its dump can be built. STATUS_NOT_FOUND:
  * no list is closed with its content folded. */
 static enum status
 look_for_list(struct set *set, struct list_info *list, struct problem *why)
 {
     struct head head;
+    struct list_info some[PAGE_LISTS];
     uint64_t from = set->progress->dump.list;
-    enum status rc;
+    uint64_t seq;
+    size_t n, i;
 
     if (!log_head(set->log, &head))
         return problem(why, STATUS_GONE, "the set %s was removed", set->name);
-    rc = find_list(set, from < head.first_list ? head.first_list : from,
-                   head.generations[GENERATION_CHANGEDUMP].current.seq, list,
-                   why);
-    if (rc == STATUS_NOT_FOUND)
+    seq = head.generations[GENERATION_CHANGEDUMP].current.seq;
+    if (from < head.first_list)
+        from = head.first_list;
+    do { /* the first closed list with entries behind the current dump */
+        enum status rc;
+
+        n = PAGE_LISTS;
+        rc = log_lists(registry_log(set->registry), set->log, from, some, &n,
+                       why);
+        if (rc)
+            return rc;
+        for (i = 0; i < n && some[i].last <= seq;)
+            i++;
+        from += n;
+    } while (i == PAGE_LISTS);
+    if (i == n) {
         go_to(set, head.list);
-    if (rc)
-        return rc;
+        return STATUS_NOT_FOUND;
+    }
+    *list = some[i];
     if (set->progress->dump.list != list->number)
         go_to(set, list->number);
     return list->last <= contents_seq(set) ? STATUS_OK : STATUS_NOT_FOUND;
@@ -214,45 +204,38 @@ give_up(struct changedumps *d, struct set *set, enum status rc,
              diag_text("set", set->name), diag_text("error", why->text));
 }
 
-static enum status
-step_changedumps(struct changedumps *d, struct problem *why)
-{
-    struct content *content;
-    bool is_done = false;
-    enum status rc = contents_open(d->contents, d->set, &content, why);
-
-    if (rc) {
-        build_abandon(d->build);
-        return rc == STATUS_NOT_FOUND ? STATUS_GONE : rc;
-    }
-    rc = build_step(d->build, NULL, content, &is_done, why);
-    if (rc || !is_done)
-        return rc;
-    DIAG(DIAG_DEBUG, "archive", "a Change Dump was built",
-         diag_text("set", d->set->name), diag_number("list", d->list));
-    go_on(d, d->set, d->list);
-    let_go(d);
-    return STATUS_OK;
-}
-
 static bool
 changedumps_some(struct chore *chore)
 {
     struct changedumps *d = list_entry(chore, struct changedumps, chore);
     struct problem why = {""};
     struct set *set = d->set;
+    struct content *content;
+    bool is_done = false;
     enum status rc;
 
-    if (set) {
-        rc = step_changedumps(d, &why);
-    } else {
+    if (!set) {
         set = turn_next(&d->turn);
         if (!set)
             return false;
         rc = look_at_list(d, set, &why);
+    } else {
+        rc = contents_open(d->contents, set, &content, &why);
+        if (rc)
+            build_abandon(d->build);
+        else
+            rc = build_step(d->build, NULL, content, &is_done, &why);
+        if (rc == STATUS_NOT_FOUND)
+            rc = STATUS_GONE;
     }
     if (rc)
         give_up(d, set, rc, &why);
+    if (!rc && is_done) {
+        DIAG(DIAG_DEBUG, "archive", "a Change Dump was built",
+             diag_text("set", set->name), diag_number("list", d->list));
+        go_on(d, set, d->list);
+        let_go(d);
+    }
     return true;
 }
 

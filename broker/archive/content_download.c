@@ -1,8 +1,7 @@
 #include "broker/archive/content_download.h"
 
-#include <pthread.h>
-
 #include "base/file.h"
+#include "broker/sets/registry.h"
 #include "proto/http/websub.h"
 
 /* Bytes of one file between two looks at the free room. */
@@ -13,7 +12,10 @@
 #define OTHER_ANSWER_MAX ((size_t)16 * 1024)
 
 struct content_download {
-    struct content_download_options options;
+    const struct config *config;
+    const char *folder;
+    void (*on_over)(void *user);
+    void *user;
     struct caller *caller;
     struct list under_way; /* the fetch thread's */
 
@@ -41,7 +43,7 @@ end_fetch(struct fetch *f, enum fetch_outcome outcome, enum fetch_reason reason)
     pthread_mutex_lock(&fetcher->mutex);
     list_append(&fetcher->over, &f->at);
     pthread_mutex_unlock(&fetcher->mutex);
-    fetcher->options.on_over(fetcher->options.user);
+    fetcher->on_over(fetcher->user);
 }
 
 /* Drops a fetch that the caller no longer has. */
@@ -90,8 +92,8 @@ begin_fetch(struct fetch *f)
         f->is_again = false;
     }
     if (!f->arriving.folder)
-        rc = arriving_begin(&f->arriving, f->fetcher->options.folder,
-                            slice_of(f->hash), f->length, &f->why);
+        rc = arriving_begin(&f->arriving, f->fetcher->folder, slice_of(f->hash),
+                            f->length, &f->why);
     if (rc ||
         (f->arriving.length > 0 && f->arriving.length < f->looked + LOOK_BYTES))
         return rc;
@@ -278,13 +280,13 @@ on_answer(struct call *call)
 static void
 begin_call(struct fetch *f)
 {
-    const struct content_download_options *o = &f->fetcher->options;
+    const struct config *config = f->fetcher->config;
 
     f->call = (struct call){
         .method = CALL_GET,
         .url = f->url,
-        .timeout_us = o->timeout_us,
-        .stall_us = o->stall_us,
+        .timeout_us = config->fetch_timeout_us,
+        .stall_us = config->fetch_stall_us,
         .max_answer = OTHER_ANSWER_MAX,
         .max_redirects = FETCH_REDIRECTS,
         .undoes_coding = !f->keeps_coding,
@@ -294,7 +296,8 @@ begin_call(struct fetch *f)
         .done = on_answer,
         .headers = f->keeps_coding ? headers : NULL,
         .take = on_piece,
-        .max_taken = f->length < o->max_bytes ? f->length : o->max_bytes,
+        .max_taken =
+            f->length < config->max_content ? f->length : config->max_content,
     };
     caller_start(f->fetcher->caller, &f->call);
 }
@@ -361,19 +364,24 @@ content_download_next(struct content_download *fetcher)
 
 enum status
 content_download_open(struct content_download **fetcher,
-                      const struct content_download_options *options,
+                      const struct config *config,
+                      const struct networks *allowed, const char *folder,
+                      void (*on_over)(void *user), void *user,
                       struct problem *why)
 {
     struct caller_options calls = {
         .name = "fetch",
-        .allowed = options->allowed,
-        .connections = options->connections,
-        .host_connections = options->host_connections,
+        .allowed = allowed,
+        .connections = (unsigned)config->fetch_connections,
+        .host_connections = (unsigned)config->fetch_host_connections,
     };
     struct content_download *f = memory_new(1, sizeof(*f));
     enum status rc;
 
-    f->options = *options;
+    f->config = config;
+    f->folder = folder;
+    f->on_over = on_over;
+    f->user = user;
     list_init(&f->under_way);
     list_init(&f->over);
     pthread_mutex_init(&f->mutex, NULL);

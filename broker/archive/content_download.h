@@ -30,6 +30,7 @@
 /* Room that a fetch leaves free on the disk: posts come first. */
 #define FETCH_LEAVES_BYTES ((uint64_t)256 << 20)
 
+struct config;
 struct content_download;
 struct set;
 
@@ -94,31 +95,21 @@ struct fetch {
     uint64_t looked;    /* bytes when the disk was last looked at */
 };
 
-struct content_download_options {
-    const struct networks *allowed; /* lent as long as it lives */
-    const char *folder;             /* for what arrives; likewise */
-    unsigned connections;
-    unsigned host_connections;
-    int64_t timeout_us; /* of one fetch */
-    int64_t stall_us;   /* no byte for so long */
-    uint64_t max_bytes; /* of one resource */
-
-    /* A fetch is over. Runs on the fetch thread, and may only wake another
-     * one. */
-    void (*on_over)(void *user);
-    void *user;
-};
-
 /* Copies `url` and `hash`. */
 struct fetch *fetch_new(struct slice url, struct slice hash, uint64_t length);
 
 /* Frees a fetch that is not started, or over, and its file. NULL is allowed. */
 void fetch_free(struct fetch *fetch);
 
-MUST_CHECK enum status
-content_download_open(struct content_download **fetcher,
-                      const struct content_download_options *options,
-                      struct problem *why);
+/* Opens a fetcher with the limits of `config`. `folder` is for what arrives;
+ * all three are lent as long as it lives. `on_over`: a fetch is over; runs on
+ * the fetch thread, and may only wake another one. */
+MUST_CHECK enum status content_download_open(struct content_download **fetcher,
+                                             const struct config *config,
+                                             const struct networks *allowed,
+                                             const char *folder,
+                                             void (*on_over)(void *user),
+                                             void *user, struct problem *why);
 
 /* Cuts the fetches under way. No fetch may be started any more. NULL is
  * allowed. */

@@ -3,9 +3,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "broker/archive/content_pins.h"
 #include "broker/archive/folds.h"
 #include "broker/archive/set_progress.h"
 #include "broker/archive/state_fold.h"
@@ -20,14 +20,44 @@
 #define STEP_CLEAR 1000
 #define STEP_SWEEP 1000
 
+/* A file, and how many pins it has. */
+struct pinned {
+    struct map_node node;
+    const struct set *set;
+    struct digest digest;
+    unsigned n;
+    bool is_new; /* placed; the name may not be durable yet */
+};
+
+struct content_pin {
+    struct list node;
+    struct contents *contents;
+    struct set *set;
+    struct pinned **files;
+    size_t n_files, capacity;
+    struct content_touched touched;
+    bool has_ended;
+    uint64_t last; /* contents_end */
+};
+
+/* A file is "going" while the archive thread looks for a row that names it and
+ * deletes it. A thread that wants to pin that very file waits. Nothing else
+ * waits, and no thread holds the mutex while it waits for a disk. */
 struct contents {
     struct chore chore;
     struct registry *registry;
     char arriving[4096 + 16];
     struct folds opened;
-    struct content_pins pins;
     struct turn turn;
     _Atomic(uint64_t) announced; /* orders nothing: a sum */
+
+    pthread_mutex_t mutex; /* over all below */
+    pthread_cond_t changed;
+    struct map files; /* struct pinned */
+    struct list pins;
+    bool is_shut;
+    const struct set *going_set; /* NULL: nothing is */
+    struct digest going;
 };
 
 const char *
@@ -67,24 +97,218 @@ contents_hold(struct contents *c, struct holding *disk, uint64_t bytes,
                    bytes, room);
 }
 
+/* Files; the mutex is held. */
+
+/* A digest is spread as evenly as a hash, and a client that wanted to choose
+ * its bits would have to find bytes that have them. */
+static uint64_t
+hash_of(const struct digest *digest)
+{
+    uint64_t hash;
+
+    memcpy(&hash, digest->bytes, sizeof(hash));
+    return hash;
+}
+
+/* NULL: nobody pins the file. */
+static struct pinned *
+find_file(const struct contents *c, const struct set *set,
+          const struct digest *digest)
+{
+    struct pinned *file;
+
+    map_each_same (file, &c->files, hash_of(digest), node) {
+        if (file->set == set && !memcmp(&file->digest, digest, sizeof(*digest)))
+            return file;
+    }
+    return NULL;
+}
+
+/* Pins: any thread */
+
 enum status
 contents_pin(struct contents *c, struct set *set, struct content_pin **pin,
              struct problem *why)
 {
-    return content_pins_begin(&c->pins, set, pin, why);
+    struct content_pin *made = memory_new(1, sizeof(*made));
+    struct head head;
+    enum status rc = STATUS_OK;
+
+    made->contents = c;
+    made->set = set;
+    pthread_mutex_lock(&c->mutex);
+    while (c->is_shut)
+        pthread_cond_wait(&c->changed, &c->mutex);
+    /* Under the mutex: a thread that clears folders of removed sets from now on
+     * sees the pin. */
+    if (log_head(set->log, &head))
+        list_append(&c->pins, &made->node);
+    else
+        rc = problem(why, STATUS_GONE, "there is no set %s", set->name);
+    pthread_mutex_unlock(&c->mutex);
+    if (rc) {
+        free(made);
+        return rc;
+    }
+    *pin = made;
+    return STATUS_OK;
+}
+
+/* Adds a file to the pin; its release frees it. */
+static enum status
+add_digest(struct content_pin *pin, const struct digest *digest, bool is_new,
+           struct problem *why)
+{
+    struct contents *c = pin->contents;
+    struct pinned *file;
+
+    if (!ONE_MORE(pin->files, &pin->capacity, pin->n_files))
+        return problem_memory(why);
+    pthread_mutex_lock(&c->mutex);
+    while (c->going_set == pin->set &&
+           !memcmp(&c->going, digest, sizeof(*digest)))
+        pthread_cond_wait(&c->changed, &c->mutex);
+    file = find_file(c, pin->set, digest);
+    if (!file) {
+        file = memory_new(1, sizeof(*file));
+        file->set = pin->set;
+        file->digest = *digest;
+        map_add(&c->files, &file->node, hash_of(digest));
+    }
+    file->n++;
+    file->is_new |= is_new;
+    pthread_mutex_unlock(&c->mutex);
+    pin->files[pin->n_files++] = file;
+    return STATUS_OK;
+}
+
+enum status
+contents_place(struct content_pin *pin, struct arriving *arriving,
+               struct problem *why)
+{
+    char dir[SET_DIR_MAX];
+    enum status rc = add_digest(pin, &arriving->digest, true, why);
+
+    content_touch(&pin->touched, &arriving->digest);
+    set_dir(pin->set, dir);
+    if (!rc)
+        rc = content_file_place(dir, arriving, why);
+    return rc;
+}
+
+enum status
+contents_find(struct content_pin *pin, const struct digest *digest,
+              uint64_t *length, struct problem *why)
+{
+    char dir[SET_DIR_MAX];
+    enum status rc = add_digest(pin, digest, false, why);
+
+    set_dir(pin->set, dir);
+    if (!rc)
+        rc = content_file_look(dir, digest, length, why);
+    if (rc)
+        return rc;
+    /* The pin that placed the file may not have synced its name yet, or have
+     * failed: then this one does. */
+    pthread_mutex_lock(&pin->contents->mutex);
+    if (pin->files[pin->n_files - 1]->is_new)
+        content_touch(&pin->touched, digest);
+    pthread_mutex_unlock(&pin->contents->mutex);
+    return STATUS_OK;
+}
+
+/* A file that a pin places again meanwhile already had that name on the
+ * disk. */
+enum status
+contents_sync(struct content_pin *pin, struct problem *why)
+{
+    char dir[SET_DIR_MAX];
+    enum status rc;
+
+    set_dir(pin->set, dir);
+    rc = content_files_sync(dir, &pin->touched, why);
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&pin->contents->mutex);
+    for (size_t i = 0; i < pin->n_files; i++)
+        pin->files[i]->is_new = false;
+    pthread_mutex_unlock(&pin->contents->mutex);
+    return STATUS_OK;
 }
 
 void
-contents_shut(struct contents *c)
+contents_end(struct content_pin *pin, uint64_t last)
 {
-    (void)content_pins_shut(&c->pins, NULL);
+    if (!pin)
+        return;
+    pthread_mutex_lock(&pin->contents->mutex);
+    pin->has_ended = true;
+    pin->last = last;
+    pthread_mutex_unlock(&pin->contents->mutex);
+}
+
+/* Archive thread */
+
+/* Releases one file of the pin, and sets *digest to it. Returns false if none
+ * was left; the pin is then freed. */
+static bool
+release_file(struct content_pin *pin, struct digest *digest)
+{
+    struct contents *c = pin->contents;
+    struct pinned *file;
+
+    if (pin->n_files == 0) {
+        free(pin->files);
+        free(pin);
+        return false;
+    }
+    file = pin->files[--pin->n_files];
+    *digest = file->digest;
+    pthread_mutex_lock(&c->mutex);
+    if (--file->n == 0) {
+        map_remove(&c->files, &file->node);
+        free(file);
+    }
+    pthread_mutex_unlock(&c->mutex);
+    return true;
+}
+
+/* Releases all files of the pin and frees it. */
+static void
+drop_pin(struct content_pin *pin)
+{
+    struct digest digest;
+
+    while (release_file(pin, &digest))
+        ;
+}
+
+bool
+contents_shut(struct contents *c, const struct set *set)
+{
+    struct list *next;
+    struct content_pin *pin;
+    bool is_free = true;
+
+    pthread_mutex_lock(&c->mutex);
+    list_each (pin, next, &c->pins, node)
+        if (pin->set == set)
+            is_free = false;
+    c->is_shut = is_free;
+    pthread_mutex_unlock(&c->mutex);
+    return is_free;
 }
 
 void
 contents_unshut(struct contents *c)
 {
-    content_pins_unshut(&c->pins);
+    pthread_mutex_lock(&c->mutex);
+    c->is_shut = false;
+    pthread_cond_broadcast(&c->changed);
+    pthread_mutex_unlock(&c->mutex);
 }
+
+/* The content of a set */
 
 uint64_t
 contents_seq(const struct set *set)
@@ -214,18 +438,28 @@ take_away(struct contents *c, const struct set *set, struct content *content,
           const struct digest *digest, bool *is_gone, struct problem *why)
 {
     char dir[SET_DIR_MAX];
-    bool is_named = false;
+    bool is_pinned, is_named = false;
     enum status rc;
 
     *is_gone = false;
-    if (!content_pins_go(&c->pins, set, digest))
+    pthread_mutex_lock(&c->mutex);
+    is_pinned = find_file(c, set, digest);
+    if (!is_pinned) {
+        c->going_set = set;
+        c->going = *digest;
+    }
+    pthread_mutex_unlock(&c->mutex);
+    if (is_pinned)
         return STATUS_OK;
     set_dir(set, dir);
     rc = content_refers_to(content, digest, &is_named, why);
     if (!rc && !is_named)
         rc = content_file_unlink(dir, digest, why);
     *is_gone = !rc && !is_named;
-    content_pins_gone(&c->pins);
+    pthread_mutex_lock(&c->mutex);
+    c->going_set = NULL;
+    pthread_cond_broadcast(&c->changed);
+    pthread_mutex_unlock(&c->mutex);
     return rc;
 }
 
@@ -314,7 +548,7 @@ clear_content(struct contents *c, struct set *set, bool *is_more,
     enum status rc;
     int fd;
 
-    *is_more = content_pins_shut(&c->pins, set);
+    *is_more = contents_shut(c, set);
     if (!*is_more)
         return STATUS_OK; /* an earlier post is at work */
     folds_drop(&c->opened, set);
@@ -324,7 +558,7 @@ clear_content(struct contents *c, struct set *set, bool *is_more,
     if (!rc && fd >= 0)
         rc = file_clear(fd, CONTENT_FOLDER, &n_files, why);
     file_close(&fd);
-    content_pins_unshut(&c->pins);
+    contents_unshut(c);
     if (rc == STATUS_AGAIN)
         return STATUS_OK;
     if (!rc) {
@@ -475,32 +709,6 @@ work_on_set(struct contents *c, struct set *set, struct content *content,
         log_end_deleting(log);
     }
     contents_note(set, content);
-    return rc;
-}
-
-static enum status
-step_set(struct contents *c, struct set *set, bool *is_more,
-         struct problem *why)
-{
-    struct log *log = registry_log(c->registry);
-    struct content *content;
-    struct head head;
-    enum status rc;
-
-    if (set_content_mode(set) == CONTENT_NONE) {
-        *is_more = log_begin_deleting(log);
-        if (!*is_more)
-            return STATUS_OK;
-        rc = clear_content(c, set, is_more, why);
-        log_end_deleting(log);
-        return rc;
-    }
-    if (!log_head(set->log, &head))
-        return STATUS_GONE;
-    rc = open_content(c, set, &head, &content, why);
-    if (rc)
-        return rc;
-    rc = work_on_set(c, set, content, &head, why);
     return rc == STATUS_AGAIN ? STATUS_OK : rc; /* damaged: it begins anew */
 }
 
@@ -533,19 +741,21 @@ delete_pinned(struct contents *c, struct content_pin *pin, struct problem *why)
         if (rc == STATUS_NOT_FOUND)
             set->progress->content.has =
                 CONTENT_UNKNOWN; /* with files, perhaps */
-        content_pins_drop(pin);
+        drop_pin(pin);
         return STATUS_OK;
     }
-    if (rc) {
-        content_pins_keep(pin);
+    if (rc) { /* later */
+        pthread_mutex_lock(&c->mutex);
+        list_append(&c->pins, &pin->node);
+        pthread_mutex_unlock(&c->mutex);
         return rc;
     }
-    while (!rc && content_pins_release(pin, &digest)) {
+    while (!rc && release_file(pin, &digest)) {
         rc = take_away(c, set, content, &digest, &is_gone, why);
         set->progress->content.is_loose |= is_gone; /* with a row, perhaps */
     }
     if (rc) {
-        content_pins_drop(pin);
+        drop_pin(pin);
         mark_unsettled(set); /* the other files are orphans */
     }
     return rc;
@@ -556,17 +766,27 @@ delete_pinned(struct contents *c, struct content_pin *pin, struct problem *why)
 static bool
 end_one_pin(struct contents *c)
 {
-    struct content_pin *pin = content_pins_ended(&c->pins, may_end);
     struct log *log = registry_log(c->registry);
+    struct content_pin *pin = NULL, *other;
     struct problem why = {""};
+    struct list *next;
     struct set *set;
     enum status rc;
 
+    pthread_mutex_lock(&c->mutex);
+    list_each (other, next, &c->pins, node) {
+        if (other->has_ended && may_end(other)) {
+            pin = other;
+            list_remove(&pin->node);
+            break;
+        }
+    }
+    pthread_mutex_unlock(&c->mutex);
     if (!pin)
         return false;
     set = pin->set;
     if (!log_begin_deleting(log)) {
-        content_pins_drop(pin);
+        drop_pin(pin);
         if (set_content_mode(set) == CONTENT_NONE)
             set->progress->content.has = CONTENT_UNKNOWN;
         else
@@ -589,10 +809,13 @@ static bool
 contents_some(struct chore *chore)
 {
     struct contents *c = list_entry(chore, struct contents, chore);
+    struct log *log = registry_log(c->registry);
     struct problem why = {""};
+    struct content *content;
+    struct head head;
     struct set *set;
     bool is_more = true;
-    enum status rc;
+    enum status rc = STATUS_OK;
 
     folds_drop_removed(&c->opened);
     if (!c->turn.is_due && list_is_empty(&c->turn.clients))
@@ -602,7 +825,19 @@ contents_some(struct chore *chore)
     set = turn_next(&c->turn);
     if (!set)
         return false;
-    rc = step_set(c, set, &is_more, &why);
+    if (set_content_mode(set) == CONTENT_NONE) {
+        is_more = log_begin_deleting(log);
+        if (is_more) {
+            rc = clear_content(c, set, &is_more, &why);
+            log_end_deleting(log);
+        }
+    } else if (!log_head(set->log, &head)) {
+        rc = STATUS_GONE;
+    } else {
+        rc = open_content(c, set, &head, &content, &why);
+        if (!rc)
+            rc = work_on_set(c, set, content, &head, &why);
+    }
     return turn_end(&c->turn, set, rc, is_more,
                     "the content of a set could not be brought up to date, and "
                     "will be tried again",
@@ -649,10 +884,16 @@ contents_close(struct chore *chore)
 void
 contents_free(struct contents *c)
 {
+    struct content_pin *pin;
+
     if (!c)
         return;
     folds_fini(&c->opened);
-    content_pins_fini(&c->pins);
+    list_drain (pin, &c->pins, node)
+        drop_pin(pin);
+    map_fini(&c->files);
+    pthread_cond_destroy(&c->changed);
+    pthread_mutex_destroy(&c->mutex);
     free(c);
 }
 
@@ -671,7 +912,9 @@ contents_new(struct contents **contents, struct registry *registry,
     snprintf(c->arriving, sizeof(c->arriving), "%s/arriving",
              registry_config(registry)->data);
     folds_init(&c->opened, &content_folding);
-    content_pins_init(&c->pins);
+    pthread_mutex_init(&c->mutex, NULL);
+    pthread_cond_init(&c->changed, NULL);
+    list_init(&c->pins);
     turn_init(&c->turn, TURN_CONTENT, registry, wants_step, c);
     rc = arriving_clear(c->arriving, why);
     if (rc) {

@@ -54,8 +54,10 @@ MUST_CHECK enum status contents_open(struct contents *contents, struct set *set,
                                      struct content **content,
                                      struct problem *why);
 
-/* Makes pins wait while the caller deletes folders of removed sets. */
-void contents_shut(struct contents *contents);
+/* Makes new pins wait until contents_unshut, while the caller deletes files:
+ * those of removed sets, or of `set`. Returns false, and makes none wait, if
+ * `set` has pins (NULL: existing pins do not matter). */
+bool contents_shut(struct contents *contents, const struct set *set);
 void contents_unshut(struct contents *contents);
 
 /* Copies the figures of `content` to the set. Call it after content_keep,

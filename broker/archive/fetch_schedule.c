@@ -292,27 +292,6 @@ give_up(struct set *set, struct content *content,
     return rc;
 }
 
-static void
-start_fetch(struct fetch_schedule *f, struct set *set,
-            const struct content_missing *missing, struct slice url,
-            uint32_t host)
-{
-    struct fetch *fetch = fetch_new(url, missing->hash, missing->length);
-
-    fetch->set = set;
-    fetch->seq = missing->seq;
-    fetch->tries = missing->tries;
-    fetch->host = host;
-    fetch->owner = set_creator(set);
-    fetch->is_suspect = f->hosts[host].failures > 0 ||
-                        call_history_is_bad(&f->hosts[host].calls);
-    list_append(&f->under_way, &fetch->node);
-    f->hosts[host].n++;
-    f->n++;
-    metrics_add(METRIC_FETCHES, 1);
-    content_download_start(f->fetcher, fetch);
-}
-
 /* Starts the fetch of missing content, if its host accepts one now. */
 static enum status
 consider_content(struct fetch_schedule *f, struct set *set,
@@ -320,6 +299,7 @@ consider_content(struct fetch_schedule *f, struct set *set,
                  struct problem *why)
 {
     const struct config *config = config_of(f);
+    struct client *owner = set_creator(set);
     struct slice loc = missing->loc;
     const char *fragment;
     struct list *after;
@@ -352,8 +332,20 @@ consider_content(struct fetch_schedule *f, struct set *set,
     number = host_of(f, set, buf_slice(&url));
     host = &f->hosts[number];
     host->is_full |= host->n >= AHEAD * config->fetch_host_connections;
-    if (!host->is_full && clock_steady_us() >= host->rest_us)
-        start_fetch(f, set, missing, buf_slice(&url), number);
+    if (host->is_full || clock_steady_us() < host->rest_us)
+        goto out;
+    fetch = fetch_new(buf_slice(&url), missing->hash, missing->length);
+    fetch->set = set;
+    fetch->seq = missing->seq;
+    fetch->tries = missing->tries;
+    fetch->host = number;
+    fetch->owner = owner;
+    fetch->is_suspect = host->failures > 0 || call_history_is_bad(&host->calls);
+    list_append(&f->under_way, &fetch->node);
+    host->n++;
+    f->n++;
+    metrics_add(METRIC_FETCHES, 1);
+    content_download_start(f->fetcher, fetch);
 
 out:
     buf_fini(&url);
@@ -471,19 +463,6 @@ fetch_schedule_open(struct fetch_schedule *f, struct registry *registry,
                     struct contents *contents, const struct networks *allowed,
                     struct thread *thread, struct problem *why)
 {
-    const struct config *config = registry_config(registry);
-    struct content_download_options options = {
-        .allowed = allowed,
-        .folder = contents_arriving(contents),
-        .connections = (unsigned)config->fetch_connections,
-        .host_connections = (unsigned)config->fetch_host_connections,
-        .timeout_us = config->fetch_timeout_us,
-        .stall_us = config->fetch_stall_us,
-        .max_bytes = config->max_content,
-        .on_over = on_over,
-        .user = f,
-    };
-
     f->chore = (struct chore){
         .look = fetching_look, .step = fetching_some, .end = fetching_end};
     f->registry = registry;
@@ -493,5 +472,7 @@ fetch_schedule_open(struct fetch_schedule *f, struct registry *registry,
     turn_init(&f->turn, TURN_FETCH, registry, wants_fetch, f);
     f->seed = (uint32_t)clock_now_us() * 2654435761u;
     f->random = f->seed | 1;
-    return content_download_open(&f->fetcher, &options, why);
+    return content_download_open(&f->fetcher, registry_config(registry),
+                                 allowed, contents_arriving(contents), on_over,
+                                 f, why);
 }

@@ -71,45 +71,38 @@ rotate_by_age(struct chore *chore)
         registry_each(rotation->registry, close_if_old, rotation);
 }
 
-/* Files one closed list. False if none was waiting, or on failure. */
-static bool
-file_one(struct rotation *rotation)
-{
-    struct problem why = {""};
-    bool is_done = true;
-    enum status rc;
-
-    if (clock_steady_us() < rotation->again_us)
-        return false;
-    rc = log_file_list(registry_log(rotation->registry), &is_done, &why);
-
-    /* Reports the first failure, and the first success after it. */
-    if (!rc && atomic_exchange_explicit(&rotation->n_failures, 0,
-                                        memory_order_relaxed) > 0)
-        diag(DIAG_WARNING, "archive", "closed lists are filed again");
-    if (rc && rc != STATUS_STOPPED) {
-        rotation->again_us = clock_steady_us() + AGAIN_US;
-        metrics_add(METRIC_FILES_FAILED, 1);
-        if (atomic_fetch_add_explicit(&rotation->n_failures, 1,
-                                      memory_order_relaxed) == 0)
-            DIAG(DIAG_WARNING, "archive",
-                 "a closed list could not be filed, and will be tried again",
-                 diag_text("error", why.text));
-    }
-    return !rc && !is_done;
-}
-
 static bool
 file_some(struct chore *chore)
 {
     struct rotation *rotation = list_entry(chore, struct rotation, chore);
-    const atomic_bool *is_ending = log_ending(registry_log(rotation->registry));
+    struct log *log = registry_log(rotation->registry);
     int64_t end_us = clock_steady_us() + STEP_US;
 
-    while (!atomic_load_explicit(is_ending, memory_order_relaxed) &&
-           file_one(rotation))
+    while (!atomic_load_explicit(log_ending(log), memory_order_relaxed) &&
+           clock_steady_us() >= rotation->again_us) {
+        struct problem why = {""};
+        bool is_done = true;
+        enum status rc = log_file_list(log, &is_done, &why);
+
+        /* Reports the first failure, and the first success after it. */
+        if (!rc && atomic_exchange_explicit(&rotation->n_failures, 0,
+                                            memory_order_relaxed) > 0)
+            diag(DIAG_WARNING, "archive", "closed lists are filed again");
+        if (rc && rc != STATUS_STOPPED) {
+            rotation->again_us = clock_steady_us() + AGAIN_US;
+            metrics_add(METRIC_FILES_FAILED, 1);
+            if (atomic_fetch_add_explicit(&rotation->n_failures, 1,
+                                          memory_order_relaxed) == 0)
+                DIAG(DIAG_WARNING, "archive",
+                     "a closed list could not be filed, and will be tried "
+                     "again",
+                     diag_text("error", why.text));
+        }
+        if (rc || is_done)
+            return false;
         if (clock_steady_us() >= end_us)
             return true;
+    }
     return false;
 }
 

@@ -53,25 +53,6 @@ state_fold_needs_retired(void *set, const struct list_info *list)
            state_fold_needs(s, list);
 }
 
-/* Sets *list to the first Resource List behind number `after` that all brokers
- * serve: an archived one, else the current one. */
-static enum status
-find_served(const struct set *set, const struct generations *lists,
-            uint64_t after, struct generation *list)
-{
-    struct generation_page page = {GENERATION_RESOURCELIST, after + 1, list, 1};
-    enum status rc = STATUS_OK;
-
-    if (lists->n_archived > 0)
-        rc =
-            log_generations(registry_log(set->registry), set->log, &page, NULL);
-    else
-        page.n = 0;
-    if (!rc && page.n == 0)
-        *list = lists->current;
-    return rc;
-}
-
 /* Sets *list to the first Resource List that all brokers serve and this one has
  * not built, though its state has not passed the list's position.
  * STATUS_NOT_FOUND: there is none. Lists with higher numbers have later
@@ -80,6 +61,7 @@ static enum status
 find_missing(const struct set *set, const struct generations *lists,
              struct generation *list)
 {
+    struct log *log = registry_log(set->registry);
     const struct generation *current = &lists->current;
     struct fold_progress *n = &set->progress->fold;
 
@@ -89,8 +71,15 @@ find_missing(const struct set *set, const struct generations *lists,
           generation_is_here(set, GENERATION_RESOURCELIST, current->number))))
         n->list = current->number; /* without a look at each archived one */
     while (n->list < current->number) {
-        enum status rc = find_served(set, lists, n->list, list);
+        struct generation_page page = {GENERATION_RESOURCELIST, n->list + 1,
+                                       list, lists->n_archived > 0};
+        enum status rc = STATUS_OK;
 
+        /* An archived one, else the current one. */
+        if (page.n > 0)
+            rc = log_generations(log, set->log, &page, NULL);
+        if (!rc && page.n == 0)
+            *list = *current;
         if (rc ||
             (n->seq <= list->seq &&
              !generation_is_here(set, GENERATION_RESOURCELIST, list->number)))

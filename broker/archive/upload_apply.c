@@ -431,24 +431,6 @@ judge_deletions(struct upload_apply *a, struct problem *why)
     return STATUS_OK;
 }
 
-static enum status
-compare_states(struct upload_apply *a, struct problem *why)
-{
-    bool is_more = true;
-    enum status rc = db_exec(&a->db, "BEGIN", why);
-
-    if (!rc)
-        rc = a->is_staged_done ? compare_some_of_state(a, &is_more, why)
-                               : compare_some_staged(a, why);
-    if (!rc)
-        rc = db_exec(&a->db, "COMMIT", why);
-    if (!rc && !is_more)
-        rc = judge_deletions(a, why);
-    if (!rc && !is_more)
-        a->phase = PHASE_POSTING;
-    return rc;
-}
-
 /* Posting */
 
 /* Returns false if there is no room for it. */
@@ -571,7 +553,7 @@ enum status
 upload_apply_step(struct upload_apply *a, struct state_fold *folding,
                   bool *is_done, struct problem *why)
 {
-    bool is_there = false;
+    bool is_there = false, is_more = true;
     enum status rc = STATUS_OK;
 
     *is_done = false;
@@ -585,7 +567,16 @@ upload_apply_step(struct upload_apply *a, struct state_fold *folding,
             a->phase = PHASE_COMPARING;
         break;
     case PHASE_COMPARING:
-        rc = compare_states(a, why);
+        rc = db_exec(&a->db, "BEGIN", why);
+        if (!rc)
+            rc = a->is_staged_done ? compare_some_of_state(a, &is_more, why)
+                                   : compare_some_staged(a, why);
+        if (!rc)
+            rc = db_exec(&a->db, "COMMIT", why);
+        if (!rc && !is_more) {
+            rc = judge_deletions(a, why);
+            a->phase = PHASE_POSTING;
+        }
         break;
     case PHASE_POSTING:
         rc = post_differences(a, folding, is_done, why);

@@ -111,23 +111,6 @@ uploads_hand_over(struct uploads *u, struct upload *upload,
 
 /* Archive thread */
 
-/* Returns the next complete upload that need not wait; NULL: none. */
-static struct upload *
-next_whole(struct uploads *u)
-{
-    struct list *after;
-    struct upload *upload, *found = NULL;
-    int64_t now_us = clock_steady_us();
-
-    pthread_mutex_lock(&u->mutex);
-    list_each (upload, after, &u->list, node) {
-        if (!found && upload->is_whole && upload->not_before_us <= now_us)
-            found = upload;
-    }
-    pthread_mutex_unlock(&u->mutex);
-    return found;
-}
-
 /* Postpones an upload to a later turn. */
 static void
 put_off(struct uploads *u, struct upload *upload, int64_t pause_us)
@@ -186,12 +169,20 @@ static bool
 uploads_some(struct chore *chore)
 {
     struct uploads *u = list_entry(chore, struct uploads, chore);
+    int64_t now_us = clock_steady_us();
     struct problem why = {""};
     bool is_done = false, is_waiting;
+    struct list *after;
+    struct upload *upload;
     enum status rc = STATUS_OK;
 
     if (!u->current) {
-        u->current = next_whole(u);
+        pthread_mutex_lock(&u->mutex);
+        list_each (upload, after, &u->list, node)
+            if (!u->current && upload->is_whole &&
+                upload->not_before_us <= now_us)
+                u->current = upload;
+        pthread_mutex_unlock(&u->mutex);
         if (!u->current)
             return false;
         rc =

@@ -267,31 +267,6 @@ ignore_broker(const struct pg_broker *broker, void *user)
     (void)user;
 }
 
-/* Checks that the fetched copy is of this cluster, and can follow. */
-static enum status
-check_joined(const struct values *values, struct journal_place *place,
-             struct problem *why)
-{
-    const struct pg_options options = options_of(values);
-    struct copy copy;
-    enum status rc;
-
-    copy_init(&copy);
-    rc = copy_read(&copy, values->data, why);
-    *place = copy.place;
-    copy_close(&copy);
-    if (rc)
-        return rc;
-    if (!journal_place_is_set(place))
-        return problem(why, STATUS_DIFFERENT,
-                       "the broker at %s belongs to no cluster", values->from);
-    rc = pg_cluster_check(&options, place, why);
-    return rc ? problem_prefix(
-                    why, rc,
-                    "the backup of %s does not fit the journal: ", values->from)
-              : rc;
-}
-
 static enum status
 join(const struct arguments *given, struct backup_fetch_report *did,
      struct journal_place *place, struct problem *why)
@@ -305,13 +280,29 @@ join(const struct arguments *given, struct backup_fetch_report *did,
         .on_missing = command_missing,
         .user = (void *)(uintptr_t)given->command,
     };
+    const struct pg_options pg = options_of(values);
     struct new_data data;
+    struct copy copy;
     enum status rc = backup_fetch(&options, &data, did, why);
 
+    copy_init(&copy);
     if (!rc)
         rc = new_data_end(&data, why);
     if (!rc)
-        rc = check_joined(values, place, why);
+        rc = copy_read(&copy, values->data, why);
+    *place = copy.place;
+    copy_close(&copy);
+    /* The fetched copy must be of this cluster, and able to follow. */
+    if (!rc && !journal_place_is_set(place)) {
+        rc = problem(why, STATUS_DIFFERENT,
+                     "the broker at %s belongs to no cluster", values->from);
+    } else if (!rc) {
+        rc = pg_cluster_check(&pg, place, why);
+        if (rc)
+            problem_prefix(
+                why, rc,
+                "the backup of %s does not fit the journal: ", values->from);
+    }
     new_data_close(&data, rc);
     return rc;
 }
@@ -469,42 +460,32 @@ release_copy(void *user, struct problem *why)
     return copy_move(user, &nowhere, why);
 }
 
-static enum status
-leave(const struct values *values, struct copy *copy, bool *is_last,
-      struct problem *why)
-{
-    const struct pg_options options = options_of(values);
-    bool has_copy = values->data[0] != '\0';
-    enum status rc = has_copy ? copy_open(copy, values->data, why) : STATUS_OK;
-
-    if (!rc && has_copy && !journal_place_is_set(&copy->place) &&
-        copy->n_sets > 0)
-        rc = problem(why, STATUS_CONFLICT, "%s is no copy of a cluster",
-                     values->data);
-    if (!rc)
-        rc = pg_cluster_leave(&options, values->cluster_name,
-                              has_copy ? &copy->place : NULL, is_last,
-                              release_copy, copy, why);
-    if (has_copy)
-        copy_close(copy);
-    return rc;
-}
-
 static enum exit_code
 run_leave(const struct arguments *given)
 {
     struct values values = *(const struct values *)given->values;
+    const struct pg_options options = options_of(&values);
+    bool has_copy = values.data[0] != '\0', is_last = false;
     struct problem why = {""};
     struct copy copy;
-    bool is_last = false;
     enum status rc = pg_check_address(values.cluster, &why);
 
     umask(S_IRWXG | S_IRWXO);
     if (!values.cluster_name[0] &&
         gethostname(values.cluster_name, sizeof(values.cluster_name) - 1))
         values.cluster_name[0] = '\0';
+    copy_init(&copy);
+    if (!rc && has_copy)
+        rc = copy_open(&copy, values.data, &why);
+    if (!rc && has_copy && !journal_place_is_set(&copy.place) &&
+        copy.n_sets > 0)
+        rc = problem(&why, STATUS_CONFLICT, "%s is no copy of a cluster",
+                     values.data);
     if (!rc)
-        rc = leave(&values, &copy, &is_last, &why);
+        rc = pg_cluster_leave(&options, values.cluster_name,
+                              has_copy ? &copy.place : NULL, &is_last,
+                              release_copy, &copy, &why);
+    copy_close(&copy);
     if (rc)
         return command_fail(given, rc, &why);
     if (is_last)

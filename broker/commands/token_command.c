@@ -279,27 +279,6 @@ find_jwt(const struct asked *a, struct principal **found, struct problem *why)
     return rc;
 }
 
-static enum status
-describe_bearer(struct tokens *tokens, const struct asked *a,
-                struct problem *why)
-{
-    struct principal *p = NULL;
-    enum status rc = STATUS_OK;
-
-    if (jwt_is_like(a->bearer))
-        rc = find_jwt(a, &p, why);
-    else
-        p = tokens_find(tokens, a->bearer, clock_now_us());
-    if (rc)
-        return rc;
-    if (!p)
-        return problem(why, STATUS_NOT_FOUND,
-                       "the token is unknown, or has expired");
-    token_json_self(a->answer, p);
-    principal_unref(p);
-    return STATUS_OK;
-}
-
 /* Refuses to change the tokens of a cluster here: the other brokers would not
  * get the change. */
 static enum status
@@ -344,6 +323,7 @@ do_it_here(const char *data, const struct asked *a, struct problem *why)
 {
     const struct token_command *c = a->command;
     struct tokens *tokens = NULL;
+    struct principal *p = NULL;
     enum status rc = tokens_open(&tokens, data, why);
 
     if (!rc)
@@ -355,8 +335,16 @@ do_it_here(const char *data, const struct asked *a, struct problem *why)
         rc = tokens_open_again(tokens, why);
     else if (!rc && c)
         rc = token_json_run(tokens, c, a->answer, why);
+    else if (!rc && jwt_is_like(a->bearer))
+        rc = find_jwt(a, &p, why);
     else if (!rc)
-        rc = describe_bearer(tokens, a, why);
+        p = tokens_find(tokens, a->bearer, clock_now_us());
+    if (p)
+        token_json_self(a->answer, p);
+    else if (!rc && !c && !a->opens_again)
+        rc = problem(why, STATUS_NOT_FOUND,
+                     "the token is unknown, or has expired");
+    principal_unref(p);
     tokens_close(tokens);
     return rc;
 }

@@ -41,45 +41,6 @@ add_capability(void *user, enum capability capability, struct link_text loc)
     document_entry(w->text, DOCUMENT_URLSET, &entry);
 }
 
-/* The root's links: upward, to the one Source Description that covers it, even
- * if that is under an index; to the page for people (R-061, R-062); and to
- * every channel, so that clients find push and pull together (R-347, R-353). */
-static void
-write_root(struct buf *text, const struct set *set)
-{
-    struct link_text up = source_description_link(set);
-    struct link_text about = registry_described_by(set);
-    struct link_text targets[CHANNELS_MAX];
-    struct mqtt_links mqtt;
-    struct document_link links[CHANNELS_MAX + BRIDGES_MAX + 2] = {
-        {"up", link_slice(&up), NULL},
-        {"describedby", link_slice(&about), NULL}};
-    struct document_head head = {
-        .root = DOCUMENT_URLSET,
-        .capability = CAP_CAPABILITYLIST,
-        .links = links,
-        .n_links = 2,
-        .from_us = DATETIME_NONE,
-        .until_us = DATETIME_NONE,
-    };
-
-    for (size_t i = 0; i < CHANNELS_MAX && links_channels[i].rel; i++) {
-        const struct channel_link *c = &links_channels[i];
-
-        targets[i] = set_link(set, c->kind);
-        links[head.n_links++] = (struct document_link){
-            c->rel, link_slice(&targets[i]), NULL, c->type};
-    }
-    set_links_mqtt(set, &mqtt);
-    for (size_t i = 0; i < mqtt.n; i++) {
-        const struct mqtt_link *link = &mqtt.links[i];
-
-        links[head.n_links++] = (struct document_link){
-            MQTT_LINK_REL, {link->text, link->size}, NULL, link->type};
-    }
-    document_header(text, &head);
-}
-
 void
 capabilitylist_each(struct set *set, const struct head *head, capability_fn *fn,
                     void *user)
@@ -109,12 +70,46 @@ enum status
 capabilitylist_open(const struct document_wish *wish, struct document *document,
                     struct problem *why)
 {
+    const struct set *set = wish->set;
+    struct link_text up = source_description_link(set);
+    struct link_text about = registry_described_by(set);
+    struct link_text targets[CHANNELS_MAX];
+    struct mqtt_links mqtt;
+    struct document_link links[CHANNELS_MAX + BRIDGES_MAX + 2] = {
+        {"up", link_slice(&up), NULL},
+        {"describedby", link_slice(&about), NULL}};
+    struct document_head head = {
+        .root = DOCUMENT_URLSET,
+        .capability = CAP_CAPABILITYLIST,
+        .links = links,
+        .n_links = 2,
+        .from_us = DATETIME_NONE,
+        .until_us = DATETIME_NONE,
+    };
     struct buf text;
     struct writing writing = {.text = &text};
 
-    set_links_hubs(wish->set, &writing.hubs);
+    /* The root's links: upward, to the one Source Description that covers it,
+     * even if that is under an index; to the page for people (R-061, R-062);
+     * and to every channel, so that clients find push and pull together (R-347,
+     * R-353). */
+    for (size_t i = 0; i < CHANNELS_MAX && links_channels[i].rel; i++) {
+        const struct channel_link *c = &links_channels[i];
+
+        targets[i] = set_link(set, c->kind);
+        links[head.n_links++] = (struct document_link){
+            c->rel, link_slice(&targets[i]), NULL, c->type};
+    }
+    set_links_mqtt(set, &mqtt);
+    for (size_t i = 0; i < mqtt.n; i++) {
+        const struct mqtt_link *link = &mqtt.links[i];
+
+        links[head.n_links++] = (struct document_link){
+            MQTT_LINK_REL, {link->text, link->size}, NULL, link->type};
+    }
+    set_links_hubs(set, &writing.hubs);
     buf_init(&text, DOCUMENT_BYTES_MAX);
-    write_root(&text, wish->set);
+    document_header(&text, &head);
     capabilitylist_each(wish->set, &wish->head, add_capability, &writing);
     document_footer(&text, DOCUMENT_URLSET);
     return document_of_text(document, &text, STATUS_OK, why);

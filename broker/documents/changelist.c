@@ -205,24 +205,6 @@ open_file(struct document *document, struct list_body *l, struct problem *why)
     return true;
 }
 
-/* Checks whether the list can be served in spite of a bad file, from memory or
- * from the rest of the file. Reads its beginning and its end, so that most bad
- * lists are refused rather than broken off. */
-static enum status
-check_entries(struct list_body *l, struct problem *why)
-{
-    const uint64_t after[] = {l->info.after, l->info.last - 1};
-    enum status rc = STATUS_OK;
-
-    for (size_t i = 0; i < 2 && !rc; i++) {
-        struct batch *b = NULL;
-
-        rc = log_read(l->log, l->set, after[i], LOG_DISK, &b, why);
-        batch_unref(b);
-    }
-    return rc;
-}
-
 static enum status
 read_header(struct list_body *l, const struct document_wish *wish,
             struct problem *why)
@@ -282,7 +264,17 @@ changelist_open(const struct document_wish *wish, struct document *document,
     if (l->info.is_filed && !open_file(document, l, &damage)) {
         diag(DIAG_ERROR, "documents", "a list of %s: %s", log_set_name(l->set),
              damage.text);
-        rc = check_entries(l, why);
+        /* It is served in spite of a bad file, from memory or from the rest of
+         * the file. Reads its beginning and its end, so that most bad lists are
+         * refused rather than broken off. */
+        for (size_t i = 0; i < 2 && !rc; i++) {
+            struct batch *b = NULL;
+
+            rc = log_read(l->log, l->set,
+                          i == 0 ? l->info.after : l->info.last - 1, LOG_DISK,
+                          &b, why);
+            batch_unref(b);
+        }
     }
     if (rc) {
         list_body_free(&l->body);

@@ -41,6 +41,33 @@
 
 /* Files */
 
+/* Opens a package. Its tag comes from its place, size and time: it is too large
+ * to read, and nothing else is ever put there. The time of writing is included
+ * because a data directory restored from an earlier day may have another
+ * package under this number. */
+static enum status
+open_package(const struct document_wish *wish, uint64_t number, uint64_t part,
+             int fd, struct document *document, struct problem *why)
+{
+    struct stat st;
+    char text[256];
+    int n;
+
+    if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
+        close(fd);
+        return problem(why, STATUS_IO, "the package cannot be read");
+    }
+    *document = (struct document){
+        .body = body_of_file(fd, (uint64_t)st.st_size),
+        .modified_us = DATETIME_NONE,
+    };
+    n = snprintf(text, sizeof(text), "%s %s %" PRIu64 " %" PRIu64 " %jd %jd",
+                 wish->head.epoch, links_kinds[wish->kind].folder, number, part,
+                 (intmax_t)st.st_size, (intmax_t)st.st_mtim.tv_sec);
+    digest_start(&document->tag, (struct slice){text, (size_t)n});
+    return STATUS_OK;
+}
+
 /* The bodies own the file from then on. */
 enum status
 generation_document_open(const struct document_wish *wish, uint64_t number,
@@ -55,6 +82,8 @@ generation_document_open(const struct document_wish *wish, uint64_t number,
 
     if (rc)
         return rc;
+    if (file == GENERATION_PACKAGE)
+        return open_package(wish, number, part, fd, document, why);
     rc = zfile_look(fd, &zfile, NULL, why);
     if (rc) {
         close(fd);
@@ -74,42 +103,6 @@ generation_document_open(const struct document_wish *wish, uint64_t number,
     if (rc)
         document_close(document);
     return rc;
-}
-
-/* Its tag comes from its place, size and time: nothing else is ever put there.
- */
-static enum status
-open_package(const struct document_wish *wish, uint64_t number, uint64_t part,
-             struct document *document, struct problem *why)
-{
-    struct stat st;
-    int fd = -1;
-    enum status rc =
-        generation_open(wish->set,
-                        &(struct generation_place){wish->kind, number,
-                                                   GENERATION_PACKAGE, part},
-                        &fd, why);
-    char text[256];
-    int n;
-
-    if (rc)
-        return rc;
-    if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
-        close(fd);
-        return problem(why, STATUS_IO, "the package cannot be read");
-    }
-    *document = (struct document){
-        .body = body_of_file(fd, (uint64_t)st.st_size),
-        .modified_us = DATETIME_NONE,
-    };
-    /* Makes a package's tag from its place, size and time: it is too large to
-     * read. The time of writing is included because a data directory restored
-     * from an earlier day may have another package under this number. */
-    n = snprintf(text, sizeof(text), "%s %s %" PRIu64 " %" PRIu64 " %jd %jd",
-                 wish->head.epoch, links_kinds[wish->kind].folder, number, part,
-                 (intmax_t)st.st_size, (intmax_t)st.st_mtim.tv_sec);
-    digest_start(&document->tag, (struct slice){text, (size_t)n});
-    return STATUS_OK;
 }
 
 bool
@@ -241,11 +234,11 @@ open_one(const struct document_wish *wish, struct document *document,
     return rc;
 }
 
-/* Opens the index of the last run, from among the last --index-lists dumps; or
- * the only Change Dump itself. */
-static enum status
-open_changes(const struct document_wish *wish, struct document *document,
-             struct problem *why)
+/* Opens the current Resource Dump; of Change Dumps the index of the last run,
+ * from among the last --index-lists dumps; or the only one itself. */
+enum status
+dumps_current_open(const struct document_wish *wish, struct document *document,
+                   struct problem *why)
 {
     uint64_t most = registry_config(wish->registry)->index_lists;
     uint64_t last = wish->head.generations[wish->kind].current.number;
@@ -253,6 +246,10 @@ open_changes(const struct document_wish *wish, struct document *document,
     struct buf text;
     enum status rc;
 
+    if (last == 0)
+        return generation_document_none(wish, why);
+    if (wish->kind != GENERATION_CHANGEDUMP)
+        return open_one(wish, document, why);
     buf_init(&run.entries, DOCUMENT_BYTES_MAX);
     rc = each_generation(wish, last > most ? last - most + 1 : 1, last,
                          add_dump, &run, why);
@@ -273,17 +270,6 @@ open_changes(const struct document_wish *wish, struct document *document,
     return rc;
 }
 
-enum status
-dumps_current_open(const struct document_wish *wish, struct document *document,
-                   struct problem *why)
-{
-    if (wish->head.generations[wish->kind].current.number == 0)
-        return generation_document_none(wish, why);
-    return wish->kind == GENERATION_CHANGEDUMP
-               ? open_changes(wish, document, why)
-               : open_one(wish, document, why);
-}
-
 /* Documents that never change. */
 
 static enum status
@@ -294,10 +280,8 @@ open_kept(const struct document_wish *wish, enum generation_file file,
 
     if (rc)
         return rc;
-    rc = file == GENERATION_PACKAGE
-             ? open_package(wish, wish->number, part, document, why)
-             : generation_document_open(wish, wish->number, file, part,
-                                        document, why);
+    rc =
+        generation_document_open(wish, wish->number, file, part, document, why);
     if (rc == STATUS_NOT_FOUND)
         problem_set(why, "this %s has no such package",
                     links_kinds[wish->kind].title);
@@ -363,20 +347,12 @@ write_entry(struct buf *text, enum document_root root, struct link_text loc,
     document_entry(text, root, &entry);
 }
 
-struct archived {
-    struct buf text;
-    size_t n;
-};
-
 static void
 add_archived(void *user, const struct document_wish *wish,
              const struct generation *g)
 {
-    struct archived *a = user;
-
-    write_entry(&a->text, DOCUMENT_URLSET,
+    write_entry(user, DOCUMENT_URLSET,
                 set_link_generation(wish->set, wish->kind, g->number), g);
-    a->n++;
 }
 
 /* Opens the kept generations from `first` to `last`. */
@@ -384,17 +360,18 @@ static enum status
 open_generations(const struct document_wish *wish, uint64_t first,
                  uint64_t last, struct document *document, struct problem *why)
 {
-    struct archived a = {.n = 0};
+    struct buf text;
+    size_t header;
     enum status rc;
 
-    buf_init(&a.text, DOCUMENT_BYTES_MAX);
-    write_archive_head(&a.text, wish, DOCUMENT_URLSET,
-                       parts_now(wish).has_index);
-    rc = each_generation(wish, first, last, add_archived, &a, why);
-    document_footer(&a.text, DOCUMENT_URLSET);
-    if (!rc && a.n == 0)
+    buf_init(&text, DOCUMENT_BYTES_MAX);
+    write_archive_head(&text, wish, DOCUMENT_URLSET, parts_now(wish).has_index);
+    header = text.size;
+    rc = each_generation(wish, first, last, add_archived, &text, why);
+    if (!rc && text.size == header)
         rc = problem(why, STATUS_NOT_FOUND, "the broker keeps none of these");
-    return document_of_text(document, &a.text, rc, why);
+    document_footer(&text, DOCUMENT_URLSET);
+    return document_of_text(document, &text, rc, why);
 }
 
 enum status
@@ -410,21 +387,28 @@ generation_archive_part_open(const struct document_wish *wish,
     return open_generations(wish, wish->number, wish->last, document, why);
 }
 
-/* Opens the index: an entry for each part that is not empty; `at` is that of
- * its first generation. */
-static enum status
-open_archive_index(const struct document_wish *wish, struct document *document,
-                   struct problem *why)
+/* Opens the archive, or its index: an entry for each part that is not empty;
+ * `at` is that of its first generation. */
+enum status
+generation_archive_open(const struct document_wish *wish,
+                        struct document *document, struct problem *why)
 {
+    const struct generations *all = &wish->head.generations[wish->kind];
     struct parts parts = parts_now(wish);
     struct generation first;
     struct generation_page page = {wish->kind, 1, &first, 1};
     enum status rc = STATUS_OK;
     struct buf text;
 
+    if (all->n_archived == 0)
+        return problem(why, STATUS_NOT_FOUND,
+                       "the broker keeps nothing of this kind of this set");
+    if (!parts.has_index)
+        return open_generations(wish, all->first_archived, all->last, document,
+                                why);
     buf_init(&text, DOCUMENT_BYTES_MAX);
     write_archive_head(&text, wish, DOCUMENT_SITEMAPINDEX, false);
-    while (page.from <= wish->head.generations[wish->kind].last) {
+    while (page.from <= all->last) {
         uint64_t begin;
 
         rc = log_generations(registry_log(wish->registry), wish->set->log,
@@ -440,19 +424,4 @@ open_archive_index(const struct document_wish *wish, struct document *document,
     }
     document_footer(&text, DOCUMENT_SITEMAPINDEX);
     return document_of_text(document, &text, rc, why);
-}
-
-enum status
-generation_archive_open(const struct document_wish *wish,
-                        struct document *document, struct problem *why)
-{
-    const struct generations *all = &wish->head.generations[wish->kind];
-
-    if (all->n_archived == 0)
-        return problem(why, STATUS_NOT_FOUND,
-                       "the broker keeps nothing of this kind of this set");
-    return parts_now(wish).has_index
-               ? open_archive_index(wish, document, why)
-               : open_generations(wish, all->first_archived, all->last,
-                                  document, why);
 }

@@ -13,7 +13,8 @@
 #include "broker/builds/generation.h"
 #include "broker/documents/documents.h"
 
-/* Opens a document (or manifest). STATUS_NOT_FOUND: there is no such file. */
+/* Opens a document, a manifest or a package. STATUS_NOT_FOUND: there is no such
+ * file. */
 MUST_CHECK enum status
 generation_document_open(const struct document_wish *wish, uint64_t number,
                          enum generation_file file, uint64_t part,

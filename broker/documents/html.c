@@ -8,6 +8,7 @@
 /* A deeper path is an attack on the size of the page: its links begin at the
  * root. */
 #define DEPTH_MAX 16
+#define ROOT_SIZE (3 * DEPTH_MAX + 1)
 
 /* The longest string of a description, escaped. */
 #define VALUE_MAX ((size_t)1024 * 1024)
@@ -22,58 +23,52 @@ html_depth(struct slice path)
     return n;
 }
 
-/* Adds the relative address of the root. */
+/* Writes the relative address of the root. */
 static void
-add_root(struct buf *to, unsigned depth)
+write_root(char to[ROOT_SIZE], unsigned depth)
 {
-    if (depth == 0)
-        BUF_ADD(to, "./");
-    else if (depth > DEPTH_MAX)
-        BUF_ADD(to, "/");
-    else
-        while (depth-- > 0)
-            BUF_ADD(to, "../");
+    strcpy(to, depth == 0 ? "./" : depth > DEPTH_MAX ? "/" : "");
+    for (; depth > 0 && depth <= DEPTH_MAX; depth--)
+        strcat(to, "../");
 }
 
 static void
 add_head_link(struct buf *to, const char *rel, struct slice href)
 {
-    if (href.size == 0)
-        return;
-    buf_add_format(to, "<link rel=\"%s\" href=\"", rel);
-    buf_add_slice(to, href);
-    BUF_ADD(to, "\">\n");
+    if (href.size > 0)
+        buf_add_format(to, "<link rel=\"%s\" href=\"%.*s\">\n", rel,
+                       SLICE_ARG(href));
 }
 
 void
 html_begin(struct buf *to, const struct html_head *head)
 {
+    char root[ROOT_SIZE];
+
+    write_root(root, head->depth);
     BUF_ADD(to, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n"
                 "<meta charset=\"utf-8\">\n"
                 "<meta name=\"viewport\" content=\"width=device-width\">\n"
                 "<meta name=\"color-scheme\" content=\"light dark\">\n<title>");
     xml_escape(to, slice_of(head->title));
-    BUF_ADD(to, "</title>\n<link rel=\"stylesheet\" href=\"");
-    add_root(to, head->depth);
-    BUF_ADD(to, "tidings.css\">\n");
+    buf_add_format(
+        to, "</title>\n<link rel=\"stylesheet\" href=\"%stidings.css\">\n",
+        root);
     add_head_link(to, "resourcesync", head->capability);
     add_head_link(to, "alternate", head->other);
     add_head_link(to, "prev", head->prev);
     add_head_link(to, "next", head->next);
-    BUF_ADD(to, "</head>\n<body class=\"page\">\n<header>\n");
     /* Adds the way from the source to the document. */
-    BUF_ADD(to, "<nav aria-label=\"Breadcrumb\"><ol>\n<li><a href=\"");
-    add_root(to, head->depth);
-    BUF_ADD(to, "\">Tidings</a></li>\n<li><a href=\"");
-    add_root(to, head->depth);
-    BUF_ADD(to, "sets\">Sets</a></li>\n");
-    if (head->set) {
-        BUF_ADD(to, "<li><a href=\"");
-        add_root(to, head->depth);
-        buf_add_format(to, "sets/%s\">%s</a></li>\n", head->set, head->set);
-    }
-    BUF_ADD(to, "</ol></nav>\n");
-    BUF_ADD(to, "</header>\n<main>\n<h1>");
+    buf_add_format(to,
+                   "</head>\n<body class=\"page\">\n<header>\n"
+                   "<nav aria-label=\"Breadcrumb\"><ol>\n"
+                   "<li><a href=\"%s\">Tidings</a></li>\n"
+                   "<li><a href=\"%ssets\">Sets</a></li>\n",
+                   root, root);
+    if (head->set)
+        buf_add_format(to, "<li><a href=\"%ssets/%s\">%s</a></li>\n", root,
+                       head->set, head->set);
+    BUF_ADD(to, "</ol></nav>\n</header>\n<main>\n<h1>");
     xml_escape(to, slice_of(head->title));
     BUF_ADD(to, "</h1>\n");
 }
@@ -83,16 +78,17 @@ static void
 add_own_link(struct buf *to, const char *rel, struct slice href,
              const char *text)
 {
-    if (href.size == 0)
-        return;
-    BUF_ADD(to, "<a href=\"");
-    buf_add_slice(to, href);
-    buf_add_format(to, "\" rel=\"%s\">%s</a> ", rel, text);
+    if (href.size > 0)
+        buf_add_format(to, "<a href=\"%.*s\" rel=\"%s\">%s</a> ",
+                       SLICE_ARG(href), rel, text);
 }
 
 void
 html_end(struct buf *to, const struct html_head *head)
 {
+    char root[ROOT_SIZE];
+
+    write_root(root, head->depth);
     if (head->prev.size || head->next.size) {
         BUF_ADD(to, "<nav aria-label=\"Pages\"><p>");
         add_own_link(to, "prev", head->prev, "Previous page");
@@ -102,10 +98,11 @@ html_end(struct buf *to, const struct html_head *head)
     BUF_ADD(to, "</main>\n<footer><p>");
     add_own_link(to, "alternate", head->other, head->other_name);
     add_own_link(to, "resourcesync", head->capability, "Capability List");
-    BUF_ADD(to, "<a href=\"");
-    add_root(to, head->depth);
-    BUF_ADD(to, ".well-known/resourcesync\">Source Description</a> "
-                "Times are UTC.</p></footer>\n</body>\n</html>\n");
+    buf_add_format(to,
+                   "<a href=\"%s.well-known/resourcesync\">Source "
+                   "Description</a> Times are UTC.</p></footer>\n</body>\n"
+                   "</html>\n",
+                   root);
 }
 
 void
@@ -178,13 +175,9 @@ html_value(struct buf *to, struct slice text)
         char full[DATETIME_SIZE];
 
         datetime_write(full, us);
-        BUF_ADD(to, "<time datetime=\"");
-        buf_add_slice(to, text);
-        BUF_ADD(to, "\">");
-        buf_add(to, full, DATETIME_DATE_SIZE);
-        BUF_ADD(to, " ");
-        buf_add(to, full + DATETIME_DATE_SIZE + 1, sizeof("00:00:00") - 1);
-        BUF_ADD(to, "</time>");
+        buf_add_format(to, "<time datetime=\"%.*s\">%.*s %.8s</time>",
+                       SLICE_ARG(text), (int)DATETIME_DATE_SIZE, full,
+                       full + DATETIME_DATE_SIZE + 1);
     } else if (is_link(text)) {
         html_link(to, (struct slice){NULL, 0}, text, text);
     } else {
@@ -210,10 +203,8 @@ html_cell(struct buf *to, const struct html_column *column)
         BUF_ADD(to, "<td class=\"m\">");
         return;
     }
-    buf_add_text(to, column->is_number ? "<td class=\"n\" data-column=\""
-                                       : "<td data-column=\"");
-    buf_add_text(to, column->title);
-    BUF_ADD(to, "\">");
+    buf_add_format(to, "<td%s data-column=\"%s\">",
+                   column->is_number ? " class=\"n\"" : "", column->title);
 }
 
 /* Objects of JSON */

@@ -194,9 +194,7 @@ read_header(struct page *p, struct slice line)
 
         if (slice_is(name, "capability"))
             continue;
-        BUF_ADD(&p->facts, "<dt>");
-        buf_add_slice(&p->facts, label);
-        BUF_ADD(&p->facts, "</dt><dd>");
+        buf_add_format(&p->facts, "<dt>%.*s</dt><dd>", SLICE_ARG(label));
         html_value(&p->facts, value);
         BUF_ADD(&p->facts, "</dd>\n");
     }
@@ -326,40 +324,18 @@ read_document(struct page *p, struct lines *lines)
 /* The page */
 
 static void
-write_title(char *to, size_t size, const struct page *p)
-{
-    const struct html_wish *wish = p->wish;
-    int n = snprintf(to, size, "%s%s",
-                     p->kind ? p->kind->title : "No notification yet",
-                     p->is_index ? " Index" : "");
-
-    if (wish->number)
-        n += snprintf(to + n, size - (size_t)n, " %" PRIu64, wish->number);
-    if (wish->last)
-        n += snprintf(to + n, size - (size_t)n,
-                      wish->is_range ? "-%" PRIu64 : ", part %" PRIu64,
-                      wish->last);
-    if (wish->set)
-        n += snprintf(to + n, size - (size_t)n, " of %s", wish->set);
-    if (wish->page > 1)
-        snprintf(to + n, size - (size_t)n, ", page %" PRIu64, wish->page);
-}
-
-static void
 write_content(struct buf *to, const struct page *p)
 {
     uint64_t shown = p->n - p->has_more - p->first;
 
-    if (p->facts.size) {
-        BUF_ADD(to, "<dl>\n");
-        buf_add_slice(to, buf_slice(&p->facts));
-        BUF_ADD(to, "</dl>\n");
-    }
-    if (p->links.size) {
-        BUF_ADD(to, "<nav aria-label=\"Related documents\"><ul>\n");
-        buf_add_slice(to, buf_slice(&p->links));
-        BUF_ADD(to, "</ul></nav>\n");
-    }
+    if (p->facts.size)
+        buf_add_format(to, "<dl>\n%.*s</dl>\n",
+                       SLICE_ARG(buf_slice(&p->facts)));
+    if (p->links.size)
+        buf_add_format(to,
+                       "<nav aria-label=\"Related documents\"><ul>\n"
+                       "%.*s</ul></nav>\n",
+                       SLICE_ARG(buf_slice(&p->links)));
     if (!p->columns || p->n == 0) {
         buf_add_text(to, p->columns ? "<p>No entries.</p>\n" : "");
         return;
@@ -386,7 +362,11 @@ write_page(struct buf *to, const struct page *p)
 {
     const struct html_wish *wish = p->wish;
     char title[256], next[ADDRESS_MAX] = "", prev[ADDRESS_MAX] = "";
+    size_t size = sizeof(title);
     struct link_text list = {"", 0};
+    int n = snprintf(title, size, "%s%s",
+                     p->kind ? p->kind->title : "No notification yet",
+                     p->is_index ? " Index" : "");
     struct html_head head = {
         .title = title,
         .set = wish->set,
@@ -395,7 +375,16 @@ write_page(struct buf *to, const struct page *p)
         .other_name = "As XML",
     };
 
-    write_title(title, sizeof(title), p);
+    if (wish->number)
+        n += snprintf(title + n, size - (size_t)n, " %" PRIu64, wish->number);
+    if (wish->last)
+        n += snprintf(title + n, size - (size_t)n,
+                      wish->is_range ? "-%" PRIu64 : ", part %" PRIu64,
+                      wish->last);
+    if (wish->set)
+        n += snprintf(title + n, size - (size_t)n, " of %s", wish->set);
+    if (wish->page > 1)
+        snprintf(title + n, size - (size_t)n, ", page %" PRIu64, wish->page);
     if (wish->set)
         list =
             link_to(wish->public_url, LINK_CAPABILITYLIST, wish->set, NULL, 0);

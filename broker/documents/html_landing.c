@@ -84,23 +84,6 @@ add_set(struct set *set, const struct head *head, void *user)
 }
 
 static void
-write_sets(struct buf *to, const struct page *p)
-{
-    BUF_ADD(to, "<h2>Sets</h2>\n");
-    if (p->n_sets == 0) {
-        BUF_ADD(to, "<p>None yet: a set begins with its first change.</p>\n");
-        return;
-    }
-    BUF_ADD(to, "<table>\n<tr><th>Set</th><th class=\"n\">Changes</th>"
-                "<th>Last one</th><th></th></tr>\n");
-    buf_add_slice(to, buf_slice(&p->rows));
-    BUF_ADD(to, "</table>\n");
-    if (p->n_sets > PAGE_SETS)
-        buf_add_format(to, "<p>And %" PRIu64 " more.</p>\n",
-                       p->n_sets - PAGE_SETS);
-}
-
-static void
 write_usage(struct buf *to, const char *url)
 {
     struct link_text changes = link_to(url, LINK_CHANGES, "NAME", NULL, 0),
@@ -156,7 +139,19 @@ landing_open(const struct document_wish *wish, struct document *document,
     add_href(&text, "The <a href=\"",
              link_to(p.url, LINK_DESCRIPTION, NULL, NULL, 0),
              "\">Source Description</a> names every set.</p>\n");
-    write_sets(&text, &p);
+    BUF_ADD(&text, "<h2>Sets</h2>\n");
+    if (p.n_sets == 0) {
+        BUF_ADD(&text,
+                "<p>None yet: a set begins with its first change.</p>\n");
+    } else {
+        BUF_ADD(&text, "<table>\n<tr><th>Set</th><th class=\"n\">Changes</th>"
+                       "<th>Last one</th><th></th></tr>\n");
+        buf_add_slice(&text, buf_slice(&p.rows));
+        BUF_ADD(&text, "</table>\n");
+    }
+    if (p.n_sets > PAGE_SETS)
+        buf_add_format(&text, "<p>And %" PRIu64 " more.</p>\n",
+                       p.n_sets - PAGE_SETS);
     write_usage(&text, p.url);
     text.failed = text.failed || p.links.failed || p.rows.failed;
     rc = document_of_text(document, &text, STATUS_OK, why);

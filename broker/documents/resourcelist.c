@@ -184,73 +184,57 @@ fold_log(const struct document_wish *wish, uint64_t last, struct few *few,
                              : rc;
 }
 
-static void
-write_few(struct buf *text, const struct document_wish *wish, uint64_t last,
-          int64_t at_us, const struct few *few)
-{
-    struct link_text up = set_link(wish->set, LINK_CAPABILITYLIST);
-    const struct document_link links[] = {{"up", link_slice(&up), NULL}};
-    struct coverage coverage = {
-        .last = last,
-        .from_us = DATETIME_NONE,
-        .until_us = DATETIME_NONE,
-        .now_us = DATETIME_NONE,
-    };
-    const struct document_head head = {
-        .root = DOCUMENT_URLSET,
-        .capability = CAP_RESOURCELIST,
-        .links = links,
-        .n_links = 1,
-        .at_us = at_us,
-        .from_us = DATETIME_NONE,
-        .until_us = DATETIME_NONE,
-        .coverage = &coverage,
-    };
-
-    memcpy(coverage.epoch, wish->head.epoch, sizeof(coverage.epoch));
-    document_header(text, &head);
-    for (size_t i = 0; i < few->n; i++)
-        buf_add_slice(text, entry_of(few, i));
-    document_footer(text, DOCUMENT_URLSET);
-}
-
-/* Opens the list of a set without a build (set_offers): of its first few
- * entries. STATUS_BUSY: they are too long for that, and the archive thread
- * builds a list instead. */
-static enum status
-open_small(const struct document_wish *wish, struct document *document,
-           struct problem *why)
-{
-    uint64_t last = wish->head.last < SET_FEW_ENTRIES ? wish->head.last
-                                                      : SET_FEW_ENTRIES - 1;
-    int64_t at_us = wish->head.created_us;
-    struct few few = {.n = 0};
-    struct buf text;
-    enum status rc;
-
-    buf_init(&few.bytes, SET_FEW_BYTES);
-    buf_init(&text, SET_FEW_BYTES + DOCUMENT_FRAME_MAX);
-    rc = fold_log(wish, last, &few, &at_us, why);
-    if (few.bytes.failed) {
-        set_mark_long(wish->set);
-        rc = problem(why, STATUS_BUSY, "the Resource List is being built");
-    }
-    if (!rc)
-        write_few(&text, wish, last, at_us, &few);
-    buf_fini(&few.bytes);
-    return document_of_text(document, &text, rc, why);
-}
-
 /* Forms */
 
+/* Opens a part of a generation; or the list of a set without a build
+ * (set_offers): of its first few entries. STATUS_BUSY: they are too long for
+ * that, and the archive thread builds a list instead. */
 static enum status
 open_part(const struct document_wish *wish, uint64_t generation, uint64_t part,
           struct document *document, struct problem *why)
 {
-    return generation == SMALL
-               ? open_small(wish, document, why)
-               : generation_document_open(wish, generation, GENERATION_DOCUMENT,
-                                          part, document, why);
+    struct link_text up = set_link(wish->set, LINK_CAPABILITYLIST);
+    const struct document_link links[] = {{"up", link_slice(&up), NULL}};
+    struct coverage coverage = {
+        .last = wish->head.last < SET_FEW_ENTRIES ? wish->head.last
+                                                  : SET_FEW_ENTRIES - 1,
+        .from_us = DATETIME_NONE,
+        .until_us = DATETIME_NONE,
+        .now_us = DATETIME_NONE,
+    };
+    struct document_head head = {
+        .root = DOCUMENT_URLSET,
+        .capability = CAP_RESOURCELIST,
+        .links = links,
+        .n_links = 1,
+        .at_us = wish->head.created_us,
+        .from_us = DATETIME_NONE,
+        .until_us = DATETIME_NONE,
+        .coverage = &coverage,
+    };
+    struct few few = {.n = 0};
+    struct buf text;
+    enum status rc;
+
+    if (generation != SMALL)
+        return generation_document_open(wish, generation, GENERATION_DOCUMENT,
+                                        part, document, why);
+    buf_init(&few.bytes, SET_FEW_BYTES);
+    buf_init(&text, SET_FEW_BYTES + DOCUMENT_FRAME_MAX);
+    rc = fold_log(wish, coverage.last, &few, &head.at_us, why);
+    if (few.bytes.failed) {
+        set_mark_long(wish->set);
+        rc = problem(why, STATUS_BUSY, "the Resource List is being built");
+    }
+    if (!rc) {
+        memcpy(coverage.epoch, wish->head.epoch, sizeof(coverage.epoch));
+        document_header(&text, &head);
+        for (size_t i = 0; i < few.n; i++)
+            buf_add_slice(&text, entry_of(&few, i));
+        document_footer(&text, DOCUMENT_URLSET);
+    }
+    buf_fini(&few.bytes);
+    return document_of_text(document, &text, rc, why);
 }
 
 /* Makes a plain Sitemap of a document: reads it once to measure it, then

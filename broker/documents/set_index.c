@@ -42,34 +42,6 @@ struct listing {
     uint64_t next, last; /* numbers of the lists still to come */
 };
 
-static void
-write_header(struct buf *text, const struct listing_wish *wish,
-             int64_t first_from_us)
-{
-    const struct document_wish *d = wish->document;
-    struct link_text up = set_link(d->set, LINK_CAPABILITYLIST);
-    struct link_text latest = set_link(d->set, LINK_LATEST);
-    struct document_link links[4] = {{"up", link_slice(&up), NULL}};
-    struct document_head head = {
-        .root = wish->root,
-        .capability = wish->capability,
-        .links = links,
-        .n_links = 1,
-        .from_us = wish->has_from ? first_from_us : DATETIME_NONE,
-        .until_us = DATETIME_NONE,
-    };
-
-    if (wish->archives)
-        links[head.n_links++] =
-            (struct document_link){"archives", slice_of(wish->archives), NULL};
-    if (wish->index)
-        links[head.n_links++] =
-            (struct document_link){"index", slice_of(wish->index), NULL};
-    links[head.n_links++] = /* */
-        (struct document_link){"last", link_slice(&latest), NULL};
-    document_header(text, &head);
-}
-
 /* Writes a list's entry. `from` and `until` are its own (R-165, R-215). All
  * entries of closed lists have the same size: numbers, times and digests have a
  * fixed width. */
@@ -181,31 +153,52 @@ static enum status
 open_listing(const struct listing_wish *wish, struct document *document,
              struct problem *why)
 {
-    const struct head *head = &wish->document->head;
+    const struct document_wish *d = wish->document;
+    struct link_text up = set_link(d->set, LINK_CAPABILITYLIST);
+    struct link_text latest = set_link(d->set, LINK_LATEST);
+    struct document_link links[4] = {{"up", link_slice(&up), NULL}};
+    struct document_head head = {
+        .root = wish->root,
+        .capability = wish->capability,
+        .links = links,
+        .n_links = 1,
+        .from_us = DATETIME_NONE,
+        .until_us = DATETIME_NONE,
+    };
     struct list_info infos[PIECES_STEP];
     struct listing *l;
     size_t n = 0;
 
-    if (wish->document->patience == LOG_MEMORY)
+    if (d->patience == LOG_MEMORY)
         return STATUS_AGAIN;
     l = memory_new(1, sizeof(*l));
     pieces_init(&l->pieces, wish->root, fill_listing, NULL, true);
-    l->document = *wish->document;
+    l->document = *d;
     l->next = wish->first;
     l->last = wish->last;
     if (read_lists(l, infos, &n)) {
         l->pieces.body.free(&l->pieces.body);
         return problem(why, STATUS_IO, "the lists cannot be read");
     }
-    write_header(&l->pieces.text, wish, infos[0].from_us);
+    if (wish->has_from)
+        head.from_us = infos[0].from_us;
+    if (wish->archives)
+        links[head.n_links++] =
+            (struct document_link){"archives", slice_of(wish->archives), NULL};
+    if (wish->index)
+        links[head.n_links++] =
+            (struct document_link){"index", slice_of(wish->index), NULL};
+    links[head.n_links++] = /* */
+        (struct document_link){"last", link_slice(&latest), NULL};
+    document_header(&l->pieces.text, &head);
     l->pieces.body.size = size_of(l, infos[0]);
     *document = (struct document){
         .body = &l->pieces.body,
         .modified_us = DATETIME_NONE,
     };
     digest_start(&document->tag, buf_slice(&l->pieces.text));
-    add_history(&document->tag, head, "%s %s %" PRIu64 "-%" PRIu64,
-                TIDINGS_VERSION, head->epoch, l->next, l->last);
+    add_history(&document->tag, &d->head, "%s %s %" PRIu64 "-%" PRIu64,
+                TIDINGS_VERSION, d->head.epoch, l->next, l->last);
     return STATUS_OK;
 }
 
@@ -328,22 +321,28 @@ write_part(struct buf *text, const struct document_wish *wish,
     return STATUS_OK;
 }
 
-static enum status
-open_index(const struct document_wish *wish, struct document *document,
-           struct problem *why)
+enum status
+changelist_archive_open(const struct document_wish *wish,
+                        struct document *document, struct problem *why)
 {
+    const struct head *head = &wish->head;
     struct parts parts = parts_now(wish);
-    uint64_t number = wish->head.first_list;
+    uint64_t number = head->first_list;
     enum status rc = STATUS_OK;
     size_t header, last_part = 0;
     struct digest tag;
     struct buf text;
 
+    if (head->list == head->first_list)
+        return problem(why, STATUS_NOT_FOUND,
+                       "no Change List of this set is closed yet");
+    if (!parts.has_index)
+        return open_lists(wish, 1, UINT64_MAX, document, why);
     buf_init(&text, DOCUMENT_BYTES_MAX);
     document_begin(&text, wish, DOCUMENT_SITEMAPINDEX, CAP_CHANGELIST_ARCHIVE,
                    DATETIME_NONE, "last", set_link(wish->set, LINK_LATEST));
     header = text.size;
-    while (!rc && number < wish->head.list) {
+    while (!rc && number < head->list) {
         last_part = text.size;
         rc = write_part(&text, wish, &parts, &number);
     }
@@ -352,26 +351,14 @@ open_index(const struct document_wish *wish, struct document *document,
     /* The last part counts if it still grows. So the tag of an index is the one
      * that former versions gave it. */
     digest_start(&tag, (struct slice){text.data, header});
-    if ((wish->head.list - 1) % parts.size != 0)
+    if ((head->list - 1) % parts.size != 0)
         digest_add(&tag, slice_from(buf_slice(&text), last_part));
-    add_history(&tag, &wish->head, "%s %s %" PRIu64 "-%" PRIu64 " %" PRIu64,
-                TIDINGS_VERSION, wish->head.epoch, wish->head.first_list,
-                wish->head.list - 1, parts.size);
+    add_history(&tag, head, "%s %s %" PRIu64 "-%" PRIu64 " %" PRIu64,
+                TIDINGS_VERSION, head->epoch, head->first_list, head->list - 1,
+                parts.size);
     document_footer(&text, DOCUMENT_SITEMAPINDEX);
     rc = document_of_text(document, &text, rc, why);
     if (!rc)
         document->tag = tag;
     return rc;
-}
-
-enum status
-changelist_archive_open(const struct document_wish *wish,
-                        struct document *document, struct problem *why)
-{
-    if (wish->head.list == wish->head.first_list)
-        return problem(why, STATUS_NOT_FOUND,
-                       "no Change List of this set is closed yet");
-    if (parts_now(wish).has_index)
-        return open_index(wish, document, why);
-    return open_lists(wish, 1, UINT64_MAX, document, why);
 }

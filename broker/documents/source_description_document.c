@@ -195,16 +195,23 @@ by_number(const void *a, const void *b)
     return (n > m) - (n < m);
 }
 
-/* Writes the parts that have a set, in order. */
-static void
-write_parts(struct buf *text, const struct document_wish *wish,
-            const struct parts *parts, struct picked *picked)
+/* Opens the index of the parts that have a set, in order. */
+static enum status
+open_index(const struct document_wish *wish, const struct parts *parts,
+           struct document *document, struct problem *why)
 {
+    struct picked picked = {.principal = wish->principal, .upto = UINT64_MAX};
     uint64_t end = 0;
+    struct buf text;
+    enum status rc;
 
-    qsort(picked->sets, picked->n, sizeof(struct set *), by_number);
-    for (size_t i = 0; i < picked->n; i++) {
-        uint64_t number = log_set_number(picked->sets[i]->log);
+    buf_init(&text, DOCUMENT_BYTES_MAX);
+    registry_each(wish->registry, pick_set, &picked);
+    write_head(&text, DOCUMENT_SITEMAPINDEX, wish, NULL);
+    if (picked.n > 0)
+        qsort(picked.sets, picked.n, sizeof(struct set *), by_number);
+    for (size_t i = 0; i < picked.n; i++) {
+        uint64_t number = log_set_number(picked.sets[i]->log);
         struct link_text loc =
             source_description_part(wish->registry, parts, number);
         struct document_entry entry = {
@@ -218,23 +225,8 @@ write_parts(struct buf *text, const struct document_wish *wish,
         if (number <= end)
             continue;
         end = parts_begin(parts, number) + parts->size - 1;
-        document_entry(text, DOCUMENT_SITEMAPINDEX, &entry);
+        document_entry(&text, DOCUMENT_SITEMAPINDEX, &entry);
     }
-}
-
-static enum status
-open_index(const struct document_wish *wish, const struct parts *parts,
-           struct document *document, struct problem *why)
-{
-    struct picked picked = {.principal = wish->principal, .upto = UINT64_MAX};
-    struct buf text;
-    enum status rc;
-
-    buf_init(&text, DOCUMENT_BYTES_MAX);
-    registry_each(wish->registry, pick_set, &picked);
-    write_head(&text, DOCUMENT_SITEMAPINDEX, wish, NULL);
-    if (picked.n > 0)
-        write_parts(&text, wish, parts, &picked);
     document_footer(&text, DOCUMENT_SITEMAPINDEX);
     text.failed = text.failed || picked.failed;
     rc = document_of_text(document, &text, STATUS_OK, why);

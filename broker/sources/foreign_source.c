@@ -250,32 +250,6 @@ owner_of(const struct intake_target *target)
     return target->set ? set_creator(target->set) : NULL;
 }
 
-/* Asks the Source by HEAD of its topic. */
-static void
-ask_source(struct foreign_source *s, const struct intake_target *target,
-           struct command *command)
-{
-    const struct config *config = config_of(s->foreign);
-
-    list_append(&s->asking, &command->task.node);
-    if (s->is_asking)
-        return;
-    s->is_asking = true;
-    peer_tokens_free(s->head_token);
-    s->head_token = peer_tokens_header(config->peer_tokens, s->url);
-    s->head_headers[0] = s->head_token;
-    s->head = (struct call){
-        .method = CALL_HEAD,
-        .url = s->url,
-        .timeout_us = config->hub_timeout_us,
-        .max_redirects = SOURCE_REDIRECTS,
-        .owner = owner_of(target),
-        .done = on_head,
-        .headers = s->head_headers,
-    };
-    caller_start(s->foreign->topics->caller, &s->head);
-}
-
 /* Notifications */
 
 /* Finds the topic of a notification: its only link with rel=self. */
@@ -364,42 +338,52 @@ foreign_source_notify(struct foreign_sources *f, struct command *command)
         return;
     }
     command->http = 0;
-    if (is_believed)
+    if (is_believed) {
         intake_command(source, &target, command);
-    else
-        ask_source(source, &target, command);
+        return;
+    }
+    /* Asks the Source by HEAD of its topic. */
+    list_append(&source->asking, &command->task.node);
+    if (source->is_asking)
+        return;
+    source->is_asking = true;
+    peer_tokens_free(source->head_token);
+    source->head_token =
+        peer_tokens_header(config_of(f)->peer_tokens, source->url);
+    source->head_headers[0] = source->head_token;
+    source->head = (struct call){
+        .method = CALL_HEAD,
+        .url = source->url,
+        .timeout_us = config_of(f)->hub_timeout_us,
+        .max_redirects = SOURCE_REDIRECTS,
+        .owner = owner_of(&target),
+        .done = on_head,
+        .headers = source->head_headers,
+    };
+    caller_start(f->topics->caller, &source->head);
 }
 
 /* Fetches */
 
 static void begin_fetch(struct foreign_source *s);
 
-/* True if a fetch may begin. A client leaves room for others. */
-static bool
-has_place(const struct foreign_source *s)
-{
-    struct foreign_sources *f = s->foreign;
-    struct intake_target target = intake_target_of(f, slice_of(s->url));
-    const struct client *owner = owner_of(&target);
-    struct foreign_source *other;
-    struct list *after;
-    unsigned own = 0;
-
-    list_each (other, after, &f->fetching, fetch_node)
-        own += other->get.owner == owner;
-    return f->n_fetching < FETCHES_AT_ONCE &&
-           (!owner ||
-            client_leaves_room(own, FETCHES_AT_ONCE - f->n_fetching - 1));
-}
-
+/* Begins the fetches that may begin. A client leaves room for others. */
 static void
 begin_waiting(struct foreign_sources *f)
 {
-    struct foreign_source *s;
-    struct list *after;
+    struct foreign_source *s, *other;
+    struct list *after, *next;
 
     list_each (s, after, &f->to_fetch, fetch_node) {
-        if (has_place(s))
+        struct intake_target target = intake_target_of(f, slice_of(s->url));
+        const struct client *owner = owner_of(&target);
+        unsigned own = 0;
+
+        list_each (other, next, &f->fetching, fetch_node)
+            own += other->get.owner == owner;
+        if (f->n_fetching < FETCHES_AT_ONCE &&
+            (!owner ||
+             client_leaves_room(own, FETCHES_AT_ONCE - f->n_fetching - 1)))
             begin_fetch(s);
     }
 }

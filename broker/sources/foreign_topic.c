@@ -121,34 +121,6 @@ on_rests(struct alarm *alarm)
 }
 
 static void
-keep_changes(struct foreign_topic *topic)
-{
-    struct foreign_topics *topics = topic->topics;
-
-    if (topic->new_hub_url) {
-        free(topic->hub_url);
-        topic->hub_url = topic->new_hub_url;
-        topic->new_hub_url = NULL;
-    }
-    if (topic->state == FOREIGN_LEAVING) {
-        /* Hides it from all look-ups, and frees its URL for others. */
-        topic->state = FOREIGN_GONE;
-        upstream_release(topic->claim);
-        topic->claim = NULL;
-        list_put(&topics->gone, &topic->node);
-        topics->has_lost_some = true;
-        caller_set_alarm(topics->caller, &topics->alarm, clock_steady_us());
-        return;
-    }
-    topic->state = FOREIGN_KEPT;
-    metrics_add(METRIC_RELAY_DOCUMENTS,
-                (int64_t)(topic->draft.last - topic->kept.last));
-    topic->kept = topic->draft;
-    if (topic->news)
-        watched_mark(topic->news);
-}
-
-static void
 on_turn_ended(struct hub_db_hook *hook, bool is_kept)
 {
     struct foreign_topics *topics =
@@ -156,18 +128,35 @@ on_turn_ended(struct hub_db_hook *hook, bool is_kept)
     struct foreign_topic *topic;
 
     list_drain (topic, &topics->changed, changed) {
-        if (is_kept) {
-            keep_changes(topic);
-            continue;
+        char **unneeded = is_kept ? &topic->hub_url : &topic->new_hub_url;
+
+        if (topic->new_hub_url) {
+            free(*unneeded);
+            if (is_kept)
+                topic->hub_url = topic->new_hub_url;
+            topic->new_hub_url = NULL;
         }
-        free(topic->new_hub_url);
-        topic->new_hub_url = NULL;
-        if (topic->state == FOREIGN_NEW) {
+        if (!is_kept && topic->state == FOREIGN_NEW) {
             list_remove(&topic->node); /* nobody could find it yet */
             topic_free(topic);
-        } else {
+        } else if (!is_kept) {
             topic->state = FOREIGN_KEPT;
             topic->draft = topic->kept;
+        } else if (topic->state == FOREIGN_LEAVING) {
+            /* Hides it from all look-ups, and frees its URL for others. */
+            topic->state = FOREIGN_GONE;
+            upstream_release(topic->claim);
+            topic->claim = NULL;
+            list_put(&topics->gone, &topic->node);
+            topics->has_lost_some = true;
+            caller_set_alarm(topics->caller, &topics->alarm, clock_steady_us());
+        } else {
+            topic->state = FOREIGN_KEPT;
+            metrics_add(METRIC_RELAY_DOCUMENTS,
+                        (int64_t)(topic->draft.last - topic->kept.last));
+            topic->kept = topic->draft;
+            if (topic->news)
+                watched_mark(topic->news);
         }
     }
 }
@@ -210,30 +199,6 @@ sum_documents(struct foreign_topic *topic, struct problem *why)
     return db_rows_end(&rows);
 }
 
-/* Makes the topic of a row. */
-static enum status
-take_row(struct foreign_topics *topics, uint64_t id,
-         const struct foreign_topic_wish *wish, struct slice epoch,
-         uint64_t last, struct problem *why)
-{
-    struct problem inner = {""};
-    struct foreign_topic *topic;
-
-    if (!set_name_is_valid(wish->name) || !epoch_is_valid(epoch) ||
-        websub_check_url(wish->url, "topic", why))
-        return problem(why, STATUS_INVALID, "relay %" PRIu64 " is damaged", id);
-    topic = topic_new(topics, wish);
-    list_append(&topics->all, &topic->node);
-    topic->id = id;
-    memcpy(topic->epoch, epoch.data, EPOCH_SIZE);
-    topic->state = FOREIGN_KEPT;
-    topic->draft.earliest = topic->draft.last = last;
-    if (claim_url(topic, &inner))
-        diag(DIAG_WARNING, "hub", "the relay %s gets nothing: %s", topic->name,
-             inner.text);
-    return sum_documents(topic, why);
-}
-
 static enum status
 read_topics(struct foreign_topics *topics, struct problem *why)
 {
@@ -252,8 +217,27 @@ read_topics(struct foreign_topics *topics, struct problem *why)
                      "SELECT id, name, topic, hub, epoch, last FROM relays"
                      " ORDER BY name");
     while (DB_NEXT(&rows, &id, &wish.name, &wish.url, &wish.hub_url, &epoch,
-                   &last))
-        rows.rc = take_row(topics, id, &wish, epoch, last, why);
+                   &last)) {
+        struct problem inner = {""};
+        struct foreign_topic *topic;
+
+        if (!set_name_is_valid(wish.name) || !epoch_is_valid(epoch) ||
+            websub_check_url(wish.url, "topic", why)) {
+            rows.rc = problem(why, STATUS_INVALID,
+                              "relay %" PRIu64 " is damaged", id);
+            continue;
+        }
+        topic = topic_new(topics, &wish);
+        list_append(&topics->all, &topic->node);
+        topic->id = id;
+        memcpy(topic->epoch, epoch.data, EPOCH_SIZE);
+        topic->state = FOREIGN_KEPT;
+        topic->draft.earliest = topic->draft.last = last;
+        if (claim_url(topic, &inner))
+            diag(DIAG_WARNING, "hub", "the relay %s gets nothing: %s",
+                 topic->name, inner.text);
+        rows.rc = sum_documents(topic, why);
+    }
     return db_rows_end(&rows);
 }
 

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "broker/config/config.h"
 #include "proto/resourcesync/change.h"
 #include "proto/resourcesync/digest.h"
 #include "tests/clock.h"
@@ -30,6 +31,8 @@ static struct stage {
     struct odd odd;
     struct site *site;
     struct tempdir dir;
+    const char *folder; /* where the bytes arrive */
+    struct config config;
     struct networks allowed;
     struct content_download *fetcher;
     uint32_t host; /* fetches that were started */
@@ -43,18 +46,15 @@ on_over(void *user)
     sem_post(&stage.over);
 }
 
-static struct content_download_options
+static struct config
 defaults(void)
 {
-    return (struct content_download_options){
-        .allowed = &stage.allowed,
-        .folder = stage.dir.path,
-        .connections = 8,
-        .host_connections = 2,
-        .timeout_us = 600000000,
-        .stall_us = 600000000,
-        .max_bytes = 100000000,
-        .on_over = on_over,
+    return (struct config){
+        .fetch_connections = 8,
+        .fetch_host_connections = 2,
+        .fetch_timeout_us = 600000000,
+        .fetch_stall_us = 600000000,
+        .max_content = 100000000,
     };
 }
 
@@ -67,25 +67,28 @@ close_fetcher(void)
 
 /* Closes the fetcher and opens another. */
 static void
-open_with(const struct content_download_options *options)
+open_with(const struct config *options)
 {
     struct problem why = {""};
 
     close_fetcher();
-    if (content_download_open(&stage.fetcher, options, &why))
+    stage.config = *options;
+    if (content_download_open(&stage.fetcher, &stage.config, &stage.allowed,
+                              stage.folder, on_over, NULL, &why))
         fail_msg("%s", why.text);
 }
 
 static int
 setup(void **state)
 {
-    struct content_download_options options = defaults();
+    struct config options = defaults();
     struct problem why = {""};
 
     (void)state;
     odd_open(&stage.odd);
     stage.site = site_new();
     tempdir_open(&stage.dir);
+    stage.folder = stage.dir.path;
     sem_init(&stage.over, 0, 0);
     stage.host = 0;
     if (networks_read(SLICE("127.0.0.1"), &stage.allowed, &why))
@@ -372,16 +375,16 @@ TEST(whatever_it_does_there_is_an_end)
         {"/short", FETCH_FAILED, FETCH_BROKEN, "ended early"},
         {"/reset-in-body", FETCH_FAILED, FETCH_BROKEN, "reset"},
     };
-    struct content_download_options options = defaults();
+    struct config options = defaults();
     struct fetch *f;
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         options = defaults();
-        options.max_bytes = 1000000;
+        options.max_content = 1000000;
         if (i == 0)
-            options.timeout_us = LIMIT_US;
+            options.fetch_timeout_us = LIMIT_US;
         else if (i < 3)
-            options.stall_us = LIMIT_US;
+            options.fetch_stall_us = LIMIT_US;
         open_with(&options);
         f = start_odd(all[i].path);
         if (i < 3) {
@@ -399,10 +402,10 @@ TEST(whatever_it_does_there_is_an_end)
 
 TEST(without_a_place_for_it_nothing_is_lost)
 {
-    struct content_download_options options = defaults();
+    struct config options = defaults();
     struct fetch *f;
 
-    options.folder = "/no/such/folder";
+    stage.folder = "/no/such/folder";
     open_with(&options);
     f = next_is(start_odd("/ok"));
     assert_outcome(f, FETCH_NO_ROOM, FETCH_ROOM, "/no/such/folder");
@@ -424,11 +427,11 @@ TEST(a_host_is_asked_for_no_more_than_two_at_once)
 
 TEST(those_that_wait_for_a_host_in_trouble_are_left)
 {
-    struct content_download_options options = defaults();
+    struct config options = defaults();
     unsigned n[FETCH_OUTCOMES] = {0};
     struct fetch *other;
 
-    options.host_connections = 1;
+    options.fetch_host_connections = 1;
     open_with(&options);
     site_status(stage.site, NULL, 503, "Retry-After: 60", 0);
     site_hold(stage.site, "/first");
@@ -456,11 +459,11 @@ TEST(those_that_wait_for_a_host_in_trouble_are_left)
 
 TEST(what_nobody_wants_is_left)
 {
-    struct content_download_options options = defaults();
+    struct config options = defaults();
     struct fetch *held, *unwanted;
 
-    options.host_connections = 1;
-    options.max_bytes = (uint64_t)1 << 30; /* it is dropped before */
+    options.fetch_host_connections = 1;
+    options.max_content = (uint64_t)1 << 30; /* it is dropped before */
     open_with(&options);
     held = start_odd("/wait");
     odd_await(&stage.odd, &stage.odd.n_waiting, 1);
@@ -483,9 +486,9 @@ TEST(what_nobody_wants_is_left)
 
 TEST(the_end_leaves_nothing)
 {
-    struct content_download_options options = defaults();
+    struct config options = defaults();
 
-    options.max_bytes = (uint64_t)1 << 30;
+    options.max_content = (uint64_t)1 << 30;
     open_with(&options);
     for (int i = 0; i < 4; i++) /* under way and waiting */
         start_odd("/endless-body");
