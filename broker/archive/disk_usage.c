@@ -13,22 +13,6 @@
 /* Depths of directories: DATA is at 1. */
 enum { DEPTH_DATA = 1, DEPTH_SETS, DEPTH_SET };
 
-static enum metric_disk
-kind_of_file(enum metric_disk folder, struct slice name)
-{
-    if (slice_ends(name, ".new"))
-        return DISK_TEMPORARY;
-    if (folder != DISK_OTHER)
-        return folder;
-    /* Files beside folders, in DATA and in DATA/sets/NAME. */
-    if (slice_ends(name, ".db"))
-        return DISK_DATABASE;
-    return slice_ends(name, ".db-wal") || slice_ends(name, ".db-shm") ||
-                   slice_ends(name, ".db-journal")
-               ? DISK_WAL
-               : DISK_OTHER;
-}
-
 /* The kind of the files in the folder `name` of the directory at hand. */
 static enum metric_disk
 kind_of_folder(const struct disk_usage *u, const char *name)
@@ -66,14 +50,23 @@ static void
 count_name(struct disk_usage *u, const char *name)
 {
     int fd = dirfd(u->open[u->depth - 1].dir);
-    enum metric_disk kind;
+    enum metric_disk kind = u->open[u->depth - 1].kind;
+    struct slice text = slice_of(name);
     struct stat st;
 
     if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW))
         return;
+    if (slice_ends(text, ".new"))
+        kind = DISK_TEMPORARY;
+    /* Files beside folders, in DATA and in DATA/sets/NAME. */
+    else if (kind == DISK_OTHER && slice_ends(text, ".db"))
+        kind = DISK_DATABASE;
+    else if (kind == DISK_OTHER &&
+             (slice_ends(text, ".db-wal") || slice_ends(text, ".db-shm") ||
+              slice_ends(text, ".db-journal")))
+        kind = DISK_WAL;
     if (S_ISREG(st.st_mode))
-        u->bytes[kind_of_file(u->open[u->depth - 1].kind, slice_of(name))] +=
-            (uint64_t)st.st_blocks * BLOCK_SIZE;
+        u->bytes[kind] += (uint64_t)st.st_blocks * BLOCK_SIZE;
     if (!S_ISDIR(st.st_mode) || u->depth == DISK_USAGE_DEPTH)
         return;
     kind = kind_of_folder(u, name);

@@ -229,27 +229,6 @@ settle_fetch(struct fetch_schedule *f, struct fetch *fetch)
     fetch_free(fetch);
 }
 
-static bool
-settle_some(struct fetch_schedule *f)
-{
-    struct fetch *fetch;
-    int i;
-
-    for (i = 0;
-         i < SETTLED_AT_ONCE && (fetch = content_download_next(f->fetcher));
-         i++) {
-        struct fetch_host *host = &f->hosts[fetch->host];
-        bool was_full = host->is_full;
-
-        settle_fetch(f, fetch);
-        /* Not after each fetch: the look for due ones takes longer than to
-         * settle one. */
-        f->turn.is_due |=
-            (was_full && !host->is_full) || f->n % (most_at_once(f) / 4) == 0;
-    }
-    return i == SETTLED_AT_ONCE;
-}
-
 /* Starting */
 
 /* True if one more fetch of the set may start: a set has at most half of the
@@ -405,11 +384,28 @@ static bool
 fetching_some(struct chore *chore)
 {
     struct fetch_schedule *f = list_entry(chore, struct fetch_schedule, chore);
-    bool is_more = settle_some(f);
     struct problem why = {""};
+    bool is_more = true;
+    struct fetch *fetch;
     struct set *set;
     enum status rc;
 
+    for (int i = 0; is_more && i < SETTLED_AT_ONCE; i++) {
+        struct fetch_host *host;
+        bool was_full;
+
+        fetch = content_download_next(f->fetcher);
+        is_more = fetch;
+        if (!fetch)
+            break;
+        host = &f->hosts[fetch->host];
+        was_full = host->is_full;
+        settle_fetch(f, fetch);
+        /* Not after each fetch: the look for due ones takes longer than to
+         * settle one. */
+        f->turn.is_due |=
+            (was_full && !host->is_full) || f->n % (most_at_once(f) / 4) == 0;
+    }
     if (!chore_has_room(f->registry) || f->n >= most_at_once(f) ||
         clock_steady_us() < f->rest_us)
         return is_more;

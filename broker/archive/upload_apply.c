@@ -433,26 +433,6 @@ judge_deletions(struct upload_apply *a, struct problem *why)
 
 /* Posting */
 
-/* Returns false if there is no room for it. */
-static bool
-put_change(struct upload_apply *a, enum change_kind kind, uint32_t hole,
-           struct slice fragment)
-{
-    size_t start = a->bytes.size;
-
-    if (a->n > 0 && start + fragment.size > a->bytes.max)
-        return false;
-    buf_add_slice(&a->bytes, fragment);
-    if (!a->bytes.failed)
-        fragment_set_kind(a->bytes.data + start, hole, kind);
-    a->fragments[a->n++] = (struct fragment){
-        .size = (uint32_t)fragment.size,
-        .hole = hole,
-        .datetime_us = DATETIME_NONE,
-    };
-    return true;
-}
-
 /* Gathers the next changes, as many as there is room for; a->n = 0: there are
  * no more. */
 static enum status
@@ -475,9 +455,20 @@ next_changes(struct upload_apply *a, struct problem *why)
     a->n = 0;
     while (a->n < UPLOAD_APPLY_ENTRIES &&
            DB_NEXT(&rows, &n, &kind, &is_news, &hole, &fragment)) {
-        if (!is_news && !(kind == CHANGE_DELETED && a->is_holding) &&
-            !put_change(a, kind, hole, fragment))
-            break;
+        if (!is_news && !(kind == CHANGE_DELETED && a->is_holding)) {
+            size_t start = a->bytes.size;
+
+            if (a->n > 0 && start + fragment.size > a->bytes.max)
+                break; /* there is no room for it */
+            buf_add_slice(&a->bytes, fragment);
+            if (!a->bytes.failed)
+                fragment_set_kind(a->bytes.data + start, hole, kind);
+            a->fragments[a->n++] = (struct fragment){
+                .size = (uint32_t)fragment.size,
+                .hole = hole,
+                .datetime_us = DATETIME_NONE,
+            };
+        }
         count_one(a, &a->counts, kind, is_news);
         a->given = n;
     }

@@ -105,30 +105,6 @@ const struct command backup_command = {
 /* Restore */
 
 static enum exit_code
-restore_archive(const struct arguments *given)
-{
-    const struct values *values = given->values;
-    struct archive_options options = {
-        .from = values->archive,
-        .token_file = values->token_file,
-        .data = values->data,
-        .on_missing = command_missing,
-        .user = (void *)(uintptr_t)&restore_command,
-    };
-    struct archive_report did;
-    struct problem why = {""};
-    enum status rc = archive_restore(&options, &did, &why);
-
-    if (rc)
-        return command_fail(given, rc, &why);
-    printf("restored %" PRIu64 " sets, %" PRIu64 " Change Lists, %" PRIu64
-           " entries, but no settings and no tokens: set them before others "
-           "reach the broker; to serve the sets:\ntidingsd --data %s\n",
-           did.n_sets, did.n_lists, did.n_entries, options.data);
-    return did.n_missing > 0 ? EXIT_FAILED : EXIT_GOOD;
-}
-
-static enum exit_code
 run_restore(const struct arguments *given)
 {
     const struct values *values = given->values;
@@ -138,7 +114,15 @@ run_restore(const struct arguments *given)
         .on_damage = print_damage,
         .user = (void *)(uintptr_t)&restore_command,
     };
+    struct archive_options from_archive = {
+        .from = values->archive,
+        .token_file = values->token_file,
+        .data = values->data,
+        .on_missing = command_missing,
+        .user = (void *)(uintptr_t)&restore_command,
+    };
     struct restore_report did;
+    struct archive_report published;
     struct problem why = {""};
     enum status rc;
 
@@ -147,8 +131,18 @@ run_restore(const struct arguments *given)
         return command_fail(given, STATUS_INVALID, &why);
     }
     umask(S_IRWXG | S_IRWXO);
-    if (values->archive[0])
-        return restore_archive(given);
+    if (values->archive[0]) {
+        rc = archive_restore(&from_archive, &published, &why);
+        if (rc)
+            return command_fail(given, rc, &why);
+        printf("restored %" PRIu64 " sets, %" PRIu64 " Change Lists, %" PRIu64
+               " entries, but no settings and no tokens: set them before "
+               "others reach the broker; to serve the sets:\n"
+               "tidingsd --data %s\n",
+               published.n_sets, published.n_lists, published.n_entries,
+               values->data);
+        return published.n_missing > 0 ? EXIT_FAILED : EXIT_GOOD;
+    }
     options.dir = given->operands[0];
     rc = restore_make(&options, &did, &why);
     if (rc)

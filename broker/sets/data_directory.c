@@ -162,61 +162,29 @@ data_directory_set_readers(const char *dir, enum list_readers readers)
 /* A public URL has 511 bytes at most. */
 #define LINE_MAX_SIZE 1024
 
-/* Reads the file; "" if it does not exist. */
-static enum status
-read_line(int dir_fd, char line[LINE_MAX_SIZE], struct problem *why)
-{
-    int fd = openat(dir_fd, NAME, O_RDONLY | O_CLOEXEC);
-    ssize_t n;
-
-    line[0] = '\0';
-    if (fd < 0 && errno == ENOENT)
-        return STATUS_OK;
-    n = fd < 0 ? -1 : read(fd, line, LINE_MAX_SIZE - 1);
-    if (n < 0)
-        problem_errno(why, "cannot read", NAME);
-    if (fd >= 0)
-        close(fd);
-    if (n < 0)
-        return STATUS_IO;
-    line[n] = '\0';
-    line[strcspn(line, "\n")] = '\0';
-    return STATUS_OK;
-}
-
-static enum status
-write_line(int dir_fd, const char *url, struct problem *why)
-{
-    struct file_new file;
-    enum status rc = file_begin(&file, dir_fd, NAME, why);
-
-    if (rc)
-        return rc;
-    rc = file_append(&file, slice_of(url), why);
-    if (!rc)
-        rc = file_append(&file, SLICE("\n"), why);
-    if (rc) {
-        file_abandon(&file);
-        return rc;
-    }
-    rc = file_finish(&file, why);
-    return rc ? rc : file_sync_dir(dir_fd, why);
-}
-
 void
 data_directory_remember_url(const char *dir, const char *url)
 {
     struct problem why = {""};
-    char last[LINE_MAX_SIZE];
-    int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    enum status rc = STATUS_IO;
+    struct file_new file;
+    char last[LINE_MAX_SIZE] = "";
+    int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd = -1;
+    ssize_t n = 0;
+    enum status rc = STATUS_OK;
 
     if (dir_fd < 0) {
-        problem_errno(&why, "cannot open", dir);
+        rc = problem_errno(&why, "cannot open", dir);
         goto out;
     }
-    rc = read_line(dir_fd, last, &why);
-    if (rc || !strcmp(last, url))
+    fd = openat(dir_fd, NAME, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0)
+        n = read(fd, last, sizeof(last) - 1);
+    if (n < 0 || (fd < 0 && errno != ENOENT)) {
+        rc = problem_errno(&why, "cannot read", NAME);
+        goto out;
+    }
+    last[strcspn(last, "\n")] = '\0';
+    if (!strcmp(last, url))
         goto out;
     if (last[0])
         diag(DIAG_WARNING, "sets",
@@ -224,13 +192,24 @@ data_directory_remember_url(const char *dir, const char *url)
              "before name the old one for ever, and are served under the new "
              "one",
              last, url);
-    rc = write_line(dir_fd, url, &why);
+    rc = file_begin(&file, dir_fd, NAME, &why);
+    if (rc)
+        goto out;
+    rc = file_append(&file, slice_of(url), &why);
+    if (!rc)
+        rc = file_append(&file, SLICE("\n"), &why);
+    if (rc)
+        file_abandon(&file);
+    else
+        rc = file_finish(&file, &why);
+    if (!rc)
+        rc = file_sync_dir(dir_fd, &why);
 
 out:
     /* Not worth a failure: at worst the next start warns again. */
     if (rc)
         diag(DIAG_WARNING, "sets", "the public URL is not remembered: %s",
              why.text);
-    if (dir_fd >= 0)
-        close(dir_fd);
+    file_close(&fd);
+    file_close(&dir_fd);
 }

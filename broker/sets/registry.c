@@ -965,39 +965,13 @@ registry_find(struct registry *r, struct slice name, struct head *head)
     return registry_look(r, name, head, &was_removed);
 }
 
-/* The caller holds the lock for writing. */
-static enum status
-make_set(struct registry *r, struct slice name, struct client *client,
-         struct set **made, struct problem *why)
-{
-    const struct tombstone *t = table_find(&r->tombstones, name);
-    char text[SET_NAME_MAX + 1] = "", creator[CLIENT_STORED_SIZE];
-    struct set *set;
-    enum status rc;
-
-    if (r->sets.n >= SETS_MAX || r->n_made >= SETS_MADE_MAX)
-        return registry_full(why);
-    set = set_new(r);
-    holding_init(&set->place, &r->clients, client, CLIENT_SETS);
-    holding_init(&set->name_place, &r->clients, client, CLIENT_SET_NAMES);
-    rc = holding_add(&set->place, 1, why);
-    if (!rc)
-        rc = holding_add(&set->name_place, 1, why);
-    if (rc) {
-        set_free(set);
-        return rc;
-    }
-    memcpy(text, name.data, name.size);
-    set_with_log(set, log_set_new(r->log, text, t ? t->list : 0, set));
-    log_set_begin_for(set->log, client_store(client, creator));
-    *made = insert_set(r, set);
-    return *made ? STATUS_OK : problem_memory(why);
-}
-
 enum status
 registry_make(struct registry *r, struct slice name, struct client *client,
               struct set **set, struct problem *why)
 {
+    char text[SET_NAME_MAX + 1] = "", creator[CLIENT_STORED_SIZE];
+    const struct tombstone *t;
+    struct set *made;
     enum status rc = STATUS_OK;
 
     *set = NULL;
@@ -1005,8 +979,31 @@ registry_make(struct registry *r, struct slice name, struct client *client,
         return problem(why, STATUS_INVALID, "the name is too long");
     pthread_rwlock_wrlock(&r->lock);
     *set = table_find(&r->sets, name);
+    if (*set)
+        goto out;
+    if (r->sets.n >= SETS_MAX || r->n_made >= SETS_MADE_MAX) {
+        rc = registry_full(why);
+        goto out;
+    }
+    made = set_new(r);
+    holding_init(&made->place, &r->clients, client, CLIENT_SETS);
+    holding_init(&made->name_place, &r->clients, client, CLIENT_SET_NAMES);
+    rc = holding_add(&made->place, 1, why);
+    if (!rc)
+        rc = holding_add(&made->name_place, 1, why);
+    if (rc) {
+        set_free(made);
+        goto out;
+    }
+    t = table_find(&r->tombstones, name);
+    memcpy(text, name.data, name.size);
+    set_with_log(made, log_set_new(r->log, text, t ? t->list : 0, made));
+    log_set_begin_for(made->log, client_store(client, creator));
+    *set = insert_set(r, made);
     if (!*set)
-        rc = make_set(r, name, client, set, why);
+        rc = problem_memory(why);
+
+out:
     pthread_rwlock_unlock(&r->lock);
     return rc;
 }

@@ -162,34 +162,12 @@ change_of(struct source_changes *c, struct registry *registry, size_t from,
     return CHANGE_DELETED;
 }
 
-/* Announces each part that has changes, or, if `are_new`, that has sets. */
-static void
-announce_parts(struct source_changes *c, struct registry *registry,
-               bool are_new, source_announce_fn *announce, void *user)
-{
-    struct link_text index = registry_link(registry, LINK_DESCRIPTION);
-
-    qsort(c->all, c->n, sizeof(*c->all), by_number);
-    for (size_t i = 0, next; i < c->n; i = next) {
-        uint64_t begin = parts_begin(&c->after, c->all[i].number);
-        struct link_text loc =
-            source_description_part(registry, &c->after, begin);
-        enum change_kind change;
-
-        for (next = i + 1; next < c->n; next++)
-            if (c->all[next].number - begin >= c->after.size)
-                break;
-        change = are_new ? CHANGE_CREATED : change_of(c, registry, i, next);
-        if (announce)
-            announce(user, change, loc, &index);
-    }
-}
-
 enum status
 source_changes_announce(struct source_changes *c, struct registry *registry,
                         source_announce_fn *announce, void *user)
 {
     struct looking looking = {.changes = c, .n = c->n};
+    struct link_text whole = registry_link(registry, LINK_DESCRIPTION);
     size_t n_removed = 0, n = 0;
     bool are_new;
 
@@ -210,10 +188,24 @@ source_changes_announce(struct source_changes *c, struct registry *registry,
     }
     if (c->is_short)
         return STATUS_MEMORY;
-    if (c->after.has_index)
-        announce_parts(c, registry, are_new, announce, user);
-    else if (announce)
-        announce(user, CHANGE_UPDATED,
-                 registry_link(registry, LINK_DESCRIPTION), NULL);
+    if (!c->after.has_index && announce)
+        announce(user, CHANGE_UPDATED, whole, NULL);
+    if (!c->after.has_index)
+        return STATUS_OK;
+    /* Each part that has changes or, if they are new, that has sets. */
+    qsort(c->all, c->n, sizeof(*c->all), by_number);
+    for (size_t i = 0, next; i < c->n; i = next) {
+        uint64_t begin = parts_begin(&c->after, c->all[i].number);
+        struct link_text loc =
+            source_description_part(registry, &c->after, begin);
+        enum change_kind change;
+
+        for (next = i + 1; next < c->n; next++)
+            if (c->all[next].number - begin >= c->after.size)
+                break;
+        change = are_new ? CHANGE_CREATED : change_of(c, registry, i, next);
+        if (announce)
+            announce(user, change, loc, &whole);
+    }
     return STATUS_OK;
 }
