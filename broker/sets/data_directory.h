@@ -8,7 +8,7 @@
  *   all         0711             0755               0644    0600
  *
  * New files and directories take their modes from the directory above (file.h).
- * So the mode of the data directory tells which modes the files in it have. An
+ * So the mode of the data directory says which modes the files in it have. An
  * earlier version, or another value of the option, left another mode: then the
  * broker sets the modes of all files, once. It leaves alone files of other
  * users, and its user's own rights: files that the broker did not make may lie

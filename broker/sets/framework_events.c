@@ -39,24 +39,18 @@ struct announcer {
     struct set **about;      /* of each fragment; NULL: the Source */
     size_t room, about_room; /* of the fragments, and of these */
     enum status status;      /* of the first event that could not be added */
+    struct set *set;         /* of the acts at hand; NULL: the Source */
+    uint64_t index_lists;    /* --index-lists */
     struct source_changes changes;
-};
-
-/* The set of some acts, while their announcement is made. */
-struct subject {
-    struct announcer *to;
-    struct set *set; /* NULL: the Source */
-    uint64_t index_lists;
 };
 
 /* Adds the event of a document; `loc` is never that of an index (R-324).
  * `index`: the index above it; NULL: none. */
 static void
-add_document(const struct subject *s, enum change_kind change,
+add_document(struct announcer *a, enum change_kind change,
              enum capability capability, struct link_text loc,
              const struct link_text *index)
 {
-    struct announcer *a = s->to;
     size_t n = a->round.n_fragments;
     char tag[sizeof(CHANNEL_TAG_SET) + SET_NAME_MAX] = CHANNEL_TAG_SOURCE;
     struct link link = {
@@ -66,8 +60,8 @@ add_document(const struct subject *s, enum change_kind change,
     };
     struct change event;
 
-    if (s->set)
-        snprintf(tag, sizeof(tag), CHANNEL_TAG_SET "%s", s->set->name);
+    if (a->set)
+        snprintf(tag, sizeof(tag), CHANNEL_TAG_SET "%s", a->set->name);
     change_init(&event);
     event.loc = link_slice(&loc);
     event.kind = change;
@@ -83,14 +77,14 @@ add_document(const struct subject *s, enum change_kind change,
         fragment_write(&a->round.bytes, &event, &a->round.fragments[n], NULL))
         a->status = STATUS_MEMORY;
     else
-        a->about[a->round.n_fragments++] = s->set;
+        a->about[a->round.n_fragments++] = a->set;
 }
 
 static void
-add_capability_list(const struct subject *s, enum change_kind change)
+add_capability_list(struct announcer *a, enum change_kind change)
 {
-    add_document(s, change, CAP_CAPABILITYLIST,
-                 set_link(s->set, LINK_CAPABILITYLIST), NULL);
+    add_document(a, change, CAP_CAPABILITYLIST,
+                 set_link(a->set, LINK_CAPABILITYLIST), NULL);
 }
 
 /* A source_announce_fn. */
@@ -104,26 +98,31 @@ add_source(void *user, enum change_kind change, struct link_text loc,
 /* A numbered list. Its index is that of the fixed address, which is one from
  * the first closed list on, and so is never announced (R-324, R-384). */
 static void
-add_list(const struct subject *s, enum change_kind change, uint64_t number)
+add_list(struct announcer *a, enum change_kind change, uint64_t number)
 {
-    struct link_text index = set_link(s->set, LINK_CHANGELIST);
+    struct link_text index = set_link(a->set, LINK_CHANGELIST);
 
-    add_document(s, change, CAP_CHANGELIST,
-                 link_to(registry_public_url(s->set->registry), LINK_LIST,
-                         s->set->name, NULL, number),
+    add_document(a, change, CAP_CHANGELIST,
+                 link_to(registry_public_url(a->set->registry), LINK_LIST,
+                         a->set->name, NULL, number),
                  &index);
 }
 
-/* The Change List Archive; with `parts`, its part that begins with list
- * `begin`. */
-static void
-add_archive(const struct subject *s, enum change_kind change,
-            const struct parts *parts, uint64_t begin)
-{
-    struct link_text archive = set_link(s->set, LINK_CHANGELIST_ARCHIVE);
+static const struct kind_names changelists = {
+    LINK_LISTS, "Change List", CAP_CHANGELIST, CAP_CHANGELIST_ARCHIVE};
 
-    add_document(s, change, CAP_CHANGELIST_ARCHIVE,
-                 parts ? set_link_range(s->set, LINK_LISTS, begin,
+/* An archive: of generations, or of Change Lists; with `parts`, its part that
+ * begins with the number `begin`. */
+static void
+add_archive(struct announcer *a, const struct kind_names *names,
+            enum change_kind change, const struct parts *parts, uint64_t begin)
+{
+    struct link_text archive = link_format("%s/sets/%s/%s" LINK_ARCHIVE,
+                                           registry_public_url(a->registry),
+                                           a->set->name, names->folder);
+
+    add_document(a, change, names->archive,
+                 parts ? set_link_range(a->set, names->folder, begin,
                                         begin + parts->size - 1)
                        : archive,
                  parts ? &archive : NULL);
@@ -135,78 +134,59 @@ add_archive(const struct subject *s, enum change_kind change,
  * document, its address is that of an index, and the parts are new
  * documents. */
 static void
-add_closed_lists(const struct subject *s, const struct act *first,
-                 uint64_t last)
+add_closed_lists(struct announcer *a, const struct act *first, uint64_t last)
 {
     uint64_t oldest = first->list_end.first_list;
     uint64_t from = first->list_end.info.number;
-    struct parts before = parts_of(oldest, from, s->index_lists);
-    struct parts now = parts_of(oldest, last + 1, s->index_lists);
+    struct parts before = parts_of(oldest, from, a->index_lists);
+    struct parts now = parts_of(oldest, last + 1, a->index_lists);
     uint64_t begin = parts_begin(&now, before.has_index ? from : oldest);
 
-    add_list(s, CHANGE_UPDATED, from);
+    add_list(a, CHANGE_UPDATED, from);
     for (uint64_t number = from + 1; number <= last + 1; number++)
-        add_list(s, CHANGE_CREATED, number);
+        add_list(a, CHANGE_CREATED, number);
     if (!now.has_index)
-        add_archive(s, from == oldest ? CHANGE_CREATED : CHANGE_UPDATED, NULL,
-                    0);
+        add_archive(a, &changelists,
+                    from == oldest ? CHANGE_CREATED : CHANGE_UPDATED, NULL, 0);
     for (; now.has_index && begin <= last; begin += now.size)
-        add_archive(s,
+        add_archive(a, &changelists,
                     before.has_index && begin < from ? CHANGE_UPDATED
                                                      : CHANGE_CREATED,
                     &now, begin);
     if (from == oldest) /* now it names the archive */
-        add_capability_list(s, CHANGE_UPDATED);
+        add_capability_list(a, CHANGE_UPDATED);
 }
 
 /* Lists went. What had only such lists is not there any more; the Capability
  * List says so of the archive, the index of a part. */
 static void
-add_retirement(const struct subject *s, const struct act *act)
+add_retirement(struct announcer *a, const struct act *act)
 {
     uint64_t first_list = act->retirement.last + 1;
     struct parts parts =
-        parts_of(first_list, act->retirement.open_list, s->index_lists);
+        parts_of(first_list, act->retirement.open_list, a->index_lists);
     uint64_t begin = parts_begin(&parts, first_list);
 
     if (first_list == act->retirement.open_list)
-        add_capability_list(s, CHANGE_UPDATED);
+        add_capability_list(a, CHANGE_UPDATED);
     else if (!parts.has_index)
-        add_archive(s, CHANGE_UPDATED, NULL, 0);
+        add_archive(a, &changelists, CHANGE_UPDATED, NULL, 0);
     else if (begin < first_list)
-        add_archive(s, CHANGE_UPDATED, &parts, begin);
-}
-
-/* An archive of generations; with `parts`, its part that begins with the number
- * `begin`. */
-static void
-add_generations(const struct subject *s, enum generation_kind kind,
-                enum change_kind change, const struct parts *parts,
-                uint64_t begin)
-{
-    const struct kind_names *names = &links_kinds[kind];
-    struct link_text archive = set_link_kind(s->set, kind, LINK_ARCHIVE);
-
-    add_document(s, change, names->archive,
-                 parts ? set_link_range(s->set, names->folder, begin,
-                                        begin + parts->size - 1)
-                       : archive,
-                 parts ? &archive : NULL);
+        add_archive(a, &changelists, CHANGE_UPDATED, &parts, begin);
 }
 
 /* Returns the number of the first archived generation from `number` on, as the
  * archive was before the round; 0: there was none. */
 static uint64_t
-find_archived(const struct subject *s, enum generation_kind kind,
-              uint64_t number)
+find_archived(struct announcer *a, enum generation_kind kind, uint64_t number)
 {
     struct generation generation;
     struct generation_page page = {kind, number, &generation, 1};
-    enum status rc = log_generations(registry_log(s->set->registry),
-                                     s->set->log, &page, NULL);
+    enum status rc = log_generations(registry_log(a->set->registry),
+                                     a->set->log, &page, NULL);
 
     if (rc)
-        s->to->status = rc;
+        a->status = rc;
     return !rc && page.n == 1 ? generation.number : 0;
 }
 
@@ -215,29 +195,29 @@ find_archived(const struct subject *s, enum generation_kind kind,
  * Where an index begins, all its parts begin; parts without a generation do not
  * exist. */
 static void
-add_archived(const struct subject *s, const struct act *act)
+add_archived(struct announcer *a, const struct act *act)
 {
     const struct generation *g = &act->generation.build;
     uint64_t n = act->generation.n_archived;
     struct parts before =
-        parts_of_generations(n - 1, g->number - 1, s->index_lists);
-    struct parts now = parts_of_generations(n, g->number, s->index_lists);
+        parts_of_generations(n - 1, g->number - 1, a->index_lists);
+    struct parts now = parts_of_generations(n, g->number, a->index_lists);
     uint64_t begin = parts_begin(&now, g->number), next = 1;
 
     if (!now.has_index) {
-        add_generations(s, g->kind, n == 1 ? CHANGE_CREATED : CHANGE_UPDATED,
-                        NULL, 0);
+        add_archive(a, &links_kinds[g->kind],
+                    n == 1 ? CHANGE_CREATED : CHANGE_UPDATED, NULL, 0);
     } else if (before.has_index && before.size == now.size) {
-        add_generations(s, g->kind,
-                        find_archived(s, g->kind, begin) ? CHANGE_UPDATED
-                                                         : CHANGE_CREATED,
-                        &now, begin);
+        add_archive(a, &links_kinds[g->kind],
+                    find_archived(a, g->kind, begin) ? CHANGE_UPDATED
+                                                     : CHANGE_CREATED,
+                    &now, begin);
     } else {
         while (next <= g->number) {
-            uint64_t number = find_archived(s, g->kind, next);
+            uint64_t number = find_archived(a, g->kind, next);
 
             begin = parts_begin(&now, number ? number : g->number);
-            add_generations(s, g->kind, CHANGE_CREATED, &now, begin);
+            add_archive(a, &links_kinds[g->kind], CHANGE_CREATED, &now, begin);
             next = begin + now.size;
         }
     }
@@ -246,55 +226,55 @@ add_archived(const struct subject *s, const struct act *act)
 /* Announces that the oldest generations left the archive. A part without any
  * left is not announced: R-323 has no `deleted` for it. */
 static void
-add_unarchived(const struct subject *s, const struct act *act)
+add_unarchived(struct announcer *a, const struct act *act)
 {
     enum generation_kind kind = act->unarchived.kind;
     uint64_t oldest = act->unarchived.first_archived;
     struct parts now = parts_of_generations(
-        act->unarchived.n_archived, act->unarchived.last, s->index_lists);
+        act->unarchived.n_archived, act->unarchived.last, a->index_lists);
     uint64_t begin = parts_begin(&now, oldest);
 
     if (!now.has_index)
-        add_generations(s, kind, CHANGE_UPDATED, NULL, 0);
-    else if (find_archived(s, kind, begin) != oldest)
-        add_generations(s, kind, CHANGE_UPDATED, &now, begin);
+        add_archive(a, &links_kinds[kind], CHANGE_UPDATED, NULL, 0);
+    else if (find_archived(a, kind, begin) != oldest)
+        add_archive(a, &links_kinds[kind], CHANGE_UPDATED, &now, begin);
 }
 
 /* A list or dump was built. The first of its kind brings itself, or the
  * archive, into the Capability List. */
 static void
-add_generation(const struct subject *s, const struct act *act)
+add_generation(struct announcer *a, const struct act *act)
 {
     const struct generation *g = &act->generation.build;
     enum capability capability = links_kinds[g->kind].capability;
     bool is_first = act->generation.is_first;
-    struct link_text current = set_link_kind(s->set, g->kind, LINK_CURRENT);
-    struct link_text own = set_link_generation(s->set, g->kind, g->number);
+    struct link_text current = set_link_kind(a->set, g->kind, LINK_CURRENT);
+    struct link_text own = set_link_generation(a->set, g->kind, g->number);
 
     if (g->kind == GENERATION_CHANGEDUMP)
         /* It is a document of its own behind those that there are; the first is
          * at the fixed address, which is that of an index from the second
          * on. */
-        add_document(s, CHANGE_CREATED, capability, is_first ? current : own,
+        add_document(a, CHANGE_CREATED, capability, is_first ? current : own,
                      is_first ? NULL : &current);
     else if (g->kind == GENERATION_RESOURCEDUMP)
         /* It never changes, nor does what is at its own address: each one is a
          * document that begins, and the fixed address leads to the latest
          * (R-323). */
-        add_document(s, CHANGE_CREATED, capability, own, NULL);
+        add_document(a, CHANGE_CREATED, capability, own, NULL);
     else if (g->parts > 1)
         for (uint64_t part = 1; part <= g->parts; part++)
             add_document(
-                s, CHANGE_CREATED, capability,
-                set_link_part(s->set, g->kind, g->number, part, LINK_PART),
+                a, CHANGE_CREATED, capability,
+                set_link_part(a->set, g->kind, g->number, part, LINK_PART),
                 &own);
     else
-        add_document(s, is_first ? CHANGE_CREATED : CHANGE_UPDATED, capability,
+        add_document(a, is_first ? CHANGE_CREATED : CHANGE_UPDATED, capability,
                      current, NULL);
     if (g->is_archived)
-        add_archived(s, act);
+        add_archived(a, act);
     if (is_first || (g->is_archived && act->generation.n_archived == 1))
-        add_capability_list(s, CHANGE_UPDATED);
+        add_capability_list(a, CHANGE_UPDATED);
 }
 
 /* True if these settings change the description of the set in documents (R-046,
@@ -302,15 +282,15 @@ add_generation(const struct subject *s, const struct act *act)
  * changes of one round that cancel out are announced, though no reader could
  * see them. */
 static bool
-describes_otherwise(const struct subject *s, const struct act *act)
+describes_otherwise(struct announcer *a, const struct act *act)
 {
-    struct peers *peers = registry_peers(s->set);
+    struct peers *peers = registry_peers(a->set);
     struct settings *settings = memory_new(1, sizeof(*settings));
     struct settings now;
     bool is_other = false;
 
-    registry_settings(s->set, &now);
-    if (!settings_read(settings, registry_config(s->set->registry),
+    registry_settings(a->set, &now);
+    if (!settings_read(settings, registry_config(a->set->registry),
                        act->settings.text, NULL))
         is_other = strcmp(now.description, settings->description) != 0 ||
                    !peers_have_same_hubs(peers, settings->peers);
@@ -339,7 +319,7 @@ next_announced(const struct act *acts, size_t n, size_t i)
 /* Announces acts[*i], and later ones that belong to it: sets *i to the last of
  * them. *is_source: the Source Description changes for the set, too. */
 static void
-add_act(const struct subject *s, const struct act *acts, size_t n, size_t *i,
+add_act(struct announcer *a, const struct act *acts, size_t n, size_t *i,
         bool *is_source)
 {
     const struct act *act = &acts[*i];
@@ -353,7 +333,7 @@ add_act(const struct subject *s, const struct act *acts, size_t n, size_t *i,
         if (next < n && acts[next].kind == ACT_SETTINGS &&
             acts[next].set == act->set)
             *i = next;
-        add_capability_list(s, CHANGE_CREATED);
+        add_capability_list(a, CHANGE_CREATED);
         break;
     case ACT_LIST_END:
         /* With the list ends of the set that follow. Its batches, and acts that
@@ -363,25 +343,25 @@ add_act(const struct subject *s, const struct act *acts, size_t n, size_t *i,
             next = next_announced(acts, n, *i + 1);
         } while (next < n && acts[next].kind == ACT_LIST_END &&
                  acts[next].set == act->set);
-        add_closed_lists(s, act, acts[*i].list_end.info.number);
+        add_closed_lists(a, act, acts[*i].list_end.info.number);
         break;
     case ACT_SETTINGS:
-        *is_source = describes_otherwise(s, act);
+        *is_source = describes_otherwise(a, act);
         if (*is_source)
-            add_capability_list(s, CHANGE_UPDATED);
+            add_capability_list(a, CHANGE_UPDATED);
         break;
     case ACT_RETIREMENT:
-        add_retirement(s, act);
+        add_retirement(a, act);
         break;
     case ACT_GENERATION:
-        add_generation(s, act);
+        add_generation(a, act);
         break;
     case ACT_UNARCHIVED:
-        add_unarchived(s, act);
+        add_unarchived(a, act);
         break;
     case ACT_REMOVAL:
         *is_source = true;
-        add_capability_list(s, CHANGE_DELETED);
+        add_capability_list(a, CHANGE_DELETED);
         break;
     default: /* next_announced finds no other */
         break;
@@ -392,15 +372,12 @@ enum status
 announcer_announce(struct announcer *a, struct registry *registry,
                    const struct act *acts, size_t n, struct post **post)
 {
-    struct subject s = {
-        .to = a,
-        .index_lists = registry_config(registry)->index_lists,
-    };
     size_t i = next_announced(acts, n, 0);
 
     if (i == n)
         return STATUS_OK;
     a->registry = registry;
+    a->index_lists = registry_config(registry)->index_lists;
     source_changes_clear(&a->changes);
     buf_clear(&a->round.bytes);
     a->round.n_fragments = 0;
@@ -412,15 +389,15 @@ announcer_announce(struct announcer *a, struct registry *registry,
 
         if (first->set == a->round.set)
             continue; /* not announced */
-        s.set = log_set_owner(first->set);
-        if (set_is_private(s.set))
+        a->set = log_set_owner(first->set);
+        if (set_is_private(a->set))
             continue;
-        add_act(&s, acts, n, &i, &is_source);
+        add_act(a, acts, n, &i, &is_source);
         if (is_source)
             source_changes_add(&a->changes, first);
     }
-    s.set = NULL;
-    if (source_changes_announce(&a->changes, registry, add_source, &s))
+    a->set = NULL;
+    if (source_changes_announce(&a->changes, registry, add_source, a))
         a->status = STATUS_MEMORY;
     if (!a->status && a->round.n_fragments > 0)
         *post = &a->round;

@@ -25,7 +25,7 @@
  * is published with the commit that it describes (R-327).
  *
  * Nothing is announced of a private set: the numbers of its events in the
- * common log would tell others of it. Its channel has those of the Source
+ * common log would give it away. Its channel has those of the Source
  * alone.
  *
  *     log thread:   round's acts --> announcer_announce --> same transaction
