@@ -165,8 +165,8 @@ zfile_add(struct zfile_writer *w, struct slice bytes, struct problem *why)
 
     if (bytes.size > ZFILE_PLAIN_MAX - w->plain)
         return problem(why, STATUS_INVALID,
-                       "%s would have more than %llu bytes", w->file.name,
-                       (unsigned long long)ZFILE_PLAIN_MAX);
+                       "%s would have more than %" PRIu64 " bytes",
+                       w->file.name, ZFILE_PLAIN_MAX);
     /* The plain size marks the end of the last block. */
     if (w->plain - w->blocks[w->n_blocks - 1].plain >= BLOCK_BYTES &&
         w->n_blocks < BLOCKS_MAX) {

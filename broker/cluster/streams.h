@@ -86,7 +86,7 @@ struct streams_ops {
      * after *n, the last one of the stream; *n moves to the end. STATUS_OK:
      * they are kept for good. STATUS_REFUSED: the lease has another term.
      * STATUS_CONFLICT: the stream has rows behind *n. STATUS_UNREACHABLE:
-     * nothing is kept. STATUS_IO: nobody knows; a read tells. */
+     * nothing is kept. STATUS_IO: nobody knows; a read finds out. */
     enum status (*append)(struct streams *streams, const char *stream,
                           const struct lease *lease, uint64_t *n,
                           const struct stream_row *rows, size_t n_rows,

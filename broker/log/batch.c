@@ -112,8 +112,9 @@ batch_append_in_place(struct batch *b, size_t size, const struct digest *digest,
         struct fragment_view view;
 
         if (fragment_view(rest, &view) || view.seq != b->last + 1)
-            return problem(why, STATUS_IO, "the stored entry %llu is damaged",
-                           (unsigned long long)(b->last + 1));
+            return problem(why, STATUS_IO,
+                           "the stored entry %" PRIu64 " is damaged",
+                           b->last + 1);
         reserve_entries(b, 1);
         b->entries[b->n_entries++] = (struct batch_entry){
             .offset = (uint32_t)b->size, .stamp = view.stamp};

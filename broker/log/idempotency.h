@@ -24,8 +24,8 @@
  * A key belongs to one log of a set and to one owner: the engine stores a
  * digest of the epoch, the key and the owner's name. So a set that is made
  * again has none of the earlier keys, and the holder of a token cannot find out
- * which keys others use, nor take them. The digest of the entries tells a
- * repeat from another post that took the same key.
+ * which keys others use, nor take them. The digest of the entries distinguishes
+ * a repeat from another post that took the same key.
  *
  * The log thread's.
  */

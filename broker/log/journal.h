@@ -99,14 +99,14 @@ struct journal_ops {
     /* Waits for what the append comes to. STATUS_OK: the record is kept for
      * good. STATUS_CONFLICT: another record has its number.
      * STATUS_UNREACHABLE: it is not kept. STATUS_IO: nobody knows; a later turn
-     * will tell. Log thread. */
+     * finds out. Log thread. */
     enum status (*outcome)(struct journal *journal, struct problem *why);
 
     /* Ends the turn, or a presumed one, without a record. Log thread. */
     void (*release)(struct journal *journal);
 
-    /* Has the follower find out how far the journal is, now, and tell the log
-     * (log_note_copy): a reader waits for it. Returns at once. Any thread.
+    /* Has the follower find out how far the journal is, now, and call
+     * log_note_copy: a reader waits for it. Returns at once. Any thread.
      * NULL: there is no follower. */
     void (*look)(struct journal *journal);
 

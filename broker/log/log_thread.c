@@ -274,8 +274,8 @@ follow_record(const struct journal_place *place, struct slice bytes, void *user,
     if (place->n <= t->order.place.n)
         return STATUS_OK;
     if (place->n > t->order.place.n + 1)
-        return problem(why, STATUS_AGAIN, "records are missing before %llu",
-                       (unsigned long long)place->n);
+        return problem(why, STATUS_AGAIN, "records are missing before %" PRIu64,
+                       place->n);
     journal_place_next(&next, bytes);
     if (!digest_is_equal(&next.chain, &place->chain))
         rc = problem(why, STATUS_DIFFERENT, "its digest is another one here");
@@ -404,7 +404,8 @@ judge_post(struct log_thread *t, const struct round *r, struct post *post)
     enum idempotency_verdict verdict = IDEMPOTENCY_NEW;
 
     post->status = STATUS_OK;
-    if (order_refuses(&t->order) && !is_local(post)) {
+    /* Without a turn, posts that other brokers must know of are refused. */
+    if (t->options->journal && !t->order.has_turn && !is_local(post)) {
         post->status = problem(&post->why, STATUS_BUSY, "%s", r->unturned.text);
         return IDEMPOTENCY_SETTLED;
     }

@@ -145,12 +145,6 @@ order_begin(struct order *o, bool needs_turn, journal_take_fn *follow,
     return o->has_turn ? now_us : clock_now_us();
 }
 
-bool
-order_refuses(const struct order *o)
-{
-    return o->options->journal && !o->has_turn;
-}
-
 void
 order_release(struct order *o)
 {

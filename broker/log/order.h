@@ -67,10 +67,6 @@ void order_fini(struct order *order);
 int64_t order_begin(struct order *order, bool needs_turn,
                     journal_take_fn *follow, void *user, struct problem *why);
 
-/* True if the posts of the round that other brokers must know of are refused:
- * it has no turn. */
-bool order_refuses(const struct order *order);
-
 /* With the turn, adds the acts of the round to the journal, which ends the
  * turn, and sets commit->place and is_ahead; if all acts are local they stay as
  * they are. STATUS_CONFLICT: another broker was first. STATUS_BUSY: it is not

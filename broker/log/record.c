@@ -430,9 +430,10 @@ record_read(struct record *record, struct slice bytes, atomic_size_t *forms,
         return refuse_record(why);
     if (version > RECORD_VERSION)
         return problem(why, STATUS_UNSUPPORTED,
-                       "a newer tidingsd wrote it: it has version %llu, and "
+                       "a newer tidingsd wrote it: it has version %" PRIu64
+                       ", and "
                        "this program reads versions up to %d",
-                       (unsigned long long)version, RECORD_VERSION);
+                       version, RECORD_VERSION);
     if (version == VERSION_DEFLATED) {
         rc = inflate_record(record, c.rest, &c.rest, why);
         if (rc)

@@ -1,6 +1,6 @@
 /*
- * record.h - one commit as bytes: what a broker tells the others of its
- * cluster.
+ * record.h - one commit as bytes: what a broker sends to the others of
+ * its cluster.
  *
  *     acts --record_write--> bytes --journal--> bytes --record_read--> acts
  *

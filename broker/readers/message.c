@@ -226,8 +226,8 @@ batch_of(const struct message_wish *wish, uint64_t seq, struct batch **b,
                               seq - 1, wish->patience, b, why);
 
     if (!rc && !*b)
-        rc = problem(why, STATUS_GONE, "entry %llu is ahead of the log",
-                     (unsigned long long)seq);
+        rc = problem(why, STATUS_GONE, "entry %" PRIu64 " is ahead of the log",
+                     seq);
     return rc;
 }
 
@@ -251,7 +251,7 @@ look_up(const struct assembly *a, uint64_t seq, int64_t *us,
         return STATUS_OK;
     }
     /* Entry `seq` itself may be the last that is no longer retained; the batch
-     * of the next one tells as well. */
+     * of the next one has both as well. */
     rc = batch_of(a->wish, seq == head->earliest ? seq + 1 : seq, &b, why);
     if (rc)
         return rc;
@@ -377,8 +377,8 @@ assemble_message(struct assembly *a, struct problem *why)
      * nothing that passes, misses nothing; only T(after) must still be known
      * (describe_coverage). */
     if (a->start < head->earliest)
-        return problem(why, STATUS_GONE, "entry %llu is no longer retained",
-                       (unsigned long long)a->start + 1);
+        return problem(why, STATUS_GONE,
+                       "entry %" PRIu64 " is no longer retained", a->start + 1);
     if (!wish->is_heartbeat)
         rc = gather_batches(a, why);
     m->last = a->last;

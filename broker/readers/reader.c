@@ -59,17 +59,12 @@ reader_advance(struct reader *r)
 
 /* The next message */
 
-static struct shared_messages *
-messages_of(const struct reader *r)
-{
-    return &r->channel->readers->messages;
-}
-
 void
 reader_hold(struct reader *r, struct shared_message *message)
 {
     list_remove(&r->node);
-    shared_messages_hold(messages_of(r), message, r->is_suspect);
+    shared_messages_hold(&r->channel->readers->messages, message,
+                         r->is_suspect);
     if (r->client && !message->payer.client)
         holding_restore(&message->payer, clients_of(r->client), r->client,
                         CLIENT_BODIES, message->size);
@@ -82,7 +77,7 @@ reader_hold(struct reader *r, struct shared_message *message)
 static bool
 has_room(const struct reader *r, const struct shared_message *message)
 {
-    const struct shared_messages *all = messages_of(r);
+    const struct shared_messages *all = &r->channel->readers->messages;
 
     return shared_messages_have_room(all, message, r->is_suspect) &&
            (!r->client || (message && message->payer.client) ||

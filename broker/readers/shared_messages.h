@@ -53,7 +53,7 @@ struct channel {
     unsigned kind;              /* the owner's */
     struct set *set;            /* or NULL: the owner's `source` */
     void *source;               /* for `make` */
-    char epoch[EPOCH_SIZE + 1]; /* tells two sources apart */
+    char epoch[EPOCH_SIZE + 1]; /* distinguishes two sources */
     uint64_t end;               /* the last entry that is ever read; UINT64_MAX:
                                    there is none */
     bool is_local;              /* its owner's thread reads it, and no worker */

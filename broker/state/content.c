@@ -616,15 +616,20 @@ content_give_up(struct content *c, uint64_t seq, struct problem *why)
     return content_postpone(c, seq, CONTENT_NEVER, why);
 }
 
-static enum status
-next_due(struct content *c, int64_t now_us, struct content_missing *m,
-         struct problem *why)
+enum status
+content_missing(struct content *c, int64_t now_us, struct content_missing *m,
+                struct problem *why)
 {
     struct db_rows rows = DB_SELECT(&c->fold.db, NULL, why, content_next_due,
                                     m->due_us, m->seq, now_us);
     struct slice loc, hash;
+    struct digest digest;
+    uint64_t length;
     size_t loc_size;
+    bool is_hopeless = false;
+    enum status rc;
 
+    m->is_settled = false;
     if (DB_NEXT(&rows, &m->seq, &m->due_us, &m->tries, &loc, &hash,
                 &m->length)) {
         /* The row is lent only for a moment. */
@@ -640,19 +645,7 @@ next_due(struct content *c, int64_t now_us, struct content_missing *m,
         rows.rc =
             problem(why, STATUS_NOT_FOUND, "nothing is to be fetched now");
     }
-    return db_rows_end(&rows);
-}
-
-enum status
-content_missing(struct content *c, int64_t now_us, struct content_missing *m,
-                struct problem *why)
-{
-    struct digest digest;
-    uint64_t length;
-    bool is_hopeless = false;
-    enum status rc = next_due(c, now_us, m, why);
-
-    m->is_settled = false;
+    rc = db_rows_end(&rows);
     if (rc || !hash_find_sha256(m->hash, &digest))
         return rc;
     /* The bytes may have come for another entry. */

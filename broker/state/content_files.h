@@ -45,7 +45,7 @@ MUST_CHECK enum status arriving_add(struct arriving *arriving,
 
 /* Ends the file after the last byte: it is on the disk when this returns.
  * STATUS_INVALID: the bytes differ from what the source stated; `why` names the
- * hash or length ("sha-256 is 9f86..., the source told 60303..."). */
+ * hash or length ("sha-256 is 9f86..., the source announced 60303..."). */
 MUST_CHECK enum status arriving_end(struct arriving *arriving,
                                     struct problem *why);
 

@@ -184,26 +184,6 @@ take_spare(struct segments *s, const char *name)
 
 /* Writing */
 
-/* A number of blocks that the file has from its beginning: the disk is asked
- * for room once, and later syncs write the entries only. */
-static int
-make_segment(struct segments *s, const char *name)
-{
-    int fd = openat(s->dir_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
-                    S_IRUSR | S_IWUSR);
-
-    if (fd >= 0 && fallocate(fd, 0, 0, (off_t)SEGMENT_BYTES) &&
-        errno != EOPNOTSUPP && errno != ENOSYS) {
-        int error = errno;
-
-        close(fd);
-        unlinkat(s->dir_fd, name, 0);
-        errno = error;
-        return -1;
-    }
-    return fd;
-}
-
 static enum status
 begin_segment(struct segments *s, struct problem *why)
 {
@@ -216,10 +196,21 @@ begin_segment(struct segments *s, struct problem *why)
     file_close(&s->fd);
     name_segment(name, s->last + 1);
     fd = take_spare(s, name);
-    if (fd < 0)
-        fd = make_segment(s, name);
-    if (fd < 0)
-        return problem_errno(why, "cannot make the segment", name);
+    if (fd < 0) {
+        fd = openat(s->dir_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
+                    S_IRUSR | S_IWUSR);
+        if (fd < 0)
+            return problem_errno(why, "cannot make the segment", name);
+        /* The file has a number of blocks from its beginning: the disk is asked
+         * for room once, and later syncs write the entries only. */
+        if (fallocate(fd, 0, 0, (off_t)SEGMENT_BYTES) && errno != EOPNOTSUPP &&
+            errno != ENOSYS) {
+            rc = problem_errno(why, "cannot make the segment", name);
+            close(fd);
+            unlinkat(s->dir_fd, name, 0);
+            return rc;
+        }
+    }
     rc = file_sync_dir(s->dir_fd, why);
     if (!rc)
         rc = segments_add(s, s->last + 1, 0, why);

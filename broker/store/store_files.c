@@ -19,22 +19,6 @@ check_name(const char *name, struct problem *why)
 }
 
 static enum status
-read_lists(struct reading *r, const char *name, uint32_t set, uint64_t first,
-           struct problem *why)
-{
-    struct db_rows rows =
-        DB_SELECT(&r->db, NULL, why,
-                  "SELECT number FROM lists WHERE set_id = ? AND number >= ?"
-                  " AND filed ORDER BY number",
-                  set, first);
-    uint64_t number;
-
-    while (DB_NEXT(&rows, &number))
-        rows.rc = r->files->on_list(name, number, r->files->user, why);
-    return db_rows_end(&rows);
-}
-
-static enum status
 read_sets(struct reading *r, struct problem *why)
 {
     struct db_rows rows = DB_SELECT(
@@ -45,7 +29,8 @@ read_sets(struct reading *r, struct problem *why)
         " id, max(start_list, first_list) FROM sets ORDER BY name");
     char name[SET_NAME_MAX + 1], epoch[EPOCH_SIZE + 1];
     const struct store_files *files = r->files;
-    uint64_t last, first_list;
+    uint64_t last, first_list, number;
+    struct db_rows lists;
     uint32_t id;
 
     while (DB_NEXT(&rows, &name, &epoch, &last, &id, &first_list)) {
@@ -55,8 +40,15 @@ read_sets(struct reading *r, struct problem *why)
                               "it is damaged: the set %s has no epoch", name);
         if (!rows.rc && files->on_set)
             rows.rc = files->on_set(name, epoch, last, files->user, why);
-        if (!rows.rc && files->on_list)
-            rows.rc = read_lists(r, name, id, first_list, why);
+        if (!rows.rc && files->on_list) {
+            lists = DB_SELECT(&r->db, NULL, why,
+                              "SELECT number FROM lists WHERE set_id = ?"
+                              " AND number >= ? AND filed ORDER BY number",
+                              id, first_list);
+            while (DB_NEXT(&lists, &number))
+                lists.rc = files->on_list(name, number, files->user, why);
+            rows.rc = db_rows_end(&lists);
+        }
     }
     return db_rows_end(&rows);
 }
@@ -156,9 +148,10 @@ read_segment(const struct stored_batch *row, int segments, struct batch **batch,
         batch_append_in_place(b, row->size, &row->digest, why))
         return STATUS_GONE;
     if (!batch_is_genuine(b))
-        return problem(
-            why, STATUS_GONE, "the stored entries %llu to %llu are damaged",
-            (unsigned long long)b->first, (unsigned long long)b->last);
+        return problem(why, STATUS_GONE,
+                       "the stored entries %" PRIu64 " to %" PRIu64
+                       " are damaged",
+                       b->first, b->last);
     return STATUS_OK;
 }
 

@@ -151,14 +151,15 @@ read_entries(struct engine *engine, uint32_t set, uint64_t after,
     }
     if (rc == STATUS_AGAIN)
         rc = problem(why, STATUS_IO,
-                     "the segment of the entries after %llu is missing",
-                     (unsigned long long)after);
+                     "the segment of the entries after %" PRIu64 " is missing",
+                     after);
     /* Checks the batch before a reader gets it, and before a file keeps it for
      * ever. */
     if (!rc && b && !batch_is_genuine(b))
-        rc = problem(why, STATUS_IO,
-                     "the stored entries %llu to %llu are damaged",
-                     (unsigned long long)b->first, (unsigned long long)b->last);
+        rc =
+            problem(why, STATUS_IO,
+                    "the stored entries %" PRIu64 " to %" PRIu64 " are damaged",
+                    b->first, b->last);
     if (rc)
         batch_unref(b);
     else
