@@ -38,9 +38,9 @@ read_sets(struct reading *r, struct problem *why)
         if (!rows.rc && !*epoch)
             rows.rc = problem(why, STATUS_IO,
                               "it is damaged: the set %s has no epoch", name);
-        if (!rows.rc && files->on_set)
+        if (!rows.rc)
             rows.rc = files->on_set(name, epoch, last, files->user, why);
-        if (!rows.rc && files->on_list) {
+        if (!rows.rc) {
             lists = DB_SELECT(&r->db, NULL, why,
                               "SELECT number FROM lists WHERE set_id = ?"
                               " AND number >= ? AND filed ORDER BY number",
@@ -122,7 +122,7 @@ store_files_each(const char *path, const struct store_files *files,
         rc = store_files_are_shared(&r.db, &are_shared, why);
     if (!rc)
         rc = read_sets(&r, why);
-    if (!rc && files->on_generation)
+    if (!rc)
         rc = read_generations(&r, are_shared, why);
     db_close(&r.db);
     return rc == STATUS_INVALID ? problem_prefix(why, STATUS_IO, "%s: ", path)

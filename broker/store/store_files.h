@@ -9,14 +9,14 @@
 
 struct store_files {
     /* A set and its last entry; then its closed lists that have files and are
-     * retained, in order. Each may be NULL. */
+     * retained, in order. */
     enum status (*on_set)(const char *name, const char *epoch, uint64_t last,
                           void *user, struct problem *why);
     enum status (*on_list)(const char *name, uint64_t number, void *user,
                            struct problem *why);
 
     /* A generation, also of a removed set; `is_served`: it is current or
-     * archived, else it may be deleted soon. May be NULL. */
+     * archived, else it may be deleted soon. */
     enum status (*on_generation)(const char *name, enum generation_kind kind,
                                  uint64_t number, bool is_served, void *user,
                                  struct problem *why);
