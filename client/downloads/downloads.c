@@ -81,7 +81,7 @@ copy_link(struct download_job_link *to, struct slice url, struct slice hash,
     return to->url && to->hash;
 }
 
-/* True if a digest or a length tells whether the duplicate has the right
+/* True if a digest or a length shows whether the duplicate has the right
  * bytes. */
 static bool
 is_guarded(const struct want *want, const struct downloads_link *link)

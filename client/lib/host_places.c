@@ -123,8 +123,8 @@ count_place(struct host_place *place, int n)
         host->n_documents += (unsigned)n;
 }
 
-/* Milliseconds until a waiting request may begin, or be told of a long pause;
- * 0: now, -1: not before another one ends. */
+/* Milliseconds until a waiting request may begin, or end because of a long
+ * pause; 0: now, -1: not before another one ends. */
 static int64_t
 wait_ms(const struct host_places *places, const struct places_host *host,
         const struct host_place *place, int64_t now_ms)

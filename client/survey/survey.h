@@ -23,10 +23,11 @@
  * in SQLite's directory for temporary files. Neither is in memory, however long
  * the list is.
  *
- * Versions of a resource are told apart by lastmod, hash and length, as far as
- * both readings have them. A list without all three shows created and deleted
- * resources alone. Documents are told apart by their validators, else by a
- * digest of their bytes: one that has not changed costs neither XML nor SQL.
+ * Versions of a resource are distinguished by lastmod, hash and length, as far
+ * as both readings have them. A list without all three shows created and
+ * deleted resources alone. Documents are distinguished by their validators,
+ * else by a digest of their bytes: one that has not changed costs neither XML
+ * nor SQL.
  *
  * Thread: any, one at a time. One process at a time has the file.
  */
