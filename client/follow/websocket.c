@@ -32,7 +32,6 @@
 #include "client/lib/lws_loop.h"
 #include "proto/http/ws_frames.h"
 #include "proto/number.h"
-#include "proto/utf8.h"
 
 /* Most bytes of a refusal that are read. */
 #define REFUSAL_MAX 65536
@@ -275,17 +274,6 @@ is_standing(struct lws *wsi)
            info.tcpi_state == TCP_ESTABLISHED;
 }
 
-static int
-on_closed(struct websocket *w)
-{
-    if (is_standing(w->link.wsi))
-        return end_broken(w);
-    if (w->is_used)
-        return end_frames(w, LIVE_LOST, "the connection broke");
-    return end_frames(w, LIVE_UNFIT,
-                      "the connection broke behind the handshake");
-}
-
 /* Refusals */
 
 /* The end of the GET that asks for the reason: it counts if it was refused in
@@ -444,7 +432,11 @@ on_event(enum lws_callback_reasons what, void *in, size_t size, void *user)
     case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE:
         return on_farewell(w, in, size);
     case LWS_CALLBACK_CLIENT_CLOSED:
-        return on_closed(w);
+        if (is_standing(w->link.wsi))
+            return end_broken(w);
+        return end_frames(w, w->is_used ? LIVE_LOST : LIVE_UNFIT,
+                          "the connection broke%s",
+                          w->is_used ? "" : " behind the handshake");
     default:
         return 0;
     }

@@ -64,7 +64,12 @@ on_finish(void *user)
     }
 }
 
-/* A watched descriptor of libcurl. */
+/* A watched descriptor of libcurl, which has the same numbers for events. */
+_Static_assert(CURL_POLL_IN == READY_READ && CURL_CSELECT_IN == READY_READ &&
+                   CURL_POLL_OUT == READY_WRITE &&
+                   CURL_CSELECT_OUT == READY_WRITE,
+               "events of libcurl");
+
 struct socket {
     struct curl_loop *web;
     curl_socket_t fd;
@@ -76,9 +81,7 @@ on_socket_ready(int events, void *user)
 {
     struct socket *socket = user;
 
-    socket_action(socket->web, socket->fd,
-                  (events & READY_READ ? CURL_CSELECT_IN : 0) |
-                      (events & READY_WRITE ? CURL_CSELECT_OUT : 0));
+    socket_action(socket->web, socket->fd, events);
 }
 
 static int
@@ -117,9 +120,7 @@ on_socket(CURL *easy, curl_socket_t fd, int what, void *user, void *known)
         }
         curl_multi_assign(web->multi, fd, socket);
     }
-    descriptor_set(socket->descriptor,
-                   (what & CURL_POLL_IN ? READY_READ : 0) |
-                       (what & CURL_POLL_OUT ? READY_WRITE : 0));
+    descriptor_set(socket->descriptor, what);
     return 0;
 }
 
@@ -188,14 +189,6 @@ curl_loop_remove(struct curl_loop *web, struct curl_loop_transfer *transfer)
     transfer->is_under_way = false;
     list_remove(&transfer->lost);
     curl_multi_remove_handle(web->multi, transfer->easy);
-}
-
-void
-curl_loop_fini(struct curl_loop *web, struct curl_loop_transfer *transfer)
-{
-    curl_loop_remove(web, transfer);
-    curl_easy_cleanup(transfer->easy);
-    curl_slist_free_all(transfer->headers);
 }
 
 bool
@@ -339,19 +332,6 @@ on_connected(void *user, char *address, char *local, int port, int local_port)
                                            (const struct sockaddr *)&of)
                ? CURL_PREREQFUNC_OK
                : CURL_PREREQFUNC_ABORT;
-}
-
-const char *
-curl_loop_reason(struct curl_loop_transfer *transfer, CURLcode result,
-                 bool *is_refused)
-{
-    *is_refused =
-        transfer->check.refused[0] && (result == CURLE_COULDNT_CONNECT ||
-                                       result == CURLE_ABORTED_BY_CALLBACK);
-    if (*is_refused)
-        snprintf(transfer->error, CURL_ERROR_SIZE, "%s",
-                 address_policy_refused(&transfer->check).text);
-    return transfer->error[0] ? transfer->error : curl_easy_strerror(result);
 }
 
 const char *

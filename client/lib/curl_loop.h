@@ -29,7 +29,7 @@ struct curl_loop_transfer {
     curl_loop_done_fn *on_done;
     void *user;
 
-    /* Made by curl_loop_prepare */
+    /* Made by curl_loop_prepare; the owner frees it after curl_loop_remove */
     CURL *easy;
     struct curl_slist *headers; /* of the request, td_header, a token */
     unsigned token_version;     /* servers.h; 0: no token */
@@ -55,14 +55,6 @@ bool curl_loop_add(struct curl_loop *web, struct curl_loop_transfer *transfer);
 /* Ends a transfer without a callback. */
 void curl_loop_remove(struct curl_loop *web,
                       struct curl_loop_transfer *transfer);
-
-/* The same, and frees what curl_loop_prepare made. */
-void curl_loop_fini(struct curl_loop *web, struct curl_loop_transfer *transfer);
-
-/* Returns why a transfer ended with `result`; *is_refused: because it was
- * refused its address. Lent by the transfer. */
-const char *curl_loop_reason(struct curl_loop_transfer *transfer,
-                             CURLcode result, bool *is_refused);
 
 #define CURL_LOOP_SCHEME_SIZE 8
 #define CURL_LOOP_HOST_SIZE   512 /* names have 253 bytes */

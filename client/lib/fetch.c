@@ -449,7 +449,9 @@ fetch_free(struct fetch *f)
     if (!f)
         return;
     host_place_return(f->client->places, &f->place);
-    curl_loop_fini(f->client->web, &f->transfer);
+    curl_loop_remove(f->client->web, &f->transfer);
+    curl_easy_cleanup(f->transfer.easy);
+    curl_slist_free_all(f->transfer.headers);
     timer_free(f->hand_over);
     curl_slist_free_all(f->given);
     buf_fini(&f->answer.body);
@@ -499,14 +501,17 @@ hand_over(struct fetch *f)
 static enum status
 fail_curl(struct fetch *f, struct problem *why)
 {
-    bool is_refused;
-    const char *text = curl_loop_reason(&f->transfer, f->result, &is_refused);
+    const char *text = f->transfer.error[0] ? f->transfer.error
+                                            : curl_easy_strerror(f->result);
     const char *after = strstr(text, " after ");
     const char *rest = after ? after + 7 + strspn(after + 7, "0123456789") : "";
     bool has_time = !strncmp(rest, " ms:", 4);
 
-    if (is_refused)
-        return problem(why, STATUS_MALFORMED, "%s", text);
+    if (f->transfer.check.refused[0] &&
+        (f->result == CURLE_COULDNT_CONNECT ||
+         f->result == CURLE_ABORTED_BY_CALLBACK))
+        return problem(why, STATUS_MALFORMED, "%s",
+                       address_policy_refused(&f->transfer.check).text);
     /* The last two: where a redirect leads. */
     return problem(why,
                    f->result == CURLE_BAD_CONTENT_ENCODING ||

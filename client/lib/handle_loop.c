@@ -232,22 +232,20 @@ timer_stop(struct timer *timer)
     loop_clear_alarm(timer->loop, &timer->alarm);
 }
 
-/* Descriptors */
+/* Descriptors. libuv has the same numbers for events. */
+
+_Static_assert((int)UV_READABLE == READY_READ &&
+                   (int)UV_WRITABLE == READY_WRITE,
+               "events of libuv");
 
 static void
 on_ready(uv_poll_t *handle, int status, int events)
 {
     struct descriptor *descriptor = handle->data;
-    int ready = 0;
 
     /* Reports an error as both: the next read or write then meets it. */
-    if (status < 0)
-        ready = READY_READ | READY_WRITE;
-    if (events & UV_READABLE)
-        ready |= READY_READ;
-    if (events & UV_WRITABLE)
-        ready |= READY_WRITE;
-    descriptor->fn(ready, descriptor->user);
+    descriptor->fn(status < 0 ? READY_READ | READY_WRITE : events,
+                   descriptor->user);
 }
 
 struct descriptor *
@@ -268,11 +266,8 @@ descriptor_new(struct handle_loop *loop, int fd, descriptor_fn *fn, void *user)
 void
 descriptor_set(struct descriptor *descriptor, int events)
 {
-    int wanted = (events & READY_READ ? UV_READABLE : 0) |
-                 (events & READY_WRITE ? UV_WRITABLE : 0);
-
-    if (wanted)
-        uv_poll_start(&descriptor->uv, wanted, on_ready);
+    if (events)
+        uv_poll_start(&descriptor->uv, events, on_ready);
     else
         uv_poll_stop(&descriptor->uv);
 }
