@@ -117,28 +117,28 @@ client_for(const struct connection *c, enum client_kind kind)
     return kind == CLIENT_STREAMS && c->owner ? c->owner : c->client;
 }
 
-/* Counts the connection for its client as one of `kind`, once. */
-static enum status
-begin_count(struct connection *c, bool *is_counted, enum client_kind kind,
-            struct problem *why)
+enum status
+connection_count(struct connection *c, enum client_kind kind,
+                 struct problem *why)
 {
-    enum status rc = STATUS_OK;
+    bool is_early = kind == CLIENT_HALF_HEADS && c->is_proxied;
+    enum status rc;
 
-    if (is_operators(c))
+    if (is_operators(c) || is_early || (c->counted & 1u << kind))
         return STATUS_OK;
-    if (!*is_counted)
-        rc = clients_take(c->service->server->clients, client_for(c, kind),
-                          kind, 1, why);
-    *is_counted = !rc;
+    rc = clients_take(c->service->server->clients, client_for(c, kind), kind, 1,
+                      why);
+    if (!rc)
+        c->counted |= 1u << kind;
     return rc;
 }
 
 static void
-end_count(struct connection *c, bool *is_counted, enum client_kind kind)
+end_count(struct connection *c, enum client_kind kind)
 {
-    if (*is_counted)
+    if (c->counted & 1u << kind)
         clients_give(c->service->server->clients, client_for(c, kind), kind, 1);
-    *is_counted = false;
+    c->counted &= ~(1u << kind);
 }
 
 void
@@ -152,7 +152,7 @@ connection_enter(struct connection *c, const struct phase *phase,
                                  : &s->timed,
              &c->node);
     if (!phase->is_head)
-        end_count(c, &c->is_half, CLIENT_HALF_HEADS);
+        end_count(c, CLIENT_HALF_HEADS);
     c->phase = phase;
     c->deadline_us = deadline_us;
     c->is_spared = false;
@@ -210,19 +210,13 @@ feed_bytes(struct connection *c, struct slice bytes)
 }
 
 void
-connection_set_ready(struct connection *c)
-{
-    list_put(&c->service->ready, &c->ready);
-}
-
-void
 connection_read_on(struct connection *c)
 {
     if (connection_is_gone(c))
         return;
     socket_set_reading(&c->socket, true);
     if (c->in.data && !c->is_inside)
-        connection_set_ready(c);
+        list_put(&c->service->ready, &c->ready);
 }
 
 void
@@ -230,12 +224,6 @@ connection_proceed(struct connection *c)
 {
     if (c->in.data)
         feed_bytes(c, waiting_slice(&c->in));
-}
-
-bool
-connection_has_unread(const struct connection *c)
-{
-    return c->in.data || socket_has_unread(&c->socket);
 }
 
 /* Output */
@@ -399,26 +387,12 @@ on_ready(struct socket *socket, bool is_writable, bool is_readable)
 
 /* Clients */
 
-enum status
-connection_count_half(struct connection *c)
-{
-    if (c->is_proxied) /* its client is not known yet */
-        return STATUS_OK;
-    return begin_count(c, &c->is_half, CLIENT_HALF_HEADS, NULL);
-}
-
-enum status
-connection_count_stream(struct connection *c, struct problem *why)
-{
-    return begin_count(c, &c->is_streaming, CLIENT_STREAMS, why);
-}
-
 static void
 count_off(struct connection *c)
 {
-    end_count(c, &c->is_half, CLIENT_HALF_HEADS);
-    end_count(c, &c->is_streaming, CLIENT_STREAMS);
-    end_count(c, &c->is_counted, CLIENT_CONNECTIONS);
+    end_count(c, CLIENT_HALF_HEADS);
+    end_count(c, CLIENT_STREAMS);
+    end_count(c, CLIENT_CONNECTIONS);
     holding_end(&c->left);
     client_unref(c->client);
     c->client = NULL;
@@ -444,7 +418,7 @@ count_for(struct connection *c, int fd, const struct sockaddr *address,
     c->client = address->sa_family == AF_UNIX
                     ? client_of_user(clients, unix_socket_peer(fd))
                     : client_at(clients, address);
-    return begin_count(c, &c->is_counted, CLIENT_CONNECTIONS, why);
+    return connection_count(c, CLIENT_CONNECTIONS, why);
 }
 
 enum status
@@ -583,8 +557,9 @@ connection_new(struct service *service, int fd, const struct sockaddr *peer,
     if (!is_operators(c)) {
         c->is_proxied =
             trusted && networks_contain(networks_latest(trusted), peer);
-        is_counted = c->is_proxied || (!count_for(c, fd, peer, NULL) &&
-                                       !connection_count_half(c));
+        is_counted =
+            c->is_proxied || (!count_for(c, fd, peer, NULL) &&
+                              !connection_count(c, CLIENT_HALF_HEADS, NULL));
     }
     if (is_counted) {
         rc = find_descriptor(c, &fd);

@@ -103,9 +103,12 @@ struct waiting {
     uint32_t at, size, capacity;
 };
 
+_Static_assert(CLIENT_KINDS <= 32, "a bit for each");
+
 struct connection {
     struct list node;  /* service->heads, ->timed or ->untimed */
-    struct list ready; /* in service->ready, or not */
+    struct list ready; /* in service->ready: the loop calls stream_proceed or
+                          connection_proceed in this turn; or not */
     struct socket socket;
     struct service *service;
     struct client *client; /* the client that it counts for; NULL: none */
@@ -125,9 +128,7 @@ struct connection {
     bool is_awaiting_room;
     enum listener_kind listener; /* the one that accepted it */
     bool is_proxied;             /* by a trusted proxy */
-    bool is_counted;             /* as a connection of its client */
-    bool is_half;                /* as a half head */
-    bool is_streaming;           /* as a stream */
+    unsigned counted;            /* as which of enum client_kind, as bits */
     bool is_widened;             /* see connection_widen */
     int64_t deadline_us;
     int64_t measured_us; /* when `moved` was noted; 0: begin again */
@@ -181,10 +182,12 @@ void connection_set_owner(struct connection *c, struct client *owner);
 void connection_set_authority(struct connection *c,
                               struct authority *authority);
 
-/* Counts it as a half head, or as a stream. STATUS_LIMITED. */
-MUST_CHECK enum status connection_count_half(struct connection *c);
-MUST_CHECK enum status connection_count_stream(struct connection *c,
-                                               struct problem *why);
+/* Counts it for its client as one of `kind`, once: as a connection, a half head
+ * or a stream. The client of a half head from a proxy is not known yet, so that
+ * does not count. STATUS_LIMITED. */
+MUST_CHECK enum status connection_count(struct connection *c,
+                                        enum client_kind kind,
+                                        struct problem *why);
 
 /* `deadline_us` is on the steady clock; 0: none. */
 void connection_enter(struct connection *c, const struct phase *phase,
@@ -211,9 +214,6 @@ void connection_kill(struct connection *c);
 /* Reads again, waiting bytes first: in this turn of the loop, but not within
  * this call. */
 void connection_read_on(struct connection *c);
-
-/* Makes the loop call stream_proceed or connection_proceed, in the same way. */
-void connection_set_ready(struct connection *c);
 
 /* Writes bytes unchanged, and keeps those that the socket does not take. false:
  * the connection is dead, and killed. */
@@ -255,10 +255,7 @@ void connection_await_room(struct connection *c);
  * bytes may be lost. */
 void connection_linger(struct connection *c);
 
-/* True if the client has sent bytes that were not read yet. */
-bool connection_has_unread(const struct connection *c);
-
-/* Reads the waiting bytes, after connection_set_ready. */
+/* Reads the waiting bytes of a connection that was in service->ready. */
 void connection_proceed(struct connection *c);
 
 /* Once a second, and now and then without a deadline: counts the bytes in the

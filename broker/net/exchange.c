@@ -249,7 +249,7 @@ take_head(struct connection *c, struct slice bytes)
 
         if (c->deadline_us > by_us)
             c->deadline_us = by_us;
-        if (connection_count_half(c))
+        if (connection_count(c, CLIENT_HALF_HEADS, NULL))
             connection_kill(c);
         return 0;
     }

@@ -336,7 +336,7 @@ finish_answer(struct connection *c)
         connection_restart(c);
     } else if (!socket_say_end(&c->socket)) {
         connection_await_room(c);
-    } else if (is_coming || connection_has_unread(c) ||
+    } else if (is_coming || c->in.data || socket_has_unread(&c->socket) ||
                tcp_left(c->socket.fd) > 0) {
         c->request = NULL;
         request_free(rq);

@@ -97,7 +97,7 @@ struct service {
     struct list heads;
     struct list timed;
     struct list untimed;
-    struct list ready; /* connections: connection_set_ready */
+    struct list ready; /* connections that go on in this turn */
 
     /* Connections that the end waits for: connection_set_busy. */
     unsigned n_busy;

@@ -103,7 +103,7 @@ begin_stream(struct request *rq, const struct stream_handlers *handlers,
     struct problem why = {""};
     struct stream *stream;
 
-    if (connection_count_stream(c, &why)) {
+    if (connection_count(c, CLIENT_STREAMS, &why)) {
         request_answer_problem(rq, 429, &why);
         handlers->on_gone(NULL, user);
         return NULL;
@@ -199,7 +199,7 @@ void
 stream_begin(struct connection *c)
 {
     if (c->stream->is_long)
-        connection_set_ready(c);
+        list_put(&c->service->ready, &c->ready);
     else
         open_stream(c);
 }
