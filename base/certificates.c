@@ -8,7 +8,29 @@
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 
-#include "base/openssl.h"
+const char *
+openssl_reason(void)
+{
+    unsigned long code = ERR_get_error();
+    const char *text = ERR_SYSTEM_ERROR(code)
+                           ? strerror(ERR_GET_REASON(code)) /* no such file */
+                       : code ? ERR_reason_error_string(code)
+                              : NULL;
+
+    ERR_clear_error();
+    return text ? text : "OpenSSL does not say why";
+}
+
+int
+openssl_no_password(char *to, int size, int is_writing, void *is_asked)
+{
+    (void)to;
+    (void)size;
+    (void)is_writing;
+    if (is_asked)
+        *(bool *)is_asked = true;
+    return -1;
+}
 
 FILE *
 certificates_open_file(const char *path, const char *what, struct problem *why)
@@ -23,50 +45,45 @@ certificates_open_file(const char *path, const char *what, struct problem *why)
     return file;
 }
 
-static enum status
-read_all(struct stack_st_X509 *all, FILE *file, const char *path,
-         struct problem *why)
-{
-    X509 *next = NULL;
-    unsigned long end;
-    int n;
-
-    ERR_clear_error();
-    while ((next = PEM_read_X509_AUX(file, NULL, openssl_no_password, NULL))) {
-        /* Computes what OpenSSL else stores at the first use: several threads
-         * may then use the certificate. */
-        (void)X509_check_purpose(next, -1, 0);
-        if (!sk_X509_push(all, next)) {
-            X509_free(next);
-            return problem_memory(why);
-        }
-        ERR_clear_error();
-    }
-    n = sk_X509_num(all);
-    end = ERR_peek_last_error();
-    if (ERR_GET_LIB(end) == ERR_LIB_PEM &&
-        ERR_GET_REASON(end) == PEM_R_NO_START_LINE)
-        return n ? STATUS_OK
-                 : problem(why, STATUS_IO, "%s: there is no certificate in it",
-                           path);
-    return n ? problem(why, STATUS_IO, "%s: certificate %d of it is broken: %s",
-                       path, n + 1, openssl_reason())
-             : problem(why, STATUS_IO, "%s: not a certificate: %s", path,
-                       openssl_reason());
-}
-
 enum status
 certificates_read(struct stack_st_X509 **all, const char *path,
                   const char *what, struct problem *why)
 {
     FILE *file = certificates_open_file(path, what, why);
-    enum status rc;
+    enum status rc = STATUS_OK;
+    X509 *next = NULL;
+    unsigned long end;
+    bool is_end;
+    int n;
 
     *all = NULL;
     if (!file)
         return STATUS_IO;
     *all = sk_X509_new_null();
-    rc = *all ? read_all(*all, file, path, why) : problem_memory(why);
+    ERR_clear_error();
+    while (!rc &&
+           (next = PEM_read_X509_AUX(file, NULL, openssl_no_password, NULL))) {
+        /* Computes what OpenSSL else stores at the first use: several threads
+         * may then use the certificate. */
+        (void)X509_check_purpose(next, -1, 0);
+        if (!*all || !sk_X509_push(*all, next)) {
+            X509_free(next);
+            rc = problem_memory(why);
+        }
+        ERR_clear_error();
+    }
+    n = sk_X509_num(*all);
+    end = ERR_peek_last_error();
+    is_end = ERR_GET_LIB(end) == ERR_LIB_PEM &&
+             ERR_GET_REASON(end) == PEM_R_NO_START_LINE;
+    if (!rc && !is_end && n > 0)
+        rc = problem(why, STATUS_IO, "%s: certificate %d of it is broken: %s",
+                     path, n + 1, openssl_reason());
+    else if (!rc && !is_end)
+        rc = problem(why, STATUS_IO, "%s: not a certificate: %s", path,
+                     openssl_reason());
+    else if (!rc && n <= 0)
+        rc = problem(why, STATUS_IO, "%s: there is no certificate in it", path);
     ERR_clear_error();
     fclose(file);
     if (rc) {

@@ -134,39 +134,29 @@ node_hash(struct jwt_verifier *v, const struct digest *hash)
                     (struct slice){(const char *)hash->bytes, DIGEST_SIZE});
 }
 
-/* Returns a reference. Under the lock. */
-static struct principal *
-find_verified(struct jwt_verifier *v, const struct digest *hash, int64_t now_us)
-{
-    struct verified *token;
-
-    map_each_same (token, &v->tokens, node_hash(v, hash), node) {
-        if (!digest_is_equal(&token->hash, hash))
-            continue;
-        if (principal_is_over(token->principal, now_us)) {
-            forget(v, token);
-            return NULL;
-        }
-        list_remove(&token->used);
-        list_prepend(&v->used, &token->used);
-        return principal_ref(token->principal);
-    }
-    return NULL;
-}
-
 /* Returns the principal of a token that a thread has entered before. Else
  * enters `jwt`; NULL: returns NULL. */
 static struct principal *
 look_up(struct jwt_verifier *v, const struct digest *hash,
         const struct jwt *jwt, int64_t now_us)
 {
-    struct principal *found;
+    struct principal *found = NULL;
+    struct verified *token = NULL, *one;
 
     pthread_mutex_lock(&v->mutex);
-    found = find_verified(v, hash, now_us);
+    map_each_same (one, &v->tokens, node_hash(v, hash), node) {
+        if (digest_is_equal(&one->hash, hash))
+            token = one;
+    }
+    if (token && principal_is_over(token->principal, now_us)) {
+        forget(v, token);
+    } else if (token) {
+        list_remove(&token->used);
+        list_prepend(&v->used, &token->used);
+        found = principal_ref(token->principal);
+    }
     if (!found && jwt) {
-        struct verified *token = memory_new(1, sizeof(*token));
-
+        token = memory_new(1, sizeof(*token));
         /* Forgets the token that was not used for longest. Those in use, at
          * most as many as there are connections and subscriptions, move to the
          * front. */

@@ -17,8 +17,8 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
+#include "base/certificates.h"
 #include "base/clock.h"
-#include "base/openssl.h"
 #include "broker/base/authorities.h"
 #include "broker/base/diag.h"
 #include "broker/calls/caller_state.h"

@@ -7,7 +7,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
-#include "base/openssl.h"
+#include "base/certificates.h"
 #include "broker/base/authorities.h"
 #include "broker/mqtt/mqtt_client.h"
 

@@ -9,7 +9,6 @@
 #include <openssl/ssl.h>
 
 #include "base/certificates.h"
-#include "base/openssl.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/net/server.h"

@@ -9,7 +9,7 @@
  */
 #include "client/lib/curl_loop.h"
 
-#include "base/openssl.h"
+#include "base/certificates.h"
 
 /* Connections that are kept open for the next request. */
 #define CONNECTIONS_KEPT 64L

@@ -36,9 +36,9 @@
 
 #include <openssl/x509v3.h>
 
+#include "base/certificates.h"
 #include "base/inflater.h"
 #include "base/loop.h"
-#include "base/openssl.h"
 
 /* Milliseconds to connect to an address, if there is another one. */
 #define ADDRESS_MS 4000

@@ -4,7 +4,7 @@
 #include "client/lib/servers.h"
 
 #include "base/array.h"
-#include "base/openssl.h"
+#include "base/certificates.h"
 #include "proto/http/websub.h"
 
 void
