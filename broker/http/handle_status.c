@@ -72,32 +72,6 @@ reasons_of(struct http *http, const struct log_health *health,
     return n;
 }
 
-/* Answers 503, to a stranger (`n` is 0) without a reason: the detail has all
- * reasons, the member `reasons` each
- * separately. */
-static void
-answer_unready(struct request *rq, const struct problem *reasons, size_t n)
-{
-    struct problem why = {"not ready"};
-    struct buf members;
-
-    buf_init(&members, 4096);
-    BUF_ADD(&members, ",\"reasons\":[");
-    for (size_t i = 0; i < n; i++) {
-        struct problem before = why;
-
-        problem_set(&why, "%s%s %s", before.text, i ? ";" : ":",
-                    reasons[i].text);
-        if (i)
-            BUF_ADD(&members, ",");
-        json_text(&members, slice_of(reasons[i].text));
-    }
-    buf_add(&members, "]", 2); /* terminated */
-    request_answer_problem_with(rq, 503, &why, NULL,
-                                members.failed ? NULL : members.data);
-    buf_fini(&members);
-}
-
 /* A line for the clock, one for each reason, and for each bridge two of a
  * problem's size. */
 #define READY_MAX ((size_t)1 << 16)
@@ -127,7 +101,25 @@ handle_ready_get(struct http *http, struct request *rq,
     log_copy(registry_log(http->registry), &copy);
     n = reasons_of(http, &health, &copy, is_for_reads, reasons);
     if (n > 0 && !is_for_reads) {
-        answer_unready(rq, reasons, is_known ? n : 0);
+        /* 503, to a stranger without a reason: the detail has all reasons, the
+         * member `reasons` each separately. */
+        struct problem all = {"not ready"};
+
+        buf_init(&text, 4096);
+        BUF_ADD(&text, ",\"reasons\":[");
+        for (size_t i = 0; is_known && i < n; i++) {
+            struct problem before = all;
+
+            problem_set(&all, "%s%s %s", before.text, i ? ";" : ":",
+                        reasons[i].text);
+            if (i)
+                BUF_ADD(&text, ",");
+            json_text(&text, slice_of(reasons[i].text));
+        }
+        buf_add(&text, "]", 2); /* terminated */
+        request_answer_problem_with(rq, 503, &all, NULL,
+                                    text.failed ? NULL : text.data);
+        buf_fini(&text);
         return STATUS_OK;
     }
     buf_init(&text, READY_MAX);

@@ -101,16 +101,6 @@ check_kind(struct request *rq)
     return false;
 }
 
-/* HEAD: the head of the answer alone. */
-static void
-answer_head(struct request *rq)
-{
-    struct response r;
-
-    eventsource_head(&r);
-    request_answer(rq, &r);
-}
-
 enum status
 handle_stream_get(struct http *http, struct request *rq,
                   const struct route_target *target, struct problem *why)
@@ -135,7 +125,8 @@ handle_stream_get(struct http *http, struct request *rq,
         rc = read_wish(rq, &target->head, &wish, why);
     if (!rc && request_method(rq) == METHOD_HEAD) {
         filters_leave(wish.filter);
-        answer_head(rq);
+        eventsource_head(&r); /* the head of the answer alone */
+        request_answer(rq, &r);
     } else if (!rc) {
         rc = push_accept(http->push, rq, &wish, why);
     }
@@ -167,6 +158,7 @@ start_many(struct http *http, struct request *rq, struct principal *principal,
     struct follow_request follow = {.n = 0};
     struct push_wish wish = {.follow = &follow, .principal = principal};
     bool is_head = request_method(rq) == METHOD_HEAD;
+    struct response r;
     struct filter filter;
     enum status rc =
         json.size > 0 ? follow_request_json(&follow, json, why) : STATUS_OK;
@@ -180,8 +172,10 @@ start_many(struct http *http, struct request *rq, struct principal *principal,
         follow_request_resume(&follow, last_id);
     if (!rc)
         rc = filter_read(&filter, request_query(rq), why);
-    if (!rc && is_head)
-        answer_head(rq);
+    if (!rc && is_head) {
+        eventsource_head(&r);
+        request_answer(rq, &r);
+    }
     if (!rc && !is_head)
         rc = filters_enter(registry_filters(http->registry), &filter,
                            request_client(rq), &wish.filter, why);

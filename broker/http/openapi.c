@@ -373,15 +373,6 @@ write_methods(struct buf *to, struct operation op)
     write_operation(to, &op, "HEAD");
 }
 
-static bool
-is_first_of_path(size_t row)
-{
-    for (size_t i = 0; i < row; i++)
-        if (!strcmp(route_table[i].path, route_table[row].path))
-            return false;
-    return true;
-}
-
 static void
 write_paths(struct buf *to)
 {
@@ -390,9 +381,13 @@ write_paths(struct buf *to)
 
     BUF_ADD(to, "\"paths\":{");
     for (size_t first = 0; first < route_table_size; first++) {
-        if (!is_first_of_path(first))
-            continue;
+        bool is_first = true;
+
         path = route_table[first].path;
+        for (size_t i = 0; i < first; i++)
+            is_first &= strcmp(route_table[i].path, path) != 0;
+        if (!is_first)
+            continue;
         between = "";
         buf_add_format(to, "%s\n \"%s\":{", first ? "," : "", path);
         for (size_t i = first; i < route_table_size; i++) {

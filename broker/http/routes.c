@@ -79,21 +79,6 @@ media_type_of(struct request *rq)
     return slice_trimmed(slice_take(&type, ';'));
 }
 
-static bool
-names_type(const char *types, struct slice type)
-{
-    struct slice rest = slice_of(types);
-
-    while (rest.size) {
-        struct slice one = slice_trimmed(slice_take(&rest, ','));
-
-        if (one.size == type.size &&
-            !strncasecmp(one.data, type.data, one.size))
-            return true;
-    }
-    return false;
-}
-
 /* Finds the row's body with the media type of the request; NULL: the route does
  * not accept it. */
 static const struct route_body *
@@ -104,9 +89,18 @@ find_body(const struct route *route, struct request *rq)
 
     if (!body->types || (body->is_optional && !request_has_body(rq)))
         return body;
-    for (size_t i = 0; i < ROUTE_BODIES && body[i].types; i++)
-        if (!strcmp(body[i].types, "any") || names_type(body[i].types, type))
+    for (size_t i = 0; i < ROUTE_BODIES && body[i].types; i++) {
+        struct slice rest = slice_of(body[i].types), one;
+        bool is_read = slice_is(rest, "any");
+
+        while (!is_read && rest.size) {
+            one = slice_trimmed(slice_take(&rest, ','));
+            is_read = one.size == type.size &&
+                      !strncasecmp(one.data, type.data, one.size);
+        }
+        if (is_read)
             return &body[i];
+    }
     return NULL;
 }
 

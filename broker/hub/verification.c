@@ -389,24 +389,13 @@ check_callback(struct hub *hub, struct command *command, struct client *client,
     return rc;
 }
 
-/* The lease that the hub grants (W-070, W-071, R-300). */
-static int64_t
-grant_lease(const struct config *config, uint64_t asked_s)
-{
-    uint64_t max_s = (uint64_t)config->hub_lease_max_us / 1000000;
-    uint64_t min_s = (uint64_t)config->hub_lease_min_us / 1000000;
-
-    return asked_s == 0       ? config->hub_lease_default_us
-           : asked_s >= max_s ? config->hub_lease_max_us
-           : asked_s <= min_s ? config->hub_lease_min_us
-                              : (int64_t)asked_s * 1000000;
-}
-
 /* Of terms that have their owner. */
 static enum status
 make_terms(struct hub *hub, const struct command *command,
            const struct topic *topic, struct terms *terms, struct problem *why)
 {
+    const struct config *config = hub->config;
+    uint64_t asked_s = command->request.lease_s;
     struct slice secret = command->request.secret;
     struct slice filter = filter_text(&command->filter);
 
@@ -416,7 +405,15 @@ make_terms(struct hub *hub, const struct command *command,
     if (secret.size > WEBSUB_SECRET_MAX)
         return problem(why, STATUS_INVALID, "hub.secret: at most %d bytes",
                        WEBSUB_SECRET_MAX);
-    terms->lease_us = grant_lease(hub->config, command->request.lease_s);
+    /* The lease that the hub grants (W-070, W-071, R-300). */
+    if (asked_s == 0)
+        terms->lease_us = config->hub_lease_default_us;
+    else if (asked_s >= (uint64_t)config->hub_lease_max_us / 1000000)
+        terms->lease_us = config->hub_lease_max_us;
+    else if (asked_s <= (uint64_t)config->hub_lease_min_us / 1000000)
+        terms->lease_us = config->hub_lease_min_us;
+    else
+        terms->lease_us = (int64_t)asked_s * 1000000;
     terms->secret_size = secret.size;
     if (secret.size > 0)
         memcpy(terms->secret, secret.data, secret.size);
