@@ -76,15 +76,6 @@ bridge_rights_include(const struct bridge_rights *r, const struct set *set)
            principal_sees(r->principal, slice_of(set->name), is_private);
 }
 
-static enum status
-forbid(const struct bridge_rights *r, enum right right, struct slice name,
-       struct problem *why)
-{
-    return problem(why, STATUS_FORBIDDEN,
-                   "the token \"%s\" has no right to %s \"%s\"", r->config->as,
-                   rights_word(right), problem_quote(name).text);
-}
-
 /* As the routes of HTTP do: everyone may do nothing to a private set, and a
  * post may make a missing one. */
 enum status
@@ -93,6 +84,7 @@ bridge_rights_check_post(struct bridge_rights *r, struct slice name,
 {
     const struct rights *rights;
     const struct set *set;
+    bool may_publish;
 
     if (is_operators(r))
         return STATUS_OK;
@@ -101,11 +93,14 @@ bridge_rights_check_post(struct bridge_rights *r, struct slice name,
         return problem(why, STATUS_STOPPED, "%s", r->why.text);
     rights = &r->principal->rights;
     set = registry_find(r->registry, name, NULL);
-    if (!rights_include(rights, RIGHT_PUBLISH, name) ||
-        (set && set_is_private(set) && r->principal->is_everyone))
-        return forbid(r, RIGHT_PUBLISH, name, why);
-    if (!set && !rights_include(rights, RIGHT_MANAGE, name))
-        return forbid(r, RIGHT_MANAGE, name, why);
+    may_publish = rights_include(rights, RIGHT_PUBLISH, name) &&
+                  !(set && set_is_private(set) && r->principal->is_everyone);
+    if (!may_publish || (!set && !rights_include(rights, RIGHT_MANAGE, name)))
+        return problem(why, STATUS_FORBIDDEN,
+                       "the token \"%s\" has no right to %s \"%s\"",
+                       r->config->as,
+                       rights_word(may_publish ? RIGHT_MANAGE : RIGHT_PUBLISH),
+                       problem_quote(name).text);
     bridge_rights_use(r);
     return STATUS_OK;
 }

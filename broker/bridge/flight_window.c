@@ -9,22 +9,14 @@ flight_window_init(struct flight_window *w, unsigned inflight)
     w->max = inflight;
 }
 
-static void
-free_all(struct list *flights)
-{
-    struct list *after;
-    struct flight *flight;
-
-    list_each (flight, after, flights, node)
-        free(flight);
-    list_init(flights);
-}
-
 void
 flight_window_fini(struct flight_window *w)
 {
-    free_all(&w->others);
-    free_all(&w->unused);
+    struct flight *flight;
+
+    list_move(&w->unused, &w->others);
+    list_drain (flight, &w->unused, node)
+        free(flight);
     map_fini(&w->by_mid);
 }
 

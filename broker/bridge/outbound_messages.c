@@ -437,28 +437,6 @@ flights_publish(struct outbound *out, const struct mqtt_message *message,
     return STATUS_OK;
 }
 
-static enum status
-publish_message(struct outbound *out, const struct outbound_message *made,
-                struct problem *why)
-{
-    struct lane *lane = made->flight->lane;
-    struct envelope e;
-    enum status rc;
-    int reason;
-
-    write_envelope(&e, lane, made);
-    e.message.payload =
-        (struct slice){out->turn.payloads.data + made->offset, made->size};
-    rc = flights_publish(out, &e.message, made->flight, &reason, why);
-    if (rc)
-        return rc;
-    out->turns_of_positions++;
-    outbound_count(&out->counts.published, METRIC_MQTT_PUBLISHED, 1);
-    if (reason != FLIGHT_UNACKNOWLEDGED)
-        flights_acknowledged(out, made->flight, reason);
-    return STATUS_OK;
-}
-
 /* A message could not be published: its lane makes it again. *is_over: no other
  * message can be published, either. */
 static void
@@ -499,17 +477,28 @@ flights_send(struct outbound *out)
     for (size_t i = 0; i < out->turn.n_made; i++) {
         struct outbound_message *made = &out->turn.made[i];
         struct lane *lane = made->flight->lane;
+        struct envelope e;
         enum status rc;
+        int reason;
 
-        if (lane && !is_over) {
-            rc = publish_message(out, made, &why);
-            if (rc)
-                fail_message(lane, rc, &why, &is_over);
+        if (!lane || is_over) {
+            if (lane)
+                lane_rewind(lane);
+            flight_window_release(&out->window, made->flight);
             continue;
         }
-        if (lane)
-            lane_rewind(lane);
-        flight_window_release(&out->window, made->flight);
+        write_envelope(&e, lane, made);
+        e.message.payload =
+            (struct slice){out->turn.payloads.data + made->offset, made->size};
+        rc = flights_publish(out, &e.message, made->flight, &reason, &why);
+        if (rc) {
+            fail_message(lane, rc, &why, &is_over);
+            continue;
+        }
+        out->turns_of_positions++;
+        outbound_count(&out->counts.published, METRIC_MQTT_PUBLISHED, 1);
+        if (reason != FLIGHT_UNACKNOWLEDGED)
+            flights_acknowledged(out, made->flight, reason);
     }
     out->turn.n_made = 0;
 }

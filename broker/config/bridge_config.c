@@ -13,16 +13,18 @@
 
 /* The address of an MQTT broker */
 
-/* Reads a name, or an address in brackets; returns its end, NULL: neither. All
- * its characters are safe in any document. */
+/* Reads a name, or an address in brackets, and ":PORT", if there is one;
+ * returns the end, NULL: neither. All characters of the host are safe in any
+ * document. */
 static const char *
-read_host(const char *text, char *host, size_t room)
+read_host(const char *text, char *host, size_t room, unsigned *port)
 {
     static const char in_name[] = "abcdefghijklmnopqrstuvwxyz"
                                   "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
     bool is_address = *text == '[';
-    const char *from = text + is_address;
+    const char *from = text + is_address, *end;
     size_t size = is_address ? strcspn(from, "]") : strspn(from, in_name);
+    size_t digits;
     struct in6_addr address;
 
     if (size == 0 || size >= room || (is_address && !from[size]))
@@ -31,22 +33,14 @@ read_host(const char *text, char *host, size_t room)
     host[size] = '\0';
     if (is_address && inet_pton(AF_INET6, host, &address) != 1)
         return NULL;
-    return from + size + is_address;
-}
-
-/* Reads ":PORT", if there is one; returns its end. */
-static const char *
-read_port(const char *text, unsigned *port)
-{
-    size_t digits;
-
-    if (*text != ':')
-        return text;
-    digits = strspn(text + 1, "0123456789");
+    end = from + size + is_address;
+    if (*end != ':')
+        return end;
+    digits = strspn(end + 1, "0123456789");
     if (digits == 0 || digits > 5)
         return NULL;
-    *port = (unsigned)strtoul(text + 1, NULL, 10);
-    return *port > 0 && *port <= UINT16_MAX ? text + 1 + digits : NULL;
+    *port = (unsigned)strtoul(end + 1, NULL, 10);
+    return *port > 0 && *port <= UINT16_MAX ? end + 1 + digits : NULL;
 }
 
 enum status
@@ -86,8 +80,7 @@ bridge_read_url(struct bridge_config *bridge, const char *text,
                        sizeof(bridge->url) - 1);
 
     bridge->port = bridge->is_tls ? PORT_TLS : PORT;
-    end = read_host(host, bridge->host, sizeof(bridge->host));
-    end = end ? read_port(end, &bridge->port) : NULL;
+    end = read_host(host, bridge->host, sizeof(bridge->host), &bridge->port);
     if (!end || end != text + size)
         return problem(why, STATUS_INVALID,
                        "\"%s\" has something else than HOST or HOST:PORT "
