@@ -32,27 +32,6 @@ days_of(int year, int month, int day)
     return (int64_t)era * 146097 + day_of_era - 719468;
 }
 
-/* The way back, from the days since 0000-01-01. */
-static void
-date_of(unsigned days, unsigned *year, unsigned *month, unsigned *day)
-{
-    /* 0000-01-01 lies in the era before: one era, less the 60 days up to
-     * March, is added, and the era is taken away again. */
-    unsigned since = days + 146097 - 60;
-    unsigned era = since / 146097;
-    unsigned day_of_era = since % 146097;
-    unsigned year_of_era = (day_of_era - day_of_era / 1460 +
-                            day_of_era / 36524 - day_of_era / 146096) /
-                           365;
-    unsigned day_of_year =
-        day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    unsigned m = (5 * day_of_year + 2) / 153;
-
-    *day = day_of_year - (153 * m + 2) / 5 + 1;
-    *month = m < 10 ? m + 3 : m - 9;
-    *year = year_of_era + era * 400 - 400 + (*month <= 2);
-}
-
 static inline void
 put_number(char *to, unsigned number)
 {
@@ -67,16 +46,26 @@ write_second(char *to, int64_t us)
 {
     uint64_t since = (uint64_t)(us - YEAR_0000_US);
     unsigned seconds = (unsigned)(since / SECOND_US % DAY_S);
-    unsigned year;
-    unsigned month;
-    unsigned day;
+    /* The way back from days_of: 0000-01-01 lies in the era before. One era,
+     * less the 60 days up to March, is added, and the era is taken away again.
+     */
+    unsigned days = (unsigned)(since / SECOND_US / DAY_S) + 146097 - 60;
+    unsigned era = days / 146097;
+    unsigned day_of_era = days % 146097;
+    unsigned year_of_era = (day_of_era - day_of_era / 1460 +
+                            day_of_era / 36524 - day_of_era / 146096) /
+                           365;
+    unsigned day_of_year =
+        day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    unsigned m = (5 * day_of_year + 2) / 153;
+    unsigned month = m < 10 ? m + 3 : m - 9;
+    unsigned year = year_of_era + era * 400 - 400 + (month <= 2);
 
-    date_of((unsigned)(since / SECOND_US / DAY_S), &year, &month, &day);
     memcpy(to, "0000-00-00T00:00:00Z", WHOLE_SECOND_SIZE);
     put_number(to, year / 100);
     put_number(to + 2, year % 100);
     put_number(to + 5, month);
-    put_number(to + 8, day);
+    put_number(to + 8, day_of_year - (153 * m + 2) / 5 + 1);
     put_number(to + 11, seconds / 3600);
     put_number(to + 14, seconds / 60 % 60);
     put_number(to + 17, seconds % 60);

@@ -5,20 +5,6 @@
 #include "proto/uri.h"
 #include "proto/utf8.h"
 
-static bool
-is_utf8(struct slice text)
-{
-    while (text.size > 0) {
-        uint32_t c;
-        size_t size = utf8_read(text.data, text.size, &c);
-
-        if (size == 0)
-            return false;
-        slice_skip(&text, size);
-    }
-    return true;
-}
-
 /* Decodes in place: `raw` lies in the form's own bytes, `name`, which the
  * problem quotes, does not lie in `raw`. */
 static enum status
@@ -27,15 +13,22 @@ decode_value(struct slice raw, struct slice name, struct slice *to,
 {
     char *start = (char *)(uintptr_t)raw.data;
     long size = uri_decode(raw, start);
+    struct slice rest;
+    uint32_t c;
 
     if (size < 0)
         return problem(why, STATUS_MALFORMED,
                        "form: a bad escape or a NUL in \"%s\"",
                        problem_quote(name).text);
-    *to = (struct slice){start, (size_t)size};
-    if (!is_utf8(*to))
-        return problem(why, STATUS_MALFORMED, "form: no UTF-8 in \"%s\"",
-                       problem_quote(name).text);
+    *to = rest = (struct slice){start, (size_t)size};
+    while (rest.size > 0) {
+        size_t n = utf8_read(rest.data, rest.size, &c);
+
+        if (n == 0)
+            return problem(why, STATUS_MALFORMED, "form: no UTF-8 in \"%s\"",
+                           problem_quote(name).text);
+        slice_skip(&rest, n);
+    }
     return STATUS_OK;
 }
 

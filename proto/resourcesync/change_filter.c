@@ -111,16 +111,6 @@ is_plain(char c)
     return ascii_is_alnum(c) || (c && strchr("-._~!$'()*,:@/?=", c));
 }
 
-static size_t
-encoded_size(struct slice value)
-{
-    size_t size = 0;
-
-    for (size_t i = 0; i < value.size; i++)
-        size += is_plain(value.data[i]) ? 1 : 3;
-    return size;
-}
-
 static struct slice
 raw_of(const struct filter *f, const struct filter_value *value)
 {
@@ -152,7 +142,9 @@ filter_add(struct filter *f, struct slice name, struct slice value,
 
     kind = (size_t)(row - rows);
     v = f->values[kind];
-    size = name.size + 2 + encoded_size(value); /* "NAME=VALUE&" */
+    size = name.size + 2; /* "NAME=VALUE&" */
+    for (size_t i = 0; i < value.size; i++)
+        size += is_plain(value.data[i]) ? 1 : 3;
     if (f->encoded_size + size > FILTER_TEXT_MAX)
         return problem(why, STATUS_MALFORMED,
                        "%s: more than %d bytes of filters, percent-encoded",

@@ -410,26 +410,10 @@ unescape_text(struct entry *entry, struct slice escaped, struct slice *text)
     return STATUS_OK;
 }
 
-/* Returns the namespace of a prefix, which fragment_write declares in front of
- * the first attribute that has it; empty: it is not declared. */
-static struct slice
-find_namespace(const struct element *e, struct slice prefix)
-{
-    const struct attribute *earlier = *e->attributes.first;
-
-    if (slice_is(prefix, "xml"))
-        return SLICE(NS_XML);
-    if (slice_equal(prefix, e->prefix))
-        return e->ns;
-    for (size_t i = 0; i < *e->attributes.count; i++)
-        if (slice_equal(prefix, earlier[i].prefix))
-            return earlier[i].ns;
-    return (struct slice){NULL, 0};
-}
-
 static enum status
 read_foreign(struct element *e, struct slice name, struct slice value)
 {
+    const struct attribute *earlier = *e->attributes.first;
     struct attribute a = {.name = name};
     enum status rc;
 
@@ -438,7 +422,16 @@ read_foreign(struct element *e, struct slice name, struct slice value)
         e->prefix = a.name;
         return unescape_text(e->entry, value, &e->ns);
     }
-    a.ns = find_namespace(e, a.prefix);
+    /* fragment_write declares it in front of the first attribute that has it.
+     */
+    if (slice_is(a.prefix, "xml"))
+        a.ns = SLICE(NS_XML);
+    else if (slice_equal(a.prefix, e->prefix))
+        a.ns = e->ns;
+    else
+        for (size_t i = 0; a.ns.size == 0 && i < *e->attributes.count; i++)
+            if (slice_equal(a.prefix, earlier[i].prefix))
+                a.ns = earlier[i].ns;
     if (a.ns.size == 0)
         return STATUS_MALFORMED;
     rc = unescape_text(e->entry, value, &a.value);

@@ -349,16 +349,9 @@ take_until(struct conversion *c, char stop, struct slice *value)
 }
 
 /* Takes the value of an attribute, if it comes next. */
-static inline bool
-take_attribute(struct conversion *c, const char *name, size_t name_size,
-               struct slice *value)
-{
-    *value = (struct slice){NULL, 0};
-    return !skip(c, name, name_size) || take_until(c, '"', value);
-}
-
-#define ATTRIBUTE(c, name, value) \
-    take_attribute((c), " " name "=\"", SIZE(" " name "=\""), (value))
+#define ATTRIBUTE(c, name, value)        \
+    (*(value) = (struct slice){NULL, 0}, \
+     !SKIP(c, " " name "=\"") || take_until((c), '"', (value)))
 
 /* Takes the text of an element, if it comes next. */
 #define ELEMENT(c, name, text)          \
