@@ -80,28 +80,6 @@ static const struct document_events events = {
     .on_entry = on_entry,
 };
 
-/* The bytes of a document with a known digest */
-
-static bool
-spool_bytes(struct document_stream *r, struct slice bytes)
-{
-    int fd = r->spool ? -1 : temporary_file_open(&r->why);
-
-    if (fd >= 0 && !(r->spool = fdopen(fd, "w+")))
-        close(fd);
-    if (digest_check_size(r->digest) > DOCUMENT_UNPACKED_MAX)
-        problem(&r->why, STATUS_MALFORMED, "%.300s has more than %u bytes",
-                r->url, DOCUMENT_UNPACKED_MAX);
-    else if (r->spool &&
-             !source_limits_look_at(&r->client->room, temporary_directory(),
-                                    bytes.size, &r->why) &&
-             fwrite(bytes.data, 1, bytes.size, r->spool) != bytes.size)
-        problem_errno(&r->why, "cannot write into", temporary_directory());
-    else if (!r->spool && !r->why.rc)
-        problem_memory(&r->why);
-    return !r->why.rc;
-}
-
 /* Feeds some of `held` to the document, or the end. */
 static void
 read_some(struct document_stream *r)
@@ -182,8 +160,23 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
     take_head(r, answer);
     if (digest_check_add(r->digest, bytes, NULL))
         r->held.failed = true;
-    if (r->known_digest[0])
-        return spool_bytes(r, bytes);
+    if (r->known_digest[0]) { /* the bytes wait until their digest is known */
+        int fd = r->spool ? -1 : temporary_file_open(&r->why);
+
+        if (fd >= 0 && !(r->spool = fdopen(fd, "w+")))
+            close(fd);
+        if (digest_check_size(r->digest) > DOCUMENT_UNPACKED_MAX)
+            problem(&r->why, STATUS_MALFORMED, "%.300s has more than %u bytes",
+                    r->url, DOCUMENT_UNPACKED_MAX);
+        else if (r->spool &&
+                 !source_limits_look_at(&r->client->room, temporary_directory(),
+                                        bytes.size, &r->why) &&
+                 fwrite(bytes.data, 1, bytes.size, r->spool) != bytes.size)
+            problem_errno(&r->why, "cannot write into", temporary_directory());
+        else if (!r->spool && !r->why.rc)
+            problem_memory(&r->why);
+        return !r->why.rc;
+    }
     buf_add_slice(&r->held, bytes);
     if (!r->document || r->held.failed) {
         problem_memory(&r->why);

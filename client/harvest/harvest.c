@@ -196,18 +196,6 @@ report_look(struct reader *r)
     return harvest_report_put(&h->target, &sum);
 }
 
-/* A log is looked at with each heartbeat, which is worth a report where
- * something has changed, and else as often as a list is read. */
-static bool
-is_report_due(const struct reader *r, bool is_first)
-{
-    const struct harvest_counts *c = &r->feed.counts;
-
-    return !r->feed.has_log || is_first || r->has_failed ||
-           c->added + c->changed + c->deleted > 0 ||
-           clock_steady_ms() - r->reported_ms >= r->harvest->options->every_ms;
-}
-
 /* Resources that the set had before this harvest, and that no source has. */
 static bool
 treat_strays(struct reader *r)
@@ -272,7 +260,12 @@ end_look(struct reader *r)
     if (!harvest_db_note_part(h->target.db, &r->feed.part))
         return false;
     r->feed.listed_us = r->feed.part.listed_us;
-    if (is_report_due(r, is_first) && !report_look(r))
+    /* A log is looked at with each heartbeat, which is worth a report where
+     * something has changed, and else as often as a list is read. */
+    if ((!r->feed.has_log || is_first || r->has_failed ||
+         c->added + c->changed + c->deleted > 0 ||
+         clock_steady_ms() - r->reported_ms >= h->options->every_ms) &&
+        !report_look(r))
         return false;
     r->n_troubles = 0;
     r->has_failed = false;

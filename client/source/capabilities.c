@@ -1,7 +1,6 @@
-#include "client/source/capabilities.h"
-
 #include "client/lib/json_fields.h"
 #include "client/lib/json_slices.h"
+#include "client/source/discovery.h"
 #include "proto/resourcesync/position.h"
 
 #define AT(member) offsetof(struct offered, member)

@@ -17,7 +17,6 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "client/lib/pause.h"
-#include "client/source/capabilities.h"
 #include "client/source/document_fetch.h"
 #include "proto/http/html_links.h"
 #include "proto/http/link_header.h"

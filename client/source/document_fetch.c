@@ -52,9 +52,12 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
            p->text.size < p->text.max;
 }
 
-static void
-free_page(struct document_fetch *p)
+void
+document_fetch_free(struct document_fetch *p)
 {
+    if (!p)
+        return;
+    fetch_free(p->fetch);
     document_free(p->document);
     buf_fini(&p->text);
     free(p->url);
@@ -108,6 +111,7 @@ on_fetched(struct fetch_answer *answer, const struct problem *because,
                                            .link = answer->link};
     struct problem why = *because;
 
+    p->fetch = NULL;
     if (why.rc == STATUS_STOPPED) /* enough has come */
         why.rc = STATUS_OK;
     if (why.rc)
@@ -122,7 +126,7 @@ on_fetched(struct fetch_answer *answer, const struct problem *because,
         end_failed(p, &why);
     }
     p->on_end(&result, &why, p->user);
-    free_page(p);
+    document_fetch_free(p);
 }
 
 struct document_fetch *
@@ -160,17 +164,8 @@ document_fetch_start(struct td_client *client,
     if (p->url)
         p->fetch = fetch_start(client, &wanted, on_body, on_fetched, p);
     if (!p->fetch) {
-        free_page(p);
+        document_fetch_free(p);
         return NULL;
     }
     return p;
-}
-
-void
-document_fetch_free(struct document_fetch *p)
-{
-    if (!p)
-        return;
-    fetch_free(p->fetch);
-    free_page(p);
 }

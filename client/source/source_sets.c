@@ -3,7 +3,6 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "client/lib/pause.h"
-#include "client/source/capabilities.h"
 #include "client/source/visit_schedule.h"
 
 #define PAUSE_MOST_MS 30000
