@@ -28,3 +28,7 @@ struct slice jose_string(const json_t *object, const char *name);
  * bytes are then in `to`, which has `room`. Too small a room: false. */
 MUST_CHECK bool jose_base64url(void *to, size_t room, size_t *size,
                                struct slice text);
+
+/* Writes base64url without padding, and a NUL: `to` has room for 4 characters
+ * for each 3 bytes begun, and for the NUL. */
+void jose_base64url_write(char *to, struct slice bytes);

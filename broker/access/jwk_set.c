@@ -1,12 +1,13 @@
 #include "broker/access/jwk_set.h"
 
-#include <jose/openssl.h>
 #include <stdatomic.h>
 
+#include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/ecdsa.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
+#include <openssl/param_build.h>
 #include <openssl/rsa.h>
 
 #include "broker/access/jose_text.h"
@@ -79,8 +80,11 @@ is_for_signatures(const json_t *jwk)
     return !ops;
 }
 
+/* Each reads the members of its type. STATUS_OK with *key NULL: OpenSSL does
+ * not take them. */
+
 static enum status
-check_secret(const json_t *jwk, struct problem *why)
+read_secret(const json_t *jwk, EVP_PKEY **key, struct problem *why)
 {
     struct slice k = jose_string(jwk, "k");
     unsigned char bytes[SECRET_MAX];
@@ -94,47 +98,84 @@ check_secret(const json_t *jwk, struct problem *why)
         rc = problem(why, STATUS_INVALID,
                      "a secret of %zu bytes can be guessed: it needs %d", size,
                      SECRET_MIN);
+    else
+        *key = EVP_PKEY_new_raw_private_key(EVP_PKEY_HMAC, NULL, bytes, size);
     OPENSSL_cleanse(bytes, sizeof(bytes));
     return rc;
 }
 
-static enum status
-check_rsa(const json_t *jwk, struct problem *why)
+/* NULL: OpenSSL does not take it. */
+static EVP_PKEY *
+public_key(const char *type, OSSL_PARAM_BLD *members)
 {
-    unsigned char bytes[RSA_BITS_MAX / 8 + 8];
+    EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_new_from_name(NULL, type, NULL);
+    OSSL_PARAM *params = OSSL_PARAM_BLD_to_param(members);
+    EVP_PKEY *key = NULL;
+
+    if (ctx && params && EVP_PKEY_fromdata_init(ctx) == 1)
+        (void)EVP_PKEY_fromdata(ctx, &key, EVP_PKEY_PUBLIC_KEY, params);
+    OSSL_PARAM_free(params);
+    OSSL_PARAM_BLD_free(members);
+    EVP_PKEY_CTX_free(ctx);
+    return key;
+}
+
+static enum status
+read_rsa(const json_t *jwk, EVP_PKEY **key, struct problem *why)
+{
+    unsigned char bytes[RSA_BITS_MAX / 8 + 8], e_bytes[sizeof(uint64_t)];
     struct slice n = jose_string(jwk, "n");
+    OSSL_PARAM_BLD *members;
+    BIGNUM *modulus, *exponent;
     uint64_t e = 0; /* also of more than 64 bits */
-    size_t size;
+    size_t size, e_size;
 
     if (!n.data || !jose_base64url(bytes, sizeof(bytes), &size, n))
         return problem(why, STATUS_INVALID,
                        "\"n\" is no base64url of at most %d bits",
                        RSA_BITS_MAX);
-    if (jose_base64url(bytes, sizeof(e), &size, jose_string(jwk, "e")))
-        for (size_t i = 0; i < size; i++)
-            e = e << 8 | bytes[i];
-    return e < 3 || e % 2 == 0
-               ? problem(why, STATUS_INVALID,
-                         "\"e\" is no odd number from 3 to 2^64")
-               : STATUS_OK;
+    if (jose_base64url(e_bytes, sizeof(e_bytes), &e_size,
+                       jose_string(jwk, "e")))
+        for (size_t i = 0; i < e_size; i++)
+            e = e << 8 | e_bytes[i];
+    if (e < 3 || e % 2 == 0)
+        return problem(why, STATUS_INVALID,
+                       "\"e\" is no odd number from 3 to 2^64");
+    members = OSSL_PARAM_BLD_new();
+    modulus = BN_bin2bn(bytes, (int)size, NULL);
+    exponent = BN_bin2bn(e_bytes, (int)e_size, NULL);
+    OSSL_PARAM_BLD_push_BN(members, OSSL_PKEY_PARAM_RSA_N, modulus);
+    OSSL_PARAM_BLD_push_BN(members, OSSL_PKEY_PARAM_RSA_E, exponent);
+    *key = public_key("RSA", members);
+    BN_free(modulus);
+    BN_free(exponent);
+    return STATUS_OK;
 }
 
 static enum status
-check_ec(const json_t *jwk, struct problem *why)
+read_ec(const json_t *jwk, EVP_PKEY **key, struct problem *why)
 {
     static const char *const names[] = {"x", "y"};
-    unsigned char bytes[EC_SIZE];
+    unsigned char point[1 + 2 * EC_SIZE] = {POINT_CONVERSION_UNCOMPRESSED};
+    OSSL_PARAM_BLD *members;
     size_t size;
 
     for (size_t i = 0; i < 2; i++) {
         struct slice text = jose_string(jwk, names[i]);
 
-        if (!text.data || !jose_base64url(bytes, sizeof(bytes), &size, text) ||
-            size != sizeof(bytes))
+        if (!text.data ||
+            !jose_base64url(point + 1 + i * EC_SIZE, EC_SIZE, &size, text) ||
+            size != EC_SIZE)
             return problem(why, STATUS_INVALID,
                            "\"%s\" is no base64url of %d bytes", names[i],
                            EC_SIZE);
     }
+    members = OSSL_PARAM_BLD_new();
+    OSSL_PARAM_BLD_push_utf8_string(members, OSSL_PKEY_PARAM_GROUP_NAME,
+                                    "P-256", 0);
+    OSSL_PARAM_BLD_push_octet_string(members, OSSL_PKEY_PARAM_PUB_KEY, point,
+                                     sizeof(point));
+    *key = public_key("EC", members); /* which must be on the curve */
     return STATUS_OK;
 }
 
@@ -146,16 +187,15 @@ make_key(struct jwk *to, const json_t *jwk, unsigned algs, struct problem *why)
     static const char *const marked[] = {"kty", "kid", "k", "n", "e", "x", "y"};
     struct digest hashes[N_ELEMENTS(marked) + 1];
     struct slice kid = jose_string(jwk, "kid");
-    enum status rc = algs & HS256   ? check_secret(jwk, why)
-                     : algs & ES256 ? check_ec(jwk, why)
-                                    : check_rsa(jwk, why);
+    enum status rc = algs & HS256   ? read_secret(jwk, &to->key, why)
+                     : algs & ES256 ? read_ec(jwk, &to->key, why)
+                                    : read_rsa(jwk, &to->key, why);
 
+    ERR_clear_error();
     if (rc)
         return rc;
     to->algs = algs;
     to->kid = kid.data ? slice_dup(kid) : NULL;
-    to->key = jose_openssl_jwk_to_EVP_PKEY(NULL, jwk);
-    ERR_clear_error();
     if (!to->key)
         return problem(why, STATUS_INVALID, "OpenSSL does not take it");
     if (algs & (RS256 | PS256)) {

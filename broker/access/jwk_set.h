@@ -19,9 +19,10 @@
  * algorithms) are passed over, as RFC 7517 wants. Private keys, keys that are
  * too weak and broken ones refuse the set: whoever wrote it has made a mistake.
  *
- * libjose reads the keys; OpenSSL verifies, with keys made once. libjose's own
- * check makes them anew for each signature, and compares the names of the
- * algorithms by order (a key of PS256 verifies RS256).
+ * OpenSSL verifies, with keys made once. libjose is not used: its check makes
+ * them anew for each signature, and compares the names of the algorithms by
+ * order (a key of PS256 verifies RS256); to load it took 1.3 ms of each start
+ * of the broker, a fifth, for three functions.
  *
  * Immutable after jwk_set_read, but for the count: any thread.
  */

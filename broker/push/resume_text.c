@@ -1,7 +1,5 @@
 #include "broker/push/resume_text.h"
 
-#include <jose/b64.h>
-
 #include <zlib.h>
 
 #include "broker/access/jose_text.h"
@@ -56,7 +54,7 @@ resume_text_write(struct buf *to, const char *log,
 {
     uint64_t before = 0;
     struct buf bytes;
-    char encoded[RESUME_TEXT_MAX];
+    char encoded[RESUME_TEXT_MAX + 1];
     bool is_written;
 
     buf_init(&bytes, BYTES_MAX);
@@ -78,10 +76,10 @@ resume_text_write(struct buf *to, const char *log,
     if (!bytes.failed)
         add_crc(&bytes, buf_slice(&bytes));
     is_written = !bytes.failed;
-    if (is_written)
-        buf_add(
-            to, encoded,
-            jose_b64_enc_buf(bytes.data, bytes.size, encoded, sizeof(encoded)));
+    if (is_written) {
+        jose_base64url_write(encoded, buf_slice(&bytes));
+        buf_add_text(to, encoded);
+    }
     buf_fini(&bytes);
     return is_written;
 }
