@@ -252,26 +252,6 @@ is_due(const struct request_tickets *t)
     return newest->n == 0 || is_older(newest, TICKET_KEY_US, clock_now_us());
 }
 
-/* Adds a key in the place of the older one. */
-static enum status
-append_key(struct request_tickets *t, struct streams *streams,
-           const struct lease *lease, struct problem *why)
-{
-    struct key_row value = {.version = '1'};
-    char name = (char)('0' + !newest_of(t->read));
-    struct stream_row row = {.key = {&name, 1},
-                             .value = {(const char *)&value, sizeof(value)}};
-    uint64_t made_us = htobe64((uint64_t)clock_now_us()), n = t->n;
-    enum status rc;
-
-    memcpy(value.made_us, &made_us, sizeof(made_us));
-    if (RAND_bytes((unsigned char *)value.bytes, KEY_SIZE) != 1)
-        return problem(why, STATUS_IO, "no random numbers for a key");
-    rc = streams->ops->append(streams, STREAM, lease, &n, &row, 1, why);
-    OPENSSL_cleanse(&value, sizeof(value));
-    return rc;
-}
-
 enum status
 request_tickets_follow(struct request_tickets *t, struct streams *streams,
                        struct problem *why)
@@ -294,7 +274,19 @@ request_tickets_follow(struct request_tickets *t, struct streams *streams,
     if (!rc)
         rc = read_keys(t, streams, why);
     if (!rc && is_due(t)) {
-        rc = append_key(t, streams, &lease, why);
+        /* Adds the key in the place of the older one. */
+        struct key_row value = {.version = '1'};
+        char name = (char)('0' + !newest_of(t->read));
+        struct stream_row row = {
+            .key = {&name, 1}, .value = {(const char *)&value, sizeof(value)}};
+        uint64_t made_us = htobe64((uint64_t)clock_now_us()), n = t->n;
+
+        memcpy(value.made_us, &made_us, sizeof(made_us));
+        rc = RAND_bytes((unsigned char *)value.bytes, KEY_SIZE) == 1
+                 ? streams->ops->append(streams, STREAM, &lease, &n, &row, 1,
+                                        why)
+                 : problem(why, STATUS_IO, "no random numbers for a key");
+        OPENSSL_cleanse(&value, sizeof(value));
         t->has_made = true;
         t->made_us = clock_steady_us();
     }

@@ -110,25 +110,6 @@ on_view(const struct token_view *view, void *user)
     return to->failed ? STATUS_MEMORY : STATUS_OK;
 }
 
-/* One token as an object, all as {"tokens":[...]}. */
-static enum status
-show(struct tokens *tokens, struct showing *s, struct problem *why)
-{
-    bool is_one = s->name.size && s->secret[0];
-    enum status rc;
-
-    if (!is_one)
-        BUF_ADD(s->text, "{\"tokens\":[");
-    rc = tokens_each(tokens, on_view, s);
-    if (!is_one)
-        BUF_ADD(s->text, "]}");
-    BUF_ADD(s->text, "\n");
-    if (!rc && s->name.size && !s->n)
-        return problem(why, STATUS_NOT_FOUND, "there is no token \"%s\"",
-                       problem_quote(s->name).text);
-    return rc || s->text->failed ? problem_memory(why) : STATUS_OK;
-}
-
 /* Reading */
 
 #define AT(member) offsetof(struct token_view, member)
@@ -290,6 +271,7 @@ token_json_run(struct tokens *tokens, const struct token_command *command,
     struct reading r = {.is_answer = false};
     struct showing s = {.text = text, .name = command->name};
     char secret[TOKEN_TEXT_SIZE] = "";
+    bool is_one;
     enum status rc = STATUS_OK;
 
     switch (command->act) {
@@ -312,8 +294,21 @@ token_json_run(struct tokens *tokens, const struct token_command *command,
         break;
     }
     s.secret = secret;
-    if (!rc)
-        rc = show(tokens, &s, why);
+    is_one = s.name.size && secret[0];
+    if (!rc) {
+        /* One token as an object, all as {"tokens":[...]}. */
+        if (!is_one)
+            BUF_ADD(text, "{\"tokens\":[");
+        rc = tokens_each(tokens, on_view, &s);
+        if (!is_one)
+            BUF_ADD(text, "]}");
+        BUF_ADD(text, "\n");
+        if (!rc && s.name.size && !s.n)
+            rc = problem(why, STATUS_NOT_FOUND, "there is no token \"%s\"",
+                         problem_quote(s.name).text);
+        else if (rc || text->failed)
+            rc = problem_memory(why);
+    }
     OPENSSL_cleanse(secret, sizeof(secret));
     return rc;
 }

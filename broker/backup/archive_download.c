@@ -159,13 +159,21 @@ get_part(struct download *d, struct slice loc, struct problem *why)
 }
 
 static enum status
-get_lists(struct download *d, const char *name, struct problem *why)
+get_set(struct download *d, const char *name, struct problem *why)
 {
     char path[SET_NAME_MAX + 64], file[4400];
     struct published_list list = {.info = {.after = 0}};
     struct buf text;
     enum status rc;
 
+    d->n_sets++;
+    /* The latest Resource List, before the Change Lists: so these reach its
+     * position. A set need not have one. */
+    snprintf(path, sizeof(path), "/sets/%s/resourcelist.xml", name);
+    snprintf(file, sizeof(file), "%s/%s-resources.xml", d->dir, name);
+    rc = get_file(d, path, file, why);
+    if (rc && rc != STATUS_GONE)
+        return rc;
     snprintf(path, sizeof(path), "/sets/%s/changes/latest.xml", name);
     snprintf(file, sizeof(file), "%s/%s-latest.xml", d->dir, name);
     rc = get_list(d, path, file, &list, why);
@@ -196,21 +204,6 @@ get_lists(struct download *d, const char *name, struct problem *why)
         rc = each_loc(d, buf_slice(&text), get_part, why);
     buf_fini(&text);
     return rc;
-}
-
-static enum status
-get_set(struct download *d, const char *name, struct problem *why)
-{
-    char path[SET_NAME_MAX + 64], file[4400];
-    enum status rc;
-
-    d->n_sets++;
-    /* The latest Resource List, before the Change Lists: so these reach its
-     * position. A set need not have one. */
-    snprintf(path, sizeof(path), "/sets/%s/resourcelist.xml", name);
-    snprintf(file, sizeof(file), "%s/%s-resources.xml", d->dir, name);
-    rc = get_file(d, path, file, why);
-    return rc && rc != STATUS_GONE ? rc : get_lists(d, name, why);
 }
 
 /* A Capability List, the address of a set. */

@@ -301,26 +301,6 @@ write_birth(struct archive *a, const struct published_list *first, uint32_t id,
 }
 
 static enum status
-write_open(struct archive *a, const struct found *f, struct slice fragments,
-           uint32_t id, struct problem *why)
-{
-    struct act act = {.kind = ACT_BATCH, .set_id = id, .name = f->list.set};
-    struct entries entries;
-    struct batch *batch = NULL;
-    enum status rc = STATUS_OK;
-
-    begin_entries(&entries, &f->list, fragments);
-    while (!rc && !(rc = next_batch(&entries, entries.after, &batch, why)) &&
-           batch) {
-        act.entries.batch = batch;
-        act.entries.commit_after = batch->first - 1;
-        rc = commit_act(a, &act, why);
-        batch_unref(batch);
-    }
-    return rc;
-}
-
-static enum status
 write_closed(struct archive *a, const struct found *f,
              const struct published_text *text, uint32_t id,
              uint64_t *file_bytes, struct problem *why)
@@ -448,6 +428,9 @@ write_set(struct archive *a, struct found *lists, size_t n, uint32_t id,
 {
     const struct published_list *first = &lists[0].list;
     const struct found_resources *state;
+    struct act act = {.kind = ACT_BATCH, .set_id = id};
+    struct batch *batch = NULL;
+    struct entries entries;
     char missing[256];
     struct list_chain chain = {.epoch = ""};
     uint64_t file_bytes = 0;
@@ -458,10 +441,20 @@ write_set(struct archive *a, struct found *lists, size_t n, uint32_t id,
 
         rc = published_list_read(lists[i].path, &lists[i].list, &chain, &text,
                                  why);
-        if (!rc && is_open(&lists[i]))
-            rc = write_open(a, &lists[i], text.fragments, id, why);
-        else if (!rc)
+        if (!rc && is_open(&lists[i])) {
+            act.name = lists[i].list.set;
+            begin_entries(&entries, &lists[i].list, text.fragments);
+            while (!rc &&
+                   !(rc = next_batch(&entries, entries.after, &batch, why)) &&
+                   batch) {
+                act.entries.batch = batch;
+                act.entries.commit_after = batch->first - 1;
+                rc = commit_act(a, &act, why);
+                batch_unref(batch);
+            }
+        } else if (!rc) {
             rc = write_closed(a, &lists[i], &text, id, &file_bytes, why);
+        }
         buf_fini(&text.text);
         a->report->n_lists++;
         a->report->n_entries +=

@@ -69,9 +69,9 @@ status_of(const struct fetch *f)
     return f->is_over ? f->call->status : 200;
 }
 
-/* Says what an answer means that has no backup. */
+/* Sends a request, and waits for the beginning of its answer. */
 static enum status
-refuse_answer(struct fetch *f, struct problem *why)
+request(struct fetch *f, enum call_method method, struct problem *why)
 {
     static const struct {
         unsigned status;
@@ -84,23 +84,8 @@ refuse_answer(struct fetch *f, struct problem *why)
         {409, "another backup is being made or sent: try again later"},
         {503, "the broker cannot make one now: try again later"},
     };
-
-    unsigned status = status_of(f);
-
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-        if (known[i].status == status)
-            return problem(why, STATUS_REFUSED, "%s: the answer is %u: %s",
-                           f->url, status, known[i].text);
-    return problem(why, STATUS_REFUSED,
-                   "%s: the answer is %u: the log of that broker may say why",
-                   f->url, status);
-}
-
-/* Sends a request, and waits for the beginning of its answer. */
-static enum status
-request(struct fetch *f, enum call_method method, struct problem *why)
-{
     struct call wish = download_request(f->url, f->headers);
+    unsigned status;
 
     f->headers[0] = f->authorization;
     wish.method = method;
@@ -109,8 +94,16 @@ request(struct fetch *f, enum call_method method, struct problem *why)
     await_bytes(f);
     if (f->is_over && f->call->failure)
         return fail_request(f, why);
-    return status_of(f) == 200 || status_of(f) == 202 ? STATUS_OK
-                                                      : refuse_answer(f, why);
+    status = status_of(f);
+    if (status == 200 || status == 202)
+        return STATUS_OK;
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (known[i].status == status)
+            return problem(why, STATUS_REFUSED, "%s: the answer is %u: %s",
+                           f->url, status, known[i].text);
+    return problem(why, STATUS_REFUSED,
+                   "%s: the answer is %u: the log of that broker may say why",
+                   f->url, status);
 }
 
 /* Has the broker make a backup, and begins to read it. */

@@ -60,38 +60,32 @@ new_data_end(struct new_data *data, struct problem *why)
     return file_sync_dir(data->fd, why);
 }
 
-/* Deletes everything that was restored; the mark last, and only if all else is
- * gone. */
-static void
-undo(struct new_data *data)
-{
-    DIR *dir = data->fd < 0 ? NULL : file_open_dir(data->fd, ".", 0);
-    const struct dirent *entry;
-    bool is_gone = dir != NULL;
-
-    while ((entry = file_next(dir))) {
-        const char *name = entry->d_name;
-
-        if (!strcmp(name, "lost+found") || !strcmp(name, STORE_RESTORING) ||
-            !strcmp(name, "lock") || !unlinkat(data->fd, name, 0))
-            continue;
-        if (errno != EISDIR || file_clear(data->fd, name, NULL, NULL))
-            is_gone = false;
-    }
-    if (dir)
-        closedir(dir);
-    if (!is_gone)
-        return;
-    unlinkat(data->fd, STORE_RESTORING, 0);
-    unlinkat(data->fd, "lock", 0);
-    rmdir(data->path);
-}
-
 void
 new_data_close(struct new_data *data, enum status rc)
 {
-    if (rc)
-        undo(data);
+    if (rc) {
+        /* Deletes everything that was restored; the mark last, and only if all
+         * else is gone. */
+        DIR *dir = data->fd < 0 ? NULL : file_open_dir(data->fd, ".", 0);
+        const struct dirent *entry;
+        bool is_gone = dir != NULL;
+
+        while ((entry = file_next(dir))) {
+            const char *name = entry->d_name;
+
+            if (strcmp(name, "lost+found") && strcmp(name, STORE_RESTORING) &&
+                strcmp(name, "lock") && unlinkat(data->fd, name, 0) &&
+                (errno != EISDIR || file_clear(data->fd, name, NULL, NULL)))
+                is_gone = false;
+        }
+        if (dir)
+            closedir(dir);
+        if (is_gone) {
+            unlinkat(data->fd, STORE_RESTORING, 0);
+            unlinkat(data->fd, "lock", 0);
+            rmdir(data->path);
+        }
+    }
     file_close(&data->fd);
     file_unlock(data->lock);
     data->lock = -1;

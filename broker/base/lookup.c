@@ -80,17 +80,6 @@ end_name(struct name *name)
         free_name(list_front(&kept, offsetof(struct name, at)));
 }
 
-/* Takes the name whose turn it is; NULL: none has a thread. */
-static struct name *
-take_waiting(void)
-{
-    struct name *name = list_take(&sure, offsetof(struct name, at));
-
-    if (!name && n_doubtful < LOOKUP_THREADS_MAX / 2)
-        name = list_take(&doubtful, offsetof(struct name, at));
-    return name;
-}
-
 static void *
 run_thread(void *unused)
 {
@@ -99,7 +88,12 @@ run_thread(void *unused)
 
     pthread_setname_np(pthread_self(), "lookup");
     pthread_mutex_lock(&mutex);
-    while ((name = take_waiting())) {
+    for (;;) {
+        name = list_take(&sure, offsetof(struct name, at));
+        if (!name && n_doubtful < LOOKUP_THREADS_MAX / 2)
+            name = list_take(&doubtful, offsetof(struct name, at));
+        if (!name)
+            break; /* none has a thread */
         name->is_running = true;
         n_doubtful += name->is_doubtful;
         pthread_mutex_unlock(&mutex);

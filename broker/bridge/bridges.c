@@ -35,26 +35,6 @@ struct bridges {
 
 /* Opening and replacing bridges */
 
-/* Opens the out part first, so that it fixes where each set begins before the
- * in part of the section posts anything. If one fails, none is open. */
-static enum status
-open_bridge(struct bridges *b, struct bridge *bridge, struct problem *why)
-{
-    const struct bridge_config *config = bridge->config;
-    enum status rc = STATUS_OK;
-
-    if (config->out[0])
-        rc = outbound_open(&bridge->out, b->registry, b->db, config, why);
-    if (!rc && config->n_inputs > 0)
-        rc = inbound_open(&bridge->in, b->posts, b->db, config, why);
-    if (!rc)
-        return STATUS_OK;
-    outbound_stop(bridge->out);
-    outbound_close(bridge->out);
-    bridge->out = NULL;
-    return problem_prefix(why, rc, "bridge %s: ", config->name);
-}
-
 /* Moves the bridges whose sections are the same to `all`, and the others to
  * `ended`. */
 static void
@@ -106,9 +86,24 @@ make_bridges(struct bridges *b, const struct bridging *next,
         outbound_stop(ended[i].out);
         inbound_stop(ended[i].in);
     }
-    for (size_t i = 0; !rc && i < next->n; i++)
-        if (!all[i].out && !all[i].in)
-            rc = open_bridge(b, &all[i], why);
+    /* Opens the out part first, so that it fixes where each set begins before
+     * the in part of the section posts anything. If one fails, none is open. */
+    for (size_t i = 0; !rc && i < next->n; i++) {
+        const struct bridge_config *config = all[i].config;
+
+        if (all[i].out || all[i].in)
+            continue;
+        if (config->out[0])
+            rc = outbound_open(&all[i].out, b->registry, b->db, config, why);
+        if (!rc && config->n_inputs > 0)
+            rc = inbound_open(&all[i].in, b->posts, b->db, config, why);
+        if (rc) {
+            outbound_stop(all[i].out);
+            outbound_close(all[i].out);
+            all[i].out = NULL;
+            rc = problem_prefix(why, rc, "bridge %s: ", config->name);
+        }
+    }
     pthread_mutex_lock(&b->mutex);
     last = b->all;
     b->all = all;

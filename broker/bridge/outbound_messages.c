@@ -330,46 +330,42 @@ has_room(const struct outbound *out)
            out->turn.payloads.size < TURN_BYTES;
 }
 
-/* One turn of a lane: a notification, or some changes. */
-static void
-make_of_lane(struct lane *lane)
-{
-    struct reading reading = {.lane = lane};
-    struct problem why = {""};
-    struct outbound *out = lane->out;
-    unsigned n = out->config->publish & BRIDGE_CHANGES ? BURST : 1;
-    bool has_more = true;
-    enum status rc = STATUS_OK;
-
-    list_remove(&lane->queue);
-    watched_clear(&lane->watched); /* before reading its log */
-    while (!rc && has_more && n-- > 0 && has_room(out))
-        rc = out->config->publish & BRIDGE_NOTIFICATIONS &&
-                     lane->made_upto == lane->begun
-                 ? make_notification(&reading, &has_more, &why)
-                 : make_change(&reading, &has_more, &why);
-    if (rc == STATUS_GONE) {
-        has_more = true;
-        rc = pass_over_gone(lane);
-    }
-    batch_unref(reading.batch);
-    if (rc && rc != STATUS_NOT_FOUND) {
-        DIAG(DIAG_ERROR, "bridge",
-             "cannot read the entries of a set for a bridge", LANE_KEYS(lane),
-             diag_text("error", why.text));
-        lane_pause(lane);
-    } else if (!rc && has_more) {
-        lane_ready(lane);
-    }
-}
-
 void
 outbound_messages_make(struct outbound *out)
 {
     buf_clear(&out->turn.payloads);
     out->turn.n_made = 0;
-    while (!list_is_empty(&out->queues.ready) && has_room(out))
-        make_of_lane(list_entry(out->queues.ready.next, struct lane, queue));
+    while (!list_is_empty(&out->queues.ready) && has_room(out)) {
+        /* One turn of a lane: a notification, or some changes. */
+        struct lane *lane =
+            list_entry(out->queues.ready.next, struct lane, queue);
+        struct reading reading = {.lane = lane};
+        struct problem why = {""};
+        unsigned n = out->config->publish & BRIDGE_CHANGES ? BURST : 1;
+        bool has_more = true;
+        enum status rc = STATUS_OK;
+
+        list_remove(&lane->queue);
+        watched_clear(&lane->watched); /* before reading its log */
+        while (!rc && has_more && n-- > 0 && has_room(out))
+            rc = out->config->publish & BRIDGE_NOTIFICATIONS &&
+                         lane->made_upto == lane->begun
+                     ? make_notification(&reading, &has_more, &why)
+                     : make_change(&reading, &has_more, &why);
+        if (rc == STATUS_GONE) {
+            has_more = true;
+            rc = pass_over_gone(lane);
+        }
+        batch_unref(reading.batch);
+        if (rc && rc != STATUS_NOT_FOUND) {
+            DIAG(DIAG_ERROR, "bridge",
+                 "cannot read the entries of a set for a bridge",
+                 LANE_KEYS(lane), diag_text("error", why.text));
+            lane_pause(lane);
+        } else if (!rc && has_more) {
+            lane_ready(lane);
+        }
+    }
 }
 
 /* Acknowledgements */

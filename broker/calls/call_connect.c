@@ -242,42 +242,15 @@ on_race(struct alarm *alarm)
 }
 
 static void
-take_winner(struct attempt *a)
-{
-    struct connecting *x = a->of;
-    struct call_connection *p = x->connection;
-    size_t size = strlen(x->name);
-    struct problem why = {""};
-
-    p->socket = a->socket;
-    a->socket = NULL;
-    close_attempt(&x->attempts[0]);
-    close_attempt(&x->attempts[1]);
-    loop_clear_alarm(p->caller->loop, &x->race);
-    if (!p->is_tls) {
-        p->socket->events = 0;
-        finish(p);
-        return;
-    }
-    if (size > 0 && x->name[size - 1] == '.')
-        x->name[size - 1] = '\0'; /* no certificate has it */
-    if (call_tls_begin(p, x->name, &why)) {
-        shake_hands(p);
-        return;
-    }
-    call_fail(p->call, CALL_TLS, "TLS: %s", why.text);
-    call_connection_hang_up(p);
-    finish(p);
-}
-
-static void
 on_event(uv_poll_t *poll, int status, int events)
 {
     struct call_socket *s = poll->data;
     struct call_connection *p = s->connection;
     struct connecting *x = p->connecting;
     socklen_t size = sizeof(int);
+    struct problem why = {""};
     struct attempt *a;
+    size_t length;
     int error = 0;
 
     (void)events;
@@ -291,10 +264,31 @@ on_event(uv_poll_t *poll, int status, int events)
     a = &x->attempts[s == x->attempts[1].socket];
     if (getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &error, &size))
         error = errno;
-    if (error || status < 0)
+    if (error || status < 0) {
         fail_attempt(a, error);
-    else
-        take_winner(a);
+        return;
+    }
+    /* The attempt has won. */
+    p->socket = s;
+    a->socket = NULL;
+    close_attempt(&x->attempts[0]);
+    close_attempt(&x->attempts[1]);
+    loop_clear_alarm(p->caller->loop, &x->race);
+    if (!p->is_tls) {
+        s->events = 0;
+        finish(p);
+        return;
+    }
+    length = strlen(x->name);
+    if (length > 0 && x->name[length - 1] == '.')
+        x->name[length - 1] = '\0'; /* no certificate has it */
+    if (call_tls_begin(p, x->name, &why)) {
+        shake_hands(p);
+        return;
+    }
+    call_fail(p->call, CALL_TLS, "TLS: %s", why.text);
+    call_connection_hang_up(p);
+    finish(p);
 }
 
 /* The look-up */

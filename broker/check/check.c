@@ -122,26 +122,6 @@ confirm_all(struct check *c)
     c->in.counts = counts;
 }
 
-static void
-print_summary(const struct check *c)
-{
-    const struct inspection_counts *n = &c->in.counts;
-
-    fprintf(c->to,
-            "checked %s%s%s: %" PRIu64 " sets, %" PRIu64
-            " closed lists, %" PRIu64 " entries, %" PRIu64
-            " lists and dumps of resources, %" PRIu64 " files, %" PRIu64
-            " bytes; ",
-            c->in.data, c->in.is_deep ? ", deep" : "",
-            c->in.is_live ? ", beside a running broker" : "", n->sets, n->lists,
-            n->entries, n->builds, n->files, n->bytes);
-    if (c->n_findings == 0)
-        fprintf(c->to, "nothing found\n");
-    else
-        fprintf(c->to, "%" PRIu64 " finding%s\n", c->n_findings,
-                c->n_findings == 1 ? "" : "s");
-}
-
 enum status
 check_run(const struct check_options *options, FILE *to, uint64_t *n_findings,
           struct problem *why)
@@ -150,6 +130,7 @@ check_run(const struct check_options *options, FILE *to, uint64_t *n_findings,
                              .is_deep = options->is_deep,
                              .segments = -1},
                       .to = to};
+    const struct inspection_counts *n = &c.in.counts;
     int lock = -1;
     enum status rc;
 
@@ -170,7 +151,19 @@ check_run(const struct check_options *options, FILE *to, uint64_t *n_findings,
             run_part(&c, part, NULL);
     run_sets(&c);
     confirm_all(&c);
-    print_summary(&c);
+    fprintf(to,
+            "checked %s%s%s: %" PRIu64 " sets, %" PRIu64
+            " closed lists, %" PRIu64 " entries, %" PRIu64
+            " lists and dumps of resources, %" PRIu64 " files, %" PRIu64
+            " bytes; ",
+            c.in.data, c.in.is_deep ? ", deep" : "",
+            c.in.is_live ? ", beside a running broker" : "", n->sets, n->lists,
+            n->entries, n->builds, n->files, n->bytes);
+    if (c.n_findings == 0)
+        fprintf(to, "nothing found\n");
+    else
+        fprintf(to, "%" PRIu64 " finding%s\n", c.n_findings,
+                c.n_findings == 1 ? "" : "s");
     *n_findings = c.n_findings;
     inspection_fini(&c.in);
     file_close(&c.in.dir);

@@ -110,44 +110,6 @@ note_unrowed(struct state_check *s, const struct resource_key *key,
         u->seq = view->seq;
 }
 
-/* Compares an entry with the row of its resource. */
-static void
-compare_entry(struct state_check *s, struct slice fragment,
-              const struct fragment_view *view)
-{
-    struct problem why = {""};
-    struct resource_key key;
-    struct db_rows rows;
-    struct slice entry;
-    uint64_t seq;
-
-    if (view->seq <= s->after || view->seq > s->last || s->has_failed)
-        return;
-    resource_key(&key, view->loc);
-    rows = DB_SELECT(&s->db, "read it", &why,
-                     "SELECT r.seq, r.entry FROM keys k JOIN resources r"
-                     " ON r.id = k.id WHERE k.key = ?",
-                     db_bytes(key.bytes, sizeof(key.bytes)));
-    if (!DB_NEXT(&rows, &seq, &entry)) {
-        if (!rows.rc)
-            note_unrowed(s, &key, view);
-    } else if (seq < view->seq) {
-        find_resource(s, view->seq, "has a row of an earlier entry");
-    } else if (seq == view->seq) {
-        s->n_matched++;
-        buf_clear(&s->entry);
-        if (view->kind == CHANGE_DELETED)
-            find_resource(s, seq, "has a row, and the entry deletes it");
-        else
-            fragment_resource(&s->entry, fragment, view->stamp);
-        if (view->kind != CHANGE_DELETED &&
-            !slice_equal(buf_slice(&s->entry), entry))
-            find_resource(s, seq, "has a row that differs from the entry");
-    }
-    inspection_end_rows(s->in, s->path, &rows);
-    s->has_failed |= rows.rc != STATUS_OK;
-}
-
 /* The walk */
 
 #define STORE "tidings.db"
@@ -197,15 +159,45 @@ move_to(struct log_walk *w, uint64_t seq, int64_t us,
     compare_claims(w);
 }
 
-/* The walk has come to the entry. */
+/* The walk has come to the entry. Compares it with the row of its resource. */
 static void
 pass_entry(struct log_walk *w, struct slice fragment,
            const struct fragment_view *view)
 {
+    struct state_check *s = w->state;
+    struct problem why = {""};
+    struct resource_key key;
+    struct db_rows rows;
+    struct slice entry;
+    uint64_t seq;
+
     w->in->counts.entries++;
     compare_claims(w);
-    if (w->state)
-        compare_entry(w->state, fragment, view);
+    if (!s || view->seq <= s->after || view->seq > s->last || s->has_failed)
+        return;
+    resource_key(&key, view->loc);
+    rows = DB_SELECT(&s->db, "read it", &why,
+                     "SELECT r.seq, r.entry FROM keys k JOIN resources r"
+                     " ON r.id = k.id WHERE k.key = ?",
+                     db_bytes(key.bytes, sizeof(key.bytes)));
+    if (!DB_NEXT(&rows, &seq, &entry)) {
+        if (!rows.rc)
+            note_unrowed(s, &key, view);
+    } else if (seq < view->seq) {
+        find_resource(s, view->seq, "has a row of an earlier entry");
+    } else if (seq == view->seq) {
+        s->n_matched++;
+        buf_clear(&s->entry);
+        if (view->kind == CHANGE_DELETED)
+            find_resource(s, seq, "has a row, and the entry deletes it");
+        else
+            fragment_resource(&s->entry, fragment, view->stamp);
+        if (view->kind != CHANGE_DELETED &&
+            !slice_equal(buf_slice(&s->entry), entry))
+            find_resource(s, seq, "has a row that differs from the entry");
+    }
+    inspection_end_rows(s->in, s->path, &rows);
+    s->has_failed |= rows.rc != STATUS_OK;
 }
 
 /* Files of closed lists */
@@ -510,72 +502,44 @@ walk_lists(struct log_walk *w, struct problem *why)
     return rc;
 }
 
-/* Walks all retained entries. */
-static void
-walk_log(struct log_walk *w)
-{
-    struct problem why = {""};
-    struct digest start;
-
-    memcpy(w->at.epoch, w->set->epoch, sizeof(w->at.epoch));
-    digest_start(&start, slice_of(w->set->epoch));
-    move_to(w, 0, w->set->created_us, &start);
-    if (walk_lists(w, &why))
-        find_damage(w, why.text);
-    if (!w->set->is_removed)
-        walk_rows(w, INT64_MAX, true);
-}
-
 /* What the log is compared with */
 
-/* Adds a claim about the fold up to an entry. Returns its seq; 0: it is no
- * claim about this log. */
-static uint64_t
-claim_seq(struct log_walk *w, const char *path, enum finding_kind kind,
-          struct slice epoch, uint64_t seq, struct slice digest)
-{
-    struct log_claim *claim;
-
-    /* A set that was made again has the file of the removed one until its first
-     * entries are folded. */
-    if (!slice_is(epoch, w->set->epoch)) {
-        if (w->set->start_list > 1)
-            return 0;
-        inspection_find(w->in, kind, path,
-                        "it is of the epoch %.*s, and the set of %s",
-                        SLICE_ARG(epoch), w->set->epoch);
-        return 0;
-    }
-    if (seq > w->set->last) {
-        inspection_find(w->in, kind, path,
-                        "it was computed up to entry %" PRIu64
-                        ", and the log ends with entry %" PRIu64,
-                        seq, w->set->last);
-        return 0;
-    }
-    claim = digest.size == DIGEST_SIZE ? add_claim(w) : NULL;
-    if (claim) {
-        *claim = (struct log_claim){.seq = seq, .kind = kind};
-        claim->has_digest = true;
-        memcpy(claim->digest.bytes, digest.data, DIGEST_SIZE);
-        snprintf(claim->path, sizeof(claim->path), "%s", path);
-        snprintf(claim->what, sizeof(claim->what), "its entry %" PRIu64, seq);
-    }
-    return seq;
-}
-
-/* The same of the row that `sql` reads: epoch, seq, digest, and `*after`. */
+/* Adds a claim about the fold up to an entry, of the row that `sql` reads:
+ * epoch, seq, digest, and `*after`. Returns its seq; 0: it is no claim about
+ * this log. */
 static uint64_t
 claim_fold(struct log_walk *w, const char *path, struct db *db,
            enum finding_kind kind, const char *sql, uint64_t *after)
 {
     struct problem why = {""};
     struct db_rows rows = DB_SELECT(db, "read it", &why, sql);
+    struct log_claim *claim;
     struct slice epoch, digest;
     uint64_t seq = 0;
 
-    if (DB_NEXT(&rows, &epoch, &seq, &digest, after))
-        seq = claim_seq(w, path, kind, epoch, seq, digest);
+    if (!DB_NEXT(&rows, &epoch, &seq, &digest, after)) {
+        seq = 0;
+    } else if (!slice_is(epoch, w->set->epoch)) {
+        /* A set that was made again has the file of the removed one until its
+         * first entries are folded. */
+        if (w->set->start_list <= 1)
+            inspection_find(w->in, kind, path,
+                            "it is of the epoch %.*s, and the set of %s",
+                            SLICE_ARG(epoch), w->set->epoch);
+        seq = 0;
+    } else if (seq > w->set->last) {
+        inspection_find(w->in, kind, path,
+                        "it was computed up to entry %" PRIu64
+                        ", and the log ends with entry %" PRIu64,
+                        seq, w->set->last);
+        seq = 0;
+    } else if (digest.size == DIGEST_SIZE && (claim = add_claim(w))) {
+        *claim = (struct log_claim){.seq = seq, .kind = kind};
+        claim->has_digest = true;
+        memcpy(claim->digest.bytes, digest.data, DIGEST_SIZE);
+        snprintf(claim->path, sizeof(claim->path), "%s", path);
+        snprintf(claim->what, sizeof(claim->what), "its entry %" PRIu64, seq);
+    }
     inspection_end_rows(w->in, path, &rows);
     return seq;
 }
@@ -677,7 +641,8 @@ check_log(struct inspection *in, const struct inspected_set *set)
     struct state_check state = {.in = in};
     struct log_walk walk = {.in = in, .set = set};
     char path[INSPECTION_PATH];
-    struct problem why;
+    struct problem why = {""};
+    struct digest start;
     struct db db, content;
     uint64_t after;
 
@@ -704,7 +669,13 @@ check_log(struct inspection *in, const struct inspected_set *set)
         }
         claim_builds(&walk);
     }
-    walk_log(&walk);
+    memcpy(walk.at.epoch, set->epoch, sizeof(walk.at.epoch));
+    digest_start(&start, slice_of(set->epoch));
+    move_to(&walk, 0, set->created_us, &start);
+    if (walk_lists(&walk, &why))
+        find_damage(&walk, why.text);
+    if (!set->is_removed)
+        walk_rows(&walk, INT64_MAX, true);
     end_state(&state, &walk);
     free(walk.claims);
     db_close(&db);

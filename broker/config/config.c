@@ -8,7 +8,7 @@
 #define ROW_OF struct config
 #include "base/option_rows.h"
 
-/* Reads --mqtt. Checks it now, so that an error names the option; add_mqtt
+/* Reads --mqtt. Checks it now, so that an error names the option; take_all
  * makes the bridge from the last one. */
 static enum status
 read_mqtt(const char *text, void *values, struct problem *why)
@@ -417,27 +417,6 @@ explain_key(const struct option_file *file, struct slice key,
 
 /* Reading */
 
-/* Adds the bridge of --mqtt, in front of all others. */
-static enum status
-add_mqtt(struct config *config, struct problem *why)
-{
-    struct bridge_config *bridge;
-    enum status rc;
-
-    if (!config->mqtt[0])
-        return STATUS_OK;
-    rc = bridging_add(&config->bridges, &config->n_bridges, why);
-    if (rc)
-        return problem_prefix(why, rc, "--mqtt: ");
-    bridge = config->bridges;
-    memmove(bridge + 1, bridge, (config->n_bridges - 1) * sizeof(*bridge));
-    rc = bridge_init(bridge, SLICE("mqtt"), 0, why);
-    if (!rc)
-        rc = bridge_read_url(bridge, config->mqtt, why);
-    memcpy(bridge->out, "*", sizeof("*"));
-    return rc;
-}
-
 /* Reads the file, then takes the arguments. STATUS_INVALID: `why` names file
  * and line. */
 static enum status
@@ -476,8 +455,20 @@ take_all(struct config *config, const struct arguments *given,
     if (!rc && config->cluster[0] && !from->is_argument[every] &&
         !from->line_of[every])
         config->resource_dump_every_us = 0;
-    if (!rc)
-        rc = add_mqtt(config, why);
+    if (!rc && config->mqtt[0]) {
+        /* The bridge of --mqtt stands in front of all others. */
+        struct bridge_config *bridge;
+
+        rc = bridging_add(&config->bridges, &config->n_bridges, why);
+        if (rc)
+            return problem_prefix(why, rc, "--mqtt: ");
+        bridge = config->bridges;
+        memmove(bridge + 1, bridge, (config->n_bridges - 1) * sizeof(*bridge));
+        rc = bridge_init(bridge, SLICE("mqtt"), 0, why);
+        if (!rc)
+            rc = bridge_read_url(bridge, config->mqtt, why);
+        memcpy(bridge->out, "*", sizeof("*"));
+    }
     return rc ? rc
               : bridging_check(config->bridges, config->n_bridges, path, why);
 }

@@ -127,18 +127,27 @@ add_counts(struct buf *to, const char *set, const struct upload_outcome *o)
         BUF_ADD(to, ",\"position\":null");
 }
 
-/* Answers 409 to a client that does not know that deletions may be held back:
- * it must not take the set for equal to its list. Waiting does not help, so
- * there is no Retry-After. */
 static void
-answer_held_back(struct request *rq, const struct putting *p)
+answer_upload(struct deferral *d, struct request *rq)
 {
+    const struct putting *p = putting_of(d);
     const struct upload_outcome *o = &p->outcome;
     struct problem why = {""};
     struct response r;
-    struct buf members;
+    struct buf text;
     char excess[64];
 
+    buf_init(&text, 4096);
+    if (!o->counts.held_back || p->knows_held_back) {
+        BUF_ADD(&text, "{");
+        add_counts(&text, p->name, o);
+        BUF_ADD(&text, "}\n");
+        answers_buf(rq, 200, "application/json", NULL, &text);
+        return;
+    }
+    /* 409 for a client that does not know that deletions may be held back: it
+     * must not take the set for equal to its list. Waiting does not help, so
+     * there is no Retry-After. */
     snprintf(excess, sizeof(excess), "more than %u %%", p->about.max_delete);
     if (p->about.left_out)
         snprintf(excess, sizeof(excess),
@@ -149,33 +158,13 @@ answer_held_back(struct request *rq, const struct putting *p)
                 " resources would be deleted, %s; accept-deletions=%" PRIu64
                 " says that it is meant. All else was done",
                 o->counts.held_back, o->resources, excess, o->counts.held_back);
-    buf_init(&members, 4096);
-    BUF_ADD(&members, ",");
-    add_counts(&members, p->name, o);
-    BUF_ADD(&members, "\0");
+    BUF_ADD(&text, ",");
+    add_counts(&text, p->name, o);
+    BUF_ADD(&text, "\0");
     answers_count(METRIC_UPLOADS_REJECTED, 409);
     response_init(&r, 409, NULL);
-    response_answer_problem(rq, &r, &why, members.data);
-    buf_fini(&members);
-}
-
-static void
-answer_upload(struct deferral *d, struct request *rq)
-{
-    const struct putting *p = putting_of(d);
-    const struct upload_outcome *o = &p->outcome;
-
-    if (o->counts.held_back && !p->knows_held_back) {
-        answer_held_back(rq, p);
-    } else {
-        struct buf text;
-
-        buf_init(&text, 4096);
-        BUF_ADD(&text, "{");
-        add_counts(&text, p->name, o);
-        BUF_ADD(&text, "}\n");
-        answers_buf(rq, 200, "application/json", NULL, &text);
-    }
+    response_answer_problem(rq, &r, &why, text.data);
+    buf_fini(&text);
 }
 
 /* On the archive thread. */
@@ -336,29 +325,15 @@ make_reader(struct putting *p, struct request *rq, struct problem *why)
     return STATUS_OK;
 }
 
-static enum status
-reserve_places(struct putting *p, struct request *rq, struct problem *why)
-{
-    struct clients *clients = registry_clients(p->deferral.http->registry);
-    struct client *client = request_client(rq);
-    struct log_health health;
-    enum status rc;
-
-    log_health(registry_log(p->deferral.http->registry), &health);
-    if (!health.has_room)
-        return problem(why, STATUS_BUSY, "the disk is nearly full");
-    holding_init(&p->place, clients, client, CLIENT_UPLOADS);
-    holding_init(&p->disk, clients, client, CLIENT_DISK);
-    rc = holding_add(&p->deferral.holding, HELD, why);
-    return rc ? rc : holding_add(&p->place, 1, why);
-}
-
 enum status
 handle_resources_put(struct http *http, struct request *rq,
                      const struct route_target *target, struct problem *why)
 {
     struct putting *p = deferral_new(http, rq, target, &putting, sizeof(*p));
+    struct clients *clients = registry_clients(http->registry);
+    struct client *client = request_client(rq);
     uint64_t percent = UPLOADS_MAX_DELETE;
+    struct log_health health;
     struct slice coding;
     struct head head;
     enum status rc =
@@ -378,12 +353,21 @@ handle_resources_put(struct http *http, struct request *rq,
         rc = make_reader(p, rq, why);
     if (!rc && request_header(rq, "content-encoding", &coding))
         rc = decoding_decode(&p->decoding, coding, target->body_max, why);
+    if (!rc) {
+        log_health(registry_log(http->registry), &health);
+        if (!health.has_room)
+            rc = problem(why, STATUS_BUSY, "the disk is nearly full");
+    }
+    if (!rc) {
+        holding_init(&p->place, clients, client, CLIENT_UPLOADS);
+        holding_init(&p->disk, clients, client, CLIENT_DISK);
+        rc = holding_add(&p->deferral.holding, HELD, why);
+    }
     if (!rc)
-        rc = reserve_places(p, rq, why);
+        rc = holding_add(&p->place, 1, why);
     if (!rc)
         rc = uploads_begin(archiver_uploads(http->archiver), target->name,
-                           request_client(rq), request_authority(rq),
-                           &p->upload, why);
+                           client, request_authority(rq), &p->upload, why);
     p->is_inline =
         registry_content(http->registry, target->name) == CONTENT_INLINE;
     /* Changes that others post from now on are newer. */

@@ -240,33 +240,6 @@ static const struct html_column columns[] = {{"Set"},
                                              {"Lists", "lists"},
                                              {NULL}};
 
-/* Replaces `description`, the JSON of a set, by a page of it, and makes the
- * answer one. If that fails, the JSON stays. */
-static void
-make_set_page(struct request *rq, struct response *r, const struct set *set,
-              struct buf *description)
-{
-    struct link_text list = set_link(set, LINK_CAPABILITYLIST);
-    const struct html_head head = {
-        .title = set->name,
-        .set = set->name,
-        .depth = html_depth(request_path(rq)),
-        .other = SLICE("?raw"),
-        .other_name = "As JSON",
-        .capability = link_slice(&list),
-    };
-    struct buf page;
-
-    buf_init(&page, SET_PAGE_MAX);
-    if (!html_json(&page, &head, buf_slice(description), false)) {
-        buf_fini(&page);
-        return;
-    }
-    buf_fini(description);
-    *description = page;
-    response_page(r);
-}
-
 /* Appends a row of the list. */
 static void
 add_row(struct buf *to, struct set *set, const struct head *head)
@@ -379,8 +352,28 @@ answer_set(struct request *rq, unsigned status, struct set *set,
         response_header(&r, "Location", "%s", self.text);
     if (is_get)
         response_header(&r, "Vary", "Accept");
-    if (is_get && answers_prefer_page(rq))
-        make_set_page(rq, &r, set, &text);
+    if (is_get && answers_prefer_page(rq)) {
+        /* Makes a page of the JSON. If that fails, the JSON stays. */
+        struct link_text list = set_link(set, LINK_CAPABILITYLIST);
+        const struct html_head page_head = {
+            .title = set->name,
+            .set = set->name,
+            .depth = html_depth(request_path(rq)),
+            .other = SLICE("?raw"),
+            .other_name = "As JSON",
+            .capability = link_slice(&list),
+        };
+        struct buf page;
+
+        buf_init(&page, SET_PAGE_MAX);
+        if (html_json(&page, &page_head, buf_slice(&text), false)) {
+            buf_fini(&text);
+            text = page;
+            response_page(&r);
+        } else {
+            buf_fini(&page);
+        }
+    }
     response_text(&r, &text);
     request_answer(rq, &r);
     buf_fini(&text);

@@ -177,35 +177,6 @@ write_config(struct http *http, const struct principal *principal,
  * see metrics.h. */
 #define METRICS_TEXT_MAX ((size_t)2 << 20)
 
-/* tidings_set_lag_entries{readers="hub",set="news"} 250
- *
- * Without the sets that the reader of the metrics may not see. */
-static void
-write_lagging_sets(struct http *http, const struct principal *principal,
-                   struct buf *to)
-{
-    static const char *const kinds[RATE_READERS] = {
-        [RATE_SUBSCRIBERS] = "subscribers",
-        [RATE_HUB] = "hub",
-        [RATE_BRIDGES] = "bridges",
-    };
-    struct lagging_set found[RATE_LAGGING];
-
-    metrics_write_head(to, "tidings_set_lag_entries", "gauge",
-                       "Entries that the last reader of a set is behind, of "
-                       "the ten sets that lag most, by kind of reader");
-    for (enum rate_reader kind = 0; kind < RATE_READERS; kind++) {
-        size_t n = rates_lagging(registry_rates(http->registry), kind, found);
-
-        for (size_t i = 0; i < n; i++)
-            if (set_is_visible(found[i].set, principal))
-                buf_add_format(to,
-                               "tidings_set_lag_entries{readers=\"%s\",set="
-                               "\"%s\"} %" PRIu64 "\n",
-                               kinds[kind], found[i].set->name, found[i].lag);
-    }
-}
-
 /* How the sets stand to the sources that they are kept equal to
  * (broker/sets/harvest.h). There may be many sets, so each family names the ten
  * that are worst:
@@ -317,6 +288,12 @@ static void
 write_metrics(struct http *http, const struct principal *principal,
               struct buf *to)
 {
+    static const char *const readers[RATE_READERS] = {
+        [RATE_SUBSCRIBERS] = "subscribers",
+        [RATE_HUB] = "hub",
+        [RATE_BRIDGES] = "bridges",
+    };
+    struct lagging_set found[RATE_LAGGING];
     struct worst worst = {.principal = principal};
     struct statvfs disk;
 
@@ -330,7 +307,22 @@ write_metrics(struct http *http, const struct principal *principal,
     }
     process_measure();
     metrics_write(to);
-    write_lagging_sets(http, principal, to);
+    /* tidings_set_lag_entries{readers="hub",set="news"} 250
+     *
+     * Without the sets that the reader of the metrics may not see. */
+    metrics_write_head(to, "tidings_set_lag_entries", "gauge",
+                       "Entries that the last reader of a set is behind, of "
+                       "the ten sets that lag most, by kind of reader");
+    for (enum rate_reader kind = 0; kind < RATE_READERS; kind++) {
+        size_t n = rates_lagging(registry_rates(http->registry), kind, found);
+
+        for (size_t i = 0; i < n; i++)
+            if (set_is_visible(found[i].set, principal))
+                buf_add_format(to,
+                               "tidings_set_lag_entries{readers=\"%s\",set="
+                               "\"%s\"} %" PRIu64 "\n",
+                               readers[kind], found[i].set->name, found[i].lag);
+    }
     registry_each(http->registry, consider_set, &worst);
     for (size_t family = 0; family < FAMILIES; family++) {
         const struct row *row = &rows[family];

@@ -82,28 +82,6 @@ attempt_form(const struct subscription *s)
     return digest ? digest : 1;
 }
 
-/* Writes the ID of the range (after, last] in the form s->range_form.
- * Terminated. */
-static void
-write_id(char to[DELIVERY_ID_SIZE], const struct subscription *s,
-         uint64_t after, uint64_t last)
-{
-    const uint64_t numbers[] = {s->id, after, last};
-    char *end = stpcpy(to, s->topic->epoch);
-
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-        *end++ = '-';
-        end += number_write(end, numbers[i]);
-    }
-    *end = '\0';
-    if (s->range_form != 0)
-        end += snprintf(end, DELIVERY_ID_SIZE - (size_t)(end - to),
-                        "-%08" PRIx32, s->range_form);
-    if (s->generation != 0)
-        snprintf(end, DELIVERY_ID_SIZE - (size_t)(end - to), "-r%" PRIu32,
-                 s->generation);
-}
-
 /* Each header is terminated within the text; they follow one another. */
 
 static void
@@ -255,28 +233,6 @@ move_cursor(struct subscription *s, uint64_t after)
     forget_failures(s);
 }
 
-/* Moves the cursor to the earliest retained entry; the next message's `after`
- * shows the hole. Entries that the filter is known not to pass do not count. */
-static void
-skip_lost(struct subscription *s)
-{
-    uint64_t start = reader_start(&s->reader);
-    uint64_t earliest = topic_earliest(s->topic);
-
-    if (earliest < start)
-        earliest = start;
-    if (earliest > start) {
-        s->history.n_skipped += earliest - start;
-        metrics_add(METRIC_HUB_SKIPPED, (int64_t)(earliest - start));
-        DIAG(DIAG_WARNING, "hub",
-             "a subscription was behind the retained changes and continues "
-             "after the gap",
-             HUB_KEYS(s), diag_number("after", s->reader.after),
-             diag_number("to", earliest));
-    }
-    move_cursor(s, earliest);
-}
-
 /* Forgets a tried range if a renewal has changed its form: with another filter
  * the range would have other bytes. The next range has another ID. hub.db has
  * this with the new terms, or soon after. */
@@ -373,12 +329,25 @@ make_attempt(struct delivery *d)
     struct subscription *s = d->s;
     const struct shared_message *body = s->reader.message;
     struct attempt *a = memory_new(1, sizeof(*a));
-    char id[DELIVERY_ID_SIZE], *token = NULL;
+    const uint64_t numbers[] = {s->id, body->wish.after, body->last};
+    char id[DELIVERY_ID_SIZE], *id_end, *token = NULL;
     size_t n = 0;
 
     d->attempt = a;
     buf_init(&a->text, HEADERS_MAX);
-    write_id(id, s, body->wish.after, body->last);
+    /* The ID of the range, in the form s->range_form. */
+    id_end = stpcpy(id, s->topic->epoch);
+    for (size_t i = 0; i < N_ELEMENTS(numbers); i++) {
+        *id_end++ = '-';
+        id_end += number_write(id_end, numbers[i]);
+    }
+    *id_end = '\0';
+    if (s->range_form != 0)
+        id_end += snprintf(id_end, sizeof(id) - (size_t)(id_end - id),
+                           "-%08" PRIx32, s->range_form);
+    if (s->generation != 0)
+        snprintf(id_end, sizeof(id) - (size_t)(id_end - id), "-r%" PRIu32,
+                 s->generation);
     add_header(a, "Content-Type: ", body->type);
     add_links(a, s);
     add_header(a, "Tidings-Delivery: ", id);
@@ -410,6 +379,7 @@ static enum call_turn
 take_body(struct delivery *d)
 {
     struct subscription *s = d->s;
+    uint64_t start, earliest;
 
     switch (s->reader.state) {
     case READER_READY:
@@ -424,7 +394,21 @@ take_body(struct delivery *d)
     case READER_LATER:
         return CALL_LATER;
     case READER_GONE:
-        skip_lost(s);
+        /* Moves the cursor to the earliest retained entry; the next message's
+         * `after` shows the hole. Entries that the filter is known not to pass
+         * do not count. */
+        start = reader_start(&s->reader);
+        earliest = topic_earliest(s->topic);
+        if (earliest > start) {
+            s->history.n_skipped += earliest - start;
+            metrics_add(METRIC_HUB_SKIPPED, (int64_t)(earliest - start));
+            DIAG(DIAG_WARNING, "hub",
+                 "a subscription was behind the retained changes and continues "
+                 "after the gap",
+                 HUB_KEYS(s), diag_number("after", s->reader.after),
+                 diag_number("to", earliest));
+        }
+        move_cursor(s, earliest > start ? earliest : start);
         break;
     case READER_HEAD:
         break;
@@ -482,25 +466,6 @@ on_ready(struct reader *reader)
 
 /* Outcomes */
 
-/* Gives up this range only, because the callback had its time (W-090). Without
- * a fixed range no call reached the callback, and nothing is lost. */
-static void
-give_up_range(struct subscription *s, uint64_t entries)
-{
-    if (s->reader.upto == 0) {
-        forget_failures(s);
-        return;
-    }
-    s->history.n_skipped += entries;
-    metrics_add(METRIC_HUB_SKIPPED, (int64_t)entries);
-    metrics_add(METRIC_HUB_GIVEN_UP, 1);
-    DIAG(DIAG_WARNING, "hub", "a delivery was given up", HUB_KEYS(s),
-         diag_number("after", s->reader.after),
-         diag_number("last", s->reader.upto),
-         diag_text("error", s->history.last_error));
-    move_cursor(s, s->reader.upto);
-}
-
 /* Counts the entries of the body: all that it covers, or with a filter those
  * that pass, each a <url> element. User text in a message is escaped. */
 static uint64_t
@@ -546,7 +511,21 @@ end_badly(struct subscription *s, const struct call *call, uint64_t entries)
 
     end_us = s->failing_since_us + config->hub_give_up_us;
     if (now_us >= end_us) {
-        give_up_range(s, entries);
+        /* Gives up this range only, because the callback had its time (W-090).
+         * Without a fixed range no call reached the callback, and nothing is
+         * lost. */
+        if (s->reader.upto == 0) {
+            forget_failures(s);
+        } else {
+            s->history.n_skipped += entries;
+            metrics_add(METRIC_HUB_SKIPPED, (int64_t)entries);
+            metrics_add(METRIC_HUB_GIVEN_UP, 1);
+            DIAG(DIAG_WARNING, "hub", "a delivery was given up", HUB_KEYS(s),
+                 diag_number("after", s->reader.after),
+                 diag_number("last", s->reader.upto),
+                 diag_text("error", s->history.last_error));
+            move_cursor(s, s->reader.upto);
+        }
         go_on(s);
         return;
     }

@@ -166,47 +166,42 @@ on_turn(struct caller *caller, void *user)
     answer_reports(user);
 }
 
-/* Ends the subscriptions and requests of topics that are gone. The subscribers
- * of a framework topic get the events of the removal first (delivery.c). */
-static void
-end_gone_topics(struct hub *hub)
-{
-    struct list *after, *node;
-    struct topic *topic;
-    uint64_t head;
-    bool more = false;
-
-    list_each (topic, after, &hub->topics, node) {
-        bool is_framework = topic->kind == TOPIC_FRAMEWORK;
-
-        if (topic_head(topic, &head) ||
-            (is_framework && !framework_event_is_over(topic->set)))
-            continue;     /* it is there, or a moment later */
-        topic->n_holds++; /* until its requests have ended */
-        if (is_framework)
-            topic_end(topic);
-        for (int i = 0; !is_framework && i < HUB_ENDS_AT_ONCE &&
-                        (node = list_first(&topic->subscriptions));
-             i++)
-            subscription_end(list_entry(node, struct subscription, of_topic),
-                             END_REMOVED);
-        verification_topic_gone(topic);
-        topic->n_holds--;
-        more |= !is_framework && !list_is_empty(&topic->subscriptions);
-        topic_release(topic);
-    }
-    if (more)
-        hub_sets_changed(hub); /* in another turn */
-}
-
 static void
 on_wake(struct caller *caller, void *user)
 {
     struct hub *hub = user;
+    struct list *after, *node;
+    struct topic *topic;
+    bool more = false;
+    uint64_t head;
 
     (void)caller;
+    /* Ends the subscriptions and requests of topics that are gone. The
+     * subscribers of a framework topic get the events of the removal first
+     * (delivery.c). */
     if (atomic_exchange(&hub->topics_changed, false))
-        end_gone_topics(hub);
+        list_each (topic, after, &hub->topics, node) {
+            bool is_framework = topic->kind == TOPIC_FRAMEWORK;
+
+            if (topic_head(topic, &head) ||
+                (is_framework && !framework_event_is_over(topic->set)))
+                continue;     /* it is there, or a moment later */
+            topic->n_holds++; /* until its requests have ended */
+            if (is_framework)
+                topic_end(topic);
+            for (int i = 0; !is_framework && i < HUB_ENDS_AT_ONCE &&
+                            (node = list_first(&topic->subscriptions));
+                 i++)
+                subscription_end(
+                    list_entry(node, struct subscription, of_topic),
+                    END_REMOVED);
+            verification_topic_gone(topic);
+            topic->n_holds--;
+            more |= !is_framework && !list_is_empty(&topic->subscriptions);
+            topic_release(topic);
+        }
+    if (more)
+        hub_sets_changed(hub); /* in another turn */
     external_sync(hub);
     deliveries_wake(hub);
 }
@@ -592,27 +587,6 @@ on_record(struct hub_record *record, void *user, struct problem *why)
     return rc;
 }
 
-/* Adds the name of the file to an error. An error in hub.db is no fault of the
- * options, so STATUS_INVALID becomes STATUS_IO. */
-static enum status
-read_hub_db(struct hub *hub, const struct ownership_right *right,
-            struct problem *why)
-{
-    enum status rc = hub_db_open(&hub->db, hub->config->data, right, why);
-
-    if (!rc) {
-        rc = foreign_topics_open(&hub->foreign_topics, hub->registry, hub->db,
-                                 why);
-        foreign_sources_open(&hub->foreign_sources, &hub->foreign_topics,
-                             hub->posts);
-    }
-    if (!rc)
-        rc = hub_rows_read(hub->db, on_record, hub, why);
-    return rc ? problem_prefix(why, rc == STATUS_INVALID ? STATUS_IO : rc,
-                               "%s/hub.db: ", hub->config->data)
-              : STATUS_OK;
-}
-
 static struct hub *
 hub_new(struct posts *posts, const struct networks *allowed)
 {
@@ -675,8 +649,21 @@ hub_open(struct hub **hub, struct posts *posts, struct tokens *tokens,
     if (rc)
         rc = problem(why, rc, "--hub-signature: there is no method \"%s\"",
                      h->config->hub_signature);
-    if (!rc)
-        rc = read_hub_db(h, right, why);
+    if (!rc) {
+        rc = hub_db_open(&h->db, h->config->data, right, why);
+        if (!rc) {
+            rc = foreign_topics_open(&h->foreign_topics, h->registry, h->db,
+                                     why);
+            foreign_sources_open(&h->foreign_sources, &h->foreign_topics,
+                                 h->posts);
+        }
+        if (!rc)
+            rc = hub_rows_read(h->db, on_record, h, why);
+        /* An error in hub.db is no fault of the options. */
+        if (rc)
+            rc = problem_prefix(why, rc == STATUS_INVALID ? STATUS_IO : rc,
+                                "%s/hub.db: ", h->config->data);
+    }
     if (!rc)
         rc = caller_open(&caller, &options, why);
     if (rc) {

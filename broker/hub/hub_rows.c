@@ -52,9 +52,9 @@ hand_over(struct hub_record *record, const struct lent_terms *lent,
     return rc;
 }
 
-static enum status
-read_subscriptions(struct hub_db *h, hub_record_fn *fn, void *user,
-                   struct problem *why)
+enum status
+hub_rows_read(struct hub_db *h, hub_record_fn *fn, void *user,
+              struct problem *why)
 {
     struct db_rows rows =
         DB_SELECT(hub_db_handle(h), "read it", why,
@@ -65,6 +65,7 @@ read_subscriptions(struct hub_db *h, hub_record_fn *fn, void *user,
     struct hub_record record = {0}, *r = &record;
     struct lent_terms lent;
     bool has_cursor;
+    enum status rc;
 
     while (DB_NEXT(&rows, COMMON_PLACES(r, &lent), &r->kind, &r->created_us,
                    &r->lease_end_us, &has_cursor, &r->after, &r->range_last,
@@ -77,20 +78,10 @@ read_subscriptions(struct hub_db *h, hub_record_fn *fn, void *user,
             rows.rc = problem(why, STATUS_IO, "it has no cursor");
         rows.rc = hand_over(r, &lent, rows.rc, fn, user, why);
     }
-    return db_rows_end(&rows);
-}
-
-enum status
-hub_rows_read(struct hub_db *h, hub_record_fn *fn, void *user,
-              struct problem *why)
-{
-    struct db_rows rows;
-    struct hub_record record = {.row = HUB_ROW_REQUEST}, *r = &record;
-    struct lent_terms lent;
-    enum status rc = read_subscriptions(h, fn, user, why);
-
+    rc = db_rows_end(&rows);
     if (rc)
         return rc;
+    record = (struct hub_record){.row = HUB_ROW_REQUEST};
     rows = DB_SELECT(hub_db_handle(h), "read it", why,
                      "SELECT " COMMON_COLUMNS ", mode, topic_url, taken,"
                      " has_after, after FROM requests ORDER BY id");

@@ -162,25 +162,6 @@ on_answer(uint64_t id, struct slice bytes, void *user)
     }
 }
 
-static void
-take_answers(struct remote_commands *c)
-{
-    struct problem why;
-    struct errand *e;
-
-    if (list_is_empty(&c->ordered))
-        return;
-    (void)c->streams->ops->answers(c->streams, on_answer, c, &why);
-    /* They were ordered in the order of their ends. */
-    list_until_empty (e, &c->ordered, node) {
-        if (clock_steady_us() < e->over_us)
-            return;
-        list_remove(&e->node);
-        fail_sent(e, STATUS_UNREACHABLE,
-                  "no broker of the cluster owns the hub at the moment");
-    }
-}
-
 /* Those of others */
 
 /* On any thread: the command has its outcome. */
@@ -286,6 +267,7 @@ run_remote(struct thread *t)
     struct remote_commands *c = t->user;
     struct lease lease = {.term = 0};
     struct problem why;
+    struct errand *e;
     eventfd_t ignored;
 
     /* is_stopping is true from before the wake that ends the last wait. */
@@ -296,7 +278,16 @@ run_remote(struct thread *t)
             (void)c->streams->ops->take(c->streams, &lease, on_order, c, &why);
         run_early(c);
         answer_ended(c);
-        take_answers(c);
+        if (!list_is_empty(&c->ordered))
+            (void)c->streams->ops->answers(c->streams, on_answer, c, &why);
+        /* They were ordered in the order of their ends. */
+        list_until_empty (e, &c->ordered, node) {
+            if (clock_steady_us() < e->over_us)
+                break;
+            list_remove(&e->node);
+            fail_sent(e, STATUS_UNREACHABLE,
+                      "no broker of the cluster owns the hub at the moment");
+        }
         c->streams->ops->wait(c->streams, c->wake_fd,
                               list_is_empty(&c->early) ? WAIT_US : LOOK_US);
         (void)eventfd_read(c->wake_fd, &ignored);

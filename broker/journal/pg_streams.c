@@ -445,24 +445,6 @@ put_rows(struct pg_streams *s, const char *stream, uint64_t n,
     return rc == STATUS_REFUSED ? STATUS_UNREACHABLE : rc;
 }
 
-/* Behind an append: a failure changes nothing. */
-static void
-forget_rows(struct pg_streams *s, const char *stream)
-{
-    const struct pg_statement statements[] = {
-        {MOVE_MARK, DB_VALUES(stream)},
-        {FORGET_ROWS, DB_VALUES(stream)},
-    };
-    int64_t now_us = clock_steady_us();
-    struct problem why;
-
-    if (now_us < s->forget_at_us)
-        return;
-    s->forget_at_us = now_us + FORGET_US;
-    if (pg_run(&s->c, statements, 2, &why))
-        pg_close(&s->c);
-}
-
 static enum status
 pg_append(struct streams *streams, const char *stream,
           const struct lease *lease, uint64_t *n, const struct stream_row *rows,
@@ -472,6 +454,11 @@ pg_append(struct streams *streams, const char *stream,
     struct reading r = {.from = *n, .is_first = true};
     const struct pg_statement end = {END_OF_STREAM, DB_VALUES(stream),
                                      .each = on_end, .user = &r};
+    const struct pg_statement forget[] = {
+        {MOVE_MARK, DB_VALUES(stream)},
+        {FORGET_ROWS, DB_VALUES(stream)},
+    };
+    int64_t now_us = clock_steady_us();
     struct problem lost;
     struct buf keys, values;
     enum status rc;
@@ -496,7 +483,12 @@ pg_append(struct streams *streams, const char *stream,
         rc = put_rows(s, stream, *n, buf_slice(&keys), buf_slice(&values), why);
     if (!rc) {
         *n += n_rows;
-        forget_rows(s, stream);
+        /* A failure of this changes nothing. */
+        if (now_us >= s->forget_at_us) {
+            s->forget_at_us = now_us + FORGET_US;
+            if (pg_run(&s->c, forget, 2, &lost))
+                pg_close(&s->c);
+        }
     }
     buf_fini(&keys);
     buf_fini(&values);

@@ -334,23 +334,6 @@ is_usable(const struct mqtt *mqtt)
     return mqtt->client && mqtt->is_connected && !mqtt->is_ending;
 }
 
-static enum status
-make_properties(mosquitto_property **to, const struct mqtt_message *message)
-{
-    int error = 0;
-
-    if (message->content_type)
-        error = mosquitto_property_add_string(to, MQTT_PROP_CONTENT_TYPE,
-                                              message->content_type);
-    for (size_t i = 0; i < message->n_properties && !error; i++)
-        error = mosquitto_property_add_string_pair(
-            to, MQTT_PROP_USER_PROPERTY, message->properties[i].name,
-            message->properties[i].value);
-    return error == MOSQ_ERR_NOMEM ? STATUS_MEMORY
-           : error                 ? STATUS_INVALID
-                                   : STATUS_OK;
-}
-
 /* Explains a refusal of the library itself. */
 static enum status
 explain_refusal(int error, const char *what, const char *topic,
@@ -376,7 +359,7 @@ mqtt_publish(struct mqtt *mqtt, const struct mqtt_message *message, int *mid,
     mosquitto_property *properties = NULL;
     size_t size = header_size(mqtt, message) + message->payload.size;
     enum status rc = STATUS_OK;
-    int error;
+    int error = 0;
 
     if (!is_usable(mqtt))
         return problem(why, STATUS_AGAIN, "there is no connection");
@@ -396,9 +379,17 @@ mqtt_publish(struct mqtt *mqtt, const struct mqtt_message *message, int *mid,
                        "%zu, topic and properties included",
                        size, problem_quote(slice_of(message->topic)).text,
                        rest_size(mqtt));
-    if (mqtt->options.config->version == BRIDGE_MQTT_5)
-        rc = make_properties(&properties, message);
-    if (rc) {
+    if (mqtt->options.config->version == BRIDGE_MQTT_5) {
+        if (message->content_type)
+            error = mosquitto_property_add_string(
+                &properties, MQTT_PROP_CONTENT_TYPE, message->content_type);
+        for (size_t i = 0; i < message->n_properties && !error; i++)
+            error = mosquitto_property_add_string_pair(
+                &properties, MQTT_PROP_USER_PROPERTY,
+                message->properties[i].name, message->properties[i].value);
+    }
+    if (error) {
+        rc = error == MOSQ_ERR_NOMEM ? STATUS_MEMORY : STATUS_INVALID;
         problem_set(why, "the properties of a message on %s cannot be sent",
                     problem_quote(slice_of(message->topic)).text);
         goto out;

@@ -123,45 +123,36 @@ file_next(struct body *body, bool may_block, struct slice *piece)
     return BODY_DATA;
 }
 
-/* Reads `size` bytes from f->at on into the page cache. false: the file does
- * not have them. */
-static bool
-fill_cache(struct file_body *f, size_t size)
-{
-    size_t done = 0;
-
-    while (has_buffer(f) && done < size) {
-        size_t left = size - done;
-        ssize_t n =
-            read_at(f->fd, f->piece, left < FILE_PIECE ? left : FILE_PIECE,
-                    f->at + done, true);
-
-        if (n <= 0)
-            break;
-        done += (size_t)n;
-    }
-    free(f->piece);
-    f->piece = NULL;
-    return done == size;
-}
-
 static enum body_result
 file_next_in_file(struct body *body, bool may_block, struct file_part *piece)
 {
     struct file_body *f = (struct file_body *)body;
-    size_t size = at_most(f, FILE_PART);
+    size_t size = at_most(f, FILE_PART), done = 0;
     bool is_cached;
     char byte;
 
     if (!size)
         return BODY_END;
-    /* The kernel reads and drops a file from its beginning on, so the first and
-     * the last byte show whether it is in the page cache. */
-    if (may_block)
-        is_cached = fill_cache(f, size);
-    else
+    if (may_block) { /* reads the piece into the page cache */
+        while (has_buffer(f) && done < size) {
+            size_t left = size - done;
+            ssize_t n =
+                read_at(f->fd, f->piece, left < FILE_PIECE ? left : FILE_PIECE,
+                        f->at + done, true);
+
+            if (n <= 0)
+                break; /* the file does not have it */
+            done += (size_t)n;
+        }
+        free(f->piece);
+        f->piece = NULL;
+        is_cached = done == size;
+    } else {
+        /* The kernel reads and drops a file from its beginning on, so the first
+         * and the last byte show whether it is in the page cache. */
         is_cached = read_at(f->fd, &byte, 1, f->at, false) == 1 &&
                     read_at(f->fd, &byte, 1, f->at + size - 1, false) == 1;
+    }
     if (!is_cached)
         return may_block ? BODY_FAILED : BODY_WAITS;
     *piece = (struct file_part){f->fd, f->at, size};

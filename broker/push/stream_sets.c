@@ -118,40 +118,6 @@ stream_sets_take_ready(struct stream_set *member, bool is_busy)
     return !is_busy;
 }
 
-/* Makes a member that is ready, and counts for the client; `set` NULL: unknown.
- */
-static enum status
-add_member(struct stream_sets *m, struct slice name, struct set *set,
-           uint64_t after, struct stream_set **added, struct problem *why)
-{
-    size_t size = sizeof(struct stream_set) + (set ? 0 : name.size + 1);
-    struct stream_set *member;
-    enum status rc = clients_take(registry_clients(m->registry), m->client,
-                                  CLIENT_FOLLOWED, 1, why);
-
-    if (rc)
-        return rc;
-    *added = member = memory_new(1, size);
-    member->sets = m;
-    list_init(&member->turn);
-    if (set) {
-        member->set = set;
-        member->name = set->name;
-        set_readers_enter(m->set_readers, m->service, set, &member->reader,
-                          after, m->on_ready);
-        member->reader.kind = (uint8_t)m->kind;
-        member->reader.filter = m->filter;
-        set_readers_count(&member->reader, 1);
-    } else {
-        memcpy(member + 1, name.data, name.size);
-        member->name = (const char *)(member + 1);
-        member->end = STREAM_SET_UNKNOWN;
-    }
-    map_add(&m->by_name, &member->node, map_hash(&m->by_name, name));
-    list_append(&m->ready, &member->turn);
-    return STATUS_OK;
-}
-
 /* True if the set exists for the principal. */
 static bool
 may_read(const struct stream_sets *m, const struct set *set)
@@ -217,15 +183,34 @@ follow_set(struct stream_sets *m, const struct start *start, struct slice name,
         stream_sets_remove(member);
     if (set)
         is_there = decide_start(start, set, head, &after, &is_since);
-    rc = add_member(m, name, set, after, &member, why);
+    rc = clients_take(registry_clients(m->registry), m->client, CLIENT_FOLLOWED,
+                      1, why);
     if (rc)
         return rc;
+    member =
+        memory_new(1, sizeof(struct stream_set) + (set ? 0 : name.size + 1));
+    member->sets = m;
+    list_init(&member->turn);
+    if (set) {
+        member->set = set;
+        member->name = set->name;
+        set_readers_enter(m->set_readers, m->service, set, &member->reader,
+                          after, m->on_ready);
+        member->reader.kind = (uint8_t)m->kind;
+        member->reader.filter = m->filter;
+        set_readers_count(&member->reader, 1);
+        member->mark = resume_mark(head->epoch);
+    } else {
+        memcpy(member + 1, name.data, name.size);
+        member->name = (const char *)(member + 1);
+        member->end = STREAM_SET_UNKNOWN;
+    }
+    map_add(&m->by_name, &member->node, map_hash(&m->by_name, name));
+    list_append(&m->ready, &member->turn);
     if (!is_there)
         member->end = STREAM_SET_GONE;
     member->is_refused = member->end != STREAM_SET_GOES_ON;
     m->n_refused += member->is_refused;
-    if (set)
-        member->mark = resume_mark(head->epoch);
     if (is_since) {
         /* The heartbeat that it begins with says where: log_since may wait for
          * a disk, so the worker pool makes it. */

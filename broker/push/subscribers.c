@@ -838,25 +838,36 @@ on_copy(struct catch_up_wait *wait, bool is_certain)
     }
 }
 
-static enum status
-take_request(struct many *many, const struct stream_message *message,
-             struct problem *why)
+/* A client that says what nobody understands would miss a set: its stream ends.
+ * At once, also within a message, for it must not go on waiting. */
+static void
+on_message(struct stream *stream, const struct stream_message *message,
+           void *user)
 {
+    struct many *many = many_of(user);
     struct registry *registry = many->sets.registry;
     struct follow_request request = {.n = 0};
     struct slice text = message->bytes;
+    struct problem why = {""};
     struct buf inflated;
     enum status rc = STATUS_OK;
 
+    (void)stream;
+    if (many->subscriber.is_closing)
+        return;
+    if (is_denied(&many->subscriber, clock_now_us())) {
+        close_denied(&many->subscriber);
+        return;
+    }
     buf_init(&inflated, STREAM_MESSAGE_MAX);
     if (message->is_deflated) {
-        rc = inflate_message(message->bytes, &inflated, why);
+        rc = inflate_message(message->bytes, &inflated, &why);
         text = buf_slice(&inflated);
     }
     if (!rc && !message->is_text)
-        rc = problem(why, STATUS_INVALID, "a binary message");
+        rc = problem(&why, STATUS_INVALID, "a binary message");
     if (!rc)
-        rc = follow_request_json(&request, text, why);
+        rc = follow_request_json(&request, text, &why);
     if (!rc && log_is_shared(registry_log(registry)) &&
         stream_sets_are_ahead(registry, &request)) {
         many->catch_up_wait.resume = on_copy;
@@ -867,31 +878,11 @@ take_request(struct many *many, const struct stream_message *message,
     if (!rc && many->is_ahead) { /* the request waits for the copy */
         many->ahead = request;
         request = (struct follow_request){.n = 0};
-    } else if (!rc)
-        rc = stream_sets_follow(&many->sets, &request, why);
+    } else if (!rc) {
+        rc = stream_sets_follow(&many->sets, &request, &why);
+    }
     follow_request_fini(&request);
     buf_fini(&inflated);
-    return rc;
-}
-
-/* A client that says what nobody understands would miss a set: its stream ends.
- * At once, also within a message, for it must not go on waiting. */
-static void
-on_message(struct stream *stream, const struct stream_message *message,
-           void *user)
-{
-    struct many *many = many_of(user);
-    struct problem why = {""};
-    enum status rc;
-
-    (void)stream;
-    if (many->subscriber.is_closing)
-        return;
-    if (is_denied(&many->subscriber, clock_now_us())) {
-        close_denied(&many->subscriber);
-        return;
-    }
-    rc = take_request(many, message, &why);
     if (rc)
         close_now(&many->subscriber, code_of(rc), why.text, NULL);
     else if (!many->is_ahead)

@@ -23,34 +23,28 @@ wire_begin(struct wire *w, struct buf *to, enum framing framing, size_t size)
                             (WIRE_HEADER_MAX + strlen(framings[framing].end)));
 }
 
-/* Writes the header of the next frame. */
-static void
-begin_frame(struct wire *w)
-{
-    char header[WIRE_HEADER_MAX];
-    size_t size = 0, max = framings[w->framing].payload_max;
-
-    w->room = w->left < max ? w->left : max;
-    if (w->framing == FRAMING_CHUNKS)
-        size = stream_chunk_header(header, w->room);
-    else if (w->framing != FRAMING_NONE)
-        size = stream_frame_header((uint8_t *)header, w->room, !w->is_begun,
-                                   w->room == w->left);
-    if (w->framing == FRAMING_DEFLATED && !w->is_begun)
-        header[0] |= STREAM_FRAME_DEFLATED;
-    w->is_begun = true;
-    buf_add(w->to, header, size);
-}
-
 void
 wire_add(struct wire *w, struct slice bytes)
 {
+    char header[WIRE_HEADER_MAX];
+
     assert(bytes.size <= w->left);
     while (bytes.size > 0) {
-        size_t size;
+        size_t size = 0, max = framings[w->framing].payload_max;
 
-        if (w->room == 0)
-            begin_frame(w);
+        if (w->room == 0) {
+            /* Writes the header of the next frame. */
+            w->room = w->left < max ? w->left : max;
+            if (w->framing == FRAMING_CHUNKS)
+                size = stream_chunk_header(header, w->room);
+            else if (w->framing != FRAMING_NONE)
+                size = stream_frame_header((uint8_t *)header, w->room,
+                                           !w->is_begun, w->room == w->left);
+            if (w->framing == FRAMING_DEFLATED && !w->is_begun)
+                header[0] |= STREAM_FRAME_DEFLATED;
+            w->is_begun = true;
+            buf_add(w->to, header, size);
+        }
         size = bytes.size < w->room ? bytes.size : w->room;
         buf_add(w->to, bytes.data, size);
         slice_skip(&bytes, size);

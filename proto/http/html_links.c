@@ -148,19 +148,6 @@ unescape_value(struct slice value, struct buf *to)
 
 /* Tags */
 
-static struct slice
-take_value(struct slice *rest)
-{
-    char quote;
-
-    skip_spaces(rest);
-    quote = rest->size > 0 ? rest->data[0] : '>';
-    if (quote != '"' && quote != '\'')
-        return slice_take_until(rest, SPACES ">");
-    skip_bytes(rest, 1);
-    return slice_take(rest, quote);
-}
-
 /* A tag from its name on; false: it does not end. */
 static bool
 take_tag(struct slice *rest, struct tag *tag)
@@ -182,8 +169,17 @@ take_tag(struct slice *rest, struct tag *tag)
         name.size += slice_take_until(rest, SPACES "/>=").size;
         skip_spaces(rest);
         if (rest->size > 0 && rest->data[0] == '=') {
+            char quote;
+
             skip_bytes(rest, 1);
-            value = take_value(rest);
+            skip_spaces(rest);
+            quote = rest->size > 0 ? rest->data[0] : '>';
+            if (quote == '"' || quote == '\'') {
+                skip_bytes(rest, 1);
+                value = slice_take(rest, quote);
+            } else {
+                value = slice_take_until(rest, SPACES ">");
+            }
         }
         /* Of two of a name the first counts. */
         if (slice_is_word(name, "rel") && !tag->has_rel) {
