@@ -475,29 +475,6 @@ db_unlink(const char *path, struct problem *why)
 
 /* Copying */
 
-/* Looks at the copy as it is on the disk: it has no WAL. */
-static enum status
-check_copy(const char *path, struct problem *why)
-{
-    struct problem reason = {""};
-    char verdict[1000] = "";
-    struct db db;
-    enum status rc = db_open(&db, path, DB_LOOK, &reason);
-
-    if (!rc)
-        rc = db_find(&db, "read it", &reason, NULL, "PRAGMA quick_check(1)",
-                     DB_VALUES(), DB_INTO(&verdict));
-    if (!rc && strcmp(verdict, "ok") != 0)
-        rc = problem(why, STATUS_GONE, "it is damaged: %s",
-                     problem_quote(slice_of(verdict)).text);
-    else if (rc && db.is_damaged)
-        rc = problem(why, STATUS_GONE, "it is damaged: %s", reason.text);
-    else if (rc)
-        problem(why, rc, "cannot check %s: %s", path, reason.text);
-    db_close(&db);
-    return rc;
-}
-
 /* Copies all pages. The error of a step may be that of either file: the source
  * is to blame for damage, and for what reading alone shows. */
 static enum status
@@ -525,6 +502,8 @@ enum status
 db_copy(const char *from, const char *to, struct problem *why)
 {
     struct db source = {.handle = NULL}, copy = {.handle = NULL};
+    struct problem reason = {""};
+    char verdict[1000] = "";
     int result = sqlite3_open_v2(
         from, &source.handle, SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_READONLY, NULL);
     enum status rc = STATUS_OK;
@@ -549,8 +528,22 @@ db_copy(const char *from, const char *to, struct problem *why)
     if (!rc)
         rc = copy_pages(&copy, &source, to, why);
     db_close(&copy);
-    if (!rc)
-        rc = check_copy(to, why);
+    if (!rc) {
+        /* Looks at the copy as it is on the disk: it has no WAL. */
+        rc = db_open(&copy, to, DB_LOOK, &reason);
+        if (!rc)
+            rc = db_find(&copy, "read it", &reason, NULL,
+                         "PRAGMA quick_check(1)", DB_VALUES(),
+                         DB_INTO(&verdict));
+        if (!rc && strcmp(verdict, "ok") != 0)
+            rc = problem(why, STATUS_GONE, "it is damaged: %s",
+                         problem_quote(slice_of(verdict)).text);
+        else if (rc && copy.is_damaged)
+            rc = problem(why, STATUS_GONE, "it is damaged: %s", reason.text);
+        else if (rc)
+            problem(why, rc, "cannot check %s: %s", to, reason.text);
+        db_close(&copy);
+    }
     if (rc == STATUS_GONE && db_unlink(to, why))
         rc = STATUS_IO;
 

@@ -75,30 +75,22 @@ take_first(struct alarm **row)
     return alarm;
 }
 
-/* Makes one heap of a row: by twos from the left, then from the right. */
-static struct alarm *
-meld_row(struct alarm *row)
+void
+loop_clear_alarm(struct loop *loop, struct alarm *alarm)
 {
-    struct alarm *pairs = NULL, *all = NULL, *a = NULL;
+    struct alarm *pairs = NULL, *below = NULL, *a = NULL;
 
-    while ((a = take_first(&row))) {
-        a = join_heaps(a, take_first(&row));
+    if (!alarm->is_set)
+        return;
+    /* Makes one heap of its children: by twos from the left, then from the
+     * right. */
+    while ((a = take_first(&alarm->child))) {
+        a = join_heaps(a, take_first(&alarm->child));
         a->next = pairs;
         pairs = a;
     }
     while ((a = take_first(&pairs)))
-        all = join_heaps(all, a);
-    return all;
-}
-
-void
-loop_clear_alarm(struct loop *loop, struct alarm *alarm)
-{
-    struct alarm *below = NULL;
-
-    if (!alarm->is_set)
-        return;
-    below = meld_row(alarm->child);
+        below = join_heaps(below, a);
     if (alarm == loop->first) {
         loop->first = below;
     } else {

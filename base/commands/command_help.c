@@ -154,23 +154,6 @@ print_section(const char *text, FILE *to)
         }
 }
 
-static void
-print_usage(const struct program *program, const struct command *command,
-            FILE *to)
-{
-    fprintf(to, "usage: %s%s%s%s%s", program->name, command->name[0] ? " " : "",
-            command->name, command->operands ? " " : "",
-            command->operands ? command->operands : "");
-    for (size_t i = 0; i < command_n_options(command); i++)
-        if (command->options->rows[i].is_required)
-            fprintf(to, " --%s %s", command->options->rows[i].name,
-                    command->options->rows[i].argument);
-    fprintf(to, " [OPTION]...\n");
-    if (command == program->start)
-        fprintf(to, "       %s COMMAND ...        %s help lists them\n",
-                program->name, program->name);
-}
-
 void
 command_help(const struct program *program, const struct command *command,
              FILE *to)
@@ -183,7 +166,16 @@ command_help(const struct program *program, const struct command *command,
     struct operand words[COMMAND_OPERANDS_MAX];
     size_t n = operands_read(command, words);
 
-    print_usage(program, command, to);
+    fprintf(to, "usage: %s%s%s%s%s", program->name, command->name[0] ? " " : "",
+            command->name, command->operands ? " " : "",
+            command->operands ? command->operands : "");
+    for (size_t i = 0; i < own.n; i++)
+        if (rows[i].is_required)
+            fprintf(to, " --%s %s", rows[i].name, rows[i].argument);
+    fprintf(to, " [OPTION]...\n");
+    if (command == program->start)
+        fprintf(to, "       %s COMMAND ...        %s help lists them\n",
+                program->name, program->name);
     print_section(command->help, to);
     fputc('\n', to);
     for (; row && row->name; row++)
@@ -318,26 +310,6 @@ manual_options(const struct options *options, FILE *to)
     }
 }
 
-static void
-manual_command(const struct program *program, const struct command *command,
-               FILE *to)
-{
-    char before[32];
-
-    /* scdoc takes a heading as it is. */
-    fprintf(to, "\n## %s %s %s\n\n", program->name, command->name,
-            command->operands ? command->operands : "");
-    manual_paragraph(command->help, to);
-    if (command->options)
-        manual_options(command->options, to);
-    if (command->more) {
-        fputc('\n', to);
-        manual_text(command->more, to);
-    }
-    snprintf(before, sizeof(before), "%s ", program->name);
-    manual_examples(command->examples, command->is_plain ? before : "", to);
-}
-
 void
 manual_print(const struct program *program, FILE *to)
 {
@@ -356,8 +328,23 @@ manual_print(const struct program *program, FILE *to)
         manual_text(program->start->more, to);
     }
     fprintf(to, "\n# COMMANDS\n");
-    for (size_t i = 0; program->commands[i]; i++)
-        manual_command(program, program->commands[i], to);
+    for (size_t i = 0; program->commands[i]; i++) {
+        const struct command *command = program->commands[i];
+        char before[32];
+
+        /* scdoc takes a heading as it is. */
+        fprintf(to, "\n## %s %s %s\n\n", program->name, command->name,
+                command->operands ? command->operands : "");
+        manual_paragraph(command->help, to);
+        if (command->options)
+            manual_options(command->options, to);
+        if (command->more) {
+            fputc('\n', to);
+            manual_text(command->more, to);
+        }
+        snprintf(before, sizeof(before), "%s ", program->name);
+        manual_examples(command->examples, command->is_plain ? before : "", to);
+    }
     if (program->shared) {
         fprintf(to, "\n# OPTIONS OF ALL COMMANDS\n");
         manual_options(program->shared, to);

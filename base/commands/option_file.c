@@ -61,23 +61,6 @@ take_section(struct option_file *file, const char *line)
 
 /* Lines */
 
-/* As fgets, but only whole lines without a NUL; STATUS_INVALID: another line.
- * *length is 0 at the end of the file. */
-static enum status
-get_line(FILE *stream, char *line, size_t size, size_t *length)
-{
-    int c = 0;
-
-    *length = 0;
-    while (c != '\n' && (c = getc(stream)) != EOF) {
-        if (c == '\0' || *length + 1 == size)
-            return STATUS_INVALID;
-        line[(*length)++] = (char)c;
-    }
-    line[*length] = '\0';
-    return STATUS_OK;
-}
-
 /*
  * Replaces fgets for libinih, which would silently cut a long line or a
  * section's name, and join an indented line to the one before. At a section
@@ -88,19 +71,24 @@ static char *
 next_line(char *line, int size, void *stream)
 {
     struct option_file *file = stream;
-    size_t length, blanks;
-    enum status rc;
+    size_t length = 0, blanks;
+    int c = 0;
 
     if (file->rc)
         return NULL;
-    rc = get_line(file->stream, line, (size_t)size, &length);
-    if (!rc && length == 0)
+    /* As fgets, but only whole lines without a NUL. */
+    while (c != '\n' && (c = getc(file->stream)) != EOF) {
+        if (c == '\0' || length + 1 == (size_t)size) {
+            (void)at_line(file, ++file->line,
+                          "this line is too long, or has a NUL");
+            return NULL;
+        }
+        line[length++] = (char)c;
+    }
+    line[length] = '\0';
+    if (length == 0)
         return NULL;
     file->line++;
-    if (rc) {
-        (void)at_line(file, file->line, "this line is too long, or has a NUL");
-        return NULL;
-    }
     blanks = file->line == 1 && slice_starts(slice_of(line), BYTE_ORDER_MARK)
                  ? strlen(BYTE_ORDER_MARK)
                  : 0;

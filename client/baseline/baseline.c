@@ -425,28 +425,6 @@ note_document(struct baseline *b, const struct document_stream_end *end)
                         : survey_document_end(listing, &version, n_left_out));
 }
 
-/* Notes the document for the second look at it. */
-static bool
-keep_document(struct baseline *b, const struct document_stream_end *end)
-{
-    struct part *part = baseline_parts_first(&b->parts);
-
-    b->n_documents++;
-    if (end->is_same) /* it agrees with the last complete reading */
-        strcpy(part->bytes, b->known.digest);
-    else
-        strcpy(part->bytes, end->version.digest);
-    if (digest_check_end(b->rows, NULL) ||
-        baseline_parts_keep_etag(&b->parts, part,
-                                 end->is_same ? b->known.etag
-                                              : end->version.etag)) {
-        fail_without_memory(b);
-        return false;
-    }
-    digest_check_sha256(b->rows, &part->rows);
-    return true;
-}
-
 /* A robots.txt names Sitemaps that do not depend on each other. True: this one
  * is dead; the others are read, and the reading is in doubt (R-401). */
 static bool
@@ -472,6 +450,7 @@ on_read(const struct problem *why, const struct document_stream_end *end,
 {
     struct baseline *b = user;
     const struct document_head *head = end->head;
+    struct part *part;
 
     b->reading = NULL;
     if (b->why.rc || waits_for_retry(b, why) || does_without(b, why))
@@ -489,8 +468,20 @@ on_read(const struct problem *why, const struct document_stream_end *end,
         return;
     }
     b->has_list |= end->is_same || what_of(b, head) != INDEX;
-    if (!note_document(b, end) || !keep_document(b, end))
+    if (!note_document(b, end))
         return;
+    /* Keeps what the second look at it, or the next reading, compares. */
+    part = baseline_parts_first(&b->parts);
+    b->n_documents++;
+    strcpy(part->bytes, end->is_same ? b->known.digest : end->version.digest);
+    if (digest_check_end(b->rows, NULL) ||
+        baseline_parts_keep_etag(&b->parts, part,
+                                 end->is_same ? b->known.etag
+                                              : end->version.etag)) {
+        fail_without_memory(b);
+        return;
+    }
+    digest_check_sha256(b->rows, &part->rows);
     if (!end->is_same) {
         note_report(b, head);
         b->place.made_us = datetime_earlier(b->place.made_us, end->made_us);
@@ -596,12 +587,24 @@ call_back(struct baseline *b, void (*fn)(const char *why, void *user),
     return !b->retired.is_over;
 }
 
-/* The list has changed since it was read: reads it again. */
 static void
-read_anew(struct baseline *b)
+judge_check(struct baseline *b, const struct document_stream_end *end)
 {
+    const struct part *part = &b->parts.all[b->checked];
+    struct digest rows;
     char why[600];
 
+    if (digest_check_end(b->rows, NULL)) {
+        fail_without_memory(b);
+        return;
+    }
+    digest_check_sha256(b->rows, &rows);
+    if (end->is_same || digest_is_equal(&rows, &part->rows)) {
+        b->checked++;
+        go_on(b);
+        return;
+    }
+    /* The list has changed since it was read: reads it again. */
     if (++b->n_readings == READINGS_MOST) {
         snprintf(b->doubt, sizeof(b->doubt),
                  "%.300s has changed each of the %d times that it was read: "
@@ -623,25 +626,6 @@ read_anew(struct baseline *b)
     begin_reading(b, b->is_dump ? b->plan.offered->resource_dump
                                 : b->plan.offered->resource_list);
     timer_start(b->turn, 0);
-}
-
-static void
-judge_check(struct baseline *b, const struct document_stream_end *end)
-{
-    const struct part *part = &b->parts.all[b->checked];
-    struct digest rows;
-
-    if (digest_check_end(b->rows, NULL)) {
-        fail_without_memory(b);
-        return;
-    }
-    digest_check_sha256(b->rows, &rows);
-    if (!end->is_same && !digest_is_equal(&rows, &part->rows)) {
-        read_anew(b);
-        return;
-    }
-    b->checked++;
-    go_on(b);
 }
 
 /* Goes to the next document that needs a second look. False: none. */

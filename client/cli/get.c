@@ -30,29 +30,6 @@ print_part(const char *before, const char *text)
     print_plain(text);
 }
 
-static void
-print_text(const struct td_offer *offer, const char *position)
-{
-    print_pair(KEY_WIDTH, "set", offer->set_url);
-    print_pair(KEY_WIDTH, "title", offer->title);
-    print_pair(KEY_WIDTH, "position", position);
-    print_pair(KEY_WIDTH, "earliest", offer->earliest);
-    print_pair(KEY_WIDTH, "digest", offer->digest);
-    print_pair(KEY_WIDTH, "from", offer->from);
-    if (offer->n_lists)
-        printf("%-22s %" PRIu64 "\n", "lists", offer->n_lists);
-    for (size_t i = 0; i < offer->n_items; i++) {
-        const struct td_item *item = &offer->items[i];
-
-        print_name(KEY_WIDTH, item->rel);
-        print_part("", item->href);
-        print_part("  ", item->type);
-        print_part("  from ", item->from);
-        print_part("  until ", item->until);
-        putchar('\n');
-    }
-}
-
 /* For machines:
  *
  *   {"set":"http://...","title":"...","position":"...","earliest":"...",
@@ -148,7 +125,24 @@ on_offer(const struct td_offer *offer, void *user)
     }
     if (get->has_printed)
         putchar('\n');
-    print_text(offer, position);
+    print_pair(KEY_WIDTH, "set", offer->set_url);
+    print_pair(KEY_WIDTH, "title", offer->title);
+    print_pair(KEY_WIDTH, "position", position);
+    print_pair(KEY_WIDTH, "earliest", offer->earliest);
+    print_pair(KEY_WIDTH, "digest", offer->digest);
+    print_pair(KEY_WIDTH, "from", offer->from);
+    if (offer->n_lists)
+        printf("%-22s %" PRIu64 "\n", "lists", offer->n_lists);
+    for (size_t i = 0; i < offer->n_items; i++) {
+        const struct td_item *item = &offer->items[i];
+
+        print_name(KEY_WIDTH, item->rel);
+        print_part("", item->href);
+        print_part("  ", item->type);
+        print_part("  from ", item->from);
+        print_part("  until ", item->until);
+        putchar('\n');
+    }
     get->has_printed = true;
 }
 

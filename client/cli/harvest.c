@@ -113,30 +113,6 @@ say_rows(const char *url, const char *what, uint64_t n, const char *text,
     snprintf(said, HARVEST_TEXT_SIZE, "%s", n ? text : "");
 }
 
-/* https://example.org/sitemap.xml: Sitemap, complete as of
- * 2026-04-01T18:10:00Z: 3 added, 1 changed, 0 deleted, 1 left out */
-static void
-print_look(const struct harvest_values *o, const struct harvest_look *look,
-           const char *as_of)
-{
-    const struct harvest_counts *c = &look->counts;
-
-    print_plain(look->url);
-    printf(": %s, %s%s: %" PRIu64 " added, %" PRIu64 " changed, %" PRIu64
-           " deleted",
-           name_of(look->kind),
-           look->not_complete[0] ? "not known to be complete"
-           : as_of[0]            ? "complete as of "
-                                 : "not complete yet",
-           look->not_complete[0] ? "" : as_of, c->added, c->changed,
-           c->deleted);
-    if (c->held_back)
-        printf(", %" PRIu64 " held back", c->held_back);
-    if (c->left_out)
-        printf(", %" PRIu64 " left out", c->left_out);
-    puts(o->how.is_dry ? " (nothing was posted)" : "");
-}
-
 static void
 on_look(const struct harvest_look *look, void *user)
 {
@@ -157,7 +133,22 @@ on_look(const struct harvest_look *look, void *user)
         end_line(o);
         return;
     }
-    print_look(o, look, as_of);
+    /* https://example.org/sitemap.xml: Sitemap, complete as of
+     * 2026-04-01T18:10:00Z: 3 added, 1 changed, 0 deleted, 1 left out */
+    print_plain(look->url);
+    printf(": %s, %s%s: %" PRIu64 " added, %" PRIu64 " changed, %" PRIu64
+           " deleted",
+           name_of(look->kind),
+           look->not_complete[0] ? "not known to be complete"
+           : as_of[0]            ? "complete as of "
+                                 : "not complete yet",
+           look->not_complete[0] ? "" : as_of, c->added, c->changed,
+           c->deleted);
+    if (c->held_back)
+        printf(", %" PRIu64 " held back", c->held_back);
+    if (c->left_out)
+        printf(", %" PRIu64 " left out", c->left_out);
+    puts(o->how.is_dry ? " (nothing was posted)" : "");
     end_line(o);
     say_rows(look->url, "mended", c->mended, c->mended_text, o->mended);
     say_rows(look->url, "left out", c->left_out, c->left_out_text, o->left_out);

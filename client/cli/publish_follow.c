@@ -30,7 +30,7 @@
 /*
  * Lines of a pipe, or of a file that grows and is rotated.
  *
- *     line_input_open --> line_input_fill --> line_input_next ... --+
+ *     open_input -------> line_input_fill --> line_input_next ... --+
  *                           ^   |                                   |
  *                           |   +--> LINE_INPUT_WAITS, ..._ENDED    |
  *                           +---------------------------------------+
@@ -218,6 +218,7 @@ go_to_place(struct line_input *in, const struct place *place,
     return STATUS_OK;
 }
 
+/* `note`: that of spool_batch; "": the file is read from its beginning. */
 static enum status
 open_path(struct line_input *in, const char *note, struct problem *why)
 {
@@ -258,32 +259,6 @@ line_input_close(struct line_input *in)
         close(in->next[i].fd);
     free(in->path);
     free(in);
-}
-
-/* Opens the file, FIFO or device `path`; "-" is standard input. `note`: that of
- * spool_batch; "": the file is read from its beginning.
- * STATUS_IO, STATUS_MEMORY. */
-static enum status
-line_input_open(struct line_input **input, const char *path, const char *note,
-                struct problem *why)
-{
-    struct line_input *in = malloc(sizeof(*in));
-    enum status rc;
-
-    *input = NULL;
-    if (!in)
-        return problem_memory(why);
-    memset(in, 0, offsetof(struct line_input, bytes));
-    in->now.fd = -1;
-    in->path = strdup(path);
-    digest_sha256(&in->tail, SLICE(""));
-    rc = in->path ? open_path(in, note, why) : problem_memory(why);
-    if (rc) {
-        line_input_close(in);
-        return rc;
-    }
-    *input = in;
-    return STATUS_OK;
 }
 
 /* Rotation */
@@ -784,6 +759,7 @@ static enum exit_code
 open_input(struct follow *f)
 {
     struct problem why = {""};
+    struct line_input *in;
 
     if (f->plan->rejects) {
         f->rejects = open(f->plan->rejects,
@@ -794,8 +770,17 @@ open_input(struct follow *f)
     }
     if (!input_check_open(&f->check, "application/x-ndjson"))
         return failed(NO_MEMORY);
-    return line_input_open(&f->input, f->plan->input,
-                           td_publisher_note(f->publisher), &why)
+    in = malloc(sizeof(*in));
+    if (!in)
+        return failed(NO_MEMORY);
+    f->input = in;
+    memset(in, 0, offsetof(struct line_input, bytes));
+    in->now.fd = -1;
+    in->path = strdup(f->plan->input);
+    digest_sha256(&in->tail, SLICE(""));
+    if (!in->path)
+        return failed(NO_MEMORY);
+    return open_path(in, td_publisher_note(f->publisher), &why)
                ? failed("%s", why.text)
                : EXIT_GOOD;
 }

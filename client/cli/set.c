@@ -269,39 +269,31 @@ count_loss(const char *path, const char *value, void *user)
             *rows[i].number = strtoull(value, NULL, 10);
 }
 
-/* Asks whether to delete the set. */
-static enum exit_code
-confirm_deletion(struct td_client *client, const char *url)
-{
-    struct loss loss = {0};
-    char files[80] = "";
-    enum exit_code code =
-        confirm_can_ask("set delete deletes all that the set has");
-
-    if (!code)
-        code =
-            exit_of(client, td_set_get(client, url, count_loss, &loss, NULL));
-    if (code)
-        return code;
-    if (loss.files)
-        snprintf(files, sizeof(files), ", %llu files of content (%llu bytes)",
-                 loss.files, loss.bytes);
-    return confirm("deleted",
-                   "Delete %s with %llu entries, %llu closed lists%s", url,
-                   loss.entries, loss.lists, files);
-}
-
 static enum exit_code
 run_delete(const struct arguments *arguments)
 {
     const char *url = arguments->operands[0];
+    struct loss loss = {0};
+    char files[80] = "";
     enum exit_code code;
     struct td_client *client = open_client(arguments, url, &code);
 
     if (!client)
         return code;
-    if (!arguments->options[0])
-        code = confirm_deletion(client, url);
+    if (!arguments->options[0]) {
+        code = confirm_can_ask("set delete deletes all that the set has");
+        if (!code)
+            code = exit_of(client,
+                           td_set_get(client, url, count_loss, &loss, NULL));
+        if (loss.files)
+            snprintf(files, sizeof(files),
+                     ", %llu files of content (%llu bytes)", loss.files,
+                     loss.bytes);
+        if (!code)
+            code = confirm("deleted",
+                           "Delete %s with %llu entries, %llu closed lists%s",
+                           url, loss.entries, loss.lists, files);
+    }
     if (!code)
         code = exit_of(client, td_set_delete(client, url));
     if (!code)

@@ -71,24 +71,6 @@ variable(const char *name)
     return value && value[0] ? value : NULL;
 }
 
-static enum status
-read_environment(struct server_options *to, struct problem *why)
-{
-    enum status rc = STATUS_OK;
-
-    for (size_t i = 0; !rc && i < N_ELEMENTS(rows); i++) {
-        const char *value =
-            rows[i].variable ? variable(rows[i].variable) : NULL;
-
-        if (value && rows[i].type != OPTION_FILE) {
-            rc = option_read(&rows[i], value, to, why);
-            if (rc)
-                problem_prefix(why, rc, "%s: ", rows[i].variable);
-        }
-    }
-    return rc;
-}
-
 /* The file */
 
 /* Makes a path of a file start from the directory of the file that names it. */
@@ -330,7 +312,7 @@ settings_prepare(struct arguments *arguments)
     struct problem why = {""};
     char *token = getenv(TOKEN_VARIABLE);
     const char *authorities;
-    enum status rc;
+    enum status rc = STATUS_OK;
 
     /* Takes it out of the environment: commands of the user's (--exec) do not
      * inherit it, and /proc/PID/environ no longer shows it. */
@@ -340,7 +322,15 @@ settings_prepare(struct arguments *arguments)
         explicit_bzero(token, strlen(token));
         unsetenv(TOKEN_VARIABLE);
     }
-    rc = read_environment(&settings->environment, &why);
+    for (size_t i = 0; !rc && i < N_ELEMENTS(rows); i++) {
+        const char *value =
+            rows[i].variable ? variable(rows[i].variable) : NULL;
+
+        if (value && rows[i].type != OPTION_FILE)
+            rc = option_read(&rows[i], value, &settings->environment, &why);
+        if (rc)
+            problem_prefix(&why, rc, "%s: ", rows[i].variable);
+    }
     if (!rc)
         rc = read_line(settings, arguments, &why);
     if (!rc)

@@ -142,28 +142,6 @@ time_text(int64_t us, char to[DATETIME_SIZE + 1])
 }
 
 static void
-print_sets(const struct mirror_status *mirror)
-{
-    static const struct table_column columns[] = {
-        {"POSITION"}, {"CAUGHT UP"}, {"COMPLETE AS OF"}, {"SET"}, {NULL}};
-    char time[DATETIME_SIZE + 1];
-    struct table table;
-
-    putchar('\n');
-    table_begin(&table, columns);
-    for (size_t i = 0; i < mirror->n_sets; i++) {
-        const struct mirror_db_certainty *c = &mirror->sets[i].certainty;
-
-        table_add_text(&table, mirror->sets[i].position);
-        table_add_text(&table, time_text(mirror->sets[i].caught_up_us, time));
-        table_add_text(&table, c->doubt[0] ? "not known"
-                                           : time_text(c->complete_us, time));
-        table_add_text(&table, mirror->sets[i].url);
-    }
-    table_end(&table);
-}
-
-static void
 print_text_line(const char *label, const char *text, const char *rest)
 {
     fputs(label, stdout);
@@ -202,8 +180,11 @@ print_certainty(const struct mirror_db_certainty *c)
 static void
 print_mirror(const struct mirror_status *mirror)
 {
+    static const struct table_column columns[] = {
+        {"POSITION"}, {"CAUGHT UP"}, {"COMPLETE AS OF"}, {"SET"}, {NULL}};
     const struct mirror_db_counts *c = &mirror->counts;
-    char bytes[BYTES_TEXT_SIZE];
+    char bytes[BYTES_TEXT_SIZE], time[DATETIME_SIZE + 1];
+    struct table table;
 
     for (size_t i = 0; i < mirror->n_sources; i++)
         print_pair(FACT_WIDTH, "mirror of", mirror->sources[i]);
@@ -219,7 +200,20 @@ print_mirror(const struct mirror_status *mirror)
     else
         print_pair(FACT_WIDTH, "at work",
                    mirror->is_at_work ? "a process" : "nobody");
-    print_sets(mirror);
+    putchar('\n');
+    table_begin(&table, columns);
+    for (size_t i = 0; i < mirror->n_sets; i++) {
+        const struct mirror_status_set *set = &mirror->sets[i];
+
+        table_add_text(&table, set->position);
+        table_add_text(&table, time_text(set->caught_up_us, time));
+        table_add_text(&table,
+                       set->certainty.doubt[0]
+                           ? "not known"
+                           : time_text(set->certainty.complete_us, time));
+        table_add_text(&table, set->url);
+    }
+    table_end(&table);
     /* Of several sets, those that are not simply complete. */
     for (size_t i = 0; i < mirror->n_sets; i++) {
         const struct mirror_status_set *set = &mirror->sets[i];
@@ -280,36 +274,29 @@ print_mirror_json(const struct mirror_status *mirror, const char *dir)
 }
 
 static enum exit_code
-show_mirror(const struct arguments *arguments)
-{
-    const char *dir = arguments->operands[0];
-    struct mirror_status mirror;
-    struct problem why = {""};
-    enum status rc;
-
-    if (arguments->options[OPTION_PLOT])
-        return bad_usage("--plot draws the last hour of a broker or a set");
-    rc = mirror_status_read(&mirror, dir, &why);
-    if (rc)
-        say("%s", why.text);
-    else if (arguments->options[OPTION_JSON])
-        print_mirror_json(&mirror, dir);
-    else
-        print_mirror(&mirror);
-    mirror_status_fini(&mirror);
-    return rc ? EXIT_FAILED : EXIT_GOOD;
-}
-
-static enum exit_code
 run_status(const struct arguments *arguments)
 {
     const char *url = arguments->operands[0], *sets = strstr(url, "/sets/");
     struct slice rest = slice_of(sets ? sets + strlen("/sets/") : "");
     struct broker_call call;
     bool is_set = slice_take(&rest, '/').size > 0 && rest.size == 0;
+    struct mirror_status mirror;
+    struct problem why = {""};
+    enum status rc;
 
-    if (!uri_is_web(url))
-        return show_mirror(arguments);
+    if (!uri_is_web(url)) { /* the directory of a mirror */
+        if (arguments->options[OPTION_PLOT])
+            return bad_usage("--plot draws the last hour of a broker or a set");
+        rc = mirror_status_read(&mirror, url, &why);
+        if (rc)
+            say("%s", why.text);
+        else if (arguments->options[OPTION_JSON])
+            print_mirror_json(&mirror, url);
+        else
+            print_mirror(&mirror);
+        mirror_status_fini(&mirror);
+        return rc ? EXIT_FAILED : EXIT_GOOD;
+    }
     broker_call_begin(&call, arguments, url, is_set ? "/rate" : "/status");
     broker_call_send(&call, "GET");
     if (arguments->options[OPTION_JSON])

@@ -50,33 +50,6 @@ on_list(const char *list, const struct td_proof *proof, void *user)
     }
 }
 
-static void
-print_text(const struct verify *v, const char *where, bool is_proven,
-           const struct td_proof *proof)
-{
-    if (!is_proven) {
-        fputs("breaks after entry ", stdout);
-        printf("%" PRIu64 ": ", proof->broken_at);
-        print_plain(td_problem(v->client));
-        putchar('\n');
-    }
-    print_plain(where);
-    if (proof->n_lists == 0) {
-        puts(": nothing is proven");
-        return;
-    }
-    fputs(": proven ", stdout);
-    if (proof->first == 0)
-        fputs("to be without entries", stdout);
-    else if (proof->is_from_start)
-        printf("from the beginning to entry %" PRIu64, proof->last);
-    else
-        printf("from entry %" PRIu64 " on to entry %" PRIu64, proof->first,
-               proof->last);
-    printf(" lists=%" PRIu64 " position=%s datetime=%s digest=%s\n",
-           proof->n_lists, proof->position, proof->until, proof->digest);
-}
-
 /* Prints the result, as text or
  *
  * {"where":"...","proven":true,"first":1,"last":500,"lists":5,
@@ -96,8 +69,27 @@ verify_one(const char *where, void *user)
                       proof.last);
     if (rc != TD_OK && rc != TD_DIFFERENT)
         return exit_of(v->client, rc);
+    if (!v->is_json && rc) {
+        printf("breaks after entry %" PRIu64 ": ", proof.broken_at);
+        print_plain(td_problem(v->client));
+        putchar('\n');
+    }
     if (!v->is_json) {
-        print_text(v, where, rc == TD_OK, &proof);
+        print_plain(where);
+        if (proof.n_lists == 0) {
+            puts(": nothing is proven");
+            return rc ? EXIT_FAILED : EXIT_GOOD;
+        }
+        fputs(": proven ", stdout);
+        if (proof.first == 0)
+            fputs("to be without entries", stdout);
+        else if (proof.is_from_start)
+            printf("from the beginning to entry %" PRIu64, proof.last);
+        else
+            printf("from entry %" PRIu64 " on to entry %" PRIu64, proof.first,
+                   proof.last);
+        printf(" lists=%" PRIu64 " position=%s datetime=%s digest=%s\n",
+               proof.n_lists, proof.position, proof.until, proof.digest);
         return rc ? EXIT_FAILED : EXIT_GOOD;
     }
     put_members(stdout, "{",

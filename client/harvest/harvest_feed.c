@@ -261,24 +261,6 @@ apply_changes(struct harvest_feed *f, const struct td_message *message)
 /* Lists of all resources */
 
 static bool
-begin_list(struct harvest_feed *f, const struct td_message *message)
-{
-    if (!harvest_feed_flush(f->outbox))
-        return false;
-    f->is_listing = true;
-    f->is_replay = false;
-    f->n_listed = 0;
-    f->is_comparison = message->is_comparison != 0;
-    f->survey_us = clock_now_us();
-    if (f->part.position[0] && message->reason &&
-        !(f->is_comparison && f->is_routine))
-        harvest_target_say(f->target,
-                           "%s: %s; comparing all resources with the set's",
-                           f->url, message->reason);
-    return harvest_db_begin_list(f->target->db, f->part.id);
-}
-
-static bool
 list_resource(struct harvest_feed *f, const struct td_change *c)
 {
     struct harvest_db *db = f->target->db;
@@ -421,7 +403,19 @@ harvest_feed_message(struct harvest_feed *f, const struct td_message *message)
     case TD_CHANGES:
         return apply_changes(f, message);
     case TD_BASELINE_BEGIN:
-        return begin_list(f, message);
+        if (!harvest_feed_flush(f->outbox))
+            return false;
+        f->is_listing = true;
+        f->is_replay = false;
+        f->n_listed = 0;
+        f->is_comparison = message->is_comparison != 0;
+        f->survey_us = clock_now_us();
+        if (f->part.position[0] && message->reason &&
+            !(f->is_comparison && f->is_routine))
+            harvest_target_say(f->target,
+                               "%s: %s; comparing all resources with the set's",
+                               f->url, message->reason);
+        return harvest_db_begin_list(f->target->db, f->part.id);
     case TD_BASELINE:
         f->n_listed += message->n_changes;
         for (size_t i = 0; i < message->n_changes; i++)

@@ -602,22 +602,6 @@ settle_resource(struct mirror_db *db, int64_t id, bool trusts_times,
 
 /* Descriptions */
 
-static bool
-add_resource(struct mirror_db *db, struct slice loc, int64_t *id)
-{
-    char path[RESOURCE_PATH_MAX + 1];
-
-    resource_path_write(path, loc);
-    if (!RUN_SQL(db,
-                 "INSERT INTO resources VALUES (NULL, ?, ?, 0, 0, 0, 0, 0, 0,"
-                 " 0, x'', ?, 0, 0, 0)",
-                 db_blob(loc), path, DATETIME_NONE))
-        return false;
-    db->counts.n_resources++;
-    *id = sqlite3_last_insert_rowid(db->base.handle);
-    return true;
-}
-
 /* True if the set repeats its last description: a download under way then need
  * not begin anew. */
 static bool
@@ -679,6 +663,7 @@ mirror_db_describe(struct mirror_db *db, int64_t set,
 {
     struct mirror_db_resource r;
     struct mirror_db_description was;
+    char path[RESOURCE_PATH_MAX + 1];
     int64_t version;
     int64_t hour =
         description->is_baseline || description->when_us == DATETIME_NONE
@@ -696,8 +681,16 @@ mirror_db_describe(struct mirror_db *db, int64_t set,
                                        " WHERE resource = ? AND set_id = ?",
                                        r.id, set)
                              : remove_member(db, r.id, set, hour));
-    if (!r.id && !add_resource(db, description->loc, id))
-        return false;
+    if (!r.id) {
+        resource_path_write(path, description->loc);
+        if (!RUN_SQL(db,
+                     "INSERT INTO resources VALUES (NULL, ?, ?, 0, 0, 0, 0, 0,"
+                     " 0, 0, x'', ?, 0, 0, 0)",
+                     db_blob(description->loc), path, DATETIME_NONE))
+            return false;
+        db->counts.n_resources++;
+        *id = sqlite3_last_insert_rowid(db->base.handle);
+    }
     if (!version || !is_repeat(&was, description) ||
         (r.is_left && !description->is_baseline))
         version = ++db->version;

@@ -57,26 +57,6 @@ is_same(const struct file_mark *a, const struct file_mark *b)
            !memcmp(a->wal_head, b->wal_head, WAL_HEAD_SIZE);
 }
 
-/* Finds the process that has locked the database. Takes no lock, so it never
- * keeps a process from its work. */
-static void
-find_process(const char *path, struct mirror_status *status)
-{
-    struct flock lock = {.l_type = F_WRLCK,
-                         .l_whence = SEEK_SET,
-                         .l_start = LOCK_START,
-                         .l_len = LOCK_SIZE};
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-
-    if (fd < 0)
-        return;
-    if (!fcntl(fd, F_GETLK, &lock) && lock.l_type != F_UNLCK) {
-        status->is_at_work = true;
-        status->process = lock.l_pid > 0 ? lock.l_pid : 0;
-    }
-    close(fd);
-}
-
 /* Reading */
 
 static enum status
@@ -92,23 +72,6 @@ read_counts(struct db *db, struct mirror_db_counts *counts, struct problem *why)
              c++)
             if (slice_is(name, c->name))
                 *(uint64_t *)((char *)counts + c->offset) = value;
-    return db_rows_end(&rows);
-}
-
-static enum status
-read_sources(struct db *db, struct mirror_status *status, struct problem *why)
-{
-    struct db_rows rows =
-        DB_SELECT(db, NULL, why, "SELECT url FROM sources ORDER BY n");
-    struct slice url;
-
-    while (DB_NEXT(&rows, &url))
-        if (ONE_MORE(status->sources, &status->sources_capacity,
-                     status->n_sources) &&
-            (status->sources[status->n_sources] = slice_dup(url)))
-            status->n_sources++;
-        else
-            rows.rc = problem_memory(why);
     return db_rows_end(&rows);
 }
 
@@ -159,8 +122,20 @@ read_database(struct mirror_status *status, const char *path,
                      "brings it up to date");
     if (!rc)
         rc = read_counts(&db, &status->counts, why);
-    if (!rc)
-        rc = read_sources(&db, status, why);
+    if (!rc) {
+        struct db_rows rows =
+            DB_SELECT(&db, NULL, why, "SELECT url FROM sources ORDER BY n");
+        struct slice url;
+
+        while (DB_NEXT(&rows, &url))
+            if (ONE_MORE(status->sources, &status->sources_capacity,
+                         status->n_sources) &&
+                (status->sources[status->n_sources] = slice_dup(url)))
+                status->n_sources++;
+            else
+                rows.rc = problem_memory(why);
+        rc = db_rows_end(&rows);
+    }
     if (!rc)
         rc = read_sets(&db, status, why);
     db_close(&db);
@@ -187,9 +162,24 @@ mirror_status_read(struct mirror_status *status, const char *dir,
                              dir)
                    : problem_errno(why, "cannot read", path);
     for (int i = 0; i < TRIES; i++) {
+        /* To find the process that has locked the database. Takes no lock, so
+         * it never keeps a process from its work. */
+        struct flock lock = {.l_type = F_WRLCK,
+                             .l_whence = SEEK_SET,
+                             .l_start = LOCK_START,
+                             .l_len = LOCK_SIZE};
+        int fd;
+
         mirror_status_fini(status);
         mark_file(path, &before);
-        find_process(path, status);
+        fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+        if (fd >= 0) {
+            if (!fcntl(fd, F_GETLK, &lock) && lock.l_type != F_UNLCK) {
+                status->is_at_work = true;
+                status->process = lock.l_pid > 0 ? lock.l_pid : 0;
+            }
+            close(fd);
+        }
         rc = read_database(status, path, why);
         mark_file(path, &after);
         if (is_same(&before, &after))

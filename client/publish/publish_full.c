@@ -315,29 +315,6 @@ on_bytes(struct slice bytes, void *user, struct problem *why)
                     : document_feed(g->document, bytes, why);
 }
 
-/* Names the file and the place in it. */
-static void
-place_fault(struct gather *g, enum status rc, struct problem *why)
-{
-    char place[64] = "";
-
-    if (g->why.rc || !rc)
-        return;
-    if (why->entry)
-        snprintf(place, sizeof(place), "entry %llu, ",
-                 (unsigned long long)why->entry);
-    if (why->line)
-        snprintf(place + strlen(place), sizeof(place) - strlen(place),
-                 "line %llu: ", (unsigned long long)why->line);
-    if (rc == STATUS_MEMORY)
-        problem_memory(&g->why);
-    else if (rc == STATUS_IO)
-        problem(&g->why, rc, "%s", why->text);
-    else
-        problem(&g->why, STATUS_MALFORMED, "%.600s: %s%s", g->name, place,
-                why->text[0] ? why->text : "it cannot be read");
-}
-
 /* Reads all of the file. Failures that are not of its bytes are in g->why. */
 static enum status
 feed_file(struct gather *g, FILE *f, struct gunzip *gunzip, struct problem *why)
@@ -373,6 +350,8 @@ read_file(struct gather *g, const char *path)
     FILE *f = fopen(path, "re");
     struct gunzip *gunzip = gunzip_new(UNPACKED_MAX, true, on_bytes, g);
     struct problem why = {""};
+    enum status rc = STATUS_OK;
+    char place[64] = "";
 
     g->name = path;
     if (!f)
@@ -381,7 +360,23 @@ read_file(struct gather *g, const char *path)
     else if (!gunzip)
         problem_memory(&g->why);
     else
-        place_fault(g, feed_file(g, f, gunzip, &why), &why);
+        rc = feed_file(g, f, gunzip, &why);
+    /* Names the file and the place in it. */
+    if (why.entry)
+        snprintf(place, sizeof(place), "entry %llu, ",
+                 (unsigned long long)why.entry);
+    if (why.line)
+        snprintf(place + strlen(place), sizeof(place) - strlen(place),
+                 "line %llu: ", (unsigned long long)why.line);
+    if (rc && !g->why.rc) {
+        if (rc == STATUS_MEMORY)
+            problem_memory(&g->why);
+        else if (rc == STATUS_IO)
+            problem(&g->why, rc, "%s", why.text);
+        else
+            problem(&g->why, STATUS_MALFORMED, "%.600s: %s%s", g->name, place,
+                    why.text[0] ? why.text : "it cannot be read");
+    }
 
     if (g->document && !g->why.rc &&
         !check_capability(g, document_head(g->document))) {

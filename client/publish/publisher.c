@@ -134,24 +134,6 @@ go_on(struct td_publisher *p, unsigned linger_ms)
 
 /* Answers */
 
-static void
-end_posted(struct td_publisher *p, const struct td_receipt *receipt)
-{
-    struct problem why = {""};
-    uint64_t last = p->post.last;
-
-    /* If the spool fails, the post is repeated, and gets the same receipt. */
-    if (spool_posted(p->spool, &p->post, &why)) {
-        stand_still(p, &why);
-        return;
-    }
-    forget_post(p);
-    if (p->options.on_durable)
-        p->options.on_durable(last, receipt, p->options.user);
-    if (!p->retired.is_over)
-        go_on(p, p->options.linger_ms);
-}
-
 /* Drops entry `n` of the post, which the broker refused. Reports it before it
  * forgets it: a crash in between repeats the report. */
 static void
@@ -210,9 +192,22 @@ on_end(struct fetch_answer *answer, const struct problem *result, void *user)
     p->fetch = NULL;
     if (!rc)
         rc = post_outcome(answer, &receipt, &why);
-    if (!rc)
-        end_posted(p, &receipt);
-    else if (rc == STATUS_REFUSED || rc == STATUS_GONE)
+    if (!rc) {
+        uint64_t last = p->post.last;
+
+        problem_clear(&why);
+        /* If the spool fails, the post is repeated, and gets the same receipt.
+         */
+        if (spool_posted(p->spool, &p->post, &why)) {
+            stand_still(p, &why);
+            return;
+        }
+        forget_post(p);
+        if (p->options.on_durable)
+            p->options.on_durable(last, &receipt, p->options.user);
+        if (!p->retired.is_over)
+            go_on(p, p->options.linger_ms);
+    } else if (rc == STATUS_REFUSED || rc == STATUS_GONE)
         end_refused(p, answer->status, post_fault(buf_slice(&answer->body)),
                     &why);
     else

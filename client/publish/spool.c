@@ -156,32 +156,11 @@ choose_last(struct spool *spool, size_t max_changes, size_t max_bytes,
     return db_rows_end(&rows);
 }
 
-/* Its body is a function of what is sealed: the same bytes each time. */
-static enum status
-read_body(struct spool *spool, struct spool_post *post, struct problem *why)
-{
-    struct db_rows rows =
-        DB_SELECT(&spool->db, NULL, why,
-                  "SELECT body FROM change WHERE number <= ?1 ORDER BY number",
-                  post->last);
-    struct slice change;
-
-    while (DB_NEXT(&rows, &change)) {
-        buf_add_text(&post->body, post->n++ == 0 ? "[" : ",\n");
-        buf_add_slice(&post->body, change);
-        post->n_bytes += change.size;
-    }
-    BUF_ADD(&post->body, "]\n");
-    if (!rows.rc && post->body.failed)
-        rows.rc = problem_memory(why);
-    return db_rows_end(&rows);
-}
-
 enum status
 spool_seal(struct spool *spool, size_t max_changes, size_t max_bytes,
            struct spool_post *post, struct problem *why)
 {
-    struct slice key = {NULL, 0};
+    struct slice key = {NULL, 0}, change;
     struct db_rows rows;
     bool is_there;
     enum status rc;
@@ -206,7 +185,22 @@ spool_seal(struct spool *spool, size_t max_changes, size_t max_bytes,
             rc = DO(spool, why, "INSERT INTO post VALUES (?1, ?2)",
                     slice_of(post->key), post->last);
     }
-    return rc ? rc : read_body(spool, post, why);
+    if (rc)
+        return rc;
+    /* The body is a function of what is sealed: the same bytes each time. */
+    rows =
+        DB_SELECT(&spool->db, NULL, why,
+                  "SELECT body FROM change WHERE number <= ?1 ORDER BY number",
+                  post->last);
+    while (DB_NEXT(&rows, &change)) {
+        buf_add_text(&post->body, post->n++ == 0 ? "[" : ",\n");
+        buf_add_slice(&post->body, change);
+        post->n_bytes += change.size;
+    }
+    BUF_ADD(&post->body, "]\n");
+    if (!rows.rc && post->body.failed)
+        rows.rc = problem_memory(why);
+    return db_rows_end(&rows);
 }
 
 /* Deletes the changes from `first` to `last`, `n` of `n_bytes`, and unseals the

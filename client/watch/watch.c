@@ -278,42 +278,6 @@ end_watch(struct inotify *watches, struct folder *folder)
     forget_folder(watches, folder);
 }
 
-static void
-inotify_close(struct inotify *watches)
-{
-    struct map_node *after;
-    struct folder *folder;
-
-    if (!watches)
-        return;
-    map_each (folder, after, &watches->by_wd, of_wd)
-        forget_folder(watches, folder);
-    map_fini(&watches->by_wd);
-    map_fini(&watches->by_path);
-    close(watches->fd);
-    free(watches);
-}
-
-static bool
-insert_folder(struct inotify *watches, int wd, const char *path)
-{
-    size_t size = strlen(path);
-    struct folder *folder = malloc(sizeof(*folder) + size + 1);
-    struct folder *other = folder_at(watches, path);
-
-    if (!folder)
-        return false;
-    if (other)
-        end_watch(watches, other);
-    folder->wd = wd;
-    folder->round = watches->round;
-    memcpy(folder->path, path, size + 1);
-    map_add(&watches->by_wd, &folder->of_wd, (uint64_t)wd);
-    map_add(&watches->by_path, &folder->of_path,
-            map_hash(&watches->by_path, slice_of(path)));
-    return true;
-}
-
 /* Watches the folder `path`, which is open as `fd`; "" is the directory itself.
  * If the folder has a watch already, notes its new path. False: `why` says why.
  */
@@ -323,7 +287,8 @@ inotify_add(struct inotify *watches, int fd, const char *path,
 {
     char link[64];
     char limit[32];
-    struct folder *folder;
+    size_t size = strlen(path);
+    struct folder *folder, *other;
     int wd;
 
     snprintf(link, sizeof(link), FD_PATH, fd);
@@ -351,10 +316,21 @@ inotify_add(struct inotify *watches, int fd, const char *path,
     }
     if (folder)
         forget_folder(watches, folder); /* it stands under another path now */
-    if (insert_folder(watches, wd, path))
-        return true;
-    problem_memory(why);
-    return false;
+    folder = malloc(sizeof(*folder) + size + 1);
+    if (!folder) {
+        problem_memory(why);
+        return false;
+    }
+    other = folder_at(watches, path);
+    if (other)
+        end_watch(watches, other);
+    folder->wd = wd;
+    folder->round = watches->round;
+    memcpy(folder->path, path, size + 1);
+    map_add(&watches->by_wd, &folder->of_wd, (uint64_t)wd);
+    map_add(&watches->by_path, &folder->of_path,
+            map_hash(&watches->by_path, slice_of(path)));
+    return true;
 }
 
 /* Ends the watches of a folder and of those below it. */
@@ -1037,13 +1013,25 @@ watch_free(struct watch *watch)
 const struct problem *
 watch_run(struct watch *watch)
 {
+    struct inotify *watches;
+    struct map_node *after;
+    struct folder *folder;
+
     if (open_all(watch))
         run_watch(watch);
     post_queue_undo(&watch->posts);
     path_queue_clear(&watch->dirty);
     mediatypes_close(watch->types);
     file_digester_free(watch->digester);
-    inotify_close(watch->watches);
+    watches = watch->watches;
+    if (watches) {
+        map_each (folder, after, &watches->by_wd, of_wd)
+            forget_folder(watches, folder);
+        map_fini(&watches->by_wd);
+        map_fini(&watches->by_path);
+        close(watches->fd);
+        free(watches);
+    }
     watch_db_close(watch->database);
     directory_tree_rest(&watch->tree);
     return &watch->why;

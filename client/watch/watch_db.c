@@ -391,26 +391,6 @@ post_queue_seal(struct post_queue *queue)
 
 /* Posting */
 
-/* The broker has the post on its disk; the database records that. */
-static enum status
-note_posted(struct post_queue *queue, const struct watch_db_post *post,
-            const struct td_receipt *receipt)
-{
-    char epoch[EPOCH_MAX + 1];
-    bool is_new_log;
-
-    snprintf(epoch, sizeof(epoch), "%.*s", (int)strcspn(receipt->position, "-"),
-             receipt->position);
-    if (!watch_db_posted(queue->database, epoch, &is_new_log))
-        return queue->why->rc;
-    queue->on_posted(receipt, post->n_entries, queue->user);
-    if (!is_new_log)
-        return STATUS_OK;
-    queue->on_warning("the set was made anew; all files are posted again",
-                      queue->user);
-    return STATUS_AGAIN;
-}
-
 static enum status
 note_refused(struct post_queue *queue, const struct watch_db_post *post,
              enum td_status rc, unsigned status)
@@ -451,8 +431,22 @@ send_post(struct post_queue *queue, const struct watch_db_post *post)
         char text[1200];
         unsigned ms;
 
-        if (rc == TD_OK)
-            return note_posted(queue, post, &receipt);
+        if (rc == TD_OK) {
+            char epoch[EPOCH_MAX + 1];
+            bool is_new_log;
+
+            snprintf(epoch, sizeof(epoch), "%.*s",
+                     (int)strcspn(receipt.position, "-"), receipt.position);
+            if (!watch_db_posted(queue->database, epoch, &is_new_log))
+                return queue->why->rc;
+            queue->on_posted(&receipt, post->n_entries, queue->user);
+            if (!is_new_log)
+                return STATUS_OK;
+            queue->on_warning("the set was made anew; all files are posted "
+                              "again",
+                              queue->user);
+            return STATUS_AGAIN;
+        }
         if (rc == TD_STOPPED)
             return STATUS_STOPPED;
         /* 409: the broker still works on the first attempt of this post. */

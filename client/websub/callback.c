@@ -133,27 +133,6 @@ listen_at(const char *host, unsigned *port)
     return fd;
 }
 
-static enum status
-start_listening(struct td_callback *callback, const char *listen,
-                const char *host, unsigned *port)
-{
-    struct td_client *client = callback->client;
-    struct handle_loop *loop = client->loop;
-
-    callback->fd = listen_at(host, port);
-    if (callback->fd < 0)
-        return client_fail(client, STATUS_IO, "cannot listen at %.80s: %s",
-                           listen, strerror(errno));
-    callback->pause = timer_new(loop, on_pause, callback);
-    callback->descriptor =
-        descriptor_new(loop, callback->fd, on_connect, callback);
-    if (!callback->pause || !callback->descriptor)
-        return client_fail(client, STATUS_MEMORY,
-                           "no memory, or no descriptors");
-    descriptor_set(callback->descriptor, READY_READ);
-    return STATUS_OK;
-}
-
 /* Sets the URL for hubs. STATUS_INVALID: the client's problem says why. */
 static enum status
 set_url(struct td_callback *callback, const char *url)
@@ -207,8 +186,18 @@ td_callback_open(struct td_client *client, const char *listen, const char *url,
                          listen);
     else if (url)
         rc = set_url(c, url);
-    if (!rc)
-        rc = start_listening(c, listen, host, &port);
+    if (!rc && (c->fd = listen_at(host, &port)) < 0)
+        rc = client_fail(client, STATUS_IO, "cannot listen at %.80s: %s",
+                         listen, strerror(errno));
+    if (!rc) {
+        c->pause = timer_new(client->loop, on_pause, c);
+        c->descriptor = descriptor_new(client->loop, c->fd, on_connect, c);
+        if (c->pause && c->descriptor)
+            descriptor_set(c->descriptor, READY_READ);
+        else
+            rc = client_fail(client, STATUS_MEMORY,
+                             "no memory, or no descriptors");
+    }
     if (!rc && !url) {
         snprintf(own_url, sizeof(own_url), "http://%.*s:%u",
                  (int)(strrchr(listen, ':') - listen), listen, port);

@@ -74,27 +74,6 @@ is_known(struct delivery_queue *d, const struct remembered *new,
     return false;
 }
 
-static void
-remember_delivery(struct delivery_queue *d, const struct remembered *new)
-{
-    bool is_full = d->n_remembered == d->ring_size;
-
-    if (is_full && d->ring_size < REMEMBERED_MAX &&
-        (d->ring_size == 0 || new->at_s - d->ring[d->at].at_s < REMEMBERED_S) &&
-        ONE_MORE(d->ring, &d->ring_size, d->n_remembered)) {
-        /* The full ring had its oldest entry at d->at, which now is in the
-         * middle. Order only matters for overwriting: it need not be mended. */
-        d->at = d->n_remembered;
-        is_full = false;
-    }
-    if (d->ring_size == 0)
-        return; /* no memory: it will not know a repeat */
-    d->ring[d->at] = *new;
-    d->at = (d->at + 1) % d->ring_size;
-    if (!is_full)
-        d->n_remembered++;
-}
-
 /* Signatures */
 
 /* True if one of the signatures, separated by blanks, and its time are right.
@@ -190,6 +169,7 @@ delivery_queue_take(struct delivery_queue *d, struct delivery_key *key,
     struct remembered new = {
         .has_id = id.size > 0, .number = key->number, .at_s = now_s};
     struct delivery *delivery;
+    bool is_full;
 
     reply->status = judge_signature(d, key, arrival, now_s);
     if (reply->status)
@@ -215,9 +195,24 @@ delivery_queue_take(struct delivery_queue *d, struct delivery_key *key,
         return;
     }
     reply->status = 202;
-    remember_delivery(d, &new);
     list_append(&d->queue, &delivery->node);
     timer_start(d->hand_over, 0);
+    /* Remembers it. */
+    is_full = d->n_remembered == d->ring_size;
+    if (is_full && d->ring_size < REMEMBERED_MAX &&
+        (d->ring_size == 0 || now_s - d->ring[d->at].at_s < REMEMBERED_S) &&
+        ONE_MORE(d->ring, &d->ring_size, d->n_remembered)) {
+        /* The full ring had its oldest entry at d->at, which now is in the
+         * middle. Order only matters for overwriting: it need not be mended. */
+        d->at = d->n_remembered;
+        is_full = false;
+    }
+    if (d->ring_size == 0)
+        return; /* no memory: it will not know a repeat */
+    d->ring[d->at] = new;
+    d->at = (d->at + 1) % d->ring_size;
+    if (!is_full)
+        d->n_remembered++;
 }
 
 struct td_subscriber_counts *

@@ -158,28 +158,6 @@ input_reader_entry_begin(struct input_reader *reader, struct problem *why)
     return STATUS_OK;
 }
 
-/* A resource is no event: it has no change. Some sources write the time of its
- * last modification as that of an event (R-404). */
-static enum status
-take_resource(struct entry *entry, struct problem *why)
-{
-    struct change *change = &entry->change;
-
-    if (entry->has_kind)
-        return problem(
-            why, STATUS_INVALID,
-            "change: a list of resources names their state, not changes");
-    for (size_t i = 0; i < change->n_links; i++)
-        if (slice_is(change->links[i].rel, REL_PATCH))
-            return problem(why, STATUS_INVALID,
-                           "link: a patch is of a change, not of a resource");
-    if (change->lastmod_us == DATETIME_NONE)
-        change->lastmod_us = change->datetime_us;
-    change->datetime_us = DATETIME_NONE;
-    change->kind = CHANGE_CREATED;
-    return STATUS_OK;
-}
-
 static enum status
 check_entry(struct input_reader *reader, struct problem *why)
 {
@@ -187,9 +165,24 @@ check_entry(struct input_reader *reader, struct problem *why)
     struct change *change = &reader->entry.change;
     enum status rc = STATUS_OK;
 
-    if (reader->use == INPUT_RESOURCES)
-        rc = take_resource(&reader->entry, why);
-    else if (!reader->entry.has_kind)
+    if (reader->use == INPUT_RESOURCES) {
+        /* A resource is no event: it has no change. */
+        if (reader->entry.has_kind)
+            return problem(
+                why, STATUS_INVALID,
+                "change: a list of resources names their state, not changes");
+        for (size_t i = 0; i < change->n_links; i++)
+            if (slice_is(change->links[i].rel, REL_PATCH))
+                return problem(
+                    why, STATUS_INVALID,
+                    "link: a patch is of a change, not of a resource");
+        /* Some sources write the time of its last modification as that of an
+         * event (R-404). */
+        if (change->lastmod_us == DATETIME_NONE)
+            change->lastmod_us = change->datetime_us;
+        change->datetime_us = DATETIME_NONE;
+        change->kind = CHANGE_CREATED;
+    } else if (!reader->entry.has_kind)
         rc = problem(why, STATUS_INVALID,
                      "no change: created, updated or deleted?");
     if (!rc && change->datetime_us != DATETIME_NONE) {

@@ -592,26 +592,6 @@ take_capability(struct input_reader *input, struct slice value,
     return STATUS_OK;
 }
 
-/* The time of a document: R-015 of changes, R-086 of resources. */
-static enum status
-take_time(struct input_reader *input, enum entry_member member,
-          const struct xml_attribute *a, struct problem *why)
-{
-    struct coverage *coverage = &input->coverage;
-    bool is_of_changes = member == M_FROM || member == M_UNTIL;
-    int64_t us;
-    int64_t *to =
-        time_to(member, &us, &us, &coverage->from_us, &coverage->until_us);
-
-    if (is_of_changes == (input->use == INPUT_RESOURCES))
-        return refuse_attribute(
-            "rs:md", a,
-            is_of_changes ? "is for lists of changes, not of resources"
-                          : "is for lists of resources, not of changes",
-            why);
-    return entry_time((const char *)a->name, xml_value(a), to, why);
-}
-
 static void
 take_others_head(struct list_reader *r, enum entry_member member,
                  struct slice value)
@@ -677,8 +657,22 @@ take_attribute(struct list_reader *r, enum owner owner, struct link *link,
     }
     if (owner == OF_HEAD && member == M_CAPABILITY)
         return take_capability(r->input, value, why);
-    if (owner == OF_HEAD && MEMBER_BIT(member) & TIMES)
-        return take_time(r->input, member, a, why);
+    if (owner == OF_HEAD && MEMBER_BIT(member) & TIMES) {
+        /* The time of a document: R-015 of changes, R-086 of resources. */
+        struct coverage *coverage = &r->input->coverage;
+        bool is_of_changes = member == M_FROM || member == M_UNTIL;
+        int64_t us;
+        int64_t *to =
+            time_to(member, &us, &us, &coverage->from_us, &coverage->until_us);
+
+        if (is_of_changes == (r->input->use == INPUT_RESOURCES))
+            return refuse_attribute(
+                "rs:md", a,
+                is_of_changes ? "is for lists of changes, not of resources"
+                              : "is for lists of resources, not of changes",
+                why);
+        return entry_time((const char *)a->name, value, to, why);
+    }
     if (owner == OF_HEAD)
         return coverage_set(&r->input->coverage, member, value)
                    ? STATUS_OK

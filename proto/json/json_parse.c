@@ -210,27 +210,6 @@ take_escape(struct json_parse *json, struct slice *rest)
     return 0x10000 + ((c & 0x3ff) << 10) + (low & 0x3ff);
 }
 
-/* Replaces the escapes of `raw`. Lent until the next string. */
-static struct slice
-unescape(struct json_parse *json, struct slice raw)
-{
-    struct buf *text = &json->text;
-
-    buf_clear(text);
-    while (raw.size > 0 && !json->rc) {
-        struct slice plain = slice_take(&raw, '\\');
-        char utf8[UTF8_SIZE_MAX];
-
-        buf_add_slice(text, plain);
-        if (raw.data == plain.data + plain.size)
-            break; /* there was no backslash */
-        buf_add(text, utf8, utf8_write(utf8, take_escape(json, &raw)));
-    }
-    if (text->failed && !json->rc)
-        json->rc = problem_memory(json->why);
-    return buf_slice(text);
-}
-
 /* Judges a string that is not plain ASCII. `raw` is what stands between its
  * quotes, where a control character can only be behind a backslash. */
 static void
@@ -239,8 +218,23 @@ take_string(struct json_parse *json, struct slice raw)
     struct slice text = raw;
     uint32_t c;
 
-    if (raw.size > 0 && memchr(raw.data, '\\', raw.size))
-        text = unescape(json, raw);
+    if (raw.size > 0 && memchr(raw.data, '\\', raw.size)) {
+        /* Replaces the escapes. */
+        buf_clear(&json->text);
+        while (raw.size > 0 && !json->rc) {
+            struct slice plain = slice_take(&raw, '\\');
+            char utf8[UTF8_SIZE_MAX];
+
+            buf_add_slice(&json->text, plain);
+            if (raw.data == plain.data + plain.size)
+                break; /* there was no backslash */
+            buf_add(&json->text, utf8,
+                    utf8_write(utf8, take_escape(json, &raw)));
+        }
+        if (json->text.failed && !json->rc)
+            json->rc = problem_memory(json->why);
+        text = buf_slice(&json->text);
+    }
     for (size_t i = 0, n; i < text.size && !json->rc; i += n) {
         n = utf8_read(text.data + i, text.size - i, &c);
         if (n == 0)
@@ -424,16 +418,6 @@ open_value(struct json_parse *json, bool is_object)
     report(json, is_object ? JSON_OBJECT : JSON_ARRAY, (struct slice){NULL, 0});
 }
 
-static void
-close_value(struct json_parse *json, bool is_object)
-{
-    json->depth--;
-    json->is_object >>= 1;
-    end_value(json);
-    report(json, is_object ? JSON_OBJECT_END : JSON_ARRAY_END,
-           (struct slice){NULL, 0});
-}
-
 static inline bool
 may_close(const struct json_parse *json, bool is_object)
 {
@@ -483,7 +467,11 @@ read_token(struct json_parse *json, const char *at, const char *end)
     case ']':
         if (!may_close(json, *at == '}'))
             break;
-        close_value(json, *at == '}');
+        json->depth--;
+        json->is_object >>= 1;
+        end_value(json);
+        report(json, *at == '}' ? JSON_OBJECT_END : JSON_ARRAY_END,
+               (struct slice){NULL, 0});
         return at + 1;
     default:
         if (!is_value_expected(json) || !is_of_word(*at))

@@ -187,27 +187,6 @@ includes_value(size_t kind, struct slice other, struct slice value)
            !memcmp(value.data, other.data, other.size);
 }
 
-/* Drops the values that another one includes. No two include each other:
- * filter_add takes none twice. */
-static void
-prune_values(struct filter *f, size_t kind)
-{
-    struct filter_value *v = f->values[kind], kept[FILTER_VALUES_MAX];
-    uint8_t n = 0;
-
-    for (size_t i = 0; i < f->n[kind]; i++) {
-        bool is_needed = true;
-
-        for (size_t k = 0; k < f->n[kind] && is_needed; k++)
-            is_needed = k == i || !includes_value(kind, raw_of(f, &v[k]),
-                                                  raw_of(f, &v[i]));
-        if (is_needed)
-            kept[n++] = v[i];
-    }
-    memcpy(v, kept, n * sizeof(kept[0]));
-    f->n[kind] = n;
-}
-
 static void
 add_text(struct filter *f, const char *name, struct slice value)
 {
@@ -238,9 +217,26 @@ filter_seal(struct filter *f, struct problem *why)
     f->text_size = 0;
     buf_init(&escaped, sizeof(f->escaped));
     for (size_t kind = 0; kind < FILTER_NAMES; kind++) {
-        prune_values(f, kind);
+        struct filter_value *values = f->values[kind];
+        struct filter_value kept[FILTER_VALUES_MAX];
+        uint8_t n = 0;
+
+        /* Drops the values that another one includes. No two include each
+         * other: filter_add takes none twice. */
         for (size_t i = 0; i < f->n[kind]; i++) {
-            struct filter_value *v = &f->values[kind][i];
+            bool is_needed = true;
+
+            for (size_t k = 0; k < f->n[kind] && is_needed; k++)
+                is_needed =
+                    k == i || !includes_value(kind, raw_of(f, &values[k]),
+                                              raw_of(f, &values[i]));
+            if (is_needed)
+                kept[n++] = values[i];
+        }
+        memcpy(values, kept, n * sizeof(kept[0]));
+        f->n[kind] = n;
+        for (size_t i = 0; i < n; i++) {
+            struct filter_value *v = &values[i];
             struct slice raw = raw_of(f, v);
 
             add_text(f, rows[kind].name, raw);
