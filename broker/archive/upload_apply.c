@@ -259,43 +259,6 @@ catch_up(struct upload_apply *a, bool *is_there, struct problem *why)
 
 /* Comparing */
 
-/* The state may have a newer change than the body, which the log may no longer
- * have. */
-static enum status
-compare_staged(struct upload_apply *a, uint64_t id, uint32_t hole,
-               struct slice fragment, struct problem *why)
-{
-    struct resource_key key;
-    struct db_rows rows;
-    struct slice entry;
-    uint64_t seq;
-    bool is_there, is_same = false, is_left = false;
-    enum status rc;
-
-    resource_key(&key, fragment_loc(fragment));
-    rows = DB_SELECT(&a->db, WHAT, why,
-                     "SELECT r.seq, r.entry FROM state.keys k"
-                     " JOIN state.resources r ON r.id=k.id WHERE k.key=?",
-                     db_bytes(&key, sizeof(key)));
-    is_there = DB_NEXT(&rows, &seq, &entry);
-    if (is_there) {
-        is_same = fragment_is_resource(fragment, hole, entry);
-        is_left = seq > a->about.after;
-        a->n_changed += is_left;
-        is_left = is_left && !is_same;
-    }
-    rc = db_rows_end(&rows);
-    a->counts.newer += is_left;
-    a->counts.unchanged += is_same;
-    return rc || is_same || is_left
-               ? rc
-               : DB_DO(&a->db, WHAT, why,
-                       "INSERT INTO differences(kind, key, staged)"
-                       " VALUES(?,?,?)",
-                       is_there ? CHANGE_UPDATED : CHANGE_CREATED,
-                       db_bytes(&key, sizeof(key)), id);
-}
-
 static enum status
 compare_some_staged(struct upload_apply *a, struct problem *why)
 {
@@ -309,8 +272,36 @@ compare_some_staged(struct upload_apply *a, struct problem *why)
     unsigned n = 0;
 
     while (DB_NEXT(&rows, &a->staged, &hole, &fragment)) {
+        bool is_there, is_same = false, is_left = false;
+        struct resource_key key;
+        struct db_rows state;
+        struct slice entry;
+        uint64_t seq;
+
         n++;
-        rows.rc = compare_staged(a, a->staged, hole, fragment, why);
+        resource_key(&key, fragment_loc(fragment));
+        state = DB_SELECT(&a->db, WHAT, why,
+                          "SELECT r.seq, r.entry FROM state.keys k"
+                          " JOIN state.resources r ON r.id=k.id WHERE k.key=?",
+                          db_bytes(&key, sizeof(key)));
+        is_there = DB_NEXT(&state, &seq, &entry);
+        if (is_there) {
+            /* The state may have a newer change than the body, which the log
+             * may no longer have. */
+            is_same = fragment_is_resource(fragment, hole, entry);
+            is_left = seq > a->about.after;
+            a->n_changed += is_left;
+            is_left = is_left && !is_same;
+        }
+        rows.rc = db_rows_end(&state);
+        a->counts.newer += is_left;
+        a->counts.unchanged += is_same;
+        if (!rows.rc && !is_same && !is_left)
+            rows.rc = DB_DO(&a->db, WHAT, why,
+                            "INSERT INTO differences(kind, key, staged)"
+                            " VALUES(?,?,?)",
+                            is_there ? CHANGE_UPDATED : CHANGE_CREATED,
+                            db_bytes(&key, sizeof(key)), a->staged);
     }
     a->is_staged_done = n < STEP_ROWS;
     return db_rows_end(&rows);
@@ -478,42 +469,11 @@ next_changes(struct upload_apply *a, struct problem *why)
 }
 
 static enum status
-post_part(struct upload_apply *a, struct problem *why)
-{
-    struct post post = {.kind = POST_CHANGES,
-                        .is_never_held = true,
-                        .authority = a->upload->authority,
-                        .bytes = a->bytes,
-                        .fragments = a->fragments,
-                        .n_fragments = a->n};
-    enum status rc;
-
-    if (!a->set) {
-        rc = registry_make(a->registry, slice_of(a->upload->name),
-                           a->upload->client, &a->set, why);
-        if (rc)
-            return rc;
-    }
-    post.set = a->set->log;
-    rc = log_post_and_wait(registry_log(a->registry), &post, why);
-    if (rc)
-        return rc;
-    memcpy(a->upload->outcome.epoch, post.epoch, sizeof(post.epoch));
-    if (a->upload->outcome.first == 0)
-        a->upload->outcome.first = post.first;
-    a->upload->outcome.last = post.last;
-    /* Reads the entries of others before ours, and passes over ours. */
-    while (!rc && a->read + 1 < post.first)
-        rc = read_news(a, post.first - 1, why);
-    a->read = post.last;
-    return rc;
-}
-
-static enum status
 post_differences(struct upload_apply *a, struct state_fold *folding,
                  bool *is_done, struct problem *why)
 {
     struct resources *resources;
+    struct post post;
     bool is_there;
     enum status rc = catch_up(a, &is_there, why);
 
@@ -537,7 +497,31 @@ post_differences(struct upload_apply *a, struct state_fold *folding,
         rc = state_fold_open(folding, a->set, &resources, why);
         return rc ? rc : resources_heal(resources, a->began, a->read, why);
     }
-    return post_part(a, why);
+    if (!a->set) {
+        rc = registry_make(a->registry, slice_of(a->upload->name),
+                           a->upload->client, &a->set, why);
+        if (rc)
+            return rc;
+    }
+    post = (struct post){.kind = POST_CHANGES,
+                         .set = a->set->log,
+                         .is_never_held = true,
+                         .authority = a->upload->authority,
+                         .bytes = a->bytes,
+                         .fragments = a->fragments,
+                         .n_fragments = a->n};
+    rc = log_post_and_wait(registry_log(a->registry), &post, why);
+    if (rc)
+        return rc;
+    memcpy(a->upload->outcome.epoch, post.epoch, sizeof(post.epoch));
+    if (a->upload->outcome.first == 0)
+        a->upload->outcome.first = post.first;
+    a->upload->outcome.last = post.last;
+    /* Reads the entries of others before ours, and passes over ours. */
+    while (!rc && a->read + 1 < post.first)
+        rc = read_news(a, post.first - 1, why);
+    a->read = post.last;
+    return rc;
 }
 
 enum status

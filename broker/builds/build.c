@@ -121,28 +121,6 @@ write_header(struct build *b, enum document_root root)
     document_header(&b->text, &head);
 }
 
-/* Writes the next resources, as many as the part may have: at least one. */
-static enum status
-write_entries(struct build *b, struct resources *resources, struct problem *why)
-{
-    uint64_t size = DOCUMENT_FRAME_MAX;
-    struct resources_entry e;
-    enum status rc = STATUS_OK;
-
-    for (uint64_t i = 0; !rc && i < b->part_entries && b->n < b->generation.n;
-         i++) {
-        rc = resources_next(resources, b->id, &e, why);
-        size += rc ? 0 : e.entry.size;
-        if (rc || size > DOCUMENT_BYTES_MAX)
-            break;
-        buf_add_slice(&b->text, e.entry);
-        rc = flush_text(b, GENERATION_PIECE_BYTES, why);
-        b->id = e.id;
-        b->n++;
-    }
-    return rc;
-}
-
 /* The index has the same `at` as each part. */
 static enum status
 write_index(struct build *b, struct problem *why)
@@ -173,13 +151,26 @@ static enum status
 step_list(struct build *b, struct resources *resources, bool *is_done,
           struct problem *why)
 {
+    uint64_t size = DOCUMENT_FRAME_MAX;
+    struct resources_entry e;
     enum status rc =
         generation_part(b->writer, GENERATION_DOCUMENT, ++b->part, why);
 
     if (rc)
         return rc;
     write_header(b, DOCUMENT_URLSET);
-    rc = write_entries(b, resources, why);
+    /* As many resources as the part may have: at least one. */
+    for (uint64_t i = 0; !rc && i < b->part_entries && b->n < b->generation.n;
+         i++) {
+        rc = resources_next(resources, b->id, &e, why);
+        size += rc ? 0 : e.entry.size;
+        if (rc || size > DOCUMENT_BYTES_MAX)
+            break;
+        buf_add_slice(&b->text, e.entry);
+        rc = flush_text(b, GENERATION_PIECE_BYTES, why);
+        b->id = e.id;
+        b->n++;
+    }
     document_footer(&b->text, DOCUMENT_URLSET);
     if (!rc)
         rc = flush_text(b, 0, why);

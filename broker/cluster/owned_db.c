@@ -352,27 +352,6 @@ say_newer(const struct owned_db *o, struct problem *why)
                    "the stream \"%s\" has rows of a newer program", o->stream);
 }
 
-static enum status
-put_count(struct owned_db *o, const struct table *t, struct slice row,
-          struct problem *why)
-{
-    struct db_value id;
-    enum status rc;
-
-    if (!take_value(&row, &id) || row.size > 0)
-        return say_newer(o, why);
-    /* Both of these, since sqlite_sequence has no key. */
-    rc = DB_DO(o->db, "count a row of the stream", why,
-               "UPDATE sqlite_sequence SET seq = max(seq, ?2) WHERE name = ?1",
-               t->name, id);
-    return rc ? rc
-              : DB_DO(o->db, "count a row of the stream", why,
-                      "INSERT INTO sqlite_sequence(name, seq) SELECT ?1, ?2"
-                      " WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence"
-                      " WHERE name = ?1)",
-                      t->name, id);
-}
-
 /* Writes a row of the stream, whose key is `key`, into its table. */
 static enum status
 take_row(struct owned_db *o, struct table *t, struct slice key,
@@ -383,8 +362,25 @@ take_row(struct owned_db *o, struct table *t, struct slice key,
 
     if (take_values(key, values) < 1)
         return say_newer(o, why);
-    if (t->is_counted && values[0].type == DB_NULL)
-        return put_count(o, t, row->value, why);
+    if (t->is_counted && values[0].type == DB_NULL) {
+        struct slice value = row->value;
+        struct db_value id;
+        enum status rc;
+
+        if (!take_value(&value, &id) || value.size > 0)
+            return say_newer(o, why);
+        /* Both of these, since sqlite_sequence has no key. */
+        rc = DB_DO(o->db, "count a row of the stream", why,
+                   "UPDATE sqlite_sequence SET seq = max(seq, ?2)"
+                   " WHERE name = ?1",
+                   t->name, id);
+        return rc ? rc
+                  : DB_DO(o->db, "count a row of the stream", why,
+                          "INSERT INTO sqlite_sequence(name, seq) SELECT ?1, ?2"
+                          " WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence"
+                          " WHERE name = ?1)",
+                          t->name, id);
+    }
     if (row->is_deleted)
         return db_do(o->db, "delete a row of the stream", why, t->end.data,
                      values);

@@ -98,33 +98,6 @@ report(struct ownership *o, enum status rc, const struct problem *why)
     o->is_failing = rc && rc != STATUS_BUSY; /* BUSY: it is behind */
 }
 
-static void
-begin_work(struct ownership *o)
-{
-    const struct cluster_seat *seat = o->options.seat;
-    struct streams *streams = o->right.streams;
-    struct problem why = {""};
-    uint64_t n = seat->place(seat->user), last;
-    enum status rc = streams->ops->records(streams, &last, &why);
-
-    if (!rc && n < last)
-        rc = problem(&why, STATUS_BUSY,
-                     "this broker's copy is %" PRIu64 " records behind",
-                     last - n);
-    o->working = (struct lease){
-        o->lease.name, atomic_load_explicit(&o->term, memory_order_relaxed)};
-    if (!rc)
-        rc = o->options.begin(&o->right, o->options.user, &why);
-    report(o, rc, &why);
-    if (rc) {
-        o->working.term = 0;
-        return;
-    }
-    DIAG(DIAG_INFO, "cluster", "this broker owns",
-         diag_text("lease", o->lease.name),
-         diag_number("term", o->working.term));
-}
-
 /* How long the owner thread has nothing to do, unless it is woken. */
 static int64_t
 rest_us(const struct ownership *o)
@@ -142,21 +115,45 @@ static void
 run_owner(struct thread *t)
 {
     struct ownership *o = t->user;
+    const struct cluster_seat *seat = o->options.seat;
+    struct streams *streams = o->right.streams;
 
     while (thread_wait(t, rest_us(o))) {
         bool is_held = ownership_is_held(o);
         struct problem why = {""};
+        uint64_t n, last;
+        enum status rc;
 
         if (!is_held || o->working.term != atomic_load_explicit(
                                                &o->term, memory_order_relaxed))
             end_work(o);
-        if (is_held && o->working.term == 0)
-            begin_work(o);
-        else if (!is_held)
+        if (!is_held) {
             report(o,
-                   owned_file_follow(o->options.file, o->options.dir,
-                                     o->right.streams, &why),
+                   owned_file_follow(o->options.file, o->options.dir, streams,
+                                     &why),
                    &why);
+            continue;
+        }
+        if (o->working.term != 0)
+            continue;
+        n = seat->place(seat->user);
+        rc = streams->ops->records(streams, &last, &why);
+        if (!rc && n < last)
+            rc = problem(&why, STATUS_BUSY,
+                         "this broker's copy is %" PRIu64 " records behind",
+                         last - n);
+        o->working = (struct lease){
+            o->lease.name,
+            atomic_load_explicit(&o->term, memory_order_relaxed)};
+        if (!rc)
+            rc = o->options.begin(&o->right, o->options.user, &why);
+        report(o, rc, &why);
+        if (rc)
+            o->working.term = 0;
+        else
+            DIAG(DIAG_INFO, "cluster", "this broker owns",
+                 diag_text("lease", o->lease.name),
+                 diag_number("term", o->working.term));
     }
     end_work(o);
 }

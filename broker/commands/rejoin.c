@@ -78,36 +78,6 @@ note_missing(const char *text, void *user)
          diag_text("file", text));
 }
 
-/* Fetches the backup into REJOIN_NEW, and checks that the journal continues it.
- */
-static enum status
-fetch(struct rejoin *r, struct journal_place *place, struct problem *why)
-{
-    const struct backup_fetch_options options = {
-        .url = r->config->cluster_from,
-        .token_file = "",
-        .ca_file = r->config->ca_file,
-        .path = r->path,
-        .on_missing = note_missing,
-        .is_stopped = r->should_stop,
-        .user = r->user,
-        .authorization = peer_tokens_header,
-        .peer_tokens = r->config->peer_tokens,
-    };
-    struct backup_fetch_report did;
-    struct new_data data;
-    enum status rc = backup_fetch(&options, &data, &did, why);
-
-    if (!rc)
-        rc = new_data_end(&data, why);
-    if (!rc)
-        rc = store_read_place(r->path, place, why);
-    if (!rc)
-        rc = check_place(r, place, why);
-    new_data_close(&data, rc);
-    return rc;
-}
-
 /* Moving */
 
 /* True for a name of a copy: others in the data directory are the operator's,
@@ -162,32 +132,25 @@ open_folder(const struct rejoin *r, const char *name, int *fd,
     return *fd < 0 ? problem_errno(why, "cannot open", name) : STATUS_OK;
 }
 
-/* The old copy leaves; REJOIN_OLD says that all of it has. */
-static enum status
-move_old(struct rejoin *r, struct problem *why)
-{
-    int to = -1;
-    enum status rc = STATUS_OK;
-
-    if (has(r, REJOIN_OLD))
-        return STATUS_OK;
-    if (mkdirat(r->fd, OLD_BEGUN, S_IRWXU) && errno != EEXIST)
-        return problem_errno(why, "cannot create", OLD_BEGUN);
-    rc = open_folder(r, OLD_BEGUN, &to, why);
-    if (!rc)
-        rc = move_copy(r->fd, to, why);
-    if (!rc && renameat(r->fd, OLD_BEGUN, r->fd, REJOIN_OLD))
-        rc = problem_errno(why, "cannot rename", OLD_BEGUN);
-    file_close(&to);
-    return rc ? rc : file_sync_dir(r->fd, why);
-}
-
 static enum status
 replace(struct rejoin *r, struct problem *why)
 {
-    int from = -1;
-    enum status rc = move_old(r, why);
+    int from = -1, to = -1;
+    enum status rc = STATUS_OK;
 
+    /* The old copy leaves; REJOIN_OLD says that all of it has. */
+    if (!has(r, REJOIN_OLD)) {
+        if (mkdirat(r->fd, OLD_BEGUN, S_IRWXU) && errno != EEXIST)
+            return problem_errno(why, "cannot create", OLD_BEGUN);
+        rc = open_folder(r, OLD_BEGUN, &to, why);
+        if (!rc)
+            rc = move_copy(r->fd, to, why);
+        if (!rc && renameat(r->fd, OLD_BEGUN, r->fd, REJOIN_OLD))
+            rc = problem_errno(why, "cannot rename", OLD_BEGUN);
+        file_close(&to);
+        if (!rc)
+            rc = file_sync_dir(r->fd, why);
+    }
     if (!rc)
         rc = open_folder(r, REJOIN_NEW, &from, why);
     if (!rc)
@@ -222,6 +185,19 @@ warn(const char *reason)
 static enum status
 rejoin(struct rejoin *r, struct problem *why)
 {
+    const struct backup_fetch_options options = {
+        .url = r->config->cluster_from,
+        .token_file = "",
+        .ca_file = r->config->ca_file,
+        .path = r->path,
+        .on_missing = note_missing,
+        .is_stopped = r->should_stop,
+        .user = r->user,
+        .authorization = peer_tokens_header,
+        .peer_tokens = r->config->peer_tokens,
+    };
+    struct backup_fetch_report did;
+    struct new_data data;
     struct problem reason = {""};
     struct journal_place place;
     enum status rc;
@@ -240,7 +216,14 @@ rejoin(struct rejoin *r, struct problem *why)
          "this broker fetches the backup of another one",
          diag_text("from", r->config->cluster_from),
          diag_text("reason", reason.text));
-    rc = fetch(r, &place, &reason);
+    rc = backup_fetch(&options, &data, &did, &reason);
+    if (!rc)
+        rc = new_data_end(&data, &reason);
+    if (!rc)
+        rc = store_read_place(r->path, &place, &reason);
+    if (!rc) /* the journal must continue it */
+        rc = check_place(r, &place, &reason);
+    new_data_close(&data, rc);
     if (rc == STATUS_STOPPED)
         return problem(why, rc, "%s", reason.text);
     if (rc) {

@@ -77,27 +77,6 @@ next_entries(struct list_body *l, bool may_block, struct slice *piece)
     return BODY_DATA;
 }
 
-/* Finds the first entry to read, so that earlier ones need not be read. */
-static enum body_result
-find_place(struct list_body *l, bool may_block)
-{
-    struct problem why = {""};
-    struct list_place place;
-
-    if (!may_block)
-        return BODY_WAITS;
-    if (log_seek(l->log, l->set, &l->info, l->skip, &place, &why)) {
-        diag(DIAG_ERROR, "documents", "a part of a list of %s is not found: %s",
-             log_set_name(l->set), why.text);
-        return BODY_FAILED;
-    }
-    l->after = place.after;
-    l->offset = l->skip - place.at;
-    l->skip = 0;
-    l->at = AT_ENTRIES;
-    return BODY_DATA;
-}
-
 /* The unread rest of a part of the document that is in memory. */
 static struct slice
 rest_of(struct list_body *l, struct slice part)
@@ -117,9 +96,23 @@ list_body_next(struct body *body, bool may_block, struct slice *piece)
         *piece = rest_of(l, buf_slice(&l->header));
         l->at = AT_ENTRIES;
         return BODY_DATA;
-    case AT_PLACE:
-        if (find_place(l, may_block) != BODY_DATA)
-            return may_block ? BODY_FAILED : BODY_WAITS;
+    case AT_PLACE: { /* the first entry to read: not all before it */
+        struct problem why = {""};
+        struct list_place place;
+
+        if (!may_block)
+            return BODY_WAITS;
+        if (log_seek(l->log, l->set, &l->info, l->skip, &place, &why)) {
+            diag(DIAG_ERROR, "documents",
+                 "a part of a list of %s is not found: %s",
+                 log_set_name(l->set), why.text);
+            return BODY_FAILED;
+        }
+        l->after = place.after;
+        l->offset = l->skip - place.at;
+        l->skip = 0;
+        l->at = AT_ENTRIES;
+    }
         /* fall through */
     case AT_ENTRIES:
         if (l->after < l->last)

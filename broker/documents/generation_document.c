@@ -41,33 +41,6 @@
 
 /* Files */
 
-/* Opens a package. Its tag comes from its place, size and time: it is too large
- * to read, and nothing else is ever put there. The time of writing is included
- * because a data directory restored from an earlier day may have another
- * package under this number. */
-static enum status
-open_package(const struct document_wish *wish, uint64_t number, uint64_t part,
-             int fd, struct document *document, struct problem *why)
-{
-    struct stat st;
-    char text[256];
-    int n;
-
-    if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
-        close(fd);
-        return problem(why, STATUS_IO, "the package cannot be read");
-    }
-    *document = (struct document){
-        .body = body_of_file(fd, (uint64_t)st.st_size),
-        .modified_us = DATETIME_NONE,
-    };
-    n = snprintf(text, sizeof(text), "%s %s %" PRIu64 " %" PRIu64 " %jd %jd",
-                 wish->head.epoch, links_kinds[wish->kind].folder, number, part,
-                 (intmax_t)st.st_size, (intmax_t)st.st_mtim.tv_sec);
-    digest_start(&document->tag, (struct slice){text, (size_t)n});
-    return STATUS_OK;
-}
-
 /* The bodies own the file from then on. */
 enum status
 generation_document_open(const struct document_wish *wish, uint64_t number,
@@ -82,8 +55,30 @@ generation_document_open(const struct document_wish *wish, uint64_t number,
 
     if (rc)
         return rc;
-    if (file == GENERATION_PACKAGE)
-        return open_package(wish, number, part, fd, document, why);
+    if (file == GENERATION_PACKAGE) {
+        struct stat st;
+        char text[256];
+        int n;
+
+        if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
+            close(fd);
+            return problem(why, STATUS_IO, "the package cannot be read");
+        }
+        *document = (struct document){
+            .body = body_of_file(fd, (uint64_t)st.st_size),
+            .modified_us = DATETIME_NONE,
+        };
+        /* The tag comes from place, size and time: a package is too large to
+         * read, and nothing else is ever put there. The time, because a data
+         * directory restored from an earlier day may have another package
+         * under this number. */
+        n = snprintf(text, sizeof(text),
+                     "%s %s %" PRIu64 " %" PRIu64 " %jd %jd", wish->head.epoch,
+                     links_kinds[wish->kind].folder, number, part,
+                     (intmax_t)st.st_size, (intmax_t)st.st_mtim.tv_sec);
+        digest_start(&document->tag, (struct slice){text, (size_t)n});
+        return STATUS_OK;
+    }
     rc = zfile_look(fd, &zfile, NULL, why);
     if (rc) {
         close(fd);

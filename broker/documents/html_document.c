@@ -150,29 +150,6 @@ struct page {
 };
 
 static void
-add_header_link(struct page *p, struct slice ln)
-{
-    struct slice rel = attribute_of(ln, "rel");
-    struct slice href = attribute_of(ln, "href");
-    struct slice label = label_of(rel);
-
-    if (slice_is(rel, "self")) {
-        buf_add_slice(&p->other, href);
-        buf_add_text(&p->other,
-                     memchr(href.data, '?', href.size) ? "&amp;raw" : "?raw");
-        return;
-    }
-    BUF_ADD(&p->links, "<li>");
-    if (label.data == rel.data || !html_leads(rel)) {
-        buf_add_slice(&p->links, label);
-        BUF_ADD(&p->links, " ");
-        label = href;
-    }
-    html_link(&p->links, rel, href, label);
-    BUF_ADD(&p->links, "</li>\n");
-}
-
-static void
 read_header(struct page *p, struct slice line)
 {
     enum capability capability;
@@ -180,8 +157,29 @@ read_header(struct page *p, struct slice line)
 
     if (slice_starts(line, "<sitemapindex"))
         p->is_index = true;
-    else if (slice_starts(line, "<rs:ln"))
-        add_header_link(p, lines_between(line, "<rs:ln", "/>"));
+    if (slice_starts(line, "<rs:ln")) {
+        struct slice ln = lines_between(line, "<rs:ln", "/>");
+        struct slice rel = attribute_of(ln, "rel");
+        struct slice href = attribute_of(ln, "href");
+        struct slice label = label_of(rel);
+
+        if (slice_is(rel, "self")) {
+            buf_add_slice(&p->other, href);
+            buf_add_text(&p->other, memchr(href.data, '?', href.size)
+                                        ? "&amp;raw"
+                                        : "?raw");
+            return;
+        }
+        BUF_ADD(&p->links, "<li>");
+        if (label.data == rel.data || !html_leads(rel)) {
+            buf_add_slice(&p->links, label);
+            BUF_ADD(&p->links, " ");
+            label = href;
+        }
+        html_link(&p->links, rel, href, label);
+        BUF_ADD(&p->links, "</li>\n");
+        return;
+    }
     if (!slice_starts(line, "<rs:md"))
         return;
     line = lines_between(line, "<rs:md", "/>");

@@ -195,16 +195,19 @@ by_number(const void *a, const void *b)
     return (n > m) - (n < m);
 }
 
-/* Opens the index of the parts that have a set, in order. */
-static enum status
-open_index(const struct document_wish *wish, const struct parts *parts,
-           struct document *document, struct problem *why)
+enum status
+source_description_open(const struct document_wish *wish,
+                        struct document *document, struct problem *why)
 {
+    struct parts parts = source_description_parts(wish->registry);
     struct picked picked = {.principal = wish->principal, .upto = UINT64_MAX};
     uint64_t end = 0;
     struct buf text;
     enum status rc;
 
+    if (!parts.has_index)
+        return open_sets(wish, 0, UINT64_MAX, NULL, document, why);
+    /* The index of the parts that have a set, in order. */
     buf_init(&text, DOCUMENT_BYTES_MAX);
     registry_each(wish->registry, pick_set, &picked);
     write_head(&text, DOCUMENT_SITEMAPINDEX, wish, NULL);
@@ -213,7 +216,7 @@ open_index(const struct document_wish *wish, const struct parts *parts,
     for (size_t i = 0; i < picked.n; i++) {
         uint64_t number = log_set_number(picked.sets[i]->log);
         struct link_text loc =
-            source_description_part(wish->registry, parts, number);
+            source_description_part(wish->registry, &parts, number);
         struct document_entry entry = {
             .loc = link_slice(&loc),
             .has_capability = 1,
@@ -224,7 +227,7 @@ open_index(const struct document_wish *wish, const struct parts *parts,
 
         if (number <= end)
             continue;
-        end = parts_begin(parts, number) + parts->size - 1;
+        end = parts_begin(&parts, number) + parts.size - 1;
         document_entry(&text, DOCUMENT_SITEMAPINDEX, &entry);
     }
     document_footer(&text, DOCUMENT_SITEMAPINDEX);
@@ -234,17 +237,6 @@ open_index(const struct document_wish *wish, const struct parts *parts,
         document->is_private = picked.has_private;
     free(picked.sets);
     return rc;
-}
-
-enum status
-source_description_open(const struct document_wish *wish,
-                        struct document *document, struct problem *why)
-{
-    struct parts parts = source_description_parts(wish->registry);
-
-    return parts.has_index
-               ? open_index(wish, &parts, document, why)
-               : open_sets(wish, 0, UINT64_MAX, NULL, document, why);
 }
 
 /* `number` to `wish->last` are a part if a part of this size begins there:

@@ -42,23 +42,6 @@ struct code {
     uint16_t symbols[CODE_LENGTHS]; /* by code; of the code of lengths only */
 };
 
-/* Reads one symbol of the code of lengths; CODE_LENGTHS: there is none. */
-static unsigned
-take_symbol(struct bits *b, const struct code *c)
-{
-    unsigned value = 0, first = 0, index = 0;
-
-    for (unsigned length = 1; length <= CODE_LENGTH_MAX; length++) {
-        value |= take_bits(b, 1);
-        if (value < first + c->n_of[length])
-            return c->symbols[index + value - first];
-        index += c->n_of[length];
-        first = (first + c->n_of[length]) << 1;
-        value <<= 1;
-    }
-    return CODE_LENGTHS;
-}
-
 static void
 read_code_of_lengths(struct bits *b, unsigned n, struct code *c)
 {
@@ -85,8 +68,21 @@ read_lengths(struct bits *b, const struct code *c, unsigned n,
              uint8_t lengths[LENGTHS_MAX])
 {
     for (unsigned i = 0; i < n;) {
-        unsigned symbol = take_symbol(b, c), times = 1, length = symbol;
+        unsigned value = 0, first = 0, index = 0, symbol = CODE_LENGTHS;
+        unsigned times = 1, length;
 
+        /* A symbol of the code of lengths; CODE_LENGTHS: there is none. */
+        for (unsigned bits = 1; bits <= CODE_LENGTH_MAX; bits++) {
+            value |= take_bits(b, 1);
+            if (value < first + c->n_of[bits]) {
+                symbol = c->symbols[index + value - first];
+                break;
+            }
+            index += c->n_of[bits];
+            first = (first + c->n_of[bits]) << 1;
+            value <<= 1;
+        }
+        length = symbol;
         if (symbol == CODE_LENGTHS || b->at > 8 * b->size)
             return false;
         if (symbol == 16) {

@@ -686,41 +686,6 @@ purge_step(struct log *log, const struct engine_trash *trash,
     return rc;
 }
 
-/* If some trash is needed, or its deletion fails, later trash goes first. */
-static enum status
-purge_some(struct log *log, log_needs_fn *needs, bool *is_done,
-           struct problem *why)
-{
-    struct engine_trash trash = {.id = 0};
-    struct problem reason = {""};
-    enum status rc, failed = STATUS_OK;
-
-    while (!(rc = log->engine->ops->trash(log->engine, clock_now_us(), &trash,
-                                          &reason))) {
-        struct log_set *set =
-            needs && !trash.is_whole ? set_of_id(log, trash.set) : NULL;
-        struct list_info list;
-        struct head head;
-
-        if (set && log_head(set, &head) &&
-            !log_list(log, set, trash.last, &list, NULL, NULL) &&
-            needs(set->owner, &list))
-            continue; /* lists of a set that exists, still needed */
-        rc = purge_step(log, &trash, &reason);
-        if (rc != STATUS_IO)
-            break;
-        if (!failed && why)
-            *why = reason;
-        failed = rc;
-    }
-    *is_done = rc == STATUS_NOT_FOUND && !failed;
-    if (rc == STATUS_NOT_FOUND)
-        return failed;
-    if (rc && why)
-        *why = reason;
-    return rc;
-}
-
 bool
 log_begin_deleting(struct log *log)
 {
@@ -751,13 +716,39 @@ enum status
 log_purge(struct log *log, log_needs_fn *needs, bool *is_done,
           struct problem *why)
 {
-    enum status rc;
+    struct engine_trash trash = {.id = 0};
+    struct problem reason = {""};
+    enum status rc, failed = STATUS_OK;
 
     *is_done = true;
     if (!log_begin_deleting(log))
         return STATUS_OK;
-    rc = purge_some(log, needs, is_done, why);
+    /* If some trash is needed, or its deletion fails, later trash goes first.
+     */
+    while (!(rc = log->engine->ops->trash(log->engine, clock_now_us(), &trash,
+                                          &reason))) {
+        struct log_set *set =
+            needs && !trash.is_whole ? set_of_id(log, trash.set) : NULL;
+        struct list_info list;
+        struct head head;
+
+        if (set && log_head(set, &head) &&
+            !log_list(log, set, trash.last, &list, NULL, NULL) &&
+            needs(set->owner, &list))
+            continue; /* lists of a set that exists, still needed */
+        rc = purge_step(log, &trash, &reason);
+        if (rc != STATUS_IO)
+            break;
+        if (!failed && why)
+            *why = reason;
+        failed = rc;
+    }
     log_end_deleting(log);
+    *is_done = rc == STATUS_NOT_FOUND && !failed;
+    if (rc == STATUS_NOT_FOUND)
+        return failed;
+    if (rc && why)
+        *why = reason;
     return rc;
 }
 

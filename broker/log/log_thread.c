@@ -437,25 +437,6 @@ judge_post(struct log_thread *t, const struct round *r, struct post *post)
     return verdict;
 }
 
-/* The round had no turn, and another broker was first, or may have been: the
- * posts of the round wait before all others again, as they came. */
-static void
-stamp_again(struct log_thread *t, struct list *round)
-{
-    struct problem why = {""};
-
-    conclude_announcement(t, STATUS_BUSY, &why);
-    while (!list_is_empty(round)) {
-        struct list *last = round->prev;
-        struct post *post = list_entry(last, struct post, node);
-
-        list_remove(last);
-        idempotency_give(post);
-        post->is_birth = post->is_repeat = false;
-        list_prepend(&t->waiting, last);
-    }
-}
-
 /* Takes the next waiting post: adds it to the round, or answers it. The owner
  * of a post may post to a new set if its set has ended. */
 static enum status
@@ -577,7 +558,16 @@ commit_round(struct log_thread *t, bool *is_more)
         t->order.n_together = r.n_posts;
     rc = conclude_round(t, rc, NULL, is_more, &why);
     if (rc == STATUS_CONFLICT) {
-        stamp_again(t, &r.posts);
+        /* The round had no turn, and another broker was first, or may have
+         * been: its posts wait before all others again, as they came. */
+        conclude_announcement(t, STATUS_BUSY, &(struct problem){""});
+        while (!list_is_empty(&r.posts)) {
+            post = list_entry(r.posts.prev, struct post, node);
+            list_remove(&post->node);
+            idempotency_give(post);
+            post->is_birth = post->is_repeat = false;
+            list_prepend(&t->waiting, &post->node);
+        }
         return;
     }
     if (rc || !list_is_empty(&r.posts)) /* one without posts proves nothing */

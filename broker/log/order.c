@@ -100,48 +100,38 @@ order_copy(struct order *o, int64_t latest_us, struct log_copy *copy)
 
 /* The turn */
 
-/* Waits for the turn, or presumes to have it. Logs one line when the journal
- * begins to give no turn, and one when it gives turns again. */
-static void
-ask_for_turn(struct order *o, journal_take_fn *follow, void *user,
-             int64_t *now_us, struct problem *why)
-{
-    struct journal *journal = o->options->journal;
-    enum status rc = STATUS_OK;
-
-    o->turn_us = clock_steady_us();
-    o->is_presumed = !o->is_different && journal->ops->presume &&
-                     journal->ops->presume(journal, &o->place, now_us);
-    if (o->is_different)
-        rc = problem(why, STATUS_DIFFERENT,
-                     "this broker and the journal do not agree");
-    else if (!o->is_presumed)
-        rc = journal->ops->turn(journal, &o->place, follow, user, now_us, why);
-    o->has_turn = !rc;
-    if (rc)
-        order_cut_off(o, why);
-    if (o->is_denied == o->has_turn) {
-        o->is_denied = !o->has_turn;
-        if (o->is_denied)
-            DIAG(DIAG_WARNING, "log", "the journal gives no turn",
-                 diag_text("error", why->text));
-        else
-            diag(DIAG_WARNING, "log", "the journal gives turns again");
-    }
-}
-
 int64_t
 order_begin(struct order *o, bool needs_turn, journal_take_fn *follow,
             void *user, struct problem *why)
 {
-    const struct journal *journal = o->options->journal;
+    struct journal *journal = o->options->journal;
     int64_t now_us = 0;
+    enum status rc = STATUS_OK;
 
     o->is_presumed = false;
-    if (journal && !journal->ops->turn)
+    if (journal && !journal->ops->turn) {
         problem_set(why, "this broker only follows its cluster");
-    else if (journal && needs_turn)
-        ask_for_turn(o, follow, user, &now_us, why);
+    } else if (journal && needs_turn) {
+        o->turn_us = clock_steady_us();
+        o->is_presumed = !o->is_different && journal->ops->presume &&
+                         journal->ops->presume(journal, &o->place, &now_us);
+        if (o->is_different)
+            rc = problem(why, STATUS_DIFFERENT,
+                         "this broker and the journal do not agree");
+        else if (!o->is_presumed)
+            rc = journal->ops->turn(journal, &o->place, follow, user, &now_us,
+                                    why);
+        o->has_turn = !rc;
+        if (rc)
+            order_cut_off(o, why);
+        /* One line when it begins to give no turn, one when it does again. */
+        if (rc && !o->is_denied)
+            DIAG(DIAG_WARNING, "log", "the journal gives no turn",
+                 diag_text("error", why->text));
+        else if (!rc && o->is_denied)
+            diag(DIAG_WARNING, "log", "the journal gives turns again");
+        o->is_denied = rc != STATUS_OK;
+    }
     return o->has_turn ? now_us : clock_now_us();
 }
 

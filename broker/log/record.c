@@ -305,43 +305,17 @@ code_act(struct codec *c, struct act *act)
 
 /* Writing */
 
-/* Deflates the record in `to`, which begins at `from`. It stays as it is if
- * that does not save an eighth, or without memory. A compressor is made for
- * each: that costs microseconds, and a round of a cluster takes a millisecond.
- */
-static void
-deflate_record(struct buf *to, size_t from)
-{
-    struct libdeflate_compressor *z = libdeflate_alloc_compressor(1);
-    size_t size = to->size - from, room = size - size / 8, deflated = 0;
-    uint64_t version = VERSION_DEFLATED, plain = size;
-    struct buf all;
-    struct codec c = {.to = &all};
-    char *at;
-
-    buf_init(&all, SIZE_MAX);
-    (void)code_number(&c, &version);
-    (void)code_number(&c, &plain);
-    at = buf_room(&all, room);
-    if (z && at)
-        deflated =
-            libdeflate_deflate_compress(z, to->data + from, size, at, room);
-    if (deflated > 0) {
-        all.size += deflated;
-        to->size = from;
-        buf_add_slice(to, buf_slice(&all));
-    }
-    buf_fini(&all);
-    libdeflate_free_compressor(z);
-}
-
 void
 record_write(struct buf *to, const struct commit *commit, size_t *n_shared)
 {
     struct codec c = {.to = to};
     size_t from = to->size;
-    uint64_t version = VERSION_PLAIN, n = 0;
+    uint64_t version = VERSION_PLAIN, n = 0, plain;
     int64_t at_us = commit->at_us;
+    struct libdeflate_compressor *z;
+    struct buf all;
+    size_t room, deflated = 0;
+    char *at;
 
     /* A program before VERSION_ARCHIVED would archive no list that is ordered
      * for the archive; one before VERSION_HARVEST does not know the act. */
@@ -366,9 +340,30 @@ record_write(struct buf *to, const struct commit *commit, size_t *n_shared)
         if (next_field(act.kind, NULL))
             (void)code_act(&c, &act);
     }
-    if (!to->failed && version == VERSION_PLAIN &&
-        to->size - from >= DEFLATED_MIN)
-        deflate_record(to, from);
+    plain = to->size - from;
+    if (to->failed || version != VERSION_PLAIN || plain < DEFLATED_MIN)
+        return;
+    /* Deflates it, unless that saves less than an eighth or there is no
+     * memory. A compressor is made for each record: that costs microseconds,
+     * and a round of a cluster takes a millisecond. */
+    version = VERSION_DEFLATED;
+    room = plain - plain / 8;
+    buf_init(&all, SIZE_MAX);
+    c.to = &all;
+    (void)code_number(&c, &version);
+    (void)code_number(&c, &plain);
+    at = buf_room(&all, room);
+    z = libdeflate_alloc_compressor(1);
+    if (z && at)
+        deflated =
+            libdeflate_deflate_compress(z, to->data + from, plain, at, room);
+    if (deflated > 0) {
+        all.size += deflated;
+        to->size = from;
+        buf_add_slice(to, buf_slice(&all));
+    }
+    buf_fini(&all);
+    libdeflate_free_compressor(z);
 }
 
 /* Reading */

@@ -70,27 +70,6 @@ take_oldest(struct tails *all, struct tail *t)
     return b;
 }
 
-/* Adds a batch to both rings. The mutex of `t` is held. */
-static void
-add_batch(struct tails *all, struct tail *t, struct batch *b)
-{
-    if (ring_grow((void ***)&t->ring, &t->capacity, &t->start, t->count) ||
-        ring_grow((void ***)&all->queue, &all->capacity, &all->start,
-                  all->count)) {
-        /* The batches of a ring are consecutive: without this one, the earlier
-         * ones must go, too. Its places in the queue are skipped when they
-         * come.
-         */
-        while (t->count > 0)
-            batch_unref(take_oldest(all, t));
-        batch_unref(b);
-        return;
-    }
-    t->ring[(t->start + t->count++) % t->capacity] = b;
-    all->queue[(all->start + all->count++) % all->capacity] = t;
-    all->bytes += batch_weight(b);
-}
-
 void
 tail_publish(struct tails *all, struct tail *t, struct batch **batches,
              size_t n, const struct head *head)
@@ -100,8 +79,22 @@ tail_publish(struct tails *all, struct tail *t, struct batch **batches,
 
     pthread_mutex_lock(&t->mutex);
     t->head = *head;
-    for (size_t i = 0; i < n; i++)
-        add_batch(all, t, batches[i]);
+    for (size_t i = 0; i < n; i++) {
+        if (ring_grow((void ***)&t->ring, &t->capacity, &t->start, t->count) ||
+            ring_grow((void ***)&all->queue, &all->capacity, &all->start,
+                      all->count)) {
+            /* The batches of a ring are consecutive: without this one, the
+             * earlier ones must go, too. Its places in the queue are skipped
+             * when they come. */
+            while (t->count > 0)
+                batch_unref(take_oldest(all, t));
+            batch_unref(batches[i]);
+            continue;
+        }
+        t->ring[(t->start + t->count++) % t->capacity] = batches[i];
+        all->queue[(all->start + all->count++) % all->capacity] = t;
+        all->bytes += batch_weight(batches[i]);
+    }
     list_each (watch, after, &t->watches, node)
         watch->wake(watch);
     pthread_mutex_unlock(&t->mutex);

@@ -68,24 +68,6 @@ reserve_memory(struct ingest *in, struct problem *why)
     return rc;
 }
 
-/* Without a part, a change must name bytes that the set has. */
-static enum status
-add_content(struct ingest *in, const struct change *change, struct problem *why)
-{
-    struct ingest_content content = {.entry = in->n_entries,
-                                     .loc = in->post.bytes.size};
-
-    if (!hash_find_sha256(change->hash, &content.digest))
-        return problem(why, STATUS_INVALID,
-                       "the set \"%.*s\" keeps content inline: post the bytes "
-                       "of \"%s\" with the change, as multipart/related, or "
-                       "give the sha-256 of bytes that it has",
-                       SLICE_ARG(in->set_name),
-                       problem_quote(change->loc).text);
-    buf_add(&in->contents, &content, sizeof(content));
-    return in->contents.failed ? problem_memory(why) : STATUS_OK;
-}
-
 static enum status
 add_entry(struct ingest *in, const struct change *given, struct problem *why)
 {
@@ -93,14 +75,28 @@ add_entry(struct ingest *in, const struct change *given, struct problem *why)
     size_t start = post->bytes.size;
     struct change filled = *given;
     const struct change *change = &filled;
-    enum status rc = STATUS_OK;
+    enum status rc;
 
-    if (in->fill)
+    if (in->fill) {
         rc = in->fill(&filled, in->fill_user, why);
-    else if (in->is_checked && change->kind != CHANGE_DELETED)
-        rc = add_content(in, change, why);
-    if (rc)
-        return rc;
+        if (rc)
+            return rc;
+    } else if (in->is_checked && change->kind != CHANGE_DELETED) {
+        /* Without a part, a change must name bytes that the set has. */
+        struct ingest_content content = {.entry = in->n_entries, .loc = start};
+
+        if (!hash_find_sha256(change->hash, &content.digest))
+            return problem(why, STATUS_INVALID,
+                           "the set \"%.*s\" keeps content inline: post the "
+                           "bytes of \"%s\" with the change, as "
+                           "multipart/related, or give the sha-256 of bytes "
+                           "that it has",
+                           SLICE_ARG(in->set_name),
+                           problem_quote(change->loc).text);
+        buf_add(&in->contents, &content, sizeof(content));
+        if (in->contents.failed)
+            return problem_memory(why);
+    }
     if (!ONE_MORE(post->fragments, &in->fragments_capacity, post->n_fragments))
         return problem_memory(why);
     rc = fragment_write(&post->bytes, change,

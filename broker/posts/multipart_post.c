@@ -197,16 +197,18 @@ on_entry(const struct change *change, void *user, struct problem *why)
     return reserve_memory(c, why);
 }
 
-/* Bitstreams */
+/* The parts as they come */
 
 static enum status
-begin_bitstream(struct multipart_post *c, const struct multipart_part *part,
-                struct problem *why)
+on_begin(const struct multipart_part *part, void *user, struct problem *why)
 {
+    struct multipart_post *c = user;
     struct problem reason = {""};
     struct multipart_entry *e;
     enum status rc;
 
+    if (part->number == 1)
+        return begin_root(c, part, why);
     if (part->location.size == 0)
         return problem(
             why, STATUS_INVALID,
@@ -234,17 +236,6 @@ begin_bitstream(struct multipart_post *c, const struct multipart_part *part,
     rc = arriving_begin(&e->arriving, contents_arriving(c->contents), e->hash,
                         e->length, &reason);
     return rc ? refuse_entry(e, rc, &reason, why) : STATUS_OK;
-}
-
-/* The parts as they come */
-
-static enum status
-on_begin(const struct multipart_part *part, void *user, struct problem *why)
-{
-    struct multipart_post *c = user;
-
-    return part->number == 1 ? begin_root(c, part, why)
-                             : begin_bitstream(c, part, why);
 }
 
 static enum status

@@ -261,24 +261,6 @@ look_up(const struct assembly *a, uint64_t seq, int64_t *us,
     return STATUS_OK;
 }
 
-/* d(last), computed in the batch that `a` ends in: from the digest before the
- * message if the whole message is of that batch, else from the batch's
- * beginning. Otherwise each message of a batch would add up all its digests. */
-static struct digest
-end_digest(const struct assembly *a)
-{
-    const struct coverage *before = a->wish->before;
-    struct digest digest;
-
-    if (!before || before->last != a->start || !before->has_digest ||
-        a->start + 1 < a->end->first || a->last == a->end->last)
-        return batch_digest(a->end, a->last);
-    digest = before->digest;
-    for (uint64_t seq = a->start + 1; seq <= a->last; seq++)
-        digest_add(&digest, batch_slice(a->end, seq - 1, seq));
-    return digest;
-}
-
 /* What a message covers that ends where `a` does. */
 static enum status
 describe_coverage(const struct assembly *a, struct coverage *c,
@@ -295,8 +277,20 @@ describe_coverage(const struct assembly *a, struct coverage *c,
     memcpy(c->epoch, a->view->head.epoch, sizeof(c->epoch));
     memcpy(c->set, wish->set->name, strlen(wish->set->name) + 1);
     if (a->end) {
+        const struct coverage *before = wish->before;
+
         c->until_us = batch_time(a->end, c->last);
-        c->digest = end_digest(a);
+        /* From the digest before the message if all of it is of that batch,
+         * else from the batch's beginning. Otherwise each message of a batch
+         * would add up all its digests. */
+        if (!before || before->last != a->start || !before->has_digest ||
+            a->start + 1 < a->end->first || a->last == a->end->last) {
+            c->digest = batch_digest(a->end, a->last);
+        } else {
+            c->digest = before->digest;
+            for (uint64_t seq = a->start + 1; seq <= a->last; seq++)
+                digest_add(&c->digest, batch_slice(a->end, seq - 1, seq));
+        }
     } else {
         rc = look_up(a, c->last, &c->until_us, &c->digest, why);
     }

@@ -82,36 +82,6 @@ set_start(struct buf *block, size_t i, size_t head_size)
            sizeof(start));
 }
 
-/* Appends the entries to a block that has `head_size` bytes, a comma behind
- * each. */
-static enum status
-add_entries(struct buf *block, const struct selection *s, size_t head_size,
-            struct problem *why)
-{
-    struct entry entry;
-    enum status rc = STATUS_OK;
-
-    entry_init(&entry);
-    for (size_t i = 0; !rc && i < s->n; i++) {
-        uint64_t seq = selection_seq(s, i);
-        struct slice fragment = batch_slice(s->batch, seq - 1, seq);
-
-        set_start(block, i, head_size);
-        if (!json_fragment(block, fragment)) { /* an unusual one */
-            rc = fragment_read(&entry, fragment);
-            if (!rc)
-                json_change(block, &entry.change);
-        }
-        if (rc == STATUS_MALFORMED)
-            rc = problem(why, STATUS_IO, "entry %llu of the log is damaged",
-                         (unsigned long long)seq);
-        BUF_ADD(block, ",");
-    }
-    set_start(block, s->n, head_size);
-    entry_fini(&entry);
-    return rc == STATUS_MEMORY || block->failed ? problem_memory(why) : rc;
-}
-
 static enum status
 make_json(struct selection *s, uint64_t key, bool may_keep, bool must_keep,
           struct problem *why)
@@ -120,14 +90,34 @@ make_json(struct selection *s, uint64_t key, bool may_keep, bool must_keep,
     size_t head_size = sizeof(struct form) + (s->n + 1) * sizeof(uint32_t);
     struct form *form;
     struct buf block;
-    enum status rc;
+    struct entry entry;
+    enum status rc = STATUS_OK;
 
     buf_init(&block, (size_t)1 << 30);
     /* The JSON of an entry is about as long as its fragment. */
     if (!buf_room(&block, head_size + b->size / b->n_entries * s->n))
         return problem_memory(why);
     block.size = head_size;
-    rc = add_entries(&block, s, head_size, why);
+    entry_init(&entry);
+    for (size_t i = 0; !rc && i < s->n; i++) { /* a comma behind each */
+        uint64_t seq = selection_seq(s, i);
+        struct slice fragment = batch_slice(b, seq - 1, seq);
+
+        set_start(&block, i, head_size);
+        if (!json_fragment(&block, fragment)) { /* an unusual one */
+            rc = fragment_read(&entry, fragment);
+            if (!rc)
+                json_change(&block, &entry.change);
+        }
+        if (rc == STATUS_MALFORMED)
+            rc = problem(why, STATUS_IO, "entry %llu of the log is damaged",
+                         (unsigned long long)seq);
+        BUF_ADD(&block, ",");
+    }
+    set_start(&block, s->n, head_size);
+    entry_fini(&entry);
+    if (rc == STATUS_MEMORY || block.failed)
+        rc = problem_memory(why);
     if (rc) {
         buf_fini(&block);
         return rc;

@@ -61,26 +61,6 @@ struct comparison {
     struct retention before, after;
 };
 
-static enum status
-count_lists(const struct comparison *c, struct discards *d, struct problem *why)
-{
-    uint64_t kept_before, kept_after;
-    struct list_info oldest, newest;
-    enum status rc = first_kept(c->set, c->head, &c->before, &kept_before, why);
-
-    if (!rc)
-        rc = first_kept(c->set, c->head, &c->after, &kept_after, why);
-    if (rc || kept_after <= kept_before)
-        return rc;
-    d->lists = kept_after - kept_before;
-    rc = read_list(c->set, kept_before, &oldest, why);
-    if (!rc)
-        rc = read_list(c->set, kept_after - 1, &newest, why);
-    if (!rc)
-        d->entries = newest.last - oldest.after;
-    return rc;
-}
-
 /* True if `retention` lets go of the generation that is the `i`-th of `n`
  * archived ones. The newest one always stays. */
 static bool
@@ -133,7 +113,9 @@ count_discards(const struct set *set, const struct head *head,
     struct comparison c = {set, head, retention_of(before),
                            retention_of(after)};
     const struct content_counts *counts = &set->content_counts;
-    enum status rc = STATUS_OK;
+    uint64_t kept_before = 0, kept_after = 0;
+    struct list_info oldest, newest;
+    enum status rc;
 
     memset(d, 0, sizeof(*d));
     if (before->content != CONTENT_NONE && after->content == CONTENT_NONE) {
@@ -149,7 +131,17 @@ count_discards(const struct set *set, const struct head *head,
     }
     if (c.before.lists == c.after.lists && c.before.age_us == c.after.age_us)
         return STATUS_OK;
-    rc = count_lists(&c, d, why);
+    rc = first_kept(set, head, &c.before, &kept_before, why);
+    if (!rc)
+        rc = first_kept(set, head, &c.after, &kept_after, why);
+    if (!rc && kept_after > kept_before) {
+        d->lists = kept_after - kept_before;
+        rc = read_list(set, kept_before, &oldest, why);
+        if (!rc)
+            rc = read_list(set, kept_after - 1, &newest, why);
+        if (!rc)
+            d->entries = newest.last - oldest.after;
+    }
     for (int kind = 0; !rc && kind < GENERATION_KINDS; kind++)
         rc = count_archived(&c, (enum generation_kind)kind, d, why);
     return rc;

@@ -168,18 +168,28 @@ count_in_log(struct foreign_sources *f, int more)
     pthread_mutex_unlock(&f->mutex);
 }
 
-/* On a worker: into the set. */
+/* On a worker. */
 static void
-feed_set(struct intake *in)
+read_document(struct job *job)
 {
-    struct foreign_sources *f = in->source->foreign;
-    struct registry *registry = f->topics->registry;
+    struct intake *in = list_entry(job, struct intake, job);
+    const struct foreign_source *s = in->source;
+    struct foreign_sources *f = s->foreign;
     struct problem *why = &in->why;
     char digest[DIGEST_TEXT_SIZE];
-    enum status rc =
-        ingest_begin(&in->ingest, f->posts, slice_of(in->target.set->name),
-                     slice_of(in->type), in->body.size, why);
+    enum status rc;
 
+    digest_start(&in->digest, in->body);
+    /* The same document may just have come the other way: a Source may post it
+     * with a key of its own, and also ping; the fetched document then has
+     * another key. (source->taken changes only when the intake at work ends,
+     * and this is that intake.) */
+    if (!in->target.set || (s->taken_into == in->target.set &&
+                            (!in->command || s->is_taken_fetched) &&
+                            digest_is_equal(&s->taken, &in->digest)))
+        return;
+    rc = ingest_begin(&in->ingest, f->posts, slice_of(in->target.set->name),
+                      slice_of(in->type), in->body.size, why);
     /* The digest of the body is a key that is nobody's: the hub may have
      * fetched the document as well. No two documents share it, so a repeat is
      * never refused for being different. */
@@ -211,26 +221,7 @@ feed_set(struct intake *in)
         in->status = rc;
         return;
     }
-    log_wake(registry_log(registry));
-}
-
-/* On a worker. */
-static void
-read_document(struct job *job)
-{
-    struct intake *in = list_entry(job, struct intake, job);
-
-    const struct foreign_source *s = in->source;
-
-    digest_start(&in->digest, in->body);
-    /* The same document may just have come the other way: a Source may post it
-     * with a key of its own, and also ping; the fetched document then has
-     * another key. (source->taken changes only when the intake at work ends,
-     * and this is that intake.) */
-    if (in->target.set && !(s->taken_into == in->target.set &&
-                            (!in->command || s->is_taken_fetched) &&
-                            digest_is_equal(&s->taken, &in->digest)))
-        feed_set(in);
+    log_wake(registry_log(f->topics->registry));
 }
 
 /* True if the topic still belongs to the target that it had when the document

@@ -191,50 +191,44 @@ refuse_command(struct command *command, enum status status, unsigned http)
     command_answer_now(command, status, NULL);
 }
 
-/* Applies the answer to one command that waited for it. HEAD took a while, so
- * the owner of the topic is looked up again. */
-static void
-answer_waiting(struct foreign_source *s, struct command *command)
-{
-    struct foreign_sources *f = s->foreign;
-    struct intake_target target = intake_target_of(f, slice_of(s->url));
-    struct buf url;
-    unsigned http;
-
-    buf_init(&url, LINK_URL_MAX + WEBSUB_URL_MAX);
-    write_hub_of(&url, f, &target);
-    http = judge_head(s, buf_slice(&url), &command->why);
-    if (http == 200) {
-        free(s->believed_hub);
-        s->believed_hub = slice_dup(buf_slice(&url));
-        s->believed_until_us = clock_steady_us() + SOURCE_BELIEVED_US;
-    }
-    buf_fini(&url);
-    if (http != 200) {
-        metrics_add_label(METRIC_UPSTREAM_FAILURES, UPSTREAM_SOURCE, 1);
-        refuse_command(command, http == 503 ? STATUS_MEMORY : STATUS_INVALID,
-                       http);
-    } else if (intake_target_is_none(&target)) {
-        refuse_command(command,
-                       foreign_source_unknown(slice_of(s->url), &command->why),
-                       403);
-    } else {
-        intake_command(s, &target, command);
-    }
-}
-
 static void
 on_head(struct call *call)
 {
     struct foreign_source *s = list_entry(call, struct foreign_source, head);
+    struct foreign_sources *f = s->foreign;
     struct list commands;
     struct command *command;
 
     /* Commands that come from now on ask anew. */
     list_init(&commands);
     list_move(&commands, &s->asking);
-    list_drain (command, &commands, task.node)
-        answer_waiting(s, command);
+    list_drain (command, &commands, task.node) {
+        /* HEAD took a while: the topic may have another owner by now. */
+        struct intake_target target = intake_target_of(f, slice_of(s->url));
+        struct buf url;
+        unsigned http;
+
+        buf_init(&url, LINK_URL_MAX + WEBSUB_URL_MAX);
+        write_hub_of(&url, f, &target);
+        http = judge_head(s, buf_slice(&url), &command->why);
+        if (http == 200) {
+            free(s->believed_hub);
+            s->believed_hub = slice_dup(buf_slice(&url));
+            s->believed_until_us = clock_steady_us() + SOURCE_BELIEVED_US;
+        }
+        buf_fini(&url);
+        if (http != 200) {
+            metrics_add_label(METRIC_UPSTREAM_FAILURES, UPSTREAM_SOURCE, 1);
+            refuse_command(command,
+                           http == 503 ? STATUS_MEMORY : STATUS_INVALID, http);
+        } else if (intake_target_is_none(&target)) {
+            refuse_command(
+                command,
+                foreign_source_unknown(slice_of(s->url), &command->why), 403);
+        } else {
+            intake_command(s, &target, command);
+        }
+    }
     s->is_asking = false;
     if (!list_is_empty(&s->asking)) {
         s->is_asking = true;

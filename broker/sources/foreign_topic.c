@@ -199,21 +199,29 @@ sum_documents(struct foreign_topic *topic, struct problem *why)
     return db_rows_end(&rows);
 }
 
-static enum status
-read_topics(struct foreign_topics *topics, struct problem *why)
+enum status
+foreign_topics_open(struct foreign_topics *topics, struct registry *registry,
+                    struct hub_db *db, struct problem *why)
 {
-    struct db *db = hub_db_handle(topics->db);
     struct foreign_topic_wish wish;
     struct db_rows rows;
     struct slice epoch;
     uint64_t id, last;
-    enum status rc = DB_DO(db, "delete the documents of removed relays", why,
-                           "DELETE FROM documents WHERE relay NOT IN"
-                           " (SELECT id FROM relays)");
+    enum status rc;
 
+    *topics = (struct foreign_topics){.registry = registry, .db = db};
+    topics->alarm.ring = on_rests;
+    topics->hook.ended = on_turn_ended;
+    list_init(&topics->all);
+    list_init(&topics->changed);
+    list_init(&topics->gone);
+    hub_db_add_hook(db, &topics->hook);
+    rc = DB_DO(hub_db_handle(db), "delete the documents of removed relays", why,
+               "DELETE FROM documents WHERE relay NOT IN"
+               " (SELECT id FROM relays)");
     if (rc)
         return rc;
-    rows = DB_SELECT(db, "read the relays", why,
+    rows = DB_SELECT(hub_db_handle(db), "read the relays", why,
                      "SELECT id, name, topic, hub, epoch, last FROM relays"
                      " ORDER BY name");
     while (DB_NEXT(&rows, &id, &wish.name, &wish.url, &wish.hub_url, &epoch,
@@ -239,20 +247,6 @@ read_topics(struct foreign_topics *topics, struct problem *why)
         rows.rc = sum_documents(topic, why);
     }
     return db_rows_end(&rows);
-}
-
-enum status
-foreign_topics_open(struct foreign_topics *topics, struct registry *registry,
-                    struct hub_db *db, struct problem *why)
-{
-    *topics = (struct foreign_topics){.registry = registry, .db = db};
-    topics->alarm.ring = on_rests;
-    topics->hook.ended = on_turn_ended;
-    list_init(&topics->all);
-    list_init(&topics->changed);
-    list_init(&topics->gone);
-    hub_db_add_hook(db, &topics->hook);
-    return read_topics(topics, why);
 }
 
 void
@@ -315,26 +309,6 @@ foreign_topic_of_url(struct foreign_topics *topics, struct slice url)
 /* Making */
 
 static enum status
-create_topic(struct foreign_topic *topic, struct slice hub_url,
-             struct problem *why)
-{
-    enum status rc = claim_url(topic, why);
-
-    /* Another relay or set has the topic: a conflict, not a wrong request. */
-    if (rc)
-        return rc == STATUS_INVALID ? STATUS_RUNNING : rc;
-    if (!random_hex(topic->epoch, sizeof(topic->epoch)))
-        return problem(why, STATUS_IO, "there are no random numbers");
-    list_append(&topic->topics->all, &topic->node);
-    write_topic(topic,
-                "INSERT INTO relays(name, topic, hub, epoch) VALUES(?,?,?,?)"
-                " RETURNING id",
-                DB_VALUES(topic->name, topic->url, hub_url, topic->epoch),
-                DB_INTO(&topic->id));
-    return STATUS_OK;
-}
-
-static enum status
 check_leaving(const struct foreign_topic *topic, struct problem *why)
 {
     return topic->state == FOREIGN_LEAVING
@@ -379,12 +353,24 @@ foreign_topic_make(struct foreign_topics *topics,
                        "%d at most",
                        FOREIGN_TOPICS_MAX);
     *topic = topic_new(topics, wish);
-    rc = create_topic(*topic, wish->hub_url, why);
-    if (!rc)
-        return STATUS_OK;
-    topic_free(*topic);
-    *topic = NULL;
-    return rc;
+    rc = claim_url(*topic, why);
+    if (rc == STATUS_INVALID) /* another relay or set has the topic */
+        rc = STATUS_RUNNING;
+    else if (!rc && !random_hex((*topic)->epoch, sizeof((*topic)->epoch)))
+        rc = problem(why, STATUS_IO, "there are no random numbers");
+    if (rc) {
+        topic_free(*topic);
+        *topic = NULL;
+        return rc;
+    }
+    list_append(&topics->all, &(*topic)->node);
+    write_topic(*topic,
+                "INSERT INTO relays(name, topic, hub, epoch) VALUES(?,?,?,?)"
+                " RETURNING id",
+                DB_VALUES((*topic)->name, (*topic)->url, wish->hub_url,
+                          (*topic)->epoch),
+                DB_INTO(&(*topic)->id));
+    return STATUS_OK;
 }
 
 enum status
@@ -457,14 +443,37 @@ check_repeat(struct foreign_topic *topic, const char *kept_key,
     return STATUS_OK;
 }
 
-static void
-keep_document(struct foreign_topic *topic, struct slice type,
-              const char *kept_key, struct slice body,
-              const struct digest *digest)
+enum status
+foreign_topic_take(struct foreign_topic *topic, struct slice type,
+                   const struct key *key, struct slice body,
+                   const struct digest *digest, struct problem *why)
 {
     const struct config *config = registry_config(topic->topics->registry);
     struct documents_sum *sum = &topic->draft;
+    char kept_key[KEPT_KEY_SIZE] = "";
+    bool has_come = false;
+    enum status rc;
 
+    type = slice_trimmed(type);
+    if (body.size == 0)
+        return problem(why, STATUS_MALFORMED, "the document is empty");
+    if (body.size > FOREIGN_DOCUMENT_MAX)
+        return problem(why, STATUS_TOO_LARGE,
+                       "a document of a relay has at most %zu bytes, not %zu",
+                       FOREIGN_DOCUMENT_MAX, body.size);
+    if (body.size > config->relay_bytes)
+        return problem(why, STATUS_TOO_LARGE,
+                       "a relay keeps at most %" PRIu64 " bytes, not %zu",
+                       config->relay_bytes, body.size);
+    if (key->size > 0)
+        snprintf(kept_key, sizeof(kept_key), "%.*s%s%s",
+                 SLICE_ARG(key_slice(key)), key->owner[0] ? "\n" : "",
+                 key->owner);
+    rc = check_media_type(type, why);
+    if (!rc)
+        rc = check_repeat(topic, kept_key, key, digest, &has_come, why);
+    if (rc || has_come)
+        return rc;
     sum->last++;
     sum->bytes += body.size;
     sum->last_us = clock_now_us();
@@ -488,39 +497,7 @@ keep_document(struct foreign_topic *topic, struct slice type,
                    DB_VALUES(topic->id, ++sum->earliest), DB_INTO(&size));
         sum->bytes -= size;
     }
-}
-
-enum status
-foreign_topic_take(struct foreign_topic *topic, struct slice type,
-                   const struct key *key, struct slice body,
-                   const struct digest *digest, struct problem *why)
-{
-    uint64_t max = registry_config(topic->topics->registry)->relay_bytes;
-    char kept_key[KEPT_KEY_SIZE] = "";
-    bool has_come = false;
-    enum status rc;
-
-    type = slice_trimmed(type);
-    if (body.size == 0)
-        return problem(why, STATUS_MALFORMED, "the document is empty");
-    if (body.size > FOREIGN_DOCUMENT_MAX)
-        return problem(why, STATUS_TOO_LARGE,
-                       "a document of a relay has at most %zu bytes, not %zu",
-                       FOREIGN_DOCUMENT_MAX, body.size);
-    if (body.size > max)
-        return problem(why, STATUS_TOO_LARGE,
-                       "a relay keeps at most %" PRIu64 " bytes, not %zu", max,
-                       body.size);
-    if (key->size > 0)
-        snprintf(kept_key, sizeof(kept_key), "%.*s%s%s",
-                 SLICE_ARG(key_slice(key)), key->owner[0] ? "\n" : "",
-                 key->owner);
-    rc = check_media_type(type, why);
-    if (!rc)
-        rc = check_repeat(topic, kept_key, key, digest, &has_come, why);
-    if (!rc && !has_come)
-        keep_document(topic, type, kept_key, body, digest);
-    return rc;
+    return STATUS_OK;
 }
 
 enum status

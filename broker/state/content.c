@@ -286,32 +286,6 @@ chain_entries(struct content *c)
     return rc;
 }
 
-/* Updates rows of earlier folds that are overtaken now. */
-static enum status
-overtake_entries(struct content *c)
-{
-    struct gathered *all = c->fold.rows;
-    bool is_missing = false;
-    enum status rc = STATUS_OK;
-
-    qsort(all, c->fold.n, sizeof(*all), by_before);
-    for (size_t i = 0; !rc && i < c->fold.n; i++) {
-        const struct gathered *g = &all[i];
-
-        if (g->before == 0)
-            continue;
-        rc = db_find(&c->fold.db, NULL, &c->why, &is_missing,
-                     "SELECT 1 FROM missing WHERE seq=?", DB_VALUES(g->before),
-                     DB_INTO());
-        c->next.current_missing -= is_missing;
-        if (!rc)
-            rc = DB_DO(&c->fold.db, NULL, &c->why,
-                       "UPDATE entries SET until=? WHERE seq=?", g->seq,
-                       g->before);
-    }
-    return rc;
-}
-
 /* Inserts the row of an entry, and, if its bytes are not there, that of a
  * missing one. Without a hash, or with an impossible one, these are never
  * fetched: nothing could prove them (R-202). */
@@ -354,6 +328,7 @@ content_commit(struct content *c, struct problem *why)
 {
     int64_t now_us = clock_now_us(); /* entries to be fetched are due then */
     struct gathered *all = c->fold.rows;
+    bool is_missing = false;
     enum status rc;
 
     if (c->fold.n == 0)
@@ -362,8 +337,23 @@ content_commit(struct content *c, struct problem *why)
     c->next.seq = c->fold.gathered.seq;
     if (!rc)
         rc = chain_entries(c);
+    /* Rows of earlier folds that are overtaken now. */
     if (!rc)
-        rc = overtake_entries(c);
+        qsort(all, c->fold.n, sizeof(*all), by_before);
+    for (size_t i = 0; !rc && i < c->fold.n; i++) {
+        const struct gathered *g = &all[i];
+
+        if (g->before == 0)
+            continue;
+        rc = db_find(&c->fold.db, NULL, &c->why, &is_missing,
+                     "SELECT 1 FROM missing WHERE seq=?", DB_VALUES(g->before),
+                     DB_INTO());
+        c->next.current_missing -= is_missing;
+        if (!rc)
+            rc = DB_DO(&c->fold.db, NULL, &c->why,
+                       "UPDATE entries SET until=? WHERE seq=?", g->seq,
+                       g->before);
+    }
     qsort(all, c->fold.n, sizeof(*all), by_seq);
     for (size_t i = 0; !rc && i < c->fold.n; i++)
         if (!all[i].is_deleted)

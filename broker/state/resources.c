@@ -328,31 +328,6 @@ write_keys(struct resources *r, struct resources_at *at, struct problem *why)
     return rc;
 }
 
-/* Writes the rows in the order of ids: new ones come last, in the order of
- * their creation. */
-static enum status
-write_rows(struct resources *r, struct resources_at *at, struct problem *why)
-{
-    struct gathered *rows = r->fold.rows;
-    enum status rc = STATUS_OK;
-
-    if (r->fold.n > 0)
-        qsort(rows, r->fold.n, sizeof(*rows), compare_ids);
-    for (size_t i = 0; !rc && i < r->fold.n; i++) {
-        const struct gathered *row = &rows[i];
-        struct slice entry = {r->fold.texts.data + row->entry, row->size};
-
-        if (row->is_new) {
-            at->n++;
-            at->bytes += entry.size;
-            rc = insert_row(r, row, entry, why);
-        } else if (row->id) {
-            rc = change_row(r, row, entry, at, why);
-        }
-    }
-    return rc;
-}
-
 static enum status
 write_state(struct resources *r, const struct state_row *state,
             const struct fold_mark *mark, struct problem *why)
@@ -373,12 +348,27 @@ static enum status
 write_batch(struct resources *r, struct state_row *state,
             const struct fold_mark *mark, struct problem *why)
 {
+    struct gathered *rows = r->fold.rows;
     enum status rc = db_begin(&r->fold.db, why);
 
     if (!rc)
         rc = write_keys(r, &state->at, why);
-    if (!rc)
-        rc = write_rows(r, &state->at, why);
+    /* The rows in the order of ids: new ones come last, in the order of their
+     * creation. */
+    if (!rc && r->fold.n > 0)
+        qsort(rows, r->fold.n, sizeof(*rows), compare_ids);
+    for (size_t i = 0; !rc && i < r->fold.n; i++) {
+        const struct gathered *row = &rows[i];
+        struct slice entry = {r->fold.texts.data + row->entry, row->size};
+
+        if (row->is_new) {
+            state->at.n++;
+            state->at.bytes += entry.size;
+            rc = insert_row(r, row, entry, why);
+        } else if (row->id) {
+            rc = change_row(r, row, entry, &state->at, why);
+        }
+    }
     if (!rc)
         rc = write_state(r, state, mark, why);
     rc = db_end(&r->fold.db, rc, why);

@@ -164,24 +164,6 @@ segments_drop_spares(struct segments *s, size_t n_kept)
     file_end_alone(s->dir_fd);
 }
 
-/* Gives a spare segment the name, and returns its file; -1: there is none. */
-static int
-take_spare(struct segments *s, const char *name)
-{
-    char former[NAME_SIZE];
-    int fd = -1;
-
-    if (s->n_spares == 0 || !file_have_alone(s->dir_fd))
-        return -1;
-    name_segment(former, s->spares[s->n_spares - 1]);
-    if (!renameat(s->dir_fd, former, s->dir_fd, name)) {
-        s->n_spares--;
-        fd = openat(s->dir_fd, name, O_WRONLY | O_CLOEXEC);
-    }
-    file_end_alone(s->dir_fd);
-    return fd;
-}
-
 /* Writing */
 
 static enum status
@@ -191,11 +173,20 @@ begin_segment(struct segments *s, struct problem *why)
     uint32_t empty = former && former->live == 0 ? former->number : 0;
     char name[NAME_SIZE];
     enum status rc;
-    int fd;
+    int fd = -1;
 
     file_close(&s->fd);
     name_segment(name, s->last + 1);
-    fd = take_spare(s, name);
+    if (s->n_spares > 0 && file_have_alone(s->dir_fd)) {
+        char spare[NAME_SIZE];
+
+        name_segment(spare, s->spares[s->n_spares - 1]);
+        if (!renameat(s->dir_fd, spare, s->dir_fd, name)) {
+            s->n_spares--;
+            fd = openat(s->dir_fd, name, O_WRONLY | O_CLOEXEC);
+        }
+        file_end_alone(s->dir_fd);
+    }
     if (fd < 0) {
         fd = openat(s->dir_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
                     S_IRUSR | S_IWUSR);
@@ -254,38 +245,13 @@ is_taken(const struct act *act)
     return act->kind == ACT_BATCH && segments_take(act->entries.batch);
 }
 
-static enum status
-write_entries(struct segments *s, const struct commit *commit, size_t n_batches,
-              struct problem *why)
-{
-    struct iovec *pieces = memory_room(n_batches * sizeof(*pieces));
-    size_t n = 0;
-    int failed;
-
-    if (!pieces)
-        return problem_memory(why);
-    for (size_t i = 0; i < commit->n; i++)
-        if (is_taken(&commit->acts[i])) {
-            const struct batch *b = commit->acts[i].entries.batch;
-
-            pieces[n++] = (struct iovec){b->bytes, b->size};
-        }
-    failed = write_pieces(s->fd, pieces, n, s->end) || fdatasync(s->fd);
-    free(pieces);
-    if (!failed)
-        return STATUS_OK;
-    problem_errno(why, "cannot write to", SEGMENTS_FOLDER);
-    /* After a failed sync the system may have thrown away what it could not
-     * write, and say so only once: nothing more is put into this segment. */
-    file_close(&s->fd);
-    return STATUS_BUSY;
-}
-
 enum status
 segments_write(struct segments *s, const struct commit *commit,
                struct segment_place *place, struct problem *why)
 {
-    size_t n_batches = 0, size = 0;
+    size_t n_batches = 0, size = 0, n = 0;
+    struct iovec *pieces;
+    int failed;
 
     for (size_t i = 0; i < commit->n; i++)
         if (is_taken(&commit->acts[i])) {
@@ -299,8 +265,27 @@ segments_write(struct segments *s, const struct commit *commit,
     if ((s->fd < 0 || (s->end > 0 && s->end + size > SEGMENT_BYTES)) &&
         begin_segment(s, why))
         return STATUS_BUSY;
-    if (write_entries(s, commit, n_batches, why))
+    pieces = memory_room(n_batches * sizeof(*pieces));
+    if (!pieces) {
+        problem_memory(why);
         return STATUS_BUSY;
+    }
+    for (size_t i = 0; i < commit->n; i++)
+        if (is_taken(&commit->acts[i])) {
+            const struct batch *b = commit->acts[i].entries.batch;
+
+            pieces[n++] = (struct iovec){b->bytes, b->size};
+        }
+    failed = write_pieces(s->fd, pieces, n, s->end) || fdatasync(s->fd);
+    free(pieces);
+    if (failed) {
+        problem_errno(why, "cannot write to", SEGMENTS_FOLDER);
+        /* After a failed sync the system may have thrown away what it could
+         * not write, and say so only once: nothing more is put into this
+         * segment. */
+        file_close(&s->fd);
+        return STATUS_BUSY;
+    }
     *place = (struct segment_place){s->last, s->end};
     s->next_end = (s->end + size + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
     return STATUS_OK;

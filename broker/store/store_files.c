@@ -133,28 +133,6 @@ store_files_each(const char *path, const struct store_files *files,
 
 static const struct db_kind copies = {.mode = DB_SCRATCH};
 
-/* Reads the entries of a row, which match its digest. */
-static enum status
-read_segment(const struct stored_batch *row, int segments, struct batch **batch,
-             struct problem *why)
-{
-    struct batch *b =
-        batch_new(row->first - 1, row->before_us, &row->before, NULL);
-
-    *batch = b;
-    if (batch_reserve(b, row->size, 0))
-        return problem_memory(why);
-    if (segment_read_at(segments, &row->place, row->size, b->bytes, why) ||
-        batch_append_in_place(b, row->size, &row->digest, why))
-        return STATUS_GONE;
-    if (!batch_is_genuine(b))
-        return problem(why, STATUS_GONE,
-                       "the stored entries %" PRIu64 " to %" PRIu64
-                       " are damaged",
-                       b->first, b->last);
-    return STATUS_OK;
-}
-
 enum status
 store_files_gather(const char *path, int segments, struct problem *why)
 {
@@ -171,10 +149,22 @@ store_files_gather(const char *path, int segments, struct problem *why)
                          "SELECT id, " BATCH_COLUMNS
                          " FROM batches WHERE segment <> 0");
         while (DB_NEXT(&rows, &id, BATCH_PLACES(&row))) {
-            struct batch *b = NULL;
+            /* The entries of the row match its digest. */
+            struct batch *b =
+                batch_new(row.first - 1, row.before_us, &row.before, NULL);
 
-            rows.rc = read_segment(&row, segments, &b, why);
-            if (!rows.rc)
+            if (batch_reserve(b, row.size, 0))
+                rows.rc = problem_memory(why);
+            else if (segment_read_at(segments, &row.place, row.size, b->bytes,
+                                     why) ||
+                     batch_append_in_place(b, row.size, &row.digest, why))
+                rows.rc = STATUS_GONE;
+            else if (!batch_is_genuine(b))
+                rows.rc = problem(why, STATUS_GONE,
+                                  "the stored entries %" PRIu64 " to %" PRIu64
+                                  " are damaged",
+                                  b->first, b->last);
+            else
                 rows.rc = DB_DO(&db, "write it", why,
                                 "UPDATE batches SET body = ?, segment = 0,"
                                 " at = 0, size = 0 WHERE id = ?",

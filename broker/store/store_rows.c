@@ -179,30 +179,6 @@ struct moved {
     size_t size;
 };
 
-/* Reads the entries of a batch into its row. */
-static enum status
-move_batch(struct store_rows *s, uint32_t number, const struct moved *moved,
-           char *bytes, struct problem *why)
-{
-    const struct segment_place place = {number, moved->at};
-    struct problem reason = {""};
-    enum status rc;
-
-    if (segments_read(s->segments, &place, moved->size, bytes, &reason)) {
-        segments_leave(s->segments, number);
-        DIAG(DIAG_WARNING, "log", "a segment cannot be read, and stays",
-             diag_text("error", reason.text));
-        return STATUS_OK;
-    }
-    rc = DB_DO(s->db, "move a batch", why,
-               "UPDATE batches SET body = ?, segment = 0, at = 0, size = 0"
-               " WHERE id = ?",
-               db_bytes(bytes, moved->size), moved->id);
-    if (!rc)
-        note_use(s, number, -(int64_t)moved->size);
-    return rc;
-}
-
 /* Moves a slice of the batches of a segment that is nearly empty. */
 static enum status
 move_batches(struct store_rows *s, uint32_t number, struct problem *why)
@@ -231,8 +207,23 @@ move_batches(struct store_rows *s, uint32_t number, struct problem *why)
     room = memory_room(longest);
     if (!room)
         return problem_memory(why);
-    for (size_t i = 0; !rc && i < n; i++)
-        rc = move_batch(s, number, &all[i], room, why);
+    for (size_t i = 0; !rc && i < n; i++) {
+        const struct segment_place place = {number, all[i].at};
+        struct problem reason = {""};
+
+        if (segments_read(s->segments, &place, all[i].size, room, &reason)) {
+            segments_leave(s->segments, number);
+            DIAG(DIAG_WARNING, "log", "a segment cannot be read, and stays",
+                 diag_text("error", reason.text));
+            continue;
+        }
+        rc = DB_DO(s->db, "move a batch", why,
+                   "UPDATE batches SET body = ?, segment = 0, at = 0, size = 0"
+                   " WHERE id = ?",
+                   db_bytes(room, all[i].size), all[i].id);
+        if (!rc)
+            note_use(s, number, -(int64_t)all[i].size);
+    }
     free(room);
     return rc;
 }
