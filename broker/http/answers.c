@@ -77,24 +77,36 @@ answers_buf(struct request *rq, unsigned status, const char *content_type,
 /* The query */
 
 enum status
+query_since(struct request *rq, bool *is_there, int64_t *since_us,
+            struct problem *why)
+{
+    struct slice text = request_query(rq), since;
+    char *room = memory_room(text.size + 1);
+    /* a + stays one: it may begin a time zone */
+    enum status rc =
+        filter_parameter(text, "since", room, &since, is_there, why);
+
+    if (!rc && *is_there && datetime_read_any(since, since_us))
+        rc = problem(why, STATUS_MALFORMED, "since: not a W3C Datetime: \"%s\"",
+                     problem_quote(since).text);
+    free(room);
+    return rc;
+}
+
+enum status
 query_read(struct request *rq, const struct head *head, struct query *q,
            struct problem *why)
 {
-    struct slice text = request_query(rq), after, since;
-    char *room = memory_room(text.size + 1);
-    enum status rc = filter_read(&q->filter, text, why);
+    struct slice after;
+    enum status rc = filter_read(&q->filter, request_query(rq), why);
 
     q->has_since = false;
     q->has_after = request_parameter(rq, "after", &after);
-    if (!rc) /* a + stays one: it may begin a time zone */
-        rc = filter_parameter(text, "since", room, &since, &q->has_since, why);
-    if (!rc && q->has_since && datetime_read_any(since, &q->since_us))
-        rc = problem(why, STATUS_MALFORMED, "since: not a W3C Datetime: \"%s\"",
-                     problem_quote(since).text);
-    else if (!rc && q->has_since && q->has_after)
+    if (!rc)
+        rc = query_since(rq, &q->has_since, &q->since_us, why);
+    if (!rc && q->has_since && q->has_after)
         rc = problem(why, STATUS_MALFORMED,
                      "since and after contradict each other: give one");
-    free(room);
     return rc || !q->has_after ? rc
                                : positions_judge(head, after, &q->after, why);
 }

@@ -647,7 +647,7 @@ handle_sets_get(struct http *http, struct request *rq,
     struct sets_wish wish = {.after = {"", 0},
                              .since_us = DATETIME_NONE,
                              .is_page = answers_prefer_page(rq)};
-    struct slice since;
+    bool has_since;
     struct page *page;
     struct response r;
     struct buf text;
@@ -658,12 +658,9 @@ handle_sets_get(struct http *http, struct request *rq,
         return problem(why, STATUS_MALFORMED,
                        "after: \"%s\" is not the name of a set",
                        problem_quote(wish.after).text);
-    if (request_parameter(rq, "since", &since) &&
-        datetime_read_any(since, &wish.since_us))
-        return problem(why, STATUS_MALFORMED,
-                       "since: not a W3C Datetime: \"%s\"",
-                       problem_quote(since).text);
-    rc = query_yes(rq, "rate", &wish.has_rate, why);
+    rc = query_since(rq, &has_since, &wish.since_us, why);
+    if (!rc)
+        rc = query_yes(rq, "rate", &wish.has_rate, why);
     if (rc)
         return rc;
     page = memory_new(1, sizeof(*page)); /* not small */

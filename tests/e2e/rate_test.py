@@ -67,6 +67,8 @@ def test_only_the_sets_that_have_changed_since(start_broker):
     assert names(broker.get(f"/sets?since={since}")) == ["b", "c"]
     assert names(broker.get(f"/sets?since={since}&after=b")) == ["c"]
     assert names(broker.get("/sets?since=2000")) == ["a", "b", "c"]
+    # A + is no space: it begins a time zone.
+    assert names(broker.get("/sets?since=2000-01-01T02:00:00+02:00")) == ["a", "b", "c"]
     next_year = datetime.datetime.now().year + 1
     assert names(broker.get(f"/sets?since={next_year}")) == []
     check_refused(broker.get("/sets?since=soon"), 400, "since")
