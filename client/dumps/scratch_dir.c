@@ -82,22 +82,6 @@ sweep_dir(int above_fd, const char *name, void *user)
     close(fd);
 }
 
-/* Takes the first free directory. */
-static bool
-take_free_dir(struct scratch *scratch)
-{
-    for (int i = 0; i < USERS_MAX; i++) {
-        snprintf(scratch->name, sizeof(scratch->name), PREFIX "%d", i);
-        if (mkdirat(scratch->above_fd, scratch->name, 0700) && errno != EEXIST)
-            return false;
-        scratch->fd = lock_dir(scratch->above_fd, scratch->name);
-        if (scratch->fd >= 0)
-            return true;
-    }
-    errno = EBUSY;
-    return false;
-}
-
 enum status
 scratch_open(struct scratch *scratch, const char *path, struct problem *why)
 {
@@ -108,7 +92,16 @@ scratch_open(struct scratch *scratch, const char *path, struct problem *why)
         return problem(why, STATUS_IO, "cannot make %.500s: %s", path,
                        strerror(errno));
     scratch->above_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (scratch->above_fd < 0 || !take_free_dir(scratch)) {
+    /* Takes the first free directory. */
+    for (int i = 0; scratch->above_fd >= 0 && scratch->fd < 0 && i < USERS_MAX;
+         i++) {
+        snprintf(scratch->name, sizeof(scratch->name), PREFIX "%d", i);
+        if (mkdirat(scratch->above_fd, scratch->name, 0700) && errno != EEXIST)
+            break;
+        scratch->fd = lock_dir(scratch->above_fd, scratch->name);
+        errno = EBUSY; /* if it is the last one */
+    }
+    if (scratch->fd < 0) {
         file_close(&scratch->above_fd);
         return problem(why, STATUS_IO, "cannot use %.500s: %s", path,
                        strerror(errno));

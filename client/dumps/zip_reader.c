@@ -483,14 +483,23 @@ close_partial(struct zip_reader *package, const char *text, struct problem *why)
     return rc;
 }
 
-/* The archive is at the data of the member `next`: opens a file for it. */
+/* Moves to the data of the member `next`, past headers of no member, and opens
+ * a file for it. */
 static enum status
-open_partial(struct zip_reader *package, struct archive_entry *entry,
-             struct problem *why)
+go_to_next(struct zip_reader *package, struct problem *why)
 {
     struct member *m = &package->members[package->next];
+    struct archive_entry *entry = NULL;
     char name[ZIP_READER_NAME_SIZE];
+    enum status rc =
+        go_to_member(package, &package->taking, m->ordinal, &entry, why);
 
+    if (rc)
+        return rc;
+    if (m->state != MEMBER_EXPECTED) {
+        package->next++;
+        return STATUS_OK;
+    }
     package->digests = digest_check_new(m->hash, m->length);
     if (!package->digests)
         return problem_memory(why);
@@ -515,24 +524,6 @@ open_partial(struct zip_reader *package, struct archive_entry *entry,
             size < ZIP_READER_MEMBER_MAX ? size : ZIP_READER_MEMBER_MAX;
     }
     return STATUS_OK;
-}
-
-/* Moves to the data of the member `next`, past headers of no member. */
-static enum status
-go_to_next(struct zip_reader *package, struct problem *why)
-{
-    struct member *m = &package->members[package->next];
-    struct archive_entry *entry = NULL;
-    enum status rc =
-        go_to_member(package, &package->taking, m->ordinal, &entry, why);
-
-    if (rc)
-        return rc;
-    if (m->state != MEMBER_EXPECTED) {
-        package->next++;
-        return STATUS_OK;
-    }
-    return open_partial(package, entry, why);
 }
 
 /* Unpacks a chunk of the member. */

@@ -77,23 +77,6 @@ on_end(struct fetch_answer *answer, const struct problem *why, void *user)
     }
 }
 
-/* Reads wait= from the URL. False: it has none. */
-static bool
-read_wait(const char *url, uint64_t *wait_s)
-{
-    struct slice query = slice_of(strchr(url, '?'));
-
-    if (query.size > 0)
-        slice_take(&query, '?');
-    while (query.size > 0) {
-        struct slice value = slice_take(&query, '&');
-
-        if (slice_is(slice_take(&value, '='), "wait"))
-            return number_read(value, wait_s) && *wait_s <= WAIT_TOLD_MOST;
-    }
-    return false;
-}
-
 static bool
 start_longpoll(struct live *live)
 {
@@ -107,11 +90,23 @@ start_longpoll(struct live *live)
                                     .silence_s = SILENCE_S,
                                     .kind = HOST_PLACE_STREAM};
     unsigned s = *live->request.idle_ms / 3000;
+    struct slice query = slice_of(strchr(live->url, '?'));
+    bool has_wait = false;
     uint64_t wait_s = 0;
     char *url = NULL;
 
     buf_init(&live->held, LIVE_MESSAGE_MAX);
-    if (!read_wait(live->url, &wait_s)) {
+    if (query.size > 0)
+        slice_take(&query, '?');
+    while (query.size > 0) {
+        struct slice value = slice_take(&query, '&');
+
+        if (!slice_is(slice_take(&value, '='), "wait"))
+            continue;
+        has_wait = number_read(value, &wait_s) && wait_s <= WAIT_TOLD_MOST;
+        break;
+    }
+    if (!has_wait) {
         s = s < WAIT_LEAST ? WAIT_LEAST : s > WAIT_MOST ? WAIT_MOST : s;
         wait_s = s;
         if (asprintf(&url, "%s%cwait=%u", live->url,

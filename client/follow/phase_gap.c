@@ -124,30 +124,9 @@ ask_page(struct td_follower *f)
 }
 
 static bool
-take_lists_end(struct td_follower *f)
-{
-    struct problem copy = f->lists.end;
-
-    if (f->delivery.has_batch)
-        return deliver_batch(f) && continue_gap(f);
-    f->lists.has_end = false;
-    if (poll_is_behind(f)) /* the kept message proves that entries exist */
-        copy.rc = STATUS_UNREACHABLE;
-    if (copy.rc)
-        return end_stuck(f, &copy);
-    if (f->place.order.at.seq >= f->gap.upto)
-        return continue_gap(f);
-    /* Lists are never behind messages (design section 5, rule 2), but a proxy
-     * may have kept an older list. */
-    problem(&copy, STATUS_UNREACHABLE,
-            "a gap after %llu that the Change Lists do not fill yet",
-            (unsigned long long)f->place.order.at.seq);
-    return end_stuck(f, &copy);
-}
-
-static bool
 continue_gap(struct td_follower *f)
 {
+    struct problem why;
     struct buf kept;
     bool goes_on;
 
@@ -157,8 +136,24 @@ continue_gap(struct td_follower *f)
     }
     if (f->gap.has_page)
         return take_page(f);
-    if (f->lists.has_end)
-        return take_lists_end(f);
+    if (f->lists.has_end) {
+        if (f->delivery.has_batch)
+            return deliver_batch(f) && continue_gap(f);
+        f->lists.has_end = false;
+        why = f->lists.end;
+        if (poll_is_behind(f)) /* the kept message proves that entries exist */
+            why.rc = STATUS_UNREACHABLE;
+        if (why.rc)
+            return end_stuck(f, &why);
+        if (f->place.order.at.seq >= f->gap.upto)
+            return continue_gap(f);
+        /* Lists are never behind messages (design section 5, rule 2), but a
+         * proxy may have kept an older list. */
+        problem(&why, STATUS_UNREACHABLE,
+                "a gap after %llu that the Change Lists do not fill yet",
+                (unsigned long long)f->place.order.at.seq);
+        return end_stuck(f, &why);
+    }
     if (f->place.order.at.seq < f->gap.upto)
         return ask_page(f);
     /* The gap is filled: delivers the message, then handles the end of the

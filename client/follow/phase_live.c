@@ -172,24 +172,6 @@ open_connection(struct td_follower *f, unsigned transport)
     return false;
 }
 
-/* All transports are unfit. If no message ever came, the source cannot be
- * followed; else the failure may pass. */
-static bool
-end_without_transport(struct td_follower *f)
-{
-    struct problem why = f->connection.unfit;
-
-    transport_choice_forget(&f->connection.choice);
-    if (!f->connection.was_heard && why.http_status &&
-        fetch_meaning(why.http_status) != STATUS_UNREACHABLE) {
-        why.rc = STATUS_REFUSED;
-        return follower_end(f, &why);
-    }
-    why.rc = STATUS_UNREACHABLE;
-    f->search.is_sought = false;
-    return follower_trouble(f, &why);
-}
-
 /* To reach the head and end there, the change memory is best: it states its
  * coverage at once, even if no change passes the filters. Else the follower
  * joins the shared connection, if it may. */
@@ -215,6 +197,7 @@ static bool
 begin_live(struct td_follower *f)
 {
     unsigned transport = choose_transport(f);
+    struct problem why = f->connection.unfit;
 
     if (f->how.until_caught_up && f->place.has_goal &&
         f->place.order.at.seq == f->place.goal.seq &&
@@ -222,8 +205,19 @@ begin_live(struct td_follower *f)
         return follower_fail(f, STATUS_OK, "%s", "");
     if (catch_up_pays(f))
         return follower_begin(f, FOLLOWER_CATCHING_UP);
-    if (!transport)
-        return end_without_transport(f);
+    if (!transport) { /* all are unfit */
+        transport_choice_forget(&f->connection.choice);
+        /* If no message ever came, the source cannot be followed; else the
+         * failure may pass. */
+        if (!f->connection.was_heard && why.http_status &&
+            fetch_meaning(why.http_status) != STATUS_UNREACHABLE) {
+            why.rc = STATUS_REFUSED;
+            return follower_end(f, &why);
+        }
+        why.rc = STATUS_UNREACHABLE;
+        f->search.is_sought = false;
+        return follower_trouble(f, &why);
+    }
     if (transport == TD_POLL)
         return follower_begin(f, follower_has_only_list(f) ? FOLLOWER_SURVEYING
                                                            : FOLLOWER_POLLING);
@@ -231,24 +225,6 @@ begin_live(struct td_follower *f)
 }
 
 /* Ends */
-
-static bool
-end_refused(struct td_follower *f, const struct live_end *end, bool was_fresh)
-{
-    const struct problem *why = &end->why;
-
-    if (end->has_new_token)
-        return follower_go(f);
-    if (why->rc == STATUS_UNREACHABLE)
-        return follower_trouble(f, why);
-    if (why->rc == STATUS_GONE)
-        return follower_gone(f, why);
-    if (why->http_status == 404 && !was_fresh) { /* perhaps it moved */
-        f->search.is_sought = false;
-        return follower_go(f);
-    }
-    return follower_end(f, why);
-}
 
 static bool
 end_unfit(struct td_follower *f, const struct problem *why)
@@ -262,21 +238,6 @@ end_unfit(struct td_follower *f, const struct problem *why)
                    transport_choice_name(f->connection.transport));
     follower_enter(f, FOLLOWER_RESTING);
     return follower_report(f, copy.text, 0) && follower_go(f);
-}
-
-/* The connection failed, broke, or fell silent. */
-static bool
-end_lost(struct td_follower *f, const struct problem *why)
-{
-    if (f->attempts.n_heard)
-        return follower_trouble(f, why);
-    if (++f->connection.n_mute > MUTE_MAX) {
-        f->connection.n_mute = 0;
-        return end_unfit(f, why);
-    }
-    if (f->connection.n_mute == MUTE_MAX)
-        f->search.is_sought = false; /* the source may be down */
-    return follower_trouble(f, why);
 }
 
 static bool
@@ -322,6 +283,7 @@ static bool
 handle_end(struct td_follower *f)
 {
     const struct live_end *end = &f->connection.end;
+    const struct problem *why = &end->why;
     bool was_fresh = f->search.is_fresh;
 
     if (!f->connection.has_end) {
@@ -335,20 +297,38 @@ handle_end(struct td_follower *f)
     case LIVE_AGAIN:
         return connect_again(f);
     case LIVE_REFUSED:
-        return end_refused(f, end, was_fresh);
+        if (end->has_new_token)
+            return follower_go(f);
+        if (why->rc == STATUS_UNREACHABLE)
+            return follower_trouble(f, why);
+        if (why->rc == STATUS_GONE)
+            return follower_gone(f, why);
+        if (why->http_status != 404 || was_fresh)
+            return follower_end(f, why);
+        f->search.is_sought = false; /* perhaps it moved */
+        return follower_go(f);
     case LIVE_UNFIT:
-        return end_unfit(f, &end->why);
+        return end_unfit(f, why);
     case LIVE_CLOSED:
         return end_closed(f, end);
     case LIVE_BROKEN:
-        return follower_fail(f, STATUS_MALFORMED, "%s", end->why.text);
+        return follower_fail(f, STATUS_MALFORMED, "%s", why->text);
     case LIVE_MEMORY:
         return follower_starve(f);
     case LIVE_ENOUGH: /* not here: deliver has freed the connection */
     case LIVE_LOST:
         break;
     }
-    return end_lost(f, &end->why);
+    /* The connection failed, broke, or fell silent. */
+    if (f->attempts.n_heard)
+        return follower_trouble(f, why);
+    if (++f->connection.n_mute > MUTE_MAX) {
+        f->connection.n_mute = 0;
+        return end_unfit(f, why);
+    }
+    if (f->connection.n_mute == MUTE_MAX)
+        f->search.is_sought = false; /* the source may be down */
+    return follower_trouble(f, why);
 }
 
 const struct phase phase_live = {.begin = begin_live, .go_on = handle_end};

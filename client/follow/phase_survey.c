@@ -144,28 +144,6 @@ on_entry(const struct document_entry *entry, const char *file, void *user)
     return follower_is_here(f) && !f->is_paused;
 }
 
-/* Where a complete list was read before, its author may be about to write the
- * part that is missing or cut off: the follower reads the list again, or says
- * that it can be read later. */
-static bool
-handle_failure(struct td_follower *f, const struct problem *why)
-{
-    bool is_passing = why->rc != STATUS_MEMORY && why->rc != STATUS_IO &&
-                      why->rc != STATUS_STOPPED && !why->is_limit &&
-                      survey_extent(f->survey.listing)->is_read;
-    struct problem copy = *why;
-
-    f->attempts.n_heard = 0;
-    if (copy.rc != STATUS_UNREACHABLE && is_passing)
-        problem(&copy, STATUS_UNREACHABLE,
-                "%.900s; nothing of it is taken for deleted", why->text);
-    if (copy.rc != STATUS_UNREACHABLE ||
-        (why->rc != STATUS_UNREACHABLE && f->how.until_caught_up))
-        return follower_end(f, &copy);
-    f->search.is_sought = false; /* perhaps the list has moved */
-    return follower_trouble(f, &copy);
-}
-
 static bool
 compare_list(struct td_follower *f)
 {
@@ -190,21 +168,6 @@ compare_list(struct td_follower *f)
     f->is_calling = true;
     f->how.on_held(extent->n_held, extent->n_resources, f->user);
     return follower_is_here(f);
-}
-
-static bool
-take_list(struct td_follower *f)
-{
-    struct source_position place;
-
-    if (!f->survey.is_taking)
-        return compare_list(f);
-    if (!phase_survey_take(f))
-        return false;
-    f->survey.is_taking = f->survey.is_surveyed = false;
-    place = f->rebase.standing;
-    follower_set_place(f, &place);
-    return true;
 }
 
 static void
@@ -240,18 +203,44 @@ on_end(const struct problem *why, const struct source_position *place,
        const struct source_position *guess, void *user)
 {
     struct td_follower *f = user;
+    struct source_position standing;
     struct problem copy = *why;
+    bool is_passing = why->rc != STATUS_MEMORY && why->rc != STATUS_IO &&
+                      why->rc != STATUS_STOPPED && !why->is_limit &&
+                      survey_extent(f->survey.listing)->is_read;
 
     (void)place;
     (void)guess;
     f->baseline = NULL;
     f->is_held = false;
     if (copy.rc) {
-        handle_failure(f, &copy);
-    } else if (take_list(f)) {
-        f->survey.is_read = true;
-        continue_survey(f);
+        f->attempts.n_heard = 0;
+        /* Where a complete list was read before, its author may be about to
+         * write the part that is missing or cut off: the follower reads the
+         * list again, or says that it can be read later. */
+        if (copy.rc != STATUS_UNREACHABLE && is_passing)
+            problem(&copy, STATUS_UNREACHABLE,
+                    "%.900s; nothing of it is taken for deleted", why->text);
+        if (copy.rc != STATUS_UNREACHABLE ||
+            (why->rc != STATUS_UNREACHABLE && f->how.until_caught_up)) {
+            follower_end(f, &copy);
+            return;
+        }
+        f->search.is_sought = false; /* perhaps the list has moved */
+        follower_trouble(f, &copy);
+        return;
     }
+    if (f->survey.is_taking) {
+        if (!phase_survey_take(f))
+            return;
+        f->survey.is_taking = f->survey.is_surveyed = false;
+        standing = f->rebase.standing;
+        follower_set_place(f, &standing);
+    } else if (!compare_list(f)) {
+        return;
+    }
+    f->survey.is_read = true;
+    continue_survey(f);
 }
 
 bool

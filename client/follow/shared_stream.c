@@ -361,33 +361,14 @@ read_message(struct slice text, struct message *message)
     }
 }
 
-/* Ends the follower's part. If the set has left, or joins anew right now, the
- * broker has sent the end before it read that: ignores it. */
-static void
-end_set(struct shared_set *set, struct slice end, struct slice text)
-{
-    struct live *part = set->part;
-    struct fetch_answer unknown = {.status = 404,
-                                   .type = "application/problem+json"};
-
-    if (!hears(set))
-        return;
-    leave(part, false);
-    if (slice_is(end, "unknown")) {
-        buf_init(&unknown.body, text.size);
-        buf_add_slice(&unknown.body, text);
-        live_finish_refused(part, &unknown);
-        buf_fini(&unknown.body);
-    } else if (!live_finish_named(part, end, text)) {
-        live_finish_named(part, SLICE("failed"), text);
-    }
-}
-
 static void
 take_message(struct shared_stream *s, const struct message *message,
              struct slice text)
 {
     struct shared_set *set = find_set(s, message->set);
+    struct fetch_answer unknown = {.status = 404,
+                                   .type = "application/problem+json"};
+    struct live *part;
 
     if (!set || !is_asked(s, set)) {
         live_finish(s->live, LIVE_BROKEN,
@@ -395,10 +376,24 @@ take_message(struct shared_stream *s, const struct message *message,
         return;
     }
     set->has_message = true;
-    if (message->end.size > 0)
-        end_set(set, message->end, text);
-    else if (hears(set))
-        live_message(set->part, (char *)text.data, text.size);
+    /* If the set has left, or joins anew right now, the broker has sent this
+     * before it read that. */
+    if (!hears(set))
+        return;
+    part = set->part;
+    if (message->end.size == 0) {
+        live_message(part, (char *)text.data, text.size);
+        return;
+    }
+    leave(part, false);
+    if (slice_is(message->end, "unknown")) {
+        buf_init(&unknown.body, text.size);
+        buf_add_slice(&unknown.body, text);
+        live_finish_refused(part, &unknown);
+        buf_fini(&unknown.body);
+    } else if (!live_finish_named(part, message->end, text)) {
+        live_finish_named(part, SLICE("failed"), text);
+    }
 }
 
 static bool
@@ -476,37 +471,32 @@ end_closed(struct shared_stream *s, const struct live_end *end)
     report_trouble(s, &why);
 }
 
-/* The connection failed, broke, or fell silent. That may be so because the
- * broker is away, or because a proxy does not carry WebSockets: tries events,
- * too, and then WebSockets again. */
-static void
-end_lost(struct shared_stream *s, const struct problem *why)
-{
-    if (s->n_heard == 0 && s->transport == TD_EVENTS)
-        transport_choice_forget(&s->choice);
-    if (s->n_heard == 0 && s->transport == TD_WEBSOCKET &&
-        ++s->n_refused > REFUSED_MAX)
-        report_unfit(s, why);
-    else
-        report_trouble(s, why);
-}
-
 static void
 on_stream_end(const struct live_end *end, void *user)
 {
     struct shared_stream *s = user;
+    bool is_lost = end->how == LIVE_LOST || end->how == LIVE_MEMORY;
 
     s->live = NULL;
     s->is_open = false;
     s->is_timed = false;
     timer_stop(s->work);
     buf_clear(&s->body);
+    /* A connection that failed, broke or fell silent: the broker may be away,
+     * or a proxy does not carry WebSockets. Tries events, too, and then
+     * WebSockets again. */
+    if (is_lost && !end->has_new_token && s->n_heard == 0 &&
+        s->transport == TD_EVENTS)
+        transport_choice_forget(&s->choice);
     if (end->has_new_token)
         connect_stream(s);
     else if (end->how == LIVE_CLOSED)
         end_closed(s, end);
-    else if (end->how == LIVE_LOST || end->how == LIVE_MEMORY)
-        end_lost(s, &end->why);
+    else if (is_lost && s->n_heard == 0 && s->transport == TD_WEBSOCKET &&
+             ++s->n_refused > REFUSED_MAX)
+        report_unfit(s, &end->why);
+    else if (is_lost)
+        report_trouble(s, &end->why);
     else if (end->how == LIVE_REFUSED && is_passing(s, &end->why))
         report_trouble(s, &end->why);
     else if (end->why.http_status == TOO_MANY_REQUESTS)

@@ -298,7 +298,7 @@ on_no_reason(const struct fetch_answer *answer, struct slice bytes, void *user)
 }
 
 static void
-fetch_reason(struct websocket *w)
+read_refusal(struct websocket *w, unsigned status)
 {
     static const char *const headers[] = {"Accept: application/problem+json",
                                           NULL};
@@ -307,17 +307,6 @@ fetch_reason(struct websocket *w)
                                           .max_bytes = REFUSAL_MAX,
                                           .silence_s = SILENCE_S,
                                           .kind = HOST_PLACE_STREAM};
-
-    w->live->fetch =
-        fetch_start(w->live->client, &request, on_no_reason, on_reason, w);
-    if (!w->live->fetch)
-        live_finish(w->live, LIVE_MEMORY, NO_MEMORY);
-    live_await(w->live, 0);
-}
-
-static void
-read_refusal(struct websocket *w, unsigned status)
-{
     struct lws *wsi = w->link.wsi;
     char text[20] = "";
     uint64_t seconds;
@@ -333,13 +322,18 @@ read_refusal(struct websocket *w, unsigned status)
     if (lws_hdr_copy(wsi, text, sizeof(text), WSI_TOKEN_HTTP_RETRY_AFTER) > 0 &&
         number_read(slice_of(text), &seconds) && seconds <= RETRY_AFTER_MOST)
         w->refusal.retry_after_s = (unsigned)seconds;
-    if (live_is_type(w->type, "application/problem+json") &&
-        !(status == 401 &&
-          servers_renew_token(&w->live->client->servers, w->live->url,
-                              w->live->token_version)))
-        fetch_reason(w);
-    else
+    if (!live_is_type(w->type, "application/problem+json") ||
+        (status == 401 &&
+         servers_renew_token(&w->live->client->servers, w->live->url,
+                             w->live->token_version))) {
         live_finish_refused(w->live, &w->refusal);
+        return;
+    }
+    w->live->fetch =
+        fetch_start(w->live->client, &request, on_no_reason, on_reason, w);
+    if (!w->live->fetch)
+        live_finish(w->live, LIVE_MEMORY, NO_MEMORY);
+    live_await(w->live, 0);
 }
 
 /* No handshake came about after the request. */

@@ -180,42 +180,39 @@ read_manifest(struct history *h, const char *url, struct document *document,
 }
 
 static void
-read_package(struct history *h, const char *url)
+on_downloaded(const struct problem *because,
+              const struct download_answer *answer, void *user)
 {
-    struct document *document = document_new(url, &history_events, h);
-    struct document_fetch_answer answer = {
-        .url = url, .type = "", .etag = "", .link = "", .is_document = true};
-    struct problem why = {.text = ""};
+    struct history *h = user;
+    struct document *document;
+    struct document_fetch_answer manifest = {.url = answer->url,
+                                             .type = "",
+                                             .etag = "",
+                                             .link = "",
+                                             .is_document = true};
+    struct problem why = *because;
 
+    h->download = NULL;
+    if (why.rc) {
+        if (why.rc == STATUS_GONE)
+            why.rc = STATUS_REFUSED;
+        end_document(h, NULL, &why);
+        return;
+    }
+    document = document_new(answer->url, &history_events, h);
+    why = (struct problem){.text = ""};
     if (!document)
         problem_memory(&why);
-    else if (read_manifest(h, url, document, &why) == STATUS_STOPPED)
+    else if (read_manifest(h, answer->url, document, &why) == STATUS_STOPPED)
         problem_clear(&why);
-    answer.head = document ? document_head(document) : NULL;
+    manifest.head = document ? document_head(document) : NULL;
     /* the members are the bytes of the entries. */
     if (why.rc || h->temporary[0])
         history_close_package(h);
     if (!h->package)
         download_forget(h->scratch.fd, HISTORY_PACKAGE);
-    end_document(h, &answer, &why);
+    end_document(h, &manifest, &why);
     document_free(document);
-}
-
-static void
-on_downloaded(const struct problem *because,
-              const struct download_answer *answer, void *user)
-{
-    struct history *h = user;
-    struct problem why = *because;
-
-    h->download = NULL;
-    if (!why.rc) {
-        read_package(h, answer->url);
-        return;
-    }
-    if (why.rc == STATUS_GONE)
-        why.rc = STATUS_REFUSED;
-    end_document(h, NULL, &why);
 }
 
 static bool
@@ -473,21 +470,6 @@ has_moved_on(const struct history *h)
            is > h->now.time_us;
 }
 
-/* Takes a list that is complete, with all its pages. */
-static bool
-finish_list(struct history *h)
-{
-    list_entries_finish(&h->list.kept, h->list.begin_us, &h->list.past);
-    if (h->list.begin_us == DATETIME_NONE)
-        h->list.begin_us = h->list.kept.first_us;
-    if (has_moved_on(h) && history_again(h))
-        return false;
-    h->list.is_loaded = h->i + 1 == h->parts.n;
-    h->list.next = h->root.next;
-    h->root.next = NULL;
-    return note_part(h, &h->list.head, h->list.begin_us);
-}
-
 bool
 history_take_older(struct history *h)
 {
@@ -523,7 +505,17 @@ end_list(struct history *h, const struct document_fetch_answer *answer)
     if (!note_next(h, answer))
         return;
     /* Lists with seqs are parts of their own. */
-    if ((!h->list.head.has_td_range && reads_next_page(h)) || !finish_list(h))
+    if (!h->list.head.has_td_range && reads_next_page(h))
+        return;
+    list_entries_finish(&h->list.kept, h->list.begin_us, &h->list.past);
+    if (h->list.begin_us == DATETIME_NONE)
+        h->list.begin_us = h->list.kept.first_us;
+    if (has_moved_on(h) && history_again(h))
+        return;
+    h->list.is_loaded = h->i + 1 == h->parts.n;
+    h->list.next = h->root.next;
+    h->root.next = NULL;
+    if (!note_part(h, &h->list.head, h->list.begin_us))
         return;
     if (h->state == HISTORY_TOP) {
         h->state = HISTORY_SEARCH;

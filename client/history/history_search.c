@@ -174,13 +174,19 @@ find_origin(struct history *h)
 #define AGAIN_ENTRIES 1000
 #define AGAIN_TRIES   64
 
+/* The newest list, that of the place, has nothing new: goes on with what else
+ * may be new. */
 static void
-choose_older(struct history *h)
+stay_quiet(struct history *h)
 {
     size_t n = h->origin.has_lists ? h->origin.part : 0;
     size_t first = n > 0 ? random_u32() % n : 0;
     uint64_t left = AGAIN_ENTRIES;
 
+    h->search.is_quiet = true;
+    if (h->plan.etag && h->list.etag[0])
+        memcpy(*h->plan.etag, h->list.etag, sizeof(h->list.etag));
+    /* Reads some of the older lists again, from one by chance. */
     for (size_t k = 0, n_lists = 0;
          k < n && k < AGAIN_TRIES && n_lists < AGAIN_LISTS; k++) {
         size_t i = (first + k) % n;
@@ -195,17 +201,6 @@ choose_older(struct history *h)
         if (i < h->search.first)
             h->search.first = i;
     }
-}
-
-/* The newest list, that of the place, has nothing new: goes on with what else
- * may be new. */
-static void
-stay_quiet(struct history *h)
-{
-    h->search.is_quiet = true;
-    if (h->plan.etag && h->list.etag[0])
-        memcpy(*h->plan.etag, h->list.etag, sizeof(h->list.etag));
-    choose_older(h);
     read_from(h, h->search.first);
 }
 

@@ -67,28 +67,6 @@ note_time(struct list_entries_way *way, int64_t us)
         way->newest_us = us;
 }
 
-static enum status
-keep_entry(struct list_entries *kept, const struct document_entry *e,
-           struct list_entries_entry entry)
-{
-    size_t size = entry_copy_size(e);
-    struct list_entries_entry *to;
-
-    if (kept->n == LIST_ENTRIES_ENTRIES_MAX ||
-        size > LIST_ENTRIES_BYTES_MAX - kept->bytes)
-        return STATUS_TOO_LARGE;
-    if (!ONE_MORE(kept->entries, &kept->capacity, kept->n))
-        return STATUS_MEMORY;
-    to = &kept->entries[kept->n];
-    *to = entry;
-    to->entry = entry_copy_new(e, size);
-    if (!to->entry)
-        return STATUS_MEMORY;
-    kept->n++;
-    kept->bytes += size;
-    return STATUS_OK;
-}
-
 enum status
 list_entries_add(struct list_entries *kept, const struct document_entry *e,
                  struct list_past *past)
@@ -121,10 +99,18 @@ list_entries_add(struct list_entries *kept, const struct document_entry *e,
             past->is_by_order && mark_set_take(&past->known, entry.mark);
     }
     if (!is_past(e, past, entry.is_known, entry.i)) {
-        enum status rc = keep_entry(kept, e, entry);
+        size_t size = entry_copy_size(e);
 
-        if (rc)
-            return rc;
+        if (kept->n == LIST_ENTRIES_ENTRIES_MAX ||
+            size > LIST_ENTRIES_BYTES_MAX - kept->bytes)
+            return STATUS_TOO_LARGE;
+        if (!ONE_MORE(kept->entries, &kept->capacity, kept->n))
+            return STATUS_MEMORY;
+        entry.entry = entry_copy_new(e, size);
+        if (!entry.entry)
+            return STATUS_MEMORY;
+        kept->entries[kept->n++] = entry;
+        kept->bytes += size;
     }
     kept->has_datetime |= datetime != DATETIME_NONE;
     note_time(&kept->datetimes, datetime);

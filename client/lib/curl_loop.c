@@ -229,28 +229,6 @@ is_below(struct slice host, struct slice name)
             host.data[host.size - name.size - 1] == '.');
 }
 
-static bool
-is_excepted(const char *list, const char *host)
-{
-    static const char between[] = ", \t";
-    struct sockaddr_storage address;
-    bool is_address = address_read(host, &address);
-    struct networks network;
-
-    if (!strcmp(list, "*"))
-        return true;
-    while (*(list += strspn(list, between))) {
-        struct slice name = {list, strcspn(list, between)};
-
-        if (is_below(slice_of(host), name) ||
-            (is_address && !networks_read(name, &network, NULL) &&
-             networks_contain(&network, (const struct sockaddr *)&address)))
-            return true;
-        list += name.size;
-    }
-    return false;
-}
-
 const char *
 curl_loop_proxy(const char *scheme, const char *host)
 {
@@ -259,11 +237,26 @@ curl_loop_proxy(const char *scheme, const char *host)
     static const char *const of_https[] = {"https_proxy", "HTTPS_PROXY",
                                            "all_proxy", "ALL_PROXY", NULL};
     static const char *const of_none[] = {"no_proxy", "NO_PROXY", NULL};
+    static const char between[] = ", \t";
     const char *proxy =
         first_env(strcasecmp(scheme, "https") ? of_http : of_https);
     const char *excepted = first_env(of_none);
+    struct sockaddr_storage address;
+    bool is_address = address_read(host, &address);
+    struct networks network;
 
-    return excepted && is_excepted(excepted, host) ? NULL : proxy;
+    if (!excepted || !strcmp(excepted, "*"))
+        return excepted ? NULL : proxy;
+    while (*(excepted += strspn(excepted, between))) {
+        struct slice name = {excepted, strcspn(excepted, between)};
+
+        if (is_below(slice_of(host), name) ||
+            (is_address && !networks_read(name, &network, NULL) &&
+             networks_contain(&network, (const struct sockaddr *)&address)))
+            return NULL;
+        excepted += name.size;
+    }
+    return proxy;
 }
 
 /* Addresses */

@@ -546,37 +546,14 @@ on_looked_up(uv_getaddrinfo_t *uv, int status, struct addrinfo *addresses)
         connect_next(link);
 }
 
-/* False: no memory. */
-static bool
-begin_look_up(struct lws_link *link)
-{
-    static const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-    const struct lws_target *target = &link->target;
-    bool is_proxied = target->proxy_host[0] != '\0';
-    struct look_up *look_up = calloc(1, sizeof(*look_up));
-
-    if (!look_up)
-        return false;
-    look_up->uv.data = look_up;
-    look_up->link = link;
-    if (uv_getaddrinfo(
-            loop_uv(handle_loop_base(link->client->loop)), &look_up->uv,
-            on_looked_up, is_proxied ? target->proxy_host : target->host,
-            is_proxied ? target->proxy_port : target->port, &hints)) {
-        free(look_up);
-        fail_address(link, STATUS_UNREACHABLE, "cannot connect to %s: no name",
-                     link->authority);
-        return true;
-    }
-    link->look_up = look_up;
-    return true;
-}
-
 bool
 lws_loop_open(struct lws_link *link, struct td_client *client)
 {
+    static const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     struct lws_target *target = &link->target;
     struct problem why = {.rc = STATUS_OK};
+    struct look_up *look_up;
+    bool is_proxied;
     unsigned version;
 
     link->client = client;
@@ -587,11 +564,28 @@ lws_loop_open(struct lws_link *link, struct td_client *client)
         fail_address(link, why.rc, "%s", why.text);
         return why.rc != STATUS_MEMORY;
     }
+    is_proxied = target->proxy_host[0] != '\0';
     address_policy_begin(&client->reach, &link->check, target->host, false,
-                         target->proxy_host[0] != '\0');
-    return curl_loop_add_own(client, link->url, target->proxy_host[0],
-                             &target->headers, &version) &&
-           begin_look_up(link);
+                         is_proxied);
+    if (!curl_loop_add_own(client, link->url, is_proxied, &target->headers,
+                           &version))
+        return false;
+    look_up = calloc(1, sizeof(*look_up));
+    if (!look_up)
+        return false;
+    look_up->uv.data = look_up;
+    look_up->link = link;
+    if (uv_getaddrinfo(
+            loop_uv(handle_loop_base(client->loop)), &look_up->uv, on_looked_up,
+            is_proxied ? target->proxy_host : target->host,
+            is_proxied ? target->proxy_port : target->port, &hints)) {
+        free(look_up);
+        fail_address(link, STATUS_UNREACHABLE, "cannot connect to %s: no name",
+                     link->authority);
+        return true;
+    }
+    link->look_up = look_up;
+    return true;
 }
 
 void

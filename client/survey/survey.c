@@ -520,29 +520,12 @@ survey_holds_back(const struct survey_guard *guard, uint64_t n, uint64_t n_of)
             survey_is_too_much(n, n_of, guard->max_percent));
 }
 
-/* Decides whether the reading deletes what it lacks. */
-static bool
-judge_deletions(struct survey *l, const struct survey_guard *guard,
-                bool *is_held)
-{
-    struct survey_guard all = *guard;
-    uint64_t n;
-    uint64_t leaves_out_more;
-
-    if (!ask_number(l, "SELECT count(*) FROM resource WHERE " NOT_SEEN, &n) ||
-        !ask_number(l, "SELECT (" SUM_LEFT_OUT ") > left_out FROM listing",
-                    &leaves_out_more))
-        return false;
-    all.is_doubtful |= leaves_out_more;
-    *is_held = survey_holds_back(&all, n, l->extent.n_resources);
-    return true;
-}
-
 bool
 survey_compare(struct survey *l, const struct survey_guard *guard)
 {
     int64_t now_us = clock_now_us();
-    uint64_t is_unchanged;
+    struct survey_guard all = *guard;
+    uint64_t is_unchanged, n_deleted, leaves_out_more;
     bool is_held;
 
     /* No document with resources has changed, and none is missing. */
@@ -555,8 +538,15 @@ survey_compare(struct survey *l, const struct survey_guard *guard)
         return false;
     if (is_unchanged)
         return true;
-    return see_unchanged(l) && judge_deletions(l, guard, &is_held) &&
-           begin_transaction(l) && /* created and updated resources, in the
+    if (!see_unchanged(l) ||
+        !ask_number(l, "SELECT count(*) FROM resource WHERE " NOT_SEEN,
+                    &n_deleted) ||
+        !ask_number(l, "SELECT (" SUM_LEFT_OUT ") > left_out FROM listing",
+                    &leaves_out_more))
+        return false;
+    all.is_doubtful |= leaves_out_more;
+    is_held = survey_holds_back(&all, n_deleted, l->extent.n_resources);
+    return begin_transaction(l) && /* created and updated resources, in the
                                       order of the list */
            RUN(l,
                "INSERT INTO change"
@@ -588,24 +578,6 @@ survey_clear(struct survey *l)
 
 /* Differences */
 
-/* Feeds a difference to the reader, as an entry of a Change List. */
-static enum status
-feed_change(struct survey *l, struct document *document, uint64_t seq,
-            int64_t when_us, uint32_t hole, struct slice bytes)
-{
-    const struct fragment f = {.hole = hole,
-                               .size = (uint32_t)bytes.size,
-                               .datetime_us = DATETIME_NONE};
-    size_t size;
-
-    buf_clear(&l->line);
-    if (!bytes.data || hole > f.size ||
-        !buf_room(&l->line, bytes.size + FRAGMENT_STAMP_MAX))
-        return STATUS_MEMORY;
-    size = fragment_stamp(l->line.data, bytes.data, &f, when_us, seq);
-    return document_feed(document, (struct slice){l->line.data, size}, NULL);
-}
-
 bool
 survey_changes(struct survey *l, uint64_t after, unsigned n_most,
                const struct document_events *events, void *user)
@@ -629,8 +601,22 @@ survey_changes(struct survey *l, uint64_t after, unsigned n_most,
                                  "\" xmlns:rs=\"" NS_RS
                                  "\" xmlns:td=\"" NS_TIDINGS "\">"),
                            NULL);
-    while (!rc && DB_NEXT(&rows, &seq, &when_us, &hole, &bytes))
-        rc = feed_change(l, document, seq, when_us, hole, bytes);
+    /* Feeds each difference to the reader, as an entry of a Change List. */
+    while (!rc && DB_NEXT(&rows, &seq, &when_us, &hole, &bytes)) {
+        const struct fragment f = {.hole = hole,
+                                   .size = (uint32_t)bytes.size,
+                                   .datetime_us = DATETIME_NONE};
+
+        buf_clear(&l->line);
+        rc = STATUS_MEMORY;
+        if (bytes.data && hole <= f.size &&
+            buf_room(&l->line, bytes.size + FRAGMENT_STAMP_MAX)) {
+            bytes.size =
+                fragment_stamp(l->line.data, bytes.data, &f, when_us, seq);
+            bytes.data = l->line.data;
+            rc = document_feed(document, bytes, NULL);
+        }
+    }
     is_good = end_step(l, db_rows_end(&rows));
     if (is_good && !rc)
         rc = document_feed(document, SLICE("</urlset>"), NULL);

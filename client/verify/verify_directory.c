@@ -104,30 +104,22 @@ feed_file(const char *path, struct list_proof *proof, bool is_head_enough,
 
 /* Looking for lists */
 
-/* "/.../000000000012.xml.gz": 12; 0: another name. */
-static uint64_t
-number_of(const char *path)
-{
-    struct slice name = list_name(path);
-    uint64_t number = 0;
-
-    if (name.size < 12 + 4 || memcmp(name.data + name.size - 4, ".xml", 4) ||
-        !number_read((struct slice){name.data, name.size - 4}, &number))
-        return 0;
-    return number;
-}
-
 /* Reads the root of a file, and keeps it if it is a list. */
 static enum status
 look_at(struct verify *v, struct files *files, const char *path)
 {
     static const struct list_chain nothing = {.epoch = ""};
     struct problem why = {.text = ""};
-    struct file file = {.number = number_of(path)};
+    struct slice name = list_name(path);
+    struct file file = {.number = 0};
     struct list_proof *proof = list_proof_new(&nothing, path, NULL, NULL);
     const struct list_head *head;
     enum status rc = STATUS_MEMORY;
 
+    /* "/.../000000000012.xml.gz": 12; 0: another name. */
+    if (name.size < 12 + 4 || memcmp(name.data + name.size - 4, ".xml", 4) ||
+        !number_read((struct slice){name.data, name.size - 4}, &file.number))
+        file.number = 0;
     if (proof)
         rc = feed_file(path, proof, true, NULL, &why);
     if (rc == STATUS_IO || rc == STATUS_MEMORY) {
@@ -265,32 +257,6 @@ folder_size(const char *path)
     return slash ? (size_t)(slash - path) : 0;
 }
 
-/* Fails if several folders have lists of several sets. A single folder with
- * lists of several sets is damaged: the chain breaks in it. */
-static enum status
-check_sets(struct verify *v, const struct files *files)
-{
-    const struct file *first = NULL;
-
-    for (size_t i = 0; i < files->n; i++) {
-        const struct file *f = &files->each[i];
-        size_t size = folder_size(f->path);
-
-        if (f->damage)
-            continue;
-        if (!first)
-            first = f;
-        if (strcmp(first->epoch, f->epoch) &&
-            (size != folder_size(first->path) ||
-             memcmp(f->path, first->path, size)))
-            return client_fail(v->client, STATUS_INVALID,
-                               "there are lists of several sets: %.400s and "
-                               "%.400s; one at a time",
-                               first->path, f->path);
-    }
-    return STATUS_OK;
-}
-
 /* Proving */
 
 /* Checks a file after `chain`, and moves that on. */
@@ -376,6 +342,7 @@ enum status
 verify_files(struct verify *v, const char *dir)
 {
     struct files files = {.n = 0};
+    const struct file *first = NULL;
     enum status rc = look_for(v, &files, dir);
 
     if (!rc && files.n == 0)
@@ -386,8 +353,24 @@ verify_files(struct verify *v, const char *dir)
     place_damaged(&files);
     if (files.n > 0)
         qsort(files.each, files.n, sizeof(files.each[0]), compare_lists);
-    if (!rc)
-        rc = check_sets(v, &files);
+    /* A single folder with lists of several sets is damaged: the chain breaks
+     * in it. */
+    for (size_t i = 0; i < files.n && !rc; i++) {
+        const struct file *f = &files.each[i];
+        size_t size = folder_size(f->path);
+
+        if (f->damage)
+            continue;
+        if (!first)
+            first = f;
+        if (strcmp(first->epoch, f->epoch) &&
+            (size != folder_size(first->path) ||
+             memcmp(f->path, first->path, size)))
+            rc = client_fail(v->client, STATUS_INVALID,
+                             "there are lists of several sets: %.400s and "
+                             "%.400s; one at a time",
+                             first->path, f->path);
+    }
     if (!rc)
         rc = check_all(v, &files);
     for (size_t i = 0; i < files.n; i++) {
