@@ -136,15 +136,17 @@ run_owner(struct thread *t)
         }
         if (o->working.term != 0)
             continue;
+        /* The term first: in a later one the copy that is looked at may be
+         * behind. */
+        o->working = (struct lease){
+            o->lease.name,
+            atomic_load_explicit(&o->term, memory_order_relaxed)};
         n = seat->place(seat->user);
         rc = streams->ops->records(streams, &last, &why);
         if (!rc && n < last)
             rc = problem(&why, STATUS_BUSY,
                          "this broker's copy is %" PRIu64 " records behind",
                          last - n);
-        o->working = (struct lease){
-            o->lease.name,
-            atomic_load_explicit(&o->term, memory_order_relaxed)};
         if (!rc)
             rc = o->options.begin(&o->right, o->options.user, &why);
         report(o, rc, &why);

@@ -21,14 +21,16 @@ static const struct db_kind kind = {
     .mode = DB_SMALL, .steps = steps, .n_steps = 1};
 
 struct broker {
-    struct streams_seat seat;
+    struct streams_seat seat; /* first: see place */
     struct cluster_seat in_cluster;
     struct owned_file file;
     struct ownership *ownership;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    uint64_t term; /* of its work; 0: it does not work */
+    uint64_t term;  /* of its work; 0: it does not work */
+    uint64_t first; /* the first of these */
     bool fails;
+    bool is_held_up, is_looking; /* in its look at the copy */
 };
 
 struct pair {
@@ -46,7 +48,15 @@ open_streams(void *user)
 static uint64_t
 place(void *user)
 {
-    (void)user;
+    struct broker *b = user;
+
+    pthread_mutex_lock(&b->mutex);
+    b->is_looking = true;
+    pthread_cond_broadcast(&b->changed);
+    while (b->is_held_up)
+        pthread_cond_wait(&b->changed, &b->mutex);
+    b->is_looking = false;
+    pthread_mutex_unlock(&b->mutex);
     return 0;
 }
 
@@ -61,6 +71,8 @@ begin(const struct ownership_right *right, void *user, struct problem *why)
         rc = problem(why, STATUS_UNREACHABLE, "it fails");
     else
         b->term = right->lease->term;
+    if (b->first == 0)
+        b->first = b->term;
     pthread_cond_broadcast(&b->changed);
     pthread_mutex_unlock(&b->mutex);
     return rc;
@@ -140,10 +152,10 @@ teardown(void **state)
 
 FIXTURE(setup, teardown);
 
-/* Lets `us` pass, in steps that no thread sleeps over: when all four wait. Both
- * keepers ask again in each. */
+/* Lets `us` pass, in steps that no thread sleeps over: when `n_waits` threads
+ * wait. `n_keepers` ask again in each. */
 static void
-pass(struct pair *p, int64_t us)
+pass_with(struct pair *p, int64_t us, unsigned n_waits, unsigned n_keepers)
 {
     for (; us > 0; us -= OWNERSHIP_RENEW_US) {
         unsigned n;
@@ -151,10 +163,17 @@ pass(struct pair *p, int64_t us)
         pthread_mutex_lock(&p->all.mutex);
         n = p->all.n_asked;
         pthread_mutex_unlock(&p->all.mutex);
-        clock_await_waits_us(4, LEASE_US);
+        clock_await_waits_us(n_waits, LEASE_US);
         clock_pass_us(OWNERSHIP_RENEW_US);
-        shared_streams_await_asked(&p->all, n + 2);
+        shared_streams_await_asked(&p->all, n + n_keepers);
     }
+}
+
+/* All four threads wait; both keepers ask. */
+static void
+pass(struct pair *p, int64_t us)
+{
+    pass_with(p, us, 4, 2);
 }
 
 /* The owner renews its lease; nobody else gets it. */
@@ -210,16 +229,41 @@ TEST(begins_again_after_an_interruption)
 TEST(hands_over_when_it_ends)
 {
     struct pair *p = *state;
-    unsigned n;
 
     ownership_stop(p->a.ownership);
     await_term(&p->a, 0);
-    pthread_mutex_lock(&p->all.mutex);
-    n = p->all.n_asked;
-    pthread_mutex_unlock(&p->all.mutex);
-    clock_await_waits_us(2, LEASE_US);
-    clock_pass_us(OWNERSHIP_RENEW_US);
-    shared_streams_await_asked(&p->all, n + 1);
+    pass_with(p, OWNERSHIP_RENEW_US, 2, 1);
 
     await_term(&p->b, 2);
+}
+
+/* The lease ends, and begins again, while the owner looks at its copy: others
+ * may have written meanwhile, so the work must not begin in the later term by
+ * what was seen in the earlier one. */
+TEST(begins_in_the_term_of_its_look_at_the_copy)
+{
+    struct pair *p = *state;
+    struct broker *b = &p->b;
+
+    ownership_stop(p->a.ownership);
+    pthread_mutex_lock(&b->mutex);
+    b->is_held_up = true;
+    pthread_mutex_unlock(&b->mutex);
+    pass_with(p, OWNERSHIP_RENEW_US, 2, 1);
+    pthread_mutex_lock(&b->mutex);
+    while (!b->is_looking)
+        pthread_cond_wait(&b->changed, &b->mutex);
+    pthread_mutex_unlock(&b->mutex);
+    streams_seat_cut(&b->seat, true);
+    pass_with(p, 30 * SECOND, 1, 1);
+    streams_seat_cut(&b->seat, false);
+    pass_with(p, 3 * SECOND, 1, 1);
+    clock_await_waits_us(1, LEASE_US); /* the keeper has its answer */
+    pthread_mutex_lock(&b->mutex);
+    b->is_held_up = false;
+    pthread_cond_broadcast(&b->changed);
+    pthread_mutex_unlock(&b->mutex);
+
+    await_term(b, 3);
+    assert_int_equal(b->first, 2);
 }
