@@ -84,11 +84,13 @@ add_head(const struct engine_set *set, void *user, struct problem *why)
         buf_add_hex(&copy->heads, head->digest.bytes, DIGEST_SIZE);
         buf_add_text(&copy->heads, "\n");
         copy->n_sets += set->name[0] != '_'; /* the broker's own */
-        if (!copy->refused.text[0] &&
-            (settings_read(&settings, &options, set->settings, &reason) ||
-             settings_check_cluster(&settings, &reason)))
-            problem_set(&copy->refused, "the set %s: %s", set->name,
-                        reason.text);
+        if (!copy->refused.text[0]) {
+            if (settings_read(&settings, &options, set->settings, &reason) ||
+                settings_check_cluster(&settings, &reason))
+                problem_set(&copy->refused, "the set %s: %s", set->name,
+                            reason.text);
+            settings_fini(&settings);
+        }
     }
     return copy->heads.failed ? problem_memory(why) : STATUS_OK;
 }

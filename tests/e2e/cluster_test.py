@@ -328,14 +328,14 @@ def test_what_a_cluster_cannot_do_yet_is_refused(cluster):
 
 def test_init_names_a_set_that_a_cluster_refuses(cluster, start_broker, tmp_path):
     single = start_broker(directory=tmp_path / "a")
-    content = {"content": "inline"}
-    assert single.put("/sets/news", content).status == 201
+    settings = {"content": "inline", "hubs": ["https://hub.example.org/"]}
+    assert single.put("/sets/news", settings).status == 201
     single.stop()
     refused = "\n".join(cluster.init(single.data, status=2).err)
     assert "the set news: content: " in refused
     assert "change its settings first" in refused
     single.restart()
-    assert single.patch("/sets/news", dict.fromkeys(content)).status == 200
+    assert single.patch("/sets/news", {"content": None}).status == 200
     single.stop()
     cluster.init(single.data)
 
