@@ -642,8 +642,9 @@ make_token(const struct token_terms *terms, struct token **made,
         if (!random_hex(token->id, sizeof(token->id)) ||
             !random_hex(secret, sizeof(secret)) ||
             !random_hex(salt, sizeof(salt))) {
+            problem_errno(why, "no random numbers", "for a token");
             free_token(token);
-            return problem_errno(why, "no random numbers", "for a token");
+            return STATUS_IO;
         }
         memcpy(token->salt, salt, SALT_SIZE);
         digest_secret(&token->digest, token->salt, slice_of(secret));

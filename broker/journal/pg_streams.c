@@ -458,9 +458,9 @@ pg_append(struct streams *streams, const char *stream,
         {MOVE_MARK, DB_VALUES(stream)},
         {FORGET_ROWS, DB_VALUES(stream)},
     };
-    int64_t now_us = clock_steady_us();
     struct problem lost;
     struct buf keys, values;
+    int64_t now_us;
     enum status rc;
 
     buf_init(&keys, INT32_MAX);
@@ -483,6 +483,7 @@ pg_append(struct streams *streams, const char *stream,
         rc = put_rows(s, stream, *n, buf_slice(&keys), buf_slice(&values), why);
     if (!rc) {
         *n += n_rows;
+        now_us = clock_steady_us();
         /* A failure of this changes nothing. */
         if (now_us >= s->forget_at_us) {
             s->forget_at_us = now_us + FORGET_US;

@@ -449,7 +449,7 @@ read_event(struct watch *w, const struct inotify_event *event)
         forget_folder(watches, folder);
         return;
     }
-    if (!event->len)
+    if (!event->len || !event->name[0])
         return;
     snprintf(path, sizeof(path), "%s%s%s", folder->path,
              folder->path[0] ? "/" : "", event->name);
