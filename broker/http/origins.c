@@ -132,7 +132,8 @@ origins_may_call(const struct http *http, struct request *rq,
         return true;
     request_header(rq, "host", &host);
     port = host;
-    slice_skip(&port, origins_host_of(host).size);
+    if (host.size > 0) /* nothing may be added to NULL, not even 0 */
+        slice_skip(&port, origins_host_of(host).size);
     /* A port of the broker, or none. */
     has_port = !slice_take_char(&port, ':') || slice_is(port, http->ports[0]) ||
                slice_is(port, http->ports[1]);

@@ -8,7 +8,8 @@
 #include "tests/support/wire.h"
 #include "tests/test.h"
 
-/* 404: the broker let the request in, and has nothing at that address. */
+/* 404: the broker let the request in, and has nothing at that address. `host`
+ * NULL: an HTTP/1.0 request without one. */
 static unsigned
 ask(unsigned port, const char *host, const char *origin)
 {
@@ -16,9 +17,10 @@ ask(unsigned port, const char *host, const char *origin)
     struct wire_answer a;
 
     assert_non_null(w);
-    assert_true(
-        wire_send_format(w, "GET /nothing HTTP/1.1\r\nHost: %s\r\n%s%s\r\n",
-                         host, origin, origin[0] ? "\r\n" : ""));
+    assert_true(wire_send_format(w, "GET /nothing HTTP/1.%d\r\n%s%s%s%s%s\r\n",
+                                 host != NULL, host ? "Host: " : "",
+                                 host ? host : "", host ? "\r\n" : "", origin,
+                                 origin[0] ? "\r\n" : ""));
     assert_true(wire_answer(w, &a, false));
     wire_close(w);
     return a.status;
@@ -39,6 +41,7 @@ assert_lets_in(void **state, bool is_open_to_all)
         {"localhost:8080", "", elsewhere},
         {"EXAMPLE.org", "", 404},
         {"evil.example", "", 403},
+        {NULL, "", 403},
         {"localhost.evil.example", "", 403},
         {"127.0.0.1:80", "Origin: http://127.0.0.1:80", 404},
         {"127.0.0.1", "Origin: http://example.org", 404},
@@ -73,7 +76,8 @@ assert_lets_in(void **state, bool is_open_to_all)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         if (ask(server_port(server), rows[i].host, rows[i].origin) !=
             rows[i].status)
-            fail_msg("Host: %s, %s", rows[i].host, rows[i].origin);
+            fail_msg("row %zu: Host: %s, %s", i,
+                     rows[i].host ? rows[i].host : "none", rows[i].origin);
     server_close(server, 1000000);
     tokens_close(http.tokens);
     sets_close(&sets);
