@@ -15,13 +15,13 @@
  * them: else a few long files would keep a follower from its source. A request
  * that reads nothing for now, because its user holds it back, gives its place
  * to others, so that what the user waits for can go on; it takes it again at
- * once, with the status of that answer.
+ * once.
  *
  * Streams stay open for hours: they need no place, but heed the pauses.
  *
  * A host that answers with Retry-After is left alone by all requests until
- * then. Those that would wait for longer than HOST_PAUSE_MOST_S end at
- * once, with the status of that answer.
+ * then. Those that would wait for longer than HOST_PAUSE_MOST_S end at once,
+ * with the status of that answer.
  *
  * One thread: that of the handle's loop.
  */
