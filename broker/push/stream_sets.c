@@ -158,11 +158,12 @@ decide_start(const struct start *start, const struct set *set,
             position.seq = e->seq;
             return !positions_judge_read(head, &position, after, NULL);
         }
-        if (!has_start) {
+        if (!has_start && item->is_pattern && number > resume->newest) {
             *after = 0;
-            return item->is_pattern && number > resume->newest &&
-                   head->earliest == 0;
+            return head->earliest == 0;
         }
+        if (!has_start)
+            return false;
     }
     *is_since = item->has_since;
     return !item->has_after ||

@@ -545,6 +545,34 @@ connected_to_many(void)
     return w;
 }
 
+/* Nobody waits for the entries of a set that cannot be served: its end is still
+ * to be sent, behind the message of another set. */
+TEST(a_set_that_cannot_be_served_has_no_lag)
+{
+    struct wire *w[2] = {in_a_message(0), connected()};
+    struct resume_entry unused;
+    struct resume_text none = {.entries = &unused};
+    char path[200] = "/many?set=demo@0&set=other&resume=";
+    size_t size = strlen(path);
+    struct wire_answer a;
+    struct head framework;
+    struct buf text;
+
+    sets_post(&world.sets, "other", 0, 3);
+    log_head(registry_framework(world.sets.registry), &framework);
+    buf_init_fixed(&text, path + size, sizeof(path) - size);
+    assert_true(resume_text_write(&text, framework.epoch, &none));
+    buf_add(&text, "", 1);
+    assert_false(text.failed);
+    assert_true(wire_upgrade(w[1], path, NULL, &a));
+    free(next_message(w[1])); /* a heartbeat */
+    await_service();
+    run_on_service(tick, 1);
+    assert_measured("lag_entries", ENTRIES); /* of the first client */
+    for (int i = 0; i < 2; i++)
+        wire_abort(w[i]);
+}
+
 /* A text that counted a message which is on its way, or only announced, would
  * lose it: at each text the client has exactly what the text says. */
 TEST(a_resume_text_says_no_more_than_was_sent)
