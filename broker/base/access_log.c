@@ -479,8 +479,8 @@ access_log_open(struct access_log *log, const char *path, int *fd,
 void
 access_log_use(struct access_log *log, int fd)
 {
-    int64_t end_us = clock_steady_us() + CHANGE_US;
-    struct timespec end = {end_us / 1000000, end_us % 1000000 * 1000};
+    struct timespec end;
+    int64_t end_us;
     int unused;
 
     if (!log->has_thread)
@@ -494,6 +494,8 @@ access_log_use(struct access_log *log, int fd)
     pthread_mutex_unlock(&log->mutex);
     file_close(&unused);
     thread_wake(&log->thread);
+    end_us = clock_steady_us() + CHANGE_US;
+    end = (struct timespec){end_us / 1000000, end_us % 1000000 * 1000};
     pthread_mutex_lock(&log->mutex);
     while (!log->is_taken &&
            !pthread_cond_timedwait(&log->changed, &log->mutex, &end))
