@@ -53,7 +53,7 @@ baseline_place_init(struct baseline_place *place)
 }
 
 /* Adds the head of a complete document. `has_resources`: it is no index.
- * */
+ * `part`: a document above it may have a time or a seq. */
 static void
 baseline_place_head(struct baseline_place *place,
                     const struct document_head *head, bool has_resources,

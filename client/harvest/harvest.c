@@ -269,7 +269,7 @@ end_look(struct reader *r)
         return false;
     r->n_troubles = 0;
     r->has_failed = false;
-    if (h->options->is_once) /* judge_end needs them */
+    if (h->options->is_once) /* harvest_run needs them */
         return true;
     /* The numbers begin again, but for the deletions that are held back: the
      * next reading decides about them. */

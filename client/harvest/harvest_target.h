@@ -2,9 +2,9 @@
  * harvest_target.h - the set of a harvest: posts to it, once and in order, and
  * what others do with it.
  *
- *     harvest_target_begin --> harvest_target_post ... -->
- * harvest_target_report ^                                     |
- *                 +----- harvest_target_look: each look +
+ *     harvest_target_begin --> harvest_target_post --> harvest_target_report
+ *                                  ^                          |
+ *                                  +-- harvest_target_look <--+ each look
  *
  * Calls block, and wait while the broker is away.
  */
