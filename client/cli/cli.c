@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "client/cli/client_settings.h"
 #include "client/cli/progress.h"
-#include "client/cli/settings.h"
 #include "proto/resourcesync/json.h"
 
 /* A signal handler has no argument for them. Set before the handler is. */

@@ -59,7 +59,7 @@ enum exit_code give_token(struct td_client *client, const char *url,
                           const struct chosen_token *token);
 
 /* A handle for the server at `url`, which gets the --headers, the token and the
- * certificate (settings.h). NULL: *code is the exit code, and
+ * certificate (client_settings.h). NULL: *code is the exit code, and
  * the reason was printed. */
 struct td_client *open_client(const struct arguments *arguments,
                               const char *url, enum exit_code *code);

@@ -2,7 +2,7 @@
  * main.c - the program `tidings`: the table of its commands.
  */
 #include "client/cli/cli.h"
-#include "client/cli/settings.h"
+#include "client/cli/client_settings.h"
 
 static const struct command *const commands[] = {
     &publish_command,

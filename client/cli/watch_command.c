@@ -1,12 +1,11 @@
 /*
- * watch.c - tidings watch: posts what changes in a directory.
+ * watch_command.c - tidings watch: posts what changes in a directory.
  */
-#include "client/watch/watch.h"
-
 #include <signal.h>
 
 #include "client/cli/cli.h"
 #include "client/watch/file_uri.h"
+#include "client/watch/watch.h"
 
 #define ROW_OF struct watch_options
 #include "base/option_rows.h"

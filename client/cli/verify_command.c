@@ -1,5 +1,5 @@
 /*
- * verify.c - tidings verify: proves the history of a set.
+ * verify_command.c - tidings verify: proves the history of a set.
  */
 #include <glob.h>
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
 /*
- * follow.c - tidings follow, tail: a line, or a command, for each change.
+ * follow_command.c - tidings follow, tail: a line, or a command, for each change.
  */
 #include <fcntl.h>
 #include <spawn.h>

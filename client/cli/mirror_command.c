@@ -1,11 +1,11 @@
 /*
- * mirror.c - tidings sync: a source's resources on disk; tidings audit: is a
+ * mirror_command.c - tidings sync: a source's resources on disk; tidings audit: is a
  * mirror what its source is?
  */
 
 #include "client/cli/cli.h"
+#include "client/cli/client_settings.h"
 #include "client/cli/progress.h"
-#include "client/cli/settings.h"
 
 /* What the commands were given, and what they have shown: events as JSON lines
  * on standard output; else problems on standard error, and a bar there if that

@@ -1,4 +1,4 @@
-#include "client/cli/settings.h"
+#include "client/cli/client_settings.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

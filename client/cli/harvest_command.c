@@ -1,14 +1,13 @@
 /*
- * harvest.c - tidings harvest: keeps a set equal to its sources.
+ * harvest_command.c - tidings harvest: keeps a set equal to its sources.
  */
-#include "client/harvest/harvest.h"
-
 #include <ctype.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "client/cli/cli.h"
-#include "client/cli/settings.h"
+#include "client/cli/client_settings.h"
+#include "client/harvest/harvest.h"
 #include "proto/fnv1a.h"
 
 #define SOURCES_MAX 100

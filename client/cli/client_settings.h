@@ -1,7 +1,7 @@
 /*
- * settings.h - what the command line, the environment and the client file say
- * about servers: the options that all commands have. The command line comes
- * before the environment, and the environment before the file.
+ * client_settings.h - what the command line, the environment and the client
+ * file say about servers: the options that all commands have. The command line
+ * comes before the environment, and the environment before the file.
  *
  * The file is $XDG_CONFIG_HOME/tidings/client.ini, or ~/.config/tidings/..., or
  * that of --config (option_file.h):

@@ -1,8 +1,8 @@
 /*
- * get.c - tidings get: prints a set's documents and links.
+ * get_command.c - tidings get: prints a set's documents and links.
  */
 
-#include "client/cli/settings.h"
+#include "client/cli/client_settings.h"
 
 static const struct option options[] = {
     {"json", NULL, .help = "as a JSON object"},

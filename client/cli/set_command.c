@@ -1,5 +1,5 @@
 /*
- * set.c - tidings set: creates, changes, shows and deletes sets, and makes
+ * set_command.c - tidings set: creates, changes, shows and deletes sets, and makes
  * their documents now.
  */
 
