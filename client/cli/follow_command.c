@@ -1,5 +1,6 @@
 /*
- * follow_command.c - tidings follow, tail: a line, or a command, for each change.
+ * follow_command.c - tidings follow, tail: a line, or a command, for each
+ * change.
  */
 #include <fcntl.h>
 #include <spawn.h>

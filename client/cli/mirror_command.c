@@ -1,6 +1,6 @@
 /*
- * mirror_command.c - tidings sync: a source's resources on disk; tidings audit: is a
- * mirror what its source is?
+ * mirror_command.c - tidings sync: a source's resources on disk; tidings audit:
+ * is a mirror what its source is?
  */
 
 #include "client/cli/cli.h"

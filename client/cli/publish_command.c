@@ -1,5 +1,6 @@
 /*
- * publish_command.c - tidings publish: posts a document, or changes made from options.
+ * publish_command.c - tidings publish: posts a document, or changes made from
+ * options.
  */
 #include <sys/mman.h>
 #include <sys/stat.h>

@@ -1,6 +1,6 @@
 /*
- * set_command.c - tidings set: creates, changes, shows and deletes sets, and makes
- * their documents now.
+ * set_command.c - tidings set: creates, changes, shows and deletes sets, and
+ * makes their documents now.
  */
 
 #include "client/cli/broker_call.h"

@@ -1,5 +1,6 @@
 /*
- * status_command.c - tidings status: the last hour of a broker or of a set, and with
+ * status_command.c - tidings status: the last hour of a broker or of a set, and
+ * with
  * --plot a picture of it.
  *
  *     entries in the last hour   2114, at most 1192 in a minute

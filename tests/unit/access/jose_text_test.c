@@ -32,17 +32,9 @@ TEST(bytes_are_written_as_libjose_writes_them_and_read_again)
 TEST(other_texts_are_refused)
 {
     static const char *const texts[] = {
-        "A",
-        "AAAAA", /* no length of whole bytes */
-        "AB",
-        "AAB", /* stray bits: "AA", "AAA" mean the same */
-        "AA==",
-        "AAA=",
-        "A A",
-        "AAA\n",
-        "AA+A",
-        "AA/A",
-        "\303\244AA",
+        "A",    "AAAAA", /* no length of whole bytes */
+        "AB",   "AAB",   /* stray bits: "AA", "AAA" mean the same */
+        "AA==", "AAA=",  "A A", "AAA\n", "AA+A", "AA/A", "\303\244AA",
     };
     char room[16];
     size_t size;
