@@ -202,8 +202,8 @@ copy_database(struct backup *b, const char *path, struct problem *why)
     return add_file(b, path, &digest, b->folder, why);
 }
 
-/* Copies a file whose `hash` is NULL or its digest, or a database. What cannot
- * be read, the backup lacks. */
+/* Copies a database, or a file that has the digest `hash` (NULL: any). The
+ * backup reports a file that it cannot read as missing. */
 static enum status
 take(struct backup *b, const char *path, bool is_database,
      const struct digest *hash, struct problem *why)

@@ -352,7 +352,7 @@ say_newer(const struct owned_db *o, struct problem *why)
                    "the stream \"%s\" has rows of a newer program", o->stream);
 }
 
-/* Writes a row of the stream, whose key is `key`, into its table. */
+/* Writes a row of the stream into its table, under `key`. */
 static enum status
 take_row(struct owned_db *o, struct table *t, struct slice key,
          const struct stream_row *row, struct problem *why)

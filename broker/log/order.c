@@ -124,7 +124,8 @@ order_begin(struct order *o, bool needs_turn, journal_take_fn *follow,
         o->has_turn = !rc;
         if (rc)
             order_cut_off(o, why);
-        /* One line when it begins to give no turn, one when it does again. */
+        /* One line when the journal stops giving turns, one when it gives them
+         * again. */
         if (rc && !o->is_denied)
             DIAG(DIAG_WARNING, "log", "the journal gives no turn",
                  diag_text("error", why->text));

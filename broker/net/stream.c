@@ -108,8 +108,8 @@ begin_stream(struct request *rq, const struct stream_handlers *handlers,
         handlers->on_gone(NULL, user);
         return NULL;
     }
-    /* What its end needs. The texts take memory for as long as the stream
-     * lives, so only a log gets them. */
+    /* The line of the access log at the end of the stream. The texts take
+     * memory for as long as the stream lives, so only a log gets them. */
     request_describe(rq, &end);
     end.is_stream = true;
     for (size_t i = 0; i < N_ELEMENTS(texts); i++) {

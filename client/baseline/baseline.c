@@ -336,7 +336,7 @@ on_read_entry(const struct document_entry *entry,
 
     if (b->why.rc)
         return;
-    /* What distinguishes two versions of a resource. */
+    /* Two versions of a resource differ in one of these. */
     digest_row(b, c->loc);
     digest_row(b, c->hash);
     digest_row(b, (struct slice){(const char *)numbers, sizeof(numbers)});

@@ -194,7 +194,7 @@ for_each_set(struct td_client *client, const char *url,
     else
         code = exit_of(client, rc);
     if (sets.is_partial && sets.n > 0 && !sets.has_failed && rc != TD_STOPPED)
-        code = EXIT_GOOD; /* what is missing was printed */
+        code = EXIT_GOOD; /* on_set printed what is missing */
     result = code || !sets.is_partial ? code : EXIT_FAILED;
     for (size_t i = 0; !code && i < sets.n; i++) {
         enum exit_code its;

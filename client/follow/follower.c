@@ -362,8 +362,9 @@ follower_gone(struct td_follower *f, const struct problem *why)
     }
     if (r->is_rebased && f->place.has_moment &&
         f->place.moment.time_us != DATETIME_NONE) {
-        /* R-416: the changes begin after the baseline's list. Takes them as far
-         * as they reach back; what happened between is not known. */
+        /* R-416: the changes begin after the baseline's list. The follower
+         * takes them from their beginning, and reports the time between as not
+         * known. */
         time[datetime_write_short(time, f->place.moment.time_us)] = '\0';
         problem(&f->lists.doubt, STATUS_GONE,
                 "%.600s; the list of resources is of %s: what changed between "

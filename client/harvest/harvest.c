@@ -769,7 +769,8 @@ harvest_run(const struct harvest_options *options)
             continue;
     }
     free(ready);
-    /* What is held back, left out or doubtful makes the end a partial one. */
+    /* The harvest is partial if it holds back, leaves out or doubts
+     * anything. */
     for (size_t i = 0; !h.end && options->is_once && i < h.n_readers; i++) {
         const struct harvest_feed *f = &h.readers[i]->feed;
 

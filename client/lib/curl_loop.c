@@ -108,9 +108,9 @@ on_socket(CURL *easy, curl_socket_t fd, int what, void *user, void *known)
         if (!socket || !socket->descriptor) {
             struct curl_loop_transfer *transfer = NULL;
 
-            /* Ends this transfer, whose socket nobody watches. After an error
-             * from here libcurl would end all transfers, and each only when it
-             * next wakes, perhaps never. */
+            /* Nobody watches the socket of this transfer, so the loop ends
+             * it. After an error from here libcurl would end all transfers,
+             * and each only when it next wakes, perhaps never. */
             free(socket);
             curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&transfer);
             if (list_is_empty(&transfer->lost))

@@ -186,8 +186,9 @@ look_for(struct verify *v, struct files *files, const char *dir)
         if (at->fts_info == FTS_F && may_be_list(at->fts_name)) {
             rc = look_at(v, files, at->fts_path);
         } else if (at->fts_info == FTS_DNR || at->fts_info == FTS_ERR ||
-                   /* A broker that runs renames the files that it has written:
-                    * one that is gone may have been no list. */
+                   /* A running broker writes a file under another name first,
+                    * and renames it: such a name may be gone, a list may
+                    * not. */
                    (at->fts_info == FTS_NS &&
                     (at->fts_errno != ENOENT || may_be_list(at->fts_name)))) {
             errno = at->fts_errno;

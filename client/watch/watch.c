@@ -870,7 +870,7 @@ look_at_all(struct watch *w, bool is_start)
             w->options.dir, (unsigned long long)n_posted);
     if (!sweep_deleted(w, ""))
         return false;
-    if (w->watches) /* of folders that were not added in this round */
+    if (w->watches) /* this round has not found these folders */
         map_each (folder, after, &w->watches->by_wd, of_wd) {
             if (folder->round != w->watches->round)
                 end_watch(w->watches, folder);

@@ -5,12 +5,12 @@
 /* To add a format: a file that ends in a struct parser, its name in
  * input_reader.h, and a row here. */
 static const struct format formats[] = {
-    {"application/xml", &urlset_parser},
-    {"text/xml", &urlset_parser},
-    {"application/json", &json_parser},
-    {"application/x-ndjson", &ndjson_parser},
-    {"application/ndjson", &ndjson_parser},
-    {"application/jsonl", &ndjson_parser},
+    {"application/xml", &urlset_parser, false},
+    {"text/xml", &urlset_parser, false},
+    {"application/json", &json_parser, false},
+    {"application/x-ndjson", &json_parser, true},
+    {"application/ndjson", &json_parser, true},
+    {"application/jsonl", &json_parser, true},
 };
 
 const char *
@@ -48,7 +48,7 @@ format_entries_max(const struct format *format)
 bool
 format_is_for_resources(const struct format *format)
 {
-    return format->parser != &json_parser;
+    return format->parser != &json_parser || format->is_lines;
 }
 
 const char *

@@ -25,7 +25,7 @@ input_reader_new(const struct format *format, enum input_use use,
 
     if (!reader)
         return NULL;
-    reader->parser = format->parser;
+    reader->format = format;
     reader->use = use;
     reader->max_entries = max_entries;
     reader->on_change = on_change;
@@ -47,7 +47,7 @@ input_reader_free(struct input_reader *reader)
     if (!reader)
         return;
     if (reader->state)
-        reader->parser->close(reader->state);
+        reader->format->parser->close(reader->state);
     entry_fini(&reader->entry);
     free(reader);
 }
@@ -59,7 +59,7 @@ input_reader_reset(struct input_reader *reader, change_fn *on_change,
     reader->on_change = on_change;
     reader->user = user;
     begin_input(reader);
-    reader->rc = reader->parser->reset(reader->state);
+    reader->rc = reader->format->parser->reset(reader->state);
 }
 
 struct input_options *
@@ -79,7 +79,7 @@ input_reader_skip_entry(struct input_reader *reader, enum status rc,
         return false;
     fault = *why;
     fault.entry = ++reader->n_entries;
-    fault.line = reader->parser->line(reader->state);
+    fault.line = reader->format->parser->line(reader->state);
     reader->is_in_entry = false;
     reader->options.on_fault(&fault, reader->options.fault_user);
     return true;
@@ -92,7 +92,7 @@ place_problem(struct input_reader *reader, enum status rc, struct problem *why)
     reader->rc = rc;
     if (rc && why) {
         why->entry = reader->is_in_entry ? reader->n_entries + 1 : 0;
-        why->line = reader->parser->line(reader->state);
+        why->line = reader->format->parser->line(reader->state);
     }
     return rc;
 }
@@ -105,8 +105,8 @@ input_reader_feed(struct input_reader *reader, struct slice bytes,
         return problem_memory(why);
     if (reader->rc || bytes.size == 0)
         return reader->rc;
-    return place_problem(reader,
-                         reader->parser->feed(reader->state, bytes, why), why);
+    return place_problem(
+        reader, reader->format->parser->feed(reader->state, bytes, why), why);
 }
 
 enum status
@@ -116,7 +116,8 @@ input_reader_end(struct input_reader *reader, struct problem *why)
 
     if (rc)
         return rc;
-    rc = place_problem(reader, reader->parser->end(reader->state, why), why);
+    rc = place_problem(reader, reader->format->parser->end(reader->state, why),
+                       why);
     if (rc)
         return rc;
     if (!input_reader_is_for_messages(reader) &&

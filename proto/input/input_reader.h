@@ -28,16 +28,17 @@ struct parser {
     uint64_t (*line)(const void *parser);
 };
 
-extern const struct parser urlset_parser, json_parser, ndjson_parser;
+extern const struct parser urlset_parser, json_parser;
 
 /* A row of input_formats.c. */
 struct format {
     const char *media_type;
     const struct parser *parser;
+    bool is_lines; /* a value on each line */
 };
 
 struct input_reader {
-    const struct parser *parser;
+    const struct format *format;
     void *state; /* of the parser */
     enum input_use use;
     size_t max_entries;

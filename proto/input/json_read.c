@@ -571,7 +571,7 @@ json_open(struct input_reader *reader)
     if (!j)
         return NULL;
     j->reader = reader;
-    j->is_lines = reader->parser == &ndjson_parser;
+    j->is_lines = reader->format->is_lines;
     buf_init(&j->tags, ENTRY_BYTES_MAX);
     begin_entries(j);
     j->parse = json_parse_new(j->is_lines, on_event, j);
@@ -651,16 +651,6 @@ json_line(const void *state)
 }
 
 const struct parser json_parser = {
-    .open = json_open,
-    .close = json_close,
-    .reset = json_reset,
-    .feed = json_feed,
-    .end = json_finish,
-    .line = json_line,
-};
-
-/* The same of lines: what it has opened knows it by this address. */
-const struct parser ndjson_parser = {
     .open = json_open,
     .close = json_close,
     .reset = json_reset,
