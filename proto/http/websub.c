@@ -432,8 +432,10 @@ static void
 add_host(struct buf *to, struct slice host)
 {
     char text[HOST_MAX + 1];
+    unsigned char octets[4];
     struct in6_addr six;
     struct in_addr four;
+    bool is_six;
 
     if (host.size > HOST_MAX) { /* none that was checked */
         add_lower(to, host);
@@ -441,17 +443,26 @@ add_host(struct buf *to, struct slice host)
     }
     memcpy(text, host.data, host.size);
     text[host.size] = '\0';
-    if (address_read_bracketed(host, &six) && IN6_IS_ADDR_V4MAPPED(&six)) {
-        memcpy(&four, &six.s6_addr[12], sizeof(four));
-        buf_add_text(to, inet_ntop(AF_INET, &four, text, sizeof(text)));
-    } else if (address_read_bracketed(host, &six)) {
+    is_six = address_read_bracketed(host, &six);
+    if (is_six && !IN6_IS_ADDR_V4MAPPED(&six)) {
         BUF_ADD(to, "[");
         buf_add_text(to, inet_ntop(AF_INET6, &six, text, sizeof(text)));
         BUF_ADD(to, "]");
+        return;
+    }
+    if (is_six) {
+        memcpy(octets, &six.s6_addr[12], sizeof(octets));
     } else if (inet_aton(text, &four)) {
-        buf_add_text(to, inet_ntop(AF_INET, &four, text, sizeof(text)));
+        memcpy(octets, &four, sizeof(octets));
     } else {
         add_lower(to, host);
+        return;
+    }
+    /* Each delivery comes here; inet_ntop calls printf for an octet. */
+    for (unsigned i = 0; i < sizeof(octets); i++) {
+        if (i > 0)
+            BUF_ADD(to, ".");
+        buf_add_number(to, octets[i]);
     }
 }
 
