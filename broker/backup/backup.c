@@ -203,12 +203,14 @@ copy_database(struct backup *b, const char *path, struct problem *why)
 }
 
 /* Copies a database, or a file that has the digest `hash` (NULL: any). The
- * backup reports a file that it cannot read as missing. */
+ * backup reports a file that it cannot read as missing. STATUS_GONE: an upload
+ * is not there any more. */
 static enum status
 take(struct backup *b, const char *path, bool is_database,
      const struct digest *hash, struct problem *why)
 {
     struct problem reason = {""};
+    char from[PATH_MAX];
     enum status rc;
 
     if (b->options->is_stopped && b->options->is_stopped(b->options->user))
@@ -217,6 +219,10 @@ take(struct backup *b, const char *path, bool is_database,
         return miss(b, path, "its name is too odd", why);
     rc = is_database ? copy_database(b, path, &reason)
                      : copy_file(b, path, hash, &reason);
+    name_source(b, path, from);
+    if (rc == STATUS_GONE && slice_starts(slice_of(path), "uploads/") &&
+        access(from, F_OK))
+        return STATUS_GONE;
     if (rc == STATUS_GONE)
         return miss(b, path, reason.text, why);
     if (rc && why)
@@ -258,25 +264,26 @@ each_name(struct backup *b, const char *folder, name_fn *fn,
 }
 
 /* Uploads under way (state/upload_file.h): the work on one may rename or delete
- * it now. */
+ * it at any moment, also between a look at it and its copy. So the copy is
+ * tried first; only one that is still there and cannot be read is missing. */
 static enum status
 take_upload(struct backup *b, const char *path, struct problem *why)
 {
     static const char whole[] = ".whole", taken[] = ".taken";
-    char other[PATH_MAX], from[PATH_MAX];
+    char other[PATH_MAX];
+    bool is_whole = slice_ends(slice_of(path), whole);
+    enum status rc;
 
-    if (!slice_ends(slice_of(path), whole) &&
-        !slice_ends(slice_of(path), taken))
+    if (!is_whole && !slice_ends(slice_of(path), taken))
         return STATUS_OK;
-    name_source(b, path, from);
-    if (!access(from, F_OK))
-        return take(b, path, true, NULL, why);
-    if (slice_ends(slice_of(path), taken))
-        return STATUS_OK; /* its changes are in the log */
-    snprintf(other, sizeof(other), "%.*s%s",
-             (int)(strlen(path) - strlen(whole)), path, taken);
-    name_source(b, other, from);
-    return access(from, F_OK) ? STATUS_OK : take(b, other, true, NULL, why);
+    rc = take(b, path, true, NULL, why);
+    if (rc == STATUS_GONE && is_whole) {
+        snprintf(other, sizeof(other), "%.*s%s",
+                 (int)(strlen(path) - strlen(whole)), path, taken);
+        rc = take(b, other, true, NULL, why);
+    }
+    /* Without either, its changes are in the log. */
+    return rc == STATUS_GONE ? STATUS_OK : rc;
 }
 
 /* Any database but the log: also one that a later version adds. */
