@@ -3,6 +3,7 @@
  */
 #include "client/follow/change_batch.h"
 
+#include "proto/input/data_read.h"
 #include "proto/number.h"
 #include "proto/resourcesync/fragment.h"
 #include "proto/resourcesync/json.h"
@@ -270,6 +271,15 @@ is_hash(struct buf *to, struct slice hash)
                           slice_equal(buf_slice(to), hash));
 }
 
+static bool
+is_data(struct buf *line, struct slice data)
+{
+    enum status rc = data.size > 0 ? data_check(data) : STATUS_OK;
+
+    line->failed |= rc == STATUS_MEMORY;
+    return !rc;
+}
+
 /* True if a broker accepts the change, and writes it as this fragment. */
 static bool
 is_written(struct buf *line, const struct change *change, struct slice fragment)
@@ -278,7 +288,8 @@ is_written(struct buf *line, const struct change *change, struct slice fragment)
     size_t size;
     char *stamped;
 
-    if (change_check(change, NULL) || !is_hash(line, change->hash))
+    if (change_check(change, NULL) || !is_hash(line, change->hash) ||
+        !is_data(line, change->data))
         return false;
     for (size_t i = 0; i < change->n_links; i++)
         if (!is_hash(line, change->links[i].hash))

@@ -159,6 +159,31 @@ input_reader_entry_begin(struct input_reader *reader, struct problem *why)
     return STATUS_OK;
 }
 
+/* A resource is no event: it has no change, and no words of one. */
+static enum status
+check_resource(const struct entry *entry, struct problem *why)
+{
+    const struct change *change = &entry->change;
+    const char *words = change->title.size > 0     ? "title"
+                        : change->summary.size > 0 ? "summary"
+                        : change->author.size > 0  ? "author"
+                        : change->data.size > 0    ? "data"
+                                                   : NULL;
+
+    if (entry->has_kind)
+        return problem(
+            why, STATUS_INVALID,
+            "change: a list of resources names their state, not changes");
+    if (words)
+        return problem(why, STATUS_INVALID,
+                       "%s: of a change, not of a resource", words);
+    for (size_t i = 0; i < change->n_links; i++)
+        if (slice_is(change->links[i].rel, REL_PATCH))
+            return problem(why, STATUS_INVALID,
+                           "link: a patch is of a change, not of a resource");
+    return STATUS_OK;
+}
+
 static enum status
 check_entry(struct input_reader *reader, struct problem *why)
 {
@@ -167,16 +192,7 @@ check_entry(struct input_reader *reader, struct problem *why)
     enum status rc = STATUS_OK;
 
     if (reader->use == INPUT_RESOURCES) {
-        /* A resource is no event: it has no change. */
-        if (reader->entry.has_kind)
-            return problem(
-                why, STATUS_INVALID,
-                "change: a list of resources names their state, not changes");
-        for (size_t i = 0; i < change->n_links; i++)
-            if (slice_is(change->links[i].rel, REL_PATCH))
-                return problem(
-                    why, STATUS_INVALID,
-                    "link: a patch is of a change, not of a resource");
+        rc = check_resource(&reader->entry, why);
         /* Some sources write the time of its last modification as that of an
          * event (R-404). */
         if (change->lastmod_us == DATETIME_NONE)

@@ -17,8 +17,8 @@
  *   {"loc":"http://example.com/b","change":"updated","length":3}
  */
 
+#include "proto/input/data_read.h"
 #include "proto/input/input_reader.h"
-#include "proto/json/json_parse.h"
 #include "proto/swar.h"
 
 /* Members and their values */
@@ -28,7 +28,9 @@ enum {
     IS_STRING = 1 << JSON_STRING,
     IS_NUMBER = 1 << JSON_NUMBER,
     IS_OBJECT = 1 << JSON_OBJECT,
-    IS_ARRAY = 1 << JSON_ARRAY
+    IS_ARRAY = 1 << JSON_ARRAY,
+    IS_OTHER = 1 << JSON_OTHER,
+    IS_ANY = IS_STRING | IS_NUMBER | IS_OBJECT | IS_ARRAY | IS_OTHER
 };
 
 /* The objects whose members are known, and the rest of the places where a value
@@ -86,6 +88,10 @@ static const struct member {
     [M_PRIORITY] = {"priority", IS_STRING | IS_NUMBER, IN_CHANGE},
     [M_TAGS] = {"tags", IS_ARRAY, IN_CHANGE},
     [M_LINKS] = {"links", IS_ARRAY, IN_CHANGE},
+    [M_TITLE] = {"title", IS_STRING, IN_CHANGE},
+    [M_SUMMARY] = {"summary", IS_STRING, IN_CHANGE},
+    [M_AUTHOR] = {"author", IS_STRING, IN_CHANGE},
+    [M_DATA] = {"data", IS_ANY, IN_CHANGE},
     [M_SEQ] = {"seq", IS_NUMBER, IN_CHANGE},
     [M_REL] = {"rel", IS_STRING, IN_LINK},
     [M_HREF] = {"href", IS_STRING, IN_LINK},
@@ -155,6 +161,8 @@ struct json_read {
     bool is_skipping;
     unsigned skip_depth;
 
+    bool has_refused; /* the problem is of this file, not of the parser */
+
     /* A member that was passed over, as the object may yet be a message: a
      * change must not have it. */
     bool has_unknown;
@@ -162,6 +170,9 @@ struct json_read {
 
     struct slice piece; /* of the input; the values in it are not copied */
     struct buf tags;    /* as XML writes them */
+
+    bool is_in_data; /* all that comes is of the value of M_DATA */
+    struct data_read data;
 
     const struct hash_algorithm *algorithm; /* of the digest that comes next */
     unsigned hash_seen;                     /* of hash_add */
@@ -261,6 +272,9 @@ on_key(struct json_read *j, struct slice name, struct problem *why)
                            members[member].name);
         level->seen |= MEMBER_BIT(member);
         level->member = member;
+        j->is_in_data = member == M_DATA;
+        if (j->is_in_data)
+            data_read_begin(&j->data);
         return STATUS_OK;
     }
     /* In a post, only a message's may be skipped: a source has to learn that a
@@ -504,6 +518,41 @@ on_value(struct json_read *j, enum json_event event, struct slice text,
                      text, why);
 }
 
+/* Takes a token of the data. */
+static enum status
+on_data(struct json_read *j, enum json_event event, struct slice text,
+        struct problem *why)
+{
+    enum status rc = data_read_event(&j->data, event, text, why);
+
+    if (rc)
+        return rc == STATUS_INVALID ? problem_prefix(why, rc, "data: ") : rc;
+    if (j->data.depth > 0)
+        return STATUS_OK;
+    j->is_in_data = false;
+    return data_read_end(&j->data, &j->reader->entry, why);
+}
+
+/* Takes a token of what the reader knows. */
+static enum status
+on_token(struct json_read *j, enum json_event event, struct slice text,
+         struct problem *why)
+{
+    switch (event) {
+    case JSON_KEY:
+        return on_key(j, text, why);
+    case JSON_OBJECT:
+        return on_object(j, why);
+    case JSON_ARRAY:
+        return on_array(j, why);
+    case JSON_OBJECT_END:
+    case JSON_ARRAY_END:
+        return on_end(j, why);
+    default:
+        return on_value(j, event, text, why);
+    }
+}
+
 static enum status
 on_event(void *user, enum json_event event, struct slice text,
          struct problem *why)
@@ -515,29 +564,20 @@ on_event(void *user, enum json_event event, struct slice text,
         j->is_skipping = json_parse_depth(j->parse) > j->skip_depth;
         return STATUS_OK;
     }
-    switch (event) {
-    case JSON_KEY:
-        rc = on_key(j, text, why);
-        break;
-    case JSON_OBJECT:
-        rc = on_object(j, why);
-        break;
-    case JSON_ARRAY:
-        rc = on_array(j, why);
-        break;
-    case JSON_OBJECT_END:
-    case JSON_ARRAY_END:
-        rc = on_end(j, why);
-        break;
-    default:
-        rc = on_value(j, event, text, why);
-    }
+    rc = j->is_in_data ? on_data(j, event, text, why)
+                       : on_token(j, event, text, why);
+    /* So a fault in the next name is not taken for one of this value. */
+    if (!rc && !j->is_in_data && event != JSON_KEY && event != JSON_OBJECT &&
+        event != JSON_ARRAY)
+        j->level->member = M_NONE;
+    j->has_refused = rc;
     if (!rc || j->is_lines || !input_reader_skip_entry(j->reader, rc, why))
         return rc;
     /* Skips the rest of the entry, unless its end was the fault. */
     if (json_parse_depth(j->parse) > j->entry_depth)
         skip_to(j, j->entry_depth);
     j->link = NULL;
+    j->is_in_data = false;
     while (j->level->place > PLACE_CHANGES)
         j->level--;
     return STATUS_OK;
@@ -550,6 +590,7 @@ json_close(void *state)
 
     json_parse_free(j->parse);
     buf_fini(&j->tags);
+    data_read_fini(&j->data);
     free(j);
 }
 
@@ -558,7 +599,7 @@ begin_entries(struct json_read *j)
 {
     j->level = j->levels;
     *j->level = (struct level){.place = PLACE_TOP};
-    j->is_skipping = false;
+    j->is_skipping = j->is_in_data = j->has_refused = false;
     j->has_unknown = false;
     j->link = NULL;
 }
@@ -573,6 +614,7 @@ json_open(struct input_reader *reader)
     j->reader = reader;
     j->is_lines = reader->format->is_lines;
     buf_init(&j->tags, ENTRY_BYTES_MAX);
+    data_read_init(&j->data);
     begin_entries(j);
     j->parse = json_parse_new(j->is_lines, on_event, j);
     if (!j->parse) {
@@ -590,6 +632,7 @@ json_reset(void *state)
     begin_entries(j);
     j->is_faulty = false;
     buf_clear_large(&j->tags, JSON_KEPT_BYTES);
+    data_read_begin(&j->data);
     json_parse_reset(j->parse);
     return STATUS_OK;
 }
@@ -625,6 +668,9 @@ json_feed(void *state, struct slice bytes, struct problem *why)
         }
         j->piece = bytes;
         rc = json_parse_feed(j->parse, &bytes, why);
+        if (rc == STATUS_INVALID && !j->has_refused && j->level->member)
+            rc =
+                problem_prefix(why, rc, "%s: ", members[j->level->member].name);
         if (!rc && j->reader->is_in_entry) /* it goes on in the next piece */
             rc = entry_keep(&j->reader->entry, j->piece, why);
         if (rc && !skip_line(j, rc, why))

@@ -14,6 +14,7 @@
 #include "proto/input/list_read.h"
 
 #include "proto/ascii.h"
+#include "proto/input/data_read.h"
 #include "proto/number.h"
 
 /* Tables */
@@ -50,6 +51,10 @@ static const struct list_element {
     {"ln", SPACE_RS, PLACE_ROOT, OPENS_LN},
     {"changefreq", SPACE_SITEMAP, PLACE_ENTRY, OPENS_TEXT, M_CHANGEFREQ},
     {"priority", SPACE_SITEMAP, PLACE_ENTRY, OPENS_TEXT, M_PRIORITY},
+    {"title", SPACE_TIDINGS, PLACE_ENTRY, OPENS_TEXT, M_TITLE},
+    {"summary", SPACE_TIDINGS, PLACE_ENTRY, OPENS_TEXT, M_SUMMARY},
+    {"author", SPACE_TIDINGS, PLACE_ENTRY, OPENS_TEXT, M_AUTHOR},
+    {"data", SPACE_TIDINGS, PLACE_ENTRY, OPENS_TEXT, M_DATA},
     {"sitemap", SPACE_SITEMAP, PLACE_ROOT, OPENS_ENTRY, .is_index = true},
     {"item", SPACE_RSS, PLACE_ROOT, OPENS_ENTRY, .kind = DOCUMENT_RSS},
     {"link", SPACE_RSS, PLACE_ENTRY, OPENS_TEXT, M_LOC},
@@ -519,6 +524,8 @@ set_member(struct list_reader *r, struct link *link, enum entry_member member,
         *(link ? &link->has_digest : &row->has_digest) = is_good;
         return is_good ? STATUS_OK : STATUS_INVALID;
     }
+    if (member == M_DATA)
+        return data_read(r->entry, value, NULL);
     return entry_set(r->entry, link, member, "", value, NULL);
 }
 
@@ -984,7 +991,9 @@ start_known(struct list_reader *r, const struct list_element *row,
             r->seen |= MEMBER_BIT(row->member);
         r->place = PLACE_TEXT;
         r->text_of = row;
-        buf_clear(&r->text);
+        buf_clear_large(&r->text, LIST_TEXT_MAX);
+        r->text.max =
+            row->space == SPACE_TIDINGS ? ENTRY_BYTES_MAX : LIST_TEXT_MAX;
         if (!r->input &&
             slice_is_word(attribute_of(element, "isPermaLink", NULL), "false"))
             r->text.failed = true; /* a name, and no URL */
@@ -1062,7 +1071,9 @@ end_text(struct list_reader *r, struct problem *why)
 
     r->place = PLACE_ENTRY;
     if (r->input)
-        return entry_set(r->entry, NULL, row->member, row->name, text, why);
+        return row->member == M_DATA ? data_read(r->entry, text, why)
+                                     : entry_set(r->entry, NULL, row->member,
+                                                 row->name, text, why);
     r->is_starved |= r->text.is_starved;
     if (row->is_spare &&
         (r->seen & bit || (is_loc && !slice_starts(text, "http://") &&
@@ -1204,7 +1215,7 @@ on_text(void *user, struct slice text, struct problem *why)
             rc = problem_memory(why);
         else if (r->input && r->text.failed)
             rc = problem(why, STATUS_INVALID, "%s: more than %d bytes",
-                         r->text_of->name, LIST_TEXT_MAX);
+                         r->text_of->name, (int)r->text.max);
     } else if (r->input && slice_without_spaces(text).size > 0) {
         rc = problem_quoting(why, STATUS_INVALID, "text between elements",
                              slice_without_spaces(text));
@@ -1331,6 +1342,7 @@ urlset_reset(void *state)
     r->n_passed = r->depth = 0;
     r->is_faulty = r->has_md = false;
     r->last_ns = NULL; /* the names may be others */
+    buf_clear_large(&r->text, LIST_TEXT_MAX);
     return xml_reset(r->xml);
 }
 

@@ -1,5 +1,6 @@
 #include "proto/input/urlset_scan.h"
 
+#include "proto/input/data_read.h"
 #include "proto/resourcesync/xml_scan.h"
 
 struct reading {
@@ -12,13 +13,13 @@ struct reading {
     uint64_t seen; /* elements of the entry; M_NONE: its rs:md */
 };
 
-/* Marks the end of a text, and bytes that a text does not have as they are;
- * "]]>" is no part of it, either. */
+/* Marks the end of a text, and bytes that a text does not have as they are: as
+ * "]]>" is no part of it, ">" is one of them. */
 static inline uint64_t
 find_in_text(uint64_t v)
 {
     return (v & SWAR_HIGHS) | swar_below(v, ' ') | swar_equal(v, '&') |
-           swar_equal(v, ']') | swar_equal(v, '<');
+           swar_equal(v, '>') | swar_equal(v, '<');
 }
 
 /* Inline, so that a literal is compared as a number. */
@@ -40,11 +41,14 @@ static enum token
 set_member(struct reading *r, struct link *link, uint64_t *seen,
            enum entry_member member, struct slice value)
 {
+    enum status rc;
+
     if (*seen & MEMBER_BIT(member))
         return TOKEN_UNKNOWN;
     *seen |= MEMBER_BIT(member);
-    return entry_set(r->entry, link, member, "", value, NULL) ? TOKEN_UNKNOWN
-                                                              : TOKEN_TAKEN;
+    rc = member == M_DATA ? data_read(r->entry, value, NULL)
+                          : entry_set(r->entry, link, member, "", value, NULL);
+    return rc ? TOKEN_UNKNOWN : TOKEN_TAKEN;
 }
 
 /* Reads the text of an element, from its start tag to its end tag. */
@@ -153,6 +157,30 @@ read_resourcesync(struct reading *r)
     return token ? token : read_attributes(r, NULL, &seen);
 }
 
+/* Reads a word of the event. */
+static enum token
+read_words(struct reading *r)
+{
+    enum token token = read_literal(r, SLICE("<td:"));
+
+    if (token || !r->known.td)
+        return token ? token : TOKEN_UNKNOWN;
+    if (r->at == r->end)
+        return TOKEN_CUT;
+    switch (*r->at) {
+    case 't':
+        return read_element(r, SLICE("title>"), SLICE("</td:title>"), M_TITLE);
+    case 's':
+        return read_element(r, SLICE("summary>"), SLICE("</td:summary>"),
+                            M_SUMMARY);
+    case 'a':
+        return read_element(r, SLICE("author>"), SLICE("</td:author>"),
+                            M_AUTHOR);
+    default:
+        return read_element(r, SLICE("data>"), SLICE("</td:data>"), M_DATA);
+    }
+}
+
 /* Reads the elements of an entry, and its end. */
 static enum token
 read_children(struct reading *r)
@@ -168,6 +196,9 @@ read_children(struct reading *r)
             return read_literal(r, SLICE("</url>"));
         case 'r':
             token = read_resourcesync(r);
+            break;
+        case 't':
+            token = read_words(r);
             break;
         case 'c':
             token = read_element(r, SLICE("<changefreq>"),

@@ -2,6 +2,7 @@
 
 #include "proto/resourcesync/xml.h"
 #include "proto/uri.h"
+#include "proto/utf8.h"
 
 void
 change_init(struct change *change)
@@ -175,6 +176,40 @@ check_deleted(const struct change *change, struct problem *why)
 }
 
 enum status
+change_check_words(const char *name, struct slice words, size_t max,
+                   struct problem *why)
+{
+    if (words.size > max)
+        return problem(why, STATUS_INVALID, "%s: %zu bytes, more than %zu",
+                       name, words.size, max);
+    if (!utf8_is_xml_text(words))
+        return problem_prefix(why,
+                              problem_quoting(why, STATUS_INVALID,
+                                              "not UTF-8, or a character that "
+                                              "XML cannot carry",
+                                              words),
+                              "%s: ", name);
+    return STATUS_OK;
+}
+
+static enum status
+check_words(const struct change *change, struct problem *why)
+{
+    enum status rc =
+        change_check_words("title", change->title, CHANGE_TITLE_MAX, why);
+
+    if (!rc)
+        rc = change_check_words("summary", change->summary, CHANGE_SUMMARY_MAX,
+                                why);
+    if (!rc)
+        rc = change_check_words("author", change->author, CHANGE_AUTHOR_MAX,
+                                why);
+    if (!rc)
+        rc = change_check_words("data", change->data, CHANGE_DATA_MAX, why);
+    return rc;
+}
+
+enum status
 change_check(const struct change *change, struct problem *why)
 {
     enum status rc;
@@ -190,6 +225,8 @@ change_check(const struct change *change, struct problem *why)
         rc = check_deleted(change, why);
     if (!rc && change->tags.size > 0)
         rc = check_tags(change->tags, why);
+    if (!rc)
+        rc = check_words(change, why);
     if (rc)
         return rc;
 

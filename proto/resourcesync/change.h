@@ -21,6 +21,15 @@
 /* Longest tag, in bytes (design section 4). */
 #define TAG_MAX 128
 
+/* Longest words of an event, in bytes; and how deep objects and arrays nest in
+ * its data: a message in JSON has three levels around them, and readers take
+ * JSON_DEPTH_MAX. */
+#define CHANGE_TITLE_MAX      500
+#define CHANGE_SUMMARY_MAX    4096
+#define CHANGE_AUTHOR_MAX     500
+#define CHANGE_DATA_MAX       65536
+#define CHANGE_DATA_DEPTH_MAX 12
+
 /* An attribute of a namespace that is neither ours nor ResourceSync's. */
 struct attribute {
     struct slice ns;
@@ -73,6 +82,9 @@ struct change {
     size_t n_attributes;
     const struct link *links;
     size_t n_links;
+    struct slice title, summary, author; /* td:title ...: of the event, not of
+                                            the resource */
+    struct slice data; /* td:data, likewise: compact JSON (data_read.h) */
 };
 
 /* Receives one change after the other; `user` is whatever the reader was given.
@@ -90,11 +102,16 @@ size_t change_write_lastmod(char *to, const struct change *change);
 
 /* Checks a posted change, whatever its format: loc (R-007), links (R-010,
  * R-011, R-019, R-243), media types (R-022), changefreq (R-021), priority, tags
- * of 1 to TAG_MAX bytes. A deleted entry has no representation: no hash,
+ * of 1 to TAG_MAX bytes, words. A deleted entry has no representation: no hash,
  * length, type or encoding (R-145). Hashes are already normalised.
  * STATUS_INVALID with a sentence that names the member. */
 MUST_CHECK enum status change_check(const struct change *change,
                                     struct problem *why);
+
+/* Checks words of an event: their size, and that XML can carry them. `name`:
+ * the member's. STATUS_INVALID */
+MUST_CHECK enum status change_check_words(const char *name, struct slice words,
+                                          size_t max, struct problem *why);
 
 /* Checks the relation and the target of a link alone (R-010, R-011). `what`
  * names the link in the problem. STATUS_INVALID */

@@ -98,8 +98,9 @@ enum status
 entry_keep(struct entry *entry, struct slice piece, struct problem *why)
 {
     struct change *c = &entry->change;
-    struct slice *const values[] = {&c->loc, &c->type, &c->encoding,
-                                    &c->changefreq, &c->priority};
+    struct slice *const values[] = {&c->loc,        &c->type,     &c->encoding,
+                                    &c->changefreq, &c->priority, &c->title,
+                                    &c->summary,    &c->author};
     enum status rc = STATUS_OK;
 
     if (entry->n_lent == 0) /* so small pieces of a long entry cost little */
@@ -194,6 +195,7 @@ entry_member_of(struct slice name)
                : IS("path") ? M_PATH
                : IS("name") ? M_NAME
                : IS("next") ? M_NEXT
+               : IS("data") ? M_DATA
                             : M_NONE;
     case 5:
         return IS("links")   ? M_LINKS
@@ -201,14 +203,19 @@ entry_member_of(struct slice name)
                : IS("after") ? M_AFTER
                : IS("until") ? M_UNTIL
                : IS("value") ? M_VALUE
+               : IS("title") ? M_TITLE
                              : M_NONE;
     case 6:
         return IS("change")   ? M_CHANGE
                : IS("length") ? M_LENGTH
                : IS("digest") ? M_DIGEST
+               : IS("author") ? M_AUTHOR
                               : M_NONE;
     case 7:
-        return IS("lastmod") ? M_LASTMOD : IS("changes") ? M_CHANGES : M_NONE;
+        return IS("lastmod")   ? M_LASTMOD
+               : IS("changes") ? M_CHANGES
+               : IS("summary") ? M_SUMMARY
+                               : M_NONE;
     case 8:
         return IS("datetime")   ? M_DATETIME
                : IS("encoding") ? M_ENCODING
@@ -255,6 +262,36 @@ set_tags(struct entry *entry, struct slice text, struct problem *why)
         size--;
     entry->change.tags = (struct slice){to, size};
     return STATUS_OK;
+}
+
+/* Sets a text. It counts as if it was copied, if it is lent: the limit of an
+ * entry does not depend on the pieces that it comes in. */
+static enum status
+set_text(struct entry *entry, struct slice value, struct slice *to,
+         struct problem *why)
+{
+    enum status rc;
+
+    *to = value;
+    if (!entry->is_lent)
+        return entry_copy(entry, value, to, why);
+    rc = check_size(entry, value.size, why);
+    if (!rc)
+        entry->n_lent += value.size;
+    return rc;
+}
+
+static enum status
+set_words(struct entry *entry, const char *name, struct slice value, size_t max,
+          struct slice *to, struct problem *why)
+{
+    enum status rc;
+
+    value = slice_without_spaces(value);
+    if (value.size == 0)
+        return STATUS_OK;
+    rc = change_check_words(name, value, max, why);
+    return rc ? rc : set_text(entry, value, to, why);
 }
 
 enum status
@@ -333,20 +370,26 @@ entry_set(struct entry *entry, struct link *link, enum entry_member member,
                                link ? &link->hash : &change->hash, why);
     case M_TAGS:
         return set_tags(entry, value, why);
+    case M_TITLE:
+        return set_words(entry, name, value, CHANGE_TITLE_MAX, &change->title,
+                         why);
+    case M_SUMMARY:
+        return set_words(entry, name, value, CHANGE_SUMMARY_MAX,
+                         &change->summary, why);
+    case M_AUTHOR:
+        return set_words(entry, name, value, CHANGE_AUTHOR_MAX, &change->author,
+                         why);
+    case M_DATA:
+        return set_words(entry, name, value, CHANGE_DATA_MAX, &change->data,
+                         why);
     default:
         return STATUS_INVALID;
     }
-    *to = value;
-    if (value.size == 0)
+    if (value.size == 0) {
+        *to = value;
         return problem(why, STATUS_INVALID, "%s: empty", name);
-    if (!entry->is_lent)
-        return entry_copy(entry, value, to, why);
-    /* It counts as if it was copied: the limit of an entry does not depend on
-     * the pieces that it comes in. */
-    rc = check_size(entry, value.size, why);
-    if (!rc)
-        entry->n_lent += value.size;
-    return rc;
+    }
+    return set_text(entry, value, to, why);
 }
 
 bool

@@ -116,6 +116,10 @@ enum entry_member {
     M_COMPLETED,
     M_PATH,
     M_ID,
+    M_TITLE,
+    M_SUMMARY,
+    M_AUTHOR,
+    M_DATA,
     N_MEMBERS
 };
 
@@ -134,8 +138,10 @@ enum entry_member {
 enum entry_member entry_member_of(struct slice name);
 
 /* Sets a member of `link`, which has it, or of the change if that is NULL. A
- * hash and tags are lists as in XML; M_LINKS is the caller's. `name`: the
- * member's in a problem. STATUS_INVALID: the value is bad; STATUS_MEMORY. */
+ * hash and tags are lists as in XML; M_LINKS is the caller's; data is compact
+ * (data_read.h). Words of the event lose the white space around them; empty
+ * ones are none. `name`: the member's in a problem. STATUS_INVALID: the value
+ * is bad; STATUS_MEMORY. */
 MUST_CHECK enum status entry_set(struct entry *entry, struct link *link,
                                  enum entry_member member, const char *name,
                                  struct slice value, struct problem *why);

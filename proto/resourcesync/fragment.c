@@ -198,6 +198,10 @@ fragment_write(struct buf *out, const struct change *change, struct fragment *f,
     BUF_ADD(out, "/>");
     for (size_t i = 0; i < change->n_links; i++)
         add_link(out, &change->links[i]);
+    ADD_ELEMENT(out, "td:title", change->title);
+    ADD_ELEMENT(out, "td:summary", change->summary);
+    ADD_ELEMENT(out, "td:author", change->author);
+    ADD_ELEMENT(out, "td:data", change->data);
     BUF_ADD(out, CLOSE);
     if (out->failed) {
         out->size = start;
@@ -506,6 +510,29 @@ take_text(struct slice *rest, struct slice open, struct slice close,
 #define TAKE_TEXT(rest, name, text) \
     take_text((rest), SLICE("<" name ">"), SLICE("/" name ">"), (text))
 
+/* Reads the words of the event, if they come next. */
+static enum status
+read_words(struct entry *entry, struct slice *rest)
+{
+    struct change *change = &entry->change;
+    struct slice title, summary, author, data;
+    enum status rc;
+
+    if (!TAKE_TEXT(rest, "td:title", &title) ||
+        !TAKE_TEXT(rest, "td:summary", &summary) ||
+        !TAKE_TEXT(rest, "td:author", &author) ||
+        !TAKE_TEXT(rest, "td:data", &data) ||
+        /* Compact JSON has no control characters. */
+        (data.size > 0 && memmem(data.data, data.size, "&#", 2)))
+        return STATUS_MALFORMED;
+    rc = unescape_text(entry, title, &change->title);
+    if (!rc)
+        rc = unescape_text(entry, summary, &change->summary);
+    if (!rc)
+        rc = unescape_text(entry, author, &change->author);
+    return rc ? rc : unescape_text(entry, data, &change->data);
+}
+
 enum status
 fragment_read(struct entry *entry, struct slice fragment)
 {
@@ -532,6 +559,8 @@ fragment_read(struct entry *entry, struct slice fragment)
         if (!rc)
             rc = read_element(entry, link, &rest);
     }
+    if (!rc && rest.size > SIZE(CLOSE))
+        rc = read_words(entry, &rest);
     if (!rc && (!slice_is(rest, CLOSE) || change->loc.size == 0 ||
                 change->seq == 0 || !entry->has_kind))
         rc = STATUS_MALFORMED;
@@ -589,6 +618,21 @@ add_elements(struct buf *to, const char *p, const char *end, struct slice start,
     }
 }
 
+/* The words of the event, which stand at the end of a fragment; empty: it has
+ * none. */
+static struct slice
+words_of(struct slice fragment)
+{
+    const char *end = fragment.data + fragment.size - SIZE(CLOSE), *words;
+
+    /* Behind an rs:md or rs:ln there are none; "<" stands in values as a
+     * reference. */
+    if (fragment.size < SIZE(OPEN CLOSE) || !memcmp(end - 2, "/>", 2))
+        return (struct slice){NULL, 0};
+    words = memmem(fragment.data, fragment.size, "<td:", SIZE("<td:"));
+    return words ? slice_between(words, end) : (struct slice){NULL, 0};
+}
+
 void
 fragment_resource(struct buf *to, struct slice fragment, uint32_t stamp)
 {
@@ -598,7 +642,7 @@ fragment_resource(struct buf *to, struct slice fragment, uint32_t stamp)
     struct slice rest =
         slice_from(fragment, stamp + SIZE(STAMP_TIME) + DATETIME_SIZE + 1);
     const char *seq = rest.data, *end = seq + rest.size, *elements;
-    struct slice value;
+    struct slice value, words = words_of(fragment);
 
     slice_skip(&rest, SIZE(STAMP_SEQ) - 1);
     take_quoted(&rest, &value);
@@ -610,7 +654,10 @@ fragment_resource(struct buf *to, struct slice fragment, uint32_t stamp)
     if (!elements)
         elements = end;
     buf_add_slice(to, slice_between(rest.data, elements));
-    add_elements(to, elements, end, LINK_OF(REL_PATCH), false);
+    add_elements(to, elements, words.size > 0 ? words.data : end,
+                 LINK_OF(REL_PATCH), false);
+    if (words.size > 0)
+        BUF_ADD(to, CLOSE);
 }
 
 /* Where the attributes of the rs:md begin: their first space. "<" stands in

@@ -8,7 +8,9 @@
  *   <url><loc>http://example.com/a</loc><lastmod>2026-04-01T18:09:00Z</lastmod>
  *   <rs:md change="created" datetime="2026-04-01T18:10:00.125000Z" td:seq="7"
  *   td:datetime="2026-03-01T00:00:00Z" hash="md5:..." length="3"
- *   type="text/csv"/><rs:ln rel="..." href="..."/></url>\n
+ *   type="text/csv"/><rs:ln rel="..." href="..."/><td:title>...</td:title>
+ *   <td:summary>...</td:summary><td:author>...</td:author><td:data>
+ *   {&quot;price&quot;:3}</td:data></url>\n
  *
  * (without these line breaks: a fragment has one "\n", its last byte, which is
  * what lets a list be cut into entries again by looking for it). The prefixes
@@ -98,8 +100,8 @@ void fragment_bytes(struct slice fragment, uint32_t stamp, struct slice *hash,
 
 /* Appends what a Resource List has of the resource (R-085, R-088): the stamped
  * fragment of a created or updated one without what was of the event, its
- * change and times; td:seq stays. Links to patches are of Change Lists only
- * (R-243).
+ * change, times and words; td:seq stays. Links to patches are of Change Lists
+ * only (R-243).
  *
  *   <url><loc>http://example.com/a</loc><lastmod>2026-04-01T18:09:00Z</lastmod>
  *   <rs:md td:seq="7" hash="md5:..." length="3" type="text/csv"/><rs:ln .../>

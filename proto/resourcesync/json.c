@@ -236,6 +236,13 @@ json_change(struct buf *to, const struct change *change)
     ADD_TIME(to, "datetime", change->datetime_us, add_time);
     ADD_TIME(to, "sourceDatetime", change->source_us, add_time_short);
     add_resource(to, change);
+    ADD_STRING(to, "title", change->title);
+    ADD_STRING(to, "summary", change->summary);
+    ADD_STRING(to, "author", change->author);
+    if (change->data.size > 0) {
+        BUF_ADD(to, ",\"data\":");
+        buf_add_slice(to, change->data);
+    }
     if (change->seq > 0) {
         BUF_ADD(to, ",\"seq\":");
         buf_add_number(to, change->seq);
@@ -316,6 +323,7 @@ enum value {
     VALUE_TAGS,   /* with spaces between */
     VALUE_HASH,   /* likewise: "ALGORITHM:DIGITS" */
     VALUE_NUMBER, /* without leading zeros */
+    VALUE_JSON,   /* escaped, as it is */
     VALUE_MOMENT, /* in UTC, without decimals */
     VALUE_DATE    /* the same, or a date alone */
 };
@@ -480,6 +488,18 @@ put_hash(struct conversion *c, struct slice hash)
     return true;
 }
 
+/* Puts compact JSON, which is no longer without its references; none of them is
+ * that of a control character. */
+static bool
+put_json(struct conversion *c, struct slice text)
+{
+    struct buf plain = {.data = c->to, .capacity = text.size};
+
+    xml_unescape(&plain, text);
+    c->to += plain.size;
+    return !memmem(text.data, text.size, "&#", 2);
+}
+
 /* Puts `name`, which has the comma and the colon around it, and the value, if
  * there is one. */
 static inline bool
@@ -500,6 +520,8 @@ put_member(struct conversion *c, const char *name, size_t name_size,
     case VALUE_NUMBER:
         put(c, value);
         return is_number(value);
+    case VALUE_JSON:
+        return put_json(c, value);
     case VALUE_TEXT:
         break;
     case VALUE_WORD:
@@ -578,6 +600,21 @@ convert_links(struct conversion *c)
     return true;
 }
 
+/* Converts the words of the event. */
+static bool
+convert_words(struct conversion *c)
+{
+    struct slice title, summary, author, data;
+
+    return ELEMENT(c, "td:title", &title) &&
+           ELEMENT(c, "td:summary", &summary) &&
+           ELEMENT(c, "td:author", &author) && ELEMENT(c, "td:data", &data) &&
+           MEMBER(c, "title", title, VALUE_TEXT) &&
+           MEMBER(c, "summary", summary, VALUE_TEXT) &&
+           MEMBER(c, "author", author, VALUE_TEXT) &&
+           MEMBER(c, "data", data, VALUE_JSON);
+}
+
 static bool
 convert(struct conversion *c)
 {
@@ -610,7 +647,7 @@ convert(struct conversion *c)
         !MEMBER(c, "changefreq", changefreq, VALUE_WORD) ||
         !MEMBER(c, "priority", priority, VALUE_WORD) ||
         !MEMBER(c, "tags", tags, VALUE_TAGS) || !convert_links(c) ||
-        !SKIP(c, "</url>\n") || c->p != c->end)
+        !convert_words(c) || !SKIP(c, "</url>\n") || c->p != c->end)
         return false;
     PUT(c, ",\"seq\":");
     put(c, seq);

@@ -42,7 +42,8 @@ void json_problem_begin(struct buf *to, unsigned status, const char *title,
  *    "changefreq":"daily","priority":"0.5","tags":["..."],
  *    "links":[{"rel":"...","href":"...","pri":1,"modified":"...",...,
  *              "attributes":[...]}],
- *    "attributes":[{"ns":"...","name":"...","value":"..."}],"seq":7}
+ *    "attributes":[{"ns":"...","name":"...","value":"..."}],
+ *    "title":"...","summary":"...","author":"...","data":{"price":3},"seq":7}
  *
  * and, with the source's own time where it differs, "sourceDatetime". A
  * message:

@@ -68,5 +68,9 @@ describe(struct buf *to, const struct change *change)
     describe_attributes(to, change->attributes, change->n_attributes);
     for (size_t i = 0; i < change->n_links; i++)
         describe_link(to, &change->links[i]);
+    describe_text(to, "title", change->title);
+    describe_text(to, "summary", change->summary);
+    describe_text(to, "author", change->author);
+    describe_text(to, "data", change->data);
     BUF_ADD(to, "\n");
 }

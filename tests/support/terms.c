@@ -210,16 +210,49 @@ const struct term terms[] = {
              "\"value\":\"?\"}]",
      .told = ""},
 
+    /* Words of the event, and data that become compact */
+    {.after = "<ours:title>\n Tide &amp; \"time\" ]] </ours:title>"
+              "<ours:summary>1&#10;2&#9;<![CDATA[<b>]]></ours:summary>"
+              "<ours:author>\xc3\xa5\xf0\x9f\x8c\x8a \\</ours:author>",
+     .json = ",\"title\":\" Tide & \\\"time\\\" ]]\\n\",\"summary\":"
+             "\"1\\n2\\t<b>\",\"author\":\"\\u00e5\\ud83c\\udf0a \\\\\"",
+     .told = " title=[Tide & \"time\" ]]] summary=[1\n2\t<b>]"
+             " author=[\xc3\xa5\xf0\x9f\x8c\x8a \\]"},
+    {.before = "<ours:data> { \"b\" : 3.50,\n\"a\":[ 1E+9 , -0, [ ] , { } ],"
+               "\t\"\\u0041\": \"&lt;&amp;&gt;\\u0009\\/ ]]\"}</ours:data>",
+     .json = ",\"data\": {\"b\" :3.50 ,\"a\":[1E+9,-0,[ ],{ }],\"A\":"
+             "\"<&>\\t/ ]]\" }",
+     .told = " data=[{\"b\":3.50,\"a\":[1E+9,-0,[],{}],\"A\":"
+             "\"<&>\\u0009/ ]]\"}]"},
+    {.after = "<ours:data>\"\"</ours:data><ours:other/>",
+     .json = ",\"data\":\"\"",
+     .told = " data=[\"\"]"},
+    {.change = "deleted",
+     .after = "<ours:data>[[[[[[[[[[[[0]]]]]]]]]]]]</ours:data>",
+     .json = ",\"data\":[[[[[[[[[[[[0]]]]]]]]]]]],\"title\":null",
+     .told = " data=[[[[[[[[[[[[[0]]]]]]]]]]]]]"},
+    {.after = "<ours:data>false</ours:data><ours:title/>",
+     .json = ",\"data\":false,\"title\":\" \"",
+     .told = " data=[false]"},
+    {.after = "<ours:data>null</ours:data>",
+     .json = ",\"data\":null",
+     .told = ""},
+
     /* All at once, in an order of its own */
     {.change = "created",
      .before = "<priority>0.9</priority><lastmod>2026-04-01</lastmod>"
                "<changefreq>daily</changefreq>",
      .md = "x:a='1' encoding='gzip' ours:tags='t' type='text/csv'"
            " hash='md5:" MD5 "' length='3' y:b='2'",
-     .after = "<rs:ln href='http://example.com/z' rel='via'/>"
+     .after = "<ours:data>{\"a\":1}</ours:data>"
+              "<ours:title>T</ours:title><ours:author>A</ours:author>"
+              "<ours:summary>S</ours:summary>"
+              "<rs:ln href='http://example.com/z' rel='via'/>"
               "<rs:ln href='http://example.com/y' rel='describedby'/>"
               "<rs:ln href='http://example.com/x' rel='via' x:c='3'/>",
-     .json = ",\"priority\":0.9,\"lastmod\":\"2026-04-01\",\"changefreq\":"
+     .json = ",\"data\":{\"a\":1},\"summary\":\"S\",\"author\":\"A\","
+             "\"title\":\"T\",\"priority\":0.9,\"lastmod\":\"2026-04-01\","
+             "\"changefreq\":"
              "\"daily\",\"links\":[{\"href\":\"http://example.com/z\",\"rel\":"
              "\"via\"},{\"href\":\"http://example.com/y\",\"rel\":"
              "\"describedby\"},{\"href\":\"http://example.com/x\",\"rel\":"
@@ -235,7 +268,8 @@ const struct term terms[] = {
              " {http://example.org/y?a=1&b=%20#f}b=[2]"
              "\n  via [http://example.com/z]"
              "\n  describedby [http://example.com/y]"
-             "\n  via [http://example.com/x] {urn:foreign:x}c=[3]"},
+             "\n  via [http://example.com/x] {urn:foreign:x}c=[3] title=[T]"
+             " summary=[S] author=[A] data=[{\"a\":1}]"},
 };
 
 const size_t n_terms = sizeof(terms) / sizeof(terms[0]);

@@ -53,7 +53,58 @@ TEST(accepts_what_is_right)
     change.changefreq = SLICE("never");
     change.priority = SLICE("1.0");
     change.tags = SLICE("a b");
+    change.title = change.summary = change.author = SLICE("a\t\r\n\x7f");
+    change.data = SLICE("{}");
     assert_int_equal(change_check(&change, NULL), 0);
+}
+
+/* The words of an event may be as long as their limits, and no longer. */
+TEST(bounds_the_words_of_an_event)
+{
+    static const struct {
+        size_t member, max;
+        const char *sentence;
+    } rows[] = {
+        {offsetof(struct change, title), CHANGE_TITLE_MAX,
+         "title: 501 bytes, more than 500"},
+        {offsetof(struct change, summary), CHANGE_SUMMARY_MAX,
+         "summary: 4097 bytes, more than 4096"},
+        {offsetof(struct change, author), CHANGE_AUTHOR_MAX,
+         "author: 501 bytes, more than 500"},
+        {offsetof(struct change, data), CHANGE_DATA_MAX,
+         "data: 65537 bytes, more than 65536"},
+    };
+
+    static char text[CHANGE_DATA_MAX + 1];
+
+    memset(text, '1', sizeof(text));
+    for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+        struct change change = sample();
+        struct slice *words =
+            (struct slice *)(void *)((char *)&change + rows[i].member);
+
+        *words = (struct slice){text, rows[i].max};
+        assert_int_equal(change_check(&change, NULL), 0);
+        words->size++;
+        assert_bad(&change, rows[i].sentence);
+    }
+}
+
+TEST(refuses_words_that_xml_cannot_carry)
+{
+    static const char *const bad[] = {"\x01", "\xff", "\xef\xbf\xbf", "\x1b["};
+
+    for (size_t i = 0; i < N_ELEMENTS(bad); i++) {
+        struct change change = sample();
+        struct problem why = {""};
+
+        change.summary = slice_of(bad[i]);
+        assert_int_equal(change_check(&change, &why), STATUS_INVALID);
+        if (!slice_starts(slice_of(why.text),
+                          "summary: not UTF-8, or a "
+                          "character that XML cannot carry"))
+            fail_msg("%s", why.text);
+    }
 }
 
 /* */

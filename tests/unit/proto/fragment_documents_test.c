@@ -52,6 +52,8 @@ TEST(gives_a_resource_list_what_is_of_the_resource)
     change.n_attributes = 1;
     change.links = &link;
     change.n_links = 1;
+    change.title = change.summary = change.author = SLICE("<td:");
+    change.data = SLICE("{\"a\":\"<td:/>\"}");
     assert_resource(
         &change,
         "<url><loc>http://example.com/a?b=1&amp;c=&lt;2&gt;</loc>"
@@ -139,6 +141,12 @@ TEST(tells_in_a_manifest_where_the_bytes_are)
         " hash=\"sha-256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410f"
         "f61f20015ad\" length=\"3\""
         " path=\"/resources/000000000001.csv\"/></url>\n");
+    assert_in_manifest(
+        "<url><loc>http://h/a</loc><rs:md td:seq=\"7\"/>"
+        "<td:title>\"&lt;\"</td:title><td:data>{\"a\":1}</td:data></url>\n",
+        NULL,
+        "<url><loc>http://h/a</loc><rs:md td:seq=\"7\"/>"
+        "<td:title>\"&lt;\"</td:title><td:data>{\"a\":1}</td:data></url>\n");
     /* The source's members stay as they are. */
     assert_in_manifest(
         "<url><loc>&lt;rs:md </loc><rs:md td:seq=\"7\" hash=\"md5:0\""

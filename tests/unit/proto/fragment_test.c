@@ -238,6 +238,11 @@ TEST(refuses_to_read_what_was_not_stamped)
         {LINE("", "<rs:ln rel=\"via\" pri=\"0\"/>"), STATUS_MALFORMED},
         {LINE("", "<rs:ln rel=\"via\" modified=\"now\"/>"), STATUS_MALFORMED},
         {LINE("", "<odd/>"), STATUS_MALFORMED},
+        {LINE("", "<td:title>a</td:title><td:data>[]</td:data>"), STATUS_OK},
+        {LINE("", "<td:data>[]</td:data><td:title>a</td:title>"),
+         STATUS_MALFORMED},
+        {LINE("", "<td:data>[&#10;]</td:data>"), STATUS_MALFORMED},
+        {LINE("", "<td:odd>a</td:odd>"), STATUS_MALFORMED},
         {LINE("", "") "\n", STATUS_MALFORMED},
         {"<url><loc>u</loc><rs:md change=\"created\"/></url>\n",
          STATUS_MALFORMED}, /* not stamped */

@@ -45,6 +45,18 @@ TEST(converts_fragments_as_they_are_written)
          ",\"links\":[{\"rel\":\"via\",\"href\":\"v\",\"pri\":3,\"modified\":"
          "\"2026-03-01T00:00:00Z\",\"hash\":{\"md5\":\"0a\"},\"length\":9,"
          "\"type\":\"t/u\"},{\"rel\":\"up\",\"href\":\"&\"}],\"seq\":7}"},
+        {LINE("", "",
+              "<rs:ln rel=\"up\" href=\"v\"/><td:title>&quot;a&quot; &lt; "
+              "b</td:title>"
+              "<td:summary>1&#10;2</td:summary><td:author>\xc3\xa4</td:author>"
+              "<td:data>{&quot;a&quot;:&quot;\\&quot;&lt;&amp;#9;\\u000a&quot;}"
+              "</td:data>"),
+         "{\"loc\":\"u\"," JSON_MD
+         ",\"links\":[{\"rel\":\"up\",\"href\":\"v\"}],\"title\":"
+         "\"\\\"a\\\" < b\",\"summary\":\"1\\u000a2\",\"author\":\"\xc3\xa4\","
+         "\"data\":{\"a\":\"\\\"<&#9;\\u000a\"},\"seq\":7}"},
+        {LINE("", "", "<td:data>0</td:data>"),
+         "{\"loc\":\"u\"," JSON_MD ",\"data\":0,\"seq\":7}"},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -91,6 +103,10 @@ TEST(leaves_other_fragments_alone)
         LINE("", "", "<rs:ln rel=\"via\"/>"),
         LINE("", "", "<rs:ln rel=\"via\" href=\"v\" xml:lang=\"e\"/>"),
         LINE("", "", "<odd/>"),
+        LINE("", "", "<td:data>[&#10;]</td:data>"),
+        LINE("", "", "<td:data></td:data>"),
+        LINE("", "", "<td:data>1</td:data><td:title>a</td:title>"),
+        LINE("", "", "<td:title>1</td:title><rs:ln rel=\"a\" href=\"v\"/>"),
         LINE("", "", "") "\n",
         "<url><loc>u</loc>" MD " td:seq=\"0\"/></url>\n",
         "<url><loc>u</loc>" MD "/></url>\n",
@@ -118,7 +134,8 @@ TEST(does_not_convert_a_part_of_a_fragment)
     static const char whole[] =
         LINE("<lastmod>2026-04-01</lastmod>",
              " hash=\"md5:0a\" length=\"1\" type=\"a/b\" td:tags=\"a b\"",
-             "<rs:ln rel=\"via\" href=\"v&amp;\"/>");
+             "<rs:ln rel=\"via\" href=\"v&amp;\"/><td:title>a</td:title>"
+             "<td:data>[1]</td:data>");
     struct buf json;
 
     buf_init(&json, 10000);

@@ -197,6 +197,12 @@ TEST(refuses_what_xml_cannot_carry)
         7,
         "created [http://example.com/a]"
         " {urn:x}n=[\xf0\x9f\x98\x80\\ud800\t\n\r\x7f]\n");
+    assert_bad("{" A ",\"title\":\"a\\u0007\"}",
+               "title: a character that XML cannot carry: \"a?\"");
+    assert_bad("{" A ",\"data\":{\"a\":[\"\\u0007\"]}}",
+               "data: a character that XML cannot carry: \"?\"");
+    assert_bad("{" A ",\"title\":\"a\",\"\\u0007\":1}",
+               "a character that XML cannot carry: \"?\"");
     assert_bad("{" A ",\"attributes\":[{\"ns\":\"urn:x\",\"name\":\"a:b\"}]}",
                "attributes: not an attribute's name: \"a:b\"");
     assert_bad("{" A ",\"attributes\":[{\"name\":\"a\"}]}",
@@ -206,6 +212,40 @@ TEST(refuses_what_xml_cannot_carry)
     assert_bad("{" A ",\"attributes\":[{\"ns\":\"urn:x\",\"name\":\"a\"},"
                "{\"ns\":\"urn:x\",\"name\":\"a\"}]}",
                "attribute \"a\" is given twice");
+}
+
+/* The words of an event: what they must be, and how long they may get. */
+TEST(refuses_words_that_are_none)
+{
+    struct buf document;
+
+    assert_bad("{" A ",\"title\":1}", "title: must not be a number");
+    assert_bad("{" A ",\"author\":{\"name\":\"a\"}}",
+               "author: must not be an object");
+    assert_bad("{" A ",\"data\":1,\"data\":1}", "data: given twice");
+    assert_bad("{" A ",\"links\":[{\"title\":\"a\"}]}",
+               "unknown member \"title\" in the link");
+    assert_bad("{" A ",\"data\":[[[[[[[[[[[[[0]]]]]]]]]]]]]}",
+               "data: nested deeper than 12");
+    assert_malformed("{" A ",\"data\":{\"a\":}}", NULL);
+
+    buf_init(&document, 1 << 20);
+    for (size_t n = CHANGE_DATA_MAX; n <= CHANGE_DATA_MAX + 1; n++) {
+        struct reading reading;
+
+        buf_clear(&document);
+        BUF_ADD(&document, "{" A ",\"data\": [ ");
+        while (document.size < n + sizeof(A ",\"data\": "))
+            BUF_ADD(&document, "1");
+        BUF_ADD(&document, " ] }");
+        reading = read_steps(JSON, INPUT_POST, buf_slice(&document), 9999);
+        assert_int_equal(reading.rc, n > CHANGE_DATA_MAX ? STATUS_INVALID : 0);
+        if (reading.rc)
+            assert_string_equal(reading.why.text,
+                                "data: 65537 bytes, more than 65536");
+        reading_fini(&reading);
+    }
+    buf_fini(&document);
 }
 
 /* RFC 8259 section 8.1: a byte order mark may be passed over. */

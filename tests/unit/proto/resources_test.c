@@ -77,6 +77,26 @@ TEST(what_is_of_changes_is_refused)
         "link: a patch is of a change, not of a resource");
 }
 
+/* Words are of an event. */
+TEST(words_are_refused_by_name)
+{
+    static const char *const names[] = {"title", "summary", "author", "data"};
+    char document[600], sentence[100];
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        snprintf(sentence, sizeof(sentence),
+                 "%s: of a change, not of a resource", names[i]);
+        snprintf(document, sizeof(document),
+                 HEAD "<url><loc>http://example.com/a</loc><td:%s>1</td:%s>"
+                      "</url>" FOOT,
+                 names[i], names[i]);
+        assert_no_resources(XML, document, sentence);
+        snprintf(document, sizeof(document),
+                 "{\"loc\":\"http://example.com/a\",\"%s\":\"1\"}\n", names[i]);
+        assert_no_resources(NDJSON, document, sentence);
+    }
+}
+
 /* */
 TEST(drafts_of_2012_are_refused_by_name)
 {

@@ -335,6 +335,12 @@ make_change(struct made *m, uint64_t *seed, struct change *change)
     static const char *const tags[] = {"", "a", "a a b", "\xc3\xa5 &<>\"'",
                                        "\xf0\x9f\x8c\x8a ]]> \\"};
 
+    static const char *const texts[] = {"", "a \t\r\n &amp; <b> \" ]]> \\u0041",
+                                        "\xf0\x9f\x8c\x8a\x7f"};
+    static const char *const data[] = {
+        "", "\"\"", "-0.0e+7", "[{\"a\":[]},\"]]>&#10;<\\\"\\\\\\u000a\"]",
+        "{\"\":\"{\",\"a\":\":\",\"b\":\"[\"}"};
+
     buf_clear(&m->text);
     m->n_attributes = 0;
     change_init(change);
@@ -356,6 +362,10 @@ make_change(struct made *m, uint64_t *seed, struct change *change)
     change->n_links = perhaps(seed) ? below(seed, COUNT(m->links) + 1) : 0;
     for (size_t i = 0; i < change->n_links; i++)
         make_link(m, seed, &m->links[i]);
+    change->title = PICK(seed, texts);
+    change->summary = PICK(seed, texts);
+    change->author = PICK(seed, texts);
+    change->data = PICK(seed, data);
 }
 
 /* Every form carries each change that change_check accepts. */

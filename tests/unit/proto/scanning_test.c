@@ -29,8 +29,9 @@ check_scanner(const char *type, struct slice document, size_t step)
     reading_fini(&plain);
 }
 
-#define HEAD                                                   \
-    "<urlset xmlns=\"" NS_SITEMAP "\" xmlns:rs=\"" NS_RS "\">" \
+#define HEAD                                                  \
+    "<urlset xmlns=\"" NS_SITEMAP "\" xmlns:rs=\"" NS_RS "\"" \
+    " xmlns:td=\"" NS_TIDINGS "\">"                           \
     "<rs:md capability=\"changelist\"/>\n"
 #define E(content) "<url>" content "</url>"
 #define LOC        "<loc>http://example.com/a</loc>"
@@ -68,6 +69,16 @@ TEST(scanners_of_xml_say_what_libxml2_does)
         E(LOC MD("") "<rs:ln rel=\"up\" change=\"created\"/>"),
         E(LOC MD("") "<lastmod>2026</lastmod><priority>1.0</priority>"),
         E(LOC MD("") "<lastmod>2026-13</lastmod>"),
+        E(LOC MD("") "<td:title> a&amp;\"b ]</td:title><td:summary>s"
+                     "</td:summary><td:author>\xc3\xa5</td:author>"
+                     "<td:data>{\"a\": [1]}</td:data>"),
+        E("<td:data>{\"a\":\"&lt;]]&gt;\"}</td:data>" LOC MD("")),
+        E(LOC MD("") "<td:data>{</td:data>"),
+        E(LOC MD("") "<td:title>]]></td:title>"),
+        E(LOC MD("") "<td:title>a</td:title><td:title>a</td:title>"),
+        E(LOC MD("") "<td:other>a</td:other>"),
+        E(LOC MD("") "<td:title a=\"b\">a</td:title>"),
+        E(LOC MD("") "<td:titles>a</td:titles>"),
         E(LOC MD("") "<!-- --><changefreq>daily</changefreq>") E(LOC MD("")),
         E(LOC MD("") "text"),
         E(LOC MD("") "<rs:md>"),

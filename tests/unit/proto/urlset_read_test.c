@@ -27,6 +27,32 @@ TEST(drops_what_is_the_brokers_to_say)
                  " {http://www.w3.org/XML/1998/namespace}lang=[en]\n");
 }
 
+/* Words of the event may stand anywhere among the elements of an entry. */
+TEST(refuses_words_that_are_none)
+{
+    static char document[2000], title[CHANGE_TITLE_MAX + 2];
+
+    assert_bad(URL("<rs:md change='updated'/><td:title>a</td:title>"
+                   "<td:title>b</td:title>"),
+               "more than one title");
+    assert_bad(URL("<rs:md change='updated'/><td:title x:a='1'>a</td:title>"),
+               "title: attribute \"x:a\" is not allowed");
+    assert_bad(URL("<rs:md change='updated'/><td:title><x:b/></td:title>"),
+               "the element b may not stand here");
+    assert_bad(URL("<rs:md change='updated'/><td:data>{\"a\":}</td:data>"),
+               "data: not JSON: no value where one must be");
+    assert_bad(URL("<rs:md change='updated'/><td:data>1 2</td:data>"), NULL);
+    assert_bad(URL("<rs:md change='updated'/><td:data>\"\\u0001\"</td:data>"),
+               "data: a character that XML cannot carry: \"?\"");
+    assert_bad(URL("<rs:md change='updated'/>"
+                   "<td:data>[[[[[[[[[[[[[0]]]]]]]]]]]]]</td:data>"),
+               "data: nested deeper than 12");
+    memset(title, 'a', CHANGE_TITLE_MAX + 1);
+    snprintf(document, sizeof(document),
+             URL("<rs:md change='updated'/><td:title> %s </td:title>"), title);
+    assert_bad(document, "title: 501 bytes, more than 500");
+}
+
 /* an attribute's value arrives as it was meant. */
 TEST(decodes_references_in_attributes)
 {
