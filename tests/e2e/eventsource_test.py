@@ -3,6 +3,7 @@ where it goes on after a break or an absence; byte for byte."""
 
 import pytest
 
+from tidings_test import npm
 from tidings_test.http import check_refused
 from tidings_test.sets import entries
 
@@ -219,6 +220,30 @@ def test_is_understood_by_curl(start_news, start):
     news.broker.stop()
     assert curl.wait() == 0
     assert "event: farewell" in curl.out
+
+
+NODE_PROGRAM = """
+const { EventSource } = require('eventsource');
+const source = new EventSource(process.argv[1]);
+source.addEventListener('changes', event => {
+    for (const change of JSON.parse(event.data).changes)
+        console.log(change.seq);
+});
+"""
+
+
+# The EventSource of npm comes back as a browser's does.
+def test_is_understood_by_an_eventsource_of_npm(start_news, start):
+    news = start_news()
+    env = {"NODE_PATH": npm.modules()}
+    url = f"{news.broker.url}{news.stream}?after=0"
+    node = start(npm.node(), "-e", NODE_PROGRAM, url, env=env)
+    node.out.wait(3)
+    news.broker.stop()
+    news.broker.restart()
+    news.post(2)
+    node.out.wait(5)
+    assert list(node.out) == ["1", "2", "3", "4", "5"]
 
 
 # Where it goes on

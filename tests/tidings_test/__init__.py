@@ -71,6 +71,7 @@ The modules:
     mirrored      a source with a set and a site, and a mirror of it
     mixture       changes of many sorts, and filters of them
     mqtt          Mosquitto and its clients; a careful reader of a bridge's messages
+    npm           packages of npm that tests meet
     openapi       the description of the routes, and answers that it allows
     packages      a package index of Debian
     postgresql    a PostgreSQL server, for what publishes from it
