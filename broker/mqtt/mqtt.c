@@ -204,6 +204,7 @@ run_round(struct mqtt *mqtt, int64_t end_us)
         rc = mosquitto_loop_misc(mqtt->client);
         if (rc)
             mqtt_explain(mqtt, rc, errno);
+        mqtt_settle(mqtt);
     }
     if (mqtt->is_ending)
         return;
@@ -248,7 +249,7 @@ try_address(struct mqtt *mqtt, const char *address, int64_t reach_us,
     mqtt->address = address;
     mqtt->complaint[0] = '\0';
     mqtt->bad_certificate = X509_V_OK;
-    mqtt->is_proven = false;
+    mqtt->is_proven = mqtt->is_settled = false;
     mqtt->refusal = 0;
     mqtt->limits = (struct mqtt_limits){0};
     if (mqtt_connect(mqtt, &why))
@@ -396,6 +397,7 @@ run_connection(struct mqtt *mqtt)
         say_farewell(mqtt);
 
     was_connected = mqtt->is_connected;
+    mqtt_settle(mqtt);
     hang_up(mqtt);
     return was_connected;
 }

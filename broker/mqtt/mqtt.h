@@ -194,8 +194,8 @@ void mqtt_drop(struct mqtt *mqtt, const struct problem *why);
 void mqtt_suspend(struct mqtt *mqtt, const struct problem *why);
 void mqtt_resume(struct mqtt *mqtt);
 
-/* Notes that this connection has worked: the next failure counts as the
- * first. */
+/* Notes that this connection has worked: once it has lasted, too, the next
+ * failure counts as the first. */
 void mqtt_prove(struct mqtt *mqtt);
 
 /* For operators */

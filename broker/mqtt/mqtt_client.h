@@ -32,13 +32,14 @@ struct mqtt_limits {
 /* Reasons to remember: the log gets alternating ones only once each. */
 #define MQTT_WARNED 4
 
-/* The failures since the last success. mqtt_condition.c */
+/* The failures since the last success: a connection that worked, and lasted
+ * (mqtt_settle). mqtt_condition.c */
 struct mqtt_failures {
     unsigned n;
+    unsigned n_cuts; /* connections in a row that were accepted, and cut soon */
     struct problem warned[MQTT_WARNED]; /* reasons logged as warnings, the
                                            newest first; "": none */
-    bool is_flapping; /* the last connection was accepted, but never proved
-                         (mqtt_prove) */
+    bool is_flapping; /* the last connection was accepted, and was no success */
 };
 
 struct mqtt {
@@ -68,7 +69,9 @@ struct mqtt {
                             none */
     int bad_certificate; /* X509_V_ERR_... of the other side's certificate; 0:
                             none */
-    bool is_proven;
+    bool is_proven;      /* mqtt_prove */
+    bool is_settled;     /* it is a success */
+    int64_t accepted_us; /* steady: CONNACK */
     int refusal; /* the reason of the last acknowledgement; 0: success */
 
     /* Reading. Counts the library's callbacks: something happened. */
@@ -120,6 +123,12 @@ bool mqtt_is_shaking(const struct mqtt *mqtt);
 
 /* Called when CONNACK accepts. */
 void mqtt_accepted(struct mqtt *mqtt);
+
+/* Called while the connection lasts, and at its end: forgets all failures, if
+ * it has worked and lasted. One that is cut sooner is a failure: two clients
+ * with one id, which take over each other's session, would not pause
+ * otherwise. */
+void mqtt_settle(struct mqtt *mqtt);
 
 /* Called when the connection, or a try, has ended because of mqtt->why. Returns
  * the pause in microseconds. */

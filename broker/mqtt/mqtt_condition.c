@@ -7,6 +7,12 @@
 #include "broker/base/metrics.h"
 #include "broker/mqtt/mqtt_client.h"
 
+/* So long a connection has to last to count as a success. */
+#define SETTLED_US ((int64_t)30000000)
+
+/* So many connections that were cut soon make a guess at the reason. */
+#define CUTS_SUSPECT 2
+
 /* Changes the state. No other function does. */
 void
 mqtt_set_condition(struct mqtt *mqtt, enum mqtt_condition condition)
@@ -102,7 +108,8 @@ void
 mqtt_accepted(struct mqtt *mqtt)
 {
     mqtt->is_connected = true;
-    mqtt->misc_us = clock_steady_us() + MQTT_MISC_US;
+    mqtt->accepted_us = clock_steady_us();
+    mqtt->misc_us = mqtt->accepted_us + MQTT_MISC_US;
     mqtt_set_condition(mqtt, MQTT_CONNECTED);
     if (!mqtt->failures.is_flapping)
         log_connected(mqtt);
@@ -111,11 +118,18 @@ mqtt_accepted(struct mqtt *mqtt)
 void
 mqtt_prove(struct mqtt *mqtt)
 {
-    if (mqtt->is_proven || !mqtt->is_connected)
+    mqtt->is_proven = mqtt->is_connected;
+}
+
+void
+mqtt_settle(struct mqtt *mqtt)
+{
+    if (mqtt->is_settled || !mqtt->is_proven || !mqtt->is_connected ||
+        clock_steady_us() - mqtt->accepted_us < SETTLED_US)
         return;
-    mqtt->is_proven = true;
+    mqtt->is_settled = true;
     mqtt->failures.is_flapping = false;
-    mqtt->failures.n = 0;
+    mqtt->failures.n = mqtt->failures.n_cuts = 0;
     if (mqtt->failures.warned[0].text[0])
         log_connected(mqtt);
 }
@@ -141,13 +155,15 @@ mqtt_count_failure(struct mqtt *mqtt, bool was_connected)
     if (RAND_bytes((unsigned char *)&random, sizeof(random)) != 1)
         random = 0; /* waits the whole pause */
     mqtt->failures.n++;
-    mqtt->failures.is_flapping = was_connected && !mqtt->is_proven;
+    mqtt->failures.is_flapping = was_connected && !mqtt->is_settled;
+    mqtt->failures.n_cuts =
+        mqtt->failures.is_flapping ? mqtt->failures.n_cuts + 1 : 0;
     pause_us = backoff_pause(&backoff, mqtt->failures.n, random);
     metrics_add(METRIC_MQTT_FAILURES, 1);
     /* Logs a reason as a warning once: a client that tries twice a minute would
      * repeat it all night. Logs repeats for debugging. If the MQTT broker
      * accepts each connection and then cuts it, that is no success: only
-     * mqtt_prove logs it as connected. */
+     * mqtt_settle logs it as connected. */
     for (size_t i = 0; i < MQTT_WARNED; i++)
         is_news &= strcmp(warned[i].text, mqtt->why.text) != 0;
     if (is_news) {
@@ -194,7 +210,7 @@ static const struct reason {
     {0x8B, "server shutting down"},
     {0x8C, "bad authentication method"},
     {0x8D, "keep alive timeout"},
-    {0x8E, "session taken over: another client has the same client id"},
+    {0x8E, "the session was taken over by another client of that id"},
     {0x8F, "topic filter not valid"},
     {0x90, "topic name not valid"},
     {0x91, "packet identifier in use"},
@@ -304,10 +320,18 @@ explain_handshake(struct mqtt *mqtt)
 static void
 explain_cut(struct mqtt *mqtt)
 {
+    mqtt_settle(mqtt);
     /* Mosquitto cuts in this way if its queues have no limit. */
     if (mqtt->is_connected && mqtt->refusal)
         mqtt_end(mqtt, "cut by the MQTT broker after it refused a message: %s",
                  mqtt_reason(mqtt->refusal));
+    else if (mqtt->is_connected && mqtt->failures.n_cuts + 1 >= CUTS_SUSPECT)
+        /* MQTT 3.1.1 gives no reason for a cut. */
+        mqtt_end(mqtt,
+                 "cut by the MQTT broker soon after each connection: probably "
+                 "the session was taken over by another client of that id "
+                 "(%s)",
+                 mqtt->options.client_id);
     else if (mqtt->is_connected)
         mqtt_end(mqtt, "cut by the MQTT broker");
     else if (mqtt_is_shaking(mqtt))

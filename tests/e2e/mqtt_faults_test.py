@@ -257,6 +257,24 @@ def test_who_cuts_because_it_refuses_is_told_of_once(start_mosquitto, bridge):
     assert times_said(broker, "refuses the status") == 1
 
 
+# Another client of the same id takes over the session whenever it is cut itself: each
+# connection works, and is cut soon. The pauses grow all the same, and the log, GET
+# /bridges and /readyz name the reason, which Mosquitto 2.0.11 does not send.
+@pytest.mark.parametrize("version", ["5", "3.1.1"])
+def test_a_session_that_is_taken_over_is_named(mosquitto, bridge, version):
+    lines = ("in = feed -> news", "client-id = tid", f"version = {version}")
+    broker = bridge(mosquitto.url, *lines, "retry-first = 0.05\nretry-max = 5")
+    mosquitto.wait_subscription("feed")
+    began = time.monotonic()
+    mosquitto.tell(client_id="tid-in")
+    wait_for("failures", lambda: broker.metrics()[FAILURES] >= 5)
+    assert broker.metrics()[FAILURES] <= most_tries(time.monotonic() - began, 0.05, 5)
+    why = "the session was taken over by another client of that id"
+    assert times_said(broker, why) == 1
+    for path in "/readyz", "/bridges":
+        wait_for(f"a pause at {path}", lambda p=path: why in broker.get(p).text)
+
+
 # Brokers that do nothing
 
 

@@ -1,5 +1,6 @@
 /* Why there is no connection: an MQTT broker that answers wrongly, or that
  * there is none. */
+#include <stdio.h>
 #include <string.h>
 
 #include "tests/test.h"
@@ -15,9 +16,9 @@ FIXTURE(owner_set, owner_clear);
 TEST(says_why_it_is_not_connected)
 {
 #define REFUSED    "refused by the MQTT broker: "
+#define GONE       "disconnected by the MQTT broker: "
 #define NO(code)   {0x20, 3, 0, code, 0}, 5
 #define NO_3(code) {0x20, 2, 0, code}, 4
-#define END(code)  {0xe0, 1, code}, 3
 
     enum { SHUT = 1, WELCOME = 2, VERSION_3 = 4 };
 
@@ -50,11 +51,6 @@ TEST(says_why_it_is_not_connected)
          0,
          "instead of an answer (it may want mqtts://, or version = 3.1.1)",
          SHUT},
-        {END(0x8e), "session taken over: another client has the same client id",
-         WELCOME},
-        {END(0x95), "packet too large", WELCOME},
-        {END(0x8b), "server shutting down", WELCOME},
-        {END(0x98), "administrative action", WELCOME},
     };
     struct owner *o = *state;
 
@@ -73,6 +69,76 @@ TEST(says_why_it_is_not_connected)
         if (!(rows[i].how & WELCOME))
             assert_int_equal(
                 owner_now(o, &o->n_connected) + owner_now(o, &o->n_lost), 0);
+        owner_set_again(o);
+    }
+}
+
+/* MQTT 5, sections 3.2.2.2 and 3.14.2.1: the reasons of CONNACK and DISCONNECT,
+ * each by its name. */
+TEST(names_each_reason)
+{
+    enum { CONNACK = 1, DISCONNECT = 2 };
+
+    static const struct {
+        uint8_t code;
+        unsigned packets;
+        const char *words;
+    } rows[] = {
+        {0x80, 3, "no reason is given"},
+        {0x81, 3, "malformed packet"},
+        {0x82, 3, "protocol error"},
+        {0x83, 3, "implementation specific error"},
+        {0x84, CONNACK, "protocol version not supported"},
+        {0x85, CONNACK, "client identifier not valid"},
+        {0x86, CONNACK, "bad user name or password"},
+        {0x87, 3, "not authorized"},
+        {0x88, CONNACK, "server unavailable"},
+        {0x89, 3, "server busy"},
+        {0x8a, CONNACK, "banned"},
+        {0x8b, DISCONNECT, "server shutting down"},
+        {0x8c, CONNACK, "bad authentication method"},
+        {0x8d, DISCONNECT, "keep alive timeout"},
+        {0x8e, DISCONNECT,
+         "the session was taken over by another client of that id"},
+        {0x8f, DISCONNECT, "topic filter not valid"},
+        {0x90, 3, "topic name not valid"},
+        {0x93, DISCONNECT, "receive maximum exceeded"},
+        {0x94, DISCONNECT, "topic alias not valid"},
+        {0x95, 3, "packet too large"},
+        {0x96, DISCONNECT, "message rate too high"},
+        {0x97, 3, "quota exceeded"},
+        {0x98, DISCONNECT, "administrative action"},
+        {0x99, 3, "payload format not valid"},
+        {0x9a, 3, "retained messages not supported"},
+        {0x9b, 3, "QoS not supported"},
+        {0x9c, 3, "use another server"},
+        {0x9d, 3, "server moved"},
+        {0x9e, DISCONNECT, "shared subscriptions not supported"},
+        {0x9f, 3, "connection rate exceeded"},
+        {0xa0, DISCONNECT, "maximum connect time"},
+        {0xa1, DISCONNECT, "subscription identifiers not supported"},
+        {0xa2, DISCONNECT, "wildcard subscriptions not supported"},
+    };
+    struct owner *o = *state;
+    char words[160];
+
+    for (size_t i = 0; i < 2 * sizeof(rows) / sizeof(rows[0]); i++) {
+        bool is_end = i % 2;
+        uint8_t code = rows[i / 2].code;
+
+        if (!(rows[i / 2].packets & (is_end ? DISCONNECT : CONNACK)))
+            continue;
+        if (is_end)
+            owner_meet(o, true);
+        else
+            owner_ask(o, true);
+        if (is_end)
+            FAKE_MQTT_SEND(&o->fake, 0xe0, 1, code);
+        else
+            FAKE_MQTT_SEND(&o->fake, 0x20, 3, 0, code, 0);
+        snprintf(words, sizeof(words), "%s%s", is_end ? GONE : REFUSED,
+                 rows[i / 2].words);
+        owner_await_why(o, words);
         owner_set_again(o);
     }
 }
