@@ -135,6 +135,34 @@ static const struct member {
     {"token", "a string", 0, false},
 };
 
+/* A request has some of the members; an answer has all rights. */
+static void
+write_shape(const struct json_shape *shape, struct buf *to)
+{
+    bool is_answer = shape == &token_shape;
+
+    for (size_t i = 0; i < N_ELEMENTS(members); i++) {
+        const struct member *m = &members[i];
+        enum right right = rights_named(m->name);
+        bool is_there = !i || (is_answer && right);
+
+        if (is_answer || m->is_asked)
+            buf_add_format(to, "%s%s %s, ", m->name, is_there ? "" : "?",
+                           !right                   ? "string"
+                           : right & RIGHTS_OF_SETS ? "[string]"
+                                                    : "flag");
+    }
+}
+
+const struct json_shape token_shape = {"Token", "A token and its rights",
+                                       .write = write_shape};
+
+const struct json_shape token_request_shape = {
+    "TokenRequest", "A token that is to be made", .write = write_shape};
+
+const struct json_shape tokens_shape = {"Tokens", "All tokens, or one",
+                                        "tokens [Token]"};
+
 struct reading {
     bool is_answer;    /* made by on_view; else a request */
     unsigned depth;    /* 1: in the object; 2: in an array of patterns */

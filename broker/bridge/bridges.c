@@ -285,6 +285,32 @@ reason_of(const struct inbound_report *in)
     return in->mqtt.why.text[0] ? &in->mqtt.why : &in->why;
 }
 
+#define CONNECTION                                           \
+    "state 'connecting'|'connected'|'waiting', since time, " \
+    "connections count, why? string (of the failure), "
+
+const struct json_shape bridge_out_shape = {
+    "BridgeOut", "How a bridge publishes",
+    CONNECTION "published count, acknowledged count, inFlight count, refused "
+               "count, leftOut count, sets count, setsBehind count, lag count "
+               "(entries), slowest? BridgeSet"};
+
+const struct json_shape bridge_set_shape = {
+    "BridgeSet", "The set that lags most", "set string, lag count"};
+
+const struct json_shape bridge_in_shape = {
+    "BridgeIn", "How a bridge takes messages",
+    CONNECTION "received count, posted count, entries count, ignored count, "
+               "rejected count, repeats count"};
+
+const struct json_shape bridge_shape = {
+    "Bridge", "A bridge to an MQTT broker",
+    "name string, url string, version string, prefix string, as? string, "
+    "out? BridgeOut, in? BridgeIn"};
+
+const struct json_shape bridges_shape = {"Bridges", "All bridges",
+                                         "bridges [Bridge]"};
+
 void
 bridge_report_write(struct buf *to, const struct bridge_config *config,
                     const struct outbound_report *out,

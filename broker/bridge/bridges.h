@@ -67,6 +67,7 @@
 struct bridge_config;
 struct bridges;
 struct inbound_report;
+struct json_shape;
 struct mqtt_state;
 struct outbound_report;
 
@@ -155,3 +156,7 @@ void bridge_report_write(struct buf *to, const struct bridge_config *config,
 void bridge_report_warn(struct buf *to, const struct bridge_config *config,
                         const struct mqtt_state *out,
                         const struct inbound_report *in);
+
+/* What bridges_write writes */
+extern const struct json_shape bridges_shape, bridge_shape, bridge_out_shape,
+    bridge_set_shape, bridge_in_shape;

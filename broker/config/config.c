@@ -569,6 +569,14 @@ write_option(const struct config *config, size_t i, struct buf *to)
                                                 : ",\"reload\":false}");
 }
 
+const struct json_shape option_shape = {
+    "Option", "An option of tidingsd",
+    "name string, value string, default? string, from string (where it was "
+    "given), place? string (file and line), reload flag (a reload changes it)"};
+
+const struct json_shape options_shape = {"Options", "All options",
+                                         "options [Option]"};
+
 void
 config_take_live(struct config *running, const struct config *next)
 {

@@ -227,3 +227,7 @@ void config_report_update(struct config_report *report,
 
 /* Appends the text. Any thread. */
 void config_report_copy(struct config_report *report, struct buf *to);
+
+/* Its members */
+struct json_shape;
+extern const struct json_shape options_shape, option_shape;

@@ -9,9 +9,8 @@
  *
  *     paths       each path of both tables, with its methods
  *     components  parameters, by "query.NAME", "header.NAME", "path.NAME";
- *                 responses: what any route may refuse; the schema of problems
- *
- * It does not describe the members of JSON: the pages of doc/ do.
+ *                 responses: what any route may refuse; schemas: the members of
+ *                 JSON and of forms (schemas.h)
  */
 #include <ctype.h>
 
@@ -155,19 +154,31 @@ write_references(struct buf *to, const struct route *route, const char *path)
 
 /* Bodies and answers */
 
-/* Members of "content": the media types of "a, b", with what a JSON answer is.
- */
+/* True for JSON and forms, whose members a shape describes. */
+static bool
+has_members(struct slice type)
+{
+    return slice_ends(type, "/json") || slice_ends(type, "+json") ||
+           slice_is(type, "application/x-www-form-urlencoded");
+}
+
+/* Members of "content": the media types of "a, b". `shape` may be NULL. Beside
+ * a content without a schema a generator has no use for the others. */
 static void
-write_types(struct buf *to, struct slice types, bool is_answer,
+write_types(struct buf *to, struct slice types, const struct json_shape *shape,
             const char **between)
 {
     while (types.size > 0) {
         struct slice type = take_word(&types);
 
-        buf_add_format(to, "%s\"%.*s\":{%s}", *between, SLICE_ARG(type),
-                       is_answer && slice_is(type, "application/json")
-                           ? "\"schema\":{\"type\":\"object\"}"
-                           : "");
+        buf_add_format(to, "%s\"%.*s\":{", *between, SLICE_ARG(type));
+        if (shape && has_members(type))
+            buf_add_format(to,
+                           "\"schema\":{\"$ref\":\"#/components/schemas/%s\"}",
+                           shape->name);
+        else if (!slice_is(type, "*/*") && !has_members(type))
+            BUF_ADD(to, "\"schema\":{\"type\":\"string\"}");
+        BUF_ADD(to, "}");
         *between = ",";
     }
 }
@@ -188,7 +199,7 @@ write_body(struct buf *to, const struct route *route)
 
         if (i > 0 && !body->types)
             break;
-        write_types(to, slice_of(is_any ? "*/*" : body->types), false,
+        write_types(to, slice_of(is_any ? "*/*" : body->types), body->shape,
                     &between);
         /* How large it may be */
         buf_add_format(&text, "%s%s: ", i ? "; " : "",
@@ -222,14 +233,15 @@ struct operation {
 };
 
 static void
-write_content(struct buf *to, const struct operation *op, const char *types)
+write_content(struct buf *to, const struct operation *op, const char *types,
+              const struct json_shape *shape)
 {
     const char *between = "";
 
     if (op->is_head)
         return;
     BUF_ADD(to, ",\"content\":{");
-    write_types(to, slice_of(types), true, &between);
+    write_types(to, slice_of(types), shape, &between);
     BUF_ADD(to, "}");
 }
 
@@ -250,9 +262,9 @@ write_answer(struct buf *to, const struct operation *op,
                  (int)strcspn(op->document->content_type, ";"),
                  op->document->content_type,
                  op->document->has_page ? ", text/html" : "");
-        write_content(to, op, types);
+        write_content(to, op, types, NULL);
     } else if (has_types) {
-        write_content(to, op, s->what);
+        write_content(to, op, s->what, s->shape);
     }
     BUF_ADD(to, "},");
 }
@@ -260,7 +272,8 @@ write_answer(struct buf *to, const struct operation *op,
 #define PROBLEM                                 \
     "\"application/problem+json\":{\"schema\":" \
     "{\"$ref\":\"#/components/schemas/Problem\"}}"
-#define REFUSAL PROBLEM ",\"text/html\":{}"
+#define PLAIN   "{\"schema\":{\"type\":\"string\"}}"
+#define REFUSAL PROBLEM ",\"text/html\":" PLAIN
 
 /* What the router says of a status; "": nothing. */
 static const char *
@@ -308,7 +321,7 @@ write_refusal(struct buf *to, const struct operation *op, unsigned status)
     write_reason(to, own ? own : general_reason(status), status);
     if (!op->is_head)
         buf_add_format(to, ",\"content\":{%s}",
-                       is_hub ? "\"text/plain\":{}," PROBLEM : REFUSAL);
+                       is_hub ? "\"text/plain\":" PLAIN "," PROBLEM : REFUSAL);
     BUF_ADD(to, "},");
 }
 
@@ -445,7 +458,7 @@ write_refusals(struct buf *to)
     }
     BUF_ADD(to, "\n\"any\":{\"description\":");
     json_text(to, buf_slice(&all));
-    BUF_ADD(to, ",\"content\":{" REFUSAL ",\"text/plain\":{}}}},\n");
+    BUF_ADD(to, ",\"content\":{" REFUSAL ",\"text/plain\":" PLAIN "}}},\n");
     buf_fini(&all);
 }
 
@@ -466,16 +479,7 @@ route_table_openapi(struct buf *to)
     write_parameters(to, "path", of_path);
     BUF_ADD(to, "},\n");
     write_refusals(to);
-    BUF_ADD(to,
-            "\"schemas\":{\"Problem\":{\"description\":\"RFC 9457\",\"type\":"
-            "\"object\",\"required\":[\"type\",\"title\",\"status\"],"
-            "\"properties\":{\"type\":{\"const\":\"about:blank\"},"
-            "\"title\":{\"type\":\"string\"},"
-            "\"status\":{\"type\":\"integer\",\"minimum\":400,\"maximum\":599},"
-            "\"detail\":{\"type\":\"string\"},"
-            "\"request\":{\"type\":\"string\"},"
-            "\"entry\":{\"type\":\"integer\"},\"line\":{\"type\":\"integer\"},"
-            "\"right\":{\"type\":\"string\"},"
-            "\"reasons\":{\"type\":\"array\",\"items\":{\"type\":\"string\"}}}"
-            "}}}}\n");
+    BUF_ADD(to, "\"schemas\":{");
+    schemas_write(to);
+    BUF_ADD(to, "}}}\n");
 }

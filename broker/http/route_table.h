@@ -13,6 +13,7 @@
 #include "broker/access/rights.h"
 #include "broker/config/config.h"
 #include "broker/http/routes.h"
+#include "broker/http/schemas.h"
 
 /* The meaning of {set} or {relay} in a path. */
 enum route_of {
@@ -29,10 +30,11 @@ struct route_body {
     const char *option; /* the option for the largest size; NULL: `bytes` */
     size_t member;      /* of struct config: the value of the option */
     uint64_t bytes;
-    const char *coding;  /* the only Content-Encoding; NULL: none */
-    bool is_optional;    /* the body may be missing */
-    bool needs_length;   /* chunked is not enough */
-    handler_fn *handler; /* of such a body; NULL: the route's */
+    const char *coding;             /* the only Content-Encoding; NULL: none */
+    bool is_optional;               /* the body may be missing */
+    bool needs_length;              /* chunked is not enough */
+    handler_fn *handler;            /* of such a body; NULL: the route's */
+    const struct json_shape *shape; /* of JSON, or of a form; or NULL */
 };
 
 #define ROUTE_BODIES 2
@@ -41,6 +43,7 @@ struct route_body {
 struct route_status {
     unsigned status;
     const char *what; /* below 400 the content of the answer, else the reason */
+    const struct json_shape *shape; /* of JSON in it; or NULL */
 };
 
 #define ROUTE_STATUSES 12

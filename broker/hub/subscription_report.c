@@ -5,6 +5,23 @@
 #include "broker/sets/rates.h"
 #include "proto/resourcesync/json.h"
 
+const struct json_shape subscription_shape = {
+    "Subscription",
+    "A subscription, or a request that waits for its verification",
+    "id count, topic uri, callback uri (scheme and host), "
+    "kind 'callback'|'hub', simple flag (made by POST to the set), "
+    "state 'active'|'pending', created? time, leaseEnd? time, "
+    "mode? string (what is requested), requested? time, "
+    "position string (up to it all is delivered), lag? count (entries), "
+    "delivering flag, nextTry? time, deliveries count, attempts count, "
+    "failures count, skipped count, lastSuccess? time, lastFailure? time, "
+    "lastStatus? count, lastError? string, filter? string, "
+    "interval? number (seconds), hasSecret flag, owner? string (a token)"};
+
+const struct json_shape subscriptions_shape = {
+    "Subscriptions", "A page of subscriptions",
+    "subscriptions [Subscription], next? count (the `after` of the next page)"};
+
 /* The year 9999. */
 #define TIME_MAX_US 253402300799000000
 

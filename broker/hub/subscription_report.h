@@ -22,6 +22,9 @@
 #include "broker/hub/subscription.h"
 #include "broker/hub/verification.h"
 
+struct json_shape;
+extern const struct json_shape subscription_shape, subscriptions_shape;
+
 /* The most rows of one page of a list. */
 #define REPORT_PAGE 1000
 

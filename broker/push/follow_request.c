@@ -3,6 +3,7 @@
 #include "base/array.h"
 #include "broker/push/resume_text.h"
 #include "proto/json/json_parse.h"
+#include "proto/json_shape.h"
 
 /* The longest value of `set`: a name, "@", a position. */
 #define SET_VALUE_MAX (PATTERN_MAX + 1 + POSITION_MAX)
@@ -125,6 +126,16 @@ follow_request_query(struct follow_request *r, struct slice query,
 }
 
 /* JSON */
+
+const struct json_shape follow_item_shape = {
+    "FollowItem", "A set, or the sets of a pattern",
+    "set string (a name, or a pattern), after? string (a position), "
+    "since? string (W3C Datetime)"};
+
+const struct json_shape follow_shape = {
+    "Follow", "Sets that a stream of many sets begins and ends to follow",
+    "follow? [FollowItem], unfollow? [string], "
+    "resume? string (the positions of all sets)"};
 
 /*
  *     ROOT --{--> MEMBERS --"follow": [--> FOLLOW --{--> ITEM --"set":--> VALUE

@@ -118,6 +118,33 @@ static const struct json_members members = {
     .take = take_value,
 };
 
+/* A report may lack members; the broker writes all. */
+static void
+write_shape(const struct json_shape *shape, struct buf *to)
+{
+    static const char *const types[] = {
+        [ROW_SOURCE] = "uri", [ROW_KIND] = "string",  [ROW_TEXT] = "string",
+        [ROW_TIME] = "time",  [ROW_NUMBER] = "count",
+    };
+
+    for (size_t i = 0; i < N_ROWS; i++) {
+        const char *otherwise = rows[i].otherwise;
+        bool may_lack = otherwise && shape == &harvest_report_shape;
+
+        buf_add_format(to, "%s%s %s%s, ", rows[i].name, may_lack ? "?" : "",
+                       types[rows[i].kind],
+                       otherwise && !strcmp(otherwise, "null") ? "|null" : "");
+    }
+}
+
+const struct json_shape harvest_shape = {
+    "Harvest", "How a set stands to the source that it is harvested from",
+    .write = write_shape};
+
+const struct json_shape harvest_report_shape = {
+    "HarvestReport", "The same, as a harvester reports it",
+    .write = write_shape};
+
 enum status
 harvest_read(struct harvest **harvest, struct slice text, struct problem *why)
 {

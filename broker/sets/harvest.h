@@ -40,6 +40,9 @@ struct harvest {
 MUST_CHECK enum status harvest_read(struct harvest **harvest, struct slice text,
                                     struct problem *why);
 
+/* As GET shows it, and as PUT takes it. */
+extern const struct json_shape harvest_shape, harvest_report_shape;
+
 /* Another reference; NULL is allowed. */
 struct harvest *harvest_ref(struct harvest *harvest);
 void harvest_unref(struct harvest *harvest); /* NULL is allowed */

@@ -377,6 +377,46 @@ settings_merge(struct buf *to, const struct settings *before,
     buf_add_text(to, *separator == '{' ? "{}" : "}");
 }
 
+/* In a change null resets a setting. */
+static void
+write_shape(const struct json_shape *shape, struct buf *to)
+{
+    static const char *const types[] = {
+        [ROW_TEXT] = "string",   [ROW_URL] = "uri",
+        [ROW_NUMBER] = "number", [ROW_KEEP] = "count|'none'|'daily'",
+        [ROW_CHOICE] = NULL,     [ROW_FLAG] = "flag",
+        [ROW_UPSTREAM] = "uri",  [ROW_HUBS] = "[uri]",
+    };
+
+    for (size_t i = 0; i < N_ROWS; i++) {
+        const struct row *row = &rows[i];
+        struct slice words = {NULL, 0};
+
+        buf_add_format(to, "%s? ", row->name);
+        if (row->kind == ROW_CHOICE)
+            words = slice_of(config_option(row->option)->argument);
+        else
+            buf_add_text(to, types[row->kind]);
+        while (words.size > 0) {
+            struct slice word = slice_take(&words, '|');
+
+            buf_add_format(to, "'%.*s'%s", SLICE_ARG(word),
+                           words.size > 0 ? "|" : "");
+        }
+        buf_add_text(to, shape == &settings_change_shape ? "|null" : "");
+        if (row->option)
+            buf_add_format(to, " (as --%s)", row->option);
+        BUF_ADD(to, ", ");
+    }
+}
+
+const struct json_shape settings_shape = {"Settings", "The settings of a set",
+                                          .write = write_shape};
+
+const struct json_shape settings_change_shape = {
+    "SettingsChange", "Settings to change: a JSON Merge Patch (RFC 7396)",
+    .write = write_shape};
+
 struct list_limits
 settings_limits(const struct settings *settings)
 {

@@ -27,6 +27,7 @@
 /* The largest document: all members, everything escaped. */
 #define SETTINGS_BYTES_MAX 49152
 
+struct json_shape;
 struct peers;
 
 struct settings {
@@ -85,6 +86,9 @@ void settings_merge(struct buf *to, const struct settings *before,
 /* Appends the given settings as an object; with `all`, all those in effect (but
  * without title, description, and what is absent or false). */
 void settings_write(struct buf *to, const struct settings *settings, bool all);
+
+/* As settings_read takes them, and as settings_read_change does. */
+extern const struct json_shape settings_shape, settings_change_shape;
 
 /* The limits at which lists end. */
 struct list_limits settings_limits(const struct settings *settings);

@@ -580,7 +580,19 @@ static const struct json_members topic_members = {
     .take = take_url,
 };
 
+const struct json_shape relay_request_shape = {
+    "RelayRequest", "A relay that is to be made", "topic uri, hub? uri"};
+
 /* Showing */
+
+const struct json_shape relay_shape = {
+    "Relay", "A topic of another source",
+    "name string, topic uri, hub string (as subscribers see it), epoch string, "
+    "last count, documents count, bytes count, lastDocument? time, "
+    "subscriptions count"};
+
+const struct json_shape relays_shape = {"Relays", "All relays",
+                                        "relays [Relay]"};
 
 static void
 report_topic(struct buf *to, const struct foreign_topic *topic)

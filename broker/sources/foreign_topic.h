@@ -162,3 +162,7 @@ MUST_CHECK enum status foreign_topic_make(struct foreign_topics *topics,
                                           bool *is_new, struct problem *why);
 MUST_CHECK enum status foreign_topic_unmake(struct foreign_topic *topic,
                                             struct problem *why);
+
+/* A relay as PUT takes it, and as it is shown. */
+struct json_shape;
+extern const struct json_shape relay_request_shape, relay_shape, relays_shape;

@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include "proto/json_shape.h"
 #include "proto/resourcesync/change.h"
 #include "proto/resourcesync/position.h"
 
@@ -81,3 +82,9 @@ void json_message_begin(struct buf *to, const struct coverage *coverage,
 
 /* "]}\n" */
 void json_message_end(struct buf *to);
+
+/* Their members: a change as a source posts it, an entry as the broker writes
+ * it, and what these have. */
+extern const struct json_shape change_shape, entry_shape, link_shape,
+    attribute_shape, message_shape, posted_message_shape, post_shape,
+    problem_shape;

@@ -13,6 +13,7 @@ import collections
 import urllib.parse
 
 from tidings_test.http import FORM
+from tidings_test.openapi import DESCRIPTION
 from tidings_test.waiting import wait_for
 
 # Options that let a hub call and fetch on this machine; callbacks that a client of this
@@ -89,6 +90,7 @@ def check_refused(answer, status, part):
 
 def subscriptions(of_set):
     answer = of_set.get("subscriptions")
+    DESCRIPTION.check(answer, "GET", "/sets/{set}/subscriptions")
     assert answer.status == 200, answer
     return answer.json()["subscriptions"]
 
@@ -97,6 +99,7 @@ def find(topic, callback):
     """That of a callback, as a dictionary; None: there is none."""
     query = urllib.parse.urlencode({"callback": _url(callback)})
     answer = _set(topic).get(f"subscriptions?{query}")
+    DESCRIPTION.check(answer, "GET", "/sets/{set}/subscriptions")
     assert answer.status == 200, answer
     return next(iter(answer.json()["subscriptions"]), None)
 

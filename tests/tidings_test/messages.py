@@ -14,6 +14,9 @@ import json
 import re
 
 from tidings_test.documents import TD, Document
+from tidings_test.openapi import DESCRIPTION
+
+CHECKED_MAX = 20000  # bytes of a message that is compared with its schema
 
 MessageEntry = collections.namedtuple("MessageEntry", "seq loc change datetime")
 
@@ -88,6 +91,8 @@ class Message:
 
 def read_json(text):
     raw = json.loads(text)
+    if len(text) <= CHECKED_MAX:
+        DESCRIPTION.check_json(raw, "Message")
     entries = [
         MessageEntry(int(e["seq"]), e["loc"], e["change"], e["datetime"])
         for e in raw["changes"]

@@ -1,15 +1,16 @@
 """broker/http/openapi.json, as a client's generator reads it.
 
     DESCRIPTION.check(answer, "GET", "/sets/{set}")     the answer is described
+    DESCRIPTION.check_json(value, "Entry")              by that schema
 """
 
+import functools
 import json
+import pathlib
 
 import jsonschema
 
-from tidings_test.broker import ROOT
-
-FILE = ROOT / "broker/http/openapi.json"
+FILE = pathlib.Path(__file__).resolve().parents[2] / "broker/http/openapi.json"
 
 # The part of OpenAPI 3.1 that the description uses; no other member is allowed. (Debian
 # has no validator of OpenAPI 3.1.)
@@ -114,8 +115,25 @@ class Description:
         has_body = method != "HEAD" and answer.status not in (101, 204, 304)
         assert not type or not has_body or type in content, (method, path, answer)
         if type in content and type.endswith("json") and answer.body:
-            schema = self.resolve(content[type].get("schema", {}))
-            jsonschema.validate(answer.json(), schema)
+            self.check_json(answer.json(), content[type].get("schema", {}))
+
+    def check_json(self, value, schema):
+        """The value is what the schema, or that of this name, describes."""
+        if isinstance(schema, str):
+            schema = {"$ref": f"#/components/schemas/{schema}"}
+        self.validator(json.dumps(schema)).validate(value)
+
+    def is_valid(self, value, schema):
+        try:
+            self.check_json(value, schema)
+        except jsonschema.ValidationError:
+            return False
+        return True
+
+    @functools.lru_cache
+    def validator(self, schema):
+        whole = {**json.loads(schema), "components": self.all["components"]}
+        return jsonschema.Draft202012Validator(whole)
 
 
 DESCRIPTION = Description(FILE.read_text())

@@ -11,6 +11,7 @@ import collections
 import pathlib
 
 from tidings_test.http import JSON, XML
+from tidings_test.openapi import DESCRIPTION
 from tidings_test.waiting import wait_for
 
 MERGE_PATCH = "application/merge-patch+json"  # RFC 7396
@@ -183,6 +184,7 @@ class Set:
         if answer.status in (404, 410):
             return None
         assert answer.status == 200, answer
+        DESCRIPTION.check(answer, "GET", "/sets/{set}")
         return answer.json()
 
     def last(self):

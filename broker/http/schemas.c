@@ -1,0 +1,311 @@
+#include "broker/http/schemas.h"
+
+#include "broker/access/token_json.h"
+#include "broker/bridge/bridges.h"
+#include "broker/hub/subscription_report.h"
+#include "broker/push/follow_request.h"
+#include "broker/sets/harvest.h"
+#include "broker/sets/settings.h"
+#include "broker/sources/foreign_topic.h"
+
+/* What the handlers write */
+
+/* The begin of every description of a set (handle_sets.c). */
+#define IDENTITY                                                     \
+    "name string, title? string, description? uri, position string " \
+    "(of the head), datetime time (of the last change), "
+
+static const struct json_shape set_entry_shape = {
+    "SetEntry", "A set among others",
+    IDENTITY "href uri, rate? [count] (entries of each of the last 60 "
+             "minutes), harvest? Harvest"};
+
+const struct json_shape sets_shape = {
+    "Sets", "A page of the sets",
+    "sets [SetEntry], stream uri (of many sets), next? uri (the next page)"};
+
+static const struct json_shape set_link_shape = {
+    "SetLink", "A document or channel of a set",
+    "rel string, href uri, type? string"};
+
+static const struct json_shape set_content_shape = {
+    "SetContent", "The kept bytes of the resources of a set",
+    "mode 'fetch'|'inline', last count (the entry up to which they are "
+    "complete), kept count (resources), bytes count, missing count "
+    "(resources)"};
+
+const struct json_shape set_shape = {
+    "Set", "A set",
+    IDENTITY "epoch string (the identity of its log), last count (the newest "
+             "entry), digest string (of its log), created time, earliest "
+             "string (the first position that is there), settings Settings, "
+             "content? SetContent, harvest? Harvest, lists {count} (figures "
+             "of its Change Lists), subscribers {count} (by transport), "
+             "links [SetLink]"};
+
+/* broker/sets/rates.h */
+#define HOUR                                       \
+    "minutes count, entries [count] (by minute), " \
+    "lags [count] (how far the slowest reader was behind)"
+
+const struct json_shape rate_shape = {"Rate", "The last hour of a set",
+                                      "set string, " HOUR
+                                      ", readers {{count}} (by transport)"};
+
+/* handle_status.c */
+
+const struct json_shape status_shape = {
+    "Status", "The last hour of the broker",
+    "version string, sets count, disk? {count} (bytes), " HOUR};
+
+const struct json_shape backup_shape = {"Backup", "A backup that is being made",
+                                        "backup 'making'"};
+
+/* handle_changes.c */
+const struct json_shape posted_shape = {
+    "Posted", "The entries of a post, which are on disk",
+    "set string, first count, last count, position string (of the last one), "
+    "datetime time (of the last one)"};
+
+/* handle_resources.c */
+const struct json_shape resources_posted_shape = {
+    "ResourcesPosted", "The differences of all resources, and their entries",
+    "set string, created count, updated count, deleted count, unchanged "
+    "count, newer count (in the set), held_back count (deletions that wait "
+    "for consent), resources count, first count|null, last count|null, "
+    "position string|null"};
+
+/* handle_builds.c */
+
+const struct json_shape closed_shape = {
+    "Closed", "The Change List that was closed, if it had entries",
+    "set string, closed count|null, list? uri"};
+
+const struct json_shape built_shape = {
+    "Built", "A Resource List or dump; before it is ready its address alone",
+    "set string, generation? count, position? string, resources? count, "
+    "packages? count, list? uri, dump? uri, current uri"};
+
+/* handle_tokens.c */
+const struct json_shape ticket_shape = {"Ticket",
+                                        "Stands for a token in one request",
+                                        "ticket string, seconds count"};
+
+/* Forms: proto/http/websub.h, broker/sources/command.c */
+
+#define WISHES                                                            \
+    "after? string (a position), interval? number (the least seconds "    \
+    "between two deliveries), change? string (a filter), "                \
+    "prefix? string (a filter), type? string (a filter), tag? string (a " \
+    "filter)"
+
+const struct json_shape hub_form_shape = {
+    "HubForm", "A request of WebSub",
+    "hub.mode 'subscribe'|'unsubscribe'|'publish', hub.topic? uri, "
+    "hub.callback? uri, hub.secret? string, hub.lease_seconds? count, "
+    "hub.url? uri (the topic of a ping), " WISHES,
+    .is_open = true};
+
+const struct json_shape subscribe_form_shape = {
+    "SubscribeForm", "A callback that is to get the changes of a set",
+    "callbackURI uri, " WISHES, .is_open = true};
+
+/* Schemas */
+
+static const struct json_shape *const shapes[] = {
+    &change_shape,
+    &entry_shape,
+    &link_shape,
+    &attribute_shape,
+    &message_shape,
+    &post_shape,
+    &posted_message_shape,
+    &posted_shape,
+    &resources_posted_shape,
+    &sets_shape,
+    &set_entry_shape,
+    &set_shape,
+    &set_content_shape,
+    &set_link_shape,
+    &settings_shape,
+    &settings_change_shape,
+    &rate_shape,
+    &harvest_shape,
+    &harvest_report_shape,
+    &closed_shape,
+    &built_shape,
+    &follow_shape,
+    &follow_item_shape,
+    &hub_form_shape,
+    &subscribe_form_shape,
+    &subscription_shape,
+    &subscriptions_shape,
+    &relay_request_shape,
+    &relay_shape,
+    &relays_shape,
+    &bridges_shape,
+    &bridge_shape,
+    &bridge_out_shape,
+    &bridge_set_shape,
+    &bridge_in_shape,
+    &token_shape,
+    &token_request_shape,
+    &tokens_shape,
+    &ticket_shape,
+    &status_shape,
+    &options_shape,
+    &option_shape,
+    &backup_shape,
+    &problem_shape,
+};
+
+static const struct word {
+    const char *word, *schema;
+} words[] = {
+    {"string", "{\"type\":\"string\"}"},
+    {"uri", "{\"type\":\"string\",\"format\":\"uri\"}"},
+    {"time", "{\"type\":\"string\",\"format\":\"date-time\"}"},
+    {"flag", "{\"type\":\"boolean\"}"},
+    {"count", "{\"type\":\"integer\",\"minimum\":0}"},
+    {"number", "{\"type\":\"number\",\"minimum\":0}"},
+    {"null", "{\"type\":\"null\"}"},
+    {"any", "{}"},
+};
+
+static void write_type(struct buf *to, struct slice type);
+
+/* Writes the schema of a type without alternatives: of a word, 'text', [T],
+ * {T}, or of another shape. */
+static void
+write_simple_type(struct buf *to, struct slice type)
+{
+    struct slice inner = {type.data + 1, type.size - 2};
+
+    for (size_t i = 0; i < N_ELEMENTS(words); i++) {
+        if (!slice_is(type, words[i].word))
+            continue;
+        buf_add_text(to, words[i].schema);
+        return;
+    }
+    switch (*type.data) {
+    case '\'':
+        buf_add_format(to, "{\"type\":\"string\",\"const\":\"%.*s\"}",
+                       SLICE_ARG(inner));
+        return;
+    case '[':
+        BUF_ADD(to, "{\"type\":\"array\",\"items\":");
+        break;
+    case '{':
+        BUF_ADD(to, "{\"type\":\"object\",\"additionalProperties\":");
+        break;
+    default:
+        buf_add_format(to, "{\"$ref\":\"#/components/schemas/%.*s\"}",
+                       SLICE_ARG(type));
+        return;
+    }
+    write_type(to, inner);
+    BUF_ADD(to, "}");
+}
+
+/* Alternatives stand outside of brackets. */
+static void
+write_type(struct buf *to, struct slice type)
+{
+    bool is_many = memchr(type.data, '|', type.size);
+
+    if (is_many)
+        BUF_ADD(to, "{\"anyOf\":[");
+    while (type.size > 0) {
+        write_simple_type(to, slice_take(&type, '|'));
+        if (type.size > 0)
+            BUF_ADD(to, ",");
+    }
+    if (is_many)
+        BUF_ADD(to, "]}");
+}
+
+/* Takes the text in parentheses, if it is next, and the comma, off the front.
+ */
+static struct slice
+take_text(struct slice *members)
+{
+    struct slice text = {NULL, 0};
+
+    if (slice_starts(*members, "(")) {
+        slice_skip(members, 1);
+        text = slice_take(members, ')');
+    }
+    (void)slice_take(members, ',');
+    *members = slice_trimmed(*members);
+    return text;
+}
+
+/* Writes a property, and its name into `required` if it is never missing. */
+static void
+write_member(struct buf *to, struct slice *members, struct buf *required)
+{
+    struct slice name = slice_take(members, ' ');
+    struct slice type = slice_take_until(members, " ,");
+    struct slice text;
+
+    *members = slice_trimmed(*members);
+    text = take_text(members);
+    if (slice_ends(name, "?"))
+        name.size--;
+    else
+        buf_add_format(required, "%s\"%.*s\"", required->size ? "," : "",
+                       SLICE_ARG(name));
+    buf_add_format(to, "\n  \"%.*s\":", SLICE_ARG(name));
+    write_type(to, type);
+    if (text.size > 0) {
+        to->size--; /* the last brace */
+        buf_add_text(to, to->data[to->size - 1] == '{' ? "" : ",");
+        BUF_ADD(to, "\"description\":");
+        json_text(to, text);
+        BUF_ADD(to, "}");
+    }
+    if (members->size > 0)
+        BUF_ADD(to, ",");
+}
+
+static void
+write_shape(struct buf *to, const struct json_shape *shape)
+{
+    struct buf made, required;
+    struct slice members;
+
+    buf_init(&made, 8192);
+    buf_init(&required, 4096);
+    if (shape->write)
+        shape->write(shape, &made);
+    else
+        buf_add_text(&made, shape->members);
+    members = buf_slice(&made);
+    buf_add_format(to, "\n\"%s\":{\"description\":", shape->name);
+    json_text(to, slice_of(shape->text));
+    if (slice_starts(members, "= ")) {
+        BUF_ADD(to, ",\"allOf\":[");
+        slice_skip(&members, 2);
+        write_type(to, members);
+        BUF_ADD(to, "]}");
+    } else {
+        BUF_ADD(to, ",\"type\":\"object\",\"properties\":{");
+        while (members.size > 0)
+            write_member(to, &members, &required);
+        buf_add_format(to, "},\"required\":[%.*s],\"additionalProperties\":%s}",
+                       SLICE_ARG(buf_slice(&required)),
+                       shape->is_open ? "true" : "false");
+    }
+    buf_fini(&made);
+    buf_fini(&required);
+}
+
+void
+schemas_write(struct buf *to)
+{
+    for (size_t i = 0; i < N_ELEMENTS(shapes); i++) {
+        if (i > 0)
+            BUF_ADD(to, ",");
+        write_shape(to, shapes[i]);
+    }
+}

@@ -1,0 +1,180 @@
+"""The schemas of the OpenAPI description, and what the broker really takes and writes;
+clients that generators make of it."""
+
+import json
+
+import pytest
+
+from tidings_test import npm
+from tidings_test.http import JSON
+from tidings_test.openapi import DESCRIPTION
+from tidings_test.sets import change
+
+WHEN = "2026-04-01T18:10:00Z"
+HASH = {"sha-256": "0" * 64}
+ATTRIBUTES = [{"ns": "urn:example", "name": "place", "value": "here"}]
+ABOUT = {"hash": HASH, "length": 3, "type": "text/csv", "encoding": "gzip"}
+LINK = {"rel": "alternate", "href": "http://example.com/b", "pri": 1, "modified": WHEN}
+
+# Each member of a change, with a value.
+MEMBERS = {
+    **change("http://example.com/a", datetime=WHEN, sourceDatetime=WHEN, lastmod=WHEN),
+    **ABOUT,
+    "attributes": ATTRIBUTES,
+    "changefreq": "daily",
+    "priority": 0.5,
+    "tags": ["a", "b"],
+    "links": [{**LINK, **ABOUT, "attributes": ATTRIBUTES}],
+    "title": "A title",
+    "summary": "A summary",
+    "author": "An author",
+    "data": {"price": [1, None]},
+    "seq": 1,
+}
+REQUIRED = {"loc", "change"}
+
+
+def test_the_schema_of_a_change_has_the_members_that_a_post_may_have(news):
+    schema = DESCRIPTION.all["components"]["schemas"]["Change"]
+    assert schema["properties"].keys() == MEMBERS.keys()
+    assert set(schema["required"]) == REQUIRED
+    for name, value in MEMBERS.items():
+        one = change("http://example.com/a")
+        one[name] = value
+        DESCRIPTION.check_json(one, "Post")
+        news.receipt(news.send(one))
+    for name in REQUIRED:
+        without = {**MEMBERS}
+        del without[name]
+        assert not DESCRIPTION.is_valid(without, "Change")
+        assert news.send(without).status == 422
+    assert not DESCRIPTION.is_valid({**MEMBERS, "colour": "red"}, "Change")
+    assert news.send({**MEMBERS, "colour": "red"}).status == 422
+
+
+# What comes back has no member that the schema lacks, and all of them are in use.
+def test_an_entry_with_every_member_is_described(news):
+    news.send([MEMBERS])
+    page = news.get("changes?after=0", accept=JSON)
+    DESCRIPTION.check(page, "GET", "/sets/{set}/changes")
+    schemas = DESCRIPTION.all["components"]["schemas"]
+    entry = page.json()["changes"][0]
+    missing = schemas["Entry"]["properties"].keys() - entry.keys()
+    assert missing <= {"sourceDatetime"}
+    assert schemas["Link"]["properties"].keys() == entry["links"][0].keys()
+    # A page is posted again as it is.
+    DESCRIPTION.check_json(page.json(), "Post")
+    assert news.send(page.body).status == 200
+
+
+def test_settings_have_their_schemas(broker):
+    news = broker.set().create()
+    schemas = DESCRIPTION.all["components"]["schemas"]
+    settings = {
+        "title": "A title",
+        "description": "http://example.org/about",
+        "content": "inline",
+        "private": False,
+        "upstreamTopic": "http://a.example/topic",
+        "hubs": ["http://hub.example/"],
+        "resourceListKeep": "daily",
+    }
+    numbers = schemas["Settings"]["properties"].keys() - settings.keys()
+    settings.update(dict.fromkeys(numbers, 100), rotateBytes=1 << 20)
+    for name, value in settings.items():
+        DESCRIPTION.check_json({name: value}, "SettingsChange")
+        DESCRIPTION.check_json({name: None}, "SettingsChange")
+        patch = json.dumps({name: value})
+        answer = broker.patch(f"{news.path}?discard=yes", patch, JSON)
+        DESCRIPTION.check(answer, "PATCH", "/sets/{set}")
+        assert answer.status == 200, answer
+    DESCRIPTION.check_json(news.state()["settings"], "Settings")
+    for bad in ({"content": "all"}, {"rotate": 1}, {"private": "yes"}):
+        assert not DESCRIPTION.is_valid(bad, "SettingsChange")
+        assert broker.patch(news.path, json.dumps(bad), JSON).status == 422
+
+
+# No body is only "an object".
+def test_every_body_of_json_has_a_schema():
+    for key, operation in DESCRIPTION.operations.items():
+        if key[1] == "/openapi.json":
+            continue
+        bodies = [operation.get("requestBody", {}), *operation["responses"].values()]
+        for body in bodies:
+            content = DESCRIPTION.resolve(body).get("content", {})
+            for type, one in content.items():
+                if type.endswith("json") and "ndjson" not in type and len(type) < 30:
+                    assert "$ref" in one.get("schema", {}), (key, type)
+
+
+# Generated clients: a program posts a change and reads the set, and does not compile
+# where it gives a wrong member.
+
+BODY = """
+  const posted = await POST([{ loc: "http://example.com/a", change: "created",
+                               title: "A", data: { price: 3 } }]);
+  const described = await DESCRIBE();
+  const page = await PAGE();
+  const entry = page.data?.changes[0];
+  const last: number | undefined = described.data?.last;
+  console.log(posted.data?.last, last, entry?.loc, entry?.title);
+  const refused = await POST({
+    loc: "http://example.com/a",
+    // @ts-expect-error: no such kind
+    change: "vanished",
+  });
+  console.log(refused.error?.status, refused.error?.entry);
+"""
+
+FETCH = """
+import createClient from "openapi-fetch";
+import type { components, paths } from "./client";
+
+type Media = "application/json" | "application/problem+json";
+type Post = components["schemas"]["Post"];
+const [, , url = "", set = ""] = process.argv;
+const client = createClient<paths, Media>({ baseUrl: url });
+const params = { path: { set } };
+const POST = (body: Post) => client.POST("/sets/{set}/changes", { params, body });
+const DESCRIBE = () => client.GET("/sets/{set}", { params });
+const PAGE = () => client.GET("/sets/{set}/changes", {
+  params: { ...params, query: { after: "0" } },
+});
+"""
+
+HEY = """
+import { createClient } from "./client/client";
+import { getSetsSet, getSetsSetChanges, postSetsSetChanges } from "./client/sdk.gen";
+import type { Post } from "./client/types.gen";
+
+const [, , url = "", set = ""] = process.argv;
+const client = createClient({ baseUrl: url });
+const path = { set };
+const POST = (body: Post) => postSetsSetChanges({ client, path, body });
+const DESCRIBE = () => getSetsSet({ client, path });
+const PAGE = () => getSetsSetChanges({ client, path, query: { after: "0" } });
+"""
+
+GENERATORS = {
+    "openapi-typescript": (("-o", "client.d.ts"), FETCH),
+    "openapi-ts": (("-o", "client", "-c", "@hey-api/client-fetch", "-i"), HEY),
+}
+
+STRICT = (
+    *("--strict", "--target", "es2022", "--module", "commonjs", "--skipLibCheck"),
+    *("--moduleResolution", "node10", "--esModuleInterop", "--types", "node"),
+)
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_a_generated_client_posts_and_reads(name, broker, news, run, tmp_path):
+    options, begin = GENERATORS[name]
+    npm.install(tmp_path)
+    (tmp_path / "openapi.json").write_text(broker.get("/openapi.json").text)
+    # The option for the input comes last, or there is none.
+    run(npm.command(name), *options, "openapi.json", cwd=tmp_path)
+    program = f"{begin}\nasync function main() {{{BODY}}}\nmain();\n"
+    (tmp_path / "program.ts").write_text(program)
+    run(npm.command("tsc"), *STRICT, "program.ts", cwd=tmp_path)
+    done = run(npm.node(), "program.js", broker.url, news.name, cwd=tmp_path)
+    assert [*done.out] == ["1 1 http://example.com/a A", "422 1"]
