@@ -136,6 +136,14 @@ retained_connected(struct outbound *out)
         lane_note_position(lane);
 }
 
+const struct json_shape bridge_position_shape = {
+    "BridgePosition", "The position of the last acknowledged message of a set",
+    "set string, epoch string, seq count, position string, datetime? time, "
+    "changes uri (the change memory from there on)"};
+
+const struct json_shape bridge_status_shape = {
+    "BridgeStatus", "If a bridge publishes", "= '" ONLINE "'|'" OFFLINE "'"};
+
 /* {"set":"demo","epoch":"0123456789abcdef","seq":7,
  *  "position":"0123456789abcdef-7","datetime":"2026-04-01T18:10:00.125Z",
  *  "changes":"http://example.org/..."} (in one line) */

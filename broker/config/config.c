@@ -310,6 +310,8 @@ static const struct option rows[] = {
      "print what one client and all together may hold, as a table, then end"},
     {"openapi", NULL, WISH(CONFIG_OPENAPI), NULL,
      "print the same in OpenAPI 3.1, then end"},
+    {"asyncapi", NULL, WISH(CONFIG_ASYNCAPI), NULL,
+     "print the streams and the topics of MQTT in AsyncAPI 3.0, then end"},
     {"version", NULL, WISH(CONFIG_VERSION), NULL,
      "say which version this is, then end"},
     {"help", NULL, WISH(CONFIG_HELP), NULL, "print this, then end"},

@@ -160,12 +160,13 @@ struct config {
 
 enum config_wish {
     CONFIG_RUN,
-    CONFIG_HELP,    /* --help */
-    CONFIG_EXAMPLE, /* --example: call config_example */
-    CONFIG_ROUTES,  /* --routes */
-    CONFIG_LIMITS,  /* --limits */
-    CONFIG_OPENAPI, /* --openapi */
-    CONFIG_VERSION  /* --version */
+    CONFIG_HELP,     /* --help */
+    CONFIG_EXAMPLE,  /* --example: call config_example */
+    CONFIG_ROUTES,   /* --routes */
+    CONFIG_LIMITS,   /* --limits */
+    CONFIG_OPENAPI,  /* --openapi */
+    CONFIG_ASYNCAPI, /* --asyncapi */
+    CONFIG_VERSION   /* --version */
 };
 
 /* Reads the defaults, then the file, then the command line; the command line

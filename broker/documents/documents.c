@@ -43,6 +43,8 @@ static const struct row {
      .is_public = true, .file = &web_tidings_d_ts},
     {"/openapi.json", web_file_open, "application/json", .is_public = true,
      .file = &broker_http_openapi_json},
+    {"/asyncapi.json", web_file_open, "application/json", .is_public = true,
+     .file = &broker_http_asyncapi_json},
     {"/.well-known/resourcesync", source_description_open},
     {"/descriptions/{list}-{last}.xml", source_description_part_open},
     {"/sets/{set}/capabilitylist.xml", capabilitylist_open, .is_quick = true},

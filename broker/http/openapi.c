@@ -113,6 +113,30 @@ write_parameters(struct buf *to, const char *in, const struct parameter *all)
     }
 }
 
+void
+openapi_write_query(struct buf *to, const char *path)
+{
+    const struct route *route = route_table;
+    struct slice words;
+    const char *between = "";
+
+    while (strcmp(route->path, path) != 0)
+        route++;
+    words = slice_of(route->parameters);
+    while (words.size > 0) {
+        struct slice word = slice_trimmed(slice_take(&words, ','));
+        const struct parameter *p = of_query;
+
+        while (!slice_is(word, p->name))
+            p++;
+        buf_add_format(to, "%s\n  \"%s\":%s", between, p->name, p->schema);
+        to->size--; /* the last brace */
+        json_text_member(to, "description", slice_of(p->text));
+        BUF_ADD(to, "}");
+        between = ",";
+    }
+}
+
 static void
 write_reference(struct buf *to, const char *in, struct slice name,
                 const char **between)
@@ -480,6 +504,6 @@ route_table_openapi(struct buf *to)
     BUF_ADD(to, "},\n");
     write_refusals(to);
     BUF_ADD(to, "\"schemas\":{");
-    schemas_write(to);
+    schemas_write(to, route_shapes);
     BUF_ADD(to, "}}}\n");
 }

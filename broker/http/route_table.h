@@ -129,3 +129,10 @@ void route_table_print(FILE *to);
 
 /* Appends the description, on lines of their own for each operation. */
 void route_table_openapi(struct buf *to);
+
+/* Appends the parameters of the query of a path, as members of an object of
+ * schemas. */
+void openapi_write_query(struct buf *to, const char *path);
+
+/* The description of all streams in AsyncAPI 3.0 (asyncapi.c); shorter */
+void route_table_asyncapi(struct buf *to);

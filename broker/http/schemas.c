@@ -112,7 +112,7 @@ const struct json_shape subscribe_form_shape = {
 
 /* Schemas */
 
-static const struct json_shape *const shapes[] = {
+const struct json_shape *const route_shapes[] = {
     &change_shape,
     &entry_shape,
     &link_shape,
@@ -157,6 +157,7 @@ static const struct json_shape *const shapes[] = {
     &option_shape,
     &backup_shape,
     &problem_shape,
+    NULL,
 };
 
 static const struct word {
@@ -301,11 +302,11 @@ write_shape(struct buf *to, const struct json_shape *shape)
 }
 
 void
-schemas_write(struct buf *to)
+schemas_write(struct buf *to, const struct json_shape *const *shapes)
 {
-    for (size_t i = 0; i < N_ELEMENTS(shapes); i++) {
-        if (i > 0)
-            BUF_ADD(to, ",");
-        write_shape(to, shapes[i]);
+    write_shape(to, *shapes);
+    while (*++shapes) {
+        BUF_ADD(to, ",");
+        write_shape(to, *shapes);
     }
 }

@@ -500,6 +500,18 @@ stream_sets_gone(const struct set *set, char reason[STREAM_SETS_REASON_SIZE],
     positions_members(set, &head, members);
 }
 
+#define GONE                                                     \
+    "earliest? string (a position), last? string (a position), " \
+    "restart? uri (where all resources are)"
+
+const struct json_shape set_end_shape = {
+    "SetEnd", "A stream of many sets goes on without this one",
+    "set string, end 'unknown'|'removed'|'gone'|'failed', detail? "
+    "string, " GONE};
+
+const struct json_shape stream_end_shape = {
+    "StreamEnd", "Why a stream of events ends", "detail string, " GONE};
+
 void
 stream_sets_write_end(struct buf *to, const struct stream_set *member)
 {

@@ -302,6 +302,15 @@ send_note(struct many *many, const char *event, struct slice json,
  * at most 50 KB a second on them. The next tick sends a text that is owed. */
 #define TEXT_GAP_US 100 /* for each set */
 
+const struct json_shape stream_heartbeat_shape = {
+    "StreamHeartbeat", "A heartbeat of a stream of many sets",
+    "now time, heartbeat number (seconds between two), "
+    "resume? string (the positions of all sets)"};
+
+const struct json_shape resume_shape = {
+    "Resume", "All before it was sent: the positions of all sets",
+    "resume string"};
+
 /* Room for more sets than fit in a text. */
 #define TEXT_SETS_MAX 2400
 

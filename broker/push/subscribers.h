@@ -39,6 +39,8 @@
 #include "broker/push/transports.h"
 #include "broker/sets/registry.h"
 
+struct json_shape;
+
 struct push;
 
 MUST_CHECK enum status push_open(struct push **push, struct registry *registry,
@@ -98,3 +100,8 @@ MUST_CHECK bool push_await_copy(struct push *push, struct service *service,
 /* Closes all subscribers of all threads: close code 1001, or `event: farewell`.
  * Resumes waiting requests. Any thread, once. */
 void push_farewell(struct push *push, struct server *server);
+
+/* What a stream says between messages: of many sets, of one that ends, and at
+ * its end (eventsource_close). */
+extern const struct json_shape stream_heartbeat_shape, resume_shape,
+    set_end_shape, stream_end_shape;

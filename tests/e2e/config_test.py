@@ -50,7 +50,8 @@ def test_every_option_of_the_help_is_there(broker, run):
         for line in run("tidingsd", "--help").output().splitlines()
         if line.startswith("  --")
     }
-    wishes = {"config", "example", "routes", "limits", "openapi", "version", "help"}
+    wishes = {"config", "example", "routes", "limits", "version", "help"}
+    wishes |= {"openapi", "asyncapi"}
     assert names - options(broker).keys() <= wishes
 
 

@@ -16,7 +16,8 @@ from tidings_test.waiting import wait_for
 # any name at all (PROBES). A new row needs a right, or a place here.
 PROBES = {"/healthz", "/readyz"}
 PUBLIC = {
-    *("/", "/openapi.json", "/robots.txt", "/tidings.js", "/tidings.d.ts", "/icon.svg"),
+    *("/", "/openapi.json", "/asyncapi.json", "/robots.txt", "/tidings.js"),
+    *("/tidings.d.ts", "/icon.svg"),
     *("/tidings.css", "/console.js", "/console-parts.js", "/console-set.js"),
     *("/console.css", "/tokens/self", "/session", "/hub"),
 }

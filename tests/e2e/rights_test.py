@@ -142,7 +142,7 @@ def test_each_document_asks_for_its_right(guarded):
     public = {path for path, rights in DOCUMENTS.items() if not rights}
     console = {"/console.js", "/console-parts.js", "/console-set.js", "/console.css"}
     files = {"/robots.txt", "/tidings.js", "/tidings.d.ts", "/icon.svg", "/tidings.css"}
-    assert public == {"/", "/openapi.json"} | files | console
+    assert public == {"/", "/openapi.json", "/asyncapi.json"} | files | console
 
 
 # No, an unknown, a revoked and an expired token get the same answer.

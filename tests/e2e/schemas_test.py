@@ -7,8 +7,9 @@ import pytest
 
 from tidings_test import npm
 from tidings_test.http import JSON
-from tidings_test.openapi import DESCRIPTION
+from tidings_test.openapi import DESCRIPTION, STREAMS, STREAMS_FILE
 from tidings_test.sets import change
+from tidings_test.stream import WebSocket
 
 WHEN = "2026-04-01T18:10:00Z"
 HASH = {"sha-256": "0" * 64}
@@ -97,7 +98,7 @@ def test_settings_have_their_schemas(broker):
 # No body is only "an object".
 def test_every_body_of_json_has_a_schema():
     for key, operation in DESCRIPTION.operations.items():
-        if key[1] == "/openapi.json":
+        if key[1] in ("/openapi.json", "/asyncapi.json"):
             continue
         bodies = [operation.get("requestBody", {}), *operation["responses"].values()]
         for body in bodies:
@@ -105,6 +106,68 @@ def test_every_body_of_json_has_a_schema():
             for type, one in content.items():
                 if type.endswith("json") and "ndjson" not in type and len(type) < 30:
                     assert "$ref" in one.get("schema", {}), (key, type)
+
+
+# Streams
+
+
+PARSE = """
+import { Parser } from "@asyncapi/parser";
+import { readFileSync } from "node:fs";
+
+const text = readFileSync("asyncapi.json", "utf8");
+const { document, diagnostics } = await new Parser().parse(text);
+for (const one of diagnostics.filter((each) => each.severity < 2))
+  console.log(one.path.join("."), one.message);
+for (const channel of document?.channels().all() ?? [])
+  console.log(channel.address(), channel.messages().all().map((one) => one.id()).join());
+"""
+
+
+def test_the_description_of_the_streams_is_valid(run, broker, tmp_path):
+    printed = "\n".join(run("tidingsd", "--asyncapi").out) + "\n"
+    assert STREAMS_FILE.read_text() == printed, "tidingsd --asyncapi > asyncapi.json"
+    assert broker.get("/asyncapi.json").text == printed
+    npm.install(tmp_path)
+    (tmp_path / "asyncapi.json").write_text(printed)
+    (tmp_path / "parse.mjs").write_text(PARSE)
+    channels = run(npm.node(), "parse.mjs", cwd=tmp_path).out
+    assert [*channels][:2] == [
+        "/sets/{set}/stream Message,XmlMessage,StreamEnd",
+        "/stream Message,XmlMessage,StreamHeartbeat,Resume,SetEnd,StreamEnd,Follow",
+    ]
+    assert len(channels) == 8
+
+
+def test_what_streams_say_is_described(broker, news):
+    news.post(1)
+    receipt = news.post(1)
+    request = {"follow": [{"set": news.name, "after": "0"}, {"set": "none"}]}
+    STREAMS.check_json(request, "Follow")
+    kinds = ["StreamHeartbeat", "Resume", "SetEnd", "Message"]
+    seen = set()
+    stream = WebSocket(broker, "/stream")
+    stream.protocol.send_text(json.dumps(request).encode())
+    stream.flush()
+    while seen < set(kinds):
+        said = json.loads(stream.read_text())
+        fit = [kind for kind in kinds if STREAMS.is_valid(said, kind)]
+        assert len(fit) == 1, (said, fit)
+        seen.update(fit)
+    stream.leave()
+    gone = news.events(f"after={receipt.epoch}-99").wait_end("gone")
+    STREAMS.check_json(json.loads(gone), "StreamEnd")
+
+
+def test_what_a_bridge_says_is_described(mosquitto, start_broker):
+    hearer = mosquitto.hear("tidings/#")
+    broker = start_broker("--mqtt", mosquitto.url)
+    broker.set("news").post(1)
+    for topic, kind in (("notifications", "Message"), ("position", "BridgePosition")):
+        said = hearer.wait(f"tidings/news/{topic}").payload
+        STREAMS.check_json(json.loads(said), kind)
+    status = hearer.wait("tidings/status").payload.decode()
+    STREAMS.check_json(status, "BridgeStatus")
 
 
 # Generated clients: a program posts a change and reads the set, and does not compile

@@ -10,7 +10,8 @@ import pathlib
 
 import jsonschema
 
-FILE = pathlib.Path(__file__).resolve().parents[2] / "broker/http/openapi.json"
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "broker/http"
+FILE, STREAMS_FILE = FOLDER / "openapi.json", FOLDER / "asyncapi.json"
 
 # The part of OpenAPI 3.1 that the description uses; no other member is allowed. (Debian
 # has no validator of OpenAPI 3.1.)
@@ -137,3 +138,4 @@ class Description:
 
 
 DESCRIPTION = Description(FILE.read_text())
+STREAMS = Description(STREAMS_FILE.read_text())  # in AsyncAPI
