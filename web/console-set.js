@@ -398,6 +398,7 @@ function subscriptionCard(page, one) {
             one.leaseEnd && ['Lease ends', `${clock(one.leaseEnd)} UTC`],
             one.owner && ['Owner', one.owner],
             one.filter && ['Filter', one.filter],
+            one.form && ['Form', one.form],
         ]),
         isManaged && one.state === 'active' && make('div', { class: 'buttons' },
             redeliverForm(page, one), endButton(page, one)),

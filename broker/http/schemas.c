@@ -97,7 +97,8 @@ const struct json_shape ticket_shape = {"Ticket",
     "after? string (a position), interval? number (the least seconds "    \
     "between two deliveries), change? string (a filter), "                \
     "prefix? string (a filter), type? string (a filter), tag? string (a " \
-    "filter)"
+    "filter), form? 'xml'|'json'|'cloudevents'|'cloudevent' (of "         \
+    "deliveries)"
 
 const struct json_shape hub_form_shape = {
     "HubForm", "A request of WebSub",

@@ -18,7 +18,7 @@
  * One try of a delivery: its headers, and the meaning of the answer.
  *
  *   to a callback                       to an external hub (R-293)
- *   Content-Type: application/xml       Content-Type: application/xml
+ *   Content-Type: that of the form      Content-Type: application/xml
  *   Link: <hub>; rel="hub",             Link: <that hub>; rel="hub",
  *     <topic>; rel="self"  (one line)     <topic>; rel="self",
  *                                         <...>; rel="resourcesync"
@@ -34,7 +34,7 @@
  *
  *   9f86d081884c7d65-17-4710-4723           epoch, subscription, after, last
  *   9f86d081884c7d65-17-4710-4723-5f3a09c1  and its form, where it is not the
- *                                           plain range: a filter, no links
+ *                                           plain range: a filter, not XML
  *   9f86d081884c7d65-17-4710-4723-r1        after one redelivery on request
  *
  * An ID contains no full stop: Standard Webhooks signs ID, timestamp and body
@@ -66,19 +66,23 @@ digest_of(struct slice text, uint32_t digest)
     return digest;
 }
 
-/* The form in which a subscription gets a range. 0: the whole range, unchanged;
- * else a digest of filter and links, to compare with an earlier form. */
+/* The form in which a subscription gets a range. 0: the whole range, as the
+ * topic has it; else a digest of filter and form, to compare with an earlier
+ * one. */
 static uint32_t
 attempt_form(const struct subscription *s)
 {
+    enum message_form form = (enum message_form)s->reader.form;
     uint32_t digest = 2166136261u;
 
-    if (!s->reader.filter && !s->terms.is_simple)
+    if (!s->reader.filter && form == MESSAGE_XML)
         return 0;
     if (s->reader.filter)
         digest = digest_of(filter_text(&s->reader.filter->filter), digest);
-    if (s->terms.is_simple)
-        digest = digest_of(SLICE("|plain"), digest);
+    if (form != MESSAGE_XML) {
+        digest = digest_of(SLICE("|"), digest);
+        digest = digest_of(slice_of(message_form_name(form)), digest);
+    }
     return digest ? digest : 1;
 }
 
@@ -466,24 +470,6 @@ on_ready(struct reader *reader)
 
 /* Outcomes */
 
-/* Counts the entries of the body: all that it covers, or with a filter those
- * that pass, each a <url> element. User text in a message is escaped. */
-static uint64_t
-count_entries(const struct shared_message *body)
-{
-    const char *at = body->data, *end = body->data + body->size;
-    uint64_t n = 0;
-
-    if (body->filter_id == 0 && body->wish.channel.kind != TOPIC_FRAMEWORK)
-        return body->last - body->wish.after;
-    while (body->size > 0 &&
-           (at = memmem(at, (size_t)(end - at), "<url>", 5))) {
-        at += 5;
-        n++;
-    }
-    return n;
-}
-
 /* After a failure: sets the next try, or gives up. */
 static void
 end_badly(struct subscription *s, const struct call *call, uint64_t entries)
@@ -564,7 +550,7 @@ on_done(struct call *call)
         if (s->failures == 0 && body->committed_us > 0 && took_us < age_us)
             metrics_observe_us(METRIC_HUB_LATENCY, took_us);
     } else if (body) { /* a call may fail before its turn comes */
-        entries = count_entries(body);
+        entries = body->n_entries;
     }
     end_delivery(d);
     if (call->failure == CALL_MEMORY) { /* our fault, not the callback's */

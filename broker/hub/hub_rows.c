@@ -5,13 +5,13 @@
 /* The columns that both tables have, and where a row of them is read to. */
 #define COMMON_COLUMNS                                              \
     "id, topic_kind, name, epoch, callback, lease, secret, filter," \
-    " interval, is_simple, is_local, owner, owner_ends, requester"
+    " interval, is_simple, is_local, owner, owner_ends, requester, form"
 
 #define COMMON_PLACES(r, l)                                                   \
     &(r)->id, &(r)->topic_kind, &(r)->name, &(r)->epoch, &(r)->callback,      \
         &(r)->terms.lease_us, &(l)->secret, &(l)->filter,                     \
         &(r)->terms.interval_us, &(r)->terms.is_simple, &(r)->terms.is_local, \
-        &(l)->owner, &(l)->owner_ends_us, &(l)->requester
+        &(l)->owner, &(l)->owner_ends_us, &(l)->requester, &(r)->terms.form
 
 /* What the terms of a record are made of. */
 struct lent_terms {
@@ -30,6 +30,9 @@ hand_over(struct hub_record *record, const struct lent_terms *lent,
     if (!rc && record->topic_kind > TOPIC_FOREIGN)
         rc = problem(why, STATUS_IO, "there is no kind %d of topic",
                      (int)record->topic_kind);
+    if (!rc && terms->form >= MESSAGE_FORMS)
+        rc = problem(why, STATUS_IO, "there is no form %d of messages",
+                     (int)terms->form);
     if (!rc && lent->secret.size > WEBSUB_SECRET_MAX)
         rc = problem(why, STATUS_IO, "a secret is too long");
     if (!rc) {
@@ -113,8 +116,9 @@ write_cursor(struct hub_db *h, const struct subscription *s)
         db_bytes((of)->terms.secret, (of)->terms.secret_size),                \
         (of)->terms.filter, (of)->terms.interval_us, (of)->terms.is_simple,   \
         (of)->terms.is_local, subscriber_token_name(&(of)->terms.owner),      \
-        (of)->terms.owner.ends_us, (of)->terms.owner.requester
-#define COMMON_PARAMETERS "?,?,?,?,?,?,nullif(?,x''),?,?,?,?,?,?,?"
+        (of)->terms.owner.ends_us, (of)->terms.owner.requester,               \
+        (of)->terms.form
+#define COMMON_PARAMETERS "?,?,?,?,?,?,nullif(?,x''),?,?,?,?,?,?,?,?"
 
 static void
 delete_row(struct hub_db *h, enum hub_row_kind kind, uint64_t id)

@@ -105,7 +105,9 @@ put_into_effect(struct subscription *s, struct terms *terms,
     terms_move(&s->terms, terms);
     s->signer = effect->signer;
     s->reader.filter = effect->filter;
-    s->reader.is_plain = s->terms.is_simple;
+    s->reader.form = s->terms.form == MESSAGE_XML && s->terms.is_simple
+                         ? MESSAGE_PLAIN
+                         : s->terms.form;
     signer_free(old_signer);
     filters_leave(old_filter);
 }

@@ -30,6 +30,7 @@
 #include "broker/hub/callback_tables.h"
 #include "broker/hub/subscriber_token.h"
 #include "broker/hub/topic.h"
+#include "broker/readers/message.h"
 #include "broker/readers/reader.h"
 #include "broker/sources/hub_db.h"
 #include "proto/http/webhook_signature.h"
@@ -49,6 +50,8 @@ struct terms {
     int64_t interval_us;                /* the least time between two
                                            deliveries */
     bool is_simple;                     /* */
+    enum message_form form; /* of its messages: not MESSAGE_PLAIN, which a
+                               simple one has instead of MESSAGE_XML */
     bool is_local; /* a client of this machine asked, and the callback's host is
                       a loopback address or "localhost" (hub_also) */
     struct subscriber_token owner; /* its end ends the subscription */

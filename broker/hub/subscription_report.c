@@ -15,7 +15,9 @@ const struct json_shape subscription_shape = {
     "position string (up to it all is delivered), lag? count (entries), "
     "delivering flag, nextTry? time, deliveries count, attempts count, "
     "failures count, skipped count, lastSuccess? time, lastFailure? time, "
-    "lastStatus? count, lastError? string, filter? string, "
+    "lastStatus? count, lastError? string, "
+    "form? 'xml'|'json'|'cloudevents'|'cloudevent', "
+    "filter? string, "
     "interval? number (seconds), hasSecret flag, owner? string (a token)"};
 
 const struct json_shape subscriptions_shape = {
@@ -43,8 +45,10 @@ add_flag(struct buf *to, const char *name, bool value)
 }
 
 static void
-add_terms(struct buf *to, const struct terms *terms)
+add_terms(struct buf *to, const struct topic *topic, const struct terms *terms)
 {
+    if (topic->kind != TOPIC_FOREIGN)
+        json_text_member(to, "form", slice_of(message_form_name(terms->form)));
     if (terms->filter)
         json_text_member(to, "filter", slice_of(terms->filter));
     if (terms->interval_us > 0 && terms->interval_us % 1000000 == 0)
@@ -174,7 +178,7 @@ report_subscription(struct buf *to, const struct subscription *s)
         json_number_member(to, "lastStatus", s->history.last_status);
     if (s->history.last_error[0])
         json_text_member(to, "lastError", slice_of(s->history.last_error));
-    add_terms(to, &s->terms);
+    add_terms(to, s->topic, &s->terms);
     BUF_ADD(to, "}");
 }
 
@@ -196,7 +200,7 @@ report_verification(struct buf *to, const struct verification *r)
                  has_head);
     add_flag(to, "delivering", false);
     add_counters(to, &none);
-    add_terms(to, &r->terms);
+    add_terms(to, r->topic, &r->terms);
     BUF_ADD(to, "}");
 }
 

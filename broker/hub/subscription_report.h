@@ -7,7 +7,7 @@
  *    "nextTry":"2026-11-20T10:00:07.5Z","deliveries":12,"attempts":14,
  *    "failures":2,"skipped":0,"lastSuccess":"...","lastFailure":"...",
  *    "lastStatus":503,"lastError":"503 Service Unavailable",
- *    "filter":"change=deleted","interval":0.5,"hasSecret":true}
+ *    "form":"xml","filter":"change=deleted","interval":0.5,"hasSecret":true}
  *
  * The list includes requests that wait for their verification, with "state"
  * "pending", their "mode", and the time "requested"; their position is where

@@ -325,7 +325,7 @@ read_set(struct shared_message *message, enum log_patience patience,
     bool is_fixed = wish->upto != UINT64_MAX;
     struct message_wish content = {
         .set = channel->set,
-        .form = MESSAGE_XML,
+        .form = (enum message_form)wish->form,
         .after = wish->after,
         .upto = wish->upto < channel->end ? wish->upto : channel->end,
         .filter = channel->kind == TOPIC_CHANGES ? wish->filter : NULL,
@@ -336,15 +336,16 @@ read_set(struct shared_message *message, enum log_patience patience,
                      : registry_config(channel->set->registry)->message_bytes,
         .patience = patience,
         .is_framework = channel->kind == TOPIC_FRAMEWORK,
-        .is_plain = wish->is_plain,
     };
     struct message made;
     struct head head;
     enum status rc = message_open(&made, &content, why);
 
-    snprintf(message->type, sizeof(message->type), "application/xml");
+    snprintf(message->type, sizeof(message->type), "%s",
+             message_form_type(content.form));
     if (!rc) {
         message->last = made.last;
+        message->n_entries = made.n_entries;
         message->committed_us = made.size > 0 ? made.committed_us : 0;
         message_copy(&made, to);
         message_close(&made);
@@ -376,6 +377,7 @@ topic_make(struct shared_message *message, enum log_patience patience,
             rc == STATUS_GONE
                 ? foreign->kept.earliest
                 : after + (text.size > 0 || after < foreign->kept.last);
+        message->n_entries = text.size > 0;
         snprintf(message->type, sizeof(message->type), "%s", type);
     } else {
         rc = read_set(message, patience, &text, why);

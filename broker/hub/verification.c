@@ -402,6 +402,10 @@ make_terms(struct hub *hub, const struct command *command,
     if (filter.size > 0 && topic->kind != TOPIC_CHANGES)
         return problem(why, STATUS_INVALID,
                        "only a set's change notifications can be filtered");
+    if (command->message_form != MESSAGE_XML && topic->kind != TOPIC_CHANGES)
+        return problem(why, STATUS_INVALID,
+                       "only a set's change notifications have the form %s",
+                       message_form_name(command->message_form));
     if (secret.size > WEBSUB_SECRET_MAX)
         return problem(why, STATUS_INVALID, "hub.secret: at most %d bytes",
                        WEBSUB_SECRET_MAX);
@@ -419,6 +423,7 @@ make_terms(struct hub *hub, const struct command *command,
         memcpy(terms->secret, secret.data, secret.size);
     terms->interval_us = command->interval_us;
     terms->is_simple = command->is_simple;
+    terms->form = command->message_form;
     terms->is_local =
         command->is_local && websub_is_loopback(command->request.callback);
     if (filter.size > 0)

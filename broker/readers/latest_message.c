@@ -67,7 +67,7 @@ look_through(struct search *s, uint64_t after, uint64_t last,
                       after, LOG_DISK, &b, why);
         if (rc || !b)
             break;
-        rc = selection_make(&selection, b, &s->channel, MESSAGE_XML, why);
+        rc = selection_make(&selection, b, &s->channel, MESSAGE_XML, NULL, why);
         if (!rc) {
             n = selection_after(&selection, b->last < last ? b->last : last);
             if (n > 0)

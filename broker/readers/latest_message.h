@@ -25,8 +25,7 @@
 #define LATEST_MESSAGE_ROUND_MAX 1024
 
 /* Appends the message; nothing if the channel never had one, or its entries are
- * no longer retained. Uses set, form, max_bytes, is_framework and is_plain of
- * the wish.
+ * no longer retained. Uses set, form, max_bytes and is_framework of the wish.
  */
 MUST_CHECK enum status latest_message_write(struct buf *to,
                                             const struct message_wish *wish,

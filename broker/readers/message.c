@@ -20,6 +20,42 @@
 #define SCAN_MEMORY_BYTES ((size_t)1 << 20)
 #define SCAN_DISK_BYTES   ((size_t)8 << 20)
 
+/* Forms */
+
+static const struct form_row {
+    const char *name, *type;
+} form_rows[MESSAGE_FORMS] = {
+    [MESSAGE_XML] = {"xml", "application/xml"},
+    [MESSAGE_PLAIN] = {"plain", "application/xml"},
+    [MESSAGE_JSON] = {"json", "application/json"},
+    [MESSAGE_CLOUDEVENTS] = {"cloudevents",
+                             "application/cloudevents-batch+json"},
+    [MESSAGE_CLOUDEVENT] = {"cloudevent", "application/cloudevents+json"},
+};
+
+const char *
+message_form_name(enum message_form form)
+{
+    return form_rows[form].name;
+}
+
+const char *
+message_form_type(enum message_form form)
+{
+    return form_rows[form].type;
+}
+
+bool
+message_form_of(struct slice name, enum message_form *form)
+{
+    for (size_t i = 0; i < MESSAGE_FORMS; i++)
+        if (slice_is(name, form_rows[i].name)) {
+            *form = (enum message_form)i;
+            return true;
+        }
+    return false;
+}
+
 /* A message being put together */
 
 /* The entries of one batch in it. */
@@ -50,8 +86,9 @@ static uint64_t
 fill_part(struct assembly *a, struct message_part *part, uint64_t whole)
 {
     const struct selection *s = &part->selection;
-    bool is_json = a->wish->form == MESSAGE_JSON;
-    size_t max = DOCUMENT_ENTRIES_MAX - a->n_entries, n, size,
+    size_t most =
+        a->wish->form == MESSAGE_CLOUDEVENT ? 1 : DOCUMENT_ENTRIES_MAX;
+    size_t max = most - a->n_entries, n, size,
            room = a->wish->max_bytes > a->bytes ? a->wish->max_bytes - a->bytes
                                                 : 0;
 
@@ -64,7 +101,8 @@ fill_part(struct assembly *a, struct message_part *part, uint64_t whole)
     }
     a->n_entries += part->n;
     if (part->n > 0)
-        a->bytes += size + is_json; /* the comma between two parts */
+        /* and the comma between two parts */
+        a->bytes += size + message_form_is_json(a->wish->form);
     return part->n == n ? whole : selection_seq(s, part->from + part->n) - 1;
 }
 
@@ -77,8 +115,8 @@ add_batch(struct assembly *a, struct batch *b, bool *is_full,
     struct message *m = a->message;
     struct message_part part = {.from = 0};
     uint64_t whole = b->last < wish->upto ? b->last : wish->upto, last;
-    enum status rc =
-        selection_make(&part.selection, b, a->filter, wish->form, why);
+    enum status rc = selection_make(&part.selection, b, a->filter, wish->form,
+                                    wish->set, why);
 
     if (rc)
         return rc;
@@ -190,9 +228,11 @@ add_header(struct buf *to, const struct message_wish *wish,
         link_memory(&next, public_url, wish->set->name, c->epoch, c->last,
                     filter);
     }
-    if (wish->form == MESSAGE_JSON) {
+    if (wish->form == MESSAGE_CLOUDEVENTS) {
+        BUF_ADD(to, "[");
+    } else if (wish->form == MESSAGE_JSON) {
         json_message_begin(to, c, buf_slice(&next));
-    } else {
+    } else if (wish->form != MESSAGE_CLOUDEVENT) {
         struct link_text up = set_link(wish->set, LINK_CAPABILITYLIST);
         struct document_link links[] = {{"up", link_slice(&up), NULL},
                                         {"self", buf_slice(&self), NULL},
@@ -202,9 +242,9 @@ add_header(struct buf *to, const struct message_wish *wish,
             .capability = wish->is_framework ? CAP_FRAMEWORK_NOTIFICATION
                                              : CAP_CHANGE_NOTIFICATION,
             .links = links,
-            .n_links = wish->is_plain   ? 0
-                       : wish->has_next ? 3
-                                        : 1,
+            .n_links = wish->form == MESSAGE_PLAIN ? 0
+                       : wish->has_next            ? 3
+                                                   : 1,
             .from_us = c->from_us,
             .until_us = c->until_us,
             .coverage = c,
@@ -214,6 +254,17 @@ add_header(struct buf *to, const struct message_wish *wish,
     }
     buf_fini(&self);
     buf_fini(&next);
+}
+
+static void
+add_footer(struct buf *to, enum message_form form)
+{
+    if (form == MESSAGE_CLOUDEVENTS)
+        BUF_ADD(to, "]\n");
+    else if (form == MESSAGE_JSON)
+        json_message_end(to);
+    else if (form != MESSAGE_CLOUDEVENT)
+        document_footer(to, DOCUMENT_URLSET);
 }
 
 /* Finds the batch of entry `seq` in memory, the store or a list file. */
@@ -325,10 +376,7 @@ add_slices(struct message *m, const struct message_wish *wish,
     buf_init(&m->around, MESSAGE_MAX);
     add_header(&m->around, wish, &m->covered);
     header = m->around.size;
-    if (wish->form == MESSAGE_JSON)
-        json_message_end(&m->around);
-    else
-        document_footer(&m->around, DOCUMENT_URLSET);
+    add_footer(&m->around, wish->form);
     for (size_t i = 0; i < m->n_parts; i++)
         max += m->parts[i].selection.is_dense ? 1 : m->parts[i].n;
     slices = memory_room(max * sizeof(*slices));
@@ -376,6 +424,7 @@ assemble_message(struct assembly *a, struct problem *why)
     if (!wish->is_heartbeat)
         rc = gather_batches(a, why);
     m->last = a->last;
+    m->n_entries = a->n_entries;
     if (rc || (m->n_parts == 0 && wish->is_silent && !wish->is_heartbeat))
         return rc;
     rc = describe_coverage(a, &m->covered, why);

@@ -4,8 +4,10 @@
  * A message is header + entries + footer. Its bytes are a function of the set,
  * the form, the filter and the two seqs it covers, whoever makes it and
  * whenever: so it can be thrown away and made again. The XML entries are the
- * fragments as they are; the JSON entries are made from them when somebody
- * first asks, and kept with the batch (selection.h).
+ * fragments as they are; the JSON entries, and CloudEvents, are made from them
+ * when somebody first asks, and kept with the batch (selection.h). CloudEvents
+ * have nothing around them that says what a message covers: whoever sends them
+ * says it elsewhere.
  *
  * With a filter a message still covers all of (after, last], but has only the
  * entries that pass, with growing seqs. The rule for receivers stays: a message
@@ -45,11 +47,29 @@
  * it: with one large entry, or made again after the option became smaller. */
 #define MESSAGE_MAX ((size_t)256 << 20)
 
+/* hub.db has these numbers. */
 enum message_form {
     MESSAGE_XML,
+    MESSAGE_PLAIN, /* XML without links that lead away from it */
     MESSAGE_JSON,
-    MESSAGE_FORMS /* how many there are */
+    MESSAGE_CLOUDEVENTS, /* a batch: a JSON array of events, one an entry */
+    MESSAGE_CLOUDEVENT,  /* one event alone, of one entry */
+    MESSAGE_FORMS        /* how many there are */
 };
+
+/* The name of a form, and its media type. */
+const char *message_form_name(enum message_form form);
+const char *message_form_type(enum message_form form);
+
+/* Finds the form of a name. False: there is none. */
+bool message_form_of(struct slice name, enum message_form *form);
+
+/* True for forms with a comma between two entries. */
+static inline bool
+message_form_is_json(enum message_form form)
+{
+    return form >= MESSAGE_JSON;
+}
 
 /* Which message is wanted. */
 struct message_wish {
@@ -65,7 +85,6 @@ struct message_wish {
     bool has_next; /* a page of change memory: JSON with a `next` member, XML
                       with links `self` and `next` */
     bool is_framework; /* of the set's framework channel instead: below */
-    bool is_plain;     /* no links lead away from it; XML */
 
     /* A heartbeat instead (R-309: quiet differs from dead): it covers `after`
      * up to `reached` (`after` itself, if that is larger), no entries, the
@@ -84,6 +103,7 @@ struct message_wish {
 struct message {
     uint64_t last;        /* of the entries it covers, or has looked through */
     int64_t committed_us; /* of the first of these: see batch.h; or 0 */
+    size_t n_entries;     /* that it has */
     size_t size;          /* 0: it is silent, and has nothing of what follows */
     struct coverage covered;
     struct slice *slices;

@@ -22,7 +22,7 @@ reader_wish(const struct reader *r)
         .upto = r->upto ? r->upto : UINT64_MAX,
         .filter = r->filter,
         .reached = r->reached,
-        .is_plain = r->is_plain,
+        .form = r->form,
         .is_heartbeat = r->wants_heartbeat && !r->upto,
         .since_us = r->since_us,
     };

@@ -56,7 +56,7 @@ struct reader {
                          DATETIME_NONE: where it reads */
     enum reader_state state;
     uint8_t kind;         /* the owner's: for reader_calls.look */
-    bool is_plain;        /* see shared_wish */
+    uint8_t form;         /* see shared_wish */
     bool is_suspect;      /* its last message could not be passed on; changes
                              only while it holds none */
     bool wants_heartbeat; /* the next message is one, unless `upto` is set */

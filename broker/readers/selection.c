@@ -1,13 +1,16 @@
 #include "broker/readers/selection.h"
 
+#include "proto/resourcesync/cloud_event.h"
 #include "proto/resourcesync/entry_builder.h"
 #include "proto/resourcesync/json.h"
 
-/* Keys of forms: two per class, and class 0 has all entries. */
+/* Keys of forms: one of each kind per class, and class 0 has all entries. */
+enum form_kind { FORM_ENTRIES, FORM_JSON, FORM_EVENTS, FORM_KINDS };
+
 static uint64_t
-key_of(const struct filter_class *filter, bool is_json)
+key_of(const struct filter_class *filter, enum form_kind kind)
 {
-    return (filter ? filter->id : 0) * 2 + is_json;
+    return (filter ? filter->id : 0) * FORM_KINDS + kind;
 }
 
 /* Cuts `block`, which begins with room for a form and has the form's arrays
@@ -42,7 +45,7 @@ static void
 pick_entries(struct selection *s, const struct filter_class *filter)
 {
     const struct batch *b = s->batch;
-    uint64_t key = key_of(filter, false);
+    uint64_t key = key_of(filter, FORM_ENTRIES);
     const struct form *picked = batch_form(b, key);
     struct form *form;
     uint32_t *found;
@@ -82,9 +85,27 @@ set_start(struct buf *block, size_t i, size_t head_size)
            sizeof(start));
 }
 
+/* Appends an entry: as a CloudEvent of `source`, or without one as JSON. */
+static enum status
+write_entry(struct buf *to, struct entry *entry, struct slice fragment,
+            const struct cloud_event_source *source)
+{
+    enum status rc;
+
+    if (!source && json_fragment(to, fragment))
+        return STATUS_OK;
+    rc = fragment_read(entry, fragment); /* an unusual one, or an event */
+    if (!rc && source)
+        cloud_event_write(to, &entry->change, source);
+    else if (!rc)
+        json_change(to, &entry->change);
+    return rc;
+}
+
+/* `may_keep`, `must_keep`: as for keep_form. */
 static enum status
 make_json(struct selection *s, uint64_t key, bool may_keep, bool must_keep,
-          struct problem *why)
+          const struct cloud_event_source *source, struct problem *why)
 {
     const struct batch *b = s->batch;
     size_t head_size = sizeof(struct form) + (s->n + 1) * sizeof(uint32_t);
@@ -104,11 +125,7 @@ make_json(struct selection *s, uint64_t key, bool may_keep, bool must_keep,
         struct slice fragment = batch_slice(b, seq - 1, seq);
 
         set_start(&block, i, head_size);
-        if (!json_fragment(&block, fragment)) { /* an unusual one */
-            rc = fragment_read(&entry, fragment);
-            if (!rc)
-                json_change(&block, &entry.change);
-        }
+        rc = write_entry(&block, &entry, fragment, source);
         if (rc == STATUS_MALFORMED)
             rc = problem(why, STATUS_IO, "entry %llu of the log is damaged",
                          (unsigned long long)seq);
@@ -133,32 +150,50 @@ make_json(struct selection *s, uint64_t key, bool may_keep, bool must_keep,
     return STATUS_OK;
 }
 
+/* Finds the JSON or the CloudEvents of the entries, or makes them. */
+static enum status
+take_json(struct selection *s, const struct filter_class *filter,
+          enum form_kind kind, const struct set *set, struct problem *why)
+{
+    bool is_all = s->n == s->batch->n_entries, is_json = kind == FORM_JSON;
+    uint64_t key = key_of(is_all ? NULL : filter, kind);
+    struct cloud_event_source source;
+    struct link_text url;
+    struct head head;
+
+    /* That of all entries serves everybody. */
+    s->json = batch_form(s->batch, key_of(NULL, kind));
+    if (!s->json) {
+        s->is_dense = true;
+        if (is_all)
+            s->entries = NULL;
+        s->json = batch_form(s->batch, key);
+    }
+    if (s->json)
+        return STATUS_OK;
+    if (!is_json) {
+        url = set_link(set, LINK_SET);
+        log_head(set->log, &head);
+        source = (struct cloud_event_source){link_slice(&url), head.epoch};
+    }
+    return make_json(s, key, is_all || filter_class_is_shared(filter),
+                     is_all && is_json, is_json ? NULL : &source, why);
+}
+
 enum status
 selection_make(struct selection *s, struct batch *b,
                const struct filter_class *filter, enum message_form form,
-               struct problem *why)
+               const struct set *set, struct problem *why)
 {
     enum status rc = STATUS_OK;
 
     *s = (struct selection){.batch = b, .n = b->n_entries, .is_dense = !filter};
     if (filter)
         pick_entries(s, filter);
-    if (s->n > 0 && form == MESSAGE_JSON) {
-        bool is_all = s->n == b->n_entries;
-        uint64_t key = key_of(is_all ? NULL : filter, true);
-
-        /* That of all entries serves everybody. */
-        s->json = batch_form(b, key_of(NULL, true));
-        if (!s->json) {
-            s->is_dense = true;
-            if (is_all)
-                s->entries = NULL;
-            s->json = batch_form(b, key);
-        }
-        if (!s->json)
-            rc = make_json(s, key, is_all || filter_class_is_shared(filter),
-                           is_all, why);
-    }
+    if (s->n > 0 && message_form_is_json(form))
+        rc =
+            take_json(s, filter, form == MESSAGE_JSON ? FORM_JSON : FORM_EVENTS,
+                      set, why);
     if (rc)
         selection_fini(s);
     return rc;

@@ -8,6 +8,7 @@
  *   the entries that a class gets    if the class has several readers
  *   the JSON of those entries        likewise, unless the batch has the JSON of
  *                                    all entries already
+ *   the CloudEvents of either        likewise
  *
  * The batch has a bound for all of them. A result beyond it is computed for one
  * message, and freed with the selection. The XML of an entry is its fragment in
@@ -26,17 +27,19 @@ struct selection {
     size_t n; /* entries; numbered from 0 */
 
     const uint32_t *entries; /* their indexes in the batch; NULL: all */
-    const struct form *json; /* NULL: XML */
+    const struct form *json; /* or CloudEvents; NULL: XML */
     bool is_dense;           /* their bytes follow each other */
     struct form *own[2];     /* what the batch does not keep */
 };
 
 /* Selects what `filter` (NULL: none) lets through of a batch. Any thread may:
  * the JSON of a full batch takes about 0.1 milliseconds (json_fragment).
- * STATUS_IO: the batch is damaged. */
+ * CloudEvents name the set, which is only needed for them. STATUS_IO: the batch
+ * is damaged. */
 MUST_CHECK enum status selection_make(struct selection *s, struct batch *b,
                                       const struct filter_class *filter,
                                       enum message_form form,
+                                      const struct set *set,
                                       struct problem *why);
 void selection_fini(struct selection *s);
 

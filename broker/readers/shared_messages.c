@@ -52,7 +52,7 @@ shared_wish_equals(const struct shared_wish *a, const struct shared_wish *b)
 {
     return is_same_channel(&a->channel, &b->channel) && a->after == b->after &&
            a->upto == b->upto && a->filter == b->filter &&
-           a->reached == b->reached && a->is_plain == b->is_plain &&
+           a->reached == b->reached && a->form == b->form &&
            a->is_heartbeat == b->is_heartbeat && a->since_us == b->since_us;
 }
 
@@ -96,8 +96,7 @@ shared_message_serves(const struct shared_message *message,
     const struct shared_wish *made = &message->wish;
 
     return is_same_channel(&made->channel, &wish->channel) &&
-           message->filter_id == filter_id(wish) &&
-           made->is_plain == wish->is_plain &&
+           message->filter_id == filter_id(wish) && made->form == wish->form &&
            shared_wish_start(made) == shared_wish_start(wish) &&
            (made->after == wish->after || message->size == 0) &&
            (wish->upto == UINT64_MAX || wish->upto == message->last);

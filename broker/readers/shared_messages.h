@@ -66,7 +66,7 @@ struct shared_wish {
     uint64_t upto;  /* ... to exactly this one; UINT64_MAX: as many as fit */
     struct filter_class *filter; /* lent; NULL: all pass */
     uint64_t reached;  /* beyond `after`: none up to this one passes */
-    bool is_plain;     /* no links lead away from it */
+    unsigned form;     /* the owner's: two forms are two messages */
     bool is_heartbeat; /* a heartbeat instead (message.h), ... */
     int64_t since_us;  /* ... at the last entry not later than this time;
                           DATETIME_NONE: at `reached` */
@@ -82,6 +82,7 @@ struct shared_message {
     /* `make` sets these. */
     uint64_t last;        /* the last entry it covers */
     bool is_full;         /* it ended at the size limit, not at the head */
+    uint64_t n_entries;   /* that it has */
     int64_t committed_us; /* commit time of its first entry (batch.h); 0:
                              unknown */
     char type[128];       /* Content-Type */

@@ -113,8 +113,8 @@ take_once(struct slice name, struct slice value, bool *is_there,
 static enum status
 read_wishes(struct command *command, struct problem *why)
 {
-    bool has_interval = false;
-    struct slice interval = {NULL, 0};
+    bool has_interval = false, has_form = false;
+    struct slice interval = {NULL, 0}, form = {NULL, 0};
     enum status rc = STATUS_OK;
 
     for (size_t i = 0; !rc && i < command->form.n; i++) {
@@ -130,6 +130,8 @@ read_wishes(struct command *command, struct problem *why)
         else if (slice_is(field->name, "interval"))
             rc = take_once(field->name, field->value, &has_interval, &interval,
                            why);
+        else if (slice_is(field->name, "form"))
+            rc = take_once(field->name, field->value, &has_form, &form, why);
     }
     if (!rc)
         rc = filter_seal(&command->filter, why);
@@ -137,6 +139,13 @@ read_wishes(struct command *command, struct problem *why)
         rc = problem(why, STATUS_MALFORMED,
                      "interval: \"%s\" is not a number of seconds up to %d",
                      problem_quote(interval).text, INTERVAL_MAX_S);
+    if (!rc && has_form &&
+        (!message_form_of(form, &command->message_form) ||
+         command->message_form == MESSAGE_PLAIN))
+        rc = problem(why, STATUS_MALFORMED,
+                     "form: \"%s\" is none of xml, json, cloudevents (a batch "
+                     "of events), cloudevent (one event a delivery)",
+                     problem_quote(form).text);
     return rc;
 }
 

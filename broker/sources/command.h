@@ -12,6 +12,7 @@
 #include "base/loop.h"
 #include "broker/access/principal.h"
 #include "broker/base/client_limits.h"
+#include "broker/readers/message.h"
 #include "proto/http/websub.h"
 #include "proto/resourcesync/change_filter.h"
 #include "proto/uri.h"
@@ -65,6 +66,7 @@ struct command {
     struct slice after; /* a position, not checked yet; also of
                            COMMAND_REDELIVER */
     int64_t interval_us;
+    enum message_form message_form;
     bool is_local;  /* a client of this machine asked an open broker */
     bool is_simple; /* by POST /sets/{set}/subscribe: R-350 */
     char from[CLIENT_NAME_SIZE]; /* the requester (W-164) */
@@ -101,8 +103,9 @@ struct slice command_keep(struct command *command, struct slice text);
 
 /* Reads a form posted to /hub: sets kind, request, and the optional parameters
  * of a subscription: filter (change= prefix= type= tag=), after=, interval=
- * (seconds, up to a day, fractions allowed). Errors are those of websub_read
- * and filter_read; the answer to each is text/plain (W-032). */
+ * (seconds, up to a day, fractions allowed), form= (message_form_of).
+ * Errors are those of websub_read and filter_read; the answer to each is
+ * text/plain (W-032). */
 MUST_CHECK enum status command_read_form(struct command *command,
                                          struct slice body,
                                          struct problem *why);

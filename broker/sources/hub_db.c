@@ -79,6 +79,11 @@
     "ALTER TABLE subscriptions ADD COLUMN requester TEXT NOT NULL DEFAULT" \
     " '';"
 
+/* The form of messages: readers/message.h. */
+#define FORM_STEP                                                           \
+    "ALTER TABLE subscriptions ADD COLUMN form INTEGER NOT NULL DEFAULT 0;" \
+    "ALTER TABLE requests ADD COLUMN form INTEGER NOT NULL DEFAULT 0;"
+
 static const char *const steps[] = {
     "CREATE TABLE subscriptions("
     " id INTEGER PRIMARY KEY AUTOINCREMENT, kind INTEGER NOT NULL,"
@@ -102,6 +107,7 @@ static const char *const steps[] = {
     LOCAL_STEP,
     OWNER_STEP,
     REQUESTER_STEP,
+    FORM_STEP,
 };
 
 const struct db_kind hub_db_kind = {

@@ -204,6 +204,7 @@ static const struct table_column subscription_columns[] = {
     {"STATE", "state"},
     {"LAG", "lag"},
     {"TOPIC", "topic", write_topic},
+    {"FORM", "form"},
     {"LAST SUCCESS", "lastSuccess", table_time},
     {"NEXT TRY", "nextTry", table_time},
     {"CALLBACK", "callback"},

@@ -1,10 +1,12 @@
 """Deliveries to subscribers: the topic's content, signed, once; and subscribers that
 get none. Failures: websub_retry_test."""
 
+import json
+
 import pytest
 
 from tidings_test import callbacks as cb
-from tidings_test import hub
+from tidings_test import hub, npm
 from tidings_test.callbacks import check_links, check_signature
 from tidings_test.documents import Document
 
@@ -68,6 +70,40 @@ def test_who_gave_a_secret_gets_signatures(news, callbacks, broker):
     cb.check_webhook(each[-1].deliveries.wait(2), WEBHOOK)
     assert each[0].deliveries[0]["webhook-id"] is None
     assert not broker.has_said(WEBHOOK)
+
+
+# W-094, W-106: the library of Standard Webhooks verifies a delivery, and parses it.
+@pytest.mark.parametrize("form", ["json", "cloudevents", "cloudevent"])
+def test_the_library_of_standard_webhooks_takes_it(
+    news, callbacks, run, tmp_path, form
+):
+    one = callbacks.join(news, secret=WEBHOOK, form=form)
+    news.post()
+    delivery = one.deliveries.wait(1)
+    names = ("webhook-id", "webhook-timestamp", "webhook-signature")
+    given = {
+        "secret": WEBHOOK,
+        "body": delivery.body.decode(),
+        "headers": {name: delivery[name] for name in names},
+    }
+    npm.install(tmp_path)
+    (tmp_path / "given.json").write_text(json.dumps(given))
+    (tmp_path / "main.mjs").write_text(
+        """import { readFileSync } from 'node:fs';
+import { Webhook } from 'standardwebhooks';
+const { secret, body, headers } = JSON.parse(readFileSync('given.json'));
+const webhook = new Webhook(secret);
+console.log(JSON.stringify(webhook.verify(body, headers)));
+try {
+    webhook.verify(body + ' ', headers);
+} catch (error) {
+    console.log(error.message);
+}
+"""
+    )
+    result = run(npm.node(), "main.mjs", cwd=tmp_path)
+    assert json.loads(result.out[0]) == json.loads(delivery.body)
+    assert "signature" in result.out[1]
 
 
 # W-100, W-101

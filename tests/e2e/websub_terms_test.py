@@ -1,6 +1,7 @@
 """Further wishes of a subscriber: filters, a place in the past, an interval; and the
 simple subscription of the 2012 draft."""
 
+import json
 import urllib.parse
 
 import pytest
@@ -241,3 +242,124 @@ def test_a_trusted_simple_subscription_is_not_verified(news, callbacks):
     check_plain(one.deliveries[0], full.deliveries[0])
     assert not len(one.verifications)
     assert len(full.verifications) == 1
+
+
+FORMS = {
+    "xml": "application/xml",
+    "json": "application/json",
+    "cloudevents": "application/cloudevents-batch+json",
+    "cloudevent": "application/cloudevents+json",
+}
+
+
+def collected_json(callback):
+    """The bodies of the deliveries that it has accepted."""
+    return [json.loads(delivery.body) for delivery in callback.accepted]
+
+
+# W-081, W-094, W-100, W-106: the same changes in the form that was asked for; signatures
+# are those of the bytes that come.
+def test_a_subscriber_chooses_the_form(news, callbacks, broker):
+    secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+    mixture.post(news, 1, 40)
+    asks = {"secret": secret, "after": 0}
+    each = {form: callbacks.join(news, form=form, **asks) for form in FORMS}
+    for form, one in each.items():
+        one.wait_last(40)
+        hub.wait_head(news, one)
+        assert hub.find(news, one)["form"] == form
+        for delivery in one.deliveries:
+            assert delivery.all("Content-Type") == [FORMS[form]]
+            cb.check_signature(delivery, secret)
+            cb.check_webhook(delivery, secret)
+            cb.check_links(delivery, news.topic, hub.url(broker))
+        assert one.holes == 0
+
+    page = news.get("changes?after=0", accept="application/json").json()
+    (message,) = collected_json(each["json"])
+    assert message == {name: page[name] for name in page if name != "next"}
+    (batch,) = collected_json(each["cloudevents"])
+    assert collected_json(each["cloudevent"]) == batch
+    assert [event["data"] for event in batch] == page["changes"]
+    for event in batch:
+        change = event["data"]
+        assert {name: event[name] for name in event if name != "data"} == {
+            "specversion": "1.0",
+            "id": f"{page['epoch']}-{change['seq']}",
+            "source": news.url,
+            "type": f"org.resourcesync.change.{change['change']}",
+            "subject": change["loc"],
+            "time": change["datetime"],
+            "datacontenttype": "application/json",
+        }
+
+
+# W-094: what came as an event goes out as that event.
+def test_an_event_that_came_goes_out_as_it_came(news, callbacks):
+    one = callbacks.join(news, form="cloudevent")
+    event = {"type": "org.example.sold", "source": "/shop", "id": "7", "subject": "a b"}
+    attributes = [
+        {"ns": "http://cloudevents.io/xmlformat/V1", "name": name, "value": value}
+        for name, value in event.items()
+    ]
+    news.post_change("http://a.org/1", attributes=attributes)
+    one.wait_last(1)
+    (delivered,) = collected_json(one)
+    assert event.items() <= delivered.items()
+    assert delivered["data"]["loc"] == "http://a.org/1"
+
+
+# W-094, R-306, R-349: of a filter, one by one; the same bytes again after a failure and a
+# crash.
+def test_a_form_has_filters_and_repeats(news, callbacks, broker):
+    single = callbacks.join(news, form="cloudevent", change="deleted")
+    batch = callbacks.join(news, form="cloudevents", change="deleted")
+    for one in (single, batch):
+        one.always(503)
+    mixture.post(news, 1, 60)
+    first = [one.deliveries.wait(1) for one in (single, batch)]
+    broker.kill()
+    broker.restart()
+    for one in (single, batch):
+        one.always(None)
+        hub.wait_head(news, one)
+    for one, before in zip((single, batch), first):
+        assert (one.accepted[0].id, one.accepted[0].body) == (before.id, before.body)
+    events = [event for events in collected_json(batch) for event in events]
+    assert collected_json(single) == events
+    seqs_of = [event["data"]["seq"] for event in events]
+    assert seqs_of == [n for n in range(1, 61) if IS_DELETED(n)]
+
+
+# W-036, W-094: the form is a term: a renewal replaces it, when it is verified.
+def test_a_renewal_replaces_the_form(news, callbacks):
+    one = callbacks.join(news, form="json")
+    renew(news, one, form="cloudevents")
+    one.next(404, of="verification")
+    renew(news, one, form="xml")
+    news.post()
+    one.wait_last(1)
+    renew(news, one)
+    news.post()
+    one.wait_last(2)
+    types = [delivery["Content-Type"] for delivery in one.deliveries]
+    assert types == [FORMS["cloudevents"], FORMS["xml"]]
+
+
+# W-094, R-350: also of a simple subscription, and only of a set's changes.
+def test_a_form_is_for_changes_and_known(news, callbacks, broker):
+    simple = callbacks.add("/simple")
+    form = urllib.parse.urlencode({"callbackURI": simple.url, "form": "json"})
+    answer = broker.post(f"{news.path}/subscribe", form, FORM)
+    hub.check_taken(answer)
+    hub.wait_active(news, simple)
+    news.post()
+    simple.wait_last(1)
+    (message,) = collected_json(simple)
+    assert len(message["changes"]) == 1
+
+    nobody = "http://127.0.0.1:1/cb"
+    refused = hub.subscribe(hub.framework(news), nobody, form="json")
+    hub.check_refused(refused, 422, "form")
+    refused = hub.subscribe(news, nobody, form="atom")
+    hub.check_refused(refused, 400, "cloudevents")

@@ -39,6 +39,9 @@ COVERAGE = re.compile(
     rb'.*? td:after="(\d+)" td:last="(\d+)"'
 )
 
+# What the id of a delivery states, of a body that does not: of a set's changes in JSON.
+IDENTITY = re.compile(r"(\w+)-\d+-(\d+)-(\d+)")
+
 
 class Callbacks(Server):
     """A server with callbacks. `requests` are all that came, strays too."""
@@ -231,6 +234,10 @@ class Exchange:
         request, callback = self.request, self.callback
         if coverage := COVERAGE.search(request.body or b""):
             request.epoch = coverage[1].decode()
+            request.after, request.last = int(coverage[2]), int(coverage[3])
+        elif "json" in (request["Content-Type"] or ""):
+            coverage = IDENTITY.match(request.id)
+            request.epoch = coverage[1]
             request.after, request.last = int(coverage[2]), int(coverage[3])
         request.order = len(self.server.requests) + 1
         self.server.requests.add(request)

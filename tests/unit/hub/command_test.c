@@ -115,6 +115,41 @@ TEST(what_is_wrong_is_named)
                    "interval: ");
 }
 
+/* W-094 */
+TEST(forms_are_those_of_a_table)
+{
+    static const struct {
+        const char *more;
+        enum message_form form;
+    } rows[] = {
+        {"", MESSAGE_XML},
+        {"&form=xml", MESSAGE_XML},
+        {"&form=json&form=json", MESSAGE_JSON},
+        {"&form=cloudevents", MESSAGE_CLOUDEVENTS},
+        {"&form=cloudevent", MESSAGE_CLOUDEVENT},
+    };
+
+    static const char *const bad[] = {"form=", "form=plain", "form=JSON",
+                                      "form=json ", "form=xml&form=json"};
+    char form[300];
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct command *command;
+
+        snprintf(form, sizeof(form), MINIMAL "%s", rows[i].more);
+        command = read_form(form);
+        assert_int_equal(command->message_form, rows[i].form);
+        command_free(command);
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        char name[20] = "";
+
+        snprintf(form, sizeof(form), MINIMAL "&%s", bad[i]);
+        memcpy(name, bad[i], strcspn(bad[i], "="));
+        assert_refused(form, STATUS_MALFORMED, strcat(name, ": "));
+    }
+}
+
 /* Its other parameters do not matter. */
 TEST(an_unsubscription_has_nothing_to_ask_for)
 {

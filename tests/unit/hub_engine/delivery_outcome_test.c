@@ -200,6 +200,25 @@ TEST(has_another_id_when_the_filter_is_another)
     assert_string_not_equal(delivery_id(&e.sent[0]), delivery_id(&e.sent[1]));
 }
 
+/* W-094: nor with another form. */
+TEST(has_another_id_when_the_form_is_another)
+{
+    struct subscription *s = first_delivery(3);
+
+    s->reader.form = MESSAGE_CLOUDEVENT;
+    finish(s, 500);
+    pass(next_alarm());
+    assert_string_equal(header(last_sent(), "Content-Type"),
+                        "application/cloudevents+json");
+    assert_string_not_equal(delivery_id(&e.sent[0]), delivery_id(last_sent()));
+    for (uint64_t seq = 1; seq <= 3; seq++) { /* one at a time */
+        assert_kept(s, seq - 1, seq);
+        finish(s, 200);
+    }
+    assert_int_equal(e.n_sent, 4);
+    assert_int_equal(s->reader.after, 3);
+}
+
 /* Removes all closed lists of the set but the latest. */
 static void
 retire_lists(void)

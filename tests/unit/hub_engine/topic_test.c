@@ -172,7 +172,7 @@ TEST(reads_a_message_with_or_without_links)
     assert_int_equal(message.last, 3);
     assert_true(has_links(&message));
     free(message.data);
-    plain.is_plain = true;
+    plain.form = MESSAGE_PLAIN;
     message = read_topic(topic, plain);
     assert_false(has_links(&message));
     free(message.data);

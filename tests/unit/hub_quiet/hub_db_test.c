@@ -288,6 +288,8 @@ TEST(of_an_earlier_file_callbacks_on_loopback_alone_are_local, tempdir_setup,
                              "ALTER TABLE subscriptions DROP COLUMN owner_ends;"
                              "ALTER TABLE requests DROP COLUMN owner_ends;"
                              "ALTER TABLE subscriptions DROP COLUMN requester;"
+                             "ALTER TABLE subscriptions DROP COLUMN form;"
+                             "ALTER TABLE requests DROP COLUMN form;"
                              "PRAGMA user_version=3",
                              &why),
                      STATUS_OK);

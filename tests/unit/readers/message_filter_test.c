@@ -170,7 +170,7 @@ kept_form(struct set *set, const struct filter_class *class, bool is_json)
     assert_int_equal(
         log_read(registry_log(s.registry), set->log, 0, LOG_MEMORY, &b, NULL),
         STATUS_OK);
-    form = batch_form(b, class->id * 2 + is_json);
+    form = batch_form(b, class->id * 3 + is_json);
     batch_unref(b); /* the tail has it */
     return form;
 }

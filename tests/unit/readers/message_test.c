@@ -42,7 +42,7 @@ TEST(a_plain_message_has_no_links)
         .set = post_each(1, 3),
         .upto = UINT64_MAX,
         .max_bytes = MIB,
-        .is_plain = true,
+        .form = MESSAGE_PLAIN,
     };
     struct coverage plain;
     struct xpath x;
@@ -98,6 +98,32 @@ TEST(a_framework_message_is_of_the_framework_log)
     wish.is_silent = true;
     write_wish(&wish);
     assert_int_equal(text.size, 0);
+}
+
+/* W-094: a batch of CloudEvents is a JSON array; one alone has one entry, and
+ * the message goes as far as the next one. */
+TEST(writes_cloud_events)
+{
+    struct set *set = post_each(2, 2);
+    char begin[300];
+    uint64_t last = 0;
+
+    assert_int_equal(write_on(set, MESSAGE_CLOUDEVENTS, 1, MIB), 4);
+    snprintf(begin, sizeof(begin),
+             "[{\"specversion\":\"1.0\",\"id\":\"%s-2\",\"source\":\"" SETS_URL
+             "/sets/demo\",\"type\":\"org.resourcesync.change.updated\"",
+             sets_head(&s, "demo").epoch);
+    assert_true(slice_starts(buf_slice(&text), begin));
+    assert_true(slice_ends(buf_slice(&text), "}}]\n"));
+    for (unsigned n = 1; n <= 4; n++) {
+        last = write_on(set, MESSAGE_CLOUDEVENT, last, MIB);
+        assert_int_equal(last, n);
+        snprintf(begin, sizeof(begin),
+                 "{\"specversion\":\"1.0\",\"id\":\"%s-%u\"",
+                 sets_head(&s, "demo").epoch, n);
+        assert_true(slice_starts(buf_slice(&text), begin));
+        assert_true(slice_ends(buf_slice(&text), "}}"));
+    }
 }
 
 /* Design section 4: the JSON form of the same message. */

@@ -171,7 +171,7 @@ TEST(are_found_for_the_same_bytes_only)
     other.channel.epoch[0] = 'f';
     assert_null(found_for(&other));
     other = wish;
-    other.is_plain = true;
+    other.form = 1;
     assert_null(found_for(&other));
     other = wish;
     other.filter = &filters[1];
