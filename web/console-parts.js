@@ -268,12 +268,16 @@ export function redrawSparkline(svg, minutes) {
         svg.lastChild.setAttribute('d', d);
 }
 
-/** A larger picture with its figures: the last hour of something. */
-export function chart(title, minutes, unit) {
+/** A larger picture with its figures: the last hour of something, or the time since the broker has
+ * started. */
+export function chart(title, minutes, unit, since) {
     const sum = minutes.reduce((a, b) => a + b, 0), most = Math.max(...minutes);
-    const words = !most ? 'none in the last hour'
-        : unit === 'lag' ? `at most ${number(most)} entries`
-        : `${number(sum)} in the last hour, at most ${number(most)} a minute`;
+    const start = new Date(since);
+    const when = Date.now() - start < 3600_000 ? `since the start of the broker at ${start.toLocaleTimeString()}`
+        : 'in the last hour';
+    const words = !most ? `none ${when}`
+        : unit === 'lag' ? `at most ${number(most)} entries ${when}`
+        : `${number(sum)} ${when}, at most ${number(most)} a minute`;
     return make('figure', { class: 'chart' },
         make('figcaption', {}, make('strong', {}, title), ` ${words}`),
         sparkline(minutes, 'spark large'),

@@ -431,8 +431,8 @@ function readersView(page) {
         .catch(error => fill(callbacks, make('p', { class: 'problem' }, error.message)));
     page.every(5000, async () => {
         const rate = await askJson(setPath(page.name, '/rate'), { signal: page.signal });
-        fill(rates, make('div', { class: 'charts' }, chart('Entries', rate.entries, 'rate'),
-            chart('Lag of readers', rate.lags, 'lag')), readersTable(rate));
+        fill(rates, make('div', { class: 'charts' }, chart('Entries', rate.entries, 'rate', rate.since),
+            chart('Lag of readers', rate.lags, 'lag', rate.since)), readersTable(rate));
         // What somebody fills in stays.
         if (!callbacks.contains(document.activeElement))
             await page.redraw();

@@ -346,7 +346,8 @@ function showBroker(main, { signal, every }) {
             ['status', 'bridges', 'relays'].map(path => askJson(path, { signal })));
         fill(box, healthSection(health),
             section('Last hour', make('div', { class: 'charts' },
-                chart('Entries', status.entries, 'rate'), chart('Lag of readers', status.lags, 'lag'))),
+                chart('Entries', status.entries, 'rate', status.since),
+                chart('Lag of readers', status.lags, 'lag', status.since))),
             diskSection(status.disk),
             section('Bridges', bridgesTable(bridges)), section('Relays', relaysTable(relays)),
             facts([['Version', status.version], ['Sets', number(status.sets)],

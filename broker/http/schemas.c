@@ -44,8 +44,9 @@ const struct json_shape set_shape = {
              "links [SetLink]"};
 
 /* broker/sets/rates.h */
-#define HOUR                                       \
-    "minutes count, entries [count] (by minute), " \
+#define HOUR                                                                  \
+    "minutes count, since time (the start of the broker: nothing earlier is " \
+    "counted), entries [count] (by minute), "                                 \
     "lags [count] (how far the slowest reader was behind)"
 
 const struct json_shape rate_shape = {"Rate", "The last hour of a set",

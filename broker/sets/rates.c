@@ -28,6 +28,7 @@ struct lagging {
 };
 
 struct rates {
+    int64_t since_us;      /* constant */
     pthread_mutex_t mutex; /* guards everything, and set->rate_ring */
     struct lagging lagging[RATE_READERS][RATE_LAGGING];
     struct ring all; /* of the broker */
@@ -41,8 +42,10 @@ rates_new(void)
 {
     struct rates *r = memory_new(1, sizeof(*r));
 
-    if (r)
+    if (r) {
+        r->since_us = clock_now_us();
         pthread_mutex_init(&r->mutex, NULL);
+    }
     return r;
 }
 
@@ -242,7 +245,7 @@ copy_ring(struct rate *rate, const struct ring *ring, int64_t now_us)
 void
 rates_read(struct rates *r, const struct set *set, struct rate *rate)
 {
-    memset(rate, 0, sizeof(*rate));
+    *rate = (struct rate){.since_us = r->since_us};
     pthread_mutex_lock(&r->mutex);
     if (!set)
         copy_ring(rate, &r->all, clock_now_us());
@@ -278,7 +281,12 @@ rates_write_minutes(struct buf *to, const uint32_t minutes[RATE_MINUTES])
 void
 rates_write(struct buf *to, const struct rate *rate)
 {
-    buf_add_format(to, "\"minutes\":%d,\"entries\":", RATE_MINUTES);
+    char since[DATETIME_SIZE + 1];
+
+    since[datetime_write_short(since, rate->since_us)] = '\0';
+    buf_add_format(to,
+                   "\"minutes\":%d,\"since\":\"%s\",\"entries\":", RATE_MINUTES,
+                   since);
     rates_write_minutes(to, rate->entries);
     BUF_ADD(to, ",\"lags\":");
     rates_write_minutes(to, rate->lags);

@@ -7,10 +7,11 @@
  *     lag         0     0       250       0     of the reader that lagged most
  *
  * Counted from the start of the process on, in memory: for pictures, not for
- * accounts. A round of the log whose commit fails is counted, too. A set gets a
- * ring of 60 minutes with its first entry; RATES_MAX of them at most, some 10
- * MB. If all are in use, the next set takes over one whose hour is empty; else
- * it has no rate. One more ring adds up the whole broker.
+ * accounts. Who shows a sum says since when, if that is less than an hour. A
+ * round of the log whose commit fails is counted, too. A set gets a ring of 60
+ * minutes with its first entry; RATES_MAX of them at most, some 10 MB. If all
+ * are in use, the next set takes over one whose hour is empty; else it has no
+ * rate. One more ring adds up the whole broker.
  *
  * It also knows the sets whose readers lag most, RATE_LAGGING of each kind of
  * reader. The readers look at their lags anyway, and note each here; a note
@@ -36,6 +37,7 @@ struct set;
 
 /* The last 60 minutes; the last element is the present one. */
 struct rate {
+    int64_t since_us; /* when the counting began */
     uint32_t entries[RATE_MINUTES];
     uint32_t lags[RATE_MINUTES];              /* the largest; in entries */
     uint32_t transport_lags[RATE_TRANSPORTS]; /* now; likewise */

@@ -10,6 +10,7 @@
  *           60 min ago                                               now
  */
 
+#include "base/clock.h"
 #include "client/cli/broker_call.h"
 #include "client/cli/cli.h"
 #include "client/cli/progress.h"
@@ -99,6 +100,22 @@ plot(const struct minutes *minutes)
     printf("\n%14s%-57snow\n\n", "", "60 min ago");
 }
 
+/* Says when the broker began to count, if its hour is not over. */
+static void
+print_since(struct slice json)
+{
+    struct slice since;
+    int64_t us;
+
+    if (!json_slices_member(json, "since", &since) || since.size < 2)
+        return;
+    since = (struct slice){since.data + 1, since.size - 2}; /* a text */
+    if (!datetime_read(since, &us) &&
+        clock_now_us() - us < (int64_t)MINUTES * 60000000)
+        printf("%-26s %.*s, the start of the broker\n", "counted since",
+               (int)since.size, since.data);
+}
+
 static void
 print_status(struct broker_call *call, bool has_plot)
 {
@@ -129,6 +146,7 @@ print_status(struct broker_call *call, bool has_plot)
            lags.most);
     if (has_plot)
         plot(&lags);
+    print_since(json);
 }
 
 /* Mirrors */

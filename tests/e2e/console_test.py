@@ -436,6 +436,8 @@ def test_the_broker_says_why_it_is_not_ready(start_broker, open_console, faults)
     console.wait("text('.broker .badge') == 'ready' && text('.broker').includes('are free')")
     heads = "Health,Last hour,Disk of the data directory,Bridges,Relays"
     console.expect("texts('.broker h2').join()", heads)
+    since = "none since the start of the broker at "
+    console.expect(f"texts('.chart').every(one => one.includes('{since}'))", True)
     console.shoot("broker")
     faults.set_disk(1)
     wait_for("a full disk", lambda: broker.get("/readyz").status == 503)

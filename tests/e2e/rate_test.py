@@ -132,6 +132,7 @@ def test_the_command_line_draws_the_last_hour(start_broker, faults, run, locale,
         assert picture[0].strip() == top
         assert lines[at + 8].endswith("now") and "60 min ago" in lines[at + 8]
         assert "lag in the last hour       at most 0 entries" in lines
+        assert "counted since" not in "".join(lines)  # the hour is over
     assert "sets                       1" in plotted(run, broker.url, locale=locale)
 
 
@@ -139,9 +140,14 @@ def test_the_command_line_tells_the_status(news, broker, run):
     news.post(3)
     plain = run("tidings", "status", news.url).output()
     assert plain.startswith("entries in the last hour   3, at most 3 in a minute\n")
-    assert plain.endswith("\nlag in the last hour       at most 0 entries")
+    assert "\nlag in the last hour       at most 0 entries\n" in plain
+    # An hour that has only begun.
     facts = json.loads(run("tidings", "status", broker.url, "--json").output())
     assert (facts["minutes"], len(facts["entries"])) == (60, 60)
+    since = datetime.datetime.fromisoformat(facts["since"])
+    assert since < datetime.datetime.now(datetime.timezone.utc)
+    start = f"counted since              {facts['since']}, the start of the broker"
+    assert plain.endswith(f"\n{start}")
 
 
 def test_the_command_line_says_why_it_has_no_status(start_broker, site, run):
