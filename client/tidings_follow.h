@@ -2,7 +2,9 @@
  * tidings_follow.h - every change of a source, once and in order, in spite of
  * failures of the network, the server or the follower.
  *
- *     live     WebSocket, else server-sent events, else long poll; a source
+ *     live     WebSocket, else server-sent events, else long poll, as far as
+ *              proxies carry them: the handle remembers what works for a host,
+ *              and tries the others again, at least every hour; a source
  *              without any of them: its Change Lists, read again and again;
  *              without these, too: its Resource List or Sitemap, read again and
  *              again; the differences are the changes
@@ -153,7 +155,8 @@ struct td_follow_options {
                           discovery. 0: three heartbeats of the broker, 60,000
                           until the first one; 120,000 for requests */
     /* Called when there is no connection, with the reason and the milliseconds
-     * until the next attempt, 0: another transport follows at once. NULL is
+     * until the next attempt, 0: another transport follows at once, which is
+     * said once for a host until the better one works again. NULL is
      * allowed. */
     void (*on_trouble)(const char *why, unsigned pause_ms, void *user);
 

@@ -98,7 +98,10 @@ void
 say_trouble(const char *why, unsigned pause_ms, void *user)
 {
     (void)user;
-    say("%s; again in %.1f s", why, pause_ms / 1000.0);
+    if (pause_ms)
+        say("%s; again in %.1f s", why, pause_ms / 1000.0);
+    else
+        say("%s", why);
 }
 
 void

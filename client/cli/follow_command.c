@@ -734,7 +734,7 @@ on_trouble(const char *why, unsigned pause_ms, void *user)
 {
     struct follow *f = user;
 
-    if (f->args.is_verbose)
+    if (f->args.is_verbose || !pause_ms)
         say_trouble(why, pause_ms, NULL);
     else if (!f->is_away && pause_ms >= AWAY_MS)
         say("%s; it is tried again", why);

@@ -206,7 +206,7 @@ deliver_bytes(struct td_follower *f, char *bytes, size_t size)
                              why.text);
     f->connection.was_heard = true;
     f->connection.n_mute = 0;
-    transport_choice_fit(&f->connection.choice, f->connection.transport);
+    f->connection.unfit.rc = STATUS_OK;
     if (heartbeat_us > 0 && !f->how.idle_ms)
         f->connection.idle_ms = live_idle_ms((uint64_t)heartbeat_us / 1000);
     verdict = message_sequence_judge(&f->place.order, &f->delivery.message,

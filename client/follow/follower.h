@@ -34,7 +34,6 @@
 #include "client/follow/live_connection.h"
 #include "client/follow/message_sequence.h"
 #include "client/follow/shared_stream.h"
-#include "client/follow/transport_choice.h"
 #include "client/history/history.h"
 #include "client/lib/client.h"
 #include "client/lib/fetch.h"
@@ -113,8 +112,9 @@ struct follower_search {
 };
 
 struct follower_connection {
-    struct transport_choice choice;
-    unsigned transport; /* of the connection, or TD_POLL */
+    struct transport_choice *choice; /* of the host; the handle's */
+    unsigned open;                   /* transports, allowed and offered */
+    unsigned transport;              /* of the connection, or TD_POLL */
     unsigned idle_ms;
     int64_t connected_ms; /* when it began */
     bool is_news;         /* a message was no repeat and no heartbeat */

@@ -126,28 +126,42 @@ live_is_type(const char *type, const char *name)
     return slice_is_word(slice_trimmed(slice_take(&rest, ';')), name);
 }
 
-/* True if the answer seems to come from a server that knows the resource, but
- * not this transport. A refusal by the broker itself is problem+json. */
-static bool
-is_unfit(const struct live *live, const struct fetch_answer *answer)
+/* What an answer other than a stream means. A refusal by the broker itself is
+ * problem+json; others may be of something between that does not carry this
+ * transport. Where only the handshake of a WebSocket may be the reason, the
+ * next transport finds out whether the request itself is refused, too. */
+static enum live_how
+judge_answer(const struct live *live, const struct fetch_answer *answer)
 {
-    unsigned status = answer->status;
+    bool is_ours = live_is_type(answer->type, "application/problem+json");
+    bool is_handshake = live->transport->name == TD_WEBSOCKET;
+    bool is_poll = live->transport->name == TD_LONG_POLL;
 
-    if (live->transport->name == TD_LONG_POLL ||
-        live_is_type(answer->type, "application/problem+json"))
-        return false;
-    switch (status) {
-    case 401:
-    case 404:
-    case 408:
-    case 410:
-    case 429:
-        return false;
+    switch (answer->status) {
+    case 406: /* of events: the broker has not seen that they are wanted */
+    case 426: /* or that the connection is to become a WebSocket */
     case 501:
     case 505:
-        return true;
+        return is_poll ? LIVE_REFUSED : LIVE_UNFIT;
+    case 400: /* the handshake came in part */
+        return is_handshake || !(is_ours || is_poll) ? LIVE_UNFIT
+                                                     : LIVE_REFUSED;
+    case 404: /* a route for WebSockets leads elsewhere */
+    case 410:
+        return is_handshake && !is_ours ? LIVE_UNFIT : LIVE_REFUSED;
+    case 401:
+    case 408:
+    case 429:
+        return LIVE_REFUSED;
     default:
-        return status < 300 || (status >= 400 && status < 500);
+        if (is_ours)
+            return LIVE_REFUSED;
+        if (answer->status >= 500) /* the broker may be away, or only this way
+                                      to it: LIVE_LOST again and again */
+            return LIVE_LOST;
+        if (answer->status >= 300 && answer->status < 400)
+            return is_handshake ? LIVE_UNFIT : LIVE_REFUSED;
+        return is_poll ? LIVE_REFUSED : LIVE_UNFIT;
     }
 }
 
@@ -158,14 +172,14 @@ live_finish_refused(struct live *live, const struct fetch_answer *answer)
 
     if (live->is_ending)
         return;
-    live->end.how = is_unfit(live, answer) ? LIVE_UNFIT : LIVE_REFUSED;
+    live->end.how = judge_answer(live, answer);
     fetch_refused(why, answer);
     if (answer->status == 401)
         renew_token(live);
     if (answer->status < 400)
         problem(why, why->rc, "%u: that is no stream of changes",
                 answer->status);
-    if (live->end.how == LIVE_UNFIT)
+    if (live->end.how != LIVE_REFUSED)
         why->rc = STATUS_UNREACHABLE;
     end_later(live);
 }

@@ -83,6 +83,7 @@ struct live_request {
                         unless the URL has it */
     enum td_form form;
     const unsigned *idle_ms; /* silence that ends it; read anew each time */
+    unsigned wait_s;         /* of a long poll; 0: as idle_ms says */
     unsigned answer_ms;      /* until the server answers; 0: 20,000 */
 
     /* TD_EVENTS: the JSON body of a POST, whose answer may end single sets

@@ -89,7 +89,8 @@ start_longpoll(struct live *live)
                                     .takes_gzip = true,
                                     .silence_s = SILENCE_S,
                                     .kind = HOST_PLACE_STREAM};
-    unsigned s = *live->request.idle_ms / 3000;
+    unsigned s = live->request.wait_s ? live->request.wait_s
+                                      : *live->request.idle_ms / 3000;
     struct slice query = slice_of(strchr(live->url, '?'));
     bool has_wait = false;
     uint64_t wait_s = 0;

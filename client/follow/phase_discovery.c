@@ -83,7 +83,7 @@ take_offer(struct td_follower *f)
                              "%.200s names no Resource List, Change List, "
                              "stream or change memory that may be used here",
                              f->options.url);
-    f->connection.choice.open = open;
+    f->connection.open = open;
     f->search.is_sought = true;
     f->search.is_fresh = true;
     f->search.is_caught_up = false;

@@ -108,7 +108,9 @@ on_live_message(char *bytes, size_t size, void *user)
 {
     struct td_follower *f = user;
 
-    f->attempts.n_heard++;
+    /* A later message says nothing about what was found meanwhile. */
+    if (f->attempts.n_heard++ == 0)
+        transport_choice_fit(f->connection.choice, f->connection.transport);
     if (size == 0 && f->connection.transport == LIVE_SHARED)
         return !f->place.order.at.epoch[0] || deliver_heartbeat(f);
     return deliver_bytes(f, bytes, size);
@@ -139,10 +141,13 @@ knows_start(const struct td_follower *f, struct source_position *start)
 static bool
 open_connection(struct td_follower *f, unsigned transport)
 {
-    struct live_request request = {.transport = (enum td_transport)transport,
-                                   .form = f->how.form,
-                                   .idle_ms = &f->connection.idle_ms,
-                                   .shared = &f->shared};
+    struct live_request request = {
+        .transport = (enum td_transport)transport,
+        .form = f->how.form,
+        .idle_ms = &f->connection.idle_ms,
+        .shared = &f->shared,
+        .wait_s =
+            transport_choice_wait_s(f->connection.choice, clock_steady_ms())};
     struct source_position start = {.is_time = false};
     struct buf url;
 
@@ -178,26 +183,30 @@ open_connection(struct td_follower *f, unsigned transport)
 static unsigned
 choose_transport(const struct td_follower *f)
 {
-    struct transport_choice memory = f->connection.choice;
+    const struct follower_connection *c = &f->connection;
     struct source_position start = {.is_time = false};
+    int64_t now_ms = clock_steady_ms();
 
-    memory.open &= TD_LONG_POLL;
     if (f->how.until_caught_up &&
-        transport_choice_choose(&memory, clock_steady_ms()))
+        transport_choice_choose(c->choice, c->open & TD_LONG_POLL, now_ms))
         return TD_LONG_POLL;
     if (f->shared.stream && !f->how.until_caught_up && !f->pusher.close &&
         f->offered.streams && f->offered.name && knows_start(f, &start) &&
         shared_stream_takes(f->shared.stream, f->offered.streams,
                             f->offered.name))
         return LIVE_SHARED;
-    return transport_choice_choose(&f->connection.choice, clock_steady_ms());
+    return transport_choice_choose(c->choice, c->open, now_ms);
 }
 
 static bool
 begin_live(struct td_follower *f)
 {
-    unsigned transport = choose_transport(f);
     struct problem why = f->connection.unfit;
+    unsigned transport;
+
+    f->connection.choice =
+        transport_hosts_of(&f->client->transports, f->offered.url);
+    transport = choose_transport(f);
 
     if (f->how.until_caught_up && f->place.has_goal &&
         f->place.order.at.seq == f->place.goal.seq &&
@@ -206,7 +215,9 @@ begin_live(struct td_follower *f)
     if (catch_up_pays(f))
         return follower_begin(f, FOLLOWER_CATCHING_UP);
     if (!transport) { /* all are unfit */
-        transport_choice_forget(&f->connection.choice);
+        transport_choice_forget(f->connection.choice);
+        if (!why.rc) /* as other sets of the host have found */
+            return follower_go(f);
         /* If no message ever came, the source cannot be followed; else the
          * failure may pass. */
         if (!f->connection.was_heard && why.http_status &&
@@ -226,18 +237,45 @@ begin_live(struct td_follower *f)
 
 /* Ends */
 
+/* What a proxy has to pass on for a WebSocket. */
+#define NGINX_LINES                                             \
+    "proxy_http_version 1.1; proxy_set_header Upgrade $http_up" \
+    "grade; proxy_set_header Connection \"upgrade\";"
+
+/* Reports once what is used instead; if that is nothing, begin_live ends or
+ * pauses with the reason. */
 static bool
 end_unfit(struct td_follower *f, const struct problem *why)
 {
+    struct follower_connection *c = &f->connection;
     struct problem copy = *why;
+    int64_t now_ms = clock_steady_ms();
+    bool is_news = transport_choice_unfit(c->choice, c->transport, now_ms);
+    unsigned next = transport_choice_choose(c->choice, c->open, now_ms);
 
-    f->connection.unfit = *why;
-    transport_choice_unfit(&f->connection.choice, f->connection.transport,
-                           clock_steady_ms());
-    problem_prefix(&copy, STATUS_UNREACHABLE, "no %s here: ",
-                   transport_choice_name(f->connection.transport));
+    c->unfit = *why;
+    if (c->open == TD_WEBSOCKET && why->http_status)
+        problem(&c->unfit, why->rc,
+                "%.700s; if a proxy stands between, nginx needs " NGINX_LINES,
+                why->text);
+    problem_prefix(&copy, STATUS_UNREACHABLE, "no %s here, %s instead: ",
+                   transport_choice_name(c->transport),
+                   transport_choice_name(next));
     follower_enter(f, FOLLOWER_RESTING);
-    return follower_report(f, copy.text, 0) && follower_go(f);
+    return (!is_news || !next || follower_report(f, copy.text, 0)) &&
+           follower_go(f);
+}
+
+/* True if something between seems to cut long polls after some time: then the
+ * next ones are shorter. */
+static bool
+shorten_polls(struct td_follower *f)
+{
+    struct follower_connection *c = &f->connection;
+    int64_t now_ms = clock_steady_ms();
+
+    return c->transport == TD_LONG_POLL && c->n_mute > 0 &&
+           transport_choice_cut(c->choice, now_ms - c->connected_ms, now_ms);
 }
 
 static bool
@@ -322,6 +360,8 @@ handle_end(struct td_follower *f)
     /* The connection failed, broke, or fell silent. */
     if (f->attempts.n_heard)
         return follower_trouble(f, why);
+    if (shorten_polls(f))
+        return follower_report(f, why->text, 0) && follower_go(f);
     if (++f->connection.n_mute > MUTE_MAX) {
         f->connection.n_mute = 0;
         return end_unfit(f, why);

@@ -27,7 +27,6 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "client/follow/transport.h"
-#include "client/follow/transport_choice.h"
 #include "client/lib/fetch.h"
 #include "client/lib/json_slices.h"
 #include "client/lib/pause.h"
@@ -80,9 +79,10 @@ struct shared_stream {
     size_t n_sets, capacity;
     size_t n_parts; /* sets that are joined */
 
-    struct transport_choice choice;
-    unsigned transport; /* of `live` */
-    struct live *live;  /* NULL: none */
+    struct transport_choice choice; /* for many sets at once */
+    unsigned open;                  /* transports that the caller allows */
+    unsigned transport;             /* of `live` */
+    struct live *live;              /* NULL: none */
     uint64_t n_connections;
     bool is_open;       /* the broker has accepted `live` */
     bool is_timed;      /* `work` runs: a pause, or something is pending */
@@ -101,6 +101,14 @@ struct part {
 };
 
 static void connect_stream(struct shared_stream *s);
+
+/* Sets by themselves and sets together need the same of a WebSocket, not of
+ * events: these are asked for by a POST. */
+static struct transport_choice *
+host_choice(struct shared_stream *s)
+{
+    return transport_hosts_of(&s->client->transports, s->url);
+}
 
 /* Sets */
 
@@ -123,7 +131,7 @@ shared_stream_takes(struct shared_stream *s, const char *url, const char *name)
 
     if (s->is_xml || !set_name_is_valid(slice_of(name)) ||
         (s->url && strcmp(s->url, url) != 0) ||
-        !transport_choice_choose(&s->choice, clock_steady_ms()))
+        !transport_choice_choose(&s->choice, s->open, clock_steady_ms()))
         return false;
     set = find_set(s, slice_of(name));
     return set ? !set->part : s->n_sets < SHARED_STREAM_SETS_MAX;
@@ -305,13 +313,19 @@ static void
 report_unfit(struct shared_stream *s, const struct problem *why)
 {
     struct problem report = *why;
+    int64_t now_ms = clock_steady_ms();
+    unsigned next;
 
     s->n_refused = 0;
-    transport_choice_unfit(&s->choice, s->transport, clock_steady_ms());
-    problem_prefix(&report, STATUS_UNREACHABLE,
-                   "no %s for all sets together here: ",
-                   transport_choice_name(s->transport));
-    s->events.on_trouble(report.text, 0, s->user);
+    if (transport_choice_unfit(&s->choice, s->transport, now_ms)) {
+        next = transport_choice_choose(&s->choice, s->open, now_ms);
+        problem_prefix(&report, STATUS_UNREACHABLE,
+                       "no %s for all sets together here, %s instead: ",
+                       transport_choice_name(s->transport),
+                       next ? transport_choice_name(next)
+                            : "each set by itself");
+        s->events.on_trouble(report.text, 0, s->user);
+    }
     connect_stream(s);
 }
 
@@ -409,10 +423,13 @@ on_stream_message(char *bytes, size_t size, void *user)
                     "the broker sent something that is no message");
         return true;
     }
-    s->n_heard++;
+    if (s->n_heard++ == 0) {
+        transport_choice_fit(&s->choice, s->transport);
+        if (s->transport == TD_WEBSOCKET)
+            transport_choice_fit(host_choice(s), TD_WEBSOCKET);
+    }
     s->n_refused = 0;
     s->was_heard = true;
-    transport_choice_fit(&s->choice, s->transport);
     if (message.set.size > 0)
         take_message(s, &message, text);
     else if (message.heartbeat_ms > 0 && !s->has_own_idle)
@@ -480,6 +497,8 @@ on_stream_end(const struct live_end *end, void *user)
     s->live = NULL;
     s->is_open = false;
     s->is_timed = false;
+    if (end->how == LIVE_UNFIT && s->transport == TD_WEBSOCKET)
+        transport_choice_unfit(host_choice(s), TD_WEBSOCKET, clock_steady_ms());
     timer_stop(s->work);
     buf_clear(&s->body);
     /* A connection that failed, broke or fell silent: the broker may be away,
@@ -561,6 +580,8 @@ start_stream(struct shared_stream *s)
 static void
 connect_stream(struct shared_stream *s)
 {
+    int64_t now_ms;
+
     s->is_open = false;
     s->n_heard = 0;
     s->n_connections++;
@@ -569,7 +590,10 @@ connect_stream(struct shared_stream *s)
         return;
     for (size_t i = 0; i < s->n_sets; i++)
         s->sets[i]->is_pending = s->sets[i]->part != NULL;
-    s->transport = transport_choice_choose(&s->choice, clock_steady_ms());
+    now_ms = clock_steady_ms();
+    if (!transport_choice_choose(host_choice(s), TD_WEBSOCKET, now_ms))
+        transport_choice_unfit(&s->choice, TD_WEBSOCKET, now_ms);
+    s->transport = transport_choice_choose(&s->choice, s->open, now_ms);
     if (s->transport != 0 && start_stream(s))
         return;
     /* No transport is left: each follower goes on by itself. */
@@ -663,7 +687,7 @@ shared_stream_new(struct td_client *client, const struct td_follow_options *how,
     s->has_own_idle = how->idle_ms > 0;
     s->idle_ms = s->has_own_idle ? how->idle_ms : LIVE_IDLE_DEFAULT;
     s->pause_ms = PAUSE_FIRST;
-    s->choice.open = how->transports & (TD_WEBSOCKET | TD_EVENTS);
+    s->open = how->transports & (TD_WEBSOCKET | TD_EVENTS);
     buf_init(&s->body, BODY_MAX);
     s->work = timer_new(client->loop, on_work, s);
     if (!s->work) {

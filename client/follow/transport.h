@@ -32,7 +32,8 @@ struct transport {
     void (*pause)(struct live *live); /* no more bytes; NULL: nothing to do */
     bool (*send)(struct live *live, struct slice text); /* live_send; or NULL */
     bool is_held_back; /* silence from the beginning means LIVE_UNFIT: a proxy
-                          may keep answers until they are complete */
+                          may keep the request, or answers until they are
+                          complete */
     bool is_watched;   /* another connection watches for silence */
 };
 

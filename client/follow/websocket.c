@@ -285,6 +285,7 @@ on_reason(struct fetch_answer *answer, const struct problem *why, void *user)
     bool is_same = !why->rc && answer->status == w->refusal.status;
 
     w->live->fetch = NULL;
+    answer->type = w->type; /* the first answer says whose it is */
     live_finish_refused(w->live, is_same ? answer : &w->refusal);
 }
 
@@ -516,4 +517,5 @@ const struct transport transport_websocket = {
     .go_on = continue_websocket,
     .pause = pause_websocket,
     .send = send_websocket,
+    .is_held_back = true,
 };

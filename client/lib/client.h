@@ -8,6 +8,7 @@
 #include "client/lib/handle_loop.h"
 #include "client/lib/servers.h"
 #include "client/lib/source_limits.h"
+#include "client/lib/transport_choice.h"
 #include "client/tidings.h"
 #include "proto/input/list_report.h"
 
@@ -25,6 +26,8 @@ struct td_client {
     struct host_places *places;  /* of those exchanges at their hosts */
     struct servers servers;      /* tokens, headers and certificates of each */
     struct address_policy reach; /* addresses that sources may name */
+
+    struct transport_hosts transports; /* that hosts carry, as was found */
 
     /* URLs of sets that a source has named, as td_sets reports them. If the
      * program hands one in later, that does not count as named by the program.

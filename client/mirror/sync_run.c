@@ -606,9 +606,9 @@ on_set_trouble(const char *why, unsigned pause_ms, void *user)
     struct set_sync *f = user;
     char text[1200];
 
-    (void)pause_ms;
     f->is_behind = false;
-    snprintf(text, sizeof(text), "%s; it is tried again", why);
+    snprintf(text, sizeof(text), pause_ms ? "%s; it is tried again" : "%s",
+             why);
     set_out(f);
     MIRROR_REPORT(f->m, TD_SYNC_TROUBLE, .set = f->url, .why = text);
     report_news(f);

@@ -2,6 +2,7 @@
 part; and its actions for a change."""
 
 import asyncio
+import re
 
 import pytest
 
@@ -14,8 +15,9 @@ WAYS = ("websocket", "events", "longpoll", "poll")
 
 class Gate(Server):
     """A proxy that does not let all of HTTP through, before the port `behind`. With
-    "upgrade" among `stops` it answers upgrades with a page of its own; with "events"
-    it hangs up on event streams, behind their heads; with "many" it has no stream of
+    "upgrade" among `stops` it answers upgrades with a page of its own; with "drops" it
+    passes them on without the field, as nginx does with proxy_pass alone; with "events" it
+    hangs up on event streams, behind their heads; with "many" it has no stream of
     many sets. `asked` counts the requests of each."""
 
     def __init__(self):
@@ -46,6 +48,9 @@ class Gate(Server):
         reader, writer = await asyncio.open_connection("127.0.0.1", self.behind)
         try:
             first, rest = request.head.split(b"\r\n", 1)
+            if is_upgrade and "drops" in self.stops:
+                is_upgrade = False
+                rest = re.sub(rb"(?i)(upgrade|connection):[^\r]*\r\n", b"", rest)
             last = b"" if is_upgrade else b"Connection: close\r\n"
             writer.write(first + b"\r\n" + last + rest)
             if is_events and "events" in self.stops:
@@ -102,24 +107,39 @@ def end(following, status=0):
     return [int(line.split()[0]) for line in following.out]
 
 
-# R-343: a proxy that knows no WebSockets, and one that ends event streams as well: the
-# changes come by the remaining transport, each once.
-@pytest.mark.parametrize("stops", [("upgrade",), ("upgrade", "events")])
-def test_finds_a_way_past_what_stands_between(news, gate, follow, tmp_path, stops):
-    gate.stops = stops
+# R-343: a proxy that knows no WebSockets, or drops Upgrade, and one that ends event streams
+# as well: the changes come by the remaining transport, each once, and it says so once.
+@pytest.mark.parametrize("events", [(), ("events",)])
+@pytest.mark.parametrize("upgrade", ["upgrade", "drops"])
+def test_finds_a_way_past_what_stands_between(news, gate, follow, tmp_path, upgrade, events):
+    gate.stops = upgrade, *events
     news.post(7)
-    following = follow("--state", tmp_path / "state", "--verbose")
+    following = follow("--state", tmp_path / "state")
     following.out.wait(7)
     news.post(3)
     following.out.wait(10)
     following.signal(15)
     assert end(following) == list(range(1, 11))
-    assert following.err[0].startswith("tidings: no WebSocket here: 400")
+    said = [line.partition(" instead: ")[0] for line in following.err if " here, " in line]
+    fallen = ["tidings: no WebSocket here, server-sent events"]
+    assert said == fallen + ["tidings: no server-sent events here, long poll"] * len(events)
     assert gate.asked["upgrade"] == 1
-    if "events" in stops:
-        assert "no server-sent events here" in following.errors()
-    else:
-        assert gate.asked["events"] == 1
+    assert events or gate.asked["events"] == 1
+
+
+# Where nothing else is wanted, the sentence names what the proxy needs.
+def test_a_wanted_websocket_names_the_lines_that_nginx_needs(news, gate, follow):
+    gate.stops = ("drops",)
+    news.post()
+    following = follow("--transport", "websocket")
+    assert end(following, 1) == []
+    (line,) = following.err
+    for needed in (
+        "proxy_http_version 1.1;",
+        "proxy_set_header Upgrade $http_upgrade;",
+        'proxy_set_header Connection "upgrade";',
+    ):
+        assert needed in line
 
 
 # R-342: every transport carries the same changes, live and missed ones.
@@ -209,7 +229,7 @@ def streams(broker):
 # R-041: one connection; a source whose broker or proxy has none for many sets is
 # followed by a connection for each set, up to a limit.
 @pytest.mark.parametrize(
-    "stops, n_streams", [((), 1), (("upgrade",), 1), (("many",), 100)]
+    "stops, n_streams", [((), 1), (("upgrade",), 1), (("drops",), 1), (("many",), 100)]
 )
 def test_a_source_is_followed_by_one_connection(sets, gate, follow_all, stops, n_streams):
     gate.stops = stops
@@ -232,7 +252,7 @@ def test_a_source_is_followed_by_one_connection(sets, gate, follow_all, stops, n
         assert gate.asked["many"] == gate.asked["upgrade"] == 1
         assert not following.errors()
     else:
-        assert "tidings: no WebSocket for all sets together here: " in following.errors()
+        assert "tidings: no WebSocket for all sets together here, " in following.errors()
 
 
 # R-310, R-343: broker, connection and follower are killed.

@@ -98,13 +98,13 @@ TEST(a_refusal_is_told_in_the_brokers_words)
     refuse(s, 404, PROBLEM "; charset=utf-8",
            "{\"title\":\"Not Found\",\"status\":404,"
            "\"detail\":\"there is no set \\\"news\\\"\"}");
-    fake_answer(s->broker, 404, "text/html", "<p>nothing here");
+    fake_answer(s->broker, 401, "text/html", "<p>nothing here");
     fake_broker_start(s->broker);
 
     assert_runs(s, "", LIVE_REFUSED, "404: there is no set \"news\"");
     assert_int_equal(s->end.why.rc, STATUS_REFUSED);
     assert_int_equal(s->end.why.http_status, 404);
-    assert_runs(s, "", LIVE_REFUSED, "404: the server refused");
+    assert_runs(s, "", LIVE_REFUSED, "401: the server refused");
 }
 
 /* the meaning of each status. */
@@ -114,7 +114,7 @@ TEST(a_refusal_tells_whether_it_lasts)
         unsigned status;
         enum status rc;
     } answers[] = {
-        {400, STATUS_REFUSED},     {401, STATUS_REFUSED},
+        {422, STATUS_REFUSED},     {401, STATUS_REFUSED},
         {403, STATUS_REFUSED},     {410, STATUS_GONE},
         {429, STATUS_UNREACHABLE}, {500, STATUS_UNREACHABLE},
         {503, STATUS_UNREACHABLE},
@@ -135,35 +135,78 @@ TEST(a_refusal_tells_whether_it_lasts)
     }
 }
 
-/* A middlebox may not carry this transport: another one may get through. */
-TEST(an_answer_of_somebody_between_is_none_of_the_broker)
+/* Something between may not carry this transport, or only half of its request:
+ * another one may get through. An answer of the broker to a request that came
+ * whole is a refusal. */
+TEST(an_answer_tells_who_gave_it)
 {
-    static const unsigned answers[] = {200, 204, 400, 403, 405,
-                                       406, 426, 501, 505};
+    enum { PLAIN = 1, OURS = 2 };
+
+    static const struct {
+        unsigned status;
+        int from;                              /* which bodies */
+        enum live_how websocket, events, poll; /* what it means */
+    } rows[] = {
+        {200, PLAIN, LIVE_UNFIT, LIVE_UNFIT, LIVE_REFUSED},
+        {204, PLAIN, LIVE_UNFIT, LIVE_UNFIT, LIVE_REFUSED},
+        {301, PLAIN, LIVE_UNFIT, LIVE_REFUSED, LIVE_REFUSED},
+        {302, PLAIN, LIVE_UNFIT, LIVE_REFUSED, LIVE_REFUSED},
+        {400, PLAIN, LIVE_UNFIT, LIVE_UNFIT, LIVE_REFUSED},
+        {400, OURS, LIVE_UNFIT, LIVE_REFUSED, LIVE_REFUSED},
+        {401, PLAIN | OURS, LIVE_REFUSED, LIVE_REFUSED, LIVE_REFUSED},
+        {403, PLAIN, LIVE_UNFIT, LIVE_UNFIT, LIVE_REFUSED},
+        {403, OURS, LIVE_REFUSED, LIVE_REFUSED, LIVE_REFUSED},
+        {404, PLAIN, LIVE_UNFIT, LIVE_REFUSED, LIVE_REFUSED},
+        {404, OURS, LIVE_REFUSED, LIVE_REFUSED, LIVE_REFUSED},
+        {405, PLAIN, LIVE_UNFIT, LIVE_UNFIT, LIVE_REFUSED},
+        {406, PLAIN | OURS, LIVE_UNFIT, LIVE_UNFIT, LIVE_REFUSED},
+        {407, PLAIN, LIVE_UNFIT, LIVE_UNFIT, LIVE_REFUSED},
+        {408, PLAIN | OURS, LIVE_REFUSED, LIVE_REFUSED, LIVE_REFUSED},
+        {410, PLAIN, LIVE_UNFIT, LIVE_REFUSED, LIVE_REFUSED},
+        {410, OURS, LIVE_REFUSED, LIVE_REFUSED, LIVE_REFUSED},
+        {426, PLAIN | OURS, LIVE_UNFIT, LIVE_UNFIT, LIVE_REFUSED},
+        {429, PLAIN | OURS, LIVE_REFUSED, LIVE_REFUSED, LIVE_REFUSED},
+        {500, PLAIN, LIVE_LOST, LIVE_LOST, LIVE_LOST},
+        {500, OURS, LIVE_REFUSED, LIVE_REFUSED, LIVE_REFUSED},
+        {501, PLAIN | OURS, LIVE_UNFIT, LIVE_UNFIT, LIVE_REFUSED},
+        {502, PLAIN, LIVE_LOST, LIVE_LOST, LIVE_LOST},
+        {503, PLAIN, LIVE_LOST, LIVE_LOST, LIVE_LOST},
+        {503, OURS, LIVE_REFUSED, LIVE_REFUSED, LIVE_REFUSED},
+        {504, PLAIN, LIVE_LOST, LIVE_LOST, LIVE_LOST},
+        {505, PLAIN | OURS, LIVE_UNFIT, LIVE_UNFIT, LIVE_REFUSED},
+    };
+
+    const size_t n = sizeof(rows) / sizeof(rows[0]);
     struct living *s = *state;
 
-    for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++)
-        fake_answer(s->broker, answers[i], "text/html", "<p>what?");
-    fake_broker_start(s->broker);
-
-    for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
-        living_run(s);
-        assert_int_equal(s->end.how, by->as_foreign);
-        if (by->as_foreign == LIVE_UNFIT)
-            assert_int_equal(s->end.why.rc, STATUS_UNREACHABLE);
+    for (size_t i = 0; i < n; i++) {
+        if (rows[i].from & PLAIN)
+            fake_answer(s->broker, rows[i].status,
+                        "text/html\r\nLocation: http://127.0.0.1:1/",
+                        "<p>what?");
+        if (rows[i].from & OURS)
+            refuse(s, rows[i].status, PROBLEM, "{\"detail\":\"what?\"}");
     }
-}
-
-TEST(a_redirect_is_not_followed)
-{
-    struct living *s = *state;
-
-    fake_answer(s->broker, 301, "text/html\r\nLocation: http://127.0.0.1:1/",
-                "");
     fake_broker_start(s->broker);
 
-    assert_runs(s, "", LIVE_REFUSED, "301: that is no stream of changes");
-    assert_int_equal(s->end.why.rc, STATUS_REFUSED);
+    for (size_t i = 0; i < n; i++) {
+        enum live_how how = by->transport == TD_WEBSOCKET ? rows[i].websocket
+                            : by->transport == TD_EVENTS  ? rows[i].events
+                                                          : rows[i].poll;
+
+        for (int from = PLAIN; from <= OURS; from *= 2) {
+            if (!(rows[i].from & from))
+                continue;
+            living_run(s);
+            if (s->end.how != how)
+                fail_msg("%u of %s is %d, \"%s\"", rows[i].status,
+                         from == OURS ? "the broker" : "somebody between",
+                         s->end.how, s->end.why.text);
+            assert_int_equal(s->end.why.http_status, rows[i].status);
+            if (how != LIVE_REFUSED)
+                assert_int_equal(s->end.why.rc, STATUS_UNREACHABLE);
+        }
+    }
 }
 
 TEST(a_server_that_is_away_is_told)

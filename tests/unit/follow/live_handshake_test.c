@@ -26,7 +26,7 @@ TEST(an_answer_may_come_in_pieces)
     } answers[] = {
         {{"HTTP/1.1 503 Busy\r\nRetry-After: 7\r\n", "\r\n"},
          NULL,
-         LIVE_REFUSED,
+         LIVE_LOST,
          "503: the server refused",
          7},
         /* A second answer with another status gives no reason. */

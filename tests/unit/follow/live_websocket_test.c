@@ -325,5 +325,5 @@ TEST(a_slow_frame_is_no_silence)
         assert_false(s->has_end);
     }
 
-    assert_ends_after(s, s->idle_ms, LIVE_LOST, "silence for 60.0 s");
+    assert_ends_after(s, s->idle_ms, LIVE_UNFIT, "silence for 60.0 s");
 }

@@ -18,10 +18,9 @@ struct carrier {
     struct slice halves[2];        /* a message that is cut off */
     struct slice noise;            /* bytes that do not prove a live broker */
 
-    unsigned wait_ms;         /* that the server may take for its answer */
-    enum live_how after_one;  /* message, which is enough of a stream */
-    enum live_how as_foreign; /* an answer of somebody between */
-    enum live_how as_mute;    /* no word from the beginning */
+    unsigned wait_ms;        /* that the server may take for its answer */
+    enum live_how after_one; /* message, which is enough of a stream */
+    enum live_how as_mute;   /* no word from the beginning */
     const char *is_away, *is_too_long;
 };
 
@@ -77,8 +76,7 @@ by_websocket(__attribute__((unused)) void **state)
         .noise = SLICE("\x89\x05"
                        "alive"),
         .after_one = LIVE_ENOUGH,
-        .as_foreign = LIVE_UNFIT,
-        .as_mute = LIVE_LOST,
+        .as_mute = LIVE_UNFIT, /* a proxy may keep the request */
         .is_away = "cannot connect to 127.0.0.1:%u: ",
         .is_too_long = "the broker sent a message of more than 16777216 bytes",
     };
@@ -104,7 +102,6 @@ by_events(__attribute__((unused)) void **state)
                    SLICE("event: changes\ndata: one\n")},
         .noise = SLICE(": alive\n\n"),
         .after_one = LIVE_ENOUGH,
-        .as_foreign = LIVE_UNFIT,
         .as_mute = LIVE_UNFIT, /* a proxy may keep it until it is whole */
         .is_away = "cannot connect: ",
         .is_too_long = "the broker sent an event of more than 16777216 bytes",
@@ -129,7 +126,6 @@ by_long_poll(__attribute__((unused)) void **state)
         .halves = {SLICE("3\r\none\r\n"), SLICE("9\r\none")},
         .wait_ms = 20000,
         .after_one = LIVE_AGAIN,
-        .as_foreign = LIVE_REFUSED,
         .as_mute = LIVE_LOST,
         .is_away = "cannot connect: ",
         .is_too_long = "the broker sent more than 16777216 bytes",

@@ -30,12 +30,72 @@ TEST(falls_back_from_way_to_way)
 
     s->options.poll_ms = 1;
     play(s, "start 0; say 0-1; unfit no upgrade;"
-            "trouble no WebSocket here: no upgrade; by events; url "
-            "/events?after=E-1;"
+            "trouble no WebSocket here, server-sent events instead: no "
+            "upgrade; by events; url /events?after=E-1;"
             "say 1-2; unfit held back; by long_poll; url /memory?after=E-2;"
             "say 2-3; again; url /memory?after=E-3;"
             "unfit no; after #3; told 1 2 3;"
             "wait 1 away; done #3; await lists; lives 4");
+}
+
+/* The next follower of the host begins with what worked, and says nothing: it
+ * was said. When its turn has come, the better one is tried again. */
+TEST(what_a_host_carries_is_known_to_the_next)
+{
+    struct stage *s = *state;
+
+    play(s, "start 0; by websocket; unfit no upgrade; by events; say 0-1;"
+            "troubles 1; anew; start 0; by events; say 0-1; troubles 1; anew");
+    clock_pass_us(TRANSPORT_CHOICE_AGAIN_FIRST_MS * 1000);
+    play(s, "start 0; by websocket; unfit no upgrade; by events; troubles 1;"
+            "lost it broke; anew; start 0; by events; anew");
+    clock_pass_us(2 * TRANSPORT_CHOICE_AGAIN_FIRST_MS * 1000);
+    play(s, "start 0; by websocket; say 0-1; restart; by websocket; anew;"
+            "start 0; by websocket; troubles 3");
+    s->offer.url = LENT("http://127.0.0.1:2/sets/news");
+    play(s, "anew; start 0; by websocket; unfit no; by events; troubles 4");
+}
+
+/* What others found leaves a way to a follower that may go that way alone. */
+TEST(the_only_way_is_tried_whatever_others_found)
+{
+    struct stage *s = *state;
+
+    play(s, "start 0; unfit no upgrade; by events; anew");
+    s->options.transports = TD_WEBSOCKET;
+    play(s, "start 0; by websocket; say 0-1; told 1; troubles 1");
+}
+
+/* --transport websocket behind such a proxy: the sentence names the cure. */
+TEST(a_websocket_alone_ends_with_the_lines_that_it_needs)
+{
+    struct stage *s = *state;
+
+    s->options.transports = TD_WEBSOCKET;
+    play(s, "start 0; unfit 426; ended refused 426: no");
+    assert_string_equal(
+        s->why, "426: no; if a proxy stands between, nginx needs "
+                "proxy_http_version 1.1; proxy_set_header Upgrade "
+                "$http_upgrade; proxy_set_header Connection \"upgrade\";");
+}
+
+/* Something cuts long polls after five seconds: they become shorter, and the
+ * pauses do not grow. */
+TEST(polls_that_are_cut_become_shorter)
+{
+    struct stage *s = *state;
+
+    s->options.transports = TD_LONG_POLL;
+    play(s, "start E-2; by long_poll");
+    assert_int_equal(quiet_wait_s(), 0);
+    clock_pass_us(5000000);
+    play(s, "lost 504 Gateway Timeout; await live; troubles 1");
+    clock_pass_us(5000000);
+    play(s, "lost 504 Gateway Timeout; by long_poll; lives 3");
+    assert_int_equal(s->pause_ms, 0);
+    assert_int_equal(quiet_wait_s(), 2);
+    play(s, "say 2-3; told 3; again; lives 4");
+    assert_int_equal(quiet_wait_s(), 2);
 }
 
 /* R-343: none is left: a bad time if ever there was one, else no place to

@@ -24,6 +24,7 @@ struct discovery {
 
 struct live {
     enum td_transport transport;
+    unsigned wait_s;
     char url[4096];
     live_message_fn *on_message;
     live_end_fn *on_end;
@@ -142,6 +143,12 @@ enum td_transport
 quiet_transport(void)
 {
     return await_live()->transport;
+}
+
+unsigned
+quiet_wait_s(void)
+{
+    return await_live()->wait_s;
 }
 
 const char *
@@ -300,6 +307,7 @@ live_start(struct td_client *client, const struct live_request *request,
     assert_non_null(live);
     assert_true(quiet.n_lives < LIVES_MAX);
     live->transport = request->transport;
+    live->wait_s = request->wait_s;
     snprintf(live->url, sizeof(live->url), "%s", request->url);
     if (request->transport == LIVE_SHARED)
         add_place(live, request->shared, user);

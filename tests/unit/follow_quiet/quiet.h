@@ -44,6 +44,7 @@ void quiet_pass(const char *until);
 /* Of the newest connection; and how many there ever were. */
 enum td_transport quiet_transport(void);
 const char *quiet_url(void);
+unsigned quiet_wait_s(void); /* how long its poll may wait; 0: not stated */
 unsigned quiet_n_lives(void);
 
 /* Selects a connection for the calls below, from 0; without it that of the
