@@ -38,6 +38,8 @@ struct ingest {
     ingest_fill_fn *fill;
     void *fill_user;
     bool is_checked;     /* goes to the checker */
+    bool takes_data;     /* the set does, as its settings say; false: not
+                            known yet */
     uint64_t n_entries;  /* read so far */
     struct buf contents; /* struct ingest_content of each stored entry */
     struct list node;
@@ -68,6 +70,19 @@ reserve_memory(struct ingest *in, struct problem *why)
     return rc;
 }
 
+/* Of the first entry with data: its set must take them. */
+static enum status
+check_data(struct ingest *in, struct problem *why)
+{
+    in->takes_data = registry_takes_data(in->posts->registry, in->set_name);
+    return in->takes_data
+               ? STATUS_OK
+               : problem(why, STATUS_INVALID,
+                         "data: the set \"%.*s\" takes none, as its setting "
+                         "noData says",
+                         SLICE_ARG(in->set_name));
+}
+
 static enum status
 add_entry(struct ingest *in, const struct change *given, struct problem *why)
 {
@@ -75,8 +90,12 @@ add_entry(struct ingest *in, const struct change *given, struct problem *why)
     size_t start = post->bytes.size;
     struct change filled = *given;
     const struct change *change = &filled;
-    enum status rc;
+    enum status rc = given->data.size > 0 && !in->takes_data
+                         ? check_data(in, why)
+                         : STATUS_OK;
 
+    if (rc)
+        return rc;
     if (in->fill) {
         rc = in->fill(&filled, in->fill_user, why);
         if (rc)

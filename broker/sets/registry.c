@@ -121,6 +121,8 @@ store_rules(struct set *set, const struct settings *settings)
     atomic_store_explicit(&set->resource_dump_every_us,
                           settings->resource_dump_every_us,
                           memory_order_relaxed);
+    atomic_store_explicit(&set->has_no_data, settings->has_no_data,
+                          memory_order_relaxed);
     atomic_store_explicit(&set->content, settings->content,
                           memory_order_relaxed);
 }
@@ -906,6 +908,15 @@ set_content_mode(const struct set *set)
 {
     return (enum content_mode)atomic_load_explicit(&set->content,
                                                    memory_order_relaxed);
+}
+
+bool
+registry_takes_data(struct registry *r, struct slice name)
+{
+    const struct set *set = registry_find(r, name, NULL);
+
+    return !set ||
+           !atomic_load_explicit(&set->has_no_data, memory_order_relaxed);
 }
 
 enum content_mode

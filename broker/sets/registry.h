@@ -80,7 +80,8 @@ struct set {
     _Atomic(uint64_t) retain_lists;
     _Atomic(int64_t) retain_age_us;
     _Atomic(int64_t) resource_list_every_us, resource_dump_every_us;
-    atomic_uint content;    /* enum content_mode */
+    atomic_uint content; /* enum content_mode */
+    atomic_bool has_no_data;
     atomic_bool is_private; /* its setting: set_mark_private */
     atomic_bool is_unread;  /* set_is_unread */
     atomic_bool is_long;    /* set_mark_long */
@@ -313,6 +314,9 @@ enum content_mode set_content_mode(const struct set *set);
  * which a new set begins. */
 enum content_mode registry_content(struct registry *registry,
                                    struct slice name);
+
+/* False if the set of that name has the setting noData. */
+bool registry_takes_data(struct registry *registry, struct slice name);
 
 /* Copies the settings in effect of a set (settings.h), without its peers. Title
  * and description (the URL of the links `describedby`) are "" if not given;

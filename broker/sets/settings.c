@@ -52,6 +52,7 @@ static const struct row {
     {"resourceDumpKeep", ROW_KEEP, "resource-dump-keep",
      AT(resource_dump_keep, uint64_t)},
     {"private", ROW_FLAG, NULL, AT(is_private, bool)},
+    {"noData", ROW_FLAG, NULL, AT(has_no_data, bool)},
     {"upstreamTopic", ROW_UPSTREAM},
     {"hubs", ROW_HUBS},
 };

@@ -5,7 +5,7 @@
  *      "rotateEntries":1000,"rotateBytes":1048576,"rotateAge":3600,
  *      "retainLists":100,"retainAge":2592000,
  *      "resourceListEvery":600,"resourceListKeep":"daily","content":"inline",
- *      "private":true,
+ *      "private":true,"noData":true,
  *      "upstreamTopic":"https://a.example/sets/demo/notifications",
  *      "hubs":["https://hub.example/"]}
  *
@@ -46,6 +46,7 @@ struct settings {
     int64_t resource_dump_every_us; /* 0: on demand only */
     uint64_t resource_dump_keep;    /* OPTION_KEEP_NONE, ... */
     bool is_private;                /* set_is_visible (registry.h) */
+    bool has_no_data;               /* registry_takes_data */
     struct peers *peers; /* owned: upstreamTopic and hubs; NULL: none */
 };
 

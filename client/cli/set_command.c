@@ -21,6 +21,7 @@ static const char *const members[] = {"title",
                                       "resourceDumpKeep",
                                       "content",
                                       "private",
+                                      "noData",
                                       "upstreamTopic",
                                       "hubs"};
 
@@ -48,6 +49,7 @@ static const struct option options[] = {
     {"content", "none|fetch|inline",
      .help = "whether the broker stores the bytes of resources"},
     {"private", NULL, .help = "only for tokens that may read the set"},
+    {"no-data", NULL, .help = "refuse changes that have data"},
     {"upstream-topic", "URL", .help = "take the changes of this WebSub topic"},
     {"hub", "URL", .help = "send changes to this hub, too", .may_repeat = true},
     [OPTION_RESET] = {"reset", "OPTION",

@@ -49,7 +49,7 @@ TEST(reads_back_what_it_writes)
         "\"rotateEntries\":1000,\"rotateBytes\":1048576,\"rotateAge\":0.25,"
         "\"retainLists\":10,\"retainAge\":0,\"resourceListEvery\":0.5,"
         "\"resourceListKeep\":\"daily\",\"content\":\"inline\","
-        "\"resourceDumpEvery\":60,\"resourceDumpKeep\":7}";
+        "\"resourceDumpEvery\":60,\"resourceDumpKeep\":7,\"noData\":true}";
     struct settings settings;
     struct problem why;
 
@@ -64,6 +64,7 @@ TEST(reads_back_what_it_writes)
     assert_int_equal(settings.content, CONTENT_INLINE);
     assert_int_equal(settings.resource_dump_every_us, 60000000);
     assert_int_equal(settings.resource_dump_keep, 7);
+    assert_true(settings.has_no_data);
     assert_written(&settings, false, text);
     assert_int_equal(read_text(&settings, "{\"resourceListKeep\":7}", &why),
                      STATUS_OK);
@@ -184,6 +185,7 @@ TEST(checks_every_value)
         {"private", "1", "is true or false"},
         {"private", "\"true\"", "is true or false"},
         {"private", "null", "is true or false"},
+        {"noData", "\"yes\"", "is true or false"},
         {"title", "5", "is a string"},
         {"title", "null", "is a string"},
         {"title", "{}", "is a string"},
