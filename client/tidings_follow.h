@@ -69,6 +69,11 @@ struct td_change {
     const char *text; /* the entry as it came: a JSON object, or the line
                          <url>...</url> with rs and td undeclared */
     size_t text_size;
+    const char *title; /* of the change, not of the resource, as the three
+                          below are */
+    const char *summary;
+    const char *author;
+    const char *data; /* any value of JSON, as compact text */
 };
 
 enum td_kind {
@@ -106,11 +111,11 @@ struct td_message {
 enum td_form { TD_JSON, TD_XML };
 
 /* Selects changes. Filters of the same name are alternatives; of each name one
- * must match. */
+ * must match. "data" selects none: with it entries come without their data. */
 struct td_filter {
-    const char *name;  /* "change", "prefix" (of loc), "type", "tag" */
+    const char *name;  /* "change", "prefix" (of loc), "type", "tag", "data" */
     const char *value; /* "deleted"; "http://..."; "image/png", a star as
-                          subtype for all of image; a tag */
+                          subtype for all of image; a tag; "no" */
 };
 
 enum td_baseline {

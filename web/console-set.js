@@ -43,7 +43,8 @@ function entryLine(entry) {
         make('summary', {},
             make('span', { class: 'seq' }, number(entry.seq)),
             make('span', { class: `change ${entry.change}` }, entry.change),
-            make('span', { class: 'loc' }, entry.loc),
+            make('span', { class: 'loc' },
+                ...entry.title ? [make('strong', {}, entry.title), ' '] : [], entry.loc),
             make('span', { class: 'when' }, clock(entry.datetime).slice(11))));
     item.addEventListener('toggle', () => {
         if (item.open && item.childElementCount === 1)
@@ -83,6 +84,7 @@ class Tail {
     passes(entry) {
         return (!this.change || entry.change === this.change)
             && (!this.text || entry.loc.toLowerCase().includes(this.text)
+                || entry.title?.toLowerCase().includes(this.text)
                 || (entry.tags ?? []).some(tag => tag.toLowerCase().includes(this.text)));
     }
 

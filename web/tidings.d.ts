@@ -40,6 +40,12 @@ export interface Entry {
     tags?: string[];
     links?: Link[];
     attributes?: Attribute[];
+    /** Words of the change, not of the resource. */
+    title?: string;
+    summary?: string;
+    author?: string;
+    /** Any JSON that came with the change. */
+    data?: unknown;
     /** The number of the change in its set: 1, 2, 3 ... */
     seq: number;
 }
@@ -95,6 +101,8 @@ export interface Filter {
     /** A media type, or `image/*`. */
     type?: string | string[];
     tag?: string | string[];
+    /** "no": changes come without their data. */
+    data?: 'no';
 }
 
 export interface Options {

@@ -207,7 +207,9 @@ const ATTRIBUTES = '(?: [^\\s="<>]+="[^"<]*")';
 const ENTRY = new RegExp(
     '^<url><loc>([^<]+)</loc>(?:<lastmod>([^<]*)</lastmod>)?' +
     '(?:<changefreq>([^<]*)</changefreq>)?(?:<priority>([^<]*)</priority>)?' +
-    `<rs:md(${ATTRIBUTES}+)/>((?:<rs:ln${ATTRIBUTES}+/>)*)</url>$`);
+    `<rs:md(${ATTRIBUTES}+)/>((?:<rs:ln${ATTRIBUTES}+/>)*)` +
+    ['title', 'summary', 'author', 'data'].map(name => `(?:<td:${name}>([^<]*)</td:${name}>)?`)
+        .join('') + '</url>$');
 const LINK = new RegExp(`<rs:ln(${ATTRIBUTES}+)/>`, 'g');
 const ESCAPES = { __proto__: null, amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
 
@@ -258,6 +260,14 @@ function describe(to, found, own) {
     return to;
 }
 
+function valueOf(json) {
+    try {
+        return JSON.parse(json);
+    } catch (error) {
+        throw new Lost(`the data of an entry is no JSON: ${error.message}`);
+    }
+}
+
 /**
  * Reads an entry of a Change List, and returns it in the JSON form. Throws if it is not what a
  * broker writes.
@@ -265,20 +275,30 @@ function describe(to, found, own) {
  * @param {string} line from `<url>` to `</url>`
  */
 export function entryOf(line) {
-    const [, loc, lastmod, changefreq, priority, md, links] = ENTRY.exec(line) ?? [];
+    const [, loc, lastmod, changefreq, priority, md, links, title, summary, author, data] =
+        ENTRY.exec(line) ?? [];
     if (!loc)
         throw new Lost('a Change List has a malformed entry');
     const entry = { loc: unescapeXml(loc) };
-    for (const [name, value] of Object.entries({ lastmod, changefreq, priority }))
+    const texts = { lastmod, changefreq, priority, title, summary, author };
+    for (const [name, value] of Object.entries(texts))
         if (value)
             entry[name] = unescapeXml(value);
     describe(entry, attributesOf(md), ['change', 'datetime', 'type', 'encoding']);
     if (links)
         entry.links = [...links.matchAll(LINK)].map(([, found]) =>
             describe({}, attributesOf(found), ['rel', 'href', 'modified', 'type', 'encoding']));
+    if (data)
+        entry.data = valueOf(unescapeXml(data));
     if (!Number.isSafeInteger(entry.seq))
         throw new Lost('an entry of a Change List has no number');
     return entry;
+}
+
+/** Returns the entries that pass the filter, as the broker would judge and send them. */
+export function select(entries, filter) {
+    const passing = entries.filter(entry => passes(entry, filter));
+    return filter.data?.length ? passing.map(({ data: _, ...entry }) => entry) : passing;
 }
 
 /** True if the entry passes the filter, as the broker would judge it. */
@@ -469,7 +489,7 @@ class Following {
 
     constructor(source, options) {
         this.#options = options;
-        for (const name of ['change', 'prefix', 'type', 'tag'])
+        for (const name of ['change', 'prefix', 'type', 'tag', 'data'])
             if (options.filter?.[name] !== undefined)
                 this.#filter[name] = [options.filter[name]].flat();
         const sets = [source].flat().flatMap(one => {
@@ -966,7 +986,7 @@ class Following {
             changes = [];
             if (!isWhole(news, false))
                 throw new Lost('a Change List has a hole');
-            news.changes = news.changes.filter(entry => passes(entry, this.#filter));
+            news.changes = select(news.changes, this.#filter);
             link.came();
             yield* this.#advance(set, newsOf(news, set.position));
         }.bind(this);

@@ -71,6 +71,10 @@ static const char *const labels[][2] = {
     {"td:seq", "Entry"},
     {"td:datetime", "Source's time"},
     {"td:tags", "Tags"},
+    {"td:title", "Title"},
+    {"td:summary", "Summary"},
+    {"td:author", "Author"},
+    {"td:data", "Data"},
     {"lastmod", "Modified"},
     {"changefreq", "Changes"},
     {"priority", "Priority"},
@@ -236,9 +240,13 @@ static void
 add_details(struct page *p, struct slice line)
 {
     static const char *const elements[][3] = {
+        {"td:title", "<td:title>", "</td:title>"},
+        {"td:summary", "<td:summary>", "</td:summary>"},
+        {"td:author", "<td:author>", "</td:author>"},
         {"lastmod", "<lastmod>", "</lastmod>"},
         {"changefreq", "<changefreq>", "</changefreq>"},
         {"priority", "<priority>", "</priority>"},
+        {"td:data", "<td:data>", "</td:data>"},
     };
     size_t start = p->rows.size;
     struct slice md = lines_between(line, "<rs:md", "/>"), name, value;

@@ -47,6 +47,8 @@ static const struct parameter of_query[] = {
     {"prefix", TIMES, "a filter: how the URL of the resource begins"},
     {"type", TIMES, "a filter: the media type of the resource"},
     {"tag", TIMES, "a filter: a tag of the change"},
+    {"data", "{\"type\":\"string\",\"enum\":[\"no\"]}",
+     "`no`: entries without their data"},
     {"set", TIMES, "the sets to follow, or patterns of names"},
     {"resume", STRING, "where to go on: the positions of all sets"},
     {"for", "{\"type\":\"string\",\"enum\":[\"posts\",\"reads\"]}",

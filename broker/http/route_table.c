@@ -29,7 +29,7 @@
 #define OPTION(name, of) \
     .option = "--" name, .member = offsetof(struct config, of)
 
-#define FILTERS "change, prefix, type, tag"
+#define FILTERS "change, prefix, type, tag, data"
 
 /* The readers of proto/input/input_formats.h. */
 #define CHANGES                                                           \

@@ -99,7 +99,7 @@ const struct json_shape ticket_shape = {"Ticket",
     "between two deliveries), change? string (a filter), "                \
     "prefix? string (a filter), type? string (a filter), tag? string (a " \
     "filter), form? 'xml'|'json'|'cloudevents'|'cloudevent' (of "         \
-    "deliveries)"
+    "deliveries), data? 'no' (entries without their data)"
 
 const struct json_shape hub_form_shape = {
     "HubForm", "A request of WebSub",

@@ -4,8 +4,9 @@
 #include "proto/resourcesync/entry_builder.h"
 #include "proto/resourcesync/json.h"
 
-/* Keys of forms: one of each kind per class, and class 0 has all entries. */
-enum form_kind { FORM_ENTRIES, FORM_JSON, FORM_EVENTS, FORM_KINDS };
+/* Keys of forms: one of each kind per class, and class 0 has all entries. XML
+ * is a form of entries without data only. */
+enum form_kind { FORM_ENTRIES, FORM_JSON, FORM_EVENTS, FORM_XML, FORM_KINDS };
 
 static uint64_t
 key_of(const struct filter_class *filter, enum form_kind kind)
@@ -73,7 +74,19 @@ out:
     s->n = picked->n;
 }
 
-/* JSON */
+/* Texts */
+
+static bool
+has_data(const struct selection *s)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        uint64_t seq = selection_seq(s, i);
+
+        if (fragment_has_data(batch_slice(s->batch, seq - 1, seq)))
+            return true;
+    }
+    return false;
+}
 
 /* Notes in the block of a form that the text of entry `i` begins at its end. */
 static void
@@ -104,36 +117,47 @@ write_entry(struct buf *to, struct entry *entry, struct slice fragment,
 
 /* `may_keep`, `must_keep`: as for keep_form. */
 static enum status
-make_json(struct selection *s, uint64_t key, bool may_keep, bool must_keep,
-          const struct cloud_event_source *source, struct problem *why)
+make_texts(struct selection *s, uint64_t key, bool is_bare, bool may_keep,
+           bool must_keep, const struct cloud_event_source *source,
+           struct problem *why)
 {
     const struct batch *b = s->batch;
     size_t head_size = sizeof(struct form) + (s->n + 1) * sizeof(uint32_t);
     struct form *form;
-    struct buf block;
+    struct buf block, bare;
     struct entry entry;
     enum status rc = STATUS_OK;
 
+    buf_init(&bare, FRAGMENT_MAX);
     buf_init(&block, (size_t)1 << 30);
     /* The JSON of an entry is about as long as its fragment. */
     if (!buf_room(&block, head_size + b->size / b->n_entries * s->n))
         return problem_memory(why);
     block.size = head_size;
     entry_init(&entry);
-    for (size_t i = 0; !rc && i < s->n; i++) { /* a comma behind each */
+    for (size_t i = 0; !rc && i < s->n; i++) {
         uint64_t seq = selection_seq(s, i);
         struct slice fragment = batch_slice(b, seq - 1, seq);
 
         set_start(&block, i, head_size);
-        rc = write_entry(&block, &entry, fragment, source);
+        if (is_bare) {
+            buf_clear(&bare);
+            fragment_without_data(&bare, fragment);
+            fragment = buf_slice(&bare);
+        }
+        if (s->gap)
+            rc = write_entry(&block, &entry, fragment, source);
+        else
+            buf_add_slice(&block, fragment);
         if (rc == STATUS_MALFORMED)
             rc = problem(why, STATUS_IO, "entry %llu of the log is damaged",
                          (unsigned long long)seq);
-        BUF_ADD(&block, ",");
+        buf_add(&block, ",", s->gap);
     }
     set_start(&block, s->n, head_size);
     entry_fini(&entry);
-    if (rc == STATUS_MEMORY || block.failed)
+    buf_fini(&bare);
+    if (rc == STATUS_MEMORY || block.failed || bare.failed)
         rc = problem_memory(why);
     if (rc) {
         buf_fini(&block);
@@ -146,38 +170,41 @@ make_json(struct selection *s, uint64_t key, bool may_keep, bool must_keep,
                                 });
     form->starts = (const uint32_t *)(form + 1);
     form->bytes = (const char *)(form->starts + s->n + 1);
-    s->json = keep_form(s, form, may_keep, must_keep);
+    s->texts = keep_form(s, form, may_keep, must_keep);
     return STATUS_OK;
 }
 
-/* Finds the JSON or the CloudEvents of the entries, or makes them. */
+/* Finds the JSON or the CloudEvents of the entries, or makes them; or, if
+ * `is_bare`, these or their XML without data. */
 static enum status
-take_json(struct selection *s, const struct filter_class *filter,
-          enum form_kind kind, const struct set *set, struct problem *why)
+take_texts(struct selection *s, const struct filter_class *filter, bool is_bare,
+           enum form_kind kind, const struct set *set, struct problem *why)
 {
-    bool is_all = s->n == s->batch->n_entries, is_json = kind == FORM_JSON;
+    bool is_all = !is_bare && s->n == s->batch->n_entries;
     uint64_t key = key_of(is_all ? NULL : filter, kind);
     struct cloud_event_source source;
     struct link_text url;
     struct head head;
 
     /* That of all entries serves everybody. */
-    s->json = batch_form(s->batch, key_of(NULL, kind));
-    if (!s->json) {
+    if (!is_bare)
+        s->texts = batch_form(s->batch, key_of(NULL, kind));
+    if (!s->texts) {
         s->is_dense = true;
         if (is_all)
             s->entries = NULL;
-        s->json = batch_form(s->batch, key);
+        s->texts = batch_form(s->batch, key);
     }
-    if (s->json)
+    if (s->texts)
         return STATUS_OK;
-    if (!is_json) {
+    if (kind == FORM_EVENTS) {
         url = set_link(set, LINK_SET);
         log_head(set->log, &head);
         source = (struct cloud_event_source){link_slice(&url), head.epoch};
     }
-    return make_json(s, key, is_all || filter_class_is_shared(filter),
-                     is_all && is_json, is_json ? NULL : &source, why);
+    return make_texts(s, key, is_bare, is_all || filter_class_is_shared(filter),
+                      is_all && kind == FORM_JSON,
+                      kind == FORM_EVENTS ? &source : NULL, why);
 }
 
 enum status
@@ -186,14 +213,23 @@ selection_make(struct selection *s, struct batch *b,
                const struct set *set, struct problem *why)
 {
     enum status rc = STATUS_OK;
+    bool is_bare;
 
-    *s = (struct selection){.batch = b, .n = b->n_entries, .is_dense = !filter};
+    *s = (struct selection){
+        .batch = b,
+        .n = b->n_entries,
+        .gap = message_form_is_json(form),
+        .is_dense = !filter,
+    };
     if (filter)
         pick_entries(s, filter);
-    if (s->n > 0 && message_form_is_json(form))
-        rc =
-            take_json(s, filter, form == MESSAGE_JSON ? FORM_JSON : FORM_EVENTS,
-                      set, why);
+    is_bare = filter && filter_drops_data(&filter->filter) && has_data(s);
+    if (s->n > 0 && (s->gap || is_bare))
+        rc = take_texts(s, filter, is_bare,
+                        form == MESSAGE_JSON ? FORM_JSON
+                        : s->gap             ? FORM_EVENTS
+                                             : FORM_XML,
+                        set, why);
     if (rc)
         selection_fini(s);
     return rc;
@@ -244,16 +280,16 @@ bytes_of(const struct selection *s, size_t i, size_t n)
 {
     size_t from = index_of(s, i);
 
-    if (!s->json) {
+    if (!s->texts) {
         uint64_t after = s->batch->first + from - 1;
 
         return batch_slice(s->batch, after, after + n);
     }
     if (s->is_dense) /* a form of these very entries */
         from = i;
-    return (struct slice){s->json->bytes + s->json->starts[from],
-                          s->json->starts[from + n] - s->json->starts[from] -
-                              1};
+    return (struct slice){s->texts->bytes + s->texts->starts[from],
+                          s->texts->starts[from + n] - s->texts->starts[from] -
+                              s->gap};
 }
 
 size_t
@@ -265,8 +301,7 @@ selection_fit(const struct selection *s, size_t i, size_t max, size_t room,
     *size = 0;
     if (!s->is_dense) {
         while (low < max) {
-            size_t more = bytes_of(s, i + low, 1).size +
-                          (low > 0 ? (s->json != NULL) : 0);
+            size_t more = bytes_of(s, i + low, 1).size + (low > 0 ? s->gap : 0);
 
             if (more > room - *size)
                 break;
@@ -301,7 +336,7 @@ selection_slices(const struct selection *s, size_t i, size_t n,
         struct slice *before = n_slices > 0 ? &to[n_slices - 1] : NULL;
 
         if (k + step < n || is_followed)
-            bytes.size += (s->json != NULL); /* it stands behind each entry */
+            bytes.size += s->gap;
         if (before && before->data + before->size == bytes.data)
             before->size += bytes.size;
         else

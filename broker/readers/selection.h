@@ -9,10 +9,12 @@
  *   the JSON of those entries        likewise, unless the batch has the JSON of
  *                                    all entries already
  *   the CloudEvents of either        likewise
+ *   their texts without data         likewise, for a class that wants them so,
+ *                                    if one of the entries has data
  *
  * The batch has a bound for all of them. A result beyond it is computed for one
- * message, and freed with the selection. The XML of an entry is its fragment in
- * the batch.
+ * message, and freed with the selection. The XML of an entry is otherwise its
+ * fragment in the batch.
  *
  * A selection belongs to one thread and lends from the batch.
  */
@@ -26,10 +28,11 @@ struct selection {
     struct batch *batch;
     size_t n; /* entries; numbered from 0 */
 
-    const uint32_t *entries; /* their indexes in the batch; NULL: all */
-    const struct form *json; /* or CloudEvents; NULL: XML */
-    bool is_dense;           /* their bytes follow each other */
-    struct form *own[2];     /* what the batch does not keep */
+    const uint32_t *entries;  /* their indexes in the batch; NULL: all */
+    const struct form *texts; /* NULL: the fragments of the batch */
+    size_t gap;               /* bytes behind each text: a comma of JSON */
+    bool is_dense;            /* their bytes follow each other */
+    struct form *own[2];      /* what the batch does not keep */
 };
 
 /* Selects what `filter` (NULL: none) lets through of a batch. Any thread may:

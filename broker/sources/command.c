@@ -120,9 +120,7 @@ read_wishes(struct command *command, struct problem *why)
     for (size_t i = 0; !rc && i < command->form.n; i++) {
         const struct urlencoded_field *field = &command->form.fields[i];
 
-        if (slice_is(field->name, "change") ||
-            slice_is(field->name, "prefix") || slice_is(field->name, "type") ||
-            slice_is(field->name, "tag"))
+        if (filter_is_name(field->name))
             rc = filter_add(&command->filter, field->name, field->value, why);
         else if (slice_is(field->name, "after"))
             rc = take_once(field->name, field->value, &command->has_after,

@@ -137,6 +137,8 @@ static const struct option option_rows[] = {
     {"type", "TYPE", .help = "only of this media type, or of TYPE/*",
      .may_repeat = true},
     {"tag", "TAG", .help = "only with this tag", .may_repeat = true},
+    {"data", "no", .help = "no: entries without their data",
+     .may_repeat = true},
     {"format", "text|json|xml", CHOICE(format, unsigned, 1), NULL,
      "what a line is; text, with --exec json"},
     {"exec", "COMMAND", LENT(command), NULL,
@@ -168,9 +170,8 @@ static const struct option option_rows[] = {
 static const char *const transports[] = {"websocket", "events", "longpoll",
                                          "poll"};
 
-static const char *const filters[] = {"change", "prefix", "type", "tag"};
-
-#define N_WORDS 4
+static const char *const filters[] = {"change", "prefix", "type", "tag",
+                                      "data"};
 
 /* Takes a filter or a transport. False: there is no such transport. */
 static bool
@@ -179,11 +180,12 @@ take_given(const struct arguments *arguments, const struct given *given,
 {
     bool is_transport = is_given(arguments, given, "transport");
 
-    for (unsigned i = 0; i < N_WORDS; i++)
-        if (is_given(arguments, given, filters[i])) {
+    for (unsigned i = 0; i < N_ELEMENTS(filters); i++)
+        if (is_given(arguments, given, filters[i]))
             args->filters[args->how.n_filters++] =
                 (struct td_filter){filters[i], given->value};
-        } else if (is_transport && !strcmp(transports[i], given->value)) {
+    for (unsigned i = 0; is_transport && i < N_ELEMENTS(transports); i++)
+        if (!strcmp(transports[i], given->value)) {
             args->how.transports |= 1u << i;
             return true;
         }
@@ -960,7 +962,8 @@ const struct command follow_command = {
         "\n"
         "--change, --prefix, --type and --tag may be given several times: one "
         "of those of a name must hold, of each name. What does not pass is not "
-        "printed, nothing is missed by it.\n"
+        "printed, nothing is missed by it. With --data no the data of changes "
+        "is left out, and all else stays.\n"
         "\n"
         "--exec runs /bin/sh -c COMMAND for each change, one after the other, "
         "with the line as standard input and TIDINGS_SET, TIDINGS_SEQ, "

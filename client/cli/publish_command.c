@@ -12,6 +12,7 @@
 #include "client/cli/progress.h"
 #include "client/cli/publish_follow.h"
 #include "proto/ascii.h"
+#include "proto/json/json_parse.h"
 #include "proto/resourcesync/digest.h"
 
 /* A document is held in memory. */
@@ -27,6 +28,10 @@ enum {
     OPTION_HASH,
     OPTION_LENGTH,
     OPTION_MEDIA_TYPE,
+    OPTION_TITLE,
+    OPTION_SUMMARY,
+    OPTION_AUTHOR,
+    OPTION_DATA,
     OPTION_CONTENT,
     OPTION_KEY,
     OPTION_AGAIN,
@@ -70,6 +75,10 @@ static const struct option options[] = {
                        .help = "length of its representation"},
     [OPTION_MEDIA_TYPE] = {"media-type", "TYPE",
                            .help = "media type of its representation"},
+    [OPTION_TITLE] = {"title", "TEXT", .help = "headline of the change"},
+    [OPTION_SUMMARY] = {"summary", "TEXT", .help = "what has happened"},
+    [OPTION_AUTHOR] = {"author", "TEXT", .help = "who has made the change"},
+    [OPTION_DATA] = {"data", "JSON", .help = "any JSON that goes with it"},
     [OPTION_CONTENT] = {"content", "FILE",
                         .help = "its bytes, for a set with content=inline"},
     [OPTION_KEY] = {"key", "KEY",
@@ -168,6 +177,7 @@ fault_of(const struct arguments *arguments)
     const char *length = arguments->options[OPTION_LENGTH];
     const char *hash = arguments->options[OPTION_HASH];
     const char *kind = arguments->options[OPTION_CHANGE];
+    const char *data = arguments->options[OPTION_DATA];
 
     if (strcmp(kind, "created") && strcmp(kind, "updated") &&
         strcmp(kind, "deleted"))
@@ -178,6 +188,8 @@ fault_of(const struct arguments *arguments)
     if (hash && (strcspn(hash, ":") == strlen(hash) ||
                  strcspn(hash, "\"\\") < strcspn(hash, ":")))
         return "--hash is ALGORITHM:HEX, such as sha-256:...";
+    if (data && json_parse_text(slice_of(data), NULL, NULL, NULL))
+        return "--data is JSON, such as '{\"price\":3.50}'";
     if (arguments->options[OPTION_TYPE])
         return "--type is for a FILE, --media-type for the resource";
     if (arguments->n_operands < 2)
@@ -189,7 +201,7 @@ fault_of(const struct arguments *arguments)
 }
 
 /* [{"loc":"...","change":"...","lastmod":"...","hash":{"sha-256":"..."},
- *   "length":3,"type":"..."},... */
+ *   "length":3,"type":"...","title":"...",...,"data":{...}},... */
 static bool
 make_document(const struct arguments *arguments, char **text, size_t *size)
 {
@@ -212,7 +224,11 @@ make_document(const struct arguments *arguments, char **text, size_t *size)
         }
         if (given[OPTION_LENGTH])
             fprintf(to, ",\"length\":%s", given[OPTION_LENGTH]);
-        put_members(to, ",", "type:t", given[OPTION_MEDIA_TYPE]);
+        put_members(to, ",", "type:t title:t summary:t author:t",
+                    given[OPTION_MEDIA_TYPE], given[OPTION_TITLE],
+                    given[OPTION_SUMMARY], given[OPTION_AUTHOR]);
+        if (given[OPTION_DATA])
+            fprintf(to, ",\"data\":%s", given[OPTION_DATA]);
         fputc('}', to);
     }
     fputs("]\n", to);

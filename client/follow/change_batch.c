@@ -95,6 +95,10 @@ changes_add(struct changes *changes, const struct change *change)
         .encoding = add_text(changes, change->encoding),
         .tags = add_text(changes, change->tags),
         .n_links = change->n_links,
+        .title = add_text(changes, change->title),
+        .summary = add_text(changes, change->summary),
+        .author = add_text(changes, change->author),
+        .data = add_text(changes, change->data),
     };
 
     buf_add(&changes->list, &copy, sizeof(copy));
@@ -241,6 +245,8 @@ change_batch_add(struct change_batch *batch, const struct filter *filter,
 
     if (is_change)
         change.datetime_us = entry->when_us;
+    if (filter_drops_data(filter))
+        change.data.size = 0;
     buf_clear(&batch->line);
     if (!fragment_write(&batch->line, &change, &f, NULL)) {
         if (filter->text_size &&
@@ -323,6 +329,14 @@ change_batch_add_fragment(struct change_batch *batch,
         rc = fragment_view(fragment, &view);
         if (rc || !filter_passes(filter, fragment, view.stamp))
             return rc;
+    }
+    if (filter_drops_data(filter)) {
+        entry->change.data.size = 0;
+        buf_clear(&batch->line);
+        fragment_without_data(&batch->line, fragment);
+        if (batch->line.failed)
+            return STATUS_MEMORY;
+        text = (struct slice){batch->line.data, batch->line.size - 1};
     }
     if (batch->form == TD_JSON) {
         text = write_json(&batch->line, &entry->change, true);

@@ -81,6 +81,15 @@ check_tag(struct slice value, struct problem *why)
     return STATUS_OK;
 }
 
+static enum status
+check_data(struct slice value, struct problem *why)
+{
+    return slice_is(value, "no")
+               ? STATUS_OK
+               : problem_quoting(why, STATUS_MALFORMED,
+                                 "data: only \"no\" is known", value);
+}
+
 /* One row per name, in the order of the text. */
 static const struct row {
     const char *name;
@@ -90,6 +99,7 @@ static const struct row {
     [FILTER_PREFIX] = {"prefix", check_prefix},
     [FILTER_TYPE] = {"type", check_type},
     [FILTER_TAG] = {"tag", check_tag},
+    [FILTER_DATA] = {"data", check_data},
 };
 
 static const struct row *
@@ -99,6 +109,12 @@ row_of(struct slice name)
         if (slice_is(name, rows[i].name))
             return &rows[i];
     return NULL;
+}
+
+bool
+filter_is_name(struct slice name)
+{
+    return row_of(name);
 }
 
 /* Adding */
@@ -134,7 +150,8 @@ filter_add(struct filter *f, struct slice name, struct slice value,
 
     if (!row)
         return problem(why, STATUS_MALFORMED,
-                       "%s: no filter; change, prefix, type and tag are",
+                       "%s: no filter; change, prefix, type, tag and data "
+                       "are",
                        problem_quote(name).text);
     rc = row->check(value, why);
     if (rc)

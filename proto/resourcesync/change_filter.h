@@ -1,6 +1,6 @@
 /*
  * change_filter.h - chooses the entries that a reader gets: change= prefix=
- * type= tag=.
+ * type= tag=, and whether with their data: data=no.
  *
  *   change=deleted&prefix=http://example.com/a/&prefix=http://example.com/b/
  *
@@ -12,7 +12,8 @@
  *   type     if the media type of its rs:md, without parameters and whatever
  *            the case, is one of them: "image/png"; with a star as its
  *            subtype all of "image", with two all that have a type;
- *   tag      if it has one of them.
+ *   tag      if it has one of them;
+ *   data     always: "no" leaves out td:data of all entries.
  *
  * A filter is normalised: values are sorted, a value that another one includes
  * is dropped, types are in lower case. So filters of the same words that choose
@@ -44,6 +45,7 @@ enum filter_name {
     FILTER_PREFIX,
     FILTER_TYPE,
     FILTER_TAG,
+    FILTER_DATA,
     FILTER_NAMES /* how many there are */
 };
 
@@ -58,6 +60,9 @@ struct filter {
     char raw[FILTER_TEXT_MAX];
     char escaped[2 * FILTER_TEXT_MAX]; /* "%22" in a text is "&quot;" here */
 };
+
+/* True if there are filters of that name. */
+bool filter_is_name(struct slice name);
 
 /* Adds a value, not encoded. STATUS_MALFORMED with a sentence that begins with
  * the name: unknown, not such a value, too many, too long. filter_seal after
@@ -89,6 +94,13 @@ static inline struct slice
 filter_text(const struct filter *f)
 {
     return (struct slice){f->text, f->text_size};
+}
+
+/* True if the reader gets the entries without their data. */
+static inline bool
+filter_drops_data(const struct filter *f)
+{
+    return f->n[FILTER_DATA] > 0;
 }
 
 /* Does the entry pass? `fragment` is stamped, its stamp begins at `stamp`. */

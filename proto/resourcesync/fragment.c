@@ -633,6 +633,28 @@ words_of(struct slice fragment)
     return words ? slice_between(words, end) : (struct slice){NULL, 0};
 }
 
+bool
+fragment_has_data(struct slice fragment)
+{
+    return slice_ends(fragment, "</td:data>" CLOSE);
+}
+
+void
+fragment_without_data(struct buf *to, struct slice fragment)
+{
+    const char *data = fragment_has_data(fragment)
+                           ? memmem(fragment.data, fragment.size, "<td:data>",
+                                    SIZE("<td:data>"))
+                           : NULL;
+
+    if (!data) {
+        buf_add_slice(to, fragment);
+        return;
+    }
+    buf_add_slice(to, slice_between(fragment.data, data));
+    BUF_ADD(to, CLOSE);
+}
+
 void
 fragment_resource(struct buf *to, struct slice fragment, uint32_t stamp)
 {

@@ -98,6 +98,12 @@ void fragment_labels(struct slice fragment, uint32_t stamp, struct slice *type,
 void fragment_bytes(struct slice fragment, uint32_t stamp, struct slice *hash,
                     uint64_t *length);
 
+/* Appends a fragment, with a hole or stamped, without its td:data. */
+void fragment_without_data(struct buf *to, struct slice fragment);
+
+/* True if the fragment has td:data. */
+bool fragment_has_data(struct slice fragment);
+
 /* Appends what a Resource List has of the resource (R-085, R-088): the stamped
  * fragment of a created or updated one without what was of the event, its
  * change, times and words; td:seq stays. Links to patches are of Change Lists

@@ -4,6 +4,7 @@ import asyncio
 import collections
 import dataclasses
 import enum
+import json
 import os
 import select
 import sqlite3
@@ -80,6 +81,8 @@ class Change:
     hash      "sha-256:... md5:...".
     length    bytes.
     text      the entry as it came: a JSON object, or the element <url>.
+    title     words of the change, not of the resource; likewise summary and author.
+    data      any value of JSON that came with the change.
     """
 
     loc: str
@@ -94,6 +97,10 @@ class Change:
     tags: tuple[str, ...]
     links: tuple[Link, ...]
     text: str
+    title: str | None = None
+    summary: str | None = None
+    author: str | None = None
+    data: Any = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -151,6 +158,10 @@ def _change(c: Any) -> Change:
         tags=tuple((text(c.tags) or "").split()),
         links=tuple(_link(c.links[i]) for i in range(c.n_links)),
         text=ffi.unpack(c.text, c.text_size).decode() if c.text_size else "",
+        title=text(c.title),
+        summary=text(c.summary),
+        author=text(c.author),
+        data=json.loads(ffi.string(c.data)) if c.data else None,
     )
 
 
@@ -253,6 +264,7 @@ class _Followed:
         prefix: str | Iterable[str] | None = None,
         type: str | Iterable[str] | None = None,
         tag: str | Iterable[str] | None = None,
+        data: bool = True,
         until_caught_up: bool = False,
         patience: float = 60.0,
         baseline: Baseline = "no",
@@ -279,7 +291,13 @@ class _Followed:
                 feed.check(lib.td_position_read(feed.client, self._state, kept))
                 if kept[0] != b"\0":
                     self._position, since = ffi.string(kept).decode(), None
-            pairs = _filters(change=change, prefix=prefix, type=type, tag=tag)
+            pairs = _filters(
+                change=change,
+                prefix=prefix,
+                type=type,
+                tag=tag,
+                data=None if data else "no",
+            )
             filters = ffi.new("struct td_filter[]", pairs)
             file = None if listing is None else os.fsencode(listing)
             texts = [_chars(of) for of in (self._position, since, file)]
@@ -377,6 +395,7 @@ class Follower(_Followed):
                         least once. Then `position` and `since` mean the first time.
     change, prefix,     only these changes ("deleted", ...), resources that begin so,
     type, tag           media types, tags. Several values are alternatives.
+    data                False: changes come without their data.
     until_caught_up     True: end when everything up to the start is handed over; raises
                         Unreachable if nothing new comes for `patience` seconds.
     baseline            "gone": all resources come where the history does not reach

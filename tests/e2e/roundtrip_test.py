@@ -25,6 +25,7 @@ EXAMPLE = "http://example.com"
 
 # Members of JSON that are elements in XML, or attributes of ours.
 ELEMENTS = ("loc", "lastmod", "changefreq", "priority")
+SAID = ("title", "summary", "author", "data")
 OURS = {"seq": TD + "seq", "sourceDatetime": TD + "datetime"}
 
 
@@ -88,6 +89,15 @@ TERMS += [
     (foreign((NAMESPACES["td"], "new", "?")), {}),
 ]
 
+# Words of the event, and data
+TERMS += [
+    ({"title": "&<>\"'&amp; ]]> \\", "summary": "1\n2\r\t🌊", "author": "å"}, None),
+    ({"title": " a\n", "summary": "", "author": None}, {"title": "a"}),
+    ({"data": {"b": [1.5, -0.0, "]]>&\n", {}], "a": None}}, None),
+    ({"change": "deleted", "data": False, "title": "gone"}, None),
+    ({"data": None}, {}),
+]
+
 # The relations of Z39.99 and others
 RELATIONS = (
     *("duplicate", "canonical", "describedby", "describes", "profile", "timegate"),
@@ -129,6 +139,8 @@ WHOLE = {
     "type": "text/csv",
     "hash": {"md5": MD5},
     "length": 3,
+    "data": [{}],
+    "title": "t",
 }
 TERMS += [(WHOLE, None)]
 
@@ -174,12 +186,18 @@ def write_xml():
         url = etree.SubElement(root, S + "url")
         for name in [name for name in members if name in ELEMENTS]:
             etree.SubElement(url, S + name).text = str(members[name])
-        more = {k: v for k, v in members.items() if k not in (*ELEMENTS, "links")}
+        for name in [name for name in members if name in SAID]:
+            value = members[name]
+            text = json.dumps(value, indent=1) if name == "data" else value
+            # lxml writes a carriage return as it is.
+            etree.SubElement(url, TD + name).text = text and text.replace("\r", "RETURN")
+        more = {k: v for k, v in members.items() if k not in (*ELEMENTS, *SAID, "links")}
         write_attributes(etree.SubElement(url, RS + "md"), more)
         for one in members.get("links", []):
             write_attributes(etree.SubElement(url, RS + "ln"), one)
     # libxml2 does not escape URIs of namespaces.
-    return etree.tostring(root, encoding="unicode").replace(Y, Y.replace("&", "&amp;"))
+    text = etree.tostring(root, encoding="unicode").replace("RETURN", "&#13;")
+    return text.replace(Y, Y.replace("&", "&amp;"))
 
 
 # Reading: an entry as members, all of them texts. Times and numbers are the broker's.
@@ -195,6 +213,9 @@ def plain(members):
             value = " ".join(value)
         elif name == "links":
             value = [plain(link) for link in value]
+        elif name == "data":
+            value = json.loads(json.dumps(value), parse_int=str, parse_float=str)
+            value = json.dumps(value)
         if name not in ("datetime", "sourceDatetime", "seq"):
             read[name] = value if isinstance(value, list) else str(value)
     return read
@@ -219,6 +240,11 @@ def read_xml(text):
         for name in ELEMENTS:
             if url.find(S + name) is not None:
                 members[name] = url.findtext(S + name)
+        for name in SAID:
+            if url.find(TD + name) is not None:
+                members[name] = url.findtext(TD + name)
+        if "data" in members:
+            members.update(plain({"data": json.loads(members["data"])}))
         links = [read_attributes(ln) for ln in url.findall(RS + "ln")]
         yield {**members, **({"links": links} if links else {})}
 

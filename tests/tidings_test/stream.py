@@ -46,7 +46,7 @@ class Follower:
     """
 
     def __init__(self, path):
-        self.filtered = bool(re.search("(change|prefix|type|tag)=", path))
+        self.filtered = bool(re.search("(change|prefix|type|tag|data)=", path))
         self.message = None
         self.history = History(after=None)
 

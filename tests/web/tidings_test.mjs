@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
 
-import { EventReader, TidingsError, entryOf, follow, isWhole, newsOf, passes }
+import { EventReader, TidingsError, entryOf, follow, isWhole, newsOf, passes, select }
     from '../../web/tidings.js';
 import { EPOCH, FakeBroker, SET, entry, event, eventStream, json, message, problem, stream }
     from './broker.mjs';
@@ -109,7 +109,9 @@ test('an entry of a Change List becomes that of a message', () => {
         `<rs:md ${MD} td:datetime="2026-01-02" hash="md5:aa sha-256:bb" length="5"` +
         ' type="text/csv" td:tags="a b" xmlns:x="urn:x" x:y="&lt;z&gt;"/>' +
         '<rs:ln rel="describedby" href="http://e.example/d" modified="2026-01-03" pri="2"' +
-        ' length="0" xmlns:q="urn:q" q:r="/>"/><rs:ln rel="via" href="http://e.example/v"/></url>';
+        ' length="0" xmlns:q="urn:q" q:r="/>"/><rs:ln rel="via" href="http://e.example/v"/>' +
+        '<td:title>A &amp; b</td:title><td:summary>1&#10;2</td:summary><td:author>me</td:author>' +
+        '<td:data>{&quot;a&quot;:[1,&quot;&lt;&quot;]}</td:data></url>';
     assert.deepEqual(entryOf(line), {
         loc: 'http://e.example/q?a=1&b="AB',
         lastmod: '2026-01-01',
@@ -129,6 +131,10 @@ test('an entry of a Change List becomes that of a message', () => {
                 attributes: [{ ns: 'urn:q', name: 'r', value: '/>' }] },
             { rel: 'via', href: 'http://e.example/v' },
         ],
+        title: 'A & b',
+        summary: '1\n2',
+        author: 'me',
+        data: { a: [1, '<'] },
     });
 });
 
@@ -144,6 +150,8 @@ test('an entry in any other form is refused', () => {
         `<url><loc>&constructor;</loc><rs:md ${MD}/></url>`,
         `<url><loc>&#x110000;</loc><rs:md ${MD}/></url>`,
         '<url><loc>a</loc><rs:md change="created"/></url>',
+        `<url><loc>a</loc><rs:md ${MD}/><td:data>{</td:data></url>`,
+        `<url><loc>a</loc><rs:md ${MD}/><td:data>1</td:data><td:title>a</td:title></url>`,
     ];
     for (const line of lines)
         assert.throws(() => entryOf(line), error => error.constructor.name === 'Lost', line);
@@ -168,6 +176,9 @@ test('a filter lets through what the broker would', () => {
     for (const [filter, wanted] of rows)
         assert.equal(passes(it, filter), wanted, JSON.stringify(filter));
     assert.equal(passes(entry(1), { type: ['*/*'] }), false);
+    const bare = entry(1);
+    assert.deepEqual(select([{ ...bare, data: 1 }, entry(2)], { data: ['no'] }), [bare, entry(2)]);
+    assert.deepEqual(select([{ ...bare, data: 1 }], {}), [{ ...bare, data: 1 }]);
 });
 
 /* Each change once, in order */

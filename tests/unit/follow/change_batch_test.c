@@ -37,6 +37,10 @@ fill(struct document_entry *entry)
     entry->change.hash = SLICE("md5:0123456789abcdef0123456789abcdef");
     entry->change.links = links;
     entry->change.n_links = 2;
+    entry->change.title = SLICE("A & b");
+    entry->change.summary = SLICE("1\n2");
+    entry->change.author = SLICE("me");
+    entry->change.data = SLICE("{\"a\":1}");
     entry->when_us = DATETIME_NONE;
 }
 
@@ -57,6 +61,10 @@ assert_all_told(const struct td_change *c)
     assert_null(c->encoding);
     assert_string_equal(c->tags, "x y");
     assert_string_equal(c->hash, "md5:0123456789abcdef0123456789abcdef");
+    assert_string_equal(c->title, "A & b");
+    assert_string_equal(c->summary, "1\n2");
+    assert_string_equal(c->author, "me");
+    assert_string_equal(c->data, "{\"a\":1}");
     assert_string_equal(c->links[0].rel, "duplicate");
     assert_string_equal(c->links[0].href, "http://mirror.example/a");
     assert_int_equal(c->links[0].length, 7);
@@ -73,6 +81,7 @@ TEST(a_change_is_told_with_all_that_its_entry_says)
 {
     static const struct filter all = {.text_size = 0};
     struct document_entry entry;
+    static struct filter no_data;
     struct change_batch batch;
     const struct td_change *c;
 
@@ -100,8 +109,19 @@ TEST(a_change_is_told_with_all_that_its_entry_says)
         "<rs:ln rel=\"duplicate\" href=\"http://mirror.example/a\" "
         "modified=\"1970-01-01T00:00:05Z\" pri=\"2\" length=\"7\"/>"
         "<rs:ln rel=\"patch\" href=\"http://example.com/p\" "
-        "type=\"application/x-patch\"/></url>");
+        "type=\"application/x-patch\"/><td:title>A &amp; b</td:title>"
+        "<td:summary>1&#10;2</td:summary><td:author>me</td:author>"
+        "<td:data>{&quot;a&quot;:1}</td:data></url>");
     assert_int_equal(strlen(c->text), c->text_size);
+
+    /* A filter leaves the data out of it. */
+    assert_int_equal(filter_read(&no_data, SLICE("data=no"), NULL), STATUS_OK);
+    changes_clear(&batch.changes);
+    change_batch_add(&batch, &no_data, &entry, true, NULL);
+    c = told(&batch);
+    assert_null(c->data);
+    assert_string_equal(c->title, "A & b");
+    assert_null(strstr(c->text, "td:data"));
 
     /* An entry without a kind is an update. */
     entry.has_kind = false;
@@ -138,6 +158,8 @@ TEST(a_resource_is_told_without_a_change)
     entry.change.n_links = 0;
     entry.change.length = LENGTH_NONE;
     entry.change.type = entry.change.tags = entry.change.hash = SLICE("");
+    entry.change.title = entry.change.summary = SLICE("");
+    entry.change.author = entry.change.data = SLICE("");
     change_batch_init(&batch, TD_XML);
     change_batch_add(&batch, &all, &entry, false, NULL);
     assert_string_equal(told(&batch)->text,
@@ -243,7 +265,9 @@ TEST(messages_tell_all_of_their_entries)
         "\"links\":[{\"rel\":\"duplicate\","
         "\"href\":\"http://mirror.example/a\",\"pri\":2,"
         "\"modified\":\"1970-01-01T00:00:05Z\",\"length\":7},"
-        "{\"rel\":\"patch\",\"href\":\"http://example.com/p\"}],\"seq\":1},"
+        "{\"rel\":\"patch\",\"href\":\"http://example.com/p\"}],"
+        "\"title\":\"A & b\",\"summary\":\"1\\n2\",\"author\":\"me\","
+        "\"data\":{ \"a\":1},\"seq\":1},"
         "{\"loc\":\"http://example.com/b\",\"change\":\"deleted\","
         "\"datetime\":\"1970-01-01T00:00:04.000001Z\",\"seq\":2}]}";
     static const char xml[] =
@@ -259,7 +283,9 @@ TEST(messages_tell_all_of_their_entries)
         " length=\"12\" type=\"text/csv\" td:tags=\"x y\"/>"
         "<rs:ln rel=\"duplicate\" href=\"http://mirror.example/a\""
         " modified=\"1970-01-01T00:00:05Z\" pri=\"2\" length=\"7\"/>"
-        "<rs:ln rel=\"patch\" href=\"http://example.com/p\"/></url>\n"
+        "<rs:ln rel=\"patch\" href=\"http://example.com/p\"/>"
+        "<td:title>A &amp; b</td:title><td:summary>1&#10;2</td:summary>"
+        "<td:author>me</td:author><td:data>{&quot;a&quot;:1}</td:data></url>\n"
         "<url><loc>http://example.com/b</loc>"
         "<rs:md change=\"deleted\" datetime=\"1970-01-01T00:00:04.000001Z\""
         " td:seq=\"2\"/></url>\n</urlset>\n";

@@ -38,6 +38,8 @@ TEST(has_one_text_for_all_spellings)
         {"", ""},
         {"after=7&wait=30&tags=x&Change=created", ""},
         {"change=deleted", "change=deleted"},
+        {"data=no", "data=no"},
+        {"data=no&tag=a&data=no", "tag=a&data=no"},
         {"tag=b&change=updated&tag=a&change=created",
          "change=created&change=updated&tag=a&tag=b"},
         {"tag=a&tag=a&tag=a", "tag=a"},
@@ -85,6 +87,8 @@ TEST(refuses_what_is_no_filter_and_names_it)
         {"prefix=%C2%85", "prefix: empty, or with white space, a control "
                           "character or invalid UTF-8: \"?\""},
         {"prefix=%zz", "prefix: a bad escape in the query: \"%zz\""},
+        {"data=yes", "data: only \"no\" is known: \"yes\""},
+        {"data", "data: only \"no\" is known: \"\""},
         {"tag=%0", "tag: a bad escape in the query: \"%0\""},
         {"tag=%00", "tag: a bad escape in the query: \"%00\""},
         {"tag=", "tag: not 1 to 128 bytes of UTF-8 without white space and "
@@ -167,8 +171,8 @@ TEST(holds_the_largest_escaped_value)
     assert_true(f.text_size <= FILTER_TEXT_MAX);
     assert_int_equal(filter_add(&f, SLICE("lang"), SLICE("de"), &why),
                      STATUS_MALFORMED);
-    assert_string_equal(why.text,
-                        "lang: no filter; change, prefix, type and tag are");
+    assert_string_equal(
+        why.text, "lang: no filter; change, prefix, type, tag and data are");
 }
 
 /* A stamped fragment. */
@@ -222,6 +226,8 @@ TEST(lets_through_what_it_names)
         bool passes;
     } rows[] = {
         {"", true},
+        {"data=no", true},
+        {"data=no&tag=e", false},
         {"change=updated", true},
         {"change=created", false},
         {"change=created&change=updated", true},

@@ -122,6 +122,34 @@ assert_in_manifest(const char *entry, const struct fragment_member *member,
     buf_fini(&b);
 }
 
+/* What a reader gets that asks for entries without data. */
+TEST(leaves_the_data_out)
+{
+    static const char *const rows[][2] = {
+        {"<td:title>&lt;td:data&gt;</td:title><td:data>{}</td:data>",
+         "<td:title>&lt;td:data&gt;</td:title>"},
+        {"<td:data>1</td:data>", ""},
+        {"<td:title>a</td:title>", "<td:title>a</td:title>"},
+        {"", ""},
+    };
+    char with[200], without[200];
+    struct buf to;
+
+    buf_init(&to, 1000);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        snprintf(with, sizeof(with), "<url><loc>u</loc><rs:md/>%s</url>\n",
+                 rows[i][0]);
+        snprintf(without, sizeof(without),
+                 "<url><loc>u</loc><rs:md/>%s</url>\n", rows[i][1]);
+        buf_clear(&to);
+        fragment_without_data(&to, slice_of(with));
+        assert_true(slice_is(buf_slice(&to), without));
+        assert_int_equal(fragment_has_data(slice_of(with)),
+                         strcmp(with, without) != 0);
+    }
+    buf_fini(&to);
+}
+
 /* R-114, R-116, R-195, R-196, R-199, R-200: of changes and of resources alike.
  */
 TEST(tells_in_a_manifest_where_the_bytes_are)

@@ -160,6 +160,62 @@ TEST(has_the_same_bytes_whatever_is_kept)
     buf_fini(&first);
 }
 
+static enum status
+count_data(const struct change *change, void *user, struct problem *why)
+{
+    unsigned *n = user;
+
+    (void)why;
+    assert_string_equal(change->title.data ? "T" : "", "T");
+    *n += change->data.size > 0;
+    return STATUS_OK;
+}
+
+/* data=no: the same entries and coverage without their data, whatever readers
+ * of all of it, or of the same class, have asked for before. */
+TEST(leaves_data_out_for_a_class_that_wants_none)
+{
+    static const char body[] =
+        "[{\"loc\":\"http://example.com/a\",\"change\":\"updated\","
+        "\"title\":\"T\",\"tags\":[\"a\"]},"
+        "{\"loc\":\"http://example.com/b\",\"change\":\"updated\","
+        "\"title\":\"T\",\"data\":{\"a\":1}},"
+        "{\"loc\":\"http://example.com/c\",\"change\":\"updated\","
+        "\"title\":\"T\",\"data\":[2],\"tags\":[\"a\"]}]";
+
+    static const struct {
+        const char *query;
+        unsigned n, n_data;
+    } rows[] = {{"", 3, 2},        {"data=no", 3, 0},
+                {"tag=a", 2, 1},   {"tag=a&data=no", 2, 0},
+                {"data=no", 3, 0}, {"", 3, 2}};
+    struct filter_class *classes[N_ELEMENTS(rows)];
+    struct set *set;
+
+    assert_int_equal(
+        sets_post_body(&s, "demo", "application/json", SLICE(body), 0).rc,
+        STATUS_OK);
+    set = sets_find(&s, "demo");
+    for (size_t i = 0; i < N_ELEMENTS(rows); i++)
+        classes[i] = enter(rows[i].query);
+    for (int round = 0; round < 2; round++)
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++)
+            for (size_t f = 0; f < 2; f++) {
+                struct message_wish wish =
+                    wish_for(set, forms[f], classes[i], 0, 3);
+                unsigned n_data = 0;
+
+                assert_int_equal(write_wish(&wish), 3);
+                receive(forms[f], count_data, &n_data);
+                assert_int_equal(n_data, rows[i].n_data);
+                see(forms[f]);
+                assert_int_equal(seen.n, rows[i].n);
+                assert_int_equal(seen.coverage.last, 3);
+            }
+    for (size_t i = 0; i < N_ELEMENTS(rows); i++)
+        filters_leave(classes[i]);
+}
+
 /* Returns the form of a batch that a class keeps, or NULL. */
 static const struct form *
 kept_form(struct set *set, const struct filter_class *class, bool is_json)
@@ -170,7 +226,7 @@ kept_form(struct set *set, const struct filter_class *class, bool is_json)
     assert_int_equal(
         log_read(registry_log(s.registry), set->log, 0, LOG_MEMORY, &b, NULL),
         STATUS_OK);
-    form = batch_form(b, class->id * 3 + is_json);
+    form = batch_form(b, class->id * 4 + is_json);
     batch_unref(b); /* the tail has it */
     return form;
 }
