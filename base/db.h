@@ -43,6 +43,8 @@ struct db_kind {
     int n_steps;
     const char *opening; /* runs each time, before the steps: settings of the
                             connection, temporary tables; NULL: none */
+    const char *ceding;  /* a table whose rows a cluster replaces by its own
+                            (broker/cluster/owned_db.h); NULL: none */
 };
 
 struct db {

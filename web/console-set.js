@@ -401,6 +401,7 @@ function subscriptionCard(page, one) {
             one.owner && ['Owner', one.owner],
             one.filter && ['Filter', one.filter],
             one.form && ['Form', one.form],
+            one.signature && ['Signature', one.signature],
         ]),
         isManaged && one.state === 'active' && make('div', { class: 'buttons' },
             redeliverForm(page, one), endButton(page, one)),

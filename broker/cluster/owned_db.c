@@ -402,20 +402,21 @@ take_row(struct owned_db *o, struct table *t, struct slice key,
     return db_do(o->db, "write a row of the stream", why, t->put.data, values);
 }
 
-/* A database that has read nothing yet must have no rows of its own. */
+/* A database that has read nothing yet must have no rows of its own, but those
+ * that give way. */
 static enum status
 check_first(struct owned_db *o, struct problem *why)
 {
+    const struct db_kind *kind = o->db->kind;
     bool is_there = false;
     char sql[300];
     enum status rc = STATUS_OK;
 
     for (size_t i = 0; !rc && !is_there && i < o->n_tables; i++)
-        rc = db_find(o->db, "look for rows", why, &is_there,
-                     o->tables[i].all.data, DB_VALUES(), DB_INTO());
-    if (rc || !is_there)
-        return rc;
-    if (!o->is_stale)
+        if (!kind || !kind->ceding || strcmp(o->tables[i].name, kind->ceding))
+            rc = db_find(o->db, "look for rows", why, &is_there,
+                         o->tables[i].all.data, DB_VALUES(), DB_INTO());
+    if (!rc && is_there && !o->is_stale)
         return problem(why, STATUS_DIFFERENT,
                        "it has rows from before this broker was in the "
                        "cluster, and the cluster has others: move the file "

@@ -24,6 +24,9 @@
  * earlier version may write fewer columns: the others get their default. A
  * reader refuses a row with more columns than its table has.
  *
+ * A broker that was alone and has rows cannot follow a stream that has others.
+ * Rows that every broker makes (db_kind.ceding) do not count: they go.
+ *
  * An owned_db belongs to one thread at a time, as its database does.
  */
 #pragma once

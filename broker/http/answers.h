@@ -74,6 +74,9 @@ MUST_CHECK enum status query_since(struct request *rq, bool *is_there,
 MUST_CHECK enum status query_read(struct request *rq, const struct head *head,
                                   struct query *query, struct problem *why);
 
+/* The longest grace of a former token or key, in seconds: a year. */
+#define GRACE_MAX 31536000
+
 /* Reads the parameter `name`, a number from `least` to `most`. Without it
  * *number stays; *is_there (may be NULL): it is given. STATUS_MALFORMED. */
 MUST_CHECK enum status query_number(struct request *rq, const char *name,

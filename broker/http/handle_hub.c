@@ -11,6 +11,8 @@
  *     GET    /sets/demo/subscriptions/18
  *     DELETE /sets/demo/subscriptions/18
  *     POST   /sets/demo/subscriptions/18/redeliver?after=POSITION
+ *     GET    /hub/keys
+ *     POST   /hub/keys?grace=86400
  *     PUT    /relays/feed   {"topic":"https://source.org/feed","hub":"..."}
  *
  * Each is a command to the delivery thread and back (deferral.h). A command of
@@ -32,6 +34,10 @@
 /* The memory of a command for a form, beside the form's own bytes: three times
  * those. */
 #define KEPT(max) (3 * (size_t)(max))
+
+/* How long a former key of the hub signs and is published, in seconds: time for
+ * callbacks that keep the keys to see the new one. */
+#define KEY_GRACE_DEFAULT 86400
 
 #define FORM_TYPE "application/x-www-form-urlencoded"
 
@@ -62,7 +68,7 @@ answer_request(struct deferral *d, struct request *rq)
 
     if (command->http == 0)
         command->http = response_status_of(command->status);
-    if (command->status == STATUS_FORBIDDEN &&
+    if (command->status == STATUS_FORBIDDEN && command->principal &&
         command->principal->is_everyone) {
         authorization_refuse(rq, command->principal, 0, SLICE(""));
         return;
@@ -77,7 +83,10 @@ answer_request(struct deferral *d, struct request *rq)
                         registry_public_url(d->http->registry),
                         SLICE_ARG(request_path(rq)));
     if (command->text.size > 0 || command->text.failed) {
-        r.content_type = "application/json";
+        r.content_type = command->kind == COMMAND_KEYS ||
+                                 command->kind == COMMAND_KEYS_ROTATE
+                             ? "application/jwk-set+json"
+                             : "application/json";
         response_header(&r, "Cache-Control", "%s",
                         answers_cache_control(h->is_private));
         r.body = body_of_buf(&command->text);
@@ -272,5 +281,26 @@ handle_command(struct http *http, struct request *rq,
     }
     if (target->act == COMMAND_RELAY_PUT)
         h->on_body = take_body;
+    return deferral_receive(&h->deferral, rq, target->body_max, rc);
+}
+
+/* GET shows the public keys, to everybody; POST makes a new one. */
+enum status
+handle_hub_keys(struct http *http, struct request *rq,
+                const struct route_target *target, struct problem *why)
+{
+    uint64_t grace_s = KEY_GRACE_DEFAULT;
+    struct hub_request *h;
+    enum status rc;
+
+    if (query_number(rq, "grace", 0, GRACE_MAX, &grace_s, NULL, why))
+        return STATUS_MALFORMED;
+    rc = new_request(&h, http, rq, target, (enum command_kind)target->act, 0,
+                     why);
+    h->command->id = grace_s;
+    if (target->act == COMMAND_KEYS) { /* another broker may not know it */
+        principal_unref(h->command->principal);
+        h->command->principal = NULL;
+    }
     return deferral_receive(&h->deferral, rq, target->body_max, rc);
 }

@@ -26,9 +26,6 @@
 #include "broker/http/session.h"
 #include "broker/net/response.h"
 
-/* The longest grace, in seconds: a year. */
-#define GRACE_MAX 31536000
-
 struct token_request {
     struct deferral deferral;
     struct token_command command;

@@ -69,7 +69,8 @@ static const struct parameter of_query[] = {
      "back"},
     {"callback", STRING, "only the subscription of this callback"},
     {"grace", "{\"type\":\"number\",\"minimum\":0}",
-     "seconds for which the former text of the token holds"},
+     "seconds for which the former text of the token, or the former key of the "
+     "hub, holds"},
     {NULL, NULL, NULL},
 };
 

@@ -3,6 +3,7 @@
 #include "broker/access/token_json.h"
 #include "broker/base/metrics.h"
 #include "broker/documents/documents.h"
+#include "broker/hub/hub_keys.h"
 #include "broker/hub/subscription_report.h"
 #include "broker/sets/harvest.h"
 #include "broker/sets/settings.h"
@@ -14,6 +15,7 @@
 #define HTML        "text/html"
 #define TAR         "application/x-tar"
 #define FORM        "application/x-www-form-urlencoded"
+#define JWK_SET     "application/jwk-set+json"
 #define MERGE_PATCH "application/merge-patch+json"
 
 /* A subscription: topic, callback, secret and filters, all percent-encoded. Or
@@ -252,6 +254,16 @@ const struct route route_table[] = {
           {429, FLOOD},
           {502, "the Source of the topic does not answer well"},
           {504, "the Source of the topic does not answer in time"}}},
+    {METHOD_GET, "/hub/keys", handle_hub_keys, .act = COMMAND_KEYS,
+     .does = "Shows the public keys that the hub signs deliveries with",
+     .statuses = {{200, JWK_SET, &hub_keys_shape}}},
+    {METHOD_POST, "/hub/keys", handle_hub_keys, .act = COMMAND_KEYS_ROTATE,
+     .does = "Makes a new key of the hub, and ends the former one",
+     .rights = RIGHT_ADMIN, .parameters = "grace",
+     .bodies = {{NULL, .bytes = IGNORED_MAX}},
+     .statuses = {{200, JWK_SET, &hub_keys_shape},
+                  {400, BAD_QUERY},
+                  {409, "the hub has as many keys as it may have"}}},
     {METHOD_POST, "/sets/{set}/subscribe", handle_hub_form, OF_SET,
      .does = "Subscribes a callback to a set", .rights = RIGHT_SUBSCRIBE,
      .bodies = {{FORM, .shape = &subscribe_form_shape, .bytes = FORM_MAX}},

@@ -51,6 +51,7 @@ handler_fn handle_set_change;
 handler_fn handle_harvest_get;
 handler_fn handle_hub_form;
 handler_fn handle_hub_notification;
+handler_fn handle_hub_keys;
 handler_fn handle_command;
 handler_fn handle_session_delete;
 handler_fn handle_session_post;

@@ -2,6 +2,7 @@
 
 #include "broker/access/token_json.h"
 #include "broker/bridge/bridges.h"
+#include "broker/hub/hub_keys.h"
 #include "broker/hub/subscription_report.h"
 #include "broker/push/follow_request.h"
 #include "broker/sets/harvest.h"
@@ -99,7 +100,8 @@ const struct json_shape ticket_shape = {"Ticket",
     "between two deliveries), change? string (a filter), "                \
     "prefix? string (a filter), type? string (a filter), tag? string (a " \
     "filter), form? 'xml'|'json'|'cloudevents'|'cloudevent' (of "         \
-    "deliveries), data? 'no' (entries without their data)"
+    "deliveries), data? 'no' (entries without their data), "              \
+    "signature? 'v1a' (with the keys of the hub)"
 
 const struct json_shape hub_form_shape = {
     "HubForm", "A request of WebSub",
@@ -142,6 +144,8 @@ const struct json_shape *const route_shapes[] = {
     &subscribe_form_shape,
     &subscription_shape,
     &subscriptions_shape,
+    &hub_key_shape,
+    &hub_keys_shape,
     &relay_request_shape,
     &relay_shape,
     &relays_shape,

@@ -26,8 +26,8 @@
  *                                       Idempotency-Key: ID
  *   X-Hub-Signature: sha256=...         with a secret (W-100)
  *   webhook-id: ID                      with one that begins with whsec_
- *   webhook-timestamp: 1700000000       (W-106); the time of this try
- *   webhook-signature: v1,...
+ *   webhook-timestamp: 1700000000       (W-106), or signature=v1a (W-109); the
+ *   webhook-signature: v1,... v1a,...   time of this try
  *
  * Every try of a delivery has the same ID; different deliveries have different
  * IDs:
@@ -150,22 +150,31 @@ add_signatures(struct attempt *a, const struct subscription *s,
 {
     int64_t now_s = clock_now_us() / 1000000;
     char signature[SIGNATURE_SIZE], webhook[WEBHOOK_SIGNATURE_SIZE];
+    bool is_webhook = s->signer && signer_is_webhook(s->signer), is_signed;
 
-    if (!s->signer)
+    if (s->signer) {
+        if (signer_sign(s->signer, shared_message_slice(body), signature))
+            return false;
+        add_header(a, "X-Hub-Signature: ", signature);
+    }
+    if (!is_webhook && !s->terms.wants_v1a)
         return true;
-    if (signer_sign(s->signer, shared_message_slice(body), signature))
-        return false;
-    add_header(a, "X-Hub-Signature: ", signature);
-    if (!signer_is_webhook(s->signer))
-        return true;
-    if (signer_sign_webhook(s->signer, slice_of(id), now_s,
-                            shared_message_slice(body), webhook))
-        return false;
     add_header(a, "webhook-id: ", id);
     buf_add_format(&a->text, "webhook-timestamp: %" PRId64, now_s);
     end_header(a);
-    add_header(a, "webhook-signature: ", webhook);
-    return true;
+    BUF_ADD(&a->text, "webhook-signature:");
+    if (is_webhook) {
+        if (signer_sign_webhook(s->signer, slice_of(id), now_s,
+                                shared_message_slice(body), webhook))
+            return false;
+        BUF_ADD(&a->text, " ");
+        buf_add_text(&a->text, webhook);
+    }
+    is_signed = !s->terms.wants_v1a ||
+                hub_keys_sign(&s->hub->keys, slice_of(id), now_s,
+                              shared_message_slice(body), &a->text);
+    end_header(a);
+    return is_signed;
 }
 
 /* The engine */

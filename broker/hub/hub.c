@@ -239,6 +239,7 @@ on_tick(struct alarm *alarm)
         s = subscription_next(ids, id);
     }
     keep_cursors(hub);
+    hub_keys_look(&hub->keys);
     report_measure(hub);
     caller_set_alarm(hub->caller, alarm,
                      clock_steady_us() + (s ? 0 : HUB_TICK_US));
@@ -479,6 +480,16 @@ run_command(struct task *task)
     case COMMAND_REDELIVER:
         run_named(command);
         break;
+    case COMMAND_KEYS:
+        hub_keys_report(&command->text, &command->hub->keys);
+        command_report(command, STATUS_OK);
+        break;
+    case COMMAND_KEYS_ROTATE:
+        command_end(command,
+                    hub_keys_rotate(&command->hub->keys, command->id,
+                                    &command->text, &command->why),
+                    200);
+        break;
     case COMMAND_RELAY_PUT:
         foreign_topic_put(topics, command);
         break;
@@ -651,6 +662,8 @@ hub_open(struct hub **hub, struct posts *posts, struct tokens *tokens,
                      h->config->hub_signature);
     if (!rc) {
         rc = hub_db_open(&h->db, h->config->data, right, why);
+        if (!rc)
+            rc = hub_keys_open(&h->keys, h->db, why);
         if (!rc) {
             rc = foreign_topics_open(&h->foreign_topics, h->registry, h->db,
                                      why);
@@ -702,6 +715,7 @@ hub_close(struct hub *hub)
     foreign_topics_close(&hub->foreign_topics);
     foreign_sources_close(&hub->foreign_sources);
     caller_close(atomic_load(&hub->woken)); /* topics could wake it until now */
+    hub_keys_close(&hub->keys);
     hub_db_close(hub->db);
     map_fini(&hub->topics_of_sets);
     pthread_mutex_destroy(&hub->mutex);

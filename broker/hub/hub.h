@@ -19,6 +19,7 @@
  *     topic                messages of a set or a foreign topic; framework: its
  *                          events
  *     hub_rows             what hub.db keeps of subscriptions and requests
+ *     hub_keys             the hub's own keys, for signatures
  *     delivery             from cursor to callback, and each try
  *     subscriber_token     the token that a subscription belongs to
  *     denial               informs callbacks that their subscription is denied

@@ -3,15 +3,17 @@
 /* Reading, at the start */
 
 /* The columns that both tables have, and where a row of them is read to. */
-#define COMMON_COLUMNS                                              \
-    "id, topic_kind, name, epoch, callback, lease, secret, filter," \
-    " interval, is_simple, is_local, owner, owner_ends, requester, form"
+#define COMMON_COLUMNS                                                    \
+    "id, topic_kind, name, epoch, callback, lease, secret, filter,"       \
+    " interval, is_simple, is_local, owner, owner_ends, requester, form," \
+    " wants_v1a"
 
 #define COMMON_PLACES(r, l)                                                   \
     &(r)->id, &(r)->topic_kind, &(r)->name, &(r)->epoch, &(r)->callback,      \
         &(r)->terms.lease_us, &(l)->secret, &(l)->filter,                     \
         &(r)->terms.interval_us, &(r)->terms.is_simple, &(r)->terms.is_local, \
-        &(l)->owner, &(l)->owner_ends_us, &(l)->requester, &(r)->terms.form
+        &(l)->owner, &(l)->owner_ends_us, &(l)->requester, &(r)->terms.form,  \
+        &(r)->terms.wants_v1a
 
 /* What the terms of a record are made of. */
 struct lent_terms {
@@ -117,8 +119,8 @@ write_cursor(struct hub_db *h, const struct subscription *s)
         (of)->terms.filter, (of)->terms.interval_us, (of)->terms.is_simple,   \
         (of)->terms.is_local, subscriber_token_name(&(of)->terms.owner),      \
         (of)->terms.owner.ends_us, (of)->terms.owner.requester,               \
-        (of)->terms.form
-#define COMMON_PARAMETERS "?,?,?,?,?,?,nullif(?,x''),?,?,?,?,?,?,?,?"
+        (of)->terms.form, (of)->terms.wants_v1a
+#define COMMON_PARAMETERS "?,?,?,?,?,?,nullif(?,x''),?,?,?,?,?,?,?,?,?"
 
 static void
 delete_row(struct hub_db *h, enum hub_row_kind kind, uint64_t id)

@@ -12,6 +12,7 @@
 #include "broker/hub/denial.h"
 #include "broker/hub/framework.h"
 #include "broker/hub/hub.h"
+#include "broker/hub/hub_keys.h"
 #include "broker/hub/subscription.h"
 #include "broker/hub/verification.h"
 #include "broker/readers/reader.h"
@@ -53,6 +54,7 @@ struct hub {
                           turn: hub_end_soon */
     struct verifications verifications;
     struct denials denials;
+    struct hub_keys keys;
     struct deliveries deliveries;
     struct readers readers; /* delivery.c: of all subscriptions */
     struct foreign_topics foreign_topics;

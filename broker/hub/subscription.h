@@ -50,6 +50,7 @@ struct terms {
     int64_t interval_us;                /* the least time between two
                                            deliveries */
     bool is_simple;                     /* */
+    bool wants_v1a;         /* signed with the keys of the hub (hub_keys.h) */
     enum message_form form; /* of its messages: not MESSAGE_PLAIN, which a
                                simple one has instead of MESSAGE_XML */
     bool is_local; /* a client of this machine asked, and the callback's host is

@@ -17,7 +17,7 @@ const struct json_shape subscription_shape = {
     "failures count, skipped count, lastSuccess? time, lastFailure? time, "
     "lastStatus? count, lastError? string, "
     "form? 'xml'|'json'|'cloudevents'|'cloudevent', "
-    "filter? string, "
+    "signature? 'v1a' (with the keys of the hub), filter? string, "
     "interval? number (seconds), hasSecret flag, owner? string (a token)"};
 
 const struct json_shape subscriptions_shape = {
@@ -49,6 +49,8 @@ add_terms(struct buf *to, const struct topic *topic, const struct terms *terms)
 {
     if (topic->kind != TOPIC_FOREIGN)
         json_text_member(to, "form", slice_of(message_form_name(terms->form)));
+    if (terms->wants_v1a)
+        json_text_member(to, "signature", SLICE("v1a"));
     if (terms->filter)
         json_text_member(to, "filter", slice_of(terms->filter));
     if (terms->interval_us > 0 && terms->interval_us % 1000000 == 0)

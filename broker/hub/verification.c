@@ -424,6 +424,7 @@ make_terms(struct hub *hub, const struct command *command,
     terms->interval_us = command->interval_us;
     terms->is_simple = command->is_simple;
     terms->form = command->message_form;
+    terms->wants_v1a = command->wants_v1a;
     terms->is_local =
         command->is_local && websub_is_loopback(command->request.callback);
     if (filter.size > 0)

@@ -114,7 +114,7 @@ static enum status
 read_wishes(struct command *command, struct problem *why)
 {
     bool has_interval = false, has_form = false;
-    struct slice interval = {NULL, 0}, form = {NULL, 0};
+    struct slice interval = {NULL, 0}, form = {NULL, 0}, signature = {NULL, 0};
     enum status rc = STATUS_OK;
 
     for (size_t i = 0; !rc && i < command->form.n; i++) {
@@ -130,6 +130,9 @@ read_wishes(struct command *command, struct problem *why)
                            why);
         else if (slice_is(field->name, "form"))
             rc = take_once(field->name, field->value, &has_form, &form, why);
+        else if (slice_is(field->name, "signature"))
+            rc = take_once(field->name, field->value, &command->wants_v1a,
+                           &signature, why);
     }
     if (!rc)
         rc = filter_seal(&command->filter, why);
@@ -144,6 +147,10 @@ read_wishes(struct command *command, struct problem *why)
                      "form: \"%s\" is none of xml, json, cloudevents (a batch "
                      "of events), cloudevent (one event a delivery)",
                      problem_quote(form).text);
+    if (!rc && command->wants_v1a && !slice_is(signature, "v1a"))
+        rc = problem(why, STATUS_MALFORMED,
+                     "signature: \"%s\" is not v1a, the only one to ask for",
+                     problem_quote(signature).text);
     return rc;
 }
 

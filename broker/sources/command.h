@@ -15,7 +15,6 @@
 #include "broker/readers/message.h"
 #include "proto/http/websub.h"
 #include "proto/resourcesync/change_filter.h"
-#include "proto/uri.h"
 
 struct hub;
 
@@ -32,6 +31,8 @@ enum command_kind {
     COMMAND_RELAY_SHOW,
     COMMAND_RELAY_LIST, /* all relays */
     COMMAND_RELAY_REMOVE,
+    COMMAND_KEYS,        /* the hub's public keys */
+    COMMAND_KEYS_ROTATE, /* makes a new one */
     COMMAND_KINDS
 };
 
@@ -67,12 +68,14 @@ struct command {
                            COMMAND_REDELIVER */
     int64_t interval_us;
     enum message_form message_form;
+    bool wants_v1a;
     bool is_local;  /* a client of this machine asked an open broker */
     bool is_simple; /* by POST /sets/{set}/subscribe: R-350 */
     char from[CLIENT_NAME_SIZE]; /* the requester (W-164) */
 
     uint64_t id; /* COMMAND_SHOW, _END, _REDELIVER: a subscription.
-                    COMMAND_LIST: the list begins behind it */
+                    COMMAND_LIST: the list begins behind it. _KEYS_ROTATE:
+                    the grace of the former key, in seconds */
 
     /* COMMAND_NOTIFY, COMMAND_RELAY_PUT */
     struct buf body;
@@ -103,9 +106,9 @@ struct slice command_keep(struct command *command, struct slice text);
 
 /* Reads a form posted to /hub: sets kind, request, and the optional parameters
  * of a subscription: filter (change= prefix= type= tag=), after=, interval=
- * (seconds, up to a day, fractions allowed), form= (message_form_of).
- * Errors are those of websub_read and filter_read; the answer to each is
- * text/plain (W-032). */
+ * (seconds, up to a day, fractions allowed), form= (message_form_of),
+ * signature=v1a. Errors are those of websub_read and filter_read; the answer to
+ * each is text/plain (W-032). */
 MUST_CHECK enum status command_read_form(struct command *command,
                                          struct slice body,
                                          struct problem *why);

@@ -6,6 +6,7 @@
  *   requests      (id, mode, topic_kind, name, epoch, topic_url, ...)
  *   relays        (id, name, topic, hub, epoch, last)                  rare
  *   documents     (id, relay, seq, ..., body)                      of relays
+ *   keys          (id, secret, created, ends)          of the hub itself, rare
  *
  * The kind of a topic, the name of its set or relay, and the epoch of the log
  * identify it: a set that was removed and made again with the same name is
@@ -84,6 +85,15 @@
     "ALTER TABLE subscriptions ADD COLUMN form INTEGER NOT NULL DEFAULT 0;" \
     "ALTER TABLE requests ADD COLUMN form INTEGER NOT NULL DEFAULT 0;"
 
+/* Which subscriptions the hub signs with its own keys; and these: secrets of
+ * Ed25519, with the time when each ends, 0: it is the newest. */
+#define KEYS_STEP                                                           \
+    "ALTER TABLE subscriptions ADD COLUMN wants_v1a INTEGER NOT NULL"       \
+    " DEFAULT 0;"                                                           \
+    "ALTER TABLE requests ADD COLUMN wants_v1a INTEGER NOT NULL DEFAULT 0;" \
+    "CREATE TABLE keys(id TEXT NOT NULL PRIMARY KEY, secret BLOB NOT NULL," \
+    " created INTEGER NOT NULL, ends INTEGER NOT NULL);"
+
 static const char *const steps[] = {
     "CREATE TABLE subscriptions("
     " id INTEGER PRIMARY KEY AUTOINCREMENT, kind INTEGER NOT NULL,"
@@ -108,6 +118,7 @@ static const char *const steps[] = {
     OWNER_STEP,
     REQUESTER_STEP,
     FORM_STEP,
+    KEYS_STEP,
 };
 
 const struct db_kind hub_db_kind = {
@@ -115,6 +126,7 @@ const struct db_kind hub_db_kind = {
     .steps = steps,
     .n_steps = sizeof(steps) / sizeof(steps[0]),
     .opening = "PRAGMA secure_delete=ON", /* overwrites freed secrets */
+    .ceding = "keys",
 };
 
 const struct owned_file hub_db_file = {"hub.db", "hub", "hub", &hub_db_kind};

@@ -68,7 +68,8 @@ def test_a_follower_goes_on_after_a_restore(start_broker, backups, run, tmp_path
 
 
 # Deliveries that waited at the moment of the backup come from the
-# restored broker, and the bridge goes on behind what it has published.
+# restored broker, and the bridge goes on behind what it has published. W-109: the hub has
+# its key.
 def test_subscriptions_and_bridges_go_on(
     start_broker, backups, callbacks, mosquitto
 ):
@@ -86,11 +87,13 @@ def test_subscriptions_and_bridges_go_on(
     one.always(503)
     news.post(2)
     reader.until(5)
+    keys = broker.get("/hub/keys").json()
     backups.make(broker)
     broker.stop()
     backups.restore(broker)
     one.always(200)
     broker.restart()
+    assert broker.get("/hub/keys").json() == keys
     one.wait_last(5)
     news = broker.set("news")
     news.post(1, first=6)

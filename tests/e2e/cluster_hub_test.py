@@ -91,6 +91,11 @@ def test_any_broker_takes_requests_and_one_delivers(cluster, callbacks):
     assert owner.has_said("this broker owns")
     assert not any(o.has_said("this broker owns") for o in cluster.others(owner))
 
+    # W-109: one set of keys, which any broker shows and renews.
+    assert cluster.members[0].operator.post("/hub/keys").status == 200
+    keys = [broker.get("/hub/keys").json()["keys"] for broker in cluster.members]
+    assert keys[0] == keys[1] == keys[2] and len(keys[0]) == 2
+
     other = cluster.set(cluster.others(owner)[0])
     answer = hub.subscribe(other, "nonsense")
     hub.check_refused(answer, 400, "hub.callback")

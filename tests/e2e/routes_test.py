@@ -404,6 +404,14 @@ def expired_token(world, route):
     return answer
 
 
+def another_key(world, route):
+    """Make a key of the hub where there are as many as there may be."""
+    for _ in range(3):
+        world.broker.administrator.post("/hub/keys?grace=1000")
+    world.begin()
+    return world.broker.administrator.post("/hub/keys?grace=1000")
+
+
 CASES = {
     "GET /sets": {200: ask(), 400: ask("after=.")},
     "GET /sets/{set}": {200: ask(), **ask_nobody()},
@@ -519,6 +527,13 @@ CASES = {
         413: ask(body=SHORT * 9, type=FORM),
         415: ask(body="a", type=FORM, content_encoding="gzip"),
         422: form(secret="x" * 200),
+    },
+    "GET /hub/keys": {200: ask()},
+    "POST /hub/keys": {
+        200: ask("grace=0"),
+        400: ask("grace=x"),
+        409: another_key,
+        413: ask(body=SHORT * 9),
     },
     "POST /sets/{set}/subscribe": {
         202: ask(**SIMPLE),

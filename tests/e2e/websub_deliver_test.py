@@ -2,12 +2,15 @@
 get none. Failures: websub_retry_test."""
 
 import json
+import sys
 
 import pytest
 
 from tidings_test import callbacks as cb
 from tidings_test import hub, npm
+from tidings_test.broker import ROOT
 from tidings_test.callbacks import check_links, check_signature
+from tidings_test.documentation import Page
 from tidings_test.documents import Document
 
 pytestmark = pytest.mark.broker(*hub.QUICK)
@@ -72,12 +75,113 @@ def test_who_gave_a_secret_gets_signatures(news, callbacks, broker):
     assert not broker.has_said(WEBHOOK)
 
 
+def keys_of(broker):
+    """The hub's public keys."""
+    answer = broker.get("/hub/keys")
+    assert answer["Content-Type"] == "application/jwk-set+json"
+    return answer.json()["keys"]
+
+
+# W-109: who asks for it gets signatures by the hub's own keys, which outlive a crash; a new
+# key has the former one beside it. An administrator alone makes one.
+def test_who_asks_for_it_gets_signatures_that_all_can_check(news, callbacks, broker):
+    asks = {
+        None: {"signature": "v1a"},
+        "plain": {"signature": "v1a", "secret": "plain"},
+        WEBHOOK: {"signature": "v1a", "secret": WEBHOOK},
+    }
+    each = {secret: callbacks.join(news, **form) for secret, form in asks.items()}
+    without = callbacks.join(news)
+
+    def check(seq, keys):
+        news.post()
+        for secret, one in each.items():
+            one.wait_last(seq)
+            cb.check_keys(one.accepted[-1], keys)
+            check_signature(one.accepted[-1], secret)
+        cb.check_webhook(each[WEBHOOK].accepted[-1], WEBHOOK)
+        without.wait_last(seq)
+        assert without.accepted[-1]["webhook-signature"] is None
+
+    (first,) = keys_of(broker)
+    assert (first["kty"], first["crv"]) == ("OKP", "Ed25519")
+    assert (first["use"], first["alg"]) == ("sig", "EdDSA")
+    assert first["whpk"].removeprefix("whpk_").replace("+", "-").replace(
+        "/", "_"
+    ) == first["x"] + "="
+    assert hub.find(news, without).get("signature") is None
+    assert hub.find(news, each[None])["signature"] == "v1a"
+    check(1, [first])
+    broker.kill()
+    broker.restart()
+    check(2, [first])
+
+    assert broker.post("/hub/keys", "").status == 401
+    assert broker.operator.post("/hub/keys?grace=x", "").status == 400
+    answer = broker.operator.post("/hub/keys?grace=100000", "")
+    assert answer.status == 200 and answer.json()["keys"] == keys_of(broker)
+    second, former = keys_of(broker)
+    assert former["kid"] == first["kid"] != second["kid"]
+    assert "ends" in former and "ends" not in second
+    check(3, [second, former])
+    # At once, without a grace.
+    broker.operator.post("/hub/keys?grace=0", "")
+    third, former = keys_of(broker)
+    assert former["kid"] == first["kid"] and third["kid"] != second["kid"]
+    check(4, [third, former])
+    broker.stop()
+    broker.restart()
+    check(5, [third, former])
+
+
+# W-109: the programs of the page check what the hub sends.
+@pytest.mark.parametrize("language", ["py", "mjs"])
+def test_the_page_checks_signatures(news, callbacks, broker, run, tmp_path, language):
+    one = callbacks.join(news, signature="v1a", form="json")
+    news.post()
+    delivery = one.deliveries.wait(1)
+    names = ("webhook-id", "webhook-timestamp", "webhook-signature")
+    headers = {name: delivery[name] for name in names}
+    page = Page(ROOT / "doc/receiving.md")
+    name = {"py": "from_hub.py", "mjs": "from-hub.mjs"}[language]
+    (block,) = [block for block in page.blocks if block.file_name == name]
+    (tmp_path / name).write_text("\n".join(block.lines))
+    forged = {**headers, "webhook-id": headers["webhook-id"] + "0"}
+    old = {**headers, "webhook-timestamp": "1700000000"}
+    given = {
+        "keys": keys_of(broker),
+        "body": delivery.body.decode(),
+        "headers": [headers, forged, old],
+    }
+    (tmp_path / "given.json").write_text(json.dumps(given))
+    (tmp_path / f"main.{language}").write_text(MAINS[language])
+    command = {"py": sys.executable, "mjs": npm.node()}[language]
+    result = run(command, f"main.{language}", cwd=tmp_path)
+    assert result.output() == "true false false"
+
+
+MAINS = {
+    "py": """import json
+from from_hub import is_from_hub
+given = json.load(open("given.json"))
+print(*[str(is_from_hub(given["keys"], headers, given["body"].encode())).lower()
+        for headers in given["headers"]])
+""",
+    "mjs": """import { readFileSync } from 'node:fs';
+import { isFromHub } from './from-hub.mjs';
+const given = JSON.parse(readFileSync('given.json'));
+console.log(given.headers.map(headers =>
+    isFromHub(given.keys, headers, Buffer.from(given.body))).join(' '));
+""",
+}
+
+
 # W-094, W-106: the library of Standard Webhooks verifies a delivery, and parses it.
 @pytest.mark.parametrize("form", ["json", "cloudevents", "cloudevent"])
 def test_the_library_of_standard_webhooks_takes_it(
     news, callbacks, run, tmp_path, form
 ):
-    one = callbacks.join(news, secret=WEBHOOK, form=form)
+    one = callbacks.join(news, secret=WEBHOOK, signature="v1a", form=form)
     news.post()
     delivery = one.deliveries.wait(1)
     names = ("webhook-id", "webhook-timestamp", "webhook-signature")

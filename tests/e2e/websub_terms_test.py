@@ -363,3 +363,5 @@ def test_a_form_is_for_changes_and_known(news, callbacks, broker):
     hub.check_refused(refused, 422, "form")
     refused = hub.subscribe(news, nobody, form="atom")
     hub.check_refused(refused, 400, "cloudevents")
+    refused = hub.subscribe(news, nobody, signature="v1")
+    hub.check_refused(refused, 400, "v1a")

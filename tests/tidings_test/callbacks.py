@@ -26,6 +26,8 @@ import re
 import time
 import urllib.parse
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
 from tidings_test.documents import Document
 from tidings_test.history import History
 from tidings_test.servers import Server, call
@@ -443,9 +445,27 @@ def check_webhook(request, secret):
     """W-106: the three headers of Standard Webhooks 1.0 are right for a secret of the
     form whsec_BASE64."""
     key = base64.b64decode(secret.removeprefix("whsec_") + "==")
+    code = base64.b64encode(hmac.digest(key, _signed(request), hashlib.sha256)).decode()
+    assert [one for one in _signatures(request) if "v1a" not in one] == [f"v1,{code}"]
+
+
+def check_keys(request, keys):
+    """W-109: it has a signature by each of the hub's keys, those of /hub/keys, in their
+    order."""
+    given = [one[4:] for one in _signatures(request) if one.startswith("v1a,")]
+    assert len(given) == len(keys), given
+    for key, one in zip(keys, given):
+        public = Ed25519PublicKey.from_public_bytes(base64.urlsafe_b64decode(key["x"] + "="))
+        public.verify(base64.b64decode(one), _signed(request))
+
+
+def _signed(request):
     (timestamp,) = request.all("webhook-timestamp")
     assert abs(int(timestamp) - time.time()) < 300
     assert request.id and request.all("webhook-id") == [request.id]
-    signed = f"{request.id}.{timestamp}.".encode() + request.body
-    code = base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()
-    assert request.all("webhook-signature") == [f"v1,{code}"]
+    return f"{request.id}.{timestamp}.".encode() + request.body
+
+
+def _signatures(request):
+    (signatures,) = request.all("webhook-signature")
+    return signatures.split(" ")

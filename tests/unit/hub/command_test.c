@@ -115,22 +115,24 @@ TEST(what_is_wrong_is_named)
                    "interval: ");
 }
 
-/* W-094 */
-TEST(forms_are_those_of_a_table)
+/* W-094, W-109 */
+TEST(forms_and_signatures_are_those_of_a_table)
 {
     static const struct {
         const char *more;
         enum message_form form;
+        bool wants_v1a;
     } rows[] = {
-        {"", MESSAGE_XML},
-        {"&form=xml", MESSAGE_XML},
-        {"&form=json&form=json", MESSAGE_JSON},
-        {"&form=cloudevents", MESSAGE_CLOUDEVENTS},
-        {"&form=cloudevent", MESSAGE_CLOUDEVENT},
+        {"", MESSAGE_XML, false},
+        {"&form=xml", MESSAGE_XML, false},
+        {"&form=json&form=json", MESSAGE_JSON, false},
+        {"&form=cloudevents", MESSAGE_CLOUDEVENTS, false},
+        {"&form=cloudevent&signature=v1a", MESSAGE_CLOUDEVENT, true},
     };
 
-    static const char *const bad[] = {"form=", "form=plain", "form=JSON",
-                                      "form=json ", "form=xml&form=json"};
+    static const char *const bad[] = {
+        "form=",      "form=plain",   "form=JSON",         "form=json ",
+        "signature=", "signature=v1", "form=xml&form=json"};
     char form[300];
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -139,6 +141,7 @@ TEST(forms_are_those_of_a_table)
         snprintf(form, sizeof(form), MINIMAL "%s", rows[i].more);
         command = read_form(form);
         assert_int_equal(command->message_form, rows[i].form);
+        assert_int_equal(command->wants_v1a, rows[i].wants_v1a);
         command_free(command);
     }
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {

@@ -290,6 +290,9 @@ TEST(of_an_earlier_file_callbacks_on_loopback_alone_are_local, tempdir_setup,
                              "ALTER TABLE subscriptions DROP COLUMN requester;"
                              "ALTER TABLE subscriptions DROP COLUMN form;"
                              "ALTER TABLE requests DROP COLUMN form;"
+                             "ALTER TABLE subscriptions DROP COLUMN wants_v1a;"
+                             "ALTER TABLE requests DROP COLUMN wants_v1a;"
+                             "DROP TABLE keys;"
                              "PRAGMA user_version=3",
                              &why),
                      STATUS_OK);

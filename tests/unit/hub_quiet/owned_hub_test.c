@@ -56,9 +56,9 @@ teardown(void **state)
 
 FIXTURE(setup, teardown);
 
-/* The next owner's hub.db is empty; it has the stream alone. */
+/* Ends the hub, and its lease, and deletes hub.db. */
 static void
-take_over(void)
+leave(void)
 {
     static const char *const names[] = {"hub.db", "hub.db-wal", "hub.db-shm"};
     char path[300];
@@ -69,6 +69,13 @@ take_over(void)
         snprintf(path, sizeof(path), "%s/%s", sim.dir.path, names[i]);
         (void)unlink(path);
     }
+}
+
+/* The next owner's hub.db is empty; it has the stream alone. */
+static void
+take_over(void)
+{
+    leave();
     hold(&b, &of_b);
     simulation_reopen();
 }
@@ -235,4 +242,26 @@ TEST(brings_the_subscriptions_of_a_single_broker)
     take_over();
 
     assert_int_equal(subscriptions_count(sim.hub), 4);
+}
+
+/* W-109: the next owner signs with the same key; also one that was alone
+ * before, and had made a key. */
+TEST(has_the_keys_of_the_former_owner)
+{
+    char id[HUB_KEY_ID_SIZE];
+
+    strcpy(id, sim.hub->keys.now.all[0].id);
+    leave();
+    sim.right = (struct ownership_right){NULL};
+    simulation_reopen();
+    assert_string_not_equal(sim.hub->keys.now.all[0].id, id);
+    hub_close(sim.hub);
+    hold(&b, &of_b);
+    simulation_reopen();
+    assert_int_equal(sim.hub->keys.now.n, 1);
+    assert_string_equal(sim.hub->keys.now.all[0].id, id);
+    assert_int_equal(sim_command(COMMAND_KEYS_ROTATE, 60, NULL), 200);
+    take_over();
+    assert_int_equal(sim.hub->keys.now.n, 2);
+    assert_string_equal(sim.hub->keys.now.all[1].id, id);
 }
