@@ -50,6 +50,13 @@ export interface Entry {
     seq: number;
 }
 
+/** A change to be posted. */
+export interface NewChange
+    extends Omit<Entry, 'seq' | 'datetime' | 'sourceDatetime'> {
+    /** When it happened. */
+    datetime?: string;
+}
+
 /** A change that follow() yields. */
 export interface Change extends Entry {
     /** The name of the set. */
@@ -150,14 +157,18 @@ export interface Options {
  * - "removed": the set was removed.
  * - "unknown": there is no such set, or the reader may not know of it.
  * - "denied": the token is missing, has ended, or lacks the right.
- * - "refused": the broker cannot take the request, for example a malformed filter.
+ * - "refused": the broker cannot take the request, for example a malformed filter or change.
+ * - "unreachable": no attempt of a post was answered; the broker may have kept it. A post with the
+ *   same changes and the same `key` does no harm.
  */
 export class TidingsError extends Error {
-    code: 'gone' | 'removed' | 'unknown' | 'denied' | 'refused';
+    code: 'gone' | 'removed' | 'unknown' | 'denied' | 'refused' | 'unreachable';
     /** The name of the set. */
     set?: string;
     /** The status of the answer. */
     status?: number;
+    /** The key of the post. */
+    key?: string;
     /** Of "gone": the earliest position that the broker can serve. */
     earliest?: string;
     /** Of "gone": the position after the newest change. */
@@ -184,3 +195,47 @@ export namespace follow {
         source: string | URL | (string | URL)[], options?: Options,
     ): AsyncGenerator<Message, void, undefined>;
 }
+
+export interface PublishOptions {
+    /**
+     * The idempotency key, 1 to 255 visible characters of ASCII: the broker keeps the same changes
+     * under it once, for a day. Made if it is not given; a program that may end and post again
+     * keeps its own.
+     */
+    key?: string;
+    /** A bearer token, or a function that returns one: asked again when the broker refuses it. */
+    token?: string | (() => string | Promise<string>);
+    /** Milliseconds (60,000, twelve hours at most): no attempt begins later. */
+    patience?: number;
+    /** Ends it, which then throws the reason of the signal. The broker may have kept the post. */
+    signal?: AbortSignal;
+    /** Called before each further attempt, which follows after `pause` milliseconds. */
+    onTrouble?: (error: Error, pause: number) => void;
+}
+
+/** The broker's answer: the changes are on its disk. */
+export interface Receipt {
+    /** The name of the set. */
+    set: string;
+    /** The numbers of the first and the last of the changes. */
+    first: number;
+    last: number;
+    /** The position of the last one. */
+    position: string;
+    /** Its time. */
+    datetime: string;
+    /** The key of the post. */
+    key: string;
+    /** True if an earlier post with this key had added them. */
+    isRepeat: boolean;
+}
+
+/**
+ * Posts a change, or several, to a set, by its URL (`https://host/sets/NAME`; in a page also
+ * `/sets/NAME`). Tries again after failures of the network, 408, 425, 429 and 5xx, as Retry-After
+ * says; the key makes sure that the changes are added once. Throws a TidingsError when that does
+ * not help.
+ */
+export function publish(
+    source: string | URL, changes: NewChange | NewChange[], options?: PublishOptions,
+): Promise<Receipt>;

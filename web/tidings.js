@@ -1,9 +1,10 @@
 /**
  * tidings.js - follows sets of a Tidings broker, in browsers and in Node 18 and later: each
- * change once, in order.
+ * change once, in order. It also posts changes: each once.
  *
  *     for await (const change of follow('/sets/news', { store: localStorage }))
  *         console.log(change.change, change.loc);
+ *     await publish('/sets/news', { loc: 'https://example.com/a', change: 'updated' });
  *
  *     event or page --> does it begin at the position? --yes--> yield --> store the position
  *                           |              |
@@ -38,11 +39,15 @@ const GROUP_MAX = 2000; // sets of one connection: the broker takes 256 KB of na
 const URL_MAX = 6000; // a broker takes 8,192 characters
 const EVENTS = 'text/event-stream';
 
+const PATIENCE_MS = 60_000; // no attempt of a post begins later
+const PATIENCE_MAX_MS = 12 * 3_600_000; // the broker keeps a key for 24 hours
+const POST_RATE = 10; // bytes of a post that leave in a millisecond, at least
+
 /**
  * The end of a set, or of all. `code` is "gone" (the broker cannot serve the position: `earliest`
  * and `last` are positions that it can serve, `restart` is the URL of the set's Capability List),
  * "removed", "unknown" (there is no such set, or the reader may not know of it), "denied" or
- * "refused" (`status` says more).
+ * "refused" (`status` says more). Of a post also "unreachable".
  */
 export class TidingsError extends Error {
     constructor(code, message, members) {
@@ -464,6 +469,18 @@ class Link {
     }
 }
 
+const KEY = /^[!-~]{1,255}$/;
+
+/** Makes a key that no other post has. Node 18 has no global `crypto`. */
+function newKey() {
+    const bytes = new Uint8Array(16);
+    if (globalThis.crypto?.getRandomValues)
+        crypto.getRandomValues(bytes);
+    else
+        bytes.forEach((_, i) => { bytes[i] = Math.random() * 256; });
+    return Array.from(bytes, byte => byte.toString(16).padStart(2, '0')).join('');
+}
+
 /** Milliseconds that a Retry-After asks for. */
 function retryAfter(answer) {
     const text = answer.headers.get('Retry-After') ?? '';
@@ -474,7 +491,7 @@ function retryAfter(answer) {
 /* Of several links, the worst one speaks for all. */
 const STATES = ['stale', 'connecting', 'catching up', 'live'];
 
-/** Everything of one call of follow(). */
+/** Everything of one call of follow() or publish(). */
 class Following {
     #options;
     #filter = {};
@@ -509,6 +526,18 @@ class Following {
 
     /** Yields [set, message]: all changes, in order, and ends of ranges that had none. */
     async *run() {
+        const leave = this.#attend();
+        try {
+            await Promise.all(this.#sets.map(set => this.#load(set)));
+            yield* merge(this.#groups().map(sets => this.#follow(sets)), () => this.#stop());
+        } finally {
+            leave();
+            await Promise.all(this.#sets.map(set => set.writing));
+        }
+    }
+
+    /** Attends to the clock, the signal and the network. Returns what ends that, and all else. */
+    #attend() {
         const { signal } = this.#options;
         const stop = () => this.#stop(signal.reason);
         const tick = () => this.#links.forEach(link => link.tick());
@@ -518,17 +547,13 @@ class Following {
         signal?.addEventListener('abort', stop);
         globalThis.addEventListener?.('online', online);
         globalThis.document?.addEventListener('visibilitychange', tick);
-        try {
-            await Promise.all(this.#sets.map(set => this.#load(set)));
-            yield* merge(this.#groups().map(sets => this.#follow(sets)), () => this.#stop());
-        } finally {
+        return () => {
             clearInterval(timer);
             signal?.removeEventListener('abort', stop);
             globalThis.removeEventListener?.('online', online);
             globalThis.document?.removeEventListener('visibilitychange', tick);
             this.#stop();
-            await Promise.all(this.#sets.map(set => set.writing));
-        }
+        };
     }
 
     #stop(reason = new Lost('the consumer has ended')) {
@@ -626,17 +651,17 @@ class Following {
         return this.#token;
     }
 
-    /** Asks the broker. Returns the answer if it is a success, else throws. `body`: an object to
-     * post as JSON. */
-    async #request(link, url, accept, set, body) {
+    /** Asks the broker. Returns the answer if it is a success, else throws. `body`: JSON to post,
+     * with the fields `more`. */
+    async #request(link, url, accept, set, body, more) {
         for (let isRepeat = false; ; isRepeat = true) {
             const token = await this.#authorization(link);
-            const headers = { Accept: accept };
+            const headers = { Accept: accept, ...more };
             const init = { headers, signal: link.signal };
             if (token)
                 headers.Authorization = `Bearer ${token}`;
             if (body) {
-                Object.assign(init, { method: 'POST', body: JSON.stringify(body) });
+                Object.assign(init, { method: 'POST', body });
                 headers['Content-Type'] = 'application/json';
             }
             const answer = await link.wait(fetch(url, init));
@@ -658,8 +683,10 @@ class Following {
             problem = JSON.parse(await this.#text(link, answer, 1 << 20)) ?? {};
         } catch { /* a proxy's page */ }
         const detail = reasonOf(problem, `the server answers ${status}`);
-        if (status === 408 || status === 425 || status === 429 || status >= 500)
-            return new Lost(detail, retryAfter(answer));
+        const pause = retryAfter(answer);
+        const isAtWork = status === 409 && pause > 0; // the same post is
+        if (status === 408 || status === 425 || status === 429 || status >= 500 || isAtWork)
+            return new Lost(detail, pause);
         if (status === 410 && problem.earliest)
             return this.#gone(set, problem);
         const code = { 401: 'denied', 403: 'denied', 404: 'unknown', 410: 'removed' }[status];
@@ -764,8 +791,11 @@ class Following {
     async #pause(link, error) {
         const isFirst = error instanceof TidingsError && !link.failures;
         const ms = link.failed(error);
-        if (isFirst)
-            return;
+        if (!isFirst)
+            await this.#sleep(link, ms);
+    }
+
+    async #sleep(link, ms) {
         link.begin(); // `online` ends the pause, too
         link.allow(Infinity);
         await new Promise(done => {
@@ -775,6 +805,52 @@ class Following {
                 done();
             });
         });
+    }
+
+    /* Posting */
+
+    /** Posts a text under a key until the broker has answered or the time is over: a repeat
+     * under the same key adds nothing. */
+    async post(text) {
+        const { key = newKey(), patience = PATIENCE_MS, onTrouble } = this.#options;
+        const [set] = this.#sets;
+        const end = Date.now() + Math.min(patience, PATIENCE_MAX_MS);
+        const link = new Link(() => {});
+        if (!KEY.test(key))
+            throw new TypeError('a key is 1 to 255 visible characters of ASCII');
+        const leave = this.#attend();
+        this.#links.push(link);
+        try {
+            for (let isFirst = true; ; isFirst = false) {
+                link.begin();
+                try {
+                    const receipt = await this.#postOnce(link, set, text, key);
+                    return { ...receipt, key, isRepeat: receipt.isRepeat && isFirst };
+                } catch (error) {
+                    this.check();
+                    const ms = link.failed(error);
+                    if (!(error instanceof Lost))
+                        throw Object.assign(error, { key });
+                    if (!(Date.now() + ms <= end))
+                        throw new TidingsError('unreachable', error.message, { set: set.name, key });
+                    onTrouble?.(error, ms);
+                    await this.#sleep(link, ms);
+                    this.check();
+                }
+            }
+        } finally {
+            leave();
+        }
+    }
+
+    async #postOnce(link, set, text, key) {
+        link.allow(ANSWER_MS + text.length / POST_RATE);
+        const answer = await this.#request(link, new URL(`${set.url}/changes`), 'application/json',
+            set, text, { 'Idempotency-Key': key });
+        const receipt = parse(await this.#text(link, answer, PAGE_MAX));
+        if (typeof receipt.position !== 'string')
+            throw new Lost('the answer is no receipt of a post');
+        return { ...receipt, isRepeat: answer.headers.get('Idempotent-Replayed') === 'true' };
     }
 
     /** Asks for the stream of one set, or of several. */
@@ -788,7 +864,7 @@ class Following {
         follow.forEach(({ set, after }) => short.searchParams.append('set', `${set}@${after}`));
         try {
             return await (short.href.length < URL_MAX ? this.#request(link, short, EVENTS)
-                : this.#request(link, url, EVENTS, undefined, { follow }));
+                : this.#request(link, url, EVENTS, undefined, JSON.stringify({ follow })));
         } catch (error) {
             link.isApart = error.status === 404 || error.status === 405;
             throw link.isApart ? new Lost(error.message) : error;
@@ -1097,3 +1173,11 @@ follow.messages = async function* (source, options = {}) {
         following.keep(set, `${message.epoch}-${message.last}`);
     }
 };
+
+/**
+ * Posts a change, or several, to a set: each once. Resolves with the broker's receipt when they are
+ * on its disk. tidings.d.ts describes the options and the receipt.
+ */
+export async function publish(source, changes, options = {}) {
+    return new Following(source, options).post(JSON.stringify(changes));
+}

@@ -133,6 +133,48 @@ def test_a_page_survives_the_absence_of_the_broker(start_behind, open_page):
     page.expect("[es.readyState, esSeqs.join(' ')].join()", "2,1 2 3")
 
 
+POST = """
+import('/tidings.js').then(async ({ publish }) => {
+    const one = { loc: 'http://example.com/%s', change: 'created' };
+    const receipt = await publish('%s', one, { onTrouble: look });
+    return `${receipt.first} ${receipt.last} ${receipt.position}`;
+})
+"""
+
+
+# Its answer is lost by nginx: the broker is away, and comes back.
+def test_a_page_posts_each_change_once(start_behind, open_page):
+    broker, proxy = start_behind(lets_post=True)
+    news = broker.set("news").create()
+    page = open_page(proxy)
+    page.expect(POST % ("a", news.path), f"1 1 {news.state()['epoch']}-1")
+    broker.kill()
+    page.expect(f"var posting = {POST % ('b', news.path)}; 1", 1)
+    page.expect("until(() => statuses.includes(502))", True)
+    broker.restart()
+    page.expect("posting", f"2 2 {news.state()['epoch']}-2")
+    assert news.last() == 2
+
+
+# The lines of doc/following.md for an EventSource by hand survive a 502.
+def test_an_eventsource_by_hand_survives_the_absence_of_the_broker(start_behind, open_page):
+    text = (ROOT / "doc/following.md").read_text()
+    (lines,) = re.findall(r"    function listen\(after\) \{\n(?:    .*\n)+", text)
+    broker, proxy = start_behind()
+    news = broker.set("news")
+    news.post(3)
+    page = open_page(proxy)
+    page.expect("var show = change => { seqs.push(change.seq); look(); }, closed = 0; 1", 1)
+    page.expect(f"{lines.replace('listen, 2000', 'again, 20')}; 1", 1)
+    page.expect("var again = after => { closed++; listen(after); look(); }; 1", 1)
+    expect_all(page, 1, 3)
+    broker.kill()
+    page.expect("until(() => closed > 0)", True)
+    broker.restart()
+    news.post(2)
+    expect_all(page, 1, 5)
+
+
 # Lists are closed and dropped behind its back.
 def test_a_page_catches_up_with_many_changes(start_behind, open_page):
     broker, proxy = start_behind("--rotate-entries", "1000")
@@ -382,8 +424,10 @@ def test_the_page_of_the_documentation_misses_nothing(start_broker, browser, tmp
 NODE, NPM = shutil.which("node"), shutil.which("npm")
 
 
-@pytest.mark.skipif(not NODE, reason="there is no Node")
-def test_the_package_follows_in_node(news, broker, run, start, tmp_path):
+@pytest.fixture
+def node_example(run, tmp_path):
+    """node_example(block, url): the arguments that run that block of the page, with the package,
+    for the set at `url`."""
     modules = tmp_path / "node_modules"
     modules.mkdir()
     if NPM:
@@ -393,12 +437,22 @@ def test_the_package_follows_in_node(news, broker, run, start, tmp_path):
         (modules / "package").rename(modules / "tidings")
     else:
         shutil.copytree(ROOT / "web", modules / "tidings")
-    script = "\n".join(PAGE_BLOCKS[2])
-    assert "http://127.0.0.1:8787/sets/library" in script
-    script = script.replace("http://127.0.0.1:8787/sets/library", news.url)
-    (tmp_path / "example.mjs").write_text(script)
-    news.post(2)
-    node = start(NODE, tmp_path / "example.mjs")
+
+    def write(block, url):
+        script = "\n".join(PAGE_BLOCKS[block])
+        assert "http://127.0.0.1:8787/sets/library" in script
+        script = script.replace("http://127.0.0.1:8787/sets/library", url)
+        (tmp_path / f"example{block}.mjs").write_text(script)
+        return NODE, tmp_path / f"example{block}.mjs"
+
+    return write
+
+
+@pytest.mark.skipif(not NODE, reason="there is no Node")
+def test_the_package_posts_and_follows_in_node(news, run, start, node_example):
+    posted = run(*node_example(2, news.url))
+    assert posted.output() == f"1 2 {news.state()['epoch']}-2"
+    node = start(*node_example(3, news.url))
     node.out.wait(2)
     news.post(1)
     assert [line.split(" ")[:2] for line in (node.out.wait(n) for n in (1, 2, 3))] == [

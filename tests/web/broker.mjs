@@ -64,6 +64,7 @@ export class FakeBroker {
     requests = []; // "PATH?QUERY"
     tokens = []; // of the requests
     bodies = [];
+    keys = []; // Idempotency-Key of the posts
     states = [];
     sinces = []; // milliseconds since 1970
     pauses = []; // milliseconds
@@ -98,6 +99,8 @@ export class FakeBroker {
         this.requests.push(decodeURIComponent(text));
         this.tokens.push(headers.Authorization);
         this.bodies.push(body);
+        if (headers['Idempotency-Key'])
+            this.keys.push(headers['Idempotency-Key']);
         const answer = this.answers.shift();
         if (answer === undefined)
             return new Promise((_, fail) => signal.addEventListener('abort', () => fail(signal.reason)));

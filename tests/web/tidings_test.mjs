@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
 
-import { EventReader, TidingsError, entryOf, follow, isWhole, newsOf, passes, select }
+import { EventReader, TidingsError, entryOf, follow, isWhole, newsOf, passes, publish, select }
     from '../../web/tidings.js';
 import { EPOCH, FakeBroker, SET, entry, event, eventStream, json, message, problem, stream }
     from './broker.mjs';
@@ -721,4 +721,107 @@ test('messages come whole', async () => {
     }
     assert.deepEqual(got, [['news', 0, 2, 2], ['news', 2, 5, 3]]);
     assert.equal(kept.kept.get(`tidings:${SET}`), `${EPOCH}-2`);
+});
+
+/* Posting */
+
+const ONE = { loc: 'http://example.com/1', change: 'created' };
+const RECEIPT = { set: 'news', first: 1, last: 1, position: `${EPOCH}-1`, datetime: '2026-01-01T00:00:00Z' };
+
+/** Posts ONE; the receipt, or the error. Its keys must all be the same. */
+async function post(options, ...answers) {
+    plays(...answers);
+    const result = await publish(SET, ONE, options).catch(error => error);
+    assert.equal(new Set(broker.keys).size, broker.requests.length ? 1 : 0);
+    assert.ok(broker.bodies.every(body => body === JSON.stringify(ONE)));
+    return result;
+}
+
+test('a post is repeated under its key until it is answered', async () => {
+    const lost = () => { throw new TypeError('fetch failed'); };
+    const rows = [
+        [[json(RECEIPT)], 0],
+        [[lost, json(RECEIPT)], 1],
+        [[502, 504, problem(503), json(RECEIPT)], 3],
+        [[problem(408), problem(425), problem(429), problem(500), json(RECEIPT)], 4],
+        [[problem(409, {}, { 'Retry-After': '1' }), json(RECEIPT)], 1], // the same post is at work
+        [[() => new Response('<html>log in'), json([]), json({ title: 'x' }), json(RECEIPT)], 3],
+    ];
+    for (const [answers, n] of rows) {
+        const troubles = [];
+        const receipt = await post({ onTrouble: (_, ms) => troubles.push(ms) }, ...answers);
+        assert.deepEqual(receipt, { ...RECEIPT, key: broker.keys[0], isRepeat: false });
+        assert.match(receipt.key, /^[0-9a-f]{32}$/);
+        assert.deepEqual(broker.requests, Array(n + 1).fill('/changes'));
+        assert.deepEqual(troubles, broker.pauses);
+        assert.equal(troubles.length, n);
+        broker.end();
+    }
+});
+
+test('a key may be given, and one that was used says so', async () => {
+    const replayed = json(RECEIPT, 200, { 'Idempotent-Replayed': 'true' });
+    assert.deepEqual(await post({ key: 'my-key' }, replayed), { ...RECEIPT, key: 'my-key', isRepeat: true });
+    broker.end();
+    // The first attempt was kept, it seems, and its answer lost.
+    assert.equal((await post({ key: 'my-key' }, 502, replayed)).isRepeat, false);
+    broker.end();
+    for (const key of ['', 'a b', 'é', 'x'.repeat(256)]) {
+        assert.ok(await post({ key }) instanceof TypeError);
+        assert.deepEqual(broker.requests, []);
+        broker.end();
+    }
+});
+
+test('what no repeat helps ends a post', async () => {
+    const rows = [[400, 'refused'], [401, 'denied'], [403, 'denied'], [404, 'unknown'],
+        [409, 'refused'], [410, 'removed'], [413, 'refused'], [422, 'refused']];
+    for (const [status, code] of rows) {
+        const error = await post({}, problem(status));
+        assert.ok(error instanceof TidingsError);
+        assert.deepEqual([error.code, error.status, error.message], [code, status, `status ${status}`]);
+        assert.equal(error.key, broker.keys[0]);
+        broker.end();
+    }
+});
+
+test('no attempt of a post begins after its time', async () => {
+    const late = problem(503, {}, { 'Retry-After': '61' });
+    const error = await post({}, 502, late);
+    assert.deepEqual([error.code, error.message, error.key], ['unreachable', 'status 503', broker.keys[0]]);
+    assert.equal(broker.requests.length, 2);
+    broker.end();
+    assert.equal((await post({ patience: 70_000 }, late, json(RECEIPT))).last, 1);
+    broker.end();
+    assert.equal((await post({ patience: 0 }, 502)).code, 'unreachable');
+    assert.equal(broker.requests.length, 1);
+});
+
+test('a post that is not answered is repeated', async () => {
+    plays();
+    const took = publish(SET, ONE, { patience: 70_000 });
+    await settle();
+    broker.pass(30_000);
+    await settle();
+    assert.equal(broker.requests.length, 1);
+    broker.answers.push(json(RECEIPT));
+    broker.pass(2000);
+    assert.equal((await took).last, 1);
+    assert.equal(broker.requests.length, 2);
+});
+
+test('a post has the token, and asks for another one', async () => {
+    const names = ['old', 'new'];
+    const receipt = await post({ token: () => names.shift() }, problem(401), json(RECEIPT));
+    assert.equal(receipt.last, 1);
+    assert.deepEqual(broker.tokens, ['Bearer old', 'Bearer new']);
+});
+
+test('a signal ends a post', async () => {
+    plays();
+    const ending = new AbortController();
+    const took = publish(SET, ONE, { signal: ending.signal });
+    await settle();
+    ending.abort(new Error('enough'));
+    await assert.rejects(took, { message: 'enough' });
 });
