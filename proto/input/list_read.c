@@ -478,6 +478,13 @@ mend_value(struct list_reader *r, enum entry_member *member, struct slice *text)
         return mend_word(r, is_priority, text);
     case M_HASH:
         return mend_hash(r, text);
+    case M_TITLE:
+    case M_SUMMARY:
+    case M_AUTHOR:
+    case M_DATA: /* of an event */
+        if (is_of_resources(r))
+            list_reader_mend(r, LIST_ATTRIBUTE, *text);
+        return !is_of_resources(r);
     case M_TYPE:
         if (!is_media_type(*text))
             list_reader_mend(r, LIST_ATTRIBUTE, *text);

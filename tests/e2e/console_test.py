@@ -190,13 +190,16 @@ def test_everybody_can_use_it(forty, open_console, callbacks, look):
 def test_markup_stays_text(start_broker, open_console):
     broker = start_broker()
     news = broker.set("news").create(title=MARKUP)
-    news.post_change("http://example.com/a", tags=[MARKUP])
+    news.post_change("http://example.com/a", tags=[MARKUP], title=MARKUP, data={MARKUP: 7})
     console = open_console(broker)
     console.wait(f"texts('.set .title').includes('{MARKUP}')")
     console.go("#/sets/news")
     console.wait("texts('.tail .loc').length == 1")
     console.value("document.querySelector('.entry').open = true; 1")
     console.wait(f"text('.tail').includes('{MARKUP}')")
+    # The headline stands before the resource, the data among the facts.
+    console.expect("texts('.tail .loc')[0]", f"{MARKUP} http://example.com/a")
+    console.wait("texts('.tail dd').some(text => text.includes('onerror=hacked=1>\": 7'))")
     console.go("#/sets/" + MARKUP.replace("/", "%2F"))
     console.wait("text('.problem').includes('onerror')")
     console.expect("document.images.length + typeof hacked", "0undefined")

@@ -68,7 +68,10 @@ def capabilities(news):
 
 # while there is one list, the capability's address is it.
 def test_the_base_uri_of_a_source_with_one_set_is_enough(client, news):
-    news.post(2)
+    # Elements of other namespaces are nothing to it.
+    words = {"title": "a", "summary": "b", "author": "c", "data": ["http://example.com/r/9"]}
+    first, second = (f"http://example.com/r/{i}" for i in (1, 2))
+    news.receipt(news.send([change(first, **words), change(second, **words)]))
     (url,) = client.find_capabilities()
     client.read(client.find_changes(url))
     client.check_read(2)

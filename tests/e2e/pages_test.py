@@ -251,6 +251,12 @@ def test_pages_run_nothing_that_a_source_says(start_broker):
                 ],
             ),
             change("data:text/html,%3Cscript%3E", lastmod="2026-04-01"),
+            change(
+                "http://example.com/words",
+                title=f'https://example.com/"onclick="{EVIL}',
+                summary=SCRIPT + EVIL,
+                data={EVIL: [SCRIPT]},
+            ),
         ]
     )
     assert answer.status == 200, answer

@@ -621,6 +621,17 @@ static const struct shape {
      "entry http://e.org/2 lastmod=2026-01-01\nlist resourcelist n=2\n"
      "mended: 3 attributes that do not belong there "
      "(\"datetime=2026-01-02T03:04:05Z\", line 1)\n"},
+    /* Words of an event: read where there are events, and none of them longer
+     * than a broker takes. */
+    {LIST "'resourcelist'/><url><loc>http://e.org/1</loc><t:title "
+          "xmlns:t='" NS_TIDINGS "'>a</t:title></url></urlset>",
+     "entry http://e.org/1\nlist resourcelist n=1\n"
+     "mended: 1 attributes that do not belong there (\"a\", line 1)\n"},
+    {LIST "'changelist'/><url><loc>http://e.org/1</loc><rs:md "
+          "change='updated'/><t:data xmlns:t='" NS_TIDINGS "'>{</t:data>"
+          "<t:title xmlns:t='" NS_TIDINGS "'> a </t:title></url></urlset>",
+     "updated http://e.org/1 title=a\nlist changelist n=1\n"
+     "mended: 1 attributes that do not belong there (\"{\", line 1)\n"},
     {LIST "'resourcelist'/><url><loc>http://e.org/1</loc><rs:md "
           "change='deleted'/></url></urlset>",
      "list resourcelist n=0\n"

@@ -21,7 +21,9 @@ static const char *const list =
     "path=\"/a\" td:tags=\"one two\" x:own=\"mine\"/>"
     "<rs:ln rel=\"duplicate\" href=\"http://m.example/a\" pri=\"1\" "
     "type=\"text/plain\" encoding=\"br\" path=\"/b\" x:of=\"link\"/>"
-    "<rs:ln rel=\"up\" href=\"http://r.example/\"/></url></urlset>";
+    "<rs:ln rel=\"up\" href=\"http://r.example/\"/><td:title>A</td:title>"
+    "<td:summary>B</td:summary><td:author>C</td:author>"
+    "<td:data>[1]</td:data></url></urlset>";
 
 static enum status
 on_entry(const struct document_entry *entry, const struct document_head *head,
@@ -52,6 +54,10 @@ assert_whole(const struct document_entry *e)
     assert_slice(c->type, "text/plain");
     assert_slice(c->encoding, "gzip");
     assert_slice(c->tags, "one two");
+    assert_slice(c->title, "A");
+    assert_slice(c->summary, "B");
+    assert_slice(c->author, "C");
+    assert_slice(c->data, "[1]");
     assert_slice(e->capability, "changelist");
     assert_slice(e->path, "/a");
     assert_int_equal(c->n_attributes, 1);

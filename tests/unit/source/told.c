@@ -61,6 +61,10 @@ told_entry(struct buf *to, const struct document_entry *entry)
     add(to, "changefreq", change->changefreq);
     add(to, "priority", change->priority);
     add(to, "tags", change->tags);
+    add(to, "title", change->title);
+    add(to, "summary", change->summary);
+    add(to, "author", change->author);
+    add(to, "data", change->data);
     add(to, "capability", entry->capability);
     add(to, "path", entry->path);
     told_time(to, "at", entry->at_us);
