@@ -185,7 +185,7 @@ def test_a_body_that_is_cut_or_wrong_leaves_nothing(news):
 
 # There is much to be inflated, so that the connection ends meanwhile.
 def test_what_has_arrived_whole_is_taken_without_a_connection(news):
-    n = 30000
+    n = 100000
     body = gzip.compress(ndjson(*({"loc": f"{BASE}{i}"} for i in range(n))).encode())
     connection = news.broker.connect()
     connection.ask(
