@@ -49,11 +49,12 @@
  *   busy           the refusal for all clients together
  *
  * These have bounds and no row. The tail (--tail-bytes) and the compressed
- * messages are caches: a full one costs time and refuses nobody. Tokens,
- * relays, bridges and settings belong to administrators. A new connection
- * that finds no descriptor displaces an idle one. Unfiled lists
- * (--unfiled-bytes) slow all posts down alike, for a moment; the bytes of one
- * client's posts have their rate. */
+ * messages are caches: a full one costs time and refuses nobody. The attempts
+ * of subscriptions (broker/hub/attempt_log.h) displace older ones. Tokens,
+ * relays, bridges and settings belong to administrators. A new connection that
+ * finds no descriptor displaces an idle one. Unfiled lists (--unfiled-bytes)
+ * slow all posts down alike, for a moment; the bytes of one client's posts have
+ * their rate. */
 #define CLIENT_ROWS(ROW)                                                       \
     ROW(CONNECTIONS, "connections", "connections of an address",               \
         "`--client-connections`, half of the descriptors",                     \

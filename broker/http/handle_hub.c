@@ -11,6 +11,9 @@
  *     GET    /sets/demo/subscriptions/18
  *     DELETE /sets/demo/subscriptions/18
  *     POST   /sets/demo/subscriptions/18/redeliver?after=POSITION
+ *     GET    /sets/demo/subscriptions/18/attempts
+ *     POST   /sets/demo/subscriptions/18/attempts?delivery=TIDINGS-DELIVERY
+ *     POST   /sets/demo/subscriptions/18/test
  *     GET    /hub/keys
  *     POST   /hub/keys?grace=86400
  *     PUT    /relays/feed   {"topic":"https://source.org/feed","hub":"..."}
@@ -252,7 +255,7 @@ handle_command(struct http *http, struct request *rq,
                const struct route_target *target, struct problem *why)
 {
     struct hub_request *h;
-    struct slice after = {NULL, 0}, callback = {NULL, 0};
+    struct slice after = {NULL, 0}, callback = {NULL, 0}, delivery = {NULL, 0};
     enum status rc =
         new_request(&h, http, rq, target, (enum command_kind)target->act,
                     request_query(rq).size, why);
@@ -278,6 +281,13 @@ handle_command(struct http *http, struct request *rq,
         else
             h->command->after = command_keep(h->command, after);
         h->command->has_after = true;
+    }
+    if (!rc && target->act == COMMAND_AGAIN) {
+        if (!request_parameter(rq, "delivery", &delivery) || !delivery.size)
+            rc = problem(why, STATUS_MALFORMED,
+                         "delivery is missing: ?delivery=ID names one by its "
+                         "Tidings-Delivery");
+        h->command->key = command_keep(h->command, delivery);
     }
     if (target->act == COMMAND_RELAY_PUT)
         h->on_body = take_body;

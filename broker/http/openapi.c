@@ -68,6 +68,7 @@ static const struct parameter of_query[] = {
      "rows of the source's list that the body lacks: its deletions are held "
      "back"},
     {"callback", STRING, "only the subscription of this callback"},
+    {"delivery", STRING, "the Tidings-Delivery of a delivery to send again"},
     {"grace", "{\"type\":\"number\",\"minimum\":0}",
      "seconds for which the former text of the token, or the former key of the "
      "hub, holds"},

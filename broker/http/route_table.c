@@ -3,6 +3,7 @@
 #include "broker/access/token_json.h"
 #include "broker/base/metrics.h"
 #include "broker/documents/documents.h"
+#include "broker/hub/attempt_log.h"
 #include "broker/hub/hub_keys.h"
 #include "broker/hub/subscription_report.h"
 #include "broker/sets/harvest.h"
@@ -47,8 +48,11 @@
 #define NO_AFTER   "`after` is missing or malformed"
 #define NOT_KNOWN  "there is no such subscription"
 #define NOT_ACTIVE "the subscription is not verified"
-#define GONE       "the set was removed, or is removed meanwhile"
-#define LOST       "the set was removed, or has lost what came before its lists began"
+#define TOO_OFTEN                                                          \
+    "a test or a repeat of the subscription is under way, or ten were in " \
+    "the last seconds"
+#define GONE "the set was removed, or is removed meanwhile"
+#define LOST "the set was removed, or has lost what came before its lists began"
 #define POSITION_GONE                                                \
     "the set was removed, or the broker cannot serve the position: " \
     "`earliest`, `last` and `restart` say where to go on"
@@ -79,6 +83,29 @@
                  {404, NOT_KNOWN},                 \
                  {410, POSITION_GONE},             \
                  {422, NOT_ACTIVE}}
+#define LISTS_ATTEMPTS                                              \
+    .act = COMMAND_ATTEMPTS,                                        \
+    .does = "Lists the last attempts to deliver to a subscription", \
+    .rights = RIGHT_MANAGE | RIGHT_OBSERVE,                         \
+    .statuses = {{200, JSON, &attempts_shape}, {404, NOT_KNOWN}}
+#define SENDS_AGAIN                                                           \
+    .act = COMMAND_AGAIN, .does = "Sends one of the last deliveries again",   \
+    .rights = RIGHT_MANAGE, .parameters = "delivery",                         \
+    .bodies = {{NULL, .bytes = IGNORED_MAX}},                                 \
+    .statuses = {{200, JSON, &attempt_shape},                                 \
+                 {400, "`delivery` is missing"},                              \
+                 {404, "there is no such subscription, or no such delivery"}, \
+                 {410, "the set was removed, or no longer has the entries"},  \
+                 {422, NOT_ACTIVE ", has another filter by now, or the "      \
+                                  "delivery was a test"},                     \
+                 {429, TOO_OFTEN}}
+#define TESTS                                                         \
+    .act = COMMAND_TEST, .does = "Sends a test to a subscription",    \
+    .rights = RIGHT_MANAGE, .bodies = {{NULL, .bytes = IGNORED_MAX}}, \
+    .statuses = {{200, JSON, &attempt_shape},                         \
+                 {404, NOT_KNOWN},                                    \
+                 {422, NOT_ACTIVE ", or is another hub's"},           \
+                 {429, TOO_OFTEN}}
 
 const struct route route_table[] = {
     {METHOD_GET, "/sets", handle_sets_get, .does = "Lists the sets",
@@ -285,6 +312,12 @@ const struct route route_table[] = {
     {METHOD_POST, "/sets/{set}/subscriptions/{id}/redeliver", handle_command,
      OF_SET, .act = COMMAND_REDELIVER,
      .does = "Delivers the changes behind a position again", REDELIVERS},
+    {METHOD_GET, "/sets/{set}/subscriptions/{id}/attempts", handle_command,
+     OF_SET, LISTS_ATTEMPTS},
+    {METHOD_POST, "/sets/{set}/subscriptions/{id}/attempts", handle_command,
+     OF_SET, SENDS_AGAIN},
+    {METHOD_POST, "/sets/{set}/subscriptions/{id}/test", handle_command, OF_SET,
+     TESTS},
 
     {METHOD_GET, "/relays", handle_command, .act = COMMAND_RELAY_LIST,
      .does = "Lists the relays", .rights = RIGHT_OBSERVE,
@@ -322,6 +355,12 @@ const struct route route_table[] = {
     {METHOD_POST, "/relays/{relay}/subscriptions/{id}/redeliver",
      handle_command, OF_RELAY, .act = COMMAND_REDELIVER,
      .does = "Delivers the documents behind a position again", REDELIVERS},
+    {METHOD_GET, "/relays/{relay}/subscriptions/{id}/attempts", handle_command,
+     OF_RELAY, LISTS_ATTEMPTS},
+    {METHOD_POST, "/relays/{relay}/subscriptions/{id}/attempts", handle_command,
+     OF_RELAY, SENDS_AGAIN},
+    {METHOD_POST, "/relays/{relay}/subscriptions/{id}/test", handle_command,
+     OF_RELAY, TESTS},
 
     {METHOD_GET, "/bridges", handle_report_get, .act = REPORT_BRIDGES,
      .does = "Describes the bridges", .rights = RIGHT_OBSERVE,

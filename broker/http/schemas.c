@@ -2,6 +2,7 @@
 
 #include "broker/access/token_json.h"
 #include "broker/bridge/bridges.h"
+#include "broker/hub/attempt_log.h"
 #include "broker/hub/hub_keys.h"
 #include "broker/hub/subscription_report.h"
 #include "broker/push/follow_request.h"
@@ -144,6 +145,8 @@ const struct json_shape *const route_shapes[] = {
     &subscribe_form_shape,
     &subscription_shape,
     &subscriptions_shape,
+    &attempt_shape,
+    &attempts_shape,
     &hub_key_shape,
     &hub_keys_shape,
     &relay_request_shape,

@@ -28,6 +28,7 @@
  *   webhook-id: ID                      with one that begins with whsec_
  *   webhook-timestamp: 1700000000       (W-106), or signature=v1a (W-109); the
  *   webhook-signature: v1,... v1a,...   time of this try
+ *   Tidings-Test: 1                     of a test alone
  *
  * Every try of a delivery has the same ID; different deliveries have different
  * IDs:
@@ -36,22 +37,11 @@
  *   9f86d081884c7d65-17-4710-4723-5f3a09c1  and its form, where it is not the
  *                                           plain range: a filter, not XML
  *   9f86d081884c7d65-17-4710-4723-r1        after one redelivery on request
+ *   9f86d081884c7d65-17-4710-4723-s17...    of a single delivery: its time
  *
  * An ID contains no full stop: Standard Webhooks signs ID, timestamp and body
  * with full stops between them.
  */
-
-#define DELIVERY_ID_SIZE 112
-
-#define ATTEMPT_HEADERS_MAX 11
-
-/* The broker reads and ignores so many bytes of an answer's body (W-085). */
-#define ATTEMPT_ANSWER_MAX 4096
-
-struct attempt {
-    struct buf text;
-    const char *headers[ATTEMPT_HEADERS_MAX + 1]; /* NULL at the end */
-};
 
 /* All headers together: the longest ones hold two URLs and a third, or a token.
  */
@@ -66,10 +56,7 @@ digest_of(struct slice text, uint32_t digest)
     return digest;
 }
 
-/* The form in which a subscription gets a range. 0: the whole range, as the
- * topic has it; else a digest of filter and form, to compare with an earlier
- * one. */
-static uint32_t
+uint32_t
 attempt_form(const struct subscription *s)
 {
     enum message_form form = (enum message_form)s->reader.form;
@@ -177,6 +164,50 @@ add_signatures(struct attempt *a, const struct subscription *s,
     return is_signed;
 }
 
+bool
+attempt_make(struct attempt *a, const struct subscription *s,
+             const struct shared_message *body,
+             const struct delivery_name *name, bool is_test)
+{
+    char id[DELIVERY_ID_SIZE], *token = NULL;
+    size_t n = 0;
+
+    buf_init(&a->text, HEADERS_MAX);
+    delivery_name_write(id, s, name);
+    add_header(a, "Content-Type: ", body->type);
+    add_links(a, s);
+    add_header(a, "Tidings-Delivery: ", id);
+    if (is_test)
+        add_header(a, "Tidings-Test: 1", "");
+    if (s->kind == SUBSCRIPTION_HUB) {
+        add_header(a, "Idempotency-Key: ", id);
+        /* Only a hub of the settings may get one: a callback is a
+         * stranger's. */
+        token = peer_tokens_header(s->hub->config->peer_tokens, s->callback);
+    }
+    if (token)
+        add_header(a, token, "");
+    peer_tokens_free(token);
+    if (!add_signatures(a, s, body, id) || a->text.failed)
+        return false;
+    for (const char *at = a->text.data, *end = at + a->text.size;
+         at < end && n < ATTEMPT_HEADERS_MAX; at += strlen(at) + 1)
+        a->headers[n++] = at; /* the text no longer moves */
+    return true;
+}
+
+void
+attempt_begin_call(struct call *call, const struct subscription *s)
+{
+    call->method = CALL_POST;
+    call->url = s->callback;
+    call->timeout_us = s->hub->config->hub_timeout_us;
+    call->max_answer = ATTEMPT_ANSWER_MAX;
+    call->also = hub_also(s->hub, &s->terms);
+    call->owner = s->key.holding.client;
+    call->is_suspect = subscription_is_suspect(s);
+}
+
 /* The engine */
 
 /*
@@ -280,8 +311,7 @@ static bool
 look_at_topic(const struct reader *reader, struct channel *channel,
               uint64_t *head)
 {
-    const struct topic *topic =
-        list_entry(reader, struct subscription, reader)->topic;
+    const struct topic *topic = list_entry(reader->channel, struct topic, news);
 
     *channel = topic_channel(topic);
     if (!topic_head(topic, head)) { /* the hub is about to end it */
@@ -342,42 +372,14 @@ make_attempt(struct delivery *d)
     struct subscription *s = d->s;
     const struct shared_message *body = s->reader.message;
     struct attempt *a = memory_new(1, sizeof(*a));
-    const uint64_t numbers[] = {s->id, body->wish.after, body->last};
-    char id[DELIVERY_ID_SIZE], *id_end, *token = NULL;
-    size_t n = 0;
+    const struct delivery_name name = {.after = body->wish.after,
+                                       .last = body->last,
+                                       .form = s->range_form,
+                                       .generation = s->generation};
 
     d->attempt = a;
-    buf_init(&a->text, HEADERS_MAX);
-    /* The ID of the range, in the form s->range_form. */
-    id_end = stpcpy(id, s->topic->epoch);
-    for (size_t i = 0; i < N_ELEMENTS(numbers); i++) {
-        *id_end++ = '-';
-        id_end += number_write(id_end, numbers[i]);
-    }
-    *id_end = '\0';
-    if (s->range_form != 0)
-        id_end += snprintf(id_end, sizeof(id) - (size_t)(id_end - id),
-                           "-%08" PRIx32, s->range_form);
-    if (s->generation != 0)
-        snprintf(id_end, sizeof(id) - (size_t)(id_end - id), "-r%" PRIu32,
-                 s->generation);
-    add_header(a, "Content-Type: ", body->type);
-    add_links(a, s);
-    add_header(a, "Tidings-Delivery: ", id);
-    if (s->kind == SUBSCRIPTION_HUB) {
-        add_header(a, "Idempotency-Key: ", id);
-        /* Only a hub of the settings may get one: a callback is a
-         * stranger's. */
-        token = peer_tokens_header(s->hub->config->peer_tokens, s->callback);
-    }
-    if (token)
-        add_header(a, token, "");
-    peer_tokens_free(token);
-    if (!add_signatures(a, s, body, id) || a->text.failed)
+    if (!attempt_make(a, s, body, &name, false))
         return leave_call_for(d, PAUSE_US);
-    for (const char *at = a->text.data, *end = at + a->text.size;
-         at < end && n < ATTEMPT_HEADERS_MAX; at += strlen(at) + 1)
-        a->headers[n++] = at; /* the text no longer moves */
     d->call.headers = a->headers;
     d->call.body = shared_message_slice(body);
     d->is_going = true;
@@ -479,9 +481,10 @@ on_ready(struct reader *reader)
 
 /* Outcomes */
 
-/* After a failure: sets the next try, or gives up. */
+/* After a failure: sets the next try, or gives up; and says so in the row. */
 static void
-end_badly(struct subscription *s, const struct call *call, uint64_t entries)
+end_badly(struct subscription *s, const struct call *call,
+          struct attempt_row *row)
 {
     const struct config *config = s->hub->config;
     struct backoff backoff = {config->hub_retry_first_us,
@@ -512,8 +515,9 @@ end_badly(struct subscription *s, const struct call *call, uint64_t entries)
         if (s->reader.upto == 0) {
             forget_failures(s);
         } else {
-            s->history.n_skipped += entries;
-            metrics_add(METRIC_HUB_SKIPPED, (int64_t)entries);
+            row->outcome = ATTEMPT_SKIPPED;
+            s->history.n_skipped += row->n_entries;
+            metrics_add(METRIC_HUB_SKIPPED, (int64_t)row->n_entries);
             metrics_add(METRIC_HUB_GIVEN_UP, 1);
             DIAG(DIAG_WARNING, "hub", "a delivery was given up", HUB_KEYS(s),
                  diag_number("after", s->reader.after),
@@ -533,6 +537,7 @@ end_badly(struct subscription *s, const struct call *call, uint64_t entries)
     begin_at(s, backoff_next(now_us,
                              backoff_pause(&backoff, s->failures, random_u32()),
                              asked_us, end_us));
+    row->next_us = clock_now_us() + s->retry_alarm.at_us - clock_steady_us();
 }
 
 static void
@@ -548,7 +553,15 @@ on_done(struct call *call)
         is_answered && call->status >= 200 && call->status < 300;
     bool is_ended =
         is_answered && call->status == 410 && s->kind == SUBSCRIPTION_CALLBACK;
-    uint64_t entries = 0;
+    struct attempt_row row = {
+        .name = {s->reader.after, s->reader.upto, s->range_form, s->generation},
+        .n_entries = body ? body->n_entries : 0, /* a call may fail before its
+                                                    turn comes */
+        .tries = s->failures + 1,
+        .outcome = is_delivered ? ATTEMPT_DELIVERED
+                   : is_ended   ? ATTEMPT_ENDED
+                                : ATTEMPT_FAILED,
+    };
 
     if (is_delivered) {
         /* Measures the time from the commit to the 2xx. Entries from before the
@@ -558,8 +571,6 @@ on_done(struct call *call)
 
         if (s->failures == 0 && body->committed_us > 0 && took_us < age_us)
             metrics_observe_us(METRIC_HUB_LATENCY, took_us);
-    } else if (body) { /* a call may fail before its turn comes */
-        entries = body->n_entries;
     }
     end_delivery(d);
     if (call->failure == CALL_MEMORY) { /* our fault, not the callback's */
@@ -573,7 +584,7 @@ on_done(struct call *call)
     if (is_ended) {
         hub_end_soon(s, END_GONE);
     } else if (!is_delivered) {
-        end_badly(s, call, entries);
+        end_badly(s, call, &row);
     } else {
         s->history.n_deliveries++;
         s->history.last_success_us = clock_now_us();
@@ -583,6 +594,7 @@ on_done(struct call *call)
         move_cursor(s, s->reader.upto);
         go_on(s);
     }
+    attempt_log_add(s, &row, call);
 }
 
 static void
@@ -592,13 +604,8 @@ begin_delivery(struct subscription *s)
 
     list_init(&d->node);
     d->s = s;
-    d->call.method = CALL_POST;
-    d->call.url = s->callback;
-    d->call.timeout_us = s->hub->config->hub_timeout_us;
-    d->call.max_answer = ATTEMPT_ANSWER_MAX;
-    d->call.also = hub_also(s->hub, &s->terms);
-    d->call.owner = s->key.holding.client;
-    d->call.is_suspect = s->reader.is_suspect = subscription_is_suspect(s);
+    attempt_begin_call(&d->call, s);
+    s->reader.is_suspect = d->call.is_suspect;
     d->call.prepare = on_call_turn;
     d->call.done = on_done;
     s->delivery = d;
@@ -728,6 +735,7 @@ deliveries_open(struct hub *hub)
                  registry_config(hub->registry)->hub_body_bytes, wake_hub);
     list_init(&hub->deliveries.fixed);
     list_init(&hub->deliveries.ended);
+    attempt_logs_open(&hub->attempts);
 }
 
 void

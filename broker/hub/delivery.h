@@ -32,6 +32,7 @@
  */
 #pragma once
 
+#include "broker/hub/attempt_log.h"
 #include "broker/hub/subscription.h"
 
 struct hub;
@@ -76,3 +77,29 @@ void deliveries_settle(struct hub *hub);
 /* At the end of a turn when hub.db has everything: sends the deliveries whose
  * ranges were written. Writes no rows. */
 void deliveries_turn(struct hub *hub);
+
+/* One try, of any delivery */
+
+#define ATTEMPT_HEADERS_MAX 12
+
+/* The broker reads so many bytes of an answer's body (W-085). */
+#define ATTEMPT_ANSWER_MAX 4096
+
+struct attempt {
+    struct buf text;
+    const char *headers[ATTEMPT_HEADERS_MAX + 1]; /* NULL at the end */
+};
+
+/* Makes the headers for a body in `a`, all zero; the caller gives its text to
+ * buf_fini. False: no memory, or OpenSSL cannot sign it. */
+bool attempt_make(struct attempt *a, const struct subscription *s,
+                  const struct shared_message *body,
+                  const struct delivery_name *name, bool is_test);
+
+/* Sets the members of a call that all attempts of a subscription share. */
+void attempt_begin_call(struct call *call, const struct subscription *s);
+
+/* The form in which a subscription gets a range. 0: the whole range, as the
+ * topic has it; else a digest of filter and form, to compare with an earlier
+ * one. */
+uint32_t attempt_form(const struct subscription *s);

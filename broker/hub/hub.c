@@ -36,6 +36,7 @@
 #include "broker/hub/external_hubs.h"
 #include "broker/hub/hub_rows.h"
 #include "broker/hub/hub_state.h"
+#include "broker/hub/single_delivery.h"
 #include "broker/hub/subscription_report.h"
 #include "broker/sets/framework_events.h"
 #include "broker/sources/document_intake.h"
@@ -361,6 +362,8 @@ find_subscription(const struct command *command, struct subscription **s,
                                     command->name, command->id);
 }
 
+#define NOT_ACTIVE "subscription %" PRIu64 " is not active yet"
+
 /* Shows one, or ends it at once and denies its callback (W-042), or moves its
  * cursor. */
 static void
@@ -383,8 +386,7 @@ run_named(struct command *command)
         return;
     }
     if (redelivers && v)
-        rc = problem(why, STATUS_INVALID,
-                     "subscription %" PRIu64 " is not active yet", command->id);
+        rc = problem(why, STATUS_INVALID, NOT_ACTIVE, command->id);
     if (redelivers && !rc)
         rc = topic_judge(s->topic, command->after, &after, why);
     if (redelivers && !rc)
@@ -398,6 +400,38 @@ run_named(struct command *command)
         command_end(command, rc, 200);
     else
         command_report(command, rc);
+}
+
+static void
+run_attempts(struct command *command)
+{
+    struct subscription *s;
+    struct verification *v;
+    enum status rc = find_subscription(command, &s, &v, &command->why);
+
+    if (s)
+        attempt_log_report(&command->text, s);
+    else if (v)
+        buf_add_format(&command->text,
+                       "{\"subscription\":%" PRIu64 ",\"attempts\":[]}\n",
+                       v->id);
+    command_report(command, rc);
+}
+
+/* A test, or a delivery again: answered when the callback has. */
+static void
+run_single(struct command *command)
+{
+    struct subscription *s;
+    struct verification *v;
+    enum status rc = find_subscription(command, &s, &v, &command->why);
+
+    if (v)
+        rc = problem(&command->why, STATUS_INVALID, NOT_ACTIVE, command->id);
+    if (rc)
+        command_answer_now(command, rc, NULL);
+    else
+        single_delivery_begin(s, command);
 }
 
 /* Pings (W-121) */
@@ -479,6 +513,13 @@ run_command(struct task *task)
     case COMMAND_END:
     case COMMAND_REDELIVER:
         run_named(command);
+        break;
+    case COMMAND_ATTEMPTS:
+        run_attempts(command);
+        break;
+    case COMMAND_AGAIN:
+    case COMMAND_TEST:
+        run_single(command);
         break;
     case COMMAND_KEYS:
         hub_keys_report(&command->text, &command->hub->keys);

@@ -19,8 +19,10 @@
  *     topic                messages of a set or a foreign topic; framework: its
  *                          events
  *     hub_rows             what hub.db keeps of subscriptions and requests
+ *     attempt_log          the last attempts of each subscription
  *     hub_keys             the hub's own keys, for signatures
  *     delivery             from cursor to callback, and each try
+ *     single_delivery      one that a client asks for: a test, or one again
  *     subscriber_token     the token that a subscription belongs to
  *     denial               informs callbacks that their subscription is denied
  *     subscription         callback, terms, cursor; found by id, and by pairs

@@ -89,6 +89,8 @@ hub_owner_open(struct hub_owner **owner,
         .tokens = options->tokens,
         .run = submit_here,
         .user = h,
+        .call_us =
+            (int64_t)registry_config(options->posts->registry)->hub_timeout_us,
     };
     enum status rc = STATUS_OK;
 

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 #include "broker/calls/caller.h"
+#include "broker/hub/attempt_log.h"
 #include "broker/hub/delivery.h"
 #include "broker/hub/denial.h"
 #include "broker/hub/framework.h"
@@ -56,6 +57,7 @@ struct hub {
     struct denials denials;
     struct hub_keys keys;
     struct deliveries deliveries;
+    struct attempt_logs attempts;
     struct readers readers; /* delivery.c: of all subscriptions */
     struct foreign_topics foreign_topics;
     struct foreign_sources foreign_sources;

@@ -76,7 +76,9 @@ remote_commands_send(struct remote_commands *c, struct command *command,
     *e = (struct errand){.all = c,
                          .command = command,
                          .n = seat->place(seat->user),
-                         .over_us = clock_steady_us() + ORDER_US};
+                         .over_us =
+                             clock_steady_us() + ORDER_US +
+                             (command_calls(command) ? c->options.call_us : 0)};
     pthread_mutex_lock(&c->mutex);
     if (c->is_stopping)
         rc = problem(why, STATUS_STOPPED, "the broker is ending");
@@ -267,6 +269,7 @@ run_remote(struct thread *t)
     struct remote_commands *c = t->user;
     struct lease lease = {.term = 0};
     struct problem why;
+    struct list *after;
     struct errand *e;
     eventfd_t ignored;
 
@@ -280,10 +283,9 @@ run_remote(struct thread *t)
         answer_ended(c);
         if (!list_is_empty(&c->ordered))
             (void)c->streams->ops->answers(c->streams, on_answer, c, &why);
-        /* They were ordered in the order of their ends. */
-        list_until_empty (e, &c->ordered, node) {
+        list_each (e, after, &c->ordered, node) {
             if (clock_steady_us() < e->over_us)
-                break;
+                continue;
             list_remove(&e->node);
             fail_sent(e, STATUS_UNREACHABLE,
                       "no broker of the cluster owns the hub at the moment");

@@ -10,10 +10,11 @@
  * it out when its own copy has that record, so a client may subscribe at one
  * broker to a set that it has just made there.
  *
- * One thread with its own streams. A command without an outcome after ORDER_US
- * is answered with STATUS_UNREACHABLE: no broker owns at the moment, or the
- * journal is away. The owner may have run it all the same, as with a connection
- * that breaks; every command may be repeated.
+ * One thread with its own streams. A command without an outcome after ORDER_US,
+ * and the time of a call if it makes one, is answered with STATUS_UNREACHABLE:
+ * no broker owns at the moment, or the journal is away. The owner may have run
+ * it all the same, as with a connection that breaks; every command may be
+ * repeated.
  */
 #pragma once
 
@@ -31,6 +32,7 @@ struct remote_commands_options {
      * does. STATUS_STOPPED: this broker does not own. */
     enum status (*run)(struct command *command, void *user);
     void *user;
+    int64_t call_us; /* how long a call of the hub may take (--hub-timeout) */
 };
 
 MUST_CHECK enum status

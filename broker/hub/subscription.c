@@ -5,6 +5,7 @@
 #include "broker/hub/denial.h"
 #include "broker/hub/hub_rows.h"
 #include "broker/hub/hub_state.h"
+#include "broker/hub/single_delivery.h"
 
 /* An alarm looks no further ahead: leases end by the wall clock, which may be
  * set meanwhile. */
@@ -140,6 +141,8 @@ client_for(struct hub *hub, const struct topic *topic,
 static void
 free_subscription(struct subscription *s)
 {
+    single_delivery_cut(s);
+    attempt_log_free(s);
     callback_tables_leave(&s->hub->subscriptions, &s->key);
     if (s->topic->foreign)
         s->topic->foreign->n_subscriptions--;

@@ -38,6 +38,8 @@
 
 struct hub;
 struct delivery; /* delivery.c */
+struct single_delivery;
+struct attempt_log;
 
 /* What a subscriber and the hub have agreed on. A request carries its terms
  * until it is verified; the subscription has them afterwards. A verified
@@ -140,6 +142,11 @@ struct subscription {
     struct call_history calls; /* since the start of the broker */
 
     struct delivery_history history;
+    struct attempt_log *attempts; /* NULL: none yet */
+
+    /* For single_delivery.c. */
+    struct single_delivery *single; /* under way, beside `delivery`; or NULL */
+    int64_t singles_paid_us; /* steady: the pace of those (single_delivery.h) */
 };
 
 /* The tables */

@@ -331,6 +331,7 @@ read_set(struct shared_message *message, enum log_patience patience,
         .filter = channel->kind == TOPIC_CHANGES ? wish->filter : NULL,
         .reached = wish->reached,
         .is_silent = true,
+        .is_heartbeat = wish->is_heartbeat,
         .max_bytes =
             is_fixed ? SIZE_MAX
                      : registry_config(channel->set->registry)->message_bytes,

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "broker/readers/selection.h"
 #include "broker/sets/framework_events.h"
+#include "proto/resourcesync/cloud_event.h"
 #include "proto/resourcesync/document_write.h"
 #include "proto/resourcesync/json.h"
 
@@ -232,6 +233,11 @@ add_header(struct buf *to, const struct message_wish *wish,
         BUF_ADD(to, "[");
     } else if (wish->form == MESSAGE_JSON) {
         json_message_begin(to, c, buf_slice(&next));
+    } else if (wish->form == MESSAGE_CLOUDEVENT && wish->is_heartbeat) {
+        struct link_text url = set_link(wish->set, LINK_SET);
+        const struct cloud_event_source source = {link_slice(&url), c->epoch};
+
+        cloud_event_write_heartbeat(to, &source, c->after, c->now_us);
     } else if (wish->form != MESSAGE_CLOUDEVENT) {
         struct link_text up = set_link(wish->set, LINK_CAPABILITYLIST);
         struct document_link links[] = {{"up", link_slice(&up), NULL},

@@ -33,6 +33,9 @@ enum command_kind {
     COMMAND_RELAY_REMOVE,
     COMMAND_KEYS,        /* the hub's public keys */
     COMMAND_KEYS_ROTATE, /* makes a new one */
+    COMMAND_ATTEMPTS,    /* the last attempts of a subscription, as JSON */
+    COMMAND_AGAIN,       /* sends one of its deliveries again, the `key` */
+    COMMAND_TEST,        /* sends it a test */
     COMMAND_KINDS
 };
 
@@ -73,15 +76,15 @@ struct command {
     bool is_simple; /* by POST /sets/{set}/subscribe: R-350 */
     char from[CLIENT_NAME_SIZE]; /* the requester (W-164) */
 
-    uint64_t id; /* COMMAND_SHOW, _END, _REDELIVER: a subscription.
-                    COMMAND_LIST: the list begins behind it. _KEYS_ROTATE:
-                    the grace of the former key, in seconds */
+    uint64_t id; /* a subscription; COMMAND_LIST: the list begins behind it.
+                    _KEYS_ROTATE: the grace of the former key, in seconds */
 
     /* COMMAND_NOTIFY, COMMAND_RELAY_PUT */
     struct buf body;
     struct slice content_type; /* unchanged */
     struct slice links;        /* all Link headers, joined */
-    struct slice key;          /* Idempotency-Key; or empty */
+    struct slice key;          /* Idempotency-Key; or empty. COMMAND_AGAIN: a
+                                  Tidings-Delivery */
 
     struct buf memory; /* for the texts of the slices above: command_keep */
 
@@ -118,6 +121,13 @@ MUST_CHECK enum status command_read_form(struct command *command,
 MUST_CHECK enum status command_read_simple(struct command *command,
                                            struct slice body,
                                            struct problem *why);
+
+/* True if its answer waits for that of a callback. */
+static inline bool
+command_calls(const struct command *command)
+{
+    return command->kind == COMMAND_TEST || command->kind == COMMAND_AGAIN;
+}
 
 /* For the hub */
 

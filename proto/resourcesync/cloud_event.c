@@ -49,3 +49,20 @@ cloud_event_write(struct buf *to, const struct change *change,
     json_change(to, change);
     BUF_ADD(to, "}");
 }
+
+void
+cloud_event_write_heartbeat(struct buf *to,
+                            const struct cloud_event_source *source,
+                            uint64_t after, int64_t now_us)
+{
+    char position[POSITION_MAX], time[DATETIME_SIZE];
+
+    position_write(position, source->epoch, after);
+    datetime_write(time, now_us);
+    buf_add_format(to, "{\"specversion\":\"1.0\",\"id\":\"%s-%" PRId64 "\"",
+                   position, now_us);
+    json_text_member(to, "source", source->url);
+    json_text_member(to, "type", SLICE("org.resourcesync.heartbeat"));
+    json_text_member(to, "time", (struct slice){time, sizeof(time)});
+    BUF_ADD(to, "}");
+}

@@ -29,3 +29,8 @@ struct cloud_event_source {
 /* Appends a change of a log as an event. */
 void cloud_event_write(struct buf *to, const struct change *change,
                        const struct cloud_event_source *source);
+
+/* Appends an event without a change, of the type org.resourcesync.heartbeat. */
+void cloud_event_write_heartbeat(struct buf *to,
+                                 const struct cloud_event_source *source,
+                                 uint64_t after, int64_t now_us);

@@ -60,8 +60,14 @@ class World:
         large.post(2000, size=2000)
         self.feed = Feed(self.broker, site, callbacks).register()
         self.name = self.feed.path.removeprefix("/relays/")
+        self.feed.accept("a document")
         self.joined = {"set": (news, callbacks.join(news))}
         self.joined["relay"] = self.feed, callbacks.join(self.feed)
+        news.post()
+        self.feed.accept("another document")
+        for of, callback in self.joined.values():
+            callback.deliveries.wait(1)
+            hub.wait_head(of, callback)
         self.ids = {kind: hub.find(*each)["id"] for kind, each in self.joined.items()}
 
     def close(self):
@@ -161,7 +167,8 @@ class Half:
 
     def begin(self, world, route):
         path = world.path(self.path or route.path)
-        path = f"{path}?{self.query}" if self.query else path
+        query = self.query(world, route) if callable(self.query) else self.query
+        path = f"{path}?{query}" if query else path
         fields = {"content_type": self.type, **self.fields, **world.fields}
         body = self.body(world) if callable(self.body) else self.body
         if callable(self.fields.get("link")):
@@ -249,6 +256,12 @@ def subscribe(world):
     return f"hub.mode=subscribe&hub.topic={topic}&hub.callback={CALLBACK}"
 
 
+def delivery(world, route):
+    """A parameter: the last delivery of the subscription of the route."""
+    (one, *_) = world.broker.get(world.path(route.path)).json()["attempts"]
+    return f"delivery={one['delivery']}"
+
+
 CASES = {
     "GET /sets": SHORT,
     "GET /sets/{set}": SHORT,
@@ -290,6 +303,9 @@ CASES = {
     "GET /sets/{set}/subscriptions/{id}": SHORT,
     "DELETE /sets/{set}/subscriptions/{id}": SHORT,
     "POST /sets/{set}/subscriptions/{id}/redeliver": [Half(query="after=0")],
+    "GET /sets/{set}/subscriptions/{id}/attempts": SHORT,
+    "POST /sets/{set}/subscriptions/{id}/attempts": [Half(query=delivery)],
+    "POST /sets/{set}/subscriptions/{id}/test": [Half()],
     "GET /relays": SHORT,
     "GET /relays/{relay}": SHORT,
     "PUT /relays/{relay}": [
@@ -300,6 +316,9 @@ CASES = {
     "GET /relays/{relay}/subscriptions/{id}": SHORT,
     "DELETE /relays/{relay}/subscriptions/{id}": SHORT,
     "POST /relays/{relay}/subscriptions/{id}/redeliver": [Half(query="after=0")],
+    "GET /relays/{relay}/subscriptions/{id}/attempts": SHORT,
+    "POST /relays/{relay}/subscriptions/{id}/attempts": [Half(query=delivery)],
+    "POST /relays/{relay}/subscriptions/{id}/test": [Half()],
     "GET /bridges": SHORT,
     "GET /tokens": SHORT,
     "POST /tokens": [Half('{"name":"born","admin":true}', JSON)],

@@ -162,6 +162,9 @@ class World:
         one = self._subscribers[topic] = self.callbacks.join(topic)
         return hub.find(topic, one)["id"]
 
+    def subscriber(self, topic):
+        return self._subscribers[topic]
+
     def pending(self, topic):
         """The number of a subscription that is not verified."""
         one = self.callbacks.add()
@@ -353,6 +356,51 @@ def public_change(world, route):
     return world.public.set().create().change(upstream_topic=TOPIC["topic"])
 
 
+def with_document(world, route):
+    """A test of a relay's subscription: its last document."""
+    assert world.feed.post("a document").status == 200
+    return ask(body="", id=World.joined)(world, route)
+
+
+def often(world, route):
+    """Tests until the subscription gets no more, nor a repeat."""
+    number = world.joined(world.topic(route.path))
+    path = world.path(route.path).replace("{id}", str(number))
+    test = path.replace("attempts", "test")
+    while world.broker.post(test).status != 429:
+        pass
+    world.begin()
+    return world.broker.post(f"{path}?delivery=x")
+
+
+def again(world, route):
+    """Ask for a delivery once more."""
+    topic = world.topic(route.path)
+    path = world.path(route.path).replace("{id}", str(world.joined(topic)))
+    one = world.subscriber(topic)
+    topic.post(f"document {next(numbers)}") if topic is world.feed else topic.post()
+    delivery = one.deliveries.wait(1).id
+    hub.wait_head(topic, one)
+    world.begin()
+    answer = world.broker.post(f"{path}?delivery={delivery}")
+    one.faults.clear()  # a callback takes it for a fault
+    return answer
+
+
+def again_too_late(world, route):
+    """Ask for a document that the relay no longer has, nor any memory of it."""
+    broker = world.start_broker("--relay-documents", "1", *hub.LOOPBACK)
+    feed = Feed(broker, world.site, world.callbacks).register()
+    one = feed.join()
+    for n in (1, 2, 3):
+        feed.accept(f"document {n}" + 3_000_000 * "x")
+        one.deliveries.wait(n)
+        found = hub.wait_head(feed, one)
+    path = f"{feed.path}/subscriptions/{found['id']}/attempts"
+    world.begin()
+    return broker.post(f"{path}?delivery={one.deliveries[0].id}")
+
+
 def full_disk(world, route):
     full = world.start_broker(env=world.faults.env)
     world.faults.set_disk(1)
@@ -389,6 +437,21 @@ REDELIVERY = {
     410: ask(f"after={ELSEWHEN}", body=""),
     413: ask("after=0", body=SHORT),
     422: ask("after=0", body="", id=World.pending),
+}
+AGAIN = {
+    200: again,
+    400: ask(body=""),
+    404: ask("delivery=x", body=""),
+    413: ask("delivery=x", body=SHORT),
+    422: ask("delivery=x", body="", id=World.pending),
+    429: often,
+}
+TESTING = {
+    200: ask(body="", id=World.joined),
+    404: ask(body="", id=99999),
+    413: ask(body=SHORT),
+    422: ask(body="", id=World.pending),
+    429: often,
 }
 
 TOKEN = {"name": "press", "publish": ["news-*"], "expires": "2100-01-01T00:00:00Z"}
@@ -546,6 +609,12 @@ CASES = {
     "GET /sets/{set}/subscriptions/{id}": {**SUBSCRIPTION, **ask_nobody()},
     "DELETE /sets/{set}/subscriptions/{id}": {**ENDING, **ask_nobody()},
     "POST /sets/{set}/subscriptions/{id}/redeliver": REDELIVERY,
+    "GET /sets/{set}/subscriptions/{id}/attempts": {**SUBSCRIPTION, **ask_nobody()},
+    "POST /sets/{set}/subscriptions/{id}/attempts": {
+        **AGAIN,
+        410: ask("delivery=x", body="", of="gone", id=1),
+    },
+    "POST /sets/{set}/subscriptions/{id}/test": {**TESTING, **ask_nobody(body="")},
     "GET /relays": {200: ask()},
     "GET /relays/{relay}": {200: ask(), 404: ask(of="none")},
     "PUT /relays/{relay}": {
@@ -568,6 +637,9 @@ CASES = {
     "GET /relays/{relay}/subscriptions/{id}": SUBSCRIPTION,
     "DELETE /relays/{relay}/subscriptions/{id}": ENDING,
     "POST /relays/{relay}/subscriptions/{id}/redeliver": REDELIVERY,
+    "GET /relays/{relay}/subscriptions/{id}/attempts": SUBSCRIPTION,
+    "POST /relays/{relay}/subscriptions/{id}/attempts": {**AGAIN, 410: again_too_late},
+    "POST /relays/{relay}/subscriptions/{id}/test": {**TESTING, 200: with_document},
     "GET /bridges": {200: ask()},
     "GET /tokens": {200: ask()},
     "POST /tickets": {201: ask(), 413: ask(body=SHORT * 9)},

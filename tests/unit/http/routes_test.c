@@ -67,6 +67,12 @@ TEST(finds_the_handler_of_a_method_and_path)
          COMMAND_END},
         {METHOD_POST, "/sets/a/subscriptions/17/redeliver", handle_command, "a",
          "17", COMMAND_REDELIVER},
+        {METHOD_HEAD, "/sets/a/subscriptions/17/attempts", handle_command, "a",
+         "17", COMMAND_ATTEMPTS},
+        {METHOD_POST, "/sets/a/subscriptions/17/attempts", handle_command, "a",
+         "17", COMMAND_AGAIN},
+        {METHOD_POST, "/sets/a/subscriptions/17/test", handle_command, "a",
+         "17", COMMAND_TEST},
         {METHOD_GET, "/relays/a/subscriptions", handle_command, "a", "",
          COMMAND_LIST},
         {METHOD_HEAD, "/relays/a/subscriptions/17", handle_command, "a", "17",
@@ -75,6 +81,12 @@ TEST(finds_the_handler_of_a_method_and_path)
          COMMAND_END},
         {METHOD_POST, "/relays/a/subscriptions/17/redeliver", handle_command,
          "a", "17", COMMAND_REDELIVER},
+        {METHOD_GET, "/relays/a/subscriptions/17/attempts", handle_command, "a",
+         "17", COMMAND_ATTEMPTS},
+        {METHOD_POST, "/relays/a/subscriptions/17/attempts", handle_command,
+         "a", "17", COMMAND_AGAIN},
+        {METHOD_POST, "/relays/a/subscriptions/17/test", handle_command, "a",
+         "17", COMMAND_TEST},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -127,6 +139,8 @@ TEST(says_which_methods_an_address_answers_to)
         {"/sets/demo/subscriptions", "GET, HEAD", 2},
         {"/sets/demo/subscriptions/1", "GET, HEAD, DELETE", 3},
         {"/sets/demo/subscriptions/1/redeliver", "POST", 1},
+        {"/sets/demo/subscriptions/1/attempts", "GET, HEAD, POST", 3},
+        {"/sets/demo/subscriptions/1/test", "POST", 1},
         {"/relays", "GET, HEAD", 2},
         {"/relays/feed", "GET, HEAD, PUT, DELETE", 4},
     };

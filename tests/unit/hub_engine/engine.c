@@ -25,6 +25,7 @@ end_subscription(struct subscription *s, enum subscription_end how)
     e.n_ended++;
     e.how = how;
     delivery_cut(s);
+    attempt_log_free(s);
     list_remove(&s->of_topic);
     list_remove(&s->moved);
     list_remove(&s->over);
