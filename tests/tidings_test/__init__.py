@@ -68,6 +68,7 @@ The modules:
     looks         looks of the commands at such a source, and what is right
     messages      a message or a page of the change memory, in JSON or XML
     metrics       GET /metrics, read strictly
+    middle        proxies with habits: HTTP/1.0, no Upgrade, few fields, no patience
     mirrored      a source with a set and a site, and a mirror of it
     mixture       changes of many sorts, and filters of them
     mqtt          Mosquitto and its clients; a careful reader of a bridge's messages

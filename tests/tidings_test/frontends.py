@@ -3,6 +3,7 @@ a configuration and a directory of its own. They keep their connections to the b
 
     nginx = Nginx(tmp_path / "nginx", broker, page_lines("nginx"), denied=["/relays"])
     nginx.get("/sets")                  it is an http.Client
+    nginx.cut(), nginx.restart()        all connections break, and nobody listens; and again
     nginx.end()
 
 `page_lines` takes the configuration without tokens that doc/proxies.md shows, also with the
@@ -68,8 +69,7 @@ class Frontend(http.Client):
         self.url = f"http://127.0.0.1:{port}"
         self.file = self.directory / "configuration"
         self.file.write_text(self.configure(*arguments, **more))
-        self.process = Process(*self.command())
-        wait_for(f"{self} to listen", self._is_listening)
+        self.restart()
 
     def configure(self, *arguments, **more):
         """The text of its configuration."""
@@ -77,6 +77,14 @@ class Frontend(http.Client):
 
     def command(self):
         raise NotImplementedError
+
+    def restart(self):
+        self.process = Process(*self.command())
+        wait_for(f"{self} to listen", self._is_listening)
+
+    def cut(self):
+        self.disconnect()
+        self.process.kill()
 
     def _is_listening(self):
         assert self.process.is_running, self.process.errors()
