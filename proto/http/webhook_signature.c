@@ -5,7 +5,7 @@
 #include <openssl/evp.h>
 #include <openssl/params.h>
 
-#include "proto/ascii.h"
+#include "proto/base64.h"
 #include "proto/number.h"
 
 #define WEBHOOK_PREFIX "whsec_"
@@ -71,25 +71,15 @@ webhook_key(struct slice secret, unsigned char key[WEBHOOK_KEY_MAX])
 {
     size_t prefix = sizeof(WEBHOOK_PREFIX) - 1;
     struct slice text;
-    size_t size, digits;
+    long size;
 
     if (!slice_starts(secret, WEBHOOK_PREFIX))
         return 0;
     text = slice_from(secret, prefix);
-    size = text.size / 4 * 3;
-    if (size > WEBHOOK_KEY_MAX || size == 0 || text.size % 4 != 0)
+    if (BASE64_ROOM(text) > WEBHOOK_KEY_MAX)
         return 0;
-    for (digits = text.size;
-         text.size - digits < 2 && text.data[digits - 1] == '='; digits--)
-        size--; /* it is filled up */
-    for (size_t i = 0; i < digits; i++)
-        if (!ascii_is_alnum(text.data[i]) && text.data[i] != '+' &&
-            text.data[i] != '/')
-            return 0;
-    return EVP_DecodeBlock(key, (const unsigned char *)text.data,
-                           (int)text.size) < 0
-               ? 0
-               : size;
+    size = base64_decode(text, key);
+    return size < 0 ? 0 : (size_t)size;
 }
 
 struct signer *

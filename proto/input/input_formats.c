@@ -11,12 +11,15 @@ static const struct format formats[] = {
     {"application/x-ndjson", &json_parser, true},
     {"application/ndjson", &json_parser, true},
     {"application/jsonl", &json_parser, true},
+    {"application/cloudevents+json", &event_parser, false},
+    {"application/cloudevents-batch+json", &event_parser, false},
 };
 
 const char *
 formats_offered(void)
 {
-    return "application/xml, application/json, application/x-ndjson";
+    return "application/xml, application/json, application/x-ndjson, "
+           "application/cloudevents+json, application/cloudevents-batch+json";
 }
 
 const struct format *
@@ -48,7 +51,7 @@ format_entries_max(const struct format *format)
 bool
 format_is_for_resources(const struct format *format)
 {
-    return format->parser != &json_parser || format->is_lines;
+    return format->parser == &urlset_parser || format->is_lines;
 }
 
 const char *

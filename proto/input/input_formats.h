@@ -21,7 +21,8 @@ struct input_reader;
 /* The format of a Content-Type, parameters ignored except that a charset other
  * than UTF-8 is refused (NULL). application/xml, text/xml; application/json;
  * application/x-ndjson and its other names, application/ndjson and
- * application/jsonl. NULL: none here reads it. */
+ * application/jsonl; CloudEvents in JSON, alone or a batch. NULL: none here
+ * reads it. */
 const struct format *format_of(struct slice content_type);
 
 /* What a 415 answer offers: one media type of each format, commas between. */
@@ -59,6 +60,11 @@ void input_reader_free(struct input_reader *reader); /* NULL is allowed */
 void input_reader_reset(struct input_reader *reader, change_fn *on_change,
                         void *user);
 
+/* A CloudEvent has come whose changes are handed over next. `key` is a digest
+ * of its source and id, which no other event has. */
+typedef enum status input_event_fn(const struct digest *key, void *user,
+                                   struct problem *why);
+
 /* A fault of an entry: why->entry and why->line name the place. */
 typedef void input_fault_fn(const struct problem *why, void *user);
 
@@ -85,6 +91,10 @@ struct input_options {
      * line is no JSON. A fault elsewhere ends the reading. */
     input_fault_fn *on_fault;
     void *fault_user;
+
+    /* Called, if set, for each event. */
+    input_event_fn *on_event;
+    void *event_user;
 };
 
 /* The options of the document that comes next, to be set before its first

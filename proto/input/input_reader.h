@@ -28,7 +28,7 @@ struct parser {
     uint64_t (*line)(const void *parser);
 };
 
-extern const struct parser urlset_parser, json_parser;
+extern const struct parser urlset_parser, json_parser, event_parser;
 
 /* A row of input_formats.c. */
 struct format {

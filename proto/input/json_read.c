@@ -18,6 +18,7 @@
  */
 
 #include "proto/input/data_read.h"
+#include "proto/input/event_read.h"
 #include "proto/input/input_reader.h"
 #include "proto/swar.h"
 
@@ -210,8 +211,11 @@ find_member(const struct json_read *j, enum place place, struct slice name)
 static enum status
 refuse_member(struct slice name, enum place place, struct problem *why)
 {
-    return problem(why, STATUS_INVALID, "unknown member \"%s\" in %s",
-                   problem_quote(name).text, place_names[place]);
+    return problem(why, STATUS_INVALID, "unknown member \"%s\" in %s%s",
+                   problem_quote(name).text, place_names[place],
+                   slice_is(name, "specversion")
+                       ? "; a CloudEvent has the type " EVENT_TYPE
+                       : "");
 }
 
 static enum status

@@ -41,7 +41,8 @@ TEST(finds_the_reader_of_a_media_type)
     assert_null(format_of((struct slice){NULL, 0}));
     assert_string_equal(
         formats_offered(),
-        "application/xml, application/json, application/x-ndjson");
+        "application/xml, application/json, application/x-ndjson, "
+        "application/cloudevents+json, application/cloudevents-batch+json");
 }
 
 static struct slice

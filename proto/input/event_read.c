@@ -1,0 +1,809 @@
+/*
+ * event_read.c - reads changes out of CloudEvents 1.0.
+ *
+ *   {"specversion":"1.0","type":"org.example.updated","source":"/shop",
+ *    "id":"1","subject":"item-7","time":"2026-11-01T10:00:00Z",
+ *    "data":{"loc":"http://example.org/7","change":"updated"}}
+ *
+ * is an event in structured mode, and an array of such objects a batch. In
+ * binary mode the attributes come by event_read_attribute, and the document
+ * is the data alone.
+ *
+ * The data goes to the reader of its media type (datacontenttype, JSON if there
+ * is none), as if it had been posted alone; its changes get the attributes of
+ * the event, as foreign attributes:
+ *
+ *     tokens or bytes -> data -> inner reader -> on_inner -> on_change
+ *                          |
+ *                          +--> not a change: make_entry -> on_change
+ *
+ * JSON without changes is the data of a change that the attributes describe.
+ *
+ * Attributes may stand behind the data, so the data of an event in structured
+ * mode is kept until its end: at most ENTRY_BYTES_MAX. In binary mode it goes
+ * on to the inner reader as it comes: JSON as soon as it shows a change.
+ */
+#include "proto/input/event_read.h"
+
+#include "proto/base64.h"
+#include "proto/input/data_read.h"
+#include "proto/input/input_reader.h"
+#include "proto/resourcesync/cloud_event.h"
+#include "proto/resourcesync/json.h"
+#include "proto/utf8.h"
+
+/* Attributes that no change gets: specversion, time, datacontenttype. */
+#define OWN_ATTRIBUTES 3
+
+/* The longest value of an attribute, in bytes: that of a URI. */
+#define VALUE_MAX 2048
+
+/* The longest name; CloudEvents recommends 20. */
+#define NAME_MAX_BYTES 64
+
+/* In binary mode, so much JSON is passed on at once. */
+#define BLOCK_BYTES 16384
+
+/* Looks for a member of an object, of the objects of an array, or of those of
+ * its member "changes" (a message). */
+struct finder {
+    const char *name;
+    bool is_found, is_array, is_in_changes;
+};
+
+struct event_read {
+    struct input_reader *reader;
+    struct json_parse *parse;
+    unsigned depth; /* of an event's object: 1, in a batch 2; binary: 0 */
+
+    /* The event so far */
+    struct arena arena; /* the text of: */
+    struct attribute attributes[CHANGE_ATTRIBUTES_MAX + OWN_ATTRIBUTES];
+    size_t n_attributes;
+    char name[NAME_MAX_BYTES + 1]; /* of the member whose value comes next */
+    int64_t time_us;
+    bool has_begun; /* begin_event */
+    struct coverage no_coverage;
+
+    /* Its data */
+    bool is_in_data; /* tokens are of "data" */
+    bool is_fed;     /* binary: it has bytes */
+    bool has_data;
+    bool is_base64, is_text; /* it is bytes, or a string: in `text` */
+    struct data_read data;   /* JSON */
+    struct buf text;
+    struct finder finder; /* of "loc" in it */
+
+    struct input_reader *inner; /* NULL: none yet */
+    bool is_inner_open;         /* it has read some of the data */
+    struct attribute merged[CHANGE_ATTRIBUTES_MAX];
+};
+
+/* A member of an object, somewhere in a text */
+
+static void
+finder_see(struct finder *f, enum json_event event, struct slice text,
+           unsigned depth)
+{
+    if (event == JSON_ARRAY && depth == 1)
+        f->is_array = true;
+    if (event != JSON_KEY)
+        return;
+    if (depth == 1)
+        f->is_in_changes = slice_is(text, "changes");
+    if (depth == 1 || (depth == 2 && f->is_array) ||
+        (depth == 3 && f->is_in_changes))
+        f->is_found |= slice_is(text, f->name);
+}
+
+struct looking {
+    struct finder finder;
+    unsigned depth;
+};
+
+static enum status
+on_looking(void *user, enum json_event event, struct slice text,
+           struct problem *why)
+{
+    struct looking *l = user;
+
+    (void)why;
+    l->depth += event == JSON_OBJECT || event == JSON_ARRAY;
+    l->depth -= event == JSON_OBJECT_END || event == JSON_ARRAY_END;
+    finder_see(&l->finder, event, text, l->depth);
+    return l->finder.is_found ? STATUS_STOPPED : STATUS_OK;
+}
+
+bool
+event_read_is_structured(struct slice content_type)
+{
+    static const char type[] = "application/cloudevents";
+
+    return content_type.size >= sizeof(type) - 1 &&
+           !strncasecmp(content_type.data, type, sizeof(type) - 1);
+}
+
+bool
+event_read_is_event(struct slice json)
+{
+    static const char member[] = "\"specversion\"";
+    struct looking l = {.finder = {.name = "specversion"}};
+
+    return json.size > 0 &&
+           memmem(json.data, json.size, member, sizeof(member) - 1) &&
+           json_parse_text(json, on_looking, &l, NULL) == STATUS_STOPPED;
+}
+
+/* Attributes */
+
+static struct slice
+find_attribute(const struct event_read *e, const char *name)
+{
+    for (size_t i = 0; i < e->n_attributes; i++)
+        if (slice_is(e->attributes[i].name, name))
+            return e->attributes[i].value;
+    return (struct slice){NULL, 0};
+}
+
+static struct slice
+media_type(const struct event_read *e)
+{
+    struct slice type = find_attribute(e, "datacontenttype");
+
+    return slice_trimmed(slice_take(&type, ';'));
+}
+
+static bool
+is_json(struct slice type)
+{
+    return type.size == 0 || slice_is_word(type, "application/json") ||
+           slice_is_word(type, "text/json") || slice_ends(type, "+json");
+}
+
+static bool
+is_own(struct slice name)
+{
+    return slice_is(name, "specversion") || slice_is(name, "time") ||
+           slice_is(name, "datacontenttype");
+}
+
+static enum status
+check_attribute(const struct event_read *e, struct slice name,
+                struct slice value, struct problem *why)
+{
+    struct problem_quote quote = problem_quote(name);
+    bool is_name = name.size > 0 && name.size <= NAME_MAX_BYTES;
+
+    for (size_t i = 0; i < name.size; i++)
+        is_name &= (name.data[i] >= 'a' && name.data[i] <= 'z') ||
+                   (name.data[i] >= '0' && name.data[i] <= '9');
+    if (!is_name)
+        return problem(why, STATUS_INVALID,
+                       "\"%s\" is no attribute of an event: a name has 1 to %d "
+                       "of a-z and 0-9",
+                       quote.text, NAME_MAX_BYTES);
+    if (value.size > VALUE_MAX)
+        return problem(why, STATUS_INVALID, "%s: more than %d bytes",
+                       quote.text, VALUE_MAX);
+    if (!utf8_is_xml_text(value))
+        return problem(why, STATUS_INVALID,
+                       "%s: not UTF-8, or a character that XML cannot carry",
+                       quote.text);
+    if (find_attribute(e, quote.text).size > 0)
+        return problem(why, STATUS_INVALID, "%s: given twice", quote.text);
+    return e->n_attributes == N_ELEMENTS(e->attributes)
+               ? problem(why, STATUS_INVALID,
+                         "%s: more than %d foreign attributes", quote.text,
+                         CHANGE_ATTRIBUTES_MAX)
+               : STATUS_OK;
+}
+
+static bool
+copy_text(struct event_read *e, struct slice text, struct slice *copy)
+{
+    char *to = arena_take(&e->arena, text.size);
+
+    if (to)
+        memcpy(to, text.data, text.size);
+    *copy = (struct slice){to, text.size};
+    return to;
+}
+
+/* Keeps an attribute in the order of names, so that the same event has the same
+ * entries however it came. An empty value is none. */
+static enum status
+add_attribute(struct event_read *e, struct slice name, struct slice value,
+              struct problem *why)
+{
+    struct attribute a = {.ns = SLICE(CLOUD_EVENT_NS), .prefix = SLICE("ce")};
+    enum status rc;
+    size_t at;
+
+    if (value.size == 0)
+        return STATUS_OK;
+    rc = check_attribute(e, name, value, why);
+    if (rc)
+        return rc;
+    if (!copy_text(e, name, &a.name) || !copy_text(e, value, &a.value))
+        return problem_memory(why);
+    at = e->n_attributes++;
+    for (; at > 0 && slice_compare(e->attributes[at - 1].name, a.name) > 0;
+         at--)
+        e->attributes[at] = e->attributes[at - 1];
+    e->attributes[at] = a;
+    return STATUS_OK;
+}
+
+enum status
+event_read_attribute(struct input_reader *reader, struct slice name,
+                     struct slice value, struct problem *why)
+{
+    struct event_read *e = reader->state;
+
+    e->depth = 0;
+    return add_attribute(e, name, value, why);
+}
+
+/* An event, from its attributes to its entries */
+
+static void
+clear_event(struct event_read *e)
+{
+    arena_clear(&e->arena);
+    e->n_attributes = 0;
+    e->time_us = DATETIME_NONE;
+    e->has_begun = e->is_in_data = e->has_data = false;
+    e->is_base64 = e->is_text = e->is_inner_open = e->is_fed = false;
+    data_read_begin(&e->data);
+    buf_clear_large(&e->text, JSON_KEPT_BYTES);
+    e->finder = (struct finder){.name = "loc"};
+}
+
+/* Checks the attributes, and names the event: before its first entry. */
+static enum status
+begin_event(struct event_read *e, struct problem *why)
+{
+    static const char *const required[] = {"specversion", "id", "source",
+                                           "type"};
+    const struct input_options *options = &e->reader->options;
+    struct slice time = find_attribute(e, "time");
+    char missing[64] = "";
+    struct digest key;
+    enum status rc = STATUS_OK;
+
+    if (e->has_begun)
+        return STATUS_OK;
+    e->has_begun = true;
+    for (size_t i = 0; i < N_ELEMENTS(required); i++)
+        if (find_attribute(e, required[i]).size == 0) {
+            strcat(missing, missing[0] ? ", " : "");
+            strcat(missing, required[i]);
+        }
+    if (missing[0])
+        return problem(why, STATUS_INVALID,
+                       "no %s: an event has specversion, id, source and type, "
+                       "as \"specversion\":\"1.0\",\"id\":\"1\","
+                       "\"source\":\"/shop\",\"type\":\"org.example.updated\"",
+                       missing);
+    if (!slice_starts(find_attribute(e, "specversion"), "1."))
+        return problem_quoting(why, STATUS_INVALID, "specversion: not \"1.0\"",
+                               find_attribute(e, "specversion"));
+    if (time.size > 0)
+        rc = entry_time("time", time, &e->time_us, why);
+    digest_sha256(&key, find_attribute(e, "source"));
+    digest_add(&key, find_attribute(e, "id"));
+    return rc || !options->on_event
+               ? rc
+               : options->on_event(&key, options->event_user, why);
+}
+
+/* The attributes of a change: those of the event, of the own ones only `kept`,
+ * and its other ones. */
+static enum status
+merge_attributes(struct event_read *e, struct change *change, const char *kept,
+                 struct problem *why)
+{
+    size_t n = 0, n_others = 0;
+
+    for (size_t i = 0; i < change->n_links; i++)
+        n_others += change->links[i].n_attributes;
+    for (size_t i = 0; i < e->n_attributes + change->n_attributes; i++) {
+        bool is_events = i < e->n_attributes;
+        const struct attribute *a =
+            is_events ? &e->attributes[i]
+                      : &change->attributes[i - e->n_attributes];
+
+        if (is_events ? is_own(a->name) && !slice_is(a->name, kept)
+                      : slice_is(a->ns, CLOUD_EVENT_NS))
+            continue;
+        if (n + n_others == CHANGE_ATTRIBUTES_MAX)
+            return problem(why, STATUS_INVALID,
+                           "%s: more than %d foreign attributes",
+                           problem_quote(a->name).text, CHANGE_ATTRIBUTES_MAX);
+        e->merged[n++] = *a;
+    }
+    change->attributes = e->merged;
+    change->n_attributes = n;
+    return STATUS_OK;
+}
+
+/* A change in the data of the event. */
+static enum status
+on_inner(const struct change *given, void *user, struct problem *why)
+{
+    struct event_read *e = user;
+    struct input_reader *reader = e->reader;
+    struct change *change = &reader->entry.change;
+    bool has_time = given->datetime_us != DATETIME_NONE;
+    enum status rc = input_reader_entry_begin(reader, why);
+
+    if (rc)
+        return rc;
+    *change = *given;
+    if (!has_time)
+        change->datetime_us = e->time_us;
+    reader->coverage = e->inner->coverage;
+    rc = merge_attributes(e, change, has_time ? "time" : "", why);
+    if (!rc)
+        rc = change_check(change, why);
+    return rc ? rc : input_reader_hand_over(reader, why);
+}
+
+/* What the last word of the type means, or the one before a version:
+ * "com.example.item.created", "com.example.item.created.v2". */
+static enum change_kind
+kind_of_type(struct slice type)
+{
+    enum change_kind kind = CHANGE_UPDATED, last = CHANGE_UPDATED;
+
+    while (type.size > 0) {
+        struct slice word = slice_take(&type, '.');
+
+        if (!change_kind_meant(word, &kind))
+            last = kind;
+        else if (type.size > 0 || word.size < 2 || word.data[0] != 'v')
+            last = CHANGE_UPDATED;
+    }
+    return last;
+}
+
+/* The resource that the event is about: its subject, if that is an absolute
+ * URI, or the path of the subject below its source. */
+static enum status
+make_loc(struct event_read *e, struct problem *why)
+{
+    struct slice subject = find_attribute(e, "subject");
+    struct slice source = find_attribute(e, "source");
+    struct slice base = source;
+    struct slice *loc = &e->reader->entry.change.loc;
+    struct buf url;
+    enum status rc;
+
+    *loc = subject;
+    if (!uri_check(subject, "subject", NULL))
+        return STATUS_OK;
+    if (uri_check(source, "source", NULL))
+        return problem(why, STATUS_INVALID,
+                       "no loc: the data of the event has none, and neither "
+                       "its subject \"%s\" nor its source \"%s\" is an "
+                       "absolute URI; data with one is {\"loc\":"
+                       "\"http://example.org/7\",\"change\":\"updated\"}",
+                       problem_quote(subject).text, problem_quote(source).text);
+    *loc = source;
+    if (subject.size == 0)
+        return STATUS_OK;
+    buf_init(&url, 4 * VALUE_MAX + 1); /* escapes are three times as long */
+    if (subject.data[0] == '/') {
+        uri_resolve(&url, source, SLICE("/"));
+        url.size--;
+    } else {
+        buf_add_slice(&url, slice_take_until(&base, "?#"));
+        if (url.data[url.size - 1] != '/')
+            BUF_ADD(&url, "/");
+    }
+    uri_add_sendable(&url, subject);
+    rc = url.failed ? problem_memory(why)
+                    : entry_copy(&e->reader->entry, buf_slice(&url), loc, why);
+    buf_fini(&url);
+    return rc;
+}
+
+/* Makes the change of an event that brings none. */
+static enum status
+make_entry(struct event_read *e, struct slice data, struct problem *why)
+{
+    struct input_reader *reader = e->reader;
+    struct change *change = &reader->entry.change;
+    enum status rc = input_reader_entry_begin(reader, why);
+
+    reader->coverage = e->no_coverage;
+    if (!rc)
+        rc = make_loc(e, why);
+    if (rc)
+        return rc;
+    reader->entry.has_kind = true;
+    change->kind = kind_of_type(find_attribute(e, "type"));
+    change->datetime_us = e->time_us;
+    if (!slice_is(data, "null"))
+        change->data = data;
+    rc = merge_attributes(e, change,
+                          is_json(media_type(e)) ? "" : "datacontenttype", why);
+    return rc ? rc : input_reader_entry_end(reader, why);
+}
+
+/* Says that the failure of the inner reader is in an entry. */
+static enum status
+end_inner(struct event_read *e, enum status rc)
+{
+    if (rc)
+        e->reader->is_in_entry = e->depth > 0 || e->inner->is_in_entry;
+    return rc;
+}
+
+/* Passes some of the data on to the reader of its format. */
+static enum status
+feed_inner(struct event_read *e, const struct format *format,
+           struct slice bytes, struct problem *why)
+{
+    enum status rc = begin_event(e, why);
+
+    if (rc)
+        return rc;
+    if (e->inner && e->inner->format != format) {
+        input_reader_free(e->inner);
+        e->inner = NULL;
+    }
+    if (!e->inner)
+        e->inner = input_reader_new(format, e->reader->use,
+                                    format_entries_max(format), on_inner, e);
+    else if (!e->is_inner_open)
+        input_reader_reset(e->inner, on_inner, e);
+    if (!e->inner)
+        return problem_memory(why);
+    if (!e->is_inner_open) {
+        *input_reader_options(e->inner) = e->reader->options;
+        e->inner->options.on_fault = NULL;
+        e->is_inner_open = true;
+    }
+    return end_inner(e, input_reader_feed(e->inner, bytes, why));
+}
+
+/* Data */
+
+/* The format of data that is text of its own; NULL: it has none. */
+static const struct format *
+format_of_text(const struct event_read *e)
+{
+    return is_json(media_type(e))
+               ? NULL
+               : format_of(find_attribute(e, "datacontenttype"));
+}
+
+static const struct format *
+json_format(void)
+{
+    return format_of(SLICE("application/json"));
+}
+
+/* Passes the JSON on. Its last byte stays, unless it is the end: data_read
+ * looks at it. */
+static enum status
+pass_json(struct event_read *e, bool is_end, struct problem *why)
+{
+    struct buf *text = &e->data.text;
+    struct slice bytes = buf_slice(text);
+    enum status rc;
+
+    bytes.size -= !is_end;
+    rc = feed_inner(e, json_format(), bytes, why);
+    if (!is_end) {
+        text->data[0] = text->data[text->size - 1];
+        text->size = 1;
+    }
+    return rc;
+}
+
+/* Takes a token of JSON data. */
+static enum status
+take_token(struct event_read *e, enum json_event event, struct slice text,
+           struct problem *why)
+{
+    enum status rc;
+
+    if (!e->has_data && !e->is_base64 && event == JSON_STRING) {
+        e->is_text = true;
+        buf_add_slice(&e->text, text);
+    }
+    e->has_data = true;
+    rc = data_read_event(&e->data, event, text, why);
+    if (rc)
+        return rc == STATUS_INVALID ? problem_prefix(why, rc, "data: ") : rc;
+    finder_see(&e->finder, event, text, e->data.depth);
+    return e->depth == 0 && e->finder.is_found &&
+                   e->data.text.size > BLOCK_BYTES
+               ? pass_json(e, false, why)
+               : STATUS_OK;
+}
+
+static enum status
+on_data(void *user, enum json_event event, struct slice text,
+        struct problem *why)
+{
+    return take_token(user, event, text, why);
+}
+
+/* Makes of bytes what `text` has. */
+static enum status
+decode_base64(struct event_read *e, struct slice text, struct problem *why)
+{
+    char *to = buf_room(&e->text, BASE64_ROOM(text));
+    long size = to ? base64_decode(text, (unsigned char *)to) : -1;
+
+    if (e->text.is_starved)
+        return problem_memory(why);
+    if (!to)
+        return problem(why, STATUS_INVALID, "data_base64: more than %d bytes",
+                       ENTRY_BYTES_MAX);
+    if (size < 0)
+        return problem(why, STATUS_INVALID, "data_base64: not base64");
+    e->text.size = (size_t)size;
+    e->has_data = e->is_base64 = e->is_text = true;
+    return STATUS_OK;
+}
+
+/* Text that no reader here knows becomes a string. */
+static enum status
+make_entry_of_text(struct event_read *e, struct problem *why)
+{
+    struct slice type = media_type(e), text = buf_slice(&e->text);
+    bool is_string = e->depth > 0 && !e->is_base64;
+    struct buf json;
+    enum status rc;
+
+    if (!is_string && (type.size < 5 || strncasecmp(type.data, "text/", 5) ||
+                       !utf8_is_xml_text(text)))
+        return problem(why, STATUS_UNSUPPORTED,
+                       "data of the type \"%s\" is neither JSON nor text in "
+                       "UTF-8",
+                       problem_quote(type).text);
+    buf_init(&json, (size_t)6 * ENTRY_BYTES_MAX + 2);
+    json_text(&json, text);
+    rc = json.failed ? problem_memory(why)
+                     : make_entry(e, buf_slice(&json), why);
+    buf_fini(&json);
+    return rc;
+}
+
+/* Makes entries of the data, which is whole. */
+static enum status
+end_data(struct event_read *e, struct problem *why)
+{
+    const struct format *format = format_of_text(e);
+    enum status rc = STATUS_OK;
+
+    if (format && !e->is_inner_open && !e->is_text)
+        return problem(why, STATUS_INVALID,
+                       "data: must be a string, of the type \"%s\"",
+                       problem_quote(media_type(e)).text);
+    if (format && !e->is_inner_open)
+        rc = feed_inner(e, format, buf_slice(&e->text), why);
+    else if (!format && e->is_text && !is_json(media_type(e)))
+        return make_entry_of_text(e, why);
+    else if (!format && !e->finder.is_found)
+        return make_entry(e, buf_slice(&e->data.text), why);
+    else if (!format)
+        rc = pass_json(e, true, why);
+    return rc ? rc : end_inner(e, input_reader_end(e->inner, why));
+}
+
+static enum status
+end_event(struct event_read *e, struct problem *why)
+{
+    enum status rc = begin_event(e, why);
+
+    if (rc)
+        return rc;
+    if (e->is_base64 && is_json(media_type(e))) {
+        e->has_data = e->is_text = false;
+        rc = json_parse_text(buf_slice(&e->text), on_data, e, why);
+        if (rc)
+            return problem_prefix(why, rc, "data_base64: ");
+    }
+    return e->has_data || e->is_inner_open
+               ? end_data(e, why)
+               : make_entry(e, (struct slice){NULL, 0}, why);
+}
+
+/* The envelope */
+
+static enum status
+set_value(struct event_read *e, enum json_event event, struct slice text,
+          struct problem *why)
+{
+    static const char *const texts[] = {"specversion",    "id",      "source",
+                                        "type",           "subject", "time",
+                                        "datacontenttype"};
+    bool is_null = event == JSON_OTHER && slice_is(text, "null");
+
+    for (size_t i = 0; i < N_ELEMENTS(texts) && event != JSON_STRING; i++)
+        if (!is_null && !strcmp(e->name, texts[i]))
+            return problem(why, STATUS_INVALID, "%s: must be a string",
+                           e->name);
+    if (is_null)
+        return STATUS_OK;
+    if (strcmp(e->name, "data_base64") != 0)
+        return add_attribute(e, slice_of(e->name), text, why);
+    if (e->has_data || event != JSON_STRING)
+        return problem(why, STATUS_INVALID, "data_base64: %s",
+                       e->has_data ? "beside other data" : "must be a string");
+    return decode_base64(e, text, why);
+}
+
+static enum status
+set_name(struct event_read *e, struct slice name, struct problem *why)
+{
+    if (!slice_copy(e->name, sizeof(e->name), name))
+        return problem(why, STATUS_INVALID,
+                       "\"%s\" is no attribute of an event: its name is too "
+                       "long",
+                       problem_quote(name).text);
+    e->is_in_data = !strcmp(e->name, "data");
+    return e->is_in_data && e->has_data
+               ? problem(why, STATUS_INVALID, "data: given twice")
+               : STATUS_OK;
+}
+
+static enum status
+on_envelope(struct event_read *e, enum json_event event, struct slice text,
+            struct problem *why)
+{
+    unsigned depth = json_parse_depth(e->parse);
+
+    if (event == JSON_ARRAY && depth == 1) {
+        e->depth = 2;
+        return STATUS_OK;
+    }
+    if (event == JSON_OBJECT && depth == e->depth) {
+        clear_event(e);
+        e->reader->is_in_entry = true;
+        return STATUS_OK;
+    }
+    switch (event) {
+    case JSON_KEY:
+        return set_name(e, text, why);
+    case JSON_OBJECT_END:
+        e->reader->is_in_entry = true;
+        return end_event(e, why);
+    case JSON_ARRAY_END: /* of the batch */
+        return STATUS_OK;
+    case JSON_OBJECT:
+    case JSON_ARRAY:
+        if (depth > e->depth)
+            return problem(why, STATUS_INVALID,
+                           "%s: must be a string, a number, true or false",
+                           e->name);
+        break;
+    default:
+        if (depth == e->depth)
+            return set_value(e, event, text, why);
+    }
+    return problem(why, STATUS_INVALID,
+                   "an event is an object, with specversion, id, source and "
+                   "type");
+}
+
+static enum status
+on_event(void *user, enum json_event event, struct slice text,
+         struct problem *why)
+{
+    struct event_read *e = user;
+    enum status rc;
+
+    if (e->depth > 0 && !e->is_in_data)
+        return on_envelope(e, event, text, why);
+    rc = take_token(e, event, text, why);
+    if (e->data.depth == 0)
+        e->is_in_data = false;
+    return rc;
+}
+
+/* The parser */
+
+static void
+event_close(void *state)
+{
+    struct event_read *e = state;
+
+    json_parse_free(e->parse);
+    input_reader_free(e->inner);
+    arena_fini(&e->arena);
+    data_read_fini(&e->data);
+    buf_fini(&e->text);
+    free(e);
+}
+
+static enum status
+event_reset(void *state)
+{
+    struct event_read *e = state;
+
+    e->depth = 1;
+    e->no_coverage = e->reader->coverage;
+    clear_event(e);
+    json_parse_reset(e->parse);
+    return STATUS_OK;
+}
+
+static void *
+event_open(struct input_reader *reader)
+{
+    struct event_read *e = memory_new(1, sizeof(*e));
+
+    if (!e)
+        return NULL;
+    e->reader = reader;
+    arena_init(&e->arena,
+               N_ELEMENTS(e->attributes) * (VALUE_MAX + NAME_MAX_BYTES));
+    data_read_init(&e->data);
+    buf_init(&e->text, ENTRY_BYTES_MAX);
+    e->parse = json_parse_new(false, on_event, e);
+    if (!e->parse) {
+        event_close(e);
+        return NULL;
+    }
+    event_reset(e);
+    return e;
+}
+
+static enum status
+event_feed(void *state, struct slice bytes, struct problem *why)
+{
+    struct event_read *e = state;
+    const struct format *format = e->depth == 0 ? format_of_text(e) : NULL;
+
+    e->is_fed = true;
+    if (format)
+        return feed_inner(e, format, bytes, why);
+    if (e->depth > 0 || is_json(media_type(e)))
+        return json_parse_feed(e->parse, &bytes, why);
+    e->has_data = e->is_text = true;
+    buf_add_slice(&e->text, bytes);
+    if (e->text.is_starved)
+        return problem_memory(why);
+    return e->text.failed ? problem(why, STATUS_TOO_LARGE,
+                                    "data: more than %d bytes", ENTRY_BYTES_MAX)
+                          : STATUS_OK;
+}
+
+static enum status
+event_end(void *state, struct problem *why)
+{
+    struct event_read *e = state;
+    enum status rc = STATUS_OK;
+
+    if (e->depth > 0 || (e->is_fed && is_json(media_type(e))))
+        rc = json_parse_end(e->parse, why);
+    if (rc || e->depth > 0)
+        return rc;
+    e->reader->is_in_entry = true;
+    return end_event(e, why);
+}
+
+static uint64_t
+event_line(const void *state)
+{
+    const struct event_read *e = state;
+
+    return e->depth == 0 && e->is_inner_open && format_of_text(e)
+               ? e->inner->format->parser->line(e->inner->state)
+               : json_parse_line(e->parse);
+}
+
+const struct parser event_parser = {
+    .open = event_open,
+    .close = event_close,
+    .reset = event_reset,
+    .feed = event_feed,
+    .end = event_end,
+    .line = event_line,
+};
