@@ -3,15 +3,28 @@
 #include "broker/base/client_limits.h"
 #include "broker/log/log_set.h"
 
-/* No key has a line end, so the parts cannot be read otherwise. Clients of a
- * broker without tokens have no name. */
+/* Of a post that is about to be placed. */
+static size_t
+n_new_keys(const struct post *post)
+{
+    return post_n_keys(post) - post->n_known;
+}
+
+/* No key has a line end, so the parts cannot be read otherwise, and no key is
+ * that of an event. Clients of a broker without tokens have no name. */
 static struct digest
-id_of(const struct post *post)
+id_of(const struct post *post, const struct post_event *event)
 {
     struct digest id;
 
     digest_start(&id, slice_of(post->set->draft.epoch));
-    digest_add(&id, post->key);
+    if (event) {
+        digest_add(&id, SLICE("\n"));
+        digest_add(&id,
+                   (struct slice){(const char *)event->key.bytes, DIGEST_SIZE});
+    } else {
+        digest_add(&id, post->key);
+    }
     if (post->key_owner.size > 0) {
         digest_add(&id, SLICE("\n"));
         digest_add(&id, post->key_owner);
@@ -19,52 +32,134 @@ id_of(const struct post *post)
     return id;
 }
 
-/* The outcome of the first post with the key is that of `post`, too. */
-static void
-answer_repeat(const struct act_key *first, struct post *post)
+/* Finds the first post with that key. IDEMPOTENCY_NEW: there was none;
+ * otherwise `first` is its outcome, unless post->status has a failure. */
+static enum idempotency_verdict
+find_first(const struct acts *acts, struct engine *engine, struct post *post,
+           const struct digest *id, struct act_key *first)
 {
-    if (!digest_is_equal(&first->entries, &post->entries)) {
+    const struct act_key *of_round;
+    enum status rc;
+
+    if (!post->set->draft.exists)
+        return IDEMPOTENCY_NEW; /* a set that does not exist has no keys */
+    of_round = acts_find_key(acts, id);
+    if (of_round) {
+        *first = *of_round;
+        return IDEMPOTENCY_ROUND;
+    }
+    rc = engine->ops->find_key(engine, id, first, &post->why);
+    if (rc == STATUS_NOT_FOUND)
+        return IDEMPOTENCY_NEW;
+    post->status = rc;
+    return IDEMPOTENCY_SETTLED;
+}
+
+static void
+answer_repeat(struct post *post, uint64_t first, uint64_t last, int64_t last_us)
+{
+    post->is_repeat = true;
+    memcpy(post->epoch, post->set->draft.epoch, sizeof(post->epoch));
+    post->first = first;
+    post->last = last;
+    post->last_us = last_us;
+}
+
+static enum idempotency_verdict
+judge_key(const struct acts *acts, struct engine *engine, struct post *post)
+{
+    struct digest id = id_of(post, NULL);
+    struct act_key first;
+    enum idempotency_verdict verdict =
+        find_first(acts, engine, post, &id, &first);
+
+    if (verdict == IDEMPOTENCY_NEW || post->status)
+        return verdict;
+    if (digest_is_equal(&first.entries, &post->entries))
+        answer_repeat(post, first.first, first.last, first.last_us);
+    else
         post->status =
             problem(&post->why, STATUS_INVALID,
                     "the Idempotency-Key \"%s\" was given to a post of other "
                     "entries",
                     problem_quote(post->key).text);
-        return;
+    return verdict;
+}
+
+/* Looks for an event, and notes what is known of it. `entry` is the number of
+ * its first entry in the post. */
+static enum idempotency_verdict
+judge_event(const struct acts *acts, struct engine *engine, struct post *post,
+            struct post_event *event, uint64_t entry)
+{
+    struct digest id = id_of(post, event);
+    struct act_key first;
+    enum idempotency_verdict verdict =
+        find_first(acts, engine, post, &id, &first);
+
+    event->is_known = verdict != IDEMPOTENCY_NEW && !post->status;
+    if (!event->is_known)
+        return verdict;
+    event->first = first.first;
+    event->last = first.last;
+    event->last_us = first.last_us;
+    if (!digest_is_equal(&first.entries, &event->entries)) {
+        post->status = problem(&post->why, STATUS_INVALID,
+                               "an event of this source and id was posted "
+                               "before, with other contents");
+        post->why.entry = entry;
     }
-    post->status = STATUS_OK;
-    post->is_repeat = true;
-    memcpy(post->epoch, post->set->draft.epoch, sizeof(post->epoch));
-    post->first = first->first;
-    post->last = first->last;
-    post->last_us = first->last_us;
+    return verdict;
+}
+
+/* The outcome of a post whose events are all known is from the first of their
+ * entries to the last. */
+static enum idempotency_verdict
+judge_events(const struct acts *acts, struct engine *engine, struct post *post)
+{
+    enum idempotency_verdict all = IDEMPOTENCY_SETTLED, verdict;
+    uint64_t entry = 1, first = UINT64_MAX, last = 0;
+    int64_t last_us = 0;
+
+    post->n_known = 0;
+    for (size_t i = 0; i < post->n_events; i++) {
+        struct post_event *event = &post->events[i];
+
+        event->is_known = event->is_twin;
+        if (!event->is_twin) {
+            verdict = judge_event(acts, engine, post, event, entry);
+            if (post->status)
+                return verdict;
+            if (verdict == IDEMPOTENCY_NEW ||
+                (verdict == IDEMPOTENCY_ROUND && all == IDEMPOTENCY_SETTLED))
+                all = verdict;
+            if (event->is_known && event->first < first)
+                first = event->first;
+            if (event->is_known && event->last > last) {
+                last = event->last;
+                last_us = event->last_us;
+            }
+        }
+        post->n_known += event->is_known;
+        entry += event->n_fragments;
+    }
+    if (all != IDEMPOTENCY_NEW)
+        answer_repeat(post, first, last, last_us);
+    return all;
 }
 
 enum idempotency_verdict
 idempotency_judge(const struct acts *acts, struct engine *engine,
                   struct post *post)
 {
-    enum status rc = STATUS_NOT_FOUND;
+    enum idempotency_verdict verdict = post->n_events > 0
+                                           ? judge_events(acts, engine, post)
+                                           : judge_key(acts, engine, post);
 
-    /* A set that does not exist has no keys. */
-    if (post->set->draft.exists) {
-        struct digest id = id_of(post);
-        const struct act_key *first = acts_find_key(acts, &id);
-        struct act_key stored;
-
-        if (first) {
-            answer_repeat(first, post);
-            return IDEMPOTENCY_ROUND;
-        }
-        rc = engine->ops->find_key(engine, &id, &stored, &post->why);
-        if (!rc)
-            answer_repeat(&stored, post);
-        else if (rc != STATUS_NOT_FOUND)
-            post->status = rc;
-    }
-    if (rc != STATUS_NOT_FOUND)
-        return IDEMPOTENCY_SETTLED;
-    if (engine->ops->has_key_room(engine, acts->n_of[ACT_KEY] + 1, acts->at_us))
-        return IDEMPOTENCY_NEW;
+    if (verdict != IDEMPOTENCY_NEW ||
+        engine->ops->has_key_room(
+            engine, acts->n_of[ACT_KEY] + n_new_keys(post), acts->at_us))
+        return verdict;
     post->status = problem(&post->why, STATUS_BUSY,
                            "more posts came with an Idempotency-Key than this "
                            "broker remembers");
@@ -72,15 +167,16 @@ idempotency_judge(const struct acts *acts, struct engine *engine,
 }
 
 enum status
-idempotency_add(struct acts *acts, const struct post *post)
+idempotency_add(struct acts *acts, const struct post *post,
+                const struct post_event *event)
 {
     const struct act act = {
         .kind = ACT_KEY,
-        .key = {.id = id_of(post),
-                .entries = post->entries,
-                .first = post->first,
-                .last = post->last,
-                .last_us = post->last_us},
+        .key = {.id = id_of(post, event),
+                .entries = event ? event->entries : post->entries,
+                .first = event ? event->first : post->first,
+                .last = event ? event->last : post->last,
+                .last_us = event ? event->last_us : post->last_us},
     };
 
     return acts_add(acts, post->set, &act);
@@ -133,10 +229,10 @@ idempotency_take(struct idempotency_shares *s, struct engine *engine,
         share->client = client_ref(client);
         map_add(&s->by_client, &share->node, hash);
     }
-    post->status =
-        clients_take(clients_of(client), client, CLIENT_KEYS, 1, &post->why);
+    post->status = clients_take(clients_of(client), client, CLIENT_KEYS,
+                                n_new_keys(post), &post->why);
     if (!post->status) {
-        share->n++;
+        share->n += n_new_keys(post);
         post->key_share = share;
     }
     return post->status;
@@ -150,6 +246,7 @@ idempotency_give(struct post *post)
     post->key_share = NULL;
     if (!share)
         return;
-    share->n--;
-    clients_give(clients_of(share->client), share->client, CLIENT_KEYS, 1);
+    share->n -= n_new_keys(post);
+    clients_give(clients_of(share->client), share->client, CLIENT_KEYS,
+                 n_new_keys(post));
 }

@@ -27,6 +27,11 @@
  * which keys others use, nor take them. The digest of the entries distinguishes
  * a repeat from another post that took the same key.
  *
+ * Each event of a post of CloudEvents has a key of its own, made of its source
+ * and id (post_event). The log places the events that it does not have, and
+ * passes over the others: all new ones of a post are kept, or none. If it has
+ * all, the post is a repeat. Plain keys and those of events never collide.
+ *
  * The log thread's.
  */
 #pragma once
@@ -55,17 +60,19 @@ enum idempotency_verdict {
     IDEMPOTENCY_SETTLED
 };
 
-/* Looks at a post with a key, before it is placed. Unless the key is new,
- * writes the outcome into the post: that of the first, STATUS_INVALID (other
- * entries had the key), STATUS_BUSY (no room for more keys) or the failure of
- * the engine. */
+/* Looks at a post with keys, before it is placed, and notes which events are
+ * known. Unless a key is new, writes the outcome into the post: that of the
+ * first, STATUS_INVALID (other entries had the key), STATUS_BUSY (no room for
+ * more keys) or the failure of the engine. */
 MUST_CHECK enum idempotency_verdict idempotency_judge(const struct acts *acts,
                                                       struct engine *engine,
                                                       struct post *post);
 
-/* Notes the outcome of a post that was new, and placed. STATUS_MEMORY. */
+/* Notes the outcome of a post that was new, and placed; or of that event of it.
+ * STATUS_MEMORY. */
 MUST_CHECK enum status idempotency_add(struct acts *acts,
-                                       const struct post *post);
+                                       const struct post *post,
+                                       const struct post_event *event);
 
 /* Shares: how many of the remembered keys each client has brought. A client
  * with its share of them leaves room for the others.
@@ -80,13 +87,13 @@ struct idempotency_shares {
     int64_t since_us;
 };
 
-/* Counts the key of a post that is about to be placed in a commit at `at_us`.
- * STATUS_LIMITED, also in the post: its client has its share. */
+/* Counts the new keys of a post that is about to be placed in a commit at
+ * `at_us`. STATUS_LIMITED, also in the post: its client has its share. */
 MUST_CHECK enum status idempotency_take(struct idempotency_shares *shares,
                                         struct engine *engine, int64_t at_us,
                                         struct post *post);
 
-/* The post was not committed. Allowed if its key was not counted. */
+/* The post was not committed. Allowed if its keys were not counted. */
 void idempotency_give(struct post *post);
 
 void idempotency_fini(struct idempotency_shares *shares);

@@ -417,7 +417,7 @@ judge_post(struct log_thread *t, const struct round *r, struct post *post)
                     "an earlier post that must come first was not committed");
         return IDEMPOTENCY_SETTLED;
     }
-    if (post->key.size > 0)
+    if (post_n_keys(post) > 0)
         verdict = idempotency_judge(&t->sequencer.acts, t->engine, post);
     if (verdict == IDEMPOTENCY_NEW &&
         (room == 0 || room_for_post(post) > room)) {
@@ -430,7 +430,7 @@ judge_post(struct log_thread *t, const struct round *r, struct post *post)
         if (post->status)
             verdict = IDEMPOTENCY_SETTLED;
     }
-    if (verdict == IDEMPOTENCY_NEW && post->key.size > 0 &&
+    if (verdict == IDEMPOTENCY_NEW && post_n_keys(post) > 0 &&
         idempotency_take(&t->key_shares, t->engine, t->sequencer.acts.at_us,
                          post))
         verdict = IDEMPOTENCY_SETTLED;
@@ -442,6 +442,8 @@ judge_post(struct log_thread *t, const struct round *r, struct post *post)
 static enum status
 take_post(struct log_thread *t, struct round *r, struct post *post)
 {
+    enum status rc;
+
     list_remove(&post->node);
     if (post->set && post->set->draft.is_removed)
         post->status = problem(&post->why, STATUS_GONE,
@@ -454,14 +456,16 @@ take_post(struct log_thread *t, struct round *r, struct post *post)
         return STATUS_OK;
     }
     r->bytes += post->bytes.size + DOCUMENT_FRAME_MAX +
-                (post->key.size > 0 ? IDEMPOTENCY_COMMIT_BYTES : 0);
+                post_n_keys(post) * IDEMPOTENCY_COMMIT_BYTES;
     switch (judge_post(t, r, post)) {
     case IDEMPOTENCY_NEW:
         list_append(&r->posts, &post->node);
         r->taken += room_for_post(post);
         r->n_posts += post->kind == POST_CHANGES;
-        r->n_entries += post->n_fragments;
-        return sequencer_place(&t->sequencer, post);
+        rc = sequencer_place(&t->sequencer, post);
+        if (post->kind == POST_CHANGES)
+            r->n_entries += post->last + 1 - post->first;
+        return rc;
     case IDEMPOTENCY_ROUND:
         list_append(&r->posts, &post->node);
         return STATUS_OK;

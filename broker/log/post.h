@@ -35,6 +35,21 @@ struct post_line {
     bool is_broken;
 };
 
+/* An event among the changes of a post, with a key of its own (idempotency.h):
+ * its entries come next in the post, and the log adds them unless it has the
+ * event. */
+struct post_event {
+    struct digest key;     /* of what the source calls it */
+    struct digest entries; /* of its entries, as post.entries */
+    size_t n_fragments;
+    bool is_twin; /* an earlier event of the post is the same */
+
+    /* The log thread's. If it has the event, where its entries are. */
+    bool is_known;
+    uint64_t first, last;
+    int64_t last_us;
+};
+
 /* Lives inside its owner's struct. From log_submit to `done` it is the log's.
  */
 struct post {
@@ -56,6 +71,10 @@ struct post {
      * the same (idempotency.h). */
     struct slice key, key_owner;
     struct digest entries;
+
+    /* POST_CHANGES without a key: the events that its changes are; lent. */
+    struct post_event *events;
+    size_t n_events;
 
     /* POST_CHANGES: the key counts for this client, lent; NULL: for none. */
     struct client *client;
@@ -104,5 +123,13 @@ struct post {
     uint64_t first, last; /* the seqs that the entries got */
     int64_t last_us;      /* T(last) */
     bool is_birth;        /* the set began with this post */
-    bool is_repeat;       /* an earlier post with the key has this outcome */
+    bool is_repeat;       /* earlier posts with its keys have this outcome */
+    size_t n_known;       /* events that the log had, if it had not all */
 };
+
+/* Each key of a post costs the log something. */
+static inline size_t
+post_n_keys(const struct post *post)
+{
+    return post->n_events > 0 ? post->n_events : post->key.size > 0;
+}

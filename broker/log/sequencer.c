@@ -141,6 +141,53 @@ place_entry(struct sequencer *s, struct log_set *set, const char *bytes,
     return STATUS_OK;
 }
 
+/* Places `n` entries of the post, from number `from` on, which begin at byte
+ * *at; moves that behind them. */
+static enum status
+place_entries(struct sequencer *s, struct post *post, size_t from, size_t n,
+              size_t *at)
+{
+    enum status rc = STATUS_OK;
+
+    for (size_t i = from; !rc && i < from + n; i++) {
+        /* The part of the post for this batch, for one allocation. */
+        size_t expected = post->bytes.size - *at +
+                          (post->n_fragments - i) * FRAGMENT_STAMP_MAX;
+
+        rc = place_entry(s, post->set, post->bytes.data + *at,
+                         &post->fragments[i], expected);
+        *at += post->fragments[i].size;
+    }
+    return rc;
+}
+
+/* Places the events that the log does not have. */
+static enum status
+place_events(struct sequencer *s, struct post *post)
+{
+    struct head *draft = &post->set->draft;
+    size_t from = 0, at = 0;
+    enum status rc = STATUS_OK;
+
+    for (size_t i = 0; !rc && i < post->n_events; i++) {
+        struct post_event *event = &post->events[i];
+
+        if (event->is_known) {
+            for (size_t k = 0; k < event->n_fragments; k++)
+                at += post->fragments[from + k].size;
+        } else {
+            event->first = draft->last + 1;
+            rc = place_entries(s, post, from, event->n_fragments, &at);
+            event->last = draft->last;
+            event->last_us = draft->last_us;
+            if (!rc)
+                rc = idempotency_add(&s->acts, post, event);
+        }
+        from += event->n_fragments;
+    }
+    return rc;
+}
+
 static enum status
 place_changes(struct sequencer *s, struct post *post)
 {
@@ -151,20 +198,15 @@ place_changes(struct sequencer *s, struct post *post)
     if (!set->draft.exists)
         rc = give_birth(s, set, post);
     post->first = set->draft.last + 1;
-    for (size_t i = 0; !rc && i < post->n_fragments; i++) {
-        /* The part of the post for this batch, for one allocation. */
-        size_t expected = post->bytes.size - at +
-                          (post->n_fragments - i) * FRAGMENT_STAMP_MAX;
-
-        rc = place_entry(s, set, post->bytes.data + at, &post->fragments[i],
-                         expected);
-        at += post->fragments[i].size;
-    }
+    if (!rc && post->n_events > 0)
+        rc = place_events(s, post);
+    else if (!rc)
+        rc = place_entries(s, post, 0, post->n_fragments, &at);
     post->last = set->draft.last;
     post->last_us = set->draft.last_us;
     memcpy(post->epoch, set->draft.epoch, sizeof(post->epoch));
     if (!rc && post->key.size > 0)
-        rc = idempotency_add(&s->acts, post);
+        rc = idempotency_add(&s->acts, post, NULL);
     return rc;
 }
 

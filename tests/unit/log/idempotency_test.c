@@ -162,6 +162,104 @@ TEST(a_refused_post_leaves_no_key)
     assert_int_equal(w->fake.n_keys, 1);
 }
 
+/* Events: "a2 b1" are event a with two entries and event b with one, "a=b2" is
+ * event a with the contents of "b2". The second of two alike is a twin. */
+static struct posted *
+events(struct world *w, const char *text)
+{
+    static struct post_event all[8][4];
+    static size_t n_posts;
+    struct post_event *e = all[n_posts++ % 8];
+    unsigned n = 0;
+    struct posted *p;
+
+    for (; *text; text += strcspn(text, " "), text += *text == ' ', e++) {
+        *e = (struct post_event){.n_fragments =
+                                     (size_t)(strpbrk(text, "12")[0] - '0')};
+        for (struct post_event *at = all[(n_posts - 1) % 8]; at < e; at++)
+            e->is_twin |= !memcmp(at->key.bytes, text, 1);
+        memset(&e->key, text[0], sizeof(e->key));
+        memset(&e->entries, text[1] == '=' ? text[2] : text[0],
+               sizeof(e->entries));
+        n += (unsigned)e->n_fragments;
+    }
+    p = changes(w, &w->a, n);
+    p->post.events = all[(n_posts - 1) % 8];
+    p->post.n_events = (size_t)(e - p->post.events);
+    return p;
+}
+
+/* Each event of a post is kept once, and all new ones are, or none: in an
+ * earlier round, in the same round, and in the same post. */
+TEST(keeps_each_event_once)
+{
+    static const struct {
+        const char *events;
+        enum status rc;
+        unsigned first, last, n_known;
+        bool is_repeat;
+    } rows[] = {
+        {"a2 b1", STATUS_OK, 1, 3, 0, false},
+        {"b1", STATUS_OK, 3, 3, 1, true},
+        {"a2 c1 b1 d2", STATUS_OK, 4, 6, 2, false},
+        {"d2 a2", STATUS_OK, 1, 6, 2, true},
+        {"e1 e1 f1", STATUS_OK, 7, 8, 1, false},
+        {"g1 a=x2", STATUS_INVALID, 0, 0, 0, false},
+        {"g1", STATUS_OK, 9, 9, 0, false},
+    };
+    struct world *w = *state;
+
+    for (int is_together = 0; is_together < 2; is_together++) {
+        struct posted *p[N_ELEMENTS(rows)], *held;
+
+        if (is_together) {
+            world_teardown(state);
+            world_setup(state);
+            w = *state;
+        }
+        held = is_together ? hold(w, changes(w, &w->b, 1)) : NULL;
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+            p[i] = submit(w, events(w, rows[i].events));
+            if (!is_together)
+                posts_wait(p[i]);
+        }
+        if (held) {
+            set_shut(w, false);
+            assert_kept(held, 1);
+        }
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
+            print_message("%s\n", rows[i].events);
+            assert_int_equal(posts_wait(p[i]), rows[i].rc);
+            if (rows[i].rc) {
+                assert_int_equal(p[i]->post.why.entry, 2);
+                continue;
+            }
+            assert_int_equal(p[i]->post.first, rows[i].first);
+            assert_int_equal(p[i]->post.last, rows[i].last);
+            assert_int_equal(p[i]->post.n_known, rows[i].n_known);
+            assert_int_equal(p[i]->post.is_repeat, rows[i].is_repeat);
+        }
+        assert_int_equal(head_of(&w->a).last, 9);
+        assert_int_equal(w->fake.n_keys, 7);
+    }
+}
+
+/* A plain key is never that of an event, and a refused round keeps neither. */
+TEST(events_and_keys_are_apart)
+{
+    struct world *w = *state;
+    char key[DIGEST_SIZE + 1] = "";
+
+    memset(key, 'a', DIGEST_SIZE);
+    post_key(w, &w->a, key, 1, STATUS_OK);
+    assert_kept(submit(w, events(w, "a1")), 2);
+    refuse(w, 1);
+    assert_refused(submit(w, events(w, "b1 a1")), STATUS_BUSY,
+                   "the disk is full");
+    assert_kept(submit(w, events(w, "b1 a1")), 3);
+    assert_int_equal(head_of(&w->a).last, 3);
+}
+
 /* Posts without a key pay nothing: nobody looks for them. */
 TEST(looks_nothing_up_for_posts_without_a_key)
 {
