@@ -216,7 +216,7 @@ settle_messages(struct inbound *in, struct problem *why)
             } else {
                 count_message(&in->posted, METRIC_MQTT_POSTED);
                 in->entries += post->last - post->first + 1;
-                if (h->is_repeat && inbox_message_key(h).size == 0)
+                if (h->is_repeat && post_n_keys(post) == 0)
                     count_message(&in->repeats, METRIC_MQTT_REPEATS);
             }
             inbox_message_free(h);

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
+#include "proto/input/event_read.h"
 #include "proto/mqtt_topic.h"
 #include "proto/number.h"
 
@@ -16,6 +17,9 @@
 #define TRIES_ALONE 5
 
 #define CORRELATION "correlation:"
+
+/* More than all the attributes that an event may have. */
+#define ATTRIBUTES_BYTES_MAX (192 * 1024)
 
 /* Guesses the media type from the first significant character: senders cannot
  * state it in MQTT 3.1.1, and many do not in MQTT 5. */
@@ -30,7 +34,8 @@ guess_type(struct slice payload)
     if (slice_starts(payload, "<"))
         return SLICE("application/xml");
     if (slice_starts(payload, "{") || slice_starts(payload, "["))
-        return SLICE("application/json");
+        return event_read_is_event(payload) ? SLICE(EVENT_TYPE)
+                                            : SLICE("application/json");
     return (struct slice){NULL, 0};
 }
 
@@ -65,6 +70,28 @@ set_key(struct inbox_message *h, const struct mqtt_received *message)
     }
 }
 
+/* Gives the ingest the attributes of an event in binary mode. Other user
+ * properties have names that no attribute has, as "idempotency-key". */
+static enum status
+add_attributes(const struct inbox_message *h, struct problem *why)
+{
+    struct slice rest = h->attributes;
+    enum status rc =
+        rest.size > 0
+            ? ingest_add_attribute(h->ingest, SLICE("datacontenttype"),
+                                   h->data_type, why)
+            : STATUS_OK;
+
+    while (!rc && rest.size > 0) {
+        struct slice name = slice_take(&rest, '\0');
+        struct slice value = slice_take(&rest, '\0');
+
+        if (!memchr(name.data, '-', name.size))
+            rc = ingest_add_attribute(h->ingest, name, value, why);
+    }
+    return rc;
+}
+
 /* Copies `from` to *at, and moves *at behind it. */
 static struct slice
 copy_slice(char **at, struct slice from)
@@ -85,17 +112,21 @@ inbox_message_new(const struct mqtt_received *message,
     struct slice type = message->content_type, payload = message->payload;
     struct slice level = mqtt_filter_level(slice_of(input->filter), topic);
     struct slice set = slice_of(input->set);
+    struct slice attributes = message->attributes;
     struct inbox_message *h;
     char *at;
 
-    if (type.size == 0 || !format_of(type))
+    if (event_read_is_structured(type) ||
+        attributes.size > ATTRIBUTES_BYTES_MAX)
+        attributes.size = 0;
+    if (type.size == 0 || (attributes.size == 0 && !format_of(type)))
         type = guess_type(payload);
     if (payload.size > payload_max)
         payload.size = 0;
     if (slice_is(set, "+"))
         set = level;
     h = memory_room(sizeof(*h) + topic.size + 1 + set.size + type.size +
-                    payload.size);
+                    attributes.size + payload.size);
     if (!h)
         return NULL;
     memset(h, 0, sizeof(*h));
@@ -106,11 +137,20 @@ inbox_message_new(const struct mqtt_received *message,
     *at++ = '\0';
     h->set = copy_slice(&at, set);
     h->type = copy_slice(&at, type);
+    h->attributes = copy_slice(&at, attributes);
+    if (attributes.size > 0) {
+        h->data_type = h->type;
+        h->type = SLICE(EVENT_TYPE);
+    }
     h->payload = copy_slice(&at, payload);
     if (message->payload.size > payload_max)
         h->payload = (struct slice){NULL, message->payload.size};
     h->is_repeat = message->is_repeat;
     set_key(h, message);
+    if (message->attributes.size > ATTRIBUTES_BYTES_MAX)
+        h->rc = problem(&h->why, STATUS_TOO_LARGE,
+                        "an event has at most %d bytes of user properties",
+                        ATTRIBUTES_BYTES_MAX);
     return h;
 }
 
@@ -215,6 +255,8 @@ begin_message(struct inbox *r, struct inbox_message *h)
     }
     if (!rc && h->key.size > 0)
         rc = ingest_set_key(h->ingest, &h->key, &h->why);
+    if (!rc)
+        rc = add_attributes(h, &h->why);
     if (!rc)
         rc = ingest_feed(h->ingest, h->payload, &h->why);
     if (!rc)

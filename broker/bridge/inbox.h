@@ -41,7 +41,9 @@ struct inbox_message {
     const char *topic; /* terminated; the slices below point into its own
                           memory, too */
     struct slice set;
-    struct slice type;    /* empty: the type is unknown */
+    struct slice type;                  /* empty: the type is unknown */
+    struct slice data_type, attributes; /* of a CloudEvent in binary mode
+                                           (mqtt.h), whose type is EVENT_TYPE */
     struct slice payload; /* data NULL: it is larger than a post may be, and was
                              not copied */
     struct key key;

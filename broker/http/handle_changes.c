@@ -11,8 +11,11 @@
 #include "broker/net/response.h"
 #include "broker/posts/ingest.h"
 #include "broker/posts/multipart_post.h"
+#include "proto/ascii.h"
 #include "proto/http/idempotency_key.h"
+#include "proto/input/event_read.h"
 #include "proto/resourcesync/json.h"
+#include "proto/token.h"
 
 /* Both forms */
 
@@ -51,8 +54,65 @@ read_key(struct request *rq, const struct principal *principal, struct key *key,
     return rc;
 }
 
+static bool
+is_binary_event(const struct request *rq, struct slice type)
+{
+    struct slice name, value;
+    size_t at = 0;
+
+    return !event_read_is_structured(type) &&
+           request_next_header(rq, EVENT_PREFIX, &at, &name, &value);
+}
+
+/* Decodes a field (CloudEvents, HTTP binding, section 3.1.3.2): a quoted
+ * string, then escapes. -1: bad ones. */
+static long
+decode_attribute(struct slice value, char *to)
+{
+    size_t size = value.size;
+
+    if (size > 0 && value.data[0] == '"') {
+        if (!token_take_value(&value, to, size, &size) || value.size > 0)
+            return -1;
+    } else if (size > 0) {
+        memcpy(to, value.data, size);
+    }
+    return uri_decode((struct slice){to, size}, to);
+}
+
+/* Gives the ingest the attributes of an event in binary mode. */
+static enum status
+add_attributes(const struct request *rq, struct slice type,
+               struct ingest *ingest, struct problem *why)
+{
+    struct slice sent, value;
+    enum status rc =
+        ingest_add_attribute(ingest, SLICE("datacontenttype"), type, why);
+
+    for (size_t at = 0;
+         !rc && request_next_header(rq, EVENT_PREFIX, &at, &sent, &value);) {
+        char *text = memory_new(1, sent.size + value.size);
+        long size = decode_attribute(value, text + sent.size);
+
+        for (size_t i = 0; i < sent.size; i++)
+            text[i] = ascii_lower(sent.data[i]);
+        if (size < 0)
+            rc = problem(why, STATUS_INVALID,
+                         EVENT_PREFIX "%s: neither a quoted string nor text "
+                                      "with escapes as %%20",
+                         problem_quote((struct slice){text, sent.size}).text);
+        else
+            rc = ingest_add_attribute(
+                ingest, (struct slice){text, sent.size},
+                (struct slice){text + sent.size, (size_t)size}, why);
+        free(text);
+    }
+    return rc;
+}
+
 /* {"set":"demo","first":1,"last":3,"position":"...-3","datetime":"..."}; a
- * repeat gets the same bytes, so a header marks it. */
+ * repeat gets the same bytes, so a header marks it. "known" counts the events
+ * of a batch that were not added again. */
 static void
 answer_posted(struct request *rq, const struct ingest *ingest)
 {
@@ -74,7 +134,10 @@ answer_posted(struct request *rq, const struct ingest *ingest)
     buf_add_text(&text, position);
     BUF_ADD(&text, "\",\"datetime\":\"");
     buf_add(&text, datetime, DATETIME_SIZE);
-    BUF_ADD(&text, "\"}\n");
+    BUF_ADD(&text, "\"");
+    if (post->n_known > 0 && !post->is_repeat)
+        json_number_member(&text, "known", post->n_known);
+    BUF_ADD(&text, "}\n");
     response_init(&r, 200, "application/json");
     if (post->is_repeat)
         response_header(&r, "Idempotent-Replayed", "true");
@@ -179,18 +242,23 @@ handle_changes_post(struct http *http, struct request *rq,
     struct deferral *d = &p->deferral;
     enum status rc = check_publisher(rq, why);
     struct key key;
+    bool is_event;
 
     request_header(rq, "content-type", &type);
+    is_event = is_binary_event(rq, type);
     if (!rc)
-        rc = ingest_begin(&p->ingest, http->posts, target->name, type,
+        rc = ingest_begin(&p->ingest, http->posts, target->name,
+                          is_event ? SLICE(EVENT_TYPE) : type,
                           request_content_length(rq), why);
+    if (!rc && is_event)
+        rc = add_attributes(rq, type, p->ingest, why);
     if (!rc)
         rc = ingest_count_in(p->ingest, &d->holding, why);
     if (!rc && request_header(rq, "content-encoding", &encoding))
         rc = ingest_decode(p->ingest, encoding, why);
     if (!rc)
         rc = read_key(rq, target->principal, &key, why);
-    if (!rc && key.size > 0)
+    if (!rc)
         rc = ingest_set_key(p->ingest, &key, why);
     d->decides = true;
     return deferral_receive(d, rq, target->body_max, rc);
@@ -343,6 +411,11 @@ handle_multipart_post(struct http *http, struct request *rq,
     buf_init(&m->block, BLOCK_MAX);
     d->is_counted = d->decides = true;
     request_header(rq, "content-type", &plan.content_type);
+    if (!rc && is_binary_event(rq, plan.content_type))
+        rc = problem(why, STATUS_INVALID,
+                     EVENT_PREFIX "...: no event in binary mode has content "
+                                  "beside it: post the event as part 1, of the "
+                                  "type " EVENT_TYPE);
     if (!rc)
         rc = read_key(rq, target->principal, &key, why);
     if (!rc)

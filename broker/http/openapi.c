@@ -17,6 +17,7 @@
 #include "broker/documents/documents.h"
 #include "broker/http/route_table.h"
 #include "proto/http/response_head.h"
+#include "proto/input/event_read.h"
 #include "proto/resourcesync/json.h"
 
 /* Parameters */
@@ -80,6 +81,12 @@ static const struct parameter of_query[] = {
 static const struct parameter of_head[] = {
     {"Accept-Encoding", STRING, "the codings that the client takes"},
     {"Idempotency-Key", STRING, "a repeat with the same key adds nothing"},
+    {"ce-specversion", STRING, "1.0: the body is the data of a CloudEvent"},
+    {"ce-id", STRING, "the same of a repeat, which adds nothing"},
+    {"ce-source", STRING, "likewise, a reference to a URI"},
+    {"ce-type", STRING, "of the event"},
+    {"ce-subject", STRING, "of the event"},
+    {"ce-time", STRING, "of the event"},
     {"Last-Event-ID", STRING, "where to go on: the last event that came"},
     {"Link", STRING, "of a notification: rel=self is the topic, rel=hub we"},
     {"Upgrade", STRING, "websocket"},
@@ -186,6 +193,8 @@ write_references(struct buf *to, const struct route *route, const char *path)
 static bool
 has_members(struct slice type)
 {
+    if (event_read_is_structured(type))
+        return false; /* CloudEvents.io describes them */
     return slice_ends(type, "/json") || slice_ends(type, "+json") ||
            slice_is(type, "application/x-www-form-urlencoded");
 }

@@ -256,6 +256,8 @@ origins_preflight(struct request *rq, struct response *r,
                     "If-None-Match, If-Modified-Since, If-Unmodified-Since",
                     verdict == CORS_ALLOWED
                         ? "Authorization, Content-Type, Idempotency-Key, "
+                          "ce-specversion, ce-id, ce-source, ce-type, "
+                          "ce-subject, ce-time, "
                         : "");
     response_header(r, "Access-Control-Max-Age", PREFLIGHT_S);
 }

@@ -38,6 +38,8 @@
 #define CHANGES                                                           \
     "application/xml, application/json, application/x-ndjson, text/xml, " \
     "application/ndjson, application/jsonl"
+#define EVENTS \
+    "application/cloudevents+json, application/cloudevents-batch+json"
 #define RESOURCES                                                           \
     "application/xml, application/x-ndjson, text/xml, application/ndjson, " \
     "application/jsonl"
@@ -156,20 +158,25 @@ const struct route route_table[] = {
                   {410, POSITION_GONE}}},
     {METHOD_POST, "/sets/{set}/changes", handle_changes_post, OF_NEW_SET,
      .does = "Posts changes: all of them or none", .rights = RIGHT_PUBLISH,
-     .rejected = METRIC_POSTS_REJECTED, .fields = "Idempotency-Key",
-     .bodies = {{CHANGES, .shape = &post_shape, OPTION("max-body", max_body),
-                 .coding = "gzip"},
+     .rejected = METRIC_POSTS_REJECTED,
+     .fields = "Idempotency-Key, " EVENT_FIELDS,
+     .bodies = {{CHANGES ", " EVENTS, .shape = &post_shape,
+                 OPTION("max-body", max_body), .coding = "gzip",
+                 .prefix = EVENT_PREFIX},
                 {"multipart/related", OPTION("max-content", max_content),
                  .needs_length = true, .handler = handle_multipart_post}},
      .statuses = {{200, JSON, &posted_shape},
                   {400, "the body or the Idempotency-Key is malformed"},
                   {409, "a post with this Idempotency-Key is at work"},
                   {410, GONE},
-                  {413, "also more than 50,000 entries of XML"},
+                  {413,
+                   "also more than 50,000 entries of XML, or 1,000 events"},
                   {415, "also a charset other than UTF-8"},
                   {422, "an entry that the broker cannot take (`entry`, "
                         "`line`); content that is missing or differs; an "
-                        "Idempotency-Key that other entries had"}}},
+                        "Idempotency-Key that other entries had; an event "
+                        "that lacks an attribute, or differs from that of its "
+                        "source and id"}}},
     {METHOD_GET, "/sets/{set}/stream", handle_stream_get, OF_SET,
      .does = "Streams the changes of a set", .rights = RIGHT_SUBSCRIBE,
      .is_stream = true, .has_positions = true,

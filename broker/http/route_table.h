@@ -30,10 +30,12 @@ struct route_body {
     const char *option; /* the option for the largest size; NULL: `bytes` */
     size_t member;      /* of struct config: the value of the option */
     uint64_t bytes;
-    const char *coding;             /* the only Content-Encoding; NULL: none */
-    bool is_optional;               /* the body may be missing */
-    bool needs_length;              /* chunked is not enough */
-    handler_fn *handler;            /* of such a body; NULL: the route's */
+    const char *coding;  /* the only Content-Encoding; NULL: none */
+    const char *prefix;  /* of the first body: a request with a field that
+                            begins so may have any other media type, or none */
+    bool is_optional;    /* the body may be missing */
+    bool needs_length;   /* chunked is not enough */
+    handler_fn *handler; /* of such a body; NULL: the route's */
     const struct json_shape *shape; /* of JSON, or of a form; or NULL */
 };
 

@@ -85,7 +85,8 @@ static const struct route_body *
 find_body(const struct route *route, struct request *rq)
 {
     const struct route_body *body = route->bodies;
-    struct slice type = media_type_of(rq);
+    struct slice type = media_type_of(rq), name, value;
+    size_t at = 0;
 
     if (!body->types || (body->is_optional && !request_has_body(rq)))
         return body;
@@ -101,7 +102,10 @@ find_body(const struct route *route, struct request *rq)
         if (is_read)
             return &body[i];
     }
-    return NULL;
+    return body->prefix &&
+                   request_next_header(rq, body->prefix, &at, &name, &value)
+               ? body
+               : NULL;
 }
 
 static void

@@ -12,6 +12,12 @@
 struct principal;
 struct route;
 
+/* A post with fields that begin so is a CloudEvent in binary mode; those that
+ * CloudEvents names. */
+#define EVENT_PREFIX "ce-"
+#define EVENT_FIELDS \
+    "ce-specversion, ce-id, ce-source, ce-type, ce-subject, ce-time"
+
 /* The arguments of a handler. All slices are lent until the answer. */
 struct route_target {
     struct slice name; /* of {set} or {relay} in the path; empty: none */

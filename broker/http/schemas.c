@@ -68,7 +68,8 @@ const struct json_shape backup_shape = {"Backup", "A backup that is being made",
 const struct json_shape posted_shape = {
     "Posted", "The entries of a post, which are on disk",
     "set string, first count, last count, position string (of the last one), "
-    "datetime time (of the last one)"};
+    "datetime time (of the last one), known? count (events of a batch that "
+    "were posted before, and not added again)"};
 
 /* handle_resources.c */
 const struct json_shape resources_posted_shape = {

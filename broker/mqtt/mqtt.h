@@ -61,6 +61,10 @@ struct mqtt_received {
                                   below */
     struct slice correlation;  /* bytes */
     struct slice key;          /* user property "idempotency-key", or "id" */
+
+    /* Of a CloudEvent in binary mode, which has a user property "specversion",
+     * all of them: name, NUL, value, NUL ...; its "id" is no key. */
+    struct slice attributes;
 };
 
 /* A plain int, for the reasons of MQTT 5, section 2.4; 0 is success. */

@@ -2,6 +2,7 @@
 
 #include "broker/base/diag.h"
 #include "broker/mqtt/mqtt_client.h"
+#include "proto/buf.h"
 
 /* The largest packet without a limit: a first byte, four bytes of length, and
  * the largest length (MQTT 5, section 2.1.4). */
@@ -153,7 +154,27 @@ struct received_properties {
     char *content_type, *key, *id;
     void *correlation;
     uint16_t correlation_size;
+    bool is_event;
+    struct buf attributes;
 };
+
+/* Reads all user properties again. */
+static void
+read_attributes(struct buf *to, const mosquitto_property *at)
+{
+    char *name = NULL, *value = NULL;
+    bool is_next = false;
+
+    while ((at = mosquitto_property_read_string_pair(
+                at, MQTT_PROP_USER_PROPERTY, &name, &value, is_next))) {
+        is_next = true;
+        buf_add(to, name, strlen(name) + 1);
+        buf_add(to, value, strlen(value) + 1);
+        free(name);
+        free(value);
+        name = value = NULL;
+    }
+}
 
 static void
 read_properties(struct received_properties *s,
@@ -175,8 +196,9 @@ read_properties(struct received_properties *s,
         at = mosquitto_property_read_string_pair(at, MQTT_PROP_USER_PROPERTY,
                                                  &name, &value, is_next);
         if (!at)
-            return;
+            break;
         is_next = true;
+        s->is_event |= name && !strcmp(name, "specversion");
         if (name && !strcmp(name, "idempotency-key"))
             to = &s->key;
         else if (name && !strcmp(name, "id"))
@@ -188,6 +210,8 @@ read_properties(struct received_properties *s,
         free(name);
         free(value);
     }
+    if (s->is_event)
+        read_attributes(&s->attributes, properties);
 }
 
 static void
@@ -221,9 +245,11 @@ on_message(struct mosquitto *client, void *user,
              "crash may lose it",
              diag_text("bridge", mqtt->options.config->name),
              diag_text("topic", problem_quote(slice_of(m->topic)).text));
+    buf_init(&read.attributes, SIZE_MAX);
     read_properties(&read, properties);
     message.content_type = slice_of(read.content_type);
-    message.key = slice_of(read.key ? read.key : read.id);
+    message.key = slice_of(read.key || read.is_event ? read.key : read.id);
+    message.attributes = buf_slice(&read.attributes);
     message.correlation =
         (struct slice){read.correlation, read.correlation_size};
     mqtt->options.calls->received(mqtt->options.user, &message);
@@ -231,6 +257,7 @@ on_message(struct mosquitto *client, void *user,
     free(read.key);
     free(read.id);
     free(read.correlation);
+    buf_fini(&read.attributes);
 }
 
 void

@@ -264,6 +264,24 @@ request_header(struct request *rq, const char *name, struct slice *value)
     return true;
 }
 
+bool
+request_next_header(const struct request *rq, const char *prefix, size_t *at,
+                    struct slice *name, struct slice *value)
+{
+    size_t size = strlen(prefix);
+
+    while (rq->fields && *at < rq->fields->n_fields) {
+        const struct head_field *f = &rq->fields->fields[(*at)++];
+
+        if (f->name.size <= size || strncasecmp(f->name.data, prefix, size))
+            continue;
+        *name = slice_from(f->name, size);
+        *value = f->value;
+        return true;
+    }
+    return false;
+}
+
 /* Parameters */
 
 bool

@@ -71,6 +71,12 @@ bool request_parameter(struct request *rq, const char *name,
  * value is lent until the answer. */
 bool request_header(struct request *rq, const char *name, struct slice *value);
 
+/* Finds the next field from number *at on whose name begins with `prefix`, in
+ * any case; `name` is the rest of it. Moves *at behind it. Begin with 0. During
+ * on_request only; both are lent until it ends. */
+bool request_next_header(const struct request *rq, const char *prefix,
+                         size_t *at, struct slice *name, struct slice *value);
+
 /* True if the client prefers a page for people to what programs read
  * (accept_prefers_page). */
 bool request_prefers_page(const struct request *rq);

@@ -3,6 +3,7 @@
 #include "base/array.h"
 #include "broker/posts/decoding.h"
 #include "broker/sets/set_change.h"
+#include "proto/input/event_read.h"
 
 /* What a post costs before its first entry: parser, structs. */
 #define HELD_AT_LEAST 16384
@@ -26,7 +27,7 @@ struct ingest {
     struct pending_keys_post running;
     bool is_message;
     char target_epoch[EPOCH_SIZE + 1]; /* of a message's set; "": no set */
-    size_t fragments_capacity;
+    size_t fragments_capacity, events_capacity;
     struct holding own;          /* until ingest_count_in */
     struct holding *holding;     /* this, or the caller's */
     struct client *owner;        /* of a message; owned reference; NULL: none */
@@ -55,6 +56,7 @@ reserve_memory(struct ingest *in, struct problem *why)
 {
     size_t held = HELD_AT_LEAST + in->post.bytes.size +
                   in->post.n_fragments * sizeof(*in->post.fragments) +
+                  in->post.n_events * sizeof(*in->post.events) +
                   in->contents.size + decoding_held(&in->decoding);
 
     enum status rc;
@@ -81,6 +83,71 @@ check_data(struct ingest *in, struct problem *why)
                          "data: the set \"%.*s\" takes none, as its setting "
                          "noData says",
                          SLICE_ARG(in->set_name));
+}
+
+/* Adds the last entry, which begins at byte `start`. */
+static void
+digest_entry(struct digest *entries, const struct post *post, size_t start)
+{
+    const struct fragment *f = &post->fragments[post->n_fragments];
+    struct slice time = {(const char *)&f->datetime_us, sizeof(f->datetime_us)};
+
+    digest_add(entries, (struct slice){post->bytes.data + start, f->size});
+    if (f->datetime_us != DATETIME_NONE)
+        digest_add(entries, time);
+}
+
+/* Begins an event, unless the post has a key of its own. */
+static enum status
+on_event(const struct digest *key, void *user, struct problem *why)
+{
+    struct ingest *in = user;
+    struct post *post = &in->post;
+
+    if (post->key.size > 0)
+        return STATUS_OK;
+    if (post->n_events == INGEST_EVENTS_MAX)
+        return problem(why, STATUS_TOO_LARGE,
+                       "a batch has at most %d events: send several",
+                       INGEST_EVENTS_MAX);
+    /* One without entries is forgotten. */
+    if (post->n_events == 0 ||
+        post->events[post->n_events - 1].n_fragments > 0) {
+        if (!ONE_MORE(post->events, &in->events_capacity, post->n_events))
+            return problem_memory(why);
+        post->n_events++;
+    }
+    post->events[post->n_events - 1] = (struct post_event){.key = *key};
+    digest_start(&post->events[post->n_events - 1].entries, SLICE(""));
+    return STATUS_OK;
+}
+
+/* Finds events that stand in the post twice. STATUS_INVALID: with other
+ * contents. */
+static enum status
+find_twins(struct post *post, struct problem *why)
+{
+    uint64_t entry = 1;
+
+    if (post->n_events > 0 && post->events[post->n_events - 1].n_fragments == 0)
+        post->n_events--;
+    for (size_t i = 0; i < post->n_events; i++) {
+        struct post_event *event = &post->events[i];
+
+        for (size_t k = 0; k < i && !event->is_twin; k++) {
+            event->is_twin = digest_is_equal(&post->events[k].key, &event->key);
+            if (event->is_twin &&
+                !digest_is_equal(&post->events[k].entries, &event->entries)) {
+                if (why)
+                    why->entry = entry;
+                return problem(why, STATUS_INVALID,
+                               "an event before it has its source and id, "
+                               "with other contents");
+            }
+        }
+        entry += event->n_fragments;
+    }
+    return STATUS_OK;
 }
 
 static enum status
@@ -122,15 +189,13 @@ add_entry(struct ingest *in, const struct change *given, struct problem *why)
                         &post->fragments[post->n_fragments], why);
     if (rc)
         return rc;
-    if (post->key.size > 0 || in->is_message) {
-        const struct fragment *f = &post->fragments[post->n_fragments];
-        struct slice time = {(const char *)&f->datetime_us,
-                             sizeof(f->datetime_us)};
+    if (post->n_events > 0) {
+        struct post_event *event = &post->events[post->n_events - 1];
 
-        digest_add(&post->entries,
-                   (struct slice){post->bytes.data + start, f->size});
-        if (f->datetime_us != DATETIME_NONE)
-            digest_add(&post->entries, time);
+        digest_entry(&event->entries, post, start);
+        event->n_fragments++;
+    } else if (post->key.size > 0 || in->is_message) {
+        digest_entry(&post->entries, post, start);
     }
     post->n_fragments++;
     return reserve_memory(in, why);
@@ -247,6 +312,8 @@ ingest_begin(struct ingest **ingest, struct posts *posts, struct slice set_name,
                                   : (size_t)ROOM_AT_ONCE);
     buf_clear(&in->post.bytes);
     in->reader = parser_pool_take(&posts->parsers, format, on_change, in);
+    input_reader_options(in->reader)->on_event = on_event;
+    input_reader_options(in->reader)->event_user = in;
     decoding_init(&in->decoding, in->reader);
     rc = reserve_memory(in, why);
     if (rc)
@@ -295,6 +362,7 @@ ingest_take_message(struct ingest *in, const char *owner)
     input_reader_options(in->reader)->takes_message = true;
     in->is_message = true;
     snprintf(in->key.owner, sizeof(in->key.owner), "%s", owner);
+    in->post.key_owner = slice_of(in->key.owner);
     if (owner[0])
         in->owner = client_of_owner(registry_clients(in->posts->registry),
                                     slice_of(owner));
@@ -331,8 +399,16 @@ enum status
 ingest_set_key(struct ingest *in, const struct key *key, struct problem *why)
 {
     in->key = *key;
+    in->post.key_owner = slice_of(in->key.owner);
     digest_start(&in->post.entries, SLICE(""));
-    return take_key(in, why);
+    return key->size > 0 ? take_key(in, why) : STATUS_OK;
+}
+
+enum status
+ingest_add_attribute(struct ingest *in, struct slice name, struct slice value,
+                     struct problem *why)
+{
+    return event_read_attribute(in->reader, name, value, why);
 }
 
 void
@@ -445,6 +521,8 @@ ingest_read_end(struct ingest *in, struct problem *why)
         in->key.size = id.size;
         rc = take_key(in, why);
     }
+    if (!rc)
+        rc = find_twins(&in->post, why);
     if (rc)
         return rc;
     decoding_fini(&in->decoding);
@@ -592,6 +670,7 @@ ingest_free(struct ingest *in)
     buf_fini(&in->post.bytes);
     buf_fini(&in->contents);
     free(in->post.fragments);
+    free(in->post.events);
     client_unref(in->owner);
     authority_unref(in->authority);
     free(in);

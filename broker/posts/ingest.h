@@ -138,10 +138,26 @@ void ingest_heard(struct ingest *ingest);
 
 /* Gives the post a key, before the first byte: the log keeps the post once, for
  * any number of repeats (idempotency.h). STATUS_RUNNING: another post to the
- * set with that key is being read or committed; only ingest_free. */
+ * set with that key is being read or committed; only ingest_free.
+ *
+ * An empty key only names the owner of those that CloudEvents have: without a
+ * key of its own, a post in their format keeps each event once. The broker
+ * looks for repeats of events only in the log: a repeat that comes meanwhile is
+ * read, too. */
 MUST_CHECK enum status ingest_set_key(struct ingest *ingest,
                                       const struct key *key,
                                       struct problem *why);
+
+/* A batch has no more events: each key costs the log a look-up and a page. */
+#define INGEST_EVENTS_MAX 1000
+
+/* Adds an attribute of the CloudEvent that the body is the data of, for a post
+ * that began with EVENT_TYPE; "datacontenttype" is the type of the body. Before
+ * the first byte. STATUS_INVALID. */
+MUST_CHECK enum status ingest_add_attribute(struct ingest *ingest,
+                                            struct slice name,
+                                            struct slice value,
+                                            struct problem *why);
 
 /* Refuses the post (STATUS_DENIED) if `authority` has ended when it would take
  * effect. Takes over the reference. Before ingest_end. NULL: for ever. */

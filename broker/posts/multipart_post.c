@@ -162,7 +162,7 @@ begin_root(struct multipart_post *c, const struct multipart_part *part,
     rc = ingest_begin(&c->ingest, c->posts, slice_of(c->name), type, 0, why);
     if (!rc)
         rc = ingest_count_in(c->ingest, c->holding, why);
-    if (!rc && c->key.size > 0)
+    if (!rc)
         rc = ingest_set_key(c->ingest, &c->key, why);
     c->format = format_of(type);
     if (!rc && stated.size > 0 && format_of(stated) != c->format)

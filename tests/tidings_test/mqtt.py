@@ -336,15 +336,17 @@ class Teller(Client):
         self.come()
 
     def say(self, topic, payload, retain=False, type=None, key=None, correlation=None,
-            key_name="idempotency-key"):
-        """Publish without waiting; `type`, `key` and `correlation` are of MQTT 5."""
+            key_name="idempotency-key", more=()):
+        """Publish without waiting; `type`, `key`, `correlation` and `more` user
+        properties are of MQTT 5."""
         properties = None
         if self.version == "5":
             properties = Properties(PacketTypes.PUBLISH)
             if type:
                 properties.ContentType = type
-            if key:
-                properties.UserProperty = [(key_name, key)]
+            user = [(key_name, key)] if key else []
+            if user or more:
+                properties.UserProperty = [*user, *more]
             if correlation:
                 properties.CorrelationData = correlation
         self.paho.publish(topic, payload, 1, retain, properties)
