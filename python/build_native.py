@@ -27,6 +27,9 @@ extern "Python" {
     int follower_on_message(const struct td_message *, void *);
     void follower_on_end(enum td_status, const char *, void *);
     void handle_on_trouble(const char *, unsigned, void *);
+    int source_on_message(const struct td_message *, void *);
+    int source_on_start(struct td_start *, void *);
+    void source_on_missed(const char *, const char *, void *);
     void publisher_on_durable(uint64_t, const struct td_receipt *, void *);
     void publisher_on_refused(uint64_t, const char *, const char *, void *);
     void sync_on_event(const struct td_sync_event *, void *);

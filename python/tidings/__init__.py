@@ -37,16 +37,24 @@ from tidings._follow import (
     afollow,
     follow,
     load_position,
+    load_positions,
     save_position,
 )
 from tidings._handle import Access, Limits
 from tidings._mirror import File, Synced, What, async_sync, sync
 from tidings._publish import Publisher, Receipt, apublish, publish
+from tidings._source import (
+    AsyncSourceFollower,
+    SourceFollower,
+    afollow_source,
+    follow_source,
+)
 
 __all__ = [
     "IO",
     "Access",
     "AsyncFollower",
+    "AsyncSourceFollower",
     "Broken",
     "Change",
     "Different",
@@ -63,15 +71,19 @@ __all__ = [
     "Publisher",
     "Receipt",
     "Refused",
+    "SourceFollower",
     "Stopped",
     "Synced",
     "Unreachable",
     "What",
     "afollow",
+    "afollow_source",
     "apublish",
     "async_sync",
     "follow",
+    "follow_source",
     "load_position",
+    "load_positions",
     "publish",
     "save_position",
     "sync",

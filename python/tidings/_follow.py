@@ -165,7 +165,7 @@ def _change(c: Any) -> Change:
     )
 
 
-def _message(c: Any) -> Message:
+def message_of(c: Any) -> Message:
     return Message(
         kind=Kind(c.kind),
         changes=tuple(_change(c.changes[i]) for i in range(c.n_changes)),
@@ -240,14 +240,50 @@ def _filters(**filters: str | Iterable[str] | None) -> list[tuple[Any, Any]]:
     pairs = []
     for name, values in filters.items():
         for value in [values] if isinstance(values, str) else values or ():
-            pairs.append((_chars(name), _chars(value)))
+            pairs.append((chars(name), chars(value)))
     return pairs
 
 
-def _chars(of: str | bytes | None) -> Any:
+def chars(of: str | bytes | None) -> Any:
     if isinstance(of, str):
         of = of.encode()
     return ffi.NULL if of is None else ffi.new("char[]", of)
+
+
+def fill_options(
+    options: Any,
+    *,
+    change: str | Iterable[str] | None,
+    prefix: str | Iterable[str] | None,
+    type: str | Iterable[str] | None,
+    tag: str | Iterable[str] | None,
+    data: bool,
+    until_caught_up: bool,
+    patience: float,
+    baseline: Baseline,
+    form: Form,
+    transports: Iterable[Transport],
+    idle: float,
+    poll: float,
+    max_delete_percent: int,
+) -> list[Any]:
+    """Fill a td_follow_options. Returns what it points at."""
+    no = None if data else "no"
+    pairs = _filters(change=change, prefix=prefix, type=type, tag=tag, data=no)
+    filters = ffi.new("struct td_filter[]", pairs)
+    options.filters = filters
+    options.n_filters = len(pairs)
+    options.form = _known(_FORMS, form)
+    options.baseline = _known(_BASELINES, baseline)
+    for way in transports:
+        options.transports |= _known(_TRANSPORTS, way)
+    options.idle_ms = round(idle * 1000)
+    options.poll_ms = round(poll * 1000)
+    options.patience_ms = round(patience * 1000)
+    options.until_caught_up = until_caught_up
+    options.max_delete_percent = max_delete_percent
+    options.on_trouble = lib.handle_on_trouble
+    return [filters, *(of for pair in pairs for of in pair)]
 
 
 class _Followed:
@@ -291,30 +327,26 @@ class _Followed:
                 feed.check(lib.td_position_read(feed.client, self._state, kept))
                 if kept[0] != b"\0":
                     self._position, since = ffi.string(kept).decode(), None
-            pairs = _filters(
+            file = None if listing is None else os.fsencode(listing)
+            texts = [chars(of) for of in (self._position, since, file)]
+            options = ffi.new("struct td_follow_options *")
+            filled = fill_options(
+                options,
                 change=change,
                 prefix=prefix,
                 type=type,
                 tag=tag,
-                data=None if data else "no",
+                data=data,
+                until_caught_up=until_caught_up,
+                patience=patience,
+                baseline=baseline,
+                form=form,
+                transports=transports,
+                idle=idle,
+                poll=poll,
+                max_delete_percent=max_delete_percent,
             )
-            filters = ffi.new("struct td_filter[]", pairs)
-            file = None if listing is None else os.fsencode(listing)
-            texts = [_chars(of) for of in (self._position, since, file)]
-            options = ffi.new("struct td_follow_options *")
             options.after, options.since, options.listing = texts
-            options.filters = filters
-            options.n_filters = len(pairs)
-            options.form = _known(_FORMS, form)
-            options.baseline = _known(_BASELINES, baseline)
-            for way in transports:
-                options.transports |= _known(_TRANSPORTS, way)
-            options.idle_ms = round(idle * 1000)
-            options.poll_ms = round(poll * 1000)
-            options.patience_ms = round(patience * 1000)
-            options.until_caught_up = until_caught_up
-            options.max_delete_percent = max_delete_percent
-            options.on_trouble = lib.handle_on_trouble
             options.on_end = lib.follower_on_end
             follower = ffi.new("struct td_follower **")
             feed.check(
@@ -328,6 +360,7 @@ class _Followed:
                 )
             )
             feed.follower = follower[0]
+            del filled  # td_follower_open has copied it
         except BaseException:
             feed.close()
             raise
@@ -551,6 +584,13 @@ def load_position(connection: sqlite3.Connection, name: str) -> str | None:
     return row[0] if row else None
 
 
+def load_positions(connection: sqlite3.Connection) -> dict[str, str]:
+    """All positions that are kept, by their names: for follow_source(), where the names
+    are the URLs of sets."""
+    _make_table(connection)
+    return dict(connection.execute("SELECT name, position FROM td_position"))
+
+
 def save_position(connection: sqlite3.Connection, name: str, position: str) -> None:
     """Keep the position in the transaction that is open, or begins now: it is committed
     together with the caller's other changes, or not at all. The table is that of
@@ -576,7 +616,7 @@ def _make_table(connection: sqlite3.Connection) -> None:
 @ffi.def_extern(onerror=fail, error=1)
 def follower_on_message(message: Any, user: Any) -> int:
     feed = ffi.from_handle(user)
-    feed.messages.append(_message(message))
+    feed.messages.append(message_of(message))
     lib.td_follower_pause(feed.follower)
     return 0
 

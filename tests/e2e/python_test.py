@@ -136,6 +136,149 @@ def test_the_first_message_says_where_now_is(news):
         assert message.changes[0].seq == 3
 
 
+# All sets of a source
+
+
+def counts(messages, sets):
+    """The seqs of each set, as its messages tell them."""
+    seqs = {one.url: [] for one in sets}
+    for message in messages:
+        assert message.set in message.set_url
+        seqs[message.set_url] += [change.seq for change in message.changes]
+    return [seqs[one.url] for one in sets]
+
+
+@pytest.fixture
+def source(start_broker):
+    """A broker with three sets, which have one change each."""
+    broker = start_broker()
+    broker.sets = [broker.set(name) for name in ("a", "b", "c")]
+    for one in broker.sets:
+        one.post()
+    return broker
+
+
+def wait_streams(broker, n):
+    kinds = ("websocket-json", "websocket-json-deflate", "eventsource", "eventsource-many")
+
+    def connected():
+        metrics = broker.metrics()
+        return sum(metrics[f'tidings_subscribers{{transport="{kind}"}}'] for kind in kinds)
+
+    wait_for(f"{n} streams", lambda: connected() == n)
+
+
+def follow_all(follower, sets, last):
+    """Read until each set has come to its entry `last`; the messages."""
+    messages = []
+    while counts(messages, sets) != [list(range(1, last + 1))] * len(sets):
+        messages.append(next(follower))
+    return messages
+
+
+# One connection for all; a set that is made later joins it.
+def test_all_sets_of_a_source_come_on_one_connection(source):
+    sets = source.sets
+    with tidings.follow_source(f"{source.url}/", position="0", poll=0.1) as follower:
+        messages = follow_all(follower, sets, 1)
+        wait_streams(source, 1)
+        for one in sets:
+            one.post()
+        while counts(messages, sets) != [[1, 2]] * 3:
+            messages.append(next(follower))
+        later = source.set("later")
+        later.post()
+        while not (message := next(follower)).changes:
+            pass
+        assert (message.set, message.changes[0].seq) == ("later", 1)
+        wait_streams(source, 1)
+    wait_streams(source, 0)
+
+
+# The position of each set is behind the last message that the loop has done with.
+def test_a_source_goes_on_at_the_positions_of_its_sets(source):
+    sets, url = source.sets, f"{source.url}/"
+    first = tidings.follow_source(url, **ALL)
+    assert counts(list(first), sets) == [[1]] * 3
+    epochs = [one.state()["epoch"] for one in sets]
+    assert first.positions == {one.url: f"{epoch}-1" for one, epoch in zip(sets, epochs)}
+    sets[1].post()
+    second = tidings.follow_source(url, positions=first.positions, until_caught_up=True)
+    assert counts(list(second), sets) == [[], [2], []]
+
+    database = sqlite3.connect(":memory:")
+    for set_url, position in first.positions.items():
+        tidings.save_position(database, set_url, position)
+    assert tidings.load_positions(database) == first.positions
+
+
+def test_a_source_is_followed_beside_other_tasks(source):
+    async def follow():
+        async with tidings.afollow_source(f"{source.url}/", position="0") as follower:
+            messages = []
+            while counts(messages, source.sets) != [[1]] * 3:
+                messages.append(await anext(follower))
+            with pytest.raises(asyncio.TimeoutError):
+                while True:
+                    await asyncio.wait_for(anext(follower), 0.05)
+            source.sets[2].post()
+            while not (message := await anext(follower)).changes:
+                pass
+            assert message.changes[0].seq == 2
+
+    before = threading.active_count()
+    asyncio.run(follow())
+    assert threading.active_count() == before
+
+
+# What comes while the loop is at work waits, and keeps its order.
+def test_a_source_waits_for_the_loop(source):
+    first = source.sets[0]
+    with tidings.follow_source(first.url, position="0") as follower:
+        seqs = [change.seq for change in next(follower).changes]
+        for _ in range(20):
+            first.post()
+        while seqs[-1:] != [21]:
+            seqs += [change.seq for change in next(follower).changes]
+    assert seqs == list(range(1, 22))
+
+
+def test_a_source_tells_what_it_misses_and_raises_what_ends_it(source, silent):
+    missed = []
+
+    def on_missed(url, why):
+        missed.append((url, why))
+        raise KeyError(url)
+
+    gone = {source.sets[0].url: f"{'0' * 16}-1"}
+    follower = tidings.follow_source(
+        f"{source.url}/", positions=gone, until_caught_up=True, on_missed=on_missed
+    )
+    with pytest.raises(KeyError):
+        list(follower)
+    assert missed[0][0] == source.sets[0].url
+    with pytest.raises(tidings.Gone):
+        list(tidings.follow_source(f"{source.url}/", positions=gone, until_caught_up=True))
+    with pytest.raises(tidings.Invalid):
+        next(tidings.follow_source("x"))
+    with pytest.raises(tidings.Invalid, match="none of"):
+        tidings.follow_source(silent.url, form="html")
+
+
+def test_a_source_can_be_stopped_at_any_moment(source, silent):
+    waiting = tidings.follow_source(f"{silent.url}/")
+    silent.requests.wait(1)
+    threading.Thread(target=waiting.stop).start()
+    assert list(waiting) == []
+    busy = tidings.follow_source(f"{source.url}/", position="0")
+    next(busy)
+    busy.close()
+    assert list(busy) == []
+    follower = tidings.follow_source(f"{silent.url}/")
+    del follower
+    silent.ended.wait(2)
+
+
 # Failures
 
 
@@ -834,6 +977,7 @@ PAGE = [
     "2 created http://example.com/b.csv 42",
     None,
     "http://example.com/b.csv",
+    "demo 2 http://example.com/b.csv",
     "1 of 1",
     "follower: http://example.com/c",
     "3 resources",
