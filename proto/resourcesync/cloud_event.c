@@ -21,14 +21,48 @@ first_of(struct slice a, struct slice b)
     return a.size > 0 ? a : b;
 }
 
+/* True if it is an attribute that we know nothing about: of a name that events
+ * can have, and that we do not write ourselves. A data schema is that of the
+ * data that came, which is a part of ours. */
+static bool
+is_extension(const struct attribute *a)
+{
+    static const char *const ours[] = {
+        "specversion",     "id",         "source", "type", "subject", "time",
+        "datacontenttype", "dataschema", "data"};
+    bool is_free = slice_is(a->ns, CLOUD_EVENT_NS);
+
+    for (size_t i = 0; i < a->name.size; i++)
+        is_free &= (a->name.data[i] >= 'a' && a->name.data[i] <= 'z') ||
+                   (a->name.data[i] >= '0' && a->name.data[i] <= '9');
+    for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
+        is_free &= !slice_is(a->name, ours[i]);
+    return is_free;
+}
+
+/* The time of the event that came, else that of the entry. */
+static void
+add_time(struct buf *to, const struct change *change)
+{
+    bool is_own =
+        find_own(change, "type").size > 0 && change->source_us != DATETIME_NONE;
+    struct slice own = find_own(change, "time");
+    int64_t us = is_own ? change->source_us : change->datetime_us;
+    char text[DATETIME_SIZE];
+
+    if (own.size > 0)
+        (void)!datetime_read(own, &us);
+    datetime_write(text, us);
+    json_text_member(to, "time", (struct slice){text, sizeof(text)});
+}
+
 void
 cloud_event_write(struct buf *to, const struct change *change,
                   const struct cloud_event_source *source)
 {
     struct slice id = find_own(change, "id"), url = find_own(change, "source"),
                  type = find_own(change, "type");
-    bool is_own_time = type.size > 0 && change->source_us != DATETIME_NONE;
-    char position[POSITION_MAX], kind[64], time[DATETIME_SIZE];
+    char position[POSITION_MAX], kind[64];
 
     if (id.size == 0 || url.size == 0) {
         position_write(position, source->epoch, change->seq);
@@ -37,14 +71,21 @@ cloud_event_write(struct buf *to, const struct change *change,
     }
     snprintf(kind, sizeof(kind), "org.resourcesync.change.%s",
              change_kind_name(change->kind));
-    datetime_write(time, is_own_time ? change->source_us : change->datetime_us);
     BUF_ADD(to, "{\"specversion\":\"1.0\"");
     json_text_member(to, "id", id);
     json_text_member(to, "source", url);
     json_text_member(to, "type", first_of(type, slice_of(kind)));
     json_text_member(to, "subject",
                      first_of(find_own(change, "subject"), change->loc));
-    json_text_member(to, "time", (struct slice){time, sizeof(time)});
+    add_time(to, change);
+    for (size_t i = 0; i < change->n_attributes; i++) {
+        const struct attribute *a = &change->attributes[i];
+
+        if (!is_extension(a))
+            continue;
+        buf_add_format(to, ",\"%.*s\":", SLICE_ARG(a->name));
+        json_text(to, a->value);
+    }
     BUF_ADD(to, ",\"datacontenttype\":\"application/json\",\"data\":");
     json_change(to, change);
     BUF_ADD(to, "}");

@@ -10,8 +10,8 @@
  * `data` is the change as in a JSON message. A change that came as a CloudEvent
  * has that event's attributes as foreign attributes (CLOUD_EVENT_NS), and goes
  * out as the same event: its type and subject, its own time, and its id and
- * source, which together say to receivers whether they have it already. Only
- * with both of these; else both are ours.
+ * source, which together say to receivers whether they have it already (only
+ * with both of these; else both are ours), and its extensions.
  */
 #pragma once
 

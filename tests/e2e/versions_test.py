@@ -17,7 +17,7 @@ NEWER = 99
 # Each with the version that this program writes.
 DATABASES = {
     "tidings.db": 13,
-    "hub.db": 6,
+    "hub.db": 8,
     "mqtt.db": 1,
     "tokens.db": 2,
     "sets/files/resources.db": 2,

@@ -183,14 +183,24 @@ TEST(there_are_a_few_keys_at_most)
 /* W-109: a key that is not kept signs nothing. */
 TEST(a_key_counts_when_it_is_kept)
 {
-    const struct problem why = {"it burns"};
+    struct db *db = hub_db_handle(sim.hub->db);
     char first[HUB_KEY_ID_SIZE];
 
     strcpy(first, sim.hub->keys.now.all[0].id);
-    hub_db_fail(sim.hub->db, &why);
+    assert_int_equal(
+        db_exec(db,
+                "PRAGMA foreign_keys=ON;"
+                "CREATE TABLE parents(id INTEGER PRIMARY KEY);"
+                "CREATE TABLE children(id INTEGER REFERENCES parents(id)"
+                " DEFERRABLE INITIALLY DEFERRED);"
+                "CREATE TRIGGER orphan AFTER INSERT ON keys BEGIN"
+                " INSERT INTO children VALUES(1); END", /* COMMIT fails */
+                NULL),
+        STATUS_OK);
     assert_int_equal(rotate(60), 503);
     assert_int_equal(sim.hub->keys.now.n, 1);
     assert_string_equal(sim.hub->keys.now.all[0].id, first);
+    assert_int_equal(db_exec(db, "DROP TRIGGER orphan", NULL), STATUS_OK);
     assert_int_equal(rotate(60), 200);
     assert_string_equal(sim.hub->keys.now.all[1].id, first);
 }

@@ -39,6 +39,17 @@ TEST(an_event_is_ours_or_the_one_that_came)
          START
          "\"id\":\"1\",\"source\":\"/shop\",\"type\":\"a.b\","
          "\"subject\":\"q\\\"\",\"time\":\"2026-03-01T00:00:00.000000Z\""},
+        /* With its extensions; not with what would be there twice, or is none.
+         */
+        {LINE("created",
+              CE(" ce:a1=\"&lt;\" ce:data=\"x\" ce:dataschema=\"x\""
+                 " ce:id=\"1\" ce:source=\"/s\" ce:specversion=\"2\""
+                 " ce:time=\"2026-11-01T10:00:00+01:00\" ce:type=\"a\""
+                 " ce:A=\"x\" ce:a-b=\"x\" ce:datacontenttype=\"x\"")),
+         START
+         "\"id\":\"1\",\"source\":\"/s\",\"type\":\"a\",\"subject\":\"u\","
+         "\"time\":\"2026-11-01T09:00:00.000000Z\",\"a1\":\"<\"" CHANGE(
+             "created")},
         /* Without a source an id is nobody's, and the other way round. */
         {LINE("created", CE(" ce:type=\"a.b\" ce:id=\"1\"")), START OURS
          ",\"type\":\"a.b\",\"subject\":\"u\",\"time\":\"" TIME "\""},
