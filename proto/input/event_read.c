@@ -28,6 +28,7 @@
 #include "proto/base64.h"
 #include "proto/input/data_read.h"
 #include "proto/input/input_reader.h"
+#include "proto/number.h"
 #include "proto/resourcesync/cloud_event.h"
 #include "proto/resourcesync/json.h"
 #include "proto/utf8.h"
@@ -63,6 +64,8 @@ struct event_read {
     char name[NAME_MAX_BYTES + 1]; /* of the member whose value comes next */
     int64_t time_us;
     bool has_begun; /* begin_event */
+    uint64_t n_changes;
+    char numbered[VALUE_MAX + 1 + NUMBER_SIZE_MAX]; /* number_id */
     struct coverage no_coverage;
 
     /* Its data */
@@ -251,6 +254,7 @@ clear_event(struct event_read *e)
 {
     arena_clear(&e->arena);
     e->n_attributes = 0;
+    e->n_changes = 0;
     e->time_us = DATETIME_NONE;
     e->has_begun = e->is_in_data = e->has_data = false;
     e->is_base64 = e->is_text = e->is_inner_open = e->is_fed = false;
@@ -297,6 +301,19 @@ begin_event(struct event_read *e, struct problem *why)
                : options->on_event(&key, options->event_user, why);
 }
 
+/* The id of a later change of an event: "ID/2". Two entries must not be one
+ * event, where they go out as events again. */
+static struct slice
+number_id(struct event_read *e, struct slice id)
+{
+    char *end = e->numbered + id.size;
+
+    memcpy(e->numbered, id.data, id.size);
+    *end++ = '/';
+    end += number_write(end, e->n_changes);
+    return slice_between(e->numbered, end);
+}
+
 /* The attributes of a change: those of the event, of the own ones only `kept`,
  * and its other ones. */
 static enum status
@@ -320,7 +337,10 @@ merge_attributes(struct event_read *e, struct change *change, const char *kept,
             return problem(why, STATUS_INVALID,
                            "%s: more than %d foreign attributes",
                            problem_quote(a->name).text, CHANGE_ATTRIBUTES_MAX);
-        e->merged[n++] = *a;
+        e->merged[n] = *a;
+        if (is_events && e->n_changes > 1 && slice_is(a->name, "id"))
+            e->merged[n].value = number_id(e, a->value);
+        n++;
     }
     change->attributes = e->merged;
     change->n_attributes = n;
@@ -340,6 +360,7 @@ on_inner(const struct change *given, void *user, struct problem *why)
     if (rc)
         return rc;
     *change = *given;
+    e->n_changes++;
     if (!has_time)
         change->datetime_us = e->time_us;
     reader->coverage = e->inner->coverage;

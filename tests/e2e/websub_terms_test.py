@@ -297,16 +297,25 @@ def test_a_subscriber_chooses_the_form(news, callbacks, broker):
 # W-094: what came as an event goes out as that event.
 def test_an_event_that_came_goes_out_as_it_came(news, callbacks):
     one = callbacks.join(news, form="cloudevent")
-    event = {"type": "org.example.sold", "source": "/shop", "id": "7", "subject": "a b"}
-    attributes = [
-        {"ns": "http://cloudevents.io/xmlformat/V1", "name": name, "value": value}
-        for name, value in event.items()
-    ]
-    news.post_change("http://a.org/1", attributes=attributes)
-    one.wait_last(1)
-    (delivered,) = collected_json(one)
-    assert event.items() <= delivered.items()
-    assert delivered["data"]["loc"] == "http://a.org/1"
+    event = {
+        "specversion": "1.0",
+        "type": "org.example.sold",
+        "source": "/shop",
+        "id": "7",
+        "subject": "a b",
+        "time": "2026-11-01T10:00:00.000000Z",
+        "partitionkey": "x",
+    }
+    changes = [{"loc": f"http://a.org/{n}", "change": "updated"} for n in range(3)]
+    type = "application/cloudevents+json"
+    assert news.send({**event, "data": changes[0]}, type).status == 200
+    event["id"] = "8"
+    assert news.send({**event, "data": changes}, type).status == 200
+    one.wait_last(4)
+    delivered = collected_json(one)
+    for given, (id, n) in zip(delivered, [("7", 0), ("8", 0), ("8/2", 1), ("8/3", 2)]):
+        assert {**event, "id": id}.items() <= given.items()
+        assert changes[n].items() <= given["data"].items()
 
 
 # W-094, R-306, R-349: of a filter, one by one; the same bytes again after a failure and a
