@@ -70,8 +70,8 @@ set_key(struct inbox_message *h, const struct mqtt_received *message)
     }
 }
 
-/* Gives the ingest the attributes of an event in binary mode. Other user
- * properties have names that no attribute has, as "idempotency-key". */
+/* Gives the ingest the attributes of an event in binary mode. Passes over user
+ * properties with names that no attribute has, as "idempotency-key". */
 static enum status
 add_attributes(const struct inbox_message *h, struct problem *why)
 {
@@ -86,7 +86,8 @@ add_attributes(const struct inbox_message *h, struct problem *why)
         struct slice name = slice_take(&rest, '\0');
         struct slice value = slice_take(&rest, '\0');
 
-        if (!memchr(name.data, '-', name.size))
+        if (strspn(name.data, "abcdefghijklmnopqrstuvwxyz0123456789") ==
+            name.size)
             rc = ingest_add_attribute(h->ingest, name, value, why);
     }
     return rc;

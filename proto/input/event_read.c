@@ -416,10 +416,10 @@ make_loc(struct event_read *e, struct problem *why)
     buf_init(&url, 4 * VALUE_MAX + 1); /* escapes are three times as long */
     if (subject.data[0] == '/') {
         uri_resolve(&url, source, SLICE("/"));
-        url.size--;
+        url.size -= url.size > 0;
     } else {
         buf_add_slice(&url, slice_take_until(&base, "?#"));
-        if (url.data[url.size - 1] != '/')
+        if (!slice_ends(buf_slice(&url), "/"))
             BUF_ADD(&url, "/");
     }
     uri_add_sendable(&url, subject);
@@ -524,11 +524,12 @@ pass_json(struct event_read *e, bool is_end, struct problem *why)
     return rc;
 }
 
-/* Takes a token of JSON data. */
+/* Takes a token of JSON data; a json_event_fn. */
 static enum status
-take_token(struct event_read *e, enum json_event event, struct slice text,
+take_token(void *user, enum json_event event, struct slice text,
            struct problem *why)
 {
+    struct event_read *e = user;
     enum status rc;
 
     if (!e->has_data && !e->is_base64 && event == JSON_STRING) {
@@ -544,13 +545,6 @@ take_token(struct event_read *e, enum json_event event, struct slice text,
                    e->data.text.size > BLOCK_BYTES
                ? pass_json(e, false, why)
                : STATUS_OK;
-}
-
-static enum status
-on_data(void *user, enum json_event event, struct slice text,
-        struct problem *why)
-{
-    return take_token(user, event, text, why);
 }
 
 /* Makes of bytes what `text` has. */
@@ -585,7 +579,8 @@ make_entry_of_text(struct event_read *e, struct problem *why)
                        !utf8_is_xml_text(text)))
         return problem(why, STATUS_UNSUPPORTED,
                        "data of the type \"%s\" is neither JSON nor text in "
-                       "UTF-8",
+                       "UTF-8; curl gives JSON its type by -H 'Content-Type: "
+                       "application/json'",
                        problem_quote(type).text);
     buf_init(&json, (size_t)6 * ENTRY_BYTES_MAX + 2);
     json_text(&json, text);
@@ -626,7 +621,7 @@ end_event(struct event_read *e, struct problem *why)
         return rc;
     if (e->is_base64 && is_json(media_type(e))) {
         e->has_data = e->is_text = false;
-        rc = json_parse_text(buf_slice(&e->text), on_data, e, why);
+        rc = json_parse_text(buf_slice(&e->text), take_token, e, why);
         if (rc)
             return problem_prefix(why, rc, "data_base64: ");
     }

@@ -120,6 +120,20 @@ def test_a_batch_adds_what_is_new(broker):
     assert news.send(json.dumps(many[:n]), BATCH).json()["last"] == 4 + n
 
 
+# Keys of events are on the disk.
+def test_an_event_is_kept_once_over_a_crash(start_broker):
+    broker = start_broker()
+    news = broker.set("news")
+    batch = json.dumps([event("1"), event("2")])
+    first = news.send(batch, BATCH)
+    broker.kill()
+    broker.restart()
+    again = news.send(batch, BATCH)
+    assert again["Idempotent-Replayed"] == "true"
+    assert again.body == first.body
+    assert news.last() == 2
+
+
 # Two tokens can post the same event: it belongs to each.
 def test_an_event_belongs_to_its_token(start_broker):
     broker = start_broker()
@@ -198,6 +212,10 @@ def test_bad_events_are_refused(broker):
     answer = news.send(b"\x89PNG", "image/png", **fields(event(subject=LOC)))
     assert answer.status == 415
     assert "image/png" in answer.json()["detail"]
+    form = "application/x-www-form-urlencoded"
+    answer = news.send(json.dumps(CHANGE), form, **fields(event()))
+    assert answer.status == 415
+    assert "-H 'Content-Type: application/json'" in answer.json()["detail"]
     answer = news.send(json.dumps(event()), JSON)
     assert answer.status == 422
     assert CE in answer.json()["detail"]

@@ -105,6 +105,43 @@ TEST(keeps_a_message_with_a_key_once)
     assert_int_equal(last_of(s, "alpha"), 4);
 }
 
+/* The user properties of a CloudEvent, whose id is `id`. */
+#define EVENT(id)                              \
+    .attributes = SLICE("specversion\0"        \
+                        "1.0\0"                \
+                        "id\0" id "\0"         \
+                        "source\0/s\0"         \
+                        "type\0t\0"            \
+                        "idempotency-key\0x\0" \
+                        "userId\0"             \
+                        "7\0")
+
+/* An event is kept once, in each mode, and by another message with the same
+ * key; of those that are marked as repeats it needs no count. */
+TEST(keeps_an_event_once)
+{
+    static const char structured[] = "{\"specversion\":\"1.0\",\"id\":\"1\","
+                                     "\"source\":\"/s\",\"type\":\"t\","
+                                     "\"data\":" ENTRY("1") "}";
+    struct in_stage *s = *state;
+
+    receive("a/x", structured);
+    RECEIVE(structured, .content_type = SLICE("application/cloudevents+json"),
+            EVENT("9"));
+    RECEIVE(ENTRY("1"), EVENT("1"), .is_repeat = true);
+    RECEIVE(ENTRY("2"), EVENT("2"), .content_type = SLICE("application/json"));
+    RECEIVE("<x/>", EVENT("3"));
+    RECEIVE("text", EVENT("4"), .content_type = SLICE("text/plain"));
+    RECEIVE(ENTRY("3"), .attributes = slice_of(s->long_text));
+    RECEIVE(ENTRY("4"), EVENT("1"), .key = SLICE("k"));
+    quiet_mqtt_turn();
+    assert_locs(s, "alpha", "1 2 4");
+    assert_int_equal(report(s).posted, 5);
+    assert_int_equal(report(s).repeats, 0);
+    assert_int_equal(report(s).rejected, 3);
+    assert_rejected(1, "\"status\":422", "no loc: ", "\"set\":\"alpha\"");
+}
+
 /* The same, when the repeat comes in the same round: it waits for the first. */
 TEST(keeps_a_message_with_a_key_once_in_a_round)
 {
