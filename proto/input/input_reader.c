@@ -164,11 +164,7 @@ static enum status
 check_resource(const struct entry *entry, struct problem *why)
 {
     const struct change *change = &entry->change;
-    const char *words = change->title.size > 0     ? "title"
-                        : change->summary.size > 0 ? "summary"
-                        : change->author.size > 0  ? "author"
-                        : change->data.size > 0    ? "data"
-                                                   : NULL;
+    const char *words = change_words(change);
 
     if (entry->has_kind)
         return problem(

@@ -478,13 +478,6 @@ mend_value(struct list_reader *r, enum entry_member *member, struct slice *text)
         return mend_word(r, is_priority, text);
     case M_HASH:
         return mend_hash(r, text);
-    case M_TITLE:
-    case M_SUMMARY:
-    case M_AUTHOR:
-    case M_DATA: /* of an event */
-        if (is_of_resources(r))
-            list_reader_mend(r, LIST_ATTRIBUTE, *text);
-        return !is_of_resources(r);
     case M_TYPE:
         if (!is_media_type(*text))
             list_reader_mend(r, LIST_ATTRIBUTE, *text);
@@ -1095,6 +1088,20 @@ end_text(struct list_reader *r, struct problem *why)
     return STATUS_OK;
 }
 
+/* Words are of an event: a row that names none has them in vain, unless the
+ * list is one of changes. */
+static void
+drop_words(struct list_reader *r, struct change *change)
+{
+    const char *words = change_words(change);
+
+    if (!words || (r->head.has_capability && !is_of_resources(r)))
+        return;
+    list_reader_mend(r, LIST_ATTRIBUTE, slice_of(words));
+    change->title = change->summary = change->author = change->data =
+        (struct slice){NULL, 0};
+}
+
 enum status
 list_reader_end_entry(struct list_reader *r)
 {
@@ -1114,9 +1121,10 @@ list_reader_end_entry(struct list_reader *r)
                           r->row_line);
         return STATUS_OK;
     }
-    if (!has_kind)
+    if (!has_kind) {
+        drop_words(r, change);
         change->kind = CHANGE_UPDATED;
-    else if (change->kind == CHANGE_DELETED) {
+    } else if (change->kind == CHANGE_DELETED) {
         /* a deleted resource has no representation. */
         change->hash = change->type = change->encoding =
             (struct slice){NULL, 0};

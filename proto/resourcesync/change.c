@@ -175,6 +175,16 @@ check_deleted(const struct change *change, struct problem *why)
                  : STATUS_OK;
 }
 
+const char *
+change_words(const struct change *change)
+{
+    return change->title.size > 0     ? "title"
+           : change->summary.size > 0 ? "summary"
+           : change->author.size > 0  ? "author"
+           : change->data.size > 0    ? "data"
+                                      : NULL;
+}
+
 enum status
 change_check_words(const char *name, struct slice words, size_t max,
                    struct problem *why)

@@ -108,6 +108,10 @@ size_t change_write_lastmod(char *to, const struct change *change);
 MUST_CHECK enum status change_check(const struct change *change,
                                     struct problem *why);
 
+/* The name of the first member that is of the event, and of no resource: title,
+ * summary, author or data. NULL: it has none of them. */
+const char *change_words(const struct change *change);
+
 /* Checks words of an event: their size, and that XML can carry them. `name`:
  * the member's. STATUS_INVALID */
 MUST_CHECK enum status change_check_words(const char *name, struct slice words,

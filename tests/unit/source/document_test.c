@@ -626,7 +626,10 @@ static const struct shape {
     {LIST "'resourcelist'/><url><loc>http://e.org/1</loc><t:title "
           "xmlns:t='" NS_TIDINGS "'>a</t:title></url></urlset>",
      "entry http://e.org/1\nlist resourcelist n=1\n"
-     "mended: 1 attributes that do not belong there (\"a\", line 1)\n"},
+     "mended: 1 attributes that do not belong there (\"title\", line 1)\n"},
+    {"<urlset xmlns=\"" NS_SITEMAP "\" xmlns:td=\"" NS_TIDINGS "\"><url>"
+     "<loc>http://e.org/1</loc><td:data>1</td:data></url></urlset>",
+     TOLD "mended: 1 attributes that do not belong there (\"data\", line 1)\n"},
     {LIST "'changelist'/><url><loc>http://e.org/1</loc><rs:md "
           "change='updated'/><t:data xmlns:t='" NS_TIDINGS "'>{</t:data>"
           "<t:title xmlns:t='" NS_TIDINGS "'> a </t:title></url></urlset>",
