@@ -522,7 +522,7 @@ run_command(struct task *task)
         run_single(command);
         break;
     case COMMAND_KEYS:
-        hub_keys_report(&command->text, &command->hub->keys);
+        hub_keys_report(&command->text, &command->hub->keys.now);
         command_report(command, STATUS_OK);
         break;
     case COMMAND_KEYS_ROTATE:

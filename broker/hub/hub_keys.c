@@ -101,21 +101,6 @@ add_key(struct hub_keys *keys, int64_t now_us, struct problem *why)
     return STATUS_OK;
 }
 
-/* Logs the keys of `some` that `others` lack. */
-static void
-log_difference(const struct hub_key_list *some,
-               const struct hub_key_list *others, const char *text)
-{
-    for (size_t i = 0; i < some->n; i++) {
-        bool is_there = false;
-
-        for (size_t k = 0; k < others->n; k++)
-            is_there |= !strcmp(some->all[i].id, others->all[k].id);
-        if (!is_there)
-            DIAG(DIAG_INFO, "hub", text, diag_text("kid", some->all[i].id));
-    }
-}
-
 /* The end of a turn. */
 static void
 on_ended(struct hub_db_hook *hook, bool is_kept)
@@ -124,13 +109,13 @@ on_ended(struct hub_db_hook *hook, bool is_kept)
 
     if (!keys->has_next)
         return;
-    if (is_kept) {
-        log_difference(&keys->next, &keys->now, "the hub has a new key");
-        log_difference(&keys->now, &keys->next, "a key of the hub has ended");
-    }
     free_list(is_kept ? &keys->now : &keys->next);
-    if (is_kept)
+    if (is_kept) {
         keys->now = keys->next;
+        DIAG(DIAG_INFO, "hub", "the hub's keys have changed",
+             diag_text("newest", keys->now.all[0].id),
+             diag_number("keys", keys->now.n));
+    }
     keys->has_next = false;
 }
 
@@ -216,8 +201,8 @@ add_time(struct buf *to, const char *name, int64_t us)
                          (struct slice){text, datetime_write_short(text, us)});
 }
 
-static void
-report_list(struct buf *to, const struct hub_key_list *list)
+void
+hub_keys_report(struct buf *to, const struct hub_key_list *list)
 {
     char base64[KEY_TEXT_SIZE], x[KEY_TEXT_SIZE];
     int64_t now_us = clock_now_us();
@@ -244,12 +229,6 @@ report_list(struct buf *to, const struct hub_key_list *list)
         before = ",\n";
     }
     BUF_ADD(to, "]}\n");
-}
-
-void
-hub_keys_report(struct buf *to, const struct hub_keys *keys)
-{
-    report_list(to, &keys->now);
 }
 
 static void
@@ -281,7 +260,7 @@ hub_keys_rotate(struct hub_keys *keys, uint64_t grace_s, struct buf *to,
     else
         hub_db_fail(keys->db, why);
     if (!rc)
-        report_list(to, &keys->next);
+        hub_keys_report(to, &keys->next);
     return rc;
 }
 

@@ -62,8 +62,8 @@ void hub_keys_close(struct hub_keys *keys); /* all zero is allowed */
 MUST_CHECK bool hub_keys_sign(const struct hub_keys *keys, struct slice id,
                               int64_t now_s, struct slice body, struct buf *to);
 
-/* Appends the JWK set (RFC 7517, 8037) that counts now. */
-void hub_keys_report(struct buf *to, const struct hub_keys *keys);
+/* Appends them as a JWK set (RFC 7517, 8037). */
+void hub_keys_report(struct buf *to, const struct hub_key_list *list);
 
 /* Makes a new key, and ends the former one `grace_s` from now; appends the JWK
  * set that counts when this turn is kept. STATUS_CONFLICT: there are
