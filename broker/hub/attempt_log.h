@@ -26,7 +26,6 @@
  */
 #pragma once
 
-#include "base/list.h"
 #include "broker/calls/caller.h"
 
 struct hub;

@@ -43,6 +43,25 @@ broker_call_begin(struct broker_call *call, const struct arguments *arguments,
         call->code = failed(NO_MEMORY);
 }
 
+void
+broker_call_move(struct broker_call *call, const char *path, ...)
+{
+    char *end = NULL, *url = NULL;
+    va_list rest;
+
+    va_start(rest, path);
+    if (vasprintf(&end, path, rest) < 0)
+        end = NULL;
+    va_end(rest);
+    if (!end || asprintf(&url, "%s%s", call->url, end) < 0)
+        call->code = failed(NO_MEMORY);
+    free(end);
+    if (call->code)
+        return;
+    free(call->url);
+    call->url = url;
+}
+
 enum exit_code
 broker_call_end(struct broker_call *call)
 {
@@ -71,7 +90,10 @@ broker_call_send(struct broker_call *call, const char *method)
         return;
     client_begin(call->client);
     rc = fetch_run(call->client, &request, &answer);
-    if (!rc && answer.status / 100 != 2)
+    if (!rc && call->takes_refusals &&
+        (answer.status == 401 || answer.status == 403))
+        buf_clear(&answer.body);
+    else if (!rc && answer.status / 100 != 2)
         rc = fetch_refused(&call->client->problem, &answer);
     else if (!rc && answer.body.size)
         switch (json_parse_text(buf_slice(&answer.body), NULL, NULL, NULL)) {

@@ -21,6 +21,7 @@ struct broker_call {
     char *url;           /* whole */
     unsigned status;     /* of the last answer */
     struct buf json;     /* of the last answer: one valid value, or empty */
+    bool takes_refusals; /* 401 and 403 are no failures: see `status` */
     enum exit_code code; /* not EXIT_GOOD: the first failure; it was printed,
                             and the functions below do nothing */
 };
@@ -31,6 +32,10 @@ void broker_call_begin(struct broker_call *call,
                        const struct arguments *arguments, const char *url,
                        const char *path, ...)
     __attribute__((format(printf, 4, 5)));
+
+/* Later requests go to the first URL with another `path` behind it. */
+void broker_call_move(struct broker_call *call, const char *path, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* Frees it, and returns its code. */
 enum exit_code broker_call_end(struct broker_call *call);

@@ -11,9 +11,11 @@ extern const struct command publish_command, follow_command, set_list_command,
     set_create_command, set_change_command, set_show_command,
     set_delete_command, set_rotate_command, set_build_command,
     subscriptions_list_command, subscriptions_show_command,
-    subscriptions_redeliver_command, subscriptions_end_command, bridges_command,
-    relays_command, tail_command, watch_command, get_command, status_command,
-    sync_command, audit_command, harvest_command, verify_command;
+    subscriptions_add_command, subscriptions_attempts_command,
+    subscriptions_test_command, subscriptions_redeliver_command,
+    subscriptions_end_command, bridges_command, relays_command, tail_command,
+    watch_command, get_command, status_command, sync_command, audit_command,
+    harvest_command, verify_command;
 
 /* "tidings: ..." on standard error, one line. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));

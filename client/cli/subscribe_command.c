@@ -1,0 +1,365 @@
+/*
+ * subscribe_command.c - tidings subscriptions add: subscribes a callback of
+ * somebody else, as any subscriber would.
+ *
+ *     the topic and its hub --> POST to the hub --> 202 --> pending ... active
+ *                                                             |      or gone
+ *
+ * The hub asks the callback for its consent. What it answered is seen in the
+ * list of subscriptions, which the token may lack the right to.
+ */
+
+#include "base/token_file.h"
+#include "client/cli/broker_call.h"
+#include "client/cli/cli.h"
+#include "client/lib/fetch.h"
+#include "client/lib/json_slices.h"
+#include "client/websub/hub_subscription.h"
+#include "client/websub/topic_discovery.h"
+#include "proto/http/websub.h"
+#include "proto/urlencoded.h"
+
+#define FORM_MAX 65536
+
+/* The longest answer of a hub, and of the list of one callback. */
+#define ANSWER_MAX (1024 * 1024)
+
+/* Between two looks, and the longest wait: three tries of the hub, each of up
+ * to --hub-timeout, with pauses between. */
+#define LOOK_MS   200
+#define LOOKS_MAX 600
+
+enum {
+    ADD_SECRET,
+    ADD_FRAMEWORK,
+    ADD_JSON,
+    ADD_FIELDS /* those behind are fields of the form */
+};
+
+static const struct option add_options[] = {
+    [ADD_SECRET] = {"secret-file", "FILE",
+                    .help = "sign the deliveries with the secret in this file"},
+    [ADD_FRAMEWORK] = {"framework", NULL,
+                       .help = "subscribe to the changes of the set's "
+                               "documents"},
+    [ADD_JSON] = {"json", NULL, .help = "print the broker's JSON"},
+    {"lease", "SECONDS", .help = "the wanted lease"},
+    {"after", "POSITION", .help = "begin behind this position; else from now"},
+    {"interval", "SECONDS", .help = "the least time between two deliveries"},
+    {"form", "xml|json|cloudevents|cloudevent", .help = "of the deliveries"},
+    {"signature", "v1a", .help = "sign with the hub's own key, too"},
+    {"change", "created|updated|deleted", .help = "only these",
+     .may_repeat = true},
+    {"prefix", "URL", .help = "only of resources that begin so",
+     .may_repeat = true},
+    {"type", "TYPE", .help = "only of this media type, or of TYPE/*",
+     .may_repeat = true},
+    {"tag", "TAG", .help = "only with this tag", .may_repeat = true},
+};
+
+struct subscribing {
+    struct broker_call call; /* asks the broker of the set */
+    const char *callback;
+    char *topic, *hub;
+    struct buf form;
+
+    /* Of a search or a request under way. */
+    bool is_over;
+    struct problem why;
+};
+
+static void
+fail(struct subscribing *s, enum status rc)
+{
+    if (!s->call.code && rc)
+        s->call.code = exit_of(s->call.client, client_end(s->call.client, rc));
+}
+
+/* Discovery */
+
+static void
+on_topic(const struct problem *why, const struct topic *topic, void *user)
+{
+    struct subscribing *s = user;
+
+    s->is_over = true;
+    s->why = *why;
+    if (why->rc)
+        return;
+    s->topic = strdup(topic->self);
+    s->hub = strdup(topic->hubs[0]);
+}
+
+/* Finds the topic of a set, and its hub, by what the topic itself says. */
+static void
+find_topic(struct subscribing *s, const struct arguments *arguments)
+{
+    bool is_framework = arguments->options[ADD_FRAMEWORK] != NULL;
+    struct td_client *client = s->call.client;
+    struct topic_search *search;
+    char *url = NULL;
+    enum status rc;
+
+    if (asprintf(&url, "%s/%s", s->call.url,
+                 is_framework ? "framework-notifications" : "notifications") <
+        0)
+        url = NULL;
+    client_begin(client);
+    rc = url ? client_add_source(client, url) : STATUS_MEMORY;
+    search = rc ? NULL : topic_find(client, url, on_topic, s);
+    if (!rc && !search)
+        rc = problem_memory(&client->problem);
+    if (!rc) {
+        rc = client_until(client, &s->is_over);
+        if (rc)
+            topic_search_free(search);
+        else
+            rc = client_take_problem(client, &s->why);
+    }
+    if (!rc && (!s->topic || !s->hub))
+        rc = problem_memory(&client->problem);
+    fail(s, rc);
+    free(url);
+}
+
+/* A relay says what it relays, and at which hub. */
+static void
+find_relayed(struct subscribing *s)
+{
+    struct slice json = buf_slice(&s->call.json);
+    char topic[WEBSUB_URL_MAX + 1], hub[WEBSUB_URL_MAX + 1];
+
+    plain_json_text(json, "topic", topic, sizeof(topic));
+    plain_json_text(json, "hub", hub, sizeof(hub));
+    if (!topic[0] || !hub[0])
+        return;
+    s->topic = strdup(topic);
+    s->hub = strdup(hub);
+    if (!s->topic || !s->hub)
+        s->call.code = failed(NO_MEMORY);
+}
+
+/* The request */
+
+static void
+add_secret(struct subscribing *s, const char *path)
+{
+    struct token secret;
+    struct problem why;
+
+    if (!hub_subscription_is_safe(s->hub))
+        s->call.code = failed("a secret would go in the clear to the hub %s: "
+                              "it needs https",
+                              problem_quote(slice_of(s->hub)).text);
+    else if (token_file_read(path, false, &secret, &why))
+        s->call.code = failed("%s", why.text);
+    else if (strlen(secret.text) > WEBSUB_SECRET_MAX)
+        s->call.code = failed("%s: a secret has at most %d bytes", path,
+                              WEBSUB_SECRET_MAX);
+    else
+        urlencoded_add(&s->form, "hub.secret", slice_of(secret.text));
+    explicit_bzero(&secret, sizeof(secret));
+}
+
+static void
+make_form(struct subscribing *s, const struct arguments *arguments)
+{
+    urlencoded_add(&s->form, "hub.mode", SLICE("subscribe"));
+    urlencoded_add(&s->form, "hub.topic", slice_of(s->topic));
+    urlencoded_add(&s->form, "hub.callback", slice_of(s->callback));
+    for (size_t i = 0; i < arguments->n_given; i++) {
+        const struct given *given = &arguments->given[i];
+        const char *name;
+
+        if (given->row < ADD_FIELDS || given->row >= N_ELEMENTS(add_options))
+            continue;
+        name = add_options[given->row].name;
+        urlencoded_add(&s->form,
+                       strcmp(name, "lease") ? name : "hub.lease_seconds",
+                       slice_of(given->value));
+    }
+    if (arguments->options[ADD_SECRET])
+        add_secret(s, arguments->options[ADD_SECRET]);
+    if (!s->call.code && s->form.failed)
+        s->call.code = bad_usage("the options are too long");
+}
+
+/* The hub answers with a line of text, W-032. */
+static void
+on_answer(struct fetch_answer *answer, const struct problem *end, void *user)
+{
+    struct subscribing *s = user;
+    struct slice rest = buf_slice(&answer->body);
+    struct slice line = slice_take(&rest, '\n');
+
+    s->is_over = true;
+    s->why = *end;
+    if (!end->rc && answer->status / 100 != 2)
+        problem(&s->why, fetch_meaning(answer->status), "the hub: %u: %.300s",
+                answer->status, problem_quote(slice_trimmed(line)).text);
+}
+
+static void
+post_form(struct subscribing *s)
+{
+    static const char *const headers[] = {
+        "Content-Type: application/x-www-form-urlencoded", NULL};
+    struct td_client *client = s->call.client;
+    struct slice form = buf_slice(&s->form);
+    const struct fetch_request request = {.url = s->hub,
+                                          .headers = headers,
+                                          .body = &form,
+                                          .max_bytes = ANSWER_MAX};
+    struct fetch *fetch;
+    enum status rc;
+
+    s->is_over = false;
+    client_begin(client);
+    fetch = fetch_start(client, &request, NULL, on_answer, s);
+    rc = fetch ? client_until(client, &s->is_over)
+               : problem_memory(&client->problem);
+    if (fetch && rc)
+        fetch_free(fetch);
+    else if (fetch)
+        rc = client_take_problem(client, &s->why);
+    fail(s, rc);
+}
+
+/* The outcome */
+
+/* What the broker lists of the pair. */
+struct standing {
+    bool is_pending, is_active;
+    char id[24], lease_end[40];
+};
+
+/* False: it may not be seen, or the call has failed. */
+static bool
+look(struct subscribing *s, struct standing *now)
+{
+    struct slice list, one;
+    char text[WEBSUB_URL_MAX + 1];
+
+    *now = (struct standing){.is_pending = false};
+    broker_call_send(&s->call, "GET");
+    if (s->call.code || s->call.status / 100 != 2 ||
+        !json_slices_member(buf_slice(&s->call.json), "subscriptions", &list))
+        return false;
+    while (json_slices_element(&list, &one)) {
+        plain_json_text(one, "topic", text, sizeof(text));
+        if (strcmp(text, s->topic))
+            continue;
+        plain_json_text(one, "state", text, sizeof(text));
+        if (strcmp(text, "active")) {
+            now->is_pending = true;
+            continue;
+        }
+        now->is_active = true;
+        plain_json_text(one, "id", now->id, sizeof(now->id));
+        plain_json_text(one, "leaseEnd", now->lease_end,
+                        sizeof(now->lease_end));
+    }
+    return true;
+}
+
+static void
+print_outcome(struct subscribing *s, const struct standing *before,
+              const struct standing *now, bool is_json)
+{
+    if (now->is_pending)
+        s->call.code = failed("the hub still asks the callback");
+    else if (!now->is_active ||
+             (before->is_active && !strcmp(before->id, now->id) &&
+              !strcmp(before->lease_end, now->lease_end)))
+        s->call.code = failed("the callback did not confirm: it has to answer "
+                              "the hub's GET with 200 and the challenge; the "
+                              "broker's log has the reason");
+    else if (is_json)
+        broker_call_show(&s->call, true);
+    else
+        print_values(false, "id:t leaseEnd:t", now->id, now->lease_end);
+}
+
+/* Asks the hub, and waits until the callback has answered it. */
+static void
+subscribe(struct subscribing *s, bool is_json)
+{
+    struct standing before, now = {.is_pending = true};
+    bool is_seen;
+
+    s->call.takes_refusals = true;
+    is_seen = look(s, &before);
+    if (!s->call.code)
+        post_form(s);
+    if (s->call.code)
+        return;
+    if (!is_seen) {
+        say("requested; the token may not see whether the callback confirms: "
+            "that needs the right to manage or observe");
+        return;
+    }
+    for (unsigned i = 0; i < LOOKS_MAX && now.is_pending; i++) {
+        client_wait(s->call.client, LOOK_MS);
+        if (!look(s, &now))
+            break;
+    }
+    if (!s->call.code)
+        print_outcome(s, &before, &now, is_json);
+}
+
+static enum exit_code
+run_add(const struct arguments *arguments)
+{
+    struct subscribing s = {.callback = arguments->operands[1]};
+    struct slice callback = slice_of(s.callback);
+    struct problem why = {""};
+    struct buf query;
+
+    if (websub_check_url(callback, "CALLBACK", &why))
+        return bad_usage("%s", why.text);
+    buf_init(&s.form, FORM_MAX);
+    buf_init(&query, FORM_MAX);
+    urlencoded_add(&query, "callback", callback);
+    broker_call_begin(&s.call, arguments, arguments->operands[0], "%s", "");
+    broker_call_send(&s.call, "GET");
+    if (!s.call.code)
+        find_relayed(&s);
+    if (!s.call.code && !s.topic)
+        find_topic(&s, arguments);
+    if (!s.call.code)
+        make_form(&s, arguments);
+    if (!s.call.code)
+        broker_call_move(&s.call, "/subscriptions?%.*s", (int)query.size,
+                         query.data);
+    if (!s.call.code)
+        subscribe(&s, arguments->options[ADD_JSON] != NULL);
+    if (s.form.data) /* there may be a secret */
+        explicit_bzero(s.form.data, s.form.size);
+    buf_fini(&s.form);
+    buf_fini(&query);
+    free(s.topic);
+    free(s.hub);
+    return broker_call_end(&s.call);
+}
+
+const struct command subscriptions_add_command = {
+    .name = "subscriptions add",
+    .operands = "SET-URL CALLBACK",
+    .help = "Subscribes a callback to a set or a relay.",
+    .more =
+        "The hub asks the callback for its consent; the command waits for the "
+        "answer, and prints the number of the subscription and the end of its "
+        "lease. Exit status 1: the callback did not confirm, or the hub "
+        "refused. Run it again before the lease ends: that renews the "
+        "subscription.\n\n"
+        "--change, --prefix, --type and --tag may be given several times. The "
+        "secret of --secret-file signs the deliveries; one that begins with "
+        "whsec_ is of Standard Webhooks. Only you may be able to read that "
+        "file.\n\n"
+        "A relay has subscriptions, too: give its URL instead, "
+        "http://host:port/relays/NAME.",
+    .examples = "tidings subscriptions add http://127.0.0.1:8787/sets/demo \\\n"
+                "    https://example.org/hook/8d1f0c --change deleted\n",
+    .options = OPTIONS(add_options),
+    .run = run_add,
+};
