@@ -398,10 +398,13 @@ take_key(struct ingest *in, struct problem *why)
 enum status
 ingest_set_key(struct ingest *in, const struct key *key, struct problem *why)
 {
-    in->key = *key;
+    memcpy(in->key.owner, key->owner, sizeof(in->key.owner));
     in->post.key_owner = slice_of(in->key.owner);
+    if (key->size == 0)
+        return STATUS_OK;
+    in->key = *key;
     digest_start(&in->post.entries, SLICE(""));
-    return key->size > 0 ? take_key(in, why) : STATUS_OK;
+    return take_key(in, why);
 }
 
 enum status
