@@ -33,6 +33,9 @@
 /* "HTTP/1.1" */
 #define VERSION_SIZE 8
 
+/* Bytes of the empty lines before a request line. */
+#define EMPTY_MAX (REQUEST_EMPTY_LINES * HEAD_CRLF_SIZE)
+
 struct reading {
     struct request_head *head;
     struct slice authority; /* of a target in absolute form; size 0: none */
@@ -359,8 +362,9 @@ read_lines(struct reading *r, struct slice bytes, struct head_seen *seen)
     memset(h, 0, offsetof(struct request_head, fields));
     h->n_fields = seen->n_fields; /* these fields are valid */
     for (;;) {
-        /* Only an empty line may stand before the request line. */
-        bool is_first = seen->line <= HEAD_CRLF_SIZE;
+        /* Only empty lines may stand before the request line, which is longer
+         * than these. */
+        bool is_first = seen->line <= EMPTY_MAX;
         struct slice line = nothing;
         size_t max = is_first ? REQUEST_LINE_MAX : REQUEST_FIELD_MAX;
         enum status rc =
@@ -387,7 +391,7 @@ read_lines(struct reading *r, struct slice bytes, struct head_seen *seen)
         }
         if (!is_first)
             rc = read_field(r, line);
-        else if (line.size > 0 || seen->line > 0)
+        else if (line.size > 0 || seen->line == EMPTY_MAX)
             rc = read_request_line(r, line);
         if (rc)
             return rc;

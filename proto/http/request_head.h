@@ -30,14 +30,16 @@
 
 #include "proto/http/head_lines.h"
 
-/* Bytes of a head, including the empty line before it and the empty line at its
- * end: a longer head is 431. A buffer of this size can hold every head. */
+/* Bytes of a head, including the empty lines before it and the empty line at
+ * its end: a longer head is 431. A buffer of this size can hold every head. */
 #define REQUEST_HEAD_MAX 16384
 
 #define REQUEST_TARGET_MAX 8192 /* bytes; longer is 414 */
 #define REQUEST_FIELD_MAX  8192 /* bytes of a field line; longer is 431 */
 #define REQUEST_FIELDS_MAX 100  /* more field lines are 431 */
 #define REQUEST_METHOD_MAX 32   /* bytes; longer is 501 */
+
+#define REQUEST_EMPTY_LINES 4 /* before the head; one more is 400 */
 
 enum request_upgrade {
     REQUEST_UPGRADE_NONE,
@@ -80,7 +82,8 @@ struct request_head {
 /*
  * Reads the head at the front of `bytes`, which are all bytes since the
  * beginning of the head. `seen` is that of the last call for this head. Skips
- * one empty line before the head (RFC 9112 section 2.2).
+ * REQUEST_EMPTY_LINES empty lines before the head: some clients end a body with
+ * them (RFC 9112 section 2.2).
  *
  * STATUS_OK: `h` is the head, and `seen` is all 0 again for the next one.
  *

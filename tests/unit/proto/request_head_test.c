@@ -271,7 +271,7 @@ TEST(what_is_refused)
         const char *what, *quoted; /* NULL: nothing is quoted */
     } rows[] = {
         /* The request line */
-        {"\r\n\r\n", 400, method, ""},
+        {"\r\n\r\n\r\n\r\n\r\n", 400, method, ""},
         {"\n", 400, lf, NULL},
         {" GET / HTTP/1.1\r\n", 400, method, " GET / HTTP/1.1"},
         {"GET\t/ HTTP/1.1\r\n", 400, method, "GET?/ HTTP/1.1"},
@@ -544,6 +544,20 @@ TEST(fields_have_limits)
     assert_int_equal(h.n_fields, REQUEST_FIELDS_MAX);
     strcpy(end, "a:\r\n");
     check_refusal(slice_of(text), 431, "more than 100 fields");
+}
+
+/* RFC 9112 section 2.2 */
+TEST(empty_lines_before_a_head_are_skipped)
+{
+    static const char text[] = "\r\n\r\n\r\n\r\n" GET HOST END;
+
+    for (size_t i = 0; i <= REQUEST_EMPTY_LINES; i++) {
+        struct request_head h;
+
+        read_good(&h, slice_of(text + 2 * i));
+        assert_int_equal(h.size, sizeof(text) - 1 - 2 * i);
+        assert_true(slice_is(h.path, "/"));
+    }
 }
 
 /* The last byte of the longest head is byte 16,384, also with an empty line

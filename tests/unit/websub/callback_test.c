@@ -336,7 +336,7 @@ TEST(what_is_refused_says_why)
         {HEAD "Content-Length: -1\r\n\r\n", 0, "", 400, "Content-Length"},
         {HEAD "A: b\n\r\n", 0, "", 400, "line feed"},
         {"GET\r\n\r\n", 0, "", 400, "request line"},
-        {"\r\n\r\n", 0, "", 400, ""},
+        {"\r\n\r\n\r\n\r\n\r\n", 0, "", 400, ""},
         {"\x16\x03\x01\x02", 0, "", 400, "control"},
         {"GET https://a%s HTTP/1.1\r\nHost: a\r\n\r\n", 0, "", 400, "TLS"},
         {"GET %s HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n", 5, "", 400,
