@@ -60,7 +60,7 @@ free_command(struct deferral *d)
     command_free(list_entry(d, struct hub_request, deferral)->command);
 }
 
-/* Answers with the command's JSON, or with an empty body. */
+/* Answers with the command's JSON, the words about a ping, or nothing. */
 static void
 answer_request(struct deferral *d, struct request *rq)
 {
@@ -86,7 +86,9 @@ answer_request(struct deferral *d, struct request *rq)
                         registry_public_url(d->http->registry),
                         SLICE_ARG(request_path(rq)));
     if (command->text.size > 0 || command->text.failed) {
-        r.content_type = command->kind == COMMAND_KEYS ||
+        r.content_type = command->kind == COMMAND_PUBLISH
+                             ? "text/plain; charset=utf-8"
+                         : command->kind == COMMAND_KEYS ||
                                  command->kind == COMMAND_KEYS_ROTATE
                              ? "application/jwk-set+json"
                              : "application/json";
@@ -219,7 +221,8 @@ handle_hub_notification(struct http *http, struct request *rq,
     request_header(rq, "content-type", &type);
     if (type.size == 0 || !request_header(rq, "link", &links))
         return problem(why, STATUS_UNSUPPORTED,
-                       "subscriptions come as %s, notifications with their own "
+                       "subscriptions and pings come as a form: send "
+                       "-H 'Content-Type: %s'; notifications with their own "
                        "Content-Type and Link headers rel=\"self\" and "
                        "rel=\"hub\"; the Content-Type is \"%s\"",
                        FORM_TYPE, problem_quote(type).text);

@@ -462,26 +462,48 @@ judge_ping(const struct command *command, struct slice url, struct problem *why)
     return rc;
 }
 
-/* Answered at once with 204: its topics are fetched afterwards. Takes all
- * topics of the ping or none, so a publisher that names a wrong one notices
- * it. */
+/* Bytes of refused topics that fit into a problem. */
+#define REFUSED_MAX 960
+
+/* Answered at once: its topics are fetched afterwards. Publishers name all
+ * feeds of a site in one ping, and not each of them has to be known here: those
+ * that are get fetched, and the answer names the others, so a publisher that
+ * names a wrong one notices it. 204: all are known; 202: some; none: the reason
+ * of the first. */
 static void
 run_publish(struct command *command)
 {
-    struct problem *why = &command->why;
+    struct problem why = {""};
+    struct buf *refused = &command->text;
     struct slice url;
-    size_t at = 0;
-    enum status rc = STATUS_OK;
+    size_t at = 0, n = 0, n_refused = 0, n_named = 0, named = 0;
+    enum status rc, first = STATUS_OK;
 
-    while (!rc && websub_next_topic(&command->form, &at, &url))
-        rc = judge_ping(command, url, why);
-    if (!rc && at == 0)
-        rc = problem(why, STATUS_MALFORMED, "hub.url: is missing");
-    at = 0;
-    while (!rc && websub_next_topic(&command->form, &at, &url))
-        foreign_source_fetch(&command->hub->foreign_sources, url);
-    command->http = 204;
-    command_answer_now(command, rc, NULL);
+    while (websub_next_topic(&command->form, &at, &url)) {
+        n++;
+        rc = judge_ping(command, url, &why);
+        if (!rc) {
+            foreign_source_fetch(&command->hub->foreign_sources, url);
+            continue;
+        }
+        first = first ? first : rc;
+        buf_add_format(refused, "%s%s", n_refused++ ? "; " : "", why.text);
+        if (refused->size <= REFUSED_MAX) {
+            named = refused->size;
+            n_named = n_refused;
+        }
+    }
+    command->http = first ? 202 : 204;
+    if (n_refused == n) {
+        problem(&command->why, first, "%.*s", (int)named, refused->data);
+        if (n_named < n)
+            problem(&command->why, first, "%.*s; and %zu more", (int)named,
+                    refused->data, n - n_named);
+        buf_clear(refused);
+    } else if (first) {
+        BUF_ADD(refused, "\n");
+    }
+    command_answer_now(command, n_refused == n ? first : STATUS_OK, NULL);
 }
 
 static void

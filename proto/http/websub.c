@@ -122,8 +122,10 @@ websub_next_topic(const struct urlencoded_data *form, size_t *at,
     while (*at < form->n) {
         const struct urlencoded_field *field = &form->fields[(*at)++];
 
-        if (slice_is(field->name, "hub.url") ||
-            slice_is(field->name, "hub.topic")) {
+        struct slice index = field->name; /* "[]", "[0]": arrays of PHP */
+        struct slice name = slice_take_until(&index, "[");
+
+        if (slice_is(name, "hub.url") || slice_is(name, "hub.topic")) {
             *topic = field->value;
             return true;
         }

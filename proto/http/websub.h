@@ -46,7 +46,7 @@ MUST_CHECK enum status websub_read(const struct urlencoded_data *form,
                                    struct problem *why);
 
 /* The topics that a publish names: hub.url and hub.topic, each as often as it
- * is there (W-121). *at begins at 0. false: no more. */
+ * is there (W-121), also as "hub.url[]". *at begins at 0. false: no more. */
 bool websub_next_topic(const struct urlencoded_data *form, size_t *at,
                        struct slice *topic);
 

@@ -101,19 +101,54 @@ TEST(a_set_is_fed_by_pings, stage_open_set, stage_close)
     assert_int_equal(sets_head(&broker.sets, "demo").last, 3);
 }
 
-/* W-122, W-124: all that a ping names, or nothing. */
+/* W-122, W-124 */
 TEST(refuses_pings_for_topics_that_nobody_registered)
 {
-    char form[600];
-
     (void)sets_post(&broker.sets, "demo", 1, 1);
 
-    snprintf(form, sizeof(form),
-             "hub.url=%s&hub.topic=http://127.0.0.1:9/other", stage.topic);
-    assert_http(asked_ping(form), 404, "is no topic that this hub takes in");
     assert_http(asked_ping("hub.url=" SETS_URL "/sets/none/notifications"), 404,
                 "is no topic that this hub takes in");
     assert_http(asked_ping("hub.url=" SETS_URL "/sets/demo/notifications"), 204,
                 ""); /* ours: nothing to do */
     assert_int_equal(origin_count(stage.origin, "GET"), 0);
+}
+
+/* A publisher may name all feeds of its site: those that are known get fetched,
+ * the others named. */
+TEST(fetches_the_known_topics_of_a_ping)
+{
+    static const char *const forms[] = {
+        "hub.url=%s&hub.topic=http://127.0.0.1:9/other",
+        "hub.topic=http://127.0.0.1:9/other&hub.url=%s",
+        "hub.url[]=http://127.0.0.1:9/other&hub.url%%5B1%%5D=%s",
+        "hub.url=%s&hub.url=%s&hub.url=http://127.0.0.1:9/other",
+    };
+
+    for (unsigned i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+        char form[600];
+        struct told told;
+
+        origin_content(stage.origin, "text/plain", NULL, slice_of(forms[i]));
+        snprintf(form, sizeof(form), forms[i], stage.topic, stage.topic);
+        told = asked_ping(form);
+        assert_http(told, 202, "");
+        assert_string_equal(told.text,
+                            "\"http://127.0.0.1:9/other\" is no topic that "
+                            "this hub takes in: it is of no relay, and no set "
+                            "has it as its upstreamTopic\n");
+        stage_await_documents(i + 1);
+    }
+}
+
+/* Of many unknown ones the refusal names some, and counts the others. */
+TEST(counts_the_unknown_topics_of_a_ping)
+{
+    char form[4096] = "hub.url=http://127.0.0.1:9/one";
+
+    assert_http(asked_ping("hub.url=http://127.0.0.1:9/one"
+                           "&hub.url=http://127.0.0.1:9/two"),
+                404, "\"http://127.0.0.1:9/two\" is no topic");
+    for (size_t i = 1; i < 20; i++)
+        strcat(form, "&hub.url=http://127.0.0.1:9/more");
+    assert_http(asked_ping(form), 404, "upstreamTopic; and 13 more");
 }

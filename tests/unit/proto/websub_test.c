@@ -298,8 +298,8 @@ TEST(a_publish_names_topics_by_both_names)
     size_t at = 0;
 
     accepted(s, "hub.url=http://a.example/1&hub.mode=publish&" TOPIC
-                "&hub.url=http://a.example/2&hub.urls=x"
-                "&hub.url=http://a.example/1");
+                "&hub.url%5B%5D=http://a.example/2&hub.urls=x"
+                "&hub.topic[7]=http://a.example/1");
 
     assert_int_equal(s->request.topic.size, 0);
     for (size_t i = 0; i < 4; i++) {
