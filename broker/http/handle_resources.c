@@ -312,11 +312,8 @@ make_reader(struct putting *p, struct request *rq, struct problem *why)
 
     request_header(rq, "content-type", &type);
     format = format_of(type);
-    if (!format || !format_is_for_resources(format))
-        return problem(why, STATUS_UNSUPPORTED,
-                       "resources are read as %s in UTF-8, not as \"%s\"",
-                       formats_offered_for_resources(),
-                       problem_quote(type).text);
+    if (!format)
+        return format_refuse("resources", type, why);
     p->reader =
         input_reader_new(format, INPUT_RESOURCES, SIZE_MAX, on_change, p);
     if (!p->reader)

@@ -282,9 +282,7 @@ ingest_begin(struct ingest **ingest, struct posts *posts, struct slice set_name,
         return rc;
     format = format_of(content_type);
     if (!format)
-        return problem(why, STATUS_UNSUPPORTED,
-                       "changes are read as %s in UTF-8, not as \"%s\"",
-                       formats_offered(), problem_quote(content_type).text);
+        return format_refuse("changes", content_type, why);
     if (content_length > config->max_body)
         return problem(why, STATUS_TOO_LARGE,
                        "a post has at most %" PRIu64 " bytes, not %" PRIu64,

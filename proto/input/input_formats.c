@@ -48,14 +48,17 @@ format_entries_max(const struct format *format)
     return format->parser == &urlset_parser ? DOCUMENT_ENTRIES_MAX : SIZE_MAX;
 }
 
-bool
-format_is_for_resources(const struct format *format)
+enum status
+format_refuse(const char *what, struct slice content_type, struct problem *why)
 {
-    return format->parser == &urlset_parser || format->is_lines;
-}
+    struct slice rest = content_type, type = slice_take(&rest, ';');
+    bool is_known = format_of(type) != NULL;
 
-const char *
-formats_offered_for_resources(void)
-{
-    return "application/xml, application/x-ndjson";
+    return problem(
+        why, STATUS_UNSUPPORTED,
+        "%s are read %s%s in UTF-8, not as \"%s\"; send -H 'Content-Type: %s'",
+        what, is_known ? "only" : "as ", is_known ? "" : formats_offered(),
+        problem_quote(content_type).text,
+        is_known ? problem_quote(slice_trimmed(type)).text
+                 : "application/json");
 }

@@ -32,11 +32,9 @@ const char *formats_offered(void);
  * documents of ResourceSync, and only their bytes are limited. */
 size_t format_entries_max(const struct format *format);
 
-/* True if a source may put all resources of a set in this format. */
-bool format_is_for_resources(const struct format *format);
-
-/* What a 415 answer to something else offers. */
-const char *formats_offered_for_resources(void);
+/* Says so, and what to send instead. `what`: "changes". STATUS_UNSUPPORTED. */
+enum status format_refuse(const char *what, struct slice content_type,
+                          struct problem *why);
 
 /* What a reader is for. */
 enum input_use {
@@ -44,10 +42,10 @@ enum input_use {
     INPUT_MESSAGE,  /* a message or document of a broker: td:* is read, and
                         heartbeats without entries are fine */
     INPUT_RESOURCES /* a source's resources as they are: a Resource List, or a
-                        Sitemap without anything of ResourceSync, or lines of
-                        NDJSON. Entries have no change (they are handed over
-                        as created); a datetime is read as a lastmod; there may
-                       be none. Of td:* only tags */
+                        Sitemap without anything of ResourceSync, an array of
+                        JSON, or lines of NDJSON. Entries have no change (they
+                       are handed over as created); a datetime is read as a
+                       lastmod; there may be none. Of td:* only tags */
 };
 
 /* At most `max_entries` changes go to `on_change`. NULL: no memory. */

@@ -232,11 +232,13 @@ begin_change(struct json_read *j, struct problem *why)
 
 /* Decides if a post's only object is a message or a change, which have no
  * member in common. A message of a later broker may begin with a member of
- * neither. */
+ * neither. Resources come in no message: one without entries would delete all.
+ */
 static enum status
 decide_member(struct json_read *j, struct slice name, struct problem *why)
 {
-    if (find_member(j, PLACE_MESSAGE, name)) {
+    if (j->reader->use != INPUT_RESOURCES &&
+        find_member(j, PLACE_MESSAGE, name)) {
         j->level->place = PLACE_MESSAGE;
         j->has_unknown = false;
         return STATUS_OK;

@@ -45,6 +45,28 @@ TEST(finds_the_reader_of_a_media_type)
         "application/cloudevents+json, application/cloudevents-batch+json");
 }
 
+/* A refusal has the option of curl that is right. */
+TEST(a_refusal_says_what_to_send)
+{
+    static const char *const rows[][2] = {
+        {"text/xml; charset=latin1", "text/xml"},
+        {"application/x-ndjson ;charset=utf-16", "application/x-ndjson"},
+        {"text/plain", "application/json"},
+        {"", "application/json"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct problem why = {""};
+        char end[80];
+
+        snprintf(end, sizeof(end), "; send -H 'Content-Type: %s'", rows[i][1]);
+        assert_int_equal(format_refuse("changes", slice_of(rows[i][0]), &why),
+                         STATUS_UNSUPPORTED);
+        if (!strstr(why.text, end))
+            fail_msg("%s", why.text);
+    }
+}
+
 static struct slice
 times(struct buf *b, const char *head, const char *entry, const char *between,
       size_t n, const char *foot)

@@ -42,13 +42,19 @@ assert_no_resources(const char *type, const char *document, const char *text)
 }
 
 /* */
-TEST(a_resource_list_a_sitemap_and_lines_are_read)
+TEST(a_resource_list_a_sitemap_json_and_lines_are_read)
 {
     assert_resources(XML, HEAD MD A FOOT, 1);
     assert_resources(XML, HEAD A FOOT, 1);
     assert_resources(XML, "<urlset xmlns='" NS_SITEMAP "'/>", 0);
     assert_resources(NDJSON, "{\"loc\":\"http://example.com/a\"}\n", 1);
     assert_resources(NDJSON, "", 0);
+    assert_resources(JSON,
+                     "[{\"loc\":\"http://example.com/a\"},"
+                     "{\"loc\":\"http://example.com/b\",\"length\":3}]",
+                     2);
+    assert_resources(JSON, "{\"loc\":\"http://example.com/a\"}", 1);
+    assert_resources(JSON, "[]", 0);
     /* */
     assert_resources(NDJSON,
                      "{\"loc\":\"http://example.com/a\","
@@ -69,6 +75,13 @@ TEST(what_is_of_changes_is_refused)
     assert_no_resources(
         NDJSON, "{\"loc\":\"http://example.com/a\",\"change\":\"created\"}\n",
         "change: a list of resources names their state, not changes");
+    assert_no_resources(
+        JSON, "[{\"loc\":\"http://example.com/a\",\"change\":\"updated\"}]",
+        "change: a list of resources names their state, not changes");
+    assert_no_resources(JSON, "{\"set\":\"a\",\"changes\":[]}",
+                        "unknown member \"set\" in the change");
+    assert_no_resources(JSON, "{\"changes\":[]}",
+                        "unknown member \"changes\" in the change");
     /* */
     assert_no_resources(
         XML,
