@@ -14,7 +14,7 @@ static const struct row {
     const char *path;
     document_open_fn *open;
     const char *content_type; /* NULL: application/xml, with a page */
-    enum link_kind topic;     /* of a channel of the set; 0: none */
+    enum link_kind topic;     /* of a channel of the set, always XML; 0: none */
     bool is_quick;            /* needs neither a disk nor a long time, but for
                                  some of the lists */
     bool has_plain;
@@ -135,7 +135,7 @@ describe_row(const struct row *row, struct document_found *found)
             row->content_type ? row->content_type : "application/xml",
         .topic = row->topic,
         .is_quick = row->is_quick || row->file,
-        .has_page = !row->content_type,
+        .has_page = !row->content_type && !row->topic,
         .has_plain = row->has_plain,
         .is_range = strstr(row->path, "}-{"),
         .end = end ? end + sizeof("/{last}") - 1 : NULL,

@@ -29,11 +29,8 @@ static const struct html_column
                   {"Bytes", "length", true},
                   {NULL}},
     periods[] = {{"Document"}, {"From", "from"}, {"Until", "until"}, {NULL}},
-    states[] = {{"Document"},
-                {"As of", "at"},
-                {"Completed", "completed"},
-                {NULL}},
-    news[] = {{"Change", "change"}, {"Document"}, {"Time", "datetime"}, {NULL}};
+    states[] = {
+        {"Document"}, {"As of", "at"}, {"Completed", "completed"}, {NULL}};
 
 /* The documents, by their capability. */
 static const struct kind {
@@ -55,7 +52,7 @@ static const struct kind {
     [CAP_CHANGELIST_ARCHIVE] = {"Change List Archive", periods, periods},
     [CAP_CHANGEDUMP_ARCHIVE] = {"Change Dump Archive", periods, periods},
     [CAP_CHANGE_NOTIFICATION] = {"Changes", changes, changes},
-    [CAP_FRAMEWORK_NOTIFICATION] = {"Changes of documents", news, news},
+    [CAP_FRAMEWORK_NOTIFICATION] = {"Changes of documents", NULL, NULL},
 };
 
 /* How people call attributes; others have their own name. */
@@ -145,7 +142,7 @@ struct page {
     struct buf links; /* of the header: <li> */
     struct buf rows;
     struct buf other;                  /* the address of the XML */
-    const struct kind *kind;           /* NULL: the document is empty */
+    const struct kind *kind;           /* NULL: the document names none */
     const struct html_column *columns; /* likewise */
     bool is_index;
     uint64_t first; /* entries before the page */
@@ -370,8 +367,7 @@ write_page(struct buf *to, const struct page *p)
     char title[256], next[ADDRESS_MAX] = "", prev[ADDRESS_MAX] = "";
     size_t size = sizeof(title);
     struct link_text list = {"", 0};
-    int n = snprintf(title, size, "%s%s",
-                     p->kind ? p->kind->title : "No notification yet",
+    int n = snprintf(title, size, "%s%s", p->kind ? p->kind->title : "Document",
                      p->is_index ? " Index" : "");
     struct html_head head = {
         .title = title,

@@ -3,6 +3,7 @@
 #include "broker/base/metrics.h"
 #include "broker/net/response.h"
 #include "broker/sets/positions.h"
+#include "proto/http/accept_header.h"
 #include "proto/number.h"
 
 struct set *
@@ -52,12 +53,31 @@ answers_count(unsigned metric, unsigned status)
         metrics_add_label(metric, metrics_code(status), 1);
 }
 
-bool
-answers_prefer_page(struct request *rq)
+int
+answers_choose_face(struct request *rq, const char *const *programs, size_t n)
 {
-    struct slice text;
+    static const char *const page = "text/html";
+    struct slice accept = {NULL, 0}, text;
+    bool is_raw = request_parameter(rq, "raw", &text);
+    struct buf names;
+    int chosen;
 
-    return request_prefers_page(rq) && !request_parameter(rq, "raw", &text);
+    if (!is_raw && request_prefers_page(rq))
+        return FACE_PAGE;
+    request_header(rq, "accept", &accept);
+    chosen = accept_choose(accept, programs, n);
+    if (chosen >= 0 || is_raw)
+        return chosen < 0 ? 0 : chosen;
+    if (accept_choose(accept, &page, 1) == 0)
+        return FACE_PAGE;
+    buf_init(&names, 256);
+    for (size_t i = 0; i < n; i++)
+        buf_add_format(&names, "%s, ", programs[i]);
+    request_refuse(rq, 406, "this is served as %.*sand %s, not as \"%s\"",
+                   SLICE_ARG(buf_slice(&names)), page,
+                   problem_quote(accept).text);
+    buf_fini(&names);
+    return FACE_NONE;
 }
 
 void
@@ -150,7 +170,8 @@ query_last_event_id(struct request *rq)
 {
     struct slice id = {NULL, 0};
 
-    if (!request_is_upgrade(rq))
-        request_header(rq, "last-event-id", &id);
+    if (!request_is_upgrade(rq) &&
+        !(request_header(rq, "last-event-id", &id) && id.size > 0))
+        request_parameter(rq, "lastEventId", &id);
     return id;
 }

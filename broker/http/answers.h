@@ -35,9 +35,15 @@ MUST_CHECK enum status answers_may_publish(const struct http *http,
 /* Counts a refusal in `metric` (enum metric, by status; 0: none). */
 void answers_count(unsigned metric, unsigned status);
 
-/* True if the answer is a page for people: the client prefers one, and the
- * query has no `raw`, which stands for what programs get. */
-bool answers_prefer_page(struct request *rq);
+/* Chooses what a GET is answered with: the number of a type of `programs`, or
+ * FACE_PAGE, a page for people. A client gets a page that prefers one, or
+ * accepts nothing else. The parameter `raw` asks for what programs read,
+ * whatever Accept says. FACE_NONE: nothing is acceptable, and 406 was answered.
+ * During on_request. */
+enum { FACE_PAGE = -1, FACE_NONE = -2 };
+
+int answers_choose_face(struct request *rq, const char *const *programs,
+                        size_t n);
 
 /* Answers with `text`, and frees it. `caching`: the Cache-Control header, or
  * NULL. */
@@ -88,6 +94,7 @@ MUST_CHECK enum status query_number(struct request *rq, const char *name,
 MUST_CHECK enum status query_yes(struct request *rq, const char *name,
                                  bool *is_yes, struct problem *why);
 
-/* Last-Event-ID, of an event stream that connects again; during on_request.
- * Empty: none. */
+/* Last-Event-ID, of an event stream that connects again; without it the
+ * parameter lastEventId, which event-source-polyfill sends instead. During
+ * on_request. Empty: none. */
 struct slice query_last_event_id(struct request *rq);

@@ -117,7 +117,7 @@ add_vary(struct response *r, const struct opening *o)
     bool is_packed = o->document.may_be_packed || o->wish.form != DOCUMENT_XML;
 
     if (o->found.has_page)
-        response_header(r, "Vary", "Accept%s",
+        response_header(r, "Vary", REQUEST_PAGE_VARY "%s",
                         is_packed ? ", Accept-Encoding" : "");
     else if (is_packed)
         response_header(r, "Vary", "Accept-Encoding");
@@ -219,10 +219,12 @@ enum status
 handle_documents_get(struct http *http, struct request *rq,
                      const struct route_target *target, struct problem *why)
 {
+    static const char *const types[] = {"application/xml", "text/xml"};
     struct opening o = {.wish = {.registry = http->registry,
                                  .principal = target->principal,
                                  .patience = LOG_MEMORY}};
     struct slice text;
+    int face = 0;
 
     o.status = documents_find(request_path(rq), &o.found);
     if (!o.status && o.found.has_set) {
@@ -238,11 +240,15 @@ handle_documents_get(struct http *http, struct request *rq,
     o.wish.last = o.found.last;
     o.wish.file = o.found.file;
     o.wish.topic = o.found.topic;
-    /* `?plain` chooses a form; else a client that prefers pages, as browsers
-     * do, gets one. */
+    /* `?plain` chooses a form. */
     if (o.found.has_plain && request_parameter(rq, "plain", &text)) {
         o.wish.form = DOCUMENT_PLAIN;
-    } else if (!o.status && o.found.has_page && answers_prefer_page(rq)) {
+    } else if (!o.status && o.found.has_page) {
+        face = answers_choose_face(rq, types, N_ELEMENTS(types));
+        if (face == FACE_NONE)
+            return STATUS_OK;
+    }
+    if (face == FACE_PAGE) {
         o.wish.form = DOCUMENT_HTML;
         o.wish.depth = html_depth(request_path(rq));
         o.wish.page = 1;

@@ -17,7 +17,6 @@
 #include "broker/push/subscribers.h"
 #include "broker/sets/links.h"
 #include "broker/sets/positions.h"
-#include "proto/http/accept_header.h"
 #include "proto/number.h"
 
 /* How often a request that waits for room tries again. */
@@ -40,14 +39,8 @@ struct reading {
 };
 
 /* The media types of change memory; the first is the default. */
-static const struct memory_type {
-    const char *name;
-    enum message_form form;
-} memory_types[] = {
-    {"application/json", MESSAGE_JSON},
-    {"application/xml", MESSAGE_XML},
-    {"text/xml", MESSAGE_XML},
-};
+static const char *const memory_types[] = {"application/json",
+                                           "application/xml", "text/xml"};
 
 #define N_TYPES N_ELEMENTS(memory_types)
 
@@ -103,7 +96,7 @@ answer_memory(struct request *rq, const struct reading *r)
     buf_fini(&links);
     response_header(&answer, "Cache-Control", "%s",
                     answers_cache_control(set_is_private(r->wish.set)));
-    response_header(&answer, "Vary", "Accept");
+    response_header(&answer, "Vary", REQUEST_PAGE_VARY);
     if (r->wish.is_page)
         response_page(&answer);
     answer.body = r->page.body;
@@ -211,29 +204,13 @@ read_done(struct job *job)
 static bool
 choose_form(struct request *rq, struct reading *r)
 {
-    const char *names[N_TYPES];
-    struct slice accept = {NULL, 0};
-    int chosen;
+    int chosen = answers_choose_face(rq, memory_types, N_TYPES);
 
-    if (answers_prefer_page(rq)) {
-        r->wish.form = MESSAGE_XML;
-        r->wish.is_page = true;
-        return true;
-    }
-    for (size_t i = 0; i < N_TYPES; i++)
-        names[i] = memory_types[i].name;
-    request_header(rq, "accept", &accept);
-    chosen = accept_choose(accept, names, N_TYPES);
-    if (chosen >= 0) {
-        r->type = memory_types[chosen].name;
-        r->wish.form = memory_types[chosen].form;
-        return true;
-    }
-    request_refuse(rq, 406,
-                   "changes are served as application/json or application/xml, "
-                   "not as \"%s\"",
-                   problem_quote(accept).text);
-    return false;
+    r->wish.is_page = chosen == FACE_PAGE;
+    if (chosen >= 0)
+        r->type = memory_types[chosen];
+    r->wish.form = chosen == 0 ? MESSAGE_JSON : MESSAGE_XML;
+    return chosen != FACE_NONE;
 }
 
 /* Reads the query; without a position the page begins with the first retained

@@ -33,6 +33,9 @@
  * The last page that a request looks at may bring half as many more. */
 #define PAGE_SETS 1000
 
+/* Of descriptions, for programs. */
+static const char *const set_type = "application/json";
+
 /* Descriptions, which come from memory: making one reads and counts nothing. */
 
 static void
@@ -335,9 +338,12 @@ answer_set(struct request *rq, unsigned status, struct set *set,
     struct link_text self = set_link(set, LINK_SET);
     enum method method = request_method(rq);
     bool is_get = method == METHOD_GET || method == METHOD_HEAD;
+    int face = is_get ? answers_choose_face(rq, &set_type, 1) : 0;
     struct response r;
     struct buf text;
 
+    if (face == FACE_NONE)
+        return;
     buf_init(&text, DESCRIPTION_MAX);
     add_description(&text, set, head);
     if (text.failed) {
@@ -345,14 +351,14 @@ answer_set(struct request *rq, unsigned status, struct set *set,
         buf_fini(&text);
         return;
     }
-    response_init(&r, status, "application/json");
+    response_init(&r, status, set_type);
     response_header(&r, "Cache-Control", "%s",
                     answers_cache_control(set_is_private(set)));
     if (status == 201)
         response_header(&r, "Location", "%s", self.text);
     if (is_get)
-        response_header(&r, "Vary", "Accept");
-    if (is_get && answers_prefer_page(rq)) {
+        response_header(&r, "Vary", REQUEST_PAGE_VARY);
+    if (face == FACE_PAGE) {
         /* Makes a page of the JSON. If that fails, the JSON stays. */
         struct link_text list = set_link(set, LINK_CAPABILITYLIST);
         const struct html_head page_head = {
@@ -644,15 +650,18 @@ enum status
 handle_sets_get(struct http *http, struct request *rq,
                 const struct route_target *target, struct problem *why)
 {
+    int face = answers_choose_face(rq, &set_type, 1);
     struct sets_wish wish = {.after = {"", 0},
                              .since_us = DATETIME_NONE,
-                             .is_page = answers_prefer_page(rq)};
+                             .is_page = face == FACE_PAGE};
     bool has_since;
     struct page *page;
     struct response r;
     struct buf text;
     enum status rc;
 
+    if (face == FACE_NONE)
+        return STATUS_OK;
     if (request_parameter(rq, "after", &wish.after) && wish.after.size > 0 &&
         !set_name_is_valid(wish.after))
         return problem(why, STATUS_MALFORMED,
@@ -670,10 +679,10 @@ handle_sets_get(struct http *http, struct request *rq,
     if (!page || text.failed) {
         rc = problem_memory(why);
     } else {
-        response_init(&r, 200, "application/json");
+        response_init(&r, 200, set_type);
         response_header(&r, "Cache-Control", "%s",
                         answers_cache_control(page->has_private));
-        response_header(&r, "Vary", "Accept");
+        response_header(&r, "Vary", REQUEST_PAGE_VARY);
         if (wish.is_page)
             response_page(&r);
         r.body = body_of_buf(&text);

@@ -86,18 +86,31 @@ choose_transport(struct http *http, struct request *rq, bool is_of_many,
     return STATUS_MALFORMED;
 }
 
-/* Returns false after an answer. */
+/* Returns false after an answer: to a handshake that a proxy has cut, to a
+ * browser that a person led here, and to a client that accepts no events. */
 static bool
 check_kind(struct request *rq)
 {
-    struct slice accept;
+    static const char *const events = "text/event-stream";
+    struct slice accept = {NULL, 0}, key;
 
-    if (request_is_upgrade(rq) || (request_header(rq, "accept", &accept) &&
-                                   accept_names(accept, "text/event-stream")))
+    if (request_is_upgrade(rq))
         return true;
-    request_refuse(rq, 426,
-                   "a stream is a WebSocket (ask with Upgrade) or an "
-                   "event stream (Accept: text/event-stream)");
+    request_header(rq, "accept", &accept);
+    if (request_header(rq, "sec-websocket-key", &key))
+        request_refuse(
+            rq, 426,
+            "a WebSocket's handshake came without its Upgrade: a proxy "
+            "before the broker drops it (nginx needs proxy_http_version 1.1, "
+            "proxy_set_header Upgrade $http_upgrade and proxy_set_header "
+            "Connection \"upgrade\"). Without Sec-WebSocket-Key the stream is "
+            "server-sent events");
+    else if (request_prefers_page(rq) || accept_choose(accept, &events, 1) < 0)
+        request_refuse(rq, 426,
+                       "a stream is a WebSocket (ask with Upgrade) or "
+                       "server-sent events (Accept: text/event-stream)");
+    else
+        return true;
     return false;
 }
 

@@ -52,6 +52,7 @@ static const struct parameter of_query[] = {
      "`no`: entries without their data"},
     {"set", TIMES, "the sets to follow, or patterns of names"},
     {"resume", STRING, "where to go on: the positions of all sets"},
+    {"lastEventId", STRING, "what `Last-Event-ID` says, where that is missing"},
     {"for", "{\"type\":\"string\",\"enum\":[\"posts\",\"reads\"]}",
      "what the client wants of the broker"},
     {"rate", YES_NO, "with the entries of the last 60 minutes"},

@@ -40,9 +40,6 @@
     "application/ndjson, application/jsonl"
 #define EVENTS \
     "application/cloudevents+json, application/cloudevents-batch+json"
-#define RESOURCES                                                           \
-    "application/xml, application/x-ndjson, text/xml, application/ndjson, " \
-    "application/jsonl"
 
 /* Texts of several rows */
 #define BAD_QUERY  "a parameter is malformed"
@@ -63,8 +60,11 @@
 #define BAD_SETTING "a setting that the broker cannot take"
 #define NO_SERVICE \
     "a topic, callback, secret or filter that the hub cannot serve"
-#define NO_TOKEN  "there is no such token"
-#define NO_STREAM "neither a WebSocket nor an event stream"
+#define NO_TOKEN "there is no such token"
+#define NO_STREAM                                                      \
+    "neither a WebSocket nor an event stream, or a handshake without " \
+    "`Upgrade`"
+#define NO_FACE "`Accept` refuses all media types of the answer"
 #define BAD_STREAM                                                     \
     "a parameter or the JSON is malformed, or the broker speaks none " \
     "of the subprotocols"
@@ -113,11 +113,13 @@ const struct route route_table[] = {
     {METHOD_GET, "/sets", handle_sets_get, .does = "Lists the sets",
      .rights = RIGHTS_OF_SETS, .parameters = "after, since, rate, raw",
      .fields = "Accept",
-     .statuses = {{200, JSON ", " HTML, &sets_shape}, {400, BAD_QUERY}}},
+     .statuses = {{200, JSON ", " HTML, &sets_shape},
+                  {400, BAD_QUERY},
+                  {406, NO_FACE}}},
     {METHOD_GET, "/sets/{set}", handle_set_get, OF_SET,
      .does = "Describes a set", .rights = RIGHT_SUBSCRIBE | RIGHT_MANAGE,
      .parameters = "raw", .fields = "Accept",
-     .statuses = {{200, JSON ", " HTML, &set_shape}}},
+     .statuses = {{200, JSON ", " HTML, &set_shape}, {406, NO_FACE}}},
     {METHOD_PUT, "/sets/{set}", handle_set_change, OF_NEW_SET,
      .act = ACT_SETTINGS, .does = "Creates a set, or replaces its settings",
      .rights = RIGHT_MANAGE, .parameters = "new, discard",
@@ -154,7 +156,7 @@ const struct route route_table[] = {
      .statuses = {{200, JSON ", application/xml, text/xml, " HTML,
                    &message_shape},
                   {400, BAD_QUERY},
-                  {406, "`Accept` refuses JSON and XML"},
+                  {406, NO_FACE},
                   {410, POSITION_GONE}}},
     {METHOD_POST, "/sets/{set}/changes", handle_changes_post, OF_NEW_SET,
      .does = "Posts changes: all of them or none", .rights = RIGHT_PUBLISH,
@@ -180,7 +182,7 @@ const struct route route_table[] = {
     {METHOD_GET, "/sets/{set}/stream", handle_stream_get, OF_SET,
      .does = "Streams the changes of a set", .rights = RIGHT_SUBSCRIBE,
      .is_stream = true, .has_positions = true,
-     .parameters = "after, since, " FILTERS,
+     .parameters = "after, since, lastEventId, " FILTERS,
      .fields = "Upgrade, Sec-WebSocket-Protocol, "
                "Sec-WebSocket-Extensions, Accept, Last-Event-ID",
      .statuses = {{101, "WebSocket"},
@@ -192,7 +194,7 @@ const struct route route_table[] = {
     {METHOD_GET, "/stream", handle_many_get,
      .does = "Streams the changes of many sets", .rights = RIGHT_SUBSCRIBE,
      .is_stream = true, .has_positions = true,
-     .parameters = "set, resume, " FILTERS,
+     .parameters = "set, resume, lastEventId, " FILTERS,
      .fields = "Upgrade, Sec-WebSocket-Protocol, "
                "Sec-WebSocket-Extensions, Accept, Last-Event-ID",
      .statuses = {{101, "WebSocket"},
@@ -201,7 +203,8 @@ const struct route route_table[] = {
                   {426, NO_STREAM}}},
     {METHOD_POST, "/stream", handle_many_post,
      .does = "Streams the changes of the sets that the body names",
-     .rights = RIGHT_SUBSCRIBE, .parameters = "set, resume, " FILTERS,
+     .rights = RIGHT_SUBSCRIBE,
+     .parameters = "set, resume, lastEventId, " FILTERS,
      .fields = "Accept, Last-Event-ID",
      .bodies = {{JSON, .shape = &follow_shape, .bytes = STREAM_MESSAGE_MAX}},
      .statuses = {{200, "text/event-stream"},
@@ -211,7 +214,7 @@ const struct route route_table[] = {
      .does = "Posts all resources: the broker finds the changes",
      .rights = RIGHT_PUBLISH, .rejected = METRIC_UPLOADS_REJECTED,
      .parameters = "max-delete, accept-deletions, left-out",
-     .bodies = {{RESOURCES, OPTION("max-resources-body", max_resources_body),
+     .bodies = {{CHANGES, OPTION("max-resources-body", max_resources_body),
                  .coding = "gzip"}},
      .statuses = {{200, JSON, &resources_posted_shape},
                   {400, "a parameter or the body is malformed"},
@@ -274,7 +277,7 @@ const struct route route_table[] = {
                  .handler = handle_hub_notification}},
      .statuses =
          {{200, "notifications"},
-          {202, "subscriptions"},
+          {202, "subscriptions, and pings with topics that the hub has not"},
           {204, "pings"},
           {400, "a parameter or a link is missing or malformed"},
           {401, "the right to the topic is missing"},
@@ -282,7 +285,7 @@ const struct route route_table[] = {
            "the same; a notification of a topic that nobody registered, or "
            "whose Source does not name it and this hub; any "
            "notification or ping where " OPEN},
-          {404, "there is no such topic"},
+          {404, "there is no such topic, or the hub knows none of a ping"},
           {410, POSITION_GONE},
           {422, NO_SERVICE},
           {429, FLOOD},
@@ -464,7 +467,8 @@ const struct route route_documents = {
                  {304, ""},
                  {400, "`page` is not a number"},
                  {404, "there is no such document or set"},
-                 {406, "`Accept-Encoding` refuses the only form"},
+                 {406, "`Accept` refuses all media types of the answer, or "
+                       "`Accept-Encoding` the only form"},
                  {410, "the document is no longer kept, or the set was "
                        "removed"},
                  {412, "`If-Match` or `If-Unmodified-Since` names another "
@@ -502,7 +506,8 @@ const struct route_refusal route_refusals[] = {
     {414, "any", "the target has more than 8,192 bytes"},
     {415, "a body",
      "another media type (`Accept`, or for PATCH `Accept-Patch`, names those "
-     "of the table) or Content-Encoding (`Accept-Encoding` names the coding)"},
+     "of the table, and the text the option of curl that is right) or "
+     "Content-Encoding (`Accept-Encoding` names the coding)"},
     {417, "any", "an `Expect` other than `100-continue`"},
     {426, "any",
      "a WebSocket of another version: `Sec-WebSocket-Version` "

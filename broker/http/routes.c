@@ -108,19 +108,49 @@ find_body(const struct route *route, struct request *rq)
                : NULL;
 }
 
+/* Appends what to give to curl: the first of the types that has `word` in it,
+ * if the body's first byte is one of `begins`, or '\0', not known. */
+static void
+add_advice(struct buf *to, const char *types, const char *word, char first,
+           const char *begins)
+{
+    struct slice rest = slice_of(types);
+
+    while (rest.size > 0 && (first == '\0' || strchr(begins, first))) {
+        struct slice type = slice_trimmed(slice_take(&rest, ','));
+
+        if (!memmem(type.data, type.size, word, strlen(word)))
+            continue;
+        buf_add_format(to, "%s-H 'Content-Type: %.*s'",
+                       to->size ? " or " : "; send ", SLICE_ARG(type));
+        return;
+    }
+}
+
 static void
 refuse_type(struct request *rq, const struct route *route)
 {
     const struct route_body *body = route->bodies;
     struct slice type = media_type_of(rq);
     bool has_two = body[1].types != NULL;
+    char first = request_body_first(rq);
     struct problem why = {""};
     struct response r;
+    struct buf advice;
 
-    problem_set(&why, "the body is read as %s%s%s, %s%s%s", body[0].types,
+    if (!strchr("{[<", first))
+        first = '\0';
+    buf_init(&advice, 256);
+    add_advice(&advice, body[0].types, "json", first, "{[");
+    add_advice(&advice, body[0].types, "xml", first, "<");
+    if (!advice.size)
+        add_advice(&advice, body[0].types, "", '\0', "");
+    problem_set(&why, "the body is read as %s%s%s, %s%s%s%.*s", body[0].types,
                 has_two ? ", " : "", has_two ? body[1].types : "",
                 type.size ? "not as \"" : "and has no Content-Type",
-                problem_quote(type).text, type.size ? "\"" : "");
+                problem_quote(type).text, type.size ? "\"" : "",
+                SLICE_ARG(buf_slice(&advice)));
+    buf_fini(&advice);
     answers_count(route->rejected, 415);
     response_init(&r, 415, NULL);
     /* RFC 9110 section 15.5.16, RFC 5789 section 3.1 */
@@ -155,8 +185,9 @@ check_body(struct request *rq, const struct route *route,
     } else if (body->types && request_header(rq, "content-encoding", &coding) &&
                !reads_coding(body, coding)) {
         problem_set(&why, "the body is read %s, not in \"%s\"",
-                    body->coding ? "as it is, or in gzip"
-                                 : "without a Content-Encoding",
+                    body->coding
+                        ? "as it is, or in gzip (-H 'Content-Encoding: gzip')"
+                        : "without a Content-Encoding",
                     problem_quote(coding).text);
         refuse_request(rq, route, 415, &why,
                        body->coding ? body->coding : "identity");

@@ -289,6 +289,7 @@ request_again(struct request *rq,
     rq->handlers = NULL;
     rq->fields = head;
     rq->sent = rq->head;
+    rq->behind.size = 0;
     handle(rq, user);
     rq->fields = NULL;
     follow_decision(c);

@@ -60,6 +60,7 @@ struct request {
     size_t head_size;                  /* bytes of `head` */
     const struct request_head *fields; /* in on_request only; else NULL */
     const char *sent;                  /* the bytes behind its slices */
+    struct slice behind;               /* the head, in the same bytes */
     struct incoming in;
 
     /* The handler's */

@@ -123,6 +123,22 @@ is_plain_id(struct slice id)
     return id.size > 0 && id.size <= SENT_ID_MAX;
 }
 
+/* True if a browser shows the answer to a person. It says so by Fetch Metadata,
+ * or, of an address without TLS, by Upgrade-Insecure-Requests. */
+static bool
+is_navigation(struct request *rq, struct slice accept)
+{
+    struct slice mode, dest, upgrade;
+
+    return (request_header(rq, "sec-fetch-mode", &mode) &&
+            slice_is(mode, "navigate") &&
+            request_header(rq, "sec-fetch-dest", &dest) &&
+            slice_is(dest, "document")) ||
+           (request_header(rq, "upgrade-insecure-requests", &upgrade) &&
+            slice_is(upgrade, "1") &&
+            accept_names(accept, "application/xhtml+xml"));
+}
+
 struct request *
 request_new(struct connection *c, const struct request_head *h,
             struct slice bytes)
@@ -155,6 +171,7 @@ request_new(struct connection *c, const struct request_head *h,
     memcpy(rq->head, bytes.data, size);
     rq->head_size = size;
     rq->sent = bytes.data;
+    rq->behind = slice_from(bytes, size);
     rq->fields = h;
     /* The parser may have set a path that was not sent. */
     rq->path = h->path.data >= bytes.data && h->path.data < bytes.data + size
@@ -170,8 +187,9 @@ request_new(struct connection *c, const struct request_head *h,
     rq->in.is_chunked = h->body.is_chunked;
     rq->in.length = rq->in.left = h->body.length;
     chunked_init(&rq->in.chunked);
-    rq->prefers_page =
-        request_header(rq, "accept", &accept) && accept_prefers_page(accept);
+    rq->prefers_page = request_header(rq, "accept", &accept) &&
+                       accept_names(accept, "text/html") &&
+                       accept_prefers_page(accept, is_navigation(rq, accept));
     if (c->is_proxied && request_header(rq, "x-request-id", &rq->id) &&
         is_plain_id(rq->id))
         return rq;
@@ -517,6 +535,20 @@ bool
 request_is_upgrade(const struct request *rq)
 {
     return rq->is_upgrade;
+}
+
+char
+request_body_first(const struct request *rq)
+{
+    struct slice body = {NULL, 0};
+
+    if (rq->fields)
+        body = rq->behind;
+    if (body.size > rq->in.length)
+        body.size = (size_t)rq->in.length;
+    while (body.size > 0 && slice_is_space(body.data[0]))
+        slice_skip(&body, 1);
+    return body.size > 0 ? body.data[0] : '\0';
 }
 
 bool

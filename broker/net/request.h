@@ -77,9 +77,15 @@ bool request_header(struct request *rq, const char *name, struct slice *value);
 bool request_next_header(const struct request *rq, const char *prefix,
                          size_t *at, struct slice *name, struct slice *value);
 
+/* The first byte of the body that is no white space, if it has come with the
+ * head; '\0': nobody knows. During on_request only. */
+char request_body_first(const struct request *rq);
+
 /* True if the client prefers a page for people to what programs read
- * (accept_prefers_page). */
+ * (accept_prefers_page), and the fields that say so, for Vary. */
 bool request_prefers_page(const struct request *rq);
+#define REQUEST_PAGE_VARY \
+    "Accept, Sec-Fetch-Dest, Sec-Fetch-Mode, Upgrade-Insecure-Requests"
 
 /* The kind of listener that it came by: a request by LISTENER_CONTROL is the
  * operator's own. */

@@ -628,7 +628,7 @@ make_problem_page(struct request *rq, struct response *r, struct buf *text)
 
     if (!options->write_problem)
         return;
-    response_header(r, "Vary", "Accept");
+    response_header(r, "Vary", REQUEST_PAGE_VARY);
     if (!rq->prefers_page || text->failed)
         return;
     buf_init(&page, PROBLEM_PAGE_MAX);

@@ -49,7 +49,7 @@ closeness_of(struct slice range, const char *offer)
 {
     size_t type = strcspn(offer, "/") + 1;
 
-    if (slice_is(range, "*/*"))
+    if (slice_is(range, "*/*") || slice_is(range, "*")) /* Java sends both */
         return 1;
     if (range.size == strlen(offer) &&
         !strncasecmp(range.data, offer, range.size))
@@ -64,9 +64,8 @@ int
 accept_choose(struct slice header, const char *const *offers, size_t n)
 {
     int best = -1, best_weight = 0;
+    bool has_range = false;
 
-    if (slice_trimmed(header).size == 0)
-        return n > 0 ? 0 : -1;
     for (size_t i = 0; i < n; i++) {
         struct slice rest = header;
         int close = 0, weight = 0;
@@ -77,6 +76,7 @@ accept_choose(struct slice header, const char *const *offers, size_t n)
             int found = closeness_of(range, offers[i]);
             int here = found ? accept_weight(parameters) : 0;
 
+            has_range |= found || memchr(range.data, '/', range.size);
             if (here < 0)
                 here = 1000; /* a malformed one */
 
@@ -91,7 +91,7 @@ accept_choose(struct slice header, const char *const *offers, size_t n)
             best_weight = weight;
         }
     }
-    return best;
+    return !has_range && n > 0 ? 0 : best;
 }
 
 bool
@@ -107,17 +107,19 @@ accept_names(struct slice header, const char *type)
     return false;
 }
 
-bool
-accept_prefers_page(struct slice header)
-{
-    static const char *const others[] = {
-        "application/xml",   "text/xml",
-        "application/json",  "application/problem+json",
-        "text/event-stream", "application/octet-stream",
-    };
+/* What programs read. */
+static const char *const others[] = {
+    "application/xml",          "text/xml",          "application/json",
+    "application/problem+json", "text/event-stream", "application/octet-stream",
+};
 
+bool
+accept_prefers_page(struct slice header, bool is_person)
+{
     if (!accept_names(header, "text/html"))
         return false;
+    if (!is_person)
+        return accept_choose(header, others, N_ELEMENTS(others)) < 0;
     for (size_t i = 0; i < N_ELEMENTS(others); i++) {
         bool is_named = accept_names(header, others[i]);
         const char *const offers[] = {is_named ? others[i] : "text/html",

@@ -9,7 +9,8 @@
 /* The number of the offer ("application/json", lower case, no parameters) that
  * the header's value prefers; -1: it accepts none. Of equals, the first. The
  * most specific range counts for an offer: "text/xml", then those with a star.
- * Skips faulty ranges, and parameters other than q. Empty: any. */
+ * Skips faulty ranges, and parameters other than q. Empty, or nothing but
+ * faulty ranges: any. "*" is what Java calls all. */
 int accept_choose(struct slice header, const char *const *offers, size_t n);
 
 /* Does it name the media type `type` itself ("text/event-stream", in lower
@@ -17,10 +18,11 @@ int accept_choose(struct slice header, const char *const *offers, size_t n);
  * sends that has nothing in mind. */
 bool accept_names(struct slice header, const char *type);
 
-/* Does it prefer a page for people, as browsers do? Such a header names
- * text/html. It gives no type for programs a higher quality, and types for
- * programs that it names a lower one. */
-bool accept_prefers_page(struct slice header);
+/* Does it prefer a page for people? Such a header names text/html. That of a
+ * person gives no type for programs a higher quality, and types for programs
+ * that it names a lower one. Crawlers and the libraries of some languages send
+ * the same: that of anybody else accepts no type for programs. */
+bool accept_prefers_page(struct slice header, bool is_person);
 
 /* Takes an element of a list (','), or the value or a parameter of one (';'),
  * off the front; trimmed. A separator in quotes separates nothing. */

@@ -7,6 +7,7 @@ import gzip
 import pytest
 
 from tidings_test.broker import ROOT
+from tidings_test.http import PAGE_VARY
 
 SOURCE = "/.well-known/resourcesync"
 INDEX = "/sets/news/changelist.xml"
@@ -79,7 +80,7 @@ def test_caches_are_told_what_they_may_keep(broker):
         final = "public, max-age=31536000, immutable"
         assert answer.status == 200
         assert answer["Cache-Control"] == (final if is_closed else "no-cache")
-        forms = ["Accept"] if path != MODULE else []  # pages
+        forms = [PAGE_VARY] if path != MODULE else []  # pages
         coded = ["Accept-Encoding"] if path in PACKED else []
         assert answer["Vary"] == ", ".join(forms + coded)
         assert answer["Accept-Ranges"] == "bytes"
@@ -132,7 +133,7 @@ def test_an_etag_survives_the_file_and_a_restart(start_ahead):
     path = LISTS[0]
     plain = broker.get(path, accept_encoding="gzip")
     assert plain["Content-Encoding"] is plain["Last-Modified"] is None
-    assert plain["Vary"] == "Accept, Accept-Encoding"
+    assert plain["Vary"] == f"{PAGE_VARY}, Accept-Encoding"
     before = plain["ETag"]
 
     in_the_way.unlink()

@@ -198,7 +198,7 @@ def test_the_capability_list_names_every_channel(broker, news):
     answer = news.get_url(memory.get("href"))
     assert (answer.status, answer["Content-Type"]) == (200, memory.get("type"))
     assert answer.json()["last"] == 25
-    # It is there, and asks for a WebSocket.
+    # It is there.
     stream = document.links["urn:tidings:1:stream"]
     assert news.get_url(stream.href).status != 404
     others = [rel for rel in document.links if not rel.startswith("urn:tidings:1:")]

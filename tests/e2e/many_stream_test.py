@@ -349,8 +349,8 @@ def test_a_malformed_request_is_refused(broker):
             check_refused(broker.post("/stream", text.encode(), JSON, **accept), 400)
     for query in ("set=A", "set=a@x", "set=a@", "set=%zz", "set=a*@1", "set=", "type=/"):
         check_refused(broker.get(f"/stream?{query}", **accept), 400)
-    check_refused(broker.get("/stream"), 426)
-    check_refused(broker.post("/stream", b"{}", JSON), 426)
+    check_refused(broker.get("/stream", accept=JSON), 426)
+    check_refused(broker.post("/stream", b"{}", JSON, accept=JSON), 426)
     check_refused(broker.post("/stream", b"{}", "text/plain", **accept), 415)
     large = b" " * 262145
     check_refused(broker.post("/stream", large, JSON, **accept), 413)
@@ -473,6 +473,18 @@ def again(follower, query="", **options):
     return Many(follower.broker, f"{query}&resume={follower.resume}", **options)
 
 
+# event-source-polyfill has the text in the URL.
+def test_a_text_resumes_all_sets_as_last_event_id_of_a_polyfill(broker):
+    one = broker.set()
+    one.post(2)
+    many = ManyEvents(broker, f"set={one.name}@0")
+    assert len(many.next_text()) == 1
+    one.post(1)
+    many.leave()
+    query = f"set={one.name}@0&resume=x&lastEventId={many.resume}"
+    assert everything(ManyEvents(broker, query), 1) == {one.name: [3]}
+
+
 @KINDS
 def test_a_text_resumes_all_sets(broker, kind):
     a, b, c = sets = [broker.set() for _ in range(3)]
@@ -541,6 +553,8 @@ def test_refuses_damaged_and_foreign_texts(broker, start_broker):
     for text in ("x", "gone", foreign.resume, "x" * 7169, "%00"):
         check_refused(broker.get(f"/stream?set=a&resume={text}", **accept), 400)
         check_refused(broker.get("/stream?set=a", last_event_id=text, **accept), 400)
+        in_url = f"/stream?set=a&lastEventId={text}"
+        check_refused(broker.get(in_url, **accept), 400)
         many = Many(broker)
         many.say(follow=[{"set": "a"}], resume=text)
         assert many.wait_close(1008).reason.startswith("resume: ")

@@ -160,11 +160,12 @@ def test_answers_404_for_a_set_that_does_not_exist(broker):
     assert other.get("changelist.xml").status == 404
 
 
-# A stream is no download. RFC 9110 section 15.5.22: the answer names the protocol to
-# upgrade to.
-def test_asks_for_an_upgrade_where_none_was_tried(news):
-    answer = news.get("stream")
-    check_refused(answer, 426)
+# RFC 9110 section 15.5.22: the answer names the protocol to upgrade to. A proxy dropped
+# the client's wish for it.
+def test_asks_for_an_upgrade_that_got_lost(news):
+    handshake = {**UPGRADE, "upgrade": None, "connection": None}
+    answer = news.get("stream", **handshake)
+    check_refused(answer, 426, "proxy_set_header Upgrade")
     assert (answer["Upgrade"], answer["Connection"]) == ("websocket", "upgrade")
 
 

@@ -7,13 +7,12 @@ import random
 import pytest
 
 from tidings_test.changelists import BYTES_MAX, ENTRIES_MAX
-from tidings_test.http import check_refused
+from tidings_test.http import PAGE_VARY, PERSON, check_refused
 from tidings_test.sets import change
 from tidings_test.soak import soak
 from tidings_test.waiting import wait_for
 
 LOC = "http://example.com/r/"
-BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*"
 
 
 class ResourceList:
@@ -193,7 +192,7 @@ def test_a_small_set_has_one_without_a_file(broker):
     assert (head.status, head["ETag"]) == (200, got["ETag"])
     assert small.get(path, if_none_match=got["ETag"]).status == 304
     assert "rs:" not in small.get(f"{path}?plain").text
-    assert small.get(path, accept=BROWSER)["Content-Type"].startswith("text/html")
+    assert small.get(path, **PERSON)["Content-Type"].startswith("text/html")
 
     # One with more entries has its files before the wait is over.
     wait_for("the files", lambda: (news.folder / "resourcelist").exists())
@@ -239,7 +238,7 @@ def test_is_told_plainly_and_to_people(broker):
     told = news.get(path)
     assert told.status == 200
     assert told["Content-Type"] == "application/xml"
-    assert told["Vary"] == "Accept, Accept-Encoding"
+    assert told["Vary"] == f"{PAGE_VARY}, Accept-Encoding"
 
     plain = news.get(f"{path}?plain")
     assert plain.status == 200
@@ -248,7 +247,7 @@ def test_is_told_plainly_and_to_people(broker):
     part = news.get(f"{path}?plain", range="bytes=70000-70099")
     assert (part.status, part.body) == (206, plain.body[70000:70100])
 
-    page = news.get(path, accept=BROWSER)
+    page = news.get(path, **PERSON)
     assert page.status == 200
     assert page["Content-Type"] == "text/html; charset=utf-8"
     assert page["Content-Security-Policy"]
@@ -256,7 +255,7 @@ def test_is_told_plainly_and_to_people(broker):
     assert '<link rel="resourcesync" href=' in page.text
     assert '?page=2">' in page.text
     for number, status in ((2, 200), (3, 404), (0, 400), (123456789, 400)):
-        assert news.get(f"{path}?page={number}", accept=BROWSER).status == status
+        assert news.get(f"{path}?page={number}", **PERSON).status == status
 
 
 # While everything changes

@@ -23,6 +23,16 @@ JSON = "application/json"
 XML = "application/xml"
 NDJSON = "application/x-ndjson"
 FORM = "application/x-www-form-urlencoded"
+EVENTS = "text/event-stream"
+
+# What Firefox sends for a person to an address without TLS.
+PERSON = {
+    "accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
+    "upgrade_insecure_requests": "1",
+}
+
+# The fields that choose between a page for people and what programs read.
+PAGE_VARY = "Accept, Sec-Fetch-Dest, Sec-Fetch-Mode, Upgrade-Insecure-Requests"
 
 # A larger body is sent only after the broker's 100 Continue.
 EXPECT_ABOVE = 1 << 20
@@ -257,8 +267,10 @@ class Connection:
         return self.answer()
 
     def answer(self, is_head=False):
-        """Read one answer. `is_head`: to a HEAD, which has no body."""
+        """Read one answer. `is_head`: to a HEAD, which has no body. Of a stream of
+        events, which has no end, only the head."""
         answer = self.answer_head()
+        is_head |= answer["Content-Type"] == EVENTS and not answer["Content-Length"]
         if not is_head and answer.status not in (204, 304) and answer.status >= 200:
             answer.body = self._body(answer)
         return answer

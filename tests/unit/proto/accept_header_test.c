@@ -32,8 +32,11 @@ TEST(chooses_what_the_client_likes_best)
         {"text/xml ; q=0.3 , application/json ; q=0.2", 2},
         {"image/png", -1},
         {"application/jso", -1},
-        {"*", -1},
-        {",,;;,", -1},
+        {"*", 0},
+        {"text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2", 0}, /* Java */
+        {",,;;,", 0},
+        {"xml", 0},
+        {"xml, image/png", -1},
         {"application/json;x=\"a,b;q=0\"", 0},
         {"application/xml;x=\"\\\",application/json", 1},
         {"application/xml;q=nonsense", 1},
@@ -95,22 +98,25 @@ TEST(does_not_count_ranges_and_other_types)
     assert_false(is_wanted("text/html;x=\", text/event-stream"));
 }
 
-/* RFC 9110 section 12.5.1: pages are for those who prefer them, and everyone
- * else gets what programs read. */
+/* RFC 9110 section 12.5.1: pages are for people who prefer them, and for those
+ * who accept nothing else. Everyone else gets what programs read. */
 TEST(prefers_a_page)
 {
     static const struct {
         const char *header;
-        bool prefers;
+        bool prefers; /* of a person */
+        bool is_all;  /* nothing else would do */
     } rows[] = {
         {"text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,"
          "image/webp,*/*;q=0.8",
          true}, /* Firefox, Chromium, Safari */
         {"text/html,application/xhtml+xml,application/xml;q=0.9,*/*", true},
         {"text/html, */*; q=0.01", true},
-        {"text/html", true},
-        {"TEXT/HTML;level=1", true},
-        {"text/html;q=0.1", true},
+        {"text/html", true, true},
+        {"TEXT/HTML;level=1", true, true},
+        {"text/html, application/xhtml+xml, image/png;q=0.5", true, true},
+        {"text/html, */*;q=0", true, true},
+        {"text/html;q=0.1", true, true},
         {"text/html;q=0.9, application/json;q=0.8", true},
         {"", false},
         {"*/*", false},
@@ -127,7 +133,11 @@ TEST(prefers_a_page)
         {"text/htm", false},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        if (accept_prefers_page(slice_of(rows[i].header)) != rows[i].prefers)
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct slice header = slice_of(rows[i].header);
+
+        if (accept_prefers_page(header, true) != rows[i].prefers ||
+            accept_prefers_page(header, false) != rows[i].is_all)
             fail_msg("%s", rows[i].header);
+    }
 }
