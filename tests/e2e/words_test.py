@@ -71,6 +71,7 @@ def test_words_come_out_by_every_way(start_broker, mosquitto, callbacks, tmp_pat
     assert news.put(content="inline").status == 201
     callback = callbacks.join(news)
     bare = callbacks.join(news, data="no")
+    events = callbacks.join(news, form="cloudevents", data="no")
     content = [(LOC, "text/plain", b"2.10 m")]
     news.receipt(news.send(*multipart([GIVEN], content)))
 
@@ -78,6 +79,8 @@ def test_words_come_out_by_every_way(start_broker, mosquitto, callbacks, tmp_pat
     assert words_in(Document(bare.deliveries.wait(1).body)) == {
         name: WORDS[name] for name in NAMES[:3]
     }
+    (event,) = json.loads(events.deliveries.wait(1).body)
+    assert words_of(event["data"]) == {name: WORDS[name] for name in NAMES[:3]}
     for topic, type in (("tidings/news/notifications", JSON), ("xml/news/notifications", XML)):
         assert words_read(heard.wait(topic).payload, type) == WORDS, topic
     for way, words in read_ways(news):
