@@ -138,6 +138,16 @@ knows_start(const struct td_follower *f, struct source_position *start)
             !source_position_read(slice_of(f->offered.position), start));
 }
 
+/* Without a place "now" is what the source has stated. */
+static void
+settle_start(struct td_follower *f)
+{
+    struct source_position start = {.is_time = false};
+
+    if (knows_start(f, &start) && !follower_place(f, &start))
+        follower_set_place(f, &start);
+}
+
 static bool
 open_connection(struct td_follower *f, unsigned transport)
 {
@@ -148,7 +158,6 @@ open_connection(struct td_follower *f, unsigned transport)
         .shared = &f->shared,
         .wait_s =
             transport_choice_wait_s(f->connection.choice, clock_steady_ms())};
-    struct source_position start = {.is_time = false};
     struct buf url;
 
     follower_enter(f, FOLLOWER_LIVE);
@@ -160,8 +169,7 @@ open_connection(struct td_follower *f, unsigned transport)
     if (transport != LIVE_SHARED) {
         write_url(&url, f, transport);
     } else {
-        if (knows_start(f, &start) && !follower_place(f, &start))
-            follower_set_place(f, &start);
+        settle_start(f);
         f->shared.set = f->offered.name;
         f->shared.write_place = write_place;
         buf_add_format(&url, "%s%c", f->offered.streams, '\0');
@@ -237,10 +245,18 @@ begin_live(struct td_follower *f)
 
 /* Ends */
 
-/* What a proxy has to pass on for a WebSocket. */
-#define NGINX_LINES                                             \
-    "proxy_http_version 1.1; proxy_set_header Upgrade $http_up" \
-    "grade; proxy_set_header Connection \"upgrade\";"
+/* What nginx needs for the only transport that the caller allows; NULL: that is
+ * not the reason. */
+static const char *
+lines_of_nginx(unsigned open, const struct problem *why)
+{
+    if (open == TD_WEBSOCKET && why->http_status)
+        return "proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade;"
+               " proxy_set_header Connection \"upgrade\";";
+    if (open == TD_EVENTS && !why->http_status)
+        return "proxy_buffering off; proxy_read_timeout 1h;";
+    return NULL;
+}
 
 /* Reports once what is used instead; if that is nothing, begin_live ends or
  * pauses with the reason. */
@@ -252,12 +268,13 @@ end_unfit(struct td_follower *f, const struct problem *why)
     int64_t now_ms = clock_steady_ms();
     bool is_news = transport_choice_unfit(c->choice, c->transport, now_ms);
     unsigned next = transport_choice_choose(c->choice, c->open, now_ms);
+    const char *lines = lines_of_nginx(c->open, why);
 
     c->unfit = *why;
-    if (c->open == TD_WEBSOCKET && why->http_status)
+    if (lines)
         problem(&c->unfit, why->rc,
-                "%.700s; if a proxy stands between, nginx needs " NGINX_LINES,
-                why->text);
+                "%.700s; if a proxy stands between, nginx needs %s", why->text,
+                lines);
     problem_prefix(&copy, STATUS_UNREACHABLE, "no %s here, %s instead: ",
                    transport_choice_name(c->transport),
                    transport_choice_name(next));
@@ -276,6 +293,16 @@ shorten_polls(struct td_follower *f)
 
     return c->transport == TD_LONG_POLL && c->n_mute > 0 &&
            transport_choice_cut(c->choice, now_ms - c->connected_ms, now_ms);
+}
+
+static bool
+end_cut(struct td_follower *f, const struct problem *why)
+{
+    struct problem copy = *why;
+
+    problem_prefix(&copy, STATUS_UNREACHABLE,
+                   "something cuts long polls here, shorter ones follow: ");
+    return follower_report(f, copy.text, 0) && follower_go(f);
 }
 
 static bool
@@ -329,6 +356,8 @@ handle_end(struct td_follower *f)
         return true;
     }
     f->connection.has_end = false;
+    if (f->attempts.n_heard == 0) /* what comes meanwhile is not missed */
+        settle_start(f);
     f->search.is_fresh = false;
     f->place.has_goal &= f->how.until_caught_up; /* it is an old one now */
     switch (end->how) {
@@ -361,7 +390,7 @@ handle_end(struct td_follower *f)
     if (f->attempts.n_heard)
         return follower_trouble(f, why);
     if (shorten_polls(f))
-        return follower_report(f, why->text, 0) && follower_go(f);
+        return end_cut(f, why);
     if (++f->connection.n_mute > MUTE_MAX) {
         f->connection.n_mute = 0;
         return end_unfit(f, why);

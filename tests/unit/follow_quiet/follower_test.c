@@ -79,6 +79,26 @@ TEST(a_websocket_alone_ends_with_the_lines_that_it_needs)
                 "$http_upgrade; proxy_set_header Connection \"upgrade\";");
 }
 
+/* So does the sentence about events that never come. */
+TEST(events_alone_name_the_lines_that_they_need)
+{
+    struct stage *s = *state;
+
+    s->options.transports = TD_EVENTS;
+    play(s, "start 0; unfit silence; troubled silence");
+    play(s, "troubled nginx needs proxy_buffering off");
+}
+
+/* "Now" is when it began: what comes while no way leads there is not missed. */
+TEST(now_is_before_the_first_connection_that_brings_nothing)
+{
+    struct stage *s = *state;
+
+    s->offer.position = LENT(EPOCH "-7");
+    play(s, "start now; by websocket; url /stream; unfit no upgrade;"
+            "by events; url /events?after=E-7; say 7-9; told 8 9");
+}
+
 /* Something cuts long polls after five seconds: they become shorter, and the
  * pauses do not grow. */
 TEST(polls_that_are_cut_become_shorter)
