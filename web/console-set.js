@@ -344,20 +344,113 @@ function readersTable(rate) {
         [1, 2]);
 }
 
+/** The number in a position. */
+function seqOf(position) {
+    return Number(position.slice(position.lastIndexOf('-') + 1));
+}
+
+function changes(one, n) {
+    const most = one.filter ? 'at most ' : '';
+    return `${most}${number(n)} ${n === 1 ? 'change' : 'changes'}`;
+}
+
+/** What happens if the subscription goes on behind a position: how many changes come again, or,
+ * where it is negative, never. */
+function redeliveryText(one, position) {
+    const n = seqOf(one.position) - seqOf(position);
+    return Number.isNaN(n) ? 'This is no position.'
+        : n > 0 ? `Sends ${changes(one, n)} again.`
+        : n < 0 ? `Leaves out ${changes(one, -n)}.`
+        : 'Sends nothing again: the subscription is here. Choose an earlier position.';
+}
+
 function redeliverForm(page, subscription) {
-    const { earliest } = page.set;
-    const after = make('input', { type: 'text', value: earliest, required: true, spellcheck: 'false' });
+    const { position, callback } = subscription;
+    const effect = make('output', { class: 'muted' }, redeliveryText(subscription, position));
+    const after = make('input', {
+        type: 'text', value: position, required: true, spellcheck: 'false',
+        oninput: () => { effect.textContent = redeliveryText(subscription, after.value); },
+    });
     const path = setPath(page.name, `/subscriptions/${subscription.id}/redeliver`);
     const button = make('button', {}, 'Redeliver from here');
     return make('form', {
-        class: 'inline', onsubmit: event => {
+        class: 'inline', onsubmit: async event => {
             event.preventDefault();
-            perform(button, async () => {
-                await ask(`${path}?after=${encodeURIComponent(after.value)}`, { method: 'POST' });
-                await page.redraw();
-            }, `The hub delivers again what came after ${after.value}.`);
+            const n = seqOf(position) - seqOf(after.value), text = redeliveryText(subscription, after.value);
+            if (!n) {
+                announce(text, 'bad');
+                return;
+            }
+            const question = `${text} The hub goes on behind ${after.value}, for ${callback}.`;
+            if (await confirmed(question, n > 0 ? 'Send again' : 'Leave out'))
+                await perform(button, async () => {
+                    await ask(`${path}?after=${encodeURIComponent(after.value)}`, { method: 'POST' });
+                    await page.redraw();
+                }, `The hub goes on behind ${after.value}.`);
         },
-    }, labelled('After position', after), button);
+    }, labelled('After position', after), button, effect);
+}
+
+/* Attempts */
+
+const KINDS = { delivery: 'delivery', again: 'sent again', test: 'test' };
+const OUTCOMES = { delivered: 'good', failed: 'bad', skipped: 'bad', ended: 'warning' };
+
+function rangeOf({ first, last, entries }) {
+    return !entries ? 'none' : first === last ? number(first)
+        : `${number(first)}–${number(last)}${last - first + 1 === entries ? '' : ` (${number(entries)})`}`;
+}
+
+/** A button that makes an attempt, says how it ended, and shows it in the table. */
+function attemptButton(page, text, path, label) {
+    const button = make('button', {
+        type: 'button', 'aria-label': label, onclick: () => perform(button, async () => {
+            const { outcome, status, error, ms } = await (await ask(path, { method: 'POST' })).json();
+            button.dispatchEvent(new CustomEvent('attempt', { bubbles: true }));
+            const words = status ? `The callback answered ${status} in ${number(ms)} ms.`
+                : `The callback did not answer: ${error}.`;
+            if (outcome !== 'delivered')
+                throw new Error(words);
+            return words;
+        }),
+    }, text);
+    return button;
+}
+
+function attemptRow(page, path, isManaged, one) {
+    const again = `${path}/attempts?delivery=${encodeURIComponent(one.delivery)}`;
+    return [
+        time(one.time), KINDS[one.kind], rangeOf(one),
+        badge(one.status ? `${one.outcome}: ${one.status}` : one.outcome, OUTCOMES[one.outcome]),
+        `${number(one.ms)} ms`,
+        make('span', { class: 'answer' }, (one.answer ?? one.error ?? '–') + (one.answerCut ? ' …' : '')),
+        one.nextTry && Date.parse(one.nextTry) > Date.now() ? timeToCome(one.nextTry) : '–',
+        isManaged && one.entries ? attemptButton(page, 'Send again', again,
+            `Send again what came ${clock(one.time)}`) : '',
+    ];
+}
+
+/** The last attempts, which are read when somebody opens them, and stay open. */
+function attemptsPart(page, path, one, isManaged) {
+    const box = make('div', {});
+    const opened = page.opened ??= new Set();
+    const draw = async () => {
+        const { attempts, since } = await askJson(`${path}/attempts`, { signal: page.signal });
+        fill(box,
+            attempts.length ? table('Attempts', ['When', 'Kind', 'Entries', 'Outcome', 'Took', 'Answer',
+                'Next try', ''], attempts.map(row => attemptRow(page, path, isManaged, row)), [2, 4]) : '',
+            since && make('p', { class: 'muted' }, attempts.length ? '' : 'No attempt yet. ',
+                `None is missing since ${clock(since)} UTC.`));
+    };
+    const drawSoon = () => draw().catch(error => fill(box, make('p', { class: 'problem' }, error.message)));
+    const part = make('details', {
+        class: 'attempts', open: opened.has(one.id), ontoggle: () => {
+            opened[part.open ? 'add' : 'delete'](one.id);
+            if (part.open)
+                drawSoon();
+        },
+    }, make('summary', {}, 'Last attempts'), box);
+    return { part, drawSoon };
 }
 
 function endButton(page, subscription) {
@@ -387,7 +480,10 @@ function subscriptionState(subscription) {
 function subscriptionCard(page, one) {
     const isManaged = mayDo(page.token, 'manage', page.name);
     const path = setPath(page.name, `/subscriptions/${one.id}`);
-    return make('article', { class: 'card', 'aria-label': `Callback ${one.callback}` },
+    const { part, drawSoon } = attemptsPart(page, path, one, isManaged);
+    return make('article', {
+        class: 'card', 'aria-label': `Callback ${one.callback}`, onattempt: drawSoon,
+    },
         make('h3', {}, one.callback, ' ', subscriptionState(one)),
         facts([
             ['Lag', one.lag ? `${number(one.lag)} behind` : 'none'],
@@ -404,9 +500,13 @@ function subscriptionCard(page, one) {
             one.signature && ['Signature', one.signature],
         ]),
         isManaged && one.state === 'active' && make('div', { class: 'buttons' },
-            redeliverForm(page, one), endButton(page, one)),
+            redeliverForm(page, one), one.kind === 'callback' && attemptButton(page, 'Send a test', `${path}/test`),
+            endButton(page, one)),
+        part,
         isManaged && commands([
-            curl(`${path}/redeliver?after=${page.set.earliest}`, { method: 'POST' }, page.token),
+            curl(`${path}/attempts`, {}, page.token),
+            curl(`${path}/test`, { method: 'POST' }, page.token),
+            curl(`${path}/redeliver?after=${one.position}`, { method: 'POST' }, page.token),
             curl(path, { method: 'DELETE' }, page.token),
         ]));
 }

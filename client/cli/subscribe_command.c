@@ -9,7 +9,6 @@
  * list of subscriptions, which the token may lack the right to.
  */
 
-#include "base/token_file.h"
 #include "client/cli/broker_call.h"
 #include "client/cli/cli.h"
 #include "client/lib/fetch.h"
@@ -17,7 +16,6 @@
 #include "client/websub/hub_subscription.h"
 #include "client/websub/topic_discovery.h"
 #include "proto/http/websub.h"
-#include "proto/urlencoded.h"
 
 #define FORM_MAX 65536
 

@@ -6,6 +6,8 @@ import math
 
 import pytest
 
+from tidings_test import hub
+from tidings_test.callbacks import answer
 from tidings_test.console import LOOKS, Console
 from tidings_test.http import JSON
 from tidings_test.soak import soak
@@ -357,11 +359,29 @@ def test_a_callback_gets_changes_again_and_ends(start_broker, callbacks, open_co
     console.wait("text('.card .badge') == 'active' && text('.card').includes('127.0.0.2')")
     console.expect("['json', 'v1a'].every(one => text('.card').includes(one))", True)
     n = len(callback.deliveries)
+    # It begins where the subscription is: then nothing is sent again.
     console.focus("button", "Redeliver from here")
     console.press("Enter")
-    callback.deliveries.wait(n + 1)
-    console.wait("text('#announcement').startsWith('The hub delivers again')")
-    assert callback.deliveries[n].after == 0
+    console.wait("text('#announcement').includes('nothing again')")
+    console.expect("document.querySelectorAll('dialog').length", 0)
+    # From an earlier position the page says how many come again, and asks.
+    console.focus("input", "After position")
+    console.value("document.activeElement.select(); 1")
+    console.type("1")
+    console.wait("text('.card output') == 'Sends 2 changes again.'")
+    console.press("Enter")
+    console.wait("text('dialog[open]').startsWith('Sends 2 changes again.')")
+    console.shoot("redeliver")
+    console.press("Escape")
+    console.wait("!document.querySelector('dialog')")
+    assert len(callback.deliveries) == n
+    console.focus("button", "Redeliver from here")
+    console.press("Enter")
+    console.wait("document.querySelector('dialog[open]')")
+    console.press("Tab", "Enter")
+    again = callback.deliveries.wait(n + 1)
+    console.wait("text('#announcement').startsWith('The hub goes on')")
+    assert (again.after, again.last) == (1, 3)
     # A callback takes it for a fault.
     wait_for("its judgement", lambda: callback.faults)
     callback.faults.clear()
@@ -379,6 +399,44 @@ def test_a_callback_gets_changes_again_and_ends(start_broker, callbacks, open_co
     console.press("Tab", "Enter")
     console.wait("text('.view').includes('No callback subscribes')")
     assert broker.get(f"{news.path}/subscriptions").json()["subscriptions"] == []
+
+
+# What the callback answered, row by row; a test, and one delivery again.
+@pytest.mark.parametrize("look", LOOKS, ids="{0.width}-{0.scheme}".format)
+def test_attempts_are_shown_and_made(start_broker, callbacks, open_console, look):
+    broker = start_broker("--hub-retry-first", "3600")
+    news = broker.set("news").create()
+    callback = callbacks.join(news)
+    callback.wait_last(news.post(3).last)
+    hub.wait_head(news, callback)
+    callback.next(answer(503, body=f"<h1>Down</h1> {MARKUP}"))
+    news.post(2)
+    hub.wait(news, callback, "failing", lambda s: s["failures"] == 1)
+    console = open_console(broker, look)
+    console.go("#/sets/news/readers")
+    console.wait("texts('.card').length == 1")
+    console.focus("summary", "Last attempts")
+    console.press("Enter")
+    outcomes = "texts('.attempts .badge').join()"
+    console.wait(f"{outcomes} == 'failed: 503,delivered: 200'")
+    console.expect(f"texts('.answer')[0].includes('{MARKUP}')", True)
+    console.expect("text('.attempts p').startsWith('None is missing since 20')", True)
+    console.check_width()
+    console.shoot("attempts")
+    console.focus("button", "Send a test")
+    console.press("Enter")
+    console.wait("text('#announcement').startsWith('The callback answered 200 in ')")
+    console.wait(f"{outcomes} == 'delivered: 200,failed: 503,delivered: 200'")
+    callback.next(500)
+    console.focus("button", "Send again")
+    console.press("Enter")
+    console.wait("text('#announcement').startsWith('The callback answered 500 in ')")
+    assert [d.last for d in callback.deliveries] == [3, 5, 3, 5]
+    console.wait(f"{outcomes}.startsWith('failed: 500,delivered: 200,failed')")
+    # They stay open when the page draws itself anew.
+    console.value("document.activeElement.blur(); 1")
+    console.wait("document.querySelector('.attempts').open && text('.card').includes('Next try')")
+    console.check_width()
 
 
 # what a harvester reports, and what is wrong with it, in the list and on the
