@@ -126,8 +126,10 @@ check_uri(struct slice text, const char *what, long least, struct problem *why)
 
     scheme = scheme_size(text);
     if (scheme == 0 || scheme + 1 >= text.size || text.data[scheme] != ':')
-        return problem(why, STATUS_INVALID, "%s: not an absolute URI: \"%s\"",
-                       what, problem_quote(text).text);
+        return problem(
+            why, STATUS_INVALID,
+            "%s: not an absolute URI, such as http://example.com/a: \"%s\"",
+            what, problem_quote(text).text);
 
     rest = (struct slice){text.data + scheme + 1, text.size - scheme - 1};
     if (is_http((struct slice){text.data, scheme}) && !has_host(rest))

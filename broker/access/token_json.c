@@ -120,14 +120,14 @@ static const struct member {
     size_t at;        /* of a time or a flag; in struct token_view */
     bool is_asked;    /* part of a request */
 } members[] = {
-    {"name", "a string", 0, true},
-    {"publish", "a list of patterns", 0, true},
-    {"subscribe", "a list of patterns", 0, true},
-    {"manage", "a list of patterns", 0, true},
+    {"name", "a string, such as \"shop\"", 0, true},
+    {"publish", "a list of patterns, such as [\"news-*\"]", 0, true},
+    {"subscribe", "a list of patterns, such as [\"news-*\"]", 0, true},
+    {"manage", "a list of patterns, such as [\"news-*\"]", 0, true},
     {"observe", "true or false", AT(terms.rights.observe), true},
     {"admin", "true or false", AT(terms.rights.admin), true},
-    {"expires", "a string", AT(terms.ends_us), true},
-    {"certificate", "a string", 0, true},
+    {"expires", "a string, such as \"2027-01-01\"", AT(terms.ends_us), true},
+    {"certificate", "a string, the SHA-256 of a certificate", 0, true},
     {"id", "a string", 0, false},
     {"created", "a string", AT(created_us), false},
     {"used", "a string", AT(used_us), false},
@@ -203,9 +203,10 @@ take_text(struct reading *r, struct slice text, struct problem *why)
     if (r->member->at)
         return datetime_read_any(text,
                                  (int64_t *)((char *)view + r->member->at))
-                   ? problem(why, STATUS_INVALID,
-                             "%s: \"%s\" is no W3C datetime", name,
-                             problem_quote(text).text)
+                   ? problem(
+                         why, STATUS_INVALID,
+                         "%s: \"%s\" is no W3C datetime, such as 2027-01-01",
+                         name, problem_quote(text).text)
                    : STATUS_OK;
     if (!strcmp(name, "name")) {
         if (text.size > TOKEN_NAME_MAX && !r->is_answer)

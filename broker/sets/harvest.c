@@ -39,6 +39,8 @@ static const char *const kinds[] = {"resourcesync", "sitemap", "text", "rss",
 /* No program counts further: JavaScript reads larger numbers wrongly. */
 #define NUMBER_MAX ((UINT64_C(1) << 53) - 1)
 
+#define A_TIME "2026-11-27T10:00:00Z"
+
 struct reading {
     struct harvest harvest; /* without its text */
     struct buf text;
@@ -71,20 +73,25 @@ take_value(void *user, size_t i, enum json_event event, struct slice text,
         return STATUS_OK;
     }
     if (event != (is_number ? JSON_NUMBER : JSON_STRING))
-        return problem(why, STATUS_INVALID, "%s: is a %s", row->name,
-                       is_number ? "number" : "string");
+        return problem(why, STATUS_INVALID, "%s: is %s", row->name,
+                       is_number ? "a number, such as 7"
+                       : row->kind == ROW_TIME
+                           ? "a string, such as \"" A_TIME "\""
+                           : "a string, such as \"sitemap\"");
     switch (row->kind) {
     case ROW_NUMBER:
         if (!number_read(text, &number) || number > NUMBER_MAX)
-            return problem(why, STATUS_INVALID, "%s: \"%s\" is not a count",
-                           row->name, problem_quote(text).text);
+            return problem(why, STATUS_INVALID,
+                           "%s: \"%s\" is not a count, such as 7", row->name,
+                           problem_quote(text).text);
         if (row->offset)
             memcpy(place, &number, sizeof(number));
         buf_add_number(&r->text, number);
         return STATUS_OK;
     case ROW_TIME:
         if (datetime_read(text, &us))
-            return problem(why, STATUS_INVALID, "%s: \"%s\" is not a time",
+            return problem(why, STATUS_INVALID,
+                           "%s: \"%s\" is not a time, such as " A_TIME,
                            row->name, problem_quote(text).text);
         memcpy(place, &us, sizeof(us));
         datetime_write(written, us);

@@ -111,9 +111,11 @@ take_text(struct reading *r, struct slice text, struct problem *why)
         if (rc)
             return rc;
         if (!slice_starts(text, "http://") && !slice_starts(text, "https://"))
-            return problem(why, STATUS_INVALID,
-                           "%s: \"%s\" is not an http:// or https:// URL",
-                           row->name, problem_quote(text).text);
+            return problem(
+                why, STATUS_INVALID,
+                "%s: \"%s\" is not an http:// or https:// URL, such as "
+                "https://example.org/about",
+                row->name, problem_quote(text).text);
     }
     memcpy(to, text.data, text.size);
     to[text.size] = '\0';
@@ -154,10 +156,14 @@ take_value(void *user, size_t i, enum json_event event, struct slice text,
            struct problem *why)
 {
     static const char *const wants[] = {
-        [ROW_TEXT] = "string",          [ROW_URL] = "string",
-        [ROW_NUMBER] = "number",        [ROW_KEEP] = "number or string",
-        [ROW_CHOICE] = "string",        [ROW_UPSTREAM] = "string",
-        [ROW_HUBS] = "list of strings", [ROW_FLAG] = "true or false",
+        [ROW_TEXT] = "a string, such as \"News\"",
+        [ROW_URL] = "a string, such as \"https://example.org/about\"",
+        [ROW_NUMBER] = "a number, such as 100",
+        [ROW_KEEP] = "a number or string, such as 7 or \"daily\"",
+        [ROW_CHOICE] = "a string, such as \"none\"",
+        [ROW_FLAG] = "true or false",
+        [ROW_UPSTREAM] = "a string, such as \"https://example.org/topic\"",
+        [ROW_HUBS] = "a list of strings, such as [\"https://hub.example/\"]",
     };
 
     struct reading *r = user;
@@ -201,8 +207,8 @@ take_value(void *user, size_t i, enum json_event event, struct slice text,
         }
         break;
     }
-    return problem(why, STATUS_INVALID, "%s: is %s%s", r->row->name,
-                   r->row->kind == ROW_FLAG ? "" : "a ", wants[r->row->kind]);
+    return problem(why, STATUS_INVALID, "%s: is %s", r->row->name,
+                   wants[r->row->kind]);
 }
 
 static const struct json_members members = {

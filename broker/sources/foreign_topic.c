@@ -565,7 +565,9 @@ take_url(void *user, size_t i, enum json_event event, struct slice text,
     struct buf *urls = user;
 
     if (event != JSON_STRING)
-        return problem(why, STATUS_INVALID, "%s: is a string", members[i]);
+        return problem(why, STATUS_INVALID,
+                       "%s: is a string, such as \"https://example.org/feed\"",
+                       members[i]);
     buf_add_slice(&urls[i], text);
     /* Well-formed, but not acceptable. */
     return websub_check_url(text, members[i], why) ? STATUS_INVALID : STATUS_OK;

@@ -50,19 +50,23 @@ enum place {
     PLACE_ATTRIBUTE
 };
 
-/* Its name in a problem. */
-static const char *const place_names[] = {
-    [PLACE_TOP] = "the document",
-    [PLACE_OBJECT] = "the document",
-    [PLACE_CHANGES] = "changes",
-    [PLACE_MESSAGE] = "the message",
-    [PLACE_CHANGE] = "the change",
-    [PLACE_HASH] = "hash",
-    [PLACE_TAGS] = "tags",
-    [PLACE_LINKS] = "links",
-    [PLACE_LINK] = "the link",
-    [PLACE_ATTRIBUTES] = "attributes",
-    [PLACE_ATTRIBUTE] = "the attribute",
+/* Its name in a problem, and what it holds if that is not members. */
+static const char *const place_names[][2] = {
+    [PLACE_TOP] = {"the document", "an object or an array, such as "
+                                   "[" CHANGE_EXAMPLE "]"},
+    [PLACE_OBJECT] = {"the document"},
+    [PLACE_CHANGES] = {"changes", "objects, such as " CHANGE_EXAMPLE},
+    [PLACE_MESSAGE] = {"the message"},
+    [PLACE_CHANGE] = {"the change"},
+    [PLACE_HASH] = {"hash", "strings, such as "
+                            "{\"md5\":\"d41d8cd98f00b204e9800998ecf8427e\"}"},
+    [PLACE_TAGS] = {"tags", "strings, such as [\"news\"]"},
+    [PLACE_LINKS] = {"links", "objects, such as {\"rel\":\"duplicate\","
+                              "\"href\":\"http://example.com/b\"}"},
+    [PLACE_LINK] = {"the link"},
+    [PLACE_ATTRIBUTES] = {"attributes", "objects, such as {\"ns\":\"urn:shop\","
+                                        "\"name\":\"price\",\"value\":\"3\"}"},
+    [PLACE_ATTRIBUTE] = {"the attribute"},
 };
 
 /* Places of members. */
@@ -98,7 +102,7 @@ static const struct member {
     [M_HREF] = {"href", IS_STRING, IN_LINK},
     [M_PRI] = {"pri", IS_NUMBER, IN_LINK},
     [M_MODIFIED] = {"modified", IS_STRING, IN_LINK},
-    [M_HASH] = {"hash", IS_OBJECT, IN_CHANGE | IN_LINK},
+    [M_HASH] = {"hash", IS_OBJECT | IS_STRING, IN_CHANGE | IN_LINK},
     [M_LENGTH] = {"length", IS_NUMBER, IN_CHANGE | IN_LINK},
     [M_TYPE] = {"type", IS_STRING, IN_CHANGE | IN_LINK},
     [M_ENCODING] = {"encoding", IS_STRING, IN_CHANGE | IN_LINK},
@@ -212,7 +216,7 @@ static enum status
 refuse_member(struct slice name, enum place place, struct problem *why)
 {
     return problem(why, STATUS_INVALID, "unknown member \"%s\" in %s%s",
-                   problem_quote(name).text, place_names[place],
+                   problem_quote(name).text, place_names[place][0],
                    slice_is(name, "specversion")
                        ? "; a CloudEvent has the type " EVENT_TYPE
                        : "");
@@ -302,18 +306,12 @@ wrong_value(struct json_read *j, enum json_event event, struct problem *why)
         [JSON_OTHER] = "true, false or null",
     };
     enum entry_member member = j->level->member;
-    bool is_object;
+    const char *const *place = place_names[j->level->place];
 
-    if (member == M_ID)
-        return problem(why, STATUS_INVALID,
-                       "id: neither a string nor a number");
-
-    is_object = 1 << j->level->place &
-                (IN_MESSAGE | IN_CHANGE | IN_LINK | IN_ATTRIBUTE);
-
-    return problem(why, STATUS_INVALID, "%s: must not %s %s",
-                   member ? members[member].name : place_names[j->level->place],
-                   is_object ? "be" : "hold", names[event]);
+    return problem(why, STATUS_INVALID, "%s: must %s %s, not %s",
+                   member ? members[member].name : place[0],
+                   member ? "be" : "hold",
+                   member ? entry_member_form(member) : place[1], names[event]);
 }
 
 static void
@@ -414,7 +412,8 @@ on_end(struct json_read *j, struct problem *why)
                                      &j->attribute, why);
     case PLACE_HASH:
         if (entry->hash.size == 0)
-            return problem(why, STATUS_INVALID, "hash: empty");
+            return problem(why, STATUS_INVALID,
+                           "hash: empty; such as \"" HASH_EXAMPLE "\"");
         return entry_copy(entry, buf_slice(&entry->hash),
                           j->link ? &j->link->hash : &entry->change.hash, why);
     case PLACE_TAGS:
@@ -438,9 +437,11 @@ add_tag(struct json_read *j, struct slice text, struct problem *why)
     if (j->tags.is_starved)
         return problem_memory(why);
     if (!is_good || j->tags.failed)
-        return problem(why, STATUS_INVALID,
-                       "tags: not of 1 to %d bytes without white space: \"%s\"",
-                       TAG_MAX, problem_quote(text).text);
+        return problem(
+            why, STATUS_INVALID,
+            "tags: not of 1 to %d bytes without white space, such as news: "
+            "\"%s\"",
+            TAG_MAX, problem_quote(text).text);
     return STATUS_OK;
 }
 
@@ -466,8 +467,8 @@ set_message_member(struct json_read *j, enum entry_member member,
         return STATUS_OK;
     if (is_interval || member == M_NOW)
         return entry_time(name, text, &us, why);
-    return problem(why, STATUS_INVALID, "%s: bad value \"%s\"", name,
-                   problem_quote(text).text);
+    return problem(why, STATUS_INVALID, "%s: must be %s, not \"%s\"", name,
+                   entry_member_form(member), problem_quote(text).text);
 }
 
 static enum status
@@ -480,7 +481,8 @@ set_attribute_member(struct json_read *j, enum entry_member member,
                                           : &attribute->value;
 
     if (text.size == 0 && member != M_VALUE)
-        return problem(why, STATUS_INVALID, "%s: empty", members[member].name);
+        return problem(why, STATUS_INVALID, "%s: empty; it is %s",
+                       members[member].name, entry_member_form(member));
     return entry_copy(&j->reader->entry, text, to, why);
 }
 

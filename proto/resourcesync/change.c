@@ -27,7 +27,8 @@ static enum status
 check_type(struct slice type, struct problem *why)
 {
     if (type.size > 0 && !is_media_type(type))
-        return problem_quoting(why, STATUS_INVALID, "type: not a media type",
+        return problem_quoting(why, STATUS_INVALID,
+                               "type: not a media type, such as text/html",
                                type);
     return STATUS_OK;
 }
@@ -40,8 +41,9 @@ check_encoding(struct slice encoding, struct problem *why)
         unsigned char c = (unsigned char)encoding.data[i];
 
         if (c < 0x20 || c >= 0x7f)
-            return problem_quoting(why, STATUS_INVALID,
-                                   "encoding: not a content coding", encoding);
+            return problem_quoting(
+                why, STATUS_INVALID,
+                "encoding: not a content coding, such as gzip", encoding);
     }
     return STATUS_OK;
 }
@@ -117,9 +119,10 @@ change_check_target(const struct link *link, const char *what,
         return problem(why, STATUS_INVALID, "%s: no %s", what,
                        link->rel.size == 0 ? "rel" : "href");
     if (!is_relation(link->rel))
-        return problem_quoting(
-            why, STATUS_INVALID,
-            "rel: neither a relation's name nor an absolute URI", link->rel);
+        return problem_quoting(why, STATUS_INVALID,
+                               "rel: neither a relation's name, such as "
+                               "duplicate, nor an absolute URI",
+                               link->rel);
     return uri_check(link->href, "href", why);
 }
 
@@ -241,12 +244,15 @@ change_check(const struct change *change, struct problem *why)
         return rc;
 
     if (change->changefreq.size > 0 && !is_changefreq(change->changefreq))
-        return problem_quoting(why, STATUS_INVALID, "changefreq: unknown",
+        return problem_quoting(why, STATUS_INVALID,
+                               "changefreq: not always, hourly, daily, weekly, "
+                               "monthly, yearly or never",
                                change->changefreq);
     if (change->priority.size > 0 && !is_priority(change->priority))
-        return problem_quoting(why, STATUS_INVALID,
-                               "priority: not a decimal from 0.0 to 1.0",
-                               change->priority);
+        return problem_quoting(
+            why, STATUS_INVALID,
+            "priority: not a decimal from 0.0 to 1.0, such as 0.5",
+            change->priority);
 
     rc = check_attributes(change->attributes, change->n_attributes, why);
     for (size_t i = 0; !rc && i < change->n_links; i++)

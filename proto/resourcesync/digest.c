@@ -155,7 +155,9 @@ take_word(struct slice *text)
 enum status
 hash_refuse_algorithm(struct slice name, struct problem *why)
 {
-    return problem(why, STATUS_INVALID, "hash: unknown algorithm \"%s\"",
+    return problem(why, STATUS_INVALID,
+                   "hash: unknown algorithm \"%s\"; md5, sha-1 and sha-256 are "
+                   "known, such as " HASH_EXAMPLE,
                    problem_quote(name).text);
 }
 
@@ -190,16 +192,19 @@ hash_normalise(struct buf *to, struct slice text, struct problem *why)
     size_t start = to->size;
     unsigned seen = 0;
     struct slice word = take_word(&text);
-    enum status rc =
-        word.size > 0 ? STATUS_OK : problem(why, STATUS_INVALID, "hash: empty");
+    enum status rc = word.size > 0
+                         ? STATUS_OK
+                         : problem(why, STATUS_INVALID,
+                                   "hash: empty; such as " HASH_EXAMPLE);
 
     for (; !rc && word.size > 0; word = take_word(&text)) {
         struct slice digits = word, name = slice_take(&digits, ':');
         const struct hash_algorithm *algorithm = hash_algorithm_of(name);
 
         if (name.size == word.size)
-            rc = problem_quoting(why, STATUS_INVALID,
-                                 "hash: not \"algorithm:digest\"", word);
+            rc = problem_quoting(
+                why, STATUS_INVALID,
+                "hash: not \"algorithm:digest\", such as " HASH_EXAMPLE, word);
         else if (algorithm)
             rc = hash_add(to, algorithm, digits, &seen, why);
         else

@@ -36,6 +36,9 @@ void digest_add(struct digest *d, struct slice fragment);
 void digest_write(char to[DIGEST_TEXT_SIZE], const struct digest *d);
 MUST_CHECK enum status digest_read(struct slice text, struct digest *d);
 
+/* Of the empty text, for problems. */
+#define HASH_EXAMPLE "md5:d41d8cd98f00b204e9800998ecf8427e"
+
 /* the algorithm of that name, or spelling (I-04); NULL: unknown. */
 const struct hash_algorithm *hash_algorithm_of(struct slice spelling);
 

@@ -152,8 +152,9 @@ entry_time(const char *name, struct slice text, int64_t *us,
 {
     if (datetime_read(text, us))
         return problem(why, STATUS_INVALID,
-                       "%s: not a complete date and time: \"%s\"", name,
-                       problem_quote(text).text);
+                       "%s: not a complete date and time, such as "
+                       "2026-11-27T10:00:00Z: \"%s\"",
+                       name, problem_quote(text).text);
     return STATUS_OK;
 }
 
@@ -161,8 +162,9 @@ enum status
 entry_lastmod(struct slice text, struct change *change, struct problem *why)
 {
     if (datetime_read_any(text, &change->lastmod_us))
-        return problem_quoting(why, STATUS_INVALID,
-                               "lastmod: not a W3C Datetime", text);
+        return problem_quoting(
+            why, STATUS_INVALID,
+            "lastmod: not a W3C Datetime, such as 2026-11-27", text);
     change->is_lastmod_date = datetime_is_date(text);
     return STATUS_OK;
 }
@@ -239,6 +241,58 @@ entry_member_of(struct slice name)
 }
 
 #undef IS
+
+#define A_URI  "a string, such as \"http://example.com/a\""
+#define A_TIME "a string, such as \"2026-11-27T10:00:00Z\""
+
+const char *
+entry_member_form(enum entry_member member)
+{
+    static const char *const forms[N_MEMBERS] = {
+        [M_ID] = "a string or a number, such as \"7\"",
+        [M_LOC] = A_URI,
+        [M_CHANGE] = "\"created\", \"updated\" or \"deleted\"",
+        [M_DATETIME] = A_TIME,
+        [M_SOURCE_DATETIME] = A_TIME,
+        [M_LASTMOD] = "a string, such as \"2026-11-27\"",
+        [M_CHANGEFREQ] = "a string, such as \"daily\"",
+        [M_PRIORITY] = "a string or a number, such as 0.5",
+        [M_TAGS] = "an array, such as [\"news\"]",
+        [M_LINKS] = "an array, such as [{\"rel\":\"duplicate\","
+                    "\"href\":\"http://example.com/b\"}]",
+        [M_TITLE] = "a string, such as \"Tea is here\"",
+        [M_SUMMARY] = "a string, such as \"Green and black\"",
+        [M_AUTHOR] = "a string, such as \"Ada\"",
+        [M_DATA] = "any value, such as {\"price\":3}",
+        [M_SEQ] = "a number, such as 7",
+        [M_REL] = "a string, such as \"duplicate\"",
+        [M_HREF] = A_URI,
+        [M_PRI] = "a number, such as 1",
+        [M_MODIFIED] = A_TIME,
+        [M_HASH] = "an object or a string, such as \"" HASH_EXAMPLE "\"",
+        [M_LENGTH] = "a number, such as 1024",
+        [M_TYPE] = "a string, such as \"text/html\"",
+        [M_ENCODING] = "a string, such as \"gzip\"",
+        [M_ATTRIBUTES] = "an array, such as [{\"ns\":\"urn:shop\","
+                         "\"name\":\"price\",\"value\":\"3\"}]",
+        [M_NS] = "a string, such as \"urn:shop\"",
+        [M_NAME] = "a string, such as \"price\"",
+        [M_VALUE] = "a string, such as \"3\"",
+        [M_SET] = "a string, such as \"news\"",
+        [M_EPOCH] = "a string, such as \"9f2c5b7d01e4a683\"",
+        [M_AFTER] = "a number, such as 7",
+        [M_LAST] = "a number, such as 8",
+        [M_FROM] = A_TIME,
+        [M_UNTIL] = A_TIME,
+        [M_DIGEST] = "a string, such as \"" HASH_EXAMPLE "\"",
+        [M_NOW] = A_TIME,
+        [M_HEARTBEAT] = "a number, such as 20",
+        [M_NEXT] = A_URI,
+        [M_CHANGES] = "an array, such as [" CHANGE_EXAMPLE "]",
+    };
+
+    return forms[member];
+}
 
 /* Copies tags, with one space between two. */
 static enum status
@@ -345,19 +399,21 @@ entry_set(struct entry *entry, struct link *link, enum entry_member member,
     case M_LENGTH:
         /* */
         if (!number_read(value, &number) || number > INT64_MAX)
-            return problem_quoting(why, STATUS_INVALID,
-                                   "length: not a number of bytes", value);
+            return problem_quoting(
+                why, STATUS_INVALID,
+                "length: not a number of bytes, such as 1024", value);
         *(link ? &link->length : &change->length) = number;
         return STATUS_OK;
     case M_PRI: /* */
         if (!number_read(value, &number) || number < 1 || number > 999999)
             return problem_quoting(why, STATUS_INVALID,
-                                   "pri: not from 1 to 999999", value);
+                                   "pri: not a number from 1 to 999999", value);
         link->pri = (uint32_t)number;
         return STATUS_OK;
     case M_SEQ:
         if (!number_read(value, &number))
-            return problem(why, STATUS_INVALID, "%s: bad value \"%s\"", name,
+            return problem(why, STATUS_INVALID, "%s: must be %s, not \"%s\"",
+                           name, entry_member_form(member),
                            problem_quote(value).text);
         if (entry->is_of_message)
             change->seq = number;
@@ -387,7 +443,8 @@ entry_set(struct entry *entry, struct link *link, enum entry_member member,
     }
     if (value.size == 0) {
         *to = value;
-        return problem(why, STATUS_INVALID, "%s: empty", name);
+        return problem(why, STATUS_INVALID, "%s: empty; it is %s", name,
+                       entry_member_form(member));
     }
     return set_text(entry, value, to, why);
 }

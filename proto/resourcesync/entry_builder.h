@@ -13,6 +13,10 @@
 #include "proto/resourcesync/change.h"
 #include "proto/resourcesync/position.h"
 
+/* For problems: a change, and a hash. */
+#define CHANGE_EXAMPLE \
+    "{\"loc\":\"http://example.com/a\",\"change\":\"updated\"}"
+
 /* Most bytes of one entry, and of one token of the parsers: twice the longest
  * fragment, because white space and references cost more in a post. */
 #define ENTRY_BYTES_MAX (512 * 1024)
@@ -136,6 +140,10 @@ enum entry_member {
      MEMBER_BIT(M_PRI) | MEMBER_BIT(M_MODIFIED))
 
 enum entry_member entry_member_of(struct slice name);
+
+/* What its value has to be, with an example as JSON has it: "a number, such as
+ * 1024". Of every member that a post may have. */
+const char *entry_member_form(enum entry_member member);
 
 /* Sets a member of `link`, which has it, or of the change if that is NULL. A
  * hash and tags are lists as in XML; M_LINKS is the caller's; data is compact

@@ -3,8 +3,8 @@
 #define KIND "change 'created'|'updated'|'deleted'"
 
 /* Of a resource and of what a link leads to */
-#define BYTES                                                          \
-    "hash? {string} (by algorithm), length? count (bytes), "           \
+#define BYTES(hash)                                                    \
+    "hash? " hash " (by algorithm), length? count (bytes), "           \
     "type? string (media type), encoding? string (Content-Encoding), " \
     "attributes? [Attribute]"
 
@@ -20,27 +20,32 @@ const struct json_shape attribute_shape = {
 const struct json_shape link_shape = {
     "Link", "A related resource (rs:ln)",
     "rel string, href string, pri? count (1 is the best of several), "
-    "modified? string (W3C Datetime), " BYTES};
+    "modified? string (W3C Datetime), " BYTES("{string}")};
 
 /* With what the reader also takes. */
 const struct json_shape change_shape = {
     "Change", "A change as a source posts it",
     "loc string (the URI of the resource), " KIND ", "
     "datetime? string (when it happened, as W3C Datetime), "
-    "lastmod? string (of the resource, as W3C Datetime), " BYTES ", "
-    "changefreq? string, priority? string|number, tags? [string], "
-    "links? [Link], " WORDS
-    ", sourceDatetime? string (of an entry posted again), "
-    "seq? count (of an entry posted again)"};
+    "lastmod? string (of the resource, as W3C Datetime), " BYTES(
+        "{string}|string") ", "
+                           "changefreq? string, priority? string|number, tags? "
+                           "[string], "
+                           "links? [Link], " WORDS
+                           ", sourceDatetime? string (of an entry posted "
+                           "again), "
+                           "seq? count (of an entry posted again)"};
 
 const struct json_shape entry_shape = {
     "Entry", "A change as the log has it",
     "loc string (the URI of the resource), " KIND ", "
     "datetime time (when it happened), "
     "sourceDatetime? time (what the source said, if that differs), "
-    "lastmod? string (of the resource, as W3C Datetime), " BYTES ", "
-    "changefreq? string, priority? string, tags? [string], links? "
-    "[Link], " WORDS ", seq count (its number in the set)"};
+    "lastmod? string (of the resource, as W3C Datetime), " BYTES(
+        "{string}") ", "
+                    "changefreq? string, priority? string, tags? [string], "
+                    "links? "
+                    "[Link], " WORDS ", seq count (its number in the set)"};
 
 const struct json_shape message_shape = {
     "Message",

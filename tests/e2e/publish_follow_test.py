@@ -196,7 +196,7 @@ BAD = {
     "no JSON": ("{,}", "not JSON: "),
     "half a line": ('{"loc":', "not NDJSON: the line ends within its entry"),
     "no change": ('{"loc":"http://example.com/"}', "no change: created, updated or deleted?"),
-    "no URI": (json.dumps(change("a")), 'loc: not an absolute URI: "a"'),
+    "no URI": (json.dumps(change("a")), 'loc: not an absolute URI, such as http://example.com/a: "a"'),
     "unknown": ('{"id":1}', 'unknown member "id" in the change'),
     "two": (line(8) + line(9), "not JSON: "),
 }

@@ -64,7 +64,7 @@ def test_a_file_is_posted_once(news, run, tmp_path):
         (
             "a.json",
             f'[{GOOD},\n{{"loc":"a.txt","change":"created"}},\n\n{{"id":7}},{GOOD}]',
-            ['2: loc: not an absolute URI: "a.txt"', '4: unknown member "id" in the change'],
+            ['2: loc: not an absolute URI, such as http://example.com/a: "a.txt"', '4: unknown member "id" in the change'],
             2,
         ),
         (
@@ -106,7 +106,7 @@ def test_a_dry_run_reports_every_fault(news, run, tmp_path, name, text, faults, 
 def test_a_dry_run_checks_options_too(news, run):
     publish = ("tidings", "publish", news.url, "--dry-run", "--change", "created")
     assert run(*publish, A).output() == "changes=1 faults=0"
-    assert run(*publish, A, "b", status=1).errors() == 'LOC:2: loc: not an absolute URI: "b"'
+    assert run(*publish, A, "b", status=1).errors() == 'LOC:2: loc: not an absolute URI, such as http://example.com/a: "b"'
 
 
 def test_members_that_are_not_known_are_left_out(news, run):
@@ -123,7 +123,7 @@ def test_members_that_are_not_known_are_left_out(news, run):
     # Only unknown members are left out: other faults stay.
     bad = json.dumps({"id": 1, "loc": "a", "change": "created"})
     done = run(*publish, "--type", "json", "--ignore-unknown", input=bad, status=1)
-    assert done.errors() == '-:1: loc: not an absolute URI: "a"'
+    assert done.errors() == '-:1: loc: not an absolute URI, such as http://example.com/a: "a"'
     assert "--ignore-unknown" in run(
         *publish, "--type", "xml", "--ignore-unknown", input=HEAD, status=2
     ).errors()

@@ -141,13 +141,16 @@ TEST(refuses_links_that_lead_nowhere)
     link.rel.size = 0;
     assert_bad(&change, "link: no rel");
     link.rel = SLICE("a b");
-    assert_bad(&change, "rel: neither a relation's name nor an absolute URI: "
+    assert_bad(&change, "rel: neither a relation's name, such as duplicate, "
+                        "nor an absolute URI: "
                         "\"a b\"");
     link = sample_link();
     link.href.size = 0;
     assert_bad(&change, "link: no href");
     link.href = SLICE("b");
-    assert_bad(&change, "href: not an absolute URI: \"b\"");
+    assert_bad(
+        &change,
+        "href: not an absolute URI, such as http://example.com/a: \"b\"");
     link = sample_link();
     link.rel = SLICE(REL_PATCH);
     assert_bad(&change, "link: a patch needs a type");
@@ -156,7 +159,7 @@ TEST(refuses_links_that_lead_nowhere)
     assert_bad(&change, "pri: not from 1 to 999999: 1000000");
     link = sample_link();
     link.type = SLICE("text");
-    assert_bad(&change, "type: not a media type: \"text\"");
+    assert_bad(&change, "type: not a media type, such as text/html: \"text\"");
 }
 
 TEST(refuses_values_out_of_form)
@@ -172,7 +175,8 @@ TEST(refuses_values_out_of_form)
 
     change = sample();
     change.encoding = SLICE("gz\nip");
-    assert_bad(&change, "encoding: not a content coding: \"gz?ip\"");
+    assert_bad(&change,
+               "encoding: not a content coding, such as gzip: \"gz?ip\"");
 
     change = sample();
     memset(tag, 'a', sizeof(tag));

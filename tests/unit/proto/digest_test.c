@@ -45,14 +45,18 @@ TEST(normalises_lists_of_hashes)
                   "md5:D41D8CD98F00B204E9800998ECF8427E");
 }
 
+#define KNOWN "; md5, sha-1 and sha-256 are known, such as " HASH_EXAMPLE
+
 /* */
 TEST(refuses_hashes_that_are_none)
 {
-    assert_bad("", "hash: empty");
-    assert_bad(" \n", "hash: empty");
-    assert_bad(MD5, "hash: not \"algorithm:digest\": \"" MD5 "\"");
-    assert_bad("md4:" MD5, "hash: unknown algorithm \"md4\"");
-    assert_bad("MD5:" MD5, "hash: unknown algorithm \"MD5\"");
+    assert_bad("", "hash: empty; such as md5:d41d8cd98f00b204e9800998ecf8427e");
+    assert_bad(" \n",
+               "hash: empty; such as md5:d41d8cd98f00b204e9800998ecf8427e");
+    assert_bad(MD5, "hash: not \"algorithm:digest\", such as " HASH_EXAMPLE
+                    ": \"" MD5 "\"");
+    assert_bad("md4:" MD5, "hash: unknown algorithm \"md4\"" KNOWN);
+    assert_bad("MD5:" MD5, "hash: unknown algorithm \"MD5\"" KNOWN);
     assert_bad("md5:" SHA1, "hash: md5 has 32 digits, not 40");
     assert_bad("md5:", "hash: md5 has 32 digits, not 0");
     assert_bad("sha1:" SHA1 " sha-1:" SHA1, "hash: sha-1 is given twice");

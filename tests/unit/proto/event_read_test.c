@@ -193,7 +193,8 @@ TEST(says_what_is_wrong)
         {HEAD ",\"x\":[]}", STATUS_INVALID,
          "x: must be a string, a number, true or false"},
         {HEAD ",\"time\":\"today\",\"data\":" CHANGE "}", STATUS_INVALID,
-         "time: not a complete date and time: \"today\""},
+         "time: not a complete date and time, such as 2026-11-27T10:00:00Z: "
+         "\"today\""},
         {HEAD "}", STATUS_INVALID, "no loc: the data of the event has none"},
         {HEAD ",\"data\":{\"loc\":\"http://example.org/1\"}}", STATUS_INVALID,
          "no change: "},

@@ -163,9 +163,13 @@ TEST(refuses_what_is_no_name)
          "id: not 1 to 255 visible ASCII characters: \"a b\""},
         {"{\"id\":\"\\u00e5\"," A "}",
          "id: not 1 to 255 visible ASCII characters: \"\xc3\xa5\""},
-        {"{\"id\":null," A "}", "id: neither a string nor a number"},
-        {"{\"id\":{}," A "}", "id: neither a string nor a number"},
-        {"{\"id\":[1]," A "}", "id: neither a string nor a number"},
+        {"{\"id\":null," A "}",
+         "id: must be a string or a number, such as \"7\", not true, false or "
+         "null"},
+        {"{\"id\":{}," A "}",
+         "id: must be a string or a number, such as \"7\", not an object"},
+        {"{\"id\":[1]," A "}",
+         "id: must be a string or a number, such as \"7\", not an array"},
         {"{\"id\":1,\"id\":1," A "}", "id: given twice"},
         {"{\"id\":1," A ",\"id\":2}", "id: given twice"},
         {"{\"id\":1}", "no change: created, updated or deleted?"},
@@ -265,8 +269,9 @@ TEST(refuses_an_epoch_that_comes_too_late_or_is_none)
     assert_does_not_take(JSON,
                          "{\"changes\":[{" A "}],\"epoch\":\"" EPOCH "\"}",
                          "epoch: behind the changes, not before them");
-    assert_does_not_take(JSON, "{\"epoch\":\"x\",\"changes\":[{" A "}]}",
-                         "epoch: bad value \"x\"");
+    assert_does_not_take(
+        JSON, "{\"epoch\":\"x\",\"changes\":[{" A "}]}",
+        "epoch: must be a string, such as \"9f2c5b7d01e4a683\", not \"x\"");
     assert_does_not_take(XML,
                          "<urlset xmlns='" NS_SITEMAP "' xmlns:rs='" NS_RS
                          "' xmlns:td='" NS_TIDINGS

@@ -36,27 +36,35 @@ static const struct {
     {JSON,
      "[{\"hash\":{\"md5\":[{\"a\":[1]},2],\"x\":{}}},\n{\"tags\":[1,[2]]},\n"
      "{\"links\":[{\"x\":{\"loc\":1}}],\"links\":3}\n," GOOD("c") "\n,{}]",
-     "1/1: hash: must not hold an array\n"
-     "2/2: tags: must not hold a number\n"
+     "1/1: hash: must hold strings, such as "
+     "{\"md5\":\"d41d8cd98f00b204e9800998ecf8427e\"}, not an array\n"
+     "2/2: tags: must hold strings, such as [\"news\"], not a number\n"
      "3/3: unknown member \"x\" in the link\n"
      "5/5: no change: created, updated or deleted?\n",
      "c", STATUS_OK},
     {JSON, "{\"set\":\"s\",\"changes\":[{\"loc\":1},\n" GOOD("d") "]}",
-     "1/1: loc: must not be a number\n", "d", STATUS_OK},
+     "1/1: loc: must be a string, such as \"http://example.com/a\", not a "
+     "number\n",
+     "d", STATUS_OK},
     {JSON, "{\"lok\":[{}],\"loc\":{}}",
      "1/1: unknown member \"lok\" in the change\n", "", STATUS_OK},
     {JSON, "{}", "1/1: no change: created, updated or deleted?\n", "",
      STATUS_OK},
     /* A syntax error ends the reading, and so does a value that is no entry. */
-    {JSON, "[{\"loc\":1}," GOOD("e") ",\n}", "1/1: loc: must not be a number\n",
+    {JSON, "[{\"loc\":1}," GOOD("e") ",\n}",
+     "1/1: loc: must be a string, such as \"http://example.com/a\", not a "
+     "number\n",
      "e", STATUS_MALFORMED},
-    {JSON, "[{\"loc\":1},\n1]", "1/1: loc: must not be a number\n", "",
-     STATUS_INVALID},
+    {JSON, "[{\"loc\":1},\n1]",
+     "1/1: loc: must be a string, such as \"http://example.com/a\", not a "
+     "number\n",
+     "", STATUS_INVALID},
     /* A line of NDJSON may be anything. */
     {NDJSON,
      GOOD("f") "\n{\"loc\":1,\"x\":[2]}\nloc,change\n{\"loc\":\n{}{}\n\n" GOOD(
          "g") "\n{",
-     "2/2: loc: must not be a number\n"
+     "2/2: loc: must be a string, such as \"http://example.com/a\", not a "
+     "number\n"
      "3/3: not NDJSON: the line does not begin with \"{\"\n"
      "4/4: not NDJSON: the line ends within its entry\n"
      "5/5: no change: created, updated or deleted?\n"

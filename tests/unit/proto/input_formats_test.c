@@ -296,7 +296,10 @@ TEST(refuses_what_does_not_end)
          "length: a string or space of more than 524288 bytes"},
         {JSON, "{\"links\":[{}", ",{}", "more than 256 links"},
         {JSON, "{\"attributes\":[{}", ",{}", "more than 64 foreign attributes"},
-        {JSON, "", "[", "changes: must not hold an array"},
+        {JSON, "", "[",
+         "changes: must hold objects, such as "
+         "{\"loc\":\"http://example.com/a\",\"change\":\"updated\"}, not an "
+         "array"},
         {NDJSON, "{", " ", "a string or space of more than 524288 bytes"},
     };
 

@@ -16,6 +16,70 @@ assert_malformed(const char *document, const char *sentence)
     return assert_refused(JSON, document, STATUS_MALFORMED, sentence);
 }
 
+/* Every refusal of a type says what the value has to be, with an example. */
+TEST(refusals_of_types_have_an_example)
+{
+    static const char *const of_change[] = {
+        "loc",      "change",   "datetime",   "sourceDatetime", "lastmod",
+        "priority", "tags",     "changefreq", "links",          "title",
+        "summary",  "author",   "seq",        "hash",           "length",
+        "type",     "encoding", "attributes"};
+    static const char *const of_others[][2] = {
+        {"links", "rel"},       {"links", "href"},    {"links", "pri"},
+        {"links", "modified"},  {"links", "hash"},    {"links", "length"},
+        {"attributes", "name"}, {"attributes", "ns"}, {"attributes", "value"},
+    };
+    static const char *const values[] = {"1",           "\"x\"", "true",
+                                         "{\"md5\":1}", "[1]",   "[[]]"};
+    size_t n = sizeof(of_change) / sizeof(of_change[0]);
+
+    for (size_t i = 0; i < n + sizeof(of_others) / sizeof(of_others[0]); i++)
+        for (size_t k = 0; k < sizeof(values) / sizeof(values[0]); k++) {
+            struct reading r;
+            char text[200];
+
+            if (i < n)
+                snprintf(text, sizeof(text), "[{\"%s\":%s}]", of_change[i],
+                         values[k]);
+            else
+                snprintf(text, sizeof(text), "[{\"%s\":[{\"%s\":%s}]}]",
+                         of_others[i - n][0], of_others[i - n][1], values[k]);
+            r = read_steps(JSON, INPUT_POST, slice_of(text), 7);
+            assert_int_equal(r.rc, STATUS_INVALID);
+            if (strstr(r.why.text, ": must ") &&
+                !strstr(r.why.text, ", such as ") &&
+                !strstr(r.why.text, "\"created\", \"updated\" or"))
+                fail_msg("%s: %s", text, r.why.text);
+            if ((values[k][0] == 't' || values[k][0] == '{') &&
+                !strstr(r.why.text, ": must "))
+                fail_msg("%s: %s", text, r.why.text);
+            reading_fini(&r);
+        }
+}
+
+/* As XML writes it: by an entry and by a link. */
+TEST(reads_a_hash_as_text)
+{
+    static const char document[] =
+        "{\"loc\":\"http://example.com/a\",\"change\":\"updated\","
+        "\"hash\":\"md5:d41d8cd98f00b204e9800998ecf8427e  sha256:"
+        "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\","
+        "\"links\":[{\"rel\":\"duplicate\",\"href\":\"http://example.com/b\","
+        "\"hash\":\"" HASH_EXAMPLE "\"}]}";
+    static const char hash[] =
+        "md5:d41d8cd98f00b204e9800998ecf8427e sha-256:"
+        "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+    struct reading r = read_steps(JSON, INPUT_POST, slice_of(document), 7);
+
+    assert_string_equal(r.why.text, "");
+    assert_non_null(memmem(r.text.data, r.text.size, hash, sizeof(hash) - 1));
+    reading_fini(&r);
+    assert_bad("{\"loc\":\"http://example.com/a\",\"change\":\"updated\","
+               "\"hash\":\"crc:1\"}",
+               "hash: unknown algorithm \"crc\"; md5, sha-1 and sha-256 are "
+               "known, such as " HASH_EXAMPLE);
+}
+
 /* Design section 4 */
 TEST(reads_every_member)
 {
@@ -74,10 +138,16 @@ TEST(takes_null_as_absent)
     assert_bad("{" A ",\"path\":null}",
                "unknown member \"path\" in the change");
     assert_bad("{" A ",\"hash\":{\"md5\":null}}",
-               "hash: must not hold true, false or null");
-    assert_bad("{" A ",\"tags\":[null]}",
-               "tags: must not hold true, false or null");
-    assert_bad("[null]", "changes: must not hold true, false or null");
+               "hash: must hold strings, such as "
+               "{\"md5\":\"d41d8cd98f00b204e9800998ecf8427e\"}, not true, "
+               "false or null");
+    assert_bad(
+        "{" A ",\"tags\":[null]}",
+        "tags: must hold strings, such as [\"news\"], not true, false or null");
+    assert_bad("[null]",
+               "changes: must hold objects, such as "
+               "{\"loc\":\"http://example.com/a\",\"change\":\"updated\"}, not "
+               "true, false or null");
 }
 
 TEST(refuses_members_that_are_unknown_wrong_or_given_twice)
@@ -85,14 +155,22 @@ TEST(refuses_members_that_are_unknown_wrong_or_given_twice)
     assert_bad("{" A ",\"path\":\"/a\"}",
                "unknown member \"path\" in the change");
     assert_bad("{" A ",\"loc\":\"http://example.com/b\"}", "loc: given twice");
-    assert_bad("{\"loc\":true}", "loc: must not be true, false or null");
-    assert_bad("{\"loc\":1}", "loc: must not be a number");
-    assert_bad("{\"loc\":{}}", "loc: must not be an object");
-    assert_bad("{\"loc\":[]}", "loc: must not be an array");
-    assert_bad("{\"length\":\"1\"}", "length: must not be a string");
-    assert_bad("{\"hash\":\"md5:\"}", "hash: must not be a string");
-    assert_bad("{\"hash\":{}}", "hash: empty");
-    assert_bad("{\"hash\":{\"md5\":[]}}", "hash: must not hold an array");
+    assert_bad("{\"loc\":true}",
+               "loc: must be a string, such as \"http://example.com/a\", not "
+               "true, false or null");
+    assert_bad("{\"loc\":1}", "loc: must be a string, such as "
+                              "\"http://example.com/a\", not a number");
+    assert_bad("{\"loc\":{}}", "loc: must be a string, such as "
+                               "\"http://example.com/a\", not an object");
+    assert_bad("{\"loc\":[]}", "loc: must be a string, such as "
+                               "\"http://example.com/a\", not an array");
+    assert_bad("{\"length\":\"1\"}",
+               "length: must be a number, such as 1024, not a string");
+    assert_bad("{\"hash\":\"md5:\"}", "hash: md5 has 32 digits, not 0");
+    assert_bad("{\"hash\":{}}", "hash: empty; such as \"" HASH_EXAMPLE "\"");
+    assert_bad("{\"hash\":{\"md5\":[]}}",
+               "hash: must hold strings, such as "
+               "{\"md5\":\"d41d8cd98f00b204e9800998ecf8427e\"}, not an array");
     assert_bad("{\"hash\":{\"md5:d41d8cd98f00b204e9800998ecf8427e sha-1\":"
                "\"da39a3ee5e6b4b0d3255bfef95601890afd80709\"}}",
                NULL);
@@ -101,17 +179,27 @@ TEST(refuses_members_that_are_unknown_wrong_or_given_twice)
     assert_bad("{\"hash\":{\"md5\":\"d41d8cd98f00b204e9800998ecf8427e\","
                "\"md5\":\"d41d8cd98f00b204e9800998ecf8427e\"}}",
                "hash: md5 is given twice");
-    assert_bad("{\"tags\":[1]}", "tags: must not hold a number");
+    assert_bad("{\"tags\":[1]}",
+               "tags: must hold strings, such as [\"news\"], not a number");
     assert_bad("{\"tags\":[\"a b\"]}", NULL);
     assert_bad("{\"tags\":[\"\"]}", NULL);
-    assert_bad("{\"links\":[[]]}", "links: must not hold an array");
+    assert_bad("{\"links\":[[]]}", "links: must hold objects, such as "
+                                   "{\"rel\":\"duplicate\",\"href\":\"http://"
+                                   "example.com/b\"}, not an array");
     assert_bad("{\"links\":[{\"tags\":[]}]}",
                "unknown member \"tags\" in the link");
     assert_bad("{\"attributes\":[{\"prefix\":\"\"}]}",
                "unknown member \"prefix\" in the attribute");
-    assert_bad("[[]]", "changes: must not hold an array");
-    assert_bad("[1]", "changes: must not hold a number");
-    assert_bad("\"a\"", "the document: must not hold a string");
+    assert_bad("[[]]", "changes: must hold objects, such as "
+                       "{\"loc\":\"http://example.com/"
+                       "a\",\"change\":\"updated\"}, not an array");
+    assert_bad("[1]", "changes: must hold objects, such as "
+                      "{\"loc\":\"http://example.com/"
+                      "a\",\"change\":\"updated\"}, not a number");
+    assert_bad("\"a\"",
+               "the document: must hold an object or an array, such as "
+               "[{\"loc\":\"http://example.com/a\",\"change\":\"updated\"}], "
+               "not a string");
     assert_bad("{}", "no change: created, updated or deleted?");
     assert_bad("{\"change\":\"created\"}", "no loc");
     assert_bad("[]", "no entries");
@@ -145,23 +233,30 @@ TEST(reads_the_entries_of_a_message_that_is_posted)
     assert_bad("{\"from\":\"2026-01-02T00:00:00Z\","
                "\"until\":\"2026-01-01T00:00:00Z\",\"changes\":[{" A "}]}",
                "until: before from");
-    assert_bad("{\"set\":false,\"changes\":[{" A "}]}",
-               "set: must not be true, false or null");
+    assert_bad(
+        "{\"set\":false,\"changes\":[{" A "}]}",
+        "set: must be a string, such as \"news\", not true, false or null");
 }
 
 /* R-018, R-019 */
 TEST(refuses_numbers_that_are_not_whole)
 {
-    assert_bad("{\"length\":1.0}", "length: not a number of bytes: \"1.0\"");
-    assert_bad("{\"length\":1e3}", "length: not a number of bytes: \"1e3\"");
-    assert_bad("{\"length\":-1}", "length: not a number of bytes: \"-1\"");
-    assert_bad("{\"length\":9223372036854775808}",
-               "length: not a number of bytes: \"9223372036854775808\"");
-    assert_bad("{\"links\":[{\"pri\":0}]}", "pri: not from 1 to 999999: \"0\"");
+    assert_bad("{\"length\":1.0}",
+               "length: not a number of bytes, such as 1024: \"1.0\"");
+    assert_bad("{\"length\":1e3}",
+               "length: not a number of bytes, such as 1024: \"1e3\"");
+    assert_bad("{\"length\":-1}",
+               "length: not a number of bytes, such as 1024: \"-1\"");
+    assert_bad(
+        "{\"length\":9223372036854775808}",
+        "length: not a number of bytes, such as 1024: \"9223372036854775808\"");
+    assert_bad("{\"links\":[{\"pri\":0}]}",
+               "pri: not a number from 1 to 999999: \"0\"");
     assert_bad("{\"links\":[{\"pri\":1000000}]}",
-               "pri: not from 1 to 999999: \"1000000\"");
-    assert_bad("{" A ",\"priority\":1e-1}",
-               "priority: not a decimal from 0.0 to 1.0: \"1e-1\"");
+               "pri: not a number from 1 to 999999: \"1000000\"");
+    assert_bad(
+        "{" A ",\"priority\":1e-1}",
+        "priority: not a decimal from 0.0 to 1.0, such as 0.5: \"1e-1\"");
 }
 
 /* R-005, R-024: every accepted text can be written as XML. */
@@ -219,9 +314,11 @@ TEST(refuses_words_that_are_none)
 {
     struct buf document;
 
-    assert_bad("{" A ",\"title\":1}", "title: must not be a number");
+    assert_bad(
+        "{" A ",\"title\":1}",
+        "title: must be a string, such as \"Tea is here\", not a number");
     assert_bad("{" A ",\"author\":{\"name\":\"a\"}}",
-               "author: must not be an object");
+               "author: must be a string, such as \"Ada\", not an object");
     assert_bad("{" A ",\"data\":1,\"data\":1}", "data: given twice");
     assert_bad("{" A ",\"links\":[{\"title\":\"a\"}]}",
                "unknown member \"title\" in the link");
@@ -403,11 +500,16 @@ TEST(refuses_a_message_outside_its_interval)
          ",\"datetime\":\"2026-01-01T00:00:00Z\"}]}",
          "datetime: before the document's from"},
         {"{\"epoch\":\"0123456789ABCDEF\"}",
-         "epoch: bad value \"0123456789ABCDEF\""},
-        {"{\"set\":\"A\"}", "set: bad value \"A\""},
-        {"{\"after\":-1}", "after: bad value \"-1\""},
-        {"{\"heartbeat\":1e3}", "heartbeat: bad value \"1e3\""},
-        {"{\"digest\":\"sha-256:\"}", "digest: bad value \"sha-256:\""},
+         "epoch: must be a string, such as \"9f2c5b7d01e4a683\", not "
+         "\"0123456789ABCDEF\""},
+        {"{\"set\":\"A\"}",
+         "set: must be a string, such as \"news\", not \"A\""},
+        {"{\"after\":-1}", "after: must be a number, such as 7, not \"-1\""},
+        {"{\"heartbeat\":1e3}",
+         "heartbeat: must be a number, such as 20, not \"1e3\""},
+        {"{\"digest\":\"sha-256:\"}",
+         "digest: must be a string, such as "
+         "\"md5:d41d8cd98f00b204e9800998ecf8427e\", not \"sha-256:\""},
     };
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {

@@ -47,7 +47,8 @@ TEST(names_the_line_that_is_wrong)
     } cases[] = {
         {ENTRY("a1") "\n\n" ENTRY("a"), STATUS_OK, 0, 0, ""},
         {ENTRY("a1") "\n\n{\"loc\":\"a\",\"change\":\"created\"}\n",
-         STATUS_INVALID, 2, 3, "loc: not an absolute URI: \"a\""},
+         STATUS_INVALID, 2, 3,
+         "loc: not an absolute URI, such as http://example.com/a: \"a\""},
         {"\r\n\r\n\r\n{\"change\":\"created\"}", STATUS_INVALID, 1, 4,
          "no loc"},
         {ENTRY("a1") "\n{\"loc\":\n\"http://example.com/b\"}\n",

@@ -123,20 +123,25 @@ TEST(refuses_every_doctype_and_entity)
 
 TEST(refuses_bad_values_with_a_sentence)
 {
-    assert_bad(MD("length='9223372036854775808'"),
-               "length: not a number of bytes: \"9223372036854775808\"");
+    assert_bad(
+        MD("length='9223372036854775808'"),
+        "length: not a number of bytes, such as 1024: \"9223372036854775808\"");
     assert_bad(MD("length='+1'"), NULL);
-    assert_bad(MD("type=''"), "type: empty");
-    assert_bad(MD("hash=' '"), "hash: empty");
+    assert_bad(MD("type=''"),
+               "type: empty; it is a string, such as \"text/html\"");
+    assert_bad(MD("hash=' '"),
+               "hash: empty; such as md5:d41d8cd98f00b204e9800998ecf8427e");
     assert_bad(URL("<rs:md/>"), "no change: created, updated or deleted?");
     assert_bad(URL(""), NULL);
     assert_bad(URL("<rs:md change='gone'/>"),
                "change: not created, updated or deleted: \"gone\"");
-    assert_bad(URL("<changefreq>often</changefreq>"
-                   "<rs:md change='created'/>"),
-               "changefreq: unknown: \"often\"");
+    assert_bad(
+        URL("<changefreq>often</changefreq>"
+            "<rs:md change='created'/>"),
+        "changefreq: not always, hourly, daily, weekly, monthly, yearly or "
+        "never: \"often\"");
     assert_bad(URL("<changefreq/><rs:md change='created'/>"),
-               "changefreq: empty");
+               "changefreq: empty; it is a string, such as \"daily\"");
     assert_bad(XML_HEAD "</urlset>", "no entries");
     assert_malformed("", NULL);
     assert_reads(XML, MD("length='9223372036854775807'"),
@@ -229,8 +234,9 @@ TEST(says_which_entry_and_line_is_wrong)
                  "<rs:md change='created'/></url>\n"
                  "<url>\n<loc>/b</loc>\n<rs:md change='created'/></url>\n"
                  "</urlset>";
-    struct problem why = assert_refused(XML, document, STATUS_INVALID,
-                                        "loc: not an absolute URI: \"/b\"");
+    struct problem why = assert_refused(
+        XML, document, STATUS_INVALID,
+        "loc: not an absolute URI, such as http://example.com/a: \"/b\"");
 
     assert_int_equal(why.entry, 2);
     assert_int_equal(why.line, 5);

@@ -113,7 +113,8 @@ TEST(refuses_parameters_that_are_missing_or_no_urls)
         {"hub.mode=unsubscribe&hub.callback=&" TOPIC,
          "hub.callback: missing or empty"},
         {"hub.mode=subscribe&hub.topic=/x&" CALLBACK,
-         "hub.topic: not an absolute URI: \"/x\""},
+         "hub.topic: not an absolute URI, such as http://example.com/a: "
+         "\"/x\""},
         {"hub.mode=unsubscribe&hub.callback=gopher://b/&" TOPIC,
          "hub.callback: neither http nor https: \"gopher://b/\""},
         {"hub.mode=publish",

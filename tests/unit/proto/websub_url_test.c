@@ -64,10 +64,14 @@ TEST(refuses_other_schemes_and_relative_urls)
 {
     static const char *const rows[][2] = {
         {"", "cb: empty"},
-        {"/cb", "cb: not an absolute URI: \"/cb\""},
-        {"//b.example/cb", "cb: not an absolute URI: \"//b.example/cb\""},
-        {"b.example/cb", "cb: not an absolute URI: \"b.example/cb\""},
-        {"http:", "cb: not an absolute URI: \"http:\""},
+        {"/cb",
+         "cb: not an absolute URI, such as http://example.com/a: \"/cb\""},
+        {"//b.example/cb", "cb: not an absolute URI, such as "
+                           "http://example.com/a: \"//b.example/cb\""},
+        {"b.example/cb", "cb: not an absolute URI, such as "
+                         "http://example.com/a: \"b.example/cb\""},
+        {"http:",
+         "cb: not an absolute URI, such as http://example.com/a: \"http:\""},
         {"http:/b.example/", "cb: no host in \"http:/b.example/\""},
         {"http:b.example/", "cb: no host in \"http:b.example/\""},
         {"b.example:80/cb", "cb: neither http nor https: \"b.example:80/cb\""},

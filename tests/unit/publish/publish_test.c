@@ -122,7 +122,8 @@ TEST(tells_which_entry_was_refused)
 
     fake_answer(s->broker, 422, "application/problem+json",
                 "{\"type\":\"about:blank\",\"title\":\"Unprocessable\","
-                "\"status\":422,\"detail\":\"loc is not an absolute URI: "
+                "\"status\":422,\"detail\":\"loc is not an absolute URI, such "
+                "as http://example.com/a: "
                 "\\\"caf\\u00e9\\\"\",\"entry\":3,\"line\":9}");
     fake_answer(s->broker, 400, "application/problem+json",
                 "{\"detail\":\"unexpected\\nend\",\"line\":12}");
@@ -133,7 +134,8 @@ TEST(tells_which_entry_was_refused)
 
     assert_int_equal(publish(s, "application/xml", "<a/>"), TD_REFUSED);
     assert_string_equal(td_problem(s->client),
-                        "422: entry 3, line 9: loc is not an absolute URI: "
+                        "422: entry 3, line 9: loc is not an absolute URI, "
+                        "such as http://example.com/a: "
                         "\"caf\xc3\xa9\"");
     assert_int_equal(publish(s, "application/xml", "<a/>"), TD_REFUSED);
     assert_string_equal(td_problem(s->client), "400: line 12: unexpected end");
