@@ -141,7 +141,9 @@ origins_may_call(const struct http *http, struct request *rq,
         (!http_is_local(http) || request_listener(rq) != LISTENER_TCP ||
          has_port))
         return true;
-    problem_set(why, "%s \"%s\": give tidingsd --public-url if it should",
+    problem_set(why,
+                "%s \"%s\": give tidingsd --public-url if it should, and let "
+                "a proxy pass on Host (nginx: proxy_set_header Host $host)",
                 is_open ? "this broker is open, and is not called"
                         : "without a token the broker does not answer to",
                 problem_quote(host).text);

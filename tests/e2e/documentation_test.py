@@ -34,6 +34,7 @@ def use_mosquitto(reader, mosquitto):
     """Its clients find that MQTT broker without options, and the bridge of the page
     listens before the next command."""
     reader.others["127.0.0.1:1883"] = f"127.0.0.1:{mosquitto.port}"
+    reader.others['"127.0.0.1", 1883'] = f'"127.0.0.1", {mosquitto.port}'
     config = reader.folder / ".config"
     config.mkdir()
     for client in ("mosquitto_pub", "mosquitto_sub"):

@@ -175,7 +175,7 @@ class Reader:
         self.when_served = lambda: None
         self._ports, self._keepers = {}, []
         self.env = {
-            "PATH": f"{BIN}:{os.environ['PATH']}",
+            "PATH": f"{BIN}:/usr/bin:{os.environ['PATH']}",  # Debian's Python
             "TMPDIR": str(folder),
             "XDG_CONFIG_HOME": str(self.folder / ".config"),
             "XDG_STATE_HOME": str(self.folder / ".state"),
