@@ -314,7 +314,7 @@ TEST(a_client_leaves_so_much_unread, patient_open, limited_close)
     clients_limit_all(&clients, CLIENT_KERNEL, 800000); /* 200,000 of one */
     first = stuck(GET("/big?size=9000000"));
     second = stuck(GET("/big?size=9000000"));
-    pass_until_held(CLIENT_CONNECTIONS, 2, 2);
+    await_held(CLIENT_CONNECTIONS, 2);
     pass_until_held(CLIENT_CONNECTIONS, 1, 1);
     wire_close(first);
     wire_close(second);
