@@ -100,6 +100,16 @@ def test_any_broker_takes_requests_and_one_delivers(cluster, callbacks):
     answer = hub.subscribe(other, "nonsense")
     hub.check_refused(answer, 400, "hub.callback")
     assert other.get("subscriptions/99").status == 404
+    # The owner makes the attempts, and keeps them, whoever is asked.
+    path = f"{other.path}/subscriptions/{hub.find(other, joined[1])['id']}"
+    first = joined[1].deliveries[0]
+    for action in ("test", f"attempts?delivery={first.id}"):
+        made = other.broker.post(f"{path}/{action}")
+        assert (made.status, made.json()["outcome"]) == (200, "delivered"), made
+    made = other.broker.get(f"{path}/attempts").json()
+    assert [one["kind"] for one in made["attempts"][:3]] == ["again", "test", "delivery"]
+    assert owner.get(f"{path}/attempts").json() == made
+    joined[1].faults.clear()  # a callback takes a repeat for a fault
     number = hub.find(other, joined[0])["id"]
     assert other.broker.delete(f"{other.path}/subscriptions/{number}").status == 204
     joined[0].denials.wait(1)

@@ -223,6 +223,17 @@ def test_a_test_ends_with_its_subscription(news, callbacks, broker, background):
     check_refused(testing.join(), 503, "has ended")
 
 
+def test_a_broker_stops_while_it_tests(start_broker, callbacks, background):
+    broker = start_broker()
+    news = broker.set("news").create()
+    one = callbacks.join(news)
+    one.next(Held())
+    testing = background(broker.client().post, f"{path_of(news, one)}/test")
+    one.deliveries.wait(1)
+    broker.stop()
+    check_refused(testing.join(), 503, "or the hub")
+
+
 # Again
 
 
