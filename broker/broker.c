@@ -15,6 +15,7 @@
 #include "broker/base/access_log.h"
 #include "broker/bridge/bridges.h"
 #include "broker/bridge/mqtt_db.h"
+#include "broker/calls/span_export.h"
 #include "broker/check/databases.h"
 #include "broker/documents/html.h"
 #include "broker/http/http.h"
@@ -88,6 +89,7 @@ struct broker {
     _Atomic(struct archiver *) filing; /* the archiver, for the log thread */
     struct push *push;
     _Atomic(struct push *) woken; /* push, for the log thread */
+    struct span_export *spans;    /* NULL: none are wanted */
     struct hub_owner *hub;
     _Atomic(struct hub_owner *) notified; /* the hub, for the log thread */
     struct bridges *bridges;
@@ -276,6 +278,8 @@ broker_check_files(const struct config *config, struct problem *why)
 
     if (!rc)
         rc = access_log_check(config->access_log, why);
+    if (!rc)
+        rc = span_export_check(config->otlp, config->otlp_token, why);
     if (!rc)
         rc = setting_contents_read(&contents, config, why);
 
@@ -631,6 +635,9 @@ open_hub_and_bridges(struct broker *b, struct problem *why)
     };
     enum status rc = check_peer_tokens(b->config, why);
 
+    if (!rc && b->config->otlp[0])
+        rc = span_export_open(&b->spans, b->config->otlp, b->config->otlp_token,
+                              why);
     if (!rc)
         rc = hub_owner_open(&b->hub, &options, why);
     if (rc)
@@ -995,6 +1002,7 @@ broker_close(struct broker *b)
     archiver_close(b->archiver); /* /readyz could ask it until now */
     bridges_close(b->bridges);
     hub_owner_close(b->hub);
+    span_export_close(b->spans);
     push_close(b->push);
     tickets_free(b->sessions);
     request_tickets_free(b->tickets);

@@ -115,10 +115,10 @@ upload_apply_open(struct upload_apply **apply, struct registry *registry,
     /* `accepted` and `left_out` are NULL, and so 0, in a file of an earlier
      * version. */
     if (!rc)
-        rc = db_find(&a->db, WHAT, why, &is_there, "SELECT * FROM up.about",
-                     DB_VALUES(),
-                     DB_INTO(&about->epoch, &about->after, &about->max_delete,
-                             &about->n, &about->accepted, &about->left_out));
+        rc = db_find(
+            &a->db, WHAT, why, &is_there, "SELECT * FROM up.about", DB_VALUES(),
+            DB_INTO(&about->epoch, &about->after, &about->max_delete, &about->n,
+                    &about->accepted, &about->left_out, &about->traceparent));
     if (!rc && !is_there)
         rc = problem(why, STATUS_IO, "what arrived does not say whose it is");
     if (rc) {
@@ -424,6 +424,19 @@ judge_deletions(struct upload_apply *a, struct problem *why)
 
 /* Posting */
 
+/* Adds a change, with the trace of the upload if there is room for it. */
+static void
+add_fragment(struct upload_apply *a, struct slice fragment, uint32_t hole)
+{
+    struct slice trace = slice_of(a->about.traceparent);
+
+    buf_add(&a->bytes, fragment.data, hole);
+    if (trace.size > 0 && fragment.size + FRAGMENT_TRACEPARENT_SIZE <=
+                              FRAGMENT_MAX - FRAGMENT_STAMP_MAX)
+        fragment_add_traceparent(&a->bytes, trace);
+    buf_add_slice(&a->bytes, slice_from(fragment, hole));
+}
+
 /* Gathers the next changes, as many as there is room for; a->n = 0: there are
  * no more. */
 static enum status
@@ -449,13 +462,14 @@ next_changes(struct upload_apply *a, struct problem *why)
         if (!is_news && !(kind == CHANGE_DELETED && a->is_holding)) {
             size_t start = a->bytes.size;
 
-            if (a->n > 0 && start + fragment.size > a->bytes.max)
+            if (a->n > 0 && start + fragment.size + FRAGMENT_TRACEPARENT_SIZE >
+                                a->bytes.max)
                 break; /* there is no room for it */
-            buf_add_slice(&a->bytes, fragment);
+            add_fragment(a, fragment, hole);
             if (!a->bytes.failed)
                 fragment_set_kind(a->bytes.data + start, hole, kind);
             a->fragments[a->n++] = (struct fragment){
-                .size = (uint32_t)fragment.size,
+                .size = (uint32_t)(a->bytes.size - start),
                 .hole = hole,
                 .datetime_us = DATETIME_NONE,
             };

@@ -291,6 +291,17 @@ enum metric_kind {
     ROW(SENT, COUNTER, LABEL_NONE, "tidings_sent_bytes_total", \
         "Bytes that were given to sockets, headers included") \
     \
+    ROW(TRACEPARENTS_MALFORMED, COUNTER, LABEL_NONE, \
+        "tidings_traceparents_malformed_total", \
+        "Values of traceparent in posts that were passed over: not of W3C " \
+        "Trace Context, version 00") \
+    ROW(SPANS_SENT, COUNTER, LABEL_NONE, "tidings_spans_sent_total", \
+        "Spans that the collector took (--otlp)") \
+    ROW(SPANS_LOST, COUNTER, LABEL_NONE, "tidings_spans_lost_total", \
+        "Spans that the collector did not take") \
+    ROW(SPANS_DROPPED, COUNTER, LABEL_NONE, "tidings_spans_dropped_total", \
+        "Spans that were dropped because too many waited for the collector") \
+    \
     ROW(ACCESS_DROPPED, COUNTER, LABEL_NONE, \
         "tidings_access_log_dropped_lines_total", \
         "Lines of the access log that were dropped: its file is too slow, or " \

@@ -296,6 +296,11 @@ static const struct option rows[] = {
      "write a line for each request to FILE, which SIGHUP opens again; - is "
      "standard output",
      true},
+    {"otlp", "URL", URL(otlp, 1000 + 1), NULL,
+     "send spans of posts with a sampled traceparent, and of their deliveries, "
+     "to this collector: OTLP over HTTP, in JSON, to URL/v1/traces"},
+    {"otlp-token", "FILE", TEXT(otlp_token), NULL,
+     "bearer token for the collector"},
     {"check", NULL, FLAG(check), "no",
      "look at the options and their files, the address and the data directory, "
      "as a start would, write nothing, then end (tidingsd check looks at all "

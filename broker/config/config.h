@@ -151,6 +151,8 @@ struct config {
     bool core_dumps;    /* files of all memory, where the system writes them */
     enum diag_level log_level;
     enum log_format log_format;
+    char otlp[1024];       /* URL of a collector of spans; "": none */
+    char otlp_token[4096]; /* file; "": none */
     char access_log[4096]; /* file; "-": standard output; "": none */
     bool check;            /* --check: check everything that a start needs, then
                               end */

@@ -175,3 +175,16 @@ query_last_event_id(struct request *rq)
         request_parameter(rq, "lastEventId", &id);
     return id;
 }
+
+struct slice
+query_traceparent(struct request *rq)
+{
+    struct slice value = {NULL, 0};
+
+    if (request_header(rq, "traceparent", &value) &&
+        !traceparent_is_valid(value)) {
+        metrics_add(METRIC_TRACEPARENTS_MALFORMED, 1);
+        value.size = 0;
+    }
+    return value;
+}

@@ -98,3 +98,7 @@ MUST_CHECK enum status query_yes(struct request *rq, const char *name,
  * parameter lastEventId, which event-source-polyfill sends instead. During
  * on_request. Empty: none. */
 struct slice query_last_event_id(struct request *rq);
+
+/* The trace of the request (traceparent.h); during on_request. Empty: it has
+ * none, or not a valid one, which is counted. */
+struct slice query_traceparent(struct request *rq);

@@ -142,6 +142,7 @@ answer_posted(struct request *rq, const struct ingest *ingest)
     if (post->is_repeat)
         response_header(&r, "Idempotent-Replayed", "true");
     response_text(&r, &text);
+    ingest_end_span(ingest);
     request_answer(rq, &r);
     buf_fini(&text);
 }
@@ -237,7 +238,7 @@ enum status
 handle_changes_post(struct http *http, struct request *rq,
                     const struct route_target *target, struct problem *why)
 {
-    struct slice type = {NULL, 0}, encoding;
+    struct slice type = {NULL, 0}, encoding, trace = query_traceparent(rq);
     struct posting *p = deferral_new(http, rq, target, &posting, sizeof(*p));
     struct deferral *d = &p->deferral;
     enum status rc = check_publisher(rq, why);
@@ -258,6 +259,8 @@ handle_changes_post(struct http *http, struct request *rq,
         rc = ingest_decode(p->ingest, encoding, why);
     if (!rc)
         rc = read_key(rq, target->principal, &key, why);
+    if (!rc && trace.size > 0)
+        ingest_set_traceparent(p->ingest, trace);
     if (!rc)
         rc = ingest_set_key(p->ingest, &key, why);
     d->decides = true;
@@ -405,6 +408,7 @@ handle_multipart_post(struct http *http, struct request *rq,
         .holding = &d->holding,
         .authority = request_authority(rq),
         .key = &key,
+        .traceparent = query_traceparent(rq),
     };
     enum status rc = check_publisher(rq, why);
 

@@ -331,12 +331,14 @@ handle_resources_put(struct http *http, struct request *rq,
     struct client *client = request_client(rq);
     uint64_t percent = UPLOADS_MAX_DELETE;
     struct log_health health;
-    struct slice coding;
+    struct slice coding, trace = query_traceparent(rq);
     struct head head;
     enum status rc =
         query_number(rq, "max-delete", 0, 100, &percent, NULL, why);
 
     p->about.max_delete = (unsigned)percent;
+    if (trace.size > 0)
+        memcpy(p->about.traceparent, trace.data, trace.size);
     if (!rc)
         rc = query_number(rq, "accept-deletions", 0, COUNT_MAX,
                           &p->about.accepted, &p->knows_held_back, why);

@@ -90,6 +90,7 @@ static const struct parameter of_head[] = {
     {"ce-time", STRING, "of the event"},
     {"Last-Event-ID", STRING, "where to go on: the last event that came"},
     {"Link", STRING, "of a notification: rel=self is the topic, rel=hub we"},
+    {"traceparent", STRING, "W3C Trace Context, kept with the entries"},
     {"Upgrade", STRING, "websocket"},
     {"Sec-WebSocket-Protocol", STRING, "resourcesync.json or resourcesync.xml"},
     {"Sec-WebSocket-Extensions", STRING, "permessage-deflate"},

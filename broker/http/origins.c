@@ -253,13 +253,14 @@ origins_preflight(struct request *rq, struct response *r,
         return;
     response_header(r, "Access-Control-Allow-Methods", "%s",
                     verdict == CORS_ALLOWED ? allow : "GET, HEAD");
-    response_header(r, "Access-Control-Allow-Headers",
-                    "%sAccept, Last-Event-ID, Range, If-Range, If-Match, "
-                    "If-None-Match, If-Modified-Since, If-Unmodified-Since",
-                    verdict == CORS_ALLOWED
-                        ? "Authorization, Content-Type, Idempotency-Key, "
-                          "ce-specversion, ce-id, ce-source, ce-type, "
-                          "ce-subject, ce-time, "
-                        : "");
+    response_header(
+        r, "Access-Control-Allow-Headers",
+        "%sAccept, Last-Event-ID, Range, If-Range, If-Match, "
+        "If-None-Match, If-Modified-Since, If-Unmodified-Since",
+        verdict == CORS_ALLOWED
+            ? "Authorization, Content-Type, Idempotency-Key, "
+              "traceparent, ce-specversion, ce-id, ce-source, ce-type, "
+              "ce-subject, ce-time, "
+            : "");
     response_header(r, "Access-Control-Max-Age", PREFLIGHT_S);
 }

@@ -3,6 +3,7 @@
 #include "base/random.h"
 #include "base/token_file.h"
 #include "broker/base/metrics.h"
+#include "broker/base/spans.h"
 #include "broker/hub/hub_rows.h"
 #include "broker/hub/hub_state.h"
 #include "broker/sources/peer_tokens.h"
@@ -29,6 +30,7 @@
  *   webhook-timestamp: 1700000000       (W-106), or signature=v1a (W-109); the
  *   webhook-signature: v1,... v1a,...   time of this try
  *   Tidings-Test: 1                     of a test alone
+ *   traceparent: 00-...                 where all entries are of one trace
  *
  * Every try of a delivery has the same ID; different deliveries have different
  * IDs:
@@ -177,6 +179,8 @@ attempt_make(struct attempt *a, const struct subscription *s,
     add_header(a, "Content-Type: ", body->type);
     add_links(a, s);
     add_header(a, "Tidings-Delivery: ", id);
+    if (body->traceparent[0])
+        add_header(a, "traceparent: ", body->traceparent);
     if (is_test)
         add_header(a, "Tidings-Test: 1", "");
     if (s->kind == SUBSCRIPTION_HUB) {
@@ -227,6 +231,7 @@ struct delivery {
     struct call call;
     uint64_t upto; /* of the reader, when its turn came */
     struct attempt *attempt;
+    int64_t span_begin_us; /* of the try; 0: it gets no span */
     bool is_going;
 };
 
@@ -380,6 +385,8 @@ make_attempt(struct delivery *d)
     d->attempt = a;
     if (!attempt_make(a, s, body, &name, false))
         return leave_call_for(d, PAUSE_US);
+    if (spans_are_wanted(slice_of(body->traceparent)))
+        d->span_begin_us = clock_now_us();
     d->call.headers = a->headers;
     d->call.body = shared_message_slice(body);
     d->is_going = true;
@@ -541,6 +548,21 @@ end_badly(struct subscription *s, const struct call *call,
 }
 
 static void
+end_span(const struct delivery *d, const struct shared_message *body)
+{
+    struct span span = {.kind = SPAN_DELIVERY,
+                        .first = body->wish.after + 1,
+                        .last = body->last,
+                        .begin_us = d->span_begin_us,
+                        .end_us = clock_now_us(),
+                        .status = d->call.status};
+
+    memcpy(span.traceparent, body->traceparent, TRACEPARENT_SIZE);
+    snprintf(span.set, sizeof(span.set), "%s", d->s->topic->set->name);
+    spans_add(&span);
+}
+
+static void
 on_done(struct call *call)
 {
     struct delivery *d = list_entry(call, struct delivery, call);
@@ -563,6 +585,8 @@ on_done(struct call *call)
                                 : ATTEMPT_FAILED,
     };
 
+    if (d->span_begin_us)
+        end_span(d, body);
     if (is_delivered) {
         /* Measures the time from the commit to the 2xx. Entries from before the
          * subscription say nothing about our speed, and are not measured. */

@@ -349,6 +349,8 @@ read_set(struct shared_message *message, enum log_patience patience,
         message->n_entries = made.n_entries;
         message->committed_us = made.size > 0 ? made.committed_us : 0;
         message_copy(&made, to);
+        slice_copy(message->traceparent, sizeof(message->traceparent),
+                   message_traceparent(&made));
         message_close(&made);
     }
     if (rc != STATUS_GONE)

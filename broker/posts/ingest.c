@@ -1,6 +1,9 @@
 #include "broker/posts/ingest.h"
 
 #include "base/array.h"
+#include "base/clock.h"
+#include "broker/base/metrics.h"
+#include "broker/base/spans.h"
 #include "broker/posts/decoding.h"
 #include "broker/sets/set_change.h"
 #include "proto/input/event_read.h"
@@ -24,6 +27,8 @@ struct ingest {
     struct set *set;
     struct post post;
     struct key key;
+    char traceparent[TRACEPARENT_SIZE + 1]; /* of the post; "": none */
+    int64_t span_begin_us;                  /* 0: it gets no span */
     struct pending_keys_post running;
     bool is_message;
     char target_epoch[EPOCH_SIZE + 1]; /* of a message's set; "": no set */
@@ -85,14 +90,40 @@ check_data(struct ingest *in, struct problem *why)
                          SLICE_ARG(in->set_name));
 }
 
-/* Adds the last entry, which begins at byte `start`. */
+/* An entry has its own trace, or that of the post. */
 static void
-digest_entry(struct digest *entries, const struct post *post, size_t start)
+choose_traceparent(const struct ingest *in, struct change *change)
+{
+    if (change->traceparent.size > 0 &&
+        !traceparent_is_valid(change->traceparent)) {
+        metrics_add(METRIC_TRACEPARENTS_MALFORMED, 1);
+        change->traceparent.size = 0;
+    }
+    if (change->traceparent.size == 0 && in->traceparent[0])
+        change->traceparent = slice_of(in->traceparent);
+}
+
+/* Adds the last entry, which begins at byte `start`, without its trace. */
+static void
+digest_entry(struct digest *entries, const struct post *post, size_t start,
+             bool has_trace)
 {
     const struct fragment *f = &post->fragments[post->n_fragments];
+    const char *bytes = post->bytes.data + start;
     struct slice time = {(const char *)&f->datetime_us, sizeof(f->datetime_us)};
+    struct buf plain;
 
-    digest_add(entries, (struct slice){post->bytes.data + start, f->size});
+    if (has_trace) {
+        size_t after = f->hole + FRAGMENT_TRACEPARENT_SIZE;
+
+        buf_init(&plain, f->size);
+        buf_add(&plain, bytes, f->hole);
+        buf_add(&plain, bytes + after, f->size - after);
+        digest_add(entries, buf_slice(&plain));
+        buf_fini(&plain);
+    } else {
+        digest_add(entries, (struct slice){bytes, f->size});
+    }
     if (f->datetime_us != DATETIME_NONE)
         digest_add(entries, time);
 }
@@ -183,6 +214,7 @@ add_entry(struct ingest *in, const struct change *given, struct problem *why)
         if (in->contents.failed)
             return problem_memory(why);
     }
+    choose_traceparent(in, &filled);
     if (!ONE_MORE(post->fragments, &in->fragments_capacity, post->n_fragments))
         return problem_memory(why);
     rc = fragment_write(&post->bytes, change,
@@ -192,10 +224,10 @@ add_entry(struct ingest *in, const struct change *given, struct problem *why)
     if (post->n_events > 0) {
         struct post_event *event = &post->events[post->n_events - 1];
 
-        digest_entry(&event->entries, post, start);
+        digest_entry(&event->entries, post, start, filled.traceparent.size > 0);
         event->n_fragments++;
     } else if (post->key.size > 0 || in->is_message) {
-        digest_entry(&post->entries, post, start);
+        digest_entry(&post->entries, post, start, filled.traceparent.size > 0);
     }
     post->n_fragments++;
     return reserve_memory(in, why);
@@ -410,6 +442,31 @@ ingest_add_attribute(struct ingest *in, struct slice name, struct slice value,
                      struct problem *why)
 {
     return event_read_attribute(in->reader, name, value, why);
+}
+
+void
+ingest_set_traceparent(struct ingest *in, struct slice traceparent)
+{
+    memcpy(in->traceparent, traceparent.data, TRACEPARENT_SIZE);
+    if (spans_are_wanted(traceparent))
+        in->span_begin_us = clock_now_us();
+}
+
+void
+ingest_end_span(const struct ingest *in)
+{
+    struct span span = {.kind = SPAN_POST,
+                        .first = in->post.first,
+                        .last = in->post.last,
+                        .begin_us = in->span_begin_us,
+                        .status = 200};
+
+    if (!in->span_begin_us)
+        return;
+    span.end_us = clock_now_us();
+    memcpy(span.traceparent, in->traceparent, TRACEPARENT_SIZE);
+    memcpy(span.set, in->set_name.data, in->set_name.size);
+    spans_add(&span);
 }
 
 void

@@ -159,6 +159,15 @@ MUST_CHECK enum status ingest_add_attribute(struct ingest *ingest,
                                             struct slice value,
                                             struct problem *why);
 
+/* Keeps the trace of the post (traceparent.h; valid) with its entries that have
+ * none of their own, and begins its span, if one is wanted (spans.h). It makes
+ * no post another one: a repeat with the same key may have another trace.
+ * Before the first byte. */
+void ingest_set_traceparent(struct ingest *ingest, struct slice traceparent);
+
+/* Ends the span, if one was begun. After a commit. */
+void ingest_end_span(const struct ingest *ingest);
+
 /* Refuses the post (STATUS_DENIED) if `authority` has ended when it would take
  * effect. Takes over the reference. Before ingest_end. NULL: for ever. */
 struct authority;

@@ -38,8 +38,9 @@ struct multipart_post {
     struct multipart_type type;
     struct multipart multipart;
     uint64_t size;
-    bool has_room;      /* on the disk, checked */
-    uint64_t announced; /* bytes still to arrive */
+    bool has_room;                          /* on the disk, checked */
+    uint64_t announced;                     /* bytes still to arrive */
+    char traceparent[TRACEPARENT_SIZE + 1]; /* "": none */
     struct key key;
     struct authority *authority; /* a reference; or NULL */
     struct holding *holding;     /* lent */
@@ -162,6 +163,8 @@ begin_root(struct multipart_post *c, const struct multipart_part *part,
     rc = ingest_begin(&c->ingest, c->posts, slice_of(c->name), type, 0, why);
     if (!rc)
         rc = ingest_count_in(c->ingest, c->holding, why);
+    if (!rc && c->traceparent[0])
+        ingest_set_traceparent(c->ingest, slice_of(c->traceparent));
     if (!rc)
         rc = ingest_set_key(c->ingest, &c->key, why);
     c->format = format_of(type);
@@ -335,6 +338,8 @@ multipart_post_begin(struct multipart_post **post, struct posts *posts,
     c->holding = plan->holding;
     c->authority = authority_ref(plan->authority);
     c->key = *plan->key;
+    if (plan->traceparent.size > 0)
+        memcpy(c->traceparent, plan->traceparent.data, TRACEPARENT_SIZE);
     holding_init(&c->disk, registry_clients(registry), plan->holding->client,
                  CLIENT_DISK);
     c->contents = plan->contents;

@@ -52,6 +52,7 @@ struct multipart_plan {
                                     multipart_post_discard */
     struct authority *authority; /* of the post: ingest_set_authority */
     const struct key *key;       /* ingest_set_key; size 0: none */
+    struct slice traceparent;    /* valid; or empty: none */
 };
 
 /* STATUS_NOT_FOUND: no set can have that name; STATUS_INVALID: it does not keep

@@ -472,6 +472,34 @@ message_open(struct message *m, const struct message_wish *wish,
     return rc;
 }
 
+static struct slice
+traceparent_of(const struct message_part *part, size_t i)
+{
+    const struct batch *b = part->selection.batch;
+    uint64_t seq = selection_seq(&part->selection, part->from + i);
+
+    return fragment_traceparent(batch_slice(b, seq - 1, seq),
+                                b->entries[seq - b->first].stamp);
+}
+
+/* Looks at the first entry alone where there are no traces. */
+struct slice
+message_traceparent(const struct message *m)
+{
+    struct slice all = {NULL, 0};
+
+    for (size_t n = 0; n < m->n_parts; n++)
+        for (size_t i = 0; i < m->parts[n].n; i++) {
+            struct slice one = traceparent_of(&m->parts[n], i);
+
+            if (n == 0 && i == 0)
+                all = one;
+            if (one.size == 0 || !slice_equal(one, all))
+                return (struct slice){NULL, 0};
+        }
+    return all;
+}
+
 void
 message_close(struct message *m)
 {

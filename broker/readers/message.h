@@ -135,3 +135,7 @@ void message_copy(const struct message *message, struct buf *to);
 MUST_CHECK enum status message_write(struct buf *to,
                                      const struct message_wish *wish,
                                      uint64_t *last, struct problem *why);
+
+/* The trace that all its entries are of (traceparent.h), lent until
+ * message_close. Empty: they have none, or several. */
+struct slice message_traceparent(const struct message *message);

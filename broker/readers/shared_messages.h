@@ -86,6 +86,8 @@ struct shared_message {
     int64_t committed_us; /* commit time of its first entry (batch.h); 0:
                              unknown */
     char type[128];       /* Content-Type */
+    char traceparent[TRACEPARENT_SIZE + 1]; /* of all its entries; "": none, or
+                                               several; empty before */
     char *data;
     size_t size; /* 0: nothing is sent */
 

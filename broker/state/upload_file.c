@@ -166,7 +166,8 @@ const struct db_kind upload_file_kind = {
                "CREATE TABLE about("
                " epoch TEXT NOT NULL, after INTEGER NOT NULL,"
                " max_delete INTEGER NOT NULL, n INTEGER NOT NULL,"
-               " accepted INTEGER NOT NULL, left_out INTEGER NOT NULL);",
+               " accepted INTEGER NOT NULL, left_out INTEGER NOT NULL,"
+               " traceparent TEXT NOT NULL);",
 };
 
 enum status
@@ -297,11 +298,13 @@ upload_file_finish(struct upload_file *s, const struct upload_file_about *about,
                    struct problem *why)
 {
     char path[UPLOAD_FILE_PATH_MAX];
-    enum status rc = DB_DO(&s->db, WHAT, why,
-                           "INSERT INTO about(epoch, after, max_delete, n,"
-                           " accepted, left_out) VALUES(?,?,?,?,?,?)",
-                           about->epoch, about->after, about->max_delete, s->n,
-                           about->accepted, about->left_out);
+    enum status rc =
+        DB_DO(&s->db, WHAT, why,
+              "INSERT INTO about(epoch, after, max_delete, n,"
+              " accepted, left_out, traceparent)"
+              " VALUES(?,?,?,?,?,?,?)",
+              about->epoch, about->after, about->max_delete, s->n,
+              about->accepted, about->left_out, about->traceparent);
 
     if (rc)
         return rc;

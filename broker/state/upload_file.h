@@ -57,6 +57,7 @@ struct upload_file_about {
     uint64_t accepted;   /* so many deletions may go in any case */
     uint64_t left_out;   /* rows of the source's list that are missing here */
     uint64_t n;          /* resources */
+    char traceparent[TRACEPARENT_SIZE + 1]; /* of the changes; "": none */
 };
 
 struct upload_file;

@@ -63,6 +63,7 @@ copy_entry(struct copier *to, const struct document_entry *from)
     copy_text(to, &c->summary);
     copy_text(to, &c->author);
     copy_text(to, &c->data);
+    copy_text(to, &c->traceparent);
     copy_text(to, &entry.capability);
     copy_text(to, &entry.path);
     copy_attributes(to, &c->attributes, c->n_attributes);

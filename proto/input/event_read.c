@@ -33,8 +33,9 @@
 #include "proto/resourcesync/json.h"
 #include "proto/utf8.h"
 
-/* Attributes that no change gets: specversion, time, datacontenttype. */
-#define OWN_ATTRIBUTES 3
+/* Attributes that no change gets: specversion, time, datacontenttype,
+ * traceparent. */
+#define OWN_ATTRIBUTES 4
 
 /* The longest value of an attribute, in bytes: that of a URI. */
 #define VALUE_MAX 2048
@@ -167,7 +168,7 @@ static bool
 is_own(struct slice name)
 {
     return slice_is(name, "specversion") || slice_is(name, "time") ||
-           slice_is(name, "datacontenttype");
+           slice_is(name, "datacontenttype") || slice_is(name, "traceparent");
 }
 
 static enum status
@@ -322,6 +323,8 @@ merge_attributes(struct event_read *e, struct change *change, const char *kept,
 {
     size_t n = 0, n_others = 0;
 
+    if (change->traceparent.size == 0)
+        change->traceparent = find_attribute(e, "traceparent");
     for (size_t i = 0; i < change->n_links; i++)
         n_others += change->links[i].n_attributes;
     for (size_t i = 0; i < e->n_attributes + change->n_attributes; i++) {

@@ -97,6 +97,7 @@ static const struct member {
     [M_SUMMARY] = {"summary", IS_STRING, IN_CHANGE},
     [M_AUTHOR] = {"author", IS_STRING, IN_CHANGE},
     [M_DATA] = {"data", IS_ANY, IN_CHANGE},
+    [M_TRACEPARENT] = {"traceparent", IS_STRING, IN_CHANGE},
     [M_SEQ] = {"seq", IS_NUMBER, IN_CHANGE},
     [M_REL] = {"rel", IS_STRING, IN_LINK},
     [M_HREF] = {"href", IS_STRING, IN_LINK},

@@ -84,10 +84,10 @@ static const struct list_element {
 enum word { W_SITEMAP = N_ELEMENTS(elements), W_RS, W_TIDINGS, W_XML, W_MORE };
 
 static const char *const more_words[] = {
-    NS_SITEMAP, NS_RS,        NS_TIDINGS, NS_XML,  "rs",       "td",
-    "change",   "capability", "from",     "until", "datetime", "hash",
-    "length",   "type",       "encoding", "rel",   "href",     "pri",
-    "modified", "tags",       "seq",
+    NS_SITEMAP, NS_RS,        NS_TIDINGS, NS_XML,        "rs",       "td",
+    "change",   "capability", "from",     "until",       "datetime", "hash",
+    "length",   "type",       "encoding", "rel",         "href",     "pri",
+    "modified", "tags",       "seq",      "traceparent",
 };
 
 /* Whose attributes they are. */
@@ -99,7 +99,8 @@ enum owner { OF_HEAD, OF_CHANGE, OF_LINK };
 #define LOG_MEMBERS                                                   \
     (MEMBER_BIT(M_EPOCH) | MEMBER_BIT(M_AFTER) | MEMBER_BIT(M_LAST) | \
      MEMBER_BIT(M_DIGEST))
-#define STAMP (MEMBER_BIT(M_SEQ) | MEMBER_BIT(M_SOURCE_DATETIME))
+#define OF_EVENT (MEMBER_BIT(M_TAGS) | MEMBER_BIT(M_TRACEPARENT))
+#define STAMP    (MEMBER_BIT(M_SEQ) | MEMBER_BIT(M_SOURCE_DATETIME))
 
 /* Attributes without a namespace: those that the strict policy allows, and more
  * that the lenient one reads. */
@@ -118,8 +119,8 @@ static const struct tidings {
 } tidings[] = {
     [OF_HEAD] = {0, LOG_MEMBERS | MEMBER_BIT(M_NOW) | MEMBER_BIT(M_HEARTBEAT),
                  LOG_MEMBERS},
-    [OF_CHANGE] = {MEMBER_BIT(M_TAGS), MEMBER_BIT(M_TAGS) | STAMP,
-                   MEMBER_BIT(M_TAGS) | STAMP | MEMBER_BIT(M_DIGEST)},
+    [OF_CHANGE] = {OF_EVENT, OF_EVENT | STAMP,
+                   OF_EVENT | STAMP | MEMBER_BIT(M_DIGEST)},
     [OF_LINK] = {0, 0, MEMBER_BIT(M_DIGEST)},
 };
 
@@ -532,7 +533,7 @@ set_member(struct list_reader *r, struct link *link, enum entry_member member,
 /* Members whose bad values have no meaning, and are no news. */
 #define SILENT                                                        \
     (MEMBER_BIT(M_ENCODING) | MEMBER_BIT(M_REL) | MEMBER_BIT(M_PRI) | \
-     MEMBER_BIT(M_TAGS))
+     MEMBER_BIT(M_TAGS) | MEMBER_BIT(M_TRACEPARENT))
 
 static void
 take_others(struct list_reader *r, struct link *link, enum entry_member member,
@@ -1099,7 +1100,7 @@ drop_words(struct list_reader *r, struct change *change)
         return;
     list_reader_mend(r, LIST_ATTRIBUTE, slice_of(words));
     change->title = change->summary = change->author = change->data =
-        (struct slice){NULL, 0};
+        change->traceparent = (struct slice){NULL, 0};
 }
 
 enum status

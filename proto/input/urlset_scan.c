@@ -79,7 +79,9 @@ set_tidings(struct reading *r, struct link *link, uint64_t *seen,
     if (member == M_DATETIME)
         member = M_SOURCE_DATETIME;
     if (!r->known.td || link ||
-        (member != M_TAGS && member != M_SEQ && member != M_SOURCE_DATETIME))
+        !(MEMBER_BIT(member) &
+          (MEMBER_BIT(M_TAGS) | MEMBER_BIT(M_SEQ) |
+           MEMBER_BIT(M_SOURCE_DATETIME) | MEMBER_BIT(M_TRACEPARENT))))
         return TOKEN_UNKNOWN;
     if (member == M_SEQ && !r->entry->is_of_message)
         value = SLICE("0"); /* nobody looks at it */

@@ -181,11 +181,12 @@ check_deleted(const struct change *change, struct problem *why)
 const char *
 change_words(const struct change *change)
 {
-    return change->title.size > 0     ? "title"
-           : change->summary.size > 0 ? "summary"
-           : change->author.size > 0  ? "author"
-           : change->data.size > 0    ? "data"
-                                      : NULL;
+    return change->title.size > 0         ? "title"
+           : change->summary.size > 0     ? "summary"
+           : change->author.size > 0      ? "author"
+           : change->data.size > 0        ? "data"
+           : change->traceparent.size > 0 ? "traceparent"
+                                          : NULL;
 }
 
 enum status

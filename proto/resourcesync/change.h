@@ -8,6 +8,7 @@
 
 #include "proto/datetime.h"
 #include "proto/resourcesync/digest.h"
+#include "proto/resourcesync/traceparent.h"
 #include "proto/resourcesync/vocab.h"
 
 /* Most links of an entry; most foreign attributes of it and its links together;
@@ -85,6 +86,8 @@ struct change {
     struct slice title, summary, author; /* td:title ...: of the event, not of
                                             the resource */
     struct slice data; /* td:data, likewise: compact JSON (data_read.h) */
+    struct slice traceparent; /* td:traceparent, likewise; as it was given: it
+                                 counts if it is valid (traceparent.h) */
 };
 
 /* Receives one change after the other; `user` is whatever the reader was given.
@@ -109,7 +112,7 @@ MUST_CHECK enum status change_check(const struct change *change,
                                     struct problem *why);
 
 /* The name of the first member that is of the event, and of no resource: title,
- * summary, author or data. NULL: it has none of them. */
+ * summary, author, data or traceparent. NULL: it has none of them. */
 const char *change_words(const struct change *change);
 
 /* Checks words of an event: their size, and that XML can carry them. `name`:

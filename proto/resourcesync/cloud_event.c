@@ -28,8 +28,9 @@ static bool
 is_extension(const struct attribute *a)
 {
     static const char *const ours[] = {
-        "specversion",     "id",         "source", "type", "subject", "time",
-        "datacontenttype", "dataschema", "data"};
+        "specversion", "id",         "source",          "type",
+        "subject",     "time",       "datacontenttype", "dataschema",
+        "data",        "traceparent"};
     bool is_free = slice_is(a->ns, CLOUD_EVENT_NS);
 
     for (size_t i = 0; i < a->name.size; i++)
@@ -86,6 +87,8 @@ cloud_event_write(struct buf *to, const struct change *change,
         buf_add_format(to, ",\"%.*s\":", SLICE_ARG(a->name));
         json_text(to, a->value);
     }
+    if (traceparent_is_valid(change->traceparent))
+        json_text_member(to, "traceparent", change->traceparent);
     BUF_ADD(to, ",\"datacontenttype\":\"application/json\",\"data\":");
     json_change(to, change);
     BUF_ADD(to, "}");

@@ -98,9 +98,9 @@ enum status
 entry_keep(struct entry *entry, struct slice piece, struct problem *why)
 {
     struct change *c = &entry->change;
-    struct slice *const values[] = {&c->loc,        &c->type,     &c->encoding,
-                                    &c->changefreq, &c->priority, &c->title,
-                                    &c->summary,    &c->author};
+    struct slice *const values[] = {
+        &c->loc,   &c->type,    &c->encoding, &c->changefreq, &c->priority,
+        &c->title, &c->summary, &c->author,   &c->traceparent};
     enum status rc = STATUS_OK;
 
     if (entry->n_lent == 0) /* so small pieces of a long entry cost little */
@@ -233,6 +233,8 @@ entry_member_of(struct slice name)
                : IS("capability") ? M_CAPABILITY
                : IS("attributes") ? M_ATTRIBUTES
                                   : M_NONE;
+    case 11:
+        return IS("traceparent") ? M_TRACEPARENT : M_NONE;
     case 14:
         return IS("sourceDatetime") ? M_SOURCE_DATETIME : M_NONE;
     default:
@@ -435,6 +437,10 @@ entry_set(struct entry *entry, struct link *link, enum entry_member member,
     case M_AUTHOR:
         return set_words(entry, name, value, CHANGE_AUTHOR_MAX, &change->author,
                          why);
+    case M_TRACEPARENT: /* one of another form is none */
+        return set_text(entry,
+                        value.size <= TRACEPARENT_SIZE ? value : SLICE("-"),
+                        &change->traceparent, why);
     case M_DATA:
         return set_words(entry, name, value, CHANGE_DATA_MAX, &change->data,
                          why);

@@ -124,6 +124,7 @@ enum entry_member {
     M_SUMMARY,
     M_AUTHOR,
     M_DATA,
+    M_TRACEPARENT,
     N_MEMBERS
 };
 

@@ -12,6 +12,7 @@
 #define STAMP_TIME   " datetime=\""
 #define STAMP_SEQ    "\" td:seq=\""
 #define STAMP_SOURCE " td:datetime=\""
+#define TRACEPARENT  " td:traceparent=\""
 #define CLOSE        "</url>\n"
 
 #define SIZE(literal) (sizeof(literal) - 1)
@@ -159,6 +160,17 @@ add_link(struct buf *out, const struct link *link)
     BUF_ADD(out, "/>");
 }
 
+bool
+fragment_add_traceparent(struct buf *out, struct slice traceparent)
+{
+    if (!traceparent_is_valid(traceparent))
+        return false;
+    BUF_ADD(out, TRACEPARENT);
+    buf_add_slice(out, traceparent);
+    BUF_ADD(out, "\"");
+    return true;
+}
+
 enum status
 fragment_write(struct buf *out, const struct change *change, struct fragment *f,
                struct problem *why)
@@ -187,6 +199,8 @@ fragment_write(struct buf *out, const struct change *change, struct fragment *f,
     buf_add_text(out, change_kind_name(change->kind));
     BUF_ADD(out, "\"");
     hole = out->size;
+    if (change->traceparent.size > 0)
+        fragment_add_traceparent(out, change->traceparent);
     ADD_ATTRIBUTE(out, "capability", change->capability);
     add_hash(out, change->hash);
     add_length(out, change->length);
@@ -449,11 +463,11 @@ read_attribute(struct element *e, struct slice name, struct slice value)
     bool is_ours = slice_starts(name, "td:");
     struct slice plain = slice_from(name, 3 * is_ours);
     enum entry_member member = entry_member_of(plain);
-    uint64_t known =
-        e->link ? is_ours ? 0 : ENTRY_LINK_MEMBERS
-        : is_ours
-            ? MEMBER_BIT(M_SEQ) | MEMBER_BIT(M_DATETIME) | MEMBER_BIT(M_TAGS)
-            : ENTRY_CHANGE_MEMBERS | MEMBER_BIT(M_CAPABILITY);
+    uint64_t known = e->link ? is_ours ? 0 : ENTRY_LINK_MEMBERS
+                     : is_ours
+                         ? MEMBER_BIT(M_SEQ) | MEMBER_BIT(M_DATETIME) |
+                               MEMBER_BIT(M_TAGS) | MEMBER_BIT(M_TRACEPARENT)
+                         : ENTRY_CHANGE_MEMBERS | MEMBER_BIT(M_CAPABILITY);
     enum status rc;
 
     if (!(known & MEMBER_BIT(member)))
@@ -583,6 +597,18 @@ fragment_labels(struct slice fragment, uint32_t stamp, struct slice *type,
             *tags = value;
 }
 
+struct slice
+fragment_traceparent(struct slice fragment, uint32_t stamp)
+{
+    struct slice rest = slice_from(fragment, stamp), name, value;
+
+    /* It follows the two or three attributes of the stamp. */
+    for (int i = 0; i < 4 && next_attribute(&rest, &name, &value); i++)
+        if (slice_is(name, "td:traceparent"))
+            return value;
+    return (struct slice){NULL, 0};
+}
+
 void
 fragment_bytes(struct slice fragment, uint32_t stamp, struct slice *hash,
                uint64_t *length)
@@ -671,6 +697,8 @@ fragment_resource(struct buf *to, struct slice fragment, uint32_t stamp)
     buf_add(to, fragment.data, stamp - SIZE(" change=\"created\""));
     buf_add_slice(to, slice_between(seq, rest.data));
     if (SKIP(&rest, STAMP_SOURCE))
+        take_quoted(&rest, &value);
+    if (SKIP(&rest, TRACEPARENT))
         take_quoted(&rest, &value);
     elements = memchr(rest.data, '<', rest.size);
     if (!elements)

@@ -45,6 +45,15 @@ MUST_CHECK enum status fragment_write(struct buf *out,
                                       const struct change *change,
                                       struct fragment *f, struct problem *why);
 
+/* Appends the attribute `td:traceparent`, which stands in the hole, behind the
+ * stamp, in a fragment or before its rest. False: it is not valid, and nothing
+ * is appended. */
+bool fragment_add_traceparent(struct buf *out, struct slice traceparent);
+
+/* The size of that attribute. */
+#define FRAGMENT_TRACEPARENT_SIZE \
+    (sizeof(" td:traceparent=\"\"") - 1 + TRACEPARENT_SIZE)
+
 /* Copies `bytes` (described by `f`) to `to`, the hole filled with event time
  * `us` and `seq`, and with the source's time where that was another one. `to`
  * has room for f->size + FRAGMENT_STAMP_MAX. Returns the stamped size. */
@@ -92,6 +101,9 @@ struct slice fragment_loc(struct slice fragment);
 /* The values of `type` and `td:tags`, escaped; empty where there is none. */
 void fragment_labels(struct slice fragment, uint32_t stamp, struct slice *type,
                      struct slice *tags);
+
+/* The value of `td:traceparent`; empty: it has none. */
+struct slice fragment_traceparent(struct slice fragment, uint32_t stamp);
 
 /* The values of `hash` (a normalised list without escapes; empty if there is
  * none) and `length` (or LENGTH_NONE). */

@@ -243,6 +243,8 @@ json_change(struct buf *to, const struct change *change)
         BUF_ADD(to, ",\"data\":");
         buf_add_slice(to, change->data);
     }
+    if (traceparent_is_valid(change->traceparent))
+        ADD_STRING(to, "traceparent", change->traceparent);
     if (change->seq > 0) {
         BUF_ADD(to, ",\"seq\":");
         buf_add_number(to, change->seq);
@@ -619,7 +621,7 @@ static bool
 convert(struct conversion *c)
 {
     struct slice loc, lastmod, changefreq, priority, kind, datetime, seq,
-        source, tags;
+        source, traceparent, tags;
     struct common common;
     enum change_kind which;
 
@@ -629,10 +631,11 @@ convert(struct conversion *c)
         !ELEMENT(c, "priority", &priority) || !SKIP(c, "<rs:md") ||
         !ATTRIBUTE(c, "change", &kind) ||
         !ATTRIBUTE(c, "datetime", &datetime) || !ATTRIBUTE(c, "td:seq", &seq) ||
-        !ATTRIBUTE(c, "td:datetime", &source) || !take_common(c, &common) ||
-        !ATTRIBUTE(c, "td:tags", &tags) || !SKIP(c, "/>") || loc.size == 0 ||
-        change_kind_of(kind, &which) || !is_event_time(datetime) ||
-        !is_number(seq) || *seq.data == '0')
+        !ATTRIBUTE(c, "td:datetime", &source) ||
+        !ATTRIBUTE(c, "td:traceparent", &traceparent) ||
+        !take_common(c, &common) || !ATTRIBUTE(c, "td:tags", &tags) ||
+        !SKIP(c, "/>") || loc.size == 0 || change_kind_of(kind, &which) ||
+        !is_event_time(datetime) || !is_number(seq) || *seq.data == '0')
         return false;
     PUT(c, "{\"loc\":\"");
     if (!put_text(c, loc))
@@ -647,7 +650,9 @@ convert(struct conversion *c)
         !MEMBER(c, "changefreq", changefreq, VALUE_WORD) ||
         !MEMBER(c, "priority", priority, VALUE_WORD) ||
         !MEMBER(c, "tags", tags, VALUE_TAGS) || !convert_links(c) ||
-        !convert_words(c) || !SKIP(c, "</url>\n") || c->p != c->end)
+        !convert_words(c) ||
+        !MEMBER(c, "traceparent", traceparent, VALUE_WORD) ||
+        !SKIP(c, "</url>\n") || c->p != c->end)
         return false;
     PUT(c, ",\"seq\":");
     put(c, seq);

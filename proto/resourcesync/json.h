@@ -44,7 +44,8 @@ void json_problem_begin(struct buf *to, unsigned status, const char *title,
  *    "links":[{"rel":"...","href":"...","pri":1,"modified":"...",...,
  *              "attributes":[...]}],
  *    "attributes":[{"ns":"...","name":"...","value":"..."}],
- *    "title":"...","summary":"...","author":"...","data":{"price":3},"seq":7}
+ *    "title":"...","summary":"...","author":"...","data":{"price":3},
+ *    "traceparent":"00-...-01","seq":7}
  *
  * and, with the source's own time where it differs, "sourceDatetime". A
  * message:

@@ -9,9 +9,10 @@
     "attributes? [Attribute]"
 
 /* Of the event */
-#define WORDS                                                              \
-    "title? string, summary? string, author? string, data? any (what the " \
-    "source says beside it)"
+#define WORDS                                                                \
+    "title? string, summary? string, author? string, data? any (what the "   \
+    "source says beside it), traceparent? string (W3C Trace Context of the " \
+    "post)"
 
 const struct json_shape attribute_shape = {
     "Attribute", "An XML attribute of a namespace of others",

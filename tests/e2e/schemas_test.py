@@ -30,6 +30,7 @@ MEMBERS = {
     "summary": "A summary",
     "author": "An author",
     "data": {"price": [1, None]},
+    "traceparent": f"00-{'a' * 32}-{'b' * 16}-01",
     "seq": 1,
 }
 REQUIRED = {"loc", "change"}
@@ -80,8 +81,9 @@ def test_settings_have_their_schemas(broker):
         "hubs": ["http://hub.example/"],
         "resourceListKeep": "daily",
     }
-    numbers = schemas["Settings"]["properties"].keys() - settings.keys()
-    settings.update(dict.fromkeys(numbers, 100), rotateBytes=1 << 20)
+    for name, schema in schemas["Settings"]["properties"].items():
+        settings.setdefault(name, schema.get("type") != "boolean" and 100)
+    settings["rotateBytes"] = 1 << 20
     for name, value in settings.items():
         DESCRIPTION.check_json({name: value}, "SettingsChange")
         DESCRIPTION.check_json({name: None}, "SettingsChange")

@@ -72,5 +72,7 @@ describe(struct buf *to, const struct change *change)
     describe_text(to, "summary", change->summary);
     describe_text(to, "author", change->author);
     describe_text(to, "data", change->data);
+    if (traceparent_is_valid(change->traceparent))
+        describe_text(to, "traceparent", change->traceparent);
     BUF_ADD(to, "\n");
 }

@@ -11,8 +11,9 @@
     " xmlns:ns1='urn:foreign:ns1'>\n"                       \
     "<rs:md capability='changelist'/>\n"
 
-#define MD5  "d41d8cd98f00b204e9800998ecf8427e"
-#define SHA1 "da39a3ee5e6b4b0d3255bfef95601890afd80709"
+#define TRACE "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+#define MD5   "d41d8cd98f00b204e9800998ecf8427e"
+#define SHA1  "da39a3ee5e6b4b0d3255bfef95601890afd80709"
 #define SHA256 \
     "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
@@ -236,6 +237,17 @@ const struct term terms[] = {
      .told = " data=[false]"},
     {.after = "<ours:data>null</ours:data>",
      .json = ",\"data\":null",
+     .told = ""},
+
+    /* A trace; one of another form is none */
+    {.md = " ours:traceparent='" TRACE "' type='text/csv'",
+     .json = ",\"traceparent\":\"" TRACE "\",\"type\":\"text/csv\"",
+     .told = " type=[text/csv] traceparent=[" TRACE "]"},
+    {.md = " ours:traceparent='" TRACE "0'",
+     .json = ",\"traceparent\":\"" TRACE "0\"",
+     .told = ""},
+    {.md = " ours:traceparent='00'",
+     .json = ",\"traceparent\":\"00\"",
      .told = ""},
 
     /* All at once, in an order of its own */

@@ -266,7 +266,7 @@ TEST(bounds_attributes)
         {MOST - 5, 5, NULL},
         {MOST + 1, 0, "x9: more than 64 foreign attributes"}, /* by name */
         {MOST, 1, "y0: more than 64 foreign attributes"},
-        {100, 0, "x63: more than 64 foreign attributes"},
+        {100, 0, "x64: more than 64 foreign attributes"},
     };
 
     for (size_t i = 0; i < N_ELEMENTS(rows); i++) {

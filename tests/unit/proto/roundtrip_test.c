@@ -337,6 +337,8 @@ make_change(struct made *m, uint64_t *seed, struct change *change)
 
     static const char *const texts[] = {"", "a \t\r\n &amp; <b> \" ]]> \\u0041",
                                         "\xf0\x9f\x8c\x8a\x7f"};
+    static const char *const traces[] = {
+        "", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"};
     static const char *const data[] = {
         "", "\"\"", "-0.0e+7", "[{\"a\":[]},\"]]>&#10;<\\\"\\\\\\u000a\"]",
         "{\"\":\"{\",\"a\":\":\",\"b\":\"[\"}"};
@@ -366,6 +368,7 @@ make_change(struct made *m, uint64_t *seed, struct change *change)
     change->summary = PICK(seed, texts);
     change->author = PICK(seed, texts);
     change->data = PICK(seed, data);
+    change->traceparent = PICK(seed, traces);
 }
 
 /* Every form carries each change that change_check accepts. */
