@@ -202,8 +202,8 @@ def test_what_has_arrived_whole_is_taken_without_a_connection(news):
 
 
 def test_a_wrong_request_is_refused_before_its_body(news, broker):
-    answer = put(news, "[]", "application/json")
-    check_refused(answer, 415, "application/xml, application/x-ndjson")
+    answer = put(news, "[]", "application/cloudevents+json")
+    check_refused(answer, 415, "application/xml, application/json")
     check_refused(put(news, "x", content_encoding="br"), 415, "gzip")
     answer = broker.put("/sets/Demo/resources", "x", XML)
     check_refused(answer, 404, "no set can be called")
