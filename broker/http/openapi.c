@@ -195,23 +195,34 @@ write_references(struct buf *to, const struct route *route, const char *path)
 static bool
 has_members(struct slice type)
 {
-    if (event_read_is_structured(type))
-        return false; /* CloudEvents.io describes them */
     return slice_ends(type, "/json") || slice_ends(type, "+json") ||
            slice_is(type, "application/x-www-form-urlencoded");
 }
 
-/* Members of "content": the media types of "a, b". `shape` may be NULL. Beside
- * a content without a schema a generator has no use for the others. */
+/* The shape of a content of that type, where others have `shape`, or NULL. */
+static const struct json_shape *
+shape_of(struct slice type, const struct json_shape *shape)
+{
+    if (!has_members(type))
+        return NULL;
+    if (!event_read_is_structured(type))
+        return shape;
+    return slice_starts(type, "application/cloudevents-batch") ? &events_shape
+                                                               : &event_shape;
+}
+
+/* Members of "content": the media types of "a, b". `all` may be NULL. Beside a
+ * content without a schema a generator has no use for the others. */
 static void
-write_types(struct buf *to, struct slice types, const struct json_shape *shape,
+write_types(struct buf *to, struct slice types, const struct json_shape *all,
             const char **between)
 {
     while (types.size > 0) {
         struct slice type = take_word(&types);
+        const struct json_shape *shape = shape_of(type, all);
 
         buf_add_format(to, "%s\"%.*s\":{", *between, SLICE_ARG(type));
-        if (shape && has_members(type))
+        if (shape)
             buf_add_format(to,
                            "\"schema\":{\"$ref\":\"#/components/schemas/%s\"}",
                            shape->name);

@@ -116,6 +116,18 @@ const struct json_shape subscribe_form_shape = {
     "SubscribeForm", "A callback that is to get the changes of a set",
     "callbackURI uri, " WISHES, .is_open = true};
 
+/* CloudEvents (proto/input/event_read.h) */
+
+const struct json_shape event_shape = {
+    "Event", "A CloudEvent whose data is a change, or whose attributes say it",
+    "specversion '1.0', id string, source string, type string, "
+    "subject? string, time? string, datacontenttype? string, data? any, "
+    "data_base64? string, traceparent? string",
+    .is_open = true};
+
+const struct json_shape events_shape = {"Events", "A batch of CloudEvents",
+                                        "= [Event]"};
+
 /* Schemas */
 
 const struct json_shape *const route_shapes[] = {
@@ -125,6 +137,10 @@ const struct json_shape *const route_shapes[] = {
     &attribute_shape,
     &message_shape,
     &post_shape,
+    &event_shape,
+    &events_shape,
+    &resource_shape,
+    &resources_shape,
     &posted_message_shape,
     &posted_shape,
     &resources_posted_shape,

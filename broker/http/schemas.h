@@ -9,7 +9,8 @@
 
 extern const struct json_shape sets_shape, set_shape, rate_shape, posted_shape,
     resources_posted_shape, closed_shape, built_shape, ticket_shape,
-    status_shape, backup_shape, subscribe_form_shape, hub_form_shape;
+    status_shape, backup_shape, subscribe_form_shape, hub_form_shape,
+    event_shape, events_shape;
 
 /* All of bodies and answers of routes; the last one is NULL. */
 extern const struct json_shape *const route_shapes[];

@@ -88,4 +88,4 @@ void json_message_end(struct buf *to);
  * it, and what these have. */
 extern const struct json_shape change_shape, entry_shape, link_shape,
     attribute_shape, message_shape, posted_message_shape, post_shape,
-    problem_shape;
+    resource_shape, resources_shape, problem_shape;

@@ -23,30 +23,35 @@ const struct json_shape link_shape = {
     "rel string, href string, pri? count (1 is the best of several), "
     "modified? string (W3C Datetime), " BYTES("{string}")};
 
+/* Of a resource; a source may spell some of it in another way. */
+#define STATE(hash, priority)                                                \
+    "lastmod? string (of the resource, as W3C Datetime), " BYTES(            \
+        hash) ", "                                                           \
+              "changefreq? string, priority? " priority ", tags? [string], " \
+              "links? [Link]"
+#define POSTED STATE("{string}|string", "string|number")
+#define LOC    "loc string (the URI of the resource), "
+
 /* With what the reader also takes. */
 const struct json_shape change_shape = {
     "Change", "A change as a source posts it",
-    "loc string (the URI of the resource), " KIND ", "
-    "datetime? string (when it happened, as W3C Datetime), "
-    "lastmod? string (of the resource, as W3C Datetime), " BYTES(
-        "{string}|string") ", "
-                           "changefreq? string, priority? string|number, tags? "
-                           "[string], "
-                           "links? [Link], " WORDS
-                           ", sourceDatetime? string (of an entry posted "
-                           "again), "
-                           "seq? count (of an entry posted again)"};
+    LOC KIND ", datetime? string (when it happened, as W3C Datetime), " POSTED
+             ", " WORDS ", sourceDatetime? string (of an entry posted again), "
+             "seq? count (of an entry posted again)"};
+
+const struct json_shape resource_shape = {
+    "Resource", "A resource as a source puts it",
+    LOC "datetime? string (a lastmod, where there is none), " POSTED};
+
+const struct json_shape resources_shape = {
+    "Resources", "All resources of a source", "= [Resource]"};
 
 const struct json_shape entry_shape = {
     "Entry", "A change as the log has it",
-    "loc string (the URI of the resource), " KIND ", "
-    "datetime time (when it happened), "
-    "sourceDatetime? time (what the source said, if that differs), "
-    "lastmod? string (of the resource, as W3C Datetime), " BYTES(
-        "{string}") ", "
-                    "changefreq? string, priority? string, tags? [string], "
-                    "links? "
-                    "[Link], " WORDS ", seq count (its number in the set)"};
+    LOC KIND
+    ", datetime time (when it happened), "
+    "sourceDatetime? time (what the source said, if that differs), " STATE(
+        "{string}", "string") ", " WORDS ", seq count (its number in the set)"};
 
 const struct json_shape message_shape = {
     "Message",

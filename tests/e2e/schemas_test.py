@@ -54,6 +54,18 @@ def test_the_schema_of_a_change_has_the_members_that_a_post_may_have(news):
     assert news.send({**MEMBERS, "colour": "red"}).status == 422
 
 
+def test_the_schema_of_a_resource_has_the_members_that_it_may_have(news):
+    schema = DESCRIPTION.all["components"]["schemas"]["Resource"]
+    of_event = {"change", "sourceDatetime", "seq", "title", "summary", "author"}
+    of_event |= {"data", "traceparent"}
+    assert schema["properties"].keys() == MEMBERS.keys() - of_event
+    body = [{name: MEMBERS[name] for name in schema["properties"]}]
+    DESCRIPTION.check_json(body, "Resources")
+    answer = news.put_resources(json.dumps(body), JSON)
+    DESCRIPTION.check(answer, "PUT", "/sets/{set}/resources")
+    assert answer.status == 200 and answer.json()["created"] == 1
+
+
 # What comes back has no member that the schema lacks, and all of them are in use.
 def test_an_entry_with_every_member_is_described(news):
     news.send([MEMBERS])
@@ -106,7 +118,7 @@ def test_every_body_of_json_has_a_schema():
         for body in bodies:
             content = DESCRIPTION.resolve(body).get("content", {})
             for type, one in content.items():
-                if type.endswith("json") and "ndjson" not in type and len(type) < 30:
+                if type.endswith(("/json", "+json")):
                     assert "$ref" in one.get("schema", {}), (key, type)
 
 
