@@ -52,42 +52,44 @@ bytes_of(const struct attempt_row *row)
     return sizeof(*row) + row->size;
 }
 
-/* Moves a log to those with as many rows as it has now. */
+/* Files the log among those with as many rows. */
 static void
-file_log(struct attempt_logs *all, struct attempt_log *log)
+set_count(struct attempt_logs *all, struct attempt_log *log, unsigned n)
 {
-    list_put(&all->with[log->n], &log->node);
+    if (log->n > 0)
+        list_remove(&log->node);
+    log->n = n;
+    if (n > 0)
+        list_append(&all->with[n], &log->node);
 }
 
-static void
-drop_row(struct attempt_logs *all, struct attempt_log *log,
-         struct attempt_row *row)
+/* Takes the oldest row out; the caller corrects the count. */
+static struct attempt_row *
+take_oldest(struct attempt_logs *all, struct attempt_log *log)
 {
-    list_remove(&row->node);
+    struct attempt_row *row = log->oldest;
+
+    log->oldest = row->next;
+    if (!row->next)
+        log->newest = NULL;
     all->bytes -= bytes_of(row);
-    free(row);
-    log->n--;
+    return row;
 }
 
+/* Drops rows until all logs keep within their bytes. */
 static void
-drop_oldest(struct attempt_logs *all, struct attempt_log *log)
+keep_within(struct attempt_logs *all)
 {
-    drop_row(all, log, list_entry(log->rows.next, struct attempt_row, node));
-    log->is_cut = true;
-    file_log(all, log);
-}
-
-/* Makes room for as many bytes. */
-static void
-keep_within(struct attempt_logs *all, size_t bytes)
-{
-    for (unsigned n = ATTEMPTS_MAX; n > 0; n--) {
+    for (unsigned n = ATTEMPTS_MAX; n > 0 && all->bytes > all->max_bytes; n--) {
         struct attempt_log *log;
 
-        while (all->bytes + bytes > all->max_bytes &&
+        while (all->bytes > all->max_bytes &&
                (log = list_front(&all->with[n],
-                                 offsetof(struct attempt_log, node))))
-            drop_oldest(all, log);
+                                 offsetof(struct attempt_log, node)))) {
+            free(take_oldest(all, log));
+            log->is_cut = true;
+            set_count(all, log, n - 1);
+        }
     }
 }
 
@@ -119,19 +121,6 @@ write_shown(char to[TEXT_MAX], struct slice text)
     return size;
 }
 
-static struct attempt_log *
-log_of(struct subscription *s)
-{
-    struct attempt_log *log = s->attempts;
-
-    if (log)
-        return log;
-    log = s->attempts = memory_new(1, sizeof(*log));
-    list_init(&log->node);
-    list_init(&log->rows);
-    return log;
-}
-
 static bool
 shows_answers(const struct subscription *s)
 {
@@ -139,24 +128,30 @@ shows_answers(const struct subscription *s)
            !(s->terms.is_simple && s->hub->config->hub_trust_simple);
 }
 
+/* A full log has its oldest row overwritten, if the new one is as long: so most
+ * deliveries need no new memory. */
 void
 attempt_log_add(struct subscription *s, const struct attempt_row *row,
                 const struct call *call)
 {
     struct attempt_logs *all = &s->hub->attempts;
-    struct attempt_log *log = log_of(s);
+    struct attempt_log *log = &s->attempts;
     bool is_answered = call->failure == CALL_ANSWERED;
+    bool is_full = log->n == ATTEMPTS_MAX;
     struct slice from = is_answered ? call->answer : slice_of(call->why);
-    struct attempt_row *made;
+    struct attempt_row *made = is_full ? take_oldest(all, log) : NULL;
     char text[TEXT_MAX];
     size_t size =
         is_answered && !shows_answers(s) ? 0 : write_shown(text, from);
 
-    if (log->n == ATTEMPTS_MAX)
-        drop_oldest(all, log);
-    keep_within(all, sizeof(*made) + size);
-    made = memory_room(sizeof(*made) + size);
+    if (made && made->size != size) {
+        free(made);
+        made = NULL;
+    }
+    if (!made)
+        made = memory_room(sizeof(*made) + size);
     *made = *row;
+    made->next = NULL;
     made->at_us = clock_now_us() - call->took_us;
     made->took_ms = (uint32_t)(call->took_us / 1000);
     made->status = (uint16_t)call->status;
@@ -164,25 +159,23 @@ attempt_log_add(struct subscription *s, const struct attempt_row *row,
                    (call->is_cut || from.size > ATTEMPT_ANSWER_KEPT);
     made->size = (uint16_t)size;
     memcpy(made->text, text, size);
-    list_append(&log->rows, &made->node);
-    log->n++;
+    *(log->newest ? &log->newest->next : &log->oldest) = made;
+    log->newest = made;
     all->bytes += bytes_of(made);
-    file_log(all, log);
+    log->is_cut |= is_full;
+    if (!is_full)
+        set_count(all, log, log->n + 1);
+    keep_within(all);
 }
 
 void
 attempt_log_free(struct subscription *s)
 {
-    struct attempt_log *log = s->attempts;
+    struct attempt_log *log = &s->attempts;
 
-    if (!log)
-        return;
-    while (!list_is_empty(&log->rows))
-        drop_row(&s->hub->attempts, log,
-                 list_entry(log->rows.next, struct attempt_row, node));
-    list_remove(&log->node);
-    free(log);
-    s->attempts = NULL;
+    while (log->oldest)
+        free(take_oldest(&s->hub->attempts, log));
+    set_count(&s->hub->attempts, log, 0);
 }
 
 void
@@ -196,38 +189,19 @@ attempt_logs_open(struct attempt_logs *all)
 
 /* Looking */
 
-/* The row before `row`; before NULL the newest one. NULL: there is none. */
-static const struct attempt_row *
-row_before(const struct subscription *s, const struct attempt_row *row)
-{
-    const struct attempt_log *log = s->attempts;
-    struct list *node;
-
-    if (!log)
-        return NULL;
-    node = row ? row->node.prev : log->rows.prev;
-    return node == &log->rows ? NULL
-                              : list_entry(node, struct attempt_row, node);
-}
-
-const struct attempt_row *
-attempt_log_last(const struct subscription *s)
-{
-    return row_before(s, NULL);
-}
-
 const struct attempt_row *
 attempt_log_find(const struct subscription *s, struct slice delivery)
 {
-    const struct attempt_row *row = NULL;
+    const struct attempt_row *found = NULL;
     char name[DELIVERY_ID_SIZE];
 
-    while ((row = row_before(s, row))) {
+    for (const struct attempt_row *row = s->attempts.oldest; row;
+         row = row->next) {
         delivery_name_write(name, s, &row->name);
         if (row->name.last > 0 && slice_is(delivery, name))
-            break;
+            found = row;
     }
-    return row;
+    return found;
 }
 
 /* Reports */
@@ -283,30 +257,28 @@ attempt_row_report(struct buf *to, const struct subscription *s,
 static int64_t
 whole_since(const struct subscription *s)
 {
-    const struct attempt_log *log = s->attempts;
     int64_t from_us = s->hub->attempts.since_us;
 
-    if (log && log->is_cut)
-        return list_is_empty(&log->rows)
-                   ? clock_now_us()
-                   : list_entry(log->rows.next, struct attempt_row, node)
-                         ->at_us;
+    if (s->attempts.is_cut)
+        return s->attempts.oldest ? s->attempts.oldest->at_us : clock_now_us();
     return s->created_us > from_us ? s->created_us : from_us;
 }
 
 void
 attempt_log_report(struct buf *to, const struct subscription *s)
 {
-    const struct attempt_row *row = NULL;
-    const char *before = "";
+    const struct attempt_row *rows[ATTEMPTS_MAX], *row = s->attempts.oldest;
+    size_t n = 0;
 
+    for (; row; row = row->next)
+        rows[n++] = row;
     buf_add_format(to, "{\"subscription\":%" PRIu64 ",", s->id);
     add_time(to, "since", whole_since(s));
     BUF_ADD(to, ",\"attempts\":[");
-    while ((row = row_before(s, row))) {
-        buf_add_text(to, before);
-        attempt_row_report(to, s, row);
-        before = ",\n";
+    while (n-- > 0) {
+        attempt_row_report(to, s, rows[n]);
+        if (n > 0)
+            BUF_ADD(to, ",\n");
     }
     BUF_ADD(to, "]}\n");
 }

@@ -63,11 +63,11 @@ enum attempt_outcome {
 };
 
 struct attempt_row {
-    struct list node;
+    struct attempt_row *next; /* a newer one */
     struct delivery_name name;
-    uint64_t n_entries;
     int64_t at_us;   /* wall clock: when its turn came */
     int64_t next_us; /* wall clock; 0: there is no next try */
+    uint32_t n_entries;
     uint32_t took_ms;
     uint32_t tries;  /* of the delivery, with this one */
     uint16_t status; /* HTTP; 0: no answer */
@@ -77,9 +77,10 @@ struct attempt_row {
     char text[]; /* of the answer; without one the reason */
 };
 
+/* Of a subscription; zero: empty. */
 struct attempt_log {
-    struct list node; /* among those with as many rows */
-    struct list rows;
+    struct list node; /* among those with as many rows, if it has some */
+    struct attempt_row *oldest, *newest;
     unsigned n;
     bool is_cut; /* rows were dropped */
 };
@@ -101,15 +102,12 @@ void attempt_logs_open(struct attempt_logs *all);
 void attempt_log_add(struct subscription *s, const struct attempt_row *row,
                      const struct call *call);
 
-/* Frees the log of a subscription, if it has one. */
+/* Frees the rows of a subscription. */
 void attempt_log_free(struct subscription *s);
 
 /* The newest attempt of the delivery that is called so; NULL: none. */
 const struct attempt_row *attempt_log_find(const struct subscription *s,
                                            struct slice delivery);
-
-/* The newest attempt; NULL: none. */
-const struct attempt_row *attempt_log_last(const struct subscription *s);
 
 extern const struct json_shape attempt_shape, attempts_shape;
 

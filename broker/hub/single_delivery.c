@@ -26,7 +26,7 @@ end_single(struct single_delivery *d, enum status rc)
     s->single = NULL;
     free(d);
     if (!rc) {
-        attempt_row_report(&command->text, s, attempt_log_last(s));
+        attempt_row_report(&command->text, s, s->attempts.newest);
         BUF_ADD(&command->text, "\n");
     }
     command->http = 200;
@@ -42,7 +42,7 @@ on_done(struct call *call)
         end_single(d, problem_memory(&d->command->why));
         return;
     }
-    d->row.n_entries = d->reader.message->n_entries;
+    d->row.n_entries = (uint32_t)d->reader.message->n_entries;
     d->row.outcome = call->failure == CALL_ANSWERED && call->status / 100 == 2
                          ? ATTEMPT_DELIVERED
                          : ATTEMPT_FAILED;

@@ -27,6 +27,7 @@
 #include "base/clock.h"
 #include "broker/calls/call_history.h"
 #include "broker/calls/caller.h"
+#include "broker/hub/attempt_log.h"
 #include "broker/hub/callback_tables.h"
 #include "broker/hub/subscriber_token.h"
 #include "broker/hub/topic.h"
@@ -39,7 +40,6 @@
 struct hub;
 struct delivery; /* delivery.c */
 struct single_delivery;
-struct attempt_log;
 
 /* What a subscriber and the hub have agreed on. A request carries its terms
  * until it is verified; the subscription has them afterwards. A verified
@@ -142,7 +142,7 @@ struct subscription {
     struct call_history calls; /* since the start of the broker */
 
     struct delivery_history history;
-    struct attempt_log *attempts; /* NULL: none yet */
+    struct attempt_log attempts;
 
     /* For single_delivery.c. */
     struct single_delivery *single; /* under way, beside `delivery`; or NULL */

@@ -26,14 +26,13 @@ add(struct subscription *s, unsigned n, size_t size)
 static unsigned
 rows_of(const struct subscription *s)
 {
-    return s->attempts ? s->attempts->n : 0;
-}
+    unsigned n = 0;
 
-/* The number that `add` gave to it. */
-static uint64_t
-number_of(struct list *node)
-{
-    return list_entry(node, struct attempt_row, node)->name.last;
+    for (const struct attempt_row *row = s->attempts.oldest; row;
+         row = row->next)
+        n++;
+    assert_int_equal(n, s->attempts.n);
+    return n;
 }
 
 TEST(keeps_the_last_of_each)
@@ -43,14 +42,14 @@ TEST(keeps_the_last_of_each)
     for (unsigned n = 1; n <= ATTEMPTS_MAX; n++) {
         add(s, 1, 0);
         assert_int_equal(rows_of(s), n);
-        assert_false(s->attempts->is_cut);
+        assert_false(s->attempts.is_cut);
     }
     attempt_log_free(s);
     add(s, ATTEMPTS_MAX + 1, 0);
     assert_int_equal(rows_of(s), ATTEMPTS_MAX);
-    assert_true(s->attempts->is_cut);
-    assert_int_equal(number_of(s->attempts->rows.next), 2);
-    assert_int_equal(number_of(s->attempts->rows.prev), ATTEMPTS_MAX + 1);
+    assert_true(s->attempts.is_cut);
+    assert_int_equal(s->attempts.oldest->name.last, 2);
+    assert_int_equal(s->attempts.newest->name.last, ATTEMPTS_MAX + 1);
 }
 
 /* One that fails all the time takes no row from one with few of them, and the
@@ -71,9 +70,9 @@ TEST(all_together_keep_within_the_bound)
         assert_in_range(all->bytes, 1, all->max_bytes);
     }
     assert_int_equal(rows_of(few), 3);
-    assert_false(few->attempts->is_cut);
+    assert_false(few->attempts.is_cut);
     assert_in_range(rows_of(many), 4, 30);
-    assert_true(many->attempts->is_cut);
+    assert_true(many->attempts.is_cut);
 }
 
 /* Equals share what there is, and each has its newest one. */
