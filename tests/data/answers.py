@@ -218,10 +218,14 @@ LATER = (
 )
 
 
+# The fields by which later versions know whether a person asks.
+PAGE = ("", "Accept", "Sec-Fetch-Dest", "Sec-Fetch-Mode", "Upgrade-Insecure-Requests")
+
+
 def _without_page(headers):
     """Without what later versions say: that there is a page for people, too."""
     vary = (headers.get("Vary") or "").split(", ")
-    rest = ", ".join(name for name in vary if name not in ("", "Accept"))
+    rest = ", ".join(name for name in vary if name not in PAGE)
     return {**headers, "Vary": rest or None}
 
 

@@ -19,7 +19,7 @@ PUBLIC = {
     *("/", "/openapi.json", "/asyncapi.json", "/robots.txt", "/tidings.js"),
     *("/tidings.d.ts", "/icon.svg"),
     *("/tidings.css", "/console.js", "/console-parts.js", "/console-set.js"),
-    *("/console.css", "/tokens/self", "/session", "/hub"),
+    *("/console.css", "/tokens/self", "/session", "/hub", "/hub/keys"),
 }
 
 Row = collections.namedtuple("Row", "method path rights")
