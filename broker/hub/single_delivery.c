@@ -8,9 +8,9 @@ struct single_delivery {
     struct command *command;
     struct reader reader;
     struct filter_class *filter; /* a reference: a renewal may bring another */
-    struct attempt_row row;
     struct attempt attempt;
     struct call call;
+    struct attempt_row row; /* the last one: it ends in a text, of none here */
 };
 
 /* Answers the command, with the attempt if `rc` is STATUS_OK, and frees. */
