@@ -269,7 +269,7 @@ CASES = {
     "PATCH /sets/{set}": [Half('{"rotateEntries":70}', MERGE_PATCH)],
     "DELETE /sets/{set}": SHORT,
     "GET /sets/{set}/changes": [
-        Poll("after=2&wait=300"),
+        Poll("after=3&wait=300"),
         Long("/sets/large/changes?after=0"),
     ],
     "POST /sets/{set}/changes": [
@@ -292,6 +292,8 @@ CASES = {
     "POST /sets/{set}/rotate": [Half()],
     "POST /sets/{set}/resourcelist": [Half()],
     "POST /sets/{set}/resourcedump": [Half(path="/sets/kept/resourcedump")],
+    "GET /hub/keys": SHORT,
+    "POST /hub/keys": [Half()],
     "POST /hub": [
         Half(subscribe),
         Half("a document", "text/plain", link=lambda world: world.feed.links),
