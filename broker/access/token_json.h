@@ -59,6 +59,6 @@ MUST_CHECK enum status token_json_read(struct slice json, token_shown_fn *fn,
 /* Appends the JSON of TOKEN_ADD. */
 void token_json_write(struct buf *to, const struct token_terms *terms);
 
-/* What these read and write */
+/* The members of the JSON that these functions read and write. */
 struct json_shape;
 extern const struct json_shape token_shape, token_request_shape, tokens_shape;

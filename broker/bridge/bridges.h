@@ -157,7 +157,8 @@ void bridge_report_warn(struct buf *to, const struct bridge_config *config,
                         const struct mqtt_state *out,
                         const struct inbound_report *in);
 
-/* What bridges_write writes, and what bridges publish */
+/* The members of the JSON of bridges_write, and of the messages that bridges
+ * publish. */
 extern const struct json_shape bridges_shape, bridge_shape, bridge_out_shape,
     bridge_set_shape, bridge_in_shape, bridge_position_shape,
     bridge_status_shape;

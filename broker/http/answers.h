@@ -37,9 +37,9 @@ void answers_count(unsigned metric, unsigned status);
 
 /* Chooses what a GET is answered with: the number of a type of `programs`, or
  * FACE_PAGE, a page for people. A client gets a page that prefers one, or
- * accepts nothing else. The parameter `raw` asks for what programs read,
- * whatever Accept says. FACE_NONE: nothing is acceptable, and 406 was answered.
- * During on_request. */
+ * accepts nothing else. With the parameter `raw` a client gets the
+ * type for programs, whatever its Accept names. FACE_NONE: nothing is
+ * acceptable, and 406 was answered. During on_request. */
 enum { FACE_PAGE = -1, FACE_NONE = -2 };
 
 int answers_choose_face(struct request *rq, const char *const *programs,

@@ -465,11 +465,10 @@ judge_ping(const struct command *command, struct slice url, struct problem *why)
 /* Bytes of refused topics that fit into a problem. */
 #define REFUSED_MAX 960
 
-/* Answered at once: its topics are fetched afterwards. Publishers name all
- * feeds of a site in one ping, and not each of them has to be known here: those
- * that are get fetched, and the answer names the others, so a publisher that
- * names a wrong one notices it. 204: all are known; 202: some; none: the reason
- * of the first. */
+/* Answers at once, and fetches the topics afterwards. Publishers name all feeds
+ * of a site in one ping. The hub fetches the feeds that it knows, and names the
+ * others in its answer, so that a publisher notices a wrong one. 204: all are
+ * known; 202: some; none: the reason of the first. */
 static void
 run_publish(struct command *command)
 {

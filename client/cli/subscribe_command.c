@@ -5,8 +5,8 @@
  *     the topic and its hub --> POST to the hub --> 202 --> pending ... active
  *                                                             |      or gone
  *
- * The hub asks the callback for its consent. What it answered is seen in the
- * list of subscriptions, which the token may lack the right to.
+ * The hub asks the callback for its consent. The list of subscriptions shows
+ * the outcome, if the token has the right to read it.
  */
 
 #include "client/cli/broker_call.h"

@@ -245,8 +245,8 @@ begin_live(struct td_follower *f)
 
 /* Ends */
 
-/* What nginx needs for the only transport that the caller allows; NULL: that is
- * not the reason. */
+/* The lines that nginx needs, where the caller allows one transport alone and a
+ * proxy may have spoilt it; else NULL. */
 static const char *
 lines_of_nginx(unsigned open, const struct problem *why)
 {
@@ -356,7 +356,7 @@ handle_end(struct td_follower *f)
         return true;
     }
     f->connection.has_end = false;
-    if (f->attempts.n_heard == 0) /* what comes meanwhile is not missed */
+    if (f->attempts.n_heard == 0) /* the next transport begins there, too */
         settle_start(f);
     f->search.is_fresh = false;
     f->place.has_goal &= f->how.until_caught_up; /* it is an old one now */

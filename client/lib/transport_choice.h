@@ -82,7 +82,7 @@ struct transport_hosts {
     uint64_t n_used;
 };
 
-/* What is known of the host of `url`. It stays that host's until as many others
- * were asked for, and memory of `hosts` always. */
+/* Returns the choice of the host of `url`. `hosts` owns it, and gives it to
+ * another host after as many others were asked for. */
 struct transport_choice *transport_hosts_of(struct transport_hosts *hosts,
                                             const char *url);

@@ -50,7 +50,8 @@ enum place {
     PLACE_ATTRIBUTE
 };
 
-/* Its name in a problem, and what it holds if that is not members. */
+/* The name of a place in a problem, and the values that it may hold where these
+ * are no members. */
 static const char *const place_names[][2] = {
     [PLACE_TOP] = {"the document", "an object or an array, such as "
                                    "[" CHANGE_EXAMPLE "]"},

@@ -142,8 +142,8 @@ enum entry_member {
 
 enum entry_member entry_member_of(struct slice name);
 
-/* What its value has to be, with an example as JSON has it: "a number, such as
- * 1024". Of every member that a post may have. */
+/* Says which values a member takes, with an example in JSON: "a number, such as
+ * 1024". For each member that a post may have. */
 const char *entry_member_form(enum entry_member member);
 
 /* Sets a member of `link`, which has it, or of the change if that is NULL. A

@@ -56,7 +56,8 @@ TEST(what_a_host_carries_is_known_to_the_next)
     play(s, "anew; start 0; by websocket; unfit no; by events; troubles 4");
 }
 
-/* What others found leaves a way to a follower that may go that way alone. */
+/* Other followers have found the host unfit for WebSockets. A follower that may
+ * use nothing else tries one all the same. */
 TEST(the_only_way_is_tried_whatever_others_found)
 {
     struct stage *s = *state;
@@ -89,7 +90,8 @@ TEST(events_alone_name_the_lines_that_they_need)
     play(s, "troubled nginx needs proxy_buffering off");
 }
 
-/* "Now" is when it began: what comes while no way leads there is not missed. */
+/* A follower "from now on" means the moment of its start: it gets the changes
+ * that came while it looked for a transport. */
 TEST(now_is_before_the_first_connection_that_brings_nothing)
 {
     struct stage *s = *state;

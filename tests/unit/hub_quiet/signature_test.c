@@ -123,7 +123,8 @@ rotate(uint64_t grace_s)
     return sim_command(COMMAND_KEYS_ROTATE, grace_s, NULL);
 }
 
-/* W-109: who asks for it gets it, also after a restart, which keeps the key. */
+/* W-109: a subscriber that asks for `v1a` gets signatures. After a restart the
+ * hub signs with the same key. */
 TEST(a_delivery_is_signed_with_the_keys_of_the_hub)
 {
     char id[HUB_KEY_ID_SIZE];
