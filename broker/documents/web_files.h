@@ -23,6 +23,6 @@ extern const struct web_file web_tidings_d_ts;
 extern const struct web_file web_console_js, web_console_parts_js,
     web_console_set_js, web_console_css, web_icon_svg;
 
-/* The descriptions of all routes and streams (http/openapi.c, asyncapi.c) */
+/* The descriptions of all routes and streams (http/openapi.c) */
 extern const struct web_file broker_http_openapi_json,
     broker_http_asyncapi_json;

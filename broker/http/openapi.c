@@ -1,154 +1,33 @@
 /*
- * openapi.c - the description of all routes in OpenAPI 3.1, from the same rows
- * as the tables of doc/http.md (route_table.h, documents.h).
+ * openapi.c - the descriptions of all routes in OpenAPI 3.1, and of all streams
+ * and the topics of a bridge in AsyncAPI 3.0.
  *
  *     tidingsd --openapi > broker/http/openapi.json
+ *     tidingsd --asyncapi > broker/http/asyncapi.json
  *
- * The build embeds that file, so the broker serves it as a document that costs
- * no memory: GET /openapi.json. A test compares both.
+ * The build embeds both files, so the broker serves them as documents that cost
+ * no memory: GET /openapi.json. A test compares them.
  *
+ * The first part of each file is written by hand, and copied from there:
+ * parameters by "query.NAME", "header.NAME", "path.NAME"; the channels of
+ * streams, with what the broker sends and receives. The rest is made anew from
+ * the same rows as the tables of doc/http.md (route_table.h, documents.h):
+ *
+ *     responses   what any route may refuse
+ *     schemas     the members of JSON and of forms (schemas.c)
  *     paths       each path of both tables, with its methods
- *     components  parameters, by "query.NAME", "header.NAME", "path.NAME";
- *                 responses: what any route may refuse; schemas: the members of
- *                 JSON and of forms (schemas.h)
  */
+#include <assert.h>
 #include <ctype.h>
 
 #include "broker/documents/documents.h"
+#include "broker/documents/web_files.h"
 #include "broker/http/route_table.h"
 #include "proto/http/response_head.h"
 #include "proto/input/event_read.h"
 #include "proto/resourcesync/json.h"
 
 /* Parameters */
-
-struct parameter {
-    const char *name;
-    const char *schema; /* JSON */
-    const char *text;
-};
-
-#define STRING   "{\"type\":\"string\"}"
-#define YES_NO   "{\"type\":\"string\",\"enum\":[\"yes\",\"no\"]}"
-#define NAME     "{\"type\":\"string\",\"pattern\":\"^[a-z0-9][a-z0-9._-]{0,63}$\"}"
-#define NUMBER   "{\"type\":\"integer\",\"minimum\":0}"
-#define NUMBERED "{\"type\":\"string\",\"pattern\":\"^[0-9]{12,19}$\"}"
-#define TIMES    "{\"type\":\"array\",\"items\":{\"type\":\"string\"}}"
-
-static const struct parameter of_query[] = {
-    {"after", STRING,
-     "where to begin: a position of a log (`EPOCH-SEQ`), or the last name or "
-     "number of the page before"},
-    {"since", STRING,
-     "a time (W3C Datetime): of changes what happened later, of sets those "
-     "that changed later"},
-    {"wait", "{\"type\":\"number\",\"minimum\":0,\"maximum\":300}",
-     "seconds to wait for changes"},
-    {"change", TIMES, "a filter: created, updated or deleted"},
-    {"prefix", TIMES, "a filter: how the URL of the resource begins"},
-    {"type", TIMES, "a filter: the media type of the resource"},
-    {"tag", TIMES, "a filter: a tag of the change"},
-    {"data", "{\"type\":\"string\",\"enum\":[\"no\"]}",
-     "`no`: entries without their data"},
-    {"set", TIMES, "the sets to follow, or patterns of names"},
-    {"resume", STRING, "where to go on: the positions of all sets"},
-    {"lastEventId", STRING, "what `Last-Event-ID` says, where that is missing"},
-    {"for", "{\"type\":\"string\",\"enum\":[\"posts\",\"reads\"]}",
-     "what the client wants of the broker"},
-    {"rate", YES_NO, "with the entries of the last 60 minutes"},
-    {"raw", STRING, "no page for people, whatever `Accept` says"},
-    {"plain", STRING, "a Sitemap without anything of ResourceSync"},
-    {"page", NUMBER, "which page of the document as HTML"},
-    {"new", YES_NO, "the set must not exist"},
-    {"discard", YES_NO, "stored bytes may be deleted"},
-    {"max-delete", "{\"type\":\"number\",\"minimum\":0,\"maximum\":100}",
-     "the most percent of the resources that may be deleted"},
-    {"accept-deletions", NUMBER,
-     "so many deletions are meant, whatever `max-delete` says; more are held "
-     "back, and reported with 200"},
-    {"left-out", NUMBER,
-     "rows of the source's list that the body lacks: its deletions are held "
-     "back"},
-    {"callback", STRING, "only the subscription of this callback"},
-    {"delivery", STRING, "the Tidings-Delivery of a delivery to send again"},
-    {"grace", "{\"type\":\"number\",\"minimum\":0}",
-     "seconds for which the former text of the token, or the former key of the "
-     "hub, holds"},
-    {NULL, NULL, NULL},
-};
-
-/* OpenAPI has no parameter called Accept: the media types of the answers say
- * the same. */
-static const struct parameter of_head[] = {
-    {"Accept-Encoding", STRING, "the codings that the client takes"},
-    {"Idempotency-Key", STRING, "a repeat with the same key adds nothing"},
-    {"ce-specversion", STRING, "1.0: the body is the data of a CloudEvent"},
-    {"ce-id", STRING, "the same of a repeat, which adds nothing"},
-    {"ce-source", STRING, "likewise, a reference to a URI"},
-    {"ce-type", STRING, "of the event"},
-    {"ce-subject", STRING, "of the event"},
-    {"ce-time", STRING, "of the event"},
-    {"Last-Event-ID", STRING, "where to go on: the last event that came"},
-    {"Link", STRING, "of a notification: rel=self is the topic, rel=hub we"},
-    {"traceparent", STRING, "W3C Trace Context, kept with the entries"},
-    {"Upgrade", STRING, "websocket"},
-    {"Sec-WebSocket-Protocol", STRING, "resourcesync.json or resourcesync.xml"},
-    {"Sec-WebSocket-Extensions", STRING, "permessage-deflate"},
-    {"Range", STRING, "bytes of the document"},
-    {"If-Range", STRING, "the version that `Range` is of"},
-    {"If-Match", STRING, "only this version"},
-    {"If-None-Match", STRING, "not this version"},
-    {"If-Modified-Since", STRING, "only a later version"},
-    {"If-Unmodified-Since", STRING, "no later version"},
-    {NULL, NULL, NULL},
-};
-
-static const struct parameter of_path[] = {
-    {"set", NAME, "the name of a set"},
-    {"relay", NAME, "the name of a relay"},
-    {"id", NUMBER, "the number of a subscription"},
-    {"token", STRING, "the name of a token"},
-    {"list", NUMBERED, "a number, with leading zeros"},
-    {"last", NUMBERED, "the last number of a range, or that of a part"},
-    {NULL, NULL, NULL},
-};
-
-static void
-write_parameters(struct buf *to, const char *in, const struct parameter *all)
-{
-    for (const struct parameter *p = all; p->name; p++) {
-        buf_add_format(to, "%s\n\"%s.%s\":{\"name\":\"%s\",\"in\":\"%s\",",
-                       p == of_query ? "" : ",", in, p->name, p->name, in);
-        buf_add_format(to, "\"schema\":%s%s,\"description\":", p->schema,
-                       all == of_path ? ",\"required\":true" : "");
-        json_text(to, slice_of(p->text));
-        BUF_ADD(to, "}");
-    }
-}
-
-void
-openapi_write_query(struct buf *to, const char *path)
-{
-    const struct route *route = route_table;
-    struct slice words;
-    const char *between = "";
-
-    while (strcmp(route->path, path) != 0)
-        route++;
-    words = slice_of(route->parameters);
-    while (words.size > 0) {
-        struct slice word = slice_trimmed(slice_take(&words, ','));
-        const struct parameter *p = of_query;
-
-        while (!slice_is(word, p->name))
-            p++;
-        buf_add_format(to, "%s\n  \"%s\":%s", between, p->name, p->schema);
-        to->size--; /* the last brace */
-        json_text_member(to, "description", slice_of(p->text));
-        BUF_ADD(to, "}");
-        between = ",";
-    }
-}
 
 static void
 write_reference(struct buf *to, const char *in, struct slice name,
@@ -199,33 +78,33 @@ has_members(struct slice type)
            slice_is(type, "application/x-www-form-urlencoded");
 }
 
-/* The shape of a content of that type, where others have `shape`, or NULL. */
-static const struct json_shape *
-shape_of(struct slice type, const struct json_shape *shape)
+/* The schema of a content of that type, where others have `schema`, or NULL. */
+static const char *
+schema_of(struct slice type, const char *schema)
 {
     if (!has_members(type))
         return NULL;
     if (!event_read_is_structured(type))
-        return shape;
-    return slice_starts(type, "application/cloudevents-batch") ? &events_shape
-                                                               : &event_shape;
+        return schema;
+    return slice_starts(type, "application/cloudevents-batch") ? "Events"
+                                                               : "Event";
 }
 
 /* Members of "content": the media types of "a, b". `all` may be NULL. Beside a
  * content without a schema a generator has no use for the others. */
 static void
-write_types(struct buf *to, struct slice types, const struct json_shape *all,
+write_types(struct buf *to, struct slice types, const char *all,
             const char **between)
 {
     while (types.size > 0) {
         struct slice type = take_word(&types);
-        const struct json_shape *shape = shape_of(type, all);
+        const char *schema = schema_of(type, all);
 
         buf_add_format(to, "%s\"%.*s\":{", *between, SLICE_ARG(type));
-        if (shape)
+        if (schema)
             buf_add_format(to,
                            "\"schema\":{\"$ref\":\"#/components/schemas/%s\"}",
-                           shape->name);
+                           schema);
         else if (!slice_is(type, "*/*") && !has_members(type))
             BUF_ADD(to, "\"schema\":{\"type\":\"string\"}");
         BUF_ADD(to, "}");
@@ -249,7 +128,7 @@ write_body(struct buf *to, const struct route *route)
 
         if (i > 0 && !body->types)
             break;
-        write_types(to, slice_of(is_any ? "*/*" : body->types), body->shape,
+        write_types(to, slice_of(is_any ? "*/*" : body->types), body->schema,
                     &between);
         /* How large it may be */
         buf_add_format(&text, "%s%s: ", i ? "; " : "",
@@ -284,14 +163,14 @@ struct operation {
 
 static void
 write_content(struct buf *to, const struct operation *op, const char *types,
-              const struct json_shape *shape)
+              const char *schema)
 {
     const char *between = "";
 
     if (op->is_head)
         return;
     BUF_ADD(to, ",\"content\":{");
-    write_types(to, slice_of(types), shape, &between);
+    write_types(to, slice_of(types), schema, &between);
     BUF_ADD(to, "}");
 }
 
@@ -314,7 +193,7 @@ write_answer(struct buf *to, const struct operation *op,
                  op->document->has_page ? ", text/html" : "");
         write_content(to, op, types, NULL);
     } else if (has_types) {
-        write_content(to, op, s->what, s->shape);
+        write_content(to, op, s->what, s->schema);
     }
     BUF_ADD(to, "},");
 }
@@ -472,7 +351,7 @@ write_paths(struct buf *to)
                                          route_document_rights(&row), false});
         BUF_ADD(to, "}");
     }
-    BUF_ADD(to, "},\n");
+    BUF_ADD(to, "}");
 }
 
 /* One for each status of the router and the HTTP reader, and one for all of
@@ -485,7 +364,6 @@ write_refusals(struct buf *to)
 
     buf_init(&all, 16384);
     BUF_ADD(&all, "What the router and the HTTP reader refuse:");
-    BUF_ADD(to, "\"responses\":{");
     for (size_t i = 0; i < route_refusals_size; i++) {
         const struct route_refusal *refusal = &route_refusals[i];
 
@@ -512,24 +390,39 @@ write_refusals(struct buf *to)
     buf_fini(&all);
 }
 
+/* Copies the part of a file that is written by hand, up to this name. */
+static void
+copy_begin(struct buf *to, const struct web_file *file, const char *name)
+{
+    struct slice text = file->plain;
+    const char *end = memmem(text.data, text.size, name, strlen(name));
+
+    assert(end);
+    buf_add_slice(to, slice_between(text.data, end));
+    buf_add_text(to, name);
+}
+
 void
 route_table_openapi(struct buf *to)
 {
-    BUF_ADD(to, "{\"openapi\":\"3.1.0\",\n\"info\":{\"title\":\"Tidings\","
-                "\"version\":\"" TIDINGS_VERSION "\",\"description\":"
-                "\"A push notification broker: ResourceSync, WebSub, WebSocket,"
-                " server-sent events.\"},\n\"servers\":[{\"url\":\"/\"}],\n");
-    write_paths(to);
-    BUF_ADD(to, "\"components\":{\"securitySchemes\":{\"token\":{\"type\":"
-                "\"http\",\"scheme\":\"bearer\",\"description\":\"A token of "
-                "the broker, or of its identity provider.\"}},\n"
-                "\"parameters\":{");
-    write_parameters(to, "query", of_query);
-    write_parameters(to, "header", of_head);
-    write_parameters(to, "path", of_path);
-    BUF_ADD(to, "},\n");
+    struct buf paths;
+
+    buf_init(&paths, OPENAPI_MAX);
+    write_paths(&paths);
+    copy_begin(to, &broker_http_openapi_json, "\"responses\":{");
     write_refusals(to);
     BUF_ADD(to, "\"schemas\":{");
-    schemas_write(to, route_shapes);
+    schemas_write(to, buf_slice(&paths));
+    BUF_ADD(to, "}},\n");
+    buf_add_slice(to, buf_slice(&paths));
+    BUF_ADD(to, "}\n");
+    buf_fini(&paths);
+}
+
+void
+route_table_asyncapi(struct buf *to)
+{
+    copy_begin(to, &broker_http_asyncapi_json, "\"schemas\":{");
+    schemas_write(to, SLICE(""));
     BUF_ADD(to, "}}}\n");
 }

@@ -3,12 +3,8 @@
 #include "broker/access/token_json.h"
 #include "broker/base/metrics.h"
 #include "broker/documents/documents.h"
-#include "broker/hub/attempt_log.h"
-#include "broker/hub/hub_keys.h"
-#include "broker/hub/subscription_report.h"
 #include "broker/sets/harvest.h"
 #include "broker/sets/settings.h"
-#include "broker/sources/foreign_topic.h"
 #include "proto/http/request_head.h"
 
 #define JSON        "application/json"
@@ -76,11 +72,11 @@
 #define LISTS_SUBSCRIPTIONS                                                  \
     .rights = RIGHT_MANAGE | RIGHT_OBSERVE, .parameters = "after, callback", \
     .secrets = "callback",                                                   \
-    .statuses = {{200, JSON, &subscriptions_shape}, {400, BAD_QUERY}}
+    .statuses = {{200, JSON, "Subscriptions"}, {400, BAD_QUERY}}
 #define REDELIVERS                                 \
     .rights = RIGHT_MANAGE, .parameters = "after", \
     .bodies = {{NULL, .bytes = IGNORED_MAX}},      \
-    .statuses = {{200, JSON, &subscription_shape}, \
+    .statuses = {{200, JSON, "Subscription"},      \
                  {400, NO_AFTER},                  \
                  {404, NOT_KNOWN},                 \
                  {410, POSITION_GONE},             \
@@ -89,12 +85,12 @@
     .act = COMMAND_ATTEMPTS,                                        \
     .does = "Lists the last attempts to deliver to a subscription", \
     .rights = RIGHT_MANAGE | RIGHT_OBSERVE,                         \
-    .statuses = {{200, JSON, &attempts_shape}, {404, NOT_KNOWN}}
+    .statuses = {{200, JSON, "Attempts"}, {404, NOT_KNOWN}}
 #define SENDS_AGAIN                                                           \
     .act = COMMAND_AGAIN, .does = "Sends one of the last deliveries again",   \
     .rights = RIGHT_MANAGE, .parameters = "delivery",                         \
     .bodies = {{NULL, .bytes = IGNORED_MAX}},                                 \
-    .statuses = {{200, JSON, &attempt_shape},                                 \
+    .statuses = {{200, JSON, "Attempt"},                                      \
                  {400, "`delivery` is missing"},                              \
                  {404, "there is no such subscription, or no such delivery"}, \
                  {410, "the set was removed, or no longer has the entries"},  \
@@ -104,7 +100,7 @@
 #define TESTS                                                         \
     .act = COMMAND_TEST, .does = "Sends a test to a subscription",    \
     .rights = RIGHT_MANAGE, .bodies = {{NULL, .bytes = IGNORED_MAX}}, \
-    .statuses = {{200, JSON, &attempt_shape},                         \
+    .statuses = {{200, JSON, "Attempt"},                              \
                  {404, NOT_KNOWN},                                    \
                  {422, NOT_ACTIVE ", or is another hub's"},           \
                  {429, TOO_OFTEN}}
@@ -113,20 +109,20 @@ const struct route route_table[] = {
     {METHOD_GET, "/sets", handle_sets_get, .does = "Lists the sets",
      .rights = RIGHTS_OF_SETS, .parameters = "after, since, rate, raw",
      .fields = "Accept",
-     .statuses = {{200, JSON ", " HTML, &sets_shape},
+     .statuses = {{200, JSON ", " HTML, "Sets"},
                   {400, BAD_QUERY},
                   {406, NO_FACE}}},
     {METHOD_GET, "/sets/{set}", handle_set_get, OF_SET,
      .does = "Describes a set", .rights = RIGHT_SUBSCRIBE | RIGHT_MANAGE,
      .parameters = "raw", .fields = "Accept",
-     .statuses = {{200, JSON ", " HTML, &set_shape}, {406, NO_FACE}}},
+     .statuses = {{200, JSON ", " HTML, "Set"}, {406, NO_FACE}}},
     {METHOD_PUT, "/sets/{set}", handle_set_change, OF_NEW_SET,
      .act = ACT_SETTINGS, .does = "Creates a set, or replaces its settings",
      .rights = RIGHT_MANAGE, .parameters = "new, discard",
-     .bodies = {{JSON, .shape = &settings_shape, .bytes = SETTINGS_BYTES_MAX,
+     .bodies = {{JSON, .schema = "Settings", .bytes = SETTINGS_BYTES_MAX,
                  .is_optional = true}},
-     .statuses = {{200, JSON, &set_shape},
-                  {201, JSON, &set_shape},
+     .statuses = {{200, JSON, "Set"},
+                  {201, JSON, "Set"},
                   {400, BAD_JSON},
                   {403, PEERS},
                   {409, "`new=yes`, and the set exists; or stored bytes would "
@@ -136,9 +132,9 @@ const struct route route_table[] = {
     {METHOD_PATCH, "/sets/{set}", handle_set_change, OF_SET,
      .act = ACT_SETTINGS, .does = "Changes some settings of a set",
      .rights = RIGHT_MANAGE, .parameters = "discard",
-     .bodies = {{MERGE_PATCH ", " JSON, .shape = &settings_change_shape,
+     .bodies = {{MERGE_PATCH ", " JSON, .schema = "SettingsChange",
                  .bytes = SETTINGS_BYTES_MAX}},
-     .statuses = {{200, JSON, &set_shape},
+     .statuses = {{200, JSON, "Set"},
                   {400, BAD_JSON},
                   {403, PEERS},
                   {409, "stored bytes would be deleted (`discards`) without "
@@ -153,8 +149,7 @@ const struct route route_table[] = {
      .does = "Reads changes behind a position, and may wait for them",
      .rights = RIGHT_SUBSCRIBE, .has_positions = true,
      .parameters = "after, since, wait, raw, " FILTERS, .fields = "Accept",
-     .statuses = {{200, JSON ", application/xml, text/xml, " HTML,
-                   &message_shape},
+     .statuses = {{200, JSON ", application/xml, text/xml, " HTML, "Message"},
                   {400, BAD_QUERY},
                   {406, NO_FACE},
                   {410, POSITION_GONE}}},
@@ -162,12 +157,12 @@ const struct route route_table[] = {
      .does = "Posts changes: all of them or none", .rights = RIGHT_PUBLISH,
      .rejected = METRIC_POSTS_REJECTED,
      .fields = "Idempotency-Key, traceparent, " EVENT_FIELDS,
-     .bodies = {{CHANGES ", " EVENTS, .shape = &post_shape,
+     .bodies = {{CHANGES ", " EVENTS, .schema = "Post",
                  OPTION("max-body", max_body), .coding = "gzip",
                  .prefix = EVENT_PREFIX},
                 {"multipart/related", OPTION("max-content", max_content),
                  .needs_length = true, .handler = handle_multipart_post}},
-     .statuses = {{200, JSON, &posted_shape},
+     .statuses = {{200, JSON, "Posted"},
                   {400, "the body or the Idempotency-Key is malformed"},
                   {409, "a post with this Idempotency-Key is at work"},
                   {410, GONE},
@@ -206,7 +201,7 @@ const struct route route_table[] = {
      .rights = RIGHT_SUBSCRIBE,
      .parameters = "set, resume, lastEventId, " FILTERS,
      .fields = "Accept, Last-Event-ID",
-     .bodies = {{JSON, .shape = &follow_shape, .bytes = STREAM_MESSAGE_MAX}},
+     .bodies = {{JSON, .schema = "Follow", .bytes = STREAM_MESSAGE_MAX}},
      .statuses = {{200, "text/event-stream"},
                   {400, BAD_STREAM},
                   {426, NO_STREAM}}},
@@ -215,10 +210,10 @@ const struct route route_table[] = {
      .rights = RIGHT_PUBLISH, .rejected = METRIC_UPLOADS_REJECTED,
      .parameters = "max-delete, accept-deletions, left-out",
      .fields = "traceparent",
-     .bodies = {{CHANGES, .shape = &resources_shape,
+     .bodies = {{CHANGES, .schema = "Resources",
                  OPTION("max-resources-body", max_resources_body),
                  .coding = "gzip"}},
-     .statuses = {{200, JSON, &resources_posted_shape},
+     .statuses = {{200, JSON, "ResourcesPosted"},
                   {400, "a parameter or the body is malformed"},
                   {409, "another request posts the resources of this set; or, "
                         "without `accept-deletions`, deletions are held back "
@@ -230,14 +225,12 @@ const struct route route_table[] = {
     {METHOD_GET, "/sets/{set}/harvest", handle_harvest_get, OF_SET,
      .does = "Reads the report of the harvester of a set",
      .rights = RIGHT_SUBSCRIBE | RIGHT_MANAGE,
-     .statuses = {{200, JSON, &harvest_shape},
-                  {404, "no harvester has reported"}}},
+     .statuses = {{200, JSON, "Harvest"}, {404, "no harvester has reported"}}},
     {METHOD_PUT, "/sets/{set}/harvest", handle_set_change, OF_NEW_SET,
      .act = ACT_HARVEST,
      .does = "Reports how a set stands to the source that it is harvested from",
      .rights = RIGHT_PUBLISH,
-     .bodies = {{JSON, .shape = &harvest_report_shape,
-                 .bytes = HARVEST_BYTES_MAX}},
+     .bodies = {{JSON, .schema = "HarvestReport", .bytes = HARVEST_BYTES_MAX}},
      .statuses = {{204, ""},
                   {400, "the JSON is malformed"},
                   {422,
@@ -249,32 +242,30 @@ const struct route route_table[] = {
     {METHOD_POST, "/sets/{set}/rotate", handle_rotate_post, OF_SET,
      .does = "Closes the open Change List", .rights = RIGHT_MANAGE,
      .bodies = {{NULL, .bytes = IGNORED_MAX}},
-     .statuses = {{200, JSON, &closed_shape}, {410, GONE}}},
+     .statuses = {{200, JSON, "Closed"}, {410, GONE}}},
     {METHOD_POST, "/sets/{set}/resourcelist", handle_build_post, OF_SET,
      .act = GENERATION_RESOURCELIST, .does = "Builds a Resource List now",
      .rights = RIGHT_MANAGE, .bodies = {{NULL, .bytes = IGNORED_MAX}},
-     .statuses = {{200, JSON, &built_shape},
-                  {202, JSON, &built_shape},
-                  {410, LOST}}},
+     .statuses = {{200, JSON, "Built"}, {202, JSON, "Built"}, {410, LOST}}},
     {METHOD_POST, "/sets/{set}/resourcedump", handle_build_post, OF_SET,
      .act = GENERATION_RESOURCEDUMP, .is_single = true,
      .does = "Builds a Resource Dump now", .rights = RIGHT_MANAGE,
      .bodies = {{NULL, .bytes = IGNORED_MAX}},
-     .statuses = {{200, JSON, &built_shape},
-                  {202, JSON, &built_shape},
+     .statuses = {{200, JSON, "Built"},
+                  {202, JSON, "Built"},
                   {409, "content of some resources is not there (`missing`)"},
                   {410, LOST}}},
 
     {METHOD_GET, "/sets/{set}/rate", handle_set_rate_get, OF_SET,
      .does = "Reads the last hour of a set, minute by minute",
      .rights = RIGHT_SUBSCRIBE | RIGHT_MANAGE,
-     .statuses = {{200, JSON, &rate_shape}}},
+     .statuses = {{200, JSON, "Rate"}}},
 
     {METHOD_POST, "/hub", handle_hub_form,
      .does = "Subscribes and unsubscribes callbacks, and takes pings and "
              "notifications",
      .fields = "Link, Idempotency-Key",
-     .bodies = {{FORM, .shape = &hub_form_shape, .bytes = FORM_MAX},
+     .bodies = {{FORM, .schema = "HubForm", .bytes = FORM_MAX},
                 {"any", OPTION("max-body", max_body),
                  .handler = handle_hub_notification}},
      .statuses =
@@ -295,17 +286,17 @@ const struct route route_table[] = {
           {504, "the Source of the topic does not answer in time"}}},
     {METHOD_GET, "/hub/keys", handle_hub_keys, .act = COMMAND_KEYS,
      .does = "Shows the public keys that the hub signs deliveries with",
-     .statuses = {{200, JWK_SET, &hub_keys_shape}}},
+     .statuses = {{200, JWK_SET, "HubKeys"}}},
     {METHOD_POST, "/hub/keys", handle_hub_keys, .act = COMMAND_KEYS_ROTATE,
      .does = "Makes a new key of the hub, and ends the former one",
      .rights = RIGHT_ADMIN, .parameters = "grace",
      .bodies = {{NULL, .bytes = IGNORED_MAX}},
-     .statuses = {{200, JWK_SET, &hub_keys_shape},
+     .statuses = {{200, JWK_SET, "HubKeys"},
                   {400, BAD_QUERY},
                   {409, "the hub has as many keys as it may have"}}},
     {METHOD_POST, "/sets/{set}/subscribe", handle_hub_form, OF_SET,
      .does = "Subscribes a callback to a set", .rights = RIGHT_SUBSCRIBE,
-     .bodies = {{FORM, .shape = &subscribe_form_shape, .bytes = FORM_MAX}},
+     .bodies = {{FORM, .schema = "SubscribeForm", .bytes = FORM_MAX}},
      .statuses = {{202, ""},
                   {400, "a parameter is missing or malformed"},
                   {410, POSITION_GONE},
@@ -317,7 +308,7 @@ const struct route route_table[] = {
     {METHOD_GET, "/sets/{set}/subscriptions/{id}", handle_command, OF_SET,
      .act = COMMAND_SHOW, .does = "Describes a subscription",
      .rights = RIGHT_MANAGE | RIGHT_OBSERVE,
-     .statuses = {{200, JSON, &subscription_shape}, {404, NOT_KNOWN}}},
+     .statuses = {{200, JSON, "Subscription"}, {404, NOT_KNOWN}}},
     {METHOD_DELETE, "/sets/{set}/subscriptions/{id}", handle_command, OF_SET,
      .act = COMMAND_END, .does = "Ends a subscription", .rights = RIGHT_MANAGE,
      .statuses = {{204, ""}, {404, NOT_KNOWN}}},
@@ -333,18 +324,18 @@ const struct route route_table[] = {
 
     {METHOD_GET, "/relays", handle_command, .act = COMMAND_RELAY_LIST,
      .does = "Lists the relays", .rights = RIGHT_OBSERVE,
-     .statuses = {{200, JSON, &relays_shape}}},
+     .statuses = {{200, JSON, "Relays"}}},
     {METHOD_GET, "/relays/{relay}", handle_command, OF_RELAY,
      .act = COMMAND_RELAY_SHOW, .does = "Describes a relay",
      .rights = RIGHT_MANAGE | RIGHT_OBSERVE,
-     .statuses = {{200, JSON, &relay_shape}}},
+     .statuses = {{200, JSON, "Relay"}}},
     {METHOD_PUT, "/relays/{relay}", handle_command, OF_RELAY,
      .act = COMMAND_RELAY_PUT,
      .does = "Creates a relay, or changes the name of its hub",
      .rights = RIGHT_MANAGE, .is_publisher = true,
-     .bodies = {{JSON, .shape = &relay_request_shape, .bytes = RELAY_MAX}},
-     .statuses = {{200, JSON, &relay_shape},
-                  {201, JSON, &relay_shape},
+     .bodies = {{JSON, .schema = "RelayRequest", .bytes = RELAY_MAX}},
+     .statuses = {{200, JSON, "Relay"},
+                  {201, JSON, "Relay"},
                   {400, "the JSON is malformed"},
                   {403, OPEN},
                   {409, "the relay has another topic, or another relay or set "
@@ -360,7 +351,7 @@ const struct route route_table[] = {
     {METHOD_GET, "/relays/{relay}/subscriptions/{id}", handle_command, OF_RELAY,
      .act = COMMAND_SHOW, .does = "Describes a subscription",
      .rights = RIGHT_MANAGE | RIGHT_OBSERVE,
-     .statuses = {{200, JSON, &subscription_shape}, {404, NOT_KNOWN}}},
+     .statuses = {{200, JSON, "Subscription"}, {404, NOT_KNOWN}}},
     {METHOD_DELETE, "/relays/{relay}/subscriptions/{id}", handle_command,
      OF_RELAY, .act = COMMAND_END, .does = "Ends a subscription",
      .rights = RIGHT_MANAGE, .statuses = {{204, ""}, {404, NOT_KNOWN}}},
@@ -376,30 +367,30 @@ const struct route route_table[] = {
 
     {METHOD_GET, "/bridges", handle_report_get, .act = REPORT_BRIDGES,
      .does = "Describes the bridges", .rights = RIGHT_OBSERVE,
-     .statuses = {{200, JSON, &bridges_shape}}},
+     .statuses = {{200, JSON, "Bridges"}}},
     {METHOD_GET, "/tokens", handle_token, .act = TOKEN_LIST,
      .does = "Lists the tokens", .rights = RIGHT_ADMIN,
-     .statuses = {{200, JSON, &tokens_shape}}},
+     .statuses = {{200, JSON, "Tokens"}}},
     {METHOD_POST, "/tokens", handle_token, .act = TOKEN_ADD,
      .does = "Makes a token", .rights = RIGHT_ADMIN,
-     .bodies = {{JSON, .shape = &token_request_shape, .bytes = TOKEN_JSON_MAX}},
-     .statuses = {{201, JSON, &token_shape},
+     .bodies = {{JSON, .schema = "TokenRequest", .bytes = TOKEN_JSON_MAX}},
+     .statuses = {{201, JSON, "Token"},
                   {400, "the JSON is malformed"},
                   {409, "the name exists, or there are too many tokens"},
                   {422, "a name, pattern or end that a token cannot have"}}},
     {METHOD_GET, "/tokens/self", handle_token_self,
      .does = "Describes the token of the request",
-     .statuses = {{200, JSON, &token_shape}}},
+     .statuses = {{200, JSON, "Token"}}},
     {METHOD_GET, "/tokens/{token}", handle_token, .act = TOKEN_SHOW,
      .does = "Describes a token", .rights = RIGHT_ADMIN,
-     .statuses = {{200, JSON, &tokens_shape}, {404, NO_TOKEN}}},
+     .statuses = {{200, JSON, "Tokens"}, {404, NO_TOKEN}}},
     {METHOD_DELETE, "/tokens/{token}", handle_token, .act = TOKEN_REVOKE,
      .does = "Revokes a token", .rights = RIGHT_ADMIN,
      .statuses = {{204, ""}, {404, NO_TOKEN}}},
     {METHOD_POST, "/tokens/{token}/rotate", handle_token, .act = TOKEN_ROTATE,
      .does = "Gives a token a new text", .rights = RIGHT_ADMIN,
      .parameters = "grace", .bodies = {{NULL, .bytes = IGNORED_MAX}},
-     .statuses = {{200, JSON, &token_shape},
+     .statuses = {{200, JSON, "Token"},
                   {400, BAD_QUERY},
                   {404, NO_TOKEN},
                   {409, "the token has expired"},
@@ -409,13 +400,13 @@ const struct route route_table[] = {
      .does = "Makes a ticket for one request without a token",
      .rights = RIGHTS_OF_SETS | RIGHT_OBSERVE,
      .bodies = {{NULL, .bytes = IGNORED_MAX}},
-     .statuses = {{201, JSON, &ticket_shape}}},
+     .statuses = {{201, JSON, "Ticket"}}},
 
     {METHOD_POST, "/session", handle_session_post,
      .does = "Makes a session, with a cookie",
      .rights = RIGHTS_OF_SETS | RIGHT_OBSERVE,
      .bodies = {{NULL, .bytes = IGNORED_MAX}},
-     .statuses = {{201, JSON, &token_shape},
+     .statuses = {{201, JSON, "Token"},
                   {401, "the request has no token"},
                   {403, "a page of another origin sends it"}}},
     {METHOD_DELETE, "/session", handle_session_delete, .does = "Ends a session",
@@ -432,21 +423,21 @@ const struct route route_table[] = {
                   {503, "the broker refuses posts, or soon will (`reasons`)"}}},
     {METHOD_GET, "/status", handle_report_get, .act = REPORT_STATUS,
      .does = "Reads the last hour of the broker", .rights = RIGHT_OBSERVE,
-     .statuses = {{200, JSON, &status_shape}}},
+     .statuses = {{200, JSON, "Status"}}},
     {METHOD_GET, "/config", handle_report_get, .act = REPORT_CONFIG,
      .does = "Reads the options, their defaults and where they are from",
-     .rights = RIGHT_ADMIN, .statuses = {{200, JSON, &options_shape}}},
+     .rights = RIGHT_ADMIN, .statuses = {{200, JSON, "Options"}}},
     {METHOD_GET, "/backup", handle_backup_get,
      .does = "Reads the backup: 202 while it is being made",
      .rights = RIGHT_ADMIN,
      .statuses = {{200, TAR},
-                  {202, JSON, &backup_shape},
+                  {202, JSON, "Backup"},
                   {404, "there is no backup, or it was sent"},
                   {409, "the backup is being sent"}}},
     {METHOD_POST, "/backup", handle_backup_post,
      .does = "Begins to make a backup of the broker", .rights = RIGHT_ADMIN,
      .bodies = {{NULL, .bytes = IGNORED_MAX}},
-     .statuses = {{202, JSON, &backup_shape},
+     .statuses = {{202, JSON, "Backup"},
                   {409, "another backup is being made or sent"}}},
     {METHOD_GET, "/metrics", handle_report_get, .act = REPORT_METRICS,
      .does = "Reads the metrics, for Prometheus", .rights = RIGHT_OBSERVE,

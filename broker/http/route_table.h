@@ -13,7 +13,6 @@
 #include "broker/access/rights.h"
 #include "broker/config/config.h"
 #include "broker/http/routes.h"
-#include "broker/http/schemas.h"
 
 /* The meaning of {set} or {relay} in a path. */
 enum route_of {
@@ -36,7 +35,7 @@ struct route_body {
     bool is_optional;    /* the body may be missing */
     bool needs_length;   /* chunked is not enough */
     handler_fn *handler; /* of such a body; NULL: the route's */
-    const struct json_shape *shape; /* of JSON, or of a form; or NULL */
+    const char *schema;  /* of JSON, or of a form: its name; or NULL */
 };
 
 #define ROUTE_BODIES 2
@@ -45,7 +44,7 @@ struct route_body {
 struct route_status {
     unsigned status;
     const char *what; /* below 400 the content of the answer, else the reason */
-    const struct json_shape *shape; /* of JSON in it; or NULL */
+    const char *schema; /* of JSON in it: its name; or NULL */
 };
 
 #define ROUTE_STATUSES 12
@@ -124,17 +123,16 @@ uint64_t route_body_max(const struct route_body *body,
  * that any of them may have. */
 void route_table_print(FILE *to);
 
-/* The description of all routes in OpenAPI 3.1 (openapi.c) */
+/* Descriptions (openapi.c) */
 
-/* The most bytes of the description; some 180,000. */
+/* The most bytes of one; some 180,000. */
 #define OPENAPI_MAX ((size_t)1 << 20)
 
-/* Appends the description, on lines of their own for each operation. */
+/* Appends the description of all routes in OpenAPI 3.1, and of all streams in
+ * AsyncAPI 3.0. */
 void route_table_openapi(struct buf *to);
-
-/* Appends the parameters of the query of a path, as members of an object of
- * schemas. */
-void openapi_write_query(struct buf *to, const char *path);
-
-/* The description of all streams in AsyncAPI 3.0 (asyncapi.c); shorter */
 void route_table_asyncapi(struct buf *to);
+
+/* Appends the schemas that `users` or `to` name, and those that these name
+ * (schemas.c): "NAME":{...},... */
+void schemas_write(struct buf *to, struct slice users);

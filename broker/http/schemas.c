@@ -1,49 +1,24 @@
-#include "broker/http/schemas.h"
+/*
+ * schemas.c - JSON Schemas of all JSON and forms that the broker takes and
+ * writes, made of the shapes (proto/json_shape.h) beside the code that does so.
+ */
 
 #include "broker/access/token_json.h"
 #include "broker/bridge/bridges.h"
+#include "broker/http/route_table.h"
 #include "broker/hub/attempt_log.h"
 #include "broker/hub/hub_keys.h"
 #include "broker/hub/subscription_report.h"
 #include "broker/push/follow_request.h"
+#include "broker/push/subscribers.h"
 #include "broker/sets/harvest.h"
 #include "broker/sets/settings.h"
 #include "broker/sources/foreign_topic.h"
-
-/* What the handlers write */
 
 /* The begin of every description of a set (handle_sets.c). */
 #define IDENTITY                                                     \
     "name string, title? string, description? uri, position string " \
     "(of the head), datetime time (of the last change), "
-
-static const struct json_shape set_entry_shape = {
-    "SetEntry", "A set among others",
-    IDENTITY "href uri, rate? [count] (entries of each of the last 60 "
-             "minutes), harvest? Harvest"};
-
-const struct json_shape sets_shape = {
-    "Sets", "A page of the sets",
-    "sets [SetEntry], stream uri (of many sets), next? uri (the next page)"};
-
-static const struct json_shape set_link_shape = {
-    "SetLink", "A document or channel of a set",
-    "rel string, href uri, type? string"};
-
-static const struct json_shape set_content_shape = {
-    "SetContent", "The kept bytes of the resources of a set",
-    "mode 'fetch'|'inline', last count (the entry up to which they are "
-    "complete), kept count (resources), bytes count, missing count "
-    "(resources)"};
-
-const struct json_shape set_shape = {
-    "Set", "A set",
-    IDENTITY "epoch string (the identity of its log), last count (the newest "
-             "entry), digest string (of its log), created time, earliest "
-             "string (the first position that is there), settings Settings, "
-             "content? SetContent, harvest? Harvest, lists {count} (figures "
-             "of its Change Lists), subscribers {count} (by transport), "
-             "links [SetLink]"};
 
 /* broker/sets/rates.h */
 #define HOUR                                                                  \
@@ -51,52 +26,7 @@ const struct json_shape set_shape = {
     "counted), entries [count] (by minute), "                                 \
     "lags [count] (how far the slowest reader was behind)"
 
-const struct json_shape rate_shape = {"Rate", "The last hour of a set",
-                                      "set string, " HOUR
-                                      ", readers {{count}} (by transport)"};
-
-/* handle_status.c */
-
-const struct json_shape status_shape = {
-    "Status", "The last hour of the broker",
-    "version string, sets count, disk? {count} (bytes), " HOUR};
-
-const struct json_shape backup_shape = {"Backup", "A backup that is being made",
-                                        "backup 'making'"};
-
-/* handle_changes.c */
-const struct json_shape posted_shape = {
-    "Posted", "The entries of a post, which are on disk",
-    "set string, first count, last count, position string (of the last one), "
-    "datetime time (of the last one), known? count (events of a batch that "
-    "were posted before, and not added again)"};
-
-/* handle_resources.c */
-const struct json_shape resources_posted_shape = {
-    "ResourcesPosted", "The differences of all resources, and their entries",
-    "set string, created count, updated count, deleted count, unchanged "
-    "count, newer count (in the set), held_back count (deletions that wait "
-    "for consent), resources count, first count|null, last count|null, "
-    "position string|null"};
-
-/* handle_builds.c */
-
-const struct json_shape closed_shape = {
-    "Closed", "The Change List that was closed, if it had entries",
-    "set string, closed count|null, list? uri"};
-
-const struct json_shape built_shape = {
-    "Built", "A Resource List or dump; before it is ready its address alone",
-    "set string, generation? count, position? string, resources? count, "
-    "packages? count, list? uri, dump? uri, current uri"};
-
-/* handle_tokens.c */
-const struct json_shape ticket_shape = {"Ticket",
-                                        "Stands for a token in one request",
-                                        "ticket string, seconds count"};
-
-/* Forms: proto/http/websub.h, broker/sources/command.c */
-
+/* Of forms. */
 #define WISHES                                                            \
     "after? string (a position), interval? number (the least seconds "    \
     "between two deliveries), change? string (a filter), "                \
@@ -105,85 +35,90 @@ const struct json_shape ticket_shape = {"Ticket",
     "deliveries), data? 'no' (entries without their data), "              \
     "signature? 'v1a' (with the keys of the hub)"
 
-const struct json_shape hub_form_shape = {
-    "HubForm", "A request of WebSub",
-    "hub.mode 'subscribe'|'unsubscribe'|'publish', hub.topic? uri, "
-    "hub.callback? uri, hub.secret? string, hub.lease_seconds? count, "
-    "hub.url? uri (the topic of a ping), " WISHES,
-    .is_open = true};
+/* Of the handlers: others stand beside the code that writes or reads them. */
+static const struct json_shape own_shapes[] = {
+    /* handle_sets.c */
+    {"SetEntry", "A set among others",
+     IDENTITY "href uri, rate? [count] (entries of each of the last 60 "
+              "minutes), harvest? Harvest"},
+    {"Sets", "A page of the sets",
+     "sets [SetEntry], stream uri (of many sets), next? uri (the next page)"},
+    {"SetLink", "A document or channel of a set",
+     "rel string, href uri, type? string"},
+    {"SetContent", "The kept bytes of the resources of a set",
+     "mode 'fetch'|'inline', last count (the entry up to which they are "
+     "complete), kept count (resources), bytes count, missing count "
+     "(resources)"},
+    {"Set", "A set",
+     IDENTITY "epoch string (the identity of its log), last count (the newest "
+              "entry), digest string (of its log), created time, earliest "
+              "string (the first position that is there), settings Settings, "
+              "content? SetContent, harvest? Harvest, lists {count} (figures "
+              "of its Change Lists), subscribers {count} (by transport), "
+              "links [SetLink]"},
+    {"Rate", "The last hour of a set",
+     "set string, " HOUR ", readers {{count}} (by transport)"},
+    /* handle_status.c */
+    {"Status", "The last hour of the broker",
+     "version string, sets count, disk? {count} (bytes), " HOUR},
+    {"Backup", "A backup that is being made", "backup 'making'"},
+    /* handle_changes.c */
+    {"Posted", "The entries of a post, which are on disk",
+     "set string, first count, last count, position string (of the last one), "
+     "datetime time (of the last one), known? count (events of a batch that "
+     "were posted before, and not added again)"},
+    /* handle_resources.c */
+    {"ResourcesPosted", "The differences of all resources, and their entries",
+     "set string, created count, updated count, deleted count, unchanged "
+     "count, newer count (in the set), held_back count (deletions that wait "
+     "for consent), resources count, first count|null, last count|null, "
+     "position string|null"},
+    /* handle_builds.c */
+    {"Closed", "The Change List that was closed, if it had entries",
+     "set string, closed count|null, list? uri"},
+    {"Built", "A Resource List or dump; before it is ready its address alone",
+     "set string, generation? count, position? string, resources? count, "
+     "packages? count, list? uri, dump? uri, current uri"},
+    /* handle_tokens.c */
+    {"Ticket", "Stands for a token in one request",
+     "ticket string, seconds count"},
+    /* forms: proto/http/websub.h, broker/sources/command.c */
+    {"HubForm", "A request of WebSub",
+     "hub.mode 'subscribe'|'unsubscribe'|'publish', hub.topic? uri, "
+     "hub.callback? uri, hub.secret? string, hub.lease_seconds? count, "
+     "hub.url? uri (the topic of a ping), " WISHES,
+     .is_open = true},
+    {"SubscribeForm", "A callback that is to get the changes of a set",
+     "callbackURI uri, " WISHES, .is_open = true},
+    /* CloudEvents: proto/input/event_read.h */
+    {"Event", "A CloudEvent whose data is a change, or whose attributes say it",
+     "specversion '1.0', id string, source string, type string, "
+     "subject? string, time? string, datacontenttype? string, data? any, "
+     "data_base64? string, traceparent? string",
+     .is_open = true},
+    {"Events", "A batch of CloudEvents", "= [Event]"},
+    /* streams and bridges: a message as XML */
+    {"XmlMessage", "A Change Notification of ResourceSync: a message as XML",
+     "= string"},
+};
 
-const struct json_shape subscribe_form_shape = {
-    "SubscribeForm", "A callback that is to get the changes of a set",
-    "callbackURI uri, " WISHES, .is_open = true};
+#define N_OWN N_ELEMENTS(own_shapes)
 
-/* CloudEvents (proto/input/event_read.h) */
-
-const struct json_shape event_shape = {
-    "Event", "A CloudEvent whose data is a change, or whose attributes say it",
-    "specversion '1.0', id string, source string, type string, "
-    "subject? string, time? string, datacontenttype? string, data? any, "
-    "data_base64? string, traceparent? string",
-    .is_open = true};
-
-const struct json_shape events_shape = {"Events", "A batch of CloudEvents",
-                                        "= [Event]"};
-
-/* Schemas */
-
-const struct json_shape *const route_shapes[] = {
-    &change_shape,
-    &entry_shape,
-    &link_shape,
-    &attribute_shape,
-    &message_shape,
-    &post_shape,
-    &event_shape,
-    &events_shape,
-    &resource_shape,
-    &resources_shape,
-    &posted_message_shape,
-    &posted_shape,
-    &resources_posted_shape,
-    &sets_shape,
-    &set_entry_shape,
-    &set_shape,
-    &set_content_shape,
-    &set_link_shape,
-    &settings_shape,
-    &settings_change_shape,
-    &rate_shape,
-    &harvest_shape,
-    &harvest_report_shape,
-    &closed_shape,
-    &built_shape,
-    &follow_shape,
-    &follow_item_shape,
-    &hub_form_shape,
-    &subscribe_form_shape,
-    &subscription_shape,
-    &subscriptions_shape,
-    &attempt_shape,
-    &attempts_shape,
-    &hub_key_shape,
-    &hub_keys_shape,
-    &relay_request_shape,
-    &relay_shape,
-    &relays_shape,
-    &bridges_shape,
-    &bridge_shape,
-    &bridge_out_shape,
-    &bridge_set_shape,
-    &bridge_in_shape,
-    &token_shape,
-    &token_request_shape,
-    &tokens_shape,
-    &ticket_shape,
-    &status_shape,
-    &options_shape,
-    &option_shape,
-    &backup_shape,
-    &problem_shape,
-    NULL,
+static const struct json_shape *const shapes[] = {
+    &change_shape,          &entry_shape,           &link_shape,
+    &attribute_shape,       &message_shape,         &post_shape,
+    &resource_shape,        &resources_shape,       &posted_message_shape,
+    &settings_shape,        &settings_change_shape, &harvest_shape,
+    &harvest_report_shape,  &follow_shape,          &follow_item_shape,
+    &subscription_shape,    &subscriptions_shape,   &attempt_shape,
+    &attempts_shape,        &hub_key_shape,         &hub_keys_shape,
+    &relay_request_shape,   &relay_shape,           &relays_shape,
+    &bridges_shape,         &bridge_shape,          &bridge_out_shape,
+    &bridge_set_shape,      &bridge_in_shape,       &token_shape,
+    &token_request_shape,   &tokens_shape,          &options_shape,
+    &option_shape,          &problem_shape,         &stream_heartbeat_shape,
+    &resume_shape,          &set_end_shape,         &stream_end_shape,
+    &bridge_position_shape, &bridge_status_shape,
 };
 
 static const struct word {
@@ -327,12 +262,31 @@ write_shape(struct buf *to, const struct json_shape *shape)
     buf_fini(&required);
 }
 
-void
-schemas_write(struct buf *to, const struct json_shape *const *shapes)
+static bool
+names_schema(struct slice text, const char *name)
 {
-    write_shape(to, *shapes);
-    while (*++shapes) {
-        BUF_ADD(to, ",");
-        write_shape(to, *shapes);
+    char reference[128];
+    int n = snprintf(reference, sizeof(reference),
+                     "\"#/components/schemas/%s\"", name);
+
+    return memmem(text.data, text.size, reference, (size_t)n);
+}
+
+void
+schemas_write(struct buf *to, struct slice users)
+{
+    bool is_written[N_OWN + N_ELEMENTS(shapes)] = {false};
+
+    for (size_t i = 0; i < N_ELEMENTS(is_written); i++) {
+        const struct json_shape *shape =
+            i < N_OWN ? &own_shapes[i] : shapes[i - N_OWN];
+
+        if (is_written[i] || (!names_schema(users, shape->name) &&
+                              !names_schema(buf_slice(to), shape->name)))
+            continue;
+        buf_add_text(to, to->data[to->size - 1] == '{' ? "" : ",");
+        write_shape(to, shape);
+        is_written[i] = true;
+        i = SIZE_MAX; /* it may name earlier ones */
     }
 }

@@ -2,6 +2,7 @@
 clients that generators make of it."""
 
 import json
+import re
 
 import pytest
 
@@ -151,6 +152,30 @@ def test_the_description_of_the_streams_is_valid(run, broker, tmp_path):
         "/stream Message,XmlMessage,StreamHeartbeat,Resume,SetEnd,StreamEnd,Follow",
     ]
     assert len(channels) == 8
+
+
+# Both files begin with a part that is written by hand.
+def test_the_parts_by_hand_are_true(run):
+    version = run("tidingsd", "--version").output().split()[-1]
+    assert DESCRIPTION.all["info"]["version"] == version
+    assert STREAMS.all["info"]["version"] == version
+    for channel in STREAMS.all["channels"].values():
+        if "bindings" not in channel:
+            continue
+        bound = channel["bindings"]["ws"]["query"]["properties"]
+        operation = DESCRIPTION.operations["GET", channel["address"]]
+        parameters = [DESCRIPTION.resolve(each) for each in operation["parameters"]]
+        assert bound == {
+            each["name"]: {**each["schema"], "description": each["description"]}
+            for each in parameters
+            if each["in"] == "query"
+        }
+
+
+def test_every_schema_of_the_streams_is_there_and_in_use():
+    text = STREAMS_FILE.read_text()
+    used = set(re.findall(r'"#/components/schemas/(\w+)"', text))
+    assert used == STREAMS.all["components"]["schemas"].keys()
 
 
 def test_what_streams_say_is_described(broker, news):
