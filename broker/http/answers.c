@@ -62,7 +62,7 @@ answers_choose_face(struct request *rq, const char *const *programs, size_t n)
     struct buf names;
     int chosen;
 
-    if (!is_raw && request_prefers_page(rq))
+    if (!is_raw && rq->prefers_page)
         return FACE_PAGE;
     request_header(rq, "accept", &accept);
     chosen = accept_choose(accept, programs, n);
@@ -100,7 +100,7 @@ enum status
 query_since(struct request *rq, bool *is_there, int64_t *since_us,
             struct problem *why)
 {
-    struct slice text = request_query(rq), since;
+    struct slice text = rq->query, since;
     char *room = memory_room(text.size + 1);
     /* a + stays one: it may begin a time zone */
     enum status rc =
@@ -118,7 +118,7 @@ query_read(struct request *rq, const struct head *head, struct query *q,
            struct problem *why)
 {
     struct slice after;
-    enum status rc = filter_read(&q->filter, request_query(rq), why);
+    enum status rc = filter_read(&q->filter, rq->query, why);
 
     q->has_since = false;
     q->has_after = request_parameter(rq, "after", &after);
@@ -170,7 +170,7 @@ query_last_event_id(struct request *rq)
 {
     struct slice id = {NULL, 0};
 
-    if (!request_is_upgrade(rq) &&
+    if (!rq->is_upgrade &&
         !(request_header(rq, "last-event-id", &id) && id.size > 0))
         request_parameter(rq, "lastEventId", &id);
     return id;

@@ -19,7 +19,7 @@ find_without_token(struct http *http, struct request *rq, int64_t now_us)
     struct principal *found = NULL;
     int64_t ends_us;
 
-    if (request_listener(rq) == LISTENER_CONTROL)
+    if (rq->listener == LISTENER_CONTROL)
         return tokens_operator(http->tokens);
     if (!tokens_are_open(http->tokens)) {
         found = session_find(http, rq);
@@ -41,7 +41,7 @@ bearer_of_upgrade(struct request *rq)
 {
     struct slice offer, one;
 
-    if (!request_is_upgrade(rq) ||
+    if (!rq->is_upgrade ||
         !request_header(rq, "sec-websocket-protocol", &offer))
         return (struct slice){NULL, 0};
     while (offer.size) {
@@ -60,8 +60,8 @@ authorization_is_sent(struct request *rq, struct slice *text)
     if (request_header(rq, "authorization", text))
         return true;
     *text = bearer_of_upgrade(rq);
-    return text->size || (request_method(rq) == METHOD_GET &&
-                          request_parameter(rq, "ticket", text));
+    return text->size ||
+           (rq->method == METHOD_GET && request_parameter(rq, "ticket", text));
 }
 
 struct principal *

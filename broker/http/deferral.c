@@ -16,7 +16,7 @@ deferral_new(struct http *http, struct request *rq,
     d->kind = kind;
     d->http = http;
     d->principal = principal_ref(target->principal);
-    d->ticket.service = request_service(rq);
+    d->ticket.service = rq->service;
     holding_init(&d->holding, registry_clients(http->registry),
                  request_client(rq), CLIENT_POSTS);
     return d;
@@ -48,7 +48,7 @@ answer_refusal(struct deferral *d, enum status rc, const struct problem *why)
 
     if (rq) {
         answers_count(d->kind->rejected, response_status_of(rc));
-        request_set_user(rq, NULL);
+        rq->user = NULL;
     }
     deferral_free(d);
     if (!rq)
@@ -138,7 +138,7 @@ deferral_begin(struct deferral *d, struct request *rq)
 
     d->rq = rq;
     if (rq) {
-        request_set_user(rq, NULL);
+        rq->user = NULL;
         d->ticket = request_ticket(rq);
         d->authority = d->decides ? request_take_authority(rq)
                                   : authority_ref(request_authority(rq));
@@ -229,7 +229,7 @@ on_worked(struct job *job)
 static void
 on_data(struct request *rq, struct slice bytes)
 {
-    struct deferral *d = request_user(rq);
+    struct deferral *d = rq->user;
     size_t before = d->body.capacity;
     struct problem why = {""};
     enum status rc = STATUS_OK;
@@ -254,7 +254,7 @@ on_data(struct request *rq, struct slice bytes)
 static void
 on_end(struct request *rq)
 {
-    struct deferral *d = request_user(rq);
+    struct deferral *d = rq->user;
 
     d->is_whole = true;
     if (!d->is_over)
@@ -264,7 +264,7 @@ on_end(struct request *rq)
 static void
 on_gone(struct request *rq)
 {
-    struct deferral *d = request_user(rq);
+    struct deferral *d = rq->user;
 
     if (!d)
         return; /* the act owns it */
@@ -281,7 +281,7 @@ on_gone(struct request *rq)
 static void
 on_broken(struct request *rq, enum status rc, const struct problem *why)
 {
-    refuse(request_user(rq), rc, why);
+    refuse(rq->user, rc, why);
 }
 
 void
@@ -316,10 +316,10 @@ deferral_receive(struct deferral *d, struct request *rq, uint64_t max,
     buf_init(&d->body, d->kind->body_max ? d->kind->body_max : (size_t)max);
     /* Makes all room for a small body at once: growing would leave copies of a
      * secret behind. */
-    if (!d->kind->take && !d->is_counted && request_content_length(rq) > 0)
-        (void)buf_room(&d->body, (size_t)request_content_length(rq));
+    if (!d->kind->take && !d->is_counted && rq->in.length > 0)
+        (void)buf_room(&d->body, (size_t)rq->in.length);
     d->rq = rq;
-    request_set_user(rq, d);
+    rq->user = d;
     request_receive(rq, &handlers, max);
     return STATUS_OK;
 }

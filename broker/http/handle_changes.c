@@ -249,8 +249,8 @@ handle_changes_post(struct http *http, struct request *rq,
     is_event = is_binary_event(rq, type);
     if (!rc)
         rc = ingest_begin(&p->ingest, http->posts, target->name,
-                          is_event ? SLICE(EVENT_TYPE) : type,
-                          request_content_length(rq), why);
+                          is_event ? SLICE(EVENT_TYPE) : type, rq->in.length,
+                          why);
     if (!rc && is_event)
         rc = add_attributes(rq, type, p->ingest, why);
     if (!rc)
@@ -404,7 +404,7 @@ handle_multipart_post(struct http *http, struct request *rq,
         .contents = archiver_contents(http->archiver),
         .set_name = target->name,
         .content_type = {NULL, 0},
-        .size = request_content_length(rq),
+        .size = rq->in.length,
         .holding = &d->holding,
         .authority = request_authority(rq),
         .key = &key,

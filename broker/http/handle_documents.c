@@ -226,7 +226,7 @@ handle_documents_get(struct http *http, struct request *rq,
     struct slice text;
     int face = 0;
 
-    o.status = documents_find(request_path(rq), &o.found);
+    o.status = documents_find(rq->path, &o.found);
     if (!o.status && o.found.has_set) {
         o.wish.set = answers_find_set(http, rq, target->name, target->principal,
                                       RIGHT_SUBSCRIBE, &o.wish.head);
@@ -250,7 +250,7 @@ handle_documents_get(struct http *http, struct request *rq,
     }
     if (face == FACE_PAGE) {
         o.wish.form = DOCUMENT_HTML;
-        o.wish.depth = html_depth(request_path(rq));
+        o.wish.depth = html_depth(rq->path);
         o.wish.page = 1;
         o.status =
             query_number(rq, "page", 1, PAGES_MAX, &o.wish.page, NULL, why);

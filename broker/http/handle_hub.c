@@ -84,7 +84,7 @@ answer_request(struct deferral *d, struct request *rq)
     if (command->http == 201)
         response_header(&r, "Location", "%s%.*s",
                         registry_public_url(d->http->registry),
-                        SLICE_ARG(request_path(rq)));
+                        SLICE_ARG(rq->path));
     if (command->text.size > 0 || command->text.failed) {
         r.content_type = command->kind == COMMAND_PUBLISH
                              ? "text/plain; charset=utf-8"
@@ -261,7 +261,7 @@ handle_command(struct http *http, struct request *rq,
     struct slice after = {NULL, 0}, callback = {NULL, 0}, delivery = {NULL, 0};
     enum status rc =
         new_request(&h, http, rq, target, (enum command_kind)target->act,
-                    request_query(rq).size, why);
+                    rq->query.size, why);
     bool has_after;
 
     has_after = request_parameter(rq, "after", &after);

@@ -258,7 +258,7 @@ read_or_wait(struct request *rq, struct reading *r)
     r->ticket = request_ticket(rq);
     r->job.work = read_work;
     r->job.done = read_done;
-    service_work(request_service(rq), &r->job);
+    service_work(rq->service, &r->job);
 }
 
 enum status

@@ -287,7 +287,7 @@ make_list_page(struct buf *rows, const struct request *rq, struct slice next)
 {
     struct html_head head = {
         .title = "Sets",
-        .depth = html_depth(request_path(rq)),
+        .depth = html_depth(rq->path),
         .other = SLICE("?raw"),
         .other_name = "As JSON",
     };
@@ -336,7 +336,7 @@ answer_set(struct request *rq, unsigned status, struct set *set,
            const struct head *head)
 {
     struct link_text self = set_link(set, LINK_SET);
-    enum method method = request_method(rq);
+    enum method method = rq->method;
     bool is_get = method == METHOD_GET || method == METHOD_HEAD;
     int face = is_get ? answers_choose_face(rq, &set_type, 1) : 0;
     struct response r;
@@ -364,7 +364,7 @@ answer_set(struct request *rq, unsigned status, struct set *set,
         const struct html_head page_head = {
             .title = set->name,
             .set = set->name,
-            .depth = html_depth(request_path(rq)),
+            .depth = html_depth(rq->path),
             .other = SLICE("?raw"),
             .other_name = "As JSON",
             .capability = link_slice(&list),
@@ -457,7 +457,7 @@ begin_change(struct deferral *d, struct problem *why)
     if (p->act == ACT_REMOVAL)
         return set_change_remove(p->set, d->authority, on_changed, p, why);
     if (p->act == ACT_HARVEST) {
-        if (request_method(d->rq) == METHOD_PUT)
+        if (d->rq->method == METHOD_PUT)
             rc = harvest_read(&harvest, buf_slice(&d->body), why);
         return rc ? rc
                   : set_change_harvest(d->http->registry, slice_of(p->name),
@@ -483,7 +483,7 @@ enum status
 handle_set_change(struct http *http, struct request *rq,
                   const struct route_target *target, struct problem *why)
 {
-    bool is_put = request_method(rq) == METHOD_PUT;
+    bool is_put = rq->method == METHOD_PUT;
     bool is_new = false, may_discard = false;
     struct putting *p;
     enum status rc = STATUS_OK;

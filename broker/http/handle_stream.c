@@ -57,8 +57,8 @@ choose_transport(struct http *http, struct request *rq, bool is_of_many,
     bool has_offer;
     enum status rc;
 
-    if (!request_is_upgrade(rq)) {
-        *transport = transports_of_events(request_is_1_0(rq), is_of_many);
+    if (!rq->is_upgrade) {
+        *transport = transports_of_events(rq->is_1_0, is_of_many);
         return STATUS_OK;
     }
     if (request_header(rq, "sec-websocket-extensions", &extensions)) {
@@ -94,7 +94,7 @@ check_kind(struct request *rq)
     static const char *const events = "text/event-stream";
     struct slice accept = {NULL, 0}, key;
 
-    if (request_is_upgrade(rq))
+    if (rq->is_upgrade)
         return true;
     request_header(rq, "accept", &accept);
     if (request_header(rq, "sec-websocket-key", &key))
@@ -105,7 +105,7 @@ check_kind(struct request *rq)
             "proxy_set_header Upgrade $http_upgrade and proxy_set_header "
             "Connection \"upgrade\"). Without Sec-WebSocket-Key the stream is "
             "server-sent events");
-    else if (request_prefers_page(rq) || accept_choose(accept, &events, 1) < 0)
+    else if (rq->prefers_page || accept_choose(accept, &events, 1) < 0)
         request_refuse(rq, 426,
                        "a stream is a WebSocket (ask with Upgrade) or "
                        "server-sent events (Accept: text/event-stream)");
@@ -136,7 +136,7 @@ handle_stream_get(struct http *http, struct request *rq,
     rc = choose_transport(http, rq, false, &wish.transport, &wish.terms, why);
     if (!rc)
         rc = read_wish(rq, &target->head, &wish, why);
-    if (!rc && request_method(rq) == METHOD_HEAD) {
+    if (!rc && rq->method == METHOD_HEAD) {
         filters_leave(wish.filter);
         eventsource_head(&r); /* the head of the answer alone */
         request_answer(rq, &r);
@@ -170,7 +170,7 @@ start_many(struct http *http, struct request *rq, struct principal *principal,
 {
     struct follow_request follow = {.n = 0};
     struct push_wish wish = {.follow = &follow, .principal = principal};
-    bool is_head = request_method(rq) == METHOD_HEAD;
+    bool is_head = rq->method == METHOD_HEAD;
     struct response r;
     struct filter filter;
     enum status rc =
@@ -180,11 +180,11 @@ start_many(struct http *http, struct request *rq, struct principal *principal,
         rc =
             choose_transport(http, rq, true, &wish.transport, &wish.terms, why);
     if (!rc)
-        rc = follow_request_query(&follow, request_query(rq), why);
+        rc = follow_request_query(&follow, rq->query, why);
     if (!rc && last_id.size > 0)
         follow_request_resume(&follow, last_id);
     if (!rc)
-        rc = filter_read(&filter, request_query(rq), why);
+        rc = filter_read(&filter, rq->query, why);
     if (!rc && is_head) {
         eventsource_head(&r);
         request_answer(rq, &r);

@@ -36,19 +36,19 @@ sign_of_proxy(struct request *rq)
     for (size_t i = 0; i < N_ELEMENTS(headers); i++)
         if (request_header(rq, headers[i], &value))
             return headers[i];
-    return request_is_1_0(rq) ? "HTTP/1.0" : NULL;
+    return rq->is_1_0 ? "HTTP/1.0" : NULL;
 }
 
 static bool
 may_come_from(const struct http *http, struct request *rq, struct slice origin)
 {
-    enum method method = request_method(rq);
+    enum method method = rq->method;
     enum origins_verdict verdict;
     struct slice value;
 
     /* A page cannot be both. */
     if (origins_are_own(http, rq, origin))
-        return !request_is_upgrade(rq) || !session_is_of_other_site(rq);
+        return !rq->is_upgrade || !session_is_of_other_site(rq);
     verdict =
         http->origins ? origins_judge(http->origins, origin) : CORS_FOREIGN;
     /* Pages that may only read do so without a token. */
@@ -76,7 +76,7 @@ may_come_in(const struct http *http, struct request *rq, bool is_probe,
         http_is_local(http) && !is_probe ? sign_of_proxy(rq) : NULL;
     bool has_origin = request_header(rq, "origin", &origin);
 
-    if (request_listener(rq) == LISTENER_CONTROL)
+    if (rq->listener == LISTENER_CONTROL)
         return true; /* the operator's own request */
     if (http->origins)
         origins_mark(rq, http->origins, origin);
@@ -92,7 +92,7 @@ may_come_in(const struct http *http, struct request *rq, bool is_probe,
     if (!is_probe && !origins_may_call(http, rq, NULL, why))
         return false;
     if (has_origin ? may_come_from(http, rq, origin)
-                   : !request_is_upgrade(rq) || !session_is_of_other_site(rq))
+                   : !rq->is_upgrade || !session_is_of_other_site(rq))
         return true;
     problem_set(why, "requests from pages of \"%s\" are not allowed",
                 has_origin ? problem_quote(origin).text : "another site");
@@ -110,7 +110,7 @@ add_as_of(const struct http *http, struct request *rq)
     int n;
 
     if (!log_is_shared(log) ||
-        (request_method(rq) != METHOD_GET && request_method(rq) != METHOD_HEAD))
+        (rq->method != METHOD_GET && rq->method != METHOD_HEAD))
         return;
     log_copy(log, &copy);
     if (!copy.is_cut_off)
@@ -145,7 +145,7 @@ answer_principal(struct http *http, struct request *rq,
     routes_run(http, rq, found, principal);
     /* An answer that everybody may have goes on. POST /hub asks for rights
      * itself. */
-    if (!found->rights && request_method(rq) != METHOD_POST)
+    if (!found->rights && rq->method != METHOD_POST)
         request_set_authority(rq, NULL);
 }
 
@@ -160,13 +160,12 @@ http_on_request(struct request *rq, void *user)
 
     if (access_log_is_on(http->access_log))
         request_keep_for_log(rq);
-    if (slice_is(request_path(rq), "/hub"))
-        request_refuse_in_text(rq); /* W-032 */
+    if (slice_is(rq->path, "/hub"))
+        rq->is_text = true; /* W-032 */
     if (!atomic_load_explicit(&http->is_ready, memory_order_acquire)) {
         /* Even now the process answers. */
-        if (slice_is(request_path(rq), "/healthz") &&
-            (request_method(rq) == METHOD_GET ||
-             request_method(rq) == METHOD_HEAD)) {
+        if (slice_is(rq->path, "/healthz") &&
+            (rq->method == METHOD_GET || rq->method == METHOD_HEAD)) {
             (void)handle_health_get(NULL, rq, NULL, NULL);
             return;
         }
@@ -174,24 +173,25 @@ http_on_request(struct request *rq, void *user)
             request_refuse(rq, 503, "the broker is starting");
         return;
     }
-    routes_find(request_method(rq), request_path(rq), &found);
+    routes_find(rq->method, rq->path, &found);
     is_probe = found.route && found.route->is_probe;
     if (!may_come_in(http, rq, is_probe, &why)) {
         request_answer_problem(rq, 403, &why);
         return;
     }
     add_as_of(http, rq);
-    request_set_route(rq, found.route, found.pattern);
-    if (request_method(rq) == METHOD_OPTIONS &&
-        (found.allow[0] || slice_is(request_path(rq), "*"))) {
+    rq->route = found.route;
+    rq->pattern = found.pattern;
+    if (rq->method == METHOD_OPTIONS &&
+        (found.allow[0] || slice_is(rq->path, "*"))) {
         routes_answer_options(http, rq, &found);
     } else if (!found.allow[0]) {
         request_refuse(rq, 404, "there is nothing at \"%s\"",
-                       problem_quote(request_path(rq)).text);
+                       problem_quote(rq->path).text);
     } else if (!found.route) {
         problem_set(&why, "this address answers to %s", found.allow);
         request_answer_problem_with(rq, 405, &why, found.allow, NULL);
-    } else if (request_is_upgrade(rq) && !found.route->is_stream) {
+    } else if (rq->is_upgrade && !found.route->is_stream) {
         request_refuse(rq, 400, "no WebSocket begins here");
     } else {
         principal = authorization_find(http, rq);

@@ -97,7 +97,7 @@ origins_are_https(const struct http *http, struct request *rq)
 {
     struct slice proto;
 
-    return (request_listener(rq) == LISTENER_TCP && http->has_tls) ||
+    return (rq->listener == LISTENER_TCP && http->has_tls) ||
            (request_is_proxied(rq) &&
             request_header(rq, "x-forwarded-proto", &proto) &&
             slice_is_word(proto, "https"));
@@ -125,10 +125,9 @@ origins_may_call(const struct http *http, struct request *rq,
     struct slice host = {NULL, 0}, port;
     bool is_open = tokens_are_open(http->tokens), has_port;
 
-    if (request_listener(rq) == LISTENER_CONTROL ||
-        (!is_open &&
-         (!principal || !principal->is_everyone ||
-          request_listener(rq) != LISTENER_TCP || request_is_proxied(rq))))
+    if (rq->listener == LISTENER_CONTROL ||
+        (!is_open && (!principal || !principal->is_everyone ||
+                      rq->listener != LISTENER_TCP || request_is_proxied(rq))))
         return true;
     request_header(rq, "host", &host);
     port = host;
@@ -138,8 +137,7 @@ origins_may_call(const struct http *http, struct request *rq,
     has_port = !slice_take_char(&port, ':') || slice_is(port, http->ports[0]) ||
                slice_is(port, http->ports[1]);
     if (has_host(http, host) &&
-        (!http_is_local(http) || request_listener(rq) != LISTENER_TCP ||
-         has_port))
+        (!http_is_local(http) || rq->listener != LISTENER_TCP || has_port))
         return true;
     problem_set(why,
                 "%s \"%s\": give tidingsd --public-url if it should, and let "

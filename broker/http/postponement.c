@@ -9,7 +9,7 @@ postponement_is_ahead(struct http *http, struct request *rq,
 {
     struct follow_request follow = {.n = 0};
     bool is = (!json.size || !follow_request_json(&follow, json, NULL)) &&
-              !follow_request_query(&follow, request_query(rq), NULL);
+              !follow_request_query(&follow, rq->query, NULL);
 
     if (is && last_id.size)
         follow_request_resume(&follow, last_id);
@@ -21,7 +21,7 @@ postponement_is_ahead(struct http *http, struct request *rq,
 static void
 on_gone(struct request *rq)
 {
-    struct postponement *p = request_user(rq);
+    struct postponement *p = rq->user;
 
     list_remove(&p->wait.node);
     p->go_on(p, NULL);
@@ -47,7 +47,7 @@ resume_request(struct catch_up_wait *wait, bool is_certain)
     struct postponement *p = list_entry(wait, struct postponement, wait);
 
     p->is_certain = is_certain;
-    request_set_user(p->rq, NULL);
+    p->rq->user = NULL;
     request_again(p->rq, go_on, p);
 }
 
@@ -58,10 +58,10 @@ postponement_begin(struct postponement *p, struct request *rq)
 
     p->rq = rq;
     p->wait.resume = resume_request;
-    if (!push_await_copy(p->http->push, request_service(rq), &p->wait))
+    if (!push_await_copy(p->http->push, rq->service, &p->wait))
         return false;
-    request_set_user(rq, p);
-    request_defer(rq, &handlers);
+    rq->user = p;
+    rq->handlers = &handlers;
     return true;
 }
 

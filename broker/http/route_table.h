@@ -91,8 +91,8 @@ unsigned route_document_rights(const struct document_found *document);
 /* The methods of a row: for GET "GET, HEAD". */
 const char *route_method(enum method method);
 
-/* For request_expect: true if the handler of the struct route, or the router by
- * its row, may answer with this status. */
+/* For request.may_answer: true if the handler of the struct route, or the
+ * router by its row, may answer with this status. */
 bool route_may_answer(const void *row, unsigned status);
 
 /* True if the handler of the route, or the router by its row, refuses requests

@@ -88,7 +88,7 @@ find_body(const struct route *route, struct request *rq)
     struct slice type = media_type_of(rq), name, value;
     size_t at = 0;
 
-    if (!body->types || (body->is_optional && !request_has_body(rq)))
+    if (!body->types || (body->is_optional && !rq->has_body))
         return body;
     for (size_t i = 0; i < ROUTE_BODIES && body[i].types; i++) {
         struct slice rest = slice_of(body[i].types), one;
@@ -174,11 +174,11 @@ static bool
 check_body(struct request *rq, const struct route *route,
            const struct route_body *body, uint64_t max)
 {
-    uint64_t size = request_content_length(rq);
+    uint64_t size = rq->in.length;
     struct problem why = {""};
     struct slice coding;
 
-    if (body->needs_length && request_has_body(rq) && !size) {
+    if (body->needs_length && rq->has_body && !size) {
         problem_set(&why, "this body has to announce its length "
                           "(Content-Length)");
         refuse_request(rq, route, 411, &why, NULL);
@@ -300,7 +300,7 @@ check_rates(struct http *http, struct request *rq, const struct route *route)
         return false;
     }
     clients_charge(clients, request_client(rq), CLIENT_POST_RATE, 1);
-    request_charge(rq);
+    rq->is_charged = true;
     return true;
 }
 
@@ -348,7 +348,7 @@ routes_run(struct http *http, struct request *rq,
     struct slice id, after;
     bool waits = false; /* it names a position that this copy may lack */
 
-    request_expect(rq, route_may_answer);
+    rq->may_answer = route_may_answer;
     if (!authorization_check(http, rq, found, principal))
         return;
     if (found->route->has_positions &&
@@ -413,8 +413,7 @@ run_route(struct http *http, struct request *rq,
     if (route->of == OF_NEW_SET)
         rc = registry_check_room(
             http->registry, target.name, request_client(rq),
-            route->rights == RIGHT_PUBLISH ? request_content_length(rq) : 0,
-            &why);
+            route->rights == RIGHT_PUBLISH ? rq->in.length : 0, &why);
     handler = body && body->handler ? body->handler : route->handler;
     if (!rc)
         rc = handler(http, rq, &target, &why);

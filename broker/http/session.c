@@ -29,9 +29,8 @@ session_is_foreign(const struct http *http, struct request *rq)
 static bool
 is_own_request(const struct http *http, struct request *rq)
 {
-    bool only_reads = (request_method(rq) == METHOD_GET ||
-                       request_method(rq) == METHOD_HEAD) &&
-                      !request_is_upgrade(rq);
+    bool only_reads = (rq->method == METHOD_GET || rq->method == METHOD_HEAD) &&
+                      !rq->is_upgrade;
     struct slice origin;
 
     return !session_is_foreign(http, rq) &&

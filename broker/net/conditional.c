@@ -7,7 +7,7 @@
 struct conditions
 conditional_read(struct request *rq)
 {
-    struct conditions c = {.is_get = request_method(rq) == METHOD_GET};
+    struct conditions c = {.is_get = rq->method == METHOD_GET};
 
     request_header(rq, "accept-encoding", &c.accept_encoding);
     request_header(rq, "if-match", &c.if_match);

@@ -4,95 +4,10 @@
  */
 #pragma once
 
-#include "broker/net/body.h"
-#include "broker/net/request.h"
-#include "broker/net/server.h"
 #include "broker/net/service.h"
-#include "proto/http/chunked.h"
-#include "proto/http/request_head.h"
 
-struct connection;
 struct phase;
-struct request_end;
-struct response;
 struct stream_terms;
-
-/* The body of a request, as it comes. */
-struct incoming {
-    uint64_t length; /* announced; 0: none, or chunked */
-    uint64_t max;    /* of a chunked one */
-    uint64_t left;   /* bytes that may still come */
-    struct chunked chunked;
-    bool is_chunked;
-    bool is_open_ended; /* refused: the length of the rest is unknown */
-    bool is_wanted;     /* a handler receives it, and it is not complete */
-    bool is_complete;
-    bool is_paused; /* reading is paused */
-};
-
-/* The body of its answer, as it goes. */
-struct outgoing {
-    struct body *body;        /* NULL: all is sent */
-    struct slice piece;       /* lent by body, not sent yet */
-    bool is_from_file;        /* pieces stay in their file: */
-    struct file_part in_file; /* then this one, and piece.data is NULL */
-    uint64_t left;            /* bytes to send */
-    struct job job;
-    bool is_working;         /* the job is on the worker pool */
-    enum body_result result; /* of the job; BODY_WAITS: ask again */
-};
-
-struct request {
-    struct connection *connection; /* NULL: gone */
-    struct service *service;
-    enum listener_kind listener;
-
-    enum method method;
-    bool is_upgrade;
-    bool is_1_0;
-    bool is_continue;                  /* waits for "100 Continue" */
-    bool has_body;                     /* a body comes, accepted or not */
-    bool is_text;                      /* refusals are text/plain */
-    bool prefers_page;                 /* rather than what programs read */
-    bool is_charged;                   /* the client pays for its body */
-    struct slice path, query;          /* as sent */
-    struct buf lines;                  /* request_add_lines */
-    size_t head_size;                  /* bytes of `head` */
-    const struct request_head *fields; /* in on_request only; else NULL */
-    const char *sent;                  /* the bytes behind its slices */
-    struct slice behind;               /* the head, in the same bytes */
-    struct incoming in;
-
-    /* The handler's */
-    const struct request_handlers *handlers;
-    void *user;
-    may_answer_fn *may_answer; /* NULL: net answers; or any status is allowed */
-    uint32_t slot;             /* of its ticket; 0: none */
-
-    /* For its end */
-    const void *route;
-    const char *pattern;
-    int64_t began_us;         /* steady clock; the head was complete */
-    uint64_t received_before; /* of connection->received */
-    uint64_t sent_before;     /* of connection->sent */
-    unsigned status;          /* of its answer; 0: none */
-    struct slice id, agent;   /* in head, or the arrays below */
-    bool has_method;          /* that the server knows */
-    bool is_kept;             /* request_keep_for_log */
-    bool is_ended;            /* its end was reported, or a stream will
-                                 report it */
-
-    bool is_answered;
-    bool is_denied;  /* its authority has ended */
-    bool is_closing; /* the connection ends with this answer */
-    struct outgoing out;
-
-    /* Not zero at the beginning */
-    char own_id[ID_SIZE];
-    char name[REQUEST_NAME_MAX + 1]; /* request_set_name */
-    char head[]; /* as sent; behind it the room of request_parameter and
-                    request_header */
-};
 
 /* exchange.c */
 

@@ -104,10 +104,10 @@ make_id(struct request *rq)
     struct service *s = rq->service;
     uint64_t n = s->next_id++;
 
-    memcpy(rq->own_id, s->id, ID_THREAD_SIZE);
-    for (size_t i = ID_SIZE; i > ID_THREAD_SIZE; n >>= 4)
+    memcpy(rq->own_id, s->id, REQUEST_ID_THREAD_SIZE);
+    for (size_t i = REQUEST_ID_SIZE; i > REQUEST_ID_THREAD_SIZE; n >>= 4)
         rq->own_id[--i] = digits[n & 15];
-    return (struct slice){rq->own_id, ID_SIZE};
+    return (struct slice){rq->own_id, REQUEST_ID_SIZE};
 }
 
 /* An id of a proxy must be plain, for logs and commands that search them. */
@@ -338,18 +338,6 @@ request_receive(struct request *rq, const struct request_handlers *handlers,
     rq->in.is_wanted = true;
 }
 
-void
-request_refuse_in_text(struct request *rq)
-{
-    rq->is_text = true;
-}
-
-void
-request_expect(struct request *rq, may_answer_fn *may_answer)
-{
-    rq->may_answer = may_answer;
-}
-
 bool
 request_may_answer(const struct request *rq, unsigned status)
 {
@@ -376,12 +364,6 @@ request_resume(struct request *rq)
     connection_read_on(c);
 }
 
-void
-request_defer(struct request *rq, const struct request_handlers *handlers)
-{
-    rq->handlers = handlers;
-}
-
 const char *
 method_name(enum method method)
 {
@@ -393,30 +375,6 @@ method_name(enum method method)
     };
 
     return names[method];
-}
-
-enum method
-request_method(const struct request *rq)
-{
-    return rq->method;
-}
-
-struct slice
-request_path(const struct request *rq)
-{
-    return rq->path;
-}
-
-struct slice
-request_query(const struct request *rq)
-{
-    return rq->query;
-}
-
-enum listener_kind
-request_listener(const struct request *rq)
-{
-    return rq->listener;
 }
 
 bool
@@ -481,19 +439,6 @@ request_take_authority(struct request *rq)
     return authority;
 }
 
-void
-request_charge(struct request *rq)
-{
-    rq->is_charged = true;
-}
-
-void
-request_set_route(struct request *rq, const void *route, const char *pattern)
-{
-    rq->route = route;
-    rq->pattern = pattern;
-}
-
 /* Of several lines of the field the first one: without memory. */
 void
 request_keep_for_log(struct request *rq)
@@ -519,24 +464,6 @@ request_set_name(struct request *rq, const char *name)
     rq->name[size] = '\0';
 }
 
-bool
-request_has_body(const struct request *rq)
-{
-    return rq->has_body;
-}
-
-uint64_t
-request_content_length(const struct request *rq)
-{
-    return rq->in.length;
-}
-
-bool
-request_is_upgrade(const struct request *rq)
-{
-    return rq->is_upgrade;
-}
-
 char
 request_body_first(const struct request *rq)
 {
@@ -549,36 +476,6 @@ request_body_first(const struct request *rq)
     while (body.size > 0 && slice_is_space(body.data[0]))
         slice_skip(&body, 1);
     return body.size > 0 ? body.data[0] : '\0';
-}
-
-bool
-request_prefers_page(const struct request *rq)
-{
-    return rq->prefers_page;
-}
-
-bool
-request_is_1_0(const struct request *rq)
-{
-    return rq->is_1_0;
-}
-
-struct service *
-request_service(const struct request *rq)
-{
-    return rq->service;
-}
-
-void
-request_set_user(struct request *rq, void *user)
-{
-    rq->user = user;
-}
-
-void *
-request_user(const struct request *rq)
-{
-    return rq->user;
 }
 
 /* The end */

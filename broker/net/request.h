@@ -3,7 +3,7 @@
  *
  *     on_request -+-> request_answer                   refused or answered
  *                 +-> request_receive -> on_data ... on_end -> request_answer
- *                 +-> request_defer -> ... -> request_answer      later
+ *                 +-> rq->handlers = ... -> request_answer         later
  *                 +-> request_accept_stream                a WebSocket
  *                 +-> request_accept_long                  an endless answer
  *
@@ -28,10 +28,13 @@
 #pragma once
 
 #include "broker/base/client_address.h"
+#include "broker/net/body.h"
 #include "broker/net/server.h"
+#include "proto/http/chunked.h"
 
 struct client;
-struct problem;
+struct connection;
+struct request_head;
 struct response;
 struct stream;
 
@@ -49,16 +52,127 @@ enum method {
 /* "GET" */
 const char *method_name(enum method method);
 
-enum method request_method(const struct request *rq);
+struct request_handlers {
+    void (*on_data)(struct request *rq, struct slice bytes);
+    void (*on_end)(struct request *rq);  /* after the last byte of the body */
+    void (*on_gone)(struct request *rq); /* see above; frees what `user`
+                                            holds */
 
-/* "/sets/demo/changes": as sent, nothing decoded or left out, so that a proxy
- * and the router see the same path (proto/http/request_head.h). Lent until the
- * answer. */
-struct slice request_path(const struct request *rq);
+    /* The body ends early: its chunks are malformed (STATUS_MALFORMED), it is
+     * too large (STATUS_TOO_LARGE), it did not come in time (STATUS_LATE), or
+     * the authority has ended (STATUS_DENIED), perhaps behind its last byte.
+     * The handler answers with that status, at once or later, as if it refused
+     * the request itself. No more data comes. NULL: net answers, after
+     * on_gone. */
+    void (*on_broken)(struct request *rq, enum status rc,
+                      const struct problem *why);
+};
 
-/* The text behind "?", as sent; empty if there is none. Lent until the
- * answer. */
-struct slice request_query(const struct request *rq);
+/* True if the handler may answer with a status, with the `route` of its
+ * request. */
+typedef bool may_answer_fn(const void *route, unsigned status);
+
+/* The body of a request, as it comes. */
+struct incoming {
+    uint64_t length; /* announced; 0: none, or chunked */
+    uint64_t max;    /* of a chunked one */
+    uint64_t left;   /* bytes that may still come */
+    struct chunked chunked;
+    bool is_chunked;
+    bool is_open_ended; /* refused: the length of the rest is unknown */
+    bool is_wanted;     /* a handler receives it, and it is not complete */
+    bool is_complete;
+    bool is_paused; /* reading is paused */
+};
+
+/* The body of its answer, as it goes. */
+struct outgoing {
+    struct body *body;        /* NULL: all is sent */
+    struct slice piece;       /* lent by body, not sent yet */
+    bool is_from_file;        /* pieces stay in their file: */
+    struct file_part in_file; /* then this one, and piece.data is NULL */
+    uint64_t left;            /* bytes to send */
+    struct job job;
+    bool is_working;         /* the job is on the worker pool */
+    enum body_result result; /* of the job; BODY_WAITS: ask again */
+};
+
+/* Digits of a request's id: those of the thread, and all. */
+#define REQUEST_ID_THREAD_SIZE 12
+#define REQUEST_ID_SIZE        24
+
+#define REQUEST_NAME_MAX 200
+
+struct request {
+    /* For handlers to read */
+    enum method method;
+    struct slice path;  /* "/sets/demo/changes": as sent, nothing decoded or
+                           left out, so that a proxy and the router see the same
+                           path (proto/http/request_head.h). Lent until the
+                           answer */
+    struct slice query; /* the text behind "?", likewise; empty: none */
+    bool has_body;      /* of at least 1 byte or of unknown length (chunked) */
+    bool is_upgrade;    /* it asks to become a WebSocket: then only
+                           request_answer (a refusal) or request_accept_stream
+                           are allowed, within on_request */
+    bool is_1_0;        /* HTTP/1.0: an answer without a known length is not
+                           chunked */
+    bool prefers_page;  /* a page for people to what programs read
+                           (accept_prefers_page) */
+    enum listener_kind listener; /* that it came by: LISTENER_CONTROL: it is the
+                                    operator's own */
+    struct service *service;
+    struct incoming in; /* its length */
+
+    /* For handlers to set; all but `user` during on_request */
+    void *user; /* the handler's own data */
+    const struct request_handlers
+        *handlers;       /* of a later answer without a body to receive (GET):
+                            on_gone only. Not needed if a ticket alone is enough to
+                            notice the end. Else see request_receive */
+    const void *route;   /* for its end; NULL: it has none */
+    const char *pattern; /* of its path; stays for ever; or NULL */
+    may_answer_fn *may_answer; /* debug builds abort (assert) if the handler
+                                  answers with another status. NULL: any. Not
+                                  for refusals by net itself (a broken or slow
+                                  body) */
+    bool is_text;    /* every refusal is a line of text/plain with its detail
+                        only, for protocols that require it */
+    bool is_charged; /* the client pays for the bytes of the body, as they come
+                        (CLIENT_BYTE_RATE) */
+
+    /* For this folder only */
+    struct connection *connection;     /* NULL: gone */
+    bool is_continue;                  /* waits for "100 Continue" */
+    struct buf lines;                  /* request_add_lines */
+    size_t head_size;                  /* bytes of `head` */
+    const struct request_head *fields; /* in on_request only; else NULL */
+    const char *sent;                  /* the bytes behind its slices */
+    struct slice behind;               /* the head, in the same bytes */
+    uint32_t slot;                     /* of its ticket; 0: none */
+
+    /* For its end */
+    int64_t began_us;         /* steady clock; the head was complete */
+    uint64_t received_before; /* of connection->received */
+    uint64_t sent_before;     /* of connection->sent */
+    unsigned status;          /* of its answer; 0: none */
+    struct slice id, agent;   /* in head, or the arrays below */
+    bool has_method;          /* that the server knows */
+    bool is_kept;             /* request_keep_for_log */
+    bool is_ended;            /* its end was reported, or a stream will
+                                 report it */
+
+    bool is_answered;
+    bool is_denied;  /* its authority has ended */
+    bool is_closing; /* the connection ends with this answer */
+    struct outgoing out;
+
+    /* Not zero at the beginning */
+    char own_id[REQUEST_ID_SIZE];
+    char name[REQUEST_NAME_MAX + 1]; /* request_set_name */
+    char head[]; /* as sent; behind it the room of request_parameter and
+                    request_header */
+};
 
 /* Finds the first query parameter `name`, percent-decoded ('+' is a space) into
  * memory of the request. false: there is none. (net has refused targets with
@@ -81,15 +195,9 @@ bool request_next_header(const struct request *rq, const char *prefix,
  * head; '\0': nobody knows. During on_request only. */
 char request_body_first(const struct request *rq);
 
-/* True if the client prefers a page for people to what programs read
- * (accept_prefers_page), and the fields that say so, for Vary. */
-bool request_prefers_page(const struct request *rq);
+/* The fields that say whether a client prefers a page, for Vary. */
 #define REQUEST_PAGE_VARY \
     "Accept, Sec-Fetch-Dest, Sec-Fetch-Mode, Upgrade-Insecure-Requests"
-
-/* The kind of listener that it came by: a request by LISTENER_CONTROL is the
- * operator's own. */
-enum listener_kind request_listener(const struct request *rq);
 
 /* Room for request_certificate. */
 #define CERTIFICATE_PROOF_SIZE (2 * 32 + 1)
@@ -134,40 +242,11 @@ bool request_deny(struct request *rq);
 
 /* For the end of the request (struct request_end). During on_request.
  *
- * Sets the route, and the pattern of its path, which stays for ever; NULL: it
- * has none.
  * request_keep_for_log keeps what the access log names: the User-Agent, and of
  * a stream path and query, too. request_set_name then keeps the name that the
  * request has by its token, up to REQUEST_NAME_MAX bytes. */
-#define REQUEST_NAME_MAX 200
-void request_set_route(struct request *rq, const void *route,
-                       const char *pattern);
 void request_keep_for_log(struct request *rq);
 void request_set_name(struct request *rq, const char *name);
-
-/* Charges the client for the bytes of the body (CLIENT_BYTE_RATE), as they
- * come. During on_request. */
-void request_charge(struct request *rq);
-
-/* True if it has a body, of at least 1 byte or of unknown length (chunked). */
-bool request_has_body(const struct request *rq);
-
-/* The announced length of the body; 0: none, or chunked. */
-uint64_t request_content_length(const struct request *rq);
-
-/* True if it asks to become a WebSocket. Then only request_answer (a refusal)
- * or request_accept_stream are allowed, within on_request. */
-bool request_is_upgrade(const struct request *rq);
-
-/* True if it came by HTTP/1.0. Then an answer without a known length is not
- * chunked. */
-bool request_is_1_0(const struct request *rq);
-
-struct service *request_service(const struct request *rq);
-
-/* The handler's own data. */
-void request_set_user(struct request *rq, void *user);
-void *request_user(const struct request *rq);
 
 /* Adds lines ("Name: value\r\n") to the head of the answer, whoever gives it;
  * copied, at most REQUEST_LINES_MAX bytes in all. During on_request. */
@@ -176,22 +255,6 @@ void request_add_lines(struct request *rq, struct slice lines);
 
 /* True if a trusted proxy sent it (server_options.trusted). */
 bool request_is_proxied(const struct request *rq);
-
-struct request_handlers {
-    void (*on_data)(struct request *rq, struct slice bytes);
-    void (*on_end)(struct request *rq);  /* after the last byte of the body */
-    void (*on_gone)(struct request *rq); /* see above; frees what `user`
-                                            holds */
-
-    /* The body ends early: its chunks are malformed (STATUS_MALFORMED), it is
-     * too large (STATUS_TOO_LARGE), it did not come in time (STATUS_LATE), or
-     * the authority has ended (STATUS_DENIED), perhaps behind its last byte.
-     * The handler answers with that status, at once or later, as if it refused
-     * the request itself. No more data comes. NULL: net answers, after
-     * on_gone. */
-    void (*on_broken)(struct request *rq, enum status rc,
-                      const struct problem *why);
-};
 
 /* Accepts the body, of at most `max` bytes: the caller itself refuses one that
  * was announced as longer; one that turns out to be longer is broken
@@ -209,26 +272,11 @@ void request_receive(struct request *rq,
 void request_pause(struct request *rq);
 void request_resume(struct request *rq);
 
-/* For later answers without a body to receive (GET): on_gone only. Not needed
- * if a ticket alone is enough to notice the end of the request. */
-void request_defer(struct request *rq, const struct request_handlers *handlers);
-
 /* Handles a deferred request anew, within on_request again: its head can be
  * read, and whatever a handler may do there is allowed. Calls `handle` at once.
  */
 void request_again(struct request *rq,
                    void (*handle)(struct request *rq, void *user), void *user);
-
-/* From now on every refusal of this request is a line of text/plain with its
- * detail only, for protocols that require it. */
-void request_refuse_in_text(struct request *rq);
-
-/* From now on debug builds abort (assert) if the handler answers with a status
- * for which `may_answer(route, status)` is false, with the route of
- * request_set_route. Refusals by net itself (a
- * broken or slow body) are not checked. */
-typedef bool may_answer_fn(const void *route, unsigned status);
-void request_expect(struct request *rq, may_answer_fn *may_answer);
 
 /* Answers: response.h. Takes over what `response` holds. */
 void request_answer(struct request *rq, struct response *response);
@@ -272,13 +320,13 @@ struct request_end {
     struct client_address client; /* of a request by a trusted proxy, the client
                            that the proxy names */
     enum method method;           /* METHODS: none that the server knows */
-    const void *route;   /* of request_set_route; NULL: none was found */
-    const char *pattern; /* of request_set_route; or NULL */
-    unsigned status;     /* 0: the connection ended before there was one */
-    bool is_whole;       /* all of the answer was given to the kernel */
-    bool is_stream;      /* a WebSocket, or an answer without a known length */
-    bool is_kept;        /* request_keep_for_log: agent, name; of a stream all
-                            of the texts below */
+    const void *route;            /* of the request; NULL: none was found */
+    const char *pattern;          /* likewise; or NULL */
+    unsigned status; /* 0: the connection ended before there was one */
+    bool is_whole;   /* all of the answer was given to the kernel */
+    bool is_stream;  /* a WebSocket, or an answer without a known length */
+    bool is_kept;    /* request_keep_for_log: agent, name; of a stream all
+                        of the texts below */
     uint64_t received_bytes; /* of the body; of a WebSocket, of its frames */
     uint64_t sent_bytes;     /* with heads, without TLS */
     uint64_t n_messages;     /* of a stream: stream_count_message */

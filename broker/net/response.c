@@ -607,7 +607,7 @@ request_answer_events_later(struct request *rq)
     struct slice accept;
     struct response r;
 
-    if (request_method(rq) != METHOD_GET || request_is_upgrade(rq) ||
+    if (rq->method != METHOD_GET || rq->is_upgrade ||
         !request_header(rq, "accept", &accept) ||
         !accept_names(accept, "text/event-stream"))
         return false;

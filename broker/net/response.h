@@ -54,7 +54,7 @@ unsigned response_status_of(enum status status);
  * send instead: methods for 405, codings for 415 of a coding (Accept-Encoding,
  * RFC 9110 section 15.5.16); else NULL. `members` is inserted unchanged before
  * the last brace (",\"earliest\":\"...\""), or NULL. No cache keeps the answer.
- * After request_refuse_in_text it is a line of text/plain; a client that
+ * Where rq->is_text it is a line of text/plain; a client that
  * prefers pages gets one (server_options.write_problem). */
 void request_answer_problem_with(struct request *rq, unsigned status,
                                  const struct problem *why, const char *allow,

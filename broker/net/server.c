@@ -196,7 +196,7 @@ service_init(struct service *s, struct server *server, unsigned number,
 
     if (!random_hex(s->id, sizeof(s->id)))
         return problem(why, STATUS_IO, "the kernel has no random numbers");
-    s->next_id = strtoull(s->id + ID_THREAD_SIZE, NULL, 16);
+    s->next_id = strtoull(s->id + REQUEST_ID_THREAD_SIZE, NULL, 16);
     s->server = server;
     s->number = number;
     s->first_phase = &exchange_head;

@@ -77,7 +77,7 @@ struct server_options {
 
     /* Appends a page for people that shows a refusal: `problem` is its JSON,
      * `path` that of the request. For clients that prefer pages
-     * (request_prefers_page); NULL, and if it fails: they get the JSON. */
+     * (request.prefers_page); NULL, and if it fails: they get the JSON. */
     void (*write_problem)(struct buf *to, unsigned status, struct slice path,
                           struct slice problem);
 

@@ -31,10 +31,6 @@
  * write. */
 #define SCRATCH_SIZE (36 * 1024)
 
-/* Digits of a request's id: those of the thread, and all. */
-#define ID_THREAD_SIZE 12
-#define ID_SIZE        24
-
 /* The most bytes of a read. A TLS record of 16 KB must fit. */
 #define INPUT_SIZE 65536
 
@@ -114,9 +110,9 @@ struct service {
     uint32_t n_requests; /* fewer than slots: request_ticket never fails */
     uint32_t free_slot;
 
-    char id[ID_SIZE + 1]; /* of requests: the digits of the thread, then others
-                             from the start */
-    uint64_t next_id;     /* of the digits that count */
+    char id[REQUEST_ID_SIZE + 1]; /* of requests: the digits of the thread, then
+                             others from the start */
+    uint64_t next_id;             /* of the digits that count */
 
     char date[HTTPDATE_SIZE]; /* the Date header; "": none yet */
     int64_t date_of;          /* its second */

@@ -93,7 +93,7 @@ eventsource_accept(struct request *rq, const struct stream_handlers *handlers,
         retry, sizeof(retry), "retry: %u\n\n",
         RETRY_MS + (unsigned)(clock_steady_us() % RETRY_SPREAD_MS));
     buf_init(&opening, 2 * sizeof(retry));
-    wire_text(&opening, framing_of(request_is_1_0(rq)), line);
+    wire_text(&opening, framing_of(rq->is_1_0), line);
     eventsource_head(&r);
     request_accept_long(rq, &r, buf_slice(&opening), handlers, user);
     buf_fini(&opening);

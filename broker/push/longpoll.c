@@ -36,14 +36,14 @@ resume_poll(struct poll *poll, struct request *rq)
     list_remove(&poll->timed);
     set_readers_leave(&poll->reader);
     if (rq)
-        request_set_user(rq, NULL);
+        rq->user = NULL;
     poll->resume(poll, rq);
 }
 
 static void
 on_gone(struct request *rq)
 {
-    resume_poll(request_user(rq), NULL);
+    resume_poll(rq->user, NULL);
 }
 
 static const struct request_handlers handlers = {.on_gone = on_gone};
@@ -52,7 +52,7 @@ bool
 polls_wait(struct polls *polls, struct set_readers *set_readers,
            struct request *rq, struct poll *poll, const struct poll_wish *wish)
 {
-    struct service *service = request_service(rq);
+    struct service *service = rq->service;
     int64_t now_us = clock_steady_us(), slot;
 
     if (polls->is_ending)
@@ -68,8 +68,8 @@ polls_wait(struct polls *polls, struct set_readers *set_readers,
     }
     slot = (now_us + wish->wait_us) / POLLS_SLOT_US;
     list_append(&polls->slots[slot % POLLS_SLOTS], &poll->timed);
-    request_set_user(rq, poll);
-    request_defer(rq, &handlers);
+    rq->user = poll;
+    rq->handlers = &handlers;
 
     /* There was a commit since the handler looked: the thread has seen it, or
      * its mark is set. */

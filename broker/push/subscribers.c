@@ -920,7 +920,7 @@ enum status
 push_accept(struct push *push, struct request *rq, const struct push_wish *wish,
             struct problem *why)
 {
-    struct service *service = request_service(rq);
+    struct service *service = rq->service;
     struct push_thread *t = &push->threads[service_number(service)];
     struct many *many = wish->follow ? memory_new(1, sizeof(*many)) : NULL;
     struct subscriber *s = many ? &many->subscriber : memory_new(1, sizeof(*s));
@@ -967,7 +967,7 @@ bool
 push_wait(struct push *push, struct request *rq, struct poll *poll,
           const struct poll_wish *wish)
 {
-    struct push_thread *t = &push->threads[service_number(request_service(rq))];
+    struct push_thread *t = &push->threads[service_number(rq->service)];
 
     return polls_wait(&t->polls, &t->set_readers, rq, poll, wish);
 }

@@ -284,7 +284,7 @@ body_for(enum manner manner)
 static struct asked *
 asked_of(const struct request *rq)
 {
-    struct asked *a = request_user(rq);
+    struct asked *a = rq->user;
 
     FUZZ_ASSERT(a->is_open);
     FUZZ_ASSERT(world.open == 1 + (unsigned)(a - world.asked));
@@ -340,8 +340,7 @@ on_data(struct request *rq, struct slice bytes)
     FUZZ_ASSERT(!a->is_paused);
     buf_add_slice(&a->body, bytes);
     FUZZ_ASSERT(!a->body.failed);
-    FUZZ_ASSERT(!request_content_length(rq) ||
-                request_content_length(rq) >= a->body.size);
+    FUZZ_ASSERT(!rq->in.length || rq->in.length >= a->body.size);
     if (a->manner == REFUSES) {
         answer(rq, 413);
     } else if (a->manner == PAUSES) {
@@ -356,8 +355,7 @@ on_end(struct request *rq)
 {
     struct asked *a = asked_of(rq);
 
-    FUZZ_ASSERT(!request_content_length(rq) ||
-                request_content_length(rq) == a->body.size);
+    FUZZ_ASSERT(!rq->in.length || rq->in.length == a->body.size);
     answer(rq, 200);
 }
 
@@ -459,25 +457,23 @@ static const struct stream_handlers streaming = {on_open, on_room,
 static bool
 accept_stream(struct request *rq)
 {
-    bool is_deflated = slice_is(request_path(rq), "/deflate");
+    bool is_deflated = slice_is(rq->path, "/deflate");
     struct stream_terms terms = {NULL,
                                  is_deflated ? "permessage-deflate" : NULL};
     struct response r;
 
-    if (request_is_upgrade(rq) &&
-        (is_deflated || slice_is(request_path(rq), "/ws"))) {
+    if (rq->is_upgrade && (is_deflated || slice_is(rq->path, "/ws"))) {
         world.streaming.kind = WEBSOCKET;
         request_accept_stream(rq, &terms, &streaming, &world.streaming);
         return true;
     }
-    if (request_method(rq) != METHOD_GET || request_is_upgrade(rq) ||
-        !slice_is(request_path(rq), "/long"))
+    if (rq->method != METHOD_GET || rq->is_upgrade ||
+        !slice_is(rq->path, "/long"))
         return false;
-    world.streaming.kind = request_is_1_0(rq) ? PLAIN : CHUNKS;
+    world.streaming.kind = rq->is_1_0 ? PLAIN : CHUNKS;
     response_init(&r, 200, "text/plain");
     r.is_long = true;
-    request_accept_long(rq, &r,
-                        request_is_1_0(rq) ? SLICE("m") : SLICE("1\r\nm\r\n"),
+    request_accept_long(rq, &r, rq->is_1_0 ? SLICE("m") : SLICE("1\r\nm\r\n"),
                         &streaming, &world.streaming);
     return true;
 }
@@ -509,21 +505,20 @@ on_request(struct request *rq, void *user)
         return;
     FUZZ_ASSERT(++world.n_asked < REQUESTS_MAX);
     world.open = world.n_asked;
-    while (m < MANNERS && !slice_is(request_path(rq), paths[m]))
+    while (m < MANNERS && !slice_is(rq->path, paths[m]))
         m++;
-    *a = (struct asked){.is_open = true,
-                        .is_head = request_method(rq) == METHOD_HEAD,
-                        .manner = m};
+    *a = (struct asked){
+        .is_open = true, .is_head = rq->method == METHOD_HEAD, .manner = m};
     buf_init(&a->body, ECHO_MAX);
-    request_set_user(rq, a);
+    rq->user = a;
     if (m == MANNERS) {
         answer(rq, 404);
-    } else if (request_is_upgrade(rq) || m < LATER) {
+    } else if (rq->is_upgrade || m < LATER) {
         answer(rq, 200);
     } else if (m == LATER) {
         world.later = request_ticket(rq);
-        request_defer(rq, &waiting);
-    } else if (request_content_length(rq) > ECHO_MAX) {
+        rq->handlers = &waiting;
+    } else if (rq->in.length > ECHO_MAX) {
         answer(rq, 413);
     } else {
         request_receive(rq, m == PAUSES ? &pausing : &receiving, ECHO_MAX);

@@ -369,7 +369,7 @@ static void
 release_with_long(struct request *rq, void *user)
 {
     struct request *other = ticket_request(held);
-    bool is_long = slice_is(request_path(rq), "/long");
+    bool is_long = slice_is(rq->path, "/long");
 
     served_on_request(rq, user);
     if (!is_long)

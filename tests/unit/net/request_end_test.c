@@ -36,8 +36,9 @@ static const char route[] = "a route";
 static void
 on_request(struct request *rq, void *user)
 {
-    request_set_route(rq, route, "/{any}");
-    if (!slice_is(request_query(rq), "unkept"))
+    rq->route = route;
+    rq->pattern = "/{any}";
+    if (!slice_is(rq->query, "unkept"))
         request_keep_for_log(rq);
     request_set_name(rq, "someone");
     served_on_request(rq, user);

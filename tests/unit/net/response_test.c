@@ -64,10 +64,10 @@ answer_with_a_problem(struct request *rq, void *user)
     struct problem why = {"no \"loc\"", 3, 17};
 
     (void)user;
-    if (slice_is(request_path(rq), "/busy"))
+    if (slice_is(rq->path, "/busy"))
         request_answer_problem_with(rq, 503, &why, NULL,
                                     ",\"earliest\":\"e-1\"");
-    else if (slice_is(request_path(rq), "/method"))
+    else if (slice_is(rq->path, "/method"))
         request_answer_problem_with(rq, 405, NULL, "GET, PUT", NULL);
     else
         request_answer_problem(rq, 422, &why);
@@ -160,7 +160,7 @@ static void
 answer_with_a_text(struct request *rq, void *user)
 {
     static char text[TEXT_MAX];
-    struct slice path = request_path(rq);
+    struct slice path = rq->path;
     struct response r;
     uint64_t size;
 

@@ -284,7 +284,7 @@ served_pause(bool is_paused)
 static inline void
 served_send_to_other(struct request *rq, struct served_request *kept)
 {
-    request_set_user(rq, NULL);
+    rq->user = NULL;
     kept->ticket = request_ticket(rq);
     kept->task = (struct task){.run = served_answer_later};
     pthread_mutex_lock(&served.mutex);
@@ -310,7 +310,7 @@ served_answer_text(struct request *rq, unsigned status, struct slice text)
 static inline void
 served_free(struct request *rq)
 {
-    struct served_request *kept = request_user(rq);
+    struct served_request *kept = rq->user;
 
     atomic_fetch_sub(&served.n_open, 1);
     if (!kept)
@@ -327,7 +327,7 @@ struct served_resume {
 static inline void
 served_resume(struct request *rq)
 {
-    struct served_request *kept = rq ? request_user(rq) : NULL;
+    struct served_request *kept = rq ? rq->user : NULL;
 
     if (!kept)
         return;
@@ -372,7 +372,7 @@ served_take_slowly(struct request *rq, struct served_request *kept, size_t size)
         r = calloc(1, sizeof(*r));
         r->task.run = served_resume_slow;
         r->ticket = request_ticket(rq);
-        service_post(request_service(rq), &r->task);
+        service_post(rq->service, &r->task);
     }
     atomic_fetch_add(&served.n_pauses, 1);
 }
@@ -380,9 +380,9 @@ served_take_slowly(struct request *rq, struct served_request *kept, size_t size)
 static inline void
 served_on_data(struct request *rq, struct slice bytes)
 {
-    struct served_request *kept = request_user(rq);
+    struct served_request *kept = rq->user;
 
-    if (slice_is(request_path(rq), "/refuse-data")) {
+    if (slice_is(rq->path, "/refuse-data")) {
         served_free(rq);
         request_answer_problem(rq, 413, NULL);
         return;
@@ -395,7 +395,7 @@ served_on_data(struct request *rq, struct slice bytes)
 static inline void
 served_on_end(struct request *rq)
 {
-    struct served_request *kept = request_user(rq);
+    struct served_request *kept = rq->user;
 
     if (kept->is_later) {
         served_send_to_other(rq, kept);
@@ -432,14 +432,14 @@ served_answer_broken(struct task *task)
 static inline void
 served_on_broken(struct request *rq, enum status rc, const struct problem *why)
 {
-    struct served_request *kept = request_user(rq);
+    struct served_request *kept = rq->user;
 
     assert_true(why->text[0]);
-    request_set_user(rq, NULL);
+    rq->user = NULL;
     kept->broken = rc;
     kept->ticket = request_ticket(rq);
     kept->task.run = served_answer_broken;
-    service_post(request_service(rq), &kept->task);
+    service_post(rq->service, &kept->task);
 }
 
 static const struct request_handlers served_own_handlers = {
@@ -463,8 +463,8 @@ served_tell_head(struct request *rq)
     struct buf text;
 
     buf_init(&text, 65536);
-    buf_add_format(&text, "path=%.*s\nquery=%.*s\n",
-                   SLICE_ARG(request_path(rq)), SLICE_ARG(request_query(rq)));
+    buf_add_format(&text, "path=%.*s\nquery=%.*s\n", SLICE_ARG(rq->path),
+                   SLICE_ARG(rq->query));
     if (request_parameter(rq, "a", &value))
         buf_add_format(&text, "a=%.*s\n", SLICE_ARG(value));
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -490,13 +490,13 @@ served_tell_listener(struct request *rq)
                                         [LISTENER_UNIX] = "unix",
                                         [LISTENER_CONTROL] = "control"};
 
-    served_answer_text(rq, 200, slice_of(names[request_listener(rq)]));
+    served_answer_text(rq, 200, slice_of(names[rq->listener]));
 }
 
 static inline void
 served_send_body(struct request *rq)
 {
-    struct slice path = request_path(rq), size = {"0", 1};
+    struct slice path = rq->path, size = {"0", 1};
     struct response r;
     uint64_t n = 0;
 
@@ -535,8 +535,7 @@ served_stream(struct request *rq)
     if (has_list && !terms.subprotocol)
         request_answer_problem(rq, 400, NULL);
     else
-        request_accept_stream(rq, &terms, served.stream_handlers,
-                              request_service(rq));
+        request_accept_stream(rq, &terms, served.stream_handlers, rq->service);
 }
 
 static inline void
@@ -546,27 +545,27 @@ served_long(struct request *rq)
 
     response_init(&r, 200, "text/plain");
     r.is_long = true;
-    if (request_method(rq) == METHOD_HEAD)
+    if (rq->method == METHOD_HEAD)
         request_answer(rq, &r);
-    else if (request_is_1_0(rq))
+    else if (rq->is_1_0)
         request_accept_long(rq, &r, SLICE("first\n"), served.long_handlers,
-                            request_service(rq));
+                            rq->service);
     else
         request_accept_long(rq, &r, SLICE("6\r\nfirst\n\r\n"),
-                            served.long_handlers, request_service(rq));
+                            served.long_handlers, rq->service);
 }
 
 static inline void
 served_on_request(struct request *rq, void *user)
 {
-    struct slice path = request_path(rq);
-    enum method method = request_method(rq);
+    struct slice path = rq->path;
+    enum method method = rq->method;
     struct served_request *kept = NULL;
 
     (void)user;
     atomic_fetch_add(&served.n_requests, 1);
     request_set_authority(rq, authority_ref(served.authority));
-    if (request_is_upgrade(rq)) {
+    if (rq->is_upgrade) {
         served_stream(rq);
         return;
     }
@@ -615,7 +614,7 @@ served_on_request(struct request *rq, void *user)
     kept->is_slow = kept->is_held || slice_is(path, "/slow-echo");
     kept->is_own = slice_is(path, "/own-echo");
     kept->is_later = kept->is_body || slice_is(path, "/later");
-    request_set_user(rq, kept);
+    rq->user = kept;
     atomic_fetch_add(&served.n_open, 1);
     if (method == METHOD_POST || method == METHOD_PUT) {
         request_receive(rq,
@@ -623,7 +622,7 @@ served_on_request(struct request *rq, void *user)
                         kept->is_own ? SERVED_OWN_MAX : UINT64_MAX);
         return;
     }
-    request_defer(rq, &served_handlers);
+    rq->handlers = &served_handlers;
     if (kept->is_later)
         served_send_to_other(rq, kept);
 }

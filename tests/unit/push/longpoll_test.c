@@ -73,7 +73,7 @@ on_resumed(struct poll *poll, struct request *rq)
 static void
 on_request(struct request *rq, void *user)
 {
-    struct slice path = request_path(rq);
+    struct slice path = rq->path;
     struct waiting *waiting = calloc(1, sizeof(*waiting));
     struct head head;
     struct poll_wish wish = {.wait_us = world.wait_us, .resume = on_resumed};
@@ -86,7 +86,7 @@ on_request(struct request *rq, void *user)
     assert_non_null(wish.set);
     assert_non_null(waiting);
     waiting->set = wish.set;
-    assert_true(number_read(request_query(rq), &wish.after));
+    assert_true(number_read(rq->query, &wish.after));
     if (!polls_wait(&world.polls, &world.set_readers, rq, &waiting->poll,
                     &wish))
         on_resumed(&waiting->poll, rq);

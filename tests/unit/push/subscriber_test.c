@@ -47,7 +47,7 @@ accept_many(struct request *rq)
         .transport = transports_of_websocket(false, SLICE(""), false),
     };
 
-    assert_int_equal(follow_request_query(&follow, request_query(rq), NULL), 0);
+    assert_int_equal(follow_request_query(&follow, rq->query, NULL), 0);
     assert_int_equal(push_accept(world.push, rq, &wish, NULL), 0);
     follow_request_fini(&follow);
 }
@@ -57,18 +57,18 @@ on_request(struct request *rq, void *user)
 {
     struct push_wish wish = {
         .set = world.set,
-        .principal = world.principals[slice_is(request_path(rq), "/2")],
+        .principal = world.principals[slice_is(rq->path, "/2")],
     };
 
     (void)user;
-    if (slice_is(request_path(rq), "/many")) {
+    if (slice_is(rq->path, "/many")) {
         accept_many(rq);
         return;
     }
-    assert_true(number_read(request_query(rq), &wish.after));
-    wish.transport = request_is_upgrade(rq)
+    assert_true(number_read(rq->query, &wish.after));
+    wish.transport = rq->is_upgrade
                          ? transports_of_websocket(false, SLICE(""), false)
-                         : transports_of_events(request_is_1_0(rq), false);
+                         : transports_of_events(rq->is_1_0, false);
     assert_int_equal(push_accept(world.push, rq, &wish, NULL), 0);
 }
 
