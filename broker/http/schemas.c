@@ -8,7 +8,7 @@
 #include "broker/http/route_table.h"
 #include "broker/hub/attempt_log.h"
 #include "broker/hub/hub_keys.h"
-#include "broker/hub/subscription_report.h"
+#include "broker/hub/hub_commands.h"
 #include "broker/push/follow_request.h"
 #include "broker/push/subscribers.h"
 #include "broker/sets/harvest.h"

@@ -206,15 +206,6 @@ attempt_log_find(const struct subscription *s, struct slice delivery)
 
 /* Reports */
 
-static void
-add_time(struct buf *to, const char *name, int64_t us)
-{
-    char text[DATETIME_SIZE];
-
-    buf_add_format(to, "\"%s\":\"%.*s\"", name,
-                   (int)datetime_write_short(text, us), text);
-}
-
 void
 attempt_row_report(struct buf *to, const struct subscription *s,
                    const struct attempt_row *row)
@@ -226,7 +217,7 @@ attempt_row_report(struct buf *to, const struct subscription *s,
     char name[DELIVERY_ID_SIZE];
 
     BUF_ADD(to, "{");
-    add_time(to, "time", row->at_us);
+    json_time_member(to, "time", row->at_us);
     json_text_member(to, "kind", slice_of(kinds[row->kind]));
     if (row->name.last > 0 || row->kind == ATTEMPT_TEST) {
         delivery_name_write(name, s, &row->name);
@@ -245,11 +236,8 @@ attempt_row_report(struct buf *to, const struct subscription *s,
     if (row->size > 0)
         json_text_member(to, row->status > 0 ? "answer" : "error", text);
     if (row->is_cut)
-        BUF_ADD(to, ",\"answerCut\":true");
-    if (row->next_us > 0) {
-        BUF_ADD(to, ",");
-        add_time(to, "nextTry", row->next_us);
-    }
+        json_flag_member(to, "answerCut", true);
+    json_time_member(to, "nextTry", row->next_us);
     BUF_ADD(to, "}");
 }
 
@@ -272,8 +260,8 @@ attempt_log_report(struct buf *to, const struct subscription *s)
 
     for (; row; row = row->next)
         rows[n++] = row;
-    buf_add_format(to, "{\"subscription\":%" PRIu64 ",", s->id);
-    add_time(to, "since", whole_since(s));
+    buf_add_format(to, "{\"subscription\":%" PRIu64, s->id);
+    json_time_member(to, "since", whole_since(s));
     BUF_ADD(to, ",\"attempts\":[");
     while (n-- > 0) {
         attempt_row_report(to, s, rows[n]);

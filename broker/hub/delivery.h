@@ -28,12 +28,30 @@
  * hub.db does not store how long a callback has been failing, either: after a
  * restart it has all of --hub-give-up again.
  *
+ * Beside these there are single deliveries, which a client of the broker asks
+ * for: a test, or a delivery of the last attempts again. They move no cursor,
+ * and count for nothing.
+ *
+ *     command --begin--> its reader finds the message --> POST --> row, answer
+ *
+ *   a test   a heartbeat at the subscription's position, in its form and with
+ *            its signature, marked by Tidings-Test: 1; to a relay's topic,
+ * whose documents are others', the last document again again    the entries of
+ * an attempt, with the terms of now. Its Tidings-Delivery is another one: a
+ * callback that drops repeats takes it
+ *
+ * The command's answer is the attempt, whatever the callback has answered; 410
+ * does not end the subscription. The call waits for its turn as all calls of
+ * its owner do. To spare the callback, a subscription has one at a time, ten in
+ * a row, and then one a second.
+ *
  * The delivery thread's.
  */
 #pragma once
 
 #include "broker/hub/attempt_log.h"
 #include "broker/hub/subscription.h"
+#include "broker/sources/command.h"
 
 struct hub;
 
@@ -78,28 +96,9 @@ void deliveries_settle(struct hub *hub);
  * ranges were written. Writes no rows. */
 void deliveries_turn(struct hub *hub);
 
-/* One try, of any delivery */
+/* Begins the single delivery that the command asks for: COMMAND_TEST or
+ * COMMAND_AGAIN; answers it, at once or later. */
+void single_delivery_begin(struct subscription *s, struct command *command);
 
-#define ATTEMPT_HEADERS_MAX 12
-
-/* The broker reads so many bytes of an answer's body (W-085). */
-#define ATTEMPT_ANSWER_MAX 4096
-
-struct attempt {
-    struct buf text;
-    const char *headers[ATTEMPT_HEADERS_MAX + 1]; /* NULL at the end */
-};
-
-/* Makes the headers for a body in `a`, all zero; the caller gives its text to
- * buf_fini. False: no memory, or OpenSSL cannot sign it. */
-bool attempt_make(struct attempt *a, const struct subscription *s,
-                  const struct shared_message *body,
-                  const struct delivery_name *name, bool is_test);
-
-/* Sets the members of a call that all attempts of a subscription share. */
-void attempt_begin_call(struct call *call, const struct subscription *s);
-
-/* The form in which a subscription gets a range. 0: the whole range, as the
- * topic has it; else a digest of filter and form, to compare with an earlier
- * one. */
-uint32_t attempt_form(const struct subscription *s);
+/* Cuts the one that is under way, before its subscription is freed. */
+void single_delivery_cut(struct subscription *s);

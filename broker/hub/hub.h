@@ -16,23 +16,20 @@
  * bottom up (below it: broker/sources, with commands, hub.db and topics of
  * others):
  *
- *     topic                messages of a set or a foreign topic; framework: its
- *                          events
- *     hub_rows             what hub.db keeps of subscriptions and requests
- *     attempt_log          the last attempts of each subscription
- *     hub_keys             the hub's own keys, for signatures
- *     delivery             from cursor to callback, and each try
- *     single_delivery      one that a client asks for: a test, or one again
+ *     topic                messages of a set or a foreign topic; which
+ * framework topics an event concerns hub_rows             what hub.db keeps of
+ * subscriptions and requests attempt_log          the last attempts of each
+ * subscription hub_keys             the hub's own keys, for signatures delivery
+ * from cursor to callback, and each try; a single one that a client asks for
  *     subscriber_token     the token that a subscription belongs to
  *     denial               informs callbacks that their subscription is denied
  *     subscription         callback, terms, cursor; found by id, and by pairs
  *     verification         a request until it is confirmed
  *     external_hubs        other hubs that a set names
- *     subscription_report  what operators see
- *     hub                  the thread, its turns, each kind of command
- *     remote_command       a command as bytes
+ *     hub_commands         each kind of command; what operators see
+ *     hub                  the thread, its turns
  *     remote_commands      commands for the owner of a cluster's hub
- *     hub_owner           the hub, or the way to its owner
+ *     hub_owner            the hub, or the way to its owner
  *
  * The way of one delivery, on the delivery thread unless stated otherwise:
  *

@@ -191,16 +191,6 @@ hub_keys_sign(const struct hub_keys *keys, struct slice id, int64_t now_s,
     return is_signed;
 }
 
-static void
-add_time(struct buf *to, const char *name, int64_t us)
-{
-    char text[DATETIME_SIZE];
-
-    if (us > 0)
-        json_text_member(to, name,
-                         (struct slice){text, datetime_write_short(text, us)});
-}
-
 void
 hub_keys_report(struct buf *to, const struct hub_key_list *list)
 {
@@ -223,8 +213,8 @@ hub_keys_report(struct buf *to, const struct hub_key_list *list)
         json_text_member(to, "alg", SLICE("EdDSA"));
         json_text_member(to, "kid", slice_of(key->id));
         buf_add_format(to, ",\"whpk\":\"whpk_%s\"", base64);
-        add_time(to, "created", key->created_us);
-        add_time(to, "ends", key->ends_us);
+        json_time_member(to, "created", key->created_us);
+        json_time_member(to, "ends", key->ends_us);
         BUF_ADD(to, "}");
         before = ",\n";
     }

@@ -11,7 +11,6 @@
 #include "broker/hub/attempt_log.h"
 #include "broker/hub/delivery.h"
 #include "broker/hub/denial.h"
-#include "broker/hub/framework.h"
 #include "broker/hub/hub.h"
 #include "broker/hub/hub_keys.h"
 #include "broker/hub/subscription.h"

@@ -6,8 +6,266 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "broker/hub/remote_command.h"
 #include "broker/net/response.h"
+
+/* Bytes */
+
+#define VERSION 1
+
+#define FLAG_RELAY  1
+#define FLAG_LOCAL  2
+#define FLAG_SIMPLE 4
+
+/* The memory of a command beside its texts, for what the reading of a form
+ * keeps: three times the form (handle_hub.c). */
+#define KEPT(size) (3 * (size_t)(size))
+
+/* Fields on their way: written to `to`, or read off `from`. A missing one is
+ * empty and sets `is_bad`. */
+struct fields {
+    struct buf *to; /* NULL: they are read */
+    struct slice from;
+    bool is_bad;
+};
+
+static void
+pass_field(struct fields *f, struct slice *field)
+{
+    uint32_t size = htobe32((uint32_t)field->size);
+    struct slice rest = f->from;
+
+    if (f->to) {
+        buf_add(f->to, &size, sizeof(size));
+        buf_add_slice(f->to, *field);
+        return;
+    }
+    *field = (struct slice){NULL, 0};
+    if (rest.size >= sizeof(size)) {
+        memcpy(&size, rest.data, sizeof(size));
+        size = be32toh(size);
+        slice_skip(&rest, sizeof(size));
+    }
+    f->is_bad |= rest.size == f->from.size || size > rest.size;
+    if (f->is_bad)
+        return;
+    *field = (struct slice){rest.data, size};
+    slice_skip(&rest, size);
+    f->from = rest;
+}
+
+static void
+pass_number(struct fields *f, uint64_t *number)
+{
+    uint64_t big = htobe64(*number);
+    struct slice field = {(const char *)&big, sizeof(big)};
+
+    pass_field(f, &field);
+    f->is_bad |= field.size != sizeof(big);
+    if (!f->is_bad)
+        memmove(&big, field.data, sizeof(big));
+    *number = f->is_bad ? 0 : be64toh(big);
+}
+
+/* A text that must fit into `size`, terminated. */
+static void
+pass_text(struct fields *f, char *text, size_t size)
+{
+    struct slice field = slice_of(text);
+
+    pass_field(f, &field);
+    if (!f->to && !slice_copy(text, size, field))
+        f->is_bad = true;
+}
+
+static void
+pass_kept(struct fields *f, struct command *command, struct slice *text)
+{
+    pass_field(f, text);
+    if (!f->to)
+        *text = command_keep(command, *text);
+}
+
+/* Begins to read. */
+static struct fields
+read_fields(struct slice bytes)
+{
+    bool is_bad = bytes.size == 0 || *bytes.data != VERSION;
+
+    return (struct fields){.from = slice_from(bytes, !is_bad),
+                           .is_bad = is_bad};
+}
+
+static enum status
+refuse_version(struct problem *why)
+{
+    return problem(why, STATUS_INVALID,
+                   "another broker of the cluster has another version");
+}
+
+/* A token's principal is the one of this broker, which ends with the token.
+ * Another one has an end of its own. */
+static enum status
+pass_principal(struct fields *f, struct command *command, struct tokens *tokens,
+               struct problem *why)
+{
+    const struct principal *p = command->principal;
+    uint64_t is_there = p != NULL, observe, admin, ends_us = 0;
+    char name[PRINCIPAL_NAME_MAX + 1] = "";
+    struct rights rights = {.observe = false};
+
+    pass_number(f, &is_there);
+    if (!is_there)
+        return STATUS_OK;
+    if (p) {
+        snprintf(name, sizeof(name), "%s", p->name);
+        rights = p->rights;
+        ends_us = (uint64_t)atomic_load_explicit(&p->authority.ends_us,
+                                                 memory_order_relaxed);
+    }
+    observe = rights.observe;
+    admin = rights.admin;
+    pass_text(f, name, sizeof(name));
+    pass_text(f, rights.publish, sizeof(rights.publish));
+    pass_text(f, rights.subscribe, sizeof(rights.subscribe));
+    pass_text(f, rights.manage, sizeof(rights.manage));
+    pass_number(f, &observe);
+    pass_number(f, &admin);
+    pass_number(f, &ends_us);
+    rights.observe = observe;
+    rights.admin = admin;
+    if (f->to || f->is_bad || !tokens)
+        return STATUS_OK;
+    command->principal =
+        principal_is_outside(name)
+            ? principal_new(slice_of(name), &rights, (int64_t)ends_us)
+            : tokens_owner(tokens, slice_of(name), clock_now_us());
+    return command->principal
+               ? STATUS_OK
+               : problem(why, STATUS_FORBIDDEN,
+                         "the broker that owns the hub does not know this "
+                         "token");
+}
+
+/* What follows the kind. */
+static enum status
+pass_command(struct fields *f, struct command *c, struct slice *form,
+             struct slice *body, struct tokens *tokens, struct problem *why)
+{
+    uint64_t flags = (c->is_relay ? FLAG_RELAY : 0) |
+                     (c->is_local ? FLAG_LOCAL : 0) |
+                     (c->is_simple ? FLAG_SIMPLE : 0);
+
+    pass_number(f, &flags);
+    c->is_relay = flags & FLAG_RELAY;
+    c->is_local = flags & FLAG_LOCAL;
+    c->is_simple = flags & FLAG_SIMPLE;
+    pass_number(f, &c->id);
+    pass_text(f, c->name, sizeof(c->name));
+    pass_text(f, c->from, sizeof(c->from));
+    pass_field(f, form);
+    pass_kept(f, c, &c->request.callback);
+    pass_kept(f, c, &c->after);
+    pass_kept(f, c, &c->content_type);
+    pass_kept(f, c, &c->links);
+    pass_kept(f, c, &c->key);
+    pass_field(f, body);
+    return pass_principal(f, c, tokens, why);
+}
+
+void
+remote_command_write(struct buf *to, struct command *command)
+{
+    struct fields f = {.to = to};
+    uint64_t kind = command->kind;
+    struct slice form = command->form_text, body = buf_slice(&command->body);
+
+    buf_add(to, &(char){VERSION}, 1);
+    pass_number(&f, &kind);
+    (void)!pass_command(&f, command, &form, &body, NULL, NULL);
+}
+
+/* A form is read again: its text is kept in the body, which has no other
+ * use. */
+enum status
+remote_command_read(struct command **command, struct slice bytes,
+                    struct tokens *tokens, struct problem *why)
+{
+    struct fields f = read_fields(bytes);
+    struct slice form = {NULL, 0}, body = {NULL, 0};
+    uint64_t kind = 0;
+    struct command *c;
+    enum status rc;
+
+    pass_number(&f, &kind);
+    if (f.is_bad || kind >= COMMAND_KINDS)
+        return refuse_version(why);
+    c = command_new((enum command_kind)kind, KEPT(bytes.size));
+    if (!c)
+        return problem_memory(why);
+    rc = pass_command(&f, c, &form, &body, tokens, why);
+    if (!rc && (f.is_bad || f.from.size > 0))
+        rc = refuse_version(why);
+    if (c->principal)
+        c->authority = authority_ref(&c->principal->authority);
+    c->has_after = c->after.size > 0 && form.size == 0;
+    buf_add_slice(&c->body, form.size > 0 ? form : body);
+    if (!rc && (c->body.failed || c->memory.failed))
+        rc = problem_memory(why);
+    if (!rc && form.size > 0) {
+        c->form_text = buf_slice(&c->body);
+        rc = c->is_simple ? command_read_simple(c, c->form_text, why)
+                          : command_read_form(c, c->form_text, why);
+    }
+    if (rc)
+        command_free(c);
+    else
+        *command = c;
+    return rc;
+}
+
+/* The text is empty before it is read. */
+static void
+pass_outcome(struct fields *f, struct command *command)
+{
+    uint64_t status = command->status, http = command->http;
+    struct slice text = buf_slice(&command->text);
+
+    pass_number(f, &status);
+    pass_number(f, &http);
+    pass_text(f, command->why.text, sizeof(command->why.text));
+    pass_field(f, &text);
+    f->is_bad |= status > STATUS_DENIED || http > 599;
+    if (f->to || f->is_bad)
+        return;
+    buf_add_slice(&command->text, text);
+    command->status = (enum status)status;
+    command->http = (unsigned)http;
+}
+
+void
+remote_command_write_outcome(struct buf *to, struct command *command)
+{
+    struct fields f = {.to = to};
+
+    buf_add(to, &(char){VERSION}, 1);
+    pass_outcome(&f, command);
+}
+
+void
+remote_command_read_outcome(struct command *command, struct slice bytes)
+{
+    struct fields f = read_fields(bytes);
+
+    buf_clear(&command->text);
+    pass_outcome(&f, command);
+    if (!f.is_bad)
+        return;
+    (void)!refuse_version(&command->why);
+    command->status = STATUS_IO;
+    command->http = response_status_of(STATUS_IO);
+}
+
+/* Carrying */
 
 /* The longest wait for an order or an answer, and between two looks at how far
  * the copy is. */

@@ -5,7 +5,6 @@
 #include "broker/hub/denial.h"
 #include "broker/hub/hub_rows.h"
 #include "broker/hub/hub_state.h"
-#include "broker/hub/single_delivery.h"
 
 /* An alarm looks no further ahead: leases end by the wall clock, which may be
  * set meanwhile. */

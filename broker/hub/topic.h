@@ -10,13 +10,32 @@
  * cost nothing. The delivery thread's.
  *
  * A commit of its set marks a topic (readers/marks.h); all framework topics
- * share one watch, which marks them (framework.h); a foreign
- * topic marks its own. The thread only visits marked topics.
+ * share one watch, which marks them; a foreign topic marks its own. The thread
+ * only visits marked topics.
+ *
+ * The framework events of all sets are in one log, each tagged with the set
+ * that it concerns, or as the Source's (sets/framework_events.h). If each topic
+ * watched that log, an event would wake the subscribers of ten thousand sets,
+ * and make messages for each, though it concerns one. So one watch looks at
+ * each event once, in the order of the log, and marks the topics that its tags
+ * name. An event of a set costs a look-up; an event of the Source, which
+ * concerns all, a walk.
+ *
+ *     entry 8   set:a    the topic of a
+ *     entry 9   set:b    the topic of b, whose resting subscriptions now have
+ *                        `reached` 8: what came before was none of theirs
+ *     entry 10  source   all
+ *
+ * A subscription rests when it has read up to `seen`: later events that concern
+ * it mark its topic here, so it need not look at the events of others. At the
+ * start of the broker the watch begins at the subscription that is furthest
+ * behind, and all rest: the worker pool reads the log once, and not once per
+ * subscription.
  */
 #pragma once
 
 #include "broker/access/principal.h"
-#include "broker/hub/id_table.h"
+#include "broker/hub/callback_tables.h"
 #include "broker/hub/subscriber_token.h"
 #include "broker/readers/reader.h"
 #include "broker/sets/registry.h"
@@ -74,7 +93,9 @@ struct topic *topic_look(struct hub *hub, enum topic_kind kind,
 
 /* Has news mark the topic from now on; look at its head after this call. Called
  * when the first subscription begins: without one no wake is needed, and before
- * there is a thread there is none to wake. */
+ * there is a thread there is none to wake. The watch of framework topics begins
+ * behind all their subscriptions, and ends with the first event that finds no
+ * framework topic. */
 void topic_listen(struct topic *topic);
 
 /* The name of its set or relay. */
@@ -116,3 +137,20 @@ struct channel topic_channel(const struct topic *topic);
 MUST_CHECK enum status topic_make(struct shared_message *message,
                                   enum log_patience patience,
                                   struct problem *why);
+
+/* struct hub has one. */
+struct framework {
+    struct watch watch;
+    struct log_set *log; /* of all framework events */
+    atomic_bool has_news;
+    uint64_t seen;           /* the topics of events up to here were marked */
+    struct reading *reading; /* a worker's; NULL: none */
+};
+
+/* Ends the watch; no framework topic is left. */
+void framework_close(struct hub *hub);
+
+/* Looks at new events, and marks the topics that they concern. Each look is
+ * short: if there are many events the next wake goes on, and a worker first
+ * reads those that are not in memory. */
+void framework_look(struct hub *hub);

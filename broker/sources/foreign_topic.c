@@ -621,23 +621,8 @@ report_topic(struct buf *to, const struct foreign_topic *topic)
 
 /* The commands */
 
-static struct foreign_topic *
-find_named(struct foreign_topics *topics, struct command *command)
-{
-    struct slice name = slice_of(command->name);
-    struct foreign_topic *topic = foreign_topic_find(topics, name);
-
-    if (!topic)
-        command_end(command,
-                    problem(&command->why, STATUS_NOT_FOUND,
-                            "there is no relay called \"%s\"",
-                            problem_quote(name).text),
-                    0);
-    return topic;
-}
-
-void
-foreign_topic_put(struct foreign_topics *topics, struct command *command)
+static void
+put_topic(struct foreign_topics *topics, struct command *command)
 {
     struct problem *why = &command->why;
     struct slice name = slice_of(command->name);
@@ -672,20 +657,8 @@ foreign_topic_put(struct foreign_topics *topics, struct command *command)
         buf_fini(&urls[m]);
 }
 
-void
-foreign_topic_show(struct foreign_topics *topics, struct command *command)
-{
-    struct foreign_topic *topic = find_named(topics, command);
-
-    if (!topic)
-        return;
-    report_topic(&command->text, topic);
-    BUF_ADD(&command->text, "\n");
-    command_report(command, STATUS_OK);
-}
-
-void
-foreign_topic_list(struct foreign_topics *topics, struct command *command)
+static void
+list_topics(struct foreign_topics *topics, struct command *command)
 {
     const char *before = "";
     struct list *after;
@@ -704,10 +677,27 @@ foreign_topic_list(struct foreign_topics *topics, struct command *command)
 }
 
 void
-foreign_topic_remove(struct foreign_topics *topics, struct command *command)
+foreign_topic_run(struct foreign_topics *topics, struct command *command)
 {
-    struct foreign_topic *topic = find_named(topics, command);
+    struct problem *why = &command->why;
+    struct slice name = slice_of(command->name);
+    struct foreign_topic *topic = foreign_topic_find(topics, name);
 
-    if (topic)
-        command_end(command, foreign_topic_unmake(topic, &command->why), 204);
+    if (command->kind == COMMAND_RELAY_PUT) {
+        put_topic(topics, command);
+    } else if (command->kind == COMMAND_RELAY_LIST) {
+        list_topics(topics, command);
+    } else if (!topic) {
+        command_answer_now(command,
+                           problem(why, STATUS_NOT_FOUND,
+                                   "there is no relay called \"%s\"",
+                                   problem_quote(name).text),
+                           NULL);
+    } else if (command->kind == COMMAND_RELAY_REMOVE) {
+        command_end(command, foreign_topic_unmake(topic, why), 204);
+    } else {
+        report_topic(&command->text, topic);
+        BUF_ADD(&command->text, "\n");
+        command_report(command, STATUS_OK);
+    }
 }

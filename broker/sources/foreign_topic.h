@@ -139,13 +139,9 @@ MUST_CHECK enum status foreign_topic_read(struct foreign_topic *topic,
 /* Sets the metrics of relays. Looks at each: FOREIGN_TOPICS_MAX. */
 void foreign_topics_measure(const struct foreign_topics *topics);
 
-/* Run and answer the commands COMMAND_RELAY_PUT, _SHOW, _LIST, _REMOVE. This
- * turn's transaction keeps the changes. */
-void foreign_topic_put(struct foreign_topics *topics, struct command *command);
-void foreign_topic_show(struct foreign_topics *topics, struct command *command);
-void foreign_topic_list(struct foreign_topics *topics, struct command *command);
-void foreign_topic_remove(struct foreign_topics *topics,
-                          struct command *command);
+/* Runs and answers COMMAND_RELAY_PUT, _SHOW, _LIST or _REMOVE. This turn's
+ * transaction keeps the changes. */
+void foreign_topic_run(struct foreign_topics *topics, struct command *command);
 
 /* What a client asks for; all URLs are valid. */
 struct foreign_topic_wish {

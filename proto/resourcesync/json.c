@@ -63,18 +63,47 @@ json_text(struct buf *to, struct slice text)
     *p = '"';
 }
 
+/* The end of the year 9999: later times have no text. */
+#define TIME_MAX_US 253402300799000000
+
+/* Begins a member; a comma stands before all but the first. */
+static void
+begin_member(struct buf *to, const char *name)
+{
+    bool is_first = to->size > 0 && to->data[to->size - 1] == '{';
+
+    buf_add_format(to, "%s\"%s\":", is_first ? "" : ",", name);
+}
+
 void
 json_text_member(struct buf *to, const char *name, struct slice text)
 {
-    buf_add_format(to, ",\"%s\":", name);
+    begin_member(to, name);
     json_text(to, text);
 }
 
 void
 json_number_member(struct buf *to, const char *name, uint64_t number)
 {
-    buf_add_format(to, ",\"%s\":", name);
+    begin_member(to, name);
     buf_add_number(to, number);
+}
+
+void
+json_flag_member(struct buf *to, const char *name, bool value)
+{
+    begin_member(to, name);
+    buf_add_text(to, value ? "true" : "false");
+}
+
+void
+json_time_member(struct buf *to, const char *name, int64_t us)
+{
+    char text[DATETIME_SIZE];
+
+    if (us > 0 && us <= TIME_MAX_US)
+        json_text_member(to, name,
+                         (struct slice){text, datetime_write_short(text, us)});
 }
 
 /* Problems */

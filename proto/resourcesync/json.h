@@ -15,10 +15,13 @@ void json_text(struct buf *to, struct slice text);
 #define JSON_CHAR_MAX 6
 char *json_put_char(char *to, char c);
 
-/* Append a member behind another one: a comma, `name`, which needs no escapes,
- * and the value. */
+/* Append a member to an object that has its brace: `name`, which needs no
+ * escapes, and the value; a time in its shortest form, unless it is 0, or later
+ * than any date. */
 void json_text_member(struct buf *to, const char *name, struct slice text);
 void json_number_member(struct buf *to, const char *name, uint64_t number);
+void json_flag_member(struct buf *to, const char *name, bool value);
+void json_time_member(struct buf *to, const char *name, int64_t us);
 
 /*
  * Problems, as application/problem+json (RFC 9457):

@@ -1,5 +1,5 @@
 /* Things by their numbers: looked up, walked in order, taken out. */
-#include "broker/hub/id_table.h"
+#include "broker/hub/callback_tables.h"
 
 #include "tests/test.h"
 

@@ -1,4 +1,4 @@
-#include "broker/hub/remote_command.h"
+#include "broker/hub/remote_commands.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "broker/hub/framework.h"
+#include "broker/hub/topic.h"
 
 #include "tests/support/set_changes.h"
 #include "tests/test.h"

@@ -1,7 +1,7 @@
 /*
  * The report on a subscription: its state, its lag, its failures.
  */
-#include "broker/hub/subscription_report.h"
+#include "broker/hub/hub_commands.h"
 
 #include <stdio.h>
 #include <string.h>

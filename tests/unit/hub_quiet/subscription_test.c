@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "broker/hub/subscription_report.h"
+#include "broker/hub/hub_commands.h"
 #include "tests/test.h"
 #include "tests/unit/hub_quiet/simulation.h"
 

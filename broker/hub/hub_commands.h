@@ -1,5 +1,6 @@
 /*
- * subscription_report.h - subscriptions as JSON, for operators.
+ * hub_commands.h - each kind of command, and subscriptions as JSON, for
+ * operators.
  *
  *   {"id":17,"topic":"http://...","callback":"https://host","kind":"callback",
  *    "simple":false,"state":"active","leaseEnd":"2026-12-01T10:00:00Z",
@@ -28,18 +29,8 @@ extern const struct json_shape subscription_shape, subscriptions_shape;
 /* The most rows of one page of a list. */
 #define REPORT_PAGE 1000
 
-void report_subscription(struct buf *to, const struct subscription *s);
-void report_verification(struct buf *to, const struct verification *r);
+/* Runs a command, by its task. */
+void hub_command_run(struct task *task);
 
 /* Sets the metric of the largest lag. */
 void report_measure(struct hub *hub);
-
-/* Appends the subscriptions of a set or relay with ids above `after`:
- * {"subscriptions":[...]}, and if there are more, "next": the id to continue
- * after. */
-void report_list(struct buf *to, struct hub *hub, const char *name,
-                 bool is_relay, uint64_t after);
-
-/* The same for one callback, for clients that know its URL. */
-void report_callback(struct buf *to, struct hub *hub, const char *name,
-                     bool is_relay, struct slice callback);
