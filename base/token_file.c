@@ -102,3 +102,28 @@ out:
     file_close(&fd);
     return rc;
 }
+
+enum status
+token_header_read(char **header, const char *path, bool is_regular,
+                  struct problem *why)
+{
+    static const char begin[] = "Authorization: Bearer ";
+    struct token token = {""};
+    enum status rc = token_file_read(path, is_regular, &token, why);
+
+    *header = rc ? NULL : memory_room(sizeof(begin) + strlen(token.text));
+    if (*header)
+        strcpy(stpcpy(*header, begin), token.text);
+    else if (!rc)
+        rc = problem_memory(why);
+    explicit_bzero(&token, sizeof(token));
+    return rc;
+}
+
+void
+token_header_free(char *header)
+{
+    if (header)
+        explicit_bzero(header, strlen(header));
+    free(header);
+}

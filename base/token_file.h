@@ -38,3 +38,9 @@ MUST_CHECK enum status token_check(struct slice text, const char *name,
 MUST_CHECK enum status token_file_read(const char *path, bool is_regular,
                                        struct token *token,
                                        struct problem *why);
+
+/* Reads it as a header for a request: "Authorization: Bearer TOKEN". *header:
+ * end it by token_header_free; NULL after a failure. */
+MUST_CHECK enum status token_header_read(char **header, const char *path,
+                                         bool is_regular, struct problem *why);
+void token_header_free(char *header); /* NULL is allowed */

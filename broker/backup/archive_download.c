@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include "base/token_file.h"
 #include "broker/backup/published_documents.h"
 #include "proto/http/websub.h"
 
@@ -263,29 +262,10 @@ enum status
 download_authorization(const char *url, const char *file, char **header,
                        struct problem *why)
 {
-    static const char begin[] = "Authorization: Bearer ";
-    struct token token = {""};
-    enum status rc = STATUS_OK;
+    enum status rc = *file ? download_check_safe(url, why) : STATUS_OK;
 
     *header = NULL;
-    if (*file)
-        rc = download_check_safe(url, why);
-    if (*file && !rc)
-        rc = token_file_read(file, false, &token, why);
-    if (*file && !rc) {
-        *header = memory_room(sizeof(begin) + strlen(token.text));
-        strcpy(stpcpy(*header, begin), token.text);
-    }
-    explicit_bzero(&token, sizeof(token));
-    return rc;
-}
-
-void
-download_forget(char *header)
-{
-    if (header)
-        explicit_bzero(header, strlen(header));
-    free(header);
+    return rc || !*file ? rc : token_header_read(header, file, false, why);
 }
 
 enum status
@@ -325,6 +305,6 @@ archive_download(const char *url, const char *token_file, const char *dir,
         rc = problem(why, STATUS_NOT_FOUND, "%s has no sets", d.base);
     buf_fini(&document);
     blocking_close(d.calls);
-    download_forget(authorization);
+    token_header_free(authorization);
     return rc;
 }

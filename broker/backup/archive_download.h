@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include "base/token_file.h"
 #include "broker/calls/blocking_call.h"
 
 /* Downloads the lists of the broker at `url`, or of one set,
@@ -27,8 +28,7 @@ MUST_CHECK enum status download_check_safe(const char *url,
                                            struct problem *why);
 
 /* Makes "Authorization: ..." of the token in a file, for requests to `url`;
- * `file` "": NULL. For download_forget. STATUS_INVALID: as above. */
+ * `file` "": NULL. For token_header_free. STATUS_INVALID: as above. */
 MUST_CHECK enum status download_authorization(const char *url, const char *file,
                                               char **header,
                                               struct problem *why);
-void download_forget(char *header); /* NULL allowed */

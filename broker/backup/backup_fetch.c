@@ -368,7 +368,7 @@ backup_fetch(const struct backup_fetch_options *options, struct new_data *data,
     }
     blocking_close(f->calls);
     manifest_forget(&f->wanted);
-    download_forget(f->authorization);
+    token_header_free(f->authorization);
     free(f);
     return rc;
 }

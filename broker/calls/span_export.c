@@ -1,9 +1,5 @@
 #include "broker/calls/span_export.h"
 
-#include <pthread.h>
-
-#include <openssl/crypto.h>
-
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/thread.h"
@@ -11,7 +7,7 @@
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
 #include "broker/base/spans.h"
-#include "broker/calls/caller.h"
+#include "broker/calls/blocking_call.h"
 #include "proto/resourcesync/json.h"
 
 #define LOOK_US    ((int64_t)1000000)
@@ -23,27 +19,16 @@
 
 #define SPAN_ID_SIZE (PARENT_SIZE + 1)
 
-#define AUTHORIZATION "Authorization: Bearer "
-
 struct span_export {
-    struct networks everywhere;
-    struct caller *caller;
+    struct thread thread;
+    struct blocking *calls;
     char target[1100]; /* of the calls */
     char *authorization;
     const char *headers[3];
-
-    /* The thread's. */
-    struct call call;
-    struct alarm alarm;
     struct span *spans; /* taken, and not sent yet */
     struct buf body;
-    unsigned n; /* spans of the call */
-    bool is_calling;
-    bool has_failed; /* the last call, which was logged */
-
-    pthread_mutex_t mutex;
-    pthread_cond_t ended;
-    bool is_ending, is_over; /* under the mutex */
+    bool has_failed;          /* the last call, which was logged */
+    _Atomic(int64_t) over_us; /* steady: no call takes longer; relaxed */
 };
 
 /* Writing */
@@ -97,11 +82,12 @@ add_span(struct buf *to, const struct span *span)
     BUF_ADD(to, "}");
 }
 
-/* Moves some spans into the body. */
-static void
+/* Moves some spans into the body; returns how many. */
+static unsigned
 write_body(struct span_export *e)
 {
     struct buf *to = &e->body;
+    unsigned n = 0;
 
     buf_clear(to);
     BUF_ADD(to, "{\"resourceSpans\":[{\"resource\":{\"attributes\":[");
@@ -109,31 +95,43 @@ write_body(struct span_export *e)
     add_attribute(to, "service.version", "stringValue", SLICE(TIDINGS_VERSION));
     BUF_ADD(to, "]},\"scopeSpans\":[{\"scope\":{\"name\":\"tidings\"},"
                 "\"spans\":[");
-    for (e->n = 0; e->spans && e->n < SPANS_AT_ONCE; e->n++) {
+    for (; e->spans && n < SPANS_AT_ONCE; n++) {
         struct span *span = e->spans;
 
-        if (e->n > 0)
+        if (n > 0)
             BUF_ADD(to, ",");
         add_span(to, span);
         e->spans = span->next;
         free(span);
     }
     BUF_ADD(to, "]}]}]}");
+    return n;
 }
 
 /* Calling */
 
-static void go_on(struct span_export *e);
-
 static void
-on_done(struct call *call)
+send_spans(struct span_export *e, int64_t left_us)
 {
-    struct span_export *e = list_entry(call, struct span_export, call);
-    bool is_sent = call->failure == CALL_ANSWERED && call->status / 100 == 2;
+    unsigned n = write_body(e);
+    const struct call wish = {.method = CALL_POST,
+                              .url = e->target,
+                              .timeout_us =
+                                  left_us < TIMEOUT_US ? left_us : TIMEOUT_US,
+                              .max_answer = 4096,
+                              .headers = e->headers,
+                              .body = buf_slice(&e->body)};
+    const struct call *call;
+    struct buf answer;
     char status[32];
+    bool is_sent;
 
+    buf_init(&answer, wish.max_answer);
+    call = blocking_run(e->calls, &wish, &answer);
+    buf_fini(&answer);
+    is_sent = call->failure == CALL_ANSWERED && call->status / 100 == 2;
     snprintf(status, sizeof(status), "it answers %u", call->status);
-    metrics_add(is_sent ? METRIC_SPANS_SENT : METRIC_SPANS_LOST, e->n);
+    metrics_add(is_sent ? METRIC_SPANS_SENT : METRIC_SPANS_LOST, n);
     if (!is_sent && !e->has_failed)
         DIAG(DIAG_WARNING, "traces", "the collector does not take spans",
              diag_text("url", e->target),
@@ -143,86 +141,40 @@ on_done(struct call *call)
         DIAG(DIAG_INFO, "traces", "the collector takes spans again",
              diag_text("url", e->target));
     e->has_failed = !is_sent;
-    e->is_calling = false;
-    go_on(e);
 }
 
-/* Sends what there is; else looks again later, or has come to the end. */
+/* Ends after a last look. */
 static void
-go_on(struct span_export *e)
+run_export(struct thread *t)
 {
-    if (e->is_calling)
-        return;
-    if (!e->spans)
+    struct span_export *e = t->user;
+    int64_t left_us;
+    bool goes_on;
+
+    do {
+        goes_on = thread_wait(t, LOOK_US);
         e->spans = spans_take();
-    if (e->spans) {
-        write_body(e);
-        e->call = (struct call){.method = CALL_POST,
-                                .url = e->target,
-                                .timeout_us = TIMEOUT_US,
-                                .max_answer = 4096,
-                                .headers = e->headers,
-                                .body = buf_slice(&e->body),
-                                .done = on_done};
-        e->is_calling = true;
-        caller_start(e->caller, &e->call);
-        return;
-    }
-    pthread_mutex_lock(&e->mutex);
-    e->is_over = e->is_ending;
-    pthread_cond_signal(&e->ended);
-    pthread_mutex_unlock(&e->mutex);
-    if (!e->is_over)
-        caller_set_alarm(e->caller, &e->alarm, clock_steady_us() + LOOK_US);
-}
-
-static void
-on_alarm(struct alarm *alarm)
-{
-    go_on(list_entry(alarm, struct span_export, alarm));
-}
-
-/* Begins, and ends. */
-static void
-on_wake(struct caller *caller, void *user)
-{
-    struct span_export *e = user;
-
-    caller_clear_alarm(caller, &e->alarm);
-    go_on(e);
+        while (e->spans && (left_us = atomic_load_explicit(
+                                          &e->over_us, memory_order_relaxed) -
+                                      clock_steady_us()) > 0)
+            send_spans(e, left_us);
+    } while (goes_on);
 }
 
 /* Life */
 
-static enum status
-read_token(struct span_export *e, const char *path, struct problem *why)
-{
-    struct token *token = memory_new(1, sizeof(*token));
-    size_t size = sizeof(AUTHORIZATION) + TOKEN_MAX;
-    enum status rc = token_file_read(path, false, token, why);
-
-    if (!rc) {
-        e->authorization = memory_room(size);
-        snprintf(e->authorization, size, AUTHORIZATION "%s", token->text);
-        e->headers[1] = e->authorization;
-    }
-    OPENSSL_cleanse(token, sizeof(*token));
-    free(token);
-    return rc;
-}
-
 enum status
 span_export_check(const char *url, const char *token, struct problem *why)
 {
-    struct span_export e = {.authorization = NULL};
+    char *header = NULL;
     enum status rc = STATUS_OK;
 
     if (*token && !*url)
         return problem(why, STATUS_INVALID,
                        "--otlp-token without --otlp: no collector gets it");
     if (*token)
-        rc = read_token(&e, token, why);
-    free(e.authorization);
+        rc = token_header_read(&header, token, false, why);
+    token_header_free(header);
     return rc ? problem_prefix(why, rc, "--otlp-token: ") : rc;
 }
 
@@ -230,36 +182,27 @@ enum status
 span_export_open(struct span_export **export, const char *url,
                  const char *token, struct problem *why)
 {
+    const struct blocking_options options = {.unix_socket = NULL};
     struct span_export *e = memory_new(1, sizeof(*e));
-    struct caller_options options = {.name = "traces",
-                                     .allowed = &e->everywhere,
-                                     .connections = 1,
-                                     .host_connections = 1,
-                                     .on_wake = on_wake,
-                                     .user = e};
-    enum status rc;
+    enum status rc = STATUS_OK;
 
     *export = NULL;
     snprintf(e->target, sizeof(e->target), "%s/v1/traces", url);
     e->headers[0] = "Content-Type: application/json";
-    e->alarm.ring = on_alarm;
+    e->over_us = INT64_MAX;
     buf_init(&e->body, BODY_MAX);
-    if (thread_init_changed(&e->ended)) {
-        free(e);
-        return problem_memory(why);
-    }
-    pthread_mutex_init(&e->mutex, NULL);
-    rc = networks_read(SLICE("0.0.0.0/0,::/0"), &e->everywhere, why);
-    if (!rc && *token)
-        rc = read_token(e, token, why);
+    if (*token)
+        rc = token_header_read(&e->authorization, token, false, why);
+    e->headers[1] = e->authorization;
     if (!rc)
-        rc = caller_open(&e->caller, &options, why);
+        rc = blocking_open(&e->calls, &options, why);
+    if (!rc)
+        rc = thread_start(&e->thread, "traces", run_export, e, why);
     if (rc) {
         span_export_close(e);
         return rc;
     }
     atomic_store_explicit(&spans_are_open, true, memory_order_relaxed);
-    caller_wake(e->caller);
     *export = e;
     return STATUS_OK;
 }
@@ -267,35 +210,20 @@ span_export_open(struct span_export **export, const char *url,
 void
 span_export_close(struct span_export *e)
 {
-    struct timespec at;
-    int64_t end_us = clock_steady_us() + TIMEOUT_US;
     struct span *span;
 
     if (!e)
         return;
     atomic_store_explicit(&spans_are_open, false, memory_order_relaxed);
-    if (e->caller) {
-        pthread_mutex_lock(&e->mutex);
-        e->is_ending = true;
-        caller_wake(e->caller);
-        at = (struct timespec){end_us / 1000000, end_us % 1000000 * 1000};
-        while (!e->is_over &&
-               !pthread_cond_timedwait(&e->ended, &e->mutex, &at))
-            ;
-        pthread_mutex_unlock(&e->mutex);
-    }
-    caller_close(e->caller);
-    if (!e->spans)
-        e->spans = spans_take();
+    atomic_store_explicit(&e->over_us, clock_steady_us() + TIMEOUT_US,
+                          memory_order_relaxed);
+    thread_stop(&e->thread);
+    blocking_close(e->calls);
     while ((span = e->spans)) {
         e->spans = span->next;
         free(span);
     }
-    if (e->authorization)
-        OPENSSL_cleanse(e->authorization, strlen(e->authorization));
-    free(e->authorization);
+    token_header_free(e->authorization);
     buf_fini(&e->body);
-    pthread_cond_destroy(&e->ended);
-    pthread_mutex_destroy(&e->mutex);
     free(e);
 }

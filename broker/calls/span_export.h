@@ -10,7 +10,8 @@
  *        "post","kind":2,"startTimeUnixNano":"1775067000000000000",
  *        "endTimeUnixNano":"...","attributes":[...]}]}]}]}
  *
- * A thread of its own looks each second, and has one call at a time. Spans of a
+ * A thread of its own looks each second, and makes one call at a time
+ * (blocking_call.h). Spans of a
  * call that fails are lost, and counted: a collector that is away costs no
  * memory. One line of the log says when that begins, and one when it ends.
  */

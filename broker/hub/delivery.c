@@ -206,7 +206,7 @@ attempt_make(struct attempt *a, const struct subscription *s,
     }
     if (token)
         add_header(a, token, "");
-    peer_tokens_free(token);
+    token_header_free(token);
     if (!add_signatures(a, s, body, id) || a->text.failed)
         return false;
     for (const char *at = a->text.data, *end = at + a->text.size;

@@ -1,6 +1,7 @@
 #include "broker/sources/foreign_source.h"
 
 #include "base/clock.h"
+#include "base/token_file.h"
 #include "broker/base/metrics.h"
 #include "broker/sets/peers.h"
 #include "broker/sources/document_intake.h"
@@ -47,8 +48,8 @@ source_free(struct foreign_source *s)
     free(s->believed_hub);
     free(s->etag);
     free(s->last_modified);
-    peer_tokens_free(s->head_token);
-    peer_tokens_free(s->get_token);
+    token_header_free(s->head_token);
+    token_header_free(s->get_token);
     free(s);
 }
 
@@ -341,7 +342,7 @@ foreign_source_notify(struct foreign_sources *f, struct command *command)
     if (source->is_asking)
         return;
     source->is_asking = true;
-    peer_tokens_free(source->head_token);
+    token_header_free(source->head_token);
     source->head_token =
         peer_tokens_header(config_of(f)->peer_tokens, source->url);
     source->head_headers[0] = source->head_token;
@@ -517,7 +518,7 @@ begin_fetch(struct foreign_source *s)
     s->is_fetch_wanted = false;
     s->foreign->n_fetching++;
     list_append(&s->foreign->fetching, &s->fetch_node);
-    peer_tokens_free(s->get_token);
+    token_header_free(s->get_token);
     s->get_token = peer_tokens_header(config->peer_tokens, s->url);
     for (size_t i = 0; i < N_ELEMENTS(validators); i++)
         if (validators[i][1] && is_newest(s, &target)) {

@@ -49,15 +49,15 @@ read_lines(const char *path, const char *wanted, char **found,
     while (!rc && !*found && getline(&line, &size, file) >= 0) {
         const char *url, *token_path;
         struct websub_comparable comparable;
-        struct token token;
+        char *header;
 
         n++;
         rc = read_line(line, &url, &token_path, why);
         if (rc || !url)
             continue;
         if (!wanted) {
-            rc = token_file_read(token_path, true, &token, why);
-            explicit_bzero(token.text, sizeof(token.text));
+            rc = token_header_read(&header, token_path, true, why);
+            token_header_free(header);
             continue;
         }
         websub_comparable(&comparable, slice_of(url));
@@ -85,9 +85,7 @@ char *
 peer_tokens_header(const char *path, const char *url)
 {
     struct problem why = {.text = ""};
-    struct token token;
     struct websub_comparable wanted;
-    char line[sizeof("Authorization: Bearer ") + sizeof(token.text)];
     char *found = NULL, *header = NULL;
     enum status rc;
 
@@ -96,23 +94,9 @@ peer_tokens_header(const char *path, const char *url)
     websub_comparable(&wanted, slice_of(url));
     rc = read_lines(path, wanted.text, &found, &why);
     if (!rc && found)
-        rc = token_file_read(found, true, &token, &why);
-    if (!rc && found) {
-        snprintf(line, sizeof(line), "Authorization: Bearer %s", token.text);
-        header = slice_dup(slice_of(line));
-        explicit_bzero(line, sizeof(line));
-    }
+        rc = token_header_read(&header, found, true, &why);
     if (rc)
         diag(DIAG_WARNING, "hub", "no token for %s: %s", url, why.text);
-    explicit_bzero(token.text, sizeof(token.text));
     free(found);
     return header;
-}
-
-void
-peer_tokens_free(char *header)
-{
-    if (header)
-        explicit_bzero(header, strlen(header));
-    free(header);
 }

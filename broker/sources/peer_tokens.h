@@ -23,6 +23,5 @@ MUST_CHECK enum status peer_tokens_check(const char *path, struct problem *why);
 
 /* Returns "Authorization: Bearer TOKEN" for a request to `url`; NULL: `path` is
  * "", names no token for it, or cannot be read, which is logged. End it by
- * peer_tokens_free. */
+ * token_header_free. */
 char *peer_tokens_header(const char *path, const char *url);
-void peer_tokens_free(char *header); /* NULL is allowed */
