@@ -1,6 +1,5 @@
 /* Things by their numbers: looked up, walked in order, taken out. */
 #include "broker/hub/callback_tables.h"
-
 #include "tests/test.h"
 
 #define MANY 1000

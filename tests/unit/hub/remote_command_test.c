@@ -1,8 +1,7 @@
-#include "broker/hub/remote_commands.h"
-
 #include <stdio.h>
 #include <string.h>
 
+#include "broker/hub/remote_commands.h"
 #include "tests/test.h"
 
 #define FORM                                                              \

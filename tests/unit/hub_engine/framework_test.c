@@ -1,5 +1,4 @@
 #include "broker/hub/topic.h"
-
 #include "tests/support/set_changes.h"
 #include "tests/test.h"
 #include "tests/unit/hub_engine/engine.h"

@@ -1,11 +1,10 @@
 /*
  * The report on a subscription: its state, its lag, its failures.
  */
-#include "broker/hub/hub_commands.h"
-
 #include <stdio.h>
 #include <string.h>
 
+#include "broker/hub/hub_commands.h"
 #include "tests/test.h"
 #include "tests/unit/hub_quiet/simulation.h"
 
