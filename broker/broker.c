@@ -20,7 +20,6 @@
 #include "broker/documents/html.h"
 #include "broker/http/http.h"
 #include "broker/http/origins.h"
-#include "broker/http/request_records.h"
 #include "broker/http/setting_files.h"
 #include "broker/hub/hub_owner.h"
 #include "broker/journal/membership.h"
@@ -70,29 +69,19 @@ struct broker {
     char public_url[600];
     struct announcer *announcer;
     struct membership *membership; /* NULL: this is a single broker */
-    struct registry *registry;
-    struct tokens *tokens;
-    struct streams *of_tokens;   /* of a cluster; else NULL */
-    struct cluster_seat seat;    /* of a cluster */
-    struct chore use_saving;     /* of the tokens */
-    struct backup_offer *backup; /* for clients */
-    bool cannot_save_uses;       /* the last time; archive thread */
-    struct identity_provider *provider;
-    struct request_tickets *tickets;
-    struct tickets *sessions;
+    struct streams *of_tokens;     /* of a cluster; else NULL */
+    struct cluster_seat seat;      /* of a cluster */
+    struct chore use_saving;       /* of the tokens */
+    bool cannot_save_uses;         /* the last time; archive thread */
     struct networks callable; /* beside public addresses: --allow-callbacks */
     struct networks trusted;  /* --trusted-proxies */
     struct origins origins;   /* --allow-origins */
     struct posts posts;
-    struct archiver *archiver;
     struct content_check content_check;
-    _Atomic(struct archiver *) filing; /* the archiver, for the log thread */
-    struct push *push;
-    _Atomic(struct push *) woken; /* push, for the log thread */
-    struct span_export *spans;    /* NULL: none are wanted */
-    struct hub_owner *hub;
+    _Atomic(struct archiver *) filing;    /* the archiver, for the log thread */
+    _Atomic(struct push *) woken;         /* push, for the log thread */
+    struct span_export *spans;            /* NULL: none are wanted */
     _Atomic(struct hub_owner *) notified; /* the hub, for the log thread */
-    struct bridges *bridges;
     struct brought *brought;
     struct server *server;
     struct setting_files *files;
@@ -380,45 +369,29 @@ on_changed(void *user)
 static void
 on_wake(struct service *service, void *user)
 {
-    struct broker *b = user;
+    const struct http *http = user;
 
-    push_on_wake(b->push, service);
+    push_on_wake(http->push, service);
 }
 
 static void
 on_tick(struct service *service, void *user)
 {
-    struct broker *b = user;
+    const struct http *http = user;
 
-    push_on_tick(b->push, service);
+    push_on_tick(http->push, service);
     if (service_number(service) == 0)
-        clients_settle(registry_clients(b->registry));
+        clients_settle(registry_clients(http->registry));
 }
 
 /* Hands all posts of one turn of the loop to the log together. */
 static void
 on_turn(struct service *service, void *user)
 {
-    struct broker *b = user;
+    const struct http *http = user;
 
     (void)service;
-    log_wake(registry_log(b->registry));
-}
-
-static void
-on_request(struct request *rq, void *user)
-{
-    struct broker *b = user;
-
-    http_on_request(rq, &b->http);
-}
-
-static void
-on_end(const struct request_end *end, void *user)
-{
-    struct broker *b = user;
-
-    http_on_end(end, &b->http);
+    log_wake(registry_log(http->registry));
 }
 
 /* Opening and closing */
@@ -429,7 +402,8 @@ save_uses(struct chore *chore)
 {
     struct broker *b = list_entry(chore, struct broker, use_saving);
     struct problem why = {""};
-    bool is_failing = tokens_save_uses(b->tokens, false, &why) != STATUS_OK;
+    bool is_failing =
+        tokens_save_uses(b->http.tokens, false, &why) != STATUS_OK;
 
     if (is_failing && !b->cannot_save_uses)
         DIAG(DIAG_WARNING, "broker", "the last uses of tokens are not saved",
@@ -443,7 +417,7 @@ guard(void *user, bool is_on, struct problem *why)
     struct broker *b = user;
 
     (void)is_on; /* a broker that runs never opens */
-    return log_guard(registry_log(b->registry), why);
+    return log_guard(registry_log(b->http.registry), why);
 }
 
 /* A full disk does not keep a closed broker from starting. */
@@ -452,7 +426,7 @@ close_for_good(struct broker *b)
 {
     struct problem why = {""};
 
-    tokens_end_openness(b->tokens);
+    tokens_end_openness(b->http.tokens);
     if (guard(b, true, &why))
         DIAG(DIAG_WARNING, "broker",
              "the store cannot remember that this broker is closed",
@@ -473,7 +447,7 @@ place_of_copy(void *user)
     const struct broker *b = user;
     struct journal_place place;
 
-    log_place(registry_log(b->registry), &place);
+    log_place(registry_log(b->http.registry), &place);
     return place.n;
 }
 
@@ -504,25 +478,25 @@ open_sets(struct broker *b, struct problem *why)
     if (!rc && b->membership)
         b->start->sets.journal = b->membership->journal;
     if (!rc)
-        rc = registry_open(&b->registry, &b->start->sets, why);
+        rc = registry_open(&b->http.registry, &b->start->sets, why);
     if (!rc && b->membership)
-        rc = membership_check_copy(b->membership, registry_log(b->registry),
-                                   why);
+        rc = membership_check_copy(b->membership,
+                                   registry_log(b->http.registry), why);
     return rc;
 }
 
 static enum status
 open_tokens(struct broker *b, struct problem *why)
 {
-    struct clients *clients = registry_clients(b->registry);
-    enum status rc = tokens_open(&b->tokens, b->config->data, why);
+    struct clients *clients = registry_clients(b->http.registry);
+    enum status rc = tokens_open(&b->http.tokens, b->config->data, why);
 
     if (rc)
         return rc;
-    b->tickets = request_tickets_new(b->tokens, clients);
-    b->sessions = tickets_new(&tickets_of_sessions, clients);
-    tokens_guard(b->tokens, guard, b);
-    if (!tokens_are_open(b->tokens) || b->config->jwt_keys[0])
+    b->http.tickets = request_tickets_new(b->http.tokens, clients);
+    b->http.sessions = tickets_new(&tickets_of_sessions, clients);
+    tokens_guard(b->http.tokens, guard, b);
+    if (!tokens_are_open(b->http.tokens) || b->config->jwt_keys[0])
         close_for_good(b);
     if (b->membership) {
         /* Makes tokens and tickets those of the cluster. A broker that cannot
@@ -530,15 +504,15 @@ open_tokens(struct broker *b, struct problem *why)
          */
         b->of_tokens = pg_streams_open(&b->membership->options);
         rc = tokens_join(
-            b->tokens, b->of_tokens,
+            b->http.tokens, b->of_tokens,
             b->config->cluster_read_only ? CLUSTER_READ_ONLY : NULL, why);
         if (!rc)
-            rc = request_tickets_start(b->tickets, why);
-        if (!rc && tokens_are_unknown(b->tokens))
-            tokens_end_openness(b->tokens);
+            rc = request_tickets_start(b->http.tickets, why);
+        if (!rc && tokens_are_unknown(b->http.tokens))
+            tokens_end_openness(b->http.tokens);
     }
     if (!rc)
-        registry_set_tokens(b->registry, b->tokens);
+        registry_set_tokens(b->http.registry, b->http.tokens);
     return rc;
 }
 
@@ -550,16 +524,16 @@ judge_reach(struct broker *b, struct problem *why)
 
     if (rc)
         return rc;
-    if (tokens_are_open(b->tokens) &&
-        log_is_guarded(registry_log(b->registry))) {
+    if (tokens_are_open(b->http.tokens) &&
+        log_is_guarded(registry_log(b->http.registry))) {
         DIAG(DIAG_WARNING, "broker",
              "this broker was closed, has no tokens now, and stays closed: "
              "make one (tidingsd token add), or end it and open it again "
              "(tidingsd token open-again)",
              diag_text("data", b->config->data));
-        tokens_end_openness(b->tokens);
+        tokens_end_openness(b->http.tokens);
     }
-    return check_reach(b->config, !tokens_are_open(b->tokens), why);
+    return check_reach(b->config, !tokens_are_open(b->http.tokens), why);
 }
 
 static enum status
@@ -567,11 +541,12 @@ open_posts_and_push(struct broker *b, struct problem *why)
 {
     enum status rc;
 
-    announcer_begin(b->announcer, b->registry);
-    posts_init(&b->posts, b->registry);
-    rc = push_open(&b->push, b->registry, (unsigned)b->config->threads, why);
+    announcer_begin(b->announcer, b->http.registry);
+    posts_init(&b->posts, b->http.registry);
+    rc = push_open(&b->http.push, b->http.registry,
+                   (unsigned)b->config->threads, why);
     if (!rc)
-        atomic_store_explicit(&b->woken, b->push, memory_order_release);
+        atomic_store_explicit(&b->woken, b->http.push, memory_order_release);
     return rc;
 }
 
@@ -586,12 +561,12 @@ open_server(struct broker *b, struct problem *why)
         rc = broker_reopen_log(b, why);
     if (rc)
         return rc;
-    b->start->net.clients = registry_clients(b->registry);
+    b->start->net.clients = registry_clients(b->http.registry);
     b->start->net.trusted = &b->trusted;
-    request_records_init(); /* on_end may come at once */
+    http_name_routes(); /* on_end may come at once */
     rc = server_open(&b->server, &b->start->net, why);
     if (!rc)
-        rc = setting_files_begin(b->files, b->server, b->provider, why);
+        rc = setting_files_begin(b->files, b->server, b->http.provider, why);
     if (rc)
         return rc;
     data_directory_set_readers(config->data, config->list_readers);
@@ -602,7 +577,7 @@ open_server(struct broker *b, struct problem *why)
              server_port(b->server));
     snprintf(b->public_url, sizeof(b->public_url), "%s",
              config->public_url[0] ? config->public_url : b->url);
-    http_init(&b->http, b->registry, b->push, b->url);
+    origins_init(&b->http, b->url);
     b->http.origins = &b->origins;
     data_directory_remember_url(config->data, b->public_url);
     return STATUS_OK;
@@ -615,12 +590,13 @@ open_archive(struct broker *b, struct problem *why)
         networks_read(slice_of(b->config->allow_callbacks), &b->callable, why);
 
     if (!rc)
-        rc = backup_offer_open(&b->backup, b->config->data, why);
+        rc = backup_offer_open(&b->http.backup, b->config->data, why);
     if (!rc)
-        rc = archiver_open(&b->archiver, b->registry, &b->callable, why);
+        rc = archiver_open(&b->http.archiver, b->http.registry, &b->callable,
+                           why);
     return rc ? rc
               : content_check_init(&b->content_check, &b->posts,
-                                   archiver_contents(b->archiver), why);
+                                   archiver_contents(b->http.archiver), why);
 }
 
 static enum status
@@ -628,7 +604,7 @@ open_hub_and_bridges(struct broker *b, struct problem *why)
 {
     struct hub_owner_options options = {
         .posts = &b->posts,
-        .tokens = b->tokens,
+        .tokens = b->http.tokens,
         .allowed = &b->callable,
         .seat = b->membership ? &b->seat : NULL,
         .is_reader = b->config->cluster_read_only,
@@ -639,12 +615,12 @@ open_hub_and_bridges(struct broker *b, struct problem *why)
         rc = span_export_open(&b->spans, b->config->otlp, b->config->otlp_token,
                               why);
     if (!rc)
-        rc = hub_owner_open(&b->hub, &options, why);
+        rc = hub_owner_open(&b->http.hub, &options, why);
     if (rc)
         return rc;
-    atomic_store_explicit(&b->notified, b->hub, memory_order_release);
-    return bridges_open(&b->bridges, &b->posts, b->membership ? &b->seat : NULL,
-                        why);
+    atomic_store_explicit(&b->notified, b->http.hub, memory_order_release);
+    return bridges_open(&b->http.bridges, &b->posts,
+                        b->membership ? &b->seat : NULL, why);
 }
 
 static enum status
@@ -652,19 +628,20 @@ begin_work(struct broker *b, struct problem *why)
 {
     enum status rc;
 
-    identity_provider_await(b->provider);
+    identity_provider_await(b->http.provider);
     b->use_saving.look = save_uses;
-    archiver_add(b->archiver, &b->use_saving);
-    rc = archiver_start(b->archiver, why);
+    archiver_add(b->http.archiver, &b->use_saving);
+    rc = archiver_start(b->http.archiver, why);
     if (rc)
         return rc;
     /* The archiver finds lists that were closed before the log thread could
      * wake it. */
-    atomic_store_explicit(&b->filing, b->archiver, memory_order_release);
-    archiver_wake(b->archiver);
-    return b->membership ? pg_journal_follow(b->membership->journal,
-                                             registry_log(b->registry), why)
-                         : STATUS_OK;
+    atomic_store_explicit(&b->filing, b->http.archiver, memory_order_release);
+    archiver_wake(b->http.archiver);
+    return b->membership
+               ? pg_journal_follow(b->membership->journal,
+                                   registry_log(b->http.registry), why)
+               : STATUS_OK;
 }
 
 /*
@@ -729,8 +706,8 @@ broker_open(struct broker **broker, const struct config *config,
                 .tls_key = config->tls_key[0] ? config->tls_key : NULL,
                 .request_timeout_us = config->request_timeout_us,
                 .min_rate = config->min_rate,
-                .on_request = on_request,
-                .on_end = on_end,
+                .on_request = http_on_request,
+                .on_end = http_on_end,
                 .write_problem = html_problem,
                 .on_wake = on_wake,
                 .tick_us = config->heartbeat_us / 4 < TICK_US
@@ -738,7 +715,7 @@ broker_open(struct broker **broker, const struct config *config,
                                : TICK_US,
                 .on_tick = on_tick,
                 .on_turn = on_turn,
-                .user = b,
+                .user = &b->http,
             },
     };
     enum status rc = STATUS_OK;
@@ -751,7 +728,7 @@ broker_open(struct broker **broker, const struct config *config,
     xml_scan_switch(config->scan_posts);
     b->announcer = start.sets.announcer = announcer_new();
     b->files = setting_files_new(config);
-    b->provider = identity_provider_new(b->public_url);
+    b->http.provider = identity_provider_new(b->public_url);
     b->config = config;
     b->start = &start;
     b->seat = (struct cluster_seat){open_streams, place_of_copy, b};
@@ -776,14 +753,6 @@ broker_open(struct broker **broker, const struct config *config,
         return rc;
     }
     b->http.posts = &b->posts;
-    b->http.archiver = b->archiver;
-    b->http.backup = b->backup;
-    b->http.tokens = b->tokens;
-    b->http.provider = b->provider;
-    b->http.tickets = b->tickets;
-    b->http.sessions = b->sessions;
-    b->http.hub = b->hub;
-    b->http.bridges = b->bridges;
     if (http_is_local(&b->http)) {
         /* A bare HAProxy, and nginx with HTTP/1.1, send nothing that
          * distinguishes them from a client of this machine (http.c). Each start
@@ -828,14 +797,14 @@ static enum status
 reload_bridges(struct broker *b, struct config *next, struct brought *brought,
                struct problem *why)
 {
-    const struct bridging *last = registry_bridging(b->registry);
+    const struct bridging *last = registry_bridging(b->http.registry);
     enum status rc;
 
     brought->all = next->bridges;
     brought->bridging = (struct bridging){next->bridges, next->n_bridges};
     next->bridges = NULL;
     next->n_bridges = 0;
-    rc = bridges_reload(b->bridges, &brought->bridging, why);
+    rc = bridges_reload(b->http.bridges, &brought->bridging, why);
     if (rc)
         return rc;
     report_bridges("a bridge ends", last, &brought->bridging);
@@ -871,7 +840,7 @@ broker_reload(struct broker *b, struct config *next, struct problem *why)
         strcmp(b->config->trusted_proxies, next->trusted_proxies) != 0 ||
         strcmp(b->config->allow_origins, next->allow_origins) != 0;
     bool has_bridges =
-        !are_bridges_same(registry_bridging(b->registry), &bridging);
+        !are_bridges_same(registry_bridging(b->http.registry), &bridging);
     struct setting_contents contents = {.of = {NULL}};
     struct brought *brought = NULL;
     enum status rc = broker_check(next, why);
@@ -891,7 +860,8 @@ broker_reload(struct broker *b, struct config *next, struct problem *why)
     if (!rc && has_bridges)
         rc = reload_bridges(b, next, brought, why);
     else if (!rc) /* one may be missing since a failed reload */
-        rc = bridges_reload(b->bridges, registry_bridging(b->registry), why);
+        rc = bridges_reload(b->http.bridges,
+                            registry_bridging(b->http.registry), why);
     if (!rc)
         access_log_use(b->http.access_log, log_fd);
     else
@@ -937,7 +907,7 @@ const struct thread *
 broker_most_silent(const struct broker *b)
 {
     const struct thread *service = server_most_silent(b->server);
-    const struct thread *writer = log_writer(registry_log(b->registry));
+    const struct thread *writer = log_writer(registry_log(b->http.registry));
 
     return thread_silent_us(service) > thread_silent_us(writer) ? service
                                                                 : writer;
@@ -983,36 +953,36 @@ broker_close(struct broker *b)
         return;
     if (b->server) {
         server_stop_accepting(b->server);
-        push_farewell(b->push, b->server);
+        push_farewell(b->http.push, b->server);
     }
-    bridges_stop(b->bridges);
-    if (b->hub)
-        hub_owner_stop(b->hub);
+    bridges_stop(b->http.bridges);
+    if (b->http.hub)
+        hub_owner_stop(b->http.hub);
     if (b->membership)
         pg_journal_stop(b->membership->journal);
-    if (b->registry)
-        registry_stop(b->registry);
+    if (b->http.registry)
+        registry_stop(b->http.registry);
     content_check_stop(&b->content_check);
-    archiver_stop(b->archiver);
+    archiver_stop(b->http.archiver);
     server_close(b->server, FAREWELL_US);
-    backup_offer_close(b->backup);
+    backup_offer_close(b->http.backup);
     access_log_free(b->http.access_log);
     config_report_fini(&b->config_report);
     content_check_fini(&b->content_check);
-    archiver_close(b->archiver); /* /readyz could ask it until now */
-    bridges_close(b->bridges);
-    hub_owner_close(b->hub);
+    archiver_close(b->http.archiver); /* /readyz could ask it until now */
+    bridges_close(b->http.bridges);
+    hub_owner_close(b->http.hub);
     span_export_close(b->spans);
-    push_close(b->push);
-    tickets_free(b->sessions);
-    request_tickets_free(b->tickets);
-    tokens_close(b->tokens);
+    push_close(b->http.push);
+    tickets_free(b->http.sessions);
+    request_tickets_free(b->http.tickets);
+    tokens_close(b->http.tokens);
     if (b->of_tokens)
         b->of_tokens->ops->close(b->of_tokens);
-    registry_close(b->registry);
+    registry_close(b->http.registry);
     membership_close(b->membership);
     posts_fini(&b->posts);
-    identity_provider_free(b->provider);
+    identity_provider_free(b->http.provider);
     announcer_free(b->announcer);
     setting_files_free(b->files);
     while (b->brought) {

@@ -1,5 +1,6 @@
 #include "broker/base/access_log.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -13,6 +14,7 @@
 #include "broker/base/diag.h"
 #include "broker/base/log_line.h"
 #include "broker/base/metrics.h"
+#include "proto/http/network_address.h"
 
 /* How long the thread gathers lines before it looks again. */
 #define GATHER_US 5000
@@ -41,13 +43,7 @@ static const size_t text_max[TEXTS] = {64, 200, 600, 400, 200};
  * multiples of 8. */
 struct record {
     uint32_t size; /* with its texts; 0: go on at the beginning */
-    uint16_t text_sizes[TEXTS];
-    uint16_t status;
-    bool is_stream, is_whole;
-    struct client_address client;
-    int64_t time_us, duration_us;
-    uint64_t received_bytes, sent_bytes, n_messages;
-    const char *method, *pattern;
+    struct access_entry entry;
     char texts[];
 };
 
@@ -91,6 +87,39 @@ struct access_log {
 
     struct ring rings[];
 };
+
+/* Addresses */
+
+void
+client_address_set(struct client_address *client,
+                   const struct sockaddr *address, uid_t uid)
+{
+    memset(client, 0, sizeof(*client));
+    client->family = address->sa_family;
+    if (address->sa_family == AF_UNIX) {
+        memcpy(client->address, &uid, sizeof(uid));
+    } else if (address_bytes(address, client->address) &&
+               address_is_mapped(client->address)) {
+        client->family = AF_INET;
+        memmove(client->address, client->address + 12, 4);
+    }
+}
+
+void
+client_address_write(const struct client_address *client,
+                     char to[CLIENT_ADDRESS_TEXT_SIZE])
+{
+    uid_t uid;
+
+    to[0] = '\0';
+    if (client->family == AF_UNIX) {
+        memcpy(&uid, client->address, sizeof(uid));
+        snprintf(to, CLIENT_ADDRESS_TEXT_SIZE, "uid:%u", (unsigned)uid);
+    } else if (client->family == AF_INET || client->family == AF_INET6) {
+        (void)inet_ntop(client->family, client->address, to,
+                        CLIENT_ADDRESS_TEXT_SIZE);
+    }
+}
 
 /* The file */
 
@@ -221,33 +250,30 @@ add_optional(struct log_line *line, const char *name, struct slice text)
  * status=200 in=0 out=512 duration=0.000321 complete=true path=/sets/news
  * agent=curl/8.0 */
 static void
-write_record(struct access_log *log, const struct record *r)
+write_entry(struct access_log *log, const struct access_entry *e)
 {
-    struct slice texts[TEXTS], whole;
     char client[CLIENT_ADDRESS_TEXT_SIZE];
-    const char *at = r->texts;
     struct log_line line;
+    struct slice whole;
 
-    for (size_t i = 0; i < TEXTS; at += r->text_sizes[i++])
-        texts[i] = (struct slice){at, r->text_sizes[i]};
-    client_address_write(&r->client, client);
-    log_line_begin(&line, r->time_us);
-    add_optional(&line, "id", texts[0]);
+    client_address_write(&e->client, client);
+    log_line_begin(&line, e->time_us);
+    add_optional(&line, "id", e->id);
     add_optional(&line, "client", slice_of(client));
-    add_optional(&line, "token", texts[1]);
-    add_optional(&line, "method", slice_of(r->method ? r->method : ""));
-    add_optional(&line, "route", slice_of(r->pattern ? r->pattern : ""));
-    log_line_number(&line, "status", r->status);
-    log_line_number(&line, "in", r->received_bytes);
-    log_line_number(&line, "out", r->sent_bytes);
-    log_line_seconds(&line, "duration", r->duration_us);
-    if (r->is_stream)
-        log_line_number(&line, "messages", r->n_messages);
+    add_optional(&line, "token", e->name);
+    add_optional(&line, "method", slice_of(e->method ? e->method : ""));
+    add_optional(&line, "route", slice_of(e->pattern ? e->pattern : ""));
+    log_line_number(&line, "status", e->status);
+    log_line_number(&line, "in", e->received_bytes);
+    log_line_number(&line, "out", e->sent_bytes);
+    log_line_seconds(&line, "duration", e->duration_us);
+    if (e->is_stream)
+        log_line_number(&line, "messages", e->n_messages);
     else
-        log_line_flag(&line, "complete", r->is_whole);
-    add_optional(&line, "path", texts[2]);
-    add_optional(&line, "query", texts[3]);
-    add_optional(&line, "agent", texts[4]);
+        log_line_flag(&line, "complete", e->is_whole);
+    add_optional(&line, "path", e->path);
+    add_optional(&line, "query", e->query);
+    add_optional(&line, "agent", e->agent);
     whole = log_line_end(&line);
 
     if (log->size + whole.size > (log->can_wait ? ATOMIC_MAX : BATCH_MAX))
@@ -277,7 +303,7 @@ drain_rings(struct access_log *log)
             const struct record *r = (const void *)(ring->bytes + at);
 
             if (r->size && log->fd >= 0)
-                write_record(log, r);
+                write_entry(log, &r->entry);
             taken += r->size ? r->size : ACCESS_RING_SIZE - at;
             atomic_store_explicit(&ring->taken, taken, memory_order_release);
         }
@@ -372,44 +398,38 @@ void
 access_log_add(struct access_log *log, unsigned thread,
                const struct access_entry *e)
 {
-    const struct slice texts[TEXTS] = {e->id, e->name, e->path, e->query,
-                                       e->agent};
+    struct access_entry kept = *e;
+    struct slice *const texts[TEXTS] = {&kept.id, &kept.name, &kept.path,
+                                        &kept.query, &kept.agent};
     struct ring *ring = &log->rings[thread];
-    size_t size = sizeof(struct record), n = 0;
+    size_t size = sizeof(struct record);
     struct record *r;
+    char *to;
     uint64_t end;
 
     for (size_t i = 0; i < TEXTS; i++)
-        size += texts[i].size < text_max[i] ? texts[i].size : text_max[i];
+        size += texts[i]->size < text_max[i] ? texts[i]->size : text_max[i];
     size = (size + 7) & ~(size_t)7;
     r = (void *)find_place(ring, size, &end);
     if (!r) {
         atomic_fetch_add_explicit(&ring->n_dropped, 1, memory_order_relaxed);
         return;
     }
-    *r = (struct record){.size = (uint32_t)size,
-                         .status = (uint16_t)e->status,
-                         .is_stream = e->is_stream,
-                         .is_whole = e->is_whole,
-                         .client = e->client,
-                         .time_us = e->time_us,
-                         .duration_us = e->duration_us,
-                         .received_bytes = e->received_bytes,
-                         .sent_bytes = e->sent_bytes,
-                         .n_messages = e->n_messages,
-                         .method = e->method,
-                         .pattern = e->pattern};
+    to = r->texts;
     for (size_t i = 0; i < TEXTS; i++) {
-        size_t n_kept =
-            texts[i].size < text_max[i] ? texts[i].size : text_max[i];
+        bool is_cut = texts[i]->size > text_max[i];
 
-        if (n_kept > 0)
-            memcpy(r->texts + n, texts[i].data, n_kept);
-        n += n_kept;
-        if (n_kept < texts[i].size) /* it is cut */
-            memcpy(r->texts + n - 3, "...", 3);
-        r->text_sizes[i] = (uint16_t)n_kept;
+        if (is_cut)
+            texts[i]->size = text_max[i];
+        if (texts[i]->size > 0)
+            memcpy(to, texts[i]->data, texts[i]->size);
+        texts[i]->data = to;
+        to += texts[i]->size;
+        if (is_cut)
+            memcpy(to - 3, "...", 3);
     }
+    r->size = (uint32_t)size;
+    r->entry = kept;
 
     /* Sequentially consistent with sleep_idle: one of the two threads sees what
      * the other has stored, so no line waits for the next one. */

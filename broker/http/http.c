@@ -1,23 +1,15 @@
 #include "broker/http/http.h"
 
+#include <assert.h>
+
+#include "base/clock.h"
+#include "broker/base/metrics.h"
+#include "broker/documents/documents.h"
 #include "broker/http/authorization.h"
 #include "broker/http/origins.h"
-#include "broker/http/request_records.h"
 #include "broker/http/route_table.h"
-#include "broker/http/routes.h"
 #include "broker/http/session.h"
 #include "broker/net/response.h"
-
-void
-http_init(struct http *http, struct registry *registry, struct push *push,
-          const char *url)
-{
-    http->registry = registry;
-    http->push = push;
-    /* broker_check has refused other cases */
-    http->is_near = !registry_config(registry)->insecure_open;
-    origins_init(http, url);
-}
 
 /* Returns the sign that a proxy sent the request: a header about its client, or
  * HTTP/1.0. nginx with a bare proxy_pass sends HTTP/1.0, with our own name as
@@ -200,10 +192,117 @@ http_on_request(struct request *rq, void *user)
     }
 }
 
+/* What remains of a request that has ended: its line in the access log
+ * (access_log.h), and its duration in the metric of its route (metrics.h).
+ *
+ * Of the query the line has the parameters that the route names and does not
+ * mark as secret (route_table.h). All others are left out, with "..." in their
+ * place: a ticket, a token or a secret that a client sends by mistake is none
+ * of the route's. Bodies and other fields than User-Agent are never shown.
+ *
+ * The metric has a row for each row of route_table.h, for each document, and
+ * "none" for all others: unknown paths and methods, and requests that were
+ * refused before their path was looked up. */
+
+/* The log keeps less. */
+#define QUERY_MAX 512
+
+/* True if `name` is in a list with commas between; NULL: an empty one. */
+static bool
+names(const char *list, struct slice name)
+{
+    struct slice rest = slice_of(list ? list : "");
+
+    while (rest.size)
+        if (slice_equal(slice_trimmed(slice_take(&rest, ',')), name))
+            return true;
+    return false;
+}
+
+static void
+add_parameter(struct buf *to, struct slice text)
+{
+    if (to->size)
+        BUF_ADD(to, "&");
+    buf_add_slice(to, text);
+}
+
+static void
+add_line(struct access_log *log, const struct request_end *end)
+{
+    const struct route *route = end->route;
+    struct access_entry entry = end->entry;
+    struct slice rest = entry.query;
+    bool has_others = false;
+    char query[QUERY_MAX];
+    struct buf shown;
+
+    /* Copies the parameters of the route that hold no secret; the others become
+     * "...", once. */
+    buf_init_fixed(&shown, query, sizeof(query));
+    while (rest.size) {
+        struct slice text = slice_take(&rest, '&'), value = text;
+        struct slice name = slice_take(&value, '=');
+
+        if (route && names(route->parameters, name) &&
+            !names(route->secrets, name))
+            add_parameter(&shown, text);
+        else
+            has_others = true;
+    }
+    if (has_others)
+        add_parameter(&shown, SLICE("..."));
+    entry.time_us = clock_now_us();
+    entry.query = (struct slice){query, shown.size};
+    access_log_add(log, service_number(end->service), &entry);
+}
+
+/* The metric */
+
+static const char *document_paths[METRIC_ROUTES_MAX];
+static size_t n_documents;
+
+void
+http_name_routes(void)
+{
+    struct document_found row;
+    const char *path;
+
+    for (size_t i = 0; i < route_table_size; i++)
+        metrics_name_route(i, method_name(route_table[i].method),
+                           route_table[i].path);
+    for (n_documents = 0; (path = documents_row(n_documents, &row));
+         n_documents++) {
+        assert(route_table_size + n_documents + 1 < METRIC_ROUTES_MAX);
+        document_paths[n_documents] = path;
+        metrics_name_route(route_table_size + n_documents, "GET", path);
+    }
+    metrics_name_route(route_table_size + n_documents, "other", "none");
+}
+
 void
 http_on_end(const struct request_end *end, void *user)
 {
-    struct http *http = user;
+    const struct http *http = user;
+    struct slice query = end->entry.query;
+    size_t row = 0;
 
-    request_records_add(http->access_log, end);
+    if (access_log_is_on(http->access_log))
+        add_line(http->access_log, end);
+    /* Counts the request. Streams and long polls (wait=) do not count: they
+     * last as long as the client wants. */
+    while (query.size > 0)
+        if (slice_starts(slice_take(&query, '&'), "wait="))
+            return;
+    if (end->entry.is_stream)
+        return;
+    if (end->route && end->route != &route_documents) {
+        row = (size_t)((const struct route *)end->route - route_table);
+    } else {
+        while (row < n_documents &&
+               (!end->route || document_paths[row] != end->entry.pattern))
+            row++;
+        row += route_table_size; /* the last row is "none" */
+    }
+    metrics_observe_request(row, end->entry.status, end->entry.duration_us);
 }

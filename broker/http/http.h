@@ -16,19 +16,19 @@
 #include "broker/push/subscribers.h"
 #include "broker/sets/registry.h"
 
-struct access_log;
 struct backup_offer;
 struct config_report;
 struct origins;
-struct request_end;
 struct request_tickets;
 struct tickets;
 
 /* Room for the text of a port. */
 #define OWN_PORT_SIZE 8
 
+/* All that requests are answered with. The owner sets the members;
+ * origins_init those from is_near to ports. */
 struct http {
-    struct registry *registry;
+    struct registry *registry; /* before the server starts, as push */
     struct push *push;
     struct access_log *access_log;       /* NULL: none */
     struct config_report *config_report; /* for GET /config */
@@ -69,10 +69,9 @@ http_is_local(const struct http *http)
     return http->is_near && tokens_are_open(http->tokens);
 }
 
-/* Fills in everything except tokens, posts, archiver, backup, hub, bridges and
- * is_ready. `url` is that of the listener. */
-void http_init(struct http *http, struct registry *registry, struct push *push,
-               const char *url);
+/* Names the rows of the metric of requests. Before the server starts; again
+ * does nothing new. */
+void http_name_routes(void);
 
 /* The server's on_request and on_end; `user` is the struct http. */
 void http_on_request(struct request *rq, void *user);

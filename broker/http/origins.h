@@ -22,7 +22,8 @@
 
 /* The broker's own names */
 
-/* Fills in the names. The registry is there; `url` is that of the listener. */
+/* Fills in is_near, has_tls and the names. The registry is there; `url` is that
+ * of the listener. */
 void origins_init(struct http *http, const char *url);
 
 /* The host of "host:port", with the brackets of an IPv6 address. */

@@ -487,21 +487,20 @@ request_describe(const struct request *rq, struct request_end *end)
 
     *end = (struct request_end){
         .service = rq->service,
-        .listener = rq->listener,
-        .client = c->at,
-        .method = rq->has_method ? rq->method : METHODS,
         .route = rq->route,
-        .pattern = rq->pattern,
-        .status = rq->status,
         .is_kept = rq->is_kept,
-        .received_bytes = c->received - rq->received_before,
-        .sent_bytes = c->sent - c->out.size - rq->sent_before,
-        .duration_us = clock_steady_us() - rq->began_us,
-        .id = rq->id,
-        .path = rq->path,
-        .query = rq->query,
-        .agent = rq->agent,
-        .name = slice_of(rq->name),
+        .entry = {.duration_us = clock_steady_us() - rq->began_us,
+                  .received_bytes = c->received - rq->received_before,
+                  .sent_bytes = c->sent - c->out.size - rq->sent_before,
+                  .method = rq->has_method ? method_name(rq->method) : NULL,
+                  .pattern = rq->pattern,
+                  .status = rq->status,
+                  .client = c->at,
+                  .id = rq->id,
+                  .name = slice_of(rq->name),
+                  .path = rq->path,
+                  .query = rq->query,
+                  .agent = rq->agent},
     };
 }
 
@@ -515,6 +514,6 @@ request_report_end(struct request *rq, bool is_whole)
         return;
     rq->is_ended = true;
     request_describe(rq, &end);
-    end.is_whole = is_whole;
+    end.entry.is_whole = is_whole;
     options->on_end(&end, options->user);
 }

@@ -27,7 +27,7 @@
  */
 #pragma once
 
-#include "broker/base/client_address.h"
+#include "broker/base/access_log.h"
 #include "broker/net/body.h"
 #include "broker/net/server.h"
 #include "proto/http/chunked.h"
@@ -316,23 +316,13 @@ void request_accept_long(struct request *rq, const struct response *head,
  *   - a stream has ended, which had no last byte: is_stream. */
 struct request_end {
     const struct service *service; /* the thread that calls */
-    enum listener_kind listener;
-    struct client_address client; /* of a request by a trusted proxy, the client
-                           that the proxy names */
-    enum method method;           /* METHODS: none that the server knows */
-    const void *route;            /* of the request; NULL: none was found */
-    const char *pattern;          /* likewise; or NULL */
-    unsigned status; /* 0: the connection ended before there was one */
-    bool is_whole;   /* all of the answer was given to the kernel */
-    bool is_stream;  /* a WebSocket, or an answer without a known length */
-    bool is_kept;    /* request_keep_for_log: agent, name; of a stream all
-                        of the texts below */
-    uint64_t received_bytes; /* of the body; of a WebSocket, of its frames */
-    uint64_t sent_bytes;     /* with heads, without TLS */
-    uint64_t n_messages;     /* of a stream: stream_count_message */
-    int64_t duration_us;     /* since the head was complete */
+    const void *route;             /* of the request; NULL: none was found */
+    bool is_kept; /* request_keep_for_log: agent, name; of a stream all
+                     texts */
 
-    /* Lent until the call returns. */
-    struct slice id; /* of X-Request-Id */
-    struct slice path, query, agent, name;
+    /* Its line, but for the time. Texts are lent until the call returns. Status
+     * 0: the connection ended before there was one. is_whole: all of the answer
+     * was given to the kernel. is_stream: a WebSocket, or an answer without a
+     * known length. Sent bytes are with heads, without TLS. */
+    struct access_entry entry;
 };

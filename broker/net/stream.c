@@ -76,11 +76,11 @@ on_gone(struct connection *c)
     struct stream *s = c->stream;
 
     if (options->on_end) {
-        s->end.is_whole = s->is_closing;
-        s->end.n_messages = s->n_messages;
-        s->end.received_bytes = c->received - s->received_before;
-        s->end.sent_bytes = c->sent - c->out.size - s->sent_before;
-        s->end.duration_us = clock_steady_us() - s->began_us;
+        s->end.entry.is_whole = s->is_closing;
+        s->end.entry.n_messages = s->n_messages;
+        s->end.entry.received_bytes = c->received - s->received_before;
+        s->end.entry.sent_bytes = c->sent - c->out.size - s->sent_before;
+        s->end.entry.duration_us = clock_steady_us() - s->began_us;
         options->on_end(&s->end, options->user);
     }
     c->stream = NULL;
@@ -96,8 +96,9 @@ begin_stream(struct request *rq, const struct stream_handlers *handlers,
              void *user)
 {
     struct request_end end;
-    struct slice *const texts[] = {&end.id, &end.path, &end.query, &end.agent,
-                                   &end.name};
+    struct access_entry *entry = &end.entry;
+    struct slice *const texts[] = {&entry->id, &entry->path, &entry->query,
+                                   &entry->agent, &entry->name};
     struct connection *c = rq->connection;
     size_t size = 0, at = 0;
     struct problem why = {""};
@@ -111,7 +112,7 @@ begin_stream(struct request *rq, const struct stream_handlers *handlers,
     /* The line of the access log at the end of the stream. The texts take
      * memory for as long as the stream lives, so only a log gets them. */
     request_describe(rq, &end);
-    end.is_stream = true;
+    entry->is_stream = true;
     for (size_t i = 0; i < N_ELEMENTS(texts); i++) {
         if (!end.is_kept)
             texts[i]->size = 0;
@@ -159,7 +160,7 @@ request_accept_stream(struct request *rq, const struct stream_terms *terms,
         sent.size < sizeof(key))
         memcpy(key, sent.data, sent.size);
     upgrade_accept(accept, key);
-    stream->end.status = 101;
+    stream->end.entry.status = 101;
     connection_enter(rq->connection, &stream_phase, 0);
     response_upgrade(rq, accept, terms);
 }
@@ -174,7 +175,7 @@ request_accept_long(struct request *rq, const struct response *head,
     if (!stream)
         return;
     stream->is_long = true;
-    stream->end.status = head->status;
+    stream->end.entry.status = head->status;
     connection_enter(rq->connection, &long_phase, 0);
     /* Until it opens: the owner must close it, but does not know it yet, so
      * the end of the server waits for that. */

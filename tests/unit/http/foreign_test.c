@@ -1,7 +1,7 @@
 /*
  * foreign_test.c - requests that a page in a browser may have sent.
  */
-#include "broker/http/http.h"
+#include "broker/http/origins.h"
 #include "broker/net/server.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
@@ -70,7 +70,8 @@ assert_lets_in(void **state, bool is_open_to_all)
     sets_open(&sets);
     assert_int_equal(tokens_open(&http.tokens, tempdir_path(state), NULL),
                      STATUS_OK);
-    http_init(&http, sets.registry, NULL, "http://127.0.0.1");
+    http.registry = sets.registry;
+    origins_init(&http, "http://127.0.0.1");
     atomic_store(&http.is_ready, true);
     assert_int_equal(server_open(&server, &options, NULL), STATUS_OK);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)

@@ -1,8 +1,7 @@
-#include "broker/http/http.h"
-
 #include <stdio.h>
 #include <string.h>
 
+#include "broker/http/origins.h"
 #include "broker/store/store.h"
 #include "tests/support/sets.h"
 #include "tests/support/tempdir.h"
@@ -64,7 +63,8 @@ TEST(answers_to_its_own_names, tempdir_setup, tempdir_teardown)
 
         open_with(&s, state, rows[i].public_url);
         s.config.insecure_open = rows[i].is_open_to_all;
-        http_init(&http, s.registry, NULL, rows[i].listener);
+        http.registry = s.registry;
+        origins_init(&http, rows[i].listener);
         for (size_t k = 0; rows[i].hosts[k]; k++)
             if (!answers_to(&http, rows[i].hosts[k]))
                 fail_msg("%s at %s: %s", rows[i].public_url, rows[i].listener,
@@ -87,7 +87,8 @@ TEST(has_room_for_the_longest_names, tempdir_setup, tempdir_teardown)
     host[sizeof(host) - 1] = '\0';
     snprintf(url, sizeof(url), "http://%s:65535/path", host);
     open_with(&s, state, url);
-    http_init(&http, s.registry, NULL, url);
+    http.registry = s.registry;
+    origins_init(&http, url);
     assert_string_equal(http.hosts[3], host);
     assert_string_equal(http.hosts[http.n_hosts - 1], host);
     sets_close(&s);

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "broker/access/tokens.h"
+#include "broker/http/origins.h"
 #include "broker/push/subscribers.h"
 #include "tests/clock.h"
 #include "tests/support/sets.h"
@@ -81,12 +82,13 @@ set_up(void **state)
     assert_int_equal(tokens_open(&world.http.tokens, world.dirs[1].path, NULL),
                      STATUS_OK);
     registry_set_tokens(world.s[1].registry, world.http.tokens);
+    world.http.registry = world.s[1].registry;
     assert_int_equal(push_open(&world.http.push, world.s[1].registry, 1, NULL),
                      STATUS_OK);
     assert_int_equal(server_open(&world.server, &options, NULL), STATUS_OK);
     snprintf(url, sizeof(url), "http://127.0.0.1:%u",
              server_port(world.server));
-    http_init(&world.http, world.s[1].registry, world.http.push, url);
+    origins_init(&world.http, url);
     atomic_store(&world.http.is_ready, true);
     world.w = wire_connect("127.0.0.1", server_port(world.server));
     assert_non_null(world.w);

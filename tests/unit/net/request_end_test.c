@@ -23,11 +23,11 @@ on_end(const struct request_end *end, void *user)
 {
     (void)user;
     ended = *end;
-    copy_text(id, end->id);
-    copy_text(path, end->path);
-    copy_text(query, end->query);
-    copy_text(agent, end->agent);
-    copy_text(name, end->name);
+    copy_text(id, end->entry.id);
+    copy_text(path, end->entry.path);
+    copy_text(query, end->entry.query);
+    copy_text(agent, end->entry.agent);
+    copy_text(name, end->entry.name);
     atomic_fetch_add(&n_ended, 1);
 }
 
@@ -101,22 +101,27 @@ TEST(each_request_ends_once)
 
         assert_true(wire_answer(w, &a, rows[i].is_head));
         await_end((unsigned)i + 1);
-        if (ended.status != rows[i].status || a.status != ended.status)
-            fail_msg("%u: %s", ended.status, rows[i].text);
-        assert_true(ended.is_whole && !ended.is_stream);
-        assert_int_equal(ended.method, rows[i].method);
+        if (ended.entry.status != rows[i].status ||
+            a.status != ended.entry.status)
+            fail_msg("%u: %s", ended.entry.status, rows[i].text);
+        assert_true(ended.entry.is_whole && !ended.entry.is_stream);
+        if (rows[i].method == METHODS)
+            assert_null(ended.entry.method);
+        else
+            assert_string_equal(ended.entry.method,
+                                method_name(rows[i].method));
         assert_string_equal(path, rows[i].path);
         assert_string_equal(query, rows[i].query);
         assert_string_equal(agent, rows[i].agent);
-        assert_int_equal(ended.received_bytes, rows[i].received);
-        assert_int_equal(ended.sent_bytes, strlen(a.head) + a.body_size);
+        assert_int_equal(ended.entry.received_bytes, rows[i].received);
+        assert_int_equal(ended.entry.sent_bytes, strlen(a.head) + a.body_size);
         served_assert_header(&a, "X-Request-Id", id);
         if (rows[i].method == METHODS) {
             assert_null(ended.route);
             assert_string_equal(name, "");
         } else {
             assert_ptr_equal(ended.route, route);
-            assert_string_equal(ended.pattern, "/{any}");
+            assert_string_equal(ended.entry.pattern, "/{any}");
             assert_string_equal(name, "someone");
         }
         wire_close(w);
@@ -135,10 +140,10 @@ TEST(its_duration_is_from_the_head_to_the_last_byte)
     clock_pass_us(3 * SECOND);
     wire_close(w);
     served_pass_until(&n_ended, 1);
-    assert_true(ended.duration_us >= 3 * SECOND);
-    assert_true(ended.duration_us < 5 * SECOND);
-    assert_int_equal(ended.status, 0);
-    assert_false(ended.is_whole);
+    assert_true(ended.entry.duration_us >= 3 * SECOND);
+    assert_true(ended.entry.duration_us < 5 * SECOND);
+    assert_int_equal(ended.entry.status, 0);
+    assert_false(ended.entry.is_whole);
 }
 
 TEST(a_cut_answer_is_not_whole)
@@ -147,8 +152,8 @@ TEST(a_cut_answer_is_not_whole)
 
     (void)wire_is_ended(w);
     await_end(1);
-    assert_int_equal(ended.status, 200);
-    assert_false(ended.is_whole);
+    assert_int_equal(ended.entry.status, 200);
+    assert_false(ended.entry.is_whole);
     wire_close(w);
 }
 
@@ -180,12 +185,12 @@ TEST(a_stream_ends_once_with_its_messages)
         served_on_service(count_two);
         wire_close(w);
         await_end(i + 1);
-        assert_true(ended.is_stream && ended.is_whole);
-        assert_int_equal(ended.status, 101);
-        assert_int_equal(ended.n_messages, 2);
-        assert_int_equal(ended.received_bytes, 6);
-        assert_true(ended.sent_bytes > strlen(a.head));
-        assert_true(ended.duration_us >= 7 * SECOND);
+        assert_true(ended.entry.is_stream && ended.entry.is_whole);
+        assert_int_equal(ended.entry.status, 101);
+        assert_int_equal(ended.entry.n_messages, 2);
+        assert_int_equal(ended.entry.received_bytes, 6);
+        assert_true(ended.entry.sent_bytes > strlen(a.head));
+        assert_true(ended.entry.duration_us >= 7 * SECOND);
         assert_ptr_equal(ended.route, route);
         assert_string_equal(id, i ? "" : sent);
         assert_string_equal(path, i ? "" : "/stream");
@@ -203,8 +208,8 @@ TEST(a_long_answer_ends_when_its_client_goes)
     served_await(&n_opened, 1);
     wire_close(w);
     served_pass_until(&n_ended, 1);
-    assert_true(ended.is_stream && !ended.is_whole);
-    assert_int_equal(ended.status, 200);
+    assert_true(ended.entry.is_stream && !ended.entry.is_whole);
+    assert_int_equal(ended.entry.status, 200);
     assert_string_equal(path, "/long");
     served_assert_header(&a, "X-Request-Id", id);
 }
@@ -303,17 +308,17 @@ TEST(the_client_is_the_peer_or_whom_a_proxy_names)
     assert_true(wire_request(w, "GET", "/small",
                              "X-Forwarded-For: 2001:db8::7\r\n", NULL, &a));
     await_end(1);
-    client_address_write(&ended.client, peer);
+    client_address_write(&ended.entry.client, peer);
     assert_string_equal(peer, "2001:db8::7");
 
     /* The proxy's next request is not that client's. */
     assert_true(wire_request(w, "GET", "/small", NULL, NULL, &a));
     await_end(2);
-    client_address_write(&ended.client, peer);
+    client_address_write(&ended.entry.client, peer);
     assert_string_equal(peer, self);
     assert_true(wire_send_text(w, "bad\r\n\r\n"));
     await_end(3);
-    client_address_write(&ended.client, peer);
+    client_address_write(&ended.entry.client, peer);
     assert_string_equal(peer, self);
     wire_close(w);
     server_close(served.server, 0);
