@@ -333,7 +333,7 @@ export function commands(lines) {
 }
 
 /** Asks in a dialog; true if the user agrees. */
-export function confirmed(question, action) {
+function confirmed(question, action) {
     const id = freshId();
     const dialog = make('dialog', { 'aria-labelledby': id }, make('form', { method: 'dialog' },
         make('p', { id }, question),
@@ -348,15 +348,24 @@ export function confirmed(question, action) {
     }));
 }
 
-/** Does what a button asks for; says how it ended. */
-export async function perform(button, action, done) {
+/** Does what a button asks for, if the user agrees to a question, where there is one; says how it
+ * ended. */
+export async function perform(button, action, done, question, yes) {
+    if (question && !await confirmed(question, yes))
+        return;
     button.disabled = true;
     try {
-        const text = await action();
+        const text = await action(button);
         announce(typeof text === 'string' ? text : done, 'good');
     } catch (error) {
         announce(error.message, 'bad');
     } finally {
         button.disabled = false;
     }
+}
+
+/** A button that does something: `rest` as of perform(). */
+export function workButton(text, attributes, ...rest) {
+    const button = make('button', { type: 'button', ...attributes, onclick: () => perform(button, ...rest) }, text);
+    return button;
 }

@@ -4,9 +4,9 @@
  */
 
 import {
-    announce, ask, askJson, badge, bytes, chart, choice, clock, commands, confirmed, curl, duration,
-    facts, fill, harvestTroubles, labelled, make, mayDo, number, ownUrl, perform, quote, renewTimes, root,
-    section, setPath, spaced, table, time,
+    announce, ask, askJson, badge, bytes, chart, choice, clock, commands, curl, duration, facts, fill,
+    harvestTroubles, labelled, make, mayDo, number, ownUrl, perform, quote, renewTimes, root, section,
+    setPath, spaced, table, time, workButton,
 } from './console-parts.js';
 import { follow } from './tidings.js';
 
@@ -255,17 +255,14 @@ function timeLine(lists) {
         }));
 }
 
-/** How many lists the picture has room for: each is wide enough for a finger. */
-function picturedLists() {
-    return Math.floor((Math.min(innerWidth, 1120) - 32) / 26);
-}
-
 function historyView(page) {
     const box = make('div', {}, make('p', { class: 'muted' }, 'Reading …'));
     closedLists(page).then(closed => {
         const lists = [openList(page, closed), ...closed];
+        // The picture has room for so many: each is wide enough for a finger.
+        const pictured = Math.floor((Math.min(innerWidth, 1120) - 32) / 26);
         fill(box,
-            timeLine(lists.slice(0, picturedLists()).reverse()),
+            timeLine(lists.slice(0, pictured).reverse()),
             make('p', { class: 'legend' }, badge('open', 'open'), ' ', badge('closed', 'closed'), ' ',
                 badge('archived', 'archived'), make('span', { class: 'muted' },
                     ' Wider means a longer time. The newest is on the right.')),
@@ -315,13 +312,10 @@ function documentsOf(page) {
 }
 
 function actionButton(page, text, path, done) {
-    const button = make('button', {
-        type: 'button', onclick: () => perform(button, async () => {
-            await ask(setPath(page.name, path), { method: 'POST' });
-            await page.reload();
-        }, done),
-    }, text);
-    return button;
+    return workButton(text, {}, async () => {
+        await ask(setPath(page.name, path), { method: 'POST' });
+        await page.reload();
+    }, done);
 }
 
 /* Readers */
@@ -381,12 +375,11 @@ function redeliverForm(page, subscription) {
                 announce(text, 'bad');
                 return;
             }
-            const question = `${text} The hub goes on behind ${after.value}, for ${callback}.`;
-            if (await confirmed(question, n > 0 ? 'Send again' : 'Leave out'))
-                await perform(button, async () => {
-                    await ask(`${path}?after=${encodeURIComponent(after.value)}`, { method: 'POST' });
-                    await page.redraw();
-                }, `The hub goes on behind ${after.value}.`);
+            await perform(button, async () => {
+                await ask(`${path}?after=${encodeURIComponent(after.value)}`, { method: 'POST' });
+                await page.redraw();
+            }, `The hub goes on behind ${after.value}.`,
+            `${text} The hub goes on behind ${after.value}, for ${callback}.`, n > 0 ? 'Send again' : 'Leave out');
         },
     }, labelled('After position', after), button, effect);
 }
@@ -403,18 +396,15 @@ function rangeOf({ first, last, entries }) {
 
 /** A button that makes an attempt, says how it ended, and shows it in the table. */
 function attemptButton(page, text, path, label) {
-    const button = make('button', {
-        type: 'button', 'aria-label': label, onclick: () => perform(button, async () => {
-            const { outcome, status, error, ms } = await (await ask(path, { method: 'POST' })).json();
-            button.dispatchEvent(new CustomEvent('attempt', { bubbles: true }));
-            const words = status ? `The callback answered ${status} in ${number(ms)} ms.`
-                : `The callback did not answer: ${error}.`;
-            if (outcome !== 'delivered')
-                throw new Error(words);
-            return words;
-        }),
-    }, text);
-    return button;
+    return workButton(text, { 'aria-label': label }, async button => {
+        const { outcome, status, error, ms } = await askJson(path, { method: 'POST' });
+        button.dispatchEvent(new CustomEvent('attempt', { bubbles: true }));
+        const words = status ? `The callback answered ${status} in ${number(ms)} ms.`
+            : `The callback did not answer: ${error}.`;
+        if (outcome !== 'delivered')
+            throw new Error(words);
+        return words;
+    });
 }
 
 function attemptRow(page, path, isManaged, one) {
@@ -455,18 +445,11 @@ function attemptsPart(page, path, one, isManaged) {
 
 function endButton(page, subscription) {
     const path = setPath(page.name, `/subscriptions/${subscription.id}`);
-    const button = make('button', {
-        type: 'button', class: 'danger', onclick: async () => {
-            const question = `End the subscription of ${subscription.callback}? The hub sends`
-                + ' it a denial, and no further change.';
-            if (await confirmed(question, 'End subscription'))
-                await perform(button, async () => {
-                    await ask(path, { method: 'DELETE' });
-                    await page.redraw();
-                }, 'The subscription has ended.');
-        },
-    }, 'End');
-    return button;
+    return workButton('End', { class: 'danger' }, async () => {
+        await ask(path, { method: 'DELETE' });
+        await page.redraw();
+    }, 'The subscription has ended.', `End the subscription of ${subscription.callback}? The hub sends it a`
+        + ' denial, and no further change.', 'End subscription');
 }
 
 function subscriptionState(subscription) {
@@ -629,7 +612,7 @@ function postView(page) {
         onsubmit: event => {
             event.preventDefault();
             perform(button, async () => {
-                const posted = await (await ask(path, request())).json();
+                const posted = await askJson(path, request());
                 result.textContent = `Posted as number ${number(posted.last)}, position`
                     + ` ${posted.position}.`;
                 await page.reload();

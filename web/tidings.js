@@ -265,14 +265,6 @@ function describe(to, found, own) {
     return to;
 }
 
-function valueOf(json) {
-    try {
-        return JSON.parse(json);
-    } catch (error) {
-        throw new Lost(`the data of an entry is no JSON: ${error.message}`);
-    }
-}
-
 /**
  * Reads an entry of a Change List, and returns it in the JSON form. Throws if it is not what a
  * broker writes.
@@ -294,7 +286,7 @@ export function entryOf(line) {
         entry.links = [...links.matchAll(LINK)].map(([, found]) =>
             describe({}, attributesOf(found), ['rel', 'href', 'modified', 'type', 'encoding']));
     if (data)
-        entry.data = valueOf(unescapeXml(data));
+        entry.data = orLost(() => JSON.parse(unescapeXml(data)), 'the data of an entry is no JSON: ');
     if (!Number.isSafeInteger(entry.seq))
         throw new Lost('an entry of a Change List has no number');
     return entry;
@@ -473,11 +465,8 @@ const KEY = /^[!-~]{1,255}$/;
 
 /** Makes a key that no other post has. Node 18 has no global `crypto`. */
 function newKey() {
-    const bytes = new Uint8Array(16);
-    if (globalThis.crypto?.getRandomValues)
-        crypto.getRandomValues(bytes);
-    else
-        bytes.forEach((_, i) => { bytes[i] = Math.random() * 256; });
+    const bytes = globalThis.crypto?.getRandomValues?.(new Uint8Array(16))
+        ?? Uint8Array.from({ length: 16 }, () => Math.random() * 256);
     return Array.from(bytes, byte => byte.toString(16).padStart(2, '0')).join('');
 }
 
@@ -883,7 +872,7 @@ class Following {
                 throw new Silence('the answer is no event stream');
             link.allow(FIRST_EVENT_MS);
             for await (const text of this.#pieces(link, answer)) {
-                for (const event of read(reader, text)) {
+                for (const event of orLost(() => reader.push(text))) {
                     yield* this.#take(link, sets, byName, event);
                     if (isBegun && event.event === 'heartbeat')
                         link.enter('live'); // nothing else was to be sent
@@ -1109,11 +1098,12 @@ function parse(text) {
     throw new Lost('an answer is no JSON object');
 }
 
-function read(reader, text) {
+/** What `work` returns; what it throws counts as a lost connection. */
+function orLost(work, before = '') {
     try {
-        return reader.push(text);
+        return work();
     } catch (error) {
-        throw new Lost(error.message);
+        throw new Lost(before + error.message);
     }
 }
 

@@ -15,40 +15,16 @@ thread at a time uses a Follower; stop() may be called from all. A Publisher is 
 threads.
 """
 
-from tidings._errors import (
-    IO,
-    Broken,
-    Different,
-    Error,
-    Gone,
-    Invalid,
-    Memory,
-    Refused,
-    Stopped,
-    Unreachable,
-)
-from tidings._follow import (
-    AsyncFollower,
-    Change,
-    Follower,
-    Kind,
-    Link,
-    Message,
-    afollow,
-    follow,
-    load_position,
-    load_positions,
-    save_position,
-)
+from tidings._errors import IO, Broken, Different, Error, Gone, Invalid, Memory, Refused
+from tidings._errors import Stopped, Unreachable
+from tidings._follow import AsyncFollower, Change, Follower, Kind, Link, Message
+from tidings._follow import afollow, follow, load_position, load_positions
+from tidings._follow import save_position
 from tidings._handle import Access, Limits
 from tidings._mirror import File, Synced, What, async_sync, sync
 from tidings._publish import Publisher, Receipt, apublish, publish
-from tidings._source import (
-    AsyncSourceFollower,
-    SourceFollower,
-    afollow_source,
-    follow_source,
-)
+from tidings._source import AsyncSourceFollower, SourceFollower
+from tidings._source import afollow_source, follow_source
 
 __all__ = [
     "IO",

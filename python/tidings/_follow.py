@@ -2,6 +2,7 @@
 
 import asyncio
 import collections
+import contextlib
 import dataclasses
 import enum
 import json
@@ -9,24 +10,16 @@ import os
 import select
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from types import TracebackType
 from typing import Any, Literal
 
 from tidings._errors import Invalid, error_of, text
-from tidings._handle import (
-    LOOK_AGAIN_S,
-    Access,
-    Handle,
-    Limits,
-    OnTrouble,
-    Path,
-    fail,
-)
+from tidings._handle import LOOK_AGAIN_S, Access, Handle, Limits, OnTrouble, Path, fail
 from tidings._libtidings import ffi, lib
 
 Transport = Literal["websocket", "events", "longpoll", "poll"]
 Form = Literal["json", "xml"]
 Baseline = Literal["no", "gone", "first"]
+Texts = str | Iterable[str] | None
 
 _TRANSPORTS: dict[str, int] = {
     "websocket": lib.TD_WEBSOCKET,
@@ -199,8 +192,7 @@ class _Feed(Handle):
         self._on_trouble = on_trouble
 
     def trouble(self, why: str, pause_s: float) -> None:
-        if self._on_trouble:
-            self.guard(self._on_trouble, why, pause_s)
+        self.guard(self._on_trouble, why, pause_s)
 
     def next(self) -> Message | None:
         """The next message; None: it is still to come. Raises StopIteration at the
@@ -236,54 +228,47 @@ class _Feed(Handle):
                 self.check(lib.td_position_write(self.client, path, position))
 
 
-def _filters(**filters: str | Iterable[str] | None) -> list[tuple[Any, Any]]:
-    pairs = []
-    for name, values in filters.items():
-        for value in [values] if isinstance(values, str) else values or ():
-            pairs.append((chars(name), chars(value)))
-    return pairs
-
-
 def chars(of: str | bytes | None) -> Any:
     if isinstance(of, str):
         of = of.encode()
     return ffi.NULL if of is None else ffi.new("char[]", of)
 
 
-def fill_options(
-    options: Any,
-    *,
-    change: str | Iterable[str] | None,
-    prefix: str | Iterable[str] | None,
-    type: str | Iterable[str] | None,
-    tag: str | Iterable[str] | None,
-    data: bool,
-    until_caught_up: bool,
-    patience: float,
-    baseline: Baseline,
-    form: Form,
-    transports: Iterable[Transport],
-    idle: float,
-    poll: float,
-    max_delete_percent: int,
+def fill_filters(
+    options: Any, change: Texts, prefix: Texts, type: Texts, tag: Texts, data: bool
 ) -> list[Any]:
-    """Fill a td_follow_options. Returns what it points at."""
+    """Fill the filters of a td_follow_options. Returns what it points at."""
     no = None if data else "no"
-    pairs = _filters(change=change, prefix=prefix, type=type, tag=tag, data=no)
+    given = {"change": change, "prefix": prefix, "type": type, "tag": tag, "data": no}
+    pairs = [
+        (chars(name), chars(value))
+        for name, values in given.items()
+        for value in ([values] if isinstance(values, str) else values or ())
+    ]
     filters = ffi.new("struct td_filter[]", pairs)
     options.filters = filters
     options.n_filters = len(pairs)
+    return [filters, *(of for pair in pairs for of in pair)]
+
+
+def fill_ways(
+    options: Any, baseline: Baseline, form: Form, transports: Iterable[Transport]
+) -> None:
     options.form = _known(_FORMS, form)
     options.baseline = _known(_BASELINES, baseline)
     for way in transports:
         options.transports |= _known(_TRANSPORTS, way)
+    options.on_trouble = lib.handle_on_trouble
+
+
+def fill_pace(
+    options: Any, caught_up: bool, patience: float, idle: float, poll: float, most: int
+) -> None:
+    options.until_caught_up = caught_up
+    options.patience_ms = round(patience * 1000)
     options.idle_ms = round(idle * 1000)
     options.poll_ms = round(poll * 1000)
-    options.patience_ms = round(patience * 1000)
-    options.until_caught_up = until_caught_up
-    options.max_delete_percent = max_delete_percent
-    options.on_trouble = lib.handle_on_trouble
-    return [filters, *(of for pair in pairs for of in pair)]
+    options.max_delete_percent = most
 
 
 class _Followed:
@@ -296,10 +281,10 @@ class _Followed:
         position: str | None = None,
         since: str | None = None,
         state: Path | None = None,
-        change: str | Iterable[str] | None = None,
-        prefix: str | Iterable[str] | None = None,
-        type: str | Iterable[str] | None = None,
-        tag: str | Iterable[str] | None = None,
+        change: Texts = None,
+        prefix: Texts = None,
+        type: Texts = None,
+        tag: Texts = None,
         data: bool = True,
         until_caught_up: bool = False,
         patience: float = 60.0,
@@ -330,35 +315,14 @@ class _Followed:
             file = None if listing is None else os.fsencode(listing)
             texts = [chars(of) for of in (self._position, since, file)]
             options = ffi.new("struct td_follow_options *")
-            filled = fill_options(
-                options,
-                change=change,
-                prefix=prefix,
-                type=type,
-                tag=tag,
-                data=data,
-                until_caught_up=until_caught_up,
-                patience=patience,
-                baseline=baseline,
-                form=form,
-                transports=transports,
-                idle=idle,
-                poll=poll,
-                max_delete_percent=max_delete_percent,
-            )
+            filled = fill_filters(options, change, prefix, type, tag, data)
+            fill_ways(options, baseline, form, transports)
+            fill_pace(options, until_caught_up, patience, idle, poll, max_delete_percent)
             options.after, options.since, options.listing = texts
             options.on_end = lib.follower_on_end
             follower = ffi.new("struct td_follower **")
-            feed.check(
-                lib.td_follower_open(
-                    feed.client,
-                    url.encode(),
-                    options,
-                    lib.follower_on_message,
-                    self._user,
-                    follower,
-                )
-            )
+            how = (options, lib.follower_on_message, self._user, follower)
+            feed.check(lib.td_follower_open(feed.client, url.encode(), *how))
             feed.follower = follower[0]
             del filled  # td_follower_open has copied it
         except BaseException:
@@ -456,12 +420,9 @@ class Follower(_Followed):
     def messages(self) -> Iterator[Message]:
         """Iterate over messages, also those without changes: store the position of each
         together with its effects, and every change takes effect exactly once."""
-        while True:
-            try:
-                message = self._next_message()
-            except StopIteration:
-                return
-            yield message
+        with contextlib.suppress(StopIteration):
+            while True:
+                yield self._next_message()
 
     def _next_message(self) -> Message:
         watch = select.poll()
@@ -483,12 +444,7 @@ class Follower(_Followed):
     def __enter__(self) -> "Follower":
         return self
 
-    def __exit__(
-        self,
-        type: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -560,12 +516,7 @@ class AsyncFollower(_Followed):
     async def __aenter__(self) -> "AsyncFollower":
         return self
 
-    async def __aexit__(
-        self,
-        type: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.close()
 
 

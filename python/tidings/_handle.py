@@ -88,7 +88,7 @@ class Handle:
         self.client = ffi.gc(client, lib.td_close)
         self.failure: BaseException | None = None
         self._lock = threading.RLock()  # a signal handler may come in between
-        self._is_open = True
+        self.is_open = True
         self._is_turning = False
         try:
             self._show(url.encode(), access or Access())
@@ -118,10 +118,6 @@ class Handle:
         if access.allow_private:
             lib.td_allow_private(client)
 
-    @property
-    def is_open(self) -> bool:
-        return self._is_open
-
     def check(self, status: int) -> None:
         """Raise the failure of a callback, or the exception of the status."""
         if self.failure is not None:
@@ -129,7 +125,7 @@ class Handle:
             raise failure
         if status != lib.TD_OK:
             with self._lock:
-                if not self._is_open:
+                if not self.is_open:
                     raise Stopped("it is closed")
                 raise error_of(self.client, status)
 
@@ -138,17 +134,20 @@ class Handle:
         if self.failure is None:
             self.failure = failure
 
-    def guard(self, callback: Callable[..., object], *arguments: object) -> None:
-        """Call back; an exception is kept for check()."""
+    def guard(
+        self, callback: Callable[..., object] | None, *arguments: object
+    ) -> None:
+        """Call back, if there is a callback; an exception is kept for check()."""
         try:
-            callback(*arguments)
+            if callback:
+                callback(*arguments)
         except BaseException as failure:
             self.fail(failure)
 
     def turn(self) -> int:
         """td_service. A close() meanwhile takes effect at its end."""
         with self._lock:
-            if not self._is_open:
+            if not self.is_open:
                 return int(lib.TD_STOPPED)
             if self._is_turning:
                 raise RuntimeError("called from a callback, or by two threads")
@@ -158,20 +157,20 @@ class Handle:
         finally:
             with self._lock:
                 self._is_turning = False
-                if not self._is_open:
+                if not self.is_open:
                     ffi.release(self.client)
 
     def stop(self) -> None:
         """End the call that runs, or the next one."""
         with self._lock:
-            if self._is_open:
+            if self.is_open:
                 lib.td_stop(self.client)
 
     def close(self) -> None:
         with self._lock:
-            if not self._is_open:
+            if not self.is_open:
                 return
-            self._is_open = False
+            self.is_open = False
             if self._is_turning:
                 lib.td_stop(self.client)
             else:

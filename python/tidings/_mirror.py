@@ -58,6 +58,15 @@ class _Sync(Call):
         self.synced = Synced(0, 0, 0, None)
         self._on_change = on_change
 
+    def function(self, url: str, directory: Path, options: Any) -> Callable[[], int]:
+        user = options.user = ffi.new_handle(self)
+        arguments = (url.encode(), os.fsencode(directory), options)
+
+        def function(_: Any = user) -> int:
+            return int(lib.td_sync(self.handle.client, *arguments))
+
+        return function
+
     def happened(self, event: Any) -> None:
         position = self.synced.position
         if event.what in (lib.TD_SYNC_BASELINED, lib.TD_SYNC_CAUGHT_UP):
@@ -73,37 +82,18 @@ class _Sync(Call):
                 self.report(self._on_change, file)
 
 
-def _prepare(
-    url: str,
-    directory: Path,
-    until_caught_up: bool,
-    on_change: OnChange | None,
-    on_trouble: OnTrouble | None,
-    per_host: int,
-    attempts: int,
-    max_delete_percent: int,
-    poll: float,
-    patience: float,
-    access: Access | None,
-    limits: Limits | None,
-) -> tuple[_Sync, Callable[[], int]]:
-    call = _Sync(Handle(url, access, limits), on_change, on_trouble)
-    user = ffi.new_handle(call)
+def _options(
+    per_host: int, attempts: int, percent: int, until: bool, poll: float, patience: float
+) -> Any:
     options = ffi.new("struct td_sync_options *")
     options.per_host = per_host
     options.attempts = attempts
-    options.max_delete_percent = max_delete_percent
-    options.until_caught_up = until_caught_up
+    options.max_delete_percent = percent
+    options.until_caught_up = until
     options.poll_ms = round(poll * 1000)
     options.patience_ms = round(patience * 1000)
     options.on_event = lib.sync_on_event
-    options.user = user
-    arguments = (url.encode(), os.fsencode(directory))
-
-    def function(_: Any = user) -> int:
-        return int(lib.td_sync(call.handle.client, *arguments, options))
-
-    return call, function
+    return options
 
 
 def sync(
@@ -145,21 +135,11 @@ def sync(
     Raises Different (some resources were given up), IO, Refused, Gone, Unreachable,
     Broken, Invalid, Memory.
     """
-    call, function = _prepare(
-        url,
-        directory,
-        until_caught_up,
-        on_change,
-        on_trouble,
-        per_host,
-        attempts,
-        max_delete_percent,
-        poll,
-        patience,
-        access,
-        limits,
+    options = _options(
+        per_host, attempts, max_delete_percent, until_caught_up, poll, patience
     )
-    call.run(function)
+    call = _Sync(Handle(url, access, limits), on_change, on_trouble)
+    call.run(call.function(url, directory, options))
     return call.synced
 
 
@@ -180,21 +160,11 @@ async def async_sync(
 ) -> Synced:
     """sync() for asyncio; the callbacks run on the event loop. Cancelling the task ends
     the call, and what is done stays."""
-    call, function = _prepare(
-        url,
-        directory,
-        until_caught_up,
-        on_change,
-        on_trouble,
-        per_host,
-        attempts,
-        max_delete_percent,
-        poll,
-        patience,
-        access,
-        limits,
+    options = _options(
+        per_host, attempts, max_delete_percent, until_caught_up, poll, patience
     )
-    await call.arun(function)
+    call = _Sync(Handle(url, access, limits), on_change, on_trouble)
+    await call.arun(call.function(url, directory, options))
     return call.synced
 
 

@@ -8,20 +8,11 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import TracebackType
 from typing import Any
 
 from tidings._errors import Error, error_of, text
-from tidings._handle import (
-    LOOK_AGAIN_S,
-    Access,
-    Call,
-    Handle,
-    OnTrouble,
-    Path,
-    fail,
-    path_or_null,
-)
+from tidings._handle import LOOK_AGAIN_S, Access, Call, Handle, OnTrouble, Path
+from tidings._handle import fail, path_or_null
 from tidings._libtidings import ffi, lib
 
 Changes = Mapping[str, object] | Iterable[Mapping[str, object]]
@@ -184,6 +175,7 @@ class Publisher:
         self._on_durable = on_durable
         self._on_trouble = on_trouble
         self._handle = Handle(url, access)
+        self.fail = self._handle.fail
         self._user = ffi.new_handle(self)
         options = ffi.new("struct td_publisher_options *")
         path = path_or_null(spool)
@@ -416,12 +408,7 @@ class Publisher:
     def __enter__(self) -> "Publisher":
         return self
 
-    def __exit__(
-        self,
-        type: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, type: type[BaseException] | None, *_: object) -> None:
         try:
             if type is None:
                 self.flush()
@@ -431,20 +418,14 @@ class Publisher:
     # Called by C
 
     def trouble(self, why: str, pause_s: float) -> None:
-        if self._on_trouble:
-            self._handle.guard(self._on_trouble, why, pause_s)
+        self._handle.guard(self._on_trouble, why, pause_s)
 
     def refused(self, number: int, change: str, why: str) -> None:
-        if self._on_refused:
-            self._handle.guard(self._on_refused, number, change, why)
+        self._handle.guard(self._on_refused, number, change, why)
 
     def made_durable(self, number: int, receipt: Receipt) -> None:
         self._durable = number
-        if self._on_durable:
-            self._handle.guard(self._on_durable, number, receipt)
-
-    def fail(self, failure: BaseException) -> None:
-        self._handle.fail(failure)
+        self._handle.guard(self._on_durable, number, receipt)
 
 
 @ffi.def_extern(onerror=fail)

@@ -5,19 +5,11 @@ import collections
 import functools
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from types import TracebackType
 from typing import Any
 
 from tidings._errors import Error, error_of, text
-from tidings._follow import (
-    Baseline,
-    Form,
-    Message,
-    Transport,
-    chars,
-    fill_options,
-    message_of,
-)
+from tidings._follow import Baseline, Form, Message, Texts, Transport, chars, message_of
+from tidings._follow import fill_filters, fill_pace, fill_ways
 from tidings._handle import LOOK_AGAIN_S, Access, Handle, Limits, OnTrouble, fail
 from tidings._libtidings import ffi, lib
 
@@ -71,12 +63,10 @@ class _Feed(Handle):
 
     def put(self, item: Message | _Call, most: int) -> None:
         """Hand it to the loop, where fewer than `most` wait."""
-
-        def has_room() -> bool:
-            return self.is_stopping or len(self._items) < most
-
         with self._changed:
-            self._changed.wait_for(has_room)
+            self._changed.wait_for(
+                lambda: self.is_stopping or len(self._items) < most
+            )
             self._items.append(item)
             self._changed.notify_all()
         self.wake()
@@ -139,10 +129,10 @@ class _Followed:
         positions: Mapping[str, str] | None = None,
         position: str | None = None,
         since: str | None = None,
-        change: str | Iterable[str] | None = None,
-        prefix: str | Iterable[str] | None = None,
-        type: str | Iterable[str] | None = None,
-        tag: str | Iterable[str] | None = None,
+        change: Texts = None,
+        prefix: Texts = None,
+        type: Texts = None,
+        tag: Texts = None,
         data: bool = True,
         until_caught_up: bool = False,
         patience: float = 60.0,
@@ -158,24 +148,12 @@ class _Followed:
         limits: Limits | None = None,
     ) -> None:
         options = ffi.new("struct td_source_options *")
-        kept = fill_options(
-            options.follow,
-            change=change,
-            prefix=prefix,
-            type=type,
-            tag=tag,
-            data=data,
-            until_caught_up=until_caught_up,
-            patience=patience,
-            baseline=baseline,
-            form=form,
-            transports=transports,
-            idle=idle,
-            poll=poll,
-            max_delete_percent=max_delete_percent,
-        )
+        how = options.follow
+        kept = fill_filters(how, change, prefix, type, tag, data)
+        fill_ways(how, baseline, form, transports)
+        fill_pace(how, until_caught_up, patience, idle, poll, max_delete_percent)
         kept += [chars(position), chars(since)]
-        options.follow.after, options.follow.since = kept[-2:]
+        how.after, how.since = kept[-2:]
         options.on_start = lib.source_on_start
         options.on_missed = lib.source_on_missed
         feed = _Feed(url, positions or {}, on_missed, on_trouble, access, limits)
@@ -252,12 +230,7 @@ class SourceFollower(_Followed):
     def __enter__(self) -> "SourceFollower":
         return self
 
-    def __exit__(
-        self,
-        type: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -295,12 +268,7 @@ class AsyncSourceFollower(_Followed):
     async def __aenter__(self) -> "AsyncSourceFollower":
         return self
 
-    async def __aexit__(
-        self,
-        type: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.close()
 
 
