@@ -81,7 +81,8 @@ broker_call_send(struct broker_call *call, const char *method)
         .headers = headers,
         .method = method,
         .body = strcmp(method, "POST") ? NULL : &nothing,
-        .max_bytes = ANSWER_MAX};
+        .max_bytes = ANSWER_MAX,
+        .is_own = true};
     struct fetch_answer answer;
     enum td_status end;
     enum status rc;

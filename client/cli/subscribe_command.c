@@ -14,7 +14,6 @@
 #include "client/lib/fetch.h"
 #include "client/lib/json_slices.h"
 #include "client/websub/hub_subscription.h"
-#include "client/websub/topic_discovery.h"
 #include "proto/http/websub.h"
 
 #define FORM_MAX 65536
@@ -58,83 +57,36 @@ static const struct option add_options[] = {
 struct subscribing {
     struct broker_call call; /* asks the broker of the set */
     const char *callback;
-    char *topic, *hub;
+    char topic[WEBSUB_URL_MAX + 32], hub[WEBSUB_URL_MAX + 1];
     struct buf form;
-
-    /* Of a search or a request under way. */
-    bool is_over;
-    struct problem why;
 };
 
+/* A relay says what it relays, and at which hub. A set names its hubs by links,
+ * and has its topics below itself. One over https is taken before others. */
 static void
-fail(struct subscribing *s, enum status rc)
+find_topic(struct subscribing *s, bool is_framework)
 {
-    if (!s->call.code && rc)
-        s->call.code = exit_of(s->call.client, client_end(s->call.client, rc));
-}
+    const char *end =
+        is_framework ? "framework-notifications" : "notifications";
+    struct slice json = buf_slice(&s->call.json), links = SLICE(""), link;
+    char rel[40], href[WEBSUB_URL_MAX + 1];
 
-/* Discovery */
-
-static void
-on_topic(const struct problem *why, const struct topic *topic, void *user)
-{
-    struct subscribing *s = user;
-
-    s->is_over = true;
-    s->why = *why;
-    if (why->rc)
-        return;
-    s->topic = strdup(topic->self);
-    s->hub = strdup(topic->hubs[0]);
-}
-
-/* Finds the topic of a set, and its hub, by what the topic itself says. */
-static void
-find_topic(struct subscribing *s, const struct arguments *arguments)
-{
-    bool is_framework = arguments->options[ADD_FRAMEWORK] != NULL;
-    struct td_client *client = s->call.client;
-    struct topic_search *search;
-    char *url = NULL;
-    enum status rc;
-
-    if (asprintf(&url, "%s/%s", s->call.url,
-                 is_framework ? "framework-notifications" : "notifications") <
-        0)
-        url = NULL;
-    client_begin(client);
-    rc = url ? client_add_source(client, url) : STATUS_MEMORY;
-    search = rc ? NULL : topic_find(client, url, on_topic, s);
-    if (!rc && !search)
-        rc = problem_memory(&client->problem);
-    if (!rc) {
-        rc = client_until(client, &s->is_over);
-        if (rc)
-            topic_search_free(search);
-        else
-            rc = client_take_problem(client, &s->why);
+    plain_json_text(json, "topic", s->topic, sizeof(s->topic));
+    plain_json_text(json, "hub", s->hub, sizeof(s->hub));
+    if (!s->topic[0])
+        (void)!json_slices_member(json, "links", &links);
+    while (json_slices_element(&links, &link)) {
+        plain_json_text(link, "rel", rel, sizeof(rel));
+        plain_json_text(link, "href", href, sizeof(href));
+        if (!strcmp(rel, "self"))
+            snprintf(s->topic, sizeof(s->topic), "%s/%s", href, end);
+        else if (!strcmp(rel, "hub") &&
+                 (!s->hub[0] || (!strncasecmp(href, "https:", 6) &&
+                                 strncasecmp(s->hub, "https:", 6) != 0)))
+            strcpy(s->hub, href);
     }
-    if (!rc && (!s->topic || !s->hub))
-        rc = problem_memory(&client->problem);
-    fail(s, rc);
-    free(url);
-}
-
-/* A relay says what it relays, and at which hub. */
-static void
-find_relayed(struct subscribing *s)
-{
-    struct slice json = buf_slice(&s->call.json);
-    char topic[WEBSUB_URL_MAX + 1], hub[WEBSUB_URL_MAX + 1];
-
-    plain_json_text(json, "topic", topic, sizeof(topic));
-    plain_json_text(json, "hub", hub, sizeof(hub));
-    if (!topic[0] || !hub[0])
-        return;
-    s->topic = strdup(topic);
-    s->hub = strdup(hub);
-    if (!s->topic || !s->hub)
-        s->call.code = failed(NO_MEMORY);
+    if (!s->topic[0] || !s->hub[0])
+        s->call.code = failed("%s names no hub", s->call.url);
 }
 
 /* The request */
@@ -182,45 +134,36 @@ make_form(struct subscribing *s, const struct arguments *arguments)
         s->call.code = bad_usage("the options are too long");
 }
 
-/* The hub answers with a line of text, W-032. */
-static void
-on_answer(struct fetch_answer *answer, const struct problem *end, void *user)
-{
-    struct subscribing *s = user;
-    struct slice rest = buf_slice(&answer->body);
-    struct slice line = slice_take(&rest, '\n');
-
-    s->is_over = true;
-    s->why = *end;
-    if (!end->rc && answer->status / 100 != 2)
-        problem(&s->why, fetch_meaning(answer->status), "the hub: %u: %.300s",
-                answer->status, problem_quote(slice_trimmed(line)).text);
-}
-
+/* Asks the hub, which answers with a line of text (W-032). The set names it: so
+ * its address is judged by where the set is. */
 static void
 post_form(struct subscribing *s)
 {
     static const char *const headers[] = {
         "Content-Type: application/x-www-form-urlencoded", NULL};
     struct td_client *client = s->call.client;
-    struct slice form = buf_slice(&s->form);
+    struct slice form = buf_slice(&s->form), rest, line;
     const struct fetch_request request = {.url = s->hub,
                                           .headers = headers,
                                           .body = &form,
                                           .max_bytes = ANSWER_MAX};
-    struct fetch *fetch;
+    struct fetch_answer answer;
     enum status rc;
 
-    s->is_over = false;
     client_begin(client);
-    fetch = fetch_start(client, &request, NULL, on_answer, s);
-    rc = fetch ? client_until(client, &s->is_over)
-               : problem_memory(&client->problem);
-    if (fetch && rc)
-        fetch_free(fetch);
-    else if (fetch)
-        rc = client_take_problem(client, &s->why);
-    fail(s, rc);
+    rc = client_add_source(client, s->call.url);
+    if (!rc) {
+        rc = fetch_run(client, &request, &answer);
+        rest = buf_slice(&answer.body);
+        line = slice_trimmed(slice_take(&rest, '\n'));
+        if (!rc && answer.status / 100 != 2)
+            rc = client_fail(client, fetch_meaning(answer.status),
+                             "the hub: %u: %.300s", answer.status,
+                             problem_quote(line).text);
+        buf_fini(&answer.body);
+    }
+    if (rc)
+        s->call.code = exit_of(client, client_end(client, rc));
 }
 
 /* The outcome */
@@ -260,24 +203,6 @@ look(struct subscribing *s, struct standing *now)
     return true;
 }
 
-static void
-print_outcome(struct subscribing *s, const struct standing *before,
-              const struct standing *now, bool is_json)
-{
-    if (now->is_pending)
-        s->call.code = failed("the hub still asks the callback");
-    else if (!now->is_active ||
-             (before->is_active && !strcmp(before->id, now->id) &&
-              !strcmp(before->lease_end, now->lease_end)))
-        s->call.code = failed("the callback did not confirm: it has to answer "
-                              "the hub's GET with 200 and the challenge; the "
-                              "broker's log has the reason");
-    else if (is_json)
-        broker_call_show(&s->call, true);
-    else
-        print_values(false, "id:t leaseEnd:t", now->id, now->lease_end);
-}
-
 /* Asks the hub, and waits until the callback has answered it. */
 static void
 subscribe(struct subscribing *s, bool is_json)
@@ -301,8 +226,20 @@ subscribe(struct subscribing *s, bool is_json)
         if (!look(s, &now))
             break;
     }
-    if (!s->call.code)
-        print_outcome(s, &before, &now, is_json);
+    if (s->call.code)
+        return;
+    if (now.is_pending)
+        s->call.code = failed("the hub still asks the callback");
+    else if (!now.is_active ||
+             (before.is_active && !strcmp(before.id, now.id) &&
+              !strcmp(before.lease_end, now.lease_end)))
+        s->call.code = failed("the callback did not confirm: it has to answer "
+                              "the hub's GET with 200 and the challenge; the "
+                              "broker's log has the reason");
+    else if (is_json)
+        broker_call_show(&s->call, true);
+    else
+        print_values(false, "id:t leaseEnd:t", now.id, now.lease_end);
 }
 
 static enum exit_code
@@ -321,9 +258,7 @@ run_add(const struct arguments *arguments)
     broker_call_begin(&s.call, arguments, arguments->operands[0], "%s", "");
     broker_call_send(&s.call, "GET");
     if (!s.call.code)
-        find_relayed(&s);
-    if (!s.call.code && !s.topic)
-        find_topic(&s, arguments);
+        find_topic(&s, arguments->options[ADD_FRAMEWORK] != NULL);
     if (!s.call.code)
         make_form(&s, arguments);
     if (!s.call.code)
@@ -335,8 +270,6 @@ run_add(const struct arguments *arguments)
         explicit_bzero(s.form.data, s.form.size);
     buf_fini(&s.form);
     buf_fini(&query);
-    free(s.topic);
-    free(s.hub);
     return broker_call_end(&s.call);
 }
 

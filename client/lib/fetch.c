@@ -400,16 +400,12 @@ take_location(struct fetch *f, struct problem *why)
         url = strdup(next);
     curl_free(next);
     curl_url_cleanup(parts);
-    if (code && code != CURLUE_OUT_OF_MEMORY) {
-        problem(why, STATUS_MALFORMED,
-                "it redirects to something that is no URL: %.200s",
-                f->answer.location);
-        return false;
-    }
-    if (!url) {
-        problem_memory(why);
-        return false;
-    }
+    if (code && code != CURLUE_OUT_OF_MEMORY)
+        return !problem(why, STATUS_MALFORMED,
+                        "it redirects to something that is no URL: %.200s",
+                        f->answer.location);
+    if (!url)
+        return !problem_memory(why);
     free(f->url);
     f->url = url;
     f->answer.url = url;
@@ -437,8 +433,7 @@ begin_hop(struct fetch *f, struct problem *why)
     clear_values(f);
     if (begin_transfer(f))
         return true;
-    problem_memory(why);
-    return false;
+    return !problem_memory(why);
 }
 
 /* Handing over */
@@ -523,29 +518,6 @@ fail_curl(struct fetch *f, struct problem *why)
                    has_time ? rest + 3 : "");
 }
 
-/* Sets `why` to the result; STATUS_OK: there is an answer. */
-static void
-judge_answer(struct fetch *f, struct problem *why)
-{
-    why->http_status = f->answer.status;
-    why->retry_after_s = f->answer.retry_after_s;
-    if (f->is_refused)
-        problem(why, STATUS_STOPPED, "%s", "");
-    else if (f->is_too_long)
-        problem(why, STATUS_MALFORMED, "the answer is longer than %zu bytes",
-                f->request.max_bytes);
-    else if (f->is_starved || f->pending.failed || f->answer.body.failed ||
-             f->result == CURLE_OUT_OF_MEMORY)
-        problem_memory(why);
-    else if (f->undo.rc)
-        problem(why, f->undo.rc, "%s", f->undo.text);
-    else if (f->result)
-        fail_curl(f, why);
-    else if (!f->has_head)
-        problem(why, STATUS_UNREACHABLE,
-                "the connection broke in the answer's head");
-}
-
 static void
 end_fetch(struct fetch *f, const struct problem *why)
 {
@@ -568,7 +540,23 @@ finish_fetch(struct fetch *f)
     for (size_t i = 0; i < 2 && f->gunzip[i]; i++)
         if (!f->result && !f->is_left && !f->is_refused && !f->undo.rc)
             (void)!gunzip_end(f->gunzip[i], &f->undo);
-    judge_answer(f, &why);
+    why.http_status = f->answer.status;
+    why.retry_after_s = f->answer.retry_after_s;
+    if (f->is_refused)
+        problem(&why, STATUS_STOPPED, "%s", "");
+    else if (f->is_too_long)
+        problem(&why, STATUS_MALFORMED, "the answer is longer than %zu bytes",
+                f->request.max_bytes);
+    else if (f->is_starved || f->pending.failed || f->answer.body.failed ||
+             f->result == CURLE_OUT_OF_MEMORY)
+        problem_memory(&why);
+    else if (f->undo.rc)
+        problem(&why, f->undo.rc, "%s", f->undo.text);
+    else if (f->result)
+        fail_curl(f, &why);
+    else if (!f->has_head)
+        problem(&why, STATUS_UNREACHABLE,
+                "the connection broke in the answer's head");
     host_place_return(f->client->places, &f->place);
     if (f->answer.status >= 400 && f->answer.retry_after_s)
         host_places_pause(f->client->places, f->url, f->answer.status,
@@ -778,14 +766,12 @@ fetch_run(struct td_client *client, const struct fetch_request *request,
           struct fetch_answer *answer)
 {
     struct waiting w = {.answer = answer};
-    struct fetch_request own = *request;
     struct fetch *fetch;
     enum status rc;
 
     memset(answer, 0, sizeof(*answer));
     buf_init(&answer->body, 0);
-    own.is_own = true;
-    fetch = fetch_start(client, &own, NULL, on_waited, &w);
+    fetch = fetch_start(client, request, NULL, on_waited, &w);
     if (!fetch)
         return problem_memory(&client->problem);
     rc = client_until(client, &w.is_over);

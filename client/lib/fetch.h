@@ -109,9 +109,9 @@ enum status fetch_refused(struct problem *why,
 
 /* Blocking, for calls of the public interface */
 
-/* Runs the loop until there is an answer of a URL that the program has named
- * (is_own). The caller gives its body to buf_fini in any case. A failure sets
- * the client's problem. The answer has no texts but its body. */
+/* Runs the loop until there is an answer. The caller gives its body to buf_fini
+ * in any case. A failure sets the client's problem. The answer has no texts but
+ * its body. */
 enum status fetch_run(struct td_client *client,
                       const struct fetch_request *request,
                       struct fetch_answer *answer);

@@ -201,7 +201,7 @@ td_publish(struct td_client *client, const char *set_url, const char *type,
     struct posting p = {
         .client = client,
         .options = options ? options : &defaults,
-        .request = {target, headers, &bytes, POST_ANSWER_MAX},
+        .request = {target, headers, &bytes, POST_ANSWER_MAX, .is_own = true},
         .receipt = receipt ? receipt : &unwanted,
         .pause_ms = PAUSE_FIRST,
     };

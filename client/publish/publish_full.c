@@ -460,6 +460,7 @@ put_file(struct td_client *client, const char *target, int fd, uint64_t size,
         .max_bytes = POST_ANSWER_MAX,
         .method = "PUT",
         .silence_s = SILENCE_S,
+        .is_own = true,
     };
     struct fetch_answer answer;
     void *map = NULL;

@@ -27,7 +27,8 @@ exchange_settings(struct td_client *client, const char *set_url,
                                     .headers = body ? headers : headers + 1,
                                     .body = body,
                                     .max_bytes = ANSWER_BYTES_MAX,
-                                    .method = method};
+                                    .method = method,
+                                    .is_own = true};
     enum status rc;
 
     buf_init(&answer->body, ANSWER_BYTES_MAX);
