@@ -95,33 +95,32 @@ put_quoted(const char *text, const char *specials, FILE *to)
             fputc(*text, to);
 }
 
-/* The words that may stand first. */
-static void
-put_first_words(const struct program *program, FILE *to)
+/* The word of command `i` behind the word `group` or, if that is empty, the
+ * first one; empty: none, or an earlier command has it. */
+static struct slice
+word_of(const struct program *program, size_t i, struct slice group)
 {
-    const char *before = "";
+    const struct command *command = program->commands[i];
 
-    for (size_t i = 0; program->commands[i]; i++)
-        if (is_first_of_group(program, i)) {
-            fprintf(to, "%s%.*s", before,
-                    SLICE_ARG(group_of(program->commands[i])));
-            before = " ";
-        }
+    if (group.size > 0)
+        return slice_of(
+            slice_equal(group_of(command), group) ? second_word(command) : "");
+    return is_first_of_group(program, i) ? group_of(command) : group;
 }
 
-/* The second words of the commands with the first word of row `i`. */
+/* All those words, with blanks between. */
 static void
-put_second_words(const struct program *program, size_t i, FILE *to)
+put_words(const struct program *program, struct slice group, FILE *to)
 {
-    struct slice group = group_of(program->commands[i]);
     const char *before = "";
 
-    for (size_t k = i; program->commands[k]; k++)
-        if (slice_equal(group_of(program->commands[k]), group) &&
-            *second_word(program->commands[k])) {
-            fprintf(to, "%s%s", before, second_word(program->commands[k]));
-            before = " ";
-        }
+    for (size_t i = 0; program->commands[i]; i++) {
+        struct slice word = word_of(program, i, group);
+
+        if (word.size > 0)
+            fprintf(to, "%s%.*s", before, SLICE_ARG(word));
+        before = word.size > 0 ? " " : before;
+    }
 }
 
 /* Calls `print` for each command, and for what the program does without one. */
@@ -194,7 +193,7 @@ bash_command(const struct program *program, const struct command *command,
         fprintf(to, "%s--%s", i ? " " : "", options.rows[i].name);
     fprintf(to, "'\n        words='%s", kind.words);
     if (kind.is_command || !command->name[0])
-        put_first_words(program, to);
+        put_words(program, SLICE(""), to);
     fprintf(to, "' kind='%s'\n        ;;\n", word_of_kind(&kind));
 }
 
@@ -230,13 +229,13 @@ print_bash(const struct program *program, FILE *to)
             *second_word(program->commands[i])) {
             fprintf(to, "    '%.*s') words='",
                     SLICE_ARG(group_of(program->commands[i])));
-            put_second_words(program, i, to);
+            put_words(program, group_of(program->commands[i]), to);
             fprintf(to, "' ;;\n");
         }
     for_each_command(program, bash_command, to);
     if (!program->start) {
         fprintf(to, "    '') options='--help --version' words='");
-        put_first_words(program, to);
+        put_words(program, SLICE(""), to);
         fprintf(to, "' ;;\n");
     }
     fprintf(to, "    esac\n    case \"$command $previous\" in\n");
@@ -287,7 +286,7 @@ zsh_command(const struct program *program, const struct command *command,
     }
     if (kind.is_command) {
         fprintf(to, " \\\n            '*:COMMAND:(");
-        put_first_words(program, to);
+        put_words(program, SLICE(""), to);
         fprintf(to, ")'");
     } else if (command->operands) {
         fprintf(to, " \\\n            '*");
@@ -303,18 +302,13 @@ zsh_list(const struct program *program, struct slice group, FILE *to)
 {
     for (size_t i = 0; program->commands[i]; i++) {
         const struct command *command = program->commands[i];
-        bool is_group = *second_word(command) != '\0';
+        struct slice word = word_of(program, i, group);
 
-        if (group.size ? !slice_equal(group_of(command), group) || !is_group
-                       : !is_first_of_group(program, i))
+        if (word.size == 0)
             continue;
-        fprintf(to, "            '");
-        if (group.size)
-            fprintf(to, "%s:", second_word(command));
-        else
-            fprintf(to, "%.*s:", SLICE_ARG(group_of(command)));
-        if (!group.size && is_group)
-            put_second_words(program, i, to);
+        fprintf(to, "            '%.*s:", SLICE_ARG(word));
+        if (group.size == 0 && *second_word(command))
+            put_words(program, word, to);
         else
             put_quoted(command->help, "\\", to);
         fprintf(to, "'\n");
@@ -418,7 +412,7 @@ fish_command(const struct program *program, const struct command *command,
     if (kind.is_command) {
         fish_begin(program, "has", command->name, to);
         fprintf(to, " -a '");
-        put_first_words(program, to);
+        put_words(program, SLICE(""), to);
         fprintf(to, "'\n");
     } else if (kind.is_file || kind.is_directory || kind.words[0]) {
         fish_begin(program, "has", command->name, to);

@@ -175,21 +175,21 @@ end_baseline(struct baseline *b)
 /* Notes the failure. The next turn of the loop ends the part, because one of
  * its callbacks may be running. */
 static void
-fail_baseline(struct baseline *b, enum status rc, const char *text)
-{
-    if (b->why.rc)
-        return;
-    problem(&b->why, rc, "%s", text);
-    timer_start(b->turn, 0);
-}
-
-static void
 fail_because(struct baseline *b, const struct problem *why)
 {
     if (b->why.rc)
         return;
     b->why = *why;
     timer_start(b->turn, 0);
+}
+
+static void
+fail_baseline(struct baseline *b, enum status rc, const char *text)
+{
+    struct problem why = {""};
+
+    problem(&why, rc, "%s", text);
+    fail_because(b, &why);
 }
 
 static void
@@ -323,7 +323,7 @@ hand_over_entry(struct baseline *b, const struct document_entry *entry,
     if (!b->on_entry)
         return;
     if (!b->on_entry(entry, file, b->user) && !b->retired.is_over)
-        baseline_pause(b);
+        baseline_hold(b, true);
 }
 
 static void
@@ -725,7 +725,7 @@ on_turn(void *user)
     if (!b->dump && !b->reading)
         fail_without_memory(b);
     else if (b->is_paused)
-        baseline_pause(b);
+        baseline_hold(b, true);
 }
 
 struct baseline *
@@ -767,23 +767,13 @@ baseline_start(struct td_client *client, const struct baseline_plan *plan,
 }
 
 void
-baseline_pause(struct baseline *baseline)
+baseline_hold(struct baseline *baseline, bool is_held)
 {
-    baseline->is_paused = true;
+    baseline->is_paused = is_held;
     if (baseline->reading)
-        document_stream_pause(baseline->reading);
-    if (baseline->dump)
-        dump_reader_pause(baseline->dump);
-}
-
-void
-baseline_resume(struct baseline *baseline)
-{
-    baseline->is_paused = false;
-    if (baseline->reading)
-        document_stream_resume(baseline->reading);
+        document_stream_hold(baseline->reading, is_held);
     else if (baseline->dump)
-        dump_reader_resume(baseline->dump);
-    else if (!baseline_parts_first(&baseline->parts))
+        dump_reader_hold(baseline->dump, is_held);
+    else if (!is_held && !baseline_parts_first(&baseline->parts))
         timer_start(baseline->turn, 0);
 }

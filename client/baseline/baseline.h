@@ -85,6 +85,5 @@ struct baseline *baseline_start(struct td_client *client,
                                 const struct baseline_plan *plan,
                                 baseline_entry_fn *on_entry, /* or NULL */
                                 baseline_end_fn *on_end, void *user);
-void baseline_pause(struct baseline *baseline);
-void baseline_resume(struct baseline *baseline);
+void baseline_hold(struct baseline *baseline, bool is_held);
 void baseline_free(struct baseline *baseline); /* NULL is allowed */

@@ -178,10 +178,8 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
         return !r->why.rc;
     }
     buf_add_slice(&r->held, bytes);
-    if (!r->document || r->held.failed) {
-        problem_memory(&r->why);
-        return false;
-    }
+    if (!r->document || r->held.failed)
+        return !problem_memory(&r->why);
     if (r->held.size > HELD_MOST) {
         fetch_hold(r->fetch, true);
         r->is_web_paused = true;
@@ -361,14 +359,9 @@ document_stream_start(struct td_client *client, const char *url,
 }
 
 void
-document_stream_pause(struct document_stream *reading)
+document_stream_hold(struct document_stream *reading, bool is_held)
 {
-    reading->is_paused = true;
-}
-
-void
-document_stream_resume(struct document_stream *reading)
-{
-    reading->is_paused = false;
-    timer_start(reading->turn, 0);
+    reading->is_paused = is_held;
+    if (!is_held)
+        timer_start(reading->turn, 0);
 }

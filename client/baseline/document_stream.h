@@ -54,8 +54,7 @@ struct document_stream *
 document_stream_start(struct td_client *client, const char *url,
                       const struct survey_version *known,
                       const struct document_stream_calls *calls, void *user);
-void document_stream_pause(struct document_stream *reading);
-void document_stream_resume(struct document_stream *reading);
+void document_stream_hold(struct document_stream *reading, bool is_held);
 void document_stream_free(
     struct document_stream *reading); /* NULL is allowed; not after on_end
                                        */

@@ -61,8 +61,9 @@ dump_reader_free(struct dump_reader *d)
     handle_loop_retire(d->client->loop, &d->retired, NULL);
 }
 
-/* Ends the dump with d->why, and puts the package's address into its text. */
-static void
+/* Ends the dump with d->why, and puts the package's address into its text.
+ * Always false. */
+static bool
 fail_package(struct dump_reader *d)
 {
     enum status rc = d->why.rc;
@@ -71,13 +72,14 @@ fail_package(struct dump_reader *d)
         problem_prefix(&d->why, rc, "the package %.300s: ", d->url);
     d->state = ENDING;
     timer_start(d->turn, 0);
+    return false;
 }
 
-static void
+static bool
 fail_memory(struct dump_reader *d)
 {
     problem_memory(&d->why);
-    fail_package(d);
+    return fail_package(d);
 }
 
 /* Fetching */
@@ -143,14 +145,10 @@ read_piece(struct dump_reader *d, bool *is_over)
 
     if (!d->document)
         d->document = document_new(d->url, &events[d->state], d);
-    if (!d->document) {
-        fail_memory(d);
-        return false;
-    }
-    if (zip_reader_manifest(d->package, &piece, &d->why)) {
-        fail_package(d);
-        return false;
-    }
+    if (!d->document)
+        return fail_memory(d);
+    if (zip_reader_manifest(d->package, &piece, &d->why))
+        return fail_package(d);
     *is_over = piece.size == 0;
     rc = *is_over ? document_end(d->document, &d->why)
                   : document_feed(d->document, piece, &d->why);
@@ -161,8 +159,7 @@ read_piece(struct dump_reader *d, bool *is_over)
     else
         problem_prefix(&d->why, STATUS_MALFORMED,
                        "manifest.xml cannot be read: ");
-    fail_package(d);
-    return false;
+    return fail_package(d);
 }
 
 /* The whole manifest is read before its head is handed over: the order of
@@ -329,15 +326,9 @@ dump_reader_start(struct td_client *client,
 }
 
 void
-dump_reader_pause(struct dump_reader *dump)
+dump_reader_hold(struct dump_reader *dump, bool is_held)
 {
-    dump->is_paused = true;
-}
-
-void
-dump_reader_resume(struct dump_reader *dump)
-{
-    dump->is_paused = false;
-    if (!dump->download)
+    dump->is_paused = is_held;
+    if (!is_held && !dump->download)
         timer_start(dump->turn, 0);
 }

@@ -48,7 +48,6 @@ struct dump_reader *dump_reader_start(struct td_client *client,
                                       const struct dump_reader_request *request,
                                       const struct dump_reader_calls *calls,
                                       void *user);
-void dump_reader_pause(struct dump_reader *dump);
-void dump_reader_resume(struct dump_reader *dump);
+void dump_reader_hold(struct dump_reader *dump, bool is_held);
 void dump_reader_free(
     struct dump_reader *dump); /* NULL is allowed; not after on_end */

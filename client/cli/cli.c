@@ -242,7 +242,7 @@ struct td_client *
 open_client(const struct arguments *arguments, const char *url,
             enum exit_code *code)
 {
-    const struct settings *settings = settings_of(arguments);
+    const struct settings *settings = arguments->shared;
     struct server_access access = {.cert = NULL};
     struct td_client *client = td_open();
     enum td_status rc = TD_OK;

@@ -53,12 +53,6 @@ static const struct option rows[] = {
 
 const struct options settings_options = {rows, N_ELEMENTS(rows)};
 
-const struct settings *
-settings_of(const struct arguments *arguments)
-{
-    return arguments->shared;
-}
-
 /* The environment */
 
 #define TOKEN_VARIABLE "TIDINGS_TOKEN"
@@ -165,7 +159,8 @@ settings_is_same_server(const char *one, const char *other)
 struct server_access
 settings_file_access(const struct arguments *arguments, const char *url)
 {
-    const struct server_options *file = &settings_of(arguments)->file;
+    const struct settings *settings = arguments->shared;
+    const struct server_options *file = &settings->file;
     struct server_access access = {.cert = NULL};
 
     if (!file->url[0] || !settings_is_same_server(url, file->url))
@@ -180,7 +175,7 @@ settings_file_access(const struct arguments *arguments, const char *url)
 struct server_access
 settings_access(const struct arguments *arguments, const char *url)
 {
-    const struct settings *settings = settings_of(arguments);
+    const struct settings *settings = arguments->shared;
     struct server_access of_file = settings_file_access(arguments, url);
     struct server_access access = {.cert = NULL};
     struct chosen_token *token = &access.token;

@@ -51,8 +51,6 @@ struct server_access {
 
 extern const struct options settings_options;
 
-const struct settings *settings_of(const struct arguments *arguments);
-
 /* What the server of `url`, the URL on the command line, gets; lent. */
 struct server_access settings_access(const struct arguments *arguments,
                                      const char *url);

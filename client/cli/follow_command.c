@@ -261,8 +261,7 @@ struct follow_state {
 static bool
 fail_keeping(const struct follow_state *state, const char *why)
 {
-    say("cannot keep positions in %s: %s", state->path, why);
-    return false;
+    return !failed("cannot keep positions in %s: %s", state->path, why);
 }
 
 static bool
@@ -272,8 +271,7 @@ open_db(struct follow_state *state, const char *path)
 
     if (!db_open_kind(&state->db, &kind, path, &why))
         return true;
-    say("%s", why.text);
-    return false;
+    return !failed("%s", why.text);
 }
 
 /* Prints why the last call of the library failed at the database. */
@@ -300,10 +298,8 @@ follow_state_open(struct follow_state *state)
     if (size == sizeof(magic) && !memcmp(begin, magic, sizeof(magic))) {
         if (!open_db(state, path))
             return false;
-    } else if (td_position_read(followed, path, state->position)) {
-        say("%s", td_problem(followed));
-        return false;
-    }
+    } else if (td_position_read(followed, path, state->position))
+        return !failed("%s", td_problem(followed));
     state->has_line = state->position[0] != '\0';
     if (slash)
         snprintf(dir, sizeof(dir), "%.*s",
@@ -311,8 +307,7 @@ follow_state_open(struct follow_state *state)
     if (!access(dir, W_OK | X_OK))
         return true;
     /* Else the first line would be the first to fail. */
-    say("cannot write %s: %s", path, strerror(errno));
-    return false;
+    return !failed("cannot write %s: %s", path, strerror(errno));
 }
 
 static void
@@ -333,8 +328,7 @@ ask_first(struct follow_state *state, const char *sql, const char *set_url,
     if (!db_find(&state->db, NULL, &why, is, sql, DB_VALUES(set_url),
                  DB_INTO()))
         return true;
-    say("%s", why.text);
-    return false;
+    return !failed("%s", why.text);
 }
 
 /* Turns the line into a row, in one step, as the source has several sets. */
@@ -344,12 +338,11 @@ become_db(struct follow_state *state, size_t n_sets)
     char path[PATH_MAX];
     bool is;
 
-    if (state->has_line && !state->set_url) {
-        say("%s keeps the position of one set, and the source has %zu: give "
+    if (state->has_line && !state->set_url)
+        return !failed(
+            "%s keeps the position of one set, and the source has %zu: give "
             "another file",
             state->path, n_sets);
-        return false;
-    }
     if (snprintf(path, sizeof(path), "%s.new", state->path) >=
         (int)sizeof(path))
         return fail_keeping(state, strerror(ENAMETOOLONG));
@@ -422,10 +415,8 @@ follow_state_keep(struct follow_state *state, const char *set_url,
     }
     if (!strcmp(position, state->position))
         return true;
-    if (td_position_write(followed, state->path, position)) {
-        say("%s", td_problem(followed));
-        return false;
-    }
+    if (td_position_write(followed, state->path, position))
+        return !failed("%s", td_problem(followed));
     snprintf(state->position, sizeof(state->position), "%s", position);
     return true;
 }
@@ -942,67 +933,58 @@ const struct command follow_command = {
     .help = "Prints a line for each change, those missed first, then each new "
             "one.",
     .more =
-        "A line is SEQ DATETIME CHANGE LOC (text), the entry's JSON object, or "
-        "its <url> with the namespaces rs and td undeclared. It goes on until "
-        "it is interrupted (exit status 0); while the source is away it tries "
-        "again. With --state the position is kept after each message's lines "
-        "are written, and read at the start if FILE is there: then --after, "
-        "--from-start, --as-far-back and --since mean the first start only. A "
-        "crash may repeat lines, it loses none.\n"
-        "\n"
+        "A line is SEQ DATETIME CHANGE LOC (text), the entry's JSON object, "
+        "or its <url> with the namespaces rs and td undeclared. It goes on "
+        "until it is interrupted (exit status 0); while the source is away it "
+        "tries again. With --state the position is kept after each message's "
+        "lines are written, and read at the start if FILE is there: then "
+        "--after, --from-start, --as-far-back and --since mean the first "
+        "start only. A crash may repeat lines, it loses none.\n\n"
         "Changes of a source that does not number them are found by their "
         "order in its Change Lists, whatever their times are; with --state "
         "FILE.list-read notes the lists that were read. Where the source has "
         "lost changes, or has written a list anew so that new changes cannot "
         "be told from old ones, a line on standard error says that it is not "
-        "known to be complete.\n"
-        "\n"
+        "known to be complete.\n\n"
         "--until-caught-up fails (exit status 1) when nothing new comes for a "
-        "minute.\n"
-        "\n"
+        "minute.\n\n"
         "--change, --prefix, --type and --tag may be given several times: one "
-        "of those of a name must hold, of each name. What does not pass is not "
-        "printed, nothing is missed by it. With --data no the data of changes "
-        "is left out, and all else stays.\n"
-        "\n"
+        "of those of a name must hold, of each name. What does not pass is "
+        "not printed, nothing is missed by it. With --data no the data of "
+        "changes is left out, and all else stays.\n\n"
         "--exec runs /bin/sh -c COMMAND for each change, one after the other, "
         "with the line as standard input and TIDINGS_SET, TIDINGS_SEQ, "
         "TIDINGS_CHANGE, TIDINGS_LOC, TIDINGS_DATETIME, TIDINGS_POSITION and "
         "TIDINGS_MEMENTO (where the source keeps this version) in the "
         "environment. If it fails, so does follow (exit status 1), and "
         "--state says the position before that change, so that it is run "
-        "again; after a crash, too: each change at least once.\n"
-        "\n"
+        "again; after a crash, too: each change at least once.\n\n"
         "A source with only a Resource List or a Sitemap is followed by the "
         "differences of that list, read every --poll seconds; --state keeps "
         "the last one in FILE.list. When it lacks 100 resources or more, and "
         "more than 20 %, their deletions are held back: each look tells their "
         "number, and --until-caught-up ends with 1. Look whether that is "
-        "right, then give --accept-deletions with that number.\n"
-        "\n"
-        "A list that is too large, or has no end, ends it with 1: N resources, "
-        "or BYTES (500M, 2G or none) that stay free of the disks of FILE and "
-        "of temporary files.\n"
-        "\n"
+        "right, then give --accept-deletions with that number.\n\n"
+        "A list that is too large, or has no end, ends it with 1: N "
+        "resources, or BYTES (500M, 2G or none) that stay free of the disks "
+        "of FILE and of temporary files.\n\n"
         "All sets of a SOURCE-URL's source are followed, by one connection if "
         "the broker has one for many sets; else 100 are streamed, the others "
         "asked every --poll seconds. FILE is a database then (SQLite), with a "
         "position for each. A set that cannot be followed is one line on "
         "standard error, and in the end exit status 1. --after and "
         "--callback-listen need one set. --transport may be given several "
-        "times.\n"
-        "\n"
+        "times.\n\n"
         "Rows of a list that cannot be used are told on standard error; with "
         "--until-caught-up they end it with 1, or with 0 if --skip-bad is "
-        "given.\n"
-        "\n"
-        "With --baseline the resources come as lines without a change, between "
-        "baseline-begin and baseline-end: what was known before is void.\n"
-        "\n"
+        "given.\n\n"
+        "With --baseline the resources come as lines without a change, "
+        "between baseline-begin and baseline-end: what was known before is "
+        "void.\n\n"
         "With --callback-listen the changes come from the source's hub (W3C "
-        "WebSub) to a server in this program, and what it misses is asked for; "
-        "--poll is then how often that is done in any case (600). Hubs reach "
-        "it at --callback-url, which may be a proxy that adds TLS.\n",
+        "WebSub) to a server in this program, and what it misses is asked "
+        "for; --poll is then how often that is done in any case (600). Hubs "
+        "reach it at --callback-url, which may be a proxy that adds TLS.\n",
     .examples = "tidings follow http://localhost:8787/sets/news --from-start\n"
                 "tidings follow http://localhost:8787/sets/news --format json "
                 "--count 1\n"

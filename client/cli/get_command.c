@@ -178,8 +178,7 @@ const struct command get_command = {
     .more =
         "A line is a name and a value; documents and channels go by their "
         "capability or link relation. What the server does not tell is left "
-        "out. With --json the set's own description is in \"description\".\n"
-        "\n"
+        "out. With --json the set's own description is in \"description\".\n\n"
         "Of a SOURCE-URL every set is told: with an empty line between them "
         "or, with --json, an object a line. 1: one of them cannot be read.\n",
     .examples =

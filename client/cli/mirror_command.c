@@ -36,12 +36,13 @@ static enum exit_code
 open_mirror(struct mirror *m, const struct arguments *arguments,
             const char *url)
 {
+    const struct settings *settings = arguments->shared;
     enum exit_code code;
 
-    if (!url && settings_of(arguments)->n_headers)
+    if (!url && settings->n_headers)
         return bad_usage("--header needs the URL of the source, too: it goes "
                          "to no other server");
-    if (!url && settings_of(arguments)->line.token_file[0])
+    if (!url && settings->line.token_file[0])
         return bad_usage("--token-file needs the URL of the source, too: the "
                          "token goes to no other server");
     progress_begin(!m->is_json && !m->has_no_progress);
@@ -263,33 +264,28 @@ const struct command sync_command = {
         "from there when it is run again. A file is replaced when its "
         "successor is whole and has the digests that the source told. A file "
         "in the way that this mirror did not write is moved to "
-        "DIR/.tidings/found/.\n"
-        "\n"
+        "DIR/.tidings/found/.\n\n"
         "When more than 20 % of the files would be deleted (and 100 or more), "
         "by a new list or in one hour of changes, these deletions are held "
         "back, and all else is done. Each run tells their number, and "
         "--until-caught-up ends with 1. Look whether that is right, then give "
-        "--accept-deletions with that number: it holds for no more.\n"
-        "\n"
+        "--accept-deletions with that number: it holds for no more.\n\n"
         "The mirror is compared with the whole list of the source every "
         "--compare seconds, and at once when something does not fit. tidings "
-        "status DIR says since when it is known to be complete, or why not.\n"
-        "\n"
+        "status DIR says since when it is known to be complete, or why "
+        "not.\n\n"
         "A source that is too large, or has no end, is stopped with 1: BYTES "
         "(500M, 2G or none) of a resource, of all, or those that stay free of "
-        "the disk.\n"
-        "\n"
+        "the disk.\n\n"
         "A source with only a Resource List or a Sitemap is mirrored by "
         "reading that list every --poll seconds. One that cannot be read to "
-        "its end deletes nothing.\n"
-        "\n"
+        "its end deletes nothing.\n\n"
         "Rows of a list that cannot be used are told, and end it with 1; with "
-        "0 if --skip-bad is given.\n"
-        "\n"
+        "0 if --skip-bad is given.\n\n"
         "1 also tells that the mirror is not known to be complete, or that "
-        "resources could not be had: the next run tries them "
-        "again; and, with --until-caught-up, that nothing came for a minute, "
-        "or that a server wants to be left alone for longer.\n",
+        "resources could not be had: the next run tries them again; and, with "
+        "--until-caught-up, that nothing came for a minute, or that a server "
+        "wants to be left alone for longer.\n",
     .examples = "tidings sync http://localhost:8787/sets/news mirror\n"
                 "tidings sync https://example.org/sitemap.xml mirror "
                 "--until-caught-up\n",
@@ -399,24 +395,20 @@ const struct command audit_command = {
     .help = "Compares a mirror that tidings sync made with its source.",
     .more = "Asks the source for all that it has now, then looks at every "
             "file. The URL, if one is given, is that which was synced. A line "
-            "per finding:\n"
-            "\n"
+            "per finding:\n\n"
             "  missing  the source has it, the mirror does not\n"
             "  stale    the mirror has what it was before\n"
-            "  extra    the mirror has it, the source does not; without a URL: "
-            "a file that\n"
+            "  extra    the mirror has it, the source does not; without a "
+            "URL: a file that\n"
             "           is no resource's\n"
             "  corrupt  the file is not what the mirror had written\n"
-            "  left out rows of the source's lists that cannot be used\n"
-            "\n"
+            "  left out rows of the source's lists that cannot be used\n\n"
             "The last line counts what was compared by digests, lengths and "
             "times; unchecked: the source tells none of them. Standard error "
-            "says since when the source's list is complete, or why that is not "
-            "known.\n"
-            "\n"
+            "says since when the source's list is complete, or why that is "
+            "not known.\n\n"
             "With --repair all is mended: extra files that the mirror had "
-            "written are deleted, others moved to DIR/.tidings/found/.\n"
-            "\n"
+            "written are deleted, others moved to DIR/.tidings/found/.\n\n"
             "0: the mirror is the source, or is so by the repair; 1: it is "
             "not, or nobody could tell. What changed since the last sync is "
             "stale, too: sync first, then audit.\n",

@@ -276,11 +276,10 @@ line_input_watch(struct line_input *in, struct problem *why)
     if (!in->is_file || stat(in->path, &st) || !S_ISREG(st.st_mode) ||
         is_same_file(newest, &st))
         return true;
-    if (in->n_next == NEXT_MAX) {
-        problem(why, STATUS_IO, "%s was rotated more than %d times meanwhile",
-                in->path, NEXT_MAX);
-        return false;
-    }
+    if (in->n_next == NEXT_MAX)
+        return !problem(why, STATUS_IO,
+                        "%s was rotated more than %d times meanwhile", in->path,
+                        NEXT_MAX);
     if (open_file(&opened, in->path, O_RDONLY))
         in->next[in->n_next++] = opened;
     else if (opened.fd >= 0)
@@ -309,12 +308,12 @@ check_tail(struct line_input *in, struct problem *why)
     if (read_tail(in->now.fd, offset, &digest) &&
         !memcmp(&digest, &in->tail, sizeof(digest)))
         return true;
-    problem(why, STATUS_IO,
-            "%s was truncated or changed before byte %" PRIu64
-            ", up to which it was read: lines may be lost; rotate it by "
-            "renaming",
-            in->path, offset);
-    return false;
+    return !problem(
+        why, STATUS_IO,
+        "%s was truncated or changed before byte %" PRIu64
+        ", up to which it was read: lines may be lost; rotate it by "
+        "renaming",
+        in->path, offset);
 }
 
 /* Reads into the rest of the buffer: the number of bytes, 0 at the end, -1 with
@@ -474,10 +473,9 @@ reject_line(struct follow *f, struct slice line)
 
     errno = ENOSPC; /* if it writes a part only */
     if (writev(f->rejects, parts, 2) != (ssize_t)line.size + 1 ||
-        fsync(f->rejects)) {
-        say("cannot write %s: %s", f->plan->rejects, strerror(errno));
-        return false;
-    }
+        fsync(f->rejects))
+        return !failed("cannot write %s: %s", f->plan->rejects,
+                       strerror(errno));
     f->n_rejected++;
     return true;
 }

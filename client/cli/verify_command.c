@@ -190,9 +190,8 @@ const struct command verify_command = {
             "it is one. Every entry has to be there once, in order, and the "
             "digests of all lead from list to list. The last line tells up to "
             "which position that holds, the one before it, if it does not, "
-            "where it breaks (status 1). If the oldest lists are not there any "
-            "more, what is left is proven from its first entry on.\n"
-            "\n"
+            "where it breaks (status 1). If the oldest lists are not there "
+            "any more, what is left is proven from its first entry on.\n\n"
             "Of a SOURCE-URL every set is verified and has its lines; 1 also "
             "tells that a set cannot be read.\n",
     .examples = "tidings verify http://localhost:8787/sets/news\n"

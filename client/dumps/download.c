@@ -249,8 +249,7 @@ end_download(struct download *d, const char *url)
 static bool
 fail_io(struct download *d)
 {
-    problem_errno(&d->why, "cannot write", d->file);
-    return false;
+    return !problem_errno(&d->why, "cannot write", d->file);
 }
 
 /* The content is not the one that the source announced. */
@@ -258,8 +257,7 @@ static bool
 fail_other(struct download *d, const char *text)
 {
     d->is_other = true;
-    problem(&d->why, STATUS_MALFORMED, "%s", text);
-    return false;
+    return !problem(&d->why, STATUS_MALFORMED, "%s", text);
 }
 
 static bool
@@ -289,10 +287,8 @@ has_room(struct download *d, uint64_t n)
 static bool
 fail_checked(struct download *d, enum status rc, const struct problem *why)
 {
-    if (rc == STATUS_MEMORY) {
-        problem_memory(&d->why);
-        return false;
-    }
+    if (rc == STATUS_MEMORY)
+        return !problem_memory(&d->why);
     return fail_other(d, why->text);
 }
 
@@ -321,10 +317,8 @@ begin_file(struct download *d)
     d->is_kept = false;
     /* Before the bytes that it describes. */
     forget_note(d->request.dir_fd, d->file);
-    if (digest_check_reset(d->digests)) {
-        problem_memory(&d->why);
-        return false;
-    }
+    if (digest_check_reset(d->digests))
+        return !problem_memory(&d->why);
     if (ftruncate(d->fd, 0) || lseek(d->fd, 0, SEEK_SET) < 0)
         return fail_io(d);
     return true;

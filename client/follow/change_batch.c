@@ -277,15 +277,6 @@ is_hash(struct buf *to, struct slice hash)
                           slice_equal(buf_slice(to), hash));
 }
 
-static bool
-is_data(struct buf *line, struct slice data)
-{
-    enum status rc = data.size > 0 ? data_check(data) : STATUS_OK;
-
-    line->failed |= rc == STATUS_MEMORY;
-    return !rc;
-}
-
 /* True if a broker accepts the change, and writes it as this fragment. */
 static bool
 is_written(struct buf *line, const struct change *change, struct slice fragment)
@@ -293,9 +284,11 @@ is_written(struct buf *line, const struct change *change, struct slice fragment)
     struct fragment f;
     size_t size;
     char *stamped;
+    enum status rc =
+        change->data.size > 0 ? data_check(change->data) : STATUS_OK;
 
-    if (change_check(change, NULL) || !is_hash(line, change->hash) ||
-        !is_data(line, change->data))
+    line->failed |= rc == STATUS_MEMORY;
+    if (rc || change_check(change, NULL) || !is_hash(line, change->hash))
         return false;
     for (size_t i = 0; i < change->n_links; i++)
         if (!is_hash(line, change->links[i].hash))

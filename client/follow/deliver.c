@@ -199,7 +199,7 @@ deliver_bytes(struct td_follower *f, char *bytes, size_t size)
     size_t first;
 
     if (rc == STATUS_MEMORY)
-        return follower_starve(f);
+        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
     if (rc)
         return follower_fail(f, rc,
                              "the broker sent something that is no message: %s",
@@ -217,8 +217,8 @@ deliver_bytes(struct td_follower *f, char *bytes, size_t size)
         buf_clear(&f->gap.kept);
         buf_add(&f->gap.kept, bytes, size);
         f->gap.upto = f->delivery.message.coverage.after;
-        return f->gap.kept.failed ? follower_starve(f)
-                                  : follower_begin(f, FOLLOWER_FILLING);
+        return f->gap.kept.failed ? follower_fail(f, STATUS_MEMORY, NO_MEMORY)
+                                  : f->phases[FOLLOWER_FILLING]->begin(f);
     }
     return verdict == VERDICT_REPEAT || refuse_message(f, verdict, &why);
 }
@@ -341,7 +341,7 @@ deliver_entry(struct td_follower *f, const struct document_entry *entry,
                              "fill",
                              (unsigned long long)after->at.seq);
     if (deliver_add(f, entry, after, file))
-        return follower_starve(f);
+        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
     /* A file is the caller's only until we return. */
     return file || change_batch_is_full(&d->batch) ? deliver_batch(f) : true;
 }

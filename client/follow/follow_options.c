@@ -100,19 +100,6 @@ read_filters(struct follow_options *parsed, const struct td_filter *filters,
     return STATUS_OK;
 }
 
-static void
-set_defaults(struct td_follow_options *how)
-{
-    if (!how->poll_ms)
-        how->poll_ms = POLL_DEFAULT;
-    if (!how->transports)
-        how->transports = ALL_TRANSPORTS;
-    if (!how->patience_ms)
-        how->patience_ms = PATIENCE_DEFAULT;
-    if (!how->max_delete_percent)
-        how->max_delete_percent = SURVEY_PERCENT_DEFAULT;
-}
-
 enum status
 follow_options_read(struct follow_options *parsed, const char *url,
                     struct td_follow_options *how, struct problem *why)
@@ -132,7 +119,14 @@ follow_options_read(struct follow_options *parsed, const char *url,
                      "no such transport, form or use of baselines");
     if (rc)
         return rc;
-    set_defaults(how);
+    if (!how->poll_ms)
+        how->poll_ms = POLL_DEFAULT;
+    if (!how->transports)
+        how->transports = ALL_TRANSPORTS;
+    if (!how->patience_ms)
+        how->patience_ms = PATIENCE_DEFAULT;
+    if (!how->max_delete_percent)
+        how->max_delete_percent = SURVEY_PERCENT_DEFAULT;
     parsed->silence_s = how->idle_ms / 1000 + (how->idle_ms % 1000 > 0);
     parsed->scratch = how->scratch ? strdup(how->scratch) : NULL;
     parsed->listing = how->listing ? strdup(how->listing) : NULL;

@@ -85,18 +85,15 @@ start_set(struct followed *set, struct problem *why)
     set->has_started = true;
     set->start.set_url = set->set_url;
     set->start.n_sets = source_sets_count(s->tour);
-    if (s->options->on_start && s->options->on_start(&set->start, s->user)) {
-        problem(why, STATUS_STOPPED, "%s", "");
-        return false;
-    }
+    if (s->options->on_start && s->options->on_start(&set->start, s->user))
+        return !problem(why, STATUS_STOPPED, "%s", "");
     if (set->start.after[0] || !after)
         return true;
-    if (source_sets_count(s->tour) > 1 && strcmp(after, "0") != 0) {
-        problem(why, STATUS_INVALID,
-                "%.80s is a position of one set, and the source has %zu", after,
-                source_sets_count(s->tour));
-        return false;
-    }
+    if (source_sets_count(s->tour) > 1 && strcmp(after, "0") != 0)
+        return !problem(
+            why, STATUS_INVALID,
+            "%.80s is a position of one set, and the source has %zu", after,
+            source_sets_count(s->tour));
     snprintf(set->start.after, sizeof(set->start.after), "%s", after);
     return true;
 }
@@ -147,8 +144,7 @@ on_open(size_t number, bool is_visit, struct problem *why, void *user)
         if (!ONE_MORE(s->sets, &s->capacity, s->n_sets) || !set ||
             !(set->set_url = strdup(source_sets_url(s->tour, s->n_sets)))) {
             free(set);
-            problem_memory(why);
-            return false;
+            return !problem_memory(why);
         }
         set->source = s;
         set->number = s->n_sets;
@@ -209,20 +205,6 @@ on_turn(void *user)
     end_source(&why, s);
 }
 
-static void
-free_all(struct source *s)
-{
-    for (size_t i = 0; i < s->n_sets; i++) {
-        td_follower_close(s->sets[i]->follower);
-        survey_close(s->sets[i]->listing);
-        free(s->sets[i]->set_url);
-        free(s->sets[i]);
-    }
-    free(s->sets);
-    shared_stream_free(s->shared);
-    source_sets_free(s->tour);
-}
-
 enum td_status
 td_follow_source(struct td_client *client, const char *url,
                  const struct td_source_options *options,
@@ -268,7 +250,15 @@ td_follow_source(struct td_client *client, const char *url,
         return client_end(client, problem_memory(&client->problem));
     }
     rc = client_until(client, &s.is_over);
-    free_all(&s);
+    for (size_t i = 0; i < s.n_sets; i++) {
+        td_follower_close(s.sets[i]->follower);
+        survey_close(s.sets[i]->listing);
+        free(s.sets[i]->set_url);
+        free(s.sets[i]);
+    }
+    free(s.sets);
+    shared_stream_free(s.shared);
+    source_sets_free(s.tour);
     if (!rc)
         rc = client_take_problem(client, &s.why);
     return client_end(client, rc);

@@ -99,16 +99,10 @@ follower_hold(struct td_follower *f)
     else if (f->history)
         history_hold(f->history, is_held);
     else if (f->baseline)
-        (is_held ? baseline_pause : baseline_resume)(f->baseline);
+        baseline_hold(f->baseline, is_held);
     else
         return;
     f->is_held = is_held;
-}
-
-bool
-follower_begin(struct td_follower *f, enum follower_state state)
-{
-    return f->phases[state]->begin(f);
 }
 
 void
@@ -150,10 +144,10 @@ bool
 follower_go(struct td_follower *f)
 {
     if (!f->search.is_sought)
-        return follower_begin(f, FOLLOWER_SEEKING);
+        return f->phases[FOLLOWER_SEEKING]->begin(f);
     if (f->rebase.is_wanted || follower_may_compare(f))
-        return follower_begin(f, FOLLOWER_REBASING);
-    return follower_begin(f, FOLLOWER_LIVE);
+        return f->phases[FOLLOWER_REBASING]->begin(f);
+    return f->phases[FOLLOWER_LIVE]->begin(f);
 }
 
 bool
@@ -476,10 +470,4 @@ follower_fail(struct td_follower *f, enum status rc, const char *format, ...)
     problem_vset(&why, rc, format, args);
     va_end(args);
     return follower_end(f, &why);
-}
-
-bool
-follower_starve(struct td_follower *f)
-{
-    return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
 }

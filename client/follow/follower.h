@@ -16,7 +16,7 @@
  *                        judged them
  *     follower.c         states, pauses and the end
  *
- * A phase leads to the next one through the table (follower_begin), so no two
+ * A phase leads to the next one through the table `phases`, so no two
  * files call each other. phase_gap.c reads lists by phase_poll.c,
  * phase_baseline.c by phase_survey.c.
  *
@@ -374,9 +374,6 @@ bool follower_is_here(struct td_follower *f);
 
 void follower_enter(struct td_follower *f, enum follower_state state);
 
-/* Begins the phase of `state`. */
-bool follower_begin(struct td_follower *f, enum follower_state state);
-
 /* Continues the phase of the present state, or holds or resumes the exchange
  * that is under way: a timer_fn. */
 void follower_continue(void *follower);
@@ -400,8 +397,6 @@ bool follower_gone(struct td_follower *f, const struct problem *why);
 bool follower_end(struct td_follower *f, const struct problem *why);
 bool follower_fail(struct td_follower *f, enum status rc, const char *format,
                    ...) __attribute__((format(printf, 3, 4)));
-
-bool follower_starve(struct td_follower *f); /* no memory is left */
 
 /* Calls on_doubt, and wants a comparison. False: the follower is gone. */
 bool follower_doubt(struct td_follower *f, const char *why);

@@ -275,6 +275,7 @@ live_start(struct td_client *client, const struct live_request *request,
            live_message_fn *on_message, live_end_fn *on_end, void *user)
 {
     struct live *live = calloc(1, sizeof(*live));
+    const struct server *server;
 
     if (!live)
         return NULL;
@@ -287,7 +288,8 @@ live_start(struct td_client *client, const struct live_request *request,
     live->on_end = on_end;
     live->user = user;
     live->url = strdup(request->url);
-    servers_token(&client->servers, request->url, &live->token_version);
+    server = servers_find(&client->servers, request->url);
+    live->token_version = server ? server->token_version : 0;
     live->timer = timer_new(client->loop, on_timer, live);
     live->own =
         live->url && live->timer ? calloc(1, live->transport->size) : NULL;

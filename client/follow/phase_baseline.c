@@ -127,7 +127,7 @@ on_entry(const struct document_entry *entry, const char *file, void *user)
     if (f->is_paused) /* in hand_over_begin; an entry without file may wait */
         file = NULL;
     if (deliver_collect(f, &f->options.resources, entry, false, file))
-        return follower_starve(f);
+        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
     f->delivery.has_batch = changes_count(&f->delivery.batch.changes) > 0;
     /* A file is the caller's only until we return. */
     if (!file && (f->is_paused || !change_batch_is_full(&f->delivery.batch)))

@@ -106,7 +106,7 @@ begin_catching_up(struct td_follower *f)
         plan.head = head.seq;
     f->lists_reader = list_reader_start(f->client, &plan, on_batch, on_end, f);
     if (!f->lists_reader)
-        return follower_starve(f);
+        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
     f->client->is_catching_up = true;
     follower_hold(f);
     return false;

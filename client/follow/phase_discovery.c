@@ -157,7 +157,7 @@ begin_discovery(struct td_follower *f)
     f->discovery =
         discovery_start(f->client, f->options.url, on_set, on_sought, f);
     if (!f->discovery)
-        return follower_starve(f);
+        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
     discovery_silence(f->discovery, f->options.silence_s);
     return false;
 }

@@ -56,7 +56,7 @@ take_page(struct td_follower *f)
     rc = broker_message_read(&f->delivery.message, buf_slice(&f->gap.body),
                              &why);
     if (rc == STATUS_MEMORY)
-        return follower_starve(f);
+        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
     if (rc) {
         problem_prefix(&why, STATUS_MALFORMED,
                        "the change memory cannot be read: ");
@@ -119,7 +119,7 @@ ask_page(struct td_follower *f)
         f->page = fetch_start(f->client, &request, NULL, on_page, f);
     buf_fini(&url);
     if (!f->page)
-        return follower_starve(f);
+        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
     return true;
 }
 

@@ -180,7 +180,7 @@ open_connection(struct td_follower *f, unsigned transport)
             live_start(f->client, &request, on_live_message, on_live_end, f);
     buf_fini(&url);
     if (!f->live)
-        return follower_starve(f);
+        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
     follower_hold(f);
     return false;
 }
@@ -221,7 +221,7 @@ begin_live(struct td_follower *f)
         !strcmp(f->place.order.at.epoch, f->place.goal.epoch))
         return follower_fail(f, STATUS_OK, "%s", "");
     if (catch_up_pays(f))
-        return follower_begin(f, FOLLOWER_CATCHING_UP);
+        return f->phases[FOLLOWER_CATCHING_UP]->begin(f);
     if (!transport) { /* all are unfit */
         transport_choice_forget(f->connection.choice);
         if (!why.rc) /* as other sets of the host have found */
@@ -238,8 +238,10 @@ begin_live(struct td_follower *f)
         return follower_trouble(f, &why);
     }
     if (transport == TD_POLL)
-        return follower_begin(f, follower_has_only_list(f) ? FOLLOWER_SURVEYING
-                                                           : FOLLOWER_POLLING);
+        return f
+            ->phases[follower_has_only_list(f) ? FOLLOWER_SURVEYING
+                                               : FOLLOWER_POLLING]
+            ->begin(f);
     return open_connection(f, transport);
 }
 
@@ -381,7 +383,7 @@ handle_end(struct td_follower *f)
     case LIVE_BROKEN:
         return follower_fail(f, STATUS_MALFORMED, "%s", why->text);
     case LIVE_MEMORY:
-        return follower_starve(f);
+        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
     case LIVE_ENOUGH: /* not here: deliver has freed the connection */
     case LIVE_LOST:
         break;

@@ -92,7 +92,7 @@ poll_lists(struct td_follower *f)
     if (follower_place(f, &plan.after))
         f->history = history_start(f->client, &plan, on_entry, on_end, f);
     if (!f->history)
-        return follower_starve(f);
+        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
     follower_hold(f);
     return true;
 }

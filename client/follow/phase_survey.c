@@ -258,7 +258,7 @@ phase_survey_read(struct td_follower *f, struct baseline_plan *plan,
             f->how.patience_ms / 1000 + (f->how.patience_ms % 1000 > 0);
     f->baseline = baseline_start(f->client, plan, on_resource, on_over, f);
     if (!f->baseline)
-        return follower_starve(f);
+        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
     follower_hold(f);
     return true;
 }

@@ -201,15 +201,6 @@ servers_set_token(struct servers *servers, const char *url, const char *text,
     return rc;
 }
 
-const char *
-servers_token(const struct servers *servers, const char *url, unsigned *version)
-{
-    const struct server *server = servers_find(servers, url);
-
-    *version = server ? server->token_version : 0;
-    return *version ? server->token.text : NULL;
-}
-
 bool
 servers_may_change_token(const struct servers *servers, const char *url)
 {

@@ -3,10 +3,9 @@
  * (td_header), a bearer token (td_client_set_token), a certificate
  * (td_client_set_certificate).
  *
- *     servers_token ---> request ---> 401, close code 4401 ->
- * servers_renew_token ^                                                     |
- * true
- *          +-----------------------------------------------------+
+ *     servers_find ---> request ---> 401, close code 4401
+ *                         ^                    |
+ *                         +--- true --- servers_renew_token
  *
  * Each token has a version, which grows when its file brings another token. A
  * request remembers the version that it sent. When several requests fail with
@@ -78,11 +77,6 @@ enum status servers_set_certificate(struct servers *servers, const char *url,
 /* Gives a context of TLS a certificate and its key. STATUS_IO: why not. */
 enum status server_use_files(struct ssl_ctx_st *tls, const char *cert,
                              const char *key, struct problem *why);
-
-/* Returns the token for a request to `url`, lent until the next call, and sets
- * its version. NULL: none. */
-const char *servers_token(const struct servers *servers, const char *url,
-                          unsigned *version);
 
 /* The server at `url` has refused the token of that version: reads its file
  * again. True: there is another one now. */

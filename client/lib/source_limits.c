@@ -8,12 +8,6 @@
 
 #define MIB(bytes) ((bytes) / (1024 * 1024))
 
-void
-source_limits_begin(struct source_limits *room)
-{
-    *room = (struct source_limits){.limits = room->limits};
-}
-
 static enum status
 judge_space(const struct source_limits *room, const struct statvfs *fs,
             const char *path, uint64_t n, struct problem *why)

@@ -19,9 +19,6 @@ struct source_limits {
     bool has_looked;
 };
 
-/* Forgets the bytes of an earlier mirror, and keeps the limits. */
-void source_limits_begin(struct source_limits *room);
-
 /* May `n` bytes be written in the directory `dir_fd`? STATUS_IO: they would
  * leave less free than has to stay. The file system is asked once in a MiB. */
 enum status source_limits_look(struct source_limits *room, int dir_fd,

@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/db.h"
 #include "client/lib/handle_loop.h"
 #include "client/lib/host_places.h"
 #include "client/mirror/mirror.h"
@@ -68,7 +67,7 @@ remove_old(const struct mirror_dir *dir)
 {
     char path[PATH_MAX];
 
-    if (snprintf(path, sizeof(path), "%s/" AUDIT_NAME, mirror_dir_state(dir)) <
+    if (snprintf(path, sizeof(path), "%s/" AUDIT_NAME, dir->state) <
         (int)sizeof(path))
         (void)!db_unlink(path, NULL);
 }
@@ -413,7 +412,7 @@ compare_one(struct audit *a, const struct mirror_db_resource *mine,
     snprintf(loc, sizeof(loc), "%.*s", SLICE_ARG(known->loc));
     a->result.n_compared++;
     client_progress(a->client, TD_PROGRESS_COMPARED, a->result.n_compared,
-                    mirror_db_counts(a->mine.db)->n_resources);
+                    a->mine.db->counts.n_resources);
     if (mine && !mine->is_there)
         mine = NULL;
     if (!mine && !theirs)
@@ -515,7 +514,7 @@ copy_certainty(struct audit *a, const char *url, int64_t mine)
         !mirror_db_certainty(a->theirs.db, theirs, &c))
         return false;
     c.n_left_out_before = c.n_left_out;
-    c.n_held_of = mirror_db_counts(a->mine.db)->n_resources;
+    c.n_held_of = a->mine.db->counts.n_resources;
     if (!mirror_db_count_held(a->mine.db, mine, &c.n_held))
         return false;
     if (c.n_held && !c.doubt_us)
@@ -542,7 +541,7 @@ n_findings(const struct td_audit_result *r)
 static bool
 repair_files(struct audit *a)
 {
-    const struct mirror_db_counts *counts = mirror_db_counts(a->mine.db);
+    const struct mirror_db_counts *counts = &a->mine.db->counts;
     const char *path = a->strays.data;
     int64_t id;
     uint64_t n = n_findings(&a->result);

@@ -174,7 +174,7 @@ sync_file(const struct file_commit *g, struct item *item, struct problem *why)
 {
     char in_incoming[DOWNLOAD_NAME_MAX];
     const char *name = in_incoming;
-    int fd = mirror_dir_incoming(g->m->dir);
+    int fd = g->m->dir->incoming_fd;
 
     if (item->is_dropped)
         return;
@@ -304,7 +304,7 @@ name_item(struct file_commit *g, struct item *item)
         mirror_dir_put(m->dir, name, item->path, item->lastmod_us, &item->mark,
                        &why))
         return mirror_fail(m, &why);
-    download_forget(mirror_dir_incoming(m->dir), name);
+    download_forget(m->dir->incoming_fd, name);
     return true;
 }
 
@@ -315,8 +315,7 @@ remove_some(struct file_commit *g)
     struct mirror_db_resource r = {.id = 0};
     struct problem why = {""};
 
-    for (int n = 0; n < REMOVALS && mirror_db_counts(m->db)->n_remove > 0;
-         n++) {
+    for (int n = 0; n < REMOVALS && m->db->counts.n_remove > 0; n++) {
         if (!mirror_db_next(m->db, MIRROR_DB_REMOVE, r.id, &r))
             return false;
         if (!r.id)
@@ -428,8 +427,7 @@ step_over(struct file_commit *g)
 void
 file_commit_start(struct file_commit *g)
 {
-    if (g->step != IDLE ||
-        (!g->gathered.n && !mirror_db_counts(g->m->db)->n_remove))
+    if (g->step != IDLE || (!g->gathered.n && !g->m->db->counts.n_remove))
         return;
     g->items = g->gathered;
     g->gathered = (struct items){NULL, 0, 0};

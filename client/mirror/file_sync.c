@@ -107,8 +107,7 @@ struct file_sync {
 static void
 note_kept(struct file_sync *w)
 {
-    w->m->client->room.kept =
-        mirror_db_counts(w->m->db)->bytes_have + w->bytes_come;
+    w->m->client->room.kept = w->m->db->counts.bytes_have + w->bytes_come;
 }
 
 /* Ends the run for lack of room, and keeps the files that came before. */
@@ -283,7 +282,7 @@ on_done(const struct downloads_result *result, void *user)
     }
     end_flight(w, flight);
     if (!is_wanted) {
-        download_forget(mirror_dir_incoming(m->dir), result->file);
+        download_forget(m->dir->incoming_fd, result->file);
         return;
     }
     /* Gives the resource up. */
@@ -318,7 +317,7 @@ file_sync_take(struct file_sync *w, const struct mirror_db_resource *r,
     if (!flight)
         return true;
     file_commit_name(name, r->id, r->version);
-    if (file && renameat(AT_FDCWD, file, mirror_dir_incoming(m->dir), name)) {
+    if (file && renameat(AT_FDCWD, file, m->dir->incoming_fd, name)) {
         problem(&why, STATUS_IO, "cannot take %s: %s", file, strerror(errno));
         return mirror_fail(m, &why);
     }
@@ -369,7 +368,7 @@ drop_overtaken(struct file_sync *w)
             continue;
         downloads_drop(w->m->downloads, (uint64_t)flight->id);
         file_commit_name(name, flight->id, flight->version);
-        download_forget(mirror_dir_incoming(m->dir), name);
+        download_forget(m->dir->incoming_fd, name);
         end_flight(w, flight);
     }
     return true;
@@ -499,7 +498,7 @@ fetch_some(struct file_sync *w)
 bool
 file_sync_is_idle(const struct file_sync *w)
 {
-    const struct mirror_db_counts *c = mirror_db_counts(w->m->db);
+    const struct mirror_db_counts *c = &w->m->db->counts;
 
     return c->n_fetch == c->n_left && c->n_remove == 0 && w->n_flights == 0;
 }
@@ -513,7 +512,7 @@ static void
 take_whole(struct file_sync *w, const struct mirror_db_resource *r,
            const char *name)
 {
-    int fd = mirror_dir_incoming(w->m->dir);
+    int fd = w->m->dir->incoming_fd;
     char whole[DOWNLOAD_NAME_MAX];
     struct flight *flight;
 
@@ -532,7 +531,7 @@ take_whole(struct file_sync *w, const struct mirror_db_resource *r,
 static bool
 remove_leftovers(struct file_sync *w, bool takes)
 {
-    DIR *dir = file_open_dir(mirror_dir_incoming(w->m->dir), ".", 0);
+    DIR *dir = file_open_dir(w->m->dir->incoming_fd, ".", 0);
     const struct dirent *entry;
     bool is_good = true;
 
@@ -573,7 +572,7 @@ on_turn(void *user)
 {
     struct file_sync *w = user;
     struct mirror *m = w->m;
-    const struct mirror_db_counts *c = mirror_db_counts(m->db);
+    const struct mirror_db_counts *c = &m->db->counts;
     bool is_idle;
 
     w->is_due = false;
@@ -621,8 +620,8 @@ file_sync_new(struct mirror *m, void (*on_idle)(void *user), void *user)
     w->enough = DOWNLOADS_ROOM;
     w->turn = timer_new(m->client->loop, on_turn, w);
     w->group = file_commit_new(m, on_out, w);
-    w->m->downloads = downloads_new(m->client, &limits,
-                                    mirror_dir_incoming(m->dir), on_done, w);
+    w->m->downloads =
+        downloads_new(m->client, &limits, m->dir->incoming_fd, on_done, w);
     if (!w->turn || !w->group || !w->m->downloads) {
         file_sync_free(w);
         return NULL;

@@ -78,18 +78,19 @@ bool
 mirror_open_db(struct mirror *m, const struct mirror_dir *home,
                const char *name, struct problem *why)
 {
-    m->db = mirror_db_open(mirror_dir_state(home), name, why);
-    if (m->db)
-        mirror_db_on_failure(m->db, fail_db, m);
-    return m->db != NULL;
+    m->db = mirror_db_open(home->state, name, why);
+    if (!m->db)
+        return false;
+    m->db->on_failure = fail_db;
+    m->db->user = m;
+    return true;
 }
 
 static bool
 look_for_room(struct mirror *m, struct problem *why)
 {
-    return !m->dir ||
-           !source_limits_look(&m->client->room, mirror_dir_incoming(m->dir),
-                               WRITE_BYTES, why);
+    return !m->dir || !source_limits_look(&m->client->room, m->dir->incoming_fd,
+                                          WRITE_BYTES, why);
 }
 
 bool
@@ -97,7 +98,7 @@ mirror_may_write(struct mirror *m)
 {
     struct problem why = {""};
 
-    return mirror_db_is_writing(m->db) || look_for_room(m, &why);
+    return m->db->is_writing || look_for_room(m, &why);
 }
 
 bool
@@ -105,7 +106,7 @@ mirror_write(struct mirror *m)
 {
     struct problem why = {""};
 
-    if (mirror_db_is_writing(m->db))
+    if (m->db->is_writing)
         return true;
     return look_for_room(m, &why) ? mirror_db_begin(m->db)
                                   : mirror_fail(m, &why);
@@ -116,7 +117,7 @@ mirror_write(struct mirror *m)
 static void
 count_event(const struct mirror *m, struct td_sync_event *event)
 {
-    const struct mirror_db_counts *c = mirror_db_counts(m->db);
+    const struct mirror_db_counts *c = &m->db->counts;
 
     event->n_wanted = c->n_fetch - c->n_left;
     event->n_done = m->n_done;
@@ -158,12 +159,10 @@ mirror_init(struct mirror *m, struct td_client *client,
             const struct td_sync_options *options)
 {
     *m = (struct mirror){.client = client, .options = options};
-    source_limits_begin(&client->room);
+    client->room = (struct source_limits){.limits = client->room.limits};
     m->progress = timer_new(client->loop, on_progress, m);
-    if (!m->progress) {
-        problem_memory(&m->why);
-        return false;
-    }
+    if (!m->progress)
+        return !problem_memory(&m->why);
     if (options->on_event)
         timer_start(m->progress, PROGRESS_MS);
     return true;

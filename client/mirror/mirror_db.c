@@ -9,8 +9,6 @@
  */
 #include "client/mirror/mirror_db.h"
 
-#include "base/db.h"
-
 #define HOUR_US    INT64_C(3600000000)
 #define HOURS_KEPT 48
 
@@ -109,37 +107,6 @@ static const struct db_kind kind = {
     .steps = steps,
     .n_steps = MIRROR_DB_VERSION,
     .opening = opening,
-};
-
-/* The queries whose rows are lent until they run again, or the transaction
- * ends. */
-enum lent {
-    LENT_GET,
-    LENT_FIND,
-    LENT_NEXT,
-    LENT_WALK,
-    LENT_SOURCE,
-    LENT_SET,
-    LENT_LAST,
-    LENT_DESCRIPTION,
-    LENT_COMPARED,
-    N_LENT
-};
-
-struct mirror_db {
-    struct db base;
-    struct db_rows lent[N_LENT];
-    bool is_writing;
-    int64_t run;     /* number of this run: is_left counts in it alone */
-    int64_t version; /* the last one that the database assigned */
-    struct mirror_db_counts counts;
-    struct mirror_db_counts counts_before; /* of the open transaction */
-    int64_t version_before;
-    int64_t hour_first, hour_last; /* with removals in this transaction; without
-                                      any the last is before the first */
-    struct problem trouble;
-    mirror_db_failure_fn *on_failure; /* NULL: nobody hears */
-    void *user;
 };
 
 /* Steps of the database */
@@ -286,20 +253,6 @@ mirror_db_close(struct mirror_db *db)
     free(db);
 }
 
-void
-mirror_db_on_failure(struct mirror_db *db, mirror_db_failure_fn *on_failure,
-                     void *user)
-{
-    db->on_failure = on_failure;
-    db->user = user;
-}
-
-const struct mirror_db_counts *
-mirror_db_counts(const struct mirror_db *db)
-{
-    return &db->counts;
-}
-
 /* Transactions */
 
 bool
@@ -310,12 +263,6 @@ mirror_db_begin(struct mirror_db *db)
     db->hour_first = INT64_MAX;
     db->hour_last = INT64_MIN;
     db->is_writing = end_step(db, db_begin(&db->base, &db->trouble));
-    return db->is_writing;
-}
-
-bool
-mirror_db_is_writing(const struct mirror_db *db)
-{
     return db->is_writing;
 }
 

@@ -47,34 +47,13 @@
  */
 #pragma once
 
+#include "base/db.h"
 #include "client/mirror/mirror_dir.h"
 #include "client/mirror/resource_path.h"
 #include "client/tidings.h"
 
-struct mirror_db;
-
 /* PRAGMA user_version of the present tables. */
 #define MIRROR_DB_VERSION 4
-
-/* Opens the database `name` in the folder `dir`. NULL: `why` says why. */
-struct mirror_db *mirror_db_open(const char *dir, const char *name,
-                                 struct problem *why);
-
-/* Undoes what was not committed. NULL is allowed. */
-void mirror_db_close(struct mirror_db *db);
-
-/* Calls `on_failure` whenever a function is about to return false. It may call
- * mirror_db_rollback. */
-typedef void mirror_db_failure_fn(const struct problem *trouble, void *user);
-void mirror_db_on_failure(struct mirror_db *db,
-                          mirror_db_failure_fn *on_failure, void *user);
-
-bool mirror_db_begin(struct mirror_db *db);
-bool mirror_db_commit(struct mirror_db *db); /* harmless without a begin */
-void mirror_db_rollback(struct mirror_db *db);
-
-/* True in a transaction. */
-bool mirror_db_is_writing(const struct mirror_db *db);
 
 /* Numbers of resources; kept up to date, open transaction included. */
 struct mirror_db_counts {
@@ -87,7 +66,51 @@ struct mirror_db_counts {
     uint64_t bytes_wanted; /* of n_fetch, where the source sent a length */
 };
 
-const struct mirror_db_counts *mirror_db_counts(const struct mirror_db *db);
+/* The queries whose rows are lent until they run again, or the transaction
+ * ends. */
+enum lent {
+    LENT_GET,
+    LENT_FIND,
+    LENT_NEXT,
+    LENT_WALK,
+    LENT_SOURCE,
+    LENT_SET,
+    LENT_LAST,
+    LENT_DESCRIPTION,
+    LENT_COMPARED,
+    N_LENT
+};
+
+/* `counts`, `is_writing` and `on_failure` are for others, too. */
+struct mirror_db {
+    struct db base;
+    struct db_rows lent[N_LENT];
+    bool is_writing; /* in a transaction */
+    int64_t run;     /* number of this run: is_left counts in it alone */
+    int64_t version; /* the last one that the database assigned */
+    struct mirror_db_counts counts;
+    struct mirror_db_counts counts_before; /* of the open transaction */
+    int64_t version_before;
+    int64_t hour_first, hour_last; /* with removals in this transaction; without
+                                      any the last is before the first */
+    struct problem trouble;
+
+    /* Called whenever a function is about to return false; it may call
+     * mirror_db_rollback. NULL: nobody hears. */
+    void (*on_failure)(const struct problem *trouble, void *user);
+    void *user;
+};
+
+/* Opens the database `name` in the folder `dir`. NULL: `why` says why. */
+struct mirror_db *mirror_db_open(const char *dir, const char *name,
+                                 struct problem *why);
+
+/* Undoes what was not committed. NULL is allowed. */
+void mirror_db_close(struct mirror_db *db);
+
+bool mirror_db_begin(struct mirror_db *db);
+bool mirror_db_commit(struct mirror_db *db); /* harmless without a begin */
+void mirror_db_rollback(struct mirror_db *db);
 
 /* The rows of the table `state` that have the counts, as of the last commit:
  * another process reads them (mirror_status.h). */

@@ -19,16 +19,6 @@
 #define WALK_DEPTH_MAX 500
 #define WALK_PATH_MAX  4096
 
-struct mirror_dir {
-    char *state;
-    int dir_fd;
-    int state_fd;
-    int lock_fd;
-    int incoming_fd;
-    int found_fd;     /* -1: not used yet */
-    unsigned n_found; /* the last number tried there */
-};
-
 /* Opening */
 
 static enum status
@@ -82,28 +72,6 @@ make_state_in(int dir_fd, const char *name)
     return fd;
 }
 
-/* Not file_lock: users may share a mirror, so the umask decides who may lock
- * it.
- */
-static bool
-take_lock(struct mirror_dir *home, const char *dir, struct problem *why)
-{
-    home->lock_fd = openat(home->state_fd, "lock",
-                           O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (home->lock_fd < 0)
-        fail_at(why, "cannot open the lock of the mirror", dir);
-    else if (!flock(home->lock_fd, LOCK_EX | LOCK_NB))
-        return true;
-    else if (errno == EWOULDBLOCK)
-        problem(why, STATUS_IO,
-                "another process (tidings sync or audit) works on the "
-                "mirror %s",
-                dir);
-    else
-        fail_at(why, "cannot lock the mirror", dir);
-    return false;
-}
-
 static bool
 open_all(struct mirror_dir *home, const char *dir, bool is_new,
          struct problem *why)
@@ -133,8 +101,19 @@ open_all(struct mirror_dir *home, const char *dir, bool is_new,
             "%s is on a file system that ignores the case of names: /A.txt "
             "and /a.txt would be one file",
             dir);
-    if (!take_lock(home, dir, why))
-        return false;
+    /* Not file_lock: users may share a mirror, so the umask decides who may
+     * lock it. */
+    home->lock_fd = openat(home->state_fd, "lock",
+                           O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (home->lock_fd < 0)
+        return !fail_at(why, "cannot open the lock of the mirror", dir);
+    if (flock(home->lock_fd, LOCK_EX | LOCK_NB))
+        return errno == EWOULDBLOCK
+                   ? !problem(why, STATUS_IO,
+                              "another process (tidings sync or audit) works "
+                              "on the mirror %s",
+                              dir)
+                   : !fail_at(why, "cannot lock the mirror", dir);
     home->incoming_fd = make_state_in(home->state_fd, "incoming");
     return home->incoming_fd >= 0 ||
            !fail_at(why, "cannot make " MIRROR_DIR_STATE "/incoming of", dir);
@@ -175,12 +154,6 @@ mirror_dir_close(struct mirror_dir *home)
     free(home);
 }
 
-const char *
-mirror_dir_state(const struct mirror_dir *home)
-{
-    return home->state;
-}
-
 char *
 mirror_dir_make_scratch(struct mirror_dir *home, int64_t set,
                         struct problem *why)
@@ -212,12 +185,6 @@ mirror_dir_listing(const struct mirror_dir *home, int64_t set)
     return asprintf(&path, "%s/list-%" PRId64 ".db", home->state, set) < 0
                ? NULL
                : path;
-}
-
-int
-mirror_dir_incoming(const struct mirror_dir *home)
-{
-    return home->incoming_fd;
 }
 
 /* Going down a path */

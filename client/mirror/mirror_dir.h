@@ -33,7 +33,16 @@
 
 #define MIRROR_DIR_STATE ".tidings"
 
-struct mirror_dir;
+/* For others only to read. */
+struct mirror_dir {
+    char *state;
+    int dir_fd;
+    int state_fd;
+    int lock_fd;
+    int incoming_fd;
+    int found_fd;     /* -1: not used yet */
+    unsigned n_found; /* the last number tried there */
+};
 
 /* Opens DIR and takes its lock. `is_new`: makes DIR if it is missing; else DIR
  * must exist and have a state. NULL: `why` says why, STATUS_IO or
@@ -41,10 +50,6 @@ struct mirror_dir;
 struct mirror_dir *mirror_dir_open(const char *dir, bool is_new,
                                    struct problem *why);
 void mirror_dir_close(struct mirror_dir *home); /* NULL is allowed */
-
-const char *
-mirror_dir_state(const struct mirror_dir *home);        /* "DIR/.tidings" */
-int mirror_dir_incoming(const struct mirror_dir *home); /* descriptor */
 
 /* Makes a directory for the dump packages of the set number `set`. The caller
  * frees the path. NULL: `why` says why. */
@@ -109,7 +114,7 @@ enum status mirror_dir_sync_file(int dir_fd, const char *name,
 enum status mirror_dir_sync_directory(const struct mirror_dir *home,
                                       const char *path, struct problem *why);
 
-/* Renames the file `name` of mirror_dir_incoming to `path`, with the time
+/* Renames the file `name` of incoming/ to `path`, with the time
  * `lastmod_us` unless that is DATETIME_NONE. `*mark`: its size and time
  * afterwards. */
 enum status mirror_dir_put(struct mirror_dir *home, const char *name,

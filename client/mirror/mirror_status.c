@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/db.h"
 
 /* The head of a WAL changes whenever SQLite begins it anew. */
 #define WAL_HEAD_SIZE 32

@@ -35,14 +35,6 @@ end_name(struct path *path)
 
 /* Names */
 
-static bool
-is_kept_letter(char c, bool is_first)
-{
-    if (ascii_is_alnum(c) || (c && strchr("_+,=@:", c)))
-        return true;
-    return !is_first && (c == '-' || c == '.' || c == '~');
-}
-
 static void
 add_segment(struct path *path, struct slice segment)
 {
@@ -51,7 +43,8 @@ add_segment(struct path *path, struct slice segment)
         struct slice rest = {segment.data + i, segment.size - i};
         int byte = uri_escape(rest);
 
-        if (is_kept_letter(c, i == 0)) {
+        if (ascii_is_alnum(c) || (c && strchr("_+,=@:", c)) ||
+            (i > 0 && (c == '-' || c == '.' || c == '~'))) {
             buf_add(&path->to, &c, 1);
         } else if (c <= ' ' || c >= 0x7f) { /* char may be signed: both */
             path->is_odd = true;

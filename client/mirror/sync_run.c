@@ -265,8 +265,8 @@ report_change(struct set_sync *f, const struct td_change *c, bool is_baseline)
         return false;
     if (t.is_deleted && !id && stated_us > f->certainty.complete_us)
         snprintf(f->unknown, sizeof(f->unknown), "%s", c->loc);
-    if (source_limits_check_resources(
-            &m->client->room, mirror_db_counts(m->db)->n_resources, &why))
+    if (source_limits_check_resources(&m->client->room,
+                                      m->db->counts.n_resources, &why))
         return mirror_fail(m, &why);
     /* Not for changes: the message may yet be applied in another way. */
     return !is_baseline || !c->file || take_file(f, c, id);
@@ -285,7 +285,7 @@ report_held(struct set_sync *f, bool is_again)
 {
     struct mirror_db *db = f->m->db;
     struct mirror_db_certainty *c = &f->certainty;
-    uint64_t n_of = mirror_db_counts(db)->n_resources;
+    uint64_t n_of = db->counts.n_resources;
     uint64_t n;
 
     if (!mirror_db_count_held(db, f->set, &n))
@@ -333,7 +333,7 @@ on_baseline_end(struct set_sync *f, const struct td_message *message)
     struct source_position place = {.is_time = false};
     int64_t as_of_us = time_of(message->as_of); /* when the list was true */
     struct mirror_db_end end = {.as_of_us = DATETIME_NONE};
-    uint64_t n_of = mirror_db_counts(db)->n_have;
+    uint64_t n_of = db->counts.n_have;
     uint64_t n;
     /* The reading may lack resources that the source has, or has left out more
      * rows than the last one whose deletions counted. */
@@ -811,7 +811,7 @@ on_turn(void *user)
     if (m->work)
         file_sync_hold(m->work, is_behind);
     is_idle = !m->work || file_sync_is_idle(m->work);
-    if (is_idle && !is_behind && !mirror_db_counts(m->db)->n_left)
+    if (is_idle && !is_behind && !m->db->counts.n_left)
         report_caught_up(run);
     /* All sets have ended, or failed. */
     if (source_sets_is_over(run->tour) && is_idle)
@@ -1050,7 +1050,7 @@ judge_mirror(struct mirror *m, struct problem *why)
     struct mirror_db_certainty now;
     const char *url;
     int64_t set = 0;
-    uint64_t n_held = 0, n_left = mirror_db_counts(m->db)->n_left;
+    uint64_t n_held = 0, n_left = m->db->counts.n_left;
 
     if (n_left) {
         problem(

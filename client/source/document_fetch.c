@@ -86,17 +86,15 @@ finish_document(struct document_fetch *p, struct document_fetch_answer *result,
     result->head = p->document ? document_head(p->document) : NULL;
     has_root = result->head && result->head->has_root;
     result->is_document = !p->rc || p->rc == STATUS_STOPPED;
+    if (!result->is_document)
+        document_unreadable(&p->why, p->rc, p->url);
     if (result->is_document ||
         (p->takes_text && !has_root && p->rc == STATUS_MALFORMED))
         result->text = buf_slice(&p->text);
-    else {
+    else
         *why = p->why;
-        document_unreadable(why, p->rc, p->url);
-    }
-    if (!result->is_document && !why->rc) {
-        document_unreadable(&p->why, p->rc, p->url);
+    if (!result->is_document && !why->rc)
         result->unread = p->why.text;
-    }
 }
 
 static void

@@ -29,7 +29,7 @@ struct source_sets {
     int64_t begun_ms;
     bool has_looked; /* the first look found sets */
     bool is_over;
-    struct visit_schedule *rounds;
+    struct visit_schedule rounds;
     struct stop *stops; /* by the numbers of `rounds` */
     size_t stops_capacity;
     struct text_set urls;   /* theirs */
@@ -71,7 +71,7 @@ on_turn(void *user)
 
     if (!t->has_looked || t->is_over)
         return;
-    for (size_t i = 0; i < visit_schedule_count(t->rounds); i++) {
+    for (size_t i = 0; i < t->rounds.n; i++) {
         struct stop *stop = &t->stops[i];
 
         if (!stop->has_ended)
@@ -79,22 +79,23 @@ on_turn(void *user)
         stop->has_ended = false;
         t->events.on_close(i, t->user);
         if (!stop->rc || (stop->rc == STATUS_UNREACHABLE && stop->is_visit))
-            visit_schedule_rest(t->rounds, i, clock_steady_ms());
+            visit_schedule_rest(&t->rounds, i, clock_steady_ms());
         else
-            visit_schedule_end(t->rounds, i);
+            visit_schedule_end(&t->rounds, i);
     }
-    while (visit_schedule_surplus(t->rounds, &set)) {
+    while (visit_schedule_surplus(&t->rounds, &set)) {
         t->stops[set].has_ended = false;
         t->events.on_close(set, t->user);
     }
-    while (visit_schedule_next(t->rounds, clock_steady_ms(), &set, &is_visit)) {
+    while (
+        visit_schedule_next(&t->rounds, clock_steady_ms(), &set, &is_visit)) {
         t->stops[set].is_visit = is_visit;
         if (!t->events.on_open(set, is_visit, &why, t->user)) {
             end_sets(t, &why);
             return;
         }
     }
-    wait_ms = visit_schedule_wait_ms(t->rounds, clock_steady_ms());
+    wait_ms = visit_schedule_wait_ms(&t->rounds, clock_steady_ms());
     if (wait_ms >= 0)
         timer_start(t->turn, (uint64_t)wait_ms);
     t->events.on_turn(t->user);
@@ -110,7 +111,7 @@ source_sets_turn(struct source_sets *t)
 void
 source_sets_share(struct source_sets *t, size_t set, bool is_sharing)
 {
-    visit_schedule_share(t->rounds, set, is_sharing);
+    visit_schedule_share(&t->rounds, set, is_sharing);
     source_sets_turn(t);
 }
 
@@ -164,13 +165,13 @@ on_set(struct offered *offered, const struct problem *missed, void *user)
         is_good = !text_set_add(&t->seen, url, &is_new) &&
                   !text_set_add(&t->missed, url, &is_new);
     else if (!source_sets_has(t, offered->url)) {
-        size_t n = visit_schedule_count(t->rounds);
+        size_t n = t->rounds.n;
         const char *list = offered->capability_list;
         struct stop stop = {.url = slice_dup(url), .offered = *offered};
 
         is_good = ONE_MORE(t->stops, &t->stops_capacity, n) && stop.url &&
                   !text_set_add(&t->urls, url, &is_new) &&
-                  visit_schedule_add(t->rounds);
+                  visit_schedule_add(&t->rounds);
         if (is_good) {
             t->stops[n] = stop;
             *offered = (struct offered){.url = NULL};
@@ -191,7 +192,7 @@ count_failed(const struct source_sets *t)
 {
     size_t n = count_missed(t);
 
-    for (size_t i = 0; i < visit_schedule_count(t->rounds); i++)
+    for (size_t i = 0; i < t->rounds.n; i++)
         n += t->stops[i].rc != STATUS_OK;
     return n;
 }
@@ -234,9 +235,8 @@ on_looked(const struct problem *why, void *user)
     }
     t->has_looked = true;
     /* A source may get more sets later; a single set has none. */
-    if (!t->plan.is_once &&
-        !(visit_schedule_count(t->rounds) == 1 && count_missed(t) == 0 &&
-          !strcmp(t->stops[0].url, t->plan.url)))
+    if (!t->plan.is_once && !(t->rounds.n == 1 && count_missed(t) == 0 &&
+                              !strcmp(t->stops[0].url, t->plan.url)))
         timer_start(t->again, t->plan.poll_ms);
     source_sets_turn(t);
 }
@@ -266,7 +266,7 @@ on_again(void *user)
 size_t
 source_sets_count(const struct source_sets *t)
 {
-    return visit_schedule_count(t->rounds);
+    return t->rounds.n;
 }
 
 const char *
@@ -299,19 +299,19 @@ source_sets_misses(const struct source_sets *t)
 bool
 source_sets_is_over(const struct source_sets *t)
 {
-    return t->has_looked && visit_schedule_are_over(t->rounds);
+    return t->has_looked && t->rounds.n_in[OVER] == t->rounds.n;
 }
 
 bool
 source_sets_is_new(const struct source_sets *t)
 {
-    return visit_schedule_are_new(t->rounds);
+    return t->rounds.n_opened < t->rounds.n;
 }
 
 enum status
 source_sets_why(const struct source_sets *t, struct problem *why)
 {
-    size_t n = visit_schedule_count(t->rounds) + count_missed(t);
+    size_t n = t->rounds.n + count_missed(t);
     size_t n_failed = count_failed(t);
 
     *why = t->why;
@@ -332,11 +332,11 @@ source_sets_free(struct source_sets *t)
     discovery_free(t->discovery);
     timer_free(t->again);
     timer_free(t->turn);
-    for (size_t i = 0; t->rounds && i < visit_schedule_count(t->rounds); i++) {
+    for (size_t i = 0; i < t->rounds.n; i++) {
         free(t->stops[i].url);
         offered_fini(&t->stops[i].offered);
     }
-    visit_schedule_free(t->rounds);
+    visit_schedule_fini(&t->rounds);
     text_set_fini(&t->urls);
     text_set_fini(&t->lists);
     text_set_fini(&t->missed);
@@ -361,10 +361,11 @@ source_sets_start(struct td_client *client, const struct source_sets_plan *plan,
     t->user = user;
     t->pause_ms = PAUSE_FIRST;
     t->begun_ms = clock_steady_ms();
-    t->rounds = visit_schedule_new(plan->is_once, t->plan.poll_ms);
+    t->rounds.is_once = plan->is_once;
+    t->rounds.pause_ms = t->plan.poll_ms;
     t->again = timer_new(client->loop, on_again, t);
     t->turn = timer_new(client->loop, on_turn, t);
-    if (!t->rounds || !t->again || !t->turn) {
+    if (!t->again || !t->turn) {
         source_sets_free(t);
         return NULL;
     }

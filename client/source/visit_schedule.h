@@ -31,18 +31,28 @@
  * visits together hide the waits for the network. */
 #define VISIT_SCHEDULE_VISITS 16
 
-struct visit_schedule;
+enum visit_state { WAITING, STREAMING, SHARING, VISITED, OVER, VISIT_STATES };
 
-/* `is_once`: streams no set, and visits none again. `pause_ms`: between two
- * visits of a set. NULL: no memory. */
-struct visit_schedule *visit_schedule_new(bool is_once, unsigned pause_ms);
-void visit_schedule_free(struct visit_schedule *rounds); /* NULL is allowed */
+/* All zero but the first two: no set. For others only to read. */
+struct visit_schedule {
+    bool is_once;      /* streams no set, and visits none again */
+    unsigned pause_ms; /* between two visits of a set */
+
+    struct visit {
+        enum visit_state state;
+        bool was_opened;
+        int64_t due_ms; /* WAITING: until then */
+    } * all;            /* by the numbers of the sets */
+
+    size_t n, capacity;        /* the number of sets */
+    size_t n_in[VISIT_STATES]; /* sets by their states */
+    size_t n_opened;           /* those that ever were */
+};
+
+void visit_schedule_fini(struct visit_schedule *rounds);
 
 /* Adds a waiting set; its number is the next one, from 0. False: no memory. */
 bool visit_schedule_add(struct visit_schedule *rounds);
-
-/* The number of sets. */
-size_t visit_schedule_count(const struct visit_schedule *rounds);
 
 /* Takes the next set to be opened at `now_ms`. `*is_visit`: until it has caught
  * up. False: none now. */
@@ -70,9 +80,3 @@ void visit_schedule_end(struct visit_schedule *rounds, size_t set);
  * if no set is closed before; -1: never. */
 int64_t visit_schedule_wait_ms(const struct visit_schedule *rounds,
                                int64_t now_ms);
-
-/* True if every set is over. */
-bool visit_schedule_are_over(const struct visit_schedule *rounds);
-
-/* True if a set waits that was never opened. */
-bool visit_schedule_are_new(const struct visit_schedule *rounds);

@@ -106,8 +106,7 @@ end_step(struct survey *l, enum status rc)
 static bool
 fail_memory(struct survey *l)
 {
-    problem_memory(&l->why);
-    return false;
+    return !problem_memory(&l->why);
 }
 
 /* Runs a statement with its values. True: it has not failed. */

@@ -295,18 +295,15 @@ inotify_add(struct inotify *watches, int fd, const char *path,
     wd = inotify_add_watch(watches->fd, link, EVENTS | IN_ONLYDIR);
     if (wd < 0 && errno == ENOSPC) {
         read_limit("max_user_watches", limit, sizeof(limit));
-        problem(why, STATUS_IO,
-                "%u folders are watched, and no more can be: "
-                "fs.inotify.max_user_watches (%s) is reached; raise it "
-                "with sysctl, or leave folders out with --exclude",
-                (unsigned)watches->by_wd.n, limit);
-        return false;
+        return !problem(why, STATUS_IO,
+                        "%u folders are watched, and no more can be: "
+                        "fs.inotify.max_user_watches (%s) is reached; raise it "
+                        "with sysctl, or leave folders out with --exclude",
+                        (unsigned)watches->by_wd.n, limit);
     }
-    if (wd < 0) {
-        problem(why, STATUS_IO, "cannot watch \"%s\": %s", path,
-                strerror(errno));
-        return false;
-    }
+    if (wd < 0)
+        return !problem(why, STATUS_IO, "cannot watch \"%s\": %s", path,
+                        strerror(errno));
     if (!path[0])
         watches->root = wd;
     folder = folder_of(watches, wd);
@@ -317,10 +314,8 @@ inotify_add(struct inotify *watches, int fd, const char *path,
     if (folder)
         forget_folder(watches, folder); /* it stands under another path now */
     folder = malloc(sizeof(*folder) + size + 1);
-    if (!folder) {
-        problem_memory(why);
-        return false;
-    }
+    if (!folder)
+        return !problem_memory(why);
     other = folder_at(watches, path);
     if (other)
         end_watch(watches, other);

@@ -316,10 +316,8 @@ post_queue_add(struct post_queue *queue, const char *change, const char *path,
         queue->to = open_memstream(&queue->body, &queue->size);
         queue->begun_ms = clock_steady_ms();
     }
-    if (!queue->to) {
-        problem_memory(queue->why);
-        return false;
-    }
+    if (!queue->to)
+        return !problem_memory(queue->why);
     fprintf(queue->to, "%s{\"loc\":\"%s\",\"change\":\"%s\"",
             queue->n_entries ? ",\n" : "[", loc, change);
     if (mark) {

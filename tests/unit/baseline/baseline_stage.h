@@ -128,7 +128,7 @@ on_entry(const struct document_entry *entry, const char *file, void *user)
         return false;
     }
     if (f->pauses) {
-        baseline_pause(f->baseline);
+        baseline_hold(f->baseline, true);
         f->is_paused = true;
         f->is_over = true;
     }

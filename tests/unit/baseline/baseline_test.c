@@ -303,7 +303,7 @@ TEST(nobody_is_told_while_it_is_paused)
         for (unsigned j = 0; j < 5; j++)
             assert_int_equal(handle_loop_service(f->client->loop), STATUS_OK);
         f->is_paused = f->is_over = false;
-        baseline_resume(f->baseline);
+        baseline_hold(f->baseline, false);
     }
     assert_int_equal(handle_loop_until(f->client->loop, &f->is_over),
                      STATUS_OK);

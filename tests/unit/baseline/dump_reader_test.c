@@ -57,7 +57,7 @@ TEST(a_dump_index_is_read_package_by_package)
     assert_int_equal(handle_loop_until(f->client->loop, &f->is_over),
                      STATUS_OK);
     f->is_over = f->is_paused = false;
-    baseline_resume(f->baseline);
+    baseline_hold(f->baseline, false);
     assert_int_equal(handle_loop_until(f->client->loop, &f->is_over),
                      STATUS_OK);
     assert_baseline(f, "http://e.org/one one;",

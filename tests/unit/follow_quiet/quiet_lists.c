@@ -275,17 +275,10 @@ quiet_baseline_patience(void)
 }
 
 void
-baseline_pause(struct baseline *baseline)
+baseline_hold(struct baseline *baseline, bool is_held)
 {
-    assert_false(baseline->is_held);
-    baseline->is_held = true;
-}
-
-void
-baseline_resume(struct baseline *baseline)
-{
-    assert_true(baseline->is_held);
-    baseline->is_held = false;
+    assert_int_not_equal(baseline->is_held, is_held);
+    baseline->is_held = is_held;
 }
 
 void

@@ -41,7 +41,7 @@ add_file(struct mirror *m, struct file_commit *group)
     assert_true(mirror_db_commit(m->db));
     assert_true(mirror_db_get(m->db, id, &r));
     file_commit_name(name, r.id, r.version);
-    tempdir_write(mirror_dir_incoming(m->dir), name, "text");
+    tempdir_write(m->dir->incoming_fd, name, "text");
     assert_true(file_commit_add(group, &r, false));
 }
 
@@ -61,7 +61,7 @@ TEST(a_file_is_on_the_disk_before_it_is_noted)
     assert_true(mirror_init(&m, td_open(), &options));
     m.dir = mirror_dir_open(dir, true, &why);
     assert_non_null(m.dir);
-    m.db = mirror_db_open(mirror_dir_state(m.dir), "mirror.db", &why);
+    m.db = mirror_db_open(m.dir->state, "mirror.db", &why);
     assert_non_null(m.db);
     group = file_commit_new(&m, on_out, &is_out);
     assert_non_null(group);

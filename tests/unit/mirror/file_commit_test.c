@@ -134,7 +134,7 @@ come(int64_t id, const char *text)
 
     assert_int_equal(r.todo, MIRROR_DB_FETCH);
     file_commit_name(name, r.id, r.version);
-    tempdir_write(mirror_dir_incoming(s.m.dir), name, text);
+    tempdir_write(s.m.dir->incoming_fd, name, text);
     assert_true(mirror_write(&s.m));
     assert_true(mirror_db_expect(s.m.db, r.id));
     r = look(id);
@@ -162,7 +162,7 @@ assert_nothing_incoming(void)
     for (r.id = 1; r.id < 4; r.id++)
         for (r.version = 1; r.version < 9; r.version++) {
             file_commit_name(name, r.id, r.version);
-            assert_no_file(mirror_dir_incoming(s.m.dir), name);
+            assert_no_file(s.m.dir->incoming_fd, name);
         }
 }
 
@@ -182,9 +182,9 @@ TEST(many_are_put_and_noted_together)
     turn(N);
 
     assert_int_equal(s.n_written, N);
-    assert_int_equal(mirror_db_counts(s.m.db)->n_have, N);
-    assert_int_equal(mirror_db_counts(s.m.db)->n_fetch, 0);
-    assert_false(mirror_db_is_writing(s.m.db));
+    assert_int_equal(s.m.db->counts.n_have, N);
+    assert_int_equal(s.m.db->counts.n_fetch, 0);
+    assert_false(s.m.db->is_writing);
     for (unsigned n = 0; n < N; n++) {
         struct mirror_db_resource r = look(ids[n]);
 
@@ -268,7 +268,7 @@ TEST(what_is_deleted_after_it_has_a_name_is_removed_and_forgotten)
     assert_no_file(s.home.fd, "m/h");
     assert_int_equal(look(a).id, 0);
     assert_int_equal(s.n_deleted, 1);
-    assert_int_equal(mirror_db_counts(s.m.db)->n_have, 0);
+    assert_int_equal(s.m.db->counts.n_have, 0);
 }
 
 /* It comes back before its removal is noted: the file is not there. */
@@ -366,7 +366,7 @@ TEST(what_replaced_a_file_and_was_not_noted_is_not_taken_for_it)
 
     assert_int_equal(tell_hash(1, false, digest), a);
     assert_int_equal(look(a).todo, MIRROR_DB_FETCH);
-    assert_int_equal(mirror_db_counts(s.m.db)->n_have, 1);
+    assert_int_equal(s.m.db->counts.n_have, 1);
     come(a, "old");
     turn(2);
     assert_file(s.home.fd, path_of(1), "old");

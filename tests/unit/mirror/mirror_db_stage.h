@@ -191,13 +191,13 @@ assert_counts(uint64_t n_have, uint64_t n_fetch, uint64_t n_remove)
 
         if (start > 0)
             crash();
-        counts = mirror_db_counts(db);
+        counts = &db->counts;
         assert_int_equal(counts->n_have, n_have);
         assert_int_equal(counts->n_fetch, n_fetch);
         assert_int_equal(counts->n_remove, n_remove);
         assert_int_equal(counts->bytes_wanted, 3 * n_fetch);
     }
-    assert_int_equal(mirror_db_counts(db)->n_left, 0);
+    assert_int_equal(db->counts.n_left, 0);
 }
 
 static inline void

@@ -131,12 +131,12 @@ TEST(tries_what_was_left_at_the_next_start_or_change)
     assert_true(mirror_db_begin(db));
     assert_true(mirror_db_give_up(db, id));
     assert_true(mirror_db_commit(db));
-    assert_int_equal(mirror_db_counts(db)->n_left, 1);
+    assert_int_equal(db->counts.n_left, 1);
     assert_true(mirror_db_next(db, MIRROR_DB_FETCH, 0, &r));
     assert_int_equal(r.id, 0);
 
     told(1, ONE);
-    assert_int_equal(mirror_db_counts(db)->n_left, 0);
+    assert_int_equal(db->counts.n_left, 0);
     assert_true(mirror_db_next(db, MIRROR_DB_FETCH, 0, &r));
     assert_int_equal(r.id, id);
 

@@ -65,10 +65,10 @@ put(const char *path, const char *text)
 {
     struct mirror_dir_mark mark;
 
-    tempdir_write(mirror_dir_incoming(s), "1", text);
+    tempdir_write(s->incoming_fd, "1", text);
     if (mirror_dir_put(s, "1", path, DATETIME_NONE, &mark, &why))
         fail_msg("%s", why.text);
-    assert_no_file(mirror_dir_incoming(s), "1");
+    assert_no_file(s->incoming_fd, "1");
 }
 
 static void
@@ -101,7 +101,7 @@ TEST(puts_looks_and_removes)
     char digest[MIRROR_DIR_DIGEST_SIZE];
     unsigned n_asked = 0;
 
-    tempdir_write(mirror_dir_incoming(s), "1", "abc");
+    tempdir_write(s->incoming_fd, "1", "abc");
     assert_int_equal(mirror_dir_put(s, "1", "h/a/b.txt",
                                     INT64_C(1000000000123456), &mark, &why),
                      STATUS_OK);
