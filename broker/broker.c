@@ -241,6 +241,9 @@ broker_check(const struct config *config, struct problem *why)
         rc = read_origins(config, &origins, why);
     if (!rc && config->cluster[0])
         rc = membership_check(config, why);
+    if (!rc && config->postgresql[0] &&
+        pg_check_address(config->postgresql, why))
+        rc = problem_prefix(why, STATUS_INVALID, "--postgresql: ");
     if (rc)
         return rc;
     /* The file is made with the first token, but in a cluster with the first

@@ -4,6 +4,7 @@
 #include "broker/bridge/inbound.h"
 #include "broker/bridge/mqtt_db.h"
 #include "broker/bridge/outbound.h"
+#include "broker/bridge/outbox.h"
 #include "broker/cluster/ownership.h"
 #include "broker/mqtt/mqtt.h"
 #include "proto/resourcesync/json.h"
@@ -20,6 +21,7 @@ struct bridges {
     struct registry *registry; /* of the posts */
     bool is_alone;             /* in no cluster */
     struct ownership *ownership;
+    struct outbox *outbox; /* each broker of a cluster has one */
 
     /* Held while bridges are opened, replaced or closed, which takes seconds.
      */
@@ -187,6 +189,8 @@ bridges_open(struct bridges **bridges, struct posts *posts,
     pthread_mutex_init(&b->mutex, NULL);
     b->ownership = ownership_new(&owning);
     rc = start_bridges(b, why);
+    if (!rc)
+        rc = outbox_open(&b->outbox, posts, why);
     if (rc)
         bridges_close(b);
     else
@@ -233,8 +237,10 @@ bridges_check_files(const struct config *config, struct problem *why)
 void
 bridges_stop(struct bridges *b)
 {
-    if (b)
-        ownership_stop(b->ownership);
+    if (!b)
+        return;
+    outbox_stop(b->outbox);
+    ownership_stop(b->ownership);
 }
 
 void
@@ -242,6 +248,7 @@ bridges_close(struct bridges *b)
 {
     if (!b)
         return;
+    outbox_close(b->outbox);
     ownership_close(b->ownership);
     free(b->all);
     pthread_mutex_destroy(&b->changing);
@@ -434,6 +441,7 @@ bridges_warn(struct bridges *b, struct buf *to)
                            bridge->in ? &in : NULL);
     }
     pthread_mutex_unlock(&b->mutex);
+    outbox_warn(b->outbox, to);
 }
 
 /* (Each client counts its own connections: mqtt.c.) */

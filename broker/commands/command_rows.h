@@ -18,6 +18,9 @@ extern const struct command check_command;
 extern const struct command cluster_init_command, cluster_status_command,
     cluster_leave_command, cluster_mend_command, cluster_join_command;
 
+/* postgresql_command.c */
+extern const struct command postgresql_init_command;
+
 /* token_command.c */
 extern const struct command token_add_command, token_list_command,
     token_show_command, token_revoke_command, token_rotate_command,

@@ -20,6 +20,7 @@ static const struct command *const commands[] = {
     &cluster_status_command,
     &cluster_leave_command,
     &cluster_mend_command,
+    &postgresql_init_command,
     &completion_command,
     &help_command,
     NULL,

@@ -73,6 +73,11 @@ static const struct option rows[] = {
     {"cluster-unsafe", NULL, FLAG(cluster_unsafe), "no",
      "take a PostgreSQL server that does not wait for a standby, or for its "
      "disk: it may lose changes that were acknowledged"},
+    {"postgresql", "CONNINFO", TEXT(postgresql), NULL,
+     "post what applications publish in this PostgreSQL database, within their "
+     "own transactions (tidingsd postgresql init); no password in it"},
+    {"postgresql-as", "NAME", TEXT(postgresql_as), NULL,
+     "the token whose rights these posts have; all rights if not given"},
     {"threads", "N", COUNT(threads, 1, 64), NULL,
      "service threads; one per core if not given"},
 

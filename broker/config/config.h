@@ -63,6 +63,8 @@ struct config {
     char cluster_from[512];   /* without a slash at the end; "": none */
     bool cluster_read_only;   /* follow the cluster, and add nothing to it */
     bool cluster_unsafe;
+    char postgresql[2048];   /* address of the outbox, unchecked; "": none */
+    char postgresql_as[65];  /* the token of its posts; "": all rights */
     uint64_t threads;        /* service threads; default: one per core */
     uint64_t rotate_entries; /* 1 to 50,000 */
     uint64_t rotate_bytes;   /* 512 KiB to 50 MiB, header and footer counted */

@@ -26,3 +26,6 @@ extern const struct web_file web_console_js, web_console_parts_js,
 /* The descriptions of all routes and streams (http/openapi.c) */
 extern const struct web_file broker_http_openapi_json,
     broker_http_asyncapi_json;
+
+/* The tables of the outbox, for tidingsd postgresql init */
+extern const struct web_file broker_commands_outbox_sql;

@@ -6,6 +6,7 @@ import itertools
 import json
 
 from tidings_test import hub, mqtt
+from tidings_test.broker import BIN
 from tidings_test.documents import Document
 from tidings_test.feed import Feed
 from tidings_test.history import History
@@ -273,3 +274,25 @@ def test_a_harvest_goes_on_at_another_broker(start_cluster, start, tmp_path):
         wait_for(f"all changes at {member}", lambda: copy.last() >= history.last)
         assert copy.changelists().read().history.locs() == history.locs()
     harvest.stop()
+
+
+def test_an_outbox_is_drained_once_whoever_dies(start_cluster, start_postgresql, run):
+    shop = start_postgresql()
+    address = f"{shop.address} dbname=postgres"
+    run(BIN / "tidingsd", "postgresql", "init", "--postgresql", address)
+    cluster = start_cluster("--postgresql", address)
+    n = 0
+    for member in cluster.members:
+        other = Set(next(m for m in cluster.members if m is not member), "pages")
+        for _ in range(soak(20, 200)):
+            n += 1
+            entry = f'{{"loc":"http://example.com/r/{n}","change":"created"}}'
+            shop.query(f"SELECT tidings_publish('pages', '{entry}')")
+        member.kill()
+        shop.query("UPDATE tidings_outbox_sets SET at = at - interval '1 hour'")
+        wait_for("an empty outbox", lambda: shop.query("SELECT FROM tidings_outbox") == [])
+        member.disconnect()
+        member.restart()
+        assert other.page(f"after={n - 1}&wait=30").last == n
+    found = [entry["loc"] for entry in other.get("changes?after=0").json()["changes"]]
+    assert found == [f"http://example.com/r/{i}" for i in range(1, n + 1)]

@@ -1,5 +1,5 @@
-"""The outbox and the pump of doc/from_postgresql.md: each committed change is published once,
-in the order of the commits, although the pump is killed at each of its steps."""
+"""The outbox of doc/from_postgresql.md: each committed change is published once, in the
+order of the commits, although the broker is killed again and again."""
 
 import hashlib
 import re
@@ -9,7 +9,8 @@ import pytest
 from tidings_test.broker import BIN, ROOT
 from tidings_test.documentation import Page
 from tidings_test.postgresql import PROGRAMS
-from tidings_test.soak import choices, soak
+from tidings_test.soak import soak
+from tidings_test.waiting import wait_for
 
 SITE = "https://shop.example/"
 
@@ -40,67 +41,27 @@ COMMIT;
 \\endif
 """
 
-# Stands for a program that the pump runs. It kills the pump, all of its process group,
-# before, during or after the call whose number $KILL_AT has. A program that is called
-# "during" that goes on, beside the next pump.
-WRAPPER = """#!/bin/sh
-echo >> "$CALLS"
-now=$(wc -l < "$CALLS")
-case $KILL_AT in
-$now-before) kill -9 0 ;;
-$now-during) setsid {program} "$@" < /dev/null & kill -9 0 ;;
-$now-after) {program} "$@"; kill -9 0 ;;
-esac
-exec {program} "$@"
-"""
-
-
-class Pump:
-    """The pump of the page, with wrappers about the programs that it calls. Batches are
-    small, so that there are many."""
-
-    def __init__(self, folder, database, url, start):
-        self.folder, self.url, self.start = folder, url, start
-        text = PAGE.file("pump.sh")
-        assert "LIMIT 1000" in text
-        (folder / "pump.sh").write_text(text.replace("LIMIT 1000", "LIMIT 20"))
-        for program in (PROGRAMS / "psql", BIN / "tidings"):
-            name = program.name
-            (folder / name).write_text(WRAPPER.format(program=program))
-            (folder / name).chmod(0o755)
-        self.env = {
-            **database.env,
-            "PATH": f"{folder}:/usr/bin:/bin",
-            "CALLS": str(folder / "calls"),
-            "TMPDIR": str(folder),
-        }
-
-    def begin(self, kill_at="never"):
-        (self.folder / "calls").write_text("")
-        argv = ("/usr/bin/setsid", "--wait", "/bin/sh", "pump.sh", self.url)
-        return self.start(*argv, cwd=self.folder, env={**self.env, "KILL_AT": kill_at})
-
-    def was_killed(self, kill_at):
-        done = self.begin(kill_at)
-        assert done.wait() in (0, 137), done.errors()
-        return done.status == 137
-
-
 PAGE = Page(ROOT / "doc/from_postgresql.md")
 
 
 @pytest.fixture
 def shop(start_postgresql, tmp_path, run):
-    """A database with the outbox of the page."""
+    """A database with the function and the trigger of the page."""
     database = start_postgresql()
     database.query("CREATE TABLE pages (path text PRIMARY KEY, body text NOT NULL)")
     database.query("CREATE SEQUENCE bodies")
-    (tmp_path / "outbox.sql").write_text(PAGE.file("outbox.sql"))
+    for _ in range(2):  # the second time does no harm
+        run(BIN / "tidingsd", "postgresql", "init", "--postgresql", address(database))
+    (tmp_path / "trigger.sql").write_text(PAGE.file("trigger.sql"))
     (tmp_path / "transaction.sql").write_text(TRANSACTION)
-    run(PROGRAMS / "psql", "-Xqf", tmp_path / "outbox.sql", env=database.env)
+    run(PROGRAMS / "psql", "-Xqf", tmp_path / "trigger.sql", env=database.env)
     # Keeps every later commit, in order.
     database.query("SELECT pg_create_logical_replication_slot('all', 'test_decoding')")
     return database
+
+
+def address(database):
+    return f"{database.address} dbname=postgres"
 
 
 def committed(database):
@@ -135,53 +96,96 @@ def published(pages):
     return found
 
 
-def test_each_commit_is_published_once_and_in_order(
-    shop, start_broker, start, run, tmp_path
-):
-    chance = choices()
-    broker = start_broker()
+def last(pages):
+    """The last number of the set; 0: there is no set yet."""
+    answer = pages.broker.get(pages.path, Accept="application/json")
+    return answer.json()["last"] if answer.status == 200 else 0
+
+
+def wait_last(pages, n):
+    wait_for(f"change {n}", lambda: last(pages) >= n)
+
+
+def wait_warning(broker, text):
+    wait_for(text, lambda: f"warning: outbox: {text}" in broker.get("/readyz").text)
+
+
+def wait_empty(database):
+    count = "SELECT count(*) FROM tidings_outbox"
+    wait_for("an empty outbox", lambda: database.query(count) == ["0"])
+
+
+def test_each_commit_is_published_once_and_in_order(shop, start_broker, start, tmp_path):
+    broker = start_broker("--postgresql", address(shop))
     pages = broker.set("pages")
-    pump = Pump(tmp_path, shop, pages.url, start)
-    points = [f"{call}-{when}" for call in range(1, 5) for when in ("before", "during", "after")]
-    left = points * soak(1, 20)
-    chance.shuffle(left)
-    n_kills = len(left)
-    n_broker_kills = 0
-    while left:
-        pgbench = (PROGRAMS / "pgbench", "-n", "-c", "6", "-j", "2", "-t", "10")
+    n_kills = 0
+    while n_kills < soak(4, 100):
+        pgbench = (PROGRAMS / "pgbench", "-n", "-c", "6", "-j", "2", "-t", "50")
         writers = start(*pgbench, "-f", tmp_path / "transaction.sql", env=shop.env)
-        while writers.is_running and left:
-            if pump.was_killed(left[-1]):
-                left.pop()
-        if n_broker_kills < soak(1, 20):
-            running = pump.begin()
+        while writers.is_running:
+            seen = last(pages)
+            wait_for("a batch", lambda: not writers.is_running or last(pages) > seen)
             broker.kill()
             broker.restart()
-            # A pump that finds no broker ends, and the next one goes on.
-            assert running.wait() in (0, 1), running.errors()
-            n_broker_kills += 1
+            n_kills += 1
         assert writers.wait() == 0, writers.errors()
-    assert n_kills == len(points) * soak(1, 20) and n_broker_kills
-    assert pump.begin().wait() == 0
-    assert shop.query("SELECT count(*) FROM outbox") == ["0"]
-    assert len(committed(shop)) > n_kills
+    wait_empty(shop)
     assert published(pages) == committed(shop)
 
 
-def test_an_entry_that_the_broker_refuses_holds_up_the_later_ones(
-    shop, start_broker, start, tmp_path
-):
-    pages = start_broker().set("pages")
-    pump = Pump(tmp_path, shop, pages.url, start)
+def test_an_entry_that_the_broker_refuses_holds_up_its_own_set(shop, start_broker):
+    broker = start_broker("--postgresql", address(shop))
+    pages, news = broker.set("pages"), broker.set("news")
     shop.query("INSERT INTO pages VALUES ('a', 'A')")
-    assert pump.begin().wait() == 0
+    wait_empty(shop)
     shop.query("INSERT INTO pages VALUES ('b c', 'B')")
     shop.query("INSERT INTO pages VALUES ('d', 'D')")
-    for _ in range(2):
-        refused = pump.begin()
-        assert refused.wait() == 1
-        assert any("line 1: loc: white space" in line for line in refused.err)
-        assert [path for path, *_ in published(pages)] == ["a"]
-    shop.query("UPDATE outbox SET entry = replace(entry::text, 'b c', 'b%20c')::json")
-    assert pump.begin().wait() == 0
+    entry = '{"loc": "https://shop.example/1",\n "change": "created"}'
+    shop.query(f"SELECT tidings_publish('news', '{entry}')")
+    wait_last(news, 1)
+    wait_warning(broker, "set pages: the entry with the id 2: loc: white space")
+    assert [path for path, *_ in published(pages)] == ["a"]
+    shop.query("UPDATE tidings_outbox SET entry = replace(entry::text, 'b c', 'b%20c')::json")
+    shop.query("UPDATE tidings_outbox_sets SET at = at - interval '1 hour'")
+    wait_empty(shop)
     assert [path for path, *_ in published(pages)] == ["a", "b%20c", "d"]
+    wait_for("no warning", lambda: "outbox" not in broker.get("/readyz").text)
+
+
+@pytest.mark.parametrize(
+    "arguments, text",
+    [
+        ("'No Name', '{}'", 'no set can be called "No Name"'),
+        ("NULL, '{}'", "no set can be called"),
+        ("'news', '[]'", "an entry is an object with loc and change"),
+        ("'news', '{\"loc\":1,\"change\":\"created\"}'", "an entry is an object"),
+        ("'news', '{\"loc\":\"http://a/\"}'", "an entry is an object"),
+        ("'news', NULL", "an entry is an object"),
+    ],
+)
+def test_what_no_broker_would_take_is_an_error_of_the_transaction(shop, arguments, text):
+    with pytest.raises(AssertionError, match=text):
+        shop.query(f"SELECT tidings_publish({arguments})")
+    assert shop.query("SELECT count(*) FROM tidings_outbox") == ["0"]
+
+
+def test_others_need_the_right_to_publish_and_no_other(shop, start_broker):
+    pages = start_broker("--postgresql", address(shop)).set("news")
+    publish = """SELECT tidings_publish('news', '{"loc":"http://example.com/1","change":"created"}')"""
+    shop.query("CREATE ROLE app")
+    with pytest.raises(AssertionError, match="permission denied for function"):
+        shop.query(f"SET ROLE app; {publish}")
+    shop.query("GRANT EXECUTE ON FUNCTION tidings_publish(text, json) TO app")
+    shop.query(f"SET ROLE app; {publish}")
+    wait_last(pages, 1)
+
+
+def test_a_database_that_is_away_is_a_warning(shop, start_broker):
+    shop.process.signal(2)
+    shop.process.wait()
+    broker = start_broker("--postgresql", address(shop))
+    wait_warning(broker, "PostgreSQL: ")
+    shop.start()
+    shop.query("INSERT INTO pages VALUES ('a', 'A')")
+    wait_last(broker.set("pages"), 1)
+    wait_for("no warning", lambda: "outbox" not in broker.get("/readyz").text)

@@ -24,7 +24,9 @@ def reader(tmp_path, start_broker, run, start):
 def test_the_commands_of_a_page_do_what_it_says(reader, name, request):
     page = PAGES[name]
     if page.uses("psql"):
-        reader.env.update(request.getfixturevalue("start_postgresql")().env)
+        database = request.getfixturevalue("start_postgresql")()
+        reader.env.update(database.env)
+        reader.others["dbname=shop"] = f"{database.address} dbname=shop"
     if page.uses("mosquitto_sub"):
         use_mosquitto(reader, request.getfixturevalue("mosquitto"))
     reader.read(page)

@@ -52,6 +52,7 @@ class Server:
             "PGDATABASE": "postgres",
             "PGOPTIONS": "--client-min-messages=warning",
         }
+        self.address = f"host={self.directory} user={USER}"  # without a database
         self.process = None
         self._as_user = []
         if os.getuid() == 0:
