@@ -7,7 +7,9 @@ import pytest
 
 from tidings_test.broker import ROOT
 from tidings_test.documentation import Page, Reader
+from tidings_test.frontends import Frontend
 from tidings_test.postgresql import PROGRAMS, USER
+from tidings_test.sets import Set
 
 PAGE = Page(ROOT / "doc/cluster.md")
 
@@ -41,3 +43,38 @@ def be_ordinary(reader, tmp_path):
 def test_the_commands_of_the_page_do_what_it_says(reader):
     reader.read(PAGE, has_broker=False)
     assert not (reader.folder / "a").exists()
+
+
+class Haproxy(Frontend):
+    """HAProxy before the members of a cluster, as the page configures it."""
+
+    def configure(self, cluster):
+        text = "\n".join(next(b for b in PAGE.blocks if b.lines[0] == "defaults").lines)
+        for member in cluster.members:
+            text = text.replace(f"{member.name}.example.org:8787", f"127.0.0.1:{member.port}")
+        return text.replace("bind :80", f"bind 127.0.0.1:{self.port}") + "\n"
+
+    def command(self):
+        return "/usr/sbin/haproxy", "-db", "-f", self.file
+
+
+def test_haproxy_goes_by_what_each_broker_can_do(start_cluster, tmp_path):
+    cluster = start_cluster("--trusted-proxies", "127.0.0.1", "--insecure-open")
+    a, b, c = cluster.members
+    haproxy = Haproxy(tmp_path / "haproxy", a, cluster)
+    try:
+        assert not [line for line in haproxy.process.err if "WARNING" in line]
+        news = Set(haproxy, "news")
+        assert [news.post().last for _ in range(9)] == list(range(1, 10))
+        for member, backends in ((a, ("posts",)), (b, ("posts", "reads"))):
+            member.cut_off() if member is a else member.kill()
+            for backend in backends:
+                line = f"Server {backend}/{member.name} is DOWN"
+                haproxy.process.err.find(lambda said: line in said, line)
+        assert [news.post().last for _ in range(9)] == list(range(10, 19))
+        assert {news.get().status for _ in range(9)} == {200}
+    finally:
+        haproxy.end()
+        b.disconnect()
+        b.restart()
+        a.reconnect()
