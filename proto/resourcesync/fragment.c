@@ -470,8 +470,8 @@ read_attribute(struct element *e, struct slice name, struct slice value)
                          : ENTRY_CHANGE_MEMBERS | MEMBER_BIT(M_CAPABILITY);
     enum status rc;
 
-    if (!(known & MEMBER_BIT(member)))
-        return read_foreign(e, name, value);
+    if (!(known & MEMBER_BIT(member))) /* of ours: a later version's */
+        return is_ours ? STATUS_OK : read_foreign(e, name, value);
     rc = unescape_text(e->entry, value, &value);
     if (rc)
         return rc;
@@ -524,27 +524,51 @@ take_text(struct slice *rest, struct slice open, struct slice close,
 #define TAKE_TEXT(rest, name, text) \
     take_text((rest), SLICE("<" name ">"), SLICE("/" name ">"), (text))
 
-/* Reads the words of the event, if they come next. */
+/* True if that is the end tag of an element of our namespace. */
+static bool
+is_end_of(struct slice tag, struct slice name)
+{
+    return slice_starts(tag, "/td:") && slice_equal(slice_from(tag, 4), name);
+}
+
+/* Reads the words of the event that come next. What else is of our namespace is
+ * a later version's, and passed over. */
 static enum status
 read_words(struct entry *entry, struct slice *rest)
 {
     struct change *change = &entry->change;
-    struct slice title, summary, author, data;
-    enum status rc;
+    struct slice *const words[] = {&change->title, &change->summary,
+                                   &change->author, &change->data};
+    static const char *const names[] = {"title", "summary", "author", "data"};
+    size_t next = 0;
+    enum status rc = STATUS_OK;
 
-    if (!TAKE_TEXT(rest, "td:title", &title) ||
-        !TAKE_TEXT(rest, "td:summary", &summary) ||
-        !TAKE_TEXT(rest, "td:author", &author) ||
-        !TAKE_TEXT(rest, "td:data", &data) ||
+    while (!rc && SKIP(rest, "<td:")) {
+        struct slice tag = slice_take(rest, '>'), start = tag, text, end;
+        struct slice name = slice_take_until(&start, " /");
+        size_t i = 0;
+
+        while (i < N_ELEMENTS(names) && !slice_is(tag, names[i]))
+            i++;
+        if (i == N_ELEMENTS(names) && slice_ends(tag, "/"))
+            continue;
+        do {
+            text = slice_take(rest, '<');
+            end = slice_take(rest, '>');
+        } while (i == N_ELEMENTS(names) && rest->size > 0 &&
+                 !is_end_of(end, name));
+        if (!is_end_of(end, name) || i < next)
+            return STATUS_MALFORMED;
+        if (i == N_ELEMENTS(names))
+            continue;
         /* Compact JSON has no control characters. */
-        (data.size > 0 && memmem(data.data, data.size, "&#", 2)))
-        return STATUS_MALFORMED;
-    rc = unescape_text(entry, title, &change->title);
-    if (!rc)
-        rc = unescape_text(entry, summary, &change->summary);
-    if (!rc)
-        rc = unescape_text(entry, author, &change->author);
-    return rc ? rc : unescape_text(entry, data, &change->data);
+        rc = words[i] == &change->data && text.size > 0 &&
+                     memmem(text.data, text.size, "&#", 2)
+                 ? STATUS_MALFORMED
+                 : unescape_text(entry, text, words[i]);
+        next = i + 1;
+    }
+    return rc;
 }
 
 enum status
@@ -560,21 +584,26 @@ fragment_read(struct entry *entry, struct slice fragment)
     if (!SKIP(&rest, "<url>") || !TAKE_TEXT(&rest, "loc", &loc) ||
         !TAKE_TEXT(&rest, "lastmod", &lastmod) ||
         !TAKE_TEXT(&rest, "changefreq", &change->changefreq) ||
-        !TAKE_TEXT(&rest, "priority", &change->priority) ||
-        !SKIP(&rest, "<rs:md"))
+        !TAKE_TEXT(&rest, "priority", &change->priority))
         return STATUS_MALFORMED;
     rc = unescape_text(entry, loc, &change->loc);
+    if (!rc)
+        rc = read_words(entry, &rest);
+    if (!rc && !SKIP(&rest, "<rs:md"))
+        rc = STATUS_MALFORMED;
     if (!rc && lastmod.size > 0)
         rc = entry_lastmod(lastmod, change, NULL);
     if (!rc)
         rc = read_element(entry, NULL, &rest);
+    if (!rc)
+        rc = read_words(entry, &rest);
     while (!rc && SKIP(&rest, "<rs:ln")) {
         rc = entry_link(entry, &link, NULL);
         if (!rc)
             rc = read_element(entry, link, &rest);
+        if (!rc)
+            rc = read_words(entry, &rest);
     }
-    if (!rc && rest.size > SIZE(CLOSE))
-        rc = read_words(entry, &rest);
     if (!rc && (!slice_is(rest, CLOSE) || change->loc.size == 0 ||
                 change->seq == 0 || !entry->has_kind))
         rc = STATUS_MALFORMED;

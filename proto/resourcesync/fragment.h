@@ -64,9 +64,10 @@ struct entry;
 
 /* Reads a stamped fragment into `entry`. The XML reader for messages
  * (input_formats.h) makes the same change of it, but needs three to ten times
- * as long. The change lends from `fragment` and from `entry`, until the entry
- * is cleared or read again. STATUS_MALFORMED: not a stamped fragment;
- * STATUS_MEMORY. */
+ * as long. Elements and attributes of our namespace that it does not know are a
+ * later version's: it passes over them. The change lends from `fragment` and
+ * from `entry`, until the entry is cleared or read again. STATUS_MALFORMED: not
+ * a stamped fragment; STATUS_MEMORY. */
 MUST_CHECK enum status fragment_read(struct entry *entry,
                                      struct slice fragment);
 

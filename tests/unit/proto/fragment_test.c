@@ -242,7 +242,17 @@ TEST(refuses_to_read_what_was_not_stamped)
         {LINE("", "<td:data>[]</td:data><td:title>a</td:title>"),
          STATUS_MALFORMED},
         {LINE("", "<td:data>[&#10;]</td:data>"), STATUS_MALFORMED},
-        {LINE("", "<td:odd>a</td:odd>"), STATUS_MALFORMED},
+        {LINE("", "<td:title>a</td:title><td:title>b</td:title>"),
+         STATUS_MALFORMED},
+        /* what a later version may have written is passed over */
+        {LINE(" td:odd=\"1\"",
+              "<td:odd/><rs:ln rel=\"via\" href=\"u\" td:odd=\"\"/>"
+              "<td:title>a</td:title><td:odd>a</td:odd>"
+              "<td:odd td:a=\"b\"><td:title>b</td:title></td:odd>"
+              "<td:data>[]</td:data><td:odd td:a=\"b\"/>"),
+         STATUS_OK},
+        {LINE("", "<td:odd>a"), STATUS_MALFORMED},
+        {LINE("", "<td:odd>a</td:od>"), STATUS_MALFORMED},
         {LINE("", "") "\n", STATUS_MALFORMED},
         {"<url><loc>u</loc><rs:md change=\"created\"/></url>\n",
          STATUS_MALFORMED}, /* not stamped */
