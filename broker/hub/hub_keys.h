@@ -23,7 +23,7 @@
 #pragma once
 
 #include "broker/sources/hub_db.h"
-#include "proto/http/signing_key.h"
+#include "proto/http/webhook_signature.h"
 
 struct json_shape;
 extern const struct json_shape hub_key_shape, hub_keys_shape;

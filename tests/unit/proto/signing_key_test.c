@@ -1,7 +1,6 @@
-#include "proto/http/signing_key.h"
-
 #include <string.h>
 
+#include "proto/http/webhook_signature.h"
 #include "proto/number.h"
 #include "tests/test.h"
 
