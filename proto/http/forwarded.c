@@ -2,6 +2,7 @@
 
 #include <netinet/in.h>
 
+#include "proto/number.h"
 #include "proto/token.h"
 
 /* Longer is no node: "[ffff:...:255.255.255.255]:65535". */
@@ -13,14 +14,11 @@
 static bool
 is_port(struct slice text)
 {
-    size_t digits = 0;
+    uint64_t port;
 
     if (text.size > 1 && text.data[0] == '_')
         return token_is(text);
-    while (digits < text.size && text.data[digits] >= '0' &&
-           text.data[digits] <= '9')
-        digits++;
-    return digits > 0 && digits <= 5 && digits == text.size;
+    return text.size <= 5 && number_read(text, &port);
 }
 
 static bool

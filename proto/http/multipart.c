@@ -333,44 +333,38 @@ read_body(struct multipart *m, struct slice *bytes, struct problem *why)
 static enum status
 read_delimited(struct multipart *m, char c, struct problem *why)
 {
-    switch (m->state) {
-    case STATE_BEHIND:
-        if (c == '-') {
-            m->state = STATE_DASH;
-            return STATUS_OK;
-        }
-        m->number++;
-        /* FALLTHROUGH */
-    case STATE_PADDING:
-        m->state = c == '\r' ? STATE_BREAK : STATE_PADDING;
-        if (c == '\r' || slice_is_blank(c))
-            return STATUS_OK;
-        break;
-    case STATE_DASH:
-        m->state = STATE_CLOSED;
-        if (c == '-')
-            return STATUS_OK;
-        break;
-    case STATE_BREAK:
-        m->state = STATE_HEADERS;
+    static const struct step {
+        int from;
+        char c; /* a space: also a tab */
+        int to;
+    } steps[] = {
+        {STATE_BEHIND, '-', STATE_DASH},
+        {STATE_BEHIND, ' ', STATE_PADDING},
+        {STATE_BEHIND, '\r', STATE_BREAK},
+        {STATE_DASH, '-', STATE_CLOSED},
+        {STATE_PADDING, ' ', STATE_PADDING},
+        {STATE_PADDING, '\r', STATE_BREAK},
+        {STATE_BREAK, '\n', STATE_HEADERS},
+        {STATE_CLOSED, ' ', STATE_CLOSED},
+        {STATE_CLOSED, '\r', STATE_CLOSED_CR},
+        {STATE_CLOSED_CR, '\n', STATE_EPILOGUE},
+    };
+
+    size_t i = 0;
+
+    m->number += m->state == STATE_BEHIND && c != '-';
+    while (i < N_ELEMENTS(steps) &&
+           (steps[i].from != m->state || steps[i].c != (c == '\t' ? ' ' : c)))
+        i++;
+    if (i == N_ELEMENTS(steps))
+        return refuse_part(
+            m, STATUS_MALFORMED, why,
+            "behind a boundary stands what does not end its line",
+            (struct slice){&c, 1});
+    m->state = steps[i].to;
+    if (m->state == STATE_HEADERS)
         buf_clear(&m->headers);
-        if (c == '\n')
-            return STATUS_OK;
-        break;
-    case STATE_CLOSED:
-        m->state = c == '\r' ? STATE_CLOSED_CR : STATE_CLOSED;
-        if (c == '\r' || slice_is_blank(c))
-            return STATUS_OK;
-        break;
-    default: /* STATE_CLOSED_CR */
-        m->state = STATE_EPILOGUE;
-        if (c == '\n')
-            return STATUS_OK;
-        break;
-    }
-    return refuse_part(m, STATUS_MALFORMED, why,
-                       "behind a boundary stands what does not end its line",
-                       (struct slice){&c, 1});
+    return STATUS_OK;
 }
 
 void

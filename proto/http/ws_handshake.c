@@ -67,10 +67,10 @@ struct offer {
     bool has[PARAMETERS];
 };
 
-/* A value without its quotes: of all bytes the first ones, which are enough for
- * a number of two digits. */
+/* A value without its quotes: of all bytes the first ones, more than a number
+ * of two digits has. */
 struct value {
-    char text[4];
+    char text[64];
     size_t size;
 };
 
@@ -99,20 +99,12 @@ take_token(struct slice *rest, struct slice *token)
 static bool
 take_value(struct slice *rest, struct value *value)
 {
-    bool is_quoted = slice_take_char(rest, '"');
-
-    for (; rest->size > 0; slice_skip(rest, 1), value->size++) {
-        if (is_quoted ? rest->data[0] == '"'
-                      : !token_char[(unsigned char)rest->data[0]])
-            break;
-        if (is_quoted)
-            (void)slice_take_char(rest, '\\');
-        if (rest->size == 0 || !token_char[(unsigned char)rest->data[0]])
-            return false;
-        if (value->size < sizeof(value->text))
-            value->text[value->size] = rest->data[0];
-    }
-    return value->size > 0 && (!is_quoted || slice_take_char(rest, '"'));
+    return token_take_value(rest, value->text, sizeof(value->text),
+                            &value->size) &&
+           token_is(
+               (struct slice){value->text, value->size < sizeof(value->text)
+                                               ? value->size
+                                               : sizeof(value->text)});
 }
 
 /* Returns the number of bits, without leading zeros; 0: it is none. */
