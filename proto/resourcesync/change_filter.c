@@ -9,16 +9,12 @@
 
 /* What a value of each name must look like */
 
-static enum status
-check_change(struct slice value, struct problem *why)
+static bool
+is_change(struct slice text)
 {
     enum change_kind kind;
 
-    if (change_kind_of(value, &kind))
-        return problem_quoting(why, STATUS_MALFORMED,
-                               "change: not created, updated or deleted",
-                               value);
-    return STATUS_OK;
+    return !change_kind_of(text, &kind);
 }
 
 /* Could it stand in a loc or a tag: valid UTF-8 without white space and control
@@ -37,69 +33,53 @@ is_word(struct slice text)
     return text.size > 0;
 }
 
-static enum status
-check_prefix(struct slice value, struct problem *why)
-{
-    if (!is_word(value))
-        return problem_quoting(why, STATUS_MALFORMED,
-                               "prefix: empty, or with white space, a control "
-                               "character or invalid UTF-8",
-                               value);
-    return STATUS_OK;
-}
-
-static enum status
-check_type(struct slice value, struct problem *why)
+static bool
+is_type(struct slice text)
 {
     const char *slash =
-        value.size > 0 ? memchr(value.data, '/', value.size) : NULL;
-    bool is_bad = !is_media_type(value) || memchr(value.data, ';', value.size);
+        text.size > 0 ? memchr(text.data, '/', text.size) : NULL;
+    struct slice type;
 
+    if (!is_media_type(text) || memchr(text.data, ';', text.size))
+        return false;
     /* A star is a token's character: so it must be looked for. */
-    if (!is_bad && memchr(value.data, '*', value.size)) {
-        bool is_any = slice_is(value, "*/*");
-        struct slice type = slice_between(value.data, slash);
-
-        is_bad = !is_any && (memchr(type.data, '*', type.size) ||
-                             value.size != type.size + 2 || slash[1] != '*');
-    }
-    if (is_bad)
-        return problem_quoting(
-            why, STATUS_MALFORMED,
-            "type: not TYPE/SUBTYPE, TYPE/* or */*, without parameters", value);
-    return STATUS_OK;
+    type = slice_between(text.data, slash);
+    return !memchr(text.data, '*', text.size) || slice_is(text, "*/*") ||
+           (!memchr(type.data, '*', type.size) && text.size == type.size + 2 &&
+            slash[1] == '*');
 }
 
-static enum status
-check_tag(struct slice value, struct problem *why)
+static bool
+is_tag(struct slice text)
 {
-    if (!is_word(value) || value.size > TAG_MAX)
-        return problem(why, STATUS_MALFORMED,
-                       "tag: not 1 to %d bytes of UTF-8 without white space "
-                       "and control characters: \"%s\"",
-                       TAG_MAX, problem_quote(value).text);
-    return STATUS_OK;
+    return is_word(text) && text.size <= TAG_MAX;
 }
 
-static enum status
-check_data(struct slice value, struct problem *why)
+static bool
+is_no(struct slice text)
 {
-    return slice_is(value, "no")
-               ? STATUS_OK
-               : problem_quoting(why, STATUS_MALFORMED,
-                                 "data: only \"no\" is known", value);
+    return slice_is(text, "no");
 }
 
-/* One row per name, in the order of the text. */
+/* One row per name, in the order of the text; with what is said of a value that
+ * is not so. */
 static const struct row {
     const char *name;
-    enum status (*check)(struct slice value, struct problem *why);
+    bool (*is_good)(struct slice value);
+    const char *refusal;
 } rows[FILTER_NAMES] = {
-    [FILTER_CHANGE] = {"change", check_change},
-    [FILTER_PREFIX] = {"prefix", check_prefix},
-    [FILTER_TYPE] = {"type", check_type},
-    [FILTER_TAG] = {"tag", check_tag},
-    [FILTER_DATA] = {"data", check_data},
+    [FILTER_CHANGE] = {"change", is_change,
+                       "change: not created, updated or deleted"},
+    [FILTER_PREFIX] = {"prefix", is_word,
+                       "prefix: empty, or with white space, a control "
+                       "character or invalid UTF-8"},
+    [FILTER_TYPE] = {"type", is_type,
+                     "type: not TYPE/SUBTYPE, TYPE/* or */*, without "
+                     "parameters"},
+    [FILTER_TAG] = {"tag", is_tag,
+                    "tag: not 1 to 128 bytes of UTF-8 without white space and "
+                    "control characters"},
+    [FILTER_DATA] = {"data", is_no, "data: only \"no\" is known"},
 };
 
 static const struct row *
@@ -146,16 +126,14 @@ filter_add(struct filter *f, struct slice name, struct slice value,
     const struct row *row = row_of(name);
     size_t kind, size, at;
     struct filter_value new = {.at = f->raw_size, .size = 0}, *v;
-    enum status rc;
 
     if (!row)
         return problem(why, STATUS_MALFORMED,
                        "%s: no filter; change, prefix, type, tag and data "
                        "are",
                        problem_quote(name).text);
-    rc = row->check(value, why);
-    if (rc)
-        return rc;
+    if (!row->is_good(value))
+        return problem_quoting(why, STATUS_MALFORMED, row->refusal, value);
 
     kind = (size_t)(row - rows);
     v = f->values[kind];
