@@ -1,7 +1,5 @@
 #include "proto/arena.h"
 
-#include "proto/memory.h"
-
 /* The entries of nearly all posts fit in one block, so that reading them
  * allocates nothing. */
 #define BLOCK_SIZE 8192

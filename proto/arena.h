@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "proto/c.h"
+#include "proto/slice.h"
 
 struct arena_block;
 
@@ -38,4 +38,16 @@ arena_take(struct arena *arena, size_t size)
     arena->at += size;
     arena->used += size;
     return p;
+}
+
+/* A copy of `text`, which may be empty. False: as arena_take. */
+static inline bool
+arena_copy(struct arena *arena, struct slice text, struct slice *copy)
+{
+    char *to = arena_take(arena, text.size);
+
+    if (to && text.size > 0)
+        memcpy(to, text.data, text.size);
+    *copy = (struct slice){to, text.size};
+    return to;
 }

@@ -206,7 +206,7 @@ settle_messages(struct inbound *in, struct problem *why)
         bool is_stuck = inbox_pass(inbox, why) == 0;
 
         while ((h = inbox_take(inbox))) { /* committed, or failed for good */
-            const struct post *post = h->rc ? NULL : ingest_post(h->ingest);
+            const struct post *post = h->rc ? NULL : &h->ingest->post;
 
             if (!post) {
                 reject_message(in, slice_of(h->topic), h->set,

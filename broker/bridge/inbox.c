@@ -89,7 +89,7 @@ add_attributes(const struct inbox_message *h, struct problem *why)
     struct slice rest = h->attributes;
     enum status rc =
         rest.size > 0
-            ? ingest_add_attribute(h->ingest, SLICE("datacontenttype"),
+            ? event_read_attribute(h->ingest->reader, SLICE("datacontenttype"),
                                    h->data_type, why)
             : STATUS_OK;
 
@@ -98,7 +98,7 @@ add_attributes(const struct inbox_message *h, struct problem *why)
         struct slice value = slice_take(&rest, '\0');
 
         if (is_attribute_name(name))
-            rc = ingest_add_attribute(h->ingest, name, value, why);
+            rc = event_read_attribute(h->ingest->reader, name, value, why);
     }
     return rc;
 }
@@ -183,8 +183,8 @@ inbox_message_free(struct inbox_message *h)
 struct slice
 inbox_message_key(const struct inbox_message *h)
 {
-    if (h->ingest && ingest_post(h->ingest)->key.size > 0)
-        return ingest_post(h->ingest)->key;
+    if (h->ingest && h->ingest->post.key.size > 0)
+        return h->ingest->post.key;
     return key_slice(&h->key);
 }
 
@@ -262,7 +262,7 @@ begin_message(struct inbox *r, struct inbox_message *h)
         rc = bridge_rights_check_post(r->rights, h->set, &h->why);
     if (!rc) {
         ingest_take_message(h->ingest, r->rights->config->as);
-        ingest_join(h->ingest, &r->line);
+        h->ingest->post.line = &r->line;
     }
     if (!rc && h->key.size > 0)
         rc = ingest_set_key(h->ingest, &h->key, &h->why);
@@ -380,8 +380,8 @@ inbox_pass(struct inbox *r, struct problem *why)
     r->line.is_broken = false;
     list_each (h, after, &r->messages, node) {
         if (h->ingest) {
-            h->rc = ingest_post(h->ingest)->status;
-            h->why = ingest_post(h->ingest)->why;
+            h->rc = h->ingest->post.status;
+            h->why = h->ingest->post.why;
         }
         if (is_passing(h->rc)) {
             *why = h->why;

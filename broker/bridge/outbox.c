@@ -92,9 +92,8 @@ post_batch(struct outbox *o, struct problem *why)
     else
         rc = end_batch(o, why);
     if (h && !h->rc)
-        metrics_add(METRIC_OUTBOX_POSTED,
-                    (int64_t)(ingest_post(h->ingest)->last -
-                              ingest_post(h->ingest)->first + 1));
+        metrics_add(METRIC_OUTBOX_POSTED, (int64_t)(h->ingest->post.last -
+                                                    h->ingest->post.first + 1));
     if (h)
         inbox_message_free(h);
     inbox_forget(&o->inbox);

@@ -86,8 +86,8 @@ add_attributes(const struct request *rq, struct slice type,
                struct ingest *ingest, struct problem *why)
 {
     struct slice sent, value;
-    enum status rc =
-        ingest_add_attribute(ingest, SLICE("datacontenttype"), type, why);
+    enum status rc = event_read_attribute(ingest->reader,
+                                          SLICE("datacontenttype"), type, why);
 
     for (size_t at = 0;
          !rc && request_next_header(rq, EVENT_PREFIX, &at, &sent, &value);) {
@@ -102,8 +102,8 @@ add_attributes(const struct request *rq, struct slice type,
                                       "with escapes as %%20",
                          problem_quote((struct slice){text, sent.size}).text);
         else
-            rc = ingest_add_attribute(
-                ingest, (struct slice){text, sent.size},
+            rc = event_read_attribute(
+                ingest->reader, (struct slice){text, sent.size},
                 (struct slice){text + sent.size, (size_t)size}, why);
         free(text);
     }
@@ -116,7 +116,7 @@ add_attributes(const struct request *rq, struct slice type,
 static void
 answer_posted(struct request *rq, const struct ingest *ingest)
 {
-    const struct post *post = ingest_post(ingest);
+    const struct post *post = &ingest->post;
     char position[POSITION_MAX], datetime[DATETIME_SIZE];
     struct response r;
     struct buf text;
@@ -125,7 +125,7 @@ answer_posted(struct request *rq, const struct ingest *ingest)
     datetime_write(datetime, post->last_us);
     buf_init(&text, 4096);
     BUF_ADD(&text, "{\"set\":");
-    json_text(&text, slice_of(ingest_set(ingest)->name));
+    json_text(&text, slice_of(ingest->set->name));
     BUF_ADD(&text, ",\"first\":");
     buf_add_number(&text, post->first);
     BUF_ADD(&text, ",\"last\":");
@@ -151,7 +151,7 @@ answer_posted(struct request *rq, const struct ingest *ingest)
 static void
 on_committed(struct ingest *ingest, void *user)
 {
-    const struct post *post = ingest_post(ingest);
+    const struct post *post = &ingest->post;
 
     deferral_end(user, post->status, &post->why);
 }
@@ -187,7 +187,8 @@ choose_next(struct deferral *d, enum deferral_next *next, struct problem *why)
 {
     (void)why;
     *next = d->is_whole ? DEFERRAL_BEGINS : DEFERRAL_READS;
-    if (ingest_is_behind(list_entry(d, struct posting, deferral)->ingest)) {
+    if (decoding_is_behind(
+            &list_entry(d, struct posting, deferral)->ingest->decoding)) {
         deferral_pause(d);
         *next = DEFERRAL_STEPS;
     }
@@ -197,8 +198,8 @@ choose_next(struct deferral *d, enum deferral_next *next, struct problem *why)
 static enum status
 catch_up(struct deferral *d, struct problem *why)
 {
-    return ingest_catch_up(list_entry(d, struct posting, deferral)->ingest,
-                           why);
+    return decoding_catch_up(
+        &list_entry(d, struct posting, deferral)->ingest->decoding, why);
 }
 
 static enum status

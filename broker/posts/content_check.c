@@ -31,11 +31,11 @@ look_for(struct content_pin *pin, struct slice set_name,
 static enum status
 check_post(struct content_check *c, struct ingest *ingest, struct problem *why)
 {
-    struct slice name = ingest_set_name(ingest);
+    struct slice name = ingest->set_name;
     struct set *set = registry_find(c->posts->registry, name, NULL);
     struct content_pin *pin = NULL;
-    size_t n;
-    const struct ingest_content *all = ingest_contents(ingest, &n);
+    const struct ingest_content *all = (const void *)ingest->contents.data;
+    size_t n = ingest->contents.size / sizeof(*all);
     enum status rc = STATUS_OK;
 
     if (n > 0 && set)
@@ -47,7 +47,9 @@ check_post(struct content_check *c, struct ingest *ingest, struct problem *why)
     rc = STATUS_OK;
     for (size_t i = 0; !rc && i < n; i++)
         rc = look_for(pin, name, &all[i].digest,
-                      ingest_content_loc(ingest, &all[i]), all[i].entry, why);
+                      fragment_loc(slice_from(buf_slice(&ingest->post.bytes),
+                                              all[i].loc)),
+                      all[i].entry, why);
     return rc || !pin ? rc : contents_sync(pin, why);
 }
 
@@ -55,7 +57,8 @@ check_post(struct content_check *c, struct ingest *ingest, struct problem *why)
 static bool
 answer_some(struct content_check *c)
 {
-    struct list list, *node;
+    struct list list;
+    struct ingest *ingest;
     bool is_any;
 
     list_init(&list);
@@ -63,11 +66,11 @@ answer_some(struct content_check *c)
     list_move(&list, &c->list);
     pthread_mutex_unlock(&c->mutex);
     is_any = !list_is_empty(&list);
-    while ((node = list_take(&list, 0))) {
+    list_drain (ingest, &list, node) {
         struct problem why = {""};
-        enum status rc = check_post(c, ingest_of(node), &why);
+        enum status rc = check_post(c, ingest, &why);
 
-        ingest_check_end(ingest_of(node), rc, &why);
+        ingest_check_end(ingest, rc, &why);
     }
     log_wake(registry_log(c->posts->registry));
     return is_any;
@@ -91,7 +94,7 @@ take_post(struct ingest *ingest, void *user, struct problem *why)
     pthread_mutex_lock(&c->mutex);
     is_ending = c->is_ending;
     if (!is_ending) {
-        list_append(&c->list, ingest_node(ingest));
+        list_append(&c->list, &ingest->node);
         thread_wake(&c->thread);
     }
     pthread_mutex_unlock(&c->mutex);
@@ -112,7 +115,8 @@ content_check_init(struct content_check *c, struct posts *posts,
         c->posts = NULL;
         return STATUS_IO;
     }
-    posts_set_checker(posts, take_post, c);
+    posts->check = take_post;
+    posts->check_user = c;
     return STATUS_OK;
 }
 

@@ -4,9 +4,7 @@
 #include "base/clock.h"
 #include "broker/base/metrics.h"
 #include "broker/base/spans.h"
-#include "broker/posts/decoding.h"
 #include "broker/sets/set_change.h"
-#include "proto/input/event_read.h"
 
 /* What a post costs before its first entry: parser, structs. */
 #define HELD_AT_LEAST 16384
@@ -16,44 +14,6 @@
 
 /* Bytes reserved in one go, so that not every entry needs a reservation. */
 #define RESERVE_STEP 65536
-
-struct ingest {
-    struct posts *posts;
-    const struct format *format;
-    struct input_reader *reader;
-    struct decoding decoding;
-    struct slice set_name;
-    char name[SET_NAME_MAX];
-    struct set *set;
-    struct post post;
-    struct key key;
-    char traceparent[TRACEPARENT_SIZE + 1]; /* of the post; "": none */
-    int64_t span_begin_us;                  /* 0: it gets no span */
-    struct pending_keys_post running;
-    bool is_message;
-    char target_epoch[EPOCH_SIZE + 1]; /* of a message's set; "": no set */
-    size_t fragments_capacity, events_capacity;
-    struct holding own;          /* until ingest_count_in */
-    struct holding *holding;     /* this, or the caller's */
-    struct client *owner;        /* of a message; owned reference; NULL: none */
-    struct authority *authority; /* of the post: a reference; or NULL */
-    size_t held;                 /* in it */
-    bool is_read;                /* to the end */
-
-    /* Content */
-    ingest_fill_fn *fill;
-    void *fill_user;
-    bool is_checked;     /* goes to the checker */
-    bool takes_data;     /* the set does, as its settings say; false: not
-                            known yet */
-    uint64_t n_entries;  /* read so far */
-    struct buf contents; /* struct ingest_content of each stored entry */
-    struct list node;
-    struct content_pin *pin;
-    void (*on_pin_end)(struct content_pin *pin, uint64_t last);
-    void (*on_done)(struct ingest *ingest, void *user);
-    void *user;
-};
 
 /* Makes the reservation at least what the ingest holds. */
 static enum status
@@ -273,7 +233,7 @@ on_change(const struct change *change, void *user, struct problem *why)
     if (!in->is_message)
         return add_entry(in, change, why);
     /* A message has its epoch before its changes, or none: input_formats.h. */
-    origin = input_reader_coverage(in->reader)->epoch;
+    origin = in->reader->coverage.epoch;
     if ((origin[0] && !strcmp(origin, in->target_epoch)) ||
         is_via(change->tags, in->target_epoch))
         return STATUS_OK;
@@ -327,7 +287,8 @@ ingest_begin(struct ingest **ingest, struct posts *posts, struct slice set_name,
     in->format = format;
     memcpy(in->name, set_name.data, set_name.size);
     in->set_name = (struct slice){in->name, set_name.size};
-    in->is_checked = posts_are_checked(posts, set_name);
+    in->is_checked =
+        posts->check && registry_content(registry, set_name) == CONTENT_INLINE;
     /* A fragment can be a few times larger than the posted entry (five
      * characters for an ampersand, say); the memory for posts bounds the rest.
      * The buffers have room for one entry more, so that the limit, and no lack
@@ -342,8 +303,8 @@ ingest_begin(struct ingest **ingest, struct posts *posts, struct slice set_name,
                                   : (size_t)ROOM_AT_ONCE);
     buf_clear(&in->post.bytes);
     in->reader = parser_pool_take(&posts->parsers, format, on_change, in);
-    input_reader_options(in->reader)->on_event = on_event;
-    input_reader_options(in->reader)->event_user = in;
+    in->reader->options.on_event = on_event;
+    in->reader->options.event_user = in;
     decoding_init(&in->decoding, in->reader);
     rc = reserve_memory(in, why);
     if (rc)
@@ -375,12 +336,6 @@ ingest_decode(struct ingest *in, struct slice coding, struct problem *why)
     return rc ? rc : reserve_memory(in, why);
 }
 
-void
-ingest_take_any_capability(struct ingest *in)
-{
-    input_reader_options(in->reader)->takes_any_capability = true;
-}
-
 /* Takes the current epoch of the set. A message that this set has sent carries
  * the same epoch, unless the set was removed since then and another one has its
  * name. */
@@ -389,7 +344,7 @@ ingest_take_message(struct ingest *in, const char *owner)
 {
     struct head head;
 
-    input_reader_options(in->reader)->takes_message = true;
+    in->reader->options.takes_message = true;
     in->is_message = true;
     snprintf(in->key.owner, sizeof(in->key.owner), "%s", owner);
     in->post.key_owner = slice_of(in->key.owner);
@@ -399,12 +354,6 @@ ingest_take_message(struct ingest *in, const char *owner)
     if (registry_find(in->posts->registry, in->set_name, &head))
         memcpy(in->target_epoch, head.epoch, sizeof(in->target_epoch));
     digest_start(&in->post.entries, SLICE(""));
-}
-
-void
-ingest_join(struct ingest *in, struct post_line *line)
-{
-    in->post.line = line;
 }
 
 /* Gives the post the key `key`, unless another post has it. */
@@ -435,13 +384,6 @@ ingest_set_key(struct ingest *in, const struct key *key, struct problem *why)
     in->key = *key;
     digest_start(&in->post.entries, SLICE(""));
     return take_key(in, why);
-}
-
-enum status
-ingest_add_attribute(struct ingest *in, struct slice name, struct slice value,
-                     struct problem *why)
-{
-    return event_read_attribute(in->reader, name, value, why);
 }
 
 void
@@ -484,18 +426,6 @@ ingest_feed(struct ingest *in, struct slice bytes, struct problem *why)
     ingest_heard(in);
     rc = decoding_feed(&in->decoding, bytes, why);
     return rc ? rc : reserve_memory(in, why);
-}
-
-bool
-ingest_is_behind(const struct ingest *in)
-{
-    return decoding_is_behind(&in->decoding);
-}
-
-enum status
-ingest_catch_up(struct ingest *in, struct problem *why)
-{
-    return decoding_catch_up(&in->decoding, why);
 }
 
 /* Addresses the post to the current set of its name, or to the set for which
@@ -570,7 +500,7 @@ enum status
 ingest_read_end(struct ingest *in, struct problem *why)
 {
     enum status rc = decoding_end(&in->decoding, why);
-    struct slice id = input_reader_id(in->reader);
+    struct slice id = key_slice(&in->reader->id);
 
     /* Takes the key from the member "id", after the reader's end. */
     if (!rc && in->post.n_fragments > 0 && in->is_message &&
@@ -638,13 +568,6 @@ ingest_check_end(struct ingest *in, enum status rc, const struct problem *why)
 }
 
 void
-ingest_fill(struct ingest *in, ingest_fill_fn *fn, void *user)
-{
-    in->fill = fn;
-    in->fill_user = user;
-}
-
-void
 ingest_hold(struct ingest *in, struct set *set, struct content_pin *pin,
             void (*on_end)(struct content_pin *pin, uint64_t last))
 {
@@ -653,58 +576,11 @@ ingest_hold(struct ingest *in, struct set *set, struct content_pin *pin,
     in->on_pin_end = on_end;
 }
 
-struct slice
-ingest_set_name(const struct ingest *in)
-{
-    return in->set_name;
-}
-
-const struct ingest_content *
-ingest_contents(const struct ingest *in, size_t *n)
-{
-    *n = in->contents.size / sizeof(struct ingest_content);
-    return (const struct ingest_content *)(const void *)in->contents.data;
-}
-
-struct slice
-ingest_content_loc(const struct ingest *in,
-                   const struct ingest_content *content)
-{
-    struct slice rest = {in->post.bytes.data + content->loc,
-                         in->post.bytes.size - content->loc};
-
-    return fragment_loc(rest);
-}
-
-struct list *
-ingest_node(struct ingest *in)
-{
-    return &in->node;
-}
-
-struct ingest *
-ingest_of(struct list *node)
-{
-    return list_entry(node, struct ingest, node);
-}
-
 void
 ingest_heard(struct ingest *in)
 {
     if (in->post.key.size > 0)
         pending_keys_heard(&in->running);
-}
-
-const struct post *
-ingest_post(const struct ingest *in)
-{
-    return &in->post;
-}
-
-const struct set *
-ingest_set(const struct ingest *in)
-{
-    return in->set;
 }
 
 void

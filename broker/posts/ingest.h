@@ -22,11 +22,56 @@
 #pragma once
 
 #include "broker/log/post.h"
+#include "broker/posts/decoding.h"
 #include "broker/posts/posts.h"
 #include "broker/sets/registry.h"
 #include "proto/http/idempotency_key.h"
 
-struct ingest;
+struct authority;
+struct content_pin;
+
+/* Completes an entry before the ingest stores it. */
+typedef enum status ingest_fill_fn(struct change *change, void *user,
+                                   struct problem *why);
+
+/* All but the commented fields is ingest.c's own. */
+struct ingest {
+    struct posts *posts;
+    const struct format *format;
+    struct input_reader *reader;
+    struct decoding decoding;
+    struct slice set_name;
+    char name[SET_NAME_MAX];
+    struct set *set;  /* of the outcome; NULL: it had nothing to commit */
+    struct post post; /* its outcome; `line`: below */
+    struct key key;
+    char traceparent[TRACEPARENT_SIZE + 1]; /* of the post; "": none */
+    int64_t span_begin_us;                  /* 0: it gets no span */
+    struct pending_keys_post running;
+    bool is_message;
+    char target_epoch[EPOCH_SIZE + 1]; /* of a message's set; "": no set */
+    size_t fragments_capacity, events_capacity;
+    struct holding own;          /* until ingest_count_in */
+    struct holding *holding;     /* this, or the caller's */
+    struct client *owner;        /* of a message; owned reference; NULL: none */
+    struct authority *authority; /* of the post: a reference; or NULL */
+    size_t held;                 /* in it */
+    bool is_read;                /* to the end */
+
+    /* Content */
+    ingest_fill_fn *fill; /* below */
+    void *fill_user;
+    bool is_checked;     /* goes to the checker */
+    bool takes_data;     /* the set does, as its settings say; false: not
+                            known yet */
+    uint64_t n_entries;  /* read so far */
+    struct buf contents; /* struct ingest_content of each stored entry */
+    struct list node;    /* the checker's, until ingest_check_end */
+    struct content_pin *pin;
+    void (*on_pin_end)(struct content_pin *pin, uint64_t last);
+    void (*on_done)(struct ingest *ingest, void *user);
+    void *user;
+};
 
 /* STATUS_NOT_FOUND: no set can have that name; STATUS_UNSUPPORTED: the broker
  * does not read that media type; STATUS_TOO_LARGE: over --max-body;
@@ -50,9 +95,9 @@ MUST_CHECK enum status ingest_count_in(struct ingest *ingest,
 MUST_CHECK enum status ingest_decode(struct ingest *ingest, struct slice coding,
                                      struct problem *why);
 
-/* Accepts the notification of a foreign Source: its capability may have any
- * name (W-144). Before the first byte. */
-void ingest_take_any_capability(struct ingest *ingest);
+/* Before the first byte, reader->options may take what else the format has, and
+ * event_read_attribute gives the reader of EVENT_TYPE the attributes of the
+ * CloudEvent that the body is the data of. */
 
 /* Accepts a message of an MQTT broker, sent perhaps by another Tidings. Before
  * the first byte. Then
@@ -74,58 +119,42 @@ void ingest_take_any_capability(struct ingest *ingest);
  * more. */
 void ingest_take_message(struct ingest *ingest, const char *owner);
 
-/* Joins a line of posts, which the log commits in the order of ingest_end. If
- * one fails for a passing reason (post.h: line.is_broken), all behind it in the
- * line fail, too. The owner mends the line after on_done of all of them. Before
- * ingest_end; `line` is lent until on_done. */
-void ingest_join(struct ingest *ingest, struct post_line *line);
+/* Lines: if post.line is set, before ingest_end, the log commits the posts of
+ * that line in the order of ingest_end. If one fails for a passing reason
+ * (post.h: line.is_broken), all behind it in the line fail, too. The owner
+ * mends the line after on_done of all of them; until then it is lent. */
 
 /* Content: the bytes of resources, which some sets keep
  *
  * In a post to a set with CONTENT_INLINE, each created or updated entry carries
  * the SHA-256 of bytes that the set has already, or brings its bytes along
- * (multipart_post.h). Posts without ingest_fill go to the checker of
- * posts_set_checker, which looks for the bytes on a thread that may wait for a
+ * (multipart_post.h). Posts without `fill` go to the checker
+ * (posts.h), which looks for the bytes on a thread that may wait for a
  * disk:
  *
- *     ingest_end --> checker --ingest_contents, ingest_hold--> ingest_check_end
+ *     ingest_end --> checker --contents, ingest_hold---------> ingest_check_end
  *                                                               |
  *                on_done <-- the log <--------------------------+
  */
 
-/* Makes `fn` complete each entry before the ingest stores it; the checker does
- * not see such a post. Before the first byte. */
-typedef enum status ingest_fill_fn(struct change *change, void *user,
-                                   struct problem *why);
-void ingest_fill(struct ingest *ingest, ingest_fill_fn *fn, void *user);
+/* `fill`, set before the first byte, completes each entry before the ingest
+ * stores it; the checker does not see such a post. */
 
 /* Binds the post to `set`, which has its content, and to no later set of that
  * name: STATUS_GONE in the outcome if `set` was removed. The log thread calls
  * `on_end` once, with `pin` and the seq of the last entry; without a commit
  * it is called with 0, by ingest_free at the latest. Before ingest_end, or by
  * the checker. */
-struct content_pin;
 void ingest_hold(struct ingest *ingest, struct set *set,
                  struct content_pin *pin,
                  void (*on_end)(struct content_pin *pin, uint64_t last));
 
-/* For the checker: the set of the post, and the content to look for.
- */
+/* Content that the checker looks for. */
 struct ingest_content {
     struct digest digest; /* SHA-256 */
     uint64_t entry;       /* from 1 */
     size_t loc;           /* where its fragment begins */
 };
-
-struct slice ingest_set_name(const struct ingest *ingest);
-const struct ingest_content *ingest_contents(const struct ingest *ingest,
-                                             size_t *n);
-struct slice ingest_content_loc(const struct ingest *ingest,
-                                const struct ingest_content *content);
-
-/* The checker's list node, until ingest_check_end. */
-struct list *ingest_node(struct ingest *ingest);
-struct ingest *ingest_of(struct list *node);
 
 /* Ends the check with the result `rc` and `why`. Calls on_done on this thread
  * if the log does not get the post. */
@@ -151,14 +180,6 @@ MUST_CHECK enum status ingest_set_key(struct ingest *ingest,
 /* A batch has no more events: each key costs the log a look-up and a page. */
 #define INGEST_EVENTS_MAX 1000
 
-/* Adds an attribute of the CloudEvent that the body is the data of, for a post
- * that began with EVENT_TYPE; "datacontenttype" is the type of the body. Before
- * the first byte. STATUS_INVALID. */
-MUST_CHECK enum status ingest_add_attribute(struct ingest *ingest,
-                                            struct slice name,
-                                            struct slice value,
-                                            struct problem *why);
-
 /* Keeps the trace of the post (traceparent.h; valid) with its entries that have
  * none of their own, and begins its span, if one is wanted (spans.h). It makes
  * no post another one: a repeat with the same key may have another trace.
@@ -170,7 +191,6 @@ void ingest_end_span(const struct ingest *ingest);
 
 /* Refuses the post (STATUS_DENIED) if `authority` has ended when it would take
  * effect. Takes over the reference. Before ingest_end. NULL: for ever. */
-struct authority;
 void ingest_set_authority(struct ingest *ingest, struct authority *authority);
 
 /* Reads some more of the body. STATUS_TOO_LARGE: it inflates to more than
@@ -179,12 +199,8 @@ void ingest_set_authority(struct ingest *ingest, struct authority *authority);
 MUST_CHECK enum status ingest_feed(struct ingest *ingest, struct slice bytes,
                                    struct problem *why);
 
-/* True if some fed bytes are not read yet. Only with a body in gzip. */
-bool ingest_is_behind(const struct ingest *ingest);
-
-/* Reads some of these bytes. Errors as those of ingest_feed. */
-MUST_CHECK enum status ingest_catch_up(struct ingest *ingest,
-                                       struct problem *why);
+/* With a body in gzip, some fed bytes may not be read yet: decoding_is_behind,
+ * decoding_catch_up. */
 
 /* Reads the whole body to its end, once all fed bytes are read. ingest_end does
  * this first; call it to do something in between. */
@@ -199,10 +215,6 @@ MUST_CHECK enum status ingest_end(struct ingest *ingest,
                                   void (*on_done)(struct ingest *ingest,
                                                   void *user),
                                   void *user, struct problem *why);
-
-/* The outcome, and its set; NULL: the ingest had nothing to commit. */
-const struct post *ingest_post(const struct ingest *ingest);
-const struct set *ingest_set(const struct ingest *ingest);
 
 /* Gives back its holdings, before the publisher gets the outcome
  * (client_limits.h). Only after on_done. */

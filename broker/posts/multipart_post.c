@@ -3,7 +3,6 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "broker/sets/set_change.h"
-#include "proto/arena.h"
 #include "proto/http/multipart.h"
 
 /* Reserved in one go. */
@@ -63,17 +62,6 @@ struct multipart_post {
 };
 
 /* The entries */
-
-static bool
-copy_text(struct arena *arena, struct slice text, struct slice *to)
-{
-    char *p = text.size > 0 ? arena_take(arena, text.size) : NULL;
-
-    *to = (struct slice){p, text.size};
-    if (p)
-        memcpy(p, text.data, text.size);
-    return p || text.size == 0;
-}
 
 static int
 compare_entries(const void *p, const void *q)
@@ -192,8 +180,8 @@ on_entry(const struct change *change, void *user, struct problem *why)
         e = &list->all[list->n];
         *e = (struct multipart_entry){.entry = c->n_entries,
                                       .length = change->length};
-        if (!copy_text(&list->arena, change->loc, &e->loc) ||
-            !copy_text(&list->arena, change->hash, &e->hash))
+        if (!arena_copy(&list->arena, change->loc, &e->loc) ||
+            !arena_copy(&list->arena, change->hash, &e->hash))
             return problem_memory(why);
         list->n++;
     }
@@ -229,7 +217,7 @@ on_begin(const struct multipart_part *part, void *user, struct problem *why)
                        "part %" PRIu64 ": Content-Type is no media type: "
                        "\"%s\"",
                        part->number, problem_quote(part->type).text);
-    rc = copy_text(&c->list.arena, part->type, &e->type)
+    rc = arena_copy(&c->list.arena, part->type, &e->type)
              ? reserve_memory(c, why)
              : problem_memory(why);
     if (rc)
@@ -510,7 +498,8 @@ multipart_post_end(struct multipart_post *c, struct problem *why)
     if (rc)
         return rc;
     ingest_set_authority(c->ingest, authority_ref(c->authority));
-    ingest_fill(c->ingest, fill_entry, c);
+    c->ingest->fill = fill_entry;
+    c->ingest->fill_user = c;
     if (c->pin)
         ingest_hold(c->ingest, c->set, c->pin, contents_end);
     c->pin = NULL;

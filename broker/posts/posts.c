@@ -67,16 +67,3 @@ posts_fini(struct posts *p)
     pending_keys_fini(&p->keys);
     p->registry = NULL;
 }
-
-void
-posts_set_checker(struct posts *p, posts_check_fn *check, void *user)
-{
-    p->check = check;
-    p->check_user = user;
-}
-
-bool
-posts_are_checked(const struct posts *p, struct slice name)
-{
-    return p->check && registry_content(p->registry, name) == CONTENT_INLINE;
-}

@@ -44,7 +44,9 @@ struct posts {
     struct parser_pool parsers;
     struct pending_keys keys;
 
-    posts_check_fn *check; /* NULL: posts are not checked */
+    /* The checker, which looks for the content of posts without parts
+     * (ingest.h); set before the first post. NULL: posts are not checked. */
+    posts_check_fn *check;
     void *check_user;
 };
 
@@ -63,10 +65,3 @@ struct input_reader *parser_pool_take(struct parser_pool *pool,
 /* NULL is allowed. */
 void parser_pool_give(struct parser_pool *pool, const struct format *format,
                       struct input_reader *reader);
-
-/* Sets the checker, which looks for the content of posts without parts
- * (ingest.h). Before the first post. */
-void posts_set_checker(struct posts *posts, posts_check_fn *check, void *user);
-
-/* True if posts to the set of that name go to the checker. */
-bool posts_are_checked(const struct posts *posts, struct slice name);

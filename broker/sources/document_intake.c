@@ -125,7 +125,7 @@ take_landed(struct foreign_sources *f)
     list_move(&landed, &f->committed);
     pthread_mutex_unlock(&f->mutex);
     list_drain (in, &landed, landed) {
-        const struct post *post = ingest_post(in->ingest);
+        const struct post *post = &in->ingest->post;
 
         in->status = post->status;
         in->why = post->why;
@@ -200,7 +200,7 @@ read_document(struct job *job)
         in->key.size = DIGEST_TEXT_SIZE;
     }
     if (!rc) {
-        ingest_take_any_capability(in->ingest);
+        in->ingest->reader->options.takes_any_capability = true;
         if (in->command)
             ingest_set_authority(in->ingest,
                                  authority_ref(in->command->authority));

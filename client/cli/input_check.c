@@ -66,7 +66,7 @@ input_check_read(struct input_check *check, struct slice document)
 
     input_reader_reset(check->reader, on_change, check);
     buf_clear(&check->changes);
-    *input_reader_options(check->reader) = (struct input_options){
+    check->reader->options = (struct input_options){
         .ignores_unknown = check->ignores_unknown,
         .on_fault = on_entry_fault,
         .fault_user = check,

@@ -89,10 +89,9 @@ broker_message_read(struct broker_message *in, struct slice text,
         return rc == STATUS_MEMORY ? STATUS_MEMORY : STATUS_MALFORMED;
     in->changes = changes_seal(&in->memory);
     in->n_changes = changes_count(&in->memory);
-    in->coverage = *input_reader_coverage(in->reader);
+    in->coverage = in->reader->coverage;
 
-    if (in->form == TD_XML &&
-        input_reader_capability(in->reader) != CAP_CHANGE_NOTIFICATION)
+    if (in->form == TD_XML && in->reader->capability != CAP_CHANGE_NOTIFICATION)
         problem_set(why, "it is no change notification");
     else if (!in->coverage.epoch[0])
         problem_set(why, "it does not name its epoch");

@@ -3,84 +3,45 @@
 #include "proto/resourcesync/json.h"
 
 void
-data_read_init(struct data_read *data)
-{
-    data->depth = 0;
-    buf_init(&data->text, ENTRY_BYTES_MAX);
-}
-
-void
-data_read_fini(struct data_read *data)
-{
-    buf_fini(&data->text);
-}
-
-void
 data_read_begin(struct data_read *data)
 {
     data->depth = 0;
     buf_clear_large(&data->text, JSON_KEPT_BYTES);
 }
 
-static enum status
-open_value(struct data_read *data, const char *bracket, struct problem *why)
-{
-    if (data->depth == CHANGE_DATA_DEPTH_MAX)
-        return problem(why, STATUS_INVALID, "nested deeper than %d",
-                       CHANGE_DATA_DEPTH_MAX);
-    data->depth++;
-    buf_add_text(&data->text, bracket);
-    return STATUS_OK;
-}
-
-/* Puts a comma behind the value before, if there is one. */
-static void
-separate(struct data_read *data)
-{
-    const struct buf *text = &data->text;
-
-    if (text->size > 0 && !strchr("{[:", text->data[text->size - 1]))
-        BUF_ADD(&data->text, ",");
-}
-
 enum status
 data_read_event(void *user, enum json_event event, struct slice text,
                 struct problem *why)
 {
+    static const char brackets[] = {[JSON_OBJECT] = '{',
+                                    [JSON_OBJECT_END] = '}',
+                                    [JSON_ARRAY] = '[',
+                                    [JSON_ARRAY_END] = ']'};
+    bool is_end = event == JSON_OBJECT_END || event == JSON_ARRAY_END;
+    bool is_begin = event == JSON_OBJECT || event == JSON_ARRAY;
     struct data_read *data = user;
     struct buf *to = &data->text;
-    enum status rc = STATUS_OK;
 
-    if (event != JSON_OBJECT_END && event != JSON_ARRAY_END)
-        separate(data);
-    switch (event) {
-    case JSON_OBJECT:
-        rc = open_value(data, "{", why);
-        break;
-    case JSON_ARRAY:
-        rc = open_value(data, "[", why);
-        break;
-    case JSON_OBJECT_END:
-    case JSON_ARRAY_END:
-        data->depth--;
-        buf_add_text(to, event == JSON_OBJECT_END ? "}" : "]");
-        break;
-    case JSON_KEY:
+    if (is_begin && data->depth == CHANGE_DATA_DEPTH_MAX)
+        return problem(why, STATUS_INVALID, "nested deeper than %d",
+                       CHANGE_DATA_DEPTH_MAX);
+    data->depth += is_begin;
+    data->depth -= is_end;
+    if (!is_end && to->size > 0 && !strchr("{[:", to->data[to->size - 1]))
+        BUF_ADD(to, ",");
+    if (is_begin || is_end)
+        buf_add(to, &brackets[event], 1);
+    else if (event == JSON_KEY || event == JSON_STRING)
         json_text(to, text);
-        BUF_ADD(to, ":");
-        break;
-    case JSON_STRING:
-        json_text(to, text);
-        break;
-    default:
+    else
         buf_add_slice(to, text);
-    }
+    if (event == JSON_KEY)
+        BUF_ADD(to, ":");
     if (to->is_starved)
         return problem_memory(why);
-    if (to->failed)
-        return problem(why, STATUS_INVALID, "more than %d bytes",
-                       ENTRY_BYTES_MAX);
-    return rc;
+    return to->failed ? problem(why, STATUS_INVALID, "more than %d bytes",
+                                ENTRY_BYTES_MAX)
+                      : STATUS_OK;
 }
 
 enum status
@@ -98,15 +59,15 @@ data_read_end(const struct data_read *data, struct entry *entry,
 enum status
 data_check(struct slice text)
 {
-    struct data_read data;
+    struct data_read data = {.depth = 0};
     enum status rc;
 
-    data_read_init(&data);
+    buf_init(&data.text, ENTRY_BYTES_MAX);
     rc = json_parse_text(text, data_read_event, &data, NULL);
     if (rc != STATUS_MEMORY &&
         (rc || !slice_equal(text, buf_slice(&data.text))))
         rc = STATUS_INVALID;
-    data_read_fini(&data);
+    buf_fini(&data.text);
     return rc;
 }
 
@@ -114,12 +75,12 @@ enum status
 data_read(struct entry *entry, struct slice json, struct problem *why)
 {
     bool is_lent = entry->is_lent;
-    struct data_read data;
+    struct data_read data = {.depth = 0};
     enum status rc;
 
     if (slice_without_spaces(json).size == 0)
         return STATUS_OK;
-    data_read_init(&data);
+    buf_init(&data.text, ENTRY_BYTES_MAX);
     rc = json_parse_text(json, data_read_event, &data, why);
     if (why)
         why->line = 0; /* of the data */
@@ -128,6 +89,6 @@ data_read(struct entry *entry, struct slice json, struct problem *why)
     if (!rc)
         rc = data_read_end(&data, entry, why);
     entry->is_lent = is_lent;
-    data_read_fini(&data);
+    buf_fini(&data.text);
     return rc;
 }

@@ -14,12 +14,9 @@
 #include "proto/resourcesync/entry_builder.h"
 
 struct data_read {
-    struct buf text; /* compact so far */
+    struct buf text; /* compact so far; at most ENTRY_BYTES_MAX */
     unsigned depth;  /* objects and arrays that are open */
 };
-
-void data_read_init(struct data_read *data);
-void data_read_fini(struct data_read *data);
 
 /* Before each value; a text of more than JSON_KEPT_BYTES loses its memory. */
 void data_read_begin(struct data_read *data);

@@ -20,8 +20,8 @@
  * JSON without changes is the data of a change that the attributes describe.
  *
  * Attributes may stand behind the data, so the data of an event in structured
- * mode is kept until its end: at most ENTRY_BYTES_MAX. In binary mode it goes
- * on to the inner reader as it comes: JSON as soon as it shows a change.
+ * mode is kept until its end: at most ENTRY_BYTES_MAX. In binary mode text goes
+ * on to the inner reader as it comes, and JSON of changes once it is longer.
  */
 #include "proto/input/event_read.h"
 
@@ -33,24 +33,36 @@
 #include "proto/resourcesync/json.h"
 #include "proto/utf8.h"
 
-/* Attributes that no change gets: specversion, time, datacontenttype,
- * traceparent. */
-#define OWN_ATTRIBUTES 4
-
 /* The longest value of an attribute, in bytes: that of a URI. */
 #define VALUE_MAX 2048
 
 /* The longest name; CloudEvents recommends 20. */
 #define NAME_MAX_BYTES 64
 
-/* In binary mode, so much JSON is passed on at once. */
-#define BLOCK_BYTES 16384
+/* The attributes with a meaning: which are strings, which an event must have,
+ * and which no change gets. */
+enum { IS_STRING = 1, IS_REQUIRED = 2, IS_OWN = 4, OWN_ATTRIBUTES = 4 };
 
-/* Looks for a member of an object, of the objects of an array, or of those of
- * its member "changes" (a message). */
-struct finder {
+static const struct known {
     const char *name;
-    bool is_found, is_array, is_in_changes;
+    unsigned is;
+} known[] = {
+    {"specversion", IS_STRING | IS_REQUIRED | IS_OWN},
+    {"id", IS_STRING | IS_REQUIRED},
+    {"source", IS_STRING | IS_REQUIRED},
+    {"type", IS_STRING | IS_REQUIRED},
+    {"subject", IS_STRING},
+    {"time", IS_STRING | IS_OWN},
+    {"datacontenttype", IS_STRING | IS_OWN},
+    {"traceparent", IS_OWN},
+};
+
+/* What an event has as its data. */
+enum event_data {
+    HAS_NONE,
+    HAS_JSON,   /* in `data`, compact */
+    HAS_STRING, /* likewise, and its characters in `text` */
+    HAS_BYTES   /* in `text`: of base64, or a body in binary mode */
 };
 
 struct event_read {
@@ -71,38 +83,21 @@ struct event_read {
 
     /* Its data */
     bool is_in_data; /* tokens are of "data" */
-    bool is_fed;     /* binary: it has bytes */
-    bool has_data;
-    bool is_base64, is_text; /* it is bytes, or a string: in `text` */
-    struct data_read data;   /* JSON */
+    enum event_data has;
+    struct data_read data;
     struct buf text;
-    struct finder finder; /* of "loc" in it */
 
     struct input_reader *inner; /* NULL: none yet */
     bool is_inner_open;         /* it has read some of the data */
     struct attribute merged[CHANGE_ATTRIBUTES_MAX];
 };
 
-/* A member of an object, somewhere in a text */
-
-static void
-finder_see(struct finder *f, enum json_event event, struct slice text,
-           unsigned depth)
-{
-    if (event == JSON_ARRAY && depth == 1)
-        f->is_array = true;
-    if (event != JSON_KEY)
-        return;
-    if (depth == 1)
-        f->is_in_changes = slice_is(text, "changes");
-    if (depth == 1 || (depth == 2 && f->is_array) ||
-        (depth == 3 && f->is_in_changes))
-        f->is_found |= slice_is(text, f->name);
-}
-
+/* Looks for a member of an object, of the objects of an array, or of those of
+ * its member "changes" (a message). */
 struct looking {
-    struct finder finder;
+    const char *name;
     unsigned depth;
+    bool is_array, is_in_changes;
 };
 
 static enum status
@@ -114,8 +109,26 @@ on_looking(void *user, enum json_event event, struct slice text,
     (void)why;
     l->depth += event == JSON_OBJECT || event == JSON_ARRAY;
     l->depth -= event == JSON_OBJECT_END || event == JSON_ARRAY_END;
-    finder_see(&l->finder, event, text, l->depth);
-    return l->finder.is_found ? STATUS_STOPPED : STATUS_OK;
+    l->is_array |= event == JSON_ARRAY && l->depth == 1;
+    if (event != JSON_KEY)
+        return STATUS_OK;
+    if (l->depth == 1)
+        l->is_in_changes = slice_is(text, "changes");
+    return (l->depth == 1 || (l->depth == 2 && l->is_array) ||
+            (l->depth == 3 && l->is_in_changes)) &&
+                   slice_is(text, l->name)
+               ? STATUS_STOPPED
+               : STATUS_OK;
+}
+
+/* `json` may be cut. */
+static bool
+has_member(struct slice json, const char *name)
+{
+    struct looking l = {.name = name};
+
+    return json.size > 0 && memmem(json.data, json.size, name, strlen(name)) &&
+           json_parse_text(json, on_looking, &l, NULL) == STATUS_STOPPED;
 }
 
 bool
@@ -130,12 +143,7 @@ event_read_is_structured(struct slice content_type)
 bool
 event_read_is_event(struct slice json)
 {
-    static const char member[] = "\"specversion\"";
-    struct looking l = {.finder = {.name = "specversion"}};
-
-    return json.size > 0 &&
-           memmem(json.data, json.size, member, sizeof(member) - 1) &&
-           json_parse_text(json, on_looking, &l, NULL) == STATUS_STOPPED;
+    return has_member(json, "specversion");
 }
 
 /* Attributes */
@@ -164,11 +172,13 @@ is_json(struct slice type)
            slice_is_word(type, "text/json") || slice_ends(type, "+json");
 }
 
-static bool
-is_own(struct slice name)
+static unsigned
+meaning_of(struct slice name)
 {
-    return slice_is(name, "specversion") || slice_is(name, "time") ||
-           slice_is(name, "datacontenttype") || slice_is(name, "traceparent");
+    for (size_t i = 0; i < N_ELEMENTS(known); i++)
+        if (slice_is(name, known[i].name))
+            return known[i].is;
+    return 0;
 }
 
 static enum status
@@ -202,17 +212,6 @@ check_attribute(const struct event_read *e, struct slice name,
                : STATUS_OK;
 }
 
-static bool
-copy_text(struct event_read *e, struct slice text, struct slice *copy)
-{
-    char *to = arena_take(&e->arena, text.size);
-
-    if (to)
-        memcpy(to, text.data, text.size);
-    *copy = (struct slice){to, text.size};
-    return to;
-}
-
 /* Keeps an attribute in the order of names, so that the same event has the same
  * entries however it came. An empty value is none. */
 static enum status
@@ -228,7 +227,8 @@ add_attribute(struct event_read *e, struct slice name, struct slice value,
     rc = check_attribute(e, name, value, why);
     if (rc)
         return rc;
-    if (!copy_text(e, name, &a.name) || !copy_text(e, value, &a.value))
+    if (!arena_copy(&e->arena, name, &a.name) ||
+        !arena_copy(&e->arena, value, &a.value))
         return problem_memory(why);
     at = e->n_attributes++;
     for (; at > 0 && slice_compare(e->attributes[at - 1].name, a.name) > 0;
@@ -257,19 +257,16 @@ clear_event(struct event_read *e)
     e->n_attributes = 0;
     e->n_changes = 0;
     e->time_us = DATETIME_NONE;
-    e->has_begun = e->is_in_data = e->has_data = false;
-    e->is_base64 = e->is_text = e->is_inner_open = e->is_fed = false;
+    e->has_begun = e->is_in_data = e->is_inner_open = false;
+    e->has = HAS_NONE;
     data_read_begin(&e->data);
     buf_clear_large(&e->text, JSON_KEPT_BYTES);
-    e->finder = (struct finder){.name = "loc"};
 }
 
 /* Checks the attributes, and names the event: before its first entry. */
 static enum status
 begin_event(struct event_read *e, struct problem *why)
 {
-    static const char *const required[] = {"specversion", "id", "source",
-                                           "type"};
     const struct input_options *options = &e->reader->options;
     struct slice time = find_attribute(e, "time");
     char missing[64] = "";
@@ -279,10 +276,11 @@ begin_event(struct event_read *e, struct problem *why)
     if (e->has_begun)
         return STATUS_OK;
     e->has_begun = true;
-    for (size_t i = 0; i < N_ELEMENTS(required); i++)
-        if (find_attribute(e, required[i]).size == 0) {
+    for (size_t i = 0; i < N_ELEMENTS(known); i++)
+        if (known[i].is & IS_REQUIRED &&
+            find_attribute(e, known[i].name).size == 0) {
             strcat(missing, missing[0] ? ", " : "");
-            strcat(missing, required[i]);
+            strcat(missing, known[i].name);
         }
     if (missing[0])
         return problem(why, STATUS_INVALID,
@@ -333,7 +331,7 @@ merge_attributes(struct event_read *e, struct change *change, const char *kept,
             is_events ? &e->attributes[i]
                       : &change->attributes[i - e->n_attributes];
 
-        if (is_events ? is_own(a->name) && !slice_is(a->name, kept)
+        if (is_events ? meaning_of(a->name) & IS_OWN && !slice_is(a->name, kept)
                       : slice_is(a->ns, CLOUD_EVENT_NS))
             continue;
         if (n + n_others == CHANGE_ATTRIBUTES_MAX)
@@ -464,7 +462,7 @@ end_inner(struct event_read *e, enum status rc)
     return rc;
 }
 
-/* Passes some of the data on to the reader of its format. */
+/* Passes some of the data on to the reader of its format; NULL: of JSON. */
 static enum status
 feed_inner(struct event_read *e, const struct format *format,
            struct slice bytes, struct problem *why)
@@ -473,6 +471,8 @@ feed_inner(struct event_read *e, const struct format *format,
 
     if (rc)
         return rc;
+    if (!format)
+        format = format_of(SLICE("application/json"));
     if (e->inner && e->inner->format != format) {
         input_reader_free(e->inner);
         e->inner = NULL;
@@ -485,7 +485,7 @@ feed_inner(struct event_read *e, const struct format *format,
     if (!e->inner)
         return problem_memory(why);
     if (!e->is_inner_open) {
-        *input_reader_options(e->inner) = e->reader->options;
+        e->inner->options = e->reader->options;
         e->inner->options.on_fault = NULL;
         e->is_inner_open = true;
     }
@@ -503,51 +503,19 @@ format_of_text(const struct event_read *e)
                : format_of(find_attribute(e, "datacontenttype"));
 }
 
-static const struct format *
-json_format(void)
-{
-    return format_of(SLICE("application/json"));
-}
-
-/* Passes the JSON on. Its last byte stays, unless it is the end: data_read
- * looks at it. */
-static enum status
-pass_json(struct event_read *e, bool is_end, struct problem *why)
-{
-    struct buf *text = &e->data.text;
-    struct slice bytes = buf_slice(text);
-    enum status rc;
-
-    bytes.size -= !is_end;
-    rc = feed_inner(e, json_format(), bytes, why);
-    if (!is_end) {
-        text->data[0] = text->data[text->size - 1];
-        text->size = 1;
-    }
-    return rc;
-}
-
 /* Takes a token of JSON data; a json_event_fn. */
 static enum status
 take_token(void *user, enum json_event event, struct slice text,
            struct problem *why)
 {
     struct event_read *e = user;
-    enum status rc;
+    enum status rc = data_read_event(&e->data, event, text, why);
 
-    if (!e->has_data && !e->is_base64 && event == JSON_STRING) {
-        e->is_text = true;
+    if (e->has == HAS_NONE && event == JSON_STRING)
         buf_add_slice(&e->text, text);
-    }
-    e->has_data = true;
-    rc = data_read_event(&e->data, event, text, why);
-    if (rc)
-        return rc == STATUS_INVALID ? problem_prefix(why, rc, "data: ") : rc;
-    finder_see(&e->finder, event, text, e->data.depth);
-    return e->depth == 0 && e->finder.is_found &&
-                   e->data.text.size > BLOCK_BYTES
-               ? pass_json(e, false, why)
-               : STATUS_OK;
+    if (e->has == HAS_NONE)
+        e->has = event == JSON_STRING ? HAS_STRING : HAS_JSON;
+    return rc == STATUS_INVALID ? problem_prefix(why, rc, "data: ") : rc;
 }
 
 /* Makes of bytes what `text` has. */
@@ -565,7 +533,7 @@ decode_base64(struct event_read *e, struct slice text, struct problem *why)
     if (size < 0)
         return problem(why, STATUS_INVALID, "data_base64: not base64");
     e->text.size = (size_t)size;
-    e->has_data = e->is_base64 = e->is_text = true;
+    e->has = HAS_BYTES;
     return STATUS_OK;
 }
 
@@ -574,12 +542,12 @@ static enum status
 make_entry_of_text(struct event_read *e, struct problem *why)
 {
     struct slice type = media_type(e), text = buf_slice(&e->text);
-    bool is_string = e->depth > 0 && !e->is_base64;
     struct buf json;
     enum status rc;
 
-    if (!is_string && (type.size < 5 || strncasecmp(type.data, "text/", 5) ||
-                       !utf8_is_xml_text(text)))
+    if (e->has == HAS_BYTES &&
+        (type.size < 5 || strncasecmp(type.data, "text/", 5) ||
+         !utf8_is_xml_text(text)))
         return problem(why, STATUS_UNSUPPORTED,
                        "data of the type \"%s\" is neither JSON nor text in "
                        "UTF-8; curl gives JSON its type by -H 'Content-Type: "
@@ -598,20 +566,20 @@ static enum status
 end_data(struct event_read *e, struct problem *why)
 {
     const struct format *format = format_of_text(e);
-    enum status rc = STATUS_OK;
+    struct slice text = buf_slice(&e->text);
+    enum status rc;
 
-    if (format && !e->is_inner_open && !e->is_text)
+    if (format && e->has == HAS_JSON)
         return problem(why, STATUS_INVALID,
                        "data: must be a string, of the type \"%s\"",
                        problem_quote(media_type(e)).text);
-    if (format && !e->is_inner_open)
-        rc = feed_inner(e, format, buf_slice(&e->text), why);
-    else if (!format && e->is_text && !is_json(media_type(e)))
+    if (!format && e->has != HAS_JSON && !is_json(media_type(e)))
         return make_entry_of_text(e, why);
-    else if (!format && !e->finder.is_found)
-        return make_entry(e, buf_slice(&e->data.text), why);
-    else if (!format)
-        rc = pass_json(e, true, why);
+    if (!format)
+        text = buf_slice(&e->data.text);
+    if (!format && !has_member(text, "loc"))
+        return make_entry(e, text, why);
+    rc = feed_inner(e, format, text, why);
     return rc ? rc : end_inner(e, input_reader_end(e->inner, why));
 }
 
@@ -622,15 +590,17 @@ end_event(struct event_read *e, struct problem *why)
 
     if (rc)
         return rc;
-    if (e->is_base64 && is_json(media_type(e))) {
-        e->has_data = e->is_text = false;
+    if (e->is_inner_open)
+        return end_inner(e, input_reader_end(e->inner, why));
+    if (e->has == HAS_NONE)
+        return make_entry(e, (struct slice){NULL, 0}, why);
+    if (e->has == HAS_BYTES && is_json(media_type(e))) {
+        e->has = HAS_JSON;
         rc = json_parse_text(buf_slice(&e->text), take_token, e, why);
         if (rc)
             return problem_prefix(why, rc, "data_base64: ");
     }
-    return e->has_data || e->is_inner_open
-               ? end_data(e, why)
-               : make_entry(e, (struct slice){NULL, 0}, why);
+    return end_data(e, why);
 }
 
 /* The envelope */
@@ -639,22 +609,15 @@ static enum status
 set_value(struct event_read *e, enum json_event event, struct slice text,
           struct problem *why)
 {
-    static const char *const texts[] = {"specversion",    "id",      "source",
-                                        "type",           "subject", "time",
-                                        "datacontenttype"};
-    bool is_null = event == JSON_OTHER && slice_is(text, "null");
-
-    for (size_t i = 0; i < N_ELEMENTS(texts) && event != JSON_STRING; i++)
-        if (!is_null && !strcmp(e->name, texts[i]))
-            return problem(why, STATUS_INVALID, "%s: must be a string",
-                           e->name);
-    if (is_null)
+    if (event == JSON_OTHER && slice_is(text, "null"))
         return STATUS_OK;
+    if (event != JSON_STRING && meaning_of(slice_of(e->name)) & IS_STRING)
+        return problem(why, STATUS_INVALID, "%s: must be a string", e->name);
     if (strcmp(e->name, "data_base64") != 0)
         return add_attribute(e, slice_of(e->name), text, why);
-    if (e->has_data || event != JSON_STRING)
+    if (e->has || event != JSON_STRING)
         return problem(why, STATUS_INVALID, "data_base64: %s",
-                       e->has_data ? "beside other data" : "must be a string");
+                       e->has ? "beside other data" : "must be a string");
     return decode_base64(e, text, why);
 }
 
@@ -667,7 +630,7 @@ set_name(struct event_read *e, struct slice name, struct problem *why)
                        "long",
                        problem_quote(name).text);
     e->is_in_data = !strcmp(e->name, "data");
-    return e->is_in_data && e->has_data
+    return e->is_in_data && e->has
                ? problem(why, STATUS_INVALID, "data: given twice")
                : STATUS_OK;
 }
@@ -736,7 +699,7 @@ event_close(void *state)
     json_parse_free(e->parse);
     input_reader_free(e->inner);
     arena_fini(&e->arena);
-    data_read_fini(&e->data);
+    buf_fini(&e->data.text);
     buf_fini(&e->text);
     free(e);
 }
@@ -763,7 +726,7 @@ event_open(struct input_reader *reader)
     e->reader = reader;
     arena_init(&e->arena,
                N_ELEMENTS(e->attributes) * (VALUE_MAX + NAME_MAX_BYTES));
-    data_read_init(&e->data);
+    buf_init(&e->data.text, ENTRY_BYTES_MAX);
     buf_init(&e->text, ENTRY_BYTES_MAX);
     e->parse = json_parse_new(false, on_event, e);
     if (!e->parse) {
@@ -778,32 +741,51 @@ static enum status
 event_feed(void *state, struct slice bytes, struct problem *why)
 {
     struct event_read *e = state;
-    const struct format *format = e->depth == 0 ? format_of_text(e) : NULL;
+    const struct format *format = e->depth > 0 ? NULL : format_of_text(e);
+    struct slice kept = bytes;
+    bool is_of_changes;
+    enum status rc;
 
-    e->is_fed = true;
-    if (format)
-        return feed_inner(e, format, bytes, why);
-    if (e->depth > 0 || is_json(media_type(e)))
+    if (e->depth > 0)
         return json_parse_feed(e->parse, &bytes, why);
-    e->has_data = e->is_text = true;
-    buf_add_slice(&e->text, bytes);
-    if (e->text.is_starved)
+    if (format || e->is_inner_open)
+        return feed_inner(e, format, bytes, why);
+    e->has = HAS_BYTES;
+    if (kept.size > ENTRY_BYTES_MAX - e->text.size)
+        kept.size = ENTRY_BYTES_MAX - e->text.size;
+    buf_add_slice(&e->text, kept);
+    if (e->text.failed)
         return problem_memory(why);
-    return e->text.failed ? problem(why, STATUS_TOO_LARGE,
-                                    "data: more than %d bytes", ENTRY_BYTES_MAX)
-                          : STATUS_OK;
+    slice_skip(&bytes, kept.size);
+    if (bytes.size == 0)
+        return STATUS_OK;
+    is_of_changes =
+        is_json(media_type(e)) && has_member(buf_slice(&e->text), "loc");
+    if (!is_of_changes)
+        return problem(
+            why, is_json(media_type(e)) ? STATUS_INVALID : STATUS_TOO_LARGE,
+            "data: more than %d bytes", ENTRY_BYTES_MAX);
+    rc = feed_inner(e, NULL, buf_slice(&e->text), why);
+    return rc ? rc : feed_inner(e, NULL, bytes, why);
 }
 
 static enum status
 event_end(void *state, struct problem *why)
 {
     struct event_read *e = state;
+    struct slice body = buf_slice(&e->text);
     enum status rc = STATUS_OK;
 
-    if (e->depth > 0 || (e->is_fed && is_json(media_type(e))))
-        rc = json_parse_end(e->parse, why);
-    if (rc || e->depth > 0)
-        return rc;
+    if (e->depth > 0)
+        return json_parse_end(e->parse, why);
+    if (e->has == HAS_BYTES && !e->is_inner_open && is_json(media_type(e))) {
+        e->has = HAS_JSON;
+        rc = json_parse_feed(e->parse, &body, why);
+        if (!rc)
+            rc = json_parse_end(e->parse, why);
+        if (rc)
+            return rc;
+    }
     e->reader->is_in_entry = true;
     return end_event(e, why);
 }
@@ -813,7 +795,7 @@ event_line(const void *state)
 {
     const struct event_read *e = state;
 
-    return e->depth == 0 && e->is_inner_open && format_of_text(e)
+    return e->depth == 0 && e->is_inner_open && e->has != HAS_JSON
                ? e->inner->format->parser->line(e->inner->state)
                : json_parse_line(e->parse);
 }

@@ -12,11 +12,10 @@
  */
 #pragma once
 
-#include "proto/resourcesync/change.h"
-#include "proto/resourcesync/position.h"
+#include "proto/http/idempotency_key.h"
+#include "proto/resourcesync/entry_builder.h"
 
 struct format;
-struct input_reader;
 
 /* The format of a Content-Type, parameters ignored except that a charset other
  * than UTF-8 is refused (NULL). application/xml, text/xml; application/json;
@@ -47,16 +46,6 @@ enum input_use {
                        are handed over as created); a datetime is read as a
                        lastmod; there may be none. Of td:* only tags */
 };
-
-/* At most `max_entries` changes go to `on_change`. NULL: no memory. */
-struct input_reader *input_reader_new(const struct format *format,
-                                      enum input_use use, size_t max_entries,
-                                      change_fn *on_change, void *user);
-void input_reader_free(struct input_reader *reader); /* NULL is allowed */
-
-/* Begins the next document; also changes whom the changes are handed to. */
-void input_reader_reset(struct input_reader *reader, change_fn *on_change,
-                        void *user);
 
 /* A CloudEvent has come whose changes are handed over next. `key` is a digest
  * of its source and id, which no other event has. */
@@ -95,9 +84,48 @@ struct input_options {
     void *event_user;
 };
 
-/* The options of the document that comes next, to be set before its first
- * byte. input_reader_reset clears them. */
-struct input_options *input_reader_options(struct input_reader *reader);
+/* A reader, and what the document has said so far. Others than readers look at
+ * the commented fields alone. */
+struct input_reader {
+    const struct format *format;
+    void *state; /* of the parser */
+    enum input_use use;
+    size_t max_entries;
+    change_fn *on_change;
+    void *user;
+
+    /* To be set before the first byte of a document: input_reader_reset clears
+     * them. */
+    struct input_options options;
+
+    enum status rc;     /* the first failure; the reader stops there */
+    uint64_t n_entries; /* handed over */
+    bool is_in_entry;
+    int capability; /* of the XML document's root; -1 before it is known */
+
+    /* Which part of the log the document stands for, as far as its header says:
+     * complete after input_reader_end; in XML, and in JSON that we wrote, from
+     * the first change on. */
+    struct coverage coverage;
+
+    /* What the document calls itself: the member "id" at the top of a message,
+     * or of a document that is a single change, in JSON; a string or number
+     * that is a valid key (idempotency_key.h). Of a reader that takes messages,
+     * complete after input_reader_end; size 0: it has none. */
+    struct key id;
+
+    struct entry entry;
+};
+
+/* At most `max_entries` changes go to `on_change`. NULL: no memory. */
+struct input_reader *input_reader_new(const struct format *format,
+                                      enum input_use use, size_t max_entries,
+                                      change_fn *on_change, void *user);
+void input_reader_free(struct input_reader *reader); /* NULL is allowed */
+
+/* Begins the next document; also changes whom the changes are handed to. */
+void input_reader_reset(struct input_reader *reader, change_fn *on_change,
+                        void *user);
 
 /* STATUS_MALFORMED, STATUS_INVALID, STATUS_TOO_LARGE (more than max_entries) or
  * what on_change returned; `why` then names entry and line where known. After
@@ -107,17 +135,3 @@ MUST_CHECK enum status input_reader_feed(struct input_reader *reader,
                                          struct problem *why);
 MUST_CHECK enum status input_reader_end(struct input_reader *reader,
                                         struct problem *why);
-
-/* Which part of the log the document stands for, as far as its header says:
- * complete after input_reader_end; in XML, and in JSON that we wrote, from the
- * first change on. Lent until the next reset. */
-const struct coverage *input_reader_coverage(const struct input_reader *reader);
-
-/* The capability of the XML document's root; -1 before it is known. */
-int input_reader_capability(const struct input_reader *reader);
-
-/* What the document calls itself: the member "id" at the top of a message, or
- * of a document that is a single change, in JSON; a string or number that is a
- * valid key (idempotency_key.h). Of a reader that takes messages, complete
- * after input_reader_end; size 0: it has none. Lent until the next reset. */
-struct slice input_reader_id(const struct input_reader *reader);

@@ -62,12 +62,6 @@ input_reader_reset(struct input_reader *reader, change_fn *on_change,
     reader->rc = reader->format->parser->reset(reader->state);
 }
 
-struct input_options *
-input_reader_options(struct input_reader *reader)
-{
-    return &reader->options;
-}
-
 bool
 input_reader_skip_entry(struct input_reader *reader, enum status rc,
                         const struct problem *why)
@@ -128,24 +122,6 @@ input_reader_end(struct input_reader *reader, struct problem *why)
         reader->rc = rc;
     }
     return rc;
-}
-
-const struct coverage *
-input_reader_coverage(const struct input_reader *reader)
-{
-    return &reader->coverage;
-}
-
-int
-input_reader_capability(const struct input_reader *reader)
-{
-    return reader->capability;
-}
-
-struct slice
-input_reader_id(const struct input_reader *reader)
-{
-    return key_slice(&reader->id);
 }
 
 enum status

@@ -9,9 +9,7 @@
  */
 #pragma once
 
-#include "proto/http/idempotency_key.h"
 #include "proto/input/input_formats.h"
-#include "proto/resourcesync/entry_builder.h"
 
 /* What a format does. `parser` is what `open` gave. */
 struct parser {
@@ -35,25 +33,6 @@ struct format {
     const char *media_type;
     const struct parser *parser;
     bool is_lines; /* a value on each line */
-};
-
-struct input_reader {
-    const struct format *format;
-    void *state; /* of the parser */
-    enum input_use use;
-    size_t max_entries;
-    change_fn *on_change;
-    void *user;
-
-    /* The document so far */
-    struct input_options options;
-    enum status rc;     /* the first failure; the reader stops there */
-    uint64_t n_entries; /* handed over */
-    bool is_in_entry;
-    int capability; /* or -1 */
-    struct coverage coverage;
-    struct key id;
-    struct entry entry;
 };
 
 /* Is what a message says of the log that it is of read here? */

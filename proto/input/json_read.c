@@ -80,49 +80,48 @@ enum {
 
 /* What JSON has of entry_builder.h. */
 static const struct member {
-    const char *name;
     unsigned values;
     unsigned places;
 } members[N_MEMBERS] = {
-    [M_ID] = {"id", IS_STRING | IS_NUMBER, 0},
-    [M_LOC] = {"loc", IS_STRING, IN_CHANGE},
-    [M_CHANGE] = {"change", IS_STRING, IN_CHANGE},
-    [M_DATETIME] = {"datetime", IS_STRING, IN_CHANGE},
-    [M_SOURCE_DATETIME] = {"sourceDatetime", IS_STRING, IN_CHANGE},
-    [M_LASTMOD] = {"lastmod", IS_STRING, IN_CHANGE},
-    [M_CHANGEFREQ] = {"changefreq", IS_STRING, IN_CHANGE},
-    [M_PRIORITY] = {"priority", IS_STRING | IS_NUMBER, IN_CHANGE},
-    [M_TAGS] = {"tags", IS_ARRAY, IN_CHANGE},
-    [M_LINKS] = {"links", IS_ARRAY, IN_CHANGE},
-    [M_TITLE] = {"title", IS_STRING, IN_CHANGE},
-    [M_SUMMARY] = {"summary", IS_STRING, IN_CHANGE},
-    [M_AUTHOR] = {"author", IS_STRING, IN_CHANGE},
-    [M_DATA] = {"data", IS_ANY, IN_CHANGE},
-    [M_TRACEPARENT] = {"traceparent", IS_STRING, IN_CHANGE},
-    [M_SEQ] = {"seq", IS_NUMBER, IN_CHANGE},
-    [M_REL] = {"rel", IS_STRING, IN_LINK},
-    [M_HREF] = {"href", IS_STRING, IN_LINK},
-    [M_PRI] = {"pri", IS_NUMBER, IN_LINK},
-    [M_MODIFIED] = {"modified", IS_STRING, IN_LINK},
-    [M_HASH] = {"hash", IS_OBJECT | IS_STRING, IN_CHANGE | IN_LINK},
-    [M_LENGTH] = {"length", IS_NUMBER, IN_CHANGE | IN_LINK},
-    [M_TYPE] = {"type", IS_STRING, IN_CHANGE | IN_LINK},
-    [M_ENCODING] = {"encoding", IS_STRING, IN_CHANGE | IN_LINK},
-    [M_ATTRIBUTES] = {"attributes", IS_ARRAY, IN_CHANGE | IN_LINK},
-    [M_NS] = {"ns", IS_STRING, IN_ATTRIBUTE},
-    [M_NAME] = {"name", IS_STRING, IN_ATTRIBUTE},
-    [M_VALUE] = {"value", IS_STRING, IN_ATTRIBUTE},
-    [M_SET] = {"set", IS_STRING, IN_MESSAGE},
-    [M_EPOCH] = {"epoch", IS_STRING, IN_MESSAGE},
-    [M_AFTER] = {"after", IS_NUMBER, IN_MESSAGE},
-    [M_LAST] = {"last", IS_NUMBER, IN_MESSAGE},
-    [M_FROM] = {"from", IS_STRING, IN_MESSAGE},
-    [M_UNTIL] = {"until", IS_STRING, IN_MESSAGE},
-    [M_DIGEST] = {"digest", IS_STRING, IN_MESSAGE},
-    [M_NOW] = {"now", IS_STRING, IN_MESSAGE},
-    [M_HEARTBEAT] = {"heartbeat", IS_NUMBER, IN_MESSAGE},
-    [M_NEXT] = {"next", IS_STRING, IN_MESSAGE},
-    [M_CHANGES] = {"changes", IS_ARRAY, IN_MESSAGE},
+    [M_ID] = {IS_STRING | IS_NUMBER, 0},
+    [M_LOC] = {IS_STRING, IN_CHANGE},
+    [M_CHANGE] = {IS_STRING, IN_CHANGE},
+    [M_DATETIME] = {IS_STRING, IN_CHANGE},
+    [M_SOURCE_DATETIME] = {IS_STRING, IN_CHANGE},
+    [M_LASTMOD] = {IS_STRING, IN_CHANGE},
+    [M_CHANGEFREQ] = {IS_STRING, IN_CHANGE},
+    [M_PRIORITY] = {IS_STRING | IS_NUMBER, IN_CHANGE},
+    [M_TAGS] = {IS_ARRAY, IN_CHANGE},
+    [M_LINKS] = {IS_ARRAY, IN_CHANGE},
+    [M_TITLE] = {IS_STRING, IN_CHANGE},
+    [M_SUMMARY] = {IS_STRING, IN_CHANGE},
+    [M_AUTHOR] = {IS_STRING, IN_CHANGE},
+    [M_DATA] = {IS_ANY, IN_CHANGE},
+    [M_TRACEPARENT] = {IS_STRING, IN_CHANGE},
+    [M_SEQ] = {IS_NUMBER, IN_CHANGE},
+    [M_REL] = {IS_STRING, IN_LINK},
+    [M_HREF] = {IS_STRING, IN_LINK},
+    [M_PRI] = {IS_NUMBER, IN_LINK},
+    [M_MODIFIED] = {IS_STRING, IN_LINK},
+    [M_HASH] = {IS_OBJECT | IS_STRING, IN_CHANGE | IN_LINK},
+    [M_LENGTH] = {IS_NUMBER, IN_CHANGE | IN_LINK},
+    [M_TYPE] = {IS_STRING, IN_CHANGE | IN_LINK},
+    [M_ENCODING] = {IS_STRING, IN_CHANGE | IN_LINK},
+    [M_ATTRIBUTES] = {IS_ARRAY, IN_CHANGE | IN_LINK},
+    [M_NS] = {IS_STRING, IN_ATTRIBUTE},
+    [M_NAME] = {IS_STRING, IN_ATTRIBUTE},
+    [M_VALUE] = {IS_STRING, IN_ATTRIBUTE},
+    [M_SET] = {IS_STRING, IN_MESSAGE},
+    [M_EPOCH] = {IS_STRING, IN_MESSAGE},
+    [M_AFTER] = {IS_NUMBER, IN_MESSAGE},
+    [M_LAST] = {IS_NUMBER, IN_MESSAGE},
+    [M_FROM] = {IS_STRING, IN_MESSAGE},
+    [M_UNTIL] = {IS_STRING, IN_MESSAGE},
+    [M_DIGEST] = {IS_STRING, IN_MESSAGE},
+    [M_NOW] = {IS_STRING, IN_MESSAGE},
+    [M_HEARTBEAT] = {IS_NUMBER, IN_MESSAGE},
+    [M_NEXT] = {IS_STRING, IN_MESSAGE},
+    [M_CHANGES] = {IS_ARRAY, IN_MESSAGE},
 };
 
 /* Objects and arrays */
@@ -281,7 +280,7 @@ on_key(struct json_read *j, struct slice name, struct problem *why)
     if (member) {
         if (level->seen & MEMBER_BIT(member))
             return problem(why, STATUS_INVALID, "%s: given twice",
-                           members[member].name);
+                           entry_members[member].name);
         level->seen |= MEMBER_BIT(member);
         level->member = member;
         j->is_in_data = member == M_DATA;
@@ -310,10 +309,10 @@ wrong_value(struct json_read *j, enum json_event event, struct problem *why)
     enum entry_member member = j->level->member;
     const char *const *place = place_names[j->level->place];
 
-    return problem(why, STATUS_INVALID, "%s: must %s %s, not %s",
-                   member ? members[member].name : place[0],
-                   member ? "be" : "hold",
-                   member ? entry_member_form(member) : place[1], names[event]);
+    return problem(
+        why, STATUS_INVALID, "%s: must %s %s, not %s",
+        member ? entry_members[member].name : place[0], member ? "be" : "hold",
+        member ? entry_members[member].form : place[1], names[event]);
 }
 
 static void
@@ -452,7 +451,7 @@ set_message_member(struct json_read *j, enum entry_member member,
                    struct slice text, struct problem *why)
 {
     struct input_reader *reader = j->reader;
-    const char *name = members[member].name;
+    const char *name = entry_members[member].name;
     bool is_interval = member == M_FROM || member == M_UNTIL;
     int64_t us;
 
@@ -470,7 +469,7 @@ set_message_member(struct json_read *j, enum entry_member member,
     if (is_interval || member == M_NOW)
         return entry_time(name, text, &us, why);
     return problem(why, STATUS_INVALID, "%s: must be %s, not \"%s\"", name,
-                   entry_member_form(member), problem_quote(text).text);
+                   entry_members[member].form, problem_quote(text).text);
 }
 
 static enum status
@@ -484,7 +483,7 @@ set_attribute_member(struct json_read *j, enum entry_member member,
 
     if (text.size == 0 && member != M_VALUE)
         return problem(why, STATUS_INVALID, "%s: empty; it is %s",
-                       members[member].name, entry_member_form(member));
+                       entry_members[member].name, entry_members[member].form);
     return entry_copy(&j->reader->entry, text, to, why);
 }
 
@@ -524,8 +523,8 @@ on_value(struct json_read *j, enum json_event event, struct slice text,
     if (j->level->place == PLACE_ATTRIBUTE)
         return set_attribute_member(j, member, text, why);
     j->reader->entry.is_lent = slice_is_within(text, j->piece);
-    return entry_set(&j->reader->entry, j->link, member, members[member].name,
-                     text, why);
+    return entry_set(&j->reader->entry, j->link, member,
+                     entry_members[member].name, text, why);
 }
 
 /* Takes a token of the data. */
@@ -600,7 +599,7 @@ json_close(void *state)
 
     json_parse_free(j->parse);
     buf_fini(&j->tags);
-    data_read_fini(&j->data);
+    buf_fini(&j->data.text);
     free(j);
 }
 
@@ -624,7 +623,7 @@ json_open(struct input_reader *reader)
     j->reader = reader;
     j->is_lines = reader->format->is_lines;
     buf_init(&j->tags, ENTRY_BYTES_MAX);
-    data_read_init(&j->data);
+    buf_init(&j->data.text, ENTRY_BYTES_MAX);
     begin_entries(j);
     j->parse = json_parse_new(j->is_lines, on_event, j);
     if (!j->parse) {
@@ -679,8 +678,8 @@ json_feed(void *state, struct slice bytes, struct problem *why)
         j->piece = bytes;
         rc = json_parse_feed(j->parse, &bytes, why);
         if (rc == STATUS_INVALID && !j->has_refused && j->level->member)
-            rc =
-                problem_prefix(why, rc, "%s: ", members[j->level->member].name);
+            rc = problem_prefix(why, rc,
+                                "%s: ", entry_members[j->level->member].name);
         if (!rc && j->reader->is_in_entry) /* it goes on in the next piece */
             rc = entry_keep(&j->reader->entry, j->piece, why);
         if (rc && !skip_line(j, rc, why))

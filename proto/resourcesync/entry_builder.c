@@ -55,31 +55,16 @@ check_size(const struct entry *entry, size_t size, struct problem *why)
                          "the entry has more than %d bytes", ENTRY_BYTES_MAX);
 }
 
-/* Room for `size` bytes. STATUS_INVALID: the entry is too long. */
-static enum status
-make_room(struct entry *entry, size_t size, char **to, struct problem *why)
-{
-    enum status rc = check_size(entry, size, why);
-
-    if (rc)
-        return rc;
-    *to = arena_take(&entry->arena, size);
-    return *to ? STATUS_OK : problem_memory(why);
-}
-
 enum status
 entry_copy(struct entry *entry, struct slice text, struct slice *copy,
            struct problem *why)
 {
-    char *to;
-    enum status rc = make_room(entry, text.size, &to, why);
+    enum status rc = check_size(entry, text.size, why);
 
     if (rc)
         return rc;
-    if (text.size > 0)
-        memcpy(to, text.data, text.size);
-    *copy = (struct slice){to, text.size};
-    return STATUS_OK;
+    return arena_copy(&entry->arena, text, copy) ? STATUS_OK
+                                                 : problem_memory(why);
 }
 
 static enum status
@@ -171,129 +156,85 @@ entry_lastmod(struct slice text, struct change *change, struct problem *why)
 
 /* Members */
 
-#define IS(text) (!memcmp(name.data, (text), sizeof(text) - 1))
+#define A_URI  "a string, such as \"http://example.com/a\""
+#define A_TIME "a string, such as \"2026-11-27T10:00:00Z\""
+
+const struct entry_member_row entry_members[N_MEMBERS] = {
+    [M_AT] = {"at", NULL},
+    [M_NS] = {"ns", "a string, such as \"urn:shop\""},
+    [M_ID] = {"id", "a string or a number, such as \"7\""},
+    [M_LOC] = {"loc", A_URI},
+    [M_REL] = {"rel", "a string, such as \"duplicate\""},
+    [M_PRI] = {"pri", "a number, such as 1"},
+    [M_SEQ] = {"seq", "a number, such as 7"},
+    [M_SET] = {"set", "a string, such as \"news\""},
+    [M_NOW] = {"now", A_TIME},
+    [M_HASH] = {"hash", "an object or a string, such as \"" HASH_EXAMPLE "\""},
+    [M_TYPE] = {"type", "a string, such as \"text/html\""},
+    [M_HREF] = {"href", A_URI},
+    [M_TAGS] = {"tags", "an array, such as [\"news\"]"},
+    [M_LAST] = {"last", "a number, such as 8"},
+    [M_FROM] = {"from", A_TIME},
+    [M_PATH] = {"path", NULL},
+    [M_NAME] = {"name", "a string, such as \"price\""},
+    [M_NEXT] = {"next", A_URI},
+    [M_DATA] = {"data", "any value, such as {\"price\":3}"},
+    [M_LINKS] = {"links", "an array, such as [{\"rel\":\"duplicate\","
+                          "\"href\":\"http://example.com/b\"}]"},
+    [M_EPOCH] = {"epoch", "a string, such as \"9f2c5b7d01e4a683\""},
+    [M_AFTER] = {"after", "a number, such as 7"},
+    [M_UNTIL] = {"until", A_TIME},
+    [M_VALUE] = {"value", "a string, such as \"3\""},
+    [M_TITLE] = {"title", "a string, such as \"Tea is here\""},
+    [M_CHANGE] = {"change", "\"created\", \"updated\" or \"deleted\""},
+    [M_LENGTH] = {"length", "a number, such as 1024"},
+    [M_DIGEST] = {"digest", "a string, such as \"" HASH_EXAMPLE "\""},
+    [M_AUTHOR] = {"author", "a string, such as \"Ada\""},
+    [M_LASTMOD] = {"lastmod", "a string, such as \"2026-11-27\""},
+    [M_CHANGES] = {"changes", "an array, such as [" CHANGE_EXAMPLE "]"},
+    [M_SUMMARY] = {"summary", "a string, such as \"Green and black\""},
+    [M_DATETIME] = {"datetime", A_TIME},
+    [M_ENCODING] = {"encoding", "a string, such as \"gzip\""},
+    [M_PRIORITY] = {"priority", "a string or a number, such as 0.5"},
+    [M_MODIFIED] = {"modified", A_TIME},
+    [M_COMPLETED] = {"completed", NULL},
+    [M_HEARTBEAT] = {"heartbeat", "a number, such as 20"},
+    [M_CHANGEFREQ] = {"changefreq", "a string, such as \"daily\""},
+    [M_CAPABILITY] = {"capability", NULL},
+    [M_ATTRIBUTES] = {"attributes", "an array, such as [{\"ns\":\"urn:shop\","
+                                    "\"name\":\"price\",\"value\":\"3\"}]"},
+    [M_TRACEPARENT] = {"traceparent", NULL},
+    [M_SOURCE_DATETIME] = {"sourceDatetime", A_TIME},
+};
 
 enum entry_member
 entry_member_of(struct slice name)
 {
-    switch (name.size) {
-    case 2:
-        return IS("at") ? M_AT : IS("ns") ? M_NS : IS("id") ? M_ID : M_NONE;
-    case 3:
-        return IS("loc")   ? M_LOC
-               : IS("rel") ? M_REL
-               : IS("pri") ? M_PRI
-               : IS("seq") ? M_SEQ
-               : IS("set") ? M_SET
-               : IS("now") ? M_NOW
-                           : M_NONE;
-    case 4:
-        return IS("hash")   ? M_HASH
-               : IS("type") ? M_TYPE
-               : IS("href") ? M_HREF
-               : IS("tags") ? M_TAGS
-               : IS("last") ? M_LAST
-               : IS("from") ? M_FROM
-               : IS("path") ? M_PATH
-               : IS("name") ? M_NAME
-               : IS("next") ? M_NEXT
-               : IS("data") ? M_DATA
-                            : M_NONE;
-    case 5:
-        return IS("links")   ? M_LINKS
-               : IS("epoch") ? M_EPOCH
-               : IS("after") ? M_AFTER
-               : IS("until") ? M_UNTIL
-               : IS("value") ? M_VALUE
-               : IS("title") ? M_TITLE
-                             : M_NONE;
-    case 6:
-        return IS("change")   ? M_CHANGE
-               : IS("length") ? M_LENGTH
-               : IS("digest") ? M_DIGEST
-               : IS("author") ? M_AUTHOR
-                              : M_NONE;
-    case 7:
-        return IS("lastmod")   ? M_LASTMOD
-               : IS("changes") ? M_CHANGES
-               : IS("summary") ? M_SUMMARY
-                               : M_NONE;
-    case 8:
-        return IS("datetime")   ? M_DATETIME
-               : IS("encoding") ? M_ENCODING
-               : IS("priority") ? M_PRIORITY
-               : IS("modified") ? M_MODIFIED
-                                : M_NONE;
-    case 9:
-        return IS("completed")   ? M_COMPLETED
-               : IS("heartbeat") ? M_HEARTBEAT
-                                 : M_NONE;
-    case 10:
-        return IS("changefreq")   ? M_CHANGEFREQ
-               : IS("capability") ? M_CAPABILITY
-               : IS("attributes") ? M_ATTRIBUTES
-                                  : M_NONE;
-    case 11:
-        return IS("traceparent") ? M_TRACEPARENT : M_NONE;
-    case 14:
-        return IS("sourceDatetime") ? M_SOURCE_DATETIME : M_NONE;
-    default:
+    /* The first member whose name has so many bytes, or more. */
+    static const unsigned char first[] = {M_NONE,
+                                          M_AT,
+                                          M_AT,
+                                          M_LOC,
+                                          M_HASH,
+                                          M_LINKS,
+                                          M_CHANGE,
+                                          M_LASTMOD,
+                                          M_DATETIME,
+                                          M_COMPLETED,
+                                          M_CHANGEFREQ,
+                                          M_TRACEPARENT,
+                                          M_SOURCE_DATETIME,
+                                          M_SOURCE_DATETIME,
+                                          M_SOURCE_DATETIME,
+                                          N_MEMBERS};
+
+    if (name.size == 0 || name.size + 1 >= N_ELEMENTS(first))
         return M_NONE;
-    }
-}
-
-#undef IS
-
-#define A_URI  "a string, such as \"http://example.com/a\""
-#define A_TIME "a string, such as \"2026-11-27T10:00:00Z\""
-
-const char *
-entry_member_form(enum entry_member member)
-{
-    static const char *const forms[N_MEMBERS] = {
-        [M_ID] = "a string or a number, such as \"7\"",
-        [M_LOC] = A_URI,
-        [M_CHANGE] = "\"created\", \"updated\" or \"deleted\"",
-        [M_DATETIME] = A_TIME,
-        [M_SOURCE_DATETIME] = A_TIME,
-        [M_LASTMOD] = "a string, such as \"2026-11-27\"",
-        [M_CHANGEFREQ] = "a string, such as \"daily\"",
-        [M_PRIORITY] = "a string or a number, such as 0.5",
-        [M_TAGS] = "an array, such as [\"news\"]",
-        [M_LINKS] = "an array, such as [{\"rel\":\"duplicate\","
-                    "\"href\":\"http://example.com/b\"}]",
-        [M_TITLE] = "a string, such as \"Tea is here\"",
-        [M_SUMMARY] = "a string, such as \"Green and black\"",
-        [M_AUTHOR] = "a string, such as \"Ada\"",
-        [M_DATA] = "any value, such as {\"price\":3}",
-        [M_SEQ] = "a number, such as 7",
-        [M_REL] = "a string, such as \"duplicate\"",
-        [M_HREF] = A_URI,
-        [M_PRI] = "a number, such as 1",
-        [M_MODIFIED] = A_TIME,
-        [M_HASH] = "an object or a string, such as \"" HASH_EXAMPLE "\"",
-        [M_LENGTH] = "a number, such as 1024",
-        [M_TYPE] = "a string, such as \"text/html\"",
-        [M_ENCODING] = "a string, such as \"gzip\"",
-        [M_ATTRIBUTES] = "an array, such as [{\"ns\":\"urn:shop\","
-                         "\"name\":\"price\",\"value\":\"3\"}]",
-        [M_NS] = "a string, such as \"urn:shop\"",
-        [M_NAME] = "a string, such as \"price\"",
-        [M_VALUE] = "a string, such as \"3\"",
-        [M_SET] = "a string, such as \"news\"",
-        [M_EPOCH] = "a string, such as \"9f2c5b7d01e4a683\"",
-        [M_AFTER] = "a number, such as 7",
-        [M_LAST] = "a number, such as 8",
-        [M_FROM] = A_TIME,
-        [M_UNTIL] = A_TIME,
-        [M_DIGEST] = "a string, such as \"" HASH_EXAMPLE "\"",
-        [M_NOW] = A_TIME,
-        [M_HEARTBEAT] = "a number, such as 20",
-        [M_NEXT] = A_URI,
-        [M_CHANGES] = "an array, such as [" CHANGE_EXAMPLE "]",
-    };
-
-    return forms[member];
+    for (size_t i = first[name.size]; i < first[name.size + 1]; i++)
+        if (entry_members[i].name[0] == name.data[0] &&
+            !memcmp(entry_members[i].name, name.data, name.size))
+            return (enum entry_member)i;
+    return M_NONE;
 }
 
 /* Copies tags, with one space between two. */
@@ -302,10 +243,13 @@ set_tags(struct entry *entry, struct slice text, struct problem *why)
 {
     size_t size = 0;
     char *to;
-    enum status rc = make_room(entry, text.size, &to, why);
+    enum status rc = check_size(entry, text.size, why);
 
     if (rc)
         return rc;
+    to = arena_take(&entry->arena, text.size);
+    if (!to)
+        return problem_memory(why);
     for (size_t i = 0; i < text.size; i++) {
         char c = text.data[i];
 
@@ -415,7 +359,7 @@ entry_set(struct entry *entry, struct link *link, enum entry_member member,
     case M_SEQ:
         if (!number_read(value, &number))
             return problem(why, STATUS_INVALID, "%s: must be %s, not \"%s\"",
-                           name, entry_member_form(member),
+                           name, entry_members[member].form,
                            problem_quote(value).text);
         if (entry->is_of_message)
             change->seq = number;
@@ -450,7 +394,7 @@ entry_set(struct entry *entry, struct link *link, enum entry_member member,
     if (value.size == 0) {
         *to = value;
         return problem(why, STATUS_INVALID, "%s: empty; it is %s", name,
-                       entry_member_form(member));
+                       entry_members[member].form);
     }
     return set_text(entry, value, to, why);
 }

@@ -78,53 +78,53 @@ MUST_CHECK enum status entry_lastmod(struct slice text, struct change *change,
 
 /* Members */
 
-/* Names as in JSON; most of them are names in XML, too. Those of an entry come
- * first. */
+/* Names as in JSON; most of them are names in XML, too. By the size of the
+ * name, the most frequent first: entry_member_of. */
 enum entry_member {
     M_NONE, /* not known */
-    M_LOC,
-    M_CHANGE,
-    M_DATETIME,
-    M_SOURCE_DATETIME, /* td:datetime */
-    M_LASTMOD,
-    M_CHANGEFREQ,
-    M_PRIORITY,
-    M_TAGS,
-    M_LINKS,
-    M_SEQ,
-    M_REL,
-    M_HREF,
-    M_PRI,
-    M_MODIFIED,
-    M_HASH,
-    M_LENGTH,
-    M_TYPE,
-    M_ENCODING,
-    M_ATTRIBUTES,
+    M_AT,
     M_NS,
-    M_NAME,
-    M_VALUE,
+    M_ID,
+    M_LOC,
+    M_REL,
+    M_PRI,
+    M_SEQ,
     M_SET,
-    M_EPOCH,
-    M_AFTER,
+    M_NOW,
+    M_HASH,
+    M_TYPE,
+    M_HREF,
+    M_TAGS,
     M_LAST,
     M_FROM,
-    M_UNTIL,
-    M_DIGEST,
-    M_NOW,
-    M_HEARTBEAT,
-    M_NEXT,
-    M_CHANGES,
-    M_CAPABILITY,
-    M_AT,
-    M_COMPLETED,
     M_PATH,
-    M_ID,
-    M_TITLE,
-    M_SUMMARY,
-    M_AUTHOR,
+    M_NAME,
+    M_NEXT,
     M_DATA,
+    M_LINKS,
+    M_EPOCH,
+    M_AFTER,
+    M_UNTIL,
+    M_VALUE,
+    M_TITLE,
+    M_CHANGE,
+    M_LENGTH,
+    M_DIGEST,
+    M_AUTHOR,
+    M_LASTMOD,
+    M_CHANGES,
+    M_SUMMARY,
+    M_DATETIME,
+    M_ENCODING,
+    M_PRIORITY,
+    M_MODIFIED,
+    M_COMPLETED,
+    M_HEARTBEAT,
+    M_CHANGEFREQ,
+    M_CAPABILITY,
+    M_ATTRIBUTES,
     M_TRACEPARENT,
+    M_SOURCE_DATETIME, /* td:datetime */
     N_MEMBERS
 };
 
@@ -140,11 +140,13 @@ enum entry_member {
     (ENTRY_COMMON_MEMBERS | MEMBER_BIT(M_REL) | MEMBER_BIT(M_HREF) | \
      MEMBER_BIT(M_PRI) | MEMBER_BIT(M_MODIFIED))
 
-enum entry_member entry_member_of(struct slice name);
+/* A member's name, and which values it takes, with an example in JSON: "a
+ * number, such as 1024". For each member that a post may have. */
+extern const struct entry_member_row {
+    const char *name, *form;
+} entry_members[N_MEMBERS];
 
-/* Says which values a member takes, with an example in JSON: "a number, such as
- * 1024". For each member that a post may have. */
-const char *entry_member_form(enum entry_member member);
+enum entry_member entry_member_of(struct slice name);
 
 /* Sets a member of `link`, which has it, or of the change if that is NULL. A
  * hash and tags are lists as in XML; M_LINKS is the caller's; data is compact

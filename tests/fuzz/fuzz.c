@@ -140,16 +140,16 @@ read_twice(const char *type, enum input_use use, bool takes_message,
     buf_init(&parts, SIZE_MAX);
     again_open(&a);
     if (takes_message)
-        input_reader_options(reader)->takes_message = true;
+        reader->options.takes_message = true;
     rc = read_in_steps(reader, document, SIZE_MAX, &why);
-    id.size = input_reader_id(reader).size;
+    id.size = reader->id.size;
     if (id.size > 0)
-        memcpy(id.text, input_reader_id(reader).data, id.size);
+        memcpy(id.text, key_slice(&reader->id).data, id.size);
     input_reader_reset(reader, describe_each, &parts);
     if (takes_message)
-        input_reader_options(reader)->takes_message = true;
+        reader->options.takes_message = true;
     rc_in_steps = read_in_steps(reader, document, step, &why_in_steps);
-    FUZZ_ASSERT(rc || slice_equal(key_slice(&id), input_reader_id(reader)));
+    FUZZ_ASSERT(rc || slice_equal(key_slice(&id), key_slice(&reader->id)));
     FUZZ_ASSERT(id.size == 0 ||
                 (takes_message && key_is_valid(key_slice(&id))));
     input_reader_free(reader);
@@ -196,7 +196,7 @@ read_with_faults(const char *type, struct slice document, size_t step,
     FUZZ_ASSERT(reader);
     faults->n = 0;
     buf_init(&faults->changes, SIZE_MAX);
-    *input_reader_options(reader) =
+    reader->options =
         (struct input_options){.on_fault = on_fault, .fault_user = faults};
     rc = read_in_steps(reader, document, step, &why);
     input_reader_free(reader);

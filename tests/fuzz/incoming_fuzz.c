@@ -30,7 +30,7 @@ is_taken(struct slice post, const struct td_change *told)
     bool is_taken;
 
     FUZZ_ASSERT(reader);
-    input_reader_options(reader)->takes_message = true;
+    reader->options.takes_message = true;
     is_taken = !input_reader_feed(reader, post, NULL) &&
                !input_reader_end(reader, NULL);
     input_reader_free(reader);

@@ -36,7 +36,7 @@ said_of(const struct reading_way *way, struct slice document, size_t step,
     reader = input_reader_new(format_of(slice_of(way->type)), way->use,
                               ENTRIES_MAX, describe_each, &said.text);
     FUZZ_ASSERT(reader);
-    *input_reader_options(reader) = (struct input_options){
+    reader->options = (struct input_options){
         .takes_message = way->takes_message,
         .ignores_unknown = way->ignores_unknown,
         .on_fault = way->reports_faults ? add_fault : NULL,
@@ -49,10 +49,10 @@ said_of(const struct reading_way *way, struct slice document, size_t step,
         said.rc = input_reader_end(reader, &said.why);
     said.line = said.why.line;
     if (!said.rc) {
-        struct slice id = input_reader_id(reader);
+        struct slice id = key_slice(&reader->id);
 
         buf_add_format(&said.text, "%.*s %s", SLICE_ARG(id),
-                       input_reader_coverage(reader)->set);
+                       reader->coverage.set);
     }
     input_reader_free(reader);
     xml_scan_switch(true);

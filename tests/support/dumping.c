@@ -35,7 +35,8 @@ dumping_begin(struct dumping *d)
     struct problem why = {""};
 
     sets_open(&d->sets);
-    posts_set_checker(&d->sets.posts, accept_all, d);
+    d->sets.posts.check = accept_all;
+    d->sets.posts.check_user = d;
     state_fold_init(&d->folding, d->sets.registry);
     d->folding.rest_us = FOLD_AT_ONCE;
     if (contents_new(&d->contents, d->sets.registry, &why))

@@ -135,10 +135,10 @@ sets_post_body(struct sets *s, const char *name, const char *type,
         while (!w.is_done)
             pthread_cond_wait(&w.changed, &w.mutex);
         pthread_mutex_unlock(&w.mutex);
-        o.rc = ingest_post(in)->status;
-        o.first = ingest_post(in)->first;
-        o.last = ingest_post(in)->last;
-        o.why = ingest_post(in)->why;
+        o.rc = in->post.status;
+        o.first = in->post.first;
+        o.last = in->post.last;
+        o.why = in->post.why;
     }
     ingest_free(in);
     return o;

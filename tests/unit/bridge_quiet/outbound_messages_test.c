@@ -81,7 +81,7 @@ assert_message(struct outs *o, const struct quiet_message *message,
     struct input_reader *reader =
         input_reader_new(format_of(slice_of(message->content_type)),
                          INPUT_MESSAGE, SIZE_MAX, on_change, &seq);
-    const struct coverage *c = input_reader_coverage(reader);
+    const struct coverage *c = &reader->coverage;
     struct digest digest;
     struct batch *b;
 

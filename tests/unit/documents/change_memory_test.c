@@ -48,8 +48,8 @@ open_page(struct set *set, uint64_t after, uint64_t *next)
     assert_int_equal(input_reader_feed(reader, buf_slice(&p.text), NULL),
                      STATUS_OK);
     assert_int_equal(input_reader_end(reader, NULL), STATUS_OK);
-    assert_int_equal(input_reader_coverage(reader)->after, after);
-    assert_int_equal(input_reader_coverage(reader)->last, *next);
+    assert_int_equal(reader->coverage.after, after);
+    assert_int_equal(reader->coverage.last, *next);
     input_reader_free(reader);
     return p;
 }

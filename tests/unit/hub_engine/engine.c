@@ -434,8 +434,8 @@ assert_sent(const struct sent *sent, uint64_t after, uint64_t last)
     if (input_reader_feed(reader, buf_slice(&sent->body), &why) ||
         input_reader_end(reader, &why))
         fail_msg("%s", why.text);
-    assert_int_equal(input_reader_coverage(reader)->after, after);
-    assert_int_equal(input_reader_coverage(reader)->last, last);
+    assert_int_equal(reader->coverage.after, after);
+    assert_int_equal(reader->coverage.last, last);
     input_reader_free(reader);
 }
 

@@ -49,7 +49,7 @@ arrival_end(struct arrival *a)
 
     log_wake(registry_log(s.registry));
     if (!o->rc) {
-        const struct post *post = ingest_post(a->ingest);
+        const struct post *post = &a->ingest->post;
 
         if (!a->is_answered)
             sem_wait(&a->is_done);

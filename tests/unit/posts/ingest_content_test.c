@@ -37,19 +37,20 @@ static enum status
 check(struct ingest *ingest, void *user, struct problem *why)
 {
     struct problem reason = {"not there"};
-    size_t n, at = 0;
-    const struct ingest_content *content = ingest_contents(ingest, &n);
+    const struct ingest_content *content = (const void *)ingest->contents.data;
+    size_t n = ingest->contents.size / sizeof(*content), at = 0;
 
     (void)user;
     (void)why;
     checker.asked++;
     checker.content[0] = '\0';
     for (size_t i = 0; i < n; i++)
-        at +=
-            (size_t)snprintf(checker.content + at, sizeof(checker.content) - at,
-                             "%u %.*s %u|", (unsigned)content[i].entry,
-                             SLICE_ARG(ingest_content_loc(ingest, &content[i])),
-                             content[i].digest.bytes[DIGEST_SIZE - 1]);
+        at += (size_t)snprintf(
+            checker.content + at, sizeof(checker.content) - at, "%u %.*s %u|",
+            (unsigned)content[i].entry,
+            SLICE_ARG(fragment_loc(
+                slice_from(buf_slice(&ingest->post.bytes), content[i].loc))),
+            content[i].digest.bytes[DIGEST_SIZE - 1]);
     if (checker.is_held)
         ingest_hold(ingest, sets_find(&s, "demo"), (void *)&checker, release);
     ingest_check_end(ingest, checker.rc, &reason);
@@ -65,7 +66,8 @@ open_checked(void **state)
     s.config.content = CONTENT_INLINE;
     sets_open(&s);
     memset(&checker, 0, sizeof(checker));
-    posts_set_checker(&s.posts, check, &checker);
+    s.posts.check = check;
+    s.posts.check_user = &checker;
     return 0;
 }
 
@@ -155,7 +157,8 @@ TEST(an_entry_is_completed_before_it_is_kept)
     assert_int_equal(
         ingest_begin(&in, &s.posts, SLICE("demo"), SLICE(JSON), 0, NULL),
         STATUS_OK);
-    ingest_fill(in, fill, &length);
+    in->fill = fill;
+    in->fill_user = &length;
     ingest_hold(in, sets_find(&s, "demo"), (void *)&checker, release);
     assert_int_equal(
         ingest_feed(in, SLICE("[" DELETED "," ENTRY("1") "]"), NULL),
@@ -202,7 +205,8 @@ TEST(content_of_a_set_that_was_removed_is_not_told_of_in_another_one)
     assert_int_equal(
         ingest_begin(&in, &s.posts, SLICE("demo"), SLICE(JSON), 0, NULL),
         STATUS_OK);
-    ingest_fill(in, fill, &length);
+    in->fill = fill;
+    in->fill_user = &length;
     ingest_hold(in, sets_find(&s, "demo"), (void *)&checker, release);
     assert_int_equal(ingest_feed(in, SLICE(ENTRY("1")), NULL), STATUS_OK);
     remove_demo();
@@ -210,7 +214,7 @@ TEST(content_of_a_set_that_was_removed_is_not_told_of_in_another_one)
     registry_stop(s.registry);
 
     assert_true(is_done);
-    assert_int_equal(ingest_post(in)->status, STATUS_GONE);
+    assert_int_equal(in->post.status, STATUS_GONE);
     assert_int_equal(checker.released, 1);
     assert_int_equal(checker.last, 0);
     ingest_free(in);
@@ -226,7 +230,7 @@ TEST(posts_of_a_line_are_all_looked_at)
     assert_int_equal(
         ingest_begin(&in, &s.posts, SLICE("demo"), SLICE(JSON), 0, NULL),
         STATUS_OK);
-    ingest_join(in, &line);
+    in->post.line = &line;
     assert_int_equal(ingest_feed(in, SLICE(DELETED), NULL), STATUS_OK);
     assert_int_equal(ingest_end(in, never, &is_done, NULL), STATUS_OK);
     registry_stop(s.registry);

@@ -27,12 +27,12 @@ TEST(answers_at_once_where_there_is_nothing_to_commit)
         struct post_line line = {true};
 
         arrival_begin(&a, "demo", JSON);
-        ingest_join(a.ingest, &line);
+        a.ingest->post.line = &line;
         assert_int_equal(arrival_set_key(&a, "key"), STATUS_OK);
         arrival_feed(&a, slice_of(bodies[i]));
         assert_int_equal(a.outcome.rc, STATUS_OK);
         assert_true(a.is_answered);
-        assert_null(ingest_set(a.ingest));
+        assert_null(a.ingest->set);
 
         /* It is at work no longer. */
         arrival_begin(&again, "demo", JSON);
@@ -112,7 +112,7 @@ TEST(keeps_nothing_in_a_broken_line)
         struct sets_outcome o;
 
         arrival_begin(&a, "demo", JSON);
-        ingest_join(a.ingest, &line);
+        a.ingest->post.line = &line;
         arrival_feed(&a, SLICE(MESSAGE("1")));
         o = arrival_end(&a);
         assert_int_equal(o.rc, i == 0 ? STATUS_BUSY : STATUS_OK);
@@ -181,8 +181,8 @@ TEST(keeps_the_order_when_the_set_is_removed, stage_configure, ingests_close)
     arrival_begin(&held, "other", JSON);
     arrival_begin(&r.before, "demo", JSON);
     arrival_begin(&r.after, "demo", JSON);
-    ingest_join(r.before.ingest, &line);
-    ingest_join(r.after.ingest, &line);
+    r.before.ingest->post.line = &line;
+    r.after.ingest->post.line = &line;
 
     assert_int_equal(ingest_feed(held.ingest, SLICE(ENTRY("1")), NULL),
                      STATUS_OK);

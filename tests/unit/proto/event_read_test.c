@@ -313,8 +313,8 @@ read_binary(const char *type, const char *id, struct slice body, size_t step,
     };
 
     buf_init(&reading.text, 1 << 26);
-    input_reader_options(reader)->on_event = count_event;
-    input_reader_options(reader)->event_user = keys;
+    reader->options.on_event = count_event;
+    reader->options.event_user = keys;
     for (size_t i = 0; i < N_ELEMENTS(attributes); i++)
         assert_int_equal(event_read_attribute(reader,
                                               slice_of(attributes[i][0]),

@@ -26,11 +26,11 @@ take_step(const char *type, struct slice document, size_t step)
 
     assert_non_null(reader);
     buf_init(&t.reading.text, 1 << 20);
-    input_reader_options(reader)->takes_message = true;
+    reader->options.takes_message = true;
     feed_in_steps(reader, &t.reading, document, step);
-    t.reading.coverage = *input_reader_coverage(reader);
-    t.reading.capability = input_reader_capability(reader);
-    id = input_reader_id(reader);
+    t.reading.coverage = reader->coverage;
+    t.reading.capability = reader->capability;
+    id = key_slice(&reader->id);
     if (id.size > 0)
         memcpy(t.id.text, id.data, id.size);
     t.id.size = id.size;
@@ -222,12 +222,12 @@ TEST(a_post_has_no_name_and_tells_no_epoch)
     buf_init(&reading.text, 1000);
     reader = input_reader_new(format_of(SLICE(JSON)), INPUT_POST, 10,
                               describe_each, &reading);
-    input_reader_options(reader)->takes_message = true;
+    reader->options.takes_message = true;
     assert_int_equal(
         input_reader_feed(reader, SLICE("{\"id\":\"k\"," A "}"), &why),
         STATUS_OK);
     input_reader_reset(reader, describe_each, &reading);
-    assert_int_equal(input_reader_id(reader).size, 0);
+    assert_int_equal(reader->id.size, 0);
     assert_int_equal(
         input_reader_feed(reader, SLICE("{\"id\":\"k\"," A "}"), &why),
         STATUS_INVALID);

@@ -98,10 +98,10 @@ read_faulty(const char *type, const char *document, size_t step,
     buf_init(&reading.text, 1 << 20);
     buf_init(faults, 1 << 20);
     if (ignores_unknown)
-        input_reader_options(reader)->ignores_unknown = true;
+        reader->options.ignores_unknown = true;
     else
-        *input_reader_options(reader) = (struct input_options){
-            .on_fault = note_fault, .fault_user = faults};
+        reader->options = (struct input_options){.on_fault = note_fault,
+                                                 .fault_user = faults};
     feed_in_steps(reader, &reading, slice_of(document), step);
     input_reader_free(reader);
     buf_add(&reading.text, "", 1);

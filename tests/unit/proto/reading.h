@@ -76,8 +76,8 @@ read_steps(const char *type, enum input_use use, struct slice bytes,
     reader = input_reader_new(format, use, 50000, describe_each, &reading);
     assert_non_null(reader);
     feed_in_steps(reader, &reading, bytes, step);
-    reading.coverage = *input_reader_coverage(reader);
-    reading.capability = input_reader_capability(reader);
+    reading.coverage = reader->coverage;
+    reading.capability = reader->capability;
     input_reader_free(reader);
     buf_add(&reading.text, "", 1); /* terminated */
     assert_false(reading.text.failed);

@@ -121,7 +121,7 @@ receive(enum message_form form, change_fn *on_change, void *user)
     if (input_reader_feed(reader, buf_slice(&text), &why) ||
         input_reader_end(reader, &why))
         fail_msg("%s", why.text);
-    coverage = *input_reader_coverage(reader);
+    coverage = reader->coverage;
     input_reader_free(reader);
     return coverage;
 }
