@@ -98,7 +98,14 @@ list_move(struct list *to, struct list *from)
 }
 
 /* Walks the structs of `l` whose member `member` is the node; the present one
- * may be removed or freed, others may not. `after` is a struct list *. */
+ * may be removed or freed, others may not. `item` is a name. */
+#define list_walk(item, l, member)                                       \
+    for (struct list *item##_next = (l)->next;                           \
+         item##_next != (l) &&                                           \
+         ((item) = list_entry(item##_next, __typeof__(*(item)), member), \
+         item##_next = item##_next->next, true);)
+
+/* The same with an iterator of the caller, a struct list *. */
 #define list_each(item, after, l, member)                            \
     for ((after) = (l)->next;                                        \
          (after) != (l) &&                                           \

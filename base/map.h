@@ -81,8 +81,14 @@ map_struct(struct map_node *node, size_t offset)
 }
 
 /* Walks the structs whose member `member` is a node; the present one may be
- * removed or freed, others may not, and none may be added. `after` is a struct
- * map_node *. */
+ * removed or freed, others may not, and none may be added. `item` is a name. */
+#define map_walk(item, map, member)                                     \
+    for (struct map_node *item##_next = map_next((map), NULL);          \
+         item##_next &&                                                 \
+         ((item) = map_entry(item##_next, __typeof__(*(item)), member), \
+         item##_next = map_next((map), item##_next), true);)
+
+/* The same with an iterator of the caller, a struct map_node *. */
 #define map_each(item, after, map, member)                                     \
     for ((after) = map_next((map), NULL);                                      \
          (after) && ((item) = map_entry((after), __typeof__(*(item)), member), \
