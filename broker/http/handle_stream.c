@@ -8,7 +8,7 @@
 #include "broker/http/postponement.h"
 #include "broker/http/routes.h"
 #include "broker/net/response.h"
-#include "broker/push/eventsource.h"
+#include "broker/push/transports.h"
 #include "broker/push/subscribers.h"
 #include "broker/sets/positions.h"
 #include "proto/http/accept_header.h"
@@ -126,7 +126,7 @@ handle_stream_get(struct http *http, struct request *rq,
     if (!check_kind(rq))
         return STATUS_OK;
     if (slice_is(query_last_event_id(rq), EVENTSOURCE_GONE_ID)) {
-        /* The client has got `event: gone`, see eventsource.h. A cache must not
+        /* The client has got `event: gone`, see transports.h. A cache must not
          * keep the answer: it would stop all other clients. */
         response_init(&r, 204, NULL);
         response_header(&r, "Cache-Control", "no-store");

@@ -115,10 +115,9 @@ polls_end(struct polls *polls, struct service *service)
 {
     polls->is_ending = true;
     for (size_t i = 0; i < POLLS_SLOTS; i++) {
-        struct list *next;
         struct poll *poll;
 
-        list_each (poll, next, &polls->slots[i], timed)
+        list_walk (poll, &polls->slots[i], timed)
             set_due(poll);
     }
     polls_go_on(polls, service);

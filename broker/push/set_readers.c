@@ -194,9 +194,8 @@ set_readers_heartbeat(struct reader *r)
 void
 set_readers_new_tick(struct set_readers *all)
 {
-    struct map_node *next;
     struct read_set *one;
 
-    map_each (one, next, &all->by_set, node)
+    map_walk (one, &all->by_set, node)
         drop_heartbeats(one);
 }

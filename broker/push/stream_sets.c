@@ -66,13 +66,12 @@ stream_sets_remove(struct stream_set *member)
 void
 stream_sets_clear(struct stream_sets *m)
 {
-    struct map_node *next;
     struct stream_set *member;
 
     if (m->current && m->current->is_leaving)
         free_member(m->current);
     m->current = NULL;
-    map_each (member, next, &m->by_name, node) {
+    map_walk (member, &m->by_name, node) {
         map_remove(&m->by_name, &member->node);
         free_member(member);
     }
@@ -297,7 +296,6 @@ unfollow(struct stream_sets *m, const struct follow_item *item)
 {
     struct follow_item *pattern = find_pattern(m, item->name);
     struct stream_set *member;
-    struct map_node *next;
 
     if (!item->is_pattern) {
         member = find_member(m, slice_of(item->name));
@@ -307,7 +305,7 @@ unfollow(struct stream_sets *m, const struct follow_item *item)
     }
     if (pattern)
         *pattern = m->patterns[--m->n_patterns];
-    map_each (member, next, &m->by_name, node) {
+    map_walk (member, &m->by_name, node) {
         if (rights_match(slice_of(item->name), slice_of(member->name)))
             stream_sets_remove(member);
     }
@@ -542,11 +540,10 @@ bool
 stream_sets_positions(const struct stream_sets *m, struct resume_entry *entries,
                       size_t room, size_t *n)
 {
-    struct map_node *next;
     const struct stream_set *member;
 
     *n = 0;
-    map_each (member, next, &m->by_name, node) {
+    map_walk (member, &m->by_name, node) {
         const struct reader *r = &member->reader;
 
         if (member->end)
@@ -569,10 +566,9 @@ stream_sets_add_lags(const struct stream_sets *m, struct lag *lag)
 {
     const struct list *lists[] = {&m->ready, &m->cold, &m->loading};
     const struct stream_set *member;
-    struct list *next;
 
     for (size_t i = 0; i < N_ELEMENTS(lists); i++) {
-        list_each (member, next, lists[i], turn) {
+        list_walk (member, lists[i], turn) {
             if (member->set)
                 set_readers_add_lag(&member->reader, lag);
         }

@@ -513,7 +513,6 @@ push_on_wake(struct push *push, struct service *service)
     struct push_thread *t = &push->threads[service_number(service)];
     int64_t now_us = clock_steady_us(), cost_us;
     struct read_set *one;
-    struct list *next;
     struct subscriber *s;
     struct many *many;
 
@@ -527,7 +526,7 @@ push_on_wake(struct push *push, struct service *service)
          * it. This is rare, so it may look at all subscribers of the thread.
          * (The sets of streams of many find out when they ask for their next
          * message.) */
-        list_each (s, next, &t->idle, idle_node) {
+        list_walk (s, &t->idle, idle_node) {
             if (!one->is_removed)
                 break;
             if (!s->is_many && set_of(s) == one)
@@ -535,7 +534,7 @@ push_on_wake(struct push *push, struct service *service)
         }
         set_readers_wake(one);
     }
-    list_each (many, next, &t->owing, owing)
+    list_walk (many, &t->owing, owing)
         send_owed_text(many);
     cost_us = clock_steady_us() - now_us;
     if (cost_us >= GATHER_FROM_US)
@@ -592,10 +591,9 @@ look_at_all(struct push_thread *t)
 {
     struct lag lags[SET_TRANSPORTS_MAX] = {{0}};
     int64_t now_us = clock_now_us();
-    struct list *next;
     struct subscriber *s;
 
-    list_each (s, next, &t->idle, idle_node) {
+    list_walk (s, &t->idle, idle_node) {
         if (s->is_many)
             stream_sets_add_lags(&many_of(s)->sets, &lags[s->kind]);
         else
@@ -656,13 +654,12 @@ join_new_set(struct set *set, const struct head *head, void *user)
 {
     struct search *search = user;
     uint64_t number = log_set_number(set->log);
-    struct list *next;
     struct many *many;
 
     note_number(set, head, &search->newest);
     if (number <= search->t->newest_before)
         return true;
-    list_each (many, next, &search->t->many, node) {
+    list_walk (many, &search->t->many, node) {
         struct problem why = {""};
 
         if (many->subscriber.is_closing)
@@ -683,7 +680,6 @@ push_on_tick(struct push *push, struct service *service)
     int64_t interval_us = registry_config(push->registry)->heartbeat_us;
     uint64_t births = log_births(registry_log(push->registry));
     struct search search = {t, t->newest};
-    struct list *next;
     struct many *many;
     struct subscriber *s;
 
@@ -719,7 +715,7 @@ push_on_tick(struct push *push, struct service *service)
         t->newest_before = t->newest;
         t->newest = search.newest;
     }
-    list_each (many, next, &t->owing, owing) {
+    list_walk (many, &t->owing, owing) {
         many->is_due = true;
         serve_member(many);
     }
@@ -992,11 +988,10 @@ static void
 say_farewell(struct task *task)
 {
     struct push_thread *t = list_entry(task, struct push_thread, farewell);
-    struct list *next;
     struct subscriber *s;
 
     t->is_ending = true;
-    list_each (s, next, &t->idle, idle_node)
+    list_walk (s, &t->idle, idle_node)
         close_behind_message(s, CLOSE_GOING_AWAY);
     polls_end(&t->polls, t->set_readers.service);
     catch_up_waits_end(&t->catch_up_waits);

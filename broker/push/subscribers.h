@@ -102,6 +102,6 @@ MUST_CHECK bool push_await_copy(struct push *push, struct service *service,
 void push_farewell(struct push *push, struct server *server);
 
 /* What a stream says between messages: of many sets, of one that ends, and at
- * its end (eventsource_close). */
+ * its end (transports_close). */
 extern const struct json_shape stream_heartbeat_shape, resume_shape,
     set_end_shape, stream_end_shape;

@@ -1,8 +1,119 @@
 #include "broker/push/transports.h"
 
+#include <assert.h>
+
+#include "base/clock.h"
+#include "broker/net/response.h"
 #include "broker/push/deflater.h"
-#include "broker/push/eventsource.h"
-#include "broker/push/wire.h"
+#include "proto/resourcesync/json.h"
+
+/* Frames */
+
+/*
+ * Cuts a message into the frames of its transport, while its bytes are added
+ * one slice after the other.
+ *
+ *     slices    [header][entries of a batch    ][entries of a batch][footer]
+ *     wire      [head|  payload_max     ][head|  payload_max   ][head|     ]
+ *
+ * All frames but the last have STREAM_FRAME_MAX bytes, so a position in the
+ * bytes determines its frame.
+ */
+
+/* Most bytes of a frame's header. */
+#define WIRE_HEADER_MAX STREAM_CHUNK_HEADER_MAX
+
+/* The frames of a transport. */
+enum framing {
+    FRAMING_NONE,    /* the body of an answer of HTTP/1.0 */
+    FRAMING_CHUNKS,  /* of HTTP/1.1 */
+    FRAMING_FRAMES,  /* of a WebSocket */
+    FRAMING_DEFLATED /* of a WebSocket, with a compressed message */
+};
+
+struct wire {
+    struct buf *to;
+    enum framing framing;
+    size_t left; /* bytes to be added */
+    size_t room; /* of them in this frame; 0: it is whole */
+    bool is_begun;
+};
+
+/* A full frame has STREAM_FRAME_MAX bytes. A full chunk has "ff70\r\n" and
+ * "\r\n" around it. A frame of a WebSocket with more than 65,535 payload bytes
+ * would have a header of more than 4 bytes. */
+static const struct {
+    size_t payload_max;
+    const char *end; /* behind each payload */
+} framings[] = {
+    [FRAMING_NONE] = {SIZE_MAX, ""},
+    [FRAMING_CHUNKS] = {STREAM_FRAME_MAX - 8, STREAM_CHUNK_END},
+    [FRAMING_FRAMES] = {STREAM_FRAME_MAX - 4, ""},
+    [FRAMING_DEFLATED] = {STREAM_FRAME_MAX - 4, ""},
+};
+
+/* Begins to append a message of `size` bytes, and reserves room for all of it.
+ * A failure shows in the buffer. */
+static void
+wire_begin(struct wire *w, struct buf *to, enum framing framing, size_t size)
+{
+    *w = (struct wire){.to = to, .framing = framing, .left = size};
+    buf_room(to, size + (size / framings[framing].payload_max + 1) *
+                            (WIRE_HEADER_MAX + strlen(framings[framing].end)));
+}
+
+/* Adds its next bytes; with the last of them the message is whole. */
+static void
+wire_add(struct wire *w, struct slice bytes)
+{
+    char header[WIRE_HEADER_MAX];
+
+    assert(bytes.size <= w->left);
+    while (bytes.size > 0) {
+        size_t size = 0, max = framings[w->framing].payload_max;
+
+        if (w->room == 0) {
+            /* Writes the header of the next frame. */
+            w->room = w->left < max ? w->left : max;
+            if (w->framing == FRAMING_CHUNKS)
+                size = stream_chunk_header(header, w->room);
+            else if (w->framing != FRAMING_NONE)
+                size = stream_frame_header((uint8_t *)header, w->room,
+                                           !w->is_begun, w->room == w->left);
+            if (w->framing == FRAMING_DEFLATED && !w->is_begun)
+                header[0] |= STREAM_FRAME_DEFLATED;
+            w->is_begun = true;
+            buf_add(w->to, header, size);
+        }
+        size = bytes.size < w->room ? bytes.size : w->room;
+        buf_add(w->to, bytes.data, size);
+        slice_skip(&bytes, size);
+        w->left -= size;
+        w->room -= size;
+        if (w->room == 0)
+            buf_add_text(w->to, framings[w->framing].end);
+    }
+}
+
+/* Appends a text as a message of its own. */
+static void
+wire_text(struct buf *to, enum framing framing, struct slice text)
+{
+    struct wire wire;
+
+    wire_begin(&wire, to, framing, text.size);
+    wire_add(&wire, text);
+}
+
+/* Adds all slices of a message. */
+static void
+wire_add_message(struct wire *w, const struct message *message)
+{
+    for (size_t i = 0; i < message->n_slices; i++)
+        wire_add(w, message->slices[i]);
+}
+
+/* Which one */
 
 /* An event stream carries JSON only: every client would have to take the lines
  * of XML apart and put them together again. */
@@ -21,8 +132,6 @@ const struct transport transport_rows[TRANSPORTS] = {
 };
 
 _Static_assert(TRANSPORTS <= SET_TRANSPORTS_MAX, "each is counted");
-
-/* Which one */
 
 const struct transport *
 transports_of_websocket(bool has_offer, struct slice offer, bool is_deflated)
@@ -68,27 +177,79 @@ transports_offer(struct buf *to)
 
 /* Streams */
 
+/* When to connect again, in milliseconds: RETRY_MS, and a random time up to
+ * RETRY_SPREAD_MS more, so that a crowd does not return in one moment. */
+#define RETRY_MS        1000
+#define RETRY_SPREAD_MS 2000
+
+/* Most bytes of an event without its data. */
+#define EVENT_HEAD_MAX 128
+
+/* Most bytes of the last event, with the reason why a stream ends. */
+#define ENDING_MAX 8192
+
+static enum framing
+framing_of(const struct transport *t)
+{
+    return t->subprotocol ? FRAMING_FRAMES
+           : t->is_1_0    ? FRAMING_NONE
+                          : FRAMING_CHUNKS;
+}
+
+/* no-store: each answer to the same request differs, and would fill a cache.
+ * nginx would hold events back until its buffer is full. */
+void
+eventsource_head(struct response *r)
+{
+    response_init(r, 200, "text/event-stream");
+    r->is_long = true;
+    response_header(r, "Cache-Control", "no-store");
+    response_header(r, "X-Accel-Buffering", "no");
+}
+
 void
 transports_accept(const struct transport *t, struct request *rq,
                   const struct stream_terms *terms,
                   const struct stream_handlers *handlers, void *user)
 {
-    if (t->subprotocol)
+    struct response r;
+    struct buf opening;
+    char retry[40];
+    struct slice line = {retry, 0};
+
+    if (t->subprotocol) {
         request_accept_stream(rq, terms, handlers, user);
-    else
-        eventsource_accept(rq, handlers, user);
+        return;
+    }
+    line.size = (size_t)snprintf(
+        retry, sizeof(retry), "retry: %u\n\n",
+        RETRY_MS + (unsigned)(clock_steady_us() % RETRY_SPREAD_MS));
+    buf_init(&opening, 2 * sizeof(retry));
+    wire_text(&opening, framing_of(t), line);
+    eventsource_head(&r);
+    request_accept_long(rq, &r, buf_slice(&opening), handlers, user);
+    buf_fini(&opening);
 }
 
+/* A WebSocket gets JSON with every subprotocol: it names what XML messages have
+ * no words for. */
 void
 transports_note(const struct transport *t, struct buf *to, const char *event,
                 struct slice json, struct slice id)
 {
-    /* JSON with every subprotocol: it names what XML messages have no words
-     * for. */
-    if (t->subprotocol)
-        wire_text(to, FRAMING_FRAMES, json);
-    else
-        eventsource_note(to, event, json, id, t->is_1_0);
+    struct buf text;
+
+    buf_init(&text, STREAM_FRAME_MAX);
+    if (!t->subprotocol && id.size > 0)
+        buf_add_format(&text, "id: %.*s\n", SLICE_ARG(id));
+    if (!t->subprotocol && event)
+        buf_add_format(&text, "event: %s\ndata: ", event);
+    if (t->subprotocol || event)
+        buf_add_slice(&text, json);
+    if (!t->subprotocol)
+        buf_add_text(&text, event ? "\n\n" : "\n");
+    wire_text(to, framing_of(t), buf_slice(&text));
+    buf_fini(&text);
 }
 
 /* A client that connects again after "removed" gets 410, or the set that was
@@ -106,6 +267,35 @@ static const struct ending_words {
     {0, "failed", "the broker is ending"}, /* any other */
 };
 
+/* Sends an event with the reason, and ends the chunks. Within an event that
+ * would become a part of it; so there the answer ends without its last chunk,
+ * and the client sees that it is cut off. */
+static void
+close_events(const struct transport *t, struct stream *stream,
+             const struct ending *ending, const char *event)
+{
+    bool is_gone = ending->code == CLOSE_POSITION_GONE;
+    struct buf json, wire;
+
+    if (ending->is_within) {
+        stream_end(stream, NULL, 0);
+        return;
+    }
+    buf_init(&json, ENDING_MAX);
+    buf_init(&wire, ENDING_MAX);
+    BUF_ADD(&json, "{");
+    json_text_member(&json, "detail", slice_of(ending->reason));
+    buf_add_text(&json, ending->members ? ending->members : "");
+    BUF_ADD(&json, "}");
+    transports_note(t, &wire, event, buf_slice(&json),
+                    slice_of(is_gone ? EVENTSOURCE_GONE_ID : ""));
+    if (!t->is_1_0)
+        BUF_ADD(&wire, STREAM_CHUNK_LAST);
+    stream_end(stream, wire.data, wire.size);
+    buf_fini(&json);
+    buf_fini(&wire);
+}
+
 void
 transports_close(const struct transport *t, struct stream *stream,
                  const struct ending *ending)
@@ -120,7 +310,7 @@ transports_close(const struct transport *t, struct stream *stream,
     if (t->subprotocol)
         stream_close(stream, known.code, known.reason);
     else
-        eventsource_close(stream, &known, words->event, t->is_1_0);
+        close_events(t, stream, &known, words->event);
 }
 
 /* Messages */
@@ -139,6 +329,30 @@ transports_channel(struct set *set, unsigned number, struct deflater *deflater)
 {
     return (struct channel){
         .kind = number, .set = set, .source = deflater, .end = UINT64_MAX};
+}
+
+/* A line end within the message would end the data. Our JSON has only the one
+ * at its end; a second one ends the event. */
+void
+eventsource_wrap(struct buf *to, const struct message *message,
+                 const struct transport *transport)
+{
+    const struct coverage *c = &message->covered;
+    char position[POSITION_MAX], head[EVENT_HEAD_MAX];
+    struct slice part = {head, 0};
+    struct wire wire;
+
+    position_write(position, c->epoch, c->last);
+    part.size = (size_t)snprintf(
+        head, sizeof(head),
+        "%s%s%sevent: %s\ndata: ", transport->is_of_many ? "" : "id: ",
+        transport->is_of_many ? "" : position,
+        transport->is_of_many ? "" : "\n",
+        c->now_us == DATETIME_NONE ? "changes" : "heartbeat");
+    wire_begin(&wire, to, framing_of(transport), part.size + message->size + 1);
+    wire_add(&wire, part);
+    wire_add_message(&wire, message);
+    wire_add(&wire, SLICE("\n"));
 }
 
 /* The message contains everything. */

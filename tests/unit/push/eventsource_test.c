@@ -1,4 +1,4 @@
-#include "broker/push/eventsource.h"
+#include "broker/push/transports.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -148,7 +148,7 @@ TEST(appends_to_what_is_there)
     buf_fini(&wire);
 }
 
-/* wire.h: a failure shows in the buffer. */
+/* A failure shows in the buffer. */
 TEST(fails_without_room)
 {
     struct buf wire;
