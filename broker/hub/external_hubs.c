@@ -12,11 +12,10 @@
 static void
 end_unnamed(struct topic *topic, const struct peers *peers)
 {
-    struct list *after;
     struct subscription *s;
 
     topic->n_holds++; /* until the end of the loop */
-    list_each (s, after, &topic->subscriptions, of_topic) {
+    list_walk (s, &topic->subscriptions, of_topic) {
         bool stays = s->kind != SUBSCRIPTION_HUB;
 
         for (unsigned i = 0; !stays && peers && i < peers->n_hubs; i++)
@@ -59,8 +58,8 @@ sync_topic(struct hub *hub, enum topic_kind kind, struct set *set,
             .after = last,
         };
 
-        if (!subscription_find(hub, topic, SUBSCRIPTION_HUB, record.callback) &&
-            subscription_confirm(hub, topic, &record, &why))
+        if (!subscription_find(topic, SUBSCRIPTION_HUB, record.callback) &&
+            subscription_confirm(topic, &record, &why))
             diag(DIAG_ERROR, "hub", "%s gets no notifications of %s: %s",
                  peers->hubs[i], set->name, why.text);
         terms_fini(&record.terms);
@@ -71,7 +70,6 @@ sync_topic(struct hub *hub, enum topic_kind kind, struct set *set,
 void
 external_sync(struct hub *hub)
 {
-    struct list *next;
     struct topic *topic;
     struct peers *peers;
     struct set *set;
@@ -82,7 +80,7 @@ external_sync(struct hub *hub)
      * registry_next_changed. */
     if (!hub->has_synced_hubs) {
         hub->has_synced_hubs = true;
-        list_each (topic, next, &hub->topics, node) {
+        list_walk (topic, &hub->topics, node) {
             if (topic->kind == TOPIC_FOREIGN)
                 continue;
             peers = registry_peers(topic->set);

@@ -169,7 +169,7 @@ static void
 on_wake(struct caller *caller, void *user)
 {
     struct hub *hub = user;
-    struct list *after, *node;
+    struct list *node;
     struct topic *topic;
     bool more = false;
     uint64_t head;
@@ -179,7 +179,7 @@ on_wake(struct caller *caller, void *user)
      * subscribers of a framework topic get the events of the removal first
      * (delivery.c). */
     if (atomic_exchange(&hub->topics_changed, false))
-        list_each (topic, after, &hub->topics, node) {
+        list_walk (topic, &hub->topics, node) {
             bool is_framework = topic->kind == TOPIC_FRAMEWORK;
 
             if (topic_head(topic, &head) ||
@@ -381,8 +381,8 @@ on_record(struct hub_record *record, void *user, struct problem *why)
     }
     topic->n_holds++; /* a failed restore ends its own hold */
     rc = record->row == HUB_ROW_REQUEST
-             ? verification_restore(hub, topic, record, why)
-             : subscription_enter(hub, topic, record, &s, why);
+             ? verification_restore(topic, record, why)
+             : subscription_enter(topic, record, &s, why);
     topic->n_holds--;
     topic_release(topic);
     return rc;

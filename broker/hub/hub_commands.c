@@ -91,17 +91,16 @@ more_of(uint64_t a, uint64_t b)
 void
 report_measure(struct hub *hub)
 {
-    struct list *behind, *after;
     const struct topic *topic;
     const struct subscription *s;
     uint64_t most = 0, most_of_relays = 0;
 
-    list_each (topic, behind, &hub->topics, node) {
+    list_walk (topic, &hub->topics, node) {
         uint64_t lag = 0, head;
 
         if (list_is_empty(&topic->busy) || !topic_head(topic, &head))
             continue;
-        list_each (s, after, &topic->busy, busy)
+        list_walk (s, &topic->busy, busy)
             lag = more_of(lag, lag_of(s, head));
         most = more_of(most, lag);
         if (topic->kind == TOPIC_FOREIGN)
@@ -276,7 +275,6 @@ static void
 list_of_callback(struct command *command, struct topic *topics[TOPICS_MAX])
 {
     struct slice callback = command->request.callback;
-    struct hub *hub = command->hub;
     size_t n = 0;
 
     for (size_t i = 0; i < TOPICS_MAX; i++) {
@@ -285,11 +283,11 @@ list_of_callback(struct command *command, struct topic *topics[TOPICS_MAX])
         if (!topics[i])
             continue;
         for (enum subscription_kind k = 0; k <= SUBSCRIPTION_HUB; k++) {
-            row.s = subscription_find(hub, topics[i], k, callback);
+            row.s = subscription_find(topics[i], k, callback);
             if (row.s)
                 add_row(&command->text, &row, n++);
         }
-        row = (struct row){.r = verification_find(hub, topics[i], callback)};
+        row = (struct row){.r = verification_find(topics[i], callback)};
         for (; row.r; row.r = verification_same(row.r))
             add_row(&command->text, &row, n++);
     }
@@ -467,9 +465,7 @@ hub_command_run(struct task *task)
     }
     switch (command->kind) {
     case COMMAND_SUBSCRIBE:
-        command_end(command,
-                    verification_take(command->hub, command, &command->why),
-                    202); /* W-031 */
+        command_end(command, verification_take(command), 202); /* W-031 */
         break;
     case COMMAND_PUBLISH:
         run_publish(command);

@@ -102,9 +102,11 @@ hub_rows_read(struct hub_db *h, hub_record_fn *fn, void *user,
 
 /* Writing */
 
+/* With its range: that needs no row of its own any more. */
 static void
-write_cursor(struct hub_db *h, const struct subscription *s)
+write_cursor(struct hub_db *h, struct subscription *s)
 {
+    list_remove(&s->range.node);
     HUB_DB_WRITE(h,
                  "INSERT OR REPLACE INTO cursors(id, after, range_last)"
                  " VALUES(?,?,?)",

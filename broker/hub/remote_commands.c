@@ -409,10 +409,9 @@ static void
 on_answer(uint64_t id, struct slice bytes, void *user)
 {
     struct remote_commands *c = user;
-    struct list *after;
     struct errand *e;
 
-    list_each (e, after, &c->ordered, node) {
+    list_walk (e, &c->ordered, node) {
         if (e->id != id)
             continue;
         list_remove(&e->node);
@@ -527,7 +526,6 @@ run_remote(struct thread *t)
     struct remote_commands *c = t->user;
     struct lease lease = {.term = 0};
     struct problem why;
-    struct list *after;
     struct errand *e;
     eventfd_t ignored;
 
@@ -541,7 +539,7 @@ run_remote(struct thread *t)
         answer_ended(c);
         if (!list_is_empty(&c->ordered))
             (void)c->streams->ops->answers(c->streams, on_answer, c, &why);
-        list_each (e, after, &c->ordered, node) {
+        list_walk (e, &c->ordered, node) {
             if (clock_steady_us() < e->over_us)
                 continue;
             list_remove(&e->node);

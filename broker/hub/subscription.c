@@ -32,11 +32,11 @@ subscription_of(struct callback_key *key)
 }
 
 struct subscription *
-subscription_find(struct hub *hub, const struct topic *topic,
-                  enum subscription_kind kind, struct slice callback)
+subscription_find(const struct topic *topic, enum subscription_kind kind,
+                  struct slice callback)
 {
     struct callback_key *key =
-        callback_tables_find(&hub->subscriptions, topic, callback);
+        callback_tables_find(&topic->hub->subscriptions, topic, callback);
 
     while (key && subscription_of(key)->kind != kind)
         key = callback_tables_same(key);
@@ -126,13 +126,13 @@ take_place(struct subscription *s, struct client *client)
 
 /* The client whose limits count: lent from the set or the owner. */
 static struct client *
-client_for(struct hub *hub, const struct topic *topic,
-           struct hub_record *record)
+client_for(const struct topic *topic, struct hub_record *record)
 {
     return record->kind == SUBSCRIPTION_HUB && set_creator(topic->set)
                ? set_creator(topic->set)
-               : subscriber_token_client(&record->terms.owner,
-                                         registry_clients(hub->registry));
+               : subscriber_token_client(
+                     &record->terms.owner,
+                     registry_clients(topic->hub->registry));
 }
 
 /* Life */
@@ -160,11 +160,11 @@ free_subscription(struct subscription *s)
 
 /* Puts record->terms into effect. */
 enum status
-subscription_enter(struct hub *hub, struct topic *topic,
-                   struct hub_record *record, struct subscription **made,
-                   struct problem *why)
+subscription_enter(struct topic *topic, struct hub_record *record,
+                   struct subscription **made, struct problem *why)
 {
     struct subscription *s = memory_new(1, sizeof(*s));
+    struct hub *hub = topic->hub;
     struct effect effect;
     enum status rc;
 
@@ -190,7 +190,7 @@ subscription_enter(struct hub *hub, struct topic *topic,
                                &topic->subscriptions_by_id, record->callback);
     if (rc)
         rc = problem_memory(why);
-    take_place(s, client_for(hub, topic, record));
+    take_place(s, client_for(topic, record));
     if (!rc)
         rc = make_effect(hub, &record->terms, &effect, why);
     if (rc) {
@@ -273,7 +273,7 @@ renew_subscription(struct subscription *s, struct hub_record *record,
     bool is_other =
         !slice_equal(slice_of(s->terms.filter), slice_of(terms->filter)) ||
         s->terms.is_simple != terms->is_simple;
-    struct client *client = client_for(s->hub, s->topic, record);
+    struct client *client = client_for(s->topic, record);
     struct client *former = s->key.holding.client; /* of s->terms, too */
     struct effect effect;
     enum status rc = STATUS_OK;
@@ -304,11 +304,11 @@ renew_subscription(struct subscription *s, struct hub_record *record,
  * with it.
  */
 enum status
-subscription_confirm(struct hub *hub, struct topic *topic,
-                     struct hub_record *record, struct problem *why)
+subscription_confirm(struct topic *topic, struct hub_record *record,
+                     struct problem *why)
 {
     struct subscription *s =
-        subscription_find(hub, topic, record->kind, record->callback);
+        subscription_find(topic, record->kind, record->callback);
     bool is_new = !s || !list_is_empty(&s->over);
     enum status rc;
 
@@ -317,13 +317,14 @@ subscription_confirm(struct hub *hub, struct topic *topic,
         subscription_end(s, s->how);
         topic->n_holds--;
     }
-    rc = is_new ? subscriptions_check_room(hub, client_for(hub, topic, record),
-                                           record->callback, why)
-                : renew_subscription(s, record, why);
+    rc = is_new
+             ? subscriptions_check_room(topic->hub, client_for(topic, record),
+                                        record->callback, why)
+             : renew_subscription(s, record, why);
     if (!rc && is_new) {
-        record->id = hub_db_next_id(hub->db);
+        record->id = hub_db_next_id(topic->hub->db);
         record->created_us = clock_now_us();
-        rc = subscription_enter(hub, topic, record, &s, why);
+        rc = subscription_enter(topic, record, &s, why);
     }
     if (rc)
         return rc;
@@ -332,7 +333,7 @@ subscription_confirm(struct hub *hub, struct topic *topic,
         subscription_redeliver(s, record->after);
         return STATUS_OK;
     }
-    hub_rows_put_subscription(hub->db, s);
+    hub_rows_put_subscription(topic->hub->db, s);
     if (is_new)
         delivery_begin(s);
     else

@@ -167,8 +167,7 @@ MUST_CHECK enum status subscriptions_check_room(struct hub *hub,
 /* Finds the subscription of that kind and pair; NULL: none. (A subscriber
  * cannot renew or end a hub that a set's settings name, and the other way
  * round.) */
-struct subscription *subscription_find(struct hub *hub,
-                                       const struct topic *topic,
+struct subscription *subscription_find(const struct topic *topic,
                                        enum subscription_kind kind,
                                        struct slice callback);
 struct subscription *subscription_by_id(struct hub *hub, uint64_t id);
@@ -199,7 +198,7 @@ bool subscription_is_denied(struct subscription *s, int64_t now_us);
  * delivery, and writes no row. If it was read at the start, deliveries begin
  * with subscription_resume, on the delivery thread. STATUS_MEMORY. */
 struct hub_record; /* hub_rows.h */
-MUST_CHECK enum status subscription_enter(struct hub *hub, struct topic *topic,
+MUST_CHECK enum status subscription_enter(struct topic *topic,
                                           struct hub_record *record,
                                           struct subscription **made,
                                           struct problem *why);
@@ -211,8 +210,7 @@ void subscription_resume(struct subscription *s);
  * continues there. Takes over record->terms, if it succeeds. This turn's
  * transaction keeps it. STATUS_BUSY: too many subscriptions, or different
  * filters. */
-MUST_CHECK enum status subscription_confirm(struct hub *hub,
-                                            struct topic *topic,
+MUST_CHECK enum status subscription_confirm(struct topic *topic,
                                             struct hub_record *record,
                                             struct problem *why);
 

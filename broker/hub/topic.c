@@ -446,7 +446,6 @@ static void
 listen_to_framework(struct hub *hub)
 {
     struct framework *f = &hub->framework;
-    struct list *next, *behind;
     const struct subscription *s;
     const struct topic *topic;
     struct head head;
@@ -458,10 +457,10 @@ listen_to_framework(struct hub *hub)
     log_head(f->log, &head);
     /* Where the subscription is that is furthest behind, or at the head. */
     f->seen = head.last;
-    list_each (topic, next, &hub->topics, node) {
+    list_walk (topic, &hub->topics, node) {
         if (topic->kind != TOPIC_FRAMEWORK)
             continue;
-        list_each (s, behind, &topic->subscriptions, of_topic) {
+        list_walk (s, &topic->subscriptions, of_topic) {
             if (reader_start(&s->reader) < f->seen)
                 f->seen = reader_start(&s->reader);
         }
@@ -482,13 +481,12 @@ mark_concerned(struct topic *topic, uint64_t seq)
     bool is_there =
         registry_find(topic->hub->registry, slice_of(topic->set->name), NULL) ==
         topic->set;
-    struct list *next;
     struct subscription *s;
     bool is_new = false;
 
     if (watched_is_marked(&topic->news.watched))
         return;
-    list_each (s, next, &topic->news.resting, reader.node) {
+    list_walk (s, &topic->news.resting, reader.node) {
         if (reader_start(&s->reader) >= seq)
             continue;
         is_new = true;
@@ -503,11 +501,10 @@ static void
 mark_tagged(struct hub *hub, struct slice tag, uint64_t seq)
 {
     struct topic *topic = NULL;
-    struct list *next;
     struct set *set;
 
     if (slice_is(tag, CHANNEL_TAG_SOURCE)) {
-        list_each (topic, next, &hub->topics, node) {
+        list_walk (topic, &hub->topics, node) {
             if (topic->kind == TOPIC_FRAMEWORK)
                 mark_concerned(topic, seq);
         }
@@ -542,14 +539,13 @@ static void
 mark_unread(struct hub *hub, enum status rc)
 {
     struct framework *f = &hub->framework;
-    struct list *next;
     struct topic *topic;
     struct head head;
 
     log_head(f->log, &head);
     f->seen = rc == STATUS_GONE && head.earliest > f->seen ? head.earliest
                                                            : head.last;
-    list_each (topic, next, &hub->topics, node) {
+    list_walk (topic, &hub->topics, node) {
         if (topic->kind == TOPIC_FRAMEWORK)
             watched_mark(&topic->news.watched);
     }

@@ -58,15 +58,14 @@ forget_verification(struct verification *r)
 /* Makes a verification and enters it into the tables, but into no list of the
  * turn. Takes over record->terms. STATUS_MEMORY. */
 static enum status
-enter_verification(struct hub *hub, struct topic *topic,
-                   struct hub_record *record, struct verification **made,
-                   struct problem *why)
+enter_verification(struct topic *topic, struct hub_record *record,
+                   struct verification **made, struct problem *why)
 {
-    struct verifications *all = &hub->verifications;
+    struct verifications *all = &topic->hub->verifications;
     struct verification *r = memory_new(1, sizeof(*r));
     enum status rc;
 
-    r->hub = hub;
+    r->hub = topic->hub;
     r->id = record->id;
     r->mode = record->mode;
     r->has_after = record->has_after;
@@ -114,11 +113,10 @@ verification_by_id(struct hub *hub, uint64_t id)
 }
 
 struct verification *
-verification_find(struct hub *hub, const struct topic *topic,
-                  struct slice callback)
+verification_find(const struct topic *topic, struct slice callback)
 {
-    return verification_of(
-        callback_tables_find(&hub->verifications.tables, topic, callback));
+    return verification_of(callback_tables_find(
+        &topic->hub->verifications.tables, topic, callback));
 }
 
 struct verification *
@@ -131,7 +129,7 @@ bool
 verification_is_replaced(const struct verification *r)
 {
     const struct verification *other =
-        verification_find(r->hub, r->topic, slice_of(r->callback));
+        verification_find(r->topic, slice_of(r->callback));
 
     for (; other; other = verification_same(other))
         if (other->id > r->id)
@@ -198,8 +196,7 @@ confirm_request(struct verification *r)
 
     metrics_add(METRIC_HUB_VERIFICATIONS, 1);
     if (r->mode == WEBSUB_UNSUBSCRIBE) {
-        s = subscription_find(r->hub, r->topic, SUBSCRIPTION_CALLBACK,
-                              record.callback);
+        s = subscription_find(r->topic, SUBSCRIPTION_CALLBACK, record.callback);
         if (s)
             subscription_end(s, END_UNSUBSCRIBED);
         end_verification(r);
@@ -210,7 +207,7 @@ confirm_request(struct verification *r)
         return;
     }
     terms_move(&record.terms, &r->terms);
-    if (subscription_confirm(r->hub, r->topic, &record, &why)) {
+    if (subscription_confirm(r->topic, &record, &why)) {
         terms_move(&r->terms, &record.terms);
         verification_deny(r, slice_of(why.text));
     } else {
@@ -281,7 +278,7 @@ static void
 ask_callback(struct verification *r)
 {
     const struct subscription *s = subscription_find(
-        r->hub, r->topic, SUBSCRIPTION_CALLBACK, slice_of(r->callback));
+        r->topic, SUBSCRIPTION_CALLBACK, slice_of(r->callback));
 
     r->tries++;
     buf_clear(&r->url);
@@ -328,7 +325,7 @@ verification_kept(struct hub *hub)
         r = list_entry(all->fresh.prev, struct verification, turn);
         list_remove(&r->turn);
         list_prepend(&all->due, &r->turn);
-        other = verification_find(hub, r->topic, slice_of(r->callback));
+        other = verification_find(r->topic, slice_of(r->callback));
         for (; other; other = next) {
             next = verification_same(other);
             if (other->id < r->id)
@@ -370,10 +367,11 @@ verification_lost(struct hub *hub)
  * set or hub that takes deliveries without having confirmed would make a loop.
  * Counts the requests that wait for their verification now (W-164). */
 static enum status
-check_callback(struct hub *hub, struct command *command, struct client *client,
-               struct problem *why)
+check_callback(struct command *command, struct client *client)
 {
     struct slice callback = command->request.callback;
+    struct problem *why = &command->why;
+    struct hub *hub = command->hub;
     enum status rc;
 
     if (peers_is_ours(callback, registry_public_url(hub->registry)))
@@ -391,10 +389,11 @@ check_callback(struct hub *hub, struct command *command, struct client *client,
 
 /* Of terms that have their owner. */
 static enum status
-make_terms(struct hub *hub, const struct command *command,
-           const struct topic *topic, struct terms *terms, struct problem *why)
+make_terms(struct command *command, const struct topic *topic,
+           struct terms *terms)
 {
-    const struct config *config = hub->config;
+    const struct config *config = command->hub->config;
+    struct problem *why = &command->why;
     uint64_t asked_s = command->request.lease_s;
     struct slice secret = command->request.secret;
     struct slice filter = filter_text(&command->filter);
@@ -434,9 +433,10 @@ make_terms(struct hub *hub, const struct command *command,
 
 /* A simple subscription is to the topic of its set. */
 static enum status
-find_topic(struct hub *hub, const struct command *command, struct topic **topic,
-           struct problem *why)
+find_topic(struct command *command, struct topic **topic)
 {
+    struct problem *why = &command->why;
+    struct hub *hub = command->hub;
     struct set *set;
 
     if (!command->is_simple)
@@ -453,16 +453,16 @@ find_topic(struct hub *hub, const struct command *command, struct topic **topic,
  * present head, so that it misses nothing between request and verification, or
  * where the request asks for. */
 static enum status
-find_start(struct hub *hub, const struct command *command,
-           struct client *client, const struct topic *topic, uint64_t *after,
-           struct problem *why)
+find_start(struct command *command, struct client *client,
+           const struct topic *topic, uint64_t *after)
 {
     struct slice callback = command->request.callback;
+    struct problem *why = &command->why;
     enum status rc = STATUS_OK;
 
     if (command->request.mode == WEBSUB_SUBSCRIBE &&
-        !subscription_find(hub, topic, SUBSCRIPTION_CALLBACK, callback))
-        rc = subscriptions_check_room(hub, client, callback, why);
+        !subscription_find(topic, SUBSCRIPTION_CALLBACK, callback))
+        rc = subscriptions_check_room(topic->hub, client, callback, why);
     if (rc)
         return rc;
     if (command->has_after)
@@ -473,8 +473,10 @@ find_start(struct hub *hub, const struct command *command,
 }
 
 enum status
-verification_take(struct hub *hub, struct command *command, struct problem *why)
+verification_take(struct command *command)
 {
+    struct problem *why = &command->why;
+    struct hub *hub = command->hub;
     struct hub_record record = {
         .callback = command->request.callback,
         .mode = command->request.mode,
@@ -496,9 +498,9 @@ verification_take(struct hub *hub, struct command *command, struct problem *why)
         record.terms.owner.principal = principal_ref(by);
     client = subscriber_token_client(&record.terms.owner,
                                      registry_clients(hub->registry));
-    rc = check_callback(hub, command, client, why);
+    rc = check_callback(command, client);
     if (!rc)
-        rc = find_topic(hub, command, &topic, why);
+        rc = find_topic(command, &topic);
     if (rc)
         goto out;
     topic->n_holds++; /* a failed entry ends its own hold, and the topic */
@@ -509,18 +511,18 @@ verification_take(struct hub *hub, struct command *command, struct problem *why)
     if (command->is_simple)
         topic_write_url(&url, topic);
     record.topic_url = buf_slice(&url);
-    rc = find_start(hub, command, client, topic, &record.after, why);
+    rc = find_start(command, client, topic, &record.after);
     if (!rc)
-        rc = make_terms(hub, command, topic, &record.terms, why);
+        rc = make_terms(command, topic, &record.terms);
     if (rc)
         goto release;
     record.id = hub_db_next_id(hub->db);
-    rc = enter_verification(hub, topic, &record, &r, why);
+    rc = enter_verification(topic, &record, &r, why);
     if (rc)
         goto release;
     list_append(&hub->verifications.fresh, &r->turn);
     hub_rows_put_request(hub->db, r);
-    other = verification_find(hub, topic, record.callback);
+    other = verification_find(topic, record.callback);
     for (; other; other = verification_same(other))
         if (other != r)
             hub_rows_replace_request(hub->db, other);
@@ -535,14 +537,14 @@ out:
 }
 
 enum status
-verification_restore(struct hub *hub, struct topic *topic,
-                     struct hub_record *record, struct problem *why)
+verification_restore(struct topic *topic, struct hub_record *record,
+                     struct problem *why)
 {
     struct verification *r;
-    enum status rc = enter_verification(hub, topic, record, &r, why);
+    enum status rc = enter_verification(topic, record, &r, why);
 
     if (!rc)
-        list_append(&hub->verifications.due, &r->turn);
+        list_append(&topic->hub->verifications.due, &r->turn);
     return rc;
 }
 

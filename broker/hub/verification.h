@@ -58,15 +58,12 @@ struct verifications {
 /* Takes a valid request; STATUS_BUSY with http 429 if there are too many.
  * verification_turn verifies it when its record is kept. */
 struct command;
-MUST_CHECK enum status verification_take(struct hub *hub,
-                                         struct command *command,
-                                         struct problem *why);
+MUST_CHECK enum status verification_take(struct command *command);
 
 /* Enters a request that was read at the start; takes over record->terms. The
  * first verification_turn verifies it. */
 struct hub_record;
-MUST_CHECK enum status verification_restore(struct hub *hub,
-                                            struct topic *topic,
+MUST_CHECK enum status verification_restore(struct topic *topic,
                                             struct hub_record *record,
                                             struct problem *why);
 
@@ -98,8 +95,7 @@ struct verification *verification_by_id(struct hub *hub, uint64_t id);
 
 /* Return the first request of that pair, and the next one of the same pair; or
  * NULL. */
-struct verification *verification_find(struct hub *hub,
-                                       const struct topic *topic,
+struct verification *verification_find(const struct topic *topic,
                                        struct slice callback);
 struct verification *verification_same(const struct verification *r);
 

@@ -115,6 +115,17 @@ read_wishes(struct command *command, struct problem *why)
 {
     bool has_interval = false, has_form = false;
     struct slice interval = {NULL, 0}, form = {NULL, 0}, signature = {NULL, 0};
+
+    const struct {
+        const char *name;
+        bool *is_there;
+        struct slice *value;
+    } wishes[] = {
+        {"after", &command->has_after, &command->after},
+        {"interval", &has_interval, &interval},
+        {"form", &has_form, &form},
+        {"signature", &command->wants_v1a, &signature},
+    };
     enum status rc = STATUS_OK;
 
     for (size_t i = 0; !rc && i < command->form.n; i++) {
@@ -122,17 +133,10 @@ read_wishes(struct command *command, struct problem *why)
 
         if (filter_is_name(field->name))
             rc = filter_add(&command->filter, field->name, field->value, why);
-        else if (slice_is(field->name, "after"))
-            rc = take_once(field->name, field->value, &command->has_after,
-                           &command->after, why);
-        else if (slice_is(field->name, "interval"))
-            rc = take_once(field->name, field->value, &has_interval, &interval,
-                           why);
-        else if (slice_is(field->name, "form"))
-            rc = take_once(field->name, field->value, &has_form, &form, why);
-        else if (slice_is(field->name, "signature"))
-            rc = take_once(field->name, field->value, &command->wants_v1a,
-                           &signature, why);
+        for (size_t w = 0; w < N_ELEMENTS(wishes); w++)
+            if (slice_is(field->name, wishes[w].name))
+                rc = take_once(field->name, field->value, wishes[w].is_there,
+                               wishes[w].value, why);
     }
     if (!rc)
         rc = filter_seal(&command->filter, why);

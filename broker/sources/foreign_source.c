@@ -367,14 +367,13 @@ static void
 begin_waiting(struct foreign_sources *f)
 {
     struct foreign_source *s, *other;
-    struct list *after, *next;
 
-    list_each (s, after, &f->to_fetch, fetch_node) {
+    list_walk (s, &f->to_fetch, fetch_node) {
         struct intake_target target = intake_target_of(f, slice_of(s->url));
         const struct client *owner = owner_of(&target);
         unsigned own = 0;
 
-        list_each (other, next, &f->fetching, fetch_node)
+        list_walk (other, &f->fetching, fetch_node)
             own += other->get.owner == owner;
         if (f->n_fetching < FETCHES_AT_ONCE &&
             (!owner ||
@@ -584,10 +583,9 @@ static void
 free_sources(struct foreign_sources *foreign)
 {
     struct problem why = {"the broker is ending"};
-    struct map_node *after;
     struct foreign_source *s;
 
-    map_each (s, after, &foreign->sources, node) {
+    map_walk (s, &foreign->sources, node) {
         struct command *command;
 
         list_drain (command, &s->asking, task.node)

@@ -18,6 +18,12 @@
 #define FORGET_DOCUMENTS 100
 #define FORGET_BYTES     (16 << 20)
 
+/* What a client asks for; all URLs are valid. */
+struct foreign_topic_wish {
+    struct slice name, url;
+    struct slice hub_url; /* empty: our own URL */
+};
+
 /* Life */
 
 static void
@@ -107,11 +113,10 @@ on_rests(struct alarm *alarm)
 {
     struct foreign_topics *topics =
         list_entry(alarm, struct foreign_topics, alarm);
-    struct list *after;
     struct foreign_topic *topic;
     bool more = false;
 
-    list_each (topic, after, &topics->gone, node) {
+    list_walk (topic, &topics->gone, node) {
         if (topic->id != 0 && !delete_rests(topic))
             topic->id = 0;
         more |= topic->id != 0;
@@ -273,10 +278,9 @@ is_findable(const struct foreign_topic *topic)
 static struct foreign_topic *
 find_any(struct foreign_topics *topics, struct slice name)
 {
-    struct list *after;
     struct foreign_topic *topic;
 
-    list_each (topic, after, &topics->all, node) {
+    list_walk (topic, &topics->all, node) {
         if (slice_is(name, topic->name))
             return topic;
     }
@@ -295,11 +299,10 @@ struct foreign_topic *
 foreign_topic_of_url(struct foreign_topics *topics, struct slice url)
 {
     struct websub_comparable comparable;
-    struct list *after;
     struct foreign_topic *topic;
 
     websub_comparable(&comparable, url);
-    list_each (topic, after, &topics->all, node) {
+    list_walk (topic, &topics->all, node) {
         if (is_findable(topic) && !strcmp(comparable.text, topic->comparable))
             return topic;
     }
@@ -317,11 +320,12 @@ check_leaving(const struct foreign_topic *topic, struct problem *why)
                : STATUS_OK;
 }
 
-enum status
-foreign_topic_make(struct foreign_topics *topics,
-                   const struct foreign_topic_wish *wish,
-                   struct foreign_topic **topic, bool *is_new,
-                   struct problem *why)
+/* Makes a topic (*is_new), or changes the hub's URL of an existing one.
+ * STATUS_RUNNING: it has another URL, or is being removed, or the URL belongs
+ * to another; STATUS_INVALID: there are FOREIGN_TOPICS_MAX. */
+static enum status
+make_topic(struct foreign_topics *topics, const struct foreign_topic_wish *wish,
+           struct foreign_topic **topic, bool *is_new, struct problem *why)
 {
     size_t n = 0;
     enum status rc;
@@ -370,18 +374,6 @@ foreign_topic_make(struct foreign_topics *topics,
                 DB_VALUES((*topic)->name, (*topic)->url, wish->hub_url,
                           (*topic)->epoch),
                 DB_INTO(&(*topic)->id));
-    return STATUS_OK;
-}
-
-enum status
-foreign_topic_unmake(struct foreign_topic *topic, struct problem *why)
-{
-    enum status rc = check_leaving(topic, why);
-
-    if (rc)
-        return rc;
-    topic->state = FOREIGN_LEAVING;
-    WRITE_TOPIC(topic, "DELETE FROM relays WHERE id=?", topic->id);
     return STATUS_OK;
 }
 
@@ -527,10 +519,9 @@ void
 foreign_topics_measure(const struct foreign_topics *topics)
 {
     int64_t n[RELAYS_LEAVING + 1] = {0}, n_kept = 0, bytes = 0;
-    struct list *after;
     const struct foreign_topic *topic;
 
-    list_each (topic, after, &topics->all, node) {
+    list_walk (topic, &topics->all, node) {
         n[topic->state == FOREIGN_LEAVING ? RELAYS_LEAVING
           : topic->claim                  ? RELAYS_ACTIVE
                                           : RELAYS_WITHOUT_TOPIC]++;
@@ -647,7 +638,7 @@ put_topic(struct foreign_topics *topics, struct command *command)
                      "topic: \"%s\" is of this broker itself",
                      problem_quote(wish.url).text);
     if (!rc)
-        rc = foreign_topic_make(topics, &wish, &topic, &is_new, why);
+        rc = make_topic(topics, &wish, &topic, &is_new, why);
     if (!rc) {
         report_topic(&command->text, topic);
         BUF_ADD(&command->text, "\n");
@@ -661,11 +652,10 @@ static void
 list_topics(struct foreign_topics *topics, struct command *command)
 {
     const char *before = "";
-    struct list *after;
     const struct foreign_topic *topic;
 
     BUF_ADD(&command->text, "{\"relays\":[");
-    list_each (topic, after, &topics->all, node) {
+    list_walk (topic, &topics->all, node) {
         if (topic->state == FOREIGN_NEW)
             continue;
         buf_add_text(&command->text, before);
@@ -682,6 +672,7 @@ foreign_topic_run(struct foreign_topics *topics, struct command *command)
     struct problem *why = &command->why;
     struct slice name = slice_of(command->name);
     struct foreign_topic *topic = foreign_topic_find(topics, name);
+    enum status rc;
 
     if (command->kind == COMMAND_RELAY_PUT) {
         put_topic(topics, command);
@@ -694,7 +685,12 @@ foreign_topic_run(struct foreign_topics *topics, struct command *command)
                                    problem_quote(name).text),
                            NULL);
     } else if (command->kind == COMMAND_RELAY_REMOVE) {
-        command_end(command, foreign_topic_unmake(topic, why), 204);
+        rc = check_leaving(topic, why);
+        if (!rc) {
+            topic->state = FOREIGN_LEAVING;
+            WRITE_TOPIC(topic, "DELETE FROM relays WHERE id=?", topic->id);
+        }
+        command_end(command, rc, 204);
     } else {
         report_topic(&command->text, topic);
         BUF_ADD(&command->text, "\n");

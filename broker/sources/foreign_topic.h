@@ -143,22 +143,6 @@ void foreign_topics_measure(const struct foreign_topics *topics);
  * transaction keeps the changes. */
 void foreign_topic_run(struct foreign_topics *topics, struct command *command);
 
-/* What a client asks for; all URLs are valid. */
-struct foreign_topic_wish {
-    struct slice name, url;
-    struct slice hub_url; /* empty: our own URL */
-};
-
-/* Makes a topic (*is_new), or changes the hub's URL of an existing one.
- * STATUS_RUNNING: it has another URL, or is being removed, or the URL belongs
- * to another; STATUS_INVALID: there are FOREIGN_TOPICS_MAX. */
-MUST_CHECK enum status foreign_topic_make(struct foreign_topics *topics,
-                                          const struct foreign_topic_wish *wish,
-                                          struct foreign_topic **topic,
-                                          bool *is_new, struct problem *why);
-MUST_CHECK enum status foreign_topic_unmake(struct foreign_topic *topic,
-                                            struct problem *why);
-
 /* A relay as PUT takes it, and as it is shown. */
 struct json_shape;
 extern const struct json_shape relay_request_shape, relay_shape, relays_shape;

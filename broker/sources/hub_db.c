@@ -15,9 +15,9 @@
  *
  * How firmly a commit is kept. `PRAGMA synchronous` can only be set outside of
  * a transaction, so it must be known before BEGIN. Ranges need no fsync: they
- * wait in memory and begin no transaction. Any other row begins one with FULL,
- * which also writes the waiting ranges. If the turn ends without one,
- * hub_db_commit writes the ranges in a transaction of their own with NORMAL.
+ * wait in memory and begin no transaction. Any other row begins one with FULL.
+ * hub_db_commit writes the ranges: if the turn has begun no transaction, in one
+ * of their own with NORMAL.
  *
  *   NORMAL   COMMIT appends to the WAL by write(): the kernel has it, and the
  *            next open finds it, whatever kills the process.
@@ -35,64 +35,6 @@
 #include "broker/sources/hub_db.h"
 
 #include "broker/cluster/ownership.h"
-
-/* `body` is the last column, so that SQLite reads the others without it. */
-#define RELAY_STEP                                                           \
-    "CREATE TABLE relays(id INTEGER PRIMARY KEY AUTOINCREMENT,"              \
-    " name TEXT NOT NULL UNIQUE, topic TEXT NOT NULL, hub TEXT NOT NULL,"    \
-    " epoch TEXT NOT NULL, last INTEGER NOT NULL DEFAULT 0);"                \
-    "CREATE TABLE documents(id INTEGER PRIMARY KEY, relay INTEGER NOT NULL," \
-    " seq INTEGER NOT NULL, received_us INTEGER NOT NULL,"                   \
-    " size INTEGER NOT NULL, digest BLOB NOT NULL, type TEXT NOT NULL,"      \
-    " key TEXT, body BLOB NOT NULL);"                                        \
-    "CREATE UNIQUE INDEX documents_by_seq ON documents(relay, seq);"         \
-    "CREATE INDEX documents_by_key ON documents(relay, key)"                 \
-    " WHERE key IS NOT NULL;"
-
-/* How often a redelivery moved a subscription's cursor. */
-#define GENERATION_STEP                                                \
-    "ALTER TABLE subscriptions ADD COLUMN generation INTEGER NOT NULL" \
-    " DEFAULT 0;"
-
-/* Marks the rows of clients of this machine: their callbacks on loopback may be
- * called (hub_rows.c looks at the host). A subscription of an earlier version
- * with such a callback was confirmed at an open broker. Limits see '::1' as
- * '::' (address_widen). */
-#define LOCAL_STEP                                                         \
-    "ALTER TABLE subscriptions ADD COLUMN is_local INTEGER NOT NULL"       \
-    " DEFAULT 0;"                                                          \
-    "ALTER TABLE requests ADD COLUMN is_local INTEGER NOT NULL DEFAULT 0;" \
-    "UPDATE subscriptions SET is_local=1 WHERE kind=0;"                    \
-    "UPDATE requests SET is_local=1 WHERE requester GLOB '127.*'"          \
-    " OR requester IN ('::', '::1');"
-
-/* Subscriptions of earlier versions are those of an open broker. */
-#define OWNER_STEP                                                         \
-    "ALTER TABLE subscriptions ADD COLUMN owner TEXT NOT NULL DEFAULT '';" \
-    "ALTER TABLE subscriptions ADD COLUMN owner_ends INTEGER NOT NULL"     \
-    " DEFAULT 0;"                                                          \
-    "ALTER TABLE requests ADD COLUMN owner TEXT NOT NULL DEFAULT '';"      \
-    "ALTER TABLE requests ADD COLUMN owner_ends INTEGER NOT NULL DEFAULT 0;"
-
-/* The client whose limits count. Subscriptions of earlier versions without a
- * token count for the hub. */
-#define REQUESTER_STEP                                                     \
-    "ALTER TABLE subscriptions ADD COLUMN requester TEXT NOT NULL DEFAULT" \
-    " '';"
-
-/* The form of messages: readers/message.h. */
-#define FORM_STEP                                                           \
-    "ALTER TABLE subscriptions ADD COLUMN form INTEGER NOT NULL DEFAULT 0;" \
-    "ALTER TABLE requests ADD COLUMN form INTEGER NOT NULL DEFAULT 0;"
-
-/* Which subscriptions the hub signs with its own keys; and these: secrets of
- * Ed25519, with the time when each ends, 0: it is the newest. */
-#define KEYS_STEP                                                           \
-    "ALTER TABLE subscriptions ADD COLUMN wants_v1a INTEGER NOT NULL"       \
-    " DEFAULT 0;"                                                           \
-    "ALTER TABLE requests ADD COLUMN wants_v1a INTEGER NOT NULL DEFAULT 0;" \
-    "CREATE TABLE keys(id TEXT NOT NULL PRIMARY KEY, secret BLOB NOT NULL," \
-    " created INTEGER NOT NULL, ends INTEGER NOT NULL);"
 
 static const char *const steps[] = {
     "CREATE TABLE subscriptions("
@@ -112,13 +54,51 @@ static const char *const steps[] = {
     " filter TEXT, interval INTEGER NOT NULL, is_simple INTEGER NOT NULL,"
     " has_after INTEGER NOT NULL, after INTEGER NOT NULL,"
     " requester TEXT NOT NULL);",
-    RELAY_STEP,
-    GENERATION_STEP,
-    LOCAL_STEP,
-    OWNER_STEP,
-    REQUESTER_STEP,
-    FORM_STEP,
-    KEYS_STEP,
+    /* `body` is the last column, so that SQLite reads the others without it. */
+    "CREATE TABLE relays(id INTEGER PRIMARY KEY AUTOINCREMENT,"
+    " name TEXT NOT NULL UNIQUE, topic TEXT NOT NULL, hub TEXT NOT NULL,"
+    " epoch TEXT NOT NULL, last INTEGER NOT NULL DEFAULT 0);"
+    "CREATE TABLE documents(id INTEGER PRIMARY KEY, relay INTEGER NOT NULL,"
+    " seq INTEGER NOT NULL, received_us INTEGER NOT NULL,"
+    " size INTEGER NOT NULL, digest BLOB NOT NULL, type TEXT NOT NULL,"
+    " key TEXT, body BLOB NOT NULL);"
+    "CREATE UNIQUE INDEX documents_by_seq ON documents(relay, seq);"
+    "CREATE INDEX documents_by_key ON documents(relay, key)"
+    " WHERE key IS NOT NULL;",
+    /* How often a redelivery moved a subscription's cursor. */
+    "ALTER TABLE subscriptions ADD COLUMN generation INTEGER NOT NULL"
+    " DEFAULT 0;",
+    /* Marks the rows of clients of this machine: their callbacks on loopback
+     * may be called (hub_rows.c looks at the host). A subscription of an
+     * earlier version with such a callback was confirmed at an open broker.
+     * Limits see '::1' as
+     * '::' (address_widen). */
+    "ALTER TABLE subscriptions ADD COLUMN is_local INTEGER NOT NULL"
+    " DEFAULT 0;"
+    "ALTER TABLE requests ADD COLUMN is_local INTEGER NOT NULL DEFAULT 0;"
+    "UPDATE subscriptions SET is_local=1 WHERE kind=0;"
+    "UPDATE requests SET is_local=1 WHERE requester GLOB '127.*'"
+    " OR requester IN ('::', '::1');",
+    /* Subscriptions of earlier versions are those of an open broker. */
+    "ALTER TABLE subscriptions ADD COLUMN owner TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE subscriptions ADD COLUMN owner_ends INTEGER NOT NULL"
+    " DEFAULT 0;"
+    "ALTER TABLE requests ADD COLUMN owner TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE requests ADD COLUMN owner_ends INTEGER NOT NULL DEFAULT 0;",
+    /* The client whose limits count. Subscriptions of earlier versions without
+     * a token count for the hub. */
+    "ALTER TABLE subscriptions ADD COLUMN requester TEXT NOT NULL DEFAULT"
+    " '';",
+    /* The form of messages: readers/message.h. */
+    "ALTER TABLE subscriptions ADD COLUMN form INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE requests ADD COLUMN form INTEGER NOT NULL DEFAULT 0;",
+    /* Which subscriptions the hub signs with its own keys; and these: secrets
+     * of Ed25519, with the time when each ends, 0: it is the newest. */
+    "ALTER TABLE subscriptions ADD COLUMN wants_v1a INTEGER NOT NULL"
+    " DEFAULT 0;"
+    "ALTER TABLE requests ADD COLUMN wants_v1a INTEGER NOT NULL DEFAULT 0;"
+    "CREATE TABLE keys(id TEXT NOT NULL PRIMARY KEY, secret BLOB NOT NULL,"
+    " created INTEGER NOT NULL, ends INTEGER NOT NULL);",
 };
 
 const struct db_kind hub_db_kind = {
@@ -182,10 +162,9 @@ hub_db_open(struct hub_db **db, const char *dir,
 static void
 free_ended(struct list *rows)
 {
-    struct list *after;
     struct hub_row *row;
 
-    list_each (row, after, rows, node) {
+    list_walk (row, rows, node) {
         if (row->ended_id != 0)
             free(row);
     }
@@ -242,33 +221,17 @@ run_statement(struct hub_db *h, const char *sql, const struct db_value *values,
         hub_db_fail(h, &why);
 }
 
-/* Does nothing if the subscription has ended meanwhile. */
-static void
-write_range(struct hub_db *h, const struct hub_range *range)
-{
-    run_statement(h, "UPDATE cursors SET after=?, range_last=? WHERE id=?",
-                  DB_VALUES(range->after, range->last, range->id), DB_INTO());
-}
-
-/* Begins the transaction, and writes the ranges that waited for it: so hub.db
- * receives everything in the order of the calls. */
 static void
 begin_transaction(struct hub_db *h, bool is_firm)
 {
     struct problem why = {""};
-    struct hub_range *range;
-    enum status rc;
 
     if (h->is_open || h->has_failed)
         return;
-    rc = owned_db_begin(&h->db, h->owned, is_firm, &why);
-    if (rc) {
+    if (owned_db_begin(&h->db, h->owned, is_firm, &why))
         hub_db_fail(h, &why);
-        return;
-    }
-    h->is_open = true;
-    list_drain (range, &h->ranges, node)
-        write_range(h, range);
+    else
+        h->is_open = true;
 }
 
 /* A statement whose commit needs an fsync. */
@@ -283,10 +246,7 @@ hub_db_get(struct hub_db *h, const char *sql, const struct db_value *values,
 void
 hub_db_put_range(struct hub_db *h, struct hub_range *range)
 {
-    if (h->is_open || h->has_failed)
-        write_range(h, range);
-    else
-        list_put(&h->ranges, &range->node);
+    list_put(&h->ranges, &range->node);
 }
 
 /* Rows that are older than memory */
@@ -356,7 +316,6 @@ hub_db_is_begun(const struct hub_db *h)
 static void
 end_turn(struct hub_db *h, bool is_kept)
 {
-    struct list *after;
     struct hub_db_hook *hook;
     struct hub_row *row;
 
@@ -369,7 +328,7 @@ end_turn(struct hub_db *h, bool is_kept)
     while (!list_is_empty(&h->ranges)) /* their rows are behind */
         list_remove(h->ranges.next);
     h->is_open = h->has_failed = false;
-    list_each (hook, after, &h->hooks, node)
+    list_walk (hook, &h->hooks, node)
         hook->ended(hook, is_kept);
 }
 
@@ -384,12 +343,16 @@ enum status
 hub_db_commit(struct hub_db *h, struct problem *why)
 {
     struct problem inner = {""};
+    struct hub_range *range;
     enum status rc = STATUS_OK;
 
     if (!hub_db_is_begun(h))
         return STATUS_OK;
-    if (!h->is_open)
-        begin_transaction(h, false); /* only ranges were written */
+    begin_transaction(h, false); /* if there are only ranges */
+    list_drain (range, &h->ranges, node)
+        run_statement(h, "UPDATE cursors SET after=?, range_last=? WHERE id=?",
+                      DB_VALUES(range->after, range->last, range->id),
+                      DB_INTO());
     if (!h->has_failed)
         rc = owned_db_end(&h->db, h->owned, STATUS_OK, &inner);
     if (rc)

@@ -70,7 +70,7 @@ struct hub_range {
     uint64_t id, after, last;
 };
 
-/* Writes a range, without fsync. */
+/* Has the end of the turn write a range, without fsync, behind all rows. */
 void hub_db_put_range(struct hub_db *h, struct hub_range *range);
 
 /* Makes the commit of this turn fail; the first reason counts. */

@@ -153,20 +153,39 @@ still_close(void)
     sets_close(&s.sets);
 }
 
-/* Not kept yet. */
+static void
+ignore(struct command *command)
+{
+    (void)command;
+}
+
+/* Returns the status of a command to the relay, which is not kept yet. */
+static enum status
+run(enum command_kind kind, const char *body)
+{
+    struct command *command = command_new(kind, 0);
+    struct command_answers answers;
+    enum status rc;
+
+    list_init(&answers.kept);
+    command->answers = &answers;
+    command->done = ignore;
+    strcpy(command->name, "news");
+    buf_add_text(&command->body, body);
+    foreign_topic_run(&s.topics, command);
+    rc = command->status;
+    command_free(command);
+    return rc;
+}
+
 static void
 still_make(void)
 {
-    struct problem why = {""};
-    bool is_new;
+    static const char body[] =
+        "{\"topic\":\"" TOPIC "\",\"hub\":\"" ASKED_HUB "\"}";
 
-    assert_int_equal(
-        foreign_topic_make(&s.topics,
-                           &(struct foreign_topic_wish){
-                               SLICE("news"), SLICE(TOPIC), SLICE(ASKED_HUB)},
-                           &s.relay, &is_new, &why),
-        STATUS_OK);
-    assert_true(is_new);
+    assert_int_equal(run(COMMAND_RELAY_PUT, body), STATUS_OK);
+    s.relay = list_front(&s.topics.all, offsetof(struct foreign_topic, node));
 }
 
 static void
@@ -299,8 +318,8 @@ TEST(shows_nothing_before_it_is_kept, still_configure, still_teardown)
     assert_taken("", "kept", 1);
     assert_document(0, "text/plain", SLICE("kept"));
 
-    assert_int_equal(foreign_topic_unmake(s.relay, &why), STATUS_OK);
-    assert_int_equal(foreign_topic_unmake(s.relay, &why), STATUS_RUNNING);
+    assert_int_equal(run(COMMAND_RELAY_REMOVE, ""), STATUS_OK);
+    assert_int_equal(run(COMMAND_RELAY_REMOVE, ""), STATUS_RUNNING);
     hub_db_rollback(s.db);
     assert_taken("", "still there", 2);
 }

@@ -337,7 +337,7 @@ sim_make_active(struct topic *topic, unsigned from, unsigned to)
 
         snprintf(url, sizeof(url), "http://h%u.example/cb", i);
         record.callback = slice_of(url);
-        if (subscription_confirm(sim.hub, topic, &record, &why))
+        if (subscription_confirm(topic, &record, &why))
             fail_msg("%s: %s", url, why.text);
     }
     quiet_turn();

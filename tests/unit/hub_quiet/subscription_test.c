@@ -177,9 +177,8 @@ TEST(a_hub_of_a_set_is_another_subscription_than_its_callback)
     struct problem why;
     struct subscription *hub;
 
-    assert_int_equal(subscription_confirm(sim.hub, topic, &record, &why),
-                     STATUS_OK);
-    hub = subscription_find(sim.hub, topic, SUBSCRIPTION_HUB, SLICE(CALLBACK));
+    assert_int_equal(subscription_confirm(topic, &record, &why), STATUS_OK);
+    hub = subscription_find(topic, SUBSCRIPTION_HUB, SLICE(CALLBACK));
     assert_non_null(hub);
     assert_ptr_not_equal(hub, s);
     assert_int_equal(s->lease_end_us, end_us);
@@ -189,11 +188,10 @@ TEST(a_hub_of_a_set_is_another_subscription_than_its_callback)
     sim_confirm(CALLBACK);
     assert_true(hub->lease_end_us == INT64_MAX);
     quiet_pass(301000000);
-    assert_null(subscription_find(sim.hub, topic, SUBSCRIPTION_CALLBACK,
-                                  SLICE(CALLBACK)));
+    assert_null(
+        subscription_find(topic, SUBSCRIPTION_CALLBACK, SLICE(CALLBACK)));
     assert_ptr_equal(
-        subscription_find(sim.hub, topic, SUBSCRIPTION_HUB, SLICE(CALLBACK)),
-        hub);
+        subscription_find(topic, SUBSCRIPTION_HUB, SLICE(CALLBACK)), hub);
 }
 
 /* W-074, R-149 */
@@ -228,7 +226,7 @@ TEST(everything_is_there_after_a_restart)
     assert_non_null(s->signer);
     assert_non_null(s->reader.filter);
     assert_ptr_equal(sim_find(CALLBACK "?q=A"),
-                     subscription_find(sim.hub, s->topic, SUBSCRIPTION_CALLBACK,
+                     subscription_find(s->topic, SUBSCRIPTION_CALLBACK,
                                        slice_of(s->callback)));
 
     /* Ids are never given twice. */
@@ -491,7 +489,7 @@ TEST(many_are_found_by_id_and_by_pair)
     topic = subscription_next(&sim.hub->subscriptions.by_id, 0)->topic;
     for (unsigned i = 0; i < MANY; i++) {
         snprintf(callback, sizeof(callback), "HTTP://H%u.example:80/cb", i);
-        assert_true(!subscription_find(sim.hub, topic, SUBSCRIPTION_CALLBACK,
+        assert_true(!subscription_find(topic, SUBSCRIPTION_CALLBACK,
                                        slice_of(callback)) == (i % 3 != 0));
     }
 
