@@ -529,13 +529,7 @@ inbound_open(struct inbound **opened, struct posts *posts, struct mqtt_db *db,
     in->config = config;
     pthread_mutex_init(&in->mutex, NULL);
     bridge_rights_init(&in->rights, posts->registry, config, "in");
-    rc = inbox_init(&in->inbox, posts, &in->rights, why);
-    if (rc) {
-        bridge_rights_fini(&in->rights);
-        pthread_mutex_destroy(&in->mutex);
-        free(in);
-        return rc;
-    }
+    inbox_init(&in->inbox, posts, &in->rights);
     if (in->rights.is_waiting)
         options.suspended = &in->rights.why;
     rc = mqtt_db_bridge(db, config->name, &row, why);

@@ -288,19 +288,14 @@ begin_message(struct inbox *r, struct inbox_message *h)
 
 /* The inbox */
 
-enum status
-inbox_init(struct inbox *r, struct posts *posts, struct bridge_rights *rights,
-           struct problem *why)
+void
+inbox_init(struct inbox *r, struct posts *posts, struct bridge_rights *rights)
 {
     *r = (struct inbox){.posts = posts, .rights = rights};
     list_init(&r->messages);
     list_init(&r->settled);
-    errno = thread_init_changed(&r->changed);
-    if (!errno) {
-        pthread_mutex_init(&r->mutex, NULL);
-        return STATUS_OK;
-    }
-    return problem_errno(why, "cannot make", "the inbox of a bridge");
+    (void)!thread_init_changed(&r->changed); /* needs no memory */
+    pthread_mutex_init(&r->mutex, NULL);
 }
 
 void
@@ -357,13 +352,12 @@ inbox_forget(struct inbox *r)
 size_t
 inbox_pass(struct inbox *r, struct problem *why)
 {
-    struct list *after;
     struct inbox_message *h;
     size_t n = 0;
 
     /* Hands messages to the log, up to the first one that it cannot take
      * now. */
-    list_each (h, after, &r->messages, node) {
+    list_walk (h, &r->messages, node) {
         count_pending(r, 1);
         if (!begin_message(r, h))
             continue;
@@ -378,7 +372,7 @@ inbox_pass(struct inbox *r, struct problem *why)
         pthread_cond_wait(&r->changed, &r->mutex);
     pthread_mutex_unlock(&r->mutex);
     r->line.is_broken = false;
-    list_each (h, after, &r->messages, node) {
+    list_walk (h, &r->messages, node) {
         if (h->ingest) {
             h->rc = h->ingest->post.status;
             h->why = h->ingest->post.why;
@@ -391,7 +385,7 @@ inbox_pass(struct inbox *r, struct problem *why)
         count_out(r, h);
         n++;
     }
-    list_each (h, after, &r->messages, node)
+    list_walk (h, &r->messages, node)
         end_ingest(h);
     if (n > 0)
         r->pause_us = INBOX_PAUSE_US;

@@ -93,9 +93,8 @@ struct inbox {
 };
 
 /* `rights` are lent until inbox_fini. */
-MUST_CHECK enum status inbox_init(struct inbox *r, struct posts *posts,
-                                  struct bridge_rights *rights,
-                                  struct problem *why);
+void inbox_init(struct inbox *r, struct posts *posts,
+                struct bridge_rights *rights);
 void inbox_fini(struct inbox *r);
 
 /* Makes the round stop after its present pass. Any thread. */

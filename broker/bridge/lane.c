@@ -1,24 +1,10 @@
 #include "broker/bridge/lane.h"
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "broker/bridge/outbound_state.h"
 
 /* Ends */
-
-/* Drops the first `n` ends. The others do not move here, but in reserve_ends
- * when they are the smaller part. A lane at rest frees its ends. */
-static void
-drop_ends(struct lane *lane, uint32_t n)
-{
-    lane->first_end += n;
-    lane->n_ends -= n;
-    lane->n_begun = lane->n_begun > n ? lane->n_begun - n : 0;
-    if (lane->n_ends > 0)
-        return;
-    free(lane->ends);
-    lane->ends = NULL;
-    lane->first_end = lane->ends_capacity = 0;
-}
 
 static uint64_t *
 ends_of(const struct lane *lane)
@@ -26,28 +12,38 @@ ends_of(const struct lane *lane)
     return lane->ends ? lane->ends + lane->first_end : NULL;
 }
 
-/* Makes room for so many ends. */
-static enum status
-reserve_ends(struct lane *lane, size_t n)
+/* Drops the first `n` ends. The others move when they are the smaller part. A
+ * lane at rest frees its ends. */
+static void
+drop_ends(struct lane *lane, size_t n)
 {
-    size_t capacity = lane->ends_capacity ? lane->ends_capacity : 4;
-    uint64_t *ends;
-
-    if (lane->first_end + n <= lane->ends_capacity)
-        return STATUS_OK;
-    if (lane->first_end > lane->n_ends) {
-        memmove(lane->ends, ends_of(lane), lane->n_ends * sizeof(*ends));
+    lane->first_end += n;
+    lane->n_ends -= n;
+    lane->n_begun = lane->n_begun > n ? lane->n_begun - n : 0;
+    if (lane->first_end > lane->n_ends && lane->n_ends > 0) {
+        memmove(lane->ends, ends_of(lane), lane->n_ends * sizeof(*lane->ends));
         lane->first_end = 0;
     }
-    while (capacity < lane->first_end + n)
-        capacity *= 2;
-    if (capacity == lane->ends_capacity)
-        return STATUS_OK;
-    ends = memory_grow(lane->ends, capacity, sizeof(*ends));
-    if (!ends)
+    if (lane->n_ends > 0)
+        return;
+    free(lane->ends);
+    lane->ends = NULL;
+    lane->first_end = lane->ends_capacity = 0;
+}
+
+/* Adds an end, the place `i` of all. */
+static enum status
+add_end(struct lane *lane, size_t i, uint64_t end)
+{
+    uint64_t *at;
+
+    if (!ONE_MORE(lane->ends, &lane->ends_capacity,
+                  lane->first_end + lane->n_ends))
         return STATUS_MEMORY;
-    lane->ends = ends;
-    lane->ends_capacity = (uint32_t)capacity;
+    at = ends_of(lane) + i;
+    memmove(at + 1, at, (lane->n_ends - i) * sizeof(*at));
+    *at = end;
+    lane->n_ends++;
     return STATUS_OK;
 }
 
@@ -61,17 +57,9 @@ lane_next_end(const struct lane *lane)
 enum status
 lane_begin(struct lane *lane, uint64_t last, bool *is_new)
 {
-    uint64_t *at;
-
     *is_new = lane_next_end(lane) != last;
-    if (*is_new) {
-        if (reserve_ends(lane, (size_t)lane->n_ends + 1))
-            return STATUS_MEMORY;
-        at = ends_of(lane) + lane->n_begun;
-        memmove(at + 1, at, (lane->n_ends - lane->n_begun) * sizeof(*at));
-        *at = last;
-        lane->n_ends++;
-    }
+    if (*is_new && add_end(lane, lane->n_begun, last))
+        return STATUS_MEMORY;
     lane->n_begun++;
     lane->begun = last;
     return STATUS_OK;
@@ -103,7 +91,7 @@ void
 lane_move(struct lane *lane, uint64_t upto)
 {
     const uint64_t *ends = ends_of(lane);
-    uint32_t n = 0;
+    size_t n = 0;
 
     atomic_store_explicit(&lane->acked, upto, memory_order_relaxed);
     while (n < lane->n_ends && ends[n] <= upto)
@@ -238,13 +226,12 @@ log_db_failure(struct outbound *out, enum status rc, const struct problem *why)
 static enum status
 write_rows(struct outbound *out, struct problem *why)
 {
-    struct list *after;
     struct lane *lane;
     enum status rc = mqtt_db_begin(out->db, out->unkept.must_be_firm, why);
 
     if (rc)
         return rc;
-    list_each (lane, after, &out->unkept.lanes, unkept) {
+    list_walk (lane, &out->unkept.lanes, unkept) {
         struct lane_row row = {
             .set = slice_of(lane->name),
             .acked = lane_acked(lane),
@@ -306,28 +293,26 @@ watch_log(struct lane *lane)
 void
 lane_list_watch(struct outbound *out)
 {
-    struct list *after;
     struct lane *lane;
 
     out->news.is_watching = true;
     out->news.births.wake = on_births;
     log_watch(registry_framework(out->registry), &out->news.births);
     atomic_store(&out->news.has_births, true); /* for sets from before */
-    list_each (lane, after, &out->lanes, node)
+    list_walk (lane, &out->lanes, node)
         watch_log(lane);
 }
 
 void
 lane_list_unwatch(struct outbound *out)
 {
-    struct list *after;
     struct lane *lane;
 
     if (!out->news.is_watching)
         return;
     out->news.is_watching = false;
     log_unwatch(registry_framework(out->registry), &out->news.births);
-    list_each (lane, after, &out->lanes, node)
+    list_walk (lane, &out->lanes, node)
         watched_end(&lane->watched);
 }
 
@@ -336,10 +321,9 @@ lane_list_unwatch(struct outbound *out)
 static void
 disown_positions(struct lane *lane)
 {
-    struct list *after;
     struct flight *flight;
 
-    list_each (flight, after, &lane->out->window.others, node) {
+    list_walk (flight, &lane->out->window.others, node) {
         if (flight->lane == lane)
             flight->lane = NULL;
     }
@@ -426,10 +410,9 @@ withhold_lane(struct lane *lane)
 void
 lane_list_hide(struct outbound *out)
 {
-    struct list *after;
     struct lane *lane;
 
-    list_each (lane, after, &out->lanes, node) {
+    list_walk (lane, &out->lanes, node) {
         if (lane->set && !lane->is_withheld && set_is_private(lane->set))
             clear_position(lane);
     }
@@ -572,15 +555,14 @@ lane_list_look(struct outbound *out)
 {
     struct look look = {out, out->lanes.next};
     int64_t before_us = clock_steady_us(), after_us;
-    struct list *after;
     struct lane *lane;
 
     atomic_store(&out->news.has_births, false);
     out->news.private_births = registry_private_births(out->registry);
-    list_each (lane, after, &out->lanes, node)
+    list_walk (lane, &out->lanes, node)
         lane->is_there = false;
     registry_each(out->registry, look_at, &look);
-    list_each (lane, after, &out->lanes, node) {
+    list_walk (lane, &out->lanes, node) {
         struct set *set;
 
         if (lane->is_there)
@@ -613,11 +595,9 @@ take_row(const struct lane_row *row, void *user)
 
     lane->is_kept = true;
     start_lane(lane, row->epoch, row->acked);
-    if (reserve_ends(lane, row->n_ends))
-        return STATUS_MEMORY;
-    if (row->n_ends > 0)
-        memcpy(lane->ends, row->ends, row->n_ends * sizeof(*row->ends));
-    lane->n_ends = (uint32_t)row->n_ends;
+    for (size_t i = 0; i < row->n_ends; i++)
+        if (add_end(lane, i, row->ends[i]))
+            return STATUS_MEMORY;
     return STATUS_OK;
 }
 

@@ -73,7 +73,7 @@ struct lane {
     struct watched_log watched; /* the set's log */
 
     uint64_t *ends; /* from first_end on: growing, all > acked */
-    uint32_t first_end, n_ends, n_begun, ends_capacity;
+    size_t first_end, n_ends, n_begun, ends_capacity;
 
     uint32_t failures; /* refusals in a row */
     int64_t resume_us; /* steady: end of the pause */

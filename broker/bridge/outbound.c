@@ -10,7 +10,6 @@ static void
 on_connected(void *user, bool has_session)
 {
     struct outbound *out = user;
-    struct list *after;
     struct lane *lane;
 
     (void)has_session;
@@ -18,7 +17,7 @@ on_connected(void *user, bool has_session)
     out->is_proven = false;
     out->window.max = mqtt_window(out->mqtt);
     out->takes_retained = mqtt_takes_retained(out->mqtt);
-    list_each (lane, after, &out->lanes, node)
+    list_walk (lane, &out->lanes, node)
         lane_ready(lane);
     retained_connected(out);
 }
@@ -27,10 +26,9 @@ static void
 on_lost(void *user)
 {
     struct outbound *out = user;
-    struct list *after;
     struct lane *lane;
 
-    list_each (lane, after, &out->lanes, node)
+    list_walk (lane, &out->lanes, node)
         lane_rewind(lane);
     flight_window_clear(&out->window);
     atomic_store_explicit(&out->counts.in_flight, 0, memory_order_relaxed);
@@ -293,13 +291,12 @@ void
 outbound_report(struct outbound *out, const struct principal *reader,
                 struct outbound_report *report)
 {
-    struct list *after;
     struct lane *lane;
 
     *report = (struct outbound_report){.sets = 0};
     outbound_state(out, &report->mqtt);
     pthread_mutex_lock(&out->mutex);
-    list_each (lane, after, &out->lanes, node) {
+    list_walk (lane, &out->lanes, node) {
         uint64_t acked = lane_acked(lane), lag;
         struct head head;
 
@@ -330,7 +327,6 @@ outbound_report(struct outbound *out, const struct principal *reader,
 void
 outbound_state(struct outbound *out, struct mqtt_state *state)
 {
-    struct list *after;
     const struct lane *lane;
 
     mqtt_state(out->mqtt, state);
@@ -338,7 +334,7 @@ outbound_state(struct outbound *out, struct mqtt_state *state)
         return;
     /* Explains the refusal of a public set that has lasted longest. */
     pthread_mutex_lock(&out->mutex);
-    list_each (lane, after, &out->refused, refused) {
+    list_walk (lane, &out->refused, refused) {
         if (lane->set && set_is_private(lane->set))
             continue;
         problem_set(&state->why,

@@ -185,12 +185,11 @@ outbox_open(struct outbox **outbox, struct posts *posts, struct problem *why)
     buf_init(&o->lines, SIZE_MAX);
     pthread_mutex_init(&o->mutex, NULL);
     bridge_rights_init(&o->rights, posts->registry, &o->config, "in");
+    inbox_init(&o->inbox, posts, &o->rights);
     rc = pg_make_instance(o->instance, why);
     pg_init(&o->connection, &(struct pg_options){.address = config->postgresql,
                                                  .is_unsafe = true,
                                                  .patience_us = PATIENCE_US});
-    if (!rc)
-        rc = inbox_init(&o->inbox, posts, &o->rights, why);
     if (!rc)
         rc = thread_start(&o->thread, "outbox", run_outbox, o, why);
     *outbox = o;

@@ -121,7 +121,6 @@ send_status(struct outbound *out, const char *text, bool is_last)
 void
 retained_connected(struct outbound *out)
 {
-    struct list *after;
     struct lane *lane;
 
     out->turns_of_positions = MESSAGES_BETWEEN;
@@ -132,7 +131,7 @@ retained_connected(struct outbound *out)
              "the MQTT broker takes no retained messages: the bridge publishes "
              "neither status nor positions",
              diag_text("bridge", out->config->name));
-    list_each (lane, after, &out->lanes, node)
+    list_walk (lane, &out->lanes, node)
         lane_note_position(lane);
 }
 

@@ -215,19 +215,18 @@ due_of_kind(const struct call_queue *q, enum kind kind)
 {
     static const struct call_count none;
     struct limit in_all = {q->connections, q->connections};
-    struct list *next, *after;
     struct place *owner, *lane;
 
     if (!has_room(in_all, &q->all.n_held, &none, false, kind))
         return NULL;
-    list_each (owner, next, &q->all.waiting[kind], turns[kind]) {
+    list_walk (owner, &q->all.waiting[kind], turns[kind]) {
         unsigned own = q->host_connections;
         struct limit at_host = {own, owner->client ? own + (own + 6) / 7 : own};
 
         if (!has_room(in_all, &q->all.n_held, &owner->n_held, owner->client,
                       kind))
             continue;
-        list_each (lane, after, &owner->waiting[kind], turns[kind]) {
+        list_walk (lane, &owner->waiting[kind], turns[kind]) {
             if (has_room(at_host, &lane->host->n_held, &lane->n_held,
                          owner->client, kind))
                 return lane;

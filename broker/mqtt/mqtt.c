@@ -452,6 +452,7 @@ static void
 free_mqtt(struct mqtt *mqtt)
 {
     file_close(&mqtt->wake_fd);
+    buf_fini(&mqtt->pairs);
     pthread_mutex_destroy(&mqtt->lock);
     free(mqtt);
 }
@@ -470,6 +471,7 @@ mqtt_open(struct mqtt **opened, const struct mqtt_options *options,
         return rc;
     mqtt = memory_new(1, sizeof(*mqtt));
     mqtt->options = *options;
+    buf_init(&mqtt->pairs, SIZE_MAX);
     pthread_mutex_init(&mqtt->lock, NULL);
     if (options->suspended)
         mqtt_suspend(mqtt, options->suspended);

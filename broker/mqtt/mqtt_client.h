@@ -19,6 +19,7 @@
 
 #include "base/thread.h"
 #include "broker/mqtt/mqtt.h"
+#include "proto/buf.h"
 
 /* The limits of the MQTT broker, from CONNACK. */
 struct mqtt_limits {
@@ -80,6 +81,7 @@ struct mqtt {
     bool is_logging;    /* on_log reads the library's log, for repeats:
                            mqtt_messages.c */
     bool is_repeat;     /* the PUBLISH being read has the DUP flag */
+    struct buf pairs;   /* its user properties */
 
     /* Writing: packets queued since the library wrote. */
     unsigned n_queued;

@@ -2,7 +2,6 @@
 
 #include "broker/base/diag.h"
 #include "broker/mqtt/mqtt_client.h"
-#include "proto/buf.h"
 
 /* The largest packet without a limit: a first byte, four bytes of length, and
  * the largest length (MQTT 5, section 2.1.4). */
@@ -149,18 +148,9 @@ on_subscribe(struct mosquitto *client, void *user, int mid, int n,
         mqtt->options.calls->subscribed(mqtt->options.user, mid, granted[0]);
 }
 
-/* The MQTT 5 properties of a message; on_message frees them. */
-struct received_properties {
-    char *content_type, *key, *id;
-    void *correlation;
-    uint16_t correlation_size;
-    bool is_event;
-    struct buf attributes;
-};
-
-/* Reads all user properties again. */
+/* Appends all user properties: name, NUL, value, NUL ... */
 static void
-read_attributes(struct buf *to, const mosquitto_property *at)
+read_pairs(struct buf *to, const mosquitto_property *at)
 {
     char *name = NULL, *value = NULL;
     bool is_next = false;
@@ -176,42 +166,18 @@ read_attributes(struct buf *to, const mosquitto_property *at)
     }
 }
 
-static void
-read_properties(struct received_properties *s,
-                const mosquitto_property *properties)
+/* Returns the first value; data NULL: there is none. */
+static struct slice
+find_pair(struct slice pairs, const char *name)
 {
-    const mosquitto_property *at = properties;
-    bool is_next = false;
-    char *name, *value;
+    while (pairs.size > 0) {
+        struct slice found = slice_take(&pairs, '\0');
+        struct slice value = slice_take(&pairs, '\0');
 
-    mosquitto_property_read_string(properties, MQTT_PROP_CONTENT_TYPE,
-                                   &s->content_type, false);
-    mosquitto_property_read_binary(properties, MQTT_PROP_CORRELATION_DATA,
-                                   &s->correlation, &s->correlation_size,
-                                   false);
-    for (;;) {
-        char **to = NULL;
-
-        name = value = NULL;
-        at = mosquitto_property_read_string_pair(at, MQTT_PROP_USER_PROPERTY,
-                                                 &name, &value, is_next);
-        if (!at)
-            break;
-        is_next = true;
-        s->is_event |= name && !strcmp(name, "specversion");
-        if (name && !strcmp(name, "idempotency-key"))
-            to = &s->key;
-        else if (name && !strcmp(name, "id"))
-            to = &s->id;
-        if (to && !*to) {
-            *to = value;
-            value = NULL;
-        }
-        free(name);
-        free(value);
+        if (slice_is(found, name))
+            return value;
     }
-    if (s->is_event)
-        read_attributes(&s->attributes, properties);
+    return (struct slice){NULL, 0};
 }
 
 static void
@@ -220,7 +186,10 @@ on_message(struct mosquitto *client, void *user,
            const mosquitto_property *properties)
 {
     struct mqtt *mqtt = user;
-    struct received_properties read = {NULL};
+    char *content_type = NULL;
+    void *correlation = NULL;
+    uint16_t correlation_size = 0;
+    struct slice pairs;
     struct mqtt_received message = {
         .topic = m->topic,
         .payload = {m->payload, (size_t)m->payloadlen},
@@ -245,19 +214,23 @@ on_message(struct mosquitto *client, void *user,
              "crash may lose it",
              diag_text("bridge", mqtt->options.config->name),
              diag_text("topic", problem_quote(slice_of(m->topic)).text));
-    buf_init(&read.attributes, SIZE_MAX);
-    read_properties(&read, properties);
-    message.content_type = slice_of(read.content_type);
-    message.key = slice_of(read.key || read.is_event ? read.key : read.id);
-    message.attributes = buf_slice(&read.attributes);
-    message.correlation =
-        (struct slice){read.correlation, read.correlation_size};
+    mosquitto_property_read_string(properties, MQTT_PROP_CONTENT_TYPE,
+                                   &content_type, false);
+    mosquitto_property_read_binary(properties, MQTT_PROP_CORRELATION_DATA,
+                                   &correlation, &correlation_size, false);
+    buf_clear(&mqtt->pairs);
+    read_pairs(&mqtt->pairs, properties);
+    pairs = buf_slice(&mqtt->pairs);
+    message.content_type = slice_of(content_type);
+    message.correlation = (struct slice){correlation, correlation_size};
+    message.key = find_pair(pairs, "idempotency-key");
+    if (find_pair(pairs, "specversion").data)
+        message.attributes = pairs;
+    else if (!message.key.data)
+        message.key = find_pair(pairs, "id");
     mqtt->options.calls->received(mqtt->options.user, &message);
-    free(read.content_type);
-    free(read.key);
-    free(read.id);
-    free(read.correlation);
-    buf_fini(&read.attributes);
+    free(content_type);
+    free(correlation);
 }
 
 void

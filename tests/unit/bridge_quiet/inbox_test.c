@@ -312,8 +312,7 @@ TEST(ends_in_a_pause)
 
     taken = take_budget(s, 0);
     bridge_rights_init(&rights, s->sets.registry, &s->config, "in");
-    assert_int_equal(inbox_init(&round, &s->sets.posts, &rights, NULL),
-                     STATUS_OK);
+    inbox_init(&round, &s->sets.posts, &rights);
     m = in_stage_message("a/x", ENTRY("1"));
     inbox_add(&round, inbox_message_new(&m, &s->inputs[0], 1000));
     assert_int_equal(pthread_create(&id, NULL, run_settle, &round), 0);
@@ -339,8 +338,7 @@ TEST(hands_its_messages_over_in_one_line)
     struct inbox round;
 
     bridge_rights_init(&rights, s->sets.registry, &s->config, "in");
-    assert_int_equal(inbox_init(&round, &s->sets.posts, &rights, NULL),
-                     STATUS_OK);
+    inbox_init(&round, &s->sets.posts, &rights);
     m = in_stage_message("a/x", ENTRY("1"));
     inbox_add(&round, inbox_message_new(&m, &s->inputs[0], 1000));
     m = in_stage_message("plant/hof", ENTRY("2"));

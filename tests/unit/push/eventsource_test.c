@@ -1,8 +1,7 @@
-#include "broker/push/transports.h"
-
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/push/transports.h"
 #include "tests/test.h"
 #include "tests/unit/push/cut_message.h"
 
