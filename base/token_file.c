@@ -55,34 +55,56 @@ read_all(int fd, char *to, size_t size)
     return (ssize_t)n;
 }
 
+/* Sets *type to that of the file. */
+static enum status
+read_file(const char *path, int flags, char *to, size_t *size, mode_t *type,
+          struct problem *why)
+{
+    struct stat file = {.st_mode = 0};
+    ssize_t n = -1;
+    enum status rc = STATUS_OK;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | flags);
+
+    if (fd < 0 || fstat(fd, &file) || (n = read_all(fd, to, *size)) < 0)
+        rc = problem(why, STATUS_IO, "cannot read the token file %s: %s", path,
+                     strerror(errno));
+    else if (S_ISREG(file.st_mode) && file.st_uid == geteuid() &&
+             (file.st_mode & 077))
+        rc = problem(why, STATUS_IO,
+                     "%s: other users can reach this token file (mode %04o): "
+                     "chmod 600",
+                     path, (unsigned)file.st_mode & 07777);
+    *size = n > 0 ? (size_t)n : 0;
+    *type = file.st_mode & S_IFMT;
+    file_close(&fd);
+    return rc;
+}
+
+enum status
+secret_file_read(const char *path, char *to, size_t *size, struct problem *why)
+{
+    size_t room = *size;
+    mode_t type;
+    enum status rc = read_file(path, 0, to, size, &type, why);
+
+    return !rc && *size == room
+               ? problem(why, STATUS_IO, "%s: it is too large", path)
+               : rc;
+}
+
 enum status
 token_file_read(const char *path, bool is_regular, struct token *token,
                 struct problem *why)
 {
     char bytes[TOKEN_MAX + 3]; /* CR LF, and one too many */
-    struct slice line = {bytes, 0};
-    struct stat file = {.st_mode = 0};
-    ssize_t n = -1;
-    enum status rc;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | (is_regular ? O_NONBLOCK : 0));
+    struct slice line = {bytes, sizeof(bytes)};
+    mode_t type;
+    enum status rc = read_file(path, is_regular ? O_NONBLOCK : 0, bytes,
+                               &line.size, &type, why);
 
-    if (fd < 0 || fstat(fd, &file) ||
-        (n = read_all(fd, bytes, sizeof(bytes))) < 0) {
-        rc = problem(why, STATUS_IO, "cannot read the token file %s: %s", path,
-                     strerror(errno));
-        goto out;
-    }
-    token->is_regular = S_ISREG(file.st_mode);
-    rc = STATUS_OK;
-    if (S_ISREG(file.st_mode) && file.st_uid == geteuid() &&
-        (file.st_mode & 077))
-        rc = problem(why, STATUS_IO,
-                     "%s: other users can reach this token file (mode %04o): "
-                     "chmod 600",
-                     path, (unsigned)file.st_mode & 07777);
+    token->is_regular = type == S_IFREG;
     if (!rc && is_regular && !token->is_regular)
         rc = problem(why, STATUS_IO, "%s: a pipe is not read again", path);
-    line.size = (size_t)n;
     if (line.size > 0 && bytes[line.size - 1] == '\n')
         line.size--;
     if (line.size > 0 && bytes[line.size - 1] == '\r')
@@ -96,10 +118,7 @@ token_file_read(const char *path, bool is_regular, struct token *token,
         memcpy(token->text, line.data, line.size);
         token->text[line.size] = '\0';
     }
-
-out:
     explicit_bzero(bytes, sizeof(bytes));
-    file_close(&fd);
     return rc;
 }
 

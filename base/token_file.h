@@ -16,6 +16,11 @@
 
 #define TOKEN_MAX 8192
 
+/* Reads a file of secrets, which is refused as a token file is, into `to`, and
+ * sets *size from its room to what there is. STATUS_IO: or it is too large. */
+MUST_CHECK enum status secret_file_read(const char *path, char *to,
+                                        size_t *size, struct problem *why);
+
 /* A token, and where it is from. */
 struct token {
     char text[TOKEN_MAX + 1];

@@ -36,8 +36,9 @@ on_done(struct call *call)
     struct blocking *b = list_entry(call, struct blocking, call);
 
     pthread_mutex_lock(&b->mutex);
-    if (b->answer)
-        buf_add_slice(b->answer, call->answer);
+    buf_clear(&b->piece);
+    buf_add_slice(b->answer ? b->answer : &b->piece, call->answer);
+    call->answer = buf_slice(&b->piece);
     b->is_over = true;
     pthread_cond_signal(&b->changed);
     pthread_mutex_unlock(&b->mutex);

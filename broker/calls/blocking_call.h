@@ -42,7 +42,8 @@ const struct call *blocking_run(struct blocking *blocking,
                                 const struct call *wish, struct buf *answer);
 
 /* The same, with the body of an answer 200 for blocking_next, of which
- * wish->max_taken is the most; that of another answer is dropped. */
+ * wish->max_taken is the most; that of another answer is call->answer at the
+ * end, up to wish->max_answer. */
 const struct call *blocking_begin(struct blocking *blocking,
                                   const struct call *wish);
 

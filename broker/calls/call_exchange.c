@@ -21,6 +21,7 @@
 #include <openssl/ssl.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "broker/calls/caller_state.h"
 #include "proto/datetime.h"
 #include "proto/number.h"
@@ -123,10 +124,8 @@ static void
 write_head(struct buf *to, const struct call_connection *p)
 {
     static const char *const methods[] = {
-        [CALL_GET] = "GET ",
-        [CALL_HEAD] = "HEAD ",
-        [CALL_POST] = "POST ",
-        [CALL_DELETE] = "DELETE ",
+        [CALL_GET] = "GET ",       [CALL_HEAD] = "HEAD ", [CALL_POST] = "POST ",
+        [CALL_DELETE] = "DELETE ", [CALL_PUT] = "PUT ",
     };
     const struct call *call = p->call;
     const char *url = call_url(call);
@@ -161,7 +160,7 @@ write_head(struct buf *to, const struct call_connection *p)
         BUF_ADD(to, "Accept: */*\r\n");
     if (!has_coding)
         BUF_ADD(to, "Accept-Encoding: identity\r\n");
-    if (call->method == CALL_POST) {
+    if (call->method == CALL_POST || call->method == CALL_PUT) {
         BUF_ADD(to, "Content-Length: ");
         buf_add_number(to, call->body.size);
         BUF_ADD(to, "\r\n");
@@ -173,9 +172,25 @@ write_head(struct buf *to, const struct call_connection *p)
 static struct slice
 body_of(const struct call_connection *p)
 {
-    return p->call->method == CALL_POST && !p->now.is_joined
+    return (p->call->method == CALL_POST || p->call->method == CALL_PUT) &&
+                   !p->now.is_joined
                ? p->call->body
                : (struct slice){NULL, 0};
+}
+
+/* Sends the next piece of a body that is in a file. */
+static enum call_io
+send_file(struct call_connection *p, size_t *n)
+{
+    char bytes[CALL_READ_SIZE];
+    size_t left = p->now.n_unsent;
+    struct slice piece = {bytes, left < sizeof(bytes) ? left : sizeof(bytes)};
+
+    p->heard_us = clock_steady_us();
+    return file_read_at(p->call->body_fd, bytes, piece.size,
+                        p->call->body.size - left)
+               ? call_connection_send(p, piece, (struct slice){NULL, 0}, 0, n)
+               : IO_BROKEN;
 }
 
 /* Sends what the socket takes of the rest of a request, whose head is `head`.
@@ -184,10 +199,15 @@ static bool
 send_rest(struct call_connection *p, struct slice head)
 {
     struct slice body = body_of(p);
-    size_t n = 0;
-    enum call_io io = call_connection_send(
-        p, head, body, head.size + body.size - p->now.n_unsent, &n);
+    size_t at = head.size + body.size - p->now.n_unsent, n = 0;
+    enum call_io io;
 
+    if (p->call->method != CALL_PUT)
+        io = call_connection_send(p, head, body, at, &n);
+    else if (at < head.size)
+        io = call_connection_send(p, head, (struct slice){NULL, 0}, at, &n);
+    else
+        io = send_file(p, &n);
     p->now.n_unsent -= n;
     return io == IO_OK || io == IO_AGAIN;
 }
@@ -220,7 +240,7 @@ begin_exchange(struct call_connection *p)
     p->body.max = p->call->max_answer;
     write_head(request, p);
     body = body_of(p);
-    if (p->ssl && body.size > 0 && body.size <= JOINED_MAX) {
+    if (p->ssl && body.data && body.size <= JOINED_MAX) {
         buf_add_slice(request, body);
         p->now.is_joined = true;
         body = (struct slice){NULL, 0};

@@ -142,7 +142,7 @@ enum call_failure {
                   */
 };
 
-enum call_method { CALL_GET, CALL_HEAD, CALL_POST, CALL_DELETE };
+enum call_method { CALL_GET, CALL_HEAD, CALL_POST, CALL_DELETE, CALL_PUT };
 
 /* The caller's own part of a call: caller_state.h. */
 struct call_own {
@@ -169,8 +169,9 @@ struct call {
     size_t max_answer;  /* bytes kept of the answer's body; if there are more,
                            reading ends: is_cut */
     unsigned max_redirects;
-    int64_t stall_us; /* no byte of the answer for so long: CALL_TIMEOUT. The
-                         user's time does not count. 0: no such limit */
+    int64_t stall_us; /* no byte of a CALL_PUT sent, and none of the answer, for
+                         so long: CALL_TIMEOUT. The user's time does not count.
+                         0: no such limit */
     const struct networks *also; /* may be called beside `allowed` of the
                                     caller's options; lent until done; NULL:
                                     none */
@@ -201,7 +202,9 @@ struct call {
     const char *const *headers; /* "Name: value", NULL at the end; or NULL. One
                                    with a control character: CALL_REFUSED
                                    (W-163) */
-    struct slice body;          /* CALL_POST; give its Content-Type */
+    struct slice body;          /* CALL_POST; give its Content-Type. CALL_PUT:
+                                   without data, the first bytes of body_fd */
+    int body_fd;                /* read on the caller's thread */
 
     /* The outcome. Lent until `done` returns. */
     enum call_failure failure;

@@ -11,6 +11,9 @@ extern const struct command backup_command, restore_command;
 /* Prints a file that a backup lacks; `user` is the command. */
 void command_missing(const char *text, void *user);
 
+/* bucket_command.c */
+extern const struct command bucket_check_command;
+
 /* check_command.c */
 extern const struct command check_command;
 

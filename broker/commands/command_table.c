@@ -15,6 +15,7 @@ static const struct command *const commands[] = {
     &backup_command,
     &restore_command,
     &check_command,
+    &bucket_check_command,
     &cluster_init_command,
     &cluster_join_command,
     &cluster_status_command,

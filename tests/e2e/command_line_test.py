@@ -58,7 +58,7 @@ def test_each_example_is_a_command_with_options_that_there_are(program):
         for line in command.examples:
             words = shlex.split(line)
             assert words[: len(command.words) + 1] == [program, *command.words], line
-            for option in re.findall(r" --([a-z-]+)", line):
+            for option in re.findall(r" --([a-z0-9-]+)", line):
                 assert option in command.options, line
 
 

@@ -8,7 +8,7 @@ from tidings_test.broker import PROGRAMS
 
 # "  set create                 Creates a set."; what a line continues stands further right.
 LINE = re.compile(r"^  ([a-z]+(?: [a-z]+)?)(?:  |$)")
-OPTION = re.compile(r"^  --([a-z-]+)(?: (\S.*?))?(?:  |$)", re.M)
+OPTION = re.compile(r"^  --([a-z0-9-]+)(?: (\S.*?))?(?:  |$)", re.M)
 
 
 class Command:

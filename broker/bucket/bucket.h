@@ -1,0 +1,66 @@
+/*
+ * bucket.h - objects in a bucket of S3, MinIO, Ceph and the like.
+ *
+ *     s3://BUCKET/PREFIX?endpoint=https://host:port&region=R
+ *
+ * Credentials come from a file (two lines, or aws_access_key_id = ... and so
+ * on), or from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN.
+ * The file is read for each request, so new ones need no restart. No text of
+ * these functions has a byte of them.
+ *
+ * The key of an object is its SHA-256 in hexadecimal, so an object never
+ * changes, and one that is there already is as good as a new one. The ETag is
+ * no digest, and is not looked at.
+ *
+ * A request ends when no byte has moved for some seconds, or after a time in
+ * proportion to its size. It is repeated, with growing pauses, if the server is
+ * busy or the connection breaks. Plain HTTP goes to this machine alone.
+ *
+ * Each function blocks; a bucket belongs to one thread at a time.
+ *
+ * Errors: STATUS_UNREACHABLE: no answer, or not now; STATUS_REFUSED: the server
+ * says no; STATUS_NOT_FOUND: no such object; STATUS_DIFFERENT: it has other
+ * bytes; STATUS_STOPPED: is_stopped; STATUS_IO, STATUS_INVALID: of files and
+ * settings here. `why` has the server's words and the number of the request.
+ */
+#pragma once
+
+#include "proto/resourcesync/digest.h"
+
+/* 64 digits and a NUL. */
+#define BUCKET_KEY_SIZE 65
+
+struct bucket;
+
+struct bucket_options {
+    const char *address;
+    const char *credentials; /* a file; "": the environment; lent */
+
+    /* Asked each second: true ends a request. NULL: never. */
+    bool (*is_stopped)(void *user);
+    void *user;
+};
+
+/* Checks the settings, and asks no server. */
+MUST_CHECK enum status bucket_open(struct bucket **bucket,
+                                   const struct bucket_options *options,
+                                   struct problem *why);
+void bucket_close(struct bucket *bucket); /* NULL is allowed */
+
+/* Places the `size` bytes of a file under their digest, which the server checks
+ * (they are signed), and asks whether they are there. STATUS_TOO_LARGE: more
+ * than 5 GB. */
+MUST_CHECK enum status bucket_put(struct bucket *bucket, const char *key,
+                                  int fd, uint64_t size, struct problem *why);
+
+/* Writes the object to a file, and checks its size and digest. */
+MUST_CHECK enum status bucket_get(struct bucket *bucket, const char *key,
+                                  int fd, uint64_t size, struct problem *why);
+
+/* Asks whether it is there: STATUS_OK, STATUS_NOT_FOUND. */
+MUST_CHECK enum status bucket_find(struct bucket *bucket, const char *key,
+                                   struct problem *why);
+
+/* STATUS_OK also if there is none. */
+MUST_CHECK enum status bucket_delete(struct bucket *bucket, const char *key,
+                                     struct problem *why);
