@@ -4,50 +4,15 @@
 
 #include "base/clock.h"
 #include "broker/journal/pg_journal.h"
+#include "broker/journal/pg_schema.h"
 #include "broker/log/kept_records.h"
-
-/* The lock is for two commands at once. `bytes`: of all records up to this
- * one. The turn is one row that is always rewritten, in the room that its page
- * keeps. */
-static const char schema[] =
-    "DO $$ BEGIN"
-    " PERFORM pg_advisory_xact_lock(5282143);"
-    " IF to_regclass('tidings_cluster') IS NULL THEN"
-    "  CREATE TABLE tidings_cluster(one int PRIMARY KEY CHECK (one = 1),"
-    "   public_url text NOT NULL);"
-    "  CREATE TABLE tidings_brokers(name text PRIMARY KEY,"
-    "   instance text NOT NULL, at timestamptz NOT NULL,"
-    "   n bigint NOT NULL DEFAULT 0,"
-    "   is_reader boolean NOT NULL DEFAULT false);"
-    "  CREATE TABLE tidings_records(n bigint PRIMARY KEY,"
-    "   chain bytea NOT NULL, broker text NOT NULL, bytes bigint NOT NULL,"
-    "   record bytea NOT NULL);"
-    "  ALTER TABLE tidings_records ALTER record SET STORAGE EXTERNAL;"
-    "  CREATE TABLE tidings_turn(one int PRIMARY KEY CHECK (one = 1),"
-    "   n bigint NOT NULL, chain bytea NOT NULL, at_us bigint NOT NULL,"
-    "   bytes bigint NOT NULL) WITH (fillfactor = 10);"
-    "  CREATE TABLE tidings_leases(name text PRIMARY KEY,"
-    "   broker text NOT NULL, term bigint NOT NULL,"
-    "   until timestamptz NOT NULL) WITH (fillfactor = 10);"
-    "  CREATE TABLE tidings_streams(name text PRIMARY KEY,"
-    "   id bigint NOT NULL DEFAULT 1 + (random() * 9e15)::bigint,"
-    "   n bigint NOT NULL, forgotten bigint NOT NULL DEFAULT 0,"
-    "   marked bigint NOT NULL DEFAULT 0,"
-    "   marked_at timestamptz NOT NULL DEFAULT now())"
-    "   WITH (fillfactor = 10);"
-    "  CREATE TABLE tidings_rows(stream text NOT NULL, key bytea NOT NULL,"
-    "   n bigint NOT NULL, value bytea, PRIMARY KEY(stream, key));"
-    "  CREATE INDEX ON tidings_rows(stream, n);"
-    "  CREATE INDEX ON tidings_rows(stream, n) WHERE value IS NULL;"
-    "  CREATE TABLE tidings_orders(id bigserial PRIMARY KEY,"
-    "   broker text NOT NULL, at timestamptz NOT NULL,"
-    "   term bigint NOT NULL, bytes bytea NOT NULL, answer bytea);"
-    " END IF;"
-    "END $$";
 
 #define IS_RUNNING                         \
     "EXISTS (SELECT FROM pg_stat_activity" \
     " WHERE application_name = '" PG_SESSION "' || b.instance)"
+
+#define LAST \
+    "(SELECT n, chain, bytes FROM tidings_records ORDER BY n DESC LIMIT 1)"
 
 #define TABLES_EMPTY "PostgreSQL: the tables of the cluster are empty"
 #define NO_ROW       "PostgreSQL: it gave no row"
@@ -90,17 +55,18 @@ pg_cluster_begin(const struct pg_options *options, const char *public_url,
     const struct db_value *at = DB_VALUES(place->n, &place->chain);
     const struct pg_statement statements[] = {
         {"BEGIN"},
-        {schema},
+        {PG_SCHEMA},
         {"INSERT INTO tidings_cluster VALUES(1, $1)"
          " ON CONFLICT DO NOTHING",
          DB_VALUES(public_url)},
-        {"INSERT INTO tidings_records SELECT $1, $2, '', 0, ''"
+        {"INSERT INTO tidings_records(n, chain, broker, bytes, record)"
+         " SELECT $1, $2, '', 0, ''"
          " WHERE NOT EXISTS (SELECT FROM tidings_turn)",
          at},
         {"INSERT INTO tidings_turn VALUES(1, $1, $2, 0, 0)"
          " ON CONFLICT DO NOTHING",
          at},
-        {"SELECT 1 FROM tidings_turn, tidings_cluster"
+        {"SELECT 1 FROM " LAST " AS last, tidings_cluster"
          " WHERE n = $1 AND chain = $2 AND public_url = $3",
          DB_VALUES(place->n, &place->chain, public_url),
          .absent = STATUS_CONFLICT,
@@ -145,14 +111,14 @@ take_journal(struct returning *r, const char *public_url, struct problem *why)
     char url[512], runs[256] = "";
     const struct pg_statement look[] = {
         {"BEGIN"},
-        {"SELECT n, chain, public_url FROM tidings_turn t, tidings_cluster"
-         " WHERE t.one = 1 FOR UPDATE OF t",
+        {"SELECT one FROM tidings_turn WHERE one = 1 FOR UPDATE"},
+        {"SELECT n, chain, public_url FROM " LAST " AS last, tidings_cluster",
          .into = DB_INTO(&r->end.n, &r->end.chain, &url),
          .absent = STATUS_REFUSED, .reason = TABLES_EMPTY},
         {"SELECT name FROM tidings_brokers b WHERE " IS_RUNNING " LIMIT 1",
          .into = DB_INTO(&runs)},
     };
-    enum status rc = pg_run(&r->c, look, 3, why);
+    enum status rc = pg_run(&r->c, look, 4, why);
 
     if (!rc && strcmp(url, public_url) != 0)
         rc = problem(why, STATUS_CONFLICT,
@@ -173,7 +139,7 @@ return_record(const struct journal_place *place, struct slice record,
 {
     struct returning *r = user;
     const struct pg_statement append = {
-        PG_APPEND_IF("one = 1"),
+        PG_APPEND_IF("true"),
         DB_VALUES(place->n, &place->chain, clock_now_us(), "", record)};
 
     return pg_run(&r->c, &append, 1, why);
@@ -248,23 +214,23 @@ pg_cluster_look(const struct pg_options *options, struct pg_cluster *l,
 {
     struct look look = {on_broker, user};
     const struct pg_statement statements[] = {
-        {"SELECT t.n, t.chain, first.n, t.bytes - first.bytes,"
+        {"SELECT last.n, last.chain, first.n, last.bytes - first.bytes,"
          " (SELECT count(*) FROM pg_stat_replication"
          "  WHERE sync_state IN ('sync', 'quorum')),"
          " (SELECT count(*) FROM pg_stat_replication"
          "  WHERE sync_state IS NULL),"
          " (current_setting('synchronous_standby_names') <> '')::int::bigint,"
-         " public_url FROM tidings_turn t, tidings_cluster,"
+         " public_url FROM " LAST " AS last, tidings_cluster,"
          " (SELECT n, bytes FROM tidings_records ORDER BY n LIMIT 1) AS first",
          .into = DB_INTO(&l->end.n, &l->end.chain, &l->first, &l->bytes,
                          &l->n_standbys, &l->has_hidden, &l->has_standbys,
                          &l->public_url),
          .absent = STATUS_REFUSED, .reason = TABLES_EMPTY},
-        {"SELECT name, b.n, greatest(0, t.bytes - coalesce("
+        {"SELECT name, b.n, greatest(0, last.bytes - coalesce("
          "  (SELECT bytes FROM tidings_records r WHERE r.n = b.n), 0)),"
          " (extract(epoch FROM now() - at) * 1000000)::bigint,"
          " (" IS_RUNNING ")::int::bigint, is_reader::int::bigint"
-         " FROM tidings_brokers b, tidings_turn t ORDER BY name",
+         " FROM tidings_brokers b, " LAST " AS last ORDER BY name",
          .each = on_brokers, .user = &look},
     };
 
@@ -282,7 +248,7 @@ pg_cluster_check(const struct pg_options *options,
     bool is_there = false;
     const struct pg_statement statements[] = {
         {"SELECT (SELECT n FROM tidings_records ORDER BY n LIMIT 1),"
-         " n FROM tidings_turn",
+         " n FROM " LAST " AS last",
          .into = DB_INTO(&first, &last), .absent = STATUS_REFUSED,
          .reason = NO_ROW},
         {"SELECT 1::bigint, chain FROM tidings_records WHERE n = $1",
@@ -347,7 +313,8 @@ pg_cluster_leave(const struct pg_options *options, const char *name,
     const struct db_value *who = DB_VALUES(name);
     const struct pg_statement look[] = {
         {"BEGIN"},
-        {"SELECT n, chain FROM tidings_turn WHERE one = 1 FOR UPDATE",
+        {"SELECT one FROM tidings_turn WHERE one = 1 FOR UPDATE"},
+        {"SELECT n, chain FROM " LAST " AS last",
          .into = DB_INTO(&l.end.n, &l.end.chain)},
         {"SELECT count(*) FILTER (WHERE name = $1),"
          " count(*) FILTER (WHERE name = $1 AND " IS_RUNNING "),"
@@ -371,7 +338,7 @@ pg_cluster_leave(const struct pg_options *options, const char *name,
     if (!rc)
         rc = await_sessions(&c, name, why);
     if (!rc)
-        rc = pg_run(&c, look, 3, why);
+        rc = pg_run(&c, look, 4, why);
     if (!rc)
         rc = judge_leaving(&l, name, why);
     *is_last = !rc && l.n_others == 0;

@@ -1,11 +1,15 @@
 #include "broker/journal/pg_connection.h"
 
 #include <endian.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <sys/socket.h>
 
 #include "base/clock.h"
 #include "base/random.h"
 #include "broker/journal/libpq.h"
+#include "broker/journal/pg_schema.h"
 
 /* The first version whose quorum, pipelines and views are as used here. */
 #define VERSION_MIN 150000
@@ -100,13 +104,67 @@ pg_next(struct pg_rows *rows, const struct db_target *into)
 
 /* Waiting */
 
-/* The deadline of something that begins now, and may take `patience_us`. */
-static int64_t
-deadline_of(const struct pg_connection *c, int64_t patience_us)
-{
-    int64_t deadline_us = clock_steady_us() + patience_us;
+/* A wait goes on beyond its deadline as long as so many bytes move in so long a
+ * time, in either direction: a slow line is waited for, and one that drips is
+ * not. How many moved is asked once in LOOK_US. */
+#define MOVED_BYTES 16384
+#define MOVED_US    1000000
+#define LOOK_US     200000
 
-    return c->until_us && c->until_us < deadline_us ? c->until_us : deadline_us;
+static void
+extend(struct pg_connection *c, int64_t until_us)
+{
+    if (c->deadline_us < until_us)
+        c->deadline_us = until_us;
+    if (c->until_us && c->until_us < until_us)
+        c->until_us = until_us;
+}
+
+/* Begins something that ends at a time, or later while bytes move. */
+static void
+begin_wait(struct pg_connection *c, int64_t deadline_us)
+{
+    c->deadline_us = deadline_us;
+    c->look_us = clock_steady_us() + LOOK_US;
+    c->moved = 0;
+}
+
+/* The end of what begins now: the owner's, or that of its patience. */
+static int64_t
+deadline_of(const struct pg_connection *c)
+{
+    return c->until_us ? c->until_us
+                       : clock_steady_us() + c->options.patience_us;
+}
+
+/* What the other machine has acknowledged and sent since the connection was
+ * made. A unix socket does not say: there, each event stands for a page. */
+static uint64_t
+bytes_moved(const struct pg_connection *c)
+{
+    struct tcp_info info = {.tcpi_state = 0};
+    socklen_t size = sizeof(info);
+
+    return getsockopt(libpq.PQsocket(c->handle), IPPROTO_TCP, TCP_INFO, &info,
+                      &size)
+               ? c->n_events * 4096
+               : info.tcpi_bytes_acked + info.tcpi_bytes_received;
+}
+
+static void
+look_for_progress(struct pg_connection *c, int64_t now_us)
+{
+    uint64_t moved;
+
+    if (now_us < c->look_us)
+        return;
+    moved = bytes_moved(c);
+    c->look_us = now_us + LOOK_US;
+    if (c->moved > 0 && moved < c->moved + MOVED_BYTES)
+        return;
+    if (c->moved > 0)
+        extend(c, now_us + MOVED_US);
+    c->moved = moved + 1;
 }
 
 /* Closes the connection, whose state is unknown. */
@@ -122,16 +180,24 @@ lose(struct pg_connection *c, const char *what, struct problem *why)
     return STATUS_IO;
 }
 
-/* False: the deadline, or a signal that ends the process. */
+/* False: the deadline. */
 static bool
-await_socket(struct pg_connection *c, short events, int64_t deadline_us)
+await_socket(struct pg_connection *c, short events)
 {
-    int64_t left_us = deadline_us - clock_steady_us();
     struct pollfd p = {.fd = libpq.PQsocket(c->handle), .events = events};
+    int n = 0;
 
-    if (left_us <= 0 || p.fd < 0)
-        return false;
-    return poll(&p, 1, (int)(left_us / 1000) + 1) != 0;
+    while (n == 0 && p.fd >= 0) {
+        int64_t now_us = clock_steady_us(), until_us;
+
+        look_for_progress(c, now_us);
+        until_us = c->deadline_us < c->look_us ? c->deadline_us : c->look_us;
+        if (now_us >= c->deadline_us)
+            return false;
+        n = poll(&p, 1, (int)((until_us - now_us) / 1000) + 1);
+    }
+    c->n_events++;
+    return n != 0;
 }
 
 /* Running */
@@ -247,8 +313,8 @@ take_result(struct pg_connection *c, struct run *run, PGresult *result)
 }
 
 static enum status
-send_until(struct pg_connection *c, const struct pg_statement *statements,
-           size_t n, int64_t deadline_us, struct problem *why)
+send_all(struct pg_connection *c, const struct pg_statement *statements,
+         size_t n, struct problem *why)
 {
     char name[NAME_SIZE];
     unsigned n_new = 0;
@@ -263,24 +329,24 @@ send_until(struct pg_connection *c, const struct pg_statement *statements,
         return lose(c, "the connection is lost", why);
     /* Reads meanwhile, for the server may want that first. */
     while ((unsent = libpq.PQflush(c->handle)) > 0)
-        if (!await_socket(c, POLLIN | POLLOUT, deadline_us) ||
+        if (!await_socket(c, POLLIN | POLLOUT) ||
             !libpq.PQconsumeInput(c->handle))
             break;
     return unsent ? lose(c, "it did not answer in time", why) : STATUS_OK;
 }
 
 static enum status
-receive_until(struct pg_connection *c, const struct pg_statement *statements,
-              int64_t deadline_us, struct problem *why)
+receive_all(struct pg_connection *c, const struct pg_statement *statements,
+            struct problem *why)
 {
     struct run run = {.statements = statements, .why = why};
 
     do {
         while (libpq.PQisBusy(c->handle)) /* until a result is whole */
-            if (!await_socket(c, POLLIN, deadline_us) ||
-                !libpq.PQconsumeInput(c->handle))
+            if (!await_socket(c, POLLIN) || !libpq.PQconsumeInput(c->handle))
                 return lose(c, "it did not answer in time", why);
     } while (!take_result(c, &run, libpq.PQgetResult(c->handle)));
+    extend(c, clock_steady_us() + MOVED_US); /* the next one may move, too */
     if (c->is_cancelled || !libpq.PQexitPipelineMode(c->handle))
         return lose(c, "a wait for a standby was cancelled", why);
     if (run.rc == STATUS_IO ||
@@ -294,26 +360,25 @@ enum status
 pg_send(struct pg_connection *c, const struct pg_statement *statements,
         size_t n, struct problem *why)
 {
-    return send_until(c, statements, n, deadline_of(c, c->options.patience_us),
-                      why);
+    begin_wait(c, deadline_of(c));
+    return send_all(c, statements, n, why);
 }
 
 enum status
 pg_receive(struct pg_connection *c, const struct pg_statement *statements,
            struct problem *why)
 {
-    return receive_until(c, statements, deadline_of(c, c->options.patience_us),
-                         why);
+    begin_wait(c, deadline_of(c));
+    return receive_all(c, statements, why);
 }
 
 enum status
 pg_run(struct pg_connection *c, const struct pg_statement *statements, size_t n,
        struct problem *why)
 {
-    int64_t deadline_us = deadline_of(c, c->options.patience_us);
-    enum status rc = send_until(c, statements, n, deadline_us, why);
+    enum status rc = pg_send(c, statements, n, why);
 
-    return rc ? rc : receive_until(c, statements, deadline_us, why);
+    return rc ? rc : receive_all(c, statements, why);
 }
 
 void
@@ -420,12 +485,16 @@ open_connection(struct pg_connection *c, unsigned *n_hosts, struct problem *why)
         "client_encoding", "tcp_user_timeout",     host_words[0],
         host_words[1],     host_words[2],          NULL};
     PostgresPollingStatusType next = PGRES_POLLING_WRITING;
-    int64_t deadline_us;
+    int64_t patience_us, now_us = clock_steady_us();
+    int64_t end_us = now_us + 2 * c->options.patience_us;
 
     snprintf(session, sizeof(session), PG_SESSION "%s",
              c->options.broker ? c->options.instance : "");
     *n_hosts = take_host(c->options.address, c->host, parts);
-    deadline_us = deadline_of(c, c->options.patience_us / *n_hosts);
+    patience_us = c->options.patience_us / *n_hosts;
+    begin_wait(c, c->until_us && c->until_us < now_us + patience_us
+                      ? c->until_us
+                      : now_us + patience_us);
     {
         const char *const values[] = {
             c->options.address, "read-write", session,  "UTF8", "3000",
@@ -441,10 +510,11 @@ open_connection(struct pg_connection *c, unsigned *n_hosts, struct problem *why)
         return problem_memory(why);
     while (libpq.PQstatus(c->handle) != CONNECTION_BAD &&
            next != PGRES_POLLING_FAILED && next != PGRES_POLLING_OK) {
-        if (!await_socket(c, next == PGRES_POLLING_READING ? POLLIN : POLLOUT,
-                          deadline_us))
+        if (!await_socket(c, next == PGRES_POLLING_READING ? POLLIN : POLLOUT))
             return lose(c, "no primary answered in time", why);
         next = libpq.PQconnectPoll(c->handle);
+        if (clock_steady_us() < end_us) /* few bytes, and each one counts */
+            extend(c, clock_steady_us() + patience_us);
     }
     if (libpq.PQstatus(c->handle) != CONNECTION_OK)
         return lose(c, "no primary answered", why);
@@ -462,16 +532,18 @@ check_server(struct pg_connection *c, struct problem *why)
          "it"),
         PG_NO_STANDBY,
     };
+    static const struct pg_statement upgrade = {PG_SCHEMA_UPGRADE};
     int64_t version = 0;
-    bool is_set[3], has_cluster = false;
+    bool is_set[3], has_cluster = false, is_old = false;
     const struct pg_statement check = {
         "SELECT current_setting('server_version_num')::bigint,"
         " (current_setting('fsync') = 'on')::int::bigint,"
         " (current_setting('full_page_writes') = 'on')::int::bigint,"
         " (current_setting('synchronous_standby_names') <> '')::int::bigint,"
-        " (to_regclass('tidings_cluster') IS NOT NULL)::int::bigint",
+        " (to_regclass('tidings_cluster') IS NOT NULL)::int::bigint,"
+        " " PG_SCHEMA_IS_OLD,
         .into = DB_INTO(&version, &is_set[0], &is_set[1], &is_set[2],
-                        &has_cluster)};
+                        &has_cluster, &is_old)};
     enum status rc = pg_run(c, &check, 1, why);
 
     if (rc)
@@ -486,19 +558,25 @@ check_server(struct pg_connection *c, struct problem *why)
     for (int i = 0; i < 3; i++)
         if (!c->options.is_unsafe && !is_set[i])
             return problem(why, STATUS_REFUSED, "%s", faults[i]);
-    return STATUS_OK;
+    rc = is_old ? pg_run(c, &upgrade, 1, why) : STATUS_OK;
+    return rc == STATUS_REFUSED
+               ? problem_prefix(why, rc,
+                                "the tables of the cluster are of an earlier "
+                                "version, and cannot be changed now: ")
+               : rc;
 }
 
 /* Ends the sessions of brokers that fell silent in the middle of a turn's
- * statements. The server waits for the rest as long as the connection stands:
- * no timeout of idle transactions counts. The barrier behind it waits for all
- * that such a session has committed at the last moment. */
+ * statements, and so hold it. The server waits for the rest as long as the
+ * connection stands: no timeout of idle transactions counts. The barrier behind
+ * it waits for all that such a session has committed at the last moment. */
 #define END_SILENT                                                             \
     "SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity"             \
     " WHERE datname = current_database() AND usename = current_user"           \
     " AND application_name LIKE '" PG_SESSION "%' AND pid <> pg_backend_pid()" \
-    " AND state = 'active' AND wait_event = 'ClientRead'"                      \
-    " AND state_change < now() - interval '2s'"
+    " AND state = 'active' AND wait_event IN ('ClientRead', 'ClientWrite')"    \
+    " AND state_change < now() - interval '10s' AND pid IN"                    \
+    " (SELECT pid FROM pg_locks WHERE relation = 'tidings_turn'::regclass)"
 
 /* The settings of this session: its server and its database may have others.
  * Keepalives, and looks at the connection during a wait, tell the server of a
@@ -563,9 +641,36 @@ claim_name(struct pg_connection *c, struct problem *why)
 }
 
 enum status
+pg_prove(struct pg_connection *c, struct problem *why)
+{
+    int64_t loaded_us = 0;
+    bool waits = false;
+    const struct pg_statement statements[] = {
+        {"SELECT " PG_LOADED, .into = DB_INTO(&loaded_us)},
+        {"BEGIN"},
+        {"SELECT pg_logical_emit_message(true, 'tidings', '')"},
+        {"COMMIT"},
+        {"SELECT " PG_LOADED ", (" PG_WAITS ")::int::bigint",
+         .into = DB_INTO(&c->loaded_us, &waits)},
+    };
+    enum status rc = pg_run(c, statements, 5, why);
+
+    if (rc)
+        return rc;
+    if (!waits && !c->options.is_unsafe)
+        rc = problem(why, STATUS_IO, "%s", PG_NO_STANDBY);
+    else if (loaded_us != c->loaded_us && !c->options.is_unsafe)
+        rc = problem(why, STATUS_IO,
+                     "PostgreSQL: its settings change at this moment");
+    if (rc)
+        pg_close(c);
+    return rc;
+}
+
+enum status
 pg_connect(struct pg_connection *c, struct problem *why)
 {
-    int64_t deadline_us = deadline_of(c, c->options.patience_us);
+    int64_t until_us = deadline_of(c);
     unsigned tried = 0, n_hosts = 1;
     enum status rc = libpq_load(why); /* unless pg_check_address has */
 
@@ -579,12 +684,14 @@ pg_connect(struct pg_connection *c, struct problem *why)
             rc = pg_run(c, settings, N_ELEMENTS(settings), why);
         if (!rc && c->options.broker)
             rc = claim_name(c, why);
+        if (!rc && c->options.broker)
+            rc = pg_prove(c, why);
         if (!rc)
             break;
         pg_close(c);
         c->host = (c->host + 1) % n_hosts;
         if (rc != STATUS_IO || ++tried == n_hosts ||
-            clock_steady_us() >= deadline_us)
+            clock_steady_us() >= until_us)
             break;
     }
     return rc == STATUS_IO ? STATUS_UNREACHABLE : rc;

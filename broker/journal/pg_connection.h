@@ -18,7 +18,8 @@
  *
  * At the server, statements wait without a limit. Here they have a deadline, at
  * which the connection is closed: a cancelled COMMIT would tell of a success
- * that is none.
+ * that is none. The deadline counts from the last bytes that moved: a slow line
+ * is no fault.
  *
  * A statement has its values, and says what becomes of its rows:
  *
@@ -79,7 +80,14 @@ struct pg_connection {
     unsigned host;             /* of those in the address, the next to try */
     bool is_cancelled;         /* a COMMIT ended without its standby */
     int64_t until_us;          /* the owner's; steady clock: connecting and runs
-                                  end then, however patient; 0: no such time */
+                                  end then, however patient, or later while bytes
+                                  move, which moves it; 0: no such time */
+    int64_t deadline_us;       /* of the wait under way, likewise */
+    int64_t look_us;           /* when it looks whether bytes move */
+    uint64_t moved;            /* bytes, then, and 1; 0: it has not looked */
+    uint64_t n_events;         /* of the socket */
+    int64_t loaded_us; /* when the server had last loaded its settings, by its
+                          clock, at the last proof (pg_prove) */
     const char *prepared[PG_PREPARED_MAX]; /* here; the name of each is its
                                               index */
     unsigned n_prepared;
@@ -155,20 +163,41 @@ MUST_CHECK enum status pg_run(struct pg_connection *c,
  * which ends it as well. */
 void pg_roll_back(struct pg_connection *c);
 
-/* Behind a COMMIT, in the same run: STATUS_IO if the commit may be on one
- * machine alone. A failover manager that sees no standby may empty
- * synchronous_standby_names: then all commits that wait for a standby return at
- * once. */
+/* What can be read is safe if it cannot get lost with this server.
+ *
+ * A failover manager that sees no standby may empty synchronous_standby_names:
+ * then all commits return at once, also those that wait, and everybody sees
+ * them. When the names are there again, these commits are on one machine still.
+ * A later commit that waited for a standby proves them: the standby has the
+ * log of the server up to there.
+ *
+ * pg_prove makes such a commit, and notes when the server last loaded its
+ * settings: they do not change without that. Each statement behind a read or a
+ * COMMIT, PG_WAITS_FOR_STANDBY, compares: as long as the names are there and no
+ * settings were loaded, each commit that can be seen has waited, or is older
+ * than the proof. The server tells its sessions of new settings before it lets
+ * commits return, and a session reads them before its next statement: so the
+ * comparison stands behind what it is for, in a statement of its own.
+ *
+ * STATUS_LATE: prove it anew. Behind a COMMIT that is the proof of that commit
+ * as well. Not seen: a wait that an administrator cancels by hand. */
 #define PG_NO_STANDBY                                                      \
     "PostgreSQL: synchronous_standby_names is empty: it answers before a " \
     "second machine has a commit"
-#define PG_WAITS_FOR_STANDBY(...)                                    \
-    {                                                                \
-        "SELECT 1 WHERE $1::bigint = 1 OR"                           \
-        " current_setting('synchronous_standby_names') <> ''",       \
-            __VA_ARGS__.absent = STATUS_IO, .reason = PG_NO_STANDBY, \
-            .is_frequent = true,                                     \
+#define PG_WAITS  "current_setting('synchronous_standby_names') <> ''"
+#define PG_LOADED "(extract(epoch FROM pg_conf_load_time()) * 1000000)::bigint"
+#define PG_WAITS_FOR_STANDBY(...)                                       \
+    {                                                                   \
+        "SELECT 1 WHERE $1::bigint = 1 OR (" PG_WAITS " AND " PG_LOADED \
+        " = $2::bigint)",                                               \
+            __VA_ARGS__.absent = STATUS_LATE, .reason = PG_NO_STANDBY,  \
+            .is_frequent = true,                                        \
     }
+#define PG_STANDBY_VALUES(c) DB_VALUES((c)->options.is_unsafe, (c)->loaded_us)
+
+/* Proves that all that could be read before is on a second machine, by a commit
+ * of its own. STATUS_IO: it is not; the connection is closed. */
+MUST_CHECK enum status pg_prove(struct pg_connection *c, struct problem *why);
 
 /* True if the server has not closed the connection, or said anything. */
 bool pg_is_quiet(const struct pg_connection *c);

@@ -11,20 +11,28 @@
 #include "broker/log/kept_records.h"
 #include "broker/log/log.h"
 
-/* A turn hands over so many records at most: nobody else gets the turn
- * meanwhile. A copy that is farther behind follows without a turn first. */
-#define TURN_RECORDS 1000
+/* Records are read in pieces of so many bytes, or of one record. */
+#define PIECE_BYTES ((uint64_t)262144)
 
-/* Of one look: records in memory, beside the last one. */
-#define LOOK_BYTES "16000000"
+/* Nobody else gets the turn while its owner reads: it reads no more under the
+ * lock than its line moves in TURN_READ_US, as far as it knows, and what is
+ * more, without the lock first. Each attempt allows twice as much, so that a
+ * broker with large records gets its turn beside others with as large ones. */
+#define TURN_READ_US   50000
+#define TURN_BYTES_MIN ((uint64_t)16384)
+#define MEASURED_BYTES ((uint64_t)65536)
+
+/* A post waits so long at most for a broker that has to catch up first. */
+#define CATCH_UP_US 10000000
 
 /* After a failure, the next attempt to connect. Turns before that fail at once:
  * the log thread has other things to do than to wait. */
 #define RETRY_US 500000
 
-/* The log refuses a post after two seconds without the journal. It waits
+/* The log refuses a post after two seconds in which nothing moves. It waits
  * TURN_US for a turn, and until POST_US for the end of an append, but for
- * APPEND_MIN_US at least: an append without an answer may be kept. */
+ * APPEND_MIN_US at least: an append without an answer may be kept. A large
+ * record has a second for each 4 MB besides: it is written to several disks. */
 #define TURN_US       1500000
 #define POST_US       2000000
 #define APPEND_MIN_US 500000
@@ -46,15 +54,22 @@
  * clocks differ in meanwhile is less than a turn takes. */
 #define PRESUME_US 1000000
 
-/* The last number, and the time, for a process that has its broker's name. The
- * time is never before that of the last record, whichever server has the row.
- * Under READ COMMITTED, later statements of the transaction see every commit
- * from before the lock. */
-#define TAKE_TURN                                                        \
-    "SELECT n, greatest(at_us + 1,"                                      \
-    " (extract(epoch FROM clock_timestamp()) * 1000000)::bigint), chain" \
-    " FROM tidings_turn WHERE one = 1 AND EXISTS (SELECT FROM"           \
-    "  tidings_brokers WHERE name = $1 AND instance = $2) FOR UPDATE"
+/* Locks the turn, for a process that has its broker's name. The row is never
+ * written: beside an old transaction its versions would pile up, in the way of
+ * each post. */
+#define TAKE_TURN                                             \
+    "SELECT one FROM tidings_turn WHERE one = 1 AND EXISTS"   \
+    " (SELECT FROM tidings_brokers WHERE name = $1::text AND" \
+    "  instance = $2::text) FOR UPDATE"
+
+/* The last record, and the time, which is never before that of the last record,
+ * whichever server has it. Under READ COMMITTED a statement behind the lock
+ * sees every commit from before the lock. Brokers of version 1 of the tables
+ * keep the time in tidings_turn. */
+#define LAST                                                      \
+    "SELECT r.n, r.chain, greatest(r.at_us + 1, t.at_us + 1,"     \
+    " (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)" \
+    " FROM tidings_records r, tidings_turn t ORDER BY r.n DESC LIMIT 1"
 
 /* Begins a transaction that presumes the turn. Tests know such a transaction by
  * these words. */
@@ -64,19 +79,19 @@
  * broker would be first. The values are those of PG_APPEND_IF, the instance $6,
  * and the chain of the record before, $7. */
 #define APPEND                                                             \
-    PG_APPEND_IF("one = (SELECT one FROM tidings_turn WHERE one = 1 AND"   \
-                 " n = $1::bigint - 1 AND chain = $7::bytea AND EXISTS"    \
+    PG_APPEND_IF("last.chain = $7::bytea AND 1 = (SELECT one FROM"         \
+                 " tidings_turn WHERE one = 1 AND EXISTS"                  \
                  " (SELECT FROM tidings_brokers WHERE name = $4::text AND" \
                  "  instance = $6::text) FOR UPDATE SKIP LOCKED)")
 
-/* The chain at a number, and the records behind it. */
-#define READ_RECORDS                                                     \
-    "SELECT n, chain, record FROM"                                       \
-    " (SELECT n, chain, CASE WHEN n > $1 THEN record END AS record,"     \
-    "   coalesce(sum(length(record)) OVER (ORDER BY n ROWS BETWEEN"      \
-    "    UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before"             \
-    "  FROM tidings_records WHERE n >= $1 ORDER BY n LIMIT 256) AS part" \
-    " WHERE before <= " LOOK_BYTES
+/* The chain at number $1, and records behind it: $2 bytes, but $3 records at
+ * least. */
+#define READ_RECORDS                                                   \
+    "SELECT n, chain, CASE WHEN n > $1::bigint THEN record END"        \
+    " FROM tidings_records WHERE n BETWEEN $1::bigint AND"             \
+    "  $1::bigint + 256 AND (n <= $1::bigint + $3::bigint OR bytes <=" \
+    "  $2::bigint + (SELECT bytes FROM tidings_records WHERE n ="      \
+    "   $1::bigint)) ORDER BY n"
 
 #define NAME_LOST "another process has taken the name of this broker"
 
@@ -85,18 +100,20 @@
     "UPDATE tidings_brokers SET at = now(), n = $3" \
     " WHERE name = $1 AND instance = $2 RETURNING name"
 
-#define LAST "SELECT n FROM tidings_turn"
-
 /* Forgets the oldest records while there are more bytes than $1, some thousand
  * at once; the last one stays. A look at the oldest one is all as long as there
- * are no more. */
-#define TRIM                                                                \
-    "DELETE FROM tidings_records WHERE n = ANY (ARRAY("                     \
-    " SELECT oldest.n FROM tidings_turn t, (SELECT n, bytes FROM"           \
-    "  tidings_records WHERE (SELECT bytes FROM tidings_records ORDER BY n" \
-    "   LIMIT 1) < (SELECT bytes - $1::bigint FROM tidings_turn)"           \
-    "  ORDER BY n LIMIT 4096) AS oldest"                                    \
-    " WHERE oldest.n < t.n AND oldest.bytes < t.bytes - $1::bigint))"
+ * are no more; it begins behind $2, the last one that was forgotten: beside an
+ * old transaction the index leads over all forgotten ones. */
+#define TRIM                                                               \
+    "WITH gone AS (DELETE FROM tidings_records WHERE n = ANY (ARRAY("      \
+    " SELECT oldest.n FROM (SELECT n, bytes FROM tidings_records"          \
+    "  ORDER BY n DESC LIMIT 1) AS last, (SELECT n, bytes FROM"            \
+    "  tidings_records WHERE n > $2::bigint AND (SELECT bytes FROM"        \
+    "   tidings_records WHERE n > $2::bigint ORDER BY n LIMIT 1) <"        \
+    "  (SELECT bytes - $1::bigint FROM tidings_records"                    \
+    "   ORDER BY n DESC LIMIT 1) ORDER BY n LIMIT 4096) AS oldest"         \
+    " WHERE oldest.n < last.n AND oldest.bytes < last.bytes - $1::bigint)" \
+    ") RETURNING n) SELECT greatest($2::bigint, max(n)) FROM gone"
 
 struct pg_journal {
     struct journal journal;
@@ -111,6 +128,12 @@ struct pg_journal {
     bool is_alone;    /* that turn brought no records, and the journal has kept
                          all that this broker appended since */
     bool is_presumed; /* the log has no turn, and appends */
+    uint64_t turn_bytes;      /* its line moves so many in TURN_READ_US */
+    bool was_early;           /* a large record was sent without the turn, and
+                                 another one was first: the next time it is sent
+                                 with the turn */
+    size_t first;             /* of the statements that end the turn */
+    size_t append_size;       /* of the record under way */
     struct kept_records kept; /* likewise */
 
     /* The follower's. */
@@ -119,6 +142,7 @@ struct pg_journal {
     struct log *log;
     uint64_t keep_bytes;
     int64_t report_at_us;    /* steady clock */
+    int64_t trimmed;         /* records up to this one; -1: none is known */
     int wake_fd;             /* ends its wait */
     atomic_bool is_asked;    /* readers wait for a look; relaxed, the descriptor
                                 orders it */
@@ -140,10 +164,12 @@ journal_of(struct journal *journal)
 struct reading {
     journal_take_fn *take;
     void *user;
-    uint64_t end;   /* number of the last record, by the turn; 0: unknown */
-    int64_t now_us; /* likewise */
-    struct digest chain;
+    struct log *log;           /* is to know the end first; NULL: it need not */
+    uint64_t end;              /* number of the last record */
+    int64_t now_us;            /* the journal's time */
+    struct digest chain;       /* of the last record */
     struct journal_place read; /* how far it has read */
+    uint64_t bytes;            /* of records, so far */
 };
 
 static enum status
@@ -155,27 +181,23 @@ say_different(struct problem *why, uint64_t n)
                    (unsigned long long)n);
 }
 
-/* Reads a part of the records behind r->read. */
+/* Reads a piece of the records behind r->read, up to the end that it knows:
+ * later ones are not proven. The first row is the last record that this copy
+ * has. Record 0 is where the cluster began. */
 static enum status
 on_records(struct pg_rows *rows, void *user, struct problem *why)
 {
     struct reading *r = user;
-    struct journal_place place;
+    struct journal_place place = {.n = 0};
     struct slice record;
     enum status rc = STATUS_OK;
 
-    if (r->end > r->read.n + TURN_RECORDS)
-        return problem(why, STATUS_BUSY,
-                       "this broker is still %llu records behind the others",
-                       (unsigned long long)(r->end - r->read.n));
-    /* The first row is the last record that this copy has. Record 0 is where
-     * the cluster began. */
-    if (!PG_NEXT(rows, &place.n, &place.chain))
+    if (r->end < r->read.n)
         return problem(why, STATUS_DIFFERENT,
                        "the journal ends before record %llu, which this broker "
                        "has: it has lost records",
                        (unsigned long long)r->read.n);
-    if (place.n != r->read.n)
+    if (!PG_NEXT(rows, &place.n, &place.chain) || place.n != r->read.n)
         return problem(why, STATUS_GONE,
                        "the journal does not keep the records behind %llu any "
                        "more, where this broker is: make a new data directory "
@@ -183,28 +205,55 @@ on_records(struct pg_rows *rows, void *user, struct problem *why)
                        (unsigned long long)r->read.n);
     if (!digest_is_equal(&place.chain, &r->read.chain))
         return say_different(why, r->read.n);
-    while (!rc && PG_NEXT(rows, &place.n, &place.chain, &record)) {
+    if (r->log)
+        log_note_end(r->log, r->end);
+    while (!rc && r->read.n < r->end &&
+           PG_NEXT(rows, &place.n, &place.chain, &record)) {
         if (place.n != r->read.n + 1)
             return say_different(why, r->read.n);
         rc = r->take(&place, record, r->user, why);
         if (!rc)
             r->read = place;
+        r->bytes += record.size;
     }
     return rc;
 }
 
-#define READ_BEHIND(r)                                                         \
-    {                                                                          \
-        READ_RECORDS, DB_VALUES((r)->read.n), .each = on_records, .user = (r), \
-                                              .is_frequent = true,             \
-    }
+/* Looks at the end, proves that all up to there is safe, and reads a piece.
+ * With `turn_bytes` it takes the turn first, and reads no more than that under
+ * the lock. STATUS_LATE: there is no proof. */
+static enum status
+read_piece(struct pg_connection *c, struct reading *r, uint64_t turn_bytes,
+           struct problem *why)
+{
+    const struct pg_options *o = &c->options;
+    const struct pg_statement statements[] = {
+        {"BEGIN"},
+        {TAKE_TURN, DB_VALUES(o->broker, o->instance), .absent = STATUS_REFUSED,
+         .reason = NAME_LOST, .is_frequent = true},
+        {LAST, .into = DB_INTO(&r->end, &r->chain, &r->now_us),
+         .absent = STATUS_GONE, .reason = "the journal has no records",
+         .is_frequent = true},
+        PG_WAITS_FOR_STANDBY(PG_STANDBY_VALUES(c), ),
+        {READ_RECORDS,
+         DB_VALUES(r->read.n, turn_bytes ? turn_bytes : PIECE_BYTES,
+                   turn_bytes ? 0 : 1),
+         .each = on_records, .user = r, .is_frequent = true},
+    };
+    size_t first = turn_bytes ? 0 : 2;
 
+    return pg_run(c, statements + first, 5 - first, why);
+}
+
+/* As read_piece without the turn, with the proof if one is needed. */
 static enum status
 read_some(struct pg_connection *c, struct reading *r, struct problem *why)
 {
-    const struct pg_statement look = READ_BEHIND(r);
+    enum status rc = read_piece(c, r, 0, why);
 
-    return pg_run(c, &look, 1, why);
+    if (rc == STATUS_LATE)
+        rc = pg_prove(c, why);
+    return rc;
 }
 
 /* Turns */
@@ -223,21 +272,53 @@ pg_release(struct journal *journal)
     pg_roll_back(&j->turns);
 }
 
+/* Reads all that is missing without the turn, and measures the line. */
+static enum status
+catch_up_first(struct pg_journal *j, struct reading *r, int64_t until_us,
+               struct problem *why)
+{
+    enum status rc = STATUS_OK;
+
+    while (!rc && r->read.n < r->end) {
+        int64_t began_us = clock_steady_us();
+        uint64_t before = r->bytes, read;
+
+        if (began_us >= until_us)
+            return problem(why, STATUS_BUSY,
+                           "this broker is still %llu records behind the "
+                           "others",
+                           (unsigned long long)(r->end - r->read.n));
+        rc = read_some(&j->turns, r, why);
+        read = r->bytes - before;
+        if (read >= MEASURED_BYTES)
+            j->turn_bytes = read * TURN_READ_US /
+                            (uint64_t)(clock_steady_us() - began_us + 1);
+        if (j->turn_bytes < TURN_BYTES_MIN)
+            j->turn_bytes = TURN_BYTES_MIN;
+    }
+    return rc;
+}
+
 static enum status
 begin_turn(struct pg_journal *j, struct reading *r, struct problem *why)
 {
-    const struct pg_options *o = &j->turns.options;
-    const struct pg_statement statements[] = {
-        {"BEGIN"},
-        {TAKE_TURN, DB_VALUES(o->broker, o->instance),
-         .into = DB_INTO(&r->end, &r->now_us, &r->chain),
-         .absent = STATUS_REFUSED, .reason = NAME_LOST, .is_frequent = true},
-        READ_BEHIND(r),
-    };
-    enum status rc = pg_run(&j->turns, statements, 3, why);
+    int64_t until_us = j->asked_turn_us + CATCH_UP_US;
+    uint64_t allowed = j->turn_bytes;
+    enum status rc;
 
-    while (!rc && r->read.n < r->end)
-        rc = read_some(&j->turns, r, why);
+    for (;; allowed *= 2) {
+        rc = read_piece(&j->turns, r, allowed, why);
+        if (rc ? rc != STATUS_LATE : r->read.n == r->end)
+            break;
+        pg_roll_back(&j->turns);
+        if (!j->turns.handle)
+            return problem(why, STATUS_IO,
+                           "PostgreSQL: the connection is lost");
+        rc =
+            rc ? pg_prove(&j->turns, why) : catch_up_first(j, r, until_us, why);
+        if (rc)
+            break;
+    }
     if (!rc && !digest_is_equal(&r->chain, &r->read.chain))
         rc = say_different(why, r->end);
     return rc;
@@ -306,7 +387,9 @@ pg_presume(struct journal *journal, const struct journal_place *at,
 }
 
 /* The statements that end a turn, without their values. A presumed turn has the
- * first one, too. */
+ * first one, too. With the turn, it is another one before a large record: the
+ * server takes the turn from a broker that sends no statement for two seconds,
+ * and does not look while there are more. */
 enum { END_BEGIN, END_APPEND, END_COMMIT, END_STANDBY, N_END };
 static const struct pg_statement ends[N_END] = {
     [END_BEGIN] = {PRESUME},
@@ -335,6 +418,7 @@ limit_append(struct pg_journal *j)
     j->turns.until_us = j->asked_turn_us + POST_US;
     if (j->turns.until_us < least_us)
         j->turns.until_us = least_us;
+    j->turns.until_us += (int64_t)(j->append_size / 4);
 }
 
 static enum status
@@ -357,30 +441,45 @@ pg_append(struct journal *journal, const struct journal_place *place,
     struct pg_journal *j = journal_of(journal);
     const struct pg_options *o = &j->turns.options;
     struct pg_statement statements[N_END];
-    size_t first = j->is_presumed ? END_BEGIN : END_APPEND;
 
+    /* The server locks the turn when it has the whole record. */
+    if (record.size > PIECE_BYTES && !j->is_presumed && !j->was_early) {
+        pg_release(journal);
+        j->is_presumed = j->was_early = true;
+    }
+    j->first =
+        j->is_presumed || record.size > PIECE_BYTES ? END_BEGIN : END_APPEND;
     memcpy(statements, ends, sizeof(ends));
+    if (!j->is_presumed)
+        statements[END_BEGIN].sql = "SELECT 1";
     statements[END_APPEND].values =
         DB_VALUES(place->n, &place->chain, j->now_us, o->broker, record,
                   o->instance, &j->before);
-    statements[END_STANDBY].values = DB_VALUES(o->is_unsafe);
+    statements[END_STANDBY].values = PG_STANDBY_VALUES(&j->turns);
+    j->append_size = record.size;
     limit_append(j);
     atomic_store_explicit(&j->own_pid, pg_session(&j->turns),
                           memory_order_relaxed);
     return note_appended(
-        j, pg_send(&j->turns, statements + first, N_END - first, why));
+        j, pg_send(&j->turns, statements + j->first, N_END - j->first, why));
 }
 
 static enum status
 pg_outcome(struct journal *journal, struct problem *why)
 {
     struct pg_journal *j = journal_of(journal);
-    size_t first = j->is_presumed ? END_BEGIN : END_APPEND;
+    bool is_large = j->append_size > PIECE_BYTES;
+    enum status rc;
 
     /* Once more, for the log thread may have waited for its own disk: the
      * server has answered meanwhile. */
     limit_append(j);
-    return note_appended(j, pg_receive(&j->turns, ends + first, why));
+    rc = pg_receive(&j->turns, ends + j->first, why);
+    if (rc == STATUS_LATE)
+        rc = pg_prove(&j->turns, why);
+    if (is_large && rc != STATUS_CONFLICT)
+        j->was_early = false;
+    return note_appended(j, rc);
 }
 
 /* Following */
@@ -399,19 +498,17 @@ hand_over(const struct journal_place *place, struct slice record, void *user,
     return log_post_and_wait(j->log, &post, why);
 }
 
-/* Follows all that there is. */
+/* Follows all that there is. The log thread may have read a part meanwhile. */
 static enum status
 catch_up(struct pg_journal *j, struct problem *why)
 {
-    struct reading r = {.take = hand_over, .user = j};
-    uint64_t before;
+    struct reading r = {.take = hand_over, .user = j, .log = j->log};
     enum status rc;
 
-    log_place(j->log, &r.read);
     do {
-        before = r.read.n;
+        log_place(j->log, &r.read);
         rc = read_some(&j->looks, &r, why);
-    } while (!rc && r.read.n > before);
+    } while (!rc && r.read.n < r.end);
     return rc;
 }
 
@@ -421,29 +518,24 @@ report_place(struct pg_journal *j, struct problem *why)
 {
     struct journal_place place;
     const struct pg_options *o = &j->looks.options;
-    uint64_t end = 0;
-    bool is_due = clock_steady_us() >= j->report_at_us;
-    bool trims = is_due && !o->is_reader;
     enum status rc;
 
+    if (clock_steady_us() < j->report_at_us)
+        return STATUS_OK;
     log_place(j->log, &place);
     {
         const struct pg_statement statements[] = {
             {REPORT, DB_VALUES(o->broker, o->instance, place.n),
              .absent = STATUS_REFUSED, .reason = NAME_LOST},
-            PG_WAITS_FOR_STANDBY(DB_VALUES(o->is_unsafe), ),
-            {LAST, .into = DB_INTO(&end)},
-            {TRIM, DB_VALUES(j->keep_bytes)},
+            {TRIM, DB_VALUES(j->keep_bytes, j->trimmed),
+             .into = DB_INTO(&j->trimmed)},
         };
 
-        rc = pg_run(&j->looks, statements, trims ? 4 : 3, why);
+        rc = pg_run(&j->looks, statements, o->is_reader ? 1 : 2, why);
     }
-    if (!rc)
-        log_note_end(j->log, end);
     if (rc == STATUS_REFUSED)
         pg_close(&j->looks); /* claims the name, or learns who has it */
-    if (is_due)
-        j->report_at_us = clock_steady_us() + REPORT_US;
+    j->report_at_us = clock_steady_us() + REPORT_US;
     return rc;
 }
 
@@ -474,11 +566,13 @@ look(struct pg_journal *j, struct problem *why)
         rc = pg_run(&j->looks, &listen, 1, why);
     if (!rc && time_to_look(j) <= 0) {
         /* Follows all records that the journal has kept before this look. The
-         * report is a commit: it proves that this server is the primary still.
-         * Another one might show fewer records than a client has heard of. */
+         * proof is a commit, so this server is the primary still. Another one
+         * might show fewer records than a client has heard of. */
         atomic_store_explicit(&j->is_asked, false, memory_order_relaxed);
         j->looked_us = clock_steady_us();
         rc = report_place(j, why);
+        if (!rc)
+            rc = pg_prove(&j->looks, why);
         if (!rc)
             rc = catch_up(j, why);
         if (!rc)
@@ -622,6 +716,8 @@ pg_journal_open(struct journal **journal, const struct pg_options *options,
     j = memory_new(1, sizeof(*j));
     j->journal.ops = options->is_reader ? &reader_ops : &ops;
     j->keep_bytes = keep_bytes;
+    j->trimmed = -1;
+    j->turn_bytes = PIECE_BYTES;
     kept_records_init(&j->kept, dir);
     pg_init(&j->turns, options);
     pg_init(&j->looks, options);

@@ -1,19 +1,20 @@
 /*
  * pg_journal.h - the journal of a cluster in PostgreSQL.
  *
- *     tidings_turn      one row: the last number, its chain, its time. Who has
- *                       locked it has the turn
- *     tidings_records   number, chain, broker, record; record 0 is empty, and
- *                       its chain is where the cluster began
+ *     tidings_turn      one row, which is never written. Who has locked it has
+ *                       the turn
+ *     tidings_records   number, chain, time, broker, record; record 0 is empty,
+ *                       and its chain is where the cluster began
  *     tidings_brokers   one row a broker: its process (pg_connection.h), how
  *                       far its copy is
  *     tidings_cluster   one row: the public URL of all brokers
  *
- * A turn is a transaction that has locked the row. It ends with its connection:
- * a broker that dies gives the turn back. The server takes it from a broker
- * that stands still for two seconds (idle_in_transaction_session_timeout). A
- * record follows only the number before its own, so two brokers can never add
- * the same number.
+ * A turn is a transaction that has locked the row: few bytes pass meanwhile,
+ * for a broker that is behind reads the records first. It ends with its
+ * connection: a broker that dies gives the turn back. The server takes it from
+ * a broker that stands still for two seconds
+ * (idle_in_transaction_session_timeout). A record follows only the number
+ * before its own, so two brokers can never add the same number.
  *
  * A broker whose last turn brought no record of others presumes the next ones:
  * it locks the row, adds its record and commits in one round trip.
@@ -29,16 +30,17 @@
 
 struct log;
 
-/* Adds record $1, if it follows the last one and `condition` is true of the row
- * tidings_turn: its chain $2, the journal's time $3, the broker $4, its
- * bytes $5. Returns a row if it did, and notifies the followers. */
-#define PG_APPEND_IF(condition)                                           \
-    "WITH turn AS (UPDATE tidings_turn SET n = $1::bigint,"               \
-    "  chain = $2::bytea, at_us = $3::bigint,"                            \
-    "  bytes = bytes + length($5::bytea)"                                 \
-    "  WHERE n = $1::bigint - 1 AND " condition " RETURNING bytes)"       \
-    " INSERT INTO tidings_records(n, chain, broker, bytes, record)"       \
-    " SELECT $1::bigint, $2::bytea, $4::text, bytes, $5::bytea FROM turn" \
+/* Adds record $1, if it follows the last one and `condition` is true: its chain
+ * $2, the journal's time $3, the broker $4, its bytes $5. Returns a row if it
+ * did, and notifies the followers. The number is the primary key: whoever is
+ * second, perhaps without having seen the first one, adds nothing. */
+#define PG_APPEND_IF(condition)                                              \
+    "INSERT INTO tidings_records(n, chain, at_us, broker, bytes, record)"    \
+    " SELECT $1::bigint, $2::bytea, $3::bigint, $4::text,"                   \
+    "  last.bytes + length($5::bytea), $5::bytea FROM"                       \
+    "  (SELECT n, chain, bytes FROM tidings_records ORDER BY n DESC LIMIT 1" \
+    "  ) AS last WHERE last.n = $1::bigint - 1 AND " condition               \
+    " ON CONFLICT (n) DO NOTHING"                                            \
     " RETURNING n, pg_notify('tidings_records', '')"
 
 /* Makes a journal that has no connection yet: its turns make one. What

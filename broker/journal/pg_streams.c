@@ -371,8 +371,9 @@ static enum status
 pg_records(struct streams *streams, uint64_t *n, struct problem *why)
 {
     const struct pg_statement last = {
-        "SELECT n FROM tidings_turn WHERE one = 1", .into = DB_INTO(n),
-        .absent = STATUS_UNREACHABLE, .reason = "there is no journal"};
+        "SELECT n FROM tidings_records ORDER BY n DESC LIMIT 1",
+        .into = DB_INTO(n), .absent = STATUS_UNREACHABLE,
+        .reason = "there is no journal"};
 
     return run_again(streams_of(streams), &last, 1, why);
 }
@@ -437,9 +438,12 @@ put_rows(struct pg_streams *s, const char *stream, uint64_t n,
         {PUT_ROWS, DB_VALUES(stream, n, keys, values)},
         {"NOTIFY tidings_rows"},
         {"COMMIT"},
-        PG_WAITS_FOR_STANDBY(DB_VALUES(s->c.options.is_unsafe), ),
+        PG_WAITS_FOR_STANDBY(PG_STANDBY_VALUES(&s->c), ),
     };
     enum status rc = pg_run(&s->c, statements, 4, why);
+
+    if (rc == STATUS_LATE)
+        rc = pg_prove(&s->c, why);
 
     /* The server refused a statement before COMMIT: nothing is kept. */
     return rc == STATUS_REFUSED ? STATUS_UNREACHABLE : rc;

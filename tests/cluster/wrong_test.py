@@ -198,10 +198,9 @@ def test_a_record_of_a_newer_version_stops_a_broker(start_cluster):
     cluster.wait_same()
     newer = "'\\x7f00'::bytea"
     cluster.query(
-        "WITH turn AS (UPDATE tidings_turn SET n = n + 1,"
-        f" chain = sha256(chain || {newer}) RETURNING n, chain)"
-        " INSERT INTO tidings_records(n, chain, broker, bytes, record)"
-        f" SELECT n, chain, 'z', 0, {newer} FROM turn"
+        "INSERT INTO tidings_records(n, chain, broker, bytes, record)"
+        f" SELECT n + 1, sha256(chain || {newer}), 'z', bytes, {newer}"
+        " FROM tidings_records ORDER BY n DESC LIMIT 1"
     )
     for member in cluster.members:
         member.wait_said("a newer tidingsd wrote it")

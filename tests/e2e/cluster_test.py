@@ -1,6 +1,7 @@
 """One broker of a cluster: how a cluster begins, who may belong to it, how a broker
 leaves. Posts anywhere and faults of PostgreSQL: tests/cluster."""
 
+import contextlib
 import datetime
 import errno
 import functools
@@ -406,7 +407,7 @@ def test_the_status_of_a_cluster(cluster):
     one, two = cluster.start("a"), cluster.start("b")
     Set(one, "news").post(3)
     wait_last(two, "news", 3)
-    (end,) = cluster.query("SELECT n FROM tidings_turn")
+    (end,) = cluster.query("SELECT max(n) FROM tidings_records")
     runs = f"runs, record {end}, 0 bytes behind"
     wait_for(
         "both brokers in the status",
@@ -740,14 +741,38 @@ def test_a_copy_that_is_ahead_of_the_journal_takes_no_posts(cluster):
     Set(one, "news").post(1)
     one.stop()
     cluster.query(
-        "DELETE FROM tidings_records WHERE n = (SELECT n FROM tidings_turn);"
-        "UPDATE tidings_turn t SET (n, chain) ="
-        " (SELECT r.n, r.chain FROM tidings_records r ORDER BY r.n DESC LIMIT 1)"
+        "DELETE FROM tidings_records WHERE n = (SELECT max(n) FROM tidings_records)"
     )
     one.restart()
     assert last(Set(one, "news")) == 2
     assert Set(one, "news").send(change("http://example.com/")).status == 503
     assert "the journal ends before record" in one.wait_said("posts are refused")
+
+
+# Issue 48, 3: the tables of an earlier version. Their time is in tidings_turn.
+def test_a_broker_brings_older_tables_up_to_date(cluster):
+    cluster.init(cluster.path / "a" / "data")
+    one = cluster.start("a")
+    Set(one, "news").post(1)
+    one.stop()
+    cluster.query(
+        "ALTER TABLE tidings_records DROP at_us; ALTER TABLE tidings_brokers DROP server;"
+        "ALTER TABLE tidings_cluster DROP version;"
+        "UPDATE tidings_turn SET at_us ="
+        " extract(epoch FROM timestamptz '2100-01-01 00:00:00Z')::bigint * 1000000"
+    )
+    with contextlib.closing(cluster.server._connect(cluster.name)) as other:
+        other.cursor().execute("SELECT n FROM tidings_records")  # its lock stays
+        one.restart()
+        assert Set(one, "news").send(change("http://example.com/")).status == 503
+        words = "the tables of the cluster are of an earlier version"
+        wait_for(
+            "the reason", lambda: words in one.get("/readyz").json()["reasons"][0]
+        )
+    wait_for("a post", lambda: Set(one, "news").send(change("http://example.com/")).status == 200)
+    assert Set(one, "news").post(1).datetime.startswith("2100-01-01T00:00:00.0")
+    two = cluster.start("b")
+    wait_last(two, "news", 3)
 
 
 # Issue 22, 7: the copy with the most records has all that was acknowledged.
@@ -781,10 +806,7 @@ def test_a_lost_journal_begins_again_from_a_copy(cluster, server):
 def lose_records(cluster, n):
     """What a standby does that is promoted without the last records."""
     cluster.query(
-        "DELETE FROM tidings_records r USING tidings_turn t"
-        f" WHERE r.n > t.n - {n};"
-        "UPDATE tidings_turn t SET (n, chain, bytes) = (SELECT r.n, r.chain, r.bytes"
-        " FROM tidings_records r ORDER BY r.n DESC LIMIT 1)"
+        f"DELETE FROM tidings_records WHERE n > (SELECT max(n) - {n} FROM tidings_records)"
     )
 
 

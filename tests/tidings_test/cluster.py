@@ -92,6 +92,12 @@ class Member(Broker):
         for way in self.ways.values():
             way.go()
 
+    def narrow(self, rate):
+        """At most so many bytes a second pass between it and PostgreSQL, each way; None:
+        as many as there are."""
+        for way in self.ways.values():
+            way.narrow(rate)
+
     def reset_connections(self):
         """End its connections to PostgreSQL, and let it make new ones."""
         for way in self.ways.values():

@@ -19,6 +19,8 @@ from tidings_test.servers import call
 TURN = b"BEGIN\0"
 PRESUMED = b"START TRANSACTION\0"
 
+PIECE = 16384  # of a large message
+
 # What became of a turn that cut_turn() waited for.
 CUT, PASSED = "cut", "passed"
 
@@ -32,24 +34,33 @@ class PostgresqlLink(Link):
 
     async def _pass(self, way, reader, writer):
         with contextlib.suppress(asyncio.IncompleteReadError):
-            while message := await self._read(way, reader):
+            while True:
+                message, left = await self._read(way, reader)
                 await self.wait_way(way)
                 if self.proxy.is_cut(self, way, message):
                     return self.end(RESET)
-                writer.write(message)
-                await writer.drain()
-                self.proxy.passed[way] += len(message)
+                while message:
+                    await self.proxy.pace(way, len(message))
+                    await self.wait_way(way)
+                    writer.write(message)
+                    await writer.drain()
+                    self.proxy.passed[way] += len(message)
+                    message = await reader.readexactly(min(left, PIECE))
+                    left -= len(message)
         writer.write_eof()
 
     async def _read(self, way, reader):
-        """A message: its type, its size without that, the rest."""
+        """A message: its type, its size without that, the rest, or a piece of that; and
+        how many bytes follow."""
         kind = b""
         if way != UP or self._is_begun:
             kind = await reader.readexactly(1)
         else:
             self._is_begun = True
         size = await reader.readexactly(4)
-        return kind + size + await reader.readexactly(int.from_bytes(size, "big") - 4)
+        left = int.from_bytes(size, "big") - 4
+        rest = await reader.readexactly(min(left, PIECE))
+        return kind + size + rest, left - len(rest)
 
 
 class PostgresqlProxy(Proxy):

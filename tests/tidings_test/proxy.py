@@ -9,6 +9,7 @@ trouble.
         proxy.end_all(CLOSE)
         proxy.refuse(), proxy.listen()      no new connections; and again
         proxy.stall(UP), proxy.go()
+    proxy.narrow(1000000), proxy.narrow(None)
         proxy.plan(Fates(choices(), 100000, closes=20, resets=20))
 
 With `tls`, the SSLContext of a server, it is TLS before a server that has none. Up is
@@ -19,6 +20,7 @@ import asyncio
 import contextlib
 import dataclasses
 import random
+import socket
 
 from tidings_test.http import set_reset
 from tidings_test.servers import Server, call
@@ -78,6 +80,8 @@ class Proxy(Server):
         self._links = set()
         self._cut = {}  # by way: how many bytes pass, and how it ends then
         self._flows = {DOWN: asyncio.Event(), UP: asyncio.Event()}
+        self._rate = None  # bytes a second, each way; None: as many as there are
+        self._free_at = {DOWN: 0, UP: 0}  # when its last byte has passed, by the loop
         self._fates = None
         self._came = asyncio.Event()  # another connection
         self.go()
@@ -98,6 +102,24 @@ class Proxy(Server):
     def go(self):
         """End all stalls."""
         call(lambda: [flow.set() for flow in self._flows.values()])
+
+    def narrow(self, rate):
+        """At most so many bytes a second pass from now on, each way, of all connections
+        together, and few wait here; None: as many as there are."""
+
+        def set_rate():
+            self._rate = rate
+            for link in self._links:
+                link.keep_few()
+
+        call(set_rate)
+
+    async def pace(self, way, size):
+        """Return when so many bytes have passed."""
+        if self._rate:
+            now = asyncio.get_running_loop().time()
+            self._free_at[way] = max(self._free_at[way], now) + size / self._rate
+            await asyncio.sleep(self._free_at[way] - now)
 
     def cut_after(self, size, how, way=DOWN):
         """Count the bytes that pass that way from now on, on all connections; the
@@ -145,6 +167,8 @@ class Link:
                 self.proxy._came = came = asyncio.Event()
                 with contextlib.suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(came.wait(), fates.hold)
+        if self.proxy._rate:
+            self.keep_few()
         reader, self.server = await self.proxy.open()
         for writer in (self.client, self.server):
             writer.transport.set_write_buffer_limits(high=0)  # drain() sends all
@@ -163,6 +187,11 @@ class Link:
         """Return when a piece may pass that way."""
         await self.proxy._flows[way].wait()
         await self.flow.wait()
+
+    def keep_few(self):
+        """Let the client see what has passed, and not what waits in a buffer here."""
+        peer = self.client.get_extra_info("socket")
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32768)
 
     def end(self, how):
         self.proxy.ends.add(how)
@@ -186,6 +215,7 @@ class Link:
                 size = min(left, len(piece))
                 if way == DOWN and self.fate:
                     size = min(size, self.fate[0])
+                await proxy.pace(way, size)
                 writer.write(piece[:size])
                 await writer.drain()
                 piece = piece[size:]

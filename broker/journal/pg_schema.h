@@ -1,0 +1,78 @@
+/*
+ * pg_schema.h - the tables of a cluster in PostgreSQL.
+ *
+ * PG_SCHEMA makes them, and PG_SCHEMA_UPGRADE gives those of earlier versions
+ * the columns of this one. A broker of an earlier version follows beside them:
+ * each new column has a default. It gets no turn once a newer broker has
+ * appended, for its turns rest on tidings_turn (pg_journal.h).
+ *
+ *     version 1    0.1
+ *     version 2    tidings_records.at_us: the journal's time; 0: older
+ *                  tidings_brokers.server: where the row was reported
+ *
+ * A change of the tables is made here, in a step of the next version, also for
+ * new databases.
+ */
+#pragma once
+
+/* The lock is for two programs at once. No program waits for a table that
+ * others use for long, for all later ones would wait behind it. */
+#define PG_SCHEMA_LOCK "PERFORM pg_advisory_xact_lock(5282143);"
+
+#define PG_SCHEMA_STEPS                                                 \
+    "IF NOT EXISTS (SELECT FROM pg_attribute WHERE attname = 'version'" \
+    "  AND attrelid = 'tidings_cluster'::regclass) THEN"                \
+    " PERFORM set_config('lock_timeout', '300ms', true);"               \
+    " ALTER TABLE tidings_records"                                      \
+    "  ADD at_us bigint NOT NULL DEFAULT 0;"                            \
+    " ALTER TABLE tidings_brokers"                                      \
+    "  ADD server bigint NOT NULL DEFAULT 0;"                           \
+    " ALTER TABLE tidings_cluster"                                      \
+    "  ADD version bigint NOT NULL DEFAULT 2;"                          \
+    "END IF;"
+
+/* `bytes`: of all records up to this one. tidings_turn has one row, which is
+ * locked and never written; its other columns are those of the last record that
+ * a broker of version 1 has added. */
+#define PG_SCHEMA                                                           \
+    "DO $$ BEGIN " PG_SCHEMA_LOCK                                           \
+    " IF to_regclass('tidings_cluster') IS NULL THEN"                       \
+    "  CREATE TABLE tidings_cluster(one int PRIMARY KEY CHECK (one = 1),"   \
+    "   public_url text NOT NULL);"                                         \
+    "  CREATE TABLE tidings_brokers(name text PRIMARY KEY,"                 \
+    "   instance text NOT NULL, at timestamptz NOT NULL,"                   \
+    "   n bigint NOT NULL DEFAULT 0,"                                       \
+    "   is_reader boolean NOT NULL DEFAULT false);"                         \
+    "  CREATE TABLE tidings_records(n bigint PRIMARY KEY,"                  \
+    "   chain bytea NOT NULL, broker text NOT NULL, bytes bigint NOT NULL," \
+    "   record bytea NOT NULL);"                                            \
+    "  ALTER TABLE tidings_records ALTER record SET STORAGE EXTERNAL;"      \
+    "  CREATE TABLE tidings_turn(one int PRIMARY KEY CHECK (one = 1),"      \
+    "   n bigint NOT NULL, chain bytea NOT NULL, at_us bigint NOT NULL,"    \
+    "   bytes bigint NOT NULL) WITH (fillfactor = 10);"                     \
+    "  CREATE TABLE tidings_leases(name text PRIMARY KEY,"                  \
+    "   broker text NOT NULL, term bigint NOT NULL,"                        \
+    "   until timestamptz NOT NULL) WITH (fillfactor = 10);"                \
+    "  CREATE TABLE tidings_streams(name text PRIMARY KEY,"                 \
+    "   id bigint NOT NULL DEFAULT 1 + (random() * 9e15)::bigint,"          \
+    "   n bigint NOT NULL, forgotten bigint NOT NULL DEFAULT 0,"            \
+    "   marked bigint NOT NULL DEFAULT 0,"                                  \
+    "   marked_at timestamptz NOT NULL DEFAULT now())"                      \
+    "   WITH (fillfactor = 10);"                                            \
+    "  CREATE TABLE tidings_rows(stream text NOT NULL, key bytea NOT NULL," \
+    "   n bigint NOT NULL, value bytea, PRIMARY KEY(stream, key));"         \
+    "  CREATE INDEX ON tidings_rows(stream, n);"                            \
+    "  CREATE INDEX ON tidings_rows(stream, n) WHERE value IS NULL;"        \
+    "  CREATE TABLE tidings_orders(id bigserial PRIMARY KEY,"               \
+    "   broker text NOT NULL, at timestamptz NOT NULL,"                     \
+    "   term bigint NOT NULL, bytes bytea NOT NULL, answer bytea);"         \
+    " END IF; " PG_SCHEMA_STEPS " END $$"
+
+#define PG_SCHEMA_UPGRADE \
+    "DO $$ BEGIN " PG_SCHEMA_LOCK " " PG_SCHEMA_STEPS " END $$"
+
+/* 1 if the database has tables of an earlier version. */
+#define PG_SCHEMA_IS_OLD                                         \
+    "(to_regclass('tidings_cluster') IS NOT NULL AND NOT EXISTS" \
+    " (SELECT FROM pg_attribute WHERE attname = 'version'"       \
+    "  AND attrelid = to_regclass('tidings_cluster')))::int::bigint"

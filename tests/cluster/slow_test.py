@@ -1,0 +1,241 @@
+"""A cluster with a slow line between a broker and PostgreSQL, beside old transactions,
+and with a server that stops to wait for its standbys: posts go on, and nothing is shown
+that gets lost."""
+
+import contextlib
+import random
+import string
+import time
+
+import pytest
+
+from tidings_test.http import JSON
+from tidings_test.proxy import DOWN
+from tidings_test.sets import Set, change
+from tidings_test.soak import choices, soak
+from tidings_test.storm import Storm
+from tidings_test.waiting import wait_for
+
+RATE = 2000000  # bytes a second
+LARGE = soak(5000000, 33000000)  # takes longer than any patience of a broker
+CHOSEN = random.Random(48)
+
+
+def large(size, first=1):
+    """Changes of that many bytes in all, which nobody can deflate by much."""
+    letters = string.ascii_letters + string.digits + "-_"
+    filling = {"ns": "urn:example", "name": "filling"}
+
+    def entry(n):
+        value = "".join(CHOSEN.choices(letters, k=50000))
+        return change(f"http://example.com/large/{n}", attributes=[filling | {"value": value}])
+
+    return [entry(first + n) for n in range(size // 50000)]
+
+
+def post_large(member, size):
+    one = Set(member, "news")
+    return one.receipt(one.send(large(size), JSON))
+
+
+# Issue 48, 1: pieces are applied as they come, and a wait counts from the last bytes.
+def test_a_broker_far_behind_follows_over_a_slow_line(start_cluster):
+    cluster = start_cluster()
+    one, _, three = cluster.members
+    cluster.wait_same()
+    three.cut_off()
+    last = [post_large(one, LARGE // 4).last for _ in range(4)][-1]
+    three.narrow(RATE)
+    three.reconnect()
+    news = Set(three, "news")
+    shown = set()
+
+    def look():
+        answer = news.broker.get(news.path)
+        shown.add(answer.json()["last"] if answer.status == 200 else 0)
+        return last in shown
+
+    wait_for("the last entry", look)
+    assert len(shown) > 2, "nothing was applied before all was there"
+    three.narrow(None)
+    cluster.wait_same()
+
+
+# Issue 48, 1: of one record, too.
+def test_a_large_post_is_taken_over_a_slow_line(start_cluster):
+    cluster = start_cluster()
+    one = cluster.members[0]
+    cluster.wait_same()
+    one.narrow(RATE)
+    assert post_large(one, LARGE).last == LARGE // 50000
+    assert post_large(one, LARGE).last == 2 * (LARGE // 50000)
+    cluster.members[1].narrow(RATE)  # it reads what it may not know of yet
+    assert post_large(cluster.members[1], 50000).last == 2 * (LARGE // 50000) + 1
+    for member in cluster.members[:2]:
+        member.narrow(None)
+    cluster.wait_same()
+
+
+# Issue 48, 1: a line that drips does not count as one that moves.
+@pytest.mark.parametrize("size", [0, LARGE], ids=["small", "large"])
+def test_a_line_that_drips_is_given_up(start_cluster, size):
+    cluster = start_cluster()
+    one, two, _ = cluster.members
+    cluster.wait_same()
+    one.narrow(400)
+    answer = Set(one, "news").send(large(size) or [change("http://example.com/")], JSON)
+    assert answer.status == 503, answer
+    assert Set(two, "news").send([change("http://example.com/two")], JSON).status == 200
+    one.narrow(None)
+    wait_for(
+        "a post", lambda: Set(one, "news").send([change("http://example.com/")]).status == 200
+    )
+    cluster.wait_same()
+
+
+# Issue 48, 2: a broker that has a post and lacks megabytes reads them without the turn.
+def test_a_slow_broker_keeps_nobody_waiting(start_cluster, background):
+    cluster = start_cluster()
+    one, two, three = cluster.members
+    cluster.wait_same()
+    three.cut_off()
+    last = [post_large(one, LARGE // 4).last for _ in range(4)][-1]
+    three.narrow(RATE)
+    passed = sum(way.passed[DOWN] for way in three.ways.values())
+    three.reconnect()
+
+    def post():
+        answer = Set(three.client_in_front(), "news").send([change("http://example.com/three")])
+        return answer.status != 503 and answer
+
+    posting = background(wait_for, "a post of the slow broker", post)
+    wait_for(
+        "the slow broker to read",
+        lambda: sum(way.passed[DOWN] for way in three.ways.values()) > passed + 300000,
+    )
+    for n in range(20):
+        began = time.monotonic()
+        last = Set(two, "news").post(1).last
+        assert time.monotonic() - began < 1.5
+    assert posting.is_running
+    assert posting.join().status == 200
+    three.narrow(None)
+    cluster.wait_same()
+
+
+@contextlib.contextmanager
+def old_transaction(cluster):
+    """A transaction that sees the database as it is now, as pg_dump does."""
+    server = cluster.trio.servers[cluster.trio.primary]
+    with contextlib.closing(server._connect(cluster.database)) as connection:
+        connection.set_session(isolation_level="REPEATABLE READ")
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM tidings_records")
+            yield
+
+
+# Issue 48, 3: rows that are written with each post would pile up beside it.
+def test_no_row_is_written_again_with_each_post(start_cluster):
+    cluster = start_cluster()
+    n = 200
+    look = "SELECT ctid, xmin FROM tidings_turn"
+    before = cluster.query(look)
+    with old_transaction(cluster):
+        for member in cluster.members[:2] * (n // 2):
+            Set(member, "news").post(1)
+        assert cluster.query(look) == before
+        written = (
+            "SELECT coalesce(sum(n_tup_upd), 0) < 100 FROM pg_stat_user_tables"
+            " WHERE relname <> 'tidings_brokers'"
+        )
+        assert cluster.query(written) == ["t"]
+    cluster.wait_same()
+
+
+def set_names(trio, names):
+    """Set synchronous_standby_names; None: as they were."""
+    how = "RESET {0}" if names is None else "SET {0} = '{1}'"
+    trio.query("ALTER SYSTEM " + how.format("synchronous_standby_names", names))
+    trio.query("SELECT pg_reload_conf()")
+
+
+def stop_standbys(trio):
+    """Let no standby receive anything any more."""
+    for name in trio.standbys:
+        trio._follow(name, "")
+        wait_for(
+            f"{name} to receive nothing",
+            lambda: trio.servers[name].query("SELECT count(*) FROM pg_stat_wal_receiver")
+            == ["0"],
+        )
+
+
+# Issue 48, 5: a manager empties the names for a primary without standbys. What it commits
+# then is seen by all who ask it, and is lost with it: no broker shows it. Also not when
+# the names are back, and no standby has come yet.
+@pytest.mark.parametrize("come_back", [False, True], ids=["empty", "back"])
+def test_no_broker_shows_what_one_machine_alone_has(start_cluster, trio, come_back):
+    cluster = start_cluster()
+    for member in cluster.members:
+        Set(member, "news").post(1)
+    cluster.wait_same()
+    stop_standbys(trio)
+    set_names(trio, "")
+    wait_for("the setting", lambda: trio.query("SHOW synchronous_standby_names") == [""])
+    # Not by a broker: it would not try. One that reads this record says so.
+    cluster.query(
+        "INSERT INTO tidings_records(n, chain, broker, bytes, record)"
+        " SELECT n + 1, sha256(chain || '\\x00'::bytea), 'z', bytes, '\\x00'"
+        " FROM tidings_records ORDER BY n DESC LIMIT 1; NOTIFY tidings_records"
+    )
+    if come_back:
+        set_names(trio, None)
+    # Each of them looks, also with the turn of a post.
+    for member in cluster.members:
+        assert Set(member, "news").send([change("http://example.com/")]).status == 503
+        assert not member.has_said("a commit of another broker cannot be followed")
+    trio.lose_primary()
+    trio.promote()
+    trio.repair()
+    for member in cluster.members:
+        wait_for(
+            f"a post of {member}",
+            lambda: Set(member, "news").send([change("http://example.com/")]).status == 200,
+        )
+    cluster.wait_same()
+
+
+def narrow(cluster, chosen):
+    member = chosen.choice(cluster.members)
+    member.narrow(chosen.choice((100000, 1000000)))
+    yield
+    member.narrow(None)
+
+
+def forget_standbys(cluster, chosen):
+    """The primary loses its standbys, answers alone for a while, and is lost."""
+    trio = cluster.trio
+    stop_standbys(trio)
+    set_names(trio, "")
+    for member in cluster.members * 3:
+        Set(member.client_in_front(), "other").send([change("http://example.com/")])
+    trio.lose_primary()
+    trio.promote()
+    yield
+    trio.repair()
+
+
+# Issue 48, 1, 2 and 5.
+@pytest.mark.parametrize("harm, rounds", [(narrow, 20), (forget_standbys, 10)])
+def test_a_storm_over_slow_lines_and_forgetful_servers(start_cluster, harm, rounds):
+    chosen = choices()
+    cluster = start_cluster("--rotate-entries", 500)
+    storm = Storm(cluster, "news", chosen)
+    for _ in range(soak(2, rounds)):
+        storm.wait_answers(chosen.randint(1, 60))
+        repairing = harm(cluster, chosen)
+        next(repairing)
+        storm.wait_answers(30)
+        next(repairing, None)
+    storm.wait_answers(20)
+    storm.end()
