@@ -5,47 +5,15 @@
 /* html_depth of "/sets/NAME/changes". */
 #define MEMORY_DEPTH 2
 
-/* A page of change memory. Its memory counts as held until its client has read
- * it. */
-struct page {
-    struct body body;
-    struct holding holding;
-    struct buf text;
-    bool is_given;
-};
-
-static enum body_result
-page_next(struct body *body, bool may_block, struct slice *piece)
-{
-    struct page *p = (struct page *)(void *)body;
-
-    (void)may_block;
-    if (p->is_given)
-        return BODY_END;
-    p->is_given = true;
-    *piece = buf_slice(&p->text);
-    return BODY_DATA;
-}
-
-static void
-page_free(struct body *body)
-{
-    struct page *p = (struct page *)(void *)body;
-
-    holding_end(&p->holding);
-    buf_fini(&p->text);
-    free(p);
-}
-
 /* Reserves room for the page. A reader that can wait repeats the request, so
  * its refusal does not count. */
 static enum status
-take_text(struct page *p, uint64_t n, const struct memory_wish *wish,
+take_text(struct holding *held, uint64_t n, const struct memory_wish *wish,
           struct problem *why)
 {
     if (!wish->is_silent)
-        return holding_add(&p->holding, n, why);
-    return holding_try(&p->holding, n) ? STATUS_OK : STATUS_BUSY;
+        return holding_add(held, n, why);
+    return holding_try(held, n) ? STATUS_OK : STATUS_BUSY;
 }
 
 /* Replaces the message by a page of it. */
@@ -92,7 +60,8 @@ memory_open(const struct memory_wish *wish, struct memory_page *page,
         .patience = wish->patience,
         .has_next = true,
     };
-    struct page *p;
+    struct holding held; /* the page, until its client has read it */
+    struct buf text;
     enum status rc = STATUS_OK;
 
     if (wish->is_page && wish->patience == LOG_MEMORY)
@@ -102,31 +71,24 @@ memory_open(const struct memory_wish *wish, struct memory_page *page,
                        wish->patience, &message.after, why);
     if (rc)
         return rc;
-    p = memory_new(1, sizeof(*p));
-    buf_init(&p->text, (size_t)1 << 30);
-    holding_init(&p->holding, registry_clients(registry), wish->client,
+    buf_init(&text, (size_t)1 << 30);
+    holding_init(&held, registry_clients(registry), wish->client,
                  CLIENT_ANSWERS);
     /* Without room for the largest page none is made in vain. */
-    rc = take_text(p, message.max_bytes, wish, why);
+    rc = take_text(&held, message.max_bytes, wish, why);
     if (!rc)
-        rc = message_write(&p->text, &message, &page->last, why);
-    if (!rc && wish->is_page && p->text.size)
-        rc = make_page(&p->text, wish, why);
-    if (!rc && p->text.capacity > p->holding.n)
-        rc = take_text(p, p->text.capacity - p->holding.n, wish, why);
+        rc = message_write(&text, &message, &page->last, why);
+    if (!rc && wish->is_page && text.size)
+        rc = make_page(&text, wish, why);
+    if (!rc && text.capacity > held.n)
+        rc = take_text(&held, text.capacity - held.n, wish, why);
     else if (!rc)
-        holding_release(&p->holding, p->holding.n - p->text.capacity);
-    page->body = NULL;
+        holding_release(&held, held.n - text.capacity);
     page->after = message.after;
-    if (rc || p->text.size == 0) {
-        holding_end(&p->holding);
-        buf_fini(&p->text);
-        free(p);
-        return rc;
+    page->body = !rc && text.size ? body_of_held(&text, &held) : NULL;
+    if (!page->body) {
+        holding_end(&held);
+        buf_fini(&text);
     }
-    p->body.size = p->text.size;
-    p->body.next = page_next;
-    p->body.free = page_free;
-    page->body = &p->body;
-    return STATUS_OK;
+    return rc;
 }

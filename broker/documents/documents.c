@@ -7,43 +7,44 @@
 
 #define JS "text/javascript; charset=utf-8"
 
+/* Of generations of a kind */
+#define ARCHIVES(name, of)                                                     \
+    {"/sets/{set}/" name "-archive.xml", generation_archive_open, .kind = of}, \
+    {                                                                          \
+        "/sets/{set}/" name "-archive/{list}-{last}.xml",                      \
+            generation_archive_part_open, .kind = of                           \
+    }
+#define DUMPS(name, of)                                                \
+    {"/sets/{set}/" name ".xml", dumps_current_open, .kind = of},      \
+        {"/sets/{set}/" name "/{list}.xml", dumps_generation_open,     \
+         .kind = of},                                                  \
+        {"/sets/{set}/" name "/{list}/{last}.zip", dumps_package_open, \
+         "application/zip", .kind = of},                               \
+        {"/sets/{set}/" name "/{list}/{last}-manifest.xml",            \
+         dumps_generation_open, .kind = of},                           \
+        ARCHIVES(name, of)
+
 /* "{set}" stands for a set's name, "{list}" for the number of a Change List, a
  * generation or a set, "{last}" for the last one of several, or the number of a
  * part. */
-static const struct row {
-    const char *path;
-    document_open_fn *open;
-    const char *content_type; /* NULL: application/xml, with a page */
-    enum link_kind topic;     /* of a channel of the set, always XML; 0: none */
-    bool is_quick;            /* needs neither a disk nor a long time, but for
-                                 some of the lists */
-    bool has_plain;
-    enum generation_kind kind;
-    bool is_public;
-    const struct web_file *file; /* for web_file_open */
-} documents[] = {
+static const struct document_found documents[] = {
     {"/", landing_open, "text/html; charset=utf-8", .is_public = true},
     {"/robots.txt", robots_open, "text/plain; charset=utf-8",
      .is_public = true},
-    {"/console.js", web_file_open, JS, .is_public = true,
-     .file = &web_console_js},
-    {"/console-parts.js", web_file_open, JS, .is_public = true,
-     .file = &web_console_parts_js},
-    {"/console-set.js", web_file_open, JS, .is_public = true,
-     .file = &web_console_set_js},
+    {"/console.js", web_file_open, JS, .file = &web_console_js},
+    {"/console-parts.js", web_file_open, JS, .file = &web_console_parts_js},
+    {"/console-set.js", web_file_open, JS, .file = &web_console_set_js},
     {"/console.css", web_file_open, "text/css; charset=utf-8",
-     .is_public = true, .file = &web_console_css},
-    {"/icon.svg", web_file_open, "image/svg+xml", .is_public = true,
-     .file = &web_icon_svg},
+     .file = &web_console_css},
+    {"/icon.svg", web_file_open, "image/svg+xml", .file = &web_icon_svg},
     {"/tidings.css", web_file_open, "text/css; charset=utf-8",
-     .is_public = true, .file = &web_tidings_css},
-    {"/tidings.js", web_file_open, JS, .is_public = true,
-     .file = &web_tidings_js},
+     .file = &web_tidings_css},
+    {"/tidings.js", web_file_open, JS, .file = &web_tidings_js},
     {"/tidings.d.ts", web_file_open, "text/plain; charset=utf-8",
-     .is_public = true, .file = &web_tidings_d_ts},
-    {"/openapi.json", web_file_open, "application/json", .is_public = true,
+     .file = &web_tidings_d_ts},
+    {"/openapi.json", web_file_open, "application/json",
      .file = &broker_http_openapi_json},
-    {"/asyncapi.json", web_file_open, "application/json", .is_public = true,
+    {"/asyncapi.json", web_file_open, "application/json",
      .file = &broker_http_asyncapi_json},
     {"/.well-known/resourcesync", source_description_open},
     {"/descriptions/{list}-{last}.xml", source_description_part_open},
@@ -61,34 +62,9 @@ static const struct row {
      .has_plain = true},
     {"/sets/{set}/resourcelist/{list}/{last}.xml", resourcelist_generation_open,
      .has_plain = true},
-    {"/sets/{set}/resourcelist-archive.xml", generation_archive_open,
-     .kind = GENERATION_RESOURCELIST},
-    {"/sets/{set}/resourcelist-archive/{list}-{last}.xml",
-     generation_archive_part_open, .kind = GENERATION_RESOURCELIST},
-    {"/sets/{set}/resourcedump.xml", dumps_current_open,
-     .kind = GENERATION_RESOURCEDUMP},
-    {"/sets/{set}/resourcedump/{list}.xml", dumps_generation_open,
-     .kind = GENERATION_RESOURCEDUMP},
-    {"/sets/{set}/resourcedump/{list}/{last}.zip", dumps_package_open,
-     "application/zip", .kind = GENERATION_RESOURCEDUMP},
-    {"/sets/{set}/resourcedump/{list}/{last}-manifest.xml", dumps_manifest_open,
-     .kind = GENERATION_RESOURCEDUMP},
-    {"/sets/{set}/resourcedump-archive.xml", generation_archive_open,
-     .kind = GENERATION_RESOURCEDUMP},
-    {"/sets/{set}/resourcedump-archive/{list}-{last}.xml",
-     generation_archive_part_open, .kind = GENERATION_RESOURCEDUMP},
-    {"/sets/{set}/changedump.xml", dumps_current_open,
-     .kind = GENERATION_CHANGEDUMP},
-    {"/sets/{set}/changedump/{list}.xml", dumps_generation_open,
-     .kind = GENERATION_CHANGEDUMP},
-    {"/sets/{set}/changedump/{list}/{last}.zip", dumps_package_open,
-     "application/zip", .kind = GENERATION_CHANGEDUMP},
-    {"/sets/{set}/changedump/{list}/{last}-manifest.xml", dumps_manifest_open,
-     .kind = GENERATION_CHANGEDUMP},
-    {"/sets/{set}/changedump-archive.xml", generation_archive_open,
-     .kind = GENERATION_CHANGEDUMP},
-    {"/sets/{set}/changedump-archive/{list}-{last}.xml",
-     generation_archive_part_open, .kind = GENERATION_CHANGEDUMP},
+    ARCHIVES("resourcelist", GENERATION_RESOURCELIST),
+    DUMPS("resourcedump", GENERATION_RESOURCEDUMP),
+    DUMPS("changedump", GENERATION_CHANGEDUMP),
     {"/sets/{set}/notifications", notifications_open,
      .topic = LINK_NOTIFICATIONS},
     {"/sets/{set}/framework-notifications", notifications_open,
@@ -123,36 +99,24 @@ read_list_number(struct slice digits, uint64_t *number)
            number_read(digits, number) && *number > 0;
 }
 
-static void
-describe_row(const struct row *row, struct document_found *found)
-{
-    const char *end = strstr(row->path, "/{last}");
-
-    *found = (struct document_found){
-        .path = row->path,
-        .open = row->open,
-        .content_type =
-            row->content_type ? row->content_type : "application/xml",
-        .topic = row->topic,
-        .is_quick = row->is_quick || row->file,
-        .has_page = !row->content_type && !row->topic,
-        .has_plain = row->has_plain,
-        .is_range = strstr(row->path, "}-{"),
-        .end = end ? end + sizeof("/{last}") - 1 : NULL,
-        .is_public = row->is_public,
-        .has_set = strstr(row->path, "{set}"),
-        .kind = row->kind,
-        .file = row->file,
-    };
-}
-
 const char *
 documents_row(size_t i, struct document_found *found)
 {
+    const char *end;
+
     if (i >= N_ELEMENTS(documents))
         return NULL;
-    describe_row(&documents[i], found);
-    return documents[i].path;
+    *found = documents[i];
+    end = strstr(found->path, "/{last}");
+    found->end = end ? end + sizeof("/{last}") - 1 : NULL;
+    found->is_range = strstr(found->path, "}-{");
+    found->has_set = strstr(found->path, "{set}");
+    found->has_page = !found->content_type && !found->topic;
+    if (!found->content_type)
+        found->content_type = "application/xml";
+    if (found->file)
+        found->is_quick = found->is_public = true;
+    return found->path;
 }
 
 enum status
@@ -165,7 +129,7 @@ documents_find(struct slice path, struct document_found *found)
 
         if (!path_pattern_match(pattern, path, holes))
             continue;
-        describe_row(&documents[i], found);
+        (void)documents_row(i, found);
         if (found->has_set)
             found->set = *hole++;
         if ((!strstr(pattern, "{list}") ||

@@ -5,26 +5,28 @@
 
 #include "broker/documents/document.h"
 
-/* A path's document. */
+/* A path's document. The members above `end` are the row's own. */
 struct document_found {
-    const char *path; /* of its row: "/sets/{set}/capabilitylist.xml" */
+    const char *path; /* "/sets/{set}/capabilitylist.xml" */
     document_open_fn *open;
-    const char *content_type;
-    enum link_kind topic; /* of a channel of the set: notifications_links;
-                             0: none */
-    bool is_quick;        /* it may be opened on a service thread */
-    bool has_page;        /* it has a page for people */
-    bool has_plain;       /* it has a plain form */
-    bool is_range;        /* `number` to `last`; else part `last` of
-                             `number` */
-    const char *end;      /* of the path of a part, behind its number; NULL:
-                             it is no part */
-    bool is_public;       /* needs no right */
+    const char *content_type; /* in a row NULL: application/xml, and a page */
+    enum link_kind topic;     /* of a channel of the set, always XML:
+                                 notifications_links; 0: none */
+    bool is_quick;  /* it may be opened on a service thread: needs neither
+                       a disk nor a long time, but for some of the
+                       lists */
+    bool has_plain; /* it has a plain form */
+    enum generation_kind kind;
+    bool is_public;              /* needs no right */
+    const struct web_file *file; /* for web_file_open, quick and public; or
+                                    NULL */
+    const char *end; /* of the path of a part, behind its number; NULL: it is
+                        no part */
+    bool has_page;   /* it has a page for people */
+    bool is_range;   /* `number` to `last`; else part `last` of `number` */
     bool has_set;
     struct slice set; /* as in the path */
-    enum generation_kind kind;
     uint64_t number, last;
-    const struct web_file *file; /* for web_file_open; or NULL */
 };
 
 /* Returns row `i` of the table, for printing: its path, with {set} and other
@@ -62,7 +64,6 @@ document_open_fn resourcelist_generation_open;
 document_open_fn dumps_current_open;
 document_open_fn dumps_generation_open;
 document_open_fn dumps_package_open;
-document_open_fn dumps_manifest_open;
 document_open_fn generation_archive_open;
 document_open_fn generation_archive_part_open;
 document_open_fn notifications_open;

@@ -285,11 +285,14 @@ open_kept(const struct document_wish *wish, enum generation_file file,
     return rc;
 }
 
+/* A dump, or the manifest of its package `wish->last`. */
 enum status
 dumps_generation_open(const struct document_wish *wish,
                       struct document *document, struct problem *why)
 {
-    return open_kept(wish, GENERATION_DOCUMENT, 1, document, why);
+    return wish->last
+               ? open_kept(wish, GENERATION_MANIFEST, wish->last, document, why)
+               : open_kept(wish, GENERATION_DOCUMENT, 1, document, why);
 }
 
 enum status
@@ -297,13 +300,6 @@ dumps_package_open(const struct document_wish *wish, struct document *document,
                    struct problem *why)
 {
     return open_kept(wish, GENERATION_PACKAGE, wish->last, document, why);
-}
-
-enum status
-dumps_manifest_open(const struct document_wish *wish, struct document *document,
-                    struct problem *why)
-{
-    return open_kept(wish, GENERATION_MANIFEST, wish->last, document, why);
 }
 
 /* Archives */

@@ -12,8 +12,9 @@
 
 /* Bytes in memory are one piece. */
 struct memory {
-    struct body body;   /* first: a pointer to it is a pointer to this */
-    struct buf text;    /* owns the bytes; empty if they are constant */
+    struct body body; /* first: a pointer to it is a pointer to this */
+    struct buf text;  /* owns the bytes; empty if they are constant */
+    struct holding held;
     struct slice piece; /* size 0: it was lent */
 };
 
@@ -35,6 +36,7 @@ memory_free(struct body *body)
 {
     struct memory *m = (struct memory *)body;
 
+    holding_end(&m->held);
     buf_fini(&m->text);
     free(m);
 }
@@ -52,16 +54,23 @@ body_of_constant(struct slice bytes)
 }
 
 struct body *
-body_of_buf(struct buf *text)
+body_of_held(struct buf *text, const struct holding *held)
 {
-    struct body *body;
+    struct memory *m;
 
     if (text->failed)
         return NULL;
-    body = body_of_constant(buf_slice(text));
-    ((struct memory *)body)->text = *text;
+    m = (struct memory *)body_of_constant(buf_slice(text));
+    m->text = *text;
+    m->held = *held;
     buf_init(text, text->max);
-    return body;
+    return &m->body;
+}
+
+struct body *
+body_of_buf(struct buf *text)
+{
+    return body_of_held(text, &(struct holding){.n = 0});
 }
 
 /* A file */

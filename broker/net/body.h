@@ -12,6 +12,7 @@
  */
 #pragma once
 
+#include "broker/base/client_limits.h"
 #include "proto/buf.h"
 
 enum body_result {
@@ -48,6 +49,10 @@ struct body {
 /* A body of bytes in memory; takes over what `text` holds (text is empty
  * afterwards). NULL: text->failed. */
 struct body *body_of_buf(struct buf *text);
+
+/* The same. Its memory counts as `held`, which it takes over, until it is
+ * freed. */
+struct body *body_of_held(struct buf *text, const struct holding *held);
 
 /* A body of bytes that stay as long as the program. */
 struct body *body_of_constant(struct slice bytes);

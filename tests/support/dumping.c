@@ -355,7 +355,7 @@ check_package(struct dumping *d, struct xpath *dump, uint64_t number,
 
     unzipped_open(&u, buf_slice(&package));
     unzipped_check(&u);
-    dumping_text(d, dumps_manifest_open, number, part, &manifest);
+    dumping_text(d, dumps_generation_open, number, part, &manifest);
     assert_true(slice_equal(u.members[0].bytes, buf_slice(&manifest)));
     unzipped_close(&u);
     buf_fini(&manifest);
@@ -411,7 +411,7 @@ check_manifest(struct dumping *d, struct xpath *dump, uint64_t number,
     struct xpath x;
 
     check_package(d, dump, number, part);
-    dumping_read(d, dumps_manifest_open, number, part, &x);
+    dumping_read(d, dumps_generation_open, number, part, &x);
     assert_xpath_count(&x, "/*/rs:md[@capability='changedump-manifest']", 1);
     assert_xpath_text(&x, "/*/rs:ln[@rel='up']/@href",
                       DUMPING_DEMO "capabilitylist.xml");
@@ -530,7 +530,7 @@ dumping_check_resources(struct dumping *d, uint64_t number)
         struct xpath x;
 
         check_package(d, &dump, number, part);
-        dumping_read(d, dumps_manifest_open, number, part, &x);
+        dumping_read(d, dumps_generation_open, number, part, &x);
         check_root(&x, &list, "resourcedump-manifest");
         check_resources(&x, &list, &before);
         snprintf(text, sizeof(text), "%s", xpath_of(&dump, part, "rs:md/@at"));

@@ -51,7 +51,7 @@ TEST(has_each_change_with_its_own_bytes)
     dumping_check(&d, 1);
     dumping_unzip(&d, 1, 1, &u);
     assert_int_equal(u.n, 5);
-    dumping_read(&d, dumps_manifest_open, 1, 1, &manifest);
+    dumping_read(&d, dumps_generation_open, 1, 1, &manifest);
     assert_member(&u, &manifest, 1, "first");
     assert_member(&u, &manifest, 2, "second");
     assert_member(&u, &manifest, 3, "first");

@@ -71,7 +71,7 @@ TEST(finds_dumps_packages_manifests_and_archives)
         {"/000000000007.xml", dumps_generation_open, 7, 0, "application/xml"},
         {"/000000000007/000000000002.zip", dumps_package_open, 7, 2,
          "application/zip"},
-        {"/000000000007/000000000002-manifest.xml", dumps_manifest_open, 7, 2,
+        {"/000000000007/000000000002-manifest.xml", dumps_generation_open, 7, 2,
          "application/xml"},
         {"-archive.xml", generation_archive_open, 0, 0, "application/xml"},
         {"-archive/000000000001-000000001000.xml", generation_archive_part_open,
