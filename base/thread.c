@@ -17,19 +17,15 @@ start_thread(void *argument)
     return NULL;
 }
 
-int
+void
 thread_init_changed(pthread_cond_t *changed)
 {
     pthread_condattr_t steady;
-    int error = pthread_condattr_init(&steady);
 
-    if (error)
-        return error;
-    error = pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
-    if (!error)
-        error = pthread_cond_init(changed, &steady);
+    pthread_condattr_init(&steady);
+    pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
+    pthread_cond_init(changed, &steady);
     pthread_condattr_destroy(&steady);
-    return error;
 }
 
 enum status
@@ -39,18 +35,13 @@ thread_start(struct thread *t, const char *name, void (*run)(struct thread *t),
     static const int own[] = {SIGSEGV, SIGBUS,  SIGFPE, SIGILL,
                               SIGABRT, SIGTRAP, SIGSYS};
     sigset_t blocked, before;
-    int error;
 
     *t = (struct thread){.run = run, .user = user};
     snprintf(t->name, sizeof(t->name), "%s", name);
     thread_show_life(t);
 
-    errno = pthread_mutex_init(&t->mutex, NULL);
-    if (errno)
-        goto fail;
-    errno = thread_init_changed(&t->changed);
-    if (errno)
-        goto fail_mutex;
+    pthread_mutex_init(&t->mutex, NULL);
+    thread_init_changed(&t->changed);
     t->is_running = true; /* before run(t) may look */
     /* The thread blocks every signal that other processes may send: those
      * belong to the thread that waits for them. Signals of the thread's own
@@ -60,19 +51,13 @@ thread_start(struct thread *t, const char *name, void (*run)(struct thread *t),
     for (size_t i = 0; i < N_ELEMENTS(own); i++)
         sigdelset(&blocked, own[i]);
     pthread_sigmask(SIG_SETMASK, &blocked, &before);
-    error = pthread_create(&t->id, NULL, start_thread, t);
+    errno = pthread_create(&t->id, NULL, start_thread, t);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    errno = error;
-    if (error)
-        goto fail_changed;
-    return STATUS_OK;
-
-fail_changed:
+    if (!errno)
+        return STATUS_OK;
     t->is_running = false;
     pthread_cond_destroy(&t->changed);
-fail_mutex:
     pthread_mutex_destroy(&t->mutex);
-fail:
     problem_errno(why, "cannot start the thread", name);
     return STATUS_IO;
 }

@@ -58,8 +58,8 @@ int64_t thread_silent_us(const struct thread *t);
 void thread_stop(struct thread *t);
 
 /* Makes a condition whose waits are measured by the steady clock, so that
- * setting the time ends none. Returns 0, or an errno. */
-MUST_CHECK int thread_init_changed(pthread_cond_t *changed);
+ * setting the time ends none. */
+void thread_init_changed(pthread_cond_t *changed);
 
 /* From now on other threads go before the calling one when they compete for a
  * processor. */

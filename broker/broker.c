@@ -724,10 +724,6 @@ broker_open(struct broker **broker, const struct config *config,
     enum status rc = STATUS_OK;
 
     b->http.access_log = access_log_new((unsigned)config->threads);
-    if (!b->http.access_log) {
-        free(b);
-        return problem_memory(why);
-    }
     xml_scan_switch(config->scan_posts);
     b->announcer = start.sets.announcer = announcer_new();
     b->files = setting_files_new(config);

@@ -218,9 +218,9 @@ await_end(struct broker *broker, struct config *config, int argc, char **argv,
                 return info.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM";
             if (is_hangup(origin, &info))
                 return "SIGHUP";
-            supervisor_reloading(supervisor);
+            supervisor_say(supervisor, SUPERVISOR_RELOADING, clock_steady_us());
             reload_settings(broker, config, argc, argv);
-            supervisor_ready(supervisor, broker_url(broker));
+            supervisor_say(supervisor, SUPERVISOR_READY, broker_url(broker));
         }
         watched_files_turn(files);
         silent = broker_most_silent(broker);
@@ -262,7 +262,8 @@ is_start_ended(void *user)
     sigset_t waiting;
 
     if (now_us >= f->reported_us + 10 * (int64_t)1000000) {
-        supervisor_delay(f->supervisor, "fetching a copy of another broker");
+        supervisor_say(f->supervisor, SUPERVISOR_DELAY,
+                       "fetching a copy of another broker");
         f->reported_us = now_us;
     }
     return !sigpending(&waiting) && (sigismember(&waiting, SIGTERM) > 0 ||
@@ -324,10 +325,10 @@ run_broker(struct config *config, int argc, char **argv)
          diag_number("threads", config->threads));
     printf("tidingsd: ready at %s/\n", broker_url(broker));
     fflush(stdout);
-    supervisor_ready(&supervisor, broker_url(broker));
+    supervisor_say(&supervisor, SUPERVISOR_READY, broker_url(broker));
     ending =
         await_end(broker, config, argc, argv, signals, &origin, &supervisor);
-    supervisor_stopping(&supervisor);
+    supervisor_say(&supervisor, SUPERVISOR_STOPPING);
     DIAG(DIAG_INFO, "broker", "ending", diag_text("signal", ending));
     broker_close(broker);
     supervisor_close(&supervisor);

@@ -188,10 +188,7 @@ jwk_fetch_open(struct jwk_fetch **fetch, jwk_fetched_fn *on_fetched, void *user,
     f->user = user;
     f->alarm.ring = on_alarm;
     f->is_idle = true;
-    if (thread_init_changed(&f->ended)) {
-        free(f);
-        return problem_memory(why);
-    }
+    thread_init_changed(&f->ended);
     pthread_mutex_init(&f->mutex, NULL);
     options.allowed = &f->everywhere;
     rc = networks_read(SLICE("0.0.0.0/0,::/0"), &f->everywhere, why);

@@ -449,18 +449,13 @@ access_log_is_on(const struct access_log *log)
 struct access_log *
 access_log_new(unsigned n_threads)
 {
-    struct access_log *log = NULL;
-    size_t size = sizeof(*log) + n_threads * sizeof(log->rings[0]);
+    size_t size = sizeof(struct access_log) + n_threads * sizeof(struct ring);
+    struct access_log *log = memory_got(aligned_alloc(64, size), size);
 
-    if (posix_memalign((void **)&log, 64, size))
-        return NULL;
     memset(log, 0, size);
     log->n_rings = n_threads;
     log->fd = log->next_fd = -1;
-    if (thread_init_changed(&log->changed)) {
-        free(log);
-        return NULL;
-    }
+    thread_init_changed(&log->changed);
     pthread_mutex_init(&log->mutex, NULL);
     return log;
 }

@@ -59,7 +59,7 @@ struct access_entry {
 /* Bytes of a ring: some 4,000 lines. */
 #define ACCESS_RING_SIZE ((size_t)1 << 20)
 
-/* For `n_threads` service threads, at first without a file. NULL: no memory. */
+/* For `n_threads` service threads, at first without a file. */
 struct access_log *access_log_new(unsigned n_threads);
 
 /* Writes what was added, unless the file has no room for a second, and frees

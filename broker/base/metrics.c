@@ -8,7 +8,7 @@
 #include "broker/base/client_limits.h"
 
 #define ROW(id, kind, label, text, help) \
-    [METRIC_##id] = {text, help, kind, label},
+    [METRIC_##id] = {text, help, kind, LABEL_##label},
 
 static const struct row {
     const char *name;

@@ -75,260 +75,244 @@ enum metric_kind {
 
 /* clang-format off */
 #define METRIC_ROWS(ROW) \
-    ROW(BUILD_INFO, GAUGE, LABEL_VERSION, "tidings_build_info", \
+    ROW(BUILD_INFO, GAUGE, VERSION, "tidings_build_info", \
         "Always 1; the label says which version this is") \
     \
-    ROW(POSTS, COUNTER, LABEL_NONE, "tidings_posts_total", \
+    ROW(POSTS, COUNTER, NONE, "tidings_posts_total", \
         "Posts of changes that were committed") \
-    ROW(ENTRIES, COUNTER, LABEL_NONE, "tidings_entries_total", \
+    ROW(ENTRIES, COUNTER, NONE, "tidings_entries_total", \
         "Change entries that were committed") \
-    ROW(POSTS_REJECTED, COUNTER, LABEL_CODE, "tidings_posts_rejected_total", \
+    ROW(POSTS_REJECTED, COUNTER, CODE, "tidings_posts_rejected_total", \
         "Posts of changes that were refused, by the status of the answer") \
-    ROW(POSTS_INCOMPLETE, COUNTER, LABEL_NONE, \
-        "tidings_posts_incomplete_total", \
+    ROW(POSTS_INCOMPLETE, COUNTER, NONE, "tidings_posts_incomplete_total", \
         "Posts of changes that did not arrive whole") \
-    ROW(UPLOADS, COUNTER, LABEL_NONE, "tidings_uploads_total", \
+    ROW(UPLOADS, COUNTER, NONE, "tidings_uploads_total", \
         "Whole states of sets that were taken over from their sources") \
-    ROW(UPLOADS_REJECTED, COUNTER, LABEL_CODE, \
-        "tidings_uploads_rejected_total", \
+    ROW(UPLOADS_REJECTED, COUNTER, CODE, "tidings_uploads_rejected_total", \
         "Whole states that were refused, by the status of the answer") \
-    ROW(UPLOADS_AT_WORK, GAUGE, LABEL_NONE, "tidings_uploads_at_work", \
+    ROW(UPLOADS_AT_WORK, GAUGE, NONE, "tidings_uploads_at_work", \
         "PUT requests for all resources of a set that are at work") \
-    ROW(INGEST, GAUGE, LABEL_NONE, "tidings_ingest_bytes", \
+    ROW(INGEST, GAUGE, NONE, "tidings_ingest_bytes", \
         "Memory that posts at work hold") \
-    ROW(INGEST_LIMIT, GAUGE, LABEL_NONE, "tidings_ingest_limit_bytes", \
+    ROW(INGEST_LIMIT, GAUGE, NONE, "tidings_ingest_limit_bytes", \
         "Memory that posts at work may hold (--ingest-bytes)") \
     \
-    ROW(COMMIT_TIME, HISTOGRAM_SECONDS, LABEL_NONE, \
+    ROW(COMMIT_TIME, HISTOGRAM_SECONDS, NONE, \
         "tidings_commit_duration_seconds", \
         "Time of a transaction that keeps entries, the fsync included") \
-    ROW(COMMITS_FAILED, COUNTER, LABEL_NONE, "tidings_commits_failed_total", \
+    ROW(COMMITS_FAILED, COUNTER, NONE, "tidings_commits_failed_total", \
         "Transactions of the log that were not kept") \
-    ROW(LOG_AHEAD, GAUGE_SECONDS, LABEL_NONE, "tidings_log_ahead_seconds", \
+    ROW(LOG_AHEAD, GAUGE_SECONDS, NONE, "tidings_log_ahead_seconds", \
         "How far the last event time of any set is ahead of the clock") \
-    ROW(LOG_ROOM, GAUGE, LABEL_NONE, "tidings_log_has_room", \
+    ROW(LOG_ROOM, GAUGE, NONE, "tidings_log_has_room", \
         "1 while the disk has room for posts, else 0") \
-    ROW(CLUSTER_CUT_OFF, GAUGE, LABEL_NONE, "tidings_cluster_cut_off", \
+    ROW(CLUSTER_CUT_OFF, GAUGE, NONE, "tidings_cluster_cut_off", \
         "1 while the journal of the cluster gives no turns or records, else " \
         "0") \
-    ROW(CLUSTER_PLACE, GAUGE, LABEL_NONE, "tidings_cluster_place", \
+    ROW(CLUSTER_PLACE, GAUGE, NONE, "tidings_cluster_place", \
         "The last record of the journal that this broker has") \
-    ROW(CLUSTER_BEHIND, GAUGE, LABEL_NONE, "tidings_cluster_behind_records", \
+    ROW(CLUSTER_BEHIND, GAUGE, NONE, "tidings_cluster_behind_records", \
         "Records of the journal that this broker has not, as of the last " \
         "look") \
-    ROW(CLUSTER_AGE, GAUGE_SECONDS, LABEL_NONE, \
-        "tidings_cluster_behind_seconds", \
+    ROW(CLUSTER_AGE, GAUGE_SECONDS, NONE, "tidings_cluster_behind_seconds", \
         "Time since this broker last had all records of the journal") \
-    ROW(SETS, GAUGE, LABEL_NONE, "tidings_sets", "Sets") \
-    ROW(TAIL, GAUGE, LABEL_NONE, "tidings_tail_bytes", \
+    ROW(SETS, GAUGE, NONE, "tidings_sets", "Sets") \
+    ROW(TAIL, GAUGE, NONE, "tidings_tail_bytes", \
         "Memory that the latest changes of all sets hold") \
-    ROW(TAIL_LIMIT, GAUGE, LABEL_NONE, "tidings_tail_limit_bytes", \
+    ROW(TAIL_LIMIT, GAUGE, NONE, "tidings_tail_limit_bytes", \
         "Memory that they may hold (--tail-bytes)") \
-    ROW(WAL, GAUGE, LABEL_NONE, "tidings_wal_bytes", \
+    ROW(WAL, GAUGE, NONE, "tidings_wal_bytes", \
         "Size of the database's write-ahead log after the last commit") \
-    ROW(CHECKPOINTS, COUNTER, LABEL_NONE, "tidings_checkpoints_total", \
+    ROW(CHECKPOINTS, COUNTER, NONE, "tidings_checkpoints_total", \
         "Checkpoints of the database's write-ahead log") \
-    ROW(DISK, GAUGE, LABEL_DISK, "tidings_disk_bytes", \
+    ROW(DISK, GAUGE, DISK, "tidings_disk_bytes", \
         "Room that files of the data directory take, by kind, as of the last " \
         "walk through it") \
-    ROW(DISK_FREE, GAUGE, LABEL_NONE, "tidings_disk_free_bytes", \
+    ROW(DISK_FREE, GAUGE, NONE, "tidings_disk_free_bytes", \
         "Room that is free on the file system of the data directory") \
-    ROW(DISK_SIZE, GAUGE, LABEL_NONE, "tidings_disk_size_bytes", \
+    ROW(DISK_SIZE, GAUGE, NONE, "tidings_disk_size_bytes", \
         "Size of that file system") \
-    ROW(LISTS_CLOSED, COUNTER, LABEL_NONE, "tidings_lists_closed_total", \
+    ROW(LISTS_CLOSED, COUNTER, NONE, "tidings_lists_closed_total", \
         "Change Lists that were closed") \
-    ROW(FILES_WRITTEN, COUNTER, LABEL_NONE, \
-        "tidings_list_files_written_total", \
+    ROW(FILES_WRITTEN, COUNTER, NONE, "tidings_list_files_written_total", \
         "Closed Change Lists that were written to their files") \
-    ROW(UNFILED, GAUGE, LABEL_NONE, "tidings_list_unfiled_bytes", \
+    ROW(UNFILED, GAUGE, NONE, "tidings_list_unfiled_bytes", \
         "Size of the closed Change Lists that have no file yet") \
-    ROW(UNFILED_LIMIT, GAUGE, LABEL_NONE, "tidings_list_unfiled_limit_bytes", \
+    ROW(UNFILED_LIMIT, GAUGE, NONE, "tidings_list_unfiled_limit_bytes", \
         "Size from which posts wait until lists are filed (--unfiled-bytes)") \
-    ROW(FILES_FAILED, COUNTER, LABEL_NONE, "tidings_list_files_failed_total", \
+    ROW(FILES_FAILED, COUNTER, NONE, "tidings_list_files_failed_total", \
         "Attempts to write a closed Change List to its file that failed") \
-    ROW(FOLDS_FAILED, COUNTER, LABEL_NONE, "tidings_folds_failed_total", \
+    ROW(FOLDS_FAILED, COUNTER, NONE, "tidings_folds_failed_total", \
         "Attempts to bring the state of a set up to date that failed") \
-    ROW(FOLD_LAG, GAUGE, LABEL_NONE, "tidings_fold_lag_entries", \
+    ROW(FOLD_LAG, GAUGE, NONE, "tidings_fold_lag_entries", \
         "Entries that are not known to be in the states of their sets, of " \
         "all sets together") \
-    ROW(CONTENT_LAG, GAUGE, LABEL_NONE, "tidings_content_lag_entries", \
+    ROW(CONTENT_LAG, GAUGE, NONE, "tidings_content_lag_entries", \
         "Entries of which it is not known whether their bytes are there, of " \
         "all sets that keep content") \
     \
-    ROW(FETCHES, GAUGE, LABEL_NONE, "tidings_fetches", \
+    ROW(FETCHES, GAUGE, NONE, "tidings_fetches", \
         "Fetches of content that are under way, or wait for a connection") \
-    ROW(FETCHED, COUNTER, LABEL_NONE, "tidings_fetched_total", \
+    ROW(FETCHED, COUNTER, NONE, "tidings_fetched_total", \
         "Fetches whose bytes agreed with the change and were stored") \
-    ROW(FETCHED_BYTES, COUNTER, LABEL_NONE, "tidings_fetched_bytes_total", \
+    ROW(FETCHED_BYTES, COUNTER, NONE, "tidings_fetched_bytes_total", \
         "Bytes of these") \
-    ROW(FETCHES_FAILED, COUNTER, LABEL_REASON, \
-        "tidings_fetches_failed_total", "Fetches that failed, by reason") \
-    ROW(FETCHES_GIVEN_UP, COUNTER, LABEL_NONE, \
-        "tidings_fetches_given_up_total", \
+    ROW(FETCHES_FAILED, COUNTER, REASON, "tidings_fetches_failed_total", \
+        "Fetches that failed, by reason") \
+    ROW(FETCHES_GIVEN_UP, COUNTER, NONE, "tidings_fetches_given_up_total", \
         "Entries whose content is not tried to be fetched any more") \
     \
-    ROW(PUSH_LATENCY, HISTOGRAM_SECONDS, LABEL_NONE, \
-        "tidings_push_latency_seconds", \
+    ROW(PUSH_LATENCY, HISTOGRAM_SECONDS, NONE, "tidings_push_latency_seconds", \
         "From the commit of entries to the handing over of the message to a " \
         "subscriber's socket, for subscribers connected at the commit") \
-    ROW(MESSAGES, COUNTER, LABEL_TRANSPORT, "tidings_messages_sent_total", \
+    ROW(MESSAGES, COUNTER, TRANSPORT, "tidings_messages_sent_total", \
         "Messages sent to subscribers, heartbeats included") \
-    ROW(SUBSCRIBERS, GAUGE, LABEL_TRANSPORT, "tidings_subscribers", \
+    ROW(SUBSCRIBERS, GAUGE, TRANSPORT, "tidings_subscribers", \
         "Connected subscribers") \
-    ROW(LAG, GAUGE, LABEL_TRANSPORT, "tidings_subscriber_lag_entries", \
+    ROW(LAG, GAUGE, TRANSPORT, "tidings_subscriber_lag_entries", \
         "Entries that subscribers are behind, all together") \
-    ROW(LAG_MAX, GAUGE, LABEL_TRANSPORT, "tidings_subscriber_lag_max_entries", \
+    ROW(LAG_MAX, GAUGE, TRANSPORT, "tidings_subscriber_lag_max_entries", \
         "Entries that the last subscriber is behind") \
     \
-    ROW(HUB_ATTEMPTS, COUNTER, LABEL_NONE, "tidings_hub_attempts_total", \
+    ROW(HUB_ATTEMPTS, COUNTER, NONE, "tidings_hub_attempts_total", \
         "Attempts to deliver to a callback") \
-    ROW(HUB_DELIVERIES, COUNTER, LABEL_NONE, "tidings_hub_deliveries_total", \
+    ROW(HUB_DELIVERIES, COUNTER, NONE, "tidings_hub_deliveries_total", \
         "Deliveries that a callback answered 2xx") \
-    ROW(HUB_FAILURES, COUNTER, LABEL_NONE, "tidings_hub_failures_total", \
+    ROW(HUB_FAILURES, COUNTER, NONE, "tidings_hub_failures_total", \
         "Attempts to deliver that failed") \
-    ROW(HUB_GIVEN_UP, COUNTER, LABEL_NONE, "tidings_hub_given_up_total", \
+    ROW(HUB_GIVEN_UP, COUNTER, NONE, "tidings_hub_given_up_total", \
         "Deliveries that were given up (--hub-give-up)") \
-    ROW(HUB_SKIPPED, COUNTER, LABEL_NONE, \
-        "tidings_hub_skipped_entries_total", \
+    ROW(HUB_SKIPPED, COUNTER, NONE, "tidings_hub_skipped_entries_total", \
         "Entries that subscriptions were moved past, not delivered") \
-    ROW(HUB_VERIFICATIONS, COUNTER, LABEL_NONE, \
-        "tidings_hub_verifications_total", \
+    ROW(HUB_VERIFICATIONS, COUNTER, NONE, "tidings_hub_verifications_total", \
         "Verifications of intent that callbacks confirmed") \
-    ROW(HUB_VERIFICATIONS_FAILED, COUNTER, LABEL_NONE, \
+    ROW(HUB_VERIFICATIONS_FAILED, COUNTER, NONE, \
         "tidings_hub_verifications_failed_total", \
         "Verifications of intent that failed") \
-    ROW(HUB_SUBSCRIPTIONS, GAUGE, LABEL_NONE, "tidings_hub_subscriptions", \
+    ROW(HUB_SUBSCRIPTIONS, GAUGE, NONE, "tidings_hub_subscriptions", \
         "Subscriptions of callbacks that are active") \
-    ROW(HUB_IN_FLIGHT, GAUGE, LABEL_NONE, "tidings_hub_in_flight", \
+    ROW(HUB_IN_FLIGHT, GAUGE, NONE, "tidings_hub_in_flight", \
         "Deliveries that are under way") \
-    ROW(HUB_BODY_BYTES, GAUGE, LABEL_NONE, "tidings_hub_body_bytes", \
+    ROW(HUB_BODY_BYTES, GAUGE, NONE, "tidings_hub_body_bytes", \
         "Memory that bodies of deliveries under way hold") \
-    ROW(HUB_LATENCY, HISTOGRAM_SECONDS, LABEL_NONE, \
-        "tidings_hub_latency_seconds", \
+    ROW(HUB_LATENCY, HISTOGRAM_SECONDS, NONE, "tidings_hub_latency_seconds", \
         "From the commit of entries to the callback's 2xx, for deliveries " \
         "that succeed at the first try") \
-    ROW(HUB_LAG, GAUGE, LABEL_NONE, "tidings_hub_lag_max_entries", \
+    ROW(HUB_LAG, GAUGE, NONE, "tidings_hub_lag_max_entries", \
         "Entries that the last subscription is behind") \
     \
-    ROW(RELAYS, GAUGE, LABEL_RELAY, "tidings_relays", \
+    ROW(RELAYS, GAUGE, RELAY, "tidings_relays", \
         "Relays, by state; one without its topic gets nothing") \
-    ROW(RELAY_DOCUMENTS, COUNTER, LABEL_NONE, \
-        "tidings_relay_documents_total", \
+    ROW(RELAY_DOCUMENTS, COUNTER, NONE, "tidings_relay_documents_total", \
         "Documents of foreign Sources that relays have taken in") \
-    ROW(RELAY_KEPT, GAUGE, LABEL_NONE, "tidings_relay_kept_documents", \
+    ROW(RELAY_KEPT, GAUGE, NONE, "tidings_relay_kept_documents", \
         "Documents that relays keep") \
-    ROW(RELAY_KEPT_BYTES, GAUGE, LABEL_NONE, "tidings_relay_kept_bytes", \
+    ROW(RELAY_KEPT_BYTES, GAUGE, NONE, "tidings_relay_kept_bytes", \
         "Bytes of these") \
-    ROW(RELAY_LAG, GAUGE, LABEL_NONE, "tidings_relay_lag_max_documents", \
+    ROW(RELAY_LAG, GAUGE, NONE, "tidings_relay_lag_max_documents", \
         "Documents that the last subscription of a relay is behind") \
-    ROW(UPSTREAM_FAILURES, COUNTER, LABEL_UPSTREAM, \
+    ROW(UPSTREAM_FAILURES, COUNTER, UPSTREAM, \
         "tidings_upstream_failures_total", \
         "Documents of foreign Sources that were not taken in, because the " \
         "source does not name this hub, or the fetch failed, or the document " \
         "was refused") \
     \
-    ROW(MQTT_DIRECTIONS, GAUGE, LABEL_NONE, "tidings_mqtt_directions", \
+    ROW(MQTT_DIRECTIONS, GAUGE, NONE, "tidings_mqtt_directions", \
         "Directions of bridges, each of which needs a connection") \
-    ROW(MQTT_CONNECTED, GAUGE, LABEL_NONE, "tidings_mqtt_connected", \
+    ROW(MQTT_CONNECTED, GAUGE, NONE, "tidings_mqtt_connected", \
         "Connections of bridges to MQTT brokers that stand") \
-    ROW(MQTT_CONNECTIONS, COUNTER, LABEL_NONE, \
-        "tidings_mqtt_connections_total", \
+    ROW(MQTT_CONNECTIONS, COUNTER, NONE, "tidings_mqtt_connections_total", \
         "Connections to MQTT brokers that were accepted") \
-    ROW(MQTT_FAILURES, COUNTER, LABEL_NONE, "tidings_mqtt_failures_total", \
+    ROW(MQTT_FAILURES, COUNTER, NONE, "tidings_mqtt_failures_total", \
         "Connections to MQTT brokers that failed or were lost") \
-    ROW(MQTT_WITHOUT_TOKEN, GAUGE, LABEL_NONE, "tidings_mqtt_without_token", \
+    ROW(MQTT_WITHOUT_TOKEN, GAUGE, NONE, "tidings_mqtt_without_token", \
         "Directions of bridges that wait because their token is missing") \
-    ROW(MQTT_PUBLISHED, COUNTER, LABEL_NONE, "tidings_mqtt_published_total", \
+    ROW(MQTT_PUBLISHED, COUNTER, NONE, "tidings_mqtt_published_total", \
         "Messages that were published, repeats included") \
-    ROW(MQTT_ACKNOWLEDGED, COUNTER, LABEL_NONE, \
-        "tidings_mqtt_acknowledged_total", \
+    ROW(MQTT_ACKNOWLEDGED, COUNTER, NONE, "tidings_mqtt_acknowledged_total", \
         "Messages that the MQTT broker acknowledged") \
-    ROW(MQTT_REFUSED, COUNTER, LABEL_NONE, "tidings_mqtt_refused_total", \
+    ROW(MQTT_REFUSED, COUNTER, NONE, "tidings_mqtt_refused_total", \
         "Messages that the MQTT broker refused") \
-    ROW(MQTT_LEFT_OUT, COUNTER, LABEL_NONE, \
-        "tidings_mqtt_left_out_entries_total", \
-        "Entries that bridges could not send: too large for a packet, or " \
-        "no longer retained") \
-    ROW(MQTT_IN_FLIGHT, GAUGE, LABEL_NONE, "tidings_mqtt_in_flight", \
+    ROW(MQTT_LEFT_OUT, COUNTER, NONE, "tidings_mqtt_left_out_entries_total", \
+        "Entries that bridges could not send: too large for a packet, or no " \
+        "longer retained") \
+    ROW(MQTT_IN_FLIGHT, GAUGE, NONE, "tidings_mqtt_in_flight", \
         "Messages that are published and not acknowledged") \
-    ROW(MQTT_LAG, GAUGE, LABEL_NONE, "tidings_mqtt_lag_entries", \
+    ROW(MQTT_LAG, GAUGE, NONE, "tidings_mqtt_lag_entries", \
         "Entries that bridges are behind, of all sets together") \
-    ROW(MQTT_RECEIVED, COUNTER, LABEL_NONE, "tidings_mqtt_received_total", \
+    ROW(MQTT_RECEIVED, COUNTER, NONE, "tidings_mqtt_received_total", \
         "Messages that were received") \
-    ROW(MQTT_POSTED, COUNTER, LABEL_NONE, "tidings_mqtt_posted_total", \
+    ROW(MQTT_POSTED, COUNTER, NONE, "tidings_mqtt_posted_total", \
         "Messages whose changes were committed") \
-    ROW(MQTT_IGNORED, COUNTER, LABEL_NONE, "tidings_mqtt_ignored_total", \
+    ROW(MQTT_IGNORED, COUNTER, NONE, "tidings_mqtt_ignored_total", \
         "Messages that were passed over: retained, our own, without changes") \
-    ROW(MQTT_REJECTED, COUNTER, LABEL_NONE, "tidings_mqtt_rejected_total", \
+    ROW(MQTT_REJECTED, COUNTER, NONE, "tidings_mqtt_rejected_total", \
         "Messages that were bad") \
-    ROW(MQTT_REPEATS, COUNTER, LABEL_NONE, "tidings_mqtt_repeats_total", \
+    ROW(MQTT_REPEATS, COUNTER, NONE, "tidings_mqtt_repeats_total", \
         "Messages without a key that may be repeats, and were kept") \
     ROW(OUTBOX_POSTED, COUNTER, LABEL_NONE, "tidings_outbox_entries_total", \
         "Entries of the outbox in PostgreSQL that were posted") \
     ROW(OUTBOX_REFUSED, COUNTER, LABEL_NONE, "tidings_outbox_refused_total", \
         "Batches of the outbox that the broker refused, with each try") \
     \
-    ROW(CERTIFICATE_END, GAUGE_TIME, LABEL_CERTIFICATE, \
+    ROW(CERTIFICATE_END, GAUGE_TIME, CERTIFICATE, \
         "tidings_certificate_end_timestamp_seconds", \
         "End of the first certificate to expire of a file in use, since unix " \
         "epoch in seconds") \
-    ROW(CONNECTIONS, GAUGE, LABEL_NONE, "tidings_connections", \
+    ROW(CONNECTIONS, GAUGE, NONE, "tidings_connections", \
         "Open connections, subscribers included") \
-    ROW(ACCEPTED, COUNTER, LABEL_NONE, "tidings_connections_accepted_total", \
+    ROW(ACCEPTED, COUNTER, NONE, "tidings_connections_accepted_total", \
         "Connections that were accepted") \
-    ROW(ACCEPT_PAUSES, COUNTER, LABEL_NONE, "tidings_accept_pauses_total", \
+    ROW(ACCEPT_PAUSES, COUNTER, NONE, "tidings_accept_pauses_total", \
         "Pauses of accepting for want of file descriptors") \
-    ROW(SLOW, COUNTER, LABEL_NONE, "tidings_slow_connections_total", \
+    ROW(SLOW, COUNTER, NONE, "tidings_slow_connections_total", \
         "Connections that ended because too little moved on them") \
-    ROW(DENIED, COUNTER, LABEL_NONE, "tidings_denied_requests_total", \
+    ROW(DENIED, COUNTER, NONE, "tidings_denied_requests_total", \
         "Requests that ended because their token did while they were under " \
         "way") \
-    ROW(DISPLACED, COUNTER, LABEL_NONE, "tidings_displaced_connections_total", \
+    ROW(DISPLACED, COUNTER, NONE, "tidings_displaced_connections_total", \
         "Connections that waited for a request, and ended to make room") \
-    ROW(CLIENT_REFUSALS, COUNTER, LABEL_LIMIT, \
-        "tidings_client_refusals_total", \
+    ROW(CLIENT_REFUSALS, COUNTER, LIMIT, "tidings_client_refusals_total", \
         "Refusals because a client has its share, by the limit") \
-    ROW(RESPONSES, COUNTER, LABEL_CODE, "tidings_http_responses_total", \
+    ROW(RESPONSES, COUNTER, CODE, "tidings_http_responses_total", \
         "Answers, by status") \
-    ROW(RECEIVED, COUNTER, LABEL_NONE, "tidings_received_bytes_total", \
+    ROW(RECEIVED, COUNTER, NONE, "tidings_received_bytes_total", \
         "Bytes of bodies and WebSocket messages that were received") \
-    ROW(SENT, COUNTER, LABEL_NONE, "tidings_sent_bytes_total", \
+    ROW(SENT, COUNTER, NONE, "tidings_sent_bytes_total", \
         "Bytes that were given to sockets, headers included") \
     \
-    ROW(TRACEPARENTS_MALFORMED, COUNTER, LABEL_NONE, \
+    ROW(TRACEPARENTS_MALFORMED, COUNTER, NONE, \
         "tidings_traceparents_malformed_total", \
         "Values of traceparent in posts that were passed over: not of W3C " \
         "Trace Context, version 00") \
-    ROW(SPANS_SENT, COUNTER, LABEL_NONE, "tidings_spans_sent_total", \
+    ROW(SPANS_SENT, COUNTER, NONE, "tidings_spans_sent_total", \
         "Spans that the collector took (--otlp)") \
-    ROW(SPANS_LOST, COUNTER, LABEL_NONE, "tidings_spans_lost_total", \
+    ROW(SPANS_LOST, COUNTER, NONE, "tidings_spans_lost_total", \
         "Spans that the collector did not take") \
-    ROW(SPANS_DROPPED, COUNTER, LABEL_NONE, "tidings_spans_dropped_total", \
+    ROW(SPANS_DROPPED, COUNTER, NONE, "tidings_spans_dropped_total", \
         "Spans that were dropped because too many waited for the collector") \
     \
-    ROW(ACCESS_DROPPED, COUNTER, LABEL_NONE, \
+    ROW(ACCESS_DROPPED, COUNTER, NONE, \
         "tidings_access_log_dropped_lines_total", \
         "Lines of the access log that were dropped: its file is too slow, or " \
         "cannot be written") \
-    ROW(DIAGNOSTICS, COUNTER, LABEL_LEVEL, "tidings_diagnostics_total", \
+    ROW(DIAGNOSTICS, COUNTER, LEVEL, "tidings_diagnostics_total", \
         "Diagnostic lines that were written") \
-    ROW(DIAGNOSTICS_SUPPRESSED, COUNTER, LABEL_LEVEL, \
+    ROW(DIAGNOSTICS_SUPPRESSED, COUNTER, LEVEL, \
         "tidings_diagnostics_suppressed_total", \
         "Diagnostic lines that were left out because they repeated") \
     \
-    ROW(PROCESS_CPU, COUNTER_SECONDS, LABEL_NONE, \
-        "process_cpu_seconds_total", \
+    ROW(PROCESS_CPU, COUNTER_SECONDS, NONE, "process_cpu_seconds_total", \
         "Total user and system CPU time spent in seconds") \
-    ROW(PROCESS_FDS, GAUGE, LABEL_NONE, "process_open_fds", \
+    ROW(PROCESS_FDS, GAUGE, NONE, "process_open_fds", \
         "Number of open file descriptors") \
-    ROW(PROCESS_FDS_MAX, GAUGE, LABEL_NONE, "process_max_fds", \
+    ROW(PROCESS_FDS_MAX, GAUGE, NONE, "process_max_fds", \
         "Maximum number of open file descriptors") \
-    ROW(PROCESS_RESIDENT, GAUGE, LABEL_NONE, "process_resident_memory_bytes", \
+    ROW(PROCESS_RESIDENT, GAUGE, NONE, "process_resident_memory_bytes", \
         "Resident memory size in bytes") \
-    ROW(PROCESS_VIRTUAL, GAUGE, LABEL_NONE, "process_virtual_memory_bytes", \
+    ROW(PROCESS_VIRTUAL, GAUGE, NONE, "process_virtual_memory_bytes", \
         "Virtual memory size in bytes") \
-    ROW(PROCESS_START, GAUGE_SECONDS, LABEL_NONE, \
-        "process_start_time_seconds", \
+    ROW(PROCESS_START, GAUGE_SECONDS, NONE, "process_start_time_seconds", \
         "Start time of the process since unix epoch in seconds")
 /* clang-format on */
 

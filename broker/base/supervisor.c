@@ -18,9 +18,15 @@ report_unheard(int error)
          diag_text("error", strerror(error)));
 }
 
-static void
-send_text(struct supervisor *s, const char *text)
+void
+supervisor_say(struct supervisor *s, const char *format, ...)
 {
+    char text[700];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
     if (s->fd >= 0 &&
         sendto(s->fd, text, strlen(text), MSG_NOSIGNAL,
                (const struct sockaddr *)&s->address, s->address_size) < 0)
@@ -81,41 +87,6 @@ supervisor_close(struct supervisor *s)
     s->watchdog_us = 0;
 }
 
-void
-supervisor_delay(struct supervisor *s, const char *reason)
-{
-    char text[200];
-
-    snprintf(text, sizeof(text), "EXTEND_TIMEOUT_USEC=60000000\nSTATUS=%s",
-             reason);
-    send_text(s, text);
-}
-
-void
-supervisor_ready(struct supervisor *s, const char *url)
-{
-    char text[700];
-
-    snprintf(text, sizeof(text), "READY=1\nSTATUS=serving at %s/", url);
-    send_text(s, text);
-}
-
-void
-supervisor_reloading(struct supervisor *s)
-{
-    char text[80];
-
-    snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%" PRId64,
-             clock_steady_us());
-    send_text(s, text);
-}
-
-void
-supervisor_stopping(struct supervisor *s)
-{
-    send_text(s, "STOPPING=1");
-}
-
 int
 supervisor_wait_ms(const struct supervisor *s)
 {
@@ -145,5 +116,5 @@ supervisor_turn(struct supervisor *s, const char *thread, int64_t silent_us)
              "no thread hangs: the service manager gets signs of life again");
     s->is_silent = is_silent;
     if (!s->is_silent)
-        send_text(s, "WATCHDOG=1");
+        supervisor_say(s, "WATCHDOG=1");
 }

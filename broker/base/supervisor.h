@@ -48,13 +48,16 @@ struct supervisor {
 void supervisor_open(struct supervisor *s);
 void supervisor_close(struct supervisor *s);
 
-/* The start takes longer than usual, for at least another minute. */
-void supervisor_delay(struct supervisor *s, const char *reason);
+/* Sends a message: the start takes longer than usual, for at least another
+ * minute; the broker serves at a URL, after its start and after a reload; a
+ * reload begins, at the steady clock's microseconds; the end begins. */
+void supervisor_say(struct supervisor *s, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
-/* The broker serves at `url`: after its start, and after a reload. */
-void supervisor_ready(struct supervisor *s, const char *url);
-void supervisor_reloading(struct supervisor *s);
-void supervisor_stopping(struct supervisor *s);
+#define SUPERVISOR_DELAY     "EXTEND_TIMEOUT_USEC=60000000\nSTATUS=%s"
+#define SUPERVISOR_READY     "READY=1\nSTATUS=serving at %s/"
+#define SUPERVISOR_RELOADING "RELOADING=1\nMONOTONIC_USEC=%" PRId64
+#define SUPERVISOR_STOPPING  "STOPPING=1"
 
 /* Milliseconds until supervisor_turn has something to do; -1: never. */
 int supervisor_wait_ms(const struct supervisor *s);

@@ -294,7 +294,7 @@ inbox_init(struct inbox *r, struct posts *posts, struct bridge_rights *rights)
     *r = (struct inbox){.posts = posts, .rights = rights};
     list_init(&r->messages);
     list_init(&r->settled);
-    (void)!thread_init_changed(&r->changed); /* needs no memory */
+    thread_init_changed(&r->changed);
     pthread_mutex_init(&r->mutex, NULL);
 }
 

@@ -178,10 +178,7 @@ blocking_open(struct blocking **opened, const struct blocking_options *options,
     b->begin.run = begin;
     b->go_on.run = go_on;
     buf_init(&b->piece, CALL_PIECE_MAX);
-    if (thread_init_changed(&b->changed)) {
-        free(b);
-        return problem_memory(why);
-    }
+    thread_init_changed(&b->changed);
     pthread_mutex_init(&b->mutex, NULL);
     rc = networks_read(SLICE("0.0.0.0/0,::/0"), &b->everywhere, why);
     if (!rc)

@@ -97,44 +97,20 @@ response_page(struct response *r)
 unsigned
 response_status_of(enum status status)
 {
-    switch (status) {
-    case STATUS_OK:
-        return 200;
-    case STATUS_MALFORMED:
-        return 400;
-    case STATUS_DENIED:
-        return 401;
-    case STATUS_FORBIDDEN:
-        return 403;
-    case STATUS_NOT_FOUND:
-        return 404;
-    case STATUS_LATE:
-        return 408;
-    case STATUS_RUNNING:
-    case STATUS_CONFLICT:
-        return 409;
-    case STATUS_GONE:
-        return 410;
-    case STATUS_TOO_LARGE:
-        return 413;
-    case STATUS_UNSUPPORTED:
-        return 415;
-    case STATUS_INVALID:
-        return 422;
-    case STATUS_LIMITED:
-        return 429;
-    case STATUS_BUSY:
-    case STATUS_MEMORY:
-    case STATUS_STOPPED:
-        return 503;
-    case STATUS_AGAIN:
-    case STATUS_IO:
-    case STATUS_REFUSED: /* a peer's answers are not the client's */
-    case STATUS_UNREACHABLE:
-    case STATUS_DIFFERENT:
-        return 500;
-    }
-    return 500;
+    /* 500 of the others: a peer's answers are not the client's. */
+    static const unsigned short statuses[] = {
+        [STATUS_OK] = 200,          [STATUS_MALFORMED] = 400,
+        [STATUS_DENIED] = 401,      [STATUS_FORBIDDEN] = 403,
+        [STATUS_NOT_FOUND] = 404,   [STATUS_LATE] = 408,
+        [STATUS_RUNNING] = 409,     [STATUS_CONFLICT] = 409,
+        [STATUS_GONE] = 410,        [STATUS_TOO_LARGE] = 413,
+        [STATUS_UNSUPPORTED] = 415, [STATUS_INVALID] = 422,
+        [STATUS_LIMITED] = 429,     [STATUS_BUSY] = 503,
+        [STATUS_MEMORY] = 503,      [STATUS_STOPPED] = 503,
+    };
+
+    return status < N_ELEMENTS(statuses) && statuses[status] ? statuses[status]
+                                                             : 500;
 }
 
 /* The head */

@@ -101,9 +101,9 @@ TEST(messages_reach_a_path_and_an_abstract_name)
         bind_socket(m, is_abstract);
         supervisor_open(&s);
         assert_int_equal(supervisor_wait_ms(&s), -1);
-        supervisor_ready(&s, "http://127.0.0.1:8787");
+        supervisor_say(&s, SUPERVISOR_READY, "http://127.0.0.1:8787");
         assert_received(m, "READY=1\nSTATUS=serving at http://127.0.0.1:8787/");
-        supervisor_stopping(&s);
+        supervisor_say(&s, SUPERVISOR_STOPPING);
         assert_received(m, "STOPPING=1");
         supervisor_turn(&s, "log", 0); /* nobody asked for it */
         assert_true(is_quiet(m));
@@ -122,7 +122,7 @@ TEST(a_reload_says_when_it_began)
 
     bind_socket(m, true);
     supervisor_open(&s);
-    supervisor_reloading(&s);
+    supervisor_say(&s, SUPERVISOR_RELOADING, clock_steady_us());
     snprintf(expected, sizeof(expected), "RELOADING=1\nMONOTONIC_USEC=%" PRId64,
              clock_steady_us());
     assert_received(m, expected);
@@ -196,7 +196,7 @@ TEST(nothing_is_sent_without_a_usable_name)
         supervisor_open(&s);
         assert_int_equal(s.fd, -1);
         assert_int_equal(supervisor_wait_ms(&s), -1);
-        supervisor_ready(&s, "http://127.0.0.1:8787");
+        supervisor_say(&s, SUPERVISOR_READY, "http://127.0.0.1:8787");
         supervisor_close(&s);
     }
 }
