@@ -68,42 +68,52 @@
     "too many requests wait for their verification, or the client has its " \
     "share of the subscriptions"
 
-/* Of the rows of sets and of relays. */
-#define LISTS_SUBSCRIPTIONS                                                  \
-    .rights = RIGHT_MANAGE | RIGHT_OBSERVE, .parameters = "after, callback", \
-    .secrets = "callback",                                                   \
-    .statuses = {{200, JSON, "Subscriptions"}, {400, BAD_QUERY}}
-#define REDELIVERS                                 \
-    .rights = RIGHT_MANAGE, .parameters = "after", \
-    .bodies = {{NULL, .bytes = IGNORED_MAX}},      \
-    .statuses = {{200, JSON, "Subscription"},      \
-                 {400, NO_AFTER},                  \
-                 {404, NOT_KNOWN},                 \
-                 {410, POSITION_GONE},             \
-                 {422, NOT_ACTIVE}}
-#define LISTS_ATTEMPTS                                              \
-    .act = COMMAND_ATTEMPTS,                                        \
-    .does = "Lists the last attempts to deliver to a subscription", \
-    .rights = RIGHT_MANAGE | RIGHT_OBSERVE,                         \
-    .statuses = {{200, JSON, "Attempts"}, {404, NOT_KNOWN}}
-#define SENDS_AGAIN                                                           \
-    .act = COMMAND_AGAIN, .does = "Sends one of the last deliveries again",   \
-    .rights = RIGHT_MANAGE, .parameters = "delivery",                         \
-    .bodies = {{NULL, .bytes = IGNORED_MAX}},                                 \
-    .statuses = {{200, JSON, "Attempt"},                                      \
-                 {400, "`delivery` is missing"},                              \
-                 {404, "there is no such subscription, or no such delivery"}, \
-                 {410, "the set was removed, or no longer has the entries"},  \
-                 {422, NOT_ACTIVE ", has another filter by now, or the "      \
-                                  "delivery was a test"},                     \
-                 {429, TOO_OFTEN}}
-#define TESTS                                                         \
-    .act = COMMAND_TEST, .does = "Sends a test to a subscription",    \
-    .rights = RIGHT_MANAGE, .bodies = {{NULL, .bytes = IGNORED_MAX}}, \
-    .statuses = {{200, JSON, "Attempt"},                              \
-                 {404, NOT_KNOWN},                                    \
-                 {422, NOT_ACTIVE ", or is another hub's"},           \
-                 {429, TOO_OFTEN}}
+/* clang-format off */
+/* The subscriptions of a set, or of a relay. */
+#define SUBSCRIPTIONS(at, of, owner, news)                                    \
+    {METHOD_GET, at, handle_command, of, .act = COMMAND_LIST,                 \
+     .does = "Lists the subscriptions of a " owner,                           \
+     .rights = RIGHT_MANAGE | RIGHT_OBSERVE, .parameters = "after, callback", \
+     .secrets = "callback",                                                   \
+     .statuses = {{200, JSON, "Subscriptions"}, {400, BAD_QUERY}}},           \
+    {METHOD_GET, at "/{id}", handle_command, of, .act = COMMAND_SHOW,         \
+     .does = "Describes a subscription",                                      \
+     .rights = RIGHT_MANAGE | RIGHT_OBSERVE,                                  \
+     .statuses = {{200, JSON, "Subscription"}, {404, NOT_KNOWN}}},            \
+    {METHOD_DELETE, at "/{id}", handle_command, of, .act = COMMAND_END,       \
+     .does = "Ends a subscription", .rights = RIGHT_MANAGE,                   \
+     .statuses = {{204, ""}, {404, NOT_KNOWN}}},                              \
+    {METHOD_POST, at "/{id}/redeliver", handle_command, of,                   \
+     .act = COMMAND_REDELIVER,                                                \
+     .does = "Delivers the " news " behind a position again",                 \
+     .rights = RIGHT_MANAGE, .parameters = "after",                           \
+     .bodies = {{NULL, .bytes = IGNORED_MAX}},                                \
+     .statuses = {{200, JSON, "Subscription"}, {400, NO_AFTER},               \
+                  {404, NOT_KNOWN}, {410, POSITION_GONE},                     \
+                  {422, NOT_ACTIVE}}},                                        \
+    {METHOD_GET, at "/{id}/attempts", handle_command, of,                     \
+     .act = COMMAND_ATTEMPTS,                                                 \
+     .does = "Lists the last attempts to deliver to a subscription",          \
+     .rights = RIGHT_MANAGE | RIGHT_OBSERVE,                                  \
+     .statuses = {{200, JSON, "Attempts"}, {404, NOT_KNOWN}}},                \
+    {METHOD_POST, at "/{id}/attempts", handle_command, of,                    \
+     .act = COMMAND_AGAIN, .does = "Sends one of the last deliveries again",  \
+     .rights = RIGHT_MANAGE, .parameters = "delivery",                        \
+     .bodies = {{NULL, .bytes = IGNORED_MAX}},                                \
+     .statuses =                                                              \
+         {{200, JSON, "Attempt"}, {400, "`delivery` is missing"},             \
+          {404, "there is no such subscription, or no such delivery"},        \
+          {410, "the set was removed, or no longer has the entries"},         \
+          {422, NOT_ACTIVE ", has another filter by now, or the delivery "    \
+                           "was a test"},                                     \
+          {429, TOO_OFTEN}}},                                                 \
+    {METHOD_POST, at "/{id}/test", handle_command, of, .act = COMMAND_TEST,   \
+     .does = "Sends a test to a subscription", .rights = RIGHT_MANAGE,        \
+     .bodies = {{NULL, .bytes = IGNORED_MAX}},                                \
+     .statuses = {{200, JSON, "Attempt"}, {404, NOT_KNOWN},                   \
+                  {422, NOT_ACTIVE ", or is another hub's"},                  \
+                  {429, TOO_OFTEN}}}
+/* clang-format on */
 
 const struct route route_table[] = {
     {METHOD_GET, "/sets", handle_sets_get, .does = "Lists the sets",
@@ -302,25 +312,7 @@ const struct route route_table[] = {
                   {410, POSITION_GONE},
                   {422, NO_SERVICE},
                   {429, FLOOD}}},
-    {METHOD_GET, "/sets/{set}/subscriptions", handle_command, OF_SET,
-     .act = COMMAND_LIST, .does = "Lists the subscriptions of a set",
-     LISTS_SUBSCRIPTIONS},
-    {METHOD_GET, "/sets/{set}/subscriptions/{id}", handle_command, OF_SET,
-     .act = COMMAND_SHOW, .does = "Describes a subscription",
-     .rights = RIGHT_MANAGE | RIGHT_OBSERVE,
-     .statuses = {{200, JSON, "Subscription"}, {404, NOT_KNOWN}}},
-    {METHOD_DELETE, "/sets/{set}/subscriptions/{id}", handle_command, OF_SET,
-     .act = COMMAND_END, .does = "Ends a subscription", .rights = RIGHT_MANAGE,
-     .statuses = {{204, ""}, {404, NOT_KNOWN}}},
-    {METHOD_POST, "/sets/{set}/subscriptions/{id}/redeliver", handle_command,
-     OF_SET, .act = COMMAND_REDELIVER,
-     .does = "Delivers the changes behind a position again", REDELIVERS},
-    {METHOD_GET, "/sets/{set}/subscriptions/{id}/attempts", handle_command,
-     OF_SET, LISTS_ATTEMPTS},
-    {METHOD_POST, "/sets/{set}/subscriptions/{id}/attempts", handle_command,
-     OF_SET, SENDS_AGAIN},
-    {METHOD_POST, "/sets/{set}/subscriptions/{id}/test", handle_command, OF_SET,
-     TESTS},
+    SUBSCRIPTIONS("/sets/{set}/subscriptions", OF_SET, "set", "changes"),
 
     {METHOD_GET, "/relays", handle_command, .act = COMMAND_RELAY_LIST,
      .does = "Lists the relays", .rights = RIGHT_OBSERVE,
@@ -345,25 +337,8 @@ const struct route route_table[] = {
      .act = COMMAND_RELAY_REMOVE, .does = "Removes a relay",
      .rights = RIGHT_MANAGE, .is_publisher = true,
      .statuses = {{204, ""}, {403, OPEN}, {409, "the relay is being removed"}}},
-    {METHOD_GET, "/relays/{relay}/subscriptions", handle_command, OF_RELAY,
-     .act = COMMAND_LIST, .does = "Lists the subscriptions of a relay",
-     LISTS_SUBSCRIPTIONS},
-    {METHOD_GET, "/relays/{relay}/subscriptions/{id}", handle_command, OF_RELAY,
-     .act = COMMAND_SHOW, .does = "Describes a subscription",
-     .rights = RIGHT_MANAGE | RIGHT_OBSERVE,
-     .statuses = {{200, JSON, "Subscription"}, {404, NOT_KNOWN}}},
-    {METHOD_DELETE, "/relays/{relay}/subscriptions/{id}", handle_command,
-     OF_RELAY, .act = COMMAND_END, .does = "Ends a subscription",
-     .rights = RIGHT_MANAGE, .statuses = {{204, ""}, {404, NOT_KNOWN}}},
-    {METHOD_POST, "/relays/{relay}/subscriptions/{id}/redeliver",
-     handle_command, OF_RELAY, .act = COMMAND_REDELIVER,
-     .does = "Delivers the documents behind a position again", REDELIVERS},
-    {METHOD_GET, "/relays/{relay}/subscriptions/{id}/attempts", handle_command,
-     OF_RELAY, LISTS_ATTEMPTS},
-    {METHOD_POST, "/relays/{relay}/subscriptions/{id}/attempts", handle_command,
-     OF_RELAY, SENDS_AGAIN},
-    {METHOD_POST, "/relays/{relay}/subscriptions/{id}/test", handle_command,
-     OF_RELAY, TESTS},
+    SUBSCRIPTIONS("/relays/{relay}/subscriptions", OF_RELAY, "relay",
+                  "documents"),
 
     {METHOD_GET, "/bridges", handle_report_get, .act = REPORT_BRIDGES,
      .does = "Describes the bridges", .rights = RIGHT_OBSERVE,

@@ -3,7 +3,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/certificates.h"
 #include "base/clock.h"
 #include "base/random.h"
 #include "broker/base/diag.h"
@@ -332,21 +331,6 @@ server_check(const struct server_options *options, struct problem *why)
                        (unsigned long long)files.rlim_cur,
                        (unsigned long long)least);
     return addresses_find(&addresses, options->host, &port, why);
-}
-
-bool
-server_show(struct server *server, struct identity *id)
-{
-    return tls_show(server->tls, id);
-}
-
-bool
-server_trust(struct server *server, struct stack_st_X509 *authorities)
-{
-    if (server->tls)
-        return tls_trust(server->tls, authorities);
-    certificates_free(authorities);
-    return false;
 }
 
 void

@@ -111,13 +111,15 @@ MUST_CHECK enum status identity_read(struct identity **id,
                                      const char *key_path, struct problem *why);
 void identity_free(struct identity *id); /* NULL is allowed */
 
-/* Takes over `id`; from now on a server that speaks TLS shows it in handshakes.
- * False: it equals the one before. The thread that opened. */
+/* Takes over `id`; from now on a server that speaks TLS shows it in new
+ * handshakes; connections and session tickets continue. False: it equals the
+ * one before. The thread that opened. */
 bool server_show(struct server *server, struct identity *id);
 
 /* From now on a server that speaks TLS asks clients for certificates of these
  * authorities (base/certificates.h), which it takes over; NULL: for none. See
- * request_certificate. False: they equal those before. The thread that opened.
+ * request_certificate. A ticket of a session with others resumes nothing.
+ * False: they equal those before. The thread that opened.
  */
 struct stack_st_X509;
 bool server_trust(struct server *server, struct stack_st_X509 *authorities);

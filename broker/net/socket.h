@@ -112,16 +112,6 @@ MUST_CHECK enum status tls_open(struct tls **tls, const char *cert_path,
 /* NULL is allowed. */
 void tls_close(struct tls *tls);
 
-/* Takes over `id` (server.h) for new handshakes; connections and session
- * tickets continue. False: it equals the one before. One thread at a time,
- * any. */
-bool tls_show(struct tls *tls, struct identity *id);
-
-/* Takes over the authorities of clients (NULL: none) for new sessions. A ticket
- * of a session with others resumes nothing. False: they equal those before. One
- * thread at a time, any. */
-bool tls_trust(struct tls *tls, struct stack_st_X509 *authorities);
-
 /* Makes a session on a connected socket, which the caller keeps: the first read
  * or write begins the handshake. Any thread; then that thread's. */
 struct ssl_st *tls_session(struct tls *tls, int fd);

@@ -11,7 +11,7 @@
 #include "base/certificates.h"
 #include "broker/base/diag.h"
 #include "broker/base/metrics.h"
-#include "broker/net/server.h"
+#include "broker/net/service.h"
 #include "broker/net/socket.h"
 #include "proto/number.h"
 
@@ -202,8 +202,9 @@ tls_open(struct tls **tls, const char *cert_path, const char *key_path,
 }
 
 bool
-tls_show(struct tls *tls, struct identity *id)
+server_show(struct server *server, struct identity *id)
 {
+    struct tls *tls = server->tls;
     /* Only this thread changes it. */
     bool is_new =
         memcmp(id->digest, tls->identity->digest, sizeof(id->digest)) != 0;
@@ -230,13 +231,19 @@ free_trust(struct client_trust *t)
 }
 
 bool
-tls_trust(struct tls *tls, STACK_OF(X509) * authorities)
+server_trust(struct server *server, STACK_OF(X509) * authorities)
 {
-    struct client_trust *t = authorities ? memory_new(1, sizeof(*t)) : NULL;
-    struct client_trust *last = tls->trust; /* only this thread changes it */
+    struct tls *tls = server->tls;
+    struct client_trust *t = NULL, *last;
     bool is_new;
 
-    if (t) {
+    if (!tls) {
+        certificates_free(authorities);
+        return false;
+    }
+    last = tls->trust; /* only this thread changes it */
+    if (authorities) {
+        t = memory_new(1, sizeof(*t));
         t->authorities = authorities;
         t->store = X509_STORE_new();
         t->names = sk_X509_NAME_new_null();
