@@ -1,7 +1,6 @@
 #include "broker/backup/backup_offer.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 
 #include "base/clock.h"
 #include "base/thread.h"

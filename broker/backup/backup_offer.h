@@ -19,7 +19,6 @@
 #pragma once
 
 #include "broker/net/body.h"
-#include "proto/problem.h"
 
 /* A backup that nobody fetches is deleted after so long. */
 #define OFFER_US (600 * INT64_C(1000000))

@@ -12,7 +12,6 @@
 #pragma once
 
 #include "broker/net/body.h"
-#include "proto/problem.h"
 
 struct tar_file;
 

@@ -10,8 +10,6 @@
 #include "broker/net/request.h"
 #include "proto/resourcesync/change_filter.h"
 
-struct route_target;
-
 /* Finds the set of that name, with its head. If it does not exist for the
  * principal answers 404, and returns NULL. A private set also exists for who
  * has one of `rights` that is more than to read, by a token of its own. 410 if

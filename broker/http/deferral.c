@@ -7,18 +7,17 @@
 #include "broker/net/response.h"
 
 void *
-deferral_new(struct http *http, struct request *rq,
-             const struct route_target *target,
-             const struct deferral_kind *kind, size_t size)
+deferral_new(const struct route_call *call, const struct deferral_kind *kind,
+             size_t size)
 {
     struct deferral *d = memory_new(1, size);
 
     d->kind = kind;
-    d->http = http;
-    d->principal = principal_ref(target->principal);
-    d->ticket.service = rq->service;
-    holding_init(&d->holding, registry_clients(http->registry),
-                 request_client(rq), CLIENT_POSTS);
+    d->http = call->http;
+    d->principal = principal_ref(call->principal);
+    d->ticket.service = call->rq->service;
+    holding_init(&d->holding, registry_clients(d->http->registry),
+                 request_client(call->rq), CLIENT_POSTS);
     return d;
 }
 
@@ -299,7 +298,7 @@ deferral_resume(struct deferral *d)
 }
 
 enum status
-deferral_receive(struct deferral *d, struct request *rq, uint64_t max,
+deferral_receive(struct deferral *d, const struct route_call *call,
                  enum status rc)
 {
     static const struct request_handlers handlers = {
@@ -313,13 +312,14 @@ deferral_receive(struct deferral *d, struct request *rq, uint64_t max,
         deferral_free(d);
         return rc;
     }
-    buf_init(&d->body, d->kind->body_max ? d->kind->body_max : (size_t)max);
+    buf_init(&d->body,
+             d->kind->body_max ? d->kind->body_max : (size_t)call->body_max);
     /* Makes all room for a small body at once: growing would leave copies of a
      * secret behind. */
-    if (!d->kind->take && !d->is_counted && rq->in.length > 0)
-        (void)buf_room(&d->body, (size_t)rq->in.length);
-    d->rq = rq;
-    rq->user = d;
-    request_receive(rq, &handlers, max);
+    d->rq = call->rq;
+    if (!d->kind->take && !d->is_counted && d->rq->in.length > 0)
+        (void)buf_room(&d->body, (size_t)d->rq->in.length);
+    d->rq->user = d;
+    request_receive(d->rq, &handlers, call->body_max);
     return STATUS_OK;
 }

@@ -107,18 +107,17 @@ struct deferral {
 };
 
 /* Makes one, `size` bytes of its owner's struct, zero behind the deferral. */
-void *deferral_new(struct http *http, struct request *rq,
-                   const struct route_target *target,
+void *deferral_new(const struct route_call *call,
                    const struct deferral_kind *kind, size_t size);
 
 /* Gives back its memory, and frees it. */
 void deferral_free(struct deferral *d);
 
-/* Receives the body, of at most `max` bytes, then begins the act. If its owner
- * could not prepare it (`rc`), frees it instead. Returns `rc`, for the router.
- * In on_request. */
-MUST_CHECK enum status deferral_receive(struct deferral *d, struct request *rq,
-                                        uint64_t max, enum status rc);
+/* Receives the body, then begins the act. If its owner could not prepare it
+ * (`rc`), frees it instead. Returns `rc`, for the router. In on_request. */
+MUST_CHECK enum status deferral_receive(struct deferral *d,
+                                        const struct route_call *call,
+                                        enum status rc);
 
 /* Stops reading the body, until deferral_resume or DEFERRAL_READS. */
 void deferral_pause(struct deferral *d);

@@ -73,15 +73,13 @@ static const struct deferral_kind closing = {.begin = close_list,
                                              .answer = answer_closed};
 
 enum status
-handle_rotate_post(struct http *http, struct request *rq,
-                   const struct route_target *target, struct problem *why)
+handle_rotate_post(const struct route_call *call)
 {
-    struct closing *c = deferral_new(http, rq, target, &closing, sizeof(*c));
+    struct closing *c = deferral_new(call, &closing, sizeof(*c));
 
-    (void)why;
-    c->set = target->set;
+    c->set = call->set;
     c->deferral.decides = true;
-    return deferral_receive(&c->deferral, rq, target->body_max, STATUS_OK);
+    return deferral_receive(&c->deferral, call, STATUS_OK);
 }
 
 /* Resource List and Resource Dump */
@@ -178,14 +176,12 @@ static const struct deferral_kind building = {.begin = order_build,
                                               .answer = answer_build};
 
 enum status
-handle_build_post(struct http *http, struct request *rq,
-                  const struct route_target *target, struct problem *why)
+handle_build_post(const struct route_call *call)
 {
-    struct building *b = deferral_new(http, rq, target, &building, sizeof(*b));
+    struct building *b = deferral_new(call, &building, sizeof(*b));
 
-    (void)why;
-    b->order.set = target->set;
-    b->order.kind = (enum generation_kind)target->act;
+    b->order.set = call->set;
+    b->order.kind = (enum generation_kind)call->act;
     b->order.done = on_done;
-    return deferral_receive(&b->deferral, rq, target->body_max, STATUS_OK);
+    return deferral_receive(&b->deferral, call, STATUS_OK);
 }

@@ -236,11 +236,12 @@ static const struct deferral_kind posting = {
 };
 
 enum status
-handle_changes_post(struct http *http, struct request *rq,
-                    const struct route_target *target, struct problem *why)
+handle_changes_post(const struct route_call *call)
 {
+    struct request *rq = call->rq;
+    struct problem *why = call->why;
     struct slice type = {NULL, 0}, encoding, trace = query_traceparent(rq);
-    struct posting *p = deferral_new(http, rq, target, &posting, sizeof(*p));
+    struct posting *p = deferral_new(call, &posting, sizeof(*p));
     struct deferral *d = &p->deferral;
     enum status rc = check_publisher(rq, why);
     struct key key;
@@ -249,7 +250,7 @@ handle_changes_post(struct http *http, struct request *rq,
     request_header(rq, "content-type", &type);
     is_event = is_binary_event(rq, type);
     if (!rc)
-        rc = ingest_begin(&p->ingest, http->posts, target->name,
+        rc = ingest_begin(&p->ingest, call->http->posts, call->name,
                           is_event ? SLICE(EVENT_TYPE) : type, rq->in.length,
                           why);
     if (!rc && is_event)
@@ -259,13 +260,13 @@ handle_changes_post(struct http *http, struct request *rq,
     if (!rc && request_header(rq, "content-encoding", &encoding))
         rc = ingest_decode(p->ingest, encoding, why);
     if (!rc)
-        rc = read_key(rq, target->principal, &key, why);
+        rc = read_key(rq, call->principal, &key, why);
     if (!rc && trace.size > 0)
         ingest_set_traceparent(p->ingest, trace);
     if (!rc)
         rc = ingest_set_key(p->ingest, &key, why);
     d->decides = true;
-    return deferral_receive(d, rq, target->body_max, rc);
+    return deferral_receive(d, call, rc);
 }
 
 /* With content */
@@ -394,16 +395,17 @@ static const struct deferral_kind multipart_request = {
 };
 
 enum status
-handle_multipart_post(struct http *http, struct request *rq,
-                      const struct route_target *target, struct problem *why)
+handle_multipart_post(const struct route_call *call)
 {
+    struct request *rq = call->rq;
+    struct problem *why = call->why;
     struct multipart_request *m =
-        deferral_new(http, rq, target, &multipart_request, sizeof(*m));
+        deferral_new(call, &multipart_request, sizeof(*m));
     struct deferral *d = &m->deferral;
     struct key key;
     struct multipart_plan plan = {
-        .contents = archiver_contents(http->archiver),
-        .set_name = target->name,
+        .contents = archiver_contents(call->http->archiver),
+        .set_name = call->name,
         .content_type = {NULL, 0},
         .size = rq->in.length,
         .holding = &d->holding,
@@ -422,10 +424,10 @@ handle_multipart_post(struct http *http, struct request *rq,
                                   "beside it: post the event as part 1, of the "
                                   "type " EVENT_TYPE);
     if (!rc)
-        rc = read_key(rq, target->principal, &key, why);
+        rc = read_key(rq, call->principal, &key, why);
     if (!rc)
-        rc = multipart_post_begin(&m->post, http->posts, &plan, why);
+        rc = multipart_post_begin(&m->post, call->http->posts, &plan, why);
     if (!rc)
         rc = holding_add(&d->holding, HELD, why);
-    return deferral_receive(d, rq, target->body_max, rc);
+    return deferral_receive(d, call, rc);
 }

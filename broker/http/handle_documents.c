@@ -216,24 +216,25 @@ close_document(struct deferral *d)
 }
 
 enum status
-handle_documents_get(struct http *http, struct request *rq,
-                     const struct route_target *target, struct problem *why)
+handle_documents_get(const struct route_call *call)
 {
+    struct request *rq = call->rq;
     static const char *const types[] = {"application/xml", "text/xml"};
-    struct opening o = {.wish = {.registry = http->registry,
-                                 .principal = target->principal,
+    struct opening o = {.wish = {.registry = call->http->registry,
+                                 .principal = call->principal,
                                  .patience = LOG_MEMORY}};
     struct slice text;
     int face = 0;
 
     o.status = documents_find(rq->path, &o.found);
     if (!o.status && o.found.has_set) {
-        o.wish.set = answers_find_set(http, rq, target->name, target->principal,
-                                      RIGHT_SUBSCRIBE, &o.wish.head);
+        o.wish.set =
+            answers_find_set(call->http, rq, call->name, call->principal,
+                             RIGHT_SUBSCRIBE, &o.wish.head);
         if (!o.wish.set)
             return STATUS_OK; /* answered */
         o.is_of_few = set_is_private(o.wish.set) ||
-                      !authorization_everyone_reads(http, o.wish.set);
+                      !authorization_everyone_reads(call->http, o.wish.set);
     }
     o.wish.kind = o.found.kind;
     o.wish.number = o.found.number;
@@ -252,18 +253,17 @@ handle_documents_get(struct http *http, struct request *rq,
         o.wish.form = DOCUMENT_HTML;
         o.wish.depth = html_depth(rq->path);
         o.wish.page = 1;
-        o.status =
-            query_number(rq, "page", 1, PAGES_MAX, &o.wish.page, NULL, why);
+        o.status = query_number(rq, "page", 1, PAGES_MAX, &o.wish.page, NULL,
+                                call->why);
     }
     o.conditions = conditional_read(rq);
     if (!o.status)
-        o.status = documents_open(&o.found, &o.wish, &o.document, why);
+        o.status = documents_open(&o.found, &o.wish, &o.document, call->why);
     if (o.status == STATUS_AGAIN) {
         static const struct deferral_kind kind = {.work = open_document,
                                                   .answer = answer_later,
                                                   .fini = close_document};
-        struct later_opening *l =
-            deferral_new(http, rq, target, &kind, sizeof(*l));
+        struct later_opening *l = deferral_new(call, &kind, sizeof(*l));
 
         l->opening = o;
         l->opening.wish.patience = LOG_DISK;

@@ -133,27 +133,25 @@ static const struct deferral_kind hub_request = {
 /* Makes a command about the set or relay, and the subscription, of the path.
  * `max`: bytes of text that the command will hold, less than MEMORY_SMALL. */
 static enum status
-new_request(struct hub_request **made, struct http *http, struct request *rq,
-            const struct route_target *target, enum command_kind kind,
-            size_t max, struct problem *why)
+new_request(struct hub_request **made, const struct route_call *call,
+            enum command_kind kind, size_t max)
 {
-    struct hub_request *h =
-        deferral_new(http, rq, target, &hub_request, sizeof(*h));
+    struct hub_request *h = deferral_new(call, &hub_request, sizeof(*h));
     struct command *command = command_new(kind, max);
 
     *made = h;
     h->command = command;
-    command->principal = principal_ref(target->principal);
-    h->is_private = target->set && set_is_private(target->set);
-    if (target->name.size > 0) {
-        memcpy(command->name, target->name.data, target->name.size);
-        command->is_relay = !target->set;
+    command->principal = principal_ref(call->principal);
+    h->is_private = call->set && set_is_private(call->set);
+    if (call->name.size > 0) {
+        memcpy(command->name, call->name.data, call->name.size);
+        command->is_relay = !call->set;
     }
-    return target->id.size == 0 || number_read(target->id, &command->id)
+    return call->id.size == 0 || number_read(call->id, &command->id)
                ? STATUS_OK
-               : problem(why, STATUS_NOT_FOUND,
+               : problem(call->why, STATUS_NOT_FOUND,
                          "there is no subscription \"%s\"",
-                         problem_quote(target->id).text);
+                         problem_quote(call->id).text);
 }
 
 /* Moves the body into the command, which it is for. */
@@ -184,16 +182,15 @@ read_form(struct hub_request *h, struct problem *why)
 
 /* Posted to the hub, or to a set. */
 enum status
-handle_hub_form(struct http *http, struct request *rq,
-                const struct route_target *target, struct problem *why)
+handle_hub_form(const struct route_call *call)
 {
     struct hub_request *h;
-    enum status rc = new_request(&h, http, rq, target, COMMAND_SUBSCRIBE,
-                                 KEPT(target->body_max), why);
+    enum status rc =
+        new_request(&h, call, COMMAND_SUBSCRIBE, KEPT(call->body_max));
 
-    h->command->is_simple = target->set != NULL;
+    h->command->is_simple = call->set != NULL;
     h->on_body = read_form;
-    return deferral_receive(&h->deferral, rq, target->body_max, rc);
+    return deferral_receive(&h->deferral, call, rc);
 }
 
 /* Notifications */
@@ -209,8 +206,7 @@ read_notification(struct hub_request *h, struct problem *why)
 }
 
 enum status
-handle_hub_notification(struct http *http, struct request *rq,
-                        const struct route_target *target, struct problem *why)
+handle_hub_notification(const struct route_call *call)
 {
     struct slice type = {NULL, 0}, links = {NULL, 0}, found;
     size_t n_self = 0, n_hub = 0;
@@ -218,35 +214,35 @@ handle_hub_notification(struct http *http, struct request *rq,
     struct key key = {.size = 0};
     enum status rc;
 
-    request_header(rq, "content-type", &type);
-    if (type.size == 0 || !request_header(rq, "link", &links))
-        return problem(why, STATUS_UNSUPPORTED,
+    request_header(call->rq, "content-type", &type);
+    if (type.size == 0 || !request_header(call->rq, "link", &links))
+        return problem(call->why, STATUS_UNSUPPORTED,
                        "subscriptions and pings come as a form: send "
                        "-H 'Content-Type: %s'; notifications with their own "
                        "Content-Type and Link headers rel=\"self\" and "
                        "rel=\"hub\"; the Content-Type is \"%s\"",
                        FORM_TYPE, problem_quote(type).text);
-    if (answers_may_publish(http, why))
+    if (answers_may_publish(call->http, call->why))
         return STATUS_FORBIDDEN;
-    rc = new_request(&h, http, rq, target, COMMAND_NOTIFY,
-                     type.size + links.size + sizeof(struct key), why);
+    rc = new_request(&h, call, COMMAND_NOTIFY,
+                     type.size + links.size + sizeof(struct key));
     /* The links name the topic and the hub (W-142). */
     (void)weblink_find(links, "self", &found, &n_self);
     (void)weblink_find(links, "hub", &found, &n_hub);
     if (!rc && (n_self != 1 || n_hub == 0))
-        rc = problem(why, STATUS_MALFORMED,
+        rc = problem(call->why, STATUS_MALFORMED,
                      "a notification comes with one Link header rel=\"self\", "
                      "its topic, and one rel=\"hub\", this hub: here are %zu "
                      "and %zu",
                      n_self, n_hub);
-    if (!rc && request_header(rq, "idempotency-key", &found))
-        rc = key_read(found, &key, why);
+    if (!rc && request_header(call->rq, "idempotency-key", &found))
+        rc = key_read(found, &key, call->why);
     h->command->content_type = command_keep(h->command, type);
     h->command->links = command_keep(h->command, links);
     h->command->key = command_keep(h->command, key_slice(&key));
     h->deferral.is_counted = true;
     h->on_body = read_notification;
-    return deferral_receive(&h->deferral, rq, target->body_max, rc);
+    return deferral_receive(&h->deferral, call, rc);
 }
 
 /* Subscriptions and relays */
@@ -254,66 +250,64 @@ handle_hub_notification(struct http *http, struct request *rq,
 /* Hands over the command of the row, which path and query describe; or the
  * body, of a relay. */
 enum status
-handle_command(struct http *http, struct request *rq,
-               const struct route_target *target, struct problem *why)
+handle_command(const struct route_call *call)
 {
     struct hub_request *h;
     struct slice after = {NULL, 0}, callback = {NULL, 0}, delivery = {NULL, 0};
-    enum status rc =
-        new_request(&h, http, rq, target, (enum command_kind)target->act,
-                    rq->query.size, why);
+    enum status rc = new_request(&h, call, (enum command_kind)call->act,
+                                 call->rq->query.size);
     bool has_after;
 
-    has_after = request_parameter(rq, "after", &after);
-    if (!rc && target->act == COMMAND_LIST) {
+    has_after = request_parameter(call->rq, "after", &after);
+    if (!rc && call->act == COMMAND_LIST) {
         if (has_after && !number_read(after, &h->command->id))
-            rc = problem(why, STATUS_MALFORMED,
+            rc = problem(call->why, STATUS_MALFORMED,
                          "after: \"%s\" is not the number of a subscription",
                          problem_quote(after).text);
-        else if (request_parameter(rq, "callback", &callback) &&
-                 websub_check_url(callback, "callback", why))
+        else if (request_parameter(call->rq, "callback", &callback) &&
+                 websub_check_url(callback, "callback", call->why))
             rc = STATUS_MALFORMED;
         else
             h->command->request.callback = command_keep(h->command, callback);
     }
-    if (!rc && target->act == COMMAND_REDELIVER) {
+    if (!rc && call->act == COMMAND_REDELIVER) {
         if (after.size == 0)
-            rc = problem(why, STATUS_MALFORMED,
+            rc = problem(call->why, STATUS_MALFORMED,
                          "after is missing: ?after=POSITION says where to "
                          "begin again");
         else
             h->command->after = command_keep(h->command, after);
         h->command->has_after = true;
     }
-    if (!rc && target->act == COMMAND_AGAIN) {
-        if (!request_parameter(rq, "delivery", &delivery) || !delivery.size)
-            rc = problem(why, STATUS_MALFORMED,
+    if (!rc && call->act == COMMAND_AGAIN) {
+        if (!request_parameter(call->rq, "delivery", &delivery) ||
+            !delivery.size)
+            rc = problem(call->why, STATUS_MALFORMED,
                          "delivery is missing: ?delivery=ID names one by its "
                          "Tidings-Delivery");
         h->command->key = command_keep(h->command, delivery);
     }
-    if (target->act == COMMAND_RELAY_PUT)
+    if (call->act == COMMAND_RELAY_PUT)
         h->on_body = take_body;
-    return deferral_receive(&h->deferral, rq, target->body_max, rc);
+    return deferral_receive(&h->deferral, call, rc);
 }
 
 /* GET shows the public keys, to everybody; POST makes a new one. */
 enum status
-handle_hub_keys(struct http *http, struct request *rq,
-                const struct route_target *target, struct problem *why)
+handle_hub_keys(const struct route_call *call)
 {
     uint64_t grace_s = KEY_GRACE_DEFAULT;
     struct hub_request *h;
     enum status rc;
 
-    if (query_number(rq, "grace", 0, GRACE_MAX, &grace_s, NULL, why))
+    if (query_number(call->rq, "grace", 0, GRACE_MAX, &grace_s, NULL,
+                     call->why))
         return STATUS_MALFORMED;
-    rc = new_request(&h, http, rq, target, (enum command_kind)target->act, 0,
-                     why);
+    rc = new_request(&h, call, (enum command_kind)call->act, 0);
     h->command->id = grace_s;
-    if (target->act == COMMAND_KEYS) { /* another broker may not know it */
+    if (call->act == COMMAND_KEYS) { /* another broker may not know it */
         principal_unref(h->command->principal);
         h->command->principal = NULL;
     }
-    return deferral_receive(&h->deferral, rq, target->body_max, rc);
+    return deferral_receive(&h->deferral, call, rc);
 }

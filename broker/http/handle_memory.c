@@ -262,28 +262,27 @@ read_or_wait(struct request *rq, struct reading *r)
 }
 
 enum status
-handle_memory_get(struct http *http, struct request *rq,
-                  const struct route_target *target, struct problem *why)
+handle_memory_get(const struct route_call *call)
 {
     struct reading *r = memory_new(1, sizeof(*r));
     enum status rc;
 
-    r->http = http;
-    r->principal = principal_ref(target->principal);
-    r->wish.set = target->set;
-    r->head = target->head;
-    if (!choose_form(rq, r)) {
+    r->http = call->http;
+    r->principal = principal_ref(call->principal);
+    r->wish.set = call->set;
+    r->head = call->head;
+    if (!choose_form(call->rq, r)) {
         reading_free(r);
         return STATUS_OK;
     }
-    rc = read_wish(rq, r, why);
+    rc = read_wish(call->rq, r, call->why);
     if (rc == STATUS_GONE) {
         r->status = rc;
-        r->why = *why;
-        answer_memory(rq, r);
+        r->why = *call->why;
+        answer_memory(call->rq, r);
         rc = STATUS_OK;
     } else if (!rc) {
-        read_or_wait(rq, r);
+        read_or_wait(call->rq, r);
         return STATUS_OK;
     }
     reading_free(r);

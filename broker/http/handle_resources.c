@@ -323,10 +323,12 @@ make_reader(struct putting *p, struct request *rq, struct problem *why)
 }
 
 enum status
-handle_resources_put(struct http *http, struct request *rq,
-                     const struct route_target *target, struct problem *why)
+handle_resources_put(const struct route_call *call)
 {
-    struct putting *p = deferral_new(http, rq, target, &putting, sizeof(*p));
+    struct request *rq = call->rq;
+    struct problem *why = call->why;
+    struct http *http = call->http;
+    struct putting *p = deferral_new(call, &putting, sizeof(*p));
     struct clients *clients = registry_clients(http->registry);
     struct client *client = request_client(rq);
     uint64_t percent = UPLOADS_MAX_DELETE;
@@ -347,11 +349,11 @@ handle_resources_put(struct http *http, struct request *rq,
                           NULL, why);
     block_init(&p->block, BLOCK_MAX);
     buf_init(&p->digests, BLOCK_MAX);
-    memcpy(p->name, target->name.data, target->name.size);
+    memcpy(p->name, call->name.data, call->name.size);
     if (!rc)
         rc = make_reader(p, rq, why);
     if (!rc && request_header(rq, "content-encoding", &coding))
-        rc = decoding_decode(&p->decoding, coding, target->body_max, why);
+        rc = decoding_decode(&p->decoding, coding, call->body_max, why);
     if (!rc) {
         log_health(registry_log(http->registry), &health);
         if (!health.has_room)
@@ -365,14 +367,14 @@ handle_resources_put(struct http *http, struct request *rq,
     if (!rc)
         rc = holding_add(&p->place, 1, why);
     if (!rc)
-        rc = uploads_begin(archiver_uploads(http->archiver), target->name,
-                           client, request_authority(rq), &p->upload, why);
+        rc = uploads_begin(archiver_uploads(http->archiver), call->name, client,
+                           request_authority(rq), &p->upload, why);
     p->is_inline =
-        registry_content(http->registry, target->name) == CONTENT_INLINE;
+        registry_content(http->registry, call->name) == CONTENT_INLINE;
     /* Changes that others post from now on are newer. */
-    if (!rc && registry_find(http->registry, target->name, &head)) {
+    if (!rc && registry_find(http->registry, call->name, &head)) {
         memcpy(p->about.epoch, head.epoch, sizeof(head.epoch));
         p->about.after = head.last;
     }
-    return deferral_receive(&p->deferral, rq, target->body_max, rc);
+    return deferral_receive(&p->deferral, call, rc);
 }

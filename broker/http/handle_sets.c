@@ -386,12 +386,9 @@ answer_set(struct request *rq, unsigned status, struct set *set,
 }
 
 enum status
-handle_set_get(struct http *http, struct request *rq,
-               const struct route_target *target, struct problem *why)
+handle_set_get(const struct route_call *call)
 {
-    (void)http;
-    (void)why;
-    answer_set(rq, 200, target->set, &target->head);
+    answer_set(call->rq, 200, call->set, &call->head);
     return STATUS_OK;
 }
 
@@ -480,81 +477,76 @@ static const struct deferral_kind putting = {
 /* PUT, PATCH or DELETE of the set, PUT or DELETE of the report of its
  * harvester. */
 enum status
-handle_set_change(struct http *http, struct request *rq,
-                  const struct route_target *target, struct problem *why)
+handle_set_change(const struct route_call *call)
 {
-    bool is_put = rq->method == METHOD_PUT;
+    bool is_put = call->rq->method == METHOD_PUT;
     bool is_new = false, may_discard = false;
     struct putting *p;
     enum status rc = STATUS_OK;
 
-    if (target->act == ACT_SETTINGS && is_put)
-        rc = query_yes(rq, "new", &is_new, why);
-    if (target->act == ACT_SETTINGS && !rc)
-        rc = query_yes(rq, "discard", &may_discard, why);
+    if (call->act == ACT_SETTINGS && is_put)
+        rc = query_yes(call->rq, "new", &is_new, call->why);
+    if (call->act == ACT_SETTINGS && !rc)
+        rc = query_yes(call->rq, "discard", &may_discard, call->why);
     if (rc)
         return rc;
-    p = deferral_new(http, rq, target, &putting, sizeof(*p));
+    p = deferral_new(call, &putting, sizeof(*p));
     p->deferral.decides = true;
-    p->act = (enum act_kind)target->act;
+    p->act = (enum act_kind)call->act;
     p->mode = !is_put  ? SET_CHANGE_MERGE
               : is_new ? SET_CHANGE_CREATE
                        : SET_CHANGE_REPLACE;
     p->may_discard = may_discard;
-    p->set = target->set;
-    memcpy(p->name, target->name.data, target->name.size);
-    return deferral_receive(&p->deferral, rq, target->body_max, STATUS_OK);
+    p->set = call->set;
+    memcpy(p->name, call->name.data, call->name.size);
+    return deferral_receive(&p->deferral, call, STATUS_OK);
 }
 
 enum status
-handle_harvest_get(struct http *http, struct request *rq,
-                   const struct route_target *target, struct problem *why)
+handle_harvest_get(const struct route_call *call)
 {
-    struct harvest *harvest = registry_harvest(target->set);
+    struct harvest *harvest = registry_harvest(call->set);
     struct buf text;
 
-    (void)http;
     if (!harvest)
-        return problem(why, STATUS_NOT_FOUND,
+        return problem(call->why, STATUS_NOT_FOUND,
                        "no harvester has reported on the set %s",
-                       target->set->name);
+                       call->set->name);
     buf_init(&text, HARVEST_TEXT_MAX + 1);
     buf_add_slice(&text, harvest->text);
     BUF_ADD(&text, "\n");
     harvest_unref(harvest);
-    answers_buf(rq, 200, "application/json",
-                answers_cache_control(set_is_private(target->set)), &text);
+    answers_buf(call->rq, 200, "application/json",
+                answers_cache_control(set_is_private(call->set)), &text);
     return STATUS_OK;
 }
 
 /* {"set":"news","minutes":60,"entries":[0,...,17],"lags":[0,...,250],
  *  "readers":{"websocket-json":{"connected":2,"lag":250},...}} */
 enum status
-handle_set_rate_get(struct http *http, struct request *rq,
-                    const struct route_target *target, struct problem *why)
+handle_set_rate_get(const struct route_call *call)
 {
     const char *before = "";
     struct rate rate;
     struct buf text;
 
-    (void)why;
-    rates_read(registry_rates(http->registry), target->set, &rate);
+    rates_read(registry_rates(call->http->registry), call->set, &rate);
     buf_init(&text, RATE_TEXT_MAX);
     BUF_ADD(&text, "{\"set\":");
-    json_text(&text, target->name);
+    json_text(&text, call->name);
     BUF_ADD(&text, ",");
     rates_write(&text, &rate);
     BUF_ADD(&text, ",\"readers\":{");
     for (size_t i = 0; i < TRANSPORTS; i++) {
         buf_add_format(&text, "%s\"%s\":{\"connected\":%u,\"lag\":%u}", before,
                        transport_rows[i].label,
-                       atomic_load_explicit(&target->set->subscribers[i],
+                       atomic_load_explicit(&call->set->subscribers[i],
                                             memory_order_relaxed),
                        rate.transport_lags[i]);
         before = ",";
     }
     BUF_ADD(&text, "}}\n");
-    answers_buf(rq, 200, "application/json", "no-store", &text);
+    answers_buf(call->rq, 200, "application/json", "no-store", &text);
     return STATUS_OK;
 }
 
@@ -647,9 +639,9 @@ write_sets(struct buf *to, struct http *http, struct request *rq,
 }
 
 enum status
-handle_sets_get(struct http *http, struct request *rq,
-                const struct route_target *target, struct problem *why)
+handle_sets_get(const struct route_call *call)
 {
+    struct request *rq = call->rq;
     int face = answers_choose_face(rq, &set_type, 1);
     struct sets_wish wish = {.after = {"", 0},
                              .since_us = DATETIME_NONE,
@@ -664,20 +656,20 @@ handle_sets_get(struct http *http, struct request *rq,
         return STATUS_OK;
     if (request_parameter(rq, "after", &wish.after) && wish.after.size > 0 &&
         !set_name_is_valid(wish.after))
-        return problem(why, STATUS_MALFORMED,
+        return problem(call->why, STATUS_MALFORMED,
                        "after: \"%s\" is not the name of a set",
                        problem_quote(wish.after).text);
-    rc = query_since(rq, &has_since, &wish.since_us, why);
+    rc = query_since(rq, &has_since, &wish.since_us, call->why);
     if (!rc)
-        rc = query_yes(rq, "rate", &wish.has_rate, why);
+        rc = query_yes(rq, "rate", &wish.has_rate, call->why);
     if (rc)
         return rc;
     page = memory_new(1, sizeof(*page)); /* not small */
     buf_init(&text, (size_t)2 * PAGE_SETS * DESCRIPTION_MAX);
     if (page)
-        write_sets(&text, http, rq, page, &wish, target->principal);
+        write_sets(&text, call->http, rq, page, &wish, call->principal);
     if (!page || text.failed) {
-        rc = problem_memory(why);
+        rc = problem_memory(call->why);
     } else {
         response_init(&r, 200, set_type);
         response_header(&r, "Cache-Control", "%s",

@@ -21,17 +21,13 @@
 /* Health */
 
 enum status
-handle_health_get(struct http *http, struct request *rq,
-                  const struct route_target *target, struct problem *why)
+handle_health_get(const struct route_call *call)
 {
     struct response r;
 
-    (void)http;
-    (void)target;
-    (void)why;
     response_init(&r, 200, "text/plain");
     r.text = SLICE("ok\n");
-    request_answer(rq, &r);
+    request_answer(call->rq, &r);
     return STATUS_OK;
 }
 
@@ -83,20 +79,19 @@ reasons_of(struct http *http, const struct log_health *health,
  * learns nothing else. While the broker starts and ends, the caller
  * answers 503 before this. */
 enum status
-handle_ready_get(struct http *http, struct request *rq,
-                 const struct route_target *target, struct problem *why)
+handle_ready_get(const struct route_call *call)
 {
+    struct http *http = call->http;
     struct problem reasons[REASONS_MAX];
     struct log_health health;
     struct log_copy copy;
     struct buf text;
-    bool is_known = origins_may_call(http, rq, target->principal, NULL);
+    bool is_known = origins_may_call(http, call->rq, call->principal, NULL);
     struct slice client;
-    bool is_for_reads =
-        request_parameter(rq, "for", &client) && slice_is(client, "reads");
+    bool is_for_reads = request_parameter(call->rq, "for", &client) &&
+                        slice_is(client, "reads");
     size_t n;
 
-    (void)why;
     log_health(registry_log(http->registry), &health);
     log_copy(registry_log(http->registry), &copy);
     n = reasons_of(http, &health, &copy, is_for_reads, reasons);
@@ -117,7 +112,7 @@ handle_ready_get(struct http *http, struct request *rq,
             json_text(&text, slice_of(reasons[i].text));
         }
         buf_add(&text, "]", 2); /* terminated */
-        request_answer_problem_with(rq, 503, &all, NULL,
+        request_answer_problem_with(call->rq, 503, &all, NULL,
                                     text.failed ? NULL : text.data);
         buf_fini(&text);
         return STATUS_OK;
@@ -133,7 +128,7 @@ handle_ready_get(struct http *http, struct request *rq,
                        health.ahead_us / 1000000);
     if (is_known)
         bridges_warn(http->bridges, &text);
-    answers_buf(rq, 200, "text/plain", "no-store", &text);
+    answers_buf(call->rq, 200, "text/plain", "no-store", &text);
     return STATUS_OK;
 }
 
@@ -394,17 +389,15 @@ free_report(struct deferral *d)
 }
 
 enum status
-handle_report_get(struct http *http, struct request *rq,
-                  const struct route_target *target, struct problem *why)
+handle_report_get(const struct route_call *call)
 {
     static const struct deferral_kind kind = {
         .work = write_report, .answer = answer_report, .fini = free_report};
-    struct reporting *r = deferral_new(http, rq, target, &kind, sizeof(*r));
+    struct reporting *r = deferral_new(call, &kind, sizeof(*r));
 
-    (void)why;
-    r->kind = &reports[target->act];
+    r->kind = &reports[call->act];
     buf_init(&r->text, r->kind->max);
-    deferral_begin(&r->deferral, rq);
+    deferral_begin(&r->deferral, call->rq);
     return STATUS_OK;
 }
 
@@ -425,29 +418,25 @@ answer_making(struct request *rq)
 }
 
 enum status
-handle_backup_post(struct http *http, struct request *rq,
-                   const struct route_target *target, struct problem *why)
+handle_backup_post(const struct route_call *call)
 {
-    enum status rc =
-        backup_offer_make(http->backup, request_authority(rq), why);
+    enum status rc = backup_offer_make(call->http->backup,
+                                       request_authority(call->rq), call->why);
 
-    (void)target;
     if (!rc)
-        answer_making(rq);
+        answer_making(call->rq);
     return rc;
 }
 
 enum status
-handle_backup_get(struct http *http, struct request *rq,
-                  const struct route_target *target, struct problem *why)
+handle_backup_get(const struct route_call *call)
 {
     struct response r;
     struct body *body;
-    enum status rc = backup_offer_take(http->backup, &body, why);
+    enum status rc = backup_offer_take(call->http->backup, &body, call->why);
 
-    (void)target;
     if (rc == STATUS_AGAIN) {
-        answer_making(rq);
+        answer_making(call->rq);
         return STATUS_OK;
     }
     if (rc)
@@ -457,6 +446,6 @@ handle_backup_get(struct http *http, struct request *rq,
     response_header(&r, "Content-Disposition",
                     "attachment; filename=\"tidings-backup.tar\"");
     r.body = body;
-    request_answer(rq, &r);
+    request_answer(call->rq, &r);
     return STATUS_OK;
 }

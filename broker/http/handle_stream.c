@@ -115,11 +115,10 @@ check_kind(struct request *rq)
 }
 
 enum status
-handle_stream_get(struct http *http, struct request *rq,
-                  const struct route_target *target, struct problem *why)
+handle_stream_get(const struct route_call *call)
 {
-    struct push_wish wish = {.set = target->set,
-                             .principal = target->principal};
+    struct request *rq = call->rq;
+    struct push_wish wish = {.set = call->set, .principal = call->principal};
     struct response r;
     enum status rc;
 
@@ -133,15 +132,16 @@ handle_stream_get(struct http *http, struct request *rq,
         request_answer(rq, &r);
         return STATUS_OK;
     }
-    rc = choose_transport(http, rq, false, &wish.transport, &wish.terms, why);
+    rc = choose_transport(call->http, rq, false, &wish.transport, &wish.terms,
+                          call->why);
     if (!rc)
-        rc = read_wish(rq, &target->head, &wish, why);
+        rc = read_wish(rq, &call->head, &wish, call->why);
     if (!rc && rq->method == METHOD_HEAD) {
         filters_leave(wish.filter);
         eventsource_head(&r); /* the head of the answer alone */
         request_answer(rq, &r);
     } else if (!rc) {
-        rc = push_accept(http->push, rq, &wish, why);
+        rc = push_accept(call->http->push, rq, &wish, call->why);
     }
     return rc;
 }
@@ -199,12 +199,12 @@ start_many(struct http *http, struct request *rq, struct principal *principal,
 }
 
 enum status
-handle_many_get(struct http *http, struct request *rq,
-                const struct route_target *target, struct problem *why)
+handle_many_get(const struct route_call *call)
 {
-    return check_kind(rq) ? start_many(http, rq, target->principal,
-                                       query_last_event_id(rq), SLICE(""), why)
-                          : STATUS_OK;
+    return check_kind(call->rq)
+               ? start_many(call->http, call->rq, call->principal,
+                            query_last_event_id(call->rq), SLICE(""), call->why)
+               : STATUS_OK;
 }
 
 static void
@@ -239,21 +239,19 @@ follow_body(struct deferral *d, struct problem *why)
 }
 
 enum status
-handle_many_post(struct http *http, struct request *rq,
-                 const struct route_target *target, struct problem *why)
+handle_many_post(const struct route_call *call)
 {
     static const struct deferral_kind kind = {.begin = follow_body,
                                               .fini = free_last_id};
     struct following *f;
 
-    (void)why;
-    if (!check_kind(rq))
+    if (!check_kind(call->rq))
         return STATUS_OK;
-    f = deferral_new(http, rq, target, &kind, sizeof(*f));
+    f = deferral_new(call, &kind, sizeof(*f));
     f->deferral.is_counted = true;
-    f->postponement.http = http;
+    f->postponement.http = call->http;
     f->postponement.go_on = start_following;
     buf_init(&f->last_id, REQUEST_FIELD_MAX);
-    buf_add_slice(&f->last_id, query_last_event_id(rq));
-    return deferral_receive(&f->deferral, rq, target->body_max, STATUS_OK);
+    buf_add_slice(&f->last_id, query_last_event_id(call->rq));
+    return deferral_receive(&f->deferral, call, STATUS_OK);
 }

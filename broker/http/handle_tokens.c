@@ -76,54 +76,50 @@ static const struct deferral_kind token_request = {
     .work = run_command, .answer = answer_request, .fini = free_request};
 
 enum status
-handle_token(struct http *http, struct request *rq,
-             const struct route_target *target, struct problem *why)
+handle_token(const struct route_call *call)
 {
-    enum token_act act = (enum token_act)target->act;
+    enum token_act act = (enum token_act)call->act;
     struct token_request *t;
     uint64_t grace_s = 0;
 
-    if (act == TOKEN_ROTATE &&
-        query_number(rq, "grace", 0, GRACE_MAX, &grace_s, NULL, why))
+    if (act == TOKEN_ROTATE && query_number(call->rq, "grace", 0, GRACE_MAX,
+                                            &grace_s, NULL, call->why))
         return STATUS_MALFORMED;
-    if (target->name.size > TOKEN_NAME_MAX)
-        return problem(why, STATUS_NOT_FOUND, "there is no token \"%s\"",
-                       problem_quote(target->name).text);
-    t = deferral_new(http, rq, target, &token_request, sizeof(*t));
+    if (call->name.size > TOKEN_NAME_MAX)
+        return problem(call->why, STATUS_NOT_FOUND, "there is no token \"%s\"",
+                       problem_quote(call->name).text);
+    t = deferral_new(call, &token_request, sizeof(*t));
     /* A token that ends itself gets its answer all the same. */
     t->deferral.decides = act != TOKEN_LIST && act != TOKEN_SHOW;
     t->command.act = act;
     t->command.grace_us = (int64_t)grace_s * 1000000;
-    if (target->name.size) /* else it has no data */
-        memcpy(t->name, target->name.data, target->name.size);
+    if (call->name.size) /* else it has no data */
+        memcpy(t->name, call->name.data, call->name.size);
     t->command.name = slice_of(t->name);
     buf_init(&t->text, TOKENS_JSON_MAX);
-    return deferral_receive(&t->deferral, rq, target->body_max, STATUS_OK);
+    return deferral_receive(&t->deferral, call, STATUS_OK);
 }
 
 enum status
-handle_token_self(struct http *http, struct request *rq,
-                  const struct route_target *target, struct problem *why)
+handle_token_self(const struct route_call *call)
 {
     struct buf text;
 
-    (void)http;
-    (void)why;
     buf_init(&text, TOKEN_JSON_MAX);
-    token_json_self(&text, target->principal);
-    answers_buf(rq, 200, "application/json", "no-store", &text);
+    token_json_self(&text, call->principal);
+    answers_buf(call->rq, 200, "application/json", "no-store", &text);
     return STATUS_OK;
 }
 
 /* {"ticket":"...","seconds":60} */
 enum status
-handle_tickets_post(struct http *http, struct request *rq,
-                    const struct route_target *target, struct problem *why)
+handle_tickets_post(const struct route_call *call)
 {
     char text[REQUEST_TICKET_SIZE], json[REQUEST_TICKET_SIZE + 64];
     struct response r;
-    enum status rc = request_tickets_add(http->tickets, target->principal,
-                                         request_client(rq), text, why);
+    enum status rc =
+        request_tickets_add(call->http->tickets, call->principal,
+                            request_client(call->rq), text, call->why);
 
     if (rc)
         return rc;
@@ -132,7 +128,7 @@ handle_tickets_post(struct http *http, struct request *rq,
     response_init(&r, 201, "application/json");
     response_header(&r, "Cache-Control", "no-store");
     r.text = slice_of(json);
-    request_answer(rq, &r);
+    request_answer(call->rq, &r);
     OPENSSL_cleanse(text, sizeof(text));
     OPENSSL_cleanse(json, sizeof(json));
     return STATUS_OK;
@@ -140,9 +136,10 @@ handle_tickets_post(struct http *http, struct request *rq,
 
 /* An open broker needs no session, and gives none. */
 enum status
-handle_session_post(struct http *http, struct request *rq,
-                    const struct route_target *target, struct problem *why)
+handle_session_post(const struct route_call *call)
 {
+    struct request *rq = call->rq;
+    struct http *http = call->http;
     bool is_open = tokens_are_open(http->tokens);
     char cookie[TICKET_TEXT_SIZE];
     enum status rc = STATUS_OK;
@@ -151,18 +148,18 @@ handle_session_post(struct http *http, struct request *rq,
     struct buf text;
 
     if (session_is_foreign(http, rq))
-        return problem(why, STATUS_FORBIDDEN,
+        return problem(call->why, STATUS_FORBIDDEN,
                        "only the broker's own pages sign in here");
     if (!is_open && !request_header(rq, "authorization", &token))
-        return problem(why, STATUS_DENIED, AUTHORITY_MISSING);
+        return problem(call->why, STATUS_DENIED, AUTHORITY_MISSING);
     if (!is_open)
-        rc = tickets_add(http->sessions, target->principal, request_client(rq),
-                         cookie, why);
+        rc = tickets_add(http->sessions, call->principal, request_client(rq),
+                         cookie, call->why);
     if (rc)
         return rc;
     session_end(http, rq); /* the session of the same browser */
     buf_init(&text, TOKEN_JSON_MAX);
-    token_json_self(&text, target->principal);
+    token_json_self(&text, call->principal);
     response_init(&r, 201, "application/json");
     response_header(&r, "Cache-Control", "no-store");
     if (!is_open) {
@@ -177,18 +174,15 @@ handle_session_post(struct http *http, struct request *rq,
 }
 
 enum status
-handle_session_delete(struct http *http, struct request *rq,
-                      const struct route_target *target, struct problem *why)
+handle_session_delete(const struct route_call *call)
 {
     struct response r;
 
-    (void)target;
-    (void)why;
-    session_end(http, rq);
+    session_end(call->http, call->rq);
     response_init(&r, 204, NULL);
     response_header(&r, "Cache-Control", "no-store");
-    if (!session_is_foreign(http, rq))
-        session_add_cookie(http, rq, &r, NULL);
-    request_answer(rq, &r);
+    if (!session_is_foreign(call->http, call->rq))
+        session_add_cookie(call->http, call->rq, &r, NULL);
+    request_answer(call->rq, &r);
     return STATUS_OK;
 }

@@ -158,7 +158,7 @@ http_on_request(struct request *rq, void *user)
         /* Even now the process answers. */
         if (slice_is(rq->path, "/healthz") &&
             (rq->method == METHOD_GET || rq->method == METHOD_HEAD)) {
-            (void)handle_health_get(NULL, rq, NULL, NULL);
+            (void)handle_health_get(&(struct route_call){.rq = rq});
             return;
         }
         if (!request_answer_events_later(rq))

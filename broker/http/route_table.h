@@ -54,7 +54,7 @@ struct route {
     const char *path;   /* NULL: each of the documents (documents.h) */
     handler_fn *handler;
     enum route_of of;
-    int act;                /* for the handler: see route_target */
+    int act;                /* for the handler: see route_call */
     const char *does;       /* a summary: verb and object */
     unsigned rights;        /* bits of enum right, one of which is needed for
                                the set or relay of the path, or for any; 0:

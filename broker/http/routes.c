@@ -235,10 +235,11 @@ check_broker(struct http *http, struct request *rq, const struct route *route)
 /* Checks what the path names as the row requires. Returns false after an
  * answer. */
 static bool
-check_name(struct http *http, struct request *rq, const struct route *route,
-           struct route_target *target)
+check_name(struct route_call *call, const struct route *route)
 {
-    const struct principal *principal = target->principal;
+    const struct principal *principal = call->principal;
+    struct http *http = call->http;
+    struct request *rq = call->rq;
     const char *what = route->of == OF_RELAY ? "relay" : "set";
     struct problem why = {""};
     const struct set *set;
@@ -247,11 +248,11 @@ check_name(struct http *http, struct request *rq, const struct route *route,
     if (route->of == OF_NOTHING)
         return true;
     if (route->of == OF_SET) {
-        target->set = answers_find_set(http, rq, target->name, principal,
-                                       route->rights, &target->head);
-        return target->set != NULL;
+        call->set = answers_find_set(http, rq, call->name, principal,
+                                     route->rights, &call->head);
+        return call->set != NULL;
     }
-    if (name_check(what, target->name, &why)) {
+    if (name_check(what, call->name, &why)) {
         refuse_request(rq, route, 404, &why, NULL);
         return false;
     }
@@ -260,14 +261,14 @@ check_name(struct http *http, struct request *rq, const struct route *route,
      * needs a further right. (If somebody removes the set after this look, the
      * post makes it again.) */
     may_make = !(route->rights & RIGHT_PUBLISH) ||
-               rights_include(&principal->rights, RIGHT_MANAGE, target->name);
+               rights_include(&principal->rights, RIGHT_MANAGE, call->name);
     if (route->of == OF_RELAY || (may_make && !principal->is_everyone))
         return true;
-    set = registry_find(http->registry, target->name, NULL);
+    set = registry_find(http->registry, call->name, NULL);
     if (set ? !set_is_private(set) || !principal->is_everyone : may_make)
         return true;
     authorization_refuse(rq, principal, set ? route->rights : RIGHT_MANAGE,
-                         target->name);
+                         call->name);
     return false;
 }
 
@@ -383,16 +384,19 @@ run_route(struct http *http, struct request *rq,
 {
     const struct route *route = found->route;
     const struct route_body *body = NULL;
-    struct route_target target = {.name = found->name,
-                                  .id = found->id,
-                                  .act = route->act,
-                                  .principal = principal};
     struct problem why = {""};
+    struct route_call call = {.http = http,
+                              .rq = rq,
+                              .name = found->name,
+                              .id = found->id,
+                              .act = route->act,
+                              .principal = principal,
+                              .why = &why};
     handler_fn *handler;
     enum status rc = STATUS_OK;
     bool is_post;
 
-    if (!check_broker(http, rq, route) || !check_name(http, rq, route, &target))
+    if (!check_broker(http, rq, route) || !check_name(&call, route))
         return;
     if (route_takes_body(route)) {
         body = find_body(route, rq);
@@ -400,8 +404,8 @@ run_route(struct http *http, struct request *rq,
             refuse_type(rq, route);
             return;
         }
-        target.body_max = route_body_max(body, registry_config(http->registry));
-        if (!check_body(rq, route, body, target.body_max))
+        call.body_max = route_body_max(body, registry_config(http->registry));
+        if (!check_body(rq, route, body, call.body_max))
             return;
     }
     is_post = body && (route->rights == RIGHT_PUBLISH ||
@@ -412,11 +416,11 @@ run_route(struct http *http, struct request *rq,
      * read: the rest of the head says enough. */
     if (route->of == OF_NEW_SET)
         rc = registry_check_room(
-            http->registry, target.name, request_client(rq),
+            http->registry, call.name, request_client(rq),
             route->rights == RIGHT_PUBLISH ? rq->in.length : 0, &why);
     handler = body && body->handler ? body->handler : route->handler;
     if (!rc)
-        rc = handler(http, rq, &target, &why);
+        rc = handler(&call);
     if (rc)
         refuse_request(rq, route, response_status_of(rc), &why, NULL);
 }

@@ -19,7 +19,9 @@ struct route;
     "ce-specversion, ce-id, ce-source, ce-type, ce-subject, ce-time"
 
 /* The arguments of a handler. All slices are lent until the answer. */
-struct route_target {
+struct route_call {
+    struct http *http;
+    struct request *rq;
     struct slice name; /* of {set} or {relay} in the path; empty: none */
     struct slice id;   /* of {id} */
     struct set *set;   /* of OF_SET, with its head; else NULL */
@@ -28,14 +30,13 @@ struct route_target {
     int act;           /* of a handler of several routes: enum act_kind,
                           command_kind, generation_kind, report or token_act */
     struct principal
-        *principal; /* of the request; lent until the handler returns */
+        *principal;      /* of the request; lent until the handler returns */
+    struct problem *why; /* of a failure that is returned */
 };
 
 /* Answers the request, now or later; or returns a failure, which the router
  * answers and counts. */
-typedef enum status handler_fn(struct http *http, struct request *rq,
-                               const struct route_target *target,
-                               struct problem *why);
+typedef enum status handler_fn(const struct route_call *call);
 
 handler_fn handle_changes_post;
 handler_fn handle_multipart_post;
@@ -76,7 +77,7 @@ struct route_found {
     const char *pattern;       /* "/sets/{set}", of the route or the document;
                                   NULL: no such path */
     unsigned rights;           /* those of the route, or of the document */
-    struct slice name, id;     /* of struct route_target */
+    struct slice name, id;     /* of struct route_call */
     char allow[64]; /* "" if the path does not exist, else its methods */
     const struct route *patch; /* the route of PATCH, if there is one */
 };
