@@ -250,9 +250,9 @@ enum metric_kind {
         "Messages that were bad") \
     ROW(MQTT_REPEATS, COUNTER, NONE, "tidings_mqtt_repeats_total", \
         "Messages without a key that may be repeats, and were kept") \
-    ROW(OUTBOX_POSTED, COUNTER, LABEL_NONE, "tidings_outbox_entries_total", \
+    ROW(OUTBOX_POSTED, COUNTER, NONE, "tidings_outbox_entries_total", \
         "Entries of the outbox in PostgreSQL that were posted") \
-    ROW(OUTBOX_REFUSED, COUNTER, LABEL_NONE, "tidings_outbox_refused_total", \
+    ROW(OUTBOX_REFUSED, COUNTER, NONE, "tidings_outbox_refused_total", \
         "Batches of the outbox that the broker refused, with each try") \
     \
     ROW(CERTIFICATE_END, GAUGE_TIME, CERTIFICATE, \
