@@ -18,7 +18,7 @@ id_of(const struct post *post, const struct post_event *event)
     struct digest id;
 
     digest_start(&id, slice_of(post->set->draft.epoch));
-    if (event) {
+    if (post->n_events > 0) {
         digest_add(&id, SLICE("\n"));
         digest_add(&id,
                    (struct slice){(const char *)event->key.bytes, DIGEST_SIZE});
@@ -55,37 +55,6 @@ find_first(const struct acts *acts, struct engine *engine, struct post *post,
     return IDEMPOTENCY_SETTLED;
 }
 
-static void
-answer_repeat(struct post *post, uint64_t first, uint64_t last, int64_t last_us)
-{
-    post->is_repeat = true;
-    memcpy(post->epoch, post->set->draft.epoch, sizeof(post->epoch));
-    post->first = first;
-    post->last = last;
-    post->last_us = last_us;
-}
-
-static enum idempotency_verdict
-judge_key(const struct acts *acts, struct engine *engine, struct post *post)
-{
-    struct digest id = id_of(post, NULL);
-    struct act_key first;
-    enum idempotency_verdict verdict =
-        find_first(acts, engine, post, &id, &first);
-
-    if (verdict == IDEMPOTENCY_NEW || post->status)
-        return verdict;
-    if (digest_is_equal(&first.entries, &post->entries))
-        answer_repeat(post, first.first, first.last, first.last_us);
-    else
-        post->status =
-            problem(&post->why, STATUS_INVALID,
-                    "the Idempotency-Key \"%s\" was given to a post of other "
-                    "entries",
-                    problem_quote(post->key).text);
-    return verdict;
-}
-
 /* Looks for an event, and notes what is known of it. `entry` is the number of
  * its first entry in the post. */
 static enum idempotency_verdict
@@ -103,28 +72,37 @@ judge_event(const struct acts *acts, struct engine *engine, struct post *post,
     event->first = first.first;
     event->last = first.last;
     event->last_us = first.last_us;
-    if (!digest_is_equal(&first.entries, &event->entries)) {
-        post->status = problem(&post->why, STATUS_INVALID,
-                               "an event of this source and id was posted "
-                               "before, with other contents");
+    if (digest_is_equal(&first.entries, &event->entries))
+        return verdict;
+    post->status =
+        post->n_events == 0
+            ? problem(&post->why, STATUS_INVALID,
+                      "the Idempotency-Key \"%s\" was given to a post of other "
+                      "entries",
+                      problem_quote(post->key).text)
+            : problem(&post->why, STATUS_INVALID,
+                      "an event of this source and id was posted before, with "
+                      "other contents");
+    if (post->n_events > 0)
         post->why.entry = entry;
-    }
     return verdict;
 }
 
 /* The outcome of a post whose events are all known is from the first of their
- * entries to the last. */
-static enum idempotency_verdict
-judge_events(const struct acts *acts, struct engine *engine, struct post *post)
+ * entries to the last. A post with a key is one event. */
+enum idempotency_verdict
+idempotency_judge(const struct acts *acts, struct engine *engine,
+                  struct post *post)
 {
+    struct post_event whole = {.entries = post->entries};
+    struct post_event *event = post->n_events > 0 ? post->events : &whole;
     enum idempotency_verdict all = IDEMPOTENCY_SETTLED, verdict;
-    uint64_t entry = 1, first = UINT64_MAX, last = 0;
-    int64_t last_us = 0;
+    uint64_t entry = 1;
 
     post->n_known = 0;
-    for (size_t i = 0; i < post->n_events; i++) {
-        struct post_event *event = &post->events[i];
-
+    post->first = UINT64_MAX;
+    post->last = 0;
+    for (size_t n = post_n_keys(post); n > 0; n--, event++) {
         event->is_known = event->is_twin;
         if (!event->is_twin) {
             verdict = judge_event(acts, engine, post, event, entry);
@@ -133,33 +111,24 @@ judge_events(const struct acts *acts, struct engine *engine, struct post *post)
             if (verdict == IDEMPOTENCY_NEW ||
                 (verdict == IDEMPOTENCY_ROUND && all == IDEMPOTENCY_SETTLED))
                 all = verdict;
-            if (event->is_known && event->first < first)
-                first = event->first;
-            if (event->is_known && event->last > last) {
-                last = event->last;
-                last_us = event->last_us;
+            if (event->is_known && event->first < post->first)
+                post->first = event->first;
+            if (event->is_known && event->last > post->last) {
+                post->last = event->last;
+                post->last_us = event->last_us;
             }
         }
         post->n_known += event->is_known;
         entry += event->n_fragments;
     }
-    if (all != IDEMPOTENCY_NEW)
-        answer_repeat(post, first, last, last_us);
-    return all;
-}
-
-enum idempotency_verdict
-idempotency_judge(const struct acts *acts, struct engine *engine,
-                  struct post *post)
-{
-    enum idempotency_verdict verdict = post->n_events > 0
-                                           ? judge_events(acts, engine, post)
-                                           : judge_key(acts, engine, post);
-
-    if (verdict != IDEMPOTENCY_NEW ||
-        engine->ops->has_key_room(
+    if (all != IDEMPOTENCY_NEW) {
+        post->is_repeat = true;
+        memcpy(post->epoch, post->set->draft.epoch, sizeof(post->epoch));
+        return all;
+    }
+    if (engine->ops->has_key_room(
             engine, acts->n_of[ACT_KEY] + n_new_keys(post), acts->at_us))
-        return verdict;
+        return IDEMPOTENCY_NEW;
     post->status = problem(&post->why, STATUS_BUSY,
                            "more posts came with an Idempotency-Key than this "
                            "broker remembers");
@@ -185,9 +154,8 @@ idempotency_add(struct acts *acts, const struct post *post,
 /* Shares */
 
 struct key_share {
-    struct map_node node;  /* its hash is the address of the client */
-    struct client *client; /* owned reference */
-    uint64_t n;
+    struct map_node node; /* its hash is the address of the client */
+    struct holding keys;
 };
 
 void
@@ -198,9 +166,7 @@ idempotency_fini(struct idempotency_shares *s)
 
     map_each (share, after, &s->by_client, node) {
         map_remove(&s->by_client, &share->node);
-        clients_give(clients_of(share->client), share->client, CLIENT_KEYS,
-                     share->n);
-        client_unref(share->client);
+        holding_end(&share->keys);
         free(share);
     }
     map_fini(&s->by_client);
@@ -226,13 +192,13 @@ idempotency_take(struct idempotency_shares *s, struct engine *engine,
         share = map_entry(node, struct key_share, node);
     } else {
         share = memory_new(1, sizeof(*share));
-        share->client = client_ref(client);
+        holding_init(&share->keys, clients_of(client), client, CLIENT_KEYS);
         map_add(&s->by_client, &share->node, hash);
     }
     post->status = clients_take(clients_of(client), client, CLIENT_KEYS,
                                 n_new_keys(post), &post->why);
     if (!post->status) {
-        share->n += n_new_keys(post);
+        share->keys.n += n_new_keys(post);
         post->key_share = share;
     }
     return post->status;
@@ -244,9 +210,6 @@ idempotency_give(struct post *post)
     struct key_share *share = post->key_share;
 
     post->key_share = NULL;
-    if (!share)
-        return;
-    share->n -= n_new_keys(post);
-    clients_give(clients_of(share->client), share->client, CLIENT_KEYS,
-                 n_new_keys(post));
+    if (share)
+        holding_release(&share->keys, n_new_keys(post));
 }

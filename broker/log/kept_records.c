@@ -10,6 +10,8 @@
 
 #define HEAD_SIZE 12
 
+static const char *const files[] = {KEPT_RECORDS_EARLIER, KEPT_RECORDS_LATEST};
+
 struct entry {
     uint64_t n;
     uint32_t size;
@@ -91,10 +93,10 @@ kept_records_forget(const char *dir)
 {
     char path[PATH_MAX];
 
-    snprintf(path, sizeof(path), "%s/" KEPT_RECORDS_EARLIER, dir);
-    unlink(path);
-    snprintf(path, sizeof(path), "%s/" KEPT_RECORDS_LATEST, dir);
-    unlink(path);
+    for (size_t i = 0; i < N_ELEMENTS(files); i++) {
+        snprintf(path, sizeof(path), "%s/%s", dir, files[i]);
+        unlink(path);
+    }
 }
 
 void
@@ -150,12 +152,11 @@ kept_records_read(const char *dir, struct journal_place *place,
                   journal_take_fn *take, void *user, struct problem *why)
 {
     char path[PATH_MAX];
-    enum status rc;
+    enum status rc = STATUS_OK;
 
-    snprintf(path, sizeof(path), "%s/" KEPT_RECORDS_EARLIER, dir);
-    rc = read_file(path, place, take, user, why);
-    if (rc)
-        return rc;
-    snprintf(path, sizeof(path), "%s/" KEPT_RECORDS_LATEST, dir);
-    return read_file(path, place, take, user, why);
+    for (size_t i = 0; !rc && i < N_ELEMENTS(files); i++) {
+        snprintf(path, sizeof(path), "%s/%s", dir, files[i]);
+        rc = read_file(path, place, take, user, why);
+    }
+    return rc;
 }
