@@ -160,17 +160,13 @@ check_settings(const struct config *config, struct problem *why)
     return STATUS_OK;
 }
 
-typedef enum status read_networks_fn(struct slice text,
-                                     struct networks *networks,
-                                     struct problem *why);
-
 static enum status
-check_networks(const char *option, read_networks_fn *read, const char *text,
+check_networks(const char *option, bool may_have_unix, const char *text,
                struct problem *why)
 {
     struct networks networks;
 
-    return read(slice_of(text), &networks, why)
+    return networks_read(slice_of(text), may_have_unix, &networks, why)
                ? problem_prefix(why, STATUS_INVALID, "--%s: ", option)
                : STATUS_OK;
 }
@@ -230,11 +226,11 @@ broker_check(const struct config *config, struct problem *why)
                      "sha512",
                      problem_quote(slice_of(config->hub_signature)).text);
     if (!rc)
-        rc = check_networks("allow-callbacks", networks_read,
-                            config->allow_callbacks, why);
+        rc = check_networks("allow-callbacks", false, config->allow_callbacks,
+                            why);
     if (!rc)
-        rc = check_networks("trusted-proxies", networks_read_proxies,
-                            config->trusted_proxies, why);
+        rc = check_networks("trusted-proxies", true, config->trusted_proxies,
+                            why);
     if (!rc)
         rc = provider_options_check(&provider, why);
     if (!rc)
@@ -557,8 +553,8 @@ static enum status
 open_server(struct broker *b, struct problem *why)
 {
     const struct config *config = b->config;
-    enum status rc = networks_read_proxies(slice_of(config->trusted_proxies),
-                                           &b->trusted, why);
+    enum status rc = networks_read(slice_of(config->trusted_proxies), true,
+                                   &b->trusted, why);
 
     if (!rc)
         rc = broker_reopen_log(b, why);
@@ -589,8 +585,8 @@ open_server(struct broker *b, struct problem *why)
 static enum status
 open_archive(struct broker *b, struct problem *why)
 {
-    enum status rc =
-        networks_read(slice_of(b->config->allow_callbacks), &b->callable, why);
+    enum status rc = networks_read(slice_of(b->config->allow_callbacks), false,
+                                   &b->callable, why);
 
     if (!rc)
         rc = backup_offer_open(&b->http.backup, b->config->data, why);
@@ -819,13 +815,13 @@ bring_settings(struct broker *b, const struct config *next,
     *brought = memory_new(1, sizeof(**brought));
     (*brought)->earlier = b->brought;
     b->brought = *brought;
-    if (networks_read(slice_of(next->allow_callbacks), &(*brought)->callable,
-                      why))
+    if (networks_read(slice_of(next->allow_callbacks), false,
+                      &(*brought)->callable, why))
         return STATUS_INVALID;
     if (read_origins(next, &(*brought)->origins, why))
         return STATUS_INVALID;
-    return networks_read_proxies(slice_of(next->trusted_proxies),
-                                 &(*brought)->trusted, why);
+    return networks_read(slice_of(next->trusted_proxies), true,
+                         &(*brought)->trusted, why);
 }
 
 /* Begins with the steps that can fail. The bridges are the last of these: the

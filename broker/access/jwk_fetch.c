@@ -191,7 +191,7 @@ jwk_fetch_open(struct jwk_fetch **fetch, jwk_fetched_fn *on_fetched, void *user,
     thread_init_changed(&f->ended);
     pthread_mutex_init(&f->mutex, NULL);
     options.allowed = &f->everywhere;
-    rc = networks_read(SLICE("0.0.0.0/0,::/0"), &f->everywhere, why);
+    rc = networks_read(SLICE("0.0.0.0/0,::/0"), false, &f->everywhere, why);
     if (!rc)
         rc = caller_open(&f->caller, &options, why);
     if (rc)

@@ -254,7 +254,7 @@ begin_message(struct inbox *r, struct inbox_message *h)
                      "a message is XML, which begins with \"<\", or JSON, "
                      "with \"{\" or \"[\", unless its content type says that "
                      "it is another of %s",
-                     formats_offered());
+                     formats_offered);
     else
         rc = ingest_begin(&h->ingest, r->posts, h->set, h->type,
                           h->payload.size, &h->why);

@@ -108,7 +108,7 @@ write_envelope(struct envelope *e, const struct lane *lane,
     memcpy(e->properties, properties, sizeof(properties));
     e->topic = made->is_change
                    ? TOPIC_NAME(config->prefix, lane->name, "changes",
-                                change_kind_name(made->kind))
+                                change_kind_names[made->kind])
                    : TOPIC_NAME(config->prefix, lane->name, "notifications");
     e->message = (struct mqtt_message){
         .topic = e->topic.text,

@@ -180,7 +180,7 @@ blocking_open(struct blocking **opened, const struct blocking_options *options,
     buf_init(&b->piece, CALL_PIECE_MAX);
     thread_init_changed(&b->changed);
     pthread_mutex_init(&b->mutex, NULL);
-    rc = networks_read(SLICE("0.0.0.0/0,::/0"), &b->everywhere, why);
+    rc = networks_read(SLICE("0.0.0.0/0,::/0"), false, &b->everywhere, why);
     if (!rc)
         rc = caller_open(&b->caller, &calls, why);
     if (rc)

@@ -45,8 +45,8 @@ call_may_reach(const struct caller *c, const struct call *call,
     if (c->options.unix_socket)
         return true;
     allowed = networks_latest(c->options.allowed);
-    return address_may_be_called(allowed, address) ||
-           (call->also && address_may_be_called(call->also, address));
+    return address_reach(allowed, address) == ADDRESS_PUBLIC ||
+           (call->also && address_reach(call->also, address) == ADDRESS_PUBLIC);
 }
 
 /* Sockets */

@@ -537,7 +537,7 @@ begin_body(struct call_connection *p, struct slice head)
         p->answer.status == 304)
         *body = (struct head_body){.has_length = true};
     if (body->is_chunked)
-        chunked_init(&p->chunked);
+        p->chunked = (struct chunked){0};
     p->now.n_left = body->length;
     p->now.is_handed_over = call->take && p->answer.status == 200;
     if (p->now.is_handed_over)

@@ -138,7 +138,7 @@ add_document(void *user, enum capability capability, struct link_text href)
 
     if (d->has_changes ==
         (capability == CAP_CHANGELIST || capability == CAP_CHANGELIST_ARCHIVE))
-        add_href(d->to, capability_name(capability), link_slice(&href),
+        add_href(d->to, capability_names[capability], link_slice(&href),
                  "application/xml");
 }
 

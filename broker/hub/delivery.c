@@ -84,7 +84,7 @@ attempt_form(const struct subscription *s)
         digest = digest_of(filter_text(&s->reader.filter->filter), digest);
     if (form != MESSAGE_XML) {
         digest = digest_of(SLICE("|"), digest);
-        digest = digest_of(slice_of(message_form_name(form)), digest);
+        digest = digest_of(slice_of(message_forms[form].name), digest);
     }
     return digest ? digest : 1;
 }
@@ -992,5 +992,5 @@ deliveries_close(struct hub *hub)
 {
     free_ended(hub);
     framework_close(hub);
-    readers_fini(&hub->readers);
+    shared_messages_fini(&hub->readers.messages);
 }

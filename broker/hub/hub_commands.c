@@ -29,7 +29,7 @@ static void
 add_terms(struct buf *to, const struct topic *topic, const struct terms *terms)
 {
     if (topic->kind != TOPIC_FOREIGN)
-        json_text_member(to, "form", slice_of(message_form_name(terms->form)));
+        json_text_member(to, "form", slice_of(message_forms[terms->form].name));
     if (terms->wants_v1a)
         json_text_member(to, "signature", SLICE("v1a"));
     if (terms->filter)
@@ -177,7 +177,7 @@ report_verification(struct buf *to, const struct verification *r)
     add_callback(to, r->callback);
     json_flag_member(to, "simple", r->terms.is_simple);
     json_text_member(to, "state", SLICE("pending"));
-    json_text_member(to, "mode", slice_of(websub_mode_name(r->mode)));
+    json_text_member(to, "mode", slice_of(websub_mode_names[r->mode]));
     json_time_member(to, "requested", r->taken_us);
     add_position(to, r->topic, r->after, head > r->after ? head - r->after : 0,
                  has_head);

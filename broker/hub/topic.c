@@ -336,7 +336,7 @@ read_set(struct shared_message *message, enum log_patience patience,
     enum status rc = message_open(&made, &content, why);
 
     snprintf(message->type, sizeof(message->type), "%s",
-             message_form_type(content.form));
+             message_forms[content.form].type);
     if (!rc) {
         message->last = made.last;
         message->n_entries = made.n_entries;

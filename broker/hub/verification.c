@@ -220,7 +220,7 @@ static void
 fail_verification(struct verification *r, const char *reason)
 {
     DIAG(DIAG_INFO, "hub", "a callback did not confirm", HUB_KEYS(r),
-         diag_text("mode", websub_mode_name(r->mode)),
+         diag_text("mode", websub_mode_names[r->mode]),
          diag_text("error", reason));
     metrics_add(METRIC_HUB_VERIFICATIONS_FAILED, 1);
     end_verification(r);
@@ -404,7 +404,7 @@ make_terms(struct command *command, const struct topic *topic,
     if (command->message_form != MESSAGE_XML && topic->kind != TOPIC_CHANGES)
         return problem(why, STATUS_INVALID,
                        "only a set's change notifications have the form %s",
-                       message_form_name(command->message_form));
+                       message_forms[command->message_form].name);
     if (secret.size > WEBSUB_SECRET_MAX)
         return problem(why, STATUS_INVALID, "hub.secret: at most %d bytes",
                        WEBSUB_SECRET_MAX);

@@ -186,7 +186,7 @@ request_new(struct connection *c, const struct request_head *h,
     rq->has_body = h->body.is_chunked || h->body.length;
     rq->in.is_chunked = h->body.is_chunked;
     rq->in.length = rq->in.left = h->body.length;
-    chunked_init(&rq->in.chunked);
+    rq->in.chunked = (struct chunked){0};
     rq->prefers_page = request_header(rq, "accept", &accept) &&
                        accept_names(accept, "text/html") &&
                        accept_prefers_page(accept, is_navigation(rq, accept));

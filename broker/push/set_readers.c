@@ -49,7 +49,7 @@ set_readers_init(struct set_readers *all)
 void
 set_readers_fini(struct set_readers *all)
 {
-    readers_fini(&all->readers);
+    shared_messages_fini(&all->readers.messages);
     deflater_fini(&all->deflater);
     map_fini(&all->by_set);
 }

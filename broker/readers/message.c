@@ -23,9 +23,7 @@
 
 /* Forms */
 
-static const struct form_row {
-    const char *name, *type;
-} form_rows[MESSAGE_FORMS] = {
+const struct message_form_row message_forms[MESSAGE_FORMS] = {
     [MESSAGE_XML] = {"xml", "application/xml"},
     [MESSAGE_PLAIN] = {"plain", "application/xml"},
     [MESSAGE_JSON] = {"json", "application/json"},
@@ -34,23 +32,11 @@ static const struct form_row {
     [MESSAGE_CLOUDEVENT] = {"cloudevent", "application/cloudevents+json"},
 };
 
-const char *
-message_form_name(enum message_form form)
-{
-    return form_rows[form].name;
-}
-
-const char *
-message_form_type(enum message_form form)
-{
-    return form_rows[form].type;
-}
-
 bool
 message_form_of(struct slice name, enum message_form *form)
 {
     for (size_t i = 0; i < MESSAGE_FORMS; i++)
-        if (slice_is(name, form_rows[i].name)) {
+        if (slice_is(name, message_forms[i].name)) {
             *form = (enum message_form)i;
             return true;
         }
@@ -268,7 +254,7 @@ add_footer(struct buf *to, enum message_form form)
     if (form == MESSAGE_CLOUDEVENTS)
         BUF_ADD(to, "]\n");
     else if (form == MESSAGE_JSON)
-        json_message_end(to);
+        BUF_ADD(to, "]}\n");
     else if (form != MESSAGE_CLOUDEVENT)
         document_footer(to, DOCUMENT_URLSET);
 }
@@ -472,16 +458,6 @@ message_open(struct message *m, const struct message_wish *wish,
     return rc;
 }
 
-static struct slice
-traceparent_of(const struct message_part *part, size_t i)
-{
-    const struct batch *b = part->selection.batch;
-    uint64_t seq = selection_seq(&part->selection, part->from + i);
-
-    return fragment_traceparent(batch_slice(b, seq - 1, seq),
-                                b->entries[seq - b->first].stamp);
-}
-
 /* Looks at the first entry alone where there are no traces. */
 struct slice
 message_traceparent(const struct message *m)
@@ -490,7 +466,11 @@ message_traceparent(const struct message *m)
 
     for (size_t n = 0; n < m->n_parts; n++)
         for (size_t i = 0; i < m->parts[n].n; i++) {
-            struct slice one = traceparent_of(&m->parts[n], i);
+            const struct selection *s = &m->parts[n].selection;
+            uint64_t seq = selection_seq(s, m->parts[n].from + i);
+            struct slice one = fragment_traceparent(
+                batch_slice(s->batch, seq - 1, seq),
+                s->batch->entries[seq - s->batch->first].stamp);
 
             if (n == 0 && i == 0)
                 all = one;

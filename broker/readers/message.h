@@ -58,8 +58,9 @@ enum message_form {
 };
 
 /* The name of a form, and its media type. */
-const char *message_form_name(enum message_form form);
-const char *message_form_type(enum message_form form);
+extern const struct message_form_row {
+    const char *name, *type;
+} message_forms[MESSAGE_FORMS];
 
 /* Finds the form of a name. False: there is none. */
 bool message_form_of(struct slice name, enum message_form *form);

@@ -326,9 +326,3 @@ readers_init(struct readers *readers, const struct reader_calls *calls,
     list_init(&readers->starving[false]);
     list_init(&readers->starving[true]);
 }
-
-void
-readers_fini(struct readers *readers)
-{
-    shared_messages_fini(&readers->messages);
-}

@@ -96,9 +96,6 @@ struct readers {
 void readers_init(struct readers *readers, const struct reader_calls *calls,
                   size_t max_bytes, void (*wake)(struct watcher *));
 
-/* No reader holds or waits for anything any more. */
-void readers_fini(struct readers *readers);
-
 /* After messages were released: lets the starving readers ask again, healthy
  * ones first, for whose client there is room, and begins loads. */
 void readers_go_on(struct readers *readers);

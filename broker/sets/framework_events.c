@@ -65,7 +65,7 @@ add_document(struct announcer *a, enum change_kind change,
     change_init(&event);
     event.loc = link_slice(&loc);
     event.kind = change;
-    event.capability = slice_of(capability_name(capability));
+    event.capability = slice_of(capability_names[capability]);
     event.tags = slice_of(tag);
     if (index) {
         link.href = link_slice(index);

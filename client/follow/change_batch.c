@@ -86,7 +86,7 @@ changes_add(struct changes *changes, const struct change *change)
     struct td_change copy = {
         .seq = change->seq,
         .datetime = add_time(changes, change->datetime_us, true),
-        .change = change_kind_name(change->kind),
+        .change = change_kind_names[change->kind],
         .loc = add_text(changes, change->loc),
         .lastmod = add_text(changes, (struct slice){lastmod, lastmod_size}),
         .hash = add_text(changes, change->hash),

@@ -251,7 +251,7 @@ curl_loop_proxy(const char *scheme, const char *host)
         struct slice name = {excepted, strcspn(excepted, between)};
 
         if (is_below(slice_of(host), name) ||
-            (is_address && !networks_read(name, &network, NULL) &&
+            (is_address && !networks_read(name, false, &network, NULL) &&
              networks_contain(&network, (const struct sockaddr *)&address)))
             return NULL;
         excepted += name.size;

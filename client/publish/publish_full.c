@@ -271,7 +271,7 @@ check_capability(struct gather *g, const struct document_head *head)
     if (head->has_capability && head->capability != CAP_RESOURCELIST)
         return problem(&g->why, STATUS_MALFORMED,
                        "%.600s: it is a %s, no list of resources", g->name,
-                       capability_name(head->capability));
+                       capability_names[head->capability]);
     return STATUS_OK;
 }
 

@@ -498,7 +498,7 @@ end_capabilities(struct discovery *d)
 static void
 offer_document(struct discovery *d, enum capability capability, const char *url)
 {
-    struct slice rel = slice_of(capability_name(capability));
+    struct slice rel = slice_of(capability_names[capability]);
 
     report_item(d, rel, slice_of(url), (struct slice){NULL, 0}, NULL);
     take_link(d, rel, slice_of(url));
@@ -517,7 +517,7 @@ offer_alone(struct discovery *d, const struct document_head *head)
     offer_document(d, capability, d->page.index ? d->page.index : d->job->url);
     if (d->page.archives) {
         snprintf(archive, sizeof(archive), "%s-archive",
-                 capability_name(capability));
+                 capability_names[capability]);
         take_link(d, slice_of(archive), slice_of(d->page.archives));
     }
     keep_text(d, &d->page.offered.url, slice_of(d->job->url));

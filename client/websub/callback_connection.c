@@ -440,7 +440,7 @@ take_head(struct callback_connection *c)
     buf_init(&c->body,
              h.body.is_chunked ? c->route->max_bytes : (size_t)h.body.length);
     c->is_chunked = h.body.is_chunked;
-    chunked_init(&c->chunked);
+    c->chunked = (struct chunked){0};
     c->left = h.body.length;
     c->n_progress = 0;
     c->head_size = h.size;

@@ -302,7 +302,7 @@ post_request(struct hub_subscription *l)
     char lease[NUMBER_SIZE_MAX];
 
     buf_clear(&r->body);
-    urlencoded_add(&r->body, "hub.mode", slice_of(websub_mode_name(r->mode)));
+    urlencoded_add(&r->body, "hub.mode", slice_of(websub_mode_names[r->mode]));
     urlencoded_add(&r->body, "hub.topic", slice_of(l->topic));
     urlencoded_add(&r->body, "hub.callback", slice_of(l->route->url));
     if (is_asking && l->plan.lease_s > 0)

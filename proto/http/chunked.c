@@ -34,12 +34,6 @@ enum {
     STATE_BROKEN
 };
 
-void
-chunked_init(struct chunked *c)
-{
-    *c = (struct chunked){.state = STATE_SIZE};
-}
-
 /* These return NULL, or a sentence if the byte breaks a rule. */
 
 static const char *

@@ -9,9 +9,8 @@
  *
  * The reader checks extensions and trailers, and drops them.
  *
- *     struct chunked body;
+ *     struct chunked body = {0};
  *
- *     chunked_init(&body);
  *     while ((next = chunked_read(&body, &bytes, &data, &why)) == CHUNKED_DATA)
  *         ... data ...
  *
@@ -40,8 +39,6 @@ struct chunked {
                             or all trailers */
     uint8_t state;
 };
-
-void chunked_init(struct chunked *c);
 
 enum chunked_next {
     CHUNKED_DATA, /* `*data`, not empty, points to bytes that were taken */

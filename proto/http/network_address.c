@@ -168,9 +168,9 @@ invalid:
                    problem_quote(text).text);
 }
 
-static enum status
-read_list(struct slice text, bool may_have_unix, struct networks *networks,
-          struct problem *why)
+enum status
+networks_read(struct slice text, bool may_have_unix, struct networks *networks,
+              struct problem *why)
 {
     bool is_last;
 
@@ -196,19 +196,6 @@ read_list(struct slice text, bool may_have_unix, struct networks *networks,
         networks->n++;
     } while (!is_last);
     return STATUS_OK;
-}
-
-enum status
-networks_read(struct slice text, struct networks *networks, struct problem *why)
-{
-    return read_list(text, false, networks, why);
-}
-
-enum status
-networks_read_proxies(struct slice text, struct networks *networks,
-                      struct problem *why)
-{
-    return read_list(text, true, networks, why);
 }
 
 void
@@ -352,13 +339,6 @@ address_reach(const struct networks *allowed, const struct sockaddr *address)
                            ? ADDRESS_PUBLIC
                            : ADDRESS_PRIVATE);
     return farther_reach(own, reach_of_inner(allowed, bytes));
-}
-
-bool
-address_may_be_called(const struct networks *allowed,
-                      const struct sockaddr *address)
-{
-    return address_reach(allowed, address) == ADDRESS_PUBLIC;
 }
 
 /* Text */

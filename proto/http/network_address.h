@@ -41,17 +41,12 @@ struct networks {
     _Atomic(const struct networks *) successor;
 };
 
-/* Reads a list, which may be empty. STATUS_INVALID: says which part is no
- * network (also one with bits beyond its length). */
-MUST_CHECK enum status networks_read(struct slice text,
+/* Reads a list, which may be empty; one of proxies may have "unix", too: the
+ * peers of unix sockets. STATUS_INVALID: says which part is no network (also
+ * one with bits beyond its length). */
+MUST_CHECK enum status networks_read(struct slice text, bool may_have_unix,
                                      struct networks *networks,
                                      struct problem *why);
-
-/* The same for a list of proxies, which may have "unix", too: the peers of unix
- * sockets. */
-MUST_CHECK enum status networks_read_proxies(struct slice text,
-                                             struct networks *networks,
-                                             struct problem *why);
 
 /* True if the address is in one of them, as it stands. */
 bool networks_contain(const struct networks *networks,
@@ -79,10 +74,6 @@ enum address_reach {
  * Addresses in `allowed` count as public. NULL: none. */
 enum address_reach address_reach(const struct networks *allowed,
                                  const struct sockaddr *address);
-
-/* True if the reach is ADDRESS_PUBLIC. */
-bool address_may_be_called(const struct networks *allowed,
-                           const struct sockaddr *address);
 
 /* Reads an IPv6 address in the brackets of a URL's host. */
 struct in6_addr;

@@ -8,17 +8,11 @@
 #include "proto/number.h"
 #include "proto/uri.h"
 
-static const char *const mode_names[] = {
+const char *const websub_mode_names[] = {
     [WEBSUB_SUBSCRIBE] = "subscribe",
     [WEBSUB_UNSUBSCRIBE] = "unsubscribe",
     [WEBSUB_PUBLISH] = "publish",
 };
-
-const char *
-websub_mode_name(enum websub_mode mode)
-{
-    return mode_names[mode];
-}
 
 /* Reading */
 
@@ -47,8 +41,8 @@ read_mode(const struct urlencoded_data *form, enum websub_mode *mode,
         return rc;
     if (value.size == 0)
         return problem(why, STATUS_MALFORMED, "hub.mode: missing or empty");
-    for (size_t i = 0; i < N_ELEMENTS(mode_names); i++)
-        if (slice_is(value, mode_names[i])) {
+    for (size_t i = 0; i < N_ELEMENTS(websub_mode_names); i++)
+        if (slice_is(value, websub_mode_names[i])) {
             *mode = (enum websub_mode)i;
             return STATUS_OK;
         }
@@ -157,7 +151,7 @@ websub_verification_url(struct buf *to, struct slice callback,
                         struct slice challenge, uint64_t lease_s)
 {
     add_callback(to, callback);
-    urlencoded_add(to, "hub.mode", slice_of(websub_mode_name(mode)));
+    urlencoded_add(to, "hub.mode", slice_of(websub_mode_names[mode]));
     urlencoded_add(to, "hub.topic", topic);
     urlencoded_add(to, "hub.challenge", challenge);
     if (mode == WEBSUB_SUBSCRIBE) {

@@ -21,7 +21,7 @@
 enum websub_mode { WEBSUB_SUBSCRIBE, WEBSUB_UNSUBSCRIBE, WEBSUB_PUBLISH };
 
 /* "subscribe", "unsubscribe", "publish" */
-const char *websub_mode_name(enum websub_mode mode);
+extern const char *const websub_mode_names[];
 
 /* Lends from the form. */
 struct websub_request {

@@ -78,7 +78,7 @@ struct event_read {
     int64_t time_us;
     bool has_begun; /* begin_event */
     uint64_t n_changes;
-    char numbered[VALUE_MAX + 1 + NUMBER_SIZE_MAX]; /* number_id */
+    char numbered[VALUE_MAX + 1 + NUMBER_SIZE_MAX + 1]; /* an id */
     struct coverage no_coverage;
 
     /* Its data */
@@ -300,19 +300,6 @@ begin_event(struct event_read *e, struct problem *why)
                : options->on_event(&key, options->event_user, why);
 }
 
-/* The id of a later change of an event: "ID/2". Two entries must not be one
- * event, where they go out as events again. */
-static struct slice
-number_id(struct event_read *e, struct slice id)
-{
-    char *end = e->numbered + id.size;
-
-    memcpy(e->numbered, id.data, id.size);
-    *end++ = '/';
-    end += number_write(end, e->n_changes);
-    return slice_between(e->numbered, end);
-}
-
 /* The attributes of a change: those of the event, of the own ones only `kept`,
  * and its other ones. */
 static enum status
@@ -339,8 +326,14 @@ merge_attributes(struct event_read *e, struct change *change, const char *kept,
                            "%s: more than %d foreign attributes",
                            problem_quote(a->name).text, CHANGE_ATTRIBUTES_MAX);
         e->merged[n] = *a;
+        /* A later change gets "ID/2": two entries must not be one event, where
+         * they go out as events again. */
         if (is_events && e->n_changes > 1 && slice_is(a->name, "id"))
-            e->merged[n].value = number_id(e, a->value);
+            e->merged[n].value = (struct slice){
+                e->numbered,
+                (size_t)snprintf(e->numbered, sizeof(e->numbered),
+                                 "%.*s/%" PRIu64, SLICE_ARG(a->value),
+                                 e->n_changes)};
         n++;
     }
     change->attributes = e->merged;
@@ -518,25 +511,6 @@ take_token(void *user, enum json_event event, struct slice text,
     return rc == STATUS_INVALID ? problem_prefix(why, rc, "data: ") : rc;
 }
 
-/* Makes of bytes what `text` has. */
-static enum status
-decode_base64(struct event_read *e, struct slice text, struct problem *why)
-{
-    char *to = buf_room(&e->text, BASE64_ROOM(text));
-    long size = to ? base64_decode(text, (unsigned char *)to) : -1;
-
-    if (e->text.is_starved)
-        return problem_memory(why);
-    if (!to)
-        return problem(why, STATUS_INVALID, "data_base64: more than %d bytes",
-                       ENTRY_BYTES_MAX);
-    if (size < 0)
-        return problem(why, STATUS_INVALID, "data_base64: not base64");
-    e->text.size = (size_t)size;
-    e->has = HAS_BYTES;
-    return STATUS_OK;
-}
-
 /* Text that no reader here knows becomes a string. */
 static enum status
 make_entry_of_text(struct event_read *e, struct problem *why)
@@ -609,6 +583,9 @@ static enum status
 set_value(struct event_read *e, enum json_event event, struct slice text,
           struct problem *why)
 {
+    char *to;
+    long size;
+
     if (event == JSON_OTHER && slice_is(text, "null"))
         return STATUS_OK;
     if (event != JSON_STRING && meaning_of(slice_of(e->name)) & IS_STRING)
@@ -618,7 +595,18 @@ set_value(struct event_read *e, enum json_event event, struct slice text,
     if (e->has || event != JSON_STRING)
         return problem(why, STATUS_INVALID, "data_base64: %s",
                        e->has ? "beside other data" : "must be a string");
-    return decode_base64(e, text, why);
+    to = buf_room(&e->text, BASE64_ROOM(text));
+    if (e->text.is_starved)
+        return problem_memory(why);
+    size = to ? base64_decode(text, (unsigned char *)to) : -1;
+    if (size < 0 && to)
+        return problem(why, STATUS_INVALID, "data_base64: not base64");
+    if (!to)
+        return problem(why, STATUS_INVALID, "data_base64: more than %d bytes",
+                       ENTRY_BYTES_MAX);
+    e->text.size = (size_t)size;
+    e->has = HAS_BYTES;
+    return STATUS_OK;
 }
 
 static enum status

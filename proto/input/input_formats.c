@@ -15,12 +15,9 @@ static const struct format formats[] = {
     {"application/cloudevents-batch+json", &event_parser, false},
 };
 
-const char *
-formats_offered(void)
-{
-    return "application/xml, application/json, application/x-ndjson, "
-           "application/cloudevents+json, application/cloudevents-batch+json";
-}
+const char formats_offered[] =
+    "application/xml, application/json, application/x-ndjson, "
+    "application/cloudevents+json, application/cloudevents-batch+json";
 
 const struct format *
 format_of(struct slice content_type)
@@ -57,7 +54,7 @@ format_refuse(const char *what, struct slice content_type, struct problem *why)
     return problem(
         why, STATUS_UNSUPPORTED,
         "%s are read %s%s in UTF-8, not as \"%s\"; send -H 'Content-Type: %s'",
-        what, is_known ? "only" : "as ", is_known ? "" : formats_offered(),
+        what, is_known ? "only" : "as ", is_known ? "" : formats_offered,
         problem_quote(content_type).text,
         is_known ? problem_quote(slice_trimmed(type)).text
                  : "application/json");

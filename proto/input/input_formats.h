@@ -25,7 +25,7 @@ struct format;
 const struct format *format_of(struct slice content_type);
 
 /* What a 415 answer offers: one media type of each format, commas between. */
-const char *formats_offered(void);
+extern const char formats_offered[];
 
 /* Entries of one document, at most: of a Sitemap, R-026; the others are no
  * documents of ResourceSync, and only their bytes are limited. */

@@ -236,7 +236,7 @@ take_md(struct list_proof *p, struct slice line)
 
     if (!capability.data)
         return fail_form(p, slice_of(start), found);
-    if (!slice_is(capability, capability_name(CAP_CHANGELIST))) {
+    if (!slice_is(capability, capability_names[CAP_CHANGELIST])) {
         p->is_another = !capability_of(capability, &another);
         return problem(p->why, STATUS_UNSUPPORTED, "it is no Change List");
     }

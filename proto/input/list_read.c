@@ -433,7 +433,7 @@ mend_change(struct list_reader *r, struct slice *text)
         mend_attribute(r, "change", *text);
         return false;
     }
-    *text = slice_of(change_kind_name(kind));
+    *text = slice_of(change_kind_names[kind]);
     return true;
 }
 

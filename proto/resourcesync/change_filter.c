@@ -325,7 +325,8 @@ has_kind(const struct filter *f, const char *fragment, uint32_t stamp)
     enum change_kind kind = fragment_kind(fragment, stamp);
 
     for (size_t i = 0; i < f->n[FILTER_CHANGE]; i++)
-        if (f->raw[f->values[FILTER_CHANGE][i].at] == change_kind_name(kind)[0])
+        if (f->raw[f->values[FILTER_CHANGE][i].at] ==
+            change_kind_names[kind][0])
             return true;
     return false;
 }

@@ -71,7 +71,7 @@ cloud_event_write(struct buf *to, const struct change *change,
         url = source->url;
     }
     snprintf(kind, sizeof(kind), "org.resourcesync.change.%s",
-             change_kind_name(change->kind));
+             change_kind_names[change->kind]);
     BUF_ADD(to, "{\"specversion\":\"1.0\"");
     json_text_member(to, "id", id);
     json_text_member(to, "source", url);

@@ -167,7 +167,7 @@ begin_md(struct buf *to, const enum capability *capability, int64_t at_us,
     BUF_ADD(to, "<rs:md");
     if (capability)
         add_attribute(to, " capability=\"",
-                      slice_of(capability_name(*capability)));
+                      slice_of(capability_names[*capability]));
     if (at_us)
         add_time(to, " at=\"", at_us);
     if (completed_us)

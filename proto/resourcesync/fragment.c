@@ -196,7 +196,7 @@ fragment_write(struct buf *out, const struct change *change, struct fragment *f,
     ADD_ELEMENT(out, "priority", change->priority);
 
     BUF_ADD(out, MD_OPEN);
-    buf_add_text(out, change_kind_name(change->kind));
+    buf_add_text(out, change_kind_names[change->kind]);
     BUF_ADD(out, "\"");
     hole = out->size;
     if (change->traceparent.size > 0)
@@ -834,7 +834,7 @@ fragment_is_resource(struct slice fragment, uint32_t hole, struct slice entry)
 void
 fragment_set_kind(char *fragment, uint32_t hole, enum change_kind kind)
 {
-    memcpy(fragment + hole - KIND_BEFORE, change_kind_name(kind),
+    memcpy(fragment + hole - KIND_BEFORE, change_kind_names[kind],
            KIND_BEFORE - 1);
 }
 

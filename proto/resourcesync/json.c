@@ -260,7 +260,7 @@ json_change(struct buf *to, const struct change *change)
     BUF_ADD(to, "{\"loc\":");
     json_text(to, change->loc);
     BUF_ADD(to, ",\"change\":\"");
-    buf_add_text(to, change_kind_name(change->kind));
+    buf_add_text(to, change_kind_names[change->kind]);
     BUF_ADD(to, "\"");
     ADD_TIME(to, "datetime", change->datetime_us, add_time);
     ADD_TIME(to, "sourceDatetime", change->source_us, add_time_short);
@@ -318,12 +318,6 @@ json_message_begin(struct buf *to, const struct coverage *coverage,
     }
     ADD_STRING(to, "next", next);
     BUF_ADD(to, ",\"changes\":[");
-}
-
-void
-json_message_end(struct buf *to)
-{
-    BUF_ADD(to, "]}\n");
 }
 
 /* Fragments: their fields stand in one order (fragment_write), so they are
@@ -397,13 +391,6 @@ take_until(struct conversion *c, char stop, struct slice *value)
     (*(text) = (struct slice){NULL, 0}, \
      !SKIP(c, "<" name ">") ||          \
          (take_until((c), '<', (text)) && SKIP(c, "/" name ">")))
-
-static inline bool
-is_event_time(struct slice text)
-{
-    return text.size == DATETIME_SIZE && text.data[19] == '.' &&
-           text.data[DATETIME_SIZE - 1] == 'Z';
-}
 
 static inline bool
 is_moment(struct slice text)
@@ -664,7 +651,9 @@ convert(struct conversion *c)
         !ATTRIBUTE(c, "td:traceparent", &traceparent) ||
         !take_common(c, &common) || !ATTRIBUTE(c, "td:tags", &tags) ||
         !SKIP(c, "/>") || loc.size == 0 || change_kind_of(kind, &which) ||
-        !is_event_time(datetime) || !is_number(seq) || *seq.data == '0')
+        datetime.size != DATETIME_SIZE || datetime.data[19] != '.' ||
+        datetime.data[DATETIME_SIZE - 1] != 'Z' || !is_number(seq) ||
+        *seq.data == '0')
         return false;
     PUT(c, "{\"loc\":\"");
     if (!put_text(c, loc))

@@ -79,13 +79,10 @@ bool json_fragment(struct buf *to, struct slice fragment);
 void json_resource(struct buf *to, const struct change *change);
 
 /* Appends a message up to and with "changes":[ ; the caller adds the changes
- * with commas between and json_message_end. `next` is the URL of the change
+ * with commas between, and "]}\n". `next` is the URL of the change
  * memory's next page, or empty. */
 void json_message_begin(struct buf *to, const struct coverage *coverage,
                         struct slice next);
-
-/* "]}\n" */
-void json_message_end(struct buf *to);
 
 /* Their members: a change as a source posts it, an entry as the broker writes
  * it, and what these have. */

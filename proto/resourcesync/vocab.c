@@ -4,13 +4,13 @@
 #include "proto/uri.h"
 #include "proto/utf8.h"
 
-static const char *const kinds[] = {
+const char *const change_kind_names[] = {
     [CHANGE_CREATED] = "created",
     [CHANGE_UPDATED] = "updated",
     [CHANGE_DELETED] = "deleted",
 };
 
-static const char *const capabilities[] = {
+const char *const capability_names[] = {
     [CAP_DESCRIPTION] = "description",
     [CAP_CAPABILITYLIST] = "capabilitylist",
     [CAP_RESOURCELIST] = "resourcelist",
@@ -30,12 +30,6 @@ static const char *const capabilities[] = {
 static const char *const changefreqs[] = {
     "always", "hourly", "daily", "weekly", "monthly", "yearly", "never",
 };
-
-const char *
-change_kind_name(enum change_kind kind)
-{
-    return kinds[kind];
-}
 
 bool
 namespace_is_draft(struct slice ns)
@@ -64,8 +58,8 @@ enum status
 change_kind_of(struct slice name, enum change_kind *kind)
 {
     /* All three have seven letters: this is done for every entry. */
-    for (size_t i = 0; i < N_ELEMENTS(kinds); i++)
-        if (name.size == 7 && !memcmp(name.data, kinds[i], 7)) {
+    for (size_t i = 0; i < N_ELEMENTS(change_kind_names); i++)
+        if (name.size == 7 && !memcmp(name.data, change_kind_names[i], 7)) {
             *kind = (enum change_kind)i;
             return STATUS_OK;
         }
@@ -106,17 +100,11 @@ change_kind_meant(struct slice word, enum change_kind *kind)
     return STATUS_INVALID;
 }
 
-const char *
-capability_name(enum capability capability)
-{
-    return capabilities[capability];
-}
-
 enum status
 capability_of(struct slice name, enum capability *capability)
 {
-    for (size_t i = 0; i < N_ELEMENTS(capabilities); i++)
-        if (slice_is(name, capabilities[i])) {
+    for (size_t i = 0; i < N_ELEMENTS(capability_names); i++)
+        if (slice_is(name, capability_names[i])) {
             *capability = (enum capability)i;
             return STATUS_OK;
         }

@@ -27,7 +27,7 @@ enum status namespace_refuse_draft(struct slice ns, struct problem *why);
 enum change_kind { CHANGE_CREATED, CHANGE_UPDATED, CHANGE_DELETED };
 
 /* "created", "updated", "deleted". */
-const char *change_kind_name(enum change_kind kind);
+extern const char *const change_kind_names[];
 MUST_CHECK enum status change_kind_of(struct slice name,
                                       enum change_kind *kind);
 
@@ -54,7 +54,7 @@ enum capability {
     CAP_FRAMEWORK_NOTIFICATION
 };
 
-const char *capability_name(enum capability capability);
+extern const char *const capability_names[];
 
 /* Also reads the word of Change Notification before 1.0.1 (I-06).
  * STATUS_INVALID: no such capability. */

@@ -12,7 +12,7 @@ read_cut(struct slice bytes, size_t step, struct buf *data, size_t *taken,
     size_t all = bytes.size;
     struct chunked body;
 
-    chunked_init(&body);
+    body = (struct chunked){0};
     while (next == CHUNKED_MORE && bytes.size > 0) {
         struct slice piece = fuzz_take(&bytes, step);
         struct slice got = {NULL, 0};

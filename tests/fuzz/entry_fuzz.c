@@ -26,7 +26,7 @@ check_twin(const struct document_entry *entry, const struct document_head *head,
     FUZZ_ASSERT(entry->has_kind == twin->is_change);
     FUZZ_ASSERT(
         !twin->is_change ||
-        !strcmp(change_kind_name(entry->change.kind), twin->told->change));
+        !strcmp(change_kind_names[entry->change.kind], twin->told->change));
     FUZZ_ASSERT(
         slice_equal(entry->change.hash,
                     slice_of(twin->told->hash ? twin->told->hash : "")));

@@ -27,7 +27,8 @@ FUZZ_TARGET(forwarded, text)
     struct buf added;
     bool is_one, is_other;
 
-    FUZZ_ASSERT(!networks_read(SLICE("10.0.0.0/8,fd00::/8"), &trusted, NULL));
+    FUZZ_ASSERT(
+        !networks_read(SLICE("10.0.0.0/8,fd00::/8"), false, &trusted, NULL));
     is_one = find(forwarded, none, &trusted, &one);
     is_other = find(none, text, &trusted, &other);
     if (forwarded.size > 0 && text.size > 0 &&

@@ -217,7 +217,7 @@ check_json(struct again *a, const struct coverage *coverage, struct buf *b)
 {
     json_message_begin(b, coverage, SLICE("http://example.com/next"));
     buf_add_slice(b, buf_slice(&a->entries));
-    json_message_end(b);
+    BUF_ADD(b, "]}\n");
     if (!reads(a, "application/json", INPUT_MESSAGE, buf_slice(b),
                describe_each, &a->told))
         return "JSON as a message";

@@ -49,7 +49,7 @@ channel_add(struct sets *s, const struct event *event, unsigned n)
     change_init(&change);
     change.loc = event->loc;
     change.kind = event->change;
-    change.capability = slice_of(capability_name(event->capability));
+    change.capability = slice_of(capability_names[event->capability]);
     change.tags = slice_of(tag);
     buf_init(&post.bytes, SIZE_MAX);
     for (unsigned i = 0; i < n; i++)

@@ -45,7 +45,7 @@ describe_link(struct buf *to, const struct link *link)
 void
 describe(struct buf *to, const struct change *change)
 {
-    buf_add_format(to, "%s [%.*s]", change_kind_name(change->kind),
+    buf_add_format(to, "%s [%.*s]", change_kind_names[change->kind],
                    SLICE_ARG(change->loc));
     describe_time(to, "datetime", change->datetime_us);
     describe_time(to, "source", change->source_us);

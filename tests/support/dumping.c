@@ -390,7 +390,7 @@ check_entries(struct dumping *d, struct xpath *manifest, uint64_t *seq)
             STATUS_OK);
         snprintf(loc, sizeof(loc), "%.*s", (int)view.loc.size, view.loc.data);
         assert_string_equal(xpath_of(manifest, i, "s:loc"), loc);
-        assert_string_equal(change, change_kind_name(view.kind));
+        assert_string_equal(change, change_kind_names[view.kind]);
         datetime_write(text, view.us);
         assert_string_equal(xpath_of(manifest, i, "rs:md/@datetime"), text);
         assert_int_equal(

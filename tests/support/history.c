@@ -122,7 +122,7 @@ history_json_every(struct history *h, uint64_t after, uint64_t last,
         is_first = false;
         json_change(&text, &change);
     }
-    json_message_end(&text);
+    BUF_ADD(&text, "]}\n");
     return keep(h, &text);
 }
 

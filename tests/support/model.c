@@ -166,7 +166,7 @@ model_changes(struct buf *json, uint64_t *random, unsigned n,
         enum change_kind kind = random_kind(random);
 
         buf_add_format(json, "%s{\"loc\":\"" LOC "%u\",\"change\":\"%s\"",
-                       i > 0 ? "," : "[", number, change_kind_name(kind));
+                       i > 0 ? "," : "[", number, change_kind_names[kind]);
         if (kind != CHANGE_DELETED)
             buf_add_format(json,
                            ",\"hash\":{\"md5\":\"%032" PRIx64

@@ -91,7 +91,7 @@ setup(void **state)
     stage.folder = stage.dir.path;
     sem_init(&stage.over, 0, 0);
     stage.host = 0;
-    if (networks_read(SLICE("127.0.0.1"), &stage.allowed, &why))
+    if (networks_read(SLICE("127.0.0.1"), false, &stage.allowed, &why))
         fail_msg("%s", why.text);
     open_with(&options);
     return 0;

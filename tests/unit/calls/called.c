@@ -79,8 +79,9 @@ called_open_with(struct caller_options *options, const char *allowed)
     struct problem why = {"", 0, 0};
 
     called.n_done = 0;
-    assert_int_equal(networks_read(slice_of(allowed), &called.allowed, &why),
-                     STATUS_OK);
+    assert_int_equal(
+        networks_read(slice_of(allowed), false, &called.allowed, &why),
+        STATUS_OK);
     options->name = "called";
     options->allowed = &called.allowed;
     if (caller_open(&called.caller, options, &why))

@@ -146,7 +146,7 @@ TEST(a_client_has_so_many_streams)
 static enum status
 read_proxies(struct networks *proxies)
 {
-    return networks_read_proxies(SLICE("127.0.0.1/32, unix"), proxies, NULL);
+    return networks_read(SLICE("127.0.0.1/32, unix"), true, proxies, NULL);
 }
 
 #define FROM(client) "X-Forwarded-For: " client "\r\n"

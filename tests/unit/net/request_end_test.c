@@ -261,7 +261,7 @@ TEST(only_a_trusted_proxy_names_a_request)
 
     clients_init(&clients, 25);
     assert_int_equal(
-        networks_read_proxies(SLICE("127.0.0.1,unix"), &trusted, NULL), 0);
+        networks_read(SLICE("127.0.0.1,unix"), true, &trusted, NULL), 0);
     for (int is_trusted = 0; is_trusted < 2; is_trusted++) {
         struct wire *w;
 
@@ -300,7 +300,7 @@ TEST(the_client_is_the_peer_or_whom_a_proxy_names)
         strcpy(self, "127.0.0.1");
     clients_init(&clients, 25);
     assert_int_equal(
-        networks_read_proxies(SLICE("127.0.0.1,unix"), &trusted, NULL), 0);
+        networks_read(SLICE("127.0.0.1,unix"), true, &trusted, NULL), 0);
     served.options.clients = &clients;
     served.options.trusted = &trusted;
     served_reopen();

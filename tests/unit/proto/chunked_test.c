@@ -14,7 +14,7 @@ read_cut(struct slice text, size_t step, struct buf *data, size_t *taken,
     enum chunked_next next = CHUNKED_MORE;
     struct chunked body;
 
-    chunked_init(&body);
+    body = (struct chunked){0};
     *taken = 0;
     while (next == CHUNKED_MORE && *taken < text.size) {
         size_t size = text.size - *taken < step ? text.size - *taken : step;
@@ -158,7 +158,7 @@ TEST(a_nul_is_a_control_character)
         struct slice bytes = texts[i], data;
         struct chunked body;
 
-        chunked_init(&body);
+        body = (struct chunked){0};
         assert_int_equal(chunked_read(&body, &bytes, &data, NULL),
                          CHUNKED_BROKEN);
     }
@@ -188,20 +188,20 @@ TEST(extensions_and_trailers_have_limits)
     struct chunked body;
 
     /* One: the ";" counts, too. */
-    chunked_init(&body);
+    body = (struct chunked){0};
     read_repeated(&body, "1;", 1, &why);
     assert_int_equal(read_repeated(&body, "a", CHUNKED_EXTENSION_MAX - 1, &why),
                      CHUNKED_MORE);
     assert_int_equal(read_repeated(&body, "a", 1, &why), CHUNKED_BROKEN);
     assert_string_equal(why.text, too_long);
-    chunked_init(&body);
+    body = (struct chunked){0};
     read_repeated(&body, "1", 1, &why);
     assert_int_equal(read_repeated(&body, " ", CHUNKED_EXTENSION_MAX, &why),
                      CHUNKED_MORE);
     assert_int_equal(read_repeated(&body, " ", 1, &why), CHUNKED_BROKEN);
 
     /* All of a body. */
-    chunked_init(&body);
+    body = (struct chunked){0};
     why.text[0] = '\0';
     assert_int_equal(read_repeated(&body, "1;a=45678\r\nx\r\n",
                                    CHUNKED_EXTENSIONS_MAX / 8, &why),
@@ -210,14 +210,14 @@ TEST(extensions_and_trailers_have_limits)
     assert_string_equal(why.text, too_long);
 
     /* Trailers, with their line ends: 8 bytes each. */
-    chunked_init(&body);
+    body = (struct chunked){0};
     read_repeated(&body, "0\r\n", 1, &why);
     assert_int_equal(
         read_repeated(&body, "ab:cde\r\n", CHUNKED_TRAILERS_MAX / 8, &why),
         CHUNKED_MORE);
     assert_int_equal(read_repeated(&body, "\r\n", 1, &why), CHUNKED_END);
 
-    chunked_init(&body);
+    body = (struct chunked){0};
     read_repeated(&body, "0\r\nx:\r\n", 1, &why);
     assert_int_equal(
         read_repeated(&body, "ab:cde\r\n", CHUNKED_TRAILERS_MAX / 8, &why),
@@ -230,7 +230,7 @@ TEST(the_largest_chunk)
     struct chunked body;
     struct slice bytes = SLICE("fffffffffffffff\r\nab"), data;
 
-    chunked_init(&body);
+    body = (struct chunked){0};
     assert_int_equal(chunked_read(&body, &bytes, &data, NULL), CHUNKED_DATA);
     assert_int_equal(data.size, 2);
     assert_true(body.left == 0xfffffffffffffff - 2);

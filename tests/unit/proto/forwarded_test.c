@@ -98,7 +98,8 @@ TEST(finds_whom_a_proxy_serves)
     struct networks trusted;
 
     assert_int_equal(
-        networks_read(SLICE("10.0.0.0/24,fd00::/16"), &trusted, NULL), 0);
+        networks_read(SLICE("10.0.0.0/24,fd00::/16"), false, &trusted, NULL),
+        0);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct sockaddr_storage client;
         bool is_found = forwarded_client(slice_of(rows[i].forwarded),

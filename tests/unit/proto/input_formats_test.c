@@ -40,7 +40,7 @@ TEST(finds_the_reader_of_a_media_type)
     assert_null(format_of(SLICE("")));
     assert_null(format_of((struct slice){NULL, 0}));
     assert_string_equal(
-        formats_offered(),
+        formats_offered,
         "application/xml, application/json, application/x-ndjson, "
         "application/cloudevents+json, application/cloudevents-batch+json");
 }

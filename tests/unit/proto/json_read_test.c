@@ -449,7 +449,7 @@ TEST(reads_the_messages_it_wrote)
     buf_init(&b, 10000);
     json_message_begin(&b, &coverage, SLICE("http://example.com/n"));
     json_change(&b, &change);
-    json_message_end(&b);
+    BUF_ADD(&b, "]}\n");
     assert_true(slice_is(
         buf_slice(&b),
         "{\"set\":\"gauges\",\"epoch\":\"0123456789abcdef\",\"after\":6,"

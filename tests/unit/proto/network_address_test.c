@@ -15,9 +15,10 @@ may(const struct networks *allowed, const char *text)
     struct sockaddr_in four = {.sin_family = AF_INET};
 
     if (inet_pton(AF_INET, text, &four.sin_addr) == 1)
-        return address_may_be_called(allowed, (struct sockaddr *)&four);
+        return address_reach(allowed, (struct sockaddr *)&four) ==
+               ADDRESS_PUBLIC;
     assert_int_equal(inet_pton(AF_INET6, text, &six.sin6_addr), 1);
-    return address_may_be_called(allowed, (struct sockaddr *)&six);
+    return address_reach(allowed, (struct sockaddr *)&six) == ADDRESS_PUBLIC;
 }
 
 /* All that is refused, by its first and last address; and the addresses just
@@ -161,8 +162,10 @@ TEST(what_is_no_address_of_the_internet_is_refused)
     struct sockaddr_un local = {.sun_family = AF_UNIX, .sun_path = "/tmp/a"};
     struct networks all;
 
-    assert_int_equal(networks_read(SLICE("0.0.0.0/0,::/0"), &all, NULL), 0);
-    assert_false(address_may_be_called(&all, (struct sockaddr *)&local));
+    assert_int_equal(networks_read(SLICE("0.0.0.0/0,::/0"), false, &all, NULL),
+                     0);
+    assert_false(address_reach(&all, (struct sockaddr *)&local) ==
+                 ADDRESS_PUBLIC);
 }
 
 static enum address_reach
@@ -208,7 +211,7 @@ TEST(addresses_have_a_reach)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         if (reach(NULL, rows[i].text) != rows[i].reach)
             fail_msg("%s: %d", rows[i].text, reach(NULL, rows[i].text));
-    assert_int_equal(networks_read(SLICE("10.0.0.0/8"), &some, NULL), 0);
+    assert_int_equal(networks_read(SLICE("10.0.0.0/8"), false, &some, NULL), 0);
     assert_int_equal(reach(&some, "10.0.0.1"), ADDRESS_PUBLIC);
     assert_int_equal(reach(&some, "127.0.0.1"), ADDRESS_LOOPBACK);
 }
@@ -275,7 +278,7 @@ TEST(lists_are_kept_to_exactly)
 
         if (!rows[i].list)
             networks_add_loopback(&n);
-        else if (networks_read(slice_of(rows[i].list), &n, &why))
+        else if (networks_read(slice_of(rows[i].list), false, &n, &why))
             fail_msg("%s: %s", rows[i].list, why.text);
         assert_int_equal(n.n, rows[i].n);
         for (size_t k = 0; rows[i].allowed[k]; k++)
@@ -292,9 +295,11 @@ TEST(a_list_can_be_replaced)
 {
     struct networks first, second, third;
 
-    assert_int_equal(networks_read(SLICE("10.0.0.0/8"), &first, NULL), 0);
-    assert_int_equal(networks_read(SLICE("127.0.0.1"), &second, NULL), 0);
-    assert_int_equal(networks_read(SLICE(""), &third, NULL), 0);
+    assert_int_equal(networks_read(SLICE("10.0.0.0/8"), false, &first, NULL),
+                     0);
+    assert_int_equal(networks_read(SLICE("127.0.0.1"), false, &second, NULL),
+                     0);
+    assert_int_equal(networks_read(SLICE(""), false, &third, NULL), 0);
     assert_null(networks_latest(NULL));
     assert_true(may(networks_latest(&first), "10.1.2.3"));
 
@@ -342,16 +347,17 @@ TEST(what_is_no_network_is_said)
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         why = (struct problem){"", 0, 0};
-        assert_int_equal(networks_read(slice_of(bad[i].text), &n, &why),
+        assert_int_equal(networks_read(slice_of(bad[i].text), false, &n, &why),
                          STATUS_INVALID);
         if (!strstr(why.text, bad[i].why))
             fail_msg("%s: %s", bad[i].text, why.text);
-        assert_int_equal(networks_read(slice_of(bad[i].text), &n, NULL),
+        assert_int_equal(networks_read(slice_of(bad[i].text), false, &n, NULL),
                          STATUS_INVALID);
     }
     /* Bytes are no string. */
-    assert_int_equal(networks_read((struct slice){"::1\0x", 5}, &n, NULL),
-                     STATUS_INVALID);
+    assert_int_equal(
+        networks_read((struct slice){"::1\0x", 5}, false, &n, NULL),
+        STATUS_INVALID);
 }
 
 /* Peers of unix sockets have no address; only a list of proxies can name
@@ -370,18 +376,20 @@ TEST(a_list_of_proxies_may_have_unix_sockets)
     struct networks n;
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        assert_int_equal(
-            networks_read_proxies(slice_of(rows[i].text), &n, NULL), STATUS_OK);
+        assert_int_equal(networks_read(slice_of(rows[i].text), true, &n, NULL),
+                         STATUS_OK);
         assert_int_equal(networks_contain(&n, &peer), rows[i].has_unix);
         assert_int_equal(may(&n, "127.0.0.1"), rows[i].has_loopback);
         assert_int_equal(n.n, rows[i].has_loopback);
     }
-    assert_int_equal(networks_read_proxies(SLICE("Unix"), &n, NULL),
+    assert_int_equal(networks_read(SLICE("Unix"), true, &n, NULL),
                      STATUS_INVALID);
-    assert_int_equal(networks_read_proxies(SLICE("unix/8"), &n, NULL),
+    assert_int_equal(networks_read(SLICE("unix/8"), true, &n, NULL),
                      STATUS_INVALID);
-    assert_int_equal(networks_read(SLICE("unix"), &n, NULL), STATUS_INVALID);
-    assert_int_equal(networks_read(SLICE("127.0.0.1"), &n, NULL), STATUS_OK);
+    assert_int_equal(networks_read(SLICE("unix"), false, &n, NULL),
+                     STATUS_INVALID);
+    assert_int_equal(networks_read(SLICE("127.0.0.1"), false, &n, NULL),
+                     STATUS_OK);
     assert_false(networks_contain(&n, &peer));
 }
 
@@ -393,9 +401,10 @@ TEST(a_list_has_an_end)
 
     for (unsigned i = 1; i < NETWORKS_MAX; i++)
         strcat(text, ",10.0.0.0/8");
-    assert_int_equal(networks_read(slice_of(text), &n, &why), STATUS_OK);
+    assert_int_equal(networks_read(slice_of(text), false, &n, &why), STATUS_OK);
     assert_int_equal(n.n, NETWORKS_MAX);
     strcat(text, ",10.0.0.0/8");
-    assert_int_equal(networks_read(slice_of(text), &n, &why), STATUS_INVALID);
+    assert_int_equal(networks_read(slice_of(text), false, &n, &why),
+                     STATUS_INVALID);
     assert_string_equal(why.text, "more than 64 networks are listed");
 }

@@ -68,7 +68,7 @@ tear_down(void **state)
 {
     (void)state;
     assert_int_equal(w.readers.messages.held_bytes, 0);
-    readers_fini(&w.readers);
+    shared_messages_fini(&w.readers.messages);
     filters_leave(w.filter);
     filters_fini(&w.filters);
     clients_fini(&w.clients);

@@ -332,8 +332,8 @@ told(struct sets *s)
 
             buf_add_format(
                 &text, "%s %.*s\n",
-                change_kind_name(fragment_kind(
-                    entry.data, b->entries[after + 1 - b->first].stamp)),
+                change_kind_names[fragment_kind(
+                    entry.data, b->entries[after + 1 - b->first].stamp)],
                 SLICE_ARG(loc));
         }
         batch_unref(b);

@@ -42,7 +42,7 @@ told_entry(struct buf *to, const struct document_entry *entry)
     const struct change *change = &entry->change;
 
     buf_add_format(to, "%s %.*s",
-                   entry->has_kind ? change_kind_name(change->kind) : "entry",
+                   entry->has_kind ? change_kind_names[change->kind] : "entry",
                    SLICE_ARG(change->loc));
     told_time(to, "datetime", change->datetime_us);
     if (change->lastmod_us != DATETIME_NONE) {
@@ -98,7 +98,7 @@ static void
 add_head(struct buf *to, const struct document_head *head)
 {
     buf_add_format(to, "%s %s", head->is_index ? "index" : "list",
-                   head->has_capability ? capability_name(head->capability)
+                   head->has_capability ? capability_names[head->capability]
                                         : "-");
     told_time(to, "at", head->at_us);
     told_time(to, "completed", head->completed_us);

@@ -168,7 +168,7 @@ on_change(const struct document_entry *entry, const struct document_head *head,
     assert_true(entry->when_us >= s->when_us);
     s->when_us = entry->when_us;
     buf_add_format(&s->told, "%d %s %.*s;", (int)entry->change.seq,
-                   change_kind_name(entry->change.kind),
+                   change_kind_names[entry->change.kind],
                    (int)entry->change.loc.size - 13,
                    entry->change.loc.data + 13);
     return STATUS_OK;
