@@ -147,6 +147,9 @@ copy_move(struct copy *copy, const struct journal_place *place,
 
 /* cluster init and mend */
 
+/* In place of a number of records given back: the journal was begun. */
+#define BEGUN UINT64_MAX
+
 /* Begins a journal with a stopped broker: its own sets, or those of a copy,
  * which then goes on behind its last record. */
 static enum status
@@ -175,10 +178,13 @@ begin_journal(const struct values *values, bool is_copy, struct copy *copy,
     if (journal_place_is_set(&copy->place) && !was_begun)
         return problem(why, STATUS_CONFLICT,
                        "%s is a copy of a cluster already", values->data);
-    rc = pg_cluster_begin(&options, values->public_url, place, why);
-    if (rc == STATUS_CONFLICT && is_copy)
-        rc = pg_cluster_return(&options, values->public_url, values->data,
-                               place, n_given, why);
+    rc = is_copy ? pg_cluster_return(&options, values->public_url, values->data,
+                                     place, n_given, why)
+                 : STATUS_NOT_FOUND;
+    if (rc == STATUS_NOT_FOUND) {
+        *n_given = BEGUN;
+        rc = pg_cluster_begin(&options, values->public_url, place, why);
+    }
     if (rc || was_begun)
         return rc;
     kept_records_forget(values->data); /* of a cluster that has ended */
@@ -205,7 +211,11 @@ run_begin(const struct arguments *given)
     copy_close(&copy);
     if (rc)
         return command_fail(given, rc, &why);
-    if (n_given > 0)
+    if (n_given == 0)
+        printf("nothing is missing: the journal has all records of this copy, "
+               "up to %" PRIu64 "\n",
+               place.n);
+    else if (n_given != BEGUN)
         printf("the journal has %" PRIu64 " records back, and ends with record "
                "%" PRIu64 "\n",
                n_given, place.n);
@@ -386,10 +396,10 @@ print_broker(const struct pg_broker *broker, void *user)
     bool is_silent = !broker->is_running || broker->silent_us > SILENT_US;
     const char *state = "runs";
 
-    if (is_silent)
+    if (broker->n > report->cluster->end.n) /* also one that is away */
+        state = "has records that the journal has lost (cluster mend)";
+    else if (is_silent)
         state = "is away";
-    else if (broker->n > report->cluster->end.n)
-        state = "is ahead of the journal";
     else if (broker->n < report->cluster->first)
         state = "needs a backup";
     else if (broker->behind_bytes > BEHIND_BYTES)

@@ -104,9 +104,11 @@ struct returning {
     struct journal_place end; /* of the journal */
 };
 
-/* Begins a transaction that has the turn of a journal that no broker uses. */
+/* Begins a transaction that has the turn of a journal that no broker uses, and
+ * compares it with a copy at `place`. */
 static enum status
-take_journal(struct returning *r, const char *public_url, struct problem *why)
+take_journal(struct returning *r, const char *public_url,
+             const struct journal_place *place, struct problem *why)
 {
     char url[512], runs[256] = "";
     const struct pg_statement look[] = {
@@ -117,8 +119,17 @@ take_journal(struct returning *r, const char *public_url, struct problem *why)
          .absent = STATUS_REFUSED, .reason = TABLES_EMPTY},
         {"SELECT name FROM tidings_brokers b WHERE " IS_RUNNING " LIMIT 1",
          .into = DB_INTO(&runs)},
+        {"SELECT 1 WHERE NOT EXISTS (SELECT FROM tidings_records"
+         " WHERE n = $1 AND chain <> $2)",
+         DB_VALUES(place->n, &place->chain), .absent = STATUS_CONFLICT,
+         .reason = "the journal has another history than this copy"},
+        {"SELECT 1 FROM " LAST " AS last WHERE n < $1 OR n >="
+         " (SELECT coalesce(max(n), 0) FROM tidings_brokers)",
+         DB_VALUES(place->n), .absent = STATUS_CONFLICT,
+         .reason = "another broker has the lost records, and this copy has "
+                   "not: tidingsd cluster status says which one"},
     };
-    enum status rc = pg_run(&r->c, look, 4, why);
+    enum status rc = pg_run(&r->c, look, 6, why);
 
     if (!rc && strcmp(url, public_url) != 0)
         rc = problem(why, STATUS_CONFLICT,
@@ -162,16 +173,15 @@ pg_cluster_return(const struct pg_options *options, const char *public_url,
     struct journal_place at;
     enum status rc = connect_for(&r.c, options, why);
 
+    if (!rc && !r.c.has_cluster)
+        rc = problem(why, STATUS_NOT_FOUND, "this database has no cluster");
     if (!rc)
         rc = await_sessions(&r.c, "", why);
     if (!rc)
-        rc = take_journal(&r, public_url, why);
-    at = r.end;
-    if (!rc && at.n >= place->n)
-        rc = problem(why, STATUS_CONFLICT,
-                     "this journal has record %llu, and so lacks none of %s",
-                     (unsigned long long)at.n, dir);
-    if (!rc)
+        rc = take_journal(&r, public_url, place, why);
+    *n_given = !rc && place->n > r.end.n ? place->n - r.end.n : 0;
+    at = *n_given > 0 ? r.end : *place;
+    if (*n_given > 0)
         rc = kept_records_read(dir, &at, return_record, &r, why);
     if (!rc && memcmp(&at, place, sizeof(at)) != 0)
         rc = problem(why, STATUS_CONFLICT,
@@ -180,9 +190,8 @@ pg_cluster_return(const struct pg_options *options, const char *public_url,
                      "the journal again in an empty database",
                      dir, (unsigned long long)r.end.n,
                      (unsigned long long)place->n);
-    if (!rc)
+    if (!rc && *n_given > 0)
         rc = pg_run(&r.c, end, 4, why);
-    *n_given = place->n - r.end.n;
     pg_close(&r.c);
     return rc;
 }

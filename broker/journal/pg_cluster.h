@@ -19,8 +19,10 @@ MUST_CHECK enum status pg_cluster_begin(const struct pg_options *options,
 /* Gives lost records back to a journal that ends before `place`. The copy in
  * the data directory `dir` is at that place, and has kept the records
  * (kept_records.h). Streams begin again, with the rows of their next owner.
- * *n_given: how many. STATUS_CONFLICT: another public URL; a broker runs; the
- * journal lacks none; or the kept records do not lead from its end to `place`,
+ * *n_given: how many; 0 if the journal lacks none that any broker has.
+ * STATUS_NOT_FOUND: the database has no cluster. STATUS_CONFLICT: another
+ * public URL; a broker runs; another broker has more
+ * than this copy; or the kept records do not lead from its end to `place`,
  * because they are not all there, or because the journal has another history.
  * Nothing is changed then. */
 MUST_CHECK enum status

@@ -523,6 +523,16 @@ open_connection(struct pg_connection *c, unsigned *n_hosts, struct problem *why)
                                                 : STATUS_OK;
 }
 
+/* A server since its start, and the database there. Whatever may lose commits
+ * changes it: the promotion of a standby, which has another start and another
+ * timeline; a server that starts with an older directory; another database of
+ * the same name. */
+#define SERVER                                                          \
+    "hashtextextended(concat_ws('/',"                                   \
+    " extract(epoch FROM pg_postmaster_start_time()),"                  \
+    " left(pg_walfile_name(pg_current_wal_lsn()), 8), (SELECT oid FROM" \
+    " pg_database WHERE datname = current_database())), 0)"
+
 static enum status
 check_server(struct pg_connection *c, struct problem *why)
 {
@@ -534,16 +544,16 @@ check_server(struct pg_connection *c, struct problem *why)
     };
     static const struct pg_statement upgrade = {PG_SCHEMA_UPGRADE};
     int64_t version = 0;
-    bool is_set[3], has_cluster = false, is_old = false;
+    bool is_set[3], is_old = false;
     const struct pg_statement check = {
         "SELECT current_setting('server_version_num')::bigint,"
         " (current_setting('fsync') = 'on')::int::bigint,"
         " (current_setting('full_page_writes') = 'on')::int::bigint,"
         " (current_setting('synchronous_standby_names') <> '')::int::bigint,"
         " (to_regclass('tidings_cluster') IS NOT NULL)::int::bigint,"
-        " " PG_SCHEMA_IS_OLD,
+        " " PG_SCHEMA_IS_OLD ", " SERVER,
         .into = DB_INTO(&version, &is_set[0], &is_set[1], &is_set[2],
-                        &has_cluster, &is_old)};
+                        &c->has_cluster, &is_old, &c->server)};
     enum status rc = pg_run(c, &check, 1, why);
 
     if (rc)
@@ -551,7 +561,7 @@ check_server(struct pg_connection *c, struct problem *why)
     if (version < VERSION_MIN)
         return problem(why, STATUS_REFUSED,
                        "PostgreSQL: it is older than version 15");
-    if (c->options.broker && !has_cluster)
+    if (c->options.broker && !c->has_cluster)
         return problem(why, STATUS_INVALID,
                        "PostgreSQL: this database has no cluster; tidingsd "
                        "cluster init begins one");
@@ -598,16 +608,17 @@ static const struct pg_statement settings[] = {
     {"SET tcp_user_timeout = '3s'"},
 };
 
-/* Returns a row if the name is this process's now. */
-#define CLAIM                                                         \
-    "INSERT INTO tidings_brokers AS b(name, instance, at, is_reader)" \
-    " SELECT $1, $2, now(), $4::bigint = 1 FROM tidings_cluster"      \
-    "  WHERE public_url = $3"                                         \
-    " ON CONFLICT(name) DO UPDATE SET instance = $2, at = now(),"     \
-    "   is_reader = $4::bigint = 1"                                   \
-    "  WHERE b.instance = $2 OR b.at < now() - interval '" SILENT "'" \
-    "  OR NOT EXISTS (SELECT FROM pg_stat_activity"                   \
-    "   WHERE application_name = '" PG_SESSION "' || b.instance)"     \
+/* Returns a row if the name is this process's now. A new row has nothing to be
+ * lost; any other counts at a new server when it is reported. */
+#define CLAIM                                                                 \
+    "INSERT INTO tidings_brokers AS b(name, instance, at, is_reader, server)" \
+    " SELECT $1, $2, now(), $4::bigint = 1, $5 FROM tidings_cluster"          \
+    "  WHERE public_url = $3"                                                 \
+    " ON CONFLICT(name) DO UPDATE SET instance = $2, at = now(),"             \
+    "   is_reader = $4::bigint = 1"                                           \
+    "  WHERE b.instance = $2 OR b.at < now() - interval '" SILENT "'"         \
+    "  OR NOT EXISTS (SELECT FROM pg_stat_activity"                           \
+    "   WHERE application_name = '" PG_SESSION "' || b.instance)"             \
     " RETURNING 1::bigint"
 
 static enum status
@@ -618,7 +629,9 @@ claim_name(struct pg_connection *c, struct problem *why)
     char url[512] = "";
     const struct pg_statement statements[] = {
         {END_SILENT},
-        {CLAIM, DB_VALUES(o->broker, o->instance, o->public_url, o->is_reader),
+        {CLAIM,
+         DB_VALUES(o->broker, o->instance, o->public_url, o->is_reader,
+                   c->server),
          .into = DB_INTO(&has_name)},
         {"SELECT public_url FROM tidings_cluster", .into = DB_INTO(&url),
          .absent = STATUS_REFUSED,
@@ -686,8 +699,10 @@ pg_connect(struct pg_connection *c, struct problem *why)
             rc = claim_name(c, why);
         if (!rc && c->options.broker)
             rc = pg_prove(c, why);
-        if (!rc)
+        if (!rc) {
+            c->since_us = clock_steady_us();
             break;
+        }
         pg_close(c);
         c->host = (c->host + 1) % n_hosts;
         if (rc != STATUS_IO || ++tried == n_hosts ||

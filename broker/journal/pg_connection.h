@@ -78,6 +78,10 @@ struct pg_connection {
     struct pg_options options; /* what it points to is lent */
     struct pg_conn *handle;    /* libpq's; NULL: closed */
     unsigned host;             /* of those in the address, the next to try */
+    int64_t server;            /* another number after each change that may
+                                  lose commits: a failover, a restart */
+    int64_t since_us;          /* connected; steady clock */
+    bool has_cluster;          /* the database */
     bool is_cancelled;         /* a COMMIT ended without its standby */
     int64_t until_us;          /* the owner's; steady clock: connecting and runs
                                   end then, however patient, or later while bytes

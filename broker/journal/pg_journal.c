@@ -45,6 +45,10 @@
 /* How often it says how far this copy is, and trims. */
 #define REPORT_US 1000000
 
+/* So long a broker waits for the reports of others after a change of the
+ * server. Those that run need less: a name is lost after the same time. */
+#define OTHERS_US 5000000
+
 /* A start waits so long for the name of a process that was killed, and whose
  * session the server has not missed yet (pg_connection.c). */
 #define NAME_WAIT_US 7000000
@@ -96,9 +100,28 @@
 #define NAME_LOST "another process has taken the name of this broker"
 
 /* Returns a row if the name is still this process's. */
-#define REPORT                                      \
-    "UPDATE tidings_brokers SET at = now(), n = $3" \
+#define REPORT                                                   \
+    "UPDATE tidings_brokers SET at = now(), n = $3, server = $4" \
     " WHERE name = $1 AND instance = $2 RETURNING name"
+
+/* Why the journal $1 of this broker, $2, gives no turn: a broker has records
+ * beyond its end (1), or has not reported to this server (0). This broker
+ * compares its own copy. */
+#define AHEAD                                                               \
+    "SELECT (b.n > t.n)::int::bigint, CASE WHEN b.n > t.n THEN format("     \
+    "  'the journal has lost records: it ends with record %s, and the"      \
+    " broker %s has record %s: see tidingsd cluster mend', t.n, name, b.n)" \
+    " ELSE format('PostgreSQL has changed its server, and the broker %s"    \
+    " has not said yet how much it has', name) END"                         \
+    " FROM tidings_brokers b, (SELECT n FROM tidings_records"               \
+    "  ORDER BY n DESC LIMIT 1) AS t"                                       \
+    " WHERE b.n > t.n OR (b.server <> $1::bigint AND b.name <> $2::text)"   \
+    " ORDER BY b.n > t.n DESC, b.n DESC LIMIT 1"
+
+/* Of brokers that have not reported. */
+#define GIVE_UP                                      \
+    "UPDATE tidings_brokers SET server = $1::bigint" \
+    " WHERE server <> $1::bigint"
 
 /* Forgets the oldest records while there are more bytes than $1, some thousand
  * at once; the last one stays. A look at the oldest one is all as long as there
@@ -135,6 +158,9 @@ struct pg_journal {
     size_t first;             /* of the statements that end the turn */
     size_t append_size;       /* of the record under way */
     struct kept_records kept; /* likewise */
+    _Atomic(int64_t) judged;  /* the server whose journal lacks no record of any
+                                 broker; 0: none. Relaxed: what one thread sees
+                                 too late the other one finds again */
 
     /* The follower's. */
     struct thread thread;
@@ -272,6 +298,49 @@ pg_release(struct journal *journal)
     pg_roll_back(&j->turns);
 }
 
+/* Looks whether the journal has lost records that any broker has.
+ *
+ * A broker reports a record when it has it, so a row ahead of the journal
+ * proves a loss. After the promotion of a standby that lacks commits the rows
+ * lack reports, too, until these brokers report again. So no broker takes a
+ * turn of a server before all of them have reported to it (SERVER in
+ * pg_connection.c).
+ *
+ * A broker that is dead for good never does. To wait for it until `cluster
+ * leave` would turn each loss of a machine with a broker and a server into an
+ * outage that ends by hand; so it has OTHERS_US, and then its row counts as it
+ * is. What this gives up: records that one broker alone has, which does not run
+ * for so long after the failover. A broker that runs again afterwards reports,
+ * and its row ends the turns of all as any other would, until it has left or
+ * `cluster mend`. */
+static enum status
+judge_journal(struct pg_journal *j, struct pg_connection *c,
+              struct problem *why)
+{
+    const struct pg_options *o = &c->options;
+    char fault[256] = "";
+    bool is_lost = false;
+    const struct pg_statement look = {AHEAD, DB_VALUES(c->server, o->broker),
+                                      .into = DB_INTO(&is_lost, &fault)};
+    const struct pg_statement give_up = {GIVE_UP, DB_VALUES(c->server)};
+    enum status rc = pg_run(c, &look, 1, why);
+
+    if (!rc &&
+        (is_lost || (fault[0] && clock_steady_us() < c->since_us + OTHERS_US)))
+        rc = problem(why, STATUS_UNREACHABLE, "%s", fault);
+    else if (!rc && fault[0])
+        rc = pg_run(c, &give_up, 1, why);
+    atomic_store_explicit(&j->judged, rc ? 0 : c->server, memory_order_relaxed);
+    return rc;
+}
+
+static bool
+is_judged(struct pg_journal *j)
+{
+    return atomic_load_explicit(&j->judged, memory_order_relaxed) ==
+           j->turns.server;
+}
+
 /* Reads all that is missing without the turn, and measures the line. */
 static enum status
 catch_up_first(struct pg_journal *j, struct reading *r, int64_t until_us,
@@ -321,6 +390,8 @@ begin_turn(struct pg_journal *j, struct reading *r, struct problem *why)
     }
     if (!rc && !digest_is_equal(&r->chain, &r->read.chain))
         rc = say_different(why, r->end);
+    if (!rc && !is_judged(j))
+        rc = judge_journal(j, &j->turns, why);
     return rc;
 }
 
@@ -374,7 +445,8 @@ pg_presume(struct journal *journal, const struct journal_place *at,
     int64_t steady_us = clock_steady_us();
     int64_t since_us = steady_us - j->had_turn_us;
 
-    if (!j->is_alone || since_us > PRESUME_US || !pg_is_quiet(&j->turns))
+    if (!j->is_alone || since_us > PRESUME_US || !is_judged(j) ||
+        !pg_is_quiet(&j->turns))
         return false;
     j->is_presumed = true;
     j->before = at->chain;
@@ -525,13 +597,19 @@ report_place(struct pg_journal *j, struct problem *why)
     log_place(j->log, &place);
     {
         const struct pg_statement statements[] = {
-            {REPORT, DB_VALUES(o->broker, o->instance, place.n),
+            {REPORT,
+             DB_VALUES(o->broker, o->instance, place.n, j->looks.server),
              .absent = STATUS_REFUSED, .reason = NAME_LOST},
             {TRIM, DB_VALUES(j->keep_bytes, j->trimmed),
              .into = DB_INTO(&j->trimmed)},
         };
 
         rc = pg_run(&j->looks, statements, o->is_reader ? 1 : 2, why);
+    }
+    if (!rc && !o->is_reader && judge_journal(j, &j->looks, why)) {
+        log_note_copy(j->log, 0, STATUS_FORBIDDEN, why);
+        if (!j->looks.handle)
+            rc = STATUS_UNREACHABLE;
     }
     if (rc == STATUS_REFUSED)
         pg_close(&j->looks); /* claims the name, or learns who has it */
@@ -562,8 +640,10 @@ look(struct pg_journal *j, struct problem *why)
     int64_t wait_us;
 
     (void)eventfd_read(j->wake_fd, &n); /* before the look at is_asked */
-    if (!rc && is_new)
+    if (!rc && is_new) {                /* other brokers wait for the report */
         rc = pg_run(&j->looks, &listen, 1, why);
+        j->looked_us = j->report_at_us = -LOOK_US;
+    }
     if (!rc && time_to_look(j) <= 0) {
         /* Follows all records that the journal has kept before this look. The
          * proof is a commit, so this server is the primary still. Another one
@@ -723,6 +803,7 @@ pg_journal_open(struct journal **journal, const struct pg_options *options,
     pg_init(&j->looks, options);
     atomic_init(&j->is_asked, false);
     atomic_init(&j->own_pid, 0);
+    atomic_init(&j->judged, 0);
     atomic_init(&j->is_stopping, false);
     j->looked_us = -LOOK_US; /* at once */
     j->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

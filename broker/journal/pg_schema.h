@@ -8,7 +8,9 @@
  *
  *     version 1    0.1
  *     version 2    tidings_records.at_us: the journal's time; 0: older
- *                  tidings_brokers.server: where the row was reported
+ *                  tidings_brokers.server: to which the row was reported
+ *                  tidings_brokers.keep_bytes: --cluster-keep
+ *                  tidings_leases.instance: the process that has it
  *
  * A change of the tables is made here, in a step of the next version, also for
  * new databases.
@@ -26,7 +28,10 @@
     " ALTER TABLE tidings_records"                                      \
     "  ADD at_us bigint NOT NULL DEFAULT 0;"                            \
     " ALTER TABLE tidings_brokers"                                      \
-    "  ADD server bigint NOT NULL DEFAULT 0;"                           \
+    "  ADD server bigint NOT NULL DEFAULT 0,"                           \
+    "  ADD keep_bytes bigint NOT NULL DEFAULT 0;"                       \
+    " ALTER TABLE tidings_leases"                                       \
+    "  ADD instance text NOT NULL DEFAULT '';"                          \
     " ALTER TABLE tidings_cluster"                                      \
     "  ADD version bigint NOT NULL DEFAULT 2;"                          \
     "END IF;"

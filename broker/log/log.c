@@ -226,7 +226,8 @@ log_note_copy(struct log *log, int64_t asked_us, enum status rc,
               const struct problem *why)
 {
     if (rc)
-        order_cut_off(&log->log_thread.order, why);
+        order_cut_off(&log->log_thread.order,
+                      rc == STATUS_FORBIDDEN ? CUT_TURNS : CUT_RECORDS, why);
     else
         order_note(&log->log_thread.order, asked_us);
 }

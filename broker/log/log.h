@@ -255,7 +255,9 @@ void log_ask_journal(struct log *log);
 /* For the journal's follower: what a look at the journal, begun at `asked_us`
  * (steady clock), came to. log_note_end comes first, before the follower hands
  * over the records up to `end`; log_note_copy when it has handed over all of
- * them, or with the status that kept it from that. Any thread. */
+ * them, or with the status that kept it from that. STATUS_FORBIDDEN: a turn
+ * would be refused; the log thread asks for one each second until it gets one.
+ * Any thread. */
 void log_note_end(struct log *log, uint64_t end);
 void log_note_copy(struct log *log, int64_t asked_us, enum status rc,
                    const struct problem *why);

@@ -645,6 +645,16 @@ wait_for_company(struct log_thread *t)
         now_us = clock_steady_us();
 }
 
+/* Without a post, to see whether the journal gives turns again. */
+static void
+try_turn(struct log_thread *t)
+{
+    struct problem why;
+
+    (void)order_begin(&t->order, true, follow_record, t, &why);
+    order_release(&t->order);
+}
+
 static void
 run_log_thread(struct thread *thread)
 {
@@ -662,6 +672,8 @@ run_log_thread(struct thread *thread)
         } else {
             struct problem why = {""};
 
+            if (order_is_refused(&t->order)) /* posts may come elsewhere now */
+                try_turn(t);
             (void)look_for_room(t);
             t->sequencer.acts.at_us = clock_now_us();
             if (is_more && conclude_round(t, STATUS_OK, NULL, &is_more, &why))

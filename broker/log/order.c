@@ -14,8 +14,9 @@ order_init(struct order *o, const struct log_options *options)
 {
     o->options = options;
     pthread_mutex_init(&o->mutex, NULL);
-    o->is_cut_off = true;
-    problem_set(&o->why, "the journal has not answered yet");
+    atomic_init(&o->cuts[CUT_RECORDS].is, true);
+    problem_set(&o->cuts[CUT_RECORDS].why, "the journal has not answered yet");
+    atomic_init(&o->cuts[CUT_TURNS].is, false);
     buf_init(&o->record, SIZE_MAX);
 }
 
@@ -42,8 +43,8 @@ order_note(struct order *o, int64_t us)
     if (!o->is_certain || us > o->certain_us)
         o->certain_us = us;
     o->is_certain = true;
-    o->is_cut_off = false;
     pthread_mutex_unlock(&o->mutex);
+    order_cut_off(o, CUT_RECORDS, NULL);
     if (o->options->on_certain)
         o->options->on_certain(o->options->user);
 }
@@ -57,13 +58,22 @@ order_note_end(struct order *o, uint64_t end)
     pthread_mutex_unlock(&o->mutex);
 }
 
+/* `why` NULL: not any more. */
 void
-order_cut_off(struct order *o, const struct problem *why)
+order_cut_off(struct order *o, enum order_cut_kind kind,
+              const struct problem *why)
 {
     pthread_mutex_lock(&o->mutex);
-    o->is_cut_off = true;
-    o->why = *why;
+    atomic_store_explicit(&o->cuts[kind].is, why != NULL, memory_order_relaxed);
+    if (why)
+        o->cuts[kind].why = *why;
     pthread_mutex_unlock(&o->mutex);
+}
+
+bool
+order_is_refused(const struct order *o)
+{
+    return atomic_load_explicit(&o->cuts[CUT_TURNS].is, memory_order_relaxed);
 }
 
 bool
@@ -88,8 +98,11 @@ order_copy(struct order *o, int64_t latest_us, struct log_copy *copy)
     if (!o->options->journal)
         return;
     pthread_mutex_lock(&o->mutex);
-    copy->is_cut_off = o->is_cut_off;
-    copy->why = o->why;
+    for (size_t i = 2; i-- > 0;)
+        if (o->cuts[i].is) {
+            copy->is_cut_off = true;
+            copy->why = o->cuts[i].why;
+        }
     copy->place = o->place.n;
     copy->behind = o->end > o->place.n ? o->end - o->place.n : 0;
     copy->as_of_us =
@@ -122,8 +135,7 @@ order_begin(struct order *o, bool needs_turn, journal_take_fn *follow,
             rc = journal->ops->turn(journal, &o->place, follow, user, &now_us,
                                     why);
         o->has_turn = !rc;
-        if (rc)
-            order_cut_off(o, why);
+        order_cut_off(o, CUT_TURNS, rc ? why : NULL);
         /* One line when the journal stops giving turns, one when it gives them
          * again. */
         if (rc && !o->is_denied)
@@ -202,7 +214,7 @@ order_append(struct order *o, struct engine *engine, struct commit *commit,
                               "this");
     if (!rc || rc == STATUS_CONFLICT)
         return rc;
-    order_cut_off(o, why);
+    order_cut_off(o, CUT_TURNS, why);
     return STATUS_BUSY; /* STATUS_IO is not the engine's */
 }
 

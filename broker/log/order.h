@@ -24,6 +24,7 @@
 #pragma once
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "broker/log/act.h"
 #include "broker/log/engine.h"
@@ -40,15 +41,18 @@ struct order {
     bool is_certain;            /* the copy was, once, in this process */
     int64_t certain_us;         /* up to then; steady clock */
     uint64_t end;               /* the last known record of the journal */
-    bool is_cut_off;
-    struct problem why; /* it is cut off */
+
+    struct order_cut {  /* what the journal does not give: */
+        atomic_bool is; /* relaxed: a thread sees it soon enough */
+        struct problem why;
+    } cuts[2]; /* by enum order_cut_kind; neither hides the other */
 
     /* The log thread's. */
     bool has_turn; /* or presumes to have it: */
     bool is_presumed;
     int64_t turn_us;           /* when it asked for the turn; steady clock */
     bool is_different;         /* this copy and the journal do not agree */
-    bool is_denied;            /* the journal gave no turn, the last time */
+    bool is_denied;            /* the journal gave no turn, and it was said */
     struct buf record;         /* of the round */
     struct journal_place next; /* to which that leads */
     size_t n_together;         /* posts of the last round with a turn */
@@ -98,8 +102,15 @@ void order_note(struct order *order, int64_t us);
 /* The journal has `end` records, or more. */
 void order_note_end(struct order *order, uint64_t end);
 
-/* The journal gives no turn, or no records. */
-void order_cut_off(struct order *order, const struct problem *why);
+/* The journal gives no records, until order_note; or no turns, until it gives
+ * one. */
+enum order_cut_kind { CUT_RECORDS, CUT_TURNS };
+
+void order_cut_off(struct order *order, enum order_cut_kind kind,
+                   const struct problem *why);
+
+/* True if it gave no turn the last time. */
+bool order_is_refused(const struct order *order);
 
 /* True if the copy has all records that were kept before `us` (steady clock),
  * or there is no journal. */

@@ -4,6 +4,7 @@ newer version. Names, public URLs and options that do not fit: e2e/cluster."""
 
 import pytest
 
+from tidings_test.cluster import Member
 from tidings_test.sets import Set, change
 from tidings_test.waiting import wait_for
 
@@ -146,46 +147,117 @@ def let_lag(trio, name):
 
 
 def check_refused(member, words, last):
-    """It takes no posts, says why, and serves what it has."""
+    """It takes no posts, says why, is not ready for any, and serves what it has."""
 
     def look():
-        answer = post(member)
-        return answer.status == 503 and words in answer.json()["detail"]
+        answer, ready = post(member), member.get("/readyz")
+        assert answer.status == ready.status == 503
+        return words in answer.json()["detail"] and words in ready.json()["reasons"][0]
 
     wait_for(f"{words!r} of {member}", look)
-    assert words in member.get("/readyz").json()["reasons"][0]
     assert member.get("/readyz?for=reads").status == 200
     assert Set(member, "news").last() == last
 
 
-# Issue 22, 7: one standby suffices for an answer, and a manager that promotes the other
-# one loses what was acknowledged. A broker that has not heard of that goes on with the
-# journal: the others see another history.
-def test_a_standby_that_lacks_records_is_promoted(start_cluster, trio):
-    cluster = start_cluster()
-    one, two, three = cluster.members
-    assert post(one).status == 200
-    cluster.wait_same()
-    good, bad = trio.standbys
-    three.cut_off()
-    let_lag(trio, bad)
-    for _ in range(3):
+@pytest.fixture
+def lossy(start_cluster, trio):
+    """lossy(harm): a cluster of which a standby was promoted that lacks commits: `a`
+    and `b`, which harm() met before that, have the records of four posts, and the
+    journal that of the first one. `c` was away, has that one, too, and is cut off."""
+
+    def start(harm=lambda member: None):
+        cluster = start_cluster()
+        one, two, three = cluster.members
         assert post(one).status == 200
-    Set(two, "news").wait_last(4)
-    trio.lose_primary()
-    trio.lose_standby(good)
-    trio.promote(bad)
-    trio.repair()
+        cluster.wait_same()
+        good, bad = trio.standbys
+        three.cut_off()
+        let_lag(trio, bad)
+        for _ in range(3):
+            assert post(one).status == 200
+        Set(two, "news").wait_last(4)
+        harm(one), harm(two)
+        trio.lose_primary()
+        trio.lose_standby(good)
+        trio.promote(bad)
+        trio.repair()
+        return cluster
+
+    return start
+
+
+HAS_LOST = "the journal has lost records: it ends with record"
+
+
+# Issue 22, 7 and 48, 4: one standby suffices for an answer, and a manager that promotes
+# the other one loses what was acknowledged. A broker that has not heard of that takes no
+# posts under the same numbers: the rows of others say that they have more.
+def test_a_standby_that_lacks_records_is_promoted(lossy, run):
+    cluster = lossy()
+    one, two, three = cluster.members
     for member in (one, two):
         check_refused(member, "the journal ends before record", 4)
+    three.reconnect()
+    check_refused(three, HAS_LOST, 1)
+    status = run("tidingsd", "cluster", "status", "--cluster", one.journal, status=1)
+    ahead = [line for line in status.out if "has records that the journal has lost" in line]
+    assert [line.split(":")[0] for line in ahead] == ["broker a", "broker b"]
+    stop_all(cluster)
+    mend = ("cluster", "mend", "--cluster", one.journal, "--public-url", cluster.url)
+    refused = run("tidingsd", *mend, "--data", three.data, status=1)
+    assert "another broker has the lost records" in "\n".join(refused.err)
+    (end,) = run("tidingsd", *mend, "--data", two.data).out
+    assert end.startswith("the journal has 3 records back")
+    for member in (one, three):
+        (end,) = run("tidingsd", *mend, "--data", member.data).out
+        assert end.startswith("nothing is missing: the journal has all records")
+    restart_all(cluster)
+    for member in cluster.members:
+        wait_post(member, 200)
+    cluster.wait_same()
 
+
+# Issue 48, 4: the rows were lost with the records, until these brokers report again.
+def test_a_new_server_waits_for_the_reports_of_all_brokers(lossy, run):
+    one, two, three = lossy(Member.cut_off).members
+    three.reconnect()
+    check_refused(three, "has not said yet how much it has", 1)
+    for member in (one, two):
+        member.reconnect()
+    check_refused(three, HAS_LOST, 1)
+    for member in (one, two):
+        check_refused(member, "the journal ends before record", 4)
+    for member in (one, two):
+        member.stop()
+        leave = ("cluster", "leave", "--cluster", three.journal)
+        run("tidingsd", *leave, "--cluster-name", member.name)
+    wait_post(three, 200)
+
+
+# Issue 48, 4: a broker that is dead for good ends no cluster. If it comes back with more
+# than the others had, these stop.
+def test_a_dead_broker_is_not_waited_for(lossy):
+    one, two, three = lossy(Member.kill).members
     three.reconnect()
     wait_post(three, 200)
     assert Set(three, "news").last() == 2
-    for _ in range(4):
+    for member in (one, two):
+        member.disconnect()
+        member.restart()
+        check_refused(member, "the journal ends before record", 4)
+    wait_for("another report", lambda: three.get("/readyz").status == 503)
+    check_refused(three, HAS_LOST, 2)
+
+
+# Issue 22, 7: posts under the same numbers.
+def test_a_broker_sees_another_history(lossy):
+    one, two, three = lossy(Member.kill).members
+    three.reconnect()
+    for _ in range(5):
         wait_post(three, 200)
     for member in (one, two):
-        member.reset_connections()
+        member.disconnect()
+        member.restart()
         check_refused(member, "the journal has another history", 4)
     assert Set(three, "news").last() == 6
 

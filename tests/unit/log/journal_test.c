@@ -619,6 +619,18 @@ TEST(follows_no_entries_without_room)
     assert_equal_copies(p);
 }
 
+/* `words` NULL: it is not cut off. */
+static void
+assert_cut_off(struct order *order, const char *words)
+{
+    struct log_copy copy;
+
+    order_copy(order, 0, &copy);
+    assert_int_equal(copy.is_cut_off, words != NULL);
+    if (words)
+        assert_string_equal(copy.why.text, words);
+}
+
 /* Issue, 7: what a broker knows of its copy. */
 TEST(knows_how_far_its_copy_is)
 {
@@ -627,10 +639,10 @@ TEST(knows_how_far_its_copy_is)
     struct order *order = &w->log_thread.order;
     int64_t before_us = clock_steady_us();
 
-    assert_true(order->is_cut_off); /* nobody has asked the journal */
+    assert_cut_off(order, "the journal has not answered yet");
     assert_false(order_is_certain(order, before_us));
     keep(w, &w->a, 1, 1);
-    assert_false(order->is_cut_off);
+    assert_cut_off(order, NULL);
     assert_true(order_is_certain(order, before_us));
     assert_int_equal(order->end, 1);
 
@@ -639,11 +651,37 @@ TEST(knows_how_far_its_copy_is)
     p->seats[0].is_cut = true;
     assert_refused(submit(w, changes(w, &w->a, 1)), STATUS_BUSY,
                    "the journal is away");
-    assert_true(order->is_cut_off);
-    assert_string_equal(order->why.text, "the journal is away");
+    assert_cut_off(order, "the journal is away");
     assert_false(order_is_certain(order, clock_steady_us()));
     assert_true(order_is_certain(order, before_us));
     p->seats[0].is_cut = false;
     keep(w, &w->a, 1, 2);
+    assert_cut_off(order, NULL);
     assert_true(order_is_certain(order, clock_steady_us()));
+}
+
+/* Issue 48, 7: that records come does not hide that there are no turns. The log
+ * thread asks for one without a post. */
+TEST(finds_out_alone_that_there_are_turns_again)
+{
+    struct pair *p = *state;
+    struct world *w = p->w[0];
+    struct order *order = &w->log_thread.order;
+    unsigned n;
+
+    keep(w, &w->a, 1, 1);
+    p->seats[0].is_cut = true;
+    assert_refused(submit(w, changes(w, &w->a, 1)), STATUS_BUSY,
+                   "the journal is away");
+    order_note(order, clock_steady_us()); /* a follower's look */
+    assert_cut_off(order, "the journal is away");
+
+    p->seats[0].is_cut = false;
+    n = p->seats[0].n_turns;
+    do
+        clock_pass_us(1000000);
+    while (order_is_refused(order));
+    assert_int_equal(p->seats[0].n_turns, n + 1);
+    assert_cut_off(order, NULL);
+    keep(w, &w->a, 1, 2);
 }
