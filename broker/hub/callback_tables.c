@@ -1,95 +1,23 @@
 #include "broker/hub/callback_tables.h"
 
-#include "base/array.h"
 #include "proto/http/websub.h"
 
-/* Things by their numbers */
-
-/* Returns the first slot whose id is not less. */
-static size_t
-slot_from(const struct id_table *ids, uint64_t id)
-{
-    size_t from = 0, to = ids->n_slots;
-
-    while (from < to) {
-        size_t middle = from + (to - from) / 2;
-
-        if (ids->slots[middle].id < id)
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    return from;
-}
-
-enum status
-id_table_add(struct id_table *ids, uint64_t id, void *thing)
-{
-    if (!ONE_MORE(ids->slots, &ids->capacity, ids->n_slots))
-        return STATUS_MEMORY;
-    ids->slots[ids->n_slots++] = (struct id_slot){id, thing};
-    ids->n++;
-    return STATUS_OK;
-}
-
-void
-id_table_remove(struct id_table *ids, uint64_t id)
-{
-    size_t i = slot_from(ids, id), n = 0;
-
-    if (i == ids->n_slots || ids->slots[i].id != id || !ids->slots[i].thing)
-        return;
-    ids->slots[i].thing = NULL;
-    ids->n--;
-    if (ids->n >= ids->n_slots / 2)
-        return;
-    for (i = 0; i < ids->n_slots; i++) /* closes up */
-        if (ids->slots[i].thing)
-            ids->slots[n++] = ids->slots[i];
-    ids->n_slots = n;
-}
-
-void *
-id_table_find(const struct id_table *ids, uint64_t id)
-{
-    size_t i = slot_from(ids, id);
-
-    return i < ids->n_slots && ids->slots[i].id == id ? ids->slots[i].thing
-                                                      : NULL;
-}
-
-void *
-id_table_next(struct id_table *ids, uint64_t after)
-{
-    size_t i = ids->place;
-
-    if (after == UINT64_MAX)
-        return NULL;
-    /* A walk goes on at the first slot with a greater number. */
-    if (i > ids->n_slots || (i > 0 && ids->slots[i - 1].id > after) ||
-        (i < ids->n_slots && ids->slots[i].id <= after))
-        i = slot_from(ids, after + 1);
-    while (i < ids->n_slots && !ids->slots[i].thing)
-        i++;
-    ids->place = i + 1;
-    return i < ids->n_slots ? ids->slots[i].thing : NULL;
-}
-
-void
-id_table_fini(struct id_table *ids)
-{
-    free(ids->slots);
-    *ids = (struct id_table){.slots = NULL};
-}
-
 /* Keys */
+
+void
+callback_tables_init(struct callback_tables *t, struct clients *clients,
+                     enum client_kind kind)
+{
+    *t = (struct callback_tables){.clients = clients, .kind = kind};
+    list_init(&t->all);
+}
 
 void
 callback_tables_fini(struct callback_tables *t)
 {
     map_fini(&t->pairs);
     map_fini(&t->hosts);
-    id_table_fini(&t->by_id);
+    map_fini(&t->ids);
 }
 
 /* A client that found colliding callbacks all the same would have to confirm
@@ -100,32 +28,55 @@ hash_of(struct callback_tables *t, const void *topic, struct slice callback)
     return map_hash(&t->pairs, callback) ^ (uintptr_t)topic;
 }
 
-enum status
+void
 callback_tables_enter(struct callback_tables *t, struct callback_key *key,
-                      uint64_t id, const void *topic, struct id_table *of_topic,
+                      uint64_t id, const void *topic, struct list *of_topic,
                       struct slice callback)
 {
     key->id = id;
     key->topic = topic;
-    key->of_topic = of_topic;
     key->callback = slice_of(websub_comparable_dup(callback));
     map_add(&t->pairs, &key->node, hash_of(t, topic, key->callback));
-    return id_table_add(of_topic, id, key) || id_table_add(&t->by_id, id, key)
-               ? STATUS_MEMORY
-               : STATUS_OK;
+    map_add(&t->ids, &key->by_id, id); /* no outsider chooses it */
+    list_append(&t->all, &key->of_all_topics);
+    list_append(of_topic, &key->of_topic);
 }
 
 void
 callback_tables_leave(struct callback_tables *t, struct callback_key *key)
 {
-    if (!key->callback.data)
-        return;
     callback_tables_leave_place(t, key);
-    id_table_remove(key->of_topic, key->id);
-    id_table_remove(&t->by_id, key->id);
+    list_remove(&key->of_topic);
+    list_remove(&key->of_all_topics);
+    map_remove(&t->ids, &key->by_id);
     map_remove(&t->pairs, &key->node);
     free((char *)key->callback.data);
-    key->callback = (struct slice){NULL, 0};
+}
+
+struct callback_key *
+callback_tables_by_id(const struct callback_tables *t, uint64_t id)
+{
+    struct callback_key *key;
+
+    map_each_same (key, &t->ids, id, by_id) {
+        if (key->id == id)
+            return key;
+    }
+    return NULL;
+}
+
+struct list *
+callback_tables_behind(const struct callback_tables *t, struct list *of_topic,
+                       const void *topic, uint64_t id)
+{
+    struct callback_key *key = callback_tables_by_id(t, id);
+    struct list *node = key && key->topic == topic ? &key->of_topic : of_topic;
+
+    do
+        node = node->next;
+    while (node != of_topic &&
+           list_entry(node, struct callback_key, of_topic)->id <= id);
+    return node;
 }
 
 static struct callback_key *

@@ -33,11 +33,11 @@
  */
 #include "broker/hub/hub.h"
 
-#include "broker/hub/external_hubs.h"
 #include "broker/hub/hub_commands.h"
 #include "broker/hub/hub_rows.h"
 #include "broker/hub/hub_state.h"
 #include "broker/sets/framework_events.h"
+#include "broker/sets/peers.h"
 
 /* Turns */
 
@@ -165,6 +165,109 @@ on_turn(struct caller *caller, void *user)
     answer_reports(user);
 }
 
+/* External hubs */
+
+/* Ending the last subscription may remove the topic from the list; so the loop
+ * takes the next topic before. */
+static void
+end_unnamed(struct topic *topic, const struct peers *peers)
+{
+    struct subscription *s;
+
+    topic->n_holds++; /* until the end of the loop */
+    list_walk (s, &topic->subscriptions, key.of_topic) {
+        bool stays = s->kind != SUBSCRIPTION_HUB;
+
+        for (unsigned i = 0; !stays && peers && i < peers->n_hubs; i++)
+            stays = !strcmp(s->callback, peers->hubs[i]);
+        if (!stays)
+            subscription_end(s, END_UNSUBSCRIBED);
+    }
+    topic->n_holds--;
+}
+
+/* `after` is the seq of the set's last entry when its settings named the hubs.
+ * A hub gets all later entries, also those from before this thread noticed the
+ * settings. If `after` is not known (at the start), and for framework events,
+ * the hub gets the entries from now on. */
+static void
+sync_topic(struct hub *hub, enum topic_kind kind, struct set *set,
+           const struct peers *peers, uint64_t after)
+{
+    struct problem why = {""};
+    struct topic *topic;
+    uint64_t last;
+    bool is_there;
+
+    if (topic_of_set(hub, kind, set, &topic, &why)) {
+        if (peers && peers->n_hubs > 0)
+            diag(DIAG_ERROR, "hub", "the hubs of %s get no notifications: %s",
+                 set->name, why.text);
+        return;
+    }
+    end_unnamed(topic, peers);
+    is_there = topic_head(topic, &last);
+    if (after != PEERS_AFTER_UNKNOWN && kind == TOPIC_CHANGES)
+        last = after;
+    for (unsigned i = 0; is_there && peers && i < peers->n_hubs; i++) {
+        struct hub_record record = {
+            .callback = slice_of(peers->hubs[i]),
+            .kind = SUBSCRIPTION_HUB,
+            .terms = {.lease_us = INT64_MAX},
+            .lease_end_us = INT64_MAX,
+            .after = last,
+        };
+
+        if (!subscription_find(topic, SUBSCRIPTION_HUB, record.callback) &&
+            subscription_confirm(topic, &record, &why))
+            diag(DIAG_ERROR, "hub", "%s gets no notifications of %s: %s",
+                 peers->hubs[i], set->name, why.text);
+        terms_fini(&record.terms);
+    }
+    topic_release(topic);
+}
+
+/* Foreign hubs that a set names in its settings ("hubs"): each gets every
+ * notification of both of the set's topics, as a fat ping (R-293, W-013),
+ * retried from a cursor of its own: a subscription of the kind
+ * SUBSCRIPTION_HUB, which the settings begin and end.
+ *
+ * Looks at the sets whose peers have changed since the last call, and begins
+ * and ends subscriptions of hubs accordingly. The first call, which must follow
+ * the start of all subscriptions of hub.db, also looks at subscriptions whose
+ * set no longer names a hub. This turn's transaction keeps the changes. */
+static void
+sync_external_hubs(struct hub *hub)
+{
+    struct topic *topic;
+    struct peers *peers;
+    struct set *set;
+    uint64_t after;
+
+    /* Once, ends hubs' subscriptions of sets whose settings changed without the
+     * hub noticing, before a crash. Sets that name hubs come by
+     * registry_next_changed. */
+    if (!hub->has_synced_hubs) {
+        hub->has_synced_hubs = true;
+        list_walk (topic, &hub->topics, node) {
+            if (topic->kind == TOPIC_FOREIGN)
+                continue;
+            peers = registry_peers(topic->set);
+            end_unnamed(topic, peers);
+            peers_unref(peers);
+            topic_release(topic);
+        }
+    }
+    while ((set = registry_next_changed(hub->registry, &after))) {
+        peers = registry_peers(set);
+        sync_topic(hub, TOPIC_CHANGES, set, peers, after);
+        sync_topic(hub, TOPIC_FRAMEWORK, set, peers, after);
+        peers_unref(peers);
+    }
+}
+
+/* The caller's */
+
 static void
 on_wake(struct caller *caller, void *user)
 {
@@ -192,7 +295,7 @@ on_wake(struct caller *caller, void *user)
                             (node = list_first(&topic->subscriptions));
                  i++)
                 subscription_end(
-                    list_entry(node, struct subscription, of_topic),
+                    list_entry(node, struct subscription, key.of_topic),
                     END_REMOVED);
             verification_topic_gone(topic);
             topic->n_holds--;
@@ -201,7 +304,7 @@ on_wake(struct caller *caller, void *user)
         }
     if (more)
         hub_sets_changed(hub); /* in another turn */
-    external_sync(hub);
+    sync_external_hubs(hub);
     deliveries_wake(hub);
 }
 
@@ -220,28 +323,26 @@ static void
 on_tick(struct alarm *alarm)
 {
     struct hub *hub = list_entry(alarm, struct hub, tick);
-    struct id_table *ids = &hub->subscriptions.by_id;
-    struct subscription *s = subscription_next(ids, 0);
     int64_t now_us = clock_now_us();
+    struct subscription *s;
     int n = 0;
 
     /* Ends the subscriptions and requests whose owner has ended; if more than
      * HUB_ENDS_AT_ONCE are left, another turn ends those at once. */
     verification_look(hub);
-    while (s && n < HUB_ENDS_AT_ONCE) {
-        uint64_t id = s->id;
-
-        if (subscription_is_denied(s, now_us)) {
-            subscription_end(s, END_OWNER);
-            n++;
-        }
-        s = subscription_next(ids, id);
+    list_walk (s, &hub->subscriptions.all, key.of_all_topics) {
+        if (!subscription_is_denied(s, now_us))
+            continue;
+        subscription_end(s, END_OWNER);
+        if (++n == HUB_ENDS_AT_ONCE)
+            break;
     }
     keep_cursors(hub);
     hub_keys_look(&hub->keys);
     report_measure(hub);
     caller_set_alarm(hub->caller, alarm,
-                     clock_steady_us() + (s ? 0 : HUB_TICK_US));
+                     clock_steady_us() +
+                         (n == HUB_ENDS_AT_ONCE ? 0 : HUB_TICK_US));
 }
 
 /* From the thread's start to its end */
@@ -251,14 +352,11 @@ on_begin(struct caller *caller, void *user)
 {
     struct hub *hub = user;
     struct subscription *s;
-    uint64_t id = 0;
 
     hub->caller = caller;
     hub->foreign_topics.caller = caller;
-    while ((s = subscription_next(&hub->subscriptions.by_id, id))) {
-        id = s->id; /* it may end here */
-        subscription_resume(s);
-    }
+    list_walk (s, &hub->subscriptions.all, key.of_all_topics)
+        subscription_resume(s); /* it may end here */
     verification_look(hub);
     hub->tick.ring = on_tick;
     caller_set_alarm(caller, &hub->tick, clock_steady_us() + HUB_TICK_US);
@@ -379,10 +477,11 @@ on_record(struct hub_record *record, void *user, struct problem *why)
         hub_db_note_stale(hub->db, record->row, record->id);
         return STATUS_OK;
     }
-    topic->n_holds++; /* a failed restore ends its own hold */
-    rc = record->row == HUB_ROW_REQUEST
-             ? verification_restore(topic, record, why)
-             : subscription_enter(topic, record, &s, why);
+    topic->n_holds++;
+    if (record->row == HUB_ROW_REQUEST)
+        verification_restore(topic, record);
+    else
+        rc = subscription_enter(topic, record, &s, why);
     topic->n_holds--;
     topic_release(topic);
     return rc;
@@ -412,10 +511,9 @@ hub_new(struct posts *posts, const struct networks *allowed)
     clients_limit_each(clients, CLIENT_VERIFICATIONS, VERIFICATIONS_PER_FROM);
     clients_limit_all(clients, CLIENT_DENIALS, DENIALS_MAX);
     clients_limit_each(clients, CLIENT_DENIALS, DENIALS_OF_ONE_MAX);
-    hub->subscriptions.clients = clients;
-    hub->subscriptions.kind = CLIENT_SUBSCRIPTIONS;
-    hub->verifications.tables.clients = clients;
-    hub->verifications.tables.kind = CLIENT_VERIFICATIONS;
+    callback_tables_init(&hub->subscriptions, clients, CLIENT_SUBSCRIPTIONS);
+    callback_tables_init(&hub->verifications.tables, clients,
+                         CLIENT_VERIFICATIONS);
     list_init(&hub->verifications.fresh);
     list_init(&hub->verifications.due);
     list_init(&hub->denials.fresh);

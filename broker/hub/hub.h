@@ -21,13 +21,11 @@
  * subscriptions and requests attempt_log          the last attempts of each
  * subscription hub_keys             the hub's own keys, for signatures delivery
  * from cursor to callback, and each try; a single one that a client asks for
- *     subscriber_token     the token that a subscription belongs to
  *     denial               informs callbacks that their subscription is denied
  *     subscription         callback, terms, cursor; found by id, and by pairs
  *     verification         a request until it is confirmed
- *     external_hubs        other hubs that a set names
  *     hub_commands         each kind of command; what operators see
- *     hub                  the thread, its turns
+ *     hub                  the thread, its turns; other hubs that a set names
  *     remote_commands      commands for the owner of a cluster's hub
  *     hub_owner            the hub, or the way to its owner
  *

@@ -217,7 +217,6 @@ find_topics(struct command *command, struct topic *topics[TOPICS_MAX])
 struct row {
     struct subscription *s;
     struct verification *r;
-    uint64_t id;
 };
 
 static void
@@ -237,35 +236,54 @@ add_row(struct buf *to, const struct row *row, size_t n)
 static void
 list_all(struct command *command, struct topic *topics[TOPICS_MAX])
 {
+    struct hub *hub = command->hub;
     struct buf *to = &command->text;
     uint64_t after = command->id;
+    size_t n_lists = 0, from = 0;
 
-    for (size_t n = 0;; n++) {
-        struct row row = {NULL, NULL, UINT64_MAX};
+    struct {
+        struct list *all, *next;
+        bool is_of_requests;
+    } lists[2 * TOPICS_MAX];
 
-        for (size_t i = 0; i < TOPICS_MAX; i++) {
-            struct subscription *s =
-                topics[i]
-                    ? subscription_next(&topics[i]->subscriptions_by_id, after)
-                    : NULL;
-            struct verification *r =
-                topics[i]
-                    ? verification_next(&topics[i]->verifications_by_id, after)
-                    : NULL;
+    for (size_t i = 0; i < TOPICS_MAX; i++)
+        for (int k = 0; topics[i] && k < 2; k++, n_lists++) {
+            struct list *all =
+                k ? &topics[i]->requests : &topics[i]->subscriptions;
+            struct callback_tables *tables =
+                k ? &hub->verifications.tables : &hub->subscriptions;
 
-            if (s && s->id < row.id)
-                row = (struct row){s, NULL, s->id};
-            if (r && r->id < row.id)
-                row = (struct row){NULL, r, r->id};
+            lists[n_lists].all = all;
+            lists[n_lists].next =
+                callback_tables_behind(tables, all, topics[i], after);
+            lists[n_lists].is_of_requests = k;
         }
-        if (!row.s && !row.r)
+    for (size_t n = 0;; n++) {
+        struct callback_key *first = NULL, *key;
+
+        for (size_t i = 0; i < n_lists; i++) {
+            key = list_entry(lists[i].next, struct callback_key, of_topic);
+            if (lists[i].next != lists[i].all &&
+                (!first || key->id < first->id)) {
+                first = key;
+                from = i;
+            }
+        }
+        if (!first)
             break;
         if (n == REPORT_PAGE) {
             buf_add_format(to, "],\"next\":%" PRIu64 "}\n", after);
             return;
         }
-        add_row(to, &row, n);
-        after = row.id;
+        add_row(to,
+                lists[from].is_of_requests
+                    ? &(struct row){.r = list_entry(first, struct verification,
+                                                    key)}
+                    : &(struct row){.s = list_entry(first, struct subscription,
+                                                    key)},
+                n);
+        after = first->id;
+        lists[from].next = first->of_topic.next;
     }
     BUF_ADD(to, "]}\n");
 }

@@ -60,7 +60,7 @@ struct hub {
     struct readers readers; /* delivery.c: of all subscriptions */
     struct foreign_topics foreign_topics;
     struct foreign_sources foreign_sources;
-    bool has_synced_hubs; /* external_hubs.c: else it looks at all of
+    bool has_synced_hubs; /* hub.c: else it looks at all of
                              them */
     struct command_answers answers;
     enum signature_method signature;

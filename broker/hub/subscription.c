@@ -46,13 +46,7 @@ subscription_find(const struct topic *topic, enum subscription_kind kind,
 struct subscription *
 subscription_by_id(struct hub *hub, uint64_t id)
 {
-    return subscription_of(id_table_find(&hub->subscriptions.by_id, id));
-}
-
-struct subscription *
-subscription_next(struct id_table *ids, uint64_t after)
-{
-    return subscription_of(id_table_next(ids, after));
+    return subscription_of(callback_tables_by_id(&hub->subscriptions, id));
 }
 
 /* Terms in effect */
@@ -145,8 +139,6 @@ free_subscription(struct subscription *s)
     callback_tables_leave(&s->hub->subscriptions, &s->key);
     if (s->topic->foreign)
         s->topic->foreign->n_subscriptions--;
-    if (!list_is_empty(&s->of_topic))
-        list_remove(&s->of_topic);
     list_remove(&s->moved);
     list_remove(&s->over);
     list_remove(&s->row.node);
@@ -177,7 +169,6 @@ subscription_enter(struct topic *topic, struct hub_record *record,
     reader_init(&s->reader, &topic->news, record->after, NULL);
     s->reader.upto = record->range_last;
     s->generation = record->generation;
-    list_init(&s->of_topic);
     list_init(&s->busy);
     list_init(&s->moved);
     list_init(&s->over);
@@ -186,19 +177,15 @@ subscription_enter(struct topic *topic, struct hub_record *record,
     s->callback = slice_dup(record->callback);
     if (topic->foreign)
         topic->foreign->n_subscriptions++;
-    rc = callback_tables_enter(&hub->subscriptions, &s->key, s->id, topic,
-                               &topic->subscriptions_by_id, record->callback);
-    if (rc)
-        rc = problem_memory(why);
+    callback_tables_enter(&hub->subscriptions, &s->key, s->id, topic,
+                          &topic->subscriptions, record->callback);
     take_place(s, client_for(topic, record));
-    if (!rc)
-        rc = make_effect(hub, &record->terms, &effect, why);
+    rc = make_effect(hub, &record->terms, &effect, why);
     if (rc) {
         free_subscription(s);
         return rc;
     }
     put_into_effect(s, &record->terms, &effect);
-    list_append(&topic->subscriptions, &s->of_topic);
     metrics_add(METRIC_HUB_SUBSCRIPTIONS, s->kind == SUBSCRIPTION_CALLBACK);
     *made = s;
     return STATUS_OK;
@@ -401,12 +388,10 @@ void
 subscriptions_free(struct hub *hub)
 {
     struct subscription *s;
-    uint64_t id = 0;
 
-    while ((s = subscription_next(&hub->subscriptions.by_id, id))) {
+    list_until_empty (s, &hub->subscriptions.all, key.of_all_topics) {
         struct topic *topic = s->topic;
 
-        id = s->id;
         if (hub->caller) { /* else nothing was begun */
             delivery_cut(s);
             caller_clear_alarm(hub->caller, &s->lease_alarm);

@@ -29,7 +29,6 @@
 #include "broker/calls/caller.h"
 #include "broker/hub/attempt_log.h"
 #include "broker/hub/callback_tables.h"
-#include "broker/hub/subscriber_token.h"
 #include "broker/hub/topic.h"
 #include "broker/readers/message.h"
 #include "broker/readers/reader.h"
@@ -107,10 +106,9 @@ struct subscription {
     struct hub_range range;
     enum subscription_kind kind;
     struct topic *topic;
-    struct list of_topic;    /* topic->subscriptions */
-    struct callback_key key; /* with its place: of its owner; of
-                                SUBSCRIPTION_HUB, of the client that has made
-                                the set */
+    struct callback_key key; /* in topic->subscriptions; with its place: of its
+                                owner; of SUBSCRIPTION_HUB, of the client that
+                                has made the set */
     char *callback;          /* as given: used for calls (W-080) */
     struct terms terms;
     int64_t created_us;
@@ -171,10 +169,6 @@ struct subscription *subscription_find(const struct topic *topic,
                                        enum subscription_kind kind,
                                        struct slice callback);
 struct subscription *subscription_by_id(struct hub *hub, uint64_t id);
-
-/* Returns the first one with a greater id: of all (hub->subscriptions.by_id),
- * or of a topic (subscriptions_by_id); NULL: none. `after` 0: the first. */
-struct subscription *subscription_next(struct id_table *ids, uint64_t after);
 
 /* True if its callback has failed or hung lately. */
 static inline bool

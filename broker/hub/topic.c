@@ -6,6 +6,70 @@
 #include "broker/sets/positions.h"
 #include "proto/http/websub.h"
 
+/* Owners */
+
+void
+subscriber_token_init(struct subscriber_token *owner, struct slice name,
+                      int64_t ends_us, struct slice requester)
+{
+    *owner = (struct subscriber_token){.ends_us = ends_us};
+    snprintf(owner->requester, sizeof(owner->requester), "%.*s",
+             SLICE_ARG(requester));
+    if (name.size > 0)
+        owner->name = slice_dup(name);
+}
+
+void
+subscriber_token_fini(struct subscriber_token *owner)
+{
+    free(owner->name);
+    principal_unref(owner->principal);
+    client_unref(owner->client);
+    *owner = (struct subscriber_token){.name = NULL};
+}
+
+const char *
+subscriber_token_name(const struct subscriber_token *owner)
+{
+    return owner->name ? owner->name : "";
+}
+
+struct client *
+subscriber_token_client(struct subscriber_token *owner, struct clients *clients)
+{
+    struct slice name = slice_of(subscriber_token_name(owner));
+
+    if (!owner->client)
+        owner->client = name.size && !slice_is(name, PRINCIPAL_EVERYONE)
+                            ? client_of_owner(clients, name)
+                            : client_named(clients, owner->requester);
+    return owner->client;
+}
+
+/* A private set is for tokens alone. */
+static bool
+may_subscribe(struct subscriber_token *owner, struct tokens *tokens,
+              struct slice name, bool is_private, int64_t now_us)
+{
+    struct principal *p = owner->principal;
+
+    if (!tokens || (p && !principal_is_over(p, now_us)))
+        return true;
+    if (p)
+        owner->ends_us = 0;
+    principal_unref(p);
+    owner->principal = NULL;
+    if (principal_is_outside(subscriber_token_name(owner)))
+        return now_us < owner->ends_us;
+    p = tokens_owner(tokens, slice_of(subscriber_token_name(owner)), now_us);
+    if (p && principal_sees(p, name, is_private)) {
+        owner->principal = p;
+        return true;
+    }
+    principal_unref(p);
+    return false;
+}
+
 /* Existing topics */
 
 /* A set's address is no stranger's choice, and no set begins within 16 bytes of
@@ -39,6 +103,7 @@ make_topic(struct hub *hub, enum topic_kind kind, const char *epoch)
     watched_channel_init(&topic->news, &hub->readers);
     list_append(&hub->topics, &topic->node);
     list_init(&topic->subscriptions);
+    list_init(&topic->requests);
     list_init(&topic->busy);
     return topic;
 }
@@ -91,8 +156,6 @@ topic_release(struct topic *topic)
     if (topic->set)
         map_remove(&topic->hub->topics_of_sets, &topic->of_set);
     list_remove(&topic->node);
-    id_table_fini(&topic->subscriptions_by_id);
-    id_table_fini(&topic->verifications_by_id);
     free(topic->links);
     free(topic);
 }
@@ -180,7 +243,7 @@ bool
 topic_admits(const struct topic *topic, struct subscriber_token *owner,
              int64_t now_us)
 {
-    return subscriber_token_may_subscribe(
+    return may_subscribe(
         owner, topic->hub->tokens, topic_name(topic),
         topic->kind != TOPIC_FOREIGN && set_is_private(topic->set), now_us);
 }
@@ -460,7 +523,7 @@ listen_to_framework(struct hub *hub)
     list_walk (topic, &hub->topics, node) {
         if (topic->kind != TOPIC_FRAMEWORK)
             continue;
-        list_walk (s, &topic->subscriptions, of_topic) {
+        list_walk (s, &topic->subscriptions, key.of_topic) {
             if (reader_start(&s->reader) < f->seen)
                 f->seen = reader_start(&s->reader);
         }

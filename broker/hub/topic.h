@@ -34,15 +34,53 @@
  */
 #pragma once
 
-#include "broker/access/principal.h"
+#include "broker/access/tokens.h"
 #include "broker/hub/callback_tables.h"
-#include "broker/hub/subscriber_token.h"
 #include "broker/readers/reader.h"
 #include "broker/sets/registry.h"
 #include "proto/resourcesync/position.h"
 
 struct hub;
 struct foreign_topic;
+
+/*
+ * Whose subscription it is: the principal that asked for
+ * it.
+ *
+ *     name          whose end ends the subscription
+ *     press         when no token "press" is alive that may subscribe
+ *     everyone, ""  when clients without a token may not subscribe. "" is a
+ *                   client of an open broker: its first token leaves only those
+ *                   subscriptions that everyone may have
+ *     with a ":"    when the principal ends; after a restart, at the time in
+ *                   hub.db: there is no such token (principal.h)
+ *
+ * hub.db keeps name, time and requester, so a token that ended while the broker
+ * was down, or was killed, ends its subscriptions at the start.
+ */
+
+/* All zero: that of an open broker. */
+struct subscriber_token {
+    char requester[CLIENT_NAME_SIZE]; /* client_name of the client that counts
+                                         without a token; "": the hub */
+    char *name;                       /* NULL: "" */
+    int64_t ends_us;                  /* of a name with a colon */
+    struct principal *principal; /* as of the last look: a reference, which may
+                                    subscribe until its end; NULL: none */
+    struct client
+        *client; /* subscriber_token_client's; NULL: not asked for yet */
+};
+
+void subscriber_token_init(struct subscriber_token *owner, struct slice name,
+                           int64_t ends_us, struct slice requester);
+void subscriber_token_fini(struct subscriber_token *owner);
+
+/* The name, terminated. */
+const char *subscriber_token_name(const struct subscriber_token *owner);
+
+/* The client for limits, and for turns: lent until subscriber_token_fini. */
+struct client *subscriber_token_client(struct subscriber_token *owner,
+                                       struct clients *clients);
 
 enum topic_kind { TOPIC_CHANGES, TOPIC_FRAMEWORK, TOPIC_FOREIGN };
 
@@ -62,11 +100,9 @@ struct topic {
     bool is_ending;
     uint64_t end;
 
-    struct list subscriptions; /* all: subscription->of_topic */
-    struct list busy;          /* those that do not rest: subscription->busy */
-    unsigned n_holds;          /* requests for it, and functions that keep it */
-    struct id_table subscriptions_by_id,
-        verifications_by_id; /* the same, in order */
+    struct list subscriptions, requests; /* by key.of_topic */
+    struct list busy; /* those that do not rest: subscription->busy */
+    unsigned n_holds; /* requests for it, and functions that keep it */
     char *links; /* delivery.c: the Link header of its callbacks; NULL: not made
                     yet */
 };

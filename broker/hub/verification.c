@@ -56,14 +56,12 @@ forget_verification(struct verification *r)
 }
 
 /* Makes a verification and enters it into the tables, but into no list of the
- * turn. Takes over record->terms. STATUS_MEMORY. */
-static enum status
-enter_verification(struct topic *topic, struct hub_record *record,
-                   struct verification **made, struct problem *why)
+ * turn. Takes over record->terms. */
+static struct verification *
+enter_verification(struct topic *topic, struct hub_record *record)
 {
     struct verifications *all = &topic->hub->verifications;
     struct verification *r = memory_new(1, sizeof(*r));
-    enum status rc;
 
     r->hub = topic->hub;
     r->id = record->id;
@@ -78,19 +76,14 @@ enter_verification(struct topic *topic, struct hub_record *record,
     buf_init(&r->url, VERIFICATION_URL_MAX);
     r->topic_url = slice_dup(record->topic_url);
     r->callback = slice_dup(record->callback);
-    rc = callback_tables_enter(&all->tables, &r->key, r->id, topic,
-                               &topic->verifications_by_id, record->callback);
-    if (rc) {
-        forget_verification(r);
-        return problem_memory(why);
-    }
+    callback_tables_enter(&all->tables, &r->key, r->id, topic, &topic->requests,
+                          record->callback);
     callback_tables_take_place(
         &all->tables, &r->key,
         subscriber_token_client(&record->terms.owner, all->tables.clients),
         record->callback);
     terms_move(&r->terms, &record->terms);
-    *made = r;
-    return STATUS_OK;
+    return r;
 }
 
 /* The request of a key, or of none. */
@@ -101,15 +94,10 @@ verification_of(struct callback_key *key)
 }
 
 struct verification *
-verification_next(struct id_table *ids, uint64_t after)
-{
-    return verification_of(id_table_next(ids, after));
-}
-
-struct verification *
 verification_by_id(struct hub *hub, uint64_t id)
 {
-    return verification_of(id_table_find(&hub->verifications.tables.by_id, id));
+    return verification_of(
+        callback_tables_by_id(&hub->verifications.tables, id));
 }
 
 struct verification *
@@ -159,10 +147,8 @@ verification_look(struct hub *hub)
 {
     int64_t now_us = clock_now_us();
     struct verification *r;
-    uint64_t id = 0;
 
-    while ((r = verification_next(&hub->verifications.tables.by_id, id))) {
-        id = r->id;
+    list_walk (r, &hub->verifications.tables.all, key.of_all_topics) {
         if (!topic_admits(r->topic, &r->terms.owner, now_us))
             verification_deny(r, SLICE(DENIAL_TOKEN_ENDED));
     }
@@ -172,12 +158,9 @@ void
 verification_topic_gone(struct topic *topic)
 {
     struct verification *r;
-    uint64_t id = 0;
 
-    while ((r = verification_next(&topic->verifications_by_id, id))) {
-        id = r->id;
+    list_walk (r, &topic->requests, key.of_topic)
         verification_deny(r, SLICE(DENIAL_TOPIC_GONE));
-    }
 }
 
 static void
@@ -517,9 +500,7 @@ verification_take(struct command *command)
     if (rc)
         goto release;
     record.id = hub_db_next_id(hub->db);
-    rc = enter_verification(topic, &record, &r, why);
-    if (rc)
-        goto release;
+    r = enter_verification(topic, &record);
     list_append(&hub->verifications.fresh, &r->turn);
     hub_rows_put_request(hub->db, r);
     other = verification_find(topic, record.callback);
@@ -536,16 +517,12 @@ out:
     return rc;
 }
 
-enum status
-verification_restore(struct topic *topic, struct hub_record *record,
-                     struct problem *why)
+void
+verification_restore(struct topic *topic, struct hub_record *record)
 {
-    struct verification *r;
-    enum status rc = enter_verification(topic, record, &r, why);
+    struct verification *r = enter_verification(topic, record);
 
-    if (!rc)
-        list_append(&topic->hub->verifications.due, &r->turn);
-    return rc;
+    list_append(&topic->hub->verifications.due, &r->turn);
 }
 
 /* Life */
@@ -554,11 +531,8 @@ void
 verifications_free(struct hub *hub)
 {
     struct verification *r;
-    uint64_t id = 0;
 
-    while ((r = verification_next(&hub->verifications.tables.by_id, id))) {
-        id = r->id;
+    list_walk (r, &hub->verifications.tables.all, key.of_all_topics)
         forget_verification(r);
-    }
     callback_tables_fini(&hub->verifications.tables);
 }

@@ -63,9 +63,7 @@ MUST_CHECK enum status verification_take(struct command *command);
 /* Enters a request that was read at the start; takes over record->terms. The
  * first verification_turn verifies it. */
 struct hub_record;
-MUST_CHECK enum status verification_restore(struct topic *topic,
-                                            struct hub_record *record,
-                                            struct problem *why);
+void verification_restore(struct topic *topic, struct hub_record *record);
 
 /* When a turn was kept: the requests of this turn are due, and what they
  * replace is forgotten. A turn that is lost later does not concern them. */
@@ -87,10 +85,7 @@ void verification_deny(struct verification *request, struct slice reason);
 /* Denies the requests whose owner has ended. */
 void verification_look(struct hub *hub);
 
-/* The waiting requests by id: the first one behind `after`, of all
- * (verifications.tables.by_id) or of a topic (verifications_by_id); the one
- * with this id; or NULL. */
-struct verification *verification_next(struct id_table *ids, uint64_t after);
+/* The waiting request with this id, or NULL. */
 struct verification *verification_by_id(struct hub *hub, uint64_t id);
 
 /* Return the first request of that pair, and the next one of the same pair; or

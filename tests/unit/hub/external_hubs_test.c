@@ -1,6 +1,5 @@
-#include "broker/hub/external_hubs.h"
-
 #include "base/clock.h"
+#include "broker/hub/hub.h"
 #include "tests/test.h"
 #include "tests/unit/hub/asked.h"
 

@@ -26,7 +26,7 @@ end_subscription(struct subscription *s, enum subscription_end how)
     e.how = how;
     delivery_cut(s);
     attempt_log_free(s);
-    list_remove(&s->of_topic);
+    list_remove(&s->key.of_topic);
     list_remove(&s->moved);
     list_remove(&s->over);
     signer_free(s->signer);
@@ -72,7 +72,7 @@ on_sent(struct call *call)
         for (struct list *n = topic->subscriptions.next;
              n != &topic->subscriptions; n = n->next) {
             struct subscription *s =
-                list_entry(n, struct subscription, of_topic);
+                list_entry(n, struct subscription, key.of_topic);
 
             if (s->callback == call->url)
                 sent->s = s;
@@ -249,7 +249,7 @@ engine_stop(void)
             bool is_last = of_topic->next->next == of_topic;
 
             end_subscription(
-                list_entry(of_topic->next, struct subscription, of_topic),
+                list_entry(of_topic->next, struct subscription, key.of_topic),
                 END_DELETED);
             if (is_last) /* it released the topic */
                 break;
@@ -316,7 +316,7 @@ subscription_at(struct topic *topic, const char *callback, uint64_t after)
     list_init(&s->busy);
     list_init(&s->moved);
     list_init(&s->over);
-    list_append(&topic->subscriptions, &s->of_topic);
+    list_append(&topic->subscriptions, &s->key.of_topic);
     return s;
 }
 

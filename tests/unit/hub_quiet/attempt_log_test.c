@@ -87,11 +87,9 @@ TEST(equals_share)
         topic ? topic : sim_active("http://a.example/cb", "")->topic, 0, 100);
     sim.hub->attempts.max_bytes = 250 * sizeof(struct attempt_row);
     for (unsigned round = 0; round < 5; round++)
-        for (id = 0; (s = subscription_next(&sim.hub->subscriptions.by_id, id));
-             id = s->id)
+        for (id = 0; (s = sim_next(id)); id = s->id)
             add(s, 1, 0);
-    for (id = 0; (s = subscription_next(&sim.hub->subscriptions.by_id, id));
-         id = s->id)
+    for (id = 0; (s = sim_next(id)); id = s->id)
         assert_in_range(rows_of(s), 2, 3);
 }
 

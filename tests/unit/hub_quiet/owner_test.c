@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "broker/hub/subscriber_token.h"
+#include "broker/hub/topic.h"
 #include "tests/test.h"
 #include "tests/unit/hub_quiet/simulation.h"
 

@@ -299,12 +299,33 @@ sim_assert_denied(const char *callback)
 }
 
 struct subscription *
+sim_next(uint64_t after)
+{
+    struct subscription *s;
+
+    list_walk (s, &sim.hub->subscriptions.all, key.of_all_topics) {
+        if (s->id > after)
+            return s;
+    }
+    return NULL;
+}
+
+struct verification *
+sim_waiting(void)
+{
+    struct verification *r;
+
+    list_walk (r, &sim.hub->verifications.tables.all, key.of_all_topics)
+        return r;
+    return NULL;
+}
+
+struct subscription *
 sim_find(const char *callback)
 {
     struct subscription *s;
 
-    for (s = subscription_next(&sim.hub->subscriptions.by_id, 0); s;
-         s = subscription_next(&sim.hub->subscriptions.by_id, s->id))
+    for (s = sim_next(0); s; s = sim_next(s->id))
         if (!strcmp(s->callback, callback))
             return s;
     return NULL;
@@ -378,10 +399,5 @@ sim_use_up_disk(void)
 size_t
 subscriptions_count(struct hub *hub)
 {
-    struct subscription *s = NULL;
-    size_t n = 0;
-
-    while ((s = subscription_next(&hub->subscriptions.by_id, s ? s->id : 0)))
-        n++;
-    return n;
+    return hub->subscriptions.ids.n;
 }

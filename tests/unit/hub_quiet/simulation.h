@@ -109,6 +109,11 @@ void sim_make_active(struct topic *topic, unsigned from, unsigned to);
 void sim_fill_disk(bool is_full);
 void sim_use_up_disk(void);
 
+/* The first subscription with a greater id, and the first request; NULL:
+ * none. */
+struct subscription *sim_next(uint64_t after);
+struct verification *sim_waiting(void);
+
 struct subscription *sim_find(const char *callback);
 
 /* How many subscriptions there are. */

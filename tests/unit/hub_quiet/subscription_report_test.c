@@ -60,10 +60,7 @@ TEST(a_report_of_a_callback_has_what_is_its)
     sim_subscribe(CALLBACK, "");
     snprintf(first, sizeof(first), "{\"subscriptions\":[{\"id\":%u,",
              (unsigned)id);
-    snprintf(
-        waits, sizeof(waits), "{\"id\":%u,",
-        (unsigned)verification_next(&sim.hub->verifications.tables.by_id, 0)
-            ->id);
+    snprintf(waits, sizeof(waits), "{\"id\":%u,", (unsigned)sim_waiting()->id);
     assert_int_equal(list_of("http://A.example:80/c%62"), 200);
     assert_memory_equal(sim_text, first, strlen(first));
     assert_non_null(strstr(sim_text, waits));
@@ -97,7 +94,7 @@ TEST(a_report_tells_no_lag_of_framework_events_of_others)
                               "/sets/demo/framework-notifications"),
                      202);
     sim_confirm(CALLBACK);
-    s = subscription_next(&sim.hub->subscriptions.by_id, 0);
+    s = sim_next(0);
     assert_int_equal(s->topic->kind, TOPIC_FRAMEWORK);
     sets_rotate(&sim.sets, "other");
     sets_post(&sim.sets, "other", 2, 1);

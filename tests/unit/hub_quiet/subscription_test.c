@@ -357,10 +357,8 @@ TEST(an_owner_has_its_share_of_subscriptions)
             snprintf(url, sizeof(url), rows[r].callbacks, 30 + i);
             assert_int_equal(subscribe_from(from, url), 202);
         }
-        while (subscription_next(&sim.hub->subscriptions.by_id, 0))
-            subscription_end(
-                subscription_next(&sim.hub->subscriptions.by_id, 0),
-                END_UNSUBSCRIBED);
+        while (sim_next(0))
+            subscription_end(sim_next(0), END_UNSUBSCRIBED);
         snprintf(url, sizeof(url), rows[r].callbacks, 99);
         assert_int_equal(subscribe_from("192.0.2.1", url), 202);
         subscription_end(sim_find(url), END_UNSUBSCRIBED);
@@ -476,8 +474,7 @@ TEST(many_are_found_by_id_and_by_pair)
 
     sim_make_active(topic, 1, MANY);
     for (unsigned i = 0; i < MANY; i++) {
-        struct subscription *s =
-            subscription_next(&sim.hub->subscriptions.by_id, id);
+        struct subscription *s = sim_next(id);
 
         id = s->id;
         if (i % 3 != 0)
@@ -486,7 +483,7 @@ TEST(many_are_found_by_id_and_by_pair)
     quiet_turn();
     simulation_restart();
     assert_int_equal(subscriptions_count(sim.hub), LEFT);
-    topic = subscription_next(&sim.hub->subscriptions.by_id, 0)->topic;
+    topic = sim_next(0)->topic;
     for (unsigned i = 0; i < MANY; i++) {
         snprintf(callback, sizeof(callback), "HTTP://H%u.example:80/cb", i);
         assert_true(!subscription_find(topic, SUBSCRIPTION_CALLBACK,
@@ -501,6 +498,10 @@ TEST(many_are_found_by_id_and_by_pair)
         next = strstr(sim_text, ",\"next\":");
         if (!next)
             break;
+        /* The last one of a page may end before the next page is asked for. */
+        subscription_end(
+            subscription_by_id(sim.hub, strtoull(next + 8, NULL, 10)),
+            END_UNSUBSCRIBED);
     }
     assert_int_equal(n, LEFT);
     assert_int_equal(n_pages, 2);

@@ -55,7 +55,7 @@ TEST(is_active_when_any_2xx_has_the_challenge)
     sim_answer(call, 206, sim_parameter(call, "hub.challenge"));
 
     assert_non_null(sim_find(CALLBACK));
-    assert_null(verification_next(&sim.hub->verifications.tables.by_id, 0));
+    assert_null(sim_waiting());
     assert_int_equal(sim_n_calls(), 0);
 }
 
@@ -87,8 +87,7 @@ TEST(every_other_answer_is_a_failure)
                  rows[i].behind);
         sim_answer(call, rows[i].status, body);
 
-        if (sim_find(CALLBACK) ||
-            verification_next(&sim.hub->verifications.tables.by_id, 0))
+        if (sim_find(CALLBACK) || sim_waiting())
             fail_msg("%u: %s", rows[i].status, body);
         quiet_pass(DAY_US);
         assert_int_equal(sim_n_calls(), 0);
@@ -121,7 +120,7 @@ TEST(tries_a_few_times_when_there_is_no_answer_each_with_its_challenge)
         quiet_pass(10 * sim.sets.config.hub_retry_first_us);
     }
     assert_int_equal(sim_n_calls(), 0);
-    assert_null(verification_next(&sim.hub->verifications.tables.by_id, 0));
+    assert_null(sim_waiting());
 }
 
 /* W-160: the hub does not try a forbidden address again. */
@@ -130,7 +129,7 @@ TEST(an_address_that_is_refused_ends_the_request)
     sim_subscribe(CALLBACK, "");
     sim_fail(sim_call(CALLBACK), CALL_REFUSED);
 
-    assert_null(verification_next(&sim.hub->verifications.tables.by_id, 0));
+    assert_null(sim_waiting());
     quiet_pass(DAY_US);
     assert_int_equal(sim_n_calls(), 0);
 }
@@ -200,7 +199,7 @@ TEST(an_unsubscription_of_nothing_changes_nothing)
     sim_confirm(CALLBACK);
 
     assert_null(sim_find(CALLBACK));
-    assert_null(verification_next(&sim.hub->verifications.tables.by_id, 0));
+    assert_null(sim_waiting());
 }
 
 /* W-044: also "denied" would do, silence would not. */
@@ -427,12 +426,7 @@ TEST(a_denied_callback_is_told_why)
 TEST(a_request_can_be_ended_by_the_operator)
 {
     sim_subscribe(CALLBACK, "");
-    assert_int_equal(
-        sim_command(
-            COMMAND_END,
-            verification_next(&sim.hub->verifications.tables.by_id, 0)->id,
-            NULL),
-        204);
+    assert_int_equal(sim_command(COMMAND_END, sim_waiting()->id, NULL), 204);
 
     assert_int_equal(sim_n_calls(), 1);
     sim_assert_denied(CALLBACK);
