@@ -3,11 +3,10 @@
  * of which uses those above it. Everything belongs to the caller's thread.
  *
  *     call_queue.c       owners with waiting calls, and their turns
- *     call_tls.c         TLS: authorities, sessions, bytes
- *     call_connection.c  connections: their sockets, and those that are kept
- *     call_connect.c     how they open: look-up, TCP, handshake
- *     call_exchange.c    a request and its answer; redirects
- *     caller.c           the states of calls; the thread: its loop, its life
+ *     call_connection.c  connections: TLS with its sessions, sockets, bytes,
+ * and those that are kept call_connect.c     how they open: look-up, TCP,
+ * handshake call_exchange.c    a request and its answer; redirects caller.c the
+ * states of calls; the thread: its loop, its life
  *
  * The states of a call:
  *
@@ -256,12 +255,10 @@ struct place *call_queue_host(struct call_queue *queue, const char *url);
 /* Ends one use of a place, and frees it with its last. */
 void place_leave(struct place *place);
 
-/* call_tls.c */
+/* call_connection.c */
 
 /* IO_PASSED: a message of TLS was read, no byte; bytes may be behind it. */
 enum call_io { IO_OK, IO_PASSED, IO_AGAIN, IO_END, IO_BROKEN };
-
-void call_tls_fini(struct call_tls *tls);
 
 /* Makes the TLS of a connection whose TCP is open, to the host of that name.
  * False: TLS cannot be used, as `why` says. */
@@ -272,18 +269,9 @@ MUST_CHECK bool call_tls_begin(struct call_connection *connection,
  * that it sends no more. */
 MUST_CHECK enum call_io call_tls_shake(struct call_connection *connection,
                                        struct problem *why);
-MUST_CHECK enum call_io call_tls_read(struct ssl_st *ssl, char *bytes,
-                                      size_t size, size_t *n);
-MUST_CHECK enum call_io call_tls_write(struct ssl_st *ssl, struct slice bytes,
-                                       size_t *n);
 
 /* True if nothing of the other side waits to be read. */
 MUST_CHECK bool call_tls_is_quiet(struct ssl_st *ssl);
-
-/* Ends it politely, if it has been open, and frees it. */
-void call_tls_end(struct ssl_st *ssl);
-
-/* call_connection.c */
 
 /* Notes why a call has no answer. */
 void call_fail(struct call *call, enum call_failure failure, const char *format,
