@@ -72,8 +72,7 @@
  */
 struct subscriptions {
     bool is_known[BRIDGE_INPUT_MAX]; /* mqtt.db has its filter */
-    bool is_asked[BRIDGE_INPUT_MAX]; /* SUBACK has not come */
-    int mid[BRIDGE_INPUT_MAX];
+    int mid[BRIDGE_INPUT_MAX];       /* SUBACK has not come; 0: none is due */
 
     char (*stale)[sizeof(((struct bridge_input *)0)->filter)];
     size_t n_stale, stale_capacity; /* unsubscribed filters */
@@ -289,11 +288,11 @@ note_grant(struct inbound *in, int mid, int granted, struct problem *why)
     enum status rc = STATUS_OK;
     size_t i = 0;
 
-    while (i < in->config->n_inputs && !(s->is_asked[i] && s->mid[i] == mid))
+    while (i < in->config->n_inputs && s->mid[i] != mid)
         i++;
     if (i == in->config->n_inputs)
         return STATUS_OK;
-    s->is_asked[i] = false;
+    s->mid[i] = 0;
     /* The MQTT broker obeys in order: at the first SUBACK it has unsubscribed
      * from the stale filters, and mqtt.db may forget them. If that fails, the
      * next connection repeats it. */
@@ -336,16 +335,14 @@ on_connected(void *user, bool has_session)
     /* Subscribes and unsubscribes. After any failure the connection is
      * useless. */
     memset(s->is_known, 0, sizeof(s->is_known));
-    memset(s->is_asked, 0, sizeof(s->is_asked));
+    memset(s->mid, 0, sizeof(s->mid));
     s->n_stale = 0;
     rc = mqtt_db_filters(in->db, config->name, on_filter, in, &why);
     for (size_t i = 0; !rc && i < s->n_stale; i++)
         rc = mqtt_unsubscribe(in->mqtt, s->stale[i], &why);
-    for (size_t i = 0; !rc && i < config->n_inputs; i++) {
+    for (size_t i = 0; !rc && i < config->n_inputs; i++)
         rc = mqtt_subscribe(in->mqtt, config->inputs[i].filter, !s->is_known[i],
                             &s->mid[i], &why);
-        s->is_asked[i] = !rc;
-    }
     if (rc)
         drop_connection(in, &why);
 }

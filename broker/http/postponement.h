@@ -1,7 +1,6 @@
 /*
  * postponement.h - postpones a request that names a position which the copy of
  * this broker may lack (positions_is_ahead): another broker of the cluster may
- * have sent it. A copy that is certain decides (broker/push/catch_up_waits.h).
  *
  *     ahead? --no--> the handler
  *       | yes
@@ -17,7 +16,6 @@
 
 #include "broker/http/http.h"
 #include "broker/net/request.h"
-#include "broker/push/catch_up_waits.h"
 
 /* A member of a struct of its owner. */
 struct postponement {

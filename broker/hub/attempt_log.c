@@ -67,12 +67,10 @@ set_count(struct attempt_logs *all, struct attempt_log *log, unsigned n)
 static struct attempt_row *
 take_oldest(struct attempt_logs *all, struct attempt_log *log)
 {
-    struct attempt_row *row = log->oldest;
+    struct attempt_row *row =
+        list_take(&log->rows, offsetof(struct attempt_row, node));
 
-    log->oldest = row->next;
-    if (!row->next)
-        log->newest = NULL;
-    all->bytes -= bytes_of(row);
+    all->bytes -= row ? bytes_of(row) : 0;
     return row;
 }
 
@@ -151,7 +149,6 @@ attempt_log_add(struct subscription *s, const struct attempt_row *row,
     if (!made)
         made = memory_room(sizeof(*made) + size);
     *made = *row;
-    made->next = NULL;
     made->at_us = clock_now_us() - call->took_us;
     made->took_ms = (uint32_t)(call->took_us / 1000);
     made->status = (uint16_t)call->status;
@@ -159,8 +156,7 @@ attempt_log_add(struct subscription *s, const struct attempt_row *row,
                    (call->is_cut || from.size > ATTEMPT_ANSWER_KEPT);
     made->size = (uint16_t)size;
     memcpy(made->text, text, size);
-    *(log->newest ? &log->newest->next : &log->oldest) = made;
-    log->newest = made;
+    list_append(&log->rows, &made->node);
     all->bytes += bytes_of(made);
     log->is_cut |= is_full;
     if (!is_full)
@@ -173,8 +169,10 @@ attempt_log_free(struct subscription *s)
 {
     struct attempt_log *log = &s->attempts;
 
-    while (log->oldest)
-        free(take_oldest(&s->hub->attempts, log));
+    struct attempt_row *row;
+
+    while ((row = take_oldest(&s->hub->attempts, log)))
+        free(row);
     set_count(&s->hub->attempts, log, 0);
 }
 
@@ -192,11 +190,10 @@ attempt_logs_open(struct attempt_logs *all)
 const struct attempt_row *
 attempt_log_find(const struct subscription *s, struct slice delivery)
 {
-    const struct attempt_row *found = NULL;
+    const struct attempt_row *found = NULL, *row;
     char name[DELIVERY_ID_SIZE];
 
-    for (const struct attempt_row *row = s->attempts.oldest; row;
-         row = row->next) {
+    list_walk (row, &s->attempts.rows, node) {
         delivery_name_write(name, s, &row->name);
         if (row->name.last > 0 && slice_is(delivery, name))
             found = row;
@@ -247,25 +244,25 @@ whole_since(const struct subscription *s)
 {
     int64_t from_us = s->hub->attempts.since_us;
 
+    const struct attempt_row *oldest =
+        list_front(&s->attempts.rows, offsetof(struct attempt_row, node));
+
     if (s->attempts.is_cut)
-        return s->attempts.oldest ? s->attempts.oldest->at_us : clock_now_us();
+        return oldest ? oldest->at_us : clock_now_us();
     return s->created_us > from_us ? s->created_us : from_us;
 }
 
 void
 attempt_log_report(struct buf *to, const struct subscription *s)
 {
-    const struct attempt_row *rows[ATTEMPTS_MAX], *row = s->attempts.oldest;
-    size_t n = 0;
+    const struct list *rows = &s->attempts.rows;
 
-    for (; row; row = row->next)
-        rows[n++] = row;
     buf_add_format(to, "{\"subscription\":%" PRIu64, s->id);
     json_time_member(to, "since", whole_since(s));
     BUF_ADD(to, ",\"attempts\":[");
-    while (n-- > 0) {
-        attempt_row_report(to, s, rows[n]);
-        if (n > 0)
+    for (struct list *at = rows->prev; at != rows; at = at->prev) {
+        attempt_row_report(to, s, list_entry(at, struct attempt_row, node));
+        if (at->prev != rows)
             BUF_ADD(to, ",\n");
     }
     BUF_ADD(to, "]}\n");

@@ -63,7 +63,7 @@ enum attempt_outcome {
 };
 
 struct attempt_row {
-    struct attempt_row *next; /* a newer one */
+    struct list node; /* log->rows */
     struct delivery_name name;
     int64_t at_us;   /* wall clock: when its turn came */
     int64_t next_us; /* wall clock; 0: there is no next try */
@@ -77,10 +77,10 @@ struct attempt_row {
     char text[]; /* of the answer; without one the reason */
 };
 
-/* Of a subscription; zero: empty. */
+/* Of a subscription. */
 struct attempt_log {
     struct list node; /* among those with as many rows, if it has some */
-    struct attempt_row *oldest, *newest;
+    struct list rows; /* the oldest first */
     unsigned n;
     bool is_cut; /* rows were dropped */
 };

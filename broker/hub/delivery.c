@@ -614,8 +614,8 @@ on_done(struct call *call)
     }
     /* Asks for the cache lines of the row that this attempt overwrites: in a
      * crowd they are cold. */
-    __builtin_prefetch(s->attempts.oldest, 1);
-    __builtin_prefetch(s->attempts.newest, 1);
+    __builtin_prefetch(s->attempts.rows.next, 1);
+    __builtin_prefetch(s->attempts.rows.prev, 1);
     end_delivery(d);
     if (call->failure == CALL_MEMORY) { /* our fault, not the callback's */
         begin_at(s, clock_steady_us() + PAUSE_US);
@@ -681,7 +681,9 @@ end_single(struct single_delivery *d, enum status rc)
     s->single = NULL;
     free(d);
     if (!rc) {
-        attempt_row_report(&command->text, s, s->attempts.newest);
+        attempt_row_report(
+            &command->text, s,
+            list_entry(s->attempts.rows.prev, struct attempt_row, node));
         BUF_ADD(&command->text, "\n");
     }
     command->http = 200;

@@ -170,6 +170,7 @@ subscription_enter(struct topic *topic, struct hub_record *record,
     s->reader.upto = record->range_last;
     s->generation = record->generation;
     list_init(&s->busy);
+    list_init(&s->attempts.rows);
     list_init(&s->moved);
     list_init(&s->over);
     list_init(&s->range.node);

@@ -145,7 +145,8 @@ topic_of_foreign(struct hub *hub, struct foreign_topic *foreign)
 void
 topic_release(struct topic *topic)
 {
-    if (!list_is_empty(&topic->subscriptions) || topic->n_holds > 0)
+    if (!list_is_empty(&topic->subscriptions) ||
+        !list_is_empty(&topic->requests) || topic->n_holds > 0)
         return;
     watched_end(&topic->news.watched);
     topic->hub->n_framework_topics -= topic->kind == TOPIC_FRAMEWORK;

@@ -102,7 +102,7 @@ struct topic {
 
     struct list subscriptions, requests; /* by key.of_topic */
     struct list busy; /* those that do not rest: subscription->busy */
-    unsigned n_holds; /* requests for it, and functions that keep it */
+    unsigned n_holds; /* functions that keep it */
     char *links; /* delivery.c: the Link header of its callbacks; NULL: not made
                     yet */
 };

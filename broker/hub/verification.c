@@ -46,7 +46,6 @@ forget_verification(struct verification *r)
     list_remove(&r->turn);
     list_remove(&r->row.node);
     callback_tables_leave(&hub->verifications.tables, &r->key);
-    r->topic->n_holds--;
     topic_release(r->topic);
     terms_fini(&r->terms);
     buf_fini(&r->url);
@@ -70,7 +69,6 @@ enter_verification(struct topic *topic, struct hub_record *record)
     r->after = record->after;
     r->taken_us = record->taken_us;
     r->topic = topic;
-    topic->n_holds++;
     list_init(&r->turn);
     hub_row_init(&r->row, HUB_ROW_REQUEST);
     buf_init(&r->url, VERIFICATION_URL_MAX);
@@ -230,8 +228,7 @@ on_answer(struct call *call)
         r->alarm.ring = on_retry;
         caller_set_alarm(r->hub->caller, &r->alarm, at);
     } else if (call->failure != CALL_ANSWERED) {
-        snprintf(reason, sizeof(reason), "%s", call->why);
-        fail_verification(r, reason);
+        fail_verification(r, call->why);
     } else if (call->status / 100 == 2 && !call->is_cut &&
                slice_is(call->answer, r->challenge)) {
         /* W-055: any 2xx whose body is exactly the challenge. The caller reads

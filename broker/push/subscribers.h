@@ -33,7 +33,6 @@
 #include "broker/net/request.h"
 #include "broker/net/server.h"
 #include "broker/net/stream.h"
-#include "broker/push/catch_up_waits.h"
 #include "broker/push/follow_request.h"
 #include "broker/push/longpoll.h"
 #include "broker/push/transports.h"
@@ -85,7 +84,7 @@ void push_on_tick(struct push *push, struct service *service);
 void push_measure(struct push *push);
 
 /* The copy of this broker is certain up to a later moment: resumes those who
- * wait for that (catch_up_waits.h). Any thread. */
+ * wait for that (longpoll.h). Any thread. */
 void push_copy_is_certain(struct push *push);
 
 /* Why a position is refused with 503, or with CLOSE_LATER. */

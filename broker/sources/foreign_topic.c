@@ -593,21 +593,22 @@ report_topic(struct buf *to, const struct foreign_topic *topic)
     const struct documents_sum *sum = &topic->draft;
     char time[DATETIME_SIZE];
 
-    buf_add_format(to, "{\"name\":\"%s\",\"topic\":", topic->name);
-    json_text(to, slice_of(topic->url));
-    BUF_ADD(to, ",\"hub\":");
-    json_text(
-        to, slice_of(topic->new_hub_url ? topic->new_hub_url : topic->hub_url));
-    buf_add_format(to,
-                   ",\"epoch\":\"%s\",\"last\":%" PRIu64
-                   ",\"documents\":%" PRIu64 ",\"bytes\":%" PRIu64,
-                   topic->epoch, sum->last, sum->last - sum->earliest,
-                   sum->bytes);
-    if (sum->last_us != 0) {
-        datetime_write(time, sum->last_us);
-        buf_add_format(to, ",\"lastDocument\":\"%.*s\"", DATETIME_SIZE, time);
-    }
-    buf_add_format(to, ",\"subscriptions\":%zu}", topic->n_subscriptions);
+    BUF_ADD(to, "{");
+    json_text_member(to, "name", slice_of(topic->name));
+    json_text_member(to, "topic", slice_of(topic->url));
+    json_text_member(
+        to, "hub",
+        slice_of(topic->new_hub_url ? topic->new_hub_url : topic->hub_url));
+    json_text_member(to, "epoch", slice_of(topic->epoch));
+    json_number_member(to, "last", sum->last);
+    json_number_member(to, "documents", sum->last - sum->earliest);
+    json_number_member(to, "bytes", sum->bytes);
+    datetime_write(time, sum->last_us);
+    if (sum->last_us != 0)
+        json_text_member(to, "lastDocument",
+                         (struct slice){time, DATETIME_SIZE});
+    json_number_member(to, "subscriptions", topic->n_subscriptions);
+    BUF_ADD(to, "}");
 }
 
 /* The commands */

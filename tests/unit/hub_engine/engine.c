@@ -314,6 +314,7 @@ subscription_at(struct topic *topic, const char *callback, uint64_t after)
     s->lease_end_us = INT64_MAX;
     reader_init(&s->reader, &topic->news, after, NULL);
     list_init(&s->busy);
+    list_init(&s->attempts.rows);
     list_init(&s->moved);
     list_init(&s->over);
     list_append(&topic->subscriptions, &s->key.of_topic);

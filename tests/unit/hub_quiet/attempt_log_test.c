@@ -26,10 +26,10 @@ add(struct subscription *s, unsigned n, size_t size)
 static unsigned
 rows_of(const struct subscription *s)
 {
+    const struct attempt_row *row;
     unsigned n = 0;
 
-    for (const struct attempt_row *row = s->attempts.oldest; row;
-         row = row->next)
+    list_walk (row, &s->attempts.rows, node)
         n++;
     assert_int_equal(n, s->attempts.n);
     return n;
@@ -48,8 +48,12 @@ TEST(keeps_the_last_of_each)
     add(s, ATTEMPTS_MAX + 1, 0);
     assert_int_equal(rows_of(s), ATTEMPTS_MAX);
     assert_true(s->attempts.is_cut);
-    assert_int_equal(s->attempts.oldest->name.last, 2);
-    assert_int_equal(s->attempts.newest->name.last, ATTEMPTS_MAX + 1);
+    assert_int_equal(
+        list_entry(s->attempts.rows.next, struct attempt_row, node)->name.last,
+        2);
+    assert_int_equal(
+        list_entry(s->attempts.rows.prev, struct attempt_row, node)->name.last,
+        ATTEMPTS_MAX + 1);
 }
 
 /* One that fails all the time takes no row from one with few of them, and the
