@@ -244,13 +244,14 @@ digest_row(struct baseline *b, struct slice text)
 }
 
 static void
-on_link(struct slice rel, struct slice href, void *user)
+on_link(const struct pagelink *link, void *user)
 {
     struct baseline *b = user;
     struct part like = b->now;
+    struct slice href = link->href;
     size_t n_known;
 
-    if (!slice_has_word(rel, "next"))
+    if (!slice_has_word(link->rel, "next"))
         return;
     digest_row(b, href);
     if (b->is_checking)
@@ -320,9 +321,8 @@ hand_over_entry(struct baseline *b, const struct document_entry *entry,
         b->place.lastmod_us = entry->change.lastmod_us;
     if (b->plan.listing && !has_listed(b, survey_add(b->plan.listing, entry)))
         return;
-    if (!b->on_entry)
-        return;
-    if (!b->on_entry(entry, file, b->user) && !b->retired.is_over)
+    if (b->on_entry && !b->on_entry(entry, file, b->user) &&
+        !b->retired.is_over)
         baseline_hold(b, true);
 }
 

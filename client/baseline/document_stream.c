@@ -14,7 +14,6 @@
 #include "client/lib/fetch.h"
 #include "client/lib/temporary_file.h"
 #include "client/source/entry_copy.h"
-#include "proto/http/link_header.h"
 
 #define REDIRECTS 10
 
@@ -61,7 +60,7 @@ on_link(const struct link *link, void *user)
 {
     struct document_stream *r = user;
 
-    r->calls->on_link(link->rel, link->href, r->user);
+    r->calls->on_link(&(struct pagelink){link->rel, link->href}, r->user);
     return STATUS_OK;
 }
 
@@ -114,11 +113,8 @@ read_some(struct document_stream *r)
 static void
 take_head(struct document_stream *r, const struct fetch_answer *answer)
 {
-    struct slice rest = slice_of(answer->link);
-    struct weblink link;
     struct survey_version *v = &r->end.version;
     int64_t modified, now, made;
-    struct buf href;
 
     if (r->document)
         return;
@@ -138,16 +134,9 @@ take_head(struct document_stream *r, const struct fetch_answer *answer)
         strcpy(v->modified, answer->last_modified);
     r->document = document_new_moved(r->url, answer->url, DOCUMENT_UNPACKED_MAX,
                                      &events, r);
-    while (weblink_next(&rest, &link)) {
-        if (link.is_of_another)
-            continue;
-        buf_init(&href, 16384);
-        uri_resolve(&href, slice_of(answer->url), link.target);
-        if (!href.failed)
-            r->calls->on_link(link.rel, buf_slice(&href), r->user);
-        r->held.failed = r->held.failed || href.is_starved;
-        buf_fini(&href);
-    }
+    if (!pagelinks_of_header(slice_of(answer->link), slice_of(answer->url),
+                             r->calls->on_link, r->user))
+        r->held.failed = true;
 }
 
 static bool

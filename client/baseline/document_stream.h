@@ -20,6 +20,7 @@
 #include "client/lib/client.h"
 #include "client/source/document.h"
 #include "client/survey/survey.h"
+#include "proto/input/page_links.h"
 
 struct document_stream;
 
@@ -37,7 +38,7 @@ struct document_stream_end {
 struct document_stream_calls {
     /* A link of the root; comes before the entries if the document has that
      * order. */
-    void (*on_link)(struct slice rel, struct slice href, void *user);
+    pagelink_fn *on_link;
     void (*on_entry)(const struct document_entry *entry,
                      const struct document_head *head, void *user);
 

@@ -14,6 +14,14 @@
 
 #define NEXT_MAX 4096
 
+const struct options rows_options = {
+    &(const struct option){"json", .help = "an object of the broker a line"},
+    1};
+const struct options json_options = {
+    &(const struct option){"json", .help = "the broker's JSON"}, 1};
+const struct options yes_options = {
+    &(const struct option){"yes", .help = "do not ask"}, 1};
+
 void
 broker_call_begin(struct broker_call *call, const struct arguments *arguments,
                   const char *url, const char *path, ...)
@@ -90,7 +98,7 @@ broker_call_send(struct broker_call *call, const char *method)
     if (call->code)
         return;
     client_begin(call->client);
-    rc = fetch_run(call->client, &request, &answer);
+    rc = fetch_run(call->client, &request, NULL, NULL, &answer);
     if (!rc && call->takes_refusals &&
         (answer.status == 401 || answer.status == 403))
         buf_clear(&answer.body);

@@ -16,6 +16,10 @@
 #include "client/cli/cli.h"
 #include "proto/buf.h"
 
+/* --json: an object of the broker a line; the broker's JSON. --yes: does not
+ * ask. */
+extern const struct options rows_options, json_options, yes_options;
+
 struct broker_call {
     struct td_client *client;
     char *url;           /* whole */

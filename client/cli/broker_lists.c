@@ -12,10 +12,6 @@
 /* Longest text of an object that is looked at, in bytes. */
 #define TEXT_MAX 4096
 
-static const struct option options[] = {
-    {"json", NULL, .help = "an object of the broker a line"},
-};
-
 /* Sets, bridges, relays */
 
 /* Adds up the entries of the last hour; "0" without any. */
@@ -110,7 +106,7 @@ const struct command set_list_command = {
     .more = "POSITION is that of the last change, CHANGED its time, and HOUR "
             "the number of changes in the last 60 minutes.",
     .examples = "tidings set list http://127.0.0.1:8787/\n",
-    .options = OPTIONS(options),
+    .options = &rows_options,
     .run = run_list,
 };
 
@@ -125,7 +121,7 @@ const struct command bridges_command = {
             "way is not connected or does not work.\n\n"
             "The token needs the right to observe.",
     .examples = "tidings bridges http://127.0.0.1:8787/\n",
-    .options = OPTIONS(options),
+    .options = &rows_options,
     .run = run_list,
 };
 
@@ -139,6 +135,6 @@ const struct command relays_command = {
         "tidings subscriptions list http://host:port/relays/NAME lists the "
         "subscriptions of a relay.",
     .examples = "tidings relays http://127.0.0.1:8787/\n",
-    .options = OPTIONS(options),
+    .options = &rows_options,
     .run = run_list,
 };

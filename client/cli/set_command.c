@@ -62,14 +62,6 @@ static const struct option options[] = {
 /* Of set create. */
 static const struct options creation = {options, SETTINGS};
 
-static const struct option show_options[] = {
-    {"json", NULL, .help = "the broker's JSON"},
-};
-
-static const struct option delete_options[] = {
-    {"yes", NULL, .help = "do not ask"},
-};
-
 /* Digits, at most one point within them: the broker judges all else. */
 static bool
 is_number(const char *text)
@@ -339,7 +331,7 @@ const struct command set_show_command = {
     .operands = "SET-URL",
     .help = "Shows a set: its position, settings, lists, readers and links.",
     .examples = "tidings set show http://127.0.0.1:8787/sets/demo\n",
-    .options = OPTIONS(show_options),
+    .options = &json_options,
     .run = run_show,
 };
 
@@ -350,7 +342,7 @@ const struct command set_delete_command = {
     .more = "Asks on a terminal, and says how much is lost; elsewhere it needs "
             "--yes.",
     .examples = "tidings set delete http://127.0.0.1:8787/sets/demo --yes\n",
-    .options = OPTIONS(delete_options),
+    .options = &yes_options,
     .run = run_delete,
 };
 
@@ -411,7 +403,7 @@ run_build(const struct arguments *arguments)
         if (!call.code && call.status == 202)
             say("not ready yet; waiting");
         while (!call.code && call.status == 202)
-            if (client_wait(call.client, PAUSE_MS))
+            if (client_wait(call.client, PAUSE_MS, NULL))
                 call.code = failed("stopped");
             else
                 broker_call_send(&call, "POST");
@@ -429,7 +421,7 @@ const struct command set_rotate_command = {
     .more = "The next change begins a new list. A list without an entry stays "
             "open.",
     .examples = "tidings set rotate http://127.0.0.1:8787/sets/demo\n",
-    .options = OPTIONS(show_options),
+    .options = &json_options,
     .run = run_rotate,
 };
 
@@ -442,6 +434,6 @@ const struct command set_build_command = {
             "the set stores them with content fetch or inline.",
     .examples =
         "tidings set build resourcelist http://127.0.0.1:8787/sets/demo\n",
-    .options = OPTIONS(show_options),
+    .options = &json_options,
     .run = run_build,
 };

@@ -153,7 +153,7 @@ post_form(struct subscribing *s)
     client_begin(client);
     rc = client_add_source(client, s->call.url);
     if (!rc) {
-        rc = fetch_run(client, &request, &answer);
+        rc = fetch_run(client, &request, NULL, NULL, &answer);
         rest = buf_slice(&answer.body);
         line = slice_trimmed(slice_take(&rest, '\n'));
         if (!rc && answer.status / 100 != 2)
@@ -222,7 +222,7 @@ subscribe(struct subscribing *s, bool is_json)
         return;
     }
     for (unsigned i = 0; i < LOOKS_MAX && now.is_pending; i++) {
-        client_wait(s->call.client, LOOK_MS);
+        client_wait(s->call.client, LOOK_MS, NULL);
         if (!look(s, &now))
             break;
     }

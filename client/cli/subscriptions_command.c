@@ -89,10 +89,6 @@ run_subscriptions(const struct arguments *arguments)
     return broker_call_end(&call);
 }
 
-static const struct option show_options[] = {
-    {"json", NULL, .help = "the broker's JSON"},
-};
-
 static enum exit_code
 run_subscription(const struct arguments *arguments)
 {
@@ -148,10 +144,6 @@ static const struct table_column attempt_columns[] = {
 
 static const struct broker_call_rows attempt_rows = {"attempts",
                                                      attempt_columns};
-
-static const struct option attempts_options[] = {
-    {"json", NULL, .help = "an object of the broker a line"},
-};
 
 static enum exit_code
 run_attempts(const struct arguments *arguments)
@@ -224,10 +216,6 @@ run_redeliver(const struct arguments *arguments)
     return broker_call_end(&call);
 }
 
-static const struct option end_options[] = {
-    {"yes", NULL, .help = "do not ask"},
-};
-
 static enum exit_code
 run_end(const struct arguments *arguments)
 {
@@ -282,7 +270,7 @@ const struct command subscriptions_show_command = {
     .more = RELAY_TOO,
     .examples =
         "tidings subscriptions show http://127.0.0.1:8787/sets/demo 2\n",
-    .options = OPTIONS(show_options),
+    .options = &json_options,
     .run = run_subscription,
 };
 
@@ -300,7 +288,7 @@ const struct command subscriptions_attempts_command = {
         "says since when none is missing.\n\n" RELAY_TOO,
     .examples =
         "tidings subscriptions attempts http://127.0.0.1:8787/sets/demo 2\n",
-    .options = OPTIONS(attempts_options),
+    .options = &rows_options,
     .run = run_attempts,
 };
 
@@ -314,7 +302,7 @@ const struct command subscriptions_test_command = {
             "it.\n\n" RELAY_TOO,
     .examples =
         "tidings subscriptions test http://127.0.0.1:8787/sets/demo 2\n",
-    .options = OPTIONS(show_options),
+    .options = &json_options,
     .run = run_test,
 };
 
@@ -344,6 +332,6 @@ const struct command subscriptions_end_command = {
     .more = "Asks on a terminal, and needs --yes elsewhere.\n\n" RELAY_TOO,
     .examples =
         "tidings subscriptions end http://127.0.0.1:8787/sets/demo 2 --yes\n",
-    .options = OPTIONS(end_options),
+    .options = &yes_options,
     .run = run_end,
 };

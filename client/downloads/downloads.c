@@ -159,7 +159,8 @@ static void on_turn(void *user);
 
 struct downloads *
 downloads_new(struct td_client *client, const struct downloads_limits *limits,
-              int dir_fd, downloads_done_fn *on_done, void *user)
+              int dir_fd, downloads_done_fn *on_done,
+              downloads_again_fn *on_again, void *user)
 {
     struct downloads *d = calloc(1, sizeof(*d));
     struct host_queues_limits of_hosts;
@@ -174,6 +175,7 @@ downloads_new(struct td_client *client, const struct downloads_limits *limits,
     d->limits.pause_ms = limits->pause_ms ? limits->pause_ms : PAUSE_MS;
     d->dir_fd = dir_fd;
     d->on_done = on_done;
+    d->on_again = on_again;
     d->user = user;
     list_init(&d->all);
     list_init(&d->over);
@@ -195,12 +197,6 @@ downloads_new(struct td_client *client, const struct downloads_limits *limits,
 }
 
 /* Jobs */
-
-void
-downloads_watch(struct downloads *d, downloads_again_fn *on_again)
-{
-    d->on_again = on_again;
-}
 
 void
 downloads_free(struct downloads *downloads)

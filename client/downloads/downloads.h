@@ -96,20 +96,19 @@ struct downloads_result {
 typedef void downloads_done_fn(const struct downloads_result *result,
                                void *user);
 
-struct downloads;
-
-/* `dir_fd`: of the directory for the files; must stay open. NULL: no memory. */
-struct downloads *downloads_new(struct td_client *client,
-                                const struct downloads_limits *limits,
-                                int dir_fd, downloads_done_fn *on_done,
-                                void *user);
-
 /* Called after each failed attempt, with its failure, if this link or the next
  * one is tried. It must not free the downloads. */
 typedef void downloads_again_fn(struct slice loc, const struct problem *why,
                                 void *user);
 
-void downloads_watch(struct downloads *downloads, downloads_again_fn *on_again);
+struct downloads;
+
+/* `dir_fd`: of the directory for the files; must stay open. `on_again` may be
+ * NULL. NULL: no memory. */
+struct downloads *downloads_new(struct td_client *client,
+                                const struct downloads_limits *limits,
+                                int dir_fd, downloads_done_fn *on_done,
+                                downloads_again_fn *on_again, void *user);
 
 /* Ends all downloads without a further callback; partial files stay. NULL is
  * allowed. */

@@ -263,11 +263,10 @@ fail_other(struct download *d, const char *text)
 static bool
 fail_long(struct download *d)
 {
-    problem(&d->why, STATUS_MALFORMED,
-            "is longer than the %llu bytes that are allowed",
-            (unsigned long long)d->request.max_bytes);
     d->is_kept = false;
-    return false;
+    return !problem(&d->why, STATUS_MALFORMED,
+                    "is longer than the %llu bytes that are allowed",
+                    (unsigned long long)d->request.max_bytes);
 }
 
 /* True if the bounds allow `n` more bytes; else sets d->why. */

@@ -89,8 +89,7 @@ scratch_open(struct scratch *scratch, const char *path, struct problem *why)
 
     *scratch = SCRATCH_NONE;
     if (mkdir(path, 0700) && errno != EEXIST)
-        return problem(why, STATUS_IO, "cannot make %.500s: %s", path,
-                       strerror(errno));
+        return problem_errno(why, "cannot make", path);
     scratch->above_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     /* Takes the first free directory. */
     for (int i = 0; scratch->above_fd >= 0 && scratch->fd < 0 && i < USERS_MAX;
@@ -103,8 +102,7 @@ scratch_open(struct scratch *scratch, const char *path, struct problem *why)
     }
     if (scratch->fd < 0) {
         file_close(&scratch->above_fd);
-        return problem(why, STATUS_IO, "cannot use %.500s: %s", path,
-                       strerror(errno));
+        return problem_errno(why, "cannot use", path);
     }
     for_each(scratch->fd, remove_file, &is_all);
     for_each(scratch->above_fd, sweep_dir, scratch);

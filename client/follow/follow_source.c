@@ -180,20 +180,6 @@ on_source_trouble(const char *url, const char *why, unsigned pause_ms,
 }
 
 static void
-on_joined(size_t number, bool is_joined, void *user)
-{
-    struct source *s = user;
-
-    source_sets_share(s->tour, number, is_joined);
-}
-
-static void
-on_shared_trouble(const char *why, unsigned pause_ms, void *user)
-{
-    on_source_trouble(NULL, why, pause_ms, user);
-}
-
-static void
 on_turn(void *user)
 {
     struct source *s = user;
@@ -217,8 +203,8 @@ td_follow_source(struct td_client *client, const char *url,
         .on_turn = on_turn,
         .on_end = end_source,
     };
-    static const struct shared_stream_events shared = {on_joined,
-                                                       on_shared_trouble};
+    static const struct shared_stream_events shared = {source_sets_share,
+                                                       source_sets_trouble};
     static const struct td_source_options none;
     struct source s = {.client = client,
                        .options = options ? options : &none,
@@ -238,15 +224,16 @@ td_follow_source(struct td_client *client, const char *url,
     rc = follow_options_read(&parsed, url, &how,
                              &s.why); /* before anything is sent */
     if (!rc && !client_add_source(client, url)) {
-        s.shared = shared_stream_new(client, &how, parsed.filters, &shared, &s);
-        if (s.shared)
-            s.tour = source_sets_start(client, &plan, &events, &s);
+        s.tour = source_sets_start(client, &plan, &events, &s);
+        if (s.tour)
+            s.shared = shared_stream_new(client, &how, parsed.filters, &shared,
+                                         s.tour);
     }
     follow_options_fini(&parsed);
     if (rc)
         return client_end(client, client_take_problem(client, &s.why));
-    if (!s.tour) {
-        shared_stream_free(s.shared);
+    if (!s.shared) {
+        source_sets_free(s.tour);
         return client_end(client, problem_memory(&client->problem));
     }
     rc = client_until(client, &s.is_over);

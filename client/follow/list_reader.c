@@ -112,12 +112,6 @@ end_reader(struct list_reader *r, const struct problem *why)
     list_reader_free(r);
 }
 
-static void
-end_well(struct list_reader *r)
-{
-    end_reader(r, &(struct problem){.rc = STATUS_OK});
-}
-
 /* Ends because of a list. */
 static void
 end_by_list(struct list_reader *r, const struct coming_list *list,
@@ -195,7 +189,8 @@ on_fetched(struct fetch_answer *answer, const struct problem *why, void *user)
     loop_work(handle_loop_base(r->client->loop), &list->job);
 }
 
-/* Asks for the list `i`, which has to agree with `known`. False: no memory. */
+/* Asks for the list `i`, which has to agree with `known`. False: no memory; the
+ * reader is freed. */
 static bool
 ask_list(struct list_reader *r, struct coming_list *list, size_t i,
          const struct coverage *known)
@@ -216,7 +211,10 @@ ask_list(struct list_reader *r, struct coming_list *list, size_t i,
     list->known = *known;
     problem_clear(&list->why);
     list->fetch = fetch_start(r->client, &request, NULL, on_fetched, list);
-    return list->fetch != NULL;
+    if (list->fetch)
+        return true;
+    end_without_memory(r);
+    return false;
 }
 
 /* The search */
@@ -231,15 +229,13 @@ search_next(struct list_reader *r)
     size_t guess = n / 2;
 
     if (n == 0) { /* all end before the place, or begin after it */
-        end_well(r);
+        end_reader(r, &(struct problem){.rc = STATUS_OK});
         return;
     }
     if (s->n_guesses++ < GUESSES_MAX && s->high_seq > s->low_seq)
         guess = (size_t)((double)n * (double)(r->at.seq - s->low_seq) /
                          (double)(s->high_seq - s->low_seq));
-    if (!ask_list(r, &r->lists[0], s->low + (guess < n ? guess : n - 1),
-                  &r->known))
-        end_without_memory(r);
+    ask_list(r, &r->lists[0], s->low + (guess < n ? guess : n - 1), &r->known);
 }
 
 /* True if the list has the entry behind the place; else the search goes on. */
@@ -377,16 +373,14 @@ on_timer(void *user)
     }
     /* The next list comes while this one is handed over. */
     if (next->state == LIST_NONE && !is_last &&
-        !ask_list(r, next, list->i + 1, covers)) {
-        end_without_memory(r);
+        !ask_list(r, next, list->i + 1, covers))
         return;
-    }
     give_pieces(r);
     if (r->n > 0) {
         if (r->pieces[r->first].is_done)
             hand_over_piece(r);
     } else if (is_last) {
-        end_well(r);
+        end_reader(r, &(struct problem){.rc = STATUS_OK});
     } else { /* its memory is used for another one */
         list->state = LIST_NONE;
         r->current = 1 - r->current;

@@ -107,9 +107,8 @@ hand_over_end(struct td_follower *f)
 static bool
 continue_baseline(struct td_follower *f)
 {
-    if (!f->is_paused && !hand_over_begin(f))
-        return false;
-    if (!f->is_paused && !hand_over_resources(f))
+    if ((!f->is_paused && !hand_over_begin(f)) ||
+        (!f->is_paused && !hand_over_resources(f)))
         return false;
     if (!f->is_paused)
         return hand_over_end(f);

@@ -155,10 +155,10 @@ begin_discovery(struct td_follower *f)
     f->search.n_sets = 0;
     f->search.has_set = false;
     f->discovery =
-        discovery_start(f->client, f->options.url, on_set, on_sought, f);
+        discovery_start(f->client, f->options.url, f->options.silence_s, NULL,
+                        on_set, on_sought, f);
     if (!f->discovery)
         return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
-    discovery_silence(f->discovery, f->options.silence_s);
     return false;
 }
 

@@ -106,18 +106,16 @@ ask_page(struct td_follower *f)
                                     .silence_s = f->options.silence_s,
                                     .takes_gzip = true};
     char position[POSITION_MAX];
-    struct buf url;
+    char *url;
 
     position_write(position, f->place.order.at.epoch, f->place.order.at.seq);
-    buf_init(&url, SIZE_MAX / 2);
-    buf_add_format(&url, "%s%cafter=%s%s", f->offered.memory,
-                   strchr(f->offered.memory, '?') ? '&' : '?', position,
-                   f->options.filters);
-    BUF_ADD(&url, "\0");
-    request.url = url.data;
-    if (!url.failed)
-        f->page = fetch_start(f->client, &request, NULL, on_page, f);
-    buf_fini(&url);
+    if (asprintf(&url, "%s%cafter=%s%s", f->offered.memory,
+                 strchr(f->offered.memory, '?') ? '&' : '?', position,
+                 f->options.filters) < 0)
+        return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
+    request.url = url;
+    f->page = fetch_start(f->client, &request, NULL, on_page, f);
+    free(url);
     if (!f->page)
         return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
     return true;

@@ -34,9 +34,8 @@ on_wait(const struct problem *why, unsigned *ms, void *user)
     struct td_follower *f = user;
     struct problem copy = *why; /* a copy: the history may be freed */
 
-    if (!f->is_paused && !deliver_batch(f))
-        return false;
-    if (!follower_is_patient(f, &copy, ms) ||
+    if ((!f->is_paused && !deliver_batch(f)) ||
+        !follower_is_patient(f, &copy, ms) ||
         !follower_report(f, copy.text, *ms))
         return false;
     follower_hold(f); /* the callback may have paused it */
@@ -69,18 +68,14 @@ poll_lists(struct td_follower *f)
                                 .report = &f->report,
                                 .silence_s = f->options.silence_s};
     struct problem why = {.text = ""};
-    struct buf path;
+    char *path = NULL;
 
     if (!f->lists.read && f->place.has_moment) { /* opens their notes */
-        buf_init(&path, SIZE_MAX / 2);
-        if (f->options.listing)
-            buf_add_format(&path, "%s-read%c", f->options.listing, '\0');
-        if (path.failed)
-            problem_memory(&why);
-        else
-            f->lists.read = read_lists_open(
-                f->options.listing ? path.data : NULL, f->options.url, &why);
-        buf_fini(&path);
+        if (f->options.listing &&
+            asprintf(&path, "%s-read", f->options.listing) < 0)
+            return follower_fail(f, STATUS_MEMORY, NO_MEMORY);
+        f->lists.read = read_lists_open(path, f->options.url, &why);
+        free(path);
         if (!f->lists.read)
             return follower_end(f, &why);
     }

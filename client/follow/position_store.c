@@ -35,8 +35,7 @@ td_position_read(struct td_client *client, const char *path,
     client_begin(client);
     position[0] = '\0';
     if (size < 0 && errno != ENOENT)
-        rc = client_fail(client, STATUS_IO, "cannot read %s: %s", path,
-                         strerror(errno));
+        rc = problem_errno(&client->problem, "cannot read", path);
     if (size < 0)
         return client_end(client, rc);
     while (size && (line[size - 1] == '\n' || line[size - 1] == '\r'))

@@ -467,25 +467,16 @@ end_closed(struct shared_stream *s, const struct live_end *end)
 
     problem(&why, STATUS_UNREACHABLE, "the broker ended the stream: %u %s",
             end->code, end->why.text);
-    switch (end->code) {
-    case CLOSE_GOING_AWAY:
-        if (s->n_heard == 0)
-            break;
-        pause_stream(s, why.text, pause_chance(PAUSE_FAREWELL));
-        return;
-    case CLOSE_UNSUPPORTED:
-    case CLOSE_BAD_TEXT:
-    case CLOSE_POLICY:
-        report_refusal(s, &why);
-        return;
-    case CLOSE_DENIED:
+    if (end->code == CLOSE_DENIED)
         s->n_heard = 0; /* each stream begins with a message: without this the
                            pauses would not grow */
-        break;
-    default:
-        break;
-    }
-    report_trouble(s, &why);
+    if (end->code == CLOSE_GOING_AWAY && s->n_heard > 0)
+        pause_stream(s, why.text, pause_chance(PAUSE_FAREWELL));
+    else if (end->code == CLOSE_UNSUPPORTED || end->code == CLOSE_BAD_TEXT ||
+             end->code == CLOSE_POLICY)
+        report_refusal(s, &why);
+    else
+        report_trouble(s, &why);
 }
 
 static void
@@ -514,9 +505,7 @@ on_stream_end(const struct live_end *end, void *user)
     else if (is_lost && s->n_heard == 0 && s->transport == TD_WEBSOCKET &&
              ++s->n_refused > REFUSED_MAX)
         report_unfit(s, &end->why);
-    else if (is_lost)
-        report_trouble(s, &end->why);
-    else if (end->how == LIVE_REFUSED && is_passing(s, &end->why))
+    else if (is_lost || (end->how == LIVE_REFUSED && is_passing(s, &end->why)))
         report_trouble(s, &end->why);
     else if (end->why.http_status == TOO_MANY_REQUESTS)
         report_refusal(s, &end->why);
@@ -549,7 +538,7 @@ start_stream(struct shared_stream *s)
                                    .form = TD_JSON,
                                    .idle_ms = &s->idle_ms,
                                    .on_open = on_open};
-    struct buf url;
+    char *url;
 
     if (s->transport == TD_EVENTS) { /* asks for all sets */
         buf_clear(&s->body);
@@ -562,18 +551,14 @@ start_stream(struct shared_stream *s)
         BUF_ADD(&s->body, "]}");
         request.body = buf_slice(&s->body);
     }
-    buf_init(&url, SIZE_MAX / 2);
-    buf_add_text(&url, s->url);
-    if (s->filters[0]) {
-        BUF_ADD(&url, "?");
-        buf_add_text(&url, s->filters + 1);
-    }
-    BUF_ADD(&url, "\0");
-    request.url = url.data;
-    if (!url.failed && !s->body.failed)
+    if (asprintf(&url, "%s%s%s", s->url, s->filters[0] ? "?" : "",
+                 s->filters[0] ? s->filters + 1 : "") < 0)
+        return false;
+    request.url = url;
+    if (!s->body.failed)
         s->live = live_start(s->client, &request, on_stream_message,
                              on_stream_end, s);
-    buf_fini(&url);
+    free(url);
     return s->live != NULL;
 }
 

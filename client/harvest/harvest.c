@@ -255,9 +255,8 @@ end_look(struct reader *r)
     r->is_doubted = false;
     if (!r->feed.part.doubt[0])
         r->feed.part.complete_us = clock_now_us();
-    if (!treat_strays(r) || !harvest_feed_flush(&h->outbox))
-        return false;
-    if (!harvest_db_note_part(h->target.db, &r->feed.part))
+    if (!treat_strays(r) || !harvest_feed_flush(&h->outbox) ||
+        !harvest_db_note_part(h->target.db, &r->feed.part))
         return false;
     r->feed.listed_us = r->feed.part.listed_us;
     /* A log is looked at with each heartbeat, which is worth a report where

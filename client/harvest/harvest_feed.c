@@ -184,9 +184,8 @@ apply_change(struct harvest_feed *f, const struct td_change *c)
     struct harvest_known known;
     bool is_ring;
 
-    if (!harvest_db_look(db, f->part.id, loc, &version, &known))
-        return false;
-    if (f->is_replay && !harvest_db_list(db, f->part.id, loc, !is_deleted))
+    if (!harvest_db_look(db, f->part.id, loc, &version, &known) ||
+        (f->is_replay && !harvest_db_list(db, f->part.id, loc, !is_deleted)))
         return false;
     if (is_deleted)
         return f->is_replay || apply_deletion(f, c, &known);
@@ -344,12 +343,10 @@ settle_list(struct harvest_feed *f, int64_t as_of_us)
             return false;
         if (!next.loc.size)
             break;
-        if (!harvest_db_look(db, f->part.id, next.loc, &next.version, &known))
-            return false;
-        if (known.changed_us <= as_of_us &&
-            !apply_resource(f, next.loc, &next.version, next.entry, &known))
-            return false;
-        if (!flush_full(f))
+        if (!harvest_db_look(db, f->part.id, next.loc, &next.version, &known) ||
+            (known.changed_us <= as_of_us &&
+             !apply_resource(f, next.loc, &next.version, next.entry, &known)) ||
+            !flush_full(f))
             return false;
     }
     if (!harvest_db_end_list(db, f->part.id,

@@ -53,7 +53,7 @@ may_try_again(struct harvest_target *t, enum td_status rc, bool is_passing,
     ms = pause_asked(pause_ms, PAUSE_MOST_MS, asked_s);
     harvest_target_say(t, "%s; again in %.1f s", td_problem(t->client),
                        ms / 1000.0);
-    return !client_wait(t->client, ms) ||
+    return !client_wait(t->client, ms, NULL) ||
            harvest_target_fail(t, HARVEST_STOPPED);
 }
 
@@ -404,7 +404,7 @@ harvest_target_report(struct harvest_target *t, struct slice json)
 
     if (t->options->is_dry || t->has_no_route)
         return true;
-    rc = set_send(t->client, t->url, "/harvest", "PUT", json, &status);
+    rc = set_send(t->client, t->url, "/harvest", "PUT", &json, &status);
     t->has_no_route = status == 405;    /* an older broker */
     if (status == 405 || status == 404) /* the same, or there is no set yet */
         rc = TD_OK;

@@ -184,19 +184,20 @@ on_waited(void *user)
     *(bool *)user = true;
 }
 
-bool
-client_wait(struct td_client *client, unsigned ms)
+enum status
+client_wait(struct td_client *client, unsigned ms, bool *is_over)
 {
-    bool is_over = false;
-    struct timer *timer = timer_new(client->loop, on_waited, &is_over);
-    enum status rc = STATUS_STOPPED;
+    bool is_late = false;
+    bool *is_end = is_over ? is_over : &is_late;
+    struct timer *timer = timer_new(client->loop, on_waited, is_end);
+    enum status rc = STATUS_MEMORY;
 
     if (timer) {
         timer_start(timer, ms);
-        rc = handle_loop_until(client->loop, &is_over);
+        rc = handle_loop_until(client->loop, is_end);
         timer_free(timer);
     }
-    return rc != STATUS_OK;
+    return rc;
 }
 
 static void

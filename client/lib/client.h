@@ -107,6 +107,7 @@ void client_idles(struct td_client *client, struct running *running,
  * callback of this handle. The problem says so. */
 enum status client_until(struct td_client *client, const bool *is_over);
 
-/* Waits `ms` milliseconds; true as soon as td_stop was called. Runs the loop
- * meanwhile. */
-bool client_wait(struct td_client *client, unsigned ms);
+/* Runs the loop for `ms` milliseconds, or until *is_over, which it sets to true
+ * at their end; NULL: there is none. STATUS_STOPPED as soon as td_stop was
+ * called, STATUS_MEMORY; STATUS_INVALID: in a callback of the handle. */
+enum status client_wait(struct td_client *client, unsigned ms, bool *is_over);

@@ -744,9 +744,20 @@ fetch_refused(struct problem *why, const struct fetch_answer *answer)
 
 struct waiting {
     struct fetch_answer *answer;
+    fetch_body_fn *on_body;
+    void *user;
     struct problem why;
     bool is_over;
 };
+
+static bool
+on_waited_body(const struct fetch_answer *answer, struct slice bytes,
+               void *user)
+{
+    struct waiting *w = user;
+
+    return w->on_body(answer, bytes, w->user);
+}
 
 static void
 on_waited(struct fetch_answer *answer, const struct problem *why, void *user)
@@ -763,15 +774,16 @@ on_waited(struct fetch_answer *answer, const struct problem *why, void *user)
 
 enum status
 fetch_run(struct td_client *client, const struct fetch_request *request,
-          struct fetch_answer *answer)
+          fetch_body_fn *on_body, void *user, struct fetch_answer *answer)
 {
-    struct waiting w = {.answer = answer};
+    struct waiting w = {.answer = answer, .on_body = on_body, .user = user};
     struct fetch *fetch;
     enum status rc;
 
     memset(answer, 0, sizeof(*answer));
     buf_init(&answer->body, 0);
-    fetch = fetch_start(client, request, NULL, on_waited, &w);
+    fetch = fetch_start(client, request, on_body ? on_waited_body : NULL,
+                        on_waited, &w);
     if (!fetch)
         return problem_memory(&client->problem);
     rc = client_until(client, &w.is_over);

@@ -111,7 +111,9 @@ enum status fetch_refused(struct problem *why,
 
 /* Runs the loop until there is an answer. The caller gives its body to buf_fini
  * in any case. A failure sets the client's problem. The answer has no texts but
- * its body. */
+ * its body. STATUS_STOPPED: by td_stop, or, if the answer has a status, by
+ * `on_body`, which may be NULL. */
 enum status fetch_run(struct td_client *client,
                       const struct fetch_request *request,
+                      fetch_body_fn *on_body, void *user,
                       struct fetch_answer *answer);

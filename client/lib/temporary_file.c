@@ -32,7 +32,6 @@ temporary_file_open(struct problem *why)
     if (fd >= 0)
         unlink(path);
     else
-        problem(why, STATUS_IO, "cannot make a temporary file in %.600s: %s",
-                dir, strerror(errno));
+        problem_errno(why, "cannot make a temporary file in", dir);
     return fd;
 }

@@ -186,8 +186,7 @@ sync_file(const struct file_commit *g, struct item *item, struct problem *why)
         item->is_dropped = true; /* the file is gone */
     else if (!mirror_dir_sync_file(fd, name, why) && item->needs_digest &&
              !mirror_dir_digest_file(fd, name, NULL, NULL, item->digest))
-        problem(why, STATUS_IO, "cannot read %s: %s", item->path,
-                strerror(errno));
+        problem_errno(why, "cannot read", item->path);
     if (item->kind == THERE)
         file_close(&fd);
 }

@@ -269,9 +269,8 @@ on_done(const struct downloads_result *result, void *user)
         fail_full(w, &result->why);
         return;
     }
-    if (m->is_over || !mirror_write(m))
-        return;
-    if (!mirror_db_get(m->db, (int64_t)result->id, &r))
+    if (m->is_over || !mirror_write(m) ||
+        !mirror_db_get(m->db, (int64_t)result->id, &r))
         return;
     is_wanted = r.todo == MIRROR_DB_FETCH && r.version == version;
     if (is_wanted && !result->why.rc) {
@@ -451,11 +450,9 @@ expect_some(struct file_sync *w, int64_t *ids, size_t *n_ids)
             is_full = true;
             continue;
         }
-        if (!mirror_write(m))
-            return false;
-        if (!r.is_there && !file_sync_make_way(m, &r, &is_there))
-            return false;
-        if (is_there && !file_sync_take(w, &r, NULL, &is_taken))
+        if (!mirror_write(m) ||
+            (!r.is_there && !file_sync_make_way(m, &r, &is_there)) ||
+            (is_there && !file_sync_take(w, &r, NULL, &is_taken)))
             return false;
         if (is_there)
             continue;
@@ -620,13 +617,12 @@ file_sync_new(struct mirror *m, void (*on_idle)(void *user), void *user)
     w->enough = DOWNLOADS_ROOM;
     w->turn = timer_new(m->client->loop, on_turn, w);
     w->group = file_commit_new(m, on_out, w);
-    w->m->downloads =
-        downloads_new(m->client, &limits, m->dir->incoming_fd, on_done, w);
+    w->m->downloads = downloads_new(m->client, &limits, m->dir->incoming_fd,
+                                    on_done, on_again, w);
     if (!w->turn || !w->group || !w->m->downloads) {
         file_sync_free(w);
         return NULL;
     }
-    downloads_watch(w->m->downloads, on_again);
     note_kept(w);
     (void)remove_leftovers(
         w, true); /* if the database cannot be read, the run is over */

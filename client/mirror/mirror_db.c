@@ -271,11 +271,10 @@ mirror_db_commit(struct mirror_db *db)
 {
     if (!db->is_writing)
         return true;
-    if (db->version != db->version_before &&
-        !write_state(db, "version", db->version))
-        return false;
-    if (memcmp(&db->counts, &db->counts_before, sizeof(db->counts)) &&
-        !write_counts(db))
+    if ((db->version != db->version_before &&
+         !write_state(db, "version", db->version)) ||
+        (memcmp(&db->counts, &db->counts_before, sizeof(db->counts)) &&
+         !write_counts(db)))
         return false;
     end_rows(db);
     if (!end_step(db, db_end(&db->base, STATUS_OK, &db->trouble)))
@@ -682,20 +681,17 @@ static bool
 remove_members_before(struct mirror_db *db, int64_t set, int64_t generation)
 {
     int64_t id = 0;
-    bool has_row;
+    bool has_row = true;
 
-    for (;;) {
+    while (has_row)
         if (!find_row(db, &has_row,
                       "SELECT resource FROM members WHERE resource > ?3"
                       " AND set_id = ?1 AND generation < min(?2, " GENERATION
                       ") ORDER BY resource LIMIT 1",
-                      DB_VALUES(set, generation, id), DB_INTO(&id)))
+                      DB_VALUES(set, generation, id), DB_INTO(&id)) ||
+            (has_row && !remove_member(db, id, set, NO_HOUR)))
             return false;
-        if (!has_row)
-            return true;
-        if (!remove_member(db, id, set, NO_HOUR))
-            return false;
-    }
+    return true;
 }
 
 /* True if both descriptions are certainly of different versions. A list often
@@ -871,9 +867,8 @@ mirror_db_note_file(struct mirror_db *db, int64_t id, int64_t version,
 {
     struct mirror_db_resource was;
 
-    if (!mirror_db_get(db, id, &was))
-        return false;
-    if (!RUN_SQL(db,
+    if (!mirror_db_get(db, id, &was) ||
+        !RUN_SQL(db,
                  "UPDATE resources SET have = 1, expected = 1,"
                  " have_version = ?, have_hash = ?, have_lastmod = ?,"
                  " have_size = ?, have_mtime = ?, have_second = ? WHERE id = ?",
@@ -891,10 +886,9 @@ mirror_db_note_loss(struct mirror_db *db, int64_t id)
 {
     struct mirror_db_resource r;
 
-    if (!mirror_db_get(db, id, &r))
-        return false;
     /* If it is wanted, a file at its path was ours. */
-    if (!RUN_SQL(db,
+    if (!mirror_db_get(db, id, &r) ||
+        !RUN_SQL(db,
                  "UPDATE resources SET have = 0, expected = ?, have_second = 0,"
                  " have_version = 0, have_hash = x'', left_run = 0"
                  " WHERE id = ?",
@@ -909,25 +903,22 @@ mirror_db_note_loss(struct mirror_db *db, int64_t id)
 bool
 mirror_db_renew(struct mirror_db *db, int64_t now_us)
 {
-    bool has_row;
+    bool has_row = true;
+    int64_t id;
 
-    for (;;) {
-        int64_t id;
-
+    while (has_row)
         if (!find_row(db, &has_row,
                       "SELECT id FROM resources WHERE have_second > 0"
                       " AND have_second <= ? LIMIT 1",
-                      DB_VALUES(now_us), DB_INTO(&id)))
+                      DB_VALUES(now_us), DB_INTO(&id)) ||
+            (has_row &&
+             (!RUN_SQL(db,
+                       "UPDATE resources SET have_second = 0, have_version = 0,"
+                       " have_lastmod = ? WHERE id = ?",
+                       DATETIME_NONE, id) ||
+              !settle_resource(db, id, false, NO_HOUR))))
             return false;
-        if (!has_row)
-            return true;
-        if (!RUN_SQL(db,
-                     "UPDATE resources SET have_second = 0, have_version = 0,"
-                     " have_lastmod = ? WHERE id = ?",
-                     DATETIME_NONE, id) ||
-            !settle_resource(db, id, false, NO_HOUR))
-            return false;
-    }
+    return true;
 }
 
 bool

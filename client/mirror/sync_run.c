@@ -223,9 +223,7 @@ take_file(struct set_sync *f, const struct td_change *c, int64_t id)
     bool is_there = false;
     bool is_taken;
 
-    if (!file_sync_make_room(m->work))
-        return false;
-    if (!mirror_db_get(m->db, id, &r))
+    if (!file_sync_make_room(m->work) || !mirror_db_get(m->db, id, &r))
         return false;
     if (r.todo != MIRROR_DB_FETCH || r.wanted.length != c->length ||
         !slice_equal(r.wanted.hash, buf_slice(&f->hash)) ||
@@ -462,9 +460,8 @@ judge_message(struct set_sync *f, const struct td_message *message)
 {
     bool is_heartbeat = message->kind == TD_CHANGES && !message->n_changes;
 
-    if (message->kind == TD_CHANGES && !take_files(f, message))
-        return false;
-    if (!suspect_loss(f, message))
+    if ((message->kind == TD_CHANGES && !take_files(f, message)) ||
+        !suspect_loss(f, message))
         return false;
     /* The follower has compared the whole list with the last one. */
     if (is_heartbeat && follower_has_only_list(f->follower) &&
@@ -875,20 +872,6 @@ on_source_trouble(const char *url, const char *why, unsigned pause_ms,
     MIRROR_REPORT(run->m, TD_SYNC_TROUBLE, .set = url, .why = text);
 }
 
-static void
-on_joined(size_t number, bool is_joined, void *user)
-{
-    struct run *run = user;
-
-    source_sets_share(run->tour, number, is_joined);
-}
-
-static void
-on_shared_trouble(const char *why, unsigned pause_ms, void *user)
-{
-    on_source_trouble(NULL, why, pause_ms, user);
-}
-
 /* Reports sets of the mirror that the source no longer offers. Only a mirror of
  * one source knows, and only if the tour missed none. */
 static bool
@@ -978,8 +961,8 @@ sync_run_source(struct mirror *m, const char *url, bool until_caught_up,
 {
     static const struct source_sets_events events = {
         on_found, on_open, on_close, on_source_trouble, on_turn, on_tour_end};
-    static const struct shared_stream_events shared = {on_joined,
-                                                       on_shared_trouble};
+    static const struct shared_stream_events shared = {source_sets_share,
+                                                       source_sets_trouble};
     const struct td_follow_options how = {
         .form = TD_JSON, .transports = TD_WEBSOCKET | TD_EVENTS};
     const struct source_sets_plan plan = {
@@ -993,12 +976,12 @@ sync_run_source(struct mirror *m, const char *url, bool until_caught_up,
 
     m->is_over = false;
     if (!client_add_source(m->client, url))
-        run.shared = shared_stream_new(m->client, &how, "", &shared, &run);
-    if (run.shared)
         run.tour = source_sets_start(m->client, &plan, &events, &run);
-    if (run.tour && m->dir)
+    if (run.tour)
+        run.shared = shared_stream_new(m->client, &how, "", &shared, run.tour);
+    if (run.shared && m->dir)
         m->work = file_sync_new(m, on_idle, &run);
-    if (run.tour && (m->work || !m->dir))
+    if (run.shared && (m->work || !m->dir))
         rc = turn_run(&run, why);
     else
         problem_memory(why);
@@ -1087,7 +1070,6 @@ td_sync(struct td_client *client, const char *url, const char *dir,
     struct problem why = {""};
 
     client_begin(client);
-    problem_clear(&why);
     mirror_defaults(&filled, options);
     host_places_set(client->places, filled.per_host);
     if (!url || !uri_is_web(url))

@@ -126,7 +126,7 @@ static enum status
 attempt_post(struct posting *p, unsigned *pause_ms)
 {
     struct fetch_answer answer;
-    enum status rc = fetch_run(p->client, &p->request, &answer);
+    enum status rc = fetch_run(p->client, &p->request, NULL, NULL, &answer);
     bool is_lost = rc == STATUS_UNREACHABLE && answer.is_sent;
 
     *pause_ms = 0;
@@ -168,7 +168,7 @@ post_all(struct posting *p)
             return rc;
         if (p->options->on_trouble)
             p->options->on_trouble(client->problem.text, ms, p->options->user);
-        if (client_wait(client, ms))
+        if (client_wait(client, ms, NULL))
             return STATUS_STOPPED;
     }
 }

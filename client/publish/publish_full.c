@@ -333,8 +333,7 @@ feed_file(struct gather *g, FILE *f, struct gunzip *gunzip, struct problem *why)
     if (stop.revents)
         return problem(&g->why, STATUS_STOPPED, "%s", "");
     if (ferror(f))
-        return problem(&g->why, STATUS_IO, "cannot read %.600s: %s", g->name,
-                       strerror(errno));
+        return problem_errno(&g->why, "cannot read", g->name);
     rc = gunzip_end(gunzip, why);
     if (g->why.rc || rc)
         return rc;
@@ -355,8 +354,7 @@ read_file(struct gather *g, const char *path)
 
     g->name = path;
     if (!f)
-        problem(&g->why, STATUS_IO, "cannot read %.600s: %s", path,
-                strerror(errno));
+        problem_errno(&g->why, "cannot read", path);
     else if (!gunzip)
         problem_memory(&g->why);
     else
@@ -474,7 +472,7 @@ put_file(struct td_client *client, const char *target, int fd, uint64_t size,
                                strerror(errno));
         body.data = map;
     }
-    rc = fetch_run(client, &request, &answer);
+    rc = fetch_run(client, &request, NULL, NULL, &answer);
     /* A position may be null, and older brokers hold nothing back. */
     if (!rc && answer.status != 200)
         rc = fetch_refused(&client->problem, &answer);

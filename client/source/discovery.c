@@ -19,7 +19,6 @@
 #include "client/lib/pause.h"
 #include "client/source/document_fetch.h"
 #include "proto/http/html_links.h"
-#include "proto/http/link_header.h"
 #include "proto/input/page_links.h"
 
 /* Attempts to get a page from a server that is down or busy, and most
@@ -84,7 +83,7 @@ struct discovery {
     discovery_set_fn *on_set;
     discovery_end_fn *on_end;
     void *user;
-    const struct discovery_watch *watch;
+    struct discovery_watch watch;
     char *url;
     const char *path;    /* of the URL: what follows its host */
     unsigned silence_s;  /* of a page; 0: document_fetch.h's default */
@@ -152,43 +151,33 @@ discover_break(struct discovery *d, const char *text)
     d->broken = text;
 }
 
-/* Makes a job for a page. NULL: the page is or was queued (*is_known, unless
- * that is NULL), or no memory or too many pages (d->rc). */
+/* Makes a job for a page. NULL: the page is or was queued (then sets *is_known,
+ * unless that is NULL), or no memory or too many pages (d->rc). */
 static struct page_request *
 discover_job(struct discovery *d, enum role role, struct slice url,
              bool *is_known)
 {
-    struct page_request *job;
-    bool is_new;
+    struct page_request *job = NULL;
+    bool is_new = false;
 
-    if (is_known)
-        *is_known = false;
     url = slice_take(&url, '#');
-    if (!slice_starts(url, "http://") && !slice_starts(url, "https://"))
-        return NULL;
-    if (text_set_add(&d->seen, url, &is_new)) {
-        d->rc = STATUS_MEMORY;
-        return NULL;
-    }
-    if (!is_new) {
-        if (is_known)
+    if (slice_starts(url, "http://") || slice_starts(url, "https://")) {
+        if (text_set_add(&d->seen, url, &is_new))
+            d->rc = STATUS_MEMORY;
+        else if (!is_new && is_known)
             *is_known = true;
-        return NULL;
     }
-    if (d->n_pages++ == PAGES_MAX) {
+    if (!is_new)
+        return NULL;
+    if (d->n_pages++ == PAGES_MAX)
         discover_break(d, "more documents than any source has");
-        return NULL;
-    }
-    if (d->job && d->job->depth == DEPTH_MAX) {
+    else if (d->job && d->job->depth == DEPTH_MAX)
         discover_break(d, "its documents lead from one to the next, and to "
                           "no end");
-        return NULL;
-    }
-    job = calloc(1, sizeof(*job) + url.size + 1);
-    if (!job) {
+    else if (!(job = calloc(1, sizeof(*job) + url.size + 1)))
         d->rc = STATUS_MEMORY;
+    if (!job)
         return NULL;
-    }
     list_init(&job->node);
     job->role = role;
     job->depth = d->job ? d->job->depth + 1 : 0;
@@ -251,14 +240,14 @@ discover_knows(struct discovery *d, struct slice url)
     char *known;
     bool is;
 
-    if (!d->watch || !d->watch->is_known)
+    if (!d->watch.is_known)
         return false;
     known = slice_dup(url);
     if (!known) {
         d->rc = STATUS_MEMORY;
         return false;
     }
-    is = d->watch->is_known(known, d->user);
+    is = d->watch.is_known(known, d->user);
     if (is && !is_reported(d, known))
         d->n_sets++;
     free(known);
@@ -318,16 +307,15 @@ report_item(struct discovery *d, struct slice rel, struct slice href,
         .until_us = entry ? entry->until_us : DATETIME_NONE,
     };
 
-    if (d->watch && d->watch->on_item && rel.size > 0)
-        d->watch->on_item(&item, d->user);
+    if (d->watch.on_item && rel.size > 0)
+        d->watch.on_item(&item, d->user);
 }
 
 static void
 keep_text(struct discovery *d, char **to, struct slice text)
 {
-    if (*to)
-        return;
-    *to = slice_dup(text);
+    if (!*to)
+        *to = slice_dup(text);
     if (!*to)
         d->rc = STATUS_MEMORY;
 }
@@ -385,7 +373,7 @@ kind_of(const struct discovery *d, const struct document_head *head,
 static void
 lead_to(struct discovery *d, enum role role, struct slice loc)
 {
-    bool is_known;
+    bool is_known = false;
     struct page_request *job;
 
     if (role == ROLE_CAPABILITIES && discover_knows(d, loc))
@@ -589,7 +577,7 @@ static bool
 on_json_set(struct slice rel, struct slice href, struct slice type, void *user)
 {
     struct discovery *d = user;
-    bool is_known;
+    bool is_known = false;
     struct page_request *job;
 
     (void)type;
@@ -618,8 +606,8 @@ end_set(struct discovery *d, struct slice json)
     struct page_request *next = NULL;
     size_t size = strlen(job->url);
 
-    if (d->watch && d->watch->on_description)
-        d->watch->on_description(json, d->user);
+    if (d->watch.on_description)
+        d->watch.on_description(json, d->user);
     while (size > 0 && job->url[size - 1] == '/')
         job->url[--size] = '\0';
     offered_merge(&job->offered, &d->page.offered);
@@ -703,23 +691,9 @@ static void
 read_link_header(struct discovery *d,
                  const struct document_fetch_answer *answer)
 {
-    struct slice rest = slice_of(answer->link);
-    struct weblink link;
-    struct buf target;
-
-    while (weblink_next(&rest, &link)) {
-        bool is_guess = slice_has_word(link.rel, "sitemap");
-
-        if (link.is_of_another ||
-            (!slice_has_word(link.rel, "resourcesync") && !is_guess))
-            continue;
-        buf_init(&target, 4 * URI_CHARACTERS_MAX);
-        uri_resolve(&target, slice_of(answer->url), link.target);
-        if (!target.failed)
-            discover_add(d, is_guess ? ROLE_GUESS : ROLE_CAPABILITIES,
-                         buf_slice(&target));
-        buf_fini(&target);
-    }
+    if (!pagelinks_of_header(slice_of(answer->link), slice_of(answer->url),
+                             on_page_link, d))
+        d->rc = STATUS_MEMORY;
 }
 
 /* Takes a page for people, which is a resource. If it names one Capability
@@ -838,13 +812,10 @@ clear_page(struct discovery *d)
     char **const links[] = {&d->page.set, &d->page.up, &d->page.index,
                             &d->page.archives};
 
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 4; i++)
         free(*links[i]);
-        *links[i] = NULL;
-    }
     offered_fini(&d->page.offered);
-    d->page.kind = KIND_UNKNOWN;
-    d->page.has_parts = false;
+    d->page = (struct discovery_page){.kind = KIND_UNKNOWN};
 }
 
 void
@@ -1069,14 +1040,18 @@ on_timer(void *user)
 }
 
 struct discovery *
-discovery_start(struct td_client *client, const char *url,
-                discovery_set_fn *on_set, discovery_end_fn *on_end, void *user)
+discovery_start(struct td_client *client, const char *url, unsigned silence_s,
+                const struct discovery_watch *watch, discovery_set_fn *on_set,
+                discovery_end_fn *on_end, void *user)
 {
     struct discovery *d = calloc(1, sizeof(*d));
 
     if (!d)
         return NULL;
     d->client = client;
+    d->silence_s = silence_s;
+    if (watch)
+        d->watch = *watch;
     d->on_set = on_set;
     d->on_end = on_end;
     d->user = user;
@@ -1099,16 +1074,4 @@ discovery_start(struct td_client *client, const char *url,
     }
     timer_start(d->timer, 0);
     return d;
-}
-
-void
-discovery_silence(struct discovery *d, unsigned silence_s)
-{
-    d->silence_s = silence_s;
-}
-
-void
-discovery_watch(struct discovery *d, const struct discovery_watch *watch)
-{
-    d->watch = watch;
 }

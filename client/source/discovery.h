@@ -99,16 +99,6 @@ typedef void discovery_set_fn(struct offered *offered,
  * circle or to no end; STATUS_MEMORY. */
 typedef void discovery_end_fn(const struct problem *why, void *user);
 
-/* NULL: no memory. Calls nothing before it returns. The discovery frees itself
- * after on_end. */
-struct discovery *discovery_start(struct td_client *client, const char *url,
-                                  discovery_set_fn *on_set,
-                                  discovery_end_fn *on_end, void *user);
-void discovery_free(struct discovery *discovery); /* not after on_end */
-
-/* Sets the seconds of silence that end a page. Call it at once. */
-void discovery_silence(struct discovery *discovery, unsigned silence_s);
-
 /* No source has more sets; more are STATUS_MALFORMED. */
 #define DISCOVERY_SETS_MAX 10000
 
@@ -133,5 +123,12 @@ struct discovery_watch {
     void (*on_description)(struct slice json, void *user);
 };
 
-void discovery_watch(struct discovery *discovery,
-                     const struct discovery_watch *watch);
+/* `silence_s` ends a page; 0: document_fetch.h's default. `watch` may be NULL.
+ * NULL: no memory. Calls nothing before it returns. The discovery frees itself
+ * after on_end. */
+struct discovery *discovery_start(struct td_client *client, const char *url,
+                                  unsigned silence_s,
+                                  const struct discovery_watch *watch,
+                                  discovery_set_fn *on_set,
+                                  discovery_end_fn *on_end, void *user);
+void discovery_free(struct discovery *discovery); /* not after on_end */

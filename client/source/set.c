@@ -35,7 +35,7 @@ exchange_settings(struct td_client *client, const char *set_url,
     rc = set_url_read(client, set_url, url);
     if (!rc) {
         snprintf(target, sizeof(target), "%s%s", url, suffix);
-        rc = fetch_run(client, &request, answer);
+        rc = fetch_run(client, &request, NULL, NULL, answer);
     }
     if (!rc && answer->status / 100 != 2)
         rc = fetch_refused(&client->problem, answer);
@@ -44,14 +44,15 @@ exchange_settings(struct td_client *client, const char *set_url,
 
 enum td_status
 set_send(struct td_client *client, const char *set_url, const char *suffix,
-         const char *method, struct slice json, unsigned *status)
+         const char *method, const struct slice *json, unsigned *status)
 {
     struct fetch_answer answer = {.status = 0};
     enum status rc;
 
     client_begin(client);
-    rc = exchange_settings(client, set_url, suffix, method, &json, &answer);
-    *status = answer.status;
+    rc = exchange_settings(client, set_url, suffix, method, json, &answer);
+    if (status)
+        *status = answer.status;
     buf_fini(&answer.body);
     return client_end(client, rc);
 }
@@ -60,10 +61,8 @@ enum td_status
 td_set_create(struct td_client *client, const char *set_url,
               const char *settings, size_t size)
 {
-    unsigned status = 0;
-
     return set_send(client, set_url, "?new=yes", "PUT",
-                    (struct slice){settings, size}, &status);
+                    &(struct slice){settings, size}, NULL);
 }
 
 enum td_status
@@ -72,7 +71,7 @@ td_set_put(struct td_client *client, const char *set_url, const char *settings,
 {
     unsigned status = 0;
     enum td_status rc = set_send(client, set_url, "", "PUT",
-                                 (struct slice){settings, size}, &status);
+                                 &(struct slice){settings, size}, &status);
 
     if (!rc && is_new)
         *is_new = status == 201;
@@ -83,22 +82,14 @@ enum td_status
 td_set_change(struct td_client *client, const char *set_url, const char *change,
               size_t size, int may_discard)
 {
-    unsigned status = 0;
-
     return set_send(client, set_url, may_discard ? "?discard=yes" : "", "PATCH",
-                    (struct slice){change, size}, &status);
+                    &(struct slice){change, size}, NULL);
 }
 
 enum td_status
 td_set_delete(struct td_client *client, const char *set_url)
 {
-    struct fetch_answer answer;
-    enum status rc;
-
-    client_begin(client);
-    rc = exchange_settings(client, set_url, "", "DELETE", NULL, &answer);
-    buf_fini(&answer.body);
-    return client_end(client, rc);
+    return set_send(client, set_url, "", "DELETE", NULL, NULL);
 }
 
 enum td_status
@@ -190,7 +181,7 @@ td_sets(struct td_client *client, const char *url, td_set_fn *on_each,
     client_begin(client);
     if (client_add_source(client, url))
         return client_end(client, STATUS_MEMORY);
-    discovery = discovery_start(client, l.url, on_set, on_end, &l);
+    discovery = discovery_start(client, l.url, 0, NULL, on_set, on_end, &l);
     if (!discovery)
         return client_end(client, problem_memory(&client->problem));
     rc = client_until(client, &l.is_over);
@@ -396,14 +387,9 @@ offer_read(struct td_client *client, const char *set_url, td_offer_fn *on_offer,
     if (rc)
         goto out;
 
-    o->discovery =
-        discovery_start(client, o->url, on_offered, on_offered_end, o);
-    if (o->discovery) {
-        discovery_watch(o->discovery, &watch);
-        rc = await_offer(o);
-    } else {
-        rc = problem_memory(&client->problem);
-    }
+    o->discovery = discovery_start(client, o->url, 0, &watch, on_offered,
+                                   on_offered_end, o);
+    rc = o->discovery ? await_offer(o) : problem_memory(&client->problem);
     request.url = o->offered.change_list;
     if (!rc && request.url) {
         o->is_over = false;

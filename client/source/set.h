@@ -6,12 +6,13 @@
 #include "client/lib/client.h"
 #include "client/tidings.h"
 
-/* Sends `json` to the set's URL with `suffix` behind it, as a public call of
- * the handle. *status: the HTTP status of the answer; 0: there is none.
+/* Sends `json`, NULL: nothing, to the set's URL with `suffix` behind it, as a
+ * public call of the handle. *status, unless `status` is NULL: the HTTP status
+ * of the answer; 0: there is none.
  * TD_INVALID: `set_url` is no set's; else as td_set_put. */
 enum td_status set_send(struct td_client *client, const char *set_url,
                         const char *suffix, const char *method,
-                        struct slice json, unsigned *status);
+                        const struct slice *json, unsigned *status);
 
 /*
  * Td_describe for code that runs inside another public call.

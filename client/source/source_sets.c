@@ -109,10 +109,20 @@ source_sets_turn(struct source_sets *t)
 }
 
 void
-source_sets_share(struct source_sets *t, size_t set, bool is_sharing)
+source_sets_share(size_t set, bool is_sharing, void *tour)
 {
+    struct source_sets *t = tour;
+
     visit_schedule_share(&t->rounds, set, is_sharing);
     source_sets_turn(t);
+}
+
+void
+source_sets_trouble(const char *why, unsigned pause_ms, void *tour)
+{
+    struct source_sets *t = tour;
+
+    t->events.on_trouble(NULL, why, pause_ms, t->user);
 }
 
 /* Notes a set that is not covered; the others go on. */
@@ -248,11 +258,10 @@ look_for_sets(struct source_sets *t)
 
     text_set_fini(&t->seen);
     t->discovery =
-        discovery_start(t->client, t->plan.url, on_set, on_looked, t);
+        discovery_start(t->client, t->plan.url, 0,
+                        t->has_looked ? &watch : NULL, on_set, on_looked, t);
     if (!t->discovery)
         end_memory(t);
-    else if (t->has_looked)
-        discovery_watch(t->discovery, &watch);
 }
 
 static void

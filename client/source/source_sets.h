@@ -84,7 +84,10 @@ void source_sets_ended(struct source_sets *tour, size_t set,
 
 /* Reports that a streamed set shares its connection with others now, or no
  * longer (visit_schedule.h). The tour then opens, or closes, others. */
-void source_sets_share(struct source_sets *tour, size_t set, bool is_sharing);
+void source_sets_share(size_t set, bool is_sharing, void *tour);
+
+/* Reports that the connection that sets share is away; as on_trouble. */
+void source_sets_trouble(const char *why, unsigned pause_ms, void *tour);
 
 /* Calls on_turn soon. */
 void source_sets_turn(struct source_sets *tour);

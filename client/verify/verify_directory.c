@@ -45,8 +45,7 @@ struct files {
 static enum status
 cannot_read(struct verify *v, const char *path)
 {
-    return client_fail(v->client, STATUS_IO, "cannot read %.800s: %s", path,
-                       strerror(errno));
+    return problem_errno(&v->client->problem, "cannot read", path);
 }
 
 /* Reads the next piece; size 0: the end. STATUS_IO: errno says why;

@@ -91,11 +91,8 @@ struct get {
     struct list_proof *proof;  /* or else a list */
     size_t n_before;           /* names before this document */
     enum status rc;            /* of the reading */
-
-    bool is_over;
     unsigned status;
     unsigned retry_after_s; /* Retry-After; 0: none */
-    struct problem failure;
 };
 
 /* True if it is not an index, but the Change List itself. */
@@ -168,7 +165,6 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
     struct get *get = user;
     struct problem *why = &get->walk->why;
 
-    get->status = answer->status;
     if (answer->status != 200)
         return false;
     if (get->proof) {
@@ -179,19 +175,6 @@ on_body(const struct fetch_answer *answer, struct slice bytes, void *user)
     if (!get->rc && is_the_list(document_head(get->document)))
         get->rc = STATUS_AGAIN; /* the caller has to read it as a list */
     return !get->rc;
-}
-
-static void
-on_end(struct fetch_answer *answer, const struct problem *why, void *user)
-{
-    struct get *get = user;
-
-    if (!why->rc) {
-        get->status = answer->status;
-        get->retry_after_s = answer->retry_after_s;
-    }
-    get->failure = *why;
-    get->is_over = true;
 }
 
 /* Makes one attempt. STATUS_OK: get->rc has the result of feed, or get->status
@@ -208,23 +191,13 @@ attempt_get(struct td_client *client, struct get *get)
         .redirects = REDIRECTS,
         .takes_gzip = true,
     };
-    struct fetch *fetch;
-    enum status rc;
+    struct fetch_answer answer;
+    enum status rc = fetch_run(client, &request, on_body, get, &answer);
 
-    get->is_over = false;
-    get->status = 0;
-    get->retry_after_s = 0;
-    fetch = fetch_start(client, &request, on_body, on_end, get);
-    if (!fetch)
-        return problem_memory(&client->problem);
-    rc = client_until(client, &get->is_over);
-    if (!get->is_over) {
-        fetch_free(fetch);
-        return rc;
-    }
-    if (get->failure.rc == STATUS_STOPPED) /* by on_body */
-        return STATUS_OK;
-    return client_take_problem(client, &get->failure);
+    get->status = answer.status;
+    get->retry_after_s = answer.retry_after_s;
+    buf_fini(&answer.body);
+    return rc == STATUS_STOPPED && answer.status ? STATUS_OK : rc;
 }
 
 /* Reads the document at get->url: its names into `to`, or, if that is NULL, as
@@ -258,7 +231,7 @@ get_document(struct get *get, struct list_index *to)
                                    "%.800s: %u", get->url, get->status);
             return rc;
         }
-        if (client_wait(client, ms))
+        if (client_wait(client, ms, NULL))
             return STATUS_STOPPED;
     }
 }
@@ -442,11 +415,9 @@ walk_index(struct walk *w)
 static void
 copy_once(struct walk *w, char **to, const char *url)
 {
-    if (*to)
-        return;
-    *to = strdup(url);
     if (!*to)
-        w->has_failed = true;
+        *to = strdup(url);
+    w->has_failed |= !*to;
 }
 
 static void

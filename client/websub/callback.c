@@ -187,8 +187,7 @@ td_callback_open(struct td_client *client, const char *listen, const char *url,
     else if (url)
         rc = set_url(c, url);
     if (!rc && (c->fd = listen_at(host, &port)) < 0)
-        rc = client_fail(client, STATUS_IO, "cannot listen at %.80s: %s",
-                         listen, strerror(errno));
+        rc = problem_errno(&client->problem, "cannot listen at", listen);
     if (!rc) {
         c->pause = timer_new(client->loop, on_pause, c);
         c->descriptor = descriptor_new(client->loop, c->fd, on_connect, c);
@@ -234,44 +233,20 @@ td_callback_close(struct td_callback *callback)
     free(callback);
 }
 
-void
-callback_stay(struct td_callback *callback, struct tenant *tenant)
-{
-    list_append(&callback->tenants, &tenant->node);
-    callback->is_empty = false;
-}
-
-void
-callback_leave(struct td_callback *callback, struct tenant *tenant)
-{
-    list_remove(&tenant->node);
-    callback->is_empty = list_is_empty(&callback->tenants);
-}
-
-static void
-on_late(void *user)
-{
-    *(bool *)user = true;
-}
-
 enum td_status
 td_callback_settle(struct td_callback *callback, unsigned wait_ms)
 {
     struct td_client *client = callback->client;
-    struct timer *timer;
     enum status rc;
 
     client_begin(client);
     callback->is_empty = list_is_empty(&callback->tenants);
     if (callback->is_empty)
         return client_end(client, STATUS_OK);
-    timer = timer_new(client->loop, on_late, &callback->is_empty);
-    if (!timer)
-        return client_end(client, problem_memory(&client->problem));
-    timer_start(timer, wait_ms);
-    rc = handle_loop_until(client->loop, &callback->is_empty);
-    timer_free(timer);
-    if (rc == STATUS_INVALID)
+    rc = client_wait(client, wait_ms, &callback->is_empty);
+    if (rc == STATUS_MEMORY)
+        problem_memory(&client->problem);
+    else if (rc == STATUS_INVALID)
         client_fail(client, rc, "called from a callback of the same handle");
     else if (!rc && !list_is_empty(&callback->tenants))
         rc = client_fail(client, STATUS_UNREACHABLE,

@@ -84,12 +84,9 @@ void route_free(struct route *route); /* NULL is allowed */
  * latest when it closes itself. */
 struct tenant {
     struct list node;
-    void (*close)(void *owner); /* frees it, and calls callback_leave before */
+    void (*close)(void *owner); /* takes it from the callback, and frees it */
     void *owner;
 };
-
-void callback_stay(struct td_callback *callback, struct tenant *tenant);
-void callback_leave(struct td_callback *callback, struct tenant *tenant);
 
 /* One connection (callback_connection.c). */
 struct callback_connection;

@@ -335,9 +335,10 @@ begin_request(struct hub_subscription *l, enum websub_mode mode,
     return r->hub && post_request(l);
 }
 
-static void
-leave_hub(struct hub_subscription *l)
+void
+hub_subscription_leave(struct hub_subscription *l, bool is_shut)
 {
+    l->is_shut = is_shut;
     enter_state(l, STATE_LEAVING);
     l->n_attempts++;
     if (!begin_request(l, WEBSUB_UNSUBSCRIBE, l->moved ? l->moved : l->hub))
@@ -354,7 +355,7 @@ on_wait(void *user)
         if (is_given_up(l))
             on_left(l);
         else
-            leave_hub(l);
+            hub_subscription_leave(l, l->is_shut);
         return;
     }
     problem(&why, STATUS_UNREACHABLE,
@@ -524,13 +525,6 @@ hub_subscription_free(struct hub_subscription *l)
     free(l->topic);
     free(l->moved);
     handle_loop_retire(l->plan.callback->client->loop, &l->retired, NULL);
-}
-
-void
-hub_subscription_leave(struct hub_subscription *l, bool is_shut)
-{
-    l->is_shut = is_shut;
-    leave_hub(l);
 }
 
 bool

@@ -243,16 +243,12 @@ on_lease(struct hub_subscription *lease, enum hub_subscription_event event,
     struct td_subscriber *s = user;
     bool is_ours = lease == s->next || lease == s->current;
     const char *moved = hub_subscription_moved(lease);
-    char *from = NULL, *to = NULL;
 
-    if (lease == s->next && moved && (from = strdup(s->hub)) &&
-        (to = strdup(moved))) {
+    if (lease == s->next && moved) {
         free(s->moved_from);
         free(s->moved_to);
-        s->moved_from = from;
-        s->moved_to = to;
-    } else {
-        free(from);
+        s->moved_from = strdup(s->hub);
+        s->moved_to = strdup(moved); /* without memory it is not known */
     }
     switch (event) {
     case HUB_SUBSCRIPTION_ACCEPTED:
@@ -315,7 +311,8 @@ on_found(const struct problem *why, const struct topic *topic, void *user)
     hub = topic->hubs[s->n_failed % topic->n_hubs]; /* another each time */
     free(s->hub);
     s->hub = strdup(hub);
-    if (s->moved_from && !strcmp(s->moved_from, hub) && s->n_failed == 0)
+    if (s->moved_from && s->moved_to && !strcmp(s->moved_from, hub) &&
+        s->n_failed == 0)
         hub = s->moved_to;
     enter_state(s, STATE_ASKING);
     plan.number = ++s->n_leases;
@@ -499,7 +496,8 @@ close_tenant(void *owner)
 {
     struct callback_follow *w = owner;
 
-    callback_leave(w->callback, &w->tenant);
+    list_remove(&w->tenant.node);
+    w->callback->is_empty = list_is_empty(&w->callback->tenants);
     free_follow(w);
 }
 
@@ -589,7 +587,8 @@ on_closed(void *owner)
         return;
     }
     w->tenant = (struct tenant){.close = close_tenant, .owner = w};
-    callback_stay(w->callback, &w->tenant);
+    list_append(&w->callback->tenants, &w->tenant.node);
+    w->callback->is_empty = false;
     td_subscriber_end(w->subscriber);
 }
 

@@ -1,7 +1,6 @@
 #include "client/websub/topic_discovery.h"
 
 #include "client/lib/fetch.h"
-#include "proto/http/link_header.h"
 #include "proto/http/websub.h"
 #include "proto/input/page_links.h"
 #include "proto/uri.h"
@@ -69,31 +68,20 @@ add_hub(struct topic_search *search, struct slice url)
 }
 
 static void
-set_self(struct topic_search *search, struct slice url)
-{
-    if (!search->topic.self)
-        search->topic.self = is_usable(search, url);
-}
-
-static void
 on_link(const struct pagelink *link, void *user)
 {
     struct topic_search *search = user;
 
     if (!search->has_hubs && slice_has_word(link->rel, "hub"))
         add_hub(search, link->href);
-    if (slice_has_word(link->rel, "self"))
-        set_self(search, link->href);
+    if (!search->topic.self && slice_has_word(link->rel, "self"))
+        search->topic.self = is_usable(search, link->href);
 }
 
 /* Reads the headers of the answer. */
 static void
 look_at_answer(struct topic_search *search, const struct fetch_answer *answer)
 {
-    struct slice rest = slice_of(answer->link);
-    struct weblink link;
-    struct buf url;
-
     if (search->has_looked)
         return;
     search->has_looked = true;
@@ -102,20 +90,8 @@ look_at_answer(struct topic_search *search, const struct fetch_answer *answer)
     search->is_memory |= !search->url || !search->type;
     if (search->is_memory || answer->status / 100 != 2)
         return;
-    buf_init(&url, PAGELINK_URL_MAX);
-    while (weblink_next(&rest, &link)) {
-        if (link.is_of_another)
-            continue;
-        buf_clear(&url);
-        uri_resolve(&url, slice_of(search->url), link.target);
-        if (url.failed)
-            continue;
-        if (slice_has_word(link.rel, "hub"))
-            add_hub(search, buf_slice(&url));
-        if (slice_has_word(link.rel, "self"))
-            set_self(search, buf_slice(&url));
-    }
-    buf_fini(&url);
+    search->is_memory |= !pagelinks_of_header(
+        slice_of(answer->link), slice_of(answer->url), on_link, search);
     search->has_hubs = search->topic.n_hubs > 0;
     search->is_over = search->has_hubs && search->topic.self;
 }

@@ -1,6 +1,7 @@
 #include "proto/input/page_links.h"
 
 #include "proto/http/html_links.h"
+#include "proto/http/link_header.h"
 #include "proto/input/document_read.h"
 
 struct pagelinks {
@@ -21,6 +22,28 @@ resolve_href(struct pagelinks *links, struct slice base, struct slice href)
     uri_add_sendable(&links->href, href);
     uri_resolve(&links->url, base, buf_slice(&links->href));
     return !links->href.failed && !links->url.failed;
+}
+
+bool
+pagelinks_of_header(struct slice header, struct slice url, pagelink_fn *on_link,
+                    void *user)
+{
+    bool is_starved = false;
+    struct weblink link;
+    struct buf target;
+
+    buf_init(&target, PAGELINK_URL_MAX);
+    while (weblink_next(&header, &link)) {
+        if (link.is_of_another)
+            continue;
+        buf_clear(&target);
+        uri_resolve(&target, url, link.target);
+        if (!target.failed)
+            on_link(&(struct pagelink){link.rel, buf_slice(&target)}, user);
+        is_starved |= target.is_starved;
+    }
+    buf_fini(&target);
+    return !is_starved;
 }
 
 /* HTML */

@@ -26,6 +26,11 @@ struct pagelink {
 
 typedef void pagelink_fn(const struct pagelink *link, void *user);
 
+/* Calls back for each link of a Link header, but for those of another resource
+ * and those without a usable URL; `url`: the document's. False: no memory. */
+MUST_CHECK bool pagelinks_of_header(struct slice header, struct slice url,
+                                    pagelink_fn *on_link, void *user);
+
 /*
  * Reads `document`, or as much of its beginning as there is. `type`: its
  * Content-Type, empty: unknown; the first bytes decide about feeds sent as

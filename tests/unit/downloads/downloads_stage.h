@@ -61,7 +61,8 @@ begin(struct fixture *f, struct downloads_limits limits)
     if (!limits.pause_ms)
         limits.pause_ms = 1;
     downloads_free(f->downloads);
-    f->downloads = downloads_new(f->client, &limits, f->dir.fd, on_done, f);
+    f->downloads =
+        downloads_new(f->client, &limits, f->dir.fd, on_done, NULL, f);
     assert_non_null(f->downloads);
 }
 

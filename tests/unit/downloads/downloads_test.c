@@ -316,7 +316,8 @@ TEST(it_may_be_freed_from_its_own_callback)
     struct downloads_limits limits = {.per_host = 2};
 
     downloads_free(f->downloads);
-    f->downloads = downloads_new(f->client, &limits, f->dir.fd, free_all, f);
+    f->downloads =
+        downloads_new(f->client, &limits, f->dir.fd, free_all, NULL, f);
     site_put(f->site, "/a", NULL, SLICE("x"));
     for (unsigned i = 0; i < 10; i++)
         add(f, want_of(f, i, "/a"));

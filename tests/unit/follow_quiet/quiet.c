@@ -172,22 +172,18 @@ quiet_choose(unsigned i)
 /* Discovery */
 
 struct discovery *
-discovery_start(struct td_client *client, const char *url,
-                discovery_set_fn *on_set, discovery_end_fn *on_end, void *user)
+discovery_start(struct td_client *client, const char *url, unsigned silence_s,
+                const struct discovery_watch *watch, discovery_set_fn *on_set,
+                discovery_end_fn *on_end, void *user)
 {
     (void)client;
     (void)url;
+    (void)watch;
     assert_null(quiet.discovery);
     quiet.discovery = calloc(1, sizeof(*quiet.discovery));
     assert_non_null(quiet.discovery);
-    *quiet.discovery = (struct discovery){on_set, on_end, user, 0};
+    *quiet.discovery = (struct discovery){on_set, on_end, user, silence_s};
     return quiet.discovery;
-}
-
-void
-discovery_silence(struct discovery *discovery, unsigned silence_s)
-{
-    discovery->silence_s = silence_s;
 }
 
 void

@@ -345,7 +345,7 @@ TEST(nobody_there_is_unreachable)
     site_free(s.other);
     s.other = NULL;
 
-    assert_int_equal(fetch_run(s.client, &request, &answer),
+    assert_int_equal(fetch_run(s.client, &request, NULL, NULL, &answer),
                      STATUS_UNREACHABLE);
     /* The same each time: not how long it took. */
     assert_non_null(strstr(td_problem(s.client), "connect"));
@@ -372,12 +372,13 @@ TEST(an_answer_that_is_cut_anywhere_is_none)
     }
     fake_broker_start(b);
     for (size_t n = 1; n < sizeof(whole) - 1; n++) {
-        assert_int_equal(fetch_run(s.client, &request, &answer),
+        assert_int_equal(fetch_run(s.client, &request, NULL, NULL, &answer),
                          STATUS_UNREACHABLE);
         assert_int_equal(answer.status, 0);
         buf_fini(&answer.body);
     }
-    assert_int_equal(fetch_run(s.client, &request, &answer), STATUS_OK);
+    assert_int_equal(fetch_run(s.client, &request, NULL, NULL, &answer),
+                     STATUS_OK);
     assert_int_equal(answer.status, 200);
     buf_fini(&answer.body);
     fake_broker_free(b);

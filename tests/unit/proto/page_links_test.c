@@ -187,6 +187,42 @@ TEST(the_beginning_is_enough)
 }
 
 /* W-007 */
+TEST(a_link_header_names_them_too)
+{
+    static const struct {
+        const char *header, *links;
+    } rows[] = {
+        {"", ""},
+        {"<two>; rel=\"self hub\"", "self hub https://a.example/feeds/two\n"},
+        {"</h>; rel=hub, <https://b.example/>; rel=self",
+         "hub https://a.example/h\nself https://b.example/\n"},
+        {"</of-another>; rel=hub; anchor=\"/x\", </h>; rel=hub",
+         "hub https://a.example/h\n"},
+    };
+
+    char far[PAGELINK_URL_MAX + 100];
+    struct buf b;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        buf_init(&b, 1u << 16);
+        assert_true(pagelinks_of_header(slice_of(rows[i].header), SLICE(URL),
+                                        on_link, &b));
+        if (!slice_is(buf_slice(&b), rows[i].links))
+            fail_msg("%s: \"%.*s\"", rows[i].header, SLICE_ARG(buf_slice(&b)));
+        buf_fini(&b);
+    }
+    /* One that is too long is passed over. */
+    memset(far, 'a', sizeof(far) - 1);
+    memcpy(far, "</", 2);
+    strcpy(far + sizeof(far) - sizeof(">;rel=hub, </h>;rel=hub"),
+           ">;rel=hub, </h>;rel=hub");
+    buf_init(&b, 1u << 16);
+    assert_true(pagelinks_of_header(slice_of(far), SLICE(URL), on_link, &b));
+    assert_true(slice_is(buf_slice(&b), "hub https://a.example/h\n"));
+    buf_fini(&b);
+}
+
+/* W-007 */
 TEST(rel_is_a_list_of_words_in_any_case)
 {
     struct pagelink link = {.rel = SLICE(" Hub\tself\n\fx ")};

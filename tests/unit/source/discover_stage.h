@@ -154,10 +154,9 @@ discover(struct stage *s, const char *url)
     s->is_over = false;
     s->n_missed = 0;
     s->why.rc = STATUS_STOPPED;
-    s->discovery = discovery_start(s->client, url, on_set, on_end, s);
+    s->discovery = discovery_start(s->client, url, s->silence_s, &watch, on_set,
+                                   on_end, s);
     assert_non_null(s->discovery);
-    discovery_silence(s->discovery, s->silence_s);
-    discovery_watch(s->discovery, &watch);
     assert_int_equal(handle_loop_until(s->client->loop, &s->is_over),
                      STATUS_OK);
     BUF_ADD(&s->told, "\0");
