@@ -31,6 +31,15 @@ struct archiver {
     struct registry *registry;
 };
 
+/* Another broker may have retired the list. */
+static bool
+needs_retired(void *set, const struct list_info *list)
+{
+    bool needs = contents_needs(set, list);
+
+    return state_fold_needs_retired(set, list) || needs;
+}
+
 /* Deletes some files of removed sets and retired lists. No pin begins
  * meanwhile: nobody places a file in a folder that is being deleted. */
 static bool
@@ -42,8 +51,7 @@ purge_some(struct chore *chore)
     enum status rc;
 
     (void)contents_shut(a->contents, NULL);
-    rc = log_purge(registry_log(a->registry), state_fold_needs_retired,
-                   &is_done, &why);
+    rc = log_purge(registry_log(a->registry), needs_retired, &is_done, &why);
     contents_unshut(a->contents);
     if (rc && rc != STATUS_STOPPED)
         DIAG(DIAG_WARNING, "archive",
@@ -138,6 +146,13 @@ void
 archiver_add(struct archiver *a, struct chore *chore)
 {
     list_append(&a->chores, &chore->node);
+}
+
+void
+archiver_fetch_while(struct archiver *a, bool (*owns)(void *user), void *user)
+{
+    a->fetching.owns = owns;
+    a->fetching.user = user;
 }
 
 enum status

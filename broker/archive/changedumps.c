@@ -14,6 +14,7 @@ bool
 changedumps_needs(struct set *set, const struct list_info *list)
 {
     return set_content_mode(set) != CONTENT_NONE &&
+           !log_is_shared(registry_log(set->registry)) &&
            !set->progress->dump.is_late &&
            list->number >= set->progress->dump.list;
 }
@@ -33,7 +34,8 @@ look_at(struct set *set, const struct head *head, void *user)
 {
     struct changedumps *d = user;
 
-    if (set_content_mode(set) == CONTENT_NONE)
+    if (set_content_mode(set) == CONTENT_NONE ||
+        log_is_shared(registry_log(set->registry)))
         return true;
     if (set->progress->dump.list > 0 &&
         set->progress->dump.list < head->first_list)

@@ -217,6 +217,38 @@ contents_find(struct content_pin *pin, const struct digest *digest,
     return STATUS_OK;
 }
 
+enum status
+contents_carry(const struct set *set, struct post *post, struct problem *why)
+{
+    struct slice rest = buf_slice(&post->bytes), hash;
+    char dir[SET_DIR_MAX];
+    enum status rc = STATUS_OK;
+
+    buf_init(&post->contents, SIZE_MAX);
+    buf_init(&post->content_bytes, CONTENT_POST_MAX + 1);
+    set_dir(set, dir);
+    for (size_t i = 0; !rc && i < post->n_fragments &&
+                       log_is_shared(registry_log(set->registry)) &&
+                       set_content_mode(set) == CONTENT_INLINE;
+         i++) {
+        struct content_fact fact = {.seq = i, .is_here = true};
+        const struct fragment *f = &post->fragments[i];
+        struct slice entry = {rest.data, f->size};
+
+        fragment_bytes(entry, f->hole, &hash, &fact.length);
+        if (fragment_kind(entry.data, f->hole) != CHANGE_DELETED &&
+            hash_find_sha256(hash, &fact.digest)) {
+            fact.length = post->content_bytes.size;
+            rc =
+                content_file_read(dir, &fact.digest, &post->content_bytes, why);
+            fact.length = post->content_bytes.size - fact.length;
+            buf_add(&post->contents, &fact, sizeof(fact));
+        }
+        slice_skip(&rest, f->size);
+    }
+    return rc || !post->contents.failed ? rc : problem_memory(why);
+}
+
 /* A file that a pin places again meanwhile already had that name on the
  * disk. */
 enum status
@@ -380,13 +412,35 @@ contents_note(struct set *set, const struct content *content)
     publish_counts(set, at);
 }
 
+/* Brings facts into the content that is open. ACT_TAKEN follows what is on the
+ * disk: if a crash comes between, the next process posts it again. */
+static enum status
+settle_facts(struct contents *c, struct set *set, struct content *content,
+             struct problem *why)
+{
+    struct log *log = registry_log(c->registry);
+    struct content_progress *p = &set->progress->content;
+    struct act act = {.kind = ACT_TAKEN, .taken = {.after = p->taken}};
+    enum status rc = content_settle(content, log, set->log, c->arriving,
+                                    &p->is_unsettled, why);
+
+    act.taken.upto = content_at(content)->fact;
+    if (rc || act.taken.upto <= p->taken)
+        return rc;
+    p->taken = act.taken.upto;
+    return log_act(log, set->log, &act, 0, why);
+}
+
 /* The log may no longer reach back to the position of the content, or may end
- * before it: then the content begins anew. */
+ * before it: then the content begins anew. In a cluster another broker may have
+ * retired lists: the log has them until they are folded here, or work_on_set
+ * finds that it has not. */
 static enum status
 open_content(struct contents *c, struct set *set, const struct head *head,
              struct content **content, struct problem *why)
 {
     bool is_new = set->progress->content.has != CONTENT_SOME;
+    bool is_shared = log_is_shared(registry_log(c->registry));
     struct fold_db *db;
     uint64_t seq;
     enum status rc = folds_open(&c->opened, set, head->epoch, &db, why);
@@ -395,7 +449,7 @@ open_content(struct contents *c, struct set *set, const struct head *head,
         return rc;
     *content = content_of(db);
     seq = content_at(*content)->seq;
-    if (seq < head->earliest || seq > head->last) {
+    if ((seq < head->earliest && !is_shared) || seq > head->last) {
         is_new = true;
         DIAG(DIAG_INFO, "archive",
              "a set keeps content from now on; resources older than its log "
@@ -404,12 +458,22 @@ open_content(struct contents *c, struct set *set, const struct head *head,
              diag_number("from", head->earliest + 1));
         rc = content_begin(*content, head->earliest, why);
     }
+    if (!rc && (is_shared || is_new))
+        rc = settle_facts(c, set, *content, why);
+    if (rc == STATUS_AGAIN) /* it has begun anew */
+        rc = STATUS_OK;
     if (rc) {
         folds_drop(&c->opened, set);
         return rc;
     }
     if (is_new)
         mark_unsettled(set);
+    /* Entries from before the cluster came with their bytes, and have no facts.
+     */
+    if (is_shared)
+        content_share(*content, set_content_mode(set) == CONTENT_INLINE
+                                    ? set->progress->content.settled
+                                    : 0);
     set->progress->content.has = CONTENT_SOME;
     contents_note(set, *content);
     return STATUS_OK;
@@ -626,6 +690,7 @@ static bool
 is_settled(const struct set *set)
 {
     return set->progress->content.has == CONTENT_SOME &&
+           !set->progress->content.is_unsettled &&
            set->progress->content.seq >= set->progress->content.settled;
 }
 
@@ -666,8 +731,9 @@ wants_step(struct set *set, const struct head *head, void *user)
              "the content of a set is behind, because the disk is nearly full",
              diag_text("set", set->name));
     p->is_late = is_late;
-    return can_fold(set, head, has_room) || head->earliest > p->earliest ||
-           (may_delete && has_unneeded(set));
+    p->is_unsettled |= atomic_exchange(&set->has_facts, false);
+    return can_fold(set, head, has_room) || p->is_unsettled ||
+           head->earliest > p->earliest || (may_delete && has_unneeded(set));
 }
 
 /* Steps */
@@ -688,6 +754,10 @@ work_on_set(struct contents *c, struct set *set, struct content *content,
         committed = content_commit(content, rc ? NULL : why);
         if (!rc)
             rc = committed;
+        if (rc == STATUS_GONE && content_at(content)->seq < head->earliest)
+            rc = content_begin(content, head->earliest, why);
+        if (!rc && log_is_shared(log))
+            rc = settle_facts(c, set, content, why);
         if (rc == STATUS_AGAIN) /* it has begun anew */
             rc = STATUS_OK;
         contents_note(set, content);

@@ -60,8 +60,7 @@ MUST_CHECK enum status contents_open(struct contents *contents, struct set *set,
 bool contents_shut(struct contents *contents, const struct set *set);
 void contents_unshut(struct contents *contents);
 
-/* Copies the figures of `content` to the set. Call it after content_keep,
- * content_postpone and content_give_up. */
+/* Copies the figures of `content` to the set. Call it after content_note. */
 void contents_note(struct set *set, const struct content *content);
 
 /* The last entry folded into the content of the set, as far as is known; and
@@ -111,6 +110,12 @@ MUST_CHECK enum status contents_place(struct content_pin *pin,
 MUST_CHECK enum status contents_find(struct content_pin *pin,
                                      const struct digest *digest,
                                      uint64_t *length, struct problem *why);
+
+/* In a cluster: takes the content of a complete post to a set with
+ * CONTENT_INLINE into post->contents and content_bytes, which the caller owns.
+ * The files are pinned. STATUS_TOO_LARGE. */
+MUST_CHECK enum status contents_carry(const struct set *set, struct post *post,
+                                      struct problem *why);
 
 /* Makes all pinned files durable under their names. Costs nothing if no pin
  * has placed a file of these. */

@@ -124,31 +124,65 @@ note_given_up(const struct fetch *fetch)
          diag_text("loc", fetch->url), diag_text("error", fetch->why.text));
 }
 
+static bool
+is_shared(const struct fetch_schedule *f)
+{
+    return log_is_shared(registry_log(f->registry));
+}
+
+/* Brings the outcome of a fetch into the rows: of a broker that is alone, at
+ * once; of a cluster, by a record into those of all brokers. */
+static enum status
+settle_content(struct fetch_schedule *f, struct set *set,
+               const struct content_fact *fact, struct problem *why)
+{
+    const struct act act = {.kind = ACT_CONTENT, .content = *fact};
+    bool is_alone = !is_shared(f);
+    struct content *content;
+    enum status rc =
+        is_alone ? STATUS_OK
+                 : log_act(registry_log(f->registry), set->log, &act, 0, why);
+
+    if (!rc)
+        rc = contents_open(f->contents, set, &content, why);
+    if (!rc && is_alone)
+        rc = content_note(content, fact, why);
+    if (!rc)
+        contents_note(set, content);
+    return rc;
+}
+
 /* Gives the bytes their name, and the entry its row. */
 static enum status
 keep_content(struct fetch_schedule *f, struct fetch *fetch, struct problem *why)
 {
-    struct digest digest = fetch->arriving.digest;
-    uint64_t length = fetch->arriving.length;
+    struct content_fact fact = {.seq = fetch->seq,
+                                .due_us = CONTENT_KEPT,
+                                .digest = fetch->arriving.digest,
+                                .length = fetch->arriving.length,
+                                .is_here = true};
     struct content_pin *pin = NULL;
-    struct content *content;
+    char dir[SET_DIR_MAX];
+    struct buf bytes;
     enum status rc = contents_pin(f->contents, fetch->set, &pin, why);
 
+    buf_init(&bytes, CONTENT_POST_MAX);
+    set_dir(fetch->set, dir);
     if (!rc)
         rc = contents_place(pin, &fetch->arriving, why);
     if (!rc)
         rc = contents_sync(pin, why);
+    if (!rc && is_shared(f))
+        rc = content_file_read(dir, &fact.digest, &bytes, why);
+    fact.bytes = buf_slice(&bytes);
     if (!rc)
-        rc = contents_open(f->contents, fetch->set, &content, why);
-    if (!rc)
-        rc = content_keep(content, fetch->seq, &digest, length, why);
-    if (!rc)
-        contents_note(fetch->set, content);
+        rc = settle_content(f, fetch->set, &fact, why);
     contents_end(pin, 0); /* a row names the file now */
+    buf_fini(&bytes);
     if (rc)
         return rc;
     metrics_add(METRIC_FETCHED, 1);
-    metrics_add(METRIC_FETCHED_BYTES, (int64_t)length);
+    metrics_add(METRIC_FETCHED_BYTES, (int64_t)fact.length);
     return STATUS_OK;
 }
 
@@ -159,24 +193,18 @@ postpone_fetch(struct fetch_schedule *f, struct fetch *fetch,
     int64_t pause_us = pause_after(f, fetch->tries + 1);
     bool is_last = fetch->outcome == FETCH_HOPELESS ||
                    fetch->tries + 1 >= config_of(f)->fetch_tries;
-    struct content *content;
+    struct content_fact fact = {.seq = fetch->seq, .due_us = CONTENT_NEVER};
     enum status rc;
 
     note_failure(fetch);
     if (pause_us < fetch->retry_after_us)
         pause_us = fetch->retry_after_us;
-    rc = contents_open(f->contents, fetch->set, &content, why);
+    if (!is_last)
+        fact.due_us = clock_now_us() + pause_us;
+    rc = settle_content(f, fetch->set, &fact, why);
     if (!rc && is_last)
-        rc = content_give_up(content, fetch->seq, why);
-    else if (!rc)
-        rc = content_postpone(content, fetch->seq, clock_now_us() + pause_us,
-                              why);
-    if (rc)
-        return rc;
-    contents_note(fetch->set, content);
-    if (is_last)
         note_given_up(fetch);
-    return STATUS_OK;
+    return rc;
 }
 
 /* True for real trouble: otherwise the set was removed, or no longer keeps
@@ -211,6 +239,12 @@ settle_fetch(struct fetch_schedule *f, struct fetch *fetch)
     switch (fetch->outcome) {
     case FETCH_WHOLE:
         rc = keep_content(f, fetch, &why);
+        if (rc != STATUS_TOO_LARGE)
+            break;
+        fetch->outcome = FETCH_HOPELESS;
+        fetch->reason = FETCH_TOO_LARGE;
+        fetch->why = why;
+        rc = postpone_fetch(f, fetch, &why);
         break;
     case FETCH_FAILED:
     case FETCH_HOPELESS:
@@ -250,10 +284,13 @@ has_place(const struct fetch_schedule *f, const struct set *set)
 
 /* Gives up content that needs no attempt. */
 static enum status
-give_up(struct set *set, struct content *content,
+give_up(struct fetch_schedule *f, struct set *set,
         const struct content_missing *missing, enum fetch_reason reason,
         struct problem *why)
 {
+    const struct content_fact fact = {.seq = missing->seq,
+                                      .due_us = CONTENT_NEVER};
+
     struct fetch fetch = {.set = set,
                           .seq = missing->seq,
                           .outcome = FETCH_HOPELESS,
@@ -262,7 +299,7 @@ give_up(struct set *set, struct content *content,
     enum status rc;
 
     fetch.url = slice_dup(missing->loc);
-    rc = content_give_up(content, missing->seq, why);
+    rc = settle_content(f, set, &fact, why);
     if (!rc) {
         note_failure(&fetch);
         note_given_up(&fetch);
@@ -274,8 +311,7 @@ give_up(struct set *set, struct content *content,
 /* Starts the fetch of missing content, if its host accepts one now. */
 static enum status
 consider_content(struct fetch_schedule *f, struct set *set,
-                 struct content *content, const struct content_missing *missing,
-                 struct problem *why)
+                 const struct content_missing *missing, struct problem *why)
 {
     const struct config *config = config_of(f);
     struct client *owner = set_creator(set);
@@ -298,14 +334,14 @@ consider_content(struct fetch_schedule *f, struct set *set,
     buf_init(&url, URL_SIZE_MAX);
     uri_add_sendable(&url, loc); /* it may be an IRI */
     if (websub_check_url(buf_slice(&url), "its loc", why)) {
-        rc = give_up(set, content, missing, FETCH_REFUSED, why);
+        rc = give_up(f, set, missing, FETCH_REFUSED, why);
         goto out;
     }
     if (missing->length != LENGTH_NONE &&
         missing->length > config->max_content) {
         problem_set(why, "it has %" PRIu64 " bytes: more than --max-content",
                     missing->length);
-        rc = give_up(set, content, missing, FETCH_TOO_LARGE, why);
+        rc = give_up(f, set, missing, FETCH_TOO_LARGE, why);
         goto out;
     }
     number = host_of(f, set, buf_slice(&url));
@@ -352,7 +388,7 @@ start_some(struct fetch_schedule *f, struct set *set, struct problem *why)
         *looked = (struct fetch_progress){missing.due_us, missing.seq};
         n_settled += missing.is_settled;
         if (!missing.is_settled)
-            rc = consider_content(f, set, content, &missing, why);
+            rc = consider_content(f, set, &missing, why);
     }
     if (!rc && n_settled > 0)
         turn_add(&f->turn, set);
@@ -406,8 +442,8 @@ fetching_some(struct chore *chore)
         f->turn.is_due |=
             (was_full && !host->is_full) || f->n % (most_at_once(f) / 4) == 0;
     }
-    if (!chore_has_room(f->registry) || f->n >= most_at_once(f) ||
-        clock_steady_us() < f->rest_us)
+    if ((f->owns && !f->owns(f->user)) || !chore_has_room(f->registry) ||
+        f->n >= most_at_once(f) || clock_steady_us() < f->rest_us)
         return is_more;
     set = turn_next(&f->turn);
     if (!set)

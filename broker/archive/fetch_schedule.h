@@ -15,6 +15,10 @@
  * broker also lets a host rest for such a pause if it is in trouble, or fails
  * some times in a row. The rest costs its other missing content no try.
  *
+ * In a cluster one broker fetches: the owner of the hub. What comes of a fetch
+ * is a record (content_fact), so that all brokers have the bytes and the same
+ * rows. A new owner may repeat what the former one had under way.
+ *
  * Only this process knows the fetches under way: after its end the same content
  * is still missing, and the next process deletes the bytes that had arrived.
  *
@@ -51,6 +55,11 @@ struct fetch_schedule {
         struct call_history calls;
         int64_t rest_us; /* not before; steady clock */
     } hosts[FETCH_SCHEDULE_HOSTS];
+
+    /* True while this broker is the one of its cluster that fetches; NULL: it
+     * always is. */
+    bool (*owns)(void *user);
+    void *user;
 
     uint32_t seed, random;
     int64_t rest_us; /* nothing before: our own trouble; steady clock */

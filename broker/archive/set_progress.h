@@ -52,6 +52,8 @@ struct content_progress {
     bool is_loose;     /* files may be left without a row */
     unsigned sweep;    /* the next folder to search for orphans */
     bool is_late;      /* it lags for want of disk; reported */
+    bool is_unsettled; /* facts of folded entries are not in the rows yet */
+    uint64_t taken;    /* the bytes of facts up to there are in files alone */
     int64_t due_us;    /* the clock, when the first fetch of a missing file
                           is due; INT64_MAX: none is */
     int64_t off_us;    /* since when it keeps no content; steady clock; 0:

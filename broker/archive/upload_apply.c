@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "broker/archive/contents.h"
 #include "broker/state/upload_file.h"
 
 /* Bytes of a commit, roughly. */
@@ -449,6 +450,13 @@ next_changes(struct upload_apply *a, struct problem *why)
         " FROM differences d LEFT JOIN up.staged s ON s.id=d.staged"
         " WHERE d.n>? ORDER BY d.n",
         a->given);
+    /* In a cluster the content of all has to fit into one record. */
+    size_t most =
+        log_is_shared(registry_log(a->registry)) &&
+                registry_content(a->registry, slice_of(a->upload->name)) ==
+                    CONTENT_INLINE
+            ? CONTENT_POST_MAX / CONTENT_CARRIED_MAX
+            : UPLOAD_APPLY_ENTRIES;
     enum change_kind kind;
     struct slice fragment;
     uint32_t hole;
@@ -457,7 +465,7 @@ next_changes(struct upload_apply *a, struct problem *why)
 
     buf_clear(&a->bytes);
     a->n = 0;
-    while (a->n < UPLOAD_APPLY_ENTRIES &&
+    while (a->n < most &&
            DB_NEXT(&rows, &n, &kind, &is_news, &hole, &fragment)) {
         if (!is_news && !(kind == CHANGE_DELETED && a->is_holding)) {
             size_t start = a->bytes.size;
@@ -524,7 +532,11 @@ post_differences(struct upload_apply *a, struct state_fold *folding,
                          .bytes = a->bytes,
                          .fragments = a->fragments,
                          .n_fragments = a->n};
-    rc = log_post_and_wait(registry_log(a->registry), &post, why);
+    rc = contents_carry(a->set, &post, why);
+    if (!rc)
+        rc = log_post_and_wait(registry_log(a->registry), &post, why);
+    buf_fini(&post.contents);
+    buf_fini(&post.content_bytes);
     if (rc)
         return rc;
     memcpy(a->upload->outcome.epoch, post.epoch, sizeof(post.epoch));

@@ -462,6 +462,9 @@ take_all(struct config *config, const struct arguments *given,
     }
     if (!rc)
         rc = options_take(&config_options, given->options, config, why);
+    /* More bytes of content than a record carries never come to a row. */
+    if (config->cluster[0] && config->max_content > CLUSTER_CONTENT_MAX)
+        config->max_content = CLUSTER_CONTENT_MAX;
     /* A cluster builds no dumps, unless somebody wants that: membership_check
      * refuses it. */
     if (!rc && config->cluster[0] && !from->is_argument[every] &&

@@ -39,6 +39,10 @@ struct config_origins {
     bool is_argument[OPTIONS_MAX]; /* from the command line, which wins */
 };
 
+/* The most of --max-content in a cluster: content travels in records, each of
+ * which is in memory as a whole. */
+#define CLUSTER_CONTENT_MAX ((uint64_t)16 << 20)
+
 /* What a broker with cluster_read_only answers to a request that it does not
  * take. */
 #define CLUSTER_READ_ONLY                                                  \

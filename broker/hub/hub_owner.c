@@ -54,6 +54,14 @@ end_hub(void *user)
     hub_close(exchange_hub(h, NULL));
 }
 
+bool
+hub_owner_is_here(void *user)
+{
+    const struct hub_owner *h = user;
+
+    return !h->options.seat || ownership_is_held(h->ownership);
+}
+
 /* STATUS_STOPPED also if there is no hub here; on the thread of
  * remote_commands, too. */
 static enum status

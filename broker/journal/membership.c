@@ -17,8 +17,7 @@ membership_check(const struct config *config, struct problem *why)
     size_t size =
         strspn(config->cluster_name, "abcdefghijklmnopqrstuvwxyz"
                                      "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
-    const char *single = config->content != CONTENT_NONE ? "content (--content)"
-                         : config->resource_dump_every_us > 0
+    const char *single = config->resource_dump_every_us > 0
                              ? "Resource Dumps (--resource-dump-every)"
                              : NULL; /* not in a cluster */
 

@@ -46,6 +46,8 @@ act_follows(const struct act *act, const struct head *head)
     case ACT_UNARCHIVED:
         return act->unarchived.n <=
                head->generations[act->unarchived.kind].n_archived;
+    case ACT_CONTENT:
+        return act->content.seq <= head->last;
     default:
         return true;
     }
@@ -111,6 +113,8 @@ act_move(const struct act *act, int64_t at_us, struct head *head)
         break;
     case ACT_KEY: /* no head has them */
     case ACT_HARVEST:
+    case ACT_CONTENT:
+    case ACT_TAKEN:
     case ACT_PURGED:
     case ACT_SWEPT:
     case ACT_GUARD:

@@ -35,10 +35,13 @@ enum act_kind {
     ACT_UNARCHIVED, /* older builds leave the archive; the current one stays */
     ACT_HARVEST,    /* the set gets a harvester's report, instead of the former
                        one; a set that is new begins with it */
+    ACT_CONTENT,    /* in a cluster: the bytes of an entry are there, or are not
+                       to be had now, or never */
     /* Local: */
     ACT_FILED,  /* the file of a closed list is on the disk */
     ACT_PURGED, /* files of trash are off the disk; has no set */
     ACT_SWEPT,  /* files of a generation are off the disk; has no set */
+    ACT_TAKEN,  /* the bytes of acts of ACT_CONTENT are in files */
     ACT_GUARD,  /* the broker was closed to requests without a token, for ever,
                    or was opened again; has no set */
     ACT_KINDS
@@ -57,6 +60,37 @@ struct act_key {
     uint64_t first, last;
     int64_t last_us;
 };
+
+/* content_fact.due_us: kept; given up for ever. */
+#define CONTENT_KEPT  0
+#define CONTENT_NEVER INT64_MAX
+
+/* What is known about the bytes of one entry, until a later fact. A cluster has
+ * facts so that all its brokers decide alike: none asks its own disk.
+ *
+ *     record --every broker--> tidings.db, with the bytes --archive thread-->
+ *         content/ab/HEX and content.db --ACT_TAKEN--> without the bytes
+ *
+ * The bytes are committed together with their entry, so no crash separates the
+ * two. The facts themselves stay until retention deletes the list of the entry:
+ * content.db can begin anew.
+ *
+ * Where the bytes travel is known here alone: `bytes` has all of them, or none.
+ * A fact without bytes names what is elsewhere under the digest: in the files
+ * of this broker (is_here), or in a store that all brokers share. */
+struct content_fact {
+    uint64_t id;          /* increases; the engine's */
+    uint64_t seq;         /* of the entry */
+    int64_t due_us;       /* else: to be fetched then */
+    struct digest digest; /* of kept bytes: SHA-256 */
+    uint64_t length;
+    struct slice bytes;
+    bool is_here; /* local: the file is in the folder of the set */
+};
+
+/* Receives one fact, which is lent. */
+typedef enum status content_fact_fn(const struct content_fact *fact, void *user,
+                                    struct problem *why);
 
 /* All pointers are lent until the engine has committed the act. */
 struct act {
@@ -150,6 +184,12 @@ struct act {
         struct {
             struct slice text; /* given; empty: it loses the report */
         } harvest;
+
+        struct content_fact content; /* given, but for its id */
+
+        struct {
+            uint64_t after, upto; /* given: ids, behind the first one */
+        } taken;
 
         struct {
             uint64_t list; /* given */

@@ -765,6 +765,16 @@ log_generations(struct log *log, struct log_set *set,
 }
 
 enum status
+log_contents(struct log *log, struct log_set *set, uint64_t after,
+             content_fact_fn *fn, void *user, struct problem *why)
+{
+    return log->engine->ops->contents(
+        log->engine,
+        atomic_load_explicit(&set->public_id, memory_order_relaxed), after, fn,
+        user, why);
+}
+
+enum status
 log_due(struct log *log, struct due_generation *due, struct problem *why)
 {
     return log->engine->ops->due(log->engine, clock_now_us(), due, why);

@@ -397,6 +397,12 @@ MUST_CHECK enum status log_generations(struct log *log, struct log_set *set,
                                        struct generation_page *page,
                                        struct problem *why);
 
+/* Calls `fn` for what is known about the content of a set, behind the fact
+ * `after`, in order, until it fails. May block. */
+MUST_CHECK enum status log_contents(struct log *log, struct log_set *set,
+                                    uint64_t after, content_fact_fn *fn,
+                                    void *user, struct problem *why);
+
 /* The first generation behind *due (all zero: of all) whose files may go, those
  * of removed sets among them; then, when they are gone, post ACT_SWEPT.
  * STATUS_NOT_FOUND: none is due. Archive thread; may block. */

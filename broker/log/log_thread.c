@@ -245,7 +245,8 @@ follow_acts(struct log_thread *t, const struct record *record,
     enum status rc = STATUS_OK;
 
     for (size_t i = 0; i < record->n; i++)
-        has_entries |= record->acts[i].kind == ACT_BATCH;
+        has_entries |= record->acts[i].kind == ACT_BATCH ||
+                       record->acts[i].kind == ACT_CONTENT;
     if (has_entries && look_for_room(t) <= record->size)
         return problem(why, STATUS_BUSY, NEARLY_FULL);
     t->sequencer.acts.at_us = record->at_us;
@@ -455,7 +456,8 @@ take_post(struct log_thread *t, struct round *r, struct post *post)
         answer_post(post);
         return STATUS_OK;
     }
-    r->bytes += post->bytes.size + DOCUMENT_FRAME_MAX +
+    r->bytes += post->bytes.size + post->content_bytes.size +
+                DOCUMENT_FRAME_MAX +
                 post_n_keys(post) * IDEMPOTENCY_COMMIT_BYTES;
     switch (judge_post(t, r, post)) {
     case IDEMPOTENCY_NEW:

@@ -76,6 +76,13 @@ struct post {
     struct post_event *events;
     size_t n_events;
 
+    /* POST_CHANGES in a cluster: the content of its entries, which its record
+     * brings to the other brokers (contents_carry): each a struct content_fact
+     * whose `seq` is the number of its fragment, from 0; its bytes are the next
+     * ones of content_bytes. */
+    struct buf contents, content_bytes;
+    size_t carried, carried_bytes; /* the log thread's: of these, placed */
+
     /* POST_CHANGES: the key counts for this client, lent; NULL: for none. */
     struct client *client;
     struct key_share *key_share; /* the log thread's: idempotency.h */

@@ -11,7 +11,8 @@ enum {
     VERSION_PLAIN = 1,
     VERSION_DEFLATED = 2,
     VERSION_ARCHIVED = 3,
-    VERSION_HARVEST = RECORD_VERSION
+    VERSION_HARVEST = 4,
+    VERSION_CONTENT = RECORD_VERSION
 };
 
 /* A smaller record is not deflated. */
@@ -111,6 +112,12 @@ static const struct field fields[] = {
     FIELD(ACT_UNARCHIVED, TIME, unarchived.due_us),
 
     FIELD(ACT_HARVEST, BYTES, harvest.text),
+
+    FIELD(ACT_CONTENT, NUMBER, content.seq),
+    FIELD(ACT_CONTENT, TIME, content.due_us),
+    FIELD(ACT_CONTENT, DIGEST, content.digest),
+    FIELD(ACT_CONTENT, NUMBER, content.length),
+    FIELD(ACT_CONTENT, BYTES, content.bytes),
 };
 
 #define N_FIELDS (sizeof(fields) / sizeof(fields[0]))
@@ -318,7 +325,7 @@ record_write(struct buf *to, const struct commit *commit, size_t *n_shared)
     char *at;
 
     /* A program before VERSION_ARCHIVED would archive no list that is ordered
-     * for the archive; one before VERSION_HARVEST does not know the act. */
+     * for the archive; those before the next ones do not know these acts. */
     for (size_t i = 0; i < commit->n; i++) {
         const struct act *act = &commit->acts[i];
 
@@ -327,8 +334,10 @@ record_write(struct buf *to, const struct commit *commit, size_t *n_shared)
             generation_is_order(&act->generation.build) &&
             act->generation.build.is_archived && version < VERSION_ARCHIVED)
             version = VERSION_ARCHIVED;
-        if (act->kind == ACT_HARVEST)
+        if (act->kind == ACT_HARVEST && version < VERSION_HARVEST)
             version = VERSION_HARVEST;
+        if (act->kind == ACT_CONTENT)
+            version = VERSION_CONTENT;
     }
     *n_shared = n;
     (void)code_number(&c, &version);

@@ -14,9 +14,9 @@
  *            | 3 time n act*n            that orders a list for the archive
  *     act    = kind set-id name field*
  *
- * Those of many entries are deflated (libdeflate's fastest level). Of posts of
- * 100 entries that is a fifth of the bytes, and each byte of a record is
- * written by three PostgreSQL servers.
+ * Those of many entries, without the bytes of resources, are deflated
+ * (libdeflate's fastest level). Of posts of 100 entries that is a fifth of the
+ * bytes, and each byte of a record is written by three PostgreSQL servers.
  *
  * Numbers are LEB128 (proto/number.h); times too, after their sign was moved to
  * the lowest bit. Texts and bytes follow their size. record.c has the fields of
@@ -33,7 +33,7 @@
 
 /* Newer programs read older records. An older program stops at a newer record
  * until it is upgraded, too (doc/cluster.md). */
-#define RECORD_VERSION 4
+#define RECORD_VERSION 5
 
 /* Appends the record of a commit. *n_shared: so many of its acts went in. The
  * batches are complete (sequencer_finish). `to` fails without memory. */

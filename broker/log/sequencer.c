@@ -141,6 +141,29 @@ place_entry(struct sequencer *s, struct log_set *set, const char *bytes,
     return STATUS_OK;
 }
 
+/* Adds what the post brings of the content of entry `i`, the last one placed.
+ * Entries before it may not have been placed: of events that are known. */
+static enum status
+place_content(struct sequencer *s, struct post *post, size_t i)
+{
+    const struct content_fact *all = (void *)post->contents.data;
+    size_t n = post->contents.size / sizeof(*all);
+    enum status rc = STATUS_OK;
+
+    while (!rc && post->carried < n && all[post->carried].seq <= i) {
+        struct act act = {.kind = ACT_CONTENT, .content = all[post->carried++]};
+        bool is_placed = act.content.seq == i;
+
+        act.content.seq = post->set->draft.last;
+        act.content.bytes = (struct slice){
+            post->content_bytes.data + post->carried_bytes, act.content.length};
+        post->carried_bytes += act.content.length;
+        if (is_placed)
+            rc = add_act(s, post->set, &act);
+    }
+    return rc;
+}
+
 /* Places `n` entries of the post, from number `from` on, which begin at byte
  * *at; moves that behind them. */
 static enum status
@@ -157,6 +180,8 @@ place_entries(struct sequencer *s, struct post *post, size_t from, size_t n,
         rc = place_entry(s, post->set, post->bytes.data + *at,
                          &post->fragments[i], expected);
         *at += post->fragments[i].size;
+        if (!rc && post->contents.size > 0)
+            rc = place_content(s, post, i);
     }
     return rc;
 }
@@ -198,6 +223,7 @@ place_changes(struct sequencer *s, struct post *post)
     if (!set->draft.exists)
         rc = give_birth(s, set, post);
     post->first = set->draft.last + 1;
+    post->carried = post->carried_bytes = 0;
     if (!rc && post->n_events > 0)
         rc = place_events(s, post);
     else if (!rc)
@@ -336,6 +362,9 @@ place_act(struct sequencer *s, struct post *post)
         act.filed.file_bytes = draft->file_bytes;
         if (act.filed.list >= draft->first_list)
             act.filed.file_bytes += act.filed.bytes;
+        break;
+    case ACT_CONTENT:
+    case ACT_TAKEN:
         break;
     case ACT_PURGED:
     case ACT_SWEPT:

@@ -50,7 +50,9 @@ check_post(struct content_check *c, struct ingest *ingest, struct problem *why)
                       fragment_loc(slice_from(buf_slice(&ingest->post.bytes),
                                               all[i].loc)),
                       all[i].entry, why);
-    return rc || !pin ? rc : contents_sync(pin, why);
+    if (!rc && pin)
+        rc = contents_sync(pin, why);
+    return rc ? rc : ingest_carry(ingest, why);
 }
 
 /* Answers the waiting posts; they share a commit. */

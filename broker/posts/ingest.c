@@ -2,6 +2,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "broker/archive/contents.h"
 #include "broker/base/metrics.h"
 #include "broker/base/spans.h"
 #include "broker/sets/set_change.h"
@@ -22,7 +23,8 @@ reserve_memory(struct ingest *in, struct problem *why)
     size_t held = HELD_AT_LEAST + in->post.bytes.size +
                   in->post.n_fragments * sizeof(*in->post.fragments) +
                   in->post.n_events * sizeof(*in->post.events) +
-                  in->contents.size + decoding_held(&in->decoding);
+                  in->contents.size + in->post.content_bytes.size +
+                  decoding_held(&in->decoding);
 
     enum status rc;
 
@@ -576,6 +578,15 @@ ingest_hold(struct ingest *in, struct set *set, struct content_pin *pin,
     in->on_pin_end = on_end;
 }
 
+enum status
+ingest_carry(struct ingest *in, struct problem *why)
+{
+    enum status rc =
+        in->pin ? contents_carry(in->set, &in->post, why) : STATUS_OK;
+
+    return rc ? rc : reserve_memory(in, why);
+}
+
 void
 ingest_heard(struct ingest *in)
 {
@@ -603,6 +614,8 @@ ingest_free(struct ingest *in)
     ingest_give_back(in);
     buf_fini(&in->post.bytes);
     buf_fini(&in->contents);
+    buf_fini(&in->post.contents);
+    buf_fini(&in->post.content_bytes);
     free(in->post.fragments);
     free(in->post.events);
     client_unref(in->owner);

@@ -156,6 +156,11 @@ struct ingest_content {
     size_t loc;           /* where its fragment begins */
 };
 
+/* In a cluster, behind ingest_hold and the end of the body: takes the content
+ * into memory, and counts it in (contents_carry). May block. STATUS_TOO_LARGE;
+ * STATUS_LIMITED, STATUS_BUSY: it holds too much. */
+MUST_CHECK enum status ingest_carry(struct ingest *ingest, struct problem *why);
+
 /* Ends the check with the result `rc` and `why`. Calls on_done on this thread
  * if the log does not get the post. */
 void ingest_check_end(struct ingest *ingest, enum status rc,

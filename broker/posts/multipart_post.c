@@ -504,7 +504,9 @@ multipart_post_end(struct multipart_post *c, struct problem *why)
         ingest_hold(c->ingest, c->set, c->pin, contents_end);
     c->pin = NULL;
     rc = ingest_feed(c->ingest, buf_slice(&c->root), why);
-    return rc ? rc : ingest_read_end(c->ingest, why);
+    if (!rc)
+        rc = ingest_read_end(c->ingest, why);
+    return rc ? rc : ingest_carry(c->ingest, why);
 }
 
 struct ingest *

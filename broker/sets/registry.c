@@ -644,6 +644,8 @@ on_followed(const struct act *acts, size_t n, void *user)
             continue;
         if (acts[i].kind == ACT_BATCH)
             rates_count(r->rates, set, acts[i].entries.batch->n_entries);
+        else if (acts[i].kind == ACT_CONTENT)
+            atomic_store(&set->has_facts, true);
         else if (acts[i].kind == ACT_HARVEST)
             restore_harvest(set, acts[i].harvest.text);
         else if (acts[i].kind == ACT_REMOVAL)

@@ -113,6 +113,9 @@ struct set {
         _Atomic(uint64_t) last, files, bytes, missing;
     } content_counts;
 
+    /* Another broker of the cluster has said something about the content. */
+    atomic_bool has_facts;
+
     /* Deletions of the last upload of all resources that wait for consent,
      * since the start of the process. Relaxed: only reported. */
     _Atomic(uint64_t) held_back;

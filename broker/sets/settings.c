@@ -253,7 +253,6 @@ settings_check_cluster(const struct settings *settings, struct problem *why)
         const char *name;
         bool is_wanted;
     } single[] = {
-        {"content", settings->content != CONTENT_NONE},
         {"resourceDumpEvery", settings->resource_dump_every_us > 0},
     };
 

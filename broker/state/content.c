@@ -25,6 +25,9 @@
 /* Rows that one commit forgets. */
 #define FORGET_ROWS 4000
 
+/* Facts that one transaction settles: each may have to wait for its file. */
+#define SETTLE_FACTS 256
+
 static const char *const steps[] = {
     "CREATE TABLE entries("
     " seq INTEGER PRIMARY KEY, until INTEGER, digest BLOB);"
@@ -45,6 +48,8 @@ static const char *const steps[] = {
     " missing INTEGER NOT NULL, current INTEGER NOT NULL,"
     " current_missing INTEGER NOT NULL, files INTEGER NOT NULL,"
     " bytes INTEGER NOT NULL);",
+
+    "ALTER TABLE state ADD COLUMN fact INTEGER NOT NULL DEFAULT 0;",
 };
 
 const struct db_kind content_kind = {
@@ -85,6 +90,8 @@ struct content {
     struct content_at next; /* as the change under way makes it */
     struct problem why;     /* of that change */
     struct buf lent;        /* for content_missing */
+    bool is_shared;         /* content_share */
+    uint64_t last_alone;    /* likewise */
 };
 
 /* Changes */
@@ -116,11 +123,11 @@ write_state(struct content *c, const struct fold_mark *mark)
     return DB_DO(&c->fold.db, NULL, &c->why,
                  "INSERT OR REPLACE INTO state(id, epoch, seq, digest,"
                  " \"from\", rows, missing, current, current_missing, files,"
-                 " bytes) VALUES(1,?,?,?,?,?,?,?,?,?,?)",
+                 " bytes, fact) VALUES(1,?,?,?,?,?,?,?,?,?,?,?)",
                  c->fold.epoch, at->seq,
                  mark->has_digest ? &mark->digest : NULL, at->from, at->rows,
                  at->missing, at->current, at->current_missing, at->files,
-                 at->bytes);
+                 at->bytes, at->fact);
 }
 
 /* Ends the transaction of begin_change: commits all changes, and the row of
@@ -295,9 +302,10 @@ insert_entry(struct content *c, const struct gathered *g, int64_t now_us)
     const char *texts = c->fold.texts.data;
     bool is_other = false, is_there;
     uint64_t length;
-    enum status rc = g->has_sha256 ? look_for_file(c, &g->sha256, g->length,
-                                                   &length, &is_other, &c->why)
-                                   : STATUS_NOT_FOUND;
+    enum status rc = g->has_sha256 && (!c->is_shared || g->seq <= c->last_alone)
+                         ? look_for_file(c, &g->sha256, g->length, &length,
+                                         &is_other, &c->why)
+                         : STATUS_NOT_FOUND;
 
     if (rc && rc != STATUS_NOT_FOUND)
         return rc;
@@ -412,11 +420,13 @@ read_state(struct fold_db *f, struct problem *why)
     *at = (struct content_at){0};
     rc = db_find(&f->db, NULL, why, NULL,
                  "SELECT epoch, digest, length(digest)=32, seq, \"from\", rows,"
-                 " missing, current, current_missing, files, bytes FROM state",
+                 " missing, current, current_missing, files, bytes, fact"
+                 " FROM state",
                  DB_VALUES(),
                  DB_INTO(&f->epoch, &f->at.digest, &f->at.has_digest, &at->seq,
                          &at->from, &at->rows, &at->missing, &at->current,
-                         &at->current_missing, &at->files, &at->bytes));
+                         &at->current_missing, &at->files, &at->bytes,
+                         &at->fact));
     f->at.seq = at->seq;
     return rc ? rc : first_due(c, at, why);
 }
@@ -548,15 +558,6 @@ content_refers_to(struct content *c, const struct digest *digest,
 
 /* Missing content */
 
-/* The statement of `rc` has changed a row of `missing`, or there was none. */
-static enum status
-must_be_missing(struct content *c, enum status rc)
-{
-    return rc || sqlite3_changes(c->fold.db.handle) > 0
-               ? rc
-               : problem(&c->why, STATUS_NOT_FOUND, "the entry is not missing");
-}
-
 static enum status
 delete_missing(struct content *c, uint64_t seq)
 {
@@ -564,46 +565,122 @@ delete_missing(struct content *c, uint64_t seq)
                  seq);
 }
 
-enum status
-content_keep(struct content *c, uint64_t seq, const struct digest *digest,
-             uint64_t length, struct problem *why)
+/* Brings one fact into the rows. */
+static enum status
+note_fact(struct content *c, const struct content_fact *fact)
 {
-    bool was_current = false;
-    enum status rc = begin_change(c);
+    bool is_kept = fact->due_us == CONTENT_KEPT, was_current = false;
+    enum status rc =
+        is_kept ? delete_missing(c, fact->seq)
+                : DB_DO(&c->fold.db, NULL, &c->why,
+                        "UPDATE missing SET due=nullif(?,?), tries=tries+1"
+                        " WHERE seq=?",
+                        fact->due_us, CONTENT_NEVER, fact->seq);
 
-    if (!rc)
-        rc = must_be_missing(c, delete_missing(c, seq));
-    if (!rc)
-        rc = db_find(&c->fold.db, NULL, &c->why, NULL,
-                     "UPDATE entries SET digest=? WHERE seq=?"
-                     " RETURNING until IS NULL",
-                     DB_VALUES(digest, seq), DB_INTO(&was_current));
+    if (!rc && sqlite3_changes(c->fold.db.handle) == 0)
+        rc = problem(&c->why, STATUS_NOT_FOUND, "the entry is not missing");
+    if (rc || !is_kept)
+        return rc;
+    rc = db_find(&c->fold.db, NULL, &c->why, NULL,
+                 "UPDATE entries SET digest=? WHERE seq=?"
+                 " RETURNING until IS NULL",
+                 DB_VALUES(&fact->digest, fact->seq), DB_INTO(&was_current));
     c->next.missing--;
     c->next.current_missing -= was_current;
-    if (!rc)
-        rc = count_file(c, digest, length, 1);
-    return end_change(c, rc, why);
+    return rc ? rc : count_file(c, &fact->digest, fact->length, 1);
 }
 
 enum status
-content_postpone(struct content *c, uint64_t seq, int64_t due_us,
-                 struct problem *why)
+content_note(struct content *c, const struct content_fact *fact,
+             struct problem *why)
 {
     enum status rc = begin_change(c);
 
     if (!rc)
-        rc = must_be_missing(
-            c, DB_DO(&c->fold.db, NULL, &c->why,
-                     "UPDATE missing SET due=nullif(?,?), tries=tries+1"
-                     " WHERE seq=?",
-                     due_us, CONTENT_NEVER, seq));
+        rc = note_fact(c, fact);
     return end_change(c, rc, why);
 }
 
-enum status
-content_give_up(struct content *c, uint64_t seq, struct problem *why)
+/* Facts of a cluster */
+
+void
+content_share(struct content *c, uint64_t last)
 {
-    return content_postpone(c, seq, CONTENT_NEVER, why);
+    c->is_shared = true;
+    c->last_alone = last;
+}
+
+struct settling {
+    struct content *content;
+    const char *arriving;
+    struct content_touched touched;
+    unsigned n;
+    bool is_full;
+};
+
+/* Brings the bytes of a fact into the store. */
+static enum status
+place_bytes(struct settling *s, const struct content_fact *fact,
+            struct problem *why)
+{
+    char hash[DIGEST_TEXT_SIZE];
+    struct arriving a = {NULL};
+    enum status rc;
+
+    digest_write(hash, &fact->digest);
+    rc = arriving_begin(&a, s->arriving, (struct slice){hash, sizeof(hash)},
+                        fact->length, why);
+    if (!rc)
+        rc = arriving_add(&a, fact->bytes, why);
+    if (!rc)
+        rc = arriving_end(&a, why);
+    if (!rc)
+        rc = content_file_place(s->content->fold.dir, &a, why);
+    arriving_abandon(&a);
+    content_touch(&s->touched, &fact->digest);
+    return rc;
+}
+
+/* A row that is kept or forgotten stays as it is. So does a missing one if its
+ * file was deleted, because the set kept none for a while. */
+static enum status
+settle_fact(const struct content_fact *fact, void *user, struct problem *why)
+{
+    struct settling *s = user;
+    struct content *c = s->content;
+    bool is_kept = fact->due_us == CONTENT_KEPT;
+    bool has_bytes = fact->bytes.size == fact->length;
+    uint64_t length;
+    enum status rc = STATUS_OK;
+
+    if (fact->seq > c->at.seq || s->n == SETTLE_FACTS) {
+        s->is_full = fact->seq <= c->at.seq;
+        return STATUS_AGAIN;
+    }
+    s->n++;
+    if (is_kept && !has_bytes)
+        rc = content_file_look(c->fold.dir, &fact->digest, &length, why);
+    if (!rc)
+        rc = note_fact(c, fact);
+    if (!rc && is_kept && has_bytes)
+        rc = place_bytes(s, fact, why);
+    c->next.fact = fact->id;
+    return rc == STATUS_NOT_FOUND ? STATUS_OK : rc;
+}
+
+enum status
+content_settle(struct content *c, struct log *log, struct log_set *set,
+               const char *arriving, bool *is_more, struct problem *why)
+{
+    struct settling s = {.content = c, .arriving = arriving};
+    enum status rc = begin_change(c);
+
+    if (!rc)
+        rc = log_contents(log, set, c->at.fact, settle_fact, &s, &c->why);
+    if (!rc || rc == STATUS_AGAIN)
+        rc = content_files_sync(c->fold.dir, &s.touched, &c->why);
+    *is_more = s.is_full;
+    return end_change(c, rc, why);
 }
 
 enum status
@@ -636,14 +713,20 @@ content_missing(struct content *c, int64_t now_us, struct content_missing *m,
             problem(why, STATUS_NOT_FOUND, "nothing is to be fetched now");
     }
     rc = db_rows_end(&rows);
-    if (rc || !hash_find_sha256(m->hash, &digest))
+    if (rc || c->is_shared || !hash_find_sha256(m->hash, &digest))
         return rc;
     /* The bytes may have come for another entry. */
     rc = look_for_file(c, &digest, m->length, &length, &is_hopeless, why);
     if (!rc)
-        rc = content_keep(c, m->seq, &digest, length, why);
+        rc =
+            content_note(c,
+                         &(struct content_fact){
+                             .seq = m->seq, .digest = digest, .length = length},
+                         why);
     else if (rc == STATUS_NOT_FOUND && is_hopeless)
-        rc = content_give_up(c, m->seq, why);
+        rc = content_note(
+            c, &(struct content_fact){.seq = m->seq, .due_us = CONTENT_NEVER},
+            why);
     m->is_settled = !rc;
     return rc == STATUS_NOT_FOUND ? STATUS_OK : rc;
 }

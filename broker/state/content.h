@@ -14,9 +14,9 @@
  *
  *            +-- its bytes are in the store already --> kept --+
  *   entry ---+                                          ^      |
- *            +-- else --> missing -----content_keep-----+      | forgotten: out
+ *            +-- else --> missing -----content_note-----+      | forgotten: out
  *                           |  ^                               | of retention,
- *          content_postpone +--+ content_give_up: for ever ----+ and overtaken
+ *          content_note +--+ content_note: never, for ever ----+ and overtaken
  *
  * Retention counts the references. A row goes when its entry is no longer
  * retained and its resource has changed since; a file goes when no row refers
@@ -27,6 +27,12 @@
  * opened (or began anew, as a state does). Earlier entries have no rows, and
  * get none while their resources do not change. So neither these entries nor
  * anything that contains them is complete.
+ *
+ * In a cluster all brokers have the same rows, whatever is on their disks: each
+ * entry with a representation begins as a missing one, and facts alone
+ * (broker/log/act.h) say what comes of it: those of its own record, for bytes
+ * that came with it, or those of the broker that fetches. A broker takes the
+ * bytes of a fact from tidings.db into its store (content_settle).
  *
  * Only the archive thread uses it.
  */
@@ -41,9 +47,6 @@
 /* The names of its file and its folder, in the directory of its set. */
 #define CONTENT_FILE   "content.db"
 #define CONTENT_FOLDER LOG_CONTENT
-
-/* content_at.due_us: none is due. */
-#define CONTENT_NEVER INT64_MAX
 
 struct content;
 
@@ -62,8 +65,9 @@ struct content_at {
     uint64_t current_missing;
     uint64_t files; /* files that rows refer to */
     uint64_t bytes; /* of these files */
+    uint64_t fact;  /* the last fact that is in the rows */
     int64_t due_us; /* the wall-clock time when the first missing one must be
-                       fetched; or CONTENT_NEVER */
+                       fetched; or CONTENT_NEVER (act.h): none is due */
 };
 
 /* How it is folded. */
@@ -84,6 +88,17 @@ MUST_CHECK enum status content_begin(struct content *content, uint64_t after,
                                      struct problem *why);
 
 /* Folding */
+
+/* In a cluster: facts alone decide from here on, but about entries up to
+ * `last`: for those the store counts, too, as without a cluster for all. */
+void content_share(struct content *content, uint64_t last);
+
+/* Brings the next facts into the rows, in one transaction, and before that
+ * their bytes into the store, by files in the folder `arriving`. *is_more:
+ * there are more of entries that are folded. */
+MUST_CHECK enum status content_settle(struct content *content, struct log *log,
+                                      struct log_set *set, const char *arriving,
+                                      bool *is_more, struct problem *why);
 
 /* Folds the gathered entries in one transaction. An entry is kept if the store
  * has its SHA-256, with the right length; another entry with a hash is due to
@@ -164,21 +179,12 @@ MUST_CHECK enum status content_missing(struct content *content, int64_t now_us,
                                        struct content_missing *missing,
                                        struct problem *why);
 
-/* Notes that the store has the bytes of that entry under that digest, durably.
- * They match what the entry states, and are pinned. STATUS_NOT_FOUND: it is no
- * longer missing. */
-MUST_CHECK enum status content_keep(struct content *content, uint64_t seq,
-                                    const struct digest *digest,
-                                    uint64_t length, struct problem *why);
-
-/* Notes a failed try; the next one is due at `due_us`. STATUS_NOT_FOUND
- * likewise. */
-MUST_CHECK enum status content_postpone(struct content *content, uint64_t seq,
-                                        int64_t due_us, struct problem *why);
-
-/* Notes that its content is missing for ever. STATUS_NOT_FOUND likewise. */
-MUST_CHECK enum status content_give_up(struct content *content, uint64_t seq,
-                                       struct problem *why);
+/* Notes what came of an entry (act.h). Bytes that are kept are in the store,
+ * durably, match what the entry states, and are pinned; other facts count as
+ * one more failed try. STATUS_NOT_FOUND: it is no longer missing. */
+MUST_CHECK enum status content_note(struct content *content,
+                                    const struct content_fact *fact,
+                                    struct problem *why);
 
 /* Forgetting */
 

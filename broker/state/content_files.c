@@ -239,6 +239,35 @@ content_file_open(const char *set_dir, const struct digest *digest, int *fd,
 }
 
 enum status
+content_file_read(const char *set_dir, const struct digest *digest,
+                  struct buf *to, struct problem *why)
+{
+    struct digest found = {.bytes = {0}};
+    uint64_t length;
+    char *at = NULL;
+    int fd;
+    enum status rc = content_file_open(set_dir, digest, &fd, &length, why);
+
+    if (rc)
+        return rc;
+    if (length <= CONTENT_CARRIED_MAX)
+        at = buf_room(to, (size_t)length + 1);
+    if (!at) {
+        rc = problem(why, STATUS_TOO_LARGE,
+                     "in a cluster the content of a resource has at most "
+                     "%" PRIu64 " bytes, and that of a post %zu",
+                     CONTENT_CARRIED_MAX, CONTENT_POST_MAX);
+    } else if (file_read_at(fd, at, (size_t)length, 0)) {
+        digest_sha256(&found, (struct slice){at, (size_t)length});
+        to->size += (size_t)length;
+    }
+    file_close(&fd);
+    if (!rc && !digest_is_equal(&found, digest))
+        rc = problem(why, STATUS_IO, "kept content is damaged");
+    return rc;
+}
+
+enum status
 content_file_look(const char *set_dir, const struct digest *digest,
                   uint64_t *length, struct problem *why)
 {

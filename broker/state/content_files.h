@@ -19,6 +19,11 @@
 #include "proto/resourcesync/change.h"
 #include "proto/resourcesync/digest.h"
 
+/* In a cluster the bytes of an entry travel in its record: so many of one
+ * entry, and of all entries of a post (as of config.h). */
+#define CONTENT_CARRIED_MAX ((uint64_t)1 << 20)
+#define CONTENT_POST_MAX    ((size_t)16 << 20)
+
 struct digest_check;
 
 /* Bytes on their way. After the end it holds no open file: there may be
@@ -83,6 +88,14 @@ MUST_CHECK enum status content_files_sync(const char *set_dir,
 MUST_CHECK enum status content_file_open(const char *set_dir,
                                          const struct digest *digest, int *fd,
                                          uint64_t *length, struct problem *why);
+
+/* Appends the bytes, for a record that carries them to other brokers, if they
+ * have that digest. STATUS_NOT_FOUND; STATUS_IO: they are damaged;
+ * STATUS_TOO_LARGE: more than CONTENT_CARRIED_MAX, or more than `to` may have.
+ */
+MUST_CHECK enum status content_file_read(const char *set_dir,
+                                         const struct digest *digest,
+                                         struct buf *to, struct problem *why);
 
 /* Checks that the file exists, and sets *length. STATUS_NOT_FOUND. */
 MUST_CHECK enum status content_file_look(const char *set_dir,

@@ -309,6 +309,29 @@ read_generations(struct engine *engine, uint32_t set,
 }
 
 static enum status
+read_contents(struct engine *engine, uint32_t set, uint64_t after,
+              content_fact_fn *fn, void *user, struct problem *why)
+{
+    struct content_fact fact = {.id = 0};
+    struct db_rows rows;
+    struct db *db;
+    enum status rc = borrow(engine, &db, why);
+
+    if (rc)
+        return rc;
+    rows = DB_SELECT(db, "read facts about content", why,
+                     "SELECT id, seq, due_us, digest, length, ifnull(bytes, '')"
+                     " FROM contents WHERE set_id = ? AND id > ? ORDER BY id",
+                     set, after);
+    while (DB_NEXT(&rows, &fact.id, &fact.seq, &fact.due_us, &fact.digest,
+                   &fact.length, &fact.bytes))
+        rows.rc = fn(&fact, user, why);
+    rc = db_rows_end(&rows);
+    give_back(engine, db);
+    return rc;
+}
+
+static enum status
 find_due(struct engine *engine, int64_t now_us, struct due_generation *due,
          struct problem *why)
 {
@@ -332,6 +355,7 @@ const struct engine_ops store_queries_ops = {
     .trash = find_trash,
     .generations = read_generations,
     .due = find_due,
+    .contents = read_contents,
 };
 
 void

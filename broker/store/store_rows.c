@@ -105,6 +105,13 @@ static const char *const steps[] = {
      * programs would open it without tokens.db, so they must refuse the
      * file. */
     "CREATE TABLE guard(one INTEGER PRIMARY KEY CHECK (one = 1));",
+
+    /* Facts about the content of entries, with the bytes that are in no file
+     * yet. No id is given twice: content.db knows the last one that it has. */
+    "CREATE TABLE contents(id INTEGER PRIMARY KEY AUTOINCREMENT,"
+    " set_id INTEGER NOT NULL, seq INTEGER NOT NULL, due_us INTEGER NOT NULL,"
+    " digest BLOB NOT NULL, length INTEGER NOT NULL, bytes BLOB);"
+    "CREATE INDEX contents_by_set ON contents(set_id);",
 };
 
 const struct db_kind store_kind = {
@@ -427,6 +434,13 @@ apply_purged(struct store_rows *s, const struct act *act, struct problem *why)
 
     if (rc || !is_there)
         return rc;
+    rc = DB_DO(s->db, "forget facts about content", why,
+               "DELETE FROM contents WHERE set_id = ?1 AND (?3 OR seq <="
+               " (SELECT max(last) FROM lists WHERE set_id = ?1"
+               " AND number <= ?2))",
+               set, act->purged.upto, is_whole);
+    if (rc)
+        return rc;
     /* The last list of an existing set stays: it marks the end of the log when
      * no batch is left. */
     rc = DB_DO(s->db, "forget lists", why,
@@ -505,6 +519,19 @@ apply_filed(struct store_rows *s, const struct act *act, struct problem *why)
                       act->filed.file_bytes, act->set_id);
 }
 
+static enum status
+apply_content(struct store_rows *s, const struct act *act, struct problem *why)
+{
+    const struct content_fact *fact = &act->content;
+
+    return DB_DO(
+        s->db, "store a fact about content", why,
+        "INSERT INTO contents(set_id, seq, due_us, digest, length,"
+        " bytes) VALUES(?, ?, ?, ?, ?, ?)",
+        act->set_id, fact->seq, fact->due_us, &fact->digest, fact->length,
+        db_bytes(fact->bytes.data, fact->is_here ? 0 : fact->bytes.size));
+}
+
 /* Acts on generations */
 
 /* The current generation of a kind of a set is the last that is not due. */
@@ -580,6 +607,13 @@ store_rows_apply(struct store_rows *s, const struct act *act, int64_t at_us,
         return DB_DO(s->db, "store the harvest of a set", why,
                      "UPDATE sets SET harvest = ? WHERE id = ?",
                      act->harvest.text, act->set_id);
+    case ACT_CONTENT:
+        return apply_content(s, act, why);
+    case ACT_TAKEN:
+        return DB_DO(s->db, "forget bytes of content", why,
+                     "UPDATE contents SET bytes = NULL WHERE set_id = ?"
+                     " AND id > ? AND id <= ?",
+                     act->set_id, act->taken.after, act->taken.upto);
     case ACT_FILED:
         return apply_filed(s, act, why);
     case ACT_PURGED:

@@ -168,7 +168,10 @@ dumping_keep(struct dumping *d, uint64_t seq, const char *text)
     struct digest digest;
 
     digest_sha256(&digest, slice_of(text));
-    if (content_keep(content, seq, &digest, strlen(text), &why))
+    if (content_note(content,
+                     &(struct content_fact){
+                         .seq = seq, .digest = digest, .length = strlen(text)},
+                     &why))
         fail_msg("%s", why.text);
     contents_note(sets_find(&d->sets, "demo"), content);
     contents_end(pin, 0);
@@ -180,7 +183,9 @@ dumping_give_up(struct dumping *d, uint64_t seq)
     struct content *content = open_content(d);
     struct problem why = {""};
 
-    if (content_give_up(content, seq, &why))
+    if (content_note(
+            content,
+            &(struct content_fact){.seq = seq, .due_us = CONTENT_NEVER}, &why))
         fail_msg("%s", why.text);
     contents_note(sets_find(&d->sets, "demo"), content);
 }

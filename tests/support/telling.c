@@ -163,7 +163,11 @@ telling_keep(struct telling *w, uint64_t seq)
     kept_digest(&digest, t->text);
     telling_place(w, t->text);
     assert_int_equal(
-        content_keep(w->content, seq, &digest, kept_length(t->text), &why),
+        content_note(w->content,
+                     &(struct content_fact){.seq = seq,
+                                            .digest = digest,
+                                            .length = kept_length(t->text)},
+                     &why),
         is_missing ? STATUS_OK : STATUS_NOT_FOUND);
     if (is_missing)
         t->is_there = true;

@@ -98,6 +98,14 @@ fill(struct world *w)
     a[ACT_UNARCHIVED].unarchived.last = 5;
     a[ACT_UNARCHIVED].unarchived.due_us = AT_US;
     a[ACT_HARVEST].harvest.text = SLICE("{\"source\":\"x\"}");
+    a[ACT_CONTENT].content = (struct content_fact){.seq = 9,
+                                                   .due_us = AT_US,
+                                                   .digest = digest_of("x"),
+                                                   .length = 3,
+                                                   .bytes = SLICE("a\0b"),
+                                                   .id = 5,
+                                                   .is_here = true};
+    a[ACT_TAKEN].taken.upto = 5;
     a[ACT_FILED].filed.list = 7;
     a[ACT_PURGED].purged.trash = 1;
     a[ACT_SWEPT].swept.id = 1;
@@ -223,6 +231,9 @@ TEST(keeps_every_kind_of_field)
     assert_true(act->removal.removed_us == INT64_MIN);
     act = read_kind(w, ACT_HARVEST);
     assert_true(slice_is(act->harvest.text, "{\"source\":\"x\"}"));
+    act = read_kind(w, ACT_CONTENT);
+    assert_true(slice_equal(act->content.bytes, SLICE("a\0b")));
+    assert_true(act->content.due_us == AT_US && act->content.length == 3);
     act = read_kind(w, ACT_GENERATION);
     assert_int_equal(act->generation.build.kind, GENERATION_CHANGEDUMP);
     assert_true(act->generation.is_first && act->generation.build.is_archived);
@@ -238,6 +249,8 @@ TEST(leaves_local_members_out)
     assert_int_equal(write_and_read(w), STATUS_OK);
     act = read_kind(w, ACT_RETIREMENT);
     assert_int_equal(act->retirement.file_bytes, 0);
+    act = read_kind(w, ACT_CONTENT);
+    assert_false(act->content.is_here || act->content.id);
     assert_false(read_kind(w, ACT_LIST_END)->list_end.info.is_filed);
 }
 

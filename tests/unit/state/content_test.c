@@ -121,6 +121,14 @@ TEST(passes_over_what_is_due_at_once_one_by_one)
     db_close(&db);
 }
 
+static enum status
+note(struct telling *w, uint64_t seq, int64_t due_us)
+{
+    const struct content_fact fact = {.seq = seq, .due_us = due_us};
+
+    return content_note(w->content, &fact, NULL);
+}
+
 /* R-202: bytes of an entry without hash are missing for ever; the others are
  * due in turn, and a failed try a while later. Bytes that came for another
  * entry meanwhile need no fetch. */
@@ -147,8 +155,7 @@ TEST(gives_out_what_is_to_be_fetched)
     assert_int_equal(m.length, kept_length(1));
     assert_int_equal(m.tries, 0);
     assert_missing(w, now_us, &m, 3);
-    assert_int_equal(content_postpone(w->content, 1, now_us + 7, NULL),
-                     STATUS_OK);
+    assert_int_equal(note(w, 1, now_us + 7), STATUS_OK);
     telling_place(w, 3);
     assert_missing(w, now_us, &m, 5); /* 4 is there now */
     assert_true(m.length == LENGTH_NONE);
@@ -159,7 +166,7 @@ TEST(gives_out_what_is_to_be_fetched)
 
     m = (struct content_missing){0};
     assert_missing(w, now_us + 7, &m, 5); /* 3 is there now */
-    assert_int_equal(content_give_up(w->content, 5, NULL), STATUS_OK);
+    assert_int_equal(note(w, 5, CONTENT_NEVER), STATUS_OK);
     assert_int_equal(content_at(w->content)->due_us, now_us + 7);
     telling_reopen(w);
     assert_int_equal(content_at(w->content)->due_us, now_us + 7);
@@ -171,8 +178,7 @@ TEST(gives_out_what_is_to_be_fetched)
     assert_int_equal(m.tries, 1);
     telling_keep(w, 1);
     assert_true(content_at(w->content)->due_us == CONTENT_NEVER);
-    assert_int_equal(content_postpone(w->content, 1, now_us, NULL),
-                     STATUS_NOT_FOUND);
+    assert_int_equal(note(w, 1, now_us), STATUS_NOT_FOUND);
     assert_int_equal(content_at(w->content)->missing, 2);
 }
 

@@ -207,6 +207,18 @@ TEST(every_kind_of_act_gives_the_same_rows_at_any_time)
                      .removed_us = 55 * HOUR,
                      .due_us = 66 * HOUR}},
     };
+    const struct act content[] = {
+        {.kind = ACT_CONTENT,
+         .set_id = A,
+         .content = {.seq = 5, .length = 5, .bytes = SLICE("bytes")}},
+        {.kind = ACT_CONTENT,
+         .set_id = A,
+         .content = {.seq = 6, .due_us = CONTENT_NEVER}},
+        {.kind = ACT_CONTENT,
+         .set_id = B,
+         .content = {.seq = 1, .length = 5, .bytes = SLICE("other")}},
+        {.kind = ACT_TAKEN, .set_id = A, .taken = {.upto = 1}},
+    };
     const struct act gone[] = {
         {.kind = ACT_PURGED, .purged = {.trash = 1, .upto = 1}},
         {.kind = ACT_PURGED, .purged = {.trash = 2, .upto = 0}},
@@ -219,6 +231,7 @@ TEST(every_kind_of_act_gives_the_same_rows_at_any_time)
     world_open(p->other, 3, 5);
     begin_sets(p);
     APPLY(p, 51 * HOUR, build);
+    APPLY(p, 52 * HOUR, content);
     APPLY(p, 55 * HOUR, less);
     APPLY(p, 80 * HOUR, gone); /* the tables of keys are swapped, too */
     apply(p, 81 * HOUR, NULL, 0);

@@ -1,0 +1,193 @@
+"""The bytes of resources in a cluster: whichever broker gets them, all have the same
+files and the same rows, and no broker decides by what its own disk has."""
+
+import hashlib
+import json
+import shutil
+import sqlite3
+
+from tidings_test.backups import Backups
+from tidings_test.cluster import wait_same_documents
+from tidings_test.content import contents, hashes, kept, multipart
+from tidings_test.http import NDJSON
+from tidings_test.hub import LOOPBACK
+from tidings_test.sets import change
+from tidings_test.soak import choices, soak
+from tidings_test.waiting import wait_for
+
+POSTS = soak(12, 300)
+RESOURCES = 8
+KILLS = soak(2, 20)
+RETAINED = ("--rotate-entries", 10, "--retain-lists", 2, "--remove-grace", 0)
+FETCH = ("--content", "fetch", "--fetch-retry-first", "0.01", *LOOPBACK)
+
+
+def loc(n):
+    return f"http://example.com/{n}"
+
+
+def post(one, *texts, name=None):
+    """Post an update of a resource for each text, with its bytes."""
+    changes = [change(name or loc(i), "updated") for i in range(len(texts))]
+    parts = [(each["loc"], None, text) for each, text in zip(changes, texts)]
+    return one.receipt(one.send(*multipart(changes, parts)))
+
+
+def facts(one):
+    """What a broker says of the content of a set, but for what it has not done yet."""
+    return one.state()["content"]
+
+
+def wait_content(brokers, last, *texts, name="news"):
+    """Wait until each broker has folded the content up to that entry, and keeps exactly
+    these texts."""
+    for broker in brokers:
+        one = broker.set(name)
+
+        def look(one=one):
+            content = facts(one)
+            names = {path.name for path in kept(one)}
+            wanted = {hashlib.sha256(text).hexdigest() for text in texts}
+            return content["last"] >= last and not content["missing"] and names == wanted
+
+        wait_for(f"the content of {broker}", look)
+        assert contents(one) == set(texts)
+
+
+def rows(broker, name="news"):
+    """The rows of its content.db, of a broker that has stopped."""
+    path = broker.data / "sets" / name / "content.db"
+    with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as db:
+        select = "SELECT * FROM {} ORDER BY 1"
+        columns = ("entries", "current", "files WHERE n > 0")
+        found = [db.execute(select.format(columns_)).fetchall() for columns_ in columns]
+        return [*found, db.execute("SELECT seq, tries FROM missing").fetchall()]
+
+
+def wait_same_files(brokers, name="news"):
+    """Wait until all have the files of the first one, and the same figures."""
+
+    def look():
+        of_all = [
+            ({path.name for path in kept(b.set(name))}, facts(b.set(name)))
+            for b in brokers
+        ]
+        return all(each == of_all[0] for each in of_all) and of_all[0][0]
+
+    return wait_for("the same files", look)
+
+
+# The bytes of a post to any broker are in the folder of each, also those that a change
+# names by their digest, and no bytes at all.
+def test_all_brokers_have_what_is_posted_to_one(start_cluster):
+    cluster = start_cluster("--content", "inline")
+    a, b, c = cluster.sets("news")
+    post(a, b"one", b"two\0\xff")
+    post(b, b"")
+    wait_content(cluster.members, 3, b"one", b"two\0\xff", b"")
+    assert c.post_change(loc(7), **hashes(b"one")).last == 4
+    body = [{"loc": loc(i), **hashes(text)} for i, text in enumerate((b"", b"one"))]
+    lines = "".join(json.dumps(each) + "\n" for each in body)
+    answer = b.put_resources(lines, NDJSON, "max-delete=100")
+    assert answer.status == 200, answer
+    wait_content(cluster.members, answer.json()["last"], b"one", b"two\0\xff", b"")
+    wait_same_documents(cluster)
+
+
+# A record is in memory as a whole.
+def test_too_many_bytes_are_refused(start_cluster):
+    cluster = start_cluster("--content", "inline")
+    a, b, _ = cluster.sets("news")
+    most = bytes(1 << 20)
+    assert post(a, most).last == 1
+    answer = a.send(*multipart([change(loc(1))], [(loc(1), None, most + b"1")]))
+    assert answer.status == 413
+    assert str(1 << 20) in answer.text
+    locs = [loc(i) for i in range(17)]
+    parts = [(each, None, most) for each in locs]
+    answer = b.send(*multipart([change(each) for each in locs], parts))
+    assert answer.status == 413
+    wait_content(cluster.members, 1, most)
+
+
+# Killed at any moment: what the others have is here in the end, and nothing else.
+def test_brokers_that_were_killed_or_away_have_all(start_cluster):
+    cluster = start_cluster("--content", "inline", *RETAINED)
+    chosen = choices()
+    posted = 0
+    for _ in range(KILLS):
+        victim, *others = chosen.sample(cluster.members, 3)
+        for n in range(POSTS):
+            if n == POSTS // 3:
+                victim.kill()
+            texts = [f"{posted} {i}".encode() for i in range(chosen.randint(1, 4))]
+            post(chosen.choice(others).set("news"), *texts)
+            posted += len(texts)
+        victim.disconnect()
+        victim.restart()
+    files = wait_same_files(cluster.members)
+    assert wait_for("retention", lambda: len(kept(cluster.members[0].set("news"))) < 40)
+    assert files
+    wait_same_files(cluster.members)
+    wait_same_documents(cluster)
+    for member in cluster.members:
+        member.stop()
+    same = [rows(member) for member in cluster.members]
+    assert same[0] == same[1] == same[2]
+
+
+# A copy has the bytes of its entries, also of a broker that had not yet written a file.
+def test_a_joined_broker_and_a_reader_have_all(start_cluster, run, tmp_path):
+    cluster = start_cluster("--content", "inline")
+    reader = cluster.add_reader("r")
+    a, b, _ = cluster.sets("news")
+    texts = [f"text {i}".encode() for i in range(20)]
+    post(a, *texts)
+    wait_content(cluster.members, 20, *texts)
+    backups = Backups(run, tmp_path / "backup")
+    lost = cluster.members[2]
+    lost.kill()
+    shutil.rmtree(lost.data)
+    post(b, b"later")
+    backups.make(cluster.members[0])
+    post(b, b"last")
+    backups.restore(lost)
+    lost.disconnect()
+    lost.restart()
+    expected = [*texts, b"later", b"last"]
+    wait_content([*cluster.members, reader], 22, *expected)
+
+
+# One broker fetches, and another one when that is gone; what comes of it is everywhere.
+def test_the_owner_fetches_for_all(start_cluster, site):
+    cluster = start_cluster(*FETCH)
+    owner = cluster.owner()
+    others = cluster.others(owner)
+    one = others[0].set("news")
+    site.put("/a", "first")
+    one.post_change(site.link("/a"), **hashes(b"first"))
+    one.post_change(site.link("/gone"), **hashes(b"gone"))
+    one.post_change(loc("nowhere"), "deleted")
+
+    def look(brokers, kept_, missing):
+        return all(
+            (f := facts(b.set("news")))["last"] == b.set("news").last()
+            and (len(kept(b.set("news"))), f["missing"]) == (kept_, missing)
+            for b in brokers
+        )
+
+    wait_for("the first text", lambda: look(cluster.members, 1, 1))
+    assert len(site.asked("/a")) == 1
+    owner.kill()
+    cluster.end_lease()
+    site.put("/b", "second")
+    one.post_change(site.link("/b"), **hashes(b"second"))
+    wait_for("the second text", lambda: look(others, 2, 1))
+    owner.disconnect()
+    owner.restart()
+    wait_for("the same", lambda: look(cluster.members, 2, 1))
+    assert len(site.asked("/a")) == 1
+    for member in cluster.members:
+        member.stop()
+    same = [rows(member) for member in cluster.members]
+    assert same[0] == same[1] == same[2]
