@@ -114,6 +114,10 @@ enum metric_kind {
     ROW(CLUSTER_BEHIND, GAUGE, NONE, "tidings_cluster_behind_records", \
         "Records of the journal that this broker has not, as of the last " \
         "look") \
+    ROW(CLUSTER_OLDEST, GAUGE_SECONDS, NONE, \
+        "tidings_cluster_oldest_transaction_seconds", \
+        "How long the oldest transaction lasts in the database of the " \
+        "cluster, as far as this broker may see") \
     ROW(CLUSTER_AGE, GAUGE_SECONDS, NONE, "tidings_cluster_behind_seconds", \
         "Time since this broker last had all records of the journal") \
     ROW(SETS, GAUGE, NONE, "tidings_sets", "Sets") \

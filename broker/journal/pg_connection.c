@@ -120,51 +120,37 @@ extend(struct pg_connection *c, int64_t until_us)
         c->until_us = until_us;
 }
 
-/* Begins something that ends at a time, or later while bytes move. */
+/* Begins something that the owner's time ends, or its patience, or later while
+ * bytes move. */
 static void
-begin_wait(struct pg_connection *c, int64_t deadline_us)
+begin_wait(struct pg_connection *c)
 {
-    c->deadline_us = deadline_us;
-    c->look_us = clock_steady_us() + LOOK_US;
+    int64_t now_us = clock_steady_us();
+
+    c->deadline_us =
+        c->until_us ? c->until_us : now_us + c->options.patience_us;
+    c->look_us = now_us + LOOK_US;
     c->moved = 0;
 }
 
-/* The end of what begins now: the owner's, or that of its patience. */
-static int64_t
-deadline_of(const struct pg_connection *c)
-{
-    return c->until_us ? c->until_us
-                       : clock_steady_us() + c->options.patience_us;
-}
-
-/* What the other machine has acknowledged and sent since the connection was
- * made. A unix socket does not say: there, each event stands for a page. */
-static uint64_t
-bytes_moved(const struct pg_connection *c)
-{
-    struct tcp_info info = {.tcpi_state = 0};
-    socklen_t size = sizeof(info);
-
-    return getsockopt(libpq.PQsocket(c->handle), IPPROTO_TCP, TCP_INFO, &info,
-                      &size)
-               ? c->n_events * 4096
-               : info.tcpi_bytes_acked + info.tcpi_bytes_received;
-}
-
+/* Looks what the other machine has acknowledged and sent since the connection
+ * was made. A unix socket does not say that. */
 static void
 look_for_progress(struct pg_connection *c, int64_t now_us)
 {
+    struct tcp_info info = {.tcpi_bytes_acked = 0, .tcpi_bytes_received = 0};
+    socklen_t size = sizeof(info);
     uint64_t moved;
 
-    if (now_us < c->look_us)
-        return;
-    moved = bytes_moved(c);
+    (void)getsockopt(libpq.PQsocket(c->handle), IPPROTO_TCP, TCP_INFO, &info,
+                     &size);
+    moved = info.tcpi_bytes_acked + info.tcpi_bytes_received;
     c->look_us = now_us + LOOK_US;
     if (c->moved > 0 && moved < c->moved + MOVED_BYTES)
         return;
     if (c->moved > 0)
         extend(c, now_us + MOVED_US);
-    c->moved = moved + 1;
+    c->moved = moved;
 }
 
 /* Closes the connection, whose state is unknown. */
@@ -190,13 +176,13 @@ await_socket(struct pg_connection *c, short events)
     while (n == 0 && p.fd >= 0) {
         int64_t now_us = clock_steady_us(), until_us;
 
-        look_for_progress(c, now_us);
+        if (now_us >= c->look_us)
+            look_for_progress(c, now_us);
         until_us = c->deadline_us < c->look_us ? c->deadline_us : c->look_us;
         if (now_us >= c->deadline_us)
             return false;
         n = poll(&p, 1, (int)((until_us - now_us) / 1000) + 1);
     }
-    c->n_events++;
     return n != 0;
 }
 
@@ -360,7 +346,7 @@ enum status
 pg_send(struct pg_connection *c, const struct pg_statement *statements,
         size_t n, struct problem *why)
 {
-    begin_wait(c, deadline_of(c));
+    begin_wait(c);
     return send_all(c, statements, n, why);
 }
 
@@ -368,7 +354,7 @@ enum status
 pg_receive(struct pg_connection *c, const struct pg_statement *statements,
            struct problem *why)
 {
-    begin_wait(c, deadline_of(c));
+    begin_wait(c);
     return receive_all(c, statements, why);
 }
 
@@ -492,9 +478,9 @@ open_connection(struct pg_connection *c, unsigned *n_hosts, struct problem *why)
              c->options.broker ? c->options.instance : "");
     *n_hosts = take_host(c->options.address, c->host, parts);
     patience_us = c->options.patience_us / *n_hosts;
-    begin_wait(c, c->until_us && c->until_us < now_us + patience_us
-                      ? c->until_us
-                      : now_us + patience_us);
+    begin_wait(c);
+    if (c->deadline_us > now_us + patience_us)
+        c->deadline_us = now_us + patience_us;
     {
         const char *const values[] = {
             c->options.address, "read-write", session,  "UTF8", "3000",
@@ -668,27 +654,25 @@ pg_prove(struct pg_connection *c, struct problem *why)
     };
     enum status rc = pg_run(c, statements, 5, why);
 
-    if (rc)
+    if (rc || c->options.is_unsafe || (waits && loaded_us == c->loaded_us))
         return rc;
-    if (!waits && !c->options.is_unsafe)
-        rc = problem(why, STATUS_IO, "%s", PG_NO_STANDBY);
-    else if (loaded_us != c->loaded_us && !c->options.is_unsafe)
-        rc = problem(why, STATUS_IO,
-                     "PostgreSQL: its settings change at this moment");
-    if (rc)
-        pg_close(c);
-    return rc;
+    pg_close(c);
+    return problem(why, STATUS_IO, "%s",
+                   waits ? "PostgreSQL: its settings change at this moment"
+                         : PG_NO_STANDBY);
 }
 
 enum status
 pg_connect(struct pg_connection *c, struct problem *why)
 {
-    int64_t until_us = deadline_of(c);
+    int64_t until_us;
     unsigned tried = 0, n_hosts = 1;
     enum status rc = libpq_load(why); /* unless pg_check_address has */
 
     if (rc)
         return rc;
+    begin_wait(c);
+    until_us = c->deadline_us;
     while (!c->handle) {
         rc = open_connection(c, &n_hosts, why);
         if (!rc)

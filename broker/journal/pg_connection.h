@@ -89,7 +89,6 @@ struct pg_connection {
     int64_t deadline_us;       /* of the wait under way, likewise */
     int64_t look_us;           /* when it looks whether bytes move */
     uint64_t moved;            /* bytes, then, and 1; 0: it has not looked */
-    uint64_t n_events;         /* of the socket */
     int64_t loaded_us; /* when the server had last loaded its settings, by its
                           clock, at the last proof (pg_prove) */
     const char *prepared[PG_PREPARED_MAX]; /* here; the name of each is its

@@ -8,19 +8,18 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "broker/base/diag.h"
+#include "broker/base/metrics.h"
 #include "broker/log/kept_records.h"
 #include "broker/log/log.h"
 
 /* Records are read in pieces of so many bytes, or of one record. */
 #define PIECE_BYTES ((uint64_t)262144)
 
-/* Nobody else gets the turn while its owner reads: it reads no more under the
- * lock than its line moves in TURN_READ_US, as far as it knows, and what is
- * more, without the lock first. Each attempt allows twice as much, so that a
- * broker with large records gets its turn beside others with as large ones. */
-#define TURN_READ_US   50000
-#define TURN_BYTES_MIN ((uint64_t)16384)
-#define MEASURED_BYTES ((uint64_t)65536)
+/* Nobody else gets the turn while its owner reads: it reads so much at most
+ * under the lock, and what is more, without the lock first. Each attempt allows
+ * twice as much, so that a broker gets its turn beside others with large
+ * records. */
+#define TURN_BYTES ((uint64_t)131072)
 
 /* A post waits so long at most for a broker that has to catch up first. */
 #define CATCH_UP_US 10000000
@@ -123,6 +122,14 @@
     "UPDATE tidings_brokers SET server = $1::bigint" \
     " WHERE server <> $1::bigint"
 
+/* How long the oldest transaction of this database lasts that keeps PostgreSQL
+ * from forgetting old rows. An account sees its own ones; all, with the rights
+ * of pg_read_all_stats. */
+#define OLDEST                                                    \
+    "SELECT coalesce((extract(epoch FROM max(clock_timestamp() -" \
+    " xact_start)) * 1000000)::bigint, 0) FROM pg_stat_activity"  \
+    " WHERE datname = current_database() AND backend_xmin IS NOT NULL"
+
 /* Forgets the oldest records while there are more bytes than $1, some thousand
  * at once; the last one stays. A look at the oldest one is all as long as there
  * are no more; it begins behind $2, the last one that was forgotten: beside an
@@ -151,11 +158,10 @@ struct pg_journal {
     bool is_alone;    /* that turn brought no records, and the journal has kept
                          all that this broker appended since */
     bool is_presumed; /* the log has no turn, and appends */
-    uint64_t turn_bytes;      /* its line moves so many in TURN_READ_US */
-    bool was_early;           /* a large record was sent without the turn, and
-                                 another one was first: the next time it is sent
-                                 with the turn */
-    size_t first;             /* of the statements that end the turn */
+    bool was_early;   /* a large record was sent without the turn, and
+                         another one was first: the next time it is sent
+                         with the turn */
+    size_t first;     /* of the statements that end the turn */
     size_t append_size;       /* of the record under way */
     struct kept_records kept; /* likewise */
     _Atomic(int64_t) judged;  /* the server whose journal lacks no record of any
@@ -195,7 +201,6 @@ struct reading {
     int64_t now_us;            /* the journal's time */
     struct digest chain;       /* of the last record */
     struct journal_place read; /* how far it has read */
-    uint64_t bytes;            /* of records, so far */
 };
 
 static enum status
@@ -240,7 +245,6 @@ on_records(struct pg_rows *rows, void *user, struct problem *why)
         rc = r->take(&place, record, r->user, why);
         if (!rc)
             r->read = place;
-        r->bytes += record.size;
     }
     return rc;
 }
@@ -341,52 +345,27 @@ is_judged(struct pg_journal *j)
            j->turns.server;
 }
 
-/* Reads all that is missing without the turn, and measures the line. */
-static enum status
-catch_up_first(struct pg_journal *j, struct reading *r, int64_t until_us,
-               struct problem *why)
-{
-    enum status rc = STATUS_OK;
-
-    while (!rc && r->read.n < r->end) {
-        int64_t began_us = clock_steady_us();
-        uint64_t before = r->bytes, read;
-
-        if (began_us >= until_us)
-            return problem(why, STATUS_BUSY,
-                           "this broker is still %llu records behind the "
-                           "others",
-                           (unsigned long long)(r->end - r->read.n));
-        rc = read_some(&j->turns, r, why);
-        read = r->bytes - before;
-        if (read >= MEASURED_BYTES)
-            j->turn_bytes = read * TURN_READ_US /
-                            (uint64_t)(clock_steady_us() - began_us + 1);
-        if (j->turn_bytes < TURN_BYTES_MIN)
-            j->turn_bytes = TURN_BYTES_MIN;
-    }
-    return rc;
-}
-
 static enum status
 begin_turn(struct pg_journal *j, struct reading *r, struct problem *why)
 {
     int64_t until_us = j->asked_turn_us + CATCH_UP_US;
-    uint64_t allowed = j->turn_bytes;
+    uint64_t allowed = TURN_BYTES;
     enum status rc;
 
-    for (;; allowed *= 2) {
-        rc = read_piece(&j->turns, r, allowed, why);
-        if (rc ? rc != STATUS_LATE : r->read.n == r->end)
-            break;
+    while ((rc = read_piece(&j->turns, r, allowed, why)) == STATUS_LATE ||
+           (!rc && r->read.n < r->end)) {
         pg_roll_back(&j->turns);
-        if (!j->turns.handle)
-            return problem(why, STATUS_IO,
-                           "PostgreSQL: the connection is lost");
-        rc =
-            rc ? pg_prove(&j->turns, why) : catch_up_first(j, r, until_us, why);
+        rc = rc ? pg_prove(&j->turns, why) : STATUS_OK;
+        while (!rc && r->read.n < r->end)
+            rc = clock_steady_us() < until_us
+                     ? read_some(&j->turns, r, why)
+                     : problem(why, STATUS_BUSY,
+                               "this broker is still %llu records behind the "
+                               "others",
+                               (unsigned long long)(r->end - r->read.n));
         if (rc)
-            break;
+            return rc;
+        allowed *= 2;
     }
     if (!rc && !digest_is_equal(&r->chain, &r->read.chain))
         rc = say_different(why, r->end);
@@ -540,7 +519,6 @@ static enum status
 pg_outcome(struct journal *journal, struct problem *why)
 {
     struct pg_journal *j = journal_of(journal);
-    bool is_large = j->append_size > PIECE_BYTES;
     enum status rc;
 
     /* Once more, for the log thread may have waited for its own disk: the
@@ -549,8 +527,7 @@ pg_outcome(struct journal *journal, struct problem *why)
     rc = pg_receive(&j->turns, ends + j->first, why);
     if (rc == STATUS_LATE)
         rc = pg_prove(&j->turns, why);
-    if (is_large && rc != STATUS_CONFLICT)
-        j->was_early = false;
+    j->was_early &= rc == STATUS_CONFLICT;
     return note_appended(j, rc);
 }
 
@@ -590,6 +567,7 @@ report_place(struct pg_journal *j, struct problem *why)
 {
     struct journal_place place;
     const struct pg_options *o = &j->looks.options;
+    int64_t oldest_us = 0;
     enum status rc;
 
     if (clock_steady_us() < j->report_at_us)
@@ -600,17 +578,19 @@ report_place(struct pg_journal *j, struct problem *why)
             {REPORT,
              DB_VALUES(o->broker, o->instance, place.n, j->looks.server),
              .absent = STATUS_REFUSED, .reason = NAME_LOST},
+            {OLDEST, .into = DB_INTO(&oldest_us)},
             {TRIM, DB_VALUES(j->keep_bytes, j->trimmed),
              .into = DB_INTO(&j->trimmed)},
         };
 
-        rc = pg_run(&j->looks, statements, o->is_reader ? 1 : 2, why);
+        rc = pg_run(&j->looks, statements, o->is_reader ? 2 : 3, why);
     }
     if (!rc && !o->is_reader && judge_journal(j, &j->looks, why)) {
         log_note_copy(j->log, 0, STATUS_FORBIDDEN, why);
         if (!j->looks.handle)
             rc = STATUS_UNREACHABLE;
     }
+    metrics_set(METRIC_CLUSTER_OLDEST, oldest_us);
     if (rc == STATUS_REFUSED)
         pg_close(&j->looks); /* claims the name, or learns who has it */
     j->report_at_us = clock_steady_us() + REPORT_US;
@@ -797,7 +777,6 @@ pg_journal_open(struct journal **journal, const struct pg_options *options,
     j->journal.ops = options->is_reader ? &reader_ops : &ops;
     j->keep_bytes = keep_bytes;
     j->trimmed = -1;
-    j->turn_bytes = PIECE_BYTES;
     kept_records_init(&j->kept, dir);
     pg_init(&j->turns, options);
     pg_init(&j->looks, options);

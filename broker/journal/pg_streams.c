@@ -204,6 +204,7 @@ struct reading {
     stream_row_fn *fn;
     void *user;
     uint64_t from;      /* of this part */
+    uint64_t end;       /* rows up to it are proven (pg_prove) */
     uint64_t n;         /* the last row of this part */
     uint64_t forgotten; /* by the parts before */
     bool is_first, is_empty;
@@ -237,12 +238,15 @@ on_part(struct pg_rows *rows, void *user, struct problem *why)
 {
     struct reading *r = user;
     struct stream_row row;
+    uint64_t n;
     enum status rc = STATUS_OK;
 
     r->is_empty = true;
-    while (!rc && PG_NEXT(rows, &row.key, &r->n, &row.value, &row.is_deleted)) {
+    while (!rc && PG_NEXT(rows, &row.key, &n, &row.value, &row.is_deleted) &&
+           n <= r->end) {
         r->is_empty = false;
-        rc = r->fn(&row, r->n, r->user, why);
+        r->n = n;
+        rc = r->fn(&row, n, r->user, why);
     }
     return rc;
 }
@@ -256,14 +260,19 @@ pg_read(struct streams *streams, const char *stream, uint64_t *n,
     enum status rc = STATUS_OK;
 
     while (!rc && !r.is_empty) {
-        /* The second one sees what the first one may have missed. */
+        /* The last one sees what the reading may have missed. */
         const struct pg_statement read[] = {
+            {"SELECT n FROM tidings_streams WHERE name = $1::text",
+             DB_VALUES(stream), .into = DB_INTO(&r.end)},
+            PG_WAITS_FOR_STANDBY(PG_STANDBY_VALUES(&s->c), ),
             {READ_ROWS, DB_VALUES(stream, r.n), .each = on_part, .user = &r},
             {END_OF_STREAM, DB_VALUES(stream), .each = on_end, .user = &r},
         };
 
         r.from = r.n;
-        rc = run_again(s, read, 2, why);
+        rc = run_again(s, read, 4, why);
+        if (rc == STATUS_LATE)
+            rc = pg_prove(&s->c, why);
     }
     if (!rc)
         *n = r.n > r.forgotten ? r.n : r.forgotten;

@@ -77,6 +77,7 @@ def test_posts_and_entries_are_counted_and_refusals_by_their_status(start_broker
         log_ahead_seconds=0,
         cluster_cut_off=0,
         cluster_behind_seconds=0,
+        cluster_oldest_transaction_seconds=0,
         sets=1,
         ingest_limit_bytes=256 << 20,
         tail_limit_bytes=64 << 20,
