@@ -125,6 +125,24 @@ slice_is_word(struct slice a, const char *word)
            (a.size == 0 || !strncasecmp(a.data, word, a.size));
 }
 
+/* Does it begin with `word`, in whatever case? */
+static inline bool
+slice_starts_word(struct slice a, const char *word)
+{
+    size_t size = strlen(word);
+
+    return a.size >= size && !strncasecmp(a.data, word, size);
+}
+
+static inline bool
+slice_is_ascii(struct slice s)
+{
+    for (size_t i = 0; i < s.size; i++)
+        if ((unsigned char)s.data[i] >= 0x80)
+            return false;
+    return true;
+}
+
 /* The white space that headers have around their parts (OWS, RFC 9110 section
  * 5.6.3). */
 static inline bool

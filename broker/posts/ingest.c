@@ -286,7 +286,6 @@ ingest_begin(struct ingest **ingest, struct posts *posts, struct slice set_name,
     in->posts = posts;
     holding_init(&in->own, registry_clients(registry), NULL, CLIENT_POSTS);
     in->holding = &in->own;
-    in->format = format;
     memcpy(in->name, set_name.data, set_name.size);
     in->set_name = (struct slice){in->name, set_name.size};
     in->is_checked =
@@ -516,7 +515,7 @@ ingest_read_end(struct ingest *in, struct problem *why)
     if (rc)
         return rc;
     decoding_fini(&in->decoding);
-    parser_pool_give(&in->posts->parsers, in->format, in->reader);
+    parser_pool_give(&in->posts->parsers, in->reader);
     in->reader = NULL;
     in->is_read = true;
     return STATUS_OK;
@@ -610,7 +609,7 @@ ingest_free(struct ingest *in)
     release_pin(in, 0);
     pending_keys_end(&in->posts->keys, &in->running);
     decoding_fini(&in->decoding);
-    parser_pool_give(&in->posts->parsers, in->format, in->reader);
+    parser_pool_give(&in->posts->parsers, in->reader);
     ingest_give_back(in);
     buf_fini(&in->post.bytes);
     buf_fini(&in->contents);

@@ -37,7 +37,6 @@ typedef enum status ingest_fill_fn(struct change *change, void *user,
 /* All but the commented fields is ingest.c's own. */
 struct ingest {
     struct posts *posts;
-    const struct format *format;
     struct input_reader *reader;
     struct decoding decoding;
     struct slice set_name;

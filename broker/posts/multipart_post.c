@@ -267,7 +267,7 @@ on_end(void *user, struct problem *why)
         rc = input_reader_feed(reader, buf_slice(&c->root), why);
         if (!rc)
             rc = input_reader_end(reader, why);
-        parser_pool_give(pool, c->format, reader);
+        parser_pool_give(pool, reader);
         if (rc || list->n == 0)
             return rc;
         list->by_loc = memory_new(list->n, sizeof(*list->by_loc));

@@ -11,7 +11,7 @@ void
 parser_pool_fini(struct parser_pool *pool)
 {
     for (size_t i = 0; i < pool->n; i++)
-        input_reader_free(pool->kept[i].reader);
+        input_reader_free(pool->kept[i]);
     pthread_mutex_destroy(&pool->mutex);
 }
 
@@ -23,9 +23,9 @@ parser_pool_take(struct parser_pool *pool, const struct format *format,
 
     pthread_mutex_lock(&pool->mutex);
     for (size_t i = pool->n; i-- > 0 && !reader;) {
-        if (pool->kept[i].format != format)
+        if (pool->kept[i]->format != format)
             continue;
-        reader = pool->kept[i].reader;
+        reader = pool->kept[i];
         pool->kept[i] = pool->kept[--pool->n];
     }
     pthread_mutex_unlock(&pool->mutex);
@@ -37,13 +37,11 @@ parser_pool_take(struct parser_pool *pool, const struct format *format,
 }
 
 void
-parser_pool_give(struct parser_pool *pool, const struct format *format,
-                 struct input_reader *reader)
+parser_pool_give(struct parser_pool *pool, struct input_reader *reader)
 {
     pthread_mutex_lock(&pool->mutex);
-    if (pool->n < PARSER_POOL_MAX) {
-        pool->kept[pool->n].format = format;
-        pool->kept[pool->n++].reader = reader;
+    if (reader && pool->n < PARSER_POOL_MAX) {
+        pool->kept[pool->n++] = reader;
         reader = NULL;
     }
     pthread_mutex_unlock(&pool->mutex);

@@ -30,12 +30,7 @@ typedef enum status posts_check_fn(struct ingest *ingest, void *user,
 
 struct parser_pool {
     pthread_mutex_t mutex;
-
-    struct {
-        const struct format *format;
-        struct input_reader *reader;
-    } kept[PARSER_POOL_MAX];
-
+    struct input_reader *kept[PARSER_POOL_MAX];
     size_t n;
 };
 
@@ -63,5 +58,4 @@ struct input_reader *parser_pool_take(struct parser_pool *pool,
                                       change_fn *on_change, void *user);
 
 /* NULL is allowed. */
-void parser_pool_give(struct parser_pool *pool, const struct format *format,
-                      struct input_reader *reader);
+void parser_pool_give(struct parser_pool *pool, struct input_reader *reader);

@@ -292,12 +292,6 @@ segments_write(struct segments *s, const struct commit *commit,
 }
 
 void
-segments_committed(struct segments *s)
-{
-    s->end = s->next_end;
-}
-
-void
 segments_end(struct segments *s)
 {
     uint32_t current = segments_current(s);

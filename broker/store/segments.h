@@ -73,7 +73,9 @@ struct segments {
     int fd;            /* of the last segment; -1: the next commit that needs
                           one begins another */
     uint64_t end;      /* of its bytes, as committed */
-    uint64_t next_end; /* as the commit under way leaves it */
+    uint64_t next_end; /* as the commit under way leaves it: `end`, once
+                          that is on the disk. Otherwise the next commit writes
+                          over its entries */
     uint64_t live;     /* of all segments */
     uint32_t last;     /* the highest number ever given */
     uint32_t *spares;
@@ -114,10 +116,6 @@ MUST_CHECK enum status segments_write(struct segments *s,
                                       const struct commit *commit,
                                       struct segment_place *place,
                                       struct problem *why);
-
-/* The commit is on the disk. Without this call, after a rollback, the next
- * commit writes over its entries. */
-void segments_committed(struct segments *s);
 
 /* Begins no more commits in the last segment: room is scarce. */
 void segments_end(struct segments *s);

@@ -129,10 +129,10 @@ store_room(struct engine *engine)
  * the journal has the record under way. If it refuses the record, or nobody
  * knows whether it has it, no row names these bytes. Then they are nothing:
  *
- *   - the end of the segment stays where it was (segments_committed has not
- *     been called), so the next large commit writes over them. If the journal
- *     has the record after all, it comes back with a turn or the follower, and
- *     that commit writes the entries once more;
+ *   - the end of the segment stays where it was, so the next large commit
+ *     writes over them. If the journal has the record after all, it comes back
+ *     with a turn or the follower, and that commit writes the entries once
+ * more;
  *   - readers, backups and the fold find bytes by rows only;
  *   - after a crash no segment is gone on with. The file goes with the last
  *     row that names it, or becomes spare if there is none.
@@ -192,7 +192,7 @@ store_commit(struct engine *engine, const struct commit *commit, bool *is_more,
      * leaves no trace. */
     s->keys.state = s->keys.next;
     if (place.number > 0)
-        segments_committed(&s->segments);
+        s->segments.end = s->segments.next_end;
     store_rows_committed(&s->rows, commit, is_paid);
     *is_more = store_rows_owe(&s->rows);
     return STATUS_OK;

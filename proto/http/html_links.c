@@ -19,8 +19,7 @@ struct page {
 
 struct tag {
     struct slice name;
-    struct slice rel, href; /* as they came */
-    bool has_rel, has_href;
+    struct slice rel, href; /* as they came; NULL: not there */
 };
 
 #define SPACES " \t\n\f\r"
@@ -154,8 +153,7 @@ take_tag(struct slice *rest, struct tag *tag)
 {
     *tag = (struct tag){.name = slice_take_until(rest, SPACES "/>")};
     while (rest->size > 0) {
-        struct slice value = {NULL, 0};
-        struct slice name = {rest->data, 1};
+        struct slice name = {rest->data, 1}, value = {"", 0};
 
         if (rest->data[0] == '>') {
             skip_bytes(rest, 1);
@@ -182,13 +180,10 @@ take_tag(struct slice *rest, struct tag *tag)
             }
         }
         /* Of two of a name the first counts. */
-        if (slice_is_word(name, "rel") && !tag->has_rel) {
+        if (slice_is_word(name, "rel") && !tag->rel.data)
             tag->rel = value;
-            tag->has_rel = true;
-        } else if (slice_is_word(name, "href") && !tag->has_href) {
+        else if (slice_is_word(name, "href") && !tag->href.data)
             tag->href = value;
-            tag->has_href = true;
-        }
     }
     return false;
 }
@@ -272,7 +267,7 @@ report_link(struct page *page, const struct tag *tag, bool is_base)
 {
     struct html_link link = {.is_base = is_base};
 
-    if (is_base && (page->has_base || !tag->has_href))
+    if (is_base && (page->has_base || !tag->href.data))
         return;
     if (tag->rel.size > VALUE_AS_IT_CAME_MAX ||
         tag->href.size > VALUE_AS_IT_CAME_MAX)

@@ -88,15 +88,6 @@ add_label(struct buf *to, const uint32_t *label, size_t n)
     }
 }
 
-static bool
-is_ascii(struct slice name)
-{
-    for (size_t i = 0; i < name.size; i++)
-        if (name.data[i] == '%' || (unsigned char)name.data[i] >= INITIAL_N)
-            return false;
-    return true;
-}
-
 bool
 idn_add_ascii(struct buf *to, struct slice name)
 {
@@ -104,7 +95,8 @@ idn_add_ascii(struct buf *to, struct slice name)
     uint32_t label[LABEL_MAX];
     size_t size = 0, n = 0, step;
 
-    if (is_ascii(name)) { /* as nearly all */
+    if (slice_is_ascii(name) && !memchr(name.data, '%', name.size)) {
+        /* as nearly all */
         buf_add_slice(to, name);
         return !to->failed;
     }

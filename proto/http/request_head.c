@@ -104,22 +104,15 @@ span_of(struct slice text, unsigned char place)
     return i;
 }
 
-static bool
-starts_with_word(struct slice text, struct slice word)
-{
-    return text.size >= word.size &&
-           !strncasecmp(text.data, word.data, word.size);
-}
-
 /* Takes "http://host:port" off the front of `target`. */
 static bool
 take_authority(struct reading *r, struct slice *target)
 {
     struct slice rest = *target;
 
-    if (starts_with_word(rest, SLICE("http://")))
+    if (slice_starts_word(rest, "http://"))
         rest = slice_from(rest, 7);
-    else if (starts_with_word(rest, SLICE("https://")))
+    else if (slice_starts_word(rest, "https://"))
         rest = slice_from(rest, 8);
     else
         return false;
@@ -424,12 +417,10 @@ request_head_read(struct request_head *h, struct slice bytes,
 const struct head_field *
 request_head_field(const struct request_head *h, const char *name, size_t *at)
 {
-    struct slice wanted = slice_of(name);
-
     while (*at < h->n_fields) {
         const struct head_field *f = &h->fields[(*at)++];
 
-        if (f->name.size == wanted.size && starts_with_word(f->name, wanted))
+        if (slice_is_word(f->name, name))
             return f;
     }
     return NULL;

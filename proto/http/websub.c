@@ -249,15 +249,6 @@ is_name(struct slice host)
     return before != '.';
 }
 
-static bool
-is_ascii(struct slice text)
-{
-    for (size_t i = 0; i < text.size; i++)
-        if ((unsigned char)text.data[i] >= 0x80)
-            return false;
-    return true;
-}
-
 static enum status
 check_authority(const struct url *url, const char *what, struct problem *why)
 {
@@ -268,7 +259,7 @@ check_authority(const struct url *url, const char *what, struct problem *why)
                        "%s: user info (what stands before \"@\") is not "
                        "allowed in a URL",
                        what);
-    if (!is_ascii(url->host))
+    if (!slice_is_ascii(url->host))
         return problem(why, STATUS_MALFORMED,
                        "%s: a host beyond ASCII has to be written in its "
                        "\"xn--\" form: \"%s\"",
@@ -314,7 +305,7 @@ websub_check_url(struct slice url, const char *what, struct problem *why)
     rc = check_authority(&parts, what, why);
     if (rc)
         return rc;
-    if (!is_ascii(parts.rest))
+    if (!slice_is_ascii(parts.rest))
         return problem(why, STATUS_MALFORMED,
                        "%s: characters beyond ASCII have to be written as "
                        "escapes: \"%s\"",

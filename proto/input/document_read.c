@@ -23,16 +23,14 @@ struct document_reader {
 static bool
 read_robots_line(struct document_reader *d, struct slice line)
 {
-    static const char name[] = "sitemap";
     const char *comment;
 
     comment = line.size > 0 ? memmem(line.data, line.size, " #", 2) : NULL;
     if (comment)
         line.size = (size_t)(comment - line.data);
-    if (line.size < sizeof(name) ||
-        strncasecmp(line.data, name, sizeof(name) - 1) != 0)
+    if (!slice_starts_word(line, "sitemap"))
         return false;
-    slice_skip(&line, sizeof(name) - 1);
+    slice_skip(&line, sizeof("sitemap") - 1);
     slice_skip_blanks(&line);
     if (!slice_take_char(&line, ':'))
         return false;

@@ -134,10 +134,7 @@ has_member(struct slice json, const char *name)
 bool
 event_read_is_structured(struct slice content_type)
 {
-    static const char type[] = "application/cloudevents";
-
-    return content_type.size >= sizeof(type) - 1 &&
-           !strncasecmp(content_type.data, type, sizeof(type) - 1);
+    return slice_starts_word(content_type, "application/cloudevents");
 }
 
 bool
@@ -520,8 +517,7 @@ make_entry_of_text(struct event_read *e, struct problem *why)
     enum status rc;
 
     if (e->has == HAS_BYTES &&
-        (type.size < 5 || strncasecmp(type.data, "text/", 5) ||
-         !utf8_is_xml_text(text)))
+        (!slice_starts_word(type, "text/") || !utf8_is_xml_text(text)))
         return problem(why, STATUS_UNSUPPORTED,
                        "data of the type \"%s\" is neither JSON nor text in "
                        "UTF-8; curl gives JSON its type by -H 'Content-Type: "
@@ -689,7 +685,6 @@ event_close(void *state)
     arena_fini(&e->arena);
     buf_fini(&e->data.text);
     buf_fini(&e->text);
-    free(e);
 }
 
 static enum status
@@ -704,25 +699,18 @@ event_reset(void *state)
     return STATUS_OK;
 }
 
-static void *
-event_open(struct input_reader *reader)
+static enum status
+event_open(void *state, struct input_reader *reader)
 {
-    struct event_read *e = memory_new(1, sizeof(*e));
+    struct event_read *e = state;
 
-    if (!e)
-        return NULL;
     e->reader = reader;
     arena_init(&e->arena,
                N_ELEMENTS(e->attributes) * (VALUE_MAX + NAME_MAX_BYTES));
     buf_init(&e->data.text, ENTRY_BYTES_MAX);
     buf_init(&e->text, ENTRY_BYTES_MAX);
     e->parse = json_parse_new(false, on_event, e);
-    if (!e->parse) {
-        event_close(e);
-        return NULL;
-    }
-    event_reset(e);
-    return e;
+    return e->parse ? event_reset(e) : STATUS_MEMORY;
 }
 
 static enum status
@@ -789,6 +777,7 @@ event_line(const void *state)
 }
 
 const struct parser event_parser = {
+    .size = sizeof(struct event_read),
     .open = event_open,
     .close = event_close,
     .reset = event_reset,

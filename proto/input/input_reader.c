@@ -33,8 +33,8 @@ input_reader_new(const struct format *format, enum input_use use,
     entry_init(&reader->entry);
     reader->entry.is_of_message = use == INPUT_MESSAGE;
     begin_input(reader);
-    reader->state = format->parser->open(reader);
-    if (!reader->state) {
+    reader->state = memory_new(1, format->parser->size);
+    if (!reader->state || format->parser->open(reader->state, reader)) {
         input_reader_free(reader);
         return NULL;
     }
@@ -48,6 +48,7 @@ input_reader_free(struct input_reader *reader)
         return;
     if (reader->state)
         reader->format->parser->close(reader->state);
+    free(reader->state);
     entry_fini(&reader->entry);
     free(reader);
 }

@@ -11,10 +11,11 @@
 
 #include "proto/input/input_formats.h"
 
-/* What a format does. `parser` is what `open` gave. */
+/* What a format does. `parser` has `size` bytes, all zero before `open`;
+ * `close` comes also after an `open` without memory, STATUS_MEMORY. */
 struct parser {
-    /* NULL: no memory. */
-    void *(*open)(struct input_reader *reader);
+    size_t size;
+    enum status (*open)(void *parser, struct input_reader *reader);
     void (*close)(void *parser);
 
     /* Ready for another document; STATUS_MEMORY is all that can go wrong. */

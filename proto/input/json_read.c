@@ -600,7 +600,6 @@ json_close(void *state)
     json_parse_free(j->parse);
     buf_fini(&j->tags);
     buf_fini(&j->data.text);
-    free(j);
 }
 
 static void
@@ -613,24 +612,18 @@ begin_entries(struct json_read *j)
     j->link = NULL;
 }
 
-static void *
-json_open(struct input_reader *reader)
+static enum status
+json_open(void *state, struct input_reader *reader)
 {
-    struct json_read *j = memory_new(1, sizeof(*j));
+    struct json_read *j = state;
 
-    if (!j)
-        return NULL;
     j->reader = reader;
     j->is_lines = reader->format->is_lines;
     buf_init(&j->tags, ENTRY_BYTES_MAX);
     buf_init(&j->data.text, ENTRY_BYTES_MAX);
     begin_entries(j);
     j->parse = json_parse_new(j->is_lines, on_event, j);
-    if (!j->parse) {
-        json_close(j);
-        return NULL;
-    }
-    return j;
+    return j->parse ? STATUS_OK : STATUS_MEMORY;
 }
 
 static enum status
@@ -706,6 +699,7 @@ json_line(const void *state)
 }
 
 const struct parser json_parser = {
+    .size = sizeof(struct json_read),
     .open = json_open,
     .close = json_close,
     .reset = json_reset,

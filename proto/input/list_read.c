@@ -1326,27 +1326,20 @@ list_reader_fini(struct list_reader *r)
 
 /* The parser of posts (input_reader.h) */
 
+static enum status
+urlset_open(void *state, struct input_reader *reader)
+{
+    struct list_reader *r = state;
+
+    r->input = reader;
+    r->entry = &reader->entry;
+    return list_reader_init(r);
+}
+
 static void
 urlset_close(void *state)
 {
     list_reader_fini(state);
-    free(state);
-}
-
-static void *
-urlset_open(struct input_reader *reader)
-{
-    struct list_reader *r = memory_new(1, sizeof(*r));
-
-    if (!r)
-        return NULL;
-    r->input = reader;
-    r->entry = &reader->entry;
-    if (list_reader_init(r)) {
-        urlset_close(r);
-        return NULL;
-    }
-    return r;
 }
 
 static enum status
@@ -1387,6 +1380,7 @@ urlset_line(const void *state)
 }
 
 const struct parser urlset_parser = {
+    .size = sizeof(struct list_reader),
     .open = urlset_open,
     .close = urlset_close,
     .reset = urlset_reset,

@@ -163,24 +163,20 @@ read_resourcesync(struct reading *r)
 static enum token
 read_words(struct reading *r)
 {
-    enum token token = read_literal(r, SLICE("<td:"));
+    static const struct word {
+        struct slice start, end;
+        enum entry_member member;
+    } words[] = {
+        {SLICE("<td:title>"), SLICE("</td:title>"), M_TITLE},
+        {SLICE("<td:summary>"), SLICE("</td:summary>"), M_SUMMARY},
+        {SLICE("<td:author>"), SLICE("</td:author>"), M_AUTHOR},
+        {SLICE("<td:data>"), SLICE("</td:data>"), M_DATA},
+    };
+    enum token token = TOKEN_UNKNOWN;
 
-    if (token || !r->known.td)
-        return token ? token : TOKEN_UNKNOWN;
-    if (r->at == r->end)
-        return TOKEN_CUT;
-    switch (*r->at) {
-    case 't':
-        return read_element(r, SLICE("title>"), SLICE("</td:title>"), M_TITLE);
-    case 's':
-        return read_element(r, SLICE("summary>"), SLICE("</td:summary>"),
-                            M_SUMMARY);
-    case 'a':
-        return read_element(r, SLICE("author>"), SLICE("</td:author>"),
-                            M_AUTHOR);
-    default:
-        return read_element(r, SLICE("data>"), SLICE("</td:data>"), M_DATA);
-    }
+    for (size_t i = 0; r->known.td && token == TOKEN_UNKNOWN && i < 4; i++)
+        token = read_element(r, words[i].start, words[i].end, words[i].member);
+    return token;
 }
 
 /* Reads the elements of an entry, and its end. */

@@ -29,7 +29,7 @@ TEST(keeps_readers_for_the_next_post)
     assert_non_null(first);
     assert_int_not_equal(input_reader_feed(first, SLICE("{]"), NULL),
                          STATUS_OK);
-    parser_pool_give(&kept, json, first);
+    parser_pool_give(&kept, first);
 
     second = parser_pool_take(&kept, xml, ignore, &n);
     assert_ptr_not_equal(second, first);
@@ -38,9 +38,9 @@ TEST(keeps_readers_for_the_next_post)
     assert_int_equal(input_reader_end(first, NULL), STATUS_OK);
     assert_int_equal(other, 1);
     assert_int_equal(n, 0);
-    parser_pool_give(&kept, json, first);
-    parser_pool_give(&kept, xml, second);
-    parser_pool_give(&kept, xml, NULL);
+    parser_pool_give(&kept, first);
+    parser_pool_give(&kept, second);
+    parser_pool_give(&kept, NULL);
     parser_pool_fini(&kept);
 }
 
@@ -62,6 +62,6 @@ TEST(frees_readers_that_are_too_many)
             assert_ptr_not_equal(taken[i], taken[k]);
     }
     for (int i = 0; i < READERS; i++)
-        parser_pool_give(&kept, json, taken[i]);
+        parser_pool_give(&kept, taken[i]);
     parser_pool_fini(&kept);
 }
