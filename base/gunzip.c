@@ -182,7 +182,7 @@ gunzip_feed(struct gunzip *g, struct slice bytes, struct problem *why)
 bool
 gunzip_is_behind(const struct gunzip *g)
 {
-    return g->rest.size > 0 || g->is_full;
+    return g && (g->rest.size > 0 || g->is_full);
 }
 
 enum status

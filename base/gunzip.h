@@ -46,7 +46,7 @@ void gunzip_free(struct gunzip *g); /* NULL is allowed */
 MUST_CHECK enum status gunzip_feed(struct gunzip *g, struct slice bytes,
                                    struct problem *why);
 
-/* True if some of the input is left: another step is due. */
+/* True if some of the input is left: another step is due. NULL: false. */
 bool gunzip_is_behind(const struct gunzip *g);
 MUST_CHECK enum status gunzip_step(struct gunzip *g, struct problem *why);
 

@@ -187,8 +187,8 @@ choose_next(struct deferral *d, enum deferral_next *next, struct problem *why)
 {
     (void)why;
     *next = d->is_whole ? DEFERRAL_BEGINS : DEFERRAL_READS;
-    if (decoding_is_behind(
-            &list_entry(d, struct posting, deferral)->ingest->decoding)) {
+    if (gunzip_is_behind(
+            list_entry(d, struct posting, deferral)->ingest->decoding.gunzip)) {
         deferral_pause(d);
         *next = DEFERRAL_STEPS;
     }
@@ -198,8 +198,8 @@ choose_next(struct deferral *d, enum deferral_next *next, struct problem *why)
 static enum status
 catch_up(struct deferral *d, struct problem *why)
 {
-    return decoding_catch_up(
-        &list_entry(d, struct posting, deferral)->ingest->decoding, why);
+    return gunzip_step(
+        list_entry(d, struct posting, deferral)->ingest->decoding.gunzip, why);
 }
 
 static enum status

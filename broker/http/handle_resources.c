@@ -80,7 +80,7 @@ free_upload(struct deferral *d)
 {
     struct putting *p = putting_of(d);
 
-    decoding_fini(&p->decoding);
+    gunzip_free(p->decoding.gunzip);
     input_reader_free(p->reader);
     contents_end(p->claim, 0);
     buf_fini(&p->digests);
@@ -237,8 +237,8 @@ write_block(struct deferral *d, struct problem *why)
     enum status rc = STATUS_OK;
 
     while (!rc && p->block.bytes.size < BLOCK_BYTES &&
-           decoding_is_behind(&p->decoding))
-        rc = decoding_catch_up(&p->decoding, why);
+           gunzip_is_behind(p->decoding.gunzip))
+        rc = gunzip_step(p->decoding.gunzip, why);
     if (rc || (p->block.bytes.size < BLOCK_BYTES && !d->is_last))
         return rc;
     rc = stage_block(p, why);
@@ -278,7 +278,7 @@ choose_next(struct deferral *d, enum deferral_next *next, struct problem *why)
     struct putting *p = putting_of(d);
 
     if (p->block.bytes.size >= BLOCK_BYTES ||
-        decoding_is_behind(&p->decoding)) {
+        gunzip_is_behind(p->decoding.gunzip)) {
         deferral_pause(d);
         *next = DEFERRAL_STEPS;
     } else if (!d->is_whole) {
@@ -318,7 +318,7 @@ make_reader(struct putting *p, struct request *rq, struct problem *why)
         input_reader_new(format, INPUT_RESOURCES, SIZE_MAX, on_change, p);
     if (!p->reader)
         return problem_memory(why);
-    decoding_init(&p->decoding, p->reader);
+    p->decoding.reader = p->reader;
     return STATUS_OK;
 }
 

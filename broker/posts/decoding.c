@@ -1,19 +1,5 @@
 #include "broker/posts/decoding.h"
 
-void
-decoding_init(struct decoding *in, struct input_reader *reader)
-{
-    in->reader = reader;
-    in->gunzip = NULL;
-}
-
-void
-decoding_fini(struct decoding *in)
-{
-    gunzip_free(in->gunzip);
-    in->gunzip = NULL;
-}
-
 static enum status
 on_inflated(struct slice bytes, void *user, struct problem *why)
 {
@@ -45,28 +31,10 @@ decoding_feed(struct decoding *in, struct slice bytes, struct problem *why)
                       : input_reader_feed(in->reader, bytes, why);
 }
 
-bool
-decoding_is_behind(const struct decoding *in)
-{
-    return in->gunzip && gunzip_is_behind(in->gunzip);
-}
-
-enum status
-decoding_catch_up(struct decoding *in, struct problem *why)
-{
-    return in->gunzip ? gunzip_step(in->gunzip, why) : STATUS_OK;
-}
-
 enum status
 decoding_end(struct decoding *in, struct problem *why)
 {
     enum status rc = in->gunzip ? gunzip_end(in->gunzip, why) : STATUS_OK;
 
     return rc ? rc : input_reader_end(in->reader, why);
-}
-
-size_t
-decoding_held(const struct decoding *in)
-{
-    return in->gunzip ? gunzip_held(in->gunzip) : 0;
 }

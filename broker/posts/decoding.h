@@ -1,10 +1,10 @@
 /*
  * decoding.h - passes the bytes of a body, plain or in gzip, to its reader.
  *
- *     decoding_init -> decoding_decode -> decoding_feed ... -> decoding_end
- *                                             |     ^
- *                                             v     |   is_behind: in another
- *                                    decoding_catch_up  turn
+ *     decoding_decode -> decoding_feed ... -> decoding_end
+ *                            |     ^
+ *                            v     |   gunzip_is_behind: in another turn
+ *                          gunzip_step
  *
  * One thread at a time.
  */
@@ -18,11 +18,8 @@
 
 struct decoding {
     struct input_reader *reader; /* the caller's */
-    struct gunzip *gunzip;       /* NULL: the body is plain */
+    struct gunzip *gunzip;       /* owned; NULL: the body is plain */
 };
-
-void decoding_init(struct decoding *decoding, struct input_reader *reader);
-void decoding_fini(struct decoding *decoding); /* harmless if repeated */
 
 /* Sets the Content-Encoding, before the first byte: "gzip" or "x-gzip";
  * "identity" is none (RFC 9110 section 8.4.1). The body inflates to at most
@@ -32,20 +29,10 @@ MUST_CHECK enum status decoding_decode(struct decoding *decoding,
                                        struct problem *why);
 
 /* Reads some more of the body. STATUS_TOO_LARGE: it inflates to more than
- * max_bytes. After an error only decoding_fini. */
+ * max_bytes. After an error only gunzip_free. */
 MUST_CHECK enum status decoding_feed(struct decoding *decoding,
                                      struct slice bytes, struct problem *why);
-
-/* True if some fed bytes are not read yet. Only with a body in gzip. */
-bool decoding_is_behind(const struct decoding *decoding);
-
-/* Reads some of these bytes. Errors as those of decoding_feed. */
-MUST_CHECK enum status decoding_catch_up(struct decoding *decoding,
-                                         struct problem *why);
 
 /* Ends the body, once all fed bytes are read. */
 MUST_CHECK enum status decoding_end(struct decoding *decoding,
                                     struct problem *why);
-
-/* The memory that inflating takes now, in bytes. */
-size_t decoding_held(const struct decoding *decoding);

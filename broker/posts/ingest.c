@@ -23,11 +23,11 @@ reserve_memory(struct ingest *in, struct problem *why)
     size_t held = HELD_AT_LEAST + in->post.bytes.size +
                   in->post.n_fragments * sizeof(*in->post.fragments) +
                   in->post.n_events * sizeof(*in->post.events) +
-                  in->contents.size + in->post.content_bytes.size +
-                  decoding_held(&in->decoding);
-
+                  in->contents.size + in->post.content_bytes.size;
     enum status rc;
 
+    if (in->decoding.gunzip)
+        held += gunzip_held(in->decoding.gunzip);
     if (held <= in->held)
         return STATUS_OK;
     held -= in->held;
@@ -306,7 +306,7 @@ ingest_begin(struct ingest **ingest, struct posts *posts, struct slice set_name,
     in->reader = parser_pool_take(&posts->parsers, format, on_change, in);
     in->reader->options.on_event = on_event;
     in->reader->options.event_user = in;
-    decoding_init(&in->decoding, in->reader);
+    in->decoding.reader = in->reader;
     rc = reserve_memory(in, why);
     if (rc)
         ingest_free(in);
@@ -514,7 +514,8 @@ ingest_read_end(struct ingest *in, struct problem *why)
         rc = find_twins(&in->post, why);
     if (rc)
         return rc;
-    decoding_fini(&in->decoding);
+    gunzip_free(in->decoding.gunzip);
+    in->decoding.gunzip = NULL;
     parser_pool_give(&in->posts->parsers, in->reader);
     in->reader = NULL;
     in->is_read = true;
@@ -608,7 +609,7 @@ ingest_free(struct ingest *in)
         return;
     release_pin(in, 0);
     pending_keys_end(&in->posts->keys, &in->running);
-    decoding_fini(&in->decoding);
+    gunzip_free(in->decoding.gunzip);
     parser_pool_give(&in->posts->parsers, in->reader);
     ingest_give_back(in);
     buf_fini(&in->post.bytes);

@@ -203,8 +203,8 @@ void ingest_set_authority(struct ingest *ingest, struct authority *authority);
 MUST_CHECK enum status ingest_feed(struct ingest *ingest, struct slice bytes,
                                    struct problem *why);
 
-/* With a body in gzip, some fed bytes may not be read yet: decoding_is_behind,
- * decoding_catch_up. */
+/* With a body in gzip, some fed bytes may not be read yet: gunzip_is_behind,
+ * gunzip_step. */
 
 /* Reads the whole body to its end, once all fed bytes are read. ingest_end does
  * this first; call it to do something in between. */
