@@ -295,16 +295,13 @@ deliver_collect(struct td_follower *f, const struct filter *filter,
                 const struct document_entry *entry, bool is_change,
                 const char *file)
 {
-    enum status rc = STATUS_MEMORY;
-    struct buf path;
+    enum status rc;
+    char *path = NULL;
 
-    buf_init(&path, SIZE_MAX / 2);
-    if (file)
-        buf_add_format(&path, "%s/%s%c", f->options.scratch, file, '\0');
-    if (!path.failed)
-        rc = change_batch_add(&f->delivery.batch, filter, entry, is_change,
-                              file ? path.data : NULL);
-    buf_fini(&path);
+    if (file && asprintf(&path, "%s/%s", f->options.scratch, file) < 0)
+        return STATUS_MEMORY;
+    rc = change_batch_add(&f->delivery.batch, filter, entry, is_change, path);
+    free(path);
     return rc;
 }
 

@@ -752,7 +752,7 @@ harvest_run(const struct harvest_options *options)
     };
     struct pollfd *ready;
 
-    harvest_outbox_init(&h.outbox);
+    buf_init(&h.outbox.body, SIZE_MAX / 2);
     h.target.db = harvest_db_open(options->state, options->set_url,
                                   options->is_dry, &h.target.why);
     if (!h.target.db) {

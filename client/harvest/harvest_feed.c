@@ -17,13 +17,6 @@ fail_memory(const struct harvest_feed *f)
 
 /* The outbox */
 
-void
-harvest_outbox_init(struct harvest_outbox *o)
-{
-    *o = (struct harvest_outbox){.n = 0};
-    buf_init(&o->body, SIZE_MAX / 2);
-}
-
 /* Moves the part to the position behind its changes; without changes, it stores
  * the part. */
 bool
@@ -49,8 +42,7 @@ harvest_feed_flush(struct harvest_outbox *o)
         is_good = harvest_db_note_part(t->db, &f->part);
     }
     buf_fini(&o->body);
-    harvest_outbox_init(o);
-    o->feed = f;
+    o->n = 0;
     f->has_position = false;
     return is_good;
 }
@@ -433,9 +425,8 @@ harvest_feed_held(struct harvest_feed *f)
 {
     uint64_t n, n_of;
 
-    if (!harvest_db_held(f->target->db, f->part.id, &n, &n_of))
-        return false;
-    return take_outbox(f) && apply_deletions(f, n, n_of) &&
+    return harvest_db_held(f->target->db, f->part.id, &n, &n_of) &&
+           take_outbox(f) && apply_deletions(f, n, n_of) &&
            harvest_feed_flush(f->outbox);
 }
 
@@ -450,11 +441,8 @@ harvest_feed_strays(struct harvest_feed *f, uint64_t *n)
     if (*n == 0 || *n > f->target->options->accept_deletions)
         return true;
     *n = 0;
-    if (!take_outbox(f))
-        return false;
     /* An empty list: it lacks all of them. */
-    if (!harvest_db_begin_list(db, 0) ||
-        !harvest_db_end_list(db, 0, DATETIME_NONE, &n_of, &n_of))
-        return false;
-    return delete_held(f, 0) && harvest_feed_flush(f->outbox);
+    return take_outbox(f) && harvest_db_begin_list(db, 0) &&
+           harvest_db_end_list(db, 0, DATETIME_NONE, &n_of, &n_of) &&
+           delete_held(f, 0) && harvest_feed_flush(f->outbox);
 }

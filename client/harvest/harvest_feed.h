@@ -54,9 +54,6 @@ bool harvest_feed_message(struct harvest_feed *feed,
  * read. */
 bool harvest_feed_end_replay(struct harvest_feed *feed);
 
-/* Empties an outbox that has no memory. */
-void harvest_outbox_init(struct harvest_outbox *outbox);
-
 /* Seals and posts what waits in the outbox, of whatever feed. */
 bool harvest_feed_flush(struct harvest_outbox *outbox);
 

@@ -349,9 +349,8 @@ read_set(struct harvest_target *t, const char *after, struct reading *r)
         if (rc == TD_OK)
             return true;
         harvest_db_undo(t->db);
-        if (r->has_failed)
-            return false;
-        if (!may_try_again(t, rc, rc == TD_UNREACHABLE, &pause_ms))
+        if (r->has_failed ||
+            !may_try_again(t, rc, rc == TD_UNREACHABLE, &pause_ms))
             return false;
     }
 }
@@ -387,11 +386,9 @@ harvest_target_look(struct harvest_target *t, bool *is_other)
         return false;
     if (*is_other || !strcmp(position, noted))
         return true;
-    if (!read_set(t, noted[0] ? noted : "0", &r))
-        return false;
-    return (
-        harvest_db_end_disturbance(t->db) &&
-        harvest_db_note_target(t->db, r.position[0] ? r.position : position));
+    return read_set(t, noted[0] ? noted : "0", &r) &&
+           harvest_db_end_disturbance(t->db) &&
+           harvest_db_note_target(t->db, r.position[0] ? r.position : position);
 }
 
 /* The report */

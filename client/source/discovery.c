@@ -474,9 +474,8 @@ end_capabilities(struct discovery *d)
         if (next)
             return discover_next(d, next);
     }
-    if (!job->offered.url)
-        keep_text(d, &job->offered.url,
-                  slice_of(d->page.set ? d->page.set : job->url));
+    keep_text(d, &job->offered.url,
+              slice_of(d->page.set ? d->page.set : job->url));
     if (d->page.has_parts && !offered_is_something(&job->offered))
         return true; /* an index of Capability Lists is no set */
     return discover_report(d, &job->offered);
@@ -611,8 +610,7 @@ end_set(struct discovery *d, struct slice json)
     while (size > 0 && job->url[size - 1] == '/')
         job->url[--size] = '\0';
     offered_merge(&job->offered, &d->page.offered);
-    if (!job->offered.url)
-        keep_text(d, &job->offered.url, slice_of(job->url));
+    keep_text(d, &job->offered.url, slice_of(job->url));
     if (job->role == ROLE_ANY && job->offered.capability_list)
         next = discover_job(d, ROLE_CAPABILITIES,
                             slice_of(job->offered.capability_list), NULL);
@@ -760,9 +758,8 @@ end_page(struct discovery *d, const struct document_fetch_answer *answer)
             d->rc = STATUS_MEMORY;
     }
     if (d->job->role == ROLE_SET) { /* not a description, but a set exists */
-        if (!d->job->offered.url)
-            keep_text(d, &d->job->offered.url,
-                      slice_of(d->job->offered.capability_list));
+        keep_text(d, &d->job->offered.url,
+                  slice_of(d->job->offered.capability_list));
         return discover_report(d, &d->job->offered);
     }
     if (answer->is_document && is_feed(answer->head)) {
@@ -788,8 +785,7 @@ end_refused(struct discovery *d, const struct problem *why)
     struct offered *offered = &d->job->offered;
 
     if (offered->url || offered->capability_list) {
-        if (!offered->url)
-            keep_text(d, &offered->url, slice_of(offered->capability_list));
+        keep_text(d, &offered->url, slice_of(offered->capability_list));
         return discover_report(d, offered);
     }
     note_tried(d, d->job->url, why->text);

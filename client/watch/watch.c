@@ -526,7 +526,7 @@ deliver_posts(struct watch *w)
 static bool
 flush_changes(struct watch *w)
 {
-    if (post_queue_is_empty(&w->posts))
+    if (!w->posts.n_entries)
         return watch_db_save(w->database);
     if (w->posts.n_deleted) {
         if (!read_events(w))

@@ -339,12 +339,6 @@ post_queue_add(struct post_queue *queue, const char *change, const char *path,
 }
 
 bool
-post_queue_is_empty(const struct post_queue *queue)
-{
-    return !queue->n_entries;
-}
-
-bool
 post_queue_is_due(const struct post_queue *queue)
 {
     return queue->n_entries &&

@@ -144,8 +144,6 @@ bool post_queue_add(struct post_queue *queue, const char *change,
                     const char *path, const char *loc,
                     const struct file_stamp *mark, const char *type);
 
-bool post_queue_is_empty(const struct post_queue *queue);
-
 /* True if it is time to post. */
 bool post_queue_is_due(const struct post_queue *queue);
 
