@@ -731,36 +731,35 @@ send_single(struct single_delivery *d)
     caller_start(s->hub->caller, &d->call);
 }
 
+#define NO_MESSAGE                                                     \
+    "there is no such message any more: the subscription has another " \
+    "filter, or the topic no document"
+
+/* Why there is no message. */
+static const struct single_end {
+    enum status rc;
+    const char *text;
+} single_ends[] = {
+    [READER_GONE] = {STATUS_GONE,
+                     "the entries of that delivery are no longer retained"},
+    [READER_REMOVED] = {STATUS_NOT_FOUND, "the topic is gone"},
+    [READER_HEAD] = {STATUS_INVALID, NO_MESSAGE},
+    [READER_FAILED] = {STATUS_INVALID, NO_MESSAGE},
+};
+
 /* Continues with what the reader has come to. */
 static void
 on_single_ready(struct reader *reader)
 {
     struct single_delivery *d =
         list_entry(reader, struct single_delivery, reader);
-    struct problem *why = &d->command->why;
+    enum reader_state state = reader_next(reader);
 
-    switch (reader_next(reader)) {
-    case READER_READY:
+    if (state == READER_READY)
         send_single(d);
-        break;
-    case READER_LATER:
-        break;
-    case READER_GONE:
-        end_single(d, problem(why, STATUS_GONE,
-                              "the entries of that delivery are no longer "
-                              "retained"));
-        break;
-    case READER_REMOVED:
-        end_single(d, problem(why, STATUS_NOT_FOUND, "the topic is gone"));
-        break;
-    case READER_HEAD:
-    case READER_FAILED:
-        end_single(d, problem(why, STATUS_INVALID,
-                              "there is no such message any more: the "
-                              "subscription has another filter, or the topic "
-                              "no document"));
-        break;
-    }
+    else if (state != READER_LATER)
+        end_single(d, problem(&d->command->why, single_ends[state].rc, "%s",
+                              single_ends[state].text));
 }
 
 /* Sets what the reader is to find. */

@@ -101,38 +101,26 @@ add_key(struct hub_keys *keys, int64_t now_us, struct problem *why)
     return STATUS_OK;
 }
 
-/* The end of a turn. */
+/* The end of a turn: its changes count when it is kept. */
 static void
 on_ended(struct hub_db_hook *hook, bool is_kept)
 {
     struct hub_keys *keys = list_entry(hook, struct hub_keys, hook);
+    bool is_due = keys->has_changed && is_kept;
+    struct problem why = {""};
+    struct hub_key_list list;
 
-    if (!keys->has_next)
-        return;
-    free_list(is_kept ? &keys->now : &keys->next);
-    if (is_kept) {
-        keys->now = keys->next;
+    keys->has_changed = false;
+    if (is_due && read_keys(&list, keys->db, &why)) {
+        diag(DIAG_ERROR, "hub", "the hub goes on with its former keys: %s",
+             why.text);
+    } else if (is_due) {
+        free_list(&keys->now);
+        keys->now = list;
         DIAG(DIAG_INFO, "hub", "the hub's keys have changed",
              diag_text("newest", keys->now.all[0].id),
              diag_number("keys", keys->now.n));
     }
-    keys->has_next = false;
-}
-
-/* Reads the keys as this turn has written them. After a failure the turn is not
- * kept. */
-static enum status
-take_next(struct hub_keys *keys, struct problem *why)
-{
-    enum status rc;
-
-    if (keys->has_next)
-        free_list(&keys->next);
-    rc = read_keys(&keys->next, keys->db, why);
-    keys->has_next = !rc;
-    if (rc)
-        hub_db_fail(keys->db, why);
-    return rc;
 }
 
 enum status
@@ -143,23 +131,21 @@ hub_keys_open(struct hub_keys *keys, struct hub_db *db, struct problem *why)
     keys->db = db;
     keys->hook.ended = on_ended;
     hub_db_add_hook(db, &keys->hook);
-    if (!rc && keys->now.n == 0) {
-        rc = add_key(keys, clock_now_us(), why);
-        if (!rc)
-            rc = take_next(keys, why);
-        if (!rc)
-            rc = hub_db_commit(db, why);
-    }
-    return rc;
+    if (rc || keys->now.n > 0)
+        return rc;
+    keys->has_changed = true;
+    rc = add_key(keys, clock_now_us(), why);
+    if (!rc)
+        rc = hub_db_commit(db, why);
+    return rc || keys->now.n > 0
+               ? rc
+               : problem(why, STATUS_IO, "the hub's keys cannot be read");
 }
 
 void
 hub_keys_close(struct hub_keys *keys)
 {
     free_list(&keys->now);
-    if (keys->has_next)
-        free_list(&keys->next);
-    keys->has_next = false;
 }
 
 bool
@@ -232,33 +218,38 @@ enum status
 hub_keys_rotate(struct hub_keys *keys, uint64_t grace_s, struct buf *to,
                 struct problem *why)
 {
-    const struct hub_key_list *list = keys->has_next ? &keys->next : &keys->now;
+    struct hub_key_list list;
     int64_t now_us = clock_now_us();
-    enum status rc;
+    enum status rc = read_keys(&list, keys->db, why);
 
-    if (list->n == HUB_KEYS_MAX && grace_s > 0)
-        return problem(why, STATUS_CONFLICT,
-                       "the hub has %d keys, as many as it may have: wait for "
-                       "the end of one, or give no grace",
-                       HUB_KEYS_MAX);
+    if (!rc && list.n == HUB_KEYS_MAX && grace_s > 0)
+        rc = problem(why, STATUS_CONFLICT,
+                     "the hub has %d keys, as many as it may have: wait for "
+                     "the end of one, or give no grace",
+                     HUB_KEYS_MAX);
+    free_list(&list);
+    if (rc)
+        return rc;
+    keys->has_changed = true;
     HUB_DB_WRITE(keys->db, "UPDATE keys SET ends=? WHERE ends=0",
                  now_us + (int64_t)grace_s * 1000000);
     delete_ended(keys, now_us);
     rc = add_key(keys, now_us, why);
     if (!rc)
-        rc = take_next(keys, why);
-    else
+        rc = read_keys(&list, keys->db, why);
+    if (rc) {
         hub_db_fail(keys->db, why);
-    if (!rc)
-        hub_keys_report(to, &keys->next);
-    return rc;
+        return rc;
+    }
+    hub_keys_report(to, &list);
+    free_list(&list);
+    return STATUS_OK;
 }
 
 void
 hub_keys_look(struct hub_keys *keys)
 {
     int64_t now_us = clock_now_us();
-    struct problem why = {""};
     bool has_some = false;
 
     for (size_t i = 0; i < keys->now.n; i++)
@@ -266,5 +257,5 @@ hub_keys_look(struct hub_keys *keys)
     if (!has_some)
         return;
     delete_ended(keys, now_us);
-    (void)!take_next(keys, &why);
+    keys->has_changed = true;
 }

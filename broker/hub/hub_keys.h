@@ -47,8 +47,8 @@ struct hub_key_list {
 
 struct hub_keys {
     struct hub_db *db;
-    struct hub_key_list now, next;
-    bool has_next; /* `next` counts when this turn is kept */
+    struct hub_key_list now;
+    bool has_changed; /* in this turn: read again when it is kept */
     struct hub_db_hook hook;
 };
 
