@@ -443,10 +443,9 @@ db_open_kind(struct db *db, const struct db_kind *kind, const char *path,
 void
 db_close(struct db *db)
 {
-    struct map_node *after;
     struct kept_statement *kept;
 
-    map_each (kept, after, &db->kept, node) {
+    map_walk (kept, &db->kept, node) {
         sqlite3_finalize(kept->statement);
         free(kept);
     }

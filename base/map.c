@@ -237,10 +237,9 @@ text_set_remove(struct text_set *set, struct slice text)
 void
 text_set_fini(struct text_set *set)
 {
-    struct map_node *after;
     struct text *text;
 
-    map_each (text, after, &set->map, node)
+    map_walk (text, &set->map, node)
         free(text);
     map_fini(&set->map);
 }

@@ -88,12 +88,6 @@ map_struct(struct map_node *node, size_t offset)
          ((item) = map_entry(item##_next, __typeof__(*(item)), member), \
          item##_next = map_next((map), item##_next), true);)
 
-/* The same with an iterator of the caller, a struct map_node *. */
-#define map_each(item, after, map, member)                                     \
-    for ((after) = map_next((map), NULL);                                      \
-         (after) && ((item) = map_entry((after), __typeof__(*(item)), member), \
-                    (after) = map_next((map), (after)), true);)
-
 /* Walks those with that hash, of which none may be removed before the walk
  * ends. */
 #define map_each_same(item, map, hash, member)                       \

@@ -98,7 +98,6 @@ take_place(struct tickets *t, struct ticket_entry *e, struct client *client,
            struct problem *why)
 {
     int64_t now_us = clock_now_us();
-    struct list *next;
     struct ticket_entry *other;
 
     holding_init(&e->place, t->clients, client, t->kind->kind);
@@ -106,13 +105,13 @@ take_place(struct tickets *t, struct ticket_entry *e, struct client *client,
         return STATUS_OK;
     /* Drops the tickets of principals that have ended, which a session may
      * outlive for hours. */
-    list_each (other, next, &t->all, node)
+    list_walk (other, &t->all, node)
         if (principal_is_over(other->principal, now_us))
             drop_entry(t, other);
     if (holding_try(&e->place, 1))
         return STATUS_OK;
     if (t->kind->is_session)
-        list_each (other, next, &t->all, node)
+        list_walk (other, &t->all, node)
             if (other->place.client == client) {
                 drop_entry(t, other);
                 break;

@@ -232,7 +232,7 @@ reload(struct tokens *t, struct problem *why)
 {
     enum status rc;
     struct token *token;
-    struct list now, *after;
+    struct list now;
     bool is_used = false;
 
     list_init(&now);
@@ -256,7 +256,7 @@ reload(struct tokens *t, struct problem *why)
         principal_end(token->principal, 0);
         remove_token(t, token);
     }
-    list_each (token, after, &now, node)
+    list_walk (token, &now, node)
         if (!token->is_findable)
             insert_token(t, token);
     pthread_rwlock_unlock(&t->lock);
@@ -732,11 +732,10 @@ begin_writing(struct tokens *t, struct problem *why)
 static void
 end_tokens(struct tokens *t, struct slice name, int64_t at_us, bool is_removed)
 {
-    struct list *after;
     struct token *token;
 
     pthread_rwlock_wrlock(&t->lock);
-    list_each (token, after, &t->all, node) {
+    list_walk (token, &t->all, node) {
         if (!slice_is(name, token->principal->name))
             continue;
         principal_end(token->principal, at_us);
@@ -906,10 +905,9 @@ tokens_each(struct tokens *t, token_view_fn *fn, void *user)
     enum status rc = STATUS_OK;
     struct token_view view;
     struct token *token;
-    struct list *after;
 
     pthread_mutex_lock(&t->changing);
-    list_each (token, after, &t->all, node) {
+    list_walk (token, &t->all, node) {
         const struct principal *p = token->principal;
 
         snprintf(view.terms.name, sizeof(view.terms.name), "%.*s",
@@ -936,24 +934,23 @@ tokens_save_uses(struct tokens *t, bool is_end, struct problem *why)
     enum status rc = STATUS_OK;
     bool is_due = false;
     struct token *token;
-    struct list *after;
 
     pthread_mutex_lock(&t->changing);
-    list_each (token, after, &t->all, node) {
+    list_walk (token, &t->all, node) {
         token->saving_us = atomic_load(&token->principal->used_us);
         is_due |= token->saving_us >= token->saved_us + step_us;
     }
     if (t->db.handle && is_due) {
         rc = db_begin(&t->db, why);
         if (!rc) {
-            list_each (token, after, &t->all, node)
+            list_walk (token, &t->all, node)
                 if (!rc && token->saving_us >= token->saved_us + USE_STEP_US)
                     rc = DB_DO(&t->db, "note the use of tokens", why,
                                "UPDATE tokens SET used_us = ? WHERE row = ?",
                                token->saving_us, token->row);
             rc = db_end(&t->db, rc, why);
         }
-        list_each (token, after, &t->all, node)
+        list_walk (token, &t->all, node)
             if (!rc && token->saving_us >= token->saved_us + USE_STEP_US)
                 token->saved_us = token->saving_us;
     }

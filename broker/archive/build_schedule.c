@@ -64,12 +64,11 @@ static void
 answer_orders(struct build_schedule *r)
 {
     int64_t now_us = clock_steady_us();
-    struct list *next;
     struct build_order *order;
     struct problem why = {""};
     struct head head;
 
-    list_each (order, next, &r->orders.waiting, node) {
+    list_walk (order, &r->orders.waiting, node) {
         if (!log_head(order->set->log, &head)) {
             problem_set(&why, "the set %s was removed", order->set->name);
             end_order(order, STATUS_GONE, &why);
@@ -96,12 +95,11 @@ static void
 put_off(struct build_schedule *r, struct set *set, enum generation_kind kind,
         enum status rc, uint64_t missing, const struct problem *why)
 {
-    struct list *next;
     struct build_order *order;
 
     set->progress->builds[kind].is_due = false;
     set->progress->builds[kind].retry_us = clock_steady_us() + RETRY_US;
-    list_each (order, next, &r->orders.waiting, node) {
+    list_walk (order, &r->orders.waiting, node) {
         if (order->set != set || order->kind != kind)
             continue;
         order->missing = missing;
@@ -307,10 +305,9 @@ can_begin(struct set *set, const struct head *head, void *user)
 static struct set *
 next_ordered(struct build_schedule *r)
 {
-    struct list *after;
     struct build_order *order;
 
-    list_each (order, after, &r->orders.waiting, node) {
+    list_walk (order, &r->orders.waiting, node) {
         struct head head;
 
         if (!log_head(order->set->log, &head))
@@ -372,12 +369,11 @@ forget_build(struct build_schedule *r, const struct build_order *order,
              const struct head *head)
 {
     struct set *set = order->set;
-    struct list *next;
     struct build_order *other;
 
     if (is_shared(set) || is_due(set, order->kind, head))
         return;
-    list_each (other, next, &r->orders.waiting, node)
+    list_walk (other, &r->orders.waiting, node)
         if (other != order && other->set == set)
             return;
     set->progress->builds[order->kind].is_due = false;
@@ -634,7 +630,6 @@ static void
 build_schedule_end(struct chore *chore)
 {
     const struct problem why = {"the broker is ending"};
-    struct list *next;
     struct build_order *order;
     struct build_schedule *r = list_entry(chore, struct build_schedule, chore);
 
@@ -642,7 +637,7 @@ build_schedule_end(struct chore *chore)
     r->orders.is_ended = true;
     pthread_mutex_unlock(&r->orders.mutex);
     take_orders(r);
-    list_each (order, next, &r->orders.waiting, node)
+    list_walk (order, &r->orders.waiting, node)
         end_order(order, STATUS_STOPPED, &why);
     build_abandon(r->build);
     r->build = NULL;

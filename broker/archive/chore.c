@@ -5,21 +5,19 @@
 void
 chores_look(const struct list *chores)
 {
-    struct list *next;
     struct chore *chore;
 
-    list_each (chore, next, chores, node)
+    list_walk (chore, chores, node)
         chore_look(chore);
 }
 
 bool
 chores_step(const struct list *chores)
 {
-    struct list *next;
     struct chore *chore;
     bool is_more = false;
 
-    list_each (chore, next, chores, node)
+    list_walk (chore, chores, node)
         is_more |= chore->step && chore->step(chore);
     return is_more;
 }

@@ -203,12 +203,11 @@ is_of_host(const struct call *call)
 static void
 fail_fetch(struct fetch *f, enum fetch_reason reason, bool is_in_trouble)
 {
-    struct list *after;
     struct fetch *other;
 
     f->is_of_host = is_in_trouble && is_of_host(&f->call);
     /* The waiting fetches of a host in trouble would only add to that. */
-    list_each (other, after, &f->fetcher->under_way, at)
+    list_walk (other, &f->fetcher->under_way, at)
         if (f->is_of_host && other != f && other->host == f->host &&
             !other->has_begun)
             leave_fetch(other);

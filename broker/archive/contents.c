@@ -318,12 +318,11 @@ drop_pin(struct content_pin *pin)
 bool
 contents_shut(struct contents *c, const struct set *set)
 {
-    struct list *next;
     struct content_pin *pin;
     bool is_free = true;
 
     pthread_mutex_lock(&c->mutex);
-    list_each (pin, next, &c->pins, node)
+    list_walk (pin, &c->pins, node)
         if (pin->set == set)
             is_free = false;
     c->is_shut = is_free;
@@ -839,12 +838,11 @@ end_one_pin(struct contents *c)
     struct log *log = registry_log(c->registry);
     struct content_pin *pin = NULL, *other;
     struct problem why = {""};
-    struct list *next;
     struct set *set;
     enum status rc;
 
     pthread_mutex_lock(&c->mutex);
-    list_each (other, next, &c->pins, node) {
+    list_walk (other, &c->pins, node) {
         if (other->has_ended && may_end(other)) {
             pin = other;
             list_remove(&pin->node);

@@ -271,10 +271,9 @@ static bool
 has_place(const struct fetch_schedule *f, const struct set *set)
 {
     unsigned most = most_at_once(f), n = 0, own = 0;
-    struct list *after;
     struct fetch *fetch;
 
-    list_each (fetch, after, &f->under_way, node) {
+    list_walk (fetch, &f->under_way, node) {
         n += fetch->set == set;
         own += fetch->owner == set_creator(set);
     }
@@ -317,14 +316,13 @@ consider_content(struct fetch_schedule *f, struct set *set,
     struct client *owner = set_creator(set);
     struct slice loc = missing->loc;
     const char *fragment;
-    struct list *after;
     struct fetch *fetch;
     struct fetch_host *host;
     struct buf url;
     uint32_t number;
     enum status rc = STATUS_OK;
 
-    list_each (fetch, after, &f->under_way, node) {
+    list_walk (fetch, &f->under_way, node) {
         if (fetch->set == set && fetch->seq == missing->seq)
             return STATUS_OK;
     }
@@ -458,11 +456,10 @@ static void
 fetching_look(struct chore *chore)
 {
     struct fetch_schedule *f = list_entry(chore, struct fetch_schedule, chore);
-    struct list *after;
     struct fetch *fetch;
 
     f->turn.is_due = true;
-    list_each (fetch, after, &f->under_way, node) {
+    list_walk (fetch, &f->under_way, node) {
         struct head head;
 
         if (!is_fetching(fetch->set) || !log_head(fetch->set->log, &head))

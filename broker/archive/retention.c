@@ -13,12 +13,11 @@ static size_t
 count_unneeded(const struct retaining *r, struct set *set,
                const struct list_info *lists, size_t n)
 {
-    struct list *next;
     const struct chore *chore;
 
     if (set == registry_framework_set(r->registry))
         return n;
-    list_each (chore, next, r->chores, node) {
+    list_walk (chore, r->chores, node) {
         size_t most = n;
 
         if (!chore->needs || (chore->patience > 0 && n > chore->patience))

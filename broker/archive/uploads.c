@@ -47,12 +47,11 @@ uploads_begin(struct uploads *u, struct slice name, struct client *client,
               struct authority *authority, struct upload **upload,
               struct problem *why)
 {
-    struct list *after;
     struct upload *other;
     enum status rc = STATUS_OK;
 
     pthread_mutex_lock(&u->mutex);
-    list_each (other, after, &u->list, node) {
+    list_walk (other, &u->list, node) {
         if (slice_is(name, other->name))
             rc = STATUS_RUNNING;
     }
@@ -172,13 +171,12 @@ uploads_some(struct chore *chore)
     int64_t now_us = clock_steady_us();
     struct problem why = {""};
     bool is_done = false, is_waiting;
-    struct list *after;
     struct upload *upload;
     enum status rc = STATUS_OK;
 
     if (!u->current) {
         pthread_mutex_lock(&u->mutex);
-        list_each (upload, after, &u->list, node)
+        list_walk (upload, &u->list, node)
             if (!u->current && upload->is_whole &&
                 upload->not_before_us <= now_us)
                 u->current = upload;
@@ -213,7 +211,6 @@ static void
 uploads_end(struct chore *chore)
 {
     struct uploads *u = list_entry(chore, struct uploads, chore);
-    struct list *after;
     struct upload *upload;
 
     upload_apply_close(u->apply);
@@ -221,7 +218,7 @@ uploads_end(struct chore *chore)
     u->current = NULL;
     pthread_mutex_lock(&u->mutex);
     u->is_ending = true;
-    list_each (upload, after, &u->list, node) {
+    list_walk (upload, &u->list, node) {
         if (!upload->is_whole)
             continue; /* its request ends it */
         if (authority_is_over(upload->authority, clock_now_us()))
@@ -268,10 +265,9 @@ uploads_init(struct uploads *u, struct registry *registry,
 void
 uploads_fini(struct uploads *u)
 {
-    struct list *after;
     struct upload *upload;
 
-    list_each (upload, after, &u->list, node)
+    list_walk (upload, &u->list, node)
         drop_upload(u, upload);
     pthread_mutex_destroy(&u->mutex);
 }

@@ -300,10 +300,9 @@ manifest_note(const struct manifest_file *file, void *user, struct problem *why)
 void
 manifest_forget(struct map *map)
 {
-    struct map_node *after;
     struct manifest_entry *entry;
 
-    map_each (entry, after, map, node) {
+    map_walk (entry, map, node) {
         map_remove(map, &entry->node);
         free(entry);
     }

@@ -536,11 +536,10 @@ void
 clients_settle(struct clients *c)
 {
     int64_t now_us = clock_steady_us();
-    struct list *next;
     struct client *client;
 
     pthread_mutex_lock(&c->mutex);
-    list_each (client, next, &c->charged, charged) {
+    list_walk (client, &c->charged, charged) {
         int64_t owed = 0;
 
         for (int i = 0; i < CLIENT_RATES; i++)

@@ -576,12 +576,11 @@ open_state(struct state_check *s, struct log_walk *w)
 static void
 end_state(struct state_check *s, const struct log_walk *w)
 {
-    struct map_node *after;
     struct unrowed *u;
     uint64_t n = s->n_matched;
     bool is_compared = w->state && !w->is_broken && !s->has_failed;
 
-    map_each (u, after, &s->unrowed, node) {
+    map_walk (u, &s->unrowed, node) {
         if (is_compared)
             find_resource(s, u->seq, "has no row");
         free(u);

@@ -98,11 +98,10 @@ static struct batch *
 find_batch(struct batch_cache *cache, const struct log_set *set, uint64_t after,
            bool *is_flying)
 {
-    struct list *next;
     struct kept *kept;
     struct flight *flight;
 
-    list_each (kept, next, bucket_of(cache, set), bucket_node) {
+    list_walk (kept, bucket_of(cache, set), bucket_node) {
         if (kept->set == set && kept->batch->first <= after + 1 &&
             after < kept->batch->last) {
             list_remove(&kept->node);
@@ -111,7 +110,7 @@ find_batch(struct batch_cache *cache, const struct log_set *set, uint64_t after,
         }
     }
     *is_flying = false;
-    list_each (flight, next, &cache->flights, node)
+    list_walk (flight, &cache->flights, node)
         *is_flying |= flight->set == set && flight->after == after;
     return NULL;
 }

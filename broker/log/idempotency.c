@@ -161,10 +161,9 @@ struct key_share {
 void
 idempotency_fini(struct idempotency_shares *s)
 {
-    struct map_node *after;
     struct key_share *share;
 
-    map_each (share, after, &s->by_client, node) {
+    map_walk (share, &s->by_client, node) {
         map_remove(&s->by_client, &share->node);
         holding_end(&share->keys);
         free(share);

@@ -460,12 +460,11 @@ static struct log_set *
 set_of_id(struct log *log, uint32_t id)
 {
     struct map_node *found = map_find(&log->by_id, id);
-    struct list *after;
     struct log_set *set;
 
     if (!found) {
         pthread_mutex_lock(&log->mutex);
-        list_each (set, after, &log->sets, node) {
+        list_walk (set, &log->sets, node) {
             uint64_t number = log_set_number(set);
 
             if (number && !set->by_id.hash)
@@ -635,13 +634,12 @@ unlink_rest(const char *path, struct problem *why)
 static bool
 has_set(struct log *log, const char *name)
 {
-    struct list *after;
     struct log_set *set;
     struct head head;
     bool has = false;
 
     pthread_mutex_lock(&log->mutex);
-    list_each (set, after, &log->sets, node) {
+    list_walk (set, &log->sets, node) {
         if (!strcmp(set->name, name) && log_head(set, &head)) {
             has = true;
             break;

@@ -154,7 +154,6 @@ conclude_round(struct log_thread *t, enum status rc,
     bool has_ended = t->sequencer.acts.n_of[ACT_LIST_END] > 0;
     size_t n_births = t->sequencer.acts.n_of[ACT_BIRTH];
     uint64_t before = t->order.place.n;
-    struct list *after;
     struct log_set *set;
 
     if (rc == STATUS_CONFLICT) {
@@ -175,7 +174,7 @@ conclude_round(struct log_thread *t, enum status rc,
     order_release(&t->order);
     if (rc)
         sequencer_revert(&t->sequencer);
-    list_each (set, after, &t->sequencer.touched, touched) {
+    list_walk (set, &t->sequencer.touched, touched) {
         if (!t->announcement || set != t->announcement->set)
             publish_set(t, set);
     }
@@ -349,14 +348,13 @@ has_waiting_posts(struct log_thread *t)
 static void
 take_queue(struct log_thread *t)
 {
-    struct list *after;
     struct post *post;
 
     pthread_mutex_lock(&t->mutex);
     list_move(&t->waiting, &t->queue);
     pthread_mutex_unlock(&t->mutex);
     if (is_holding(t)) {
-        list_each (post, after, &t->waiting, node)
+        list_walk (post, &t->waiting, node)
             if ((post->kind == POST_CHANGES || post->line) &&
                 !post->is_never_held)
                 list_put(&t->held, &post->node);
@@ -516,7 +514,6 @@ static void
 begin_round(struct log_thread *t, struct round *r)
 {
     bool needs_turn = false;
-    struct list *after;
     struct post *post;
 
     *r = (struct round){.bytes = 0};
@@ -531,7 +528,7 @@ begin_round(struct log_thread *t, struct round *r)
         post->done(post);
     }
     if (t->options->journal)
-        list_each (post, after, &t->waiting, node)
+        list_walk (post, &t->waiting, node)
             if (!is_local(post)) {
                 needs_turn = true;
                 break;

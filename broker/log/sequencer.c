@@ -457,20 +457,18 @@ sequencer_follow(struct sequencer *s, struct log_set *set,
 void
 sequencer_finish(struct sequencer *s)
 {
-    struct list *after;
     struct log_set *set;
 
-    list_each (set, after, &s->touched, touched)
+    list_walk (set, &s->touched, touched)
         finish_batch(set);
 }
 
 void
 sequencer_revert(struct sequencer *s)
 {
-    struct list *after;
     struct log_set *set;
 
-    list_each (set, after, &s->touched, touched) {
+    list_walk (set, &s->touched, touched) {
         list_remove(&set->touched);
         for (size_t i = 0; i < set->n_made; i++)
             batch_unref(set->made[i]);

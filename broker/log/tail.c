@@ -74,7 +74,6 @@ void
 tail_publish(struct tails *all, struct tail *t, struct batch **batches,
              size_t n, const struct head *head)
 {
-    struct list *after;
     struct watch *watch;
 
     pthread_mutex_lock(&t->mutex);
@@ -95,7 +94,7 @@ tail_publish(struct tails *all, struct tail *t, struct batch **batches,
         all->queue[(all->start + all->count++) % all->capacity] = t;
         all->bytes += batch_weight(batches[i]);
     }
-    list_each (watch, after, &t->watches, node)
+    list_walk (watch, &t->watches, node)
         watch->wake(watch);
     pthread_mutex_unlock(&t->mutex);
     /* Keeps the promise of `max`: the oldest batch of any set goes first. */

@@ -465,13 +465,12 @@ connection_end_clients(struct connection *c)
 static struct connection *
 find_displaceable(struct service *s)
 {
-    struct list *next;
     struct connection *c;
     struct connection *found = NULL;
     uint64_t most = 0;
     unsigned looks = 0;
 
-    list_each (c, next, &s->heads, node) {
+    list_walk (c, &s->heads, node) {
         uint64_t n = client_held(c->client, CLIENT_CONNECTIONS);
 
         if ((!found || n > most) && !is_operators(c) &&

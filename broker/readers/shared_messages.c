@@ -63,11 +63,10 @@ find_load(const struct shared_messages *messages,
 {
     const struct list *const all[] = {
         &messages->running, &messages->queued[false], &messages->queued[true]};
-    struct list *next;
     struct load *l;
 
     for (size_t i = 0; i < N_ELEMENTS(all); i++)
-        list_each (l, next, all[i], node)
+        list_walk (l, all[i], node)
             if (shared_wish_equals(&l->message->wish, wish))
                 return l;
     return NULL;
@@ -118,13 +117,12 @@ shared_messages_find(struct shared_messages *messages,
                      const struct shared_wish *wish, uint64_t least)
 {
     struct list *all = bucket_of(messages, &wish->channel, filter_id(wish),
-                                 shared_wish_start(wish)),
-                *next;
+                                 shared_wish_start(wish));
     struct shared_message *message;
 
     if (wish->is_heartbeat)
         return NULL;
-    list_each (message, next, all, node) { /* the newest first */
+    list_walk (message, all, node) { /* the newest first */
         if (shared_message_serves(message, wish) &&
             (wish->upto != UINT64_MAX || message->is_full ||
              message->last >= least)) {
@@ -300,10 +298,9 @@ static struct load *
 next_load(struct shared_messages *messages)
 {
     for (int is_suspect = 0; is_suspect < 2; is_suspect++) {
-        struct list *next;
         struct load *l;
 
-        list_each (l, next, &messages->queued[is_suspect], node) {
+        list_walk (l, &messages->queued[is_suspect], node) {
             if (list_is_empty(&l->waiters))
                 load_free(l);
             else if (shared_messages_have_room(messages, NULL, is_suspect))

@@ -36,10 +36,9 @@ join_class(struct filters *filters, const struct filter *filter,
            struct filter_class *made)
 {
     struct filter_class *class = NULL, *other;
-    struct list *next;
 
     pthread_mutex_lock(&filters->mutex);
-    list_each (other, next, &filters->all, node) {
+    list_walk (other, &filters->all, node) {
         if (slice_equal(filter_text(&other->filter), filter_text(filter))) {
             class = other;
             break;

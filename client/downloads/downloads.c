@@ -492,9 +492,8 @@ bool
 downloads_drop(struct downloads *downloads, uint64_t id)
 {
     struct download_job *job = NULL;
-    struct list *after;
 
-    list_each (job, after, &downloads->all, node) {
+    list_walk (job, &downloads->all, node) {
         if (job->id == id)
             break;
     }
@@ -518,10 +517,9 @@ downloads_bytes(const struct downloads *downloads)
 {
     uint64_t sum = downloads->n_came;
 
-    struct list *after;
     const struct download_job *job;
 
-    list_each (job, after, &downloads->all, node) {
+    list_walk (job, &downloads->all, node) {
         if (job->download)
             sum += download_came(job->download);
     }

@@ -53,12 +53,11 @@ struct host *
 host_queues_of(struct host_queues *hosts, struct slice url)
 {
     char *name = host_name_of(url);
-    struct list *after;
     struct host *host;
 
     if (!name)
         return NULL;
-    list_each (host, after, &hosts->all, node)
+    list_walk (host, &hosts->all, node)
         if (!strcmp(host->name, name)) {
             free(name);
             return host;
@@ -103,12 +102,11 @@ host_queues_remove(struct queued_job *job)
 static struct queued_job *
 take_job(struct host *host, int64_t now_ms)
 {
-    struct list *after;
     struct queued_job *job;
 
     if (host->n_running >= host->n_places || host->until_ms > now_ms)
         return NULL;
-    list_each (job, after, &host->waiting, node) {
+    list_walk (job, &host->waiting, node) {
         if (job->due_ms > now_ms)
             continue;
         host_queues_remove(job);
@@ -121,10 +119,9 @@ take_job(struct host *host, int64_t now_ms)
 struct queued_job *
 host_queues_take(struct host_queues *hosts, int64_t now_ms)
 {
-    struct list *after;
     struct host *host;
 
-    list_each (host, after, &hosts->all, node) {
+    list_walk (host, &hosts->all, node) {
         struct queued_job *job = take_job(host, now_ms);
 
         if (job) {
@@ -144,12 +141,11 @@ host_queues_wait_ms(const struct host_queues *hosts, int64_t now_ms)
     int64_t best = -1;
     const struct host *host;
     const struct queued_job *job;
-    struct list *next, *after;
 
-    list_each (host, next, &hosts->all, node) {
+    list_walk (host, &hosts->all, node) {
         if (host->n_running >= host->n_places)
             continue; /* a job must end first */
-        list_each (job, after, &host->waiting, node) {
+        list_walk (job, &host->waiting, node) {
             int64_t due =
                 job->due_ms > host->until_ms ? job->due_ms : host->until_ms;
             int64_t wait = due > now_ms ? due - now_ms : 0;

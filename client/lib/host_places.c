@@ -81,12 +81,11 @@ host_of(struct host_places *places, const char *url, bool is_to_be_known)
     int64_t now_ms = clock_steady_ms();
     char *name = host_name_of(slice_of(url));
     struct places_host *found = NULL;
-    struct list *after;
     struct places_host *host;
 
     if (!name)
         return NULL;
-    list_each (host, after, &places->hosts, node) {
+    list_walk (host, &places->hosts, node) {
         if (!strcmp(host->name, name))
             found = host;
         else if (!host->n_known && host->until_ms <= now_ms)
@@ -152,10 +151,9 @@ next_place(const struct host_places *places, struct places_host *host,
            int64_t now_ms, int64_t *least_ms)
 {
     for (int kind = 1; kind >= 0; kind--) {
-        struct list *after;
         struct host_place *place;
 
-        list_each (place, after, &host->waiting[kind], node) {
+        list_walk (place, &host->waiting[kind], node) {
             int64_t ms = wait_ms(places, host, place, now_ms);
 
             if (!ms)
@@ -175,10 +173,9 @@ on_turn(void *user)
     struct host_places *places = user;
     int64_t now_ms = clock_steady_ms();
     int64_t least_ms = -1;
-    struct list *after;
     struct places_host *host;
 
-    list_each (host, after, &places->hosts, node) {
+    list_walk (host, &places->hosts, node) {
         struct host_place *place = next_place(places, host, now_ms, &least_ms);
 
         if (!place)

@@ -702,7 +702,6 @@ end_other(struct discovery *d, const struct document_fetch_answer *answer)
 {
     struct problem why = {.text = ""};
     struct slice text = answer->text;
-    struct list *after;
     struct page_request *request;
 
     if (d->job->depth > 0) {
@@ -725,7 +724,7 @@ end_other(struct discovery *d, const struct document_fetch_answer *answer)
         !d->rc)
         d->rc = STATUS_MEMORY;
     if (d->page.n_led > 1)
-        list_each (request, after, &d->jobs, node)
+        list_walk (request, &d->jobs, node)
             request->goes_up = true;
     if (d->page.n_led == 0 || is_root(d))
         ask_at_host(d, ROLE_WELL_KNOWN, WELL_KNOWN);

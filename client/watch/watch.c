@@ -332,11 +332,10 @@ inotify_add(struct inotify *watches, int fd, const char *path,
 static void
 end_below(struct inotify *watches, const char *path)
 {
-    struct map_node *after;
     struct folder *folder;
     size_t size = strlen(path);
 
-    map_each (folder, after, &watches->by_wd, of_wd) {
+    map_walk (folder, &watches->by_wd, of_wd) {
         if (!strncmp(folder->path, path, size) &&
             (folder->path[size] == '/' || !folder->path[size]))
             end_watch(watches, folder);
@@ -839,7 +838,6 @@ look_at_path(struct watch *w, const char *path)
 static bool
 look_at_all(struct watch *w, bool is_start)
 {
-    struct map_node *after;
     struct folder *folder;
     uint64_t n_posted = 0;
 
@@ -866,7 +864,7 @@ look_at_all(struct watch *w, bool is_start)
     if (!sweep_deleted(w, ""))
         return false;
     if (w->watches) /* this round has not found these folders */
-        map_each (folder, after, &w->watches->by_wd, of_wd) {
+        map_walk (folder, &w->watches->by_wd, of_wd) {
             if (folder->round != w->watches->round)
                 end_watch(w->watches, folder);
         }
@@ -1009,7 +1007,6 @@ const struct problem *
 watch_run(struct watch *watch)
 {
     struct inotify *watches;
-    struct map_node *after;
     struct folder *folder;
 
     if (open_all(watch))
@@ -1020,7 +1017,7 @@ watch_run(struct watch *watch)
     file_digester_free(watch->digester);
     watches = watch->watches;
     if (watches) {
-        map_each (folder, after, &watches->by_wd, of_wd)
+        map_walk (folder, &watches->by_wd, of_wd)
             forget_folder(watches, folder);
         map_fini(&watches->by_wd);
         map_fini(&watches->by_path);

@@ -119,10 +119,9 @@ close_connection(struct callback_connection *c)
 bool
 callback_connections_evict(struct td_callback *callback)
 {
-    struct list *after;
     struct callback_connection *c;
 
-    list_each (c, after, &callback->connections, node)
+    list_walk (c, &callback->connections, node)
         if (c->phase != PHASE_BODY) {
             close_connection(c);
             return true;
@@ -143,10 +142,9 @@ void
 callback_connections_forget(struct td_callback *callback,
                             const struct route *route)
 {
-    struct list *after;
     struct callback_connection *c;
 
-    list_each (c, after, &callback->connections, node)
+    list_walk (c, &callback->connections, node)
         if (c->route == route)
             drop_body(c);
 }
@@ -362,7 +360,6 @@ static struct route *
 find_route(const struct td_callback *callback, struct slice path)
 {
     struct route *r, *found = NULL;
-    struct list *after;
     const char *token;
 
     if (path.size <= TOKEN_SIZE)
@@ -370,7 +367,7 @@ find_route(const struct td_callback *callback, struct slice path)
     token = path.data + path.size - TOKEN_SIZE;
     if (token[-1] != '/')
         return NULL;
-    list_each (r, after, &callback->routes, node)
+    list_walk (r, &callback->routes, node)
         if (!CRYPTO_memcmp(r->token, token, TOKEN_SIZE))
             found = r;
     return found;

@@ -99,14 +99,13 @@ TEST(what_was_added_is_found_until_it_is_removed)
 TEST(a_walk_meets_each_node_once_and_may_remove_it)
 {
     static struct thing things[MANY];
-    struct map_node *after;
     struct thing *thing;
     struct map map = {.n = 0};
 
-    map_each (thing, after, &map, node)
+    map_walk (thing, &map, node)
         fail();
     add_things(&map, things, number_itself);
-    map_each (thing, after, &map, node) {
+    map_walk (thing, &map, node) {
         thing->n_seen++;
         if (thing->number > 0)
             map_remove(&map, &thing->node);
