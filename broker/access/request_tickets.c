@@ -284,7 +284,7 @@ request_tickets_follow(struct request_tickets *t, struct streams *streams,
         memcpy(value.made_us, &made_us, sizeof(made_us));
         rc = RAND_bytes((unsigned char *)value.bytes, KEY_SIZE) == 1
                  ? streams->ops->append(streams, STREAM, &lease, &n, &row, 1,
-                                        why)
+                                        NULL, why)
                  : problem(why, STATUS_IO, "no random numbers for a key");
         OPENSSL_cleanse(&value, sizeof(value));
         t->has_made = true;

@@ -48,12 +48,15 @@ struct owned_db {
     const struct lease *lease; /* NULL: this broker does not own */
     struct table tables[TABLES_MAX];
     size_t n_tables;
-    uint64_t id;      /* of the stream; 0: it has read none yet */
-    uint64_t id_kept; /* the same that the database has, or 0 */
-    bool is_stale;    /* its rows are no longer those of the stream */
-    uint64_t n_kept;  /* of the last row that the database has */
-    uint64_t n;       /* the same, in this transaction */
-    bool is_doubtful; /* the stream may have more */
+    uint64_t id;             /* of the stream; 0: it has read none yet */
+    uint64_t id_kept;        /* the same that the database has, or 0 */
+    bool is_stale;           /* its rows are no longer those of the stream */
+    uint64_t n_kept;         /* of the last row that the database has */
+    uint64_t n;              /* the same, in this transaction */
+    bool is_doubtful;        /* the stream may have more */
+    bool has_begun;          /* the stream, with the rows of this database */
+    uint64_t n_notes;        /* the last number that a note has, or may have */
+    struct stream_note note; /* of this transaction */
 
     sqlite3_session *session; /* of this transaction */
 };
@@ -465,6 +468,7 @@ static enum status
 read_to_end(struct owned_db *o, enum status *end, struct problem *why)
 {
     uint64_t from = o->n, n = from;
+    char sql[300];
     enum status rc =
         o->streams->ops->read(o->streams, o->stream, &n, on_row, o, why);
 
@@ -473,6 +477,10 @@ read_to_end(struct owned_db *o, enum status *end, struct problem *why)
         *end = check_first(o, why);
     if (!rc && !*end)
         o->n = n;
+    if (!rc && !*end && n > from && o->db->kind && o->db->kind->notes) {
+        snprintf(sql, sizeof(sql), "DELETE FROM \"%s\"", o->db->kind->notes);
+        *end = db_exec(o->db, sql, why);
+    }
     if (!rc && o->id != o->id_kept && o->n == 0) /* it follows from now on */
         *end = write_place(o, 0, why);
     else if (!*end && o->n > from)
@@ -487,6 +495,7 @@ end_rows(struct owned_db *o, bool is_kept)
     if (o->session)
         sqlite3session_delete(o->session);
     o->session = NULL;
+    o->note = (struct stream_note){.n = 0};
     if (is_kept) {
         o->n_kept = o->n;
         o->is_doubtful = false;
@@ -711,7 +720,7 @@ send_rows(struct owned_db *o, bool is_all, struct problem *why)
     }
     if (!rc && out.bytes.failed)
         rc = problem_memory(why);
-    if (!rc && out.n > 0) {
+    if (!rc && (out.n > 0 || o->note.n > 0)) {
         at = out.bytes.data;
         for (size_t i = 0; i < out.n; i++) {
             out.all[i].key.data = at;
@@ -720,9 +729,9 @@ send_rows(struct owned_db *o, bool is_all, struct problem *why)
             at += out.all[i].value.size;
         }
         rc = o->streams->ops->append(o->streams, o->stream, o->lease, &o->n,
-                                     out.all, out.n, why);
+                                     out.all, out.n, &o->note, why);
         o->is_doubtful = rc == STATUS_IO || rc == STATUS_CONFLICT;
-        if (!rc)
+        if (!rc && out.n > 0)
             rc = write_place(o, o->n, why);
     }
     if (out.bytes.data) /* there are secrets */
@@ -745,6 +754,7 @@ owned_db_own(struct owned_db *o, const struct lease *lease, struct problem *why)
         return rc;
     rc = db_end(o->db, send_rows(o, true, why), why);
     end_rows(o, rc == STATUS_OK);
+    o->has_begun = !rc;
     return rc;
 }
 
@@ -790,4 +800,48 @@ owned_db_end(struct db *db, struct owned_db *o, enum status rc,
     if (o)
         end_rows(o, rc == STATUS_OK);
     return rc;
+}
+
+/* Notes */
+
+uint64_t
+owned_db_next_note(const struct owned_db *o)
+{
+    return o->n_notes + 1;
+}
+
+void
+owned_db_note(struct owned_db *o, struct slice bytes, uint64_t keep_from)
+{
+    o->note = (struct stream_note){++o->n_notes, bytes, keep_from};
+}
+
+bool
+owned_db_has_begun(const struct owned_db *o)
+{
+    return o->has_begun;
+}
+
+struct note_reader {
+    struct owned_db *owned;
+    order_fn *fn;
+    void *user;
+};
+
+static void
+on_note(uint64_t n, struct slice bytes, void *user)
+{
+    struct note_reader *r = user;
+
+    r->owned->n_notes = n;
+    r->fn(n, bytes, r->user);
+}
+
+enum status
+owned_db_read_notes(struct owned_db *o, order_fn *fn, void *user,
+                    struct problem *why)
+{
+    struct note_reader r = {o, fn, user};
+
+    return o->streams->ops->notes(o->streams, o->stream, on_note, &r, why);
 }

@@ -102,3 +102,21 @@ MUST_CHECK enum status owned_db_begin(struct db *db, struct owned_db *o,
                                       bool is_firm, struct problem *why);
 MUST_CHECK enum status owned_db_end(struct db *db, struct owned_db *o,
                                     enum status rc, struct problem *why);
+
+/* Notes (streams.h), of the owner: they change no row. */
+
+/* The number that the next note gets. */
+uint64_t owned_db_next_note(const struct owned_db *o);
+
+/* Has owned_db_end send a note with the rows of this transaction; `bytes` are
+ * lent until then. Notes with numbers below `keep_from` (0: none) are dropped.
+ * A number is not used again: nobody may know whether its note is kept. */
+void owned_db_note(struct owned_db *o, struct slice bytes, uint64_t keep_from);
+
+/* True if the stream was empty, and has the rows of this database now. */
+bool owned_db_has_begun(const struct owned_db *o);
+
+/* Hands over the notes that a former owner has left; to be called once, behind
+ * owned_db_own and before the first note. */
+MUST_CHECK enum status owned_db_read_notes(struct owned_db *o, order_fn *fn,
+                                           void *user, struct problem *why);

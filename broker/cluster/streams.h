@@ -15,6 +15,12 @@
  * the end. A stream forgets rows an hour or two after they were deleted: a
  * broker that was away for longer reads all rows again.
  *
+ * What changes with every turn, as the place of a subscriber, costs too much as
+ * rows. The owner adds it as a note: some bytes that mean something to it
+ * alone, with a number of their own. Once in a while it folds what the oldest
+ * notes say into rows, and the same append drops these notes. Only the next
+ * owner reads notes.
+ *
  * Each lease has a term, which counts its owners. A stream takes rows only
  * under the term of the moment: a former owner, which stood still and knows
  * nothing, is refused.
@@ -45,7 +51,14 @@ struct stream_row {
 typedef enum status stream_row_fn(const struct stream_row *row, uint64_t n,
                                   void *user, struct problem *why);
 
-/* Receives an order, or an answer; the bytes are lent. */
+/* What an owner adds beside rows. All zero: nothing. */
+struct stream_note {
+    uint64_t n; /* its number: more than all before */
+    struct slice bytes;
+    uint64_t keep_from; /* notes with lower numbers are dropped */
+};
+
+/* Receives an order, an answer or a note; the bytes are lent. */
 typedef void order_fn(uint64_t id, struct slice bytes, void *user);
 
 /* An order waits so long for its answer. */
@@ -82,15 +95,20 @@ struct streams_ops {
                         uint64_t *n, stream_row_fn *fn, void *user,
                         struct problem *why);
 
-    /* Adds rows, all or none; no two have the same key. They get the numbers
-     * after *n, the last one of the stream; *n moves to the end. STATUS_OK:
-     * they are kept for good. STATUS_REFUSED: the lease has another term.
-     * STATUS_CONFLICT: the stream has rows behind *n. STATUS_UNREACHABLE:
-     * nothing is kept. STATUS_IO: nobody knows; a read finds out. */
+    /* Adds rows and a note (NULL: none), all or none; no two rows have the same
+     * key. They get the numbers after *n, the last one of the stream; *n moves
+     * to the end. Without rows, *n does not count. STATUS_OK: they are kept for
+     * good. STATUS_REFUSED: the lease has another term. STATUS_CONFLICT: the
+     * stream has rows behind *n. STATUS_UNREACHABLE: nothing is kept.
+     * STATUS_IO: nobody knows; a read finds out. */
     enum status (*append)(struct streams *streams, const char *stream,
                           const struct lease *lease, uint64_t *n,
                           const struct stream_row *rows, size_t n_rows,
-                          struct problem *why);
+                          const struct stream_note *note, struct problem *why);
+
+    /* Hands over all notes of the stream, in order. */
+    enum status (*notes)(struct streams *streams, const char *stream,
+                         order_fn *fn, void *user, struct problem *why);
 
     /* Orders: any broker leaves bytes for the owner, and the owner leaves its
      * answer for that broker. After ORDER_US the broker gives an order up, but

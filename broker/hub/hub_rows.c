@@ -136,6 +136,17 @@ delete_row(struct hub_db *h, enum hub_row_kind kind, uint64_t id)
 }
 
 void
+hub_rows_put_range(struct hub_db *h, struct subscription *s)
+{
+    hub_db_note(h, &s->row);
+    s->range.id = s->id;
+    s->range.after = s->reader.after;
+    s->range.last = s->reader.upto;
+    hub_db_put_range(h, &s->range);
+}
+
+/* In a cluster the cursor is in a note, too: earlier ones may have another. */
+void
 hub_rows_put_subscription(struct hub_db *h, struct subscription *s)
 {
     hub_db_note(h, &s->row);
@@ -146,23 +157,19 @@ hub_rows_put_subscription(struct hub_db *h, struct subscription *s)
                  COMMON_VALUES(s), s->kind, s->created_us, s->lease_end_us,
                  s->generation);
     write_cursor(h, s);
+    if (hub_db_has_notes(h))
+        hub_rows_put_range(h, s);
 }
 
 void
 hub_rows_put_cursor(struct hub_db *h, struct subscription *s)
 {
+    if (hub_db_has_notes(h)) {
+        hub_rows_put_range(h, s);
+        return;
+    }
     hub_db_note(h, &s->row);
     write_cursor(h, s);
-}
-
-void
-hub_rows_put_range(struct hub_db *h, struct subscription *s)
-{
-    hub_db_note(h, &s->row);
-    s->range.id = s->id;
-    s->range.after = s->reader.after;
-    s->range.last = s->reader.upto;
-    hub_db_put_range(h, &s->range);
 }
 
 void

@@ -142,7 +142,7 @@ free_subscription(struct subscription *s)
     list_remove(&s->moved);
     list_remove(&s->over);
     list_remove(&s->row.node);
-    list_remove(&s->range.node);
+    hub_range_fini(&s->range);
     terms_fini(&s->terms);
     signer_free(s->signer);
     filters_leave(s->reader.filter);
@@ -173,7 +173,7 @@ subscription_enter(struct topic *topic, struct hub_record *record,
     list_init(&s->attempts.rows);
     list_init(&s->moved);
     list_init(&s->over);
-    list_init(&s->range.node);
+    hub_range_init(&s->range);
     hub_row_init(&s->row, HUB_ROW_SUBSCRIPTION);
     s->callback = slice_dup(record->callback);
     if (topic->foreign)

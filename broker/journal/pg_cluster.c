@@ -165,6 +165,7 @@ pg_cluster_return(const struct pg_options *options, const char *public_url,
      * lack, under the same numbers. */
     static const struct pg_statement end[] = {
         {"DELETE FROM tidings_rows"},
+        {"DELETE FROM tidings_notes"},
         {"DELETE FROM tidings_streams"},
         {"UPDATE tidings_leases SET term = term + 1, until = '-infinity'"},
         {"COMMIT"},
@@ -191,7 +192,7 @@ pg_cluster_return(const struct pg_options *options, const char *public_url,
                      dir, (unsigned long long)r.end.n,
                      (unsigned long long)place->n);
     if (!rc && *n_given > 0)
-        rc = pg_run(&r.c, end, 4, why);
+        rc = pg_run(&r.c, end, N_ELEMENTS(end), why);
     pg_close(&r.c);
     return rc;
 }

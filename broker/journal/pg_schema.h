@@ -11,6 +11,7 @@
  *                  tidings_brokers.server: to which the row was reported
  *                  tidings_brokers.keep_bytes: --cluster-keep
  *                  tidings_leases.instance: the process that has it
+ *                  tidings_notes: broker/cluster/streams.h
  *
  * A change of the tables is made here, in a step of the next version, also for
  * new databases.
@@ -21,19 +22,21 @@
  * others use for long, for all later ones would wait behind it. */
 #define PG_SCHEMA_LOCK "PERFORM pg_advisory_xact_lock(5282143);"
 
-#define PG_SCHEMA_STEPS                                                 \
-    "IF NOT EXISTS (SELECT FROM pg_attribute WHERE attname = 'version'" \
-    "  AND attrelid = 'tidings_cluster'::regclass) THEN"                \
-    " PERFORM set_config('lock_timeout', '300ms', true);"               \
-    " ALTER TABLE tidings_records"                                      \
-    "  ADD at_us bigint NOT NULL DEFAULT 0;"                            \
-    " ALTER TABLE tidings_brokers"                                      \
-    "  ADD server bigint NOT NULL DEFAULT 0,"                           \
-    "  ADD keep_bytes bigint NOT NULL DEFAULT 0;"                       \
-    " ALTER TABLE tidings_leases"                                       \
-    "  ADD instance text NOT NULL DEFAULT '';"                          \
-    " ALTER TABLE tidings_cluster"                                      \
-    "  ADD version bigint NOT NULL DEFAULT 2;"                          \
+#define PG_SCHEMA_STEPS                                                   \
+    "IF NOT EXISTS (SELECT FROM pg_attribute WHERE attname = 'version'"   \
+    "  AND attrelid = 'tidings_cluster'::regclass) THEN"                  \
+    " PERFORM set_config('lock_timeout', '300ms', true);"                 \
+    " ALTER TABLE tidings_records"                                        \
+    "  ADD at_us bigint NOT NULL DEFAULT 0;"                              \
+    " ALTER TABLE tidings_brokers"                                        \
+    "  ADD server bigint NOT NULL DEFAULT 0,"                             \
+    "  ADD keep_bytes bigint NOT NULL DEFAULT 0;"                         \
+    " ALTER TABLE tidings_leases"                                         \
+    "  ADD instance text NOT NULL DEFAULT '';"                            \
+    " CREATE TABLE tidings_notes(stream text NOT NULL,"                   \
+    "  n bigint NOT NULL, value bytea NOT NULL, PRIMARY KEY(stream, n));" \
+    " ALTER TABLE tidings_cluster"                                        \
+    "  ADD version bigint NOT NULL DEFAULT 2;"                            \
     "END IF;"
 
 /* `bytes`: of all records up to this one. tidings_turn has one row, which is

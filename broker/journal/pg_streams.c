@@ -50,6 +50,23 @@
     " ON CONFLICT(stream, key)"                              \
     " DO UPDATE SET n = excluded.n, value = excluded.value"
 
+/* Of the broker that has the lease, which nobody else can take meanwhile. */
+#define LEASE_OF_NOTES                                           \
+    "tidings_leases WHERE name = $3::text AND broker = $4::text" \
+    " AND term = $5::bigint FOR SHARE"
+
+#define PUT_NOTE                                  \
+    "INSERT INTO tidings_notes(stream, n, value)" \
+    " SELECT $1::text, $2::bigint, $6::bytea"     \
+    " FROM " LEASE_OF_NOTES " RETURNING n"
+
+#define DROP_NOTES                                          \
+    "DELETE FROM tidings_notes WHERE stream = $1::text AND" \
+    " n < $2::bigint AND EXISTS (SELECT FROM " LEASE_OF_NOTES ")"
+
+#define READ_NOTES \
+    "SELECT n, value FROM tidings_notes WHERE stream = $1::text ORDER BY n"
+
 #define READ_ROWS                                                          \
     "SELECT key, n, value, (value IS NULL)::int::bigint FROM"              \
     " (SELECT key, n, value, coalesce(sum(length(value)) OVER (ORDER BY n" \
@@ -439,74 +456,134 @@ begin_append(struct pg_streams *s, const char *stream,
     return rc == STATUS_GONE ? STATUS_REFUSED : rc;
 }
 
-static enum status
-put_rows(struct pg_streams *s, const char *stream, uint64_t n,
-         struct slice keys, struct slice values, struct problem *why)
-{
-    const struct pg_statement statements[] = {
-        {PUT_ROWS, DB_VALUES(stream, n, keys, values)},
-        {"NOTIFY tidings_rows"},
-        {"COMMIT"},
-        PG_WAITS_FOR_STANDBY(PG_STANDBY_VALUES(&s->c), ),
-    };
-    enum status rc = pg_run(&s->c, statements, 4, why);
+/* What an append is of. */
+struct appending {
+    const char *stream;
+    const struct lease *lease;
+    uint64_t n; /* the rows' numbers follow it */
+    struct slice keys, values;
+    const struct stream_note *note;
+};
 
+/* Ends an append that begin_append has begun, or adds the note alone. */
+static enum status
+end_append(struct pg_streams *s, const struct appending *a, struct problem *why)
+{
+    const struct stream_note *note = a->note;
+    const char *broker = s->c.options.broker;
+    bool has_rows = a->keys.size > 0;
+
+    const struct {
+        bool is_wanted;
+        struct pg_statement statement;
+    } all[] = {
+        {!has_rows, {"BEGIN"}},
+        {has_rows, {PUT_ROWS, DB_VALUES(a->stream, a->n, a->keys, a->values)}},
+        {has_rows, {"NOTIFY tidings_rows"}},
+        {note->keep_from > 0,
+         {DROP_NOTES, DB_VALUES(a->stream, note->keep_from, a->lease->name,
+                                broker, a->lease->term)}},
+        {note->bytes.size > 0,
+         {PUT_NOTE,
+          DB_VALUES(a->stream, note->n, a->lease->name, broker, a->lease->term,
+                    note->bytes),
+          .absent = STATUS_GONE,
+          .reason = "this broker no longer has the lease",
+          .is_frequent = true}},
+        {true, {"COMMIT", .is_frequent = true}},
+        {true, PG_WAITS_FOR_STANDBY(PG_STANDBY_VALUES(&s->c), )},
+    };
+    struct pg_statement statements[N_ELEMENTS(all)];
+    size_t n = 0;
+    enum status rc;
+
+    for (size_t i = 0; i < N_ELEMENTS(all); i++)
+        if (all[i].is_wanted)
+            statements[n++] = all[i].statement;
+    rc = connect_streams(s, why);
+    if (!rc)
+        rc = pg_run(&s->c, statements, n, why);
     if (rc == STATUS_LATE)
         rc = pg_prove(&s->c, why);
-
     /* The server refused a statement before COMMIT: nothing is kept. */
-    return rc == STATUS_REFUSED ? STATUS_UNREACHABLE : rc;
+    return rc == STATUS_REFUSED ? STATUS_UNREACHABLE
+           : rc == STATUS_GONE  ? STATUS_REFUSED
+                                : rc;
 }
 
-static enum status
-pg_append(struct streams *streams, const char *stream,
-          const struct lease *lease, uint64_t *n, const struct stream_row *rows,
-          size_t n_rows, struct problem *why)
+static void
+forget_rows(struct pg_streams *s, const char *stream)
 {
-    struct pg_streams *s = streams_of(streams);
-    struct reading r = {.from = *n, .is_first = true};
-    const struct pg_statement end = {END_OF_STREAM, DB_VALUES(stream),
-                                     .each = on_end, .user = &r};
     const struct pg_statement forget[] = {
         {MOVE_MARK, DB_VALUES(stream)},
         {FORGET_ROWS, DB_VALUES(stream)},
     };
     struct problem lost;
+    int64_t now_us = clock_steady_us();
+
+    if (now_us < s->forget_at_us)
+        return;
+    s->forget_at_us = now_us + FORGET_US;
+    if (pg_run(&s->c, forget, 2, &lost)) /* changes nothing */
+        pg_close(&s->c);
+}
+
+static enum status
+pg_append(struct streams *streams, const char *stream,
+          const struct lease *lease, uint64_t *n, const struct stream_row *rows,
+          size_t n_rows, const struct stream_note *note, struct problem *why)
+{
+    static const struct stream_note none = {0};
+    struct pg_streams *s = streams_of(streams);
+    struct reading r = {.from = *n, .is_first = true};
+    const struct pg_statement end = {END_OF_STREAM, DB_VALUES(stream),
+                                     .each = on_end, .user = &r};
+    struct appending a = {
+        .stream = stream, .lease = lease, .n = *n, .note = note ? note : &none};
+    struct problem lost;
     struct buf keys, values;
-    int64_t now_us;
-    enum status rc;
+    enum status rc = STATUS_OK;
 
     buf_init(&keys, INT32_MAX);
     buf_init(&values, INT32_MAX);
-    begin_array(&keys, n_rows);
-    begin_array(&values, n_rows);
+    if (n_rows > 0) {
+        begin_array(&keys, n_rows);
+        begin_array(&values, n_rows);
+    }
     for (size_t i = 0; i < n_rows; i++) {
         add_element(&keys, rows[i].key, false);
         add_element(&values, rows[i].value, rows[i].is_deleted);
     }
+    a.keys = buf_slice(&keys);
+    a.values = buf_slice(&values);
     if (keys.failed || values.failed)
         rc = problem_memory(why);
-    else
+    else if (n_rows > 0)
         rc = begin_append(s, stream, lease, *n, n_rows, why);
     /* The stream may have lost rows. */
     if (rc == STATUS_CONFLICT &&
         run_again(s, &end, 1, &lost) == STATUS_DIFFERENT)
         *why = lost;
     if (!rc)
-        rc = put_rows(s, stream, *n, buf_slice(&keys), buf_slice(&values), why);
+        rc = end_append(s, &a, why);
     if (!rc) {
         *n += n_rows;
-        now_us = clock_steady_us();
-        /* A failure of this changes nothing. */
-        if (now_us >= s->forget_at_us) {
-            s->forget_at_us = now_us + FORGET_US;
-            if (pg_run(&s->c, forget, 2, &lost))
-                pg_close(&s->c);
-        }
+        forget_rows(s, stream);
     }
     buf_fini(&keys);
     buf_fini(&values);
     return rc;
+}
+
+static enum status
+pg_notes(struct streams *streams, const char *stream, order_fn *fn, void *user,
+         struct problem *why)
+{
+    struct orders orders = {fn, user};
+    const struct pg_statement read = {READ_NOTES, DB_VALUES(stream),
+                                      .each = on_orders, .user = &orders};
+
+    return run_again(streams_of(streams), &read, 1, why);
 }
 
 /* Opening */
@@ -526,6 +603,7 @@ static const struct streams_ops ops = {
     .identify = pg_identify,
     .read = pg_read,
     .append = pg_append,
+    .notes = pg_notes,
     .records = pg_records,
     .order = pg_order,
     .take = pg_take,

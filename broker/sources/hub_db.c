@@ -34,7 +34,16 @@
  */
 #include "broker/sources/hub_db.h"
 
+#include "base/clock.h"
 #include "broker/cluster/ownership.h"
+#include "proto/number.h"
+
+/* Ranges become rows after so long, or behind so many bytes of notes: the next
+ * owner reads as many. Of one turn, so many: each costs PostgreSQL 25 us, and
+ * deliveries wait for it. */
+#define FOLD_US     60000000
+#define FOLD_BYTES  ((size_t)8 << 20)
+#define FOLD_RANGES 500
 
 static const char *const steps[] = {
     "CREATE TABLE subscriptions("
@@ -99,6 +108,9 @@ static const char *const steps[] = {
     "ALTER TABLE requests ADD COLUMN wants_v1a INTEGER NOT NULL DEFAULT 0;"
     "CREATE TABLE keys(id TEXT NOT NULL PRIMARY KEY, secret BLOB NOT NULL,"
     " created INTEGER NOT NULL, ends INTEGER NOT NULL);",
+    /* What the owner of a cluster's hub has sent to the stream: without a key,
+     * so it is no table of the stream. */
+    "CREATE TABLE notes(n INTEGER NOT NULL, bytes BLOB NOT NULL);",
 };
 
 const struct db_kind hub_db_kind = {
@@ -107,6 +119,7 @@ const struct db_kind hub_db_kind = {
     .n_steps = sizeof(steps) / sizeof(steps[0]),
     .opening = "PRAGMA secure_delete=ON", /* overwrites freed secrets */
     .ceding = "keys",
+    .notes = "notes",
 };
 
 const struct owned_file hub_db_file = {"hub.db", "hub", "hub", &hub_db_kind};
@@ -126,7 +139,124 @@ struct hub_db {
     struct list written; /* rows of this turn */
 
     struct list behind; /* rows that are older than memory */
+
+    /* Of a cluster: */
+    struct list noted;  /* ranges, in the order of their notes */
+    struct buf note;    /* of this turn */
+    uint64_t n_note;    /* likewise: its number */
+    size_t n_folded;    /* likewise: the first of `noted` */
+    size_t noted_bytes; /* since the last fold began */
+    uint64_t fold_to;   /* the last note of the fold under way; 0: none is */
+    int64_t fold_at_us; /* when the next one begins; steady clock */
 };
+
+/* Writing */
+
+void
+hub_db_fail(struct hub_db *h, const struct problem *why)
+{
+    if (!h->has_failed)
+        h->why = *why; /* the first error is the reason; others follow from
+                          it */
+    h->has_failed = true;
+}
+
+static void
+run_statement(struct hub_db *h, const char *sql, const struct db_value *values,
+              const struct db_target *into)
+{
+    struct problem why = {""};
+
+    if (!h->has_failed && db_find(&h->db, NULL, &why, NULL, sql, values, into))
+        hub_db_fail(h, &why);
+}
+
+/* Does nothing if the subscription has ended meanwhile. */
+static void
+write_range(struct hub_db *h, uint64_t id, uint64_t after, uint64_t last)
+{
+    run_statement(h, "UPDATE cursors SET after=?, range_last=? WHERE id=?",
+                  DB_VALUES(after, last, id), DB_INTO());
+}
+
+/* Notes */
+
+static void
+add_to_note(struct buf *note, const struct hub_range *range)
+{
+    const uint64_t numbers[] = {range->id, range->after,
+                                range->last > 0 ? range->last - range->after
+                                                : 0};
+    char text[LEB128_SIZE_MAX];
+
+    for (size_t i = 0; i < N_ELEMENTS(numbers); i++)
+        buf_add(note, text, leb128_write(text, numbers[i]));
+}
+
+/* An order_fn. */
+static void
+on_note(uint64_t n, struct slice bytes, void *user)
+{
+    struct hub_db *h = user;
+    uint64_t id, after, size;
+
+    (void)n;
+    while (leb128_take(&bytes, &id) && leb128_take(&bytes, &after) &&
+           leb128_take(&bytes, &size))
+        write_range(h, id, after, size > 0 ? after + size : 0);
+}
+
+/* The notes of this database, for a stream that has none: the journal was lost
+ * and began again, or this broker is alone now. */
+static enum status
+read_own_notes(struct hub_db *h, struct problem *why)
+{
+    struct db_rows rows = DB_SELECT(&h->db, "read the notes", why,
+                                    "SELECT bytes FROM notes ORDER BY n");
+    struct slice bytes;
+
+    while (DB_NEXT(&rows, &bytes))
+        on_note(0, bytes, h);
+    return db_rows_end(&rows);
+}
+
+/* Makes rows of all notes: of those that a former owner has left. */
+static enum status
+fold_all(struct hub_db *h, struct problem *why)
+{
+    enum status rc = owned_db_begin(&h->db, h->owned, true, why);
+
+    if (rc)
+        return rc;
+    rc = h->owned && !owned_db_has_begun(h->owned)
+             ? owned_db_read_notes(h->owned, on_note, h, why)
+             : read_own_notes(h, why);
+    if (!rc)
+        rc = db_exec(&h->db, "DELETE FROM notes", why);
+    if (!rc && h->has_failed)
+        rc = problem(why, STATUS_IO, "%s", h->why.text);
+    if (!rc && h->owned)
+        owned_db_note(h->owned, SLICE(""), owned_db_next_note(h->owned));
+    return owned_db_end(&h->db, h->owned, rc, why);
+}
+
+bool
+hub_db_has_notes(const struct hub_db *h)
+{
+    return h->owned;
+}
+
+/* The first range whose note belongs to the fold under way. NULL: none. */
+static struct hub_range *
+first_to_fold(const struct hub_db *h)
+{
+    struct hub_range *first =
+        list_is_empty(&h->noted)
+            ? NULL
+            : list_entry(h->noted.next, struct hub_range, noted);
+
+    return first && first->note <= h->fold_to ? first : NULL;
+}
 
 /* Opening and closing */
 
@@ -142,9 +272,14 @@ hub_db_open(struct hub_db **db, const char *dir,
     list_init(&h->ranges);
     list_init(&h->written);
     list_init(&h->behind);
+    list_init(&h->noted);
+    buf_init(&h->note, SIZE_MAX);
+    h->fold_at_us = clock_steady_us() + FOLD_US;
     if (right)
         h->right = *right;
     rc = owned_file_open(&hub_db_file, &h->db, &h->owned, dir, &h->right, why);
+    if (!rc)
+        rc = fold_all(h, why);
     /* The greatest id that was ever kept. Greater ones may have been used, but
      * no answer has named them. */
     if (!rc)
@@ -179,6 +314,7 @@ hub_db_close(struct hub_db *h)
     db_close(&h->db);
     free_ended(&h->written);
     free_ended(&h->behind);
+    buf_fini(&h->note);
     free(h);
 }
 
@@ -201,25 +337,6 @@ hub_db_next_id(struct hub_db *h)
 }
 
 /* Writing */
-
-void
-hub_db_fail(struct hub_db *h, const struct problem *why)
-{
-    if (!h->has_failed)
-        h->why = *why; /* the first error is the reason; others follow from
-                          it */
-    h->has_failed = true;
-}
-
-static void
-run_statement(struct hub_db *h, const char *sql, const struct db_value *values,
-              const struct db_target *into)
-{
-    struct problem why = {""};
-
-    if (!h->has_failed && db_find(&h->db, NULL, &why, NULL, sql, values, into))
-        hub_db_fail(h, &why);
-}
 
 static void
 begin_transaction(struct hub_db *h, bool is_firm)
@@ -310,7 +427,70 @@ bool
 hub_db_is_begun(const struct hub_db *h)
 {
     return h->is_open || h->has_failed || !list_is_empty(&h->ranges) ||
-           !list_is_empty(&h->written);
+           !list_is_empty(&h->written) || first_to_fold(h) ||
+           (!list_is_empty(&h->noted) && clock_steady_us() >= h->fold_at_us);
+}
+
+/* Makes rows of the oldest ranges that have none, if it is time: of `n` at
+ * most. Returns the first note that has to stay; 0: all of them. */
+static uint64_t
+fold_some(struct hub_db *h, size_t n)
+{
+    struct hub_range *range;
+
+    if (clock_steady_us() >= h->fold_at_us || h->noted_bytes > FOLD_BYTES) {
+        h->fold_at_us = clock_steady_us() + FOLD_US;
+        h->noted_bytes = 0;
+        h->fold_to = owned_db_next_note(h->owned) - 1;
+    }
+    if (!first_to_fold(h))
+        return 0;
+    list_walk (range, &h->noted, noted) {
+        if (range->note > h->fold_to || h->n_folded == n)
+            return range->note;
+        write_range(h, range->id, range->after, range->last);
+        h->n_folded++;
+    }
+    return owned_db_next_note(h->owned);
+}
+
+/* Adds the note of this turn. A range that was noted and is folded may be newer
+ * here: it is in this note as well. */
+static void
+note_ranges(struct hub_db *h)
+{
+    uint64_t keep_from = fold_some(h, FOLD_RANGES);
+    struct hub_range *range;
+
+    buf_clear(&h->note);
+    list_walk (range, &h->ranges, node)
+        add_to_note(&h->note, range);
+    if (h->note.size == 0 && keep_from == 0)
+        return;
+    h->n_note = owned_db_next_note(h->owned);
+    owned_db_note(h->owned, buf_slice(&h->note), keep_from);
+    if (keep_from > 0)
+        run_statement(h, "DELETE FROM notes WHERE n < ?", DB_VALUES(keep_from),
+                      DB_INTO());
+    if (h->note.size > 0)
+        run_statement(h, "INSERT INTO notes VALUES(?, ?)",
+                      DB_VALUES(h->n_note, db_blob(buf_slice(&h->note))),
+                      DB_INTO());
+}
+
+/* After a turn that was kept. */
+static void
+take_noted(struct hub_db *h)
+{
+    struct hub_range *range;
+
+    for (; h->n_folded > 0; h->n_folded--)
+        list_remove(h->noted.next);
+    list_walk (range, &h->ranges, node) {
+        range->note = h->n_note;
+        list_put(&h->noted, &range->noted);
+    }
+    h->noted_bytes += h->note.size;
 }
 
 static void
@@ -325,6 +505,9 @@ end_turn(struct hub_db *h, bool is_kept)
         else if (row->ended_id != 0)
             free(row);
     }
+    if (is_kept && h->owned)
+        take_noted(h);
+    h->n_folded = 0;
     while (!list_is_empty(&h->ranges)) /* their rows are behind */
         list_remove(h->ranges.next);
     h->is_open = h->has_failed = false;
@@ -349,10 +532,11 @@ hub_db_commit(struct hub_db *h, struct problem *why)
     if (!hub_db_is_begun(h))
         return STATUS_OK;
     begin_transaction(h, false); /* if there are only ranges */
-    list_drain (range, &h->ranges, node)
-        run_statement(h, "UPDATE cursors SET after=?, range_last=? WHERE id=?",
-                      DB_VALUES(range->after, range->last, range->id),
-                      DB_INTO());
+    if (h->owned)
+        note_ranges(h);
+    else
+        list_walk (range, &h->ranges, node)
+            write_range(h, range->id, range->after, range->last);
     if (!h->has_failed)
         rc = owned_db_end(&h->db, h->owned, STATUS_OK, &inner);
     if (rc)

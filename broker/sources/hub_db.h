@@ -16,7 +16,10 @@
  *                          202, subscriptions, relays and their documents
  *                          before their 200, cursors once a second
  *
- * In a cluster each transaction is first in the journal, on two machines.
+ * In a cluster each transaction is first in the journal, on two machines. There
+ * the ranges of a turn are one note of the stream (broker/cluster/streams.h):
+ * three short numbers each. Once a minute, some at a time, the ranges behind
+ * the oldest notes become rows, and these notes go.
  *
  * If a disk is full or fails, hub_db_commit returns the error and rolls the
  * turn back. The hub then refuses commands with 503, and deliveries of the turn
@@ -64,14 +67,36 @@ void hub_db_get(struct hub_db *h, const char *sql,
                 const struct db_value *values, const struct db_target *into);
 
 /* A cursor, and the range of the next delivery. It is a member of its owner,
- * which removes `node` before it frees itself. */
+ * which calls hub_range_fini before it frees itself. */
 struct hub_range {
     struct list node;
     uint64_t id, after, last;
+
+    /* Of a cluster: the row of the range is older than the note that has it. */
+    struct list noted;
+    uint64_t note; /* its number */
 };
 
-/* Has the end of the turn write a range, without fsync, behind all rows. */
+static inline void
+hub_range_init(struct hub_range *range)
+{
+    list_init(&range->node);
+    list_init(&range->noted);
+}
+
+static inline void
+hub_range_fini(struct hub_range *range)
+{
+    list_remove(&range->node);
+    list_remove(&range->noted);
+}
+
+/* Has the end of the turn write a range, behind all rows: without fsync, or in
+ * a cluster as a note. */
 void hub_db_put_range(struct hub_db *h, struct hub_range *range);
+
+/* True in a cluster: a range then says all that a cursor says, as firmly. */
+bool hub_db_has_notes(const struct hub_db *h);
 
 /* Makes the commit of this turn fail; the first reason counts. */
 void hub_db_fail(struct hub_db *h, const struct problem *why);

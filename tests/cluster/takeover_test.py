@@ -293,6 +293,6 @@ def test_an_outbox_is_drained_once_whoever_dies(start_cluster, start_postgresql,
         wait_for("an empty outbox", lambda: shop.query("SELECT FROM tidings_outbox") == [])
         member.disconnect()
         member.restart()
-        assert other.page(f"after={n - 1}&wait=30").last == n
+        other.wait_last(n)
     found = [entry["loc"] for entry in other.get("changes?after=0").json()["changes"]]
     assert found == [f"http://example.com/r/{i}" for i in range(1, n + 1)]

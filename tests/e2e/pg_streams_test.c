@@ -72,7 +72,8 @@ append(struct pair *p, struct streams *streams, const struct lease *lease,
 {
     struct problem why;
 
-    return streams->ops->append(streams, "hub", lease, &p->n, rows, n, &why);
+    return streams->ops->append(streams, "hub", lease, &p->n, rows, n, NULL,
+                                &why);
 }
 
 static enum status
@@ -195,13 +196,70 @@ TEST(says_that_rows_are_lost)
     postgresql_query(&p->server, "UPDATE tidings_streams SET n = 1");
 
     assert_int_equal(
-        p->a->ops->append(p->a, "hub", &p->of_a, &p->n, rows, 1, &why),
+        p->a->ops->append(p->a, "hub", &p->of_a, &p->n, rows, 1, NULL, &why),
         STATUS_CONFLICT);
     assert_string_equal(why.text, read_rows(p, p->a, 2));
     assert_string_equal(read_rows(p, p->a, 2),
                         "the journal has lost rows of this stream: it ends "
                         "with row 1, and this broker has row 2");
     assert_string_equal(read_rows(p, p->a, 1), "end 1");
+}
+
+static void
+add_note(uint64_t n, struct slice bytes, void *user)
+{
+    buf_add_format(user, "%d %.*s;", (int)n, SLICE_ARG(bytes));
+}
+
+static const char *
+read_notes(struct pair *p, struct streams *streams)
+{
+    struct problem why;
+
+    buf_clear(&p->read);
+    assert_int_equal(
+        streams->ops->notes(streams, "hub", add_note, &p->read, &why),
+        STATUS_OK);
+    buf_add(&p->read, "", 1);
+    return p->read.data;
+}
+
+static enum status
+note(struct pair *p, struct streams *streams, const struct lease *lease,
+     const struct stream_row *row, const struct stream_note *note)
+{
+    struct problem why;
+
+    return streams->ops->append(streams, "hub", lease, &p->n, row, !!row, note,
+                                &why);
+}
+
+/* Notes are kept with rows and alone, in order, and dropped with both; only by
+ * the broker that has the lease. */
+TEST(keeps_notes_until_they_are_dropped)
+{
+    static const struct stream_row row = {SLICE("x"), SLICE("1"), false};
+    static const struct stream_note first = {1, SLICE("one"), 0},
+                                    second = {2, SLICE("two"), 0},
+                                    third = {3, SLICE("three"), 2},
+                                    drop = {4, {NULL, 0}, 4};
+    struct pair *p = *state;
+
+    assert_int_equal(hold(p->a, &p->of_a), STATUS_OK);
+    assert_int_equal(note(p, p->a, &p->of_a, NULL, &first), STATUS_OK);
+    assert_int_equal(note(p, p->a, &p->of_a, &row, &second), STATUS_OK);
+    assert_int_equal(p->n, 1);
+    assert_string_equal(read_notes(p, p->b), "1 one;2 two;");
+    assert_int_equal(note(p, p->a, &p->of_a, &row, &third), STATUS_OK);
+    assert_string_equal(read_notes(p, p->b), "2 two;3 three;");
+    p->a->ops->leave(p->a, &p->of_a);
+    assert_int_equal(hold(p->b, &p->of_b), STATUS_OK);
+    p->of_a.term = 1;
+    assert_int_equal(note(p, p->a, &p->of_a, NULL, &drop), STATUS_OK);
+    assert_int_equal(note(p, p->a, &p->of_a, NULL, &first), STATUS_REFUSED);
+    assert_string_equal(read_notes(p, p->b), "2 two;3 three;");
+    assert_int_equal(note(p, p->b, &p->of_b, NULL, &drop), STATUS_OK);
+    assert_string_equal(read_notes(p, p->b), "");
 }
 
 /* A stream of several parts is read to its end. */

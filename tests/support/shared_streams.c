@@ -131,10 +131,31 @@ keep(struct shared_streams *all, const char *stream,
     buf_add_slice(&r->value, row->value);
 }
 
+static void
+keep_note(struct shared_streams *all, const struct stream_note *note)
+{
+    size_t n_kept = 0;
+
+    for (size_t i = 0; i < all->n_notes; i++)
+        if (all->notes[i].n < note->keep_from)
+            buf_fini(&all->notes[i].bytes);
+        else
+            all->notes[n_kept++] = all->notes[i];
+    all->n_notes = n_kept;
+    if (note->bytes.size > 0) {
+        struct shared_note *kept = &all->notes[all->n_notes++];
+
+        assert(all->n_notes <= SHARED_NOTES_MAX);
+        kept->n = note->n;
+        buf_init(&kept->bytes, SIZE_MAX);
+        buf_add_slice(&kept->bytes, note->bytes);
+    }
+}
+
 static enum status
 append(struct streams_seat *s, const char *stream, const struct lease *lease,
        uint64_t *n, const struct stream_row *rows, size_t n_rows,
-       struct problem *why)
+       const struct stream_note *note, struct problem *why)
 {
     struct shared_streams *all = s->all;
     bool is_kept =
@@ -145,28 +166,49 @@ append(struct streams_seat *s, const char *stream, const struct lease *lease,
     if (!all->broker || strcmp(all->broker, s->broker) ||
         all->term != lease->term)
         return problem(why, STATUS_REFUSED, "another broker owns");
-    if (*n != all->n)
+    if (n_rows > 0 && *n != all->n)
         return problem(why, STATUS_CONFLICT, "there is more");
     for (size_t i = 0; is_kept && i < n_rows; i++)
         keep(all, stream, &rows[i]);
+    if (is_kept && note)
+        keep_note(all, note);
     if (s->outcome != APPEND_KEPT)
         return problem(why, STATUS_IO, "the journal went away");
-    *n = all->n;
+    if (n_rows > 0)
+        *n = all->n;
+    if (n_rows > all->most_rows)
+        all->most_rows = n_rows;
     return STATUS_OK;
 }
 
 static enum status
 seat_append(struct streams *streams, const char *stream,
             const struct lease *lease, uint64_t *n,
-            const struct stream_row *rows, size_t n_rows, struct problem *why)
+            const struct stream_row *rows, size_t n_rows,
+            const struct stream_note *note, struct problem *why)
 {
     struct streams_seat *s = seat_of(streams);
     enum status rc;
 
     pthread_mutex_lock(&s->all->mutex);
-    rc = append(s, stream, lease, n, rows, n_rows, why);
+    rc = append(s, stream, lease, n, rows, n_rows, note, why);
     pthread_mutex_unlock(&s->all->mutex);
     return rc;
+}
+
+static enum status
+seat_notes(struct streams *streams, const char *stream, order_fn *fn,
+           void *user, struct problem *why)
+{
+    struct streams_seat *s = seat_of(streams);
+
+    (void)stream;
+    (void)why;
+    pthread_mutex_lock(&s->all->mutex);
+    for (size_t i = 0; i < s->all->n_notes; i++)
+        fn(s->all->notes[i].n, buf_slice(&s->all->notes[i].bytes), user);
+    pthread_mutex_unlock(&s->all->mutex);
+    return STATUS_OK;
 }
 
 static enum status
@@ -295,6 +337,7 @@ static const struct streams_ops ops = {
     .identify = seat_identify,
     .read = seat_read,
     .append = seat_append,
+    .notes = seat_notes,
     .records = seat_records,
     .order = seat_order,
     .take = seat_take_orders,
@@ -317,6 +360,8 @@ shared_streams_init(struct shared_streams *all)
 void
 shared_streams_fini(struct shared_streams *all)
 {
+    for (size_t i = 0; i < all->n_notes; i++)
+        buf_fini(&all->notes[i].bytes);
     for (size_t i = 0; i < all->n_rows; i++) {
         buf_fini(&all->rows[i].key);
         buf_fini(&all->rows[i].value);

@@ -20,8 +20,9 @@
 #include "broker/cluster/streams.h"
 #include "proto/buf.h"
 
-#define SHARED_ROWS_MAX   2000
+#define SHARED_ROWS_MAX   6000
 #define SHARED_ORDERS_MAX 20
+#define SHARED_NOTES_MAX  2000
 #define SHARED_SEATS_MAX  4
 
 struct shared_streams {
@@ -41,6 +42,14 @@ struct shared_streams {
     } rows[SHARED_ROWS_MAX]; /* a key may be there twice: the last one counts */
 
     size_t n_rows;
+
+    struct shared_note { /* of all streams together */
+        uint64_t n;
+        struct buf bytes;
+    } notes[SHARED_NOTES_MAX];
+
+    size_t n_notes;
+    size_t most_rows; /* of one append */
     uint64_t forgotten;
     uint64_t n;  /* of all streams together */
     uint64_t id; /* likewise */

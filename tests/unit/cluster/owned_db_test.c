@@ -17,11 +17,12 @@ static const char *const steps[] = {
     "CREATE TABLE things(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT,"
     " secret BLOB, weight REAL);"
     "CREATE TABLE words(bridge TEXT NOT NULL, name TEXT NOT NULL, n INTEGER,"
-    " PRIMARY KEY(bridge, name)) WITHOUT ROWID;",
+    " PRIMARY KEY(bridge, name)) WITHOUT ROWID;"
+    "CREATE TABLE notes(n INTEGER);",
 };
 
 static const struct db_kind kind = {
-    .mode = DB_SMALL, .steps = steps, .n_steps = 1};
+    .mode = DB_SMALL, .steps = steps, .n_steps = 1, .notes = "notes"};
 
 struct broker {
     struct streams_seat seat;
@@ -366,7 +367,7 @@ TEST(refuses_what_it_cannot_read)
 
         assert_int_equal(p->a.seat.streams.ops->append(&p->a.seat.streams,
                                                        "things", &p->a.lease,
-                                                       &n, &row, 1, &why),
+                                                       &n, &row, 1, NULL, &why),
                          STATUS_OK);
         assert_int_equal(follow(&p->b), STATUS_INVALID);
         p->all.rows[i].n = 0;
@@ -425,4 +426,91 @@ TEST(keeps_what_the_stream_has_lost)
     assert_string_equal(dump(&p->a), "m a 1;m b 2;");
     assert_int_equal(follow(&p->b), STATUS_OK);
     assert_string_equal(dump(&p->b), "m a 1;");
+}
+
+/* Notes */
+
+static void
+add_note(uint64_t n, struct slice bytes, void *user)
+{
+    char *to = user;
+
+    sprintf(to + strlen(to), "%d %.*s;", (int)n, SLICE_ARG(bytes));
+}
+
+/* The notes that the next owner finds. */
+static const char *
+notes(struct broker *b)
+{
+    static char text[1000];
+    struct problem why;
+
+    text[0] = '\0';
+    assert_int_equal(owned_db_read_notes(b->owned, add_note, text, &why),
+                     STATUS_OK);
+    return text;
+}
+
+/* Sends a note in a transaction, with a row if `sql` writes one. */
+static enum status
+note(struct broker *b, const char *bytes, uint64_t keep_from, const char *sql)
+{
+    struct problem why;
+    enum status rc = owned_db_begin(&b->db, b->owned, true, &why);
+
+    assert_int_equal(rc, STATUS_OK);
+    owned_db_note(b->owned, slice_of(bytes), keep_from);
+    rc = db_exec(&b->db, sql, &why);
+    return owned_db_end(&b->db, b->owned, rc, &why);
+}
+
+TEST(the_next_owner_finds_the_notes)
+{
+    struct pair *p = *state;
+
+    assert_int_equal(own(&p->a), STATUS_OK);
+    assert_int_equal(note(&p->a, "one", 0, ""), STATUS_OK);
+    assert_string_equal(notes(&p->b), "1 one;");
+    assert_int_equal(note(&p->a, "two", 2, "INSERT INTO things(id) VALUES(7)"),
+                     STATUS_OK);
+    assert_string_equal(notes(&p->b), "2 two;");
+    assert_int_equal(note(&p->a, "three", 0, ""), STATUS_OK);
+    clock_pass_us(LEASE_US + 1);
+    assert_int_equal(own(&p->b), STATUS_OK);
+    assert_string_equal(notes(&p->b), "2 two;3 three;");
+    assert_int_equal(owned_db_next_note(p->b.owned), 4);
+    assert_int_equal(note(&p->a, "late", 0, ""), STATUS_REFUSED);
+}
+
+TEST(a_number_is_not_used_again_when_nobody_knows)
+{
+    struct pair *p = *state;
+
+    assert_int_equal(own(&p->a), STATUS_OK);
+    p->a.seat.outcome = APPEND_UNKNOWN_KEPT;
+    assert_int_equal(note(&p->a, "one", 0, ""), STATUS_IO);
+    p->a.seat.outcome = APPEND_KEPT;
+    assert_int_equal(note(&p->a, "two", 0, ""), STATUS_OK);
+    assert_string_equal(notes(&p->b), "1 one;2 two;");
+}
+
+/* What a broker has noted itself counts until another one owns. */
+TEST(drops_its_own_notes_when_rows_of_another_come)
+{
+    struct pair *p = *state;
+    struct problem why;
+    int64_t n = 0;
+
+    assert_int_equal(own(&p->a), STATUS_OK);
+    assert_int_equal(db_exec(&p->b.db, "INSERT INTO notes VALUES(1)", &why), 0);
+    assert_int_equal(follow(&p->b), STATUS_OK);
+    assert_int_equal(db_number(&p->b.db, "SELECT max(n) FROM notes", &n, &why),
+                     STATUS_OK);
+    assert_int_equal(n, 1);
+    assert_int_equal(run(&p->a, "INSERT INTO words VALUES('m', 'a', 1)"),
+                     STATUS_OK);
+    assert_int_equal(follow(&p->b), STATUS_OK);
+    assert_int_equal(
+        db_number(&p->b.db, "SELECT count(*) FROM notes", &n, &why), STATUS_OK);
+    assert_int_equal(n, 0);
 }

@@ -55,7 +55,7 @@ make_alone(struct alone *a, uint64_t id, char *callback)
     a->s.created_us = 5;
     a->s.lease_end_us = 7;
     a->s.reader.after = 11;
-    list_init(&a->s.range.node);
+    hub_range_init(&a->s.range);
     hub_row_init(&a->s.row, HUB_ROW_SUBSCRIPTION);
 }
 
@@ -293,6 +293,7 @@ TEST(of_an_earlier_file_callbacks_on_loopback_alone_are_local, tempdir_setup,
                              "ALTER TABLE subscriptions DROP COLUMN wants_v1a;"
                              "ALTER TABLE requests DROP COLUMN wants_v1a;"
                              "DROP TABLE keys;"
+                             "DROP TABLE notes;"
                              "PRAGMA user_version=3",
                              &why),
                      STATUS_OK);

@@ -265,3 +265,103 @@ TEST(has_the_keys_of_the_former_owner)
     assert_int_equal(sim.hub->keys.now.n, 2);
     assert_string_equal(sim.hub->keys.now.all[1].id, id);
 }
+
+/* Delivers so many changes, one by one; `from`: the number of the first. */
+static void
+deliver(unsigned from, unsigned n)
+{
+    for (unsigned i = from; i < from + n; i++) {
+        sim_post(i, 1);
+        assert_true(sim_is_sent(CALLBACK));
+        sim_answer(sim_call(CALLBACK), 204, "");
+    }
+}
+
+/* Deliveries write notes and no rows: the next owner goes on behind the last
+ * one, with notes alone, and with rows once these are folded. */
+TEST(deliveries_are_notes_and_become_rows)
+{
+    size_t n_rows;
+
+    sim_active(CALLBACK, "");
+    n_rows = all.n_rows;
+    deliver(4, 5);
+    quiet_pass(HUB_TICK_US);
+    assert_int_equal(all.n_rows, n_rows);
+    assert_true(all.n_notes > 5);
+    take_over();
+    assert_int_equal(all.n_notes, 0);
+    assert_int_equal(sim_find(CALLBACK)->reader.after, 8);
+
+    n_rows = all.n_rows;
+    deliver(9, 2);
+    quiet_pass(HUB_TICK_US);
+    assert_int_equal(all.n_rows, n_rows);
+    quiet_pass(60000000);
+    quiet_pass(HUB_TICK_US);
+    assert_int_equal(all.n_rows, n_rows + 1);
+    assert_int_equal(all.n_notes, 0);
+    deliver(11, 1);
+}
+
+/* More than a turn folds: each keeps the notes that the others still need. */
+TEST(folds_a_part_of_many_in_each_turn)
+{
+    enum { MANY = 1100 };
+    struct subscription *s;
+
+    sim_make_active(sim_active(CALLBACK, "")->topic, 0, MANY);
+    sim_post(4, 1);
+    list_walk (s, &sim.hub->subscriptions.all, key.of_all_topics) {
+        s->reader.after = 1 + s->id % 2;
+        hub_rows_put_range(sim.hub->db, s);
+    }
+    quiet_pass(HUB_TICK_US);
+    all.most_rows = 0;
+    quiet_pass(60000000);
+    quiet_pass(HUB_TICK_US);
+    assert_int_equal(all.n_notes, 0);
+    assert_in_range(all.most_rows, 400, 600);
+    take_over();
+    assert_int_equal(subscriptions_count(sim.hub), MANY + 1);
+    list_walk (s, &sim.hub->subscriptions.all, key.of_all_topics)
+        assert_int_equal(s->reader.after, 1 + s->id % 2);
+}
+
+/* The journal was lost: its copy begins again, with the notes that it has. */
+TEST(brings_its_own_notes_to_a_journal_that_begins_again)
+{
+    sim_active(CALLBACK, "");
+    deliver(4, 5);
+    quiet_pass(HUB_TICK_US);
+    hub_close(sim.hub);
+    shared_streams_fini(&all);
+    shared_streams_init(&all);
+    all.id++;
+    streams_seat_take(&a, &all, "a");
+    streams_seat_take(&b, &all, "b");
+    of_a.term = of_b.term = 0;
+    hold(&a, &of_a);
+    simulation_reopen();
+    assert_int_equal(sim_find(CALLBACK)->reader.after, 8);
+    take_over();
+    assert_int_equal(sim_find(CALLBACK)->reader.after, 8);
+}
+
+/* A start makes rows of the notes that the broker itself has left. */
+TEST(makes_rows_of_its_own_notes)
+{
+    struct problem why;
+    char count[] = "SELECT count(*) FROM notes";
+    int64_t n;
+
+    sim_active(CALLBACK, "");
+    deliver(4, 2);
+    quiet_pass(HUB_TICK_US);
+    assert_int_equal(db_number(hub_db_handle(sim.hub->db), count, &n, &why), 0);
+    assert_true(n > 0);
+    simulation_restart(); /* folds them */
+    assert_int_equal(db_number(hub_db_handle(sim.hub->db), count, &n, &why), 0);
+    assert_int_equal(n, 0);
+    assert_int_equal(sim_find(CALLBACK)->reader.after, 5);
+}
