@@ -219,7 +219,7 @@ compare_mark(struct list_reading *r, uint64_t plain)
     const struct list_chain *at = &r->walk->at;
     struct list_mark mark;
 
-    if (r->mark >= list_file_n_marks(r->marks))
+    if (r->mark >= r->marks.size / LIST_MARK_SIZE)
         return;
     mark = list_file_mark(r->marks, r->mark);
     if (mark.after > at->last)
@@ -280,7 +280,7 @@ find_place(size_t n, uint64_t *at, uint64_t *plain, void *user)
     const struct list_reading *r = user;
     struct list_mark mark;
 
-    if (n >= list_file_n_marks(r->marks))
+    if (n >= r->marks.size / LIST_MARK_SIZE)
         return false;
     mark = list_file_mark(r->marks, n);
     *at = mark.at;
@@ -315,7 +315,7 @@ read_list_file(struct list_reading *r, struct problem *why)
         rc = list_proof_end(r->proof, &r->walk->at, why);
     close(fd);
     if (!rc && (!are_places_right || r->has_false_mark ||
-                r->mark != list_file_n_marks(r->marks)))
+                r->mark != r->marks.size / LIST_MARK_SIZE))
         inspection_find(r->walk->in, FINDING_MARKS, r->path,
                         "the marks in tidings.db do not fit to the file");
     return rc;

@@ -33,7 +33,7 @@ const char list_file_gzip[10] = {0x1f, (char)0x8b, 8, [9] = (char)255};
 static const char last_block[2] = {3, 0};
 
 /*
- * A mark is MARK_SIZE bytes, integers little-endian:
+ * A mark, integers little-endian:
  *
  *   0  u64  seq before the block's first entry
  *   8  i64  T of that seq, microseconds
@@ -41,18 +41,10 @@ static const char last_block[2] = {3, 0};
  *  24  u64  offset of the block in the plain list
  *  32       d of that seq
  */
-#define MARK_SIZE 64
-
-size_t
-list_file_n_marks(struct slice marks)
-{
-    return marks.size / MARK_SIZE;
-}
-
 struct list_mark
 list_file_mark(struct slice marks, size_t n)
 {
-    const char *bytes = marks.data + n * MARK_SIZE;
+    const char *bytes = marks.data + n * LIST_MARK_SIZE;
     uint64_t numbers[4];
     struct list_mark m;
 
@@ -266,7 +258,7 @@ list_file_seek(const struct list_file *file, uint64_t offset,
                struct list_place *place)
 {
     struct slice marks = buf_slice(&file->marks);
-    size_t n_marks = list_file_n_marks(marks);
+    size_t n_marks = marks.size / LIST_MARK_SIZE;
     uint64_t header;
     struct list_mark m;
 
@@ -328,7 +320,7 @@ list_file_read(const struct list_file *file, uint64_t after,
                atomic_size_t *forms, struct batch **batch, struct problem *why)
 {
     struct slice marks = buf_slice(&file->marks);
-    size_t n_marks = list_file_n_marks(marks), n;
+    size_t n_marks = marks.size / LIST_MARK_SIZE, n;
     char name[LIST_FILE_NAME_MAX];
     struct list_mark from, to;
     struct batch *b = NULL;

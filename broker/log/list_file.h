@@ -50,8 +50,8 @@ struct list_mark {
     struct digest digest; /* d(after) */
 };
 
-/* The number of marks in `marks`, and one of them. */
-size_t list_file_n_marks(struct slice marks);
+/* Mark `n` of `marks`, which has LIST_MARK_SIZE bytes of each. */
+#define LIST_MARK_SIZE 64
 struct list_mark list_file_mark(struct slice marks, size_t n);
 
 /* Gives the entries after `after`, in order, in batches that begin there. */

@@ -248,17 +248,6 @@ add_header(struct buf *to, const struct message_wish *wish,
     buf_fini(&next);
 }
 
-static void
-add_footer(struct buf *to, enum message_form form)
-{
-    if (form == MESSAGE_CLOUDEVENTS)
-        BUF_ADD(to, "]\n");
-    else if (form == MESSAGE_JSON)
-        BUF_ADD(to, "]}\n");
-    else if (form != MESSAGE_CLOUDEVENT)
-        document_footer(to, DOCUMENT_URLSET);
-}
-
 /* Finds the batch of entry `seq` in memory, the store or a list file. */
 static enum status
 batch_of(const struct message_wish *wish, uint64_t seq, struct batch **b,
@@ -368,7 +357,12 @@ add_slices(struct message *m, const struct message_wish *wish,
     buf_init(&m->around, MESSAGE_MAX);
     add_header(&m->around, wish, &m->covered);
     header = m->around.size;
-    add_footer(&m->around, wish->form);
+    if (wish->form == MESSAGE_CLOUDEVENTS)
+        BUF_ADD(&m->around, "]\n");
+    else if (wish->form == MESSAGE_JSON)
+        BUF_ADD(&m->around, "]}\n");
+    else if (wish->form != MESSAGE_CLOUDEVENT)
+        document_footer(&m->around, DOCUMENT_URLSET);
     for (size_t i = 0; i < m->n_parts; i++)
         max += m->parts[i].selection.is_dense ? 1 : m->parts[i].n;
     slices = memory_room(max * sizeof(*slices));

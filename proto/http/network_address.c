@@ -274,29 +274,6 @@ reach_of_ipv4(const struct networks *allowed, const void *ipv4)
                     ADDRESS_PUBLIC);
 }
 
-/* The reach of the IPv4 addresses inside of it. Teredo has two: the server's,
- * and the client's with all bits turned over. */
-static enum address_reach
-reach_of_inner(const struct networks *allowed, const unsigned char address[16])
-{
-    /* In an interface identifier of ISATAP (RFC 5214 section 6.1). */
-    static const unsigned char isatap[] = {0x00, 0x5e, 0xfe};
-    if (contains_address(&teredo, address)) {
-        unsigned char client[4];
-
-        for (unsigned i = 0; i < 4; i++)
-            client[i] = address[12 + i] ^ 0xff;
-        return farther_reach(reach_of_ipv4(allowed, address + 4),
-                             reach_of_ipv4(allowed, client));
-    }
-    if (contains_address(&sixtofour, address))
-        return reach_of_ipv4(allowed, address + 2);
-    if (contains_address(&translated, address) ||
-        (!(address[8] & ~0x02u) && !memcmp(address + 9, isatap, 3)))
-        return reach_of_ipv4(allowed, address + 12);
-    return ADDRESS_PUBLIC;
-}
-
 bool
 address_bytes(const struct sockaddr *address, unsigned char bytes[16])
 {
@@ -326,7 +303,9 @@ networks_contain(const struct networks *networks,
 enum address_reach
 address_reach(const struct networks *allowed, const struct sockaddr *address)
 {
-    unsigned char bytes[16];
+    /* In an interface identifier of ISATAP (RFC 5214 section 6.1). */
+    static const unsigned char isatap[] = {0x00, 0x5e, 0xfe};
+    unsigned char bytes[16], client[4];
     enum address_reach own = ADDRESS_PUBLIC; /* without an address inside it */
 
     if (!address_bytes(address, bytes))
@@ -338,7 +317,19 @@ address_reach(const struct networks *allowed, const struct sockaddr *address)
                        contains_address(&global_unicast, bytes)
                            ? ADDRESS_PUBLIC
                            : ADDRESS_PRIVATE);
-    return farther_reach(own, reach_of_inner(allowed, bytes));
+    if (contains_address(&teredo, bytes)) {
+        /* The server's, and the client's with all bits turned over. */
+        for (unsigned i = 0; i < sizeof(client); i++)
+            client[i] = bytes[12 + i] ^ 0xff;
+        own = farther_reach(own, reach_of_ipv4(allowed, bytes + 4));
+        return farther_reach(own, reach_of_ipv4(allowed, client));
+    }
+    if (contains_address(&sixtofour, bytes))
+        return farther_reach(own, reach_of_ipv4(allowed, bytes + 2));
+    if (contains_address(&translated, bytes) ||
+        (!(bytes[8] & ~0x02u) && !memcmp(bytes + 9, isatap, sizeof(isatap))))
+        return farther_reach(own, reach_of_ipv4(allowed, bytes + 12));
+    return own;
 }
 
 /* Text */

@@ -65,38 +65,26 @@ keyed_with(enum signature_method method, const void *key, size_t size)
     return context;
 }
 
-/* The key in a secret of the form "whsec_" + base64; 0: it has another form. */
-static size_t
-webhook_key(struct slice secret, unsigned char key[WEBHOOK_KEY_MAX])
-{
-    size_t prefix = sizeof(WEBHOOK_PREFIX) - 1;
-    struct slice text;
-    long size;
-
-    if (!slice_starts(secret, WEBHOOK_PREFIX))
-        return 0;
-    text = slice_from(secret, prefix);
-    if (BASE64_ROOM(text) > WEBHOOK_KEY_MAX)
-        return 0;
-    size = base64_decode(text, key);
-    return size < 0 ? 0 : (size_t)size;
-}
-
 struct signer *
 signer_new(enum signature_method method, struct slice secret)
 {
     struct signer *signer = memory_new(1, sizeof(*signer));
+    struct slice text = secret;
     unsigned char key[WEBHOOK_KEY_MAX];
-    size_t size;
+    long size = -1;
 
     if (!signer)
         return NULL;
     signer->method = method;
     signer->keyed =
         keyed_with(method, secret.data ? secret.data : "", secret.size);
-    size = webhook_key(secret, key);
+    /* The key in a secret of the form "whsec_" + base64. */
+    if (slice_starts(secret, WEBHOOK_PREFIX))
+        slice_skip(&text, sizeof(WEBHOOK_PREFIX) - 1);
+    if (text.size < secret.size && BASE64_ROOM(text) <= WEBHOOK_KEY_MAX)
+        size = base64_decode(text, key);
     if (size > 0)
-        signer->keyed_webhook = keyed_with(SIGNATURE_SHA256, key, size);
+        signer->keyed_webhook = keyed_with(SIGNATURE_SHA256, key, (size_t)size);
     OPENSSL_cleanse(key, sizeof(key));
     if (!signer->keyed || (size > 0 && !signer->keyed_webhook)) {
         signer_free(signer);

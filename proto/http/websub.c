@@ -330,29 +330,6 @@ add_lower(struct buf *to, struct slice text)
     }
 }
 
-/* Appends normalised text. A "%" without an escape becomes "%25": unchanged, it
- * might form an escape with the decoded bytes behind it. */
-static void
-add_normalised(struct buf *to, struct slice text)
-{
-    while (text.size > 0) {
-        int c = uri_escape(text);
-        bool is_escape = c >= 0;
-        size_t taken = is_escape ? 3 : 1;
-
-        if (!is_escape)
-            c = (unsigned char)text.data[0];
-        if (is_escape ? !uri_is_unreserved((char)c) : c == '%') {
-            uri_add_escape(to, (char)c);
-        } else {
-            const char plain = (char)c;
-
-            buf_add(to, &plain, 1);
-        }
-        slice_skip(&text, taken);
-    }
-}
-
 /* Scheme, host, and the port unless it is the default one. */
 static void
 add_origin(struct buf *to, const struct url *parts)
@@ -391,7 +368,18 @@ websub_comparable(struct websub_comparable *c, struct slice url)
     add_origin(&text, &parts);
     if (parts.rest.size == 0 || parts.rest.data[0] != '/')
         BUF_ADD(&text, "/");
-    add_normalised(&text, parts.rest);
+    /* A "%" without an escape becomes "%25": unchanged, it might form an escape
+     * with the decoded bytes behind it. */
+    for (struct slice rest = parts.rest; rest.size > 0;) {
+        int escape = uri_escape(rest);
+        char plain = escape < 0 ? rest.data[0] : (char)escape;
+
+        if (escape < 0 ? plain == '%' : !uri_is_unreserved(plain))
+            uri_add_escape(&text, plain);
+        else
+            buf_add(&text, &plain, 1);
+        slice_skip(&rest, escape < 0 ? 1 : 3);
+    }
     c->size = text.size;
     c->text[c->size] = '\0';
     return c->text;

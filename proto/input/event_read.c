@@ -606,20 +606,6 @@ set_value(struct event_read *e, enum json_event event, struct slice text,
 }
 
 static enum status
-set_name(struct event_read *e, struct slice name, struct problem *why)
-{
-    if (!slice_copy(e->name, sizeof(e->name), name))
-        return problem(why, STATUS_INVALID,
-                       "\"%s\" is no attribute of an event: its name is too "
-                       "long",
-                       problem_quote(name).text);
-    e->is_in_data = !strcmp(e->name, "data");
-    return e->is_in_data && e->has
-               ? problem(why, STATUS_INVALID, "data: given twice")
-               : STATUS_OK;
-}
-
-static enum status
 on_envelope(struct event_read *e, enum json_event event, struct slice text,
             struct problem *why)
 {
@@ -636,7 +622,15 @@ on_envelope(struct event_read *e, enum json_event event, struct slice text,
     }
     switch (event) {
     case JSON_KEY:
-        return set_name(e, text, why);
+        if (!slice_copy(e->name, sizeof(e->name), text))
+            return problem(why, STATUS_INVALID,
+                           "\"%s\" is no attribute of an event: its name is "
+                           "too long",
+                           problem_quote(text).text);
+        e->is_in_data = !strcmp(e->name, "data");
+        return e->is_in_data && e->has
+                   ? problem(why, STATUS_INVALID, "data: given twice")
+                   : STATUS_OK;
     case JSON_OBJECT_END:
         e->reader->is_in_entry = true;
         return end_event(e, why);

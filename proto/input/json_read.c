@@ -487,19 +487,6 @@ set_attribute_member(struct json_read *j, enum entry_member member,
     return entry_copy(&j->reader->entry, text, to, why);
 }
 
-/* Reads the document's name, which has to be a key: visible ASCII. */
-static enum status
-set_id(struct key *id, struct slice text, struct problem *why)
-{
-    if (!key_is_valid(text))
-        return problem(why, STATUS_INVALID,
-                       "id: not 1 to %d visible ASCII characters: \"%s\"",
-                       KEY_SIZE_MAX, problem_quote(text).text);
-    memcpy(id->text, text.data, text.size);
-    id->size = text.size;
-    return STATUS_OK;
-}
-
 static enum status
 on_value(struct json_read *j, enum json_event event, struct slice text,
          struct problem *why)
@@ -516,8 +503,15 @@ on_value(struct json_read *j, enum json_event event, struct slice text,
         return STATUS_OK;
     if (!(members[member].values & 1u << event))
         return wrong_value(j, event, why);
-    if (member == M_ID)
-        return set_id(&j->reader->id, text, why);
+    if (member == M_ID && !key_is_valid(text))
+        return problem(why, STATUS_INVALID,
+                       "id: not 1 to %d visible ASCII characters: \"%s\"",
+                       KEY_SIZE_MAX, problem_quote(text).text);
+    if (member == M_ID) {
+        memcpy(j->reader->id.text, text.data, text.size);
+        j->reader->id.size = text.size;
+        return STATUS_OK;
+    }
     if (j->level->place == PLACE_MESSAGE)
         return set_message_member(j, member, text, why);
     if (j->level->place == PLACE_ATTRIBUTE)

@@ -41,29 +41,17 @@ is_extension(const struct attribute *a)
     return is_free;
 }
 
-/* The time of the event that came, else that of the entry. */
-static void
-add_time(struct buf *to, const struct change *change)
-{
-    bool is_own =
-        find_own(change, "type").size > 0 && change->source_us != DATETIME_NONE;
-    struct slice own = find_own(change, "time");
-    int64_t us = is_own ? change->source_us : change->datetime_us;
-    char text[DATETIME_SIZE];
-
-    if (own.size > 0)
-        (void)!datetime_read(own, &us);
-    datetime_write(text, us);
-    json_text_member(to, "time", (struct slice){text, sizeof(text)});
-}
-
 void
 cloud_event_write(struct buf *to, const struct change *change,
                   const struct cloud_event_source *source)
 {
     struct slice id = find_own(change, "id"), url = find_own(change, "source"),
                  type = find_own(change, "type");
-    char position[POSITION_MAX], kind[64];
+    /* The time of the event that came, else that of the entry. */
+    struct slice time = find_own(change, "time");
+    bool has_own = type.size > 0 && change->source_us != DATETIME_NONE;
+    int64_t us = has_own ? change->source_us : change->datetime_us;
+    char position[POSITION_MAX], kind[64], text[DATETIME_SIZE];
 
     if (id.size == 0 || url.size == 0) {
         position_write(position, source->epoch, change->seq);
@@ -78,7 +66,10 @@ cloud_event_write(struct buf *to, const struct change *change,
     json_text_member(to, "type", first_of(type, slice_of(kind)));
     json_text_member(to, "subject",
                      first_of(find_own(change, "subject"), change->loc));
-    add_time(to, change);
+    if (time.size > 0)
+        (void)!datetime_read(time, &us);
+    datetime_write(text, us);
+    json_text_member(to, "time", (struct slice){text, sizeof(text)});
     for (size_t i = 0; i < change->n_attributes; i++) {
         const struct attribute *a = &change->attributes[i];
 

@@ -506,24 +506,13 @@ put_hash(struct conversion *c, struct slice hash)
     return true;
 }
 
-/* Puts compact JSON, which is no longer without its references; none of them is
- * that of a control character. */
-static bool
-put_json(struct conversion *c, struct slice text)
-{
-    struct buf plain = {.data = c->to, .capacity = text.size};
-
-    xml_unescape(&plain, text);
-    c->to += plain.size;
-    return !memmem(text.data, text.size, "&#", 2);
-}
-
 /* Puts `name`, which has the comma and the colon around it, and the value, if
  * there is one. */
 static inline bool
 put_member(struct conversion *c, const char *name, size_t name_size,
            struct slice value, enum value kind)
 {
+    struct buf plain;
     bool is_good = true;
 
     if (value.size == 0)
@@ -538,8 +527,11 @@ put_member(struct conversion *c, const char *name, size_t name_size,
     case VALUE_NUMBER:
         put(c, value);
         return is_number(value);
-    case VALUE_JSON:
-        return put_json(c, value);
+    case VALUE_JSON: /* no longer without references; none is of a control */
+        plain = (struct buf){.data = c->to, .capacity = value.size};
+        xml_unescape(&plain, value);
+        c->to += plain.size;
+        return !memmem(value.data, value.size, "&#", 2);
     case VALUE_TEXT:
         break;
     case VALUE_WORD:
