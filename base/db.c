@@ -286,13 +286,6 @@ db_find(struct db *db, const char *what, struct problem *why, bool *is_there,
 }
 
 enum status
-db_do(struct db *db, const char *what, struct problem *why, const char *sql,
-      const struct db_value *values)
-{
-    return db_find(db, what, why, NULL, sql, values, DB_INTO());
-}
-
-enum status
 db_number(struct db *db, const char *sql, int64_t *number, struct problem *why)
 {
     bool is_there;

@@ -205,10 +205,8 @@ MUST_CHECK enum status db_number(struct db *db, const char *sql,
 /* Runs a statement that returns no row. */
 #define DB_DO(db, what, why, sql, ...) \
     db_do((db), (what), (why), (sql), DB_VALUES(__VA_ARGS__))
-
-MUST_CHECK enum status db_do(struct db *db, const char *what,
-                             struct problem *why, const char *sql,
-                             const struct db_value *values);
+#define db_do(db, what, why, sql, values) \
+    db_find((db), (what), (why), NULL, (sql), (values), DB_INTO())
 
 /* Reads the first row; without one the places keep what they have. No place is
  * a slice. *is_there: there is a row; NULL: nobody asks. */

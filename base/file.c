@@ -346,46 +346,29 @@ fail_locked(int fd, const char *dir, struct problem *why)
 enum status
 file_lock(const char *dir, int *lock, struct problem *why)
 {
-    enum status rc = STATUS_IO;
-    char path[PATH_MAX];
-    char pid[16];
+    char path[PATH_MAX], pid[16];
     int fd = -1;
+    enum status rc = STATUS_IO;
 
-    if ((size_t)snprintf(path, sizeof(path), "%s/lock", dir) >= sizeof(path)) {
+    if ((size_t)snprintf(path, sizeof(path), "%s/lock", dir) >= sizeof(path))
         errno = ENAMETOOLONG;
-        goto out;
+    else
+        fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    if (fd >= 0 && !flock(fd, LOCK_EX | LOCK_NB)) {
+        /* For the message to a refused process; a full disk is no reason to
+         * stop here. */
+        snprintf(pid, sizeof(pid), "%ld\n", (long)getpid());
+        if (ftruncate(fd, 0) == 0)
+            (void)file_write(fd, slice_of(pid));
+        *lock = fd;
+        return STATUS_OK;
     }
-    fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
-    if (fd < 0)
-        goto out;
-    if (flock(fd, LOCK_EX | LOCK_NB)) {
-        if (errno == EWOULDBLOCK)
-            rc = fail_locked(fd, dir, why);
-        goto out;
-    }
-
-    /* For the message to a refused process; a full disk is no reason to stop
-     * here. */
-    snprintf(pid, sizeof(pid), "%ld\n", (long)getpid());
-    if (ftruncate(fd, 0) == 0)
-        (void)file_write(fd, slice_of(pid));
-
-    *lock = fd;
-    return STATUS_OK;
-
-out:
-    if (rc == STATUS_IO)
+    if (fd >= 0 && errno == EWOULDBLOCK)
+        rc = fail_locked(fd, dir, why);
+    else
         problem_errno(why, "cannot lock", path);
-    if (fd >= 0)
-        close(fd);
+    file_close(&fd);
     return rc;
-}
-
-void
-file_unlock(int lock)
-{
-    if (lock >= 0)
-        close(lock);
 }
 
 enum status
@@ -444,7 +427,7 @@ file_check_lock(const char *dir, struct problem *why)
     int lock;
     enum status rc = file_share_lock(dir, &lock, why);
 
-    file_unlock(lock);
+    file_close(&lock);
     return rc;
 }
 

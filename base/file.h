@@ -32,11 +32,10 @@ MUST_CHECK enum status file_let_passers_read(int dir_fd, struct problem *why);
 MUST_CHECK enum status file_check_dir(const char *dir, struct problem *why);
 
 /* Takes the only lock of a directory: creates DIR/lock and locks it until
- * file_unlock or the end of the process. STATUS_BUSY: another process has it;
+ * file_close or the end of the process. STATUS_BUSY: another process has it;
  * `why` names its pid if known. */
 MUST_CHECK enum status file_lock(const char *dir, int *lock,
                                  struct problem *why);
-void file_unlock(int lock);
 
 /* Shares the lock with others that only read: no owner can start meanwhile.
  * Makes no file; without one *lock is -1, and so it is without a directory.

@@ -448,10 +448,10 @@ option_write(const struct option *o, const void *values, struct buf *to)
         buf_add_text(to, *(const bool *)value ? "yes" : "no");
         break;
     case OPTION_EITHER:
-        buf_add_slice(to, option_word(o, *(const bool *)value));
-        break;
     case OPTION_CHOICE:
-        buf_add_slice(to, option_word(o, *(const unsigned *)value));
+        buf_add_slice(to, option_word(o, o->type == OPTION_EITHER
+                                             ? *(const bool *)value
+                                             : *(const unsigned *)value));
         break;
     default:
         break;

@@ -865,7 +865,8 @@ broker_reload(struct broker *b, struct config *next, struct problem *why)
     if (!rc && has_lists) {
         networks_replace(&b->callable, &brought->callable);
         networks_replace(&b->trusted, &brought->trusted);
-        origins_replace(&b->origins, &brought->origins);
+        atomic_store_explicit(&b->origins.successor, &brought->origins,
+                              memory_order_release);
     }
     if (!rc)
         setting_files_use(b->files, next, &contents);

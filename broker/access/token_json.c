@@ -26,17 +26,6 @@ add_patterns(struct buf *to, enum right right, const char *patterns)
     BUF_ADD(to, "]");
 }
 
-static void
-add_time(struct buf *to, const char *name, int64_t us)
-{
-    char text[DATETIME_SIZE];
-
-    if (us <= 0 || us == INT64_MAX)
-        return;
-    buf_add_format(to, ",\"%s\":\"%.*s\"", name,
-                   (int)datetime_write_short(text, us), text);
-}
-
 /* `certificate` may be "". */
 static void
 add_terms(struct buf *to, const char *name, const struct rights *rights,
@@ -47,10 +36,9 @@ add_terms(struct buf *to, const char *name, const struct rights *rights,
     add_patterns(to, RIGHT_PUBLISH, rights->publish);
     add_patterns(to, RIGHT_SUBSCRIBE, rights->subscribe);
     add_patterns(to, RIGHT_MANAGE, rights->manage);
-    buf_add_format(to, ",\"observe\":%s,\"admin\":%s",
-                   rights->observe ? "true" : "false",
-                   rights->admin ? "true" : "false");
-    add_time(to, "expires", ends_us);
+    json_flag_member(to, "observe", rights->observe);
+    json_flag_member(to, "admin", rights->admin);
+    json_time_member(to, "expires", ends_us);
     if (certificate[0])
         json_text_member(to, "certificate", slice_of(certificate));
 }
@@ -99,8 +87,8 @@ on_view(const struct token_view *view, void *user)
               view->terms.certificate);
     if (view->id[0])
         json_text_member(to, "id", slice_of(view->id));
-    add_time(to, "created", view->created_us);
-    add_time(to, "used", view->used_us);
+    json_time_member(to, "created", view->created_us);
+    json_time_member(to, "used", view->used_us);
     json_text_member(to, "state",
                      view->terms.ends_us > clock_now_us() ? SLICE("active")
                                                           : SLICE("expired"));

@@ -587,7 +587,7 @@ backup_make(const struct backup_options *options, struct backup_report *report,
         rmdir(dir);
     }
     file_close(&b.dir_fd);
-    file_unlock(b.lock);
+    file_close(&b.lock);
     manifest_forget(&b.former);
     manifest_forget(&b.here);
     return rc;

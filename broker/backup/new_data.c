@@ -87,6 +87,5 @@ new_data_close(struct new_data *data, enum status rc)
         }
     }
     file_close(&data->fd);
-    file_unlock(data->lock);
-    data->lock = -1;
+    file_close(&data->lock);
 }

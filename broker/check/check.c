@@ -167,6 +167,6 @@ check_run(const struct check_options *options, FILE *to, uint64_t *n_findings,
     *n_findings = c.n_findings;
     inspection_fini(&c.in);
     file_close(&c.in.dir);
-    file_unlock(lock);
+    file_close(&lock);
     return c.is_short ? problem_memory(why) : STATUS_OK;
 }

@@ -260,6 +260,6 @@ rejoin_if_needed(const struct config *config, bool (*should_stop)(void *user),
     rc = r.fd < 0 ? problem_errno(why, "cannot open", config->data)
                   : rejoin(&r, why);
     file_close(&r.fd);
-    file_unlock(r.lock);
+    file_close(&r.lock);
     return rc;
 }

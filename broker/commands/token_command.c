@@ -370,8 +370,7 @@ ask(const char *data, const struct asked *a, struct problem *why)
         return ask_broker(data, a, why);
     if (!rc)
         rc = do_it_here(data, a, why);
-    if (lock >= 0)
-        file_unlock(lock);
+    file_close(&lock);
     return rc;
 }
 

@@ -44,9 +44,9 @@ read_host(const char *text, char *host, size_t room, unsigned *port)
 }
 
 enum status
-bridge_read_url(struct bridge_config *bridge, const char *text,
-                struct problem *why)
+bridge_read_url(const char *text, void *values, struct problem *why)
 {
+    struct bridge_config *bridge = values;
     const char *scheme = "mqtts://", *host, *end;
     size_t size = strlen(text);
 
@@ -93,12 +93,6 @@ bridge_read_url(struct bridge_config *bridge, const char *text,
 /* The keys that have a reader of their own */
 
 static enum status
-read_url(const char *text, void *values, struct problem *why)
-{
-    return bridge_read_url(values, text, why);
-}
-
-static enum status
 read_public_url(const char *text, void *values, struct problem *why)
 {
     struct bridge_config *bridge = values;
@@ -109,7 +103,7 @@ read_public_url(const char *text, void *values, struct problem *why)
         memcpy(bridge->public_url, "none", sizeof("none"));
         return STATUS_OK;
     }
-    rc = bridge_read_url(&read, text, why);
+    rc = bridge_read_url(text, &read, why);
     if (!rc)
         snprintf(bridge->public_url, sizeof(bridge->public_url), "%s",
                  read.url);
@@ -292,7 +286,7 @@ read_in(const char *text, void *values, struct problem *why)
 }
 
 static const struct option rows[] = {
-    {"url", "URL", OWN(read_url), NULL,
+    {"url", "URL", OWN(bridge_read_url), NULL,
      "the MQTT broker: mqtt://HOST[:PORT] (1883 if not given), or mqtts:// for "
      "TLS (8883)"},
     {"as", "TOKEN", OWN(read_as), NULL,
@@ -354,20 +348,31 @@ const struct options bridge_options = {rows, N_ROWS};
 /* Making bridges */
 
 enum status
-bridging_add(struct bridge_config **bridges, size_t *n, struct problem *why)
+bridging_add(struct bridge_config **bridges, size_t *n, struct slice name,
+             unsigned line, struct problem *why)
 {
-    struct bridge_config *larger;
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyz0123456789_-";
+    struct bridge_config *larger, *bridge;
 
     if (*n == BRIDGES_MAX)
         return problem(why, STATUS_INVALID,
                        "there are %d bridges already, which is the limit",
                        BRIDGES_MAX);
+    if (name.size > BRIDGE_NAME_MAX)
+        return problem(why, STATUS_INVALID, "a name has at most %d characters",
+                       BRIDGE_NAME_MAX);
+    for (size_t i = 0; i < name.size; i++)
+        if (!strchr(allowed, name.data[i]))
+            return problem(why, STATUS_INVALID,
+                           "a name has a-z 0-9 _ and - only");
     larger = memory_grow(*bridges, *n + 1, sizeof(*larger));
     if (!larger)
         return problem_memory(why);
-    larger[(*n)++] = (struct bridge_config){.line = 0};
     *bridges = larger;
-    return STATUS_OK;
+    bridge = &larger[(*n)++];
+    *bridge = (struct bridge_config){.line = line};
+    memcpy(bridge->name, name.data, name.size);
+    return options_set_defaults(&bridge_options, bridge, why);
 }
 
 void
@@ -376,24 +381,6 @@ bridging_free(struct bridge_config *bridges, size_t n)
     for (size_t i = 0; i < n; i++)
         free(bridges[i].inputs);
     free(bridges);
-}
-
-enum status
-bridge_init(struct bridge_config *bridge, struct slice name, unsigned line,
-            struct problem *why)
-{
-    static const char allowed[] = "abcdefghijklmnopqrstuvwxyz0123456789_-";
-
-    *bridge = (struct bridge_config){.line = line};
-    if (name.size > BRIDGE_NAME_MAX)
-        return problem(why, STATUS_INVALID, "a name has at most %d characters",
-                       BRIDGE_NAME_MAX);
-    for (size_t i = 0; i < name.size; i++)
-        if (!strchr(allowed, name.data[i]))
-            return problem(why, STATUS_INVALID,
-                           "a name has a-z 0-9 _ and - only");
-    memcpy(bridge->name, name.data, name.size);
-    return options_set_defaults(&bridge_options, bridge, why);
 }
 
 /* Keys with functions of their own come first. */

@@ -105,27 +105,24 @@ struct bridge_place {
 
 struct bridge_place bridge_place(const struct bridge_config *bridge);
 
-/* config.c makes bridges by bridging_add, bridge_init, bridge_read for each
- * key, bridge_check; and bridging_check at the end. STATUS_INVALID: a problem
+/* config.c makes bridges by bridging_add, bridge_read for each key,
+ * bridge_check; and bridging_check at the end. STATUS_INVALID: a problem
  * of a value has no key and place, as with option_read. */
 
 /* The keys of a section. */
 extern const struct options bridge_options;
 
-/* Appends a bridge to an array, which may be NULL. STATUS_INVALID: there are
- * BRIDGES_MAX. */
+/* Appends a bridge with name, place and defaults to an array, which may be
+ * NULL. STATUS_INVALID: the name, or there are BRIDGES_MAX. */
 MUST_CHECK enum status bridging_add(struct bridge_config **bridges, size_t *n,
+                                    struct slice name, unsigned line,
                                     struct problem *why);
 void bridging_free(struct bridge_config *bridges, size_t n);
 
-/* Sets name, place and defaults; all else is zero. STATUS_INVALID: the name. */
-MUST_CHECK enum status bridge_init(struct bridge_config *bridge,
-                                   struct slice name, unsigned line,
-                                   struct problem *why);
-
-/* Sets url, host, port, is_tls. The problem never quotes a user or password. */
-MUST_CHECK enum status bridge_read_url(struct bridge_config *bridge,
-                                       const char *text, struct problem *why);
+/* Sets url, host, port, is_tls of a struct bridge_config. The problem never
+ * quotes a user or password. */
+MUST_CHECK enum status bridge_read_url(const char *text, void *values,
+                                       struct problem *why);
 
 /* Checks that the section is complete, and its keys agree. *key: the one with
  * the problem; NULL: none in particular. */

@@ -15,7 +15,7 @@ read_mqtt(const char *text, void *values, struct problem *why)
 {
     struct config *config = values;
     struct bridge_config bridge;
-    enum status rc = bridge_read_url(&bridge, text, why);
+    enum status rc = bridge_read_url(text, &bridge, why);
 
     if (!rc)
         snprintf(config->mqtt, sizeof(config->mqtt), "%s", bridge.url);
@@ -394,9 +394,8 @@ begin_section(struct option_file *file, struct slice title, struct problem *why)
                            "%s: is there twice, first in line %u",
                            bridge_place(&config->bridges[i]).text,
                            config->bridges[i].line);
-    rc = bridging_add(&config->bridges, &config->n_bridges, why);
-    if (!rc)
-        rc = bridge_init(bridge_of(file), rest, file->line, why);
+    rc = bridging_add(&config->bridges, &config->n_bridges, rest, file->line,
+                      why);
     if (rc)
         return problem_prefix(why, rc, "[%s]: ", problem_quote(title).text);
     if (!file->is_in_section) /* those of the broker's options */
@@ -472,16 +471,17 @@ take_all(struct config *config, const struct arguments *given,
         config->resource_dump_every_us = 0;
     if (!rc && config->mqtt[0]) {
         /* The bridge of --mqtt stands in front of all others. */
-        struct bridge_config *bridge;
+        struct bridge_config own, *bridge;
 
-        rc = bridging_add(&config->bridges, &config->n_bridges, why);
+        rc = bridging_add(&config->bridges, &config->n_bridges, SLICE("mqtt"),
+                          0, why);
         if (rc)
             return problem_prefix(why, rc, "--mqtt: ");
         bridge = config->bridges;
-        memmove(bridge + 1, bridge, (config->n_bridges - 1) * sizeof(*bridge));
-        rc = bridge_init(bridge, SLICE("mqtt"), 0, why);
-        if (!rc)
-            rc = bridge_read_url(bridge, config->mqtt, why);
+        own = bridge[config->n_bridges - 1];
+        memmove(bridge + 1, bridge, (config->n_bridges - 1) * sizeof(own));
+        *bridge = own;
+        rc = bridge_read_url(config->mqtt, bridge, why);
         memcpy(bridge->out, "*", sizeof("*"));
     }
     return rc ? rc

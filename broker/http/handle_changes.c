@@ -110,12 +110,44 @@ add_attributes(const struct request *rq, struct slice type,
     return rc;
 }
 
+struct posting {
+    struct deferral deferral;    /* with content its holding counts HELD and the
+                                    post's memory */
+    struct ingest *ingest;       /* of a post with content: once it is whole */
+    struct multipart_post *post; /* has the ingest; NULL: there is no content */
+    struct buf block;            /* the step's, of the content */
+};
+
+static struct posting *
+posting_of(struct deferral *d)
+{
+    return list_entry(d, struct posting, deferral);
+}
+
+static void
+discard_post(struct deferral *d)
+{
+    multipart_post_discard(posting_of(d)->post);
+    posting_of(d)->post = NULL;
+    posting_of(d)->ingest = NULL;
+}
+
+static void
+free_post(struct deferral *d)
+{
+    if (posting_of(d)->post)
+        discard_post(d);
+    ingest_free(posting_of(d)->ingest);
+    buf_fini(&posting_of(d)->block);
+}
+
 /* {"set":"demo","first":1,"last":3,"position":"...-3","datetime":"..."}; a
  * repeat gets the same bytes, so a header marks it. "known" counts the events
  * of a batch that were not added again. */
 static void
-answer_posted(struct request *rq, const struct ingest *ingest)
+answer_posted(struct deferral *d, struct request *rq)
 {
+    const struct ingest *ingest = posting_of(d)->ingest;
     const struct post *post = &ingest->post;
     char position[POSITION_MAX], datetime[DATETIME_SIZE];
     struct response r;
@@ -164,22 +196,10 @@ on_committed(struct ingest *ingest, void *user)
  *
  * If the ingest is behind the arrived bytes, a worker continues it, step by
  * step, and meanwhile the connection pauses. */
-struct posting {
-    struct deferral deferral;
-    struct ingest *ingest;
-};
-
-static void
-free_ingest(struct deferral *d)
-{
-    ingest_free(list_entry(d, struct posting, deferral)->ingest);
-}
-
 static enum status
 feed_ingest(struct deferral *d, struct slice bytes, struct problem *why)
 {
-    return ingest_feed(list_entry(d, struct posting, deferral)->ingest, bytes,
-                       why);
+    return ingest_feed(posting_of(d)->ingest, bytes, why);
 }
 
 static enum status
@@ -187,8 +207,7 @@ choose_next(struct deferral *d, enum deferral_next *next, struct problem *why)
 {
     (void)why;
     *next = d->is_whole ? DEFERRAL_BEGINS : DEFERRAL_READS;
-    if (gunzip_is_behind(
-            list_entry(d, struct posting, deferral)->ingest->decoding.gunzip)) {
+    if (gunzip_is_behind(posting_of(d)->ingest->decoding.gunzip)) {
         deferral_pause(d);
         *next = DEFERRAL_STEPS;
     }
@@ -198,14 +217,13 @@ choose_next(struct deferral *d, enum deferral_next *next, struct problem *why)
 static enum status
 catch_up(struct deferral *d, struct problem *why)
 {
-    return gunzip_step(
-        list_entry(d, struct posting, deferral)->ingest->decoding.gunzip, why);
+    return gunzip_step(posting_of(d)->ingest->decoding.gunzip, why);
 }
 
 static enum status
 commit_post(struct deferral *d, struct problem *why)
 {
-    struct posting *p = list_entry(d, struct posting, deferral);
+    struct posting *p = posting_of(d);
 
     ingest_set_authority(p->ingest, authority_ref(d->authority));
     return ingest_end(p->ingest, on_committed, d, why);
@@ -214,13 +232,7 @@ commit_post(struct deferral *d, struct problem *why)
 static void
 give_back(struct deferral *d)
 {
-    ingest_give_back(list_entry(d, struct posting, deferral)->ingest);
-}
-
-static void
-answer_request(struct deferral *d, struct request *rq)
-{
-    answer_posted(rq, list_entry(d, struct posting, deferral)->ingest);
+    ingest_give_back(posting_of(d)->ingest);
 }
 
 static const struct deferral_kind posting = {
@@ -229,8 +241,8 @@ static const struct deferral_kind posting = {
     .step = catch_up,
     .begin = commit_post,
     .give_back = give_back,
-    .answer = answer_request,
-    .fini = free_ingest,
+    .answer = answer_posted,
+    .fini = free_post,
     .rejected = METRIC_POSTS_REJECTED,
     .incomplete = METRIC_POSTS_INCOMPLETE,
 };
@@ -292,33 +304,6 @@ handle_changes_post(const struct route_call *call)
  * A post that has arrived completely is kept even if the connection breaks
  * meanwhile.
  */
-struct multipart_request {
-    struct deferral
-        deferral; /* its holding counts HELD and the post's memory */
-    struct multipart_post *post;
-    struct buf block; /* the step's */
-};
-
-static struct multipart_request *
-request_of(struct deferral *d)
-{
-    return list_entry(d, struct multipart_request, deferral);
-}
-
-static void
-discard_post(struct deferral *d)
-{
-    multipart_post_discard(request_of(d)->post);
-    request_of(d)->post = NULL;
-}
-
-static void
-free_post(struct deferral *d)
-{
-    discard_post(d);
-    buf_fini(&request_of(d)->block);
-}
-
 static enum status
 keep_bytes(struct deferral *d, struct slice bytes, struct problem *why)
 {
@@ -331,8 +316,8 @@ keep_bytes(struct deferral *d, struct slice bytes, struct problem *why)
 static enum status
 choose_block(struct deferral *d, enum deferral_next *next, struct problem *why)
 {
-    struct multipart_request *m = request_of(d);
-    struct buf empty = m->block;
+    struct posting *p = posting_of(d);
+    struct buf empty = p->block;
 
     (void)why;
     if (!d->is_whole && d->body.size < BLOCK_BYTES) {
@@ -340,7 +325,7 @@ choose_block(struct deferral *d, enum deferral_next *next, struct problem *why)
         return STATUS_OK;
     }
     buf_clear(&empty);
-    m->block = d->body;
+    p->block = d->body;
     d->body = empty;
     deferral_resume(d);
     *next = d->is_whole ? DEFERRAL_ENDS : DEFERRAL_STEPS;
@@ -350,19 +335,21 @@ choose_block(struct deferral *d, enum deferral_next *next, struct problem *why)
 static enum status
 read_block(struct deferral *d, struct problem *why)
 {
-    struct multipart_request *m = request_of(d);
-    enum status rc = multipart_post_feed(m->post, buf_slice(&m->block), why);
+    struct posting *p = posting_of(d);
+    enum status rc = multipart_post_feed(p->post, buf_slice(&p->block), why);
 
-    return rc || !d->is_last ? rc : multipart_post_end(m->post, why);
+    return rc || !d->is_last ? rc : multipart_post_end(p->post, why);
 }
 
 /* Hands it to the log: it is complete and on the disk. */
 static enum status
 commit_parts(struct deferral *d, struct problem *why)
 {
-    enum status rc = ingest_end(multipart_post_ingest(request_of(d)->post),
-                                on_committed, d, why);
+    struct posting *p = posting_of(d);
+    enum status rc;
 
+    p->ingest = multipart_post_ingest(p->post);
+    rc = ingest_end(p->ingest, on_committed, d, why);
     if (!rc)
         log_wake(registry_log(d->http->registry));
     return rc;
@@ -371,13 +358,7 @@ commit_parts(struct deferral *d, struct problem *why)
 static void
 give_back_parts(struct deferral *d)
 {
-    multipart_post_give_back(request_of(d)->post);
-}
-
-static void
-answer_parts(struct deferral *d, struct request *rq)
-{
-    answer_posted(rq, multipart_post_ingest(request_of(d)->post));
+    multipart_post_give_back(posting_of(d)->post);
 }
 
 static const struct deferral_kind multipart_request = {
@@ -387,7 +368,7 @@ static const struct deferral_kind multipart_request = {
     .discard = discard_post,
     .begin = commit_parts,
     .give_back = give_back_parts,
-    .answer = answer_parts,
+    .answer = answer_posted,
     .fini = free_post,
     .body_max = BLOCK_MAX,
     .rejected = METRIC_POSTS_REJECTED,
@@ -399,9 +380,8 @@ handle_multipart_post(const struct route_call *call)
 {
     struct request *rq = call->rq;
     struct problem *why = call->why;
-    struct multipart_request *m =
-        deferral_new(call, &multipart_request, sizeof(*m));
-    struct deferral *d = &m->deferral;
+    struct posting *p = deferral_new(call, &multipart_request, sizeof(*p));
+    struct deferral *d = &p->deferral;
     struct key key;
     struct multipart_plan plan = {
         .contents = archiver_contents(call->http->archiver),
@@ -415,7 +395,7 @@ handle_multipart_post(const struct route_call *call)
     };
     enum status rc = check_publisher(rq, why);
 
-    buf_init(&m->block, BLOCK_MAX);
+    buf_init(&p->block, BLOCK_MAX);
     d->is_counted = d->decides = true;
     request_header(rq, "content-type", &plan.content_type);
     if (!rc && is_binary_event(rq, plan.content_type))
@@ -426,7 +406,7 @@ handle_multipart_post(const struct route_call *call)
     if (!rc)
         rc = read_key(rq, call->principal, &key, why);
     if (!rc)
-        rc = multipart_post_begin(&m->post, call->http->posts, &plan, why);
+        rc = multipart_post_begin(&p->post, call->http->posts, &plan, why);
     if (!rc)
         rc = holding_add(&d->holding, HELD, why);
     return deferral_receive(d, call, rc);

@@ -139,31 +139,27 @@ handle_ready_get(const struct route_call *call)
 /* {"version":"0.1.0","sets":3,"disk":{"free":1000,"total":2000},"minutes":60,
  *  "entries":[0,...,17],"lags":[0,...,250]}. On a worker: asks the disk. */
 static void
-write_status(struct http *http, const struct principal *principal,
-             struct buf *to)
+write_status(struct deferral *d, struct buf *to)
 {
     struct statvfs disk;
     struct rate rate;
 
-    (void)principal; /* sums of all sets */
     buf_add_format(to, "{\"version\":\"%s\",\"sets\":%zu,", TIDINGS_VERSION,
-                   registry_count(http->registry));
-    if (!statvfs(registry_config(http->registry)->data, &disk))
+                   registry_count(d->http->registry));
+    if (!statvfs(registry_config(d->http->registry)->data, &disk))
         buf_add_format(to,
                        "\"disk\":{\"free\":%" PRIu64 ",\"total\":%" PRIu64 "},",
                        (uint64_t)disk.f_bavail * disk.f_frsize,
                        (uint64_t)disk.f_blocks * disk.f_frsize);
-    rates_read(registry_rates(http->registry), NULL, &rate);
+    rates_read(registry_rates(d->http->registry), NULL, &rate);
     rates_write(to, &rate);
     BUF_ADD(to, "}\n");
 }
 
 static void
-write_config(struct http *http, const struct principal *principal,
-             struct buf *to)
+write_config(struct deferral *d, struct buf *to)
 {
-    (void)principal; /* of an administrator */
-    config_report_copy(http->config_report, to);
+    config_report_copy(d->http->config_report, to);
 }
 
 /* Metrics */
@@ -280,8 +276,7 @@ consider_set(struct set *set, const struct head *head, void *user)
 
 /* process_measure reads /proc. */
 static void
-write_metrics(struct http *http, const struct principal *principal,
-              struct buf *to)
+write_metrics(struct deferral *d, struct buf *to)
 {
     static const char *const readers[RATE_READERS] = {
         [RATE_SUBSCRIBERS] = "subscribers",
@@ -289,14 +284,14 @@ write_metrics(struct http *http, const struct principal *principal,
         [RATE_BRIDGES] = "bridges",
     };
     struct lagging_set found[RATE_LAGGING];
-    struct worst worst = {.principal = principal};
+    struct worst worst = {.principal = d->principal};
     struct statvfs disk;
 
     metrics_set(METRIC_BUILD_INFO, 1);
-    registry_measure(http->registry);
-    push_measure(http->push);
-    bridges_measure(http->bridges);
-    if (!statvfs(registry_config(http->registry)->data, &disk)) {
+    registry_measure(d->http->registry);
+    push_measure(d->http->push);
+    bridges_measure(d->http->bridges);
+    if (!statvfs(registry_config(d->http->registry)->data, &disk)) {
         metrics_set(METRIC_DISK_FREE, (int64_t)(disk.f_bavail * disk.f_frsize));
         metrics_set(METRIC_DISK_SIZE, (int64_t)(disk.f_blocks * disk.f_frsize));
     }
@@ -309,16 +304,17 @@ write_metrics(struct http *http, const struct principal *principal,
                        "Entries that the last reader of a set is behind, of "
                        "the ten sets that lag most, by kind of reader");
     for (enum rate_reader kind = 0; kind < RATE_READERS; kind++) {
-        size_t n = rates_lagging(registry_rates(http->registry), kind, found);
+        size_t n =
+            rates_lagging(registry_rates(d->http->registry), kind, found);
 
         for (size_t i = 0; i < n; i++)
-            if (set_is_visible(found[i].set, principal))
+            if (set_is_visible(found[i].set, d->principal))
                 buf_add_format(to,
                                "tidings_set_lag_entries{readers=\"%s\",set="
                                "\"%s\"} %" PRIu64 "\n",
                                readers[kind], found[i].set->name, found[i].lag);
     }
-    registry_each(http->registry, consider_set, &worst);
+    registry_each(d->http->registry, consider_set, &worst);
     for (size_t family = 0; family < FAMILIES; family++) {
         const struct row *row = &rows[family];
 
@@ -337,10 +333,9 @@ write_metrics(struct http *http, const struct principal *principal,
 
 /* On a worker, because each bridge looks at the heads of all its sets. */
 static void
-write_bridges(struct http *http, const struct principal *principal,
-              struct buf *to)
+write_bridges(struct deferral *d, struct buf *to)
 {
-    bridges_write(http->bridges, principal, to);
+    bridges_write(d->http->bridges, d->principal, to);
 }
 
 /* Reports, which no cache keeps */
@@ -350,8 +345,7 @@ write_bridges(struct http *http, const struct principal *principal,
 static const struct report_kind {
     const char *content_type;
     size_t max;
-    void (*write)(struct http *http, const struct principal *principal,
-                  struct buf *to);
+    void (*write)(struct deferral *d, struct buf *to);
 } reports[] = {
     [REPORT_STATUS] = {"application/json", STATUS_TEXT_MAX, write_status},
     [REPORT_CONFIG] = {"application/json", CONFIG_REPORT_MAX, write_config},
@@ -370,7 +364,7 @@ write_report(struct deferral *d, struct problem *why)
 {
     struct reporting *r = list_entry(d, struct reporting, deferral);
 
-    r->kind->write(d->http, d->principal, &r->text);
+    r->kind->write(d, &r->text);
     return r->text.failed ? problem_memory(why) : STATUS_OK;
 }
 

@@ -198,12 +198,6 @@ origins_read(struct slice text, struct origins *origins, struct problem *why)
     return STATUS_OK;
 }
 
-void
-origins_replace(struct origins *origins, const struct origins *successor)
-{
-    atomic_store_explicit(&origins->successor, successor, memory_order_release);
-}
-
 enum origins_verdict
 origins_judge(const struct origins *origins, struct slice origin)
 {

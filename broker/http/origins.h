@@ -58,7 +58,8 @@ struct origins {
     char text[2048]; /* with commas between; "": none */
     bool has_any;    /* "*" is one of them */
 
-    /* A reload's. Release, so that its text is there: origins_latest. */
+    /* A reload's, which must stay as long as these. Release, so that its text
+     * is there: origins_judge. */
     _Atomic(const struct origins *) successor;
 };
 
@@ -66,10 +67,6 @@ struct origins {
  * no origin: a scheme, a host and perhaps a port. */
 MUST_CHECK enum status origins_read(struct slice text, struct origins *origins,
                                     struct problem *why);
-
-/* Replaces the origins; `successor` must stay as long as `origins`. Any
- * thread. */
-void origins_replace(struct origins *origins, const struct origins *successor);
 
 enum origins_verdict {
     CORS_FOREIGN, /* it is none of the allowed ones */

@@ -581,15 +581,6 @@ route_refuses(const struct route *route, unsigned status)
            (route_reason(route, status) || follows_from_row(route, status));
 }
 
-uint64_t
-route_body_max(const struct route_body *body, const struct config *config)
-{
-    return body->option
-               ? *(const uint64_t *)(const void *)((const char *)config +
-                                                   body->member)
-               : body->bytes;
-}
-
 /* Printing */
 
 /* "a, b" as "`a`, `b`". */

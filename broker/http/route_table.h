@@ -115,10 +115,6 @@ extern const size_t route_refusals_size;
 /* True if a body is accepted, also to be ignored. */
 bool route_takes_body(const struct route *route);
 
-/* The largest body in bytes. */
-uint64_t route_body_max(const struct route_body *body,
-                        const struct config *config);
-
 /* Prints the table as Markdown: all routes, all documents, and the statuses
  * that any of them may have. */
 void route_table_print(FILE *to);

@@ -404,7 +404,11 @@ run_route(struct http *http, struct request *rq,
             refuse_type(rq, route);
             return;
         }
-        call.body_max = route_body_max(body, registry_config(http->registry));
+        call.body_max = body->bytes;
+        if (body->option)
+            memcpy(&call.body_max,
+                   (const char *)registry_config(http->registry) + body->member,
+                   sizeof(call.body_max));
         if (!check_body(rq, route, body, call.body_max))
             return;
     }

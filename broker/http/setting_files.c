@@ -14,12 +14,11 @@ struct row {
     enum status (*read)(const struct config *config, const char *path,
                         void **content, struct problem *why);
 
-    /* Takes over `content`, which may be NULL. `config`: the settings of which
-     * it was read. */
-    void (*use)(struct setting_files *f, const struct config *config,
-                void *content);
+    /* Takes over `content`, which may be NULL. True: it is another one. */
+    bool (*use)(struct setting_files *f, void *content);
     void (*free)(void *content); /* NULL is allowed */
 
+    const char *news;  /* what another content means, for the log */
     bool is_of_server; /* server_open has read it */
 };
 
@@ -60,16 +59,13 @@ free_identity(void *content)
 }
 
 /* Whether there is TLS is fixed from start to end (config_compare). */
-static void
-use_identity(struct setting_files *f, const struct config *config,
-             void *content)
+static bool
+use_identity(struct setting_files *f, void *content)
 {
-    if (!content || !f->config->tls_cert[0])
-        identity_free(content);
-    else if (server_show(f->server, content))
-        DIAG_REPORT(DIAG_INFO, "broker",
-                    "new connections get a new certificate",
-                    diag_text("file", config->tls_cert));
+    if (content && f->config->tls_cert[0])
+        return server_show(f->server, content);
+    identity_free(content);
+    return false;
 }
 
 /* --ca-file */
@@ -95,26 +91,19 @@ free_authorities(void *content)
     certificates_free(content);
 }
 
-static void
-use_authorities(struct setting_files *f, const struct config *config,
-                void *content)
+static bool
+use_authorities(struct setting_files *f, void *content)
 {
-    if (authorities_replace(content) && f->is_begun)
-        DIAG_REPORT(DIAG_INFO, "broker",
-                    "new connections to others trust other authorities",
-                    diag_text("file", config->ca_file));
+    (void)f;
+    return authorities_replace(content);
 }
 
 /* --tls-client-ca */
 
-static void
-use_client_authorities(struct setting_files *f, const struct config *config,
-                       void *content)
+static bool
+use_client_authorities(struct setting_files *f, void *content)
 {
-    if (server_trust(f->server, content) && f->is_begun)
-        DIAG_REPORT(DIAG_INFO, "broker",
-                    "clients of new connections need other authorities",
-                    diag_text("file", config->tls_client_ca));
+    return server_trust(f->server, content);
 }
 
 /* --jwt-keys: a URL is read, too, but names no file. The settings beside it
@@ -139,12 +128,12 @@ free_provider(void *content)
     provider_settings_free(content);
 }
 
-static void
-use_provider(struct setting_files *f, const struct config *config,
-             void *content)
+/* It logs its own news. */
+static bool
+use_provider(struct setting_files *f, void *content)
 {
-    (void)config;
     identity_provider_use(f->provider, content);
+    return false;
 }
 
 /* The table */
@@ -152,33 +141,46 @@ use_provider(struct setting_files *f, const struct config *config,
 #define PATH(member) offsetof(struct config, member)
 
 static const struct row rows[] = {
-    {{PATH(tls_cert), PATH(tls_key)},
-     read_identity,
-     use_identity,
-     free_identity,
-     true},
-    {{PATH(ca_file)},
-     read_authorities,
-     use_authorities,
-     free_authorities,
-     false},
-    {{PATH(tls_client_ca)},
-     read_authorities,
-     use_client_authorities,
-     free_authorities,
-     false},
-    {{PATH(jwt_keys)}, read_provider, use_provider, free_provider, false},
+    {.paths = {PATH(tls_cert), PATH(tls_key)},
+     .read = read_identity,
+     .use = use_identity,
+     .free = free_identity,
+     .is_of_server = true,
+     .news = "new connections get a new certificate"},
+    {.paths = {PATH(ca_file)},
+     .read = read_authorities,
+     .use = use_authorities,
+     .free = free_authorities,
+     .news = "new connections to others trust other authorities"},
+    {.paths = {PATH(tls_client_ca)},
+     .read = read_authorities,
+     .use = use_client_authorities,
+     .free = free_authorities,
+     .news = "clients of new connections need other authorities"},
+    {.paths = {PATH(jwt_keys)},
+     .read = read_provider,
+     .use = use_provider,
+     .free = free_provider},
 };
 
 #define N_ROWS N_ELEMENTS(rows)
 _Static_assert(N_ROWS <= SETTING_FILES_MAX, "raise SETTING_FILES_MAX");
 
-static enum status
-read_content(const struct row *row, const struct config *config, void **content,
-             struct problem *why)
+/* The name of its file, or of the first one. */
+static const char *
+path_of(const struct row *row, const struct config *config)
 {
-    return row->read(config, (const char *)config + row->paths[0], content,
-                     why);
+    return (const char *)config + row->paths[0];
+}
+
+/* `config`: the settings of which the content was read. */
+static void
+use_content(struct setting_files *f, const struct row *row,
+            const struct config *config, void *content)
+{
+    if (row->use(f, content) && f->is_begun)
+        DIAG_REPORT(DIAG_INFO, "broker", row->news,
+                    diag_text("file", path_of(row, config)));
 }
 
 enum status
@@ -189,7 +191,8 @@ setting_contents_read(struct setting_contents *contents,
 
     *contents = (struct setting_contents){.of = {NULL}};
     for (size_t i = 0; i < N_ROWS && !rc; i++)
-        rc = read_content(&rows[i], config, &contents->of[i], why);
+        rc = rows[i].read(config, path_of(&rows[i], config), &contents->of[i],
+                          why);
     if (rc)
         setting_contents_free(contents);
     return rc;
@@ -212,10 +215,11 @@ read_row(void *user, struct problem *why)
     struct watched_row *watched = user;
     struct setting_files *f = watched->files;
     void *content = NULL;
-    enum status rc = read_content(watched->row, f->config, &content, why);
+    enum status rc = watched->row->read(
+        f->config, path_of(watched->row, f->config), &content, why);
 
     if (!rc)
-        watched->row->use(f, f->config, content);
+        use_content(f, watched->row, f->config, content);
     return rc;
 }
 
@@ -278,7 +282,7 @@ setting_files_use(struct setting_files *f, const struct config *next,
                   struct setting_contents *contents)
 {
     for (size_t i = 0; i < N_ROWS; i++) {
-        rows[i].use(f, next, contents->of[i]);
+        use_content(f, &rows[i], next, contents->of[i]);
         contents->of[i] = NULL;
     }
     watched_files_settle(f->watched);

@@ -926,8 +926,7 @@ log_close(struct log *log)
     if (log->engine)
         log->engine->ops->close(log->engine);
     file_close(&log->dir_fd);
-    if (log->lock >= 0)
-        file_unlock(log->lock);
+    file_close(&log->lock);
     map_fini(&log->by_id);
     tails_fini(&log->tails);
     pthread_mutex_destroy(&log->mutex);

@@ -95,11 +95,11 @@ unix_socket_listen(const struct unix_socket *unix_socket, int backlog,
         return rc;
     file->ino = 0;
     rc = look_at_file(&file->at, path, &is_left, why);
-    if (rc)
-        goto failed;
-    if (is_left && unlinkat(at->dir_fd, at->name, 0)) {
+    if (!rc && is_left && unlinkat(at->dir_fd, at->name, 0))
         rc = fail(why, path);
-        goto failed;
+    if (rc) {
+        unix_socket_remove(file);
+        return rc;
     }
     *fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     /* A file gets the mode of its socket, less the umask. */
@@ -116,8 +116,6 @@ unix_socket_listen(const struct unix_socket *unix_socket, int backlog,
             return STATUS_OK;
     }
     rc = fail(why, path);
-
-failed:
     file_close(fd);
     unix_socket_remove(file);
     return rc;

@@ -120,7 +120,7 @@ watch_db_close(struct watch_db *state)
     if (!state)
         return;
     db_close(&state->db);
-    file_unlock(state->lock);
+    file_close(&state->lock);
     free(state->set_url);
     free(state->base_uri);
     free(state);

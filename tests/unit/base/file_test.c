@@ -113,7 +113,7 @@ TEST(a_directory_has_one_owner_and_a_dead_one_does_not_count)
     assert_int_equal(file_lock(dir, &lock, NULL), STATUS_OK);
     snprintf(want, sizeof(want), "%d\n", (int)getpid());
     assert_file(tempdir_fd(state), "lock", want);
-    file_unlock(lock);
+    file_close(&lock);
 }
 
 TEST(a_lock_given_back_can_be_taken_again)
@@ -122,9 +122,9 @@ TEST(a_lock_given_back_can_be_taken_again)
     int lock = -1;
 
     assert_int_equal(file_lock(dir, &lock, NULL), STATUS_OK);
-    file_unlock(lock);
+    file_close(&lock);
     assert_int_equal(file_lock(dir, &lock, NULL), STATUS_OK);
-    file_unlock(lock);
+    file_close(&lock);
 }
 
 TEST(a_lock_needs_its_directory)

@@ -18,9 +18,12 @@ open_with(size_t n)
 {
     memset(bridges, 0, sizeof(bridges));
     for (size_t i = 0; i < n; i++) {
-        assert_int_equal(bridge_init(&bridges[i], SLICE("x"), 1, NULL),
-                         STATUS_OK);
-        assert_int_equal(bridge_read_url(&bridges[i], "mqtts://a.org:1", NULL),
+        memcpy(bridges[i].name, "x", sizeof("x"));
+        bridges[i].line = 1;
+        assert_int_equal(
+            options_set_defaults(&bridge_options, &bridges[i], NULL),
+            STATUS_OK);
+        assert_int_equal(bridge_read_url("mqtts://a.org:1", &bridges[i], NULL),
                          STATUS_OK);
         memcpy(bridges[i].out, "*", 2);
     }
