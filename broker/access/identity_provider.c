@@ -1,13 +1,27 @@
 #include "broker/access/identity_provider.h"
 
+#include <pthread.h>
 #include <sys/stat.h>
 
 #include <openssl/crypto.h>
 
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/map.h"
 #include "broker/access/jwk_fetch.h"
-#include "broker/access/jwk_set.h"
-#include "broker/access/jwt_verifier.h"
+#include "broker/access/jwt.h"
 #include "broker/base/diag.h"
+
+/* How many tokens in use are passed over in the search for one to forget. */
+#define PASSED_OVER_MAX 16
+
+/* A token that is good. Under the lock. */
+struct verified {
+    struct map_node node;
+    struct list used; /* in jwt_verifier.used */
+    struct digest hash, key;
+    struct principal *principal;
+};
 
 struct provider_settings {
     struct jwk_set *keys; /* NULL: of `url` */
@@ -16,12 +30,22 @@ struct provider_settings {
 };
 
 struct identity_provider {
-    struct jwt_verifier *verifier;
+    const char *public_url;
     char *url; /* of the thread that made it; NULL: a file, or none */
 
     /* NULL before the first URL. A release publishes the fetch to the threads
      * that find tokens. */
     _Atomic(struct jwk_fetch *) fetch;
+
+    /* What a token has to be: read until the verified token is entered. A
+     * change waits for no reader that comes after it. */
+    pthread_rwlock_t lock;
+    struct jwk_set *keys; /* NULL: unknown */
+    char *issuer, *audience;
+
+    pthread_mutex_t mutex; /* within `lock`; guards the next two */
+    struct map tokens;     /* by hash */
+    struct list used;      /* the same, the latest first */
 };
 
 /* Settings */
@@ -137,31 +161,198 @@ struct identity_provider *
 identity_provider_new(const char *public_url)
 {
     struct identity_provider *p = memory_new(1, sizeof(*p));
+    pthread_rwlockattr_t writers_first;
 
     atomic_init(&p->fetch, NULL);
-    p->verifier = jwt_verifier_new(public_url);
+    p->public_url = public_url;
+    p->issuer = slice_dup(SLICE(""));
+    p->audience = slice_dup(SLICE(""));
+    list_init(&p->used);
+    pthread_rwlockattr_init(&writers_first);
+    pthread_rwlockattr_setkind_np(&writers_first,
+                                  PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+    pthread_rwlock_init(&p->lock, &writers_first);
+    pthread_rwlockattr_destroy(&writers_first);
+    pthread_mutex_init(&p->mutex, NULL);
     return p;
+}
+
+static void
+forget(struct identity_provider *p, struct verified *token)
+{
+    map_remove(&p->tokens, &token->node);
+    list_remove(&token->used);
+    principal_unref(token->principal);
+    free(token);
 }
 
 void
 identity_provider_free(struct identity_provider *p)
 {
+    struct verified *token;
+
     if (!p)
         return;
     jwk_fetch_close(atomic_load_explicit(&p->fetch, memory_order_relaxed));
-    jwt_verifier_free(p->verifier);
+    list_until_empty (token, &p->used, used)
+        forget(p, token);
+    map_fini(&p->tokens);
+    pthread_rwlock_destroy(&p->lock);
+    pthread_mutex_destroy(&p->mutex);
+    jwk_set_unref(p->keys);
     free(p->url);
+    free(p->issuer);
+    free(p->audience);
     free(p);
 }
 
-/* On the thread of the fetches. */
-static void
-on_fetched(struct jwk_set *keys, void *user)
-{
-    struct identity_provider *p = user;
+/* Changes */
 
-    jwt_verifier_set_keys(p->verifier, keys);
+/* Ends the principals of tokens without a key; all of them: `is_other`. `lock`
+ * is held for writing. */
+static void
+end_tokens(struct identity_provider *p, bool is_other)
+{
+    int64_t now_us = clock_now_us();
+    struct list *after;
+    struct verified *token;
+
+    pthread_mutex_lock(&p->mutex);
+    list_each (token, after, &p->used, used) {
+        if (!is_other && p->keys && jwk_set_has(p->keys, &token->key))
+            continue;
+        principal_end(token->principal, now_us);
+        forget(p, token);
+    }
+    pthread_mutex_unlock(&p->mutex);
 }
+
+void
+identity_provider_expect(struct identity_provider *p, const char *issuer,
+                         const char *audience)
+{
+    pthread_rwlock_wrlock(&p->lock);
+    if (strcmp(issuer, p->issuer) != 0 || strcmp(audience, p->audience) != 0) {
+        free(p->issuer);
+        free(p->audience);
+        p->issuer = slice_dup(slice_of(issuer));
+        p->audience = slice_dup(slice_of(audience));
+        end_tokens(p, true);
+    }
+    pthread_rwlock_unlock(&p->lock);
+}
+
+void
+identity_provider_set_keys(struct jwk_set *keys, void *provider)
+{
+    struct identity_provider *p = provider;
+
+    pthread_rwlock_wrlock(&p->lock);
+    jwk_set_unref(p->keys);
+    p->keys = keys;
+    end_tokens(p, false);
+    pthread_rwlock_unlock(&p->lock);
+}
+
+/* Tokens */
+
+static uint64_t
+node_hash(struct identity_provider *p, const struct digest *hash)
+{
+    return map_hash(&p->tokens,
+                    (struct slice){(const char *)hash->bytes, DIGEST_SIZE});
+}
+
+/* Returns the principal of a token that a thread has entered before. Else
+ * enters `jwt`; NULL: returns NULL. */
+static struct principal *
+look_up(struct identity_provider *p, const struct digest *hash,
+        const struct jwt *jwt, int64_t now_us)
+{
+    struct principal *found = NULL;
+    struct verified *token = NULL, *one;
+
+    pthread_mutex_lock(&p->mutex);
+    map_each_same (one, &p->tokens, node_hash(p, hash), node) {
+        if (digest_is_equal(&one->hash, hash))
+            token = one;
+    }
+    if (token && principal_is_over(token->principal, now_us)) {
+        forget(p, token);
+    } else if (token) {
+        list_remove(&token->used);
+        list_prepend(&p->used, &token->used);
+        found = principal_ref(token->principal);
+    }
+    if (!found && jwt) {
+        token = memory_new(1, sizeof(*token));
+        /* Forgets the token that was not used for longest. Those in use, at
+         * most as many as there are connections and subscriptions, move to the
+         * front. */
+        for (int i = 0; i < PASSED_OVER_MAX && p->tokens.n >= JWT_VERIFIED_MAX;
+             i++) {
+            struct verified *last =
+                list_entry(p->used.prev, struct verified, used);
+
+            /* Only this lock gives out references, so a count of one stays. */
+            if (atomic_load_explicit(&last->principal->authority.refs,
+                                     memory_order_acquire) == 1) {
+                forget(p, last);
+            } else {
+                list_remove(&last->used);
+                list_prepend(&p->used, &last->used);
+            }
+        }
+        token->hash = *hash;
+        token->key = jwt->key;
+        token->principal =
+            principal_new(slice_of(jwt->name), &jwt->rights, jwt->ends_us);
+        map_add(&p->tokens, &token->node, node_hash(p, hash));
+        list_prepend(&p->used, &token->used);
+        found = principal_ref(token->principal);
+    }
+    pthread_mutex_unlock(&p->mutex);
+    return found;
+}
+
+struct principal *
+identity_provider_verify(struct identity_provider *p, struct slice text,
+                         int64_t now_us, bool *is_key_unknown)
+{
+    struct problem why = {""};
+    struct principal *principal;
+    struct jwt_terms terms;
+    struct digest hash;
+    enum status rc;
+    struct jwt jwt;
+
+    *is_key_unknown = false;
+    if (text.size > JWT_BYTES_MAX)
+        return NULL;
+    digest_sha256(&hash, text);
+    principal = look_up(p, &hash, NULL, now_us);
+    if (principal)
+        return principal;
+    pthread_rwlock_rdlock(&p->lock);
+    terms = (struct jwt_terms){p->keys, p->issuer, p->audience, p->public_url};
+    if (!*p->issuer)
+        rc = STATUS_REFUSED;
+    else if (p->keys)
+        rc = jwt_verify(&jwt, text, &terms, now_us, &why);
+    else
+        rc = problem(&why, STATUS_NOT_FOUND,
+                     "the keys of its issuer are not known yet");
+    if (rc && *p->issuer)
+        DIAG(DIAG_DEBUG, "access", "a JSON Web Token is refused",
+             diag_text("error", why.text));
+    if (!rc) /* or another thread has entered it */
+        principal = look_up(p, &hash, &jwt, now_us);
+    pthread_rwlock_unlock(&p->lock);
+    *is_key_unknown = rc == STATUS_NOT_FOUND;
+    return principal;
+}
+
+/* The settings in use */
 
 static struct jwk_fetch *
 fetch_of(struct identity_provider *p)
@@ -179,7 +370,7 @@ identity_provider_use(struct identity_provider *p,
     struct problem why = {""};
 
     if (settings && settings->url && !fetch &&
-        jwk_fetch_open(&fetch, on_fetched, p, &why)) {
+        jwk_fetch_open(&fetch, identity_provider_set_keys, p, &why)) {
         DIAG_REPORT(DIAG_ERROR, "access",
                     "the settings of the identity provider cannot be used",
                     diag_text("error", why.text));
@@ -187,15 +378,15 @@ identity_provider_use(struct identity_provider *p,
         return;
     }
     atomic_store_explicit(&p->fetch, fetch, memory_order_release);
-    jwt_verifier_expect(p->verifier, settings ? settings->issuer : "",
-                        settings ? settings->audience : "");
+    identity_provider_expect(p, settings ? settings->issuer : "",
+                             settings ? settings->audience : "");
     if (!is_same_url) {
         /* An earlier URL hands no keys over before the new ones are in place,
          * nor after. */
         if (fetch)
             jwk_fetch_from(fetch, "");
-        jwt_verifier_set_keys(p->verifier,
-                              settings ? jwk_set_ref(settings->keys) : NULL);
+        identity_provider_set_keys(
+            settings ? jwk_set_ref(settings->keys) : NULL, p);
         free(p->url);
         p->url = NULL;
         if (settings && settings->url) {
@@ -225,7 +416,7 @@ identity_provider_find(struct identity_provider *p, struct slice text,
 {
     bool is_key_unknown = false;
     struct principal *found =
-        jwt_verifier_find(p->verifier, text, now_us, &is_key_unknown);
+        identity_provider_verify(p, text, now_us, &is_key_unknown);
 
     if (is_key_unknown && fetch_of(p))
         jwk_fetch_ask(fetch_of(p));

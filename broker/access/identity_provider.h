@@ -6,16 +6,26 @@
  *     --jwt-keys URL ---> jwk_fetch.h ---------------------------------------+
  *                              ^                                             |
  *                              | a token of an unknown key                   v
- *     requests -----------> identity_provider_find <---------------
- * jwt_verifier.h
+ *     requests -----------> identity_provider_find <---- identity_provider_use
  *
  * The keys of a URL stay while the provider is away. A broker that starts
  * meanwhile waits for it a little, then starts without the keys: it refuses the
  * provider's tokens until they come, and its own tokens work. It keeps no copy
  * on the disk: a key that the provider has withdrawn would come back with it.
+ *
+ * A token and its principal stay until the token ends, until others need the
+ * room, or until its key is in no set, or the issuer or the audience is another
+ * one: then the principal ends, and with it all that acts for it
+ * (principal_is_over). A token whose principal is in use stays whatever comes.
+ *
+ * Each token is verified once, and then found by its hash. A look-up has a lock
+ * of its own, also for a walk through all tokens when the keys change.
+ * Signatures are verified side by side; a change of keys waits for those at
+ * work.
  */
 #pragma once
 
+#include "broker/access/jwk_set.h"
 #include "broker/access/principal.h"
 
 /* --jwt-keys, --jwt-issuer and --jwt-audience, as they were given; "": not. */
@@ -39,6 +49,10 @@ provider_settings_read(struct provider_settings **settings,
                        struct problem *why);
 void provider_settings_free(struct provider_settings *settings);
 
+/* Tokens that are remembered while no request, stream or subscription uses
+ * them. */
+#define JWT_VERIFIED_MAX 4096
+
 struct identity_provider;
 
 /* None as yet. `public_url` is lent, and not read before the first token. */
@@ -59,3 +73,19 @@ void identity_provider_await(struct identity_provider *p);
  * NULL: it is not accepted. Any thread. */
 struct principal *identity_provider_find(struct identity_provider *p,
                                          struct slice text, int64_t now_us);
+
+/* Parts of it: */
+
+/* Tokens are of this issuer and for this audience from now on; an empty issuer:
+ * none is accepted. */
+void identity_provider_expect(struct identity_provider *p, const char *issuer,
+                              const char *audience);
+
+/* Takes over the reference to `keys`. NULL: none is known. A jwk_fetched_fn. */
+void identity_provider_set_keys(struct jwk_set *keys, void *provider);
+
+/* As identity_provider_find, but a refusal is only logged, at level debug. Sets
+ * *is_key_unknown if new keys might accept the token. */
+struct principal *identity_provider_verify(struct identity_provider *p,
+                                           struct slice text, int64_t now_us,
+                                           bool *is_key_unknown);

@@ -1,4 +1,4 @@
-#include "broker/access/jwt_verifier.h"
+#include "broker/access/identity_provider.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #define ISSUER   "https://idp.example"
 #define AUDIENCE "tidings"
 
-static struct jwt_verifier *v;
+static struct identity_provider *v;
 
 /* A set with these keys, by "rsa", "ec" and "secret". */
 static struct jwk_set *
@@ -40,10 +40,10 @@ static int
 open_verifier(void **state)
 {
     (void)state;
-    v = jwt_verifier_new("https://push.example");
+    v = identity_provider_new("https://push.example");
     assert_non_null(v);
-    jwt_verifier_expect(v, ISSUER, AUDIENCE);
-    jwt_verifier_set_keys(v, keys("rsa ec secret"));
+    identity_provider_expect(v, ISSUER, AUDIENCE);
+    identity_provider_set_keys(keys("rsa ec secret"), v);
     return 0;
 }
 
@@ -51,7 +51,7 @@ static int
 close_verifier(void **state)
 {
     (void)state;
-    jwt_verifier_free(v);
+    identity_provider_free(v);
     return 0;
 }
 
@@ -80,8 +80,8 @@ find(const char *token)
 {
     bool is_key_unknown;
 
-    return jwt_verifier_find(v, slice_of(token), clock_day_us(),
-                             &is_key_unknown);
+    return identity_provider_verify(v, slice_of(token), clock_day_us(),
+                                    &is_key_unknown);
 }
 
 static bool
@@ -130,9 +130,9 @@ TEST(ends_the_tokens_of_a_removed_key)
     char *by_ec = token_of(MAKER_EC, "alice", 60);
     struct principal *p = find(by_rsa), *q = find(by_ec), *again;
 
-    jwt_verifier_set_keys(v, keys("rsa ec"));
+    identity_provider_set_keys(keys("rsa ec"), v);
     assert_false(is_over(p));
-    jwt_verifier_set_keys(v, keys("ec secret"));
+    identity_provider_set_keys(keys("ec secret"), v);
     assert_true(is_over(p));
     assert_false(is_over(q));
     assert_null(find(by_rsa));
@@ -141,7 +141,7 @@ TEST(ends_the_tokens_of_a_removed_key)
     principal_unref(again);
 
     /* the key comes back: another principal */
-    jwt_verifier_set_keys(v, keys("rsa"));
+    identity_provider_set_keys(keys("rsa"), v);
     assert_true(is_over(p) && is_over(q));
     again = find(by_rsa);
     assert_non_null(again);
@@ -162,12 +162,12 @@ TEST(ends_all_tokens_with_another_issuer_or_audience)
     for (int i = 0; i < 3; i++) {
         struct principal *p = find(token);
 
-        jwt_verifier_expect(v, ISSUER, AUDIENCE);
+        identity_provider_expect(v, ISSUER, AUDIENCE);
         assert_false(is_over(p)); /* the same */
-        jwt_verifier_expect(v, rows[i][0], rows[i][1]);
+        identity_provider_expect(v, rows[i][0], rows[i][1]);
         assert_true(is_over(p));
         assert_null(find(token));
-        jwt_verifier_expect(v, ISSUER, AUDIENCE);
+        identity_provider_expect(v, ISSUER, AUDIENCE);
         principal_unref(p);
     }
     free(token);
@@ -179,18 +179,18 @@ TEST(tells_unknown_keys)
     char *token = token_of(MAKER_EC, "alice", 60);
     bool is_unknown = false;
 
-    jwt_verifier_set_keys(v, keys("rsa"));
-    assert_null(
-        jwt_verifier_find(v, slice_of(token), clock_day_us(), &is_unknown));
+    identity_provider_set_keys(keys("rsa"), v);
+    assert_null(identity_provider_verify(v, slice_of(token), clock_day_us(),
+                                         &is_unknown));
     assert_true(is_unknown);
-    jwt_verifier_set_keys(v, NULL);
-    assert_null(
-        jwt_verifier_find(v, slice_of(token), clock_day_us(), &is_unknown));
+    identity_provider_set_keys(NULL, v);
+    assert_null(identity_provider_verify(v, slice_of(token), clock_day_us(),
+                                         &is_unknown));
     assert_true(is_unknown);
-    jwt_verifier_set_keys(v, keys("ec"));
+    identity_provider_set_keys(keys("ec"), v);
     token[strlen(token) - 3] ^= 1;
-    assert_null(
-        jwt_verifier_find(v, slice_of(token), clock_day_us(), &is_unknown));
+    assert_null(identity_provider_verify(v, slice_of(token), clock_day_us(),
+                                         &is_unknown));
     assert_false(is_unknown);
     free(token);
 }
@@ -231,7 +231,7 @@ TEST(remembers_as_many_tokens_as_it_has_room_for)
         assert_ptr_equal(p, holders[i]);
         principal_unref(p);
     }
-    jwt_verifier_set_keys(v, keys("rsa"));
+    identity_provider_set_keys(keys("rsa"), v);
     for (int i = 0; i < IN_USE; i++) {
         assert_true(is_over(holders[i]));
         principal_unref(holders[i]);
