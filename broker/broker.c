@@ -738,10 +738,6 @@ broker_open(struct broker **broker, const struct config *config,
     b->sockets[1] = proxy_socket(config);
     start.net.unix_sockets = b->sockets;
     start.net.n_unix_sockets = config->listen_unix[0] ? 2 : 1;
-    atomic_init(&b->filing, NULL);
-    atomic_init(&b->woken, NULL);
-    atomic_init(&b->notified, NULL);
-    atomic_init(&b->http.is_ready, false);
     for (size_t i = 0; !rc && i < N_ELEMENTS(floors); i++)
         rc = floors[i](b, why);
     if (rc) {

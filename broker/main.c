@@ -390,10 +390,8 @@ fulfil_wish(struct config *config, enum config_wish wish, int argc, char **argv)
     case CONFIG_OPENAPI:
     case CONFIG_ASYNCAPI:
         buf_init(&text, OPENAPI_MAX);
-        if (wish == CONFIG_OPENAPI)
-            route_table_openapi(&text);
-        else
-            route_table_asyncapi(&text);
+        (wish == CONFIG_OPENAPI ? route_table_openapi
+                                : route_table_asyncapi)(&text);
         fwrite(text.data, 1, text.size, stdout);
         buf_fini(&text);
         break;

@@ -163,7 +163,6 @@ identity_provider_new(const char *public_url)
     struct identity_provider *p = memory_new(1, sizeof(*p));
     pthread_rwlockattr_t writers_first;
 
-    atomic_init(&p->fetch, NULL);
     p->public_url = public_url;
     p->issuer = slice_dup(SLICE(""));
     p->audience = slice_dup(SLICE(""));

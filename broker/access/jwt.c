@@ -63,7 +63,7 @@ read_header(struct jwk_claimed *claimed, const json_t *header,
 
 /* Claims */
 
-/* Reads a time (NumericDate). STATUS_NOT_FOUND: it is absent. */
+/* Reads a time (NumericDate); if it is absent, *us stays. */
 static enum status
 read_time(int64_t *us, const json_t *claims, const char *name,
           struct problem *why)
@@ -72,7 +72,7 @@ read_time(int64_t *us, const json_t *claims, const char *name,
     double seconds = json_number_value(value);
 
     if (!value)
-        return STATUS_NOT_FOUND;
+        return STATUS_OK;
     if (!json_is_number(value) || !isfinite(seconds) || seconds < 0 ||
         seconds > 1e12)
         return problem(why, STATUS_REFUSED,
@@ -88,10 +88,10 @@ check_times(struct jwt *jwt, const json_t *claims, int64_t now_us,
     static const char *const begins[] = {"nbf", "iat"};
     enum status rc = read_time(&jwt->ends_us, claims, "exp", why);
 
-    if (rc == STATUS_NOT_FOUND)
-        return problem(why, STATUS_REFUSED, "it has no end (\"exp\")");
     if (rc)
         return rc;
+    if (!json_object_get(claims, "exp"))
+        return problem(why, STATUS_REFUSED, "it has no end (\"exp\")");
     if (jwt->ends_us <= now_us)
         return problem(why, STATUS_LATE, "it has expired");
     if (jwt->ends_us > now_us + LIFE_MAX_US)
@@ -101,9 +101,9 @@ check_times(struct jwt *jwt, const json_t *claims, int64_t now_us,
         int64_t at_us = 0;
 
         rc = read_time(&at_us, claims, begins[i], why);
-        if (rc && rc != STATUS_NOT_FOUND)
+        if (rc)
             return rc;
-        if (!rc && at_us > now_us + JWT_LEEWAY_S * SECOND)
+        if (at_us > now_us + JWT_LEEWAY_S * SECOND)
             return problem(why, STATUS_REFUSED, "\"%s\" is in the future",
                            begins[i]);
     }

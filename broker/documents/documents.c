@@ -106,6 +106,8 @@ documents_row(size_t i, struct document_found *found)
 
     if (i >= N_ELEMENTS(documents))
         return NULL;
+    if (!found)
+        return documents[i].path;
     *found = documents[i];
     end = strstr(found->path, "/{last}");
     found->end = end ? end + sizeof("/{last}") - 1 : NULL;

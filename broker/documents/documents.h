@@ -30,8 +30,8 @@ struct document_found {
 };
 
 /* Returns row `i` of the table, for printing: its path, with {set} and other
- * placeholders, and of `found` the media type, has_page (text/html, too),
- * is_public and has_set. NULL: there are fewer rows. */
+ * placeholders, and of `found`, which may be NULL, the media type, has_page
+ * (text/html, too), is_public and has_set. NULL: there are fewer rows. */
 const char *documents_row(size_t i, struct document_found *found);
 
 /* Finds the document of a path. STATUS_NOT_FOUND: no document can have it. */

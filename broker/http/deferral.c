@@ -189,14 +189,13 @@ proceed(struct deferral *d)
                                   ? DEFERRAL_BEGINS
                                   : DEFERRAL_READS;
     struct problem why = {""};
-    enum status rc = STATUS_OK;
 
     if (d->is_out)
         return;
     if (d->kind->next && !d->is_last)
-        rc = d->kind->next(d, &next, &why);
-    if (rc) {
-        refuse(d, rc, &why);
+        next = d->kind->next(d, &why);
+    if (next == DEFERRAL_FAILS) {
+        refuse(d, why.rc, &why);
     } else if (next == DEFERRAL_BEGINS) {
         deferral_begin(d, d->rq);
     } else if (next == DEFERRAL_READS) {

@@ -30,10 +30,11 @@
 struct deferral;
 
 enum deferral_next {
-    DEFERRAL_READS, /* more of the body must come */
-    DEFERRAL_STEPS, /* `step`, then `next` again */
-    DEFERRAL_ENDS,  /* the last step (is_last), then deferral_begin */
-    DEFERRAL_BEGINS /* deferral_begin */
+    DEFERRAL_READS,  /* more of the body must come */
+    DEFERRAL_STEPS,  /* `step`, then `next` again */
+    DEFERRAL_ENDS,   /* the last step (is_last), then deferral_begin */
+    DEFERRAL_BEGINS, /* deferral_begin */
+    DEFERRAL_FAILS   /* `why` is the refusal */
 };
 
 struct deferral_kind {
@@ -43,8 +44,7 @@ struct deferral_kind {
 
     /* Chooses what comes next: after new bytes, the end of the body, or a step.
      * Not while a step is at work. NULL: the body, then deferral_begin. */
-    enum status (*next)(struct deferral *d, enum deferral_next *next,
-                        struct problem *why);
+    enum deferral_next (*next)(struct deferral *d, struct problem *why);
 
     /* Does a part of the work, on a worker, while the body arrives. */
     enum status (*step)(struct deferral *d, struct problem *why);

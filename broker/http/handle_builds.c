@@ -93,12 +93,6 @@ struct building {
     char epoch[EPOCH_SIZE + 1];
 };
 
-static void
-add_link(struct buf *to, const char *name, struct link_text link)
-{
-    json_text_member(to, name, link_slice(&link));
-}
-
 /* {"set":"demo","generation":7,"position":"k3v9x2mq-41","resources":12,
  *  "list":"http://.../resourcelist/000000000007.xml",
  *  "current":"http://.../resourcelist.xml"}; for a dump also "dump" and
@@ -112,6 +106,8 @@ answer_build(struct deferral *d, struct request *rq)
     const struct generation *g = &b->order.generation;
     const struct set *set = b->order.set;
     bool is_ready = b->order.status == STATUS_OK;
+    struct link_text current = set_link_kind(set, b->order.kind, LINK_CURRENT);
+    struct link_text list = set_link_generation(set, g->kind, g->number);
     char position[POSITION_MAX], members[64];
     struct response r;
     struct buf text;
@@ -136,10 +132,11 @@ answer_build(struct deferral *d, struct request *rq)
                        g->number, position, g->n);
         if (g->kind == GENERATION_RESOURCEDUMP)
             buf_add_format(&text, ",\"packages\":%" PRIu64, g->parts);
-        add_link(&text, g->kind == GENERATION_RESOURCEDUMP ? "dump" : "list",
-                 set_link_generation(set, g->kind, g->number));
+        json_text_member(&text,
+                         g->kind == GENERATION_RESOURCEDUMP ? "dump" : "list",
+                         link_slice(&list));
     }
-    add_link(&text, "current", set_link_kind(set, b->order.kind, LINK_CURRENT));
+    json_text_member(&text, "current", link_slice(&current));
     BUF_ADD(&text, "}\n");
     answers_buf(rq, is_ready ? 200 : 202, "application/json", NULL, &text);
 }

@@ -202,16 +202,14 @@ feed_ingest(struct deferral *d, struct slice bytes, struct problem *why)
     return ingest_feed(posting_of(d)->ingest, bytes, why);
 }
 
-static enum status
-choose_next(struct deferral *d, enum deferral_next *next, struct problem *why)
+static enum deferral_next
+choose_next(struct deferral *d, struct problem *why)
 {
     (void)why;
-    *next = d->is_whole ? DEFERRAL_BEGINS : DEFERRAL_READS;
-    if (gunzip_is_behind(posting_of(d)->ingest->decoding.gunzip)) {
-        deferral_pause(d);
-        *next = DEFERRAL_STEPS;
-    }
-    return STATUS_OK;
+    if (!gunzip_is_behind(posting_of(d)->ingest->decoding.gunzip))
+        return d->is_whole ? DEFERRAL_BEGINS : DEFERRAL_READS;
+    deferral_pause(d);
+    return DEFERRAL_STEPS;
 }
 
 static enum status
@@ -313,23 +311,20 @@ keep_bytes(struct deferral *d, struct slice bytes, struct problem *why)
     return d->body.failed ? problem_memory(why) : STATUS_OK;
 }
 
-static enum status
-choose_block(struct deferral *d, enum deferral_next *next, struct problem *why)
+static enum deferral_next
+choose_block(struct deferral *d, struct problem *why)
 {
     struct posting *p = posting_of(d);
     struct buf empty = p->block;
 
     (void)why;
-    if (!d->is_whole && d->body.size < BLOCK_BYTES) {
-        *next = DEFERRAL_READS;
-        return STATUS_OK;
-    }
+    if (!d->is_whole && d->body.size < BLOCK_BYTES)
+        return DEFERRAL_READS;
     buf_clear(&empty);
     p->block = d->body;
     d->body = empty;
     deferral_resume(d);
-    *next = d->is_whole ? DEFERRAL_ENDS : DEFERRAL_STEPS;
-    return STATUS_OK;
+    return d->is_whole ? DEFERRAL_ENDS : DEFERRAL_STEPS;
 }
 
 static enum status

@@ -272,22 +272,19 @@ read_bytes(struct deferral *d, struct slice bytes, struct problem *why)
     return decoding_feed(&putting_of(d)->decoding, bytes, why);
 }
 
-static enum status
-choose_next(struct deferral *d, enum deferral_next *next, struct problem *why)
+static enum deferral_next
+choose_next(struct deferral *d, struct problem *why)
 {
     struct putting *p = putting_of(d);
 
     if (p->block.bytes.size >= BLOCK_BYTES ||
         gunzip_is_behind(p->decoding.gunzip)) {
         deferral_pause(d);
-        *next = DEFERRAL_STEPS;
-    } else if (!d->is_whole) {
-        *next = DEFERRAL_READS;
-    } else {
-        *next = DEFERRAL_ENDS;
-        return decoding_end(&p->decoding, why);
+        return DEFERRAL_STEPS;
     }
-    return STATUS_OK;
+    return !d->is_whole                      ? DEFERRAL_READS
+           : decoding_end(&p->decoding, why) ? DEFERRAL_FAILS
+                                             : DEFERRAL_ENDS;
 }
 
 static const struct deferral_kind putting = {

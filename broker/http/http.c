@@ -259,25 +259,19 @@ add_line(struct access_log *log, const struct request_end *end)
 
 /* The metric */
 
-static const char *document_paths[METRIC_ROUTES_MAX];
-static size_t n_documents;
-
 void
 http_name_routes(void)
 {
-    struct document_found row;
     const char *path;
+    size_t i;
 
-    for (size_t i = 0; i < route_table_size; i++)
+    for (i = 0; i < route_table_size; i++)
         metrics_name_route(i, method_name(route_table[i].method),
                            route_table[i].path);
-    for (n_documents = 0; (path = documents_row(n_documents, &row));
-         n_documents++) {
-        assert(route_table_size + n_documents + 1 < METRIC_ROUTES_MAX);
-        document_paths[n_documents] = path;
-        metrics_name_route(route_table_size + n_documents, "GET", path);
-    }
-    metrics_name_route(route_table_size + n_documents, "other", "none");
+    for (; (path = documents_row(i - route_table_size, NULL)); i++)
+        metrics_name_route(i, "GET", path);
+    assert(i < METRIC_ROUTES_MAX);
+    metrics_name_route(i, "other", "none");
 }
 
 void
@@ -285,6 +279,7 @@ http_on_end(const struct request_end *end, void *user)
 {
     const struct http *http = user;
     struct slice query = end->entry.query;
+    const char *path;
     size_t row = 0;
 
     if (access_log_is_on(http->access_log))
@@ -299,8 +294,8 @@ http_on_end(const struct request_end *end, void *user)
     if (end->route && end->route != &route_documents) {
         row = (size_t)((const struct route *)end->route - route_table);
     } else {
-        while (row < n_documents &&
-               (!end->route || document_paths[row] != end->entry.pattern))
+        while ((path = documents_row(row, NULL)) &&
+               (!end->route || path != end->entry.pattern))
             row++;
         row += route_table_size; /* the last row is "none" */
     }

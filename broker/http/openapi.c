@@ -259,19 +259,17 @@ write_refusal(struct buf *to, const struct operation *op, unsigned status)
 static void
 write_operation(struct buf *to, const struct operation *op, const char *method)
 {
-    const char *path;
+    const struct route_status *s = op->route->statuses;
+    unsigned rights = strcmp(op->path, "/hub") != 0
+                          ? op->rights
+                          : RIGHT_PUBLISH | RIGHT_SUBSCRIBE;
     bool is_begin = true;
-    unsigned rights;
-    const struct route_status *s;
+    char lower[8] = "";
 
-    buf_add_format(to, "\n  \"");
-    for (const char *c = method; *c; c++)
-        buf_add_format(to, "%c", tolower((unsigned char)*c));
-    BUF_ADD(to, "\":{\"operationId\":\"");
-    path = op->path;
-    for (; *method; method++)
-        buf_add_format(to, "%c", tolower((unsigned char)*method));
-    for (; *path; path++) {
+    for (size_t i = 0; method[i]; i++)
+        lower[i] = (char)tolower((unsigned char)method[i]);
+    buf_add_format(to, "\n  \"%s\":{\"operationId\":\"%s", lower, lower);
+    for (const char *path = op->path; *path; path++) {
         bool is_letter = isalnum((unsigned char)*path);
 
         if (is_letter)
@@ -281,10 +279,7 @@ write_operation(struct buf *to, const struct operation *op, const char *method)
     }
     BUF_ADD(to, "\",\"summary\":");
     json_text(to, slice_of(op->route->does ? op->route->does : ""));
-    BUF_ADD(to, ",");
-    rights = strcmp(op->path, "/hub") != 0 ? op->rights
-                                           : RIGHT_PUBLISH | RIGHT_SUBSCRIBE;
-    BUF_ADD(to, "\"security\":[");
+    BUF_ADD(to, ",\"security\":[");
     if (rights)
         BUF_ADD(to, "{\"token\":[]},{}");
     BUF_ADD(to, "],\"x-rights\":[");
@@ -292,15 +287,13 @@ write_operation(struct buf *to, const struct operation *op, const char *method)
     BUF_ADD(to, "],");
     write_references(to, op->route, op->path);
     write_body(to, op->route);
-    s = op->route->statuses;
     BUF_ADD(to, "\"responses\":{");
     for (; s->status && s->status < 400; s++)
         write_answer(to, op, s);
     for (unsigned status = 400; status < 600; status++)
         if (route_refuses(op->route, status))
             write_refusal(to, op, status);
-    BUF_ADD(to, "\n   \"default\":{\"$ref\":\"#/components/responses/any\"}}");
-    BUF_ADD(to, "}");
+    BUF_ADD(to, "\n   \"default\":{\"$ref\":\"#/components/responses/any\"}}}");
 }
 
 /* A row of GET also answers HEAD. */

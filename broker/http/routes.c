@@ -283,13 +283,12 @@ check_rates(struct http *http, struct request *rq, const struct route *route)
     if (clients_check_rates(clients, request_client(rq), &charge, &why)) {
         static const char *const names[CLIENT_RATES] = {
             [CLIENT_POST_RATE] = "posts", [CLIENT_BYTE_RATE] = "bytes"};
-        int64_t wait_s;
+        int64_t wait_s = (charge.wait_us + 999999) / 1000000;
         struct response r;
 
         answers_count(route->rejected, 429);
         /* Answers a client that posts faster than it may (RFC 6585 section 4;
          * draft-ietf-httpapi-ratelimit-headers). */
-        wait_s = (charge.wait_us + 999999) / 1000000;
         response_init(&r, 429, NULL);
         response_header(&r, "Retry-After", "%" PRId64, wait_s);
         response_header(&r, "RateLimit-Policy", "\"%s\";q=%" PRIu64 ";w=%d",
