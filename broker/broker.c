@@ -15,6 +15,8 @@
 #include "broker/base/access_log.h"
 #include "broker/bridge/bridges.h"
 #include "broker/bridge/mqtt_db.h"
+#include "broker/bucket/bucket.h"
+#include "broker/bucket/vault.h"
 #include "broker/calls/span_export.h"
 #include "broker/check/databases.h"
 #include "broker/documents/html.h"
@@ -258,6 +260,19 @@ check_peer_tokens(const struct config *config, struct problem *why)
     return rc ? problem_prefix(why, rc, "--peer-tokens: ") : rc;
 }
 
+static enum status
+check_archive(const struct config *config, struct problem *why)
+{
+    const struct bucket_options options = {
+        .address = config->archive, .credentials = config->s3_credentials};
+    struct bucket *bucket = NULL;
+    enum status rc =
+        config->archive[0] ? bucket_open(&bucket, &options, why) : STATUS_OK;
+
+    bucket_close(bucket);
+    return rc ? problem_prefix(why, rc, "--archive: ") : STATUS_OK;
+}
+
 enum status
 broker_check_files(const struct config *config, struct problem *why)
 {
@@ -268,6 +283,8 @@ broker_check_files(const struct config *config, struct problem *why)
         rc = access_log_check(config->access_log, why);
     if (!rc)
         rc = span_export_check(config->otlp, config->otlp_token, why);
+    if (!rc)
+        rc = check_archive(config, why);
     if (!rc)
         rc = setting_contents_read(&contents, config, why);
 
@@ -478,6 +495,15 @@ open_sets(struct broker *b, struct problem *why)
         b->start->sets.journal = b->membership->journal;
     if (!rc)
         rc = registry_open(&b->http.registry, &b->start->sets, why);
+    if (!rc && b->config->archive[0])
+        rc = vault_open(
+            &(struct vault_options){.data = b->config->data,
+                                    .address = b->config->archive,
+                                    .credentials = b->config->s3_credentials,
+                                    .cache_bytes = b->config->archive_cache,
+                                    .local_us = (int64_t)b->config->local_days *
+                                                86400 * 1000000},
+            why);
     if (!rc && b->membership)
         rc = membership_check_copy(b->membership,
                                    registry_log(b->http.registry), why);
@@ -944,6 +970,7 @@ broker_close(struct broker *b)
 {
     if (!b)
         return;
+    vault_stop();
     if (b->server) {
         server_stop_accepting(b->server);
         push_farewell(b->http.push, b->server);
@@ -973,6 +1000,7 @@ broker_close(struct broker *b)
     if (b->of_tokens)
         b->of_tokens->ops->close(b->of_tokens);
     registry_close(b->http.registry);
+    vault_close();
     membership_close(b->membership);
     posts_fini(&b->posts);
     identity_provider_free(b->http.provider);

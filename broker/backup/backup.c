@@ -7,6 +7,7 @@
 
 #include "broker/backup/copied_file.h"
 #include "broker/backup/manifest.h"
+#include "broker/bucket/vault.h"
 #include "broker/log/list_file.h"
 #include "broker/log/log.h"
 #include "broker/sets/links.h"
@@ -379,11 +380,16 @@ static enum status
 on_list(const char *name, uint64_t number, void *user, struct problem *why)
 {
     struct backup *b = user;
-    char path[MANIFEST_PATH_MAX], file[LIST_FILE_NAME_MAX];
+    char path[MANIFEST_PATH_MAX], file[LIST_FILE_NAME_MAX], from[PATH_MAX];
 
     list_file_name(file, number);
     snprintf(path, sizeof(path), "sets/%s/" LOG_CHANGES "/%s", name, file);
     b->report->n_lists++;
+    name_source(b, path, from);
+    if (vault_size(AT_FDCWD, from) > 0) { /* the stub; not also a copy */
+        strcat(path, VAULT_STUB);
+        b->report->n_remote++;
+    }
     return take(b, path, false, NULL, why);
 }
 

@@ -52,6 +52,7 @@ struct backup_report {
     uint64_t n_sets, n_lists, n_builds, n_contents, n_databases;
     uint64_t n_copied, copied_bytes; /* files */
     uint64_t n_kept, kept_bytes;     /* that the former backup has */
+    uint64_t n_remote; /* files that the bucket has, and the backup has not */
     uint64_t n_missing;
 };
 

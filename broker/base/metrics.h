@@ -146,6 +146,16 @@ enum metric_kind {
         "Size from which posts wait until lists are filed (--unfiled-bytes)") \
     ROW(FILES_FAILED, COUNTER, NONE, "tidings_list_files_failed_total", \
         "Attempts to write a closed Change List to its file that failed") \
+    ROW(BUCKET_STORED, COUNTER, NONE, "tidings_bucket_stored_total", \
+        "Files of the archive that the bucket has taken") \
+    ROW(BUCKET_FETCHED, COUNTER, NONE, "tidings_bucket_fetched_total", \
+        "Files of the archive that came back from the bucket") \
+    ROW(BUCKET_FAILED, COUNTER, NONE, "tidings_bucket_failed_total", \
+        "Attempts to store, fetch or delete a file of the archive that failed") \
+    ROW(BUCKET_LOST, COUNTER, NONE, "tidings_bucket_lost_total", \
+        "Answers of the bucket that it has lost a file, or has other bytes") \
+    ROW(BUCKET_COPIES, GAUGE, NONE, "tidings_bucket_copies_bytes", \
+        "Size of the files on the disk that are in the bucket, too") \
     ROW(FOLDS_FAILED, COUNTER, NONE, "tidings_folds_failed_total", \
         "Attempts to bring the state of a set up to date that failed") \
     ROW(FOLD_LAG, GAUGE, NONE, "tidings_fold_lag_entries", \

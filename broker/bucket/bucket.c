@@ -316,7 +316,9 @@ perform(struct bucket *b, const struct wish *w, struct problem *why)
 {
     enum status rc = attempt(b, w, why);
 
-    for (unsigned n = 1; rc == STATUS_UNREACHABLE && n < TRIES; n++) {
+    for (unsigned n = 1; rc == STATUS_UNREACHABLE && n < TRIES &&
+                         b->call->failure != CALL_TIMEOUT;
+         n++) {
         usleep((useconds_t)backoff_pause(&pauses, n, random_u32()));
         rc = attempt(b, w, why);
     }

@@ -14,7 +14,8 @@
  *
  * A request ends when no byte has moved for some seconds, or after a time in
  * proportion to its size. It is repeated, with growing pauses, if the server is
- * busy or the connection breaks. Plain HTTP goes to this machine alone.
+ * busy or the connection breaks, and not after silence. Plain HTTP goes to this
+ * machine alone.
  *
  * Each function blocks; a bucket belongs to one thread at a time.
  *

@@ -17,6 +17,8 @@
 
 struct check_options {
     char data[4096];
+    char archive[1024]; /* as the broker has it; "": not asked */
+    char credentials[4096];
     bool is_deep; /* also computed data against the log, and all bytes */
 };
 

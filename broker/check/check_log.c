@@ -22,6 +22,7 @@
 
 #include "base/array.h"
 #include "base/file.h"
+#include "broker/bucket/vault.h"
 #include "broker/check/checks.h"
 #include "broker/check/packed_file.h"
 #include "broker/log/list_file.h"
@@ -304,8 +305,15 @@ read_list_file(struct list_reading *r, struct problem *why)
     enum status rc;
 
     fd = openat(r->walk->in->dir, r->path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT)
-        return problem(why, STATUS_NOT_FOUND, "it is missing");
+    if (fd < 0 && errno == ENOENT) {
+        rc = vault_find(r->walk->in->dir, r->path, why);
+        return rc == STATUS_NOT_FOUND ? problem(why, rc, "it is missing")
+               : rc && rc != STATUS_BUSY
+                   ? problem_prefix(why, rc,
+                                    "the bucket has lost it, or does "
+                                    "not answer: ")
+                   : STATUS_AGAIN; /* nobody reads it */
+    }
     if (fd < 0)
         return problem(why, STATUS_IO, "it cannot be opened: %s",
                        strerror(errno));
@@ -351,8 +359,9 @@ walk_file(struct log_walk *w, const struct list_info *info, struct slice header,
     if (rc == STATUS_NOT_FOUND && !is_needed)
         return;
     w->in->counts.lists++;
-    if (rc) {
+    if (rc && rc != STATUS_AGAIN)
         inspection_find(w->in, FINDING_LIST, r.path, "%s", why.text);
+    if (rc) {
         w->is_broken = true;
         w->at.name[0] = w->at.next[0] = '\0';
         move_to(w, r.info.last, r.info.until_us, &r.info.digest);

@@ -22,6 +22,7 @@
 
 #include "base/file.h"
 #include "broker/backup/backup_offer.h"
+#include "broker/bucket/vault.h"
 #include "broker/check/checks.h"
 #include "broker/log/kept_records.h"
 #include "broker/log/log.h"
@@ -183,13 +184,14 @@ judge_list(struct names *n, struct entry *e)
     const char *end;
     uint64_t number;
 
-    return known_if(!e->is_dir && read_number(e->name, &number, &end) &&
-                    !strcmp(end, ".xml.gz") &&
-                    has_row(&n->store,
-                            "SELECT 1 FROM lists WHERE number = ? AND set_id IN"
-                            " (SELECT id FROM sets WHERE name = ?2 UNION"
-                            " SELECT set_id FROM trash WHERE name = ?2)",
-                            DB_VALUES(number, n->set)));
+    return known_if(
+        !e->is_dir && read_number(e->name, &number, &end) &&
+        (!strcmp(end, ".xml.gz") || !strcmp(end, ".xml.gz" VAULT_STUB)) &&
+        has_row(&n->store,
+                "SELECT 1 FROM lists WHERE number = ? AND set_id IN"
+                " (SELECT id FROM sets WHERE name = ?2 UNION"
+                " SELECT set_id FROM trash WHERE name = ?2)",
+                DB_VALUES(number, n->set)));
 }
 
 static enum judgement

@@ -74,6 +74,10 @@ run_backup(const struct arguments *given)
     printf("copied %" PRIu64 " files of %" PRIu64 " bytes; the former backup "
            "has %" PRIu64 " more, of %" PRIu64 " bytes\n",
            did.n_copied, did.copied_bytes, did.n_kept, did.kept_bytes);
+    if (did.n_remote > 0)
+        printf("%" PRIu64 " files are in the bucket alone: a broker of this "
+               "backup needs the same --archive\n",
+               did.n_remote);
     printf("the backup is in %s; to make a data directory of it:\n"
            "tidingsd restore %s --data NEW\n",
            options.dir, options.dir);

@@ -1,3 +1,4 @@
+#include "broker/bucket/vault.h"
 #include "broker/check/check.h"
 #include "broker/commands/command_rows.h"
 
@@ -9,6 +10,9 @@ static const struct option rows[] = {
     {"deep", NULL, FLAG(is_deep), "no",
      "also compare the resources of each set with its log, and every bit of "
      "content, lists, dumps and packages with what was written"},
+    {"archive", "s3://BUCKET/PREFIX?...", TEXT(archive), NULL,
+     "ask this bucket, as the broker has it, for each file that is there"},
+    {"s3-credentials", "FILE", TEXT(credentials), NULL, "as the broker has it"},
 };
 
 static enum exit_code
@@ -16,8 +20,14 @@ run_check(const struct arguments *given)
 {
     struct problem why = {""};
     uint64_t n_findings = 0;
-    enum status rc = check_run(given->values, stdout, &n_findings, &why);
+    const struct check_options *options = given->values;
+    const struct vault_options vault = {.address = options->archive,
+                                        .credentials = options->credentials};
+    enum status rc = options->archive[0] ? vault_open(&vault, &why) : STATUS_OK;
 
+    if (!rc)
+        rc = check_run(options, stdout, &n_findings, &why);
+    vault_close();
     if (rc == STATUS_NOT_FOUND)
         rc = STATUS_INVALID; /* a wrong --data */
     if (rc)

@@ -92,6 +92,18 @@ static const struct option rows[] = {
      "closed Change Lists kept of a set, the latest; 0 is all"},
     {"retain-age", "SECONDS", SECONDS(retain_age_us, 0, 36500 * DAY), "0",
      "closed Change Lists are kept for so long; 0 is for ever"},
+    {"archive", "s3://BUCKET/PREFIX?...", TEXT(archive), NULL,
+     "keep the old files of closed lists in this bucket of S3, MinIO or Ceph, "
+     "and copies of them on the disk; the address may have endpoint=URL and "
+     "region=REGION"},
+    {"s3-credentials", "FILE", TEXT(s3_credentials), NULL,
+     "access key ID and secret access key for it, a line each, or "
+     "aws_access_key_id = ... and so on; if not given, the environment "
+     "variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN"},
+    {"local-days", "N", COUNT(local_days, 0, 36500), "7",
+     "files go into the bucket when they are older than so many days"},
+    {"archive-cache", "BYTES", BYTES(archive_cache, 0, 1048576 * GIB), "1G",
+     "copies on the disk of what is in the bucket"},
     {"remove-grace", "SECONDS", SECONDS(remove_grace_us, 0, 3650 * DAY), "300",
      "files of removed sets and lists stay for so long, for who reads them"},
     {"index-lists", "N", COUNT(index_lists, 1, 49999), "1000",

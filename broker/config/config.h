@@ -75,6 +75,10 @@ struct config {
     int64_t rotate_age_us;   /* 0: never by age */
     uint64_t retain_lists;   /* closed lists kept at most; 0: all */
     int64_t retain_age_us;   /* how long closed lists are kept; 0: for ever */
+    char archive[1024];      /* address of a bucket, unchecked; "": none */
+    char s3_credentials[4096]; /* "": the environment */
+    uint64_t local_days;
+    uint64_t archive_cache;  /* bytes */
     int64_t remove_grace_us; /* how long dropped files stay on the disk */
     uint64_t index_lists;    /* closed lists in the index, and in a document of
                                 the archive: 1 to 49,999 */

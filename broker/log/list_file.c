@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "broker/bucket/vault.h"
 #include "broker/log/deflate_blocks.h"
 #include "proto/resourcesync/document_write.h"
 
@@ -72,7 +73,8 @@ list_file_size(int dir_fd, uint64_t number)
     struct stat st;
 
     list_file_name(name, number);
-    return fstatat(dir_fd, name, &st, 0) ? 0 : (uint64_t)st.st_size;
+    return fstatat(dir_fd, name, &st, 0) ? vault_size(dir_fd, name)
+                                         : (uint64_t)st.st_size;
 }
 
 /* A list being written. */
@@ -308,11 +310,11 @@ list_file_open(int dir_fd, uint64_t number, int *fd, struct problem *why)
 {
     char name[LIST_FILE_NAME_MAX];
 
+    enum status rc;
+
     list_file_name(name, number);
-    *fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
-    if (*fd >= 0)
-        return STATUS_OK;
-    return problem_errno(why, "cannot read", name);
+    rc = vault_file(dir_fd, name, fd, why);
+    return rc == STATUS_NOT_FOUND ? STATUS_IO : rc;
 }
 
 enum status

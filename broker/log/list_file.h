@@ -66,10 +66,12 @@ MUST_CHECK enum status list_file_write(struct list_file *file,
                                        list_file_source_fn *source, void *user,
                                        struct problem *why);
 
-/* The size of the file of list `number` in `dir_fd`; 0 if there is none. */
+/* The size of the file of list `number` in `dir_fd`, also in the bucket; 0 if
+ * there is none. */
 uint64_t list_file_size(int dir_fd, uint64_t number);
 
-/* Opens it; the caller closes it. */
+/* Opens it, perhaps fetched from the bucket (vault.h: STATUS_BUSY); the caller
+ * closes it. */
 MUST_CHECK enum status list_file_open(int dir_fd, uint64_t number, int *fd,
                                       struct problem *why);
 

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "broker/base/diag.h"
+#include "broker/bucket/vault.h"
 #include "broker/log/batch_cache.h"
 #include "broker/log/engine.h"
 #include "broker/log/list_file.h"
@@ -588,6 +589,8 @@ unlink_lists(const char *path, const struct engine_trash *trash, uint64_t *upto,
     for (uint64_t i = trash->first; !rc && i <= *upto; i++) {
         list_file_name(name, i);
         rc = unlink_name(fd, name, why);
+        if (!rc)
+            rc = vault_delete(fd, name, why);
         strcat(name, ".new"); /* file.h */
         if (!rc)
             rc = unlink_name(fd, name, why);

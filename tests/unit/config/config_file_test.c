@@ -255,7 +255,8 @@ keep_option(const char *name, const char *line, void *user)
         "cluster",       "cluster-name",  "cluster-from",    "mqtt",
         "listen-unix",   "peer-tokens",   "jwt-keys",        "jwt-issuer",
         "jwt-audience",  "allow-origins", "access-log",      "otlp",
-        "otlp-token",    "postgresql",    "postgresql-as"};
+        "otlp-token",    "postgresql",    "postgresql-as",   "archive",
+        "s3-credentials"};
 
     struct examined *e = user;
     char option[80];

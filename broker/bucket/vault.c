@@ -1,0 +1,412 @@
+#include "broker/bucket/vault.h"
+
+#include <fcntl.h>
+#include <fts.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/thread.h"
+#include "broker/base/diag.h"
+#include "broker/base/metrics.h"
+#include "broker/bucket/bucket.h"
+
+/* Between two looks at all files: a part of the time that they stay. */
+#define ROUND_MIN_US ((int64_t)1000000)
+#define ROUND_MAX_US ((int64_t)600000000)
+
+/* After the bucket did not answer, readers do not ask it for so long. */
+#define PAUSE_US ((int64_t)30000000)
+
+#define READERS_MAX 2
+
+struct vault {
+    struct vault_options options;
+    struct thread thread;
+    struct bucket *own;       /* the thread's */
+    _Atomic(uint64_t) copies; /* bytes of them, at its last look, and of those
+                                 fetched since. Relaxed: a figure */
+    bool has_failed;          /* its last look */
+    atomic_bool is_stopping;  /* relaxed: a late look costs a second */
+    atomic_uint n_readers;    /* relaxed: a count */
+    pthread_mutex_t mutex;    /* guards the rest */
+    struct bucket *reads;
+    int64_t again_us; /* not before */
+};
+
+/* Set before other threads begin, and until they have ended. */
+static struct vault *the;
+
+static bool
+is_full(const struct vault *v)
+{
+    return atomic_load_explicit(&v->copies, memory_order_relaxed) >
+           v->options.cache_bytes;
+}
+
+/* Stubs */
+
+struct stub {
+    char key[BUCKET_KEY_SIZE];
+    uint64_t size;
+};
+
+static bool
+read_stub(int dir_fd, const char *name, struct stub *stub)
+{
+    char path[PATH_MAX], text[100] = "";
+    int fd;
+    bool is_read;
+
+    snprintf(path, sizeof(path), "%s" VAULT_STUB, name);
+    fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC);
+    is_read = fd >= 0 && read(fd, text, sizeof(text) - 1) > BUCKET_KEY_SIZE;
+    file_close(&fd);
+    return is_read &&
+           sscanf(text, "%64[0-9a-f] %" SCNu64, stub->key, &stub->size) == 2;
+}
+
+static enum status
+write_stub(int dir_fd, const char *name, const struct stub *stub,
+           struct problem *why)
+{
+    char path[300], text[100];
+    struct file_new file;
+    enum status rc;
+
+    snprintf(path, sizeof(path), "%.255s" VAULT_STUB, name);
+    snprintf(text, sizeof(text), "%s %" PRIu64 "\n", stub->key, stub->size);
+    rc = file_begin(&file, dir_fd, path, why);
+    if (!rc)
+        rc = file_append(&file, slice_of(text), why);
+    if (!rc)
+        rc = file_finish(&file, why);
+    file_abandon(&file); /* if it was begun, and did not end */
+    return rc ? rc : file_sync_dir(dir_fd, why);
+}
+
+uint64_t
+vault_size(int dir_fd, const char *name)
+{
+    struct stub stub;
+
+    return read_stub(dir_fd, name, &stub) ? stub.size : 0;
+}
+
+/* Other threads */
+
+enum request { FETCH, FIND, DELETE };
+
+/* Makes a request for the object of a stub; one at a time. */
+static enum status
+ask(enum request request, int dir_fd, const char *name, const struct stub *stub,
+    struct problem *why)
+{
+    struct vault *v = the;
+    struct file_new file;
+    enum status rc = STATUS_OK;
+
+    if (!v)
+        return problem(why, STATUS_BUSY,
+                       "its bytes are in a bucket, and --archive is not given");
+    pthread_mutex_lock(&v->mutex);
+    if (clock_steady_us() < v->again_us)
+        rc = problem(why, STATUS_BUSY, "the bucket does not answer");
+    else if (request == FIND)
+        rc = bucket_find(v->reads, stub->key, why);
+    else if (request == DELETE)
+        rc = bucket_delete(v->reads, stub->key, why);
+    else if (faccessat(dir_fd, name, F_OK, 0)) /* nobody was faster */
+        rc = file_begin(&file, dir_fd, name, why);
+    else
+        goto out;
+    if (!rc && request == FETCH) {
+        rc = bucket_get(v->reads, stub->key, file.fd, stub->size, why);
+        if (rc)
+            file_abandon(&file);
+        else
+            rc = file_finish(&file, why);
+        metrics_add(METRIC_BUCKET_FETCHED, !rc);
+    }
+    if (rc == STATUS_UNREACHABLE || rc == STATUS_REFUSED)
+        v->again_us = clock_steady_us() + PAUSE_US;
+    if (rc == STATUS_NOT_FOUND || rc == STATUS_DIFFERENT) {
+        metrics_add(METRIC_BUCKET_LOST, 1);
+        DIAG(DIAG_ERROR, "bucket", "the bucket has lost a file of the archive",
+             diag_text("file", name), diag_text("error", why->text));
+        rc = STATUS_DIFFERENT;
+    }
+    metrics_add(METRIC_BUCKET_FAILED, rc && rc != STATUS_BUSY);
+
+out:
+    pthread_mutex_unlock(&v->mutex);
+    return rc;
+}
+
+enum status
+vault_file(int dir_fd, const char *name, int *fd, struct problem *why)
+{
+    struct problem reason = {""};
+    struct stub stub;
+    enum status rc;
+
+    *fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
+    if (*fd >= 0)
+        return STATUS_OK;
+    if (errno != ENOENT || !read_stub(dir_fd, name, &stub)) {
+        rc = errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO;
+        (void)problem_errno(why, "cannot read", name);
+        return rc;
+    }
+    if (the && atomic_fetch_add(&the->n_readers, 1) >= READERS_MAX)
+        rc = problem(&reason, STATUS_BUSY, "others are fetched");
+    else
+        rc = ask(FETCH, dir_fd, name, &stub, &reason);
+    if (the)
+        atomic_fetch_sub(&the->n_readers, 1);
+    if (!rc)
+        *fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
+    if (!rc && *fd >= 0) {
+        atomic_fetch_add(&the->copies, stub.size);
+        if (the->options.data && is_full(the))
+            thread_wake(&the->thread);
+        return STATUS_OK;
+    }
+    return problem(why, STATUS_BUSY, "%s cannot be fetched now: %s", name,
+                   reason.text);
+}
+
+enum status
+vault_find(int dir_fd, const char *name, struct problem *why)
+{
+    struct stub stub;
+
+    return read_stub(dir_fd, name, &stub) ? ask(FIND, dir_fd, name, &stub, why)
+                                          : STATUS_NOT_FOUND;
+}
+
+enum status
+vault_delete(int dir_fd, const char *name, struct problem *why)
+{
+    char path[PATH_MAX];
+    struct stub stub;
+    enum status rc = STATUS_OK;
+
+    if (!read_stub(dir_fd, name, &stub))
+        return STATUS_OK;
+    snprintf(path, sizeof(path), "%s" VAULT_STUB, name);
+    if (the)
+        rc = ask(DELETE, dir_fd, name, &stub, why);
+    if (!rc && unlinkat(dir_fd, path, 0))
+        rc = problem_errno(why, "cannot remove", path);
+    return rc ? problem_prefix(why, STATUS_IO, "%s: ", name) : STATUS_OK;
+}
+
+/* The thread */
+
+/* Puts a file, under its digest. */
+static enum status
+put(struct vault *v, int fd, struct stub *stub, struct problem *why)
+{
+    struct digest_check *check = digest_check_new(SLICE(""), LENGTH_NONE);
+    char bytes[65536], hash[DIGEST_TEXT_SIZE + 1] = "";
+    enum status rc = digest_check_want_sha256(check);
+    struct digest digest;
+    ssize_t n;
+
+    while (!rc && (n = read(fd, bytes, sizeof(bytes))) != 0)
+        rc = n < 0 ? problem_errno(why, "cannot read", "it")
+                   : digest_check_add(check, (struct slice){bytes, (size_t)n},
+                                      why);
+    if (!rc)
+        rc = digest_check_end(check, why);
+    digest_check_sha256(check, &digest);
+    digest_write(hash, &digest);
+    strcpy(stub->key, strchr(hash, ':') + 1);
+    stub->size = digest_check_size(check);
+    digest_check_free(check);
+    return rc ? rc : bucket_put(v->own, stub->key, fd, stub->size, why);
+}
+
+/* Puts a file, which is a copy then. */
+static enum status
+store(struct vault *v, char *path, struct problem *why)
+{
+    char *name = strrchr(path, '/');
+    struct stub stub = {""};
+    int fd = open(path, O_RDONLY | O_CLOEXEC), dir_fd = -1;
+    enum status rc = STATUS_OK;
+
+    *name = '\0';
+    dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    *name++ = '/';
+    if (fd < 0 || dir_fd < 0)
+        rc = problem_errno(why, "cannot open", path);
+    if (!rc)
+        rc = put(v, fd, &stub, why);
+    if (!rc)
+        rc = write_stub(dir_fd, name, &stub, why);
+    if (!rc && faccessat(dir_fd, name, F_OK, 0)) /* retention was faster */
+        rc = vault_delete(dir_fd, name, why);
+    file_close(&fd);
+    file_close(&dir_fd);
+    metrics_add(METRIC_BUCKET_STORED, !rc);
+    return rc == STATUS_TOO_LARGE ? STATUS_OK : rc;
+}
+
+static int
+by_name(const FTSENT **a, const FTSENT **b)
+{
+    return strcmp((*a)->fts_name, (*b)->fts_name);
+}
+
+/* True for the file of a closed list. */
+static bool
+is_archived(FTS *tree, FTSENT *at)
+{
+    if (at->fts_info == FTS_D && at->fts_level == 2 &&
+        strcmp(at->fts_name, "changes") != 0)
+        fts_set(tree, at, FTS_SKIP);
+    return at->fts_info == FTS_F && at->fts_level == 3 &&
+           slice_ends(slice_of(at->fts_name), ".gz");
+}
+
+/* Drops a copy, which the bucket has still, or gets again. */
+static enum status
+drop(struct vault *v, char *path, struct problem *why)
+{
+    struct stub stub;
+    enum status rc = STATUS_OK;
+
+    if (read_stub(AT_FDCWD, path, &stub))
+        rc = bucket_find(v->own, stub.key, why);
+    if (rc == STATUS_NOT_FOUND)
+        rc = store(v, path, why);
+    return !rc && unlink(path) && errno != ENOENT
+               ? problem_errno(why, "cannot remove", path)
+               : rc;
+}
+
+/* Stores old files. Drops copies if they are larger than the limit, down to
+ * three quarters of it: each look at all files makes room for many more. */
+static enum status
+look_at_files(struct vault *v, struct problem *why)
+{
+    char sets[PATH_MAX];
+    char *roots[] = {sets, NULL};
+    uint64_t copies = 0, limit = v->options.cache_bytes;
+    uint64_t left = atomic_load_explicit(&v->copies, memory_order_relaxed);
+    uint64_t least = left > limit ? limit / 4 * 3 : left;
+    enum status rc = STATUS_OK;
+    FTSENT *at;
+    FTS *tree;
+
+    snprintf(sets, sizeof(sets), "%s/sets", v->options.data);
+    tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, by_name);
+    while (tree && !rc && (at = fts_read(tree))) {
+        uint64_t size = (uint64_t)at->fts_statp->st_size;
+        int64_t at_us = at->fts_statp->st_mtime * INT64_C(1000000);
+
+        if (!is_archived(tree, at))
+            continue;
+        if (vault_size(AT_FDCWD, at->fts_path) == 0 &&
+            clock_now_us() - at_us >= v->options.local_us)
+            rc = store(v, at->fts_path, why);
+        if (rc || vault_size(AT_FDCWD, at->fts_path) == 0)
+            continue;
+        copies += size;
+        if (left <= least)
+            continue;
+        rc = drop(v, at->fts_path, why);
+        copies -= size;
+        left -= size < left ? size : left;
+    }
+    if (tree)
+        fts_close(tree);
+    atomic_store_explicit(&v->copies, copies, memory_order_relaxed);
+    metrics_set(METRIC_BUCKET_COPIES, (int64_t)copies);
+    return rc;
+}
+
+static void
+run(struct thread *thread)
+{
+    struct vault *v = thread->user;
+    int64_t round_us = v->options.local_us / 100;
+
+    round_us = round_us < ROUND_MIN_US   ? ROUND_MIN_US
+               : round_us > ROUND_MAX_US ? ROUND_MAX_US
+                                         : round_us;
+    do {
+        struct problem why = {""};
+        enum status rc = look_at_files(v, &why);
+
+        if (rc && rc != STATUS_STOPPED && !v->has_failed)
+            DIAG(DIAG_WARNING, "bucket",
+                 "files of the archive stay on the disk until the bucket takes "
+                 "them",
+                 diag_text("error", why.text));
+        if (!rc && v->has_failed)
+            diag(DIAG_WARNING, "bucket", "the bucket takes files again");
+        v->has_failed = rc != STATUS_OK;
+        metrics_add(METRIC_BUCKET_FAILED, rc && rc != STATUS_STOPPED);
+    } while (thread_wait(thread, !v->has_failed && is_full(v) ? 0 : round_us));
+}
+
+/* Life */
+
+static bool
+is_stopping(void *user)
+{
+    const struct vault *v = user;
+
+    return atomic_load_explicit(&v->is_stopping, memory_order_relaxed);
+}
+
+enum status
+vault_open(const struct vault_options *options, struct problem *why)
+{
+    struct vault *v = memory_new(1, sizeof(*v));
+    const struct bucket_options bucket = {.address = options->address,
+                                          .credentials = options->credentials,
+                                          .is_stopped = is_stopping,
+                                          .user = v};
+    enum status rc;
+
+    v->options = *options;
+    pthread_mutex_init(&v->mutex, NULL);
+    the = v;
+    rc = bucket_open(&v->own, &bucket, why);
+    if (!rc)
+        rc = bucket_open(&v->reads, &bucket, why);
+    if (!rc && options->data)
+        rc = thread_start(&v->thread, "bucket", run, v, why);
+    if (rc)
+        vault_close();
+    return rc ? problem_prefix(why, rc, "--archive: ") : STATUS_OK;
+}
+
+void
+vault_stop(void)
+{
+    if (the)
+        atomic_store(&the->is_stopping, true);
+}
+
+void
+vault_close(void)
+{
+    struct vault *v = the;
+
+    if (!v)
+        return;
+    vault_stop();
+    thread_stop(&v->thread);
+    bucket_close(v->own);
+    bucket_close(v->reads);
+    pthread_mutex_destroy(&v->mutex);
+    free(v);
+    the = NULL;
+}

@@ -1,0 +1,62 @@
+/*
+ * vault.h - old files of the archive in a bucket, and the disk as a cache.
+ *
+ *     sets/NAME/changes/000000000001.xml.gz         the file
+ *     sets/NAME/changes/000000000001.xml.gz.bucket  its stub, "DIGEST SIZE":
+ * the bucket has it
+ *
+ *     file --PUT, HEAD--> file and stub --> stub --GET--> file and stub
+ *                              |                              |
+ *                              +---------- retention ---------+--> DELETE
+ *
+ * A file goes from the disk when the bucket has answered that it has it, and
+ * the stub is on the disk. A file beside its stub is a copy: it may go at any
+ * moment, and does when the copies together are larger than the limit, the
+ * oldest lists first. So a crash at any step leaves nothing to mend.
+ *
+ * There is one vault in a process, or none: then stubs stay as they are. A
+ * thread of its own puts, and waits for the bucket as long as it takes. Of
+ * those that read one fetches and one waits; others get STATUS_BUSY at once,
+ * and so do all for half a minute after the bucket did not answer.
+ */
+#pragma once
+
+#include "proto/problem.h"
+
+struct vault_options {
+    const char *data;                  /* the data directory; NULL: no thread */
+    const char *address, *credentials; /* bucket.h */
+    uint64_t cache_bytes;
+    int64_t local_us; /* a file stays on the disk for so long */
+};
+
+/* The end of a stub's name. */
+#define VAULT_STUB ".bucket"
+
+/* Before all that reads, and after it; the texts are lent until then.
+ * vault_open asks no server. */
+MUST_CHECK enum status vault_open(const struct vault_options *options,
+                                  struct problem *why);
+void vault_close(void);
+
+/* Ends all requests soon, and lets no other succeed. Any thread. */
+void vault_stop(void);
+
+/* Opens a file, which it fetches if only its stub is there; the caller closes
+ * it. STATUS_NOT_FOUND: there is neither. STATUS_BUSY: it cannot be fetched
+ * now, or without a vault. Any thread that may block. */
+MUST_CHECK enum status vault_file(int dir_fd, const char *name, int *fd,
+                                  struct problem *why);
+
+/* The size that the stub of a file names; 0: it has none. */
+uint64_t vault_size(int dir_fd, const char *name);
+
+/* Asks whether the bucket has the file of a stub. STATUS_NOT_FOUND: there is no
+ * stub. STATUS_BUSY: without a vault. STATUS_DIFFERENT: the bucket has lost it.
+ */
+MUST_CHECK enum status vault_find(int dir_fd, const char *name,
+                                  struct problem *why);
+
+/* Deletes a stub, if there is one, and its object before. */
+MUST_CHECK enum status vault_delete(int dir_fd, const char *name,
+                                    struct problem *why);
