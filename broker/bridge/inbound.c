@@ -201,7 +201,7 @@ settle_messages(struct inbound *in, struct problem *why)
     struct inbox_message *h;
 
     inbox_begin(inbox, mqtt_keepalive_us(in->mqtt) / 4);
-    while (!inbox_is_empty(inbox)) {
+    while (inbox->n > 0) {
         bool is_stuck = inbox_pass(inbox, why) == 0;
 
         while ((h = inbox_take(inbox))) { /* committed, or failed for good */
@@ -242,7 +242,7 @@ settle_inbox(struct inbound *in)
 {
     struct problem why = {""};
 
-    if (in->is_dropped || inbox_is_empty(&in->inbox) || in->rights.is_waiting)
+    if (in->is_dropped || in->inbox.n == 0 || in->rights.is_waiting)
         return;
     if (!settle_messages(in, &why)) {
         drop_connection(in, &why);
@@ -468,7 +468,7 @@ on_turn(void *user, bool is_connected)
         /* Messages that came after the end of the token are not acknowledged:
          * the connection is cut, and they come again. Without such messages it
          * ends with DISCONNECT, behind all acknowledgements. */
-        if (!inbox_is_empty(&in->inbox))
+        if (in->inbox.n > 0)
             drop_connection(in, &in->rights.why);
         mqtt_suspend(in->mqtt, &in->rights.why);
     }
@@ -480,8 +480,7 @@ on_farewell(void *user)
 {
     struct inbound *in = user;
 
-    return in->is_dropped ||
-           (inbox_is_empty(&in->inbox) && in->n_rejections == 0);
+    return in->is_dropped || (in->inbox.n == 0 && in->n_rejections == 0);
 }
 
 static bool
@@ -489,7 +488,7 @@ may_connect(void *user)
 {
     const struct inbound *in = user;
 
-    return mqtt_db_may_publish(in->db);
+    return ownership_allows(&in->db->right);
 }
 
 static const struct mqtt_calls calls = {

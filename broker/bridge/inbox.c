@@ -323,12 +323,6 @@ inbox_add(struct inbox *r, struct inbox_message *h)
     r->bytes += h->payload.data ? h->payload.size : 0;
 }
 
-bool
-inbox_is_empty(const struct inbox *r)
-{
-    return r->n == 0;
-}
-
 static void
 count_out(struct inbox *r, const struct inbox_message *h)
 {

@@ -102,7 +102,6 @@ void inbox_end(struct inbox *r);
 
 /* Adds a message, which the inbox owns from now on. */
 void inbox_add(struct inbox *r, struct inbox_message *h);
-bool inbox_is_empty(const struct inbox *r);
 
 /* Begins to settle all messages: pauses add up to `patience_us`. */
 void inbox_begin(struct inbox *r, int64_t patience_us);

@@ -46,7 +46,7 @@
 
 struct outbound;
 
-/* The retained position of a lane: retained_positions.c. */
+/* The retained position of a lane: outbound.c. */
 struct lane_position {
     struct list node;  /* in out->queues.due or .resting */
     int64_t rested_us; /* steady: when it may be published again */

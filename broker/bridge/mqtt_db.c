@@ -20,12 +20,9 @@
  */
 #include "broker/bridge/mqtt_db.h"
 
-#include <pthread.h>
-
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/random.h"
-#include "broker/cluster/ownership.h"
 #include "proto/number.h"
 
 static const char *const steps[] = {
@@ -50,16 +47,6 @@ const struct db_kind mqtt_db_kind = {
 const struct owned_file mqtt_db_file = {"mqtt.db", "bridge", "bridges",
                                         &mqtt_db_kind};
 
-struct mqtt_db {
-    pthread_mutex_t mutex; /* protects all below */
-    struct db db;
-    struct owned_db *owned;       /* of a cluster; NULL: this broker is alone */
-    struct ownership_right right; /* likewise; set before other threads */
-    struct buf ends;              /* encoded ends, to write */
-    uint64_t *read;               /* decoded ends, as read */
-    size_t read_capacity;
-};
-
 /* Opening and closing */
 
 enum status
@@ -79,18 +66,6 @@ mqtt_db_open(struct mqtt_db **db, const char *dir,
     else
         *db = m;
     return rc;
-}
-
-bool
-mqtt_db_may_publish(const struct mqtt_db *m)
-{
-    return ownership_allows(&m->right);
-}
-
-bool
-mqtt_db_is_owned(const struct mqtt_db *m)
-{
-    return m->owned;
 }
 
 void

@@ -21,10 +21,25 @@
  */
 #pragma once
 
+#include <pthread.h>
+
 #include "broker/cluster/owned_db.h"
+#include "broker/cluster/ownership.h"
 #include "proto/resourcesync/position.h"
 
-struct mqtt_db;
+/* For its users: owned, right. */
+struct mqtt_db {
+    pthread_mutex_t mutex; /* protects all below */
+    struct db db;
+    struct owned_db *owned;       /* of a cluster, where the bridge publishes
+                                     nothing that mqtt.db does not keep; NULL:
+                                     this broker is alone */
+    struct ownership_right right; /* likewise: another broker may own the
+                                     bridges. Set before other threads */
+    struct buf ends;              /* encoded ends, to write */
+    uint64_t *read;               /* decoded ends, as read */
+    size_t read_capacity;
+};
 
 /* Its tables, and its place in the data directory and the cluster. */
 extern const struct db_kind mqtt_db_kind;
@@ -34,13 +49,6 @@ extern const struct owned_file mqtt_db_file;
 MUST_CHECK enum status mqtt_db_open(struct mqtt_db **db, const char *dir,
                                     const struct ownership_right *right,
                                     struct problem *why);
-
-/* True unless another broker may own the bridges. Any thread. */
-bool mqtt_db_may_publish(const struct mqtt_db *db);
-
-/* True in a cluster: the bridge publishes nothing that mqtt.db does not keep.
- */
-bool mqtt_db_is_owned(const struct mqtt_db *db);
 
 void mqtt_db_close(struct mqtt_db *db); /* NULL is allowed */
 

@@ -460,8 +460,8 @@ fail_message(struct lane *lane, enum status rc, const struct problem *why,
 bool
 outbound_may_publish(const struct outbound *out)
 {
-    return mqtt_db_may_publish(out->db) &&
-           !(mqtt_db_is_owned(out->db) && out->unkept.is_failing);
+    return ownership_allows(&out->db->right) &&
+           !(out->db->owned && out->unkept.is_failing);
 }
 
 void

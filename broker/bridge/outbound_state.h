@@ -1,12 +1,10 @@
 /*
  * outbound_state.h - shared declarations of the direction outwards.
  *
- *     outbound            its life, the client's calls, a turn, reports
- *     retained_positions  position and status
- *     outbound_messages   makes messages from the log, publishes them, and
- *                         handles their acknowledgements
- *     lane                sets' cursors, what waits for them, their rows in
- *                         mqtt.db
+ *     outbound            its life, the client's calls, a turn, reports;
+ * position and status outbound_messages   makes messages from the log,
+ * publishes them, and handles their acknowledgements lane                sets'
+ * cursors, what waits for them, their rows in mqtt.db
  *
  * A file calls only files below it in this table.
  *
@@ -172,17 +170,3 @@ bool outbound_may_publish(const struct outbound *out);
  * window's tables, but still in its lane's list or in `others`. */
 void flights_acknowledged(struct outbound *out, struct flight *flight,
                           int reason);
-
-/* retained_positions.c */
-
-/* After a connection was made: publishes the status, and all positions. */
-void retained_connected(struct outbound *out);
-/* Publishes positions that are due, as many as give way to messages. */
-void retained_send(struct outbound *out, int64_t now_us);
-/* Handles the acknowledgement of a status or a position; releases the
- * flight. */
-void retained_acknowledged(struct outbound *out, struct flight *flight,
-                           int reason);
-/* At the end: publishes positions, then "offline". Returns true when all is
- * published. */
-bool retained_farewell(struct outbound *out, int64_t now_us);

@@ -869,9 +869,10 @@ begin_on(struct call_connection *p, struct call *call)
 void
 call_begin(struct caller *c, struct call *call)
 {
+    bool is_once = call->is_once || call->is_suspect || call->is_unproven;
     struct call_connection *p;
 
-    while (!call_is_once(call) && (p = call_connection_take_kept(c, call))) {
+    while (!is_once && (p = call_connection_take_kept(c, call))) {
         p->is_reused = true;
         attach(p, call);
         if (begin_exchange(p))

@@ -194,13 +194,6 @@ struct caller {
     char bytes[CALL_READ_SIZE]; /* that were read last */
 };
 
-/* True if a call may use no kept connection. */
-static inline bool
-call_is_once(const struct call *call)
-{
-    return call->is_once || call->is_suspect || call->is_unproven;
-}
-
 /* True if a text that goes out has a byte below `least`, or a DEL (W-163). */
 static inline bool
 call_has_bad_byte(const char *text, unsigned char least)

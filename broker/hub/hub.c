@@ -108,7 +108,7 @@ may_call(void *user)
 {
     const struct hub *hub = user;
 
-    return hub_db_may_send(hub->db);
+    return ownership_allows(&hub->db->right);
 }
 
 static void
@@ -123,7 +123,7 @@ end_turn(struct hub *hub)
     deliveries_settle(hub);
     /* While writing fails one try a second is enough; but a request that waits
      * for its answer causes a try at once. */
-    if (hub_db_is_behind(hub->db) && list_is_empty(&hub->answers.kept) &&
+    if (!list_is_empty(&hub->db->behind) && list_is_empty(&hub->answers.kept) &&
         clock_steady_us() < hub->again_us) {
         if (hub_db_is_begun(hub->db))
             hub_db_rollback(hub->db);

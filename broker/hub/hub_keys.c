@@ -62,7 +62,7 @@ make_key(struct hub_key *key, const unsigned char *secret)
 static enum status
 read_keys(struct hub_key_list *list, struct hub_db *db, struct problem *why)
 {
-    struct db_rows rows = DB_SELECT(hub_db_handle(db), "read it", why,
+    struct db_rows rows = DB_SELECT(&db->db, "read it", why,
                                     "SELECT secret, created, ends FROM keys"
                                     " ORDER BY ends = 0 DESC, ends DESC");
     struct hub_key key = {.pair = NULL};
@@ -130,7 +130,7 @@ hub_keys_open(struct hub_keys *keys, struct hub_db *db, struct problem *why)
 
     keys->db = db;
     keys->hook.ended = on_ended;
-    hub_db_add_hook(db, &keys->hook);
+    list_append(&db->hooks, &keys->hook.node);
     if (rc || keys->now.n > 0)
         return rc;
     keys->has_changed = true;

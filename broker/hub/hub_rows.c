@@ -62,7 +62,7 @@ hub_rows_read(struct hub_db *h, hub_record_fn *fn, void *user,
               struct problem *why)
 {
     struct db_rows rows =
-        DB_SELECT(hub_db_handle(h), "read it", why,
+        DB_SELECT(&h->db, "read it", why,
                   "SELECT " COMMON_COLUMNS ", kind, created, lease_end,"
                   " after IS NOT NULL, after, range_last, generation"
                   " FROM subscriptions LEFT JOIN cursors USING(id)"
@@ -87,7 +87,7 @@ hub_rows_read(struct hub_db *h, hub_record_fn *fn, void *user,
     if (rc)
         return rc;
     record = (struct hub_record){.row = HUB_ROW_REQUEST};
-    rows = DB_SELECT(hub_db_handle(h), "read it", why,
+    rows = DB_SELECT(&h->db, "read it", why,
                      "SELECT " COMMON_COLUMNS ", mode, topic_url, taken,"
                      " has_after, after FROM requests ORDER BY id");
     while (DB_NEXT(&rows, COMMON_PLACES(r, &lent), &r->mode, &r->topic_url,

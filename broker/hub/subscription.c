@@ -310,7 +310,7 @@ subscription_confirm(struct topic *topic, struct hub_record *record,
                                         record->callback, why)
              : renew_subscription(s, record, why);
     if (!rc && is_new) {
-        record->id = hub_db_next_id(topic->hub->db);
+        record->id = ++topic->hub->db->last_id;
         record->created_us = clock_now_us();
         rc = subscription_enter(topic, record, &s, why);
     }

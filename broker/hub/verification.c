@@ -496,7 +496,7 @@ verification_take(struct command *command)
         rc = make_terms(command, topic, &record.terms);
     if (rc)
         goto release;
-    record.id = hub_db_next_id(hub->db);
+    record.id = ++hub->db->last_id;
     r = enter_verification(topic, &record);
     list_append(&hub->verifications.fresh, &r->turn);
     hub_rows_put_request(hub->db, r);

@@ -604,7 +604,7 @@ foreign_sources_open(struct foreign_sources *f, struct foreign_topics *topics,
     list_init(&f->fetching);
     list_init(&f->fetched);
     f->hook.ended = on_turn_ended;
-    hub_db_add_hook(topics->db, &f->hook);
+    list_append(&topics->db->hooks, &f->hook.node);
     intake_start(f);
 }
 

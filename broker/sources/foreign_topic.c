@@ -89,7 +89,7 @@ delete_rests(const struct foreign_topic *topic)
     if (topic->topic)
         return true;
     rows =
-        DB_SELECT(hub_db_handle(db), "look at a document", &why,
+        DB_SELECT(&db->db, "look at a document", &why,
                   "SELECT seq, size FROM documents WHERE relay=? ORDER BY seq",
                   topic->id);
     for (int n = 0; is_more && bytes < FORGET_BYTES && n < FORGET_DOCUMENTS;
@@ -185,11 +185,11 @@ write_topic(struct foreign_topic *topic, const char *sql,
 static enum status
 sum_documents(struct foreign_topic *topic, struct problem *why)
 {
-    struct db_rows rows = DB_SELECT(
-        hub_db_handle(topic->topics->db), "read the documents of a relay", why,
-        "SELECT seq, received_us, size, digest FROM documents"
-        " WHERE relay=? ORDER BY seq",
-        topic->id);
+    struct db_rows rows =
+        DB_SELECT(&topic->topics->db->db, "read the documents of a relay", why,
+                  "SELECT seq, received_us, size, digest FROM documents"
+                  " WHERE relay=? ORDER BY seq",
+                  topic->id);
     struct documents_sum *sum = &topic->draft;
     uint64_t seq, size;
 
@@ -220,13 +220,13 @@ foreign_topics_open(struct foreign_topics *topics, struct registry *registry,
     list_init(&topics->all);
     list_init(&topics->changed);
     list_init(&topics->gone);
-    hub_db_add_hook(db, &topics->hook);
-    rc = DB_DO(hub_db_handle(db), "delete the documents of removed relays", why,
+    list_append(&db->hooks, &topics->hook.node);
+    rc = DB_DO(&db->db, "delete the documents of removed relays", why,
                "DELETE FROM documents WHERE relay NOT IN"
                " (SELECT id FROM relays)");
     if (rc)
         return rc;
-    rows = DB_SELECT(hub_db_handle(db), "read the relays", why,
+    rows = DB_SELECT(&db->db, "read the relays", why,
                      "SELECT id, name, topic, hub, epoch, last FROM relays"
                      " ORDER BY name");
     while (DB_NEXT(&rows, &id, &wish.name, &wish.url, &wish.hub_url, &epoch,
@@ -420,8 +420,7 @@ check_repeat(struct foreign_topic *topic, const char *kept_key,
 
     *is = sum->last > sum->earliest;
     if (key->size > 0)
-        rc = db_find(hub_db_handle(topic->topics->db), "look for a document",
-                     why, is,
+        rc = db_find(&topic->topics->db->db, "look for a document", why, is,
                      "SELECT digest FROM documents WHERE relay=? AND key=?",
                      DB_VALUES(topic->id, kept_key), DB_INTO(&other));
     if (rc || !*is)
@@ -503,10 +502,10 @@ foreign_topic_read(struct foreign_topic *topic, uint64_t after, struct buf *to,
     if (after >= topic->kept.last)
         return STATUS_OK;
     if (after >= topic->kept.earliest && topic->state != FOREIGN_GONE)
-        rc = db_find(
-            hub_db_handle(topics->db), "read a document", why, &is_there,
-            "SELECT type, body FROM documents WHERE relay=? AND seq=?",
-            DB_VALUES(topic->id, after + 1), DB_INTO(&topics->type, to));
+        rc = db_find(&topics->db->db, "read a document", why, &is_there,
+                     "SELECT type, body FROM documents WHERE relay=? AND seq=?",
+                     DB_VALUES(topic->id, after + 1),
+                     DB_INTO(&topics->type, to));
     if (!rc && !is_there) /* or the turn at work drops it */
         return problem(why, STATUS_GONE,
                        "document %" PRIu64 " of the relay %s is no longer kept",

@@ -35,7 +35,6 @@
 #include "broker/sources/hub_db.h"
 
 #include "base/clock.h"
-#include "broker/cluster/ownership.h"
 #include "proto/number.h"
 
 /* Ranges become rows after so long, or behind so many bytes of notes: the next
@@ -123,32 +122,6 @@ const struct db_kind hub_db_kind = {
 };
 
 const struct owned_file hub_db_file = {"hub.db", "hub", "hub", &hub_db_kind};
-
-struct hub_db {
-    struct db db;
-    struct owned_db *owned;       /* of a cluster; NULL: this broker is alone */
-    struct ownership_right right; /* likewise; all NULL: it is alone */
-    struct list hooks;
-    uint64_t last_id;
-
-    /* This turn */
-    bool is_open; /* a transaction has begun */
-    bool has_failed;
-    struct problem why;
-    struct list ranges;  /* wait for the transaction */
-    struct list written; /* rows of this turn */
-
-    struct list behind; /* rows that are older than memory */
-
-    /* Of a cluster: */
-    struct list noted;  /* ranges, in the order of their notes */
-    struct buf note;    /* of this turn */
-    uint64_t n_note;    /* likewise: its number */
-    size_t n_folded;    /* likewise: the first of `noted` */
-    size_t noted_bytes; /* since the last fold began */
-    uint64_t fold_to;   /* the last note of the fold under way; 0: none is */
-    int64_t fold_at_us; /* when the next one begins; steady clock */
-};
 
 /* Writing */
 
@@ -318,24 +291,6 @@ hub_db_close(struct hub_db *h)
     free(h);
 }
 
-bool
-hub_db_may_send(const struct hub_db *h)
-{
-    return ownership_allows(&h->right);
-}
-
-struct db *
-hub_db_handle(struct hub_db *h)
-{
-    return &h->db;
-}
-
-uint64_t
-hub_db_next_id(struct hub_db *h)
-{
-    return ++h->last_id;
-}
-
 /* Writing */
 
 static void
@@ -399,12 +354,6 @@ hub_db_note_stale(struct hub_db *h, enum hub_row_kind kind, uint64_t id)
     put_behind(h, hub_row_ended(kind, id));
 }
 
-bool
-hub_db_is_behind(const struct hub_db *h)
-{
-    return !list_is_empty(&h->behind);
-}
-
 struct hub_row *
 hub_db_take_behind(struct hub_db *h)
 {
@@ -416,12 +365,6 @@ hub_db_take_behind(struct hub_db *h)
 }
 
 /* The end of a turn */
-
-void
-hub_db_add_hook(struct hub_db *h, struct hub_db_hook *hook)
-{
-    list_append(&h->hooks, &hook->node);
-}
 
 bool
 hub_db_is_begun(const struct hub_db *h)

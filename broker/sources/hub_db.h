@@ -32,8 +32,35 @@
 
 #include "base/list.h"
 #include "broker/cluster/owned_db.h"
+#include "broker/cluster/ownership.h"
 
-struct hub_db;
+/* For its users: db, right, hooks, last_id, behind. */
+struct hub_db {
+    struct db db; /* the connection: reading sees the writes of this turn */
+    struct owned_db *owned;       /* of a cluster; NULL: this broker is alone */
+    struct ownership_right right; /* likewise, all NULL; while another broker
+                                     may own the hub, nothing may be sent */
+    struct list hooks;            /* hub_db_hook.node */
+    uint64_t last_id; /* of a subscription or request; none is used twice */
+
+    /* This turn */
+    bool is_open; /* a transaction has begun */
+    bool has_failed;
+    struct problem why;
+    struct list ranges;  /* wait for the transaction */
+    struct list written; /* rows of this turn */
+
+    struct list behind; /* rows that are older than memory: it is ahead */
+
+    /* Of a cluster: */
+    struct list noted;  /* ranges, in the order of their notes */
+    struct buf note;    /* of this turn */
+    uint64_t n_note;    /* likewise: its number */
+    size_t n_folded;    /* likewise: the first of `noted` */
+    size_t noted_bytes; /* since the last fold began */
+    uint64_t fold_to;   /* the last note of the fold under way; 0: none is */
+    int64_t fold_at_us; /* when the next one begins; steady clock */
+};
 
 /* Its tables, and its place in the data directory and the cluster. */
 extern const struct db_kind hub_db_kind;
@@ -46,16 +73,6 @@ MUST_CHECK enum status hub_db_open(struct hub_db **db, const char *dir,
                                    struct problem *why);
 
 void hub_db_close(struct hub_db *db); /* NULL is allowed */
-
-/* True unless another broker may own the hub: then nothing may be sent. */
-bool hub_db_may_send(const struct hub_db *h);
-
-/* Lends the connection. Reading sees the writes of this turn, too. */
-struct db *hub_db_handle(struct hub_db *h);
-
-/* Returns the next number for a subscription or request. No number is used
- * twice. */
-uint64_t hub_db_next_id(struct hub_db *h);
 
 /* A turn. hub_db_commit returns the first error of the functions below. */
 
@@ -104,11 +121,9 @@ void hub_db_fail(struct hub_db *h, const struct problem *why);
 /* For a part that keeps its own account of a turn. `ended` receives, after the
  * transaction, whether it was kept. */
 struct hub_db_hook {
-    struct list node;
+    struct list node; /* db->hooks */
     void (*ended)(struct hub_db_hook *hook, bool is_kept);
 };
-
-void hub_db_add_hook(struct hub_db *h, struct hub_db_hook *hook);
 
 /* True if rows were written that no hub_db_commit has ended yet. */
 bool hub_db_is_begun(const struct hub_db *h);
@@ -163,9 +178,6 @@ void hub_db_note(struct hub_db *h, struct hub_row *row);
 /* At the start: notes a row for which there is nothing in memory, so that a
  * turn deletes it. */
 void hub_db_note_stale(struct hub_db *h, enum hub_row_kind kind, uint64_t id);
-
-/* True if memory is ahead of hub.db. */
-bool hub_db_is_behind(const struct hub_db *h);
 
 /* Takes a row that is behind: the caller writes it as it is in memory now, and
  * notes it. NULL: there is none any more. */

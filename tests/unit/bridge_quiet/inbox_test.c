@@ -278,7 +278,7 @@ settle(struct inbox *round, int64_t patience_us, struct problem *why)
     struct inbox_message *h;
 
     inbox_begin(round, patience_us);
-    while (!inbox_is_empty(round)) {
+    while (round->n > 0) {
         if (inbox_pass(round, why) == 0 && !inbox_pause(round))
             return false;
         while ((h = inbox_take(round))) {
@@ -320,7 +320,7 @@ TEST(ends_in_a_pause)
     inbox_end(&round);
     assert_int_equal(pthread_join(id, &rc), 0);
     assert_false(*(bool *)rc);
-    assert_false(inbox_is_empty(&round));
+    assert_true(round.n > 0);
     inbox_fini(&round);
     give_budget(s, taken);
 }

@@ -15,9 +15,8 @@ ask(struct hub_db *r, const char *query)
     sqlite3_stmt *s = NULL;
     int64_t answer;
 
-    assert_int_equal(
-        sqlite3_prepare_v2(hub_db_handle(r)->handle, query, -1, &s, NULL),
-        SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(r->db.handle, query, -1, &s, NULL),
+                     SQLITE_OK);
     assert_int_equal(sqlite3_step(s), SQLITE_ROW);
     answer = sqlite3_column_int64(s, 0);
     sqlite3_finalize(s);
@@ -106,7 +105,7 @@ TEST(a_turn_is_kept_as_firmly_as_it_must, tempdir_setup, tempdir_teardown)
     char callback[] = "http://a.example/";
     struct alone a;
 
-    make_alone(&a, hub_db_next_id(r), callback);
+    make_alone(&a, ++r->last_id, callback);
     hub_rows_put_subscription(r, &a.s);
     assert_int_equal(ask(r, "PRAGMA synchronous"), FULL);
     assert_true(hub_db_is_begun(r));
@@ -142,7 +141,7 @@ TEST(a_range_of_what_has_ended_is_nothing, tempdir_setup, tempdir_teardown)
     char callback[] = "http://a.example/";
     struct alone a;
 
-    make_alone(&a, hub_db_next_id(r), callback);
+    make_alone(&a, ++r->last_id, callback);
     hub_rows_put_subscription(r, &a.s);
     commit(r);
     end_alone(r, &a);
@@ -162,8 +161,8 @@ TEST(ids_are_never_given_twice, tempdir_setup, tempdir_teardown)
     struct alone a;
     uint64_t id;
 
-    hub_db_next_id(r);
-    id = hub_db_next_id(r);
+    ++r->last_id;
+    id = ++r->last_id;
     make_alone(&a, id, callback);
     hub_rows_put_subscription(r, &a.s);
     end_alone(r, &a);
@@ -171,7 +170,7 @@ TEST(ids_are_never_given_twice, tempdir_setup, tempdir_teardown)
     hub_db_close(r);
     r = open_records(state);
 
-    assert_int_equal(hub_db_next_id(r), id + 1);
+    assert_int_equal(++r->last_id, id + 1);
     hub_db_close(r);
 }
 
@@ -199,8 +198,8 @@ TEST(a_turn_is_kept_as_a_whole_or_not_at_all, tempdir_setup, tempdir_teardown)
     struct problem why = {"it burns"};
     struct alone a;
 
-    hub_db_add_hook(r, &told.hook);
-    make_alone(&a, hub_db_next_id(r), callback);
+    list_append(&r->hooks, &told.hook.node);
+    make_alone(&a, ++r->last_id, callback);
     hub_rows_put_subscription(r, &a.s);
     hub_db_fail(r, &why);
     hub_rows_put_cursor(r, &a.s);
@@ -209,10 +208,10 @@ TEST(a_turn_is_kept_as_a_whole_or_not_at_all, tempdir_setup, tempdir_teardown)
     assert_string_equal(why.text, "it burns");
     assert_int_equal(told.n_lost, 1);
     assert_int_equal(ask(r, "SELECT count(*) FROM subscriptions"), 0);
-    assert_true(hub_db_is_behind(r));
+    assert_false(list_is_empty(&r->behind));
     assert_ptr_equal(hub_db_take_behind(r), &a.s.row);
     assert_null(hub_db_take_behind(r));
-    assert_false(hub_db_is_behind(r));
+    assert_true(list_is_empty(&r->behind));
 
     hub_rows_put_subscription(r, &a.s);
     commit(r);
@@ -227,7 +226,7 @@ TEST(a_newer_file_is_refused, tempdir_setup, tempdir_teardown)
     struct hub_db *r = open_records(state);
     struct problem why = {""};
 
-    assert_int_equal(db_exec(hub_db_handle(r), "PRAGMA user_version=99", &why),
+    assert_int_equal(db_exec(&r->db, "PRAGMA user_version=99", &why),
                      STATUS_OK);
     hub_db_close(r);
 
@@ -276,11 +275,11 @@ TEST(of_an_earlier_file_callbacks_on_loopback_alone_are_local, tempdir_setup,
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         strcpy(callback, rows[i].callback);
-        make_alone(&a, hub_db_next_id(r), callback);
+        make_alone(&a, ++r->last_id, callback);
         hub_rows_put_subscription(r, &a.s);
         commit(r);
     }
-    assert_int_equal(db_exec(hub_db_handle(r),
+    assert_int_equal(db_exec(&r->db,
                              "ALTER TABLE subscriptions DROP COLUMN is_local;"
                              "ALTER TABLE requests DROP COLUMN is_local;"
                              "ALTER TABLE subscriptions DROP COLUMN owner;"
@@ -316,20 +315,20 @@ TEST(a_full_disk_stops_what_cannot_be_kept_until_it_has_room, simulation_setup,
     uint64_t id = s->id;
 
     sim_use_up_disk();
-    assert_true(hub_db_is_behind(sim.hub->db));
+    assert_false(list_is_empty(&sim.hub->db->behind));
     sets_post(&sim.sets, "demo", 4, 1);
     hub_wake(sim.hub);
     quiet_turn();
     assert_false(sim_is_sent("http://a.example/"));
     for (int i = 0; i < 3; i++) {
         quiet_pass(HUB_TICK_US);
-        if (hub_db_is_behind(sim.hub->db))
+        if (!list_is_empty(&sim.hub->db->behind))
             assert_false(sim_is_sent("http://a.example/"));
     }
 
     sim_fill_disk(false);
     quiet_pass(2 * HUB_TICK_US);
-    assert_false(hub_db_is_behind(sim.hub->db));
+    assert_true(list_is_empty(&sim.hub->db->behind));
     assert_true(sim_is_sent("http://a.example/"));
     simulation_crash();
     assert_int_equal(subscription_by_id(sim.hub, id)->reader.upto, 4);

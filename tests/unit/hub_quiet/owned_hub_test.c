@@ -232,9 +232,9 @@ TEST(brings_the_subscriptions_of_a_single_broker)
     {
         struct problem why;
 
-        assert_int_equal(db_exec(hub_db_handle(sim.hub->db),
-                                 "UPDATE journal_place SET n = 0", &why),
-                         STATUS_OK);
+        assert_int_equal(
+            db_exec(&sim.hub->db->db, "UPDATE journal_place SET n = 0", &why),
+            STATUS_OK);
     }
     hub_close(sim.hub);
     hold(&a, &of_a);
@@ -358,10 +358,10 @@ TEST(makes_rows_of_its_own_notes)
     sim_active(CALLBACK, "");
     deliver(4, 2);
     quiet_pass(HUB_TICK_US);
-    assert_int_equal(db_number(hub_db_handle(sim.hub->db), count, &n, &why), 0);
+    assert_int_equal(db_number(&sim.hub->db->db, count, &n, &why), 0);
     assert_true(n > 0);
     simulation_restart(); /* folds them */
-    assert_int_equal(db_number(hub_db_handle(sim.hub->db), count, &n, &why), 0);
+    assert_int_equal(db_number(&sim.hub->db->db, count, &n, &why), 0);
     assert_int_equal(n, 0);
     assert_int_equal(sim_find(CALLBACK)->reader.after, 5);
 }

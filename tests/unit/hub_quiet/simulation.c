@@ -368,7 +368,7 @@ sim_make_active(struct topic *topic, unsigned from, unsigned to)
 void
 sim_fill_disk(bool is_full)
 {
-    struct db *db = hub_db_handle(sim.hub->db);
+    struct db *db = &sim.hub->db->db;
     struct problem why = {""};
 
     /* SQLite takes a number below the current one as the current one. */
