@@ -15,11 +15,11 @@
 /* Records are read in pieces of so many bytes, or of one record. */
 #define PIECE_BYTES ((uint64_t)262144)
 
-/* Nobody else gets the turn while its owner reads: it reads so much at most
- * under the lock, and what is more, without the lock first. Each attempt allows
- * twice as much, so that a broker gets its turn beside others with large
- * records. */
-#define TURN_BYTES ((uint64_t)131072)
+/* Nobody else gets the turn while its owner reads. So it reads all that is
+ * there before it asks for the turn, and no more than this under the lock. Each
+ * attempt allows twice as much: a broker gets its turn beside others with large
+ * records, too. */
+#define TURN_BYTES ((uint64_t)65536)
 
 /* A post waits so long at most for a broker that has to catch up first. */
 #define CATCH_UP_US 10000000
@@ -345,17 +345,15 @@ is_judged(struct pg_journal *j)
            j->turns.server;
 }
 
+/* Reads all that is there, and then takes the turn. */
 static enum status
 begin_turn(struct pg_journal *j, struct reading *r, struct problem *why)
 {
     int64_t until_us = j->asked_turn_us + CATCH_UP_US;
     uint64_t allowed = TURN_BYTES;
-    enum status rc;
+    enum status rc = STATUS_OK;
 
-    while ((rc = read_piece(&j->turns, r, allowed, why)) == STATUS_LATE ||
-           (!rc && r->read.n < r->end)) {
-        pg_roll_back(&j->turns);
-        rc = rc ? pg_prove(&j->turns, why) : STATUS_OK;
+    for (r->end = j->is_alone ? 0 : UINT64_MAX;; allowed *= 2) {
         while (!rc && r->read.n < r->end)
             rc = clock_steady_us() < until_us
                      ? read_some(&j->turns, r, why)
@@ -363,9 +361,12 @@ begin_turn(struct pg_journal *j, struct reading *r, struct problem *why)
                                "this broker is still %llu records behind the "
                                "others",
                                (unsigned long long)(r->end - r->read.n));
-        if (rc)
-            return rc;
-        allowed *= 2;
+        if (!rc)
+            rc = read_piece(&j->turns, r, allowed, why);
+        if (rc ? rc != STATUS_LATE : r->read.n == r->end)
+            break;
+        pg_roll_back(&j->turns);
+        rc = rc ? pg_prove(&j->turns, why) : STATUS_OK;
     }
     if (!rc && !digest_is_equal(&r->chain, &r->read.chain))
         rc = say_different(why, r->end);
