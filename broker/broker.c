@@ -656,7 +656,6 @@ begin_work(struct broker *b, struct problem *why)
     identity_provider_await(b->http.provider);
     b->use_saving.look = save_uses;
     archiver_add(b->http.archiver, &b->use_saving);
-    archiver_fetch_while(b->http.archiver, hub_owner_is_here, b->http.hub);
     rc = archiver_start(b->http.archiver, why);
     if (rc)
         return rc;

@@ -148,13 +148,6 @@ archiver_add(struct archiver *a, struct chore *chore)
     list_append(&a->chores, &chore->node);
 }
 
-void
-archiver_fetch_while(struct archiver *a, bool (*owns)(void *user), void *user)
-{
-    a->fetching.owns = owns;
-    a->fetching.user = user;
-}
-
 enum status
 archiver_start(struct archiver *a, struct problem *why)
 {

@@ -26,11 +26,6 @@ MUST_CHECK enum status archiver_open(struct archiver **archiver,
 struct chore;
 void archiver_add(struct archiver *archiver, struct chore *chore);
 
-/* Of a cluster: this broker fetches content while `owns` returns true; archive
- * thread. Before archiver_start. */
-void archiver_fetch_while(struct archiver *archiver, bool (*owns)(void *user),
-                          void *user);
-
 /* Starts the thread. */
 MUST_CHECK enum status archiver_start(struct archiver *archiver,
                                       struct problem *why);

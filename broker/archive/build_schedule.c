@@ -177,41 +177,97 @@ is_to_be_kept(const struct set *set, enum generation_kind kind,
     }
 }
 
+/* Content */
+
+/* Checks that the content of every resource of the state is there.
+ * STATUS_AGAIN: not known yet; STATUS_NOT_FOUND: *missing resources lack it. */
+static enum status
+look_at_content(struct build_schedule *r, struct set *set,
+                const struct resources_at *at, uint64_t *missing,
+                struct problem *why)
+{
+    const struct content_at *have;
+    struct content *content;
+    enum status rc = STATUS_NOT_FOUND;
+
+    *missing = at->n;
+    if (r->contents && has_kind(set, GENERATION_RESOURCEDUMP))
+        rc = contents_open(r->contents, set, &content, why);
+    if (rc == STATUS_NOT_FOUND)
+        return problem(why, rc,
+                       "the set %s keeps no content: it has no Resource Dump",
+                       set->name);
+    if (rc)
+        return rc;
+    have = content_at(content);
+    if (have->seq < at->seq && clock_steady_us() < r->until_us) {
+        if (!r->has_looked)
+            chore_look(contents_chore(r->contents));
+        r->has_looked = true;
+        return STATUS_AGAIN;
+    }
+    /* The content may be ahead of a state that has begun anew. */
+    if (have->seq != at->seq)
+        return problem(why, STATUS_IO,
+                       "the content of the set is known up to entry %" PRIu64
+                       ", its resources up to entry %" PRIu64,
+                       have->seq, at->seq);
+    if (content_has_all(content, at))
+        return STATUS_OK;
+    *missing = at->n - (have->current - have->current_missing);
+    return problem(why, STATUS_NOT_FOUND,
+                   "the content of %" PRIu64 " of the %" PRIu64
+                   " resources of the set %s is not there: it can have no "
+                   "Resource Dump yet",
+                   *missing, at->n, set->name);
+}
+
 /* Of a cluster */
 
-/* Orders a list, at all brokers, if none is ordered. Another broker may be
- * first. If that fails, the orders of the set are refused. A log that goes on
- * until the order is placed may end on another day than `head`; then the next
- * list is the first of that day for the archive. */
+/* Orders a list or a dump, at all brokers, if none is ordered, or `is_again`.
+ * Another broker may be first. If that fails, the orders of the set are
+ * refused. A log that goes on until the order is placed may end on another day
+ * than `head`; then the next list is the first of that day for the archive. */
 static enum status
-order_list(struct build_schedule *r, struct set *set, const struct head *head)
+order_build(struct build_schedule *r, struct set *set,
+            enum generation_kind kind, const struct head *head, bool is_again)
 {
-    const struct generation *ordered =
-        &head->generations[GENERATION_RESOURCELIST].ordered;
+    const struct generations *all = &head->generations[kind];
     struct act act = {
         .kind = ACT_GENERATION,
-        .generation.build =
-            {
-                .kind = GENERATION_RESOURCELIST,
-                .number = head->generations[GENERATION_RESOURCELIST].last,
-                .is_archived = is_to_be_kept(set, GENERATION_RESOURCELIST, head,
-                                             head->last_us),
-            },
+        .generation = {.build = {.kind = kind,
+                                 .number = all->last,
+                                 .is_archived = is_to_be_kept(set, kind, head,
+                                                              head->last_us)},
+                       .keeps_list = is_to_be_kept(set, GENERATION_RESOURCELIST,
+                                                   head, head->last_us)},
     };
     struct problem why = {""};
-    enum status rc;
+    struct resources *resources;
+    uint64_t missing = 0;
+    enum status rc = STATUS_OK;
 
-    /* A list that was ordered a while ago may be lost: this broker could build
-     * lists, but its state has passed the position. */
-    if (ordered->number > 0 &&
-        !(set->progress->fold.is_whole && state_fold_seq(set) > ordered->seq &&
-          clock_now_us() > ordered->completed_us + RETRY_US))
+    /* One that was ordered a while ago may be lost: this broker could build it,
+     * but its state has passed the position. */
+    if (all->ordered.number > 0 && !is_again &&
+        !(set->progress->fold.is_whole &&
+          state_fold_seq(set) > all->ordered.seq &&
+          clock_now_us() > all->ordered.completed_us + RETRY_US))
         return STATUS_OK;
-    rc = log_act(registry_log(set->registry), set->log, &act,
-                 registry_config(set->registry)->remove_grace_us, &why);
+    if (kind == GENERATION_RESOURCEDUMP && !is_again) {
+        rc = state_fold_open(r->folding, set, &resources, &why);
+        if (!rc)
+            rc = look_at_content(r, set, resources_at(resources), &missing,
+                                 &why);
+        if (rc == STATUS_AGAIN || rc == STATUS_IO) /* it is not folded yet */
+            return rc;
+    }
+    if (!rc)
+        rc = log_act(registry_log(set->registry), set->log, &act,
+                     registry_config(set->registry)->remove_grace_us, &why);
     if (rc) {
-        r->may_commit = false; /* until the next look */
-        put_off(r, set, GENERATION_RESOURCELIST, rc, 0, &why);
+        r->may_commit &= rc == STATUS_NOT_FOUND; /* until the next look */
+        put_off(r, set, kind, rc, missing, &why);
     } else {
         chore_look(&r->folding->chore);
     }
@@ -243,9 +299,8 @@ wants_list(const struct build_schedule *r, struct set *set,
 {
     struct generation list;
 
-    return clock_steady_us() >=
-               set->progress->builds[GENERATION_RESOURCELIST].retry_us &&
-           has_list_to_build(r, set, head, &list);
+    return has_list_to_build(r, set, head, &list) &&
+           clock_steady_us() >= set->progress->builds[list.kind].retry_us;
 }
 
 static bool
@@ -254,8 +309,10 @@ look_at(struct set *set, const struct head *head, void *user)
     struct build_schedule *r = user;
 
     if (is_shared(set)) {
-        if (r->may_commit && is_due(set, GENERATION_RESOURCELIST, head))
-            (void)order_list(r, set, head);
+        for (int kind = GENERATION_STATES - 1; kind >= 0; kind--)
+            if (r->may_commit && is_due(set, (enum generation_kind)kind, head))
+                (void)order_build(r, set, (enum generation_kind)kind, head,
+                                  false);
         r->turn.is_due |= wants_list(r, set, head);
         return true;
     }
@@ -316,7 +373,7 @@ next_ordered(struct build_schedule *r)
             want_build(order->set, order->kind, order->wanted);
         else if ((head.generations[order->kind].current.number == 0 ||
                   head.generations[order->kind].current.seq < order->wanted) &&
-                 order_list(r, order->set, &head))
+                 order_build(r, order->set, order->kind, &head, false))
             return NULL; /* it may have ended orders */
         turn_add(&r->ordered, order->set);
     }
@@ -428,50 +485,6 @@ hold_state(struct build_schedule *r, struct set *set, struct problem *why)
     return STATUS_OK;
 }
 
-/* Content */
-
-/* Checks that the content of every resource of the state is there.
- * STATUS_AGAIN: not known yet; STATUS_NOT_FOUND: *missing resources lack it. */
-static enum status
-look_at_content(struct build_schedule *r, const struct resources_at *at,
-                uint64_t *missing, struct problem *why)
-{
-    const struct content_at *have;
-    struct content *content;
-    enum status rc = STATUS_NOT_FOUND;
-
-    *missing = at->n;
-    if (r->contents && has_kind(r->set, GENERATION_RESOURCEDUMP))
-        rc = contents_open(r->contents, r->set, &content, why);
-    if (rc == STATUS_NOT_FOUND)
-        return problem(why, rc,
-                       "the set %s keeps no content: it has no Resource Dump",
-                       r->set->name);
-    if (rc)
-        return rc;
-    have = content_at(content);
-    if (have->seq < at->seq && clock_steady_us() < r->until_us) {
-        if (!r->has_looked)
-            chore_look(contents_chore(r->contents));
-        r->has_looked = true;
-        return STATUS_AGAIN;
-    }
-    /* The content may be ahead of a state that has begun anew. */
-    if (have->seq != at->seq)
-        return problem(why, STATUS_IO,
-                       "the content of the set is known up to entry %" PRIu64
-                       ", its resources up to entry %" PRIu64,
-                       have->seq, at->seq);
-    if (content_has_all(content, at))
-        return STATUS_OK;
-    *missing = at->n - (have->current - have->current_missing);
-    return problem(why, STATUS_NOT_FOUND,
-                   "the content of %" PRIu64 " of the %" PRIu64
-                   " resources of the set %s is not there: it can have no "
-                   "Resource Dump yet",
-                   *missing, at->n, r->set->name);
-}
-
 /* Building */
 
 static bool
@@ -497,15 +510,26 @@ find_next(struct build_schedule *r, const struct resources_at *at,
 
     if (is_shared(r->set)) {
         r->kind = has_list_to_build(r, r->set, head, ordered)
-                      ? GENERATION_RESOURCELIST
+                      ? ordered->kind
                       : GENERATION_STATES;
-        return true;
+        if (r->kind != GENERATION_RESOURCEDUMP)
+            return true;
+        rc = look_at_content(r, set, at, &missing, &why);
+        if (rc && rc != STATUS_AGAIN) {
+            /* At this position it is not to be had, here at least: the next
+             * order lets the state go on. */
+            if (generation_is_order(ordered))
+                (void)order_build(r, set, r->kind, head, true);
+            put_off(r, set, r->kind, rc, missing, &why);
+            r->kind = GENERATION_STATES;
+        }
+        return rc != STATUS_AGAIN;
     }
     for (enum generation_kind kind = 0; kind < GENERATION_STATES; kind++)
         if (is_ready(set, kind, at->seq) && is_current(head, kind, at->seq))
             set->progress->builds[kind].is_due = false;
     if (is_ready(set, GENERATION_RESOURCEDUMP, at->seq)) {
-        rc = look_at_content(r, at, &missing, &why);
+        rc = look_at_content(r, set, at, &missing, &why);
         if (rc == STATUS_AGAIN)
             return false;
         if (rc == STATUS_NOT_FOUND) {
@@ -547,7 +571,8 @@ begin_next(struct build_schedule *r)
             let_go(r);
             return true;
         }
-        rc = build_begin(&r->build, r->set, r->kind, resources, ordered.number,
+        rc = build_begin(&r->build, r->set, r->kind, resources,
+                         is_shared(r->set) ? &ordered : NULL,
                          is_shared(r->set)
                              ? ordered.is_archived
                              : is_to_be_kept(r->set, r->kind, &head,

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "broker/archive/set_progress.h"
 #include "broker/builds/build.h"
+#include "broker/builds/generation.h"
 
 /* A set waits so long after a failed dump. */
 #define RETRY_US 60000000
@@ -14,7 +15,6 @@ bool
 changedumps_needs(struct set *set, const struct list_info *list)
 {
     return set_content_mode(set) != CONTENT_NONE &&
-           !log_is_shared(registry_log(set->registry)) &&
            !set->progress->dump.is_late &&
            list->number >= set->progress->dump.list;
 }
@@ -29,18 +29,27 @@ go_to(struct set *set, uint64_t list)
     set->progress->dump.is_late = false;
 }
 
+/* In a cluster: true if this broker may not have built the current dump, or an
+ * earlier one. */
+static bool
+is_behind(const struct set *set, const struct head *head)
+{
+    return log_is_shared(registry_log(set->registry)) &&
+           set->progress->dump.have <
+               head->generations[GENERATION_CHANGEDUMP].current.number;
+}
+
 static bool
 look_at(struct set *set, const struct head *head, void *user)
 {
     struct changedumps *d = user;
 
-    if (set_content_mode(set) == CONTENT_NONE ||
-        log_is_shared(registry_log(set->registry)))
+    if (set_content_mode(set) == CONTENT_NONE)
         return true;
     if (set->progress->dump.list > 0 &&
         set->progress->dump.list < head->first_list)
         go_to(set, head->first_list);
-    if (set->progress->dump.list < head->list &&
+    if ((set->progress->dump.list < head->list || is_behind(set, head)) &&
         clock_steady_us() >= set->progress->dump.retry_us)
         set->progress->dump.is_due = true;
     d->turn.is_due |= set->progress->dump.is_due;
@@ -65,25 +74,63 @@ is_due(struct set *set, const struct head *head, void *user)
 
 /* The next list */
 
+/* In a cluster: finds the next dump that another broker has made current and
+ * this one has not built: the interval of its list, and *number.
+ * STATUS_NOT_FOUND: there is none; *number is 0. */
+static enum status
+look_for_dump(struct set *set, const struct head *head, struct list_info *list,
+              uint64_t *number, struct problem *why)
+{
+    struct dump_progress *dump = &set->progress->dump;
+    struct generation g;
+    enum status rc = STATUS_OK;
+
+    *number = 0;
+    while (!rc && is_behind(set, head)) {
+        struct generation_page page = {GENERATION_CHANGEDUMP, dump->have + 1,
+                                       &g, 1};
+
+        rc = log_generations(registry_log(set->registry), set->log, &page, why);
+        if (page.n == 0) /* later ones have left the archive */
+            dump->have = head->generations[g.kind].current.number;
+        if (rc || page.n == 0)
+            break;
+        if (!generation_is_here(set, g.kind, g.number)) {
+            *number = g.number;
+            *list = (struct list_info){.after = g.after,
+                                       .last = g.seq,
+                                       .from_us = g.from_us,
+                                       .until_us = g.at_us};
+            return STATUS_OK;
+        }
+        dump->have = g.number;
+    }
+    return rc ? rc : STATUS_NOT_FOUND;
+}
+
 /* Finds the next list and checks that its dump can be built. STATUS_NOT_FOUND:
  * no list is closed with its content folded. */
 static enum status
-look_for_list(struct set *set, struct list_info *list, struct problem *why)
+look_for_list(struct set *set, struct list_info *list, uint64_t *number,
+              struct problem *why)
 {
     struct head head;
     struct list_info some[PAGE_LISTS];
     uint64_t from = set->progress->dump.list;
     uint64_t seq;
     size_t n, i;
+    enum status rc;
 
     if (!log_head(set->log, &head))
         return problem(why, STATUS_GONE, "the set %s was removed", set->name);
+    rc = look_for_dump(set, &head, list, number, why);
+    if (rc != STATUS_NOT_FOUND ||
+        registry_config(set->registry)->cluster_read_only)
+        return !rc && list->last > contents_seq(set) ? STATUS_NOT_FOUND : rc;
     seq = head.generations[GENERATION_CHANGEDUMP].current.seq;
     if (from < head.first_list)
         from = head.first_list;
     do { /* the first closed list with entries behind the current dump */
-        enum status rc;
-
         n = PAGE_LISTS;
         rc = log_lists(registry_log(set->registry), set->log, from, some, &n,
                        why);
@@ -103,12 +150,15 @@ look_for_list(struct set *set, struct list_info *list, struct problem *why)
     return list->last <= contents_seq(set) ? STATUS_OK : STATUS_NOT_FOUND;
 }
 
-/* Goes on to the list after that one, once other sets had their turn.
- */
+/* Goes on to the list after that one, or to the next dump of another broker,
+ * once other sets had their turn. */
 static void
 go_on(struct changedumps *d, struct set *set, uint64_t list)
 {
-    go_to(set, list + 1);
+    if (d->number > 0)
+        set->progress->dump.have = d->number;
+    else
+        go_to(set, list + 1);
     turn_add(&d->turn, set);
 }
 
@@ -130,11 +180,12 @@ look_at_list(struct changedumps *d, struct set *set, struct problem *why)
     bool is_complete = false, is_lacking = false;
     struct content *content;
     struct list_info list;
-    enum status rc = look_for_list(set, &list, why);
+    enum status rc = look_for_list(set, &list, &d->number, why);
 
     if (!rc)
         rc = contents_open(d->contents, set, &content, why);
-    if (rc == STATUS_NOT_FOUND) {
+    if (rc == STATUS_NOT_FOUND ||
+        (!rc && set->progress->content.is_unsettled)) {
         dump->is_due = false;
         return STATUS_OK;
     }
@@ -159,11 +210,10 @@ look_at_list(struct changedumps *d, struct set *set, struct problem *why)
     dump->is_late = false; /* it was, while content was coming */
     if (!chore_has_room(d->registry))
         return problem(why, STATUS_BUSY, "the disk is nearly full");
-    rc = build_begin_changes(&d->build, set, &list, why);
-    if (!rc) {
+    d->list = list.number;
+    rc = build_begin_changes(&d->build, set, &list, d->number, why);
+    if (!rc)
         d->set = set;
-        d->list = list.number;
-    }
     return rc;
 }
 

@@ -21,6 +21,10 @@
  * dumps must not make the history grow without bound. A list that retention
  * removes without a dump is a gap like any other.
  *
+ * In a cluster each broker does the same, by the same rows. The first one that
+ * has built a dump makes it current; another one that has the same keeps it,
+ * and the others build it as well, from its interval: with the same bytes.
+ *
  * One build at a time; sets take turns. Archive thread.
  */
 #pragma once
@@ -40,6 +44,7 @@ struct changedumps {
     struct contents *contents; /* lent */
     struct set *set;           /* with a dump at work; NULL: none */
     uint64_t list;             /* its list, which may go meanwhile */
+    uint64_t number;           /* of a dump of another broker; 0: none */
     struct build *build;
 
     struct turn turn;

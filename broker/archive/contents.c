@@ -411,7 +411,8 @@ contents_note(struct set *set, const struct content *content)
     publish_counts(set, at);
 }
 
-/* Brings facts into the content that is open. ACT_TAKEN follows what is on the
+/* Brings facts into the content that is open. Entries from before the cluster
+ * came with their bytes, and have none. ACT_TAKEN follows what is on the
  * disk: if a crash comes between, the next process posts it again. */
 static enum status
 settle_facts(struct contents *c, struct set *set, struct content *content,
@@ -420,8 +421,9 @@ settle_facts(struct contents *c, struct set *set, struct content *content,
     struct log *log = registry_log(c->registry);
     struct content_progress *p = &set->progress->content;
     struct act act = {.kind = ACT_TAKEN, .taken = {.after = p->taken}};
-    enum status rc = content_settle(content, log, set->log, c->arriving,
-                                    &p->is_unsettled, why);
+    uint64_t alone = set_content_mode(set) == CONTENT_INLINE ? p->settled : 0;
+    enum status rc = content_settle(content, log, set->log, alone + 1,
+                                    c->arriving, &p->is_unsettled, why);
 
     act.taken.upto = content_at(content)->fact;
     if (rc || act.taken.upto <= p->taken)
@@ -457,7 +459,9 @@ open_content(struct contents *c, struct set *set, const struct head *head,
              diag_number("from", head->earliest + 1));
         rc = content_begin(*content, head->earliest, why);
     }
-    if (!rc && (is_shared || is_new))
+    if (is_new)
+        mark_unsettled(set);
+    if (!rc && is_shared)
         rc = settle_facts(c, set, *content, why);
     if (rc == STATUS_AGAIN) /* it has begun anew */
         rc = STATUS_OK;
@@ -465,14 +469,6 @@ open_content(struct contents *c, struct set *set, const struct head *head,
         folds_drop(&c->opened, set);
         return rc;
     }
-    if (is_new)
-        mark_unsettled(set);
-    /* Entries from before the cluster came with their bytes, and have no facts.
-     */
-    if (is_shared)
-        content_share(*content, set_content_mode(set) == CONTENT_INLINE
-                                    ? set->progress->content.settled
-                                    : 0);
     set->progress->content.has = CONTENT_SOME;
     contents_note(set, *content);
     return STATUS_OK;
@@ -606,7 +602,7 @@ static enum status
 clear_content(struct contents *c, struct set *set, bool *is_more,
               struct problem *why)
 {
-    char dir[SET_DIR_MAX];
+    char dir[SET_DIR_MAX], path[SET_DIR_MAX + sizeof("/" CONTENT_FILE)];
     size_t n_files = STEP_CLEAR;
     enum status rc;
     int fd;
@@ -616,7 +612,8 @@ clear_content(struct contents *c, struct set *set, bool *is_more,
         return STATUS_OK; /* an earlier post is at work */
     folds_drop(&c->opened, set);
     set_dir(set, dir);
-    rc = content_unlink(dir, why);
+    snprintf(path, sizeof(path), "%s/" CONTENT_FILE, dir);
+    rc = db_unlink(path, why);
     fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (!rc && fd >= 0)
         rc = file_clear(fd, CONTENT_FOLDER, &n_files, why);

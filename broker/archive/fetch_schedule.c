@@ -124,12 +124,6 @@ note_given_up(const struct fetch *fetch)
          diag_text("loc", fetch->url), diag_text("error", fetch->why.text));
 }
 
-static bool
-is_shared(const struct fetch_schedule *f)
-{
-    return log_is_shared(registry_log(f->registry));
-}
-
 /* Brings the outcome of a fetch into the rows: of a broker that is alone, at
  * once; of a cluster, by a record into those of all brokers. */
 static enum status
@@ -137,7 +131,7 @@ settle_content(struct fetch_schedule *f, struct set *set,
                const struct content_fact *fact, struct problem *why)
 {
     const struct act act = {.kind = ACT_CONTENT, .content = *fact};
-    bool is_alone = !is_shared(f);
+    bool is_alone = !log_is_shared(registry_log(f->registry));
     struct content *content;
     enum status rc =
         is_alone ? STATUS_OK
@@ -172,7 +166,7 @@ keep_content(struct fetch_schedule *f, struct fetch *fetch, struct problem *why)
         rc = contents_place(pin, &fetch->arriving, why);
     if (!rc)
         rc = contents_sync(pin, why);
-    if (!rc && is_shared(f))
+    if (!rc && log_is_shared(registry_log(f->registry)))
         rc = content_file_read(dir, &fact.digest, &bytes, why);
     fact.bytes = buf_slice(&bytes);
     if (!rc)
@@ -244,8 +238,7 @@ settle_fetch(struct fetch_schedule *f, struct fetch *fetch)
         fetch->outcome = FETCH_HOPELESS;
         fetch->reason = FETCH_TOO_LARGE;
         fetch->why = why;
-        rc = postpone_fetch(f, fetch, &why);
-        break;
+        /* fallthrough */
     case FETCH_FAILED:
     case FETCH_HOPELESS:
         rc = postpone_fetch(f, fetch, &why);
@@ -287,22 +280,14 @@ give_up(struct fetch_schedule *f, struct set *set,
         const struct content_missing *missing, enum fetch_reason reason,
         struct problem *why)
 {
-    const struct content_fact fact = {.seq = missing->seq,
-                                      .due_us = CONTENT_NEVER};
-
     struct fetch fetch = {.set = set,
                           .seq = missing->seq,
+                          .url = slice_dup(missing->loc),
                           .outcome = FETCH_HOPELESS,
                           .reason = reason,
                           .why = *why};
-    enum status rc;
+    enum status rc = postpone_fetch(f, &fetch, why);
 
-    fetch.url = slice_dup(missing->loc);
-    rc = settle_content(f, set, &fact, why);
-    if (!rc) {
-        note_failure(&fetch);
-        note_given_up(&fetch);
-    }
     free(fetch.url);
     return rc;
 }
@@ -440,8 +425,9 @@ fetching_some(struct chore *chore)
         f->turn.is_due |=
             (was_full && !host->is_full) || f->n % (most_at_once(f) / 4) == 0;
     }
-    if ((f->owns && !f->owns(f->user)) || !chore_has_room(f->registry) ||
-        f->n >= most_at_once(f) || clock_steady_us() < f->rest_us)
+    if (!atomic_load(registry_ownership(f->registry)) ||
+        !chore_has_room(f->registry) || f->n >= most_at_once(f) ||
+        clock_steady_us() < f->rest_us)
         return is_more;
     set = turn_next(&f->turn);
     if (!set)

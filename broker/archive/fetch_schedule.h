@@ -56,11 +56,6 @@ struct fetch_schedule {
         int64_t rest_us; /* not before; steady clock */
     } hosts[FETCH_SCHEDULE_HOSTS];
 
-    /* True while this broker is the one of its cluster that fetches; NULL: it
-     * always is. */
-    bool (*owns)(void *user);
-    void *user;
-
     uint32_t seed, random;
     int64_t rest_us; /* nothing before: our own trouble; steady clock */
     struct turn turn;

@@ -34,8 +34,9 @@ struct fold_progress {
     bool is_whole;   /* no resource is missing in it */
     bool has_failed; /* the last try; it was reported */
     bool has_file;   /* the state is on the disk, as far as anybody looked */
-    uint64_t list;   /* of a cluster: a number; the fold stops for no Resource
-                        List up to it */
+    /* Of a cluster: numbers; the fold stops for no Resource List or Dump up to
+     * them. */
+    uint64_t lists[GENERATION_STATES];
     uint64_t seq, kept, wanted;
 };
 
@@ -79,6 +80,7 @@ struct build_progress {
  * nobody has looked yet). */
 struct dump_progress {
     uint64_t list;
+    uint64_t have; /* of a cluster: up to that number all dumps are here */
     bool is_due;
     bool is_late;     /* retention does not wait for it any more */
     int64_t retry_us; /* not before: it has failed; steady clock */

@@ -53,26 +53,27 @@ state_fold_needs_retired(void *set, const struct list_info *list)
            state_fold_needs(s, list);
 }
 
-/* Sets *list to the first Resource List that all brokers serve and this one has
- * not built, though its state has not passed the list's position.
- * STATUS_NOT_FOUND: there is none. Lists with higher numbers have later
+/* Sets *list to the first Resource List or Dump that all brokers serve and this
+ * one has not built, though its state has not passed the position of that.
+ * STATUS_NOT_FOUND: there is none. Those with higher numbers have later
  * positions. */
 static enum status
-find_missing(const struct set *set, const struct generations *lists,
-             struct generation *list)
+find_missing(const struct set *set, enum generation_kind kind,
+             const struct generations *lists, struct generation *list)
 {
     struct log *log = registry_log(set->registry);
     const struct generation *current = &lists->current;
-    struct fold_progress *n = &set->progress->fold;
+    const struct fold_progress *n = &set->progress->fold;
+    uint64_t *have = &set->progress->fold.lists[kind];
 
-    if (n->list < current->number &&
+    if (*have < current->number &&
         (n->seq > current->seq ||
          (n->seq == current->seq &&
-          generation_is_here(set, GENERATION_RESOURCELIST, current->number))))
-        n->list = current->number; /* without a look at each archived one */
-    while (n->list < current->number) {
-        struct generation_page page = {GENERATION_RESOURCELIST, n->list + 1,
-                                       list, lists->n_archived > 0};
+          generation_is_here(set, kind, current->number))))
+        *have = current->number; /* without a look at each archived one */
+    while (*have < current->number) {
+        struct generation_page page = {kind, *have + 1, list,
+                                       lists->n_archived > 0};
         enum status rc = STATUS_OK;
 
         /* An archived one, else the current one. */
@@ -80,34 +81,45 @@ find_missing(const struct set *set, const struct generations *lists,
             rc = log_generations(log, set->log, &page, NULL);
         if (!rc && page.n == 0)
             *list = *current;
-        if (rc ||
-            (n->seq <= list->seq &&
-             !generation_is_here(set, GENERATION_RESOURCELIST, list->number)))
+        if (rc || (n->seq <= list->seq &&
+                   !generation_is_here(set, kind, list->number)))
             return rc;
-        n->list = list->number;
+        *have = list->number;
     }
     return STATUS_NOT_FOUND;
 }
 
-/* Sets *list to the Resource List that this broker of a cluster builds next.
- * STATUS_NOT_FOUND: there is none whose position its state has not passed. */
+/* Sets *next to the Resource List or Dump that this broker of a cluster builds
+ * next: the list first, of the same position. STATUS_NOT_FOUND: there is none
+ * whose position its state has not passed. */
 static enum status
 next_list(const struct set *set, const struct head *head,
-          struct generation *list)
+          struct generation *next)
 {
-    const struct generations *lists =
-        &head->generations[GENERATION_RESOURCELIST];
     const struct fold_progress *n = &set->progress->fold;
-    enum status rc;
+    enum status result = STATUS_NOT_FOUND;
 
     if (!log_is_shared(registry_log(set->registry)) || !n->is_known ||
         !n->is_whole)
         return STATUS_NOT_FOUND;
-    rc = find_missing(set, lists, list);
-    if (rc != STATUS_NOT_FOUND)
-        return rc;
-    *list = lists->ordered;
-    return list->number > 0 && n->seq <= list->seq ? STATUS_OK : rc;
+    for (enum generation_kind kind = 0; kind < GENERATION_STATES; kind++) {
+        const struct generations *all = &head->generations[kind];
+        struct generation found;
+        enum status rc = find_missing(set, kind, all, &found);
+
+        if (rc == STATUS_NOT_FOUND && all->ordered.number > 0 &&
+            n->seq <= all->ordered.seq) {
+            found = all->ordered;
+            rc = STATUS_OK;
+        }
+        if (rc && rc != STATUS_NOT_FOUND)
+            return rc;
+        if (!rc && (result || found.seq < next->seq))
+            *next = found;
+        if (!rc)
+            result = STATUS_OK;
+    }
+    return result;
 }
 
 /* True if retention waits until the state is on the disk. */
@@ -153,7 +165,9 @@ note_state(struct set *set, const struct resources *r)
     uint64_t kept = resources_kept(r);
 
     if (resources_at(r)->seq < n->seq)
-        n->list = 0; /* a state that began anew passes lists again */
+        memset(
+            n->lists, 0,
+            sizeof(n->lists)); /* a state that began anew passes lists again */
     n->is_known = n->has_file = true;
     n->is_whole = resources_at(r)->is_whole;
     n->seq = resources_at(r)->seq;

@@ -52,6 +52,14 @@ is_of_changes(const struct build *b)
     return b->generation.kind == GENERATION_CHANGEDUMP;
 }
 
+/* When it is whole. In a cluster all brokers say when it was ordered. */
+static int64_t
+completed(const struct build *b)
+{
+    return b->generation.completed_us > 0 ? b->generation.completed_us
+                                          : clock_now_us();
+}
+
 /* Documents */
 
 /* The links of a document's root, `up` first: to the Capability List. */
@@ -348,7 +356,7 @@ write_document(struct build *b, struct problem *why)
     enum status rc = generation_part(b->writer, GENERATION_DOCUMENT, 1, why);
 
     if (!is_of_changes(b))
-        head.completed_us = clock_now_us();
+        head.completed_us = completed(b);
     document_header(&b->text, &head);
     for (size_t i = 0; !rc && i < b->n_packages; i++) {
         const struct packaged *package = &b->packages[i];
@@ -422,7 +430,7 @@ step_dump(struct build *b, struct resources *resources, struct content *content,
                 (struct document_entry){.from_us = DATETIME_NONE,
                                         .until_us = DATETIME_NONE,
                                         .at_us = b->generation.at_us,
-                                        .completed_us = clock_now_us()};
+                                        .completed_us = completed(b)};
         return STATUS_OK;
     case BETWEEN:
         break;
@@ -475,13 +483,14 @@ begin_generation(struct build **build, struct set *set,
 
 enum status
 build_begin(struct build **build, struct set *set, enum generation_kind kind,
-            const struct resources *resources, uint64_t number,
+            const struct resources *resources, const struct generation *order,
             bool is_archived, struct problem *why)
 {
     const struct resources_at *at = resources_at(resources);
     const struct generation generation = {
         .kind = kind,
-        .number = number,
+        .number = order ? order->number : 0,
+        .completed_us = order ? order->completed_us : 0,
         .seq = at->seq,
         .at_us = at->us,
         .n = at->n,
@@ -503,10 +512,12 @@ build_begin(struct build **build, struct set *set, enum generation_kind kind,
 
 enum status
 build_begin_changes(struct build **build, struct set *set,
-                    const struct list_info *list, struct problem *why)
+                    const struct list_info *list, uint64_t number,
+                    struct problem *why)
 {
     const struct generation generation = {
         .kind = GENERATION_CHANGEDUMP,
+        .number = number,
         .after = list->after,
         .seq = list->last,
         .from_us = list->from_us,

@@ -39,21 +39,24 @@
 struct build;
 
 /* Begins a generation of that kind (not a Change Dump) of a set whose state is
- * whole (resources_at). `number`: that of its order, 0: it has none. For a dump
- * all of its content must be there (content_has_all). `is_archived`: the commit
- * that makes the generation current also archives it. STATUS_GONE: the set was
- * removed. */
+ * whole (resources_at). `order`: what it is in a cluster; NULL: alone. For a
+ * dump all of its content must be there (content_has_all). `is_archived`: the
+ * commit that makes the generation current also archives it. STATUS_GONE: the
+ * set was removed. */
 MUST_CHECK enum status build_begin(struct build **build, struct set *set,
                                    enum generation_kind kind,
                                    const struct resources *resources,
-                                   uint64_t number, bool is_archived,
-                                   struct problem *why);
+                                   const struct generation *order,
+                                   bool is_archived, struct problem *why);
 
 /* Begins the dump of a closed list whose content is complete
- * (content_is_complete). STATUS_GONE: the set was removed. */
+ * (content_is_complete). `number`: that of a dump that another broker of the
+ * cluster has made current, 0: the next one. STATUS_GONE: the set was removed.
+ */
 MUST_CHECK enum status build_begin_changes(struct build **build,
                                            struct set *set,
                                            const struct list_info *list,
+                                           uint64_t number,
                                            struct problem *why);
 
 /* True if the next step reads the content of the set. */

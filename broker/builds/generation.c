@@ -74,8 +74,8 @@ generation_begin(struct generation_writer **writer, struct set *set,
     w->folder_fd = w->dir_fd = -1;
     if (!log_head(set->log, &head))
         rc = problem(why, STATUS_GONE, "the set was removed");
-    w->is_ordered = generation->number > 0;
-    if (!w->is_ordered)
+    w->is_shared = log_is_shared(registry_log(set->registry));
+    if (generation->number == 0)
         generation->number = head.generations[generation->kind].last + 1;
     name_of(name, generation->number);
     if (!rc)
@@ -86,7 +86,7 @@ generation_begin(struct generation_writer **writer, struct set *set,
         rc = file_clear(w->folder_fd, name, NULL, why); /* left by a crash */
     if (!rc)
         rc = clear_older(w->folder_fd, head.start_list, why);
-    if (w->is_ordered)
+    if (w->is_shared)
         strcat(name, NEW);
     if (!rc)
         rc = file_make_dir(w->folder_fd, name, why);
@@ -175,6 +175,8 @@ check_served(const struct generation_writer *w, struct problem *why)
     rc = generation_find(w->set, &head, own->kind, own->number, &served, why);
     if (rc == STATUS_NOT_FOUND)
         return problem(why, STATUS_AGAIN, "a later list is current");
+    if (!rc && served.seq != own->seq)
+        return problem(why, STATUS_AGAIN, "another one has this number");
     if (!rc && (served.n != own->n || served.parts != own->parts ||
                 served.bytes != own->bytes))
         DIAG(DIAG_ERROR, "archive",
@@ -198,20 +200,21 @@ generation_finish(struct generation_writer *w, struct problem *why)
     /* All names are on the disk before the log announces them. */
     if (!rc)
         rc = file_sync_dir(w->dir_fd, why);
-    if (!rc && w->is_ordered &&
+    if (!rc && w->is_shared &&
         renameat(w->folder_fd, begun, w->folder_fd, name))
         rc = problem_errno(why, "cannot rename", begun);
     if (!rc)
         rc = file_sync_dir(w->folder_fd, why);
-    w->generation.completed_us = clock_now_us();
+    if (own->completed_us == 0)
+        w->generation.completed_us = clock_now_us();
     act.generation.build = *own;
     /* Another broker may have been first: then the list is ordered no longer.
      */
-    if (!rc && !(w->is_ordered && log_head(w->set->log, &head) &&
-                 head.generations[own->kind].ordered.number != own->number))
+    if (!rc && !(w->is_shared && log_head(w->set->log, &head) &&
+                 generations_next(&head.generations[own->kind]) != own->number))
         rc = log_act(registry_log(w->set->registry), w->set->log, &act,
                      registry_config(w->set->registry)->remove_grace_us, why);
-    if (!rc && w->is_ordered)
+    if (!rc && w->is_shared)
         rc = check_served(w, why);
     if (rc)
         generation_abandon(w);
@@ -232,7 +235,7 @@ generation_abandon(struct generation_writer *w)
     w->zfile = NULL;
     rc = file_clear(w->folder_fd, name, NULL, &why);
     strcat(name, NEW);
-    if (!rc && w->is_ordered)
+    if (!rc && w->is_shared)
         rc = file_clear(w->folder_fd, name, NULL, &why);
     /* The next build clears the rest. */
     if (rc)

@@ -39,7 +39,7 @@
 /* A generation being written. */
 struct generation_writer {
     struct set *set;
-    bool is_ordered;
+    bool is_shared;               /* of a cluster */
     struct generation generation; /* a caller may set `parts`, where that is not
                                      the number of documents, and adds the bytes
                                      of its own files */

@@ -5,10 +5,8 @@
 #include "base/file.h"
 #include "broker/backup/backup_fetch.h"
 #include "broker/commands/command_rows.h"
-#include "broker/config/config.h"
 #include "broker/journal/pg_cluster.h"
 #include "broker/log/kept_records.h"
-#include "broker/sets/settings.h"
 #include "broker/store/store.h"
 
 /* For a connection, and for an answer. */
@@ -63,17 +61,13 @@ struct copy {
     struct journal_place place;
     struct buf heads; /* a line for each set and each name of a removed one */
     uint64_t n_sets;
-    struct problem refused; /* the first set that a cluster cannot have */
 };
 
 static enum status
 add_head(const struct engine_set *set, void *user, struct problem *why)
 {
-    static const struct config options = {.content = CONTENT_NONE};
     struct copy *copy = user;
     const struct head *head = &set->head;
-    struct problem reason = {""};
-    struct settings settings;
 
     if (set->removed_us) {
         buf_add_format(&copy->heads, "removed %s %" PRIu64 "\n", set->name,
@@ -84,13 +78,6 @@ add_head(const struct engine_set *set, void *user, struct problem *why)
         buf_add_hex(&copy->heads, head->digest.bytes, DIGEST_SIZE);
         buf_add_text(&copy->heads, "\n");
         copy->n_sets += set->name[0] != '_'; /* the broker's own */
-        if (!copy->refused.text[0]) {
-            if (settings_read(&settings, &options, set->settings, &reason) ||
-                settings_check_cluster(&settings, &reason))
-                problem_set(&copy->refused, "the set %s: %s", set->name,
-                            reason.text);
-            settings_fini(&settings);
-        }
     }
     return copy->heads.failed ? problem_memory(why) : STATUS_OK;
 }
@@ -163,9 +150,6 @@ begin_journal(const struct values *values, bool is_copy, struct copy *copy,
 
     if (rc)
         return rc;
-    if (!is_copy && copy->refused.text[0])
-        return problem(why, STATUS_INVALID, "%s: change its settings first",
-                       copy->refused.text);
     /* Where a cluster begins that this copy is the first of: a digest of its
      * sets; all zero if there were none ever. */
     *place = is_copy ? copy->place : (struct journal_place){.n = 0};

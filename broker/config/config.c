@@ -449,7 +449,6 @@ take_all(struct config *config, const struct arguments *given,
     struct config_origins *from = &config->origins;
     const char *path =
         given->options[options_index(&config_options, SLICE("config"))];
-    size_t every = options_index(&config_options, SLICE("resource-dump-every"));
     struct option_file file = {
         .options = &config_options,
         .values = config,
@@ -476,11 +475,6 @@ take_all(struct config *config, const struct arguments *given,
     /* More bytes of content than a record carries never come to a row. */
     if (config->cluster[0] && config->max_content > CLUSTER_CONTENT_MAX)
         config->max_content = CLUSTER_CONTENT_MAX;
-    /* A cluster builds no dumps, unless somebody wants that: membership_check
-     * refuses it. */
-    if (!rc && config->cluster[0] && !from->is_argument[every] &&
-        !from->line_of[every])
-        config->resource_dump_every_us = 0;
     if (!rc && config->mqtt[0]) {
         /* The bridge of --mqtt stands in front of all others. */
         struct bridge_config own, *bridge;

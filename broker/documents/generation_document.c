@@ -69,9 +69,12 @@ generation_document_open(const struct document_wish *wish, uint64_t number,
             .modified_us = DATETIME_NONE,
         };
         /* The tag comes from place, size and time: a package is too large to
-         * read, and nothing else is ever put there. The time, because a data
-         * directory restored from an earlier day may have another package
+         * read, and nothing else is ever put there. The time, because (not in
+         * a cluster, where all brokers have the same tag) a data directory
+         * restored from an earlier day may have another package
          * under this number. */
+        if (log_is_shared(registry_log(wish->registry)))
+            st.st_mtim.tv_sec = 0;
         n = snprintf(text, sizeof(text),
                      "%s %s %" PRIu64 " %" PRIu64 " %jd %jd", wish->head.epoch,
                      links_kinds[wish->kind].folder, number, part,
@@ -217,10 +220,14 @@ static enum status
 open_one(const struct document_wish *wish, struct document *document,
          struct problem *why)
 {
-    enum status rc = generation_document_open(
-        wish, wish->head.generations[wish->kind].current.number,
-        GENERATION_DOCUMENT, 1, document, why);
+    uint64_t number = generation_last_here(wish->set, wish->kind, &wish->head);
+    enum status rc;
 
+    if (number == 0)
+        return problem(why, STATUS_BUSY, "this broker has not built the %s yet",
+                       links_kinds[wish->kind].title);
+    rc = generation_document_open(wish, number, GENERATION_DOCUMENT, 1,
+                                  document, why);
     if (rc == STATUS_NOT_FOUND)
         return problem(why, STATUS_IO, "the %s is not on the disk",
                        links_kinds[wish->kind].title);

@@ -258,9 +258,8 @@ const struct route route_table[] = {
      .rights = RIGHT_MANAGE, .bodies = {{NULL, .bytes = IGNORED_MAX}},
      .statuses = {{200, JSON, "Built"}, {202, JSON, "Built"}, {410, LOST}}},
     {METHOD_POST, "/sets/{set}/resourcedump", handle_build_post, OF_SET,
-     .act = GENERATION_RESOURCEDUMP, .is_single = true,
-     .does = "Builds a Resource Dump now", .rights = RIGHT_MANAGE,
-     .bodies = {{NULL, .bytes = IGNORED_MAX}},
+     .act = GENERATION_RESOURCEDUMP, .does = "Builds a Resource Dump now",
+     .rights = RIGHT_MANAGE, .bodies = {{NULL, .bytes = IGNORED_MAX}},
      .statuses = {{200, JSON, "Built"},
                   {202, JSON, "Built"},
                   {409, "content of some resources is not there (`missing`)"},
@@ -492,9 +491,7 @@ const struct route_refusal route_refusals[] = {
      "a field line of more than 8,192 bytes, more than 100 field "
      "lines, or a head of more than 16,384 bytes"},
     {500, "any", "the broker failed: its log says why"},
-    {501, "any",
-     "a method that the broker does not know; a request that a broker of a "
-     "cluster cannot serve yet"},
+    {501, "any", "a method that the broker does not know"},
     {503, "any",
      "the broker starts or ends; the disk is nearly full; all posts or readers "
      "together would need more memory than they may have; the broker is cut "
@@ -570,8 +567,7 @@ route_may_answer(const void *row, unsigned status)
     const struct route *route = row;
 
     return status == 429 || status == 500 || status == 503 ||
-           (status == 501 && route->is_single) || route_reason(route, status) ||
-           follows_from_row(route, status);
+           route_reason(route, status) || follows_from_row(route, status);
 }
 
 bool

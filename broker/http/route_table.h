@@ -61,7 +61,6 @@ struct route {
                                none, or its handler asks */
     bool is_publisher;      /* on an open broker only for clients that may
                                publish (answers_may_publish) */
-    bool is_single;         /* a broker of a cluster answers 501 */
     bool is_probe;          /* answers by any name (Host), and what a proxy
                                sends: for monitors that know an address alone */
     bool is_stream;         /* a WebSocket may begin here */

@@ -213,11 +213,8 @@ check_broker(struct http *http, struct request *rq, const struct route *route)
     struct problem why = {""};
     unsigned refusal = 0;
 
-    if (route->is_single && config->cluster[0]) {
-        problem_set(&why, "a broker of a cluster cannot do this yet");
-        refusal = 501;
-    } else if (config->cluster_read_only && route->method != METHOD_GET &&
-               route->of != OF_NOTHING) {
+    if (config->cluster_read_only && route->method != METHOD_GET &&
+        route->of != OF_NOTHING) {
         /* The route changes a set or a relay. The answer is 403 and not 503: it
          * stays the same however long a client waits, and a publisher that
          * repeats its post must not repeat it here. (/readyz keeps a balancer

@@ -18,6 +18,7 @@ exchange_hub(struct hub_owner *h, struct hub *hub)
 {
     struct hub *before;
 
+    atomic_store(registry_ownership(h->options.posts->registry), hub != NULL);
     pthread_rwlock_wrlock(&h->lock);
     before = h->hub;
     h->hub = hub;
@@ -52,14 +53,6 @@ end_hub(void *user)
     if (h->remote)
         remote_commands_own(h->remote, 0);
     hub_close(exchange_hub(h, NULL));
-}
-
-bool
-hub_owner_is_here(void *user)
-{
-    const struct hub_owner *h = user;
-
-    return !h->options.seat || ownership_is_held(h->ownership);
 }
 
 /* STATUS_STOPPED also if there is no hub here; on the thread of

@@ -39,10 +39,6 @@ MUST_CHECK enum status hub_owner_submit(struct hub_owner *owner,
                                         struct command *command,
                                         struct problem *why);
 
-/* True while this broker owns the hub, and does what one broker of a cluster
- * does for all. `user` is the hub owner. Any thread, cheap. */
-bool hub_owner_is_here(void *user);
-
 /* As hub_sets_changed; hub_owner_stop closes the hub, and gives the lease
  * back. */
 void hub_owner_sets_changed(struct hub_owner *owner);

@@ -17,9 +17,6 @@ membership_check(const struct config *config, struct problem *why)
     size_t size =
         strspn(config->cluster_name, "abcdefghijklmnopqrstuvwxyz"
                                      "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
-    const char *single = config->resource_dump_every_us > 0
-                             ? "Resource Dumps (--resource-dump-every)"
-                             : NULL; /* not in a cluster */
 
     if (pg_check_address(config->cluster, why))
         return problem_prefix(why, STATUS_INVALID, "--cluster: ");
@@ -33,9 +30,6 @@ membership_check(const struct config *config, struct problem *why)
         return problem(why, STATUS_INVALID,
                        "--cluster needs --public-url: all brokers of a cluster "
                        "have the same");
-    if (single)
-        return problem(why, STATUS_INVALID,
-                       "--cluster: a cluster cannot have %s yet", single);
     return STATUS_OK;
 }
 

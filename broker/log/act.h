@@ -88,10 +88,6 @@ struct content_fact {
     bool is_here; /* local: the file is in the folder of the set */
 };
 
-/* Receives one fact, which is lent. */
-typedef enum status content_fact_fn(const struct content_fact *fact, void *user,
-                                    struct problem *why);
-
 /* All pointers are lent until the engine has committed the act. */
 struct act {
     enum act_kind kind;
@@ -165,8 +161,11 @@ struct act {
                                         follows, 0: none */
             int64_t due_us;          /* when its predecessor may go, unless
                                         archived */
-            bool is_first;           /* there was none before */
-            uint64_t n_archived;     /* of its kind, with this one */
+            bool keeps_list;     /* given, local: of the order of a dump, which
+                                    orders the list of its state, too: that list is
+                                    for the archive */
+            bool is_first;       /* there was none before */
+            uint64_t n_archived; /* of its kind, with this one */
             uint64_t first_archived; /* likewise: number of the oldest */
         } generation;
 

@@ -154,11 +154,11 @@ struct engine_ops {
     enum status (*due)(struct engine *engine, int64_t now_us,
                        struct due_generation *due, struct problem *why);
 
-    /* Calls `fn` for the facts of a set with ids behind `after`, in their
-     * order, until it fails. */
-    enum status (*contents)(struct engine *engine, uint32_t set, uint64_t after,
-                            content_fact_fn *fn, void *user,
-                            struct problem *why);
+    /* The fact of a set behind fact->id, with its bytes, if it has them still:
+     * STATUS_NOT_FOUND if there is none. */
+    enum status (*fact)(struct engine *engine, uint32_t set,
+                        struct content_fact *fact, struct buf *bytes,
+                        struct problem *why);
 
     void (*close)(struct engine *engine);
 };

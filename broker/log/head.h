@@ -23,9 +23,9 @@
  * Numbers are of a kind and a set, increase, and are never given twice: a set
  * that was removed and is made again goes on behind those it had.
  *
- * In a cluster each broker builds each Resource List itself, from its own
- * state. So that all build the same bytes, a commit orders the list first: it
- * gives the number and the position. The state of each broker stops at that
+ * In a cluster each broker builds each Resource List and Dump itself, from its
+ * own state. So that all build the same bytes, a commit orders the list first:
+ * it gives the number and the position. The state of each broker stops at that
  * position until the list is built. The first broker that has built it makes it
  * current.
  *
@@ -59,9 +59,9 @@ struct generation {
     int64_t completed_us; /* the clock, when it was whole */
     uint64_t n;           /* resources, or changes */
     uint64_t parts;       /* of a list, 1: a list; more: an index and its lists;
-                             0: it is ordered (generation_is_order); of a dump:
-                             packages */
-    uint64_t bytes;       /* of its files */
+                             of a dump: packages */
+    uint64_t bytes;       /* of its files; 0 without parts: it is ordered
+                             (generation_is_order) */
     bool is_archived;     /* it has its place in the archive */
 };
 
@@ -70,7 +70,7 @@ struct generation {
 static inline bool
 generation_is_order(const struct generation *g)
 {
-    return g->kind == GENERATION_RESOURCELIST && g->parts == 0;
+    return g->kind < GENERATION_STATES && g->parts == 0 && g->bytes == 0;
 }
 
 /* The generations of one kind of a set now: a part of its head. */
@@ -82,6 +82,14 @@ struct generations {
     uint64_t n_archived;       /* the current one among them */
     uint64_t first_archived;   /* number of the oldest; 0: none is */
 };
+
+/* The number of the next one to be current: that of an order, if there is one.
+ */
+static inline uint64_t
+generations_next(const struct generations *all)
+{
+    return all->ordered.number > 0 ? all->ordered.number : all->last + 1;
+}
 
 /* Archived generations of one kind, in order. */
 struct generation_page {

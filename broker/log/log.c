@@ -766,13 +766,13 @@ log_generations(struct log *log, struct log_set *set,
 }
 
 enum status
-log_contents(struct log *log, struct log_set *set, uint64_t after,
-             content_fact_fn *fn, void *user, struct problem *why)
+log_fact(struct log *log, struct log_set *set, struct content_fact *fact,
+         struct buf *bytes, struct problem *why)
 {
-    return log->engine->ops->contents(
+    return log->engine->ops->fact(
         log->engine,
-        atomic_load_explicit(&set->public_id, memory_order_relaxed), after, fn,
-        user, why);
+        atomic_load_explicit(&set->public_id, memory_order_relaxed), fact,
+        bytes, why);
 }
 
 enum status

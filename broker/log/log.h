@@ -397,11 +397,11 @@ MUST_CHECK enum status log_generations(struct log *log, struct log_set *set,
                                        struct generation_page *page,
                                        struct problem *why);
 
-/* Calls `fn` for what is known about the content of a set, behind the fact
- * `after`, in order, until it fails. May block. */
-MUST_CHECK enum status log_contents(struct log *log, struct log_set *set,
-                                    uint64_t after, content_fact_fn *fn,
-                                    void *user, struct problem *why);
+/* What is known about the content of a set behind fact->id, and its bytes,
+ * unless they are in a file. STATUS_NOT_FOUND: no more. May block. */
+MUST_CHECK enum status log_fact(struct log *log, struct log_set *set,
+                                struct content_fact *fact, struct buf *bytes,
+                                struct problem *why);
 
 /* The first generation behind *due (all zero: of all) whose files may go, those
  * of removed sets among them; then, when they are gone, post ACT_SWEPT.

@@ -312,6 +312,21 @@ code_act(struct codec *c, struct act *act)
 
 /* Writing */
 
+/* The first version whose programs do with the act what it means. */
+static uint64_t
+version_of(const struct act *act)
+{
+    const struct generation *build = &act->generation.build;
+    bool is_order = act->kind == ACT_GENERATION && generation_is_order(build);
+
+    if (act->kind == ACT_CONTENT ||
+        (is_order && build->kind == GENERATION_RESOURCEDUMP))
+        return VERSION_CONTENT;
+    if (act->kind == ACT_HARVEST)
+        return VERSION_HARVEST;
+    return is_order && build->is_archived ? VERSION_ARCHIVED : VERSION_PLAIN;
+}
+
 void
 record_write(struct buf *to, const struct commit *commit, size_t *n_shared)
 {
@@ -330,14 +345,8 @@ record_write(struct buf *to, const struct commit *commit, size_t *n_shared)
         const struct act *act = &commit->acts[i];
 
         n += next_field(act->kind, NULL) != NULL;
-        if (act->kind == ACT_GENERATION &&
-            generation_is_order(&act->generation.build) &&
-            act->generation.build.is_archived && version < VERSION_ARCHIVED)
-            version = VERSION_ARCHIVED;
-        if (act->kind == ACT_HARVEST && version < VERSION_HARVEST)
-            version = VERSION_HARVEST;
-        if (act->kind == ACT_CONTENT)
-            version = VERSION_CONTENT;
+        if (version < version_of(act))
+            version = version_of(act);
     }
     *n_shared = n;
     (void)code_number(&c, &version);

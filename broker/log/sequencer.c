@@ -278,10 +278,12 @@ file_bytes_behind(struct sequencer *s, const struct log_set *set,
 }
 
 static enum status
-place_generation(struct sequencer *s, const struct post *post)
+place_generation(struct sequencer *s, struct log_set *set, struct act act,
+                 int64_t grace_us)
 {
-    const struct head *draft = &post->set->draft;
-    struct act act = *post->act;
+    const struct head *draft = &set->draft;
+    const struct generations *lists = draft->generations; /* the first kind */
+    struct act list = {.kind = ACT_GENERATION};
     struct generation *next = &act.generation.build;
     const struct generations *now = &draft->generations[next->kind];
     bool is_order = generation_is_order(next);
@@ -291,10 +293,10 @@ place_generation(struct sequencer *s, const struct post *post)
      * the next number whether the archive gets the list. A list must be the
      * ordered one. */
     if (is_order ? next->number != now->last
-                 : s->options->journal && next->number != now->ordered.number)
+                 : s->options->journal && next->number != generations_next(now))
         return STATUS_OK;
     act.generation.is_first = now->current.number == 0;
-    act.generation.due_us = s->acts.at_us + post->grace_us;
+    act.generation.due_us = s->acts.at_us + grace_us;
     act.generation.n_archived = now->n_archived;
     act.generation.first_archived = now->first_archived;
     if (is_order) { /* of a list at the end of the log */
@@ -306,7 +308,18 @@ place_generation(struct sequencer *s, const struct post *post)
         if (act.generation.n_archived++ == 0)
             act.generation.first_archived = next->number;
     }
-    return add_act(s, post->set, &act);
+    list.generation.build =
+        (struct generation){.kind = GENERATION_RESOURCELIST,
+                            .number = lists->last,
+                            .is_archived = act.generation.keeps_list};
+    if (is_order && next->kind == GENERATION_RESOURCEDUMP &&
+        lists->current.seq != draft->last) {
+        list.generation.build.number = lists->last;
+        list.generation.build.is_archived = act.generation.keeps_list;
+        if (place_generation(s, set, list, grace_us))
+            return STATUS_MEMORY;
+    }
+    return add_act(s, set, &act);
 }
 
 static enum status
@@ -344,7 +357,7 @@ place_act(struct sequencer *s, struct post *post)
         act.retirement.due_us = due_us;
         break;
     case ACT_GENERATION:
-        return place_generation(s, post);
+        return place_generation(s, set, act, post->grace_us);
     case ACT_UNARCHIVED:
         now = &draft->generations[act.unarchived.kind];
         if (act.unarchived.from != now->first_archived)

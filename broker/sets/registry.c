@@ -77,6 +77,7 @@ struct tombstone {
 };
 
 struct registry {
+    atomic_bool owns;
     struct registry_options options;
     struct bridging first_bridging; /* the configuration's */
     _Atomic(const struct bridging *) bridging;
@@ -783,6 +784,12 @@ registry_close(struct registry *r)
     pthread_mutex_destroy(&r->settings_mutex);
     pthread_rwlock_destroy(&r->lock);
     free(r);
+}
+
+atomic_bool *
+registry_ownership(struct registry *r)
+{
+    return &r->owns;
 }
 
 struct log *

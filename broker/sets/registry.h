@@ -175,6 +175,10 @@ void registry_stop(struct registry *registry);
 /* Closes the log, after all readers. NULL is allowed. */
 void registry_close(struct registry *registry);
 
+/* True while this broker owns the hub, which sets it: then it also does the
+ * other work that one broker of a cluster does for all. Any thread. */
+atomic_bool *registry_ownership(struct registry *registry);
+
 struct log *registry_log(struct registry *registry);
 /* The log of framework events of all sets (framework_events.h): stored, read
  * and retained like the log of a set, but not one of the sets. The second

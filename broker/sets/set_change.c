@@ -195,13 +195,10 @@ set_change_read(struct registry *registry, const struct set_change_wish *wish,
                 struct settings *settings, struct problem *why)
 {
     const struct config *config = registry_config(registry);
-    enum status rc =
-        wish->mode == SET_CHANGE_MERGE
-            ? settings_read_change(settings, config, wish->body, why)
-            : settings_read(settings, config, wish->body, why);
 
-    return !rc && config->cluster[0] ? settings_check_cluster(settings, why)
-                                     : rc;
+    return wish->mode == SET_CHANGE_MERGE
+               ? settings_read_change(settings, config, wish->body, why)
+               : settings_read(settings, config, wish->body, why);
 }
 
 void

@@ -246,24 +246,6 @@ settings_read_change(struct settings *change, const struct config *config,
     return json_members_read(&members, text, &r, &change->named, why);
 }
 
-enum status
-settings_check_cluster(const struct settings *settings, struct problem *why)
-{
-    const struct {
-        const char *name;
-        bool is_wanted;
-    } single[] = {
-        {"resourceDumpEvery", settings->resource_dump_every_us > 0},
-    };
-
-    for (size_t i = 0; i < sizeof(single) / sizeof(single[0]); i++)
-        if (single[i].is_wanted)
-            return problem(why, STATUS_INVALID,
-                           "%s: a set of a cluster cannot have it yet",
-                           single[i].name);
-    return STATUS_OK;
-}
-
 /* Writing */
 
 /* A number, or the word for it. */

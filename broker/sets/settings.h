@@ -74,11 +74,6 @@ MUST_CHECK enum status settings_read_change(struct settings *change,
                                             struct slice text,
                                             struct problem *why);
 
-/* Checks that a cluster can have a set with these settings. STATUS_INVALID:
- * `why` names the member. */
-MUST_CHECK enum status settings_check_cluster(const struct settings *settings,
-                                              struct problem *why);
-
 /* Appends `before` with the members that `change` names replaced, or left out
  * where `change` resets them. */
 void settings_merge(struct buf *to, const struct settings *before,

@@ -90,8 +90,7 @@ struct content {
     struct content_at next; /* as the change under way makes it */
     struct problem why;     /* of that change */
     struct buf lent;        /* for content_missing */
-    bool is_shared;         /* content_share */
-    uint64_t last_alone;    /* likewise */
+    uint64_t shared_from;   /* facts decide from that entry on; 0: never */
 };
 
 /* Changes */
@@ -302,10 +301,11 @@ insert_entry(struct content *c, const struct gathered *g, int64_t now_us)
     const char *texts = c->fold.texts.data;
     bool is_other = false, is_there;
     uint64_t length;
-    enum status rc = g->has_sha256 && (!c->is_shared || g->seq <= c->last_alone)
-                         ? look_for_file(c, &g->sha256, g->length, &length,
-                                         &is_other, &c->why)
-                         : STATUS_NOT_FOUND;
+    enum status rc =
+        g->has_sha256 && (c->shared_from == 0 || g->seq < c->shared_from)
+            ? look_for_file(c, &g->sha256, g->length, &length, &is_other,
+                            &c->why)
+            : STATUS_NOT_FOUND;
 
     if (rc && rc != STATUS_NOT_FOUND)
         return rc;
@@ -603,83 +603,76 @@ content_note(struct content *c, const struct content_fact *fact,
 
 /* Facts of a cluster */
 
-void
-content_share(struct content *c, uint64_t last)
-{
-    c->is_shared = true;
-    c->last_alone = last;
-}
-
-struct settling {
-    struct content *content;
-    const char *arriving;
-    struct content_touched touched;
-    unsigned n;
-    bool is_full;
-};
-
 /* Brings the bytes of a fact into the store. */
 static enum status
-place_bytes(struct settling *s, const struct content_fact *fact,
-            struct problem *why)
+place_bytes(struct content *c, const struct content_fact *fact,
+            const char *arriving, struct slice bytes)
 {
     char hash[DIGEST_TEXT_SIZE];
     struct arriving a = {NULL};
     enum status rc;
 
     digest_write(hash, &fact->digest);
-    rc = arriving_begin(&a, s->arriving, (struct slice){hash, sizeof(hash)},
-                        fact->length, why);
+    rc = arriving_begin(&a, arriving, (struct slice){hash, sizeof(hash)},
+                        fact->length, &c->why);
     if (!rc)
-        rc = arriving_add(&a, fact->bytes, why);
+        rc = arriving_add(&a, bytes, &c->why);
     if (!rc)
-        rc = arriving_end(&a, why);
+        rc = arriving_end(&a, &c->why);
     if (!rc)
-        rc = content_file_place(s->content->fold.dir, &a, why);
+        rc = content_file_place(c->fold.dir, &a, &c->why);
     arriving_abandon(&a);
-    content_touch(&s->touched, &fact->digest);
     return rc;
 }
 
 /* A row that is kept or forgotten stays as it is. So does a missing one if its
  * file was deleted, because the set kept none for a while. */
 static enum status
-settle_fact(const struct content_fact *fact, void *user, struct problem *why)
+settle_fact(struct content *c, const struct content_fact *fact,
+            const char *arriving, struct slice bytes,
+            struct content_touched *touched)
 {
-    struct settling *s = user;
-    struct content *c = s->content;
     bool is_kept = fact->due_us == CONTENT_KEPT;
-    bool has_bytes = fact->bytes.size == fact->length;
+    bool has_bytes = bytes.size == fact->length;
     uint64_t length;
     enum status rc = STATUS_OK;
 
-    if (fact->seq > c->at.seq || s->n == SETTLE_FACTS) {
-        s->is_full = fact->seq <= c->at.seq;
-        return STATUS_AGAIN;
-    }
-    s->n++;
     if (is_kept && !has_bytes)
-        rc = content_file_look(c->fold.dir, &fact->digest, &length, why);
+        rc = content_file_look(c->fold.dir, &fact->digest, &length, &c->why);
     if (!rc)
         rc = note_fact(c, fact);
-    if (!rc && is_kept && has_bytes)
-        rc = place_bytes(s, fact, why);
+    if (!rc && is_kept && has_bytes) {
+        rc = place_bytes(c, fact, arriving, bytes);
+        content_touch(touched, &fact->digest);
+    }
     c->next.fact = fact->id;
     return rc == STATUS_NOT_FOUND ? STATUS_OK : rc;
 }
 
 enum status
 content_settle(struct content *c, struct log *log, struct log_set *set,
-               const char *arriving, bool *is_more, struct problem *why)
+               uint64_t from, const char *arriving, bool *is_more,
+               struct problem *why)
 {
-    struct settling s = {.content = c, .arriving = arriving};
+    struct content_fact fact = {.id = c->at.fact};
+    struct content_touched touched = {{0}};
+    struct buf bytes;
+    unsigned n = 0;
     enum status rc = begin_change(c);
 
-    if (!rc)
-        rc = log_contents(log, set, c->at.fact, settle_fact, &s, &c->why);
-    if (!rc || rc == STATUS_AGAIN)
-        rc = content_files_sync(c->fold.dir, &s.touched, &c->why);
-    *is_more = s.is_full;
+    c->shared_from = from;
+    buf_init(&bytes, CONTENT_POST_MAX);
+    while (!rc && n++ < SETTLE_FACTS) {
+        rc = log_fact(log, set, &fact, &bytes, &c->why);
+        if (!rc && fact.seq > c->at.seq) /* its entry is not folded */
+            rc = STATUS_NOT_FOUND;
+        if (!rc)
+            rc = settle_fact(c, &fact, arriving, buf_slice(&bytes), &touched);
+    }
+    *is_more = !rc;
+    if (!rc || rc == STATUS_NOT_FOUND)
+        rc = content_files_sync(c->fold.dir, &touched, &c->why);
+    buf_fini(&bytes);
     return end_change(c, rc, why);
 }
 
@@ -713,7 +706,7 @@ content_missing(struct content *c, int64_t now_us, struct content_missing *m,
             problem(why, STATUS_NOT_FOUND, "nothing is to be fetched now");
     }
     rc = db_rows_end(&rows);
-    if (rc || c->is_shared || !hash_find_sha256(m->hash, &digest))
+    if (rc || c->shared_from > 0 || !hash_find_sha256(m->hash, &digest))
         return rc;
     /* The bytes may have come for another entry. */
     rc = look_for_file(c, &digest, m->length, &length, &is_hopeless, why);
@@ -826,13 +819,4 @@ content_each_file(const char *path, content_file_fn *fn, void *user,
     rc = db_rows_end(&rows);
     db_close(&db);
     return rc;
-}
-
-enum status
-content_unlink(const char *dir, struct problem *why)
-{
-    char path[4352 + 32];
-
-    snprintf(path, sizeof(path), "%s/" CONTENT_FILE, dir);
-    return db_unlink(path, why);
 }

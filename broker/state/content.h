@@ -89,16 +89,13 @@ MUST_CHECK enum status content_begin(struct content *content, uint64_t after,
 
 /* Folding */
 
-/* In a cluster: facts alone decide from here on, but about entries up to
- * `last`: for those the store counts, too, as without a cluster for all. */
-void content_share(struct content *content, uint64_t last);
-
 /* Brings the next facts into the rows, in one transaction, and before that
  * their bytes into the store, by files in the folder `arriving`. *is_more:
  * there are more of entries that are folded. */
 MUST_CHECK enum status content_settle(struct content *content, struct log *log,
-                                      struct log_set *set, const char *arriving,
-                                      bool *is_more, struct problem *why);
+                                      struct log_set *set, uint64_t from,
+                                      const char *arriving, bool *is_more,
+                                      struct problem *why);
 
 /* Folds the gathered entries in one transaction. An entry is kept if the store
  * has its SHA-256, with the right length; another entry with a hash is due to
@@ -209,7 +206,3 @@ MUST_CHECK enum status content_let_go(struct content *content,
  * fails. No process has the database open. STATUS_IO: it cannot be read. */
 MUST_CHECK enum status content_each_file(const char *path, content_file_fn *fn,
                                          void *user, struct problem *why);
-
-/* Deletes the database of the set whose directory is `dir`. It must be closed.
- * A missing one is no error. */
-MUST_CHECK enum status content_unlink(const char *dir, struct problem *why);

@@ -309,26 +309,17 @@ read_generations(struct engine *engine, uint32_t set,
 }
 
 static enum status
-read_contents(struct engine *engine, uint32_t set, uint64_t after,
-              content_fact_fn *fn, void *user, struct problem *why)
+find_fact(struct engine *engine, uint32_t set, struct content_fact *fact,
+          struct buf *bytes, struct problem *why)
 {
-    struct content_fact fact = {.id = 0};
-    struct db_rows rows;
-    struct db *db;
-    enum status rc = borrow(engine, &db, why);
-
-    if (rc)
-        return rc;
-    rows = DB_SELECT(db, "read facts about content", why,
-                     "SELECT id, seq, due_us, digest, length, ifnull(bytes, '')"
-                     " FROM contents WHERE set_id = ? AND id > ? ORDER BY id",
-                     set, after);
-    while (DB_NEXT(&rows, &fact.id, &fact.seq, &fact.due_us, &fact.digest,
-                   &fact.length, &fact.bytes))
-        rows.rc = fn(&fact, user, why);
-    rc = db_rows_end(&rows);
-    give_back(engine, db);
-    return rc;
+    buf_clear(bytes);
+    return find_row(engine, "read facts about content", "that is all", why,
+                    "SELECT id, seq, due_us, digest, length, bytes"
+                    " FROM contents WHERE set_id = ? AND id > ?"
+                    " ORDER BY id LIMIT 1",
+                    DB_VALUES(set, fact->id),
+                    DB_INTO(&fact->id, &fact->seq, &fact->due_us, &fact->digest,
+                            &fact->length, bytes));
 }
 
 static enum status
@@ -355,7 +346,7 @@ const struct engine_ops store_queries_ops = {
     .trash = find_trash,
     .generations = read_generations,
     .due = find_due,
-    .contents = read_contents,
+    .fact = find_fact,
 };
 
 void

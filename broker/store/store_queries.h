@@ -58,7 +58,8 @@ extern const struct engine_ops store_queries_ops;
         &(g)->is_archived
 
 /* An order that waits (generation_is_order). It is in no archive yet. */
-#define GENERATION_IS_ORDER "(kind = 0 AND parts = 0 AND due_us IS NULL)"
+#define GENERATION_IS_ORDER \
+    "(kind < 2 AND parts = 0 AND bytes = 0 AND due_us IS NULL)"
 
 /* A row of entries, which are in `body`, lent, or in a segment. */
 struct stored_batch {

@@ -2,13 +2,15 @@
 files and the same rows, and no broker decides by what its own disk has."""
 
 import hashlib
+import itertools
 import json
+import re
 import shutil
 import sqlite3
 
 from tidings_test.backups import Backups
 from tidings_test.cluster import wait_same_documents
-from tidings_test.content import contents, hashes, kept, multipart
+from tidings_test.content import Package, contents, hashes, kept, multipart
 from tidings_test.http import NDJSON
 from tidings_test.hub import LOOPBACK
 from tidings_test.sets import change
@@ -149,6 +151,7 @@ def test_a_joined_broker_and_a_reader_have_all(start_cluster, run, tmp_path):
     lost.kill()
     shutil.rmtree(lost.data)
     post(b, b"later")
+    wait_content(cluster.members[:2], 21, *texts, b"later")
     backups.make(cluster.members[0])
     post(b, b"last")
     backups.restore(lost)
@@ -191,3 +194,89 @@ def test_the_owner_fetches_for_all(start_cluster, site):
         member.stop()
     same = [rows(member) for member in cluster.members]
     assert same[0] == same[1] == same[2]
+
+
+DUMPS = ("--resource-dump-every", 1, "--resource-dump-keep", 1)
+DUMPS += ("--resource-list-every", 1, "--rotate-entries", 10, "--package-bytes", 2000)
+
+
+def dumps(one, kinds):
+    """All dumps that a broker has of a set: the addresses and bytes of documents,
+    packages and manifests, by kind; those that it has not yet are None."""
+    found = {}
+    for kind in kinds:
+        documents = [f"{kind}.xml", f"{kind}-archive.xml"]
+        for name in documents:
+            answer = one.get(name)
+            found[name] = answer.status == 200 and (answer["ETag"], answer.body)
+            if found[name]:
+                link = f"/sets/{one.name}/({kind}/[^<\"]*)[<\"]"
+                text = answer.body.decode("utf-8", "replace")
+                documents += sorted(set(re.findall(link, text)) - set(documents))
+    return found
+
+
+def packed(found):
+    """The bytes of all resources in the packages."""
+    packages = [Package(body) for name, (_, body) in found.items() if "zip" in name]
+    assert packages
+    for package in packages:
+        package.check()
+    texts = [package.members.values() for package in packages]
+    return set(itertools.chain(*texts))
+
+
+def wait_same_dumps(members, last, kinds=("resourcedump", "changedump")):
+    """Wait until the Resource Dump of that entry and all dumps before it are the same
+    everywhere; they are returned."""
+
+    def look():
+        of_all = [dumps(member.set("news"), kinds) for member in members]
+        first = of_all[0]
+        is_there = all(first.values()) and f'td:last="{last}"' in str(first)
+        return is_there and all(each == first for each in of_all) and first
+
+    return wait_for(f"the same dumps up to {last}", look)
+
+
+# R-118: any broker gives out what all have built, with the same tags: the Resource List
+# and Dump of one moment, and the Change Dump of each list. Nobody waits for a broker that
+# is away; it builds what it lacks when it comes back.
+def test_all_brokers_build_the_same_dumps(start_cluster):
+    cluster = start_cluster("--content", "inline", *DUMPS)
+    reader = cluster.add_reader("r")
+    chosen = choices()
+    last = 0
+    texts = set()
+    for _ in range(KILLS):
+        away, other, _ = chosen.sample(cluster.members, 3)
+        for n in range(5):
+            if n == 2:
+                away.kill()
+            more = {f"text {last} {i} ".encode() * 40 for i in range(7)}
+            last = post(other.set("news"), *more).last
+            texts |= more
+            other.set("news").build("resourcedump")
+        away.disconnect()
+        away.restart()
+    found = wait_same_dumps([*cluster.members, reader], last)
+    in_changes = {k: v for k, v in found.items() if k.startswith("changedump/")}
+    assert len(packed(in_changes) & texts) >= last - 10
+    assert len(packed(found) & texts) == len(texts)
+
+
+# R-202: a dump waits for content; the state goes on all the same.
+def test_a_dump_waits_for_what_is_fetched(start_cluster, site):
+    cluster = start_cluster(*FETCH, *DUMPS)
+    a, b, _ = cluster.sets("news")
+    site.put("/a", "first")
+    a.post_change(site.link("/a"), **hashes(b"first"))
+    a.post_change(site.link("/gone"), **hashes(b"gone"))
+    wait_for("the first text", lambda: facts(b)["missing"] == 1 and kept(b))
+    answer = b.broker.post(f"{b.path}/resourcedump")
+    assert answer.status == 409, answer
+    last = a.post_change(site.link("/gone"), "deleted").last
+    wait_for("the fold", lambda: facts(b)["last"] == last)
+    b.build("resourcedump")
+    found = wait_same_dumps(cluster.members, last, ("resourcedump",))
+    assert b"first" in packed(found)

@@ -239,7 +239,6 @@ def test_lists_retired_elsewhere_are_folded_first(cluster):
         (("--cluster", "postgresql://u:p@h/d"), "an address has no password"),
         (("--cluster", "nonsense"), "no address of PostgreSQL"),
         (("--cluster-name", "no name"), "--cluster-name"),
-        (("--resource-dump-every", "5"), "a cluster cannot have Resource Dumps"),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
@@ -305,35 +304,6 @@ def test_without_postgresql_a_broker_starts_and_serves_reads(cluster):
     broker.set_options(*options)
     broker.restart()
     assert Set(broker, "news").post(1).last == 3
-
-
-def test_what_a_cluster_cannot_do_yet_is_refused(cluster):
-    cluster.init(cluster.path / "a" / "data")
-    broker = cluster.start("a")
-    news = Set(broker, "news")
-    news.post(1)
-    settings = {"resourceDumpEvery": 60}
-    refused = broker.put("/sets/other", settings)
-    assert refused.status == 422
-    assert "resourceDumpEvery" in refused.json()["detail"]
-    assert broker.patch("/sets/news", settings).status == 422
-    path = "/sets/news/resourcedump"
-    refused = broker.post(path, b"", FORM)
-    assert refused.status == 501
-
-
-def test_init_names_a_set_that_a_cluster_refuses(cluster, start_broker, tmp_path):
-    single = start_broker(directory=tmp_path / "a")
-    settings = {"resourceDumpEvery": 60, "hubs": ["https://hub.example.org/"]}
-    assert single.put("/sets/news", settings).status == 201
-    single.stop()
-    refused = "\n".join(cluster.init(single.data, status=2).err)
-    assert "the set news: resourceDumpEvery: " in refused
-    assert "change its settings first" in refused
-    single.restart()
-    assert single.patch("/sets/news", {"resourceDumpEvery": None}).status == 200
-    single.stop()
-    cluster.init(single.data)
 
 
 def built(broker, number):

@@ -363,7 +363,7 @@ TEST(has_a_version_of_its_own_for_what_older_brokers_do_not_know)
 
     w->commit.n = ACT_HARVEST; /* without it */
     order->kind = GENERATION_RESOURCELIST;
-    order->parts = 0;
+    order->parts = order->bytes = 0;
     for (unsigned i = 0; i < 2; i++) {
         order->is_archived = i > 0;
         assert_int_equal(write_and_read(w), STATUS_OK);
@@ -371,6 +371,13 @@ TEST(has_a_version_of_its_own_for_what_older_brokers_do_not_know)
         assert_int_equal(
             read_kind(w, ACT_GENERATION)->generation.build.is_archived, i);
     }
+    order->kind = GENERATION_RESOURCEDUMP;
+    assert_int_equal(write_and_read(w), STATUS_OK);
+    assert_int_equal(w->bytes.data[0], 5);
+    w->commit.n = ACT_CONTENT;
+    order->kind = GENERATION_RESOURCELIST;
+    assert_int_equal(write_and_read(w), STATUS_OK);
+    assert_int_equal(w->bytes.data[0], 4);
     w->commit.n = ACT_KINDS;
     assert_int_equal(write_and_read(w), STATUS_OK);
     assert_int_equal(w->bytes.data[0], RECORD_VERSION);

@@ -138,6 +138,7 @@ generation(uint64_t number, bool is_archived, int64_t due_us)
         .generation = {.build = {.kind = GENERATION_RESOURCEDUMP,
                                  .number = number,
                                  .seq = 10 * number,
+                                 .parts = 1,
                                  .is_archived = is_archived},
                        .due_us = due_us},
     };
