@@ -571,6 +571,7 @@ begin_next(struct build_schedule *r)
             let_go(r);
             return true;
         }
+        r->number = ordered.number;
         rc = build_begin(&r->build, r->set, r->kind, resources,
                          is_shared(r->set) ? &ordered : NULL,
                          is_shared(r->set)
@@ -607,6 +608,9 @@ continue_build(struct build_schedule *r)
     if (rc == STATUS_AGAIN) {
         let_go(r); /* to build the later list, which fills the same orders */
     } else if (rc) {
+        /* Bytes of content are lost here: the state passes this dump. */
+        if (rc == STATUS_INVALID && is_shared(r->set))
+            r->set->progress->fold.lists[r->kind] = r->number;
         give_up(r, r->set, r->kind, rc, &why);
         let_go(r);
     } else if (is_done) {

@@ -81,6 +81,7 @@ struct build_schedule {
                                   more lists here; or NULL */
     struct build *build;       /* of the set; NULL: begin the next one */
     enum generation_kind kind; /* of the build */
+    uint64_t number;           /* of the build, in a cluster */
     int64_t until_us; /* until then the dump waits for the content of the held
                          state; steady clock */
     bool has_looked;  /* at the content, once for each held state */

@@ -91,10 +91,8 @@ look_for_dump(struct set *set, const struct head *head, struct list_info *list,
                                        &g, 1};
 
         rc = log_generations(registry_log(set->registry), set->log, &page, why);
-        if (page.n == 0) /* later ones have left the archive */
-            dump->have = head->generations[g.kind].current.number;
         if (rc || page.n == 0)
-            break;
+            break; /* later ones have left the archive */
         if (!generation_is_here(set, g.kind, g.number)) {
             *number = g.number;
             *list = (struct list_info){.after = g.after,
@@ -105,6 +103,8 @@ look_for_dump(struct set *set, const struct head *head, struct list_info *list,
         }
         dump->have = g.number;
     }
+    if (!rc)
+        dump->have = head->generations[GENERATION_CHANGEDUMP].current.number;
     return rc ? rc : STATUS_NOT_FOUND;
 }
 

@@ -280,3 +280,21 @@ def test_a_dump_waits_for_what_is_fetched(start_cluster, site):
     b.build("resourcedump")
     found = wait_same_dumps(cluster.members, last, ("resourcedump",))
     assert b"first" in packed(found)
+
+
+# A broker that has lost bytes says so, serves no dump with them, and goes on.
+def test_a_broker_that_has_lost_bytes_goes_on(start_cluster, run):
+    cluster = start_cluster("--content", "inline", "--resource-dump-keep", 1)
+    a, _, c = cluster.sets("news")
+    post(a, b"one", b"two")
+    wait_content(cluster.members, 2, b"one", b"two")
+    kept(c)[0].unlink()
+    a.build("resourcedump")
+    c.broker.wait_said("is not there")
+    assert c.get("resourcedump.xml").status == 503
+    last = post(a, b"three", name=loc(7)).last
+    a.build("resourcelist")
+    wait_for("the list", lambda: f'td:last="{last}"' in c.get("resourcelist.xml").text)
+    c.broker.stop()
+    done = run("tidingsd", "check", "--deep", "--data", c.broker.data, status=1)
+    assert "it is missing" in done.output() + done.errors()
