@@ -120,6 +120,10 @@ enum metric_kind {
         "cluster, as far as this broker may see") \
     ROW(CLUSTER_AGE, GAUGE_SECONDS, NONE, "tidings_cluster_behind_seconds", \
         "Time since this broker last had all records of the journal") \
+    ROW(CLUSTER_CLOCK, GAUGE_SECONDS, NONE, \
+        "tidings_cluster_clock_offset_seconds", \
+        "How far the clock of the PostgreSQL server is from that of this " \
+        "broker, before or behind") \
     ROW(SETS, GAUGE, NONE, "tidings_sets", "Sets") \
     ROW(TAIL, GAUGE, NONE, "tidings_tail_bytes", \
         "Memory that the latest changes of all sets hold") \

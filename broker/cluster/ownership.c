@@ -6,7 +6,7 @@
 #include "base/thread.h"
 #include "broker/base/diag.h"
 
-/* After a failure of `begin`. */
+/* After a failure of `begin`, or without an answer about the lease. */
 #define AGAIN_US 1000000
 
 struct ownership {
@@ -40,13 +40,27 @@ ownership_is_held(const struct ownership *o)
 
 /* The keeper */
 
+/* It asks again when a silent owner has lost the lease, and soon when nobody
+ * knows who has it. */
+static int64_t
+asks_in_us(const struct ownership *o, enum status rc)
+{
+    int64_t left_us = o->lease.seen_us + LEASE_US - clock_steady_us();
+
+    if (rc == STATUS_UNREACHABLE)
+        return AGAIN_US;
+    return rc && o->lease.seen && left_us > 0 && left_us < OWNERSHIP_RENEW_US
+               ? left_us
+               : OWNERSHIP_RENEW_US;
+}
+
 static void
 run_keeper(struct thread *t)
 {
     struct ownership *o = t->user;
     int64_t wait_us = 0;
 
-    for (; thread_wait(t, wait_us); wait_us = OWNERSHIP_RENEW_US) {
+    while (thread_wait(t, wait_us)) {
         struct problem why = {""};
         int64_t from_us = clock_steady_us();
         uint64_t term = o->lease.term;
@@ -59,6 +73,7 @@ run_keeper(struct thread *t)
         rc = o->of_keeper->ops->hold(o->of_keeper, &o->lease, &why);
         if (rc == STATUS_CONFLICT)
             o->lease.term = 0;
+        wait_us = asks_in_us(o, rc);
         if (rc)
             continue;
         if (o->lease.term != term)

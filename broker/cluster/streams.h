@@ -32,12 +32,18 @@
 
 #include "proto/problem.h"
 
-/* A lease lasts so long from its last renewal, by the clock of the journal. */
+/* A lease lasts so long from its last renewal, by the steady clock of a broker
+ * that asks for it and sees no other one. */
 #define LEASE_US 10000000
 
 struct lease {
     const char *name;
     uint64_t term; /* 0: this broker does not have it */
+
+    /* Of `hold`: the last renewal that this broker has seen, and since when, on
+     * its steady clock. */
+    uint64_t seen;
+    int64_t seen_us;
 };
 
 /* A row, lent. The key has at most 1,000 bytes. */
@@ -72,7 +78,7 @@ struct streams_ops {
     /* Takes the lease, or renews it. STATUS_OK: this broker has it until
      * LEASE_US after the call began, under lease->term: the same term as before
      * if nobody else had it meanwhile. STATUS_CONFLICT: another broker has it.
-     * STATUS_UNREACHABLE: nobody knows. */
+     * STATUS_UNREACHABLE: nobody knows, and the next call finds out. */
     enum status (*hold)(struct streams *streams, struct lease *lease,
                         struct problem *why);
 

@@ -63,6 +63,11 @@ static const struct option rows[] = {
     {"cluster-keep", "BYTES", BYTES(cluster_keep, MIB, 1024 * GIB), "4G",
      "the journal keeps its latest records, at most so many bytes of them: a "
      "broker that lacks older ones joins anew (tidingsd cluster join)"},
+    {"cluster-clock", "SECONDS",
+     SECONDS(cluster_clock_us, SECOND / 10, 36500 * DAY), "60",
+     "no posts while the clock of the PostgreSQL server is farther from that "
+     "of "
+     "this machine: its times would be kept"},
     {"cluster-from", "URL", URL(cluster_from, 500 + 1), NULL,
      "another broker of the cluster: if the journal has forgotten records that "
      "this one lacks, its start fetches the backup of that one, with the token "

@@ -34,10 +34,12 @@
     ROW(PQgetResult)          \
     ROW(PQgetlength)          \
     ROW(PQgetvalue)           \
+    ROW(PQhost)               \
     ROW(PQisBusy)             \
     ROW(PQnotifies)           \
     ROW(PQntuples)            \
     ROW(PQpipelineSync)       \
+    ROW(PQport)               \
     ROW(PQresultErrorField)   \
     ROW(PQresultStatus)       \
     ROW(PQsendPrepare)        \

@@ -50,6 +50,7 @@ membership_open(struct membership **membership, const struct config *config,
         .instance = c->instance,
         .is_reader = config->cluster_read_only,
         .is_unsafe = config->cluster_unsafe,
+        .clock_us = config->cluster_clock_us,
         .patience_us = PATIENCE_US,
     };
     rc = pg_make_instance(c->instance, why);

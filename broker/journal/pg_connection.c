@@ -386,6 +386,16 @@ pg_is_quiet(const struct pg_connection *c)
     return p.fd >= 0 && poll(&p, 1, 0) == 0;
 }
 
+struct problem
+pg_name(const struct pg_connection *c)
+{
+    struct problem name;
+
+    problem_set(&name, "%s port %s", libpq.PQhost(c->handle),
+                libpq.PQport(c->handle));
+    return name;
+}
+
 int
 pg_session(const struct pg_connection *c)
 {

@@ -53,6 +53,7 @@ struct pg_options {
                        else: its account needs no right to more */
     bool is_unsafe; /* a server will do that does not wait for a standby, or for
                        its disk */
+    int64_t clock_us;    /* a server's clock may be so far from this broker's */
     int64_t patience_us; /* for a connection with its checks, and for a run */
 };
 
@@ -204,6 +205,9 @@ MUST_CHECK enum status pg_prove(struct pg_connection *c, struct problem *why);
 
 /* True if the server has not closed the connection, or said anything. */
 bool pg_is_quiet(const struct pg_connection *c);
+
+/* The server of a connection that stands: its host and port. */
+struct problem pg_name(const struct pg_connection *c);
 
 /* The server's number of the session, as pg_listen knows it. */
 int pg_session(const struct pg_connection *c);

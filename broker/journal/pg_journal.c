@@ -117,6 +117,8 @@
     " WHERE b.n > t.n OR (b.server <> $1::bigint AND b.name <> $2::text)"   \
     " ORDER BY b.n > t.n DESC, b.n DESC LIMIT 1"
 
+#define CLOCK "SELECT (extract(epoch FROM clock_timestamp()) * 1e6)::bigint"
+
 /* Of brokers that have not reported. */
 #define GIVE_UP                                      \
     "UPDATE tidings_brokers SET server = $1::bigint" \
@@ -302,6 +304,26 @@ pg_release(struct journal *journal)
     pg_roll_back(&j->turns);
 }
 
+/* Compares the clock of the server, which was `ahead_us` after the question and
+ * `behind_us` before the answer. A time that the journal gets is never taken
+ * back: all later ones follow it. So there are no turns with a wrong clock,
+ * whichever of the two it is. */
+static enum status
+judge_clock(const struct pg_connection *c, int64_t ahead_us, int64_t behind_us,
+            struct problem *why)
+{
+    int64_t us = (ahead_us - behind_us) / 2; /* half a round trip */
+
+    metrics_set(METRIC_CLUSTER_CLOCK, us < 0 ? -us : us);
+    /* How long the answer took is no difference. */
+    if (ahead_us <= c->options.clock_us && behind_us <= c->options.clock_us)
+        return STATUS_OK;
+    return problem(why, STATUS_UNREACHABLE,
+                   "PostgreSQL: the clock of its server %s is %.3f s from this "
+                   "broker's, which is too far (--cluster-clock)",
+                   pg_name(c).text, (double)us / 1e6);
+}
+
 /* Looks whether the journal has lost records that any broker has.
  *
  * A broker reports a record when it has it, so a row ahead of the journal
@@ -324,11 +346,18 @@ judge_journal(struct pg_journal *j, struct pg_connection *c,
     const struct pg_options *o = &c->options;
     char fault[256] = "";
     bool is_lost = false;
-    const struct pg_statement look = {AHEAD, DB_VALUES(c->server, o->broker),
-                                      .into = DB_INTO(&is_lost, &fault)};
+    int64_t server_us = 0, began_us = clock_now_us(), after_us;
+    const struct pg_statement looks[] = {
+        {CLOCK, .into = DB_INTO(&server_us)},
+        {AHEAD, DB_VALUES(c->server, o->broker),
+         .into = DB_INTO(&is_lost, &fault)},
+    };
     const struct pg_statement give_up = {GIVE_UP, DB_VALUES(c->server)};
-    enum status rc = pg_run(c, &look, 1, why);
+    enum status rc = pg_run(c, looks, 2, why);
 
+    after_us = clock_now_us();
+    if (!rc)
+        rc = judge_clock(c, server_us - began_us, after_us - server_us, why);
     if (!rc &&
         (is_lost || (fault[0] && clock_steady_us() < c->since_us + OTHERS_US)))
         rc = problem(why, STATUS_UNREACHABLE, "%s", fault);
@@ -370,7 +399,9 @@ begin_turn(struct pg_journal *j, struct reading *r, struct problem *why)
     }
     if (!rc && !digest_is_equal(&r->chain, &r->read.chain))
         rc = say_different(why, r->end);
-    if (!rc && !is_judged(j))
+    /* Its clock may be set at any time. */
+    if (!rc && (!is_judged(j) ||
+                r->now_us > clock_now_us() + j->turns.options.clock_us))
         rc = judge_journal(j, &j->turns, why);
     return rc;
 }

@@ -15,16 +15,23 @@
 /* Bytes of one part of a reading, beside its last row. */
 #define PART_BYTES "16000000"
 
-/* $1 name, $2 broker, $3 term. The time is that behind the lock of the row. */
-#define HOLD                                                              \
-    "INSERT INTO tidings_leases AS l(name, broker, term, until)"          \
-    " VALUES($1::text, $2::text, 1, clock_timestamp() + interval '10 s')" \
-    " ON CONFLICT(name) DO UPDATE SET"                                    \
-    "  term = CASE WHEN l.broker = $2::text AND l.term = $3::bigint"      \
-    "   THEN l.term ELSE l.term + 1 END,"                                 \
-    "  broker = $2::text, until = clock_timestamp() + interval '10 s'"    \
-    " WHERE (l.broker = $2::text AND l.term = $3::bigint)"                \
-    "  OR l.until < clock_timestamp() RETURNING term"
+/* $1 name, $2 broker, $3 term, $4 instance. A lease that another process has is
+ * over if its row is still the version $5, which this one has seen for so long:
+ * each renewal makes another. The clock of a server does not count: it may be
+ * minutes from that of the next one. `until` is for brokers of the former
+ * version, and -infinity says that it was given back. */
+#define HOLD                                                               \
+    "INSERT INTO tidings_leases AS l(name, broker, term, until, instance)" \
+    " VALUES($1::text, $2::text, 1, clock_timestamp() + interval '10 s',"  \
+    "  $4::text) ON CONFLICT(name) DO UPDATE SET"                          \
+    "  term = CASE WHEN l.instance = $4::text AND l.term = $3::bigint"     \
+    "   THEN l.term ELSE l.term + 1 END, broker = $2::text,"               \
+    "  until = clock_timestamp() + interval '10 s', instance = $4::text"   \
+    " WHERE l.instance = $4::text OR l.until = '-infinity'"                \
+    "  OR l.xmin::text::bigint = $5::bigint RETURNING term"
+
+#define LEASE_VERSION \
+    "SELECT xmin::text::bigint FROM tidings_leases WHERE name = $1::text"
 
 #define LEAVE                                                             \
     "UPDATE tidings_leases SET until = '-infinity' WHERE name = $1::text" \
@@ -171,19 +178,35 @@ run_again(struct pg_streams *s, const struct pg_statement *statements, size_t n,
 
 /* Leases */
 
-/* A reader never asks for a lease, and so writes no row of a stream. */
+/* A reader never asks for a lease, and so writes no row of a stream. Without an
+ * answer nobody knows whether this process has the lease: the next call finds
+ * its instance in the row. */
 static enum status
 pg_hold(struct streams *streams, struct lease *lease, struct problem *why)
 {
     struct pg_streams *s = streams_of(streams);
-    const struct pg_statement hold = {
-        HOLD, DB_VALUES(lease->name, s->c.options.broker, lease->term),
-        .into = DB_INTO(&lease->term), .absent = STATUS_CONFLICT,
-        .reason = "another broker has it"};
+    const struct pg_options *o = &s->c.options;
+    bool is_over = clock_steady_us() - lease->seen_us >= LEASE_US;
+    uint64_t seen = 0;
+    const struct pg_statement statements[] = {
+        {LEASE_VERSION, DB_VALUES(lease->name), .into = DB_INTO(&seen)},
+        {HOLD,
+         DB_VALUES(lease->name, o->broker, lease->term, o->instance,
+                   is_over ? lease->seen : 0),
+         .into = DB_INTO(&lease->term), .absent = STATUS_CONFLICT,
+         .reason = "another broker has it"},
+    };
+    enum status rc;
 
-    if (s->c.options.is_reader)
+    if (o->is_reader)
         return problem(why, STATUS_CONFLICT, "this broker only reads");
-    return run_again(s, &hold, 1, why);
+    rc = run_again(s, statements, 2, why);
+    if (seen &&
+        seen != lease->seen) { /* behind the answer: not earlier than it is */
+        lease->seen = seen;
+        lease->seen_us = clock_steady_us();
+    }
+    return rc;
 }
 
 static void

@@ -1,7 +1,7 @@
 /*
  * pg_streams.h - leases and streams of a cluster in PostgreSQL.
  *
- *     tidings_leases    name, broker, term, until
+ *     tidings_leases    name, broker, its process (instance), term
  *     tidings_streams   one row a stream: its last number
  *     tidings_rows      stream, key, number, value (NULL: deleted)
  *     tidings_orders    of brokers that do not own, with the owner's answers
@@ -11,9 +11,8 @@
  * stands still within an append loses the lock with its transaction after two
  * seconds (pg_connection.h).
  *
- * `until` is the time of the server. If the next primary has a faster clock, a
- * lease ends early, and two brokers believe for some seconds that they own. The
- * term in the row still refuses the first one's rows.
+ * A lease ends by the clock of the broker that asks for it, which has seen one
+ * version of its row for LEASE_US.
  */
 #pragma once
 

@@ -53,6 +53,7 @@ seat_open(struct cluster *c, int i)
                                         .public_url = SETS_URL,
                                         .instance = names[i],
                                         .is_unsafe = true,
+                                        .clock_us = 60000000,
                                         .patience_us = c->patience_us};
     if (pg_journal_open(&seat->journal, &seat->options, NULL, KEEP_BYTES, &why))
         fail_msg("%s", why.text);

@@ -130,6 +130,13 @@ TEST(gives_a_reader_nothing_to_write)
     reader->ops->close(reader);
 }
 
+/* Time passes for that broker alone, since it has seen the row. */
+static void
+pass(struct lease *lease)
+{
+    lease->seen_us -= LEASE_US;
+}
+
 /* One broker has the lease, until it ends or is given back. */
 TEST(gives_the_lease_to_one_broker)
 {
@@ -145,20 +152,60 @@ TEST(gives_the_lease_to_one_broker)
     assert_int_equal(hold(p->b, &p->of_b), STATUS_OK);
     assert_int_equal(p->of_b.term, 2);
     assert_int_equal(hold(p->a, &p->of_a), STATUS_CONFLICT);
-    postgresql_query(&p->server, "UPDATE tidings_leases SET until = now()");
+    pass(&p->of_a);
     assert_int_equal(hold(p->a, &p->of_a), STATUS_OK);
     assert_int_equal(p->of_a.term, 3);
     assert_int_equal(hold(p->b, &p->of_b), STATUS_CONFLICT);
 }
 
-/* A broker that was started again does not know its term: it waits, too. */
-TEST(knows_no_broker_by_its_name)
+/* Issue 48, 6: whatever the clock of the server says, a renewal makes the lease
+ * last, and without one it ends. */
+TEST(knows_no_lease_by_the_clock_of_the_server)
+{
+    static const char *const clocks[] = {"+ interval '5 min'",
+                                         "- interval '5 min'"};
+    struct pair *p = *state;
+
+    for (size_t i = 0; i < 2; i++) {
+        char sql[128];
+
+        snprintf(sql, sizeof(sql), "UPDATE tidings_leases SET until = now() %s",
+                 clocks[i]);
+        assert_int_equal(hold(p->a, &p->of_a), STATUS_OK);
+        postgresql_query(&p->server, sql);
+        assert_int_equal(hold(p->b, &p->of_b), STATUS_CONFLICT);
+        assert_int_equal(hold(p->a, &p->of_a), STATUS_OK);
+        pass(&p->of_b);
+        assert_int_equal(hold(p->b, &p->of_b), STATUS_CONFLICT);
+        postgresql_query(&p->server, sql);
+        assert_int_equal(hold(p->b, &p->of_b), STATUS_CONFLICT);
+        pass(&p->of_b);
+        assert_int_equal(hold(p->b, &p->of_b), STATUS_OK);
+        p->b->ops->leave(p->b, &p->of_b);
+        p->of_a.term = 0;
+    }
+}
+
+/* A process without an answer finds that it has the lease, in another term: the
+ * former owner may have written meanwhile. One that was started again waits. */
+TEST(knows_a_process_and_no_name)
 {
     struct pair *p = *state;
+    struct pg_options options = p->options[0];
+    struct streams *again;
 
     assert_int_equal(hold(p->a, &p->of_a), STATUS_OK);
     p->of_a.term = 0;
-    assert_int_equal(hold(p->a, &p->of_a), STATUS_CONFLICT);
+    assert_int_equal(hold(p->a, &p->of_a), STATUS_OK);
+    assert_int_equal(p->of_a.term, 2);
+    p->a->ops->close(p->a);
+    options.instance = "again";
+    again = p->a = pg_streams_open(&options);
+    p->of_a.term = 0;
+    do /* PostgreSQL lists the former session for a moment */
+        p->of_a.seen = 0;
+    while (hold(again, &p->of_a) == STATUS_UNREACHABLE);
+    assert_int_equal(hold(again, &p->of_a), STATUS_CONFLICT);
 }
 
 /* The last value of a key is there, with the number that it got. */
@@ -330,7 +377,8 @@ TEST(refuses_a_former_owner)
 
     assert_int_equal(hold(p->a, &p->of_a), STATUS_OK);
     assert_int_equal(append(p, p->a, &p->of_a, &row, 1), STATUS_OK);
-    postgresql_query(&p->server, "UPDATE tidings_leases SET until = now()");
+    assert_int_equal(hold(p->b, &p->of_b), STATUS_CONFLICT);
+    pass(&p->of_b);
     assert_int_equal(hold(p->b, &p->of_b), STATUS_OK);
 
     assert_int_equal(append(p, p->a, &p->of_a, &row, 1), STATUS_REFUSED);

@@ -50,8 +50,10 @@ class Leases:
         return [member for member in self.members if member is not owner]
 
     def end_lease(self, lease="hub"):
-        """Let the lease be over for the journal: 10 s are long for a test."""
-        self.query(f"UPDATE tidings_leases SET until = now() WHERE name = '{lease}'")
+        """Let the lease be given back: 10 s are long for a test."""
+        self.query(
+            f"UPDATE tidings_leases SET until = '-infinity' WHERE name = '{lease}'"
+        )
 
 
 class Member(Broker):

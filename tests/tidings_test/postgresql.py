@@ -22,6 +22,7 @@ import psycopg2.extensions
 
 from tidings_test.process import Process
 
+FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
 PROGRAMS = pathlib.Path("/usr/lib/postgresql/15/bin")
 USER = "postgres"
 
@@ -54,6 +55,7 @@ class Server:
         }
         self.address = f"host={self.directory} user={USER}"  # without a database
         self.process = None
+        self.clock_s = 0  # how far its clock is from the truth, after the next start
         self._as_user = []
         if os.getuid() == 0:
             user = pwd.getpwnam(USER)
@@ -77,7 +79,12 @@ class Server:
         options = [
             word for pair in self.settings.items() for word in ("-c", "%s=%s" % pair)
         ]
-        command = [*self._as_user, PROGRAMS / "postgres", "-D", self.data, *options]
+        wrong = ()
+        if self.clock_s:
+            wrong = ("/usr/bin/env", f"LD_PRELOAD={FAKETIME}", "FAKETIME_DISABLE_SHM=1")
+            wrong += (f"FAKETIME={self.clock_s:+}s", "FAKETIME_DONT_FAKE_MONOTONIC=1")
+        program = (*self._as_user, *wrong, PROGRAMS / "postgres")
+        command = [*program, "-D", self.data, *options]
         self.process = Process(*command, cwd="/")
         self.process.err.find(
             lambda line: "ready to accept" in line, "line that it is ready"
