@@ -68,6 +68,10 @@ static const struct option rows[] = {
      "no posts while the clock of the PostgreSQL server is farther from that "
      "of "
      "this machine: its times would be kept"},
+    {"cluster-stale", "SECONDS", SECONDS(cluster_stale_us, 0, 3650 * DAY), "60",
+     "not ready for reads (/readyz?for=reads) when this broker is so far "
+     "behind "
+     "its cluster, although PostgreSQL answers; 0 is never"},
     {"cluster-from", "URL", URL(cluster_from, 500 + 1), NULL,
      "another broker of the cluster: if the journal has forgotten records that "
      "this one lacks, its start fetches the backup of that one, with the token "

@@ -65,6 +65,7 @@ struct config {
     char cluster_name[256];   /* unchecked */
     uint64_t cluster_keep;    /* bytes of records */
     int64_t cluster_clock_us; /* most difference of clocks */
+    int64_t cluster_stale_us; /* not ready for reads then; 0: never */
     char cluster_from[512];   /* without a slash at the end; "": none */
     bool cluster_read_only;   /* follow the cluster, and add nothing to it */
     bool cluster_unsafe;

@@ -39,7 +39,17 @@ handle_health_get(const struct route_call *call)
  * least a microsecond each, and NTP slews. */
 #define AHEAD_MAX_US 1000000
 
-#define REASONS_MAX 4
+#define REASONS_MAX 5
+
+/* True if other brokers have newer changes, and this one could. Without its
+ * PostgreSQL all brokers may be old: then reads go on. */
+static bool
+is_stale(struct http *http, const struct log_copy *copy)
+{
+    int64_t limit_us = registry_config(http->registry)->cluster_stale_us;
+
+    return limit_us > 0 && copy->is_answering && copy->age_us > limit_us;
+}
 
 /* Lists why posts are refused, or will be soon. `is_for_reads`: not that they
  * are never taken here. */
@@ -57,6 +67,10 @@ reasons_of(struct http *http, const struct log_health *health,
         problem_set(&reasons[n++],
                     "this broker is cut off from its cluster: %s",
                     copy->why.text);
+    if (is_stale(http, copy))
+        problem_set(&reasons[n++],
+                    "this broker is %" PRId64 " s behind its cluster",
+                    copy->age_us / 1000000);
     if (!health->has_room)
         problem_set(&reasons[n++],
                     "the disk is nearly full: posts are refused");
@@ -74,8 +88,9 @@ reasons_of(struct http *http, const struct log_health *health,
 
 /* Answers 200 "ready", with a warning line for each problem that does not
  * hinder posts: event times stay in order whatever the clock says (R-135), and
- * a bridge resumes where it was. Nothing hinders reads: for them the reasons to
- * refuse posts are warnings, too. Who uses a name that is not the broker's
+ * a bridge resumes where it was. For reads the reasons to refuse posts are
+ * warnings, too; what hinders them is a copy of another history, or one that is
+ * too old. Who uses a name that is not the broker's
  * learns nothing else. While the broker starts and ends, the caller
  * answers 503 before this. */
 enum status
@@ -95,7 +110,7 @@ handle_ready_get(const struct route_call *call)
     log_health(registry_log(http->registry), &health);
     log_copy(registry_log(http->registry), &copy);
     n = reasons_of(http, &health, &copy, is_for_reads, reasons);
-    if (n > 0 && !is_for_reads) {
+    if (n > 0 && (!is_for_reads || copy.is_wrong || is_stale(http, &copy))) {
         /* 503, to a stranger without a reason: the detail has all reasons, the
          * member `reasons` each separately. */
         struct problem all = {"not ready"};

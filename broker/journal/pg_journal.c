@@ -226,7 +226,7 @@ on_records(struct pg_rows *rows, void *user, struct problem *why)
     enum status rc = STATUS_OK;
 
     if (r->end < r->read.n)
-        return problem(why, STATUS_DIFFERENT,
+        return problem(why, STATUS_NOT_FOUND,
                        "the journal ends before record %llu, which this broker "
                        "has: it has lost records",
                        (unsigned long long)r->read.n);
@@ -573,10 +573,13 @@ hand_over(const struct journal_place *place, struct slice record, void *user,
 {
     struct pg_journal *j = user;
     struct post post = {.kind = POST_RECORD, .record = record, .place = *place};
+    enum status rc;
 
     if (atomic_load_explicit(&j->is_stopping, memory_order_relaxed))
         return STATUS_STOPPED;
-    return log_post_and_wait(j->log, &post, why);
+    rc = log_post_and_wait(j->log, &post, why);
+    /* It cannot read the record: that is no other history. */
+    return rc == STATUS_DIFFERENT ? STATUS_UNSUPPORTED : rc;
 }
 
 /* Follows all that there is. The log thread may have read a part meanwhile. */

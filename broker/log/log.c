@@ -226,6 +226,8 @@ void
 log_note_copy(struct log *log, int64_t asked_us, enum status rc,
               const struct problem *why)
 {
+    if (rc != STATUS_FORBIDDEN)
+        order_note_look(&log->log_thread.order, rc);
     if (rc)
         order_cut_off(&log->log_thread.order,
                       rc == STATUS_FORBIDDEN ? CUT_TURNS : CUT_RECORDS, why);

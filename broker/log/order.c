@@ -55,6 +55,18 @@ order_note_end(struct order *o, uint64_t end)
     pthread_mutex_lock(&o->mutex);
     if (end > o->end)
         o->end = end;
+    o->is_answering = true;
+    pthread_mutex_unlock(&o->mutex);
+}
+
+void
+order_note_look(struct order *o, enum status rc)
+{
+    pthread_mutex_lock(&o->mutex);
+    if (!rc || rc == STATUS_DIFFERENT)
+        o->is_wrong = rc;
+    o->is_answering = !rc || rc == STATUS_BUSY || rc == STATUS_GONE ||
+                      rc == STATUS_UNSUPPORTED;
     pthread_mutex_unlock(&o->mutex);
 }
 
@@ -103,6 +115,8 @@ order_copy(struct order *o, int64_t latest_us, struct log_copy *copy)
             copy->is_cut_off = true;
             copy->why = o->cuts[i].why;
         }
+    copy->is_wrong = o->is_wrong;
+    copy->is_answering = o->is_answering;
     copy->place = o->place.n;
     copy->behind = o->end > o->place.n ? o->end - o->place.n : 0;
     copy->as_of_us =

@@ -39,6 +39,8 @@ struct order {
                                    the log thread, which writes it, reads it
                                    without the mutex */
     bool is_certain;            /* the copy was, once, in this process */
+    bool is_wrong;              /* another history than the journal's */
+    bool is_answering;          /* the journal did, at the last look */
     int64_t certain_us;         /* up to then; steady clock */
     uint64_t end;               /* the last known record of the journal */
 
@@ -99,7 +101,12 @@ void order_place(struct order *order, struct journal_place *place);
  * readers see them. */
 void order_note(struct order *order, int64_t us);
 
-/* The journal has `end` records, or more. */
+/* What the last look came to, for readers: STATUS_OK; STATUS_DIFFERENT: another
+ * history, until the next STATUS_OK; STATUS_BUSY, STATUS_GONE,
+ * STATUS_UNSUPPORTED: there are records that this copy does not get. */
+void order_note_look(struct order *order, enum status rc);
+
+/* The journal has `end` records, or more: it answers. */
 void order_note_end(struct order *order, uint64_t end);
 
 /* The journal gives no records, until order_note; or no turns, until it gives

@@ -146,7 +146,7 @@ def let_lag(trio, name):
     )
 
 
-def check_refused(member, words, last):
+def check_refused(member, words, last, reads=200):
     """It takes no posts, says why, is not ready for any, and serves what it has."""
 
     def look():
@@ -155,7 +155,7 @@ def check_refused(member, words, last):
         return words in answer.json()["detail"] and words in ready.json()["reasons"][0]
 
     wait_for(f"{words!r} of {member}", look)
-    assert member.get("/readyz?for=reads").status == 200
+    assert member.get("/readyz?for=reads").status == reads
     assert Set(member, "news").last() == last
 
 
@@ -258,14 +258,14 @@ def test_a_broker_sees_another_history(lossy):
     for member in (one, two):
         member.disconnect()
         member.restart()
-        check_refused(member, "the journal has another history", 4)
+        check_refused(member, "the journal has another history", 4, reads=503)
     assert Set(three, "news").last() == 6
 
 
 # Issue 22, 1: a cluster is upgraded one broker at a time; the first record of a newer
 # version stops the older ones.
 def test_a_record_of_a_newer_version_stops_a_broker(start_cluster):
-    cluster = start_cluster()
+    cluster = start_cluster("--cluster-stale", "2")
     assert post(cluster.members[0]).status == 200
     cluster.wait_same()
     newer = "'\\x7f00'::bytea"
@@ -278,3 +278,8 @@ def test_a_record_of_a_newer_version_stops_a_broker(start_cluster):
         member.wait_said("a newer tidingsd wrote it")
         assert wait_post(member, 503)
         assert Set(member, "news").last() == 1
+        old = wait_for(
+            "a copy that is too old",
+            lambda: (ready := member.get("/readyz?for=reads")).status == 503 and ready,
+        )
+        assert "s behind its cluster" in old.text
