@@ -413,10 +413,14 @@ run_status(const struct arguments *given)
     if (rc)
         return command_fail(given, rc, &why);
     printf("journal: record %" PRIu64 ", has the last %" PRIu64
-           " of them, %" PRIu64 " bytes\n"
+           " of them, %" PRIu64 " bytes; keeps %" PRIu64 "%s\n"
            "PostgreSQL: %s, %" PRIu64 " synchronous standbys%s\n"
            "public URL: %s\n",
            cluster.end.n, cluster.end.n - cluster.first, cluster.bytes,
+           cluster.keep_bytes,
+           cluster.has_other_keeps
+               ? ", the largest --cluster-keep: those of brokers differ"
+               : "",
            cluster.has_standbys ? "waits for standbys"
                                 : "does not wait for a standby",
            cluster.n_standbys,

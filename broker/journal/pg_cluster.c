@@ -230,11 +230,14 @@ pg_cluster_look(const struct pg_options *options, struct pg_cluster *l,
          " (SELECT count(*) FROM pg_stat_replication"
          "  WHERE sync_state IS NULL),"
          " (current_setting('synchronous_standby_names') <> '')::int::bigint,"
+         " (SELECT max(keep_bytes) FROM tidings_brokers),"
+         " (SELECT (count(DISTINCT keep_bytes) > 1)::int::bigint"
+         "  FROM tidings_brokers WHERE keep_bytes > 0),"
          " public_url FROM " LAST " AS last, tidings_cluster,"
          " (SELECT n, bytes FROM tidings_records ORDER BY n LIMIT 1) AS first",
          .into = DB_INTO(&l->end.n, &l->end.chain, &l->first, &l->bytes,
                          &l->n_standbys, &l->has_hidden, &l->has_standbys,
-                         &l->public_url),
+                         &l->keep_bytes, &l->has_other_keeps, &l->public_url),
          .absent = STATUS_REFUSED, .reason = TABLES_EMPTY},
         {"SELECT name, b.n, greatest(0, last.bytes - coalesce("
          "  (SELECT bytes FROM tidings_records r WHERE r.n = b.n), 0)),"

@@ -34,6 +34,8 @@ struct pg_cluster {
     struct journal_place end; /* of the journal */
     uint64_t first;           /* records before it are forgotten */
     uint64_t bytes;           /* of the records from there on */
+    uint64_t keep_bytes;      /* most of these: the largest --cluster-keep */
+    bool has_other_keeps;     /* some broker has a smaller one */
     uint64_t n_standbys;      /* that have each commit before its answer */
     bool has_standbys;        /* the server waits for some */
     bool has_hidden;          /* it does not show all standbys to this user */

@@ -99,8 +99,9 @@
 #define NAME_LOST "another process has taken the name of this broker"
 
 /* Returns a row if the name is still this process's. */
-#define REPORT                                                   \
-    "UPDATE tidings_brokers SET at = now(), n = $3, server = $4" \
+#define REPORT                                                    \
+    "UPDATE tidings_brokers SET at = now(), n = $3, server = $4," \
+    " keep_bytes = $5"                                            \
     " WHERE name = $1 AND instance = $2 RETURNING name"
 
 /* Why the journal $1 of this broker, $2, gives no turn: a broker has records
@@ -132,19 +133,24 @@
     " xact_start)) * 1000000)::bigint, 0) FROM pg_stat_activity"  \
     " WHERE datname = current_database() AND backend_xmin IS NOT NULL"
 
-/* Forgets the oldest records while there are more bytes than $1, some thousand
- * at once; the last one stays. A look at the oldest one is all as long as there
- * are no more; it begins behind $2, the last one that was forgotten: beside an
- * old transaction the index leads over all forgotten ones. */
-#define TRIM                                                               \
-    "WITH gone AS (DELETE FROM tidings_records WHERE n = ANY (ARRAY("      \
-    " SELECT oldest.n FROM (SELECT n, bytes FROM tidings_records"          \
-    "  ORDER BY n DESC LIMIT 1) AS last, (SELECT n, bytes FROM"            \
-    "  tidings_records WHERE n > $2::bigint AND (SELECT bytes FROM"        \
-    "   tidings_records WHERE n > $2::bigint ORDER BY n LIMIT 1) <"        \
-    "  (SELECT bytes - $1::bigint FROM tidings_records"                    \
-    "   ORDER BY n DESC LIMIT 1) ORDER BY n LIMIT 4096) AS oldest"         \
-    " WHERE oldest.n < last.n AND oldest.bytes < last.bytes - $1::bigint)" \
+/* Each broker may forget records for all, so the largest --cluster-keep counts;
+ * this broker's is $1. */
+#define KEEP \
+    "(SELECT greatest($1::bigint, max(keep_bytes)) FROM tidings_brokers)"
+
+/* Forgets the oldest records while there are more bytes than KEEP, some
+ * thousand at once; the last one stays. A look at the oldest one is all as long
+ * as there are no more; it begins behind $2, the last one that was forgotten:
+ * beside an old transaction the index leads over all forgotten ones. */
+#define TRIM                                                             \
+    "WITH gone AS (DELETE FROM tidings_records WHERE n = ANY (ARRAY("    \
+    " SELECT oldest.n FROM (SELECT n, bytes FROM tidings_records"        \
+    "  ORDER BY n DESC LIMIT 1) AS last, (SELECT n, bytes FROM"          \
+    "  tidings_records WHERE n > $2::bigint AND (SELECT bytes FROM"      \
+    "   tidings_records WHERE n > $2::bigint ORDER BY n LIMIT 1) <"      \
+    "  (SELECT bytes - " KEEP " FROM tidings_records"                    \
+    "   ORDER BY n DESC LIMIT 1) ORDER BY n LIMIT 4096) AS oldest"       \
+    " WHERE oldest.n < last.n AND oldest.bytes < last.bytes - " KEEP ")" \
     ") RETURNING n) SELECT greatest($2::bigint, max(n)) FROM gone"
 
 struct pg_journal {
@@ -611,7 +617,8 @@ report_place(struct pg_journal *j, struct problem *why)
     {
         const struct pg_statement statements[] = {
             {REPORT,
-             DB_VALUES(o->broker, o->instance, place.n, j->looks.server),
+             DB_VALUES(o->broker, o->instance, place.n, j->looks.server,
+                       o->is_reader ? 0 : j->keep_bytes),
              .absent = STATUS_REFUSED, .reason = NAME_LOST},
             {OLDEST, .into = DB_INTO(&oldest_us)},
             {TRIM, DB_VALUES(j->keep_bytes, j->trimmed),

@@ -856,6 +856,7 @@ def test_records_of_another_history_are_not_given_back(cluster):
     Set(one, "news").post(1)
     one.stop()
     lose_records(cluster, 2)
+    cluster.query("DELETE FROM tidings_brokers WHERE name = 'a'")  # it would be asked
     two.restart()
     Set(two, "news").post(1)
     two.stop()
@@ -873,7 +874,7 @@ def noise():
 # A broker that lacks what the journal has forgotten says what to do.
 def test_the_journal_forgets_beyond_its_bound(cluster):
     cluster.init(cluster.path / "a" / "data")
-    one, two = cluster.start("a", "--cluster-keep", "1M"), cluster.start("b")
+    one, two = (cluster.start(name, "--cluster-keep", "1M") for name in "ab")
     news = Set(one, "news")
     news.post(1)
     wait_last(two, "news", 1)
@@ -897,6 +898,25 @@ def forget(cluster, one):
     return news
 
 
+# Issue 48, 9: the smallest bound won in silence.
+def test_the_largest_bound_counts(cluster):
+    cluster.init(cluster.path / "a" / "data")
+    one, two = cluster.start("a", "--cluster-keep", "1M"), cluster.start("b")
+    for _ in range(12):
+        Set(one, "news").send([noise() for _ in range(100)])
+    trims = set()  # a broker trims with each report
+    look = "SELECT at FROM tidings_brokers WHERE name = 'a'"
+    wait_for("trims", lambda: trims.update(cluster.query(look)) or len(trims) > 2)
+    assert cluster.query("SELECT min(n) FROM tidings_records") == ["0"]
+    said = "\n".join(cluster.status("--cluster-unsafe"))
+    assert "keeps 4294967296, the largest --cluster-keep: those of brokers differ" in said
+    two.stop()
+    cluster.await_ends("b")
+    cluster.leave("b")
+    forget(cluster, one)
+    assert "keeps 1048576\n" in "\n".join(cluster.status("--cluster-unsafe"))
+
+
 def peer_tokens(path, broker, token):
     """A file of --peer-tokens for the backup of that broker."""
     lines = path / "peer-tokens"
@@ -911,7 +931,7 @@ def peer_tokens(path, broker, token):
 # it replaces stays.
 def test_a_broker_that_lacks_records_joins_anew(cluster, run):
     cluster.init(cluster.path / "a" / "data")
-    one, two = cluster.start("a", "--cluster-keep", "1M"), cluster.start("b")
+    one, two = (cluster.start(name, "--cluster-keep", "1M") for name in "ab")
     Set(one, "news").post(1)
     wait_last(two, "news", 1)
     root = one.add_token("root", admin=True)
@@ -921,7 +941,8 @@ def test_a_broker_that_lacks_records_joins_anew(cluster, run):
     news = forget(cluster, one)
 
     tokens = peer_tokens(cluster.path, one, root)
-    joining = cluster.options("b", "--cluster-from", one.url)
+    keep = ("--cluster-keep", "1M")
+    joining = cluster.options("b", "--cluster-from", one.url, *keep)
     two.set_options(*joining)
     two.restart()  # without a token it starts as ever
     assert "wants the token" in two.wait_said("cannot join anew")
