@@ -276,7 +276,7 @@ take_result(struct pg_connection *c, struct run *run, PGresult *result)
     struct pg_rows rows = {result, 0};
     ExecStatusType kind =
         result ? libpq.PQresultStatus(result) : PGRES_COMMAND_OK;
-    const char *said;
+    const char *said, *state;
 
     if (!result && is_preparing(c, run))
         c->preparing &= ~(UINT64_C(1) << run->at);
@@ -291,6 +291,10 @@ take_result(struct pg_connection *c, struct run *run, PGresult *result)
                       : problem(run->why, s->absent, "%s", s->reason);
     else if (kind == PGRES_FATAL_ERROR && run->rc != STATUS_REFUSED) {
         said = libpq.PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+        state = libpq.PQresultErrorField(result, PG_DIAG_SQLSTATE);
+        /* A prepared statement is there already, or not there at all. */
+        if (state && (!strcmp(state, "42P05") || !strcmp(state, "26000")))
+            said = PG_POOLER;
         run->rc = problem(run->why, STATUS_REFUSED, "PostgreSQL: %s",
                           said ? said : "it refused a statement");
     }
@@ -589,6 +593,7 @@ check_server(struct pg_connection *c, struct problem *why)
  * broker that is gone. Statements are planned once, while tables may still be
  * empty: without seqscan they use the indexes. */
 static const struct pg_statement settings[] = {
+    {"SELECT set_config('tidings.session', pg_backend_pid()::text, false)"},
     {"SET synchronous_commit = on"},
     {"SET statement_timeout = 0"},
     {"SET lock_timeout = 0"},

@@ -203,6 +203,13 @@ void pg_roll_back(struct pg_connection *c);
  * of its own. STATUS_IO: it is not; the connection is closed. */
 MUST_CHECK enum status pg_prove(struct pg_connection *c, struct problem *why);
 
+/* True in a session that has the settings of pg_connect. */
+#define PG_IS_OWN_SESSION \
+    "current_setting('tidings.session', true) = pg_backend_pid()::text"
+#define PG_POOLER                                                             \
+    "a pooler (PgBouncer) before it hands out sessions by transaction: give " \
+    "the server's own address"
+
 /* True if the server has not closed the connection, or said anything. */
 bool pg_is_quiet(const struct pg_connection *c);
 

@@ -118,7 +118,9 @@
     " WHERE b.n > t.n OR (b.server <> $1::bigint AND b.name <> $2::text)"   \
     " ORDER BY b.n > t.n DESC, b.n DESC LIMIT 1"
 
-#define CLOCK "SELECT (extract(epoch FROM clock_timestamp()) * 1e6)::bigint"
+#define CLOCK                                                      \
+    "SELECT (extract(epoch FROM clock_timestamp()) * 1e6)::bigint" \
+    " WHERE " PG_IS_OWN_SESSION
 
 /* Of brokers that have not reported. */
 #define GIVE_UP                                      \
@@ -354,7 +356,8 @@ judge_journal(struct pg_journal *j, struct pg_connection *c,
     bool is_lost = false;
     int64_t server_us = 0, began_us = clock_now_us(), after_us;
     const struct pg_statement looks[] = {
-        {CLOCK, .into = DB_INTO(&server_us)},
+        {CLOCK, .into = DB_INTO(&server_us), .absent = STATUS_REFUSED,
+         .reason = "PostgreSQL: " PG_POOLER},
         {AHEAD, DB_VALUES(c->server, o->broker),
          .into = DB_INTO(&is_lost, &fault)},
     };

@@ -21,6 +21,7 @@ from tidings_test.backups import Backups
 from tidings_test.faults import Faults
 from tidings_test.http import ConnectionEnded, check_refused
 from tidings_test.postgresql import Postgresql
+from tidings_test.process import Process
 from tidings_test.sets import Set, change, entries
 from tidings_test.stream import EventSource
 from tidings_test.waiting import wait_for
@@ -896,6 +897,31 @@ def forget(cluster, one):
     look = "SELECT min(n) > 5 AND sum(length(record)) < 1500000 FROM tidings_records"
     wait_for("a journal that has forgotten", lambda: cluster.query(look) == ["t"])
     return news
+
+
+# Issue 48, 9: a session of such a pooler does not keep the settings of the broker, and
+# gives it no notifications.
+def test_a_pooler_of_transactions_is_noticed(cluster, server):
+    cluster.init(cluster.path / "a" / "data")
+    here = server.directory / "pooler"
+    here.mkdir()
+    here.chmod(0o777)
+    settings = here / "pgbouncer.ini"
+    settings.write_text(
+        f"[databases]\n{cluster.name} = host={server.directory} user=tidings\n"
+        f"[pgbouncer]\nlisten_addr =\nunix_socket_dir = {here}\nlisten_port = 6432\n"
+        "auth_type = any\npool_mode = transaction\n"
+    )
+    pooler = Process(*server.as_user, "/usr/sbin/pgbouncer", settings)
+    pooler.err.find(lambda line: "process up" in line, "line that it is up")
+    address = f"host={here} port=6432 dbname={cluster.name} user=tidings"
+    cluster.here = ("--cluster", address, "--cluster-unsafe")
+    one = cluster.start("a")
+    wait_for("the reason", lambda: "a pooler (PgBouncer)" in one.get("/readyz").text)
+    assert one.get("/readyz").status == 503
+    one.stop()
+    pooler.signal(2)
+    pooler.wait()
 
 
 # Issue 48, 9: the smallest bound won in silence.

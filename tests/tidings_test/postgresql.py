@@ -56,14 +56,14 @@ class Server:
         self.address = f"host={self.directory} user={USER}"  # without a database
         self.process = None
         self.clock_s = 0  # how far its clock is from the truth, after the next start
-        self._as_user = []
+        self.as_user = []
         if os.getuid() == 0:
             user = pwd.getpwnam(USER)
             os.chown(self.directory, user.pw_uid, user.pw_gid)
             self.directory.chmod(0o755)
-            self._as_user = ["/usr/bin/setpriv", "--reuid", USER]
-            self._as_user += ["--regid", str(user.pw_gid), "--clear-groups"]
-            self._as_user += ["--pdeathsig", "KILL"]
+            self.as_user = ["/usr/bin/setpriv", "--reuid", USER]
+            self.as_user += ["--regid", str(user.pw_gid), "--clear-groups"]
+            self.as_user += ["--pdeathsig", "KILL"]
 
     def make(self, *options):
         """Make its data, with these options of initdb."""
@@ -83,7 +83,7 @@ class Server:
         if self.clock_s:
             wrong = ("/usr/bin/env", f"LD_PRELOAD={FAKETIME}", "FAKETIME_DISABLE_SHM=1")
             wrong += (f"FAKETIME={self.clock_s:+}s", "FAKETIME_DONT_FAKE_MONOTONIC=1")
-        program = (*self._as_user, *wrong, PROGRAMS / "postgres")
+        program = (*self.as_user, *wrong, PROGRAMS / "postgres")
         command = [*program, "-D", self.data, *options]
         self.process = Process(*command, cwd="/")
         self.process.err.find(
@@ -117,7 +117,7 @@ class Server:
 
     def _run(self, program, *arguments):
         done = subprocess.run(
-            [*self._as_user, PROGRAMS / program, *map(str, arguments)],
+            [*self.as_user, PROGRAMS / program, *map(str, arguments)],
             cwd="/",
             capture_output=True,
             text=True,
