@@ -203,7 +203,7 @@ static bool
 has_listed(struct baseline *b, bool is_good)
 {
     if (!is_good)
-        fail_because(b, survey_failure(b->plan.listing));
+        fail_because(b, &b->plan.listing->why);
     return is_good;
 }
 

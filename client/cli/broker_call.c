@@ -24,11 +24,9 @@ const struct options yes_options = {
 
 void
 broker_call_begin(struct broker_call *call, const struct arguments *arguments,
-                  const char *url, const char *path, ...)
+                  const char *url, const char *path)
 {
     size_t size = strlen(url);
-    char *end = NULL;
-    va_list rest;
 
     *call = (struct broker_call){.client = NULL};
     if (!uri_is_web(url) || strpbrk(url, "?#")) {
@@ -38,36 +36,12 @@ broker_call_begin(struct broker_call *call, const struct arguments *arguments,
     }
     while (url[size - 1] == '/')
         size--;
-    va_start(rest, path);
-    if (vasprintf(&end, path, rest) < 0)
-        end = NULL;
-    va_end(rest);
-    if (!end || asprintf(&call->url, "%.*s%s", (int)size, url, end) < 0)
+    if (asprintf(&call->url, "%.*s%s", (int)size, url, path) < 0)
         call->url = NULL;
-    free(end);
     if (call->url)
         call->client = open_client(arguments, url, &call->code);
     else
         call->code = failed(NO_MEMORY);
-}
-
-void
-broker_call_move(struct broker_call *call, const char *path, ...)
-{
-    char *end = NULL, *url = NULL;
-    va_list rest;
-
-    va_start(rest, path);
-    if (vasprintf(&end, path, rest) < 0)
-        end = NULL;
-    va_end(rest);
-    if (!end || asprintf(&url, "%s%s", call->url, end) < 0)
-        call->code = failed(NO_MEMORY);
-    free(end);
-    if (call->code)
-        return;
-    free(call->url);
-    call->url = url;
 }
 
 enum exit_code

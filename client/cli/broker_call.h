@@ -34,12 +34,7 @@ struct broker_call {
  * `path` behind it. */
 void broker_call_begin(struct broker_call *call,
                        const struct arguments *arguments, const char *url,
-                       const char *path, ...)
-    __attribute__((format(printf, 4, 5)));
-
-/* Later requests go to the first URL with another `path` behind it. */
-void broker_call_move(struct broker_call *call, const char *path, ...)
-    __attribute__((format(printf, 2, 3)));
+                       const char *path);
 
 /* Frees it, and returns its code. */
 enum exit_code broker_call_end(struct broker_call *call);

@@ -93,8 +93,7 @@ run_list(const struct arguments *arguments)
 
     while (list->command != arguments->command)
         list++;
-    broker_call_begin(&call, arguments, arguments->operands[0], "%s",
-                      list->path);
+    broker_call_begin(&call, arguments, arguments->operands[0], list->path);
     broker_call_list(&call, &list->rows, arguments->options[0] != NULL);
     return broker_call_end(&call);
 }

@@ -1068,7 +1068,7 @@ run_tail(const struct arguments *arguments)
         struct broker_call call;
         uint64_t n = tail->count;
 
-        broker_call_begin(&call, arguments, args.url, "%s", "");
+        broker_call_begin(&call, arguments, args.url, "");
         broker_call_send(&call, "GET");
         read_start(&call, &n, after);
         code = broker_call_end(&call);

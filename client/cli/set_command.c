@@ -396,7 +396,8 @@ run_build(const struct arguments *arguments)
 
     if (!is_dump && strcmp(what, "resourcelist"))
         return bad_usage("set build builds a resourcelist or a resourcedump");
-    broker_call_begin(&call, arguments, arguments->operands[1], "/%s", what);
+    broker_call_begin(&call, arguments, arguments->operands[1],
+                      is_dump ? "/resourcedump" : "/resourcelist");
     if (call.client) {
         signals_stop_client(call.client);
         broker_call_send(&call, "POST");

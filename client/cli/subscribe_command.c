@@ -248,6 +248,7 @@ run_add(const struct arguments *arguments)
     struct subscribing s = {.callback = arguments->operands[1]};
     struct slice callback = slice_of(s.callback);
     struct problem why = {""};
+    char *set_url = NULL;
     struct buf query;
 
     if (websub_check_url(callback, "CALLBACK", &why))
@@ -255,17 +256,23 @@ run_add(const struct arguments *arguments)
     buf_init(&s.form, FORM_MAX);
     buf_init(&query, FORM_MAX);
     urlencoded_add(&query, "callback", callback);
-    broker_call_begin(&s.call, arguments, arguments->operands[0], "%s", "");
+    broker_call_begin(&s.call, arguments, arguments->operands[0], "");
     broker_call_send(&s.call, "GET");
     if (!s.call.code)
         find_topic(&s, arguments->options[ADD_FRAMEWORK] != NULL);
     if (!s.call.code)
         make_form(&s, arguments);
-    if (!s.call.code)
-        broker_call_move(&s.call, "/subscriptions?%.*s", (int)query.size,
-                         query.data);
-    if (!s.call.code)
-        subscribe(&s, arguments->options[ADD_JSON] != NULL);
+    if (!s.call.code) {
+        set_url = s.call.url;
+        if (asprintf(&s.call.url, "%s/subscriptions?%.*s", set_url,
+                     SLICE_ARG(buf_slice(&query))) >= 0) {
+            subscribe(&s, arguments->options[ADD_JSON] != NULL);
+        } else {
+            s.call.url = NULL;
+            s.call.code = failed(NO_MEMORY);
+        }
+    }
+    free(set_url);
     if (s.form.data) /* there may be a secret */
         explicit_bzero(s.form.data, s.form.size);
     buf_fini(&s.form);

@@ -20,7 +20,7 @@ begin_call(struct broker_call *call, const struct arguments *arguments,
            const char *action, const char *name, const char *value)
 {
     const char *id = arguments->n_operands > 1 ? arguments->operands[1] : "";
-    struct buf query;
+    struct buf path;
 
     if (strspn(id, "0123456789") != strlen(id) || strlen(id) > 20) {
         *call = (struct broker_call){
@@ -28,20 +28,20 @@ begin_call(struct broker_call *call, const struct arguments *arguments,
                               "subscriptions list prints it")};
         return;
     }
-    buf_init(&query, FORM_MAX);
+    buf_init(&path, FORM_MAX);
+    buf_add_format(&path, "/subscriptions%s%s%s", id[0] ? "/" : "", id, action);
     if (value) {
-        BUF_ADD(&query, "?");
-        urlencoded_add(&query, name, slice_of(value));
+        BUF_ADD(&path, "?");
+        urlencoded_add(&path, name, slice_of(value));
     }
-    if (query.failed)
-        *call =
-            (struct broker_call){.code = bad_usage("--%s is too long", name)};
+    BUF_ADD(&path, "\0");
+    if (path.failed)
+        *call = (struct broker_call){
+            .code = path.is_starved ? failed(NO_MEMORY)
+                                    : bad_usage("--%s is too long", name)};
     else
-        broker_call_begin(call, arguments, arguments->operands[0],
-                          "/subscriptions%s%s%s%.*s", id[0] ? "/" : "", id,
-                          action, (int)query.size,
-                          query.size ? query.data : "");
-    buf_fini(&query);
+        broker_call_begin(call, arguments, arguments->operands[0], path.data);
+    buf_fini(&path);
 }
 
 enum { LIST_CALLBACK, LIST_JSON };

@@ -84,16 +84,16 @@ start_set(struct followed *set, struct problem *why)
         return true;
     set->has_started = true;
     set->start.set_url = set->set_url;
-    set->start.n_sets = source_sets_count(s->tour);
+    set->start.n_sets = s->tour->rounds.n;
     if (s->options->on_start && s->options->on_start(&set->start, s->user))
         return !problem(why, STATUS_STOPPED, "%s", "");
     if (set->start.after[0] || !after)
         return true;
-    if (source_sets_count(s->tour) > 1 && strcmp(after, "0") != 0)
+    if (s->tour->rounds.n > 1 && strcmp(after, "0") != 0)
         return !problem(
             why, STATUS_INVALID,
             "%.80s is a position of one set, and the source has %zu", after,
-            source_sets_count(s->tour));
+            s->tour->rounds.n);
     snprintf(set->start.after, sizeof(set->start.after), "%s", after);
     return true;
 }
@@ -103,7 +103,7 @@ follow_set(struct followed *set, bool is_visit, struct problem *why)
 {
     struct source *s = set->source;
     struct td_follow_options how = s->options->follow;
-    bool is_one = source_sets_count(s->tour) == 1;
+    bool is_one = s->tour->rounds.n == 1;
     const struct follower_plan plan = {.url = set->set_url,
                                        .options = &how,
                                        .on_message = on_message,
@@ -113,7 +113,7 @@ follow_set(struct followed *set, bool is_visit, struct problem *why)
                                        .end_user = set,
                                        .shared = is_one ? NULL : s->shared,
                                        .number = set->number};
-    struct offered offered;
+    struct offered *offered = &s->tour->stops[set->number].offered;
 
     if (!start_set(set, why))
         return false;
@@ -125,8 +125,8 @@ follow_set(struct followed *set, bool is_visit, struct problem *why)
     if (follower_new(s->client, &plan, &set->follower, why))
         return false;
     phase_survey_swap(set->follower, &set->listing);
-    if (source_sets_take_offered(s->tour, set->number, &offered))
-        follower_offer(set->follower, &offered);
+    if (offered->url) /* else they were moved out before */
+        follower_offer(set->follower, offered);
     return true;
 }
 
@@ -142,7 +142,7 @@ on_open(size_t number, bool is_visit, struct problem *why, void *user)
         struct followed *set = calloc(1, sizeof(*set));
 
         if (!ONE_MORE(s->sets, &s->capacity, s->n_sets) || !set ||
-            !(set->set_url = strdup(source_sets_url(s->tour, s->n_sets)))) {
+            !(set->set_url = strdup(s->tour->stops[s->n_sets].url))) {
             free(set);
             return !problem_memory(why);
         }
@@ -170,8 +170,7 @@ on_source_trouble(const char *url, const char *why, unsigned pause_ms,
                   void *user)
 {
     struct source *s = user;
-    bool is_one =
-        source_sets_count(s->tour) == 1 && !source_sets_misses(s->tour);
+    bool is_one = s->tour->rounds.n == 1 && !s->tour->missed.map.n;
 
     if (!url && s->options->follow.on_trouble)
         s->options->follow.on_trouble(why, pause_ms, s->user);

@@ -418,8 +418,10 @@ release_follower(struct retired *retired)
 }
 
 void
-follower_free(struct td_follower *f)
+follower_free(void *follower)
 {
+    struct td_follower *f = follower;
+
     client_leaves(f->client, &f->running);
     close_pusher(f);
     drop_live(f);

@@ -366,7 +366,7 @@ void push_message(struct td_follower *f, const char *bytes, size_t size);
 /* follower.c */
 
 /* Ends and frees the follower without a further callback. */
-void follower_free(struct td_follower *f);
+void follower_free(void *follower);
 
 /* A function that calls the program sets is_calling before, and calls this
  * after it. False: the callback has closed the follower. */

@@ -18,12 +18,6 @@ static const struct phase *const phases[FOLLOWER_ENDED + 1] = {
 
 /* Beginning */
 
-static void
-close_running(void *owner)
-{
-    follower_free(owner);
-}
-
 enum status
 follower_new(struct td_client *client, const struct follower_plan *plan,
              struct td_follower **follower, struct problem *why)
@@ -34,7 +28,7 @@ follower_new(struct td_client *client, const struct follower_plan *plan,
     if (!f)
         return problem_memory(why);
     f->client = client;
-    f->running = (struct running){.close = close_running, .owner = f};
+    f->running = (struct running){.close = follower_free, .owner = f};
     f->phases = phases;
     f->on_message = plan->on_message;
     f->message_user = plan->message_user ? plan->message_user : plan->user;

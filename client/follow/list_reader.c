@@ -97,7 +97,8 @@ list_reader_free(struct list_reader *r)
         loop_drop_job(&r->lists[i].job);
         fetch_free(r->lists[i].fetch);
         buf_fini(&r->lists[i].body);
-        closed_list_fini(&r->lists[i].list);
+        buf_fini(&r->lists[i].list.text);
+        free(r->lists[i].list.pieces);
     }
     history_parts_fini(&r->archives);
     history_parts_fini(&r->parts);

@@ -20,7 +20,7 @@
 static bool
 failed_listing(struct td_follower *f)
 {
-    return follower_end(f, survey_failure(f->survey.listing));
+    return follower_end(f, &f->survey.listing->why);
 }
 
 bool
@@ -47,7 +47,7 @@ phase_survey_swap(struct td_follower *f, struct survey **listing)
 static struct source_position
 place_at(const struct td_follower *f, uint64_t seq)
 {
-    const struct survey_extent *extent = survey_extent(f->survey.listing);
+    const struct survey_extent *extent = &f->survey.listing->extent;
     struct source_position place = {.is_time = false, .at = {.seq = seq}};
 
     memcpy(place.at.epoch, extent->epoch, sizeof(place.at.epoch));
@@ -59,7 +59,7 @@ phase_survey_take(struct td_follower *f)
 {
     if (!survey_take(f->survey.listing))
         return failed_listing(f);
-    f->rebase.standing = place_at(f, survey_extent(f->survey.listing)->last);
+    f->rebase.standing = place_at(f, f->survey.listing->extent.last);
     f->survey.is_surveyed = true;
     return true;
 }
@@ -85,7 +85,7 @@ is_unknown(struct td_follower *f, const char *format)
 static bool
 is_settled(struct td_follower *f)
 {
-    const struct survey_extent *extent = survey_extent(f->survey.listing);
+    const struct survey_extent *extent = &f->survey.listing->extent;
     struct source_position place;
 
     if (!follower_place(f, &place)) {
@@ -152,7 +152,7 @@ compare_list(struct td_follower *f)
         .accepts = f->how.accept_deletions,
         .is_doubtful = f->survey.is_doubtful,
     };
-    const struct survey_extent *extent = survey_extent(f->survey.listing);
+    const struct survey_extent *extent = &f->survey.listing->extent;
     bool was_held = f->survey.was_held || extent->n_held > 0;
 
     if (!survey_compare(f->survey.listing, &guard))
@@ -207,7 +207,7 @@ on_end(const struct problem *why, const struct source_position *place,
     struct problem copy = *why;
     bool is_passing = why->rc != STATUS_MEMORY && why->rc != STATUS_IO &&
                       why->rc != STATUS_STOPPED && !why->is_limit &&
-                      survey_extent(f->survey.listing)->is_read;
+                      f->survey.listing->extent.is_read;
 
     (void)place;
     (void)guess;

@@ -91,11 +91,7 @@ has_message(const struct websocket *w)
 
 /* Notes the end; only the first reason counts. Returns what ends the library's
  * connection. */
-static int end_frames(struct websocket *w, enum live_how how,
-                      const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static int
+static int __attribute__((format(printf, 3, 4)))
 end_frames(struct websocket *w, enum live_how how, const char *format, ...)
 {
     va_list args;

@@ -32,7 +32,6 @@
  */
 #pragma once
 
-#include "base/db.h"
 #include "client/survey/survey.h"
 
 #define HARVEST_POSITION_SIZE 320

@@ -7,13 +7,6 @@
 #include "base/gunzip.h"
 #include "proto/input/list_proof.h"
 
-void
-closed_list_fini(struct closed_list *list)
-{
-    buf_fini(&list->text);
-    free(list->pieces);
-}
-
 static enum status
 on_bytes(struct slice bytes, void *user, struct problem *why)
 {

@@ -30,8 +30,8 @@ struct closed_piece {
     struct digest digest; /* d(last) */
 };
 
-/* At first zero, with room for CLOSED_LIST_MAX in `text`. When *is_dropped
- * becomes true the work ends soon. */
+/* At first zero, with room for CLOSED_LIST_MAX in `text`; its owner frees
+ * `text` and `pieces`. When *is_dropped becomes true the work ends soon. */
 struct closed_list {
     const atomic_bool *is_dropped;
     struct buf text;
@@ -39,8 +39,6 @@ struct closed_list {
     struct closed_piece *pieces;
     size_t n_pieces, capacity;
 };
-
-void closed_list_fini(struct closed_list *list);
 
 /* Unpacks and proves the list that came from `url` as `body`, gzip or plain;
  * replaces what `list` held, and uses its memory again. `known`: the digest at

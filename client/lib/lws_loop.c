@@ -431,11 +431,7 @@ drop_socket(struct lws_link *link)
 }
 
 /* Fails, or goes on with the next address, in a turn of the loop of its own. */
-static void fail_address(struct lws_link *link, enum status rc,
-                         const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static void
+static void __attribute__((format(printf, 3, 4)))
 fail_address(struct lws_link *link, enum status rc, const char *format, ...)
 {
     va_list args;

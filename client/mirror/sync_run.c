@@ -637,7 +637,7 @@ follow_set(struct set_sync *f, bool until_caught_up, const char *scratch,
 {
     const struct td_sync_options *o = f->m->options;
     const struct run *run = f->run;
-    bool is_one = source_sets_count(run->tour) == 1;
+    bool is_one = run->tour->rounds.n == 1;
     struct td_follow_options how = {
         .after = f->position[0] ? f->position : NULL,
         .form = TD_JSON,
@@ -709,7 +709,7 @@ set_sync_open(struct set_sync *f, bool until_caught_up, struct problem *why)
     struct set_sync new = {.run = f->run,
                            .m = m,
                            .number = f->number,
-                           .url = source_sets_url(f->run->tour, f->number),
+                           .url = f->run->tour->stops[f->number].url,
                            .is_behind = true};
     char *scratch = NULL, *listing = NULL;
     bool is_open = false;
@@ -802,7 +802,7 @@ on_turn(void *user)
         return;
     for (size_t i = 0; i < run->n_sets; i++)
         is_behind |= run->sets[i]->is_behind;
-    if (source_sets_is_new(run->tour) &&
+    if (run->tour->rounds.n_opened < run->tour->rounds.n &&
         clock_steady_ms() - run->begun_ms > HOLD_MOST_MS)
         is_behind = false;
     if (m->work)
@@ -832,7 +832,7 @@ on_open(size_t number, bool is_visit, struct problem *why, void *user)
 
     problem_clear(why);
     /* Makes places for the sets that the tour has found. */
-    for (; run->n_sets < source_sets_count(run->tour); run->n_sets++) {
+    for (; run->n_sets < run->tour->rounds.n; run->n_sets++) {
         struct set_sync *set;
 
         if (!ONE_MORE(run->sets, &run->capacity, run->n_sets) ||
@@ -862,8 +862,7 @@ on_source_trouble(const char *url, const char *why, unsigned pause_ms,
 {
     struct run *run = user;
     char text[1200];
-    bool is_one =
-        source_sets_count(run->tour) == 1 && !source_sets_misses(run->tour);
+    bool is_one = run->tour->rounds.n == 1 && !run->tour->missed.map.n;
 
     (void)pause_ms;
     if ((url && is_one) || run->m->is_over)
@@ -885,14 +884,14 @@ report_lost_sets(struct run *run)
 
     if (!mirror_db_source(m->db, 1, &url))
         return false;
-    if (url[0] || source_sets_misses(run->tour))
+    if (url[0] || run->tour->missed.map.n)
         return true;
     for (;;) {
         if (!mirror_db_next_set(m->db, set, &set, &url))
             return false;
         if (!set)
             return true;
-        if (source_sets_has(run->tour, url))
+        if (text_set_has(&run->tour->urls, slice_of(url)))
             continue;
         snprintf(lost, sizeof(lost), "%s", url);
         snprintf(text, sizeof(text),

@@ -122,7 +122,7 @@ static bool
 has_listed(struct gather *g, bool is_good)
 {
     if (!is_good && !g->why.rc)
-        g->why = *survey_failure(g->listing);
+        g->why = g->listing->why;
     return is_good;
 }
 
@@ -405,7 +405,7 @@ gather(struct gather *g, const char *from)
         rc = read_url(g, g->parts[i]);
     if (!rc && !g->why.rc && g->listing &&
         has_listed(g, survey_compare(g->listing, &none)))
-        while (!g->why.rc && g->last < survey_extent(g->listing)->last)
+        while (!g->why.rc && g->last < g->listing->extent.last)
             has_listed(g, survey_changes(g->listing, g->last, REPORT_EVERY,
                                          &events, g));
     if (!rc && !g->why.rc)

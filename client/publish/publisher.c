@@ -116,7 +116,7 @@ stand_still(struct td_publisher *p, const struct problem *why)
 static void
 forget_post(struct td_publisher *p)
 {
-    spool_post_fini(&p->post);
+    buf_fini(&p->post.body);
     p->post.n = 0;
 }
 

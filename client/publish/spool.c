@@ -131,12 +131,6 @@ spool_add(struct spool *spool, const struct slice *changes, size_t n,
 
 /* Posts */
 
-void
-spool_post_fini(struct spool_post *post)
-{
-    buf_fini(&post->body);
-}
-
 /* Chooses the last change of a new post. */
 static enum status
 choose_last(struct spool *spool, size_t max_changes, size_t max_bytes,

@@ -76,10 +76,8 @@ struct spool_post {
     uint64_t last;    /* number of its last change */
     size_t n;         /* changes; 0: there is nothing to post */
     uint64_t n_bytes; /* of the changes alone */
-    struct buf body;  /* freed by spool_post_fini */
+    struct buf body;  /* the caller frees it */
 };
-
-void spool_post_fini(struct spool_post *post);
 
 /* The post that is sealed or, if none is, a new one of the oldest changes, of
  * about so many and so many bytes (at least one). STATUS_IO, STATUS_MEMORY. */

@@ -3,43 +3,10 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "client/lib/pause.h"
-#include "client/source/visit_schedule.h"
 
 #define PAUSE_MOST_MS 30000
 
 #define POLL_MS 60000
-
-struct stop {
-    char *url;
-    bool is_visit;
-    bool has_ended; /* it is closed soon */
-    enum status rc;
-    struct offered offered; /* until source_sets_take_offered */
-};
-
-struct source_sets {
-    struct td_client *client;
-    struct source_sets_plan plan;
-    struct source_sets_events events;
-    void *user;
-    struct discovery *discovery;
-    struct timer *again;
-    struct timer *turn; /* lets the current callback return first */
-    unsigned pause_ms;
-    int64_t begun_ms;
-    bool has_looked; /* the first look found sets */
-    bool is_over;
-    struct visit_schedule rounds;
-    struct stop *stops; /* by the numbers of `rounds` */
-    size_t stops_capacity;
-    struct text_set urls;   /* theirs */
-    struct text_set lists;  /* those of their Capability Lists */
-    struct text_set missed; /* URLs of documents that no look could read */
-    struct text_set seen;   /* those that the current one missed, too */
-    struct problem why;     /* the first failure */
-};
-
-static void look_for_sets(struct source_sets *t);
 
 static void
 end_sets(struct source_sets *t, const struct problem *why)
@@ -72,16 +39,16 @@ on_turn(void *user)
     if (!t->has_looked || t->is_over)
         return;
     for (size_t i = 0; i < t->rounds.n; i++) {
-        struct stop *stop = &t->stops[i];
+        struct source_stop *stop = &t->stops[i];
 
         if (!stop->has_ended)
             continue;
         stop->has_ended = false;
         t->events.on_close(i, t->user);
-        if (!stop->rc || (stop->rc == STATUS_UNREACHABLE && stop->is_visit))
-            visit_schedule_rest(&t->rounds, i, clock_steady_ms());
-        else
-            visit_schedule_end(&t->rounds, i);
+        visit_schedule_rest(
+            &t->rounds, i,
+            stop->rc && !(stop->rc == STATUS_UNREACHABLE && stop->is_visit),
+            clock_steady_ms());
     }
     while (visit_schedule_surplus(&t->rounds, &set)) {
         t->stops[set].has_ended = false;
@@ -137,7 +104,7 @@ note_failure(struct source_sets *t, const char *url, const struct problem *why)
 void
 source_sets_ended(struct source_sets *t, size_t set, const struct problem *why)
 {
-    struct stop *stop = &t->stops[set];
+    struct source_stop *stop = &t->stops[set];
 
     stop->has_ended = true;
     stop->rc = why->rc;
@@ -153,13 +120,8 @@ is_known(const char *url, void *user)
 {
     struct source_sets *t = user;
 
-    return source_sets_has(t, url) || text_set_has(&t->lists, slice_of(url));
-}
-
-static size_t
-count_missed(const struct source_sets *t)
-{
-    return t->missed.map.n;
+    return text_set_has(&t->urls, slice_of(url)) ||
+           text_set_has(&t->lists, slice_of(url));
 }
 
 static void
@@ -174,10 +136,10 @@ on_set(struct offered *offered, const struct problem *missed, void *user)
     if (missed)
         is_good = !text_set_add(&t->seen, url, &is_new) &&
                   !text_set_add(&t->missed, url, &is_new);
-    else if (!source_sets_has(t, offered->url)) {
+    else if (!text_set_has(&t->urls, url)) {
         size_t n = t->rounds.n;
         const char *list = offered->capability_list;
-        struct stop stop = {.url = slice_dup(url), .offered = *offered};
+        struct source_stop stop = {.url = slice_dup(url), .offered = *offered};
 
         is_good = ONE_MORE(t->stops, &t->stops_capacity, n) && stop.url &&
                   !text_set_add(&t->urls, url, &is_new) &&
@@ -200,7 +162,7 @@ on_set(struct offered *offered, const struct problem *missed, void *user)
 static size_t
 count_failed(const struct source_sets *t)
 {
-    size_t n = count_missed(t);
+    size_t n = t->missed.map.n;
 
     for (size_t i = 0; i < t->rounds.n; i++)
         n += t->stops[i].rc != STATUS_OK;
@@ -245,15 +207,16 @@ on_looked(const struct problem *why, void *user)
     }
     t->has_looked = true;
     /* A source may get more sets later; a single set has none. */
-    if (!t->plan.is_once && !(t->rounds.n == 1 && count_missed(t) == 0 &&
+    if (!t->plan.is_once && !(t->rounds.n == 1 && t->missed.map.n == 0 &&
                               !strcmp(t->stops[0].url, t->plan.url)))
         timer_start(t->again, t->plan.poll_ms);
     source_sets_turn(t);
 }
 
 static void
-look_for_sets(struct source_sets *t)
+look_for_sets(void *user)
 {
+    struct source_sets *t = user;
     static const struct discovery_watch watch = {.is_known = is_known};
 
     text_set_fini(&t->seen);
@@ -264,46 +227,7 @@ look_for_sets(struct source_sets *t)
         end_memory(t);
 }
 
-static void
-on_again(void *user)
-{
-    look_for_sets(user);
-}
-
 /* What is known */
-
-size_t
-source_sets_count(const struct source_sets *t)
-{
-    return t->rounds.n;
-}
-
-const char *
-source_sets_url(const struct source_sets *t, size_t set)
-{
-    return t->stops[set].url;
-}
-
-bool
-source_sets_has(const struct source_sets *t, const char *url)
-{
-    return text_set_has(&t->urls, slice_of(url));
-}
-
-bool
-source_sets_take_offered(struct source_sets *t, size_t set,
-                         struct offered *offered)
-{
-    *offered = t->stops[set].offered;
-    t->stops[set].offered = (struct offered){.url = NULL};
-    return offered->url != NULL;
-}
-
-bool
-source_sets_misses(const struct source_sets *t)
-{
-    return count_missed(t) > 0;
-}
 
 bool
 source_sets_is_over(const struct source_sets *t)
@@ -311,16 +235,10 @@ source_sets_is_over(const struct source_sets *t)
     return t->has_looked && t->rounds.n_in[OVER] == t->rounds.n;
 }
 
-bool
-source_sets_is_new(const struct source_sets *t)
-{
-    return t->rounds.n_opened < t->rounds.n;
-}
-
 enum status
 source_sets_why(const struct source_sets *t, struct problem *why)
 {
-    size_t n = t->rounds.n + count_missed(t);
+    size_t n = t->rounds.n + t->missed.map.n;
     size_t n_failed = count_failed(t);
 
     *why = t->why;
@@ -345,7 +263,7 @@ source_sets_free(struct source_sets *t)
         free(t->stops[i].url);
         offered_fini(&t->stops[i].offered);
     }
-    visit_schedule_fini(&t->rounds);
+    free(t->rounds.all);
     text_set_fini(&t->urls);
     text_set_fini(&t->lists);
     text_set_fini(&t->missed);
@@ -372,7 +290,7 @@ source_sets_start(struct td_client *client, const struct source_sets_plan *plan,
     t->begun_ms = clock_steady_ms();
     t->rounds.is_once = plan->is_once;
     t->rounds.pause_ms = t->plan.poll_ms;
-    t->again = timer_new(client->loop, on_again, t);
+    t->again = timer_new(client->loop, look_for_sets, t);
     t->turn = timer_new(client->loop, on_turn, t);
     if (!t->again || !t->turn) {
         source_sets_free(t);

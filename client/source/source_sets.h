@@ -20,6 +20,7 @@
 
 #include "client/lib/client.h"
 #include "client/source/discovery.h"
+#include "client/source/visit_schedule.h"
 
 struct source_sets;
 
@@ -58,24 +59,43 @@ struct source_sets_plan {
     unsigned patience_ms; /* is_once: how long the source may be unreachable */
 };
 
+struct source_stop {
+    char *url;
+    bool is_visit;
+    bool has_ended; /* it is closed soon */
+    enum status rc;
+    struct offered offered; /* the owner may move it out, instead of a look */
+};
+
+/* For others only to read, but for `offered` of a stop. */
+struct source_sets {
+    struct td_client *client;
+    struct source_sets_plan plan;
+    struct source_sets_events events;
+    void *user;
+    struct discovery *discovery;
+    struct timer *again;
+    struct timer *turn; /* lets the current callback return first */
+    unsigned pause_ms;
+    int64_t begun_ms;
+    bool has_looked; /* the first look found sets */
+    bool is_over;
+    struct visit_schedule rounds;
+    struct source_stop *stops; /* by the numbers of `rounds` */
+    size_t stops_capacity;
+    struct text_set urls;   /* theirs */
+    struct text_set lists;  /* those of their Capability Lists */
+    struct text_set missed; /* URLs of documents that no look could read */
+    struct text_set seen;   /* those that the current one missed, too */
+    struct problem why;     /* the first failure */
+};
+
 /* NULL: no memory. Calls nothing before it returns. */
 struct source_sets *source_sets_start(struct td_client *client,
                                       const struct source_sets_plan *plan,
                                       const struct source_sets_events *events,
                                       void *user);
 void source_sets_free(struct source_sets *tour); /* NULL is allowed */
-
-size_t source_sets_count(const struct source_sets *tour);
-const char *source_sets_url(const struct source_sets *tour, size_t set);
-bool source_sets_has(const struct source_sets *tour, const char *url);
-
-/* Moves out the links that a look found for a set, so that its owner need not
- * look again. False: they were moved out before. */
-bool source_sets_take_offered(struct source_sets *tour, size_t set,
-                              struct offered *offered);
-
-/* True if the source names documents that cannot be read. */
-bool source_sets_misses(const struct source_sets *tour);
 
 /* Reports that an open set has ended: with STATUS_OK, it has caught up. An
  * unreachable set is visited again. */
@@ -94,9 +114,6 @@ void source_sets_turn(struct source_sets *tour);
 
 /* True if all sets are over. */
 bool source_sets_is_over(const struct source_sets *tour);
-
-/* True if some set was never opened. */
-bool source_sets_is_new(const struct source_sets *tour);
 
 /* STATUS_OK: all sets are covered. Else `why` counts the others and has the
  * first failure. */

@@ -2,12 +2,6 @@
 
 #include "base/array.h"
 
-void
-visit_schedule_fini(struct visit_schedule *r)
-{
-    free(r->all);
-}
-
 bool
 visit_schedule_add(struct visit_schedule *r)
 {
@@ -91,18 +85,13 @@ visit_schedule_surplus(struct visit_schedule *r, size_t *set)
 }
 
 void
-visit_schedule_rest(struct visit_schedule *r, size_t set, int64_t now_ms)
+visit_schedule_rest(struct visit_schedule *r, size_t set, bool is_over,
+                    int64_t now_ms)
 {
     struct visit *round = &r->all[set];
 
-    enter(r, round, r->is_once ? OVER : WAITING);
+    enter(r, round, r->is_once || is_over ? OVER : WAITING);
     round->due_ms = now_ms + r->pause_ms;
-}
-
-void
-visit_schedule_end(struct visit_schedule *r, size_t set)
-{
-    enter(r, &r->all[set], OVER);
 }
 
 int64_t

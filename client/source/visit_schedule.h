@@ -42,14 +42,12 @@ struct visit_schedule {
         enum visit_state state;
         bool was_opened;
         int64_t due_ms; /* WAITING: until then */
-    } * all;            /* by the numbers of the sets */
+    } * all;            /* by the numbers of the sets; free it */
 
     size_t n, capacity;        /* the number of sets */
     size_t n_in[VISIT_STATES]; /* sets by their states */
     size_t n_opened;           /* those that ever were */
 };
-
-void visit_schedule_fini(struct visit_schedule *rounds);
 
 /* Adds a waiting set; its number is the next one, from 0. False: no memory. */
 bool visit_schedule_add(struct visit_schedule *rounds);
@@ -68,13 +66,10 @@ void visit_schedule_share(struct visit_schedule *rounds, size_t set,
  * caller closes it. False: there is none. */
 bool visit_schedule_surplus(struct visit_schedule *rounds, size_t *set);
 
-/* Ends a visit. The set waits for the next one; with is_once it is
- * over. */
+/* Ends a visit. The set waits for the next one; with is_once, or `is_over`, it
+ * is over. */
 void visit_schedule_rest(struct visit_schedule *rounds, size_t set,
-                         int64_t now_ms);
-
-/* Ends a set for good. */
-void visit_schedule_end(struct visit_schedule *rounds, size_t set);
+                         bool is_over, int64_t now_ms);
 
 /* Milliseconds until visit_schedule_next may find another set than at `now_ms`,
  * if no set is closed before; -1: never. */

@@ -11,7 +11,6 @@
 #include <poll.h>
 
 #include "base/clock.h"
-#include "base/db.h"
 #include "base/random.h"
 #include "client/lib/temporary_file.h"
 #include "proto/resourcesync/fragment.h"
@@ -71,20 +70,6 @@ static const struct db_kind survey_kind = {
     .steps = steps,
     .n_steps = N_ELEMENTS(steps),
     .opening = scratch,
-};
-
-struct survey {
-    struct db db;
-    struct survey_extent extent;
-    int64_t document; /* that is read */
-    int stop_fd;
-    char *path;                 /* NULL: a temporary file */
-    struct source_limits *room; /* the handle's; NULL: no limits */
-    uint64_t unlooked; /* bytes of resources since the last look at the disk */
-    bool is_seeing;    /* see_unchanged works */
-    struct buf line;   /* a fragment */
-    struct problem why;
-    struct problem limit; /* why is_ending stopped a statement; is_limit */
 };
 
 /* Steps of the database */
@@ -235,18 +220,6 @@ survey_close(struct survey *l)
     buf_fini(&l->line);
     free(l->path);
     free(l);
-}
-
-const struct problem *
-survey_failure(const struct survey *l)
-{
-    return &l->why;
-}
-
-const struct survey_extent *
-survey_extent(const struct survey *l)
-{
-    return &l->extent;
 }
 
 /* Reading */

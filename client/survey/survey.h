@@ -33,12 +33,40 @@
  */
 #pragma once
 
+#include "base/db.h"
 #include "client/lib/source_limits.h"
 #include "client/source/document.h"
 #include "proto/resourcesync/digest.h"
 #include "proto/resourcesync/position.h"
 
-struct survey;
+/* The extent of its history. */
+struct survey_extent {
+    char epoch[EPOCH_SIZE + 1];
+    uint64_t oldest;      /* the differences after this number are kept */
+    uint64_t last;        /* number of the last difference; 0: none yet */
+    uint64_t n_resources; /* of the last complete reading, and held ones */
+    uint64_t n_held;      /* of these: its list lacks them, but their deletion
+                             is held back (survey_compare) */
+    bool is_read;         /* there was one */
+};
+
+/* For others only to read. */
+struct survey {
+    struct db db;
+    struct survey_extent extent; /* survey_take, survey_compare and
+                                    survey_clear change it */
+    int64_t document;            /* that is read */
+    int stop_fd;
+    char *path;                 /* NULL: a temporary file */
+    struct source_limits *room; /* the handle's; NULL: no limits */
+    uint64_t unlooked;  /* bytes of resources since the last look at the disk */
+    bool is_seeing;     /* see_unchanged works */
+    struct buf line;    /* a fragment */
+    struct problem why; /* of the last call that returned false: STATUS_IO,
+                           STATUS_MEMORY, STATUS_STOPPED, STATUS_REFUSED (more
+                           resources than the handle allows) */
+    struct problem limit; /* why is_ending stopped a statement; is_limit */
+};
 
 /* Life cycle */
 
@@ -53,24 +81,6 @@ struct survey *survey_open(const char *path, const char *source,
                            struct source_limits *room, int stop_fd,
                            struct problem *why);
 void survey_close(struct survey *survey); /* NULL is allowed */
-
-/* Why the last call returned false: STATUS_IO, STATUS_MEMORY, STATUS_STOPPED,
- * STATUS_REFUSED (more resources than the handle allows). */
-const struct problem *survey_failure(const struct survey *survey);
-
-/* Returns the extent of its history: lent, updated by survey_take,
- * survey_compare and survey_clear. */
-struct survey_extent {
-    char epoch[EPOCH_SIZE + 1];
-    uint64_t oldest;      /* the differences after this number are kept */
-    uint64_t last;        /* number of the last difference; 0: none yet */
-    uint64_t n_resources; /* of the last complete reading, and held ones */
-    uint64_t n_held;      /* of these: its list lacks them, but their deletion
-                             is held back (survey_compare) */
-    bool is_read;         /* there was one */
-};
-
-const struct survey_extent *survey_extent(const struct survey *survey);
 
 /* Reading. Each returns false on failure. */
 

@@ -29,19 +29,6 @@ struct delivery {
     struct buf body;
 };
 
-struct delivery_queue {
-    struct retired retired; /* the first */
-    struct handle_loop *loop;
-    struct td_subscriber_options options;
-    struct td_subscriber_counts counts;
-    struct timer *hand_over;
-    struct list queue;
-
-    struct remembered *ring;
-    size_t ring_size, n_remembered;
-    size_t at; /* where the next one goes */
-};
-
 static void
 delivery_free(struct delivery *delivery)
 {
@@ -213,12 +200,6 @@ delivery_queue_take(struct delivery_queue *d, struct delivery_key *key,
     d->at = (d->at + 1) % d->ring_size;
     if (!is_full)
         d->n_remembered++;
-}
-
-struct td_subscriber_counts *
-delivery_queue_counts(struct delivery_queue *deliveries)
-{
-    return &deliveries->counts;
 }
 
 struct delivery_queue *

@@ -30,7 +30,18 @@ struct delivery_key {
     bool has_webhooks;  /* the hub has sent their headers: it will again */
 };
 
-struct delivery_queue;
+struct delivery_queue {
+    struct retired retired; /* the first */
+    struct handle_loop *loop;
+    struct td_subscriber_options options;
+    struct td_subscriber_counts counts; /* the caller counts `unknown` */
+    struct timer *hand_over;
+    struct list queue;
+
+    struct remembered *ring;
+    size_t ring_size, n_remembered;
+    size_t at; /* where the next one goes */
+};
 
 /* `options` are copied. NULL: no memory. */
 struct delivery_queue *
@@ -46,7 +57,3 @@ void delivery_queue_take(struct delivery_queue *deliveries,
                          struct delivery_key *key, const char *topic,
                          int64_t now_s, struct arrival *arrival,
                          struct reply *reply);
-
-/* The counts; the caller counts `unknown` itself. */
-struct td_subscriber_counts *
-delivery_queue_counts(struct delivery_queue *deliveries);

@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "client/lib/fetch.h"
 #include "client/lib/pause.h"
-#include "proto/http/websub.h"
 #include "proto/number.h"
 #include "proto/uri.h"
 
@@ -32,54 +31,6 @@
 /* Longest answer of a hub: the reason of a refusal (W-032). */
 #define ANSWER_MAX 65536
 
-#define SECRET_BYTES 32
-
-/* "whsec_", the bytes in base64, NUL: the format of Standard Webhooks, for hubs
- * that speak it (W-106). */
-#define SECRET_SIZE (6 + (SECRET_BYTES + 2) / 3 * 4 + 1)
-
-enum lease_state {
-    STATE_ASKING,
-    STATE_ASKED,
-    STATE_ACTIVE,
-    STATE_LEAVING,
-    STATE_OVER
-};
-
-/* A request to the hub: to subscribe, to unsubscribe (W-020). */
-struct hub_request {
-    struct fetch *fetch; /* NULL: it has ended */
-    enum websub_mode mode;
-    char *hub; /* of this hop */
-    unsigned n_redirects;
-    bool has_secret;  /* the hub of this hop gets it */
-    bool is_for_good; /* all redirects so far were 308 */
-    struct buf body;
-};
-
-struct hub_subscription {
-    struct retired retired; /* the first */
-    struct hub_subscription_plan plan;
-    char *hub, *topic, *moved;
-    struct route *route;
-    struct hub_request request;
-    struct timer *wait;   /* for the verification, or until the next attempt */
-    struct timer *report; /* reports changes by a request of the hub */
-    enum lease_state state;
-
-    struct delivery_key key;
-    char secret[SECRET_SIZE];
-    uint64_t lease_s;
-    int64_t end_ms; /* of the lease */
-    bool is_shut;
-    unsigned n_attempts; /* to leave */
-    unsigned pause_ms;
-
-    /* Events to report */
-    bool is_verified, is_denied, is_doubted, is_left;
-    struct problem why;
-};
-
 static void
 drop_request(struct hub_subscription *l)
 {
@@ -95,11 +46,11 @@ static void
 enter_state(struct hub_subscription *l, enum lease_state state)
 {
     timer_stop(l->wait);
-    if (state == STATE_ASKED)
+    if (state == LEASE_ASKED)
         timer_start(l->wait, VERIFIED_WITHIN_MS);
-    if (state == STATE_ACTIVE && l->state != STATE_ACTIVE)
+    if (state == LEASE_ACTIVE && l->state != LEASE_ACTIVE)
         l->key.since_s = time(NULL);
-    if (state == STATE_OVER)
+    if (state == LEASE_OVER)
         drop_request(l);
     l->state = state;
 }
@@ -116,7 +67,7 @@ report_event(struct hub_subscription *l, enum hub_subscription_event event,
 static void
 fail_subscription(struct hub_subscription *l, const struct problem *why)
 {
-    enter_state(l, STATE_OVER);
+    enter_state(l, LEASE_OVER);
     report_event(l, HUB_SUBSCRIPTION_FAILED, why);
 }
 
@@ -124,8 +75,8 @@ static void
 on_report(void *user)
 {
     struct hub_subscription *l = user;
-    bool is_verified = l->is_verified && l->state == STATE_ACTIVE;
-    bool is_doubted = l->is_doubted && l->state == STATE_ACTIVE;
+    bool is_verified = l->is_verified && l->state == LEASE_ACTIVE;
+    bool is_doubted = l->is_doubted && l->state == LEASE_ACTIVE;
 
     l->is_verified = l->is_doubted = false;
     if (is_verified && !report_event(l, HUB_SUBSCRIPTION_ACTIVE, &l->why))
@@ -146,11 +97,11 @@ end_subscribing(struct hub_subscription *l, const struct problem *why)
 {
     struct hub_request *r = &l->request;
 
-    if (l->state != STATE_ASKING && l->state != STATE_ACTIVE)
+    if (l->state != LEASE_ASKING && l->state != LEASE_ACTIVE)
         return;
     if (why->rc) {
         /* Verified already: then the answer does not matter. */
-        if (l->state == STATE_ASKING)
+        if (l->state == LEASE_ASKING)
             fail_subscription(l, why);
         return;
     }
@@ -161,8 +112,8 @@ end_subscribing(struct hub_subscription *l, const struct problem *why)
         l->moved = r->hub;
         r->hub = NULL;
     }
-    if (l->state == STATE_ASKING) {
-        enter_state(l, STATE_ASKED);
+    if (l->state == LEASE_ASKING) {
+        enter_state(l, LEASE_ASKED);
         report_event(l, HUB_SUBSCRIPTION_ACCEPTED, why);
     }
 }
@@ -172,7 +123,7 @@ end_subscribing(struct hub_subscription *l, const struct problem *why)
 static void
 on_left(struct hub_subscription *l)
 {
-    enter_state(l, STATE_OVER);
+    enter_state(l, LEASE_OVER);
     l->is_left = true;
     timer_start(l->report, 0);
 }
@@ -187,7 +138,7 @@ is_given_up(const struct hub_subscription *l)
 static void
 leave_later(struct hub_subscription *l)
 {
-    enter_state(l, STATE_LEAVING);
+    enter_state(l, LEASE_LEAVING);
     if (is_given_up(l))
         on_left(l);
     else
@@ -275,7 +226,7 @@ on_answer(struct fetch_answer *answer, const struct problem *end, void *user)
     }
     if (r->mode == WEBSUB_SUBSCRIBE)
         end_subscribing(l, &why);
-    else if (l->state != STATE_LEAVING)
+    else if (l->state != LEASE_LEAVING)
         return;
     else if (!why.rc)
         timer_start(l->wait, VERIFIED_WITHIN_MS);
@@ -339,7 +290,7 @@ void
 hub_subscription_leave(struct hub_subscription *l, bool is_shut)
 {
     l->is_shut = is_shut;
-    enter_state(l, STATE_LEAVING);
+    enter_state(l, LEASE_LEAVING);
     l->n_attempts++;
     if (!begin_request(l, WEBSUB_UNSUBSCRIBE, l->moved ? l->moved : l->hub))
         leave_later(l);
@@ -351,7 +302,7 @@ on_wait(void *user)
     struct hub_subscription *l = user;
     struct problem why = {""};
 
-    if (l->state == STATE_LEAVING) {
+    if (l->state == LEASE_LEAVING) {
         if (is_given_up(l))
             on_left(l);
         else
@@ -377,13 +328,13 @@ confirm_request(struct hub_subscription *l, struct slice mode,
     int64_t end_ms;
 
     if (slice_is(mode, "unsubscribe") &&
-        (l->state == STATE_LEAVING || (l->state == STATE_OVER && l->is_left))) {
+        (l->state == LEASE_LEAVING || (l->state == LEASE_OVER && l->is_left))) {
         on_left(l);
         return true;
     }
     if (!slice_is(mode, "subscribe") ||
-        (l->state != STATE_ASKING && l->state != STATE_ASKED &&
-         l->state != STATE_ACTIVE))
+        (l->state != LEASE_ASKING && l->state != LEASE_ASKED &&
+         l->state != LEASE_ACTIVE))
         return false;
     if (!urlencoded_get(form, "hub.lease_seconds", &text) ||
         !number_read(text, &seconds) || seconds == 0)
@@ -391,11 +342,11 @@ confirm_request(struct hub_subscription *l, struct slice mode,
     if (seconds > LEASE_MAX)
         seconds = LEASE_MAX;
     end_ms = clock_steady_ms() + (int64_t)seconds * 1000;
-    if (l->state != STATE_ACTIVE || end_ms <= l->end_ms) {
+    if (l->state != LEASE_ACTIVE || end_ms <= l->end_ms) {
         l->lease_s = seconds;
         l->end_ms = end_ms;
     }
-    enter_state(l, STATE_ACTIVE);
+    enter_state(l, LEASE_ACTIVE);
     l->is_verified = true;
     timer_start(l->report, 0);
     return true;
@@ -407,19 +358,19 @@ take_denial(struct hub_subscription *l, const struct urlencoded_data *form)
 {
     struct slice reason;
 
-    if (l->state == STATE_LEAVING)
+    if (l->state == LEASE_LEAVING)
         return true;
-    if (l->state == STATE_OVER)
+    if (l->state == LEASE_OVER)
         return l->is_denied;
     if (!urlencoded_get(form, "hub.reason", &reason))
         reason = SLICE("");
     if (reason.size > 500)
         reason.size = 500;
     problem(&l->why, STATUS_REFUSED, "%.*s", SLICE_ARG(reason));
-    l->is_doubted = l->state == STATE_ACTIVE;
+    l->is_doubted = l->state == LEASE_ACTIVE;
     l->is_denied = !l->is_doubted;
     if (l->is_denied)
-        enter_state(l, STATE_OVER);
+        enter_state(l, LEASE_OVER);
     timer_start(l->report, 0);
     return true;
 }
@@ -451,7 +402,7 @@ answer_hub(struct hub_subscription *l, struct arrival *arrival,
     urlencoded_fini(&form);
     reply->status = is_ours ? 200 : 404;
     if (!is_ours)
-        delivery_queue_counts(l->plan.deliveries)->unknown++;
+        l->plan.deliveries->counts.unknown++;
 }
 
 static void
@@ -461,16 +412,16 @@ on_arrival(struct arrival *arrival, struct reply *reply, void *user)
 
     if (!arrival->is_post) {
         answer_hub(l, arrival, reply);
-    } else if (l->is_shut || l->state == STATE_OVER) {
+    } else if (l->is_shut || l->state == LEASE_OVER) {
         /* W-086: that ends the subscription, too. */
         reply->status = 410;
-        if (l->state == STATE_LEAVING)
+        if (l->state == LEASE_LEAVING)
             on_left(l);
-    } else if (l->state == STATE_ACTIVE || l->state == STATE_LEAVING) {
+    } else if (l->state == LEASE_ACTIVE || l->state == LEASE_LEAVING) {
         delivery_queue_take(l->plan.deliveries, &l->key, l->topic, time(NULL),
                             arrival, reply);
     } else {
-        delivery_queue_counts(l->plan.deliveries)->unknown++;
+        l->plan.deliveries->counts.unknown++;
     }
 }
 
@@ -525,22 +476,4 @@ hub_subscription_free(struct hub_subscription *l)
     free(l->topic);
     free(l->moved);
     handle_loop_retire(l->plan.callback->client->loop, &l->retired, NULL);
-}
-
-bool
-hub_subscription_is_active(const struct hub_subscription *l)
-{
-    return l->state == STATE_ACTIVE;
-}
-
-uint64_t
-hub_subscription_lease_seconds(const struct hub_subscription *l)
-{
-    return l->lease_s;
-}
-
-const char *
-hub_subscription_moved(const struct hub_subscription *l)
-{
-    return l->moved;
 }

@@ -27,13 +27,36 @@
 
 #include "client/websub/callback.h"
 #include "client/websub/delivery_queue.h"
+#include "proto/http/websub.h"
+
+#define SECRET_BYTES 32
+
+/* "whsec_", the bytes in base64, NUL: the format of Standard Webhooks, for hubs
+ * that speak it (W-106). */
+#define SECRET_SIZE (6 + (SECRET_BYTES + 2) / 3 * 4 + 1)
+
+enum lease_state {
+    LEASE_ASKING,
+    LEASE_ASKED,
+    LEASE_ACTIVE,
+    LEASE_LEAVING,
+    LEASE_OVER
+};
+
+/* A request to the hub: to subscribe, to unsubscribe (W-020). */
+struct hub_request {
+    struct fetch *fetch; /* NULL: it has ended */
+    enum websub_mode mode;
+    char *hub; /* of this hop */
+    unsigned n_redirects;
+    bool has_secret;  /* the hub of this hop gets it */
+    bool is_for_good; /* all redirects so far were 308 */
+    struct buf body;
+};
 
 enum hub_subscription_event {
     HUB_SUBSCRIPTION_ACCEPTED, /* the hub took the request */
-    HUB_SUBSCRIPTION_ACTIVE,   /* it is verified (again):
-                                  hub_subscription_lease_seconds   says for how
-                                  long
-                                */
+    HUB_SUBSCRIPTION_ACTIVE,   /* it is verified (again), for lease_s */
     HUB_SUBSCRIPTION_FAILED,   /* why->text says why. Nothing after it */
     HUB_SUBSCRIPTION_DENIED, /* why->text: the hub's reason. Nothing after it */
     HUB_SUBSCRIPTION_DOUBTED, /* somebody claims that it was denied: why->text
@@ -60,6 +83,31 @@ struct hub_subscription_plan {
     void *user;
 };
 
+/* For others only to read. */
+struct hub_subscription {
+    struct retired retired; /* the first */
+    struct hub_subscription_plan plan;
+    char *hub, *topic;
+    char *moved; /* the new permanent address of the hub; NULL: none */
+    struct route *route;
+    struct hub_request request;
+    struct timer *wait;   /* for the verification, or until the next attempt */
+    struct timer *report; /* reports changes by a request of the hub */
+    enum lease_state state;
+
+    struct delivery_key key;
+    char secret[SECRET_SIZE];
+    uint64_t lease_s; /* as granted */
+    int64_t end_ms;   /* of the lease */
+    bool is_shut;
+    unsigned n_attempts; /* to leave */
+    unsigned pause_ms;
+
+    /* Events to report */
+    bool is_verified, is_denied, is_doubted, is_left;
+    struct problem why;
+};
+
 /* Sends the request to `hub`. NULL: no memory. */
 struct hub_subscription *
 hub_subscription_new(const struct hub_subscription_plan *plan, const char *hub,
@@ -72,12 +120,5 @@ void hub_subscription_free(struct hub_subscription *lease);
  * get 410 from now on; else the lease goes on taking them. */
 void hub_subscription_leave(struct hub_subscription *lease, bool is_shut);
 
-bool hub_subscription_is_active(const struct hub_subscription *lease);
-uint64_t hub_subscription_lease_seconds(
-    const struct hub_subscription *lease); /* as granted */
-
 /* True if a secret may be sent there: by https, or to this machine (W-030). */
 bool hub_subscription_is_safe(const char *hub);
-
-/* The new permanent address of the hub; NULL: it has not moved. */
-const char *hub_subscription_moved(const struct hub_subscription *lease);

@@ -191,7 +191,7 @@ is_proof(const struct td_subscriber *s, const struct problem *why)
 static void
 on_active(struct td_subscriber *s, struct hub_subscription *lease)
 {
-    uint64_t lease_s = hub_subscription_lease_seconds(lease);
+    uint64_t lease_s = lease->lease_s;
     uint64_t spread_ms = lease_s * 200, ms = lease_s * 650;
     char seconds[24];
 
@@ -242,13 +242,12 @@ on_lease(struct hub_subscription *lease, enum hub_subscription_event event,
 {
     struct td_subscriber *s = user;
     bool is_ours = lease == s->next || lease == s->current;
-    const char *moved = hub_subscription_moved(lease);
 
-    if (lease == s->next && moved) {
+    if (lease == s->next && lease->moved) {
         free(s->moved_from);
         free(s->moved_to);
         s->moved_from = strdup(s->hub);
-        s->moved_to = strdup(moved); /* without memory it is not known */
+        s->moved_to = strdup(lease->moved); /* without memory it is not known */
     }
     switch (event) {
     case HUB_SUBSCRIPTION_ACCEPTED:
@@ -417,7 +416,7 @@ void
 td_subscriber_counts(const struct td_subscriber *subscriber,
                      struct td_subscriber_counts *counts)
 {
-    *counts = *delivery_queue_counts(subscriber->deliveries);
+    *counts = subscriber->deliveries->counts;
 }
 
 void
@@ -430,7 +429,7 @@ td_subscriber_end(struct td_subscriber *s)
         return;
     s->current = s->next = NULL;
     enter_state(s, STATE_ENDING);
-    if (next && hub_subscription_is_active(next))
+    if (next && next->state == LEASE_ACTIVE)
         let_go(s, next, true);
     else
         hub_subscription_free(next); /* a later verification gets 404 */

@@ -40,7 +40,7 @@ clear_stage(void **state)
 {
     struct stage *s = *state;
 
-    spool_post_fini(&s->post);
+    buf_fini(&s->post.body);
     spool_close(s->spool);
     tempdir_close(&s->dir);
     free(s);
@@ -68,7 +68,7 @@ add(struct stage *s, const char *change, uint64_t number)
 static void
 assert_post(struct stage *s, size_t max, const char *body, char key[33])
 {
-    spool_post_fini(&s->post);
+    buf_fini(&s->post.body);
     if (spool_seal(s->spool, max, 1000, &s->post, &s->why))
         fail_msg("%s", s->why.text);
     assert_int_equal(s->post.body.size, strlen(body));
@@ -100,7 +100,7 @@ TEST(changes_leave_in_their_order)
     assert_int_equal(strlen(first), 32);
     assert_int_equal(spool_posted(s->spool, &s->post, &s->why), STATUS_OK);
 
-    spool_post_fini(&s->post);
+    buf_fini(&s->post.body);
     assert_int_equal(spool_seal(s->spool, 2, 9, &s->post, &s->why), STATUS_OK);
     assert_int_equal(s->post.n, 0);
 }
@@ -182,7 +182,7 @@ TEST(posts_are_bounded_in_bytes)
     assert_int_equal(s->post.n, 3);
     assert_true(s->post.body.size <= 30);
     assert_int_equal(spool_unseal(s->spool, &s->why), STATUS_OK);
-    spool_post_fini(&s->post);
+    buf_fini(&s->post.body);
     assert_int_equal(spool_seal(s->spool, 10, 1, &s->post, &s->why), STATUS_OK);
     assert_int_equal(s->post.n, 1);
 }

@@ -56,7 +56,7 @@ TEST(a_source_has_so_many_streams_and_visits)
         open_all(r, 0, &n_streams, &n_visits);
         assert_int_equal(n_streams, rows[i].n_streams);
         assert_int_equal(n_visits, rows[i].n_visits);
-        visit_schedule_fini(r);
+        free(r->all);
         free(r);
     }
 }
@@ -78,7 +78,7 @@ TEST(the_others_are_visited_in_turn)
         while (visit_schedule_next(r, now_ms, &set, &is_visit)) {
             assert_true(is_visit);
             assert_int_equal(++seen[set], round);
-            visit_schedule_rest(r, set, now_ms);
+            visit_schedule_rest(r, set, false, now_ms);
             n_streams++;
         }
         assert_int_equal(n_streams, round * (6000 - VISIT_SCHEDULE_STREAMS));
@@ -88,7 +88,7 @@ TEST(the_others_are_visited_in_turn)
         assert_int_equal(visit_schedule_wait_ms(r, now_ms), 0);
     }
     assert_false(r->n_in[OVER] == r->n);
-    visit_schedule_fini(r);
+    free(r->all);
     free(r);
 }
 
@@ -103,12 +103,12 @@ TEST(who_catches_up_once_visits_each_set_once)
         assert_true(is_visit);
         assert_int_equal(set, n++);
         assert_false(r->n_in[OVER] == r->n);
-        visit_schedule_rest(r, set, 0);
+        visit_schedule_rest(r, set, false, 0);
     }
     assert_int_equal(n, 6000);
     assert_true(r->n_in[OVER] == r->n);
     assert_int_equal(visit_schedule_wait_ms(r, 0), -1);
-    visit_schedule_fini(r);
+    free(r->all);
     free(r);
 }
 
@@ -125,12 +125,12 @@ TEST(a_set_that_ends_makes_room)
     assert_int_equal(n, VISIT_SCHEDULE_STREAMS + VISIT_SCHEDULE_VISITS);
     assert_true(r->n_opened < r->n);
     assert_int_equal(visit_schedule_wait_ms(r, 0), -1);
-    visit_schedule_end(r, 7);
+    visit_schedule_rest(r, 7, true, 0);
     assert_int_equal(visit_schedule_wait_ms(r, 0), 0);
     assert_true(visit_schedule_next(r, 0, &set, &is_visit) && !is_visit);
     assert_int_equal(set, VISIT_SCHEDULE_STREAMS + VISIT_SCHEDULE_VISITS);
     assert_false(visit_schedule_next(r, 0, &set, &is_visit));
-    visit_schedule_fini(r);
+    free(r->all);
     free(r);
 }
 
@@ -153,7 +153,7 @@ TEST(a_set_that_shares_a_connection_makes_room)
         visit_schedule_share(r, i, true);
         visit_schedule_share(r, i, true);
         if (i < VISIT_SCHEDULE_VISITS)
-            visit_schedule_rest(r, VISIT_SCHEDULE_STREAMS + i, 0);
+            visit_schedule_rest(r, VISIT_SCHEDULE_STREAMS + i, false, 0);
         assert_true(visit_schedule_next(r, 0, &set, &is_visit) && !is_visit);
     }
     assert_int_equal(visit_schedule_wait_ms(r, 0), -1);
@@ -170,6 +170,6 @@ TEST(a_set_that_shares_a_connection_makes_room)
     open_all(r, 0, &n_streams, &n_visits);
     assert_int_equal(n_streams, 0);
     assert_int_equal(n_visits, VISIT_SCHEDULE_VISITS);
-    visit_schedule_fini(r);
+    free(r->all);
     free(r);
 }

@@ -208,7 +208,7 @@ read_list(struct stage *s, const char *words)
 TEST(differences_are_numbered)
 {
     struct stage *s = *state;
-    const struct survey_extent *extent = survey_extent(s->survey);
+    const struct survey_extent *extent = &s->survey->extent;
 
     assert_false(extent->is_read);
     read_list(s, "a@1 b@1 c@1 d");
@@ -251,9 +251,9 @@ TEST(a_resource_differs_by_lastmod_hash_or_length)
 
         assert_true(survey_clear(s->survey));
         read_list(s, rows[i].was);
-        last = survey_extent(s->survey)->last;
+        last = s->survey->extent.last;
         read_list(s, rows[i].is);
-        if ((survey_extent(s->survey)->last > last) != rows[i].differs)
+        if ((s->survey->extent.last > last) != rows[i].differs)
             fail_msg("%s, then %s", rows[i].was, rows[i].is);
     }
 }
@@ -265,13 +265,13 @@ TEST(all_is_there_again)
     struct stage *s = *state;
     char epoch[EPOCH_SIZE + 1];
 
-    strcpy(epoch, survey_extent(s->survey)->epoch);
+    strcpy(epoch, s->survey->extent.epoch);
     read_list(s, "a b");
     assert_true(survey_begin(s->survey)); /* never ended */
     document(s, SOURCE, NULL, "c");
     open_listing(s);
-    assert_string_equal(survey_extent(s->survey)->epoch, epoch);
-    assert_int_equal(survey_extent(s->survey)->last, 2);
+    assert_string_equal(s->survey->extent.epoch, epoch);
+    assert_int_equal(s->survey->extent.last, 2);
     assert_changes(s, 1, "2 created b;");
     read_list(s, "b c");
     assert_changes(s, 2, "3 created c;4 deleted a;");
@@ -281,7 +281,7 @@ TEST(all_is_there_again)
 TEST(old_differences_are_forgotten)
 {
     struct stage *s = *state;
-    const struct survey_extent *extent = survey_extent(s->survey);
+    const struct survey_extent *extent = &s->survey->extent;
 
     read_list(s, "a");
     read_list(s, "a b");
@@ -457,7 +457,7 @@ read_numbers(struct stage *s, unsigned from, unsigned to,
 TEST(too_many_deletions_are_held_back)
 {
     struct stage *s = *state;
-    const struct survey_extent *extent = survey_extent(s->survey);
+    const struct survey_extent *extent = &s->survey->extent;
 
     read_numbers(s, 0, 500, &a_fifth);
     read_numbers(s, 101, 502, &a_fifth);
@@ -465,7 +465,7 @@ TEST(too_many_deletions_are_held_back)
     assert_int_equal(extent->n_resources, 502);
     assert_changes(s, 500, "501 created 500;502 created 501;");
     open_listing(s);
-    extent = survey_extent(s->survey);
+    extent = &s->survey->extent;
     assert_int_equal(extent->n_held, 101);
     read_numbers(s, 101, 502, &a_fifth); /* the same list once more */
     assert_int_equal(extent->n_held, 101);
@@ -482,7 +482,7 @@ TEST(a_consent_names_the_number_of_deletions)
     static const struct survey_guard consent = {.max_percent = 20,
                                                 .accepts = 120};
     struct stage *s = *state;
-    const struct survey_extent *extent = survey_extent(s->survey);
+    const struct survey_extent *extent = &s->survey->extent;
 
     read_numbers(s, 0, 400, &a_fifth);
     read_numbers(s, 160, 400, &consent);
@@ -501,7 +501,7 @@ TEST(deletions_are_held_beside_documents_that_have_not_changed)
     static const struct survey_guard doubtful = {.max_percent = 20,
                                                  .is_doubtful = true};
     struct stage *s = *state;
-    const struct survey_extent *extent = survey_extent(s->survey);
+    const struct survey_extent *extent = &s->survey->extent;
 
     assert_true(survey_begin(s->survey));
     document(s, SOURCE, "one", "a b");
@@ -527,7 +527,7 @@ TEST(deletions_are_held_beside_documents_that_have_not_changed)
 TEST(a_reading_that_left_out_more_rows_deletes_nothing)
 {
     struct stage *s = *state;
-    const struct survey_extent *extent = survey_extent(s->survey);
+    const struct survey_extent *extent = &s->survey->extent;
 
     s->n_left_out = 1;
     read_list(s, "a b c");
@@ -583,7 +583,7 @@ TEST(the_file_of_an_earlier_version_goes_on)
     assert_true(survey_begin(s->survey));
     same(s, SOURCE, "one");
     compare(s);
-    assert_int_equal(survey_extent(s->survey)->last, 2);
+    assert_int_equal(s->survey->extent.last, 2);
     read_list(s, "b c");
     assert_changes(s, 2, "3 created c;4 deleted a;");
 }
@@ -597,14 +597,14 @@ TEST(a_long_comparison_is_stopped)
     fill(s, 0, 2000);
     assert_int_equal(eventfd_write(s->stop_fd, 1), 0);
     assert_false(survey_compare(s->survey, &a_fifth));
-    assert_int_equal(survey_failure(s->survey)->rc, STATUS_STOPPED);
+    assert_int_equal(s->survey->why.rc, STATUS_STOPPED);
     close(s->stop_fd);
     s->stop_fd = eventfd(0, EFD_CLOEXEC);
     open_listing(s);
     assert_changes(s, 0, "1 created a;2 created b;");
     fill(s, 0, 2000);
     compare(s);
-    assert_int_equal(survey_extent(s->survey)->last, 2004);
+    assert_int_equal(s->survey->extent.last, 2004);
 }
 
 /* The disk is full at one moment after the other, of the later ones at one of
@@ -625,17 +625,17 @@ check_full_disk(struct stage *s, const char *path)
         if (is_read && survey_compare(s->survey, &no_limit))
             break;
         n_unread += !is_read;
-        assert_int_equal(survey_failure(s->survey)->rc, STATUS_IO);
-        assert_true(survey_failure(s->survey)->is_limit);
-        assert_ptr_equal(strstr(survey_failure(s->survey)->text, expected),
-                         survey_failure(s->survey)->text);
+        assert_int_equal(s->survey->why.rc, STATUS_IO);
+        assert_true(s->survey->why.is_limit);
+        assert_ptr_equal(strstr(s->survey->why.text, expected),
+                         s->survey->why.text);
         fill_disk(NULL, 0);
         open_listing(s);
         assert_changes(s, 0, "1 created a;2 created b;");
     }
     assert_in_range(n_unread, 2, 100);
     assert_in_range(at, 20, 10000); /* most of them in the transaction */
-    assert_int_equal(survey_extent(s->survey)->last, 2004);
+    assert_int_equal(s->survey->extent.last, 2004);
 }
 
 TEST(a_disk_keeps_its_free_bytes)
@@ -688,8 +688,8 @@ TEST(a_list_has_no_more_resources_than_are_allowed)
     same(s, "http://e.org/1", "v1");
     document(s, "http://e.org/2", "v2", "c d");
     assert_false(survey_compare(s->survey, &no_limit));
-    assert_int_equal(survey_failure(s->survey)->rc, STATUS_REFUSED);
-    assert_non_null(strstr(survey_failure(s->survey)->text,
+    assert_int_equal(s->survey->why.rc, STATUS_REFUSED);
+    assert_non_null(strstr(s->survey->why.text,
                            "the 3 resources that --max-entries allows"));
     assert_false(survey_take(s->survey));
     open_listing(s);
