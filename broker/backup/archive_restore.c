@@ -32,8 +32,7 @@ struct found_resources {
 };
 
 struct archive {
-    const struct archive_options *options;
-    struct archive_report *report;
+    struct archive_restore *restore;
     struct new_data data;
     char building[PATH_MAX];
     struct found *all;
@@ -142,57 +141,41 @@ find_lists(struct archive *a, const char *dir, struct problem *why)
     return STATUS_OK;
 }
 
-/* Keeps one of each list. Two closed ones must be the same. */
+/* Keeps one of each list: two closed ones must be the same. Each must be the
+ * one behind the last of its set; that its entries are, is proven when they are
+ * read. */
 static enum status
-drop_copies(struct archive *a, struct problem *why)
+check_order(struct archive *a, struct problem *why)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < a->n; i++) {
+        struct found f = a->all[i];
         const struct found *last = n > 0 ? &a->all[n - 1] : NULL;
-        struct found *f = &a->all[i];
+        bool is_first = !last || strcmp(last->list.set, f.list.set) != 0;
+        uint64_t one = is_first ? 0 : last->list.info.number;
+        bool is_copy = !is_first && one == f.list.info.number;
 
-        if (!last || strcmp(last->list.set, f->list.set) != 0 ||
-            last->list.info.number != f->list.info.number) {
-            a->all[n++] = *f;
-            continue;
-        }
-        if (strcmp(last->list.epoch, f->list.epoch) != 0 ||
-            (!is_open(f) &&
-             memcmp(last->list.info.digest.bytes, f->list.info.digest.bytes,
-                    DIGEST_SIZE) != 0))
+        if (!is_first &&
+            (strcmp(last->list.epoch, f.list.epoch) != 0 ||
+             (is_copy && !is_open(&f) &&
+              !digest_is_equal(&last->list.info.digest, &f.list.info.digest))))
             return problem(why, STATUS_DIFFERENT,
                            "%s and %s are of different histories", last->path,
-                           f->path);
-        free(f->path);
-        f->path = NULL;
-    }
-    a->n = n;
-    return STATUS_OK;
-}
-
-/* Checks that each list is the one behind the last of its set; that its entries
- * are, is proven when they are read. */
-static enum status
-check_order(struct archive *a, struct problem *why)
-{
-    for (size_t i = 1; i < a->n; i++) {
-        const struct found *last = &a->all[i - 1], *f = &a->all[i];
-        uint64_t one = last->list.info.number;
-
-        if (strcmp(last->list.set, f->list.set) != 0)
+                           f.path);
+        if (is_copy)
             continue;
-        if (strcmp(last->list.epoch, f->list.epoch) != 0)
-            return problem(why, STATUS_DIFFERENT,
-                           "%s and %s are of different histories", last->path,
-                           f->path);
-        if (one + 1 != f->list.info.number || is_open(last))
+        if (!is_first && (one + 1 != f.list.info.number || is_open(last)))
             return problem(why, STATUS_DIFFERENT,
                            "the set %s lacks its closed Change List %" PRIu64
                            ": %s is not the next one behind %s",
-                           f->list.set, is_open(last) ? one : one + 1, f->path,
+                           f.list.set, is_open(last) ? one : one + 1, f.path,
                            last->path);
+        a->all[i] = a->all[n]; /* a copy, if there was one */
+        a->all[n++] = f;
     }
+    while (a->n > n)
+        free(a->all[--a->n].path);
     return STATUS_OK;
 }
 
@@ -318,7 +301,7 @@ write_closed(struct archive *a, const struct found *f,
     char path[PATH_MAX];
     enum status rc = commit_act(a, &act, why);
 
-    snprintf(path, sizeof(path), "%s/sets/%s/" LOG_CHANGES, a->options->data,
+    snprintf(path, sizeof(path), "%s/sets/%s/" LOG_CHANGES, a->restore->data,
              f->list.set);
     buf_init(&file.marks, LIST_FILE_MARKS_MAX);
     begin_entries(&entries, &f->list, text->fragments);
@@ -400,7 +383,7 @@ write_state(struct archive *a, const struct found_resources *state,
     char dir[PATH_MAX];
     enum status rc;
 
-    snprintf(dir, sizeof(dir), "%s/sets/%s", a->options->data, state->list.set);
+    snprintf(dir, sizeof(dir), "%s/sets/%s", a->restore->data, state->list.set);
     rc = file_make_dirs(dir, why);
     if (!rc)
         rc = fold_db_open(&db, &resources_folding, dir, state->list.epoch, why);
@@ -456,11 +439,11 @@ write_set(struct archive *a, struct found *lists, size_t n, uint32_t id,
             rc = write_closed(a, &lists[i], &text, id, &file_bytes, why);
         }
         buf_fini(&text.text);
-        a->report->n_lists++;
-        a->report->n_entries +=
+        a->restore->n_lists++;
+        a->restore->n_entries +=
             lists[i].list.info.last - lists[i].list.info.after;
     }
-    a->report->n_sets++;
+    a->restore->n_sets++;
     if (rc || first->info.after == 0)
         return rc;
     rc = find_state(a, first, lists[n - 1].list.info.last, &state, why);
@@ -471,8 +454,8 @@ write_set(struct archive *a, struct found *lists, size_t n, uint32_t id,
              "changed since the broker knows nothing until its source puts "
              "all of them",
              first->set, first->info.after);
-    a->report->n_missing++;
-    a->options->on_missing(missing, a->options->user);
+    a->restore->n_missing++;
+    a->restore->on_missing(missing, a->restore->user);
     return STATUS_OK;
 }
 
@@ -484,7 +467,7 @@ write_sets(struct archive *a, struct problem *why)
     enum status rc = store_open(&a->engine, a->building, &a->forms, why);
     uint32_t id = 1;
 
-    if (!rc && a->options->token_file[0])
+    if (!rc && a->restore->token_file[0])
         rc = commit_act(a, &guard, why);
 
     for (size_t i = 0, n; !rc && i < a->n; i += n) {
@@ -499,27 +482,23 @@ write_sets(struct archive *a, struct problem *why)
 }
 
 enum status
-archive_restore(const struct archive_options *options,
-                struct archive_report *report, struct problem *why)
+archive_restore(struct archive_restore *restore, struct problem *why)
 {
-    struct archive a = {.options = options, .report = report};
-    const char *from = options->from;
+    struct archive a = {.restore = restore};
+    const char *from = restore->from;
     enum status rc;
 
-    *report = (struct archive_report){.n_sets = 0};
     atomic_init(&a.forms, 0);
-    rc = new_data_begin(&a.data, options->data, why);
-    snprintf(a.building, sizeof(a.building), "%s/" BUILDING, options->data);
+    rc = new_data_begin(&a.data, restore->data, why);
+    snprintf(a.building, sizeof(a.building), "%s/" BUILDING, restore->data);
     if (!rc)
         rc = file_make_dirs(a.building, why);
     if (!rc && uri_is_web(from)) {
-        rc = archive_download(from, options->token_file, a.building, why);
+        rc = archive_download(from, restore->token_file, a.building, why);
         from = a.building;
     }
     if (!rc)
         rc = find_lists(&a, from, why);
-    if (!rc)
-        rc = drop_copies(&a, why);
     if (!rc)
         rc = check_order(&a, why);
     if (!rc)

@@ -14,7 +14,7 @@
 
 #include "proto/problem.h"
 
-struct archive_options {
+struct archive_restore {
     const char *from;       /* a directory with files of lists; or a URL */
     const char *token_file; /* for a URL; "": none */
     const char *data;       /* the new data directory */
@@ -22,16 +22,13 @@ struct archive_options {
     /* A set whose first lists are not there: "SET: ...". */
     void (*on_missing)(const char *text, void *user);
     void *user;
-};
 
-struct archive_report {
-    uint64_t n_sets, n_lists, n_entries, n_missing;
+    uint64_t n_sets, n_lists, n_entries, n_missing; /* set by the restore */
 };
 
 /* STATUS_DIFFERENT: lists are damaged, missing in between, or of two histories.
  * STATUS_NOT_FOUND: there are none. STATUS_UNREACHABLE: the broker did not
  * answer. STATUS_INVALID: `data` is not empty. After any failure `data` is as
  * it was before. */
-MUST_CHECK enum status archive_restore(const struct archive_options *options,
-                                       struct archive_report *report,
+MUST_CHECK enum status archive_restore(struct archive_restore *restore,
                                        struct problem *why);

@@ -210,7 +210,6 @@ static enum status
 take(struct backup *b, const char *path, bool is_database,
      const struct digest *hash, struct problem *why)
 {
-    struct problem reason = {""};
     char from[PATH_MAX];
     enum status rc;
 
@@ -218,17 +217,13 @@ take(struct backup *b, const char *path, bool is_database,
         return problem(why, STATUS_STOPPED, "the program is ending");
     if (is_odd(path))
         return miss(b, path, "its name is too odd", why);
-    rc = is_database ? copy_database(b, path, &reason)
-                     : copy_file(b, path, hash, &reason);
+    rc = is_database ? copy_database(b, path, why)
+                     : copy_file(b, path, hash, why);
     name_source(b, path, from);
     if (rc == STATUS_GONE && slice_starts(slice_of(path), "uploads/") &&
         access(from, F_OK))
         return STATUS_GONE;
-    if (rc == STATUS_GONE)
-        return miss(b, path, reason.text, why);
-    if (rc && why)
-        *why = reason;
-    return rc;
+    return rc == STATUS_GONE ? miss(b, path, why->text, why) : rc;
 }
 
 /* Folders of the data directory */

@@ -104,29 +104,6 @@ copied_file_digest(const char *path, struct digest *digest, uint64_t *size,
 
 /* Copying */
 
-/* Copies to a file of its own. */
-static enum status
-copy_bytes(int from, const char *name, struct digest *digest, uint64_t *size,
-           struct problem *why)
-{
-    int to = open(name, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
-    struct stat st;
-    enum status rc;
-
-    if (to < 0)
-        return problem_errno(why, "cannot write", name);
-    rc = digest_bytes(from, ioctl(to, FICLONE, from) ? to : -1, name, digest,
-                      size, why);
-    if (!rc && (fstat(from, &st) ||
-                futimens(to, (struct timespec[2]){st.st_mtim, st.st_mtim})))
-        rc = problem_errno(why, "cannot set the time of", name);
-    if (close(to) && !rc)
-        rc = problem_errno(why, "cannot write", name);
-    if (rc)
-        unlink(name);
-    return rc;
-}
-
 /* True if `name` is a new name of the open file now. */
 static bool
 link_file(int from, const char *path, const char *name)
@@ -142,39 +119,42 @@ link_file(int from, const char *path, const char *name)
     return false;
 }
 
-/* True if the file system of `name` can share blocks with `from`. */
-static bool
-can_clone(int from, const char *name)
-{
-    int to = open(name, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
-    bool can;
-
-    if (to < 0)
-        return false;
-    can = !ioctl(to, FICLONE, from);
-    close(to);
-    unlink(name);
-    return can;
-}
-
 enum status
-copied_file_make(const char *from, const char *to, bool may_link,
+copied_file_make(const char *from, const char *name, bool may_link,
                  struct digest *digest, uint64_t *size, struct problem *why)
 {
-    int fd = open(from, O_RDONLY | O_CLOEXEC);
+    static const int flags = O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC;
+    int fd = open(from, O_RDONLY | O_CLOEXEC), to;
+    bool is_shared, is_link = false; /* it has the blocks, or is the file */
     struct stat st;
     enum status rc;
 
     if (fd < 0)
         return fail_reading(why);
-    if (!fstat(fd, &st) && !S_ISREG(st.st_mode))
-        rc = problem(why, STATUS_GONE, "it is no file");
-    else if (may_link && !can_clone(fd, to) && link_file(fd, from, to))
-        rc = digest_bytes(fd, -1, to, digest, size, why);
-    else
-        rc = copy_bytes(fd, to, digest, size, why);
+    if (!fstat(fd, &st) && !S_ISREG(st.st_mode)) {
+        close(fd);
+        return problem(why, STATUS_GONE, "it is no file");
+    }
+    to = open(name, flags, 0600);
+    is_shared = to >= 0 && !ioctl(to, FICLONE, fd);
+    if (to >= 0 && may_link && !is_shared) {
+        file_close(&to);
+        unlink(name);
+        is_link = link_file(fd, from, name);
+        if (!is_link)
+            to = open(name, flags, 0600);
+    }
+    rc = to < 0 && !is_link
+             ? problem_errno(why, "cannot write", name)
+             : digest_bytes(fd, is_shared ? -1 : to, name, digest, size, why);
+    if (!rc && !is_link &&
+        (fstat(fd, &st) ||
+         futimens(to, (struct timespec[2]){st.st_mtim, st.st_mtim})))
+        rc = problem_errno(why, "cannot set the time of", name);
+    if (to >= 0 && close(to) && !rc)
+        rc = problem_errno(why, "cannot write", name);
     if (rc)
-        unlink(to);
+        unlink(name);
     close(fd);
     return rc;
 }

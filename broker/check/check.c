@@ -45,12 +45,41 @@ struct check {
 };
 
 static void
+clear_findings(struct findings *f)
+{
+    for (size_t i = 0; i < f->n; i++)
+        free(f->lines[i]);
+    free(f->lines);
+    *f = (struct findings){NULL};
+}
+
+/* Removes the lines that `second` does not have. */
+static void
+confirm_findings(struct findings *f, const struct findings *second)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < f->n; i++) {
+        size_t k = 0;
+
+        while (k < second->n && strcmp(second->lines[k], f->lines[i]) != 0)
+            k++;
+        if (k < second->n)
+            f->lines[n++] = f->lines[i];
+        else
+            free(f->lines[i]);
+    }
+    f->n = n;
+}
+
+static void
 print_findings(struct check *c, struct findings *f)
 {
-    findings_print(f, c->to);
+    for (size_t i = 0; i < f->n; i++)
+        fprintf(c->to, "%s\n", f->lines[i]);
     c->n_findings += f->n;
     c->is_short |= f->is_short;
-    findings_clear(f);
+    clear_findings(f);
 }
 
 static void
@@ -86,7 +115,7 @@ run_sets(struct check *c)
 {
     bool is_loaded = !inspection_load(&c->in);
 
-    findings_clear(&c->in.findings);
+    clear_findings(&c->in.findings);
     if (!is_loaded)
         return;
     for (size_t i = 0; i < c->in.n_sets; i++)
@@ -114,8 +143,8 @@ confirm_all(struct check *c)
             for (size_t k = 0; k < c->in.n_sets; k++)
                 if (c->in.sets[k].id == found->set)
                     look(c, found->part, &c->in.sets[k]);
-        findings_confirm(&found->findings, &c->in.findings);
-        findings_clear(&c->in.findings);
+        confirm_findings(&found->findings, &c->in.findings);
+        clear_findings(&c->in.findings);
         print_findings(c, &found->findings);
     }
     free(c->found);
@@ -165,7 +194,8 @@ check_run(const struct check_options *options, FILE *to, uint64_t *n_findings,
         fprintf(to, "%" PRIu64 " finding%s\n", c.n_findings,
                 c.n_findings == 1 ? "" : "s");
     *n_findings = c.n_findings;
-    inspection_fini(&c.in);
+    clear_findings(&c.in.findings);
+    free(c.in.sets);
     file_close(&c.in.dir);
     file_close(&lock);
     return c.is_short ? problem_memory(why) : STATUS_OK;

@@ -338,26 +338,19 @@ mode_place(enum names_place place, enum names_place next)
 static void walk_dir(struct names *n, int above, const char *name,
                      const char *path, enum names_place place);
 
-/* Opens what the files of a set are compared with. */
+/* Walks the folder of a set, with what its files are compared with. */
 static void
-enter_set(struct names *n, const char *name)
+walk_set(struct names *n, int above, const char *name, const char *path)
 {
-    char path[INSPECTION_PATH];
+    char content[INSPECTION_PATH];
 
     snprintf(n->set, sizeof(n->set), "%s", name);
     n->n_bytes = 0;
-    inspection_path(path, n->set, CONTENT_FILE);
-    (void)!inspection_open(n->in, DATABASE_CONTENT, path, &n->content);
-}
-
-static void
-leave_set(struct names *n)
-{
-    char path[INSPECTION_PATH];
-
-    inspection_path(path, n->set, CONTENT_FILE);
+    inspection_path(content, n->set, CONTENT_FILE);
+    (void)!inspection_open(n->in, DATABASE_CONTENT, content, &n->content);
+    walk_dir(n, above, name, path, PLACE_OF_SET);
     if (n->n_bytes > 0)
-        inspection_find(n->in, FINDING_INDEX, path,
+        inspection_find(n->in, FINDING_INDEX, content,
                         "it cannot be read, and there are %" PRIu64
                         " files of bytes",
                         n->n_bytes);
@@ -397,13 +390,10 @@ check_entry(struct names *n, int fd, const char *above, const char *name,
     if (judgement == JUDGED_ORPHAN || !strcmp(name, "lost+found"))
         return;
     check_mode(n, path, &st, mode_place(place, e.next));
-    if (!e.is_dir)
-        return;
-    if (e.next == PLACE_OF_SET)
-        enter_set(n, name);
-    walk_dir(n, fd, name, path, e.next);
-    if (e.next == PLACE_OF_SET)
-        leave_set(n);
+    if (e.is_dir && e.next == PLACE_OF_SET)
+        walk_set(n, fd, name, path);
+    else if (e.is_dir)
+        walk_dir(n, fd, name, path, e.next);
 }
 
 static void

@@ -77,40 +77,6 @@ static const struct {
 };
 
 void
-findings_confirm(struct findings *f, const struct findings *second)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < f->n; i++) {
-        size_t k = 0;
-
-        while (k < second->n && strcmp(second->lines[k], f->lines[i]) != 0)
-            k++;
-        if (k < second->n)
-            f->lines[n++] = f->lines[i];
-        else
-            free(f->lines[i]);
-    }
-    f->n = n;
-}
-
-void
-findings_print(const struct findings *f, FILE *to)
-{
-    for (size_t i = 0; i < f->n; i++)
-        fprintf(to, "%s\n", f->lines[i]);
-}
-
-void
-findings_clear(struct findings *f)
-{
-    for (size_t i = 0; i < f->n; i++)
-        free(f->lines[i]);
-    free(f->lines);
-    *f = (struct findings){NULL};
-}
-
-void
 inspection_find(struct inspection *in, enum finding_kind kind, const char *path,
                 const char *format, ...)
 {
@@ -319,11 +285,4 @@ inspection_lend_logs(struct inspection *in, struct db *db)
     if (rc)
         inspection_find(in, FINDING_UNREAD, "", "%s", why.text);
     return rc;
-}
-
-void
-inspection_fini(struct inspection *in)
-{
-    findings_clear(&in->findings);
-    free(in->sets);
 }

@@ -19,7 +19,7 @@
  *
  * A kind gives the last two. Beside a running broker one look may meet a file
  * that is being written or deleted: a finding counts if a second look finds the
- * same (findings_confirm).
+ * same (check.c).
  */
 enum finding_kind {
     FINDING_NEWER,    /* a database of a newer program */
@@ -55,12 +55,6 @@ struct findings {
     size_t n, capacity;
     bool is_short; /* there was no memory for all */
 };
-
-/* Removes the lines that `second` does not have. */
-void findings_confirm(struct findings *findings, const struct findings *second);
-
-void findings_print(const struct findings *findings, FILE *to);
-void findings_clear(struct findings *findings);
 
 /* Room for a path below the data directory. */
 #define INSPECTION_PATH 600
@@ -137,5 +131,3 @@ MUST_CHECK enum status inspection_compare(struct inspection *in, int fd,
 /* The path of the folder, or of a file, of a set. */
 void inspection_path(char to[INSPECTION_PATH], const char *set,
                      const char *name);
-
-void inspection_fini(struct inspection *in);

@@ -2,7 +2,9 @@
 
 #include "broker/backup/archive_restore.h"
 #include "broker/backup/backup.h"
-#include "broker/backup/restore.h"
+#include "broker/backup/copied_file.h"
+#include "broker/backup/manifest.h"
+#include "broker/backup/new_data.h"
 #include "broker/commands/command_rows.h"
 
 struct values {
@@ -21,14 +23,6 @@ command_missing(const char *text, void *user)
     const struct command *command = user;
 
     fprintf(stderr, "tidingsd %s: missing: %s\n", command->name, text);
-}
-
-static void
-print_damage(const char *text, void *user)
-{
-    const struct command *command = user;
-
-    fprintf(stderr, "tidingsd %s: damaged: %s\n", command->name, text);
 }
 
 /* Returns the exit code of a command; a failure if files are missing. */
@@ -108,25 +102,103 @@ const struct command backup_command = {
 
 /* Restore */
 
+struct restore {
+    const char *dir;  /* of the backup */
+    const char *data; /* the new data directory */
+    uint64_t n_files, bytes, n_missing, n_damaged;
+};
+
+static void
+report_damage(struct restore *r, const char *path, const char *reason)
+{
+    r->n_damaged++;
+    fprintf(stderr, "tidingsd restore: damaged: %s: %s\n", path, reason);
+}
+
+/* Goes on after a damaged file, to find the others. */
+static enum status
+restore_file(const struct manifest_file *file, void *user, struct problem *why)
+{
+    struct restore *r = user;
+    char from[PATH_MAX], to[PATH_MAX];
+    struct problem reason = {""};
+    struct digest digest;
+    uint64_t size = 0;
+    enum status rc = copied_file_make_dirs(r->data, file->path, why);
+
+    if (rc)
+        return rc;
+    snprintf(from, sizeof(from), "%s/" MANIFEST_FILE, r->dir, file->folder,
+             file->path);
+    snprintf(to, sizeof(to), "%s/%s", r->data, file->path);
+    rc = copied_file_make(from, to, false, &digest, &size, &reason);
+    if (rc == STATUS_GONE) {
+        report_damage(r, from, reason.text);
+        return STATUS_OK;
+    }
+    if (rc)
+        return problem(why, rc, "%s", reason.text);
+    if (!digest_is_equal(&digest, &file->digest))
+        report_damage(r, from, "its bytes are not those of the backup");
+    r->n_files++;
+    r->bytes += size;
+    return STATUS_OK;
+}
+
+static void
+report_missing(const char *text, void *user)
+{
+    struct restore *r = user;
+
+    r->n_missing++;
+    command_missing(text, (void *)(uintptr_t)&restore_command);
+}
+
+/* Restores all files of a backup. After any failure the data directory is as it
+ * was before. */
+static enum status
+restore_backup(struct restore *r, struct problem *why)
+{
+    const struct manifest_reader nothing = {.user = NULL},
+                                 reader = {.on_file = restore_file,
+                                           .on_missing = report_missing,
+                                           .user = r};
+    struct new_data data;
+    /* Checks the manifest before the new directory is made. */
+    enum status rc = manifest_read(r->dir, &nothing, why);
+
+    if (rc == STATUS_NOT_FOUND && manifest_is_begun(r->dir))
+        return problem(why, rc,
+                       "%s has no backup: the first one was not finished",
+                       r->dir);
+    if (rc)
+        return rc == STATUS_NOT_FOUND
+                   ? problem_prefix(why, rc, "%s has no backup: ", r->dir)
+                   : rc;
+    rc = new_data_begin(&data, r->data, why);
+    if (!rc)
+        rc = manifest_read(r->dir, &reader, why);
+    if (!rc && r->n_damaged > 0)
+        rc = problem(why, STATUS_DIFFERENT,
+                     "the backup %s is damaged: nothing was restored", r->dir);
+    if (!rc)
+        rc = new_data_end(&data, why);
+    new_data_close(&data, rc);
+    return rc;
+}
+
 static enum exit_code
 run_restore(const struct arguments *given)
 {
     const struct values *values = given->values;
-    struct restore_options options = {
-        .data = values->data,
-        .on_missing = command_missing,
-        .on_damage = print_damage,
-        .user = (void *)(uintptr_t)&restore_command,
-    };
-    struct archive_options from_archive = {
+    struct restore did = {.dir = given->operands[0], .data = values->data};
+    struct archive_restore published = {
         .from = values->archive,
         .token_file = values->token_file,
         .data = values->data,
         .on_missing = command_missing,
         .user = (void *)(uintptr_t)&restore_command,
     };
-    struct restore_report did;
-    struct archive_report published;
     struct problem why = {""};
     enum status rc;
 
@@ -136,7 +208,7 @@ run_restore(const struct arguments *given)
     }
     umask(S_IRWXG | S_IRWXO);
     if (values->archive[0]) {
-        rc = archive_restore(&from_archive, &published, &why);
+        rc = archive_restore(&published, &why);
         if (rc)
             return command_fail(given, rc, &why);
         printf("restored %" PRIu64 " sets, %" PRIu64 " Change Lists, %" PRIu64
@@ -147,13 +219,12 @@ run_restore(const struct arguments *given)
                values->data);
         return published.n_missing > 0 ? EXIT_FAILED : EXIT_GOOD;
     }
-    options.dir = given->operands[0];
-    rc = restore_make(&options, &did, &why);
+    rc = restore_backup(&did, &why);
     if (rc)
         return command_fail(given, rc, &why);
     printf("restored %" PRIu64 " files of %" PRIu64 " bytes; to serve them:\n"
            "tidingsd --data %s\n",
-           did.n_files, did.bytes, options.data);
+           did.n_files, did.bytes, values->data);
     return end_command(&restore_command, did.n_missing);
 }
 
