@@ -230,8 +230,8 @@ read_wish(struct request *rq, struct reading *r, struct problem *why)
     r->wish.has_since = query.has_since;
     r->wish.since_us = query.since_us;
     r->wish.client = client_ref(request_client(rq));
-    r->filter = filters_enter_anyhow(registry_filters(r->wish.set->registry),
-                                     &query.filter, r->wish.client);
+    (void)!filters_enter(registry_filters(r->wish.set->registry), &query.filter,
+                         r->wish.client, true, &r->filter, NULL);
     r->wish.filter = r->filter;
     if (request_parameter(rq, "wait", &text) &&
         (!seconds_read(text, &wait_us) || wait_us > POLLS_WAIT_MAX_US))

@@ -613,8 +613,9 @@ write_sets(struct buf *to, struct http *http, struct request *rq,
     add_sets(to, http, page, wish, principal);
     buf_init(&next, LINK_URL_MAX + 64);
     if (page->is_more && page->n > 0) {
-        struct link_text link = link_to_sets(
-            registry_public_url(http->registry), page->sets[page->n - 1]->name);
+        struct link_text link =
+            link_format("%s/sets?after=%s", registry_public_url(http->registry),
+                        page->sets[page->n - 1]->name);
         char since[DATETIME_SIZE];
 
         buf_add_slice(&next, link_slice(&link));

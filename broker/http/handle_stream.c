@@ -43,7 +43,7 @@ read_wish(struct request *rq, const struct head *head, struct push_wish *wish,
     wish->has_since = query.has_since;
     wish->since_us = query.since_us;
     return filters_enter(registry_filters(wish->set->registry), &query.filter,
-                         request_client(rq), &wish->filter, why);
+                         request_client(rq), false, &wish->filter, why);
 }
 
 /* Of a WebSocket by its subprotocol; `terms` are those of its answer. */
@@ -191,7 +191,7 @@ start_many(struct http *http, struct request *rq, struct principal *principal,
     }
     if (!rc && !is_head)
         rc = filters_enter(registry_filters(http->registry), &filter,
-                           request_client(rq), &wish.filter, why);
+                           request_client(rq), false, &wish.filter, why);
     if (!rc && !is_head)
         rc = push_accept(http->push, rq, &wish, why);
     follow_request_fini(&follow);

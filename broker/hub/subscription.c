@@ -73,8 +73,8 @@ make_effect(struct hub *hub, const struct terms *terms, struct effect *effect,
         rc = filter_read(filter, slice_of(terms->filter), why);
         client = client_of_hub(registry_clients(hub->registry));
         if (!rc)
-            effect->filter = filters_enter_anyhow(
-                registry_filters(hub->registry), filter, client);
+            (void)!filters_enter(registry_filters(hub->registry), filter,
+                                 client, true, &effect->filter, NULL);
         client_unref(client);
         free(filter);
     }

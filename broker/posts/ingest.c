@@ -43,7 +43,11 @@ reserve_memory(struct ingest *in, struct problem *why)
 static enum status
 check_data(struct ingest *in, struct problem *why)
 {
-    in->takes_data = registry_takes_data(in->posts->registry, in->set_name);
+    const struct set *set =
+        registry_find(in->posts->registry, in->set_name, NULL);
+
+    in->takes_data =
+        !set || !atomic_load_explicit(&set->has_no_data, memory_order_relaxed);
     return in->takes_data
                ? STATUS_OK
                : problem(why, STATUS_INVALID,

@@ -60,11 +60,10 @@ join_class(struct filters *filters, const struct filter *filter,
     return class;
 }
 
-/* `anyhow`: without room the class is not listed. */
-static enum status
-enter_class(struct filters *filters, const struct filter *filter,
-            struct client *client, bool anyhow, struct filter_class **class,
-            struct problem *why)
+enum status
+filters_enter(struct filters *filters, const struct filter *filter,
+              struct client *client, bool anyhow, struct filter_class **class,
+              struct problem *why)
 {
     bool is_needless = filter_text(filter).size == 0;
     struct filter_class *made;
@@ -89,24 +88,6 @@ enter_class(struct filters *filters, const struct filter *filter,
     if (*class != made) /* refused, or another reader was faster */
         discard_class(made);
     return rc;
-}
-
-enum status
-filters_enter(struct filters *filters, const struct filter *filter,
-              struct client *client, struct filter_class **class,
-              struct problem *why)
-{
-    return enter_class(filters, filter, client, false, class, why);
-}
-
-struct filter_class *
-filters_enter_anyhow(struct filters *filters, const struct filter *filter,
-                     struct client *client)
-{
-    struct filter_class *class;
-
-    (void)enter_class(filters, filter, client, true, &class, NULL);
-    return class;
 }
 
 void

@@ -54,18 +54,13 @@ void filters_fini(struct filters *filters); /* after all classes */
 
 /* Adds a reader with this sealed filter; sets *class to its class, or to NULL
  * if the filter passes everything. STATUS_LIMITED: the client has used up its
- * share; STATUS_BUSY: no room. */
+ * share; STATUS_BUSY: no room. `anyhow`: without room the reader gets one of
+ * its own that is not listed, and no error. */
 MUST_CHECK enum status filters_enter(struct filters *filters,
                                      const struct filter *filter,
-                                     struct client *client,
+                                     struct client *client, bool anyhow,
                                      struct filter_class **class,
                                      struct problem *why);
-
-/* The same, and returns the class; but without room the reader gets one of its
- * own that is not listed. */
-struct filter_class *filters_enter_anyhow(struct filters *filters,
-                                          const struct filter *filter,
-                                          struct client *client);
 
 /* Removes a reader. NULL is allowed. */
 void filters_leave(struct filter_class *class);

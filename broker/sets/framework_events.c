@@ -524,7 +524,7 @@ announcer_free(struct announcer *a)
     buf_fini(&a->round.bytes);
     free(a->round.fragments);
     free(a->about);
-    source_changes_fini(&a->changes);
+    free(a->changes.all);
     free(a);
 }
 

@@ -63,20 +63,6 @@ link_format(const char *format, ...)
     return link;
 }
 
-struct link_text
-link_to_sets(const char *public_url, const char *after)
-{
-    return link_format("%s/sets%s%s", public_url, after ? "?after=" : "",
-                       after ? after : "");
-}
-
-struct link_text
-link_to_description(const char *public_url, uint64_t first, uint64_t last)
-{
-    return link_format("%s/descriptions/%012" PRIu64 "-%012" PRIu64 ".xml",
-                       public_url, first, last);
-}
-
 /* Generations */
 
 const struct kind_names links_kinds[GENERATION_KINDS] = {

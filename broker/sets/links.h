@@ -44,11 +44,6 @@ struct link_text link_to(const char *public_url, enum link_kind kind,
 struct link_text link_format(const char *format, ...)
     __attribute__((format(printf, 1, 2)));
 
-/* The Source Description of the sets with the numbers `first` to `last`, under
- * an index. */
-struct link_text link_to_description(const char *public_url, uint64_t first,
-                                     uint64_t last);
-
 /* The kinds of generations (log/head.h): in links.c, one row each. */
 struct kind_names {
     const char *folder; /* of URLs and on the disk alike: "resourcelist" */
@@ -75,8 +70,6 @@ extern const struct channel_link links_channels[];
  * filter (may be empty). */
 void link_memory(struct buf *to, const char *public_url, const char *set,
                  const char *epoch, uint64_t number, struct slice filter);
-/* All sets, as JSON, from the first name behind `after` on; NULL: all. */
-struct link_text link_to_sets(const char *public_url, const char *after);
 
 static inline struct slice
 link_slice(const struct link_text *link)

@@ -4,15 +4,6 @@
 #include "proto/http/websub.h"
 
 struct peers *
-peers_new(void)
-{
-    struct peers *p = memory_new(1, sizeof(*p));
-
-    atomic_init(&p->n_owners, 1);
-    return p;
-}
-
-struct peers *
 peers_ref(struct peers *p)
 {
     /* Relaxed: the caller has a reference, or the lock under which it is
@@ -36,24 +27,6 @@ peers_unref(struct peers *p)
     free(p);
 }
 
-/* A bad URL makes the setting invalid, not the document malformed. */
-static enum status
-check_url(struct slice url, const char *what, struct problem *why)
-{
-    return websub_check_url(url, what, why) ? STATUS_INVALID : STATUS_OK;
-}
-
-enum status
-peers_set_upstream(struct peers *p, struct slice url, struct problem *why)
-{
-    enum status rc = check_url(url, "upstreamTopic", why);
-
-    if (rc)
-        return rc;
-    p->upstream = slice_dup(url);
-    return STATUS_OK;
-}
-
 enum status
 peers_add_hub(struct peers *p, struct slice url, struct problem *why)
 {
@@ -65,7 +38,8 @@ peers_add_hub(struct peers *p, struct slice url, struct problem *why)
     if (url.size > PEERS_HUB_SIZE_MAX)
         return problem(why, STATUS_INVALID, "hubs: a URL has at most %d bytes",
                        PEERS_HUB_SIZE_MAX);
-    rc = check_url(url, "hubs", why);
+    /* A bad URL makes the setting invalid, not the document malformed. */
+    rc = websub_check_url(url, "hubs", why) ? STATUS_INVALID : STATUS_OK;
     for (unsigned i = 0; !rc && i < p->n_hubs; i++)
         if (websub_is_same(url, slice_of(p->hubs[i])))
             rc = problem(why, STATUS_INVALID, "hubs: \"%s\" is there twice",

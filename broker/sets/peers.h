@@ -30,12 +30,6 @@ struct peers {
                                the end; or NULL */
 };
 
-struct peers *peers_new(void);
-
-/* Call it at most once. STATUS_INVALID: the URL cannot be a topic. */
-MUST_CHECK enum status peers_set_upstream(struct peers *peers, struct slice url,
-                                          struct problem *why);
-
 /* STATUS_INVALID: no http or https URL, too long, one too many, or there
  * already (compared as W-026 says). */
 MUST_CHECK enum status peers_add_hub(struct peers *peers, struct slice url,

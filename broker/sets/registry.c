@@ -110,22 +110,15 @@ struct registry {
 static void
 store_rules(struct set *set, const struct settings *settings)
 {
-    atomic_store_explicit(&set->rotate_age_us, settings->rotate_age_us,
-                          memory_order_relaxed);
-    atomic_store_explicit(&set->retain_lists, settings->retain_lists,
-                          memory_order_relaxed);
-    atomic_store_explicit(&set->retain_age_us, settings->retain_age_us,
-                          memory_order_relaxed);
-    atomic_store_explicit(&set->resource_list_every_us,
-                          settings->resource_list_every_us,
-                          memory_order_relaxed);
-    atomic_store_explicit(&set->resource_dump_every_us,
-                          settings->resource_dump_every_us,
-                          memory_order_relaxed);
-    atomic_store_explicit(&set->has_no_data, settings->has_no_data,
-                          memory_order_relaxed);
-    atomic_store_explicit(&set->content, settings->content,
-                          memory_order_relaxed);
+    atomic_store(&set->rotate_age_us, settings->rotate_age_us);
+    atomic_store(&set->retain_lists, settings->retention.lists);
+    atomic_store(&set->retain_age_us, settings->retention.age_us);
+    atomic_store(&set->resource_list_every_us,
+                 settings->resource_list_every_us);
+    atomic_store(&set->resource_dump_every_us,
+                 settings->resource_dump_every_us);
+    atomic_store(&set->has_no_data, settings->has_no_data);
+    atomic_store(&set->content, settings->content);
 }
 
 /* The kept bytes of a set are `now`; they were `before`. */
@@ -390,8 +383,8 @@ restore_settings(struct set *set, struct slice text, struct list_limits *limits)
              "the set: %s",
              set->name, why.text);
         settings_start(&keeping, registry_config(set->registry));
-        keeping.retain_lists = 0;
-        keeping.retain_age_us = 0;
+        keeping.retention.lists = 0;
+        keeping.retention.age_us = 0;
         keeping.resource_list_every_us = keeping.resource_dump_every_us = 0;
         store_rules(set, &keeping);
         atomic_store(&set->is_unread, true);
@@ -404,7 +397,7 @@ restore_settings(struct set *set, struct slice text, struct list_limits *limits)
         diag(DIAG_WARNING, "sets",
              "the set %s gets no changes of its topic: %s", set->name,
              why.text);
-    *limits = settings_limits(settings);
+    *limits = settings->limits;
     set_mark_private(set, settings->is_private);
     registry_set_settings(set, settings);
 }
@@ -883,12 +876,6 @@ set_is_small(const struct set *set, const struct head *head)
            !atomic_load_explicit(&set->is_long, memory_order_relaxed);
 }
 
-void
-set_mark_long(struct set *set)
-{
-    atomic_store_explicit(&set->is_long, true, memory_order_relaxed);
-}
-
 int64_t
 set_first_build(const struct head *head, int64_t every_us)
 {
@@ -917,15 +904,6 @@ set_content_mode(const struct set *set)
 {
     return (enum content_mode)atomic_load_explicit(&set->content,
                                                    memory_order_relaxed);
-}
-
-bool
-registry_takes_data(struct registry *r, struct slice name)
-{
-    const struct set *set = registry_find(r, name, NULL);
-
-    return !set ||
-           !atomic_load_explicit(&set->has_no_data, memory_order_relaxed);
 }
 
 enum content_mode

@@ -84,7 +84,7 @@ struct set {
     atomic_bool has_no_data;
     atomic_bool is_private; /* its setting: set_mark_private */
     atomic_bool is_unread;  /* set_is_unread */
-    atomic_bool is_long;    /* set_mark_long */
+    atomic_bool is_long;    /* its entries do not fit into SET_FEW_BYTES */
     atomic_bool is_listed;  /* a reader knows the list of a small set */
 
     /* See framework_event_last. Relaxed: a place to start a search. */
@@ -300,10 +300,6 @@ bool set_is_unread(const struct set *set);
  * its few entries from the first one on, and no list was built. Any thread. */
 bool set_is_small(const struct set *set, const struct head *head);
 
-/* The entries of the set do not fit into SET_FEW_BYTES: it is not small. Any
- * thread. */
-void set_mark_long(struct set *set);
-
 /* True if readers may get a current build of that kind: it was built, or is the
  * Resource List of a set that is small when the first one is due. That list
  * stays, up to its last few entries, until a built one takes its place. Any
@@ -321,9 +317,6 @@ enum content_mode set_content_mode(const struct set *set);
  * which a new set begins. */
 enum content_mode registry_content(struct registry *registry,
                                    struct slice name);
-
-/* False if the set of that name has the setting noData. */
-bool registry_takes_data(struct registry *registry, struct slice name);
 
 /* Copies the settings in effect of a set (settings.h), without its peers. Title
  * and description (the URL of the links `describedby`) are "" if not given;

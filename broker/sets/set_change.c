@@ -7,12 +7,6 @@
 /* Archived generations that are read at once. */
 #define ARCHIVED_AT_ONCE 64
 
-static struct retention
-retention_of(const struct settings *settings)
-{
-    return (struct retention){settings->retain_lists, settings->retain_age_us};
-}
-
 /* Reads one closed list. */
 static enum status
 read_list(const struct set *set, uint64_t number, struct list_info *list,
@@ -110,8 +104,7 @@ count_discards(const struct set *set, const struct head *head,
                const struct settings *before, const struct settings *after,
                struct discards *d, struct problem *why)
 {
-    struct comparison c = {set, head, retention_of(before),
-                           retention_of(after)};
+    struct comparison c = {set, head, before->retention, after->retention};
     const struct content_counts *counts = &set->content_counts;
     uint64_t kept_before = 0, kept_after = 0;
     struct list_info oldest, newest;
@@ -433,7 +426,7 @@ prepare_settings(struct post *post)
         set_mark_private(c->set, true);
     }
     post->settings = buf_slice(&c->text);
-    post->limits = settings_limits(c->settings);
+    post->limits = c->settings->limits;
     return STATUS_OK;
 }
 

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "broker/sets/json_members.h"
 #include "broker/sets/peers.h"
+#include "proto/http/websub.h"
 #include "proto/number.h"
 #include "proto/resourcesync/json.h"
 
@@ -24,6 +25,22 @@ enum row_kind {
     ROW_HUBS
 };
 
+/* What a value is: for people, and in the shape of the JSON. */
+static const struct {
+    const char *value, *type;
+} kinds[] = {
+    [ROW_TEXT] = {"a string, such as \"News\"", "string"},
+    [ROW_URL] = {"a string, such as \"https://example.org/about\"", "uri"},
+    [ROW_NUMBER] = {"a number, such as 100", "number"},
+    [ROW_KEEP] = {"a number or string, such as 7 or \"daily\"",
+                  "count|'none'|'daily'"},
+    [ROW_CHOICE] = {"a string, such as \"none\"", NULL},
+    [ROW_FLAG] = {"true or false", "flag"},
+    [ROW_UPSTREAM] = {"a string, such as \"https://example.org/topic\"", "uri"},
+    [ROW_HUBS] = {"a list of strings, such as [\"https://hub.example/\"]",
+                  "[uri]"},
+};
+
 /* `option` is the broker's option with kind, limits and default of a number. */
 static const struct row {
     const char *name;
@@ -37,11 +54,11 @@ static const struct row {
     {"description", ROW_URL, NULL, offsetof(struct settings, description),
      SETTINGS_URL_MAX + 1},
     {"rotateEntries", ROW_NUMBER, "rotate-entries",
-     AT(rotate_entries, uint64_t)},
-    {"rotateBytes", ROW_NUMBER, "rotate-bytes", AT(rotate_bytes, uint64_t)},
+     AT(limits.entries, uint64_t)},
+    {"rotateBytes", ROW_NUMBER, "rotate-bytes", AT(limits.bytes, uint64_t)},
     {"rotateAge", ROW_NUMBER, "rotate-age", AT(rotate_age_us, int64_t)},
-    {"retainLists", ROW_NUMBER, "retain-lists", AT(retain_lists, uint64_t)},
-    {"retainAge", ROW_NUMBER, "retain-age", AT(retain_age_us, int64_t)},
+    {"retainLists", ROW_NUMBER, "retain-lists", AT(retention.lists, uint64_t)},
+    {"retainAge", ROW_NUMBER, "retain-age", AT(retention.age_us, int64_t)},
     {"resourceListEvery", ROW_NUMBER, "resource-list-every",
      AT(resource_list_every_us, int64_t)},
     {"resourceListKeep", ROW_KEEP, "resource-list-keep",
@@ -142,30 +159,24 @@ take_option(struct reading *r, struct slice digits, struct problem *why)
 static enum status
 take_peer(struct reading *r, struct slice url, struct problem *why)
 {
-    struct settings *settings = r->settings;
+    struct peers *peers = r->settings->peers;
 
-    if (!settings->peers)
-        settings->peers = peers_new();
-    return r->row->kind == ROW_HUBS
-               ? peers_add_hub(settings->peers, url, why)
-               : peers_set_upstream(settings->peers, url, why);
+    if (!peers) {
+        peers = r->settings->peers = memory_new(1, sizeof(*peers));
+        atomic_init(&peers->n_owners, 1);
+    }
+    if (r->row->kind == ROW_HUBS)
+        return peers_add_hub(peers, url, why);
+    if (websub_check_url(url, "upstreamTopic", why))
+        return STATUS_INVALID;
+    peers->upstream = slice_dup(url);
+    return STATUS_OK;
 }
 
 static enum status
 take_value(void *user, size_t i, enum json_event event, struct slice text,
            struct problem *why)
 {
-    static const char *const wants[] = {
-        [ROW_TEXT] = "a string, such as \"News\"",
-        [ROW_URL] = "a string, such as \"https://example.org/about\"",
-        [ROW_NUMBER] = "a number, such as 100",
-        [ROW_KEEP] = "a number or string, such as 7 or \"daily\"",
-        [ROW_CHOICE] = "a string, such as \"none\"",
-        [ROW_FLAG] = "true or false",
-        [ROW_UPSTREAM] = "a string, such as \"https://example.org/topic\"",
-        [ROW_HUBS] = "a list of strings, such as [\"https://hub.example/\"]",
-    };
-
     struct reading *r = user;
     bool is_true;
 
@@ -208,7 +219,7 @@ take_value(void *user, size_t i, enum json_event event, struct slice text,
         break;
     }
     return problem(why, STATUS_INVALID, "%s: is %s", r->row->name,
-                   wants[r->row->kind]);
+                   kinds[r->row->kind].value);
 }
 
 static const struct json_members members = {
@@ -282,21 +293,15 @@ is_in_effect(const struct settings *settings, const struct row *row)
     const struct peers *peers = settings->peers;
 
     switch (row->kind) {
-    case ROW_TEXT:
-    case ROW_URL:
-        return false;
-    case ROW_NUMBER:
-    case ROW_KEEP:
-    case ROW_CHOICE:
-        return true;
     case ROW_FLAG:
         return flag_of(settings, row);
     case ROW_UPSTREAM:
         return peers && peers->upstream;
     case ROW_HUBS:
         return peers && peers->n_hubs > 0;
+    default: /* a text has none */
+        return row->option != NULL;
     }
-    return false;
 }
 
 /* Appends *separator and the row as a member. */
@@ -330,11 +335,12 @@ write_row(struct buf *to, const struct settings *settings,
         json_text(to, slice_of(peers->upstream));
         break;
     case ROW_HUBS:
+        buf_add_text(to, "[");
         for (unsigned i = 0; peers && i < peers->n_hubs; i++) {
-            buf_add_text(to, i > 0 ? "," : "[");
+            buf_add_text(to, i > 0 ? "," : "");
             json_text(to, slice_of(peers->hubs[i]));
         }
-        buf_add_text(to, peers && peers->n_hubs > 0 ? "]" : "[]");
+        buf_add_text(to, "]");
         break;
     }
 }
@@ -369,13 +375,6 @@ settings_merge(struct buf *to, const struct settings *before,
 static void
 write_shape(const struct json_shape *shape, struct buf *to)
 {
-    static const char *const types[] = {
-        [ROW_TEXT] = "string",   [ROW_URL] = "uri",
-        [ROW_NUMBER] = "number", [ROW_KEEP] = "count|'none'|'daily'",
-        [ROW_CHOICE] = NULL,     [ROW_FLAG] = "flag",
-        [ROW_UPSTREAM] = "uri",  [ROW_HUBS] = "[uri]",
-    };
-
     for (size_t i = 0; i < N_ROWS; i++) {
         const struct row *row = &rows[i];
         struct slice words = {NULL, 0};
@@ -384,7 +383,7 @@ write_shape(const struct json_shape *shape, struct buf *to)
         if (row->kind == ROW_CHOICE)
             words = slice_of(config_option(row->option)->argument);
         else
-            buf_add_text(to, types[row->kind]);
+            buf_add_text(to, kinds[row->kind].type);
         while (words.size > 0) {
             struct slice word = slice_take(&words, '|');
 
@@ -404,13 +403,6 @@ const struct json_shape settings_shape = {"Settings", "The settings of a set",
 const struct json_shape settings_change_shape = {
     "SettingsChange", "Settings to change: a JSON Merge Patch (RFC 7396)",
     .write = write_shape};
-
-struct list_limits
-settings_limits(const struct settings *settings)
-{
-    return (struct list_limits){settings->rotate_entries,
-                                settings->rotate_bytes};
-}
 
 uint64_t
 retention_over(const struct retention *r, uint64_t n)

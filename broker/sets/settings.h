@@ -30,23 +30,28 @@
 struct json_shape;
 struct peers;
 
+/* Limits the history of a set: retainLists and retainAge apply to closed Change
+ * Lists and to archived generations alike. */
+struct retention {
+    uint64_t lists; /* 0: all */
+    int64_t age_us; /* 0: for ever */
+};
+
 struct settings {
     unsigned given; /* a bit per row, in order; other rows are as the options */
     unsigned named; /* of a change: also rows that it resets */
     char title[SETTINGS_TITLE_MAX + 1];
     char description[SETTINGS_URL_MAX + 1]; /* URL: `describedby` */
-    uint64_t rotate_entries;
-    uint64_t rotate_bytes;
+    struct list_limits limits;              /* at which lists end */
     int64_t rotate_age_us;
-    uint64_t retain_lists;          /* 0: all */
-    int64_t retain_age_us;          /* 0: for ever */
+    struct retention retention;
     int64_t resource_list_every_us; /* 0: on demand only */
     uint64_t resource_list_keep;    /* OPTION_KEEP_DAILY, ... (option.h) */
     enum content_mode content;
     int64_t resource_dump_every_us; /* 0: on demand only */
     uint64_t resource_dump_keep;    /* OPTION_KEEP_NONE, ... */
     bool is_private;                /* set_is_visible (registry.h) */
-    bool has_no_data;               /* registry_takes_data */
+    bool has_no_data;               /* entries take no bytes inline */
     struct peers *peers; /* owned: upstreamTopic and hubs; NULL: none */
 };
 
@@ -85,16 +90,6 @@ void settings_write(struct buf *to, const struct settings *settings, bool all);
 
 /* As settings_read takes them, and as settings_read_change does. */
 extern const struct json_shape settings_shape, settings_change_shape;
-
-/* The limits at which lists end. */
-struct list_limits settings_limits(const struct settings *settings);
-
-/* Limits the history of a set: retainLists and retainAge apply to closed Change
- * Lists and to archived generations alike. */
-struct retention {
-    uint64_t lists; /* 0: all */
-    int64_t age_us; /* 0: for ever */
-};
 
 /* How many of `n` lists exceed the limit. */
 uint64_t retention_over(const struct retention *retention, uint64_t n);

@@ -28,8 +28,9 @@ source_description_part(const struct registry *registry,
 {
     uint64_t begin = parts_begin(parts, number);
 
-    return link_to_description(registry_public_url(registry), begin,
-                               begin + parts->size - 1);
+    return link_format("%s/descriptions/%012" PRIu64 "-%012" PRIu64 ".xml",
+                       registry_public_url(registry), begin,
+                       begin + parts->size - 1);
 }
 
 struct link_text
@@ -44,12 +45,6 @@ source_description_link(const struct set *set)
 }
 
 /* Changes */
-
-void
-source_changes_fini(struct source_changes *c)
-{
-    free(c->all);
-}
 
 void
 source_changes_clear(struct source_changes *c)

@@ -47,7 +47,7 @@ struct source_changes {
         uint64_t number; /* of a set */
         bool is_birth;
         bool is_removal;
-    } * all;
+    } * all; /* the caller frees it */
 
     size_t n, capacity;
     bool is_short;    /* there was no memory for one of them */
@@ -55,8 +55,6 @@ struct source_changes {
     struct parts before; /* as announced last */
     struct parts after;  /* as they are when the round is committed */
 };
-
-void source_changes_fini(struct source_changes *changes);
 
 /* Begins a new round. */
 void source_changes_clear(struct source_changes *changes);

@@ -56,8 +56,8 @@ set_up(void **state)
     clients_limit_all(&w.clients, CLIENT_FILTERS, 1);
     filters_init(&w.filters, &w.clients);
     assert_int_equal(filter_read(&filter, SLICE("change=deleted"), NULL), 0);
-    assert_int_equal(filters_enter(&w.filters, &filter, NULL, &w.filter, NULL),
-                     0);
+    assert_int_equal(
+        filters_enter(&w.filters, &filter, NULL, false, &w.filter, NULL), 0);
     readers_init(&w.readers, &calls, BUDGET, wake);
     watched_channel_init(&w.channel, &w.readers);
     return 0;

@@ -31,7 +31,8 @@ enter(struct filters *filters, const char *query)
     struct filter f;
 
     assert_int_equal(filter_read(&f, slice_of(query), NULL), STATUS_OK);
-    assert_int_equal(filters_enter(filters, &f, NULL, &class, NULL), STATUS_OK);
+    assert_int_equal(filters_enter(filters, &f, NULL, false, &class, NULL),
+                     STATUS_OK);
     return class;
 }
 
@@ -100,7 +101,7 @@ enter_as(struct filters *filters, unsigned client, const char *query,
     enum status rc;
 
     assert_int_equal(filter_read(&f, slice_of(query), NULL), STATUS_OK);
-    rc = filters_enter(filters, &f, is, class, why);
+    rc = filters_enter(filters, &f, is, false, class, why);
     client_unref(is);
     return rc;
 }
@@ -192,9 +193,11 @@ TEST(without_room_a_reader_may_have_one_of_its_own)
     n = fill(&filters, 0, all);
     assert_int_equal(filter_read(&f, SLICE("tag=x"), NULL), STATUS_OK);
     for (int i = 0; i < 2; i++) {
-        own = filters_enter_anyhow(&filters, &f, NULL);
+        assert_int_equal(filters_enter(&filters, &f, NULL, true, &own, NULL),
+                         STATUS_OK);
         assert_int_equal(filters.n, n);
-        again = filters_enter_anyhow(&filters, &f, NULL);
+        assert_int_equal(filters_enter(&filters, &f, NULL, true, &again, NULL),
+                         STATUS_OK);
         assert_ptr_not_equal(own, again);
         assert_int_not_equal(own->id, again->id); /* the class shares bodies */
         assert_false(filter_class_is_shared(own));

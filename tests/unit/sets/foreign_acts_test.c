@@ -182,7 +182,7 @@ TEST(a_change_that_comes_too_late_keeps_settings_of_another_broker)
     for (int i = 0; i < 2; i++) {
         registry_settings(sets_find(&p->s[i], "news"), &settings);
         assert_string_equal(settings.title, "More");
-        assert_int_equal(settings.rotate_entries, 2);
+        assert_int_equal(settings.limits.entries, 2);
         assert_false(set_is_unread(sets_find(&p->s[i], "news")));
     }
 }

@@ -106,7 +106,7 @@ TEST(publishes_what_was_committed)
     for (int round = 0; round < 2; round++) {
         registry_settings(sets_find(&s, "demo"), &settings);
         assert_string_equal(settings.title, "B");
-        assert_int_equal(settings.rotate_entries, 2);
+        assert_int_equal(settings.limits.entries, 2);
         assert_int_equal(settings.rotate_age_us, s.config.rotate_age_us);
         assert_int_equal(atomic_load(&sets_find(&s, "demo")->rotate_age_us),
                          s.config.rotate_age_us);
@@ -410,8 +410,8 @@ TEST(changes_at_once_do_not_undo_each_other)
     for (int round = 0; round < 2; round++) {
         registry_settings(sets_find(&s, "demo"), &settings);
         assert_string_equal(settings.title, "B");
-        assert_int_equal(settings.rotate_entries, 5);
-        assert_int_equal(settings.rotate_bytes, 1048576);
+        assert_int_equal(settings.limits.entries, 5);
+        assert_int_equal(settings.limits.bytes, 1048576);
         stage_restart();
     }
 }

@@ -57,8 +57,8 @@ TEST(reads_back_what_it_writes)
     assert_string_equal(settings.title, "D\"emo");
     assert_string_equal(settings.description, "https://example.org/a?b=c");
     assert_int_equal(settings.rotate_age_us, 250000);
-    assert_int_equal(settings_limits(&settings).entries, 1000);
-    assert_int_equal(settings_limits(&settings).bytes, 1048576);
+    assert_int_equal(settings.limits.entries, 1000);
+    assert_int_equal(settings.limits.bytes, 1048576);
     assert_int_equal(settings.resource_list_every_us, 500000);
     assert_true(settings.resource_list_keep == OPTION_KEEP_DAILY);
     assert_int_equal(settings.content, CONTENT_INLINE);
@@ -94,8 +94,8 @@ TEST(takes_the_options_for_what_is_not_given)
             STATUS_OK);
         assert_int_equal(settings.given, 0);
         assert_written(&settings, false, "{}");
-        assert_int_equal(settings.rotate_entries, 7);
-        assert_int_equal(settings.rotate_bytes, config.rotate_bytes);
+        assert_int_equal(settings.limits.entries, 7);
+        assert_int_equal(settings.limits.bytes, config.rotate_bytes);
         assert_int_equal(settings.rotate_age_us, 1500000);
         assert_int_equal(settings.content, CONTENT_FETCH);
     }
