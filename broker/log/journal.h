@@ -72,9 +72,9 @@ struct journal_ops {
      * sets *now_us to the journal's clock, which never runs backwards for any
      * broker. STATUS_OK: the caller has the turn until it calls
      * append or release. Else it has none: STATUS_UNREACHABLE, or what `take`
-     * returned; STATUS_NOT_FOUND: the journal ends before `at`; STATUS_DIFFERENT: it
-     * has another record there. Log thread. NULL: this broker only follows; `append`,
-     * `outcome` and `release` are NULL, too. */
+     * returned; STATUS_NOT_FOUND: the journal ends before `at`;
+     * STATUS_DIFFERENT: it has another record there. Log thread. NULL: this
+     * broker only follows; `append`, `outcome` and `release` are NULL, too. */
     enum status (*turn)(struct journal *journal, const struct journal_place *at,
                         journal_take_fn *take, void *user, int64_t *now_us,
                         struct problem *why);
