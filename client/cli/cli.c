@@ -3,7 +3,6 @@
  */
 #include "client/cli/cli.h"
 
-#include <signal.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -63,14 +62,6 @@ bool
 signals_came(void)
 {
     return has_come;
-}
-
-void
-signals_ignore_pipe(void)
-{
-    struct sigaction ignore = {.sa_handler = SIG_IGN};
-
-    sigaction(SIGPIPE, &ignore, NULL);
 }
 
 void

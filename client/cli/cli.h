@@ -3,6 +3,8 @@
  */
 #pragma once
 
+#include <signal.h>
+
 #include "base/commands/commands.h"
 #include "client/cli/output.h"
 #include "client/tidings.h"
@@ -104,9 +106,6 @@ void signals_end(void);
 
 /* True if one of them came. */
 bool signals_came(void);
-
-/* A write to a closed pipe fails instead of ending the process. */
-void signals_ignore_pipe(void);
 
 /*
  * Rows that several commands have (base/option_rows.h).

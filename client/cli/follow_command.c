@@ -891,7 +891,7 @@ follow_changes(const struct follow_args *args,
     if (!isatty(STDOUT_FILENO))
         setvbuf(stdout, NULL, _IOFBF, OUTPUT_BYTES);
     signals_stop_client(followed);
-    signals_ignore_pipe();
+    signal(SIGPIPE, SIG_IGN); /* a write to a closed pipe fails */
     options.follow = f.args.how;
     if (args->callback_listen)
         code = follow_at_callback(&f);

@@ -343,7 +343,7 @@ run_harvest(const struct arguments *arguments)
     }
     if (how->target) {
         signals_stop_client(how->target);
-        signals_ignore_pipe();
+        signal(SIGPIPE, SIG_IGN); /* a write to a closed pipe fails */
         end = harvest_run(how);
         code = codes[end];
         if (end == HARVEST_STOPPED && how->is_once)

@@ -51,7 +51,7 @@ open_mirror(struct mirror *m, const struct arguments *arguments,
         return code;
     td_limit(m->client, &m->limits);
     signals_stop_client(m->client);
-    signals_ignore_pipe();
+    signal(SIGPIPE, SIG_IGN); /* a write to a closed pipe fails */
     return EXIT_GOOD;
 }
 

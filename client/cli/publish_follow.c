@@ -17,12 +17,12 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "client/cli/input_check.h"
 #include "client/cli/progress.h"
 #include "proto/resourcesync/digest.h"
@@ -99,16 +99,9 @@ read_tail(int fd, uint64_t offset, struct digest *digest)
 {
     char bytes[TAIL_SIZE];
     size_t size = offset < TAIL_SIZE ? (size_t)offset : TAIL_SIZE;
-    size_t n = 0;
 
-    while (n < size) {
-        ssize_t got =
-            pread(fd, bytes + n, size - n, (off_t)(offset - size + n));
-
-        if (got <= 0)
-            return false;
-        n += (size_t)got;
-    }
+    if (!file_read_at(fd, bytes, size, offset - size))
+        return false;
     digest_sha256(digest, (struct slice){bytes, size});
     return true;
 }

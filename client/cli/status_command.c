@@ -107,9 +107,9 @@ print_since(struct slice json)
     struct slice since;
     int64_t us;
 
-    if (!json_slices_member(json, "since", &since) || since.size < 2)
+    if (!json_slices_member(json, "since", &since))
         return;
-    since = (struct slice){since.data + 1, since.size - 2}; /* a text */
+    since = json_slices_text(since);
     if (!datetime_read(since, &us) &&
         clock_now_us() - us < (int64_t)MINUTES * 60000000)
         printf("%-26s %.*s, the start of the broker\n", "counted since",

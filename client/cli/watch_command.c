@@ -1,8 +1,6 @@
 /*
  * watch_command.c - tidings watch: posts what changes in a directory.
  */
-#include <signal.h>
-
 #include "client/cli/cli.h"
 #include "client/watch/file_uri.h"
 #include "client/watch/watch.h"
@@ -79,8 +77,8 @@ run_watch(const struct arguments *arguments)
     watch = how->client ? watch_new(how) : NULL;
     if (watch) {
         signals_begin(stop_watch, watch);
-        signals_ignore_pipe();
-        signal(SIGIO, SIG_IGN); /* of a lease: file_digest.h */
+        signal(SIGPIPE, SIG_IGN); /* a write to a closed pipe fails */
+        signal(SIGIO, SIG_IGN);   /* of a lease: file_digest.h */
         /* Keeps both until the process ends: a signal may still come. */
         why = watch_run(watch);
         code = why->rc == STATUS_INVALID ? bad_usage("%s", why->text)

@@ -163,7 +163,6 @@ downloads_new(struct td_client *client, const struct downloads_limits *limits,
               downloads_again_fn *on_again, void *user)
 {
     struct downloads *d = calloc(1, sizeof(*d));
-    struct host_queues_limits of_hosts;
 
     if (!d)
         return NULL;
@@ -179,15 +178,14 @@ downloads_new(struct td_client *client, const struct downloads_limits *limits,
     d->user = user;
     list_init(&d->all);
     list_init(&d->over);
-    of_hosts = (struct host_queues_limits){
+    d->hosts = host_queues_new(&(struct host_queues_limits){
         .per_host = d->limits.per_host,
         .failures = d->limits.attempts,
         .pause_ms = d->limits.pause_ms,
         .pause_most_ms = PAUSE_MOST_MS,
         .asked_most_ms = DOWNLOADS_PAUSE_MOST_MS,
         .patience_ms = limits->patience_ms,
-    };
-    d->hosts = host_queues_new(&of_hosts);
+    });
     d->turn = timer_new(client->loop, on_turn, d);
     if (!d->hosts || !d->turn) {
         downloads_free(d);

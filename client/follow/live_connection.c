@@ -301,13 +301,6 @@ live_start(struct td_client *client, const struct live_request *request,
     return live;
 }
 
-bool
-live_send(struct live *live, struct slice text)
-{
-    return live->transport->send && !live->is_ending &&
-           live->transport->send(live, text);
-}
-
 void
 live_hold(struct live *live, bool is_held)
 {
@@ -315,8 +308,8 @@ live_hold(struct live *live, bool is_held)
         return;
     live->is_paused = is_held;
     wait_on(live);
-    if (!is_held)
-        timer_start(live->again, 0);
-    else if (live->transport->pause)
+    if (is_held && live->transport->pause)
         live->transport->pause(live);
+    else
+        timer_start(live->again, 0);
 }

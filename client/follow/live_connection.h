@@ -109,9 +109,5 @@ struct live *live_start(struct td_client *client,
                         live_message_fn *on_message, live_end_fn *on_end,
                         void *user);
 
-/* TD_WEBSOCKET, after on_open: sends a text. False: no memory, or the server
- * does not read. */
-bool live_send(struct live *live, struct slice text);
-
 void live_hold(struct live *live, bool is_held); /* also from on_message */
 void live_free(struct live *live); /* NULL is allowed; not after on_end */

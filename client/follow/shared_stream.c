@@ -206,7 +206,8 @@ send_pending(struct shared_stream *s, bool is_joining)
         }
         if (text.size > (set ? COMMAND_BYTES : 0)) {
             BUF_ADD(&text, "]}");
-            is_sent = !text.failed && live_send(s->live, buf_slice(&text));
+            is_sent = !text.failed &&
+                      s->live->transport->send(s->live, buf_slice(&text));
             buf_clear(&text);
         }
     }
@@ -346,14 +347,6 @@ struct message {
     uint64_t heartbeat_ms; /* of a note; 0: not stated */
 };
 
-static struct slice
-text_of(struct slice value)
-{
-    if (value.size < 2 || value.data[0] != '"')
-        return SLICE("");
-    return (struct slice){value.data + 1, value.size - 2};
-}
-
 /* Reads the members before "changes", which comes last. */
 static void
 read_message(struct slice text, struct message *message)
@@ -365,9 +358,9 @@ read_message(struct slice text, struct message *message)
     while (json_slices_next(&text, &name, &value) &&
            !slice_is(name, "changes")) {
         if (slice_is(name, "set"))
-            message->set = text_of(value);
+            message->set = json_slices_text(value);
         else if (slice_is(name, "end"))
-            message->end = text_of(value);
+            message->end = json_slices_text(value);
         else if (slice_is(name, "heartbeat") && seconds_read(value, &us))
             message->heartbeat_ms = (uint64_t)us / 1000;
         if (slice_is(name, "resume") || slice_is(name, "heartbeat"))

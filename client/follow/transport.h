@@ -26,11 +26,15 @@ struct transport {
                                            live->fetch; or NULL */
     void (*release)(struct live *live); /* frees the memory of `own` that
                                            messages lie in; or NULL */
-    /* live->again has expired: after a pause, or because the time is about to
-     * be over (is_late). `live`: a struct live. */
+    /* live->again has expired: after a pause, at its begin if `pause` is NULL,
+     * or because the time is about to be over (is_late). `live`: a struct
+     * live. */
     void (*go_on)(void *live);
-    void (*pause)(struct live *live); /* no more bytes; NULL: nothing to do */
-    bool (*send)(struct live *live, struct slice text); /* live_send; or NULL */
+    void (*pause)(struct live *live); /* no more bytes; NULL: go_on does it */
+
+    /* TD_WEBSOCKET, after on_open: sends a text. False: no memory, or the
+     * server does not read. NULL: it cannot. */
+    bool (*send)(struct live *live, struct slice text);
     bool is_held_back; /* silence from the beginning means LIVE_UNFIT: a proxy
                           may keep the request, or answers until they are
                           complete */

@@ -388,7 +388,7 @@ send_websocket(struct live *live, struct slice text)
     struct websocket *w = live->own;
     static const char head[LWS_PRE];
 
-    if (!w->is_open || !w->link.wsi || w->has_over ||
+    if (live->is_ending || !w->is_open || !w->link.wsi || w->has_over ||
         w->outbox.size + text.size > SEND_MAX)
         return false;
     buf_add(&w->outbox, &text.size, sizeof(text.size));
@@ -471,12 +471,6 @@ continue_websocket(void *user)
     lws_rx_flow_control(w->link.wsi, !w->is_flow_stopped);
 }
 
-static void
-pause_websocket(struct live *live)
-{
-    timer_start(live->again, 0);
-}
-
 static bool
 start_websocket(struct live *live)
 {
@@ -511,7 +505,6 @@ const struct transport transport_websocket = {
     .start = start_websocket,
     .stop = stop_websocket,
     .go_on = continue_websocket,
-    .pause = pause_websocket,
     .send = send_websocket,
     .is_held_back = true,
 };

@@ -628,22 +628,25 @@ split_reader(struct harvest *h, struct reader *r)
     return true;
 }
 
-struct known_sources {
-    struct harvest *harvest;
-    char other[HARVEST_TEXT_SIZE]; /* a source of the state that the command
-                                      does not name; "": none */
-};
-
-static void
-on_source(struct slice source, void *user)
+/* Sets `other` to a source of the state that the command does not name; "":
+ * none. */
+static bool
+find_other(struct harvest *h, char other[HARVEST_TEXT_SIZE])
 {
-    struct known_sources *k = user;
-    const struct harvest_options *how = k->harvest->options;
+    const struct harvest_options *how = h->options;
+    struct db_rows rows = harvest_db_sources(h->target.db);
+    struct slice source;
 
-    for (size_t i = 0; i < how->n_sources; i++)
-        if (slice_is(source, how->sources[i].url))
-            return;
-    snprintf(k->other, sizeof(k->other), "%.*s", SLICE_ARG(source));
+    other[0] = '\0';
+    while (DB_NEXT(&rows, &source)) {
+        size_t i = 0;
+
+        while (i < how->n_sources && !slice_is(source, how->sources[i].url))
+            i++;
+        if (i == how->n_sources)
+            snprintf(other, HARVEST_TEXT_SIZE, "%.*s", SLICE_ARG(source));
+    }
+    return !db_rows_end(&rows);
 }
 
 /* The loop */
@@ -716,20 +719,19 @@ turn_handles(struct harvest *h, struct pollfd *ready)
 static bool
 begin_harvest(struct harvest *h)
 {
-    struct known_sources k = {.harvest = h};
+    char other[HARVEST_TEXT_SIZE];
     bool is_other;
 
     if (!harvest_target_begin(&h->target, &is_other) ||
-        !harvest_target_look(&h->target, &is_other) ||
-        !harvest_db_sources(h->target.db, on_source, &k))
+        !harvest_target_look(&h->target, &is_other) || !find_other(h, other))
         return end_with_target(h);
     /* A source that the command names no longer would keep its resources for
      * ever. */
-    if (k.other[0]) {
+    if (other[0]) {
         harvest_target_say(&h->target,
                            "%s is the state of another harvest: of %s, too; "
                            "name that source, or another --state",
-                           h->options->state, k.other);
+                           h->options->state, other);
         return end_harvest(h, HARVEST_FAILED);
     }
     for (size_t i = 0; i < h->options->n_sources; i++)

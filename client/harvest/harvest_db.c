@@ -272,17 +272,10 @@ harvest_db_note_part(struct harvest_db *h, const struct harvest_part *part)
     return begin_rows(h) && commit_rows(h, write_part(h, part));
 }
 
-bool
-harvest_db_sources(struct harvest_db *h,
-                   void (*on_source)(struct slice source, void *user),
-                   void *user)
+struct db_rows
+harvest_db_sources(struct harvest_db *h)
 {
-    struct db_rows rows = ROWS(h, "SELECT DISTINCT source FROM part");
-    struct slice source;
-
-    while (DB_NEXT(&rows, &source))
-        on_source(source, user);
-    return !db_rows_end(&rows);
+    return ROWS(h, "SELECT DISTINCT source FROM part");
 }
 
 /* Resources */

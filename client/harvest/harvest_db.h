@@ -91,10 +91,8 @@ bool harvest_db_part(struct harvest_db *db, const char *source, const char *url,
 bool harvest_db_note_part(struct harvest_db *db,
                           const struct harvest_part *part);
 
-/* Calls `on_source` with the source of each part. */
-bool harvest_db_sources(struct harvest_db *db,
-                        void (*on_source)(struct slice source, void *user),
-                        void *user);
+/* Selects the sources of the parts. */
+struct db_rows harvest_db_sources(struct harvest_db *db);
 
 /* Resources */
 

@@ -14,16 +14,6 @@ find_member(struct slice object, const char *name)
                                                     : (struct slice){NULL, 0};
 }
 
-static struct slice
-without_quotes(struct slice text)
-{
-    struct slice content = {NULL, 0};
-
-    if (text.size >= 2 && text.data[0] == '"')
-        content = (struct slice){text.data + 1, text.size - 2};
-    return content;
-}
-
 /* True if the attribute is the path of earlier relays. */
 static bool
 is_path(struct slice attribute)
@@ -39,7 +29,7 @@ path_of(struct slice entry)
 
     while (json_slices_element(&rest, &attribute))
         if (is_path(attribute))
-            return without_quotes(find_member(attribute, "value"));
+            return json_slices_text(find_member(attribute, "value"));
     return (struct slice){NULL, 0};
 }
 
@@ -66,7 +56,7 @@ put_links(struct buf *to, struct slice entry, bool is_deleted,
     int64_t us;
 
     while (json_slices_element(&links, &link)) {
-        struct slice rel = without_quotes(find_member(link, "rel"));
+        struct slice rel = json_slices_text(find_member(link, "rel"));
 
         has_via |= slice_has_word(rel, "via");
         if (!rules->keeps_links &&
@@ -81,7 +71,7 @@ put_links(struct buf *to, struct slice entry, bool is_deleted,
         put_text_member(to, "href", find_member(entry, "loc"));
         /* A lastmod may be a date alone: links need it complete. */
         if (!is_deleted &&
-            !datetime_read_any(without_quotes(find_member(entry, "lastmod")),
+            !datetime_read_any(json_slices_text(find_member(entry, "lastmod")),
                                &us))
             buf_add_format(to, ",\"modified\":\"%.*s\"",
                            (int)datetime_write_short(text, us), text);

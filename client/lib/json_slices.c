@@ -115,3 +115,11 @@ json_slices_member(struct slice object, const char *name, struct slice *value)
             return true;
     return false;
 }
+
+struct slice
+json_slices_text(struct slice value)
+{
+    if (value.size < 2 || value.data[0] != '"')
+        return SLICE("");
+    return (struct slice){value.data + 1, value.size - 2};
+}

@@ -20,3 +20,6 @@ bool json_slices_next(struct slice *rest, struct slice *name,
 /* The next element of an array: `rest` begins as the array itself. False at its
  * end, or if it is not an array. */
 bool json_slices_element(struct slice *rest, struct slice *value);
+
+/* The inside of a string, escapes and all; empty if the value is none. */
+struct slice json_slices_text(struct slice value);

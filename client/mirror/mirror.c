@@ -57,9 +57,7 @@ mirror_fail(struct mirror *m, const struct problem *why)
 bool
 mirror_fail_memory(struct mirror *m)
 {
-    static const struct problem no_memory = PROBLEM_MEMORY;
-
-    return mirror_fail(m, &no_memory);
+    return mirror_fail(m, &(struct problem)PROBLEM_MEMORY);
 }
 
 /* The database cannot be read or written. */
@@ -86,19 +84,12 @@ mirror_open_db(struct mirror *m, const struct mirror_dir *home,
     return true;
 }
 
-static bool
-look_for_room(struct mirror *m, struct problem *why)
-{
-    return !m->dir || !source_limits_look(&m->client->room, m->dir->incoming_fd,
-                                          WRITE_BYTES, why);
-}
-
 bool
-mirror_may_write(struct mirror *m)
+mirror_may_write(struct mirror *m, struct problem *why)
 {
-    struct problem why = {""};
-
-    return m->db->is_writing || look_for_room(m, &why);
+    return m->db->is_writing || !m->dir ||
+           !source_limits_look(&m->client->room, m->dir->incoming_fd,
+                               WRITE_BYTES, why);
 }
 
 bool
@@ -106,10 +97,9 @@ mirror_write(struct mirror *m)
 {
     struct problem why = {""};
 
-    if (m->db->is_writing)
-        return true;
-    return look_for_room(m, &why) ? mirror_db_begin(m->db)
-                                  : mirror_fail(m, &why);
+    if (!mirror_may_write(m, &why))
+        return mirror_fail(m, &why);
+    return m->db->is_writing || mirror_db_begin(m->db);
 }
 
 /* Events */

@@ -59,8 +59,9 @@ bool mirror_open_db(struct mirror *m, const struct mirror_dir *home,
 bool mirror_fail(struct mirror *m, const struct problem *why);
 bool mirror_fail_memory(struct mirror *m);
 
-/* True if mirror_write would find room; calls no mirror_fail. */
-bool mirror_may_write(struct mirror *m);
+/* True if mirror_write would find room; calls no mirror_fail: `why` says why
+ * not. */
+bool mirror_may_write(struct mirror *m, struct problem *why);
 
 /* True if the options hold `n` deletions of `n_of` resources back.
  * `is_doubtful`: the list without them may lack resources. */

@@ -24,7 +24,9 @@
 /* Properties that change if somebody writes the file. */
 struct file_mark {
     bool is_there;
-    struct stat file;
+    ino_t inode;
+    off_t size;
+    struct timespec written;
     char wal_head[WAL_HEAD_SIZE];
 };
 
@@ -33,10 +35,16 @@ static void
 mark_file(const char *path, struct file_mark *mark)
 {
     char wal[PATH_MAX + 8];
+    struct stat st;
     int fd;
 
-    memset(mark, 0, sizeof(*mark));
-    mark->is_there = !stat(path, &mark->file);
+    memset(mark, 0, sizeof(*mark)); /* they are compared as bytes */
+    mark->is_there = !stat(path, &st);
+    if (mark->is_there) {
+        mark->inode = st.st_ino;
+        mark->size = st.st_size;
+        mark->written = st.st_mtim;
+    }
     snprintf(wal, sizeof(wal), "%s-wal", path);
     fd = open(wal, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0)
@@ -44,16 +52,6 @@ mark_file(const char *path, struct file_mark *mark)
     if (pread(fd, mark->wal_head, WAL_HEAD_SIZE, 0) < 0)
         memset(mark->wal_head, 0, WAL_HEAD_SIZE);
     close(fd);
-}
-
-static bool
-is_same(const struct file_mark *a, const struct file_mark *b)
-{
-    return a->is_there && b->is_there && a->file.st_ino == b->file.st_ino &&
-           a->file.st_size == b->file.st_size &&
-           a->file.st_mtim.tv_sec == b->file.st_mtim.tv_sec &&
-           a->file.st_mtim.tv_nsec == b->file.st_mtim.tv_nsec &&
-           !memcmp(a->wal_head, b->wal_head, WAL_HEAD_SIZE);
 }
 
 /* Reading */
@@ -181,7 +179,7 @@ mirror_status_read(struct mirror_status *status, const char *dir,
         }
         rc = read_database(status, path, why);
         mark_file(path, &after);
-        if (is_same(&before, &after))
+        if (before.is_there && !memcmp(&before, &after, sizeof(before)))
             break;
         rc = problem(why, STATUS_IO,
                      "%s changes faster than it can be read; ask again", path);

@@ -760,12 +760,13 @@ static void
 report_caught_up(struct run *run)
 {
     struct mirror *m = run->m;
+    struct problem why = {""};
 
     for (size_t i = 0; i < run->n_sets; i++) {
         struct set_sync *set = run->sets[i];
         struct mirror_db_certainty *c = &set->certainty;
 
-        if (!has_caught_up(set) || !mirror_may_write(m))
+        if (!has_caught_up(set) || !mirror_may_write(m, &why))
             continue;
         if (!mirror_write(m) ||
             !mirror_db_note_caught_up(m->db, set->set, clock_now_us()))
