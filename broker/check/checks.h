@@ -1,6 +1,7 @@
 /*
  * checks.h - the parts of a check: a function for each kind of thing in a data
- * directory, one row each in check.c. Each opens what it reads, so that a
+ * directory, one row each in
+ * check_command.c. Each opens what it reads, so that a
  * second look sees it anew.
  */
 #pragma once

@@ -19,7 +19,7 @@
  *
  * A kind gives the last two. Beside a running broker one look may meet a file
  * that is being written or deleted: a finding counts if a second look finds the
- * same (check.c).
+ * same (check_command.c).
  */
 enum finding_kind {
     FINDING_NEWER,    /* a database of a newer program */

@@ -80,15 +80,9 @@ read_certificate(const char *text, void *to, struct problem *why)
 #define ROW_OF struct values
 #include "base/option_rows.h"
 
-#define DATA_ROW                                     \
-    {                                                \
-        "data", "DIR", TEXT(data), "./tidings-data", \
-            "the broker's data directory"            \
-    }
-#define JSON_ROW                                        \
-    {                                                   \
-        "json", NULL, FLAG(is_json), NULL, "print JSON" \
-    }
+#define DATA_ROW \
+    "data", "DIR", TEXT(data), "./tidings-data", "the broker's data directory"
+#define JSON_ROW "json", NULL, FLAG(is_json), NULL, "print JSON"
 
 static const struct option add_rows[] = {
     {"publish", "PATTERNS", TEXT(rights.publish), NULL,
@@ -109,12 +103,12 @@ static const struct option add_rows[] = {
      "a client with this certificate (tidingsd --tls-client-ca) needs no "
      "token; "
      "as printed by openssl x509 -noout -fingerprint -sha256"},
-    DATA_ROW,
-    JSON_ROW,
+    {DATA_ROW},
+    {JSON_ROW},
 };
 
-static const struct option list_rows[] = {DATA_ROW, JSON_ROW};
-static const struct option revoke_rows[] = {DATA_ROW};
+static const struct option list_rows[] = {{DATA_ROW}, {JSON_ROW}};
+static const struct option revoke_rows[] = {{DATA_ROW}};
 
 static const struct option check_rows[] = {
     {"jwt-keys", "FILE|URL", TEXT(jwt_keys), NULL,
@@ -124,14 +118,14 @@ static const struct option check_rows[] = {
     {"jwt-audience", "TEXT", TEXT(jwt_audience), NULL, "likewise"},
     {"public-url", "URL", TEXT(public_url), NULL,
      "likewise, for claims that name sets by URL"},
-    DATA_ROW,
+    {DATA_ROW},
 };
 
 static const struct option rotate_rows[] = {
     {"grace", "TIME", OWN(read_span), NULL,
      "the former token holds for so long: 1h; not at all if not given"},
-    DATA_ROW,
-    JSON_ROW,
+    {DATA_ROW},
+    {JSON_ROW},
 };
 
 /* Asking a broker */
