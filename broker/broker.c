@@ -397,7 +397,7 @@ on_tick(struct service *service, void *user)
 
     push_on_tick(http->push, service);
     if (service_number(service) == 0)
-        clients_settle(registry_clients(http->registry));
+        clients_settle(&http->registry->clients);
 }
 
 /* Hands all posts of one turn of the loop to the log together. */
@@ -513,7 +513,7 @@ open_sets(struct broker *b, struct problem *why)
 static enum status
 open_tokens(struct broker *b, struct problem *why)
 {
-    struct clients *clients = registry_clients(b->http.registry);
+    struct clients *clients = &b->http.registry->clients;
     enum status rc = tokens_open(&b->http.tokens, b->config->data, why);
 
     if (rc)
@@ -537,7 +537,7 @@ open_tokens(struct broker *b, struct problem *why)
             tokens_end_openness(b->http.tokens);
     }
     if (!rc)
-        registry_set_tokens(b->http.registry, b->http.tokens);
+        b->http.registry->tokens = b->http.tokens;
     return rc;
 }
 
@@ -586,7 +586,7 @@ open_server(struct broker *b, struct problem *why)
         rc = broker_reopen_log(b, why);
     if (rc)
         return rc;
-    b->start->net.clients = registry_clients(b->http.registry);
+    b->start->net.clients = &b->http.registry->clients;
     b->start->net.trusted = &b->trusted;
     http_name_routes(); /* on_end may come at once */
     rc = server_open(&b->server, &b->start->net, why);

@@ -76,7 +76,7 @@ enum status
 contents_hold(struct contents *c, struct holding *disk, uint64_t bytes,
               uint64_t own, struct problem *why)
 {
-    struct clients *clients = registry_clients(c->registry);
+    struct clients *clients = &c->registry->clients;
     uint64_t taken = atomic_load_explicit(&c->announced, memory_order_relaxed) -
                      own + LEAVES_BYTES;
     int fd = open(registry_config(c->registry)->data,

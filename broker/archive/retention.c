@@ -15,7 +15,7 @@ count_unneeded(const struct retaining *r, struct set *set,
 {
     const struct chore *chore;
 
-    if (set == registry_framework_set(r->registry))
+    if (set == r->registry->framework)
         return n;
     list_walk (chore, r->chores, node) {
         size_t most = n;
@@ -124,7 +124,7 @@ static void
 retain_all(struct chore *chore)
 {
     struct retaining *r = list_entry(chore, struct retaining, chore);
-    struct set *framework = registry_framework_set(r->registry);
+    struct set *framework = r->registry->framework;
     struct log *log = registry_log(r->registry);
     struct head head;
 

@@ -49,8 +49,7 @@ state_fold_needs_retired(void *set, const struct list_info *list)
 {
     struct set *s = set;
 
-    return s != registry_framework_set(s->registry) &&
-           state_fold_needs(s, list);
+    return s != s->registry->framework && state_fold_needs(s, list);
 }
 
 /* Sets *list to the first Resource List or Dump that all brokers serve and this

@@ -257,7 +257,7 @@ uploads_init(struct uploads *u, struct registry *registry,
     snprintf(u->dir, sizeof(u->dir), "%s/uploads",
              registry_config(registry)->data);
     pthread_mutex_init(&u->mutex, NULL);
-    clients_limit_all(registry_clients(registry), CLIENT_UPLOADS, UPLOADS_MAX);
+    clients_limit_all(&registry->clients, CLIENT_UPLOADS, UPLOADS_MAX);
     list_init(&u->list);
     return upload_file_left(u->dir, on_left, u, why);
 }

@@ -12,7 +12,7 @@ is_operators(const struct bridge_rights *r)
 bool
 bridge_rights_renew(struct bridge_rights *r)
 {
-    struct tokens *tokens = registry_tokens(r->registry);
+    struct tokens *tokens = r->registry->tokens;
     struct principal *before = r->principal;
     int64_t now_us = clock_now_us();
     bool is_waiting;

@@ -233,7 +233,7 @@ on_done(struct ingest *ingest, void *user)
 static bool
 is_alone(struct registry *registry)
 {
-    return clients_have_room(registry_clients(registry), CLIENT_POSTS,
+    return clients_have_room(&registry->clients, CLIENT_POSTS,
                              registry_config(registry)->ingest_bytes);
 }
 

@@ -297,7 +297,7 @@ lane_list_watch(struct outbound *out)
 
     out->news.is_watching = true;
     out->news.births.wake = on_births;
-    log_watch(registry_framework(out->registry), &out->news.births);
+    log_watch(out->registry->framework->log, &out->news.births);
     atomic_store(&out->news.has_births, true); /* for sets from before */
     list_walk (lane, &out->lanes, node)
         watch_log(lane);
@@ -311,7 +311,7 @@ lane_list_unwatch(struct outbound *out)
     if (!out->news.is_watching)
         return;
     out->news.is_watching = false;
-    log_unwatch(registry_framework(out->registry), &out->news.births);
+    log_unwatch(out->registry->framework->log, &out->news.births);
     list_walk (lane, &out->lanes, node)
         watched_end(&lane->watched);
 }

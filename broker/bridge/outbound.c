@@ -156,7 +156,7 @@ write_position(struct buf *to, const struct lane *lane)
 {
     uint64_t seq = lane_acked(lane);
     struct link_text changes =
-        link_to(registry_public_url(lane->out->registry), LINK_MEMORY,
+        link_to(lane->out->registry->options.public_url, LINK_MEMORY,
                 lane->name, lane->epoch, seq);
     char position[POSITION_MAX], time[DATETIME_SIZE];
     struct batch *batch = NULL;
@@ -603,8 +603,7 @@ outbound_report(struct outbound *out, const struct principal *reader,
         if (!log_head(lane->set->log, &head) || head.last <= acked)
             continue;
         lag = head.last - acked;
-        rates_note_last(registry_rates(out->registry), RATE_BRIDGES, lane->set,
-                        lag);
+        rates_note_last(out->registry->rates, RATE_BRIDGES, lane->set, lag);
         report->lag += lag;
         report->sets_behind++;
         if (lag <= report->slowest_lag)

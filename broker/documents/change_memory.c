@@ -21,7 +21,7 @@ static enum status
 make_page(struct buf *text, const struct memory_wish *wish, struct problem *why)
 {
     const struct html_wish page = {
-        .public_url = registry_public_url(wish->set->registry),
+        .public_url = wish->set->registry->options.public_url,
         .set = wish->set->name,
         .depth = MEMORY_DEPTH,
     };
@@ -72,8 +72,7 @@ memory_open(const struct memory_wish *wish, struct memory_page *page,
     if (rc)
         return rc;
     buf_init(&text, (size_t)1 << 30);
-    holding_init(&held, registry_clients(registry), wish->client,
-                 CLIENT_ANSWERS);
+    holding_init(&held, &registry->clients, wish->client, CLIENT_ANSWERS);
     /* Without room for the largest page none is made in vain. */
     rc = take_text(&held, message.max_bytes, wish, why);
     if (!rc)

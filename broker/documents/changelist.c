@@ -206,7 +206,7 @@ read_header(struct list_body *l, const struct document_wish *wish,
         return log_list(l->log, l->set, wish->number, &l->info, &l->header,
                         why);
     l->info = head_open_list(&wish->head);
-    changelist_header_write(&l->header, registry_public_url(wish->registry),
+    changelist_header_write(&l->header, wish->registry->options.public_url,
                             wish->set->name, wish->head.epoch, &l->info);
     return STATUS_OK;
 }
@@ -284,7 +284,7 @@ changelist_latest_open(const struct document_wish *wish,
 {
     struct document_wish list = *wish;
     struct link_text lasting =
-        link_to(registry_public_url(wish->registry), LINK_LIST, wish->set->name,
+        link_to(wish->registry->options.public_url, LINK_LIST, wish->set->name,
                 NULL, wish->head.list);
     enum status rc;
 

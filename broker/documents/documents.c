@@ -171,7 +171,7 @@ make_page(const struct document_found *found, const struct document_wish *wish,
     struct document xml = *document;
     char prev[NEIGHBOUR_MAX] = "", next[NEIGHBOUR_MAX] = "";
     struct html_wish page = {
-        .public_url = registry_public_url(wish->registry),
+        .public_url = wish->registry->options.public_url,
         .set = wish->set ? wish->set->name : NULL,
         .depth = wish->depth,
         .number = wish->number,

@@ -114,7 +114,7 @@ landing_open(const struct document_wish *wish, struct document *document,
 {
     char covered_by[DOCUMENT_COVERED_MAX] = "";
     struct page p = {
-        .url = registry_public_url(wish->registry),
+        .url = wish->registry->options.public_url,
         .covered_by = covered_by,
     };
     struct buf text;

@@ -49,7 +49,7 @@ static void
 write_entry(struct buf *text, const struct document_wish *d,
             enum document_root root, const struct list_info *info)
 {
-    struct link_text loc = link_to(registry_public_url(d->registry), LINK_LIST,
+    struct link_text loc = link_to(d->registry->options.public_url, LINK_LIST,
                                    d->set->name, NULL, info->number);
     struct document_entry entry = {
         .loc = link_slice(&loc),

@@ -16,7 +16,7 @@ deferral_new(const struct route_call *call, const struct deferral_kind *kind,
     d->http = call->http;
     d->principal = principal_ref(call->principal);
     d->ticket.service = call->rq->service;
-    holding_init(&d->holding, registry_clients(d->http->registry),
+    holding_init(&d->holding, &d->http->registry->clients,
                  request_client(call->rq), CLIENT_POSTS);
     return d;
 }

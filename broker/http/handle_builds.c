@@ -29,7 +29,7 @@ answer_closed(struct deferral *d, struct request *rq)
 {
     const struct closing *c = list_entry(d, struct closing, deferral);
     struct link_text list =
-        link_to(registry_public_url(c->set->registry), LINK_LIST, c->set->name,
+        link_to(c->set->registry->options.public_url, LINK_LIST, c->set->name,
                 NULL, c->post.ended);
     struct buf text;
 

@@ -83,7 +83,7 @@ answer_request(struct deferral *d, struct request *rq)
     response_init(&r, command->http, NULL);
     if (command->http == 201)
         response_header(&r, "Location", "%s%.*s",
-                        registry_public_url(d->http->registry),
+                        d->http->registry->options.public_url,
                         SLICE_ARG(rq->path));
     if (command->text.size > 0 || command->text.failed) {
         r.content_type = command->kind == COMMAND_PUBLISH

@@ -82,7 +82,7 @@ answer_memory(struct request *rq, const struct reading *r)
     response_init(&answer, 200, r->type);
     /* adds the links `self` and `next`. */
     set = r->wish.set;
-    url = registry_public_url(set->registry);
+    url = set->registry->options.public_url;
     if (r->filter)
         filter = filter_text(&r->filter->filter);
     buf_init(&links, RESPONSE_HEADERS_MAX);
@@ -230,7 +230,7 @@ read_wish(struct request *rq, struct reading *r, struct problem *why)
     r->wish.has_since = query.has_since;
     r->wish.since_us = query.since_us;
     r->wish.client = client_ref(request_client(rq));
-    (void)!filters_enter(registry_filters(r->wish.set->registry), &query.filter,
+    (void)!filters_enter(&r->wish.set->registry->filters, &query.filter,
                          r->wish.client, true, &r->filter, NULL);
     r->wish.filter = r->filter;
     if (request_parameter(rq, "wait", &text) &&

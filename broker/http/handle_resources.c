@@ -326,7 +326,7 @@ handle_resources_put(const struct route_call *call)
     struct problem *why = call->why;
     struct http *http = call->http;
     struct putting *p = deferral_new(call, &putting, sizeof(*p));
-    struct clients *clients = registry_clients(http->registry);
+    struct clients *clients = &http->registry->clients;
     struct client *client = request_client(rq);
     uint64_t percent = UPLOADS_MAX_DELETE;
     struct log_health health;

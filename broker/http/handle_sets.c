@@ -93,7 +93,7 @@ add_entry(struct buf *to, const struct set *set, const struct head *head,
     json_text_member(to, "href", slice_of(self.text));
     /* "rate" has the entries of the last 60 minutes, unless there were none. */
     if (has_rate)
-        rates_read(registry_rates(set->registry), set, &rate);
+        rates_read(set->registry->rates, set, &rate);
     for (unsigned i = 0; has_rate && i < RATE_MINUTES && !has_any; i++)
         has_any = rate.entries[i] > 0;
     if (has_any) {
@@ -530,7 +530,7 @@ handle_set_rate_get(const struct route_call *call)
     struct rate rate;
     struct buf text;
 
-    rates_read(registry_rates(call->http->registry), call->set, &rate);
+    rates_read(call->http->registry->rates, call->set, &rate);
     buf_init(&text, RATE_TEXT_MAX);
     BUF_ADD(&text, "{\"set\":");
     json_text(&text, call->name);
@@ -614,7 +614,7 @@ write_sets(struct buf *to, struct http *http, struct request *rq,
     buf_init(&next, LINK_URL_MAX + 64);
     if (page->is_more && page->n > 0) {
         struct link_text link =
-            link_format("%s/sets?after=%s", registry_public_url(http->registry),
+            link_format("%s/sets?after=%s", http->registry->options.public_url,
                         page->sets[page->n - 1]->name);
         char since[DATETIME_SIZE];
 

@@ -166,7 +166,7 @@ write_status(struct deferral *d, struct buf *to)
                        "\"disk\":{\"free\":%" PRIu64 ",\"total\":%" PRIu64 "},",
                        (uint64_t)disk.f_bavail * disk.f_frsize,
                        (uint64_t)disk.f_blocks * disk.f_frsize);
-    rates_read(registry_rates(d->http->registry), NULL, &rate);
+    rates_read(d->http->registry->rates, NULL, &rate);
     rates_write(to, &rate);
     BUF_ADD(to, "}\n");
 }
@@ -319,8 +319,7 @@ write_metrics(struct deferral *d, struct buf *to)
                        "Entries that the last reader of a set is behind, of "
                        "the ten sets that lag most, by kind of reader");
     for (enum rate_reader kind = 0; kind < RATE_READERS; kind++) {
-        size_t n =
-            rates_lagging(registry_rates(d->http->registry), kind, found);
+        size_t n = rates_lagging(d->http->registry->rates, kind, found);
 
         for (size_t i = 0; i < n; i++)
             if (set_is_visible(found[i].set, d->principal))

@@ -42,7 +42,7 @@ read_wish(struct request *rq, const struct head *head, struct push_wish *wish,
     wish->after = query.has_after && !wish->is_gone ? query.after : head->last;
     wish->has_since = query.has_since;
     wish->since_us = query.since_us;
-    return filters_enter(registry_filters(wish->set->registry), &query.filter,
+    return filters_enter(&wish->set->registry->filters, &query.filter,
                          request_client(rq), false, &wish->filter, why);
 }
 
@@ -190,7 +190,7 @@ start_many(struct http *http, struct request *rq, struct principal *principal,
         request_answer(rq, &r);
     }
     if (!rc && !is_head)
-        rc = filters_enter(registry_filters(http->registry), &filter,
+        rc = filters_enter(&http->registry->filters, &filter,
                            request_client(rq), false, &wish.filter, why);
     if (!rc && !is_head)
         rc = push_accept(http->push, rq, &wish, why);

@@ -132,7 +132,7 @@ answer_principal(struct http *http, struct request *rq,
         return;
     }
     if (principal->name[0] && !principal->is_everyone)
-        request_set_owner(rq, client_of_owner(registry_clients(http->registry),
+        request_set_owner(rq, client_of_owner(&http->registry->clients,
                                               slice_of(principal->name)));
     routes_run(http, rq, found, principal);
     /* An answer that everybody may have goes on. POST /hub asks for rights

@@ -78,7 +78,7 @@ origins_init(struct http *http, const char *url)
         snprintf(http->hosts[http->n_hosts++], sizeof(http->hosts[0]), "%s",
                  loopback[i]);
     add_url(http, url, http->ports[0]);
-    add_url(http, registry_public_url(http->registry), http->ports[1]);
+    add_url(http, http->registry->options.public_url, http->ports[1]);
 }
 
 /* True if "host" or "host:port" is a host of the broker. Ignores the port: an
@@ -112,7 +112,7 @@ origins_are_own(const struct http *http, struct request *rq,
     struct slice host = {NULL, 0};
     char own[sizeof(http->hosts[0]) + 32];
 
-    if (is_same_origin(origin, slice_of(registry_public_url(http->registry))))
+    if (is_same_origin(origin, slice_of(http->registry->options.public_url)))
         return true;
     request_header(rq, "host", &host);
     snprintf(own, sizeof(own), "http%s://%.*s",

@@ -273,7 +273,7 @@ check_name(struct route_call *call, const struct route *route)
 static bool
 check_rates(struct http *http, struct request *rq, const struct route *route)
 {
-    struct clients *clients = registry_clients(http->registry);
+    struct clients *clients = &http->registry->clients;
     struct problem why = {""};
     struct client_charge charge;
 

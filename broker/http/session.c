@@ -43,7 +43,7 @@ is_secure(const struct http *http, struct request *rq)
 {
     struct slice host = {NULL, 0};
 
-    if (slice_starts(slice_of(registry_public_url(http->registry)), "https:") ||
+    if (slice_starts(slice_of(http->registry->options.public_url), "https:") ||
         origins_are_https(http, rq))
         return true;
     request_header(rq, "host", &host);
@@ -54,7 +54,7 @@ static void
 write_name(const struct http *http, bool secure, char name[COOKIE_NAME_SIZE])
 {
     struct slice port =
-        origins_port_of(slice_of(registry_public_url(http->registry)));
+        origins_port_of(slice_of(http->registry->options.public_url));
 
     snprintf(name, COOKIE_NAME_SIZE, "%stidings%s%.*s", secure ? "__Host-" : "",
              port.size ? "-" : "", SLICE_ARG(port));

@@ -131,7 +131,7 @@ add_links(struct attempt *a, const struct subscription *s)
     weblink_add(&links, buf_slice(&url), "self");
     if (s->kind == SUBSCRIPTION_HUB && topic->set) {
         struct link_text list =
-            link_to(registry_public_url(s->hub->registry), LINK_CAPABILITYLIST,
+            link_to(s->hub->registry->options.public_url, LINK_CAPABILITYLIST,
                     topic->set->name, NULL, 0);
 
         weblink_add(&links, link_slice(&list), "resourcesync");
@@ -980,7 +980,7 @@ wake_hub(struct watcher *watcher)
 void
 deliveries_open(struct hub *hub)
 {
-    hub->framework.log = registry_framework(hub->registry);
+    hub->framework.log = hub->registry->framework->log;
     readers_init(&hub->readers, &calls,
                  registry_config(hub->registry)->hub_body_bytes, wake_hub);
     list_init(&hub->deliveries.fixed);

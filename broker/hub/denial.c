@@ -61,7 +61,7 @@ void
 denial_send(struct hub *hub, struct slice callback, struct terms *terms,
             struct slice topic_url, struct slice reason)
 {
-    struct clients *clients = registry_clients(hub->registry);
+    struct clients *clients = &hub->registry->clients;
     struct denial *d = memory_new(1, sizeof(*d));
     struct problem why = {""};
     enum status rc;

@@ -439,7 +439,7 @@ deny_stale(struct hub *hub, struct hub_record *record)
         record->topic_kind == TOPIC_FOREIGN || !set_name_is_valid(record->name))
         return;
     snprintf(name, sizeof(name), "%.*s", SLICE_ARG(record->name));
-    url = link_to(registry_public_url(hub->registry), kind, name, NULL, 0);
+    url = link_to(hub->registry->options.public_url, kind, name, NULL, 0);
     denial_send(hub, record->callback, &record->terms, link_slice(&url),
                 SLICE(DENIAL_TOPIC_GONE));
 }
@@ -490,7 +490,7 @@ on_record(struct hub_record *record, void *user, struct problem *why)
 static struct hub *
 hub_new(struct posts *posts, const struct networks *allowed)
 {
-    struct clients *clients = registry_clients(posts->registry);
+    struct clients *clients = &posts->registry->clients;
     struct hub *hub = memory_new(1, sizeof(*hub));
 
     hub->posts = posts;

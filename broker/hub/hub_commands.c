@@ -106,8 +106,7 @@ report_measure(struct hub *hub)
         if (topic->kind == TOPIC_FOREIGN)
             most_of_relays = more_of(most_of_relays, lag);
         else if (topic->kind == TOPIC_CHANGES && lag > 0)
-            rates_note_last(registry_rates(hub->registry), RATE_HUB, topic->set,
-                            lag);
+            rates_note_last(hub->registry->rates, RATE_HUB, topic->set, lag);
     }
     metrics_set(METRIC_HUB_LAG, (int64_t)most);
     metrics_set(METRIC_RELAY_LAG, (int64_t)most_of_relays);

@@ -71,10 +71,10 @@ make_effect(struct hub *hub, const struct terms *terms, struct effect *effect,
     if (terms->filter) {
         filter = memory_room(sizeof(*filter)); /* too large for the stack */
         rc = filter_read(filter, slice_of(terms->filter), why);
-        client = client_of_hub(registry_clients(hub->registry));
+        client = client_of_hub(&hub->registry->clients);
         if (!rc)
-            (void)!filters_enter(registry_filters(hub->registry), filter,
-                                 client, true, &effect->filter, NULL);
+            (void)!filters_enter(&hub->registry->filters, filter, client, true,
+                                 &effect->filter, NULL);
         client_unref(client);
         free(filter);
     }
@@ -124,9 +124,8 @@ client_for(const struct topic *topic, struct hub_record *record)
 {
     return record->kind == SUBSCRIPTION_HUB && set_creator(topic->set)
                ? set_creator(topic->set)
-               : subscriber_token_client(
-                     &record->terms.owner,
-                     registry_clients(topic->hub->registry));
+               : subscriber_token_client(&record->terms.owner,
+                                         &topic->hub->registry->clients);
 }
 
 /* Life */

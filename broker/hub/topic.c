@@ -120,8 +120,7 @@ topic_of_set(struct hub *hub, enum topic_kind kind, struct set *set,
         return problem(why, STATUS_NOT_FOUND, "there is no set %s", set->name);
     if (topic)
         return STATUS_OK;
-    log_head(kind == TOPIC_FRAMEWORK ? registry_framework(set->registry)
-                                     : set->log,
+    log_head(kind == TOPIC_FRAMEWORK ? set->registry->framework->log : set->log,
              &head);
     topic = make_topic(hub, kind, head.epoch);
     topic->set = set;
@@ -169,14 +168,14 @@ not_found(const struct hub *hub, struct slice url, struct problem *why)
     return problem(why, STATUS_NOT_FOUND,
                    "there is no topic \"%s\" here: those of sets begin with "
                    "%s/sets/",
-                   problem_quote(url).text, registry_public_url(hub->registry));
+                   problem_quote(url).text, hub->registry->options.public_url);
 }
 
 enum status
 topic_find(struct hub *hub, struct slice url, const struct principal *principal,
            struct topic **topic, struct problem *why)
 {
-    const char *public_url = registry_public_url(hub->registry);
+    const char *public_url = hub->registry->options.public_url;
     struct foreign_topic *foreign =
         foreign_topic_of_url(&hub->foreign_topics, url);
     struct websub_comparable ours, theirs;
@@ -227,7 +226,7 @@ static void
 write_link(struct buf *to, const struct topic *topic, enum link_kind kind)
 {
     struct link_text link =
-        link_to(registry_public_url(topic->hub->registry), kind,
+        link_to(topic->hub->registry->options.public_url, kind,
                 kind == LINK_HUB ? NULL : topic->set->name, NULL, 0);
 
     buf_add_slice(to, link_slice(&link));
@@ -308,7 +307,7 @@ look_at_head(const struct channel *channel, struct head *head)
     }
     exists = log_head(channel->set->log, head);
     if (channel->kind == TOPIC_FRAMEWORK)
-        log_head(registry_framework(channel->set->registry), head);
+        log_head(channel->set->registry->framework->log, head);
     return exists;
 }
 

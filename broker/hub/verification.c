@@ -354,7 +354,7 @@ check_callback(struct command *command, struct client *client)
     struct hub *hub = command->hub;
     enum status rc;
 
-    if (peers_is_ours(callback, registry_public_url(hub->registry)))
+    if (peers_is_ours(callback, hub->registry->options.public_url))
         return problem(why, STATUS_INVALID,
                        "the callback \"%s\" is of this broker itself",
                        problem_quote(callback).text);
@@ -476,8 +476,8 @@ verification_take(struct command *command)
                           slice_of(command->from));
     if (by)
         record.terms.owner.principal = principal_ref(by);
-    client = subscriber_token_client(&record.terms.owner,
-                                     registry_clients(hub->registry));
+    client =
+        subscriber_token_client(&record.terms.owner, &hub->registry->clients);
     rc = check_callback(command, client);
     if (!rc)
         rc = find_topic(command, &topic);

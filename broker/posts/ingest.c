@@ -288,7 +288,7 @@ ingest_begin(struct ingest **ingest, struct posts *posts, struct slice set_name,
 
     in = memory_new(1, sizeof(*in));
     in->posts = posts;
-    holding_init(&in->own, registry_clients(registry), NULL, CLIENT_POSTS);
+    holding_init(&in->own, &registry->clients, NULL, CLIENT_POSTS);
     in->holding = &in->own;
     memcpy(in->name, set_name.data, set_name.size);
     in->set_name = (struct slice){in->name, set_name.size};
@@ -354,8 +354,8 @@ ingest_take_message(struct ingest *in, const char *owner)
     snprintf(in->key.owner, sizeof(in->key.owner), "%s", owner);
     in->post.key_owner = slice_of(in->key.owner);
     if (owner[0])
-        in->owner = client_of_owner(registry_clients(in->posts->registry),
-                                    slice_of(owner));
+        in->owner =
+            client_of_owner(&in->posts->registry->clients, slice_of(owner));
     if (registry_find(in->posts->registry, in->set_name, &head))
         memcpy(in->target_epoch, head.epoch, sizeof(in->target_epoch));
     digest_start(&in->post.entries, SLICE(""));

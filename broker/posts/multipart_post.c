@@ -328,7 +328,7 @@ multipart_post_begin(struct multipart_post **post, struct posts *posts,
     c->key = *plan->key;
     if (plan->traceparent.size > 0)
         memcpy(c->traceparent, plan->traceparent.data, TRACEPARENT_SIZE);
-    holding_init(&c->disk, registry_clients(registry), plan->holding->client,
+    holding_init(&c->disk, &registry->clients, plan->holding->client,
                  CLIENT_DISK);
     c->contents = plan->contents;
     c->set = registry_find(registry, plan->set_name, NULL);

@@ -140,7 +140,7 @@ set_readers_add_lag(const struct reader *r, struct lag *to)
 
     if (p->last <= reader_start(r))
         return;
-    rates_note_lag(registry_rates(p->set->registry), p->set, r->kind, lag);
+    rates_note_lag(p->set->registry->rates, p->set, r->kind, lag);
     to->sum += lag;
     if (lag > to->max)
         to->max = lag;

@@ -47,7 +47,7 @@ free_member(struct stream_set *member)
         set_readers_count(&member->reader, -1);
         set_readers_leave(&member->reader);
     }
-    clients_give(registry_clients(m->registry), m->client, CLIENT_FOLLOWED, 1);
+    clients_give(&m->registry->clients, m->client, CLIENT_FOLLOWED, 1);
     free(member);
 }
 
@@ -183,8 +183,8 @@ follow_set(struct stream_sets *m, const struct start *start, struct slice name,
         stream_sets_remove(member);
     if (set)
         is_there = decide_start(start, set, head, &after, &is_since);
-    rc = clients_take(registry_clients(m->registry), m->client, CLIENT_FOLLOWED,
-                      1, why);
+    rc =
+        clients_take(&m->registry->clients, m->client, CLIENT_FOLLOWED, 1, why);
     if (rc)
         return rc;
     member =
@@ -320,7 +320,7 @@ stream_sets_follow(struct stream_sets *m, const struct follow_request *request,
     enum status rc = STATUS_OK;
 
     if (request->resume) {
-        log_head(registry_framework(m->registry), &head);
+        log_head(m->registry->framework->log, &head);
         rc = resume_text_read(&resume, head.epoch, slice_of(request->resume),
                               why);
     }
@@ -377,7 +377,7 @@ stream_sets_are_ahead(struct registry *registry,
     struct head head;
 
     if (request->resume)
-        l.is_ahead = !log_head(registry_framework(registry), &head);
+        l.is_ahead = !log_head(registry->framework->log, &head);
     if (request->resume && !l.is_ahead &&
         !resume_text_read(&resume, head.epoch, slice_of(request->resume),
                           NULL)) {

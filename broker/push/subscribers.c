@@ -340,7 +340,7 @@ send_with_text(struct many *many, const char *event, struct buf *json)
     bool has_text;
 
     buf_init(&id, RESUME_TEXT_MAX);
-    has_text = log_head(registry_framework(m->registry), &framework) &&
+    has_text = log_head(m->registry->framework->log, &framework) &&
                stream_sets_positions(m, text.entries, room, &text.n) &&
                resume_text_write(&id, framework.epoch, &text);
     free(text.entries);

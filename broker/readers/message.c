@@ -199,7 +199,7 @@ static void
 add_header(struct buf *to, const struct message_wish *wish,
            const struct coverage *c)
 {
-    const char *public_url = registry_public_url(wish->set->registry);
+    const char *public_url = wish->set->registry->options.public_url;
     const struct slice filter = wish->filter
                                     ? filter_text(&wish->filter->filter)
                                     : (struct slice){NULL, 0};

@@ -26,7 +26,7 @@
  * only a party that gets all entries can compute it.
  *
  * A framework notification (R-320) is a message of another log, that of the
- * framework events of all sets (registry_framework): seqs, times, epoch and
+ * framework events of all sets (registry.framework): seqs, times, epoch and
  * digest are of that log. Its entries concern this set or the Source as a
  * whole; a filter of the broker's own selects them by their tags
  * (framework_events.h). So everything about filtered messages holds: it covers

@@ -11,7 +11,7 @@
 struct log_set *
 channel_log(const struct set *set, bool is_framework)
 {
-    return is_framework ? registry_framework(set->registry) : set->log;
+    return is_framework ? set->registry->framework->log : set->log;
 }
 
 enum status
@@ -103,7 +103,7 @@ add_list(struct announcer *a, enum change_kind change, uint64_t number)
     struct link_text index = set_link(a->set, LINK_CHANGELIST);
 
     add_document(a, change, CAP_CHANGELIST,
-                 link_to(registry_public_url(a->set->registry), LINK_LIST,
+                 link_to(a->set->registry->options.public_url, LINK_LIST,
                          a->set->name, NULL, number),
                  &index);
 }
@@ -118,7 +118,7 @@ add_archive(struct announcer *a, const struct kind_names *names,
             enum change_kind change, const struct parts *parts, uint64_t begin)
 {
     struct link_text archive = link_format("%s/sets/%s/%s" LINK_ARCHIVE,
-                                           registry_public_url(a->registry),
+                                           a->registry->options.public_url,
                                            a->set->name, names->folder);
 
     add_document(a, change, names->archive,
@@ -291,7 +291,7 @@ describes_otherwise(struct announcer *a, const struct act *act)
 
     registry_settings(a->set, &now);
     if (!settings_read(settings, registry_config(a->set->registry),
-                       act->settings.text, NULL))
+                       act->settings.text, false, NULL))
         is_other = strcmp(now.description, settings->description) != 0 ||
                    !peers_have_same_hubs(peers, settings->peers);
     settings_free(settings);
@@ -381,7 +381,7 @@ announcer_announce(struct announcer *a, struct registry *registry,
     source_changes_clear(&a->changes);
     buf_clear(&a->round.bytes);
     a->round.n_fragments = 0;
-    a->round.set = registry_framework(registry);
+    a->round.set = registry->framework->log;
     a->status = STATUS_OK;
     for (; !a->status && i < n; i = next_announced(acts, n, i + 1)) {
         const struct act *first = &acts[i];
@@ -409,7 +409,7 @@ announcer_announce(struct announcer *a, struct registry *registry,
 static _Atomic(uint64_t) *
 last_event(struct registry *registry, struct set *set)
 {
-    return &(set ? set : registry_framework_set(registry))->last_event;
+    return &(set ? set : registry->framework)->last_event;
 }
 
 /* Log thread: the round was committed, or not. Notes where the events are. The
@@ -496,7 +496,7 @@ announcer_follow(struct announcer *announcer, struct registry *registry,
     for (size_t i = 0; i < n; i++) {
         struct set *set = log_set_owner(acts[i].set);
 
-        if (set == registry_framework_set(registry)) {
+        if (set == registry->framework) {
             if (acts[i].kind == ACT_BATCH)
                 note_batch(registry, acts[i].entries.batch, acts, n);
         } else if (!set_is_private(set) &&

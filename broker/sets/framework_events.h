@@ -2,7 +2,7 @@
  * framework_events.h - framework events: announce changes of documents to
  * subscribers of a framework channel (R-320 to R-329).
  *
- * Every event is an entry of one log, registry_framework, with a tag that names
+ * Every event is an entry of one log, registry.framework, with a tag that names
  * the sets concerned:
  *
  *   set:NAME   the current set of that name: its Capability List, its lists and

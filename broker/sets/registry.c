@@ -8,7 +8,6 @@
 #include "broker/sets/peers.h"
 #include "broker/sets/rates.h"
 #include "broker/sets/settings.h"
-#include "broker/sets/upstream_topics.h"
 
 /* The log of framework events is stored with those of the sets, under a name
  * that no set can have. It retains this number of lists with so many entries.
@@ -17,19 +16,8 @@
 #define FRAMEWORK_ENTRIES 10000
 #define FRAMEWORK_LISTS   10
 
-/* A table of things, in the order of their names, which stay where they are
- * meanwhile. All zero: empty. */
-struct table {
-    struct table_row {
-        const char *name;
-        void *thing;
-    } * rows; /* ordered by name */
-
-    size_t n, capacity;
-};
-
 static size_t
-table_place(const struct table *table, struct slice name)
+table_place(const struct set_table *table, struct slice name)
 {
     size_t low = 0, high = table->n;
 
@@ -45,7 +33,7 @@ table_place(const struct table *table, struct slice name)
 }
 
 static void *
-table_find(const struct table *table, struct slice name)
+table_find(const struct set_table *table, struct slice name)
 {
     size_t place = table_place(table, name);
 
@@ -55,7 +43,7 @@ table_find(const struct table *table, struct slice name)
 }
 
 static enum status
-table_add(struct table *table, const char *name, void *thing)
+table_add(struct set_table *table, const char *name, void *thing)
 {
     size_t place = table_place(table, slice_of(name));
 
@@ -63,7 +51,7 @@ table_add(struct table *table, const char *name, void *thing)
         return STATUS_MEMORY;
     memmove(&table->rows[place + 1], &table->rows[place],
             (table->n - place) * sizeof(*table->rows));
-    table->rows[place] = (struct table_row){name, thing};
+    table->rows[place] = (struct set_table_row){name, thing};
     table->n++;
     return STATUS_OK;
 }
@@ -74,36 +62,6 @@ struct tombstone {
     uint64_t list;             /* the first list of the next set */
     struct holding name_place; /* of the creator; empty unless the start has
                                   read this tombstone */
-};
-
-struct registry {
-    atomic_bool owns;
-    struct registry_options options;
-    struct bridging first_bridging; /* the configuration's */
-    _Atomic(const struct bridging *) bridging;
-    struct log *log;
-
-    /* Guards the table. Every request searches it; only a new set changes it.
-     */
-    pthread_rwlock_t lock;
-    struct table sets;
-    struct table tombstones;
-    atomic_size_t n_private; /* in the table */
-    atomic_uint_least64_t private_births;
-    struct tokens *tokens;
-    struct set *removed; /* a chain, of this process */
-    size_t n_made;       /* structs of sets, and tombstones read */
-
-    struct set *framework; /* not in the table */
-
-    pthread_mutex_t settings_mutex; /* guards set->settings and set->harvest of
-                                       all sets, and: */
-    struct set *changed;            /* a chain, by set->next_changed */
-    struct upstreams upstreams;
-
-    struct filters filters;
-    struct clients clients;
-    struct rates *rates;
 };
 
 /* Puts settings into effect for threads that look at all sets. */
@@ -334,12 +292,6 @@ restore_harvest(struct set *set, struct slice text)
 
 /* Upstream topics */
 
-struct upstreams *
-registry_upstreams(struct registry *r)
-{
-    return &r->upstreams;
-}
-
 enum status
 registry_claim_upstream(struct registry *r, const char *name,
                         struct peers *peers, struct problem *why)
@@ -376,7 +328,8 @@ restore_settings(struct set *set, struct slice text, struct list_limits *limits)
     struct settings keeping;
     struct problem why = {""};
 
-    if (settings_read(settings, registry_config(set->registry), text, &why)) {
+    if (settings_read(settings, registry_config(set->registry), text, false,
+                      &why)) {
         settings_free(settings);
         diag(DIAG_WARNING, "sets",
              "the settings of %s cannot be read, so the broker keeps all of "
@@ -791,18 +744,6 @@ registry_log(struct registry *r)
     return r->log;
 }
 
-struct set *
-registry_framework_set(struct registry *r)
-{
-    return r->framework;
-}
-
-struct log_set *
-registry_framework(struct registry *r)
-{
-    return r->framework->log;
-}
-
 const struct config *
 registry_config(const struct registry *r)
 {
@@ -822,24 +763,6 @@ registry_set_bridging(struct registry *r, const struct bridging *bridging)
     atomic_store_explicit(&r->bridging, bridging, memory_order_release);
 }
 
-void
-registry_set_tokens(struct registry *r, struct tokens *tokens)
-{
-    r->tokens = tokens;
-}
-
-struct tokens *
-registry_tokens(const struct registry *r)
-{
-    return r->tokens;
-}
-
-const char *
-registry_public_url(const struct registry *r)
-{
-    return r->options.public_url;
-}
-
 struct link_text
 registry_link(const struct registry *r, enum link_kind kind)
 {
@@ -849,8 +772,7 @@ registry_link(const struct registry *r, enum link_kind kind)
 struct link_text
 set_link(const struct set *set, enum link_kind kind)
 {
-    return link_to(registry_public_url(set->registry), kind, set->name, NULL,
-                   0);
+    return link_to(set->registry->options.public_url, kind, set->name, NULL, 0);
 }
 
 void
@@ -912,24 +834,6 @@ registry_content(struct registry *r, struct slice name)
     const struct set *set = registry_find(r, name, NULL);
 
     return set ? set_content_mode(set) : registry_config(r)->content;
-}
-
-struct rates *
-registry_rates(struct registry *r)
-{
-    return r->rates;
-}
-
-struct clients *
-registry_clients(struct registry *r)
-{
-    return &r->clients;
-}
-
-struct filters *
-registry_filters(struct registry *r)
-{
-    return &r->filters;
 }
 
 /* One look, under the lock: between two looks the set could be removed, or made
@@ -1113,7 +1017,7 @@ void
 registry_set_removed(struct set *set)
 {
     struct registry *r = set->registry;
-    struct table *sets = &r->sets;
+    struct set_table *sets = &r->sets;
     struct head head;
     size_t place;
 

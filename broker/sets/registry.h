@@ -27,6 +27,7 @@
 #include "broker/log/log.h"
 #include "broker/sets/filters.h"
 #include "broker/sets/links.h"
+#include "broker/sets/upstream_topics.h"
 
 /* Most sets at a time. Documents would allow more (source_description.h); but
  * each second the archive thread and others look at every set, and each takes a
@@ -59,7 +60,6 @@ struct peers;
 struct rates;
 struct registry;
 struct settings;
-struct upstreams;
 
 struct set {
     struct registry *registry;
@@ -164,6 +164,54 @@ struct registry_options {
     struct announcer *announcer;
 };
 
+/* A table of things, in the order of their names, which stay where they are
+ * meanwhile. All zero: empty. */
+struct set_table {
+    struct set_table_row {
+        const char *name;
+        void *thing;
+    } * rows; /* ordered by name */
+
+    size_t n, capacity;
+};
+
+struct registry {
+    /* For all to read; they last as long as the registry. */
+    struct registry_options options;
+    struct filters filters;
+    struct clients clients;     /* with their limits from the options */
+    struct rates *rates;        /* entries that the sets got in the last hour */
+    struct upstreams upstreams; /* foreign topics that sets and relays claim */
+
+    /* NULL: there are none, and nobody can act in the name of one. Lent; set
+     * it before the bridges open. */
+    struct tokens *tokens;
+
+    /* The log of framework events of all sets (framework_events.h): stored,
+     * read and retained like the log of a set, but not in the table. */
+    struct set *framework;
+
+    /* For registry.c only. */
+    atomic_bool owns;
+    struct bridging first_bridging; /* the configuration's */
+    _Atomic(const struct bridging *) bridging;
+    struct log *log;
+
+    /* Guards the table. Every request searches it; only a new set changes it.
+     */
+    pthread_rwlock_t lock;
+    struct set_table sets;
+    struct set_table tombstones;
+    atomic_size_t n_private; /* in the table */
+    atomic_uint_least64_t private_births;
+    struct set *removed; /* a chain, of this process */
+    size_t n_made;       /* structs of sets, and tombstones read */
+
+    pthread_mutex_t settings_mutex; /* guards set->settings and set->harvest of
+                                       all sets, and: */
+    struct set *changed;            /* a chain, by set->next_changed */
+};
+
 /* Opens the log and reads its sets. */
 MUST_CHECK enum status registry_open(struct registry **registry,
                                      const struct registry_options *options,
@@ -180,11 +228,6 @@ void registry_close(struct registry *registry);
 atomic_bool *registry_ownership(struct registry *registry);
 
 struct log *registry_log(struct registry *registry);
-/* The log of framework events of all sets (framework_events.h): stored, read
- * and retained like the log of a set, but not one of the sets. The second
- * function returns it as the set that the archive thread sees. */
-struct log_set *registry_framework(struct registry *registry);
-struct set *registry_framework_set(struct registry *registry);
 
 const struct config *registry_config(const struct registry *registry);
 
@@ -193,19 +236,11 @@ struct link_text registry_link(const struct registry *registry,
                                enum link_kind kind);
 struct link_text set_link(const struct set *set, enum link_kind kind);
 
-const char *registry_public_url(const struct registry *registry);
-
 /* The current bridges: those of the configuration, until a reload names others;
  * lent as long as the registry lives. Any thread. */
 const struct bridging *registry_bridging(const struct registry *registry);
 void registry_set_bridging(struct registry *registry,
                            const struct bridging *bridging);
-struct filters *registry_filters(struct registry *registry);
-
-/* The tokens, lent as long as the registry lives; NULL: there are none, and
- * nobody can act in the name of one. Set them before the bridges open. */
-void registry_set_tokens(struct registry *registry, struct tokens *tokens);
-struct tokens *registry_tokens(const struct registry *registry);
 
 /* "DATA/sets/NAME": the files of a set. Any thread. */
 #define SET_DIR_MAX (4096 + SET_NAME_MAX + 32)
@@ -335,9 +370,6 @@ struct harvest *registry_harvest(const struct set *set);
  * thread. */
 void registry_set_harvest(struct set *set, struct harvest *harvest);
 
-/* The foreign topics that sets and relays claim: upstream_topics.h. */
-struct upstreams *registry_upstreams(struct registry *registry);
-
 /* Claims the upstream topic of `peers`, if it has one, for the set of that
  * name; the claim ends with them. `peers` may be NULL. STATUS_INVALID: the
  * topic has another owner. */
@@ -354,14 +386,6 @@ struct set *registry_next_changed(struct registry *registry, uint64_t *after);
 
 /* Takes over settings that were committed. Log thread. */
 void registry_set_settings(struct set *set, struct settings *settings);
-
-/* The clients with their limits from the options. They live as long as the
- * registry. */
-struct clients *registry_clients(struct registry *registry);
-
-/* How many entries the sets got in the last hour. They live as long as the
- * registry. */
-struct rates *registry_rates(struct registry *registry);
 
 /* Updates the metrics of the memory for posts, of the number of sets, and of
  * the bytes of their content. Any thread. */

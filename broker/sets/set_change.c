@@ -187,11 +187,8 @@ enum status
 set_change_read(struct registry *registry, const struct set_change_wish *wish,
                 struct settings *settings, struct problem *why)
 {
-    const struct config *config = registry_config(registry);
-
-    return wish->mode == SET_CHANGE_MERGE
-               ? settings_read_change(settings, config, wish->body, why)
-               : settings_read(settings, config, wish->body, why);
+    return settings_read(settings, registry_config(registry), wish->body,
+                         wish->mode == SET_CHANGE_MERGE, why);
 }
 
 void
@@ -302,7 +299,7 @@ check_peers(const struct set_change *c, struct problem *why)
 
     if (!peers)
         return STATUS_OK;
-    rc = peers_check_foreign(peers, registry_public_url(r), why);
+    rc = peers_check_foreign(peers, r->options.public_url, why);
     return rc ? rc : registry_claim_upstream(r, c->name, peers, why);
 }
 
@@ -318,7 +315,7 @@ merge_change(struct set_change *c, const struct settings *before,
     buf_init(&text, SETTINGS_BYTES_MAX);
     settings_merge(&text, before, c->change);
     rc = settings_read(merged, registry_config(c->registry), buf_slice(&text),
-                       why);
+                       false, why);
     settings_free(c->settings);
     c->settings = merged;
     if (!rc)

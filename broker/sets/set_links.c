@@ -23,7 +23,7 @@ set_links_hubs(const struct set *set, struct hubs *hubs)
 struct link_text
 set_link_kind(const struct set *set, enum generation_kind kind, const char *end)
 {
-    return link_format("%s/sets/%s/%s%s", registry_public_url(set->registry),
+    return link_format("%s/sets/%s/%s%s", set->registry->options.public_url,
                        set->name, links_kinds[kind].folder, end);
 }
 
@@ -54,7 +54,7 @@ set_link_range(const struct set *set, const char *folder, uint64_t first,
 {
     return link_format(
         "%s/sets/%s/%s-archive/%012" PRIu64 "-%012" PRIu64 ".xml",
-        registry_public_url(set->registry), set->name, folder, first, last);
+        set->registry->options.public_url, set->name, folder, first, last);
 }
 
 /* MQTT */
@@ -78,7 +78,7 @@ add_levels(struct mqtt_link *link, const char *levels)
 static bool
 publishes(const struct bridge_config *bridge, const struct set *set)
 {
-    struct tokens *tokens = registry_tokens(set->registry);
+    struct tokens *tokens = set->registry->tokens;
     struct principal *principal = NULL;
     bool sees;
 

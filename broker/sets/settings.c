@@ -234,27 +234,17 @@ static const struct json_members members = {
 
 enum status
 settings_read(struct settings *settings, const struct config *config,
-              struct slice text, struct problem *why)
+              struct slice text, bool is_change, struct problem *why)
 {
-    struct reading r = {.settings = settings};
+    struct reading r = {.settings = settings, .is_change = is_change};
     size_t blank = 0;
 
     settings_start(settings, config);
     while (blank < text.size && memchr(" \t\r\n", text.data[blank], 4))
         blank++;
-    return blank == text.size
+    return blank == text.size && !is_change
                ? STATUS_OK
                : json_members_read(&members, text, &r, &settings->named, why);
-}
-
-enum status
-settings_read_change(struct settings *change, const struct config *config,
-                     struct slice text, struct problem *why)
-{
-    struct reading r = {.settings = change, .is_change = true};
-
-    settings_start(change, config);
-    return json_members_read(&members, text, &r, &change->named, why);
 }
 
 /* Writing */

@@ -66,18 +66,14 @@ void settings_free(struct settings *settings);
 
 /* Reads the JSON object `text`; nothing but white space is one without members.
  * STATUS_MALFORMED: no JSON object. STATUS_INVALID: `why` names the member, and
- * suggests another. Always call settings_fini. */
+ * suggests another. Always call settings_fini.
+ *
+ * `is_change`: the object is a JSON Merge Patch (RFC 7396): a null member is
+ * named, and not given; and white space alone is malformed. */
 MUST_CHECK enum status settings_read(struct settings *settings,
                                      const struct config *config,
-                                     struct slice text, struct problem *why);
-
-/* Reads `text` as a change of settings, a JSON Merge Patch (RFC 7396): a null
- * member is named, and not given. Errors and settings_fini as with
- * settings_read; but white space alone is malformed. */
-MUST_CHECK enum status settings_read_change(struct settings *change,
-                                            const struct config *config,
-                                            struct slice text,
-                                            struct problem *why);
+                                     struct slice text, bool is_change,
+                                     struct problem *why);
 
 /* Appends `before` with the members that `change` names replaced, or left out
  * where `change` resets them. */
@@ -88,7 +84,7 @@ void settings_merge(struct buf *to, const struct settings *before,
  * without title, description, and what is absent or false). */
 void settings_write(struct buf *to, const struct settings *settings, bool all);
 
-/* As settings_read takes them, and as settings_read_change does. */
+/* As settings_read takes them, and as a change. */
 extern const struct json_shape settings_shape, settings_change_shape;
 
 /* How many of `n` lists exceed the limit. */

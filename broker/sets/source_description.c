@@ -29,7 +29,7 @@ source_description_part(const struct registry *registry,
     uint64_t begin = parts_begin(parts, number);
 
     return link_format("%s/descriptions/%012" PRIu64 "-%012" PRIu64 ".xml",
-                       registry_public_url(registry), begin,
+                       registry->options.public_url, begin,
                        begin + parts->size - 1);
 }
 

@@ -57,8 +57,7 @@ intake_target_of(struct foreign_sources *foreign, struct slice url)
         .topic = foreign_topic_of_url(foreign->topics, url)};
 
     if (!target.topic)
-        target.set =
-            upstreams_find(registry_upstreams(foreign->topics->registry), url);
+        target.set = upstreams_find(&foreign->topics->registry->upstreams, url);
     return target;
 }
 
@@ -354,7 +353,7 @@ intake_fetched(struct foreign_source *s, const struct intake_target *target,
     if (rc)
         return rc;
     in->n_fetched = s->n_fetched;
-    holding_init(&in->holding, registry_clients(registry), NULL, CLIENT_POSTS);
+    holding_init(&in->holding, &registry->clients, NULL, CLIENT_POSTS);
     rc = holding_add(&in->holding, body.size, why);
     buf_init(&in->copy, body.size);
     if (!rc)

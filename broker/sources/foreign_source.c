@@ -25,7 +25,7 @@ write_hub_of(struct buf *to, const struct foreign_sources *f,
     if (target->topic)
         buf_add_text(to, target->topic->hub_url);
     else
-        buf_add_format(to, "%s/hub", registry_public_url(f->topics->registry));
+        buf_add_format(to, "%s/hub", f->topics->registry->options.public_url);
 }
 
 /* The table */

@@ -42,7 +42,7 @@ static char *
 hub_url_of(const struct foreign_topics *topics, struct slice given)
 {
     struct link_text ours =
-        link_to(registry_public_url(topics->registry), LINK_HUB, NULL, NULL, 0);
+        link_to(topics->registry->options.public_url, LINK_HUB, NULL, NULL, 0);
 
     return slice_dup(given.size > 0 ? given : link_slice(&ours));
 }
@@ -69,7 +69,7 @@ claim_url(struct foreign_topic *topic, struct problem *why)
     char owner[UPSTREAM_OWNER_MAX + 1];
 
     snprintf(owner, sizeof(owner), "relay %s", topic->name);
-    return upstreams_claim(registry_upstreams(topic->topics->registry),
+    return upstreams_claim(&topic->topics->registry->upstreams,
                            slice_of(topic->url), owner, &topic->claim, why);
 }
 
@@ -633,7 +633,7 @@ put_topic(struct foreign_topics *topics, struct command *command)
     wish.hub_url = buf_slice(&urls[MEMBER_HUB]);
     if (!rc && wish.url.size == 0)
         rc = problem(why, STATUS_INVALID, "topic: is missing");
-    if (!rc && peers_is_ours(wish.url, registry_public_url(topics->registry)))
+    if (!rc && peers_is_ours(wish.url, topics->registry->options.public_url))
         rc = problem(why, STATUS_INVALID,
                      "topic: \"%s\" is of this broker itself",
                      problem_quote(wish.url).text);

@@ -17,7 +17,7 @@ channel_last(struct sets *s)
 {
     struct post nothing = {
         .kind = POST_CLOSE,
-        .set = registry_framework(s->registry),
+        .set = s->registry->framework->log,
         .list = UINT64_MAX,
     };
     struct head head;
@@ -25,7 +25,7 @@ channel_last(struct sets *s)
     assert_int_equal(
         log_post_and_wait(registry_log(s->registry), &nothing, NULL),
         STATUS_OK);
-    assert_true(log_head(registry_framework(s->registry), &head));
+    assert_true(log_head(s->registry->framework->log, &head));
     return head.last;
 }
 
@@ -33,12 +33,11 @@ void
 channel_add(struct sets *s, const struct event *event, unsigned n)
 {
     char tag[sizeof(CHANNEL_TAG_SET) + SET_NAME_MAX] = CHANNEL_TAG_SOURCE;
-    struct set *noted =
-        event->set ? event->set : registry_framework_set(s->registry);
+    struct set *noted = event->set ? event->set : s->registry->framework;
     struct fragment *fragments = calloc(n, sizeof(*fragments));
     struct post post = {
         .kind = POST_CHANGES,
-        .set = registry_framework(s->registry),
+        .set = s->registry->framework->log,
         .fragments = fragments,
         .n_fragments = n,
     };

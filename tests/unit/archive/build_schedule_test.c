@@ -293,7 +293,7 @@ make_of_clients(void)
 
     w.sets.config.resource_list_every_us = 0;
     stage_restart_build_orders();
-    clients = registry_clients(w.sets.registry);
+    clients = &w.sets.registry->clients;
     for (unsigned i = 0; i < N_OF_CLIENTS; i++) {
         struct client *client =
             client_of_owner(clients, slice_of(of_clients[i].client));

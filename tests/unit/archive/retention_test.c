@@ -203,7 +203,7 @@ TEST(retains_a_fixed_number_of_the_framework_log)
     sets_open(&s);
     for (unsigned i = 0; i < 12; i++) {
         struct post close = {.kind = POST_CLOSE,
-                             .set = registry_framework(s.registry)};
+                             .set = s.registry->framework->log};
 
         channel_add(&s, &event, 1);
         assert_int_equal(
@@ -213,13 +213,13 @@ TEST(retains_a_fixed_number_of_the_framework_log)
     sets_file_all(&s);
     retain();
     for (int i = 0; i < 2; i++) {
-        log_head(registry_framework(s.registry), &head);
+        log_head(s.registry->framework->log, &head);
         assert_int_equal(head.list, 13);
         assert_int_equal(head.first_list, 3);
         assert_int_equal(head.earliest, 2);
         stage_restart();
     }
     retain();
-    log_head(registry_framework(s.registry), &head);
+    log_head(s.registry->framework->log, &head);
     assert_int_equal(head.first_list, 3);
 }

@@ -249,9 +249,9 @@ TEST(is_sent_again_what_was_not_kept)
 
     buf_init(&expected, SIZE_MAX);
     all = (size_t)s->sets.config.ingest_bytes;
-    assert_int_equal(clients_take(registry_clients(s->sets.registry), NULL,
-                                  CLIENT_POSTS, all, NULL),
-                     STATUS_OK);
+    assert_int_equal(
+        clients_take(&s->sets.registry->clients, NULL, CLIENT_POSTS, all, NULL),
+        STATUS_OK);
     for (unsigned i = 1; i <= 30; i++)
         tell_entry(s, i, &expected);
     for (unsigned i = 1; i <= 2; i++) {
@@ -264,7 +264,7 @@ TEST(is_sent_again_what_was_not_kept)
     AWAIT(report(s).mqtt.connections == 3);
     clock_await_us(INBOX_PAUSE_US);
     assert_int_equal(arrived_last(&s->sets, "alpha"), 0);
-    clients_give(registry_clients(s->sets.registry), NULL, CLIENT_POSTS, all);
+    clients_give(&s->sets.registry->clients, NULL, CLIENT_POSTS, all);
     clock_pass_us(INBOX_PAUSE_US);
     await_arrived(s, 30);
     assert_arrived(s, &expected);

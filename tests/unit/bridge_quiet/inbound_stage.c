@@ -36,7 +36,7 @@ in_stage_start(struct in_stage *s)
     struct problem why = {""};
 
     sets_open(&s->sets);
-    registry_set_tokens(s->sets.registry, s->tokens);
+    s->sets.registry->tokens = s->tokens;
     if (mqtt_db_open(&s->db, s->dir.path, NULL, &why) ||
         inbound_open(&s->in, &s->sets.posts, s->db, &s->config, &why))
         fail_msg("%s", why.text);

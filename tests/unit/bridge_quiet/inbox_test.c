@@ -88,7 +88,7 @@ take_budget(struct in_stage *s, size_t rest)
 {
     size_t taken = (size_t)s->sets.config.ingest_bytes - rest;
 
-    assert_int_equal(clients_take(registry_clients(s->sets.registry), NULL,
+    assert_int_equal(clients_take(&s->sets.registry->clients, NULL,
                                   CLIENT_POSTS, taken, NULL),
                      STATUS_OK);
     return taken;
@@ -97,7 +97,7 @@ take_budget(struct in_stage *s, size_t rest)
 static void
 give_budget(struct in_stage *s, size_t taken)
 {
-    clients_give(registry_clients(s->sets.registry), NULL, CLIENT_POSTS, taken);
+    clients_give(&s->sets.registry->clients, NULL, CLIENT_POSTS, taken);
 }
 
 FIXTURE(in_stage_setup, in_stage_teardown);

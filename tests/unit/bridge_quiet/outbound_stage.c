@@ -29,7 +29,7 @@ outs_setup(void **state)
     sets_configure(&o->sets, o->dir.path);
     sets_open(&o->sets);
     assert_int_equal(tokens_open(&o->tokens, o->dir.path, NULL), STATUS_OK);
-    registry_set_tokens(o->sets.registry, o->tokens);
+    o->sets.registry->tokens = o->tokens;
     o->config = (struct bridge_config){.name = "site",
                                        .prefix = "tidings",
                                        .out = "*",

@@ -202,7 +202,7 @@ TEST(only_a_reader_that_cannot_wait_is_refused)
 
     sets_open(s);
     wish.set = sets_post(s, "demo", 1, 5);
-    clients = registry_clients(s->registry);
+    clients = &s->registry->clients;
     clients_limit_each(clients, CLIENT_ANSWERS, 1);
     wish.client = client_of(clients, &key);
     holding_init(&other, clients, wish.client, CLIENT_ANSWERS);

@@ -81,7 +81,7 @@ set_up(void **state)
     seat_follow(&world.seats[1], registry_log(world.s[1].registry));
     assert_int_equal(tokens_open(&world.http.tokens, world.dirs[1].path, NULL),
                      STATUS_OK);
-    registry_set_tokens(world.s[1].registry, world.http.tokens);
+    world.s[1].registry->tokens = world.http.tokens;
     world.http.registry = world.s[1].registry;
     assert_int_equal(push_open(&world.http.push, world.s[1].registry, 1, NULL),
                      STATUS_OK);

@@ -366,8 +366,8 @@ set_filter(struct subscription *s, const char *text)
 
     assert_int_equal(filter_read(&filter, slice_of(text), NULL), STATUS_OK);
     filters_leave(s->reader.filter);
-    assert_int_equal(filters_enter(registry_filters(e.sets.registry), &filter,
-                                   NULL, false, &s->reader.filter, NULL),
+    assert_int_equal(filters_enter(&e.sets.registry->filters, &filter, NULL,
+                                   false, &s->reader.filter, NULL),
                      STATUS_OK);
 }
 

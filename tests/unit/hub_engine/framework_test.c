@@ -18,7 +18,7 @@ framework_last(void)
 {
     struct head head;
 
-    log_head(registry_framework(e.sets.registry), &head);
+    log_head(e.sets.registry->framework->log, &head);
     return head.last;
 }
 

@@ -264,10 +264,9 @@ TEST(a_cursor_is_kept_within_a_second)
 
 TEST(too_many_subscriptions_are_refused)
 {
-    clients_limit_all(registry_clients(sim.hub->registry), CLIENT_SUBSCRIPTIONS,
-                      2);
-    clients_limit_each(registry_clients(sim.hub->registry),
-                       CLIENT_SUBSCRIPTIONS, CLIENT_NO_LIMIT);
+    clients_limit_all(&sim.hub->registry->clients, CLIENT_SUBSCRIPTIONS, 2);
+    clients_limit_each(&sim.hub->registry->clients, CLIENT_SUBSCRIPTIONS,
+                       CLIENT_NO_LIMIT);
     sim_active("http://a.example/", "");
     sim_subscribe("http://b.example/", "");
     sim_subscribe("http://c.example/", "");
@@ -393,7 +392,7 @@ TEST(a_renewal_by_another_owner_needs_its_place)
 TEST(calls_are_made_on_behalf_of_the_owner)
 {
     static const struct rights rights = {.subscribe = "*"};
-    struct clients *clients = registry_clients(sim.hub->registry);
+    struct clients *clients = &sim.hub->registry->clients;
     struct client *press = client_of_owner(clients, SLICE("press"));
 
     sim.by = principal_new(SLICE("press"), &rights, INT64_MAX);

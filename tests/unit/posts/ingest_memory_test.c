@@ -53,8 +53,8 @@ TEST(grows_its_reservation_with_the_fragments, stage_configure, ingests_close)
     assert_int_equal(rc, STATUS_BUSY);
     assert_true(n > 1000);
     /* Another post finds no room until this one goes. */
-    assert_int_equal(clients_take(registry_clients(s.registry), NULL,
-                                  CLIENT_POSTS, (1 << 20) - 1000, NULL),
+    assert_int_equal(clients_take(&s.registry->clients, NULL, CLIENT_POSTS,
+                                  (1 << 20) - 1000, NULL),
                      STATUS_BUSY);
     ingest_free(in);
     assert_true(ingests_hold_nothing());
@@ -125,15 +125,15 @@ TEST(reserves_what_waits_to_be_inflated)
     while (zip.size <= 150000)
         buf_add_slice(&zip, buf_slice(&member));
     others = s.config.ingest_bytes - 150000;
-    assert_int_equal(clients_take(registry_clients(s.registry), NULL,
-                                  CLIENT_POSTS, others, NULL),
-                     STATUS_OK);
+    assert_int_equal(
+        clients_take(&s.registry->clients, NULL, CLIENT_POSTS, others, NULL),
+        STATUS_OK);
     in = begin_coded("gzip");
 
     assert_int_equal(ingest_feed(in, buf_slice(&zip), &why), STATUS_BUSY);
 
     ingest_free(in);
-    clients_give(registry_clients(s.registry), NULL, CLIENT_POSTS, others);
+    clients_give(&s.registry->clients, NULL, CLIENT_POSTS, others);
     buf_fini(&member);
     buf_fini(&zip);
 }

@@ -32,7 +32,7 @@ ingests_post(const char *type, const char *body)
 static inline bool
 ingests_hold_nothing(void)
 {
-    return !clients_held(registry_clients(s.registry), CLIENT_POSTS);
+    return !clients_held(&s.registry->clients, CLIENT_POSTS);
 }
 
 /* The fixture of these tests: stage.h; and every post gives back what it has

@@ -519,7 +519,7 @@ resumed_seq(const char *message)
     assert_non_null(at);
     bytes = slice_of(at + strlen(name));
     bytes.size = strcspn(bytes.data, "\"");
-    log_head(registry_framework(world.sets.registry), &framework);
+    log_head(world.sets.registry->framework->log, &framework);
     assert_int_equal(resume_text_read(&text, framework.epoch, bytes, NULL), 0);
     e = resume_text_find(&text, log_set_number(world.set->log));
     assert_non_null(e);
@@ -559,7 +559,7 @@ TEST(a_set_that_cannot_be_served_has_no_lag)
     struct buf text;
 
     sets_post(&world.sets, "other", 0, 3);
-    log_head(registry_framework(world.sets.registry), &framework);
+    log_head(world.sets.registry->framework->log, &framework);
     buf_init_fixed(&text, path + size, sizeof(path) - size);
     assert_true(resume_text_write(&text, framework.epoch, &none));
     buf_add(&text, "", 1);

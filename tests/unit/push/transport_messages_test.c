@@ -146,9 +146,9 @@ enter(const char *query)
     struct filter f;
 
     assert_int_equal(filter_read(&f, slice_of(query), NULL), STATUS_OK);
-    assert_int_equal(filters_enter(registry_filters(s.registry), &f, NULL,
-                                   false, &class, NULL),
-                     STATUS_OK);
+    assert_int_equal(
+        filters_enter(&s.registry->filters, &f, NULL, false, &class, NULL),
+        STATUS_OK);
     return class;
 }
 

@@ -72,7 +72,7 @@ TEST(a_framework_message_is_of_the_framework_log)
     struct xpath x;
     sets_post(&s, "other", 1, 1);
     wish.upto = channel_last(&s);
-    assert_true(log_head(registry_framework(s.registry), &head));
+    assert_true(log_head(s.registry->framework->log, &head));
     assert_int_equal(write_wish(&wish), 4);
     assert_valid(buf_slice(&text));
     xpath_open(&x, buf_slice(&text));

@@ -102,8 +102,8 @@ TEST(a_set_begins_everywhere)
     assert_equal_sets(p, "news");
     assert_int_equal(sets_head(&p->s[0], "news").last, 5);
     assert_int_equal(registry_count(p->s[0].registry), 1);
-    assert_true(log_head(registry_framework(p->s[0].registry), &a));
-    assert_true(log_head(registry_framework(p->s[1].registry), &b));
+    assert_true(log_head(p->s[0].registry->framework->log, &a));
+    assert_true(log_head(p->s[1].registry->framework->log, &b));
     assert_true(a.last > 0);
     assert_int_equal(a.last, b.last);
     assert_true(digest_is_equal(&a.digest, &b.digest));
@@ -318,7 +318,7 @@ static char *
 told(struct sets *s)
 {
     struct log *log = registry_log(s->registry);
-    struct log_set *set = registry_framework(s->registry);
+    struct log_set *set = s->registry->framework->log;
     struct buf text;
     struct batch *b;
     struct problem why;

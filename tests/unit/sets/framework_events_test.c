@@ -389,13 +389,13 @@ TEST(what_was_told_is_told_once_whatever_process_reads)
     demo = sets_post(&s, "demo", 1, 3);
     sets_rotate(&s, "demo");
     assert_channel(&s, demo, 0, lines);
-    log_head(registry_framework(s.registry), &head);
+    log_head(s.registry->framework->log, &head);
     for (int i = 0; i < 2; i++) {
         stage_restart();
         demo = sets_find(&s, "demo");
         assert_int_equal(framework_event_last(demo), 0); /* nobody has looked */
         assert_channel(&s, demo, 0, lines);
-        log_head(registry_framework(s.registry), &then);
+        log_head(s.registry->framework->log, &then);
         assert_string_equal(then.epoch, head.epoch);
         assert_memory_equal(&then.digest, &head.digest, sizeof(head.digest));
     }
@@ -448,12 +448,12 @@ TEST(the_framework_log_ends_lists_of_its_own, configure, stage_close)
     sets_open(&s);
     channel_add(&s, &event, 10001);
     assert_int_equal(channel_last(&s), 10001);
-    log_head(registry_framework(s.registry), &head);
+    log_head(s.registry->framework->log, &head);
     assert_int_equal(head.list, 2);
     assert_int_equal(head.list_after, 10000);
     stage_restart();
     channel_add(&s, &event, 9999);
     assert_int_equal(channel_last(&s), 20000);
-    log_head(registry_framework(s.registry), &head);
+    log_head(s.registry->framework->log, &head);
     assert_int_equal(head.list, 3);
 }

@@ -19,7 +19,7 @@ entries_at(const struct set *set, unsigned minutes_ago)
 {
     struct rate rate;
 
-    rates_read(registry_rates(s.registry), set, &rate);
+    rates_read(s.registry->rates, set, &rate);
     return rate.entries[RATE_MINUTES - 1 - minutes_ago];
 }
 
@@ -87,7 +87,7 @@ TEST(a_clock_that_is_set_back_does_no_harm)
 TEST(a_lag_is_the_largest_of_its_minute)
 {
     struct set *set = sets_post(&s, "news", 1, 9);
-    struct rates *rates = registry_rates(s.registry);
+    struct rates *rates = s.registry->rates;
     struct rate rate;
 
     rates_note_lag(rates, set, 1, 7);

@@ -120,7 +120,7 @@ TEST(limits_clients_as_the_options_say, stage_configure, stage_close)
     s.config.client_sets = 8;
     s.config.client_keys = 9;
     sets_open(&s);
-    clients = registry_clients(s.registry);
+    clients = &s.registry->clients;
     assert_true(clients_have_room(clients, CLIENT_POSTS, 1000));
     assert_false(clients_have_room(clients, CLIENT_POSTS, 1001));
     assert_int_equal(clients_limit_of_each(clients, CLIENT_POSTS), 100);
@@ -135,7 +135,7 @@ static enum status
 make_for(const char *owner, const char *name)
 {
     struct client *client =
-        client_of_owner(registry_clients(s.registry), slice_of(owner));
+        client_of_owner(&s.registry->clients, slice_of(owner));
     struct set *set;
     enum status rc =
         registry_make(s.registry, slice_of(name), client, &set, NULL);
@@ -189,7 +189,7 @@ check_room(const char *owner, const char *name, uint64_t bytes,
            struct problem *why)
 {
     struct client *client =
-        client_of_owner(registry_clients(s.registry), slice_of(owner));
+        client_of_owner(&s.registry->clients, slice_of(owner));
     enum status rc =
         registry_check_room(s.registry, slice_of(name), client, bytes, why);
 
@@ -261,7 +261,7 @@ TEST(names_of_removed_sets_count_for_their_creators, stage_configure,
      stage_close)
 {
     sets_open(&s);
-    clients_limit_each(registry_clients(s.registry), CLIENT_SET_NAMES, 2);
+    clients_limit_each(&s.registry->clients, CLIENT_SET_NAMES, 2);
     for (int round = 0; round < 2; round++) {
         const char *name = round ? "b" : "a";
 
@@ -270,7 +270,7 @@ TEST(names_of_removed_sets_count_for_their_creators, stage_configure,
         remove_set(name);
         sets_close(&s);
         sets_open(&s);
-        clients_limit_each(registry_clients(s.registry), CLIENT_SET_NAMES, 2);
+        clients_limit_each(&s.registry->clients, CLIENT_SET_NAMES, 2);
     }
     assert_int_equal(make_for("greedy", "c"), STATUS_LIMITED);
     assert_int_equal(make_for("modest", "c"), STATUS_OK);
@@ -332,5 +332,5 @@ TEST(rotates_lists_as_it_is_configured, stage_configure, stage_close)
     sets_post(&s, "demo", 1, 9);
     assert_int_equal(sets_head(&s, "demo").list, 3);
     assert_ptr_equal(registry_config(s.registry), &s.config);
-    assert_string_equal(registry_public_url(s.registry), SETS_URL);
+    assert_string_equal(s.registry->options.public_url, SETS_URL);
 }

@@ -137,7 +137,7 @@ refused_for(const char *name, const char *text, const char *part)
 static struct set *
 upstream(const char *url)
 {
-    return upstreams_find(registry_upstreams(s.registry), slice_of(url));
+    return upstreams_find(&s.registry->upstreams, slice_of(url));
 }
 
 /* One set may follow a topic; a second one, or a topic of our own, is refused

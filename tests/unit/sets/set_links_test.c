@@ -85,9 +85,8 @@ add_token(const char *name, const char *subscribe)
 
     snprintf(terms.name, sizeof(terms.name), "%s", name);
     snprintf(terms.rights.subscribe, PATTERNS_SIZE, "%s", subscribe);
-    assert_int_equal(
-        tokens_add(registry_tokens(s.registry), NULL, &terms, text, NULL),
-        STATUS_OK);
+    assert_int_equal(tokens_add(s.registry->tokens, NULL, &terms, text, NULL),
+                     STATUS_OK);
 }
 
 /* The first is the operator's, which publishes no private set. */
@@ -115,7 +114,7 @@ TEST(names_what_a_bridge_may_publish)
     set_links_mqtt(set, &mqtt);
     assert_int_equal(mqtt.n, 1); /* without tokens at all */
     assert_int_equal(tokens_open(&tokens, s.config.data, NULL), STATUS_OK);
-    registry_set_tokens(s.registry, tokens);
+    s.registry->tokens = tokens;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         add_token(rows[i].name, rows[i].subscribe);
         set_links_mqtt(set, &mqtt);

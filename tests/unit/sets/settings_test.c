@@ -24,7 +24,7 @@ read_text(struct settings *settings, const char *text, struct problem *why)
     struct config config = standard_config();
 
     *why = (struct problem){""};
-    return settings_read(settings, &config, slice_of(text), why);
+    return settings_read(settings, &config, slice_of(text), false, why);
 }
 
 static void
@@ -89,9 +89,9 @@ TEST(takes_the_options_for_what_is_not_given)
     config.rotate_age_us = 1500000;
     config.content = CONTENT_FETCH;
     for (size_t i = 0; i < sizeof(nothing) / sizeof(nothing[0]); i++) {
-        assert_int_equal(
-            settings_read(&settings, &config, slice_of(nothing[i]), &why),
-            STATUS_OK);
+        assert_int_equal(settings_read(&settings, &config, slice_of(nothing[i]),
+                                       false, &why),
+                         STATUS_OK);
         assert_int_equal(settings.given, 0);
         assert_written(&settings, false, "{}");
         assert_int_equal(settings.limits.entries, 7);
@@ -133,8 +133,8 @@ TEST(a_change_is_merged)
         struct buf merged;
 
         buf_init(&merged, SETTINGS_BYTES_MAX);
-        assert_int_equal(settings_read_change(&change, &config,
-                                              slice_of(rows[i].change), &why),
+        assert_int_equal(settings_read(&change, &config,
+                                       slice_of(rows[i].change), true, &why),
                          STATUS_OK);
         settings_merge(&merged, &settings, &change);
         buf_add(&merged, "", 1);
@@ -143,7 +143,7 @@ TEST(a_change_is_merged)
         buf_fini(&merged);
     }
     settings_fini(&settings);
-    assert_int_equal(settings_read_change(&change, &config, SLICE(" "), &why),
+    assert_int_equal(settings_read(&change, &config, SLICE(" "), true, &why),
                      STATUS_MALFORMED);
     settings_fini(&change);
 }
