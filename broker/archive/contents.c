@@ -666,7 +666,7 @@ is_to_be_cleared(struct set *set)
     int64_t now_us = clock_steady_us();
     int64_t grace_us = registry_config(set->registry)->remove_grace_us;
 
-    if (set_is_unread(set))
+    if (atomic_load(&set->is_unread))
         return false;
     if (progress->has == CONTENT_UNKNOWN)
         progress->has = has_any(set) ? CONTENT_SOME : CONTENT_NOTHING;

@@ -425,9 +425,8 @@ fetching_some(struct chore *chore)
         f->turn.is_due |=
             (was_full && !host->is_full) || f->n % (most_at_once(f) / 4) == 0;
     }
-    if (!atomic_load(registry_ownership(f->registry)) ||
-        !chore_has_room(f->registry) || f->n >= most_at_once(f) ||
-        clock_steady_us() < f->rest_us)
+    if (!atomic_load(&f->registry->owns) || !chore_has_room(f->registry) ||
+        f->n >= most_at_once(f) || clock_steady_us() < f->rest_us)
         return is_more;
     set = turn_next(&f->turn);
     if (!set)

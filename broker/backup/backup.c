@@ -19,8 +19,8 @@
 #define LOG_FILE "tidings.db"
 
 struct backup {
-    const struct backup_options *options;
-    struct backup_report *report;
+    struct backup_job *job;
+    const char *dir; /* the job's, without a slash at its end */
     int dir_fd, lock, deletions;
     int segments;            /* the folder, while tidings.db is copied; or -1 */
     bool is_first;           /* there is no former backup */
@@ -34,14 +34,14 @@ struct backup {
 static void
 name_source(const struct backup *b, const char *path, char to[PATH_MAX])
 {
-    snprintf(to, PATH_MAX, "%s/%s", b->options->data, path);
+    snprintf(to, PATH_MAX, "%s/%s", b->job->data, path);
 }
 
 static void
 name_copy(const struct backup *b, unsigned folder, const char *path,
           char to[PATH_MAX])
 {
-    snprintf(to, PATH_MAX, "%s/" MANIFEST_FILE, b->options->dir, folder, path);
+    snprintf(to, PATH_MAX, "%s/" MANIFEST_FILE, b->dir, folder, path);
 }
 
 /* The number of a folder of a backup; 0: it is none. */
@@ -62,8 +62,8 @@ read_folder(const char *name)
 static void
 prune(struct backup *b, struct map *map)
 {
-    size_t skipped = strlen(b->options->dir) + 1;
-    char *roots[] = {(char *)(uintptr_t)b->options->dir, NULL};
+    size_t skipped = strlen(b->dir) + 1;
+    char *roots[] = {(char *)(uintptr_t)b->dir, NULL};
     FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
     FTSENT *at;
 
@@ -108,8 +108,8 @@ miss(struct backup *b, const char *path, const char *reason,
     snprintf(quoted, sizeof(quoted), "%s", path);
     problem(&text, STATUS_GONE, "%s: %s",
             is_odd(path) ? problem_quote(slice_of(path)).text : quoted, reason);
-    b->report->n_missing++;
-    b->options->on_missing(text.text, b->options->user);
+    b->job->n_missing++;
+    b->job->on_missing(text.text, b->job->user);
     return manifest_add_missing(&b->writer, is_odd(path) ? "a file" : path,
                                 reason, why);
 }
@@ -133,7 +133,7 @@ prepare_copy(struct backup *b, const char *path, char to[PATH_MAX],
 
     snprintf(name, sizeof(name), MANIFEST_FILE, b->folder, path);
     name_copy(b, b->folder, path, to);
-    return copied_file_make_dirs(b->options->dir, name, why);
+    return copied_file_make_dirs(b->dir, name, why);
 }
 
 /* Copies a file that never changes, or finds it in the former backup. `hash`
@@ -153,8 +153,8 @@ copy_file(struct backup *b, const char *path, const struct digest *hash,
     if (known) {
         name_copy(b, known->folder, path, to);
         if (copied_file_is_same(from, to, &size)) {
-            b->report->n_kept++;
-            b->report->kept_bytes += size;
+            b->job->n_kept++;
+            b->job->kept_bytes += size;
             return add_file(b, path, &known->digest, known->folder, why);
         }
     }
@@ -168,8 +168,8 @@ copy_file(struct backup *b, const char *path, const struct digest *hash,
         return problem(why, STATUS_GONE,
                        "it is damaged: its bytes have another digest");
     }
-    b->report->n_copied++;
-    b->report->copied_bytes += size;
+    b->job->n_copied++;
+    b->job->copied_bytes += size;
     return add_file(b, path, &digest, b->folder, why);
 }
 
@@ -197,9 +197,9 @@ copy_database(struct backup *b, const char *path, struct problem *why)
         rc = copied_file_digest(to, &digest, &size, why);
     if (rc)
         return rc;
-    b->report->n_databases++;
-    b->report->n_copied++;
-    b->report->copied_bytes += size;
+    b->job->n_databases++;
+    b->job->n_copied++;
+    b->job->copied_bytes += size;
     return add_file(b, path, &digest, b->folder, why);
 }
 
@@ -213,7 +213,7 @@ take(struct backup *b, const char *path, bool is_database,
     char from[PATH_MAX];
     enum status rc;
 
-    if (b->options->is_stopped && b->options->is_stopped(b->options->user))
+    if (b->job->is_stopped && b->job->is_stopped(b->job->user))
         return problem(why, STATUS_STOPPED, "the program is ending");
     if (is_odd(path))
         return miss(b, path, "its name is too odd", why);
@@ -344,7 +344,7 @@ take_content(const struct digest *digest, void *user, struct problem *why)
     char path[MANIFEST_PATH_MAX];
 
     name_content(c->set, digest, path);
-    c->b->report->n_contents++;
+    c->b->job->n_contents++;
     return take(c->b, path, false, digest, why);
 }
 
@@ -357,10 +357,10 @@ on_set(const char *name, const char *epoch, uint64_t last, void *user,
     char dir[PATH_MAX], folder[PATH_MAX], path[MANIFEST_PATH_MAX];
     enum status rc = manifest_add_set(&b->writer, name, epoch, last, why);
 
-    b->report->n_sets++;
-    snprintf(folder, sizeof(folder), "%s/sets/%s/" LOG_CONTENT,
-             b->options->data, name);
-    snprintf(dir, sizeof(dir), "%s/sets/%s", b->options->data, name);
+    b->job->n_sets++;
+    snprintf(folder, sizeof(folder), "%s/sets/%s/" LOG_CONTENT, b->job->data,
+             name);
+    snprintf(dir, sizeof(dir), "%s/sets/%s", b->job->data, name);
     for (unsigned i = 0; !rc && !access(folder, F_OK) && i < CONTENT_FOLDERS;
          i++)
         rc = content_files_each(dir, i, take_content, &contents, why);
@@ -379,11 +379,11 @@ on_list(const char *name, uint64_t number, void *user, struct problem *why)
 
     list_file_name(file, number);
     snprintf(path, sizeof(path), "sets/%s/" LOG_CHANGES "/%s", name, file);
-    b->report->n_lists++;
+    b->job->n_lists++;
     name_source(b, path, from);
     if (vault_size(AT_FDCWD, from) > 0) { /* the stub; not also a copy */
         strcat(path, VAULT_STUB);
-        b->report->n_remote++;
+        b->job->n_remote++;
     }
     return take(b, path, false, NULL, why);
 }
@@ -413,7 +413,7 @@ on_generation(const char *name, enum generation_kind kind, uint64_t number,
                    ? miss(b, path, strerror_r(errno, text, sizeof(text)), why)
                    : STATUS_OK;
     }
-    b->report->n_builds++;
+    b->job->n_builds++;
     return each_name(b, path, take_part, why);
 }
 
@@ -436,7 +436,7 @@ take_all(struct backup *b, struct problem *why)
     if (!rc)
         rc = each_name(b, "", take_if_database, why);
     if (!rc) {
-        rc = segments_share(b->options->data, &b->segments, &reason);
+        rc = segments_share(b->job->data, &b->segments, &reason);
         if (!rc)
             rc = copy_database(b, LOG_FILE, &reason);
         file_close(&b->segments);
@@ -463,7 +463,7 @@ read_former(struct backup *b, struct problem *why)
 {
     const struct manifest_reader reader = {.on_file = manifest_note,
                                            .user = &b->former};
-    enum status rc = manifest_read(b->options->dir, &reader, why);
+    enum status rc = manifest_read(b->dir, &reader, why);
 
     b->is_first = rc == STATUS_NOT_FOUND;
     return b->is_first ? STATUS_OK : rc;
@@ -474,7 +474,7 @@ read_former(struct backup *b, struct problem *why)
 static enum status
 look_at_names(struct backup *b, struct problem *why)
 {
-    const char *dir = b->options->dir;
+    const char *dir = b->dir;
     bool is_ours = !b->is_first || manifest_is_begun(dir);
     const struct dirent *entry;
     enum status rc = STATUS_OK;
@@ -501,13 +501,13 @@ look_at_names(struct backup *b, struct problem *why)
 static enum status
 open_dir(struct backup *b, struct problem *why)
 {
-    const char *dir = b->options->dir;
+    const char *dir = b->dir;
     enum status rc = file_make_dirs(dir, why);
 
     b->folder = 1;
     if (!rc)
         rc = read_former(b, why);
-    if (!rc && !b->is_first && !b->options->is_incremental)
+    if (!rc && !b->is_first && !b->job->is_incremental)
         rc = problem(why, STATUS_INVALID,
                      "%s has a backup: --incremental adds what is new", dir);
     if (!rc)
@@ -536,12 +536,12 @@ write_backup(struct backup *b, struct problem *why)
     if (rc)
         return rc;
     prune(b, &b->former);
-    rc = file_share_folder(b->options->data, &b->deletions, why);
+    rc = file_share_folder(b->job->data, &b->deletions, why);
     if (!rc)
         rc = take_all(b, why);
     file_close(&b->deletions);
     if (!rc && syncfs(b->dir_fd))
-        rc = problem_errno(why, "cannot sync", b->options->dir);
+        rc = problem_errno(why, "cannot sync", b->dir);
     if (!rc)
         rc = manifest_finish(&b->writer, why);
     else
@@ -551,14 +551,12 @@ write_backup(struct backup *b, struct problem *why)
 }
 
 enum status
-backup_make(const struct backup_options *options, struct backup_report *report,
-            struct problem *why)
+backup_make(struct backup_job *job, struct problem *why)
 {
     char dir[PATH_MAX], path[PATH_MAX];
-    struct backup_options own = *options;
     struct backup b = {
-        .options = &own,
-        .report = report,
+        .job = job,
+        .dir = dir,
         .dir_fd = -1,
         .lock = -1,
         .deletions = -1,
@@ -567,16 +565,14 @@ backup_make(const struct backup_options *options, struct backup_report *report,
     };
     enum status rc = STATUS_OK;
 
-    *report = (struct backup_report){.n_sets = 0};
-    own.dir = dir;
-    snprintf(dir, sizeof(dir), "%s", options->dir);
+    snprintf(dir, sizeof(dir), "%s", job->dir);
     for (size_t n = strlen(dir); n > 1 && dir[n - 1] == '/';)
         dir[--n] = '\0'; /* prune counts on it */
     name_source(&b, LOG_FILE, path);
     if (access(path, F_OK)) {
         problem_errno(why, "cannot open", path);
         rc = problem_prefix(why, STATUS_IO,
-                            "%s is no data directory: ", own.data);
+                            "%s is no data directory: ", job->data);
     }
     if (!rc)
         rc = open_dir(&b, why);

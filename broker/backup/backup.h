@@ -34,7 +34,7 @@
 
 #include "proto/problem.h"
 
-struct backup_options {
+struct backup_job {
     const char *data; /* the data directory */
     const char *dir;
     bool is_incremental; /* `dir` may have a backup */
@@ -46,9 +46,8 @@ struct backup_options {
      * NULL: never. */
     bool (*is_stopped)(void *user);
     void *user;
-};
 
-struct backup_report {
+    /* Set by the backup. */
     uint64_t n_sets, n_lists, n_builds, n_contents, n_databases;
     uint64_t n_copied, copied_bytes; /* files */
     uint64_t n_kept, kept_bytes;     /* that the former backup has */
@@ -58,6 +57,4 @@ struct backup_report {
 
 /* Makes a backup. STATUS_INVALID: `dir` has a backup, or other files. After a
  * failure the former backup is as it was. */
-MUST_CHECK enum status backup_make(const struct backup_options *options,
-                                   struct backup_report *report,
-                                   struct problem *why);
+MUST_CHECK enum status backup_make(struct backup_job *job, struct problem *why);

@@ -93,7 +93,7 @@ add_file(const struct manifest_file *file, void *user, struct problem *why)
 static void
 run_make(struct backup_offer *o)
 {
-    const struct backup_options options = {
+    struct backup_job job = {
         .data = o->data,
         .dir = o->dir,
         .on_missing = on_missing,
@@ -102,7 +102,6 @@ run_make(struct backup_offer *o)
     };
     const struct manifest_reader reader = {.on_file = add_file, .user = o};
     struct problem why = {""};
-    struct backup_report did;
     enum status rc;
 
     tar_list_fini(&o->list);
@@ -110,7 +109,7 @@ run_make(struct backup_offer *o)
     if (!rc)
         rc = file_make_dir(o->data_fd, OFFER_FOLDER, &why);
     if (!rc)
-        rc = backup_make(&options, &did, &why);
+        rc = backup_make(&job, &why);
     if (!rc)
         rc = tar_list_add(&o->list, MANIFEST_NAME, &why);
     if (!rc)

@@ -558,7 +558,7 @@ lane_list_look(struct outbound *out)
     struct lane *lane;
 
     atomic_store(&out->news.has_births, false);
-    out->news.private_births = registry_private_births(out->registry);
+    out->news.private_births = atomic_load(&out->registry->private_births);
     list_walk (lane, &out->lanes, node)
         lane->is_there = false;
     registry_each(out->registry, look_at, &look);

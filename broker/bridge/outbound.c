@@ -435,7 +435,7 @@ on_turn(void *user, bool is_connected)
         lane_list_look(out);
         mqtt_resume(out->mqtt);
     }
-    if (out->news.private_births != registry_private_births(out->registry))
+    if (out->news.private_births != atomic_load(&out->registry->private_births))
         atomic_store(&out->news.has_births, true);
     if (atomic_load(&out->news.has_births) && now_us >= out->news.look_at_us)
         lane_list_look(out);

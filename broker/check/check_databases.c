@@ -486,15 +486,6 @@ check_rules(struct inspection *in, enum database_id id, const char *path,
 }
 
 void
-check_database(struct inspection *in, enum database_id id)
-{
-    struct db db;
-
-    if (!check_rules(in, id, databases[id].name, &db))
-        db_close(&db);
-}
-
-void
 check_uploads(struct inspection *in)
 {
     DIR *dir = file_open_dir(in->dir, "uploads", 0);

@@ -11,8 +11,7 @@
 /* Names, permissions and owners of all files, and files of no row. */
 void check_names(struct inspection *in);
 
-/* A database in the data directory; uploads that wait. */
-void check_database(struct inspection *in, enum database_id id);
+/* Uploads that wait. */
 void check_uploads(struct inspection *in);
 
 /* Opens a database and finds what breaks its rules. Other than STATUS_OK: it

@@ -45,19 +45,18 @@ static enum exit_code
 run_backup(const struct arguments *given)
 {
     const struct values *values = given->values;
-    struct backup_options options = {
+    struct backup_job did = {
         .data = values->data,
         .dir = given->operands[0],
         .is_incremental = values->is_incremental,
         .on_missing = command_missing,
         .user = (void *)(uintptr_t)&backup_command,
     };
-    struct backup_report did;
     struct problem why = {""};
     enum status rc;
 
     umask(S_IRWXG | S_IRWXO);
-    rc = backup_make(&options, &did, &why);
+    rc = backup_make(&did, &why);
     if (rc)
         return command_fail(given, rc, &why);
     printf("sets %" PRIu64 ", closed lists %" PRIu64 ", lists and dumps of "
@@ -74,7 +73,7 @@ run_backup(const struct arguments *given)
                did.n_remote);
     printf("the backup is in %s; to make a data directory of it:\n"
            "tidingsd restore %s --data NEW\n",
-           options.dir, options.dir);
+           did.dir, did.dir);
     return end_command(&backup_command, did.n_missing);
 }
 

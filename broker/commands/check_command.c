@@ -113,12 +113,15 @@ print_findings(struct check *c, struct findings *f)
 static void
 look(struct check *c, size_t part, const struct inspected_set *set)
 {
+    enum database_id id = parts[part].database;
+    struct db db;
+
     if (parts[part].run_set)
         parts[part].run_set(&c->in, set);
     else if (parts[part].run)
         parts[part].run(&c->in);
-    else
-        check_database(&c->in, parts[part].database);
+    else if (!check_rules(&c->in, id, databases[id].name, &db))
+        db_close(&db);
 }
 
 /* Runs a part; without a broker its findings are certain. */
@@ -137,7 +140,7 @@ run_part(struct check *c, size_t part, const struct inspected_set *set)
     c->in.findings = (struct findings){NULL};
 }
 
-/* check_database has reported a database that cannot be read. */
+/* The part of the database has reported that it cannot be read. */
 static void
 run_sets(struct check *c)
 {

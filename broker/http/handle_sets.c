@@ -463,8 +463,10 @@ begin_change(struct deferral *d, struct problem *why)
     }
     /* Hubs receive notifications without having subscribed, so only clients
      * that may publish may name some. */
-    names_peers = !set_change_read(d->http->registry, &wish, &settings, NULL) &&
-                  settings.peers;
+    names_peers =
+        !settings_read(&settings, registry_config(d->http->registry), wish.body,
+                       wish.mode == SET_CHANGE_MERGE, NULL) &&
+        settings.peers;
     settings_fini(&settings);
     if (names_peers && answers_may_publish(d->http, why))
         return STATUS_FORBIDDEN;

@@ -18,7 +18,7 @@ exchange_hub(struct hub_owner *h, struct hub *hub)
 {
     struct hub *before;
 
-    atomic_store(registry_ownership(h->options.posts->registry), hub != NULL);
+    atomic_store(&h->options.posts->registry->owns, hub != NULL);
     pthread_rwlock_wrlock(&h->lock);
     before = h->hub;
     h->hub = hub;

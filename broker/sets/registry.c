@@ -732,12 +732,6 @@ registry_close(struct registry *r)
     free(r);
 }
 
-atomic_bool *
-registry_ownership(struct registry *r)
-{
-    return &r->owns;
-}
-
 struct log *
 registry_log(struct registry *r)
 {
@@ -780,12 +774,6 @@ set_dir(const struct set *set, char dir[SET_DIR_MAX])
 {
     snprintf(dir, SET_DIR_MAX, "%s/sets/%s",
              set->registry->options.config->data, set->name);
-}
-
-bool
-set_is_unread(const struct set *set)
-{
-    return atomic_load(&set->is_unread);
 }
 
 bool
@@ -996,12 +984,6 @@ size_t
 registry_count_public(struct registry *r)
 {
     return registry_count(r) - atomic_load(&r->n_private);
-}
-
-uint64_t
-registry_private_births(const struct registry *r)
-{
-    return atomic_load(&r->private_births);
 }
 
 enum status

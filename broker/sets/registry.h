@@ -83,9 +83,14 @@ struct set {
     atomic_uint content; /* enum content_mode */
     atomic_bool has_no_data;
     atomic_bool is_private; /* its setting: set_mark_private */
-    atomic_bool is_unread;  /* set_is_unread */
-    atomic_bool is_long;    /* its entries do not fit into SET_FEW_BYTES */
-    atomic_bool is_listed;  /* a reader knows the list of a small set */
+
+    /* This broker cannot read the settings of the set, because a newer broker
+     * wrote them. It then deletes lists and content of the set on request
+     * only. */
+    atomic_bool is_unread;
+
+    atomic_bool is_long;   /* its entries do not fit into SET_FEW_BYTES */
+    atomic_bool is_listed; /* a reader knows the list of a small set */
 
     /* See framework_event_last. Relaxed: a place to start a search. */
     _Atomic(uint64_t) last_event;
@@ -191,8 +196,15 @@ struct registry {
      * read and retained like the log of a set, but not in the table. */
     struct set *framework;
 
-    /* For registry.c only. */
+    /* Grows after the commit that makes, changes or removes a private set: no
+     * framework event announces it. */
+    atomic_uint_least64_t private_births;
+
+    /* True while this broker owns the hub, which sets it: then it also does the
+     * other work that one broker of a cluster does for all. */
     atomic_bool owns;
+
+    /* For registry.c only. */
     struct bridging first_bridging; /* the configuration's */
     _Atomic(const struct bridging *) bridging;
     struct log *log;
@@ -203,9 +215,8 @@ struct registry {
     struct set_table sets;
     struct set_table tombstones;
     atomic_size_t n_private; /* in the table */
-    atomic_uint_least64_t private_births;
-    struct set *removed; /* a chain, of this process */
-    size_t n_made;       /* structs of sets, and tombstones read */
+    struct set *removed;     /* a chain, of this process */
+    size_t n_made;           /* structs of sets, and tombstones read */
 
     pthread_mutex_t settings_mutex; /* guards set->settings and set->harvest of
                                        all sets, and: */
@@ -222,10 +233,6 @@ void registry_stop(struct registry *registry);
 
 /* Closes the log, after all readers. NULL is allowed. */
 void registry_close(struct registry *registry);
-
-/* True while this broker owns the hub, which sets it: then it also does the
- * other work that one broker of a cluster does for all. Any thread. */
-atomic_bool *registry_ownership(struct registry *registry);
 
 struct log *registry_log(struct registry *registry);
 
@@ -288,10 +295,6 @@ size_t registry_count(struct registry *registry);
 /* The number of those that are not private. */
 size_t registry_count_public(struct registry *registry);
 
-/* Grows after the commit that makes, changes or removes a private set: no
- * framework event announces it. Any thread. */
-uint64_t registry_private_births(const struct registry *registry);
-
 /* Fails with the reason of registry_make for STATUS_INVALID: both limits. */
 MUST_CHECK enum status registry_full(struct problem *why);
 
@@ -325,11 +328,6 @@ bool set_is_private(const struct set *set);
  * to subscribe, of a token. Call it before a principal gets a set, or a
  * list of sets. Any thread. */
 bool set_is_visible(const struct set *set, const struct principal *principal);
-
-/* True if this broker cannot read the settings of the set, because a newer
- * broker wrote them. The broker then deletes lists and content of the set on
- * request only. */
-bool set_is_unread(const struct set *set);
 
 /* True if the set is too small for a state and a list on the disk: its log has
  * its few entries from the first one on, and no list was built. Any thread. */

@@ -183,14 +183,6 @@ name_check(const char *of, struct slice name, struct problem *why)
                    of, problem_quote(name).text);
 }
 
-enum status
-set_change_read(struct registry *registry, const struct set_change_wish *wish,
-                struct settings *settings, struct problem *why)
-{
-    return settings_read(settings, registry_config(registry), wish->body,
-                         wish->mode == SET_CHANGE_MERGE, why);
-}
-
 void
 set_change_free(struct set_change *c)
 {
@@ -389,7 +381,7 @@ prepare_settings(struct post *post)
     registry_settings(c->set, &before);
     /* Takes back what an earlier call has marked: another broker has made the
      * set meanwhile, or may have. */
-    if (c->has_marked && !set_is_unread(c->set))
+    if (c->has_marked && !atomic_load(&c->set->is_unread))
         set_mark_private(c->set, exists && before.is_private);
     c->has_marked = false;
     if (exists && c->mode == SET_CHANGE_CREATE)
@@ -399,7 +391,7 @@ prepare_settings(struct post *post)
                        c->name);
     /* Merged with nothing, a change would reset all the settings that it does
      * not name. */
-    if (set_is_unread(c->set) &&
+    if (atomic_load(&c->set->is_unread) &&
         !(c->mode == SET_CHANGE_REPLACE && c->may_discard))
         return problem(&post->why, STATUS_CONFLICT,
                        "the set %s has settings that this broker cannot read, "
@@ -445,7 +437,8 @@ set_change_settings(struct registry *registry,
     c->mode = wish->mode;
     c->may_discard = wish->may_discard;
     c->client = client_ref(wish->client);
-    rc = set_change_read(registry, wish, c->settings, why);
+    rc = settings_read(c->settings, registry_config(registry), wish->body,
+                       wish->mode == SET_CHANGE_MERGE, why);
     if (!rc)
         rc = check_peers(c, why);
     if (rc)

@@ -88,14 +88,6 @@ MUST_CHECK enum status set_change_settings(struct registry *registry,
                                                            void *),
                                            void *user, struct problem *why);
 
-/* Reads the settings of `wish`, as set_change_settings does; always
- * settings_fini.
- */
-MUST_CHECK enum status set_change_read(struct registry *registry,
-                                       const struct set_change_wish *wish,
-                                       struct settings *settings,
-                                       struct problem *why);
-
 /* Makes the set `name` for `client` without settings of its own, unless it
  * exists, and waits until it is durable. Not from a service thread, nor from
  * the log thread. Errors as those of set_change_settings and its outcome. */

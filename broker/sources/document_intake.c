@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "broker/base/metrics.h"
 #include "broker/posts/ingest.h"
-#include "broker/sets/upstream_topics.h"
 
 /*
  * A document. From begin_next until its job is done the worker owns it, except

@@ -6,7 +6,6 @@
 #include "broker/sets/json_members.h"
 #include "broker/sets/peers.h"
 #include "broker/sets/set_change.h"
-#include "broker/sets/upstream_topics.h"
 #include "proto/resourcesync/json.h"
 
 /* With each new document at most so many old ones go: more than one, so that

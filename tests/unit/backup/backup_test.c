@@ -65,13 +65,12 @@ TEST(an_upload_that_ends_meanwhile_is_not_missing)
     for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
         struct tempdir dir;
         struct upload upload = {""};
-        struct backup_report report = {0};
         struct problem why = {""};
         char data[500], copies[500], at[600];
-        struct backup_options options = {.data = data,
-                                         .dir = copies,
-                                         .is_stopped = move_upload,
-                                         .user = &upload};
+        struct backup_job job = {.data = data,
+                                 .dir = copies,
+                                 .is_stopped = move_upload,
+                                 .user = &upload};
 
         tempdir_open(&dir);
         snprintf(data, sizeof(data), "%s/data", dir.path);
@@ -84,9 +83,9 @@ TEST(an_upload_that_ends_meanwhile_is_not_missing)
             snprintf(upload.later, sizeof(upload.later), "%s/%s", at,
                      rows[i].later);
         make_data(data, upload.path);
-        if (backup_make(&options, &report, &why))
+        if (backup_make(&job, &why))
             fail_msg("%s", why.text);
-        assert_int_equal(report.n_missing, 0);
+        assert_int_equal(job.n_missing, 0);
         snprintf(at, sizeof(at), "%s/000001/uploads/a.taken", copies);
         assert_int_equal(!access(at, F_OK), rows[i].is_copied);
         tempdir_close(&dir);

@@ -183,7 +183,7 @@ TEST(a_change_that_comes_too_late_keeps_settings_of_another_broker)
         registry_settings(sets_find(&p->s[i], "news"), &settings);
         assert_string_equal(settings.title, "More");
         assert_int_equal(settings.limits.entries, 2);
-        assert_false(set_is_unread(sets_find(&p->s[i], "news")));
+        assert_false(atomic_load(&sets_find(&p->s[i], "news")->is_unread));
     }
 }
 
