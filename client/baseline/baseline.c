@@ -249,7 +249,7 @@ on_link(const struct pagelink *link, void *user)
     struct baseline *b = user;
     struct part like = b->now;
     struct slice href = link->href;
-    size_t n_known;
+    size_t n_known, ahead = b->parts.next + 1;
 
     if (!slice_has_word(link->rel, "next"))
         return;
@@ -258,7 +258,9 @@ on_link(const struct pagelink *link, void *user)
         return;
     n_known = b->n_known;
     add_part(b, &like, href, (struct slice){NULL, 0});
-    if (b->n_known > n_known && !baseline_parts_is_ahead(&b->parts, href))
+    while (ahead < b->parts.n && !slice_is(href, b->parts.all[ahead].url))
+        ahead++;
+    if (b->n_known > n_known && ahead == b->parts.n)
         snprintf(b->doubt, sizeof(b->doubt),
                  "the page %.200s names %.*s as the next one, which was read "
                  "before: resources may be missing",
@@ -373,7 +375,7 @@ go_on(struct baseline *b)
 static void
 end_part(struct baseline *b)
 {
-    baseline_parts_done(&b->parts);
+    b->parts.next++;
     go_on(b);
 }
 

@@ -56,24 +56,6 @@ baseline_parts_first(struct parts *parts)
     return parts->next < parts->n ? &parts->all[parts->next] : NULL;
 }
 
-bool
-baseline_parts_is_ahead(const struct parts *parts, struct slice url)
-{
-    for (size_t i = parts->next + 1; i < parts->n; i++)
-        if (slice_is(url, parts->all[i].url))
-            return true;
-    return false;
-}
-
-void
-baseline_parts_done(struct parts *parts)
-{
-    struct part *part = &parts->all[parts->next++];
-
-    if (part->is_package)
-        free_part(part);
-}
-
 enum status
 baseline_parts_keep_etag(struct parts *parts, struct part *part,
                          const char *etag)

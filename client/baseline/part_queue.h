@@ -33,7 +33,7 @@ struct part {
 struct parts {
     struct part *all;
     size_t n, capacity;
-    size_t next;          /* the first one not read yet */
+    size_t next;          /* the first one not read yet; the caller moves it */
     size_t n_bytes;       /* of URLs, digests and ETags */
     struct text_set seen; /* all URLs */
 };
@@ -49,12 +49,6 @@ MUST_CHECK enum status baseline_parts_add(struct parts *parts,
 
 /* The next part, lent until baseline_parts_fini; NULL: none is left. */
 struct part *baseline_parts_first(struct parts *parts);
-
-/* True if the part with this URL, which is known, was not begun yet. */
-bool baseline_parts_is_ahead(const struct parts *parts, struct slice url);
-
-/* The first one is done. A document stays in `all`, before `next`. */
-void baseline_parts_done(struct parts *parts);
 
 /* Keeps the ETag of a part. STATUS_MEMORY */
 enum status baseline_parts_keep_etag(struct parts *parts, struct part *part,

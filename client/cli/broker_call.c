@@ -5,6 +5,7 @@
 
 #include "client/lib/client.h"
 #include "client/lib/fetch.h"
+#include "client/lib/json_fields.h"
 #include "client/lib/json_slices.h"
 #include "proto/json/json_parse.h"
 #include "proto/uri.h"
@@ -169,6 +170,7 @@ broker_call_show(struct broker_call *call, bool is_json)
 {
     if (!call->code && is_json)
         plain_json_line(buf_slice(&call->json));
-    else if (!call->code)
-        call->code = plain_json_show(buf_slice(&call->json));
+    else if (!call->code &&
+             json_members_read(buf_slice(&call->json), plain_json_pair, NULL))
+        call->code = failed(NO_MEMORY); /* it is valid */
 }

@@ -164,14 +164,6 @@ plain_json_pair(const char *name, const char *value, void *user)
     print_pair(NAME_WIDTH, name, value);
 }
 
-enum exit_code
-plain_json_show(struct slice json)
-{
-    return json_members_read(json, plain_json_pair, NULL)
-               ? failed(NO_MEMORY) /* it is valid */
-               : EXIT_GOOD;
-}
-
 /* Tables */
 
 /* Blanks between two columns. */

@@ -51,11 +51,8 @@ void plain_json_text(struct slice object, const char *name, char *to,
 /* Prints JSON as one line. */
 void plain_json_line(struct slice json);
 
-/* Prints a line: NAME VALUE, as `plain_json_show` does; a td_member_fn. */
+/* Prints a line: NAME VALUE, "lists.open 2"; a td_member_fn. */
 void plain_json_pair(const char *name, const char *value, void *user);
-
-/* Prints all values in such lines, "lists.open 2". Not EXIT_GOOD: no memory. */
-enum exit_code plain_json_show(struct slice json);
 
 /*
  * Rows of text in columns, for people.

@@ -19,12 +19,6 @@ static const struct option options[] = {
      "begin with an empty DIR all the same"},
 };
 
-static void
-stop_watch(void *user)
-{
-    watch_stop(user);
-}
-
 /* Prints a line for whoever waits for it; without a reader, the watch still
  * goes on. */
 static void
@@ -76,7 +70,7 @@ run_watch(const struct arguments *arguments)
     how->client = open_client(arguments, how->set_url, &code);
     watch = how->client ? watch_new(how) : NULL;
     if (watch) {
-        signals_begin(stop_watch, watch);
+        signals_begin(watch_stop, watch);
         signal(SIGPIPE, SIG_IGN); /* a write to a closed pipe fails */
         signal(SIGIO, SIG_IGN);   /* of a lease: file_digest.h */
         /* Keeps both until the process ends: a signal may still come. */

@@ -88,12 +88,6 @@ commit_rows(struct harvest_db *h, bool is_good)
     return !db_end(&h->db, rc, h->why) && is_good;
 }
 
-void
-harvest_db_undo(struct harvest_db *h)
-{
-    db_rollback(&h->db);
-}
-
 /* The harvest never wrote this: somebody altered the file. */
 static enum status
 fail_damaged(struct harvest_db *h)

@@ -189,6 +189,3 @@ bool harvest_db_unfinished(struct harvest_db *db, struct harvest_post *post,
 /* Records that the set has the post. `target`: the set's position then; NULL:
  * others posted, too, so the earlier one stays. */
 bool harvest_db_posted(struct harvest_db *db, const char *target);
-
-/* Drops the rows that changed since the last seal or note. */
-void harvest_db_undo(struct harvest_db *db);

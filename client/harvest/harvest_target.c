@@ -348,7 +348,7 @@ read_set(struct harvest_target *t, const char *after, struct reading *r)
 
         if (rc == TD_OK)
             return true;
-        harvest_db_undo(t->db);
+        db_rollback(&t->db->db); /* up to the last seal or note */
         if (r->has_failed ||
             !may_try_again(t, rc, rc == TD_UNREACHABLE, &pause_ms))
             return false;

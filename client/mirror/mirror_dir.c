@@ -177,16 +177,6 @@ mirror_dir_make_scratch(struct mirror_dir *home, int64_t set,
     return path;
 }
 
-char *
-mirror_dir_listing(const struct mirror_dir *home, int64_t set)
-{
-    char *path;
-
-    return asprintf(&path, "%s/list-%" PRId64 ".db", home->state, set) < 0
-               ? NULL
-               : path;
-}
-
 /* Going down a path */
 
 static bool

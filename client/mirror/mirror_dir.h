@@ -56,10 +56,6 @@ void mirror_dir_close(struct mirror_dir *home); /* NULL is allowed */
 char *mirror_dir_make_scratch(struct mirror_dir *home, int64_t set,
                               struct problem *why);
 
-/* The path of td_follow_options.listing for the set number `set`. The caller
- * frees it. NULL: no memory. */
-char *mirror_dir_listing(const struct mirror_dir *home, int64_t set);
-
 /* Reading */
 
 enum mirror_dir_found {

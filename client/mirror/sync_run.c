@@ -732,8 +732,11 @@ set_sync_open(struct set_sync *f, bool until_caught_up, struct problem *why)
     if (m->dir && !m->options->has_no_dumps &&
         !(scratch = mirror_dir_make_scratch(m->dir, f->set, why)))
         goto out;
-    if (m->dir && !(listing = mirror_dir_listing(m->dir, f->set)))
+    if (m->dir && asprintf(&listing, "%s/list-%" PRId64 ".db", m->dir->state,
+                           f->set) < 0) {
+        listing = NULL;
         goto out;
+    }
     timer_start(f->quiet, QUIET_MS);
     is_open = !follow_set(f, until_caught_up, scratch, listing, why);
 out:

@@ -478,18 +478,13 @@ write_deleted(struct survey *l, int64_t now_us)
 }
 
 bool
-survey_is_too_much(uint64_t n, uint64_t n_of, int max_percent)
-{
-    return max_percent >= 0 && max_percent < 100 && n >= FEW &&
-           (double)n * 100 > (double)n_of * (double)max_percent;
-}
-
-bool
 survey_holds_back(const struct survey_guard *guard, uint64_t n, uint64_t n_of)
 {
-    return n > guard->accepts &&
-           (guard->is_doubtful ||
-            survey_is_too_much(n, n_of, guard->max_percent));
+    int percent = guard->max_percent;
+    bool is_too_much = percent >= 0 && percent < 100 && n >= FEW &&
+                       (double)n * 100 > (double)n_of * (double)percent;
+
+    return n > guard->accepts && (guard->is_doubtful || is_too_much);
 }
 
 bool

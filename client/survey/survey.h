@@ -121,7 +121,8 @@ bool survey_take(struct survey *survey);
 
 /* Which deletions a reading may lead to. */
 struct survey_guard {
-    int max_percent;  /* of the resources: survey_is_too_much */
+    int max_percent;  /* of the resources: more are too many, but fewer than
+                         100 never are; below 0, or 100 and more: no limit */
     uint64_t accepts; /* deletions, although they are too many; 0: none */
     bool is_doubtful; /* the reading may lack resources: none */
 };
@@ -139,10 +140,6 @@ bool survey_clear(struct survey *survey);
 /* True if the guard holds `n` deletions of `n_of` resources back. */
 bool survey_holds_back(const struct survey_guard *guard, uint64_t n,
                        uint64_t n_of);
-
-/* Would the removal of `n` of `n_of` resources be too much? Fewer than 100
- * never are; `max_percent` below 0, or of 100 and more, allows all. */
-bool survey_is_too_much(uint64_t n, uint64_t n_of, int max_percent);
 
 #define SURVEY_PERCENT_DEFAULT 20
 

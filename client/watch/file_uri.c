@@ -92,13 +92,6 @@ struct path_queue_path {
     char path[];
 };
 
-void
-path_queue_init(struct path_queue *dirty)
-{
-    *dirty = (struct path_queue){.bytes = 0};
-    list_init(&dirty->paths);
-}
-
 bool
 path_queue_add(struct path_queue *dirty, const char *path)
 {

@@ -50,11 +50,10 @@ bool file_uri_is_excluded(const char *const *globs, size_t n_globs,
 
 struct path_queue {
     struct map by_path;
-    struct list paths;
+    struct list paths; /* list_init of it makes an empty queue of zeros */
     size_t bytes;
 };
 
-void path_queue_init(struct path_queue *dirty);
 void path_queue_clear(struct path_queue *dirty);
 
 /* False: full, or no memory; the path was not added. */

@@ -978,7 +978,7 @@ watch_new(const struct watch_options *options)
         watch_free(w);
         return NULL;
     }
-    path_queue_init(&w->dirty);
+    list_init(&w->dirty.paths);
     w->posts = (struct post_queue){
         .client = options->client,
         .set_url = options->set_url,
@@ -1031,15 +1031,16 @@ watch_run(struct watch *watch)
 
 /* A store, a write: a signal handler may interrupt any code. */
 void
-watch_stop(struct watch *watch)
+watch_stop(void *watch)
 {
+    struct watch *w = watch;
     const uint64_t one = 1;
     int saved = errno;
     ssize_t n;
 
-    atomic_store(&watch->is_stopped, true);
-    n = write(watch->stop_fd, &one, sizeof(one));
+    atomic_store(&w->is_stopped, true);
+    n = write(w->stop_fd, &one, sizeof(one));
     (void)n;
-    td_stop(watch->options.client);
+    td_stop(w->options.client);
     errno = saved;
 }

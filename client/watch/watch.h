@@ -52,5 +52,5 @@ void watch_free(struct watch *watch);
 const struct problem *watch_run(struct watch *watch);
 
 /* From any thread or a signal handler: watch_run ends soon, and has recorded
- * all its posts. */
-void watch_stop(struct watch *watch);
+ * all its posts. `watch`: a struct watch. */
+void watch_stop(void *watch);

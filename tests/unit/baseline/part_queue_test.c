@@ -28,7 +28,7 @@ TEST(tells_many_parts_from_each_other)
     for (unsigned i = 0; i < PARTS; i++) {
         snprintf(url, sizeof(url), "http://e.org/%u.xml", i);
         assert_string_equal(baseline_parts_first(&parts)->url, url);
-        baseline_parts_done(&parts);
+        parts.next++;
     }
     assert_null(baseline_parts_first(&parts));
     baseline_parts_fini(&parts);

@@ -17,9 +17,11 @@ is_too_much(int percent, uint64_t n, uint64_t n_of)
 {
     struct td_sync_options wish = {.max_delete_percent = percent};
     struct td_sync_options filled;
+    struct survey_guard guard = {.accepts = 0};
 
     mirror_defaults(&filled, &wish);
-    return survey_is_too_much(n, n_of, filled.max_delete_percent);
+    guard.max_percent = filled.max_delete_percent;
+    return survey_holds_back(&guard, n, n_of);
 }
 
 /* More resources may be deleted in an hour than existed at its beginning: 100

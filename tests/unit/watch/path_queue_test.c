@@ -9,10 +9,10 @@
 
 TEST(hands_out_each_path_once_in_order)
 {
-    struct path_queue dirty;
+    struct path_queue dirty = {.bytes = 0};
     char path[FILE_URI_PATH_MAX + 1];
 
-    path_queue_init(&dirty);
+    list_init(&dirty.paths);
     assert_true(path_queue_add(&dirty, "b"));
     assert_true(path_queue_add(&dirty, "a"));
     assert_true(path_queue_add(&dirty, "b"));
@@ -34,11 +34,11 @@ TEST(hands_out_each_path_once_in_order)
 
 TEST(is_bounded_and_usable_after_being_emptied)
 {
-    struct path_queue dirty;
+    struct path_queue dirty = {.bytes = 0};
     char path[FILE_URI_PATH_MAX + 1];
     unsigned n = 0;
 
-    path_queue_init(&dirty);
+    list_init(&dirty.paths);
     do
         snprintf(path, sizeof(path), "folder/%u", n);
     while (path_queue_add(&dirty, path) && ++n < 10000000);
