@@ -272,6 +272,7 @@ def test_a_dump_waits_for_what_is_fetched(start_cluster, site):
     site.put("/a", "first")
     a.post_change(site.link("/a"), **hashes(b"first"))
     a.post_change(site.link("/gone"), **hashes(b"gone"))
+    b.wait_last(2)
     wait_for("the first text", lambda: facts(b)["missing"] == 1 and kept(b))
     answer = b.broker.post(f"{b.path}/resourcedump")
     assert answer.status == 409, answer
