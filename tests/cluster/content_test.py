@@ -36,8 +36,8 @@ def post(one, *texts, name=None):
 
 
 def facts(one):
-    """What a broker says of the content of a set, but for what it has not done yet."""
-    return one.state()["content"]
+    """What a broker says of the content of a set, once it has the set."""
+    return wait_for(f"content of {one.name}", lambda: (one.state() or {}).get("content"))
 
 
 def wait_content(brokers, last, *texts, name="news"):

@@ -72,7 +72,8 @@ def test_a_directory_of_the_former_release_becomes_the_first(
     old = kept.Kept(archives[-1], tmp_path / "cluster0/a")
     url = old.facts["public_url"]
     # Its lists are older than a day: by the default the broker would close them now.
-    rotation = ("--rotate-entries", 5000, "--rotate-age", 0)
+    # So are its dumps, and a dump of a cluster comes with a Resource List.
+    rotation = ("--rotate-entries", 5000, "--rotate-age", 0, "--resource-dump-every", 0)
     options = ("--public-url", url, *rotation)
     single = start_broker(*options, directory=old.directory)
     single.url = url

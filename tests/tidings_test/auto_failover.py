@@ -56,7 +56,7 @@ class Node(Server):
         self.port, self._keeper = keep_port()
         self.socket = self.directory / f".s.PGSQL.{self.port}"
         self.env["PGPORT"] = str(self.port)
-        if not self._as_user:  # the account that makes a server here owns it
+        if not self.as_user:  # the account that makes a server here owns it
             self.env["PGUSER"] = pwd.getpwuid(os.getuid()).pw_name
         self._keeper_env = {
             "PATH": f"{PROGRAMS}:/usr/bin:/bin",
@@ -94,7 +94,7 @@ class Node(Server):
     def _call(self, *arguments):
         what = (PROGRAM, *arguments, "--pgdata", self.data)
         self.process = Process(
-            *self._as_user, *what, env=self._keeper_env, cwd=self.directory
+            *self.as_user, *what, env=self._keeper_env, cwd=self.directory
         )
 
 
