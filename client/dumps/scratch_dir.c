@@ -12,26 +12,19 @@
 /* Users of one directory at the same time. */
 #define USERS_MAX 1000
 
-/* Calls `each` for each name in the directory. */
+/* Removes the files of a directory, which holds only files; packages too if
+ * `is_all`. */
 static void
-for_each(int fd, void (*each)(int fd, const char *name, void *user), void *user)
+remove_files(int fd, bool is_all)
 {
     DIR *dir = file_open_dir(fd, ".", 0);
     const struct dirent *entry;
 
     while ((entry = file_next(dir)))
-        each(fd, entry->d_name, user);
+        if (is_all || !slice_starts(slice_of(entry->d_name), SCRATCH_PACKAGE))
+            unlinkat(fd, entry->d_name, 0);
     if (dir)
         closedir(dir);
-}
-
-/* The directory holds only files. `user`: bool, remove packages too. */
-static void
-remove_file(int fd, const char *name, void *user)
-{
-    if (*(bool *)user ||
-        strncmp(name, SCRATCH_PACKAGE, strlen(SCRATCH_PACKAGE)) != 0)
-        unlinkat(fd, name, 0);
 }
 
 /* True if `name` is still the directory that we opened, and belongs to us. Its
@@ -62,11 +55,9 @@ lock_dir(int above_fd, const char *name)
 
 /* Removes the directory `name` if nobody uses it. */
 static void
-sweep_dir(int above_fd, const char *name, void *user)
+sweep_dir(const struct scratch *scratch, const char *name)
 {
-    const struct scratch *scratch = user;
     size_t size = strlen(PREFIX);
-    bool is_all = true;
     int fd;
 
     /* The caller may have other names with the prefix. */
@@ -74,18 +65,19 @@ sweep_dir(int above_fd, const char *name, void *user)
         name[size + strspn(name + size, "0123456789")] ||
         !strcmp(name, scratch->name))
         return;
-    fd = lock_dir(above_fd, name);
+    fd = lock_dir(scratch->above_fd, name);
     if (fd < 0)
         return;
-    for_each(fd, remove_file, &is_all);
-    unlinkat(above_fd, name, AT_REMOVEDIR);
+    remove_files(fd, true);
+    unlinkat(scratch->above_fd, name, AT_REMOVEDIR);
     close(fd);
 }
 
 enum status
 scratch_open(struct scratch *scratch, const char *path, struct problem *why)
 {
-    bool is_all = false;
+    const struct dirent *entry;
+    DIR *above;
 
     *scratch = SCRATCH_NONE;
     if (mkdir(path, 0700) && errno != EEXIST)
@@ -104,8 +96,12 @@ scratch_open(struct scratch *scratch, const char *path, struct problem *why)
         file_close(&scratch->above_fd);
         return problem_errno(why, "cannot use", path);
     }
-    for_each(scratch->fd, remove_file, &is_all);
-    for_each(scratch->above_fd, sweep_dir, scratch);
+    remove_files(scratch->fd, false);
+    above = file_open_dir(scratch->above_fd, ".", 0);
+    while ((entry = file_next(above)))
+        sweep_dir(scratch, entry->d_name);
+    if (above)
+        closedir(above);
     return STATUS_OK;
 }
 
@@ -114,7 +110,7 @@ scratch_close(struct scratch *scratch, bool is_done)
 {
     if (scratch->fd < 0)
         return;
-    for_each(scratch->fd, remove_file, &is_done);
+    remove_files(scratch->fd, is_done);
     unlinkat(scratch->above_fd, scratch->name, AT_REMOVEDIR); /* if empty */
     file_close(&scratch->fd);
     file_close(&scratch->above_fd);
