@@ -13,7 +13,7 @@
 #include "broker/builds/generation.h"
 #include "broker/builds/zfile.h"
 #include "broker/builds/zip_writer.h"
-#include "broker/check/checks.h"
+#include "broker/check/inspection.h"
 #include "broker/check/packed_file.h"
 #include "broker/sets/links.h"
 #include "broker/store/store_files.h"

@@ -5,7 +5,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "broker/check/checks.h"
+#include "broker/check/inspection.h"
 #include "broker/state/content.h"
 #include "broker/state/content_files.h"
 

@@ -10,7 +10,7 @@
 
 #include "base/file.h"
 #include "broker/bridge/mqtt_db.h"
-#include "broker/check/checks.h"
+#include "broker/check/inspection.h"
 #include "broker/store/store_queries.h"
 
 /* Faults that one database reports. */

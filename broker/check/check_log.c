@@ -23,7 +23,7 @@
 #include "base/array.h"
 #include "base/file.h"
 #include "broker/bucket/vault.h"
-#include "broker/check/checks.h"
+#include "broker/check/inspection.h"
 #include "broker/check/packed_file.h"
 #include "broker/log/list_file.h"
 #include "broker/log/log.h"
@@ -36,9 +36,9 @@
 /* Another part of the data says what the log has at `seq`. */
 struct log_claim {
     uint64_t seq;
-    bool has_digest, has_us;
+    bool has_digest;
     struct digest digest;
-    int64_t us;
+    int64_t us; /* DATETIME_NONE: it does not say */
     enum finding_kind kind;
     char path[INSPECTION_PATH];
     char what[80]; /* "its entry 7" */
@@ -117,14 +117,19 @@ note_unrowed(struct state_check *s, const struct resource_key *key,
 
 /* Claims */
 
-/* Adds a claim, to be filled in; NULL: no memory. */
+/* Adds a claim, whose rest the caller fills in; NULL: no memory. */
 static struct log_claim *
-add_claim(struct log_walk *w)
+add_claim(struct log_walk *w, enum finding_kind kind, const char *path,
+          uint64_t seq)
 {
+    struct log_claim *claim;
+
     if (!ONE_MORE(w->claims, &w->claims_capacity, w->n_claims))
         return NULL;
-    w->claims[w->n_claims] = (struct log_claim){.seq = 0};
-    return &w->claims[w->n_claims++];
+    claim = &w->claims[w->n_claims++];
+    *claim = (struct log_claim){seq, .us = DATETIME_NONE, .kind = kind};
+    snprintf(claim->path, sizeof(claim->path), "%s", path);
+    return claim;
 }
 
 /* Compares the claims about the entry at which the walk is. */
@@ -136,7 +141,7 @@ compare_claims(struct log_walk *w)
 
         if (claim->seq != w->at.last)
             continue;
-        if (claim->has_us && claim->us != w->at.last_us)
+        if (claim->us != DATETIME_NONE && claim->us != w->at.last_us)
             inspection_find(w->in, claim->kind, claim->path,
                             "%s has another time than in the log", claim->what);
         if (claim->has_digest &&
@@ -542,11 +547,10 @@ claim_fold(struct log_walk *w, const char *path, struct db *db,
                         ", and the log ends with entry %" PRIu64,
                         seq, w->set->last);
         seq = 0;
-    } else if (digest.size == DIGEST_SIZE && (claim = add_claim(w))) {
-        *claim = (struct log_claim){.seq = seq, .kind = kind};
+    } else if (digest.size == DIGEST_SIZE &&
+               (claim = add_claim(w, kind, path, seq))) {
         claim->has_digest = true;
         memcpy(claim->digest.bytes, digest.data, DIGEST_SIZE);
-        snprintf(claim->path, sizeof(claim->path), "%s", path);
         snprintf(claim->what, sizeof(claim->what), "its entry %" PRIu64, seq);
     }
     inspection_end_rows(w->in, path, &rows);
@@ -627,15 +631,11 @@ claim_builds(struct log_walk *w)
     int kind;
 
     while (DB_NEXT(&rows, &kind, &number, &seq, &us)) {
-        struct log_claim *claim = add_claim(w);
+        struct log_claim *claim = add_claim(w, FINDING_LOG, path, seq);
 
         if (!claim)
             break;
-        claim->seq = seq;
         claim->us = us;
-        claim->has_us = true;
-        claim->kind = FINDING_LOG;
-        snprintf(claim->path, sizeof(claim->path), "%s", path);
         snprintf(claim->what, sizeof(claim->what),
                  "set %u: build %" PRIu64 " of kind %d", w->set->id, number,
                  kind);

@@ -14,7 +14,6 @@
  *
  * Symbolic links are an administrator's, and are left alone.
  */
-#include <ctype.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -23,7 +22,7 @@
 #include "base/file.h"
 #include "broker/backup/backup_offer.h"
 #include "broker/bucket/vault.h"
-#include "broker/check/checks.h"
+#include "broker/check/inspection.h"
 #include "broker/log/kept_records.h"
 #include "broker/log/log.h"
 #include "broker/sets/data_directory.h"

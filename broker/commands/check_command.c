@@ -5,7 +5,7 @@
  *
  * Writes nothing. Without a broker it shares the directory's lock, so none can
  * start meanwhile. Here are the table of parts, and second looks; the parts
- * themselves are in broker/check (checks.h).
+ * themselves are in broker/check (inspection.h).
  */
 #include <fcntl.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@
 #include "base/array.h"
 #include "base/file.h"
 #include "broker/bucket/vault.h"
-#include "broker/check/checks.h"
+#include "broker/check/inspection.h"
 #include "broker/commands/command_rows.h"
 
 struct values {

@@ -1,6 +1,7 @@
 """tidingsd restore --from-archive: a data directory of nothing but published lists."""
 
 import gzip
+import re
 import shutil
 
 import pytest
@@ -227,6 +228,20 @@ def test_faulty_lists_are_refused(start_broker, restore, tmp_path):
     epoch = Document(latest).epoch.encode()
     other = epoch[::-1]
     said = damage(two, lambda: edit(two, epoch, other))
+    assert "of different histories" in said
+
+    # The same after a list that is there twice.
+    def copy_two():
+        again = files / "again"
+        again.mkdir()
+        shutil.copy(lists[0], again)
+        text = two.read_bytes()
+        digest = re.compile(rb'( td:digest="[^"]*)(.)"')
+        (again / two.name).write_bytes(
+            digest.sub(lambda m: m[1] + (b"0" if m[2] != b"0" else b"1") + b'"', text)
+        )
+
+    said = damage(two, copy_two)
     assert "of different histories" in said
 
 
