@@ -40,14 +40,16 @@ arena_take(struct arena *arena, size_t size)
     return p;
 }
 
-/* A copy of `text`, which may be empty. False: as arena_take. */
+/* A copy of `text`, which may be empty. False: as arena_take; *copy stays. */
 static inline bool
 arena_copy(struct arena *arena, struct slice text, struct slice *copy)
 {
     char *to = arena_take(arena, text.size);
 
-    if (to && text.size > 0)
+    if (!to)
+        return false;
+    if (text.size > 0)
         memcpy(to, text.data, text.size);
     *copy = (struct slice){to, text.size};
-    return to;
+    return true;
 }
