@@ -16,13 +16,13 @@ NEWER = 99
 
 # Each with the version that this program writes.
 DATABASES = {
-    "tidings.db": 13,
-    "hub.db": 8,
+    "tidings.db": 14,
+    "hub.db": 9,
     "mqtt.db": 1,
     "tokens.db": 2,
     "sets/files/resources.db": 2,
     "sets/news/resources.db": 2,
-    "sets/files/content.db": 1,
+    "sets/files/content.db": 2,
     "uploads/news.whole": 0,
 }
 
