@@ -87,7 +87,8 @@ read_address(struct bucket *b, const char *text, struct problem *why)
         snprintf(b->endpoint, sizeof(b->endpoint),
                  "https://s3.%s.amazonaws.com", b->region);
     if ((strncmp(b->endpoint, "https://", 8) != 0 &&
-         !websub_is_loopback(slice_of(b->endpoint))) ||
+         (strncmp(b->endpoint, "http://", 7) != 0 ||
+          !websub_is_loopback(slice_of(b->endpoint)))) ||
         strchr(strstr(b->endpoint, "://") + 3, '/'))
         return problem(why, STATUS_INVALID,
                        "its endpoint is https://HOST:PORT; http:// only of "

@@ -342,7 +342,7 @@ pg_cluster_leave(const struct pg_options *options, const char *name,
     static const struct pg_statement end[] = {
         {"DROP TABLE tidings_records, tidings_turn, tidings_brokers,"
          " tidings_cluster, tidings_leases, tidings_streams, tidings_rows,"
-         " tidings_orders"},
+         " tidings_notes, tidings_orders"},
         {"COMMIT"},
     };
     struct pg_connection c;
