@@ -116,17 +116,20 @@ BEGIN
             RETURNING s.* INTO mine;
         CONTINUE WHEN mine IS NULL OR mine.broker IS NULL;
         IF mine.number IS NULL THEN
+            -- It ends with a commit, unless the first one is too large.
             SELECT sums.number, sums.id INTO mine.number, mine.id FROM
                 (SELECT next.number, next.id, row_number() OVER line AS nth,
-                        sum(next.bytes) OVER line AS bytes
+                        sum(next.bytes) OVER line AS bytes,
+                        lead(next.number) OVER line AS following
                  FROM (SELECT c.number, o.id, length(o.entry::text) AS bytes
                        FROM tidings_outbox_commits c
                        JOIN tidings_outbox o ON o.xid = c.xid AND o.set_name = c.set_name
                        WHERE c.set_name = behind AND c.number IS NOT NULL
-                       ORDER BY c.number, o.id LIMIT 1000) AS next
+                       ORDER BY c.number, o.id LIMIT 1001) AS next
                  WINDOW line AS (ORDER BY next.number, next.id)) AS sums
-                WHERE sums.nth = 1 OR sums.bytes <= 4000000
-                ORDER BY sums.number DESC, sums.id DESC LIMIT 1;
+                WHERE sums.nth = 1 OR (sums.nth <= 1000 AND sums.bytes <= 4000000)
+                ORDER BY (sums.following IS DISTINCT FROM sums.number) DESC,
+                    sums.number DESC, sums.id DESC LIMIT 1;
             UPDATE tidings_outbox_sets s SET number = mine.number, id = mine.id
                 WHERE s.set_name = behind;
         END IF;

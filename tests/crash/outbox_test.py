@@ -152,6 +152,25 @@ def test_an_entry_that_the_broker_refuses_holds_up_its_own_set(shop, start_broke
     wait_for("no warning", lambda: "outbox" not in broker.get("/readyz").text)
 
 
+# A post is all or nothing, and so is what a commit publishes to a set.
+def test_a_batch_ends_with_a_commit_unless_that_is_too_large(shop):
+    entry = '{"loc":"http://example.com/1","change":"created"}'
+    large = f"""json_build_object('loc', 'http://example.com/' || repeat('x', 60000),
+        'change', 'created')"""
+    for n, each in ((998, f"'{entry}'"), (5, f"'{entry}'"), (1200, f"'{entry}'"), (40, large),
+                    (40, large)):
+        shop.query(f"SELECT tidings_publish('news', {each}) FROM generate_series(1, {n})")
+    found = []
+    while rows := shop.query(
+        "SELECT number, id, cardinality(string_to_array(lines, E'\\n'))"
+        " FROM tidings_outbox_next('test', '')"
+    ):
+        number, id, n = map(int, rows[0].split("|"))
+        found.append(n)
+        shop.query(f"SELECT tidings_outbox_done('news', {number}, {id})")
+    assert found == [998, 5, 1000, 240, 40]
+
+
 @pytest.mark.parametrize(
     "arguments, text",
     [
