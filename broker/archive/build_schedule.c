@@ -247,8 +247,9 @@ order_build(struct build_schedule *r, struct set *set,
     uint64_t missing = 0;
     enum status rc = STATUS_OK;
 
-    /* One that was ordered a while ago may be lost: this broker could build it,
-     * but its state has passed the position. */
+    /* If a list was ordered a while ago, and the state here has passed its
+     * position, then perhaps no broker can build it: this one orders another.
+     */
     if (all->ordered.number > 0 && !is_again &&
         !(set->progress->fold.is_whole &&
           state_fold_seq(set) > all->ordered.seq &&

@@ -18,7 +18,7 @@
 #define REFUSED "SELECT tidings_outbox_refused()"
 
 struct outbox {
-    struct bridge_config config; /* its name, and whose rights it has */
+    struct bridge_config config; /* the name, and the token */
     struct bridge_rights rights;
     struct inbox inbox;
     struct pg_connection connection;
@@ -32,7 +32,7 @@ struct outbox {
     struct buf lines;
 
     pthread_mutex_t mutex;
-    struct problem why; /* under the mutex: what it waits for; "": nothing */
+    struct problem why; /* under the mutex: the reason for a wait; "": none */
 };
 
 /* Posting */

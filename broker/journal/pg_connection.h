@@ -167,7 +167,8 @@ MUST_CHECK enum status pg_run(struct pg_connection *c,
  * which ends it as well. */
 void pg_roll_back(struct pg_connection *c);
 
-/* What can be read is safe if it cannot get lost with this server.
+/* Reading shows a broker some commits that only this server has. They are lost
+ * with it, so the broker must not show them to others.
  *
  * A failover manager that sees no standby may empty synchronous_standby_names:
  * then all commits return at once, also those that wait, and everybody sees

@@ -175,8 +175,8 @@ struct pg_journal {
     size_t append_size;       /* of the record under way */
     struct kept_records kept; /* likewise */
     _Atomic(int64_t) judged;  /* the server whose journal lacks no record of any
-                                 broker; 0: none. Relaxed: what one thread sees
-                                 too late the other one finds again */
+                                 broker; 0: none. Relaxed: each thread judges
+                                 by itself, too */
 
     /* The follower's. */
     struct thread thread;
@@ -343,10 +343,9 @@ judge_clock(const struct pg_connection *c, int64_t ahead_us, int64_t behind_us,
  * A broker that is dead for good never does. To wait for it until `cluster
  * leave` would turn each loss of a machine with a broker and a server into an
  * outage that ends by hand; so it has OTHERS_US, and then its row counts as it
- * is. What this gives up: records that one broker alone has, which does not run
- * for so long after the failover. A broker that runs again afterwards reports,
- * and its row ends the turns of all as any other would, until it has left or
- * `cluster mend`. */
+ * is. The others then go on without the records that it alone has. A broker
+ * that runs again afterwards reports, and its row ends the turns of all as any
+ * other would, until it has left or `cluster mend`. */
 static enum status
 judge_journal(struct pg_journal *j, struct pg_connection *c,
               struct problem *why)

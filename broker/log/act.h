@@ -65,8 +65,9 @@ struct act_key {
 #define CONTENT_KEPT  0
 #define CONTENT_NEVER INT64_MAX
 
-/* What is known about the bytes of one entry, until a later fact. A cluster has
- * facts so that all its brokers decide alike: none asks its own disk.
+/* Says whether the bytes of one entry are kept; a later fact replaces it. A
+ * cluster has facts so that all its brokers decide alike: none asks its own
+ * disk.
  *
  *     record --every broker--> tidings.db, with the bytes --archive thread-->
  *         content/ab/HEX and content.db --ACT_TAKEN--> without the bytes

@@ -149,7 +149,7 @@ TEST(a_fact_brings_bytes_and_row_once)
     }
 }
 
-/* The last fact counts; but what is kept stays. */
+/* The last fact counts; but no fact takes back kept bytes. */
 TEST(a_failed_fetch_is_a_fact_too)
 {
     struct world *w = *state;
