@@ -19,6 +19,7 @@ import tempfile
 
 import psycopg2
 import psycopg2.extensions
+import psycopg2.extras
 
 from tidings_test.process import Process
 
@@ -29,6 +30,9 @@ USER = "postgres"
 # bool, bytea, "char", int8, int2, int4, oid, json, float4, float8, date, timestamp,
 # timestamptz, interval, numeric: as the server writes them.
 TYPES = (16, 17, 18, 20, 21, 23, 26, 114, 700, 701, 1082, 1114, 1184, 1186, 1700)
+# libpq's own wait goes on behind a signal: the watchdog would not end a query that waits
+# for a lock or for a standby.
+psycopg2.extensions.set_wait_callback(psycopg2.extras.wait_select)
 AS_TEXT = psycopg2.extensions.new_type(TYPES, "AS_TEXT", lambda value, cursor: value)
 
 
