@@ -185,7 +185,8 @@ void pg_roll_back(struct pg_connection *c);
  * comparison stands behind what it is for, in a statement of its own.
  *
  * STATUS_LATE: prove it anew. Behind a COMMIT that is the proof of that commit
- * as well. Not seen: a wait that an administrator cancels by hand. */
+ * as well. Not seen: a wait that an administrator cancels by hand, and a server
+ * that needs more than a second to let its commits wait by new settings. */
 #define PG_NO_STANDBY                                                      \
     "PostgreSQL: synchronous_standby_names is empty: it answers before a " \
     "second machine has a commit"
