@@ -221,14 +221,24 @@ def start_postgresql():
 
 
 @pytest.fixture(scope="module")
-def trio():
+def _trios():
+    trios = {}  # by the number of tests that had failed when it was made
+    yield trios
+    _end_all(trios.values())
+
+
+@pytest.fixture
+def trio(_trios, request):
     """Three PostgreSQL servers (failover.py) for all tests of the file. A test that
-    loses some repairs them."""
+    loses some repairs them; one that fails may leave none that takes a commit, and the
+    next one has others."""
     from tidings_test.failover import Trio
 
-    trio = Trio()
-    yield trio
-    trio.end()
+    failed = request.session.testsfailed
+    if failed not in _trios:
+        _end_all(_trios.values())
+        _trios[failed] = Trio()
+    return _trios[failed]
 
 
 @pytest.fixture
