@@ -89,6 +89,24 @@ slice_ends(struct slice a, const char *end)
     return a.size >= size && !memcmp(a.data + a.size - size, end, size);
 }
 
+/* Where `word` first stands in it; NULL: nowhere. */
+static inline const char *
+slice_find(struct slice a, const char *word)
+{
+    return a.size > 0 ? memmem(a.data, a.size, word, strlen(word)) : NULL;
+}
+
+/* Moves *a behind the first `word` in it. False: there is none. */
+static inline bool
+slice_skip_past(struct slice *a, const char *word)
+{
+    const char *at = slice_find(*a, word);
+
+    if (at)
+        *a = slice_between(at + strlen(word), a->data + a->size);
+    return at;
+}
+
 /* A copy, terminated, the caller's; NULL: no memory. (strndup looks for the end
  * of a string, which lent bytes do not have.) */
 static inline char *

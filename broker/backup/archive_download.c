@@ -113,17 +113,13 @@ each_loc(struct download *d, struct slice text,
                            struct problem *why),
          struct problem *why)
 {
-    static const char begin[] = "<loc>", end[] = "</loc>";
-    const char *at = text.data, *last = text.data + text.size, *to;
     enum status rc = STATUS_OK;
 
-    while (!rc && at &&
-           (at = memmem(at, (size_t)(last - at), begin, sizeof(begin) - 1))) {
-        at += sizeof(begin) - 1;
-        to = memmem(at, (size_t)(last - at), end, sizeof(end) - 1);
-        if (to)
-            rc = fn(d, (struct slice){at, (size_t)(to - at)}, why);
-        at = to;
+    while (!rc && slice_skip_past(&text, "<loc>")) {
+        const char *end = slice_find(text, "</loc>");
+
+        if (end)
+            rc = fn(d, slice_between(text.data, end), why);
     }
     return rc;
 }
@@ -131,10 +127,7 @@ each_loc(struct download *d, struct slice text,
 static bool
 is_index(const struct buf *document)
 {
-    static const char root[] = "<sitemapindex";
-
-    return document->size > 0 &&
-           memmem(document->data, document->size, root, sizeof(root) - 1);
+    return slice_find(buf_slice(document), "<sitemapindex");
 }
 
 /* Gets a part of a Resource List. */
@@ -142,13 +135,11 @@ static enum status
 get_part(struct download *d, struct slice loc, struct problem *why)
 {
     char path[2048], file[4400];
-    const char *at =
-        loc.size > 0 ? memmem(loc.data, loc.size, "/sets/", 6) : NULL;
+    const char *at = slice_find(loc, "/sets/");
     enum status rc;
 
     if (!at ||
-        !slice_copy(path, sizeof(path),
-                    (struct slice){at, (size_t)(loc.data + loc.size - at)}))
+        !slice_copy(path, sizeof(path), slice_between(at, loc.data + loc.size)))
         return problem(why, STATUS_REFUSED, "a Resource List names %s",
                        problem_quote(loc).text);
     snprintf(file, sizeof(file), "%s/%s-resources-%09u.xml", d->dir, d->set,

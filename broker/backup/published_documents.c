@@ -59,8 +59,8 @@ header_of(struct slice text)
                                        "\n</sitemapindex>"};
     const char *end = NULL;
 
-    for (size_t i = 0; text.size && i < N_ELEMENTS(ends); i++) {
-        const char *at = memmem(text.data, text.size, ends[i], strlen(ends[i]));
+    for (size_t i = 0; i < N_ELEMENTS(ends); i++) {
+        const char *at = slice_find(text, ends[i]);
 
         if (at && (!end || at < end))
             end = at;
@@ -95,27 +95,24 @@ cut_document(const char *path, enum document_root root, struct buf *text,
 static struct slice
 find_element(struct slice header, const char *start)
 {
-    const char *at = memmem(header.data, header.size, start, strlen(start));
+    const char *at = slice_find(header, start);
     const char *end =
         at ? memchr(at, '>', (size_t)(header.data + header.size - at)) : NULL;
 
-    return end ? (struct slice){at, (size_t)(end - at)}
-               : (struct slice){NULL, 0};
+    return end ? slice_between(at, end) : (struct slice){NULL, 0};
 }
 
 /* The text between the last `before` and the next `after`; empty: none. */
 static struct slice
 between(struct slice text, const char *before, const char *after)
 {
-    const char *begin = NULL, *at = text.data, *last = text.data + text.size;
+    bool is_there = false;
     const char *end;
 
-    while (at && (at = memmem(at, (size_t)(last - at), before, strlen(before))))
-        begin = at += strlen(before);
-    end = begin ? memmem(begin, (size_t)(last - begin), after, strlen(after))
-                : NULL;
-    return end ? (struct slice){begin, (size_t)(end - begin)}
-               : (struct slice){NULL, 0};
+    while (slice_skip_past(&text, before))
+        is_there = true;
+    end = is_there ? slice_find(text, after) : NULL;
+    return end ? slice_between(text.data, end) : (struct slice){NULL, 0};
 }
 
 /* Change Lists */

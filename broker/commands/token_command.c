@@ -144,18 +144,13 @@ struct asked {
 static void
 say_detail(struct slice json, unsigned http, struct problem *why)
 {
-    const char *from = json.size ? memmem(json.data, json.size, "\"detail\":\"",
-                                          strlen("\"detail\":\""))
-                                 : NULL;
-    struct slice text = {NULL, 0};
+    struct slice text = json;
 
-    if (from) {
-        from += strlen("\"detail\":\"");
-        text = (struct slice){from, (size_t)(json.data + json.size - from)};
-        for (size_t i = 0; i < text.size; i++)
-            if (text.data[i] == '"' && text.data[i - 1] != '\\')
-                text.size = i;
-    }
+    if (!slice_skip_past(&text, "\"detail\":\""))
+        text.size = 0;
+    for (size_t i = 0; i < text.size; i++)
+        if (text.data[i] == '"' && text.data[i - 1] != '\\')
+            text.size = i;
     problem_set(why, "%.*s", SLICE_ARG(text));
     for (char *c = why->text; *c; c++)
         if (*c == '\\')

@@ -146,13 +146,8 @@ lines_next(struct lines *l, struct slice *line)
 struct slice
 lines_between(struct slice line, const char *before, const char *after)
 {
-    const char *from = memmem(line.data, line.size, before, strlen(before));
-    const char *end = line.data + line.size, *to;
+    const char *end =
+        slice_skip_past(&line, before) ? slice_find(line, after) : NULL;
 
-    if (!from)
-        return (struct slice){NULL, 0};
-    from += strlen(before);
-    to = memmem(from, (size_t)(end - from), after, strlen(after));
-    return to ? (struct slice){from, (size_t)(to - from)}
-              : (struct slice){NULL, 0};
+    return end ? slice_between(line.data, end) : (struct slice){NULL, 0};
 }

@@ -314,7 +314,7 @@ registry_claim_upstream(struct registry *r, const char *name,
 static bool
 says_private(struct slice text)
 {
-    return memmem(text.data, text.size, PRIVATE, sizeof(PRIVATE) - 1) != NULL;
+    return slice_find(text, PRIVATE);
 }
 
 /* Restores the settings of a set from the log: `text`, and the limits of lists

@@ -23,9 +23,8 @@ struct document_reader {
 static bool
 read_robots_line(struct document_reader *d, struct slice line)
 {
-    const char *comment;
+    const char *comment = slice_find(line, " #");
 
-    comment = line.size > 0 ? memmem(line.data, line.size, " #", 2) : NULL;
     if (comment)
         line.size = (size_t)(comment - line.data);
     if (!slice_starts_word(line, "sitemap"))

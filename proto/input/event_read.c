@@ -127,7 +127,7 @@ has_member(struct slice json, const char *name)
 {
     struct looking l = {.name = name};
 
-    return json.size > 0 && memmem(json.data, json.size, name, strlen(name)) &&
+    return slice_find(json, name) &&
            json_parse_text(json, on_looking, &l, NULL) == STATUS_STOPPED;
 }
 

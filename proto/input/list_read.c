@@ -175,14 +175,12 @@ static enum list_space
 look_up_space(struct list_reader *r, struct slice ns)
 {
     struct slice text = ns;
-    const char *after = memmem(text.data, text.size, "://", 3);
 
     if (namespace_is_draft(text))
         return SPACE_DRAFT;
     if (r->input)
         return SPACE_FOREIGN;
-    if (after)
-        slice_skip(&text, (size_t)(after + 3 - text.data));
+    (void)slice_skip_past(&text, "://");
     if (text.size > 4 && !strncasecmp(text.data, "www.", 4))
         slice_skip(&text, 4);
     while (text.size > 0 && text.data[text.size - 1] == '/')

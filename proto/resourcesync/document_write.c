@@ -261,14 +261,6 @@ document_entry(struct buf *to, enum document_root root,
 struct slice
 document_value(struct slice text, const char *start)
 {
-    const char *at = text.size > 0
-                         ? memmem(text.data, text.size, start, strlen(start))
-                         : NULL;
-    struct slice rest = {NULL, 0};
-
-    if (!at)
-        return rest;
-    at += strlen(start);
-    rest = slice_between(at, text.data + text.size);
-    return slice_take(&rest, '"');
+    return slice_skip_past(&text, start) ? slice_take(&text, '"')
+                                         : (struct slice){NULL, 0};
 }

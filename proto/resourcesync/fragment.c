@@ -562,8 +562,7 @@ read_words(struct entry *entry, struct slice *rest)
         if (i == N_ELEMENTS(names))
             continue;
         /* Compact JSON has no control characters. */
-        rc = words[i] == &change->data && text.size > 0 &&
-                     memmem(text.data, text.size, "&#", 2)
+        rc = words[i] == &change->data && slice_find(text, "&#")
                  ? STATUS_MALFORMED
                  : unescape_text(entry, text, words[i]);
         next = i + 1;
@@ -684,7 +683,7 @@ words_of(struct slice fragment)
      * reference. */
     if (fragment.size < SIZE(OPEN CLOSE) || !memcmp(end - 2, "/>", 2))
         return (struct slice){NULL, 0};
-    words = memmem(fragment.data, fragment.size, "<td:", SIZE("<td:"));
+    words = slice_find(fragment, "<td:");
     return words ? slice_between(words, end) : (struct slice){NULL, 0};
 }
 
@@ -697,10 +696,8 @@ fragment_has_data(struct slice fragment)
 void
 fragment_without_data(struct buf *to, struct slice fragment)
 {
-    const char *data = fragment_has_data(fragment)
-                           ? memmem(fragment.data, fragment.size, "<td:data>",
-                                    SIZE("<td:data>"))
-                           : NULL;
+    const char *data =
+        fragment_has_data(fragment) ? slice_find(fragment, "<td:data>") : NULL;
 
     if (!data) {
         buf_add_slice(to, fragment);
@@ -744,7 +741,7 @@ fragment_resource(struct buf *to, struct slice fragment, uint32_t stamp)
 static uint32_t
 attributes_at(struct slice entry)
 {
-    const char *md = memmem(entry.data, entry.size, "<rs:md ", SIZE("<rs:md "));
+    const char *md = slice_find(entry, "<rs:md ");
 
     return md ? (uint32_t)(md - entry.data) + SIZE("<rs:md")
               : (uint32_t)entry.size;

@@ -531,7 +531,7 @@ put_member(struct conversion *c, const char *name, size_t name_size,
         plain = (struct buf){.data = c->to, .capacity = value.size};
         xml_unescape(&plain, value);
         c->to += plain.size;
-        return !memmem(value.data, value.size, "&#", 2);
+        return !slice_find(value, "&#");
     case VALUE_TEXT:
         break;
     case VALUE_WORD:
