@@ -338,7 +338,6 @@ check_build(struct build_check *b, const char *set)
 void
 check_builds(struct inspection *in, const struct inspected_set *set)
 {
-    struct problem why = {""};
     struct generation build;
     bool may_lack_lists;
     struct db_rows rows;
@@ -346,9 +345,9 @@ check_builds(struct inspection *in, const struct inspected_set *set)
 
     if (inspection_open(in, DATABASE_TIDINGS, NULL, &db))
         return;
-    if (store_files_are_shared(&db, &may_lack_lists, &why))
-        inspection_find(in, FINDING_DATABASE, "tidings.db", "%s", why.text);
-    rows = DB_SELECT(&db, "read it", &why,
+    if (store_files_are_shared(&db, &may_lack_lists, &in->why))
+        inspection_find(in, FINDING_DATABASE, "tidings.db", "%s", in->why.text);
+    rows = DB_SELECT(&db, "read it", &in->why,
                      "SELECT " GENERATION_COLUMNS " FROM generations WHERE"
                      " set_id = ? AND due_us IS NULL AND kind BETWEEN 0 AND 2"
                      " ORDER BY kind, number",

@@ -50,7 +50,6 @@ void
 check_content(struct inspection *in, const struct inspected_set *set)
 {
     char path[INSPECTION_PATH];
-    struct problem why = {""};
     struct slice bytes;
     uint64_t length;
     struct db_rows rows;
@@ -59,7 +58,7 @@ check_content(struct inspection *in, const struct inspected_set *set)
     inspection_path(path, set->name, CONTENT_FILE);
     if (set->is_removed || check_rules(in, DATABASE_CONTENT, path, &db))
         return;
-    rows = DB_SELECT(&db, "read it", &why,
+    rows = DB_SELECT(&db, "read it", &in->why,
                      "SELECT digest, length FROM files WHERE n > 0");
     while (DB_NEXT(&rows, &bytes, &length)) {
         struct digest digest;

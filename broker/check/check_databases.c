@@ -231,8 +231,7 @@ static const struct rule hub_rules[] = {
 static void
 check_documents(struct inspection *in, const char *path, struct db *db)
 {
-    struct problem why = {""};
-    struct db_rows rows = DB_SELECT(db, "read it", &why,
+    struct db_rows rows = DB_SELECT(db, "read it", &in->why,
                                     "SELECT id, digest, body FROM documents");
     struct digest stored, digest;
     struct slice body;
@@ -283,9 +282,8 @@ static const struct rule bridge_rules[] = {
 static void
 check_lanes(struct inspection *in, const char *path, struct db *db)
 {
-    struct problem why = {""};
     struct db_rows rows =
-        DB_SELECT(db, "read it", &why,
+        DB_SELECT(db, "read it", &in->why,
                   "SELECT l.bridge, l.name, acked, ends, coalesce(last, -1)"
                   " FROM lanes l LEFT JOIN logs g"
                   " ON g.name = l.name AND g.epoch = l.epoch");
@@ -431,9 +429,8 @@ static bool
 is_sound(struct inspection *in, const char *path, struct db *db)
 {
     size_t before = in->findings.n;
-    struct problem why = {""};
     struct db_rows rows =
-        DB_SELECT(db, "read it", &why,
+        DB_SELECT(db, "read it", &in->why,
                   in->is_deep ? "PRAGMA integrity_check(" FAULTS_MAX ")"
                               : "PRAGMA quick_check(" FAULTS_MAX ")");
     struct slice fault;
@@ -454,7 +451,6 @@ enum status
 check_rules(struct inspection *in, enum database_id id, const char *path,
             struct db *db)
 {
-    struct problem why = {""};
     struct slice sentence;
     enum status rc = inspection_open(in, id, path, db);
 
@@ -472,7 +468,7 @@ check_rules(struct inspection *in, enum database_id id, const char *path,
         const struct rule *rule = &checks[id].rules[i];
 
         if (!rule->is_deep || in->is_deep) {
-            struct db_rows rows = DB_SELECT(db, "read it", &why, rule->sql);
+            struct db_rows rows = DB_SELECT(db, "read it", &in->why, rule->sql);
 
             while (DB_NEXT(&rows, &sentence))
                 inspection_find(in, rule->kind, path, "%.*s",

@@ -171,7 +171,6 @@ pass_entry(struct log_walk *w, struct slice fragment,
            const struct fragment_view *view)
 {
     struct state_check *s = w->state;
-    struct problem why = {""};
     struct resource_key key;
     struct db_rows rows;
     struct slice entry;
@@ -182,7 +181,7 @@ pass_entry(struct log_walk *w, struct slice fragment,
     if (!s || view->seq <= s->after || view->seq > s->last || s->has_failed)
         return;
     resource_key(&key, view->loc);
-    rows = DB_SELECT(&s->db, "read it", &why,
+    rows = DB_SELECT(&s->db, "read it", &s->in->why,
                      "SELECT r.seq, r.entry FROM keys k JOIN resources r"
                      " ON r.id = k.id WHERE k.key = ?",
                      db_bytes(key.bytes, sizeof(key.bytes)));
@@ -432,9 +431,8 @@ walk_batch(struct log_walk *w, const struct stored_batch *row)
 static void
 walk_rows(struct log_walk *w, uint64_t last, bool is_open)
 {
-    struct problem why = {""};
     struct db_rows rows =
-        DB_SELECT(w->db, "read the log", &why,
+        DB_SELECT(w->db, "read the log", &w->in->why,
                   "SELECT " BATCH_COLUMNS " FROM batches WHERE set_id = ?"
                   " AND last > ? AND first <= ? ORDER BY first",
                   w->set->id, w->at.last, last);
@@ -445,11 +443,11 @@ walk_rows(struct log_walk *w, uint64_t last, bool is_open)
         walk_batch(w, &row);
     rc = db_rows_end(&rows);
     if (!rc && w->at.last < last && !is_open)
-        rc = problem(&why, STATUS_MALFORMED,
+        rc = problem(&w->in->why, STATUS_MALFORMED,
                      "entries %" PRIu64 " to %" PRIu64 " are missing",
                      w->at.last + 1, last);
     if (rc)
-        find_damage(w, why.text);
+        find_damage(w, w->in->why.text);
 }
 
 /* A closed list without a file, which the archive thread will write. */
@@ -525,8 +523,7 @@ static uint64_t
 claim_fold(struct log_walk *w, const char *path, struct db *db,
            enum finding_kind kind, const char *sql, uint64_t *after)
 {
-    struct problem why = {""};
-    struct db_rows rows = DB_SELECT(db, "read it", &why, sql);
+    struct db_rows rows = DB_SELECT(db, "read it", &w->in->why, sql);
     struct log_claim *claim;
     struct slice epoch, digest;
     uint64_t seq = 0;
@@ -620,9 +617,8 @@ static void
 claim_builds(struct log_walk *w)
 {
     const char *path = databases[DATABASE_TIDINGS].name;
-    struct problem why = {""};
     struct db_rows rows =
-        DB_SELECT(w->db, "read it", &why,
+        DB_SELECT(w->db, "read it", &w->in->why,
                   "SELECT kind, number, seq, at_us FROM generations"
                   " WHERE set_id = ? AND due_us IS NULL",
                   w->set->id);

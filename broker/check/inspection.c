@@ -231,7 +231,6 @@ inspection_compare(struct inspection *in, int fd, struct slice hash,
 enum status
 inspection_load(struct inspection *in)
 {
-    struct problem why = {""};
     struct inspected_set set;
     struct db_rows rows;
     struct db db;
@@ -241,7 +240,7 @@ inspection_load(struct inspection *in)
         return rc;
     /* A removed set has rows until its files are gone. */
     rows = DB_SELECT(
-        &db, "read the sets", &why,
+        &db, "read the sets", &in->why,
         "SELECT id, name, epoch, created_us, start_list,"
         " iif(first_list, first_list, start_list), earliest, file_bytes, 0, "
         "max("
@@ -255,7 +254,7 @@ inspection_load(struct inspection *in)
                    &set.start_list, &set.first_list, &set.earliest,
                    &set.file_bytes, &set.is_removed, &set.last)) {
         if (!ONE_MORE(in->sets, &in->sets_capacity, in->n_sets)) {
-            rows.rc = problem_memory(&why);
+            rows.rc = problem_memory(&in->why);
             break;
         }
         in->sets[in->n_sets++] = set;

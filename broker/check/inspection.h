@@ -83,6 +83,7 @@ struct inspection {
     struct inspected_set *sets; /* as of the last inspection_load */
     size_t n_sets, sets_capacity;
     struct findings findings; /* of the part at hand */
+    struct problem why;       /* of the query at hand */
     struct inspection_counts counts;
 };
 
