@@ -313,12 +313,9 @@ place_generation(struct sequencer *s, struct log_set *set, struct act act,
                             .number = lists->last,
                             .is_archived = act.generation.keeps_list};
     if (is_order && next->kind == GENERATION_RESOURCEDUMP &&
-        lists->current.seq != draft->last) {
-        list.generation.build.number = lists->last;
-        list.generation.build.is_archived = act.generation.keeps_list;
-        if (place_generation(s, set, list, grace_us))
-            return STATUS_MEMORY;
-    }
+        lists->current.seq != draft->last &&
+        place_generation(s, set, list, grace_us))
+        return STATUS_MEMORY;
     return add_act(s, set, &act);
 }
 
