@@ -20,6 +20,10 @@
 #define SECOND 1000000ULL
 #define DAY    (86400 * SECOND)
 
+/* The address of the `struct options` of an array, with values. */
+#define OPTION_ROWS(array) \
+    (&(const struct options){(array), N_ELEMENTS(array), sizeof(ROW_OF)})
+
 /* The offset of a member; does not compile if it is not a `type`. */
 #define AT(member, type) \
     _Generic(&((ROW_OF *)NULL)->member, type * : offsetof(ROW_OF, member))

@@ -98,6 +98,7 @@ MUST_CHECK enum status option_listen(const char *text, char *to, size_t room,
 struct options {
     const struct option *rows;
     size_t n;
+    size_t size; /* of the struct that the values go to; 0: none */
 };
 
 /* Returns the index of the row with that name; NULL or n: there is none. */

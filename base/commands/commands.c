@@ -221,13 +221,14 @@ check_operands(const struct arguments *given, struct problem *why)
 /* Converts the values of a table, whose rows begin at `first` of the options of
  * the command. The caller frees *values. */
 static enum status
-take_values(const struct options *options, size_t size,
-            const struct arguments *given, size_t first, void **values,
-            struct problem *why)
+take_values(const struct options *options, const struct arguments *given,
+            size_t first, void **values, struct problem *why)
 {
     enum status rc;
 
-    *values = memory_new(1, size);
+    if (!options || !options->size)
+        return STATUS_OK;
+    *values = memory_new(1, options->size);
     if (!*values)
         return problem_memory(why);
     rc = options_set_defaults(options, *values, why);
@@ -277,12 +278,11 @@ run_command(const struct program *program, const struct command *command,
         options_arguments_fini(&given);
         return EXIT_GOOD;
     }
-    if (!rc && command->size)
-        rc = take_values(command->options, command->size, &given, 0,
-                         &given.values, &why);
-    if (!rc && !command->is_plain && program->shared)
-        rc = take_values(program->shared, program->shared_size, &given,
-                         command_n_options(command), &given.shared, &why);
+    if (!rc)
+        rc = take_values(command->options, &given, 0, &given.values, &why);
+    if (!rc && !command->is_plain)
+        rc = take_values(program->shared, &given, command_n_options(command),
+                         &given.shared, &why);
     code = rc ? command_fail(&given, rc, &why) : run_prepared(&given);
     if (given.shared && program->release)
         program->release(&given);

@@ -8,7 +8,7 @@
  *         .help = "Creates a set.",
  *         .more = "A set that exists is refused.",
  *         .examples = "tidings set create http://localhost:8787/sets/news\n",
- *         .options = OPTIONS(rows),
+ *         .options = OPTION_ROWS(rows),
  *         .run = create_set,
  *     };
  */
@@ -28,7 +28,8 @@ enum exit_code {
 #define COMMAND_WORDS_MAX    2
 #define COMMAND_OPERANDS_MAX 8
 
-/* The address of the `struct options` of an array. */
+/* The address of the `struct options` of an array, without values
+ * (option_rows.h: OPTION_ROWS). */
 #define OPTIONS(array) (&(const struct options){(array), N_ELEMENTS(array)})
 
 struct command {
@@ -47,7 +48,6 @@ struct command {
     const struct options *options; /* NULL: none */
     enum exit_code (*run)(const struct arguments *arguments);
 
-    size_t size;   /* of the struct that the options' values go to; 0: none */
     bool is_plain; /* has no option of program.shared; its examples lack the
                       name of the program */
 };
@@ -76,12 +76,11 @@ struct program {
      * that takes its place; NULL behind the last. NULL: none. */
     const char *const *former;
 
-    /* Options that all commands have, and the size of the struct of their
-     * values. `prepare` is called before a command, and may change its
-     * arguments: another result than EXIT_GOOD is that of the program, and the
-     * reason was printed. `release` is called after both. NULL: none. */
+    /* Options that all commands have. `prepare` is called before a command, and
+     * may change its arguments: another result than EXIT_GOOD is that of the
+     * program, and the reason was printed. `release` is called after both.
+     * NULL: none. */
     const struct options *shared; /* NULL: none */
-    size_t shared_size;
     enum exit_code (*prepare)(struct arguments *arguments);
     void (*release)(struct arguments *arguments);
 };

@@ -94,9 +94,8 @@ const struct command backup_command = {
     .examples =
         "tidingsd backup /backup/monday --data /var/lib/tidings\n"
         "tidingsd backup /backup/daily --incremental --data /var/lib/tidings\n",
-    .options = OPTIONS(backup_rows),
+    .options = OPTION_ROWS(backup_rows),
     .run = run_backup,
-    .size = sizeof(struct values),
 };
 
 /* Restore */
@@ -246,7 +245,6 @@ const struct command restore_command = {
     .examples =
         "tidingsd restore /backup/monday --data /var/lib/tidings\n"
         "tidingsd restore --from-archive https://example.org/ --data ./new\n",
-    .options = OPTIONS(restore_rows),
+    .options = OPTION_ROWS(restore_rows),
     .run = run_restore,
-    .size = sizeof(struct values),
 };

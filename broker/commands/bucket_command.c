@@ -82,7 +82,6 @@ const struct command bucket_check_command = {
     .examples =
         "tidingsd bucket check --s3-credentials /etc/tidings/s3 \\\n"
         "    's3://tidings/archive?endpoint=https://minio.example.org:9000'\n",
-    .options = OPTIONS(rows),
+    .options = OPTION_ROWS(rows),
     .run = run_bucket_check,
-    .size = sizeof(struct values),
 };

@@ -264,7 +264,6 @@ const struct command check_command = {
         "looks at the settings and surroundings of a start.)\n",
     .examples = "tidingsd check --data /var/lib/tidings\n"
                 "tidingsd check --data /var/lib/tidings --deep\n",
-    .options = OPTIONS(rows),
+    .options = OPTION_ROWS(rows),
     .run = run_check,
-    .size = sizeof(struct values),
 };

@@ -229,9 +229,8 @@ const struct command cluster_init_command = {
     .examples = "tidingsd cluster init --data /var/lib/tidings \\\n"
                 "    --cluster 'host=db1,db2 dbname=tidings user=tidings' \\\n"
                 "    --public-url https://tidings.example.org\n",
-    .options = OPTIONS(init_rows),
+    .options = OPTION_ROWS(init_rows),
     .run = run_begin,
-    .size = sizeof(struct values),
 };
 
 const struct command cluster_mend_command = {
@@ -249,9 +248,8 @@ const struct command cluster_mend_command = {
     .examples = "tidingsd cluster mend --data /var/lib/tidings \\\n"
                 "    --cluster 'host=db1,db2 dbname=tidings2 user=tidings' \\\n"
                 "    --public-url https://tidings.example.org\n",
-    .options = OPTIONS(init_rows),
+    .options = OPTION_ROWS(init_rows),
     .run = run_begin,
-    .size = sizeof(struct values),
 };
 
 /* cluster join */
@@ -361,9 +359,8 @@ const struct command cluster_join_command = {
     .examples = "tidingsd cluster join --from https://a.example.org:8787 \\\n"
                 "    --token-file ./admin --data /var/lib/tidings \\\n"
                 "    --cluster 'host=db1,db2 dbname=tidings user=tidings'\n",
-    .options = OPTIONS(join_rows),
+    .options = OPTION_ROWS(join_rows),
     .run = run_join,
-    .size = sizeof(struct values),
 };
 
 /* cluster status */
@@ -445,9 +442,8 @@ const struct command cluster_status_command = {
             "given.\n",
     .examples = "tidingsd cluster status --cluster 'host=db1,db2 "
                 "dbname=tidings'\n",
-    .options = OPTIONS(status_rows),
+    .options = OPTION_ROWS(status_rows),
     .run = run_status,
-    .size = sizeof(struct values),
 };
 
 /* cluster leave */
@@ -516,7 +512,6 @@ const struct command cluster_leave_command = {
             "second history of the same epochs.\n",
     .examples = "tidingsd cluster leave --data /var/lib/tidings \\\n"
                 "    --cluster 'host=db1,db2 dbname=tidings user=tidings'\n",
-    .options = OPTIONS(leave_rows),
+    .options = OPTION_ROWS(leave_rows),
     .run = run_leave,
-    .size = sizeof(struct values),
 };

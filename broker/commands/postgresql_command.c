@@ -92,7 +92,6 @@ const struct command postgresql_init_command = {
             "does no harm.\n",
     .examples = "tidingsd postgresql init --postgresql dbname=shop\n"
                 "tidingsd postgresql init --print\n",
-    .options = OPTIONS(rows),
+    .options = OPTION_ROWS(rows),
     .run = run_init,
-    .size = sizeof(struct values),
 };

@@ -614,18 +614,16 @@ const struct command token_add_command = {
     .examples =
         "tidingsd token add press --publish 'news-*' --manage 'news-*'\n"
         "tidingsd token add everyone --subscribe '*,!internal'\n",
-    .options = OPTIONS(add_rows),
+    .options = OPTION_ROWS(add_rows),
     .run = run_add,
-    .size = sizeof(struct values),
 };
 
 const struct command token_list_command = {
     .name = "token list",
     .help = "Lists all tokens, without their secrets.",
     .examples = "tidingsd token list --data /var/lib/tidings\n",
-    .options = OPTIONS(list_rows),
+    .options = OPTION_ROWS(list_rows),
     .run = run_act,
-    .size = sizeof(struct values),
 };
 
 const struct command token_show_command = {
@@ -633,9 +631,8 @@ const struct command token_show_command = {
     .operands = "NAME",
     .help = "Shows one token, without its secret.",
     .examples = "tidingsd token show press\n",
-    .options = OPTIONS(list_rows),
+    .options = OPTION_ROWS(list_rows),
     .run = run_act,
-    .size = sizeof(struct values),
 };
 
 const struct command token_revoke_command = {
@@ -644,9 +641,8 @@ const struct command token_revoke_command = {
     .help = "Ends a token, and what acts for it.",
     .more = "The last one leaves the broker closed (token open-again).\n",
     .examples = "tidingsd token revoke press\n",
-    .options = OPTIONS(revoke_rows),
+    .options = OPTION_ROWS(revoke_rows),
     .run = run_act,
-    .size = sizeof(struct values),
 };
 
 const struct command token_rotate_command = {
@@ -654,9 +650,8 @@ const struct command token_rotate_command = {
     .operands = "NAME",
     .help = "Makes a new secret for a token.",
     .examples = "tidingsd token rotate press --grace 1h\n",
-    .options = OPTIONS(rotate_rows),
+    .options = OPTION_ROWS(rotate_rows),
     .run = run_act,
-    .size = sizeof(struct values),
 };
 
 const struct command token_open_again_command = {
@@ -666,9 +661,8 @@ const struct command token_open_again_command = {
             "also without them, without tokens.db, and after a restore. This "
             "makes it as before its first token. End the broker first.\n",
     .examples = "tidingsd token open-again --data /var/lib/tidings\n",
-    .options = OPTIONS(revoke_rows),
+    .options = OPTION_ROWS(revoke_rows),
     .run = run_open_again,
-    .size = sizeof(struct values),
 };
 
 const struct command token_check_command = {
@@ -680,7 +674,6 @@ const struct command token_check_command = {
             "\"yes\" and ends with 0, or prints \"no\" and ends with 1. A "
             "running broker answers for itself, also for a JSON Web Token.\n",
     .examples = "tidingsd token check press.token news-sport publish\n",
-    .options = OPTIONS(check_rows),
+    .options = OPTION_ROWS(check_rows),
     .run = run_check,
-    .size = sizeof(struct values),
 };

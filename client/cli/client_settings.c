@@ -51,7 +51,8 @@ static const struct option rows[] = {
                               "its own"},
 };
 
-const struct options settings_options = {rows, N_ELEMENTS(rows)};
+const struct options settings_options = {rows, N_ELEMENTS(rows),
+                                         sizeof(struct settings)};
 
 /* The environment */
 

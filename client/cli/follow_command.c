@@ -990,8 +990,7 @@ const struct command follow_command = {
                 "--count 1\n"
                 "tidings follow https://example.org/sitemap.xml --state "
                 "~/.example.state\n",
-    .options = OPTIONS(option_rows),
-    .size = sizeof(struct follow_args),
+    .options = OPTION_ROWS(option_rows),
     .run = run_follow,
 };
 
@@ -1090,7 +1089,6 @@ const struct command tail_command = {
             "until it is interrupted; while the broker is away it tries again.",
     .examples = "tidings tail http://127.0.0.1:8787/sets/demo --count 3\n"
                 "tidings tail http://127.0.0.1:8787/sets/demo --follow\n",
-    .options = OPTIONS(tail_rows),
-    .size = sizeof(struct tail),
+    .options = OPTION_ROWS(tail_rows),
     .run = run_tail,
 };

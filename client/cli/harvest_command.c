@@ -400,7 +400,6 @@ const struct command harvest_command = {
         "http://localhost:8787/sets/site\n"
         "tidings harvest https://example.org/ http://localhost:8787/sets/copy "
         "--once\n",
-    .options = OPTIONS(options),
-    .size = sizeof(struct harvest_values),
+    .options = OPTION_ROWS(options),
     .run = run_harvest,
 };

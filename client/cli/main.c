@@ -71,7 +71,6 @@ static const struct program program = {
     .operands = operands,
     .former = former,
     .shared = &settings_options,
-    .shared_size = sizeof(struct settings),
     .prepare = settings_prepare,
     .release = settings_release,
 };

@@ -289,8 +289,7 @@ const struct command sync_command = {
     .examples = "tidings sync http://localhost:8787/sets/news mirror\n"
                 "tidings sync https://example.org/sitemap.xml mirror "
                 "--until-caught-up\n",
-    .options = OPTIONS(sync_options),
-    .size = sizeof(struct mirror),
+    .options = OPTION_ROWS(sync_options),
     .run = run_sync,
 };
 
@@ -415,7 +414,6 @@ const struct command audit_command = {
     .examples =
         "tidings audit mirror\n"
         "tidings audit http://localhost:8787/sets/news mirror --repair\n",
-    .options = OPTIONS(audit_options),
-    .size = sizeof(struct mirror),
+    .options = OPTION_ROWS(audit_options),
     .run = run_audit,
 };

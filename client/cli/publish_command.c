@@ -696,7 +696,6 @@ const struct command publish_command = {
         "tidings publish http://localhost:8787/sets/news --full sitemap.xml\n"
         "tidings publish http://localhost:8787/sets/news \\\n    --follow "
         "changes.ndjson --state spool\n",
-    .options = OPTIONS(options),
-    .size = sizeof(struct publish_values),
+    .options = OPTION_ROWS(options),
     .run = run_publish,
 };

@@ -196,7 +196,6 @@ const struct command verify_command = {
             "tells that a set cannot be read.\n",
     .examples = "tidings verify http://localhost:8787/sets/news\n"
                 "tidings verify /var/lib/tidings\n",
-    .options = OPTIONS(options),
-    .size = sizeof(struct verify),
+    .options = OPTION_ROWS(options),
     .run = run_verify,
 };

@@ -109,7 +109,6 @@ const struct command watch_command = {
         "nothing is posted as deleted.\n",
     .examples = "tidings watch data http://localhost:8787/sets/data \\\n    "
                 "--base-uri http://example.com/data/\n",
-    .options = OPTIONS(options),
-    .size = sizeof(struct watch_options),
+    .options = OPTION_ROWS(options),
     .run = run_watch,
 };
