@@ -22,9 +22,7 @@
 #define PIECE_BYTES  ((size_t)256 << 10)
 
 struct fetch {
-    const struct backup_fetch_options *options;
-    struct backup_fetch_report *report;
-    struct new_data *data;
+    struct backup_fetch *job;
     char url[2048];
     char *authorization;    /* "Authorization: ..."; NULL: none */
     const char *headers[2]; /* of a call, which needs them until its end */
@@ -45,7 +43,7 @@ struct fetch {
 static bool
 is_stopped(const struct fetch *f)
 {
-    return f->options->is_stopped && f->options->is_stopped(f->options->user);
+    return f->job->is_stopped && f->job->is_stopped(f->job->user);
 }
 
 static enum status
@@ -181,7 +179,7 @@ write_file(struct fetch *f, struct archive *archive,
                    : digest_check_add(digests, bytes, why);
         if (!rc && file_write(to, bytes))
             rc = problem_errno(why, "cannot write", path);
-        f->report->bytes += bytes.size;
+        f->job->bytes += bytes.size;
     }
     if (!rc)
         rc = digest_check_end(digests, why);
@@ -211,8 +209,8 @@ report_missing(const char *text, void *user)
 {
     struct fetch *f = user;
 
-    f->report->n_missing++;
-    f->options->on_missing(text, f->options->user);
+    f->job->n_missing++;
+    f->job->on_missing(text, f->job->user);
 }
 
 /* Reads it from the first file of the archive, by way of a file, which goes
@@ -230,10 +228,10 @@ take_manifest(struct fetch *f, struct archive *archive,
     if (archive_entry_size(entry) > (la_int64_t)MANIFEST_MAX)
         return problem(why, STATUS_DIFFERENT, "%s: its manifest is too large",
                        f->url);
-    snprintf(path, sizeof(path), "%s/" MANIFEST_NAME, f->data->path);
+    snprintf(path, sizeof(path), "%s/" MANIFEST_NAME, f->job->path);
     rc = write_file(f, archive, entry, path, &digest, why);
     if (!rc)
-        rc = manifest_read(f->data->path, &reader, why);
+        rc = manifest_read(f->job->path, &reader, why);
     unlink(path);
     return rc;
 }
@@ -256,10 +254,10 @@ take_file(struct fetch *f, struct archive *archive, struct archive_entry *entry,
                        "%s: the backup has a file that its manifest does not "
                        "have: %s",
                        f->url, problem_quote(slice_of(name)).text);
-    if ((size_t)snprintf(path, sizeof(path), "%s/%s", f->data->path, inner) >=
+    if ((size_t)snprintf(path, sizeof(path), "%s/%s", f->job->path, inner) >=
         sizeof(path))
         return problem(why, STATUS_INVALID, "%s is too long a name", inner);
-    rc = copied_file_make_dirs(f->data->path, inner, why);
+    rc = copied_file_make_dirs(f->job->path, inner, why);
     if (!rc)
         rc = write_file(f, archive, entry, path, &digest, why);
     if (!rc && !digest_is_equal(&digest, &w->digest))
@@ -267,7 +265,7 @@ take_file(struct fetch *f, struct archive *archive, struct archive_entry *entry,
                      "%s: the backup is damaged: %s has another digest", f->url,
                      inner);
     w->is_fetched = true;
-    f->report->n_files++;
+    f->job->n_files++;
     f->n_wanted--;
     return rc;
 }
@@ -308,56 +306,52 @@ take_archive(struct fetch *f, struct archive *archive, struct problem *why)
     return !rc && f->call->failure ? fail_request(f, why) : rc;
 }
 
-/* Reads the tokens and the authorities of the options. */
+/* Reads the tokens and the authorities of the job. */
 static enum status
 read_files(struct fetch *f, struct problem *why)
 {
-    const struct backup_fetch_options *options = f->options;
+    const struct backup_fetch *job = f->job;
     struct stack_st_X509 *all = NULL;
     enum status rc = STATUS_OK;
 
-    if (options->ca_file[0])
-        rc = certificates_read(&all, options->ca_file,
+    if (job->ca_file[0])
+        rc = certificates_read(&all, job->ca_file,
                                "certificates of authorities", why);
     if (!rc && all)
         (void)authorities_replace(all);
-    if (!rc && !options->authorization)
-        return download_authorization(f->url, options->token_file,
+    if (!rc && !job->authorization)
+        return download_authorization(f->url, job->token_file,
                                       &f->authorization, why);
     if (!rc)
-        f->authorization = options->authorization(options->peer_tokens, f->url);
+        f->authorization = job->authorization(job->peer_tokens, f->url);
     return rc || !f->authorization ? rc : download_check_safe(f->url, why);
 }
 
 enum status
-backup_fetch(const struct backup_fetch_options *options, struct new_data *data,
-             struct backup_fetch_report *report, struct problem *why)
+backup_fetch(struct backup_fetch *job, struct problem *why)
 {
     struct fetch *f = memory_new(1, sizeof(*f));
-    size_t n = strlen(options->url);
+    size_t n = strlen(job->url);
     enum status rc;
 
-    *report = (struct backup_fetch_report){.n_files = 0};
-    *data = (struct new_data){.path = options->path, .fd = -1, .lock = -1};
-    f->options = options;
-    f->report = report;
-    f->data = data;
+    job->data = (struct new_data){.path = job->path, .fd = -1, .lock = -1};
+    f->job = job;
     /* "http://host/backup" */
-    while (n > 0 && options->url[n - 1] == '/')
+    while (n > 0 && job->url[n - 1] == '/')
         n--;
     if ((size_t)snprintf(f->url, sizeof(f->url), "%.*s/backup", (int)n,
-                         options->url) < sizeof(f->url))
+                         job->url) < sizeof(f->url))
         rc = read_files(f, why);
     else
         rc = problem(why, STATUS_INVALID, "the URL is too long");
     if (!rc)
-        rc = blocking_open(
-            &f->calls,
-            &(struct blocking_options){.is_stopped = options->is_stopped,
-                                       .user = options->user},
-            why);
+        rc =
+            blocking_open(&f->calls,
+                          &(struct blocking_options){
+                              .is_stopped = job->is_stopped, .user = job->user},
+                          why);
     if (!rc)
-        rc = new_data_begin(data, options->path, why);
+        rc = new_data_begin(&job->data, job->path, why);
     if (!rc)
         rc = begin_backup(f, why);
     if (!rc) {
@@ -366,6 +360,8 @@ backup_fetch(const struct backup_fetch_options *options, struct new_data *data,
         rc = archive ? take_archive(f, archive, why) : problem_memory(why);
         archive_read_free(archive);
     }
+    if (!rc)
+        rc = new_data_end(&job->data, why);
     blocking_close(f->calls);
     manifest_forget(&f->wanted);
     token_header_free(f->authorization);

@@ -14,7 +14,7 @@
 
 #include "broker/backup/new_data.h"
 
-struct backup_fetch_options {
+struct backup_fetch {
     const char *url;        /* of the broker */
     const char *token_file; /* of an administrator; "": none */
     const char *ca_file;    /* of authorities, beside the system's; "": none */
@@ -32,20 +32,16 @@ struct backup_fetch_options {
      * REASON". */
     void (*on_missing)(const char *text, void *user);
     void *user;
+
+    /* Set by the fetch. */
+    struct new_data data;
+    uint64_t n_files, bytes, n_missing;
 };
 
-struct backup_fetch_report {
-    uint64_t n_files, bytes;
-    uint64_t n_missing;
-};
-
-/* Fetches all files into the new directory, which no broker uses before
- * new_data_end. `data` is the caller's, who always calls
- * new_data_close. `token_file`: as of archive_download.
- * STATUS_INVALID: the directory is not empty, or the URL is none.
- * STATUS_UNREACHABLE: no answer, or not all of it; STATUS_REFUSED: another
- * answer; STATUS_DIFFERENT: the backup is damaged. */
-MUST_CHECK enum status backup_fetch(const struct backup_fetch_options *options,
-                                    struct new_data *data,
-                                    struct backup_fetch_report *report,
+/* Fetches all files into the new directory, and lets brokers in. The caller
+ * always calls new_data_close for `data`. `token_file`: as of
+ * archive_download. STATUS_INVALID: the directory is not empty, or the URL is
+ * none. STATUS_UNREACHABLE: no answer, or not all of it; STATUS_REFUSED:
+ * another answer; STATUS_DIFFERENT: the backup is damaged. */
+MUST_CHECK enum status backup_fetch(struct backup_fetch *job,
                                     struct problem *why);

@@ -12,34 +12,49 @@
 /* A line of a file: HEX, two spaces, its name. */
 #define PREFIX_SIZE (HEX_SIZE + 2)
 
+/* The last line. */
+#define END_SIZE (sizeof(END) + HEX_SIZE + 1)
+
+static void
+write_end(char to[END_SIZE], const struct digest_check *digests)
+{
+    struct digest digest;
+
+    digest_check_sha256(digests, &digest);
+    memcpy(to, END, sizeof(END));
+    strcpy(hex_write(to + sizeof(END) - 1, digest.bytes, DIGEST_SIZE), "\n");
+}
+
 /* Writing */
 
-/* Adds the lines of `text`, and frees it. */
-static enum status
-add_text(struct manifest_writer *w, struct buf *text, struct problem *why)
-{
-    enum status rc = digest_check_add(w->digests, buf_slice(text), why);
+/* The longest line: a path, and a reason. */
+#define LINE_SIZE 8192
 
-    if (!rc)
-        rc = file_append(&w->file, buf_slice(text), why);
-    buf_fini(text);
-    return rc;
+static enum status __attribute__((format(printf, 3, 4)))
+add_line(struct manifest_writer *w, struct problem *why, const char *format,
+         ...)
+{
+    char line[LINE_SIZE];
+    va_list values;
+    enum status rc;
+
+    va_start(values, format);
+    vsnprintf(line, sizeof(line), format, values);
+    va_end(values);
+    rc = digest_check_add(w->digests, slice_of(line), why);
+    return rc ? rc : file_append(&w->file, slice_of(line), why);
 }
 
 enum status
 manifest_begin(struct manifest_writer *w, int dir_fd, struct problem *why)
 {
-    struct buf text;
     enum status rc;
 
     *w = (struct manifest_writer){.file.fd = -1,
                                   .digests = copied_file_digests()};
     rc = file_begin(&w->file, dir_fd, MANIFEST_NAME, why);
-    if (!rc) {
-        buf_init(&text, sizeof(HEAD));
-        BUF_ADD(&text, HEAD);
-        rc = add_text(w, &text, why);
-    }
+    if (!rc)
+        rc = add_line(w, why, HEAD);
     if (rc)
         manifest_abandon(w);
     return rc;
@@ -49,51 +64,36 @@ enum status
 manifest_add(struct manifest_writer *w, const struct manifest_file *file,
              struct problem *why)
 {
-    struct buf text;
+    char hex[HEX_SIZE + 1];
 
-    buf_init(&text, PREFIX_SIZE + MANIFEST_FOLDER_SIZE + MANIFEST_PATH_MAX + 2);
-    buf_add_hex(&text, file->digest.bytes, DIGEST_SIZE);
-    buf_add_format(&text, "  " MANIFEST_FILE "\n", file->folder, file->path);
-    return add_text(w, &text, why);
+    *hex_write(hex, file->digest.bytes, DIGEST_SIZE) = '\0';
+    return add_line(w, why, "%s  " MANIFEST_FILE "\n", hex, file->folder,
+                    file->path);
 }
 
 enum status
 manifest_add_set(struct manifest_writer *w, const char *name, const char *epoch,
                  uint64_t last, struct problem *why)
 {
-    struct buf text;
-
-    buf_init(&text, 4096);
-    buf_add_format(&text, "# set %s %s-%" PRIu64 "\n", name, epoch, last);
-    return add_text(w, &text, why);
+    return add_line(w, why, "# set %s %s-%" PRIu64 "\n", name, epoch, last);
 }
 
 enum status
 manifest_add_missing(struct manifest_writer *w, const char *path,
                      const char *reason, struct problem *why)
 {
-    struct buf text;
-
-    buf_init(&text, 8192);
-    buf_add_format(&text, MISSING "%s: %s\n", path, reason);
-    return add_text(w, &text, why);
+    return add_line(w, why, MISSING "%s: %s\n", path, reason);
 }
 
 enum status
 manifest_finish(struct manifest_writer *w, struct problem *why)
 {
-    struct digest digest;
-    struct buf text;
+    char line[END_SIZE];
     enum status rc = digest_check_end(w->digests, why);
 
     if (!rc) {
-        digest_check_sha256(w->digests, &digest);
-        buf_init(&text, 128);
-        BUF_ADD(&text, END);
-        buf_add_hex(&text, digest.bytes, DIGEST_SIZE);
-        BUF_ADD(&text, "\n");
-        rc = file_append(&w->file, buf_slice(&text), why);
-        buf_fini(&text);
+        write_end(line, w->digests);
+        rc = file_append(&w->file, slice_of(line), why);
     }
     if (!rc)
         rc = file_finish(&w->file, why);
@@ -156,8 +156,7 @@ static enum status
 check_lines(struct lines *l, struct problem *why)
 {
     struct digest_check *digests = copied_file_digests();
-    char expected[sizeof(END) + HEX_SIZE + 1] = ""; /* the last line */
-    struct digest digest;
+    char expected[END_SIZE] = "";
     enum status rc = STATUS_OK;
 
     while (!rc && !(rc = next_line(l, why))) {
@@ -172,11 +171,7 @@ check_lines(struct lines *l, struct problem *why)
             rc = digest_check_add(digests, (struct slice){l->line, l->size},
                                   why);
         } else if (!(rc = digest_check_end(digests, why))) {
-            digest_check_sha256(digests, &digest);
-            memcpy(expected, END, sizeof(END));
-            strcpy(hex_write(expected + sizeof(END) - 1, digest.bytes,
-                             DIGEST_SIZE),
-                   "\n");
+            write_end(expected, digests);
             if (!slice_is((struct slice){l->line, l->size}, expected))
                 rc = fail_line(l, why,
                                "has another digest than the lines before it");

@@ -262,26 +262,14 @@ ignore_broker(const struct pg_broker *broker, void *user)
 }
 
 static enum status
-join(const struct arguments *given, struct backup_fetch_report *did,
+join(const struct values *values, struct backup_fetch *fetch,
      struct journal_place *place, struct problem *why)
 {
-    const struct values *values = given->values;
-    const struct backup_fetch_options options = {
-        .url = values->from,
-        .token_file = values->token_file,
-        .ca_file = values->ca_file,
-        .path = values->data,
-        .on_missing = command_missing,
-        .user = (void *)(uintptr_t)given->command,
-    };
     const struct pg_options pg = options_of(values);
-    struct new_data data;
     struct copy copy;
-    enum status rc = backup_fetch(&options, &data, did, why);
+    enum status rc = backup_fetch(fetch, why);
 
     copy_init(&copy);
-    if (!rc)
-        rc = new_data_end(&data, why);
     if (!rc)
         rc = copy_read(&copy, values->data, why);
     *place = copy.place;
@@ -297,7 +285,7 @@ join(const struct arguments *given, struct backup_fetch_report *did,
                 why, rc,
                 "the backup of %s does not fit the journal: ", values->from);
     }
-    new_data_close(&data, rc);
+    new_data_close(&fetch->data, rc);
     return rc;
 }
 
@@ -306,7 +294,14 @@ run_join(const struct arguments *given)
 {
     const struct values *values = given->values;
     const struct pg_options options = options_of(values);
-    struct backup_fetch_report did;
+    struct backup_fetch fetch = {
+        .url = values->from,
+        .token_file = values->token_file,
+        .ca_file = values->ca_file,
+        .path = values->data,
+        .on_missing = command_missing,
+        .user = (void *)(uintptr_t)given->command,
+    };
     struct journal_place place;
     struct pg_cluster cluster;
     struct problem why = {""};
@@ -316,21 +311,22 @@ run_join(const struct arguments *given)
     if (!rc) /* before an hour of bytes */
         rc = pg_cluster_look(&options, &cluster, ignore_broker, NULL, &why);
     if (!rc)
-        rc = join(given, &did, &place, &why);
+        rc = join(values, &fetch, &place, &why);
     if (rc)
         return command_fail(given, rc, &why);
     printf("fetched %" PRIu64 " files of %" PRIu64
            " bytes, up to record %" PRIu64 "; to serve them:\n"
            "tidingsd --data %s --cluster CONNINFO --cluster-name NAME "
            "--public-url %s\n",
-           did.n_files, did.bytes, place.n, values->data, cluster.public_url);
-    if (did.n_missing == 0)
+           fetch.n_files, fetch.bytes, place.n, values->data,
+           cluster.public_url);
+    if (fetch.n_missing == 0)
         return EXIT_GOOD;
     fflush(stdout);
     fprintf(stderr,
             "tidingsd cluster join: all else is there, but %" PRIu64
             " of the files named above cannot be read at %s\n",
-            did.n_missing, values->from);
+            fetch.n_missing, values->from);
     return EXIT_FAILED;
 }
 

@@ -185,7 +185,7 @@ warn(const char *reason)
 static enum status
 rejoin(struct rejoin *r, struct problem *why)
 {
-    const struct backup_fetch_options options = {
+    struct backup_fetch fetch = {
         .url = r->config->cluster_from,
         .token_file = "",
         .ca_file = r->config->ca_file,
@@ -196,8 +196,6 @@ rejoin(struct rejoin *r, struct problem *why)
         .authorization = peer_tokens_header,
         .peer_tokens = r->config->peer_tokens,
     };
-    struct backup_fetch_report did;
-    struct new_data data;
     struct problem reason = {""};
     struct journal_place place;
     enum status rc;
@@ -216,14 +214,12 @@ rejoin(struct rejoin *r, struct problem *why)
          "this broker fetches the backup of another one",
          diag_text("from", r->config->cluster_from),
          diag_text("reason", reason.text));
-    rc = backup_fetch(&options, &data, &did, &reason);
-    if (!rc)
-        rc = new_data_end(&data, &reason);
+    rc = backup_fetch(&fetch, &reason);
     if (!rc)
         rc = store_read_place(r->path, &place, &reason);
     if (!rc) /* the journal must continue it */
         rc = check_place(r, &place, &reason);
-    new_data_close(&data, rc);
+    new_data_close(&fetch.data, rc);
     if (rc == STATUS_STOPPED)
         return problem(why, rc, "%s", reason.text);
     if (rc) {
