@@ -117,6 +117,18 @@ bool signals_came(void);
         "no-progress", NULL, FLAG(member), NULL, "no bar, even on a terminal" \
     }
 
+/* For those that wish some changes alone. */
+#define FILTER_ROWS                                                       \
+    {"change", "created|updated|deleted", .help = "only these",           \
+     .may_repeat = true},                                                 \
+        {"prefix", "URL", .help = "only of resources that begin so",      \
+         .may_repeat = true},                                             \
+        {"type", "TYPE", .help = "only of this media type, or of TYPE/*", \
+         .may_repeat = true},                                             \
+    {                                                                     \
+        "tag", "TAG", .help = "only with this tag", .may_repeat = true    \
+    }
+
 /* For all commands that read sources: a struct td_limits, for td_limit. */
 #define LIMIT_ROWS(limits)                                       \
     {"min-free", "BYTES", LIMIT(limits.min_free_bytes), "1G",    \

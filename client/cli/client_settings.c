@@ -131,12 +131,12 @@ has_authorization(const struct settings *settings)
     return false;
 }
 
-/* Takes the certificate of `from`, if it has one. A key belongs to the
+/* Takes the certificate of `from` instead, if it has one. A key belongs to the
  * certificate beside it. */
 static void
 take_certificate(struct server_access *to, const struct server_options *from)
 {
-    if (to->cert || !from->cert[0])
+    if (!from->cert[0])
         return;
     to->cert = from->cert;
     to->key = from->cert_key[0] ? from->cert_key : NULL;
@@ -177,12 +177,11 @@ struct server_access
 settings_access(const struct arguments *arguments, const char *url)
 {
     const struct settings *settings = arguments->shared;
-    struct server_access of_file = settings_file_access(arguments, url);
-    struct server_access access = {.cert = NULL};
+    struct server_access access = settings_file_access(arguments, url);
     struct chosen_token *token = &access.token;
 
     if (has_authorization(settings))
-        ; /* no token beside it */
+        *token = (struct chosen_token){.from = NULL};
     else if (settings->line.token_file[0])
         *token = (struct chosen_token){.from = "--token-file",
                                        .path = settings->line.token_file};
@@ -193,14 +192,8 @@ settings_access(const struct arguments *arguments, const char *url)
     else if (settings->token_text)
         *token = (struct chosen_token){.from = TOKEN_VARIABLE,
                                        .text = settings->token_text};
-    else
-        *token = of_file.token;
-    take_certificate(&access, &settings->line);
     take_certificate(&access, &settings->environment);
-    if (!access.cert) {
-        access.cert = of_file.cert;
-        access.key = of_file.key;
-    }
+    take_certificate(&access, &settings->line);
     return access;
 }
 

@@ -130,13 +130,7 @@ static const struct option option_rows[] = {
      "begin as far back as changes are kept"},
     {"since", "DATETIME", LENT(how.since), NULL,
      "begin with what happened later than that"},
-    {"change", "created|updated|deleted", .help = "only these",
-     .may_repeat = true},
-    {"prefix", "URL", .help = "only of resources that begin so",
-     .may_repeat = true},
-    {"type", "TYPE", .help = "only of this media type, or of TYPE/*",
-     .may_repeat = true},
-    {"tag", "TAG", .help = "only with this tag", .may_repeat = true},
+    FILTER_ROWS,
     {"data", "no", .help = "no: entries without their data",
      .may_repeat = true},
     {"format", "text|json|xml", CHOICE(format, unsigned, 1), NULL,
@@ -456,26 +450,10 @@ struct follow {
 
 extern char **environ;
 
-enum variable {
-    VARIABLE_SET, /* URL */
-    VARIABLE_SEQ,
-    VARIABLE_CHANGE,
-    VARIABLE_LOC,
-    VARIABLE_DATETIME,
-    VARIABLE_POSITION,
-    VARIABLE_MEMENTO, /* URL of this very version, while `loc` has the newest
-                         one (R-423) */
-    N_VARIABLES
-};
+#define N_VARIABLES 7
 
-static const char *const variables[] = {
-    [VARIABLE_SET] = "TIDINGS_SET",
-    [VARIABLE_SEQ] = "TIDINGS_SEQ",
-    [VARIABLE_CHANGE] = "TIDINGS_CHANGE",
-    [VARIABLE_LOC] = "TIDINGS_LOC",
-    [VARIABLE_DATETIME] = "TIDINGS_DATETIME",
-    [VARIABLE_POSITION] = "TIDINGS_POSITION",
-    [VARIABLE_MEMENTO] = "TIDINGS_MEMENTO",
+struct variable {
+    const char *name, *value; /* NULL is "" */
 };
 
 static void
@@ -487,9 +465,9 @@ environment_free(char **environment)
 }
 
 /* Our own environment, with the variables in front; NULL: no memory. Not by
- * setenv, which never frees old values. A value NULL is "". */
+ * setenv, which never frees old values. */
 static char **
-environment_new(const char *const values[N_VARIABLES])
+environment_new(const struct variable variables[N_VARIABLES])
 {
     size_t n = 0;
     char **all;
@@ -500,8 +478,8 @@ environment_new(const char *const values[N_VARIABLES])
     if (!all)
         return NULL;
     for (size_t i = 0; i < N_VARIABLES; i++)
-        if (asprintf(&all[i], "%s=%s", variables[i],
-                     values[i] ? values[i] : "") < 0) {
+        if (asprintf(&all[i], "%s=%s", variables[i].name,
+                     variables[i].value ? variables[i].value : "") < 0) {
             all[i] = NULL;
             environment_free(all);
             return NULL;
@@ -512,7 +490,7 @@ environment_new(const char *const values[N_VARIABLES])
         struct slice name = slice_take(&rest, '=');
         size_t k = 0;
 
-        while (k < N_VARIABLES && !slice_is(name, variables[k]))
+        while (k < N_VARIABLES && !slice_is(name, variables[k].name))
             k++;
         if (k == N_VARIABLES)
             all[n++] = environ[i];
@@ -555,15 +533,13 @@ start_command(const char *command, int input, char **environment)
 }
 
 /* Runs the command, with `line` to read, and waits for its end. False: it
- * failed; prints the reason, unless a signal ends the program (signals_came).
- */
+ * failed at `loc`; prints the reason, unless a signal ends the program
+ * (signals_came). */
 static bool
-execute(const char *command, const char *const values[N_VARIABLES],
-        struct slice line)
+execute(const char *command, const struct variable variables[N_VARIABLES],
+        struct slice line, const char *loc)
 {
-    const char *loc =
-        values[VARIABLE_LOC] ? values[VARIABLE_LOC] : values[VARIABLE_CHANGE];
-    char **environment = environment_new(values);
+    char **environment = environment_new(variables);
     int ends[2];
     int status = 0;
     pid_t pid;
@@ -632,10 +608,8 @@ run_command(struct follow *f, const struct td_message *message,
             const struct td_change *change, const char *what,
             const char *position)
 {
-    const char *values[N_VARIABLES] = {[VARIABLE_SET] = message->set_url,
-                                       [VARIABLE_CHANGE] = what,
-                                       [VARIABLE_POSITION] = position};
-    char seq[32];
+    const char *loc = what, *when = NULL, *memento = NULL;
+    char seq[32] = "";
     char *line = NULL;
     size_t size = 0;
     FILE *to = change ? open_memstream(&line, &size) : NULL;
@@ -649,17 +623,28 @@ run_command(struct follow *f, const struct td_message *message,
         f->args.lines->change(to, change);
         fputc('\n', to);
         fclose(to);
-        values[VARIABLE_CHANGE] = change->change ? change->change : "resource";
-        values[VARIABLE_LOC] = change->loc;
+        what = change->change ? change->change : "resource";
+        loc = change->loc ? change->loc : what;
+        when = change->change ? change->datetime : change->lastmod;
+        /* The URL of this very version, while `loc` has the newest one
+         * (R-423). */
         for (size_t i = change->n_links; i-- > 0;)
             if (!strcmp(change->links[i].rel, "memento"))
-                values[VARIABLE_MEMENTO] = change->links[i].href;
-        values[VARIABLE_DATETIME] =
-            change->change ? change->datetime : change->lastmod;
-        snprintf(seq, sizeof(seq), "%" PRIu64, change->seq);
-        values[VARIABLE_SEQ] = change->seq ? seq : NULL;
+                memento = change->links[i].href;
+        if (change->seq)
+            snprintf(seq, sizeof(seq), "%" PRIu64, change->seq);
     }
-    is_good = execute(f->args.command, values, (struct slice){line, size});
+    is_good = execute(f->args.command,
+                      (const struct variable[N_VARIABLES]){
+                          {"TIDINGS_SET", message->set_url},
+                          {"TIDINGS_SEQ", seq},
+                          {"TIDINGS_CHANGE", what},
+                          {"TIDINGS_LOC", change ? change->loc : NULL},
+                          {"TIDINGS_DATETIME", when},
+                          {"TIDINGS_POSITION", position},
+                          {"TIDINGS_MEMENTO", memento},
+                      },
+                      (struct slice){line, size}, loc);
     free(line);
     if (!is_good && !signals_came())
         f->code = EXIT_FAILED;

@@ -21,40 +21,15 @@
 /* Most seconds of --retry: the library's limit. */
 #define RETRY_MOST 43200
 
-enum {
-    OPTION_TYPE,
-    OPTION_CHANGE,
-    OPTION_LASTMOD,
-    OPTION_HASH,
-    OPTION_LENGTH,
-    OPTION_MEDIA_TYPE,
-    OPTION_TITLE,
-    OPTION_SUMMARY,
-    OPTION_AUTHOR,
-    OPTION_DATA,
-    OPTION_CONTENT,
-    OPTION_KEY,
-    OPTION_AGAIN,
-    OPTION_DRY_RUN,
-    OPTION_IGNORE_UNKNOWN,
-    OPTION_FOLLOW,
-    OPTION_STATE,
-    OPTION_SKIP_BAD,
-    OPTION_SPOOL,
-    OPTION_RETRY,
-    OPTION_FULL,
-    OPTION_MAX_DELETE,
-    OPTION_ACCEPT,
-    OPTION_LIMITS,
-    OPTION_NO_PROGRESS = OPTION_LIMITS + 2,
-    OPTION_VERBOSE
-};
-
 struct publish_values {
-    uint64_t spool_bytes;
-    uint64_t accept_deletions;
-    unsigned max_delete;
+    const char *type;
+    const char *change, *lastmod, *hash, *length, *media_type, *title, *summary,
+        *author, *data, *content;
+    const char *key, *full;
     int64_t retry_us;
+    bool is_again, is_dry, is_following, is_quiet;
+    struct follow_plan follow;
+    struct td_full_options how_full;
     struct td_limits limits;
 };
 
@@ -62,61 +37,50 @@ struct publish_values {
 #include "base/option_rows.h"
 
 static const struct option options[] = {
-    [OPTION_TYPE] =
-        {"type", "xml|json|ndjson",
-         .help = "of FILE; default: by its name or its first character"},
-    [OPTION_CHANGE] = {"change", "created|updated|deleted",
-                       .help = "post this change; operands are LOCs"},
-    [OPTION_LASTMOD] = {"lastmod", "TIME",
-                        .help = "when the resource was modified"},
-    [OPTION_HASH] = {"hash", "sha-256:HEX",
-                     .help = "digest of its representation"},
-    [OPTION_LENGTH] = {"length", "BYTES",
-                       .help = "length of its representation"},
-    [OPTION_MEDIA_TYPE] = {"media-type", "TYPE",
-                           .help = "media type of its representation"},
-    [OPTION_TITLE] = {"title", "TEXT", .help = "headline of the change"},
-    [OPTION_SUMMARY] = {"summary", "TEXT", .help = "what has happened"},
-    [OPTION_AUTHOR] = {"author", "TEXT", .help = "who has made the change"},
-    [OPTION_DATA] = {"data", "JSON", .help = "any JSON that goes with it"},
-    [OPTION_CONTENT] = {"content", "FILE",
-                        .help = "its bytes, for a set with content=inline"},
-    [OPTION_KEY] = {"key", "KEY",
-                    .help = "a repeat with it adds nothing; see below"},
-    [OPTION_AGAIN] = {"again",
-                      .help = "post FILE although it was posted before"},
-    [OPTION_DRY_RUN] = {"dry-run",
-                        .help = "report every fault, and post nothing"},
-    [OPTION_IGNORE_UNKNOWN] =
-        {"ignore-unknown",
-         .help = "leave out members that Tidings does not know"},
-    [OPTION_FOLLOW] = {"follow",
-                       .help = "post lines of NDJSON as they come, from a pipe "
-                               "or a file that grows"},
-    [OPTION_STATE] = {"state", "FILE|DIR",
-                      .help = "with --follow: the spool of lines that were "
-                              "read and are not posted"},
-    [OPTION_SKIP_BAD] = {"skip-bad", "FILE",
-                         .help = "append refused lines (--follow), or the "
-                                 "rows left out (--full), to FILE and go on"},
-    [OPTION_SPOOL] = {"spool-bytes", "BYTES", BYTES(spool_bytes, 1, 1024 * GIB),
-                      "1G", "with --follow: read no more while so many wait"},
-    [OPTION_RETRY] = {"retry", "SECONDS",
-                      SECONDS(retry_us, 0, RETRY_MOST *SECOND), "60",
-                      "how long to try again without an answer, or to wait at "
-                      "the end of --follow"},
-    [OPTION_FULL] = {"full", "FILE",
-                     .help = "all resources: a list, Sitemap, index or NDJSON"},
-    [OPTION_MAX_DELETE] = {"max-delete", "PERCENT", NUMBER(max_delete, 1, 100),
-                           "20", "how many of them may be deleted by --full"},
-    [OPTION_ACCEPT] = {"accept-deletions", "N",
-                       COUNT(accept_deletions, 1, (uint64_t)1 << 40), NULL,
-                       "delete as many beyond --max-delete, if they are no "
-                       "more than N"},
-    [OPTION_LIMITS] = LIMIT_ROWS(limits),
-    [OPTION_NO_PROGRESS] = {"no-progress", NULL,
-                            .help = "no bar, even on a terminal"},
-    [OPTION_VERBOSE] = {"verbose", NULL, .help = "say why it tries again"},
+    {"type", "xml|json|ndjson", LENT(type), NULL,
+     "of FILE; default: by its name or its first character"},
+    {"change", "created|updated|deleted", LENT(change), NULL,
+     "post this change; operands are LOCs"},
+    {"lastmod", "TIME", LENT(lastmod), NULL, "when the resource was modified"},
+    {"hash", "sha-256:HEX", LENT(hash), NULL, "digest of its representation"},
+    {"length", "BYTES", LENT(length), NULL, "length of its representation"},
+    {"media-type", "TYPE", LENT(media_type), NULL,
+     "media type of its representation"},
+    {"title", "TEXT", LENT(title), NULL, "headline of the change"},
+    {"summary", "TEXT", LENT(summary), NULL, "what has happened"},
+    {"author", "TEXT", LENT(author), NULL, "who has made the change"},
+    {"data", "JSON", LENT(data), NULL, "any JSON that goes with it"},
+    {"content", "FILE", LENT(content), NULL,
+     "its bytes, for a set with content=inline"},
+    {"key", "KEY", LENT(key), NULL, "a repeat with it adds nothing; see below"},
+    {"again", NULL, FLAG(is_again), NULL,
+     "post FILE although it was posted before"},
+    {"dry-run", NULL, FLAG(is_dry), NULL,
+     "report every fault, and post nothing"},
+    {"ignore-unknown", NULL, FLAG(follow.ignores_unknown), NULL,
+     "leave out members that Tidings does not know"},
+    {"follow", NULL, FLAG(is_following), NULL,
+     "post lines of NDJSON as they come, from a pipe or a file that grows"},
+    {"state", "FILE|DIR", LENT(follow.state), NULL,
+     "with --follow: the spool of lines that were read and are not posted"},
+    {"skip-bad", "FILE", LENT(follow.rejects), NULL,
+     "append refused lines (--follow), or the rows left out (--full), to FILE "
+     "and go on"},
+    {"spool-bytes", "BYTES", BYTES(follow.spool_bytes, 1, 1024 * GIB), "1G",
+     "with --follow: read no more while so many wait"},
+    {"retry", "SECONDS", SECONDS(retry_us, 0, RETRY_MOST *SECOND), "60",
+     "how long to try again without an answer, or to wait at the end of "
+     "--follow"},
+    {"full", "FILE", LENT(full), NULL,
+     "all resources: a list, Sitemap, index or NDJSON"},
+    {"max-delete", "PERCENT", NUMBER(how_full.max_delete, 1, 100), "20",
+     "how many of them may be deleted by --full"},
+    {"accept-deletions", "N",
+     COUNT(how_full.accept_deletions, 1, (uint64_t)1 << 40), NULL,
+     "delete as many beyond --max-delete, if they are no more than N"},
+    LIMIT_ROWS(limits),
+    PROGRESS_ROW(is_quiet),
+    {"verbose", NULL, FLAG(follow.is_verbose), NULL, "say why it tries again"},
 };
 
 /* Reading: FILE, "-" */
@@ -174,10 +138,9 @@ type_of(const char *given, const char *name, struct slice text)
 static const char *
 fault_of(const struct arguments *arguments)
 {
-    const char *length = arguments->options[OPTION_LENGTH];
-    const char *hash = arguments->options[OPTION_HASH];
-    const char *kind = arguments->options[OPTION_CHANGE];
-    const char *data = arguments->options[OPTION_DATA];
+    const struct publish_values *given = arguments->values;
+    const char *length = given->length, *hash = given->hash;
+    const char *kind = given->change;
 
     if (strcmp(kind, "created") && strcmp(kind, "updated") &&
         strcmp(kind, "deleted"))
@@ -188,13 +151,13 @@ fault_of(const struct arguments *arguments)
     if (hash && (strcspn(hash, ":") == strlen(hash) ||
                  strcspn(hash, "\"\\") < strcspn(hash, ":")))
         return "--hash is ALGORITHM:HEX, such as sha-256:...";
-    if (data && json_parse_text(slice_of(data), NULL, NULL, NULL))
+    if (given->data && json_parse_text(slice_of(given->data), NULL, NULL, NULL))
         return "--data is JSON, such as '{\"price\":3.50}'";
-    if (arguments->options[OPTION_TYPE])
+    if (given->type)
         return "--type is for a FILE, --media-type for the resource";
     if (arguments->n_operands < 2)
         return "--change needs at least one LOC";
-    if (arguments->options[OPTION_CONTENT] &&
+    if (given->content &&
         (arguments->n_operands > 2 || !strcmp(kind, "deleted")))
         return "--content is of one LOC that was created or updated";
     return NULL;
@@ -205,8 +168,8 @@ fault_of(const struct arguments *arguments)
 static bool
 make_document(const struct arguments *arguments, char **text, size_t *size)
 {
-    const char *const *given = arguments->options;
-    const char *hash = given[OPTION_HASH];
+    const struct publish_values *given = arguments->values;
+    const char *hash = given->hash;
     const char *colon = hash ? strchr(hash, ':') : NULL;
     FILE *to = open_memstream(text, size);
     bool is_good;
@@ -215,20 +178,19 @@ make_document(const struct arguments *arguments, char **text, size_t *size)
         return false;
     for (int i = 1; i < arguments->n_operands; i++) {
         put_members(to, i == 1 ? "[{" : ",\n{", "loc:t change:t lastmod:t",
-                    arguments->operands[i], given[OPTION_CHANGE],
-                    given[OPTION_LASTMOD]);
+                    arguments->operands[i], given->change, given->lastmod);
         if (hash) {
             fprintf(to, ",\"hash\":{\"%.*s\":", (int)(colon - hash), hash);
             put_json_string(to, colon + 1);
             fputc('}', to);
         }
-        if (given[OPTION_LENGTH])
-            fprintf(to, ",\"length\":%s", given[OPTION_LENGTH]);
+        if (given->length)
+            fprintf(to, ",\"length\":%s", given->length);
         put_members(to, ",", "type:t title:t summary:t author:t",
-                    given[OPTION_MEDIA_TYPE], given[OPTION_TITLE],
-                    given[OPTION_SUMMARY], given[OPTION_AUTHOR]);
-        if (given[OPTION_DATA])
-            fprintf(to, ",\"data\":%s", given[OPTION_DATA]);
+                    given->media_type, given->title, given->summary,
+                    given->author);
+        if (given->data)
+            fprintf(to, ",\"data\":%s", given->data);
         fputc('}', to);
     }
     fputs("]\n", to);
@@ -264,20 +226,19 @@ static enum exit_code
 post_text(const struct arguments *arguments, const char *type, const char *text,
           size_t size, const char *key)
 {
-    const char *const *given = arguments->options;
-    const struct publish_values *values = arguments->values;
+    const struct publish_values *given = arguments->values;
     struct td_publish_options how = {
-        .key = given[OPTION_KEY],
-        .retry_ms = values->retry_us ? (int)(values->retry_us / 1000) + 1 : -1};
+        .key = given->key,
+        .retry_ms = given->retry_us ? (int)(given->retry_us / 1000) + 1 : -1};
     struct td_client *client;
     struct td_receipt receipt;
     enum exit_code code;
 
     if (how.key && !how.key[0])
         return bad_usage("--key is 1 to 255 visible ASCII characters");
-    if (!how.key && !given[OPTION_AGAIN])
+    if (!how.key && !given->is_again)
         how.key = key;
-    if (given[OPTION_VERBOSE])
+    if (given->follow.is_verbose)
         how.on_trouble = say_trouble;
     client = open_client(arguments, arguments->operands[0], &code);
     if (!client)
@@ -292,7 +253,7 @@ post_text(const struct arguments *arguments, const char *type, const char *text,
             say("nothing was added: this was posted before, with the same key: "
                 "entries %" PRIu64 " to %" PRIu64 " of %s%s",
                 receipt.first, receipt.last, receipt.datetime,
-                given[OPTION_KEY] ? "" : "; --again posts it once more");
+                given->key ? "" : "; --again posts it once more");
     }
     td_close(client);
     return code;
@@ -310,7 +271,8 @@ static bool
 write_parts(FILE *to, const struct arguments *arguments, const char *boundary,
             const char *changes, FILE *content)
 {
-    const char *type = arguments->options[OPTION_MEDIA_TYPE];
+    const char *type =
+        ((const struct publish_values *)arguments->values)->media_type;
     char bytes[65536];
     size_t size;
 
@@ -333,8 +295,8 @@ write_parts(FILE *to, const struct arguments *arguments, const char *boundary,
 static enum exit_code
 post_content(const struct arguments *arguments, const char *changes)
 {
-    const char *name = arguments->options[OPTION_CONTENT];
-    const char *type = arguments->options[OPTION_MEDIA_TYPE];
+    const struct publish_values *given = arguments->values;
+    const char *name = given->content, *type = given->media_type;
     char boundary[BOUNDARY_SIZE + 1], of_parts[100];
     FILE *content = NULL, *parts = NULL;
     void *bytes = MAP_FAILED;
@@ -397,22 +359,22 @@ static enum exit_code
 check_and_post(const struct arguments *arguments, const char *name,
                const char *type, struct slice text, const char *key)
 {
-    bool is_dry = arguments->options[OPTION_DRY_RUN] != NULL;
+    const struct publish_values *given = arguments->values;
     struct buf array; /* of the changes without unknown members */
     struct input_check check = {
         .on_fault = say_fault,
         .user = (void *)(uintptr_t)name,
-        .ignores_unknown = arguments->options[OPTION_IGNORE_UNKNOWN] != NULL,
+        .ignores_unknown = given->follow.ignores_unknown,
     };
     enum exit_code code = EXIT_FAILED;
 
-    if (!is_dry && !check.ignores_unknown)
+    if (!given->is_dry && !check.ignores_unknown)
         return post_text(arguments, type, text.data, text.size, key);
     if (check.ignores_unknown && type == xml_type)
         return bad_usage("--ignore-unknown is for JSON and NDJSON");
     if (!input_check_open(&check, type)) {
         say(NO_MEMORY);
-    } else if (input_check_read(&check, text) && is_dry) {
+    } else if (input_check_read(&check, text) && given->is_dry) {
         code = EXIT_GOOD;
     } else if (!check.n_faults) {
         buf_init(&array, check.changes.size + 3);
@@ -425,7 +387,7 @@ check_and_post(const struct arguments *arguments, const char *name,
             code = post_text(arguments, json_type, array.data, array.size, key);
         buf_fini(&array);
     }
-    if (is_dry)
+    if (given->is_dry)
         print_values(false, "changes:n faults:n", check.n_changes,
                      check.n_faults);
     input_check_close(&check);
@@ -435,6 +397,7 @@ check_and_post(const struct arguments *arguments, const char *name,
 static enum exit_code
 post_file(const struct arguments *arguments)
 {
+    const struct publish_values *given = arguments->values;
     const char *name =
         arguments->n_operands == 2 ? arguments->operands[1] : "-";
     bool is_stdin = !strcmp(name, "-");
@@ -450,12 +413,12 @@ post_file(const struct arguments *arguments)
             strerror(errno));
         goto out;
     }
-    type = type_of(arguments->options[OPTION_TYPE], name, buf_slice(&text));
+    type = type_of(given->type, name, buf_slice(&text));
     if (type)
         code = check_and_post(arguments, is_stdin ? "-" : name, type,
                               buf_slice(&text),
                               file_key(key, f, type, buf_slice(&text)));
-    else if (arguments->options[OPTION_TYPE])
+    else if (given->type)
         code = bad_usage("--type is xml, json or ndjson");
     else
         code =
@@ -469,18 +432,19 @@ out:
     return code;
 }
 
-/* Prints "--OPTION WHY" if one of the options from `first` to `last` is given.
- */
-static bool
-is_misplaced(const struct arguments *arguments, int first, int last,
-             const char *why)
+/* The name of an option that is given, of the rows from `first` to `last`;
+ * NULL: none is. */
+static const char *
+given_within(const struct arguments *arguments, const char *first,
+             const char *last)
 {
-    for (int i = first; i <= last; i++)
-        if (arguments->options[i]) {
-            say("--%s %s", options[i].name, why);
-            return true;
-        }
-    return false;
+    const struct options *rows = arguments->command->options;
+    size_t i = options_index(rows, slice_of(first));
+    size_t end = options_index(rows, slice_of(last));
+
+    while (i <= end && !arguments->options[i])
+        i++;
+    return i <= end ? rows->rows[i].name : NULL;
 }
 
 /* --full */
@@ -515,33 +479,30 @@ on_full_report(const struct td_report *report, void *user)
 static enum exit_code
 post_full(const struct arguments *arguments)
 {
-    const char *const *given = arguments->options;
     const char *set_url = arguments->operands[0];
-    const struct publish_values *values = arguments->values;
-    struct full_report report = {.skip_bad = given[OPTION_SKIP_BAD]};
-    struct td_full_options how = {.max_delete = values->max_delete,
-                                  .accept_deletions = values->accept_deletions,
-                                  .on_report = on_full_report,
-                                  .user = &report};
+    struct publish_values *given = arguments->values;
+    struct full_report report = {.skip_bad = given->follow.rejects};
     struct td_full_receipt receipt;
     struct td_client *client;
     enum exit_code code;
 
-    for (int i = OPTION_TYPE; i <= OPTION_RETRY; i++)
-        if (given[i] && i != OPTION_SKIP_BAD)
-            return bad_usage("--full goes with --max-delete, "
-                             "--accept-deletions, --skip-bad, "
-                             "--min-free and --max-entries alone");
+    if (given_within(arguments, "type", "state") ||
+        given_within(arguments, "spool-bytes", "retry"))
+        return bad_usage("--full goes with --max-delete, "
+                         "--accept-deletions, --skip-bad, "
+                         "--min-free and --max-entries alone");
     if (arguments->n_operands > 1)
         return bad_usage(
             "--full names the input: no FILE and no LOC beside it");
     client = open_client(arguments, set_url, &code);
     if (!client)
         return code;
-    td_limit(client, &values->limits);
+    given->how_full.on_report = on_full_report;
+    given->how_full.user = &report;
+    td_limit(client, &given->limits);
     progress_of_client(client);
-    code = exit_of(client, td_publish_full(client, set_url, given[OPTION_FULL],
-                                           &how, &receipt));
+    code = exit_of(client, td_publish_full(client, set_url, given->full,
+                                           &given->how_full, &receipt));
     progress_clear();
     td_close(client);
     if (code)
@@ -565,76 +526,76 @@ post_full(const struct arguments *arguments)
 static enum exit_code
 follow_lines(const struct arguments *arguments)
 {
-    const char *const *given = arguments->options;
-    const struct publish_values *values = arguments->values;
-    struct follow_plan plan = {
-        .set_url = arguments->operands[0],
-        .input = arguments->n_operands == 2 ? arguments->operands[1] : "-",
-        .state = given[OPTION_STATE],
-        .rejects = given[OPTION_SKIP_BAD],
-        .spool_bytes = values->spool_bytes,
-        .drain_ms = (unsigned)(values->retry_us / 1000),
-        .ignores_unknown = given[OPTION_IGNORE_UNKNOWN] != NULL,
-        .is_verbose = given[OPTION_VERBOSE] != NULL,
-    };
+    struct publish_values *given = arguments->values;
+    const char *misplaced = given_within(arguments, "type", "dry-run");
+    struct follow_plan *plan = &given->follow;
 
-    if (is_misplaced(arguments, OPTION_TYPE, OPTION_DRY_RUN,
-                     "does not go with --follow"))
-        return EXIT_USAGE;
-    if (!plan.state || !plan.state[0])
+    plan->set_url = arguments->operands[0];
+    plan->input = arguments->n_operands == 2 ? arguments->operands[1] : "-";
+    plan->drain_ms = (unsigned)(given->retry_us / 1000);
+    if (misplaced)
+        return bad_usage("--%s does not go with --follow", misplaced);
+    if (!plan->state || !plan->state[0])
         return bad_usage("--follow needs --state FILE, for the spool");
     if (arguments->n_operands > 2)
         return bad_usage("--follow reads one FILE");
-    return publish_follow(arguments, &plan);
+    return publish_follow(arguments, plan);
 }
 
+/* The changes of --change. */
 static enum exit_code
-run_publish(const struct arguments *arguments)
+post_locs(const struct arguments *arguments)
 {
-    const char *fault;
+    const struct publish_values *given = arguments->values;
+    const char *fault = fault_of(arguments);
     char *text = NULL;
     size_t size = 0;
     enum exit_code code = EXIT_FAILED;
 
-    progress_begin(!arguments->options[OPTION_NO_PROGRESS]);
-    if (uri_is_web(arguments->options[OPTION_FULL]))
-        return bad_usage("--full publishes a file, once; tidings harvest URL "
-                         "SET-URL keeps a set equal to a list on the web");
-    if (arguments->options[OPTION_FULL])
-        return post_full(arguments);
-    if (is_misplaced(arguments, OPTION_MAX_DELETE, OPTION_NO_PROGRESS - 1,
-                     "needs --full"))
-        return EXIT_USAGE;
-    if (arguments->options[OPTION_FOLLOW])
-        return follow_lines(arguments);
-    if (is_misplaced(arguments, OPTION_STATE, OPTION_SPOOL, "needs --follow"))
-        return EXIT_USAGE;
-    if (arguments->options[OPTION_AGAIN] &&
-        (arguments->n_operands < 2 || arguments->options[OPTION_CHANGE] ||
-         arguments->options[OPTION_KEY]))
-        return bad_usage("--again needs a FILE, and no --key");
-    if (!arguments->options[OPTION_CHANGE]) {
-        if (is_misplaced(arguments, OPTION_LASTMOD, OPTION_CONTENT,
-                         "needs --change"))
-            return EXIT_USAGE;
-        if (arguments->n_operands > 2)
-            return bad_usage("one FILE at a time; for LOCs use --change");
-        return post_file(arguments);
-    }
-
-    fault = fault_of(arguments);
     if (fault)
         return bad_usage("%s", fault);
     if (!make_document(arguments, &text, &size))
         say(NO_MEMORY);
-    else if (arguments->options[OPTION_CONTENT] &&
-             !arguments->options[OPTION_DRY_RUN])
+    else if (given->content && !given->is_dry)
         code = post_content(arguments, text);
     else
         code = check_and_post(arguments, "LOC", json_type,
                               (struct slice){text, size}, NULL);
     free(text);
     return code;
+}
+
+static enum exit_code
+run_publish(const struct arguments *arguments)
+{
+    const struct publish_values *given = arguments->values;
+    const char *misplaced;
+
+    progress_begin(!given->is_quiet);
+    if (uri_is_web(given->full))
+        return bad_usage("--full publishes a file, once; tidings harvest URL "
+                         "SET-URL keeps a set equal to a list on the web");
+    if (given->full)
+        return post_full(arguments);
+    misplaced = given_within(arguments, "max-delete", "max-entries");
+    if (misplaced)
+        return bad_usage("--%s needs --full", misplaced);
+    if (given->is_following)
+        return follow_lines(arguments);
+    misplaced = given_within(arguments, "state", "spool-bytes");
+    if (misplaced)
+        return bad_usage("--%s needs --follow", misplaced);
+    if (given->is_again &&
+        (arguments->n_operands < 2 || given->change || given->key))
+        return bad_usage("--again needs a FILE, and no --key");
+    if (given->change)
+        return post_locs(arguments);
+    misplaced = given_within(arguments, "lastmod", "content");
+    if (misplaced)
+        return bad_usage("--%s needs --change", misplaced);
+    if (arguments->n_operands > 2)
+        return bad_usage("one FILE at a time; for LOCs use --change");
+    return post_file(arguments);
 }
 
 const struct command publish_command = {

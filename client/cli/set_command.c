@@ -2,33 +2,14 @@
  * set_command.c - tidings set: creates, changes, shows and deletes sets, and
  * makes their documents now.
  */
+#include <ctype.h>
 
 #include "client/cli/broker_call.h"
 #include "client/cli/cli.h"
 #include "client/lib/client.h"
 
-/* The names of the settings, in the order of the options. */
-static const char *const members[] = {"title",
-                                      "description",
-                                      "rotateEntries",
-                                      "rotateBytes",
-                                      "rotateAge",
-                                      "retainLists",
-                                      "retainAge",
-                                      "resourceListEvery",
-                                      "resourceDumpEvery",
-                                      "resourceListKeep",
-                                      "resourceDumpKeep",
-                                      "content",
-                                      "private",
-                                      "noData",
-                                      "upstreamTopic",
-                                      "hubs"};
-
-#define SETTINGS N_ELEMENTS(members)
-
-/* Of set change alone. */
-enum { OPTION_RESET = SETTINGS, OPTION_DISCARD };
+/* The options behind the settings, of set change alone. */
+enum { OPTION_RESET = 16, OPTION_DISCARD, SETTINGS = OPTION_RESET };
 
 static const struct option options[] = {
     {"title", "TEXT", .help = "title of the set, for people"},
@@ -139,6 +120,17 @@ put_value(FILE *to, const struct arguments *arguments, size_t i)
         put_json_string(to, given);
 }
 
+/* Writes the JSON name of the setting `i`: "rotateEntries" of --rotate-entries,
+ * "hubs" of --hub. */
+static void
+put_name(FILE *to, size_t i)
+{
+    fputc('"', to);
+    for (const char *c = options[i].name; *c; c++)
+        fputc(*c == '-' ? toupper(*++c) : *c, to);
+    fputs(options[i].may_repeat ? "s\":" : "\":", to);
+}
+
 /* {"title":"Demo","rotateEntries":1000,"rotateAge":null} */
 static char *
 settings_of(const struct arguments *arguments, size_t *size)
@@ -157,7 +149,8 @@ settings_of(const struct arguments *arguments, size_t *size)
                         setting_named(arguments->given[k].value) == i;
         if (!arguments->options[i] && !is_reset)
             continue;
-        fprintf(to, "%s\"%s\":", before, members[i]);
+        fputs(before, to);
+        put_name(to, i);
         if (arguments->options[i])
             put_value(to, arguments, i);
         else

@@ -100,28 +100,13 @@ plot(const struct minutes *minutes)
     printf("\n%14s%-57snow\n\n", "", "60 min ago");
 }
 
-/* Says when the broker began to count, if its hour is not over. */
-static void
-print_since(struct slice json)
-{
-    struct slice since;
-    int64_t us;
-
-    if (!json_slices_member(json, "since", &since))
-        return;
-    since = json_slices_text(since);
-    if (!datetime_read(since, &us) &&
-        clock_now_us() - us < (int64_t)MINUTES * 60000000)
-        printf("%-26s %.*s, the start of the broker\n", "counted since",
-               (int)since.size, since.data);
-}
-
 static void
 print_status(struct broker_call *call, bool has_plot)
 {
     struct slice json = buf_slice(&call->json), sets, disk, value;
     struct minutes entries, lags;
     uint64_t n_sets, free_bytes, total;
+    int64_t since_us;
 
     if (call->code)
         return;
@@ -146,7 +131,13 @@ print_status(struct broker_call *call, bool has_plot)
            lags.most);
     if (has_plot)
         plot(&lags);
-    print_since(json);
+    if (!json_slices_member(json, "since", &value))
+        return;
+    value = json_slices_text(value);
+    if (!datetime_read(value, &since_us) &&
+        clock_now_us() - since_us < (int64_t)MINUTES * 60000000)
+        printf("%-26s %.*s, the start of the broker\n", "counted since",
+               (int)value.size, value.data); /* its hour is not over */
 }
 
 /* Mirrors */

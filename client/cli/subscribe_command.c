@@ -45,13 +45,7 @@ static const struct option add_options[] = {
     {"interval", "SECONDS", .help = "the least time between two deliveries"},
     {"form", "xml|json|cloudevents|cloudevent", .help = "of the deliveries"},
     {"signature", "v1a", .help = "sign with the hub's own key, too"},
-    {"change", "created|updated|deleted", .help = "only these",
-     .may_repeat = true},
-    {"prefix", "URL", .help = "only of resources that begin so",
-     .may_repeat = true},
-    {"type", "TYPE", .help = "only of this media type, or of TYPE/*",
-     .may_repeat = true},
-    {"tag", "TAG", .help = "only with this tag", .may_repeat = true},
+    FILTER_ROWS,
 };
 
 struct subscribing {
