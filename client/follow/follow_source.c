@@ -4,7 +4,6 @@
  * connection if the broker has one for many sets.
  */
 
-#include "base/array.h"
 #include "client/follow/follower.h"
 #include "client/lib/pause.h"
 #include "client/source/source_sets.h"
@@ -15,7 +14,6 @@ struct followed {
     struct td_follower *follower;
     struct td_start start;  /* where it goes on */
     struct survey *listing; /* between two visits, if no file keeps it */
-    char *set_url;
     bool has_started;
 };
 
@@ -26,8 +24,6 @@ struct source {
     void *user;
     struct source_sets *tour;
     struct shared_stream *shared;
-    struct followed **sets; /* by their numbers */
-    size_t n_sets, capacity;
     struct problem why;
     bool is_over;
 };
@@ -83,7 +79,7 @@ start_set(struct followed *set, struct problem *why)
     if (set->has_started)
         return true;
     set->has_started = true;
-    set->start.set_url = set->set_url;
+    set->start.set_url = s->tour->stops[set->number].url;
     set->start.n_sets = s->tour->rounds.n;
     if (s->options->on_start && s->options->on_start(&set->start, s->user))
         return !problem(why, STATUS_STOPPED, "%s", "");
@@ -98,13 +94,17 @@ start_set(struct followed *set, struct problem *why)
     return true;
 }
 
+/* The tour */
+
 static bool
-follow_set(struct followed *set, bool is_visit, struct problem *why)
+on_open(size_t number, bool is_visit, struct problem *why, void *user)
 {
-    struct source *s = set->source;
+    struct source *s = user;
+    struct source_stop *stop = &s->tour->stops[number];
+    struct followed *set = stop->own;
     struct td_follow_options how = s->options->follow;
     bool is_one = s->tour->rounds.n == 1;
-    const struct follower_plan plan = {.url = set->set_url,
+    const struct follower_plan plan = {.url = stop->url,
                                        .options = &how,
                                        .on_message = on_message,
                                        .user = s->user,
@@ -112,9 +112,11 @@ follow_set(struct followed *set, bool is_visit, struct problem *why)
                                        .on_end = on_set_end,
                                        .end_user = set,
                                        .shared = is_one ? NULL : s->shared,
-                                       .number = set->number};
-    struct offered *offered = &s->tour->stops[set->number].offered;
+                                       .number = number};
 
+    problem_clear(why);
+    set->source = s;
+    set->number = number;
     if (!start_set(set, why))
         return false;
     how.after = set->start.after[0] ? set->start.after : NULL;
@@ -125,39 +127,16 @@ follow_set(struct followed *set, bool is_visit, struct problem *why)
     if (follower_new(s->client, &plan, &set->follower, why))
         return false;
     phase_survey_swap(set->follower, &set->listing);
-    if (offered->url) /* else they were moved out before */
-        follower_offer(set->follower, offered);
+    if (stop->offered.url) /* else they were moved out before */
+        follower_offer(set->follower, &stop->offered);
     return true;
-}
-
-/* The tour */
-
-static bool
-on_open(size_t number, bool is_visit, struct problem *why, void *user)
-{
-    struct source *s = user;
-
-    problem_clear(why);
-    while (s->n_sets <= number) {
-        struct followed *set = calloc(1, sizeof(*set));
-
-        if (!ONE_MORE(s->sets, &s->capacity, s->n_sets) || !set ||
-            !(set->set_url = strdup(s->tour->stops[s->n_sets].url))) {
-            free(set);
-            return !problem_memory(why);
-        }
-        set->source = s;
-        set->number = s->n_sets;
-        s->sets[s->n_sets++] = set;
-    }
-    return follow_set(s->sets[number], is_visit, why);
 }
 
 static void
 on_close(size_t number, void *user)
 {
     struct source *s = user;
-    struct followed *set = s->sets[number];
+    struct followed *set = s->tour->stops[number].own;
 
     if (!set->start.listing[0] && !s->options->follow.until_caught_up)
         phase_survey_swap(set->follower, &set->listing);
@@ -215,6 +194,7 @@ td_follow_source(struct td_client *client, const char *url,
         .is_once = how.until_caught_up,
         .poll_ms = how.poll_ms,
         .patience_ms = how.patience_ms ? how.patience_ms : PATIENCE_DEFAULT,
+        .own_size = sizeof(struct followed),
     };
     struct follow_options parsed;
     enum status rc;
@@ -236,13 +216,12 @@ td_follow_source(struct td_client *client, const char *url,
         return client_end(client, problem_memory(&client->problem));
     }
     rc = client_until(client, &s.is_over);
-    for (size_t i = 0; i < s.n_sets; i++) {
-        td_follower_close(s.sets[i]->follower);
-        survey_close(s.sets[i]->listing);
-        free(s.sets[i]->set_url);
-        free(s.sets[i]);
+    for (size_t i = 0; i < s.tour->rounds.n; i++) {
+        struct followed *set = s.tour->stops[i].own;
+
+        td_follower_close(set->follower);
+        survey_close(set->listing);
     }
-    free(s.sets);
     shared_stream_free(s.shared);
     source_sets_free(s.tour);
     if (!rc)

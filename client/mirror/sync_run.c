@@ -17,7 +17,6 @@
 
 #include <fcntl.h>
 
-#include "base/array.h"
 #include "base/clock.h"
 #include "client/follow/follower.h"
 #include "client/lib/host_places.h"
@@ -31,8 +30,8 @@
 /*
  * One set, followed into the database.
  *
- *     set_sync_open --> messages, a transaction each --> on_end
- *          +------> set_sync_close                  at any moment
+ *     on_open --> messages, a transaction each --> on_set_end
+ *        +-----> on_close                           at any moment
  *
  * Of a message that would remove too much (td_sync_options.max_delete_percent)
  * the deletions are held back, and all else counts. So they are when a reading
@@ -72,8 +71,6 @@ struct run {
     struct source_sets *tour;
     struct shared_stream *shared;
     int64_t begun_ms;
-    struct set_sync **sets; /* by their numbers in `tour` */
-    size_t n_sets, capacity;
     struct problem why; /* of the tour */
 };
 
@@ -701,15 +698,17 @@ settle_held(struct set_sync *f)
     return report_held(f, n > 0);
 }
 
-/* Follows the set from its position in the database. False: `why` says why. */
+/* Follows the set from its position in the database. */
 static bool
-set_sync_open(struct set_sync *f, bool until_caught_up, struct problem *why)
+on_open(size_t number, bool is_visit, struct problem *why, void *user)
 {
-    struct mirror *m = f->run->m;
-    struct set_sync new = {.run = f->run,
+    struct run *run = user;
+    struct mirror *m = run->m;
+    struct set_sync *f = run->tour->stops[number].own;
+    struct set_sync new = {.run = run,
                            .m = m,
-                           .number = f->number,
-                           .url = f->run->tour->stops[f->number].url,
+                           .number = number,
+                           .url = run->tour->stops[number].url,
                            .is_behind = true};
     char *scratch = NULL, *listing = NULL;
     bool is_open = false;
@@ -738,13 +737,21 @@ set_sync_open(struct set_sync *f, bool until_caught_up, struct problem *why)
         goto out;
     }
     timer_start(f->quiet, QUIET_MS);
-    is_open = !follow_set(f, until_caught_up, scratch, listing, why);
+    is_open = !follow_set(f, is_visit, scratch, listing, why);
 out:
     free(scratch);
     free(listing);
     if (!is_open)
         set_sync_close(f);
     return is_open;
+}
+
+static void
+on_close(size_t number, void *user)
+{
+    struct run *run = user;
+
+    set_sync_close(run->tour->stops[number].own);
 }
 
 /* Position and progress */
@@ -765,8 +772,8 @@ report_caught_up(struct run *run)
     struct mirror *m = run->m;
     struct problem why = {""};
 
-    for (size_t i = 0; i < run->n_sets; i++) {
-        struct set_sync *set = run->sets[i];
+    for (size_t i = 0; i < run->tour->rounds.n; i++) {
+        struct set_sync *set = run->tour->stops[i].own;
         struct mirror_db_certainty *c = &set->certainty;
 
         if (!has_caught_up(set) || !mirror_may_write(m, &why))
@@ -783,8 +790,8 @@ report_caught_up(struct run *run)
     }
     if (!mirror_db_commit(m->db))
         return;
-    for (size_t i = 0; i < run->n_sets; i++) {
-        struct set_sync *set = run->sets[i];
+    for (size_t i = 0; i < run->tour->rounds.n; i++) {
+        struct set_sync *set = run->tour->stops[i].own;
 
         if (!has_caught_up(set))
             continue;
@@ -804,8 +811,8 @@ on_turn(void *user)
 
     if (m->is_over)
         return;
-    for (size_t i = 0; i < run->n_sets; i++)
-        is_behind |= run->sets[i]->is_behind;
+    for (size_t i = 0; i < run->tour->rounds.n; i++)
+        is_behind |= ((struct set_sync *)run->tour->stops[i].own)->is_behind;
     if (run->tour->rounds.n_opened < run->tour->rounds.n &&
         clock_steady_ms() - run->begun_ms > HOLD_MOST_MS)
         is_behind = false;
@@ -825,36 +832,6 @@ on_idle(void *user)
     struct run *run = user;
 
     source_sets_turn(run->tour);
-}
-
-/* Sets */
-
-static bool
-on_open(size_t number, bool is_visit, struct problem *why, void *user)
-{
-    struct run *run = user;
-
-    problem_clear(why);
-    /* Makes places for the sets that the tour has found. */
-    for (; run->n_sets < run->tour->rounds.n; run->n_sets++) {
-        struct set_sync *set;
-
-        if (!ONE_MORE(run->sets, &run->capacity, run->n_sets) ||
-            !(set = calloc(1, sizeof(*set))))
-            return !problem_memory(why);
-        set->run = run;
-        set->number = run->n_sets;
-        run->sets[run->n_sets] = set;
-    }
-    return set_sync_open(run->sets[number], is_visit, why);
-}
-
-static void
-on_close(size_t number, void *user)
-{
-    struct run *run = user;
-
-    set_sync_close(run->sets[number]);
 }
 
 /* The source */
@@ -973,6 +950,7 @@ sync_run_source(struct mirror *m, const char *url, bool until_caught_up,
         .is_once = until_caught_up,
         .poll_ms = m->options->poll_ms,
         .patience_ms = m->options->patience_ms,
+        .own_size = sizeof(struct set_sync),
     };
     struct run run = {.m = m, .url = url, .begun_ms = clock_steady_ms()};
     enum status rc = STATUS_MEMORY;
@@ -988,11 +966,8 @@ sync_run_source(struct mirror *m, const char *url, bool until_caught_up,
         rc = turn_run(&run, why);
     else
         problem_memory(why);
-    for (size_t i = 0; i < run.n_sets; i++) {
-        set_sync_close(run.sets[i]);
-        free(run.sets[i]);
-    }
-    free(run.sets);
+    for (size_t i = 0; run.tour && i < run.tour->rounds.n; i++)
+        set_sync_close(run.tour->stops[i].own);
     shared_stream_free(run.shared);
     file_sync_free(m->work);
     m->work = NULL;

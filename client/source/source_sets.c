@@ -139,10 +139,12 @@ on_set(struct offered *offered, const struct problem *missed, void *user)
     else if (!text_set_has(&t->urls, url)) {
         size_t n = t->rounds.n;
         const char *list = offered->capability_list;
-        struct source_stop stop = {.url = slice_dup(url), .offered = *offered};
+        struct source_stop stop = {.url = slice_dup(url),
+                                   .own = calloc(1, t->plan.own_size),
+                                   .offered = *offered};
 
         is_good = ONE_MORE(t->stops, &t->stops_capacity, n) && stop.url &&
-                  !text_set_add(&t->urls, url, &is_new) &&
+                  stop.own && !text_set_add(&t->urls, url, &is_new) &&
                   visit_schedule_add(&t->rounds);
         if (is_good) {
             t->stops[n] = stop;
@@ -151,6 +153,7 @@ on_set(struct offered *offered, const struct problem *missed, void *user)
                 !list || !text_set_add(&t->lists, slice_of(list), &is_new);
         } else {
             free(stop.url);
+            free(stop.own);
         }
     }
     if (!is_good)
@@ -261,6 +264,7 @@ source_sets_free(struct source_sets *t)
     timer_free(t->turn);
     for (size_t i = 0; i < t->rounds.n; i++) {
         free(t->stops[i].url);
+        free(t->stops[i].own);
         offered_fini(&t->stops[i].offered);
     }
     free(t->rounds.all);

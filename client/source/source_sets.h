@@ -57,6 +57,7 @@ struct source_sets_plan {
     unsigned poll_ms;     /* between visits of a set, and between looks; 0: a
                              minute */
     unsigned patience_ms; /* is_once: how long the source may be unreachable */
+    size_t own_size;      /* of `own` of each stop */
 };
 
 struct source_stop {
@@ -65,6 +66,8 @@ struct source_stop {
     bool has_ended; /* it is closed soon */
     enum status rc;
     struct offered offered; /* the owner may move it out, instead of a look */
+    void *own; /* what the owner knows of the set; at first zero, the tour frees
+                  it */
 };
 
 /* For others only to read, but for `offered` of a stop. */
