@@ -361,8 +361,7 @@ struct watch {
     atomic_bool is_stopped;
 
     struct directory_tree tree;
-    struct stat state; /* of the folder where the database is */
-    struct watch_db *database;
+    struct stat state;       /* of the folder where the database is */
     struct inotify *watches; /* NULL: is_once */
     struct mediatypes *types;
     struct file_digester *digester;
@@ -526,7 +525,7 @@ static bool
 flush_changes(struct watch *w)
 {
     if (!w->posts.n_entries)
-        return watch_db_save(w->database);
+        return watch_db_save(w->posts.database);
     if (w->posts.n_deleted) {
         if (!read_events(w))
             return false;
@@ -556,7 +555,7 @@ report_deleted(struct watch *w, const char *path)
     char loc[FILE_URI_MAX + 1];
     bool is_known;
 
-    if (!watch_db_file(w->database, path, &is_known, &mark))
+    if (!watch_db_file(w->posts.database, path, &is_known, &mark))
         return false;
     return !is_known || !file_uri_write(loc, w->options.base_uri, path) ||
            (post_queue_add(&w->posts, "deleted", path, loc, NULL, NULL) &&
@@ -573,7 +572,7 @@ report_content(struct watch *w, const char *path, const char *name,
     /* Only touched: the content is the same. */
     if (is_known && known->size == mark->size &&
         digest_is_equal(&known->sha256, &mark->sha256))
-        return watch_db_note(w->database, path, mark) && go_on(w);
+        return watch_db_note(w->posts.database, path, mark) && go_on(w);
 
     if (!file_uri_write(loc, w->options.base_uri, path)) {
         warn_user(w,
@@ -596,7 +595,7 @@ look_at_file(struct watch *w, const char *path, const struct place *place)
     bool is_known;
 
     w->n_files++;
-    if (!watch_db_file(w->database, path, &is_known, &known))
+    if (!watch_db_file(w->posts.database, path, &is_known, &known))
         return false;
     if (is_known && file_stamp_is_of(&known, &place->st))
         return go_on(w);
@@ -649,7 +648,7 @@ sweep_deleted(struct watch *w, const char *prefix)
     enum status rc;
 
     for (;;) {
-        if (!watch_db_next(w->database, prefix, path, &is_there))
+        if (!watch_db_next(w->posts.database, prefix, path, &is_there))
             return false;
         if (!is_there)
             return true;
@@ -851,7 +850,7 @@ look_at_all(struct watch *w, bool is_start)
     /* A mount point without its file system is an empty directory. Only checked
      * at the start: later the directory is known to be the same. */
     if (is_start && !w->n_files && !w->options.allow_empty &&
-        !watch_db_count(w->database, &n_posted))
+        !watch_db_count(w->posts.database, &n_posted))
         return false;
     if (n_posted && !directory_tree_is_there(&w->tree))
         return end_gone(w);
@@ -891,7 +890,7 @@ wait_for_news(struct watch *w)
     if (!directory_tree_is_there(&w->tree))
         return end_gone(w);
     directory_tree_rest(&w->tree);
-    return watch_db_is_kept(w->database) ||
+    return watch_db_is_kept(w->posts.database) ||
            fail_watch(w, "the state in %s was removed", w->options.state);
 }
 
@@ -947,9 +946,9 @@ open_all(struct watch *w)
     if (w->state.st_dev == w->tree.dev && w->state.st_ino == w->tree.ino)
         return !problem(&w->why, STATUS_INVALID,
                         "the state is a folder of its own, not %s", state);
-    w->database =
+    w->posts.database =
         watch_db_open(state, w->options.set_url, w->options.base_uri, &w->why);
-    if (!w->database)
+    if (!w->posts.database)
         return false;
     if (!w->options.is_once) {
         w->watches = inotify_open(&w->why);
@@ -960,7 +959,6 @@ open_all(struct watch *w)
     w->types = mediatypes_open(MEDIATYPES_TABLE);
     if (!w->digester || !w->types)
         return fail_watch(w, "no memory, or libmagic has no database");
-    w->posts.database = w->database;
     return true;
 }
 
@@ -980,16 +978,10 @@ watch_new(const struct watch_options *options)
     }
     list_init(&w->dirty.paths);
     w->posts = (struct post_queue){
-        .client = options->client,
-        .set_url = options->set_url,
+        .options = &w->options,
         .n_entries_max = POST_QUEUE_ENTRIES_MAX,
-        .will_retry = !options->is_once,
-        .why = &w->why,
         .wait = wait_hearing,
         .waiter = w,
-        .on_posted = options->on_posted,
-        .on_warning = options->on_warning,
-        .user = options->user,
     };
     return w;
 }
@@ -1024,7 +1016,7 @@ watch_run(struct watch *watch)
         close(watches->fd);
         free(watches);
     }
-    watch_db_close(watch->database);
+    watch_db_close(watch->posts.database);
     directory_tree_rest(&watch->tree);
     return &watch->why;
 }

@@ -317,7 +317,7 @@ post_queue_add(struct post_queue *queue, const char *change, const char *path,
         queue->begun_ms = clock_steady_ms();
     }
     if (!queue->to)
-        return !problem_memory(queue->why);
+        return !problem_memory(queue->database->why);
     fprintf(queue->to, "%s{\"loc\":\"%s\",\"change\":\"%s\"",
             queue->n_entries ? ",\n" : "[", loc, change);
     if (mark) {
@@ -374,7 +374,7 @@ post_queue_seal(struct post_queue *queue)
 
     fputs("]\n", queue->to);
     is_good = fflush(queue->to) || ferror(queue->to)
-                  ? !problem_memory(queue->why)
+                  ? !problem_memory(queue->database->why)
                   : watch_db_seal(queue->database, queue->body, queue->size,
                                   queue->n_entries);
     forget_post(queue);
@@ -394,13 +394,13 @@ note_refused(struct post_queue *queue, const struct watch_db_post *post,
     bool is_about_content =
         status == 400 || status == 413 || status == 415 || status == 422;
 
-    problem(queue->why, rc == TD_INVALID ? STATUS_INVALID : STATUS_IO, "%s",
-            td_problem(queue->client));
+    problem(queue->database->why, rc == TD_INVALID ? STATUS_INVALID : STATUS_IO,
+            "%s", td_problem(queue->options->client));
     if ((rc != TD_INVALID && !(rc == TD_REFUSED && is_about_content)) ||
         !watch_db_drop(queue->database) || status != 413 || post->n_entries < 2)
-        return queue->why->rc;
+        return queue->database->why->rc;
 
-    problem_clear(queue->why);
+    problem_clear(queue->database->why);
     queue->n_entries_max = post->n_entries / 2;
     return STATUS_AGAIN;
 }
@@ -416,10 +416,10 @@ send_post(struct post_queue *queue, const struct watch_db_post *post)
     for (;;) {
         struct td_receipt receipt;
         unsigned retry_after_s;
-        enum td_status rc =
-            td_publish(queue->client, queue->set_url, "application/json",
-                       post->body, post->size, &how, &receipt);
-        unsigned status = td_answered(queue->client, &retry_after_s);
+        enum td_status rc = td_publish(
+            queue->options->client, queue->options->set_url, "application/json",
+            post->body, post->size, &how, &receipt);
+        unsigned status = td_answered(queue->options->client, &retry_after_s);
         char text[1200];
         unsigned ms;
 
@@ -430,13 +430,14 @@ send_post(struct post_queue *queue, const struct watch_db_post *post)
             snprintf(epoch, sizeof(epoch), "%.*s",
                      (int)strcspn(receipt.position, "-"), receipt.position);
             if (!watch_db_posted(queue->database, epoch, &is_new_log))
-                return queue->why->rc;
-            queue->on_posted(&receipt, post->n_entries, queue->user);
+                return queue->database->why->rc;
+            queue->options->on_posted(&receipt, post->n_entries,
+                                      queue->options->user);
             if (!is_new_log)
                 return STATUS_OK;
-            queue->on_warning("the set was made anew; all files are posted "
-                              "again",
-                              queue->user);
+            queue->options->on_warning(
+                "the set was made anew; all files are posted again",
+                queue->options->user);
             return STATUS_AGAIN;
         }
         if (rc == TD_STOPPED)
@@ -444,9 +445,9 @@ send_post(struct post_queue *queue, const struct watch_db_post *post)
         /* 409: the broker still works on the first attempt of this post. */
         if (rc != TD_UNREACHABLE && !(rc == TD_REFUSED && status == 409))
             return note_refused(queue, post, rc, status);
-        if (!queue->will_retry)
-            return problem(queue->why, STATUS_IO, "%s",
-                           td_problem(queue->client));
+        if (queue->options->is_once)
+            return problem(queue->database->why, STATUS_IO, "%s",
+                           td_problem(queue->options->client));
         if (retry_after_s > PAUSE_ASKED_MAX_S)
             retry_after_s = PAUSE_ASKED_MAX_S;
         ms = (unsigned)(backoff_pause(&backoff, ++failures, random_u32()) /
@@ -454,8 +455,8 @@ send_post(struct post_queue *queue, const struct watch_db_post *post)
         if (ms < retry_after_s * 1000)
             ms = retry_after_s * 1000;
         snprintf(text, sizeof(text), "%s; again in %.1f s",
-                 td_problem(queue->client), ms / 1000.0);
-        queue->on_warning(text, queue->user);
+                 td_problem(queue->options->client), ms / 1000.0);
+        queue->options->on_warning(text, queue->options->user);
         if (queue->wait(ms, queue->waiter))
             return STATUS_STOPPED;
     }
@@ -469,7 +470,7 @@ post_queue_deliver(struct post_queue *queue)
     bool is_there;
 
     if (!watch_db_unfinished(queue->database, &post, &is_there))
-        return queue->why->rc;
+        return queue->database->why->rc;
     if (!is_there)
         return STATUS_OK;
     rc = send_post(queue, &post);

@@ -28,9 +28,9 @@
  */
 #pragma once
 
-#include "client/tidings.h"
 #include "client/watch/file_digest.h"
 #include "client/watch/file_uri.h"
+#include "client/watch/watch.h"
 
 struct watch_db;
 
@@ -115,9 +115,8 @@ bool watch_db_drop(struct watch_db *state);
 #define POST_QUEUE_AGE_MS      1000
 
 struct post_queue {
-    struct td_client *client;
+    const struct watch_options *options;
     struct watch_db *database;
-    const char *set_url;
     FILE *to; /* the post being built; NULL: none */
     char *body;
     size_t size;
@@ -125,21 +124,15 @@ struct post_queue {
     size_t n_deleted;
     size_t n_entries_max;
     int64_t begun_ms;
-    bool will_retry; /* else an unreachable broker is a failure */
-    struct problem *why;
 
     /* Waits, and reads events meanwhile; true: the watch has to stop. */
     bool (*wait)(unsigned ms, void *waiter);
     void *waiter;
-    void (*on_posted)(const struct td_receipt *receipt, size_t n_entries,
-                      void *user);
-    void (*on_warning)(const char *text, void *user);
-    void *user;
 };
 
 /* Adds the state `mark` of the file `path`, called `loc`, to the post being
  * built. `change` is "created", "updated" or "deleted" (mark NULL); `type` its
- * media type, or NULL. False: `why` says why. */
+ * media type, or NULL. */
 bool post_queue_add(struct post_queue *queue, const char *change,
                     const char *path, const char *loc,
                     const struct file_stamp *mark, const char *type);
@@ -156,5 +149,6 @@ bool post_queue_seal(struct post_queue *queue);
 /* Posts the sealed post, if there is one; repeats while the broker is
  * unreachable. STATUS_AGAIN: the broker kept nothing, or lost all: compare all
  * files with the database again. STATUS_STOPPED: the next start posts it. Else
- * `why` says why; STATUS_INVALID: the set's URL is not one. */
+ * the `why` of watch_db_open says why; STATUS_INVALID: the set's URL is not
+ * one. */
 enum status post_queue_deliver(struct post_queue *queue);

@@ -18,6 +18,7 @@ struct stage {
     struct tempdir dir;
     struct fake_broker *broker;
     struct td_client *client;
+    struct watch_options options;
     struct post_queue queue;
     struct problem why;
     unsigned n_waits;
@@ -67,20 +68,21 @@ set_stage(void **state)
     s->broker = fake_broker_new();
     s->client = td_open();
     assert_non_null(s->client);
-    s->queue = (struct post_queue){
+    s->options = (struct watch_options){
         .client = s->client,
         .set_url = fake_broker_url(s->broker),
-        .n_entries_max = POST_QUEUE_ENTRIES_MAX,
-        .will_retry = true,
-        .why = &s->why,
-        .wait = pause_once,
-        .waiter = s,
         .on_posted = on_posted,
         .on_warning = on_warning,
         .user = s,
     };
+    s->queue = (struct post_queue){
+        .options = &s->options,
+        .n_entries_max = POST_QUEUE_ENTRIES_MAX,
+        .wait = pause_once,
+        .waiter = s,
+    };
     s->queue.database =
-        watch_db_open(s->dir.path, s->queue.set_url, BASE, &s->why);
+        watch_db_open(s->dir.path, s->options.set_url, BASE, &s->why);
     assert_non_null(s->queue.database);
     return 0;
 }
@@ -105,7 +107,7 @@ begin_again(struct stage *s)
 {
     watch_db_close(s->queue.database);
     s->queue.database =
-        watch_db_open(s->dir.path, s->queue.set_url, BASE, &s->why);
+        watch_db_open(s->dir.path, s->options.set_url, BASE, &s->why);
     assert_non_null(s->queue.database);
     problem_clear(&s->why);
 }
@@ -389,7 +391,7 @@ TEST(does_not_wait_where_it_should_not)
 {
     struct stage *s = *state;
 
-    s->queue.will_retry = false;
+    s->options.is_once = true;
     fake_nothing(s->broker);
     fake_broker_start(s->broker);
     seal(s, 1);
