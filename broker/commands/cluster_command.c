@@ -366,6 +366,41 @@ struct report {
     uint64_t n_brokers, n_faults;
 };
 
+/* Returns how many faults there are. Two primaries: a standby was promoted, and
+ * the former primary goes on. */
+static uint64_t
+print_servers(const struct pg_options *options)
+{
+    unsigned n;
+    struct pg_server *all = pg_cluster_servers(options, &n), *primary = NULL;
+    uint64_t n_faults = 0;
+    int64_t newest = 0;
+
+    for (struct pg_server *s = all; s < all + n; s++)
+        newest = s->received > newest ? s->received : newest;
+    for (struct pg_server *s = all; s < all + n; s++) {
+        if (s->away.text[0]) {
+            printf("server %s: unreachable: %s\n", s->name, s->away.text);
+            n_faults++;
+        } else if (s->is_standby) {
+            printf("server %s: standby, %" PRId64 " bytes behind%s\n", s->name,
+                   newest - s->received, s->is_fed ? "" : ", receives nothing");
+            n_faults += !s->is_fed;
+        } else {
+            printf("server %s: primary\n", s->name);
+            if (primary && primary->started_us != s->started_us) {
+                printf("two primaries: %s and %s: stop the one that was to be "
+                       "replaced\n",
+                       primary->name, s->name);
+                n_faults++;
+            }
+            primary = s;
+        }
+    }
+    free(all);
+    return n_faults;
+}
+
 static void
 print_broker(const struct pg_broker *broker, void *user)
 {
@@ -401,8 +436,10 @@ run_status(const struct arguments *given)
     enum status rc = pg_check_address(values->cluster, &why);
 
     options.is_unsafe = true; /* says so, below */
-    if (!rc)
+    if (!rc) {
+        report.n_faults = print_servers(&options);
         rc = pg_cluster_look(&options, &cluster, print_broker, &report, &why);
+    }
     if (rc)
         return command_fail(given, rc, &why);
     printf("journal: record %" PRIu64 ", has the last %" PRIu64
@@ -432,10 +469,13 @@ static const struct option status_rows[] = {CLUSTER_ROW, UNSAFE_ROW};
 
 const struct command cluster_status_command = {
     .name = "cluster status",
-    .help = "Lists the brokers of a cluster, and describes its journal.",
-    .more = "The exit status is 1 if a broker is away or far behind, or no "
-            "standby of PostgreSQL has each commit, unless --cluster-unsafe is "
-            "given.\n",
+    .help = "Lists the servers of PostgreSQL and the brokers of a cluster, and "
+            "describes its journal.",
+    .more = "It asks each server that the address names, for 10 seconds in "
+            "all. The exit status is 1 if one cannot be reached, a standby "
+            "receives nothing, two are primaries, a broker is away or far "
+            "behind, or no standby has each commit, unless --cluster-unsafe "
+            "is given.\n",
     .examples = "tidingsd cluster status --cluster 'host=db1,db2 "
                 "dbname=tidings'\n",
     .options = OPTION_ROWS(status_rows),

@@ -250,6 +250,41 @@ pg_cluster_look(const struct pg_options *options, struct pg_cluster *l,
     return run_alone(options, statements, 2, why);
 }
 
+struct pg_server *
+pg_cluster_servers(const struct pg_options *options, unsigned *n)
+{
+    struct pg_server *servers = NULL, *server;
+    struct pg_connection c;
+    struct problem why;
+    enum status rc;
+
+    *n = 1;
+    for (unsigned i = 0; i < *n; i++) {
+        pg_init(&c, options);
+        c.host = i;
+        rc = pg_open(&c, "any", n, &why);
+        if (!servers)
+            servers = memory_new(*n, sizeof(*servers));
+        server = &servers[i];
+        const struct pg_statement ask = {
+            "SELECT pg_is_in_recovery()::int::bigint,"
+            " (SELECT count(*) FROM pg_stat_wal_receiver), (extract(epoch FROM"
+            "  pg_postmaster_start_time()) * 1000000)::bigint,"
+            " pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN greatest("
+            "  pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn())"
+            "  ELSE pg_current_wal_lsn() END, '0/0')::bigint",
+            .into = DB_INTO(&server->is_standby, &server->is_fed,
+                            &server->started_us, &server->received)};
+
+        c.options.patience_us /= *n;
+        if (rc || pg_run(&c, &ask, 1, &why))
+            server->away = why;
+        memcpy(server->name, c.name, sizeof(c.name));
+        pg_close(&c);
+    }
+    return servers;
+}
+
 /* Checking */
 
 enum status

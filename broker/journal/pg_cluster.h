@@ -57,6 +57,21 @@ pg_cluster_look(const struct pg_options *options, struct pg_cluster *cluster,
                 void (*on_broker)(const struct pg_broker *broker, void *user),
                 void *user, struct problem *why);
 
+/* A server of PostgreSQL that the address names. */
+struct pg_server {
+    char name[280];      /* HOST:PORT */
+    struct problem away; /* why it cannot be asked; "": it was */
+    bool is_standby;
+    bool is_fed;        /* a standby: some server sends it what is new */
+    int64_t started_us; /* by its own clock; the same: one server twice */
+    int64_t received;   /* bytes of WAL since ever */
+};
+
+/* Asks all servers of the address, one after the other, within the patience of
+ * the options. The caller frees them. */
+struct pg_server *pg_cluster_servers(const struct pg_options *options,
+                                     unsigned *n);
+
 /* Checks that a copy at `place` can follow the journal. STATUS_GONE: the
  * journal has forgotten records that the copy needs; STATUS_DIFFERENT: the copy
  * is of another history, or has records that the journal does not have. */

@@ -158,10 +158,11 @@ static enum status
 lose(struct pg_connection *c, const char *what, struct problem *why)
 {
     const char *said = c->handle ? libpq.PQerrorMessage(c->handle) : "";
+    size_t size = strcspn(said, "\n");
 
-    problem_set(why, "PostgreSQL: %.*s",
-                (int)(*said ? strcspn(said, "\n") : strlen(what)),
-                *said ? said : what);
+    /* libpq begins with which server it is, and says nothing more in time. */
+    problem_set(why, "PostgreSQL: %.*s%s", (int)size, said,
+                size > 0 && said[size - 1] != ' ' ? "" : what);
     pg_close(c);
     return STATUS_IO;
 }
@@ -390,16 +391,6 @@ pg_is_quiet(const struct pg_connection *c)
     return p.fd >= 0 && poll(&p, 1, 0) == 0;
 }
 
-struct problem
-pg_name(const struct pg_connection *c)
-{
-    struct problem name;
-
-    problem_set(&name, "%s port %s", libpq.PQhost(c->handle),
-                libpq.PQport(c->handle));
-    return name;
-}
-
 int
 pg_session(const struct pg_connection *c)
 {
@@ -471,12 +462,13 @@ take_host(const char *address, unsigned i, char *parts[HOST_WORDS])
     return n_hosts;
 }
 
-/* Connects to one host alone, within its part of the time. Among several hosts
- * libpq would wait without a limit for a silent one, and give up when one hangs
- * up. A failover manager may promote a standby and forbid writes until the old
- * primary is surely gone (default_transaction_read_only). */
-static enum status
-open_connection(struct pg_connection *c, unsigned *n_hosts, struct problem *why)
+/* Among several hosts libpq would wait without a limit for a silent one, and
+ * give up when one hangs up. A failover manager may promote a standby and
+ * forbid writes until the old primary is surely gone
+ * (default_transaction_read_only): that one is not "read-write". */
+enum status
+pg_open(struct pg_connection *c, const char *kind, unsigned *n_hosts,
+        struct problem *why)
 {
     char session[sizeof(PG_SESSION) + PG_INSTANCE_SIZE];
     char *parts[HOST_WORDS];
@@ -497,8 +489,8 @@ open_connection(struct pg_connection *c, unsigned *n_hosts, struct problem *why)
         c->deadline_us = now_us + patience_us;
     {
         const char *const values[] = {
-            c->options.address, "read-write", session,  "UTF8", "3000",
-            parts[0],           parts[1],     parts[2], NULL};
+            c->options.address, kind,     session,  "UTF8", "3000",
+            parts[0],           parts[1], parts[2], NULL};
 
         c->handle = libpq.PQconnectStartParams(names, values, 1);
     }
@@ -508,16 +500,18 @@ open_connection(struct pg_connection *c, unsigned *n_hosts, struct problem *why)
     c->n_prepared = 0;
     if (!c->handle)
         return problem_memory(why);
+    snprintf(c->name, sizeof(c->name), "%s:%s", libpq.PQhost(c->handle),
+             libpq.PQport(c->handle));
     while (libpq.PQstatus(c->handle) != CONNECTION_BAD &&
            next != PGRES_POLLING_FAILED && next != PGRES_POLLING_OK) {
         if (!await_socket(c, next == PGRES_POLLING_READING ? POLLIN : POLLOUT))
-            return lose(c, "no primary answered in time", why);
+            return lose(c, "it did not answer in time", why);
         next = libpq.PQconnectPoll(c->handle);
         if (clock_steady_us() < end_us) /* few bytes, and each one counts */
             extend(c, clock_steady_us() + patience_us);
     }
     if (libpq.PQstatus(c->handle) != CONNECTION_OK)
-        return lose(c, "no primary answered", why);
+        return lose(c, "it did not answer", why);
     libpq.PQsetNoticeReceiver(c->handle, note_notice, c);
     return libpq.PQsetnonblocking(c->handle, 1) ? lose(c, "no memory", why)
                                                 : STATUS_OK;
@@ -697,7 +691,7 @@ pg_connect(struct pg_connection *c, struct problem *why)
     begin_wait(c);
     until_us = c->deadline_us;
     while (!c->handle) {
-        rc = open_connection(c, &n_hosts, why);
+        rc = pg_open(c, "read-write", &n_hosts, why);
         if (!rc)
             rc = check_server(c, why);
         if (!rc)

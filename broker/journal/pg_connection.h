@@ -79,6 +79,7 @@ struct pg_connection {
     struct pg_options options; /* what it points to is lent */
     struct pg_conn *handle;    /* libpq's; NULL: closed */
     unsigned host;             /* of those in the address, the next to try */
+    char name[280];            /* HOST:PORT of the one that was tried last */
     int64_t server;            /* another number after each change that may
                                   lose commits: a failover, a restart */
     int64_t since_us;          /* connected; steady clock */
@@ -132,6 +133,12 @@ struct pg_statement {
 };
 
 void pg_init(struct pg_connection *c, const struct pg_options *options);
+
+/* Connects to the next host of the address alone, without any check, within its
+ * part of the time. `kind`: "any" server, or one that is "read-write".
+ * *n_hosts: how many the address has. STATUS_IO. */
+MUST_CHECK enum status pg_open(struct pg_connection *c, const char *kind,
+                               unsigned *n_hosts, struct problem *why);
 
 /* Connects, unless it is connected, to a primary. It asks the hosts of the
  * address in turn; the primary of last time is first. Then it checks the
@@ -214,9 +221,6 @@ MUST_CHECK enum status pg_prove(struct pg_connection *c, struct problem *why);
 
 /* True if the server has not closed the connection, or said anything. */
 bool pg_is_quiet(const struct pg_connection *c);
-
-/* The server of a connection that stands: its host and port. */
-struct problem pg_name(const struct pg_connection *c);
 
 /* The server's number of the session, as pg_listen knows it. */
 int pg_session(const struct pg_connection *c);

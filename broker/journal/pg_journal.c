@@ -329,7 +329,7 @@ judge_clock(const struct pg_connection *c, int64_t ahead_us, int64_t behind_us,
     return problem(why, STATUS_UNREACHABLE,
                    "PostgreSQL: the clock of its server %s is %.3f s from this "
                    "broker's, which is too far (--cluster-clock)",
-                   pg_name(c).text, (double)us / 1e6);
+                   c->name, (double)us / 1e6);
 }
 
 /* Looks whether the journal has lost records that any broker has.

@@ -2,9 +2,12 @@
 PostgreSQL that lose changes, a journal that has lost records or has others, records of a
 newer version. Names, public URLs and options that do not fit: e2e/cluster."""
 
+import re
+
 import pytest
 
 from tidings_test.cluster import Member
+from tidings_test.proxy import UP
 from tidings_test.sets import Set, change
 from tidings_test.waiting import wait_for
 
@@ -184,6 +187,58 @@ def lossy(start_cluster, trio):
         return cluster
 
     return start
+
+
+# Issue 48, 8: each server that the address names, also one that is silent; and a standby
+# that was promoted while its primary went on.
+def test_the_status_asks_every_server(start_cluster, trio, run):
+    cluster = start_cluster(names="a")
+    (member,) = cluster.members
+    ways = member.ways
+    fed, other = trio.standbys
+
+    def look(status, *names):
+        hosts = ",".join("127.0.0.1" for name in names or ways)
+        ports = ",".join(str(ways[name].port) for name in names or ways)
+        address = f"host={hosts} port={ports} dbname={cluster.database}"
+        address += " user=postgres sslmode=disable gssencmode=disable"
+        command = ("cluster", "status", "--cluster", address)
+        said = "\n".join(run("tidingsd", *command, status=status).out)
+        for name, way in ways.items():
+            said = said.replace(f"127.0.0.1:{way.port}", name)
+        return said
+
+    def wait_lines(status, *lines):
+        def find():
+            said = look(status)
+            return all(re.search(f"^{line}$", said, re.M) for line in lines)
+
+        wait_for(f"the lines {lines}", find)
+
+    good = f"server {trio.primary}: primary"
+    follows = r"standby, \d+ bytes behind"
+    wait_lines(None, good, f"server {fed}: {follows}", f"server {other}: {follows}")
+    wait_lines(0, "broker a: runs, .*")
+    twice = look(0, trio.primary, trio.primary)
+    assert twice.count(good) == 2 and "two primaries" not in twice
+
+    ways[fed].stall(UP)
+    ways[other].go_down()
+    silent = f"server {fed}: unreachable: PostgreSQL: .*it did not answer in time"
+    wait_lines(1, good, silent, f"server {other}: unreachable: .*refused.*")
+    ways[fed].go()
+    ways[other].listen()
+
+    let_lag(trio, other)
+    assert post(member).status == 200
+    wait_lines(1, good, f"server {fed}: {follows}")
+    wait_lines(1, rf"server {other}: standby, [1-9]\d* bytes behind, receives nothing")
+
+    assert trio.servers[other].query("SELECT pg_promote(true, 600)") == ["t"]
+    both = f"({trio.primary} and {other}|{other} and {trio.primary})"
+    wait_lines(1, good, f"server {other}: primary", f"two primaries: {both}: stop .*")
+    trio.lose_standby(other)
+    trio.repair()
 
 
 HAS_LOST = "the journal has lost records: it ends with record"
